@@ -1,13 +1,12 @@
-// `appearance`, what happens to pixels. One invocation a pixel, one workgroup a tile.
+// `appearance`, the part that runs per pixel. One invocation per pixel, one workgroup per tile.
 //
-// `apply`, before `loss`: the map of a pixel is the trilinear mean of the eight around it; its colour
-// sent through it is what is compared with the photo.
-// `chain`, after `loss`: dL/d(that colour) becomes dL/d(rendered colour). The rendered colour changes
-// the result by itself and, through its luminance, by moving along the grid's third axis.
+// `apply`, before `loss`: the map of a pixel is the trilinear mean of the eight maps around it. The loss compares the
+// mapped colour with the photo.
+// `chain`, after `loss`: turns dL/d(mapped colour) into dL/d(rendered colour). The rendered colour changes the result
+// directly and also through its luminance, which is the coordinate on the grid's third axis.
 //
-// appearance: rows of maps, by view, see shared/appearance. image: the render. corrected: the result.
-// image_gradient: in and out. Reference: dapple_reference::appearance; twin:
-// cpu/src/stages/appearance.rs.
+// appearance: rows of maps, by view, see shared/appearance. image: the render. corrected: the result. image_gradient:
+// in and out. Reference: dapple_reference::appearance. CPU version: cpu/src/stages/appearance.rs.
 
 #import shared/step
 #import shared/groups
@@ -30,7 +29,7 @@ fn row_of(column: u32, l: u32) -> u32 {
     return (step.view - 1u) * GRID_ROWS + 3u * (column * GRID_L + l);
 }
 
-// The map at cell `l` of the luminance, mixed along x and y.
+// Returns the map at cell `l` of the luminance, mixed along x and y.
 fn map_at(l: u32, x: Place, y: Place) -> Map {
     let a = row_of(y.first * GRID_X + x.first, l);
     let b = row_of(y.first * GRID_X + x.next, l);
@@ -51,7 +50,7 @@ fn map_at(l: u32, x: Place, y: Place) -> Map {
     );
 }
 
-// The maps on both sides of a luminance, and how far it is from the dark one's.
+// The maps on both sides of a luminance, and the distance of the luminance from the dark one.
 struct Pair {
     dark: Map,
     light: Map,

@@ -1,18 +1,18 @@
-// `appearance`, after `loss`: what all pixels say about the cells of the grid.
+// `appearance`, after `loss`: sums the gradients of all pixels by the cells of the grid.
 //
-// A column of cells (one x and y, all luminances) has a workgroup for each of GRID_SLICES shares of the
-// pixels around it.
-// 1. Each invocation takes every so-many-th pixel of the share: its weight along x and y, the two cells
-//    of its luminance, dL/d(colour sent through the grid) times (red, green, blue, 1) of the render. It
-//    adds that to sums of its own, which lie in shared memory side by side with the others': whatever
-//    the cell, no two invocations meet a bank.
-// 2. The invocations' sums are added up in a fixed order: one writer a number, no atomics.
+// A column of cells (one x and y, all luminances) has a workgroup for each of GRID_SLICES shares of the pixels around
+// it.
+// 1. Each invocation reads every (GRID_SLICES LANES)-th of the column's pixels: its weight along x and y, the two cells
+//    of its luminance, dL/d(mapped colour) times (red, green, blue, 1) of the render. It adds the products to its own
+//    sums. The sums of all invocations are interleaved in shared memory: for any cell, no two invocations use the same
+//    bank.
+// 2. The invocations' sums are added up in a fixed order: one writer per number, no atomics.
 //
-// In permutation SMALL_WORKGROUPS, for devices whose workgroups share 16 KiB, half of the luminances come first and
-// then the others: the same sums in the same order.
+// Permutation SMALL_WORKGROUPS is for devices whose workgroups share 16 KiB. It sums half of the luminances first and
+// then the other half: the same sums in the same order.
 //
-// image: the render. image_gradient: dL/d(corrected). appearance_partials: [slice][column][luminance][12].
-// Reference: dapple_reference::appearance_backward.
+// image: the render. image_gradient: dL/d(corrected). appearance_partials: [slice][column][luminance][12]. Reference:
+// dapple_reference::appearance_backward.
 
 #import shared/step
 #import shared/appearance
@@ -27,8 +27,8 @@ const LANES: u32 = 64u;
 const COLUMN: u32 = 12u * GRID_L;
 
 #if SMALL_WORKGROUPS
-// Luminances that are summed together; what belongs to others goes behind them, where nobody looks: no branch, so
-// that the arithmetic is compiled to the same bits.
+// Luminances that are summed together. Contributions to other luminances go to an unused place behind them. This avoids
+// a branch, so that the arithmetic is compiled to the same bits.
 const TOGETHER: u32 = (GRID_L + 1u) / 2u;
 const PLACES: u32 = TOGETHER + 1u;
 #else
@@ -39,8 +39,8 @@ const PLACES: u32 = GRID_L;
 // [number][invocation]
 var<workgroup> sums: array<f32, 12u * PLACES * LANES>;
 
-// First pixel that a cell can reach along an axis, and one past the last: rounded outward, for what is
-// too far has no weight.
+// Returns the first pixel that a cell can reach along an axis, and one past the last. Rounded outward: pixels that are
+// too far have no weight.
 fn reach(cell: u32, pixels: u32, cells: u32) -> vec2u {
     let each = f32(pixels) / f32(max(cells, 2u) - 1u);
     let first = (f32(cell) - 1.0) * each - 1.5;
@@ -52,10 +52,10 @@ fn tent(at: f32, cell: u32) -> f32 {
     return max(1.0 - abs(at - f32(cell)), 0.0);
 }
 
-// `at` counts from the first luminance that is summed now.
+// `at` counts from the first luminance of the current half.
 fn add(at: u32, row: u32, value: vec4f, lane: u32) {
 #if SMALL_WORKGROUPS
-    // Those before it have wrapped around, and are beyond all others.
+    // Luminances before the first have wrapped around, and are beyond all others.
     let to = (12u * min(at, TOGETHER) + 4u * row) * LANES + lane;
 #else
     let to = (12u * at + 4u * row) * LANES + lane;
@@ -66,7 +66,7 @@ fn add(at: u32, row: u32, value: vec4f, lane: u32) {
     sums[to + 3u * LANES] += value.w;
 }
 
-// Steps 1 and 2 for the luminances from `begin` on.
+// Runs steps 1 and 2 for the luminances from `begin` on.
 fn gather_from(
     begin: u32, across: vec2u, down: vec2u, cell: vec2u, size: vec2u, share: u32, column: u32, lane: u32,
 ) {
@@ -94,7 +94,7 @@ fn gather_from(
     }
     workgroupBarrier();
     for (var k = lane; k < numbers; k += LANES) {
-        // Each begins elsewhere, so that they meet no bank twice; where is fixed.
+        // Each invocation begins at its own fixed offset, so that no two use the same bank.
         var sum = 0.0;
         for (var i = 0u; i < LANES; i += 1u) {
             sum += sums[k * LANES + (i + lane) % LANES];

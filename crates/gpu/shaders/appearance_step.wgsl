@@ -1,12 +1,12 @@
-// `appearance`, after `appearance_gather`: the grid of the step's view takes a step of Adam. One
-// invocation a row of a map.
+// `appearance`, after `appearance_gather`: one step of Adam for the grid of the step's view. One invocation per row of
+// a map.
 //
-// `gradient`: adds up the shares, in order, and the regulariser's derivative (total variation, and the
-// distance from the identity), for which neighbours must stand still; counts the view's steps.
-// `advance`: Adam, with the bias correction of that count: between two steps on a view its moments rest.
+// `gradient`: adds up the shares, in order, and the derivative of the regulariser (total variation, and the distance
+// from the identity). It reads neighbouring cells, so no cell may change during it. It also counts the view's steps.
+// `advance`: Adam, with the bias correction of that count. Between two steps on a view its moments do not change.
 //
-// appearance, appearance_first, appearance_second: rows of maps and moments, by view. appearance_seen:
-// steps by view. Reference: dapple_reference::{appearance_regulariser, adam}.
+// appearance, appearance_first, appearance_second: rows of maps and moments, by view. appearance_seen: steps by view.
+// Reference: dapple_reference::{appearance_regulariser, adam}.
 
 #import shared/step
 #import shared/rests
@@ -35,8 +35,8 @@ fn shares(row: u32) -> vec4f {
     return sum;
 }
 
-// The derivative of the squared differences with both neighbours along one axis, whose cells lie
-// `stride` apart and number `cells`.
+// Returns the derivative of the squared differences with both neighbours along one axis. The axis has `cells` cells,
+// `stride` apart.
 fn pull(row: u32, stride: u32, cells: u32, weight: f32) -> vec4f {
     let base = (step.view - 1u) * GRID_ROWS + row;
     let at = row / 3u / stride % cells;

@@ -1,5 +1,5 @@
 // The first dispatch of a step, one invocation: clears the step's counts and sizes the dispatches
-// that are known by then. Nothing runs while the engine is halted.
+// that are already known. Nothing runs while the engine is halted.
 //
 // Bindings: views; state, counts in and out; groups, the dispatches; visible_placed, the counter of
 // `project`.

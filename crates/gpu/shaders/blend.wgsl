@@ -1,35 +1,35 @@
-// `blend`: front to back, tile by tile. A workgroup a tile, an invocation a pixel; 32 invocations in a
-// row are a block of 8 x 4 pixels. 256 instances at a time:
-// 1. Each invocation loads one instance's splat into shared memory and finds the blocks that it
-//    reaches (shared/blocks). For each block and each 32 instances, that makes a word of 32 bits.
-// 2. Each pixel walks over the set bits of its block's words: alpha, its share of the colour, the
-//    transmittance behind. A pixel is finished before its transmittance would fall below
-//    TRANSMITTANCE_MIN.
-// 3. At each start of a bucket, a pixel that is not finished leaves colour and transmittance in
-//    `checkpoints`, where `blend_backward` sets out; the first bucket of a tile needs none.
-// 4. When all pixels are finished, the rest of the list is not looked at.
+// `blend`: blends front to back, tile by tile. A workgroup per tile, an invocation per pixel; 32 consecutive
+// invocations are a block of 8 x 4 pixels. 256 instances at a time:
+// 1. Each invocation loads one instance's splat into shared memory and finds the blocks that it reaches
+//    (shared/blocks). For each block and each 32 instances, that makes a word of 32 bits.
+// 2. Each pixel walks over the set bits of its block's words: alpha, its share of the colour, the transmittance behind.
+//    A pixel is finished before its transmittance would fall below TRANSMITTANCE_MIN.
+// 3. At each start of a bucket, a pixel that is not finished writes colour and transmittance to `checkpoints`, where
+//    `blend_backward` starts. The first bucket of a tile needs no checkpoint.
+// 4. When all pixels are finished, the rest of the list is not read.
 //
-// Why a workgroup a tile and not one a block (by count, not measured): eight blocks would fetch each
-// splat eight times, 64 bytes each from the second-level cache: at 5 million instances 2.5 GB. Why bits and not lists of survivors: a bit costs five instructions to find, a list needs
-// one more barrier and its own writing. Pixels leave the loop when they are finished, so that nothing
-// here asks a neighbour; 32-wide subgroups skip what their block does not see, others do more.
+// Reason for a workgroup per tile instead of per block (by count, not measured): eight blocks would fetch each splat
+// eight times, 64 bytes each from the second-level cache: at 5 million instances 2.5 GB. Reason for bits instead of
+// lists of survivors: a bit costs five instructions to find, a list needs one more barrier and its own writing. Pixels
+// exit the loop when they are finished, so the loop needs no data of a neighbour. 32-wide subgroups skip the instances
+// that do not reach their block; wider subgroups do more work.
 //
-// Workgroups take tiles in the order of `tile_order`, full ones first: the last to begin are short.
+// Workgroups take tiles in the order of `tile_order`, full tiles first: the last to begin are short.
 //
 // Bindings: views; splats2d; tile_start; tile_order; sorted_gaussian, nearest first; image out (colour over the
-// background, transmittance); state.lost_transmittance. For `blend_backward` (not with IMAGE_ONLY):
-// bucket_start; checkpoints, by bucket, block and lane; pixel_end (by tile, block and lane) and
-// block_end, how many instances of the tile's list there are up to the last that a pixel, or any of a
-// block, blends, in units of whole words: finer would cost two instructions an instance.
+// background, transmittance); state.lost_transmittance. For `blend_backward` (not with IMAGE_ONLY): bucket_start;
+// checkpoints, by bucket, block and lane; pixel_end (by tile, block and lane) and block_end. An end is the number of
+// instances of the tile's list up to the last that a pixel, or any pixel of a block, blends. Ends are in units of whole
+// words: a finer unit would cost two instructions an instance.
 //
-// In permutation DEPTH, depths are blended like a colour, over nothing: depth_pixels out, the blended
-// depth and, with IMAGE_ONLY, that of the instance behind which the transmittance is first at most
-// MEDIAN_TRANSMITTANCE, else zero, where depth_loss.wgsl puts a derivative; and depth_checkpoints, as
-// checkpoints.
+// In permutation DEPTH, depths are blended like a colour, over zero. depth_pixels out: the blended depth and a second
+// number. With IMAGE_ONLY this is the depth of the instance behind which the transmittance is first at most
+// MEDIAN_TRANSMITTANCE. Otherwise it is zero, and depth_loss.wgsl replaces it by a derivative. depth_checkpoints out,
+// like checkpoints.
 //
-// In permutation COUNTS, pixel_blended out: how many instances each pixel blends.
+// In permutation COUNTS, pixel_blended out: the number of instances that each pixel blends.
 //
-// Reference: dapple_reference::blend (Kerbl et al. 2023, eq. 3); twin: cpu/src/stages/blend.rs.
+// Reference: dapple_reference::blend (Kerbl et al. 2023, eq. 3). CPU version: cpu/src/stages/blend.rs.
 
 #import shared/step
 #import shared/groups
@@ -42,7 +42,7 @@
 @group(0) @binding(3) var<storage, read> sorted_gaussian: array<u32>;
 @group(0) @binding(4) var<storage, read_write> image: array<vec4f>;
 // The words of `State`: one of them is written from many workgroups.
-// `State` as words: LOST_TRANSMITTANCE is the place of that one.
+// `State` as words: LOST_TRANSMITTANCE is the index of that word.
 @group(0) @binding(5) var<storage, read_write> state: array<atomic<u32>>;
 @group(0) @binding(10) var<storage, read> tile_order: array<u32>;
 #if !IMAGE_ONLY
@@ -73,16 +73,16 @@ var<workgroup> blues: array<f32, TILE_PIXELS>;
 #if DEPTH
 var<workgroup> depths: array<f32, TILE_PIXELS>;
 #endif
-// [parity of the batch][block][word]: which instances reach the block, the nearest in the highest
-// bit, which is the quickest to find. One parity is cleared while the other is read.
+// [parity of the batch][block][word]: the instances that reach the block, the nearest in the highest bit, which is the
+// quickest to find. One parity is cleared while the other is read.
 var<workgroup> reached: array<atomic<u32>, 2u * BLOCKS_PER_TILE * WORDS>;
 // Not zero: a pixel is not finished.
 var<workgroup> live: atomic<u32>;
-// Of all pixels that the cap left unfinished, the largest transmittance's bits.
+// Bits of the largest transmittance among the pixels that the per-tile limit kept from finishing.
 var<workgroup> lost: atomic<u32>;
 var<workgroup> ends: array<atomic<u32>, BLOCKS_PER_TILE>;
 
-// A pixel on its way along the ray.
+// State of a pixel during blending.
 struct Ray {
     centre: vec2f,
     colour: vec3f,
@@ -91,7 +91,7 @@ struct Ray {
     // See `pixel_end`.
     end: u32,
 #if DEPTH
-    // Blended so far, and the median or zero.
+    // Depth blended so far, and the median depth or zero.
     depth: f32,
     median: f32,
 #endif
@@ -100,7 +100,7 @@ struct Ray {
 #endif
 }
 
-// Step 1 for instance `local` of a batch: stores its splat, returns the blocks it reaches.
+// Runs step 1 for instance `local` of a batch: stores its splat, returns the blocks it reaches.
 fn fetch(local: u32, gaussian: u32, corner: vec2f) -> u32 {
     let s0 = splats2d[3u * gaussian];
     let s1 = splats2d[3u * gaussian + 1u];
@@ -114,7 +114,7 @@ fn fetch(local: u32, gaussian: u32, corner: vec2f) -> u32 {
     return touched_blocks(s0.xy, vec3f(s0.zw, s1.x), s1.y, s2.zw, corner);
 }
 
-// Step 2 for one instance of the batch.
+// Runs step 2 for one instance of the batch.
 fn blend_instance(ray: ptr<function, Ray>, local: u32) {
     let shape = shapes[local];
     let tone = tones[local];
@@ -143,7 +143,7 @@ fn blend_instance(ray: ptr<function, Ray>, local: u32) {
 #endif
 }
 
-// Steps 2 and 3 for the instances from `first` on, whose words begin at `words`.
+// Runs steps 2 and 3 for the instances from `first` on, whose words begin at `words`.
 fn walk(ray: ptr<function, Ray>, first: u32, count: u32, words: u32, checkpoint: u32) {
     for (var word = 0u; word < WORDS && first + word * WORD < count; word++) {
         if (*ray).is_finished {
@@ -167,7 +167,7 @@ fn walk(ray: ptr<function, Ray>, first: u32, count: u32, words: u32, checkpoint:
             bits ^= 1u << bit;
             blend_instance(ray, last - bit);
         }
-        // Whatever is blended takes some of it.
+        // Every blended instance reduces the transmittance.
         (*ray).end = select((*ray).end, at + WORD, (*ray).transmittance < in_front);
     }
 }
@@ -241,7 +241,7 @@ fn blend(
         }
         let word = parity + t / WORD;
 #if SUBGROUPS
-        // Lane b takes the bits of block b: at least eight lanes are there.
+        // Lane b takes the bits of block b: a subgroup has at least eight lanes.
         var bits = 0u;
         for (var b = 0u; b < BLOCKS_PER_TILE; b++) {
             let ballot = subgroupBallot((touched >> b & 1u) != 0u);

@@ -1,41 +1,42 @@
-// `blend_backward`: each instance's gradient, summed over its tile's pixels, into its own slot. A
-// workgroup of 32 invocations takes a bucket: BUCKET instances in a row of one tile.
+// `blend_backward`: writes each instance's gradient, summed over its tile's pixels, to the gradient slot of the
+// instance. A workgroup of 32 invocations takes a bucket: BUCKET consecutive instances of one tile.
 //
-// With w = alpha T the weight of an instance, g = dL/d(pixel) and g.c its colour seen through g,
-// dL/dalpha = T (g.c) - R / (1 - alpha), where R is what lies behind seen through g. So:
-// 1. An invocation holds one pixel of each of the tile's eight blocks, in registers. From the
-//    bucket's checkpoint come T and R = g . (rendered - already blended) + dL/dT T_end: everything
-//    behind, background included. T falls bit for bit as in `blend`, R by w (g.c) an instance: one
-//    scalar a pixel does the work of four, and nothing is divided but by the new T:
+// With w = alpha T the weight of an instance, g = dL/d(pixel) and g.c the scalar product of g and the instance's
+// colour, dL/dalpha = T (g.c) - R / (1 - alpha), where R is the scalar product of g and the colour behind the instance.
+// So:
+// 1. An invocation holds one pixel of each of the tile's eight blocks, in registers. T comes from the bucket's
+//    checkpoint, and R = g . (rendered - already blended) + dL/dT T_end, which includes everything behind and the
+//    background. T decreases bit-identically to `blend`, R by w (g.c) an instance: one scalar per pixel replaces four.
+//    The only divisor is the new T:
 //    s = alpha dL/dalpha = w (g.c) - R alpha / (1 - alpha), alpha / (1 - alpha) = w / T_behind.
-// 2. 32 instances at a time: lane i loads instance i and finds the blocks that it reaches, less those
-//    that are finished. Instances that reach some are moved together in shared memory.
-// 3. All lanes take one such instance after another, block after block of those it reaches: a branch
-//    for each block, the same way for all lanes. A lane sums s, s dy, s dy^2 and w g over its pixels,
-//    s and s dy apart for the left and the right blocks: eight numbers, two vectors.
-// 4. Lanes are added up for four instances at once, always in the same order. A column of pixels has
-//    one dx, so: an invocation an instance and column adds up the column's four lanes, weights s by
-//    dx and dx^2 and s dy by dx; then an invocation an instance and field adds up the eight columns
-//    and writes to the slot. The ninth field, blue, waits until all 32 instances are through and is
-//    added up by an invocation an instance. (By count, about 22 instructions an instance; a
-//    butterfly of shuffles over nine rows 40, rows of 32 in shared memory, a lane a row, 38.)
-// 5. Slots of instances that reach nothing get zeros, and those of instances that the cap left out:
-//    they belong to no bucket, the tile's last one writes them.
+// 2. 32 instances at a time: lane i loads instance i and finds the blocks that it reaches, less those that are
+//    finished. Instances that reach at least one block are moved together in shared memory.
+// 3. All lanes take one such instance after another, block after block of those it reaches: a branch for each block,
+//    uniform across lanes. A lane sums s, s dy, s dy^2 and w g over its pixels, s and s dy separately for the left and
+//    the right blocks: eight numbers, two vectors.
+// 4. Lanes are added up for four instances at once, always in the same order. All pixels of a column have one dx. So an
+//    invocation per instance and column adds up the column's four lanes, weights s by dx and dx^2 and s dy by dx. Then
+//    an invocation per instance and field adds up the eight columns and writes to the gradient slot. The ninth field,
+//    blue, waits until all 32 instances are done and is added up by an invocation per instance. (By count, about 22
+//    instructions an instance; a butterfly of shuffles over nine rows 40, rows of 32 in shared memory, a lane a row,
+//    38.)
+// 5. Gradient slots of instances that reach no block get zeros. The slots of instances beyond the per-tile limit also
+//    get zeros: they belong to no bucket, and the tile's last bucket writes them.
 //
-// In permutation ABSOLUTE the sums of |s d(exponent)/dx| and |s d(exponent)/dy| go to extra slots, for
-// density statistics that do not cancel (AbsGS, Ye et al. 2024, arXiv:2404.10484). In permutation DEPTH
-// depths are a fourth channel in 1, and the sum of w dL/d(blended depth) goes to an extra slot:
-// shared/extra_slots. It takes the number of buckets from bucket_start: 16 buffers are all that every
-// device binds.
+// In permutation ABSOLUTE the sums of |s d(exponent)/dx| and |s d(exponent)/dy| go to extra slots, for density
+// statistics that do not cancel (AbsGS, Ye et al. 2024, arXiv:2404.10484). In permutation DEPTH depths are a fourth
+// channel in step 1, and the sum of w dL/d(blended depth) goes to an extra slot: shared/extra_slots. This permutation
+// reads the number of buckets from bucket_start, because 16 buffers is the most that every device binds.
 //
-// A slot has one writer and `update` adds a Gaussian's slots in order: no atomics, no luck.
+// A gradient slot has one writer and `update` adds a Gaussian's slots in order, without atomics: the result is
+// deterministic.
 //
-// Bindings: views; state.buckets; splats2d; tile_start, bucket_start, bucket_tile; sorted_gaussian and
-// sorted_slot, nearest first; image, checkpoints, pixel_end and block_end, from `blend`;
-// image_gradient: dL/d(red, green, blue) and dL/dT; slots out, SLOT_FLOATS each. With DEPTH, depth_pixels:
-// blended depth and dL/d(that); depth_checkpoints, from `blend`.
+// Bindings: views; state.buckets; splats2d; tile_start, bucket_start, bucket_tile; sorted_gaussian and sorted_slot,
+// nearest first; image, checkpoints, pixel_end and block_end, from `blend`; image_gradient: dL/d(red, green, blue) and
+// dL/dT; slots out, SLOT_FLOATS each. With DEPTH, depth_pixels: blended depth and dL/d(blended depth);
+// depth_checkpoints, from `blend`.
 //
-// Reference: dapple_reference::blend_backward (arXiv:2312.02121, section 3); twin:
+// Reference: dapple_reference::blend_backward (arXiv:2312.02121, section 3). CPU version:
 // cpu/src/stages/blend_backward.rs. Buckets: after Mallick et al. 2024, "Taming 3DGS".
 
 #import shared/step
@@ -60,7 +61,7 @@
 @group(0) @binding(9) var<storage, read> image_gradient: array<vec4f>;
 @group(0) @binding(10) var<storage, read> checkpoints: array<vec4f>;
 @group(0) @binding(11) var<storage, read> pixel_end: array<u32>;
-// Two vectors a tile.
+// Two vectors per tile.
 @group(0) @binding(12) var<storage, read> block_end: array<vec4u>;
 @group(0) @binding(13) var<storage, read_write> slots: array<f32>;
 #if EXTRA_SLOTS
@@ -69,7 +70,7 @@
 #if DEPTH
 @group(0) @binding(15) var<storage, read> depth_checkpoints: array<f32>;
 
-// Of the instances that reach something.
+// Depths of the instances that reach at least one block.
 var<workgroup> depths: array<f32, LANES>;
 // [instance][lane], and [instance and column].
 var<workgroup> lane_depth: array<f32, TOGETHER * LANES>;
@@ -89,19 +90,19 @@ const RIGHT_BLOCKS: u32 = 0xaau;
 
 // Instances that are added up at once.
 const TOGETHER: u32 = LANES / BLOCK_WIDTH;
-// Fields that are added up then: all but blue.
+// Fields that are added up in the first half of step 4: all except blue.
 const FIELDS: u32 = SLOT_FLOATS - 1u;
-// Distances between rows in shared memory: odd, so that lanes which read a row each meet no bank twice.
+// Distances between rows in shared memory: odd, so that lanes that read a row each use different banks.
 const FIELD_STRIDE: u32 = LANES + 1u;
 const BLUE_STRIDE: u32 = BLOCK_WIDTH + 1u;
 
-// The instances that reach something: mean and a, b; c, log2_opacity and red, green; the bits of
-// blue, and the blocks; the slot.
+// The instances that reach at least one block: mean and a, b; c, log2_opacity and red, green; the bits of blue, and the
+// blocks; the gradient slot.
 var<workgroup> shapes: array<vec4f, LANES>;
 var<workgroup> tones: array<vec4f, LANES>;
 var<workgroup> tails: array<vec2u, LANES>;
 var<workgroup> places: array<u32, LANES>;
-// Which instances those are, a bit each.
+// A bit for each instance that reaches at least one block.
 var<workgroup> reaching: atomic<u32>;
 // [instance][half][lane]: s and s dy, left and right; s dy^2 and w g.
 var<workgroup> lane_sums: array<vec4f, TOGETHER * 2u * LANES>;
@@ -110,11 +111,11 @@ var<workgroup> column_sums: array<f32, FIELDS * FIELD_STRIDE>;
 // Blue, [instance][column].
 var<workgroup> blue_sums: array<f32, LANES * BLUE_STRIDE>;
 
-// A pixel on its way along the ray.
+// State of a pixel during blending.
 struct Ray {
-    // Below TRANSMITTANCE_MIN: finished. It never rises.
+    // Below TRANSMITTANCE_MIN: finished. The transmittance never rises.
     transmittance: f32,
-    // R: what lies behind, seen through the gradient.
+    // R: scalar product of the gradient and the colour behind.
     behind: f32,
     gradient: vec3f,
 #if DEPTH
@@ -123,7 +124,7 @@ struct Ray {
 #endif
 }
 
-// What is the same for all pixels that an instance meets in a column of blocks.
+// Values that are constant for all pixels that an instance meets in a column of blocks.
 struct Layer {
     column: Column,
     c: f32,
@@ -150,7 +151,7 @@ struct Sums {
 #endif
 }
 
-// Step 3 for one pixel.
+// Runs step 3 for one pixel.
 // `side`: sums of s and s dy over the lane's pixels in this column of blocks.
 fn blend_pixel(
     ray: ptr<function, Ray>,
@@ -176,8 +177,8 @@ fn blend_pixel(
     let seen = weight * fma(gradient.z, layer.colour.z, dot_xy);
 #endif
     let behind = (*ray).behind - seen;
-    // Where alpha is clamped it does not move. Behind the end nothing counts: transmittance goes on
-    // falling there, to zero, by which nothing may be divided.
+    // A clamped alpha has no derivative. Behind the end nothing counts: transmittance continues to fall there, to zero,
+    // and must not be a divisor.
     let moves = is_open & (unclamped <= ALPHA_MAX);
     let s = select(0.0, fma(-behind, weight / transmittance, seen), moves);
     let sy = s * dy;
@@ -191,7 +192,7 @@ fn blend_pixel(
     (*ray).transmittance = transmittance;
 }
 
-// Where a workgroup's pixels lie.
+// Position of a workgroup's pixels.
 struct Place {
     corner: vec2u,
     size: vec2u,
@@ -202,7 +203,7 @@ struct Place {
     first: u32,
 }
 
-// Step 1 for one of a lane's pixels. Pixels outside the image have an end of 0.
+// Runs step 1 for one of a lane's pixels. Pixels outside the image have an end of 0.
 fn load_ray(place: Place, block: u32, lane: u32) -> Ray {
     let pixel = min(place.corner + block_pixel(block, lane), place.size - 1u);
     let at = pixel.y * place.size.x + pixel.x;
@@ -224,7 +225,7 @@ fn load_ray(place: Place, block: u32, lane: u32) -> Ray {
 #else
     let seen = dot(gradient.xyz, rendered.xyz - blended.xyz);
 #endif
-    // A finished pixel left no checkpoint: what stands there may be anything.
+    // A finished pixel wrote no checkpoint: the values in its place are undefined.
     return Ray(
         select(0.0, blended.w, is_live),
         select(0.0, fma(gradient.w, rendered.w, seen), is_live),
@@ -235,7 +236,7 @@ fn load_ray(place: Place, block: u32, lane: u32) -> Ray {
     );
 }
 
-// Blocks that have a pixel which blends instance `first` of the tile's list or one behind it.
+// Returns the blocks that have a pixel which blends instance `first` of the tile's list or a later one.
 fn live_blocks(tile: u32, first: u32) -> u32 {
     let low = vec4u(block_end[2u * tile] > vec4u(first)) << vec4u(0u, 1u, 2u, 3u);
     let high = vec4u(block_end[2u * tile + 1u] > vec4u(first)) << vec4u(4u, 5u, 6u, 7u);
@@ -243,7 +244,7 @@ fn live_blocks(tile: u32, first: u32) -> u32 {
     return both.x | both.y | both.z | both.w;
 }
 
-// Step 5: zeros for `count` instances from place `first` on, but for those with a bit in `kept`.
+// Runs step 5: writes zeros for `count` instances from place `first` on, except for those with a bit in `kept`.
 fn clear_slots(first: u32, count: u32, kept: u32, lane: u32) {
     for (var i = lane; i < count * SLOT_FLOATS; i += LANES) {
         let instance = i / SLOT_FLOATS;
@@ -266,7 +267,7 @@ fn sum8(low: vec4f, high: vec4f) -> f32 {
     return ((low.x + low.y) + (low.z + low.w)) + ((high.x + high.y) + (high.z + high.w));
 }
 
-// Step 4 for instances `first` .. `end` of those moved together.
+// Runs step 4 for instances `first` .. `end` of those moved together.
 fn add_lanes(first: u32, end: u32, lane: u32, corner_x: u32) {
     workgroupBarrier();
     let column = lane % BLOCK_WIDTH;
@@ -300,7 +301,7 @@ fn add_lanes(first: u32, end: u32, lane: u32, corner_x: u32) {
             + (lane_depth[of_depth + 16u] + lane_depth[of_depth + 24u]);
 #endif
     }
-    // Behind this nobody reads lane_sums, and column_sums is not written before the next call's first
+    // After this barrier no invocation reads lane_sums, and column_sums is not written before the next call's first
     // barrier.
     workgroupBarrier();
     if instance < end {
@@ -309,7 +310,7 @@ fn add_lanes(first: u32, end: u32, lane: u32, corner_x: u32) {
             add_extra(instance, lane);
         }
 #endif
-        // As many fields as columns.
+        // The number of fields equals the number of columns.
         let at = column * FIELD_STRIDE + lane / BLOCK_WIDTH * BLOCK_WIDTH;
         slots[places[instance] * SLOT_FLOATS + column] = sum8(
             vec4f(column_sums[at], column_sums[at + 1u], column_sums[at + 2u], column_sums[at + 3u]),
@@ -324,7 +325,7 @@ fn add_lanes(first: u32, end: u32, lane: u32, corner_x: u32) {
 }
 
 #if EXTRA_SLOTS
-// The second half of step 4 for these sums: an invocation an instance, for all of them.
+// Runs the second half of step 4 for these sums, all of them in one invocation per instance.
 fn add_extra(instance: u32, first_column: u32) {
     let to = places[instance] * EXTRA_FLOATS;
 #if ABSOLUTE

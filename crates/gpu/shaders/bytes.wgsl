@@ -1,15 +1,16 @@
-// `bytes`: a render as bytes, for eyes, so that 4 bytes of a pixel leave the device instead of 16. Runs after
-// `blend`, for renders alone.
+// `bytes`: converts a render from `f32` to 8 bits per channel, so that the host copies 4 bytes per pixel, not 16. Runs
+// after `blend`, in renders only. One invocation per pixel.
 //
-// An invocation a pixel: red, green, blue and alpha (one minus the transmittance), each clamped to 0..1, NaN to
-// 0, and rounded, red in the lowest byte.
+// Red, green, blue and alpha (one minus the transmittance) are clamped to 0..1 and rounded; NaN becomes 0. Red is the
+// lowest byte.
 //
-// The host rounds `value * 255 + 0.5` in two steps, and a device may do it in one: then a value that stands
-// within rounding of two bytes becomes the other. `value * 256` is exact, so that `value * 256 - value` is
-// rounded once, as the host's product is, on every device.
+// The host rounds `value * 255 + 0.5` in two steps. A device may round it in one, and then a value within rounding
+// error of two bytes becomes the other byte. `value * 256` is exact, so every device rounds `value * 256 - value` once,
+// like the host's product.
 //
-// Bindings: views: entry 0 is the render's. image: colour over the background, transmittance. image_bytes out.
-// Twin: engine::shown.
+// Bindings: views[0], the view of the render; image, colour over the background and transmittance, in; image_bytes,
+// out.
+// CPU version: engine::shown.
 
 #import shared/step
 #import shared/groups
@@ -20,12 +21,12 @@
 
 const PIXELS_PER_GROUP: u32 = TILE_SIZE * TILE_SIZE;
 
-// By bits: WGSL lets compilers assume that comparisons meet no NaN.
+// Tests bits: WGSL lets compilers assume that comparisons meet no NaN.
 fn are_nan(values: vec4f) -> vec4<bool> {
     return (bitcast<vec4u>(values) & vec4u(0x7fffffffu)) > vec4u(0x7f800000u);
 }
 
-// As many workgroups as tiles, which have no fewer pixels than the image.
+// One workgroup per tile: the tiles have at least as many pixels as the image.
 @compute @workgroup_size(PIXELS_PER_GROUP)
 fn bytes(
     @builtin(workgroup_id) group: vec3u,

@@ -1,12 +1,14 @@
-// `crops`, part of the stage `loss` where a step has a loss of a crop: it is cut out of what the loss compares, and what that
-// loss says of the render's crop is added to the image's gradient. One invocation a pixel of the crop.
-// 1. cut: the render's and the photo's colours; of masked pixels the photo's twice.
-// 2. Between the two somebody else's kernels make of both the derivative by the first.
-// 3. paste: times the weight, onto image_gradient, which the loss of the image has filled; not where pixels are masked.
-// Twin: cpu/src/stages/crops.rs.
+// `crops`, part of the stage `loss` in steps whose loss has a term for a crop. It cuts the crop out of the images that
+// the loss compares, and adds the term's gradient by the render's crop to the image's gradient. One invocation per
+// pixel of the crop.
+// 1. cut: writes the render's and the photo's colours; for masked pixels the photo's colour to both.
+// 2. Between the two dispatches the caller's kernels compute the derivative by the render's crop.
+// 3. paste: adds the derivative, times the weight, to image_gradient, which the loss of the image has filled; not where
+//    pixels are masked.
+// CPU version: cpu/src/stages/crops.rs.
 //
 // Bindings: views; image, the render that the loss compares; photo; crop_render, crop_photo (out of cut) and
-// crop_derivative (into paste), [side, side, 3]; image_gradient, in and out. Where the crop lies are parameters.
+// crop_derivative (into paste), [side, side, 3]; image_gradient, in and out. The crop's position is in the parameters.
 
 #import shared/step
 #import shared/groups
@@ -21,7 +23,7 @@
 @group(0) @binding(5) var<storage, read> crop_derivative: array<f32>;
 @group(0) @binding(6) var<storage, read_write> image_gradient: array<vec4f>;
 
-// The image's pixel of the crop's.
+// Returns the pixel of the image for a pixel of the crop.
 fn place(k: u32) -> u32 {
     let side = parameters.crop_side;
     let at = parameters.crop + vec2u(k % side, k / side);

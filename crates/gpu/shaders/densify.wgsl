@@ -1,23 +1,23 @@
-// `densify`: clone, split, prune, reset; the adaptive density control of the 3DGS paper (Kerbl et al.
-// 2023). Twin: cpu/src/stages/densify.rs, whose decisions and order these are.
-// 1. `open` sizes the dispatches, or halts for want of scratch. `want` counts, by block of 256, who wants to grow: those whose
-//    screen-space gradient, averaged over the steps that saw them, exceeds the threshold.
-// 2. `budget` compares with the room. If there is some for all, `elect` lets all grow; otherwise it
-//    lists who wants to, which is then sorted, largest gradients first, ties by index; `choose`
-//    lets the first of them grow.
-// 3. `fates` decides who is cloned or split and who is pruned: too transparent, too large or not
-//    finite. `settle` adds up; if the new generation does not fit, it halts and nothing has changed.
-// 4. `place` writes which Gaussian each place of the new generation comes from: survivors, clones,
-//    first children, second children, each in order. gather.wgsl moves them there.
-// 5. `split` makes copies of a split Gaussian its children. `reset` clamps opacities and clears their
-//    moments, and clears the statistics once they have been used.
-// Logarithms of scales and logits of opacities are compared, with the logarithms and logits of the
-// plan's limits: no exp is needed, whose last bits would differ between devices.
+// `densify`: clone, split, prune, reset; the adaptive density control of the 3DGS paper (Kerbl et al. 2023). CPU
+// version: cpu/src/stages/densify.rs, with the same decisions in the same order.
+// 1. `open` sizes the dispatches, or halts if the scratch buffers are too small. `want` counts the Gaussians to grow,
+//    by block of 256: those whose screen-space gradient, averaged over the steps in which they were visible, exceeds
+//    the threshold.
+// 2. `budget` compares the count with the free capacity. If all fit, `elect` marks all to grow. Otherwise it lists
+//    them, and the list is sorted, largest gradients first, ties by index. Then `choose` marks the first of them to
+//    grow.
+// 3. `fates` decides which Gaussians are cloned or split and which are pruned: too transparent, too large or
+//    non-finite. `settle` adds up; if the new generation does not fit, it halts and nothing has changed.
+// 4. `place` writes the source Gaussian of each place of the new generation: survivors, clones, first children, second
+//    children, each in order. gather.wgsl moves them there.
+// 5. `split` turns copies of a split Gaussian into its children. `reset` clamps opacities and clears their moments, and
+//    clears the statistics once they have been used.
+// Logarithms of scales and logits of opacities are compared with the logarithms and logits of the plan's limits. This
+// needs no exp, whose last bits would differ between devices.
 //
-// Bindings: geometry, sh_rest, geometry_moments, stats and state are the engine's. Scratch is borrowed
-// from the instances of a step, of which there is room for more than for Gaussians; otherwise `open`
-// halts. growth, [N], what becomes of a Gaussian; source, [N']; block_sums, [N / 256]; sort_keys,
-// sort_values, [N]. Which buffers those are: stages/densify.rs.
+// Bindings: geometry, sh_rest, geometry_moments, stats and state are the engine's. Scratch is borrowed from the buffers
+// of a step's instances, whose capacity exceeds that of the Gaussians; otherwise `open` halts. growth, [N], the fate of
+// a Gaussian; source, [N']; block_sums, [N / 256]; sort_keys, sort_values, [N]. stages/densify.rs assigns the buffers.
 
 #import shared/scratch
 #import shared/planes
@@ -43,9 +43,10 @@ struct Plan {
     prune_log_scale: f32,
     prune_log_scale_parent: f32,
     reset_logit: f32,
-    // ln 1.6: children are smaller by this (the paper).
+    // ln 1.6: children are smaller by this factor (the paper).
     log_shrink: f32,
-    // How much of the room below max_gaussians may be taken, of 2^32; all of it if every bit is set.
+    // Share of the free capacity below max_gaussians that may be taken, in units of 2^-32; all of it if every bit is
+    // set.
     room_share: u32,
     pad0: u32,
     pad1: u32,
@@ -60,7 +61,7 @@ const PLAN_RESET: u32 = 8u;
 @group(0) @binding(0) var<storage, read_write> state: State;
 @group(0) @binding(1) var<storage, read_write> groups: array<vec4u>;
 @group(0) @binding(2) var<uniform> plan: Plan;
-// The same buffer where dispatches are taken from it.
+// `groups`, bound for reading.
 @group(0) @binding(3) var<storage, read> groups_read: array<vec4u>;
 @group(0) @binding(4) var<storage, read> state_read: State;
 @group(0) @binding(5) var<storage, read_write> geometry: array<u32>;
@@ -75,14 +76,14 @@ const PLAN_RESET: u32 = 8u;
 
 #import shared/finite
 
-// What stays of a Gaussian, in `growth` from `fates` on; until then 1 = it grows.
+// Fate of a Gaussian, in `growth` from `fates` on; until then 1 = it grows.
 const FATE_SURVIVES: u32 = 1u;
 const FATE_CLONED: u32 = 2u;
 const FATE_PARENT: u32 = 4u;
 
-// Correctly rounded where fma is one: WGSL lets a division be wrong in its last bits, and gradients
-// that are equal must stay so. Adding an integer that is always 0 hides the quotient from compilers
-// that take x - (x / y) y for 0.
+// Correctly rounded on devices whose fma is fused. WGSL allows a division to be wrong in its last bits, and equal
+// gradients must stay equal. Adding an integer that is always 0 hides the quotient from compilers that replace x - (x /
+// y) y by 0.
 fn divide(x: f32, y: f32) -> f32 {
     let q = bitcast<f32>(bitcast<u32>(x / y) + (plan.flags >> 31u));
     let better = q + fma(-q, y, x) / y;
@@ -200,7 +201,7 @@ fn elect(
     if is_wanting {
         let place = block_sums[block].x + before;
         let bits = bitcast<u32>(mean_gradient(i));
-        // Bits of floats in ascending order, then turned round.
+        // Bits of floats in ascending order, then inverted.
         sort_keys[place] = ~(bits ^ select(0x80000000u, 0xffffffffu, (bits >> 31u) != 0u));
         sort_values[place] = i;
     }
@@ -218,7 +219,7 @@ fn choose(
     }
 }
 
-// Logarithm of the largest axis; what is no number does not count. -FLT_MAX stands for that of zero.
+// Returns the logarithm of the largest axis; non-finite values do not count. -FLT_MAX replaces the logarithm of zero.
 fn log_scale(i: u32) -> f32 {
     var largest = bitcast<f32>(0xff7fffffu);
     for (var k = 0u; k < 3u; k++) {

@@ -1,18 +1,19 @@
-// `depth_loss`, part of the stage `loss` where a view has samples of known depth: the derivative of
-// depth_weight sum_k c_k |D / t_k - alpha|, D the blended depth. One invocation a sample; no pixel has two.
+// `depth_loss`, part of the stage `loss` where a view has samples of known depth: the derivative of depth_weight sum_k
+// c_k |D / t_k - alpha|, D the blended depth. One invocation per sample; a pixel has at most one sample.
 // 1. `residual = D / t - alpha`.
-// 2. dL/dD = c sign / t, beside D: `blend` has left zero there, which stays at pixels without a sample.
-// 3. dL/dalpha = -c sign: the derivative by transmittance, one minus alpha, is c sign. The loss of the
-//    image has left zero there.
-// Twin: cpu/src/stages/depth.rs. Reference: dapple_reference::depth_loss.
+// 2. dL/dD = c sign / t, next to D: `blend` has written zero there, which remains at pixels without a sample.
+// 3. dL/dalpha = -c sign: the derivative by transmittance, one minus alpha, is c sign. The loss of the image has
+//    written zero there.
+// CPU version: cpu/src/stages/depth.rs. Reference: dapple_reference::depth_loss.
 //
-// Bindings: depth_samples, the view's, and room for more; image, from blend.wgsl; depth_pixels and image_gradient, in and out. How many samples there are is a parameter.
+// Bindings: depth_samples, the view's, with spare capacity; image, from blend.wgsl; depth_pixels and image_gradient, in
+// and out. The number of samples is a parameter.
 
 #import shared/step
 #import shared/groups
 #import shared/parameters
 
-// Twin: `depths::Sample`.
+// Same layout as `depths::Sample`.
 struct DepthSample {
     pixel: u32,
     inverse_depth: f32,

@@ -1,28 +1,28 @@
-// `emit`: one instance per (Gaussian, tile), Gaussians in depth order, a Gaussian's tiles row by row.
-// An instance's place in that list is its slot, so a Gaussian's slots are contiguous.
+// `emit`: writes one instance per (Gaussian, tile), Gaussians in depth order, a Gaussian's tiles row by row. An
+// instance's place in that list is its gradient slot, so a Gaussian's slots are contiguous.
 // 1. `sums`: each workgroup sums the tiles of 256 Gaussians of the depth order.
-// 2. `total`, one workgroup: a prefix sum over those sums; the number of instances, and a halt if there
-//    is no room for them.
-// 3. `starts`: where each Gaussian's instances begin, and which Gaussian holds the first instance of
-//    each block of EMIT_BLOCK instances.
-// 4. `list`: a workgroup a block of instances, whatever the Gaussians' sizes. Gaussians cover from one
-//    tile to all of them, and near ones, which come first, most: a workgroup per so many Gaussians would
-//    leave the first ones running long after all others.
-//    a. An invocation a Gaussian of the block: it walks its tile rows and leaves for each row's span a
-//       head at its place in the block.
+// 2. `total`, one workgroup: a prefix sum over those sums; the number of instances, and a halt if that exceeds the
+//    capacity.
+// 3. `starts`: the first instance of each Gaussian, and the Gaussian with the first instance of each block of
+//    EMIT_BLOCK instances.
+// 4. `list`: a workgroup per block of instances, for any sizes of the Gaussians. Gaussians cover from one tile to all
+//    of them, and near Gaussians, which come first, cover most. With a workgroup per fixed number of Gaussians, the
+//    first workgroups would run long after all others.
+//    a. An invocation per Gaussian of the block walks the tile rows of the Gaussian and writes for each row's span a
+//    head at its place in the block.
 //    b. An invocation finds the last head before its instance, by bits, and counts on from it.
-// Twin: cpu/src/stages/emit.rs.
+// CPU version: cpu/src/stages/emit.rs.
 //
-// Gaussians go by their places among the visible ones: see project.wgsl.
-// Bindings: views, state, groups; tiles_touched, splats2d, by place, depth_values, the places by rank,
-// in; emit_sums, a word per 256 Gaussians; emit_starts, by rank, total last; emit_blocks, by block, the
-// rank that holds its first instance; instance_tile, instance_gaussian (places), by slot, out.
+// Gaussians are numbered by their places among the visible Gaussians: see project.wgsl.
+// Bindings: views, state, groups; tiles_touched, splats2d, by place, depth_values, the places by rank, in; emit_sums, a
+// word per 256 Gaussians; emit_starts, by rank, total last; emit_blocks, by block, the rank that holds its first
+// instance; instance_tile, instance_gaussian (places), by slot, out.
 
 #import shared/halt
 #import shared/splat2d
 #import shared/tiles
 
-// Sums, and sums in units of 256 rounded up, which do not overflow where the former do.
+// Sums, and sums in units of 256 rounded up, which do not overflow where the plain sums do.
 alias ScanValue = vec2u;
 const SCAN_WIDTH: u32 = 256u;
 #import shared/long_scan
@@ -40,7 +40,7 @@ const SCAN_WIDTH: u32 = 256u;
 @group(0) @binding(10) var<storage, read_write> instance_gaussian: array<u32>;
 
 const COARSE: u32 = 256u;
-// 256 of these still fit a word.
+// 256 times this number still fits a word.
 const MOST_TILES: u32 = 0xffffffu;
 const MOST_INSTANCES: u32 = 0xffffffffu;
 
@@ -150,14 +150,13 @@ fn starts(
     }
 }
 
-// Which places of the block are heads, a bit each.
+// A bit for each place of the block: 1 = the place is a head.
 var<workgroup> is_head: array<atomic<u32>, EMIT_BLOCK / 32u>;
 // At heads: the tile, and the Gaussian.
 var<workgroup> head_tile: array<u32, EMIT_BLOCK>;
 var<workgroup> head_gaussian: array<u32, EMIT_BLOCK>;
 
-// Leaves a head for the instances from `at` on, as far as they lie in the block from `first` on; some
-// do.
+// Writes a head for the instances from `at` on, for those in the block from `first` on; there is at least one.
 fn put_head(at: u32, first: u32, tile: u32, gaussian: u32) {
     let place = max(at, first) - first;
     head_tile[place] = tile + (place + first - at);
@@ -165,7 +164,7 @@ fn put_head(at: u32, first: u32, tile: u32, gaussian: u32) {
     atomicOr(&is_head[place / 32u], 1u << (place % 32u));
 }
 
-// Step a for the Gaussian of a rank.
+// Runs step a for the Gaussian of a rank.
 fn put_heads(rank: u32, first: u32) {
     let gaussian = depth_values[rank];
     var at = emit_starts[rank];
@@ -190,8 +189,8 @@ fn put_heads(rank: u32, first: u32) {
             at += count;
         }
     }
-    // Never less: a compiler that rounds differently here than in `project` may find a tile missing
-    // that the ellipse barely touches. A neighbour where the Gaussian is invisible takes its place.
+    // Never less: a compiler that rounds differently here than in `project` may miss a tile that the ellipse barely
+    // touches. A neighbouring tile, in which the Gaussian is invisible, takes its place.
     if at < min(end, block_end) {
         put_head(at, first, min(tile, view.tiles.x * view.tiles.y - 1u), gaussian);
     }
@@ -213,7 +212,7 @@ fn list(
     if first < end {
         var last_rank = state.visible - 1u;
         if end < state.instances {
-            // It may begin with this very rank, or hold none of this block.
+            // The next block may begin with this rank, which then has no instance in this block.
             last_rank = emit_blocks[block + 1u];
         }
         for (var rank = emit_blocks[block] + t; rank <= last_rank; rank += SCAN_WIDTH) {

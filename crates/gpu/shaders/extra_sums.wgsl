@@ -1,11 +1,10 @@
-// `extra_sums`, part of the stage `update` where density statistics are absolute or the loss looks at
-// depths: adds up the extra slots of each visible Gaussian, one invocation a Gaussian, in depth order
-// and slot by slot.
-// Twins: `sum_absolute` and `sum_depths` of cpu/src/stages/update.rs. Reference:
+// `extra_sums`, part of the stage `update` where density statistics are absolute or the loss reads depths: adds up the
+// extra slots of each visible Gaussian, one invocation per Gaussian, in depth order and slot by slot.
+// CPU version: `sum_absolute` and `sum_depths` of cpu/src/stages/update.rs. Reference:
 // dapple_reference::{absolute_gradients, blend_backward}.
 //
-// Bindings: state; emit_starts, by rank, total last; depth_values, the place of a rank's Gaussian among
-// the visible ones; extra_slots, from blend_backward.wgsl; extra_gradients out: shared/extra_slots.
+// Bindings: state; emit_starts, by rank, total last; depth_values, the place of a rank's Gaussian among the visible
+// Gaussians; extra_slots, from blend_backward.wgsl; extra_gradients out: shared/extra_slots.
 
 #import shared/step
 #import shared/groups

@@ -1,8 +1,9 @@
-// `finite`: counts the Gaussians of which a parameter is NaN or infinite, into the report of a step that has
-// just been written, every FINITE_EVERY steps. One invocation a Gaussian:
-// 1. Which of its tensors are not finite, a bit for each in the order of engine::NotFinite::TENSORS.
-// 2. A workgroup adds up; one that found something adds to the report. A sum of integers has no order.
-// Nothing else is written: the run is the same with it. Twin: cpu/src/stages/finite.rs.
+// `finite`: counts the Gaussians that have a NaN or infinite parameter, into the report of the step that has just been
+// written, every FINITE_EVERY steps. One invocation per Gaussian:
+// 1. Find the non-finite tensors of the Gaussian, a bit for each in the order of engine::NotFinite::TENSORS.
+// 2. A workgroup adds up; if it found a non-finite tensor, it adds to the report. A sum of integers does not depend on
+//    the order.
+// Nothing else is written, so the run is the same with and without this kernel. CPU version: cpu/src/stages/finite.rs.
 //
 // Bindings: state; geometry, sh_rest, the parameters; reports, in which the entry is step.report.
 
@@ -20,7 +21,7 @@
 var<workgroup> gaussians: atomic<u32>;
 var<workgroup> tensors: atomic<u32>;
 
-// `bit` unless planes `first` to before `end` of Gaussian i are finite.
+// Returns `bit` unless planes `first` to before `end` of Gaussian i are finite.
 fn broken_planes(i: u32, first: u32, end: u32, bit: u32) -> u32 {
     for (var p = first; p < end; p++) {
         if !is_finite(plane(p, i)) {
@@ -46,7 +47,7 @@ fn finite(
     @builtin(num_workgroups) dispatched: vec3u,
     @builtin(local_invocation_index) local: u32,
 ) {
-    // Nobody else clears a workgroup's memory.
+    // Workgroup memory is not cleared elsewhere.
     if local == 0u {
         atomicStore(&gaussians, 0u);
         atomicStore(&tensors, 0u);

@@ -1,25 +1,25 @@
-// `gather`: moves a Gaussian's words to where the new generation has them, a few planes at a time.
-// 1. `gather`: place j of a plane takes the word of Gaussian gather_source[j], into scratch. New
-//    Gaussians have no moments: their words are 0 where the batch says so.
+// `gather`: moves a Gaussian's words to its place in the new generation, a few planes at a time.
+// 1. `gather`: place j of a plane gets the word of Gaussian gather_source[j], in scratch. New Gaussians have no
+//    moments: their words are 0 if the batch sets clear_new.
 // 2. `put_back`: copies scratch over the planes.
-// Words are moved as they are, whatever they hold: one f32 or two numbers of sixteen bits.
+// Words are moved unchanged, whether they are one f32 or two numbers of sixteen bits.
 //
-// Bindings: gather_from and gather_to, the planes and scratch with room for GATHER_PLANES of them
-// (the slots of at least as many instances), or the other way round; gather_batch, which planes; gather_source; groups, the counts
+// Bindings: gather_from and gather_to, the planes and scratch with a capacity of GATHER_PLANES planes (the slots of at
+// least as many instances), or the reverse; gather_batch, the range of planes; gather_source; groups, the counts
 // (shared/regroup); state, for the capacity.
 
 #import shared/step
 #import shared/regroup
 
 struct Batch {
-    // First plane and their number.
+    // First plane, and the number of planes.
     first: u32,
     planes: u32,
     // Not 0: new Gaussians get zeros.
     clear_new: u32,
 }
 
-// Twin of `stages::gather::PLANES`.
+// Equal to `stages::gather::PLANES`.
 const GATHER_PLANES: u32 = SLOT_FLOATS;
 
 @group(0) @binding(0) var<storage, read> state: State;
@@ -44,7 +44,7 @@ fn gather(
     let at = gather_batch.first * capacity + (source & ~REGROUP_FRESH);
     let is_new = j >= groups[REGROUP_COUNTS].x || (source & REGROUP_FRESH) != 0u;
     let is_clear = gather_batch.clear_new != 0u && is_new;
-    // All loads first: they are under way together.
+    // All loads come first, so that they are in flight together.
     var words: array<u32, GATHER_PLANES>;
     for (var p = 0u; p < GATHER_PLANES; p++) {
         words[p] = 0u;

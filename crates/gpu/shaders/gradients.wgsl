@@ -1,17 +1,16 @@
-// `gradients`: what `update` computes, written out instead of stepped by. One invocation a Gaussian.
+// `gradients`: computes the gradients of `update` and writes them out instead of stepping. One invocation per Gaussian.
 // 1. From the sums of the Gaussian's slots, by slot_sums.wgsl, go backward: shared/gaussian_backward.
-// 2. Write the gradients as planes, like the parameters: gradient_geometry [14, capacity],
-//    gradient_sh [(K - 1) * 3, capacity] (zero beyond the active degree), gradient_means2d
-//    [2, capacity]. Always f32.
-// 3. Add up the workgroup's gradients of the camera's pose by a fixed tree; workgroup w writes six
-//    floats of gradient_pose, (omega, t), at 6 w. The host adds those up in order.
-// Twin: `run_gradients` in cpu/src/stages/update.rs. Reference: dapple_reference::gradients.
+// 2. Write the gradients as planes, like the parameters: gradient_geometry [14, capacity], gradient_sh [(K - 1) * 3,
+//    capacity] (zero beyond the active degree), gradient_means2d [2, capacity]. Always f32.
+// 3. Add up the workgroup's gradients of the camera's pose by a fixed tree; workgroup w writes six floats of
+//    gradient_pose, (omega, t), at 6 w. The host adds them up in order.
+// CPU version: `run_gradients` in cpu/src/stages/update.rs. Reference: dapple_reference::gradients.
 #import shared/step
 #import shared/groups
 #import shared/planes
 
-// In: camera, counts, parameters; by Gaussian, 0 = invisible, or one more than its place among the
-// visible ones; by place, the colour and the sums of the slots.
+// In: camera, counts, parameters; by Gaussian, 0 = invisible, or one more than its place among the visible Gaussians;
+// by place, the colour and the sums of the slots.
 @group(0) @binding(0) var<storage, read> views: array<View>;
 @group(0) @binding(1) var<storage, read> state: State;
 @group(0) @binding(2) var<storage, read> geometry: array<f32>;
@@ -34,11 +33,11 @@
 @group(0) @binding(12) var<storage, read> smoothing: array<f32>;
 #endif
 #if EXTRA_SLOTS
-// By place: extra_sums.wgsl left them.
+// By place, written by extra_sums.wgsl.
 @group(0) @binding(13) var<storage, read> extra_gradients: array<f32>;
 #endif
 #if LOOK
-// Nobody asks for gradients through a look: shared/gaussian_backward looks for it.
+// Unused: no caller requests gradients through the appearance MLP. shared/gaussian_backward needs the declaration.
 @group(0) @binding(14) var<storage, read> looked: array<vec4f>;
 #endif
 
@@ -69,7 +68,7 @@ fn put_geometry(plane: u32, i: u32, value: vec3f) {
     gradient_geometry[at + 2u * state.capacity] = value.z;
 }
 
-// Step 2, SH rest apart.
+// Runs step 2, without SH rest.
 fn put(i: u32, g: GaussianGradient) {
     put_geometry(PLANE_MEAN, i, g.geometry.mean);
     put_geometry(PLANE_SCALE, i, g.geometry.log_scales);

@@ -1,16 +1,17 @@
-// Looks, the way back, before `update` moves the Gaussians: what they give for the network and the photo's code,
-// summed over the Gaussians of a workgroup. LOOK_GROUPS workgroups share all Gaussians out in order, 256 at a time.
+// Appearance MLP, the backward pass before `update` moves the Gaussians: gradients of the network and the photo's
+// embedding, summed over the Gaussians of a workgroup. LOOK_GROUPS workgroups share all Gaussians out in order, 256 at
+// a time.
 //
 // 1. Each invocation takes a Gaussian: its encoded place, and the derivatives by its gains and offsets, from the sums
-//    of its slots and the colour that `project` left.
+//    of its slots and the colour that `project` wrote.
 // 2. Thirty-two of them at a time, in shared memory: hidden units, and the derivatives by them.
-// 3. Each invocation owns four to eight of the 1344 sums, and adds the thirty-two up in order; and one feature of one of
-//    the thirty-two, which takes its step of Adam: nothing else moves it, nor its moments.
-// Thirty-two that no visible Gaussian is among are left out: adding zeros changes nothing.
+// 3. Each invocation owns four to eight of the 1344 sums, and adds the thirty-two up in order. It also owns one feature
+//    of one of the thirty-two, which takes its step of Adam: no other kernel changes the feature or its moments.
+// Thirty-two Gaussians of which none is visible are skipped: adding zeros changes nothing.
 //
-// Sums of workgroup w go to look_partials at 1344 w: by W1, [unit][encoded], then [output][unit], of which
-// look_step.wgsl makes the derivatives by W2 and by the code.
-// Twin: cpu/src/stages/look.rs. Reference: dapple_reference::look_backward.
+// Sums of workgroup w go to look_partials at 1344 w: by W1, [unit][encoded], then [output][unit], from which
+// look_step.wgsl computes the derivatives by W2 and by the embedding.
+// CPU version: cpu/src/stages/look.rs. Reference: dapple_reference::look_backward.
 #import shared/step
 #import shared/groups
 #import shared/planes
@@ -32,7 +33,7 @@
 @group(0) @binding(9) var<storage, read_write> look_feature_moments: array<f32>;
 @group(0) @binding(10) var<storage, read> look_seen: array<u32>;
 
-// Vectors of a row, and of a unit: odd, so that neighbours lie in other banks.
+// Vectors of a row, and of a unit: odd, so that neighbours are in other banks.
 const ROW: u32 = 11u;
 const STRIDE: u32 = 9u;
 // Where a row has its derivatives by gains and the first offset; by the others, and 1 where it is seen; its features.
@@ -80,7 +81,7 @@ fn look_gather(
     let unit = t / 8u;
     let part_of = t % 8u;
     let own_unit = STRIDE * select(unit, 32u + unit, part_of == 7u);
-    // What else it has of rows: two offsets, or, the first two invocations of a unit, four features.
+    // Other numbers of rows in step 3: two offsets, or, the first two invocations of a unit, four features.
     let also = select(ROW_FEATURES + min(part_of, 1u), ROW_OFFSETS, part_of == 7u);
     var sums = vec4f(0.0);
     var more = vec4f(0.0);
@@ -124,7 +125,7 @@ fn look_gather(
             let d = unclamped_gradient(colour, rgb);
             let size = abs(d.x) + abs(d.y) + abs(d.z);
             rank = 0u;
-            // One that says something, and is finite.
+            // A visible Gaussian with a finite derivative that is not zero.
             if size > 0.0 && is_number(size) {
                 let capacity = state.capacity;
                 let mean = vec3f(geometry[i], geometry[i + capacity], geometry[i + 2u * capacity]);

@@ -1,12 +1,12 @@
-// Looks, after `look_gather`: the network and the code of the step's view take a step of Adam.
+// Appearance MLP, after `look_gather`: one step of Adam for the network and for the embedding of the step's view.
 //
-// `look_reduce`: adds up what the workgroups left, in order: 16 sums a workgroup, the workgroups' parts in 16 shares.
-// `look_advance`, one workgroup: of the sums by [output][unit], the derivatives by W2 and by what units count for; the
-// pull of the code to zero; Adam. The bias corrections count the network's steps and the view's own: between two steps
-// on a view its moments rest. A number that is not finite moves nothing, nor does a halted step.
+// `look_reduce`: adds up the sums of the workgroups, in order: 16 sums a workgroup, the workgroups' parts in 16 shares.
+// `look_advance`, one workgroup: from the sums by [output][unit], the derivatives by W2 and by the factors of units;
+// the pull of the embedding to zero; Adam. The bias corrections count the network's steps and the view's own: between
+// two steps on a view its moments do not change. A non-finite number changes nothing, nor does a halted step.
 //
 // look_seen: steps of the network, then by view. look_moments: first and second moments of the network, then first and
-// second of each view's code. Twin and reference: dapple_engine::look::step.
+// second moments of each view's embedding. CPU version and reference: dapple_engine::look::step.
 #import shared/step
 #import shared/rests
 #import shared/groups
@@ -44,7 +44,7 @@ fn look_reduce(
     }
 }
 
-// The number at `at` of `look`, with its moments.
+// Steps the number at `at` of `look`, and its moments.
 fn advance(at: u32, first: u32, second: u32, derivative: f32, rate: f32, inverse2: f32) {
     let moved = adam_rested(look_moments[first], look_moments[second], derivative, rate, inverse2);
     look_moments[first] = moved.m;
@@ -60,7 +60,7 @@ fn look_advance(@builtin(local_invocation_index) t: u32) {
     let code = 4u * LOOK_CODES + LOOK_CODE * view;
     let seen = look_seen[step.view] + 1u;
     let steps = look_seen[0] + 1u;
-    // By the code: W2 is needed as it was.
+    // By the embedding: needs W2 before its step.
     var by_code = 0.0;
     if t < LOOK_HIDDEN {
         for (var o = 0u; o < 6u; o++) {
@@ -71,7 +71,7 @@ fn look_advance(@builtin(local_invocation_index) t: u32) {
     } else if t < LOOK_CODE {
         by_code = look_gradient[LOOK_ENCODED * (t - LOOK_HIDDEN)];
     }
-    // By W2: codes are needed as they were.
+    // By W2: needs the embedding before its step.
     var by_second = 0.0;
     if t < 6u * LOOK_HIDDEN {
         by_second = look_gradient[w1 + t] * look[code + t % LOOK_HIDDEN];

@@ -1,16 +1,16 @@
-// `loss`, kernel 2 of 2: from what SSIM's windows say about their pixels to dL/dpixel.
+// `loss`, kernel 2 of 2: from the derivatives of SSIM's windows to dL/dpixel.
 //
 // The filter is its own transpose: with F the filter, x the render and y the photo, both shifted,
 // dSSIM/dx = F[d/dmean] + 2 x F[d/dsquare] + y F[d/dproduct]. One workgroup takes a tile:
 // 1. Filter all nine maps along columns, straight from global memory (a row of invocations reads a
 //    row of pixels), eight outputs an invocation, into shared memory. Pixels beyond the image's
-//    edge are those on the edge, whose windows do not count: their derivatives are zero.
+//    edge repeat the pixels on the edge, whose windows do not count: their derivatives are zero.
 // 2. Filter along rows, four outputs an invocation, from vectors of four; exchange them, so that
 //    neighbours read and write neighbouring pixels.
 // 3. Put channels and L1's sign together. A masked pixel has no gradient.
 //
-// image_gradient: dL/d(red, green, blue), and 0 for dL/dT. ssim_maps: see loss_windows.
-// Reference: dapple_reference::loss; twin: cpu/src/stages/loss.rs.
+// image_gradient: dL/d(red, green, blue), and 0 for dL/dT. ssim_maps: see loss_windows. Reference:
+// dapple_reference::loss. CPU version: cpu/src/stages/loss.rs.
 
 #import shared/step
 #import shared/groups
@@ -23,17 +23,17 @@
 @group(0) @binding(3) var<storage, read> ssim_maps: array<f32>;
 @group(0) @binding(4) var<storage, read_write> image_gradient: array<vec4f>;
 
-// A pixel each in step 3.
+// One pixel per invocation in step 3.
 const LANES: u32 = TILE_SIZE * TILE_SIZE;
 const MAPS: u32 = 9u;
 // Outputs of an invocation along a column, and inputs in their reach.
 const RUN: u32 = 8u;
 const RUNS: u32 = TILE_SIZE / RUN;
-// Vectors in a row of the halo. Odd: eight invocations that read one column of neighbouring rows,
-// which is what the hardware serves at once, meet no bank twice.
+// Vectors per row of the halo. Odd: eight invocations that read one column of neighbouring rows,
+// the number that the hardware serves at once, use different banks.
 const VECTORS: u32 = (HALO + 3u) / 4u;
 const MAP: u32 = TILE_SIZE * VECTORS;
-// The same for a row of the tile.
+// Vectors per row of the tile, odd for the same reason.
 const TILE_VECTORS: u32 = TILE_SIZE / 4u + 1u;
 const TILE_MAP: u32 = TILE_SIZE * TILE_VECTORS;
 
@@ -41,7 +41,8 @@ const TILE_MAP: u32 = TILE_SIZE * TILE_VECTORS;
 // maps filtered both ways, [map][row][column / 4].
 var<workgroup> filtered: array<vec4f, MAPS * MAP>;
 
-// The three maps of a channel at row `y` of the column whose top is at `base` of its first plane.
+// Returns the three maps of a channel at row `y` of the column whose top is at `base` of its first
+// plane.
 fn column_maps(base: u32, y: i32, size: vec2u, pixels: u32) -> vec4f {
     let place = base + u32(clamp(y, 0, i32(size.y) - 1)) * size.x;
     return vec4f(
@@ -101,12 +102,12 @@ fn filter_columns(origin: vec2u, size: vec2u, item: u32) {
     store(channel, row + 7u, column, lower.d);
 }
 
-// Sixteen columns of one map.
+// Returns sixteen columns of one map.
 fn sixteen(start: u32) -> Four {
     return Four(filtered[start], filtered[start + 1u], filtered[start + 2u], filtered[start + 3u]);
 }
 
-// The three maps of a channel, filtered, at four neighbouring pixels.
+// Returns the three maps of a channel, filtered, at four neighbouring pixels.
 fn filter_row(channel: u32, row: u32, vector: u32) -> Four {
     let start = 3u * channel * MAP + row * VECTORS + vector;
     let x = sixteen(start);
@@ -137,7 +138,7 @@ fn keep(channel: u32, row: u32, vector: u32, maps: Four) {
     filtered[to + 2u * TILE_MAP] = vec4f(maps.a.z, maps.b.z, maps.c.z, maps.d.z);
 }
 
-// dSSIM/dx of one channel, at a pixel of the tile.
+// Returns dSSIM/dx of one channel, at a pixel of the tile.
 fn ssim_gradient(channel: u32, local: vec2u, x: f32, y: f32) -> f32 {
     let at = 3u * channel * TILE_MAP + local.y * TILE_VECTORS + local.x / 4u;
     let lane = local.x % 4u;
@@ -190,7 +191,7 @@ fn gradient(
             filter_columns(origin, size, lane);
         }
         workgroupBarrier();
-        // Four outputs each: the last quarter of the invocations has no channel.
+        // Four outputs per invocation: the last quarter of the invocations has no channel.
         let channel = lane / (TILE_SIZE * TILE_SIZE / 4u);
         let vector = lane / TILE_SIZE % (TILE_SIZE / 4u);
         let row = lane % TILE_SIZE;

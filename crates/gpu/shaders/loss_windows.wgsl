@@ -1,20 +1,20 @@
-// `loss`, kernel 1 of 2: the loss, and what SSIM's windows say about their pixels.
+// `loss`, kernel 1 of 2: the loss, and the derivatives of SSIM's windows by their pixels.
 //
 // SSIM (Wang et al. 2004) compares Gaussian-weighted windows by their means, variances and
-// covariance; only windows that lie inside the image count. One workgroup takes a tile; x is the
-// render, y the photo, both shifted by a half:
+// covariance; only windows inside the image count. One workgroup takes a tile; x is the render, y
+// the photo, both shifted by a half:
 // 1. Read x and y of the tile and of the 5 pixels around it into registers, once for all channels.
 //    A masked pixel counts as rendered perfectly: x = y. Sum |x - y| over the tile's pixels.
 // 2. For each channel: put (x, y) into shared memory; filter x, y, x^2 + y^2, x y along rows, four
 //    outputs an invocation, into shared memory again.
-// 3. Filter along columns, two outputs an invocation, so that none is idle; form SSIM and its
-//    derivatives with respect to the filtered x, x^2 and x y, times the window's weight in the
-//    loss. They are zero where a window does not count.
+// 3. Filter along columns, two outputs an invocation, so that no invocation is idle; form SSIM and
+//    its derivatives with respect to the filtered x, x^2 and x y, times the window's weight in the
+//    loss. The derivatives are zero where a window does not count.
 // 4. Add up the tile's part of the loss in a fixed order.
 //
-// image: the render. photo: see shared/photo. ssim_maps: plane 3 * channel + map, row by row; read
-// by loss_gradient, as are its neighbours'. loss_partials: the loss's part, by tile.
-// Reference: dapple_reference::loss; twin: cpu/src/stages/loss.rs.
+// image: the render. photo: see shared/photo. ssim_maps: plane 3 * channel + map, row by row;
+// loss_gradient reads the maps of a tile and of its neighbours. loss_partials: the loss's part, by
+// tile. Reference: dapple_reference::loss. CPU version: cpu/src/stages/loss.rs.
 
 #import shared/step
 #import shared/groups
@@ -31,9 +31,9 @@
 var<workgroup> sums: array<f32, LANES>;
 
 struct Tile {
-    // First pixel.
+    // First pixel of the tile.
     origin: vec2u,
-    // Of the image.
+    // Size of the image.
     size: vec2u,
     // See `loss_weights`.
     weights: vec2f,
@@ -46,8 +46,8 @@ struct Pixel {
     difference: f32,
 }
 
-// The pixel `item` of those seen. Beyond the image's edge the nearest inside stands in: no window
-// that counts reaches it.
+// Returns the pixel `item` of the tile and its halo. Beyond the image's edge, the nearest pixel
+// inside replaces it: no window that counts reaches such a pixel.
 fn load(tile: Tile, item: u32) -> Pixel {
     let local = vec2u(item % HALO, item / HALO);
     let at = vec2i(tile.origin + local) - i32(SSIM_RADIUS);
@@ -73,14 +73,15 @@ fn take_windows(tile: Tile, lane: u32, channel: u32) -> f32 {
 }
 
 // Writes the derivatives of the window centred at `at`, from its filtered x, y, x^2 + y^2 and x y,
-// and returns 1 - SSIM; 0 where it does not count.
+// and returns 1 - SSIM; 0 where the window does not count.
 fn window(tile: Tile, at: vec2u, channel: u32, mean: vec4f) -> f32 {
     if any(at >= tile.size) {
         return 0.0;
     }
     let pixels = tile.size.x * tile.size.y;
     let index = at.y * tile.size.x + at.x;
-    // All within the image: below the radius the subtraction wraps around to a large number.
+    // True if the whole window is inside the image: below the radius the subtraction wraps around
+    // to a large number.
     let counts = all(at - SSIM_RADIUS < tile.size - 2u * SSIM_RADIUS)
         && photo_counts(index, pixels);
 
@@ -94,7 +95,7 @@ fn window(tile: Tile, at: vec2u, channel: u32, mean: vec4f) -> f32 {
     let inverse_b2 = 1.0 / (variances + SSIM_C2);
     let inverse = inverse_b1 * inverse_b2;
     let ssim = a1 * a2 * inverse;
-    // With the squares and products of shifted values, the mean stands shifted in a2 and b2.
+    // With the squares and products of shifted values, a2 and b2 contain the shifted mean.
     let by_mean = 2.0 * (y * a2 - mean.y * a1) * inverse
         - 2.0 * ssim * (x * inverse_b1 - mean.x * inverse_b2);
     let derivatives = vec3f(by_mean, -ssim * inverse_b2, 2.0 * a1 * inverse) * -tile.weights.y;

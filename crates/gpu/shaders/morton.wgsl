@@ -1,15 +1,14 @@
-// `morton`: Gaussians in the order of a Z curve through their centres (Morton 1966), so that
-// neighbours in space are neighbours in memory.
-// 1. `open` sizes the dispatches and empties the bounding box, or halts for want of scratch.
-// 2. `bounds`: the box of all finite centres. Floats are compared as integers in their order, so
-//    that atomics find it, whatever their order.
-// 3. `codes`: cells are cubes, 2^10 along the longest side at most; their edge is a power of two,
-//    so that no division rounds. The bits of a centre's three cells interleave to 30. A centre that
-//    is not finite comes last.
-// 4. A stable sort by code says where each place's Gaussian comes from; gather.wgsl moves them.
+// `morton`: sorts Gaussians in the order of a Z curve through their centres (Morton 1966), so that neighbours in space
+// are neighbours in memory.
+// 1. `open` sizes the dispatches and empties the bounding box, or halts if the scratch buffers are too small.
+// 2. `bounds`: the box of all finite centres. Floats are compared as integers in the same order, so that atomics find
+//    the box in any order of execution.
+// 3. `codes`: cells are cubes, 2^10 along the longest side at most; their edge is a power of two, so that no division
+//    rounds. The bits of a centre's three cells interleave to 30. A non-finite centre comes last.
+// 4. A stable sort by code gives the source Gaussian of each place; gather.wgsl moves them.
 //
-// Bindings: geometry; state; groups (shared/regroup); box, least and largest x, y, z; sort_keys, the
-// codes. Scratch is borrowed as in densify.wgsl.
+// Bindings: geometry; state; groups (shared/regroup); box, least and largest x, y, z; sort_keys, the codes. Scratch is
+// borrowed as in densify.wgsl.
 
 #import shared/scratch
 #import shared/planes
@@ -17,7 +16,7 @@
 
 @group(0) @binding(0) var<storage, read_write> state: State;
 @group(0) @binding(1) var<storage, read_write> groups: array<vec4u>;
-// The same buffer where dispatches are taken from it.
+// `groups`, bound for reading.
 @group(0) @binding(2) var<storage, read> groups_read: array<vec4u>;
 @group(0) @binding(3) var<storage, read> geometry: array<u32>;
 @group(0) @binding(4) var<storage, read_write> box: array<atomic<u32>, 6>;
@@ -28,7 +27,7 @@ const NOWHERE: u32 = 1u << (3u * CELL_BITS);
 
 var<workgroup> part: array<atomic<u32>, 6>;
 
-// Bits of floats, in the floats' order.
+// Returns the bits of a float as an integer that sorts like the float.
 fn ordered(word: u32) -> u32 {
     return word ^ select(0x80000000u, 0xffffffffu, (word >> 31u) != 0u);
 }
@@ -59,7 +58,7 @@ fn open() {
         let count = state.gaussians;
         groups[REGROUP_NEW] = regroup_for(count, 256u);
         groups[REGROUP_SORT] = regroup_for(count, RADIX_BLOCK);
-        // All survive.
+        // All Gaussians survive.
         groups[REGROUP_COUNTS] = vec4u(count, 0u, 0u, 0u);
     }
 }
@@ -92,7 +91,7 @@ fn bounds(
     }
 }
 
-// Bits of x, two zeros between any two.
+// Returns the bits of x with two zeros between any two.
 fn spread(x: u32) -> u32 {
     var s = x;
     s = (s | (s << 16u)) & 0x030000ffu;
@@ -117,15 +116,14 @@ fn codes(
         sort_keys[i] = NOWHERE;
         return;
     }
-    // Quarters, so that the difference of the largest numbers is one still.
+    // Quarters, so that the difference of the largest numbers stays finite.
     var least: vec3f;
     var longest = 0.0;
     for (var k = 0u; k < 3u; k++) {
         least[k] = 0.25 * float_of(atomicLoad(&box[k]));
         longest = max(longest, 0.25 * float_of(atomicLoad(&box[3u + k])) - least[k]);
     }
-    // The longest side is less than 2^(exponent + 1): cells of 2^(exponent - 9), kept in the range
-    // of normal numbers.
+    // The longest side is less than 2^(exponent + 1): cells of 2^(exponent - 9), kept in the range of normal numbers.
     let exponent = clamp(i32(bitcast<u32>(longest) >> 23u) - 127, -110, 126);
     let cells = bitcast<f32>(u32(i32(CELL_BITS) - 1 - exponent + 127) << 23u);
     let cell = vec3u((0.25 * bitcast<vec3f>(words) - least) * cells);

@@ -1,10 +1,12 @@
-// `nearest`: for each row the nearest of its group's centres, the first of equals. One workgroup a block of 64 rows:
+// `nearest`: finds for each row the nearest of its group's centres, the first of equals. One workgroup per block of 64
+// rows:
 // 1. Rows go to workgroup memory, all columns of them, four rows to a vector.
 // 2. Tiles of 64 centres, 12 columns at a time: each of 16 x 16 invocations has the products of 4 rows with 4 centres.
-// 3. |c|^2 - 2 x.c. All numbers are whole and below 2^24, so that every sum is exact, in whatever order and with
-//    fused operations or without: the labels are those of the processor.
-// 4. An invocation keeps the nearest of its centres for each of its rows; then those of 16 invocations are compared.
-// Reference: dapple_scene::splat_file::nearest, which says why the numbers are whole.
+// 3. |c|^2 - 2 x.c. All numbers are whole and below 2^24, so that every sum is exact, in any order and with or without
+//    fused operations: the labels are those of the CPU.
+// 4. An invocation keeps the nearest of its centres for each of its rows; then the results of 16 invocations are
+//    compared.
+// Reference: dapple_scene::splat_file::nearest, which gives the reason for whole numbers.
 //
 // Bindings: span, the blocks of this dispatch (first, end) and words of a row; blocks (first row, rows, first centre,
 // centres); rows, centres, `[n, words]`, two columns a word; norms, |c|^2; labels, `[rows]`.
@@ -23,12 +25,12 @@ const QUADS: u32 = 16u;
 // Columns of centres at a time, and words that they take.
 const COLUMNS: u32 = 12u;
 const COLUMN_WORDS: u32 = 6u;
-// Of rows at most: 45 of harmonics of degree 3, padded.
+// Most columns of rows: 45 of harmonics of degree 3, padded.
 const MOST_COLUMNS: u32 = 48u;
-// Further than any.
+// Larger than any distance.
 const FAR: f32 = 3e38;
 
-// [column][quad] of four rows each, and later what each invocation has found.
+// [column][quad] of four rows each, and later the results of each invocation.
 var<workgroup> row_tile: array<vec4f, 768>;
 // [column][quad] of four centres each.
 var<workgroup> centre_tile: array<vec4f, 192>;
@@ -42,7 +44,7 @@ fn second(words: vec4u) -> vec4f {
     return vec4f(bitcast<vec4i>(words) >> vec4u(16u));
 }
 
-// A word of a row or a centre, or zeros where there is none.
+// Returns a word of a row or a centre, or zeros beyond the last.
 fn row_word(block: vec4u, row: u32, word: u32) -> u32 {
     if row < block.y {
         return rows[(block.x + row) * span.z + word];
@@ -79,7 +81,7 @@ fn load_rows(block: vec4u, local: u32) {
     }
 }
 
-// Columns from word `from` on of 64 centres.
+// Loads the columns from word `from_word` on of 64 centres.
 fn load_centres(block: vec4u, tile: u32, from_word: u32, local: u32) {
     if local < QUADS * COLUMN_WORDS {
         let quad = local % QUADS;
@@ -96,7 +98,7 @@ fn load_centres(block: vec4u, tile: u32, from_word: u32, local: u32) {
     }
 }
 
-// Of four rows, the nearest centre so far.
+// The nearest centre so far, for each of four rows.
 struct Best {
     distance: vec4f,
     centre: vec4u,
@@ -110,7 +112,7 @@ fn nearer(best: Best, distance: vec4f, centre: u32) -> Best {
     );
 }
 
-// The nearest of the 16 invocations that had other centres for a row.
+// Returns the nearest among the results of the 16 invocations that had other centres for a row.
 fn label(row: u32) -> u32 {
     let quad = row / 4u;
     let lane = row % 4u;
@@ -169,7 +171,7 @@ fn nearest(
     }
     workgroupBarrier();
     row_tile[centre_quad * QUADS + row_quad] = best.distance;
-    // Fewer than 2^24: whole.
+    // Exact as floats: fewer than 2^24 centres.
     row_tile[256u + centre_quad * QUADS + row_quad] = vec4f(best.centre);
     workgroupBarrier();
     if local < block.y {

@@ -1,13 +1,12 @@
-// `order`: the visible Gaussians as (depth, place) pairs in order of index, ready to be sorted by depth.
-// Depths are positive, so their bits sort as they do; the sort is stable, so ties stay in order
-// of index.
-// 1. `count`, one workgroup: a prefix sum over the workgroups of `project` says where in the list their
-//    visible ones begin; a halt if there is no room for all.
+// `order`: lists the visible Gaussians as (depth, place) pairs in order of index, ready to be sorted by depth. Depths
+// are positive, so their bits sort like the numbers; the sort is stable, so ties stay in order of index.
+// 1. `count`, one workgroup: a prefix sum over the workgroups of `project` gives the position in the list of their
+//    first visible Gaussian; a halt if the list exceeds the capacity.
 // 2. `compact`: each workgroup writes its pairs.
-// Reference: dapple_reference::order; twin: cpu/src/stages/order.rs.
+// Reference: dapple_reference::order. CPU version: cpu/src/stages/order.rs.
 //
-// Bindings: state; groups; group_visible, counts in, sums out; visible_rank in, by Gaussian: 0 =
-// invisible, or one more than its place; depth_bits in, by place; depth_keys, depth_values (places) out.
+// Bindings: state; groups; group_visible, counts in, sums out; visible_rank in, by Gaussian: 0 = invisible, or one more
+// than its place; depth_bits in, by place; depth_keys, depth_values (places) out.
 
 #import shared/halt
 

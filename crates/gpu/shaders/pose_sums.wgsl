@@ -1,10 +1,10 @@
-// First half of pose refinement, before `update` changes the Gaussians: the derivative by the
-// camera's motion, summed over workgroups. One invocation a Gaussian, 256 a workgroup.
-// 1. From the sums of a visible Gaussian's slots, by slot_sums.wgsl, go backward:
-//    shared/gaussian_backward. The other derivatives are dropped: `update` finds them again. It reads
-//    a sixth of the bytes that `update` moves, and leaves that kernel as it is.
+// First half of pose refinement, before `update` changes the Gaussians: the derivative by the camera's motion, summed
+// over workgroups. One invocation per Gaussian, 256 a workgroup.
+// 1. From the sums of a visible Gaussian's slots, by slot_sums.wgsl, go backward: shared/gaussian_backward. The other
+//    derivatives are dropped: `update` computes them again. This kernel reads a sixth of the bytes that `update` moves,
+//    and `update` needs no change.
 // 2. Add up by a fixed tree; workgroup w writes six floats of pose_sums, (omega, t), at 6 w.
-// Twin: cpu/src/stages/poses.rs. Reference: dapple_reference::gradients.
+// CPU version: cpu/src/stages/poses.rs. Reference: dapple_reference::gradients.
 #import shared/step
 #import shared/groups
 #import shared/planes
@@ -30,12 +30,12 @@
 #endif
 
 #if DEPTH
-// By place: extra_sums.wgsl left them.
+// By place, written by extra_sums.wgsl.
 @group(0) @binding(10) var<storage, read> extra_gradients: array<f32>;
 #endif
 
 #if LOOK
-// By place: `project` left them.
+// By place, written by `project`.
 @group(0) @binding(11) var<storage, read> looked: array<vec4f>;
 #endif
 
@@ -43,7 +43,7 @@
 
 #import shared/sh_read
 
-// The coefficients' derivatives go nowhere.
+// Drops the derivatives of the coefficients.
 fn sh_take(j: u32, i: u32, unit: ShPair, odd: vec3f, even: vec3f) {}
 
 fn sh_take_odd(j: u32, i: u32, unit: ShPair, odd: vec3f) {}

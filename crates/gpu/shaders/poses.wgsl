@@ -1,12 +1,11 @@
 // Second half of pose refinement, after `update`: steps the camera of the step's view. One workgroup.
-// 1. Add up what pose_sums.wgsl left of the workgroups, in a fixed order.
-// 2. Adam, with the view's own moments and bias corrections: the weights of its moments add up as the
-//    moments do, with a gradient of one.
-// 3. Precede the pose by p -> exp(omega) p + t and write it into `views`, from which the next step on
-//    this view takes it: nothing is read back. Rows are made orthonormal again, so that they do not
-//    drift; the centre stays in two floats.
-// A derivative that is not finite moves nothing, and neither does a halted step.
-// Twin: cpu/src/stages/poses.rs. Reference: dapple_reference::refine_pose.
+// 1. Add up the sums that the workgroups of pose_sums.wgsl wrote, in a fixed order.
+// 2. Adam, with the view's own moments and bias corrections. The weights of the moments are summed like the moments,
+//    with a gradient of one.
+// 3. Replace the pose p by exp(omega) p + t and write it into `views`, from which the next step on this view reads it:
+//    nothing is read back. Rows are made orthonormal again, so that they do not drift; the centre stays in two floats.
+// A non-finite derivative changes nothing, and neither does a halted step.
+// CPU version: cpu/src/stages/poses.rs. Reference: dapple_reference::refine_pose.
 #import shared/step
 #import shared/is_number
 #import shared/tree_sum
@@ -15,12 +14,12 @@
 @group(0) @binding(1) var<storage, read> state: State;
 // Six floats for every 256 Gaussians.
 @group(0) @binding(2) var<storage, read> pose_sums: array<f32>;
-// By view: first moments 6, second moments 6, weights of either.
+// By view: first moments 6, second moments 6, weights of both.
 @group(0) @binding(3) var<storage, read_write> pose_moments: array<f32>;
 
 const POSE_MOMENTS: u32 = 14u;
 
-// Step 2 for three of the six: the motion.
+// Runs step 2 for three of the six numbers and returns the motion.
 fn adam3(at: u32, gradient: vec3f, rate: f32, weights: vec2f) -> vec3f {
     var motion: vec3f;
     for (var k = 0u; k < 3u; k++) {
@@ -34,8 +33,8 @@ fn adam3(at: u32, gradient: vec3f, rate: f32, weights: vec2f) -> vec3f {
     return motion;
 }
 
-// exp(omega) p by Rodrigues' formula; sin(a) / a and (1 - cos(a)) / a^2 as series, which are exact to
-// the last place for the angles that a step turns by, below 0.1.
+// Returns exp(omega) p by Rodrigues' formula. sin(a) / a and (1 - cos(a)) / a^2 are series, exact to the last place for
+// the angles of a step, below 0.1.
 fn turned(p: vec3f, omega: vec3f) -> vec3f {
     let square = dot(omega, omega);
     let a = 1.0 - square * (1.0 / 6.0 - square * (1.0 / 120.0));
@@ -44,10 +43,10 @@ fn turned(p: vec3f, omega: vec3f) -> vec3f {
     return p + a * once + b * cross(omega, once);
 }
 
-// Step 3.
+// Runs step 3.
 fn move_camera(omega: vec3f, shift: vec3f) {
     let old = views[step.view];
-    // Columns of the rotation: the world's axes as the camera sees them.
+    // Columns of the rotation: the world's axes in camera coordinates.
     let x = turned(vec3f(old.row0.x, old.row1.x, old.row2.x), omega);
     let y = turned(vec3f(old.row0.y, old.row1.y, old.row2.y), omega);
     let z = turned(vec3f(old.row0.z, old.row1.z, old.row2.z), omega);
@@ -57,7 +56,7 @@ fn move_camera(omega: vec3f, shift: vec3f) {
     let r2 = cross(r0, r1);
     let rest = vec3f(old.row0.w, old.row1.w, old.row2.w)
         - (r0 * shift.x + r1 * shift.y + r2 * shift.z);
-    // What the sum rounds off is left to the fine part (Dekker 1971).
+    // The fine part takes the rounding error of the sum (Dekker 1971).
     let centre = old.centre.xyz + rest;
     let left = rest - (centre - old.centre.xyz);
     views[step.view].centre = vec4f(centre, old.centre.w);

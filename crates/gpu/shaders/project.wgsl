@@ -1,26 +1,25 @@
-// `project`: from Gaussians to ellipses, colours and the number of tiles they touch. One invocation a
-// Gaussian:
-// 1. Leave out what is absent, and at random `step.dropout` of the others (engine::dropout): a parameter that is not finite, no direction in the quaternion, nearer
-//    than `near`, beyond what the lens shows, opacity below ALPHA_MIN, a covariance beyond f32.
+// `project`: from Gaussians to ellipses, colours and the number of tiles they touch. One invocation a Gaussian:
+// 1. Skip absent Gaussians, and at random a fraction `step.dropout` of the others (engine::dropout). Absent: a
+//    parameter that is not finite, no direction in the quaternion, nearer than `near`, beyond what the lens shows,
+//    opacity below ALPHA_MIN, a covariance beyond f32.
 // 2. Project (shared/projection) and count tiles (shared/tiles): none means invisible.
-// 3. Of the visible, evaluate the colour; one that is not finite makes absent too.
-// 4. Count the workgroup's visible ones, for `order`, and give them places side by side in the buffers
-//    of visible Gaussians: a prefix sum over the workgroup, from where an atomic counter stood on.
-// Reference: dapple_reference::project; twin: cpu/src/stages/project.rs.
+// 3. Evaluate the colour of visible Gaussians; a colour that is not finite makes a Gaussian absent too.
+// 4. Count the workgroup's visible ones, for `order`, and give them places side by side in the buffers of visible
+//    Gaussians: a prefix sum over the workgroup, from the value of an atomic counter on.
+// Reference: dapple_reference::project. CPU version: cpu/src/stages/project.rs.
 //
-// Elsewhere positions come from prefix sums, never from atomic counters. Step 4 is the one exception:
-// which workgroup comes when, and so a Gaussian's place, differs from run to run. It is sound because a
-// place says nothing but where a Gaussian's numbers lie. `order` lists (depth, place) in order of index,
-// by a prefix sum over group_visible, and sorts stably by depth alone: ties, the order of emission,
-// slots, and the order in which they are added up are the same whatever the places, and `update` and
-// `gradients` go from a Gaussian to its place through visible_rank. What is gained: splats and all that
-// follows from them take memory for what a view sees, not for what there is, without projecting twice.
-// If there are more than visible_capacity, the ones beyond are not written, and `order` halts.
+// Elsewhere positions come from prefix sums, never from atomic counters. Step 4 is the one exception: the order of
+// workgroups, and so a Gaussian's place, differs from run to run. This is sound because a place is only the address of
+// a Gaussian's numbers. `order` lists (depth, place) in order of index, by a prefix sum over group_visible, and sorts
+// stably by depth only: ties, the order of emission, slots, and the order in which they are added up do not depend on
+// the places. `update` and `gradients` go from a Gaussian to its place through visible_rank. The gain: splats and all
+// that follows from them take memory for the visible Gaussians, not for all, without projecting twice. If there are
+// more than visible_capacity, the ones beyond are not written, and `order` halts.
 //
 // Bindings: views (and lenses), state, geometry, sh_rest in; visible_placed, the counter, 0 before; out, by Gaussian,
-// visible_rank (0 = invisible, or one more than its place), and group_visible, a word per workgroup; by
-// place splats2d, tiles_touched, and depth_bits (depths once more by themselves, for `order` to read
-// densely). In permutation LOOK, colours go through the look of the step's view: shared/look.
+// visible_rank (0 = invisible, or one more than its place), and group_visible, a word per workgroup; by place splats2d,
+// tiles_touched, and depth_bits (depths once more by themselves, for `order` to read densely). In permutation LOOK,
+// colours go through the appearance MLP of the step's view: shared/look.
 
 #import shared/step
 #import shared/groups
@@ -56,8 +55,8 @@ const SCAN_WIDTH: u32 = 256u;
 #endif
 
 #if LOOK
-// In: the network and the codes of looks, and planes of Gaussians' features. Out, by place: gains plus one, and colours
-// before the look.
+// In: the network and the embeddings of the appearance MLP, and planes of Gaussians' features. Out, by place: gains
+// plus one, and colours before the MLP.
 @group(0) @binding(12) var<storage, read> look: array<vec4f>;
 @group(0) @binding(13) var<storage, read_write> looked: array<vec4f>;
 @group(0) @binding(14) var<storage, read> look_features: array<f32>;
@@ -68,7 +67,7 @@ const LN_2: f32 = 0.69314718;
 // The conic is stored times -log2(e) / 2, so that alpha is a power of two.
 const FORM: f32 = -0.72134752;
 
-// What splats2d holds, and the number of tiles: 0 = invisible.
+// Contents of splats2d, and the number of tiles: 0 = invisible.
 struct Splat {
     s0: vec4f,
     s1: vec4f,

@@ -1,24 +1,23 @@
-// `ranges`: which instances a tile blends, and in which buckets of BUCKET `blend_backward` takes them.
-// 1. `gather`: a workgroup a block of sorted instances. Looks up each one's Gaussian (its place among
-//    the visible ones); and every tile that begins in the block, or is empty between its instances, finds its first instance by a binary
-//    search over the block's keys.
-// 2. `buckets`: a workgroup per 256 tiles adds up the buckets of all tiles before its own, which is
-//    quicker than waiting for another dispatch to do so; then places its tiles' buckets and writes
-//    their tiles. The last one knows all tiles: it writes the counts, or halts if there is no room
-//    for so many buckets.
-// 3. `buckets` also says in which order `blend` takes the tiles: full ones first, so that none of them
-//    begins when all others are done. The rest fills the list from its end, so that a tile's place
-//    follows from those before it alone.
-// Reference: dapple_reference::ranges; twin: cpu/src/stages/ranges.rs.
+// `ranges`: finds the instances that a tile blends, and their buckets of BUCKET for `blend_backward`.
+// 1. `gather`: a workgroup per block of sorted instances. It looks up the Gaussian of each instance (its place among
+//    the visible Gaussians). Every tile that begins in the block, or is empty between its instances, finds its first
+//    instance by a binary search over the block's keys.
+// 2. `buckets`: a workgroup per 256 tiles adds up the buckets of all tiles before its own, which is quicker than
+//    waiting for another dispatch to do so. Then it places its tiles' buckets and writes their tiles. The last
+//    workgroup knows all tiles: it writes the counts, or halts if the buckets exceed the capacity.
+// 3. `buckets` also writes the order in which `blend` takes the tiles: full tiles first, so that none of them begins
+//    when all others are done. The rest fills the list from its end, so that a tile's place follows only from the tiles
+//    before it.
+// Reference: dapple_reference::ranges. CPU version: cpu/src/stages/ranges.rs.
 //
 // Bindings: views, state, groups; sorted_keys, the tiles, sorted; sorted_slot, the slots in that order;
-// instance_gaussian by slot; sorted_gaussian out; tile_start, bucket_start, [tiles + 1]; bucket_tile;
-// tile_order, [tiles].
+// instance_gaussian by slot; sorted_gaussian out; tile_start, bucket_start, [tiles + 1]; bucket_tile; tile_order,
+// [tiles].
 
 #import shared/halt
 
-// Buckets of the tiles before the workgroup's, of its own tiles; instances that the cap cuts; full
-// tiles before the workgroup's times FULL_BEFORE, and its own.
+// Buckets of the tiles before the workgroup's, of its own tiles; instances that the per-tile limit cuts; full tiles
+// before the workgroup's times FULL_BEFORE, and its own.
 alias ScanValue = vec4u;
 const SCAN_WIDTH: u32 = 256u;
 #import shared/workgroup_scan
@@ -51,7 +50,7 @@ fn gather(
     let instances = state.instances;
     let first = group_number(id, dispatched) * EMIT_BLOCK;
     for (var place = t; place < EMIT_BLOCK; place += SCAN_WIDTH) {
-        // Behind the end stands what is larger than every tile.
+        // The key behind the end is larger than every tile.
         keys[place] = 0xffffffffu;
         if first + place < instances {
             keys[place] = sorted_keys[first + place];
@@ -62,7 +61,7 @@ fn gather(
     if first >= instances {
         return;
     }
-    // Tiles that begin here; the last block also has those behind the last instance.
+    // Tiles that begin here; the last block also has the tiles behind the last instance.
     var tile = t;
     if first > 0u {
         tile += sorted_keys[first - 1u] + 1u;
@@ -79,19 +78,19 @@ fn gather(
     }
 }
 
-// Instances of a tile that are blended.
+// Returns the number of a tile's instances that are blended.
 fn counted(instances: u32) -> u32 {
     return select(instances, min(instances, step.cap), step.cap > 0u);
 }
 
-// A tile is full with more than so many times the mean.
+// A tile is full if it has more than this multiple of the mean.
 const FULL: u32 = 2u;
-// More than a workgroup has tiles.
+// More than the tiles of a workgroup.
 const FULL_BEFORE: u32 = 512u;
-// With more tiles than this, 65536 pixels square, the product above might not fit: all are even then.
+// With more tiles than this, 65536 pixels square, the product above might overflow. Then no tile counts as full.
 const FULL_TILES: u32 = 1u << 22u;
 
-// (0, buckets, instances cut, 1 if it is full) of a tile, where a full one has more than `full`.
+// Returns (0, buckets, instances cut, 1 if it is full) of a tile, where a full tile has more than `full`.
 fn tile_item(tile: u32, full: u32) -> vec4u {
     let instances = tile_start[tile + 1u] - tile_start[tile];
     let blended = counted(instances);
@@ -100,10 +99,10 @@ fn tile_item(tile: u32, full: u32) -> vec4u {
     return vec4u(0u, buckets, instances - blended, select(0u, 1u, blended > full));
 }
 
-// Most instances of a tile: of those this invocation has met, and of all.
+// Most instances of a tile: in this invocation, and in all.
 var<private> most_here: u32;
 var<workgroup> most: atomic<u32>;
-// Where the workgroup's tiles begin among its buckets.
+// First bucket of each of the workgroup's tiles, relative to the workgroup's first bucket.
 var<workgroup> starts: array<u32, SCAN_WIDTH>;
 
 @compute @workgroup_size(SCAN_WIDTH)
@@ -128,8 +127,8 @@ fn buckets(
     if first >= tiles {
         return;
     }
-    // Without instances `gather` does not run. Its `tile_start` is an earlier step's, and where `emit`
-    // has halted, whatever is written here is not read.
+    // Without instances `gather` does not run. Then `tile_start` is from an earlier step. If `emit` has halted, the
+    // output of this kernel is not read.
     let is_empty = state.instances == 0u;
     let tile = first + t;
     let full = select(0xffffffffu, state.instances / tiles * FULL, tiles <= FULL_TILES);
@@ -164,7 +163,7 @@ fn buckets(
         tile_order[select(from_end, full_before, is_full)] = tile;
     }
     for (var bucket = t; bucket < own && base + bucket < state.bucket_capacity; bucket += SCAN_WIDTH) {
-        // The last tile that begins here or before: empty ones come before the one that has it.
+        // The last tile that begins here or before: empty tiles come before the tile that has the bucket.
         var place = 0u;
         for (var half = SCAN_WIDTH / 2u; half > 0u; half /= 2u) {
             place += select(0u, half, starts[place + half] <= bucket);
@@ -176,7 +175,7 @@ fn buckets(
     }
 }
 
-// By one invocation: the counts of all tiles.
+// Writes the counts of all tiles. Called by one invocation.
 fn finish(tiles: u32, sum: u32, cut: u32) {
     if state.instances == 0u {
         tile_start[tiles] = 0u;

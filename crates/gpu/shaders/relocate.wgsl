@@ -1,16 +1,18 @@
-// `densify` by relocation: dead Gaussians become copies of living ones, and so do new ones (Kheradmand
-// et al. 2024, arXiv:2404.09591). Twin: cpu/src/stages/relocate.rs. Reference:
-// dapple_reference::relocate; what both draw by: engine::relocation.
-// 1. densify.wgsl's `open` sizes the dispatches, or halts for want of scratch. `weigh`, by block of 256:
-//    the sum of the living's weights, integers made from their opacities, and the number of the dead.
-// 2. `tally` adds up, and says how many there will be; if they do not fit, it halts and nothing has
-//    changed. `list`: prefix sums of the weights, and where the dead are.
-// 3. `draw`: each place to fill bisects the prefix sums, counts who it drew (atomics on integers: any
-//    order gives the same), and names it as its source. `mark`: who was drawn begins without moments.
-// 4. gather.wgsl moves them. `renew`: opacity and scales of N copies that lie on each other.
+// `densify` by relocation: dead Gaussians become copies of live ones, and so do new Gaussians (Kheradmand et al. 2024,
+// arXiv:2404.09591). CPU version: cpu/src/stages/relocate.rs. Reference: dapple_reference::relocate. Both draw with
+// engine::relocation.
+// 1. densify.wgsl's `open` sizes the dispatches, or halts if the scratch buffers are too small. `weigh`, by block of
+//    256: the sum of the weights of live Gaussians, integers made from their opacities, and the number of dead
+//    Gaussians.
+// 2. `tally` adds up and computes the new number of Gaussians. If they exceed the capacity, it halts and nothing has
+//    changed. `list`: prefix sums of the weights, and the places of dead Gaussians.
+// 3. `draw`: each place to fill bisects the prefix sums, counts the draws of the Gaussian that it drew (atomics on
+//    integers: any order gives the same), and stores it as its source. `mark`: Gaussians that were drawn begin without
+//    moments.
+// 4. gather.wgsl moves them. `renew`: opacity and scales of N copies at the same place.
 //
-// Bindings: geometry, sh_rest and state are the engine's. Scratch is borrowed as in densify.wgsl: drawn,
-// [N], how often each was drawn; source, [N']; block_sums, [N / 256]; weight_sums, [N]; dead, [N].
+// Bindings: geometry, sh_rest and state are the engine's. Scratch is borrowed as in densify.wgsl: drawn, [N], the
+// number of draws of each; source, [N']; block_sums, [N / 256]; weight_sums, [N]; dead, [N].
 
 #import shared/scratch
 #import shared/planes
@@ -22,7 +24,7 @@ alias ScanValue = vec4u;
 const SCAN_WIDTH: u32 = 256u;
 #import shared/long_scan
 
-// Twin of `stages::relocate::Plan`.
+// Same layout as `stages::relocate::Plan`.
 struct Relocation {
     seed: vec2u,
     // The step after which this runs.
@@ -34,14 +36,14 @@ struct Relocation {
     node_weight: f32,
     pad: u32,
     node_heights: array<vec4f, 4>,
-    // The sigmoid in fixed point: engine::relocation::sigmoid_table, and two words of nothing.
+    // The sigmoid in fixed point: engine::relocation::sigmoid_table, and two unused words.
     sigmoid: array<vec4u, 17>,
 }
 
 @group(0) @binding(0) var<storage, read_write> state: State;
 @group(0) @binding(1) var<storage, read_write> groups: array<vec4u>;
 @group(0) @binding(2) var<uniform> relocation: Relocation;
-// The same buffers where dispatches are taken from them.
+// `groups` and `state`, bound for reading.
 @group(0) @binding(3) var<storage, read> groups_read: array<vec4u>;
 @group(0) @binding(4) var<storage, read> state_read: State;
 @group(0) @binding(5) var<storage, read_write> geometry: array<u32>;
@@ -54,7 +56,7 @@ struct Relocation {
 
 #import shared/finite
 
-// Twins of engine::relocation::{DRAW, NODES}.
+// Equal to engine::relocation::{DRAW, NODES}.
 const DRAW: u32 = 64u;
 const NODES: u32 = 16u;
 
@@ -74,13 +76,13 @@ fn sigmoid_entry(i: u32) -> u32 {
     return relocation.sigmoid[i / 4u][i % 4u];
 }
 
-// engine::relocation::weight; 0 for the dead. `count`: how many Gaussians there are.
+// CPU version: engine::relocation::weight; 0 for dead Gaussians. `count`: number of Gaussians.
 fn weight_of(i: u32, count: u32) -> u32 {
     let logit = number(PLANE_OPACITY, i);
     if !is_all_finite(i) || logit <= relocation.dead_logit {
         return 0u;
     }
-    // engine::relocation::weight_shift.
+    // CPU version: engine::relocation::weight_shift.
     let shift = 16u - min(countLeadingZeros(count), 16u);
     let place = u32((clamp(logit, -8.0, 8.0) + 8.0) * 1024.0);
     let entry = place >> 8u;
@@ -89,7 +91,7 @@ fn weight_of(i: u32, count: u32) -> u32 {
     return max(between >> shift, 1u);
 }
 
-// What is added up of Gaussian i: (weight, 1 if it is dead); nothing beyond the last.
+// Returns the summands of Gaussian i: (weight, 1 if it is dead); nothing beyond the last.
 fn item(i: u32, count: u32) -> vec4u {
     if i >= count {
         return vec4u();
@@ -134,7 +136,7 @@ fn tally(at: Invocation) {
     if t != 0u || state.halted != 0u {
         return;
     }
-    // Where none lives nobody can be copied.
+    // Without a live Gaussian nothing can be copied.
     var moved = 0u;
     var added = 0u;
     if sums.x > 0u {
@@ -159,7 +161,7 @@ fn tally(at: Invocation) {
     groups[GROUPS_GAUSSIANS] = groups_for(total, 256u);
     groups[REGROUP_NEW] = regroup_for(total, 256u);
     groups[REGROUP_CHILDREN] = regroup_for(moved + added, 256u);
-    // To `gather`, all are survivors; then the sum of weights, and the dead.
+    // To `gather`, all are survivors; then the sum of weights, and the dead Gaussians.
     groups[REGROUP_COUNTS] = vec4u(total, sums.x, moved, 0u);
 }
 
@@ -204,7 +206,7 @@ fn draw(
     let counts = groups_read[REGROUP_COUNTS];
     let fraction = pcg(noise_key(relocation.seed, relocation.number, j) ^ DRAW);
     let wanted = high_product(fraction, counts.y);
-    // The last Gaussian with no more before it: one that weighs something.
+    // The last Gaussian whose prefix sum does not exceed the draw: its weight is not zero.
     var first = 0u;
     var behind = count;
     while behind - first > 1u {
@@ -235,7 +237,7 @@ fn mark(
     }
 }
 
-// 1 - (1 - x)^n, by squaring: nothing cancels for small x.
+// Returns 1 - (1 - x)^n, by squaring: nothing cancels for small x.
 fn stopped_by(x: f32, n: u32) -> f32 {
     var stopped = 0.0;
     for (var bit = firstLeadingBit(n) + 1u; bit > 0u; bit--) {
@@ -247,7 +249,7 @@ fn stopped_by(x: f32, n: u32) -> f32 {
     return stopped;
 }
 
-// ln(1 + x) for x in [0, 1], to 1e-7 of it: 2 atanh(x / (2 + x)).
+// Returns ln(1 + x) for x in [0, 1], with a relative error of 1e-7: 2 atanh(x / (2 + x)).
 fn log_of_one_and(x: f32) -> f32 {
     let s = x / (2.0 + x);
     let s2 = s * s;
@@ -255,14 +257,15 @@ fn log_of_one_and(x: f32) -> f32 {
         + s2 * (1.0 / 9.0 + s2 * (1.0 / 11.0 + s2 * (1.0 / 13.0)))))));
 }
 
-// e^x - 1 for x in [0, 20], to 1e-6 of it.
+// Returns e^x - 1 for x in [0, 20], with a relative error of 1e-6.
 fn exp_less_one(x: f32) -> f32 {
     let series = x * (1.0 + x * (1.0 / 2.0 + x * (1.0 / 6.0 + x * (1.0 / 24.0
         + x * (1.0 / 120.0 + x * (1.0 / 720.0 + x * (1.0 / 5040.0)))))));
     return select(exp(x) - 1.0, series, x < 0.5);
 }
 
-// engine::relocation::copy_of: the logit of each of `copies`, and what to add to logarithms of scales.
+// CPU version: engine::relocation::copy_of. Returns the logit of each of `copies`, and the summand of the logarithms of
+// scales.
 fn copy_of(logit: f32, copies: u32) -> vec2f {
     let softplus = max(logit, 0.0) + log_of_one_and(exp(-min(abs(logit), 80.0)));
     let share = softplus / f32(copies);

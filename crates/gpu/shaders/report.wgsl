@@ -1,11 +1,13 @@
-// `report`: what the host will read of a step or of a round of density control. One workgroup.
+// `report`: writes the numbers of a step or of a densification round that the host reads later. One
+// workgroup.
 //
-// 1. Each invocation adds up four interleaved shares of `loss_partials`: over a thousand sums of a
-//    few parts each lose next to nothing to rounding.
+// 1. Each invocation adds up four interleaved shares of `loss_partials`. Over a thousand sums of a
+//    few parts each lose almost nothing to rounding.
 // 2. A tree adds the invocations' sums. Both orders are fixed: equal parts give equal bits.
-// 3. One invocation writes entry step.report of the ring `reports`, counts from `state` included.
+// 3. One invocation writes entry step.report of the ring buffer `reports`, including counts from
+//    `state`.
 //
-// A halted step has no loss: what it blended was cut short.
+// A halted step has no loss, because blending did not finish.
 // views: for the tiles of step.view. Entries: `step_report`, `densify_report`.
 
 #import shared/step
@@ -24,7 +26,7 @@ fn partial(index: u32, count: u32) -> f32 {
     return select(0.0, loss_partials[min(index, count - 1u)], index < count);
 }
 
-// Four loads in flight at once: one workgroup has little else to hide them behind.
+// Four loads in flight at once: one workgroup has little other work to hide their latency.
 fn share(lane: u32, count: u32) -> f32 {
     var sum = vec4f(0.0);
     for (var i = lane; i < count; i += 4u * LANES) {

@@ -1,21 +1,21 @@
-// `score`: how far a render is from its photo, and what of that is shown. Runs after `blend`, for scores
-// alone: nothing in a step depends on it.
+// `score`: computes the error of a render against its photo, and the pictures that show it. Runs after `blend`, for
+// scores only: nothing in a step depends on it.
 //
-// `sums`, one workgroup a tile, as `loss`'s first kernel does it, without derivatives:
-// 1. Read render and photo of the tile and of the 5 pixels around it. Colours of the render are clamped to
-//    0..1, NaN to 0. A masked pixel is taken from the photo.
-// 2. Sum squared differences over the tile's pixels, and absolute ones of the render as it is.
-// 3. Filter each channel, and sum 1 - SSIM over the windows centred in the tile that count: near 1, where
-//    scores differ, that keeps more digits than SSIM.
+// `sums`, one workgroup per tile, like `loss`'s first kernel without derivatives:
+// 1. Read render and photo of the tile and of the 5 pixels around it. Colours of the render are clamped to 0..1, NaN to
+//    0. A masked pixel is taken from the photo.
+// 2. Sum squared differences over the tile's pixels, and absolute differences of the unclamped render.
+// 3. Filter each channel, and sum 1 - SSIM over the windows centred in the tile that count. Scores differ near SSIM 1,
+//    where 1 - SSIM keeps more digits.
 // 4. Add up the invocations' sums in a fixed order; the host adds the tiles'.
 //
-// `pictures`, four pixels an invocation, which are three words of bytes: the render rounded to bytes, and
-// the error map after it.
+// `pictures`, four pixels an invocation, which are three words of bytes: the render rounded to bytes, and the error map
+// after it.
 //
-// views: entry 0 is the render's. image: the render. photo: see shared/photo. score_partials: by tile,
-// squared and absolute error, lost similarity, 0. score_pictures: bytes of red, green and blue, row by row,
-// from a whole word on for each picture.
-// Reference: engine::score and dapple_reference::loss; twin: train's `evaluate`.
+// views: entry 0 is the render's. image: the render. photo: see shared/photo. score_partials: by tile, squared and
+// absolute error, lost similarity, 0. score_pictures: bytes of red, green and blue, row by row; each picture begins at
+// a whole word.
+// Reference: engine::score and dapple_reference::loss. CPU version: train's `evaluate`.
 
 #import shared/step
 #import shared/groups
@@ -32,9 +32,9 @@
 var<workgroup> tree: array<vec4f, LANES>;
 
 struct Tile {
-    // First pixel.
+    // First pixel of the tile.
     origin: vec2u,
-    // Of the image.
+    // Size of the image.
     size: vec2u,
 }
 
@@ -45,7 +45,7 @@ struct Pixel {
     errors: vec2f,
 }
 
-// By bits: WGSL lets compilers assume that comparisons meet no NaN.
+// Tests bits: WGSL lets compilers assume that comparisons meet no NaN.
 fn are_nan(colour: vec3f) -> vec3<bool> {
     return (bitcast<vec3u>(colour) & vec3u(0x7fffffffu)) > vec3u(0x7f800000u);
 }
@@ -54,8 +54,8 @@ fn clamped(colour: vec3f) -> vec3f {
     return select(clamp(colour, vec3f(0.0), vec3f(1.0)), vec3f(0.0), are_nan(colour));
 }
 
-// The pixel `item` of those seen. Beyond the image's edge the nearest inside stands in: no window
-// that counts reaches it.
+// Returns the pixel `item` of the tile and its halo. Beyond the image's edge, the nearest pixel inside replaces it: no
+// window that counts reaches such a pixel.
 fn load(tile: Tile, item: u32) -> Pixel {
     let local = vec2u(item % HALO, item / HALO);
     let at = vec2i(tile.origin + local) - i32(SSIM_RADIUS);
@@ -74,13 +74,13 @@ fn load(tile: Tile, item: u32) -> Pixel {
     return pixel;
 }
 
-// 1 - SSIM of the window centred at `at`, from its filtered x, y, x^2 + y^2 and x y; 0 where it does not
-// count.
+// Returns 1 - SSIM of the window centred at `at`, from its filtered x, y, x^2 + y^2 and x y; 0 where the window does
+// not count.
 fn window(tile: Tile, at: vec2u, mean: vec4f) -> f32 {
     if any(at >= tile.size) {
         return 0.0;
     }
-    // All within the image: below the radius the subtraction wraps around to a large number.
+    // True if the whole window is inside the image: below the radius the subtraction wraps around to a large number.
     let counts = all(at - SSIM_RADIUS < tile.size - 2u * SSIM_RADIUS)
         && photo_counts(at.y * tile.size.x + at.x, tile.size.x * tile.size.y);
     let x = mean.x + SHIFT;
@@ -107,8 +107,8 @@ fn sums(
     tile.origin = vec2u(number % tiles.x, number / tiles.x) * TILE_SIZE;
     tile.size = views[step.view].size;
 
-    // As in `loss`: six variables that stay in registers; the last invocations read the last pixel again,
-    // which is not the tile's own.
+    // As in `loss`: six variables that stay in registers; the last invocations read the last pixel again, which is not
+    // the tile's own.
     let p0 = load(tile, lane);
     let p1 = load(tile, lane + LANES);
     let p2 = load(tile, lane + 2u * LANES);
@@ -145,17 +145,17 @@ fn sums(
     }
 }
 
-// The low three bytes: red in the lowest.
+// Packs the low three bytes: red in the lowest.
 fn packed(bytes: vec3u) -> u32 {
     return bytes.r | (bytes.g << 8u) | (bytes.b << 16u);
 }
 
-// Colours 0..1.
+// Rounds colours 0..1 to bytes.
 fn rounded(colour: vec3f) -> u32 {
     return packed(vec3u(colour * 255.0 + 0.5));
 }
 
-// Twin: engine::score::TURBO.
+// CPU version: engine::score::TURBO.
 fn turbo(value: f32) -> vec3f {
     let x = clamp(value, 0.0, 1.0);
     var sum = vec3f(59.28638, 2.82957, 27.34825);
@@ -167,7 +167,7 @@ fn turbo(value: f32) -> vec3f {
     return clamp(sum, vec3f(0.0), vec3f(1.0));
 }
 
-// A pixel of the render, and of the error map.
+// Returns a pixel of the render, and of the error map.
 fn shown(index: u32, pixels: u32) -> vec2u {
     let at = min(index, pixels - 1u);
     let colour = image[at].rgb;
@@ -178,7 +178,7 @@ fn shown(index: u32, pixels: u32) -> vec2u {
     return vec2u(rounded(render), select(HIDDEN, error, photo_counts(at, pixels)));
 }
 
-// Four pixels a word each into three words.
+// Packs four pixels, one per argument, into three words.
 fn put(first: u32, a: u32, b: u32, c: u32, d: u32) {
     score_pictures[first] = a | (b << 24u);
     score_pictures[first + 1u] = (b >> 8u) | (c << 16u);
@@ -187,7 +187,7 @@ fn put(first: u32, a: u32, b: u32, c: u32, d: u32) {
 
 const QUADS_PER_GROUP: u32 = TILE_SIZE * TILE_SIZE / 4u;
 
-// As many workgroups as tiles, which have no fewer pixels than the image.
+// One workgroup per tile: the tiles have at least as many pixels as the image.
 @compute @workgroup_size(QUADS_PER_GROUP)
 fn pictures(
     @builtin(workgroup_id) group: vec3u,

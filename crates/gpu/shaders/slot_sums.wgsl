@@ -1,21 +1,21 @@
-// `slot_sums`, first part of the stage `update`: adds up the slots of each visible Gaussian, in depth
-// order, where the slots of neighbours lie side by side: a kernel of its own, because in order of index
-// the visible ones come in clusters, some with thousands of slots, and because adding needs shared
-// memory and barriers that the step of the parameters is quicker without.
+// `slot_sums`, first part of the stage `update`: adds up the gradient slots of each visible Gaussian, in depth order,
+// where the slots of neighbours are adjacent. It is a separate kernel for two reasons. In order of index the visible
+// Gaussians come in clusters, some with thousands of slots. Adding needs shared memory and barriers, without which the
+// step of the parameters is quicker.
 //
-// A Gaussian's slots begin where `emit` says and end where those of the next begin, SLOT_FLOATS floats
-// each. Most Gaussians have a few, a huge one has one in every tile of the image:
-// 1. A team of 8 invocations takes a Gaussian of up to SLOTS_TEAM_MOST slots, each every 8th slot.
-//    (An invocation a Gaussian, and 16 of them in a row where a subgroup has one with so many, was
-//    waiting for memory most of the time: half as quick on a capture of half a megapixel.)
-// 2. A team's partial sums are added up in order, an invocation a field, and left at the Gaussian's
-//    place: shared/slot_sums.
-// 3. Gaussians with more are taken one after the other by the whole workgroup in the same way, with
-//    one more round of adding.
-// Which numbers are added in which order depends on the counts alone.
+// A Gaussian's slots begin at its entry of `emit_starts` and end at the next entry, SLOT_FLOATS floats each. Most
+// Gaussians have a few, a huge Gaussian has one in every tile of the image:
+// 1. A team of 8 invocations takes a Gaussian of up to SLOTS_TEAM_MOST slots, each every 8th slot. (With an invocation
+//    per Gaussian, and 16 consecutive invocations for a Gaussian with many slots, the kernel waited for memory most of
+//    the time: half as quick on a capture of half a megapixel.)
+// 2. A team's partial sums are added up in order, an invocation a field, and written to the Gaussian's place:
+//    shared/slot_sums.
+// 3. Gaussians with more slots are taken one after the other by the whole workgroup in the same way, with one more
+//    round of adding.
+// The order of the additions depends only on the counts.
 //
-// Bindings: state; emit_starts, by rank, total last; depth_values, the place of a rank's Gaussian among
-// the visible ones; slots; splat_gradients out, by place.
+// Bindings: state; emit_starts, by rank, total last; depth_values, the place of a rank's Gaussian among the visible
+// Gaussians; slots; splat_gradients out, by place.
 
 #import shared/step
 #import shared/groups
@@ -30,19 +30,19 @@
 
 const SLOTS_THREADS: u32 = 256u;
 const SLOTS_LANES: u32 = SLOTS_THREADS / SLOT_SUMS_GAUSSIANS;
-// 32 for each invocation: beyond, the barriers of the whole workgroup do not count.
+// 32 slots for each invocation. Above this, the cost of the barriers of the whole workgroup is negligible.
 const SLOTS_TEAM_MOST: u32 = 256u;
-// Partial sums: strides of a team and of a field. Odd, so that neighbours in step 2, which differ in
-// the team, read different banks of shared memory.
+// Partial sums: strides of a team and of a field. Odd, so that neighbours in step 2, which differ in the team, read
+// different banks of shared memory.
 const SLOTS_TEAM_STRIDE: u32 = SLOTS_LANES + 1u;
 const SLOTS_FIELD_STRIDE: u32 = SLOT_SUMS_GAUSSIANS * SLOTS_TEAM_STRIDE;
 const SLOTS_SUM_STRIDE: u32 = SLOT_SUMS_GAUSSIANS + 1u;
 const SLOTS_SUMS: u32 = SLOT_SUMS_GAUSSIANS * SLOT_FLOATS;
 
 var<workgroup> partials: array<f32, SLOT_FLOATS * SLOTS_FIELD_STRIDE>;
-// Of step 3.
+// Sums of the teams, for step 3.
 var<workgroup> team_sums: array<f32, SLOT_FLOATS * SLOTS_SUM_STRIDE>;
-// Bits of the Gaussians that are left to step 3.
+// Bits of the Gaussians that are deferred to step 3.
 var<workgroup> large: atomic<u32>;
 var<workgroup> large_once: u32;
 
@@ -61,8 +61,8 @@ fn add_slot(sums: ptr<function, SlotSums>, slot: SlotSums, counts: bool) {
     (*sums).colour += select(vec3f(0.0), slot.colour, counts);
 }
 
-// Every `stride`-th slot of start.. end, in order. Two are asked for before the first is added; the
-// last one is asked for again where there is no second, and does not count.
+// Adds every `stride`-th slot of start.. end, in order. Two slots are loaded before the first is added. Where there is
+// no second slot, the last one is loaded again and does not count.
 fn add_slots(start: u32, end: u32, stride: u32) -> SlotSums {
     var sums = SlotSums();
     for (var slot = start; slot < end; slot += 2u * stride) {
@@ -87,7 +87,7 @@ fn keep_partials(local: u32, part: SlotSums) {
     keep_three(at + 6u * SLOTS_FIELD_STRIDE, part.colour);
 }
 
-// A team's sum of a field.
+// Returns a team's sum of a field.
 fn team_sum(team: u32, field: u32) -> f32 {
     let begin = field * SLOTS_FIELD_STRIDE + team * SLOTS_TEAM_STRIDE;
     var sum = partials[begin];
@@ -143,7 +143,7 @@ fn slot_sums(
         let one = first + firstTrailingBit(left);
         left &= left - 1u;
         let sums = add_slots(emit_starts[one] + local, emit_starts[one + 1u], SLOTS_THREADS);
-        // What is read of the one before.
+        // The sums of the Gaussian before must have been read.
         workgroupBarrier();
         keep_partials(local, sums);
         workgroupBarrier();

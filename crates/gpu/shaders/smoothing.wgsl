@@ -1,9 +1,9 @@
-// `smoothing`: sets each Gaussian's 3D filter by the views to train on, before a step that asks for it
-// (engine::smoothing; Yu et al. 2024, arXiv:2311.16493). One invocation a Gaussian:
-// 1. Over all views in front of whose near plane the centre lies, and in whose frame, enlarged by
-//    SMOOTHING_MARGIN on each side: the highest rate of samples a world unit, focal length / depth.
-// 2. The standard deviation is DEVIATION_PER_INTERVAL / rate; 0 where no view sees it.
-// Twin: `deviations` in cpu/src/antialias.rs. Reference: dapple_reference::deviation.
+// `smoothing`: sets each Gaussian's 3D filter from the training views, before a step that requests it
+// (engine::smoothing; Yu et al. 2024, arXiv:2311.16493). One invocation per Gaussian:
+// 1. A view counts if the centre is in front of its near plane and inside its frame, enlarged by SMOOTHING_MARGIN on
+//    each side. Over these views: the highest rate of samples per world unit, focal length / depth.
+// 2. The standard deviation is DEVIATION_PER_INTERVAL / rate; 0 where no view sees the Gaussian.
+// CPU version: `deviations` in cpu/src/antialias.rs. Reference: dapple_reference::deviation.
 //
 // Bindings: views, the first of which is that of renders; state; geometry; smoothing out.
 

@@ -1,15 +1,15 @@
-// `update`: from what slots add up to, to new parameters, without a gradient buffer. One invocation a
-// Gaussian, UPDATE_THREADS a workgroup: nothing is shared, so that small ones leave the least of a
-// processor's registers unused.
-// 1. Take the sums of the Gaussian's slots: slot_sums.wgsl left them.
-// 2. Colour: gradients of the SH coefficients, each stepped by Adam at once, and of the viewing
-//    direction: shared/sh_backward, shared/adam.
+// `update`: from the sums of gradient slots to new parameters, without a gradient buffer. One invocation per Gaussian,
+// UPDATE_THREADS a workgroup. Invocations share nothing, so small workgroups use the registers of a multiprocessor most
+// completely.
+// 1. Read the sums of the Gaussian's slots, written by slot_sums.wgsl.
+// 2. Colour: gradients of the SH coefficients, each stepped by Adam at once, and of the viewing direction:
+//    shared/sh_backward, shared/adam.
 // 3. Geometry: the projection once more, and backward through it: shared/projection_backward.
 // 4. Adam on the geometry. Invisible Gaussians take the same steps with gradients of zero.
-// 5. With FLAG_DENSITY, the statistics that density control grows by.
-// 6. In permutation EXTRAS, what a density strategy adds: regularisers before 4, noise after.
+// 5. With FLAG_DENSITY, the statistics for density control.
+// 6. In permutation EXTRAS, the additions of a density strategy: regularisers before 4, noise after.
 // Parameters and moments are read and written once: 24 bytes a number, and memory is the limit.
-// Twin: cpu/src/stages/update.rs. Reference: dapple_reference::{project_backward, adam}.
+// CPU version: cpu/src/stages/update.rs. Reference: dapple_reference::{project_backward, adam}.
 #import shared/step
 #import shared/groups
 #import shared/planes
@@ -23,14 +23,14 @@
 @group(0) @binding(5) var<storage, read_write> sh_first: array<u32>;
 @group(0) @binding(6) var<storage, read_write> sh_second: array<u32>;
 @group(0) @binding(7) var<storage, read_write> stats: array<f32>;
-// By Gaussian, 0 = invisible, or one more than its place among the visible ones; by place, the colour
-// and the sums of the slots.
+// By Gaussian, 0 = invisible, or one more than its place among the visible Gaussians; by place, the colour and the sums
+// of the slots.
 @group(0) @binding(8) var<storage, read> visible_rank: array<u32>;
 @group(0) @binding(9) var<storage, read> splats2d: array<vec4f>;
 @group(0) @binding(10) var<storage, read> splat_gradients: array<f32>;
 
 #if EXTRA_SLOTS
-// By place: extra_sums.wgsl left them, absolute ones in powers of two.
+// By place, written by extra_sums.wgsl; absolute sums are derivatives of the base-2 exponent.
 @group(0) @binding(11) var<storage, read> extra_gradients: array<f32>;
 #endif
 #if LENS
@@ -44,7 +44,7 @@
 #endif
 
 #if LOOK
-// By place: `project` left them.
+// By place, written by `project`.
 @group(0) @binding(14) var<storage, read> looked: array<vec4f>;
 #endif
 
@@ -54,7 +54,7 @@
 #import shared/extras
 #endif
 
-// Step 2: what shared/sh_backward asks for. Words 3j, 3j + 1 and 3j + 2 of SH rest.
+// Step 2: the data for shared/sh_backward. Words 3j, 3j + 1 and 3j + 2 of SH rest.
 struct ShUnit {
     a: AdamPair,
     b: AdamPair,
@@ -86,7 +86,7 @@ fn sh_take_odd(j: u32, i: u32, unit: ShUnit, odd: vec3f) {
     store_sh_half(3u * j + 1u, i, adam(unit.b, vec2f(odd.z, 0.0), rates));
 }
 
-// Planes 2w and 2w + 1 of SH rest; `half`: plane 2w alone, the other is not active or not there.
+// Planes 2w and 2w + 1 of SH rest; `half`: only plane 2w, because the other is inactive or missing.
 fn load_sh(w: u32, i: u32) -> AdamPair {
     var pair = load_sh_half(w, i);
     let at = (2u * w + 1u) * state.capacity + i;
@@ -157,7 +157,7 @@ fn store_sh_half(w: u32, i: u32, pair: AdamPair) {
 #endif
 }
 
-// `old` with the low half of `rounded`.
+// Returns `old` with the low half of `rounded`.
 fn low_half(old: u32, rounded: u32) -> u32 {
     return (old & 0xffff0000u) | (rounded & 0xffffu);
 }
@@ -173,7 +173,7 @@ fn encode_sh(p: vec2f, which: u32) -> u32 {
 }
 #endif
 
-// Step 4: planes 2w and 2w + 1 of the geometry, whose parameters are at hand.
+// Step 4: planes 2w and 2w + 1 of the geometry, whose parameters are passed in.
 fn load_geometry(w: u32, i: u32, p: vec2f) -> AdamPair {
     let words = GEOMETRY_PLANES / 2u;
 #if MOMENTS_PACKED
@@ -213,7 +213,7 @@ fn store_geometry(w: u32, i: u32, pair: AdamPair) {
 fn step_geometry(i: u32, old: Gaussian, sh0: vec3f, gradient: GaussianGradient) {
     let g = gradient.geometry;
     let d_sh0 = gradient.sh0;
-    // All moments are asked for before the first is stored.
+    // All moments are loaded before the first is stored.
     let means = load_geometry(0u, i, old.mean.xy);
     let mean_scale = load_geometry(1u, i, vec2f(old.mean.z, old.log_scales.x));
     let scales = load_geometry(2u, i, old.log_scales.yz);
@@ -234,7 +234,7 @@ fn step_geometry(i: u32, old: Gaussian, sh0: vec3f, gradient: GaussianGradient) 
     store_geometry(6u, i, adam(sh, d_sh0.yz, vec2f(step.rate_sh0)));
 }
 
-// Step 5: in normalised pixels, where half the image is 1.
+// Runs step 5: in normalised pixels, where half the image is 1.
 fn note_density(i: u32, view: View, mean2d: vec2f) {
     stats[i] += length(mean2d * 0.5 * vec2f(view.size));
     stats[state.capacity + i] += 1.0;

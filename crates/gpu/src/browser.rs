@@ -1,14 +1,14 @@
-//! [`Script`]: a render of this engine as a list that a page plays with WebGPU, without this program.
+//! [`Script`]: a render of this engine as a dispatch list that a page runs with WebGPU, without this program.
 //!
-//! 1. The passes of a render ([`Plan::Front`], [`Plan::Shown`]) are gone through as the engine records them, in the
-//!    permutation of a device that promises no more than WebGPU's default limits.
-//! 2. For each dispatch: its WGSL, what it binds by name, and how many workgroups it has. What binds more than 8
-//!    storage buffers is joined as the engine joins ([`dapple_runtime::join`]).
-//! 3. For each buffer: what it has items for, and how large those are. Sizes are the page's business: it knows the
-//!    Gaussians and the picture.
+//! 1. The passes of a render ([`Plan::Front`], [`Plan::Shown`]) are listed in the order in which the engine records
+//!    them, in the permutation of a device that promises no more than WebGPU's default limits.
+//! 2. For each dispatch: its WGSL, its bindings by name, and the number of its workgroups. A kernel that binds more
+//!    than 8 storage buffers gets joined buffers, as in the engine ([`dapple_runtime::join`]).
+//! 3. For each buffer: the axis that gives its number of items, and the size of an item. The page computes the sizes,
+//!    from the Gaussians and the picture.
 //!
-//! The page's part is `page/export/webgpu.js` of the viewer: it makes buffers, writes the camera, plays the list, and
-//! grows what was too small, as the engine does.
+//! The page's part is `page/export/webgpu.js` of the viewer: it makes buffers, writes the camera, runs the list, and
+//! grows buffers that were too small, like the engine.
 
 use crate::layout::{self, State, Step, View};
 use crate::passes::{self, Bits, Code, Entry, Extent, Pass, Plan, Tensor, Words};
@@ -21,7 +21,7 @@ use dapple_scene::{Error, Result};
 use serde::Serialize;
 use std::mem::offset_of;
 
-/// Tiles are numbered in so many bits: pictures of up to 16 megapixels.
+/// Bits of a tile number: pictures of up to 16 megapixels.
 const TILE_BITS: u32 = 16;
 
 /// A page's harmonics are whole multiples of 1/128: half floats hold them exactly.
@@ -30,7 +30,7 @@ const PRECISION: Precision = Precision {
     moments: Storage::F32,
 };
 
-/// By which buffers to join is chosen: about a million Gaussians on two megapixels.
+/// Sizes that decide which buffers are joined: about a million Gaussians on two megapixels.
 const USUAL: passes::Room = passes::Room {
     gaussians: 1 << 20,
     visible: 1 << 19,
@@ -40,52 +40,52 @@ const USUAL: passes::Room = passes::Room {
     tiles: 1 << 13,
 };
 
-/// All that a page needs to render.
+/// Dispatch list of a render: all that a page needs.
 #[derive(Debug, Clone, Serialize)]
 pub struct Script {
-    /// Texts of WGSL.
+    /// WGSL texts.
     pub shaders: Vec<String>,
-    /// What runs, in order.
+    /// Dispatches, in order.
     pub commands: Vec<Command>,
-    /// What is bound.
+    /// Buffers that the commands bind.
     pub buffers: Vec<Sized>,
-    /// Pixels of a tile's side.
+    /// Edge length of a tile, pixels.
     pub tile: u32,
     /// Instances of a bucket.
     pub bucket: u32,
-    /// Gaussians of a group.
+    /// Gaussians of a workgroup.
     pub workgroup: u32,
     /// Pairs of a block of the sort.
     pub radix_block: u32,
-    /// Words of the counts, and the places of those that the page reads and writes.
+    /// Words of the counts, and the places of the members that the page reads and writes.
     pub state: Places,
-    /// The same of what changes from picture to picture.
+    /// Words of the numbers that change from picture to picture, and the places of the members that the page writes.
     pub step: Places,
-    /// The same of a camera.
+    /// Words of a camera, and the places of the members that the page writes.
     pub view: Places,
-    /// `state.halted` where there are more instances than room.
+    /// `state.halted` where the instances exceed their capacity.
     pub halt_instances: u32,
 }
 
-/// A struct: its words, and where some of its members begin.
+/// A struct: its words, and the first words of some of its members.
 #[derive(Debug, Clone, Serialize)]
 pub struct Places {
-    /// Words of all.
+    /// Words of the whole struct.
     pub words: usize,
-    /// Names and words.
+    /// Names of members, and their first words.
     pub at: Vec<(&'static str, usize)>,
 }
 
-/// A buffer.
+/// A buffer and the rule for its size.
 #[derive(Debug, Clone, Serialize)]
 pub struct Sized {
-    /// Its name.
+    /// Name of the buffer.
     pub name: String,
-    /// What it has items for.
+    /// Axis that gives the number of items.
     pub axis: String,
     /// Words of an item.
     pub words: u32,
-    /// Items more than there are.
+    /// Items in addition to those of the axis.
     pub spare: u64,
 }
 
@@ -94,60 +94,60 @@ pub struct Sized {
 pub struct Command {
     /// Shader and entry point, for messages.
     pub label: String,
-    /// Number of its text.
+    /// Index of its text in [`Script::shaders`].
     pub shader: usize,
-    /// Its entry point.
+    /// Entry point.
     pub entry: &'static str,
-    /// What it binds.
+    /// Bindings of the dispatch.
     pub bindings: Vec<Bound>,
-    /// Its workgroups.
+    /// Workgroups of the dispatch.
     pub groups: Workgroups,
-    /// Arrays that are put into one before, and taken out after.
+    /// Arrays that are copied into one buffer before the dispatch, and back after it.
     pub joined: Vec<Joined>,
-    /// A uniform block of its own, under the name `radix_pass`.
+    /// A separate uniform block, under the name `radix_pass`.
     pub constant: Option<[u32; 4]>,
 }
 
 /// A binding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Bound {
-    /// Its group.
+    /// Bind group.
     pub group: u32,
-    /// Its number.
+    /// Number of the binding.
     pub binding: u32,
-    /// As WebGPU calls its kind.
+    /// WebGPU's name of the kind of binding.
     pub kind: &'static str,
-    /// The buffer, or `step`, `radix_pass`, `joined_at`, or a joined one.
+    /// The buffer, or `step`, `radix_pass`, `joined_at`, or a joined buffer.
     pub buffer: String,
 }
 
-/// How many workgroups a dispatch has.
+/// Number of workgroups of a dispatch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Workgroups {
-    /// So many.
+    /// A fixed number.
     Direct([u32; 3]),
-    /// As many as the GPU has counted, at this byte of `groups`.
+    /// The number that the GPU has counted, at this byte of `groups`.
     Counted(u64),
-    /// One for each so many tiles, and one more tile.
+    /// One for each group of this many tiles, and one more tile.
     Tiles(u32),
 }
 
-/// Arrays that are one.
+/// Arrays that are joined in one buffer.
 #[derive(Debug, Clone, Serialize)]
 pub struct Joined {
-    /// The name of the one.
+    /// Name of the joined buffer.
     pub name: String,
     /// Bytes of an item.
     pub item_bytes: u64,
-    /// Their buffers, and whether they are written.
+    /// Buffers of the arrays; true if the kernel writes the array.
     pub members: Vec<(String, bool)>,
 }
 
-/// The list for renders of splats with harmonics of this degree.
+/// Returns the dispatch list for renders of splats with harmonics of this degree.
 ///
 /// # Errors
-/// Shaders that do not parse or bind too much: ours to mend.
+/// Shaders that do not parse or bind too many buffers: a bug of this crate.
 pub fn script(sh_degree: u8, antialias: bool) -> Result<Script> {
     let bits = Bits::IMAGE_ONLY | Bits::BYTES | Bits::when(antialias, Bits::ANTIALIAS);
     let defines = primitives::portable_defines(layout::defines()).flag("SMALL_WORKGROUPS", true);
@@ -218,7 +218,7 @@ pub fn script(sh_degree: u8, antialias: bool) -> Result<Script> {
     })
 }
 
-/// What the list is put together with.
+/// Parts of the list while it is built.
 struct Writer {
     bits: Bits,
     defines: Defines,
@@ -234,13 +234,13 @@ struct Wanted<'a> {
     code: Code,
     defines: Defines,
     groups: Workgroups,
-    /// What its bindings are bound to where the names differ.
+    /// Buffers of bindings whose names differ from the buffers'.
     names: &'a [(&'static str, &'static str)],
     constant: Option<[u32; 4]>,
 }
 
 impl Writer {
-    /// A pass's kernels, in the order of its declaration, which is the one they run in; then its sorts.
+    /// Lists a pass's kernels in the order of their declaration, which is their order of execution; then its sorts.
     fn pass(&mut self, pass: &Pass) -> Result<()> {
         for code in pass.kernels {
             self.command(&Wanted {
@@ -258,7 +258,7 @@ impl Writer {
         }
     }
 
-    /// The dispatches of a sort, as `RadixSort` appends them.
+    /// Lists the dispatches of a sort, in the order in which `RadixSort` appends them.
     fn sort(&mut self, sort: &Sort) -> Result<()> {
         let (mut from, mut to) = ((sort.keys, sort.values), (sort.keys_alt, sort.values_alt));
         let counted = Workgroups::Counted(sort.size.offset());
@@ -392,7 +392,7 @@ impl Writer {
 
 fn sized(tensor: &Tensor, extent: &Extent) -> Sized {
     let words = match tensor.words {
-        // Of the one camera.
+        // Words of the single camera.
         Words::Each(0) => (size_of::<View>() / 4) as u32,
         _ => tensor.words(extent),
     };
@@ -404,8 +404,8 @@ fn sized(tensor: &Tensor, extent: &Extent) -> Sized {
     }
 }
 
-/// The workgroups of a render's kernels, as their stages' `record` says: a page that has them otherwise shows another
-/// picture than the engine, which the test of `dapple export` sees.
+/// Returns the workgroups of a render's kernels, equal to those in the `record` functions of their stages. A page with
+/// other numbers shows another picture than the engine; the test of `dapple export` detects this.
 fn workgroups(code: &Code) -> Result<Workgroups> {
     let counted = |entry: Entry| Ok(Workgroups::Counted(entry.offset()));
     match (code.shader, code.entry) {
@@ -418,12 +418,12 @@ fn workgroups(code: &Code) -> Result<Workgroups> {
         ("ranges", "buckets") => Ok(Workgroups::Tiles(layout::WORKGROUP)),
         ("blend", "blend") | ("bytes", "bytes") => counted(project::PIXELS),
         (shader, entry) => Err(Error::internal(format!(
-            "nobody says how many workgroups {shader}.{entry} has in a page"
+            "the page has no workgroup count for {shader}.{entry}"
         ))),
     }
 }
 
-/// WGSL without comments and without what makes it readable.
+/// Returns WGSL without comments and indentation.
 fn plain(wgsl: &str) -> String {
     let lines = wgsl
         .lines()

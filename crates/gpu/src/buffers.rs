@@ -1,11 +1,11 @@
-//! [`Buffers`]: the engine's buffers by the names that shaders give them, and since when each is there.
+//! [`Buffers`]: the engine's buffers by their names in shaders, with the generation of each.
 //!
-//! 1. Whatever is put here has a *generation* from one count: a buffer that replaces another has a new one.
-//!    Recordings note the generations of what they are bound to, and hold while these are the present ones
-//!    ([`Uses`]); nobody says that recordings are to be made anew.
-//! 2. [`Buffers::fit`] makes what the passes declare, as large as there is to be room for: all of it, or,
-//!    where the device has no memory for one, nothing.
-//! 3. What changes with the view, photos and samples of depth, has a place for each of the photos' slots.
+//! 1. Each buffer has a *generation* from one counter. A buffer that replaces another has a new generation. Command
+//!    lists note the generations of the buffers that they bind, and are valid while these are current ([`Uses`]).
+//!    Callers do not have to invalidate command lists.
+//! 2. [`Buffers::fit`] allocates the buffers that the passes declare, for the given capacities: all of them, or none if
+//!    the device has no memory for one.
+//! 3. Data that changes with the view (photos and samples of depth) has one buffer for each photo slot.
 
 use crate::passes::{self, Axis, Bits, Extent, Tensor, Use, WORD};
 use crate::{Context, layout};
@@ -25,23 +25,23 @@ struct Held {
 pub struct Buffers {
     by_name: BTreeMap<&'static str, Held>,
     by_slot: BTreeMap<(&'static str, usize), Held>,
-    /// What is no buffer, and yet recordings depend on.
+    /// Dependencies of command lists that are not buffers.
     marks: BTreeMap<&'static str, u64>,
-    /// The last generation that was given.
+    /// Last generation that was assigned.
     now: u64,
 }
 
-/// What something was made of: names, slots, and their generations; 0 = it was not there.
+/// Dependencies of a command list: names, photo slots, and their generations; 0 = the buffer did not exist.
 #[derive(Debug, Clone, Default)]
 pub struct Uses(BTreeMap<(&'static str, Option<usize>), u64>);
 
 impl Uses {
-    /// Takes in what a part was made of.
+    /// Adds the dependencies of a part.
     pub fn extend(&mut self, other: &Self) {
         self.0.extend(&other.0);
     }
 
-    /// Whether all of it is as it was.
+    /// Returns true if every dependency has its noted generation.
     pub fn are_current(&self, buffers: &Buffers) -> bool {
         let mut all = self.0.iter();
         all.all(|((name, slot), since)| buffers.since(name, *slot) == *since)
@@ -51,9 +51,9 @@ impl Uses {
 /// State of Gaussians to carry over where planes grow.
 #[derive(Debug, Clone, Copy)]
 pub struct Carry {
-    /// The first so many Gaussians.
+    /// Number of Gaussians to carry over, from the first.
     pub gaussians: u32,
-    /// Stride of the planes that they are in.
+    /// Stride of the old planes.
     pub stride: u32,
 }
 
@@ -64,7 +64,7 @@ impl Buffers {
         self.by_name.insert(name, Held { buffer, since });
     }
 
-    /// The same for one of the photos' slots; nothing happens if it is that buffer already.
+    /// Adds or replaces the buffer of a photo slot. Does nothing if the slot has this buffer already.
     pub fn set_in_slot(&mut self, name: &'static str, slot: usize, buffer: &Arc<Pooled>) {
         let held = self.by_slot.get(&(name, slot));
         if held.is_none_or(|held| !Arc::ptr_eq(&held.buffer, buffer)) {
@@ -74,20 +74,20 @@ impl Buffers {
         }
     }
 
-    /// Takes all buffers of slots away.
+    /// Removes the buffers of all photo slots.
     pub fn clear_slots(&mut self) {
         self.by_slot.clear();
         self.next();
     }
 
-    /// Takes a buffer away.
+    /// Removes a buffer.
     pub fn remove(&mut self, name: &'static str) {
         if self.by_name.remove(name).is_some() {
             self.next();
         }
     }
 
-    /// Something that is no buffer has changed.
+    /// Notes the change of a dependency that is not a buffer.
     pub fn touch(&mut self, name: &'static str) {
         let since = self.next();
         self.marks.insert(name, since);
@@ -98,29 +98,29 @@ impl Buffers {
         self.now
     }
 
-    /// The last generation: as long as it stays, nothing has changed.
+    /// Returns the last generation: while it stays the same, nothing has changed.
     pub fn now(&self) -> u64 {
         self.now
     }
 
-    /// Whether there is such a buffer.
+    /// Returns true if a buffer of this name exists.
     pub fn has(&self, name: &str) -> bool {
         self.by_name.contains_key(name)
     }
 
-    /// A buffer that must be there.
+    /// Returns a buffer that must exist.
     ///
     /// # Errors
-    /// It is not: a mistake of ours.
+    /// The buffer does not exist: a bug of this crate.
     pub fn get(&self, name: &str) -> Result<&wgpu::Buffer> {
         let held = self.by_name.get(name).ok_or_else(|| missing(name))?;
         Ok(&held.buffer)
     }
 
-    /// The buffer that shaders of a recording for this slot find by that name, whose use is noted.
+    /// Returns the buffer that shaders of a command list for this photo slot bind by that name, and notes its use.
     ///
     /// # Errors
-    /// It is not there: a mistake of ours.
+    /// The buffer does not exist: a bug of this crate.
     pub fn find(&self, name: &'static str, slot: usize, uses: &mut Uses) -> Result<&wgpu::Buffer> {
         let in_slot = self
             .by_slot
@@ -132,7 +132,7 @@ impl Buffers {
         Ok(&held.buffer)
     }
 
-    /// Notes the use of something by its name, which may be no buffer, or may not be there.
+    /// Notes a use by name. The name may be that of no buffer, or of a buffer that does not exist.
     pub fn note(&self, name: &'static str, uses: &mut Uses) {
         uses.0.insert((name, None), self.since(name, None));
     }
@@ -146,24 +146,24 @@ impl Buffers {
         held.map(|held| held.since).or(mark).unwrap_or(0)
     }
 
-    /// Bytes of all buffers, those of slots apart.
+    /// Returns the bytes of all buffers, without those of photo slots.
     pub fn bytes(&self) -> u64 {
         self.by_name.values().map(|held| held.buffer.size()).sum()
     }
 
-    /// Names and buffers, those of slots apart.
+    /// Returns names and buffers, without those of photo slots.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &wgpu::Buffer)> {
         self.by_name
             .iter()
             .map(|(name, held)| (*name, &**held.buffer))
     }
 
-    /// Makes what every step has, what there was before, and what a command with `bits` asks for, as large
-    /// as `extent` says. What has its size already stays; state of Gaussians is carried over, all else that
-    /// is new holds zeros.
+    /// Allocates the buffers of every step, the buffers that existed before, and the buffers of a command with `bits`,
+    /// in the sizes of `extent`. A buffer of the right size stays. State of Gaussians is carried over; all other new
+    /// buffers hold zeros.
     ///
     /// # Errors
-    /// No memory, or more than a binding takes; then nothing has changed.
+    /// No memory, or more than a binding can hold; then nothing has changed.
     pub fn fit(
         &mut self,
         context: &Context,
@@ -197,7 +197,7 @@ impl Buffers {
         Ok(())
     }
 
-    /// State of Gaussians that is there, with its planes.
+    /// Returns the existing buffers of Gaussians' state, with their planes.
     pub fn state(&self, extent: &Extent) -> Vec<(&'static Tensor, u32)> {
         let there = passes::tensors().filter(|tensor| tensor.is_state() && self.has(tensor.name));
         there.map(|tensor| (tensor, tensor.words(extent))).collect()
@@ -210,7 +210,7 @@ fn missing(name: &str) -> Error {
 
 fn make(gpu: &Gpu, tensor: &Tensor, bytes: u64) -> Result<Arc<Pooled>> {
     let copied = wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
-    // Where kernels may bind few storage buffers, structs are bound as uniform blocks.
+    // On devices whose kernels bind few storage buffers, structs are bound as uniform blocks.
     let binds_few = gpu.granted().storage_buffers < layout::STORAGE_BUFFERS;
     let usage = match tensor.usage {
         Use::Storage if binds_few && tensor.axis == Axis::One => {

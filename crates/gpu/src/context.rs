@@ -1,4 +1,4 @@
-//! What passes are recorded with: the device, the shaders, and every kernel that was compiled.
+//! [`Context`]: the device, the shaders, and every compiled kernel, with which passes are recorded.
 
 use crate::layout;
 use crate::passes::{Bits, Code};
@@ -18,32 +18,32 @@ pub struct Context {
     pub shaders: ShaderSet,
     /// Constants and flags of this engine's permutations.
     pub defines: Defines,
-    /// Whether dispatches are kept short: see [`layout::DISPATCH_PARTS`].
+    /// True if dispatches are kept short: see [`layout::DISPATCH_PARTS`].
     pub bounds_dispatches: bool,
-    /// Somebody else's kernels for the loss of a crop: see [`crate::stages::crops`].
+    /// The caller's kernels for the loss of a crop: see [`crate::stages::crops`].
     pub crop_loss: Option<Recording>,
     /// Constants that are settings of a run, by their name.
     constants: BTreeMap<&'static str, Defines>,
     kernels: Arc<Mutex<Compiled>>,
 }
 
-/// Shader, entry point, and what it was compiled with.
+/// Shader, entry point, and the definitions and joins of the compilation.
 type KernelKey = (&'static str, &'static str, Defines, Joins);
 
 #[derive(Debug, Default)]
 struct Compiled {
     kernels: HashMap<KernelKey, Kernel>,
     sorts: HashMap<(Defines, u32, bool), RadixSort>,
-    /// What entry points bind, where that may be too much.
+    /// Bindings of entry points, where they may exceed the device's limit.
     bindings: HashMap<KernelKey, Arc<[StorageBinding]>>,
 }
 
 impl Context {
-    /// For an open device.
+    /// Creates the context of an open device.
     pub fn new(gpu: Gpu) -> Self {
         Self {
-            // SAFETY: all of them index by counts that the host bounds by the sizes of buffers, their loops
-            // end, and the tests run each with wgpu's checks.
+            // SAFETY: all of them index by counts that the host bounds by the sizes of buffers, their loops end, and
+            // the tests run each with wgpu's checks.
             shaders: unsafe { layout::shaders().without_checks() },
             defines: primitives::defines(&gpu, layout::defines()).flag(
                 "SMALL_WORKGROUPS",
@@ -57,7 +57,7 @@ impl Context {
         }
     }
 
-    /// Sets the constants of a run's settings; true if they were others before.
+    /// Sets the constants of a run's settings. Returns true if they were different before.
     pub fn set_constants(&mut self, name: &'static str, constants: Defines) -> bool {
         if self.constants.get(name) == Some(&constants) {
             return false;
@@ -66,8 +66,9 @@ impl Context {
         true
     }
 
-    /// A kernel in the permutation of those of `bits` that it understands: compiled now if it has not been
-    /// before. Where dispatches are kept short and it may take long, there is one for each part of the work.
+    /// Returns a kernel in the permutation of those of `bits` that it understands, compiled now if it was not compiled
+    /// before. Where dispatches are kept short and the kernel may take long, returns a kernel for each part of the
+    /// work.
     ///
     /// # Errors
     /// See [`Kernel::new`].
@@ -75,10 +76,10 @@ impl Context {
         self.joined(code, bits, &Joins::default())
     }
 
-    /// [`Self::kernels`], with bindings joined.
+    /// Works like [`Self::kernels`], with joined bindings.
     ///
     /// # Errors
-    /// As [`Self::kernels`].
+    /// See [`Self::kernels`].
     pub fn joined(&self, code: &Code, bits: Bits, joins: &Joins) -> Result<Vec<Kernel>> {
         let defines = self.defines_of(code, bits);
         if !(code.in_parts && self.bounds_dispatches) {
@@ -92,10 +93,10 @@ impl Context {
             .collect()
     }
 
-    /// What a kernel binds, if that is more than the device binds at once.
+    /// Returns the bindings of a kernel, if they exceed the device's limit.
     ///
     /// # Errors
-    /// A shader that does not parse: ours to mend.
+    /// A shader that does not parse: a bug of this crate.
     pub fn beyond(&self, code: &Code, bits: Bits) -> Result<Option<Arc<[StorageBinding]>>> {
         let most = self.gpu.granted().storage_buffers;
         if most >= layout::STORAGE_BUFFERS {
@@ -129,14 +130,14 @@ impl Context {
         if let Some(kernel) = self.lock().kernels.get(&key) {
             return Ok(kernel.clone());
         }
-        // Not under the lock: others compile meanwhile.
+        // Compiled without holding the lock: other threads compile at the same time.
         let name = (code.shader, code.entry);
         let kernel = Kernel::joined(&self.gpu, &self.shaders, name, &key.2, joins)?;
         self.lock().kernels.insert(key, kernel.clone());
         Ok(kernel)
     }
 
-    /// A sort, without checks as all of this engine's kernels; compiled now if it has not been before.
+    /// Returns a sort, without checks like all kernels of this engine; compiled now if it was not compiled before.
     ///
     /// # Errors
     /// See [`RadixSort::new`].

@@ -1,5 +1,5 @@
-//! Samples of known depth on the GPU. They lie beside their view's photo, one buffer for each of the
-//! photos' slots, and go with it.
+//! Samples of known depth on the GPU. A buffer for each photo slot holds the samples of the view whose photo is in the
+//! slot.
 
 use bytemuck::{Pod, Zeroable};
 use dapple_engine::DepthSample;
@@ -7,7 +7,7 @@ use dapple_runtime::{Gpu, Pooled};
 use dapple_scene::Result;
 use std::sync::Arc;
 
-/// Twin of WGSL's `DepthSample`.
+/// Same layout as WGSL's `DepthSample`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Pod, Zeroable)]
 pub struct Sample {
@@ -15,7 +15,7 @@ pub struct Sample {
     pub pixel: u32,
     /// One over the depth.
     pub inverse_depth: f32,
-    /// How much it counts.
+    /// Weight of the sample.
     pub weight: f32,
 }
 
@@ -29,25 +29,25 @@ impl From<&DepthSample> for Sample {
     }
 }
 
-/// Samples on the GPU, beside a photo.
+/// Samples on the GPU, for a photo slot.
 #[derive(Debug)]
 struct InSlot {
     buffer: Arc<Pooled>,
-    /// The view that they are of.
+    /// View of the samples.
     view: usize,
 }
 
-/// Those of all views.
+/// Samples of all views.
 #[derive(Debug, Default)]
 pub struct Depths {
     views: Vec<Vec<Sample>>,
-    /// By slot of the photos.
+    /// By photo slot.
     slots: Vec<Option<InSlot>>,
 }
 
 impl Depths {
-    /// Replaces a view's samples, with no command on its way. All others leave the GPU too: what they
-    /// are given there may be larger now.
+    /// Replaces a view's samples. Must be called with no command in flight. The samples of all other views leave the
+    /// GPU too, because their buffers may need a larger size now.
     pub fn set(&mut self, view: usize, samples: &[DepthSample]) {
         if self.views.len() <= view {
             self.views.resize(view + 1, Vec::new());
@@ -56,16 +56,16 @@ impl Depths {
         self.release();
     }
 
-    /// How many samples a view has.
+    /// Returns the number of samples of a view.
     pub fn count(&self, view: usize) -> usize {
         self.views.get(view).map_or(0, Vec::len)
     }
 
-    /// The buffer beside a slot of the photos, with the samples of the view whose photo is there now.
-    /// Where slots change their photos (`is_ring`), it has room for those of any view.
+    /// Returns the buffer of a photo slot, with the samples of the view whose photo is there now. If slots change their
+    /// photos (`is_ring`), the buffer has the capacity for the samples of any view.
     ///
     /// # Errors
-    /// No memory left for them.
+    /// No memory left for the samples.
     pub fn bring(
         &mut self,
         gpu: &Gpu,
@@ -95,12 +95,12 @@ impl Depths {
         Ok(Some(buffer))
     }
 
-    /// Gives the memory on the GPU back.
+    /// Releases the memory on the GPU.
     pub fn release(&mut self) {
         self.slots.clear();
     }
 
-    /// Bytes of samples on the GPU.
+    /// Returns the bytes of samples on the GPU.
     pub fn resident_bytes(&self) -> u64 {
         let there = self.slots.iter().flatten();
         there.map(|slot| slot.buffer.size()).sum()

@@ -1,4 +1,4 @@
-//! Room in the engine's buffers: how much at first, and more when it was too little.
+//! Capacities of the engine's buffers: the first sizes, and growth when a buffer was too small.
 
 use crate::buffers::Carry;
 use crate::passes::{Bits, Extent, Room};
@@ -11,30 +11,30 @@ use dapple_runtime::Defines;
 use dapple_scene::{Error, Result};
 use std::mem::offset_of;
 
-/// Instances a Gaussian is given room for at first; captures have 3 to 10 of the visible ones.
+/// First capacity for instances, per Gaussian; captures have 3 to 10 per visible Gaussian.
 const FIRST_INSTANCES_PER_GAUSSIAN: u32 = 4;
 
-/// But not more in all, unless there are more Gaussians: one takes 125 bytes.
+/// Limit of the first capacity for instances, unless there are more Gaussians: an instance takes 125 bytes.
 const MOST_FIRST_INSTANCES: u32 = 4 << 20;
 
-/// Planes begin at multiples of this many Gaussians: a subgroup's 128 bytes of a plane are one line of
-/// memory, not parts of two.
+/// Planes begin at multiples of this many Gaussians: a subgroup's 128 bytes of a plane are one line of memory, not
+/// parts of two.
 const PLANE_STEP: u32 = 64;
 
-/// Room is never smaller than this.
+/// Least capacity.
 const LEAST_ROOM: u32 = 1 << 12;
 
-/// What grows, grows by a quarter more than asked for.
+/// Returns the wanted capacity plus a quarter, for growth.
 fn with_headroom(wanted: u32) -> u32 {
     wanted.saturating_add(wanted / 4).max(LEAST_ROOM)
 }
 
-/// Instances that a view makes of each Gaussian of a scene, at most where nothing went wrong: two to four are
-/// usual (BENCHMARKS.md, "A training step on a GPU").
+/// Most instances that a view makes of each Gaussian of a scene in normal cases: two to four are usual (BENCHMARKS.md,
+/// "A training step on a GPU").
 const USUAL_INSTANCES: u32 = 6;
 
 impl GpuEngine {
-    /// Makes the first room for instances; it grows as needed.
+    /// Allocates the first capacity for instances; it grows as needed.
     ///
     /// # Errors
     /// No memory.
@@ -45,28 +45,28 @@ impl GpuEngine {
         Ok(())
     }
 
-    /// Most bytes that a buffer may have.
+    /// Returns the largest size of a buffer, bytes.
     fn most_bytes(&self) -> u64 {
         let device = self.context.gpu.report();
         let most = device.max_binding_bytes.min(device.max_buffer_bytes);
         most.min(self.options.max_binding_bytes)
     }
 
-    /// Room for instances at first, on images of so many tiles: for density control, more than there is for
-    /// Gaussians.
+    /// Returns the first capacity for instances, on images of this number of tiles. Density control needs more than the
+    /// capacity for Gaussians.
     fn first_instances(&self, gaussians: u32, tiles: u32) -> u32 {
         let least = gaussians.saturating_add(1);
         if self.options.first_room.instances > 0 {
             return self.options.first_room.instances.max(least);
         }
         let usual = gaussians.saturating_mul(FIRST_INSTANCES_PER_GAUSSIAN);
-        // A device that does not take that many may still see fewer.
+        // Limited by the device's largest buffer: a view may make fewer instances.
         let most = room::most_instances(tiles, self.most_bytes());
         let usual = usual.min(MOST_FIRST_INSTANCES).min(most);
         usual.max(LEAST_ROOM).max(least)
     }
 
-    /// Room for visible Gaussians at first: a view sees half of a capture or less.
+    /// Returns the first capacity for visible Gaussians: a view sees half of a capture or less.
     fn first_visible(&self, gaussians: u32) -> u32 {
         match self.options.first_room.visible {
             0 => (gaussians / 2).max(LEAST_ROOM),
@@ -74,8 +74,8 @@ impl GpuEngine {
         }
     }
 
-    /// Makes every buffer as large as `room` says, and those that a command with `bits` asks for: all of them
-    /// or, where there is no memory for one, none. Of Gaussians' state the first `keep` stay.
+    /// Sizes every buffer for `room`, and those that a command with `bits` needs: all of them, or none if there is no
+    /// memory for one. The state of the first `keep` Gaussians is carried over.
     fn fit_to(&mut self, room: Room, bits: Bits, keep: Option<u32>) -> Result<()> {
         let asked = match bits.has(Bits::IMAGE_ONLY) {
             true => self.asked,
@@ -97,7 +97,7 @@ impl GpuEngine {
         Ok(())
     }
 
-    /// Sees to it that everything is there that a command with `bits` needs.
+    /// Allocates everything that a command with `bits` needs.
     pub(crate) fn fit(&mut self, bits: Bits) -> Result<()> {
         if self.fitted != Some((bits, self.buffers.now())) {
             self.fit_to(self.room, bits, None)?;
@@ -106,15 +106,15 @@ impl GpuEngine {
         Ok(())
     }
 
-    /// [`Self::fit_to`], and the GPU is told.
+    /// Calls [`Self::fit_to`], and writes the capacities to the GPU.
     fn grow(&mut self, room: Room, keep: Option<u32>) -> Result<()> {
         self.fit_to(room, Bits::NONE, keep)?;
         self.write_room()
     }
 
-    /// `room` with so many visible Gaussians.
+    /// Returns `room` with this capacity for visible Gaussians.
     fn with_visible(room: Room, visible: u32) -> Room {
-        // Bytes need no check: where all Gaussians fit, the visible ones do, which take less each.
+        // Bytes need no check: visible Gaussians are at most as many as all Gaussians, and take less each.
         let whole = visible.checked_next_multiple_of(PLANE_STEP);
         Room {
             visible: whole.unwrap_or(visible),
@@ -129,7 +129,7 @@ impl GpuEngine {
         Ok(())
     }
 
-    /// `room` with so many instances, where they fit.
+    /// Returns `room` with this capacity for instances, if they fit.
     fn with_instances(&self, room: Room, instances: u32) -> Result<Room> {
         let most = room::most_instances(room.tiles, self.most_bytes());
         if instances > most {
@@ -144,7 +144,7 @@ impl GpuEngine {
         Ok(room.with_instances(instances))
     }
 
-    /// Makes room for the appearance of all views, where a step asks for it, and its kernels.
+    /// Allocates the bilateral grids of all views, if a step requests them, and compiles their kernels.
     pub(crate) fn fit_appearance(&mut self, settings: Option<&AppearanceSettings>) -> Result<()> {
         let views = self.views.len();
         let Some(settings) = settings.filter(|_| views > 0) else {
@@ -165,7 +165,7 @@ impl GpuEngine {
                 self.grids = Some(grids);
             }
         }
-        // The rate travels with the step; all else is compiled in.
+        // The rate is sent with the step; all other settings are compiled in.
         let compiled = Some(AppearanceSettings {
             rate: 0.0,
             ..*settings
@@ -179,8 +179,7 @@ impl GpuEngine {
         Ok(())
     }
 
-    /// Makes room for 3D filters where something is `smoothed`, which few runs are: they filter nothing
-    /// until they are set.
+    /// Allocates the 3D filters if a command uses them, as in few runs. The filters have no effect until they are set.
     pub(crate) fn fit_smoothing(&mut self, smoothed: bool) -> Result<()> {
         if smoothed && !self.buffers.has(SMOOTHING) {
             self.fit(Bits::ANTIALIAS)?;
@@ -188,7 +187,7 @@ impl GpuEngine {
         Ok(())
     }
 
-    /// Whether the grids of so many views fit one buffer.
+    /// Checks that the grids of this number of views fit one buffer.
     pub(crate) fn check_grids(&self, cells: [u32; 3], views: usize) -> Result<()> {
         let bytes = 4 * grid_floats(cells) as u64;
         let most = self.most_bytes() / bytes.max(1);
@@ -212,15 +211,15 @@ impl GpuEngine {
         ))
     }
 
-    /// Most Gaussians that there can be room for: fewer than instances.
+    /// Returns the largest capacity for Gaussians: smaller than that for instances.
     fn most_gaussians(&self) -> u32 {
         let bytes = self.most_bytes();
         let most = room::most_gaussians(self.options.precision, self.sh_degree, bytes);
         most.min(room::most_instances(self.room.tiles, bytes).saturating_sub(1))
     }
 
-    /// As many Gaussians as train without pressing the device: each of their buffers, and those of the
-    /// instances that steps usually make of them, is one binding, and all take half of its memory at most.
+    /// Returns the number of Gaussians that train without filling the device. Each of their buffers, and those of the
+    /// instances that steps usually make of them, is one binding, and all take at most half of its memory.
     pub(crate) fn comfortable_gaussians(&self, sh_degree: u8) -> usize {
         let bytes = self.most_bytes();
         let most = room::most_gaussians(self.options.precision, sh_degree, bytes)
@@ -232,7 +231,7 @@ impl GpuEngine {
         usize::try_from((memory / 2 / each).min(most.into())).unwrap_or(usize::MAX)
     }
 
-    /// Whole lines of memory for so many Gaussians, where they fit.
+    /// Rounds a number of Gaussians up to whole lines of memory, if they fit.
     fn whole_planes(&self, gaussians: u32) -> Result<u32> {
         let most = self.most_gaussians();
         let whole = gaussians.checked_next_multiple_of(PLANE_STEP);
@@ -248,7 +247,7 @@ impl GpuEngine {
         Ok(capacity)
     }
 
-    /// `room` with so many Gaussians, and more instances than that: density control's scratch.
+    /// Returns `room` with this capacity for Gaussians, and a larger one for instances: density control's scratch.
     fn with_gaussians(&self, room: Room, gaussians: u32) -> Result<Room> {
         let gaussians = self.whole_planes(gaussians)?;
         let least = gaussians.saturating_add(1);
@@ -259,7 +258,7 @@ impl GpuEngine {
         Ok(Room { gaussians, ..room })
     }
 
-    /// Makes room for new Gaussians; of the old ones nothing is kept if it succeeds.
+    /// Allocates buffers for new Gaussians; the old Gaussians are dropped if it succeeds.
     pub(crate) fn make_room(&mut self, gaussians: u32) -> Result<()> {
         let mut room = self.with_gaussians(self.room, gaussians)?;
         let instances = self.first_instances(room.gaussians, room.tiles);
@@ -273,7 +272,7 @@ impl GpuEngine {
         self.grow(room, None)
     }
 
-    /// Makes room for a camera's image.
+    /// Grows the buffers for a camera's image.
     pub(crate) fn fit_image(&mut self, camera: &PosedCamera) -> Result<()> {
         let (tiles, pixels) = room::tiles_and_pixels(camera);
         self.fit_tiles(tiles, pixels)
@@ -296,14 +295,14 @@ impl GpuEngine {
         Ok(())
     }
 
-    /// Tells the GPU what there is room for.
+    /// Writes the capacities to the GPU.
     pub(crate) fn write_room(&mut self) -> Result<()> {
         let state = self.buffers.get("state")?;
         let gpu = &self.context.gpu;
         let at = |field: usize| field as u64;
         let capacity = at(offset_of!(layout::State, capacity));
         gpu.write(state, capacity, &[self.room.gaussians]);
-        // `halted` and `wanted` follow the three: what was too small is large enough now.
+        // `halted` and `wanted` follow the three capacities, and are cleared: the buffer is large enough now.
         let first = at(offset_of!(layout::State, visible_capacity));
         let room = [
             self.room.visible,
@@ -316,7 +315,7 @@ impl GpuEngine {
         Ok(())
     }
 
-    /// Grows what a halted command has found too small.
+    /// Grows the buffer that was too small for a halted command.
     pub(crate) fn grow_for(&mut self, halted: u32, wanted: u32, gaussians: u32) -> Result<()> {
         let mut room = self.room;
         if halted & layout::HALT_GAUSSIANS != 0 {

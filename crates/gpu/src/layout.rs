@@ -1,5 +1,5 @@
-//! What host and shaders share: structs, planes, dispatch entries, constants. The WGSL twins stand
-//! in `shaders/shared/`; a test holds their sizes against these.
+//! Types and constants that host and shaders share: structs, planes, dispatch entries. The same structs in WGSL are in
+//! `shaders/shared/`; a test compares their sizes with these.
 
 use crate::passes;
 use bytemuck::{Pod, Zeroable};
@@ -8,7 +8,7 @@ use dapple_runtime::{Defines, ShaderSet, primitives};
 use std::mem::offset_of;
 use std::sync::LazyLock;
 
-/// Twin of WGSL's `Step`: what changes from step to step, sent as immediates.
+/// Same layout as WGSL's `Step`: what changes from step to step, sent as immediates.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
 pub struct Step {
@@ -52,16 +52,16 @@ pub struct Step {
     pub scale_reg: f32,
     /// Step size of the view's rotation, radians.
     pub rate_turn: f32,
-    /// Of its translation, world units.
+    /// Step size of the view's translation, world units.
     pub rate_shift: f32,
-    /// The part of the Gaussians that is left out ([`dapple_engine::Dropout`]).
+    /// Dropout: the fraction of Gaussians that are omitted ([`dapple_engine::Dropout`]).
     pub dropout: f32,
     /// Alignment.
     pub pad_end: [u32; 2],
 }
 
-/// Twin of WGSL's `Parameters`: what else changes from step to step, sent through the runtime's ring. A new
-/// feature's numbers go here, in whole vectors of four: immediates are for what every step needs.
+/// Same layout as WGSL's `Parameters`: what else changes from step to step, sent through the runtime's ring buffer. A
+/// new feature's numbers go here, in whole vectors of four: immediates are for what every step needs.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
 pub struct Parameters {
@@ -69,7 +69,7 @@ pub struct Parameters {
     pub losses: [f32; 8],
     /// Samples of known depth that the view has.
     pub depth_samples: u32,
-    /// Step size of the network of looks.
+    /// Step size of the network of the appearance MLP.
     pub look_network_rate: f32,
     /// Step size of the view's code.
     pub look_code_rate: f32,
@@ -85,7 +85,7 @@ pub struct Parameters {
 
 const _: () = assert!(LossTerm::ALL.len() <= 8);
 
-/// The numbers of the terms of the loss for shaders: the piece `shared/losses`.
+/// The numbers of the terms of the loss for shaders: the shader include `shared/losses`.
 fn losses_wgsl() -> &'static str {
     static WGSL: LazyLock<String> = LazyLock::new(|| {
         let constant = |term: &LossTerm| {
@@ -104,13 +104,13 @@ pub const FLAG_DENSITY: u32 = 1;
 /// [`Step::flags`]: the photo has masked pixels.
 pub const FLAG_MASK: u32 = 2;
 
-/// Twin of WGSL's `State`: counts that live on the GPU.
+/// Same layout as WGSL's `State`: counts that live on the GPU.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct State {
     /// Gaussians held.
     pub gaussians: u32,
-    /// Gaussians that the planes have room for: the stride of a plane.
+    /// Capacity of the planes in Gaussians: the stride of a plane.
     pub capacity: u32,
     /// Visible Gaussians.
     pub visible: u32,
@@ -118,19 +118,19 @@ pub struct State {
     pub instances: u32,
     /// Buckets of 32 instances.
     pub buckets: u32,
-    /// Visible Gaussians there is room for: the stride of `splat_gradients`.
+    /// Capacity for visible Gaussians: the stride of `splat_gradients`.
     pub visible_capacity: u32,
-    /// Instances there is room for.
+    /// Capacity for instances.
     pub instance_capacity: u32,
-    /// Buckets there is room for.
+    /// Capacity for buckets.
     pub bucket_capacity: u32,
     /// `HALT_*`; not 0 = nothing may change parameters until the host has grown a buffer.
     pub halted: u32,
-    /// What the buffer that was too small needs to hold.
+    /// Size that the buffer that was too small needs, in elements.
     pub wanted: u32,
     /// Most instances in a tile.
     pub max_per_tile: u32,
-    /// Instances that the cap left out.
+    /// Instances beyond the per-tile limit.
     pub cut_instances: u32,
     /// Bits of the largest transmittance that the cap cut off.
     pub lost_transmittance: u32,
@@ -157,11 +157,11 @@ pub const HALT_GAUSSIANS: u32 = 4;
 /// [`State::halted`]: more visible Gaussians than `visible_capacity`.
 pub const HALT_VISIBLE: u32 = 8;
 
-/// Twin of WGSL's `View`.
+/// Same layout as WGSL's `View`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
 pub struct View {
-    /// Rows of the world-to-camera rotation; last what `f32` left out of the centre's coordinate.
+    /// Rows of the world-to-camera rotation; last the rounding error in `f32` of the centre's coordinate.
     pub rows: [[f32; 4]; 3],
     /// Centre in world coordinates, and 0.
     pub centre: [f32; 4],
@@ -185,7 +185,7 @@ pub struct View {
     pub pad: [u32; 2],
 }
 
-/// Twin of WGSL's `Lens`: [`dapple_engine::LensForm`]; zeros for a pinhole, whose kernels do not ask.
+/// Same layout as WGSL's `Lens`: [`dapple_engine::LensForm`]; zeros for a pinhole, whose kernels do not read it.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
 pub struct Lens {
@@ -209,7 +209,7 @@ pub struct Lens {
     pub root: [f32; 2],
 }
 
-/// Twin of WGSL's `Report`: an entry of the ring `reports`.
+/// Same layout as WGSL's `Report`: an entry of the ring buffer `reports`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
 pub struct Report {
@@ -233,13 +233,13 @@ pub struct Report {
     pub tiles: u32,
     /// Most instances in a tile.
     pub max_per_tile: u32,
-    /// Instances that the cap left out.
+    /// Instances beyond the per-tile limit.
     pub cut_instances: u32,
     /// The largest transmittance that the cap cut off.
     pub lost_transmittance: f32,
     /// `HALT_*`.
     pub halted: u32,
-    /// What the buffer that was too small needs to hold.
+    /// Size that the buffer that was too small needs, in elements.
     pub wanted: u32,
     /// Gaussians cloned.
     pub cloned: u32,
@@ -255,9 +255,9 @@ pub struct Report {
     pub added: u32,
     /// Gaussians that are not finite: `finite` adds them, where it runs.
     pub broken: u32,
-    /// A bit for each tensor of theirs that is not: see [`dapple_engine::NotFinite`].
+    /// A bit for each tensor that has non-finite numbers: see [`dapple_engine::NotFinite`].
     pub broken_tensors: u32,
-    /// Room for more.
+    /// Reserved.
     pub pad: [u32; 2],
 }
 
@@ -266,7 +266,7 @@ pub const REPORT_STEP: u32 = 0;
 /// [`Report::kind`]: a round of density control.
 pub const REPORT_DENSIFY: u32 = 1;
 
-/// Planes of a Gaussian's parameters; plane p of Gaussian i lies at `p * capacity + i`.
+/// Planes of a Gaussian's parameters; plane p of Gaussian i is at `p * capacity + i`.
 pub mod plane {
     /// Means, 3.
     pub const MEAN: usize = 0;
@@ -291,22 +291,21 @@ pub mod groups {
     pub use crate::stages::ranges::{BUCKETS, BUCKETS_PART};
 }
 
-/// The dispatch that runs at least `count` workgroups. Twin of WGSL's `flat_groups`.
+/// Returns the dispatch that runs at least `count` workgroups. Same as WGSL's `flat_groups`.
 pub fn flat_groups(count: u32) -> [u32; 3] {
     const WIDTH: u32 = 32768;
     let x = count.clamp(1, WIDTH);
     [x, count.div_ceil(x).max(1), 1]
 }
 
-/// Instances in a bucket: what one workgroup of `blend_backward` takes.
+/// Instances in a bucket, the work of one workgroup of `blend_backward`.
 pub const BUCKET: u32 = 64;
 
-/// On devices that kill long dispatches, `blend` and `blend_backward` run in this many dispatches,
-/// each of every so-many-th tile or bucket.
+/// On devices that kill long dispatches, `blend` and `blend_backward` run in this many dispatches. Each takes every
+/// [`DISPATCH_PARTS`]-th tile or bucket.
 pub const DISPATCH_PARTS: u32 = 16;
 
-/// The cap on Gaussians per tile on such devices, where nobody has set one: no workgroup of `blend`
-/// walks further.
+/// The per-tile limit on such devices, where the settings have none: no workgroup of `blend` walks further.
 pub const WATCHDOG_CAP: u32 = 2048;
 
 /// Pixel blocks of 8 x 4 in a tile.
@@ -322,8 +321,8 @@ pub const SLOT_SUMS_GAUSSIANS: u32 = 32;
 /// Invocations of most kernels' workgroups.
 pub const WORKGROUP: u32 = 256;
 
-/// Invocations of a workgroup of `update`. It takes over a hundred registers, of which an NVIDIA
-/// processor has 65536: workgroups of 256 leave up to a third of them unused, these next to none.
+/// Invocations of a workgroup of `update`. It takes over a hundred registers, of which an NVIDIA multiprocessor has
+/// 65536: workgroups of 256 leave up to a third of them unused, these next to none.
 pub const UPDATE_THREADS: u32 = 128;
 
 /// Instances that one workgroup of `emit` lists and of `ranges` gathers.
@@ -340,7 +339,7 @@ pub const WORKGROUP_BYTES: u32 = 24 << 10;
 /// Workgroups of `look_gather`, a multiple of 16: as many as a large GPU holds at once, and few enough to add up.
 pub const LOOK_GROUPS: u32 = 512;
 
-/// What every device binds: WebGPU's default limit.
+/// Storage buffers that every device binds: WebGPU's default limit.
 pub const LEAST_STORAGE_BUFFERS: u32 = 8;
 
 /// Names of the weights of SSIM's window, by distance from its centre.

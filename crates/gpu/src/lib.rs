@@ -1,13 +1,15 @@
-//! The GPU engine: every stage in WGSL, on any device that wgpu drives.
+//! The GPU engine: every stage in WGSL, on any device that wgpu supports.
 //!
-//! - `shaders/`: one WGSL file a stage, what they share under `shaders/shared/`.
-//! - [`passes`]: what a stage declares, and what follows from it: buffers, dispatch entries, costs.
-//! - [`stages`]: one file a stage: its declaration, and what kernels run over what.
-//! - [`layout`]: what host and shaders share.
-//! - [`nearest`]: the nearest of many centres, for palettes of splat files; no stage of the engine.
-//! - [`browser`]: a render as a list of dispatches, for pages that play it with WebGPU.
+//! - `shaders/`: one WGSL file for each stage, shader includes under `shaders/shared/`.
+//! - [`passes`]: the declarations of stages, and what follows from them: buffers, dispatch entries,
+//!   costs.
+//! - [`stages`]: one file for each stage: its declaration, and the dispatches of its kernels.
+//! - [`layout`]: types and constants shared by host and shaders.
+//! - [`nearest`]: the nearest of many centres, for palettes of splat files; not a stage of the
+//!   engine.
+//! - [`browser`]: a render as a list of dispatches, for pages that run it with WebGPU.
 //!
-//! Nothing waits inside a step, nothing adds floats atomically, and two runs with one seed on one
+//! Nothing waits inside a step, and nothing adds floats atomically. Two runs with one seed on one
 //! device give the same bits.
 
 pub mod browser;

@@ -1,5 +1,4 @@
-//! What goes to the GPU with a command and what comes back from it, from and to the types of the engine
-//! contract.
+//! Conversions between the data that commands send to the GPU or receive from it and the types of the engine contract.
 
 use crate::layout;
 use dapple_engine::constants::FINITE_EVERY;
@@ -8,7 +7,7 @@ use dapple_engine::{
     StepReport, StepSettings, ViewId,
 };
 
-/// The numbers of a step as the GPU takes them.
+/// Returns the immediates of a step.
 pub fn step_immediates(
     view: ViewId,
     settings: &StepSettings,
@@ -56,8 +55,8 @@ pub fn step_immediates(
     }
 }
 
-/// The numbers of a step that not every step has, on a view with so many samples of known depth and the crop that it
-/// compares: its side and where it begins.
+/// Returns the numbers of a step that only some steps have, on a view with this number of samples of known depth.
+/// `crop` is the crop that the step compares: its side and first pixel.
 pub fn step_parameters(
     settings: &StepSettings,
     depth_samples: usize,
@@ -79,7 +78,7 @@ pub fn step_parameters(
     }
 }
 
-/// The numbers of a render as the GPU takes them.
+/// Returns the immediates of a render.
 pub fn render_immediates(
     settings: &RenderSettings,
     sh_degree: u8,
@@ -97,7 +96,7 @@ pub fn render_immediates(
     }
 }
 
-/// A step's report from the ring's entry.
+/// Returns a step's report from the entry of the ring buffer.
 pub fn step_report(
     settings: &StepSettings,
     report: &layout::Report,
@@ -123,7 +122,7 @@ pub fn step_report(
     })
 }
 
-/// A round's report from the ring's entry.
+/// Returns a densification round's report from the entry of the ring buffer.
 pub fn densify_report(plan: &DensifyPlan, report: &layout::Report) -> Report {
     Report::Densify(DensifyReport {
         step: plan.step,

@@ -1,10 +1,10 @@
-//! The nearest centres on a GPU, for palettes of splat files: [`NearestCentres`] with the labels of the processor, to
-//! the bit. The kernel is `shaders/nearest.wgsl`.
+//! The nearest centres on a GPU, for palettes of splat files: [`NearestCentres`] with labels that are bit-identical to
+//! the CPU's. The kernel is `shaders/nearest.wgsl`.
 //!
-//! 1. Rows are loaded once, in parts of at most 64 MiB; labels stay beside them.
+//! 1. Rows are loaded once, in parts of at most 64 MiB; labels stay next to them.
 //! 2. Centres come in batches of some groups. While the device compares a batch, the next one's are gathered.
-//! 3. A block is 64 rows of one group. Blocks go in dispatches of at most 2^32 products, each a submission of its
-//!    own: no device takes long over one, and none of them is refused.
+//! 3. A block is 64 rows of one group. Blocks go in dispatches of at most 2^32 products, each a submission of its own:
+//!    no device takes long over one, and none of them is refused.
 
 use crate::layout;
 use bytemuck::{Pod, Zeroable};
@@ -102,7 +102,7 @@ struct Loaded<'a> {
     stride: usize,
 }
 
-/// What a workgroup compares, as the shader reads it.
+/// Block that a workgroup compares, as the shader reads it.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 struct Block {
@@ -174,7 +174,7 @@ impl LoadedRows for Loaded<'_> {
             if let Some((_, rows)) = before {
                 progress.advance(rows as u64);
             }
-            // Waits for all of them.
+            // Waits for all batches.
             labels.extend(gpu.read_slice(&part.labels.all())?);
             gpu.check()?;
         }

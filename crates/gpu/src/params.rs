@@ -1,7 +1,7 @@
-//! Splats as planes: what lies in `geometry`, `sh_rest` and the buffers of moments.
+//! Splats as planes: the contents of `geometry`, `sh_rest` and the buffers of moments.
 //!
-//! Plane p of Gaussian i is at `p * capacity + i`. Sixteen-bit storage packs planes 2p and 2p + 1
-//! into one word; see [`crate::precision`].
+//! Plane p of Gaussian i is at `p * capacity + i`. Sixteen-bit storage packs planes 2p and 2p + 1 into one word; see
+//! [`crate::precision`].
 
 use crate::Buffers;
 use crate::layout::plane;
@@ -12,10 +12,10 @@ use dapple_runtime::Gpu;
 use dapple_scene::{Result, Splats};
 use rayon::prelude::*;
 
-/// Puts splats and optimizer state (zero where there is none) into the planes' buffers.
+/// Uploads splats and optimizer state (zero if there is none) into the planes' buffers.
 ///
 /// # Errors
-/// A buffer is missing: a mistake of ours.
+/// A buffer is missing: a bug of this crate.
 pub fn upload(
     gpu: &Gpu,
     buffers: &Buffers,
@@ -45,7 +45,7 @@ pub fn upload(
         parameters,
         &sh_rest(splats, capacity),
     )?;
-    // Fresh buffers are zero, and so are the moments then; these may hold those of other splats.
+    // Fresh buffers are zero, and so are the moments then; used buffers may hold the moments of other splats.
     let none = OptimizerState {
         first_moments: Splats::empty(splats.sh_degree),
         second_moments: Splats::empty(splats.sh_degree),
@@ -77,10 +77,10 @@ pub fn upload(
     Ok(())
 }
 
-/// Waits, and takes the first `n` Gaussians' 3D filters out of their buffer; empty where there is none.
+/// Waits, and downloads the first `n` Gaussians' 3D filters; empty if there is no such buffer.
 ///
 /// # Errors
-/// As [`download`].
+/// See [`download`].
 pub fn download_smoothing(gpu: &Gpu, buffers: &Buffers, n: usize) -> Result<Vec<f32>> {
     match buffers.get(SMOOTHING) {
         Ok(buffer) if n > 0 => gpu.read(buffer, n),
@@ -88,7 +88,7 @@ pub fn download_smoothing(gpu: &Gpu, buffers: &Buffers, n: usize) -> Result<Vec<
     }
 }
 
-/// Waits, and takes the first `n` Gaussians out of the planes' buffers.
+/// Waits, and downloads the first `n` Gaussians from the planes' buffers.
 ///
 /// # Errors
 /// A lost device, no memory for the copies.
@@ -120,17 +120,17 @@ pub fn download(
         gradient_sums: stats[..n].to_vec(),
         visible_counts: stats[capacity..capacity + n].to_vec(),
         smoothing: download_smoothing(gpu, buffers, n)?,
-        // The engine knows its views.
+        // The engine adds the state of the views.
         ..OptimizerState::default()
     };
     let splats = download_splats(gpu, buffers, precision, capacity, n, sh_degree)?;
     Ok((splats, state))
 }
 
-/// [`download`] without the optimizer's state.
+/// Works like [`download`], without the optimizer's state.
 ///
 /// # Errors
-/// As [`download`].
+/// See [`download`].
 pub fn download_splats(
     gpu: &Gpu,
     buffers: &Buffers,
@@ -151,7 +151,7 @@ pub fn download_splats(
     Ok(splats_of(&geometry, &sh, n, capacity, sh_degree))
 }
 
-/// Where planes are read from.
+/// Buffers from which planes are read.
 struct Source<'a> {
     gpu: &'a Gpu,
     buffers: &'a Buffers,
@@ -159,7 +159,7 @@ struct Source<'a> {
 }
 
 impl Source<'_> {
-    /// `planes` planes of a buffer, from word `first` on.
+    /// Reads `planes` planes of a buffer, from word `first` on.
     fn take(
         &self,
         name: &str,
@@ -178,7 +178,7 @@ impl Source<'_> {
     }
 }
 
-/// The planes of `geometry`, `[14, capacity]`.
+/// Returns the planes of `geometry`, `[14, capacity]`.
 pub fn geometry(splats: &Splats, capacity: usize) -> Vec<f32> {
     let mut planes = vec![0.0; plane::GEOMETRY * capacity];
     let mut fill = |first: usize, rows: &mut dyn Iterator<Item = &[f32]>| {
@@ -208,12 +208,12 @@ pub fn geometry(splats: &Splats, capacity: usize) -> Vec<f32> {
     planes
 }
 
-/// The planes of SH rest, `[(K - 1) * 3, capacity]`.
+/// Returns the planes of SH rest, `[(K - 1) * 3, capacity]`.
 pub fn sh_rest(splats: &Splats, capacity: usize) -> Vec<f32> {
     planes_of(&splats.sh_rest, splats.sh_rest_stride(), capacity)
 }
 
-/// Rows of `width` numbers as planes, `[width, capacity]`.
+/// Returns rows of `width` numbers as planes, `[width, capacity]`.
 pub fn planes_of(rows: &[f32], width: usize, capacity: usize) -> Vec<f32> {
     let mut planes = vec![0.0; width * capacity];
     for (i, row) in rows.chunks_exact(width.max(1)).enumerate() {
@@ -224,10 +224,10 @@ pub fn planes_of(rows: &[f32], width: usize, capacity: usize) -> Vec<f32> {
     planes
 }
 
-/// The first `n` rows of `width` numbers from their planes.
+/// Returns the first `n` rows of `width` numbers from their planes.
 pub fn rows_of(planes: &[f32], width: usize, n: usize, capacity: usize) -> Vec<f32> {
     let mut rows = vec![0.0; n * width];
-    // In blocks, so that what a plane's cache line holds is used before it goes.
+    // In blocks, so that the contents of a plane's cache line are used before it is evicted.
     let blocks = rows.par_chunks_mut(width.max(1) * BLOCK).enumerate();
     blocks.for_each(|(block, rows)| {
         for (k, plane) in (0..width).map(|k| (k, &planes[k * capacity + block * BLOCK..])) {
@@ -239,7 +239,7 @@ pub fn rows_of(planes: &[f32], width: usize, n: usize, capacity: usize) -> Vec<f
     rows
 }
 
-/// Splats from their planes: the first `n` of each plane of `capacity`.
+/// Returns splats from their planes: the first `n` of each plane of `capacity`.
 pub fn splats_of(
     geometry: &[f32],
     sh_rest: &[f32],

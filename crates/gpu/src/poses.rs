@@ -1,8 +1,8 @@
 //! Refined poses between host and GPU.
 //!
-//! 1. Until a step asks for refinement there is nothing: cameras go up once and stay.
-//! 2. From then on the GPU's `views` are the truth, and `pose_moments` lies beside them. The host has a
-//!    copy only to upload it again: when a run goes on, or when views are added.
+//! 1. Before the first step with refinement nothing is allocated: cameras are uploaded once and stay.
+//! 2. From then on the GPU's `views` hold the current poses, and `pose_moments` their moments. The host keeps a copy
+//!    only to upload it again, when a run resumes or when views are added.
 
 use crate::{GpuEngine, layout};
 use dapple_engine::RefinedPose;
@@ -12,7 +12,7 @@ use dapple_scene::Result;
 const MOMENTS: usize = 14;
 
 impl GpuEngine {
-    /// Makes what a step with pose refinement needs.
+    /// Allocates the buffers of a step with pose refinement.
     pub(crate) fn fit_poses(&mut self) -> Result<()> {
         if self.views.poses.is_none() {
             self.views.start_refining();
@@ -38,13 +38,13 @@ impl GpuEngine {
         Ok(())
     }
 
-    /// Brings the host's copy up to date, once every command has reported; waits.
+    /// Updates the host's copy, once every command has reported; waits.
     pub(crate) fn fetch_poses(&mut self) -> Result<()> {
         let Some(count) = self.views.poses.as_ref().map(Vec::len) else {
             return Ok(());
         };
         if self.views_changed {
-            // What the GPU has is older than the host's copy, or not there.
+            // The GPU's data is older than the host's copy, or missing.
             return Ok(());
         }
         let gpu = &self.context.gpu;

@@ -1,16 +1,16 @@
-//! How SH coefficients and the optimizer's moments are stored. Arithmetic is `f32` throughout.
+//! Storage formats of SH coefficients and the optimizer's moments. Arithmetic is `f32` throughout.
 //!
 //! 1. Sixteen-bit storage packs planes 2p (low half) and 2p + 1 (high half) of Gaussian i into the
-//!    word `p * capacity + i`. An odd last plane leaves its word's high half zero.
-//! 2. Uploads round to nearest, so that what was downloaded comes back bit for bit. Training steps
-//!    are far smaller than a sixteen-bit number's last place and would vanish: `update` rounds
-//!    stochastically (see `shaders/shared/rounding.wgsl`), so that steps add up in the mean.
-//! 3. `bf16` has the range of `f32`: everything is stored as it is.
+//!    word `p * capacity + i`. The high half of an odd last plane's word is zero.
+//! 2. Uploads round to nearest, so that downloaded numbers are uploaded bit-identically. Training
+//!    steps are far smaller than a sixteen-bit number's last place and would vanish: `update`
+//!    rounds stochastically (see `shaders/shared/rounding.wgsl`), so that steps add up in the mean.
+//! 3. `bf16` has the range of `f32`: everything is stored unscaled.
 //! 4. `f16` ends at 6e-8 and 65504, and gradients are means over a million pixels. Second moments
 //!    are stored as their roots, whose range is the gradient's, and both moments times
-//!    [`MOMENT_SCALE`]: gradients from 1.5e-11 (one step of the subnormals) to 16 survive, those
-//!    above 1.5e-8 with all 11 bits, 1e-9 with 6 bits. What is larger saturates in both moments
-//!    alike, which leaves Adam's steps as long as they were.
+//!    [`MOMENT_SCALE`]. Gradients from 1.5e-11 (one step of the subnormals) to 16 survive, those
+//!    above 1.5e-8 with all 11 bits, 1e-9 with 6 bits. Larger gradients saturate in both moments
+//!    equally, so the length of Adam's steps does not change.
 
 use dapple_runtime::{AdapterReport, Defines};
 use dapple_scene::{Error, Result, sh_coefficient_count};
@@ -24,7 +24,7 @@ pub const MOMENT_SCALE: f32 = 4096.0;
 /// Numbers in a Gaussian's geometry: centre, scales, rotation, opacity, SH coefficient 0.
 const GEOMETRY: u32 = crate::layout::plane::GEOMETRY as u32;
 
-/// How a number is stored.
+/// Storage format of a number.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Storage {
     /// 32 bits.
@@ -37,7 +37,7 @@ pub enum Storage {
 }
 
 impl Storage {
-    /// Words of 32 bits that `planes` numbers of a Gaussian take.
+    /// Returns the words of 32 bits that `planes` numbers of a Gaussian take.
     pub const fn words(self, planes: u32) -> u32 {
         match self {
             Self::F32 => planes,
@@ -70,7 +70,7 @@ impl FromStr for Storage {
     }
 }
 
-/// How an engine stores what it trains.
+/// Storage formats of an engine's trained numbers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Precision {
     /// SH coefficients 1 and up.
@@ -88,7 +88,7 @@ impl fmt::Display for Precision {
 impl FromStr for Precision {
     type Err = Error;
 
-    /// `bf16`, or `SH,MOMENTS` as in `f16,bf16`.
+    /// Parses `bf16`, or `SH,MOMENTS` as in `f16,bf16`.
     fn from_str(text: &str) -> Result<Self> {
         let (sh, moments) = text.split_once(',').unwrap_or((text, text));
         Ok(Self {
@@ -99,10 +99,10 @@ impl FromStr for Precision {
 }
 
 impl Precision {
-    /// Whether a device can store so.
+    /// Checks that a device supports these formats.
     ///
     /// # Errors
-    /// `f16` where shaders cannot pack it.
+    /// `f16` on a device whose shaders cannot pack it.
     pub fn check(self, device: &AdapterReport) -> Result<()> {
         if device.packs_f16 || ![self.sh, self.moments].contains(&Storage::F16) {
             return Ok(());
@@ -111,7 +111,7 @@ impl Precision {
         Err(Error::unsupported(what).hint("use bf16, which takes as little memory, or f32"))
     }
 
-    /// The constants and flags of this permutation, added to others.
+    /// Adds the constants and flags of this permutation.
     #[must_use]
     pub fn define(self, defines: Defines) -> Defines {
         defines
@@ -124,7 +124,8 @@ impl Precision {
             .flag("MOMENTS_PACKED", self.moments != Storage::F32)
     }
 
-    /// Bytes that parameters and moments of a Gaussian take; `update` reads and writes them once.
+    /// Returns the bytes that parameters and moments of a Gaussian take; `update` reads and writes
+    /// them once.
     pub const fn bytes_per_gaussian(self, sh_degree: u8) -> u64 {
         let rest = (sh_coefficient_count(sh_degree) as u32 - 1) * 3;
         let moments = 2 * (self.moments.words(GEOMETRY) + self.moments.words(rest));
@@ -132,10 +133,10 @@ impl Precision {
     }
 }
 
-/// What numbers are, for [`pack`] and [`unpack`].
+/// Meaning of the numbers, for [`pack`] and [`unpack`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Values {
-    /// Stored as they are.
+    /// Parameters, stored unscaled.
     Parameters,
     /// First moments.
     First,
@@ -144,7 +145,7 @@ pub enum Values {
 }
 
 impl Values {
-    /// The number to store for a value.
+    /// Returns the number to store for a value.
     fn encode(self, storage: Storage, value: f32) -> f32 {
         match (self, storage) {
             (Self::First, Storage::F16) => value * MOMENT_SCALE,
@@ -162,7 +163,7 @@ impl Values {
     }
 }
 
-/// Words to upload for `planes`, `[planes, capacity]`.
+/// Returns the words to upload for `planes`, `[planes, capacity]`.
 pub fn pack(storage: Storage, values: Values, planes: &[f32], capacity: usize) -> Vec<u32> {
     let half: fn(f32) -> u16 = match storage {
         Storage::F32 => return planes.iter().map(|v| v.to_bits()).collect(),
@@ -181,7 +182,7 @@ pub fn pack(storage: Storage, values: Values, planes: &[f32], capacity: usize) -
     words
 }
 
-/// The planes, `[planes, capacity]`, of downloaded words.
+/// Returns the planes, `[planes, capacity]`, of downloaded words.
 pub fn unpack(
     storage: Storage,
     values: Values,
@@ -212,7 +213,8 @@ pub fn unpack(
     out
 }
 
-/// The nearest half, ties to even; what is too large becomes the largest finite one.
+/// Returns the nearest half, ties to even; a number that is too large becomes the largest finite
+/// half.
 fn f16_from_f32(value: f32) -> u16 {
     let most = f16::MAX.to_f32();
     let value = if value.is_finite() {
@@ -227,7 +229,7 @@ fn f32_from_f16(half: u16) -> f32 {
     f16::from_bits(half).to_f32()
 }
 
-/// The nearest bf16, ties to even.
+/// Returns the nearest bf16, ties to even.
 fn bf16_from_f32(value: f32) -> u16 {
     bf16::from_f32(value).to_bits()
 }
@@ -283,7 +285,7 @@ mod tests {
                 assert_eq!(words.len(), storage.words(3) as usize * capacity);
                 assert_eq!(unpack(storage, values, &words, 3, capacity), planes);
             }
-            // What was stored once comes back bit for bit.
+            // A stored number is packed bit-identically again.
             let words = pack(storage, Values::Second, &planes, capacity);
             let once = unpack(storage, Values::Second, &words, 3, capacity);
             assert_eq!(pack(storage, Values::Second, &once, capacity), words);

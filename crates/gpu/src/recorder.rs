@@ -1,4 +1,4 @@
-//! [`Recorder`]: passes become a recording, and what it was made of is noted.
+//! [`Recorder`]: records passes in a command list, and notes the dependencies of the list.
 
 use crate::buffers::Uses;
 use crate::passes::{self, Bits, Code, Entry, Extent, Pass, Plan, Tensor};
@@ -10,14 +10,14 @@ use dapple_scene::Result;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// How many workgroups a dispatch has.
+/// Number of workgroups of a dispatch.
 #[derive(Debug, Clone, Copy)]
 pub enum Size {
     /// Known to the host.
     Workgroups([u32; 3]),
     /// Counted by the GPU.
     Counted(Entry),
-    /// The first; the second for each part, where the kernel runs in parts.
+    /// The first entry; the second for each part, if the kernel runs in parts.
     CountedOrParts(Entry, Entry),
 }
 
@@ -25,7 +25,7 @@ impl Size {
     /// One workgroup.
     pub const ONE: Self = Self::Workgroups([1, 1, 1]);
 
-    /// At least `count` workgroups.
+    /// Returns the size for at least `count` workgroups.
     pub fn flat(count: u32) -> Self {
         Self::Workgroups(crate::layout::flat_groups(count))
     }
@@ -37,43 +37,42 @@ impl From<Entry> for Size {
     }
 }
 
-/// A sort that a pass asks for, by the names of its tensors.
+/// A sort of a pass, by the names of its tensors.
 #[derive(Debug, Clone, Copy)]
 pub struct Sort {
     /// Lowest bits of the keys that are sorted by.
     pub bits: u32,
-    /// Whether values are the pairs' places before, which are not read.
+    /// True if values are the pairs' places before the sort, which are not read.
     pub numbered: bool,
     /// Keys.
     pub keys: &'static str,
     /// Values.
     pub values: &'static str,
-    /// As long as the keys; what it holds is lost.
+    /// As long as the keys; its contents are overwritten.
     pub keys_alt: &'static str,
-    /// As long as the values; what it holds is lost.
+    /// As long as the values; its contents are overwritten.
     pub values_alt: &'static str,
-    /// Where the number of pairs is: a tensor, and its word.
+    /// Place of the number of pairs: a tensor, and its word.
     pub count: (&'static str, u32),
     /// At least a workgroup for each block of the sort.
     pub size: Entry,
 }
 
-/// Bits of a tile's number that are sorted by at least: views of up to 4096 tiles (a megapixel)
-/// share their kernels.
+/// Least bits of a tile's number in the sort: views of up to 4096 tiles (a megapixel) share their kernels.
 pub const LEAST_TILE_BITS: u32 = 12;
 
-/// Dispatches as they are listed.
+/// Builder of a command list.
 #[derive(Debug)]
 pub struct Recorder<'a> {
     /// The device, and its kernels.
     pub context: &'a Context,
-    /// What kernels are bound to.
+    /// Buffers that kernels bind.
     pub buffers: &'a Buffers,
-    /// What the command asks for.
+    /// Bits of the command.
     pub bits: Bits,
-    /// What there is room for.
+    /// Inputs of the buffer sizes.
     pub extent: Extent,
-    /// The photo's slot.
+    /// Photo slot.
     slot: usize,
     tile_bits: u32,
     borrows: &'static [(&'static str, &'static str)],
@@ -82,7 +81,7 @@ pub struct Recorder<'a> {
 }
 
 impl<'a> Recorder<'a> {
-    /// For commands with these bits.
+    /// Creates a recorder for commands with these bits.
     pub fn new(context: &'a Context, buffers: &'a Buffers, bits: Bits) -> Self {
         Self {
             context,
@@ -97,7 +96,7 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// For what there is room for, and the photo in this slot.
+    /// Sets the buffer sizes and the photo slot.
     #[must_use]
     pub fn over(self, extent: &Extent, slot: usize) -> Self {
         let tile_bits = extent.room.tiles.max(1).ilog2() + 1;
@@ -109,26 +108,26 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// With tiles numbered in so many bits.
+    /// Sets the bits of a tile's number.
     #[must_use]
     pub fn with_tile_bits(self, tile_bits: u32) -> Self {
         Self { tile_bits, ..self }
     }
 
-    /// Bits that tiles are numbered in.
+    /// Returns the bits of a tile's number.
     pub fn tile_bits(&self) -> u32 {
         self.tile_bits
     }
 
-    /// Appends a plan's passes, those that these bits ask for.
+    /// Appends the passes of a plan that these bits enable.
     ///
     /// # Errors
-    /// As [`Self::pass`].
+    /// See [`Self::pass`].
     pub fn plan(&mut self, plan: Plan) -> Result<()> {
         plan.passes().iter().try_for_each(|pass| self.pass(pass))
     }
 
-    /// Appends a pass, if these bits ask for it, in a span of its name.
+    /// Appends a pass, if these bits enable it, in a span of its name.
     ///
     /// # Errors
     /// A tensor is missing; the driver refuses a kernel; no memory for scratch.
@@ -143,19 +142,19 @@ impl<'a> Recorder<'a> {
         (pass.record)(self)
     }
 
-    /// Appends a dispatch, or where it runs in parts all of them.
+    /// Appends a dispatch, or all its parts if it runs in parts.
     ///
     /// # Errors
-    /// As [`Self::pass`].
+    /// See [`Self::pass`].
     pub fn run(&mut self, code: &Code, size: impl Into<Size>) -> Result<()> {
         self.run_with(code, size, &[], &[])
     }
 
-    /// [`Self::run`], with some bindings' tensors given by name, and buffers that belong to this dispatch
-    /// alone.
+    /// Works like [`Self::run`], with some bindings' tensors given by name, and with buffers that only this dispatch
+    /// uses.
     ///
     /// # Errors
-    /// As [`Self::pass`].
+    /// See [`Self::pass`].
     pub fn run_with(
         &mut self,
         code: &Code,
@@ -187,7 +186,7 @@ impl<'a> Recorder<'a> {
         Ok(())
     }
 
-    /// What a binding is bound to: the tensor that is given for it, that the pass borrows, or of its name.
+    /// Returns the buffer of a binding: the tensor that is given for it, that the pass borrows, or that has its name.
     fn buffer_of(
         &mut self,
         binding: &str,
@@ -204,9 +203,9 @@ impl<'a> Recorder<'a> {
         self.buffers.find(tensor, self.slot, &mut self.uses)
     }
 
-    /// Appends a dispatch that binds more storage buffers than the device does: some are put into one buffer
-    /// before, and what was written is taken out of it after. Bytes are copied, so no bit changes, whether the
-    /// dispatch runs or the engine is halted.
+    /// Appends a dispatch that binds more storage buffers than the device allows. Some buffers are copied into one
+    /// before, and the written ones are copied back after it. Bytes are copied, so no bit changes, whether the dispatch
+    /// runs or the engine is halted.
     fn run_joined(
         &mut self,
         code: &Code,
@@ -272,8 +271,8 @@ impl<'a> Recorder<'a> {
         Ok(Groups::Indirect(buffer.clone(), entry.offset()))
     }
 
-    /// Appends somebody else's work, of that name, to the pass's span; the recording holds until there is other work of
-    /// that name.
+    /// Appends a caller's command list, of that name, to the pass's span. The result is valid until there is another
+    /// list of that name.
     pub fn routine(&mut self, name: &'static str, work: Recording) {
         self.buffers.note(name, &mut self.uses);
         self.recording.absorb(work);
@@ -282,7 +281,7 @@ impl<'a> Recorder<'a> {
     /// Appends a sort.
     ///
     /// # Errors
-    /// As [`Self::pass`].
+    /// See [`Self::pass`].
     pub fn sort(&mut self, sort: &Sort) -> Result<()> {
         let gpu = &self.context.gpu;
         let kernels = self.context.radix_sort(sort.bits, sort.numbered)?;
@@ -308,22 +307,22 @@ impl<'a> Recorder<'a> {
         Ok(())
     }
 
-    /// Keeps a buffer that belongs to a dispatch alone.
+    /// Keeps a buffer that only one dispatch uses.
     pub fn keep(&mut self, buffer: Arc<Pooled>) {
         self.recording.keep(buffer);
     }
 
-    /// Bytes of a tensor, by which a dispatch is sized whose items nobody counts.
+    /// Returns the bytes of a tensor, for the size of a dispatch whose items are not counted.
     ///
     /// # Errors
-    /// It is missing.
+    /// The tensor is missing.
     pub fn bytes_of(&mut self, tensor: &'static str) -> Result<u64> {
         let buffer = self.buffers.find(tensor, self.slot, &mut self.uses)?;
         Ok(buffer.size())
     }
 
-    /// State of Gaussians that is there, with its planes: the recording holds until there is more of it, or
-    /// less.
+    /// Returns the buffers of Gaussians' state that exist, with their planes. The command list is valid until such a
+    /// buffer is added or removed.
     pub fn state(&mut self) -> Vec<(&'static Tensor, u32)> {
         for tensor in passes::tensors().filter(|tensor| tensor.is_state()) {
             self.buffers.note(tensor.name, &mut self.uses);
@@ -331,24 +330,24 @@ impl<'a> Recorder<'a> {
         self.buffers.state(&self.extent)
     }
 
-    /// Appends what was recorded for a part.
+    /// Appends the command list of a part.
     pub fn append(&mut self, part: &Recording, uses: &Uses) {
         self.recording.append(part.clone());
         self.uses.extend(uses);
     }
 
-    /// What was listed.
+    /// Returns the command list.
     pub fn finish(self) -> Recording {
         self.recording
     }
 
-    /// The same, with what it was made of.
+    /// Returns the command list and its dependencies.
     pub fn finish_with_uses(self) -> (Recording, Uses) {
         (self.recording, self.uses)
     }
 }
 
-/// The tensor of this name, with a name that stays.
+/// Returns the `'static` name of the tensor of this name.
 fn known(binding: &str) -> Option<&'static str> {
     let mut all = passes::tensors();
     all.find(|tensor| tensor.name == binding)

@@ -1,11 +1,10 @@
-//! The recordings of an engine, in one map: what is submitted for a [`Plan`] in a permutation.
+//! The command lists of an engine, in one map: the dispatches of a [`Plan`] in a permutation.
 //!
-//! 1. A recording is made when it is first asked for. A plan that consists of parts is put together from
-//!    their recordings, so that permutations share what is the same in them: a part knows only those bits
-//!    that it understands.
-//! 2. A recording holds as long as all that it was made of is as it was: buffers by their generations, and
-//!    what else passes note. What holds no longer is dropped as soon as anything is asked for, or when the
-//!    engine's buffers have grown: a recording keeps the buffers that it is bound to alive.
+//! 1. A command list is recorded at its first use. A plan that consists of parts is composed of their lists, so that
+//!    permutations share equal parts: a part depends only on the bits that it understands.
+//! 2. A command list is valid while its dependencies do not change: the generations of buffers, and the other names
+//!    that passes note. Stale lists are dropped at the next request, or when the engine's buffers have grown, because a
+//!    list keeps its buffers alive.
 
 use crate::buffers::Uses;
 use crate::passes::{Bits, Extent, Plan};
@@ -16,17 +15,17 @@ use dapple_scene::Result;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Which recording.
+/// Key of a command list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Key {
     plan: Plan,
     bits: Bits,
-    /// The photo's slot; 0 where the plan has no photo.
+    /// Photo slot; 0 if the plan reads no photo.
     slot: usize,
 }
 
 impl Key {
-    /// Of a plan in a permutation, on the photo in this slot where the plan has one.
+    /// Creates the key of a plan in a permutation, on the photo in this slot if the plan reads a photo.
     pub fn new(plan: Plan, bits: Bits, slot: usize) -> Self {
         Self {
             plan,
@@ -42,27 +41,27 @@ struct Made {
     uses: Uses,
 }
 
-/// What recordings are made over.
+/// Inputs of command lists.
 #[derive(Debug, Clone, Copy)]
 pub struct Scope<'a> {
     /// The device, and its kernels.
     pub context: &'a Context,
     /// The buffers.
     pub buffers: &'a Buffers,
-    /// What there is room for.
+    /// Inputs of the buffer sizes.
     pub extent: &'a Extent,
 }
 
-/// All of them.
+/// The command lists of an engine.
 #[derive(Debug, Default)]
 pub struct Recordings {
     made: HashMap<Key, Made>,
-    /// The last generation of buffers that all of these hold for.
+    /// The last generation of buffers for which all of these are valid.
     checked: u64,
 }
 
 impl Recordings {
-    /// The recording of `key`, made if there is none that holds.
+    /// Returns the command list of `key`, recorded now if there is no valid one.
     ///
     /// # Errors
     /// A tensor is missing; the driver refuses a kernel; no memory for scratch.
@@ -91,7 +90,7 @@ impl Recordings {
         Ok(recording)
     }
 
-    /// Drops those that hold no longer.
+    /// Drops command lists that are no longer valid.
     pub fn drop_stale(&mut self, buffers: &Buffers) {
         if self.checked != buffers.now() {
             self.made.retain(|_, made| made.uses.are_current(buffers));
@@ -99,7 +98,7 @@ impl Recordings {
         }
     }
 
-    /// A recording of a step on a photo in this slot, if one was made and holds.
+    /// Returns the command list of a step on a photo in this slot, if there is a valid one.
     pub fn of_step(&self, slot: usize, buffers: &Buffers) -> Option<&Recording> {
         let is_it = |key: &Key| key.plan == Plan::Step && key.slot == slot;
         let mut steps: Vec<_> = self.made.iter().filter(|(key, _)| is_it(key)).collect();

@@ -1,11 +1,11 @@
-//! Reports come back through a ring, so that no step waits for the host nor the host for a step.
+//! Reports return through a ring buffer, so that steps and host do not wait for each other.
 //!
 //! 1. Each enqueued command has a sequence number; its report goes to entry `number % RING`.
-//! 2. Now and then the entries written since are copied out: a *chunk*. It arrives whenever the GPU
-//!    gets there; nobody waits.
-//! 3. Only if more than [`CHUNKS_IN_FLIGHT`] chunks are on their way does the host wait for the
-//!    oldest: the GPU still has the others to do, so it never idles for it. Chunks are smaller where
-//!    few photos fit on the device, and fewer are on their way: see [`Ring::hold_back`].
+//! 2. After at most [`CHUNK`] commands or [`CHUNK_EVERY`], the entries written since are copied out: a *chunk*. The GPU
+//!    copies it when it reaches that point of the queue, and the host does not wait.
+//! 3. The host waits for the oldest chunk only if more than [`CHUNKS_IN_FLIGHT`] chunks are in flight. The GPU still
+//!    has the others to do, so it never idles. If few photos fit on the device, chunks are smaller and fewer are in
+//!    flight: see [`Ring::hold_back`].
 
 use crate::layout::Report;
 use crate::photos::AHEAD;
@@ -15,31 +15,29 @@ use dapple_scene::{Error, Result};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// Entries of the ring of reports.
+/// Entries of the ring buffer of reports.
 pub const RING: u64 = 256;
 
-/// A chunk holds at most this many reports: so few that a run whose numbers are lost ends within
-/// [`MOST_LOST_STEPS`] of the step that lost them. (With 32 it was 210; a submission in ten steps is a
-/// thousandth of what they take.)
+/// Most reports of a chunk. It is so small that a run with non-finite numbers ends within [`MOST_LOST_STEPS`] of the
+/// step that caused them. (With 32 it was 210; a submission in ten steps is a thousandth of their time.)
 const CHUNK: u64 = 10;
 
-/// Steps of a run whose numbers are lost, at most: those until an engine looks, and those that are on their way
-/// to the GPU before its report has come.
+/// Most steps of a run after numbers become non-finite: the steps until the engine checks, and the steps in flight to
+/// the GPU before its report arrives.
 const MOST_LOST_STEPS: u64 = 100;
 
-/// A chunk is sent off after this time even if it is not full, so that progress is seen.
+/// A chunk is sent after this time even if it is not full, so that progress is visible.
 const CHUNK_EVERY: Duration = Duration::from_millis(40);
 
-/// Chunks on their way before the host waits for the oldest. Together with the one that gathers
-/// they fit the ring.
+/// Chunks in flight before the host waits for the oldest. They and the chunk that gathers fit the ring buffer.
 const CHUNKS_IN_FLIGHT: usize = 4;
 
 const _: () = assert!((CHUNKS_IN_FLIGHT as u64 + 2) * CHUNK <= RING);
 const _: () =
     assert!(FINITE_EVERY as u64 + (CHUNKS_IN_FLIGHT as u64 + 1) * CHUNK <= MOST_LOST_STEPS);
 
-/// As many where commands are held back: one to wait for, and one that the GPU does meanwhile. A chunk
-/// costs a submission of its own, so few large ones are better than more.
+/// Chunks in flight if commands are held back: one to wait for, and one that the GPU executes at the same time. Each
+/// chunk costs a submission, so few large chunks are better than more.
 const HELD_BACK_IN_FLIGHT: usize = 2;
 
 #[derive(Debug)]
@@ -49,7 +47,7 @@ struct Chunk {
     submission: wgpu::SubmissionIndex,
 }
 
-/// Reports on their way.
+/// Reports in flight.
 #[derive(Debug)]
 pub struct Ring {
     chunks: VecDeque<Chunk>,
@@ -58,14 +56,14 @@ pub struct Ring {
     /// Commands before this one are in a chunk.
     sent: u64,
     last_sent: Instant,
-    /// Commands that are sent off together at most.
+    /// Most commands of a chunk.
     chunk: u64,
-    /// Chunks on their way at most.
+    /// Most chunks in flight.
     in_flight: usize,
 }
 
 impl Ring {
-    /// Nothing enqueued.
+    /// Creates a ring buffer with nothing enqueued.
     pub fn new() -> Self {
         Self {
             chunks: VecDeque::new(),
@@ -77,34 +75,33 @@ impl Ring {
         }
     }
 
-    /// Lets no more commands be on their way than there are photos on the device at a time, less those that
-    /// come ahead of their steps, so that the next photo finds one that can give way while the GPU still
-    /// has work.
+    /// Limits the commands in flight to the number of photos on the device at a time, less the photos that are uploaded
+    /// ahead of their steps. So the next photo finds one to replace while the GPU still has work.
     pub fn hold_back(&mut self, photos: u64) {
         let photos = photos.saturating_sub(AHEAD as u64);
         if photos < (CHUNKS_IN_FLIGHT as u64 + 1) * CHUNK {
             self.in_flight = HELD_BACK_IN_FLIGHT;
-            // Those on their way, and the one that gathers.
+            // Divided by the chunks in flight and the chunk that gathers.
             self.chunk = (photos / (HELD_BACK_IN_FLIGHT as u64 + 1)).clamp(1, CHUNK);
         }
     }
 
-    /// Sequence number of the command that is enqueued next.
+    /// Returns the sequence number of the command that is enqueued next.
     pub fn upcoming(&self) -> u64 {
         self.next
     }
 
-    /// That command was enqueued.
+    /// Counts the command with that number as enqueued.
     pub fn enqueued(&mut self) {
         self.next += 1;
     }
 
-    /// The ring's entry of a command.
+    /// Returns the entry of a command in the ring buffer.
     pub fn entry(sequence: u64) -> u32 {
         (sequence % RING) as u32
     }
 
-    /// Sends off what has gathered, if it is enough or old enough.
+    /// Sends the gathered commands as a chunk, if they are enough or old enough.
     ///
     /// # Errors
     /// A lost device, no memory.
@@ -119,15 +116,15 @@ impl Ring {
         Ok(())
     }
 
-    /// Whether more is on its way than should be.
+    /// Returns true if more chunks are in flight than the limit.
     pub fn is_full(&self) -> bool {
         self.chunks.len() > self.in_flight
     }
 
-    /// Sends off everything that has gathered.
+    /// Sends all gathered commands.
     ///
     /// # Errors
-    /// As [`Self::advance`].
+    /// See [`Self::advance`].
     pub fn send(&mut self, gpu: &Gpu, reports: &wgpu::Buffer) -> Result<()> {
         while self.sent < self.next {
             // A copy does not wrap.
@@ -147,8 +144,8 @@ impl Ring {
         Ok(())
     }
 
-    /// The oldest chunk's reports with their sequence numbers, if they have arrived; with `wait`,
-    /// when they have. `None` if there is no chunk or it is still on its way.
+    /// Returns the oldest chunk's reports with their sequence numbers, if they have arrived; with `wait`, when they
+    /// have. `None` if there is no chunk or it is still in flight.
     ///
     /// # Errors
     /// A lost device.
@@ -172,7 +169,7 @@ impl Ring {
         Ok(Some((first..).zip(reports).collect()))
     }
 
-    /// Forgets everything on its way.
+    /// Discards everything in flight.
     pub fn clear(&mut self) {
         self.chunks.clear();
         self.sent = self.next;

@@ -1,4 +1,4 @@
-//! How much the engine's buffers take: sums over what the passes declare.
+//! Memory of the engine's buffers: sums over the declarations of passes.
 
 use crate::layout::BUCKET;
 use crate::passes::{Axis, Extent, Room, Tensor, WORD, tensors};
@@ -6,17 +6,17 @@ use crate::precision::Precision;
 use dapple_engine::PosedCamera;
 use dapple_scene::sh_coefficient_count;
 
-/// Room for an image of a camera's size.
+/// Returns the capacities for an image of a camera's size.
 pub fn tiles_and_pixels(camera: &PosedCamera) -> (u32, u32) {
     (camera.tile_count() as u32, camera.pixel_count() as u32)
 }
 
-/// Most buckets that `instances` can fill: each tile may leave one partly empty.
+/// Returns the most buckets that `instances` can fill: each tile may leave one partly empty.
 pub fn buckets_for(instances: u32, tiles: u32) -> u32 {
     instances.div_ceil(BUCKET).saturating_add(tiles)
 }
 
-/// Planes of SH rest for a degree.
+/// Returns the planes of SH rest for a degree.
 pub fn sh_planes(degree: u8) -> u32 {
     (sh_coefficient_count(degree) as u32 - 1) * 3
 }
@@ -29,7 +29,7 @@ fn stored(precision: Precision, sh_degree: u8) -> Extent {
     }
 }
 
-/// What every step has along an axis.
+/// Returns the tensors of every step along an axis.
 fn along(axis: Axis) -> impl Iterator<Item = &'static Tensor> {
     tensors().filter(move |tensor| tensor.axis == axis && tensor.is_always())
 }
@@ -44,31 +44,33 @@ fn widest(axis: Axis, extent: &Extent) -> u64 {
     words.max().unwrap_or(1) * WORD
 }
 
-/// Bytes a Gaussian takes that no view sees. The numbers of visible ones, 4 bytes for every 256
-/// Gaussians, come on top.
+/// Returns the bytes of a Gaussian that is not visible. The numbers of visible Gaussians, 4 bytes
+/// for every 256 Gaussians, are not included.
 pub fn bytes_per_gaussian(precision: Precision, sh_degree: u8) -> u64 {
     bytes_each(Axis::Gaussian, &stored(precision, sh_degree))
 }
 
-/// Bytes a Gaussian that a view sees takes beyond [`bytes_per_gaussian`], instances apart.
+/// Returns the bytes of a visible Gaussian in addition to [`bytes_per_gaussian`], without
+/// instances.
 pub fn bytes_per_visible() -> u64 {
     bytes_each(Axis::Visible, &Extent::default())
 }
 
-/// Bytes an instance takes, with its share of a full bucket, rounded up.
+/// Returns the bytes of an instance, with its share of a full bucket, rounded up.
 pub fn bytes_per_instance() -> u64 {
     let extent = Extent::default();
     let bucket = bytes_each(Axis::Bucket, &extent);
     bytes_each(Axis::Instance, &extent) + bucket.div_ceil(u64::from(BUCKET))
 }
 
-/// Most Gaussians whose buffers take at most `bytes` each.
+/// Returns the most Gaussians whose buffers take at most `bytes` each.
 pub fn most_gaussians(precision: Precision, sh_degree: u8, bytes: u64) -> u32 {
     let widest = widest(Axis::Gaussian, &stored(precision, sh_degree));
     (bytes / widest).try_into().unwrap_or(u32::MAX)
 }
 
-/// Most instances whose buffers take at most `bytes` each, on images of so many tiles.
+/// Returns the most instances whose buffers take at most `bytes` each, on images of this number of
+/// tiles.
 pub fn most_instances(tiles: u32, bytes: u64) -> u32 {
     let extent = Extent::default();
     let instances = (bytes / widest(Axis::Instance, &extent)).saturating_sub(1);
@@ -78,7 +80,7 @@ pub fn most_instances(tiles: u32, bytes: u64) -> u32 {
 }
 
 impl Room {
-    /// Room for so many instances, and for the buckets that they fill.
+    /// Returns capacities with this number of instances, and of the buckets that they fill.
     #[must_use]
     pub(crate) fn with_instances(self, instances: u32) -> Self {
         Self {

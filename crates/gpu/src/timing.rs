@@ -1,30 +1,30 @@
-//! What steps took on the device.
+//! Times of steps on the device.
 //!
 //! 1. A submission is timed under its command's sequence number, by stage or by dispatch.
-//! 2. Its times arrive with its report, or a little before; nobody waits for them.
-//! 3. A step's report gets the time of each stage. A profiler also wants where spans lie on the host's
-//!    clock: it has them kept, and takes them.
+//! 2. Its times arrive with its report, or a little before, without a wait.
+//! 3. A step's report gets the time of each stage. A profiler also needs the positions of spans on the host's clock: it
+//!    calls [`Times::keep`] and [`Times::take_kept`].
 
 use dapple_engine::{Stage, StageTime};
 use dapple_runtime::{Detail, Gpu, GpuClock, Recording, Timing, Values};
 use dapple_scene::Result;
 use std::collections::BTreeMap;
 
-/// Spans of a command, or dispatches, with room for more.
+/// Most spans of a command, or dispatches, with a reserve.
 const SPANS: usize = 96;
 
-/// What a step, or a round of density control, took on the device.
+/// Time of a step, or of a densification round, on the device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StepTiming {
-    /// As given in the settings or the plan.
+    /// Step number from the settings or the plan.
     pub step: u32,
-    /// Whether it was a round of density control.
+    /// True for a densification round.
     pub is_densify: bool,
-    /// Its spans; places in time are those of [`GpuEngine::clock`](crate::GpuEngine::clock).
+    /// Its spans; positions in time are those of [`GpuEngine::clock`](crate::GpuEngine::clock).
     pub timing: Timing,
 }
 
-/// The clock and what has arrived from it.
+/// The clock and the times that have arrived from it.
 #[derive(Debug, Default)]
 pub(crate) struct Times {
     clock: Option<GpuClock>,
@@ -32,12 +32,12 @@ pub(crate) struct Times {
     detail: Option<Detail>,
     /// By sequence number.
     arrived: BTreeMap<u64, Timing>,
-    /// What is kept for a profiler; `None`: nothing is.
+    /// Times that are stored for a profiler; `None`: they are not stored.
     kept: Option<Vec<StepTiming>>,
 }
 
 impl Times {
-    /// Times from now on, of up to `in_flight` commands on their way; false if the device cannot.
+    /// Times from now on, of up to `in_flight` commands in flight. Returns false if the device cannot.
     pub fn set(&mut self, gpu: &Gpu, detail: Option<Detail>, in_flight: usize) -> Result<bool> {
         if detail.is_some() && self.clock.is_none() {
             self.clock = GpuClock::new(gpu, SPANS, in_flight)?;
@@ -46,7 +46,7 @@ impl Times {
         Ok(self.detail == detail)
     }
 
-    /// Keeps times for [`Self::take_kept`] from now on.
+    /// Stores times for [`Self::take_kept`] from now on.
     pub fn keep(&mut self) {
         self.kept.get_or_insert_default();
     }
@@ -59,7 +59,7 @@ impl Times {
         self.clock.as_mut()
     }
 
-    /// Submits a recording, timed if that is on.
+    /// Submits a command list, timed if timing is on.
     pub fn submit(
         &mut self,
         gpu: &Gpu,
@@ -78,7 +78,7 @@ impl Times {
         }
     }
 
-    /// Takes in what has arrived.
+    /// Receives the times that have arrived.
     pub fn receive(&mut self) -> Result<()> {
         if let Some(clock) = &mut self.clock {
             let arrived = clock.poll()?.into_iter();
@@ -88,7 +88,7 @@ impl Times {
         Ok(())
     }
 
-    /// The times of a finished command, by stage.
+    /// Returns the times of a finished command, by stage.
     pub fn finished(&mut self, sequence: u64, step: u32, is_densify: bool) -> Vec<StageTime> {
         let Some(timing) = self.arrived.remove(&sequence) else {
             return Vec::new();
@@ -102,7 +102,7 @@ impl Times {
         });
         let mut sums: Vec<StageTime> = Vec::new();
         for time in by_stage {
-            // `appearance` has two spans: there and back.
+            // `appearance` has two spans: forward and backward.
             match sums.iter_mut().find(|sum| sum.stage == time.stage) {
                 Some(sum) => sum.duration_ns += time.duration_ns,
                 None => sums.push(time),
@@ -118,7 +118,7 @@ impl Times {
         sums
     }
 
-    /// Forgets what belongs to commands that are to be submitted again.
+    /// Discards the times of commands that are to be submitted again.
     pub fn clear(&mut self) {
         self.arrived.clear();
     }

@@ -1,6 +1,6 @@
-//! Stages alone: what each made of a step, read back; and one stage run from given results of those
-//! before it. For tests that hold every stage to its CPU twin. The only file, stages apart, that knows
-//! how intermediate results lie in buffers.
+//! Single stages: reads back the result of each stage of a step, and runs one stage from given results of the stages
+//! before it. For tests that compare every stage with its CPU version. Apart from the stages, only this file knows the
+//! layout of intermediate results in buffers.
 
 use crate::GpuEngine;
 use crate::layout::{self, BUCKET, EMIT_BLOCK, WORKGROUP};
@@ -28,10 +28,10 @@ const STEP: [Stage; 9] = [
 ];
 
 impl GpuEngine {
-    /// Takes a training step and tells what each stage made of it; the step is not reported.
+    /// Runs a training step and returns the result of each stage; the step is not reported.
     ///
     /// # Errors
-    /// As for steps; a lost device.
+    /// The errors of steps; a lost device.
     #[doc(hidden)]
     pub fn trace(&mut self, view: ViewId, settings: &StepSettings) -> Result<Trace> {
         self.step(view, settings)?;
@@ -50,13 +50,13 @@ impl GpuEngine {
         Ok(trace)
     }
 
-    /// Runs one stage of a step on what `inputs` holds of the stages before it; returns `inputs` with
-    /// that stage's part replaced. `project` and `update` start from the engine's own splats and
-    /// moments, and `update` changes them. `blend_backward` finds the checkpoints that `blend` left:
-    /// no other engine has those, so they are made here from the same inputs.
+    /// Runs one stage of a step on the results of the stages before it in `inputs`; returns `inputs` with that stage's
+    /// part replaced. `project` and `update` start from the engine's own splats and moments, and `update` changes them.
+    /// `blend_backward` needs the checkpoints of `blend`: no other engine has them, so they are computed here from the
+    /// same inputs.
     ///
     /// # Errors
-    /// No such view; a stage that is not one of a step; no memory, a lost device.
+    /// No such view; a stage that is not part of a step; no memory, a lost device.
     #[doc(hidden)]
     pub fn run_stage(
         &mut self,
@@ -117,7 +117,7 @@ impl GpuEngine {
             .ok_or_else(|| Error::internal("there is no such view"))
     }
 
-    /// Zeroes whatever steps and stages have left, so that no stage finds its results already there.
+    /// Zeroes all data that steps and stages have written, so that no stage finds its results already there.
     fn forget(&self) -> Result<()> {
         let kept = self.buffers.state(&self.extent());
         let mut encoder = self.context.gpu.encoder();
@@ -139,7 +139,7 @@ impl GpuEngine {
         Ok(())
     }
 
-    /// Puts everything there that the stages before `stage` leave.
+    /// Writes the results of the stages before `stage` to the buffers.
     fn put(
         &mut self,
         stage: Stage,
@@ -238,7 +238,7 @@ impl GpuEngine {
         self.fill("tiles_touched", &tiles)?;
         self.fill("visible_rank", &ranks)?;
         self.fill("group_visible", &visible)?;
-        // Where `order` finds them: see stages::project.
+        // The tensor that `order` reads: see stages::project.
         self.fill("depth_keys_alt", &depths)
     }
 
@@ -272,7 +272,7 @@ impl GpuEngine {
         self.fill("instance_tile", &tile)
     }
 
-    /// Takes what `stage` made into the trace.
+    /// Copies the results of `stage` into the trace.
     fn read_stage(&mut self, stage: Stage, camera: &PosedCamera, trace: &mut Trace) -> Result<()> {
         let state = self.state()?;
         if state.halted != 0 {
@@ -280,7 +280,7 @@ impl GpuEngine {
         }
         let (buffers, gpu) = (&self.buffers, &self.context.gpu);
         let words = |name: &str, count: u32| gpu.read::<u32>(buffers.get(name)?, count as usize);
-        // Whose the places among the visible Gaussians are; and a list of places as Gaussians.
+        // Owners of the places among the visible Gaussians; and a list of places as Gaussians.
         let ranks = words("visible_rank", state.gaussians)?;
         let mut owners = vec![0; ranks.len()];
         for (gaussian, &rank) in (0..).zip(&ranks) {
@@ -314,7 +314,7 @@ impl GpuEngine {
                 let starts = words("tile_start", tiles as u32 + 1)?;
                 let range = |b: &[u32]| list.get(b[0] as usize..b[1] as usize);
                 let tiles = starts.windows(2).map(|b| range(b).map(<[u32]>::to_vec));
-                // A range that is none is an empty list: no twin.
+                // An invalid range becomes an empty list, which differs from the CPU version's.
                 trace.tiles = tiles.map(Option::unwrap_or_default).collect();
             }
             Stage::Blend => trace.image = pixels("image")?,
@@ -339,7 +339,8 @@ fn no_stage(stage: Stage) -> Error {
     Error::internal(format!("{stage} is no stage of every step"))
 }
 
-/// Where `inputs` has Gaussians among the visible ones; what is not visible goes to the first.
+/// Returns the places of Gaussians of `inputs` in the list of visible Gaussians; a Gaussian that is not visible gets
+/// the first place.
 fn places(inputs: &Trace, gaussians: impl Iterator<Item = u32>) -> Vec<u32> {
     let splats = &inputs.projected;
     let place = |gaussian| {
@@ -349,7 +350,7 @@ fn places(inputs: &Trace, gaussians: impl Iterator<Item = u32>) -> Vec<u32> {
     gaussians.map(place).collect()
 }
 
-/// Splats by place, in order of index.
+/// Returns splats by place, in order of index.
 fn traced(ranks: &[u32], splats2d: &[[f32; 12]], tiles: &[u32]) -> Vec<TracedSplat> {
     let all = (0..).zip(ranks).filter(|(_, rank)| **rank > 0);
     all.filter_map(|(gaussian, &rank)| {
@@ -369,7 +370,7 @@ fn traced(ranks: &[u32], splats2d: &[[f32; 12]], tiles: &[u32]) -> Vec<TracedSpl
     .collect()
 }
 
-/// What `ranges` makes of the tiles' lists.
+/// Result of `ranges` for the tiles' lists.
 struct Buckets {
     tile_start: Vec<u32>,
     bucket_start: Vec<u32>,
@@ -405,7 +406,7 @@ impl Sizes {
         Self(vec![[0; 4]; entry_count() as usize])
     }
 
-    /// A workgroup for so many items each, none for none.
+    /// Sets one workgroup per `each` items, none for no items.
     fn set(&mut self, entry: Entry, items: u32, each: u32) {
         let count = items.div_ceil(each);
         if let Groups::Direct([x, y, z]) = Groups::flat(count) {

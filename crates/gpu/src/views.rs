@@ -1,5 +1,5 @@
-//! Cameras on the GPU: few bytes, so all of them lie in one buffer, and their lenses in another, which
-//! only the kernels for lenses that distort read. Entry 0 is for renders, training views follow.
+//! Cameras on the GPU: few bytes, so all of them are in one buffer, and their lenses in another, which only the kernels
+//! for lenses that distort read. Entry 0 is for renders, training views follow.
 
 use crate::layout;
 use dapple_engine::constants::SSIM_WINDOW;
@@ -9,7 +9,7 @@ use dapple_scene::{Error, Photo};
 /// A view to train on.
 #[derive(Debug)]
 pub struct GpuView {
-    /// The camera as kernels want it.
+    /// The camera in the form that kernels read.
     pub camera: PosedCamera,
     /// Pixels and windows that count in the loss; known once the photo was seen.
     pub counted: Option<(u32, u32)>,
@@ -33,7 +33,7 @@ impl Views {
         self.views.len() - 1
     }
 
-    /// What of a view's photo counts is known now.
+    /// Sets the pixels and windows of a view's photo that count.
     pub fn set_counted(&mut self, view: usize, counted: (u32, u32)) {
         if let Some(view) = self.views.get_mut(view) {
             view.counted = Some(counted);
@@ -72,7 +72,7 @@ impl Views {
         std::iter::once(first).chain(rest).collect()
     }
 
-    /// From now on views have moments beside their cameras.
+    /// From now on views have moments in addition to their cameras.
     pub(crate) fn start_refining(&mut self) {
         let poses = self.views.iter().map(|view| RefinedPose::new(&view.camera));
         self.poses = Some(poses.collect());

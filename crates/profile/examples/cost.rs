@@ -1,6 +1,6 @@
-//! What recording costs: `cargo run --release -p dapple-profile --example cost`.
+//! Measures the cost of recording: `cargo run --release -p dapple-profile --example cost`.
 //!
-//! Medians of several rounds, so that another program's turn does not count.
+//! Prints medians of several rounds, so that other programs have little influence.
 
 use dapple_profile::profile::Phase;
 use dapple_profile::{Recorder, Span, Track};
@@ -10,7 +10,7 @@ use std::time::Instant;
 const ROUNDS: usize = 21;
 const CALLS: u32 = 50_000;
 
-/// Median ns of a call over rounds, each with a recorder of its own.
+/// Returns the median ns of a call over rounds, each with its own recorder.
 fn cost(recorder: impl Fn() -> Recorder, call: impl Fn(&Recorder, u32)) -> f64 {
     let mut rounds: Vec<f64> = (0..ROUNDS)
         .map(|_| {
@@ -26,7 +26,7 @@ fn cost(recorder: impl Fn() -> Recorder, call: impl Fn(&Recorder, u32)) -> f64 {
     rounds[ROUNDS / 2]
 }
 
-/// Ns of a span where every core of the machine records at once.
+/// Returns the ns of a span when every core of the machine records at once.
 fn crowded(recorder: &Recorder) -> f64 {
     let threads = std::thread::available_parallelism().map_or(2, |n| n.get());
     let begin = Instant::now();

@@ -1,11 +1,11 @@
-//! [`analyse`]: from what was recorded to what it says.
+//! [`analyse`]: computes a profile from a recording.
 //!
-//! 1. A device span that is still running where the window opens or closes shows that the window
-//!    was not synchronised: an error, and no numbers.
+//! 1. If a device span still runs where the window opens or closes, the window was not synchronised: an error, and no
+//!    numbers.
 //! 2. The window is swept ([`crate::sweep`]): each nanosecond goes to one row of the budget.
-//! 3. Stages are those of the device if it was timed, otherwise the driving thread's spans; the
-//!    stages' own statistics are over the steps in which they ran.
-//! 4. Timeline, rooflines and findings follow from these and from what the [`Setup`] says.
+//! 3. Stages are those of the device if it was timed, otherwise the driving thread's spans. The statistics of a stage
+//!    are over the steps in which it ran.
+//! 4. Timeline, rooflines and findings follow from these and from the [`Setup`].
 
 use crate::diagnosis::diagnose;
 use crate::profile::{
@@ -20,18 +20,18 @@ use crate::tracks;
 use crate::{Error, Result};
 use std::collections::{BTreeMap, HashMap};
 
-/// Clocks of host and device drift apart by no more than this, of the time since calibration:
-/// crystals are good to some 50 parts in a million.
+/// Largest drift of host and device clocks, as a part of the time since calibration: crystals are good to some 50 parts
+/// in a million.
 const DRIFT: f64 = 1e-4;
 
-/// Steps below which statistics say little.
+/// Least number of steps for useful statistics.
 const FEW_STEPS: usize = 10;
 
-/// Turns a recording into a profile, and a picture of it.
+/// Computes a profile and a trace from a recording.
 ///
 /// # Errors
-/// No step ended in the window; the device still ran when the window opened or closed, so that its
-/// times are not synchronised.
+/// No step ended in the window; the device still ran when the window opened or closed, so that its times are not
+/// synchronised.
 pub fn analyse(recording: &Recording, setup: &Setup) -> Result<(Profile, Trace)> {
     if recording.steps.is_empty() {
         return Err(Error::input("no step ended in the measured window")
@@ -80,10 +80,10 @@ pub fn analyse(recording: &Recording, setup: &Setup) -> Result<(Profile, Trace)>
     Ok((profile, tracks::trace(recording, setup)))
 }
 
-/// The kernels of a recording that was made to time them alone; in the order they first ran.
+/// Returns the kernels of a recording whose kernels were timed one by one, in the order of their first run.
 pub fn kernels_of(recording: &Recording) -> Vec<KernelSummary> {
     let measured = Steps::new(recording);
-    // Those of steps before the window arrive late, too.
+    // Kernels of steps before the window also arrive late.
     let inside = |span: &&Span| {
         let step = measured.find(span.step, span.start_ns, span.end_ns());
         step.is_some() && span.end_ns() > recording.begin_ns && span.start_ns < recording.end_ns
@@ -117,7 +117,7 @@ pub fn kernels_of(recording: &Recording) -> Vec<KernelSummary> {
     kernels.into_iter().map(summary).collect()
 }
 
-/// No device span may run across an end of the window, beyond what the clocks are off by.
+/// Checks that no device span runs across an end of the window, within the error of the clocks.
 fn check_synchronised(recording: &Recording, setup: &Setup) -> Result<()> {
     let off = setup.method.calibration_error_ns.unwrap_or(0.0).max(0.0);
     let slack = (2.0 * off + DRIFT * recording.wall_ns() as f64) as i64;
@@ -141,7 +141,7 @@ fn check_synchronised(recording: &Recording, setup: &Setup) -> Result<()> {
     Ok(())
 }
 
-/// What the recording holds of the window.
+/// Data of the recording in the window.
 struct Window<'a> {
     recording: &'a Recording,
     device: Vec<Span>,
@@ -162,7 +162,7 @@ impl<'a> Window<'a> {
     fn new(recording: &'a Recording, setup: &Setup) -> Self {
         let ends = [recording.begin_ns, recording.end_ns];
         let inside = |from: i64, to: i64| to > ends[0] && from < ends[1];
-        // Where dispatches were timed and stages were not, dispatches are the stages.
+        // If dispatches were timed and stages were not, dispatches are the stages.
         let device: Vec<Span> = if recording.device.is_empty() {
             recording.kernels.iter().map(as_stage).collect()
         } else {
@@ -203,7 +203,7 @@ impl<'a> Window<'a> {
         !self.device.is_empty()
     }
 
-    /// Time from each step's end back to the end of the one before, or to the window's beginning.
+    /// Returns the time from each step's end back to the end of the step before, or to the window's beginning.
     fn durations(&self) -> Vec<f64> {
         let mut last = self.recording.begin_ns;
         let ends = self.recording.steps.iter();
@@ -244,7 +244,7 @@ impl<'a> Window<'a> {
         }
     }
 
-    /// The host's own table, where the stages are the device's.
+    /// Returns the table of the host's spans if the stages are the device's.
     fn host_stages(&self, setup: &Setup) -> Vec<StageSummary> {
         if !self.has_device() {
             return Vec::new();
@@ -257,7 +257,7 @@ impl<'a> Window<'a> {
             .summaries(self.recording.wall_ns() as f64, &bare)
             .into_iter()
             .map(|stage| StageSummary {
-                // Those are the device's, should a span of the host share a stage's name.
+                // These are the device's, if a host span has the name of a stage.
                 dispatches: None,
                 cost: None,
                 ..stage
@@ -311,7 +311,7 @@ impl<'a> Window<'a> {
             .collect()
     }
 
-    /// What the caller says, and what only the recording knows.
+    /// Returns the method of the caller's setup, completed from the recording.
     fn method(&self, setup: &Setup, timed: usize) -> Method {
         let mut method = setup.method.clone();
         let steps = self.steps.len();
@@ -320,7 +320,7 @@ impl<'a> Window<'a> {
         let mut beware = |text: String| method.cautions.push(text);
         if !self.has_device() && setup.counts.is_some() {
             beware(
-                "The device gave no timestamps: all times here are the host's. They tell how long \
+                "The device gave no timestamps: all times here are the host's. They show how long \
                  the host spent giving work to the device and waiting for it, not how long the \
                  device took for a stage."
                     .into(),
@@ -343,7 +343,7 @@ impl<'a> Window<'a> {
         strange.dedup();
         for name in strange {
             beware(format!(
-                "Nothing says what the device span \"{name}\" is for: its time is unexplained."
+                "The device span \"{name}\" has no phase: its time is unexplained."
             ));
         }
         if steps < FEW_STEPS {
@@ -373,7 +373,7 @@ impl<'a> Window<'a> {
         let busy: f64 = self.slices.iter().filter(on_device).map(Slice::ns).sum();
         let timed = timed.max(1) as f64;
         let step_wall = wall_ns / self.steps.len() as f64;
-        // By step: how many, and their time.
+        // By step: number of kernels, and their time.
         let (many, sum) = if kernels.is_empty() {
             let of = |s: &StageSummary| {
                 let spans = self.device.iter().filter(|span| *span.name == s.name);
@@ -385,7 +385,8 @@ impl<'a> Window<'a> {
             let sum = kernels.iter().map(|k| k.time.mean * k.per_step).sum();
             (kernels.iter().map(|k| k.per_step).sum::<f64>(), sum)
         };
-        // Timed one by one, kernels take longer than side by side; together they fill no more than the device was busy.
+        // Kernels that are timed one by one take longer than side by side. Their sum is at most the busy time of the
+        // device.
         let sum = sum.min(busy / self.steps.len() as f64);
         let gaps: Vec<f64> = self.gaps.iter().map(|g| (g.to - g.from) as f64).collect();
         let counts = setup.counts.unwrap_or_default();
@@ -409,7 +410,7 @@ impl<'a> Window<'a> {
         })
     }
 
-    /// Median, over steps, of the time from the first device span's beginning to the last's end.
+    /// Returns the median, over steps, of the time from the first device span's beginning to the last's end.
     fn median_extent(&self) -> Option<f64> {
         let mut extents: HashMap<usize, (i64, i64)> = HashMap::new();
         for span in &self.device {
@@ -431,7 +432,7 @@ fn as_stage(kernel: &Span) -> Span {
     }
 }
 
-/// What the host asked of a device that has no timeline to show it in.
+/// Returns the counts of a device that has no timeline.
 fn traffic(counts: Counts) -> Table {
     let fact = |name: &str, value: f64| Fact {
         name: name.into(),

@@ -1,36 +1,33 @@
-//! [`compare`]: what became faster or slower between two profiles, and whether that is noise.
+//! [`compare`]: shows the changes of time between two profiles, and which of them are more than noise.
 //!
-//! 1. The step, the phases and the stages of both are laid side by side; what only one of them has
-//!    stays, without a ratio.
-//! 2. A ratio is that of medians over steps. Its interval is a percentile bootstrap (Efron, 1979):
-//!    the steps of both are drawn anew with replacement, by a generator with a fixed seed, and the
-//!    middle 95 % of the ratios that come out is kept. Steps are taken as independent, so drift
-//!    within a run is not in it.
-//! 3. Where single steps are not known, the interval comes from the standard error of a median
-//!    (1.2533 times that of the mean, for a normal distribution). Phases without stages have one
-//!    total for the whole run and so no interval.
-//! 4. The control of both profiles (a loop that no change touches) says what the machine did between the
-//!    runs, which no interval over steps holds. A change is significant if it is above [`LEAST_CHANGE`] and
-//!    its interval excludes 1 and all that the control changed by.
-//! 5. Nothing is marked where that cannot be defended: without a control in both; where the control moved
-//!    by more than [`control::STEADY`], between the runs or within one; where a profile found its own steps noisy.
-//!    That is the first thing said.
+//! 1. The step, the phases and the stages of both profiles are paired. A row of only one profile has no ratio.
+//! 2. A ratio is that of medians over steps. Its interval is a percentile bootstrap (Efron, 1979): the steps of both
+//!    are resampled with replacement, by a generator with a fixed seed, and the middle 95 % of the resulting ratios is
+//!    the interval. Steps are taken as independent, so the interval does not include drift within a run.
+//! 3. If single steps are not known, the interval comes from the standard error of a median (1.2533 times that of the
+//!    mean, for a normal distribution). Phases without stages have one total for the whole run and so no interval.
+//! 4. The control of both profiles (a loop that no change affects) shows the changes of the machine between the runs,
+//!    which no interval over steps includes. A change is significant if it is above [`LEAST_CHANGE`] and its interval
+//!    excludes 1 and all changes of the control.
+//! 5. Nothing is marked in three cases: a profile has no control; the control moved by more than [`control::STEADY`],
+//!    between the runs or within one; a profile has the finding that its steps are noisy. The first warning gives the
+//!    case.
 
 use crate::control;
 use crate::profile::{Fact, Phase, Profile, StageSummary, Stats};
 use crate::stats::median_of_sorted;
 use serde::{Deserialize, Serialize};
 
-/// A smaller change is not worth a mark: layouts of code and memory alone move that much.
+/// Smaller changes are not marked: the layout of code and memory changes times that much.
 pub const LEAST_CHANGE: f64 = 0.02;
 
-/// Below this, drawing anew tells nothing.
+/// With fewer steps, resampling is meaningless.
 const FEW: usize = 5;
 
-/// Draws of a bootstrap; fewer if steps are many.
+/// Draws of a bootstrap; fewer if there are many steps.
 const DRAWS: usize = 1000;
 
-/// Steps that a bootstrap draws at most over all its draws.
+/// Most steps that a bootstrap draws over all its draws.
 const DRAWN: usize = 2_000_000;
 
 /// Normal quantile of 97.5 %.
@@ -39,26 +36,27 @@ const Z: f64 = 1.96;
 /// Standard error of a median over that of the mean, of normal values: the root of pi over 2.
 const MEDIAN_ERROR: f64 = 1.2533;
 
-/// Two profiles, side by side.
+/// Two profiles, compared row by row.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// What the old one is of: program, version, commit, time.
+    /// Identity of the old profile: program, version, commit, time.
     pub old: String,
-    /// What the new one is of.
+    /// Identity of the new profile.
     pub new: String,
-    /// Why they may not compare, the worst first: a busier machine, other devices, other settings.
+    /// Reasons that the profiles may not be comparable, the worst first: a busier machine, other devices, other
+    /// settings.
     pub warnings: Vec<String>,
-    /// Whether changes are marked; if not, the first warning says why.
+    /// True if changes are marked; if not, the first warning gives the reason.
     #[serde(default)]
     pub is_marked: bool,
-    /// What the control changed by: its medians over all moments, and the extremes between moments.
+    /// Change of the control: ratio of its medians over all moments, and the extremes between moments.
     #[serde(default)]
     pub control: Option<Ratio>,
     /// The step, then phases, then stages.
     pub rows: Vec<Row>,
 }
 
-/// What a row of a [`Comparison`] is about.
+/// Kind of a row of a [`Comparison`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RowKind {
@@ -70,37 +68,37 @@ pub enum RowKind {
     Stage,
 }
 
-/// Something that took time in either profile.
+/// An item with times in at least one profile.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// What it is.
+    /// Kind of the item.
     pub kind: RowKind,
-    /// Its name.
+    /// Name of the item.
     pub name: String,
-    /// Median of the old one, ns; `None` if it has no such row. Of phases without stages, the mean.
+    /// Median of the old profile, ns; `None` without such a row. For phases without stages, the mean.
     pub old_ns: Option<f64>,
-    /// The same of the new one.
+    /// Median of the new profile, ns; see [`Self::old_ns`].
     pub new_ns: Option<f64>,
     /// New over old.
     pub ratio: Option<Ratio>,
-    /// Whether the change is more than noise, than what the machine did, and than [`LEAST_CHANGE`].
+    /// True if the change is more than noise, than the change of the machine, and than [`LEAST_CHANGE`].
     pub significant: bool,
 }
 
 /// New over old: under 1 is faster.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Ratio {
-    /// Of the medians.
+    /// Ratio of the medians.
     pub value: f64,
-    /// 95 % of what chance would give lies between these; `None` if that is not known.
+    /// Interval of 95 %; `None` if it is not known.
     pub interval: Option<[f64; 2]>,
 }
 
-/// Times of one thing in one profile.
+/// Times of one item in one profile.
 struct Times {
     typical_ns: f64,
     steps: Vec<f64>,
-    /// Relative standard error of `typical_ns`, where steps are not known.
+    /// Relative standard error of `typical_ns`, if single steps are not known.
     error: Option<f64>,
 }
 
@@ -145,7 +143,7 @@ pub fn compare(old: &Profile, new: &Profile) -> Comparison {
     let step_of = |p: &Profile| Times::of_steps(durations(p));
     let control = control::between(old, new);
     let indefensible = control::indefensible(old, new, control.as_ref());
-    // A change within this is the machine's; without marks all of them may be.
+    // A change within this band is the machine's; without marks there is no band.
     let band = match control.and_then(|ratio| ratio.interval) {
         Some([low, high]) if indefensible.is_none() => Some([low.min(1.0), high.max(1.0)]),
         _ => None,
@@ -201,7 +199,7 @@ fn warnings(old: &Profile, new: &Profile) -> Vec<String> {
     if clocks[0] != clocks[1] {
         let which = if clocks[0] { "old" } else { "new" };
         warnings.push(format!(
-            "only the {which} one was timed by the device: their stages do not compare"
+            "only the {which} profile was timed by the device: their stages are not comparable"
         ));
     }
     differences(
@@ -245,7 +243,7 @@ fn of_stage(profile: &Profile, name: &str) -> Option<Times> {
     Times::of_steps(steps.collect()).or_else(|| Some(Times::of_stats(&profile.stages[at].time)))
 }
 
-/// By step if it has stages, else over the whole run.
+/// Returns the times of a phase: by step if it has stages, else over the whole run.
 fn of_phase(profile: &Profile, phase: Phase) -> Option<Times> {
     let stages = profile.stages.iter().enumerate();
     let stages: Vec<usize> = stages
@@ -261,7 +259,7 @@ fn of_phase(profile: &Profile, phase: Phase) -> Option<Times> {
     })
 }
 
-/// `band`: what the machine itself changed by; `None` where nothing is to be marked.
+/// Compares one item. `band`: change of the machine itself; `None` if nothing is to be marked.
 fn row(
     kind: RowKind,
     name: &str,
@@ -304,7 +302,7 @@ fn ratio(old: &Times, new: &Times) -> Option<Ratio> {
     Some(Ratio { value, interval })
 }
 
-/// The middle 95 % of ratios of medians of steps drawn anew.
+/// Returns the middle 95 % of ratios of medians of resampled steps.
 fn bootstrap(old: &[f64], new: &[f64]) -> Option<[f64; 2]> {
     let draws = (DRAWN / (old.len() + new.len())).clamp(DRAWS / 5, DRAWS);
     let mut random = Random(0x0DA9_91E5);
@@ -352,7 +350,7 @@ mod tests {
     use crate::planted::{control, profile, setup};
     use crate::{Recorder, Span, Track};
 
-    /// Blend takes `blend_us` with a scatter of 10 %, update 100 us without.
+    /// Returns a profile whose blend takes `blend_us` with a scatter of 10 %, update 100 us without.
     fn run(blend_us: f64) -> Profile {
         let step = |recorder: &Recorder, i: u64, begin: i64| {
             let scatter = 0.95 + 0.1 * ((i * 7) % 20) as f64 / 20.0;
@@ -403,7 +401,7 @@ mod tests {
         }
         assert!(!find(&faster, RowKind::Stage, "update").significant);
         assert!(!find(&faster, RowKind::Step, "step").significant);
-        // Gaps have one total: a ratio, and nobody knows how sure.
+        // Gaps have one total: a ratio without an interval.
         let gaps = find(&faster, RowKind::Phase, "gaps");
         assert!(gaps.ratio.unwrap().interval.is_none() && !gaps.significant);
     }
@@ -428,7 +426,7 @@ mod tests {
         };
         let quiet = [1.0, 1.01, 1.0, 0.99];
         let marked = |comparison: &Comparison| comparison.rows.iter().any(|row| row.significant);
-        // The program is the same, and takes longer as everything does.
+        // The program is the same, and takes longer because the machine is slower.
         let busier = compare(&on(200.0, quiet), &on(300.0, [1.5, 1.4, 1.6, 1.5]));
         assert!(!marked(&busier) && !busier.is_marked);
         assert!(busier.warnings[0].contains("busier or slower in the new run"));
@@ -450,8 +448,8 @@ mod tests {
             finding.fired |= finding.rule == "noisy_measurement";
         }
         let noisy = compare(&on(200.0, quiet), &noisy);
-        assert!(!marked(&noisy) && noisy.warnings[0].contains("found itself noisy"));
-        // A real change on a quiet machine is.
+        assert!(!marked(&noisy) && noisy.warnings[0].contains("has noisy steps"));
+        // A real change on a quiet machine is marked.
         let real = compare(&on(200.0, quiet), &on(300.0, quiet));
         assert!(marked(&real) && real.is_marked && real.warnings.is_empty());
     }

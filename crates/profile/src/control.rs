@@ -1,9 +1,9 @@
-//! The control: a loop that no change to the program touches, timed beside the measured steps.
+//! The control: a loop that no change to the program affects, timed next to the measured steps.
 //!
-//! 1. At some moments of a run ([`ControlTimer::take`]) it runs for a few milliseconds, on as many threads
-//!    as the program works with: whatever else the machine does then, slows it as it slows the program.
-//! 2. Two profiles whose controls differ were not measured alike: the machine was busier, its clock lower.
-//!    [`compare`](crate::compare()) then marks no change as the program's, and says why first
+//! 1. At some moments of a run ([`ControlTimer::take`]) it runs for a few milliseconds, on as many threads as the
+//!    program uses. A load of the machine at that time slows it like the program.
+//! 2. Two profiles with different controls were not measured under equal conditions: the machine was busier, its clock
+//!    lower. [`compare`](crate::compare()) then marks no change as the program's, and gives the reason first
 //!    ([`indefensible`]).
 
 use crate::compare::Ratio;
@@ -13,16 +13,16 @@ use std::hint::black_box;
 use std::sync::Barrier;
 use std::time::Instant;
 
-/// Rounds at each moment; the first warms up and is not kept.
+/// Rounds at each moment; the first warms up and is dropped.
 const ROUNDS: usize = 13;
 
-/// Numbers that a thread works on, 512 KiB of them: arithmetic and caches both count.
+/// Numbers of a thread, 512 KiB of them: arithmetic and caches both count.
 const NUMBERS: usize = 1 << 17;
 
-/// Passes over them in a round: about a millisecond.
+/// Passes over the numbers in a round: about a millisecond.
 const PASSES: usize = 40;
 
-/// A machine is steady if the control stays within this.
+/// A machine is steady if the control changes by no more than this.
 pub(crate) const STEADY: f64 = 0.1;
 
 /// Times the control, moment by moment.
@@ -33,7 +33,7 @@ pub struct ControlTimer {
 }
 
 impl ControlTimer {
-    /// On so many threads, at least one.
+    /// Creates a timer on this number of threads, at least one.
     pub fn new(threads: usize) -> Self {
         Self {
             threads: threads.max(1),
@@ -41,7 +41,7 @@ impl ControlTimer {
         }
     }
 
-    /// Runs the control now. Nothing else of the program should run meanwhile.
+    /// Runs the control now. Nothing else of the program should run at the same time.
     pub fn take(&mut self) {
         let (begin, end) = (Barrier::new(self.threads), Barrier::new(self.threads));
         let mut rounds = Vec::with_capacity(ROUNDS);
@@ -68,7 +68,7 @@ impl ControlTimer {
         self.moments.push(rounds.split_off(1));
     }
 
-    /// What was timed.
+    /// Returns the times.
     pub fn finish(self) -> Control {
         Control {
             threads: self.threads as u64,
@@ -87,7 +87,7 @@ fn work(numbers: &mut [f32]) {
 }
 
 impl Control {
-    /// The median round of each moment, ns.
+    /// Returns the median round of each moment, ns.
     pub(crate) fn medians(&self) -> Vec<f64> {
         let median = |rounds: &Vec<f64>| {
             let mut sorted = rounds.clone();
@@ -99,7 +99,7 @@ impl Control {
     }
 }
 
-/// New over old of the controls; the interval is from moment to moment, not of chance.
+/// Returns new over old of the controls; the interval is that between moments, not a confidence interval.
 pub(crate) fn between(old: &Profile, new: &Profile) -> Option<Ratio> {
     let (old, new) = (old.control.as_ref()?, new.control.as_ref()?);
     if old.threads != new.threads {
@@ -118,13 +118,13 @@ pub(crate) fn between(old: &Profile, new: &Profile) -> Option<Ratio> {
     })
 }
 
-/// Why no change can be told from what the machine did, if that is so.
+/// Returns the reason that changes cannot be distinguished from those of the machine, if there is one.
 pub(crate) fn indefensible(
     old: &Profile,
     new: &Profile,
     control: Option<&Ratio>,
 ) -> Option<String> {
-    const AGAIN: &str = "measure both again, in turns, on a machine that does nothing else";
+    const AGAIN: &str = "measure both again, alternately, on a machine that does nothing else";
     let nothing = |why: String| Some(format!("nothing is marked: {why}"));
     let Some((ratio, [low, high])) = control.and_then(|r| Some((r.value, r.interval?))) else {
         return nothing(
@@ -158,7 +158,7 @@ pub(crate) fn indefensible(
         let noisy = |f: &&Finding| f.fired && f.rule == "noisy_measurement";
         if let Some(finding) = profile.findings.iter().find(noisy) {
             return nothing(format!(
-                "the {which} profile found itself noisy ({}); measure more steps, on a machine that does \
+                "the {which} profile has noisy steps ({}); measure more steps, on a machine that does \
                  nothing else",
                 finding.evidence
             ));

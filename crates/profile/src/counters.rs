@@ -1,27 +1,27 @@
-//! [`Counters`]: what the host asked of a device.
+//! [`Counters`]: counts of the host's calls of a device.
 //!
-//! A step in steady state has `waits`, `copies`, `buffers_created` and `bindings_created` of 0; this is how an engine
-//! shows it.
+//! A step in steady state has `waits`, `copies`, `buffers_created` and `bindings_created` of 0. With these counters an
+//! engine shows that.
 
 use serde::Serialize;
 use std::ops::Sub;
 
-/// Counts since a device was opened; subtract two for what lies between.
+/// Counts since a device was opened. The difference of two gives the counts between them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Counters {
-    /// Times that work was handed to the queue.
+    /// Submissions to the queue.
     pub submissions: u64,
     /// Dispatches.
     pub dispatches: u64,
     /// Times that the host waited for the device.
     pub waits: u64,
-    /// Bytes copied from host to device; immediates, which travel with the commands, not counted.
+    /// Bytes copied from host to device, without immediates, which are part of the commands.
     pub bytes_written: u64,
     /// Bytes copied from device to host.
     pub bytes_read: u64,
-    /// Copies between host and device, either way.
+    /// Copies between host and device, in both directions.
     pub copies: u64,
-    /// Buffers that the driver made.
+    /// Buffers that the driver created.
     pub buffers_created: u64,
     /// Kernels bound to buffers.
     pub bindings_created: u64,

@@ -1,14 +1,13 @@
-//! [`diagnose`]: rules with thresholds, what they saw, what to do, and what it can give at most.
+//! [`diagnose`]: rules with thresholds, their evidence, a remedy, and the largest possible gain.
 //!
-//! A gain is a part of the wall time, by Amdahl's law: it goes if what the rule found goes
-//! entirely and nothing else changes. It is a limit, not a forecast, and the limits of two rules
-//! overlap: they do not add up.
+//! A gain is a part of the wall time, by Amdahl's law: the time that is saved if the cause disappears entirely and
+//! nothing else changes. It is a limit, not a forecast. The limits of two rules overlap, so they do not add up.
 //!
-//! | rule | what would go |
+//! | rule | time that would be saved |
 //! |---|---|
 //! | `launch_bound` | gaps inside submissions, and an empty dispatch's time for each dispatch; of a stage, the latter |
 //! | `host_bound` | the host's row: the device idle (or, without one, the program outside its stages) |
-//! | `sync_bound` | the same row: after a wait the device starts anew with an empty queue |
+//! | `sync_bound` | the same row: after a wait the device starts again with an empty queue |
 //! | `transfer_bound` | the transfers' row |
 //! | `allocation_in_steady_state` | at most the host's row, where allocating would be |
 //! | `bandwidth_bound` | a stage's time above what its operations need, were bytes free |
@@ -30,19 +29,19 @@ use crate::stage_rules;
 const LAUNCH: f64 = 0.2;
 /// The host's row, of wall time.
 const HOST: f64 = 0.1;
-/// Waits a step: fewer are those of a program that looks now and then.
+/// Waits a step: programs that read results back every N steps have fewer.
 const WAITS: f64 = 0.1;
 /// The host's row, of wall time, where there are waits.
 const WAITED: f64 = 0.05;
 /// The transfers' row, of wall time.
 const TRANSFER: f64 = 0.1;
-/// Buffers made a step; 1 in 100 steps is growth, not steady state.
+/// Buffers created a step; 1 in 100 steps is growth, not steady state.
 const ALLOCATIONS: f64 = 0.01;
 /// A stage below this part of the step is not worth a finding.
 pub(crate) const STAGE: f64 = 0.05;
-/// Kernels shorter than this are launched and drained for as long as they run, ns.
+/// For kernels shorter than this, launching and draining takes as long as the kernel, ns.
 const SHORT_KERNEL_NS: f64 = 10_000.0;
-/// Part of wall time that kernels fill from which on their shortness holds nothing back.
+/// If kernels fill this part of wall time, their shortness costs nothing.
 const FILLED: f64 = 0.7;
 /// 95th percentile over median.
 const TAIL: f64 = 1.5;
@@ -53,7 +52,7 @@ const NOISE: f64 = 0.02;
 /// Steps that a measurement needs.
 const STEPS: u64 = 10;
 
-/// Looks at every rule; best possible gain first, those that did not fire included.
+/// Evaluates every rule; best possible gain first, rules that did not fire included.
 pub(crate) fn diagnose(profile: &Profile, setup: &Setup) -> Vec<Finding> {
     let rules = [
         launch_bound,
@@ -82,7 +81,7 @@ pub(crate) fn diagnose(profile: &Profile, setup: &Setup) -> Vec<Finding> {
     findings
 }
 
-/// A rule's words; verdicts are made of it.
+/// Texts of a rule; findings are made from it.
 pub(crate) struct Rule {
     name: &'static str,
     condition: String,
@@ -106,7 +105,7 @@ impl Rule {
             condition: self.condition.clone(),
             evidence,
             remedy: self.remedy.into(),
-            // Not a number where nothing was measured; a sum of nothing is -0.
+            // Not a number if nothing was measured; a sum of nothing is -0.
             possible_gain: if gain > 0.0 { gain.min(1.0) } else { 0.0 },
         }
     }
@@ -116,7 +115,7 @@ impl Rule {
     }
 
     pub fn cannot_tell(&self, why: &str) -> Vec<Finding> {
-        self.step(false, 0.0, format!("cannot be told: {why}"))
+        self.step(false, 0.0, format!("unknown: {why}"))
     }
 }
 
@@ -260,7 +259,7 @@ fn allocation_in_steady_state(profile: &Profile, setup: &Setup) -> Vec<Finding> 
     let rule = Rule::new(
         "allocation_in_steady_state",
         format!("the driver makes more than {ALLOCATIONS} buffers a step"),
-        "size buffers ahead, take them from a pool, give them back before the next is needed",
+        "size buffers ahead, take them from a pool, return them before the next is needed",
     );
     let Some(counts) = setup.counts else {
         return rule.cannot_tell("allocations were not counted");

@@ -1,12 +1,12 @@
-//! Stacks as a picture: a flamegraph (Gregg 2011) in one SVG, without anything from the network.
+//! A flamegraph (Gregg 2011) of stacks in one SVG, without anything from the network.
 //!
-//! 1. Folded stacks become a tree; equal beginnings are one frame, and brothers stand by name.
-//! 2. A frame is as wide as its part of all samples, and lies on its caller. Frames too narrow to be
-//!    seen are left out.
-//! 3. Colours go by the crate or library a name begins with, so that the same code has the same
-//!    colour in every picture.
-//! 4. A few lines of script zoom by a click and search; without it the picture is whole, and a tooltip
-//!    gives a frame's samples.
+//! 1. Folded stacks become a tree; equal beginnings are one frame, and siblings are sorted by name.
+//! 2. The width of a frame is its part of all samples, and a frame is drawn above its caller. Frames too narrow to be
+//!    visible are omitted.
+//! 3. The crate or library at the beginning of a name gives the colour, so that the same code has the same colour in
+//!    every picture.
+//! 4. A short script zooms by a click and searches. Without the script the picture is complete, and a tooltip gives a
+//!    frame's samples.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -15,15 +15,15 @@ use std::fmt::Write;
 const WIDTH: f64 = 1200.0;
 const MARGIN: f64 = 10.0;
 const ROW: f64 = 17.0;
-/// Above the frames: the title and the note.
+/// Height above the frames: the title and the note.
 const HEAD: f64 = 58.0;
-/// Below them.
+/// Height below the frames.
 const FOOT: f64 = 14.0;
-/// Narrower frames are left out.
+/// Narrower frames are omitted.
 const THINNEST: f64 = 0.2;
-/// Of a character in the font of the frames.
+/// Width of a character in the font of the frames.
 const CHARACTER: f64 = 6.6;
-/// Frames on each other at most: a recursion without end must not make a picture without end.
+/// Most frames above each other: an endless recursion must not make an endless picture.
 const DEEPEST: usize = 400;
 
 const STYLE: &str = "text{font:11px ui-monospace,Menlo,Consolas,monospace;fill:#111}\
@@ -31,8 +31,8 @@ const STYLE: &str = "text{font:11px ui-monospace,Menlo,Consolas,monospace;fill:#
 .f{cursor:pointer}.f:hover rect{stroke:#000;stroke-width:1}.hit rect{fill:#c3f}.button{cursor:pointer;\
 font:12px system-ui,sans-serif;fill:#06c}";
 
-/// Zooming: every frame has its place (x, w: parts of the whole) and its level; those under and over
-/// the chosen one get the whole width. Searching marks names and adds up what they cover.
+/// Zooming: every frame has its position (x, w: parts of the whole) and its level. Frames below and above the chosen
+/// frame get the whole width. Searching marks names and adds up their samples.
 const SCRIPT: &str = r#"(function(){
 var svg=document.getElementById('dapple-flamegraph'),W=Number(svg.dataset.width),M=Number(svg.dataset.margin),C=Number(svg.dataset.character);
 var frames=Array.prototype.slice.call(svg.querySelectorAll('.f'));
@@ -58,9 +58,9 @@ struct Node<'a> {
     callees: BTreeMap<&'a str, Node<'a>>,
 }
 
-/// The picture of folded stacks (functions, outermost first, `;` between them) with their counts.
-/// `title` stands above it, `note` below the title. Stacks without samples are left out; without any
-/// there is a picture that says so.
+/// Returns the picture of folded stacks (functions, outermost first, `;` between them) with their counts. `title` is
+/// above it, `note` below the title. Stacks without samples are omitted; without any samples the picture contains a
+/// message.
 pub fn svg<'a>(
     stacks: impl IntoIterator<Item = (&'a str, u64)>,
     title: &str,
@@ -111,7 +111,7 @@ pub fn svg<'a>(
     out
 }
 
-/// Rows that frames wide enough to be seen need. `part` is the node's part of all samples.
+/// Returns the number of rows for frames wide enough to be visible. `part` is the node's part of all samples.
 fn deepest(node: &Node<'_>, part: f64) -> usize {
     let inner = WIDTH - 2.0 * MARGIN;
     let seen = node.callees.values().filter_map(|callee| {
@@ -128,7 +128,7 @@ struct Picture<'a> {
 }
 
 impl Picture<'_> {
-    /// The frames on a node, which begins after `before` samples, and all on them.
+    /// Draws the frames above a node, which begins after `before` samples, and all above them.
     fn row(&mut self, node: &Node<'_>, before: u64, level: usize) {
         let mut before = before;
         for (name, callee) in &node.callees {
@@ -164,7 +164,7 @@ impl Picture<'_> {
     }
 }
 
-/// As much of a name as a frame of this width holds.
+/// Returns the part of a name that fits a frame of this width.
 fn fitted(name: &str, width: f64) -> String {
     let room = ((width - 6.0) / CHARACTER).floor();
     if room < 3.0 {
@@ -177,7 +177,7 @@ fn fitted(name: &str, width: f64) -> String {
     name.chars().take(room - 2).chain("..".chars()).collect()
 }
 
-/// Warm, light enough for black letters; by the crate that a name begins with.
+/// Returns a warm colour, light enough for black letters, by the crate at the beginning of the name.
 fn colour(name: &str) -> [u8; 3] {
     let bare = name.trim_start_matches(['<', '&', '_']);
     let package = bare.split([':', ' ', '<']).next().unwrap_or_default();
@@ -188,7 +188,7 @@ fn colour(name: &str) -> [u8; 3] {
     [215 + vary(0, 40), 120 + vary(8, 110), 70 + vary(16, 70)]
 }
 
-/// For text and attributes of XML, which holds no control characters.
+/// Escapes text and attributes of XML, which cannot contain control characters.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -209,7 +209,7 @@ fn escaped(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Width of the first frame of this name.
+    /// Returns the width of the first frame of this name.
     fn width(svg: &str, name: &str) -> f64 {
         let frame = svg.split(&format!("data-name=\"{name}\"")).nth(1);
         let rect = frame.and_then(|rest| rest.split(" width=\"").nth(1));
@@ -233,7 +233,7 @@ mod tests {
         }
         assert_eq!(picture.matches("class=\"f\"").count(), 4);
         assert!(picture.contains("data-l=\"2\" data-name=\"b\""));
-        // Brothers stand side by side.
+        // Siblings are next to each other.
         assert!(picture.contains("data-x=\"0.400000000\" data-w=\"0.600000000\" data-l=\"1\""));
         assert!(picture.contains("<title>b: 30 samples, 30.00 %</title>"));
     }

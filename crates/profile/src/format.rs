@@ -1,6 +1,6 @@
-//! Numbers for people: three or four digits, with a unit that fits.
+//! Formats numbers for people: three or four digits, with a suitable unit.
 
-/// Nanoseconds.
+/// Formats nanoseconds.
 pub(crate) fn time(ns: f64) -> String {
     let (value, unit) = match ns.abs() {
         a if a >= 1e9 => (ns / 1e9, "s"),
@@ -11,17 +11,17 @@ pub(crate) fn time(ns: f64) -> String {
     format!("{} {unit}", digits(value))
 }
 
-/// A fraction of 1.
+/// Formats a fraction of 1.
 pub(crate) fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-/// A threshold: a fraction of 1 without decimals.
+/// Formats a threshold: a fraction of 1 without decimals.
 pub(crate) fn whole_percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
 }
 
-/// A number with an SI prefix and a unit: `1.25 GB`.
+/// Formats a number with an SI prefix and a unit: `1.25 GB`.
 pub(crate) fn scaled(value: f64, unit: &str) -> String {
     let (value, prefix) = match value.abs() {
         a if a >= 1e12 => (value / 1e12, "T"),
@@ -33,7 +33,7 @@ pub(crate) fn scaled(value: f64, unit: &str) -> String {
     format!("{} {prefix}{unit}", digits(value))
 }
 
-/// A number with at most four digits that matter; whole ones stay whole.
+/// Formats a number with at most four significant digits; whole numbers stay whole.
 pub(crate) fn digits(value: f64) -> String {
     match value.abs() {
         _ if value.fract() == 0.0 && value.abs() < 1e6 => format!("{value:.0}"),

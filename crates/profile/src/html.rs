@@ -1,13 +1,12 @@
-//! `report.html`: a profile as one page that needs nothing else, no network above all.
+//! `report.html`: a profile as one self-contained page, which needs no network.
 //!
-//! 1. What the page shows goes in as JSON ([`Page`]): the profile, the spans of the last steps, the
-//!    heat map with its picture, the flamegraph, the comparison. `<` is escaped, so no name can end
-//!    the script element that holds it.
-//! 2. The shell (`html/shell.html`) has the sections with their headings; each script beside it
-//!    draws one kind of picture into them, and builds elements, never markup from strings.
-//! 3. A section without data says in words why. Each says how it ended in `data-filled`: `true`,
-//!    `absent`, or `empty` and `error`, which are mistakes; scripts that fail are listed in
-//!    `data-errors` of the root, and `data-ready` comes last. `cargo xtask page` reads these.
+//! 1. The contents go in as JSON ([`Page`]): the profile, the spans of the last steps, the heat map with its picture,
+//!    the flamegraph, the comparison. `<` is escaped, so no name can end the script element that holds the data.
+//! 2. The shell (`html/shell.html`) has the sections with their headings. Each script next to it draws one kind of
+//!    picture into them, and builds elements, never markup from strings.
+//! 3. A section without data shows the reason. Each section has its result in `data-filled`: `true`, `absent`, or
+//!    `empty` and `error`, which are bugs. Scripts that fail are listed in `data-errors` of the root, and `data-ready`
+//!    is set last. `cargo xtask page` reads these.
 //!
 //! The page forbids itself all requests by its Content-Security-Policy.
 
@@ -16,14 +15,14 @@ use crate::trace::is_device_track;
 use serde::Serialize;
 use std::collections::HashMap;
 
-/// The timeline shows this many of the last steps: enough to see one follow the other.
+/// Number of last steps in the timeline: enough to see one follow the other.
 const TIMELINE_STEPS: usize = 4;
-/// And no more spans than this (the last ones): a page stays a few megabytes.
+/// Most spans in the timeline (the last ones): a page stays a few megabytes.
 const TIMELINE_SPANS: usize = 20_000;
 
 const SHELL: &str = include_str!("html/shell.html");
 const STYLE: &str = include_str!("html/report.css");
-/// In the order they run: the first catches errors of all others, the last calls them.
+/// In the order of execution: the first catches errors of all others, the last calls them.
 const SCRIPTS: [&str; 9] = [
     include_str!("html/kit.js"),
     include_str!("html/tables.js"),
@@ -36,28 +35,27 @@ const SCRIPTS: [&str; 9] = [
     include_str!("html/report.js"),
 ];
 
-/// What the page shows.
+/// Contents of the page.
 #[derive(Debug, Clone, Copy)]
 pub struct Page<'a> {
     /// The profile.
     pub profile: &'a Profile,
-    /// Its spans; the last few steps of them are shown.
+    /// Spans of the profile; the spans of the last few steps are shown.
     pub trace: &'a Trace,
-    /// A load per tile over a render.
+    /// Load per tile over a render.
     pub heat: Option<&'a HeatMap>,
-    /// A flamegraph of the host's threads, an SVG file as text. Scripts in it work, shut off from
-    /// the rest of the page.
+    /// Flamegraph of the host's threads, an SVG file as text. Its scripts run, isolated from the rest of the page.
     pub flamegraph_svg: Option<&'a str>,
-    /// An earlier profile against this one.
+    /// Comparison of an earlier profile with this profile.
     pub comparison: Option<&'a ComparisonView>,
 }
 
-/// An earlier profile against this one, ready to show.
+/// Comparison of an earlier profile with this profile, ready to show.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct ComparisonView {
-    /// What is compared with what.
+    /// Names of the two profiles.
     pub title: String,
-    /// Why the two may not be comparable.
+    /// Reasons that the two may not be comparable.
     pub warnings: Vec<String>,
     /// In the order to show.
     pub rows: Vec<ComparisonRow>,
@@ -66,23 +64,23 @@ pub struct ComparisonView {
 /// Two times and their ratio.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct ComparisonRow {
-    /// What was timed.
+    /// Name of the timed item.
     pub name: String,
-    /// Then, ms.
+    /// Old time, ms.
     pub old_ms: f64,
-    /// Now, ms.
+    /// New time, ms.
     pub new_ms: f64,
-    /// Now over then: below 1 is faster.
+    /// New over old: below 1 is faster.
     pub ratio: f64,
-    /// The ratio is above this with the confidence that the title names; NaN where that is not known.
+    /// Lower bound of the ratio with the confidence that the title names; NaN if it is not known.
     pub low: f64,
-    /// And below this; NaN likewise.
+    /// Upper bound of the ratio; NaN if it is not known.
     pub high: f64,
-    /// Whether the difference is more than noise.
+    /// True if the difference is more than noise.
     pub significant: bool,
 }
 
-/// What the scripts read.
+/// Data for the scripts.
 #[derive(Serialize)]
 struct Data<'a> {
     profile: &'a Profile,
@@ -92,8 +90,8 @@ struct Data<'a> {
     comparison: Option<&'a ComparisonView>,
 }
 
-/// The spans of the last steps. Names are told once; a span is `[track, name, phase, start, length,
-/// step]`, phase and step -1 where unknown, times in ns after `origin_ns`.
+/// The spans of the last steps. Each name is listed once. A span is `[track, name, phase, start, length, step]`, phase
+/// and step -1 if unknown, times in ns after `origin_ns`.
 #[derive(Serialize)]
 struct Window<'a> {
     tracks: Vec<Track<'a>>,
@@ -101,7 +99,7 @@ struct Window<'a> {
     phases: Vec<Phase>,
     origin_ns: i64,
     spans: Vec<[i64; 6]>,
-    /// Spans of these steps that are not shown.
+    /// Number of spans of these steps that are not shown.
     left_out: usize,
 }
 
@@ -117,11 +115,11 @@ struct Heat<'a> {
     columns: usize,
     rows: usize,
     values: &'a [f64],
-    /// A `data:` address of the picture, or nothing.
+    /// A `data:` address of the picture, or empty.
     picture: String,
 }
 
-/// The page as text.
+/// Returns the page as text.
 #[must_use]
 pub fn report_html(page: &Page<'_>) -> String {
     let data = Data {
@@ -131,10 +129,10 @@ pub fn report_html(page: &Page<'_>) -> String {
         flamegraph: page.flamegraph_svg,
         comparison: page.comparison,
     };
-    // Writing plain data does not fail; if it ever did, the page would say so as a script error.
+    // Writing plain data does not fail; if it did, the page would show a script error.
     let data = serde_json::to_string(&data).unwrap_or_else(|error| error.to_string());
     let title = format!("{} profile", page.profile.program.name);
-    // One pass over the shell: what is put in is never searched for placeholders.
+    // One pass over the shell: inserted text is never searched for placeholders.
     let mut html = String::with_capacity(SHELL.len() + STYLE.len() + data.len() + (1 << 16));
     for piece in SHELL.split("{{") {
         match piece.split_once("}}") {
@@ -168,7 +166,7 @@ fn escape_text(text: &str) -> String {
         .replace('>', "&gt;")
 }
 
-/// When the last few steps began, ns.
+/// Returns the beginning of the last few steps, ns.
 fn window_start(steps: &[StepRecord]) -> Option<i64> {
     let first = steps.len().saturating_sub(TIMELINE_STEPS);
     let first = steps.get(first)?;
@@ -240,7 +238,7 @@ fn phase_index(phase: Phase) -> i64 {
         .map_or(-1, |i| i as i64)
 }
 
-/// Names in the order they are first seen.
+/// Names in the order of their first occurrence.
 #[derive(Default)]
 struct Names<'a> {
     list: Vec<&'a str>,

@@ -1,8 +1,8 @@
-//! `profile.json`: written whole or not at all, read only if it is what it says.
+//! `profile.json`: written whole or not at all, and read only if it is a profile.
 //!
-//! 1. Writing goes to a new file beside the target, which then takes the target's name.
-//! 2. Reading looks at `schema` and `version` before anything else, so that a file of another tool
-//!    or of another version is named for what it is and not for the first field it lacks.
+//! 1. Writing goes to a new file next to the target, which is then renamed to the target.
+//! 2. Reading checks `schema` and `version` first. The error for a file of another tool or version
+//!    then names that, and not the first missing field.
 
 use crate::profile::{Profile, SCHEMA, VERSION};
 use crate::{Error, Result};
@@ -11,10 +11,10 @@ use serde_json::Value;
 use std::io::Read;
 use std::path::Path;
 
-/// A profile holds less, bytes: a thousand times what a long run leaves.
+/// Most bytes of a profile: a thousand times the profile of a long run.
 const MOST_BYTES: u64 = 256 << 20;
 
-/// A profile as JSON.
+/// Returns a profile as JSON.
 ///
 /// # Errors
 /// None that a profile of [`analyse`](crate::analyse) can cause.
@@ -24,7 +24,7 @@ pub fn to_json(profile: &Profile) -> Result<String> {
         .map_err(|error| Error::input(format!("the profile cannot be written as JSON: {error}")))
 }
 
-/// A profile from JSON; `place` is what errors call it.
+/// Returns a profile from JSON; errors name `place`.
 ///
 /// # Errors
 /// Not JSON, cut short, of another tool, of another version, with a field missing or wrong.
@@ -53,7 +53,7 @@ pub fn from_json(text: &str, place: &str) -> Result<Profile> {
 /// Reads `profile.json`.
 ///
 /// # Errors
-/// As [`from_json`], and those of the file system.
+/// See [`from_json`]; also errors of the file system.
 pub fn read_profile(path: &Path) -> Result<Profile> {
     let failed = |error| Error::io("cannot read the profile", path, error);
     let mut bytes = Vec::new();
@@ -82,7 +82,7 @@ pub fn read_profile(path: &Path) -> Result<Profile> {
 /// Writes `profile.json`, whole or not at all.
 ///
 /// # Errors
-/// Those of the file system.
+/// Errors of the file system.
 pub fn write_profile(path: &Path, profile: &Profile) -> Result<()> {
     let text = to_json(profile)?;
     write_atomically(path, |file| file.write_all(text.as_bytes()))
@@ -106,7 +106,7 @@ fn invalid(text: &str, place: &str, error: &serde_json::Error) -> Error {
     } else if error.is_data() {
         (
             format!("the profile has a field that is wrong: {error}"),
-            "profile again with this build: the file was changed or written by another one",
+            "profile again with this build: the file was changed or written by another build",
         )
     } else {
         (

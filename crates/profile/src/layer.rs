@@ -1,9 +1,9 @@
-//! [`Layer`]: takes the spans of a program that already speaks `tracing`.
+//! [`Layer`]: records the spans of a program that already uses `tracing`.
 //!
-//! 1. A span is timed from each entry to the exit that belongs to it, on the thread that enters:
-//!    a future that is polled five times leaves five spans, none of them while it slept.
-//! 2. Its field `phase`, a string as [`Phase::from_name`] takes it, says what it is for, `step` which
-//!    step it belongs to; without them it is [`Phase::Host`] and of the step it lies in.
+//! 1. A span is timed from each entry to the exit that belongs to it, on the thread that enters. A future that is
+//!    polled five times makes five spans, which exclude the time between polls.
+//! 2. Its field `phase`, a string in the format of [`Phase::from_name`], gives its phase, `step` its step. Without them
+//!    it has [`Phase::Host`] and the step in which it occurs.
 //!
 //! ```
 //! use dapple_profile::{Recorder, Synchronised, layer::Layer};
@@ -38,13 +38,13 @@ pub struct Layer {
 }
 
 impl Layer {
-    /// A layer that records into `recorder`.
+    /// Creates a layer that records into `recorder`.
     pub fn new(recorder: Recorder) -> Self {
         Self { recorder }
     }
 }
 
-/// What a span's fields say.
+/// Fields of a span.
 #[derive(Debug, Clone, Copy, Default)]
 struct Fields {
     phase: Option<Phase>,
@@ -120,7 +120,7 @@ where
         if let Some(step) = fields.step {
             guard = guard.step(step);
         }
-        // The last entries of a thread that is being torn down have nowhere to go.
+        // The last entries of a thread that is being torn down are lost.
         let _ = OPEN.try_with(|open| open.borrow_mut().push((id.clone(), guard)));
     }
 

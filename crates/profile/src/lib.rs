@@ -1,14 +1,14 @@
-//! Says what limits a program that works in steps, on the processor or on a GPU, and how far it is
-//! from what the hardware can do. Knows nothing of any particular program.
+//! Finds what limits a program that works in steps, on the CPU or on a GPU, and the distance from
+//! the limits of the hardware. Independent of any particular program.
 //!
-//! 1. A [`Recorder`] takes spans, counters and steps while the program runs. One that is off costs
-//!    a branch a call, so the calls can stay in.
+//! 1. A [`Recorder`] takes spans, counters and steps while the program runs. A recorder that is off
+//!    costs a branch a call, so the calls can stay in.
 //! 2. The measured window opens and closes at [`Synchronised`] moments, when the device has nothing
 //!    to do. Only such a window becomes a [`Recording`].
 //! 3. [`analyse`] gives each nanosecond of the window to one row of a budget, makes statistics of
-//!    stages, a timeline and rooflines, and looks at rules with thresholds: a [`Profile`].
+//!    stages, a timeline and rooflines, and evaluates rules with thresholds: a [`Profile`].
 //! 4. The profile is written as JSON ([`write_profile`]), Markdown ([`profile_markdown`]) and for a
-//!    terminal ([`profile_text`]); two are compared by [`compare()`].
+//!    terminal ([`profile_text`]); [`compare()`] compares two.
 //!
 //! # Any Rust program
 //!
@@ -38,7 +38,7 @@
 //! # A program with a GPU
 //!
 //! The device's own clock times the stages; once read back they are added to the same time axis.
-//! Waiting is the program's: [`Synchronised::after`] takes what waits.
+//! The program waits itself: [`Synchronised::after`] takes the function that waits.
 //!
 //! ```
 //! use dapple_profile::profile::Phase;

@@ -1,4 +1,4 @@
-//! `PROFILE.md`: everything that a profile says, and comparisons of two.
+//! `PROFILE.md`: all contents of a profile, and comparisons of two profiles.
 
 use crate::compare::Comparison;
 use crate::format::{digits, percent, scaled, time};
@@ -7,7 +7,7 @@ use crate::table::{Grid, escape};
 use crate::words;
 use std::fmt::Write as _;
 
-/// `PROFILE.md`: everything that a profile says.
+/// Returns `PROFILE.md`: all contents of a profile.
 pub fn profile_markdown(profile: &Profile) -> String {
     let mut out = format!("# Profile of {}\n", escape(&profile.program.name));
     let mut section = |title: &str, body: &str| {
@@ -30,7 +30,7 @@ pub fn profile_markdown(profile: &Profile) -> String {
     out
 }
 
-/// A comparison as Markdown.
+/// Returns a comparison as Markdown.
 pub fn comparison_markdown(comparison: &Comparison) -> String {
     let mut out = String::from("# Comparison\n\n");
     for warning in &comparison.warnings {
@@ -123,7 +123,7 @@ fn or_none(grid: &Grid, none: &str) -> String {
     }
 }
 
-/// Columns of a distribution of times.
+/// Returns the columns of a distribution of times.
 fn spread(stats: &Stats) -> Vec<String> {
     let mut cells = vec![stats.count.to_string()];
     let times = [
@@ -320,7 +320,7 @@ fn diagnosis(profile: &Profile) -> String {
             possible_gain,
             ..
         } = finding;
-        // What helps against the same in several stages is said once.
+        // A remedy for the same finding in several stages is given once.
         let remedy = match told.iter().position(|other| other == remedy) {
             Some(before) => format!("as for {}", before + 1),
             None => escape(remedy).to_string(),
@@ -433,7 +433,7 @@ fn methodology(profile: &Profile) -> String {
             (cost.on_ns / cost.off_ns - 1.0) * 100.0,
             time(cost.recording_ns)
         ),
-        None => "What profiling costs was not measured".into(),
+        None => "The cost of profiling was not measured".into(),
     });
     if let Some(control) = &profile.control {
         let medians = control.medians().into_iter().map(time);

@@ -1,4 +1,4 @@
-//! Timelines made by hand, to the nanosecond, for tests of everything that reads them.
+//! Synthetic timelines, exact to the nanosecond, for tests of everything that reads timelines.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use crate::profile::{Ceilings, Control, Finding, KernelSummary, Phase, Profile, Stats, Trace};
@@ -8,7 +8,8 @@ use std::time::Duration;
 /// A step's length, ns.
 pub(crate) const STEP: i64 = 1_000_000;
 
-/// A window of `steps` steps of 1 ms, told by `step`, which gets a step's number and beginning.
+/// Returns a window of `steps` steps of 1 ms. `step` records each and gets its number and
+/// beginning.
 pub(crate) fn recording(steps: u64, step: impl Fn(&Recorder, u64, i64)) -> Recording {
     let recorder = Recorder::new();
     let at = |ns: i64| Synchronised {
@@ -48,7 +49,7 @@ pub(crate) fn setup() -> Setup {
     }
 }
 
-/// A control whose rounds took so many milliseconds at each moment.
+/// Returns a control whose rounds took this number of milliseconds at each moment.
 pub(crate) fn control(ms: [f64; 4]) -> Control {
     Control {
         threads: 2,
@@ -56,8 +57,8 @@ pub(crate) fn control(ms: [f64; 4]) -> Control {
     }
 }
 
-/// A step on a device: blend 200..400, a gap of 50, update 450..600 us; the host enqueues in
-/// 0..100 us and waits in 100..1000 us.
+/// Records a step on a device: blend 200..400, a gap of 50, update 450..600 us; the host enqueues
+/// in 0..100 us and waits in 100..1000 us.
 pub(crate) fn plain_step(recorder: &Recorder, i: u64, begin: i64) {
     let us = |from: i64, length: u64| (begin + 1000 * from, 1000 * length);
     let device = |name: &'static str, (from, length): (i64, u64)| {
@@ -81,7 +82,7 @@ pub(crate) fn profile(step: impl Fn(&Recorder, u64, i64), setup: &Setup) -> (Pro
     (profile, trace)
 }
 
-/// Us a step of each row that has any.
+/// Returns us a step of each row that has any.
 fn budget(profile: &Profile) -> Vec<(Phase, f64)> {
     let rows = profile.budget.rows.iter();
     rows.filter(|row| row.total_ns > 0.0)
@@ -197,14 +198,14 @@ fn overlapping_spans_are_counted_once() {
             (Phase::Host, 600.0),
         ]
     );
-    // The stage's own time is all of it.
+    // The stage's own time is all of the time.
     assert_eq!(profile.stages[0].time.median, 200_000.0);
     assert!(about(profile.timeline.unwrap().busy, 0.4));
 }
 
 #[test]
 fn a_planted_sync_is_the_hosts_time_and_its_rule_fires() {
-    // The same device work as two submissions, and the host waits and looks in between.
+    // The same device work as two submissions, and the host waits and reads in between.
     let split = |recorder: &Recorder, i: u64, begin: i64| {
         let device = |name: &'static str, us: i64, half: u64| {
             let span = Span::new(name, begin + us * 1000, 150_000);
@@ -242,7 +243,7 @@ fn a_planted_sync_is_the_hosts_time_and_its_rule_fires() {
 #[test]
 fn rules_fire_by_their_thresholds_and_gains_are_amdahls() {
     let (profile, _) = profile(plain_step, &setup());
-    // Blend: 80 % of bandwidth, 20 % of the step; its operations alone take 1 of its 200 us.
+    // Blend: 80 % of bandwidth, 20 % of the step; its operations take only 1 of its 200 us.
     let bandwidth = finding(&profile, "bandwidth_bound");
     assert_eq!(
         (bandwidth.subject.as_str(), bandwidth.fired),
@@ -338,7 +339,7 @@ fn without_timestamps_it_says_so() {
     assert!(
         finding(&profile, "launch_bound")
             .evidence
-            .contains("cannot be told")
+            .contains("unknown: ")
     );
 }
 

@@ -1,13 +1,12 @@
-//! [`Profile`]: everything that a profile says, as plain data. It is what `profile.json` holds, and
-//! all that reports are written from.
+//! [`Profile`]: all contents of a profile, as plain data. `profile.json` holds a [`Profile`], and all reports are
+//! written from it.
 //!
-//! Times are nanoseconds on the host's clock, counted from the profile's origin; shares are
-//! fractions of 1. Where a device cannot tell something, the field is absent: nothing here is ever
-//! estimated from times that were not synchronised.
+//! Times are nanoseconds on the host's clock, counted from the profile's origin; shares are fractions of 1. A field
+//! that the device does not provide is absent: nothing here is ever estimated from times that were not synchronised.
 
 use serde::{Deserialize, Serialize};
 
-/// What [`Profile::schema`] says.
+/// Value of [`Profile::schema`].
 pub const SCHEMA: &str = "dapple-profile";
 /// The version of the schema that this crate writes, and the only one it reads.
 pub const VERSION: u32 = 1;
@@ -19,74 +18,74 @@ pub struct Profile {
     pub schema: String,
     /// [`VERSION`].
     pub version: u32,
-    /// What ran.
+    /// The program.
     pub program: Program,
-    /// What it ran on: device, driver, threads, and so on.
+    /// The system: device, driver, threads, and so on.
     pub device: Vec<Fact>,
-    /// The settings it ran with.
+    /// Settings of the run.
     pub settings: Vec<Fact>,
-    /// How it was measured.
+    /// Method of the measurement.
     pub method: Method,
     /// Time between the ends of one step and the next, over the measured steps.
     pub step: Stats,
-    /// Where the measured window's wall time went.
+    /// Wall time of the measured window, by phase.
     pub budget: Budget,
-    /// By stage, in the order they run.
+    /// By stage, in the order of execution.
     pub stages: Vec<StageSummary>,
-    /// What the driving thread's spans took, inner spans apart, where [`Self::stages`] are those of a
-    /// device: mostly beside its work, so these shares do not add up with the stages'.
+    /// Times of the driving thread's spans, without inner spans, if [`Self::stages`] are those of a device. Most are
+    /// concurrent with the device's work, so these shares do not add up with the stages'.
     #[serde(default)]
     pub host: Vec<StageSummary>,
-    /// By kernel (one dispatch of a stage), in the order they run, where they were timed alone.
+    /// By kernel (one dispatch of a stage), in the order of execution, if kernels were timed one by one.
     pub kernels: Vec<KernelSummary>,
-    /// How the device was kept busy, where there is one with a clock.
+    /// Utilization of the device, if it has a clock.
     pub timeline: Option<Timeline>,
-    /// What was counted, step by step.
+    /// Counters, step by step.
     pub counters: Vec<CounterSummary>,
     /// Other facts, by title: the scene, memory, pools.
     pub tables: Vec<Table>,
-    /// What this device was measured to do at most.
+    /// Measured limits of this device.
     pub ceilings: Option<Ceilings>,
-    /// What the machine itself did meanwhile, where that was timed.
+    /// Times of a loop that show the load of the machine, if they were measured.
     #[serde(default)]
     pub control: Option<Control>,
-    /// Rules that were looked at, by what fixing them can give at most, best first.
+    /// Evaluated rules, by the most that a fix can gain, best first.
     pub findings: Vec<Finding>,
     /// Every measured step.
     pub steps: Vec<StepRecord>,
 }
 
-/// A loop that no change to the program touches, timed at some moments of the run: see
+/// A loop that no change to the program affects, timed at some moments of the run: see
 /// [`ControlTimer`](crate::ControlTimer).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Control {
-    /// Threads it ran on.
+    /// Threads of the loop.
     pub threads: u64,
     /// Time of each round, ns, by moment.
     pub moments_ns: Vec<Vec<f64>>,
 }
 
-/// What ran.
+/// The program that was profiled.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Program {
-    /// Its name.
+    /// Name of the program.
     pub name: String,
-    /// Its version.
+    /// Version of the program.
     pub version: String,
-    /// The commit it was built from, where known.
+    /// Commit of the build, if known.
     pub commit: Option<String>,
-    /// The command line.
+    /// Command line.
     pub command: String,
-    /// When it began, RFC 3339, UTC.
+    /// Start time, RFC 3339, UTC.
     pub started: String,
 }
 
 /// A name and a value, both for people.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fact {
-    /// What.
+    /// Name of the fact.
     pub name: String,
-    /// How much or which.
+    /// Value, with its unit.
     pub value: String,
 }
 
@@ -99,48 +98,48 @@ pub struct Table {
     pub facts: Vec<Fact>,
 }
 
-/// How a profile was measured.
+/// Method of a measurement.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Method {
-    /// Which clock stages were timed with, and how.
+    /// Clock of the stage times, and its use.
     pub clock: String,
-    /// When host and device were synchronised.
+    /// Moments at which host and device were synchronised.
     pub synchronisation: String,
     /// Steps before the measured ones.
     pub warm_up_steps: u64,
     /// Measured steps.
     pub measured_steps: u64,
-    /// Whether stages were timed by the device itself.
+    /// True if the device itself timed the stages.
     pub device_timestamps: bool,
-    /// Places of device spans on the host's clock are off by no more than this, ns.
+    /// Largest error of the positions of device spans on the host's clock, ns.
     pub calibration_error_ns: Option<f64>,
-    /// A step with the profiler on against one with it off.
+    /// A step with the profiler on compared with a step with it off.
     pub overhead: Option<Overhead>,
-    /// What makes this run's numbers worth less: few steps, no timestamps, spans of no known purpose.
+    /// Facts that make this run's numbers less reliable: few steps, no timestamps, spans of no known phase.
     #[serde(default)]
     pub cautions: Vec<String>,
-    /// What else a reader should know.
+    /// Other notes for the reader.
     pub notes: Vec<String>,
 }
 
-/// What profiling costs.
+/// Cost of profiling.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Overhead {
     /// Mean step without the profiler, ns.
     pub off_ns: f64,
-    /// Mean step with it, ns.
+    /// Mean step with the profiler, ns.
     pub on_ns: f64,
-    /// Host time that recording itself took in a step, ns.
+    /// Host time of recording itself in a step, ns.
     pub recording_ns: f64,
 }
 
-/// What a set of numbers is like. Percentiles by nearest rank; the median of an even number is the
-/// mean of the middle two; `std` is that of a sample (over n - 1; 0 for one).
+/// Statistics of a set of numbers. Percentiles by nearest rank; the median of an even number is the mean of the middle
+/// two; `std` is that of a sample (over n - 1; 0 for one).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Stats {
-    /// How many.
+    /// Number of values.
     pub count: u64,
-    /// Their sum.
+    /// Sum of the values.
     pub sum: f64,
     /// Arithmetic mean.
     pub mean: f64,
@@ -158,13 +157,13 @@ pub struct Stats {
     pub max: f64,
 }
 
-/// What a stage is for; the budget's rows.
+/// Purpose of a stage; a row of the budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
     /// Computing a result.
     Forward,
-    /// Comparing it with what is wanted.
+    /// Comparing the result with the target.
     Loss,
     /// Derivatives.
     Backward,
@@ -176,12 +175,12 @@ pub enum Phase {
     Host,
     /// Between spans of one submission: launching, barriers, draining.
     Gaps,
-    /// What no span covers.
+    /// Time that no span covers.
     Unexplained,
 }
 
 impl Phase {
-    /// As tables call it, in lower case.
+    /// Returns the name in tables, in lower case.
     pub fn name(self) -> &'static str {
         match self {
             Self::Forward => "forward",
@@ -195,12 +194,12 @@ impl Phase {
         }
     }
 
-    /// The phase of that name.
+    /// Returns the phase of that name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|phase| phase.name() == name)
     }
 
-    /// All of them, as the budget shows them.
+    /// All phases, in the order of the budget.
     pub const ALL: [Self; 8] = [
         Self::Forward,
         Self::Loss,
@@ -213,11 +212,10 @@ impl Phase {
     ];
 }
 
-/// Where wall time went. Every nanosecond of the window is in exactly one row.
+/// Wall time by phase. Every nanosecond of the window is in exactly one row.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Budget {
-    /// The window's length, ns, by the host's clock between two moments at which the device had
-    /// nothing to do.
+    /// The window's length, ns, by the host's clock between two moments at which the device had nothing to do.
     pub wall_ns: f64,
     /// Rows, [`Phase::Unexplained`] last.
     pub rows: Vec<BudgetRow>,
@@ -226,34 +224,34 @@ pub struct Budget {
 /// A row of the budget.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct BudgetRow {
-    /// What for.
+    /// Phase of the row.
     pub phase: Phase,
-    /// Over the whole window, ns.
+    /// Time over the whole window, ns.
     pub total_ns: f64,
-    /// Of one step, ns.
+    /// Time of one step, ns.
     pub per_step_ns: f64,
-    /// Of wall time.
+    /// Share of wall time.
     pub share: f64,
 }
 
-/// A stage's times and distance from the hardware's limit.
+/// A stage's times and its distance from the hardware's limit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StageSummary {
-    /// Its name.
+    /// Name of the stage.
     pub name: String,
-    /// What it is for.
+    /// Phase of the stage.
     pub phase: Phase,
-    /// Its time in a step, ns.
+    /// Time in a step, ns.
     pub time: Stats,
-    /// Of its phase's time.
+    /// Share of its phase's time.
     pub share_of_phase: f64,
-    /// Of wall time.
+    /// Share of wall time.
     pub share_of_step: f64,
-    /// Dispatches in a step, where known.
+    /// Dispatches in a step, if known.
     pub dispatches: Option<f64>,
-    /// What it does in a step, counted by formula.
+    /// Work in a step, counted by formula.
     pub cost: Option<Cost>,
-    /// Where that puts it under the ceilings.
+    /// Position under the ceilings.
     pub roofline: Option<Placement>,
 }
 
@@ -262,7 +260,7 @@ pub struct StageSummary {
 pub struct Cost {
     /// Bytes read and written.
     pub bytes: f64,
-    /// Floating-point operations, an FMA being two.
+    /// Floating-point operations; an FMA counts as two.
     pub flops: f64,
 }
 
@@ -273,19 +271,19 @@ pub struct Placement {
     pub bytes_per_second: f64,
     /// Achieved operations a second.
     pub flops_per_second: f64,
-    /// Of the bandwidth ceiling.
+    /// Share of the bandwidth ceiling.
     pub share_of_bandwidth: f64,
-    /// Of the arithmetic ceiling.
+    /// Share of the arithmetic ceiling.
     pub share_of_compute: f64,
     /// Operations a byte.
     pub intensity: f64,
     /// The least time that ceilings allow, ns.
     pub floor_ns: f64,
-    /// The ceiling it sits under.
+    /// The ceiling that limits the stage.
     pub bound: Bound,
 }
 
-/// What holds a stage back.
+/// Limit of a stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Bound {
@@ -295,32 +293,31 @@ pub enum Bound {
     Compute,
     /// Neither: dependencies, divergence, too few threads, instructions that are not counted.
     Latency,
-    /// It is so short that launching it is most of it.
+    /// It is so short that launching is most of its time.
     Launch,
 }
 
 /// A kernel's times.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct KernelSummary {
-    /// Its name.
+    /// Name of the kernel.
     pub name: String,
-    /// The stage it belongs to.
+    /// Stage of the kernel.
     pub stage: String,
-    /// Its time per dispatch, ns.
+    /// Time per dispatch, ns.
     pub time: Stats,
     /// Dispatches in a step.
     pub per_step: f64,
 }
 
-/// How busy the device was kept, over the measured window.
+/// Utilization of the device, over the measured window.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Timeline {
     /// Part of the window in which the device ran something.
     pub busy: f64,
     /// Dispatches in a step.
     pub kernels_per_step: f64,
-    /// Mean dispatch, ns; of kernels timed alone where that was done, else of stages over their
-    /// dispatches.
+    /// Mean dispatch, ns; of kernels timed one by one if available, else of stages over their dispatches.
     pub mean_kernel_ns: f64,
     /// Time between one span's end and the next one's beginning, ns.
     pub gap: Stats,
@@ -334,9 +331,9 @@ pub struct Timeline {
     pub bytes_written_per_step: f64,
     /// Bytes from device to host in a step.
     pub bytes_read_per_step: f64,
-    /// Buffers that the driver made in a step.
+    /// Buffers that the driver created in a step.
     pub allocations_per_step: f64,
-    /// The stages' sum against timestamps around whole steps.
+    /// The stages' sum compared with timestamps around whole steps.
     pub clock_check: Option<ClockCheck>,
 }
 
@@ -352,65 +349,65 @@ pub struct ClockCheck {
 /// A number that every step has.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CounterSummary {
-    /// Its name.
+    /// Name of the counter.
     pub name: String,
-    /// Its unit, may be empty.
+    /// Unit, may be empty.
     pub unit: String,
-    /// Over the measured steps.
+    /// Statistics over the measured steps.
     pub stats: Stats,
 }
 
-/// What a device was measured to do at most.
+/// Measured limits of a device.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Ceilings {
     /// Bytes read and written a second.
     pub bytes_per_second: f64,
-    /// `f32` operations a second, an FMA being two.
+    /// `f32` operations a second; an FMA counts as two.
     pub flops_per_second: f64,
-    /// An empty dispatch inside a pass, ns.
+    /// Time of an empty dispatch inside a pass, ns.
     pub dispatch_ns: Option<f64>,
-    /// When and by what they were measured.
+    /// Time and method of the measurement.
     pub source: String,
 }
 
-/// A rule that was looked at.
+/// Result of a rule.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
-    /// The rule's name: `launch_bound`, `bandwidth_bound` and so on.
+    /// Name of the rule: `launch_bound`, `bandwidth_bound` and so on.
     pub rule: String,
-    /// What it looked at: a stage's name, or the step.
+    /// Name of the stage that it evaluated, or the step.
     pub subject: String,
-    /// Whether its threshold was passed.
+    /// True if the threshold was passed.
     pub fired: bool,
     /// The condition in words, with the threshold.
     pub condition: String,
-    /// What was measured.
+    /// Measured values.
     pub evidence: String,
-    /// What to do about it.
+    /// Advice.
     pub remedy: String,
-    /// By Amdahl's law, how much of the wall time would go if what it found went entirely.
+    /// Part of the wall time that would be saved, by Amdahl's law, if the cause disappeared entirely.
     pub possible_gain: f64,
 }
 
 /// A measured step.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct StepRecord {
-    /// Its number.
+    /// Number of the step.
     pub step: u64,
-    /// When it ended, ns after the profile's origin.
+    /// End of the step, ns after the profile's origin.
     pub end_ns: i64,
     /// Time since the step before ended, ns.
     pub duration_ns: f64,
-    /// Its loss.
+    /// Loss of the step.
     pub loss: Option<f64>,
-    /// Time of each stage, ns, in the order of [`Profile::stages`]; empty where unknown.
+    /// Time of each stage, ns, in the order of [`Profile::stages`]; empty if unknown.
     pub stages_ns: Vec<f64>,
-    /// Its counters, in the order of [`Profile::counters`]; NaN (`null` in JSON) where it has none.
+    /// Counters of the step, in the order of [`Profile::counters`]; NaN (`null` in JSON) for missing values.
     #[serde(with = "or_null")]
     pub counters: Vec<f64>,
 }
 
-/// Spans on tracks: what a trace viewer shows. Not part of `profile.json`.
+/// Spans on tracks, the input of a trace viewer. Not part of `profile.json`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Trace {
     /// Rows of the picture, from above.
@@ -424,22 +421,22 @@ pub struct Trace {
 pub struct TraceSpan {
     /// Index into [`Trace::tracks`].
     pub track: usize,
-    /// Its name.
+    /// Name of the span.
     pub name: String,
-    /// What it is for, where known.
+    /// Phase of the span, if known.
     pub phase: Option<Phase>,
-    /// When it began, ns after the profile's origin.
+    /// Beginning, ns after the profile's origin.
     pub start_ns: i64,
-    /// How long it took, ns.
+    /// Duration, ns.
     pub duration_ns: u64,
-    /// The step it belongs to.
+    /// Step of the span.
     pub step: Option<u64>,
 }
 
 /// A value for each cell of a grid, over a picture.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct HeatMap {
-    /// What the values are.
+    /// Title of the values.
     pub title: String,
     /// Cells across.
     pub columns: usize,
@@ -456,7 +453,7 @@ mod or_null {
     use serde::{Deserialize, Deserializer, Serializer};
 
     pub fn serialize<S: Serializer>(values: &[f64], serializer: S) -> Result<S::Ok, S::Error> {
-        // serde_json writes numbers that are not finite as null already.
+        // serde_json writes non-finite numbers as null already.
         serializer.collect_seq(values)
     }
 

@@ -1,13 +1,13 @@
-//! [`Recorder`]: takes spans, counters and steps while a program runs, and costs little.
+//! [`Recorder`]: takes spans, counters and steps while a program runs, at a low cost.
 //!
 //! 1. A recorder that is off holds nothing: every call is a branch.
 //! 2. A guard reads the clock when it is made and when it is dropped, and appends one record to the
-//!    list of its thread: threads share a list, and its lock, only if there are more than
+//!    list of its thread. Threads share a list, and its lock, only if there are more than
 //!    [`LISTS`].
 //! 3. Spans that are timed elsewhere (a GPU's clock) are added whenever they become known, on the
 //!    same time axis: nanoseconds after [`Recorder::origin`].
 //! 4. [`Recorder::begin_window`] and [`Recorder::end_window`] take [`Synchronised`];
-//!    [`Recorder::finish`] gives a [`Recording`] only if both were called.
+//!    [`Recorder::finish`] returns a [`Recording`] only if both were called.
 
 use crate::profile::Phase;
 use crate::recording::{Count, HostSpan, Name, Recording, Span, Synchronised, Track};
@@ -17,7 +17,7 @@ use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// Lists of host spans: more than most machines have cores that a program fills.
+/// Lists of host spans: more than the cores that a program fills on most machines.
 const LISTS: usize = 64;
 
 /// Spans of [`Recorder::measure_cost`]: some milliseconds.
@@ -36,7 +36,7 @@ struct Shared {
     log: Mutex<Log>,
 }
 
-/// A list of host spans, alone in its cache line: neighbours' locks do not disturb it.
+/// A list of host spans in its own cache line, so that neighbours' locks do not disturb it.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct List(Mutex<Vec<HostSpan>>);
@@ -55,7 +55,7 @@ struct Log {
 }
 
 impl Recorder {
-    /// A recorder that records; its origin is now.
+    /// Creates a recorder that records; its origin is now.
     pub fn new() -> Self {
         let shared = Shared {
             origin: Instant::now(),
@@ -67,38 +67,38 @@ impl Recorder {
         }
     }
 
-    /// A recorder that records nothing, at the cost of a branch a call.
+    /// Creates a recorder that records nothing, at the cost of a branch a call.
     pub const fn off() -> Self {
         Self { shared: None }
     }
 
-    /// Whether it records: for callers that would compute something only to record it.
+    /// Returns true if it records: for callers that would compute something only to record it.
     pub fn is_on(&self) -> bool {
         self.shared.is_some()
     }
 
-    /// Time zero of everything recorded. Of a recorder that is off: now.
+    /// Returns time zero of everything recorded. For a recorder that is off: now.
     pub fn origin(&self) -> Instant {
         self.shared
             .as_ref()
             .map_or_else(Instant::now, |shared| shared.origin)
     }
 
-    /// What to add to nanoseconds after `origin`, another clock's time zero, to have nanoseconds
-    /// after [`Self::origin`].
+    /// Returns the offset from `origin`, another clock's time zero, to [`Self::origin`]. Added to
+    /// nanoseconds after `origin`, it gives nanoseconds after [`Self::origin`].
     pub fn offset_of(&self, origin: Instant) -> i64 {
         self.shared
             .as_ref()
             .map_or(0, |shared| shared.place(origin))
     }
 
-    /// Now, ns after [`Self::origin`]; 0 if it is off.
+    /// Returns the present time, ns after [`Self::origin`]; 0 if it is off.
     pub fn now_ns(&self) -> i64 {
         self.offset_of(Instant::now())
     }
 
-    /// Times the calling thread until the guard is dropped. Guards nest: time inside an inner one
-    /// is the inner one's.
+    /// Times the calling thread until the guard is dropped. Guards nest: time inside an inner guard
+    /// counts only for the inner one.
     #[must_use = "the span ends when the guard is dropped"]
     #[inline]
     pub fn span(&self, name: impl Into<Name>, phase: Phase) -> SpanGuard {
@@ -133,7 +133,7 @@ impl Recorder {
         }
     }
 
-    /// Says how much of something a step had. Said twice, the later one stands.
+    /// Sets the value of a counter in a step. A later value replaces an earlier one.
     pub fn counter(&self, name: &str, unit: &str, step: u64, value: f64) {
         let Some(shared) = &self.shared else { return };
         let mut log = shared.log();
@@ -149,30 +149,30 @@ impl Recorder {
         });
     }
 
-    /// Says a step's loss.
+    /// Sets a step's loss.
     pub fn loss(&self, step: u64, loss: f64) {
         if let Some(shared) = &self.shared {
             shared.log().losses.push((step, loss));
         }
     }
 
-    /// A step ends now.
+    /// Ends a step now.
     pub fn end_step(&self, step: u64) {
         if self.is_on() {
             self.end_step_at(step, self.now_ns());
         }
     }
 
-    /// A step ended at `end_ns` after [`Self::origin`]: for steps that end on a device. A step that
-    /// is done again ends when it ends last.
+    /// Ends a step at `end_ns` after [`Self::origin`]: for steps that end on a device. The last end
+    /// of a repeated step counts.
     pub fn end_step_at(&self, step: u64, end_ns: i64) {
         if let Some(shared) = &self.shared {
             shared.log().steps.push((step, end_ns));
         }
     }
 
-    /// The measured window begins where `idle` is, driven by the calling thread: the budget tells
-    /// how that thread and the device spent it. Forgets what was recorded before.
+    /// Begins the measured window at `idle`, driven by the calling thread: the budget covers the
+    /// time of that thread and the device. Discards earlier records.
     pub fn begin_window(&self, idle: Synchronised) {
         let Some(shared) = &self.shared else { return };
         for list in &shared.host {
@@ -184,19 +184,19 @@ impl Recorder {
         };
     }
 
-    /// The measured window ends where `idle` is. Times of its steps that arrive later are still
-    /// taken, until [`Self::finish`].
+    /// Ends the measured window at `idle`. Times of its steps that arrive later are still taken,
+    /// until [`Self::finish`].
     pub fn end_window(&self, idle: Synchronised) {
         if let Some(shared) = &self.shared {
             shared.log().end = Some(idle.at);
         }
     }
 
-    /// Hands over what was recorded of the window, and forgets it.
+    /// Returns the records of the window, and removes them from the recorder.
     ///
     /// # Errors
     /// The recorder is off, or its window was not opened, not closed, or closed before it opened:
-    /// times that were not synchronised are not handed over.
+    /// times that were not synchronised are not returned.
     pub fn finish(&self) -> Result<Recording> {
         let Some(shared) = &self.shared else {
             return Err(Error::input("nothing was recorded: the recorder is off")
@@ -217,7 +217,7 @@ impl Recorder {
         if end <= begin {
             return Err(
                 Error::input("the measured window ends before it begins").hint(
-                    "make the moment for end_window after the last step, not beside the first one",
+                    "make the moment for end_window after the last step, not next to that of begin_window",
                 ),
             );
         }
@@ -242,7 +242,8 @@ impl Recorder {
         })
     }
 
-    /// What a span costs on this machine now, ns: guards that are made and dropped in a loop.
+    /// Measures the cost of a span on this machine now, ns: guards that are made and dropped in a
+    /// loop.
     pub fn measure_cost() -> f64 {
         let recorder = Self::new();
         let begin = Instant::now();
@@ -253,7 +254,7 @@ impl Recorder {
     }
 }
 
-/// The last end of each step, of those that ended inside the window, in order of ends.
+/// Returns the last end of each step, of those that ended inside the window, in order of ends.
 fn in_window(mut ends: Vec<(u64, i64)>, begin_ns: i64, end_ns: i64) -> Vec<(u64, i64)> {
     ends.retain(|&(_, end)| end > begin_ns && end <= end_ns);
     ends.sort_unstable_by_key(|&(step, end)| (step, std::cmp::Reverse(end)));
@@ -262,7 +263,7 @@ fn in_window(mut ends: Vec<(u64, i64)>, begin_ns: i64, end_ns: i64) -> Vec<(u64,
     ends
 }
 
-/// A span that lasts until this is dropped. It stays on its thread.
+/// A span that lasts until this guard is dropped. It stays on its thread.
 #[derive(Debug)]
 pub struct SpanGuard {
     open: Option<Open>,
@@ -280,7 +281,7 @@ struct Open {
 }
 
 impl SpanGuard {
-    /// Says which step it belongs to; otherwise that is the step it lies in.
+    /// Sets the step of the span. The default is the step in which the span occurs.
     #[must_use = "the span ends when the guard is dropped"]
     pub fn step(mut self, step: u64) -> Self {
         if let Some(open) = &mut self.open {
@@ -289,7 +290,7 @@ impl SpanGuard {
         self
     }
 
-    /// Ends it now.
+    /// Ends the span now.
     pub fn end(self) {}
 }
 
@@ -341,7 +342,7 @@ impl Shared {
         lock(&self.log)
     }
 
-    /// ns after the origin; negative before it.
+    /// Returns ns after the origin; negative before it.
     fn place(&self, at: Instant) -> i64 {
         match at.checked_duration_since(self.origin) {
             Some(after) => after.as_nanos() as i64,
@@ -350,7 +351,7 @@ impl Shared {
     }
 }
 
-/// Names of the threads that recorded something, by [`thread_index`].
+/// Names of the threads that have recorded, by [`thread_index`].
 static THREADS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 thread_local! {
@@ -359,7 +360,7 @@ thread_local! {
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
 
-/// The calling thread's number.
+/// Returns the calling thread's number.
 fn thread_index() -> u32 {
     let index = THREAD.get();
     if index != u32::MAX {
@@ -373,7 +374,8 @@ fn thread_index() -> u32 {
     index
 }
 
-/// A list stays whole whatever its holder did: appending is all that happens to it.
+/// Locks a list. A panic of another holder cannot make the list invalid: the only operation is
+/// appending.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,76 +1,77 @@
-//! [`Recording`]: what a [`Recorder`](crate::Recorder) saw of a window that was opened and closed
-//! while the device had nothing to do.
+//! [`Recording`]: the records of a [`Recorder`](crate::Recorder) in a window that was opened and
+//! closed while the device had nothing to do.
 //!
 //! That claim is a value, [`Synchronised`]: without two of them there is no recording, and without
 //! a recording there is no [`Profile`](crate::Profile). Analysis checks the claim as far as device
-//! spans can: one that is still running when the window closes is an error, not a number.
+//! spans allow: a span that is still running when the window closes is an error, not a number.
 
 use crate::profile::Phase;
 use std::borrow::Cow;
 use std::time::Instant;
 
-/// A name: free if it is a literal.
+/// A name; a literal is not copied.
 pub type Name = Cow<'static, str>;
 
-/// A moment at which the device had nothing to do. Windows open and close at such moments only,
-/// since time between two others belongs partly to work that is not in it.
+/// A moment at which the device had nothing to do. Windows open and close only at such moments.
+/// Time between two other moments belongs partly to work outside the window.
 #[derive(Debug, Clone, Copy)]
 pub struct Synchronised {
     pub(crate) at: Instant,
 }
 
 impl Synchronised {
-    /// Runs `wait`, which must return only when the device has finished all that was given to it;
-    /// the moment is when it does.
+    /// Runs `wait`, which must return only when the device has finished all submitted work; the
+    /// moment is the time of its return.
     ///
     /// # Errors
-    /// Those of `wait`.
+    /// The errors of `wait`.
     pub fn after<E>(wait: impl FnOnce() -> Result<(), E>) -> Result<Self, E> {
         wait()?;
         Ok(Self { at: Instant::now() })
     }
 
-    /// Now, in a program that gives work to no device and waits for its own threads.
+    /// Returns the present moment, in a program that uses no device and waits for its own threads.
     pub fn host_only() -> Self {
         Self { at: Instant::now() }
     }
 }
 
-/// Where a span is shown, and what it means to the budget.
+/// Track of a span, and its role in the budget.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Track {
-    /// A stage on the device. These make the budget, where there are any.
+    /// A stage on the device. If there are any, these make the budget.
     Device,
-    /// A dispatch on the device, inside a stage. Timed, shown, no part of the budget.
+    /// A dispatch on the device, inside a stage. Timed and shown, but not part of the budget.
     Kernels,
-    /// The calling thread, timed by something else than a guard.
+    /// The calling thread, timed without a guard.
     Host,
-    /// A track of its own, shown and nothing else.
+    /// A separate track that is only shown.
     Other(Name),
 }
 
 /// A span that was timed elsewhere.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Span {
-    /// Its name; on [`Track::Device`] that of a stage.
+    /// Name of the span; on [`Track::Device`] that of a stage.
     pub name: Name,
-    /// What it is for; if absent, what [`Setup::stages`](crate::Setup::stages) says of its name.
+    /// Phase, for a span whose name has no stage in [`Setup::stages`](crate::Setup::stages); the
+    /// phase of such a stage has priority.
     pub phase: Option<Phase>,
-    /// When it began, ns after [`Recorder::origin`](crate::Recorder::origin) on the host's clock.
+    /// Beginning, ns after [`Recorder::origin`](crate::Recorder::origin) on the host's clock.
     pub start_ns: i64,
-    /// How long it took, ns.
+    /// Duration, ns.
     pub duration_ns: u64,
-    /// The step it belongs to.
+    /// Step of the span.
     pub step: Option<u64>,
-    /// Spans of one submission have one number: the device's idle time between them is a gap, not
-    /// a wait for the host. If absent, a step is taken to be one submission.
+    /// Number of the submission. The device's idle time between spans of one submission is a gap,
+    /// not a wait for the host. If absent, a step counts as one submission.
     pub submission: Option<u64>,
-    /// Of a kernel: the stage it belongs to.
+    /// Stage of a kernel.
     pub stage: Option<Name>,
 }
 
 impl Span {
-    /// A span with nothing but a name and its time.
+    /// Creates a span with only a name and its time.
     pub fn new(name: impl Into<Name>, start_ns: i64, duration_ns: u64) -> Self {
         Self {
             name: name.into(),
@@ -83,31 +84,31 @@ impl Span {
         }
     }
 
-    /// Says what it is for.
+    /// Sets the phase.
     pub fn phase(mut self, phase: Phase) -> Self {
         self.phase = Some(phase);
         self
     }
 
-    /// Says which step it belongs to.
+    /// Sets the step.
     pub fn step(mut self, step: u64) -> Self {
         self.step = Some(step);
         self
     }
 
-    /// Says with which spans it was submitted.
+    /// Sets the number of the submission.
     pub fn submission(mut self, submission: u64) -> Self {
         self.submission = Some(submission);
         self
     }
 
-    /// Says which stage a kernel belongs to.
+    /// Sets the stage of a kernel.
     pub fn stage(mut self, stage: impl Into<Name>) -> Self {
         self.stage = Some(stage.into());
         self
     }
 
-    /// When it ended, ns after the origin.
+    /// Returns the end, ns after the origin.
     pub fn end_ns(&self) -> i64 {
         self.start_ns.saturating_add_unsigned(self.duration_ns)
     }
@@ -120,7 +121,7 @@ pub(crate) struct HostSpan {
     pub phase: Phase,
     /// Index into [`Recording::threads`].
     pub thread: u32,
-    /// Guards open around it, to tell nested spans apart that began together.
+    /// Guards open around it, which distinguishes nested spans with the same beginning.
     pub depth: u32,
     pub start_ns: i64,
     pub duration_ns: u64,
@@ -142,7 +143,7 @@ pub(crate) struct Count {
     pub value: f64,
 }
 
-/// What was recorded of a finished, synchronised window. Times are ns after the recorder's origin.
+/// Records of a finished, synchronised window. Times are ns after the recorder's origin.
 #[derive(Debug, Clone)]
 pub struct Recording {
     pub(crate) begin_ns: i64,
@@ -163,18 +164,19 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// The window's length, ns.
+    /// Returns the window's length, ns.
     pub fn wall_ns(&self) -> u64 {
         self.end_ns.abs_diff(self.begin_ns)
     }
 
-    /// Steps that ended inside the window.
+    /// Returns the number of steps that ended inside the window.
     pub fn steps(&self) -> usize {
         self.steps.len()
     }
 
-    /// Everything that was recorded, in records a step; times
-    /// [`Recorder::measure_cost`](crate::Recorder::measure_cost) it is what recording took.
+    /// Returns the records per step. Times
+    /// [`Recorder::measure_cost`](crate::Recorder::measure_cost), this is the cost of recording in
+    /// a step.
     pub fn records_per_step(&self) -> f64 {
         let spans = self.device.len() + self.kernels.len() + self.host.len() + self.other.len();
         let records = spans + self.counts.len() + self.losses.len() + self.steps.len();

@@ -1,27 +1,28 @@
-//! Where a stage stands under the roofline (Williams, Waterman and Patterson, 2009).
+//! Positions of stages under the roofline (Williams, Waterman and Patterson, 2009).
 //!
-//! 1. A stage's work is counted by formula; over its median time that is what it achieved.
-//! 2. The ceilings say the least time that its bytes and its operations take, whichever is more:
-//!    the floor.
-//! 3. What binds it: **bandwidth** or **compute** if it reaches at least [`GOOD_PART`] of that
-//!    ceiling, the nearer one; otherwise **launch** if empty dispatches alone would take
-//!    [`MOSTLY_LAUNCH`] of its time; otherwise **latency**, which is everything that is neither
-//!    counted byte nor counted operation: waiting for memory, barriers, divergence, integer work,
-//!    too few threads.
+//! 1. A stage's work is counted by formula. The work over its median time is the achieved rate.
+//! 2. The ceilings give the least time for its bytes and for its operations; the larger is the
+//!    floor.
+//! 3. The limit of a stage is **bandwidth** or **compute** if it reaches at least [`GOOD_PART`] of
+//!    that ceiling, the nearer one. Otherwise it is **launch** if empty dispatches would take
+//!    [`MOSTLY_LAUNCH`] of its time. Otherwise it is **latency**, which is everything except
+//!    counted bytes and operations: waiting for memory, barriers, divergence, integer work, too few
+//!    threads.
 //!
-//! A share above 1 is possible and kept: caches serve bytes that the ceiling's memory does not.
+//! A share above 1 is possible and is not clamped: caches serve bytes that the ceiling's memory
+//! does not.
 
 use crate::profile::{Bound, Ceilings, Cost, Placement};
 
-/// Part of a ceiling from which on it is what binds. Well-written kernels reach 70 to 90 % of
-/// measured ceilings, and those that wait seldom half.
+/// Part of a ceiling from which the ceiling is the limit. Well-written kernels reach 70 to 90 % of
+/// measured ceilings, and kernels that wait rarely reach half.
 pub const GOOD_PART: f64 = 0.6;
 
-/// Part of a stage's time in empty dispatches from which on launching is what binds.
+/// Part of a stage's time in empty dispatches from which launching is the limit.
 pub const MOSTLY_LAUNCH: f64 = 0.5;
 
-/// Places a stage that does `cost` in `median_ns`, in `dispatches` dispatches. `None` if it did
-/// nothing that was counted, took no time, or the ceilings are no numbers above zero.
+/// Places a stage that does `cost` in `median_ns`, in `dispatches` dispatches. `None` if it has no
+/// counted work, took no time, or the ceilings are not numbers above zero.
 pub fn place(
     cost: Cost,
     median_ns: f64,
@@ -59,19 +60,19 @@ pub fn place(
         flops_per_second,
         share_of_bandwidth,
         share_of_compute,
-        // Without bytes, as many operations a byte as JSON can hold.
+        // Without bytes, the largest number of operations a byte that JSON can hold.
         intensity: (cost.flops / cost.bytes).min(f64::MAX),
         floor_ns: bytes_ns(cost, ceilings).max(flops_ns(cost, ceilings)),
         bound,
     })
 }
 
-/// The least time for the bytes, ns.
+/// Returns the least time for the bytes, ns.
 pub(crate) fn bytes_ns(cost: Cost, ceilings: &Ceilings) -> f64 {
     cost.bytes / ceilings.bytes_per_second * 1e9
 }
 
-/// The least time for the operations, ns.
+/// Returns the least time for the operations, ns.
 pub(crate) fn flops_ns(cost: Cost, ceilings: &Ceilings) -> f64 {
     cost.flops / ceilings.flops_per_second * 1e9
 }
@@ -81,7 +82,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
 
-    /// 100 GB/s, 1 TFLOP/s, 2 us a dispatch.
+    /// Returns ceilings of 100 GB/s, 1 TFLOP/s, 2 us a dispatch.
     fn ceilings() -> Ceilings {
         Ceilings {
             bytes_per_second: 100e9,
@@ -119,7 +120,7 @@ mod tests {
         assert_eq!(placed(1e6, 70e6, 100e3, 1.0).bound, Bound::Compute);
         // 30 of 100 GB/s, 0.1 of 1 TFLOP/s.
         assert_eq!(placed(3e6, 10e6, 100e3, 1.0).bound, Bound::Latency);
-        // The same in 25 dispatches: 50 us of launching.
+        // The same work in 25 dispatches: 50 us of launching.
         assert_eq!(placed(3e6, 10e6, 100e3, 25.0).bound, Bound::Launch);
         assert_eq!(placed(0.0, 70e6, 100e3, 1.0).intensity, f64::MAX);
     }

@@ -1,16 +1,16 @@
-//! [`Sampler`]: where a program's CPU time goes, by looking at its threads many times a second;
-//! without root, without other programs.
+//! [`Sampler`]: shows the CPU time of a program by function, by sampling its threads many times a second, without root
+//! and without other programs.
 //!
-//! 1. `signal` has the system interrupt whichever thread runs, `hz` times in a second of CPU time,
-//!    and keeps its registers and stack.
-//! 2. A thread of its own unwinds them (`stack`) and counts equal ones (`taken`).
-//! 3. [`Sampler::finish`] looks the addresses up: names, and with debug information also the functions
-//!    that were inlined there. It is exact by address: two samples in one function may lie in
-//!    different inlined ones, and the crates that merge stacks by function mix those up.
-//! 4. What starts a thread is cut off; threads whose names differ by a number count as one.
+//! 1. `signal` has the system interrupt the running thread, `hz` times in a second of CPU time, and stores its
+//!    registers and stack.
+//! 2. A separate thread unwinds them (`stack`) and counts equal stacks (`taken`).
+//! 3. [`Sampler::finish`] resolves the addresses: names, and with debug information also the functions that were
+//!    inlined there. It is exact by address: two samples in one function may be in different inlined functions, and
+//!    crates that merge stacks by function mix them up.
+//! 4. The functions that start a thread are removed; threads whose names differ by a number count as one.
 //!
-//! A sample stands for `1 / hz` seconds of CPU time. Waiting is not seen. Linux interrupts at its own
-//! ticks: on many systems 250 samples a second are the most, whatever is asked for.
+//! A sample stands for `1 / hz` seconds of CPU time. Waiting is not sampled. Linux interrupts at its own ticks: on many
+//! systems at most 250 samples a second are possible, for any `hz`.
 
 #[cfg(not(all(
     any(target_os = "linux", target_os = "macos"),
@@ -49,32 +49,32 @@ use std::time::Duration;
 ))]
 pub use taken::Sampler;
 
-/// Samples a second of CPU time that are fine enough for seconds of work and cost nothing that shows.
-/// Not a multiple of what programs do in even intervals.
+/// Samples a second of CPU time: fine enough for seconds of work, with no visible cost. Not a multiple of the
+/// frequencies of regular work.
 pub const DEFAULT_HZ: u32 = 199;
 
-/// Why there are no samples.
+/// Reason that there are no samples.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum SampleError {
-    /// Not on this system.
+    /// Sampling is not supported on this system.
     Unsupported,
-    /// Somebody samples this process already.
+    /// This process is already sampled.
     Busy,
-    /// Not so often; the number asked for.
+    /// A frequency out of range.
     Frequency(u32),
     /// The system refused a call.
     Refused(std::io::Error),
     /// No sample was taken.
     Nothing {
-        /// How long was waited for one.
+        /// Duration of the sampling.
         wall: Duration,
     },
     /// The picture cannot be written.
     Write {
-        /// Where.
+        /// Path of the picture.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: std::io::Error,
     },
 }
@@ -88,15 +88,15 @@ impl SampleError {
         Self::Refused(std::io::Error::last_os_error())
     }
 
-    /// What to do about it.
+    /// Returns advice for the user.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Unsupported => {
-                "it works on Linux and macOS, x86-64 and aarch64; leave the flamegraph out here"
+                "it works on Linux and macOS, x86-64 and aarch64; omit the flamegraph here"
             }
             Self::Busy => "end the other profiler of this process first",
             Self::Frequency(_) => "ask for 1 to 1000 samples a second",
-            Self::Refused(_) => "a sandbox may forbid timers; leave the flamegraph out there",
+            Self::Refused(_) => "a sandbox may forbid timers; omit the flamegraph there",
             Self::Nothing { .. } => {
                 "sample longer work: there is one sample in some 5 ms of CPU time"
             }
@@ -133,7 +133,7 @@ impl std::error::Error for SampleError {
     }
 }
 
-/// Stacks and how often each was seen.
+/// Stacks, and the number of samples of each.
 #[derive(Debug, Clone, Default)]
 pub struct Samples {
     /// By folded stack: thread and functions, outermost first, with `;` between.
@@ -144,33 +144,33 @@ pub struct Samples {
 }
 
 impl Samples {
-    /// Samples taken.
+    /// Returns the number of samples.
     pub fn len(&self) -> u64 {
         self.stacks.values().sum()
     }
 
-    /// Whether none was.
+    /// Returns true if there are no samples.
     pub fn is_empty(&self) -> bool {
         self.stacks.is_empty()
     }
 
-    /// Samples that were due and could not be kept.
+    /// Returns the number of samples that were due and could not be stored.
     pub fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// How long was sampled.
+    /// Returns the duration of the sampling.
     pub fn wall(&self) -> Duration {
         self.wall
     }
 
-    /// Samples asked for in a second of CPU time.
+    /// Returns the requested samples in a second of CPU time.
     pub fn hz(&self) -> u32 {
         self.hz
     }
 
-    /// Stacks with their counts, `thread;outermost;..;innermost count` a line: what flamegraph tools
-    /// read.
+    /// Returns stacks with their counts, `thread;outermost;..;innermost count` a line: the input format of flamegraph
+    /// tools.
     pub fn folded(&self) -> String {
         let lines = self
             .stacks
@@ -179,12 +179,12 @@ impl Samples {
         lines.collect()
     }
 
-    /// Folded stacks and how often each was seen.
+    /// Returns folded stacks and the number of samples of each.
     pub fn stacks(&self) -> impl Iterator<Item = (&str, u64)> {
         self.stacks.iter().map(|(stack, &n)| (stack.as_str(), n))
     }
 
-    /// A flamegraph that opens in any browser.
+    /// Returns a flamegraph that opens in any browser.
     ///
     /// # Errors
     /// Without samples.
@@ -197,7 +197,7 @@ impl Samples {
             lost => format!(", {lost} lost"),
         };
         let note = format!(
-            "{} samples in {:.1} s, {} asked for in a second of CPU time{lost}",
+            "{} samples in {:.1} s, {} requested in a second of CPU time{lost}",
             self.len(),
             self.wall.as_secs_f64(),
             self.hz
@@ -205,8 +205,8 @@ impl Samples {
         Ok(flamegraph::svg(self.stacks(), title, &note))
     }
 
-    /// Writes [`Self::to_svg`] to a file. It is written beside and moved there, so that a full disk
-    /// leaves what was there.
+    /// Writes [`Self::to_svg`] to a file. A temporary file is written and renamed, so that a full disk does not damage
+    /// an earlier file.
     ///
     /// # Errors
     /// Without samples; when the file cannot be written.

@@ -1,55 +1,55 @@
-//! [`Setup`]: what a recording cannot know of itself, for [`analyse`](crate::analyse).
+//! [`Setup`]: the facts that a recording cannot contain, for [`analyse`](crate::analyse).
 
 use crate::profile::{Ceilings, Control, Cost, Fact, KernelSummary, Method, Phase, Program, Table};
 
-/// What a program says of its run beside what was recorded.
+/// Facts about a program's run in addition to its recording.
 #[derive(Debug, Clone, Default)]
 pub struct Setup {
-    /// What ran.
+    /// The program.
     pub program: Program,
-    /// What it ran on.
+    /// Facts about the device.
     pub device: Vec<Fact>,
-    /// Settings it ran with.
+    /// Settings of the run.
     pub settings: Vec<Fact>,
-    /// How it was measured. `measured_steps` and `device_timestamps` are filled in from the
-    /// recording, whatever is said here.
+    /// Method of the measurement. The values of `measured_steps` and `device_timestamps` are
+    /// replaced by those of the recording.
     pub method: Method,
-    /// Its stages, in the order they run. Spans of other names become stages after these, in the
+    /// Stages, in the order of execution. Spans of other names become stages after these, in the
     /// order of their first appearance.
     pub stages: Vec<Stage>,
-    /// Kernels timed in a run of their own ([`kernels_of`](crate::kernels_of)); if empty, those of
-    /// this recording.
+    /// Kernels timed in a separate run ([`kernels_of`](crate::kernels_of)); if empty, those of this
+    /// recording.
     pub kernels: Vec<KernelSummary>,
-    /// What the device was measured to do at most.
+    /// Measured limits of the device.
     pub ceilings: Option<Ceilings>,
-    /// The control, timed beside the window.
+    /// The control, timed next to the window.
     pub control: Option<Control>,
     /// Other facts to show.
     pub tables: Vec<Table>,
-    /// What the host asked of the device; `None` if there is no device.
+    /// Counts of the host's calls of the device; `None` if there is no device.
     pub counts: Option<Counts>,
-    /// How evenly work is spread over units that run side by side.
+    /// Distribution of work over units that run concurrently.
     pub imbalances: Vec<Imbalance>,
-    /// Median time of a step between two timestamps of the device around it, ns, from a run of its
-    /// own: checks the stages' sum.
+    /// Median time of a step between two timestamps of the device around it, ns, from a separate
+    /// run: checks the stages' sum.
     pub whole_step_ns: Option<f64>,
 }
 
-/// A stage that is known ahead.
+/// A stage that is known in advance.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stage {
-    /// Its name: spans of this name are it.
+    /// Name of the stage and of its spans.
     pub name: String,
-    /// What it is for.
+    /// Phase of the stage.
     pub phase: Phase,
     /// Dispatches in a step, mean.
     pub dispatches: Option<f64>,
-    /// What it does in a step, mean, by formula.
+    /// Work in a step, mean, by formula.
     pub cost: Option<Cost>,
 }
 
 impl Stage {
-    /// A stage of which nothing else is known.
+    /// Creates a stage with only a name and a phase.
     pub fn new(name: impl Into<String>, phase: Phase) -> Self {
         Self {
             name: name.into(),
@@ -59,20 +59,20 @@ impl Stage {
         }
     }
 
-    /// Says how many dispatches it has in a step.
+    /// Sets the number of dispatches in a step.
     pub fn dispatches(mut self, per_step: f64) -> Self {
         self.dispatches = Some(per_step);
         self
     }
 
-    /// Says what it does in a step.
+    /// Sets the work in a step.
     pub fn cost(mut self, bytes: f64, flops: f64) -> Self {
         self.cost = Some(Cost { bytes, flops });
         self
     }
 }
 
-/// What the host asked of the device, a step, mean over the window.
+/// Counts of the host's calls of the device, a step, mean over the window.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Counts {
     /// Submissions.
@@ -83,20 +83,20 @@ pub struct Counts {
     pub bytes_written: f64,
     /// Bytes from device to host.
     pub bytes_read: f64,
-    /// Buffers that the driver made.
+    /// Buffers that the driver created.
     pub allocations: f64,
 }
 
-/// How evenly work is spread over units that run side by side: tiles, rows, threads.
+/// Distribution of work over units that run concurrently: tiles, rows, threads.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Imbalance {
-    /// What is counted: "instances a tile".
+    /// Name of the load: "instances a tile".
     pub name: String,
-    /// The stages whose time it decides.
+    /// Stages whose time depends on the load.
     pub stages: Vec<String>,
-    /// How many units there are.
+    /// Number of units.
     pub units: f64,
-    /// How many of them the device works on at a time, where known.
+    /// Units that the device processes concurrently, if known.
     pub at_once: Option<f64>,
     /// Mean over units.
     pub mean: f64,

@@ -1,4 +1,4 @@
-//! Rules that look at stages one by one: see [`crate::diagnosis`].
+//! Rules that evaluate single stages: see [`crate::diagnosis`].
 
 use crate::diagnosis::{Rule, STAGE};
 use crate::format::{digits, percent, scaled, time, whole_percent};
@@ -9,8 +9,7 @@ use crate::setup::{Imbalance, Setup};
 /// The fullest unit over the mean one.
 const IMBALANCE: f64 = 4.0;
 
-/// One finding for each stage under `bound`; `least_ns` is what would be left of it, and
-/// `left` says when.
+/// Returns one finding for each stage under `bound`. `least_ns` is its least time, `left` the condition for that time.
 fn under(
     rule: &Rule,
     profile: &Profile,
@@ -44,7 +43,7 @@ fn under(
     findings
 }
 
-/// [`under`], or one finding that says why there is none.
+/// Returns the findings of [`under`], or one finding with the reason that there are none.
 fn by_stage(
     rule: &Rule,
     profile: &Profile,
@@ -65,7 +64,7 @@ fn by_stage(
     findings
 }
 
-/// Stages that are mostly empty dispatches: launching them would go.
+/// Finds stages that are mostly empty dispatches: their launches would be saved.
 pub(crate) fn launched(rule: &Rule, profile: &Profile) -> Vec<Finding> {
     let dispatch_ns = profile.ceilings.as_ref().and_then(|c| c.dispatch_ns);
     under(rule, profile, Bound::Launch, "without launching", |stage| {
@@ -74,7 +73,7 @@ pub(crate) fn launched(rule: &Rule, profile: &Profile) -> Vec<Finding> {
     })
 }
 
-/// What helps where the program ran: on a device with kernels, or on the processor's threads.
+/// Returns the remedy for the place of execution: a device with kernels, or the CPU's threads.
 fn remedy(
     profile: &Profile,
     setup: &Setup,
@@ -185,8 +184,8 @@ pub(crate) fn load_imbalance(profile: &Profile, setup: &Setup) -> Vec<Finding> {
     }
     let finding = |load: &Imbalance| {
         let ratio = load.max / load.mean;
-        // An even spread keeps all units that run at once equally busy; the fullest alone takes
-        // its own load. Without knowing how many run at once, all may.
+        // An even distribution keeps all concurrent units equally busy; the fullest unit takes its own load. If the
+        // number of concurrent units is unknown, all units count as concurrent.
         let even = match load.at_once {
             Some(at_once) => load.mean * (load.units / at_once).max(1.0),
             None => load.mean,

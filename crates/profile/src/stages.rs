@@ -7,7 +7,7 @@ use crate::setup::Setup;
 use crate::sweep::Slice;
 use std::collections::HashMap;
 
-/// Which measured step something belongs to.
+/// The measured steps, for finding the step of a span.
 #[derive(Debug)]
 pub(crate) struct Steps {
     begin_ns: i64,
@@ -29,7 +29,8 @@ impl Steps {
         self.ends.len()
     }
 
-    /// By number if it has one, otherwise by the middle of its time. `None` outside measured steps.
+    /// Returns the step by number if there is one, otherwise by the middle of the time. `None`
+    /// outside measured steps.
     pub fn find(&self, step: Option<u64>, from: i64, to: i64) -> Option<usize> {
         if let Some(step) = step {
             return self.index.get(&step).copied();
@@ -40,7 +41,7 @@ impl Steps {
     }
 }
 
-/// What a span is for: what the setup says of its name, else what it says of itself.
+/// Returns the phase of a span: that of the setup for its name, else its own.
 pub(crate) fn phase_of(setup: &Setup, name: &str, own: Option<Phase>) -> Option<Phase> {
     let stage = setup.stages.iter().find(|stage| stage.name == name);
     stage.map(|stage| stage.phase).or(own)
@@ -55,7 +56,7 @@ pub(crate) struct Times {
 }
 
 impl Times {
-    /// Of spans on the device, each with all of its own time.
+    /// Collects spans on the device, each with all of its own time.
     pub fn of_device(device: &[Span], steps: &Steps, setup: &Setup) -> Self {
         let mut times = Self::default();
         let mut order: Vec<&Span> = device.iter().collect();
@@ -69,7 +70,7 @@ impl Times {
         times.in_order(setup)
     }
 
-    /// Of the driving thread's spans, each without the spans inside it.
+    /// Collects the driving thread's spans, each without the spans inside it.
     pub fn of_host(host: &[HostSpan], slices: &[Slice], steps: &Steps, setup: &Setup) -> Self {
         let mut times = Self::default();
         for slice in slices {
@@ -94,7 +95,7 @@ impl Times {
         *self.ns[stage][step].get_or_insert(0.0) += ns;
     }
 
-    /// Stages that the setup names first, in its order.
+    /// Sorts the stages: those of the setup first, in its order.
     fn in_order(self, setup: &Setup) -> Self {
         let place = |name: &str| setup.stages.iter().position(|stage| stage.name == name);
         let mut rows: Vec<_> = self.stages.into_iter().zip(self.ns).collect();
@@ -103,7 +104,7 @@ impl Times {
         Self { stages, ns }
     }
 
-    /// Steps of which at least one stage is known.
+    /// Returns the number of steps with at least one known stage.
     pub fn timed_steps(&self, steps: &Steps) -> usize {
         (0..steps.len()).filter(|&i| self.is_timed(i)).count()
     }
@@ -112,7 +113,7 @@ impl Times {
         self.ns.iter().any(|stage| stage[step].is_some())
     }
 
-    /// Time of each stage in a step; empty if none is known.
+    /// Returns the time of each stage in a step; empty if none is known.
     pub fn of_step(&self, step: usize) -> Vec<f64> {
         if !self.is_timed(step) {
             return Vec::new();
@@ -121,7 +122,7 @@ impl Times {
         stages.map(|stage| stage[step].unwrap_or(0.0)).collect()
     }
 
-    /// The table. `wall_ns` is that of the steps whose stages are known.
+    /// Returns the table. `wall_ns` is that of the steps whose stages are known.
     pub fn summaries(&self, wall_ns: f64, setup: &Setup) -> Vec<StageSummary> {
         let stats: Vec<Stats> = self
             .ns
@@ -155,7 +156,7 @@ impl Times {
     }
 }
 
-/// A part of a whole; 0 of nothing.
+/// Returns a part of a whole; 0 if the whole is 0.
 pub(crate) fn share(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
 }

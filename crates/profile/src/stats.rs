@@ -1,9 +1,10 @@
-//! [`Stats::of`]: what a set of numbers is like.
+//! [`Stats::of`]: statistics of a set of numbers.
 
 use crate::profile::Stats;
 
 impl Stats {
-    /// Of `values`, in any order; those that are not finite are left out. All zero if none are left.
+    /// Computes the statistics of `values`, in any order; non-finite values are ignored. All zero without finite
+    /// values.
     pub fn of(values: &[f64]) -> Self {
         let mut sorted: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
         sorted.sort_unstable_by(f64::total_cmp);
@@ -33,7 +34,7 @@ impl Stats {
         }
     }
 
-    /// Standard error of the mean over the mean; 0 if the mean is.
+    /// Returns the standard error of the mean over the mean; 0 if the mean is.
     pub fn relative_error(&self) -> f64 {
         if self.mean == 0.0 || self.count == 0 {
             return 0.0;
@@ -42,7 +43,7 @@ impl Stats {
     }
 }
 
-/// The middle one, or the mean of the middle two; 0 of none.
+/// Returns the middle value, or the mean of the middle two; 0 without values.
 pub(crate) fn median_of_sorted(sorted: &[f64]) -> f64 {
     let half = sorted.len() / 2;
     match sorted.len() {
@@ -52,7 +53,7 @@ pub(crate) fn median_of_sorted(sorted: &[f64]) -> f64 {
     }
 }
 
-/// The smallest value that at least `percent` of all are not above.
+/// Returns the smallest value that at least `percent` of all are not above.
 fn nearest_rank(sorted: &[f64], percent: usize) -> f64 {
     let rank = (sorted.len() * percent).div_ceil(100);
     sorted[rank.saturating_sub(1)]

@@ -1,18 +1,18 @@
 //! Gives every nanosecond of the window to exactly one owner.
 //!
 //! 1. Beginnings and ends of device spans, of the driving thread's spans, of gaps and of steps cut
-//!    the window into slices; what reaches beyond the window is cut off.
-//! 2. A slice in which the device runs belongs to the device span that began last: spans that
-//!    overlap are counted once, inner ones win.
+//!    the window into slices; parts beyond the window are cut off.
+//! 2. A slice in which the device runs belongs to the device span that began last: overlapping
+//!    spans are counted once, and inner spans have priority.
 //! 3. Otherwise, between two spans of one submission, it is a gap.
-//! 4. Otherwise it belongs to the driving thread's innermost span, and otherwise to nobody.
+//! 4. Otherwise it belongs to the driving thread's innermost span, and otherwise it has no owner.
 //!
 //! Slices are disjoint and cover the window, so that any grouping of them adds up to wall time.
 
 use crate::recording::{HostSpan, Span};
 use std::collections::BTreeSet;
 
-/// Whose time a slice is.
+/// Owner of a slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owner {
     /// Index of a device span.
@@ -31,7 +31,7 @@ pub(crate) struct Slice {
     pub from: i64,
     pub to: i64,
     pub owner: Owner,
-    /// The driving thread's innermost span, whoever owns the slice.
+    /// The driving thread's innermost span, regardless of the owner.
     pub host: Option<usize>,
 }
 
@@ -46,11 +46,12 @@ impl Slice {
 pub(crate) struct Gap {
     pub from: i64,
     pub to: i64,
-    /// Whether both spans belong to one submission.
+    /// True if both spans belong to one submission.
     pub inside: bool,
 }
 
-/// Between each device span and the next that begins; no length where they touch or overlap.
+/// Returns the gaps between each device span and the next that begins; no length where they touch
+/// or overlap.
 pub(crate) fn gaps(device: &[Span]) -> Vec<Gap> {
     let mut order: Vec<&Span> = device.iter().collect();
     order.sort_by_key(|span| (span.start_ns, span.end_ns()));
@@ -81,7 +82,7 @@ fn one_submission(a: &Span, b: &Span) -> bool {
     }
 }
 
-/// What opens or closes at a place in time.
+/// An item that opens or closes at a point in time.
 #[derive(Debug, Clone, Copy)]
 enum Edge {
     Device(usize, bool),
@@ -90,8 +91,8 @@ enum Edge {
     Step,
 }
 
-/// Slices of the window `[begin, end)`, in order. `host` are the driving thread's spans, `cuts`
-/// other places to cut at.
+/// Returns slices of the window `[begin, end)`, in order. `host` are the driving thread's spans,
+/// `cuts` other times to cut at.
 pub(crate) fn sweep(
     [begin, end]: [i64; 2],
     device: &[Span],

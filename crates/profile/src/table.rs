@@ -1,16 +1,16 @@
-//! Tables of text: one content, as Markdown or as aligned columns.
+//! Tables of text, as Markdown or as aligned columns.
 
 use std::fmt::Write as _;
 
-/// Characters that a cell has at most in aligned columns: names can be anything.
+/// Most characters of a cell in aligned columns: names can have any length.
 const WIDEST: usize = 30;
 
-/// Rows under titles; the first column is left-aligned, others are right-aligned unless they are
-/// said to hold text.
+/// Rows under titles. The first column is left-aligned, others are right-aligned unless they hold
+/// text.
 #[derive(Debug, Default)]
 pub(crate) struct Grid {
     titles: Vec<&'static str>,
-    /// Columns, beside the first, that are left-aligned.
+    /// Columns, in addition to the first, that are left-aligned.
     text: Vec<usize>,
     rows: Vec<Vec<String>>,
 }
@@ -23,7 +23,7 @@ impl Grid {
         }
     }
 
-    /// Says which columns hold text.
+    /// Sets the columns that hold text.
     pub fn text(mut self, columns: &[usize]) -> Self {
         self.text = columns.to_vec();
         self
@@ -58,7 +58,7 @@ impl Grid {
         out
     }
 
-    /// Aligned columns, each line after `indent` spaces.
+    /// Returns aligned columns, each line after `indent` spaces.
     pub fn plain(&self, indent: usize) -> String {
         let titles: Vec<String> = self.titles.iter().map(|title| (*title).into()).collect();
         let lines: Vec<Vec<String>> = std::iter::once(&titles)
@@ -87,7 +87,7 @@ impl Grid {
     }
 }
 
-/// Text as it is, where Markdown would take it for markup of a table or of a page.
+/// Escapes text that Markdown would read as markup of a table or of a page.
 pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -110,8 +110,8 @@ fn clip(cell: &str) -> String {
     kept + "..."
 }
 
-/// Words in lines of at most `width` characters, each after `indent` spaces; longer words stay
-/// whole.
+/// Returns words in lines of at most `width` characters, each after `indent` spaces; longer words
+/// stay whole.
 pub(crate) fn wrap(text: &str, indent: usize, width: usize) -> String {
     let mut out = String::new();
     let mut line = String::new();

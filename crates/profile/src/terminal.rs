@@ -7,16 +7,16 @@ use crate::table::{Grid, wrap};
 use crate::words;
 use std::fmt::Write as _;
 
-/// Columns that lines have at most.
+/// Most columns of a line.
 const WIDTH: usize = 100;
 
-/// Stages that are shown at most; the rest is in the long form.
+/// Most stages that are shown; the rest is in the long form.
 const STAGES: usize = 16;
 
-/// Findings that are shown at most.
+/// Most findings that are shown.
 const FINDINGS: usize = 5;
 
-/// A profile's summary, at most 100 columns wide.
+/// Returns a profile's summary, at most 100 columns wide.
 pub fn profile_text(profile: &Profile) -> String {
     let mut out = wrap(
         &format!("{} {}", profile.program.name, profile.program.version),
@@ -26,7 +26,7 @@ pub fn profile_text(profile: &Profile) -> String {
     for line in words::summary(profile) {
         out += &wrap(&line, 2, WIDTH);
     }
-    // How it was measured in general is for the long form.
+    // The long form has the notes on the method.
     for caution in &profile.method.cautions {
         out += &wrap(&format!("beware: {caution}"), 2, WIDTH);
     }
@@ -84,7 +84,7 @@ fn diagnosis(profile: &Profile) -> String {
     if fired == 0 {
         return out + "  no rule fired\n";
     }
-    // Rules that look at stages find the same of several: what helps is said once.
+    // Rules for stages find the same in several stages: the remedy is shown once.
     let mut told: Vec<&str> = Vec::new();
     for finding in words::findings(profile, true).take(FINDINGS) {
         let head = format!(
@@ -106,9 +106,9 @@ fn diagnosis(profile: &Profile) -> String {
     out
 }
 
-/// A comparison, at most 100 columns wide.
+/// Returns a comparison, at most 100 columns wide.
 pub fn comparison_text(comparison: &Comparison) -> String {
-    // Before all else: it decides what the rest is worth.
+    // First, because the warnings decide the value of the rest.
     let mut out = String::new();
     for warning in &comparison.warnings {
         out += &wrap(&format!("warning: {warning}"), 0, WIDTH);

@@ -3,10 +3,10 @@
 //!
 //! 1. Tracks go to two processes, host and device ([`is_device_track`]), a thread each; all spans
 //!    are on one clock already, so the viewer shows them aligned.
-//! 2. Viewers want the spans of a thread nested or apart. Two that overlap otherwise (two queues on
-//!    one track, a calibration that is off by a little) are put on threads of their own.
-//! 3. Spans become complete events ("X"), in microseconds with the nanoseconds as fractions; what
-//!    was counted at the end of each step becomes counter events ("C").
+//! 2. Viewers need the spans of a thread nested or disjoint. Spans that overlap otherwise (two
+//!    queues on one track, a calibration that is slightly off) get separate threads.
+//! 3. Spans become complete events ("X"), in microseconds with the nanoseconds as fractions. The
+//!    counters at the end of each step become counter events ("C").
 //!
 //! Format: "Trace Event Format", Chromium project, 2016.
 
@@ -14,20 +14,20 @@ use crate::profile::{Phase, Profile, Trace, TraceSpan};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-/// The process that host tracks and counters are in.
+/// The process of host tracks and counters.
 const HOST: u32 = 1;
-/// The process that device tracks are in.
+/// The process of device tracks.
 const DEVICE: u32 = 2;
 
-/// Whether a track was timed by the device's clock: its name begins with `device` or `gpu`, in
-/// upper or lower case.
+/// Returns true if a track was timed by the device's clock: its name begins with `device` or `gpu`,
+/// in upper or lower case.
 #[must_use]
 pub fn is_device_track(name: &str) -> bool {
     let name = name.trim_start().to_ascii_lowercase();
     name.starts_with("device") || name.starts_with("gpu")
 }
 
-/// An event, its fields named as the format names them.
+/// An event; its fields have the names of the format.
 #[derive(Serialize)]
 struct Event<'a> {
     name: &'a str,
@@ -45,7 +45,7 @@ struct Event<'a> {
     args: Option<Value>,
 }
 
-/// The file of a trace and of the counters of its profile, an event a line.
+/// Returns the file of a trace and of the counters of its profile, an event a line.
 ///
 /// Times are counted from the profile's origin, or from the earliest span if that came before it.
 #[must_use]
@@ -116,12 +116,12 @@ impl Lines {
     }
 }
 
-/// A track's spans, dealt out so that those of one lane are nested or apart.
+/// Returns a track's spans in lanes, so that those of one lane are nested or disjoint.
 fn lanes(trace: &Trace, track: usize) -> Vec<Vec<&TraceSpan>> {
     let mut spans: Vec<&TraceSpan> = trace.spans.iter().filter(|s| s.track == track).collect();
     // Outer before inner where they begin together.
     spans.sort_by_key(|span| (span.start_ns, std::cmp::Reverse(span.duration_ns)));
-    // Of each lane: its spans, and the ends of those that are still open, innermost last.
+    // For each lane: its spans, and the ends of those that are still open, innermost last.
     let mut lanes: Vec<(Vec<&TraceSpan>, Vec<i64>)> = vec![(Vec::new(), Vec::new())];
     for span in spans {
         let end = end_ns(span);
@@ -162,7 +162,7 @@ fn span_event(span: &TraceSpan, (pid, tid): (u32, u32), origin_ns: i64) -> Event
     }
 }
 
-/// How long each step took, its loss and its counters, at its end.
+/// Adds the time of each step, its loss and its counters, at its end.
 fn counters(profile: &Profile, origin_ns: i64, lines: &mut Lines) {
     for record in &profile.steps {
         let ts = (record.end_ns - origin_ns) as f64 / 1e3;
@@ -193,7 +193,7 @@ fn counters(profile: &Profile, origin_ns: i64, lines: &mut Lines) {
     }
 }
 
-/// What a viewer shows of the whole file.
+/// Returns the metadata that a viewer shows for the whole file.
 fn about(profile: &Profile, origin_ns: i64) -> Value {
     let mut about = Map::new();
     let program = &profile.program;

@@ -1,4 +1,4 @@
-//! The picture of a window: its spans on tracks.
+//! The trace of a window: its spans on tracks.
 
 use crate::profile::{Phase, Trace, TraceSpan};
 use crate::recording::{Name, Recording, Span};
@@ -6,7 +6,7 @@ use crate::setup::Setup;
 use crate::stages::phase_of;
 use std::collections::BTreeMap;
 
-/// Where a track stands in the picture; from above.
+/// Position of a track in the picture; from above.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Row {
     Driver,
@@ -16,7 +16,7 @@ enum Row {
     Other(Name),
 }
 
-/// Every span that lies at least partly in the window.
+/// Returns every span that is at least partly inside the window.
 pub(crate) fn trace(recording: &Recording, setup: &Setup) -> Trace {
     let inside = |from: i64, to: i64| to > recording.begin_ns && from < recording.end_ns;
     let mut rows: BTreeMap<Row, Vec<TraceSpan>> = BTreeMap::new();
@@ -67,7 +67,8 @@ pub(crate) fn trace(recording: &Recording, setup: &Setup) -> Trace {
     for (track, (row, mut spans)) in rows.into_iter().enumerate() {
         let name = title(&row, recording, &trace.tracks);
         trace.tracks.push(name);
-        // What began together: the outer one first, as viewers stack them.
+        // Spans with the same beginning: the outer span first, the order in which viewers stack
+        // them.
         spans.sort_by_key(|span| (span.start_ns, std::cmp::Reverse(span.duration_ns)));
         for span in &mut spans {
             span.track = track;
@@ -77,7 +78,7 @@ pub(crate) fn trace(recording: &Recording, setup: &Setup) -> Trace {
     trace
 }
 
-/// A name that no other track has.
+/// Returns a name that no other track has.
 fn title(row: &Row, recording: &Recording, taken: &[String]) -> String {
     let thread = |index: u32| {
         let name = recording.threads.get(index as usize);

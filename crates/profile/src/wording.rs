@@ -1,4 +1,4 @@
-//! Tests of the reports: every section is there, nothing is too wide, absent things are said.
+//! Tests of the reports: every section is present, nothing is too wide, missing data is reported.
 
 use crate::planted::{plain_step, profile, setup};
 use crate::profile::{Fact, Phase, Table};
@@ -53,7 +53,7 @@ fn the_long_form_has_all_sections_and_numbers() {
     let (profile, _) = profile(plain_step, &told);
     let text = profile_markdown(&profile);
     assert_sections(&text);
-    // How one measures in general is not for a terminal.
+    // The terminal does not show the notes on the method.
     assert!(text.contains("\n- counted by formula\n"));
     assert!(!profile_text(&profile).contains("counted by formula"));
     for expected in [
@@ -99,7 +99,7 @@ fn without_a_device_it_is_said_and_no_number_is_made_up() {
 
 #[test]
 fn the_short_form_fits_a_terminal_whatever_names_are() {
-    let long = "a name that somebody made far too long | with a bar and <b>markup</b>";
+    let long = "a name that the caller made far too long | with a bar and <b>markup</b>";
     let step = |recorder: &Recorder, i: u64, begin: i64| {
         plain_step(recorder, i, begin);
         let span = Span::new(long, begin + 700_000, 200_000).step(i);

@@ -1,14 +1,14 @@
-//! What Markdown and the terminal say alike: sentences and tables about a profile.
+//! Sentences and tables about a profile that Markdown and the terminal share.
 
 use crate::compare::{Comparison, Ratio, Row, RowKind};
 use crate::format::{digits, percent, time};
 use crate::profile::{Bound, Finding, Profile, StageSummary};
 use crate::table::Grid;
 
-/// How many of the largest stages are shown apart.
+/// Number of largest stages that are listed separately.
 pub(crate) const TOP: usize = 5;
 
-/// One sentence a fact: what a reader wants first.
+/// Returns one sentence per fact, the most important first.
 pub(crate) fn summary(profile: &Profile) -> Vec<String> {
     let step = &profile.step;
     let mut lines = vec![format!(
@@ -56,7 +56,7 @@ pub(crate) fn summary(profile: &Profile) -> Vec<String> {
     lines
 }
 
-/// Every nanosecond of the window, by row.
+/// Returns the table of every nanosecond of the window, by row.
 pub(crate) fn budget(profile: &Profile) -> Grid {
     let mut grid = Grid::new(&["phase", "ms a step", "share of wall", ""]).text(&[3]);
     let steps = profile.steps.len().max(1) as f64;
@@ -78,7 +78,7 @@ pub(crate) fn budget(profile: &Profile) -> Grid {
     grid
 }
 
-/// The stages with the largest shares, largest first.
+/// Returns the stages with the largest shares, largest first.
 pub(crate) fn largest(profile: &Profile) -> Vec<&StageSummary> {
     let mut stages: Vec<&StageSummary> = profile.stages.iter().collect();
     stages.sort_by(|a, b| b.share_of_step.total_cmp(&a.share_of_step));
@@ -95,19 +95,19 @@ pub(crate) fn bound(bound: Bound) -> &'static str {
     }
 }
 
-/// The bound of a stage, or what is missing.
+/// Returns the bound of a stage, or `-`.
 pub(crate) fn bound_of(stage: &StageSummary) -> String {
     stage
         .roofline
         .map_or("-".into(), |place| bound(place.bound).into())
 }
 
-/// Fired first; both by possible gain.
+/// Returns the findings that fired, or those that did not, by possible gain.
 pub(crate) fn findings(profile: &Profile, fired: bool) -> impl Iterator<Item = &Finding> {
     profile.findings.iter().filter(move |f| f.fired == fired)
 }
 
-/// Said above stage tables: whose clock it is.
+/// Returns the note on the clock, above stage tables.
 pub(crate) fn whose_clock(profile: &Profile) -> &'static str {
     if profile.method.device_timestamps {
         "Times are the device's."
@@ -117,7 +117,7 @@ pub(crate) fn whose_clock(profile: &Profile) -> &'static str {
     }
 }
 
-/// A comparison's rows.
+/// Returns a comparison's rows.
 pub(crate) fn comparison(comparison: &Comparison) -> Grid {
     let titles = ["what", "", "old", "new", "new / old", "95 % of chance", ""];
     let mut grid = Grid::new(&titles).text(&[1, 6]);
@@ -155,11 +155,11 @@ fn verdict(row: &Row) -> &'static str {
     }
 }
 
-/// Below a comparison.
+/// Note below a comparison.
 pub(crate) const COMPARISON_NOTE: &str = "Under 1 is faster. * marks a change above 2 % whose \
      interval excludes 1 and what the control changed by; without an interval nothing is marked.";
 
-/// What a loop that nothing changed says of the machine, below a comparison.
+/// Returns the note on the control below a comparison.
 pub(crate) fn control(comparison: &Comparison) -> Option<String> {
     let ratio = comparison.control?;
     let [low, high] = ratio.interval?;

@@ -1,28 +1,29 @@
-// Adam (Kingma & Ba 2015, algorithm 1) on two planes at a time: what a word of sixteen-bit storage
-// holds. Reference: dapple_reference::adam. Twin: `adam_part` of the CPU's update.
+// Adam (Kingma & Ba 2015, algorithm 1) on two planes at a time: the two numbers in one word of
+// sixteen-bit storage. Reference: dapple_reference::adam. CPU version: `adam_part` of
+// cpu/src/stages/update.rs.
 
 struct AdamPair {
-    // Parameters, first and second moments.
+    // Parameters, first moments and second moments.
     p: vec2f,
     m: vec2f,
     v: vec2f,
 }
 
-// Moments below this are flushed to zero, as on the CPU: a moment that decays for ever ends in
-// denormals, and steps of size sqrt(v) vanish long before.
+// Moments below this value are flushed to zero, as on the CPU. A moment that only decays ends in
+// denormals. Steps of size sqrt(v) vanish long before.
 const FLUSH: f32 = 1e-30;
 
-// The rates are divided by the first bias correction already.
+// `rates` are already divided by the first bias correction.
 fn adam(old: AdamPair, gradient: vec2f, rates: vec2f) -> AdamPair {
     var m = step.beta1 * old.m + (1.0 - step.beta1) * gradient;
     var v = step.beta2 * old.v + (1.0 - step.beta2) * gradient * gradient;
     m = select(m, vec2f(0.0), abs(m) < vec2f(FLUSH));
     v = select(v, vec2f(0.0), v < vec2f(FLUSH));
 #if MOMENTS_PACKED
-    // By Cauchy and Schwarz |m| <= bound sqrt(v) whatever the gradients were:
-    // sum a_i g_i <= sqrt(sum a_i^2 / b_i) sqrt(sum b_i g_i^2), a_i = (1 - beta1) beta1^i and
-    // b_i = (1 - beta2) beta2^i. Only rounding breaks it, where m survives and v vanishes: without
-    // this such a Gaussian would jump.
+    // By the Cauchy-Schwarz inequality |m| <= bound sqrt(v) for any gradients:
+    // sum a_i g_i <= sqrt(sum a_i^2 / b_i) sqrt(sum b_i g_i^2), a_i = (1 - beta1) beta1^i and b_i =
+    // (1 - beta2) beta2^i. Only rounding violates it, where m survives and v vanishes. Without the
+    // clamp such a Gaussian would jump.
     let ratio = max(1.0 - step.beta1 * step.beta1 / max(step.beta2, 1e-6), 1e-6);
     let bound = (1.0 - step.beta1) * inverseSqrt(max(1.0 - step.beta2, 1e-6) * ratio) * sqrt(v);
     m = clamp(m, -bound, bound);
@@ -34,8 +35,8 @@ fn adam(old: AdamPair, gradient: vec2f, rates: vec2f) -> AdamPair {
 #if MOMENTS_PACKED
 #import shared/rounding
 
-// Words of moments. f16 has too few exponents for gradients: moments are stored times MOMENT_SCALE,
-// second ones as their roots; see the host's `precision`.
+// Words of moments. f16 has too few exponents for gradients: first moments are stored times
+// MOMENT_SCALE, second moments as their square roots. See the host's `precision`.
 fn decode_first(word: u32) -> vec2f {
 #if MOMENTS_F16
     return unpack2x16float(word) * (1.0 / MOMENT_SCALE);

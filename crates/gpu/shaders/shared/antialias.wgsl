@@ -1,30 +1,29 @@
-// Anti-aliasing after Mip-Splatting (Yu et al. 2024, arXiv:2311.16493), permutation ANTIALIAS of what
-// projects and goes back; there DILATION is MIP_DILATION. Twin: cpu/src/antialias.rs. Reference:
+// Anti-aliasing after Mip-Splatting (Yu et al. 2024, arXiv:2311.16493), permutation ANTIALIAS of the shaders that
+// project and of their backward pass. There DILATION is MIP_DILATION. CPU version: cpu/src/antialias.rs. Reference:
 // dapple_reference::{smoothed, project}.
 //
 // The 3D filter, before projection:
-// 1. Scales become s' = sqrt(s^2 + deviation^2), the opacity is multiplied by the product of the shares
-//    c = s / s'.
+// 1. Scales become s' = sqrt(s^2 + deviation^2), the opacity is multiplied by the product of the shares c = s / s'.
 // 2. Backward: dL/dln s = c^2 dL/dln s' + (1 - c^2) dL/dln o'.
 //
-// The 2D Mip filter, after it:
-// 3. The area of the undilated ellipse is |N| = |U0 x U1|, with U = T R S, so that N's component k is
-//    s0 s1 s2 / s_k times that of R^T (T0 x T1): nothing cancels for needles.
-// 4. The opacity is multiplied by |N| / sqrt(det cov2d). That is below ALPHA_MIN where |N| is near 0:
-//    such a Gaussian is invisible, and nothing goes back through it.
-// 5. Backward, with w = dL/dln o and W_k = w N_k (s0 s1 s2 / s_k) / |N|^2: to the scales' logarithms
-//    w (1 - N_k^2 / |N|^2); to column k of R W_k (T0 x T1); to T0 x T1 the sum of W_k R_k, and from
-//    there to its factors. What goes through det cov2d is -1/2 w conic, to cov2d.
+// The 2D Mip filter, after projection:
+// 3. The area of the undilated ellipse is |N| = |U0 x U1|, with U = T R S, so that N's component k is s0 s1 s2 / s_k
+//    times that of R^T (T0 x T1): nothing cancels for needles.
+// 4. The opacity is multiplied by |N| / sqrt(det cov2d). The product is below ALPHA_MIN where |N| is near 0: such a
+//    Gaussian is invisible, and its gradient is zero.
+// 5. Backward, with w = dL/dln o and W_k = w N_k (s0 s1 s2 / s_k) / |N|^2: to the scales' logarithms w (1 - N_k^2 /
+//    |N|^2); to column k of R W_k (T0 x T1); to T0 x T1 the sum of W_k R_k, and from there to its factors. The part
+//    through det cov2d is -1/2 w conic, to cov2d.
 
 struct Smoothed {
     scales: vec3f,
     // Squares of the shares.
     shares2: vec3f,
-    // What the opacity is multiplied by.
+    // Factor of the opacity.
     factor: f32,
 }
 
-// Step 1. From the larger of the two: their squares need not be f32's.
+// Step 1. Starts from the larger of the two numbers: their squares can exceed the range of f32.
 fn smooth_scales(scales: vec3f, deviation: f32) -> Smoothed {
     if !(deviation > 0.0) {
         return Smoothed(scales, vec3f(1.0), 1.0);
@@ -41,7 +40,7 @@ fn smooth_backward(shares2: vec3f, weight: f32, d_log_scales: vec3f) -> vec3f {
     return shares2 * d_log_scales + (vec3f(1.0) - shares2) * weight;
 }
 
-// Step 3.
+// Result of step 3.
 struct Area {
     // T0 x T1.
     ray: vec3f,
@@ -57,7 +56,7 @@ fn area_of(t0: vec3f, t1: vec3f, rotation: mat3x3f, scales: vec3f) -> Area {
     return Area(ray, faces, faces * (ray * rotation));
 }
 
-// Step 5, det cov2d apart.
+// Gradients of step 5, without the part through det cov2d.
 struct AreaGradient {
     log_scales: vec3f,
     // By columns.

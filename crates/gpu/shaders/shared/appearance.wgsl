@@ -1,14 +1,14 @@
-// Where a pixel stands in its photo's grid of colour maps. Reference: dapple_reference::appearance.
+// Position of a pixel in the bilateral grid of its photo. Reference: dapple_reference::appearance.
 //
-// The grid has GRID_X x GRID_Y x GRID_L cells, [y][x][luminance], each an affine map of colours: three
-// rows of (red, green, blue, 1). Constants GRID_* and LUMA_*: see stages/appearance.rs.
+// The grid has GRID_X x GRID_Y x GRID_L cells, [y][x][luminance], each an affine map of colours: three rows of (red,
+// green, blue, 1). Constants GRID_* and LUMA_*: see stages/appearance.rs.
 
 const LUMA: vec3f = vec3f(LUMA_R, LUMA_G, LUMA_B);
 const GRID_COLUMNS: u32 = GRID_X * GRID_Y;
 // Rows of a view's grid.
 const GRID_ROWS: u32 = 3u * GRID_COLUMNS * GRID_L;
 
-// Between which two cells a coordinate lies, and how far on the way.
+// The two cells around a coordinate, and the fraction of the distance from the first to the next.
 struct Place {
     first: u32,
     next: u32,
@@ -20,7 +20,7 @@ fn place(at: f32, cells: u32) -> Place {
     return Place(first, min(first + 1u, cells - 1u), at - f32(first));
 }
 
-// The coordinate of a pixel along an axis of the image.
+// Returns the coordinate of a pixel along an axis of the image, in cells.
 fn along_image(pixel: u32, pixels: u32, cells: u32) -> f32 {
     return (f32(pixel) + 0.5) / f32(pixels) * f32(cells - 1u);
 }

@@ -1,4 +1,4 @@
-// A Gaussian's centre in camera coordinates: step 1 of shared/projection.
+// Returns the centre of a Gaussian in camera coordinates: step 1 of shared/projection.
 
 fn to_camera(mean: vec3f, view: View) -> vec3f {
     let centre_rest = vec3f(view.row0.w, view.row1.w, view.row2.w);

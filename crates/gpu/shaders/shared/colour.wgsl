@@ -1,7 +1,7 @@
-// The colour of a Gaussian: 0.5 + SH(direction), before it is clamped at zero.
-// Reference: dapple_reference::project::raw_colour.
+// The colour of a Gaussian: 0.5 + SH(direction), before it is clamped at zero. Reference:
+// dapple_reference::project::raw_colour.
 //
-// The importing shader declares `geometry` and `sh_rest` and imports what shared/projection asks for.
+// The importing shader declares `geometry` and `sh_rest` and has the imports that shared/projection needs.
 
 #import shared/storage
 #import shared/sh

@@ -1,7 +1,7 @@
-// What an instance's slot holds beside its SLOT_FLOATS numbers, in a buffer of its own, `extra_slots`: in
-// permutation ABSOLUTE the sums of |s d(exponent)/dx| and |s d(exponent)/dy|; in permutation DEPTH, as
-// the last, the sum of w dL/d(blended depth). Added up by Gaussian in `extra_gradients`: number k of the
-// visible Gaussian at place c lies at [k * visible_capacity + c].
+// Contents of an instance's gradient slot in addition to its SLOT_FLOATS numbers, in the separate buffer `extra_slots`.
+// In permutation ABSOLUTE: the sums of |s d(exponent)/dx| and |s d(exponent)/dy|. In permutation DEPTH, as the last
+// number: the sum of w dL/d(blended depth). `extra_gradients` holds the sums by Gaussian: number k of the visible
+// Gaussian at place c is at [k * visible_capacity + c].
 #if DEPTH
 #if ABSOLUTE
 const EXTRA_FLOATS: u32 = 3u;

@@ -1,18 +1,16 @@
-// What steps add to `update` where they ask for it: terms of the loss that look at Gaussians, opacity and
-// scale, and noise on centres that follows a Gaussian's shape (Kheradmand et al. 2024, arXiv:2404.09591,
-// eq. 10). On the CPU: cpu/src/stages/{regularisers/, extras.rs}. Reference:
-// dapple_reference::{regularisers_backward, perturbation}.
+// Optional parts of `update`, in steps that enable them: loss terms of Gaussians, opacity and scale, and noise on
+// centres that follows a Gaussian's shape (Kheradmand et al. 2024, arXiv:2404.09591, eq. 10). CPU version:
+// cpu/src/stages/{regularisers/, extras.rs}. Reference: dapple_reference::{regularisers_backward, perturbation}.
 //
-// The importing shader declares `geometry: array<f32>` for writing and `state`, and imports
-// shared/projection.
+// The importing shader declares `geometry: array<f32>` for writing and `state`, and imports shared/projection.
 #import shared/normal
 #import shared/parameters
 
 // First of the three normal numbers: engine::relocation::NOISE_NORMAL.
 const NOISE_NORMAL: u32 = 16u;
-// Opacity 0.2: beyond, the noise is less than 6e-9 of what it is at opacity zero.
+// Logit of opacity 0.2. Above it, the noise is less than 6e-9 of the noise at opacity zero.
 const STILL_LOGIT: f32 = -1.3862944;
-// How steeply it ends around opacity 0.005.
+// Steepness of the decay around opacity 0.005.
 const STEEPNESS: f32 = 100.0;
 const STILL_OPACITY: f32 = 0.005;
 
@@ -20,14 +18,14 @@ fn logistic(x: f32) -> f32 {
     return 1.0 / (1.0 + exp(-clamp(x, LOGIT_MIN, -LOGIT_MIN)));
 }
 
-// The derivative of opacity_reg times the mean opacity by a logit.
+// Returns the derivative of opacity_reg times the mean opacity by a logit.
 fn opacity_slope(logit: f32) -> f32 {
     let opacity = logistic(logit);
     return step.opacity_reg / f32(state.gaussians) * opacity * (1.0 - opacity);
 }
 
-// What regularisers of size add to the derivatives by a Gaussian's logarithms of scales: of scale_reg times the
-// mean standard deviation, and of the weight of flatness times the mean smallest one.
+// Returns the part of the size regularisers in the derivatives by a Gaussian's logarithms of scales: of scale_reg times
+// the mean standard deviation, and of the weight of flatness times the mean smallest one.
 fn scale_slopes(log_scales: vec3f) -> vec3f {
     let each = step.scale_reg / (3.0 * f32(state.gaussians));
     let scales = exp(min(log_scales, vec3f(-LOGIT_MIN)));
@@ -38,7 +36,7 @@ fn scale_slopes(log_scales: vec3f) -> vec3f {
     return each * scales + flatness / f32(state.gaussians) * scales * thinnest(log_scales);
 }
 
-// 1 for the axis along which a Gaussian is thinnest, the first of equal ones.
+// Returns 1 for the axis along which a Gaussian is thinnest, the first of equal axes.
 fn thinnest(log_scales: vec3f) -> vec3f {
     let first = min(log_scales.x, log_scales.y);
     if log_scales.z < first {
@@ -47,7 +45,7 @@ fn thinnest(log_scales: vec3f) -> vec3f {
     return select(vec3f(1.0, 0.0, 0.0), vec3f(0.0, 1.0, 0.0), log_scales.y < log_scales.x);
 }
 
-// After the step, with what it left.
+// Adds noise to the centre. Runs after the step, on its result.
 fn perturb(i: u32, capacity: u32) {
     let now = load_gaussian(i, capacity);
     if step.noise == 0.0 || !(now.logit < STILL_LOGIT) {

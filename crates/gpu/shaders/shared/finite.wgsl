@@ -1,8 +1,7 @@
-// Words of a Gaussian's parameters, and whether they are numbers: by bits, for WGSL lets compilers assume
-// that comparisons meet nothing else.
+// Words of a Gaussian's parameters, and tests that they are finite. The tests use bits, because WGSL lets compilers
+// assume that comparisons never meet NaN or infinity.
 //
-// The importing shader declares geometry and sh_rest as arrays of u32 and state_read: State, and imports
-// shared/planes.
+// The importing shader declares geometry and sh_rest as arrays of u32 and state_read: State, and imports shared/planes.
 
 fn is_finite(word: u32) -> bool {
     return (word & 0x7f800000u) != 0x7f800000u;
@@ -37,7 +36,7 @@ fn is_all_finite(i: u32) -> bool {
     for (var p = 0u; p < GEOMETRY_PLANES; p++) {
         all = all && is_finite(plane(p, i));
     }
-    // As long as its planes.
+    // The length of the buffer gives the number of planes.
     let sh_words = arrayLength(&sh_rest) / state_read.capacity;
     for (var p = 0u; p < sh_words; p++) {
         all = all && is_sh_finite(sh_rest[p * state_read.capacity + i]);

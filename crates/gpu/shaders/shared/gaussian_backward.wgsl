@@ -1,13 +1,13 @@
-// What `update` and `gradients` share: from the sums of a Gaussian's slots to the gradients of its
-// parameters. Those of SH rest go through shared/sh_backward's sh_take, the others are returned.
+// Shared by `update` and `gradients`: from the sums of a Gaussian's slots to the gradients of its parameters. Gradients
+// of SH rest go through shared/sh_backward's sh_take, the others are returned.
 // 1. Colour: to the SH coefficients and the viewing direction.
 // 2. Geometry: the projection once more, and backward through it.
 //
-// A visible Gaussian was found finite by `project`; nothing of another is computed with, so that
-// parameters which are not finite give gradients of zero.
+// A visible Gaussian was found finite by `project`; nothing of another is computed with, so that parameters which are
+// not finite give gradients of zero.
 //
-// In permutation DEPTH the importing shader declares `extra_gradients: array<f32>`, in permutation LOOK
-// `looked: array<vec4f>`, of which it takes the gains of the colour: of what a look adds, nothing comes here.
+// In permutation DEPTH the importing shader declares `extra_gradients: array<f32>`, in permutation LOOK `looked:
+// array<vec4f>`, of which it reads the gains of the colour. The offsets of the appearance MLP do not matter here.
 #import shared/clamped_colour
 #import shared/slot_sums
 #import shared/extra_slots

@@ -1,16 +1,16 @@
-// Projection through a lens that distorts, forward and backward: in permutation LENS, what stands in
-// place of the pinhole's in shared/projection and shared/projection_backward.
+// Projection through a lens that distorts, forward and backward: in permutation LENS, it replaces the pinhole
+// projection of shared/projection and shared/projection_backward.
 // With (a, b) = (x/z, y/z) and t = a^2 + b^2:
-// 1. A(t) = atan(sqrt(m t)) / sqrt(m t), m = bend, with A' and A'': by its series where m t is small
-//    and the closed form would cancel. The arctangent is four times that of the tangent of a quarter
-//    of the angle, which the same series knows: devices' own may be off by 4096 units in the last place.
+// 1. A(t) = atan(sqrt(m t)) / sqrt(m t), m = bend, with A' and A'': by its series where m t is small and the closed
+//    form would cancel. The arctangent is four times that of the tangent of a quarter of the angle, which the same
+//    series covers: devices' own may be off by 4096 units in the last place.
 //    For EUCM, A(t) = 1 / (alpha sqrt(1 + beta t) + 1 - alpha).
 // 2. s(t) = A N(u) / D(u), u = t A^2, with s' and s'': the chain rule.
 // 3. Tangential and prism terms: G(t) Q(a, b) + P(t), where G = w^2, Q is quadratic and P the prism.
 // 4. The place is (a, b) s + G Q + P; its first and second derivatives follow from the above.
-// 5. centre = focal place(a, b) + principal; T = focal D (R_k - c_k R_2) / z, where D is the
-//    derivative of the place at the clamped slopes c.
-// Twin: cpu/src/lens.rs. Reference: dapple_reference::distort.
+// 5. centre = focal place(a, b) + principal; T = focal D (R_k - c_k R_2) / z, where D is the derivative of the place at
+//    the clamped slopes c.
+// CPU version: cpu/src/lens.rs. Reference: dapple_reference::distort.
 //
 // The importing shader declares `lenses: array<Lens>`, an entry a view.
 #import shared/lens_form
@@ -155,7 +155,7 @@ fn lens_jet(lens: Lens, slope: vec2f) -> Jet {
     );
 }
 
-// Whether the lens shows a point before the camera.
+// Returns true if the lens shows a point before the camera.
 fn lens_shows(lens: Lens, point: vec3f) -> bool {
     let slope = point.xy * (1.0 / point.z);
     return dot(slope, slope) <= lens.reach;

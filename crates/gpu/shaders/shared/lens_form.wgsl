@@ -1,4 +1,4 @@
-// All lenses in one form; see `engine::LensForm`. Twin: `layout::Lens`.
+// All lenses in one form; see `engine::LensForm`. Same layout as `layout::Lens`.
 struct Lens {
     bend: f32,
     // The largest (x/z)^2 + (y/z)^2 that the lens shows.

@@ -1,8 +1,8 @@
-// What a photo's look makes of a Gaussian: a small network of its place and its features. Twin, and what the numbers mean:
-// dapple_engine::look. Reference: dapple_reference::look.
+// Appearance MLP: a small network of a Gaussian's position and features gives its colour in a photo. CPU version, and
+// the meaning of the numbers: dapple_engine::look. Reference: dapple_reference::look.
 //
 // `look`: the frame (middle of the scene, one over its size); W1, 32 rows of 36; W2, 6 rows of 32; then, by view, 32
-// numbers that units count for and 32 that are added to them. The importing shader declares it as `array<vec4f>`,
+// numbers that multiply the units and 32 that are added to them. The importing shader declares it as `array<vec4f>`,
 // `array<f32>` where it writes it.
 
 const LOOK_HIDDEN: u32 = 32u;
@@ -11,12 +11,12 @@ const LOOK_WAVES: u32 = 28u;
 const LOOK_FEATURES: u32 = 8u;
 const LOOK_NETWORK: u32 = 1344u;
 const LOOK_CODE: u32 = 64u;
-// In vectors of four.
+// Offsets, in vectors of four.
 const LOOK_W1: u32 = 1u;
 const LOOK_W2: u32 = 289u;
 const LOOK_CODES: u32 = 337u;
 
-// An encoded place, by fours, then the features.
+// Encoded position, by fours, then the features.
 struct LookPlace {
     e0: vec4f,
     e1: vec4f,
@@ -34,7 +34,7 @@ struct LookWaves {
     c: vec3f,
 }
 
-// Those of twice the angle.
+// Returns sine and cosine of twice the angle.
 fn look_twice(w: LookWaves) -> LookWaves {
     return LookWaves(2.0 * w.s * w.c, 1.0 - 2.0 * w.s * w.s);
 }

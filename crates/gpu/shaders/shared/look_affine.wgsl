@@ -1,4 +1,5 @@
-// Gains and offsets of a look for one Gaussian: `project`. The importing shader declares what shared/look_place wants.
+// Gains and offsets of the appearance MLP for one Gaussian, for `project`. The importing shader makes the declarations
+// of shared/look_place.
 #import shared/look_place
 
 struct LookAffine {
@@ -12,7 +13,7 @@ fn look_unit(at: u32, p: LookPlace) -> f32 {
         + dot(look[at + 6u], p.e6) + dot(look[at + 7u], p.f0) + dot(look[at + 8u], p.f1);
 }
 
-// Of the code of view `view`, counted from 0.
+// Returns gains and offsets for the embedding of view `view`, counted from 0.
 fn look_affine(p: LookPlace, view: u32) -> LookAffine {
     let code = LOOK_CODES + view * (LOOK_CODE / 4u);
     var out = LookAffine();

@@ -1,4 +1,4 @@
-// The inputs of a look's network for Gaussian `i`. The importing shader declares `look: array<vec4f>` and planes of
+// Inputs of the appearance MLP for Gaussian `i`. The importing shader declares `look: array<vec4f>` and planes of
 // features, `look_features: array<f32>`.
 #import shared/look
 

@@ -1,12 +1,12 @@
-// Standard normal numbers, to 1e-7 the same on every device. Twin: engine::noise.
+// Standard normal numbers, equal to 1e-7 on every device. CPU version: engine::noise.
 
 #import shared/noise
 
-// ln of a positive normal number, to 1e-7: exponent apart, then ln m = 2 atanh((m - 1) / (m + 1))
-// for m in [sqrt 1/2, sqrt 2). WGSL promises no more than 2^-21 near 1.
+// Returns ln of a positive normal number, to 1e-7: the exponent separately, then ln m = 2 atanh((m - 1) / (m + 1)) for
+// m in [sqrt 1/2, sqrt 2). WGSL promises no more than 2^-21 near 1.
 fn exact_log(x: f32) -> f32 {
     let bits = bitcast<u32>(x);
-    // Bits of sqrt(1/2): what lies above goes with the next exponent.
+    // Bits of sqrt(1/2): mantissas above it belong to the next exponent.
     let shifted = bits - 0x3f3504f3u;
     let exponent = bitcast<i32>(shifted) >> 23u;
     let m = bitcast<f32>(bits - (bitcast<u32>(exponent) << 23u));
@@ -16,7 +16,7 @@ fn exact_log(x: f32) -> f32 {
     return f32(exponent) * 0.6931471805599453 + 2.0 * (s + s * tail);
 }
 
-// cos(2 pi u) for u in [0, 1], to 1e-7: Taylor around the nearest quarter turn. WGSL promises no more
+// Returns cos(2 pi u) for u in [0, 1], to 1e-7: Taylor series around the nearest quarter turn. WGSL promises no more
 // than 2^-11.
 fn cos_turns(u: f32) -> f32 {
     let quarter = round(4.0 * u);
@@ -31,7 +31,7 @@ fn cos_turns(u: f32) -> f32 {
     return select(value, -value, q == 1u || q == 2u);
 }
 
-// `noise::normal`: Box & Muller (1958).
+// CPU version: `noise::normal`. Method: Box & Muller (1958).
 fn normal_number(key: u32, which: u32) -> f32 {
     let radius = sqrt(-2.0 * exact_log(uniform_number(key, 2u * which)));
     return radius * cos_turns(uniform_number(key, 2u * which + 1u));

@@ -1,5 +1,5 @@
 // The derivative by the camera's small motion p -> p + omega x p + t, over the Gaussians of a
-// workgroup of 256; see engine's `Gradients::pose`.
+// workgroup of 256. See engine's `Gradients::pose`.
 #import shared/gaussian_backward
 
 struct PoseGradient {
@@ -7,8 +7,8 @@ struct PoseGradient {
     shift: vec3f,
 }
 
-// One visible Gaussian's part. The camera's centre moves by -R^T t and omega leaves it: the viewing
-// direction sees t alone.
+// Returns the part of one visible Gaussian. The camera's centre moves by -R^T t and does not depend
+// on omega: the viewing direction depends on t only.
 fn pose_gradient(old: Gaussian, g: GaussianGradient, view: View) -> PoseGradient {
     let point = to_camera(old.mean, view);
     return PoseGradient(

@@ -1,18 +1,18 @@
-// From a Gaussian in the world to an ellipse on the image: what `project` needs, and again `update`
-// for the way back. Twins: cpu/src/projection.rs; dapple_reference::project says it in f64.
+// From a Gaussian in the world to an ellipse on the image, for `project` and for the backward pass in `update`. CPU
+// version: cpu/src/projection.rs. Reference in f64: dapple_reference::project.
 // After EWA splatting (Zwicker et al. 2001) and 3DGS (Kerbl et al. 2023):
 // 1. p = R (m - c), c in two floats; u = p.x / p.z, v = p.y / p.z; centre = (fx u + cx, fy v + cy).
 // 2. M = rotation(q) diag(exp(log scales)), so that the covariance is M M^T.
 // 3. T = J R with J the Jacobian of the projection, u and v clamped to the Jacobian's range.
-// 4. U = T M; cov2d = U U^T + dilation. Its determinant is |U0 x U1|^2 + dilation (|U0|^2 + |U1|^2)
-//    + dilation^2 (Lagrange's identity), which does not cancel for needles.
+// 4. U = T M; cov2d = U U^T + dilation. Its determinant is |U0 x U1|^2 + dilation (|U0|^2 + |U1|^2) + dilation^2
+//    (Lagrange's identity), which does not cancel for needles.
 // 5. conic = cov2d^-1.
-// In permutation LENS, shared/lens has the centre of 1 and the T of 3, through a lens that distorts.
+// In permutation LENS, shared/lens computes the centre of step 1 and the T of step 3, through a lens that distorts.
 //
-// In permutation ANTIALIAS, shared/antialias filters between 2 and 3 and after 4.
+// In permutation ANTIALIAS, shared/antialias filters between steps 2 and 3 and after step 4.
 //
-// The importing shader declares `geometry: array<f32>`, with ANTIALIAS `smoothing: array<f32>` too, and
-// imports shared/step and shared/planes.
+// The importing shader declares `geometry: array<f32>`, with ANTIALIAS `smoothing: array<f32>` too, and imports
+// shared/step and shared/planes.
 #import shared/centre
 #if ANTIALIAS
 #import shared/antialias
@@ -41,17 +41,17 @@ struct Projection {
     mean2d: vec2f,
     // Diagonal of the dilated 2D covariance.
     variance: vec2f,
-    // Its inverse: xx, xy, yy.
+    // Inverse of the dilated 2D covariance: xx, xy, yy.
     conic: vec3f,
     opacity: f32,
-    // Step 2: standard deviations; the unit quaternion, and 1 / |quat| of the stored one; the
-    // rotation by columns, R_j; M by columns, scales_j R_j.
+    // Step 2: standard deviations; the unit quaternion, and 1 / |quat| of the stored quaternion; the rotation by
+    // columns, R_j; M by columns, scales_j R_j.
     scales: vec3f,
     quat: vec4f,
     inverse_norm: f32,
     rotation: mat3x3f,
     m: mat3x3f,
-    // Step 3: 1 / z; x/z and y/z, and where the Jacobian is evaluated; the rows of T.
+    // Step 3: 1 / z; x/z and y/z, and the slopes at which the Jacobian is evaluated; the rows of T.
     inverse_z: f32,
     uv: vec2f,
     uv_clamped: vec2f,
@@ -60,7 +60,7 @@ struct Projection {
     // Step 4: the rows of U.
     u0: vec3f,
     u1: vec3f,
-    // Whether the covariance can be inverted in f32.
+    // True if the covariance can be inverted in f32.
     is_sound: bool,
 #if ANTIALIAS
     shares2: vec3f,
@@ -68,12 +68,13 @@ struct Projection {
 #endif
 }
 
-// Least square of a quaternion's length, f32's smallest normal number: below it there is no direction.
+// Least square of a quaternion's length, f32's smallest normal number. A shorter quaternion has no direction.
 const QUAT_NORM2_MIN: f32 = 1.17549435e-38;
-// Logits below have an opacity of 0 for all purposes; exp of the negative stays finite.
+// Logits below this value count as an opacity of 0. exp of the negated value stays finite.
 const LOGIT_MIN: f32 = -80.0;
 
-// Not NaN, not infinite. By bits: WGSL lets compilers assume that comparisons meet neither.
+// Returns true if the number is neither NaN nor infinite. Tests bits: WGSL lets compilers assume that comparisons meet
+// neither.
 fn is_finite_bits(magnitude: u32) -> bool {
     return magnitude < 0x7f800000u;
 }
@@ -116,7 +117,7 @@ fn load_gaussian(i: u32, capacity: u32) -> Gaussian {
     );
 }
 
-// Whether every parameter is finite and the quaternion has a direction.
+// Returns true if every parameter is finite and the quaternion has a direction.
 fn is_valid_gaussian(g: Gaussian) -> bool {
     let most = max(
         max(magnitude3(g.mean), magnitude3(g.log_scales)),
@@ -125,7 +126,7 @@ fn is_valid_gaussian(g: Gaussian) -> bool {
     return is_finite_bits(most) && dot(g.quat, g.quat) >= QUAT_NORM2_MIN;
 }
 
-// The matrix of a unit quaternion (w, x, y, z), by columns.
+// Returns the matrix of a unit quaternion (w, x, y, z), by columns.
 fn rotation_of(quat: vec4f) -> mat3x3f {
     let w = quat.x;
     let x = quat.y;
@@ -138,8 +139,7 @@ fn rotation_of(quat: vec4f) -> mat3x3f {
     );
 }
 
-// Steps 1 to 5 for a valid Gaussian in front of the camera; `point` is its centre in camera
-// coordinates.
+// Runs steps 1 to 5 for a valid Gaussian in front of the camera; `point` is its centre in camera coordinates.
 fn project_gaussian(g: Gaussian, point: vec3f, view: View) -> Projection {
     var p: Projection;
     p.point = point;

@@ -1,21 +1,21 @@
-// The chain rule through project_gaussian, from the sums of a Gaussian's slots. Twins:
-// `project_backward` in cpu/src/projection.rs; dapple_reference::project_backward says it in f64.
-// 1. Moments to the screen: alpha = opacity exp(-1/2 d^T conic d), d = pixel - centre, so that
-//    dL/dcentre = conic (sx, sy) and dL/dconic = -1/2 (sxx, 2 sxy, syy).
+// The chain rule through project_gaussian, from the sums of a Gaussian's slots. CPU version: `project_backward` in
+// cpu/src/projection.rs. Reference in f64: dapple_reference::project_backward.
+// 1. Moments to the screen: alpha = opacity exp(-1/2 d^T conic d), d = pixel - centre, so that dL/dcentre = conic (sx,
+//    sy) and dL/dconic = -1/2 (sxx, 2 sxy, syy).
 // 2. d cov2d = -conic d(conic) conic; cov2d = U U^T, so that dL/dU = 2 dL/dcov2d U.
 // 3. U = T M: to M, and from there to scales, rotation and quaternion; to T.
-// 4. T's rows are focal / z (R_a - uv_a R_2): to the point, and to the camera's rotation. In
-//    permutation LENS by shared/lens.
+// 4. T's rows are focal / z (R_a - uv_a R_2): to the point, and to the camera's rotation. In permutation LENS by
+//    shared/lens.
 // Ye & Kanazawa, "Mathematical Supplement for the gsplat Library" (arXiv:2312.02121).
 #import shared/projection
 
 struct ScreenGradient {
     // By the centre, pixels.
     mean2d: vec2f,
-    // By xx, xy and yy of the conic; xy stands in two places of the matrix, and this is one's share.
+    // By xx, xy and yy of the conic. xy occurs twice in the matrix; this is the share of one occurrence.
     conic: vec3f,
 #if ANTIALIAS
-    // By the opacity's logarithm.
+    // By the logarithm of the opacity.
     weight: f32,
 #endif
 }
@@ -28,11 +28,11 @@ struct GeometryGradient {
     quat: vec4f,
     // By the centre, camera.
     point: vec3f,
-    // By a small rotation of the camera, through T alone.
+    // By a small rotation of the camera, through T only.
     omega: vec3f,
 }
 
-// Step 1; `linear` is (s, s dx, s dy), `quadratic` (s dx^2, s dx dy, s dy^2).
+// Runs step 1; `linear` is (s, s dx, s dy), `quadratic` (s dx^2, s dx dy, s dy^2).
 fn screen_gradient(p: Projection, linear: vec3f, quadratic: vec3f) -> ScreenGradient {
     return ScreenGradient(
         vec2f(dot(p.conic.xy, linear.yz), dot(p.conic.yz, linear.yz)),
@@ -43,7 +43,7 @@ fn screen_gradient(p: Projection, linear: vec3f, quadratic: vec3f) -> ScreenGrad
     );
 }
 
-// Steps 2 to 4.
+// Runs steps 2 to 4.
 fn project_backward(p: Projection, view: View, screen: ScreenGradient) -> GeometryGradient {
     let conic = mat2x2f(p.conic.xy, p.conic.yz);
     let through_conic = conic * mat2x2f(screen.conic.xy, screen.conic.yz) * conic;
@@ -54,7 +54,7 @@ fn project_backward(p: Projection, view: View, screen: ScreenGradient) -> Geomet
 #endif
     let du0 = -2.0 * (h[0].x * p.u0 + h[1].x * p.u1);
     let du1 = -2.0 * (h[1].x * p.u0 + h[1].y * p.u1);
-    // By columns, as M.
+    // By columns, like M.
     let dm = mat3x3f(
         p.t0 * du0.x + p.t1 * du1.x,
         p.t0 * du0.y + p.t1 * du1.y,
@@ -86,7 +86,7 @@ fn project_backward(p: Projection, view: View, screen: ScreenGradient) -> Geomet
     g.omega = back.omega;
 #else
     let factor = view.focal * p.inverse_z;
-    // Where the Jacobian's position is clamped it does not move.
+    // A clamped position of the Jacobian has no derivative.
     let inside = (p.uv >= view.jacobian_min) & (p.uv <= view.jacobian_max);
     let through_jacobian = -vec2f(dot(view.row2.xyz, dt0), dot(view.row2.xyz, dt1)) * factor;
     let duv = screen.mean2d * view.focal + select(vec2f(0.0), through_jacobian, inside);
@@ -107,8 +107,8 @@ fn project_backward(p: Projection, view: View, screen: ScreenGradient) -> Geomet
     return g;
 }
 
-// From dL/d(rotation matrix), by columns, to dL/d(stored quaternion): through the matrix's entries,
-// then through the normalisation, which removes the part along the quaternion.
+// From dL/d(rotation matrix), by columns, to dL/d(stored quaternion): through the matrix's entries, then through the
+// normalisation, which removes the part along the quaternion.
 fn quat_backward(p: Projection, dr: mat3x3f) -> vec4f {
     let w = p.quat.x;
     let v = p.quat.yzw;
@@ -126,8 +126,8 @@ fn quat_backward(p: Projection, dr: mat3x3f) -> vec4f {
     return (d - p.quat * dot(p.quat, d)) * p.inverse_norm;
 }
 
-// alpha is proportional to the opacity: dL/dlogit = s (1 - opacity), by the logit, since the
-// difference from 1 would cancel.
+// alpha is proportional to the opacity: dL/dlogit = s (1 - opacity). Computed from the logit, because the difference
+// from 1 would cancel.
 fn logit_gradient(s: f32, logit: f32) -> f32 {
     return s / (1.0 + exp(min(logit, -LOGIT_MIN)));
 }

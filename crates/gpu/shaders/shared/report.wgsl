@@ -1,4 +1,5 @@
-// An entry of the ring `reports`, which the host reads later. Twin: `layout::Report`.
+// An entry of the ring buffer `reports`, which the host reads later. Same layout as
+// `layout::Report`.
 
 struct Report {
     // REPORT_*.
@@ -12,7 +13,7 @@ struct Report {
     visible: u32,
     instances: u32,
     buckets: u32,
-    // Of the view.
+    // Tiles of the view.
     tiles: u32,
     // As in State from here on.
     max_per_tile: u32,
@@ -26,12 +27,12 @@ struct Report {
     refused: u32,
     relocated: u32,
     added: u32,
-    // finite.wgsl adds to these, which begin at 0.
+    // finite.wgsl adds to these counts, which begin at 0.
     broken: u32,
     broken_tensors: u32,
     pad: array<u32, 2>,
 }
 
-// A training step; a round of density control.
+// A training step; a densification round.
 const REPORT_STEP: u32 = 0u;
 const REPORT_DENSIFY: u32 = 1u;

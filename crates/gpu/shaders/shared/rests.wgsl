@@ -1,5 +1,5 @@
-// Adam where moments rest: a view's own between two steps on it, a Gaussian's features where it is not seen. The bias
-// correction counts the steps that there were.
+// Adam for moments that are not updated in every step: a view's own moments between two steps on it, a Gaussian's
+// features where it is not visible. The bias correction counts the steps in which the moments were updated.
 
 #import shared/is_number
 
@@ -7,13 +7,13 @@
 const FLUSH: f32 = 1e-30;
 
 struct Rested {
-    // First and second moment, and how far the number moves.
+    // First and second moment, and the change of the number.
     m: f32,
     v: f32,
     change: f32,
 }
 
-// A step for one number. A derivative that is not finite moves nothing.
+// Runs a step for one number. A non-finite derivative changes nothing.
 fn adam_rested(m: f32, v: f32, derivative: f32, rate: f32, inverse2: f32) -> Rested {
     let by = select(0.0, derivative, is_number(derivative));
     var out = Rested(
@@ -27,8 +27,8 @@ fn adam_rested(m: f32, v: f32, derivative: f32, rate: f32, inverse2: f32) -> Res
     return out;
 }
 
-// 1 - beta^count. As products of what is near one it would lose its digits: of two such numbers a and b
-// the product's is a + b - a b.
+// Returns 1 - beta^count. A product of numbers near one would lose its digits. For two such numbers a and b, the
+// product's complement is a + b - a b.
 fn correction(beta: f32, count: u32) -> f32 {
     var sum = 0.0;
     var power = 1.0 - beta;

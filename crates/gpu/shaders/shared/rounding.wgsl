@@ -1,23 +1,22 @@
-// Two numbers in a word: f16 or bf16, rounded stochastically. Twin of the host: `precision`.
+// Two numbers in a word: f16 or bf16, rounded stochastically. Host version: `precision`.
 //
-// A number x between neighbours a < b that can be stored becomes b with probability
-// (x - a) / (b - a), so that it is right in the mean and small steps add up. What can be stored is
-// never changed. The random bits are engine::noise's hash of run, step, Gaussian and word: the same
-// run rounds alike every time.
+// A number x between storable neighbours a < b becomes b with probability (x - a) / (b - a). So the
+// mean is exact and small steps add up. A storable number is never changed. The random bits are
+// engine::noise's hash of run, step, Gaussian and word: a run rounds in the same way every time.
 #import shared/noise
 
-// Which word of a Gaussian is rounded: planes 2w and 2w + 1 of
+// Word of a Gaussian that is rounded: planes 2w and 2w + 1 of
 const ROUND_SH: u32 = 0u;                // sh_rest
 const ROUND_SH_FIRST: u32 = 32u;         // sh_first
 const ROUND_SH_SECOND: u32 = 64u;        // sh_second
 const ROUND_GEOMETRY_FIRST: u32 = 96u;   // geometry_moments, first
-const ROUND_GEOMETRY_SECOND: u32 = 112u; // and second ones.
-// Apart from the numbers that density control draws for the same step and Gaussian.
+const ROUND_GEOMETRY_SECOND: u32 = 112u; // geometry_moments, second.
+// Distinguishes these numbers from those that density control draws for the same step and Gaussian.
 const ROUND_KEY: u32 = 0x726e6400u;
 
 var<private> rounding_key: u32;
 
-// To be called once, before anything is rounded.
+// Must be called once, before anything is rounded.
 fn start_rounding(gaussian: u32) {
     rounding_key = noise_key(step.seed, step.number, gaussian) ^ ROUND_KEY;
 }
@@ -41,10 +40,10 @@ fn decode_bf16(word: u32) -> vec2f {
     return vec2f(bitcast<f32>(word << 16u), bitcast<f32>(word & 0xffff0000u));
 }
 
-// The same with the 13 bits that an f16 has less than an f32. Below 2^-14 an f16 counts in steps of
-// 2^-24. Too large becomes the largest, infinities and NaN stay not finite. By hand, since
-// pack2x16float may round either way; converting the small ones through floats was measured to be
-// faster than shifting their bits.
+// Rounds with the 13 bits that an f16 has less than an f32. Below 2^-14 an f16 counts in steps of
+// 2^-24. A number that is too large becomes the largest f16; infinities and NaN stay non-finite.
+// Written by hand, since pack2x16float may round either way. Converting the small numbers through
+// floats was measured to be faster than shifting their bits.
 fn encode_f16(x: vec2f, random: u32) -> u32 {
     let bits = bitcast<vec2u>(x);
     let magnitude = min(abs(x), vec2f(65504.0));

@@ -1,6 +1,6 @@
-// Whether there is room for what density control and the Morton order borrow from the buffers of
-// instances: a word a Gaussian of each, and as many planes of `slots` as those have. The host keeps it
-// so; otherwise this halts. Called by one invocation; nothing may be done where it is false.
+// Returns true if the buffers of instances can hold the scratch data of density control and the Morton order: a word
+// per Gaussian in each buffer, and the same number of planes of `slots`. The host sizes the buffers so; otherwise this
+// function halts the step. Called by one invocation. The caller does nothing if the result is false.
 #import shared/halt
 
 fn has_scratch() -> bool {

@@ -1,6 +1,5 @@
-// Real spherical harmonics up to degree 3, in the order and signs of the 3DGS paper's code: within a
-// degree m runs from -l to l. Polynomials in the unit direction d. Twins: cpu/src/sh.rs;
-// dapple_reference::sh derives the constants.
+// Real spherical harmonics up to degree 3, in the order and signs of the 3DGS paper's code: within a degree m runs from
+// -l to l. Polynomials in the unit direction d. CPU version: cpu/src/sh.rs. dapple_reference::sh derives the constants.
 
 const SH_C0: f32 = 0.2820948;
 const SH_C1: f32 = 0.4886025;
@@ -45,10 +44,10 @@ fn sh_basis3(d: vec3f) -> array<f32, 7> {
     );
 }
 
-// Least square of a distance that is divided by, f32's smallest normal number.
+// Least square of a distance that is a divisor, f32's smallest normal number.
 const DISTANCE2_MIN: f32 = 1.17549435e-38;
 
-// The unit direction from the camera's centre to a Gaussian, and the inverse of the distance.
+// Returns the unit direction from the camera's centre to a Gaussian, and the inverse of the distance.
 fn view_direction(mean: vec3f, centre: vec3f) -> vec4f {
     let offset = mean - centre;
     let inverse = 1.0 / sqrt(max(dot(offset, offset), DISTANCE2_MIN));

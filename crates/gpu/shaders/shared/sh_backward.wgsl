@@ -1,22 +1,22 @@
-// The chain rule through the colour, pair by pair of SH coefficients. Twins: `colour_backward` in
-// cpu/src/stages/update.rs, cpu/src/sh.rs; reference: dapple_reference::sh.
+// The chain rule through the colour, pair by pair of SH coefficients. CPU version: `colour_backward` in
+// cpu/src/stages/update.rs, and cpu/src/sh.rs. Reference: dapple_reference::sh.
 // 1. dL/dcoefficient k = basis_k dL/drgb.
 // 2. dL/ddirection = sum over k of (coefficient_k . dL/drgb) grad basis_k.
-// 3. The direction is (mean - centre) / |mean - centre|: only what is across it moves the colour.
+// 3. The direction is (mean - centre) / |mean - centre|: only motion across it changes the colour.
 //
-// The importing shader says what is loaded for a pair of coefficients (2j + 1, 2j + 2) and what is
-// done with its gradients:
+// The importing shader defines the data that is loaded for a pair of coefficients (2j + 1, 2j + 2) and the use of its
+// gradients:
 //   struct or alias ShUnit
-//   fn sh_load(j: u32, i: u32) -> ShUnit, sh_load_odd (coefficient 2j + 1 alone)
+//   fn sh_load(j: u32, i: u32) -> ShUnit, sh_load_odd (only coefficient 2j + 1)
 //   fn sh_coefficients(unit: ShUnit) -> ShPair
 //   fn sh_take(j: u32, i: u32, unit: ShUnit, odd: vec3f, even: vec3f), sh_take_odd
-// Each pair is loaded before the one before it is stored: loads cannot pass stores to the same
-// buffer, and one pair's loads alone do not fill the memory's pipeline.
+// Each pair is loaded before the pair before it is stored: loads cannot pass stores to the same buffer, and the loads
+// of one pair do not fill the memory's pipeline.
 #import shared/sh
 #import shared/storage
 
-// Basis functions 2j + 1 and 2j + 2: gradient in xyz, value in w. Gradients as of polynomials in
-// free coordinates; step 3 removes what that adds along the direction.
+// Basis functions 2j + 1 and 2j + 2: gradient in xyz, value in w. The gradients are those of polynomials in free
+// coordinates; step 3 removes their part along the direction.
 struct ShTerms {
     odd: vec4f,
     even: vec4f,
@@ -79,7 +79,7 @@ fn sh_term15(d: vec3f) -> vec4f {
     return -SH_C3_0 * vec4f(3.0 * (xx - yy), -6.0 * d.x * d.y, 0.0, d.x * (xx - 3.0 * yy));
 }
 
-// Steps 1 and 2 for a pair, and for its first coefficient alone.
+// Steps 1 and 2 for a pair, and for its first coefficient only.
 fn sh_pass(j: u32, i: u32, unit: ShUnit, terms: ShTerms, d_rgb: vec3f) -> vec3f {
     let coefficients = sh_coefficients(unit);
     sh_take(j, i, unit, terms.odd.w * d_rgb, terms.even.w * d_rgb);
@@ -93,8 +93,8 @@ fn sh_pass_odd(j: u32, i: u32, unit: ShUnit, term: vec4f, d_rgb: vec3f) -> vec3f
     return dot(coefficients.odd, d_rgb) * term.xyz;
 }
 
-// All steps: takes each coefficient up to `degree` through sh_take, and returns dL/dmean. `d` is the
-// direction and the inverse distance; see view_direction.
+// Runs all steps: passes each coefficient up to `degree` to sh_take, and returns dL/dmean. `d` is the direction and the
+// inverse distance; see view_direction.
 fn sh_backward(i: u32, degree: u32, d: vec4f, d_rgb: vec3f) -> vec3f {
     var sum = vec3f(0.0);
     if degree == 1u {

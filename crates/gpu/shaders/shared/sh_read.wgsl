@@ -1,5 +1,5 @@
-// Half of what shared/sh_backward asks for, where coefficients are read and not stepped: the importing
-// shader says with sh_take and sh_take_odd where their derivatives go.
+// Half of the functions that shared/sh_backward needs, for shaders that read coefficients and do not step them. The
+// importing shader defines sh_take and sh_take_odd, which receive the derivatives.
 alias ShUnit = ShPair;
 
 fn sh_load(j: u32, i: u32) -> ShPair {

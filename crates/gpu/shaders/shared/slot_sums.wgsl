@@ -1,6 +1,6 @@
-// What a Gaussian's slots add up to, between slot_sums.wgsl and `update` or `gradients`. The importing
-// shader declares `state` and `splat_gradients: array<f32>`: field f of the visible Gaussian at place c
-// lies at [f * visible_capacity + c], so that neighbours read neighbouring words.
+// Sums of a Gaussian's slots, from slot_sums.wgsl to `update` or `gradients`. The importing shader declares `state` and
+// `splat_gradients: array<f32>`: field f of the visible Gaussian at place c is at [f * visible_capacity + c], so that
+// neighbours read neighbouring words.
 
 // See `layout::SLOT_FLOATS`: sums of s, s dx, s dy | s dx^2, s dx dy, s dy^2 | w dL/d(r, g, b).
 struct SlotSums {

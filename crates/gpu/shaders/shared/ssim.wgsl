@@ -1,14 +1,15 @@
-// What both kernels of `loss` share: the weights of its terms, and the SSIM window along one axis.
+// Shared by the kernels of `loss`: the weights of its terms, and the SSIM window along one axis.
 
 const SSIM_RADIUS: u32 = 5u;
-// A tile with the pixels around it that windows centred in it reach.
+// A tile and the pixels around it that the windows of its pixels cover.
 const HALO: u32 = TILE_SIZE + 2u * SSIM_RADIUS;
-// Subtracted from render and photo before squaring: variances do not see it, and products of
+// Subtracted from render and photo before squaring: variances do not change, and products of
 // numbers near zero lose less to rounding.
 const SHIFT: f32 = 0.5;
 
-// Weights of a pixel's absolute difference (x) and of a window's 1 - SSIM (y) in the loss: means
-// over what counts, three channels each. Without windows L1 has weight 1.
+// Returns the weights of a pixel's absolute difference (x) and of a window's 1 - SSIM (y) in the
+// loss: means over the pixels and windows that count, three channels each. Without windows L1 has
+// weight 1.
 fn loss_weights(counted_pixels: u32, counted_windows: u32) -> vec2f {
     let ssim = select(step.ssim_weight, 0.0, counted_windows == 0u);
     let counts = vec2f(max(vec2u(counted_pixels, counted_windows), vec2u(1u)));
@@ -28,8 +29,8 @@ struct Four {
     d: vec4f,
 }
 
-// Neighbouring outputs from all inputs in their reach, so that each input is read once for all of
-// them. Written out: every index is known, and nothing of `v` need live in memory.
+// Computes neighbouring outputs from all inputs in their reach, so that each input is read once for
+// all of them. Written out: every index is constant, and `v` can stay in registers.
 fn filter_two(v: array<vec4f, 12>) -> Two {
     return Two(
         SSIM_TAP_5 * v[0] + SSIM_TAP_4 * v[1] + SSIM_TAP_3 * v[2] + SSIM_TAP_2 * v[3]

@@ -1,4 +1,5 @@
-// What every step needs and changes from one to the next (what few need is in shared/parameters), and the GPU's own counts. Twins: `layout::{Step, State, View}`.
+// Numbers that every step needs and that change from step to step, and the GPU's own counts. shared/parameters has the
+// numbers that only some steps need. Same layout as `layout::{Step, State, View}`.
 
 struct Step {
     view: u32,
@@ -23,20 +24,20 @@ struct Step {
     ssim_weight: f32,
     // max_gaussians_per_tile; 0 = all.
     cap: u32,
-    // Where in the ring the report goes.
+    // Index of the report in the ring buffer.
     report: u32,
-    // Step size of the view's appearance; see appearance_step.wgsl.
+    // Step size of the view's bilateral grid; see appearance_step.wgsl.
     appearance_rate: f32,
     // Seed of the run, low and high.
     seed: vec2u,
-    // What density strategies add to `update`; see update.wgsl.
+    // Parameters of density strategies in `update`; see update.wgsl.
     noise: f32,
     opacity_reg: f32,
     scale_reg: f32,
     // Step sizes of the view's pose, radians and world units; see poses.wgsl.
     rate_turn: f32,
     rate_shift: f32,
-    // The part of the Gaussians that is left out; see project.wgsl.
+    // Dropout: the fraction of Gaussians that are omitted; see project.wgsl.
     dropout: f32,
 }
 
@@ -48,25 +49,24 @@ const FLAG_MASK: u32 = 2u;
 var<immediate> step: Step;
 
 struct State {
-    // Gaussians held.
+    // Gaussians in the buffers.
     gaussians: u32,
-    // Gaussians that the planes have room for: the stride of a plane.
+    // Capacity of the planes in Gaussians: the stride of a plane.
     capacity: u32,
     visible: u32,
     instances: u32,
     buckets: u32,
-    // Visible Gaussians that there is room for: the stride of `splat_gradients`.
+    // Capacity for visible Gaussians: the stride of `splat_gradients`.
     visible_capacity: u32,
     instance_capacity: u32,
     bucket_capacity: u32,
-    // Not 0 = a buffer was too small: nothing may change parameters until the host has grown it.
-    // HALT_* bits.
+    // Not 0 = a buffer was too small: nothing may change parameters until the host has grown it. HALT_* bits.
     halted: u32,
-    // What the buffer that was too small needs to hold.
+    // Size that the buffer that was too small needs, in elements.
     wanted: u32,
     max_per_tile: u32,
     cut_instances: u32,
-    // Bits of the largest transmittance that the cap cut off, an f32 >= 0.
+    // Bits of the largest transmittance that the per-tile limit cut off, an f32 >= 0.
     lost_transmittance: u32,
     // Density control: see densify.wgsl.
     cloned: u32,
@@ -82,9 +82,9 @@ const HALT_BUCKETS: u32 = 2u;
 const HALT_GAUSSIANS: u32 = 4u;
 const HALT_VISIBLE: u32 = 8u;
 
-// A camera, its lens apart; see dapple_reference::lens for what the numbers mean.
+// A camera without its lens; see dapple_reference::lens for the meaning of the numbers.
 struct View {
-    // Rows of the world-to-camera rotation; in w what f32 left out of the centre's x, y, z.
+    // Rows of the world-to-camera rotation; in w the rounding error in f32 of the centre's x, y, z.
     row0: vec4f,
     row1: vec4f,
     row2: vec4f,

@@ -1,23 +1,23 @@
-// Which tiles a projected Gaussian touches: those whose rectangle of pixel centres meets the ellipse
-// where alpha = ALPHA_MIN. Reference: dapple_reference::ranges; twin: cpu/src/stages/project.rs.
+// The tiles that a projected Gaussian touches: tiles whose rectangle of pixel centres meets the ellipse where alpha =
+// ALPHA_MIN. Reference: dapple_reference::ranges. CPU version: cpu/src/stages/project.rs.
 //
-// For each tile row, the ellipse cut by the row's band of pixel centres is convex, so its shadow on
-// x is an interval, and the row's tiles are a span:
-// 1. The chord at height dy from the centre has its middle at skew_x dy and half the width
-//    chord sqrt(1 - (dy / radius.y)^2), where chord = sqrt(reach / -a).
-// 2. Its right end is rightmost at dy = tip, where |x| = radius.x; within the band, at the height
-//    nearest to that. Its left end mirrors it.
+// For each tile row, the ellipse cut by the row's band of pixel centres is convex, so its projection to x is an
+// interval, and the row's tiles are a span:
+// 1. The chord at height dy from the centre has its middle at skew_x dy and half the width chord sqrt(1 - (dy /
+//    radius.y)^2), where chord = sqrt(reach / -a).
+// 2. Its right end is rightmost at dy = tip, where |x| = radius.x; within the band, at the height nearest to that. Its
+//    left end mirrors it.
 //
-// `project` counts with the functions that `emit` lists with, over numbers that splats2d holds
-// exactly; and every sum of products is an explicit fma, so that no compiler contracts it here and
-// not there. `emit` stands a difference all the same: see there.
+// `project` counts with the functions that `emit` lists with, over numbers that splats2d holds exactly. Every sum of
+// products is an explicit fma, so that no compiler contracts it in only one of the two. `emit` tolerates a difference
+// nevertheless: see emit.wgsl.
 
 // Sizes in tiles: 1 / TILE_SIZE, and the pixel centres next to a tile's edges.
 const TILES_PER_PIXEL: f32 = 1.0 / f32(TILE_SIZE);
 const FIRST_CENTRE: f32 = 0.5;
 const LAST_CENTRE: f32 = f32(TILE_SIZE) - 0.5;
 
-// Least -a and -c: that of an ellipse 1e18 pixels wide. Keeps quotients finite.
+// Least -a and -c: the value of an ellipse 1e18 pixels wide. Keeps quotients finite.
 const FORM_MIN: f32 = 1e-36;
 
 struct Ellipse {
@@ -28,7 +28,7 @@ struct Ellipse {
     tip: f32,
     // 1 / radius.y.
     inverse_height: f32,
-    // The image's last pixel centre, and its last tile column.
+    // Last pixel centre of the image, and its last tile column.
     last: vec2f,
     last_column: f32,
     // Tile rows that the ellipse may touch: first, and one past the last.
@@ -36,18 +36,17 @@ struct Ellipse {
     end_row: u32,
 }
 
-// First tile whose last pixel centre is not before `low`; tile numbers as f32, not yet clamped.
+// Returns the first tile whose last pixel centre is not before `low`. Tile numbers are f32, not yet clamped.
 fn first_tile(low: f32) -> f32 {
     return ceil((low - LAST_CENTRE) * TILES_PER_PIXEL);
 }
 
-// Last tile whose first pixel centre is not beyond `high`.
+// Returns the last tile whose first pixel centre is not beyond `high`.
 fn last_tile(high: f32) -> f32 {
     return floor((high - FIRST_CENTRE) * TILES_PER_PIXEL);
 }
 
-// The ellipse of a Gaussian, from the fields of its splat. `first_row == end_row` if it is off the
-// image.
+// Returns the ellipse of a Gaussian, from the fields of its splat. `first_row == end_row` if it is off the image.
 fn ellipse_of(
     mean: vec2f,
     a: f32,
@@ -78,14 +77,14 @@ fn ellipse_of(
     return e;
 }
 
-// Half of the chord at a height.
+// Returns half of the chord at a height.
 fn half_chord(e: Ellipse, dy: f32) -> f32 {
     let t = dy * e.inverse_height;
-    // 1 - t^2, in factors: near the ends of the ellipse it cancels.
+    // 1 - t^2 in factors, because the difference cancels near the ends of the ellipse.
     return e.chord * sqrt(max((1.0 - t) * (1.0 + t), 0.0));
 }
 
-// First tile of the ellipse in a tile row, and how many.
+// Returns the first tile of the ellipse in a tile row, and the number of tiles.
 fn row_span(e: Ellipse, row: u32) -> vec2u {
     let edge = f32(row * TILE_SIZE);
     let top = max(edge + FIRST_CENTRE - e.mean.y, -e.radius.y);
@@ -95,7 +94,7 @@ fn row_span(e: Ellipse, row: u32) -> vec2u {
     let right = e.mean.x + fma(e.skew, right_at, half_chord(e, right_at));
     let left = e.mean.x + fma(e.skew, left_at, -half_chord(e, left_at));
     let first = clamp(first_tile(left), 0.0, e.last_column + 1.0);
-    // -1 where the row's part lies left of the image: the span comes out empty.
+    // -1 where the row's part is left of the image: the span is empty.
     let last = clamp(last_tile(right), -1.0, e.last_column);
     let is_there = bottom >= top && left <= e.last.x;
     let count = select(0.0, max(last - first + 1.0, 0.0), is_there);

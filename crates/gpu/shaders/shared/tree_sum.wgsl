@@ -3,7 +3,7 @@
 // [component][invocation].
 var<workgroup> six_sums: array<f32, 6u * 256u>;
 
-// Leaves sum c at [256 c], for all to read.
+// Writes sum c to [256 c], where all invocations can read it.
 fn sum_six(local: u32, a: vec3f, b: vec3f) {
     six_sums[local] = a.x;
     six_sums[256u + local] = a.y;

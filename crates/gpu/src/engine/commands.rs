@@ -1,4 +1,4 @@
-//! Commands: what is enqueued, encoded, submitted, and waited for. See the steps in [`super`].
+//! Commands: enqueues, encodes and submits them, and waits for them. See the steps in [`super`].
 
 use super::GpuEngine;
 use crate::layout;
@@ -12,11 +12,11 @@ use dapple_engine::{DensifyPlan, Report, StepSettings, ViewId};
 use dapple_runtime::Values;
 use dapple_scene::{Error, Result};
 
-/// Every so many steps the Gaussians are put into Morton order, so that neighbours in space are
-/// neighbours in memory. Done with the round of density control of that step.
+/// Number of steps between two sorts of the Gaussians in Morton order, so that neighbours in space
+/// are neighbours in memory. The sort runs with the densification round of that step.
 const MORTON_EVERY: u32 = 5000;
 
-/// What was enqueued and has not reported.
+/// A command that was enqueued and has not reported.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Command {
     Step(ViewId, StepSettings),
@@ -28,7 +28,7 @@ impl GpuEngine {
     pub(super) fn enqueue(&mut self, command: Command) -> Result<()> {
         self.ready()?;
         self.write_views(None)?;
-        // Before the command has its number: others may be submitted again meanwhile.
+        // Before the command has its number, because these calls may submit other commands again.
         if let Command::Step(view, settings) = &command {
             self.place_photo(*view)?;
             self.fit_appearance(settings.appearance.as_ref())?;
@@ -121,13 +121,13 @@ impl GpuEngine {
         self.times.submit(gpu, &recording, values, sequence)
     }
 
-    /// Commands from the first of these on are not done; the second comes next.
+    /// Returns the numbers of the first command that is not done and of the next command.
     pub(super) fn pending_from(&self) -> (u64, u64) {
         let first = self.pending.front().map_or(u64::MAX, |(first, _)| *first);
         (first, self.ring.upcoming())
     }
 
-    /// Takes in the reports that have arrived; true if there were some.
+    /// Processes the reports that have arrived. Returns true if there were any.
     pub(super) fn receive(&mut self, wait: bool) -> Result<bool> {
         let Some(reports) = self.ring.receive(&self.context.gpu, wait)? else {
             return Ok(false);
@@ -140,7 +140,7 @@ impl GpuEngine {
             }
             let Some((expected, command)) = self.pending.pop_front() else {
                 return Err(Error::internal(
-                    "a report came for a command that nobody gave",
+                    "a report came for a command that was not enqueued",
                 ));
             };
             if expected != sequence {
@@ -160,13 +160,13 @@ impl GpuEngine {
         Ok(true)
     }
 
-    /// Grows what was too small and submits every command that did nothing again.
+    /// Grows the buffer that was too small, and submits again every command that did nothing.
     fn recover(&mut self, report: &layout::Report) -> Result<()> {
         self.context.gpu.wait()?;
         self.ring.clear();
         self.times.clear();
         if let Err(error) = self.grow_for(report.halted, report.wanted, report.gaussians) {
-            // What is pending has not happened and cannot: the splats are those before it.
+            // Pending commands have not run and cannot run: the splats are those before them.
             self.pending.clear();
             self.write_room()?;
             return Err(error);
@@ -188,7 +188,7 @@ impl GpuEngine {
         Ok(())
     }
 
-    /// What has reported since the last call.
+    /// Returns the reports since the last call.
     pub(super) fn take_reports(&mut self) -> Result<Vec<Report>> {
         let reports = self.buffers.get("reports")?;
         self.ring.advance(&self.context.gpu, reports)?;

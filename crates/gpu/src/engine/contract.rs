@@ -1,4 +1,4 @@
-//! What the engine does of the contract, and where.
+//! Implements the engine contract for [`GpuEngine`], by calls of the other files in this folder.
 
 use super::GpuEngine;
 use super::commands::Command;

@@ -1,4 +1,4 @@
-//! Gradients that were written out, read back.
+//! Reads back gradients that the GPU has written.
 
 use super::GpuEngine;
 use crate::layout::{WORKGROUP, plane};
@@ -9,7 +9,7 @@ use dapple_engine::Gradients;
 use dapple_scene::Result;
 
 impl GpuEngine {
-    /// Waits, and reads the gradients of the first `n` Gaussians, all that there are.
+    /// Waits, and reads the gradients of the first `n` Gaussians, which must be all of them.
     pub(super) fn read_gradients(&self, n: usize) -> Result<Gradients<f32>> {
         let capacity = self.room.gaussians as usize;
         let read = |name: &str, floats: usize| {

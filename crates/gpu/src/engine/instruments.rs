@@ -1,6 +1,6 @@
-//! The GPU engine as an instrument: timings of the GPU's own clock, what the host asked of it, and what a
-//! stage costs at least, from the counts of a view: operations by the model of the contract, bytes by what
-//! the stage's passes declare.
+//! The GPU engine as an instrument: timings of the GPU's own clock, counters of the host's calls, and the least cost of
+//! a stage from the counts of a view. Operations follow the model of the contract, bytes the declarations of the
+//! stage's passes.
 
 use super::GpuEngine;
 use crate::passes::{self, Load};
@@ -124,7 +124,7 @@ impl Instrumented for GpuEngine {
     }
 }
 
-/// The spans of a step, in the contract's words.
+/// Converts the spans of a step to the contract's types.
 fn spans(timing: Timing) -> Vec<SpanTime> {
     let spans = timing.spans.into_iter();
     spans
@@ -137,7 +137,7 @@ fn spans(timing: Timing) -> Vec<SpanTime> {
         .collect()
 }
 
-/// What a stage's passes say that they move: [`crate::passes::bytes`].
+/// Returns the bytes that a stage's passes declare to move: [`crate::passes::bytes`].
 fn bytes(stage: Stage, work: &Work, precision: Precision) -> u64 {
     let load = Load {
         gaussians: work.gaussians,

@@ -1,15 +1,15 @@
 //! [`GpuEngine`]: the stages behind the engine contract.
 //!
-//! 1. A command (a step, a round of density control) is encoded and submitted at once; nothing is
-//!    read back for it. Its report comes through the ring; see [`crate::ring`].
-//! 2. Counts live on the GPU. Where a buffer turns out too small, the GPU sets `state.halted`: from
-//!    then on no command changes anything. When the report of that is seen, the buffer is grown and
-//!    every command since is submitted again, in order: nothing is lost, nothing is done twice, and
-//!    the result is the same as with a large buffer from the start.
-//! 3. Calls that return something (`download`, `render`, `gradients`) wait.
+//! 1. A command (a step, a densification round) is encoded and submitted at once; nothing is read back for it. Its
+//!    report comes through the ring buffer; see [`crate::ring`].
+//! 2. Counts are on the GPU. If a buffer is too small, the GPU sets `state.halted`, and from then on no command changes
+//!    anything. When the host receives that report, it grows the buffer and submits every command since again, in
+//!    order. Nothing is lost or done twice, and the result is the same as with a large buffer from the start.
+//! 3. Calls that return data (`download`, `render`, `gradients`) wait.
 //!
-//! Here: options, and what the engine is made of. `contract` is the way in; `commands` are steps and
-//! rounds, `pictures` renders, `on_device` those that stay there, `scores` renders that are compared, `shown` those for eyes, `views` cameras and photos, `state` splats and checkpoints.
+//! This file has the options and the engine's fields. `contract` has the entry points, `commands` steps and rounds,
+//! `pictures` renders, `on_device` renders that stay on the device. `scores` compares renders with photos, `shown`
+//! makes 8-bit renders, `views` handles cameras and photos, `state` splats and checkpoints.
 
 mod commands;
 mod contract;
@@ -39,27 +39,26 @@ pub use on_device::GradientBuffers;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// How to run on a GPU.
+/// Options of a [`GpuEngine`].
 #[derive(Debug, Clone)]
 pub struct GpuEngineOptions {
-    /// Which device, and how.
+    /// Choice of the device, and its options.
     pub gpu: GpuOptions,
-    /// How parameters and optimizer state are stored.
+    /// Storage formats of parameters and optimizer state.
     pub precision: Precision,
-    /// Bytes of photos to keep on the GPU; beyond, they are streamed.
+    /// Bytes of photos to keep on the GPU; beyond this, photos are streamed.
     pub photo_budget_bytes: u64,
-    /// Keep each dispatch short; `None` = if the device is known to kill long ones.
+    /// Keep each dispatch short; `None` = if the device is known to kill long dispatches.
     pub bounds_dispatches: Option<bool>,
-    /// The cap on Gaussians per tile where settings have 0; `None` = none, or
-    /// [`layout::WATCHDOG_CAP`] where dispatches are kept short.
+    /// The per-tile limit where settings have 0; `None` = none, or [`layout::WATCHDOG_CAP`] where dispatches are kept
+    /// short.
     pub default_cap: Option<u32>,
     /// Time each stage with the GPU's clock. Costs a few microseconds a stage.
     pub time_stages: bool,
-    /// Gaussians, visible ones and instances to make room for at first, for tests of growing; 0 = as
-    /// usual.
+    /// First capacities for Gaussians, visible Gaussians and instances, for tests of growth; 0 = default.
     #[doc(hidden)]
     pub first_room: Room,
-    /// Act as if the device took no larger binding, for tests.
+    /// Act as if the device's largest binding had this size, for tests.
     #[doc(hidden)]
     pub max_binding_bytes: u64,
 }
@@ -72,7 +71,7 @@ impl Default for GpuEngineOptions {
                 ..GpuOptions::default()
             },
             precision: Precision::default(),
-            // wgpu does not tell how much memory a device has; this fits all that train at all.
+            // wgpu does not report how much memory a device has; this fits all that train at all.
             photo_budget_bytes: 4 << 30,
             bounds_dispatches: None,
             default_cap: None,
@@ -83,7 +82,7 @@ impl Default for GpuEngineOptions {
     }
 }
 
-/// What helps where a device is at its end.
+/// Returns the advice that errors give when a device has no more memory.
 fn hints() -> Hints {
     Hints {
         memory: "lower --max-gaussians or the resolution, or use --device cpu".into(),
@@ -97,26 +96,26 @@ pub struct GpuEngine {
     pub(crate) context: Context,
     pub(crate) buffers: Buffers,
     pub(crate) options: GpuEngineOptions,
-    /// The cap on Gaussians per tile where settings have 0.
+    /// The per-tile limit where settings have 0.
     pub(crate) default_cap: u32,
     pub(crate) room: Room,
     pub(crate) sh_degree: u8,
-    /// The appearance of views, if a step has asked for it.
+    /// Bilateral grids of the views, after a step has requested them.
     pub(crate) grids: Option<Grids>,
-    /// Of how many views there are looks.
+    /// Number of views that have an appearance embedding.
     pub(crate) looks: usize,
-    /// What steps compare crops by.
+    /// Loss that compares crops in steps.
     pub(crate) crop_loss: Option<Box<dyn CropLoss>>,
     pub(crate) views: Views,
     pub(crate) photos: Photos,
     depths: Depths,
-    /// All that steps and gradients have ever asked for beside the default.
+    /// All bits that steps and gradients have requested so far, in addition to the default.
     pub(crate) asked: Bits,
-    /// What the last command asked for, and since when everything is there for it.
+    /// Bits of the last command, and the generation since which all its buffers exist.
     pub(crate) fitted: Option<(Bits, u64)>,
     /// Settings that kernels were compiled with.
     pub(crate) learnt: Option<AppearanceSettings>,
-    /// Cameras that the GPU does not know yet.
+    /// True if the GPU does not have all cameras yet.
     pub(crate) views_changed: bool,
     recordings: Recordings,
     pub(crate) ring: Ring,
@@ -126,20 +125,20 @@ pub struct GpuEngine {
 }
 
 impl GpuEngine {
-    /// An engine without splats.
+    /// Creates an engine without splats.
     ///
     /// # Errors
-    /// No such device, or one that lacks what is needed.
+    /// No such device, or a device that lacks a required feature.
     pub fn new(options: GpuEngineOptions) -> Result<Self> {
         let gpu = Gpu::open(&options.gpu)?;
         Self::on(&Context::new(gpu), options)
     }
 
-    /// An engine without splats on an open device. Kernels that `context` has compiled, for other engines too, are not
-    /// compiled again. `options.gpu` is not used.
+    /// Creates an engine without splats on an open device. Kernels that `context` has compiled, for other engines too,
+    /// are not compiled again. `options.gpu` is not used.
     ///
     /// # Errors
-    /// A device that lacks what is needed.
+    /// A device that lacks a required feature.
     pub fn on(context: &Context, options: GpuEngineOptions) -> Result<Self> {
         let mut context = context.clone();
         options.precision.check(context.gpu.report())?;
@@ -186,13 +185,13 @@ impl GpuEngine {
         })
     }
 
-    /// The device.
+    /// Returns the device.
     pub fn gpu(&self) -> &Gpu {
         &self.context.gpu
     }
 
-    /// Times steps from now on, by stage or by dispatch, or no longer. False if the device has no
-    /// timestamps. What is timed is kept for [`Self::take_timings`].
+    /// Times steps from now on, by stage or by dispatch, or stops timing. Returns false if the device has no
+    /// timestamps. [`Self::take_timings`] returns the times.
     ///
     /// # Errors
     /// A lost device, no memory.
@@ -202,24 +201,24 @@ impl GpuEngine {
         self.times.set(&self.context.gpu, detail, RING as usize)
     }
 
-    /// What finished commands took, in order, since the last call; see [`Self::set_timing`].
+    /// Returns the times of commands that finished since the last call, in order; see [`Self::set_timing`].
     pub fn take_timings(&mut self) -> Vec<StepTiming> {
         self.times.take_kept()
     }
 
-    /// The clock that timings are placed by, if anything is or was timed.
+    /// Returns the clock of the timings, if anything is or was timed.
     pub fn clock(&mut self) -> Option<&mut GpuClock> {
         self.times.clock()
     }
 
-    /// Each stage's number of dispatches in a step on a view that was stepped on; empty before, and when
+    /// Returns each stage's number of dispatches in a step on a view. Empty before the first step on the view, and when
     /// its photo has left the GPU.
     pub fn dispatches(&self, view: ViewId) -> Vec<(&'static str, usize)> {
         let slot = self.photos.slot_of(view.0);
         let recorded = slot.and_then(|slot| self.recordings.of_step(slot, &self.buffers));
         let mut sums: Vec<(&'static str, usize)> = Vec::new();
         for (name, count) in recorded.iter().flat_map(|step| step.span_sizes()) {
-            // `appearance` has two spans: there and back.
+            // `appearance` has two spans: forward and backward.
             match sums.iter_mut().find(|(other, _)| *other == name) {
                 Some((_, sum)) => *sum += count,
                 None => sums.push((name, count)),
@@ -228,27 +227,27 @@ impl GpuEngine {
         sums
     }
 
-    /// What the host did to the device so far.
+    /// Returns counters of the host's calls of the device.
     pub fn counters(&self) -> Counters {
         self.context.gpu.counters()
     }
 
-    /// Bytes of the engine's buffers, photos included.
+    /// Returns the bytes of the engine's buffers, photos included.
     pub fn memory_bytes(&self) -> u64 {
         self.buffers.bytes() + self.photos.resident_bytes() + self.depths.resident_bytes()
     }
 
-    /// Photos copied to the GPU so far.
+    /// Returns the number of photos copied to the GPU so far.
     pub fn photo_uploads(&self) -> u64 {
         self.photos.uploads
     }
 
-    /// What there is room for.
+    /// Returns the capacities of the buffers.
     pub fn room(&self) -> Room {
         self.room
     }
 
-    /// What buffers are made for.
+    /// Returns the inputs of the buffer sizes.
     pub(crate) fn extent(&self) -> Extent {
         Extent {
             room: self.room,
@@ -259,7 +258,7 @@ impl GpuEngine {
         }
     }
 
-    /// A recording over the present buffers, on the photo in `slot` where the plan has one.
+    /// Returns a command list over the present buffers, on the photo in `slot` if the plan reads a photo.
     pub(crate) fn recording(
         &mut self,
         plan: Plan,
@@ -275,7 +274,7 @@ impl GpuEngine {
         self.recordings.get(scope, Key::new(plan, bits, slot))
     }
 
-    /// Lets recordings go that hold buffers which have been replaced.
+    /// Drops command lists that hold buffers which have been replaced.
     pub(crate) fn drop_stale(&mut self) {
         self.recordings.drop_stale(&self.buffers);
     }
@@ -289,7 +288,7 @@ impl GpuEngine {
 }
 
 /// # Errors
-/// The device lets a kernel bind fewer buffers than any browser does.
+/// The device's kernels can bind fewer buffers than WebGPU guarantees in browsers.
 fn check_bindings(gpu: &Gpu) -> Result<()> {
     let (has, least) = (gpu.granted().storage_buffers, layout::LEAST_STORAGE_BUFFERS);
     if has >= least {
@@ -304,7 +303,7 @@ fn check_bindings(gpu: &Gpu) -> Result<()> {
 
 impl Drop for GpuEngine {
     fn drop(&mut self) {
-        // What is in flight uses buffers that are about to go; a lost device cannot be waited for.
+        // Commands in flight use buffers that are about to be freed; a lost device cannot be waited for.
         let _ = self.context.gpu.wait();
     }
 }

@@ -1,15 +1,15 @@
-//! Renders and derivatives that stay on the device, for viewers and libraries of autograd that work on the
-//! same one ([`Gpu::device`]): nothing of the image comes to the host.
+//! Renders and derivatives that stay on the device, for viewers and autograd libraries that use the same device
+//! ([`Gpu::device`]): no image data is copied to the host.
 //!
-//! 1. [`GpuEngine::render_to`] submits a render and a copy of its image into the caller's buffer, and returns.
-//!    What the caller submits afterwards to the same queue finds it there.
-//! 2. Whether the engine's buffers held all that is seen is known on the device alone: where they did not,
-//!    the image is not whole. [`GpuEngine::rendered_whole`] asks, and grows them; so does every other call
-//!    that waits. A viewer may ask now and then: what it shows meanwhile is an earlier image.
-//! 3. [`GpuEngine::backward_from`] renders, takes the derivative by the image out of the caller's buffer, and
-//!    goes back. It waits, for the gradients come to the host.
-//! 4. [`GpuEngine::backward_to`] leaves them where they are: [`GradientBuffers`], to be bound or copied from by
-//!    commands of the caller's.
+//! 1. [`GpuEngine::render_to`] submits a render and a copy of its image into the caller's buffer, and returns. Commands
+//!    that the caller submits afterwards to the same queue read the image there.
+//! 2. Only the device knows whether the engine's buffers were large enough. If they were not, the image is not whole.
+//!    [`GpuEngine::rendered_whole`] checks this, and grows the buffers; every other call that waits does too. A viewer
+//!    may check every few frames: until then it shows an earlier image.
+//! 3. [`GpuEngine::backward_from`] renders, reads the derivative by the image from the caller's buffer, and runs the
+//!    backward pass. It waits, because the gradients are copied to the host.
+//! 4. [`GpuEngine::backward_to`] keeps the gradients on the device: [`GradientBuffers`], which commands of the caller
+//!    can bind or copy from.
 //!
 //! The layout of both images is the engine's own: `[height, width, 4]`, `f32`.
 //!
@@ -27,21 +27,20 @@ use std::mem::offset_of;
 /// Bytes of a pixel in the callers' buffers.
 const PIXEL_BYTES: u64 = 16;
 
-/// Whether the engine was halted when the last image was copied: the word of that name in `State`, as later
-/// commands change it.
+/// Copy of the word `halted` in `State` at the time of the last image copy; later commands change the original.
 const HALTED: &str = "rendered_halted";
 const WORD_BYTES: u64 = 4;
 
 impl GpuEngine {
-    /// Renders the current splats into a buffer of this engine's device, and does not wait for it; only for
-    /// steps that are enqueued.
+    /// Renders the current splats into a buffer of this engine's device. Waits only for steps that are enqueued, not
+    /// for the render.
     ///
-    /// `target` takes `[height, width, 4]` of `f32`: red, green and blue over the background, not clamped, and
-    /// the transmittance (one minus alpha). It needs [`wgpu::BufferUsages::COPY_DST`] and may be larger. Of
-    /// [`RenderSettings::depth`] no notice is taken.
+    /// `target` takes `[height, width, 4]` of `f32`: red, green and blue over the background, not clamped, and the
+    /// transmittance (one minus alpha). It needs [`wgpu::BufferUsages::COPY_DST`] and may be larger.
+    /// [`RenderSettings::depth`] is ignored.
     ///
     /// # Errors
-    /// As [`Engine::render`]; a buffer that is too small or cannot be copied to; no splats.
+    /// See [`Engine::render`]; also a buffer that is too small or cannot be copied to, or no splats.
     ///
     /// [`Engine::render`]: dapple_engine::Engine::render
     pub fn render_to(
@@ -67,8 +66,8 @@ impl GpuEngine {
         gpu.check()
     }
 
-    /// Whether the last [`Self::render_to`] has left a whole image, whatever came after it; waits. Where it has
-    /// not, the buffers that were too small are larger now: render again.
+    /// Returns true if the last [`Self::render_to`] wrote a whole image, regardless of later commands; waits. If it
+    /// returns false, the buffers that were too small are larger now: render again.
     ///
     /// # Errors
     /// A lost device, no memory for larger buffers.
@@ -80,7 +79,7 @@ impl GpuEngine {
         if halted.iter().all(|&why| why == 0) {
             return Ok(true);
         }
-        // Steps since have found it too, and may have made room.
+        // Later steps have halted for the same reason, and `settle` may have grown the buffers.
         self.settle()?;
         let state = self.state()?;
         if state.halted != 0 {
@@ -89,14 +88,13 @@ impl GpuEngine {
         Ok(false)
     }
 
-    /// Gradients of a scalar whose derivative with respect to the render is in a buffer of this engine's
-    /// device. Waits.
+    /// Computes the gradients of a scalar whose derivative by the render is in a buffer of this engine's device. Waits.
     ///
-    /// `derivative` holds `[height, width, 4]` of `f32`: by red, green and blue, and by the transmittance
-    /// (minus that by alpha). It needs [`wgpu::BufferUsages::COPY_SRC`] and may be larger.
+    /// `derivative` holds `[height, width, 4]` of `f32`: by red, green and blue, and by the transmittance (minus that
+    /// by alpha). It needs [`wgpu::BufferUsages::COPY_SRC`] and may be larger.
     ///
     /// # Errors
-    /// As [`Engine::gradients`]; a buffer that is too small or cannot be copied from.
+    /// See [`Engine::gradients`]; also a buffer that is too small or cannot be copied from.
     ///
     /// [`Engine::gradients`]: dapple_engine::Engine::gradients
     pub fn backward_from(
@@ -110,12 +108,12 @@ impl GpuEngine {
         self.backward(&camera, settings, &state, Bits::GRADIENTS)
     }
 
-    /// [`Self::backward_from`], whose gradients stay in buffers of the engine. It waits for the render, of which it
-    /// has to know that it is whole, and for nothing of the way back: what the caller submits afterwards to the
-    /// same queue finds the gradients there.
+    /// Works like [`Self::backward_from`], but the gradients stay in buffers of the engine. Waits for the render, which
+    /// must be whole, and not for the backward pass. Commands that the caller submits afterwards to the same queue read
+    /// the gradients.
     ///
     /// # Errors
-    /// As [`Self::backward_from`].
+    /// See [`Self::backward_from`].
     pub fn backward_to(
         &mut self,
         camera: &Camera,
@@ -136,7 +134,7 @@ impl GpuEngine {
         })
     }
 
-    /// Renders, and copies the derivative by the image to where the way back begins.
+    /// Renders, and copies the derivative by the image to the input of the backward pass.
     fn forward_with(
         &mut self,
         camera: &PosedCamera,
@@ -154,14 +152,14 @@ impl GpuEngine {
     }
 }
 
-/// Gradients of a scalar on the device, until the engine is asked for something else. All are `f32`, in planes: number
-/// p of Gaussian i is at `p * stride + i`. The buffers can be bound as storage and copied from; nothing may be written
-/// into them.
+/// Gradients of a scalar on the device, valid until the next call of the engine. All are `f32`, in planes: number p of
+/// Gaussian i is at `p * stride + i`. The buffers can be bound as storage and copied from; nothing may be written into
+/// them.
 #[derive(Debug, Clone, Copy)]
 pub struct GradientBuffers<'a> {
-    /// Gaussians that there are.
+    /// Number of Gaussians.
     pub gaussians: usize,
-    /// Gaussians that a plane has room for.
+    /// Capacity of a plane in Gaussians.
     pub stride: usize,
     /// `[14, stride]`: by means (3), logarithms of scales (3), quaternions (4), logits of opacities (1), coefficient 0
     /// of the harmonics (3).
@@ -178,7 +176,7 @@ fn bytes_of(camera: &PosedCamera) -> u64 {
     PIXEL_BYTES * camera.pixel_count() as u64
 }
 
-/// Whether a caller's buffer does for this camera.
+/// Checks a caller's buffer for this camera.
 fn check(buffer: &wgpu::Buffer, usage: wgpu::BufferUsages, camera: &PosedCamera) -> Result<()> {
     let needed = bytes_of(camera);
     if buffer.size() < needed {

@@ -11,7 +11,7 @@ use dapple_engine::{
 use dapple_scene::{Camera, Result};
 use rayon::prelude::*;
 
-/// What a render of `camera` has counted.
+/// Returns the counts of a render of `camera`.
 pub(super) fn counts_of(state: &layout::State, camera: &PosedCamera) -> StepCounts {
     StepCounts {
         gaussians: state.gaussians.into(),
@@ -24,10 +24,10 @@ pub(super) fn counts_of(state: &layout::State, camera: &PosedCamera) -> StepCoun
     }
 }
 
-/// Pixels that a thread takes at once.
+/// Pixels that a thread converts at once.
 const CHUNK: usize = 1 << 14;
 
-/// Colours and alpha of pixels that have transmittance as their fourth number.
+/// Splits pixels, whose fourth number is transmittance, into colours and alpha.
 fn planes(pixels: &[[f32; 4]]) -> (Vec<f32>, Vec<f32>) {
     let (mut rgb, mut alpha) = (vec![0.0; 3 * pixels.len()], vec![0.0; pixels.len()]);
     let to = rgb
@@ -44,7 +44,7 @@ fn planes(pixels: &[[f32; 4]]) -> (Vec<f32>, Vec<f32>) {
 }
 
 impl GpuEngine {
-    /// Renders, and waits for it.
+    /// Renders, and waits for the result.
     pub(super) fn picture(
         &mut self,
         camera: &Camera,
@@ -71,7 +71,7 @@ impl GpuEngine {
         })
     }
 
-    /// Renders, and the way back from a derivative by the image; waits for it.
+    /// Renders, and runs the backward pass from a derivative by the image; waits for the result.
     pub(super) fn differentiate_picture(
         &mut self,
         camera: &Camera,
@@ -99,8 +99,8 @@ impl GpuEngine {
         self.backward(&camera, settings, &state, bits)
     }
 
-    /// The way back from what was put into `image_gradient`, after [`Self::forward`] with the same `bits` has left
-    /// `state`; waits for it.
+    /// Runs the backward pass from `image_gradient`; waits for the result. Needs `state` as [`Self::forward`] with the
+    /// same `bits` has written it.
     pub(super) fn backward(
         &mut self,
         camera: &PosedCamera,
@@ -112,7 +112,7 @@ impl GpuEngine {
         self.read_gradients(state.gaussians as usize)
     }
 
-    /// [`Self::backward`] without waiting: the gradients stay in their buffers.
+    /// Works like [`Self::backward`] without waiting: the gradients stay in their buffers.
     pub(super) fn submit_backward(
         &mut self,
         camera: &PosedCamera,
@@ -126,7 +126,7 @@ impl GpuEngine {
         Ok(())
     }
 
-    /// Runs the stages up to `blend` for a camera until the buffers are large enough; `bits` say what for.
+    /// Runs the stages up to `blend` for a camera until the buffers are large enough; `bits` select the outputs.
     pub(super) fn forward(
         &mut self,
         camera: &PosedCamera,
@@ -144,7 +144,7 @@ impl GpuEngine {
         }
     }
 
-    /// Makes room for a render, as far as the host knows what it takes, and tells the GPU its camera. Answers
+    /// Grows the buffers for a render, as far as the host knows the sizes, and writes its camera to the GPU. Returns
     /// all bits of the render.
     pub(super) fn prepare_front(
         &mut self,
@@ -169,7 +169,7 @@ impl GpuEngine {
         Ok(())
     }
 
-    /// What `blend` left in `depth_pixels` of a render.
+    /// Reads the output of `blend` in `depth_pixels` of a render.
     fn depth_image(&self, camera: &PosedCamera) -> Result<DepthImage> {
         let buffer = self.buffers.get("depth_pixels")?;
         let pixels: Vec<[f32; 2]> = self.context.gpu.read(buffer, camera.pixel_count())?;
@@ -179,7 +179,7 @@ impl GpuEngine {
         })
     }
 
-    /// Puts dL/d(blended depth) beside what `blend` left in `depth_pixels`.
+    /// Writes dL/d(blended depth) next to the output of `blend` in `depth_pixels`.
     fn write_depth_gradient(&self, camera: &PosedCamera, by_depth: &[f32]) -> Result<()> {
         let gpu = &self.context.gpu;
         let buffer = self.buffers.get("depth_pixels")?;

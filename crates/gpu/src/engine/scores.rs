@@ -1,9 +1,9 @@
-//! Scores: a render compared with its photo where both are. See `shaders/score.wgsl`.
+//! Scores: compares a render with its photo on the GPU. See `shaders/score.wgsl`.
 //!
-//! 1. The photo goes up into a buffer of its own, which the next one takes over.
-//! 2. The view is rendered as for a picture; then the kernels of `score` run over what is there.
-//! 3. Sums by tile come down, and with them bytes of pictures where they are asked for: 6 a pixel, where a
-//!    render has 16. The host adds the tiles up.
+//! 1. The photo is copied up into a separate buffer, which the next photo reuses.
+//! 2. The view is rendered like a picture; then the kernels of `score` run over the render.
+//! 3. Sums by tile are copied down, and bytes of pictures if they are requested: 6 a pixel, where a render has 16. The
+//!    host adds the tiles up.
 
 use super::GpuEngine;
 use crate::layout;
@@ -16,8 +16,8 @@ use dapple_engine::{Pictures, PosedCamera, RenderSettings, ScoreAsks, ScoredView
 use dapple_scene::{Camera, Photo, Result};
 
 impl GpuEngine {
-    /// Renders and compares; waits for it. `None` where the photo has another size than the camera, or
-    /// leaves no window of SSIM.
+    /// Renders and compares; waits for the result. `None` where the photo has another size than the camera, or has no
+    /// whole window of SSIM.
     pub(super) fn scored(
         &mut self,
         camera: &Camera,
@@ -88,7 +88,7 @@ impl GpuEngine {
         }))
     }
 
-    /// Copies a photo up, after all that was submitted.
+    /// Copies a photo up, after all commands submitted before.
     fn bring(&self, photo: &Photo) -> Result<()> {
         let bytes = packed_bytes(photo.pixel_count() as u64, photo.mask.is_some());
         let buffer = self.buffers.get(PHOTO)?;

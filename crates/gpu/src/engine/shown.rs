@@ -1,9 +1,9 @@
-//! Renders for eyes: as bytes, and how many Gaussians pixels blend. See `shaders/bytes.wgsl` and `COUNTS` in
+//! 8-bit renders, and renders of the number of Gaussians that pixels blend. See `shaders/bytes.wgsl` and `COUNTS` in
 //! `shaders/blend.wgsl`.
 //!
-//! A submission renders, rounds, and copies the picture and the counts of the render to the host, so that it is
-//! waited for once. Where a buffer was too small, what came is no picture: it is grown, and all of it is done
-//! again.
+//! One submission renders, rounds, and copies the picture and the counts of the render to the host, so that the host
+//! waits once. If a buffer was too small, the picture is discarded, the buffer is grown, and the submission is
+//! repeated.
 
 use super::GpuEngine;
 use super::pictures::counts_of;
@@ -17,7 +17,7 @@ use dapple_runtime::Readback;
 use dapple_scene::{Camera, Error, Result};
 
 impl GpuEngine {
-    /// Renders and rounds; waits for it.
+    /// Renders and rounds; waits for the result.
     pub(super) fn bytes(
         &mut self,
         camera: &Camera,
@@ -34,7 +34,7 @@ impl GpuEngine {
         })
     }
 
-    /// Renders and counts; waits for it.
+    /// Renders and counts; waits for the result.
     pub(super) fn counted(
         &mut self,
         camera: &Camera,
@@ -51,7 +51,8 @@ impl GpuEngine {
         })
     }
 
-    /// Renders with `bits` and what follows a render for them, and brings so many values of a buffer.
+    /// Renders with `bits` and the dispatches that follow a render for them, and returns this number of values of a
+    /// buffer.
     fn front_with<T: bytemuck::Pod>(
         &mut self,
         camera: &PosedCamera,

@@ -1,4 +1,4 @@
-//! Splats, and all else that a run needs to go on, up to the GPU and down.
+//! Uploads and downloads splats and all other state that a run needs to continue.
 
 use super::GpuEngine;
 use crate::passes::Bits;
@@ -25,7 +25,7 @@ impl GpuEngine {
         let n = u32::try_from(splats.len())
             .map_err(|_| Error::input("more Gaussians than 32 bits count"))?;
         let room = n.max(self.options.first_room.gaussians).max(1);
-        // Where the state has filters, room is made for them.
+        // If the state has filters, their buffer is allocated.
         self.buffers.remove(SMOOTHING);
         self.buffers.remove(look::FEATURES);
         self.buffers.remove(look::MOMENTS);
@@ -81,7 +81,7 @@ impl GpuEngine {
         self.context.gpu.check()
     }
 
-    /// Waits, and copies everything out that training changes.
+    /// Waits, and downloads everything that training changes.
     pub(super) fn download_state(&mut self) -> Result<(Splats, OptimizerState)> {
         self.settle()?;
         if self.room.gaussians == 0 {
@@ -100,7 +100,7 @@ impl GpuEngine {
         Ok((splats, state))
     }
 
-    /// Waits, and copies the splats out.
+    /// Waits, and downloads the splats.
     pub(super) fn download_splats(&mut self) -> Result<Splats> {
         self.settle()?;
         if self.room.gaussians == 0 {
@@ -117,7 +117,7 @@ impl GpuEngine {
         )
     }
 
-    /// The same, with their 3D filters in them.
+    /// Waits, and downloads the splats with their 3D filters baked in.
     pub(super) fn download_fused(&mut self) -> Result<Splats> {
         let mut splats = self.download_splats()?;
         let gpu = &self.context.gpu;
@@ -126,7 +126,7 @@ impl GpuEngine {
         Ok(splats)
     }
 
-    /// Waits, and copies the appearance of all views out.
+    /// Waits, and downloads the bilateral grids of all views.
     pub(crate) fn download_appearance(&mut self) -> Result<Appearance> {
         self.settle()?;
         let grids = self.grids.as_ref();
@@ -136,7 +136,7 @@ impl GpuEngine {
         )
     }
 
-    /// Waits, and copies out what has changed of the views.
+    /// Waits, and downloads the state of the views that has changed.
     pub(super) fn download_views(&mut self) -> Result<ViewState> {
         self.settle()?;
         self.fetch_poses()?;
@@ -157,7 +157,7 @@ impl GpuEngine {
         })
     }
 
-    /// The counts on the GPU; waits.
+    /// Waits, and returns the counts on the GPU.
     pub(crate) fn state(&mut self) -> Result<layout::State> {
         let state: Vec<layout::State> = self.context.gpu.read(self.buffers.get("state")?, 1)?;
         state

@@ -1,4 +1,4 @@
-//! Views as they are added, with their photos and known depths.
+//! Adds views, with their photos and known depths.
 
 use super::GpuEngine;
 use crate::layout;
@@ -12,9 +12,9 @@ use dapple_scene::{Camera, Error, Photo, Result};
 use std::sync::Arc;
 
 impl GpuEngine {
-    /// What steps compare crops by from now on.
+    /// Sets the loss that compares crops in steps from now on.
     pub(super) fn set_crops(&mut self, loss: Option<Box<dyn CropLoss>>) -> Result<()> {
-        // Commands that are to be submitted again look for what they were given.
+        // Commands that are submitted again need the loss with which they were enqueued.
         self.settle()?;
         self.crop_loss = None;
         crops::set(&mut self.context, &mut self.buffers, loss.as_deref())?;
@@ -23,7 +23,7 @@ impl GpuEngine {
         Ok(())
     }
 
-    /// Side and first pixel of the crop that a step compares; zeros where it compares none.
+    /// Returns side and first pixel of the crop that a step compares; zeros if it compares none.
     pub(super) fn crop(&self, view: ViewId, settings: &StepSettings) -> Result<(u32, [u32; 2])> {
         if settings.losses[LossTerm::Perceptual] == 0.0 {
             return Ok((0, [0; 2]));
@@ -34,7 +34,7 @@ impl GpuEngine {
         Ok((side, origin(settings.crop, size, side)?))
     }
 
-    /// Takes a view in, with its photo unless that comes for each step.
+    /// Adds a view, with its photo unless the photo is uploaded for each step.
     pub(super) fn add_view(
         &mut self,
         camera: &Camera,
@@ -45,7 +45,7 @@ impl GpuEngine {
         Ok(ViewId(self.views.add(GpuView { camera, counted })))
     }
 
-    /// After views were added, all of them or those before one that is refused.
+    /// Fits the buffers after views were added: all of them or those before a view that is refused.
     pub(super) fn fit_views(&mut self, ids: Result<Vec<ViewId>>) -> Result<Vec<ViewId>> {
         self.views_changed = true;
         if let Some(slots) = self.photos.fit() {
@@ -54,7 +54,7 @@ impl GpuEngine {
         self.depths.release();
         self.buffers.clear_slots();
         let ids = ids?;
-        // The largest image at once: growing later would make recordings anew.
+        // Fits the largest image at once: growing later would record the command lists again.
         for id in &ids {
             if let Some(camera) = self.views.get(id.0).map(|v| v.camera) {
                 self.fit_image(&camera)?;
@@ -80,8 +80,8 @@ impl GpuEngine {
         Ok(())
     }
 
-    /// Gives a view's photo a place on the GPU. Waits if commands that have not reported use all that
-    /// there are: chunks of reports are so small then that others are on their way.
+    /// Assigns a photo slot on the GPU to a view. Waits if commands that have not reported use all slots: chunks of
+    /// reports are then so small that other commands are in flight.
     pub(crate) fn place_photo(&mut self, view: ViewId) -> Result<()> {
         loop {
             let pending = self.pending_from();
@@ -94,8 +94,8 @@ impl GpuEngine {
         }
     }
 
-    /// Tells the GPU what of a photo counts. Nothing on its way uses this entry, and no step has refined
-    /// the view since the host last knew its pose: it is the view's first.
+    /// Writes the number of pixels of a photo that count to the GPU. No command in flight uses this entry, and no step
+    /// has refined the view since the host last knew its pose: it is the view's first step.
     pub(super) fn write_counted(&mut self, view: ViewId, counted: (u32, u32)) -> Result<()> {
         self.views.set_counted(view.0, counted);
         if let Some(entry) = self.views.entry(view.0) {
@@ -106,13 +106,13 @@ impl GpuEngine {
         Ok(())
     }
 
-    /// Replaces the samples of depth that a view is known to have.
+    /// Replaces the samples of known depth of a view.
     pub(super) fn set_depths(&mut self, view: ViewId, samples: Vec<DepthSample>) -> Result<()> {
         let Some(camera) = self.views.get(view.0).map(|v| v.camera) else {
             return Err(Error::internal(format!("there is no view {}", view.0)));
         };
         check_depths(&camera, &samples)?;
-        // Steps that are on their way may have to be submitted again, with what they had.
+        // Steps in flight may have to be submitted again, with the samples that they had.
         self.settle()?;
         self.depths.set(view.0, &samples);
         self.buffers.clear_slots();

@@ -1,5 +1,5 @@
-//! What makes one permutation of a step differ from another. A pass names the bits that it understands, and
-//! shares kernels and recordings between all commands that differ in others alone.
+//! [`Bits`]: the differences between permutations of a step. A pass declares the bits that it understands. Commands
+//! that differ only in other bits share its kernels and command lists.
 
 use crate::layout;
 use dapple_engine::{LossTerm, RenderSettings, StepSettings};
@@ -11,7 +11,7 @@ use std::ops::{BitAnd, BitOr, BitOrAssign};
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Bits(u32);
 
-/// The list of bits: each has a place of its own by its order, and its name is its shaders' flag.
+/// Declares the bits: the order gives the position of each, and its name is the flag of its shaders.
 macro_rules! bits {
     ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {
         #[allow(non_camel_case_types, clippy::upper_case_acronyms, reason = "numbers the constants")]
@@ -27,76 +27,76 @@ macro_rules! bits {
 }
 
 bits! {
-    /// With regularisers and noise, see [`dapple_engine::Extras`].
+    /// Regularisers and noise, see [`dapple_engine::Extras`].
     EXTRAS,
-    /// With density statistics of absolute gradients.
+    /// Density statistics of absolute gradients.
     ABSOLUTE,
-    /// With depths: a loss that looks at them, or a render that is asked for them.
+    /// Depths: a loss with a depth term, or a render with a depth image.
     DEPTH,
-    /// Through a lens that distorts.
+    /// A lens that distorts.
     LENS,
-    /// Through the filters against aliasing.
+    /// The filters against aliasing.
     ANTIALIAS,
-    /// With pose refinement around `update`, whose kernel stays the same.
+    /// Pose refinement around `update`, whose kernel stays the same.
     POSES,
-    /// With the photo's appearance around `loss`.
+    /// The photo's bilateral grid around `loss`.
     APPEARANCE,
-    /// Through the photo's look.
+    /// The photo's appearance MLP.
     LOOK,
-    /// With a loss of crops.
+    /// A loss of crops.
     CROPS,
-    /// A render that nothing goes back from.
+    /// A render without a backward pass.
     IMAGE_ONLY,
     /// Gradients are written out.
     GRADIENTS,
     /// A render is compared with its photo.
     SCORE,
-    /// What is compared is also shown.
+    /// The compared images are also returned as pictures.
     PICTURES,
-    /// Density control relocates and adds, in place of cloning and splitting.
+    /// Density control relocates and adds, instead of cloning and splitting.
     RELOCATE,
     /// Gaussians are put into Morton order.
     REORDER,
     /// A render is rounded to bytes.
     BYTES,
-    /// Pixels of a render count what they blend.
+    /// Pixels of a render count the Gaussians that they blend.
     COUNTS,
 }
 
 impl Bits {
-    /// None of them.
+    /// The empty set.
     pub const NONE: Self = Self(0);
 
-    /// These and `more`; as `|`, where constants are made.
+    /// Returns these bits and `more`; like `|`, for constants.
     #[must_use]
     pub const fn with(self, more: Self) -> Self {
         Self(self.0 | more.0)
     }
 
-    /// These, less `others`.
+    /// Returns these bits without `others`.
     #[must_use]
     pub const fn without(self, others: Self) -> Self {
         Self(self.0 & !others.0)
     }
 
-    /// `bits` if `on`.
+    /// Returns `bits` if `on`, else none.
     #[must_use]
     pub const fn when(on: bool, bits: Self) -> Self {
         if on { bits } else { Self::NONE }
     }
 
-    /// Whether all of `others` are among these.
+    /// Returns true if all of `others` are among these.
     pub const fn has(self, others: Self) -> bool {
         self.0 & others.0 == others.0
     }
 
-    /// Whether some of `others` are among these.
+    /// Returns true if some of `others` are among these.
     pub const fn meets(self, others: Self) -> bool {
         self.0 & others.0 != 0
     }
 
-    /// What these settings ask for, on a view whose lens distorts or does not, and whose depths are known
-    /// or not.
+    /// Returns the bits of these settings, on a view whose lens distorts or does not, and whose depths are known or
+    /// not.
     pub fn of_step(settings: &StepSettings, lens: bool, knows_depths: bool) -> Self {
         let absolute = settings.accumulate_density && settings.extras.absolute_density;
         let depth = settings.losses[LossTerm::Depth] > 0.0 && knows_depths;
@@ -110,17 +110,18 @@ impl Bits {
             | Self::when(settings.losses[LossTerm::Perceptual] != 0.0, Self::CROPS)
     }
 
-    /// How a render brings Gaussians onto the image.
+    /// Returns the bits of the projection of a render.
     pub fn of_render(settings: &RenderSettings, lens: bool) -> Self {
         Self::when(lens, Self::LENS) | Self::when(settings.antialias, Self::ANTIALIAS)
     }
 
-    /// Numbers of an instance beside its slot's: see `shaders/shared/extra_slots.wgsl`.
+    /// Returns the numbers of an instance in addition to those of its gradient slot: see
+    /// `shaders/shared/extra_slots.wgsl`.
     pub const fn extra_floats(self) -> u32 {
         2 * self.has(Self::ABSOLUTE) as u32 + self.has(Self::DEPTH) as u32
     }
 
-    /// What shaders of this permutation are compiled with.
+    /// Adds the definitions with which shaders of this permutation are compiled.
     pub fn define(self, defines: Defines) -> Defines {
         let flags = Self::ALL
             .iter()

@@ -1,14 +1,14 @@
-//! What a stage of this engine declares, and what follows from it.
+//! Declarations of the stages of this engine, and the data that follows from them.
 //!
-//! 1. A [`Pass`] says what it is called, its shaders, its kernels and the [`Bits`] that each understands,
-//!    the [`Tensor`]s that come with it, the [`Entry`]s of indirect dispatches that it counts, which bytes it
-//!    moves, and how it is recorded. What its kernels read and write, their WGSL says: bindings have the
-//!    names of tensors, or of what the pass [borrows](Pass::borrows).
-//! 2. A [`Plan`] is a list of passes: what is submitted for one purpose. Its order is the order they run in.
-//! 3. From these lists follow the shaders and which kernels are compiled first, which buffers there are and
-//!    how they grow ([`crate::Buffers::fit`]), the numbers of entries for host and shaders
-//!    ([`entries_wgsl`]), what a permutation shares with others, what recordings depend on
-//!    ([`crate::Recorder`]), and the bytes that a profiler expects.
+//! 1. A [`Pass`] declares its name, its shaders, its kernels with the [`Bits`] that each understands, and its
+//!    [`Tensor`]s. It also declares the [`Entry`]s of indirect dispatches that it counts, the bytes that it moves, and
+//!    the function that records it. The WGSL of its kernels declares the data that they read and write: bindings have
+//!    the names of tensors, or of tensors that the pass [borrows](Pass::borrows).
+//! 2. A [`Plan`] is a list of passes that are submitted for one purpose, in the order of execution.
+//! 3. These lists determine the shaders and the kernels that are compiled first, and the buffers and their growth
+//!    ([`crate::Buffers::fit`]). They also determine the numbers of entries for host and shaders ([`entries_wgsl`]),
+//!    the parts that permutations share, the dependencies of command lists ([`crate::Recorder`]), and the bytes that a
+//!    profiler expects.
 //!
 //! To add a stage: a file under `stages/` with its `PASS`, its shader, and its line in one list below.
 
@@ -32,20 +32,20 @@ use std::sync::LazyLock;
 /// A kernel: an entry point of a shader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Code {
-    /// The shader.
+    /// Name of the shader.
     pub shader: &'static str,
-    /// Its entry point.
+    /// Name of the entry point.
     pub entry: &'static str,
     /// Permutation bits that it understands.
     pub bits: Bits,
-    /// Whose settings are constants of it: see [`crate::Context::set_constants`].
+    /// Name of the settings that are constants of the kernel: see [`crate::Context::set_constants`].
     pub constants: Option<&'static str>,
-    /// Whether it runs in parts on devices that kill long dispatches.
+    /// True if it runs in parts on devices that kill long dispatches.
     pub in_parts: bool,
 }
 
 impl Code {
-    /// One that is the same in all permutations.
+    /// Creates a kernel that is the same in all permutations.
     pub const fn new(shader: &'static str, entry: &'static str) -> Self {
         Self {
             shader,
@@ -56,13 +56,13 @@ impl Code {
         }
     }
 
-    /// Of which there is one for each combination of `bits`.
+    /// Makes a kernel for each combination of `bits`.
     #[must_use]
     pub const fn by(self, bits: Bits) -> Self {
         Self { bits, ..self }
     }
 
-    /// That takes the constants of this name.
+    /// Adds the constants of this name.
     #[must_use]
     pub const fn with_constants(self, name: &'static str) -> Self {
         Self {
@@ -71,7 +71,7 @@ impl Code {
         }
     }
 
-    /// That runs in parts on devices that kill long dispatches.
+    /// Makes the kernel run in parts on devices that kill long dispatches.
     #[must_use]
     pub const fn in_parts(self) -> Self {
         Self {
@@ -81,16 +81,15 @@ impl Code {
     }
 }
 
-/// An entry of the buffer `groups`: the workgroups of an indirect dispatch, which the GPU counts. Its name is
-/// that of its number in WGSL.
+/// An entry of the buffer `groups`: the workgroups of an indirect dispatch, which the GPU counts. Its name is the name
+/// of its number in WGSL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry(pub &'static str);
 
-/// Bytes of an entry: three counts, and a word that is free.
+/// Bytes of an entry: three counts, and an unused word.
 pub const ENTRY_BYTES: u64 = 16;
 
-/// The entries of a step, which a halt clears, come first; then those of density control and the Morton
-/// order.
+/// The entries of a step, which a halt clears, come first; then those of density control and the Morton order.
 static ENTRIES: LazyLock<(Vec<Entry>, usize)> = LazyLock::new(|| {
     let of = |is_round: bool| {
         let passes = all().filter(move |pass| pass.is_of_rounds() == is_round);
@@ -102,25 +101,25 @@ static ENTRIES: LazyLock<(Vec<Entry>, usize)> = LazyLock::new(|| {
 });
 
 impl Entry {
-    /// Its number.
+    /// Returns the number of the entry.
     pub fn number(self) -> u64 {
         let found = ENTRIES.0.iter().position(|entry| *entry == self);
         debug_assert!(found.is_some(), "no pass counts {}", self.0);
         found.unwrap_or(0) as u64
     }
 
-    /// Where it begins in `groups`, bytes.
+    /// Returns the offset of the entry in `groups`, bytes.
     pub fn offset(self) -> u64 {
         self.number() * ENTRY_BYTES
     }
 }
 
-/// How many entries there are.
+/// Returns the number of entries.
 pub fn entry_count() -> u64 {
     ENTRIES.0.len() as u64
 }
 
-/// The numbers of all entries for shaders: the piece `shared/entries`.
+/// Returns the numbers of all entries for shaders: the shader include `shared/entries`.
 pub fn entries_wgsl() -> &'static str {
     static WGSL: LazyLock<String> = LazyLock::new(|| {
         let (entries, steps) = &*ENTRIES;
@@ -135,26 +134,26 @@ pub fn entries_wgsl() -> &'static str {
     &WGSL
 }
 
-/// What the bytes of a stage follow from.
+/// Inputs of the formulas for the bytes of a stage.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Load {
-    /// Gaussians.
+    /// Number of Gaussians.
     pub gaussians: u64,
-    /// Visible ones.
+    /// Number of visible Gaussians.
     pub visible: u64,
-    /// Pairs of a Gaussian and a tile.
+    /// Number of instances, pairs of a Gaussian and a tile.
     pub instances: u64,
-    /// Pixels.
+    /// Number of pixels.
     pub pixels: u64,
-    /// Tiles.
+    /// Number of tiles.
     pub tiles: u64,
     /// Degree of the harmonics in use.
     pub sh_degree: u8,
-    /// Whether the loss has a part of SSIM.
+    /// True if the loss has an SSIM term.
     pub ssim: bool,
 }
 
-/// A stage, or the part of one that stands at one place of a plan.
+/// A stage, or a part of a stage at one position of a plan.
 pub struct Pass {
     /// The stage: the name of its span, under which it is timed.
     pub name: &'static str,
@@ -162,29 +161,29 @@ pub struct Pass {
     pub shaders: &'static [(&'static str, &'static str)],
     /// Its kernels.
     pub kernels: &'static [Code],
-    /// Where a command has to have one of these, for the pass to run; none = always.
+    /// The pass runs if a command has one of these bits; none = always.
     pub needs: Bits,
-    /// Where a command has one of these, it does not run.
+    /// The pass does not run if a command has one of these bits.
     pub unless: Bits,
-    /// The tensors that come with it: it is the first that fills them, or it owns them as state.
+    /// Its tensors: the pass is the first that fills them, or owns them as state.
     pub tensors: &'static [Tensor],
-    /// What its shaders call otherwise than the tensor is called: a binding's name, and the tensor.
+    /// Bindings whose name differs from that of their tensor: the binding's name, and the tensor.
     pub borrows: &'static [(&'static str, &'static str)],
     /// The entries that it counts.
     pub entries: &'static [Entry],
-    /// The sorts that it asks for: bits of the keys, and whether values are places.
+    /// The sorts that it needs: bits of the keys, and true if values are places.
     pub sorts: &'static [(u32, bool)],
-    /// Permutations in which its kernels and sorts are compiled when an engine opens; all others are when
-    /// they are first recorded.
+    /// Permutations in which its kernels and sorts are compiled when an engine opens. All other permutations are
+    /// compiled when they are first recorded.
     pub first: &'static [Bits],
-    /// The bytes that it moves at least: see [`bytes()`].
+    /// The least bytes that it moves: see [`bytes()`].
     pub bytes: fn(&Load, Precision) -> u64,
     /// Appends its dispatches.
     pub record: fn(&mut Recorder<'_>) -> Result<()>,
 }
 
 impl Pass {
-    /// One that declares nothing but its name and its dispatches.
+    /// Creates a pass that declares only its name and its dispatches.
     pub const fn new(name: &'static str, record: fn(&mut Recorder<'_>) -> Result<()>) -> Self {
         Self {
             name,
@@ -202,12 +201,12 @@ impl Pass {
         }
     }
 
-    /// Whether it runs for a command with these bits.
+    /// Returns true if the pass runs for a command with these bits.
     pub fn is_part_of(&self, bits: Bits) -> bool {
         (self.needs == Bits::NONE || bits.meets(self.needs)) && !bits.meets(self.unless)
     }
 
-    /// The bits that make a difference to it.
+    /// Returns the bits that make a difference to the pass.
     pub fn understands(&self) -> Bits {
         let kernels = self.kernels.iter().map(|code| code.bits);
         kernels.fold(self.needs | self.unless, |all, bits| all | bits)
@@ -264,7 +263,7 @@ static ROUND: &[&Pass] = &[
     &report::ROUND,
 ];
 
-/// What is submitted at once, or recorded at once as a part of it.
+/// A list of passes that is submitted at once, or recorded at once as a part of another plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Plan {
     /// A render.
@@ -273,19 +272,19 @@ pub enum Plan {
     Loss,
     /// From the image's gradient to new parameters, and the report.
     Back,
-    /// A step: the three above.
+    /// A step: the three plans above.
     Step,
     /// From the image's gradient to gradients that are written out.
     Gradients,
     /// From a render to its scores.
     Score,
-    /// From a render to what is shown of it.
+    /// From a render to an 8-bit or count image.
     Shown,
     /// 3D filters, before a step.
     Smoothing,
-    /// Looks for what is not finite, after a report.
+    /// Search for non-finite parameters, after a report.
     Finite,
-    /// A round of density control, with the Morton order, and its report.
+    /// A densification round, with the Morton order, and its report.
     Round,
 }
 
@@ -304,7 +303,7 @@ impl Plan {
         Self::Round,
     ];
 
-    /// What it consists of where it is put together from others.
+    /// Returns the parts of a plan that is composed of others.
     pub fn parts(self) -> &'static [Self] {
         match self {
             Self::Step => &[Self::Front, Self::Loss, Self::Back],
@@ -312,13 +311,13 @@ impl Plan {
         }
     }
 
-    /// Its passes, in order; those of its parts apart.
+    /// Returns its passes, in order, without those of its parts.
     pub fn passes(self) -> &'static [&'static Pass] {
         match self {
             Self::Front => FRONT,
             Self::Loss => LOSS,
             Self::Back => BACK,
-            // Its parts have them.
+            // Its parts have the passes.
             Self::Step => &[],
             Self::Gradients => GRADIENTS,
             Self::Score => SCORE,
@@ -329,20 +328,20 @@ impl Plan {
         }
     }
 
-    /// The bits that make a difference to it.
+    /// Returns the bits that make a difference to the plan.
     pub fn understands(self) -> Bits {
         let own = self.passes().iter().map(|pass| pass.understands());
         let parts = self.parts().iter().map(|part| part.understands());
         own.chain(parts).fold(Bits::NONE, |all, bits| all | bits)
     }
 
-    /// Whether it is recorded for each of the photos' slots.
+    /// Returns true if the plan is recorded for each photo slot.
     pub fn has_photo(self) -> bool {
         matches!(self, Self::Loss | Self::Step)
     }
 }
 
-/// Every pass, once.
+/// Returns every pass, once.
 pub fn all() -> impl Iterator<Item = &'static Pass> {
     let listed = || {
         Plan::ALL
@@ -357,11 +356,11 @@ pub fn all() -> impl Iterator<Item = &'static Pass> {
     })
 }
 
-/// Compiles what passes say is compiled first, on all cores: a driver that has not kept kernels from before
-/// takes seconds for all.
+/// Compiles the kernels that passes declare as first, on all cores. A driver without a kernel cache from before takes
+/// seconds for all.
 ///
 /// # Errors
-/// The driver refuses one: the first in order.
+/// The driver refuses a kernel: the error of the first in order.
 pub fn compile_first(context: &Context) -> Result<()> {
     enum Job {
         Kernel(Code, Bits),
@@ -377,7 +376,7 @@ pub fn compile_first(context: &Context) -> Result<()> {
     };
     let jobs: Vec<Job> = all().flat_map(of_pass).collect();
     let made = jobs.par_iter().map(|job| match job {
-        // What binds too much is compiled when it is known how much there is to be joined.
+        // A kernel that binds too many buffers is compiled when the sizes of the joined buffers are known.
         Job::Kernel(code, bits) => match context.beyond(code, *bits)? {
             Some(_) => Ok(()),
             None => context.kernels(code, *bits).map(drop),
@@ -388,18 +387,18 @@ pub fn compile_first(context: &Context) -> Result<()> {
     made.into_iter().collect()
 }
 
-/// Every tensor.
+/// Returns every tensor.
 pub fn tensors() -> impl Iterator<Item = &'static Tensor> {
     all().flat_map(|pass| pass.tensors.iter())
 }
 
-/// The bytes that the stage of this name reads and writes in a step at least, by formula.
+/// Returns the least bytes that the stage of this name reads and writes in a step, by formula.
 ///
-/// What its kernels read and write, each array once per kernel, as if caches were perfect within a kernel
-/// and empty between kernels. Left out: tables of counts that prefix sums and sorts keep by the block (a
-/// hundredth of what they sort), reports. Where counts do not tell, it is what would be without early ends:
-/// pixels that are finished before the last instance of their tile leave fewer checkpoints, and a stage may
-/// then stay below its floor.
+/// Counts the arrays that its kernels read and write, each once per kernel, as if caches were perfect within a kernel
+/// and empty between kernels. Not counted: reports, and tables of counts per block in prefix sums and sorts (a
+/// hundredth of the data that they sort). Where counts do not determine the bytes, the result ignores early ends.
+/// Pixels that are finished before the last instance of their tile write fewer checkpoints, so a stage can then move
+/// fewer bytes than this.
 pub fn bytes(stage: &str, load: &Load, precision: Precision) -> u64 {
     let passes = all().filter(|pass| pass.name == stage);
     passes.map(|pass| (pass.bytes)(load, precision)).sum()

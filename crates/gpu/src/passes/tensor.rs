@@ -1,12 +1,11 @@
-//! [`Tensor`]: a buffer that a pass declares. How large it is follows from its axis and from what there is
-//! room for.
+//! [`Tensor`]: a buffer that a pass declares. Its axis and the capacities give its size.
 
 use super::Bits;
 use crate::layout::WORKGROUP;
 use crate::precision::Precision;
 use dapple_engine::constants::TILE_SIZE;
 
-/// What the buffers have room for.
+/// Capacities of the buffers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Room {
     /// Gaussians: the stride of a plane.
@@ -23,25 +22,25 @@ pub struct Room {
     pub tiles: u32,
 }
 
-/// All that sizes of buffers follow from.
+/// Inputs of buffer sizes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Extent {
-    /// How many there is room for.
+    /// Capacities.
     pub room: Room,
-    /// How parameters and moments are stored.
+    /// Storage formats of parameters and moments.
     pub precision: Precision,
     /// Degree that harmonics are stored for.
     pub sh_degree: u8,
-    /// All bits that steps and gradients have ever asked for.
+    /// All bits that steps and gradients have requested so far.
     pub asked: Bits,
-    /// Cells of a view's appearance; none where nothing is learnt.
+    /// Cells of a view's bilateral grid; zeros without bilateral grids.
     pub grid: [u32; 3],
 }
 
-/// What a tensor has items for.
+/// The axis along which a tensor has items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Axis {
-    /// Itself.
+    /// A single item.
     One,
     /// Each Gaussian.
     Gaussian,
@@ -59,16 +58,16 @@ pub enum Axis {
     Tile,
     /// Each pixel of whole tiles.
     TilePixel,
-    /// Each view; made by what uploads it.
+    /// Each view; the upload creates the buffer.
     View,
-    /// Each slot of photos; made by what uploads it.
+    /// Each photo slot; the upload creates the buffer.
     Photo,
-    /// What somebody else brings.
+    /// A buffer that the caller provides.
     Given,
 }
 
 impl Axis {
-    /// How many items there is room for; `None` where somebody else makes the buffer.
+    /// Returns the capacity in items; `None` if other code creates the buffer.
     fn items(self, room: &Room) -> Option<u64> {
         Some(match self {
             Self::One => 1,
@@ -88,29 +87,29 @@ impl Axis {
 /// Words of an item.
 #[derive(Clone, Copy)]
 pub enum Words {
-    /// So many.
+    /// A fixed number.
     Each(u32),
-    /// By how things are stored.
+    /// A number that depends on the storage formats.
     Of(fn(&Extent) -> u32),
 }
 
-/// What a tensor's numbers are.
+/// Lifetime of a tensor's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Of a step, which writes them anew.
+    /// Numbers of one step; every step overwrites them.
     Passing,
     /// State of a Gaussian, in planes: growing, density control and the Morton order carry it along.
     State,
-    /// The same; new Gaussians begin with zeros.
+    /// State of a Gaussian that is zero for new Gaussians.
     Moments,
 }
 
-/// How a buffer is used.
+/// Use of a buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Use {
     /// As storage.
     Storage,
-    /// As storage, from which dispatches are taken.
+    /// As storage and as source of indirect dispatches.
     Indirect,
     /// As a uniform block.
     Uniform,
@@ -119,21 +118,21 @@ pub enum Use {
 /// A buffer as a pass declares it.
 #[derive(Clone, Copy)]
 pub struct Tensor {
-    /// The name that shaders give it.
+    /// Name of the buffer in shaders.
     pub name: &'static str,
-    /// What it has items for.
+    /// Axis of its items.
     pub axis: Axis,
     /// 32-bit words of an item.
     pub words: Words,
-    /// Items more than there are.
+    /// Items in addition to those of the axis.
     pub spare: u64,
-    /// It is made when a command has one of these; none = always.
+    /// The buffer is created when a command has one of these bits; none = always.
     pub needs: Bits,
-    /// But not for a command that has one of these.
+    /// A command with one of these bits does not create the buffer.
     pub unless: Bits,
-    /// What its numbers are.
+    /// Lifetime of its numbers.
     pub kind: Kind,
-    /// How it is used.
+    /// Use of the buffer.
     pub usage: Use,
 }
 
@@ -141,7 +140,7 @@ pub struct Tensor {
 pub const WORD: u64 = 4;
 
 impl Tensor {
-    /// So many words for each item.
+    /// Creates a tensor with a fixed number of words for each item.
     pub const fn new(axis: Axis, name: &'static str, words: u32) -> Self {
         Self {
             name,
@@ -155,7 +154,7 @@ impl Tensor {
         }
     }
 
-    /// Words by how things are stored.
+    /// Creates a tensor whose words depend on the storage formats.
     pub const fn of(axis: Axis, name: &'static str, words: fn(&Extent) -> u32) -> Self {
         Self {
             words: Words::Of(words),
@@ -163,52 +162,52 @@ impl Tensor {
         }
     }
 
-    /// With one item more than there are: prefix sums put their total behind the last.
+    /// Adds one item: prefix sums put their total behind the last.
     #[must_use]
     pub const fn and_one(self) -> Self {
         Self { spare: 1, ..self }
     }
 
-    /// For commands with one of these bits.
+    /// Restricts the tensor to commands with one of these bits.
     #[must_use]
     pub const fn when(self, needs: Bits) -> Self {
         Self { needs, ..self }
     }
 
-    /// But not for those.
+    /// Excludes commands with one of these bits.
     #[must_use]
     pub const fn unless(self, unless: Bits) -> Self {
         Self { unless, ..self }
     }
 
-    /// Of this kind.
+    /// Sets the lifetime of the numbers.
     #[must_use]
     pub const fn kind(self, kind: Kind) -> Self {
         Self { kind, ..self }
     }
 
-    /// Used so.
+    /// Sets the use of the buffer.
     #[must_use]
     pub const fn used(self, usage: Use) -> Self {
         Self { usage, ..self }
     }
 
-    /// Whether it is state of Gaussians.
+    /// Returns true if the tensor is state of Gaussians.
     pub fn is_state(&self) -> bool {
         self.kind != Kind::Passing
     }
 
-    /// Whether every step has it.
+    /// Returns true if every step has the tensor.
     pub fn is_always(&self) -> bool {
         self.needs == Bits::NONE
     }
 
-    /// Whether a command with these bits asks for it.
+    /// Returns true if a command with these bits needs the tensor.
     pub fn is_asked(&self, bits: Bits) -> bool {
         self.is_always() || (bits.meets(self.needs) && !bits.meets(self.unless))
     }
 
-    /// Words of an item.
+    /// Returns the words of an item.
     pub fn words(&self, extent: &Extent) -> u32 {
         match self.words {
             Words::Each(words) => words,
@@ -216,7 +215,7 @@ impl Tensor {
         }
     }
 
-    /// Its bytes; `None` where there is nothing to have room for yet, or somebody else makes it.
+    /// Returns its bytes; `None` if the capacity is zero, or other code creates the buffer.
     pub fn bytes(&self, extent: &Extent) -> Option<u64> {
         let items = self.axis.items(&extent.room).filter(|items| *items > 0)?;
         Some((items + self.spare) * u64::from(self.words(extent)) * WORD)

@@ -1,15 +1,14 @@
 //! Photos on the GPU.
 //!
-//! 1. A photo lies in a *slot*, a buffer with room for it. If all photos fit the budget, each view has a
-//!    slot of its own, made when its photo first comes, and the photo stays.
-//! 2. If not, there is a ring of as many slots as fit, each with room for the largest photo. A step's
-//!    recording is bound to a slot, not to a view, so once every slot is made and was stepped on, a photo
-//!    that comes costs nothing but its copy.
-//! 3. A thread packs the photo into memory that the device copies from ([`packer`]). That begins when the
-//!    photo is announced, some steps ahead, or else with the step itself, which then waits.
-//! 4. A slot is filled again in the queue's order, after what was submitted. The photo used longest ago
-//!    gives way, but none that a command needs which has not reported: so a command that has to be
-//!    submitted again finds its photo, though the host may not hold it any more.
+//! 1. A photo is in a *photo slot*, a buffer that can hold it. If all photos fit the budget, each view has its own
+//!    slot, created when its photo is first uploaded, and the photo stays.
+//! 2. Otherwise there is a ring of as many slots as fit, each large enough for the largest photo. A step's command list
+//!    binds a slot, not a view. Once every slot exists and was used by a step, uploading a photo costs only its copy.
+//! 3. A thread packs the photo into memory that the device copies from ([`packer`]). Packing begins when the photo is
+//!    announced, some steps ahead, or else with the step itself, which then waits.
+//! 4. A slot is filled again in the queue's order, after the commands submitted before. The least recently used photo
+//!    is replaced, but never a photo that an unreported command needs. So a command that has to be submitted again
+//!    finds its photo, though the host may not hold it any more.
 
 mod pack;
 mod packer;
@@ -22,36 +21,36 @@ pub use pack::{pack, packed_bytes};
 use packer::{Arriving, Packer};
 use std::sync::Arc;
 
-/// Photos on their way before their steps, at most; never more than half of a ring.
+/// Most photos in flight before their steps; never more than half of a ring.
 pub const AHEAD: usize = 3;
 
-/// An announced step that has not come after so many commands will not come.
+/// If this number of commands follows an announcement, the announced step will not come.
 const STALE: u64 = 16;
 
 /// A view's photo on the host.
 #[derive(Debug)]
 struct OfView {
     camera: PosedCamera,
-    /// The photo, where it is held; one that comes for each step goes when it is on the GPU.
+    /// The photo, if the host holds it. A photo that is passed for each step is dropped when it is on the GPU.
     photo: Option<Arc<Photo>>,
     comes_each_step: bool,
-    /// Known once the photo was seen.
+    /// `None` until the photo was read.
     is_masked: Option<bool>,
-    /// What of the photo counts, until it is told; and whether it is known.
+    /// Pixels and windows of the photo that count, until they are reported; and true if they are known.
     counted: Option<(u32, u32)>,
     is_counted: bool,
-    /// Where it is on the GPU, or about to be.
+    /// Slot on the GPU of the photo, uploaded or in flight.
     slot: Option<usize>,
 }
 
 impl OfView {
-    /// The most bytes that the photo can take on the GPU.
+    /// Returns the most bytes that the photo can take on the GPU.
     fn most_bytes(&self) -> u64 {
         let pixels = self.camera.pixel_count() as u64;
         packed_bytes(pixels, self.is_masked.unwrap_or(true))
     }
 
-    /// Takes in the photo when it is packed: it is in its slot for what is submitted from now on.
+    /// Waits until the photo is packed. Commands that are submitted from now on find it in its slot.
     fn receive(&mut self, arriving: Arriving) -> Result<()> {
         let packed = arriving.wait().inspect_err(|_| self.slot = None)?;
         packed.upload.finish();
@@ -67,28 +66,28 @@ impl OfView {
 #[derive(Debug)]
 struct Slot {
     buffer: Arc<Pooled>,
-    /// The view whose photo it holds.
+    /// View of the photo in the slot.
     view: usize,
-    /// The photo, if it is still being packed, and the command that was next when that began.
+    /// The photo, if it is still being packed, and the number of the next command when packing began.
     coming: Option<(Arriving, u64)>,
-    /// The last command that used it.
+    /// The last command that used the slot.
     last_used: u64,
 }
 
 /// A photo that a step can use.
 #[derive(Debug)]
 pub struct Arrived {
-    /// The number of its slot.
+    /// Number of its slot.
     pub slot: usize,
-    /// Where it lies.
+    /// Buffer of its slot.
     pub buffer: Arc<Pooled>,
-    /// Whether the photo has a mask.
+    /// True if the photo has a mask.
     pub is_masked: bool,
-    /// Pixels and windows that count in the loss, if that was not known before.
+    /// Pixels and windows that count in the loss, if they were not known before.
     pub counted: Option<(u32, u32)>,
 }
 
-/// All photos, and where they are.
+/// All photos and their slots.
 #[derive(Debug)]
 pub struct Photos {
     views: Vec<OfView>,
@@ -102,7 +101,7 @@ pub struct Photos {
 }
 
 impl Photos {
-    /// No photos; they may take `budget_bytes` on the GPU.
+    /// Creates the state without photos; they may take `budget_bytes` on the GPU.
     pub fn new(budget_bytes: u64) -> Self {
         Self {
             views: Vec::new(),
@@ -114,7 +113,8 @@ impl Photos {
         }
     }
 
-    /// Takes a view in. Without a photo, one comes for each step; with one, tells what of it counts.
+    /// Adds a view. Without a photo, the photo is passed for each step. With a photo, returns the pixels and windows of
+    /// it that count.
     ///
     /// # Errors
     /// A photo of another size.
@@ -139,13 +139,13 @@ impl Photos {
         Ok(known)
     }
 
-    /// Decides how photos lie, after views were added and with no command on its way. Tells how many
-    /// slots the ring has, if there is one.
+    /// Chooses between a ring and a slot for each view, after views were added and with no command in flight. Returns
+    /// the number of slots of the ring, if there is one.
     pub fn fit(&mut self) -> Option<u64> {
         let bytes = self.views.iter().map(OfView::most_bytes);
         let is_tight = bytes.clone().sum::<u64>() > self.budget_bytes;
         let largest = bytes.max().unwrap_or(0).max(1);
-        // A photo larger than the budget is alone.
+        // A photo larger than the budget gets the only slot.
         let count = match is_tight {
             true => (self.budget_bytes / largest).max(1),
             false => self.views.len() as u64,
@@ -162,17 +162,17 @@ impl Photos {
         is_tight.then_some(count)
     }
 
-    /// Whether slots change their photos.
+    /// Returns true if slots change their photos.
     pub fn is_ring(&self) -> bool {
         self.ring_bytes.is_some()
     }
 
-    /// The slot of a view's photo, if it has one now.
+    /// Returns the slot of a view's photo, if it has one now.
     pub fn slot_of(&self, view: usize) -> Option<usize> {
         self.views.get(view)?.slot
     }
 
-    /// Takes in the photo of a view's next step.
+    /// Stores the photo of a view's next step.
     ///
     /// # Errors
     /// There is no such view; a photo of another size.
@@ -183,8 +183,8 @@ impl Photos {
         Ok(())
     }
 
-    /// Begins to bring the photo of a coming step, where there is a slot for it by now. Commands from
-    /// `pending` on are not done, and `next` is the one to come.
+    /// Begins to upload the photo of a coming step, if a slot is free. Commands from `pending` on are not done, and
+    /// `next` is the number of the next command.
     ///
     /// # Errors
     /// There is no such view; a photo of another size; no memory.
@@ -206,7 +206,7 @@ impl Photos {
         self.settle_stale(next)?;
         let ahead = self.slots.iter().flatten();
         let ahead = ahead.filter(|slot| slot.coming.is_some()).count();
-        // The others are for steps that were not announced.
+        // The other slots are for steps that were not announced.
         let most = match self.is_ring() {
             true => AHEAD.min((self.slots.len() - 1) / 2),
             false => AHEAD,
@@ -220,11 +220,11 @@ impl Photos {
         }
     }
 
-    /// Sees to it that a view's photo has a slot, for the command `next`; false if none is free yet:
-    /// commands from `pending` on are not done, and what they use stays.
+    /// Assigns a slot to a view's photo, for the command `next`. Returns false if no slot is free yet: commands from
+    /// `pending` on are not done, and their photos stay.
     ///
     /// # Errors
-    /// There is no such view; its photo has not come; no memory.
+    /// There is no such view; its photo was not passed; no memory.
     pub fn begin(&mut self, gpu: &Gpu, view: usize, (pending, next): (u64, u64)) -> Result<bool> {
         let held = self.views.get(view).ok_or_else(|| no_view(view))?;
         if held.slot.is_some() {
@@ -238,10 +238,10 @@ impl Photos {
         Ok(true)
     }
 
-    /// A view's photo on the GPU, for the command of this number, after [`Self::begin`].
+    /// Returns a view's photo on the GPU, for the command of this number, after [`Self::begin`].
     ///
     /// # Errors
-    /// It has not come.
+    /// The photo was not uploaded.
     pub fn arrive(&mut self, view: usize, command: u64) -> Result<Arrived> {
         let held = self.views.get_mut(view).ok_or_else(|| no_view(view))?;
         let number = held.slot.ok_or_else(|| not_come(view))?;
@@ -263,13 +263,13 @@ impl Photos {
         })
     }
 
-    /// Bytes of photos on the GPU.
+    /// Returns the bytes of photos on the GPU.
     pub fn resident_bytes(&self) -> u64 {
         let slots = self.slots.iter().flatten();
         slots.map(|slot| slot.buffer.size()).sum()
     }
 
-    /// A slot that `view` may have: one that was not made yet, or the one used longest ago whose
+    /// Returns a slot that `view` may have: one that was not created yet, or the least recently used slot whose
     /// commands are all done.
     fn free_slot(&self, view: usize, pending: u64) -> Option<usize> {
         if !self.is_ring() {
@@ -284,7 +284,7 @@ impl Photos {
         oldest.map(|(number, _)| number)
     }
 
-    /// Has a photo packed for a slot, whose last one gives way.
+    /// Starts packing a photo for a slot, and removes the slot's photo.
     fn send(
         &mut self,
         gpu: &Gpu,
@@ -316,7 +316,7 @@ impl Photos {
         Ok(())
     }
 
-    /// Lets slots go whose announced steps have not come.
+    /// Completes the uploads of announced steps that have not come, so that their slots can be reused.
     fn settle_stale(&mut self, next: u64) -> Result<()> {
         for slot in self.slots.iter_mut().flatten() {
             if let Some((arriving, _)) = slot.coming.take_if(|(_, since)| *since + STALE < next) {
@@ -329,5 +329,7 @@ impl Photos {
 }
 
 fn not_come(view: usize) -> Error {
-    Error::internal(format!("the photo of view {view} has not come"))
+    Error::internal(format!(
+        "the photo of view {view} was not uploaded before the step"
+    ))
 }

@@ -1,11 +1,11 @@
-//! A photo as the shaders read it: RGBA per pixel, a word each (alpha 255 where the photo has none),
-//! then, if it has a mask, one bit per pixel, 1 = counts. See `shaders/shared/photo.wgsl`.
+//! A photo in the format of the shaders: RGBA per pixel, a word each (alpha 255 if the photo has none), then, if it has
+//! a mask, one bit per pixel, 1 = counts. See `shaders/shared/photo.wgsl`.
 //!
-//! 1. Four pixels are three words of the file's bytes and four of the device's: whole words are read
-//!    and shifted into place, a quarter of the loads that bytes would take.
-//! 2. Of a mask's bytes the highest bit counts (128 and more). Eight of them are one word; multiplied
-//!    by 2^7 + 2^14 + ... + 2^56, the bit of byte i lands at 56 + i, and no two products meet.
-//! 3. Words are handed on in blocks, in order: where they go is written once, from front to back.
+//! 1. Four pixels are three words of the file's bytes and four of the device's. Whole words are read and shifted into
+//!    place, a quarter of the loads that bytes would take.
+//! 2. The highest bit of a mask's byte decides (128 and more counts). Eight of them are one word. Multiplied by 2^7 +
+//!    2^14 + ... + 2^56, the bit of byte i moves to 56 + i, and no two products meet.
+//! 3. Words are passed on in blocks, in order: their destination is written once, from front to back.
 
 use dapple_scene::Photo;
 
@@ -15,16 +15,16 @@ const BLOCK: usize = 1024;
 /// The highest bit of each byte.
 const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
 
-/// What gathers the lowest bits of eight bytes in the highest byte.
+/// Factor that gathers the lowest bits of eight bytes in the highest byte.
 const GATHER: u64 = 0x0102_0408_1020_4080;
 
-/// Bytes of a photo of so many pixels.
+/// Returns the bytes of a photo with this number of pixels.
 pub fn packed_bytes(pixels: u64, masked: bool) -> u64 {
     let mask = if masked { pixels.div_ceil(32) } else { 0 };
     4 * (pixels + mask)
 }
 
-/// Hands on the words of a photo, block by block.
+/// Passes the words of a photo to `put`, block by block.
 pub fn pack(photo: &Photo, put: &mut dyn FnMut(&[u32])) {
     let mut block = [0u32; BLOCK];
     let colours = photo.rgb.chunks(3 * BLOCK);
@@ -52,7 +52,7 @@ pub fn pack(photo: &Photo, put: &mut dyn FnMut(&[u32])) {
     }
 }
 
-/// The colours of pixels, their highest bytes zero.
+/// Writes the colours of pixels, with highest bytes of zero.
 fn fill_colours(rgb: &[u8], words: &mut [u32]) {
     let (fours, rest) = rgb.as_chunks::<12>();
     let (places, last) = words.as_chunks_mut::<4>();
@@ -66,7 +66,7 @@ fn fill_colours(rgb: &[u8], words: &mut [u32]) {
     }
 }
 
-/// Up to 32 values of a mask, a bit each.
+/// Returns up to 32 values of a mask as bits.
 fn mask_word(values: &[u8]) -> u32 {
     let (eights, rest) = values.as_chunks::<8>();
     let byte = |eight: &[u8; 8]| {
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
     use dapple_reference as reference;
 
-    /// Pixel by pixel, and the mask as the reference reads it.
+    /// Packs pixel by pixel, with the mask as the reference reads it.
     fn expected(photo: &Photo) -> Vec<u32> {
         let pixels = photo.rgb.chunks_exact(3).enumerate();
         let alpha = |i: usize| photo.alpha.as_ref().map_or(255, |alpha| alpha[i]);

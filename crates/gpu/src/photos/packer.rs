@@ -1,4 +1,4 @@
-//! A thread that packs photos into memory of the device's, so that the thread that trains does not.
+//! A thread that packs photos into the device's memory, so that the training thread does not.
 
 use super::pack::pack;
 use crate::views::counted;
@@ -19,26 +19,27 @@ pub struct Packer {
 struct Job {
     photo: Arc<Photo>,
     upload: Upload,
-    /// Whose pixels are to be counted too.
+    /// Camera of a photo whose pixels are to be counted too.
     camera: Option<PosedCamera>,
     done: SyncSender<Packed>,
 }
 
-/// A photo that is ready to go.
+/// A photo that is ready to upload.
 #[derive(Debug)]
 pub struct Packed {
-    /// Filled.
+    /// Filled upload.
     pub upload: Upload,
-    /// Pixels and windows that count, where they were asked for.
+    /// Pixels and windows that count, if they were requested.
     pub counted: Option<(u32, u32)>,
 }
 
-/// One that will be.
+/// A photo that is being packed.
 #[derive(Debug)]
 pub struct Arriving(Receiver<Packed>);
 
 impl Packer {
-    /// Has `photo` put into `upload`; with a camera, what its mask leaves is counted as well.
+    /// Starts packing `photo` into `upload`. With a camera, the unmasked pixels and windows are
+    /// counted as well.
     ///
     /// # Errors
     /// The thread cannot be started.
@@ -78,7 +79,7 @@ impl Drop for Packer {
     fn drop(&mut self) {
         if let Some((jobs, thread)) = self.thread.take() {
             drop(jobs);
-            // What it panicked with, if it did, was reported.
+            // A panic of the thread was already reported.
             let _ = thread.join();
         }
     }
@@ -97,7 +98,7 @@ fn start() -> Result<(Sender<Job>, JoinHandle<()>)> {
                 upload: job.upload,
                 counted: job.camera.map(|camera| counted(&camera, Some(&job.photo))),
             };
-            // Nobody waits if the engine is gone.
+            // The receiver is gone if the engine is gone.
             let _ = job.done.send(packed);
         }
     };

@@ -1,8 +1,8 @@
-//! `appearance`: the image through the photo's grid of colour maps before `loss`, and the way back and
-//! the grid's own step after it. See `shaders/appearance*.wgsl`.
+//! `appearance`: the image through the photo's bilateral grid before `loss`, and the backward pass and the grid's own
+//! step after it. See `shaders/appearance*.wgsl`.
 //!
-//! The size of the grid and the regulariser's weights are constants of the kernels, which are compiled
-//! when a step first asks for them.
+//! The size of the grid and the regulariser's weights are constants of the kernels, which are compiled when a step
+//! first needs them.
 
 use super::project::PIXELS;
 use super::shaders;
@@ -15,7 +15,7 @@ use dapple_engine::{Appearance as Learnt, AppearanceSettings};
 use dapple_runtime::Defines;
 use dapple_scene::Result;
 
-/// Workgroups of `appearance_gather`, about: columns of a small grid share their pixels out.
+/// Approximate workgroups of `appearance_gather`: columns of a small grid divide their pixels into shares.
 const GATHERING: u32 = 1024;
 
 /// Most shares of a column: they are added up one after the other.
@@ -24,14 +24,14 @@ const MOST_SLICES: u32 = 64;
 /// Invocations of a workgroup of `appearance_step`.
 const STEP_THREADS: u32 = 64;
 
-/// Shares of the pixels around a column of cells.
+/// Returns the number of shares of the pixels around a column of cells.
 pub fn slices(cells: [u32; 3]) -> u32 {
     GATHERING
         .div_ceil(cells[0] * cells[1])
         .clamp(1, MOST_SLICES)
 }
 
-/// The constants of the kernels.
+/// Adds the constants of the kernels.
 pub fn define(defines: Defines, settings: &AppearanceSettings) -> Defines {
     let [x, y, l] = settings.cells;
     // Twice the weight over the number of differences along an axis.
@@ -54,7 +54,7 @@ pub fn define(defines: Defines, settings: &AppearanceSettings) -> Defines {
         .f32("LUMA_B", LUMINANCE[2])
 }
 
-/// The name of its settings, which are constants of its kernels.
+/// Name of the settings that are constants of the kernels.
 pub const CONSTANTS: &str = "appearance settings";
 
 const APPLY: Code = Code::new("appearance", "apply").with_constants(CONSTANTS);
@@ -90,7 +90,7 @@ pub static BACK: Pass = Pass {
 
 fn record_back(r: &mut Recorder<'_>) -> Result<()> {
     let [x, y, l] = r.extent.grid;
-    // Where a step is halted this adds up what another has left, and nobody reads it.
+    // In a halted step this adds up the data of an earlier step, and the result is not read.
     let columns = [x * y, slices([x, y, l]), 1];
     r.run(&GATHER, Size::Workgroups(columns))?;
     r.run(&CHAIN, PIXELS)?;
@@ -99,19 +99,19 @@ fn record_back(r: &mut Recorder<'_>) -> Result<()> {
     r.run(&ADVANCE, rows)
 }
 
-/// What the views' grids take.
+/// Sizes of the views' grids.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Grids {
-    /// Cells of each.
+    /// Cells of each grid.
     pub cells: [u32; 3],
-    /// How many there are.
+    /// Number of grids.
     pub views: usize,
 }
 
-/// Puts grids into buffers of their own.
+/// Uploads grids into buffers of their own.
 ///
 /// # Errors
-/// No memory, or more than a binding takes.
+/// No memory, or more than a binding can hold.
 pub fn upload(context: &Context, buffers: &mut Buffers, grids: &Learnt) -> Result<Grids> {
     let gpu = &context.gpu;
     for (name, values) in [
@@ -139,7 +139,7 @@ pub fn upload(context: &Context, buffers: &mut Buffers, grids: &Learnt) -> Resul
     })
 }
 
-/// Waits, and takes the grids out of their buffers.
+/// Waits, and downloads the grids.
 ///
 /// # Errors
 /// A lost device, no memory for the copies.

@@ -1,4 +1,4 @@
-//! `blend`: front to back, tile by tile. See `shaders/blend.wgsl`.
+//! `blend`: blends front to back, tile by tile. See `shaders/blend.wgsl`.
 
 use super::project::{PIXELS, PIXELS_PART};
 use super::{PIXEL, SPLAT, WORD, shaders};
@@ -15,17 +15,16 @@ const BLEND: Code = Code::new("blend", "blend")
 /// Pixels of a tile.
 const TILE_PIXELS: u32 = TILE_SIZE * TILE_SIZE;
 
-/// Words that a tile's pixels leave for `blend_backward` at the start of a bucket: colour and transmittance.
+/// Words that a tile's pixels write for `blend_backward` at the start of a bucket: colour and transmittance.
 pub const CHECKPOINT_WORDS: u32 = 4 * TILE_PIXELS;
 
-/// How many Gaussians each pixel blends.
+/// Tensor of the number of Gaussians that each pixel blends.
 pub const COUNTED: &str = "pixel_blended";
 
-/// The stage: fills `image` and what `blend_backward` sets out from (`checkpoints`, `pixel_end`,
-/// `block_end`), with [`Bits::DEPTH`] also `depth_pixels` and `depth_checkpoints`, with [`Bits::COUNTS`]
-/// [`COUNTED`], and raises
-/// `state.lost_transmittance`. With [`Bits::IMAGE_ONLY`] what `blend_backward` needs is not filled, and need
-/// not be there.
+/// The stage: fills `image` and the inputs of `blend_backward` (`checkpoints`, `pixel_end`, `block_end`). With
+/// [`Bits::DEPTH`] it also fills `depth_pixels` and `depth_checkpoints`, with [`Bits::COUNTS`] [`COUNTED`]. It raises
+/// `state.lost_transmittance`. With [`Bits::IMAGE_ONLY`] the inputs of `blend_backward` are not filled, and need not
+/// exist.
 pub static PASS: Pass = Pass {
     shaders: shaders!["blend"],
     kernels: &[BLEND],
@@ -49,12 +48,12 @@ pub static PASS: Pass = Pass {
     ..Pass::new("blend", record)
 };
 
-/// Bytes that are left for `blend_backward`.
+/// Returns the bytes that are written for `blend_backward`.
 pub(super) fn left_bytes(load: &Load) -> u64 {
     let buckets = load.instances.div_ceil(u64::from(BUCKET));
-    // The first bucket of a tile needs none.
+    // The first bucket of a tile needs no checkpoint.
     let checkpoints = buckets.saturating_sub(load.tiles) * u64::from(CHECKPOINT_WORDS) * WORD;
-    // Of each pixel and each block, where it ends.
+    // The end of each pixel and each block.
     let ends = load.tiles * u64::from(TILE_PIXELS + BLOCKS_PER_TILE) * WORD;
     checkpoints + ends
 }

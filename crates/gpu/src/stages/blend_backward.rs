@@ -1,4 +1,4 @@
-//! `blend_backward`: each instance's gradient into its own slot. See `shaders/blend_backward.wgsl`.
+//! `blend_backward`: writes each instance's gradient to its gradient slot. See `shaders/blend_backward.wgsl`.
 
 use super::blend::left_bytes;
 use super::ranges::{BUCKETS, BUCKETS_PART};
@@ -8,14 +8,14 @@ use crate::passes::{Axis, Bits, Code, Pass, Tensor};
 use crate::recorder::{Recorder, Size};
 use dapple_scene::Result;
 
-/// What makes for more numbers of an instance than its slot has.
+/// Bits with which an instance has more numbers than its gradient slot holds.
 pub const EXTRA: Bits = Bits::ABSOLUTE.with(Bits::DEPTH);
 
 const BACKWARD: Code = Code::new("blend_backward", "blend_backward")
     .by(EXTRA)
     .in_parts();
 
-/// The stage: fills `slots`, in some permutations `extra_slots`, from `image_gradient` and what `blend` left.
+/// The stage: fills `slots`, in some permutations `extra_slots`, from `image_gradient` and the output of `blend`.
 pub static PASS: Pass = Pass {
     shaders: shaders!["blend_backward"],
     kernels: &[BACKWARD],
@@ -29,7 +29,7 @@ pub static PASS: Pass = Pass {
         .unless(Bits::IMAGE_ONLY),
     ],
     first: &[Bits::NONE],
-    // Gaussians, slots, splats, tiles of buckets, image, its gradient and what blend left in; slots out.
+    // Gaussians, slots, splats, tiles of buckets, image, its gradient and the output of `blend` in; slots out.
     bytes: |load, _| {
         let buckets = load.instances.div_ceil(u64::from(BUCKET));
         let lists = load.instances * 2 * WORD

@@ -6,7 +6,7 @@ use crate::passes::{Axis, Bits, Code, Pass, Tensor};
 use crate::recorder::Recorder;
 use dapple_scene::Result;
 
-/// A word a pixel: red in the lowest byte, then green, blue and alpha.
+/// One word per pixel: red in the lowest byte, then green, blue and alpha.
 pub const BYTES: &str = "image_bytes";
 
 const ROUNDED: Code = Code::new("bytes", "bytes");

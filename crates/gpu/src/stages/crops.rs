@@ -1,5 +1,5 @@
-//! The loss of a crop, part of the stage `loss`: what is cut out, somebody else's kernels, and what comes of it. See
-//! `shaders/crops.wgsl` and [`dapple_engine::crops`].
+//! The loss of a crop, part of the stage `loss`: cuts the crop out, runs the caller's kernels, and adds the gradient.
+//! See `shaders/crops.wgsl` and [`dapple_engine::crops`].
 
 use super::{loss, shaders};
 use crate::layout::WORKGROUP;
@@ -11,7 +11,7 @@ use dapple_engine::crops::no_crop_loss;
 use dapple_runtime::Routine;
 use dapple_scene::{Error, Result};
 
-/// The name of the loss, which recordings depend on.
+/// The name of the loss, a dependency of command lists.
 const LOSS: &str = "crop loss";
 
 const RENDER: &str = "crop_render";
@@ -21,7 +21,7 @@ const DERIVATIVE: &str = "crop_derivative";
 const CUT: Code = Code::new("crops", "cut");
 const PASTE: Code = Code::new("crops", "paste");
 
-/// From the image that the loss compares and `photo` to what is added to `image_gradient`.
+/// From `photo` and the image that the loss compares to the summand of `image_gradient`.
 pub static PASS: Pass = Pass {
     shaders: shaders!["crops"],
     kernels: &[CUT, PASTE],
@@ -44,10 +44,10 @@ fn record(r: &mut Recorder<'_>) -> Result<()> {
     r.run(&PASTE, size)
 }
 
-/// Takes a loss's kernels and buffers in, or away.
+/// Sets a loss's kernels and buffers, or removes them.
 ///
 /// # Errors
-/// It is made for another device.
+/// The loss is made for another device.
 pub fn set(
     context: &mut Context,
     buffers: &mut Buffers,

@@ -1,5 +1,5 @@
-//! `densify`: clone, split, prune, reset. See `shaders/densify.wgsl`; its twin on processors is
-//! `densify` of `dapple-cpu`, whose decisions and order it shares.
+//! `densify`: clone, split, prune, reset. See `shaders/densify.wgsl`. CPU version: `densify` of `dapple-cpu`, with the
+//! same decisions in the same order.
 
 use super::gather::{self, SORT_KEYS, SORT_VALUES, entry};
 use super::shaders;
@@ -13,7 +13,8 @@ use dapple_scene::Result;
 /// Children of a split Gaussian are smaller by this factor (the 3DGS paper).
 const SPLIT_SHRINK: f64 = 1.6;
 
-/// Twin of WGSL's `Plan`: limits as they are compared, logarithms of scales and logits of opacities.
+/// Same layout as WGSL's `Plan`: limits in the form in which they are compared, logarithms of scales and logits of
+/// opacities.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
 struct Plan {
@@ -41,7 +42,7 @@ impl From<&DensifyPlan> for Plan {
     fn from(plan: &DensifyPlan) -> Self {
         let ln = |limit: f32| f64::from(limit).ln();
         let logit = |limit: f32| (f64::from(limit) / (1.0 - f64::from(limit))).ln() as f32;
-        // Shaders take the least finite number for the logarithm of zero, here and there.
+        // Host and shaders replace the logarithm of zero by the least finite number.
         let split_log_scale = match ln(plan.split_scale) {
             f64::NEG_INFINITY => f32::MIN,
             log => log as f32,
@@ -80,15 +81,14 @@ const PLACE: Code = Code::new("densify", "place");
 const SPLIT: Code = Code::new("densify", "split");
 const RESET: Code = Code::new("densify", "reset");
 
-/// What every kind of round opens with.
+/// First kernel of every kind of round.
 pub(super) const OPENS: Code = OPEN;
 
-/// The stage: one round by the plan that was set last; see [`set_plan`]. Scratch is borrowed from a step's
-/// instances.
+/// The stage: one round by the plan that was set last; see [`set_plan`]. Scratch is borrowed from a step's instances.
 ///
-/// If the new generation has more Gaussians than there is room for, or if there is not room for more
-/// instances than Gaussians, the engine is halted and nothing else has changed. Otherwise `state` holds the
-/// new number of Gaussians and what became of the old ones.
+/// If the new generation exceeds the capacity for Gaussians, or if the capacity for instances does not exceed that for
+/// Gaussians, the engine is halted and nothing else has changed. Otherwise `state` holds the new number of Gaussians
+/// and the counts of the round.
 pub static PASS: Pass = Pass {
     shaders: shaders!["densify", "gather"],
     kernels: &[
@@ -112,7 +112,7 @@ pub static PASS: Pass = Pass {
         ("state_read", "state"),
         ("growth", "instance_gaussian"),
         ("source", SOURCE),
-        // Until it takes planes.
+        // Used until `slots` takes planes.
         ("block_sums", "slots"),
         SORT_KEYS,
         SORT_VALUES,
@@ -123,10 +123,10 @@ pub static PASS: Pass = Pass {
     ..Pass::new("densify", record)
 };
 
-/// Sets what the recordings do that are submitted from now on.
+/// Sets the plan of the command lists that are submitted from now on.
 ///
 /// # Errors
-/// There is no buffer for it: a mistake of ours.
+/// The buffer does not exist: a bug of this crate.
 pub fn set_plan(context: &Context, buffers: &Buffers, plan: &DensifyPlan) -> Result<()> {
     context
         .gpu
@@ -134,7 +134,7 @@ pub fn set_plan(context: &Context, buffers: &Buffers, plan: &DensifyPlan) -> Res
     Ok(())
 }
 
-/// Who becomes what, by place.
+/// Source of each Gaussian, by place.
 const SOURCE: &str = "sorted_gaussian";
 
 fn record(r: &mut Recorder<'_>) -> Result<()> {

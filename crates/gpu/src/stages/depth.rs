@@ -9,8 +9,8 @@ use dapple_scene::Result;
 
 const LOSS: Code = Code::new("depth_loss", "depth_loss");
 
-/// The depth loss of as many samples as `depth_samples` has room for, of which a step says how many there
-/// are: adds to `depth_pixels` and `image_gradient`.
+/// The depth loss: adds to `depth_pixels` and `image_gradient`. One invocation for each sample that `depth_samples` can
+/// hold; a step gives the number of samples.
 pub static PASS: Pass = Pass {
     shaders: shaders!["depth_loss"],
     kernels: &[LOSS],

@@ -26,15 +26,15 @@ pub static PASS: Pass = Pass {
         Tensor::new(Axis::Instance, "instance_gaussian", 1).and_one(),
     ],
     borrows: &[
-        // `order` is done with it, and it has a word per 256 Gaussians.
+        // `order` no longer uses it, and it has a word per 256 Gaussians.
         ("emit_sums", "group_visible"),
-        // The sort has not begun with it.
+        // The sort has not begun to use it.
         ("emit_blocks", "instance_tile_alt"),
     ],
     entries: &[SORT_INSTANCES, EMIT],
     first: &[Bits::NONE],
-    // By rank: twice the place and its number of tiles; its first instance out and in; place and splat in.
-    // By instance: tile and place out.
+    // By rank: twice the place and its number of tiles; its first instance out and in; place and splat in. By instance:
+    // tile and place out.
     bytes: |load, _| {
         load.visible * (2 * 2 * WORD + 2 * WORD + WORD + SPLAT) + load.instances * 2 * WORD
     },

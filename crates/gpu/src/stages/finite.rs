@@ -1,5 +1,5 @@
-//! `finite`: looks for parameters that are not finite, now and then, over the Gaussians that the step before
-//! it had, and adds what it finds to that step's report. See `shaders/finite.wgsl`.
+//! `finite`: looks for non-finite parameters every `FINITE_EVERY` steps, over the Gaussians of the step before, and
+//! adds the counts to the report of that step. See `shaders/finite.wgsl`.
 
 use super::project::GAUSSIANS;
 use super::shaders;
@@ -7,7 +7,7 @@ use crate::passes::{Bits, Code, Pass};
 
 const FINITE: Code = Code::new("finite", "finite");
 
-/// What runs after the report of a step.
+/// The pass after the report of a step.
 pub static PASS: Pass = Pass {
     shaders: shaders!["finite"],
     kernels: &[FINITE],

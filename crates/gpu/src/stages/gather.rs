@@ -1,18 +1,18 @@
-//! A new generation of Gaussians, each taken from an old one: what density control and the Morton order
-//! share. See `shaders/gather.wgsl`.
+//! Shared by density control and the Morton order: a new generation of Gaussians, each taken from an old one. See
+//! `shaders/gather.wgsl`.
 
 use crate::layout::SLOT_FLOATS;
 use crate::passes::{Code, ENTRY_BYTES, Kind};
 use crate::recorder::{Recorder, Sort};
 use dapple_scene::Result;
 
-/// Planes moved at a time: what fits into `slots`, of which there are more than Gaussians.
+/// Planes moved at a time: the number that fits into `slots`, whose capacity exceeds that for Gaussians.
 const PLANES: u32 = SLOT_FLOATS;
 
 /// Bits of the keys that density control sorts by.
 pub(super) const KEY_BITS: u32 = 32;
 
-/// What the sort's keys and values are called in shaders, and the tensors they borrow.
+/// Names of the sort's keys and values in shaders, and the tensors they borrow.
 pub(super) const SORT_KEYS: (&str, &str) = ("sort_keys", "instance_tile");
 /// See [`SORT_KEYS`].
 pub(super) const SORT_VALUES: (&str, &str) = ("sort_values", "sorted_slot");
@@ -32,15 +32,15 @@ pub(super) mod entry {
     pub const NEW: Entry = Entry("REGROUP_NEW");
     /// Children of split Gaussians.
     pub const CHILDREN: Entry = Entry("REGROUP_CHILDREN");
-    /// No dispatch, but counts.
+    /// Counts, without a dispatch.
     pub const COUNTS: Entry = Entry("REGROUP_COUNTS");
 
-    /// All of them.
+    /// All entries.
     pub const ALL: [Entry; 5] = [OLD, SORT, NEW, CHILDREN, COUNTS];
 }
 
-/// Appends the dispatches that move all that belongs to a Gaussian: place j of every plane takes what
-/// Gaussian `source[j]` had there. Those that are not survivors begin without moments.
+/// Appends the dispatches that move all data of a Gaussian: place j of every plane takes the data of Gaussian
+/// `source[j]`. Gaussians that are not survivors begin without moments.
 pub(super) fn record(r: &mut Recorder<'_>, source: &'static str) -> Result<()> {
     for (tensor, count) in r.state() {
         let is_moment = tensor.kind == Kind::Moments;
@@ -62,7 +62,7 @@ pub(super) fn record(r: &mut Recorder<'_>, source: &'static str) -> Result<()> {
     Ok(())
 }
 
-/// Appends a sort of [`SORT_KEYS`] and [`SORT_VALUES`], as many as the entry `SORT` says.
+/// Appends a sort of [`SORT_KEYS`] and [`SORT_VALUES`]; the entry `SORT` has the number of pairs.
 pub(super) fn record_sort(r: &mut Recorder<'_>, bits: u32, numbered: bool) -> Result<()> {
     let words_per_entry = (ENTRY_BYTES / 4) as u32;
     r.sort(&Sort {

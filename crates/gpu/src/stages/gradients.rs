@@ -1,4 +1,4 @@
-//! `gradients`: `update` without a step; what it would step along is written out. See
+//! `gradients`: `update` without a step; writes the gradients out instead. See
 //! `shaders/gradients.wgsl`.
 
 use super::blend_backward::EXTRA;
@@ -19,7 +19,7 @@ pub const POSE: &str = "gradient_pose";
 
 const CODE: Code = Code::new("gradients", "gradients").by(EXTRA.with(OPTICS));
 
-/// What follows `blend_backward` where gradients are wanted.
+/// The pass after `blend_backward` if gradients are requested.
 pub static PASS: Pass = Pass {
     shaders: shaders!["gradients"],
     kernels: &[CODE],

@@ -1,5 +1,5 @@
-//! Looks: `project` and `update` are permutations of their own, and between them the network and the photo's code take
-//! their step. See `shaders/shared/look.wgsl`, `shaders/look_gather.wgsl` and `shaders/look_step.wgsl`.
+//! Appearance MLP: `project` and `update` have separate permutations, and between them the network and the photo's
+//! embedding take their step. See `shaders/shared/look.wgsl`, `shaders/look_gather.wgsl` and `shaders/look_step.wgsl`.
 
 use super::shaders;
 use crate::layout::LOOK_GROUPS;
@@ -14,7 +14,7 @@ use dapple_scene::Result;
 /// Sums that a workgroup of `look_reduce` adds up.
 const COLUMNS: u32 = 16;
 
-/// The tensors of Gaussians' features and of their moments; there where looks are learnt.
+/// The tensors of Gaussians' features and of their moments; they exist if the appearance MLP is trained.
 pub const FEATURES: &str = "look_features";
 /// See [`FEATURES`].
 pub const MOMENTS: &str = "look_feature_moments";
@@ -27,7 +27,7 @@ const GATHER: Code = Code::new("look_gather", "look_gather");
 const REDUCE: Code = Code::new("look_step", "look_reduce");
 const ADVANCE: Code = Code::new("look_step", "look_advance");
 
-/// Once slots are summed, before parameters change: the derivatives by network and code, and their step.
+/// After slots are summed, before parameters change: the derivatives by network and embedding, and their step.
 pub static PASS: Pass = Pass {
     shaders: shaders!["look_gather", "look_step"],
     kernels: &[GATHER, REDUCE, ADVANCE],
@@ -57,11 +57,11 @@ fn record(r: &mut Recorder<'_>) -> Result<()> {
     r.run(&ADVANCE, Size::ONE)
 }
 
-/// Puts looks into buffers of their own, and features into their planes of so many Gaussians; gives how many views have
-/// one.
+/// Uploads the network and embeddings into buffers of their own, and the features of this number of Gaussians into
+/// their planes. Returns the number of views that have an embedding.
 ///
 /// # Errors
-/// No memory, or more than a binding takes.
+/// No memory, or more than a binding can hold.
 pub fn upload(
     context: &Context,
     buffers: &mut Buffers,
@@ -91,7 +91,7 @@ pub fn upload(
     Ok(look.views())
 }
 
-/// Waits, and takes the looks of so many views, and so many Gaussians' features, out of their buffers.
+/// Waits, and downloads the network, the embeddings of `views` views, and the features of `gaussians` Gaussians.
 ///
 /// # Errors
 /// A lost device, no memory for the copies.

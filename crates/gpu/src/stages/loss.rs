@@ -1,9 +1,9 @@
 //! `loss`: `(1 - w) L1 + w (1 - SSIM)` and its derivative for every pixel.
 //!
-//! 1. `loss_windows`: the loss by tile, and the derivatives with respect to what SSIM's windows see.
+//! 1. `loss_windows`: the loss by tile, and the derivatives by the filtered sums of SSIM's windows.
 //! 2. `loss_gradient`: those derivatives filtered back to pixels, and L1's sign.
 //!
-//! What lies between them, `ssim_maps`, is the stage's only large buffer.
+//! The data between them, `ssim_maps`, is the stage's only large buffer.
 
 use super::project::PIXELS;
 use super::{PIXEL, WORD, shaders};
@@ -18,7 +18,7 @@ const WINDOWS: Code = Code::new("loss_windows", "windows");
 const GRADIENT: Code = Code::new("loss_gradient", "gradient");
 
 /// The stage: from `image` and `photo` of the step's view to `image_gradient` and `loss_partials`. With
-/// [`Bits::APPEARANCE`] what is compared is what came out of the grid.
+/// [`Bits::APPEARANCE`] the output of the bilateral grid is compared.
 pub static PASS: Pass = Pass {
     shaders: shaders!["loss_windows", "loss_gradient"],
     kernels: &[WINDOWS, GRADIENT],
@@ -46,7 +46,7 @@ fn record(r: &mut Recorder<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The tensor that photos are compared with.
+/// Returns the tensor that photos are compared with.
 pub fn compared(bits: Bits) -> &'static str {
     match bits.has(Bits::APPEARANCE) {
         true => "corrected",

@@ -1,4 +1,4 @@
-//! A file for each stage: what it declares ([`crate::passes::Pass`]), and which of its kernels run over what.
+//! A file for each stage: its declaration ([`crate::passes::Pass`]), and the dispatches of its kernels.
 
 pub mod appearance;
 pub mod blend;

@@ -6,7 +6,7 @@ use crate::passes::{Bits, Code, Pass};
 use crate::recorder::{Recorder, Size};
 use dapple_scene::Result;
 
-/// 30 bits of cells, and one for centres that are nowhere.
+/// 30 bits of cells, and one for non-finite centres.
 pub const CODE_BITS: u32 = 31;
 
 const OPEN: Code = Code::new("morton", "open");

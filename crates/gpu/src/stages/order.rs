@@ -36,8 +36,8 @@ pub const SORT: Sort = Sort {
 /// Passes of the sort by depth.
 const DEPTH_PASSES: u64 = 4;
 
-/// The stage: fills `depth_values` with the visible Gaussians' places, front to back, `depth_keys` with the
-/// bits of their depths, and `state.visible`; or halts.
+/// The stage: fills `depth_values` with the visible Gaussians' places, front to back, `depth_keys` with the bits of
+/// their depths, and `state.visible`; or halts.
 pub static PASS: Pass = Pass {
     shaders: shaders!["order"],
     kernels: &[COUNT, COMPACT],

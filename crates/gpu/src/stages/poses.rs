@@ -10,7 +10,7 @@ const POSE_SUM: Code =
     Code::new("pose_sums", "pose_sum").by(Bits::EXTRAS.with(EXTRA).with(OPTICS).with(Bits::LOOK));
 const POSES: Code = Code::new("poses", "poses");
 
-/// The derivative by the camera's motion: once slots are summed, before parameters change.
+/// The derivative by the camera's motion: after slots are summed, before parameters change.
 pub static SUMS: Pass = Pass {
     shaders: shaders!["pose_sums"],
     kernels: &[POSE_SUM],

@@ -1,5 +1,5 @@
-//! `project`: Gaussians to ellipses, colours and counts of tiles. See `shaders/project.wgsl`; before it
-//! `begin` clears a step's counts and sizes its first dispatches.
+//! `project`: from Gaussians to ellipses, colours and counts of tiles. See `shaders/project.wgsl`. Before it, `begin`
+//! clears a step's counts and sizes its first dispatches.
 
 use super::{SPLAT, WORD, shaders};
 use crate::layout::{State, plane};
@@ -20,11 +20,11 @@ pub const PIXELS_PART: Entry = Entry("GROUPS_PIXELS_PART");
 const BEGIN: Code = Code::new("begin", "begin");
 const PROJECT: Code = Code::new("project", "project").by(OPTICS.with(Bits::LOOK));
 
-/// What brings Gaussians onto the image in different ways.
+/// Bits that change the projection of Gaussians to the image.
 pub const OPTICS: Bits = Bits::LENS.with(Bits::ANTIALIAS);
 
-/// Depths of visible Gaussians by place, from here to `order`, and the tensor that they are in: the sort by
-/// depth has not begun with it.
+/// Depths of visible Gaussians by place, from here to `order`, and the tensor that they are in: the sort by depth has
+/// not begun to use it.
 pub(super) const DEPTH_BITS: (&str, &str) = ("depth_bits", "depth_keys_alt");
 
 /// The stage.
@@ -39,7 +39,7 @@ pub static PASS: Pass = Pass {
             (entry_count() * ENTRY_BYTES / WORD) as u32
         })
         .used(Use::Indirect),
-        // The counter of visible ones.
+        // The counter of visible Gaussians.
         Tensor::new(Axis::One, "visible_placed", 1),
         Tensor::new(Axis::Gaussian, "visible_rank", 1),
         Tensor::new(Axis::GaussianGroup, "group_visible", 1).and_one(),
@@ -49,8 +49,8 @@ pub static PASS: Pass = Pass {
     borrows: &[DEPTH_BITS],
     entries: &[GAUSSIANS, UPDATE, PIXELS, PIXELS_PART],
     first: &[Bits::NONE],
-    // Means, scales, rotations and opacities of all in, colours of the visible; their splats, numbers of
-    // tiles and depths, and everybody's place among them out.
+    // Means, scales, rotations and opacities of all in, colours of the visible Gaussians; their splats, numbers of
+    // tiles and depths, and the place of every Gaussian out.
     bytes: |load, precision| {
         let sh0 = (plane::GEOMETRY - plane::SH0) as u64 * WORD;
         let rest = u64::from(precision.sh.words(sh_planes(load.sh_degree))) * WORD;

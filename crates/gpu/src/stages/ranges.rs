@@ -40,8 +40,8 @@ pub static PASS: Pass = Pass {
 
 fn record(r: &mut Recorder<'_>) -> Result<()> {
     r.run(&GATHER, EMIT)?;
-    // It writes the buffer that indirect dispatches are taken from, so it cannot be one: as many as the
-    // largest view needs.
+    // It writes the buffer of indirect dispatches, so it cannot be indirect: as many workgroups as the largest view
+    // needs.
     let tiles = (r.bytes_of("tile_start")? / WORD) as u32;
     r.run(&LIST, Size::flat(tiles.div_ceil(WORKGROUP)))
 }

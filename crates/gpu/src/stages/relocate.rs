@@ -1,5 +1,4 @@
-//! `densify` by relocation. See `shaders/relocate.wgsl`; its twin on processors is `relocate` of
-//! `dapple-cpu`, whose draws it shares.
+//! `densify` by relocation. See `shaders/relocate.wgsl`. CPU version: `relocate` of `dapple-cpu`, with the same draws.
 
 use super::densify::OPENS;
 use super::gather::{self, entry};
@@ -14,7 +13,7 @@ use dapple_scene::Result;
 /// Words of the sigmoid's table, in whole vectors of four.
 const TABLE_WORDS: usize = relocation::TABLE_LEN.next_multiple_of(4);
 
-/// Twin of WGSL's `Relocation`.
+/// Same layout as WGSL's `Relocation`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 struct Plan {
@@ -54,11 +53,11 @@ const DRAW: Code = Code::new("relocate", "draw");
 const MARK: Code = Code::new("relocate", "mark");
 const RENEW: Code = Code::new("relocate", "renew");
 
-/// Who becomes what, by place.
+/// Source of each Gaussian, by place.
 const SOURCE: &str = "sorted_gaussian";
 
-/// The stage: one round by the plan that was set last; see [`set_plan`]. Scratch and what halts it are those
-/// of [`super::densify::PASS`].
+/// The stage: one round by the plan that was set last; see [`set_plan`]. Scratch and reasons for a halt are those of
+/// [`super::densify::PASS`].
 pub static PASS: Pass = Pass {
     shaders: shaders!["relocate"],
     kernels: &[OPENS, WEIGH, TALLY, LIST, DRAW, MARK, RENEW],
@@ -73,7 +72,7 @@ pub static PASS: Pass = Pass {
         ("state_read", "state"),
         ("drawn", "instance_gaussian"),
         ("source", SOURCE),
-        // Until it takes planes.
+        // Used until `slots` takes planes.
         ("block_sums", "slots"),
         ("weight_sums", "instance_tile"),
         ("dead", "sorted_slot"),
@@ -81,10 +80,10 @@ pub static PASS: Pass = Pass {
     ..Pass::new("densify", record)
 };
 
-/// Sets what the recordings do that are submitted from now on.
+/// Sets the plan of the command lists that are submitted from now on.
 ///
 /// # Errors
-/// There is no buffer for it: a mistake of ours.
+/// The buffer does not exist: a bug of this crate.
 pub fn set_plan(
     context: &Context,
     buffers: &Buffers,

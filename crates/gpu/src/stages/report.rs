@@ -1,5 +1,5 @@
-//! `report`: the last dispatch of a step, and of a round of density control: writes what the host
-//! will read of it, see [`crate::layout::Report`], into the ring `reports`.
+//! `report`: the last dispatch of a step, and of a densification round. Writes the numbers that the
+//! host reads later, see [`crate::layout::Report`], into the ring buffer `reports`.
 
 use super::shaders;
 use crate::layout::Report;
@@ -23,7 +23,7 @@ pub static PASS: Pass = Pass {
     ..Pass::new("report", |r| r.run(&STEP, Size::ONE))
 };
 
-/// Reports a round of density control.
+/// Reports a densification round.
 pub static ROUND: Pass = Pass {
     kernels: &[DENSIFY],
     first: &[Bits::NONE],

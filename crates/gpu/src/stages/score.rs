@@ -1,4 +1,4 @@
-//! `score`: how far a render is from its photo, and what of that is shown. See `shaders/score.wgsl`.
+//! `score`: compares a render with its photo, and makes the pictures that show the error. See `shaders/score.wgsl`.
 
 use super::project::PIXELS;
 use super::shaders;
@@ -7,7 +7,7 @@ use crate::photos::packed_bytes;
 use crate::recorder::Recorder;
 use dapple_scene::Result;
 
-/// Where the photo is that is compared with; shaders name it `photo`.
+/// Tensor of the photo to compare with; shaders name it `photo`.
 pub const PHOTO: &str = "score_photo";
 
 /// Four floats a tile: squared error, absolute error, lost similarity, 0.
@@ -16,7 +16,7 @@ pub const PARTIALS: &str = "score_partials";
 /// Two pictures, each of [`picture_words`].
 pub const PICTURES: &str = "score_pictures";
 
-/// Words of a picture of so many pixels, three bytes each.
+/// Returns the words of a picture of this number of pixels, three bytes each.
 pub fn picture_words(pixels: u64) -> u64 {
     3 * pixels.div_ceil(4)
 }
@@ -24,8 +24,7 @@ pub fn picture_words(pixels: u64) -> u64 {
 const SUMS: Code = Code::new("score", "sums");
 const SHOWN: Code = Code::new("score", "pictures").by(Bits::PICTURES);
 
-/// From `image` and the photo of the present view to the sums by tile, and to pictures where they are asked
-/// for.
+/// From `image` and the photo of the present view to the sums by tile, and to pictures if they are requested.
 pub static PASS: Pass = Pass {
     shaders: shaders!["score"],
     kernels: &[SUMS, SHOWN],

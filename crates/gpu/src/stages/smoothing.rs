@@ -1,4 +1,4 @@
-//! `smoothing`: sets the Gaussians' 3D filters by the views to train on. See `shaders/smoothing.wgsl`.
+//! `smoothing`: sets the Gaussians' 3D filters from the training views. See `shaders/smoothing.wgsl`.
 
 use super::{WORD, shaders};
 use crate::layout::WORKGROUP;
@@ -6,13 +6,13 @@ use crate::passes::{Axis, Bits, Code, Kind, Pass, Tensor};
 use crate::recorder::{Recorder, Size};
 use dapple_scene::Result;
 
-/// The tensor that filters are kept in, a word a Gaussian; there where something was anti-aliased. They
-/// filter nothing until they are set.
+/// The tensor of 3D filters, a word per Gaussian; it exists after a command with anti-aliasing. The filters have no
+/// effect until they are set.
 pub const SMOOTHING: &str = "smoothing";
 
 const OF_VIEWS: Code = Code::new("smoothing", "smoothing_of_views");
 
-/// What runs before a step that asks for it.
+/// The pass before a step that requests new filters.
 pub static PASS: Pass = Pass {
     shaders: shaders!["smoothing"],
     kernels: &[OF_VIEWS],
@@ -23,7 +23,7 @@ pub static PASS: Pass = Pass {
 };
 
 fn record(r: &mut Recorder<'_>) -> Result<()> {
-    // How many there are, the step after it finds out.
+    // The number of Gaussians is known only in the step after this pass.
     let capacity = (r.bytes_of(SMOOTHING)? / WORD) as u32;
     r.run(&OF_VIEWS, Size::flat(capacity.div_ceil(WORKGROUP)))
 }

@@ -1,4 +1,4 @@
-//! `sort`: instances by tile, stable, so that each tile's instances stay in depth order.
+//! `sort`: sorts instances by tile, stably, so that each tile's instances stay in depth order.
 
 use super::emit::SORT_INSTANCES;
 use super::{SORT_PASS, WORD};
@@ -24,7 +24,7 @@ pub static PASS: Pass = Pass {
     ..Pass::new("sort", record)
 };
 
-/// The sort by tile, of tiles that are numbered in so many bits.
+/// Returns the sort by tile, for tile numbers of this number of bits.
 pub const fn by_tile(bits: u32) -> Sort {
     Sort {
         bits,

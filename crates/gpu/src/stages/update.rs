@@ -1,4 +1,4 @@
-//! `update`: from slots to new parameters. See `shaders/slot_sums.wgsl`, `shaders/extra_sums.wgsl` and
+//! `update`: from gradient slots to new parameters. See `shaders/slot_sums.wgsl`, `shaders/extra_sums.wgsl` and
 //! `shaders/update.wgsl`.
 
 use super::blend_backward::EXTRA;
@@ -14,7 +14,7 @@ const EXTRA_SLOTS: Code = Code::new("extra_sums", "extra_sums").by(EXTRA);
 const CODE: Code =
     Code::new("update", "update").by(Bits::EXTRAS.with(EXTRA).with(OPTICS).with(Bits::LOOK));
 
-/// First, `splat_gradients` from `slots`.
+/// First part: `splat_gradients` from `slots`.
 pub static SUMS: Pass = Pass {
     shaders: shaders!["slot_sums"],
     kernels: &[SLOTS],
@@ -23,7 +23,7 @@ pub static SUMS: Pass = Pass {
     ..Pass::new("update", |r| r.run(&SLOTS, SLOT_SUMS))
 };
 
-/// And `extra_gradients` from `extra_slots`.
+/// Second part: `extra_gradients` from `extra_slots`.
 pub static EXTRA_SUMS: Pass = Pass {
     shaders: shaders!["extra_sums"],
     kernels: &[EXTRA_SLOTS],
@@ -37,7 +37,7 @@ pub static EXTRA_SUMS: Pass = Pass {
     ..Pass::new("update", |r| r.run(&EXTRA_SLOTS, VISIBLE))
 };
 
-/// What steps. Reads what the stages before left of visible Gaussians; changes parameters, moments and,
+/// Third part, the step. Reads the results of the stages before for visible Gaussians; changes parameters, moments and,
 /// with [`crate::layout::FLAG_DENSITY`], `stats`.
 pub static PASS: Pass = Pass {
     shaders: shaders!["update"],
@@ -63,8 +63,8 @@ pub static PASS: Pass = Pass {
         Tensor::new(Axis::Gaussian, "stats", 2).kind(Kind::State),
     ],
     first: &[Bits::NONE],
-    // All three. Slots in, and where they begin and whose they are; their sums out and in, and the
-    // colour's clamp; places in; parameters and moments in and out; statistics of the visible in and out.
+    // All three parts. Slots in, with their first slots and Gaussians; their sums out and in, and the colour's clamp;
+    // places in; parameters and moments in and out; statistics of the visible in and out.
     bytes: |load, precision| {
         let slot = u64::from(SLOT_FLOATS) * WORD;
         let state = 2 * precision.bytes_per_gaussian(load.sh_degree);

@@ -15,7 +15,8 @@ use dapple_scene::{Camera, Pose};
 use glam::{DVec2, DVec3};
 use support::{context, context_without_subgroups};
 
-/// Instances up to the last that each pixel of each tile blends, by the reference, in whole words.
+/// Returns the number of instances up to the last that each pixel of each tile blends, by the
+/// reference, in whole words.
 fn reference_ends(case: &Case) -> Vec<u32> {
     let mut tiles = TileLists::touching(&case.visible, &case.camera);
     for list in &mut tiles.lists {
@@ -49,12 +50,12 @@ fn all_cases() -> Vec<(&'static str, Case)> {
     cases.push(("full_tile", full_tile(0)));
     cases.push(("full_tile_cut", full_tile(300)));
     cases.push(("layers", layers(&LAYERS)));
-    // Nothing behind the first is blended, whole buckets are dead, and transmittance underflows.
+    // Only the first layers are blended, whole buckets are dead, and transmittance underflows.
     cases.push(("wall", layers(&[0.9999; 100])));
     cases
 }
 
-/// 2000 Gaussians of every shape in the second tile of five, some of them opaque.
+/// Returns 2000 Gaussians of every shape in the second tile of five, some of them opaque.
 fn full_tile(cap: u32) -> Case {
     let random = &mut Random::new(17);
     let camera = Camera::pinhole(41, 23, 40.0, Pose::IDENTITY);
@@ -92,11 +93,11 @@ fn full_tile(cap: u32) -> Case {
     Case::new((0..2000).map(gaussian).collect(), camera, settings)
 }
 
-/// Opacities whose running transmittance comes close to its minimum, and then one that is refused,
-/// and one that would fit but comes after the end. 0.9999 is clamped.
+/// Opacities whose running transmittance comes close to its minimum, then an opacity that is
+/// refused, and one that would fit but comes after the end. 0.9999 is clamped.
 const LAYERS: [f64; 6] = [0.5, 0.9999, 0.7, 0.6, 0.01, 0.1];
 
-/// Layers so wide that they are flat.
+/// Returns layers so wide that they are flat.
 fn layers(opacities: &[f64]) -> Case {
     let variance: f64 = 1e12;
     let layer = |(index, &opacity): (usize, &f64)| Projected {
@@ -138,7 +139,7 @@ fn every_pixel_ends_where_the_reference_ends() {
     require_gpu!();
     let stages = Stages::default();
     for (name, case) in all_cases() {
-        // Where f32 and f64 may decide otherwise there is nothing to compare.
+        // Cases where f32 and f64 may decide differently are not compared.
         let margin = reference::decision_margin(&case.visible, &case.blended(), &case.camera);
         let output = run(&stages, &case);
         let expected = reference_ends(&case);
@@ -215,7 +216,7 @@ fn a_pixel_is_finished_before_the_layer_that_would_end_it() {
     for refused in [3, 4, 5] {
         assert_eq!(gradients[refused], [0.0; 9]);
     }
-    // A clamped alpha does not move, but its colour counts.
+    // A clamped alpha has no gradient, but its colour has.
     assert_eq!(gradients[1][..6], [0.0; 6]);
     assert!(gradients[1][6..].iter().all(|&g| g != 0.0));
 }

@@ -1,4 +1,4 @@
-//! `shared/blocks`: which blocks of a tile an ellipse reaches.
+//! `shared/blocks`: the blocks of a tile that an ellipse reaches.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -31,7 +31,7 @@ fn probe(@builtin(global_invocation_id) id: vec3u) {
 
 const CORNER: [f32; 2] = [1008.0, 512.0];
 
-/// Of every size, shape and distance from the tile.
+/// Returns a random ellipse, of any size, shape and distance from the tile.
 fn ellipse(random: &mut Random) -> Projected {
     let long = random.uniform(-3.0, 9.0).exp();
     let short = long * random.uniform(-8.0, 0.0).exp();
@@ -83,7 +83,7 @@ fn splat(p: &Projected) -> [f32; 12] {
     .map(|v| v as f32)
 }
 
-/// Whether `blend` sees the ellipse in a pixel: its arithmetic, bit for bit.
+/// Returns true if `blend` blends the ellipse in a pixel: its arithmetic, bit for bit.
 fn is_seen(s: &[f32; 12], x: f32, y: f32) -> bool {
     let (dx, dy) = (x - s[0], y - s[1]);
     let constant = (s[2] * dx).mul_add(dx, s[5]);

@@ -1,5 +1,6 @@
-//! A device that is held to what every browser grants (8 storage buffers a kernel, 16 KiB of workgroup memory, no
-//! subgroups, no immediates) gives the bytes of one that is not: renders, gradients, scores and trainings.
+//! A device restricted to the limits of every browser (8 storage buffers a kernel, 16 KiB of workgroup memory, no
+//! subgroups, no immediates) gives the same bytes as an unrestricted device. Covers renders, gradients, scores and
+//! training runs.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
@@ -44,7 +45,7 @@ fn engine(class: DeviceClass, change: impl FnOnce(&mut GpuEngineOptions)) -> Gpu
     engine
 }
 
-/// One that is not held to them, and one that is.
+/// Returns an engine on an unrestricted device, and one on a restricted device.
 fn both() -> [GpuEngine; 2] {
     [DeviceClass::Native, DeviceClass::WebGpuDefault].map(|class| engine(class, |_| {}))
 }
@@ -93,7 +94,7 @@ fn images_and_gradients_are_those_of_any_other_device() {
     }
 }
 
-/// Everything that a step can be asked for, appearance apart.
+/// Returns settings with every option of a step except the bilateral grid.
 fn everything(step: u32) -> StepSettings {
     let plain = settings(step);
     StepSettings {
@@ -119,7 +120,7 @@ fn everything(step: u32) -> StepSettings {
     }
 }
 
-/// Steps, with density control after every fourth; buffers overflow on the way.
+/// Runs steps, with density control after every fourth; buffers overflow during the run.
 fn trained(
     class: DeviceClass,
     of_step: fn(u32) -> StepSettings,
@@ -178,8 +179,8 @@ fn a_training_with_everything_is_too() {
     assert_same_training(everything, plan);
 }
 
-/// The sums of the appearance's grid come in two halves where workgroups share 16 KiB: the same additions in the same
-/// order, but other code, whose products a compiler may round otherwise.
+/// Where workgroups share 16 KiB, the sums of the bilateral grid are computed in two halves. The additions and their
+/// order are the same, but a compiler may round the products of the other code differently.
 #[test]
 fn appearance_is_learnt_there_too_but_for_rounding() {
     require_gpu!();
@@ -226,7 +227,7 @@ fn a_training_that_relocates_is_too() {
     });
 }
 
-/// Cameras around the middle of a scene, the whole of it in view.
+/// Returns cameras around the middle of a scene that have the whole scene in view.
 fn around(splats: &Splats) -> Vec<Camera> {
     let n = splats.len() as f64;
     let mean = splats

@@ -1,4 +1,4 @@
-//! The GPU engine passes what every engine must pass, with subgroups and without.
+//! The GPU engine passes the conformance tests of all engines, with subgroups and without.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
@@ -199,7 +199,7 @@ fn antialiased_runs_repeat_themselves() {
     ]);
 }
 
-/// Every buffer has to grow, in steps that set 3D filters too.
+/// Returns an engine whose every buffer has to grow, in steps that set 3D filters too.
 fn with_little_room() -> Box<dyn Engine> {
     let options = GpuEngineOptions {
         gpu: support::options(false),
@@ -214,7 +214,7 @@ fn with_little_room() -> Box<dyn Engine> {
     Box::new(support::engine_on(options))
 }
 
-/// As on a device that kills long dispatches.
+/// Returns an engine with the settings of a device that kills long dispatches.
 fn with_short_dispatches() -> Box<dyn Engine> {
     let options = GpuEngineOptions {
         gpu: support::options(false),
@@ -252,11 +252,11 @@ fn the_cap_says_what_it_cut() {
     conformance::the_cap_says_what_it_cut(&|| engine(false));
 }
 
-/// SH rounded to sixteen bits moves gradients by about its rounding, and no parameter else.
+/// SH rounded to sixteen bits moves gradients by about its rounding, and no other parameter does.
 #[test]
 fn stored_sh_moves_gradients_by_its_rounding() {
     require_gpu!();
-    // Below these, by tensor; a colour that rounding lifts over zero changes its own Gaussian's SH
+    // Limits by tensor. A colour that rounding lifts over zero changes its own Gaussian's SH
     // gradient altogether.
     let bars = [
         ("f32", 1e-4, 1e-4),

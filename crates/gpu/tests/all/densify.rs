@@ -1,4 +1,4 @@
-//! Density control decides as the CPU engine does, in the same order.
+//! Density control makes the same decisions as the CPU engine, in the same order.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -86,7 +86,7 @@ fn compare(
         ]
     );
 
-    // Neither quaternions nor colours nor moments are computed with: they tell who is who.
+    // Quaternions, colours and moments are only copied: they identify the Gaussians.
     let expected = rows(&expected);
     let part = |rows: &[Vec<f32>], from: usize, to: usize| -> Vec<Vec<f32>> {
         rows.iter().map(|row| row[from..to].to_vec()).collect()
@@ -302,7 +302,7 @@ fn too_little_room_halts_and_changes_nothing() {
     let entry: Vec<u32> = world.context.gpu.read(world.buffer("groups"), 4).unwrap();
     assert_eq!(entry[0] * entry[1], 0);
 
-    // Whoever halted it: nothing may change.
+    // Nothing may change in a halted step, whichever stage halted it.
     let halted = State {
         halted: HALT_INSTANCES,
         ..counts
@@ -358,12 +358,12 @@ fn too_little_scratch_halts_and_changes_nothing() {
     }
 }
 
-/// Sixteen-bit storage: words are moved as they are, halves that are not finite are seen, and a
-/// reset clears the opacity's half of a word alone.
+/// Sixteen-bit storage: words are moved unchanged, non-finite halves are detected, and a reset
+/// clears only the opacity's half of a word.
 #[test]
 fn sixteen_bit_words_move_whole() {
     require_gpu!();
-    // One half of each that is not finite, in the low and in the high half of a word.
+    // One non-finite half of each, in the low and in the high half of a word.
     for (storage, infinite) in [(Storage::F16, 0x7c00_u32), (Storage::Bf16, 0x7f80)] {
         let precision = Precision {
             sh: storage,
@@ -385,7 +385,7 @@ fn sixteen_bit_words_move_whole() {
         let mut last: Vec<u32> = world.words("sh_rest");
         last[4 * world.capacity + 7] = infinite;
         last[2 * world.capacity + 9] = infinite << 16 | 1;
-        // Not a number of sixteen bits that is infinite, though its bits overlap.
+        // Not an infinite sixteen-bit number, though the bits overlap.
         last[3 * world.capacity + 11] = 0x7800_7800 & (infinite | infinite << 16) & !0x0400_0400;
         world.write("sh_rest", 0, &last);
         let before = world.everything();

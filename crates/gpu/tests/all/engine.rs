@@ -1,5 +1,5 @@
-//! How the GPU engine behaves where the conformance suite does not look: growing, streaming, what a
-//! steady step costs, nothing to draw, resuming, precisions, and memory that is not there.
+//! Behaviour of the GPU engine that the conformance suite does not check: growing, streaming, the cost of a steady
+//! step, nothing to draw, resuming, precisions, and missing memory.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
@@ -29,7 +29,7 @@ fn scene(name: &str) -> TestScene {
     scenes::named(name)
 }
 
-/// Prunes every Gaussian.
+/// Returns a plan that prunes every Gaussian.
 fn pruning() -> DensifyPlan {
     DensifyPlan {
         grow_gradient: None,
@@ -38,7 +38,7 @@ fn pruning() -> DensifyPlan {
     }
 }
 
-/// Steps over the engine's first three views in turn, density control after those in `rounds`.
+/// Runs steps over the engine's first three views in turn, with density control after those in `rounds`.
 fn train(engine: &mut GpuEngine, steps: std::ops::RangeInclusive<u32>, rounds: &[u32]) {
     train_with(engine, steps, rounds, None);
 }
@@ -79,7 +79,7 @@ fn steps(reports: &[Report]) -> Vec<&StepReport> {
     steps.collect()
 }
 
-/// Whether two engines hold the same bits.
+/// Asserts that two engines hold the same bits.
 fn assert_same(a: &mut GpuEngine, b: &mut GpuEngine) {
     let ((splats, state), (others, other_state)) = (a.download().unwrap(), b.download().unwrap());
     assert_eq!(splats.len(), others.len());
@@ -110,7 +110,7 @@ fn growing_buffers_changes_no_bit() {
     for engine in [&mut ample, &mut tiny] {
         start(engine, &splats);
         let before = engine.room();
-        // What a halted step must leave alone is more than splats.
+        // A halted step must not change other state than splats either.
         let appearance = AppearanceSettings {
             cells: [4, 3, 2],
             rate: 1e-2,
@@ -161,7 +161,7 @@ fn streamed_photos_give_the_same_bits() {
         resident.memory_bytes() - streaming.memory_bytes(),
         2 * photo
     );
-    // Twice the same: it is there.
+    // The second step finds the photo uploaded.
     streaming.step(ViewId(0), &settings(10)).unwrap();
     streaming.step(ViewId(0), &settings(11)).unwrap();
     streaming.finish().unwrap();
@@ -190,7 +190,7 @@ fn photos_beyond_the_budget_leave_the_device() {
         let report = engine.gpu().device().generate_allocator_report();
         report.map(|report| report.total_allocated_bytes)
     };
-    // Two at once: the next is uploaded before the last has gone.
+    // Two at once: the next photo is uploaded before the last is dropped.
     let (Some(two), Some(eight)) = (allocated_after(&ids[..2]), allocated_after(&ids[2..])) else {
         eprintln!("SKIPPED: this backend does not tell what it has allocated");
         return;
@@ -208,7 +208,7 @@ fn a_steady_step_costs_the_host_nothing_but_its_commands() {
     require_gpu!();
     let mut engine = engine(|_| {});
     start(&mut engine, &scene("random_sh3").splats);
-    // Between two looks for parameters that are not finite, each of which is a submission.
+    // Between two searches for non-finite parameters, each of which is a submission.
     train(&mut engine, 1..=50, &[]);
     reports(&mut engine);
 
@@ -218,17 +218,17 @@ fn a_steady_step_costs_the_host_nothing_but_its_commands() {
     println!("30 steps: {cost:?}");
     assert_eq!(cost.waits, 0);
     assert_eq!(cost.bytes_written, 0);
-    // Reports travel in chunks, each with a submission and a copy of its own.
+    // Reports are sent in chunks, each with its own submission and copy.
     let chunks = cost.submissions - 30;
     assert_eq!(cost.copies, chunks);
-    // Three full ones, and those that are sent off because time has passed: four are on their way at most.
+    // Three full chunks, and the chunks that are sent because time has passed: at most four are in flight.
     assert!(chunks <= 8, "{chunks} copies of the ring in 30 steps");
     assert!(cost.buffers_created <= chunks, "{cost:?}");
     assert_eq!(cost.dispatches % 30, 0);
     assert_eq!(reports(&mut engine).len(), 30);
 }
 
-/// By the pool, from which everything is that the engine holds on the device.
+/// Counted by the pool, which holds all the engine's memory on the device.
 #[test]
 fn a_steady_step_makes_no_buffer() {
     require_gpu!();
@@ -240,7 +240,7 @@ fn a_steady_step_makes_no_buffer() {
         };
     });
     start(&mut engine, &scene("random_sh3").splats);
-    // Everything grows; its reports waited for, so that each chunk's copy is free again when the next is sent.
+    // Everything grows. The reports are waited for, so that each chunk's copy is free again when the next is sent.
     let waited = |engine: &mut GpuEngine, steps: std::ops::RangeInclusive<u32>| {
         for step in steps {
             train(engine, step..=step, &[]);
@@ -269,7 +269,7 @@ fn a_steady_step_makes_no_buffer() {
     assert_eq!(counted, after.allocations, "what a profile shows");
 }
 
-/// However fast the host is, it hears of lost numbers before it has asked for a hundred steps more.
+/// However fast the host is, it receives the report of non-finite numbers before it has enqueued a hundred more steps.
 #[test]
 fn lost_numbers_are_told_within_a_hundred_steps() {
     require_gpu!();
@@ -323,7 +323,7 @@ fn without_gaussians_everything_still_works() {
     assert!(gradients.means.is_empty() && gradients.pose == [0.0; 6]);
     let (splats, state) = engine.download().unwrap();
     assert!(splats.is_empty() && state.gradient_sums.is_empty());
-    // And it goes on with others.
+    // The engine works with other splats afterwards.
     engine.upload(&scene.splats, None).unwrap();
     let picture = engine.render(&scene.camera, &scene.settings).unwrap();
     assert!(picture.counts.visible > 0);
@@ -361,7 +361,7 @@ fn a_camera_that_sees_nothing_moves_nothing() {
     );
 }
 
-/// Precisions that this device has.
+/// Precisions that this device supports.
 fn precisions() -> Vec<Precision> {
     let device = Gpu::open(&support::options(false)).unwrap();
     [Storage::F32, Storage::Bf16, Storage::F16]
@@ -482,7 +482,7 @@ fn what_does_not_fit_while_training_is_an_error_and_loses_nothing() {
     let text = engine.finish().unwrap_err().to_string();
     assert!(text.contains("pairs of a Gaussian and a tile"), "{text}");
     assert!(text.contains("fit"), "{text}");
-    // No step could be taken, and what was there can be saved.
+    // No step could be run, and the splats before it can be saved.
     let (splats, _) = engine.download().unwrap();
     assert!(splats == scene.splats);
     assert!(engine.poll().unwrap().is_empty());
@@ -498,8 +498,8 @@ fn an_unknown_view_is_an_error_and_disturbs_no_other() {
     assert_eq!(steps(&reports(&mut engine)).len(), 2);
 }
 
-/// Timed by stage, by dispatch and not at all, a run comes to the same bits, and each command's times
-/// come under its own step.
+/// A run gives the same bits timed by stage, by dispatch and not at all, and each command's times have its own step
+/// number.
 #[test]
 fn timing_changes_no_bit_and_names_every_command() {
     require_gpu!();
@@ -534,7 +534,7 @@ fn timing_changes_no_bit_and_names_every_command() {
     let names: Vec<_> = of_step.iter().map(|span| span.name).collect();
     assert_eq!(names.first(), Some(&"project"));
     assert!(names.contains(&"update") && seen[0].timing.missing == 0);
-    // As many dispatches as the recording says, each under its stage.
+    // The number of dispatches in the command list, each under its stage.
     let dispatches = timed.dispatches(ViewId(0));
     assert_eq!(
         dispatches.iter().map(|(name, _)| *name).collect::<Vec<_>>(),

@@ -1,5 +1,5 @@
-//! The stages from `begin` to `ranges` against the `f64` reference: every test scene, odd image
-//! sizes, Gaussians of all sizes, every precision, too little room, nothing to see.
+//! The stages from `begin` to `ranges` against the `f64` reference: every test scene, odd image sizes, Gaussians of all
+//! sizes, every precision, insufficient capacity, nothing to see.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -17,19 +17,19 @@ use front::{Front, Outcome, Room};
 use glam::DVec3;
 use support::{context, context_without_subgroups, relative_l2};
 
-/// Which Gaussians touch which tiles, exactly.
+/// Exact pairs of a Gaussian and a tile that it touches.
 struct Touching<'a> {
     visible: &'a [Projected],
     camera: &'a Camera,
     lists: TileLists,
 }
 
-/// Where the ellipse passes a tile's pixel centres by less, in ln(alpha), `f32` may say otherwise: what
+/// If the ellipse misses a tile's pixel centres by less, in ln(alpha), `f32` may decide differently: the margin that
 /// the shaders add to the ellipse (1e-5 of at most 8 bits), and rounding.
 const MARGIN: f64 = 1e-4;
 
 impl Touching<'_> {
-    /// By how much the ellipse of a Gaussian reaches into a tile.
+    /// Returns the distance by which the ellipse of a Gaussian reaches into a tile.
     fn depth_in(&self, tile: usize, position: usize) -> f64 {
         let across = self.lists.tiles_x;
         let rect = PixelRect::of_tile(tile as u32 % across, tile as u32 / across, self.camera);
@@ -39,7 +39,7 @@ impl Touching<'_> {
     }
 }
 
-/// Holds a frame to the reference; returns how many (Gaussian, tile) pairs were within the margin.
+/// Compares a frame with the reference; returns the number of (Gaussian, tile) pairs within the margin.
 fn check(
     name: &str,
     out: &Outcome,
@@ -61,7 +61,7 @@ fn check(
     close
 }
 
-/// Tile lists as sets.
+/// Compares tile lists as sets.
 fn check_tiles(name: &str, out: &Outcome, touching: &Touching<'_>) -> usize {
     let mut position_of = vec![None; out.tiles_touched.len()];
     for (position, p) in touching.visible.iter().enumerate() {
@@ -103,7 +103,7 @@ fn check_tiles(name: &str, out: &Outcome, touching: &Touching<'_>) -> usize {
     close
 }
 
-/// The fields of `splats2d` of visible Gaussians.
+/// Checks the fields of `splats2d` of visible Gaussians.
 fn check_splats(name: &str, out: &Outcome, visible: &[Projected]) {
     let seen: Vec<&Projected> = visible
         .iter()
@@ -136,14 +136,14 @@ fn check_splats(name: &str, out: &Outcome, visible: &[Projected]) {
     }
 }
 
-/// Half the extent of the ellipse that the shaders take: a hair beyond alpha = 1/255.
+/// Returns half the extent of the ellipse that the shaders use: slightly beyond alpha = 1/255.
 fn radius(p: &Projected, axis: usize) -> f64 {
     let bits = (p.opacity / f64::from(constants::ALPHA_MIN)).log2();
     let reach = bits * 1.000_01 + 1e-5;
     (p.covariance[axis] * reach * 2.0 * std::f64::consts::LN_2).sqrt()
 }
 
-/// Every visible Gaussian once, by depth, ties by index.
+/// Checks that every visible Gaussian occurs once, by depth, ties by index.
 fn check_order(name: &str, out: &Outcome, gaussians: usize) {
     let depth = |g: u32| out.splats2d[g as usize][9].to_bits();
     let mut expected: Vec<u32> = (0..gaussians as u32)
@@ -160,7 +160,7 @@ fn check_order(name: &str, out: &Outcome, gaussians: usize) {
     );
 }
 
-/// Slots: contiguous by Gaussian, in depth order, row by row; each in one place of the sorted list.
+/// Checks slots: contiguous by Gaussian, in depth order, row by row; each in one place of the sorted list.
 fn check_slots(name: &str, out: &Outcome) {
     let mut start = 0;
     for (rank, &g) in out.depth_values.iter().enumerate() {
@@ -175,7 +175,7 @@ fn check_slots(name: &str, out: &Outcome) {
     let mut tile_of = vec![None; start as usize];
     for tile in 0..out.tile_start.len() - 1 {
         let slots = &out.sorted_slot[out.tile(tile)];
-        // Slots are in depth order, and so the tile's list is.
+        // Slots are in depth order, and so is the tile's list.
         assert!(slots.is_sorted_by(|a, b| a < b), "{name}: tile {tile}");
         for &slot in slots {
             assert_eq!(
@@ -197,7 +197,7 @@ fn check_slots(name: &str, out: &Outcome) {
     assert!(gathered.eq(out.sorted_gaussian.iter().copied()), "{name}");
 }
 
-/// Buckets, counts and dispatches.
+/// Checks buckets, counts and dispatches.
 fn check_buckets(name: &str, out: &Outcome, cap: u32) {
     let tiles = out.tile_start.len() - 1;
     let (mut buckets, mut cut, mut most) = (0, 0, 0);
@@ -322,7 +322,7 @@ fn images_of_any_size() {
     }
 }
 
-/// Gaussians 5 % farther each, of the given standard deviations, pixels, before a camera at the origin.
+/// Returns Gaussians of the given standard deviations in pixels, each 5 % farther, in front of a camera at the origin.
 fn row_of(count: usize, camera: &Camera, pixels: impl Fn(usize) -> [f64; 3]) -> Splats {
     let mut random = scenes::Random::new(1);
     let mut splats = Splats::empty(0);
@@ -404,7 +404,7 @@ fn packed_harmonics_give_the_colours_of_what_was_stored() {
             let mut scene = scenes::named(name);
             let n = scene.splats.len();
             let stride = scene.splats.sh_rest_stride();
-            // Gaussian by Gaussian: each is a capacity of one.
+            // Each Gaussian is packed with a capacity of one.
             for row in scene.splats.sh_rest.chunks_mut(stride) {
                 let words = pack(storage, Values::Parameters, row, 1);
                 row.copy_from_slice(&unpack(storage, Values::Parameters, &words, stride, 1));

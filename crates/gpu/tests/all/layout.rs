@@ -6,11 +6,11 @@ use dapple_gpu::layout::{self, Lens, Parameters, Report, State, Step, View};
 use dapple_runtime::wgpu::naga;
 use std::mem::offset_of;
 
-/// Where a member begins, and its bytes.
+/// Name, offset and bytes of a member.
 type Member = (String, u32, u32);
 
-/// The members of a host's struct, all of them: the pattern does not compile without one. Padding has no
-/// counterpart; an array may be several members there.
+/// Lists all members of a host's struct: the pattern does not compile without one of them. Padding has no counterpart
+/// in WGSL; an array may be several members there.
 macro_rules! members {
     ($ty:ident { $($field:ident $(as [$($part:ident),+])?),+ $(,)? }) => {{
         let $ty { $($field),+ } = $ty::default();
@@ -33,7 +33,7 @@ macro_rules! members {
     }};
 }
 
-/// The members of a shader's struct as naga lays them out, and its bytes.
+/// Returns the members of a shader's struct in naga's layout, and its bytes.
 fn of_shader(file: &str, name: &str) -> (Vec<Member>, u32) {
     let wgsl = layout::shaders().compose(file, &layout::defines()).unwrap();
     let module = naga::front::wgsl::parse_str(&wgsl).unwrap();

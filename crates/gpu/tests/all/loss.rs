@@ -17,17 +17,17 @@ use support::{context, relative_l2};
 
 const BACKGROUND: [f32; 3] = [0.2, 0.9, 0.5];
 const RADIUS: usize = 5;
-/// Where the report goes, of a ring of four.
+/// Entry of the report, in a ring buffer of four.
 const ENTRY: u32 = 2;
 
-/// A render, what it is compared with, and how.
+/// A render, the photo that it is compared with, and the settings.
 struct Case {
     image: Vec<[f32; 4]>,
     photo: Photo,
     ssim_weight: f32,
 }
 
-/// Numbers in 0..1 without a pattern.
+/// Returns numbers in 0..1 without a pattern.
 fn uniform(seed: u32, i: usize) -> f32 {
     let bits = noise::pcg(noise::pcg(seed) ^ i as u32);
     (bits >> 8) as f32 / (1 << 24) as f32
@@ -51,7 +51,7 @@ impl Case {
         }
     }
 
-    /// A render near the photo, as after some training.
+    /// Makes the render similar to the photo, like after some training.
     fn near(mut self) -> Self {
         for (pixel, rgb) in self.image.iter_mut().zip(self.photo.rgb.chunks_exact(3)) {
             for (value, &byte) in pixel.iter_mut().zip(rgb) {
@@ -105,7 +105,7 @@ impl Case {
         }
     }
 
-    /// RGBA8 of every pixel, then the mask's bits.
+    /// Returns RGBA8 of every pixel, then the mask's bits.
     fn photo_words(&self) -> Vec<u32> {
         let alpha = |p: usize| self.photo.alpha.as_ref().map_or(255, |a| a[p]);
         let rgb = self.photo.rgb.chunks_exact(3).enumerate();
@@ -150,7 +150,7 @@ fn run(context: &Context, case: &Case) -> (layout::Report, Vec<[f32; 4]>) {
     // More workgroups than tiles, in two dimensions: the last ones must find nothing to do.
     let dispatch = [tiles.div_ceil(2), 3, 1, 0];
     gpu.write(&entries, groups::PIXELS.offset(), &dispatch);
-    // What was in a buffer before must not matter.
+    // Earlier contents of a buffer must not matter.
     let dirty =
         |name: &'static str, floats: usize| gpu.upload(name, &vec![f32::NAN; floats]).unwrap();
     let mut buffers = Buffers::default();
@@ -207,16 +207,17 @@ fn run(context: &Context, case: &Case) -> (layout::Report, Vec<[f32; 4]>) {
     (reports[ENTRY as usize], gradient)
 }
 
-/// Most that rounding takes from SSIM where nothing varies: a filtered square of 1/4 is good to a
-/// few times `2^-26`, and the variance that it leaves is compared with C2, `9e-4`.
+/// Largest rounding error of SSIM where nothing varies: a filtered square of 1/4 is good to a few
+/// times `2^-26`, and the remaining variance is compared with C2, `9e-4`.
 const FLAT: f64 = 1e-4;
 
-/// Loss within `1e-5`, gradient within a relative L2 of `1e-4`.
+/// Checks the loss within `1e-5`, the gradient within a relative L2 of `1e-4`.
 fn check(context: &Context, name: &str, case: &Case) {
     check_within(context, name, case, 0.0);
 }
 
-/// [`check`], where SSIM may be off by `flat`, and its gradient by as much relative to L1's.
+/// [`check`], with an error of SSIM up to `flat`, and the same error of its gradient relative to
+/// L1's.
 fn check_within(context: &Context, name: &str, case: &Case, flat: f64) {
     let (report, gradient) = run(context, case);
     let (loss, expected) = case.reference();
@@ -301,8 +302,8 @@ fn equal_images_lose_nothing() {
                 "{weight} {constant:?}: {}",
                 report.loss
             );
-            // L1 has no sign at 0. Of SSIM, what rounding leaves of one window's weight times its
-            // steepest derivative, that of the structure term in a flat window: 2 / C2.
+            // L1 has no sign at 0. SSIM's part is at most the rounding error of one window's weight
+            // times its steepest derivative, that of the structure term in a flat window: 2 / C2.
             let most = f64::from(weight) / (3.0 * 40.0 * 30.0) * 2.0 / 9e-4 * 1e-5;
             let largest = gradient
                 .iter()
@@ -341,7 +342,7 @@ fn two_runs_give_the_same_bits() {
     assert_eq!(bits(), bits());
 }
 
-/// Runs one of `report`'s entries over `partials` for a view of as many tiles.
+/// Runs one of `report`'s entries over `partials` for a view with this number of tiles.
 fn reported(
     context: &Context,
     state: State,

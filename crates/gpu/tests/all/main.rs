@@ -1,6 +1,6 @@
-//! The integration tests of this crate, as one program: linking is most of what a further one costs.
+//! The integration tests of this crate, as one program: linking is most of the cost of another program.
 
-/// Ends a test, loudly, on a machine without any GPU driver.
+/// Ends a test, with a message, on a machine without any GPU driver.
 macro_rules! require_gpu {
     () => {
         if !crate::support::has_gpu() {

@@ -1,4 +1,4 @@
-//! The Morton order is one, and everything moves.
+//! The Morton order is correct, and all data of a Gaussian moves.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -6,7 +6,7 @@ use crate::support::world;
 
 use world::{Device, World, planes, random};
 
-/// The cube that a centre lies in, its bits interleaved: the definition, in `f64`.
+/// Returns the Morton code of the cube that contains a centre: the definition, in `f64`.
 fn morton_code(mean: [f32; 3], least: [f32; 3], longest: f64) -> u32 {
     let cells = 2f64.powi(9 - longest.log2().floor() as i32);
     let mut code = 0;
@@ -19,7 +19,7 @@ fn morton_code(mean: [f32; 3], least: [f32; 3], longest: f64) -> u32 {
     code
 }
 
-/// Gaussians in Morton order, those that are nowhere last.
+/// Returns the Gaussians in Morton order, those with non-finite centres last.
 fn morton_order(means: &[[f32; 3]]) -> Vec<usize> {
     let finite: Vec<[f32; 3]> = means
         .iter()

@@ -1,4 +1,4 @@
-//! `nearest` has the labels of the processor, which are those of a search through all centres in `f64`.
+//! `nearest` has the labels of the CPU, which are those of a search through all centres in `f64`.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -12,7 +12,7 @@ use dapple_scene::{NoProgress, synth};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Whole numbers up to `most` in size.
+/// Returns `count` pseudo-random whole numbers up to `most` in size.
 fn noise(count: usize, most: i16, mut state: u32) -> Vec<i16> {
     let next = || {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -21,7 +21,7 @@ fn noise(count: usize, most: i16, mut state: u32) -> Vec<i16> {
     std::iter::repeat_with(next).take(count).collect()
 }
 
-/// Rows of so many columns, padded.
+/// Returns rows of `dim` columns, padded.
 fn padded(values: &[i16], dim: usize) -> Vec<i16> {
     let stride = Rows {
         dim,
@@ -36,8 +36,8 @@ fn padded(values: &[i16], dim: usize) -> Vec<i16> {
     out
 }
 
-/// The largest numbers there may be, and few enough that many distances are equal: groups of many sizes, more of them
-/// than a batch has, with as many centres twice, some with none.
+/// Returns the largest allowed numbers, few enough that many distances are equal. Groups have many sizes, some occur
+/// twice, some have no centres, and there are more groups than a batch has.
 fn crowd(dim: usize) -> (Rows, Vec<Vec<i16>>) {
     let sizes = (0..90usize).map(|i| [1, 63, 64, 65, 200][i % 5]);
     let mut groups: Vec<Range<usize>> = Vec::new();
@@ -64,7 +64,7 @@ fn crowd(dim: usize) -> (Rows, Vec<Vec<i16>>) {
     (rows, centres)
 }
 
-/// By all centres, in `f64`.
+/// Searches all centres, in `f64`.
 fn searched(rows: &Rows, centres: &[Vec<i16>]) -> Vec<u32> {
     let stride = rows.stride();
     let mut labels = Vec::new();
@@ -145,7 +145,7 @@ fn nothing_to_compare_is_no_error() {
 #[test]
 fn a_file_has_the_bytes_that_the_processor_writes() {
     require_gpu!();
-    // Enough for a device to be asked.
+    // Enough rows for the device to be used.
     let splats = synth::splats(36_000, 1).with_sh_degree(1);
     let on_cpu = encode(&splats, Format::Sog, &WriteOptions::default()).unwrap();
     #[derive(Debug)]
@@ -167,7 +167,7 @@ fn a_file_has_the_bytes_that_the_processor_writes() {
     let on_gpu = encode(&splats, Format::Sog, &options).unwrap();
     assert!(counted.1.load(std::sync::atomic::Ordering::Relaxed) > 1);
     assert!(on_gpu == on_cpu, "{} and {}", on_gpu.len(), on_cpu.len());
-    // Few are the processor's.
+    // Few rows stay on the CPU.
     let few = synth::splats(2000, 1).with_sh_degree(1);
     let before = counted.1.load(std::sync::atomic::Ordering::Relaxed);
     encode(&few, Format::Sog, &options).unwrap();

@@ -1,4 +1,4 @@
-//! Renders and derivatives that stay on the device are those that come to the host, to the bit.
+//! Renders and derivatives that stay on the device are bit-identical to those copied to the host.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -25,7 +25,7 @@ fn pixels(scene: &TestScene) -> usize {
     scene.camera.width as usize * scene.camera.height as usize
 }
 
-/// The image in the caller's buffer, whose size and content before do not matter.
+/// Returns the image in the caller's buffer, whose size and earlier contents do not matter.
 fn rendered_to(
     engine: &mut GpuEngine,
     scene: &TestScene,
@@ -106,7 +106,7 @@ fn a_warm_render_into_a_buffer_waits_for_nothing() {
     assert!(engine.counters().waits > after.waits, "asking waits");
 }
 
-/// Room for less than any scene needs.
+/// Returns an engine with less capacity than any scene needs.
 fn tiny() -> GpuEngine {
     engine(|o| {
         o.first_room = Room {
@@ -131,7 +131,8 @@ fn buffers_that_are_too_small_grow_when_it_is_asked() {
     assert_same_image(&mut engine, &scene, settings);
 }
 
-/// The image before a step is what was asked about, though the step has made room meanwhile.
+/// `rendered_whole` refers to the image before the step, though the step has grown the buffers
+/// since.
 #[test]
 fn an_image_that_is_not_whole_stays_so_and_harms_no_step() {
     require_gpu!();
@@ -190,7 +191,7 @@ fn gradients_from_a_buffer_are_those_of_the_host() {
     }
 }
 
-/// Gradients that stay on the device are the same numbers, and nobody waits for them.
+/// Asserts that gradients that stay on the device are the same numbers, without a wait.
 fn assert_planes(
     engine: &mut GpuEngine,
     scene: &TestScene,
@@ -206,7 +207,7 @@ fn assert_planes(
     assert_eq!((cost.waits, cost.buffers_created), (1, 0), "{cost:?}");
     let (n, stride) = (scene.splats.len(), there.stride);
     assert_eq!(there.gaussians, n);
-    // What comes after on the same queue finds them: here a copy into a buffer of the caller's.
+    // Later commands on the same queue find them: here a copy into a buffer of the caller.
     let own = gpu.buffer("own", there.geometry.size()).unwrap();
     let mut encoder = gpu.encoder();
     encoder.copy_buffer_to_buffer(there.geometry, 0, &own, 0, None);

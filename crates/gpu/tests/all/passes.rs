@@ -1,4 +1,4 @@
-//! What passes declare is what their shaders say, and nothing is declared twice. No device is needed.
+//! The declarations of passes equal those of their shaders, and nothing is declared twice. No device is needed.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -19,7 +19,7 @@ const OWN: [&str; 5] = [
     "image",
 ];
 
-/// Constants of a device without subgroups, and of the smallest grid.
+/// Returns constants of a device without subgroups, and of the smallest grid.
 fn defines() -> Defines {
     let grid = AppearanceSettings {
         cells: [2, 2, 2],
@@ -36,7 +36,7 @@ fn defines() -> Defines {
         .u32("RADIX_THREADS", 256)
 }
 
-/// Every combination of the bits that a kernel understands.
+/// Returns every combination of the bits that a kernel understands.
 fn permutations(code: &Code) -> Vec<Bits> {
     let known = Bits::ALL.iter().map(|(bit, _)| *bit);
     let known: Vec<Bits> = known.filter(|bit| code.bits.has(*bit)).collect();
@@ -49,7 +49,7 @@ fn permutations(code: &Code) -> Vec<Bits> {
         .collect()
 }
 
-/// The buffers that a kernel binds in a permutation.
+/// Returns the buffers that a kernel binds in a permutation.
 fn bindings(code: &Code, bits: Bits) -> BTreeSet<String> {
     let wgsl = layout::shaders()
         .compose(code.shader, &bits.define(defines()))
@@ -74,7 +74,7 @@ fn bindings(code: &Code, bits: Bits) -> BTreeSet<String> {
         .collect()
 }
 
-/// What nobody declares that a pass binds.
+/// Returns the bindings of a pass that no pass declares.
 fn undeclared(pass: &Pass) -> Vec<String> {
     let is_known = |name: &str| {
         let borrowed = pass.borrows.iter().find(|(binding, _)| *binding == name);
@@ -97,7 +97,7 @@ fn every_binding_is_a_tensor_that_some_pass_declares() {
     for pass in passes::all() {
         assert_eq!(undeclared(pass), Vec::<String>::new(), "{}", pass.name);
     }
-    // It can fail: without what it borrows, `ranges` binds what nobody has.
+    // The check can fail: without its borrowed tensors, `ranges` binds a buffer that does not exist.
     let ranges = Pass {
         borrows: &[],
         kernels: dapple_gpu::stages::ranges::PASS.kernels,
@@ -128,7 +128,7 @@ fn shaders_number_entries_as_the_host_does() {
         assert!(wgsl.contains(&line), "{line}");
         assert_eq!(numbers.insert(entry.number(), entry.0), None);
     }
-    // Those of a step are cleared by a halt, those of rounds are not.
+    // A halt clears the entries of a step, and not those of rounds.
     let steps = wgsl.split("STEP_ENTRIES: u32 = ").nth(1).unwrap();
     let steps: u64 = steps.split('u').next().unwrap().parse().unwrap();
     for (number, name) in numbers {
@@ -139,7 +139,7 @@ fn shaders_number_entries_as_the_host_does() {
 #[test]
 fn recordings_are_shared_by_all_that_a_plan_does_not_know() {
     let knows = |plan: Plan, bits: Bits| plan.understands().has(bits);
-    // A render knows nothing of what follows it, the way back nothing of appearance.
+    // A render does not depend on bits of later passes, nor the backward pass on those of the bilateral grid.
     assert!(
         !Plan::Front
             .understands()

@@ -1,5 +1,5 @@
-//! Photos that do not all fit on the GPU: they change no bit, whatever else happens meanwhile, and a ring
-//! that is warm makes nothing for one that comes.
+//! Photos that do not all fit on the GPU: they change no bit in any case, and a ring in steady state allocates nothing
+//! for a new photo.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
@@ -18,7 +18,7 @@ use support::{plan, settings};
 /// Views in [`views`].
 const VIEWS: usize = 7;
 
-/// The most bytes of one of them on the GPU: 80 x 60 words, and a bit a pixel.
+/// The most bytes of a photo on the GPU: 80 x 60 words, and a bit a pixel.
 const LARGEST: u64 = 80 * 60 * 4 + 80 * 60 / 8;
 
 fn engine(change: impl FnOnce(&mut GpuEngineOptions)) -> GpuEngine {
@@ -33,7 +33,7 @@ fn engine(change: impl FnOnce(&mut GpuEngineOptions)) -> GpuEngine {
     engine
 }
 
-/// Views from a circle, of two sizes; some photos with alpha, some with a mask, one with both.
+/// Returns views from a circle, of two sizes; some photos with alpha, some with a mask, one with both.
 fn views() -> Vec<TrainView> {
     let of = |i: usize| {
         let angle = 0.3 * i as f64;
@@ -54,7 +54,7 @@ fn views() -> Vec<TrainView> {
     (0..VIEWS).map(of).collect()
 }
 
-/// Some samples of depth for a view, another number for each.
+/// Returns samples of depth for a view, a different number for each view.
 fn samples(view: usize) -> Vec<DepthSample> {
     let sample = |k: usize| DepthSample {
         pixel: (9 * k + view) as u32,
@@ -64,24 +64,24 @@ fn samples(view: usize) -> Vec<DepthSample> {
     (0..40 + 60 * view).map(sample).collect()
 }
 
-/// The view of a step: all in turn, backwards and forwards, so that some come twice within a ring.
+/// Returns the view of a step: all in turn, backwards and forwards, so that some come twice within a ring.
 fn view_of(step: u32) -> usize {
     let place = step as usize % (2 * VIEWS);
     place.min(2 * VIEWS - 1 - place)
 }
 
-/// How an engine gets its photos.
+/// Delivery of photos to an engine.
 #[derive(Clone, Copy, PartialEq)]
 enum Photos {
-    /// All at once.
+    /// All when views are added.
     Held,
     /// One for each step.
     Streamed,
-    /// As the trainer hands them over: the next steps' are announced.
+    /// Like the trainer: the photos of the next steps are announced.
     Announced,
 }
 
-/// Adds the views, and takes steps over them with density control every eighth.
+/// Adds the views, and runs steps over them with density control after every eighth.
 fn train(engine: &mut GpuEngine, from: Photos, steps: u32, of_step: &dyn Fn(u32) -> StepSettings) {
     let views = views();
     match from {
@@ -120,7 +120,7 @@ fn reports(engine: &mut GpuEngine) -> Vec<Report> {
     engine.poll().unwrap()
 }
 
-/// Whether two engines hold the same bits.
+/// Asserts that two engines hold the same bits.
 #[track_caller]
 fn assert_same(a: &mut GpuEngine, b: &mut GpuEngine) {
     let ((splats, state), (others, other_state)) = (a.download().unwrap(), b.download().unwrap());
@@ -129,7 +129,7 @@ fn assert_same(a: &mut GpuEngine, b: &mut GpuEngine) {
     assert!(state == other_state, "the optimizer states differ");
 }
 
-/// Room that is too small for everything.
+/// Sets a first capacity that is too small for everything.
 fn tiny(options: &mut GpuEngineOptions) {
     options.first_room = Room {
         visible: 7,
@@ -159,8 +159,8 @@ fn streamed_photos_give_the_same_bits_in_a_ring_of_any_size() {
     }
 }
 
-/// A halt is seen many steps after it happened, and everything since is submitted again: by then later
-/// photos have been announced, and the host has let go of those that are needed once more.
+/// A halt is seen many steps after it happened, and every command since is submitted again. By then later photos have
+/// been announced, and the host has dropped photos that are needed once more.
 #[test]
 fn steps_that_are_submitted_again_find_their_photos() {
     require_gpu!();
@@ -182,7 +182,7 @@ fn steps_that_are_submitted_again_find_their_photos() {
     }
 }
 
-/// Refined cameras live where a photo's counts are written when it first comes.
+/// Refined cameras are in the buffer where a photo's counts are written at its first upload.
 #[test]
 fn refined_poses_and_known_depths_are_those_of_photos_that_are_held() {
     require_gpu!();
@@ -196,7 +196,7 @@ fn refined_poses_and_known_depths_are_those_of_photos_that_are_held() {
     };
     let trained = |from: Photos, change: &dyn Fn(&mut GpuEngineOptions)| {
         let mut engine = engine(change);
-        // The views are there first; adding them anew would be others.
+        // The views already exist; adding them again would make other views.
         train(&mut engine, from, 0, &refining);
         for view in 0..VIEWS {
             // One view's depths are not known.
@@ -254,11 +254,11 @@ fn a_warm_ring_makes_nothing_for_a_photo_that_comes() {
     println!("40 steps, {uploads} photos: {cost:?}");
     assert!(uploads >= 20, "only {uploads} photos came");
     assert_eq!(cost.bindings_created, 0, "recordings were made");
-    // Reports travel in chunks, each with a submission, a copy, and buffers of the pool at first; step 100
-    // looks for parameters that are not finite, with one more.
+    // Reports are sent in chunks, each with a submission, a copy, and at first buffers of the pool. Step 100 looks for
+    // non-finite parameters, with one more.
     let chunks = cost.submissions - 41;
     assert_eq!(cost.buffers_created, 0, "{cost:?}");
-    // Each step's parameters; then a photo, its depths; up to three more photos are still on their way.
+    // Each step's parameters; then a photo and its depths; up to three more photos are still in flight.
     let brought = cost.copies - chunks - 40;
     assert!(
         brought >= 2 * uploads && brought <= 2 * uploads + 3,
@@ -287,7 +287,7 @@ fn announced_photos_that_are_never_used_take_no_slot_for_good() {
         if step == 30 {
             assert_eq!(announce(&mut ring, 6), 1, "4 and 5 have not come");
         }
-        // Those that were announced come in the end, the one with a mask among them.
+        // Photos that were announced are used in the end, the photo with a mask among them.
         let view = match step {
             1..=36 => 1 + step as usize % 3,
             _ => 4 + step as usize % 3,

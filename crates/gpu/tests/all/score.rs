@@ -1,5 +1,5 @@
-//! `score` on renders that no scene gives: what is not finite, and what lies in buffers beyond the image.
-//! What scenes give is checked by `dapple_reference::conformance`.
+//! `score` on renders that no scene gives: non-finite values, and data in buffers beyond the image.
+//! `dapple_reference::conformance` checks the renders of scenes.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -21,7 +21,7 @@ const TILES: usize = 2;
 const PHOTO_VALUE: f32 = 51.0 / 255.0;
 const PHOTO_BYTE: u32 = 51;
 
-/// Sums by tile, and the bytes of both pictures, of a render of grey. Pixel 7 is masked.
+/// Returns sums by tile, and the bytes of both pictures, of a grey render. Pixel 7 is masked.
 fn scored(context: &Context, image: &[[f32; 4]]) -> (Vec<[f32; 4]>, Vec<u8>, Vec<u8>) {
     let gpu = &context.gpu;
     let mut buffers = Buffers::default();
@@ -38,7 +38,7 @@ fn scored(context: &Context, image: &[[f32; 4]]) -> (Vec<[f32; 4]>, Vec<u8>, Vec
         ..View::default()
     };
     buffers.set("views", gpu.upload("views", &[view]).unwrap());
-    // A larger image was there before.
+    // The buffer held a larger image before.
     let mut pixels = image.to_vec();
     pixels.resize(2 * PIXELS, [f32::NAN; 4]);
     buffers.set("image", gpu.upload("image", &pixels).unwrap());

@@ -1,5 +1,5 @@
-//! Renders for eyes: what conformance does not reach. Buffers that turn out too small, a training around them,
-//! and colours that stand at the edge of two bytes.
+//! 8-bit renders, beyond the conformance tests: buffers that are too small, a training run around the renders, and
+//! colours at the edge of two bytes.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -51,7 +51,7 @@ fn colours_at_the_edge_of_two_bytes_are_rounded_as_the_host_does() {
     require_gpu!();
     let context = support::context();
     let gpu = &context.gpu;
-    // The floats around each edge, what is not finite, and both sides of 0 and 1.
+    // The floats around each edge, non-finite values, and both sides of 0 and 1.
     let edges = (0..=256).flat_map(|byte: u32| {
         let edge = ((byte as f32 - 0.5) / 255.0).to_bits() as i64;
         (-40..=40).map(move |step| f32::from_bits((edge + step) as u32))

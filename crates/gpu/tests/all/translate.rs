@@ -1,14 +1,13 @@
-//! Every shader, in every permutation that the engine can ask for, is valid with no more than any
-//! device grants, and has a translation for Vulkan, Metal and DX12. No device is needed.
+//! Every shader, in every permutation that the engine can request, is valid within the limits of any device, and has a
+//! translation for Vulkan, Metal and DX12. No device is needed.
 //!
-//! 1. Shaders are listed from disk, so that none is forgotten; each must be in the engine's set.
-//! 2. Each is composed once for every combination of the [`axes`] that its text (with imports)
-//!    names. A flag that no axis knows is a failure.
-//! 3. Each is translated, with subgroup operations and packing of `f16` granted only where the
-//!    permutation says that it needs them, and each entry point is held to the limits of the
-//!    smallest device.
-//! 4. Those without subgroups are translated once more as a device with WebGPU's default limits gets them: with
-//!    bindings joined, and held to those.
+//! 1. Shaders are listed from disk, so that all are covered; each must be in the engine's set.
+//! 2. Each is composed once for every combination of the [`axes`] that its text (with imports) names. A flag without an
+//!    axis is a failure.
+//! 3. Each is translated. Subgroup operations and packing of `f16` are granted only where the permutation needs them.
+//!    Each entry point must be within the limits of the smallest device.
+//! 4. Shaders without subgroups are translated once more for a device with WebGPU's default limits: with joined
+//!    bindings, and within those limits.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -22,17 +21,17 @@ use dapple_runtime::{Defines, EntryNeeds, Grants, ShaderSet, primitives, transla
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// What any device of ours binds at once: `dapple_runtime` refuses devices with less.
+/// Least storage buffers of a supported device: `dapple_runtime` refuses devices with fewer.
 const STORAGE_BUFFERS: u32 = 16;
-/// The same with WebGPU's default limits, where bindings are joined.
+/// Storage buffers within WebGPU's default limits, where bindings are joined.
 const LEAST_STORAGE_BUFFERS: usize = 8;
 const LEAST_WORKGROUP_BYTES: u32 = 16 << 10;
-/// Apple's GPUs and Mesa's software renderer share no more.
+/// The limit of Apple's GPUs and Mesa's software renderer.
 const WORKGROUP_BYTES: u32 = 32 << 10;
-/// WebGPU's default, and what devices are opened with at least.
+/// WebGPU's default, and the least that devices are opened with.
 const INVOCATIONS: u32 = 256;
 
-/// One way in which permutations differ: the flags and constants it sets, and its settings.
+/// One difference between permutations: the names of its flags and constants, and its settings.
 struct Axis {
     names: &'static [&'static str],
     settings: Vec<Setting>,
@@ -40,7 +39,7 @@ struct Axis {
 
 struct Setting {
     label: String,
-    /// What a device must have for it.
+    /// Features that a device needs for it.
     needs: Grants,
     apply: Box<dyn Fn(Defines) -> Defines>,
 }
@@ -50,7 +49,7 @@ const NOTHING: Grants = Grants {
     packs_f16: false,
 };
 
-/// What joined bindings are translated with: whether a permutation packs is for the other translation to say.
+/// Features with which joined bindings are translated: the other translation checks whether a permutation packs.
 const NOTHING_BUT_F16: Grants = Grants {
     packs_f16: true,
     ..NOTHING
@@ -75,7 +74,7 @@ fn switch(names: &'static [&'static str]) -> Axis {
     }
 }
 
-/// Twin of `primitives::defines`, for any device. 0 lanes = no subgroup operations.
+/// Sets the same definitions as `primitives::defines`, for any device. 0 lanes = no subgroup operations.
 fn lanes(defines: Defines, lanes: u32) -> Defines {
     let size = if lanes == 0 { 32 } else { lanes };
     let threads = if lanes == 0 { 128 } else { (8 * size).min(256) };
@@ -89,7 +88,7 @@ fn lanes(defines: Defines, lanes: u32) -> Defines {
         .u32("RADIX_THREADS", threads)
 }
 
-/// All that the engine varies.
+/// Returns all axes of the engine's permutations.
 fn axes() -> Vec<Axis> {
     let subgroups = [0, 8, 16, 32, 64].map(|size| Setting {
         needs: Grants {
@@ -113,10 +112,10 @@ fn axes() -> Vec<Axis> {
             ..setting(label, move |d| precision.define(d))
         }
     });
-    // Digits are of 1 to 8 bits.
+    // Digits have 1 to 8 bits.
     let bits = [1, 4, 7, 8]
         .map(|bits| setting(format!("{bits} bits"), move |d| d.u32("RADIX_BITS", bits)));
-    // One cell, the largest, the default.
+    // A single cell, the largest grid, the default.
     let grids = [[1, 1, 1], [64, 64, 8], [16, 16, 8]].map(|cells| {
         let learnt = AppearanceSettings {
             cells,
@@ -199,7 +198,7 @@ fn axes() -> Vec<Axis> {
     ]
 }
 
-/// Text of every shader and piece under `folder`, by name.
+/// Reads the text of every shader and shader include under `folder`, by name.
 fn on_disk(folder: &Path, prefix: &str, texts: &mut BTreeMap<String, String>) {
     for entry in folder.read_dir().unwrap() {
         let path = entry.unwrap().path();
@@ -215,7 +214,7 @@ fn on_disk(folder: &Path, prefix: &str, texts: &mut BTreeMap<String, String>) {
     }
 }
 
-/// Arguments of a directive in `text`.
+/// Returns the arguments of a directive in `text`.
 fn arguments<'a>(text: &'a str, directive: &'a str) -> impl Iterator<Item = &'a str> {
     let argument = move |line: &'a str| {
         let rest = line.trim().strip_prefix(directive)?;
@@ -224,7 +223,7 @@ fn arguments<'a>(text: &'a str, directive: &'a str) -> impl Iterator<Item = &'a 
     text.lines().filter_map(argument)
 }
 
-/// `name` and all it imports.
+/// Adds `name` and all its imports to `seen`.
 fn reach<'a>(name: &'a str, texts: &'a BTreeMap<String, String>, seen: &mut BTreeSet<&'a str>) {
     if let Some(text) = texts.get(name)
         && seen.insert(name)
@@ -233,7 +232,7 @@ fn reach<'a>(name: &'a str, texts: &'a BTreeMap<String, String>, seen: &mut BTre
     }
 }
 
-/// What is wrong with shader `name`, and how many permutations were tried.
+/// Returns the faults of shader `name`, and the number of permutations that were tried.
 fn examine(set: &ShaderSet, texts: &BTreeMap<String, String>, name: &str) -> (Vec<String>, usize) {
     let axes = axes();
     let mut pieces = BTreeSet::new();
@@ -287,7 +286,7 @@ fn examine(set: &ShaderSet, texts: &BTreeMap<String, String>, name: &str) -> (Ve
     (wrong, tried)
 }
 
-/// The permutation that a device with WebGPU's default limits takes in place of one.
+/// Returns the permutation that replaces this one on a device with WebGPU's default limits.
 fn in_browsers(text: &str, defines: Defines) -> Defines {
     match text.contains("SMALL_WORKGROUPS") {
         true => defines.and(&Defines::new().flag("SMALL_WORKGROUPS", true)),
@@ -295,7 +294,7 @@ fn in_browsers(text: &str, defines: Defines) -> Defines {
     }
 }
 
-/// What is wrong with an entry point where WebGPU's default limits hold: sizes of tensors are such that all are
+/// Returns the fault of an entry point within WebGPU's default limits. The sizes of tensors are such that all are
 /// equally good to join.
 fn joined(wgsl: &str, entry: &EntryNeeds) -> Option<String> {
     let examined = || {
@@ -317,7 +316,7 @@ fn joined(wgsl: &str, entry: &EntryNeeds) -> Option<String> {
     Some(format!("{beyond:?} is more than WebGPU's default limits"))
 }
 
-/// What an entry point needs beyond the limits.
+/// Returns the needs of an entry point that exceed the limits.
 fn exceeds(entry: &EntryNeeds) -> Option<String> {
     let within = entry.storage_buffers <= STORAGE_BUFFERS
         && entry.workgroup_bytes <= WORKGROUP_BYTES
@@ -413,7 +412,7 @@ fn main(@builtin(local_invocation_index) i: u32) {
         examine(&set, &texts, "kernel")
     };
     assert_eq!(find(GOOD, PIECE), (vec![], 10));
-    // What to replace, by what, in how many permutations it shows, and the complaint.
+    // Text to replace, its replacement, the number of permutations that show the mistake, and the complaint.
     let mistakes: [(&str, &str, usize, &str); 8] = [
         ("= twice(i);", "= thrice(i);", 5, "does not parse"),
         (

@@ -1,5 +1,5 @@
-//! Each stage alone against its twin on the processor: given what the CPU engine's stages have made
-//! before it, a stage of the GPU engine makes what the CPU engine's stage makes.
+//! Compares each stage with its CPU version: from the results of the CPU engine's stages before it,
+//! a stage of the GPU engine computes the same result as the CPU engine's stage.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -19,7 +19,7 @@ fn engine(without_subgroups: bool, bounds_dispatches: bool) -> GpuEngine {
     })
 }
 
-/// What is wrong with a stage that starts from `inputs`, `splats` and `settings`.
+/// Returns the faults of a stage that starts from `inputs`, `splats` and `settings`.
 fn faults_of(
     gpu: &mut GpuEngine,
     case: &Case,
@@ -61,9 +61,9 @@ fn a_whole_step_goes_through_the_same_states() {
     assert!(faults.is_empty(), "{faults:#?}");
 }
 
-/// A fault in one number of what a stage starts from.
+/// Injects a fault in one number of a stage's inputs.
 fn plant(stage: Stage, inputs: &mut Trace, splats: &mut Splats) {
-    // In the middle of the image, near and opaque: it shows.
+    // In the middle of the image, near and opaque: it is visible.
     let seen = inputs.order[inputs.order.len() / 8] as usize;
     let middle = inputs.image.len() / 2 + 36;
     let splat = inputs

@@ -21,7 +21,7 @@ fn stages() -> Stages {
 /// Learning rates by tensor, all different.
 const RATES: [f32; 6] = [1.6e-4, 5e-3, 1e-3, 5e-2, 2.5e-3, 1.25e-4];
 
-/// A step of training; bias corrections as the host makes them.
+/// Returns a step of training, with bias corrections like the host's.
 fn step(scene: &TestScene, number: u32, flags: u32) -> Step {
     let adam = Adam::default();
     let correction = |beta: f32| 1.0 - f64::from(beta).powi(number as i32);
@@ -55,7 +55,7 @@ fn few(i: usize) -> u32 {
     1 + (i as u32 * 7) % 5
 }
 
-/// Relative L2 per tensor and of the pose; absent Gaussians.
+/// Checks relative L2 per tensor and of the pose; absent Gaussians.
 fn check_gradients(
     stages: &Stages,
     scene: &TestScene,
@@ -101,7 +101,7 @@ fn any_number_of_slots_adds_up() {
     let stages = stages();
     let mut failures = Vec::new();
     let scene = scenes::named("random_sh1");
-    // Around what one invocation, one job and one round take; then everybody above.
+    // Around the sizes of one invocation, one job and one round; then all of the above.
     let sizes = [1, 16, 17, 31, 33, 300, 511, 512, 513, 3000, 8200];
     check_gradients(
         &stages,
@@ -119,7 +119,7 @@ fn any_number_of_slots_adds_up() {
     assert!(failures.is_empty(), "{failures:#?}");
 }
 
-/// A parameter or moment before and after, as the reference has it.
+/// A parameter or moment before, after, and by the reference.
 type Number = [f64; 3];
 
 #[test]
@@ -134,7 +134,7 @@ fn steps_are_those_of_the_reference() {
     ] {
         let scene = scenes::named(name);
         let (mut slots, _) = Slots::of_scene(&scene, few);
-        // Some fall out of sight, and their moments go on.
+        // Some become invisible, and their moments continue to change.
         for i in (0..scene.splats.len()).step_by(4) {
             slots.counts[i] = 0;
         }
@@ -179,8 +179,8 @@ fn steps_are_those_of_the_reference() {
                 .clone()
                 .map(|i| numbers[i][0] - f64::from(before[i]))
                 .collect();
-            // Parameters are of order 1 and steps of order 1e-4 times the steps taken: their
-            // difference is known to 1e-3 of itself only.
+            // Parameters are of order 1 and steps of order 1e-4 times the number of steps. So their
+            // difference has a relative error of 1e-3.
             let of_step = support::relative_l2(&moved, &expected);
             assert!(of_step < 2e-3, "{name} plane {p}: step {of_step:.1e}");
             assert!(error(&after, 0) < 1e-6, "{name} plane {p}");

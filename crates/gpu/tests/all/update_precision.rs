@@ -1,5 +1,5 @@
-//! Sixteen-bit storage of SH coefficients and moments: right in the mean, right to its last place,
-//! alike in every run.
+//! Sixteen-bit storage of SH coefficients and moments: exact in the mean, correct to its last
+//! place, equal in every run.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -36,7 +36,7 @@ fn step(number: u32) -> Step {
     }
 }
 
-/// What is stored for a value, and the distance of its neighbours.
+/// Returns the number that is stored for a value, and the distance of its neighbours.
 fn place(storage: Storage, kind: usize, value: f64) -> (f64, f64) {
     let scale = f64::from(MOMENT_SCALE);
     let stored = match (storage, kind) {
@@ -71,7 +71,8 @@ fn every_precision_is_right_to_its_last_place() {
             let precision = Precision { sh, moments };
             let fixture = Fixture::new(&Stages::new(context(), precision), &scene, &slots);
             let step = step(1);
-            // Gradients of what is stored; the colour's clamp was decided for what was not.
+            // Gradients of the stored numbers; the colour's clamp was decided for the unrounded
+            // numbers.
             let gradients = fixture.gradients(&step);
             let gradient = gradient_planes(&gradients);
             let errors = dapple_reference::compare::compare_gradients(&gradients, &expected);
@@ -87,8 +88,8 @@ fn every_precision_is_right_to_its_last_place() {
                     let storage = storage_of(precision, kind, i / fixture.n);
                     let (stored, quantum) = place(storage, kind, value);
                     let (actual, _) = place(storage, kind, after[kind][i].into());
-                    // One place, and what f32 lost before rounding: the gradient comes from another
-                    // kernel, whose multiply-adds a compiler may fuse otherwise.
+                    // One place, and the error of f32 before rounding: the gradient comes from
+                    // another kernel, whose multiply-adds a compiler may fuse otherwise.
                     let allowed = quantum * 1.0001 + stored.abs() * 5e-5 + 1e-30;
                     assert!(
                         (actual - stored).abs() <= allowed,
@@ -101,7 +102,7 @@ fn every_precision_is_right_to_its_last_place() {
     }
 }
 
-/// Thousands of copies of one visible Gaussian, with tiny gradients.
+/// Returns thousands of copies of one visible Gaussian, with tiny gradients.
 fn copies(n: usize, scale: f64) -> (TestScene, Slots) {
     let mut scene = scenes::named("random_sh3");
     let (slots, _) = Slots::of_scene(&scene, |_| 1);
@@ -164,7 +165,8 @@ fn rounding_is_right_in_the_mean() {
                     .map(|&v| place(storage, kind, v.into()).0)
                     .sum::<f64>()
                     / COPIES as f64;
-                // A fair coin between neighbours has half a quantum; five standard deviations.
+                // A fair choice between neighbours has a deviation of half a quantum; five standard
+                // deviations.
                 let noise = 5.0 * 0.5 * quantum / (COPIES as f64).sqrt();
                 assert!(
                     (mean - stored).abs() <= noise + stored.abs() * 3e-6,
@@ -223,7 +225,8 @@ fn gradients_of_a_billionth_train() {
         }
         let after = fixture.planes()[0].clone();
         let n = fixture.n;
-        // SH 0, the channel with the largest gradient: a steady gradient moves it a rate a step.
+        // SH 0, the channel with the largest gradient: a steady gradient moves it by the rate in
+        // each step.
         let moved = (11..14)
             .map(|p| {
                 let range = p * n..(p + 1) * n;
@@ -245,7 +248,7 @@ fn gradients_of_a_billionth_train() {
 #[test]
 fn a_vanishing_root_does_not_launch_a_gaussian() {
     require_gpu!();
-    // First moments of a few quanta, second moments of none: nothing but rounding makes that.
+    // First moments of a few quanta, second moments of zero: only rounding produces this.
     let (scene, mut slots) = copies(512, 1.0);
     slots.counts.fill(0);
     for storage in [Storage::F16, Storage::Bf16] {

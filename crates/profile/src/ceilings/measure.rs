@@ -1,31 +1,31 @@
-//! How ceilings are measured, on any device.
+//! Measures ceilings, on any device.
 //!
-//! 1. Groups of measurements run one after the other; between them `progress` may ask to stop.
-//! 2. A measurement is repeated. Its rate is that of the median go, its spread the slowest over the median:
-//!    the times held against it are medians too, and a busy machine shows.
+//! 1. Groups of measurements run one after the other; between them `progress` may request a stop.
+//! 2. A measurement is repeated. Its rate is that of the median run, its spread the slowest over the median. The times
+//!    that are compared with it are medians too, and the spread shows a busy machine.
 
 use super::{DeviceKey, Measured};
 use crate::{Error, ErrorKind, Result};
 use dapple_base::Progress;
 use std::time::Instant;
 
-/// Goes of a measurement that takes some 30 ms or longer.
+/// Runs of a measurement that takes some 30 ms or longer.
 pub const GOES: usize = 5;
 
-/// Shorter than any go: no rate is infinite.
+/// Shorter than any run, so that no rate is infinite.
 const SHORTEST_SECONDS: f64 = 1e-9;
 
-/// How often a second, and how much that scattered.
+/// A rate per second, and its spread.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rated {
-    /// Of the median go.
+    /// Rate of the median run.
     pub per_second: f64,
-    /// The slowest go over the median one.
+    /// The slowest run over the median run.
     pub spread: f64,
 }
 
 impl Rated {
-    /// Of goes that took `seconds` each, in any order, and did `amount` each.
+    /// Computes the rate of runs that took `seconds` each, in any order, and did `amount` each.
     pub fn of(amount: f64, mut seconds: Vec<f64>) -> Self {
         seconds.sort_by(f64::total_cmp);
         let middle = seconds.get(seconds.len() / 2).copied();
@@ -37,16 +37,16 @@ impl Rated {
         }
     }
 
-    /// Of `goes` goes that do `amount` each; `go` says how many seconds it took.
+    /// Measures `goes` runs that do `amount` each; `go` returns the seconds that it took.
     ///
     /// # Errors
-    /// That of the first go that fails.
+    /// The error of the first run that fails.
     pub fn repeat(amount: f64, goes: usize, mut go: impl FnMut() -> Result<f64>) -> Result<Self> {
         let seconds: Result<Vec<f64>> = (0..goes).map(|_| go()).collect();
         Ok(Self::of(amount, seconds?))
     }
 
-    /// The faster of two ways to do the same.
+    /// Returns the faster of two ways to do the same work.
     #[must_use]
     pub fn or_faster(self, other: Self) -> Self {
         if self.per_second > other.per_second {
@@ -56,7 +56,7 @@ impl Rated {
         }
     }
 
-    /// Where each of what was counted is `factor` of something else.
+    /// Converts the rate to a unit of which each counted item has `factor`.
     #[must_use]
     pub fn times(self, factor: f64) -> Self {
         Self {
@@ -66,13 +66,13 @@ impl Rated {
     }
 }
 
-/// Some measurements, which add what they find.
+/// Measurements that add their results.
 pub type Group<'a> = Box<dyn FnOnce(&mut Measured) -> Result<()> + 'a>;
 
-/// Measures all `groups` of a device; `title` is what progress calls it.
+/// Measures all `groups` of a device; progress shows `title`.
 ///
 /// # Errors
-/// That of a group; `progress` asks to stop.
+/// The error of a group; `progress` requests a stop.
 pub fn measure(
     device: DeviceKey,
     title: &str,
@@ -132,7 +132,7 @@ mod tests {
         }
     }
 
-    /// Asks to stop once so much is done.
+    /// Requests a stop after this amount of progress.
     struct StopsAfter(AtomicU64);
 
     impl Progress for StopsAfter {

@@ -1,12 +1,12 @@
-//! Ceilings: what a device was measured to do at most. What they are, how they are repeated, stored and
-//! judged is the same for every device and is decided here; what is run on it is the engine's.
+//! Ceilings: the measured limits of a device. Their definition, repetition, storage and evaluation is the same for
+//! every device and is in this module; the engine supplies the measurements.
 //!
-//! 1. [`measure()`] runs groups of measurements one after the other into a [`Measured`]: rates by name, and
-//!    curves over sizes. Each is repeated, its median counts, and the slowest over the median is its spread
-//!    ([`Rated`]).
-//! 2. [`Limits`] are the two that times of stages are held against, for those who have no time for all.
-//! 3. [`store`] writes them as JSON, one file a device, named after it; [`cached`] reads them back.
-//! 4. [`is_scattered`] judges: from there on the machine was busy, and the numbers are not to be trusted.
+//! 1. [`measure()`] runs groups of measurements one after the other into a [`Measured`]: rates by name, and curves over
+//!    sizes. Each is repeated, its median counts, and the slowest over the median is its spread ([`Rated`]).
+//! 2. [`Limits`] are the two ceilings that times of stages are compared with, for callers without time for all
+//!    measurements.
+//! 3. [`store`] writes them as JSON, one file per device, named after it; [`cached`] reads them back.
+//! 4. [`is_scattered`] returns true if the machine was busy and the numbers are unreliable.
 
 mod measure;
 mod store;
@@ -17,43 +17,43 @@ pub use store::{cached, store};
 use serde::{Deserialize, Serialize};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Raised when a field or the way to measure it changes: older files are measured again.
+/// Must be raised when a field or the method of measurement changes: older files are then measured again.
 pub const SCHEMA: u32 = 1;
 
-/// The slowest over the median from which times are called scattered.
+/// The slowest over the median from which times count as scattered.
 const SCATTERED: f64 = 1.3;
 
-/// Whether times scatter so much (the slowest, or a high percentile, over the median) that the machine must
+/// Returns true if times scatter so much (the slowest, or a high percentile, over the median) that the machine must
 /// have been busy.
 pub fn is_scattered(spread: f64) -> bool {
     spread > SCATTERED
 }
 
-/// A device as the cache knows it.
+/// Key of a device in the cache.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceKey {
-    /// The device's name.
+    /// Name of the device.
     pub name: String,
-    /// What drives it: driver and version; of a processor the threads and vector units used.
+    /// Driver and version; for a CPU, the threads and vector units used.
     pub driver: String,
 }
 
-/// What a rate counts.
+/// Unit of a rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
-    /// Bytes a second, read and written ones.
+    /// Bytes a second, reads and writes.
     BytesPerSecond,
-    /// Arithmetic operations a second, a fused multiply-add being two.
+    /// Arithmetic operations a second; a fused multiply-add counts as two.
     OperationsPerSecond,
-    /// Things done a second: exponentials, atomic additions, values reduced.
+    /// Other items a second: exponentials, atomic additions, values reduced.
     PerSecond,
-    /// How long one takes.
+    /// Duration of one item.
     Seconds,
 }
 
 impl Unit {
-    /// A value of this unit for people, with its unit.
+    /// Returns a value of this unit as text, with its unit.
     pub fn shown(self, value: f64) -> String {
         match self {
             Self::BytesPerSecond => scaled(value, "B/s"),
@@ -64,7 +64,7 @@ impl Unit {
     }
 }
 
-/// `1234567890.0` of `B/s` as `1.23 GB/s`.
+/// Returns `1234567890.0` of `B/s` as `1.23 GB/s`.
 fn scaled(value: f64, unit: &str) -> String {
     let (factor, prefix) = match value {
         v if v >= 1e12 => (1e-12, "T"),
@@ -76,25 +76,24 @@ fn scaled(value: f64, unit: &str) -> String {
     format!("{:.2} {prefix}{unit}", value * factor)
 }
 
-/// One thing measured.
+/// Result of one measurement.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Rate {
-    /// `copy`, `read`, `write`, `triad`, `fma_f32`, `fma_f16`, `exp2`, `dispatch`, `submission`,
-    /// `atomics_spread`, `atomics_contended`, `subgroup_add`; of one thread of a processor
-    /// `read.one_thread` and so on.
+    /// `copy`, `read`, `write`, `triad`, `fma_f32`, `fma_f16`, `exp2`, `dispatch`, `submission`, `atomics_spread`,
+    /// `atomics_contended`, `subgroup_add`; for one thread of a CPU `read.one_thread` and so on.
     pub name: String,
-    /// What the value counts.
+    /// Unit of the value.
     pub unit: Unit,
-    /// The median of several goes.
+    /// Median of several runs.
     pub value: f64,
-    /// The slowest go over the median one: near 1 where nothing else runs.
+    /// The slowest run over the median run: near 1 on an idle machine.
     pub spread: f64,
 }
 
 /// A point of a curve.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Point {
-    /// Size of what was worked on.
+    /// Size of the data, bytes.
     pub bytes: u64,
     /// Bytes a second.
     pub bytes_per_second: f64,
@@ -103,27 +102,26 @@ pub struct Point {
 /// Bandwidth over sizes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Curve {
-    /// `working_set` (reading the same bytes again and again: caches show), `upload` and `download`
-    /// (host to device and back, waited for); of one thread of a processor
-    /// `working_set.one_thread`.
+    /// `working_set` (reading the same bytes again and again: shows caches), `upload` and `download` (host to device
+    /// and the reverse, with a wait); for one thread of a CPU `working_set.one_thread`.
     pub name: String,
     /// By growing size.
     pub points: Vec<Point>,
 }
 
-/// The two ceilings that times of stages are held against.
+/// The two ceilings that times of stages are compared with.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limits {
-    /// `f32` operations a second, an FMA being two.
+    /// `f32` operations a second; an FMA counts as two.
     pub flops_per_second: f64,
     /// Bytes read and written a second.
     pub bytes_per_second: f64,
-    /// The slowest go over the median one, the worse of both: near 1 where nothing else runs.
+    /// The slowest run over the median run, the worse of both: near 1 on an idle machine.
     pub spread: f64,
 }
 
 impl Limits {
-    /// Of what was measured.
+    /// Creates limits from measured rates.
     pub fn new(operations: Rated, bytes: Rated) -> Self {
         Self {
             flops_per_second: operations.per_second,
@@ -133,25 +131,25 @@ impl Limits {
     }
 }
 
-/// All that was measured of a device.
+/// All measurements of a device.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
     /// [`SCHEMA`].
     pub schema: u32,
-    /// Of which device.
+    /// The device.
     pub device: DeviceKey,
-    /// When, UTC: `2026-03-01T12:30:00Z`.
+    /// Time of the measurement, UTC: `2026-03-01T12:30:00Z`.
     pub measured_at: String,
-    /// How long measuring took, seconds.
+    /// Duration of the measurement, seconds.
     pub seconds: f64,
-    /// Rates; what a device cannot do is not among them.
+    /// Rates; a rate that the device does not support is absent.
     pub rates: Vec<Rate>,
     /// Curves.
     pub curves: Vec<Curve>,
 }
 
 impl Measured {
-    /// Nothing yet, of this device, now.
+    /// Creates an empty record of this device, with the present time.
     pub fn new(device: DeviceKey) -> Self {
         Self {
             schema: SCHEMA,
@@ -173,7 +171,7 @@ impl Measured {
         });
     }
 
-    /// Adds how long something takes of which there are so many a second.
+    /// Adds the duration of an item from its rate per second.
     pub fn duration(&mut self, name: &str, rated: Rated) {
         self.rates.push(Rate {
             name: name.to_owned(),
@@ -191,35 +189,35 @@ impl Measured {
         });
     }
 
-    /// The value of a rate.
+    /// Returns the value of a rate.
     pub fn get(&self, name: &str) -> Option<f64> {
         let rate = self.rates.iter().find(|rate| rate.name == name);
         rate.map(|rate| rate.value)
     }
 
-    /// Bytes read and written a second, the most of copying and of the processor's triad.
+    /// Returns the bytes read and written a second: the larger of copying and of the CPU's triad.
     pub fn bytes_per_second(&self) -> Option<f64> {
         let rates = ["copy", "triad"].into_iter().filter_map(|n| self.get(n));
         rates.max_by(f64::total_cmp)
     }
 
-    /// `f32` operations a second, an FMA being two.
+    /// Returns the `f32` operations a second; an FMA counts as two.
     pub fn flops_per_second(&self) -> Option<f64> {
         self.get("fma_f32")
     }
 
-    /// The worst spread of the rates that a busy machine makes smaller; latencies always scatter.
+    /// Returns the worst spread of the rates that a busy machine reduces; latencies always scatter.
     pub fn spread(&self) -> f64 {
         let rates = self.rates.iter().filter(|rate| rate.unit != Unit::Seconds);
         rates.map(|rate| rate.spread).fold(1.0, f64::max)
     }
 
-    /// The day it was measured.
+    /// Returns the day of the measurement.
     pub fn date(&self) -> &str {
         self.measured_at.get(..10).unwrap_or(&self.measured_at)
     }
 
-    /// Whether all numbers can be.
+    /// Returns true if all numbers are plausible.
     pub(crate) fn is_sound(&self) -> bool {
         let positive = |v: f64| v.is_finite() && v > 0.0;
         let points = self.curves.iter().flat_map(|curve| &curve.points);
@@ -234,12 +232,12 @@ impl Measured {
     }
 }
 
-/// A time as ISO 8601 has it, in UTC, to the second.
+/// Returns a time in ISO 8601, in UTC, to the second.
 pub fn utc(time: SystemTime) -> String {
     let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
     let (days, rest) = (seconds / 86_400, seconds % 86_400);
-    // Days to a date of the Gregorian calendar (Hinnant 2013): years begin in March, so that the
-    // leap day is their last, and 400 of them are an era.
+    // Days to a date of the Gregorian calendar (Hinnant 2013): years begin in March, so that the leap day is their
+    // last, and 400 of them are an era.
     let shifted = days + 719_468;
     let (era, of_era) = (shifted / 146_097, shifted % 146_097);
     let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;

@@ -1,18 +1,18 @@
-//! Ceilings from one start to the next: a JSON file a device, in a folder for caches.
+//! Stores ceilings between runs: a JSON file per device, in a folder for caches.
 //!
-//! A file is used if it is whole, of this schema, and of that very device with that very driver. Anything
-//! else counts as absent: measuring again is cheap.
+//! A file is used if it is whole, of this schema, and of exactly this device with this driver. Any other file counts as
+//! absent: measuring again is cheap.
 
 use super::{DeviceKey, Measured, SCHEMA};
 use crate::{Error, Result};
 use dapple_base::atomic::write_atomically;
 use std::path::{Path, PathBuf};
 
-/// Larger files are not ours.
+/// A larger file was not written by this module.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// What was stored of a device in the folder of caches; `None` if it was never measured, or the file
-/// is damaged, of another schema, another driver.
+/// Returns the stored ceilings of a device in the folder of caches. `None` if it was never measured, or the file is
+/// damaged, of another schema, or of another driver.
 pub fn cached(folder: &Path, device: &DeviceKey) -> Option<Measured> {
     let file = file_of(folder, device);
     if std::fs::metadata(&file).ok()?.len() > MOST_BYTES {
@@ -23,8 +23,7 @@ pub fn cached(folder: &Path, device: &DeviceKey) -> Option<Measured> {
     (ours && measured.is_sound()).then_some(measured)
 }
 
-/// Stores what was measured, in place of what was stored of that device before. Returns the file, which is
-/// whole or not there.
+/// Stores ceilings, and replaces the stored ceilings of that device. Returns the file, which is never incomplete.
 ///
 /// # Errors
 /// A folder that cannot be made or written to.
@@ -38,7 +37,7 @@ pub fn store(folder: &Path, measured: &Measured) -> Result<PathBuf> {
     Ok(file)
 }
 
-/// Readable, and different for devices that differ.
+/// Returns a readable file name that is different for different devices.
 fn file_of(folder: &Path, device: &DeviceKey) -> PathBuf {
     let readable: String = device
         .name

@@ -1,12 +1,11 @@
-// The flamegraph in a frame of its own: its script and ids stay out of this page's, and its script
-// may do nothing but draw.
+// The flamegraph in a separate frame: its script and ids are isolated from this page's, and its script may only draw.
 
-/** Resolves once the frame has told how many boxes it shows, or after a while with 0. */
+/** Resolves to the number of boxes that the frame reports, or to 0 after 10 s. */
 function drawFlamegraph({ flamegraph }, body) {
   if (!flamegraph) return 'The host was not sampled in this profile.';
   const frame = el('iframe', { title: 'Flamegraph of the host’s threads', sandbox: 'allow-scripts allow-modals', height: '420' });
-  // Its height is read as it is written: a frame that is not seen yet has no extent.
-  // The drawing notes its zoom in the address, which a frame without one forbids.
+  // The height is read from the text: a frame that is not visible yet has no extent.
+  // The drawing stores its zoom in the address, which a frame without an address forbids.
   const before = '<!doctype html><meta charset="utf-8"><style>html{background:#fff}body{margin:0}svg{display:block;width:100%}</style><script>history.replaceState=()=>{};addEventListener("error",(e)=>parent.postMessage({flameError:e.message},"*"))</scr' + 'ipt>';
   const after = '<script>addEventListener("load",()=>{const s=document.querySelector("svg");parent.postMessage({flame:document.querySelectorAll("svg rect, svg path").length,height:s?parseFloat(s.getAttribute("height"))||s.viewBox.baseVal?.height:0},"*")})</scr' + 'ipt>';
   const told = new Promise((resolve) => {

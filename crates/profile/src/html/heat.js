@@ -1,6 +1,6 @@
-// A grid of loads over the picture it belongs to, its opacity by a slider.
+// A grid of loads over its picture, with a slider for the opacity.
 
-// Dark to light and even to the eye, so that it reads also in grey and to the colour-blind.
+// Dark to light and perceptually uniform, so that it is readable also in grey and for the colour-blind.
 const HEAT = [[11, 9, 36], [66, 15, 102], [129, 37, 129], [187, 55, 84], [237, 105, 37], [251, 180, 26], [252, 255, 164]];
 function heatColour(part) {
   const at = Math.max(0, Math.min(1, part)) * (HEAT.length - 1), i = Math.min(HEAT.length - 2, Math.floor(at));

@@ -1,5 +1,5 @@
 'use strict';
-// What every drawing uses: errors that the page itself reports, elements, numbers for people.
+// Shared by all drawings: errors that the page itself reports, elements, formatted numbers.
 
 const root = document.documentElement;
 const errors = [];
@@ -33,14 +33,14 @@ const PHASES = {
   transfer: 'Transfer', host: 'Host', gaps: 'Gaps', unexplained: 'Unexplained',
 };
 const colour = (phase) => (phase in PHASES ? `var(--${phase})` : 'var(--soft)');
-/** The colour of words on a phase's. */
+/** Returns the class for text on the colour of a phase. */
 const onPhase = (phase) => (phase === 'loss' || phase === 'gaps' ? `on-${phase}` : 'on-phase');
 const swatch = (phase) => el('span', { class: phase === 'unexplained' ? 'swatch unexplained' : 'swatch', style: `--phase: ${colour(phase)}`, 'aria-hidden': 'true' });
-/** A colour as canvases need it. */
+/** Returns the value of a colour variable, for canvases. */
 const ink = (name) => getComputedStyle(root).getPropertyValue(`--${name}`).trim();
 const phaseLegend = (phases) => el('ul', { class: 'legend' }, phases.map((phase) => el('li', {}, swatch(phase), PHASES[phase])));
 
-// --- numbers. What is not a number is a dash.
+// --- numbers. Values that are not numbers are shown as a dash.
 
 const THIN = '\u202f';
 const known = (x) => typeof x === 'number' && Number.isFinite(x);
@@ -51,7 +51,7 @@ function fixed(x, digits) {
   const sign = x < 0 && Number(x.toFixed(digits)) !== 0 ? '−' : '';
   return sign + grouped + (fraction ? '.' + fraction : '');
 }
-/** To three digits, whatever its size. */
+/** Formats a number of any size to three digits. */
 function brief(x) {
   if (!known(x)) return '–';
   const size = Math.abs(x);
@@ -59,7 +59,7 @@ function brief(x) {
   if (size >= 1e7 || size < 1e-4) return x.toExponential(2).replace('-', '−');
   return fixed(x, Number.isInteger(x) ? 0 : Math.max(0, Math.min(6, 2 - Math.floor(Math.log10(size)))));
 }
-/** The same without zeros at the end, for axes and counts. */
+/** Formats a number to three digits without zeros at the end, for axes and counts. */
 const plain = (x) => brief(x).replace(/(\.\d*?)0+$/, '$1').replace(/\.$/, '');
 /** Milliseconds without their unit, for columns; `of` is the largest of the column. */
 const msDigits = (of) => (of >= 1e9 ? 1 : of >= 1e8 ? 2 : 3);
@@ -88,7 +88,7 @@ const median = (values) => {
   return sorted.length ? (sorted.length % 2 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2) : NaN;
 };
 
-/** Round numbers between two, about so many. */
+/** Returns round numbers from `low` to `high`, about `about` of them. */
 function ticks(low, high, about) {
   const raw = (high - low) / Math.max(1, about);
   if (!(raw > 0)) return [low];

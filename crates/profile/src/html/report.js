@@ -1,4 +1,4 @@
-// Draws every section, looks at what came out, and says so in attributes that tests read.
+// Draws every section, checks the result, and writes it to attributes that tests read.
 
 const DRAW = {
   summary: drawSummary, findings: drawFindings, comparison: drawComparison, steps: drawSteps, stages: drawStages,
@@ -6,7 +6,7 @@ const DRAW = {
   flamegraph: drawFlamegraph, counters: drawCounters, tables: drawTables, configuration: drawConfiguration, method: drawMethod,
 };
 
-/** Whether a canvas shows more than one colour. */
+/** Returns true if a canvas shows more than one colour. */
 function painted(canvas) {
   if (!canvas.width || !canvas.height) return false;
   const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
@@ -19,7 +19,7 @@ const canvases = (body) => { const all = [...body.querySelectorAll('canvas')]; r
 const charts = (body) => { const all = [...body.querySelectorAll('.chart')]; return all.length > 0 && all.every((c) => c.querySelector('svg') && visible(c)); };
 const tabled = (body) => body.querySelectorAll('tbody tr').length > 0;
 const listed = (body) => body.querySelectorAll('dl > div').length > 0;
-/** What must be there for a section to count as filled. */
+/** Conditions for a section to count as filled. */
 const FILLED = {
   summary: (b) => tabled(b) && b.querySelector('.stack > div')?.clientWidth > 0,
   findings: (b) => b.querySelector('.finding') || tabled(b), comparison: tabled, steps: charts, stages: tabled, kernels: tabled, host: tabled, device: listed,
@@ -57,7 +57,7 @@ function redraw(force) {
   for (const again of redraws) again(force);
 }
 
-/** What a test wants to know of the page as it stands. */
+/** Writes the measures of the page that tests read to its attributes. */
 function measure() {
   root.dataset.width = root.scrollWidth;
   root.dataset.window = innerWidth;

@@ -17,7 +17,7 @@ function drawHead({ profile }) {
   ], document.getElementById('readings'));
 }
 
-/** A part of the bar says as much as it has room for. */
+/** Shows the name and share of a part of the bar, as far as they fit. */
 function nameIfItFits(span) {
   const { share, name } = span.dataset;
   const words = [`${name} ${share}`, name, share, ''];
@@ -61,7 +61,7 @@ function drawFindings({ profile }, body) {
   const title = (f) => [f.rule.replaceAll('_', ' ').replace(/^./, (c) => c.toUpperCase()), f.subject ? [': ', code(f.subject)] : null].flat();
   const fired = profile.findings.filter((f) => f.fired);
   const quiet = profile.findings.filter((f) => !f.fired);
-  if (!profile.findings.length) return 'No rule could be looked at: they need the times of stages.';
+  if (!profile.findings.length) return 'No rule was evaluated: the rules need the times of stages.';
   if (fired.length) {
     const most = Math.max(...fired.map((f) => f.possible_gain), 1e-9);
     body.append(el('ol', { class: 'findings' }, fired.map((f, i) => el('li', {},
@@ -81,7 +81,7 @@ function drawFindings({ profile }, body) {
 
 function drawDevice({ profile }, body) {
   const { timeline: t } = profile;
-  if (!t) return 'This device has no timestamps: host times only. How busy it was kept cannot be told.';
+  if (!t) return 'This device has no timestamps, so only host times are known and the use of the device is not.';
   const number = (x) => [plain(x), ''];
   body.append(readings([
     ['Busy', [fixed(t.busy * 100, 1), '%']],

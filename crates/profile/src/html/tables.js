@@ -15,7 +15,7 @@ function table(columns, rows, { hint, label, foot, sortable = true, keep = true 
     ? el('th', { scope: 'row', class: 'name' }, column.show(row))
     : el('td', { class: column.words ? 'words' : column.picture ? 'picture left' : column.left ? 'left' : null }, column.show(row))))));
   heads.forEach((head, i) => head.querySelector('button')?.addEventListener('click', () => {
-    // Largest first, then smallest first, then as it was.
+    // Largest first, then smallest first, then the original order.
     const turn = { none: 'descending', descending: 'ascending', ascending: 'none' }[head.getAttribute('aria-sort') || 'none'];
     heads.forEach((other) => other.removeAttribute('aria-sort'));
     if (turn === 'none') return show(rows);
@@ -82,7 +82,7 @@ function drawKernels({ profile }, body) {
 }
 
 function drawHost({ profile }, body) {
-  // Profiles of before this table was kept have none.
+  // Profiles from before this table was added have none.
   const spans = profile.host || [];
   if (!spans.length) {
     return profile.method.device_timestamps ? 'No span of the thread that drives the device was recorded.'

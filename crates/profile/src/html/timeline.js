@@ -2,7 +2,7 @@
 
 const LANE = 22, HEAD = 26, LABEL = 19;
 
-/** Rows within tracks: a span goes to the first row that is free, so inner ones lie under outer ones. */
+/** Rows within tracks: a span goes to the first row that is free, so inner spans are drawn below outer ones. */
 function packRows(window) {
   const tracks = window.tracks.map((track) => ({ ...track, rows: [] }));
   const spans = window.spans.map(([track, name, phase, start, length, step]) => ({ track, name: window.names[name], phase: window.phases[phase], start, length, step }));

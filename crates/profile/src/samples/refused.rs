@@ -1,13 +1,13 @@
-//! Systems on which no samples can be taken: they say so.
+//! Sampler for systems that do not support sampling: always returns an error.
 
 use super::{SampleError, Samples};
 
-/// Not on this system: [`Self::start`] is always refused.
+/// A sampler that cannot exist: [`Self::start`] always returns an error.
 #[derive(Debug)]
 pub struct Sampler(std::convert::Infallible);
 
 impl Sampler {
-    /// Refused.
+    /// Returns [`SampleError::Unsupported`].
     ///
     /// # Errors
     /// Always.

@@ -1,13 +1,13 @@
 //! The part of sampling that runs inside a signal handler.
 //!
-//! 1. `ITIMER_PROF` counts the CPU time of all threads together; whenever another `1 / hz` seconds
-//!    are used up, the thread that runs gets `SIGPROF`. A thread that waits is never interrupted.
-//! 2. The handler takes a free slot of a ring, keeps what [`super::stack`] needs of the interrupted thread in
-//!    it, and marks it full. It takes no lock and no memory: whatever it interrupted may hold both.
-//! 3. A thread of ours, which is never interrupted itself, empties the slots ([`Ring::drain`]).
+//! 1. `ITIMER_PROF` counts the CPU time of all threads together; whenever another `1 / hz` seconds are used up, the
+//!    thread that runs gets `SIGPROF`. A thread that waits is never interrupted.
+//! 2. The handler takes a free slot of a ring buffer, stores the data that [`super::stack`] needs of the interrupted
+//!    thread, and marks the slot full. It takes no lock and no memory: the interrupted code may hold both.
+//! 3. A thread of this module, which is never interrupted itself, empties the slots ([`Ring::drain`]).
 //!
-//! The ring and the handler stay when sampling ends: a signal may still be on its way, and its default
-//! action is to end the program.
+//! The ring buffer and the handler stay when sampling ends: a signal may still be pending, and its default action is to
+//! end the program.
 
 use super::stack::{self, BYTES, Registers};
 use crate::samples::SampleError;
@@ -17,44 +17,44 @@ use std::ptr::{null, null_mut};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
-/// Samples that may wait for the draining thread, which comes 50 times a second: enough for a thousand samples a
-/// second on 25 threads. Stacks of 64 KiB each fill 32 MiB of memory, shallower ones less.
+/// Samples that may wait for the draining thread, which runs 50 times a second: enough for a thousand samples a second
+/// on 25 threads. Stacks of 64 KiB each fill 32 MiB of memory, shallower stacks less.
 const SLOTS: usize = 512;
-/// Bytes of a thread's name, as Linux has it.
+/// Bytes of a thread's name in Linux.
 const NAME_BYTES: usize = 16;
-/// `libc` has it not for every system; POSIX leaves it open, and all have 2.
+/// `libc` does not define it for every system; POSIX does not define the value, and all systems have 2.
 const ITIMER_PROF: c_int = 2;
 
 const FREE: u8 = 0;
 const TAKEN: u8 = 1;
 const FULL: u8 = 2;
 
-/// Where one sample waits.
+/// A slot for one sample.
 struct Slot {
     state: AtomicU8,
     sample: UnsafeCell<Raw>,
 }
 
-/// A sample as it was taken.
+/// A sample before unwinding.
 #[derive(Clone, Copy, Default)]
 struct Raw {
     registers: Registers,
-    /// So many bytes of the slot's memory are in use.
+    /// Bytes of the slot's memory in use.
     bytes: usize,
     thread: [u8; NAME_BYTES],
 }
 
 pub(super) struct Ring {
     slots: Box<[Slot]>,
-    /// Memory of the slots, one each. Never freed: the ring stays.
+    /// Memory of the slots, one each. Never freed: the ring buffer stays.
     memory: *mut [u8; BYTES],
     next: AtomicUsize,
     lost: AtomicU64,
     running: AtomicBool,
 }
 
-// SAFETY: a sample and its memory are touched by whoever moved its slot from FREE to TAKEN, and then by the one
-// drainer, which finds it FULL; both moves are atomic, with acquire and release.
+// SAFETY: a sample and its memory are used by the thread that moved its slot from FREE to TAKEN, and then by the one
+// draining thread, which finds it FULL; both moves are atomic, with acquire and release.
 unsafe impl Sync for Ring {}
 // SAFETY: the memory belongs to no thread.
 unsafe impl Send for Ring {}
@@ -62,7 +62,7 @@ unsafe impl Send for Ring {}
 static RING: OnceLock<Ring> = OnceLock::new();
 
 impl Ring {
-    /// The one of this process.
+    /// Returns the ring buffer of this process.
     pub(super) fn shared() -> &'static Self {
         RING.get_or_init(|| Self {
             slots: (0..SLOTS)
@@ -79,7 +79,7 @@ impl Ring {
         })
     }
 
-    /// Claims the ring; `false` if it is in use.
+    /// Claims the ring buffer; `false` if it is in use.
     pub(super) fn claim(&self) -> bool {
         let claimed = !self.running.swap(true, Ordering::AcqRel);
         if claimed {
@@ -93,18 +93,18 @@ impl Ring {
         self.running.store(false, Ordering::Release);
     }
 
-    /// Samples for which there was no slot.
+    /// Returns the number of samples for which there was no slot.
     pub(super) fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
 
-    /// Empties all full slots: the thread's name, its registers and its stack. By one thread at a time.
+    /// Empties all full slots: the thread's name, its registers and its stack. Must be called by one thread at a time.
     pub(super) fn drain(&self, mut take: impl FnMut(&[u8], Registers, &[u8])) {
         for (i, slot) in self.slots.iter().enumerate() {
             if slot.state.load(Ordering::Acquire) != FULL {
                 continue;
             }
-            // SAFETY: it is full, so nobody writes it, or its memory, until it is free.
+            // SAFETY: the slot is full, so no thread writes it, or its memory, until it is free.
             let (raw, memory) = unsafe { (&*slot.sample.get(), &*self.memory.add(i)) };
             let name = raw.thread.split(|&b| b == 0).next().unwrap_or_default();
             take(name, raw.registers, &memory[..raw.bytes]);
@@ -112,10 +112,10 @@ impl Ring {
         }
     }
 
-    /// One sample of the calling thread.
+    /// Takes one sample of the calling thread.
     ///
     /// # Safety
-    /// `context` is what the system gave to a signal handler.
+    /// `context` is the context that the system passed to a signal handler.
     unsafe fn sample(&self, context: *mut c_void) {
         let i = self.next.fetch_add(1, Ordering::Relaxed) % SLOTS;
         let slot = &self.slots[i];
@@ -126,7 +126,8 @@ impl Ring {
             self.lost.fetch_add(1, Ordering::Relaxed);
             return;
         }
-        // SAFETY: it was free and is ours now, with its memory; the context is as the caller says.
+        // SAFETY: the slot was free and this call owns it now, with its memory; the context is guaranteed by the
+        // caller.
         unsafe {
             let (registers, bytes) = stack::take(context, &mut *self.memory.add(i));
             *slot.sample.get() = Raw {
@@ -139,7 +140,7 @@ impl Ring {
     }
 }
 
-/// The handler of `SIGPROF`.
+/// Handles `SIGPROF`.
 extern "C" fn on_signal(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
     let Some(ring) = RING.get() else { return };
     if !ring.running.load(Ordering::Acquire) || context.is_null() {
@@ -154,7 +155,7 @@ extern "C" fn on_signal(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void)
     }
 }
 
-/// Where this thread keeps `errno`.
+/// Returns the address of this thread's `errno`.
 fn errno() -> *mut c_int {
     #[cfg(target_os = "linux")]
     // SAFETY: always allowed.
@@ -164,7 +165,7 @@ fn errno() -> *mut c_int {
     return unsafe { libc::__error() };
 }
 
-/// Name of the calling thread, zeros after it. By calls that take no lock.
+/// Returns the name of the calling thread, zeros after it. Uses calls that take no lock.
 fn thread_name() -> [u8; NAME_BYTES] {
     let mut name = [0_u8; NAME_BYTES];
     #[cfg(target_os = "linux")]
@@ -173,7 +174,7 @@ fn thread_name() -> [u8; NAME_BYTES] {
         libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr());
     }
     #[cfg(target_os = "macos")]
-    // SAFETY: the call writes no more bytes than it is told.
+    // SAFETY: the call writes at most the number of bytes that it is given.
     unsafe {
         libc::pthread_getname_np(libc::pthread_self(), name.as_mut_ptr().cast(), NAME_BYTES);
     }
@@ -181,7 +182,7 @@ fn thread_name() -> [u8; NAME_BYTES] {
     name
 }
 
-/// Lets the system interrupt `hz` times in a second of CPU time.
+/// Makes the system interrupt `hz` times in a second of CPU time.
 ///
 /// # Errors
 /// Another profiler has the signal; the system refuses.
@@ -195,7 +196,7 @@ pub(super) fn start(hz: u32) -> Result<(), SampleError> {
         )
     };
     let handler = on_signal as extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) as usize;
-    // SAFETY: only asks.
+    // SAFETY: only reads the present action.
     if unsafe { libc::sigaction(libc::SIGPROF, null(), &raw mut before) } != 0 {
         return Err(SampleError::refused());
     }
@@ -204,7 +205,7 @@ pub(super) fn start(hz: u32) -> Result<(), SampleError> {
         return Err(SampleError::Busy);
     }
     action.sa_sigaction = handler;
-    // Calls that were interrupted go on.
+    // Interrupted calls continue.
     action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
     // SAFETY: the handler takes no lock and no memory.
     if unsafe { libc::sigaction(libc::SIGPROF, &raw const action, null_mut()) } != 0 {
@@ -213,9 +214,9 @@ pub(super) fn start(hz: u32) -> Result<(), SampleError> {
     set_timer((1_000_000 / hz.max(1)).max(1))
 }
 
-/// No further signals.
+/// Stops further signals.
 pub(super) fn stop() {
-    // Turning it off has no reason to fail, and nothing would follow from it.
+    // Turning it off has no reason to fail, and a failure would have no effect.
     let _ = set_timer(0);
 }
 
@@ -235,7 +236,7 @@ fn set_timer(microseconds: u32) -> Result<(), SampleError> {
     }
 }
 
-/// Keeps the signal from the calling thread.
+/// Blocks the signal in the calling thread.
 pub(super) fn spare_this_thread() {
     // SAFETY: the set is made before it is read.
     unsafe {

@@ -1,4 +1,4 @@
-//! Counting stacks while they come, and looking them up at the end.
+//! Counts stacks during sampling, and resolves them at the end.
 
 use super::signal::{self, Ring};
 use super::stack::{CUT, Unwinder};
@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// The draining thread comes this often.
+/// Period of the draining thread.
 const PERIOD: Duration = Duration::from_millis(20);
-/// How long a handler that is at work when sampling ends is waited for.
+/// Time to wait for a handler that still runs when sampling ends.
 const LAST: Duration = Duration::from_millis(5);
 /// Outermost functions that belong to the start of a thread or program.
 const STARTS: [&str; 9] = [
@@ -26,14 +26,14 @@ const STARTS: [&str; 9] = [
     "_pthread_start",
     "thread_start",
 ];
-/// The last of them in Rust.
+/// The last of these functions in Rust.
 const RUST_START: &str = "__rust_begin_short_backtrace";
 
 /// A thread's name and the addresses of a stack, innermost first.
 type Stack = (Vec<u8>, Box<[usize]>);
 type Counts = HashMap<Stack, u64>;
 
-/// Takes samples from its start to [`Self::finish`]. There is one at a time in a process.
+/// Takes samples from its start to [`Self::finish`]. A process has at most one at a time.
 #[derive(Debug)]
 pub struct Sampler {
     /// `None` once it was joined.
@@ -47,7 +47,7 @@ impl Sampler {
     /// Samples every thread from now on, `hz` times in a second of CPU time, 1 to 1000.
     ///
     /// # Errors
-    /// Another sampler is at work; a frequency out of range; a system that refuses.
+    /// Another sampler is running; a frequency out of range; a system that refuses.
     pub fn start(hz: u32) -> Result<Self, SampleError> {
         if !(1..=1000).contains(&hz) {
             return Err(SampleError::Frequency(hz));
@@ -77,10 +77,10 @@ impl Sampler {
         }
     }
 
-    /// Stops, and finds the functions' names: some seconds where there is much debug information.
+    /// Stops, and resolves the functions' names: takes some seconds with much debug information.
     ///
     /// # Errors
-    /// None that is expected: the thread that counts has panicked.
+    /// The counting thread has panicked, which is not expected.
     pub fn finish(mut self) -> Result<Samples, SampleError> {
         let wall = self.started.elapsed();
         let counts = self.stop().unwrap_or_default();
@@ -134,10 +134,10 @@ fn count(done: &AtomicBool) -> Counts {
     }
 }
 
-/// The functions at addresses, each looked up once.
+/// Functions at addresses, each resolved once.
 #[derive(Default)]
 struct Names {
-    /// Innermost of the inlined ones first.
+    /// Innermost inlined function first.
     known: HashMap<usize, Vec<String>>,
 }
 
@@ -157,14 +157,14 @@ impl Names {
         })
     }
 
-    /// Thread and functions, outermost first.
+    /// Returns thread and functions, outermost first.
     fn folded(&mut self, thread: &[u8], addresses: &[usize]) -> String {
         let mut frames = Vec::new();
         let cut = addresses.last() == Some(&CUT);
         let addresses = &addresses[..addresses.len() - usize::from(cut)];
         for (i, &address) in addresses.iter().enumerate().rev() {
-            // The look-up takes what comes before an address, for a call returns behind itself. The
-            // innermost is no call.
+            // The look-up uses the address before, because a call returns behind itself. The innermost address is not a
+            // return address.
             let asked = if i == 0 { address + 1 } else { address };
             frames.extend(self.at(asked).iter().rev().cloned());
         }
@@ -177,8 +177,8 @@ impl Names {
     }
 }
 
-/// A name that tells where its function is. Line tables know inlined functions without their module:
-/// those get the file instead. `;` separates frames, so none may hold one.
+/// Returns a name that shows the place of its function. Line tables have inlined functions without their module: these
+/// get the file instead. `;` separates frames, so no name may contain it.
 fn placed(name: String, file: Option<&Path>) -> String {
     let bare = name.split('<').next().unwrap_or_default();
     let mut placed = match file {
@@ -193,7 +193,7 @@ fn placed(name: String, file: Option<&Path>) -> String {
     placed.replace(';', ",")
 }
 
-/// Frames, outermost first, without those that start a thread.
+/// Returns frames, outermost first, without those that start a thread.
 fn without_start(frames: &[String]) -> &[String] {
     let rust = frames.iter().rposition(|name| name.contains(RUST_START));
     let start = rust.map_or(0, |last| last + 1);
@@ -203,11 +203,11 @@ fn without_start(frames: &[String]) -> &[String] {
         STARTS.contains(&bare.trim_start_matches("__")) || STARTS.contains(&bare)
     };
     let first = frames.iter().position(|name| !starts(name));
-    // A thread that was caught in nothing else keeps what it was caught in.
+    // A thread with no other frames keeps its innermost frame.
     &frames[first.unwrap_or(frames.len().saturating_sub(1))..]
 }
 
-/// `dapple-12` and `dapple-3` are `dapple-N`.
+/// Returns the name of a group of threads: `dapple-N` for `dapple-12` and `dapple-3`.
 fn group(thread: &str) -> String {
     let stem = thread.trim_end_matches(|c: char| c.is_ascii_digit());
     match (stem.is_empty(), stem.len() < thread.len()) {

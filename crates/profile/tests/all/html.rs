@@ -1,4 +1,4 @@
-//! The page as text, and as Chromium shows it.
+//! Tests of the page as text, and in Chromium.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -118,7 +118,7 @@ fn browser() -> Option<std::path::PathBuf> {
     browser
 }
 
-/// Writes a page, opens it, and answers the sections that are absent.
+/// Writes a page, opens it, and returns the sections that are absent.
 fn open(browser: &Path, html: &str) -> Result<Vec<String>, String> {
     let folder = tempfile::tempdir().unwrap();
     let page = folder.path().join("report.html");
@@ -144,7 +144,7 @@ fn chromium_draws_the_least_profile_and_says_what_is_absent() {
     assert_eq!(absent, expected);
 }
 
-/// Each break must be seen, or the two tests above prove nothing.
+/// Each fault must be detected, or the two tests above prove nothing.
 #[test]
 fn chromium_sees_a_page_that_is_broken() {
     let Some(browser) = browser() else { return };
@@ -181,7 +181,7 @@ fn chromium_sees_a_page_that_is_broken() {
     }
 }
 
-/// Uses every control; what does not react is told as a script error.
+/// Uses every control; a control that does not react is reported as a script error.
 const EXERCISE: &str = r#"
 function exercise() {
   const one = (selector) => document.querySelector(selector);
@@ -256,7 +256,7 @@ fn controls_do_what_they_say() {
     open(&browser, &page).unwrap();
 }
 
-/// For people: `DAPPLE_KEEP_PAGES=FOLDER cargo test --test html keep` leaves both pages there.
+/// For manual checks: `DAPPLE_KEEP_PAGES=FOLDER cargo test --test html keep` writes both pages to that folder.
 #[test]
 fn keep_the_pages_where_asked() {
     let Some(folder) = std::env::var_os("DAPPLE_KEEP_PAGES") else {

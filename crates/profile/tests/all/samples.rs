@@ -1,6 +1,6 @@
-//! Samples of this very process: what burns is found, by name, and what sleeps is not.
+//! Samples of this process: functions that use CPU time are found by name, and sleeping functions are not.
 //!
-//! There is one sampler in a process at a time, so the tests take turns.
+//! A process has one sampler at a time, so the tests run one after the other.
 
 #![cfg(all(
     feature = "samples",
@@ -20,7 +20,7 @@ fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Work that nothing else here has, in a loop of its own.
+/// Does work that no other code here does, in a separate loop.
 #[inline(always)]
 fn inlined_by_hand(rounds: u64) -> u64 {
     let mut x = 1_u64;
@@ -44,13 +44,13 @@ fn burns_less(rounds: u64) -> u64 {
     x
 }
 
-/// Samples with any of these words in their stacks.
+/// Returns the number of samples with this word in their stacks.
 fn with(samples: &Samples, word: &str) -> u64 {
     let stacks = samples.stacks().filter(|(stack, _)| stack.contains(word));
     stacks.map(|(_, count)| count).sum()
 }
 
-/// Burns until there are enough samples, however slow and busy the machine is.
+/// Uses CPU time until there are enough samples, on slow and busy machines too.
 fn burnt() -> Samples {
     for doublings in 0..6 {
         let sampler = Sampler::start(199).unwrap();
@@ -81,7 +81,7 @@ fn what_burns_is_named_in_its_thread() {
         with(&samples, "burns_in_here") as f64 > 0.6 * all,
         "{folded}"
     );
-    // Tests are built with line tables, which tell what was inlined.
+    // Tests are built with line tables, which list inlined functions.
     assert!(
         with(&samples, "inlined_by_hand") as f64 > 0.6 * all,
         "{folded}"
@@ -140,8 +140,8 @@ fn there_is_one_at_a_time_and_one_after_another() {
     Sampler::start(99).unwrap().finish().unwrap();
 }
 
-/// What a driver does that compiles while the program runs: it tells the unwinder of code that no library
-/// holds, and GCC's unwinder then takes a lock, and memory, for whoever unwinds.
+/// Imitates a driver that compiles code while the program runs. It registers code that no library holds with the
+/// unwinder, and GCC's unwinder then takes a lock, and memory, in every thread that unwinds.
 #[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
 mod compiled_meanwhile {
     use super::*;
@@ -155,10 +155,10 @@ mod compiled_meanwhile {
         fn __deregister_frame(begin: *const c_void);
     }
 
-    /// Tables of one function at `at`, as `.eh_frame` has them.
+    /// Returns tables of one function at `at`, in the format of `.eh_frame`.
     fn tables(at: u64) -> Vec<u8> {
         let mut bytes = vec![20, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', 0, 1, 0x78, 16, 1, 0];
-        // The caller's stack begins eight bytes above the pointer, and below that lies where to return to.
+        // The caller's stack begins eight bytes above the pointer, and the return address is below that.
         bytes.extend([0x0c, 7, 8, 0x90, 1, 0, 0]);
         bytes.extend([28, 0, 0, 0, 28, 0, 0, 0]);
         bytes.extend([at.to_le_bytes(), 16_u64.to_le_bytes()].concat());
@@ -179,7 +179,7 @@ mod compiled_meanwhile {
                 let mut rounds = 0_u64;
                 while Instant::now() < until {
                     let code = tables((thread << 40) | (rounds << 8) | 0x7000_0000_0000_0000);
-                    // SAFETY: well-formed tables, which stay until they are taken back.
+                    // SAFETY: well-formed tables, which stay until they are deregistered.
                     unsafe { __register_frame(code.as_ptr().cast()) };
                     for _ in 0..20 {
                         let _ = black_box(Backtrace::force_capture());
@@ -193,7 +193,7 @@ mod compiled_meanwhile {
         }
         for _ in 0..3 {
             if ended.recv_timeout(Duration::from_secs(120)).is_err() {
-                // Without a panic, which would unwind, and wait as they do.
+                // Without a panic, which would unwind, and wait like the others.
                 eprintln!("threads that unwind have stopped for good");
                 std::process::abort();
             }

@@ -1,4 +1,4 @@
-//! `trace.json`, read back as a viewer would.
+//! `trace.json`, read back like in a viewer.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -29,7 +29,7 @@ fn of<'a>(events: &'a [Value], kind: &str) -> Vec<&'a Value> {
     events.iter().filter(|event| event["ph"] == kind).collect()
 }
 
-/// The names of processes or threads, by process and thread.
+/// Returns the names of processes or threads, by process and thread.
 fn named<'a>(events: &'a [Value], what: &str) -> Vec<(u64, u64, &'a str)> {
     of(events, "M")
         .into_iter()
@@ -153,7 +153,7 @@ fn names_are_escaped_and_times_before_the_origin_move_all() {
     assert_eq!(named(&events, "thread_name")[0].2, odd);
     assert_eq!(file["otherData"]["command"], odd);
     assert_eq!(file["otherData"]["origin_ns"], -2_000);
-    // Counters move with the spans, or the two would not be aligned.
+    // Counters shift with the spans, so that the two are aligned.
     assert_eq!(of(&events, "C")[0]["ts"].as_f64(), Some(2_034_002.0));
 }
 
@@ -175,7 +175,7 @@ fn each_step_has_its_counters_at_its_end() {
     }];
     let (_, events) = read(&profile, &Trace::default());
     let counters = of(&events, "C");
-    // What is not a number is left out: JSON cannot say it.
+    // Values that are not numbers are omitted: JSON cannot represent them.
     assert_eq!(counters.len(), 2);
     assert_eq!(counters[0]["name"], "step time");
     assert_eq!(counters[0]["args"]["ms"].as_f64(), Some(2.1));

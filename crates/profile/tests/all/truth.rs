@@ -1,5 +1,5 @@
-//! The profiler tells the truth: what is planted shows up where it belongs. Asserts are lower
-//! bounds that sleeping guarantees, and sums; none depends on how fast a machine is.
+//! The profiler is correct: injected delays show up in the right place. Asserts are lower bounds
+//! that sleeping guarantees, and sums; none depends on the speed of a machine.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use dapple_profile::profile::{Phase, Profile};

@@ -1,4 +1,5 @@
-//! What to blend, lists made on the host, the two stages, and the reference to compare them with.
+//! Test cases of blending: lists made on the host, the two stages, and the reference to compare
+//! them with.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -18,7 +19,7 @@ use std::sync::Arc;
 pub const FLOATS: usize = SLOT_FLOATS as usize;
 pub const TILE_PIXELS: usize = (TILE_SIZE * TILE_SIZE) as usize;
 
-/// What to blend, and dL/d(colour, transmittance) of each pixel.
+/// Input of a test, and dL/d(colour, transmittance) of each pixel.
 pub struct Case {
     pub visible: Vec<Projected>,
     pub camera: Camera,
@@ -26,18 +27,18 @@ pub struct Case {
     pub gradient: Vec<[f32; 4]>,
 }
 
-/// What came out.
+/// Output of the two stages.
 #[derive(PartialEq)]
 pub struct Output {
     pub image: Vec<[f32; 4]>,
-    /// By tile, row of 16 pixels, column: as the reference walks, not as blocks lie.
+    /// By tile, row of 16 pixels, column: the order of the reference, not that of blocks.
     pub pixel_end: Vec<u32>,
     pub block_end: Vec<u32>,
     pub slots: Vec<[f32; FLOATS]>,
     pub lost_transmittance: f32,
 }
 
-/// Lists as the stages before `blend` make them.
+/// Lists like those of the stages before `blend`.
 pub struct Lists {
     pub touching: TileLists,
     pub tile_start: Vec<u32>,
@@ -48,7 +49,7 @@ pub struct Lists {
 }
 
 impl Case {
-    /// With a random dL/d(image).
+    /// Adds a random dL/d(image).
     pub fn new(visible: Vec<Projected>, camera: Camera, settings: RenderSettings) -> Self {
         let random = &mut Random::new(7);
         let mut value = || random.uniform(-1.0, 1.0) as f32;
@@ -70,7 +71,7 @@ impl Case {
         Self::new(visible, scene.camera, scene.settings)
     }
 
-    /// The buffer index of the Gaussian at a position of the depth order: not the position.
+    /// Returns the buffer index of the Gaussian at a position of the depth order: not the position.
     pub fn gaussian(&self, position: usize) -> u32 {
         (self.visible.len() - 1 - position) as u32
     }
@@ -166,7 +167,7 @@ impl Case {
     }
 }
 
-/// A buffer full of NaN: what was there before must not matter.
+/// Returns a buffer full of NaN: earlier contents must not matter.
 pub fn dirty(context: &Context, name: &str, words: usize) -> Arc<Pooled> {
     context
         .gpu
@@ -224,7 +225,7 @@ pub fn run(stages: &Stages, case: &Case) -> Output {
     put("tile_start", &lists.tile_start);
     put("bucket_start", &lists.bucket_start);
     put("bucket_tile", &lists.bucket_tile);
-    // Backwards: whatever the order, the image is the same.
+    // Backwards: the image does not depend on the order.
     let order: Vec<u32> = (0..lists.tile_start.len() as u32 - 1).rev().collect();
     put("tile_order", &order);
     put("sorted_gaussian", &lists.sorted_gaussian);
@@ -308,7 +309,7 @@ pub fn image_only_is_the_same(
     assert!(again == image, "images with and without checkpoints differ");
 }
 
-/// A Gaussian's slots added up and turned into its derivatives on the screen, as `update` does.
+/// Adds up a Gaussian's slots and converts them to its derivatives on the screen, like `update`.
 pub fn screen_gradients(case: &Case, lists: &Lists, output: &Output) -> Vec<[f64; 9]> {
     let mut sums = vec![[0.0; FLOATS]; case.visible.len()];
     for (position, &slot) in lists
@@ -339,7 +340,7 @@ pub fn screen_gradients(case: &Case, lists: &Lists, output: &Output) -> Vec<[f64
     case.visible.iter().zip(sums).map(turn).collect()
 }
 
-/// Distances of image, alpha, and the gradients of centre, conic, opacity and colour.
+/// Returns distances of image, alpha, and the gradients of centre, conic, opacity and colour.
 pub fn distances(stages: &Stages, case: &Case, output: &Output) -> [f64; 6] {
     let (rgb, alpha) = case.reference_image();
     let got: Vec<f32> = output.image.iter().flat_map(|p| &p[..3]).copied().collect();

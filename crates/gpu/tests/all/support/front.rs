@@ -1,4 +1,4 @@
-//! Runs the stages from `begin` to `ranges`, and reads back what they made.
+//! Runs the stages from `begin` to `ranges`, and reads back their results.
 
 use dapple_engine::{PosedCamera, RenderSettings};
 use dapple_gpu::layout::{self, State, Step, View};
@@ -11,17 +11,17 @@ use dapple_runtime::{Recording, wgpu};
 use dapple_scene::{Camera, Splats};
 use std::ops::Range;
 
-/// A device, and what the stages are compiled for.
+/// A device, and the constants with which the stages are compiled.
 pub struct Front {
     context: Context,
     sh: Storage,
     tile_bits: u32,
 }
 
-/// What buffers hold at first.
+/// First contents of buffers.
 const RUBBISH: u32 = 0x2a2a_2a2a;
 
-/// What the buffers have room for; those of visible Gaussians are longer, to see what is written beyond.
+/// Capacities of the buffers. Buffers of visible Gaussians are longer, to detect writes beyond the capacity.
 #[derive(Debug, Clone, Copy)]
 pub struct Room {
     pub gaussians: u32,
@@ -33,7 +33,7 @@ pub struct Room {
 impl Room {
     pub fn for_splats(splats: &Splats) -> Self {
         Self {
-            // A few more than there are, so that capacity and count differ.
+            // A few more than the count, so that capacity and count differ.
             gaussians: splats.len() as u32 + 5,
             visible: splats.len() as u32 + 3,
             instances: 60_000,
@@ -42,8 +42,8 @@ impl Room {
     }
 }
 
-/// What came out, cut to its counts, Gaussians by index wherever the buffers name their places among
-/// the visible ones. Splats and numbers of tiles of invisible ones are 0.
+/// Results, cut to their counts, with Gaussians by index wherever the buffers have their places among the visible
+/// Gaussians. Splats and numbers of tiles of invisible Gaussians are 0.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
     pub state: State,
@@ -63,13 +63,13 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// The places of a tile's instances.
+    /// Returns the places of a tile's instances.
     pub fn tile(&self, tile: usize) -> Range<usize> {
         self.tile_start[tile] as usize..self.tile_start[tile + 1] as usize
     }
 }
 
-/// A camera as shaders take it.
+/// Returns a camera in the form that shaders read.
 pub fn view(camera: &Camera) -> View {
     let camera = PosedCamera::new(camera).unwrap();
     let row = |i: usize| {
@@ -90,7 +90,7 @@ pub fn view(camera: &Camera) -> View {
     }
 }
 
-/// The planes of `geometry` and, as words, of `sh_rest`.
+/// Returns the planes of `geometry` and, as words, of `sh_rest`.
 fn planes(storage: Storage, splats: &Splats, capacity: usize) -> (Vec<f32>, Vec<u32>) {
     let mut geometry = vec![0.0; layout::plane::GEOMETRY * capacity];
     for i in 0..splats.len() {
@@ -118,12 +118,12 @@ fn planes(storage: Storage, splats: &Splats, capacity: usize) -> (Vec<f32>, Vec<
 }
 
 impl Front {
-    /// For views of up to `2^tile_bits` tiles.
+    /// Creates the stages for views of up to `2^tile_bits` tiles.
     pub fn new(context: Context, tile_bits: u32) -> Self {
         Self::with_storage(context, tile_bits, Storage::F32)
     }
 
-    /// The same, for harmonics stored otherwise.
+    /// Creates the stages for harmonics in another storage format.
     pub fn with_storage(mut context: Context, tile_bits: u32, sh: Storage) -> Self {
         let precision = Precision {
             sh,
@@ -137,7 +137,7 @@ impl Front {
         }
     }
 
-    /// Buffers that hold splats and a camera.
+    /// Returns buffers that hold splats and a camera.
     pub fn buffers(&self, splats: &Splats, camera: &Camera, room: Room) -> Buffers {
         let gpu = &self.context.gpu;
         let view = view(camera);
@@ -189,14 +189,14 @@ impl Front {
             ("tile_order", tiles),
             ("bucket_tile", u64::from(room.buckets)),
         ] {
-            // What an earlier step may have left.
+            // Possible data of an earlier step.
             let rubbish = vec![RUBBISH; words as usize];
             buffers.set(name, gpu.upload(name, &rubbish).unwrap());
         }
         buffers
     }
 
-    /// The stages' dispatches.
+    /// Records the stages' dispatches.
     pub fn record(&self, buffers: &Buffers) -> Recording {
         let mut recording = self.record_project(buffers);
         recording.append(self.record_rest(buffers));
@@ -221,7 +221,7 @@ impl Front {
         recorder.finish()
     }
 
-    /// Runs them once.
+    /// Runs the stages once.
     pub fn run(
         &self,
         splats: &Splats,
@@ -235,7 +235,7 @@ impl Front {
         self.read(&buffers, splats.len(), camera)
     }
 
-    /// The same, but visible Gaussians change places after `project`.
+    /// Runs the stages once, and permutes the places of visible Gaussians after `project`.
     pub fn run_shuffled(
         &self,
         splats: &Splats,
@@ -273,7 +273,7 @@ impl Front {
         self.read(&buffers, splats.len(), camera)
     }
 
-    /// Runs them twice, and forgets in between which Gaussians are visible.
+    /// Runs the stages twice, and resets the visibility of Gaussians in between.
     pub fn run_halted(
         &self,
         splats: &Splats,
@@ -305,7 +305,7 @@ impl Front {
             .filter(|(_, rank)| **rank > 0)
             .map(|(g, &rank)| (g, rank as usize - 1))
             .collect();
-        // Every place has one owner, and there are no others.
+        // Every place has one owner, and there are no other owners.
         let mut owners = vec![None; places.len()];
         for &(g, place) in &places {
             assert_eq!(owners[place].replace(g as u32), None, "place {place}");
@@ -349,7 +349,7 @@ impl Front {
     }
 }
 
-/// The immediates of a forward pass over view 1.
+/// Returns the immediates of a forward pass over view 1.
 pub fn immediates(settings: &RenderSettings) -> Vec<u8> {
     let step = Step {
         view: 1,

@@ -1,5 +1,5 @@
-//! Buffers for `update` without the stages before it: slots are made on the host, from the
-//! reference's gradients of projected Gaussians.
+//! Buffers for `update` without the stages before it: slots are made on the host, from the reference's gradients of
+//! projected Gaussians.
 
 #![allow(clippy::unwrap_used, dead_code, reason = "tests; each uses some of it")]
 
@@ -17,7 +17,7 @@ use dapple_scene::Splats;
 /// Sums over pixels, in the order of a slot.
 pub type Moments = [f64; 9];
 
-/// What a Gaussian's slots must add up to for `gradient`.
+/// Returns the sums of a Gaussian's slots for `gradient`.
 pub fn moments(projected: &Projected, gradient: &ProjectedGradient) -> Moments {
     let [xx, xy, yy] = projected.covariance;
     let centre = gradient.centre;
@@ -35,7 +35,7 @@ pub fn moments(projected: &Projected, gradient: &ProjectedGradient) -> Moments {
     ]
 }
 
-/// Slots for a scene: what `emit` and `blend_backward` would leave.
+/// Slots for a scene, equivalent to the output of `emit` and `blend_backward`.
 #[derive(Debug, Clone, Default)]
 pub struct Slots {
     /// By Gaussian; 0 = invisible.
@@ -49,8 +49,7 @@ pub struct Slots {
 }
 
 impl Slots {
-    /// Splits the moments of visible Gaussians over `count(gaussian)` slots each; slots lie in depth
-    /// order.
+    /// Splits the moments of visible Gaussians over `count(gaussian)` slots each, in depth order.
     pub fn new(
         n: usize,
         visible: &[(Projected, Moments)],
@@ -79,7 +78,7 @@ impl Slots {
         out
     }
 
-    /// For a scene and a random dL/dimage; also the reference's gradients.
+    /// Creates slots for a scene and a random dL/dimage; also returns the reference's gradients.
     pub fn of_scene(scene: &TestScene, count: impl Fn(usize) -> u32) -> (Self, Gradients<f64>) {
         let TestScene {
             splats,
@@ -90,7 +89,7 @@ impl Slots {
         let pixels = camera.width as usize * camera.height as usize;
         let mut random = Random::new(7);
         let mut weights = |n: usize| -> Vec<f64> {
-            // As in training, where gradients are means over the image.
+            // Like in training, where gradients are means over the image.
             (0..n)
                 .map(|_| random.uniform(-1.0, 1.0) / pixels as f64)
                 .collect()
@@ -129,7 +128,7 @@ impl Stages {
     }
 }
 
-/// Splats on the device, and all that `update` reads.
+/// Splats on the device, and all inputs of `update`.
 pub struct Fixture {
     stages: Stages,
     pub buffers: Buffers,
@@ -139,12 +138,12 @@ pub struct Fixture {
     pub sh_degree: u8,
 }
 
-/// Planes of SH rest.
+/// Returns the planes of SH rest.
 pub fn sh_planes(degree: u8) -> usize {
     (dapple_scene::sh_coefficient_count(degree) - 1) * 3
 }
 
-/// The planes of splats, geometry first.
+/// Returns the planes of splats, geometry first.
 pub fn planes_of(splats: &Splats, capacity: usize) -> [Vec<f32>; 2] {
     let stride = splats.sh_rest_stride();
     let mut geometry = vec![0.0; plane::GEOMETRY * capacity];
@@ -214,7 +213,7 @@ impl Fixture {
             .unwrap();
         for (entry, count) in [
             (groups::GAUSSIANS, n32.div_ceil(256)),
-            // More than there are: the last ones must find nothing to do.
+            // More than the Gaussians need: the last workgroups must find nothing to do.
             (groups::VISIBLE, n32.div_ceil(256)),
             (groups::SLOT_SUMS, n32.div_ceil(layout::SLOT_SUMS_GAUSSIANS)),
             (groups::UPDATE, n32.div_ceil(layout::UPDATE_THREADS)),
@@ -269,7 +268,7 @@ impl Fixture {
             values.extend(&slots.values[9 * start..9 * (start + count)]);
             emit_starts.push((values.len() / 9) as u32);
         }
-        // Any place does, as long as it is one's own: neither the order of depth nor of index.
+        // Any unique place works: neither the order of depth nor of index.
         let places = Random::new(19).permutation(ranks.len());
         let mut visible_rank = vec![0; self.n];
         visible_rank.resize(self.capacity, 99);
@@ -320,7 +319,7 @@ impl Fixture {
             .unwrap()
     }
 
-    /// Everything that training changes, as words.
+    /// Returns everything that training changes, as words.
     pub fn words(&self) -> Vec<u32> {
         let names = [
             "geometry",
@@ -337,7 +336,7 @@ impl Fixture {
             .collect()
     }
 
-    /// Parameters, first and second moments, `[14 + SH planes, n]` each.
+    /// Returns parameters, first and second moments, `[14 + SH planes, n]` each.
     pub fn planes(&self) -> [Vec<f32>; 3] {
         let rest = sh_planes(self.sh_degree);
         let (sh, moments) = (self.stages.precision.sh, self.stages.precision.moments);
@@ -418,7 +417,7 @@ impl Fixture {
     }
 }
 
-/// Gradients as planes, `[14 + SH planes, n]`, like [`Fixture::planes`].
+/// Returns gradients as planes, `[14 + SH planes, n]`, like [`Fixture::planes`].
 pub fn gradient_planes(g: &Gradients<f32>) -> Vec<f32> {
     let n = g.means.len();
     let rest = g.sh_rest.len() / n.max(1);

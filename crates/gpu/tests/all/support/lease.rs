@@ -1,8 +1,8 @@
 //! Devices that tests share: opening a software GPU and compiling its kernels takes seconds, and most tests need no
 //! device of their own.
 //!
-//! A test's thread leases a device for each set of options that it asks for, alone, and gives it back when the thread
-//! ends. So two tests that run at once never share a queue, and counters of a device are those of one test.
+//! A test's thread leases a device for each set of options that it uses. The lease is exclusive and ends with the
+//! thread. So two tests that run at once never share a queue, and counters of a device are those of one test.
 
 use dapple_gpu::Context;
 use dapple_runtime::{Gpu, GpuOptions};
@@ -23,7 +23,7 @@ struct Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        // A device on which something failed is not handed on.
+        // A device on which something failed is not leased again.
         if self.context.gpu.check().is_ok() {
             idle().push((self.options.clone(), self.context.clone()));
         }
@@ -34,7 +34,7 @@ fn idle() -> std::sync::MutexGuard<'static, Vec<(String, Context)>> {
     IDLE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The device of this test's thread with these options. Its kernels may have been compiled already.
+/// Returns the device of this test's thread with these options. Its kernels may have been compiled already.
 ///
 /// # Errors
 /// If there is no such device.

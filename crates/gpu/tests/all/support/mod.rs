@@ -1,4 +1,4 @@
-//! What the tests of this crate share: a device, preferably a software one; steps and rounds.
+//! Shared by the tests of this crate: a device, preferably a software GPU; steps and rounds.
 
 #![allow(clippy::unwrap_used, dead_code, reason = "tests; each uses some of it")]
 
@@ -17,12 +17,12 @@ use dapple_scene::{Camera, Photo, Pose, lacking};
 use glam::DVec3;
 use std::sync::{Arc, LazyLock};
 
-/// The device that tests take, with every check on. Tests begin with `require_gpu!()`.
+/// Returns the device of the tests, with every check on. Tests begin with `require_gpu!()`.
 pub fn context() -> Context {
     open(false)
 }
 
-/// The same without subgroups.
+/// Returns the device of the tests without subgroups.
 pub fn context_without_subgroups() -> Context {
     open(true)
 }
@@ -31,12 +31,12 @@ fn open(without_subgroups: bool) -> Context {
     lease::device(&options(without_subgroups)).unwrap()
 }
 
-/// An engine on a device that tests share.
+/// Returns an engine on a device that tests share.
 pub fn engine_on(options: GpuEngineOptions) -> GpuEngine {
     GpuEngine::on(&lease::device(&options.gpu).unwrap(), options).unwrap()
 }
 
-/// Returns true if there is a GPU driver; says that tests are skipped otherwise.
+/// Returns true if there is a GPU driver; otherwise prints that tests are skipped.
 pub fn has_gpu() -> bool {
     static FOUND: LazyLock<bool> = LazyLock::new(|| !dapple_runtime::adapters().is_empty());
     if !*FOUND {
@@ -49,7 +49,7 @@ pub fn has_gpu() -> bool {
     *FOUND
 }
 
-/// The device that tests take.
+/// Returns the options of the tests' device.
 pub fn options(without_subgroups: bool) -> GpuOptions {
     GpuOptions {
         choice: lacking::test_gpu().parse().unwrap(),
@@ -59,14 +59,14 @@ pub fn options(without_subgroups: bool) -> GpuOptions {
     }
 }
 
-/// `|actual - expected| / |expected|`.
+/// Returns `|actual - expected| / |expected|`.
 pub fn relative_l2(actual: &[f32], expected: &[f64]) -> f64 {
     assert_eq!(actual.len(), expected.len());
     let actual: Vec<f64> = actual.iter().map(|&v| f64::from(v)).collect();
     dapple_reference::compare::relative_l2(&actual, expected)
 }
 
-/// A step on the scene `crowd` with rates that move everything.
+/// Returns the settings of a step on the scene `crowd` with rates that move everything.
 pub fn settings(step: u32) -> StepSettings {
     StepSettings {
         learning_rates: LearningRates {
@@ -83,7 +83,7 @@ pub fn settings(step: u32) -> StepSettings {
     }
 }
 
-/// A round that grows and prunes.
+/// Returns a round that grows and prunes.
 pub fn plan(step: u32) -> DensifyPlan {
     DensifyPlan {
         step,
@@ -99,7 +99,7 @@ pub fn plan(step: u32) -> DensifyPlan {
     }
 }
 
-/// A smooth photo.
+/// Returns a view with a smooth photo.
 pub fn view(camera: Camera) -> TrainView {
     let (width, height) = (camera.width, camera.height);
     let pixels = (0..height).flat_map(|y| (0..width).map(move |x| [3 * x, 4 * y, x + y]));
@@ -110,7 +110,7 @@ pub fn view(camera: Camera) -> TrainView {
     }
 }
 
-/// Views from three places; all see the test scenes.
+/// Returns views from three places; all see the test scenes.
 pub fn views() -> Vec<TrainView> {
     let from = |x: f64| {
         let eye = DVec3::new(x, -0.7, -3.9);

@@ -1,4 +1,4 @@
-//! What stages are compared on, and how.
+//! Cases and tolerances of the comparison of stages.
 
 #![allow(clippy::unwrap_used, clippy::panic, dead_code, reason = "tests")]
 
@@ -16,20 +16,20 @@ use glam::{DVec2, DVec3};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Relative L2 within which twins agree.
+/// Relative L2 within which the CPU and GPU versions agree.
 pub const TWINS: f64 = 1e-5;
 
-/// An ellipse whose edge comes this near to a tile's, in units of ln alpha, may or may not be listed
-/// there: beyond the margins and rounding of either engine.
+/// An ellipse whose edge comes this close to a tile's, in units of ln alpha, may or may not be listed there: beyond the
+/// margins and rounding of either engine.
 const BORDER: f64 = 1e-3;
 
-/// The stages of every step.
+/// Returns the stages of every step.
 pub fn stages() -> impl Iterator<Item = Stage> {
     let all = Stage::ALL.into_iter();
     all.filter(|s| !matches!(s, Stage::Appearance | Stage::Densify))
 }
 
-/// A step to take apart: what both engines hold before it, and what the CPU engine makes of it.
+/// A step to compare: the state of both engines before it, and the CPU engine's results.
 pub struct Case {
     pub name: String,
     pub scene: TestScene,
@@ -42,7 +42,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// Two steps for moments that are not zero, then the one to look at.
+    /// Runs two steps for moments that are not zero, then the step to compare.
     pub fn new(name: &str, scene: TestScene, photo: Photo) -> Self {
         let view = TrainView {
             camera: scene.camera,
@@ -68,13 +68,13 @@ impl Case {
         }
     }
 
-    /// Puts the case's splats and view into a GPU engine.
+    /// Uploads the case's splats and view to a GPU engine.
     pub fn upload(&self, gpu: &mut GpuEngine) -> ViewId {
         gpu.upload(&self.splats, Some(&self.state)).unwrap();
         gpu.add_views(vec![self.view.clone()]).unwrap()[0]
     }
 
-    /// What is wrong with a stage's part of a trace; empty if nothing is.
+    /// Returns the faults of a stage's part of a trace.
     pub fn faults(&self, stage: Stage, actual: &Trace) -> Vec<String> {
         self.faults_within(stage, actual, TWINS)
     }
@@ -150,7 +150,7 @@ impl Case {
         }
     }
 
-    /// Gaussian by Gaussian: one with a borderline tile may differ, and as many as that are few.
+    /// Compares Gaussian by Gaussian: a Gaussian with a borderline tile may differ, and such Gaussians are few.
     fn check_instances(&self, check: &mut Check, actual: &Trace) {
         let (ours, theirs) = (&actual.instances, &self.truth.instances);
         let gaussians = |list: &[[u32; 2]]| list.iter().map(|i| i[0]).collect::<Vec<_>>();
@@ -264,7 +264,7 @@ fn fourth(pixels: &[[f32; 4]]) -> Vec<f32> {
     pixels.iter().map(|p| p[3]).collect()
 }
 
-/// Whether the ellipse's edge comes within [`BORDER`] of a tile's.
+/// Returns true if the ellipse's edge comes within [`BORDER`] of a tile's.
 fn is_borderline(splat: &TracedSplat, camera: &Camera) -> bool {
     let [a, b, c] = splat
         .form
@@ -301,7 +301,7 @@ fn settings(scene: &TestScene, step: u32) -> StepSettings {
     }
 }
 
-/// Noise.
+/// Returns a photo of noise.
 pub fn photo(camera: &Camera) -> Photo {
     let mut random = Random::new(11);
     let values = 3 * camera.width as usize * camera.height as usize;
@@ -309,7 +309,7 @@ pub fn photo(camera: &Camera) -> Photo {
     Photo::from_rgb(camera.width, camera.height, rgb.collect())
 }
 
-/// Two thousand Gaussians on an image of 200 x 120 pixels, and a cap that cuts some lists.
+/// Returns two thousand Gaussians on an image of 200 x 120 pixels, and a per-tile limit that cuts some lists.
 fn synthetic() -> TestScene {
     let mut scene = scenes::named("crowd");
     scene.camera = scene.camera.resized(200, 120);
@@ -317,7 +317,7 @@ fn synthetic() -> TestScene {
     scene
 }
 
-/// The cases.
+/// Returns the cases.
 pub fn cases() -> Vec<Case> {
     let mut all = Vec::new();
     for name in ["random_sh3", "crowd"] {

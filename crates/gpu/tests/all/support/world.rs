@@ -1,4 +1,5 @@
-//! What density control and the Morton order are tested on: Gaussians in buffers like an engine's.
+//! Input of the tests of density control and the Morton order: Gaussians in buffers like an
+//! engine's.
 
 #![allow(clippy::unwrap_used, dead_code, reason = "tests; each uses some of it")]
 
@@ -17,7 +18,7 @@ use dapple_scene::Splats;
 pub const DEGREE: u8 = 1;
 pub const SH_PLANES: usize = 9;
 
-/// Planes of 32-bit words of each buffer, as the passes declare them.
+/// Returns the planes of 32-bit words of each buffer, as the passes declare them.
 pub fn planes(precision: Precision) -> Vec<(&'static str, u32)> {
     let geometry = plane::GEOMETRY as u32;
     let sh = SH_PLANES as u32;
@@ -31,7 +32,7 @@ pub fn planes(precision: Precision) -> Vec<(&'static str, u32)> {
     ]
 }
 
-/// A device, and how numbers are stored on it.
+/// A device, and the storage formats on it.
 pub struct Device {
     pub context: Context,
     pub precision: Precision,
@@ -52,7 +53,7 @@ impl Device {
     }
 }
 
-/// Buffers of an engine with room for `capacity` Gaussians; planes hold what they are filled with.
+/// Buffers of an engine with the capacity for `capacity` Gaussians; the caller fills the planes.
 pub struct World<'a> {
     pub device: &'a Device,
     pub context: &'a Context,
@@ -90,7 +91,7 @@ impl<'a> World<'a> {
             ("slots", SLOT_FLOATS as usize),
         ];
         for (name, words) in scratch {
-            // Whatever a step left behind.
+            // Possible data of an earlier step.
             let left = vec![0x5a5a_5a5a_u32; words * (capacity + 1)];
             buffers.set(name, gpu.upload(name, &left).unwrap());
         }
@@ -127,7 +128,7 @@ impl<'a> World<'a> {
             .write(self.buffer(name), offset as u64, words);
     }
 
-    /// All words of a buffer.
+    /// Returns all words of a buffer.
     pub fn words(&self, name: &str) -> Vec<u32> {
         let (_, count) = planes(self.precision)
             .into_iter()
@@ -181,14 +182,14 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Words of a plane, the end filled with what nobody may read.
+    /// Returns the words of a plane; the end holds values that no kernel may read.
     pub fn plane_of(&self, values: impl Iterator<Item = f32>) -> Vec<u32> {
         let mut words: Vec<u32> = values.map(f32::to_bits).collect();
         words.resize(self.capacity, f32::NAN.to_bits());
         words
     }
 
-    /// `[N]` of numbers per Gaussian: of a buffer's planes `first..first + count`.
+    /// Returns `[N]` of numbers per Gaussian: of a buffer's planes `first..first + count`.
     pub fn rows(&self, name: &str, first: usize, count: usize) -> Vec<Vec<f32>> {
         let words = self.words(name);
         let n = self.state().gaussians as usize;
@@ -216,7 +217,7 @@ impl<'a> World<'a> {
     }
 }
 
-/// Numbers per Gaussian: geometry's planes, then those of SH rest.
+/// Returns the numbers per Gaussian: geometry's planes, then those of SH rest.
 pub fn rows(splats: &Splats) -> Vec<Vec<f32>> {
     let stride = splats.sh_rest_stride();
     (0..splats.len())
@@ -233,7 +234,7 @@ pub fn rows(splats: &Splats) -> Vec<Vec<f32>> {
         .collect()
 }
 
-/// Splats whose logarithms of scales lie in -6..-1 and whose logits in -6..4, with optimizer state.
+/// Returns splats with logarithms of scales in -6..-1 and logits in -6..4, with optimizer state.
 pub fn random(n: usize, seed: u64) -> (Splats, OptimizerState) {
     let mut random = Random::new(seed);
     let mut numbers = |low: f64, high: f64| random.uniform(low, high) as f32;
@@ -260,7 +261,7 @@ pub fn random(n: usize, seed: u64) -> (Splats, OptimizerState) {
 }
 
 impl World<'_> {
-    /// Geometry and statistics alone.
+    /// Uploads only geometry and statistics.
     pub fn upload_geometry(&self, splats: &Splats, state: &OptimizerState) {
         self.set_state(State {
             gaussians: splats.len() as u32,

@@ -1,12 +1,12 @@
 //! Registers and stack are copied in the handler and unwound later, by another thread.
 //!
-//! 1. [`take`] keeps four registers and as much of the stack above its pointer as there is, up to [`BYTES`]. One
-//!    system call copies it, which stops at memory that is not there instead of ending the program.
-//! 2. [`Unwinder::follow`] copies the tables for unwinding of every library that was loaded since it was last
-//!    called, inside the loader's own list, which none can leave meanwhile.
-//! 3. [`Unwinder::addresses`] unwinds a copy with `framehop`, which needs nothing but tables and bytes.
+//! 1. [`take`] stores four registers and the stack above its pointer, up to [`BYTES`]. One system call copies it, which
+//!    stops at missing memory instead of ending the program.
+//! 2. [`Unwinder::follow`] copies the unwind tables of every library that was loaded since its last call. It runs
+//!    inside the loader's own list, so no library can be unloaded during the copy.
+//! 3. [`Unwinder::addresses`] unwinds a copy with `framehop`, which needs only tables and bytes.
 //!
-//! Code without tables (compiled by a driver) is passed by its frame pointers, where it keeps any.
+//! Code without tables (compiled by a driver) is unwound by its frame pointers, where it has any.
 
 use super::{CUT, MOST_FRAMES};
 use crate::samples::SampleError;
@@ -17,30 +17,30 @@ use framehop::{
 use libc::{c_int, c_void, iovec};
 use std::collections::BTreeMap;
 
-/// Bytes of a stack that are kept.
+/// Bytes of a stack that are stored.
 pub(in super::super) const BYTES: usize = 64 << 10;
-/// What a system call copies whole or not at all. Pages are this or larger.
+/// Bytes that a system call copies whole or not at all. Pages have this size or more.
 const PIECE: usize = 4096;
-/// A table starts with where `.eh_frame` lies: four bytes, relative to themselves.
+/// A table starts with the address of `.eh_frame`: four bytes, relative to themselves.
 const RELATIVE_I32: u8 = 0x1b;
 
 /// Registers that unwinding starts from.
 #[derive(Debug, Clone, Copy, Default)]
 pub(in super::super) struct Registers {
-    /// The instruction.
+    /// Instruction pointer.
     pc: u64,
-    /// The stack pointer.
+    /// Stack pointer.
     sp: u64,
-    /// The frame pointer.
+    /// Frame pointer.
     fp: u64,
-    /// Where an innermost function returns to, on processors that keep that in a register.
+    /// Return address of an innermost function, on CPUs that store it in a register.
     #[cfg(target_arch = "aarch64")]
     lr: u64,
 }
 
 impl Registers {
     /// # Safety
-    /// `context` is what the system gave to a signal handler.
+    /// `context` is the context that the system passed to a signal handler.
     unsafe fn of(context: *mut c_void) -> Self {
         // SAFETY: as above.
         let machine = unsafe { &(*context.cast::<libc::ucontext_t>()).uc_mcontext };
@@ -70,11 +70,11 @@ impl Registers {
     }
 }
 
-/// Keeps what was interrupted: its registers, its stack in `bytes`, and how many of them. Called in a signal
-/// handler: takes no lock and no memory.
+/// Stores the state of the interrupted thread: its registers, its stack in `bytes`, and the number of bytes. Called in
+/// a signal handler: takes no lock and no memory.
 ///
 /// # Safety
-/// `context` is what the system gave to a signal handler.
+/// `context` is the context that the system passed to a signal handler.
 pub(in super::super) unsafe fn take(
     context: *mut c_void,
     bytes: &mut [u8; BYTES],
@@ -84,7 +84,7 @@ pub(in super::super) unsafe fn take(
     (registers, copy(registers.sp, bytes))
 }
 
-/// Copies from `from` on what is there; answers how many bytes.
+/// Copies the readable bytes from `from` on; returns their number.
 fn copy(from: u64, bytes: &mut [u8; BYTES]) -> usize {
     const PIECES: usize = BYTES / PIECE + 1;
     let mut pieces = [iovec {
@@ -93,7 +93,7 @@ fn copy(from: u64, bytes: &mut [u8; BYTES]) -> usize {
     }; PIECES];
     let (mut at, end) = (from as usize, (from as usize).saturating_add(BYTES));
     for piece in &mut pieces {
-        // To the end of the page, so that one that is not there spoils no other.
+        // To the end of the page, so that a missing page does not affect the others.
         let next = (at / PIECE + 1).saturating_mul(PIECE).min(end);
         piece.iov_base = at as *mut c_void;
         piece.iov_len = next.saturating_sub(at);
@@ -103,7 +103,7 @@ fn copy(from: u64, bytes: &mut [u8; BYTES]) -> usize {
         iov_base: bytes.as_mut_ptr().cast(),
         iov_len: BYTES,
     };
-    // SAFETY: it writes into `bytes` no more than they hold, and where it may not read it says so.
+    // SAFETY: it writes into `bytes` no more than their length, and returns an error where it may not read.
     let copied = unsafe {
         libc::process_vm_readv(
             libc::getpid(),
@@ -117,10 +117,10 @@ fn copy(from: u64, bytes: &mut [u8; BYTES]) -> usize {
     usize::try_from(copied).unwrap_or(0)
 }
 
-/// Sees that stacks can be copied here.
+/// Checks that stacks can be copied on this system.
 ///
 /// # Errors
-/// A system that lets no process look at itself (a sandbox).
+/// A system that forbids a process to read its own memory by this call (a sandbox).
 pub(in super::super) fn check() -> Result<(), SampleError> {
     let (mut bytes, here) = (Box::new([0; BYTES]), 0_u64);
     match copy(&raw const here as u64, &mut bytes) {
@@ -133,13 +133,13 @@ pub(in super::super) fn check() -> Result<(), SampleError> {
 pub(in super::super) struct Unwinder {
     tables: UnwinderNative<Vec<u8>, MayAllocateDuringUnwind>,
     cache: CacheNative<MayAllocateDuringUnwind>,
-    /// Where those begin that are known, by their base.
+    /// First addresses of the known libraries, by their base.
     known: BTreeMap<u64, u64>,
-    /// How often the loader has loaded and unloaded one.
+    /// Numbers of loads and unloads so far, by the loader.
     changes: Option<(u64, u64)>,
 }
 
-/// A library as the loader lists it.
+/// A library in the loader's list.
 struct Loaded {
     base: u64,
     name: String,
@@ -147,7 +147,7 @@ struct Loaded {
     tables: Option<ExplicitModuleSectionInfo<Vec<u8>>>,
 }
 
-/// What goes through the loader's list.
+/// State of the walk through the loader's list.
 struct Listing<'a> {
     known: &'a BTreeMap<u64, u64>,
     changes: &'a mut Option<(u64, u64)>,
@@ -165,7 +165,7 @@ impl Unwinder {
         }
     }
 
-    /// Takes note of libraries that were loaded or unloaded. To be called before stacks are unwound.
+    /// Updates the tables for libraries that were loaded or unloaded. Must be called before stacks are unwound.
     pub(in super::super) fn follow(&mut self) {
         let mut listing = Listing {
             known: &self.known,
@@ -173,7 +173,7 @@ impl Unwinder {
             bases: Vec::new(),
             new: Vec::new(),
         };
-        // SAFETY: the listing outlives the call, which hands it to no one else.
+        // SAFETY: the listing outlives the call, which passes it to no other code.
         let ended = unsafe { libc::dl_iterate_phdr(Some(list), (&raw mut listing).cast()) };
         if ended != 0 {
             return;
@@ -199,7 +199,7 @@ impl Unwinder {
         }
     }
 
-    /// The addresses of a stack, innermost first: the instruction, then where each function returns to.
+    /// Returns the addresses of a stack, innermost first: the instruction, then the return address of each function.
     pub(in super::super) fn addresses(&mut self, registers: Registers, stack: &[u8]) -> Vec<usize> {
         let mut ended_early = false;
         let mut read = |address: u64| {
@@ -228,9 +228,9 @@ impl Unwinder {
     }
 }
 
-/// Takes one library down; anything but 0 ends the list.
+/// Lists one library; a result other than 0 ends the list.
 unsafe extern "C" fn list(info: *mut libc::dl_phdr_info, _: usize, data: *mut c_void) -> c_int {
-    // SAFETY: the loader gives a library, which stays until we return, and our listing.
+    // SAFETY: the loader passes a library, which stays until the function returns, and the listing.
     let (info, listing) = unsafe { (&*info, &mut *data.cast::<Listing<'_>>()) };
     let changes = (info.dlpi_adds, info.dlpi_subs);
     if listing.bases.is_empty() {
@@ -241,10 +241,10 @@ unsafe extern "C" fn list(info: *mut libc::dl_phdr_info, _: usize, data: *mut c_
     }
     listing.bases.push(info.dlpi_addr);
     if !listing.known.contains_key(&info.dlpi_addr) && !info.dlpi_phdr.is_null() {
-        // SAFETY: so many program headers are there.
+        // SAFETY: the library has this number of program headers.
         let headers =
             unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
-        // SAFETY: they are those of a library that is loaded at this address.
+        // SAFETY: the headers are those of a library that is loaded at this address.
         if let Some(loaded) = unsafe { loaded(info.dlpi_addr, headers) } {
             listing.new.push(loaded);
         }
@@ -252,7 +252,7 @@ unsafe extern "C" fn list(info: *mut libc::dl_phdr_info, _: usize, data: *mut c_
     0
 }
 
-/// Where a library lies, and copies of its tables.
+/// Returns the addresses of a library, and copies of its tables.
 ///
 /// # Safety
 /// The headers are those of a library that is loaded at `base`, and stays.
@@ -265,7 +265,7 @@ unsafe fn loaded(base: u64, headers: &[libc::Elf64_Phdr]) -> Option<Loaded> {
         let segment = segments().find(|h| (h.p_vaddr..h.p_vaddr + h.p_filesz).contains(&from))?;
         let readable = segment.p_flags & libc::PF_R != 0;
         let count = (segment.p_vaddr + segment.p_filesz - from).min(most);
-        // SAFETY: of a segment that is loaded, and may be read.
+        // SAFETY: the bytes are in a loaded, readable segment.
         readable.then(|| unsafe {
             let at = base.wrapping_add(from) as *const u8;
             std::slice::from_raw_parts(at, count as usize).to_vec()

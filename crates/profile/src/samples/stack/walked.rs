@@ -1,4 +1,4 @@
-//! The handler unwinds, and keeps addresses.
+//! The handler unwinds, and stores addresses.
 
 use super::{CUT, MOST_FRAMES};
 use crate::samples::SampleError;
@@ -9,15 +9,15 @@ const ADDRESS: usize = size_of::<usize>();
 /// Bytes of the deepest stack.
 pub(in super::super) const BYTES: usize = MOST_FRAMES * ADDRESS;
 
-/// Nothing beside the addresses.
+/// Empty: only the addresses are stored.
 #[derive(Debug, Clone, Copy, Default)]
 pub(in super::super) struct Registers;
 
-/// Keeps the addresses of what was interrupted in `bytes`; answers how many bytes they take. Called in a signal
-/// handler: takes no lock and no memory.
+/// Stores the addresses of the interrupted thread in `bytes`; returns the number of bytes. Called in a signal handler:
+/// takes no lock and no memory.
 ///
 /// # Safety
-/// `context` is what the system gave to a signal handler.
+/// `context` is the context that the system passed to a signal handler.
 pub(in super::super) unsafe fn take(
     context: *mut c_void,
     bytes: &mut [u8; BYTES],
@@ -30,8 +30,7 @@ pub(in super::super) unsafe fn take(
         used += ADDRESS;
         used < BYTES
     };
-    // SAFETY: unsynchronised, since a lock might be held by what was interrupted; only the resolving of names
-    // needs it.
+    // SAFETY: unsynchronised, because the interrupted code may hold the lock; only the resolving of names needs it.
     unsafe {
         backtrace::trace_unsynchronized(|frame| {
             let address = frame.ip() as usize;
@@ -41,16 +40,16 @@ pub(in super::super) unsafe fn take(
         });
     }
     if !interrupted {
-        // The unwinder did not find its way: what ran is known all the same.
+        // The unwinder failed: the interrupted address is known nevertheless.
         keep(at);
     }
     (Registers, used)
 }
 
-/// Address of the instruction that was interrupted.
+/// Returns the address of the instruction that was interrupted.
 ///
 /// # Safety
-/// `context` is what the system gave to a signal handler.
+/// `context` is the context that the system passed to a signal handler.
 unsafe fn interrupted_at(context: *mut libc::ucontext_t) -> usize {
     // SAFETY: as above.
     unsafe {
@@ -61,7 +60,7 @@ unsafe fn interrupted_at(context: *mut libc::ucontext_t) -> usize {
     }
 }
 
-/// The unwinder loads what it needs on its first call, which must not be in a handler.
+/// Unwinds once: the unwinder loads its data on its first call, which must not be in a handler.
 ///
 /// # Errors
 /// None here.
@@ -78,10 +77,10 @@ impl Unwinder {
         Self
     }
 
-    /// Nothing to follow.
+    /// Does nothing: the unwinder keeps no tables.
     pub(in super::super) fn follow(&mut self) {}
 
-    /// The addresses that were kept, innermost first.
+    /// Returns the stored addresses, innermost first.
     pub(in super::super) fn addresses(&mut self, _: Registers, stack: &[u8]) -> Vec<usize> {
         let (words, _) = stack.as_chunks::<ADDRESS>();
         let mut addresses: Vec<_> = words.iter().map(|&b| usize::from_ne_bytes(b)).collect();

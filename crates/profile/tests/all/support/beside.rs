@@ -1,10 +1,10 @@
-//! What comes beside the full profile: spans, heat map, flamegraph, comparison.
+//! Additions to the full profile: spans, heat map, flamegraph, comparison.
 
 use super::scatter;
 use dapple_profile::html::{ComparisonRow, ComparisonView};
 use dapple_profile::profile::*;
 
-/// Spans of [`full`]'s last steps.
+/// Returns spans of [`full`]'s last steps.
 pub fn full_trace(profile: &Profile) -> Trace {
     let mut trace = Trace {
         tracks: ["host", "device: stages", "device: kernels"]
@@ -73,7 +73,7 @@ pub fn full_trace(profile: &Profile) -> Trace {
     trace
 }
 
-/// Heavy tiles around one place, over a picture of a sky and a ground.
+/// Returns heavy tiles around one place, over a picture of a sky and a ground.
 pub fn heat_map() -> HeatMap {
     let (columns, rows) = (82, 53);
     let values = (0..columns * rows)
@@ -108,8 +108,7 @@ pub fn heat_map() -> HeatMap {
     }
 }
 
-/// A small picture with a script, as flamegraphs have one: a click, here its own, notes the zoom in
-/// the address.
+/// A small picture with a script, like a flamegraph's: a click, here its own, stores the zoom in the address.
 pub const FLAMEGRAPH: &str = r##"<?xml version="1.0" standalone="no"?><!DOCTYPE svg PUBLIC "-//W3C//DTD SVG 1.1//EN" "http://www.w3.org/Graphics/SVG/1.1/DTD/svg11.dtd">
 <svg version="1.1" width="100%" height="126" viewBox="0 0 1000 126" onload="init(evt)" xmlns="http://www.w3.org/2000/svg"><script type="text/ecmascript"><![CDATA[
 function init(evt) { document.getElementById("details").textContent = "drawn by its script" + (1 < 2 && 3 > 2);
@@ -120,7 +119,7 @@ window.addEventListener("click", function () { history.replaceState(null, null, 
 <g><title>train::step (260 samples)</title><rect x="1%" y="68" width="80%" height="20" fill="#e8934e"/><text x="1.5%" y="82">train::step</text></g>
 <g><title>wgpu::Queue::submit (120 samples)</title><rect x="1%" y="46" width="40%" height="20" fill="#efb45c"/><text x="1.5%" y="60">wgpu::Queue::submit</text></g></g></svg>"##;
 
-/// Some faster, some slower, some neither.
+/// Returns some faster rows, some slower, and some unchanged.
 pub fn comparison() -> ComparisonView {
     let row = |name: &str, old_ms: f64, ratio: f64, half: f64| ComparisonRow {
         name: name.into(),

@@ -1,12 +1,11 @@
-//! Opens a report in headless Chromium and reads what the page says of itself. Shared by this
-//! crate's tests, those of the command line and `cargo xtask page`; needs nothing but `std`.
+//! Opens a report in headless Chromium and reads the results that the page reports. Shared by this crate's tests, those
+//! of the command line and `cargo xtask page`; needs nothing but `std`.
 //!
-//! 1. Chromium loads the page, lets its scripts run, and prints the document as it then is.
-//! 2. That is done on a desk (1280 px) and on a phone (375 px). A window of Chromium is never
-//!    narrower than 500 px: the phone is a frame of that size in a page that copies out what the
-//!    report says.
-//! 3. From the root's attributes: drawn to the end, no script error, no request, no wider than its
-//!    window, headings in order. From each section's: filled, or absent with a reason.
+//! 1. Chromium loads the page, lets its scripts run, and prints the resulting document.
+//! 2. That is done for a desktop (1280 px) and for a phone (375 px). A window of Chromium is never narrower than 500
+//!    px: the phone is a frame of that size in a page that copies the report's attributes.
+//! 3. From the root's attributes: drawn to the end, no script error, no request, no wider than its window, headings in
+//!    order. From each section's: filled, or absent with a reason.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -14,9 +13,9 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// Names the program when it is not on the `PATH`.
+/// Environment variable with the path of Chromium, if it is not on the `PATH`.
 pub const VARIABLE: &str = "DAPPLE_CHROMIUM";
-/// A list of what must be here, with `chromium` where its absence is a failure.
+/// Environment variable with a list of requirements; with `chromium` in it, a missing browser is a failure.
 pub const REQUIRED: &str = "DAPPLE_REQUIRE";
 
 /// Sections that every report has, in order.
@@ -39,12 +38,12 @@ pub const SECTIONS: [&str; 16] = [
     "method",
 ];
 
-/// Widths that a page is looked at: name, pixels across, whether in a frame.
+/// Widths of the checks: name, pixels across, and true for a frame.
 const VIEWS: [(&str, u32, bool); 2] = [("desk", 1280, false), ("phone", 375, true)];
-/// More than any page takes: only a browser that hangs gets here.
+/// Longer than any page takes: only a browser that hangs reaches it.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// The browser, if there is one: the one named by [`VARIABLE`], or a usual name on the `PATH`.
+/// Returns the browser, if there is one: the one named by [`VARIABLE`], or a usual name on the `PATH`.
 ///
 /// # Errors
 /// If there is none although [`REQUIRED`] names `chromium`.
@@ -70,11 +69,11 @@ pub fn find() -> Result<Option<PathBuf>, String> {
     Ok(found)
 }
 
-/// Opens a report and checks it. Answers the sections without data, which say why.
-/// `scratch` is a folder that the browser may fill.
+/// Opens a report and checks it. Returns the sections without data, which show a reason. `scratch` is a folder that the
+/// browser may fill.
 ///
 /// # Errors
-/// With everything that is wrong, a line each.
+/// All faults, a line each.
 pub fn check(browser: &Path, page: &Path, scratch: &Path) -> Result<Vec<String>, String> {
     let source = std::fs::read_to_string(page).map_err(|e| format!("{}: {e}", page.display()))?;
     let mut wrong = Vec::new();
@@ -103,7 +102,7 @@ pub fn check(browser: &Path, page: &Path, scratch: &Path) -> Result<Vec<String>,
     }
 }
 
-/// A page with the report in a frame as wide as a phone, which copies the report's attributes.
+/// Returns a page with the report in a frame as wide as a phone, which copies the report's attributes.
 fn frame(report: &str, width: u32) -> String {
     let quoted = report.replace('&', "&amp;").replace('"', "&quot;");
     format!(
@@ -123,7 +122,7 @@ fn frame(report: &str, width: u32) -> String {
     )
 }
 
-/// The document after its scripts have run.
+/// Returns the document after its scripts have run.
 fn dump(browser: &Path, page: &Path, width: u32, scratch: &Path) -> Result<String, String> {
     let mut child = Command::new(browser)
         .args(["--headless=new", "--no-sandbox", "--disable-gpu"])
@@ -148,7 +147,7 @@ fn dump(browser: &Path, page: &Path, width: u32, scratch: &Path) -> Result<Strin
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
         let read = pipe.read_to_end(&mut bytes);
-        // Nobody listens any more if it took too long.
+        // The receiver is gone if it took too long.
         let _ = sender.send(read.map(|_| String::from_utf8_lossy(&bytes).into_owned()));
     });
     let answer = receiver.recv_timeout(PATIENCE);
@@ -164,7 +163,7 @@ fn dump(browser: &Path, page: &Path, width: u32, scratch: &Path) -> Result<Strin
     }
 }
 
-/// Tells `wrong` what is not as it should be; answers the sections that are absent.
+/// Passes each fault to `wrong`; returns the sections that are absent.
 fn judge(dom: &str, wrong: &mut impl FnMut(String)) -> Vec<String> {
     let root = tag(dom, "<html").unwrap_or_default();
     let root_says = |name: &str| attribute(root, name);
@@ -206,7 +205,7 @@ fn judge(dom: &str, wrong: &mut impl FnMut(String)) -> Vec<String> {
     absent
 }
 
-/// The first tag that begins like this, up to its `>`.
+/// Returns the first tag that begins like this, up to its `>`.
 fn tag<'a>(dom: &'a str, begin: &str) -> Option<&'a str> {
     let from = dom.find(begin)?;
     let mut quoted = false;

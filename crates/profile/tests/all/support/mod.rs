@@ -1,5 +1,5 @@
-//! Made-up profiles: a full one with the times of a training step on a large GPU, and the least
-//! that a device without a clock leaves.
+//! Synthetic profiles: a full profile with the times of a training step on a large GPU, and the least profile, from a
+//! device without a clock.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![allow(dead_code, unused_imports, reason = "each test uses its part")]
 
@@ -26,7 +26,7 @@ const STEPS: usize = 300;
 const BANDWIDTH: f64 = 3.9e12;
 const ARITHMETIC: f64 = 51.0e12;
 
-/// Numbers that look random and are the same every time, in 0..1.
+/// Returns numbers that look random and are the same every time, in 0..1.
 fn scatter(i: usize) -> f64 {
     let x = (i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let x = (x ^ (x >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -137,7 +137,7 @@ fn stage_summaries(steps: &[StepRecord], wall_ns: f64) -> Vec<StageSummary> {
     STAGES.iter().enumerate().map(summary).collect()
 }
 
-/// What the driving thread does beside the device.
+/// Returns the spans of the driving thread, concurrent with the device.
 fn host_spans(wall_ns: f64) -> Vec<StageSummary> {
     [("enqueue", 280_000.0), ("poll </script>", 9_000.0)]
         .into_iter()
@@ -166,7 +166,7 @@ fn budget(stages: &[StageSummary], wall_ns: f64) -> Budget {
             .map(|s| s.time.sum)
             .sum()
     };
-    // Host and device work at once here; what is left over after the device is shared out.
+    // Host and device work concurrently here; the remaining time after the device's is shared out.
     let mut rows = vec![
         (Phase::Forward, of(Phase::Forward) * 0.93),
         (Phase::Loss, of(Phase::Loss) * 0.93),
@@ -264,7 +264,7 @@ fn findings() -> Vec<Finding> {
     ]
 }
 
-/// Everything a profile can have.
+/// Returns a profile with everything that a profile can have.
 pub fn full() -> Profile {
     let steps = step_records();
     let durations: Vec<f64> = steps.iter().map(|s| s.duration_ns).collect();
@@ -414,7 +414,7 @@ fn kernels(stages: &[StageSummary]) -> Vec<KernelSummary> {
     kernels
 }
 
-/// One step on a device without a clock, and nothing else.
+/// Returns a profile of one step on a device without a clock, and nothing else.
 pub fn minimal() -> Profile {
     let step = stats(&[2.034e9]);
     Profile {
