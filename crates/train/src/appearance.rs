@@ -1,4 +1,4 @@
-//! `appearance.safetensors`: what a run has learnt of each photo's exposure, white balance and tone.
+//! `appearance.safetensors`: the exposure, white balance and tone that a run has learned for each photo.
 //!
 //! | part | what |
 //! |---|---|
@@ -7,21 +7,20 @@
 //! | `coefficients` | `[photos, y, x, luminance, 3, 4]`: affine maps of colours, the last column is added |
 //! | `seen` | `[photos]`: steps taken on each |
 //!
-//! `x`, `y` and `luminance` are 1 for an exposure. How a pixel's map is read from the grid:
-//! `dapple_reference::appearance`. A photo's map sends what the splats render to what the photo
-//! shows.
+//! `x`, `y` and `luminance` are 1 for an exposure. `dapple_reference::appearance` defines how the map of a pixel is
+//! read from the grid. The map of a photo turns rendered colours into the colours of the photo.
 //!
-//! Where looks are learnt, the tensors are instead
+//! With the appearance MLP the file has these tensors instead:
 //!
 //! | tensor | what |
 //! |---|---|
-//! | `frame` | `[4]`: the middle of the scene and one over its size, which centres are measured in |
+//! | `frame` | `[4]`: centre of the scene and one over its size; the MLP measures the centres of Gaussians in this frame |
 //! | `network` | `[1344]`: `W1` `[32, 36]`, then `W2` `[6, 32]` |
 //! | `codes` | `[photos, 64]` |
 //! | `features` | `[gaussians, 8]`, in the order of `splats.ply` |
 //! | `seen` | `[photos]`: steps taken on each |
 //!
-//! What they do to a Gaussian's colour: [`mod@dapple_engine::look`].
+//! [`mod@dapple_engine::look`] defines their effect on the colour of a Gaussian.
 
 use crate::checkpoint::{Kind, Reader, Tensor, write_tensors};
 use dapple_engine::look::{CODE, FEATURES, NETWORK};
@@ -34,10 +33,10 @@ use std::path::Path;
 /// Version of the file: rises when a reader of the old one would misread the new one.
 pub const APPEARANCE_VERSION: u32 = 1;
 
-/// Writes the file, whole or not at all. `photos` are the names of the views.
+/// Writes the file atomically. `photos` are the names of the views.
 ///
 /// # Errors
-/// What cannot be written.
+/// The file cannot be written.
 pub fn write_appearance(path: &Path, appearance: &Appearance, photos: &[String]) -> Result<()> {
     let views = appearance.views();
     let [x, y, l] = appearance.cells.map(|n| n as usize);
@@ -54,10 +53,10 @@ pub fn write_appearance(path: &Path, appearance: &Appearance, photos: &[String])
     write(path, photos, &tensors)
 }
 
-/// Writes the file of looks, likewise.
+/// Writes the file of the appearance MLP atomically. `photos` are the names of the views.
 ///
 /// # Errors
-/// What cannot be written.
+/// The file cannot be written.
 pub fn write_looks(path: &Path, look: &Look, photos: &[String]) -> Result<()> {
     let name = str::to_owned;
     let views = look.views();
@@ -89,13 +88,14 @@ fn write(path: &Path, photos: &[String], tensors: &[Tensor<'_>]) -> Result<()> {
     write_atomically(path, |out| write_tensors(out, metadata.into(), tensors))
 }
 
-/// Reads the file of looks of so many Gaussians: without moments, and the names of the photos.
+/// Reads the file of the appearance MLP for `of` Gaussians. Returns the MLP without moments, and the names of the
+/// photos.
 ///
 /// # Errors
-/// One that cannot be opened, a damaged one, one of another format, one that holds grids, one of other Gaussians.
+/// The file cannot be opened, is damaged, has another format, holds grids, or belongs to another number of Gaussians.
 pub fn read_looks(path: &Path, of: usize) -> Result<(Look, Vec<String>)> {
     let read = || -> Result<(Look, Vec<String>)> {
-        let file = File::open(path).map_err(|e| Error::io("cannot open the looks", path, e))?;
+        let file = File::open(path).map_err(|e| Error::io("cannot open the appearance MLP", path, e))?;
         let mut reader = Reader::open(file)?;
         let is_ours = reader.metadata("format") == Some("dapple-appearance")
             && reader.metadata("version") == Some(&APPEARANCE_VERSION.to_string());
@@ -113,7 +113,7 @@ pub fn read_looks(path: &Path, of: usize) -> Result<(Look, Vec<String>)> {
                 .caused_by(e)
         })?;
         if reader.shape("network").is_err() {
-            return Err(Error::input("it holds grids of colour maps, and no looks")
+            return Err(Error::input("the file holds grids of colour maps, and no appearance MLP")
                 .hint("looks are what a run with --appearance mlp learns"));
         }
         let views = photos.len();
@@ -122,10 +122,10 @@ pub fn read_looks(path: &Path, of: usize) -> Result<(Look, Vec<String>)> {
         };
         if gaussians != of {
             return Err(Error::input(format!(
-                "the looks are of {gaussians} Gaussians, and the splats have {of}"
+                "the appearance MLP has {gaussians} Gaussians, and the splats have {of}"
             ))
             .hint(
-                "looks belong to the splats.ply that the run has left beside them, as it left it",
+                "use the unchanged splats.ply of the run that wrote the appearance MLP",
             ));
         }
         let look = Look {
@@ -144,9 +144,9 @@ pub fn read_looks(path: &Path, of: usize) -> Result<(Look, Vec<String>)> {
     read().map_err(|error| error.at_path(path))
 }
 
-/// What a run that learns looks begins with. The scene is where the first Gaussians are: their middle by axis, and
-/// half of them within its size. With nine tenths within it, hills around a table left the table a quarter of the finest
-/// wave.
+/// Initial state of a run with the appearance MLP. The frame of the scene is taken from the first Gaussians: its centre
+/// is their median on each axis, and half of them are within its size. With a size that holds nine tenths of them,
+/// hills around a table reduced the table to a quarter of the finest wave.
 pub(crate) fn first_looks(splats: &Splats, photos: usize, seed: u64) -> OptimizerState {
     let views = ViewState {
         look: new_look(splats, photos, seed),

@@ -1,26 +1,26 @@
-//! Runs whose numbers are lost: what is kept of them, and what is said.
+//! Runs with non-finite parameters: the splats that are saved, and the error message.
 //!
-//! 1. Engines look now and then whether parameters are finite; so does whoever copies splats to the host.
-//! 2. A few Gaussians are nothing: renders leave them out, density control takes them away, and no file gets
-//!    them. More than one in [`TOLERATED`] end the run, and so does a loss that is not finite.
-//! 3. The run ends with the last copy of its splats from before: that of the first step, of a scoring, or of
-//!    a checkpoint.
-//! 4. The error names the tensors and the setting that lies furthest from its default.
+//! 1. Engines check regularly whether parameters are finite. Code that copies splats to the host checks them too.
+//! 2. A few non-finite Gaussians do not end a run: renders skip them, density control removes them, and files omit
+//!    them. More than one in [`TOLERATED`] end the run, and so does a non-finite loss.
+//! 3. The run ends with the last finite copy of its splats: from the first step, a scoring, or a checkpoint.
+//! 4. The error names the tensors and the setting that differs most from its default.
 
 use crate::{Ending, TrainConfig};
 use dapple_engine::NotFinite;
 use dapple_scene::Error;
 
-/// Of so many Gaussians one may be lost. A division by zero here and there costs single ones; what goes
-/// wrong as a whole takes all that a photo shows.
+/// One of this many Gaussians may be non-finite. A rare division by zero breaks single Gaussians; a fault of the run
+/// breaks all Gaussians that a photo shows.
 const TOLERATED: u64 = 1000;
 
-/// Whether so much is lost that the run is.
+/// Returns true if the share of non-finite Gaussians ends the run.
 pub(crate) fn is_lost(found: Option<NotFinite>, gaussians: u64) -> bool {
     found.is_some_and(|found| found.gaussians.saturating_mul(TOLERATED) > gaussians)
 }
 
-/// The error of a run that ended so. `found` is what the engine saw of its parameters, if it did.
+/// Returns the error of a run that ended for `ending`. `found` is the engine's report on its parameters, if it made
+/// one.
 pub(crate) fn error(ending: Ending, found: Option<NotFinite>, config: &TrainConfig) -> Error {
     let (step, what) = match ending {
         Ending::NonFiniteLoss(step) => (step, "the loss".to_owned()),
@@ -32,7 +32,7 @@ pub(crate) fn error(ending: Ending, found: Option<NotFinite>, config: &TrainConf
         }
     };
     let error = Error::input(format!(
-        "{what} became NaN or infinite by step {step}: training cannot go on"
+        "{what} became NaN or infinite by step {step}: training cannot continue"
     ));
     error.hint(match suspect(found, config) {
         Some((key, value, default)) => format!(
@@ -55,11 +55,11 @@ fn told(found: Option<NotFinite>) -> String {
     }
 }
 
-/// A setting is suspect only if it is so many times its default, or so small a part of it.
+/// A setting is suspect only if its ratio to the default is above this factor or below its inverse.
 const FAR: f64 = 5.0;
 
-/// The number that lies furthest from its default, by ratio: key, value, default. Of the rates those count
-/// whose tensor is lost, where it is known which is.
+/// Returns the setting that differs most from its default, by ratio: key, value, default. If `found` names tensors,
+/// only the learning rates of these tensors count.
 fn suspect(found: Option<NotFinite>, config: &TrainConfig) -> Option<(&'static str, f64, f64)> {
     let usual = config.unchanged();
     let counts = |key: &str| match (key.strip_prefix("learning_rates."), found) {
@@ -126,10 +126,10 @@ mod tests {
         config.learning_rates.means = 9.0;
         let text = hint(&config, scales);
         assert!(text.contains("learning_rates.scales = 9"), "{text}");
-        // Of a loss nobody knows which tensor: the rate of the centres is 56 000 times the usual one.
+        // The tensor is unknown for a non-finite loss: the rate of the centres is 56 000 times its default.
         let text = hint(&config, None);
         assert!(text.contains("learning_rates.means = 9"), "{text}");
-        // A weight that nothing looks at is not to blame.
+        // A weight without effect is not suspect.
         config.depth.weight = 1000.0;
         assert!(!hint(&config, None).contains("depth"));
         config.depth.from = crate::DepthSource::Points;

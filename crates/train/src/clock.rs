@@ -1,8 +1,8 @@
-//! Training time, and how fast steps come in.
+//! Training time and step rate.
 //!
-//! 1. An engine with a queue returns from a step long before the step is done. So training time is
-//!    wall time while steps are enqueued or waited for; scoring and copies are left out.
-//! 2. The rate comes from reports: steps that arrive together share the time since the last arrival.
+//! 1. An engine with a queue returns from a step long before the step is done. So training time is wall time while
+//!    steps are enqueued or waited for. Scoring and copies are excluded.
+//! 2. The rate is computed from reports: steps that arrive together share the time since the last arrival.
 
 use crate::history::Smoothed;
 use std::time::Instant;
@@ -20,7 +20,7 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// Stopped after so many seconds. The rate is not carried over: this machine may be another.
+    /// A clock stopped after `seconds`. The rate is not carried over, because this machine may differ.
     pub(crate) fn at(seconds: f64) -> Self {
         Self {
             counted: seconds,
@@ -45,7 +45,7 @@ impl Clock {
         self.counted + running.map_or(0.0, |time| time.as_secs_f64())
     }
 
-    /// `steps` reports have arrived together.
+    /// Records that `steps` reports have arrived together.
     pub(crate) fn arrived(&mut self, steps: usize) {
         if steps == 0 {
             return;
@@ -58,7 +58,7 @@ impl Clock {
         self.last_arrival = now;
     }
 
-    /// Recent seconds a step; zero before the first one.
+    /// Returns the recent time per step, s. Zero before the first report.
     pub(crate) fn seconds_per_step(&self) -> f64 {
         self.seconds_per_step.mean()
     }

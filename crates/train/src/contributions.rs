@@ -1,21 +1,22 @@
-//! What each Gaussian contributes to photos: the sum of its blend weights over their pixels.
+//! Contribution of each Gaussian to photos: the sum of its blend weights over their pixels.
 //!
-//! A pixel's colour is the sum of w_i c_i, with w_i the alpha of Gaussian i there times the transmittance before
-//! it. So the derivative of the sum of an image's red by c_i's red is the sum of w_i over its pixels, and an engine
-//! that differentiates needs nothing else to tell it:
+//! A pixel's colour is the sum of w_i c_i, with w_i the alpha of Gaussian i at the pixel times the transmittance before
+//! it. So the derivative of the sum of an image's red by c_i's red is the sum of w_i over its pixels. An engine
+//! computes it with these derivatives only:
 //!
-//! 1. A copy of the Gaussians in mid grey without view dependence, so that no colour is clamped.
-//! 2. For each camera the gradients of the sum of red by `sh0`, which is [`SH_C0`] times the weights.
+//! 1. Copy the Gaussians in mid grey without view dependence, so that no colour is clamped.
+//! 2. For each camera compute the gradients of the sum of red by `sh0`, which is [`SH_C0`] times the weights.
+//! 3. Add them over cameras, in their order, in `f64`.
 //! 3. Their sums over cameras, in their order, in `f64`.
 
 use dapple_engine::{Engine, RenderSettings};
 use dapple_scene::{Camera, Error, ErrorKind, Progress, Result, SH_C0, Splats};
 
-/// The sum of each Gaussian's blend weights over all pixels of these cameras, `[N]`. Leaves the engine with other
-/// splats than it had.
+/// Returns the sum of each Gaussian's blend weights over all pixels of these cameras, `[N]`. Replaces the splats of the
+/// engine.
 ///
 /// # Errors
-/// What the engine cannot do; a request to stop.
+/// The engine fails; a request to stop.
 pub fn contributions(
     engine: &mut dyn Engine,
     splats: &Splats,
@@ -54,7 +55,7 @@ pub fn contributions(
     Ok(sums.into_iter().map(|sum| sum as f32).collect())
 }
 
-/// The error of work that was told to stop.
+/// Returns the error of work that was stopped on request.
 pub(crate) fn stopped() -> Error {
     Error::new(
         ErrorKind::Interrupted,

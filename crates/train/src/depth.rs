@@ -1,20 +1,20 @@
-//! What depths the views of a run are known to have.
+//! Known depths of the views of a run.
 //!
 //! From points, for each photo:
-//! 1. Every sparse point that was found in it says a depth where it lands (Deng et al. 2022,
-//!    "Depth-supervised NeRF"). It counts by how well it was triangulated, exp(-(e / mean e)^2) with e
-//!    its mean reprojection error.
+//! 1. Every sparse point that was found in the photo gives a depth at its projection (Deng et al. 2022,
+//!    "Depth-supervised NeRF"). Its weight depends on the quality of its triangulation: exp(-(e / mean e)^2) with e its
+//!    mean reprojection error.
 //!
 //! From images, for each photo:
-//! 1. A metric image says the depth of every pixel where it is larger than zero.
-//! 2. A relative one is an inverse depth of unknown scale and shift, as monocular estimators give it.
-//!    Scale and shift are fitted to the photo's points by least squares on inverse depth, without those
-//!    that are off by more than [`OUTLIER`] times the median.
+//! 1. A metric image gives the depth of every pixel with a value above zero.
+//! 2. A relative image is an inverse depth of unknown scale and shift, as monocular estimators compute it. Scale and
+//!    shift are fitted to the photo's points by least squares on inverse depth, without points whose residual is above
+//!    [`OUTLIER`] times the median.
 //!
 //! In both:
-//! - What lies farther than the scene's extent, the region that the cameras move in, counts less, by
-//!   extent / depth: so much grows the relative error of a depth that is seen from there.
-//! - Masked pixels say nothing. Where several depths fall on a pixel, that which counts most is taken.
+//! - Depths beyond the scene's extent, the region that the cameras move in, have a lower weight, by extent / depth: the
+//!   relative error of a depth grows by the inverse of this factor.
+//! - Masked pixels give no depth. If several depths fall on a pixel, the one with the largest weight is taken.
 //! - A photo's weights add up to 1, so that the loss is a mean.
 
 use crate::TrainConfig;
@@ -24,13 +24,13 @@ use dapple_scene::{Camera, Dataset, DepthMap, Error, Result, View};
 use glam::DVec3;
 use std::collections::BTreeMap;
 
-/// Points that a fit of scale and shift needs.
+/// Fewest points for a fit of scale and shift.
 const FEWEST_POINTS: usize = 8;
 
-/// Beyond this many median residuals a point is left out of a fit.
+/// A fit excludes points whose residual is above this many median residuals.
 const OUTLIER: f64 = 3.0;
 
-/// How often a fit looks again at who is an outlier.
+/// Number of times that a fit selects its outliers again.
 const REFITS: u32 = 4;
 
 /// Value of an image, inverse depth of a point, weight.
@@ -44,10 +44,10 @@ struct Seen {
     weight: f64,
 }
 
-/// Samples of known depth for each of the `views`, indices into the capture, and remarks.
+/// Returns samples of known depth for each of the `views`, indices into the capture, and notes to the user.
 ///
 /// # Errors
-/// The capture has not what the configuration asks for.
+/// The capture lacks the depths that the configuration requires.
 pub(crate) fn supervision(
     dataset: &Dataset,
     views: &[usize],
@@ -103,11 +103,11 @@ fn nothing_known(depth: &DepthConfig) -> Error {
              relative ones need sparse points to be fitted to",
         ),
         _ => Error::input("no sparse point was found in any of the photos")
-            .hint("leave --depth-from out, or reconstruct the capture again"),
+            .hint("omit --depth-from, or reconstruct the capture again"),
     }
 }
 
-/// Every view's points.
+/// Returns the points of every view.
 fn points_of_views(dataset: &Dataset, near: f64) -> Result<Vec<Vec<Seen>>> {
     let Some(tracks) = &dataset.tracks else {
         return Err(Error::input(
@@ -126,7 +126,7 @@ fn points_of_views(dataset: &Dataset, near: f64) -> Result<Vec<Vec<Seen>>> {
     let mean = errors.iter().sum::<f64>() / errors.len().max(1) as f64;
     let trust = |error: f32| match sound(&error) && mean > 0.0 {
         true => (-(f64::from(error) / mean).powi(2)).exp(),
-        // Nothing is known against it.
+        // Without a reprojection error the weight is 1.
         false => 1.0,
     };
     let seen = tracks.points_of_photos(dataset.views.len());
@@ -143,7 +143,7 @@ fn points_of_views(dataset: &Dataset, near: f64) -> Result<Vec<Vec<Seen>>> {
     Ok(dataset.views.iter().zip(&seen).map(of_view).collect())
 }
 
-/// Where a camera sees a place, if it does: beyond `near`, and no farther off its axis than its lens
+/// Projects a place into a camera. `None` if the place is nearer than `near`, or farther off the axis than the lens
 /// shows rays, `reach` ([`dapple_scene::Lens::max_radius`]).
 fn see(camera: &Camera, place: DVec3, near: f64, reach: f64) -> Option<Seen> {
     let point = camera.camera_from_world.transform(place);
@@ -162,7 +162,7 @@ fn see(camera: &Camera, place: DVec3, near: f64, reach: f64) -> Option<Seen> {
     })
 }
 
-/// What a view's depth image says; `None` if there is none, or its scale cannot be found.
+/// Returns the depths of a view's depth image. `None` if it has no image, or if its scale cannot be found.
 fn of_image(view: &View, points: &[Seen], config: &DepthConfig) -> Option<Vec<Seen>> {
     let map = view.depth.as_deref()?;
     let unit = if map.has_steps { config.unit } else { 1.0 };
@@ -185,11 +185,11 @@ fn of_image(view: &View, points: &[Seen], config: &DepthConfig) -> Option<Vec<Se
     Some(seen.collect())
 }
 
-/// Scale and shift that map a relative image's values to the inverse depths of points.
+/// Fits scale and shift that map a relative image's values to the inverse depths of points.
 ///
-/// An estimator is wrong altogether in parts of an image, and such values have leverage: the first line
-/// comes from medians and median deviations (Ranftl et al. 2022, "Towards Robust Monocular Depth
-/// Estimation"), the next from least squares over the points that are near the line before.
+/// An estimator can be completely wrong in parts of an image, and such values have leverage. So the first line comes
+/// from medians and median deviations (Ranftl et al. 2022, "Towards Robust Monocular Depth Estimation"). Each next line
+/// comes from least squares over the points near the line before.
 fn fit(map: &DepthMap, points: &[Seen]) -> Option<(f64, f64)> {
     let pair = |seen: &Seen| {
         let value = f64::from(*map.values.get(seen.pixel)?);
@@ -211,17 +211,17 @@ fn fit(map: &DepthMap, points: &[Seen]) -> Option<(f64, f64)> {
         let near = pairs.iter().filter(|p| off(p) <= most);
         line = least_squares(&near.copied().collect::<Vec<_>>())?;
     }
-    // A larger value is nearer, or the image is no inverse depth.
+    // A larger value is nearer, or the image is not an inverse depth.
     (line.0 > 0.0).then_some(line)
 }
 
-/// The middle one of numbers, of which there is at least one.
+/// Returns the median of at least one number.
 fn median(mut values: Vec<f64>) -> f64 {
     let middle = values.len() / 2;
     *values.select_nth_unstable_by(middle, f64::total_cmp).1
 }
 
-/// The line through weighted pairs.
+/// Returns the line through weighted pairs.
 fn least_squares(pairs: &[Pair]) -> Option<(f64, f64)> {
     if pairs.len() < FEWEST_POINTS {
         return None;
@@ -235,10 +235,10 @@ fn least_squares(pairs: &[Pair]) -> Option<(f64, f64)> {
     (scale.is_finite() && shift.is_finite()).then_some((scale, shift))
 }
 
-/// What is known, as an engine takes it.
+/// Returns the known depths as samples for an engine.
 ///
 /// # Errors
-/// The photo cannot be read, which tells what is masked.
+/// The photo, which holds the mask, cannot be read.
 fn samples(view: &View, known: &[Seen], extent: f64) -> Result<Vec<DepthSample>> {
     if known.is_empty() {
         return Ok(Vec::new());
@@ -298,7 +298,7 @@ mod tests {
         config
     }
 
-    /// Share of the samples that are as near as that to the true depth of their pixel.
+    /// Returns the share of the samples within this relative distance of the true depth of their pixel.
     fn right(samples: &[DepthSample], truth: &[f32], within: f32) -> f64 {
         let is_right =
             |s: &&DepthSample| (truth[s.pixel as usize] * s.inverse_depth - 1.0).abs() < within;
@@ -313,7 +313,7 @@ mod tests {
         assert_eq!((all.len(), notes.len()), (2, 1));
         for (samples, truth) in all.iter().zip([&truth[1], &truth[4]]) {
             assert!(samples.len() > 50, "{}", samples.len());
-            // A point need not lie where the ray through the pixel's centre meets the scene.
+            // A point can be off the ray through the pixel's centre.
             assert!(right(samples, truth, 0.05) > 0.8);
             let total: f32 = samples.iter().map(|s| s.weight).sum();
             assert!((total - 1.0).abs() < 1e-4);
@@ -322,7 +322,7 @@ mod tests {
         }
     }
 
-    /// A place is seen where the ray to it comes through the lens, and nowhere beyond what that shows.
+    /// A place is visible where its ray comes through the lens, and nowhere beyond the reach of the lens.
     #[test]
     fn places_are_seen_through_the_lens() {
         let mut camera = Camera::pinhole(80, 60, 40.0, Pose::IDENTITY);
@@ -338,7 +338,7 @@ mod tests {
         assert!(see(&camera, -place(0.8), 0.01, reach).is_none());
     }
 
-    /// Far depths count less, badly triangulated points too, and of two in a pixel the heavier counts.
+    /// Far depths and badly triangulated points have lower weights, and of two depths in a pixel the heavier is taken.
     #[test]
     fn depths_count_by_how_much_they_say() {
         let (mut dataset, _) = capture();
@@ -349,14 +349,14 @@ mod tests {
         };
         let known = [seen(9, 2.0, 0.1), seen(9, 3.0, 0.8), seen(5, 12.0, 0.8)];
         let found = samples(&dataset.views[0], &known, 3.0).unwrap();
-        // At four extents a quarter of 0.8 is left, beside 0.8.
+        // At four extents the weight is a quarter of 0.8, compared with 0.8.
         let rows: Vec<_> = found
             .iter()
             .map(|s| (s.pixel, s.inverse_depth, s.weight))
             .collect();
         assert_eq!(rows, [(5, 1.0 / 12.0, 0.2), (9, 1.0 / 3.0, 0.8)]);
 
-        // Three points before the first camera; their errors are 1, 2 and unknown, 1.5 in the mean.
+        // Three points in front of the first camera; their errors are 1, 2 and unknown, 1.5 in the mean.
         let pose = dataset.views[0].camera.camera_from_world;
         let before = |x: f64| {
             let place = pose.rotation.conjugate() * (DVec3::new(x, 0.0, 2.0) - pose.translation);
@@ -399,7 +399,7 @@ mod tests {
     fn relative_images_are_fitted_to_the_points_despite_outliers() {
         let (mut dataset, truth) = capture();
         let view = |values: Vec<f32>, has_steps| Some(Arc::new(DepthMap { values, has_steps }));
-        // An estimator's scale and shift, and a part of the image where it is wrong altogether.
+        // Scale and shift of an estimator, and a part of the image where it is completely wrong.
         let wrong = |i: usize| i % 64 < 12;
         let value = |(i, z): (usize, &f32)| if wrong(i) { 900.0 } else { 40.0 / z + 7.0 };
         dataset.views[2].depth = view(truth[2].iter().enumerate().map(value).collect(), true);

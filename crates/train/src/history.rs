@@ -1,4 +1,4 @@
-//! What happened during a run, and how fast.
+//! History of a run: losses, scores, density control and times.
 
 use crate::Budget;
 use dapple_engine::{DensifyReport, StepCounts};
@@ -7,12 +7,12 @@ use serde::{Deserialize, Deserializer, Serialize};
 /// A finished step.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct LossRow {
-    /// Which step, from 1.
+    /// Number of the step, from 1.
     pub step: u32,
-    /// Loss of its photo. JSON has no NaN: there it is `null`.
+    /// Loss of the step's photo. NaN is `null` in JSON.
     #[serde(deserialize_with = "nan_for_null")]
     pub loss: f32,
-    /// Gaussians it rendered from.
+    /// Gaussians rendered in the step.
     pub gaussians: u64,
     /// Recent training steps a second.
     pub steps_per_second: f64,
@@ -25,35 +25,35 @@ fn nan_for_null<'de, D: Deserializer<'de>>(value: D) -> Result<f32, D::Error> {
 /// A scoring of the held-out photos.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct EvalRow {
-    /// Steps done before it.
+    /// Steps done before the scoring.
     pub step: u32,
     /// Mean PSNR, dB.
     pub psnr: f64,
     /// Mean SSIM.
     pub ssim: f64,
-    /// Mean LPIPS, where it was scored.
+    /// Mean LPIPS, if it was computed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lpips: Option<f64>,
     /// Gaussians.
     pub gaussians: u64,
-    /// Seconds of training before it, without scoring.
+    /// Seconds of training before the scoring, without earlier scorings.
     pub train_seconds: f64,
 }
 
-/// A run that showed its held-out photos better before its end.
+/// An earlier scoring that was better than the last one.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct GotWorse {
-    /// The scoring that was best.
+    /// The best scoring.
     pub best: EvalRow,
-    /// How much lower the last one is, dB.
+    /// Difference of the last scoring to the best, dB.
     pub lost: f64,
 }
 
 impl GotWorse {
-    /// From this on it is told, dB: scorings of one run differ by less without it.
+    /// Smallest difference that is reported, dB. Scorings of one run differ by up to this amount by chance.
     pub const LEAST: f64 = 0.1;
 
-    /// What the scorings of a run, by step, come to; `None` where the last is the best, or as good as it.
+    /// Compares the scorings of a run, by step. `None` if the last is the best or close to it.
     pub fn of(evals: &[EvalRow]) -> Option<Self> {
         let (last, before) = evals.split_last()?;
         let best = before.iter().max_by(|a, b| a.psnr.total_cmp(&b.psnr))?;
@@ -62,32 +62,32 @@ impl GotWorse {
     }
 }
 
-/// Where the time went, over all commands of a run that was gone on with. Together all of it, as far as the
-/// caller tells ([`crate::Trainer::add_seconds`]) what came before there was a trainer.
+/// Time of a run by activity, over all commands that resumed it. Includes the time before the trainer existed if the
+/// caller adds it ([`crate::Trainer::add_seconds`]).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Seconds {
-    /// Opening the device: its driver, kernels.
+    /// Opening the device: driver and kernels.
     #[serde(default)]
     pub device: f64,
-    /// Timing steps for a budget of time.
+    /// Timing steps for a time budget.
     #[serde(default)]
     pub calibration: f64,
     /// Reading the capture.
     #[serde(default)]
     pub load: f64,
-    /// First Gaussians, upload.
+    /// Making and uploading the first Gaussians.
     pub setup: f64,
-    /// Steps and density control, waiting for the engine to finish them included.
+    /// Steps and density control, including waiting for the engine.
     pub train: f64,
     /// Scoring.
     pub eval: f64,
     /// Checkpoints: copies of the run to the host, and writing them.
     #[serde(default)]
     pub checkpoints: f64,
-    /// Pictures for those who look on, and resting at their wish.
+    /// Rendering for live viewers, and pauses that they request.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub view: f64,
-    /// Writing the results, and all that is none of the others. In `metrics.json` up to its own writing.
+    /// Writing the results, and all time outside the other fields. In `metrics.json` up to its own writing.
     #[serde(default)]
     pub write: f64,
 }
@@ -97,13 +97,13 @@ fn is_zero(seconds: &f64) -> bool {
 }
 
 impl Seconds {
-    /// All of it.
+    /// Returns the sum of all fields.
     pub fn total(&self) -> f64 {
         let before = self.device + self.calibration + self.load + self.setup;
         before + self.train + self.eval + self.checkpoints + self.view + self.write
     }
 
-    /// What `others` do not hold of it.
+    /// Returns `self` without the time in `others`.
     #[must_use]
     pub fn without(&self, others: &Self) -> Self {
         Self {
@@ -119,22 +119,21 @@ impl Seconds {
         }
     }
 
-    /// Both together.
+    /// Returns the sum of both.
     #[must_use]
     pub fn and(&self, more: &Self) -> Self {
         self.without(&Self::default().without(more))
     }
 }
 
-/// What `max_gaussians_per_tile` left out, over all steps.
+/// Effect of the per-tile limit `max_gaussians_per_tile` over all steps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct CapLosses {
-    /// Steps in which it left something out.
+    /// Steps in which the limit dropped instances.
     pub steps: u32,
-    /// Most (Gaussian, tile) pairs that it left out of a step.
+    /// Most instances, (Gaussian, tile) pairs, that the limit dropped in a step.
     pub most_instances: u64,
-    /// The largest transmittance at which a pixel ended because of it, 0..1: how much of what lay
-    /// behind could have been seen.
+    /// Largest transmittance at which the limit ended a pixel, 0..1: the visible share of the dropped Gaussians.
     pub largest_transmittance: f32,
 }
 
@@ -146,7 +145,7 @@ impl CapLosses {
     }
 }
 
-/// What happened during a run.
+/// History of a run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct History {
     /// Every finished step.
@@ -155,11 +154,11 @@ pub struct History {
     pub densify: Vec<DensifyReport>,
     /// Every scoring.
     pub evals: Vec<EvalRow>,
-    /// Where the time went.
+    /// Time by activity.
     pub seconds: Seconds,
-    /// What the cap on Gaussians per tile left out.
+    /// Effect of the per-tile limit.
     pub cap: CapLosses,
-    /// Where the most Gaussians come from; `None` where they were named, or have no limit.
+    /// Gaussian cap and its reason; `None` if the user set the cap or there is no limit.
     pub budget: Option<Budget>,
 }
 
@@ -172,7 +171,7 @@ pub(crate) struct Smoothed {
 }
 
 impl Smoothed {
-    /// `span`: about how many values it averages over.
+    /// A mean over about `span` values.
     pub(crate) fn over(span: f64) -> Self {
         Self {
             decay: 1.0 - 1.0 / span,
@@ -186,7 +185,7 @@ impl Smoothed {
         self.weight = self.weight * self.decay + (1.0 - self.decay);
     }
 
-    /// Zero before the first value.
+    /// Returns the mean; zero before the first value.
     pub(crate) fn mean(&self) -> f64 {
         if self.weight > 0.0 {
             self.sum / self.weight

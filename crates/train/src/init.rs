@@ -26,22 +26,22 @@ use std::num::NonZero;
 const INITIAL_OPACITY: f32 = 0.1;
 
 /// Least colour of a channel at the start, of 255: the largest that is still rounded to a byte of zero. At zero itself,
-/// rounding in `f32` decides whether the channel is clamped and gets no gradient.
+/// rounding in `f32` determines whether the channel is clamped and gets no gradient.
 const DARKEST: f32 = 0.5;
 
 /// Neighbours that the first scale is measured from.
 const NEIGHBOURS: usize = 3;
 
-/// First scales stay between these fractions of the scene's extent: points that coincide would
-/// give a scale of zero, a lost point one of infinity.
+/// First scales are between these fractions of the scene's extent: coincident points would have a scale of zero, an
+/// outlier a scale of infinity.
 const SCALE_RANGE: (f64, f64) = (1e-6, 10.0);
 
-/// The first Gaussians of a run on the views `train`, in a scene of this extent.
+/// Returns the first Gaussians of a run on the views `train`, in a scene of this extent.
 ///
 /// # Errors
-/// A capture that has lost its points ([`Dataset::missing_points`]) without
-/// [`TrainConfig::random_start`]; one whose points are all NaN or infinite; a photo that cannot be read, where
-/// photos are looked at: a capture without points, or without their colours.
+/// The capture has lost its points ([`Dataset::missing_points`]) and [`TrainConfig::random_start`] is not set; all
+/// points are NaN or infinite; a photo cannot be read. Photos are read if the capture has no points, or no colours of
+/// points.
 pub fn initial_splats(
     dataset: &Dataset,
     train: &[usize],
@@ -98,7 +98,7 @@ pub fn initial_splats(
     Ok(splats)
 }
 
-/// Gaussians at these points, coloured like them. Positions must be finite.
+/// Returns Gaussians at these points, with their colours. Positions must be finite.
 pub fn from_points(points: &[Point], extent: f64, sh_degree: u8, seed: u64) -> Result<Splats> {
     let means: Vec<[f32; 3]> = points.iter().map(|p| p.position).collect();
     let (least, most) = (SCALE_RANGE.0 * extent, SCALE_RANGE.1 * extent);
@@ -122,8 +122,8 @@ pub fn from_points(points: &[Point], extent: f64, sh_degree: u8, seed: u64) -> R
     Ok(splats)
 }
 
-/// Root mean square distance of each point to its (at most 3) nearest neighbours, world units.
-/// A point that is alone has none: zero.
+/// Returns the root mean square distance of each point to its (at most 3) nearest neighbours, world units. Zero for a
+/// point without neighbours.
 fn neighbour_distances(positions: &[[f32; 3]]) -> Result<Vec<f64>> {
     if positions.len() < 2 {
         return Ok(vec![0.0; positions.len()]);
@@ -147,7 +147,7 @@ fn neighbour_distances(positions: &[[f32; 3]]) -> Result<Vec<f64>> {
     Ok(positions.par_iter().map(distance).collect())
 }
 
-/// At most `wanted` of the points, drawn without replacement, in their order.
+/// Returns at most `wanted` of the points, drawn without replacement, in their order.
 fn sample(points: Vec<Point>, wanted: usize, seed: u64) -> Vec<Point> {
     if wanted >= points.len() {
         return points;

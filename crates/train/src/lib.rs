@@ -1,18 +1,18 @@
-//! Training: what happens between a capture and its splats, on whichever engine.
+//! Training: computes splats from a capture on any engine.
 //!
-//! - [`TrainConfig`]: everything that determines a run; layered from preset, file and flags.
-//! - [`init`]: the first Gaussians, from sparse points or from nothing.
-//! - [`mod@evidence`]: how many Gaussians and steps suit a capture.
-//! - [`mod@outlook`]: whether a longer run with more Gaussians gains, asked on the way.
+//! - [`TrainConfig`]: configuration of a run; layered from preset, file and flags.
+//! - [`init`]: the first Gaussians, from sparse points or random points.
+//! - [`mod@evidence`]: Gaussian cap and steps from capture statistics.
+//! - [`mod@outlook`]: extension checks, which test during a run whether more steps and Gaussians gain.
 //! - [`Schedule`]: the numbers of each step; a pure function of configuration and step.
-//! - [`mod@strategy`]: when Gaussians are added, moved and removed.
-//! - [`mod@time_budget`]: a run that ends when its time is over.
+//! - [`mod@strategy`]: rules that add, move and remove Gaussians.
+//! - [`mod@time_budget`]: runs of a given time.
 //! - [`Trainer`]: drives an [`Engine`](dapple_engine::Engine) through a run.
-//! - [`Checkpoint`]: a run, stopped in the middle, as a file.
+//! - [`Checkpoint`]: a run that was stopped between two steps, as a file.
 //! - [`mod@evaluate`]: PSNR, SSIM and LPIPS of held-out photos, and comparisons of runs.
-//! - [`RunFolder`]: what a run leaves on disk.
+//! - [`RunFolder`]: files that a run writes.
 //!
-//! This crate knows no backend: engines are handed in.
+//! This crate depends on no backend: the caller passes engines.
 
 mod appearance;
 mod broken;

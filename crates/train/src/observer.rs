@@ -1,4 +1,4 @@
-//! How a run tells its caller where it is, and how it ended.
+//! Progress reports of a run to its caller, and how the run ended.
 
 use crate::{Checkpoint, EvalReport, Onlooker, Outlook, TrainConfig};
 use dapple_engine::{DensifyReport, Pictures};
@@ -6,12 +6,12 @@ use dapple_scene::{Error, ErrorKind, Result, Splats, View};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// Where a run is, after a step.
+/// Progress of a run after a step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StepProgress {
     /// Steps finished.
     pub step: u32,
-    /// Steps this run will take.
+    /// Steps of the run.
     pub steps: u32,
     /// Loss of this step's photo.
     pub loss: f32,
@@ -25,81 +25,82 @@ pub struct StepProgress {
     pub eta_seconds: f64,
 }
 
-/// Listens to a run. Every method has a default that does nothing.
+/// Observer of a run. Every method has a default that does nothing.
 pub trait Observer {
-    /// A step has finished.
+    /// Called after a step has finished.
     fn on_step(&mut self, progress: &StepProgress) {
         let _ = progress;
     }
 
-    /// A round of density control has finished.
+    /// Called after a round of density control.
     fn on_densify(&mut self, report: &DensifyReport) {
         let _ = report;
     }
 
-    /// Photos that were set aside for a while have said whether a longer run gains; `config` is as it is now, with
-    /// the extension, if one follows.
+    /// Called after an extension check. `config` is the current configuration, with the extension if one follows.
     fn on_outlook(&mut self, outlook: &Outlook, config: &TrainConfig) {
         let _ = (outlook, config);
     }
 
-    /// Held-out photos have been scored after `step` steps.
+    /// Called after held-out photos have been scored after `step` steps.
     fn on_eval(&mut self, step: u32, report: &EvalReport) {
         let _ = (step, report);
     }
 
-    /// All steps are done, and the run ends with these splats, as files hold them. The last scoring follows.
+    /// Called with the final splats, as files hold them, when all steps are done. The last scoring follows.
     fn on_last_splats(&mut self, splats: &Arc<Splats>) {
         let _ = splats;
     }
 
-    /// Whether [`Self::on_final_render`] is to be called.
+    /// Returns true if [`Self::on_final_render`] should be called.
     fn wants_pictures(&self) -> bool {
         false
     }
 
-    /// The last scoring has rendered a held-out view, whose photo is in memory. An error ends the run with it.
+    /// Called after the last scoring has rendered a held-out view, whose photo is in memory. An error ends the run with
+    /// it.
     fn on_final_render(&mut self, view: &View, pictures: Pictures) -> Result<()> {
         let _ = (view, pictures);
         Ok(())
     }
 
-    /// Whether [`Self::save_checkpoint`] is to be called: now and then, and when the run is stopped.
+    /// Returns true if [`Self::save_checkpoint`] should be called: at the configured intervals, and when the run is
+    /// stopped.
     fn saves_checkpoints(&self) -> bool {
         false
     }
 
-    /// Puts a checkpoint where it is safe. An error does not end the run: the next one may be saved.
+    /// Stores a checkpoint. An error does not end the run: the next one may be saved.
     fn save_checkpoint(&mut self, checkpoint: &Checkpoint) -> Result<()> {
         let _ = checkpoint;
         Ok(())
     }
 
-    /// A checkpoint after `step` steps has been saved, or not.
+    /// Called after a checkpoint after `step` steps has been saved or has failed.
     fn on_checkpoint(&mut self, step: u32, saved: &Result<()>) {
         let _ = (step, saved);
     }
 
-    /// A step is enqueued, and may not be done. What is rendered and how long it takes changes no bit of the run.
-    /// An error ends the run with it.
+    /// Called between two steps. A step is enqueued and may not be done. Renders and delays here do not change the
+    /// result of the run. An error ends the run with it.
     fn between_steps(&mut self, run: &mut Onlooker<'_>) -> Result<()> {
         let _ = run;
         Ok(())
     }
 
-    /// Whether a checkpoint is to be made now; asked after each [`Self::between_steps`], which is called again
-    /// before the next step where it was.
+    /// Returns true if a checkpoint is due now. Called after each [`Self::between_steps`], which is called again before
+    /// the next step if it returned true.
     fn wants_checkpoint(&mut self) -> bool {
         false
     }
 
-    /// Asked before each step; `true` ends the run with [`Ending::Stopped`].
+    /// Called before each step; `true` ends the run with [`Ending::Stopped`].
     fn should_stop(&self) -> bool {
         false
     }
 }
 
-/// Listens to nothing.
+/// Observer that does nothing.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Silent;
 
@@ -112,30 +113,30 @@ impl Observer for Silent {}
 pub enum Ending {
     /// All steps are done.
     Finished,
-    /// The observer asked for it, after this many steps.
+    /// The observer stopped the run after this many steps.
     Stopped(u32),
-    /// The loss of this step was NaN or infinite; the splats are those of a copy from before.
+    /// The loss of this step was NaN or infinite; the splats are from an earlier copy.
     NonFiniteLoss(u32),
-    /// By this step Gaussians were NaN or infinite; the splats are those of a copy from before.
-    /// [`Trainer::failure`] says more.
+    /// By this step Gaussians were NaN or infinite; the splats are from an earlier copy. [`Trainer::failure`] has the
+    /// details.
     ///
     /// [`Trainer::failure`]: crate::Trainer::failure
     NonFinite(u32),
-    /// Density control after this step left no Gaussian.
+    /// Density control after this step removed all Gaussians.
     NoGaussians(u32),
-    /// The engine failed; the splats are those after this step. [`Trainer::failure`] says why.
+    /// The engine failed; the splats are those after this step. [`Trainer::failure`] has the reason.
     ///
     /// [`Trainer::failure`]: crate::Trainer::failure
     Failed(u32),
 }
 
 impl Ending {
-    /// Whether the splats are what the run was meant to give, or at least on the way there.
+    /// Returns true if the splats are the intended result of the run, or an intermediate result of a stopped run.
     pub fn is_good(self) -> bool {
         matches!(self, Self::Finished | Self::Stopped(_))
     }
 
-    /// The ending as an error; `None` for [`Ending::Finished`].
+    /// Returns the ending as an error; `None` for [`Ending::Finished`].
     pub fn error(self) -> Option<Error> {
         match self {
             Self::Finished => None,
@@ -145,13 +146,13 @@ impl Ending {
             )),
             Self::NonFiniteLoss(step) => Some(
                 Error::input(format!(
-                    "the loss became NaN or infinite at step {step}: training cannot go on"
+                    "the loss became NaN or infinite at step {step}: training cannot continue"
                 ))
                 .hint("lower the learning rates, or look for broken photos and poses with `dapple info`"),
             ),
             Self::NonFinite(step) => Some(
                 Error::input(format!(
-                    "Gaussians became NaN or infinite by step {step}: training cannot go on"
+                    "Gaussians became NaN or infinite by step {step}: training cannot continue"
                 ))
                 .hint("lower the learning rates and weights, or look for broken photos and poses with `dapple info --check`"),
             ),
@@ -174,16 +175,16 @@ impl Ending {
     }
 }
 
-/// What a run came to.
+/// Result of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
-    /// Why it ended.
+    /// Reason of the end.
     pub ending: Ending,
     /// Steps done.
     pub steps: u32,
     /// Gaussians at the end.
     pub gaussians: u64,
-    /// Scores of the held-out photos at the end; `None` when nothing is held out or the run failed.
+    /// Scores of the held-out photos at the end; `None` if no photo is held out or the run failed.
     pub eval: Option<EvalReport>,
     /// Scores of the same photos with their poses fitted to the splats; `None` unless poses are refined.
     pub aligned: Option<EvalReport>,

@@ -1,10 +1,11 @@
-//! Which photo each step takes: every epoch each training view once, in a permutation keyed by (seed, epoch); some
-//! are set aside for a while, and make up for it ([`mod@crate::outlook`]); the first steps take halves of their photos.
+//! Photo of each step. Every epoch takes each training view once, in a permutation keyed by (seed, epoch). Views that
+//! are withheld by an extension check are replaced, and taken more often later ([`mod@crate::outlook`]). The first
+//! steps take half-size photos.
 
 use crate::outlook::{Allowed, Aside, is_aside};
 use crate::random::{Purpose, below, generator, shuffle};
 
-/// Which training view each step takes. Steps may be asked for in any order; neighbours are cheap.
+/// Training view of each step. Steps may be queried in any order; neighbouring steps are cheap.
 #[derive(Debug, Clone)]
 pub struct ViewOrder {
     seed: u64,
@@ -15,7 +16,7 @@ pub struct ViewOrder {
 }
 
 impl ViewOrder {
-    /// For `views` training views.
+    /// An order of `views` training views.
     pub fn new(seed: u64, views: usize) -> Self {
         Self {
             seed,
@@ -26,7 +27,7 @@ impl ViewOrder {
         }
     }
 
-    /// The same, with photos that are set aside for a while.
+    /// Returns this order with views that are withheld at times.
     #[must_use]
     pub(crate) fn without(mut self, aside: Aside) -> Self {
         self.aside = aside;
@@ -54,10 +55,10 @@ impl ViewOrder {
         }
     }
 
-    /// One of those that are set aside, or none of them, drawn for this step.
+    /// Returns one of the withheld views if `aside`, otherwise one of the others, drawn for this step.
     fn another(&self, step: u32, aside: bool) -> usize {
         let mut random = generator(self.seed, Purpose::Aside, step.into());
-        // There are some of both wherever photos are set aside.
+        // Whenever views are withheld, there are views of both kinds.
         loop {
             let view = below(self.views, &mut random);
             if is_aside(view) == aside {
@@ -67,8 +68,8 @@ impl ViewOrder {
     }
 }
 
-/// Which photo each step takes: of a run of `n` views `0..n` are their photos, and `n..2 n` what the first
-/// steps take of them ([`crate::config::DataConfig::coarse_until`]).
+/// Photo of each step. In a run of `n` views, `0..n` are their photos, and `n..2 n` the half-size photos that the first
+/// steps take ([`crate::config::DataConfig::coarse_until`]).
 #[derive(Debug, Clone)]
 pub(crate) struct PhotoOrder {
     views: ViewOrder,
@@ -76,17 +77,17 @@ pub(crate) struct PhotoOrder {
 }
 
 impl PhotoOrder {
-    /// For steps in this order, the first of which, up to `last_coarse`, take coarse photos.
+    /// An order of steps; the steps up to `last_coarse` take coarse photos.
     pub(crate) fn new(views: ViewOrder, last_coarse: u32) -> Self {
         Self { views, last_coarse }
     }
 
-    /// When photos are set aside.
+    /// Returns the steps at which photos are withheld.
     pub(crate) fn aside(&self) -> &Aside {
         &self.views.aside
     }
 
-    /// Other photos are set aside from here on.
+    /// Sets the steps at which photos are withheld, from the current step on.
     pub(crate) fn set_aside(&mut self, aside: Aside) {
         self.views.aside = aside;
     }
@@ -101,7 +102,7 @@ impl PhotoOrder {
         self.last_coarse
     }
 
-    /// That step has moved.
+    /// Moves the last step that takes a coarse photo.
     pub(crate) fn set_last_coarse(&mut self, step: u32) {
         self.last_coarse = step;
     }

@@ -1,24 +1,22 @@
-//! Whether a run gains by being longer, or learns its photos by heart: what photos that are set aside for a while say.
+//! Extension checks: measure during a run whether more steps reduce the loss on photos withheld from training.
 //!
-//! 1. From `FROM` to `TO` hundredths of the schedule every `EVERY`-th photo is left out of the order of
-//!    steps; other photos take its steps (`Aside`). Their loss is looked at when that begins and when it ends.
-//! 2. Where photos agree with each other, what is learnt of the others meanwhile shows in these too. Where they
-//!    do not, training learns its photos by heart, and what it knew of those set aside is forgotten: their
-//!    loss rises.
-//! 3. If their loss falls, the run is extended ([`TrainConfig::extended`]): from here on it
-//!    goes on as if it had had half as many steps again from its start. Where their loss falls by `MUCH` it has twice the
-//!    steps and twice the Gaussians, within the bounds of both.
-//! 4. A run that was given twice its steps is asked again on the way to its new end. By then it is known what an extension
-//!    gains: the one before has to have taken `PART` of their loss off, and it has to fall still. Then it has twice the
-//!    steps again.
-//! 5. If their loss rises, the rest of the run leaves a part of the Gaussians out of each step
-//!    ([`TrainConfig::dropout_after`]): what is learnt of a photo by heart hangs on all Gaussians that it was learnt with.
-//! 6. The photos are given back when it has been asked, and make up for what they missed until the end, if it has not
-//!    moved (`CATCH_UP`): no photo is lost to the run.
+//! 1. From `FROM` to `TO` hundredths of the schedule the order of steps excludes every `EVERY`-th photo, and other
+//!    photos take its steps (`Aside`). The mean loss of the withheld photos is measured at both ends.
+//! 2. If photos agree with each other, training on the others also improves the withheld photos. If they do not,
+//!    training overfits: what the splats had learned of the withheld photos is lost, and their loss rises.
+//! 3. If the loss falls, the run is extended ([`TrainConfig::extended`]): from here on it continues as if it had had
+//!    half as many steps again from its start. If the loss falls by `MUCH`, the run has twice the steps and twice the
+//!    Gaussians, within the bounds of both.
+//! 4. A run with twice its steps has another check before its new end. The previous extension must have reduced the
+//!    loss of the withheld photos by `PART`, and the loss must still fall. Then the run has twice the steps again.
+//! 5. If the loss rises, the remaining steps use dropout ([`TrainConfig::dropout_after`]): what is overfitted to a
+//!    photo depends on all Gaussians that it was learned with.
+//! 6. After the check the photos return to the order of steps. If the end has not moved, they are taken more often
+//!    until the end, to replace their missed steps (`CATCH_UP`), so that the run uses all photos.
 //!
-//! All of it is a function of capture, configuration and seed; the looks change no number of a step. When
-//! photos are left out follows from the configuration with the extensions that it notes, so that those who read photos
-//! ahead know their order.
+//! All decisions are functions of capture, configuration and seed; the measurements change no number of a step. The
+//! steps that withhold photos follow from the configuration and the extensions that it records, so that threads that
+//! read photos ahead know their order.
 
 use crate::evaluate::mean_loss;
 use crate::evidence::LONGEST;
@@ -28,87 +26,88 @@ use dapple_scene::{Result, View};
 use serde::{Deserialize, Serialize};
 use std::time::Instant;
 
-/// Of how many photos one is set aside.
+/// One of this many photos is withheld.
 const EVERY: usize = 12;
 
-/// Fewer photos than this say nothing by one or two of them.
+/// Fewest photos for a check: with fewer, one or two withheld photos are not representative.
 const LEAST_PHOTOS: usize = 8;
 
-/// When photos are set aside, and when they are given back, as hundredths of the schedule.
+/// Steps that withhold photos and return them, as hundredths of the schedule.
 const FROM: u64 = 55;
 const TO: u64 = 75;
 
-/// Of how many steps afterwards one is theirs besides, until the end: so they are taken as often as all others.
+/// After the check, one of this many steps takes a withheld photo in addition, so that they are taken as often as all
+/// others by the end.
 const CATCH_UP: u64 = EVERY as u64 * (100 - TO) / (TO - FROM);
 
-/// The part of the Gaussians that steps leave out of what is learnt by heart. Twice as many gain a little more on large
-/// photos, and lose a decibel on small ones (BENCHMARKS.md).
+/// Dropout rate after a check that found overfitting. Twice the rate gains a little more on large photos, and loses 1
+/// dB on small ones (`docs/experiments/2026-11-25-dropout.md`).
 const LEFT_OUT: f64 = 0.1;
 
-/// What has to come off the loss of photos set aside meanwhile for twice the steps and Gaussians, where 0.004 is a
-/// grey level of theirs. Of captures whose photos gain less, twice of both lose on some (BENCHMARKS.md).
+/// Fall of the loss of withheld photos that doubles steps and Gaussians; 0.004 is one grey level. Captures whose loss
+/// falls by less can lose by doubling both (`docs/experiments/2026-11-25-half-or-double.md`).
 const MUCH: f64 = 0.006;
 
-/// The part of their loss that an extension has to have taken off for another one.
+/// Part of the loss of withheld photos that an extension must have removed before a further extension.
 const PART: f64 = 0.15;
 
-/// What photos said while some of them were set aside.
+/// Result of one extension check.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Outlook {
-    /// The steps done when they were set aside, and when they were given back.
+    /// Steps done at the start and at the end of the check.
     pub steps: [u32; 2],
-    /// The mean loss of these photos at both.
+    /// Mean loss of the withheld photos at both steps.
     pub losses: [f64; 2],
-    /// What follows.
+    /// Decision taken at the second step.
     pub verdict: Verdict,
 }
 
-/// What follows from what photos said.
+/// Decision after an extension check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// The run is extended.
     Extend,
-    /// What is learnt does not show in photos that are set aside: from here on steps leave Gaussians out, where nobody
-    /// named a part, or the most Gaussians.
+    /// The loss of withheld photos rises. The remaining steps use dropout, unless the user sets a dropout rate or the
+    /// Gaussian cap.
     NotShared,
-    /// The extension before has taken little off their loss.
+    /// The previous extension has reduced the loss too little.
     LittleGained,
 }
 
 impl Outlook {
-    /// The part of their loss that the photos have gained: below 0 where it has risen.
+    /// Returns the relative fall of the loss of the withheld photos: below 0 if it has risen.
     pub fn gain(&self) -> f64 {
         let [before, after] = self.losses;
         1.0 - after / before.max(f64::MIN_POSITIVE)
     }
 
-    /// What has come off their loss.
+    /// Returns the absolute fall of the loss.
     fn fall(&self) -> f64 {
         self.losses[0] - self.losses[1]
     }
 }
 
-/// Which photos are left out of steps, and when.
+/// Photos that are excluded from steps, and the steps that exclude them.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Aside {
-    /// First and last step of each time, and the last one in which they make up for it.
+    /// First and last step of each check, and the last step that replaces missed steps.
     times: Vec<[u32; 3]>,
 }
 
-/// Which photos a step may take.
+/// Photos that a step may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Allowed {
-    /// Any.
+    /// All photos.
     All,
-    /// Those that are not set aside.
+    /// Photos that are not withheld.
     Others,
-    /// Those that were.
+    /// Photos that were withheld.
     Aside,
 }
 
 impl Aside {
-    /// Of a run with this configuration on so many photos.
+    /// The withheld photos of a run with this configuration on `photos` photos.
     pub(crate) fn of(config: &TrainConfig, photos: usize) -> Self {
         if photos < LEAST_PHOTOS {
             return Self::default();
@@ -123,7 +122,7 @@ impl Aside {
                 break;
             }
             let at = |part: u64| (u64::from(steps) * part / 100) as u32;
-            // What an extended run misses of some photos is little beside the rest of it.
+            // The missed steps of some photos are few compared with the rest of an extended run.
             let is_extended = config.extended.len() > i;
             times.push([
                 at(FROM) + 1,
@@ -135,7 +134,7 @@ impl Aside {
         Self { times }
     }
 
-    /// The first and last step of the time that begins after `step`, or ends with it.
+    /// Returns the first and last step of the check that begins after `step`, or ends with it.
     pub(crate) fn at(&self, step: u32) -> Option<[u32; 2]> {
         let found = self
             .times
@@ -144,7 +143,7 @@ impl Aside {
         found.map(|&[first, last, _]| [first, last])
     }
 
-    /// Which photos `step` may take.
+    /// Returns the photos that `step` may take.
     pub(crate) fn allows(&self, step: u32) -> Allowed {
         for &[first, last, end] in &self.times {
             if (first..=last).contains(&step) {
@@ -158,39 +157,39 @@ impl Aside {
     }
 }
 
-/// Whether a photo is one of those that are set aside.
+/// Returns true if a photo is one of those that checks withhold.
 pub(crate) fn is_aside(view: usize) -> bool {
     view % EVERY == EVERY / 2
 }
 
-/// The steps of a run that gains: half as many again.
+/// Returns the steps of a run whose loss falls: half as many again.
 fn by_half(steps: u32) -> u32 {
     steps.saturating_add(steps / 2)
 }
 
-/// The steps of a run that gains much.
+/// Returns the steps of a run whose loss falls by `MUCH`: twice as many.
 fn doubled(steps: u32) -> u32 {
     steps.saturating_mul(2).min(LONGEST)
 }
 
-/// Whether the run may leave Gaussians out: nobody says how many, and it has as many as its photos ask for. Of fewer,
-/// which somebody named, none is there twice.
+/// Returns true if the run may use dropout: the user sets neither a dropout rate nor a Gaussian cap. With a smaller
+/// cap, no two Gaussians represent the same detail.
 fn can_leave_out(run: &Run) -> bool {
     run.config().dropout == 0.0 && run.state.history.budget.is_some()
 }
 
-/// Asks the photos, and extends the run.
+/// Runs the extension checks, and extends the run.
 pub(crate) struct Asking {
-    /// Those that are set aside; none where nothing is asked.
+    /// Views that are withheld; empty if the run has no checks.
     views: Vec<View>,
     ssim_weight: f64,
-    /// The loss of the photos that are set aside now, when they were.
+    /// Loss of the currently withheld photos at the start of the check.
     before: Option<f64>,
     pub(crate) said: Vec<Outlook>,
 }
 
 impl Asking {
-    /// The `views` that a run with this configuration trains on.
+    /// Checks for a run with this configuration that trains on `views`.
     pub(crate) fn new(views: &[View], config: &TrainConfig) -> Self {
         let asked = match Aside::of(config, views.len()).times.is_empty() {
             true => &[],
@@ -212,7 +211,7 @@ impl Asking {
         Ok(mean.map(|mean| mean.loss))
     }
 
-    /// What follows from these losses, and from what was said before.
+    /// Returns the decision for these losses and the earlier checks.
     fn verdict(&self, found: &Outlook) -> Verdict {
         let falls = found.fall() > 0.0;
         let gained = |before: &Outlook| found.losses[1] <= (1.0 - PART) * before.losses[1];
@@ -226,7 +225,7 @@ impl Asking {
     fn extend(&self, run: &mut Run, gains_much: bool) {
         let config = run.config();
         let (steps, now) = (config.last_step(), config.last_budget());
-        // A number that somebody named is not raised.
+        // A cap that the user set is not raised.
         let budget = run.state.history.budget.filter(|_| gains_much);
         let fit = run.engine.most_gaussians(config.sh_degree);
         let longer = match gains_much || !self.said.is_empty() {
@@ -263,7 +262,7 @@ impl Companion for Asking {
                 verdict: Verdict::Extend,
             };
             found.verdict = self.verdict(&found);
-            // A run that its configuration repeats has its extensions.
+            // A run that repeats a configuration with extensions has them already.
             let is_known = run
                 .config()
                 .extended
@@ -314,16 +313,16 @@ mod tests {
             Aside::of(&config, 60).times
         };
         let first = [4005, 5460, 7280];
-        // Nothing is made up for where the end has moved.
+        // No missed steps are replaced if the end has moved.
         let moved = [4005, 5460, 5460];
         assert_eq!(times(7280, 2, &[]), [first]);
         let doubled = [[5460, 14_560, 100]];
         assert_eq!(times(7280, 2, &doubled), [moved, [8009, 10_920, 14_560]]);
         assert_eq!(times(7280, 1, &doubled), [moved]);
-        // 29 120 are enough.
+        // 29 120 steps are enough.
         let twice = [doubled[0], [10_920, 29_120, 100]];
         assert_eq!(times(7280, 5, &twice), [moved, [8009, 10_920, 10_920]]);
-        // Half as many again: it gains no more than that.
+        // Half as many steps again, because the loss falls by less than `MUCH`.
         assert_eq!(times(7280, 2, &[[5460, 10_920, 100]]), [moved]);
         // 20 000 become 30 000; 21 000 are enough.
         assert_eq!(times(20_000, 2, &[]), [[11_001, 15_000, 20_000]]);

@@ -1,13 +1,13 @@
-//! The loss of crops of a run: LPIPS with the user's weights, where the configuration gives it a weight.
+//! LPIPS loss of a run: compares crops with the user's weights, if the configuration gives the loss a weight.
 
 use crate::evaluate::Lpips;
 use crate::trainer::Run;
 use dapple_scene::{Error, Result};
 
-/// Hands the engine the loss of crops as large as the configuration says, or as the smallest photo.
+/// Passes the LPIPS loss to the engine. Its crops have the configured size, or that of the smallest photo.
 ///
 /// # Errors
-/// Photos too small for the network; an engine that compares no crops; a device without memory.
+/// Photos too small for the network; an engine without an LPIPS loss; a device without memory.
 pub(crate) fn hand_over(run: &mut Run, lpips: Option<&Lpips>) -> Result<()> {
     let config = run.config();
     if config.perceptual_weight == 0.0 {
@@ -23,7 +23,7 @@ pub(crate) fn hand_over(run: &mut Run, lpips: Option<&Lpips>) -> Result<()> {
             lpips.backbone().name()
         ))
         .at("perceptual_weight")
-        .hint("train on larger photos, raise perceptual_crop, or leave --perceptual out"));
+        .hint("train on larger photos, raise perceptual_crop, or omit --perceptual"));
     }
     let crops = lpips.crops(side, run.engine.as_ref())?;
     run.engine.set_crop_loss(Some(Box::new(crops)))

@@ -1,4 +1,4 @@
-//! What scoring shows: photo and render side by side, and where they differ. See [`dapple_engine::score`].
+//! Pictures of scored views: photo and render side by side, and an error map. See [`dapple_engine::score`].
 
 use crate::evaluate::{counts, target_row};
 use dapple_engine::score::{HIDDEN, error_colour, to_byte};
@@ -7,10 +7,10 @@ use dapple_scene::provenance::{PngPixels, png_bytes};
 use dapple_scene::{Photo, Result};
 use rayon::prelude::*;
 
-/// Bytes of a PNG.
+/// Bytes of a PNG file.
 pub(crate) type Png = Vec<u8>;
 
-/// Pictures of a render that is on the host, of its photo's size.
+/// Returns pictures of a render on the host that has its photo's size.
 pub(crate) fn pictures_of(rendered: &Rendered, photo: &Photo, background: [f32; 3]) -> Pictures {
     let width = rendered.width as usize;
     let floats = width.max(1) * 3;
@@ -47,7 +47,7 @@ pub(crate) fn pictures_of(rendered: &Rendered, photo: &Photo, background: [f32; 
     }
 }
 
-/// The photo, over the background where it is transparent, beside the rendered view.
+/// Encodes the photo, over the background where it is transparent, next to the rendered view.
 pub(crate) fn side_by_side(
     photo: &Photo,
     background: [f32; 3],
@@ -71,7 +71,7 @@ pub(crate) fn side_by_side(
     png(&pixels, 2 * pictures.width, pictures.height)
 }
 
-/// The map of errors.
+/// Encodes the error map.
 pub(crate) fn error_map(pictures: &Pictures) -> Result<Png> {
     png(&pictures.errors, pictures.width, pictures.height)
 }

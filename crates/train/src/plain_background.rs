@@ -1,48 +1,48 @@
 //! Opaque photos of an object on a plain background: its colour, found at the photos' borders.
 //!
-//! Splats fill a white background with white Gaussians at any depth, and a run over black never gets rid of
-//! them. Over the same colour nothing has to be learnt there.
+//! Over a black background, splats fill a white background of photos with white Gaussians at any depth, and the run
+//! never removes them. Over the same colour no such Gaussians are needed.
 //!
-//! 1. Each of some photos has one colour at nearly all of its border, and all have the same.
-//! 2. Photos with alpha have no background, and what masks hide does not count.
-//! 3. Where sparse points are seen on that colour it is part of the scene: a wall, an overcast sky.
+//! 1. Each of some photos has one colour at nearly all of its border, and all have the same colour.
+//! 2. Photos with alpha have no background, and masked pixels do not count.
+//! 3. If sparse points are seen on that colour, the colour is part of the scene: a wall, an overcast sky.
 
 use crate::TrainConfig;
 use crate::views::choose_views;
 use dapple_scene::{Camera, Dataset, Photo, Point, Result};
 use glam::DVec3;
 
-/// Photos that are looked at, at most; spread evenly.
+/// Most photos that are tested, spread evenly.
 const LOOKED_AT: usize = 32;
 
-/// Sparse points that are looked up, at most.
+/// Most sparse points that are tested.
 const POINTS: usize = 1024;
 
-/// A channel may differ by so much from the background's colour, of 0 to 255: JPEG's noise.
+/// Largest difference of a channel from the background's colour, of 0 to 255: JPEG noise.
 pub(crate) const TOLERANCE: u8 = 6;
 
-/// Part of a photo's border that has the colour, at least, and of all photos' borders together.
+/// Smallest part of a photo's border with the colour, and of all photos' borders together.
 const BORDER_OF_ONE: f64 = 0.6;
 const BORDER_OF_ALL: f64 = 0.9;
 
-/// Part of the places of sparse points in photos that may have the colour: objects have it too.
+/// Largest part of the projections of sparse points with the colour: objects can have it too.
 const POINTS_ON_IT: f64 = 0.5;
 
 /// A plain background.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlainBackground {
-    /// Its colour, sRGB.
+    /// Colour of the background, sRGB.
     pub colour: [u8; 3],
     /// True if sparse points are seen on that colour, so that it belongs to the scene.
     pub has_points: bool,
 }
 
 impl PlainBackground {
-    /// Finds the plain background of the photos that a run trains on; `None` where there is none, and where
-    /// no photo is left to train on.
+    /// Finds the plain background of the photos that a run trains on. `None` if there is none, or if no photo is left
+    /// to train on.
     ///
     /// # Errors
-    /// A photo that cannot be read.
+    /// A photo cannot be read.
     pub fn of(dataset: &Dataset, config: &TrainConfig) -> Result<Option<Self>> {
         let Ok((train, _)) = choose_views(dataset, config) else {
             return Ok(None);
@@ -56,7 +56,7 @@ impl PlainBackground {
         }))
     }
 
-    /// The colour as `--background` takes it, and as people say it.
+    /// Returns the colour as an argument of `--background`, and in words.
     pub fn name(&self) -> String {
         match self.colour {
             [255, 255, 255] => "white".to_owned(),
@@ -74,7 +74,7 @@ fn looked_at(train: &[usize]) -> impl Iterator<Item = usize> + '_ {
     (0..count).map(move |i| train[i * train.len() / count])
 }
 
-/// The colour at the borders of the photos; `None` where they have none in common.
+/// Returns the colour at the borders of the photos; `None` if they share none.
 pub(crate) fn colour(dataset: &Dataset, train: &[usize]) -> Result<Option<[u8; 3]>> {
     let mut found: Option<[u8; 3]> = None;
     let (mut plain, mut all) = (0, 0);
@@ -89,7 +89,7 @@ pub(crate) fn colour(dataset: &Dataset, train: &[usize]) -> Result<Option<[u8; 3
         }
         let colour = found.unwrap_or_else(|| median(&border));
         let same = border.iter().filter(|&&p| is_near(p, colour)).count();
-        // Ordinary captures end here, with the first photo.
+        // Ordinary captures end here, at the first photo.
         if (same as f64) < BORDER_OF_ONE * border.len() as f64 {
             return Ok(None);
         }
@@ -106,7 +106,7 @@ fn is_near(pixel: [u8; 3], colour: [u8; 3]) -> bool {
     channels.all(|(&a, b)| a.abs_diff(b) <= TOLERANCE)
 }
 
-/// The outermost pixels of a photo that count.
+/// Returns the outermost pixels of a photo that count.
 fn border(photo: &Photo) -> Vec<[u8; 3]> {
     let (width, height) = (photo.width as usize, photo.height as usize);
     let pixels = photo.rgb.as_chunks::<3>().0;
@@ -147,7 +147,8 @@ fn has_points(dataset: &Dataset, train: &[usize], colour: [u8; 3]) -> Result<boo
     Ok(on_it as f64 > POINTS_ON_IT * seen as f64)
 }
 
-/// The pixel that shows a world point, the lens left out: it moves none from an object onto its background.
+/// Returns the pixel that shows a world point. Ignores the lens, which does not move a point from an object onto its
+/// background.
 fn pinhole_pixel(camera: &Camera, world: DVec3) -> Option<usize> {
     let seen = camera.camera_from_world.transform(world);
     let at = camera.project_pinhole(seen)?;

@@ -1,4 +1,4 @@
-//! Refined poses of a run: which they are, and how far poses are from others.
+//! Refined poses of a run, and the distance between two sets of poses.
 
 use crate::Trainer;
 use dapple_engine::RefinedPose;
@@ -6,7 +6,7 @@ use dapple_scene::{Camera, Pose, Result};
 use glam::{DQuat, DVec3, DVec4};
 use serde::{Deserialize, Serialize};
 
-/// How far poses are from true ones, once both worlds are laid upon each other.
+/// Distance of poses from true ones, after both worlds are aligned.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct PoseErrors {
     /// Poses compared.
@@ -18,11 +18,11 @@ pub struct PoseErrors {
 }
 
 impl PoseErrors {
-    /// Of pairs (found, true); `None` where there are none.
+    /// Compares pairs (found, true); `None` without pairs.
     ///
-    /// The worlds are aligned by the rigid motion that the poses agree on: its rotation the mean of
-    /// those between the cameras of a pair, as the mean of their quaternions (Markley et al. 2007,
-    /// to first order), its translation that between the centres' means.
+    /// The worlds are aligned by the rigid motion that the poses agree on. Its rotation is the mean of those between
+    /// the cameras of a pair, as the mean of their quaternions (Markley et al. 2007, to first order). Its translation
+    /// is that between the centres' means.
     pub fn between(pairs: &[(Pose, Pose)]) -> Option<Self> {
         if pairs.is_empty() {
             return None;
@@ -57,7 +57,7 @@ impl PoseErrors {
         })
     }
 
-    /// [`Self::between`] poses of the same name.
+    /// Compares poses of the same name by [`Self::between`].
     pub fn by_name(found: &[(String, Pose)], truth: &[(String, Pose)]) -> Option<Self> {
         let of = |name: &str| truth.iter().find(|(other, _)| other == name);
         let pairs = found
@@ -68,10 +68,10 @@ impl PoseErrors {
 }
 
 impl Trainer {
-    /// The photos trained on, by name, with their cameras as far as they are refined.
+    /// Returns the training photos, by name, with their refined cameras.
     ///
     /// # Errors
-    /// What the engine cannot do.
+    /// The engine fails.
     pub fn cameras(&mut self) -> Result<Vec<(String, Camera)>> {
         let poses = match self.failed_poses() {
             Some(poses) => poses.to_vec(),

@@ -1,10 +1,10 @@
-//! Random numbers that are keyed, so that none has a state.
+//! Keyed random numbers, which have no state.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-/// What random numbers are for: each purpose has its own, so that one more draw here changes
-/// nothing there.
+/// Purpose of random numbers. Each purpose has its own numbers, so that another draw for one does not change the
+/// others.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Purpose {
     Views = 1,
@@ -17,7 +17,7 @@ pub(crate) enum Purpose {
     Grown = 8,
 }
 
-/// Random numbers keyed by (seed, purpose, index): the same on every platform.
+/// Returns random numbers keyed by (seed, purpose, index): the same on every platform.
 pub(crate) fn generator(seed: u64, purpose: Purpose, index: u64) -> ChaCha8Rng {
     let mut key = [0; 32];
     key[..8].copy_from_slice(&seed.to_le_bytes());

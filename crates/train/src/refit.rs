@@ -1,10 +1,10 @@
-//! Fits few Gaussians to what many showed: a short training whose photos are renders.
+//! Fits few Gaussians to renders of many: a short training run whose photos are renders.
 //!
 //! 1. The many are rendered from every camera, in 8 bits.
-//! 2. The few are trained on these pictures: the loss of training, Adam, no density control, all views in an order
-//!    that the seed fixes, rates that fall log-linearly to a tenth.
+//! 2. The few are trained on these renders: the training loss, Adam, no density control, all views in an order that the
+//!    seed fixes, rates that fall log-linearly to a tenth.
 //!
-//! No photo of a capture is looked at: what was edited away stays away.
+//! No photo of a capture is used, so that edits of the splats are preserved.
 
 use crate::ViewOrder;
 use crate::contributions::stopped;
@@ -14,13 +14,14 @@ use dapple_engine::{
 use dapple_scene::{Camera, Photo, Progress, Result, Splats};
 use std::sync::Arc;
 
-/// Rates fall to this part of what they were.
+/// Last rates as a fraction of the first.
 const LAST: f32 = 0.1;
 
-/// Centres move by a tenth of what they do at the beginning of a training: they are near where they belong.
+/// Centres move by a tenth of their rate at the beginning of a training run, because they are near their final
+/// position.
 const MEANS: f64 = 1.6e-5;
 
-/// The other rates are those of a training; opacities take less, as theirs are not reset.
+/// The other rates are those of a training run, except for a lower one of opacities, which are not reset.
 const RATES: LearningRates = LearningRates {
     means: 0.0,
     scales: 5e-3,
@@ -30,10 +31,10 @@ const RATES: LearningRates = LearningRates {
     sh_rest: 1.25e-4,
 };
 
-/// What to fit to.
+/// Target of a fit.
 #[derive(Debug, Clone, Copy)]
 pub struct Refit<'a> {
-    /// Where to look from.
+    /// Cameras of the renders.
     pub cameras: &'a [Camera],
     /// How to render.
     pub settings: RenderSettings,
@@ -43,10 +44,10 @@ pub struct Refit<'a> {
     pub steps: u32,
 }
 
-/// Fits `few` to what `many` show. The engine should be a new one: it keeps the views.
+/// Fits `few` to renders of `many`. Pass a new engine: its views are replaced.
 ///
 /// # Errors
-/// What the engine cannot do; a request to stop.
+/// The engine fails; a request to stop.
 pub fn refit(
     engine: &mut dyn Engine,
     many: &Splats,

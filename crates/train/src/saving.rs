@@ -1,15 +1,15 @@
-//! Checkpoints of a running trainer, how a run goes on from one, and what is left when an engine fails.
+//! Checkpoints of a running trainer, resuming from a checkpoint, and recovery of splats after the engine has failed.
 //!
-//! 1. A checkpoint is due every so many steps, or by the clock. The clock waits [`SHARE`] times as long
-//!    as the last one took, so that they never cost more than a hundredth of a run.
-//! 2. It is a copy of the engine's state once every step enqueued is done. The observer saves it; the
-//!    trainer keeps the splats too, since a device may be lost, or the run's numbers ([`crate::broken`]).
-//!    Splats that are not finite are neither saved nor kept.
-//! 3. A run that is stopped ends with one, made before the last scoring.
-//! 4. When the engine fails, the run ends with the splats that it still has, or else with those of the
-//!    last checkpoint.
-//! 5. [`Trainer::resume`] uploads all of it. Views, rates and random numbers follow from seed and step,
-//!    so that the next step is the one that would have come.
+//! 1. A checkpoint is due every N steps, or by time. The time between two is at least [`SHARE`] times the time of the
+//!    last one, so that checkpoints take at most a hundredth of a run.
+//! 2. A checkpoint is a copy of the engine's state once every enqueued step is done. The observer saves it. The trainer
+//!    retains the splats too, since the device may be lost, or parameters may become non-finite ([`crate::broken`]).
+//!    Non-finite splats are neither saved nor retained.
+//! 3. A run that is stopped ends with a checkpoint, made before the last scoring.
+//! 4. If the engine fails, the run ends with the splats that the engine still has, or else with those of the last
+//!    checkpoint.
+//! 5. [`Trainer::resume`] uploads the whole state. Views, rates and random numbers follow from seed and step, so that
+//!    the next step is that of an uninterrupted run.
 
 use crate::clock::Clock;
 use crate::trainer::{Companions, Run};
@@ -22,20 +22,20 @@ use dapple_scene::{Dataset, Error, Result, Splats};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Checkpoints by the clock are at least this many times as far apart as one takes.
+/// Least ratio of the time between two checkpoints and the time of one.
 const SHARE: f64 = 100.0;
 
-/// What a trainer knows of its checkpoints.
+/// State of the checkpoints of a trainer.
 pub(crate) struct Saving {
     pub(crate) capture: CaptureIdentity,
     pub(crate) launch: Launch,
-    /// Why the last checkpoint was not saved.
+    /// Reason why the last checkpoint was not saved.
     pub(crate) unsaved: Option<Error>,
-    /// The splats of the last copy; at first those that the run began with.
+    /// Splats of the last copy; at first the initial splats of the run.
     kept: Option<Kept>,
-    /// How the run ended whose numbers were lost.
+    /// Ending of a run with non-finite parameters.
     lost: Option<Ending>,
-    /// The step of the last checkpoint.
+    /// Step of the last checkpoint.
     saved_step: Option<u32>,
     last: Instant,
     last_took_seconds: f64,
@@ -43,14 +43,14 @@ pub(crate) struct Saving {
 
 /// A copy of the splats, as files hold them.
 struct Kept {
-    /// Steps that went into them.
+    /// Steps done before the copy.
     step: u32,
     splats: Arc<Splats>,
     views: ViewState,
 }
 
 impl Kept {
-    /// Of a run that has come no further.
+    /// Returns the outcome of a run that ended at this copy.
     fn outcome(&self, ending: Ending) -> Outcome {
         Outcome {
             ending,
@@ -76,7 +76,7 @@ impl Saving {
         }
     }
 
-    /// Keeps the splats that a run begins with, after `step` steps.
+    /// Stores the initial splats of a run, after `step` steps.
     pub(crate) fn begin_with(&mut self, step: u32, splats: &Splats) {
         self.kept = Some(Kept {
             step,
@@ -85,7 +85,7 @@ impl Saving {
         });
     }
 
-    /// Where a run came to whose engine has failed.
+    /// Returns the outcome of a run whose engine has failed.
     fn failed_outcome(&self) -> Option<Outcome> {
         let ending = |kept: &Kept| self.lost.unwrap_or(Ending::Failed(kept.step));
         self.kept.as_ref().map(|kept| kept.outcome(ending(kept)))
@@ -102,7 +102,7 @@ impl Saving {
             || least > 0.0 && waited >= least.max(SHARE * self.last_took_seconds)
     }
 
-    /// After a step, and all that accompanies it; `asked`: somebody wants a checkpoint now.
+    /// Called after a step and its step hooks; `asked` is true if the observer requests a checkpoint now.
     pub(crate) fn after_step(
         &mut self,
         run: &mut Run,
@@ -123,7 +123,7 @@ impl Saving {
         Ok(())
     }
 
-    /// Waits for every step enqueued, and copies everything that the run needs to go on.
+    /// Waits for every enqueued step, and copies the state that the run needs to resume.
     fn checkpoint(&self, run: &mut Run, others: &mut Companions) -> Result<Checkpoint> {
         run.drain(&mut Silent)?;
         let (splats, state) = run.engine.download()?;
@@ -146,7 +146,7 @@ impl Saving {
         Ok(checkpoint)
     }
 
-    /// Makes a checkpoint and has it saved. One that cannot be saved does not end the run.
+    /// Makes a checkpoint and passes it to the observer. A checkpoint that cannot be saved does not end the run.
     pub(crate) fn save(
         &mut self,
         run: &mut Run,
@@ -154,7 +154,7 @@ impl Saving {
         observer: &mut dyn Observer,
     ) -> Result<()> {
         run.drain(observer)?;
-        // What is broken must not replace what is not.
+        // A non-finite state must not replace a finite one.
         if !run.is_sound() || run.state.gaussians == 0 {
             return Ok(());
         }
@@ -186,8 +186,8 @@ impl Saving {
         Ok(())
     }
 
-    /// Copies the splats with the photos' appearance and poses, to be kept if the device may be lost; gives
-    /// them too, as files hold them.
+    /// Copies the splats with the photos' appearance and poses, and retains them if the device may be lost. Also
+    /// returns the splats, as files hold them.
     pub(crate) fn copy(&mut self, run: &mut Run) -> Result<Arc<Splats>> {
         let started = Instant::now();
         let splats = Arc::new(run.engine.fused_splats()?);
@@ -204,8 +204,8 @@ impl Saving {
         Ok(splats)
     }
 
-    /// [`Self::copy`] beside a scoring, which has waited for the engine: if that costs no more than half of
-    /// what checkpoints may, so that a run whose numbers are lost loses little.
+    /// Calls [`Self::copy`] at a scoring, which has waited for the engine. Does nothing if the copy would cost more
+    /// than half of the time for checkpoints. A run whose parameters become non-finite then loses few steps.
     fn copy_if_cheap(&mut self, run: &mut Run) -> Result<()> {
         let waited = self.last.elapsed().as_secs_f64();
         if waited >= 2.0 * SHARE * self.last_took_seconds {
@@ -222,7 +222,7 @@ impl Saving {
         run.state.history.seconds.checkpoints += took;
     }
 
-    /// Where a run came to whose numbers were lost: to the last copy from before.
+    /// Returns the outcome of a run with non-finite parameters: the last finite copy.
     pub(crate) fn lost(&mut self, run: &mut Run) -> Option<Outcome> {
         let is_of_numbers =
             |e: &Ending| matches!(e, Ending::NonFinite(_) | Ending::NonFiniteLoss(_));
@@ -235,19 +235,19 @@ impl Saving {
         Some(outcome)
     }
 
-    /// Ends a run whose engine has failed with the best splats there are.
+    /// Ends a run whose engine has failed with the best available splats.
     pub(crate) fn rescue(
         &mut self,
         error: Error,
         run: &mut Run,
         observer: &mut dyn Observer,
     ) -> Result<Outcome> {
-        // The device may still answer: then nothing is lost. It makes no checkpoint: a round of density
-        // control may be missing.
+        // The device may still respond: then no step is lost. No checkpoint is made, because a round of density control
+        // may be missing.
         if let Ok(splats) = run.engine.fused_splats()
             && !splats.is_empty()
         {
-            // Of these reports only the steps matter now.
+            // Only the steps of these reports matter now.
             let _ = run.collect(observer);
             let views = run.view_state().unwrap_or_default();
             self.kept = Some(Kept {
@@ -256,7 +256,7 @@ impl Saving {
                 views,
             });
         }
-        // What the run began with is not worth a file.
+        // The initial splats are not worth a file.
         let kept = self.kept.as_ref().filter(|kept| kept.step > 0);
         let Some(kept) = kept else {
             return Err(error);
@@ -269,13 +269,12 @@ impl Saving {
 }
 
 impl Trainer {
-    /// Lets a run go on from a checkpoint: on the same device bit for bit as if it had never stopped.
-    /// Only when checkpoints are made (`config.checkpoint_every`, `.checkpoint_minutes`) may have been
-    /// changed in it. A run with a strategy of the caller's own is given that again
-    /// ([`Trainer::with_strategy`]).
+    /// Resumes a run from a checkpoint. On the same device the result is bit-identical to an uninterrupted run. Only
+    /// the times of checkpoints (`config.checkpoint_every`, `.checkpoint_minutes`) may have changed in the
+    /// configuration. A run with the caller's own strategy needs the same strategy again ([`Trainer::with_strategy`]).
     ///
     /// # Errors
-    /// Another capture, and as [`Trainer::new`].
+    /// Another capture; see [`Trainer::new`] for the others.
     pub fn resume(
         dataset: &Dataset,
         mut checkpoint: Checkpoint,
@@ -326,31 +325,31 @@ impl Trainer {
         Ok(trainer)
     }
 
-    /// Waits for every step enqueued, and copies everything that the run needs to go on.
+    /// Waits for every enqueued step, and copies the state that the run needs to resume.
     ///
     /// # Errors
-    /// What the engine cannot do.
+    /// The engine fails.
     pub fn checkpoint(&mut self) -> Result<Checkpoint> {
         self.saving.checkpoint(&mut self.run, &mut self.companions)
     }
 
-    /// Notes in checkpoints how the run was started.
+    /// Records in checkpoints how the run was started.
     pub fn set_launch(&mut self, launch: Launch) {
         self.saving.launch = launch;
     }
 
-    /// Where a run came to whose engine has failed.
+    /// Returns the outcome of a run whose engine has failed.
     pub(crate) fn failed_outcome(&self) -> Option<Outcome> {
         self.failure()?;
         self.saving.failed_outcome()
     }
 
-    /// The step of the splats of such a run, or of one whose numbers were lost.
+    /// Returns the step of the splats of a run that failed, or that had non-finite parameters.
     pub(crate) fn failed_step(&self) -> Option<u32> {
         self.failed().map(|kept| kept.step)
     }
 
-    /// The poses that go with them.
+    /// Returns the poses that belong to the splats of a failed run.
     pub(crate) fn failed_poses(&self) -> Option<&[RefinedPose]> {
         self.failed().map(|kept| kept.views.poses.as_slice())
     }
@@ -360,8 +359,8 @@ impl Trainer {
         self.saving.kept.as_ref()
     }
 
-    /// The present splats, with the 3D filters of an anti-aliased run in them: what files hold and viewers
-    /// show. After the engine has failed, those that were saved from it.
+    /// Returns the current splats, with the 3D filters of an anti-aliased run baked in, as in files and viewers. After
+    /// the engine has failed, returns the recovered splats.
     pub fn splats(&mut self) -> Result<Splats> {
         if let Some(kept) = self.failed() {
             return Ok(kept.splats.as_ref().clone());
@@ -370,13 +369,14 @@ impl Trainer {
         self.run.engine.fused_splats()
     }
 
-    /// What was learnt of the appearance of the photos in [`Self::train_names`], empty where nothing is;
-    /// after the engine has failed, what was saved from it.
+    /// Returns the learned appearance of the photos in [`Self::train_names`], empty if the run learns none. After the
+    /// engine has failed, returns the recovered appearance.
     pub fn appearance(&mut self) -> Result<Appearance> {
         Ok(self.learnt()?.appearance)
     }
 
-    /// What was learnt of their looks, likewise.
+    /// Returns the learned appearance MLP, empty if the run learns none. After the engine has failed, returns the
+    /// recovered one.
     pub fn look(&mut self) -> Result<Look> {
         Ok(self.learnt()?.look)
     }
@@ -389,13 +389,13 @@ impl Trainer {
         self.run.view_state()
     }
 
-    /// Why the last checkpoint could not be saved, if it could not.
+    /// Returns the reason why the last checkpoint could not be saved, if it could not.
     pub(crate) fn take_unsaved(&mut self) -> Option<Error> {
         self.saving.unsaved.take()
     }
 }
 
-/// A run that learns appearances has one for each photo it trains on, from its first step on.
+/// Checks that a run with appearance has one for each training photo, from its first step on.
 fn check_appearance(checkpoint: &Checkpoint, photos: usize) -> Result<()> {
     let (held, asked) = (
         &checkpoint.state.views.appearance,
@@ -416,7 +416,7 @@ fn check_appearance(checkpoint: &Checkpoint, photos: usize) -> Result<()> {
     )
 }
 
-/// What of a device's description changes results: not the number of threads.
+/// Returns the part of a device's description that changes results: without the number of threads.
 fn kind_of(device: &str) -> &str {
     match device.strip_prefix("cpu (") {
         Some(rest) => rest.split_once(", ").map_or(rest, |(_, level)| level),

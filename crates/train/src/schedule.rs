@@ -1,22 +1,23 @@
 //! The numbers of each step: a pure function of the configuration and the step.
 //!
-//! 1. The centres' learning rate falls log-linearly over the run and is in units of the scene's
-//!    extent (Kerbl et al. 2023). The others are constant, and may fall once the number of Gaussians is
-//!    fixed: what is left then is noise of the steps, which smaller steps average out.
+//! 1. The centres' learning rate falls log-linearly over the run and is in units of the scene's extent (Kerbl et al.
+//!    2023). The others are constant, and may fall once the number of Gaussians is fixed: the remaining error is noise
+//!    of the steps, which smaller steps average out.
 //! 2. The active SH degree rises by one every `sh_every` steps.
-//! 3. Which photo a step takes says `order.rs`.
-//! 4. A random background is another one each step, keyed by (seed, step).
+//! 3. `order.rs` determines the photo of a step.
+//! 4. A random background is another colour in each step, keyed by (seed, step).
 //! 5. Terms of the loss have weights; that of known depths falls log-linearly.
-//! 6. A change of pace ([`TrainConfig::pace`]) runs the rest of the schedule in more or fewer steps: a
-//!    step of the run has a *place* in the schedule, where all its numbers come from.
+//! 6. A change of pace ([`TrainConfig::pace`]) runs the rest of the schedule in more or fewer steps: a step of the run
+//!    has a *place* in the schedule, which determines all its numbers.
 //! 7. The rate of the photos' appearance is zero at first and then falls log-linearly.
-//! 8. Density control after a step, and what it adds to steps, are the strategy's:
-//!    [`crate::strategy`].
-//! 9. Rates of scales and quaternions are larger at first ([`crate::config::LearningRateConfig::early`]),
-//!    and the first photos half as large ([`crate::config::DataConfig::coarse_until`]).
-//! 10. Anti-aliased runs set the Gaussians' 3D filters anew every hundred steps and after density control.
-//! 11. Steps, or those after one, leave out a part of the Gaussians, other ones each time ([`dapple_engine::Dropout`]).
-//! 12. Where a run was extended, all of them are those of a run that had been planned so long ([`TrainConfig::extended`]).
+//! 8. The strategy determines density control after a step, and the terms that it adds to steps: [`crate::strategy`].
+//! 9. Rates of scales and quaternions are larger at first ([`crate::config::LearningRateConfig::early`]), and the first
+//!    photos half as large ([`crate::config::DataConfig::coarse_until`]).
+//! 10. Anti-aliased runs compute the Gaussians' 3D filters again every hundred steps and after density control.
+//! 11. Dropout omits a part of the Gaussians in all steps, or in those after a given one, drawn again for each step
+//!     ([`dapple_engine::Dropout`]).
+//! 12. After a run extension, all numbers are those of a run that had this length from its start
+//!     ([`TrainConfig::extended`]).
 
 use crate::TrainConfig;
 use crate::config::{Background, DepthSource};
@@ -29,7 +30,7 @@ use dapple_engine::{
 use rand_chacha::rand_core::Rng;
 use std::sync::Arc;
 
-/// Steps between two settings of the 3D filters: Mip-Splatting's (Yu et al. 2024).
+/// Steps between two updates of the 3D filters, as in Mip-Splatting (Yu et al. 2024).
 const SMOOTHING_EVERY: u32 = 100;
 
 /// The numbers of each step of a run. Steps count from 1.
@@ -38,16 +39,16 @@ pub struct Schedule {
     config: TrainConfig,
     extent: f64,
     strategy: Arc<dyn DensityStrategy>,
-    /// Whether the strategy is not one that the configuration can name.
+    /// True if the caller supplied the strategy, so that the configuration cannot name it.
     strategy_is_own: bool,
-    /// The numbers of the steps after one, where the run was extended there ([`TrainConfig::extended`]).
+    /// Schedules of run extensions, each with the step after which it applies ([`TrainConfig::extended`]).
     extended: Vec<(u32, Schedule)>,
 }
 
 impl Schedule {
-    /// For a run in a scene of this extent (world units, [`dapple_scene::Dataset::extent`]).
+    /// A schedule for a run in a scene of this extent (world units, [`dapple_scene::Dataset::extent`]).
     pub fn new(config: TrainConfig, extent: f64) -> Self {
-        // Strategies think in places of the schedule.
+        // Strategies work on places of the schedule.
         let unpaced = TrainConfig {
             pace: Vec::new(),
             ..config.clone()
@@ -69,8 +70,8 @@ impl Schedule {
         }
     }
 
-    /// From after step `after` on, the numbers are those of a run that had had `steps` steps and `most`
-    /// Gaussians from its start ([`TrainConfig::extended`]).
+    /// Applies the numbers of a run that had `steps` steps and `most` Gaussians from its start to the steps after
+    /// `after` ([`TrainConfig::extended`]).
     pub(crate) fn extend(&mut self, after: u32, steps: u32, most: usize) {
         let longer = self.config.extended_to(steps, most);
         self.config
@@ -79,19 +80,19 @@ impl Schedule {
         self.extended.push((after, Self::new(longer, self.extent)));
     }
 
-    /// From after step `after` on, steps leave this part of the Gaussians out ([`TrainConfig::dropout_after`]).
+    /// Sets the dropout rate `part` for the steps after `after` ([`TrainConfig::dropout_after`]).
     pub(crate) fn leave_out(&mut self, after: u32, part: f64) {
         (self.config.dropout_after, self.config.dropout) = (after, part);
     }
 
-    /// Whose numbers step `step` has.
+    /// Returns the schedule that applies to step `step`.
     fn of(&self, step: u32) -> &Self {
         let is_after = |(after, _): &&(u32, Self)| step > *after;
         let last = self.extended.iter().rev().find(is_after);
         last.map_or(self, |(_, longer)| longer)
     }
 
-    /// With a density strategy of the caller's own in place of the one that the configuration names.
+    /// Replaces the density strategy of the configuration by one of the caller's own.
     #[must_use]
     pub fn with_strategy(mut self, strategy: Arc<dyn DensityStrategy>) -> Self {
         self.set_strategy(strategy);
@@ -103,28 +104,28 @@ impl Schedule {
         self.strategy_is_own = true;
     }
 
-    /// The name of the density strategy.
+    /// Returns the name of the density strategy.
     pub fn strategy_name(&self) -> &str {
         self.strategy.name()
     }
 
-    /// The same where it is the caller's own.
+    /// Returns the name of the density strategy if it is the caller's own.
     pub(crate) fn own_strategy(&self) -> Option<&str> {
         self.strategy_is_own.then(|| self.strategy.name())
     }
 
-    /// The configuration that the numbers are of.
+    /// Returns the configuration of this schedule.
     pub fn config(&self) -> &TrainConfig {
         &self.config
     }
 
-    /// From after step `after` on, the rest of the schedule runs in the steps up to `last`
-    /// ([`TrainConfig::pace`]). Strategies think in places of the schedule: nothing changes for them.
+    /// Runs the rest of the schedule after step `after` in the steps up to `last` ([`TrainConfig::pace`]). Strategies
+    /// work on places of the schedule, and do not notice the change.
     pub(crate) fn change_pace(&mut self, after: u32, last: u32) {
         self.config.pace.push([after, last]);
     }
 
-    /// The step of the schedule as configured that `step` of the run stands at.
+    /// Returns the place in the configured schedule of step `step` of the run.
     pub fn place(&self, step: u32) -> u32 {
         self.of(step).own_place(step)
     }
@@ -141,8 +142,8 @@ impl Schedule {
         self.along((from, place), last, step)
     }
 
-    /// Where `step` stands between step `from`, which stands at `place`, and the last step, which stands
-    /// at the run's end. Steps are taken from those after the schedule first.
+    /// Returns the place of `step` between step `from`, whose place is `place`, and the last step, whose place is the
+    /// end of the run. Steps after the schedule are removed or added first.
     fn along(&self, (from, place): (u32, u32), last: u32, step: u32) -> u32 {
         let (done, all) = (
             u64::from(step.saturating_sub(from)),
@@ -150,13 +151,13 @@ impl Schedule {
         );
         let (length, steps) = (self.config.schedule_length(), self.config.steps);
         let to = |end: u32| u64::from(end.saturating_sub(place));
-        // The schedule's own steps, and what is to be done in them.
+        // Steps within the schedule, and their number as planned.
         let (own, planned) = match length < steps {
             true => (to(length).min(all - 1), to(length)),
             false => (all, to(steps)),
         };
         let along = if done <= own || own == all {
-            // Without a change of pace this is `step`, beyond the last one too.
+            // Without a change of pace this is `step`, beyond the last step too.
             done * planned / own.max(1)
         } else {
             planned + (done - own) * (to(steps) - planned) / (all - own)
@@ -164,12 +165,12 @@ impl Schedule {
         u32::try_from(u64::from(place) + along).unwrap_or(u32::MAX)
     }
 
-    /// The scene's extent, world units.
+    /// Returns the scene's extent, world units.
     pub fn extent(&self) -> f64 {
         self.extent
     }
 
-    /// How to render at full degree, over a fixed background: for scoring and for finished splats.
+    /// Returns render settings at full degree, over a fixed background: for scoring and for finished splats.
     pub fn render_settings(&self) -> RenderSettings {
         RenderSettings {
             background: self.config.background.fixed(),
@@ -181,7 +182,7 @@ impl Schedule {
         }
     }
 
-    /// The colour behind step `step`, keyed by (seed, step) where it is random.
+    /// Returns the background colour of step `step`, keyed by (seed, step) if it is random.
     pub fn background(&self, step: u32) -> [f32; 3] {
         match self.config.background {
             Background::Colour(_) => self.config.background.fixed(),
@@ -192,7 +193,7 @@ impl Schedule {
         }
     }
 
-    /// Degree of spherical harmonics that step `step` uses.
+    /// Returns the degree of spherical harmonics in step `step`.
     pub fn sh_degree(&self, step: u32) -> u8 {
         let of = self.of(step);
         let risen = of.own_place(step).saturating_sub(1) / of.config.sh_every.max(1);
@@ -201,7 +202,7 @@ impl Schedule {
             .min(self.config.sh_degree)
     }
 
-    /// Step sizes of step `step`.
+    /// Returns the step sizes of step `step`.
     pub fn learning_rates(&self, step: u32) -> LearningRates {
         self.of(step).own_rates(step)
     }
@@ -227,7 +228,7 @@ impl Schedule {
         }
     }
 
-    /// Weights of the loss in step `step`, by term. Scales count in units of the extent, so that the unit of
+    /// Returns the weights of the loss terms in step `step`. Scales count in units of the extent, so that the unit of
     /// the world does not matter.
     pub fn losses(&self, step: u32) -> LossWeights {
         let config = &self.of(step).config;
@@ -241,7 +242,7 @@ impl Schedule {
         })
     }
 
-    /// Where the crop that step `step` compares lies, as fractions of 2^32.
+    /// Returns the position of the crop that step `step` compares, as fractions of 2^32.
     fn crop(&self, step: u32) -> [u32; 2] {
         if self.config.perceptual_weight == 0.0 {
             return [0; 2];
@@ -250,8 +251,8 @@ impl Schedule {
         std::array::from_fn(|_| random.next_u32())
     }
 
-    /// Weight of the depth loss in step `step`: log-linear over the run, so that depths decide where
-    /// Gaussians settle and photos what becomes of them (Kerbl et al. 2024, "A Hierarchical 3D Gaussian
+    /// Returns the weight of the depth loss in step `step`. It is log-linear over the run, so that depths determine the
+    /// position of Gaussians first, and photos refine it later (Kerbl et al. 2024, "A Hierarchical 3D Gaussian
     /// Representation").
     fn depth_weight(&self, step: u32) -> f32 {
         let depth = &self.config.depth;
@@ -261,18 +262,18 @@ impl Schedule {
         (depth.weight * depth.decay.powf(self.done(self.place(step)))) as f32
     }
 
-    /// How much of the schedule is over, 0 to 1.
+    /// Returns the elapsed part of the schedule, 0 to 1.
     fn done(&self, place: u32) -> f64 {
         part(place, 0, self.config.schedule_length())
     }
 
-    /// How much of the schedule's time in which the number of Gaussians is fixed is over, 0 to 1.
+    /// Returns the elapsed part of the steps in which the number of Gaussians is fixed, 0 to 1.
     fn settled(&self, place: u32) -> f64 {
         let config = &self.config;
         part(place, config.densify.stop, config.schedule_length())
     }
 
-    /// How much of the schedule's time in which the number of Gaussians changes is left, 1 to 0.
+    /// Returns the remaining part of the steps in which the number of Gaussians changes, 1 to 0.
     fn growing(&self, place: u32) -> f64 {
         let config = &self.config;
         match config.densify.stop.min(config.schedule_length()) {
@@ -281,11 +282,11 @@ impl Schedule {
         }
     }
 
-    /// The last step, with the pace as it is now, that takes its photo at half the size.
+    /// Returns the last step, at the current pace, that takes its photo at half the size.
     pub fn last_coarse_step(&self) -> u32 {
         let share = self.config.data.coarse_until;
         let end = (share * f64::from(self.config.schedule_length())) as u32;
-        // An extension begins after them.
+        // An extension begins after these steps.
         let last = self
             .config
             .extended
@@ -303,16 +304,16 @@ impl Schedule {
         coarse
     }
 
-    /// How much of the run's steps after its schedule is over, 0 to 1.
+    /// Returns the elapsed part of the run's steps after its schedule, 0 to 1.
     fn beyond(&self, place: u32) -> f64 {
         part(place, self.config.schedule_length(), self.config.steps)
     }
 
-    /// Step sizes of the pose of step `step`'s view.
+    /// Returns the step sizes of the pose of step `step`'s view.
     ///
-    /// A turn by `a` moves the picture by `focal * a` pixels, a move by `t` what is at depth z by
-    /// `focal * t / z`; what cameras look at is about as far away as they are apart, so that equal
-    /// rates, lengths in units of the extent, move the picture alike.
+    /// A rotation by `a` moves the image by `focal * a` pixels, a translation by `t` moves a point at depth z by `focal
+    /// * t / z`. Depths are about as large as the distances between cameras, so that equal rates, with lengths in units
+    /// of the extent, move the image by equal amounts.
     pub fn pose_rates(&self, step: u32) -> PoseRates {
         let poses = &self.config.poses;
         let done = self.done(self.place(step));
@@ -326,11 +327,11 @@ impl Schedule {
         }
     }
 
-    /// Everything an engine needs for step `step`.
+    /// Returns all settings of step `step` for an engine.
     pub fn step_settings(&self, step: u32) -> StepSettings {
         StepSettings {
             refresh_smoothing: self.refreshes_smoothing(step),
-            // Of the run, however often it was extended.
+            // The value of the run, independent of its extensions.
             dropout: match step > self.config.dropout_after {
                 true => self.config.dropout as f32,
                 false => 0.0,
@@ -376,15 +377,15 @@ impl Schedule {
         }
     }
 
-    /// Whether step `step` begins by setting the 3D filters anew: every so often, since centres move, and
-    /// after density control.
+    /// Returns true if step `step` begins by computing the 3D filters again: every [`SMOOTHING_EVERY`] steps, since
+    /// centres move, and after density control.
     fn refreshes_smoothing(&self, step: u32) -> bool {
         let before = step.saturating_sub(1);
         self.config.antialias
             && (before.is_multiple_of(SMOOTHING_EVERY) || self.densify_plan(before).is_some())
     }
 
-    /// The round of density control that follows step `step`, if one does.
+    /// Returns the round of density control that follows step `step`, if there is one.
     pub fn densify_plan(&self, step: u32) -> Option<DensifyPlan> {
         let schedule = self.of(step);
         let mut plans = schedule
@@ -393,14 +394,14 @@ impl Schedule {
         plans.next_back().map(|plan| DensifyPlan { step, ..plan })
     }
 
-    /// The places of the schedule that `step` has passed since the step before: one, unless the pace
-    /// was changed.
+    /// Returns the places of the schedule that `step` has passed since the step before: one place, unless the pace was
+    /// changed.
     pub(crate) fn places(&self, step: u32) -> std::ops::RangeInclusive<u32> {
         let schedule = self.of(step);
         schedule.own_place(step.saturating_sub(1)) + 1..=schedule.own_place(step)
     }
 
-    /// Whether held-out photos are scored after step `step`.
+    /// Returns true if held-out photos are scored after step `step`.
     pub fn evaluates_at(&self, step: u32) -> bool {
         let eval = &self.config.eval;
         let is_due = |place: u32| {
@@ -410,7 +411,7 @@ impl Schedule {
     }
 }
 
-/// How much of the steps after `from`, up to `last`, is over before step `place`: 0 to 1.
+/// Returns the elapsed part of the steps after `from`, up to `last`, before step `place`: 0 to 1.
 fn part(place: u32, from: u32, last: u32) -> f64 {
     if from >= last {
         return 0.0;

@@ -1,16 +1,15 @@
 //! Drives an engine through a run.
 //!
-//! 1. Split the capture, make the first Gaussians, hand photos and Gaussians to the engine.
-//! 2. Each step: ask the schedule for the numbers, enqueue the step and the density control that
-//!    follows it, collect the reports of what has finished.
-//! 3. Score held-out photos when the schedule says so, and at the end.
-//! 4. Stop early when the observer asks, when the loss or Gaussians are not finite (see
-//!    [`mod@crate::broken`]), or when no Gaussian is left.
-//! 5. Look at the photos that are set aside, where some are, and end with the best splats:
-//!    [`mod@crate::watch`].
+//! 1. Split the capture, make the first Gaussians, pass photos and Gaussians to the engine.
+//! 2. In each step: take the numbers from the schedule, enqueue the step and its density control, collect the reports
+//!    of finished steps.
+//! 3. Score held-out photos at the steps of the schedule, and at the end.
+//! 4. Stop early if the observer requests it, if the loss or Gaussians are non-finite (see [`mod@crate::broken`]), or
+//!    if no Gaussian is left.
+//! 5. Measure the withheld validation photos, if there are some, and end with the best splats: [`mod@crate::watch`].
 //! 6. Make a checkpoint when one is due and when the run is stopped: see [`crate::saving`].
 //!
-//! The trainer waits for the engine only to score, for checkpoints and at the end.
+//! The trainer waits for the engine only to score, to measure withheld photos, for checkpoints and at the end.
 
 mod companion;
 mod held_out;
@@ -42,33 +41,29 @@ use held_out::HeldOut;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// The near plane, where the configuration leaves it open, as a fraction of the scene's extent.
-/// Gaussians right before a camera are fog in that photo and noise in all others: on `bird` they
-/// cost single held-out photos 15 dB.
+/// Near plane as a fraction of the scene's extent, if the configuration sets none. Gaussians close to a camera are fog
+/// in that photo and noise in all others: on `bird` they cost single held-out photos 15 dB.
 const NEAR_FRACTION: f64 = 0.05;
 
-/// A run, and what accompanies it.
+/// A run with its step hooks.
 pub struct Trainer {
     pub(crate) run: Run,
     pub(crate) companions: Companions,
     pub(crate) saving: Saving,
     pub(crate) notes: Vec<String>,
-    /// The name of the strategy that the run began with, where that was the caller's own and has not been
-    /// given again.
+    /// Name of the caller's own strategy that the run began with, if the caller has not supplied it again.
     pub(crate) awaited_strategy: Option<String>,
     stop_at: Option<u32>,
-    /// As [`Dataset::skipped`].
+    /// See [`Dataset::skipped`].
     skipped: usize,
 }
 
 impl Trainer {
-    /// Prepares a run: checks the capture, makes the first Gaussians and hands everything to the
-    /// engine.
+    /// Prepares a run: checks the capture, makes the first Gaussians and passes them and the photos to the engine.
     ///
     /// # Errors
-    /// A configuration that contradicts itself, a capture that cannot be trained on (a single
-    /// photo, none left after the split, a lens that is none, points that are lost), what the engine
-    /// refuses.
+    /// The configuration contradicts itself; the capture cannot be trained on (a single photo, none left after the
+    /// split, an invalid lens, lost points); the engine refuses it.
     pub fn new(
         dataset: &Dataset,
         mut config: TrainConfig,
@@ -101,7 +96,7 @@ impl Trainer {
         Ok(trainer)
     }
 
-    /// After `step` steps, its engine without splats.
+    /// A trainer after `step` steps, its engine without splats.
     pub(crate) fn with_views(
         dataset: &Dataset,
         config: TrainConfig,
@@ -109,7 +104,7 @@ impl Trainer {
         chosen: &Chosen,
         step: u32,
     ) -> Result<Self> {
-        // Before anything takes time: better to fail now than after an hour.
+        // Read the file before slow work, so that a fault is found early.
         let lpips = config.read_lpips()?;
         let views = |which: &[usize]| -> Vec<View> {
             which.iter().map(|&i| dataset.views[i].clone()).collect()
@@ -136,11 +131,10 @@ impl Trainer {
         })
     }
 
-    /// Lets a density strategy of the caller's own decide when Gaussians are added, moved and removed, in
-    /// place of the one that the configuration names; `densify` of the configuration then counts only where
-    /// the strategy looks at it, and where learning rates settle (`densify.stop`). Before the first step; a
-    /// run that goes on from a checkpoint is given the same strategy again. The run's `config.toml` alone
-    /// does not repeat it.
+    /// Sets the caller's own density strategy instead of the one that the configuration names. Of the configuration's
+    /// `densify`, only `densify.stop` then has an effect by itself: learning rates settle there. The other keys apply
+    /// if the strategy reads them. Call it before the first step; a resumed run needs the same strategy again. The
+    /// run's `config.toml` alone does not repeat such a run.
     ///
     /// ```
     /// # use dapple_train::{DensityStrategy, Trainer};
@@ -193,7 +187,7 @@ impl Trainer {
         Ok(self)
     }
 
-    /// A run does not go on with another strategy than it began with.
+    /// Checks that a run does not resume with another strategy than it began with.
     fn check_strategy(&self) -> Result<()> {
         let Some(name) = &self.awaited_strategy else {
             return Ok(());
@@ -204,16 +198,16 @@ impl Trainer {
         .hint("go on with it from that program: Trainer::resume, then Trainer::with_strategy"))
     }
 
-    /// Ends the run after this step with [`Ending::Stopped`], as if the observer had asked for it: the
-    /// schedule stays that of the whole run. `None` lets it go to the end.
+    /// Ends the run after this step with [`Ending::Stopped`], as if the observer had stopped it. The schedule remains
+    /// that of the whole run. `None` runs to the end.
     pub fn stop_at(&mut self, step: Option<u32>) {
         self.stop_at = step;
     }
 
-    /// One training step, with the density control that follows it.
+    /// Takes one training step, with the density control that follows it.
     ///
     /// # Errors
-    /// What the engine cannot do; a loss that is not finite; no Gaussian left.
+    /// The engine fails; the loss is non-finite; no Gaussian is left.
     pub fn step(&mut self) -> Result<()> {
         self.check_strategy()?;
         self.advance(&mut Silent)?;
@@ -233,12 +227,12 @@ impl Trainer {
         self.run.advance(photo, observer)
     }
 
-    /// Runs to the last step of the configuration and scores the held-out photos. Can be called
-    /// again after a stop: it goes on where it was.
+    /// Runs to the last step of the configuration and scores the held-out photos. If it is called again after a stop,
+    /// it continues from there.
     ///
     /// # Errors
-    /// What the engine cannot do, if nothing of the run can be saved; a strategy that is missing. A run that
-    /// ends badly is not an error here, so that what there is can be saved: see [`Outcome::ending`].
+    /// The engine fails and no splats can be saved; a strategy is missing. A run that ends badly is not an error here,
+    /// so that its splats can be saved: see [`Outcome::ending`].
     pub fn run(&mut self, observer: &mut dyn Observer) -> Result<Outcome> {
         self.check_strategy()?;
         if let Some(outcome) = self.failed_outcome() {
@@ -267,7 +261,7 @@ impl Trainer {
                 let asked = observer.wants_checkpoint();
                 self.saving
                     .after_step(&mut self.run, &mut self.companions, observer, asked)?;
-                // Whoever rests and asks for a checkpoint rests on.
+                // A paused run remains paused after a requested checkpoint.
                 if !asked || !self.run.is_sound() {
                     break;
                 }
@@ -280,11 +274,11 @@ impl Trainer {
         if ending == Ending::Finished {
             self.take_last_splats(observer)?;
         } else {
-            // Without the scoring that follows: the whole run does not have it.
+            // Without the scoring that follows, which the whole run does not have at this step.
             self.saving
                 .save(&mut self.run, &mut self.companions, observer)?;
         }
-        // The copy may have shown what no report did.
+        // The copy may have shown non-finite values that no report contained.
         if let Some(outcome) = self.saving.lost(&mut self.run) {
             return Ok(outcome);
         }
@@ -307,13 +301,13 @@ impl Trainer {
         })
     }
 
-    /// What a run ends with whose steps are all done.
+    /// Determines the final splats of a run whose steps are all done.
     fn take_last_splats(&mut self, observer: &mut dyn Observer) -> Result<()> {
         let run = &mut self.run;
         for companion in self.companions.all() {
             if let Some(best) = companion.ends_with() {
                 run.engine.upload(&best.splats, None)?;
-                // The engine has forgotten what it learnt. Poses are not refined beside a watch.
+                // The engine has dropped the appearance of that step. Runs with validation photos do not refine poses.
                 let views = &best.views;
                 run.learnt = Some((views.appearance.clone(), views.look.clone()));
             }
@@ -326,114 +320,114 @@ impl Trainer {
         Ok(())
     }
 
-    /// What the photos that are set aside said; `None` where none are.
+    /// Returns the results of the whole-run validation photos; `None` without them.
     pub fn watch_report(&self) -> Option<WatchReport> {
         self.companions.watch.report()
     }
 
-    /// What photos set aside for a while said of a longer run.
+    /// Returns the extension checks so far.
     pub fn outlooks(&self) -> &[Outlook] {
         &self.companions.asking.said
     }
 
-    /// Names of the photos trained on, in the engine's order.
+    /// Returns the names of the training photos, in the engine's order.
     pub fn train_names(&self) -> &[String] {
         &self.run.photos.names
     }
 
-    /// The photos trained on, by name, with their cameras as they were given.
+    /// Returns the training photos, by name, with their original cameras.
     pub(crate) fn given_cameras(&self) -> &[(String, Camera)] {
         &self.run.photos.cameras
     }
 
-    /// The local origin that cameras and splats count from: [`Dataset::origin`].
+    /// Returns the local origin of cameras and splats: [`Dataset::origin`].
     pub fn origin(&self) -> DVec3 {
         self.saving.capture.origin()
     }
 
-    /// What made the engine fail, when a run has ended with [`Ending::Failed`]; and what was lost, and why it
-    /// may be, when it has ended with [`Ending::NonFinite`] or [`Ending::NonFiniteLoss`].
+    /// Returns the error of the engine if a run has ended with [`Ending::Failed`]. For [`Ending::NonFinite`] and
+    /// [`Ending::NonFiniteLoss`], returns what became non-finite and a possible reason.
     pub fn failure(&self) -> Option<&Error> {
         self.run.state.failure.as_ref()
     }
 
-    /// Waits until every step that was enqueued is done.
+    /// Waits until every enqueued step is done.
     pub fn wait(&mut self) -> Result<()> {
         self.run.drain(&mut Silent)
     }
 
-    /// Renders the present splats as scoring does.
+    /// Renders the current splats with the settings of scoring.
     pub fn render(&mut self, camera: &Camera) -> Result<Rendered> {
         let settings = self.run.schedule.render_settings();
         self.run.engine.render(camera, &settings)
     }
 
-    /// Steps done, or enqueued on an engine that has a queue.
+    /// Returns the steps done, or enqueued on an engine with a queue.
     pub fn steps_done(&self) -> u32 {
         self.run.state.step
     }
 
-    /// Gaussians, as far as is known without waiting for the engine.
+    /// Returns the number of Gaussians, as far as it is known without waiting for the engine.
     pub fn gaussians(&self) -> u64 {
         self.run.state.gaussians
     }
 
-    /// The configuration of this run.
+    /// Returns the configuration of this run.
     pub fn config(&self) -> &TrainConfig {
         self.run.config()
     }
 
-    /// The numbers of each step.
+    /// Returns the schedule of this run.
     pub fn schedule(&self) -> &Schedule {
         &self.run.schedule
     }
 
-    /// What happened so far.
+    /// Returns the history up to the current step.
     pub fn history(&self) -> &History {
         &self.run.state.history
     }
 
-    /// The engine and its device, for people.
+    /// Returns a description of the engine and its device for the user.
     pub fn device(&self) -> String {
         self.run.engine.description()
     }
 
-    /// How photos were read while training, where they do not all fit into memory.
+    /// Returns the statistics of photo reads, if not all photos fit into memory.
     pub fn photo_traffic(&self) -> Option<PhotoTraffic> {
         self.run.photos.traffic()
     }
 
-    /// Number of views trained on.
+    /// Returns the number of training views.
     pub fn train_view_count(&self) -> usize {
         self.run.photos.ids.len()
     }
 
-    /// Photos of the capture that were not there and left out: [`Dataset::skipped`].
+    /// Returns the number of missing photos that were skipped: [`Dataset::skipped`].
     pub fn skipped_photos(&self) -> usize {
         self.skipped
     }
 
-    /// The held-out views.
+    /// Returns the held-out views.
     pub fn eval_views(&self) -> &[View] {
         &self.companions.held_out.views
     }
 
-    /// Remarks for the user: what of this run is not as they may expect.
+    /// Returns notes for the user about unexpected properties of this run.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// The engine, for calls the trainer has no word for.
+    /// Returns the engine, for calls that the trainer does not offer.
     pub fn engine_mut(&mut self) -> &mut dyn Engine {
         self.run.engine.as_mut()
     }
 }
 
-/// Names what the configuration leaves open of how many Gaussians there are and how fast they become as many:
-/// it keeps both. Returns where the most of them come from, unless they were named.
+/// Sets the Gaussian cap and the growth per round in the configuration, if it sets none; both stay for the whole run.
+/// Returns the computed cap and its reason, unless the user set the cap.
 ///
 /// # Errors
-/// A photo that cannot be read.
+/// A photo cannot be read.
 fn settle_budget(
     config: &mut TrainConfig,
     dataset: &Dataset,

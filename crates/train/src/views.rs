@@ -1,11 +1,11 @@
-//! Which views of a capture a run takes, and whether they can be trained on.
+//! Selects the views of a capture for a run, and checks that they can be trained on.
 
 use crate::config::Background;
 use crate::{TrainConfig, init};
 use dapple_engine::LensForm;
 use dapple_scene::{Dataset, Error, Result, Split, View};
 
-/// What of a run is not as its user may expect.
+/// Returns notes for the user about unexpected properties of a run.
 pub(crate) fn notes_on(
     dataset: &Dataset,
     config: &TrainConfig,
@@ -37,20 +37,20 @@ pub(crate) fn notes_on(
     notes
 }
 
-/// What a run takes of a capture.
+/// Views of a capture that a run uses.
 pub(crate) struct Chosen {
-    /// Indices of the views to train on.
+    /// Indices of the training views.
     pub(crate) train: Vec<usize>,
-    /// And of those to score.
+    /// Indices of the held-out views.
     pub(crate) eval: Vec<usize>,
-    /// And of those set aside to watch for overfitting.
+    /// Indices of the views that are withheld for validation in the whole run.
     pub(crate) watch: Vec<usize>,
     /// The scene's extent, world units.
     pub(crate) extent: f64,
 }
 
 impl Chosen {
-    /// Chooses, and checks every view that is taken.
+    /// Selects the views, and checks each of them.
     pub(crate) fn of(dataset: &Dataset, config: &TrainConfig) -> Result<Self> {
         let (mut train, eval) = choose_views(dataset, config)?;
         let watch = set_aside(&mut train, config.data.watch_every);
@@ -71,7 +71,7 @@ impl Chosen {
     }
 }
 
-/// The views to train on and those to score, within the configured numbers.
+/// Returns the training views and the held-out views, within the configured numbers.
 pub(crate) fn choose_views(
     dataset: &Dataset,
     config: &TrainConfig,
@@ -103,8 +103,8 @@ pub(crate) fn choose_views(
     Ok((train, eval))
 }
 
-/// Takes every `every`-th of the views out, from the middle of the first `every` on: beside those that
-/// are held out, not among them. One at least; none where that would leave fewer than two.
+/// Removes every `every`-th of the views, from the middle of the first `every` on, so that validation photos are
+/// between the held-out photos. Removes at least one; none if fewer than two would remain.
 fn set_aside(train: &mut Vec<usize>, every: usize) -> Vec<usize> {
     if every == 0 || train.len() < 3 {
         return Vec::new();
@@ -118,7 +118,7 @@ fn set_aside(train: &mut Vec<usize>, every: usize) -> Vec<usize> {
     watch
 }
 
-/// Engines take cameras of the photo's size whose lens they know.
+/// Checks a view: engines need cameras of the photo's size with a supported lens.
 fn check_view(view: &View) -> Result<()> {
     let (camera, [width, height]) = (&view.camera, view.photo.size());
     LensForm::of(&camera.lens).map_err(|e| e.at(view.name.clone()))?;
@@ -142,7 +142,7 @@ fn check_view(view: &View) -> Result<()> {
             "this photo's camera is broken: a pose or focal length that is not finite, or no area",
         )
         .at(view.name.clone())
-        .hint("leave the photo out, or make its pose again"));
+        .hint("remove the photo, or compute its pose again"));
     }
     Ok(())
 }

@@ -1,14 +1,13 @@
-//! Watches for overfitting: photos that are set aside, neither trained on nor scored.
+//! Whole-run validation: detects overfitting with photos that are withheld, neither trained on nor scored.
 //!
-//! 1. Every `data.watch_every`-th photo that is not held out is set aside.
-//! 2. [`LOOKS`] times in a run, and at its end, they are rendered and compared with the loss that
-//!    training minimises.
-//! 3. The splats with the least loss so far are kept, and with them what was learnt of the photos'
-//!    appearance by then: colours of one step are not right through the maps of another. Where the last
-//!    ones are worse by more than [`NOTICEABLE`], the run ends with the kept ones instead, and says so.
+//! 1. Every `data.watch_every`-th photo that is not held out is withheld.
+//! 2. [`LOOKS`] times in a run, and at its end, these photos are rendered, and their training loss is computed.
+//! 3. The splats with the least loss so far are stored with the appearance learned by then, because colours of one step
+//!    do not match the maps of another. If the last splats are worse by more than [`NOTICEABLE`], the run ends with the
+//!    stored ones instead and reports it.
 //!
-//! Training photos cannot tell: their loss falls whatever is learned. Held-out photos must not: a score
-//! that chose the splats is none.
+//! Training photos cannot detect overfitting: their loss falls in any case. Held-out photos must not be used: scores of
+//! photos that chose the splats are biased.
 
 use crate::TrainConfig;
 use crate::evaluate::{MeanLoss, mean_loss};
@@ -17,16 +16,16 @@ use dapple_scene::{Result, Splats, View};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// Looks in a run. Each waits for the engine, and renders a sixteenth of the photos.
+/// Validations in a run. Each waits for the engine, and renders a sixteenth of the photos.
 const LOOKS: u32 = 20;
 
-/// A loss lower than the last one by this fraction is no accident of the last steps.
+/// Relative difference of losses that is not a fluctuation of the last steps.
 const NOTICEABLE: f64 = 0.005;
 
-/// What the photos that are set aside say after a step.
+/// Loss and PSNR of the validation photos after one step.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct WatchRow {
-    /// Steps done before it.
+    /// Steps done before the validation.
     pub step: u32,
     /// Mean loss.
     pub loss: f64,
@@ -34,27 +33,27 @@ pub struct WatchRow {
     pub psnr: f64,
 }
 
-/// What watching came to.
+/// Result of the validation of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WatchReport {
-    /// Photos set aside.
+    /// Number of withheld photos.
     pub photos: usize,
-    /// Every look.
+    /// All validations.
     pub rows: Vec<WatchRow>,
-    /// The step whose splats the run ended with, because it did better than the last.
+    /// Step whose splats the run ended with, if they were better than the last.
     pub kept_step: Option<u32>,
 }
 
-/// What belongs together after the step that showed the photos set aside best.
+/// Splats and appearance with the best validation loss.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Best {
     /// The Gaussians, as files hold them.
     pub splats: Splats,
-    /// What was learnt of the photos trained on; empty where nothing is.
+    /// Learned parameters of the training photos; empty if the run learns none.
     pub views: ViewState,
 }
 
-/// The photos set aside, and the best splats so far.
+/// Withheld photos, and the best splats so far.
 pub(crate) struct Watch {
     pub(crate) views: Vec<View>,
     ssim_weight: f64,
@@ -65,7 +64,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Of a run with this configuration.
+    /// Validation of a run with this configuration.
     pub(crate) fn new(views: Vec<View>, config: &TrainConfig) -> Self {
         Self {
             views,
@@ -77,18 +76,18 @@ impl Watch {
         }
     }
 
-    /// Whether there is a look after this step of so many.
+    /// Returns true if a validation is due after step `step` of `steps`.
     pub(crate) fn is_due(&self, step: u32, steps: u32) -> bool {
         !self.views.is_empty() && (step == steps || step.is_multiple_of((steps / LOOKS).max(1)))
     }
 
-    /// The look with the least loss.
+    /// Returns the validation with the least loss.
     pub(crate) fn best_row(&self) -> Option<WatchRow> {
         let least = |a: WatchRow, b: WatchRow| if b.loss < a.loss { b } else { a };
         self.rows.iter().copied().reduce(least)
     }
 
-    /// Looks at the engine's present splats and keeps them, as files hold them, if they are the best.
+    /// Measures the engine's current splats, and stores them, as files hold them, if they are the best.
     pub(crate) fn look(
         &mut self,
         step: u32,
@@ -114,7 +113,7 @@ impl Watch {
         Ok(())
     }
 
-    /// What to end with instead of the last splats, if those are worse.
+    /// Returns the splats to end with instead of the last ones, if those are worse.
     pub(crate) fn better_than_last(&mut self) -> Option<Arc<Best>> {
         let (best, last) = (self.best_row()?, *self.rows.last()?);
         if best.loss >= last.loss * (1.0 - NOTICEABLE) {

@@ -1,4 +1,4 @@
-//! Which capture a run is of, so that it does not go on with another.
+//! Identity of the capture of a run, so that the run does not resume with another capture.
 
 use crc32fast::Hasher;
 use dapple_scene::{Camera, Dataset, Error, Lens, Result, ViewFiles, origin};
@@ -6,20 +6,21 @@ use glam::DVec3;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is remembered of a capture.
+/// Identity of a capture.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CaptureIdentity {
     /// Number of photos.
     pub photos: u64,
-    /// CRC-32 of their names and sizes, in order.
+    /// CRC-32 of the names and sizes of the photos, in order.
     pub names_and_sizes: u32,
-    /// CRC-32 of their poses, intrinsics and lenses as trained on, in order.
+    /// CRC-32 of the poses, intrinsics and lenses as used in training, in order.
     pub cameras: u32,
-    /// Each of them, in order. Empty in checkpoints of earlier versions, and of captures that were not read
+    /// Identity of each photo, in order. Empty in checkpoints of earlier versions, and for captures that were not read
     /// from files.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub views: Vec<ViewIdentity>,
-    /// CRC-32 of the sparse points' places and colours; likewise.
+    /// CRC-32 of the positions and colours of the sparse points. `None` in checkpoints of earlier versions, and for
+    /// captures that were not read from files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub points: Option<u32>,
     /// The local origin that cameras, points and splats count from, [`Dataset::origin`], where it is not zero.
@@ -27,7 +28,7 @@ pub struct CaptureIdentity {
     pub origin: Option<Origin>,
 }
 
-/// A place, compared by its bits.
+/// A position, compared by its bits.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Origin(pub [f64; 3]);
@@ -40,20 +41,20 @@ impl PartialEq for Origin {
 
 impl Eq for Origin {}
 
-/// What is remembered of a photo and of what belongs to it.
+/// Identity of a photo and its files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ViewIdentity {
-    /// Its name in the capture.
+    /// Name of the photo in the capture.
     pub name: String,
-    /// CRC-32 of its pose, intrinsics and lens.
+    /// CRC-32 of the pose, intrinsics and lens.
     pub camera: u32,
-    /// What its files held.
+    /// Checksums of the photo's files.
     #[serde(flatten)]
     pub files: ViewFiles,
 }
 
 impl CaptureIdentity {
-    /// Of a capture as it was loaded.
+    /// Computes the identity of a loaded capture.
     pub fn of(dataset: &Dataset) -> Self {
         let (mut names, mut cameras) = (Hasher::new(), Hasher::new());
         for view in &dataset.views {
@@ -92,15 +93,16 @@ impl CaptureIdentity {
         }
     }
 
-    /// The local origin that cameras, points and splats count from; zero where they are in the capture's own frame.
+    /// Returns the local origin of cameras, points and splats. Zero if they are in the frame of the capture.
     pub fn origin(&self) -> DVec3 {
         self.origin.map_or(DVec3::ZERO, |origin| origin.0.into())
     }
 
-    /// Whether a run of this capture can go on with `other`.
+    /// Checks that a run of this capture can resume with `other`.
     ///
     /// # Errors
-    /// What differs: names the first photo, mask, depth image or camera, where both sides know of each.
+    /// The captures differ. The message names the first photo, mask, depth image or camera that differs, if both sides
+    /// have identities of single photos.
     pub fn check(&self, other: &Self) -> Result<()> {
         let each = match self.views.is_empty() || other.views.is_empty() {
             true => None,
@@ -134,8 +136,8 @@ impl CaptureIdentity {
     }
 }
 
-/// What differs first, by the photos' names, and of how many more the same or another thing differs. Both are
-/// sorted by name.
+/// Describes the first difference by the names of the photos, and counts the other photos with the same or another
+/// difference. Both lists are sorted by name.
 fn first_difference(then: &[ViewIdentity], now: &[ViewIdentity]) -> Option<String> {
     let by_name = |views: &[ViewIdentity]| -> BTreeMap<String, ViewIdentity> {
         let named = views.iter().map(|view| (view.name.clone(), view.clone()));
@@ -160,7 +162,7 @@ fn first_difference(then: &[ViewIdentity], now: &[ViewIdentity]) -> Option<Strin
     })
 }
 
-/// What differs of one photo.
+/// Describes the difference between two identities of a photo.
 fn difference(then: &ViewIdentity, now: &ViewIdentity) -> Option<String> {
     let name = &then.name;
     let files = [
@@ -188,7 +190,7 @@ fn add_camera(sum: &mut Hasher, camera: &Camera) {
     for number in lens.iter().chain(&rotation).chain(&translation) {
         sum.update(&number.to_le_bytes());
     }
-    // Nothing for a pinhole: runs from before there were lenses go on.
+    // A pinhole adds no numbers, so that runs from before lenses were supported resume.
     let model = match camera.lens {
         Lens::Pinhole => "",
         Lens::Radial(_) => "radial",
@@ -253,7 +255,7 @@ mod tests {
             };
             CaptureIdentity::of(&dataset)
         };
-        // Of an earlier version there is none, which is zero.
+        // Checkpoints of earlier versions have no origin, which means zero.
         let json = serde_json::to_string(&far(0.0)).unwrap();
         assert!(!json.contains("origin"), "{json}");
         let again: CaptureIdentity =
@@ -313,7 +315,7 @@ mod tests {
         ] {
             assert!(said.contains(words), "{words}: {said}");
         }
-        // Of an earlier version, or of a capture in memory: nothing to compare.
+        // Checkpoints of earlier versions and captures in memory have nothing to compare.
         let mut bare = then.clone();
         (bare.views, bare.points) = (Vec::new(), None);
         bare.check(&then).unwrap();

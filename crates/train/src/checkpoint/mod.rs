@@ -1,4 +1,4 @@
-//! A run, stopped in the middle, as a file: `checkpoint.safetensors`.
+//! Format of `checkpoint.safetensors`, which stores a run that was stopped between two steps.
 //!
 //! | part | what |
 //! |---|---|
@@ -7,16 +7,15 @@
 //! | metadata `run` | JSON: step, device, capture (checksums of its files and cameras), scores, rounds of density control, seconds |
 //! | `splats.*`, `first_moments.*`, `second_moments.*` | `means` `[N, 3]`, `scales` `[N, 3]`, `quats` `[N, 4]`, `opacities` `[N]`, `sh0` `[N, 3]`, `sh_rest` `[N, K - 1, 3]` |
 //! | `density.*` | `gradient_sums` `[N]`, `visible_counts` `[N]` |
-//! | `poses` | where a step has refined poses: of each photo trained on, `[V, 29]`, see `dapple_engine::RefinedPose` |
-//! | `best.*` | where photos are watched: the splats that showed them best, as `splats.*` with a number of their own; `best.appearance.*` as `appearance.*`, of the same step |
-//! | `antialias.smoothing` `[N]` | the 3D filters; of anti-aliased runs |
-//! | `appearance.*` | where it is learnt: `coefficients`, `first_moments`, `second_moments` `[V, y, x, luminance, 3, 4]`, `seen` `[V]` |
-//! | `look.*` | where looks are: `frame` `[1, 4]`, `network` `[1, 1344]`, `network_moments` `[1, 2, 1344]`, `codes` `[V, 64]`, `code_moments` `[V, 2, 64]`, `seen` `[V]`; by Gaussian `features` `[N, 8]`, `feature_moments` `[N, 2, 8]` |
+//! | `poses` | if a step has refined poses: those of each training photo, `[V, 29]`, see `dapple_engine::RefinedPose` |
+//! | `best.*` | if photos are withheld for validation: the splats with the best validation score, with the tensors of `splats.*` and their own number of Gaussians; `best.appearance.*` with the tensors of `appearance.*`, from the same step |
+//! | `antialias.smoothing` `[N]` | the 3D filters of anti-aliased runs |
+//! | `appearance.*` | if grids are learned: `coefficients`, `first_moments`, `second_moments` `[V, y, x, luminance, 3, 4]`, `seen` `[V]` |
+//! | `look.*` | with the appearance MLP: `frame` `[1, 4]`, `network` `[1, 1344]`, `network_moments` `[1, 2, 1344]`, `codes` `[V, 64]`, `code_moments` `[V, 2, 64]`, `seen` `[V]`; for each Gaussian `features` `[N, 8]`, `feature_moments` `[N, 2, 8]` |
 //! | `history.*` | of each step `steps`, `losses`, `gaussians`, `steps_per_second` `[S]` |
 //!
-//! Nothing random is kept, for nothing random has a state: views, splits and rounding are keyed by
-//! seed, step and index ([`crate::ViewOrder`]). The order of the Gaussians is state, and is that of the
-//! tensors.
+//! No random state is stored, because random numbers have none: views, splits and rounding are keyed by seed, step and
+//! index ([`crate::ViewOrder`]). The order of the Gaussians is state; it is the order of the tensors.
 
 mod capture;
 mod tensors;
@@ -39,67 +38,67 @@ use std::sync::Arc;
 use tensors::Metadata;
 pub(crate) use tensors::{Kind, Reader, Tensor, write as write_tensors};
 
-/// Version of the file: rises when a reader of the old one would go on differently.
+/// Version of the file. It rises if a reader of the old version would resume differently.
 pub const CHECKPOINT_VERSION: u32 = 2;
 
-/// Before the names of what belongs to the best splats.
+/// Prefix of the names of the tensors that belong to the best splats.
 const BEST: &str = "best.";
 
-/// The tensor that says of how many photos appearance is learnt.
+/// Name of the tensor whose length is the number of photos with appearance grids.
 const SEEN: &str = "appearance.seen";
 
-/// The tensor that says of how many photos looks are learnt.
+/// Name of the tensor whose length is the number of photos with appearance embeddings.
 const LOOKS_SEEN: &str = "look.seen";
 
-/// Whose first axis tells of how many Gaussians there are features.
+/// Name of the tensor whose first axis is the number of Gaussians with features.
 const FEATURES: &str = "look.features";
 
 const FORMAT: &str = "dapple-checkpoint";
 
-/// Everything a run needs to go on as if it had never stopped.
+/// State from which a run resumes as if it had never stopped.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Checkpoint {
-    /// Steps done, each with the density control that follows it.
+    /// Steps done, each including its density control.
     pub step: u32,
-    /// The configuration, its near plane settled.
+    /// Configuration with the resolved near plane.
     pub config: TrainConfig,
-    /// The capture trained on.
+    /// Identity of the training capture.
     pub capture: CaptureIdentity,
     /// How the run was started.
     pub launch: Launch,
     /// The engine and its device.
     pub device: String,
-    /// The density strategy, where it is not one that the configuration names but the program's own
-    /// ([`crate::Trainer::with_strategy`]).
+    /// Name of the density strategy if it was given to [`crate::Trainer::with_strategy`] and is not one of the
+    /// configuration's.
     pub strategy: Option<String>,
-    /// What happened so far.
+    /// Scores and other events up to this step.
     pub history: History,
-    /// The Gaussians, in the engine's order.
+    /// Gaussians in the order of the engine.
     pub splats: Splats,
-    /// Moments and density statistics.
+    /// Adam's moments and density statistics.
     pub state: OptimizerState,
-    /// What the photos set aside to watch for overfitting said so far.
+    /// Results of the whole-run validation photos so far.
     pub watched: Vec<WatchRow>,
-    /// What showed them best.
+    /// Splats with the best validation score.
     pub best: Option<Arc<Best>>,
-    /// What photos set aside for a while said so far of a longer run.
+    /// Extension checks so far.
     pub outlooks: Vec<Outlook>,
-    /// The loss of photos that are set aside now, when they were.
+    /// Loss of the currently withheld validation photos at the step that withheld them.
     pub outlook_before: Option<f64>,
 }
 
-/// How a run was started, for whoever lets it go on. Training takes no notice of it.
+/// How a run was started, for the program that resumes it. Training ignores it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Launch {
-    /// Where the capture lies.
+    /// Path of the capture.
     pub capture: Option<PathBuf>,
-    /// The device that was asked for.
+    /// Requested device.
     pub device: Option<String>,
-    /// How the engine stores SH and moments.
+    /// Precision of SH and moments in the engine.
     pub precision: Option<String>,
-    /// The engine's cap on Gaussians per tile where the configuration has 0, if it was told one.
+    /// Per-tile limit of the engine, used if the configuration has 0. `None` if the caller set none.
     pub default_cap: Option<u32>,
-    /// How many snapshots were asked for.
+    /// Requested number of snapshots.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshots: Option<u32>,
 }
@@ -126,10 +125,10 @@ struct Run {
     /// Refined poses; 0 until a step refines one.
     #[serde(default, skip_serializing_if = "is_zero")]
     poses: usize,
-    /// Where the most Gaussians come from.
+    /// Source of the Gaussian cap.
     #[serde(default)]
     budget: Option<Budget>,
-    /// A density strategy of the program's own.
+    /// Name of a density strategy that the program supplies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     strategy: Option<String>,
 }
@@ -139,10 +138,10 @@ fn is_zero(count: &usize) -> bool {
 }
 
 impl Checkpoint {
-    /// Writes the file, whole or not at all.
+    /// Writes the file atomically.
     ///
     /// # Errors
-    /// What cannot be written.
+    /// The file cannot be written.
     pub fn write(&self, path: &Path) -> Result<()> {
         let metadata = self.metadata()?;
         let rows = &self.history.losses;
@@ -167,7 +166,7 @@ impl Checkpoint {
         }
         for statistic in STATISTICS {
             let values = statistic.values(state);
-            // Runs that have none of it have no such tensor: their files are as they always were.
+            // Runs without these values omit the tensors, so that their files do not change.
             if !values.is_empty() || !statistic.of_antialiased {
                 let name = statistic.name.to_owned();
                 all.push(Tensor::new(name, Kind::F32, &[values.len()], values));
@@ -218,7 +217,7 @@ impl Checkpoint {
     /// Reads a file.
     ///
     /// # Errors
-    /// One that cannot be opened, and as [`Self::parse`].
+    /// The file cannot be opened; see [`Self::parse`] for the others.
     pub fn read(path: &Path) -> Result<Self> {
         let file = std::fs::File::open(path)
             .map_err(|e| Error::io("cannot open the checkpoint", path, e))?;
@@ -235,7 +234,7 @@ impl Checkpoint {
     /// Reads the bytes of a file.
     ///
     /// # Errors
-    /// Not a checkpoint, one of another version, a damaged one, one that contradicts itself.
+    /// The bytes are not a checkpoint, have another version, are damaged, or contradict themselves.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         Self::load(Cursor::new(bytes))
     }
@@ -243,7 +242,7 @@ impl Checkpoint {
     fn load(input: impl Read + Seek) -> Result<Self> {
         let mut reader = Reader::open(input)?;
         check_version(reader.metadata("format"), reader.metadata("version"))?;
-        // Before anything is believed or allocated.
+        // Verify the checksum before values are used or memory is allocated.
         reader.verify()?;
         let Some(config) = reader.metadata("config") else {
             return Err(contradiction("it has no configuration"));
@@ -274,13 +273,14 @@ impl Checkpoint {
             ..OptimizerState::default()
         };
         for statistic in STATISTICS {
-            // The first step sets what is of anti-aliased runs alone.
+            // Values that only anti-aliased runs have exist from the first step on.
             if !statistic.of_antialiased || config.antialias && run.step > 0 {
                 let values = reader.read(statistic.name, Kind::F32, &[n])?;
                 statistic.set(&mut state, values);
             }
         }
-        // As with poses: the metadata tell, which the checksum covers as it does not tensors' names.
+        // Take the lengths from the metadata, as for poses: the checksum covers the metadata but not the names of
+        // tensors.
         let of_photos = Learnt {
             cells: config
                 .appearance
@@ -352,7 +352,7 @@ fn check_version(format: Option<&str>, version: Option<&str>) -> Result<()> {
         std::cmp::Ordering::Equal => return Ok(()),
         std::cmp::Ordering::Less => (
             "an older",
-            "go on with the Dapple that began the run, or start it again without --resume",
+            "resume with the version of Dapple that began the run, or start it again without --resume",
         ),
         std::cmp::Ordering::Greater => ("a newer", "update Dapple"),
     };
@@ -368,7 +368,7 @@ fn contradiction(what: &str) -> Error {
         .hint("another program has written it: use the checkpoint as the run left it")
 }
 
-/// The tensors of splats, or of what is shaped like them.
+/// Returns the tensors of splats, or of values with the same shapes.
 fn splat_tensors<'a>(of: &str, splats: &'a Splats) -> [Tensor<'a>; PARAM_GROUPS.len()] {
     PARAM_GROUPS.map(|group| {
         let name = format!("{of}.{}", group.name);
@@ -392,13 +392,13 @@ fn read_splats<R: Read + Seek>(
     Ok(splats)
 }
 
-/// The numbers of a state of views, in the order of their list.
+/// Returns the values of the state of the views, in the order of their list.
 fn view_values(state: &ViewState) -> Vec<ViewNumbers<'_>> {
     let values = VIEW_GROUPS.iter().map(|group| group.values(state));
     values.collect()
 }
 
-/// The tensors of what a step has changed of views; none of what no step has changed.
+/// Returns the tensors of the views' state that a step has changed.
 fn view_tensors<'a>(
     before: &str,
     state: &ViewState,
@@ -417,16 +417,16 @@ fn view_tensors<'a>(
     tensors.collect()
 }
 
-/// What of photos is learnt.
+/// Which appearance parameters of photos are learned.
 #[derive(Debug, Clone, Copy)]
 struct Learnt {
-    /// Grids of these cells.
+    /// Number of cells of the grids, if grids are learned.
     cells: Option<[u32; 3]>,
-    /// Looks.
+    /// True with the appearance MLP.
     looks: bool,
 }
 
-/// The same, of so many refined poses and of what else is learnt.
+/// Reads the tensors of the views' state, for the given number of refined poses and the learned appearance.
 fn read_views<R: Read + Seek>(
     reader: &mut Reader<R>,
     before: &str,

@@ -5,12 +5,13 @@
 //!    and place in the data; spaces make it a multiple of eight bytes.
 //! 3. The data: the tensors without gaps, little-endian.
 //!
-//! The format has no checksum. Ours is a CRC-32 of metadata and data, stored as the metadata `crc32`,
-//! so that a file with a flipped bit is refused too. Any reader of safetensors opens these files.
+//! The safetensors format has no checksum. Dapple stores a CRC-32 of metadata and data as the metadata `crc32`, so that
+//! a file with a flipped bit is refused too. Any reader of safetensors opens these files.
 //!
-//! Written and read here rather than by the `safetensors` crate. That one writes metadata in the order of a hash
-//! map, so that two files of one state differ, renames its own temporary file before it could be synced, and reads
-//! from one slice: a run of ten million Gaussians has 7 GB of tensors. A test holds both together, both ways.
+//! This module reads and writes the format without the `safetensors` crate for three reasons. The crate writes metadata
+//! in the order of a hash map, so that two files of one state differ. It renames its temporary file before the caller
+//! can sync it. It reads from one slice, and a run of ten million Gaussians has 7 GB of tensors. A test compares both
+//! implementations in both directions.
 
 use bytemuck::{Pod, Zeroable};
 use crc32fast::Hasher;
@@ -19,19 +20,19 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
-// Numbers are written as they lie in memory.
+// Numbers are written with their layout in memory.
 const _: () = assert!(cfg!(target_endian = "little"));
 
-/// Longer headers are no checkpoint's: a thousand rounds of density control take 0.1 MB.
+/// Longest accepted header. A thousand rounds of density control take 0.1 MB.
 const MOST_HEADER_BYTES: u64 = 64 << 20;
 
 /// Bytes read at a time for the checksum.
 const BLOCK_BYTES: usize = 1 << 18;
 
-/// The name of the checksum among the metadata.
+/// Name of the checksum in the metadata.
 const CHECKSUM: &str = "crc32";
 
-/// Strings by name.
+/// Metadata strings by name.
 pub(crate) type Metadata = BTreeMap<String, String>;
 
 /// Types of numbers.
@@ -52,7 +53,7 @@ impl Kind {
     }
 }
 
-/// A tensor to be written.
+/// A tensor to write.
 pub(crate) struct Tensor<'a> {
     name: String,
     kind: Kind,
@@ -61,7 +62,7 @@ pub(crate) struct Tensor<'a> {
 }
 
 impl<'a> Tensor<'a> {
-    /// Values of `kind`, or arrays of them, that fill `shape`.
+    /// A tensor of shape `shape` with values of `kind`, or arrays of such values.
     pub(crate) fn new<T: Pod>(name: String, kind: Kind, shape: &[usize], values: &'a [T]) -> Self {
         Self {
             name,
@@ -72,7 +73,7 @@ impl<'a> Tensor<'a> {
     }
 }
 
-/// What the header says of a tensor.
+/// Header entry of a tensor.
 #[derive(Debug, Serialize, Deserialize)]
 struct Entry {
     dtype: Kind,
@@ -88,7 +89,7 @@ struct Header {
     tensors: BTreeMap<String, Entry>,
 }
 
-/// The checksum's part that comes from the metadata.
+/// Starts the checksum with the metadata.
 fn start_checksum(metadata: &Metadata) -> Hasher {
     let mut hasher = Hasher::new();
     for (name, value) in metadata.iter().filter(|(name, _)| *name != CHECKSUM) {
@@ -100,7 +101,7 @@ fn start_checksum(metadata: &Metadata) -> Hasher {
     hasher
 }
 
-/// Writes a file. Tensors whose numbers are wider should come first: then all are aligned.
+/// Writes a file. Tensors with wider numbers should be first, so that all tensors are aligned.
 pub(crate) fn write(
     out: &mut dyn Write,
     mut metadata: Metadata,
@@ -149,7 +150,7 @@ impl<R: Read + Seek> Reader<R> {
     /// Reads the header.
     ///
     /// # Errors
-    /// Not a safetensors file, or one of another length than its header says.
+    /// The input is not a safetensors file, or its length contradicts its header.
     pub(crate) fn open(mut input: R) -> Result<Self> {
         let file_bytes = input.seek(SeekFrom::End(0)).map_err(unreadable)?;
         input.rewind().map_err(unreadable)?;
@@ -178,7 +179,7 @@ impl<R: Read + Seek> Reader<R> {
         }
         if whole < file_bytes {
             let more = file_bytes - whole;
-            return Err(foreign(format!("{more} bytes follow what its header says")));
+            return Err(foreign(format!("{more} bytes follow the data of its header")));
         }
         Ok(Self {
             input,
@@ -188,15 +189,15 @@ impl<R: Read + Seek> Reader<R> {
         })
     }
 
-    /// The metadata of this name.
+    /// Returns the metadata value of this name.
     pub(crate) fn metadata(&self, name: &str) -> Option<&str> {
         self.header.metadata.get(name).map(String::as_str)
     }
 
-    /// Reads everything once and compares the checksum.
+    /// Reads the whole file once and compares the checksum.
     ///
     /// # Errors
-    /// It differs, or there is none.
+    /// The checksum differs or is missing.
     pub(crate) fn verify(&mut self) -> Result<()> {
         let mut hasher = start_checksum(&self.header.metadata);
         self.input
@@ -219,18 +220,18 @@ impl<R: Read + Seek> Reader<R> {
         )
     }
 
-    /// The shape of a tensor.
+    /// Returns the shape of a tensor.
     ///
     /// # Errors
-    /// There is none of this name.
+    /// No tensor has this name.
     pub(crate) fn shape(&self, name: &str) -> Result<&[usize]> {
         Ok(&self.entry(name)?.shape)
     }
 
-    /// A tensor's values, in arrays of them where `T` is one.
+    /// Returns the values of a tensor, as arrays if `T` is an array.
     ///
     /// # Errors
-    /// There is none of this name, type and shape.
+    /// No tensor has this name, type and shape.
     pub(crate) fn read<T: Pod + Zeroable>(
         &mut self,
         name: &str,
@@ -246,7 +247,7 @@ impl<R: Read + Seek> Reader<R> {
             .hint("another program has written it: use the checkpoint as the run left it"));
         }
         let (start, end) = entry.data_offsets;
-        // Fits: places lie within the file, whose shapes agree with them.
+        // Fits in usize: offsets are within the file, and shapes agree with them.
         let count = (end - start) as usize / size_of::<T>();
         let mut values = vec![T::zeroed(); count];
         self.input
@@ -266,8 +267,7 @@ impl<R: Read + Seek> Reader<R> {
     }
 }
 
-/// Checks that tensors fill the data without gaps and have the bytes of their shapes; gives the bytes
-/// of all.
+/// Checks that tensors fill the data without gaps and have the bytes of their shapes. Returns the bytes of all tensors.
 fn check_places(tensors: &BTreeMap<String, Entry>) -> Result<u64> {
     let mut places: Vec<(&String, &Entry)> = tensors.iter().collect();
     places.sort_by_key(|(_, entry)| entry.data_offsets);
@@ -304,5 +304,5 @@ fn incomplete(is: u64, should: u64) -> Error {
     Error::input(format!(
         "the checkpoint is cut off: it has {is} bytes of {should}"
     ))
-    .hint("copy the file again: Dapple itself leaves whole ones only")
+    .hint("copy the file again: Dapple writes only complete files")
 }

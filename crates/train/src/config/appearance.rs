@@ -1,4 +1,4 @@
-//! How a run learns what its photos differ in: exposure, white balance, tone.
+//! Configuration of the differences between photos that a run learns: exposure, white balance, tone.
 
 use super::{AppearanceConfig, AppearancePatch, ConfigPatch};
 use dapple_engine::{AppearanceSettings, LookSettings};
@@ -7,42 +7,44 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// Step sizes of codes in a run that learns looks.
+/// First and last step size of appearance embeddings in a run with the appearance MLP.
 const MLP_RATES: [f64; 2] = [3e-2, 3e-3];
 
-/// Step sizes of the network, as a part of those of codes: every step moves it, and its numbers are smaller.
+/// Step size of the network as a fraction of that of embeddings: every step moves the network, and its numbers are
+/// smaller.
 const NETWORK_SHARE: f64 = 0.1;
 
-/// The same of Gaussians' features: those of a Gaussian move where it is seen, so less often.
+/// Step size of the Gaussians' features as a multiple of that of embeddings: the features of a Gaussian move less
+/// often, only when it is visible.
 const FEATURE_SHARE: f64 = 3.0;
 
-/// Every so many-th step takes its photo as if it had no look: what photos share then stays in the splats, which show
-/// the mean photo.
+/// Every n-th step renders its photo without its appearance embedding. The splats then keep the colours that the photos
+/// share, and show the average appearance.
 const NEUTRAL_EVERY: u32 = 4;
 
-/// Weight of codes in the loss of such a run.
+/// Weight of embeddings in the loss of a run with the appearance MLP.
 const MLP_NEUTRAL: f64 = 1e-4;
 
-/// What a photo may differ in from the others.
+/// Appearance model: the differences between photos that a run learns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AppearanceModel {
-    /// Nothing.
+    /// No differences.
     #[default]
     None,
     /// One affine map of colours for the whole photo.
     Exposure,
-    /// A grid of them over x, y and luminance.
+    /// A grid of affine colour maps over x, y and luminance.
     Bilateral,
-    /// What a small network of a Gaussian's place and features makes of its colour.
+    /// A small network that computes colour changes from the position and the features of a Gaussian.
     Mlp,
 }
 
 impl AppearanceModel {
-    /// All of them.
+    /// All models.
     pub const ALL: [Self; 4] = [Self::None, Self::Exposure, Self::Bilateral, Self::Mlp];
 
-    /// The name people type.
+    /// Returns the name for the command line and the configuration.
     pub const fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -52,7 +54,7 @@ impl AppearanceModel {
         }
     }
 
-    /// One line for a help page.
+    /// Returns one line for a help page.
     pub const fn about(self) -> &'static str {
         match self {
             Self::None => "photos are taken as they are",
@@ -66,7 +68,7 @@ impl AppearanceModel {
         }
     }
 
-    /// What this model changes of the base.
+    /// Returns the changes that this model makes to the base configuration.
     pub(crate) fn patch(self) -> ConfigPatch {
         let appearance = match self {
             Self::None | Self::Bilateral => AppearancePatch::default(),
@@ -110,22 +112,22 @@ impl FromStr for AppearanceModel {
 }
 
 impl AppearanceConfig {
-    /// Whether anything is learnt.
+    /// Returns true if the run learns an appearance.
     pub fn is_on(&self) -> bool {
         self.model != AppearanceModel::None
     }
 
-    /// Whether photos have grids of maps.
+    /// Returns true if photos have grids of colour maps.
     pub fn has_grids(&self) -> bool {
         self.is_on() && !self.has_looks()
     }
 
-    /// Whether photos have looks.
+    /// Returns true if photos have appearance embeddings.
     pub fn has_looks(&self) -> bool {
         self.model == AppearanceModel::Mlp
     }
 
-    /// What step `step` of a run of `steps` asks of an engine.
+    /// Returns the grid settings of step `step` of a run of `steps`.
     pub fn settings(&self, step: u32, steps: u32) -> Option<AppearanceSettings> {
         self.has_grids().then_some(AppearanceSettings {
             cells: self.grid,
@@ -135,7 +137,7 @@ impl AppearanceConfig {
         })
     }
 
-    /// The same of looks; nothing while splats find the mean photo, nor in every fourth step after.
+    /// Returns the settings of the appearance MLP for a step. `None` until `start`, and in every fourth step after it.
     pub fn look_settings(&self, step: u32, steps: u32) -> Option<LookSettings> {
         let rate = self.rate_at(step, steps);
         if step.is_multiple_of(NEUTRAL_EVERY) {
@@ -151,8 +153,8 @@ impl AppearanceConfig {
 
     fn rate_at(&self, step: u32, steps: u32) -> f64 {
         let done = f64::from(step.saturating_sub(1)) / f64::from(steps.max(1));
-        // At first the splats find the mean photo: maps that are learnt before they are opaque make up for
-        // their darkness, and what they share stays with them.
+        // At first the splats learn the average appearance. Maps that are learned before the splats are opaque
+        // compensate for their darkness, and would keep the difference that all photos share.
         if self.rate > 0.0 && step > self.start {
             self.rate * (self.rate_final / self.rate).powf(done)
         } else {
@@ -160,7 +162,7 @@ impl AppearanceConfig {
         }
     }
 
-    /// Refuses what cannot work.
+    /// Refuses contradictory values.
     pub(super) fn validate(&self, steps: u32) -> Result<()> {
         dapple_engine::appearance::check_cells(self.grid).map_err(|e| e.at("appearance.grid"))?;
         if self.model == AppearanceModel::Exposure && self.grid != [1; 3] {
@@ -168,14 +170,14 @@ impl AppearanceConfig {
                 "appearance.grid = {:?} and appearance.model = exposure contradict each other",
                 self.grid
             ))
-            .hint("an exposure is a grid of one cell: leave grid out, or choose bilateral"));
+            .hint("an exposure is a grid of one cell: remove grid, or choose bilateral"));
         }
         if self.is_on() && self.start > steps {
             return Err(Error::input(format!(
                 "appearance.start = {} lies beyond the last step, {steps}",
                 self.start
             ))
-            .hint("leave start out: it scales with steps"));
+            .hint("remove start: it scales with steps"));
         }
         if (self.rate > 0.0) != (self.rate_final > 0.0) {
             return Err(Error::input(

@@ -1,4 +1,4 @@
-//! What lies behind everything: a colour, or another one each step.
+//! Background of photos and renders: a fixed colour, or a random colour in each step.
 
 use dapple_scene::{Error, Result};
 use serde::de::{self, SeqAccess, Visitor};
@@ -8,15 +8,15 @@ use std::str::FromStr;
 
 const WANTED: &str = "random, black, white, or three numbers from 0 to 1 as in 1,0.5,0";
 
-/// What a photo is seen over where it is transparent, and a render where nothing is.
+/// Colour behind the transparent parts of a photo and the empty parts of a render.
 ///
-/// With one colour, splats of that colour may stand where photos are transparent: nobody sees them.
-/// Over another colour each step they always show, and go.
+/// With one fixed colour, splats of that colour may remain where photos are transparent, because they are invisible.
+/// Over a random colour in each step they are always visible, and training removes them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Background {
     /// Red, green, blue, 0 to 1.
     Colour([f64; 3]),
-    /// Uniform in all colours, drawn anew for each step.
+    /// Uniform in all colours, drawn again for each step.
     Random,
 }
 
@@ -24,7 +24,7 @@ impl Background {
     /// Black.
     pub const BLACK: Self = Self::Colour([0.0; 3]);
 
-    /// The colour to score and render over: black for a random one.
+    /// Returns the colour for scoring and rendering: black for a random background.
     pub fn fixed(self) -> [f32; 3] {
         match self {
             Self::Colour(colour) => colour.map(|v| v as f32),
@@ -45,7 +45,7 @@ impl fmt::Display for Background {
 impl FromStr for Background {
     type Err = Error;
 
-    /// A name, or three numbers; whether those are colours is for [`super::TrainConfig::validate`].
+    /// Parses a name or three numbers. [`super::TrainConfig::validate`] checks the range of the numbers.
     fn from_str(text: &str) -> Result<Self> {
         let refused =
             || Error::input(format!("{text:?} is no background")).hint(format!("choose {WANTED}"));

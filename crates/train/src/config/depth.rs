@@ -1,15 +1,15 @@
-//! Where known depths come from.
+//! Sources of known depths.
 
 use dapple_scene::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// Where the depths come from that a run is supervised by.
+/// Source of the depths that supervise a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DepthSource {
-    /// Nowhere: photos alone.
+    /// No depths; only photos.
     #[default]
     None,
     /// The capture's sparse points, in the photos that found them.
@@ -19,10 +19,10 @@ pub enum DepthSource {
 }
 
 impl DepthSource {
-    /// All of them.
+    /// All sources.
     pub const ALL: [Self; 3] = [Self::None, Self::Points, Self::Images];
 
-    /// The name people type.
+    /// Returns the name for the command line and the configuration.
     pub const fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -31,10 +31,10 @@ impl DepthSource {
         }
     }
 
-    /// One line for a help page.
+    /// Returns one line for a help page.
     pub const fn about(self) -> &'static str {
         match self {
-            Self::None => "photos alone",
+            Self::None => "no depths, only photos",
             Self::Points => "sparse points, in the photos that found them (COLMAP)",
             Self::Images => "depth images: measured, or estimated from each photo",
         }

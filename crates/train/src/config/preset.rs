@@ -1,4 +1,4 @@
-//! Named starting points for a run.
+//! Named base configurations of a run.
 
 use super::{
     AppearancePatch, BASE_STEPS, ConfigPatch, DataPatch, DensifyPatch, EvalPatch, TrainConfig,
@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// A named starting point, by the names people of this field use for the job.
+/// A named base configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Preset {
-    /// 100 steps on 12 photos, 3 000 Gaussians: does everything work?
+    /// 100 steps on 12 photos, 3 000 Gaussians: tests all parts of a run.
     Micro,
-    /// 50 steps, no densification: does it start?
+    /// 50 steps, no densification: tests the start of a run.
     M8Smoke,
     /// 500 steps, no densification.
     M8,
@@ -30,7 +30,7 @@ pub enum Preset {
 }
 
 impl Preset {
-    /// All of them, shortest first.
+    /// All presets, shortest first.
     pub const ALL: [Self; 7] = [
         Self::M8Smoke,
         Self::Micro,
@@ -41,7 +41,7 @@ impl Preset {
         Self::Standard,
     ];
 
-    /// The name people type.
+    /// Returns the name for the command line and the configuration.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Micro => "micro",
@@ -54,7 +54,7 @@ impl Preset {
         }
     }
 
-    /// One line for a help page.
+    /// Returns one line for a help page.
     pub const fn about(self) -> &'static str {
         match self {
             Self::Micro => {
@@ -71,7 +71,7 @@ impl Preset {
         }
     }
 
-    /// Steps of the run unless another layer says otherwise.
+    /// Returns the steps of the run, unless another layer sets them.
     pub const fn steps(self) -> u32 {
         match self {
             Self::Micro => 100,
@@ -84,8 +84,8 @@ impl Preset {
         }
     }
 
-    /// Steps that this preset's schedule is written for: the short runs have their own, since the
-    /// base recipe scaled to 100 steps would densify after every third photo.
+    /// Returns the steps that the schedule of this preset is written for. The short presets have their own schedule,
+    /// because the base recipe scaled to 100 steps would densify after every third photo.
     pub(super) const fn written_for(self) -> u32 {
         match self {
             Self::M10 | Self::Quick | Self::Standard => BASE_STEPS,
@@ -93,13 +93,13 @@ impl Preset {
         }
     }
 
-    /// What this preset changes of the base, before scaling.
+    /// Returns the changes of this preset to the base, before scaling.
     pub(super) fn patch(self) -> ConfigPatch {
         let own_schedule = |sh_every, densify, eval_every| ConfigPatch {
             sh_every: Some(sh_every),
             densify,
             appearance: AppearancePatch {
-                // In a tenth of these runs splats are as opaque as in 1000 steps of the base's.
+                // In a tenth of these runs splats become as opaque as in 1000 steps of the base schedule.
                 start: Some((self.steps() / 10).max(1)),
                 ..AppearancePatch::default()
             },
@@ -139,7 +139,7 @@ impl Preset {
         }
     }
 
-    /// This preset's configuration.
+    /// Returns the configuration of this preset.
     pub fn config(self) -> TrainConfig {
         self.config_for(self.steps())
     }

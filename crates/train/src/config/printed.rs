@@ -1,14 +1,14 @@
-//! Files that a configuration was printed to (`--print-config`, a run's `config.toml`): they name every
-//! key, so that nothing in them scales with `steps` any more. Who prints one and then asks for other
-//! steps means the same recipe for another length, not a schedule for the old one.
+//! Printed configuration files (`--print-config`, `config.toml` of a run). They name every key, so that no entry scales
+//! with `steps`. If the flags of a run set other steps, the user wants the same recipe for another length, not the
+//! schedule of the old length.
 //!
 //! 1. A file is printed if it names every key.
-//! 2. What it says of the choices that others follow (strategy, appearance and the like) is kept where it
-//!    is another than its preset makes for the file's own steps.
-//! 3. Every other key that says what preset and choices make for the file's own steps is as if it were not
+//! 2. Its choices that set other defaults (strategy, appearance and the like) are retained if they differ from the
+//!    result of its preset for the file's own steps.
+//! 3. Every other key whose value equals the result of preset and choices for the file's own steps is treated as not
 //!    named: it follows the new steps.
-//! 4. What is left was chosen by somebody. It stays, and [`ConfigPatch::unscaled`] names the steps of the
-//!    schedule among it, so that a remark can.
+//! 4. The remaining keys were edited. They stay, and [`ConfigPatch::unscaled`] names the steps of the schedule among
+//!    them for a note to the user.
 
 use super::{ConfigPatch, TrainConfig};
 use crate::Seen;
@@ -24,7 +24,7 @@ const CHOICES: [&str; 6] = [
     "depth.from",
 ];
 
-/// Steps of the schedule that scale with `steps` where nobody names them.
+/// Steps of the schedule that scale with `steps` unless a layer names them.
 const SCHEDULE: [&str; 5] = [
     "sh_every",
     "densify.start",
@@ -34,8 +34,8 @@ const SCHEDULE: [&str; 5] = [
 ];
 
 impl ConfigPatch {
-    /// This layer, a file's, for a run of `steps` that another layer asks for: as it is unless the file was
-    /// printed for another number of steps.
+    /// Returns this layer, a file's, for a run whose `steps` another layer sets. Unchanged unless the file was printed
+    /// for another number of steps.
     pub(super) fn for_steps(self, steps: Option<u32>, seen: Option<Seen>) -> Self {
         let is_other = steps.is_some() && self.steps.is_some() && steps != self.steps;
         match is_other {
@@ -44,8 +44,8 @@ impl ConfigPatch {
         }
     }
 
-    /// The steps of the schedule that this layer, a file's, holds to although the run is to have `steps`:
-    /// `densify.stop = 5000`.
+    /// Returns the steps of the schedule that this layer, a file's, fixes although the run has `steps`: `densify.stop =
+    /// 5000`.
     pub fn unscaled(&self, steps: u32, seen: Option<Seen>) -> Vec<String> {
         if self.steps.is_none_or(|own| own == steps) {
             return Vec::new();
@@ -61,7 +61,7 @@ impl ConfigPatch {
         named.collect()
     }
 
-    /// Steps 1 to 3; `None` for a file that nobody printed.
+    /// Applies steps 1 to 3. `None` for a file that was not printed.
     fn without_what_follows(&self, seen: Option<Seen>) -> Option<Self> {
         let named = Table::try_from(self).ok()?;
         let all = Table::try_from(TrainConfig::default()).ok()?;
@@ -92,14 +92,14 @@ impl ConfigPatch {
             }
         }
         let mut left: Self = left.try_into().ok()?;
-        // A length that is asked for is that of the run.
+        // Extensions of the printed run do not apply to a run with its own number of steps.
         (left.extensions, left.extended) = (None, None);
-        // What photos that were set aside had it leave out is the run's too.
+        // The dropout that an extension check of the printed run started does not apply either.
         if left.dropout_after.take().is_some() {
             left.dropout = None;
         }
         (left.preset, left.steps) = (self.preset, self.steps);
-        // Beside a number of Gaussians, silence would mean another thing than "false".
+        // With a number of Gaussians, a missing key would have another meaning than "false".
         left.random_start = self.random_start;
         Some(left)
     }
@@ -112,7 +112,7 @@ impl ConfigPatch {
     }
 }
 
-/// Whether every key of `all` stands in `table` too.
+/// Returns true if `table` has every key of `all`.
 fn names_all_of(table: &Table, all: &Table) -> bool {
     all.iter()
         .all(|(key, value)| match (value, table.get(key)) {
@@ -121,7 +121,7 @@ fn names_all_of(table: &Table, all: &Table) -> bool {
         })
 }
 
-/// `table` without the keys that have the same value in `other`.
+/// Returns `table` without the keys that have the same value in `other`.
 fn without_equal(table: Table, other: &Table) -> Table {
     let differs = |(key, value): (String, Value)| match (value, other.get(&key)) {
         (Value::Table(inner), Some(Value::Table(there))) => {
@@ -133,7 +133,7 @@ fn without_equal(table: Table, other: &Table) -> Table {
     table.into_iter().filter_map(differs).collect()
 }
 
-/// The value of `densify.stop`.
+/// Returns the value of a key such as `densify.stop`.
 fn get<'a>(table: &'a Table, key: &str) -> Option<&'a Value> {
     match key.split_once('.') {
         Some((outer, inner)) => table.get(outer)?.as_table()?.get(inner),

@@ -1,8 +1,8 @@
-//! The range of every number of a configuration. Comments of the printed file state the same; a test
-//! holds the two together.
+//! Ranges of all numbers of a configuration. The comments of the printed file state the same ranges; a test compares
+//! both.
 //!
-//! Beyond these ranges nothing can be learnt: they are wide enough for experiments, and narrow enough
-//! that a slip of the keyboard (`1e38`) is refused before it trains.
+//! Training cannot succeed beyond these ranges. They are wide enough for experiments, and narrow enough that a typing
+//! error (`1e38`) is refused before training.
 
 use super::{Background, TrainConfig};
 use dapple_scene::{Error, Result};
@@ -10,20 +10,20 @@ use dapple_scene::{Error, Result};
 /// Longer runs than this are a typing error.
 pub(super) const MOST_STEPS: u32 = 100_000_000;
 
-/// No engine holds more Gaussians: 236 GB of parameters alone.
+/// Upper limit of Gaussians in any engine: they have 236 GB of parameters.
 const MOST_GAUSSIANS: usize = 1_000_000_000;
 
 /// No capture has more photos.
 const MOST_PHOTOS: usize = 1_000_000_000;
 
-/// What a number may be.
+/// Range of a number.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Range {
     least: f64,
-    /// Whether `least` itself is out.
+    /// True if `least` itself is excluded.
     open_below: bool,
     most: f64,
-    /// Whether `most` itself is out.
+    /// True if `most` itself is excluded.
     open_above: bool,
 }
 
@@ -58,7 +58,7 @@ impl Range {
         }
     }
 
-    /// NaN lies nowhere.
+    /// Returns true if `value` is in the range. NaN is in no range.
     fn holds(self, value: f64) -> bool {
         let from = match self.open_below {
             true => value > self.least,
@@ -95,11 +95,11 @@ impl std::fmt::Display for Range {
     }
 }
 
-/// A number of a configuration, its range, and what is to be said of it beyond that.
+/// A number of a configuration: key, value, range and a further remark for the error.
 pub(crate) type Entry = (&'static str, f64, Range, &'static str);
 
 impl TrainConfig {
-    /// Every number that is no count, with its range.
+    /// Returns every number that is not a count, with its range.
     pub(crate) fn numbers(&self) -> Vec<Entry> {
         let (rates, densify) = (&self.learning_rates, &self.densify);
         let (appearance, depth, poses) = (&self.appearance, &self.depth, &self.poses);
@@ -229,7 +229,7 @@ impl TrainConfig {
             ),
             ("adam.beta1", self.adam.beta1, Range::below(0.0, 1.0), ""),
             ("adam.beta2", self.adam.beta2, Range::below(0.0, 1.0), ""),
-            // Less is zero to processors that flush, and 0 / 0 is no number.
+            // A smaller value is zero on CPUs that flush subnormals, and 0 / 0 is NaN.
             (
                 "adam.epsilon",
                 self.adam.epsilon,
@@ -256,12 +256,12 @@ impl TrainConfig {
         numbers
     }
 
-    /// Every count, with the least and the most that it may be.
+    /// Returns every count, with its least and largest value.
     fn counts(&self) -> Vec<(&'static str, u64, [u64; 2])> {
         let (data, densify) = (&self.data, &self.densify);
         let gaussians = [0, MOST_GAUSSIANS as u64];
         let photos = [0, MOST_PHOTOS as u64];
-        // Beyond the end of a run means never, however far.
+        // A step beyond the end of a run means never.
         let steps = [0, u64::from(u32::MAX)];
         let often = [1, u64::from(u32::MAX)];
         let wide = |n: u32| u64::from(n);
@@ -300,7 +300,7 @@ impl TrainConfig {
         counts
     }
 
-    /// Refuses the first number that lies outside its range.
+    /// Refuses the first number outside its range.
     pub(super) fn validate_ranges(&self) -> Result<()> {
         for (key, value, [least, most]) in self.counts() {
             if !(least..=most).contains(&value) {

@@ -1,4 +1,4 @@
-//! Layers a configuration, scales its schedule, reads and prints TOML.
+//! Applies the layers of a configuration, scales its schedule, reads and writes TOML.
 
 use super::{
     AdamConfig, AppearanceConfig, AppearanceModel, BASE_STEPS, Background, ConfigPatch, DataConfig,
@@ -26,12 +26,12 @@ impl TrainConfig {
         Self::resolve_for(None, preset, file, overrides)
     }
 
-    /// [`Self::resolve`] for a capture of whose photos to train on so much is known. What nobody names is
-    /// chosen by it: the steps of [`Preset::Standard`] and [`Preset::Quick`], how much of a longer run its
-    /// schedule takes, and whether photos are set aside to watch for overfitting.
+    /// Like [`Self::resolve`], for a capture with known statistics of its training photos. They set the values that no
+    /// layer names: the steps of [`Preset::Standard`] and [`Preset::Quick`], the part of a longer run that its schedule
+    /// covers, and whether photos are withheld to detect overfitting.
     ///
     /// # Errors
-    /// As [`Self::resolve`].
+    /// See [`Self::resolve`].
     pub fn resolve_for(
         seen: Option<Seen>,
         preset: Option<Preset>,
@@ -56,7 +56,7 @@ impl TrainConfig {
         Ok(config)
     }
 
-    /// Reads what [`Self::to_toml`] printed; `place` names its origin in errors.
+    /// Reads the output of [`Self::to_toml`]; `place` names its origin in errors.
     ///
     /// # Errors
     /// TOML that is not a configuration, values that contradict each other.
@@ -69,16 +69,14 @@ impl TrainConfig {
         Ok(config)
     }
 
-    /// What `patch` would change of this configuration: `(key, value here, value there)`, by key.
-    /// Checkpoints are no part of it, since the splats do not depend on them, nor is a near plane
-    /// that is left open.
+    /// Returns the changes that `patch` would make to this configuration: `(key, value here, value there)`, by key.
+    /// Checkpoints are excluded, since the splats do not depend on them. A near plane that is not set is excluded too.
     ///
     /// # Errors
-    /// A configuration that cannot be written as TOML: a defect.
+    /// The configuration cannot be written as TOML: a defect.
     pub fn differences(&self, mut patch: ConfigPatch) -> Result<Vec<(String, String, String)>> {
         patch.near = patch.near.filter(|&near| near != 0.0);
-        // The configuration that a run began with knows none of its changes of pace, none of its extensions, and not
-        // from where on it left Gaussians out.
+        // The configuration that a run began with has no changes of pace, no extensions and no start of the dropout.
         patch.pace = patch.pace.filter(|pace| !pace.is_empty());
         patch.extended = patch.extended.filter(|extended| !extended.is_empty());
         if self.dropout_after > 0 {
@@ -96,8 +94,7 @@ impl TrainConfig {
             .collect())
     }
 
-    /// What this configuration would be had nobody changed a number of it: of the same preset, length and
-    /// choices.
+    /// Returns this configuration without edited numbers: the defaults for the same preset, length and choices.
     pub(crate) fn unchanged(&self) -> Self {
         let mut named = ConfigPatch {
             preset: Some(self.preset),
@@ -126,7 +123,7 @@ impl TrainConfig {
     }
 }
 
-/// Every key of a configuration, `densify.every`, with its value as TOML has it, by key.
+/// Returns every key of a configuration, such as `densify.every`, with its TOML value, by key.
 fn flat(config: &TrainConfig) -> Result<Vec<(String, String)>> {
     let defect = |e: toml::ser::Error| {
         Error::internal(format!("a configuration cannot be written: {e}")).caused_by(e)
@@ -146,7 +143,7 @@ fn flat(config: &TrainConfig) -> Result<Vec<(String, String)>> {
 }
 
 impl Preset {
-    /// This preset's configuration for a run of another length, with its schedule scaled.
+    /// Returns the configuration of this preset for a run of another length, with its schedule scaled.
     pub fn config_for(self, steps: u32) -> TrainConfig {
         let named = ConfigPatch {
             preset: Some(self),
@@ -158,8 +155,8 @@ impl Preset {
 }
 
 impl DataPatch {
-    /// A number of photos to hold out that somebody chose goes before the capture's own split. Runs of versions
-    /// that knew no such split name the default.
+    /// A number of photos to hold out that the user chose has priority over the capture's own split. Runs of versions
+    /// without such a split name the default.
     fn settle_split(&mut self) {
         let chosen = self.eval_every != Some(DataConfig::default().eval_every);
         if self.eval_every.is_some() && chosen {
@@ -169,7 +166,7 @@ impl DataPatch {
 }
 
 impl ConfigPatch {
-    /// Reads a TOML file. Every key may be left out; unknown keys are errors.
+    /// Reads a TOML file. Every key is optional; unknown keys are errors.
     pub fn read(path: &Path) -> Result<Self> {
         let most = bounded::SETTINGS_BYTES;
         let text = bounded::read_text("cannot read the configuration", path, most)?;
@@ -196,13 +193,13 @@ impl ConfigPatch {
         })
     }
 
-    /// What this layer says about `random_start`, itself or by naming a number of Gaussians.
+    /// Returns the `random_start` of this layer, which it names or implies by naming a number of Gaussians.
     fn asks_for_random_start(&self) -> Option<bool> {
         self.random_start
             .or(self.initial_gaussians.map(|number| number > 0))
     }
 
-    /// Names what depends on the photos and is not named yet.
+    /// Sets values that depend on the photos and are not named yet.
     pub(super) fn suit(&mut self, seen: &Seen) {
         let preset = self.preset.unwrap_or_default();
         let suited = seen.steps();
@@ -219,15 +216,15 @@ impl ConfigPatch {
             self.schedule_steps.get_or_insert(suited);
         }
         let schedule = self.schedule_steps.filter(|&named| named > 0);
-        // Photos that are set aside keep the errors of their poses: they would watch those.
+        // Poses of withheld photos keep their errors, so that validation would measure these errors.
         let refines = self.poses.refine == Some(true);
         if schedule.unwrap_or(steps) > LONG_RUN * suited && !refines {
             self.data.watch_every.get_or_insert(WATCH_EVERY);
         }
     }
 
-    /// Whether the run may become longer than was planned: nobody says how long it is to be, and photos that
-    /// are set aside need nothing that is learnt of themselves.
+    /// Returns true if extension checks may lengthen the run: the user sets no length, and no parameters are learned
+    /// for single photos, which withheld photos would lack.
     fn is_open_ended(&self) -> bool {
         let lengths = [self.steps, self.schedule_steps, self.stop_after];
         let learns_photos = self.poses.refine == Some(true)
@@ -249,7 +246,7 @@ impl ConfigPatch {
             && !learns_photos
     }
 
-    /// The strategy that this layer names, or that goes with what it names.
+    /// Returns the strategy that this layer names, or the one that follows from its other keys.
     fn strategy_of(&self, base: Strategy, steps: u32) -> Strategy {
         let densify = &self.densify;
         let asks_for_adc = densify.absgrad == Some(true)
@@ -262,7 +259,7 @@ impl ConfigPatch {
         })
     }
 
-    /// The file and the flags (`self`) over their preset and strategy, with the schedule scaled.
+    /// Applies the file and the flags (`self`) to their preset and strategy, with the schedule scaled.
     pub(super) fn resolve_named(self) -> TrainConfig {
         let preset = self.preset.unwrap_or_default();
         let base = preset.patch().fill(TrainConfig {
@@ -286,7 +283,7 @@ impl ConfigPatch {
         }
         let model = self.appearance.model.unwrap_or(base.appearance.model);
         let mut base = model.patch().fill(base);
-        // What is learnt of a photo is learnt of its pixels at their size.
+        // Parameters of single photos are learned from their pixels at full size.
         let of_photos = model != AppearanceModel::None
             || self.poses.refine.unwrap_or(base.poses.refine)
             || self.depth.from.unwrap_or(base.depth.from) != DepthSource::None;
@@ -298,22 +295,22 @@ impl ConfigPatch {
     }
 }
 
-/// A schedule of more than so many times the steps that suit a capture is watched.
+/// A schedule of more than this multiple of the capture's default steps has validation photos.
 const LONG_RUN: u32 = 2;
 
-/// How often a run whose length nobody names may extend itself.
+/// Most extensions of a run whose length is not set.
 const EXTENSIONS: u32 = 2;
 
-/// Of how many photos one is set aside for it.
+/// One of this many photos is withheld for the validation of a long schedule.
 const WATCH_EVERY: usize = 16;
 
-/// `config` with the step-valued entries of its schedule scaled by `schedule / written_for`, rounded
-/// down, at least 1, and how often it is scored by `steps / written_for`. "Never" (0) stays never.
+/// Returns `config` with the step-valued entries of its schedule scaled by `schedule / written_for`, and the steps
+/// between scorings by `steps / written_for`. Both are rounded down and at least 1. "Never" (0) stays never.
 ///
-/// Two entries are not scaled, because what they wait for does not run faster in a shorter run:
-/// - `densify.every`: a round judges each Gaussian by the mean of its gradients since the last, and
-///   the fewer photos that mean is over, the more Gaussians pass by luck.
-/// - `densify.reset_every`: a scene needs its thousand steps to recover from a reset of opacities.
+/// Two entries are not scaled, because their effect does not take fewer steps in a shorter run:
+/// - `densify.every`: a round compares the mean gradient of each Gaussian since the last round with a threshold. The
+///   fewer photos are in the mean, the more Gaussians pass by chance.
+/// - `densify.reset_every`: a scene needs a thousand steps to recover from a reset of opacities.
 ///
 /// With both scaled, `bird` at step 2 000 of 7 000 had four times the Gaussians and 4 dB less.
 pub(super) fn scaled(
@@ -336,7 +333,7 @@ pub(super) fn scaled(
     config
 }
 
-/// What to do about a message of the TOML parser: for a key that does not exist, the nearest one.
+/// Returns the hint for a message of the TOML parser: the nearest key, if a key does not exist.
 fn hint_for(message: &str) -> String {
     let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
     match quoted.as_slice() {
@@ -356,7 +353,7 @@ fn hint_for(message: &str) -> String {
     }
 }
 
-/// Levenshtein distance, in bytes.
+/// Returns the Levenshtein distance, in bytes.
 fn edit_distance(a: &str, b: &str) -> usize {
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.bytes().enumerate() {
@@ -372,8 +369,8 @@ fn edit_distance(a: &str, b: &str) -> usize {
 }
 
 impl TrainConfig {
-    /// The configuration as a commented TOML file that [`TrainConfig::resolve`] reads back to the
-    /// same configuration.
+    /// Returns the configuration as a commented TOML file. [`TrainConfig::resolve`] reads it back to the same
+    /// configuration.
     pub fn to_toml(&self) -> Result<String> {
         let mut text = String::from(
             "# A training run of dapple. Every key may be left out: steps of the schedule that are\n\
@@ -405,7 +402,7 @@ impl TrainConfig {
     }
 }
 
-/// Writes the keys named by `comments` of `table`, each under its comment.
+/// Writes the keys of `table` that `comments` names, each under its comment.
 fn write_table(
     text: &mut String,
     name: &str,

@@ -1,5 +1,5 @@
-//! Declares a table of the configuration once, and from it the resolved struct, the patch that a
-//! layer may fill, and the comments of the printed file: they cannot drift apart.
+//! Declares each table of the configuration once. A macro generates the resolved struct, the patch of a layer, and the
+//! comments of the printed file from it, so that they cannot differ.
 
 /// `table! { /// about  Name, NamePatch { /// doc  field: Type = default, ... } { /// doc  sub: Table, TablePatch, ... } }`
 macro_rules! table {
@@ -41,7 +41,7 @@ macro_rules! table {
         }
 
         impl $patch {
-            /// This layer with `over` laid on top: what `over` says wins.
+            /// Returns this layer with the values of `over` on top.
             #[must_use]
             pub fn merged(self, over: Self) -> Self {
                 Self {
@@ -50,7 +50,7 @@ macro_rules! table {
                 }
             }
 
-            /// `base`, changed where this layer says so.
+            /// Returns `base` with the values of this layer.
             pub(crate) fn fill(self, base: $name) -> $name {
                 $name {
                     $( $field: self.$field.unwrap_or(base.$field), )+
@@ -60,7 +60,7 @@ macro_rules! table {
         }
 
         impl $name {
-            /// Every key of this table with its comment, in order.
+            /// Comments of every key of this table, in order.
             pub(crate) const COMMENTS: &[(&str, &[&str])] =
                 &[ $( (stringify!($field), &[ $($doc),+ ]) ),+ ];
         }

@@ -1,5 +1,5 @@
-//! Refuses configurations that cannot work, before any photo is read: numbers outside their ranges
-//! ([`super::ranges`]), and what contradicts itself.
+//! Refuses configurations that cannot work, before any photo is read: numbers outside their ranges ([`super::ranges`]),
+//! and contradictory values.
 
 use super::ranges::{MOST_STEPS, out_of_range};
 use super::{DepthSource, TrainConfig};
@@ -10,7 +10,7 @@ impl TrainConfig {
     /// Checks every value and every contradiction between values.
     ///
     /// # Errors
-    /// The first one found, named by its key.
+    /// The first fault, named by its key.
     pub fn validate(&self) -> Result<()> {
         self.validate_ranges()?;
         self.validate_run()?;
@@ -27,7 +27,7 @@ impl TrainConfig {
                 "stop_after = {} lies beyond the last step, {}",
                 self.stop_after, self.steps
             ))
-            .hint("raise steps, or leave stop_after out to run all of them"));
+            .hint("raise steps, or remove stop_after to run all of them"));
         }
         if self.schedule_steps > self.steps {
             return Err(Error::input(format!(
@@ -56,7 +56,7 @@ impl TrainConfig {
             return Err(Error::input(
                 "data.watch_every = 1 sets every photo aside: none is left to train on",
             )
-            .hint("16 sets every sixteenth photo aside, 0 none"));
+            .hint("set data.watch_every to 0 for none, or to 2 or more; 16 withholds one photo in 16"));
         }
         Ok(())
     }
@@ -105,7 +105,7 @@ impl TrainConfig {
                 self.extensions
             ))
             .hint(format!(
-                "a run that extends itself is one of mcmc over its whole schedule, which learns nothing of single photos: leave out extensions, or {key}"
+                "extensions need mcmc, the whole schedule, and no parameters of single photos: remove extensions, or {key}"
             ))),
         }
     }
@@ -125,7 +125,7 @@ impl TrainConfig {
             self.data.coarse_until
         ))
         .hint(format!(
-            "half-size photos teach nothing of a photo's own poses, colours and depths: leave out data.coarse_until, or {key}"
+            "poses, colours and depths need full-size photos: remove data.coarse_until, or {key}"
         )))
     }
 
@@ -187,7 +187,7 @@ impl TrainConfig {
                 "densify.strategy = {} has nothing to do while densify.enabled = false",
                 densify.strategy
             ))
-            .hint("choose a preset that densifies (m9, m10, quick, standard), or leave --strategy out"));
+            .hint("choose a preset that densifies (m9, m10, quick, standard), or omit --strategy"));
         }
         if densify.strategy == Strategy::Mcmc {
             return self.validate_mcmc();
@@ -211,16 +211,16 @@ impl TrainConfig {
                 "densify.reset_every = {} and densify.strategy = mcmc contradict each other",
                 densify.reset_every
             ))
-            .hint("mcmc never resets opacities: leave reset_every out, or choose adc"));
+            .hint("mcmc never resets opacities: remove reset_every, or choose adc"));
         }
         if densify.absgrad {
             return Err(Error::input(
                 "densify.absgrad and densify.strategy = mcmc contradict each other",
             )
-            .hint("mcmc does not look at gradients: leave absgrad out, or choose adc"));
+            .hint("mcmc does not use gradients: remove absgrad, or choose adc"));
         }
         if !(densify.prune_opacity > 0.0 && densify.prune_opacity < 0.5) {
-            let range = "larger than 0 and below 0.5 for mcmc, which revives what lies below";
+            let range = "larger than 0 and below 0.5 for mcmc, which relocates Gaussians below it";
             return Err(out_of_range(
                 "densify.prune_opacity",
                 densify.prune_opacity,

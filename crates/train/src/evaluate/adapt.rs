@@ -1,15 +1,17 @@
-//! Adapts looks to a photo that no run has seen: its code, and a low-rank addition to the network's first layer (LoRA: Hu et
-//! al. 2021, arXiv:2106.09685). Splats, their features and the network stay as they are.
+//! Adapts the appearance MLP to a photo that was not trained on: its embedding, and a low-rank addition to the
+//! network's first layer (LoRA: Hu et al. 2021, arXiv:2106.09685). Splats, their features and the network do not
+//! change.
 //!
-//! 1. Gains and offsets of all Gaussians are tensors, on the engine's device if that is a GPU: of encoded places and
-//!    features, the network, the addition and the code.
-//! 2. The photo sees each Gaussian from one side: its harmonics are evaluated once, and what goes to the engine and
-//!    back each round has one colour a Gaussian in their place, a quarter of the numbers.
-//! 3. Each round these are lit and rendered. The engine turns the derivative of the mean squared error into that by
-//!    colours, tensors turn it into those by the addition and the code, which take a step of Adam.
+//! 1. Gains and offsets of all Gaussians are tensors, on the engine's device if that is a GPU. They are computed from
+//!    encoded places and features, the network, the addition and the embedding.
+//! 2. The photo sees each Gaussian from one side, so that its harmonics are evaluated once. Each round copies one
+//!    colour for each Gaussian to and from the engine instead, a quarter of the numbers.
+//! 3. Each round applies gains and offsets to these colours and renders them. The engine computes the derivative of the
+//!    mean squared error by colours. Tensors turn it into the derivatives by the addition and the embedding, which take
+//!    a step of Adam.
 //!
-//! A code scales and shifts the units that there are; the addition turns them. It begins as nothing, and the code as it
-//! was fitted before.
+//! An embedding scales and shifts the existing units; the addition rotates them. The addition begins at zero, and the
+//! embedding at its fitted value.
 
 use super::host::{counts, target};
 use super::tensors::context_of;
@@ -26,32 +28,32 @@ use rayon::prelude::*;
 /// Rounds for a photo.
 pub(super) const ROUNDS: u32 = 100;
 
-/// The first round's step size, and the last one's as a part of it.
+/// First step size, and the last one as a fraction of it.
 const RATE: f64 = 1e-2;
 const DECAY: f64 = 0.1;
 
-/// What adapts the looks of some splats to photos, one after the other.
+/// Adapts the appearance MLP of some splats to photos, one after the other.
 pub(super) struct Adapter<'a> {
     splats: &'a Splats,
-    /// `[HIDDEN]`: what units count for, and what is added to them.
+    /// `[HIDDEN]`: scale and shift of the units.
     code: [Tensor; 2],
     lora: Lora,
-    /// As the addition begins.
+    /// Initial value of the addition.
     first_a: Vec<f32>,
     adam: AdamState,
     /// `[N, OUTPUTS]`: the derivative by gains and offsets.
     by_affine: Tensor,
-    /// Gives gains and offsets.
+    /// Computes gains and offsets.
     lights: Plan,
-    /// Takes a step.
+    /// Takes a step of Adam.
     learns: Plan,
 }
 
 impl<'a> Adapter<'a> {
-    /// For these splats and their look, with an addition of this rank, on the device of `engine`.
+    /// An adapter for these splats and their appearance MLP, with an addition of this rank, on the device of `engine`.
     ///
     /// # Errors
-    /// A rank of 0 or above the layer's; no memory for what all Gaussians have.
+    /// A rank of 0 or above the layer's; not enough memory for the values of all Gaussians.
     pub(super) fn new(
         engine: &dyn Engine,
         splats: &'a Splats,
@@ -112,10 +114,11 @@ impl<'a> Adapter<'a> {
         })
     }
 
-    /// The splats in the light of a photo, whose masked pixels are not looked at. The engine holds others then.
+    /// Returns the splats with the appearance fitted to a photo, whose masked pixels are ignored. Replaces the splats
+    /// of the engine.
     ///
     /// # Errors
-    /// What the engine or the device cannot do; a request to stop.
+    /// The engine or the device fails; a request to stop.
     pub(super) fn fit(
         &self,
         engine: &mut dyn Engine,
@@ -160,7 +163,7 @@ impl<'a> Adapter<'a> {
         self.lit(self.splats)
     }
 
-    /// Nothing added, and the code as it is.
+    /// Resets the addition to zero, and the embedding to `code`.
     fn begin(&self, code: &[f32; CODE]) -> Result<()> {
         self.lora.a.write(&self.first_a)?;
         self.lora.b.write(&vec![0.0; self.lora.b.count()])?;
@@ -173,7 +176,7 @@ impl<'a> Adapter<'a> {
         Ok(())
     }
 
-    /// These in the present light.
+    /// Returns these splats with the current gains and offsets.
     fn lit(&self, splats: &Splats) -> Result<Splats> {
         self.lights.run()?;
         let affine = self.lights.read(0)?;
@@ -184,7 +187,7 @@ impl<'a> Adapter<'a> {
     }
 }
 
-/// The splats without harmonics: each has the colour that a camera sees of it.
+/// Returns the splats without harmonics: each has the colour that a camera sees.
 fn of_one_colour(splats: &Splats, camera: &Camera, sh_degree: u8) -> Splats {
     let eye = camera.camera_from_world.centre();
     let (stride, used) = (
@@ -205,7 +208,8 @@ fn of_one_colour(splats: &Splats, camera: &Camera, sh_degree: u8) -> Splats {
     seen
 }
 
-/// The derivative by gains and offsets, `[N, OUTPUTS]`, of that by splats of one colour in their light.
+/// Returns the derivative by gains and offsets, `[N, OUTPUTS]`, from the derivative by the adapted splats of one
+/// colour.
 fn by_affine(splats: &Splats, by_lit: &Gradients<f32>) -> Vec<f32> {
     let mut out = Vec::with_capacity(splats.len() * OUTPUTS);
     for (&by_first, &first) in by_lit.sh0.iter().zip(&splats.sh0) {
@@ -217,7 +221,7 @@ fn by_affine(splats: &Splats, by_lit: &Gradients<f32>) -> Vec<f32> {
     out
 }
 
-/// Rows as columns.
+/// Transposes rows to columns.
 fn turned(rows: &[f32], width: usize) -> Vec<f32> {
     let height = rows.len() / width.max(1);
     (0..width)
@@ -229,7 +233,7 @@ fn turned(rows: &[f32], width: usize) -> Vec<f32> {
 mod tests {
     use super::*;
 
-    /// A look is linear in gains and offsets, so that differences of any width give the derivative.
+    /// Colours are linear in gains and offsets, so that differences of any width give the derivative.
     #[test]
     fn the_derivative_by_gains_and_offsets_is_that_of_light() {
         let sh0 = vec![[0.4, -0.7, 1.3], [-0.2, 0.9, 0.1]];

@@ -3,14 +3,15 @@
 //! Where training refines poses, its cameras drift together by a rigid motion that no photo sees, and a
 //! held-out photo, never trained on, keeps the error of its own pose. Its raw score then measures that
 //! error, not the splats. As is usual with refined poses (Lin et al. 2021, "BARF", arXiv:2104.06405,
-//! section 4; Bian et al. 2023, "NoPe-NeRF"), the photo's pose alone is fitted to the frozen splats:
+//! As is usual with refined poses (Lin et al. 2021, "BARF", arXiv:2104.06405, section 4; Bian et al. 2023,
+//! "NoPe-NeRF"), only the photo's pose is fitted to the frozen splats:
 //!
-//! 1. [`STEPS`] times: render, the derivative of the mean squared error by the camera's motion
-//!    (`Engine::gradients`), a step of Adam (`reference::refine_pose`) of a rate that falls to a
-//!    hundredth.
-//! 2. The pose with the least error of all that were rendered is taken, the given one among them.
+//! 1. [`STEPS`] times: render, the derivative of the mean squared error by the camera's motion (`Engine::gradients`), a
+//!    step of Adam (`reference::refine_pose`) with a rate that falls to a hundredth.
+//! 2. The pose with the least error of all that were rendered is taken. The given pose is among them.
 //!
-//! Both scores are reported; that after alignment says how good the splats are, and is not to be
+//! Both scores are reported. The score after alignment measures the splats. Do not compare it with scores of runs that
+//! were not aligned.
 //! compared with scores of runs that were not aligned.
 
 use super::{EvalReport, Scoring, evaluate, target};
@@ -28,11 +29,11 @@ const RATE: f64 = 2e-3;
 /// The rate at the end, as a fraction of [`RATE`].
 const DECAY: f64 = 0.01;
 
-/// Scores `views` as [`evaluate`] does, each with its pose fitted to the engine's splats. `extent`: the
-/// scene's, world units.
+/// Scores `views` like [`evaluate`], each with its pose fitted to the engine's splats. `extent` is the scene's, world
+/// units.
 ///
 /// # Errors
-/// As [`evaluate`].
+/// See [`evaluate`].
 pub fn evaluate_aligned(
     engine: &mut dyn Engine,
     views: &[&View],
@@ -48,10 +49,10 @@ pub fn evaluate_aligned(
     evaluate(engine, &views, settings, &scoring, &mut |_, _| Ok(()))
 }
 
-/// The view with its pose fitted to the engine's splats.
+/// Returns the view with its pose fitted to the engine's splats.
 ///
 /// # Errors
-/// What the engine cannot do.
+/// The engine fails.
 pub fn align(
     engine: &mut dyn Engine,
     view: &View,
@@ -90,7 +91,8 @@ pub fn align(
     })
 }
 
-/// Mean squared error over what a mask shows, and half its derivative times the number of values.
+/// Returns the mean squared error over the pixels that a mask shows, and half its derivative times the number of
+/// values.
 fn squared_error(rendered: &Rendered, target: &[f32], photo: &Photo) -> (f64, Vec<f32>) {
     let shown = |i: usize| photo.mask.as_ref().is_none_or(|mask| mask[i / 3] >= 128);
     let difference = |(i, (a, b)): (usize, (&f32, &f32))| if shown(i) { a - b } else { 0.0 };

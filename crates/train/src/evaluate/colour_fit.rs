@@ -1,9 +1,8 @@
-//! Scores that forgive what a photo's camera did to all of its colours.
+//! Scores after a colour fit, which removes a change of all colours by a photo's camera.
 //!
-//! Splats that were trained with the photos' appearance show the scene as their mean camera would; a
-//! held-out photo has its own exposure, which nothing could have told. As is customary for such models
-//! (Mip-NeRF 360's and the bilateral grid's evaluations), each render is first sent through the affine
-//! map of colours that brings it nearest to its photo:
+//! Splats that were trained with the photos' appearance show the average appearance. A held-out photo has its own
+//! exposure, which is unknown before scoring. As is customary for such models (Mip-NeRF 360's and the bilateral grid's
+//! evaluations), each render is first sent through the affine map of colours that brings it nearest to its photo:
 //!
 //! 1. `M = argmin over [3, 4] of sum_p |M (c_p, 1) - t_p|^2 + n r |M - I|^2`, over the n pixels p that
 //!    no mask hides, c the rendered colour in 0..1, t the photo's; r = 1e-6 decides where the pixels do
@@ -17,10 +16,10 @@ use dapple_engine::Rendered;
 use dapple_scene::Photo;
 use rayon::prelude::*;
 
-/// How much the identity weighs against the pixels.
+/// Weight of the identity against the pixels.
 const RIDGE: f64 = 1e-6;
 
-/// A rendered view with the colours that bring it nearest to its photo.
+/// Returns a rendered view with the colours that bring it nearest to its photo.
 pub(super) fn fitted(rendered: &Rendered, photo: &Photo, background: [f32; 3]) -> Rendered {
     let map = fit(rendered, photo, background);
     let pixels = rendered.rgb.par_chunks_exact(3);
@@ -37,12 +36,12 @@ pub(super) fn fitted(rendered: &Rendered, photo: &Photo, background: [f32; 3]) -
 /// Sums over pixels: the upper triangle of C by rows, and B by rows.
 type Sums = [f64; 10 + 12];
 
-/// Steps 1 and 2: rows of the map. The identity where sizes differ, which scoring refuses.
+/// Steps 1 and 2: computes the rows of the map. The identity if sizes differ, which scoring refuses.
 fn fit(rendered: &Rendered, photo: &Photo, background: [f32; 3]) -> [[f64; 4]; 3] {
     let target = target(photo, background);
     let row_floats = photo.width.max(1) as usize * 3;
     let mask = photo.mask.as_deref();
-    // Rows apart, added in order: the result does not depend on the number of threads.
+    // Rows are summed separately and added in order: the result does not depend on the number of threads.
     let rows: Vec<(Sums, f64)> = rendered
         .rgb
         .par_chunks(row_floats)
@@ -161,7 +160,7 @@ mod tests {
             })
         });
         let mut photo = Photo::from_rgb(20, 15, bytes.collect());
-        // What a mask hides has no say.
+        // Masked pixels have no effect.
         photo.mask = Some((0..300).map(|i| if i < 20 { 0 } else { 255 }).collect());
         photo.rgb[..60].fill(255);
         let map = fit(&image, &photo, [0.0; 3]);
@@ -173,7 +172,7 @@ mod tests {
         let before = score(&image, &photo, [0.0; 3], None).unwrap().unwrap();
         let after = score(&fitted(&image, &photo, [0.0; 3]), &photo, [0.0; 3], None);
         let after = after.unwrap().unwrap();
-        // What is left is the rounding to bytes: 1 / 255 / sqrt(12), 59 dB.
+        // The remaining error is the rounding to bytes: 1 / 255 / sqrt(12), 59 dB.
         assert!(
             before.psnr < 25.0 && after.psnr > 55.0,
             "{before:?} {after:?}"

@@ -1,13 +1,14 @@
-//! Scores of photos whose light nothing can tell: each photo's appearance is fitted to its left half, and its right half
-//! scored (as Martin-Brualla et al. 2021, "NeRF in the Wild", arXiv:2008.02268, section 5, do).
+//! Scores of photos with an unknown appearance. The appearance of each photo is fitted to its left half, and its right
+//! half is scored (as in Martin-Brualla et al. 2021, "NeRF in the Wild", arXiv:2008.02268, section 5).
 //!
-//! 1. The held-out photos become views of the engine, their right halves masked. Splats, and the network of looks, stay
-//!    as they are: [`STEPS`] steps a photo move its grid or its code alone, by the loss of training, Adam and rates
-//!    that fall to a hundredth.
-//! 2. On request looks are adapted further, by a LoRA on their network ([`super::adapt`]).
-//! 3. A code's look goes into the splats, a grid's maps over their render, and the right half is scored.
+//! 1. The held-out photos become views of the engine, their right halves masked. Splats and the network of the
+//!    appearance MLP are frozen: [`STEPS`] steps for each photo move only its grid or its embedding, by the training
+//!    loss, with Adam and rates that fall to a hundredth.
+//! 2. On request the appearance MLP is adapted further, by a LoRA on its network ([`super::adapt`]).
+//! 3. The appearance of an embedding is baked into the splats, or the maps of a grid are applied to their render. Then
+//!    the right half is scored.
 //!
-//! Without appearance, nothing is fitted: right halves are scored as they are, for comparison.
+//! Without appearance, no fit takes place: right halves are scored directly, for comparison.
 
 use super::adapt::{self, Adapter};
 use super::{EvalReport, ImageScore, score};
@@ -24,20 +25,21 @@ use std::sync::Arc;
 /// Steps for each photo.
 const STEPS: u32 = 150;
 
-/// The first step's size: of a code, and of a grid's maps, whose run says how far its own went.
+/// First step size of an embedding. A grid uses the rate of its run.
 const CODE_RATE: f64 = 0.1;
 
-/// The last rate as a part of the first.
+/// The last rate as a fraction of the first.
 const DECAY: f64 = 0.01;
 
-/// What is fitted.
+/// Settings of the fit.
 #[derive(Debug, Clone, Copy)]
 pub struct Halves<'a> {
-    /// How the run learnt appearance.
+    /// Appearance configuration of the run.
     pub appearance: &'a AppearanceConfig,
-    /// The network, where it learnt looks.
+    /// The appearance MLP, if the run learned one.
     pub look: Option<&'a Look>,
-    /// The rank of the addition by which looks are adapted to each photo beside its code, where they are.
+    /// Rank of the addition that adapts the appearance MLP to each photo, in addition to its embedding. `None` = no
+    /// addition.
     pub lora: Option<usize>,
     /// Weight of SSIM in the loss.
     pub ssim_weight: f64,
@@ -45,10 +47,10 @@ pub struct Halves<'a> {
     pub settings: RenderSettings,
 }
 
-/// Scores the right halves of `views`. The engine should be a new one: it keeps the views, and other splats than it had.
+/// Scores the right halves of `views`. Pass a new engine: its views and splats are replaced.
 ///
 /// # Errors
-/// No view with anything to score; what the engine cannot do; a request to stop.
+/// No view has pixels to score; the engine fails; a request to stop.
 pub fn evaluate_halves(
     engine: &mut dyn Engine,
     splats: &Splats,
@@ -127,7 +129,7 @@ pub fn evaluate_halves(
     })
 }
 
-/// Step 1: what the left halves say.
+/// Step 1: fits the appearance to the left halves.
 fn fit(
     engine: &mut dyn Engine,
     splats: &Splats,
@@ -171,7 +173,7 @@ fn fit(
     engine.view_state()
 }
 
-/// A step that moves the photo's appearance alone.
+/// Returns the settings of a step that moves only the photo's appearance.
 fn settings_of(step: u32, rate: f64, how: &Halves<'_>) -> StepSettings {
     let appearance = how.appearance;
     StepSettings {
@@ -192,7 +194,7 @@ fn settings_of(step: u32, rate: f64, how: &Halves<'_>) -> StepSettings {
     }
 }
 
-/// The photo with its other half masked.
+/// Returns the photo with its other half masked.
 fn half(photo: &Photo, is_left: bool) -> Photo {
     let width = photo.width as usize;
     let mut half = photo.clone();
@@ -206,7 +208,7 @@ fn half(photo: &Photo, is_left: bool) -> Photo {
     half
 }
 
-/// Sends a render through a view's grid: `dapple_reference::appearance`, in `f32`.
+/// Applies a view's grid to a render: `dapple_reference::appearance`, in `f32`.
 fn map_colours(rendered: &mut Rendered, learnt: &Appearance, view: usize) {
     let grid = learnt.grid(view);
     let cells = learnt.cells.map(|n| n as usize);

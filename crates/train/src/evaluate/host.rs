@@ -1,4 +1,4 @@
-//! Scores of a render that is on the host: PSNR and SSIM in one pass over render and photo, row by row.
+//! Scores of a render on the host: PSNR and SSIM in one pass over render and photo, row by row.
 
 use super::lpips::Measure;
 use super::ssim::Planes;
@@ -8,7 +8,7 @@ use dapple_engine::score::{mask_counts, over};
 use dapple_scene::{Error, Photo, Result};
 use rayon::prelude::*;
 
-/// Scores of a rendered view against its photo; `None` when a mask hides all of it.
+/// Returns the scores of a rendered view against its photo; `None` if a mask hides all pixels.
 ///
 /// # Errors
 /// Sizes that differ; an image too small for LPIPS.
@@ -26,7 +26,7 @@ pub fn score(
     )
 }
 
-/// [`score`], with LPIPS computed where the measure does.
+/// Like [`score`], with LPIPS computed by the given measure.
 pub(super) fn score_by(
     rendered: &Rendered,
     photo: &Photo,
@@ -59,7 +59,7 @@ pub(super) fn score_by(
     }))
 }
 
-/// The photo as a renderer should show it: values in 0..1, `[height, width, 3]`, composited over
+/// Returns the photo as the expected output of a renderer: values in 0..1, `[height, width, 3]`, composited over
 /// `background` where it has alpha.
 pub fn target(photo: &Photo, background: [f32; 3]) -> Vec<f32> {
     let mut target = vec![0.0; photo.rgb.len()];
@@ -93,8 +93,8 @@ pub(crate) fn target_row(photo: &Photo, background: [f32; 3], y: usize, row: &mu
 
 /// `10 log10(1 / mean squared error)` over the pixels that `mask` shows, dB.
 ///
-/// Images are `[height, width, 3]` in 0..1. Rows are summed apart and added in order, so that the
-/// result does not depend on the number of threads.
+/// Images are `[height, width, 3]` in 0..1. Rows are summed separately and added in order, so that the result does not
+/// depend on the number of threads.
 pub fn psnr(image: &[f32], target: &[f32], width: usize, mask: Option<&[u8]>) -> f64 {
     let row_floats = width.max(1) * 3;
     let rows: Vec<(f64, u64)> = image
@@ -109,7 +109,7 @@ pub fn psnr(image: &[f32], target: &[f32], width: usize, mask: Option<&[u8]>) ->
     total_psnr(&rows)
 }
 
-/// The sum of squared differences in a row over what `mask` shows, and how many there are.
+/// Returns the sum of squared differences of one row over the pixels that `mask` shows, and the number of values.
 pub(super) fn squared_errors(image: &[f32], target: &[f32], mask: Option<&[u8]>) -> (f64, u64) {
     let square = |(a, b): (&f32, &f32)| {
         let difference = f64::from(a - b);
@@ -138,7 +138,7 @@ fn total_psnr(rows: &[(f64, u64)]) -> f64 {
     psnr_of(sum, count)
 }
 
-/// PSNR from a sum of squared errors over so many values, dB, at most [`PSNR_MAX`].
+/// Returns the PSNR for a sum of squared errors over `count` values, dB, at most [`PSNR_MAX`].
 pub(super) fn psnr_of(sum: f64, count: u64) -> f64 {
     let mean = sum / count.max(1) as f64;
     if mean > 0.0 {
@@ -148,7 +148,7 @@ pub(super) fn psnr_of(sum: f64, count: u64) -> f64 {
     }
 }
 
-/// Mean absolute difference of the values that a mask shows, the render not clamped.
+/// Returns the mean absolute difference over the pixels that a mask shows. The render is not clamped.
 pub(crate) fn mean_difference(rgb: &[f32], photo: &Photo, background: [f32; 3]) -> f64 {
     let (width, floats) = (photo.width as usize, row_floats(photo));
     let rows: Vec<(f64, f64)> = rgb
@@ -175,12 +175,12 @@ pub(crate) fn mean_difference(rgb: &[f32], photo: &Photo, background: [f32; 3]) 
     if count > 0.0 { sum / count } else { 0.0 }
 }
 
-/// Whether a mask's value shows its pixel. Masks are 0 or 255; scaled ones have values between.
+/// Returns true if a mask's value shows its pixel. Masks are 0 or 255; scaled masks have values between.
 pub(crate) fn counts(mask: u8) -> bool {
     mask_counts(mask)
 }
 
-/// Into 0..1; NaN becomes 0, so that a broken pixel costs instead of poisoning the mean.
+/// Clamps a value to 0..1. NaN becomes 0, so that a broken pixel costs PSNR and does not make the mean NaN.
 pub(super) fn clamped(value: f32) -> f32 {
     if value > 0.0 { value.min(1.0) } else { 0.0 }
 }

@@ -1,23 +1,23 @@
-//! The loss that training minimises, of photos that are looked at beside it.
+//! Training loss of photos that are measured but not trained on.
 
 use super::{Scores, mean_difference, score};
 use crate::loader::in_turn;
 use dapple_engine::{Engine, RenderSettings, ScoreAsks};
 use dapple_scene::{Photo, Result, View};
 
-/// The mean over some photos.
+/// Mean over some photos.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct MeanLoss {
-    /// Of the loss of colours, its terms weighted as in training.
+    /// Loss of colours, its terms weighted as in training.
     pub(crate) loss: f64,
     /// dB.
     pub(crate) psnr: f64,
 }
 
-/// Renders these views with the engine's present splats; `None` where masks hide all of them.
+/// Renders these views with the engine's current splats; `None` if masks hide all of them.
 ///
 /// # Errors
-/// A photo that cannot be read, what the engine cannot do.
+/// A photo cannot be read; the engine fails.
 pub(crate) fn mean_loss(
     engine: &mut dyn Engine,
     views: &[View],
@@ -27,7 +27,7 @@ pub(crate) fn mean_loss(
     let (mut loss, mut psnr, mut count) = (0.0, 0.0, 0.0);
     let views: Vec<&View> = views.iter().collect();
     in_turn(&views, &mut |view, photo| {
-        // Nothing where a mask hides all of it.
+        // `None` if a mask hides all pixels.
         if let Some((scores, l1)) = compare(engine, view, &photo, settings)? {
             loss += (1.0 - ssim_weight) * l1 + ssim_weight * (1.0 - scores.ssim);
             psnr += scores.psnr;
@@ -41,7 +41,7 @@ pub(crate) fn mean_loss(
     }))
 }
 
-/// Scores of a view and its mean absolute error, from the engine or else from its render.
+/// Returns the scores of a view and its mean absolute error, from the engine or from its render.
 fn compare(
     engine: &mut dyn Engine,
     view: &View,

@@ -1,13 +1,14 @@
-//! How good the splats are: PSNR, SSIM and LPIPS of held-out photos, and whether others are better.
+//! Scores of splats: PSNR, SSIM and LPIPS of held-out photos, and comparisons of two runs.
 //!
 //! 1. Render each view at full SH degree; transparent photos are composited over the background.
-//! 2. PSNR of the values clamped to 0..1; SSIM over windows that lie inside the image ([`ssim`]).
-//! 3. Pixels a mask hides count in neither: a window counts when its centre does, as in the loss.
-//!    LPIPS where the user names a file of weights ([`Lpips`]).
+//! 2. PSNR of the values clamped to 0..1; SSIM over windows inside the image ([`ssim`]).
+//! 3. Masked pixels count in neither: a window counts if its centre counts, as in the loss. LPIPS if the user names a
+//!    file of weights ([`Lpips`]).
 //! 4. The score of a capture is the mean over its images, as in the 3DGS paper's evaluation.
 //!
-//! 1 to 3 are done where the splats are, if the engine can ([`Engine::score`]), and else here ([`score`]);
-//! what needs the render's floats, LPIPS and fitted colours, is always done here: LPIPS by tensors on the engine's device,
+//! The engine computes 1 to 3 if it can ([`Engine::score`]), otherwise this module does ([`score`]). LPIPS and fitted
+//! colours need the render's floats and are always computed here: LPIPS by tensors on the engine's device, if that is a
+//! GPU.
 //! if that is a GPU.
 
 mod adapt;
@@ -41,25 +42,26 @@ use dapple_engine::{Engine, Pictures, RenderSettings, ScoreAsks, ScoredView};
 use dapple_scene::{Camera, Error, Photo, Result, View};
 use serde::{Deserialize, Serialize};
 
-/// PSNR of images without any difference, dB: the logarithm has to stop somewhere.
+/// PSNR of identical images, dB: the logarithm is bounded here.
 pub const PSNR_MAX: f64 = 100.0;
 
 /// Scores of one image.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ImageScore {
-    /// The photo's name.
+    /// Name of the photo.
     pub name: String,
     /// Peak signal-to-noise ratio, dB, at most [`PSNR_MAX`].
     pub psnr: f64,
     /// Structural similarity, 1 = equal.
     pub ssim: f64,
-    /// Perceptual distance, 0 = equal; `None` where no weights were given.
+    /// Perceptual distance, 0 = equal; `None` without weights.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lpips: Option<f64>,
-    /// PSNR after the render's colours were fitted to the photo's, see [`Scoring::fitted`]; where asked for.
+    /// PSNR after the render's colours were fitted to the photo's, dB, see [`Scoring::fitted`]; `None` unless
+    /// requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cc_psnr: Option<f64>,
-    /// SSIM likewise.
+    /// SSIM after the render's colours were fitted to the photo's; `None` unless requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cc_ssim: Option<f64>,
 }
@@ -71,29 +73,29 @@ pub struct EvalReport {
     pub psnr: f64,
     /// Mean SSIM over the images.
     pub ssim: f64,
-    /// Mean LPIPS over the images; `None` where no weights were given.
+    /// Mean LPIPS over the images; `None` without weights.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lpips: Option<f64>,
-    /// Mean PSNR with fitted colours, dB; where asked for, see [`Scoring::fitted`].
+    /// Mean PSNR with fitted colours, dB, see [`Scoring::fitted`]; `None` unless requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cc_psnr: Option<f64>,
-    /// Mean SSIM likewise.
+    /// Mean SSIM with fitted colours; `None` unless requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cc_ssim: Option<f64>,
-    /// Gaussians rendered from.
+    /// Number of rendered Gaussians.
     pub gaussians: u64,
-    /// What transparent photos and renders were seen over, 0..1.
+    /// Background of transparent photos and of renders, 0..1.
     #[serde(default)]
     pub background: [f32; 3],
-    /// Each image, in the order of the views. An image that its mask hides whole is left out.
+    /// Scores of each image, in the order of the views. Images that their mask hides completely are omitted.
     pub images: Vec<ImageScore>,
-    /// What people should know of how it was scored: that LPIPS did not fit the device.
+    /// Notes for the user about the scoring, such as that LPIPS did not fit the device.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
 
 impl EvalReport {
-    /// The `count` images with the lowest PSNR, worst first.
+    /// Returns the `count` images with the lowest PSNR, worst first.
     pub fn worst(&self, count: usize) -> Vec<&ImageScore> {
         let mut images: Vec<&ImageScore> = self.images.iter().collect();
         images.sort_by(|a, b| a.psnr.total_cmp(&b.psnr));
@@ -102,7 +104,7 @@ impl EvalReport {
     }
 }
 
-/// Scores of one rendered view: PSNR (dB), SSIM, and LPIPS where weights were given.
+/// Scores of one rendered view: PSNR (dB), SSIM, and LPIPS if weights were given.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Scores {
     /// Peak signal-to-noise ratio, dB, at most [`PSNR_MAX`].
@@ -123,34 +125,32 @@ impl From<&ScoredView> for Scores {
     }
 }
 
-/// What is wanted beside PSNR and SSIM.
+/// Requests in addition to PSNR and SSIM.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Scoring<'a> {
-    /// Weights, to score by LPIPS too.
+    /// Weights for scores by LPIPS.
     pub lpips: Option<&'a Lpips>,
-    /// Score a second time, each render's colours fitted to its photo's by an affine map:
-    /// [`ImageScore::cc_psnr`].
+    /// Score a second time, with each render's colours fitted to its photo's by an affine map: [`ImageScore::cc_psnr`].
     pub fitted: bool,
-    /// Show each view as bytes. No score depends on it.
+    /// Return each view as bytes. No score depends on this field.
     pub pictures: bool,
 }
 
-/// What scoring a view came to.
+/// Result of scoring a view.
 struct Seen {
     gaussians: u64,
-    /// `None` where a mask hides all of it.
+    /// `None` if a mask hides all pixels.
     scores: Option<Scores>,
     /// PSNR and SSIM with fitted colours.
     fitted: Option<Scores>,
     pictures: Option<Pictures>,
 }
 
-/// Renders and scores `views` with the engine's present splats; each view is handed to `on_view`, its photo in
-/// memory, with pictures where they are asked for. Photos that are not in memory are read one by one.
+/// Renders and scores `views` with the engine's current splats. Passes each view to `on_view` with its photo in memory,
+/// and with pictures if `scoring` requests them. Photos that are not in memory are read one by one.
 ///
 /// # Errors
-/// No view to score, a photo of another size than its camera, what the engine cannot do, and what
-/// `on_view` returns.
+/// No view to score, a photo of another size than its camera, a failed engine, and errors of `on_view`.
 pub fn evaluate(
     engine: &mut dyn Engine,
     views: &[&View],
@@ -185,7 +185,7 @@ pub fn evaluate(
     }
     let mean =
         |value: fn(&ImageScore) -> f64| images.iter().map(value).sum::<f64>() / images.len() as f64;
-    // Each image has these, or none.
+    // Either all images have these values, or none has.
     let some = |is_asked: bool, value: fn(&ImageScore) -> Option<f64>| {
         let values = images.iter().filter_map(value).sum::<f64>();
         is_asked.then(|| values / images.len() as f64)
@@ -203,7 +203,7 @@ pub fn evaluate(
     })
 }
 
-/// Scores a view where its splats are; `None` where the engine does not, or more is wanted than sums.
+/// Scores a view on the engine's device. `None` if the engine cannot, or if the scoring needs more than sums.
 fn on_device(
     engine: &mut dyn Engine,
     camera: &Camera,
@@ -255,8 +255,8 @@ fn on_host(
     })
 }
 
-/// The PSNR of a picture of one colour, the photo's own mean, dB: splats that do not show a photo better
-/// show something else. `None` where a mask leaves nothing.
+/// Returns the PSNR of an image of one colour, the photo's own mean, dB. Splats whose PSNR is not higher do not show
+/// the photo. `None` if a mask hides all pixels.
 pub fn flat_psnr(photo: &Photo, background: [f32; 3]) -> Option<f64> {
     let target = target(photo, background);
     let counts = |i: &usize| photo.mask.as_ref().is_none_or(|mask| counts(mask[*i]));
@@ -268,6 +268,6 @@ pub fn flat_psnr(photo: &Photo, background: [f32; 3]) -> Option<f64> {
         error += values().map(|v| (v - mean).powi(2)).sum::<f64>();
     }
     let mean_error = error / (3 * pixels.len()) as f64;
-    // A photo of one colour is shown well enough at 60 dB.
+    // For a photo of one colour the result is 60 dB.
     (!pixels.is_empty()).then(|| -10.0 * mean_error.max(1e-6).log10())
 }

@@ -1,15 +1,15 @@
-//! Two runs, scored on the same photos: by how much the one is better, and whether that is more than noise.
+//! Compares the scores of two runs on the same photos: the difference, and whether it is larger than noise.
 //!
-//! Photos differ in difficulty by far more than runs do, so differences are taken photo by photo.
-//! 1. The mean difference, and an interval that holds it with 95 %: the percentile bootstrap (Efron &
-//!    Tibshirani 1993, chapter 13) over photos, with fixed random numbers.
-//! 2. How many photos are better, and how probable so lopsided a count is among runs that are equally
-//!    good: the two-sided sign test; photos without a difference are left out.
-//! 3. A difference counts when the interval leaves out zero, there are at least [`LEAST_IMAGES`], and
-//!    the sign test does not speak against it by pointing the other way.
+//! Photos differ in difficulty by far more than runs do, so differences are computed for each photo.
+//! 1. The mean difference, and its 95 % interval: the percentile bootstrap (Efron & Tibshirani 1993, chapter 13) over
+//!    photos, with fixed random numbers.
+//! 2. The number of photos that are better, and the probability of such an uneven count among equally good runs: the
+//!    two-sided sign test. Photos without a difference are excluded.
+//! 3. A difference counts if the interval excludes zero, there are at least [`LEAST_IMAGES`], and the sign test does
+//!    not point the other way.
 //!
-//! What this says is that other photos of the scene would show the difference too. Another seed is
-//! another run: whether a *method* is better takes several of each.
+//! A difference that counts would also show on other photos of the scene. Another seed is another run: to show that a
+//! *method* is better takes several runs of each.
 
 use super::EvalReport;
 use crate::random::{Purpose, below, generator};
@@ -27,21 +27,21 @@ pub const LEAST_IMAGES: usize = 6;
 pub struct Difference {
     /// For each photo, in order.
     pub images: Vec<f64>,
-    /// Their mean.
+    /// Mean of the differences.
     pub mean: f64,
-    /// What holds the mean with 95 %.
+    /// 95 % interval of the mean.
     pub interval: [f64; 2],
     /// Photos on which the first run is better.
     pub better: usize,
-    /// Photos on which it is worse.
+    /// Photos on which the first run is worse.
     pub worse: usize,
     /// Two-sided probability of such counts, or more lopsided ones, if neither run were better.
     pub sign_test: f64,
-    /// Whether this is more than the photos' noise.
+    /// True if the difference is larger than the noise of the photos.
     pub is_beyond_noise: bool,
 }
 
-/// Two runs on the same photos.
+/// Differences of two runs on the same photos.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Paired {
     /// Higher is better.
@@ -57,7 +57,7 @@ impl Paired {
     /// Compares two reports of the same photos.
     ///
     /// # Errors
-    /// Photos that differ.
+    /// The photos differ.
     pub fn new(a: &EvalReport, b: &EvalReport) -> Result<Self> {
         let names = |report: &EvalReport| -> Vec<String> {
             report
@@ -81,7 +81,7 @@ impl Paired {
 }
 
 impl Difference {
-    /// `sign` is 1 where higher is better, -1 where lower is.
+    /// `sign` is 1 if higher is better, -1 if lower is.
     pub(crate) fn of(images: Vec<f64>, sign: f64) -> Self {
         let count = images.len();
         let mean = images.iter().sum::<f64>() / count.max(1) as f64;
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn noise_is_told_from_a_difference() {
-        // As far above as below: nothing.
+        // As many values above zero as below: no difference.
         let noise: Vec<f64> = (0..40).map(|i| (f64::from(i) * 2.4).sin()).collect();
         let none = Difference::of(noise.clone(), 1.0);
         assert!(!none.is_beyond_noise, "{none:?}");
@@ -167,10 +167,10 @@ mod tests {
         let shifted = |by: f64| noise.iter().map(|d| d + by).collect::<Vec<_>>();
         let better = Difference::of(shifted(0.5), 1.0);
         assert!(better.is_beyond_noise && better.better > better.worse);
-        // Lower is better: the same numbers are worse.
+        // Lower is better: the same numbers mean worse.
         let worse = Difference::of(shifted(0.5), -1.0);
         assert!(worse.is_beyond_noise && worse.better < worse.worse);
-        // A unanimous five are too few.
+        // Five photos are too few, even if unanimous.
         let few = Difference::of(vec![0.1, 0.2, 0.1, 0.3, 0.1], 1.0);
         assert!(few.interval[0] > 0.0 && !few.is_beyond_noise);
         assert_eq!(

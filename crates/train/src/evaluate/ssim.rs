@@ -1,12 +1,12 @@
-//! Structural similarity (Wang et al. 2004), as fast as memory allows.
+//! Structural similarity (Wang et al. 2004), at the speed of memory.
 //!
 //! Only four filtered maps are needed, since SSIM uses the variances as a sum:
 //! `E[x]`, `E[y]`, `E[x^2 + y^2]`, `E[xy]`.
-//! 1. A pixel that the mask hides is taken from the target in both images, as the loss does.
-//!    Values are shifted by -0.5, which leaves variances alone and makes `f32` accurate to 1e-6.
+//! 1. Masked pixels are taken from the target in both images, as in the loss. Values are shifted by -0.5, which does
+//!    not change variances and makes `f32` accurate to 1e-6.
 //! 2. For each output row: filter the four maps down the 11 input rows, then along the row.
-//! 3. SSIM of each window, summed over the row in `f64`; rows are added in order, so that the
-//!    result does not depend on the number of threads.
+//! 3. SSIM of each window, summed over the row in `f64`; rows are added in order, so that the result does not depend on
+//!    the number of threads.
 
 use super::host::{clamped, counts, squared_errors, target_row};
 use dapple_engine::constants::{SSIM_C1, SSIM_C2, SSIM_SIGMA, SSIM_WINDOW};
@@ -16,13 +16,12 @@ use rayon::prelude::*;
 /// Shift of all values: half of their range.
 const SHIFT: f32 = 0.5;
 
-/// Mean SSIM of two images `[height, width, 3]` in 0..1: Gaussian windows of 11x11, sigma 1.5, that
-/// lie inside the image and whose centre pixel `mask` (`[height, width]`, 0 = ignore) shows; mean over
-/// windows and channels. The same windows as in the loss (`dapple_reference::loss`).
+/// Returns the mean SSIM of two images `[height, width, 3]` in 0..1, over windows and channels. Gaussian windows of
+/// 11x11, sigma 1.5, are inside the image, and `mask` (`[height, width]`, 0 = ignore) shows their centre pixel. The
+/// windows equal those of the loss (`dapple_reference::loss`).
 ///
-/// Where there is no such window (an image narrower than 11, a mask that leaves the rim), windows are
-/// taken about every shown pixel and cut to the shown pixels of the image, their weights
-/// renormalised.
+/// If there is no such window (an image narrower than 11, a mask that shows only the rim), windows are taken about
+/// every shown pixel. They are cut to the shown pixels of the image, and their weights are renormalised.
 pub fn ssim(
     image: &[f32],
     target: &[f32],
@@ -44,7 +43,7 @@ fn window() -> [f32; SSIM_WINDOW] {
     raw.map(|v| (v / sum) as f32)
 }
 
-/// The two images, shifted, what a mask hides taken from the second.
+/// The two images, shifted; masked pixels are taken from the second.
 pub(super) struct Planes {
     x: Vec<f32>,
     y: Vec<f32>,
@@ -60,8 +59,8 @@ impl Planes {
         Self { x, y }
     }
 
-    /// Of a render, clamped, and its photo, of one size; with each row's sum of squared errors over what the
-    /// mask shows, and how many those are.
+    /// Converts a render, clamped, and its photo of the same size. Also returns each row's sum of squared errors over
+    /// the pixels that the mask shows, and the number of values.
     pub(super) fn of_view(
         rgb: &[f32],
         photo: &Photo,
@@ -155,14 +154,14 @@ impl Planes {
     }
 }
 
-/// Filters along the row and sums the SSIM of the windows that count; also how many values that is.
+/// Filters along the row and sums the SSIM of the windows that count. Also returns the number of values.
 fn sum_row(
     filtered: &[Vec<f32>; 4],
     columns: usize,
     weights: &[f32; SSIM_WINDOW],
     shown: impl Fn(usize) -> bool,
 ) -> (f64, usize) {
-    // Blocks that stay in registers and the first-level cache.
+    // Blocks that fit registers and the first-level cache.
     const BLOCK: usize = 48;
     let (mut sum, mut count) = (0.0, 0);
     let floats = columns * 3;
@@ -193,7 +192,7 @@ fn sum_row(
     (sum, count)
 }
 
-/// Takes what the mask hides from the target.
+/// Copies masked pixels from the target.
 fn hide(x: &mut [f32], y: &[f32], mask: &[u8]) {
     let pixels = x.chunks_exact_mut(3).zip(y.chunks_exact(3)).zip(mask);
     for ((pixel, target), _) in pixels.filter(|(_, mask)| !counts(**mask)) {
@@ -213,7 +212,7 @@ fn similarity(mean_x: f32, mean_y: f32, squares: f32, products: f32) -> f32 {
     luminance * (2.0 * covariance + C2) / (variances + C2)
 }
 
-/// Windows about every shown pixel, cut to what is shown: the slow path for small images.
+/// SSIM over windows about every shown pixel, cut to the shown pixels: the slow path for small images.
 fn cut_windows(
     planes: &Planes,
     width: usize,

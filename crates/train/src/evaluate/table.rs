@@ -4,7 +4,7 @@ use super::{EvalReport, ImageScore, Paired};
 use dapple_scene::printable;
 use std::fmt::Write as _;
 
-/// A row an image, by name, and their mean.
+/// Formats one row for each image, by name, and their mean.
 pub fn table(report: &EvalReport, markdown: bool) -> String {
     let mut names = heads(report.lpips.is_some(), &["PSNR dB", "SSIM", "LPIPS"]);
     if report.cc_psnr.is_some() {
@@ -31,7 +31,7 @@ pub fn table(report: &EvalReport, markdown: bool) -> String {
     aligned(&rows, markdown)
 }
 
-/// A row an image with the first run's scores and what they are more than the second's; then the mean.
+/// Formats one row for each image with the first run's scores and their difference to the second's; then the mean.
 pub fn paired_table(report: &EvalReport, paired: &Paired, markdown: bool) -> String {
     let lpips = report.lpips.zip(paired.lpips.as_ref());
     let heads = heads(
@@ -70,7 +70,7 @@ fn heads(has_lpips: bool, names: &[&str]) -> Vec<String> {
     row
 }
 
-/// Names to the left, numbers to the right.
+/// Aligns names to the left and numbers to the right.
 fn aligned(rows: &[Vec<String>], markdown: bool) -> String {
     let columns = rows.first().map_or(0, Vec::len);
     let width = |column: usize| {

@@ -1,15 +1,15 @@
-//! How many details a photo shows: Haar coefficients of its luma that stand out.
+//! Amount of detail in a photo: the number of large Haar coefficients of its luma.
 
 use dapple_engine::constants::LUMINANCE;
 use dapple_scene::Photo;
 
-/// The least amplitude of a coefficient that counts, of 0 to 255: what JPEG keeps of dark photos too.
+/// Smallest amplitude of a coefficient that counts, of 0 to 255: JPEG preserves this amplitude in dark photos too.
 const CONTRAST: f32 = 4.0;
 
-/// Levels of the transform that count, the finest left out: structures of 2 to 32 pixels.
+/// Levels of the transform that count, without the finest: structures of 2 to 32 pixels.
 const LEVELS: usize = 4;
 
-/// Counts the coefficients of a photo that stand out.
+/// Counts the large coefficients of a photo.
 pub(super) fn details(photo: &Photo) -> u64 {
     let mut level = Level::of(photo).halved();
     let mut found = 0;
@@ -24,7 +24,7 @@ pub(super) fn details(photo: &Photo) -> u64 {
 struct Level {
     width: usize,
     height: usize,
-    /// 0 to 255; NaN where a mask hides or nothing is opaque, which no comparison takes for detail.
+    /// 0 to 255; NaN where a mask hides the pixel or it is not opaque. No comparison counts NaN as detail.
     luma: Vec<f32>,
 }
 
@@ -47,7 +47,7 @@ impl Level {
         }
     }
 
-    /// The four pixels of each block of two by two.
+    /// Returns the four pixels of each block of two by two.
     fn blocks(&self) -> impl Iterator<Item = [f32; 4]> + '_ {
         (0..self.height / 2).flat_map(move |y| {
             let top = &self.luma[2 * y * self.width..][..self.width];
@@ -85,7 +85,7 @@ impl Level {
 pub(crate) mod tests {
     use super::*;
 
-    /// Squares of `size` pixels, alternately 100 - contrast and 100 + contrast.
+    /// Returns squares of `size` pixels, alternately 100 - contrast and 100 + contrast.
     pub(crate) fn board(width: u32, size: u32, contrast: u8) -> Photo {
         let value = |i: u32| match (i % width / size + i / width / size) % 2 {
             0 => 100 - contrast,
@@ -98,7 +98,7 @@ pub(crate) mod tests {
     #[test]
     fn details_are_what_stands_out_at_two_pixels_and_more() {
         assert_eq!(details(&board(64, 64, 50)), 0);
-        // A board of single pixels is noise: the finest level is left out.
+        // A board of single pixels is noise: the finest level does not count.
         assert_eq!(details(&board(64, 1, 50)), 0);
         // One diagonal coefficient for each four squares.
         assert_eq!(details(&board(64, 2, 50)), 16 * 16);

@@ -1,18 +1,17 @@
-//! How much there is to learn: what a capture itself says of it, before a run begins.
+//! Capture statistics: Gaussian cap and length of a run, computed from the capture before the run begins.
 //!
-//! The number of sparse points says how many features a matcher was told to keep, not how much there is to
-//! see. Two things say that better:
-//! 1. *Detail*: how many Haar coefficients of the photos' luma stand out, at structures of
-//!    two pixels and more. A blank wall has none, gravel has one for every few pixels; the finest level is
-//!    left out, where sensors' noise and JPEG's ringing are. Of many photos some are looked at.
-//! 2. *Coverage*: in how many photos a place is seen, the mean number of cameras that have a sparse point
-//!    in their frame. Where photos show a place from one distance they repeat its detail, where they come
-//!    nearer they add to it: `detail / coverage` and `detail` are the bounds of what the scene holds. Most of
-//!    what photos of one place show is repeated: `detail / coverage^(3/4)` is taken.
+//! The number of sparse points depends on the settings of the matcher more than on the scene. Two other statistics
+//! describe the scene better:
+//! 1. *Detail*: the number of large Haar coefficients of the photos' luma, at structures of two pixels and more. A
+//!    blank wall has none, gravel has one for every few pixels. The finest level does not count, because it holds
+//!    sensor noise and JPEG ringing. If there are many photos, a sample of them is counted.
+//! 2. *Coverage*: the number of photos that show a place, computed as the mean number of cameras with a sparse point in
+//!    their frame. Photos from one distance repeat the detail of a place, nearer photos add detail: `detail / coverage`
+//!    and `detail` bound the detail of the scene. Most of it is repeated, so the cap uses `detail / coverage^(3/4)`.
 //!
-//! From them: [`Evidence::budget`], the most Gaussians, and [`Seen::steps`], the length of a run. Both are
-//! functions of the capture alone; how their constants were found, and on which captures they were judged,
-//! is in BENCHMARKS.md.
+//! [`Evidence::budget`] computes the Gaussian cap from them, and [`Seen::steps`] the length of a run. Both are
+//! functions of the capture only. `docs/experiments/2026-11-24-cap-by-coverage.md` has the fit of their constants and
+//! the captures.
 
 mod detail;
 
@@ -24,104 +23,104 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Photos whose detail is counted, at most; spread evenly. More change the count by a few per cent.
+/// Most photos whose detail is counted, spread evenly. More photos change the count by a few per cent.
 const LOOKED_AT: usize = 32;
 
-/// Sparse points that are looked for in all frames, at most.
+/// Most sparse points that are projected into all frames.
 const POINTS: usize = 4096;
 
-/// Gaussians for each detail over coverage to three quarters: with each of ten captures left out, the other
-/// nine choose this exponent but for two, and 5.7 (BENCHMARKS.md, "Budgets by coverage").
+/// Gaussians for each detail over coverage to three quarters. In a test on ten captures without each in turn, the
+/// other nine choose this exponent except for two, and 5.7 (`docs/experiments/2026-11-24-cap-by-coverage.md`).
 const PER_DETAIL: f64 = 6.0;
 
-/// Photos of a capture without points for each that shows a place: of photos all around an object, about a third show
-/// a part of its surface (BENCHMARKS.md, "Objects without points").
+/// Number of photos for each one that shows a place, if a capture has no points: of photos all around an object, about
+/// a third show a part of its surface (`docs/experiments/2026-11-26-objects-without-points.md`).
 const PHOTOS_PER_SIGHT: f64 = 3.0;
 
-/// Pixels of all photos together for each Gaussian of a budget, at least: one and a half observed numbers
-/// for each of a Gaussian's 59. With fewer it learns the photos by heart.
+/// Fewest pixels of all photos together for each Gaussian of the cap: one and a half observed numbers for each of a
+/// Gaussian's 59. With fewer pixels the run overfits.
 const PIXELS_PER_GAUSSIAN: u64 = 30;
 
-/// The same where photos set aside have said that more would gain ([`mod@crate::outlook`]).
+/// Fewest pixels for each Gaussian after a run extension ([`mod@crate::outlook`]).
 const PIXELS_PER_EXTENDED: u64 = 15;
 
-/// The most that a budget allows by itself. Up to here captures that ask for more gain (a million: 0.005 to 0.008 of
-/// SSIM less); two million gain nothing, and take longer.
+/// Largest cap that the statistics give. Up to this number, captures with enough detail gain (a million: 0.005 to 0.008
+/// of SSIM less). Two million gain nothing and take longer.
 const MOST: usize = 1_500_000;
 
-/// The same of a quick run: in its steps more gain nothing, for a quarter of its time.
+/// Largest cap of a quick run. More Gaussians gain nothing in its steps, and cost a quarter more time.
 const MOST_QUICK: usize = 1_000_000;
 
-/// The same where photos set aside have said that more would gain.
+/// Largest cap after a run extension.
 const MOST_EXTENDED: usize = 2_000_000;
 
-/// Steps for each photo: with more, the classic recipe and its successors begin to learn photos by heart
-/// (BENCHMARKS.md).
+/// Steps for each photo. With more, the recipe of the 3DGS paper and its successors begin to overfit
+/// (`docs/experiments/2026-11-22-capture-statistics.md`).
 const STEPS_PER_PHOTO: f64 = 130.0;
 
-/// Steps in which each place is seen: where photos share little, as a drone's do, a place is in few of them.
+/// Steps that show each place. If photos share little, as a drone's do, few of them show a place.
 const STEPS_PER_PLACE: f64 = 3000.0;
 
-/// The fewest and the most steps that a capture is given.
+/// Fewest and most steps that the statistics give.
 const STEPS: [f64; 2] = [7000.0, LONGEST as f64];
 
-/// The most steps that a run is given by itself.
+/// Most steps of a run whose length is not set.
 pub(crate) const LONGEST: u32 = 30_000;
 
-/// Steps for each photo of a quick run, and the fewest and the most of all: what a capture's quality falls
-/// off below, for the time of a third of the other trainers' runs (BENCHMARKS.md).
+/// Steps for each photo of a quick run, and the fewest and the most steps. Fewer steps reduce the quality; these take a
+/// third of the time of other trainers' runs (`docs/experiments/2026-11-25-half-or-double.md`).
 const QUICK_STEPS_PER_PHOTO: f64 = 70.0;
 const QUICK_STEPS: [f64; 2] = [3500.0, 7000.0];
 
-/// What is known of a capture before its photos are decoded.
+/// Capture statistics that need no decoded photos.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Seen {
-    /// Photos to train on.
+    /// Number of training photos.
     pub photos: usize,
-    /// In how many of them a place is seen; `None` without sparse points.
+    /// Number of photos that show a place; `None` without sparse points.
     pub coverage: Option<f64>,
 }
 
-/// How much a capture shows.
+/// Capture statistics with the detail of the photos.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Evidence {
-    /// Photos, and what they share.
+    /// Number of photos and coverage.
     pub seen: Seen,
-    /// Pixels of all of them.
+    /// Pixels of all photos.
     pub pixels: u64,
-    /// Details of all of them.
+    /// Details of all photos.
     pub detail: u64,
 }
 
-/// What settled a number of Gaussians.
+/// Reason of a Gaussian cap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Bound {
-    /// The detail that the photos show.
+    /// Detail of the photos.
     Detail,
-    /// The number of their pixels.
+    /// Number of pixels of the photos.
     Pixels,
-    /// No budget is larger by itself.
+    /// Largest cap that the statistics give.
     Most,
-    /// The first Gaussians are more.
+    /// Number of Gaussians at the start, which is larger.
     First,
-    /// More do not fit the device.
+    /// Memory of the device.
     Device,
 }
 
-/// A number of Gaussians that a capture was given, and why.
+/// Gaussian cap computed for a capture, and its reason.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Budget {
-    /// The most Gaussians.
+    /// The Gaussian cap.
     pub gaussians: usize,
-    /// What settled it.
+    /// Reason of the cap.
     pub bound: Bound,
-    /// What it was found by.
+    /// Statistics that the cap was computed from.
     pub evidence: Evidence,
 }
 
 impl Seen {
-    /// Of these cameras, one for each photo to train on, and the capture's sparse points.
+    /// Computes the statistics from one camera for each training photo, and from the capture's sparse points.
     pub fn of<'a>(cameras: impl IntoIterator<Item = &'a Camera>, points: &[Point]) -> Self {
         let cameras: Vec<&Camera> = cameras.into_iter().collect();
         Self {
@@ -130,7 +129,7 @@ impl Seen {
         }
     }
 
-    /// The steps of a run without haste: enough for each photo and for each place, within bounds.
+    /// Returns the steps of a run without a time limit: enough for each photo and for each place, within bounds.
     pub fn steps(&self) -> u32 {
         let photos = self.photos as f64;
         let by_place = self.coverage.map_or(0.0, |seen_by| {
@@ -139,17 +138,17 @@ impl Seen {
         within(STEPS, (STEPS_PER_PHOTO * photos).max(by_place))
     }
 
-    /// The steps of [`Preset::Quick`]: enough for a good first look.
+    /// Returns the steps of [`Preset::Quick`].
     pub fn quick_steps(&self) -> u32 {
         within(QUICK_STEPS, QUICK_STEPS_PER_PHOTO * self.photos as f64)
     }
 }
 
 impl Evidence {
-    /// Looks at the views of a capture that are trained on.
+    /// Computes the statistics of the training views of a capture.
     ///
     /// # Errors
-    /// A photo that cannot be read.
+    /// A photo cannot be read.
     pub fn of(dataset: &Dataset, train: &[usize]) -> Result<Self> {
         let views: Vec<_> = train.iter().map(|&i| &dataset.views[i]).collect();
         let pixels = |[width, height]: [u32; 2]| u64::from(width) * u64::from(height);
@@ -172,8 +171,8 @@ impl Evidence {
         })
     }
 
-    /// The most Gaussians of a run by this preset that nobody named them for: no fewer than the `first`, and no more
-    /// than `fit` the device, where that is known.
+    /// Returns the Gaussian cap of a run with this preset whose configuration sets none. It is at least `first` and at
+    /// most `fit`, the Gaussians that fit the device, if that is known.
     pub fn budget(&self, preset: Preset, first: usize, fit: Option<usize>) -> Budget {
         let most = match preset {
             Preset::Quick => MOST_QUICK,
@@ -181,7 +180,7 @@ impl Evidence {
         };
         let without_points = self.seen.photos as f64 / PHOTOS_PER_SIGHT;
         let seen_by = self.seen.coverage.unwrap_or(without_points);
-        // Roots are rounded alike everywhere, powers are not.
+        // Roots are rounded equally on every machine, powers are not.
         let root = seen_by.max(1.0).sqrt();
         let by_detail = PER_DETAIL * self.detail as f64 / (root * root.sqrt());
         let by_pixels = usize::try_from(self.pixels / PIXELS_PER_GAUSSIAN).unwrap_or(usize::MAX);
@@ -206,8 +205,8 @@ impl Evidence {
 }
 
 impl Budget {
-    /// The most Gaussians of a run that had `now` and gains by more: twice as many, no more than `fit` the device,
-    /// where that is known. None is taken away.
+    /// Returns the Gaussian cap of a run with the cap `now` that is extended: twice as many, at most `fit`, the
+    /// Gaussians that fit the device, if that is known. It is never below `now`.
     pub(crate) fn extended(&self, now: usize, fit: Option<usize>) -> usize {
         let by_pixels = self.evidence.pixels / PIXELS_PER_EXTENDED;
         let by_pixels = usize::try_from(by_pixels).unwrap_or(usize::MAX);
@@ -235,7 +234,7 @@ impl fmt::Display for Budget {
     }
 }
 
-/// To tens: nobody means a step.
+/// Rounds to tens, because single steps have no effect.
 fn within([fewest, most]: [f64; 2], steps: f64) -> u32 {
     (steps / 10.0).round().clamp(fewest / 10.0, most / 10.0) as u32 * 10
 }
@@ -249,14 +248,14 @@ fn short(number: u64) -> String {
     }
 }
 
-/// To three digits, so that a photo more or less changes nothing. Saturates.
+/// Rounds to three digits, so that a photo more or less changes nothing. Saturates.
 fn rounded(value: f64) -> usize {
     let unit = 10f64.powi((value.max(1.0).log10().floor() as i32 - 2).max(0));
     ((value / unit).round() * unit) as usize
 }
 
-/// The mean number of cameras that have a point in their frame; `None` without points. Lenses are left
-/// out: what they bend stands near a frame's edge either way.
+/// Returns the mean number of cameras with a point in their frame; `None` without points. Lens distortion is ignored:
+/// it only moves points near the edge of a frame.
 fn coverage(cameras: &[&Camera], points: &[Point]) -> Option<f64> {
     let every = points.len().div_ceil(POINTS).max(1);
     let counts: Vec<usize> = points

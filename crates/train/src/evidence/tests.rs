@@ -52,7 +52,7 @@ fn coverage_is_the_mean_number_of_frames_that_hold_a_point() {
 fn steps_suit_photos_and_places() {
     assert_eq!(seen(14, 11.0).steps(), 7000);
     assert_eq!(seen(161, 157.0).steps(), 20_930);
-    // A drone's: a place is in 14 of 45 photos.
+    // As from a drone: a place is in 14 of 45 photos.
     assert_eq!(seen(45, 14.0).steps(), 9640);
     assert_eq!(seen(65, 1.0).steps(), 30_000);
     assert_eq!(seen(500, 400.0).steps(), 30_000);
@@ -90,11 +90,11 @@ fn a_budget_goes_by_detail_within_its_bounds() {
     assert_eq!(found(rich, 10, None), (MOST, Bound::Most));
     let quick = |evidence: Evidence| evidence.budget(Preset::Quick, 10, None).gaussians;
     assert_eq!((quick(rich), quick(some)), (1_000_000, 537_000));
-    // Twice the photos of all: what they repeat of each other is no detail.
+    // Twice the photos of all: detail that they repeat does not count.
     let twice = evidence(200_000_000, 2_000_000, 50.0);
     assert_eq!(found(twice, 10, None), (638_000, Bound::Detail));
     assert_eq!(found(evidence(0, 0, 1.0), 0, None), (1, Bound::Detail));
-    // Without points, as if a third of the photos showed each place.
+    // Without points a third of the photos is assumed to show each place.
     let blind = Evidence {
         seen: Seen {
             photos: 75,
@@ -143,7 +143,7 @@ fn evidence_is_of_the_photos_trained_on() {
     let train: Vec<usize> = (1..40).collect();
     let found = Evidence::of(&dataset, &train).unwrap();
     assert_eq!(found.pixels, 39 * 64 * 64);
-    // Not all are looked at, all are counted.
+    // A sample of the photos is decoded, and the result is scaled to all photos.
     assert_eq!(found.detail, 39 * 256);
     assert_eq!(Evidence::of(&dataset, &[0]).unwrap().detail, 0);
     assert_eq!(Evidence::of(&dataset, &[]).unwrap().detail, 0);

@@ -8,14 +8,14 @@ use dapple_scene::{Dataset, Point, Result};
 use glam::DVec3;
 use rayon::prelude::*;
 
-/// Colours are lost where this part of the points is black to the last bit, as a fraction. Of eight real
-/// captures none has more than 5 %.
+/// Colours are missing if this part of the points is exactly black, as a fraction. Of eight real captures none has more
+/// than 5 %.
 const BLACK: (usize, usize) = (1, 2);
 
 /// Colour of a point that no photo shows.
 const GREY: [u8; 3] = [128; 3];
 
-/// Returns true if so many points are black that their colours were not recorded.
+/// Returns true if at least [`BLACK`] of the points are black, so that their colours were not recorded.
 pub(crate) fn are_lost(points: &[Point]) -> bool {
     let black = points.iter().filter(|point| is_black(point)).count();
     black > 0 && black.saturating_mul(BLACK.1) >= points.len().saturating_mul(BLACK.0)

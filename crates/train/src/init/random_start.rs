@@ -17,30 +17,30 @@ use glam::{DMat3, DVec3};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
-/// Most random points (as the 3DGS paper's trainer has for Blender scenes), the same where photos carve them,
-/// and fewest.
+/// Most random points (as the 3DGS paper's trainer has for Blender scenes), most points if photos carve them, and
+/// fewest points.
 const MOST: usize = 100_000;
 const MOST_CARVED: usize = 25_000;
 const FEWEST: usize = 1000;
 
-/// Pixels for each point, and pixels that are not empty for each point that photos carve.
+/// Pixels for each point, and non-empty pixels for each point that photos carve.
 const PIXELS_PER_POINT: f64 = 30.0;
 const PIXELS_PER_CARVED: f64 = 10.0;
 
-/// Cameras look inwards where this part of them has the place in the frame that their axes are nearest to.
+/// Cameras look inwards if this part of them has the place in the frame that their axes are nearest to.
 const INWARDS: f64 = 0.7;
 
-/// A photo in this many may rule a point out without effect: masks and poses are not perfect.
+/// A place stays if at most one in this many photos rules it out: masks and poses are not perfect.
 const PHOTOS_PER_FAULT: usize = 50;
 
-/// The same where photos are opaque and a plain background is found by its colour: parts of the object may
-/// have that colour too.
+/// The limit of [`PHOTOS_PER_FAULT`] for opaque photos on a plain background that is found by its colour: parts of the
+/// object may have that colour too.
 const PHOTOS_PER_FAULT_PLAIN: usize = 8;
 
-/// Candidates for each point that is wanted, at most.
+/// Most candidates for each wanted point.
 const MOST_TRIES: usize = 256;
 
-/// Candidates that are judged in parallel.
+/// Candidates that are tested in parallel.
 const BLOCK: usize = 1 << 14;
 
 /// Depths along the photos' rays, in units of the scene's extent. In eight real captures nine tenths of the sparse
@@ -48,17 +48,17 @@ const BLOCK: usize = 1 << 14;
 const NEAREST: f64 = 0.3;
 const FARTHEST: f64 = 12.0;
 
-/// Depths that are tried on a ray.
+/// Number of depths that are tried on a ray.
 const DEPTHS: usize = 16;
 
-/// A place on a ray is judged by this part of the photos that see it, those that agree best: in others something
-/// else may be in front.
+/// A place on a ray is compared with this part of the photos that see it, those that agree best: in other photos
+/// something else may be in front.
 const AGREEING: (usize, usize) = (1, 2);
 
-/// Random points for the views `train`: `wanted`, or as many as suit the photos, and at most `most`.
+/// Returns random points for the views `train`: `wanted`, or a number that suits the photos, and at most `most`.
 ///
 /// # Errors
-/// A photo that cannot be read.
+/// A photo cannot be read.
 pub(super) fn points(
     dataset: &Dataset,
     train: &[usize],
@@ -66,7 +66,7 @@ pub(super) fn points(
     (wanted, most): (Option<usize>, usize),
     config: &TrainConfig,
 ) -> Result<Vec<Point>> {
-    // Cameras that stand far off all others say nothing about the scene.
+    // Cameras far from all others carry no information about the scene.
     let far = dataset.far_off(train);
     let train: Vec<usize> = train.iter().copied().filter(|i| !far.contains(i)).collect();
     let train = train.as_slice();
@@ -108,11 +108,12 @@ pub(super) fn points(
             return Ok(found);
         }
     }
-    // Photos of one colour: nothing to go by.
+    // Photos of one colour carry no information about places.
     Ok((0..count).map(|_| cube.draw(&mut random)).collect())
 }
 
-/// Points that no more than one of `per_fault` photos that see them rules out, with the colours that photos show there.
+/// Returns points that at most one of `per_fault` photos that see them rules out, with the colours that photos show
+/// there.
 fn carved(
     cube: &Cube,
     shots: &[Shot],
@@ -132,7 +133,7 @@ fn carved(
         if empty > seen / per_fault {
             return None;
         }
-        // A place that no photo shows is left out too.
+        // A place that no photo shows is skipped too.
         point.rgb = seen_colour(shots, place)?;
         Some(point)
     };
@@ -147,7 +148,7 @@ fn carved(
     found
 }
 
-/// Points along random rays of the photos, each of some depths where the photos agree best.
+/// Returns points along random rays of the photos, each at the depth of several where the photos agree best.
 fn along_rays(shots: &[Shot], extent: f64, count: usize, random: &mut ChaCha8Rng) -> Vec<Point> {
     let mut rays = Vec::new();
     for _ in 0..count.saturating_mul(MOST_TRIES) {
@@ -191,8 +192,8 @@ fn depth(u: f32) -> f64 {
     low + part * (high - low)
 }
 
-/// The mean difference from a colour of those photos that agree best with it where they see a place, 0 to 765, and
-/// that of all of them, which settles ties.
+/// Returns the mean difference from a colour over the photos that agree best with it where they see a place, 0 to 765,
+/// and the mean over all photos, which breaks ties.
 fn disagreement(shots: &[Shot], place: DVec3, rgb: [u8; 3]) -> [u32; 2] {
     let apart = |shot: &Shot| {
         let colour = shot.colour(shot.pixel(place)?)?;
@@ -201,17 +202,17 @@ fn disagreement(shots: &[Shot], place: DVec3, rgb: [u8; 3]) -> [u32; 2] {
     };
     let mut all: Vec<u32> = shots.iter().filter_map(apart).collect();
     all.sort_unstable();
-    // One of them is the photo of the ray itself, which agrees everywhere.
+    // One of them is the photo of the ray itself, which always agrees.
     let used = (all.len() * AGREEING.0 / AGREEING.1).max(2);
     let mean = |others: &[u32]| others.iter().sum::<u32>() / others.len() as u32;
     match (all.get(1..used), all.get(1..)) {
         (Some(agreeing), Some(others)) => [mean(agreeing), mean(others)],
-        // No other photo sees it: as bad as a colour at random.
+        // No other photo sees the place: its score is that of a random colour.
         _ => [UNSEEN; 2],
     }
 }
 
-/// The difference that a place counts for that only the photo of its ray sees.
+/// Difference of a place that only the photo of its ray sees.
 const UNSEEN: u32 = 200;
 
 /// A cube, and whether cameras look at it.

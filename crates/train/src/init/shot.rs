@@ -1,10 +1,10 @@
-//! Small copies of some photos, to look world points up in.
+//! Small copies of some photos, in which world points are looked up.
 
 use dapple_scene::{Camera, Dataset, Photo, Result};
 use glam::{DVec2, DVec3};
 use rayon::prelude::*;
 
-/// Photos that are used, at most; spread evenly.
+/// Most photos that are used, spread evenly.
 const SHOTS: usize = 100;
 
 /// Longest edge of a copy, pixels.
@@ -17,9 +17,9 @@ const OPAQUE: u8 = 128;
 pub(super) struct Shot {
     pub(super) camera: Camera,
     photo: Photo,
-    /// The radius to which the lens shows anything, normalised coordinates.
+    /// Radius up to which the lens shows rays, normalised coordinates.
     reach: f64,
-    /// Pixels that show an even background alone, where one is known.
+    /// Pixels that show only a plain background, if its colour is known.
     plain: Option<Vec<bool>>,
 }
 

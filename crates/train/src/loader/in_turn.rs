@@ -1,14 +1,14 @@
-//! Photos one after the other, the next one read while the present one is looked at.
+//! Iterates over photos in order, and reads the next photo while the caller processes the current one.
 
 use dapple_scene::{Error, Photo, Result, View};
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 
-/// Calls `look` with each view and its photo, in order. Of photos that are not in memory, two are at any
+/// Calls `look` with each view and its photo, in order. At most two photos that were not in memory are loaded at a
 /// time.
 ///
 /// # Errors
-/// A photo that cannot be read, and what `look` returns.
+/// A photo cannot be read; errors of `look`.
 pub(crate) fn in_turn(
     views: &[&View],
     look: &mut dyn FnMut(&View, Arc<Photo>) -> Result<()>,
@@ -19,7 +19,7 @@ pub(crate) fn in_turn(
             .try_for_each(|view| look(view, view.photo.read()?));
     }
     std::thread::scope(|scope| {
-        // Nothing waits in the channel: a photo that was read is handed over when the last is done.
+        // The channel has no buffer: a photo is handed over when the last one is done.
         let (send, receive) = sync_channel(0);
         let reader = scope.spawn(move || {
             for view in views {
@@ -37,9 +37,9 @@ pub(crate) fn in_turn(
             })?;
             look(view, photo)
         });
-        // The thread ends when nobody listens.
+        // The thread ends when the receiver is dropped.
         drop(receive);
-        // A decoder that panicked has said so, and was reported above.
+        // A panic of the decoder has printed its message, and was reported above.
         let _ = reader.join();
         result
     })

@@ -1,15 +1,14 @@
 //! Reads photos ahead of the steps that need them, within a budget of memory.
 //!
-//! 1. Which photo a step takes is known for all steps ([`PhotoOrder`]), so threads read the photos
-//!    of coming steps in their order, as many as fit half of the budget: the other half keeps what will
-//!    be used again. Room is taken before a photo is read.
-//! 2. A photo that does not fit makes another one give way: that which is needed last of all (Belady's
-//!    rule, which cannot be beaten; the order is known, so it can be followed). What is needed before
-//!    the new one stays; if nothing else is left, reading waits for training.
-//! 3. [`PhotoLoader::take`] hands out the photo of the next step, and waits for it if it must. Waits are
-//!    counted.
+//! 1. The order of photos is known for all steps ([`PhotoOrder`]). So threads read the photos of coming steps in their
+//!    order, as many as fit half of the budget: the other half holds photos for later reuse. Memory is reserved before
+//!    a photo is read.
+//! 2. A photo that does not fit evicts the one whose next use is last (Belady's rule, which is optimal; it applies
+//!    because the order is known). Photos that are needed before the new one stay. If no others are left, reading waits
+//!    for training.
+//! 3. [`PhotoLoader::take`] returns the photo of the next step, and waits for it if it must. Waits are counted.
 //!
-//! What a step sees does not depend on any of this: a file gives the same pixels each time.
+//! The loader does not change the result of a step: a file gives the same pixels each time.
 
 mod in_turn;
 mod uses;
@@ -28,12 +27,12 @@ use uses::Uses;
 /// More threads than this do not help: disks and memory are busy then.
 const MOST_THREADS: usize = 16;
 
-/// What reading photos while training came to, since the run was begun or gone on with.
+/// Statistics of photo reads during training, since the run was started or resumed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct PhotoTraffic {
-    /// Bytes that decoded photos were allowed to take.
+    /// Most bytes of decoded photos.
     pub budget_bytes: u64,
-    /// The most that they took.
+    /// Largest number of bytes that they took.
     pub peak_bytes: u64,
     /// Photos read and decoded.
     pub reads: u64,
@@ -41,7 +40,7 @@ pub struct PhotoTraffic {
     pub ready: u64,
     /// Steps that had to wait for their photo.
     pub waits: u64,
-    /// For how long, all together.
+    /// Total waiting time, seconds.
     pub wait_seconds: f64,
 }
 
@@ -56,7 +55,7 @@ pub(crate) struct PhotoLoader {
 struct Shared {
     photos: Vec<PhotoSource>,
     state: Mutex<State>,
-    /// Something was read or taken, or it is over.
+    /// Signals that a photo was read or taken, or that the loader ends.
     changed: Condvar,
 }
 
@@ -85,8 +84,7 @@ enum Slot {
 }
 
 impl PhotoLoader {
-    /// Begins to read the photos of `steps`, from the first to the last; a step takes the photo that `order`
-    /// says.
+    /// Starts to read the photos of `steps`, from the first to the last. `order` determines the photo of a step.
     ///
     /// # Errors
     /// No thread can be started.
@@ -126,7 +124,7 @@ impl PhotoLoader {
         Ok(loader)
     }
 
-    /// The photo of step `step`; steps ask in their order.
+    /// Returns the photo of step `step`. Call in the order of steps.
     ///
     /// # Errors
     /// The photo cannot be read.
@@ -157,8 +155,8 @@ impl PhotoLoader {
         }
     }
 
-    /// The photo of a step after the next one, if it has been read ahead. It stays until that step, so
-    /// whoever holds it meanwhile adds nothing to the memory that photos take.
+    /// Returns the photo of a step after the next one, if it has been read ahead. It is retained until that step, so
+    /// that a caller that holds it adds nothing to the memory of photos.
     pub(crate) fn ready(&self, step: u32) -> Option<Arc<Photo>> {
         let mut state = self.shared.lock();
         if step >= state.ahead {
@@ -171,7 +169,7 @@ impl PhotoLoader {
         }
     }
 
-    /// The last step and the order of the steps to come may have changed.
+    /// Updates the last step and the order of the steps to come.
     pub(crate) fn follow(&self, order: &PhotoOrder, last: u32) {
         let mut state = self.shared.lock();
         state.last = last;
@@ -180,7 +178,7 @@ impl PhotoLoader {
         self.shared.changed.notify_all();
     }
 
-    /// What it came to so far.
+    /// Returns the statistics so far.
     pub(crate) fn traffic(&self) -> PhotoTraffic {
         self.shared.lock().traffic
     }
@@ -191,19 +189,19 @@ impl Drop for PhotoLoader {
         self.shared.lock().is_over = true;
         self.shared.changed.notify_all();
         for thread in self.threads.drain(..) {
-            // What it panicked with, if it did, was reported.
+            // A panic of the thread was reported.
             let _ = thread.join();
         }
     }
 }
 
 impl Shared {
-    /// A thread that panicked has left nothing half-done: photos are read without the lock.
+    /// Locks the state. A panicking thread makes no partial change: photos are read without the lock.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a thread does until it is over.
+    /// Loop of a reading thread.
     fn read_ahead(&self) {
         let mut state = self.lock();
         while !state.is_over {
@@ -212,7 +210,7 @@ impl Shared {
                 continue;
             };
             drop(state);
-            // A decoder that panics over a broken file must not leave training waiting.
+            // A decoder that panics over a broken file must not block training.
             let read = catch_unwind(AssertUnwindSafe(|| self.photos[view].read()));
             let read = read.unwrap_or_else(|_| {
                 Err(
@@ -239,14 +237,14 @@ fn while_training(error: Error, step: u32) -> Error {
     )
     .at(error.place().unwrap_or("a photo of the capture"))
     .hint(match error.hint_text() {
-        Some(hint) => format!("{hint}; then go on with --resume"),
-        None => "restore the photo, then go on with --resume".to_owned(),
+        Some(hint) => format!("{hint}; then continue with --resume"),
+        None => "restore the photo, then continue with --resume".to_owned(),
     });
     told.caused_by(error)
 }
 
 impl State {
-    /// Nothing is read, and `next` is to come.
+    /// Initial state: no photo is read, and `next` is the next step.
     fn new(photos: usize, order: &PhotoOrder, budget_bytes: u64, (next, last): (u32, u32)) -> Self {
         Self {
             uses: Uses::new(order.clone()),
@@ -264,7 +262,7 @@ impl State {
         }
     }
 
-    /// Training wants the photo of `step` now.
+    /// Notes that training needs the photo of `step` now.
     fn go_to(&mut self, step: u32) {
         let view = self.uses.photo_at(step);
         self.next = step;
@@ -294,9 +292,9 @@ impl State {
         }
     }
 
-    /// The view whose photo is to be read now; room for it is taken. `None` if there is nothing to do.
+    /// Returns the view whose photo to read next, and reserves its memory. `None` if no photo is due.
     fn next_to_read(&mut self, photos: &[PhotoSource]) -> Option<usize> {
-        // Further ahead every photo is wanted a second time.
+        // Beyond one epoch every photo is needed a second time.
         let end = self.next.saturating_add(self.uses.epoch_steps());
         while self.ahead < end && self.ahead <= self.last.max(self.next) {
             let view = self.uses.photo_at(self.ahead);
@@ -328,8 +326,8 @@ impl State {
             .sum()
     }
 
-    /// Lets photos give way until `bytes` fit, those that are needed last first, and none that is needed
-    /// before step `ahead`. False if they do not fit so. What training waits for always fits.
+    /// Evicts photos until `bytes` fit, those with the last next use first, and none that is needed before step
+    /// `ahead`. Returns false if the bytes do not fit. A photo that training waits for always fits.
     fn make_room(&mut self, bytes: u64, photos: &[PhotoSource]) -> bool {
         while self.held_bytes + bytes > self.traffic.budget_bytes {
             let (next, in_use) = (self.next, self.in_use);

@@ -1,4 +1,4 @@
-//! The loader against photos that count how they are read.
+//! Tests of the loader with photos that count how they are read.
 
 use super::*;
 use crate::ViewOrder;
@@ -35,7 +35,7 @@ fn photos(folder: &Path) -> Vec<PhotoSource> {
     dataset.views.into_iter().map(|view| view.photo).collect()
 }
 
-/// Of the larger photos.
+/// Bytes of a larger photo.
 const BYTES: u64 = 10 * 20 * 3;
 
 fn started(folder: &Path, budget: u64, steps: (u32, u32)) -> (PhotoLoader, PhotoOrder) {
@@ -83,7 +83,7 @@ fn a_run_that_goes_on_begins_in_the_middle_of_an_epoch() {
         let photo = loader.take(step).unwrap();
         assert_eq!(usize::from(photo.rgb[0]), order.view_at(step));
     }
-    // Nothing is read for steps that never come, until the end moves.
+    // Photos of later steps are not read until the end moves.
     assert!(loader.traffic().reads <= 10);
     loader.follow(&order, 45);
     for step in 41..=45 {
@@ -92,7 +92,7 @@ fn a_run_that_goes_on_begins_in_the_middle_of_an_epoch() {
     }
 }
 
-/// What is read next where no thread reads anything: photos for the steps that come, and no others.
+/// Order of reads without threads: photos of the coming steps, and no others.
 #[test]
 fn photos_are_read_in_the_order_of_steps_and_only_for_them() {
     let folder = tempfile::tempdir().unwrap();
@@ -107,7 +107,7 @@ fn photos_are_read_in_the_order_of_steps_and_only_for_them() {
     assert_eq!(state.next_to_read(&photos), Some(order.view_at(10)));
 }
 
-/// The photo that a step is taken with is in memory whatever the loader thinks, so it counts.
+/// The photo of the current step is in memory even if the loader evicts it, so it counts.
 #[test]
 fn the_photo_in_use_does_not_give_way() {
     let folder = tempfile::tempdir().unwrap();
@@ -118,7 +118,7 @@ fn the_photo_in_use_does_not_give_way() {
     state.slots[first] = Slot::Ready(photos[first].read().unwrap());
     state.go_to(1);
     state.taken(first, None);
-    // There is no room beside it, but training would wait for the next one for ever.
+    // The memory cannot hold a second photo, but training would wait for the next one forever.
     assert_eq!(state.next_to_read(&photos), Some(order.view_at(2)));
     assert!(matches!(state.slots[first], Slot::Ready(_)));
     assert_eq!(state.in_use, Some(first));
@@ -133,7 +133,7 @@ fn photos_that_were_read_ahead_are_there_before_their_steps() {
         let photo = loader.take(step).unwrap();
         assert_eq!(usize::from(photo.rgb[0]), order.view_at(step));
         for coming in step + 1..=step + 3 {
-            // Half of the memory is for what comes: one or two photos, and never a third.
+            // Half of the memory is for coming photos: one or two, and never a third.
             let photo = loader.ready(coming);
             assert!(coming < step + 3 || photo.is_none(), "step {coming}");
             if let Some(photo) = photo {
@@ -183,8 +183,8 @@ fn a_photo_of_another_size_is_not_the_one_that_was_described() {
     assert!(error.what().contains("has changed"), "{error}");
 }
 
-/// The first steps take the photos `n..2 n`: each is read once, given up when no step will take it, and the
-/// others are not read before their time.
+/// The first steps take the photos `n..2 n`: each is read once and evicted after its last step. The other photos are
+/// not read early.
 #[test]
 fn coarse_photos_come_first_and_give_way_when_they_are_over() {
     let folder = tempfile::tempdir().unwrap();
@@ -217,7 +217,7 @@ fn coarse_photos_come_first_and_give_way_when_they_are_over() {
     assert!(uses.next_use(fine, 20) > 30);
 }
 
-/// Photos that are set aside give way first, and those that take their steps are there.
+/// Withheld photos are evicted first, and the photos of the steps are available.
 #[test]
 fn photos_that_are_set_aside_are_not_read_meanwhile() {
     let folder = tempfile::tempdir().unwrap();
@@ -246,14 +246,14 @@ fn photos_that_are_set_aside_are_not_read_meanwhile() {
                 next.is_none_or(|next| found == next || found == u32::MAX),
                 "{view} after {from}"
             );
-            // Within two epochs it is found.
+            // The view is found within two epochs.
             let near = next.filter(|&next| next <= (from - 1) / 12 * 12 + 24);
             assert!(near.is_none_or(|near| found == near), "{view} after {from}");
         }
     }
 }
 
-/// A run that is extended sets photos aside again: what was read ahead by the order of before is no use then.
+/// A run extension withholds photos again: photos that were read ahead by the previous order are useless then.
 #[test]
 fn photos_are_read_in_the_order_of_an_extended_run() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,10 +1,10 @@
-//! When each photo is used, and when again: every epoch takes each view once, but where some are set aside
-//! and others take their steps; first steps take another photo of a view than later ones.
+//! Steps at which each photo is used. Every epoch takes each view once, except that withheld views are replaced by
+//! others. The first steps take another photo of a view than later steps.
 
 use crate::PhotoOrder;
 use std::collections::VecDeque;
 
-/// The order of views of some epochs, both ways.
+/// Order of views of some epochs, in both directions.
 #[derive(Debug)]
 pub(super) struct Uses {
     order: PhotoOrder,
@@ -17,13 +17,13 @@ pub(super) struct Uses {
 #[derive(Debug)]
 struct Epoch {
     views: Vec<usize>,
-    /// Where each view comes first, or `NEVER`.
+    /// First position of each view, or `NEVER`.
     places: Vec<u32>,
-    /// Whether some views come more than once, and others never.
+    /// True if some views occur more than once, and others never.
     is_uneven: bool,
 }
 
-/// No place of an epoch.
+/// Marks a view without a position in the epoch.
 const NEVER: u32 = u32::MAX;
 
 impl Uses {
@@ -36,12 +36,12 @@ impl Uses {
         }
     }
 
-    /// Steps in which each view is used once.
+    /// Number of steps in which each view is used once.
     pub(super) fn epoch_steps(&self) -> u32 {
         self.views as u32
     }
 
-    /// The order of the steps to come has changed.
+    /// Updates the order of the steps to come.
     pub(super) fn follow(&mut self, order: PhotoOrder) {
         self.order = order;
         self.epochs.clear();
@@ -73,11 +73,11 @@ impl Uses {
                 return epoch * self.views as u32 + at + 1;
             }
         }
-        // It is set aside: whatever is used is used before.
+        // The view is withheld: every photo in use has an earlier use.
         u32::MAX
     }
 
-    /// Steps before this one are not asked for again.
+    /// Drops the steps before this one, which are not requested again.
     pub(super) fn forget_before(&mut self, step: u32) {
         let (epoch, _) = self.place(step);
         while self.first < epoch && self.epochs.pop_front().is_some() {
@@ -126,7 +126,7 @@ impl Epoch {
         }
     }
 
-    /// The first place from `from` on where `view` comes.
+    /// Returns the first position from `from` on with `view`.
     fn place_of(&self, view: usize, from: usize) -> Option<u32> {
         let first = self.places[view];
         if first == NEVER || first as usize >= from {

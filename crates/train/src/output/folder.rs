@@ -1,4 +1,4 @@
-//! The folder of a run: where each file lies, and how it is written.
+//! The folder of a run: paths of its files, and functions that write them.
 
 use super::foreign;
 use super::lock::RunLock;
@@ -20,12 +20,11 @@ pub struct RunFolder {
 }
 
 impl RunFolder {
-    /// Makes the folder, if need be, and writes a file there to see that it can be done: better
-    /// now than after an hour of training. Keeps other processes out as long as the value, or a clone of
-    /// it, lives ([`RunLock`]). Takes away what a killed run left half-written.
+    /// Creates the folder, if need be, and writes a file there, so that a fault is found before training. Locks out
+    /// other processes while the value, or a clone of it, exists ([`RunLock`]). Removes partial files of a killed run.
     ///
     /// # Errors
-    /// A path that cannot be made or written to; another process writes there.
+    /// The path cannot be created or written to; another process writes there.
     pub fn create(path: &Path) -> Result<Self> {
         std::fs::create_dir_all(path)
             .map_err(|e| Error::io("cannot make the output folder", path, e))?;
@@ -35,14 +34,14 @@ impl RunFolder {
             path: path.to_owned(),
             lock: Some(Arc::new(Mutex::new(lock))),
         };
-        // Of processes that are no longer there: this one is alone now.
+        // Partial files of processes that have ended: this process holds the lock.
         remove_leftovers(path);
         remove_leftovers(&folder.renders_path());
         remove_leftovers(&folder.errors_path());
         Ok(folder)
     }
 
-    /// A folder that may hold a run, to read what is there.
+    /// A folder that may hold a run, for reading.
     pub fn open(path: &Path) -> Self {
         Self {
             path: path.to_owned(),
@@ -50,18 +49,18 @@ impl RunFolder {
         }
     }
 
-    /// What the user should know of the folder's lock, if anything.
+    /// Returns a note for the user about the folder's lock, if there is one.
     pub fn lock_note(&self) -> Option<String> {
         let lock = self.lock.as_ref()?.lock();
         let lock = lock.unwrap_or_else(PoisonError::into_inner);
         lock.note().map(str::to_owned)
     }
 
-    /// Makes the folder anew, with its lock and configuration, if somebody has taken it away since the run
-    /// began. Whoever holds no lock is not asked.
+    /// Creates the folder again, with its lock and configuration, if another process has removed it since the run
+    /// began. Does nothing without a lock.
     ///
     /// # Errors
-    /// Another process writes there now; what cannot be made or written.
+    /// Another process writes there now; the folder cannot be created or written.
     pub(super) fn reclaim(&self, config: &TrainConfig) -> Result<()> {
         let Some(lock) = &self.lock else {
             return Ok(());
@@ -76,70 +75,70 @@ impl RunFolder {
         self.write_config(config)
     }
 
-    /// The folder.
+    /// Returns the path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Where the Gaussians lie.
+    /// Returns the path of the Gaussians.
     pub fn splats_path(&self) -> PathBuf {
         self.path.join("splats.ply")
     }
 
-    /// Where the appearance of the photos lies.
+    /// Returns the path of the appearance of the photos.
     pub fn appearance_path(&self) -> PathBuf {
         self.path.join("appearance.safetensors")
     }
 
-    /// Where the configuration lies.
+    /// Returns the path of the configuration.
     pub fn config_path(&self) -> PathBuf {
         self.path.join("config.toml")
     }
 
-    /// Where the cameras trained on lie.
+    /// Returns the path of the training cameras.
     pub fn cameras_path(&self) -> PathBuf {
         self.path.join("cameras.json")
     }
 
-    /// Where everything measured lies.
+    /// Returns the path of all measurements.
     pub fn metrics_path(&self) -> PathBuf {
         self.path.join("metrics.json")
     }
 
-    /// Where the rows for spreadsheets lie.
+    /// Returns the path of the rows for spreadsheets.
     pub fn csv_path(&self) -> PathBuf {
         self.path.join("metrics.csv")
     }
 
-    /// Where the rendered views lie.
+    /// Returns the path of the rendered views.
     pub fn renders_path(&self) -> PathBuf {
         self.path.join("renders")
     }
 
-    /// Where the maps of errors lie.
+    /// Returns the path of the error maps.
     pub fn errors_path(&self) -> PathBuf {
         self.path.join("errors")
     }
 
-    /// Where the scores of `dapple eval` lie.
+    /// Returns the path of the scores of `dapple eval`.
     pub fn scores_path(&self) -> PathBuf {
         self.path.join("scores.json")
     }
 
-    /// Where the same lie as a table.
+    /// Returns the path of the scores of `dapple eval` as a table.
     pub fn scores_table_path(&self) -> PathBuf {
         self.path.join("scores.md")
     }
 
-    /// Where the last checkpoint lies.
+    /// Returns the path of the last checkpoint.
     pub fn checkpoint_path(&self) -> PathBuf {
         self.path.join("checkpoint.safetensors")
     }
 
-    /// The checkpoint of the run in this folder, to go on from.
+    /// Reads the checkpoint of the run in this folder, to resume from.
     ///
     /// # Errors
-    /// The run is finished, or there is no checkpoint yet; and as [`Checkpoint::read`].
+    /// The run is finished, or there is no checkpoint yet; see [`Checkpoint::read`] for the others.
     pub fn read_checkpoint(&self) -> Result<Checkpoint> {
         let path = self.checkpoint_path();
         if path.exists() {
@@ -170,7 +169,7 @@ impl RunFolder {
         }
     }
 
-    /// Takes the checkpoint away, if there is one.
+    /// Removes the checkpoint, if there is one.
     pub(super) fn remove_checkpoint(&self) -> Result<()> {
         remove_old("cannot remove the old checkpoint", &self.checkpoint_path())
     }
@@ -181,8 +180,8 @@ impl RunFolder {
         write_bytes(&self.config_path(), text.as_bytes())
     }
 
-    /// Writes `splats.ply`, which says so where they were trained with anti-aliasing, and which local origin they count
-    /// from ([`Trainer::origin`]) where that is not zero.
+    /// Writes `splats.ply`. Its header states whether the run was anti-aliased, and its local origin
+    /// ([`Trainer::origin`]) if that is not zero.
     pub fn write_splats(&self, splats: &Splats, antialiased: bool, origin: DVec3) -> Result<()> {
         let options = WriteOptions {
             antialiased,
@@ -192,12 +191,12 @@ impl RunFolder {
         splat_file::write_with(&self.splats_path(), splats, Format::Ply, &options)
     }
 
-    /// Writes `cameras.json`: refined where poses are, else as they were given, in the capture's own frame.
+    /// Writes `cameras.json` in the capture's own frame, with refined poses if the run refines them.
     pub(super) fn write_cameras(&self, trainer: &mut Trainer) -> Result<()> {
         let origin = trainer.origin();
         let mut cameras = match trainer.config().poses.refine {
             true => trainer.cameras()?,
-            // Not asked of the engine, which may have failed.
+            // Not read from the engine, which may have failed.
             false => trainer.given_cameras().to_vec(),
         };
         for (_, camera) in &mut cameras {
@@ -215,7 +214,7 @@ impl RunFolder {
         write_bytes(&self.csv_path(), csv(metrics).as_bytes())
     }
 
-    /// Writes `scores.json`, which is `scores`, and `scores.md`, which is `table`.
+    /// Writes `scores` to `scores.json`, and `table` to `scores.md`.
     pub fn write_scores(&self, scores: &impl Serialize, table: &str) -> Result<()> {
         let json = serde_json::to_vec_pretty(scores).map_err(|e| {
             Error::internal(format!("the scores cannot be written: {e}")).caused_by(e)
@@ -225,7 +224,7 @@ impl RunFolder {
     }
 }
 
-/// Takes away what another run has left, if it is there.
+/// Removes a file of another run, if it exists.
 pub(super) fn remove_old(what: &str, path: &Path) -> Result<()> {
     match std::fs::remove_file(path) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(Error::io(what, path, e)),

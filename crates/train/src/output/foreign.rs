@@ -1,18 +1,18 @@
-//! What in a folder Dapple has not written, and so does not replace unless told to.
+//! Detects files in a folder that Dapple has not written, so that it does not replace them without a request.
 //!
-//! 1. Pictures say themselves who wrote them ([`dapple_scene::provenance`]); those of earlier versions do
-//!    not, and are known by the scores or metrics that lie beside their folder.
-//! 2. The configuration of a run opens with a checksum of itself: `--print-config` writes none, and
-//!    one that somebody has changed since has a wrong one.
-//! 3. Metrics and scores are known by their fields.
-//! 4. All else is there only where a run has left results.
+//! 1. Pictures name the program that wrote them ([`dapple_scene::provenance`]). Pictures of earlier versions do not;
+//!    they are recognised by the scores or metrics next to their folder.
+//! 2. The configuration of a run begins with a checksum of itself. `--print-config` writes no checksum, and an edited
+//!    file has a wrong one.
+//! 3. Metrics and scores are recognised by their fields.
+//! 4. All other files exist only if a run has written results.
 
 use super::RunFolder;
 use dapple_scene::provenance::is_dapples_picture;
 use dapple_scene::{Error, Result};
 use std::path::{Path, PathBuf};
 
-/// Before and after the checksum in a configuration's first line.
+/// Text before and after the checksum in a configuration's first line.
 const SIGNATURE: [&str; 2] = [
     "# Written by a run of dapple, checksum ",
     ": changed by hand, it is no longer replaced.\n",
@@ -21,27 +21,26 @@ const SIGNATURE: [&str; 2] = [
 /// The schema of `metrics.json`.
 const METRICS: &str = "dapple-metrics";
 
-/// What a verb is about to write into a folder.
+/// Files that a command is about to write into a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Writes {
-    /// All that a run leaves.
+    /// All files of a run.
     Run,
-    /// Scores, renders and maps of errors.
+    /// Scores, renders and error maps.
     Scores,
 }
 
 impl RunFolder {
-    /// Whether a run of Dapple has left its metrics here.
+    /// Returns true if a run of Dapple has written its metrics here.
     pub fn holds_metrics(&self) -> bool {
         let metrics = object(&self.metrics_path());
         metrics.is_some_and(|metrics| metrics.get("schema").is_some_and(|name| name == METRICS))
     }
 
-    /// Refuses a folder that holds files which Dapple has not written, as far as that can be told, and
-    /// which would be replaced.
+    /// Refuses a folder with files that Dapple has not written, as far as can be detected, and that would be replaced.
     ///
     /// # Errors
-    /// Names the first of them.
+    /// Names the first of these files.
     pub fn refuse_foreign(&self, writes: Writes) -> Result<()> {
         let foreign = match writes {
             Writes::Run => self.foreign_run_file(),
@@ -63,14 +62,14 @@ impl RunFolder {
 
     fn foreign_run_file(&self) -> Option<PathBuf> {
         let config = self.config_path();
-        // Through a link the file would not be written, but the link be replaced.
+        // A write to a link replaces the link and not its target.
         let is_there = config.symlink_metadata().is_ok();
         if is_there && !is_signed(&config) {
             return Some(config);
         }
-        // Cameras do not say who wrote them; those beside a run's configuration are the run's.
+        // Cameras have no signature; those next to a run's configuration belong to the run.
         let cameras = Some(self.cameras_path()).filter(|_| !is_there);
-        // Nor do snapshots.
+        // Snapshots have no signature either.
         let snapshots = self.snapshots().into_iter().filter(|_| !is_there);
         [
             self.splats_path(),
@@ -126,15 +125,15 @@ impl RunFolder {
     }
 }
 
-/// A configuration under its checksum.
+/// Returns a configuration below its checksum.
 pub(super) fn signed(config: &str) -> String {
     let sum = crc32fast::hash(config.as_bytes());
     format!("{}{sum:08x}{}{config}", SIGNATURE[0], SIGNATURE[1])
 }
 
-/// Whether a run wrote this configuration, and nobody has changed it since.
+/// Returns true if a run wrote this configuration, and it was not edited.
 fn is_signed(path: &Path) -> bool {
-    // To open a pipe would wait for its writer.
+    // Opening a pipe would wait for its writer.
     path.is_file()
         && std::fs::read_to_string(path).is_ok_and(|text| {
             let rest = text.strip_prefix(SIGNATURE[0]);
@@ -168,7 +167,7 @@ mod tests {
             std::fs::write(&config, foreign).unwrap();
             let error = run.refuse_foreign(Writes::Run).unwrap_err();
             assert!(error.place().unwrap().ends_with("config.toml"), "{error}");
-            // Scores leave it alone.
+            // Scores do not replace the file.
             run.refuse_foreign(Writes::Scores).unwrap();
         }
     }

@@ -1,13 +1,13 @@
-//! A folder is written to by one process at a time.
+//! Lock of a folder, so that one process at a time writes to it.
 //!
-//! 1. Whoever writes locks [`RunLock::FILE`] in the folder, as the operating system locks files: the lock
-//!    ends with its process, however that ends, and holds on network folders whose server keeps locks.
-//! 2. The file says which process holds it, for the error that the next one gets.
-//! 3. Who leaves takes the file away. Another may have opened it just before, so whoever has locked a file
-//!    looks whether it still is the one of that name.
-//! 4. Those that only add files of their own names (`dapple render`) share a lock among each other.
+//! 1. A writing process locks [`RunLock::FILE`] in the folder with a file lock of the operating system. The lock ends
+//!    with its process, however that ends, and works on network folders whose server supports locks.
+//! 2. The file names the process that holds the lock, for the error message of the next process.
+//! 3. A process that ends removes the file. Another process may have opened the file just before. So a process that has
+//!    locked a file checks whether the file still has this name.
+//! 4. Processes that only add files with their own names (`dapple render`) share a lock.
 //!
-//! A file system that keeps no locks costs a note, not the run.
+//! If a file system does not support locks, the user gets a note, and the run continues.
 
 use dapple_scene::{Error, Result};
 use std::fs::{File, OpenOptions, TryLockError};
@@ -16,24 +16,24 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// How the file begins: what does not is somebody else's.
+/// First line of the file. A file that begins otherwise belongs to another program.
 const HEADER: &str = "A process of Dapple writes into this folder:";
 
-/// A holder's description is shorter.
+/// Upper limit of the length of a holder's description.
 const MOST_BYTES: u64 = 1024;
 
-/// So often the file may go between opening and locking it, as others come and leave.
+/// Most times that the file may disappear between opening and locking it, because other processes come and go.
 const ATTEMPTS: usize = 100;
 
 /// The lock files of this process, for [`RunLock::abandon_all`].
 static HELD: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// The right to write into a folder, as long as this lives.
+/// The right to write into a folder, held until the value is dropped.
 #[derive(Debug)]
 pub struct RunLock {
     path: PathBuf,
     file: File,
-    /// Why it keeps nobody out.
+    /// Reason why the lock does not lock out other processes.
     note: Option<String>,
 }
 
@@ -44,37 +44,37 @@ enum Kind {
 }
 
 impl RunLock {
-    /// The name of the lock's file.
+    /// Name of the lock file.
     pub const FILE: &str = ".dapple.lock";
 
-    /// Keeps every other process out of `folder`, which exists.
+    /// Locks out every other process from `folder`, which exists.
     ///
     /// # Errors
-    /// Another process writes into the folder (the error names it); the folder cannot be written to; a
-    /// file that Dapple did not write has the lock's name.
+    /// Another process writes into the folder (the error names it); the folder cannot be written to; a file that Dapple
+    /// did not write has the lock's name.
     pub fn exclusive(folder: &Path) -> Result<Self> {
         Self::take(folder, Kind::Exclusive)
     }
 
-    /// Keeps out those that want the folder for themselves.
+    /// Locks out processes that need the folder exclusively.
     ///
     /// # Errors
-    /// As [`Self::exclusive`].
+    /// See [`Self::exclusive`].
     pub fn shared(folder: &Path) -> Result<Self> {
         Self::take(folder, Kind::Shared)
     }
 
-    /// What the user should know of it: that the file system keeps no locks.
+    /// Returns a note for the user if the file system does not support locks.
     pub fn note(&self) -> Option<&str> {
         self.note.as_deref()
     }
 
-    /// Whether the lock's file is still where it was made: it is not if somebody has taken the folder away.
+    /// Returns true if the lock file is still at its path. False if the folder was removed.
     pub fn is_in_place(&self) -> bool {
         self.note.is_some() || is_at(&self.file, &self.path)
     }
 
-    /// Takes away the files of all locks of this process, which ends without dropping them.
+    /// Removes the files of all locks of this process. For a process that ends without dropping them.
     pub fn abandon_all() {
         for path in held().drain(..) {
             let _ = std::fs::remove_file(path);
@@ -103,10 +103,10 @@ impl RunLock {
         Err(refusal(folder, &path))
     }
 
-    /// Writes who holds it. A full disk, or a file of another user, costs the next error its name and
-    /// nothing else.
+    /// Writes the description of the holder. If it fails (a full disk, a file of another user), the next error only
+    /// lacks the name.
     fn describe(&mut self, kind: Kind) {
-        // Those that share it keep the first one's.
+        // Processes that share the lock keep the first description.
         let is_empty = self.file.metadata().is_ok_and(|data| data.len() == 0);
         if self.note.is_some() || kind == Kind::Shared && !is_empty {
             return;
@@ -125,7 +125,7 @@ impl RunLock {
     }
 }
 
-/// A time for people. Of a clock that is wrong by centuries, the nearest that can be written.
+/// Formats a time for the user. A time outside the supported range becomes the nearest one that can be written.
 fn told(time: SystemTime) -> String {
     /// The end of the year 9999.
     const LAST: Duration = Duration::from_secs(253_402_300_799);
@@ -139,7 +139,7 @@ impl Drop for RunLock {
         if let Some(i) = held.iter().position(|path| *path == self.path) {
             held.swap_remove(i);
         }
-        // The last of those that share it; without locks, who made it.
+        // The last process of those that share the lock, or, without locks, the one that made the file.
         let is_last = self.file.try_lock().is_ok() || self.note.is_some();
         if is_last && is_at(&self.file, &self.path) {
             let _ = std::fs::remove_file(&self.path);
@@ -151,7 +151,7 @@ fn held() -> std::sync::MutexGuard<'static, Vec<PathBuf>> {
     HELD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Opens the lock's file, or makes it; its content stays.
+/// Opens or creates the lock file; its content is unchanged.
 fn open(path: &Path) -> Result<File> {
     let failed = |e| Error::io("cannot lock the output folder", path, e);
     let foreign = || {
@@ -163,14 +163,14 @@ fn open(path: &Path) -> Result<File> {
         .hint("move it away, or name another folder")
     };
     match std::fs::symlink_metadata(path) {
-        // A link would have the file written that it leads to.
+        // Writing through a link would change its target.
         Ok(data) if !data.is_file() => return Err(foreign()),
         Ok(data) if data.len() > 0 => match text_of(path) {
-            // Half of it may be there: its holder writes it just now.
+            // The file may be partial while its holder writes it.
             Ok(text) if !text.starts_with(HEADER) && !HEADER.starts_with(&text) => {
                 return Err(foreign());
             }
-            // Where locked files cannot be read, they are ours.
+            // On systems where locked files cannot be read, the file is a lock of Dapple.
             _ => {}
         },
         _ => {}
@@ -178,7 +178,7 @@ fn open(path: &Path) -> Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
     match options.open(path) {
-        // Of another user, who may be gone: it can be locked all the same.
+        // The file belongs to another user, whose process may have ended: it can be locked anyway.
         Err(e) if e.kind() == ErrorKind::PermissionDenied => {
             File::open(path).map_err(|_| failed(e))
         }
@@ -186,14 +186,14 @@ fn open(path: &Path) -> Result<File> {
     }
 }
 
-/// The begin of a lock's file.
+/// Returns the beginning of a lock file.
 fn text_of(path: &Path) -> std::io::Result<String> {
     let mut bytes = Vec::new();
     File::open(path)?.take(MOST_BYTES).read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Who holds a lock, as its file says.
+/// Returns the holder of a lock, from its file.
 fn holder(path: &Path) -> Option<String> {
     let text = text_of(path).ok()?;
     let line = text.strip_prefix(HEADER)?.trim();
@@ -219,7 +219,7 @@ fn no_locks(folder: &Path, path: &Path, error: &std::io::Error) -> String {
     )
 }
 
-/// Whether the file that was opened is still the one of this name.
+/// Returns true if the opened file is still the one of this name.
 #[cfg(unix)]
 fn is_at(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
@@ -230,7 +230,7 @@ fn is_at(file: &File, path: &Path) -> bool {
     }
 }
 
-/// Elsewhere files have no numbers, and one that is open keeps its name.
+/// Other systems have no file numbers, and an open file keeps its name.
 #[cfg(not(unix))]
 fn is_at(_: &File, path: &Path) -> bool {
     path.exists()
@@ -253,7 +253,7 @@ mod tests {
         }
         drop(first);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
-        // What a killed process left keeps nobody out.
+        // The file of a killed process locks out no other process.
         let path = folder.path().join(RunLock::FILE);
         for left in [String::new(), format!("{HEADER}\nprocess 1 on x")] {
             std::fs::write(&path, left).unwrap();
@@ -300,7 +300,7 @@ mod tests {
         assert_eq!(told(UNIX_EPOCH + far), "9999-12-31T23:59:59Z");
     }
 
-    /// Threads that come and go at once: never two inside, although each takes the file away.
+    /// Threads lock and unlock at the same time: never two hold the lock, although each removes the file.
     #[test]
     fn nobody_slips_in_while_another_leaves() {
         use std::sync::atomic::{AtomicUsize, Ordering};

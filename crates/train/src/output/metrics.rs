@@ -1,4 +1,4 @@
-//! Everything measured, as `metrics.json` and as rows of `metrics.csv`.
+//! Measurements of a run, as `metrics.json` and as rows of `metrics.csv`.
 
 use crate::{
     Budget, CapLosses, Ending, EvalRow, History, LossRow, Outcome, Outlook, PhotoTraffic, Seconds,
@@ -9,88 +9,89 @@ use glam::DVec3;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 
-/// Version of [`Metrics`]: rises when a reader of the old one would misread the new one.
+/// Version of [`Metrics`]. It rises if a reader of the old version would misread the new one.
 pub const METRICS_VERSION: u32 = 1;
 
-/// Everything measured in a run: the schema of `metrics.json`.
+/// Measurements of a run: the schema of `metrics.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Metrics {
     /// Always "dapple-metrics".
     pub schema: String,
     /// [`METRICS_VERSION`].
     pub version: u32,
-    /// Version of Dapple that wrote it.
+    /// Version of Dapple that wrote the file.
     pub dapple: String,
     /// The engine and its device.
     pub device: String,
-    /// Why the run ended.
+    /// Reason of the run's end.
     pub ending: Ending,
-    /// What the engine said when it failed; `None` when it did not.
+    /// Error of the engine if it failed.
     #[serde(default)]
     pub failure: Option<String>,
     /// Steps done.
     pub steps: u32,
     /// Gaussians at the end.
     pub gaussians: u64,
-    /// Mean PSNR of the held-out photos at the end, dB; `None` when nothing was scored.
+    /// Mean PSNR of the held-out photos at the end, dB; `None` if no photo was scored.
     pub psnr: Option<f64>,
     /// Mean SSIM of the held-out photos at the end.
     pub ssim: Option<f64>,
-    /// Mean LPIPS of the held-out photos at the end; `None` without weights. A GPU's and the processor's are within 1e-4.
+    /// Mean LPIPS of the held-out photos at the end; `None` without weights. Values of a GPU and a CPU agree within
+    /// 1e-4.
     #[serde(default)]
     pub lpips: Option<f64>,
-    /// Mean PSNR with fitted colours, dB: see [`crate::Scoring::fitted`]; where the appearance of photos is
-    /// learnt.
+    /// Mean PSNR with fitted colours, dB: see [`crate::Scoring::fitted`]; `None` unless the run learns the appearance
+    /// of photos.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cc_psnr: Option<f64>,
-    /// Mean SSIM likewise.
+    /// Mean SSIM with fitted colours; `None` unless the run learns the appearance of photos.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cc_ssim: Option<f64>,
-    /// Each held-out photo at the end.
+    /// Scores of each held-out photo at the end.
     pub images: Vec<crate::ImageScore>,
     /// Mean PSNR of the held-out photos, dB, with each one's pose fitted to the splats; `None` unless
     /// poses are refined.
     #[serde(default)]
     pub aligned_psnr: Option<f64>,
-    /// Mean SSIM of the same.
+    /// Mean SSIM of the held-out photos with fitted poses; `None` unless poses are refined.
     #[serde(default)]
     pub aligned_ssim: Option<f64>,
-    /// Each of the same.
+    /// Scores of each held-out photo with its fitted pose; `None` unless poses are refined.
     #[serde(default)]
     pub aligned_images: Vec<crate::ImageScore>,
-    /// Where the time went.
+    /// Time by activity.
     pub seconds: Seconds,
-    /// What the cap on Gaussians per tile left out.
+    /// Effect of the per-tile limit.
     #[serde(default)]
     pub cap: CapLosses,
-    /// How photos were read while training; `None` where all were in memory.
+    /// Statistics of photo reads during training; `None` if all photos were in memory.
     #[serde(default)]
     pub photos: Option<PhotoTraffic>,
     /// Training steps a second, without scoring.
     pub steps_per_second: f64,
-    /// Where the most Gaussians come from; `None` where they were named, or have no limit.
+    /// Gaussian cap and its reason; `None` if the user set the cap or there is no limit.
     #[serde(default)]
     pub budget: Option<Budget>,
-    /// Photos trained on.
+    /// Number of training photos.
     pub train_views: usize,
-    /// Photos held out.
+    /// Number of held-out photos.
     pub eval_views: usize,
-    /// Photos that the capture names and that were not there, left out as asked.
+    /// Number of missing photos that the capture names and that were skipped on request.
     #[serde(default)]
     pub skipped_photos: usize,
     /// Extent of the scene, world units.
     pub extent: f64,
-    /// The local origin that splats and snapshots count from, in the capture's own frame; `None` where it is zero.
+    /// Local origin of splats and snapshots, in the capture's own frame; `None` if it is zero.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<[f64; 3]>,
     /// The configuration.
     pub config: TrainConfig,
     /// Every scoring.
     pub evals: Vec<EvalRow>,
-    /// What the photos set aside to watch for overfitting said; `None` where none are.
+    /// Results of the whole-run validation photos; `None` without them.
     #[serde(default)]
     pub watch: Option<WatchReport>,
-    /// What photos that were set aside for a while said of a longer run.
+    /// Extension checks of the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outlooks: Vec<Outlook>,
     /// Every round of density control.
@@ -100,7 +101,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Of a run that came to `outcome`.
+    /// The metrics of a run that ended with `outcome`.
     pub fn new(trainer: &Trainer, outcome: &Outcome) -> Self {
         let history = trainer.history();
         let seconds = history.seconds;
@@ -154,7 +155,7 @@ impl Metrics {
     }
 }
 
-/// The steps that are logged: every `log_every`-th, the first and the last.
+/// Returns the logged steps: every `log_every`-th, the first and the last.
 fn logged<'a>(history: &'a History, config: &'a TrainConfig) -> impl Iterator<Item = &'a LossRow> {
     let last = history.losses.last().map_or(0, |row| row.step);
     let every = config.log_every.max(1);
@@ -164,8 +165,8 @@ fn logged<'a>(history: &'a History, config: &'a TrainConfig) -> impl Iterator<It
         .filter(move |row| row.step % every == 0 || row.step == 1 || row.step == last)
 }
 
-/// One row a logged step; scores stand in the row of their step, and what density control did in the
-/// first row from its step on.
+/// Formats one row for each logged step. Scores are in the row of their step, and density control is in the first row
+/// from its step on.
 pub(super) fn csv(metrics: &Metrics) -> String {
     let mut text = String::from(
         "step,loss,gaussians,steps_per_second,psnr,ssim,cloned,split,pruned,relocated,added,lpips\n",

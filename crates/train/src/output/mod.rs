@@ -1,21 +1,21 @@
-//! What a run leaves on disk.
+//! Files that a run writes.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
 //! | `splats.ply` | the Gaussians |
-//! | `config.toml` | the configuration; `--config` takes it back |
-//! | `appearance.safetensors` | where it is learnt: each photo's exposure or grid ([`crate::write_appearance`]) |
-//! | `metrics.json` | everything measured, versioned ([`Metrics`]) |
+//! | `config.toml` | the configuration; `--config` reads it |
+//! | `appearance.safetensors` | if the run learns appearance: each photo's exposure, grid or embedding ([`crate::write_appearance`]) |
+//! | `metrics.json` | all measurements, versioned ([`Metrics`]) |
 //! | `metrics.csv` | a row every `log_every` steps, for spreadsheets |
-//! | `cameras.json` | the cameras of the photos trained on, with `poses.refine` as refined ([`dapple_scene::write_cameras`]): what was seen, and which way is up |
-//! | `renders/NAME.png` | each held-out photo beside its rendered view |
-//! | `errors/NAME.png` | where the two differ: blue as the photo, red off by a quarter of the range |
+//! | `cameras.json` | the training cameras, refined with `poses.refine` ([`dapple_scene::write_cameras`]): viewers read the seen region and the up direction from it |
+//! | `renders/NAME.png` | each held-out photo next to its rendered view |
+//! | `errors/NAME.png` | the difference of both: blue for none, red for a quarter of the range |
 //! | `scores.json`, `scores.md` | of `dapple eval --out`: every score |
-//! | `checkpoint.safetensors` | while the run is not finished: what it needs to go on ([`Checkpoint`]) |
+//! | `checkpoint.safetensors` | while the run is not finished: the state to resume from ([`Checkpoint`]) |
 //!
-//! Every file is written whole or not at all. A run that is killed leaves parts with names of their own,
-//! which the next one takes away. While a run writes, it holds the folder's lock ([`RunLock`]), and what
-//! Dapple has not written is replaced on request only ([`RunFolder::refuse_foreign`]).
+//! Every file is written atomically. A killed run may create partial files with names of their own, which the next run
+//! removes. While a run writes, it holds the folder's lock ([`RunLock`]). Files that Dapple has not written are
+//! replaced on request only ([`RunFolder::refuse_foreign`]).
 
 mod folder;
 mod foreign;
@@ -46,14 +46,14 @@ pub use names::RenderNames;
 pub use picture_writer::PictureWriter;
 pub use snapshots::{MOST_BYTES as MOST_SNAPSHOT_BYTES, Snapshot, Snapshots, Taken};
 
-/// Trains to the end of the run (or until the observer stops it) and leaves everything in the
-/// folder. `config.toml` is written first, so that a run that was killed can be repeated; checkpoints
-/// follow as configured, so that it need not be ([`Trainer::resume`]). A run that has finished has none.
+/// Trains to the end of the run (or until the observer stops it) and writes all results to the folder. `config.toml` is
+/// written first, so that a killed run can be repeated. Checkpoints follow as configured, so that a killed run can be
+/// resumed instead ([`Trainer::resume`]). A finished run has no checkpoint.
 ///
 /// # Errors
-/// What cannot be written, what the engine cannot do. A run that ended badly (NaN loss, no
-/// Gaussian left, a lost device) is an error too; a run that was stopped is not. In every case what
-/// could be saved has been: splats before all else.
+/// A file cannot be written; the engine fails. A run that ended badly (NaN loss, no Gaussian left, a lost device) is an
+/// error too; a run that was stopped is not. In every case the splats are saved first, then all other results that can
+/// be saved.
 pub fn train_into(
     folder: &RunFolder,
     trainer: &mut Trainer,
@@ -61,7 +61,7 @@ pub fn train_into(
 ) -> Result<Outcome> {
     folder.reclaim(trainer.config())?;
     if trainer.steps_done() == 0 {
-        // Of another run.
+        // The checkpoint of another run.
         folder.remove_checkpoint()?;
         folder.remove_snapshots()?;
     }
@@ -84,7 +84,7 @@ pub fn train_into(
         .as_ref()
         .is_ok_and(|outcome| outcome.ending.is_good());
     if let Err(error) = folder.reclaim(trainer.config()) {
-        // Nothing is mixed with what another run writes there.
+        // Results are not mixed with those of another run that writes there.
         result?;
         return Err(error);
     }
@@ -100,13 +100,13 @@ pub fn train_into(
         }
     };
     if *trainer.config() != config {
-        // The run has become another since.
+        // Extensions and changes of pace have changed the configuration.
         folder.write_config(trainer.config())?;
     }
     let learnt = write_learnt(folder, trainer);
-    // Pictures that could not be written must not cost the splats.
+    // The splats must be saved even if pictures cannot be written.
     let unwritten_picture = pictures.finish();
-    // The error of the run is the cause of all that follows: it is the one to report.
+    // The error of the run is the cause of later errors: report it first.
     let outcome = result?;
     saved?;
     learnt?;
@@ -132,7 +132,7 @@ pub fn train_into(
     unwritten_picture.map(|()| outcome)
 }
 
-/// Writes what was learnt of the photos' appearance; where nothing is, takes another run's away.
+/// Writes the learned appearance of the photos. Without one, removes the file of another run.
 fn write_learnt(folder: &RunFolder, trainer: &mut Trainer) -> Result<()> {
     let path = folder.appearance_path();
     if !trainer.config().appearance.is_on() {
@@ -149,7 +149,7 @@ fn write_learnt(folder: &RunFolder, trainer: &mut Trainer) -> Result<()> {
     crate::write_appearance(&path, &appearance, trainer.train_names())
 }
 
-/// The engine's error, with what was saved from it.
+/// Returns the engine's error with a note of what was saved.
 fn saved_from(error: &Error, step: u32, enqueued: u32, folder: &RunFolder) -> Error {
     let lost = match enqueued.saturating_sub(step) {
         0 => String::new(),
@@ -173,14 +173,14 @@ fn saved_from(error: &Error, step: u32, enqueued: u32, folder: &RunFolder) -> Er
     }
 }
 
-/// Passes everything on, and writes checkpoints and the pictures of the last scoring.
+/// Forwards all events to the observer, and writes checkpoints and the pictures of the last scoring.
 struct Saver<'a> {
     folder: &'a RunFolder,
     config: &'a TrainConfig,
-    /// What the splats count from.
+    /// Local origin of the splats.
     origin: DVec3,
     pictures: PictureWriter,
-    /// Writes the splats that the run ends with, while they are scored.
+    /// Thread that writes the final splats while they are scored.
     splats: Option<JoinHandle<Result<()>>>,
     inner: &'a mut dyn Observer,
 }
@@ -212,7 +212,8 @@ impl Observer for Saver<'_> {
             }
             folder.write_splats(&held, antialiased, origin)
         };
-        // Without a thread they are written after scoring; where the folder is another run's by now, not at all.
+        // Without a thread the splats are written after scoring; if the folder belongs to another run by now, not at
+        // all.
         if self.folder.reclaim(self.config).is_ok() {
             self.splats = thread.spawn(write).ok();
         }
@@ -260,7 +261,7 @@ impl Observer for Saver<'_> {
     }
 }
 
-/// Whether all parameters of all Gaussians are numbers.
+/// Returns true if all parameters of all Gaussians are finite.
 fn all_finite(splats: &Splats) -> bool {
     (0..splats.len())
         .into_par_iter()
@@ -274,7 +275,7 @@ fn keep_finite(splats: &mut Splats) {
     splats.retain(|i| finite[i]);
 }
 
-/// Whether all parameters of a Gaussian are numbers.
+/// Returns true if all parameters of a Gaussian are finite.
 fn is_finite(splats: &Splats, i: usize) -> bool {
     let stride = splats.sh_rest_stride();
     let geometry = splats.means[i].iter().chain(&splats.scales[i]);

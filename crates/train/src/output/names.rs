@@ -1,9 +1,9 @@
-//! Names of the files that show held-out photos.
+//! File names of renders of held-out photos.
 
 use std::collections::HashSet;
 
-/// Flat file names for photos' names, which may hold folders: `left/0001.jpg` becomes
-/// `left_0001.png`. No name is given twice.
+/// Flat file names for names of photos, which may hold folders: `left/0001.jpg` becomes `left_0001.png`. Each name is
+/// unique.
 #[derive(Debug, Clone, Default)]
 pub struct RenderNames {
     /// In lower case: on some file systems A.png and a.png are one file.
@@ -11,7 +11,7 @@ pub struct RenderNames {
 }
 
 impl RenderNames {
-    /// The name of the render of `photo`.
+    /// Returns the file name of the render of `photo`.
     pub fn name(&mut self, photo: &str) -> String {
         let (folder, file) = photo.rsplit_once(['/', '\\']).unwrap_or(("", photo));
         let stem = match file.rsplit_once('.') {

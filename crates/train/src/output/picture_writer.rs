@@ -1,10 +1,10 @@
 //! Writes pictures of scored views on threads of their own, while the next view is rendered.
 //!
-//! 1. Each view is two files, and each file a job: putting it together, encoding it, writing it whole.
-//! 2. There are as many threads as cores, each started with a job that finds none free.
-//! 3. Who hands over a view waits while [`MOST_BYTES`] are on their way.
-//! 4. The error of the first file that cannot be written, in the order in which they were handed over, is
-//!    kept; after one nothing more is written.
+//! 1. Each view is two files, and each file is a job: compose it, encode it, write it atomically.
+//! 2. There are at most as many threads as cores, each started when a job finds no idle thread.
+//! 3. A caller that adds a view waits while [`MOST_BYTES`] are pending.
+//! 4. The error of the first file that cannot be written, in the order of the calls, is stored. After an error no more
+//!    files are written.
 
 use super::{RenderNames, RunFolder};
 use crate::pictures::{error_map, side_by_side};
@@ -17,13 +17,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-/// Views that are being written take no more than this together, unless one does alone.
+/// Most memory of pending views together, unless a single view needs more.
 const MOST_BYTES: u64 = 512 << 20;
 
-/// Bytes of a pixel that a view takes meanwhile: both pictures, put together and encoded.
+/// Bytes per pixel that a pending view takes: both pictures, composed and encoded.
 const BYTES_PER_PIXEL: u64 = 24;
 
-/// Writes `renders/` and `errors/` of a run's folder. Dropping it leaves out what is not yet being written.
+/// Writes `renders/` and `errors/` of a run's folder. Dropping it skips files that are not being written yet.
 #[derive(Debug)]
 pub struct PictureWriter {
     shared: Arc<Shared>,
@@ -37,7 +37,7 @@ pub struct PictureWriter {
 #[derive(Debug, Default)]
 struct Shared {
     state: Mutex<State>,
-    /// A job was added or done, or it is over.
+    /// Signals that a job was added or done, or that the writer ends.
     changed: Condvar,
 }
 
@@ -50,7 +50,7 @@ struct State {
     idle: usize,
     /// Bytes of jobs that are not done.
     bytes: u64,
-    /// By the number of its job.
+    /// First error, with the number of its job.
     failure: Option<(usize, Error)>,
     is_over: bool,
 }
@@ -60,7 +60,7 @@ struct Job {
     number: usize,
     path: PathBuf,
     bytes: u64,
-    /// Beside the photo, or where they differ.
+    /// True for the error map, false for the render next to the photo.
     shows_errors: bool,
     photo: Arc<Photo>,
     pictures: Arc<Pictures>,
@@ -68,7 +68,7 @@ struct Job {
 }
 
 impl PictureWriter {
-    /// Into a run's folder; transparent photos are shown over `background`, 0..1.
+    /// A writer into a run's folder; transparent photos are shown over `background`, 0..1.
     pub fn new(folder: &RunFolder, background: [f32; 3]) -> Self {
         Self {
             shared: Arc::default(),
@@ -80,7 +80,7 @@ impl PictureWriter {
         }
     }
 
-    /// Has the view of the photo `name` written. Waits only while too much is on its way.
+    /// Queues the view of the photo `name`. Waits only while too many bytes are pending.
     pub fn write(&mut self, name: &str, photo: Arc<Photo>, pictures: Pictures) {
         let file_name = self.names.name(name);
         let pixels = u64::from(pictures.width) * u64::from(pictures.height);
@@ -117,7 +117,7 @@ impl PictureWriter {
         let thread = std::thread::Builder::new().name("pictures".to_owned());
         match thread.spawn(move || shared.work(true)) {
             Ok(thread) => self.threads.push(thread),
-            // No more threads are to be had. Those that there are go on, or else this one does it.
+            // No more threads can be started. The existing threads continue, or this thread does the job.
             Err(_) if self.threads.is_empty() => self.shared.work(false),
             Err(_) => self.most_threads = self.threads.len(),
         }
@@ -126,7 +126,7 @@ impl PictureWriter {
     /// Waits until everything is written.
     ///
     /// # Errors
-    /// What could not be written, the first of it.
+    /// The first file that could not be written.
     pub fn finish(mut self) -> Result<()> {
         self.join();
         let failure = self.shared.lock().failure.take();
@@ -137,7 +137,7 @@ impl PictureWriter {
         self.shared.lock().is_over = true;
         self.shared.changed.notify_all();
         for thread in self.threads.drain(..) {
-            // Jobs that panic are caught there.
+            // Panics of jobs are caught in the thread.
             let _ = thread.join();
         }
     }
@@ -161,7 +161,7 @@ impl Shared {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does jobs: until it is over where it `stays`, else as long as there are some.
+    /// Does jobs: until the end if it `stays`, otherwise while there are jobs.
     fn work(&self, stays: bool) {
         let mut state = self.lock();
         loop {
@@ -260,7 +260,7 @@ mod tests {
     #[test]
     fn the_first_error_is_told_and_what_is_dropped_is_left_out() {
         let folder = tempfile::tempdir().unwrap();
-        // A file where a folder is to be.
+        // A file at the path of a folder.
         std::fs::write(folder.path().join("errors"), "").unwrap();
         let run = RunFolder::open(folder.path());
         let mut writer = PictureWriter::new(&run, [0.0; 3]);

@@ -1,12 +1,12 @@
-//! Snapshots of a run: its splats after some of its steps, to look back at.
+//! Snapshots of a run: its splats after some of its steps, for snapshot playback.
 //!
-//! 1. A run of `steps` steps has `count` places, evenly spread: the k-th is after step `steps k / (count + 1)`. Its
-//!    last step is none of them: those splats are the run's result.
-//! 2. After such a step the splats are copied, as files hold them, and written to `snapshots/STEP.ply`. Not a bit
-//!    of the run changes, and the time counts as saving.
-//! 3. All of them take [`MOST_BYTES`] at most: where they take more, every second one is dropped, and of the places
-//!    to come every second one is left out. One is always kept.
-//! 4. A run that goes on keeps the snapshots that are there. Which places it leaves out follows from them.
+//! 1. A run of `steps` steps has `count` evenly spread places: the k-th is after step `steps k / (count + 1)`. The last
+//!    step is not a place: its splats are the run's result.
+//! 2. After such a step the splats are copied, as files hold them, and written to `snapshots/STEP.ply`. The result of
+//!    the run does not change, and the time counts as saving.
+//! 3. All snapshots take [`MOST_BYTES`] at most. If they take more, every second one is dropped, and every second place
+//!    to come is skipped. One snapshot always remains.
+//! 4. A resumed run keeps its snapshots. The skipped places follow from them.
 
 use super::{RunFolder, all_finite};
 use crate::{Onlooker, TrainConfig};
@@ -14,42 +14,42 @@ use dapple_scene::splat_file::{self, Format, WriteOptions};
 use dapple_scene::{Error, Result};
 use std::path::PathBuf;
 
-/// The most that the snapshots of a run take on disk, bytes; while one is written, it comes on top.
+/// Most bytes on disk of a run's snapshots, not counting the one that is being written.
 pub const MOST_BYTES: u64 = 4 << 30;
 
-/// A snapshot that is there.
+/// An existing snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Snapshot {
     /// Steps done.
     pub step: u32,
-    /// Its file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Bytes of it.
+    /// Size of the file, bytes.
     pub bytes: u64,
 }
 
-/// What writes the snapshots of a run that is under way.
+/// Writes the snapshots of an active run.
 #[derive(Debug)]
 pub struct Snapshots {
     folder: RunFolder,
     config: TrainConfig,
     count: u32,
     most_bytes: u64,
-    /// Of the places every `stride`-th has one; known once the first is due.
+    /// Every `stride`-th place has a snapshot; `None` until the first is due.
     stride: Option<u64>,
 }
 
-/// What came of a place.
+/// Result of a place.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Taken {
-    /// Whether there is one more.
+    /// True if a snapshot was added.
     pub is_new: bool,
-    /// Steps whose snapshots were dropped to stay within bounds.
+    /// Steps whose snapshots were dropped to stay within the limit.
     pub dropped: Vec<u32>,
 }
 
 impl Snapshots {
-    /// For a run into this folder, of these many places.
+    /// Snapshots of a run into this folder, with `count` places.
     pub fn new(folder: &RunFolder, config: &TrainConfig, count: u32) -> Self {
         Self {
             folder: folder.clone(),
@@ -60,20 +60,20 @@ impl Snapshots {
         }
     }
 
-    /// With another bound, in bytes.
+    /// Sets another limit, in bytes.
     #[must_use]
     pub fn with_most_bytes(self, most_bytes: u64) -> Self {
         Self { most_bytes, ..self }
     }
 
-    /// Steps after which there are places, in a run of so many.
+    /// Returns the steps with places, in a run of `steps`.
     pub fn places(&self, steps: u32) -> Vec<u32> {
         (1..steps)
             .filter(|&step| self.place(step, steps).is_some())
             .collect()
     }
 
-    /// The number of the place after this step, from 1 on.
+    /// Returns the number of the place after this step, from 1 on.
     fn place(&self, step: u32, steps: u32) -> Option<u64> {
         let (step, steps, parts) = (u64::from(step), u64::from(steps), u64::from(self.count) + 1);
         let place = (step * parts).div_ceil(steps.max(1));
@@ -81,10 +81,10 @@ impl Snapshots {
         is_one.then_some(place)
     }
 
-    /// Between two steps: takes one if this is a place that has none yet.
+    /// Takes a snapshot between two steps if this is a place without one.
     ///
     /// # Errors
-    /// The engine has failed. What cannot be written is the inner error, and the run may go on.
+    /// The engine has failed. A failure to write is the inner error, and the run may continue.
     pub fn between_steps(&mut self, run: &mut Onlooker<'_>) -> Result<Result<Taken>> {
         let (step, steps) = (run.step(), run.steps());
         let Some(place) = self.place(step, steps) else {
@@ -101,7 +101,7 @@ impl Snapshots {
         }
         let origin = run.origin();
         run.save(|splats| {
-            // What is broken ends the run, and is nothing to look back at.
+            // Non-finite splats end the run, and are not worth a snapshot.
             if !all_finite(&splats) {
                 return Ok(Taken::default());
             }
@@ -122,7 +122,7 @@ impl Snapshots {
         })
     }
 
-    /// The stride of the places that have one, as those that are there say.
+    /// Returns the stride of the places with a snapshot, computed from the existing files.
     fn stride_of(&self, there: &[Snapshot], steps: u32) -> u64 {
         let places = there.iter().filter_map(|s| self.place(s.step, steps));
         let places: Vec<u64> = places.collect();
@@ -134,7 +134,7 @@ impl Snapshots {
         stride
     }
 
-    /// Drops every second one until the rest is within bounds; gives the steps of those that went.
+    /// Drops every second snapshot until the rest is within the limit. Returns the steps of the dropped ones.
     fn thin(&mut self, steps: u32) -> Result<Vec<u32>> {
         let mut dropped = Vec::new();
         loop {
@@ -146,7 +146,7 @@ impl Snapshots {
             let stride = 2 * self.stride.unwrap_or(1);
             self.stride = Some(stride);
             let stays = |(i, snapshot): (usize, &Snapshot)| {
-                // Of a pace that has changed since: by their order.
+                // For a pace that has changed since: by their order.
                 let place = self.place(snapshot.step, steps);
                 place.map_or(i % 2 == 1, |place| place.is_multiple_of(stride))
             };
@@ -163,24 +163,24 @@ impl Snapshots {
 }
 
 impl RunFolder {
-    /// Where the snapshots lie.
+    /// Returns the path of the snapshots' folder.
     pub fn snapshots_path(&self) -> PathBuf {
         self.path().join("snapshots")
     }
 
-    /// Where that after this step lies.
+    /// Returns the path of the snapshot after this step.
     pub fn snapshot_path(&self, step: u32) -> PathBuf {
         self.snapshots_path().join(format!("{step}.ply"))
     }
 
-    /// Those that are there, by step. A folder that cannot be read has none.
+    /// Returns the existing snapshots, by step. None if the folder cannot be read.
     pub fn snapshots(&self) -> Vec<Snapshot> {
         let entries = std::fs::read_dir(self.snapshots_path());
         let snapshot = |entry: std::fs::DirEntry| {
             let (path, name) = (entry.path(), entry.file_name());
             let step: u32 = name.to_str()?.strip_suffix(".ply")?.parse().ok()?;
             let about = entry.metadata().ok()?;
-            // Only names that we give.
+            // Only names that Dapple writes.
             let ours = about.is_file() && path == self.snapshot_path(step);
             ours.then_some(Snapshot {
                 step,
@@ -194,14 +194,14 @@ impl RunFolder {
         all
     }
 
-    /// Takes away those of another run, and what it left half-written.
+    /// Removes the snapshots of another run, and its partial files.
     pub(super) fn remove_snapshots(&self) -> Result<()> {
         let folder = self.snapshots_path();
         dapple_scene::atomic::remove_leftovers(&folder);
         for snapshot in self.snapshots() {
             super::remove_old("cannot remove another run's snapshot", &snapshot.path)?;
         }
-        // It stays where something else is in it.
+        // The folder stays if it holds other files.
         let _ = std::fs::remove_dir(&folder);
         Ok(())
     }
@@ -259,7 +259,7 @@ mod tests {
         }
         assert_eq!(steps_of(&all), [200, 400, 600]);
         assert_eq!(gone, [100, 300]);
-        // Another process knows from what is there.
+        // Another process computes the stride from the existing files.
         assert_eq!(all.stride_of(&all.folder.snapshots(), 800), 2);
         all.most_bytes = 1;
         all.thin(800).unwrap();

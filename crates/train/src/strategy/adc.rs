@@ -1,17 +1,17 @@
 //! `adc`: adaptive density control (Kerbl et al. 2023, section 5.2), in the order of gsplat's default
 //! strategy.
 //!
-//! 1. Every `every` steps between `start` and `stop`: clone and split where the mean screen-space
-//!    gradient is large, prune what is transparent, and from the first reset on what is large.
-//!    With `absgrad`, of the absolute gradients of pixels (AbsGS, Ye et al. 2024, arXiv:2404.10484):
-//!    large Gaussians that pixels pull in all directions are split too.
-//! 2. Every `reset_every` steps before `stop`: all opacities to at most twice the pruning threshold.
+//! 1. Every `every` steps between `start` and `stop`: clone and split Gaussians with a large mean screen-space
+//!    gradient, prune transparent ones, and from the first reset on large ones. With `absgrad`, the mean is that of the
+//!    absolute gradients of pixels (AbsGS, Ye et al. 2024, arXiv:2404.10484): it also splits large Gaussians that
+//!    pixels pull in all directions.
+//! 2. Every `reset_every` steps before `stop`: limit all opacities to twice the pruning threshold.
 
 use super::{DensityStrategy, Strategy, is_round};
 use crate::TrainConfig;
 use dapple_engine::{DensifyPlan, Extras, LearningRates};
 
-/// See the module.
+/// The strategy `adc`, described in the module.
 #[derive(Debug, Clone)]
 pub(super) struct Adc {
     config: TrainConfig,
@@ -19,7 +19,7 @@ pub(super) struct Adc {
 }
 
 impl Adc {
-    /// For a scene of this extent, world units.
+    /// A strategy for a scene of this extent, world units.
     pub(super) fn new(config: &TrainConfig, extent: f64) -> Self {
         Self {
             config: config.clone(),
@@ -43,7 +43,7 @@ impl DensityStrategy for Adc {
         if !refine && !reset {
             return None;
         }
-        // Before the first reset large Gaussians may still be the only ones to cover a place.
+        // Before the first reset, only large Gaussians may cover a place.
         let prune_large = refine && densify.reset_every > 0 && step > densify.reset_every;
         Some(DensifyPlan {
             step,
@@ -54,7 +54,7 @@ impl DensityStrategy for Adc {
             prune_scale: prune_large.then_some((densify.prune_scale * self.extent) as f32),
             max_gaussians: self.config.gaussian_budget(),
             room_share: 1.0,
-            // Twice the pruning threshold: what does not recover falls below it.
+            // Twice the pruning threshold: Gaussians that do not recover fall below it.
             reset_opacity: reset.then_some(2.0 * densify.prune_opacity as f32),
             relocate: None,
         })

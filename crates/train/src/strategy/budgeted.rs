@@ -1,18 +1,17 @@
-//! `budgeted`: `adc` along a curve that ends at `max_gaussians`, instead of against a wall.
+//! `budgeted`: `adc` along a curve that ends at `max_gaussians`.
 //!
-//! Left alone under a budget, `adc` spends it within a few rounds, on whatever was blurred then; what
-//! would need Gaussians later finds none. Here the room left shrinks as a parabola: with r rounds to
-//! go, this one included, it falls from r^2 to (r - 1)^2, so a round may take (2 r - 1) / r^2 of what
-//! there is. That is the schedule of Taming 3DGS (Mallick et al. 2024, arXiv:2406.15643, section
-//! 3.1), written so that it needs no memory: what pruning gives back is shared out again. The largest
-//! gradients grow first, as in every plan.
+//! Under a fixed cap, `adc` reaches it within a few rounds, with Gaussians in the regions that are blurred then. No
+//! Gaussians are left for later regions. Here the difference to the cap shrinks as a parabola: with r rounds to go,
+//! this one included, it falls from r^2 to (r - 1)^2, so that a round may add (2 r - 1) / r^2 of it. That is the
+//! schedule of Taming 3DGS (Mallick et al. 2024, arXiv:2406.15643, section 3.1) in a form without state: Gaussians that
+//! pruning removes are distributed again. The largest gradients grow first, as in every plan.
 
 use super::adc::Adc;
 use super::{DensityStrategy, Strategy, is_round};
 use crate::TrainConfig;
 use dapple_engine::{DensifyPlan, Extras, LearningRates};
 
-/// See the module.
+/// The strategy `budgeted`, described in the module.
 #[derive(Debug, Clone)]
 pub(super) struct Budgeted {
     adc: Adc,
@@ -20,7 +19,7 @@ pub(super) struct Budgeted {
 }
 
 impl Budgeted {
-    /// Over the rounds of `adc`.
+    /// A strategy over the rounds of `adc`.
     pub(super) fn new(adc: Adc, config: &TrainConfig) -> Self {
         Self {
             adc,
@@ -28,7 +27,7 @@ impl Budgeted {
         }
     }
 
-    /// The share of the room that the round after `step` may take.
+    /// Returns the share of the remaining Gaussians that the round after `step` may add.
     fn share(&self, step: u32) -> f32 {
         let densify = &self.config.densify;
         let last = densify.stop.saturating_sub(1).min(self.config.last_step());

@@ -1,34 +1,34 @@
 //! `mcmc`: Gaussians as samples (Kheradmand et al. 2024, "3D Gaussian Splatting as Markov Chain Monte
 //! Carlo", arXiv:2404.09591).
 //!
-//! 1. Every `every` steps between `start` and `stop`, the dead (`prune_opacity`) become copies of
-//!    living ones, drawn by opacity; `add` of their number are new copies, up to `max_gaussians`.
-//! 2. Every step moves centres at random, along the Gaussian's own shape and the less the more opaque
-//!    it is: `noise` times the step size of the centres, so that it dies down with it.
-//! 3. Regularisers (terms of the loss that any strategy takes) make opacities and scales small where photos do not ask for them: that is what
-//!    gives relocation something to move.
+//! 1. Every `every` steps between `start` and `stop`, the dead (`prune_opacity`) become copies of living ones, drawn by
+//!    opacity; `add` of their number are new copies, up to `max_gaussians`.
+//! 2. Every step moves centres at random, along the Gaussian's own shape and by less the more opaque it is. The
+//!    distance is `noise` times the step size of the centres, so that the noise decays with the step size.
+//! 3. Regularisers (terms of the loss that any strategy can use) reduce opacities and scales that photos do not need,
+//!    so that relocation finds dead Gaussians.
 
 use super::{DensityStrategy, Strategy, growth, in_extents, is_round};
 use crate::TrainConfig;
 use dapple_engine::{DensifyPlan, Extras, LearningRates, Relocation};
 
-/// See the module.
+/// The strategy `mcmc`, described in the module.
 #[derive(Debug, Clone)]
 pub(super) struct Mcmc {
     config: TrainConfig,
     extent: f64,
-    /// What a round adds, as a fraction.
+    /// Gaussians added in a round, as a fraction.
     add: f64,
 }
 
 impl Mcmc {
-    /// For a configuration with a budget, in a scene of this extent (world units).
+    /// A strategy for a configuration with a Gaussian cap, in a scene of this extent (world units).
     pub(super) fn new(config: &TrainConfig, extent: f64) -> Self {
         Self {
             config: config.clone(),
             extent,
             add: match config.densify.add {
-                // A trainer settles it; whoever asks without one gets the least.
+                // A trainer resolves the value; a schedule without a trainer uses the least growth.
                 0.0 => growth(config, 0),
                 add => add,
             },
@@ -65,9 +65,9 @@ impl DensityStrategy for Mcmc {
     }
 
     fn extras(&self, _: u32, rates: &LearningRates) -> Extras {
-        // A covariance is a length squared, and the step size is in units of the extent already: where
-        // the extent is 1, this is the paper's number. In a world of another unit that would shake
-        // Gaussians by the unit's square.
+        // A covariance is a length squared, and the step size is in units of the extent already: where the extent is 1,
+        // this is the paper's number. In a world of another unit, the paper's number would move Gaussians by the unit's
+        // square.
         let per_extent = self.config.densify.noise * f64::from(rates.means) / self.extent;
         Extras {
             noise: in_extents(per_extent, self.extent),

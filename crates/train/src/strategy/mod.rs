@@ -1,14 +1,15 @@
-//! How the number of Gaussians changes over a run: one file a strategy, behind [`DensityStrategy`].
+//! Density strategies: rules that change the number of Gaussians over a run. Each has a file and implements
+//! [`DensityStrategy`].
 //!
-//! | strategy | how |
+//! | strategy | rule |
 //! |---|---|
 //! | `adc` | clone, split, prune by screen-space gradients (Kerbl et al. 2023) |
-//! | `budgeted` | the same, along a curve that ends at `max_gaussians` |
+//! | `budgeted` | `adc` along a curve that ends at `max_gaussians` |
 //! | `mcmc` | relocate the dead, add copies of the opaque, walk at random (Kheradmand et al. 2024) |
 //!
-//! A strategy is a pure function of the configuration and the step: the engine holds all state.
-//! A new one is a file here, a name in [`Strategy`] and, if it does what no plan says yet, a file an
-//! engine. One of a program's own needs none of that: [`crate::Trainer::with_strategy`].
+//! A strategy is a pure function of the configuration and the step: the engine holds all state. A new strategy needs a
+//! file here, a name in [`Strategy`] and, if it needs an operation that [`DensifyPlan`] lacks, a file in each engine. A
+//! program's own strategy needs none of these: [`crate::Trainer::with_strategy`].
 
 mod adc;
 mod budgeted;
@@ -23,39 +24,38 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// Decides when Gaussians are added, moved and removed, and what `update` adds for it.
+/// Rule that adds, moves and removes Gaussians, and its terms in `update`.
 ///
-/// All three functions are pure: the same step gives the same answer, whenever and however often it is
-/// asked, also in a run that goes on from a checkpoint. Nothing is kept here; what density control must
-/// remember (sums of gradients) the engine keeps.
+/// All three functions are pure: the same step gives the same result, for any order and number of calls, also in a
+/// resumed run. A strategy has no state; the engine stores the statistics of density control (sums of gradients).
 ///
-/// A `step` is a place of the schedule as configured, from 1 to `TrainConfig::steps`: a run whose pace
-/// changes ([`crate::time_budget`]) passes some places at once or stays at one for several steps, and of the
-/// plans of places passed at once the last is taken. For each step of a run, in this order:
+/// A `step` is a place of the configured schedule, from 1 to `TrainConfig::steps`. A run whose pace changes
+/// ([`crate::time_budget`]) passes several places at once or stays at one for several steps. If it passes several,
+/// the plan of the last place is taken. For each step of a run, the order of calls is:
 ///
 /// 1. [`Self::accumulates`] and [`Self::extras`], before the step is enqueued.
-/// 2. [`Self::plan`], after it. Anti-aliased runs ask it of the step before as well: the 3D filters are set
-///    anew after density control.
+/// 2. [`Self::plan`], after it. Anti-aliased runs also call it for the step before, since the 3D filters are computed
+///    again after density control.
 ///
-/// Lengths are world units, and the scene's size is [`crate::Schedule::extent`]; opacities are 0..1, gradients those
-/// of [`DensifyPlan::grow_gradient`].
+/// Lengths are world units, and the scene's size is [`crate::Schedule::extent`]; opacities are 0..1, gradients those of
+/// [`DensifyPlan::grow_gradient`].
 pub trait DensityStrategy: fmt::Debug + Send + Sync {
-    /// What checkpoints remember it by: a run goes on only with the strategy it began with.
+    /// Returns the name for checkpoints: a run resumes only with the strategy it began with.
     fn name(&self) -> &str;
 
-    /// The round of density control that follows step `step`, if one does. The trainer sets
+    /// Returns the round of density control that follows step `step`, if there is one. The trainer sets
     /// [`DensifyPlan::step`], which keys random numbers.
     fn plan(&self, step: u32) -> Option<DensifyPlan>;
 
-    /// Whether rounds to come need the screen-space gradients of step `step`.
+    /// Returns true if later rounds need the screen-space gradients of step `step`.
     fn accumulates(&self, step: u32) -> bool;
 
-    /// What `update` adds in step `step`, whose step sizes are `rates`. The trainer sets [`Extras::seed`], which keys
-    /// random numbers.
+    /// Returns the terms of `update` in step `step`, whose step sizes are `rates`. The trainer sets [`Extras::seed`],
+    /// which keys random numbers.
     fn extras(&self, step: u32, rates: &LearningRates) -> Extras;
 }
 
-/// The strategy that a configuration names, for a scene of this extent (world units).
+/// Returns the strategy that a configuration names, for a scene of this extent (world units).
 pub(crate) fn of(config: &TrainConfig, extent: f64) -> Arc<dyn DensityStrategy> {
     let adc = || adc::Adc::new(config, extent);
     match config.densify.strategy {
@@ -65,7 +65,7 @@ pub(crate) fn of(config: &TrainConfig, extent: f64) -> Arc<dyn DensityStrategy> 
     }
 }
 
-/// A weight per extent, as one per world unit. Where all cameras stand in one place there is none.
+/// Converts a weight per extent to one per world unit. Zero if all cameras are at one place.
 pub(crate) fn in_extents(weight: f64, extent: f64) -> f32 {
     if extent > 0.0 {
         (weight / extent) as f32
@@ -74,7 +74,7 @@ pub(crate) fn in_extents(weight: f64, extent: f64) -> f32 {
     }
 }
 
-/// Whether a round follows step `step`: every `every` steps between `start` and `stop`.
+/// Returns true if a round follows step `step`: every `every` steps between `start` and `stop`.
 fn is_round(config: &TrainConfig, step: u32) -> bool {
     let densify = &config.densify;
     densify.enabled
@@ -82,7 +82,7 @@ fn is_round(config: &TrainConfig, step: u32) -> bool {
         && step.is_multiple_of(densify.every.max(1))
 }
 
-/// The rounds of a run that its schedule has, however short `steps` makes it.
+/// Returns the number of rounds of the schedule, even if `steps` ends the run earlier.
 fn rounds(config: &TrainConfig) -> u32 {
     let densify = &config.densify;
     let every = densify.every.max(1);
@@ -93,10 +93,10 @@ fn rounds(config: &TrainConfig) -> u32 {
     }
 }
 
-/// What `mcmc` adds in a round where the configuration leaves it open, as a fraction: a twentieth, as
-/// published, or as much more as takes `first` Gaussians to their budget in `GROWN_AFTER` of the rounds.
-/// Captures of few points never reached theirs: `room` ended with 76 thousand of a million, and with 200
-/// thousand is 1.5 dB better (BENCHMARKS.md).
+/// Returns the fraction of Gaussians that `mcmc` adds in a round if the configuration sets none: a twentieth, as
+/// published, or a larger one that takes `first` Gaussians to the cap in `GROWN_AFTER` of the rounds. With a twentieth,
+/// captures of few points never reached their cap: `room` ended with 76 thousand of a million, and with 200 thousand it
+/// is 1.5 dB better (`docs/experiments/2026-11-21-steps-and-gaussians.md`).
 pub fn growth(config: &TrainConfig, first: u64) -> f64 {
     let rounds = GROWN_AFTER * f64::from(rounds(config));
     let times = match (config.max_gaussians, first) {
@@ -106,7 +106,7 @@ pub fn growth(config: &TrainConfig, first: u64) -> f64 {
     if rounds < 1.0 || times <= 1.0 {
         return LEAST_GROWTH;
     }
-    // In thousandths, as engines take it.
+    // In thousandths, the unit of engines.
     let wanted = times.powf(1.0 / rounds) - 1.0;
     (1000.0 * wanted)
         .ceil()
@@ -114,24 +114,24 @@ pub fn growth(config: &TrainConfig, first: u64) -> f64 {
         / 1000.0
 }
 
-/// The names of the strategies.
+/// Names of the strategies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Strategy {
     /// Adaptive density control, as published with 3D Gaussian Splatting.
     #[default]
     Adc,
-    /// The same along a curve that ends at a budget.
+    /// `adc` along a curve that ends at the Gaussian cap.
     Budgeted,
-    /// Relocation and noise under a budget.
+    /// Relocation and noise under a Gaussian cap.
     Mcmc,
 }
 
 impl Strategy {
-    /// All of them.
+    /// All strategies.
     pub const ALL: [Self; 3] = [Self::Adc, Self::Budgeted, Self::Mcmc];
 
-    /// The name people type.
+    /// Returns the name for the command line and the configuration.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Adc => "adc",
@@ -140,7 +140,7 @@ impl Strategy {
         }
     }
 
-    /// One line for a help page.
+    /// Returns one line for a help page.
     pub const fn about(self) -> &'static str {
         match self {
             Self::Adc => "clone, split and prune by gradients, as published",
@@ -149,13 +149,13 @@ impl Strategy {
         }
     }
 
-    /// Whether it works towards a number of Gaussians, and needs one.
+    /// Returns true if the strategy grows towards a number of Gaussians, and needs a cap.
     pub const fn has_budget(self) -> bool {
         matches!(self, Self::Budgeted | Self::Mcmc)
     }
 
-    /// The one for a run of so many steps where nobody names one. Relocation grows by a twentieth a round
-    /// and needs the time; then it beats `adc` on every capture measured (BENCHMARKS.md).
+    /// Returns the default strategy for a run of `steps`. Relocation grows by a twentieth a round and needs enough
+    /// steps; then it beats `adc` on every capture measured (`docs/experiments/2026-11-21-strategies.md`).
     pub(crate) const fn for_steps(steps: u32) -> Self {
         if steps >= MCMC_STEPS {
             Self::Mcmc
@@ -164,20 +164,21 @@ impl Strategy {
         }
     }
 
-    /// What this strategy changes of a preset whose schedule is written for so many steps.
+    /// Returns the changes of this strategy to a preset whose schedule is written for `written_for` steps.
     pub(crate) fn patch(self, written_for: u32, absgrad: bool) -> ConfigPatch {
         match self {
             Self::Adc | Self::Budgeted => ConfigPatch {
                 densify: DensifyPatch {
-                    // What does not cancel is larger: the threshold of AbsGS.
+                    // Absolute gradients do not cancel and are larger: the threshold of AbsGS.
                     grow_gradient: absgrad.then_some(8e-4),
                     ..DensifyPatch::default()
                 },
                 ..ConfigPatch::default()
             },
-            // The paper's values for its runs of 30 000 steps, but for the weight of scales (0.01 there), first
-            // scales (0.1), rates that are larger at first and fall at the end, and photos that are half as
-            // large at first: measured, see BENCHMARKS.md.
+            // The paper's values for its runs of 30 000 steps, except for the weight of scales (0.01 in the paper),
+            // first scales (0.1), rates that are larger at first and fall at the end, and photos that are half as large
+            // at first. Measured in `docs/experiments/2026-11-21-steps-and-gaussians.md` and
+            // `2026-11-22-faster-shapes.md`.
             Self::Mcmc => ConfigPatch {
                 initial_opacity: Some(0.5),
                 initial_scale: Some(0.3),
@@ -225,13 +226,13 @@ impl FromStr for Strategy {
     }
 }
 
-/// Runs of at least so many steps relocate by default.
+/// Runs of at least this many steps use `mcmc` by default.
 const MCMC_STEPS: u32 = 3500;
 
-/// What `mcmc` adds in a round: the paper's twentieth at least, and not so much that half of a round's
-/// Gaussians have not found their place when the next one comes.
+/// Bounds of the growth of `mcmc` in a round: at least the paper's twentieth, and at most so much that more than half
+/// of the Gaussians have settled when the next round begins.
 const LEAST_GROWTH: f64 = 0.05;
 const MOST_GROWTH: f64 = 0.3;
 
-/// The part of its rounds after which a run has grown: those that follow relocate.
+/// Part of the rounds after which a run has grown: later rounds only relocate.
 const GROWN_AFTER: f64 = 2.0 / 3.0;

@@ -1,13 +1,13 @@
-//! Times some steps of a run to come.
+//! Times some steps of a planned run.
 //!
-//! 1. Four training views with grey photos, at their size and at half of it; as many Gaussians as the run may reach,
-//!    and the run's first ones. [`grown`] makes many of few: copies within each Gaussian, smaller, so that they cover
-//!    what it covered. In a trained scene, more Gaussians are smaller ones, and a pixel sees about as many.
-//!    Where the run cannot grow, a quarter of its Gaussians, twice as large, are the fewer ones.
-//! 2. Each of whole, fewer pixels and fewer of both: a round over the views that is not timed, then
-//!    rounds until a third of the time is spent. The fastest round counts: noise only adds.
-//! 3. What rounds took on average, over what the fastest took, slows the model down: a machine that is
-//!    shared will be so during the run too.
+//! 1. Four training views with grey photos, at full and at half size; with the most Gaussians that the run may reach,
+//!    and with its first ones. [`grown`] makes many Gaussians from few: smaller copies within each Gaussian, so that
+//!    they cover the same region. In a trained scene, more Gaussians are smaller ones, and the number that a pixel sees
+//!    is similar. If the run cannot grow, the fewer Gaussians are a quarter of its Gaussians, twice as large.
+//! 2. Three cases: full, fewer pixels, fewer of both. Each is a round over the views that is not timed, then rounds
+//!    until a third of the time is spent. The fastest round counts, because noise only adds time.
+//! 3. The mean time of a round divided by the fastest slows the model down: a machine that is shared now is assumed to
+//!    be shared during the run.
 
 use super::{CostModel, Timed};
 use crate::random::{Purpose, generator, unit};
@@ -18,7 +18,7 @@ use dapple_scene::{Camera, Dataset, Photo, Result, Splats};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Views that are timed.
+/// Number of timed views.
 const VIEWS: usize = 4;
 
 /// With less than this many times the first Gaussians, the first ones are the most that are timed.
@@ -28,11 +28,11 @@ const LEAST_GROWTH: f64 = 1.5;
 /// the start.
 const GROWN_OPACITY: f32 = 0.3;
 
-/// Times steps on an engine that is used for nothing else, for about `seconds` (longer where a step takes
-/// longer), with up to `most` Gaussians. The photos of `dataset` are not read.
+/// Times steps on an engine without other use, for about `seconds` (longer if a step takes longer), with up to `most`
+/// Gaussians. The photos of `dataset` are not read.
 ///
 /// # Errors
-/// A capture that cannot be trained on; what the engine cannot do.
+/// The capture cannot be trained on; the engine fails.
 pub fn calibrate(
     dataset: &Dataset,
     config: &TrainConfig,
@@ -86,7 +86,8 @@ pub fn calibrate(
     Ok(model.slowed(slowdowns.iter().sum::<f64>() / slowdowns.len() as f64))
 }
 
-/// `most` Gaussians from few: copies of each in turn, placed within it and smaller by the root of their number.
+/// Returns `most` Gaussians made from few: copies of each in turn, placed within it and smaller by the root of their
+/// number.
 fn grown(splats: &Splats, most: usize) -> Splats {
     let (count, stride) = (splats.len(), splats.sh_rest_stride());
     let mut out = Splats::empty(splats.sh_degree);
@@ -120,7 +121,7 @@ fn grey(camera: Camera) -> TrainView {
     }
 }
 
-/// Seconds of a step.
+/// Time of a step, s.
 struct Pace {
     fastest: f64,
     mean: f64,
@@ -143,7 +144,7 @@ fn pace(
         engine.finish()?;
         engine.poll()?;
         let seconds = started.elapsed().as_secs_f64() / views.len().max(1) as f64;
-        // Of a clock too coarse to see it.
+        // The time is 0 if the clock is too coarse.
         Ok(seconds.max(1e-9))
     };
     let started = Instant::now();

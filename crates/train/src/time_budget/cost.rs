@@ -1,17 +1,16 @@
-//! What a step costs: a fixed part, a part for each pixel, a part for each Gaussian.
+//! Cost model of a step: a fixed part, a part for each pixel, a part for each Gaussian.
 //!
-//! Pixels stand for everything that works on images (blending, loss), Gaussians for everything that works
-//! on them (projection, update). How many Gaussians a pixel sees changes during a run; the pacer makes up
-//! for it.
+//! Pixels represent all work on images (blending, loss), Gaussians all work on Gaussians (projection, update). The
+//! number of Gaussians that a pixel sees changes during a run; the step rate controller corrects for it.
 
-/// Seconds of a step.
+/// Parts of the time of a step, s.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CostModel {
-    /// Whatever the scene.
+    /// Independent of the scene.
     pub fixed: f64,
-    /// A pixel of the photo.
+    /// For each pixel of the photo.
     pub per_pixel: f64,
-    /// A Gaussian.
+    /// For each Gaussian.
     pub per_gaussian: f64,
 }
 
@@ -22,14 +21,14 @@ pub struct Timed {
     pub pixels: f64,
     /// Gaussians.
     pub gaussians: f64,
-    /// What it took.
+    /// Measured time.
     pub seconds: f64,
 }
 
 impl CostModel {
-    /// From steps at the full size, at fewer pixels, and with fewer Gaussians too: on small images a
-    /// Gaussian costs little beyond itself, and it is there that haste puts them. Clocks are noisy: a part
-    /// that comes out negative is none, and the whole step costs what it took.
+    /// Fits the parts to steps at full size, with fewer pixels, and with fewer pixels and Gaussians. The third case is
+    /// measured on small images, because a Gaussian costs little beyond its own part there, and a short time budget
+    /// uses small images. Times are noisy: a negative part becomes zero, and the full step keeps its measured time.
     pub fn fit(whole: Timed, fewer_pixels: Timed, fewer_of_both: Timed) -> Self {
         let slope = |seconds: f64, difference: f64| {
             let slope = seconds / difference;
@@ -56,7 +55,7 @@ impl CostModel {
         }
     }
 
-    /// Of a machine that takes so many times as long.
+    /// Returns the model of a machine that takes `factor` times as long.
     #[must_use]
     pub fn slowed(self, factor: f64) -> Self {
         Self {
@@ -66,7 +65,7 @@ impl CostModel {
         }
     }
 
-    /// A step with so many pixels and Gaussians. Never zero.
+    /// Returns the time of a step with these pixels and Gaussians, s. Never zero.
     pub fn seconds(&self, pixels: f64, gaussians: f64) -> f64 {
         (self.fixed + self.per_pixel * pixels + self.per_gaussian * gaussians).max(1e-6)
     }

@@ -1,11 +1,11 @@
-//! A run that keeps its pace.
+//! Step hook that applies the step rate controller to a run.
 
 use super::{Now, Pacer};
 use crate::trainer::{Companion, Run};
 use crate::{Observer, TrainConfig, Trainer};
 use dapple_scene::Result;
 
-/// Gives the rest of a run more or fewer steps, where there is a pacer that finds so.
+/// Gives the rest of a run more or fewer steps if its controller requests it.
 #[derive(Debug, Default)]
 pub(crate) struct Pacing(Option<Pacer>);
 
@@ -33,17 +33,16 @@ impl Companion for Pacing {
 }
 
 impl Trainer {
-    /// Lets the run end when its time is over: its number of steps changes as it goes
-    /// ([`crate::time_budget`]), and is kept in the configuration and in checkpoints. For a run from its
-    /// first step on; one that goes on keeps its last pace.
+    /// Ends the run when its time budget is used. The number of steps changes during the run ([`crate::time_budget`]),
+    /// and is recorded in the configuration and in checkpoints. Set the controller before the first step; a resumed run
+    /// keeps its last pace.
     pub fn set_pacer(&mut self, pacer: Pacer) {
         self.companions.pacing = Pacing(Some(pacer));
     }
 }
 
-/// The mean number of Gaussians in the rest of a run that stands at `place` of its schedule: growing
-/// evenly until density control ends, to what they may become, or to twice as many where there is no
-/// limit.
+/// Returns the mean number of Gaussians in the rest of a run at `place` of its schedule. The number grows evenly until
+/// density control ends: to the cap, or to twice the current number without a cap.
 fn later_gaussians(config: &TrainConfig, place: u32, gaussians: f64) -> f64 {
     let densify = &config.densify;
     let left = config.steps.saturating_sub(place);
@@ -78,7 +77,7 @@ mod tests {
         };
         config.densify.stop = 600;
         let later = |config: &TrainConfig, place| later_gaussians(config, place, 1000.0);
-        // Half of the rest grows to 2000, half stays there.
+        // In half of the remaining steps the number grows to 2000, in the other half it stays there.
         assert_eq!(later(&config, 200), 1750.0);
         config.max_gaussians = 1400;
         assert_eq!(later(&config, 200), 1300.0);

@@ -1,16 +1,15 @@
-//! The best splats that a given time of training brings.
+//! Time budgets: the best splats for a given training time.
 //!
-//! 1. [`calibrate()`]: some steps are timed on the device, at two image sizes and two numbers of
-//!    Gaussians; they give a [`CostModel`].
-//! 2. [`plan()`]: steps, resolution and the most Gaussians are chosen such that the model fills the time
-//!    and the least is expected to be lost.
-//! 3. [`Pacer`]: while the run goes on, its real pace is looked at ever more often towards the end. Where
-//!    the rest would not end in time, it is given more or fewer steps ([`TrainConfig::pace`]): all
-//!    schedules run through what is left of them in those, so that learning rates always end where they
-//!    should.
+//! 1. [`calibrate()`] times some steps on the device, at two image sizes and two numbers of Gaussians. The times give a
+//!    [`CostModel`].
+//! 2. [`plan()`] chooses steps, resolution and the Gaussian cap, so that the run takes the given time by the model,
+//!    with the smallest expected loss of quality.
+//! 3. [`Pacer`] measures the step rate during the run, more often towards the end. If the rest would not end in time,
+//!    the run gets more or fewer steps ([`TrainConfig::pace`]). All schedules run through their remaining part in these
+//!    steps, so that learning rates always reach their final values.
 //!
-//! Plan and changes of pace depend on the clock and are kept in the configuration: a run that is given it
-//! back has the same bytes, on any machine's clock.
+//! Plan and changes of pace depend on measured times and are recorded in the configuration: a run with this
+//! configuration has the same bytes, on any machine.
 //!
 //! [`TrainConfig::pace`]: crate::TrainConfig::pace
 

@@ -1,11 +1,11 @@
-//! Keeps a run's end where it should be.
+//! Step rate controller: moves the last step of a run so that it ends in time.
 //!
-//! 1. The pace is looked at after a tenth of the time, and then whenever 30 % of the time that was left
-//!    have passed, down to a hundredth of all.
-//! 2. A step takes what steps took since the last look. Gaussians still to come make later ones slower, in
-//!    the proportion that the cost model says.
-//! 3. If the rest does not end within 2 % of when it should, its number of steps is changed. When the time
-//!    is over, one more step ends the run.
+//! 1. The controller measures the step rate after a tenth of the time, and then whenever 30 % of the remaining time
+//!    have passed, down to a hundredth of the total.
+//! 2. A step is expected to take as long as steps took since the last measurement. Later steps have more Gaussians and
+//!    are slower, in the proportion of the cost model.
+//! 3. If the rest does not end within 2 % of the planned time, its number of steps is changed. When the time is over,
+//!    one more step ends the run.
 
 use super::CostModel;
 
@@ -13,13 +13,13 @@ const FIRST_LOOK: f64 = 0.1;
 const LOOK_AFTER: f64 = 0.3;
 const LEAST_BETWEEN: f64 = 0.01;
 
-/// The rest of a run may be off by this without being changed.
+/// Error of the end of a run that is tolerated.
 const TOLERANCE: f64 = 0.02;
 
-/// Share of the time to aim at: what is left is for noise.
+/// Share of the time to aim at; the rest is for noise.
 const AIM: f64 = 0.99;
 
-/// Where a run is.
+/// Progress of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Now {
     /// Steps enqueued.
@@ -28,27 +28,27 @@ pub struct Now {
     pub done: u32,
     /// Training time so far, seconds.
     pub seconds: f64,
-    /// The last step as things stand.
+    /// The currently planned last step.
     pub last: u32,
     /// Gaussians.
     pub gaussians: f64,
-    /// Mean Gaussians of the steps that are left.
+    /// Mean Gaussians of the remaining steps.
     pub later_gaussians: f64,
 }
 
-/// Looks at the pace of a run.
+/// Step rate controller of a run.
 #[derive(Debug, Clone)]
 pub struct Pacer {
     seconds: f64,
     model: CostModel,
     pixels: f64,
-    /// The last look: steps done, seconds.
+    /// State at the last measurement: steps done, seconds.
     since: (u32, f64),
     next_look: f64,
 }
 
 impl Pacer {
-    /// For a run that is to train for `seconds` on photos of so many pixels, from its first step on.
+    /// A controller for a run that trains for `seconds` on photos of `pixels`, from its first step on.
     pub fn new(seconds: f64, model: CostModel, pixels: f64) -> Self {
         Self {
             seconds,
@@ -59,7 +59,7 @@ impl Pacer {
         }
     }
 
-    /// The run's new last step, if it is to change.
+    /// Returns the run's new last step, if it should change.
     pub fn look(&mut self, now: &Now) -> Option<u32> {
         let is_over = now.seconds >= self.seconds;
         if now.step >= now.last || !(is_over || now.seconds >= self.next_look) {
@@ -80,7 +80,7 @@ impl Pacer {
         let later = pace * of(now.later_gaussians) / of(now.gaussians);
         let on_the_way = pace * f64::from(now.step.saturating_sub(now.done));
         let fit = (AIM * self.seconds - now.seconds - on_the_way) / later.max(1e-9);
-        // The cast saturates: a run is never given more than it could ever do.
+        // The cast saturates, and the sum is bounded by the longest possible run.
         let steps = (fit as u32).clamp(1, 100_000_000 - now.step.min(99_999_999));
         let planned = f64::from(now.last - now.step);
         let is_off = (f64::from(steps) - planned).abs() > TOLERANCE * planned;

@@ -1,69 +1,68 @@
-//! Chooses steps, resolution and the most Gaussians for a time: a pure function of the cost model.
+//! Chooses steps, resolution and the Gaussian cap for a time: a pure function of the cost model.
 //!
-//! 1. For each resolution (whole, half, a quarter, an eighth) and each budget of Gaussians (a Gaussian for
-//!    each 100 pixels, half as many, ...) the model says how many steps fit. There are no fewer Gaussians
-//!    than sparse points, and no photos so small that they cannot tell those apart, unless so few steps
-//!    fit that nothing could be learnt.
-//! 2. Each choice is expected to lose some dB against a run without haste: [`lost_db`]. The one that
-//!    loses least is taken; of equals that with more pixels, then more Gaussians.
+//! 1. For each resolution (full, half, a quarter, an eighth) and each Gaussian cap (a Gaussian for each 100 pixels,
+//!    half as many, ...) the model computes how many steps fit. The cap is at least the number of sparse points, and
+//!    photos have enough pixels to resolve the points, unless too few steps would fit.
+//! 2. [`lost_db`] estimates the loss of each choice, dB, against a run without a time limit. The choice with the
+//!    smallest loss is taken; of equal ones that with more pixels, then more Gaussians.
 //!
-//! What was asked for is not chosen: a resolution or a number of Gaussians that is named stays.
+//! A resolution or a cap that the user sets is not changed.
 
 use super::CostModel;
 
-/// What to plan for.
+/// Request for a plan.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Wish {
-    /// Time to train.
+    /// Time to train, s.
     pub seconds: f64,
-    /// Pixels of a photo, mean, as configured.
+    /// Mean pixels of a photo, as configured.
     pub pixels: f64,
-    /// Pixels of all photos that are trained on, as configured.
+    /// Pixels of all training photos, as configured.
     pub train_pixels: f64,
     /// Gaussians at the start.
     pub first_gaussians: usize,
-    /// As many as a run without haste would use.
+    /// Gaussian cap of a run without a time limit.
     pub full_gaussians: usize,
-    /// The number of Gaussians is settled: named, or it never changes.
+    /// True if the number of Gaussians is fixed: set by the user, or constant.
     pub gaussians_are_settled: bool,
-    /// The resolution is settled.
+    /// True if the resolution is fixed.
     pub size_is_settled: bool,
 }
 
-/// What to do.
+/// Plan of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Plan {
     /// Steps.
     pub steps: u32,
     /// Divides width and height of the photos as configured.
     pub downscale: u32,
-    /// Never hold more Gaussians.
+    /// Gaussian cap.
     pub max_gaussians: usize,
-    /// What a step is expected to take, the mean over the run.
+    /// Expected mean time of a step, s.
     pub seconds_per_step: f64,
 }
 
 const DIVISORS: [u32; 4] = [1, 2, 4, 8];
 
-/// Photos are not reduced below this many pixels, nor Gaussians below this number.
+/// Fewest pixels of a reduced photo, and fewest Gaussians.
 const LEAST_PIXELS: f64 = 64.0 * 64.0;
 const LEAST_GAUSSIANS: usize = 1000;
 
-/// Pixels of all photos together for each Gaussian at the start: with fewer, more Gaussians are worse
-/// (BENCHMARKS.md).
+/// Pixels of all photos together for each Gaussian at the start. With fewer pixels, more Gaussians are worse
+/// (`docs/experiments/2026-11-21-time-budget.md`).
 const PIXELS_PER_POINT: f64 = 50.0;
 
-/// With fewer steps than this, fewer Gaussians are the lesser evil.
+/// With fewer steps than this, fewer Gaussians are better.
 const FEWEST_STEPS: u32 = 100;
 
-/// More steps bring nothing.
+/// Most steps of a plan: more bring no gain.
 const MOST_STEPS: f64 = 1e6;
 
-/// Share of a run's steps that its last number of Gaussians counts for in the mean; the rest counts as
-/// the first: it grows about linearly until half of the run, or to five sixths.
+/// Weight of the last number of Gaussians in the mean over the steps of a run; the rest is the weight of the first
+/// number. The number grows about linearly until half of the run, or to five sixths.
 const GROWN_SHARE: f64 = 0.7;
 
-/// The best way to spend the time.
+/// Returns the best plan for the time.
 pub fn plan(model: &CostModel, wish: &Wish) -> Plan {
     let whole = Bounds {
         least_gaussians: wish.first_gaussians.max(LEAST_GAUSSIANS),
@@ -83,11 +82,11 @@ pub fn plan(model: &CostModel, wish: &Wish) -> Plan {
         })
 }
 
-/// What is not gone below.
+/// Lower bounds of the choices.
 struct Bounds {
     /// Gaussians.
     least_gaussians: usize,
-    /// Pixels of all photos together, where they are reduced.
+    /// Pixels of all photos together, if they are reduced.
     least_pixels: f64,
 }
 
@@ -121,7 +120,7 @@ fn best(model: &CostModel, wish: &Wish, bounds: &Bounds) -> Option<Plan> {
     best.map(|(_, plan)| plan)
 }
 
-/// Numbers of Gaussians to choose from, the largest first.
+/// Returns the caps to choose from, the largest first.
 fn budgets(wish: &Wish, least: usize) -> Vec<usize> {
     let full = wish.full_gaussians.max(1);
     if wish.gaussians_are_settled {
@@ -135,8 +134,9 @@ fn budgets(wish: &Wish, least: usize) -> Vec<usize> {
     budgets
 }
 
-/// What a run is expected to lose against one without haste, dB of PSNR at the full size. Rules of thumb
-/// that fit the runs of BENCHMARKS.md: a wrong one costs quality, never time.
+/// Returns the expected loss against a run without a time limit, dB of PSNR at the full size. The constants are
+/// estimates that fit the runs of `docs/experiments/2026-11-21-time-budget.md`. A wrong constant costs quality, and
+/// does not change the time.
 ///
 /// - Steps: from 500 to 2000 brings some 4.5 dB, to 7000 another 2, to 30 000 one more: `9 sqrt(500 / s)`.
 /// - Resolution: splats of half-size photos lose about 1 dB at the full size, of quarter-size 3.

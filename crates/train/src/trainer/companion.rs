@@ -1,14 +1,14 @@
-//! What accompanies a run without being of it: pacing, watching, scoring, saving.
+//! Step hooks: code that is called after each step and is not part of it, such as pacing, validation, extension checks
+//! and scoring.
 //!
-//! 1. After each step every companion is asked, in the order of [`Companions::all`], and last of all
-//!    [`crate::saving::Saving`], which puts what the others must remember into checkpoints.
-//! 2. A companion may wait for the engine ([`Run::drain`]), copy, render and score. None changes a number of
-//!    a step: a run has the same bits with and without it. What changes what a run *is* is said aloud: the
-//!    pacer asks for another last step ([`Run::change_pace`]) and photos for a longer run ([`Run::extend`]),
-//!    which the configuration notes, and a watched run may end with earlier splats ([`Companion::ends_with`]).
+//! 1. After each step every hook is called, in the order of [`Companions::all`]. Last is [`crate::saving::Saving`],
+//!    which stores the state of the others in checkpoints.
+//! 2. A hook may wait for the engine ([`Run::drain`]), copy, render and score. No hook changes a number of a step: a
+//!    run is bit-identical with and without it. Only explicit calls change the run. The step rate controller moves the
+//!    last step ([`Run::change_pace`]) and extension checks lengthen the run ([`Run::extend`]); the configuration
+//!    records both. A run with validation photos may end with earlier splats ([`Companion::ends_with`]).
 //!
-//! Another one is a file with its `impl Companion`, a field of [`Companions`] and its place in
-//! [`Companions::all`].
+//! A new hook needs a file with its `impl Companion`, a field of [`Companions`] and its place in [`Companions::all`].
 
 use super::held_out::HeldOut;
 use super::run::Run;
@@ -19,28 +19,29 @@ use crate::{Best, Checkpoint, Observer};
 use dapple_scene::Result;
 use std::sync::Arc;
 
-/// See the module.
+/// A step hook, described in the module.
 pub(crate) trait Companion {
-    /// A step and the density control that follows it are enqueued, and may not be done.
+    /// Called after a step and its density control are enqueued. They may not be done.
     fn after_step(&mut self, run: &mut Run, observer: &mut dyn Observer) -> Result<()>;
 
-    /// All steps are done: what the run ends with in place of its last splats, if that is better.
+    /// Called when all steps are done. Returns the splats that the run ends with instead of its last ones, if they are
+    /// better.
     fn ends_with(&mut self) -> Option<Arc<Best>> {
         None
     }
 
-    /// Puts what it needs to go on into a checkpoint.
+    /// Stores the state of the hook in a checkpoint.
     fn add_to(&self, checkpoint: &mut Checkpoint) {
         let _ = checkpoint;
     }
 
-    /// Takes it back.
+    /// Restores the state of the hook from a checkpoint.
     fn take_from(&mut self, checkpoint: &mut Checkpoint) {
         let _ = checkpoint;
     }
 }
 
-/// All but saving.
+/// All step hooks except saving.
 pub(crate) struct Companions {
     pub(crate) pacing: Pacing,
     pub(crate) watch: Watch,
@@ -49,7 +50,7 @@ pub(crate) struct Companions {
 }
 
 impl Companions {
-    /// In the order they are asked.
+    /// Returns the hooks in the order of their calls.
     pub(crate) fn all(&mut self) -> [&mut dyn Companion; 4] {
         [
             &mut self.pacing,
@@ -59,7 +60,7 @@ impl Companions {
         ]
     }
 
-    /// What all need to go on.
+    /// Stores the state of all hooks in a checkpoint.
     pub(crate) fn add_to(&mut self, checkpoint: &mut Checkpoint) {
         for companion in self.all() {
             companion.add_to(checkpoint);

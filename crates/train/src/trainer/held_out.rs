@@ -1,4 +1,4 @@
-//! How a run scores its held-out photos, on the way and at its end.
+//! Scoring of held-out photos, during a run and at its end.
 
 use super::Trainer;
 use super::companion::Companion;
@@ -9,10 +9,10 @@ use dapple_engine::Pictures;
 use dapple_scene::{Result, View};
 use std::time::Instant;
 
-/// The held-out photos and what they are scored with.
+/// Held-out photos and the weights for their scores.
 pub(crate) struct HeldOut {
     pub(crate) views: Vec<View>,
-    /// For the last scoring, and those on the way where the engine's device computes it.
+    /// For the last scoring, and for earlier ones if the engine's device computes it.
     pub(crate) lpips: Option<Lpips>,
 }
 
@@ -32,16 +32,16 @@ impl Companion for HeldOut {
 }
 
 impl HeldOut {
-    /// Scores the present splats, by LPIPS too where the configuration names weights: at the end of a run, and on the way
-    /// where the engine has a device for it, since on the processor it takes longer than all else. As at the end of a run
-    /// shows each view to the observer if it wants pictures.
+    /// Scores the current splats, and passes each view to the observer if it wants pictures. Computes LPIPS too if the
+    /// configuration names weights: at the end of a run, and earlier if the engine has a device for it, because the CPU
+    /// takes longer for LPIPS than for all other scores.
     pub(super) fn score(
         &self,
         run: &mut Run,
         is_last: bool,
         observer: &mut dyn Observer,
     ) -> Result<EvalReport> {
-        // Waiting for steps is training.
+        // Waiting for steps counts as training time.
         run.drain(&mut Silent)?;
         let started = Instant::now();
         let settings = run.schedule.render_settings();
@@ -60,7 +60,7 @@ impl HeldOut {
         let step = run.state.step;
         let history = &mut run.state.history;
         history.seconds.eval += started.elapsed().as_secs_f64();
-        // A run that is stopped where it was scored anyway.
+        // Replaces the row of a run that is stopped at a scored step.
         history.evals.retain(|row| row.step != step);
         history.evals.push(EvalRow {
             step,
@@ -75,31 +75,30 @@ impl HeldOut {
 }
 
 impl Trainer {
-    /// Scores the held-out photos with the present splats, by PSNR and SSIM; by LPIPS too where the configuration names
+    /// Scores the held-out photos with the current splats, by PSNR and SSIM; by LPIPS too if the configuration names
     /// weights and the engine has a device for it.
     pub fn evaluate(&mut self) -> Result<EvalReport> {
         let held_out = &self.companions.held_out;
         held_out.score(&mut self.run, false, &mut Silent)
     }
 
-    /// Scores the held-out photos as at the end of a run, by LPIPS too where the configuration names
-    /// weights, and shows each view to the observer if it wants pictures.
+    /// Scores the held-out photos as at the end of a run, by LPIPS too if the configuration names weights, and passes
+    /// each view to the observer if it wants pictures.
     pub fn evaluate_at_the_end(&mut self, observer: &mut dyn Observer) -> Result<EvalReport> {
         let held_out = &self.companions.held_out;
         held_out.score(&mut self.run, true, observer)
     }
 
-    /// Counts time that was spent on the run outside of the trainer: opening the device, reading the
-    /// capture.
+    /// Adds time that was spent on the run outside of the trainer: opening the device, reading the capture.
     pub fn add_seconds(&mut self, seconds: &Seconds) {
         let history = &mut self.run.state.history;
         history.seconds = history.seconds.and(seconds);
     }
 
-    /// Scores the held-out photos, each with its pose fitted to the present splats.
+    /// Scores the held-out photos, each with its pose fitted to the current splats.
     ///
     /// # Errors
-    /// As [`evaluate_aligned`].
+    /// See [`evaluate_aligned`].
     pub fn evaluate_aligned(&mut self) -> Result<EvalReport> {
         let run = &mut self.run;
         run.drain(&mut Silent)?;

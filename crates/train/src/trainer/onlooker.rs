@@ -1,4 +1,4 @@
-//! What somebody who looks on between two steps may do: render, and take their time. Not a bit of the run changes.
+//! Paused run: access to a run between two steps, for rendering and pauses. The result of the run does not change.
 
 use super::run::Run;
 use dapple_engine::{Engine, RenderSettings};
@@ -16,25 +16,26 @@ impl<'a> Onlooker<'a> {
         Self { run }
     }
 
-    /// Steps enqueued so far.
+    /// Returns the steps enqueued so far.
     pub fn step(&self) -> u32 {
         self.run.state.step
     }
 
-    /// Steps of the run, as it stands.
+    /// Returns the steps of the run, as currently planned.
     pub fn steps(&self) -> u32 {
         self.run.config().last_step()
     }
 
-    /// The local origin that the splats count from: [`dapple_scene::Dataset::origin`].
+    /// Returns the local origin of the splats: [`dapple_scene::Dataset::origin`].
     pub fn origin(&self) -> DVec3 {
         self.run.origin
     }
 
-    /// Waits for the steps on their way, and hands out a copy of the splats, as files hold them. What is done with
-    /// it counts as saving.
+    /// Waits for the steps in flight, and passes a copy of the splats to `with`, as files hold them. The time of `with`
+    /// counts as saving.
     ///
     /// # Errors
+    /// The engine has failed.
     /// The engine has failed.
     pub fn save<T>(&mut self, with: impl FnOnce(Splats) -> T) -> Result<T> {
         self.wait()?;
@@ -44,7 +45,7 @@ impl<'a> Onlooker<'a> {
         result
     }
 
-    /// Waits for the steps on their way: that is training time.
+    /// Waits for the steps in flight, which counts as training time.
     fn wait(&mut self) -> Result<()> {
         let state = &mut self.run.state;
         state.clock.resume();
@@ -54,8 +55,8 @@ impl<'a> Onlooker<'a> {
         done
     }
 
-    /// Waits for the steps on their way, and hands out the engine with the settings that finished splats are
-    /// rendered with. What is done with it is not training time, and must change nothing that the engine holds.
+    /// Waits for the steps in flight, and passes the engine to `with` with the render settings of finished splats. The
+    /// time of `with` is not training time. `with` must not change the state of the engine.
     ///
     /// # Errors
     /// The engine has failed.
@@ -71,7 +72,7 @@ impl<'a> Onlooker<'a> {
         Ok(result)
     }
 
-    /// Lets the run rest while `resting` takes: not training time either.
+    /// Pauses the run while `resting` runs. This is not training time either.
     pub fn rest<T>(&mut self, resting: impl FnOnce() -> T) -> T {
         let started = Instant::now();
         let result = resting();

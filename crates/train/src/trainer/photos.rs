@@ -1,11 +1,11 @@
 //! The photos of a run and the order in which steps take them.
 //!
-//! 1. Photos that fit into memory are handed to the engine at once; others are read ahead of the steps that
-//!    need them ([`crate::loader`]) and handed over one by one.
-//! 2. The first steps take their photos at half the size, where the configuration says so
-//!    ([`crate::config::DataConfig::coarse_until`]): another view of the engine's, with a camera of that size. An
-//!    order over both numbers them one after the other ([`PhotoOrder`]).
-//! 3. The engine learns of the next steps' photos, so that they are on their way meanwhile.
+//! 1. Photos that fit into memory are passed to the engine at once; others are read ahead of the steps that need them
+//!    ([`crate::loader`]) and passed one by one.
+//! 2. If the configuration sets it ([`crate::config::DataConfig::coarse_until`]), the first steps take their photos at
+//!    half the size. Such a photo is another view of the engine, with a camera of that size. [`PhotoOrder`] numbers
+//!    both sets consecutively.
+//! 3. The engine learns the photos of the next steps in advance, so that they are copied while earlier steps run.
 
 use crate::loader::{PhotoLoader, PhotoTraffic};
 use crate::outlook::Aside;
@@ -16,30 +16,30 @@ use dapple_scene::{Camera, Dataset, Photo, PhotoSource, Result, View};
 use rayon::prelude::*;
 use std::sync::Arc;
 
-/// The engine learns of so many steps beforehand. Packing a photo takes a thread a part of a step; more
-/// would only hold memory.
+/// Number of steps that are announced to the engine. Packing a photo takes a thread a part of a step; more
+/// announcements would only take memory.
 const ANNOUNCED: u32 = 3;
 
-/// The shorter edge of a half-size photo, pixels, at least: less shows too little of a scene.
+/// Shortest edge of a half-size photo, pixels: smaller photos show too little of a scene.
 const SHORTEST_HALF: u32 = 128;
 
-/// What a run trains on.
+/// Training photos of a run.
 pub(crate) struct TrainPhotos {
     pub(crate) ids: Vec<ViewId>,
-    /// Of the half-size photos that the first steps take; empty where none does.
+    /// Views of the half-size photos that the first steps take; empty without such steps.
     coarse_ids: Vec<ViewId>,
     pub(crate) names: Vec<String>,
-    /// As they were given.
+    /// Original cameras.
     pub(crate) cameras: Vec<(String, Camera)>,
     order: PhotoOrder,
-    /// The same, some steps ahead.
+    /// Order of photos at the announced steps, which are ahead of the current one.
     announced: PhotoOrder,
-    /// Where not all photos are in memory.
+    /// Loader, if not all photos are in memory.
     loader: Option<PhotoLoader>,
 }
 
 impl TrainPhotos {
-    /// Hands an engine what a run that has taken `step` steps trains on.
+    /// Passes the photos of a run that has taken `step` steps to an engine.
     pub(super) fn hand_over(
         dataset: &Dataset,
         schedule: &Schedule,
@@ -84,7 +84,7 @@ impl TrainPhotos {
         })
     }
 
-    /// The view of a step, and its photo where the engine does not hold it.
+    /// Returns the view of a step, and its photo if the engine does not hold it.
     pub(super) fn of_step(&mut self, step: u32) -> Result<(ViewId, Option<Arc<Photo>>)> {
         let photo = self.order.photo_at(step);
         let view = self.id(photo);
@@ -92,8 +92,8 @@ impl TrainPhotos {
         Ok((view, photo.transpose()?))
     }
 
-    /// Tells the engine of the steps after `step`, up to the run's last, so that their photos are on their
-    /// way meanwhile.
+    /// Announces the steps after `step`, up to the run's last, to the engine, so that their photos are copied while
+    /// earlier steps run.
     pub(super) fn announce_after(
         &mut self,
         step: u32,
@@ -116,7 +116,7 @@ impl TrainPhotos {
         Ok(())
     }
 
-    /// The pace may have changed, or the run been extended.
+    /// Updates the order after the pace may have changed, or the run may have been extended.
     pub(super) fn follow(&mut self, schedule: &Schedule) {
         let coarse = match self.coarse_ids.is_empty() {
             true => 0,
@@ -131,12 +131,12 @@ impl TrainPhotos {
         }
     }
 
-    /// When some of them are left out of steps.
+    /// Returns the steps at which photos are withheld.
     pub(crate) fn aside(&self) -> &Aside {
         self.order.aside()
     }
 
-    /// The shortest edge of all that steps look at, pixels.
+    /// Returns the shortest edge of all photos that steps use, pixels.
     pub(crate) fn least_edge(&self) -> u32 {
         let edges = self
             .cameras
@@ -149,7 +149,7 @@ impl TrainPhotos {
         }
     }
 
-    /// The engine's view of a photo of the order.
+    /// Returns the engine's view of a photo of the order.
     fn id(&self, photo: usize) -> ViewId {
         match photo.checked_sub(self.ids.len()) {
             Some(coarse) => self.coarse_ids[coarse],
@@ -157,13 +157,13 @@ impl TrainPhotos {
         }
     }
 
-    /// How photos were read while training, where they do not all fit into memory.
+    /// Returns the statistics of photo reads, if not all photos fit into memory.
     pub(super) fn traffic(&self) -> Option<PhotoTraffic> {
         self.loader.as_ref().map(PhotoLoader::traffic)
     }
 }
 
-/// Views with their photos, read now where they are not in memory.
+/// Returns views with their photos, which are read now if they are not in memory.
 fn held(sources: Vec<(Camera, PhotoSource)>) -> Result<Vec<TrainView>> {
     let sources = sources.into_par_iter();
     sources
@@ -174,7 +174,7 @@ fn held(sources: Vec<(Camera, PhotoSource)>) -> Result<Vec<TrainView>> {
         .collect()
 }
 
-/// What the first steps see of the views; `None` where half of a photo would be too small.
+/// Returns the half-size photos of the views; `None` if half of a photo would be too small.
 fn halves(sources: &[(Camera, PhotoSource)]) -> Option<Vec<(Camera, PhotoSource)>> {
     let halves = sources.iter().map(|(camera, photo)| {
         let half = photo.halved();

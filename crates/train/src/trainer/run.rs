@@ -1,5 +1,5 @@
-//! The run alone: an engine, the numbers of each step, the photos, and how far it is. It knows nothing of
-//! scores, checkpoints or clocks on the wall: those accompany it ([`super::companion`]).
+//! State of a run: an engine, the numbers of each step, the photos, and the progress. Scores, checkpoints and time are
+//! handled by step hooks ([`super::companion`]).
 
 use super::photos::TrainPhotos;
 use crate::clock::Clock;
@@ -10,40 +10,39 @@ use dapple_engine::{Appearance, Engine, Look, NotFinite, ViewState};
 use dapple_scene::{Dataset, Error, Result, Splats};
 use glam::DVec3;
 
-/// A run, whoever watches it.
+/// A run without its step hooks.
 pub(crate) struct Run {
     pub(crate) engine: Box<dyn Engine>,
     pub(crate) schedule: Schedule,
     pub(crate) photos: TrainPhotos,
     pub(crate) state: RunState,
-    /// What was learnt of the photos' appearance by the step whose splats the run has ended with, if that
-    /// is not the last: the engine has forgotten it.
+    /// Appearance at the step whose splats the run ended with, if that is not the last step: the engine has dropped it.
     pub(crate) learnt: Option<(Appearance, Look)>,
-    /// What cameras and splats count from: [`Dataset::origin`].
+    /// Local origin of cameras and splats: [`Dataset::origin`].
     pub(crate) origin: DVec3,
 }
 
-/// How far a run is.
+/// Progress of a run.
 pub(crate) struct RunState {
-    /// Steps enqueued, and those whose reports are in.
+    /// Number of enqueued steps, and of those whose reports have arrived.
     pub(crate) step: u32,
     pub(crate) reported: u32,
     pub(crate) gaussians: u64,
     pub(crate) history: History,
     pub(crate) smoothed_loss: Smoothed,
     pub(crate) clock: Clock,
-    /// Why the run cannot go on, though the engine could.
+    /// Reason why the run cannot continue, although the engine could.
     pub(crate) bad_end: Option<Ending>,
-    /// What was found not to be finite.
+    /// Tensors that were found to be non-finite.
     pub(crate) not_finite: Option<NotFinite>,
-    /// What made the engine fail, or what was lost: nothing more is asked of the engine.
+    /// Error of the engine, or of the non-finite parameters. The engine is not called after it is set.
     pub(crate) failure: Option<Error>,
-    /// Whether a step was ever enqueued and not done: then there is a device that may be lost.
+    /// True if a step was ever enqueued and not done, so that a device could be lost.
     pub(crate) has_queue: bool,
 }
 
 impl RunState {
-    /// After `step` steps.
+    /// State after `step` steps.
     fn at(step: u32) -> Self {
         Self {
             step,
@@ -61,7 +60,7 @@ impl RunState {
 }
 
 impl Run {
-    /// After `step` steps, its engine without splats; with remarks for the user.
+    /// A run after `step` steps, its engine without splats. Also returns notes for the user.
     pub(super) fn new(
         dataset: &Dataset,
         config: TrainConfig,
@@ -91,36 +90,36 @@ impl Run {
         self.schedule.config()
     }
 
-    /// Whether every step is enqueued.
+    /// Returns true if every step is enqueued.
     pub(crate) fn is_at_last_step(&self) -> bool {
         self.state.step >= self.config().last_step()
     }
 
-    /// Gives the rest of the run more or fewer steps: `last` is to be the last. It is noted in the
-    /// configuration, so that a run that is given it back takes the same steps.
+    /// Gives the rest of the run more or fewer steps, so that `last` is its last step. The configuration records the
+    /// change, so that a run with this configuration takes the same steps.
     pub(crate) fn change_pace(&mut self, last: u32) {
         self.schedule.change_pace(self.state.step, last);
         self.photos.follow(&self.schedule);
     }
 
-    /// Lets the run go on as if it had had so many steps, and so many Gaussians at most, from its start. It is
-    /// noted in the configuration.
+    /// Continues the run as if it had had `steps` steps and the Gaussian cap `most` from its start. The configuration
+    /// records the extension.
     pub(crate) fn extend(&mut self, steps: u32, most: usize) {
         self.schedule.extend(self.state.step, steps, most);
         self.photos.follow(&self.schedule);
     }
 
-    /// Leaves this part of the Gaussians out of each step from here on. It is noted in the configuration.
+    /// Sets the dropout rate for the steps from here on. The configuration records it.
     pub(crate) fn leave_out(&mut self, part: f64) {
         self.schedule.leave_out(self.state.step, part);
     }
 
-    /// Whether the run has ended well so far.
+    /// Returns true if the run has not ended badly.
     pub(crate) fn is_sound(&self) -> bool {
         self.state.bad_end.is_none()
     }
 
-    /// What the run has changed of the photos' poses and learnt of their appearance.
+    /// Returns the refined poses and the learned appearance of the photos.
     pub(crate) fn view_state(&mut self) -> Result<ViewState> {
         let mut views = self.engine.view_state()?;
         if let Some(learnt) = &self.learnt {
@@ -129,7 +128,7 @@ impl Run {
         Ok(views)
     }
 
-    /// Notes what an engine found of its parameters after `step`.
+    /// Records what an engine found in its parameters after `step`.
     pub(crate) fn look_for_lost(&mut self, found: Option<NotFinite>, step: u32) {
         let state = &mut self.state;
         if broken::is_lost(found, state.gaussians) {
@@ -138,7 +137,7 @@ impl Run {
         }
     }
 
-    /// Whether a copy of the splats shows that the run is lost; then it ends.
+    /// Returns true, and ends the run, if a copy of the splats has too many non-finite Gaussians.
     pub(crate) fn is_lost(&mut self, splats: &Splats) -> bool {
         let found = NotFinite::of(splats);
         self.look_for_lost(found, self.state.step);

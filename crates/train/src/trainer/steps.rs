@@ -1,4 +1,4 @@
-//! One step after the other: what is enqueued, and what reports say of what has finished.
+//! Steps of a run: enqueues them one after the other, and processes the reports of finished steps.
 
 use super::run::Run;
 use crate::{Ending, LossRow, Observer, StepProgress};
@@ -7,17 +7,17 @@ use dapple_scene::{Error, Photo, Result};
 use std::sync::Arc;
 
 impl Run {
-    /// The view of the next step, and its photo where the engine does not hold it. Waiting for a photo is
+    /// Returns the view of the next step, and its photo if the engine does not hold it. Waiting for a photo counts as
     /// training time.
     ///
     /// # Errors
-    /// A photo that cannot be read. Nothing of the step was enqueued: the run can go on when it is mended.
+    /// A photo cannot be read. The step was not enqueued: the run can continue after the fault is fixed.
     pub(super) fn next_photo(&mut self) -> Result<(ViewId, Option<Arc<Photo>>)> {
         self.state.clock.resume();
         self.photos.of_step(self.state.step + 1)
     }
 
-    /// Enqueues one step, on what [`Self::next_photo`] gave, and takes in what has finished.
+    /// Enqueues one step on the result of [`Self::next_photo`], and processes the reports of finished steps.
     pub(super) fn advance(
         &mut self,
         (view, photo): (ViewId, Option<Arc<Photo>>),
@@ -41,7 +41,7 @@ impl Run {
         Ok(())
     }
 
-    /// Waits until every step has reported. That is training time too.
+    /// Waits until every step has reported, which counts as training time.
     pub(crate) fn drain(&mut self, observer: &mut dyn Observer) -> Result<()> {
         if self.state.failure.is_some() {
             return Ok(());
@@ -65,7 +65,7 @@ impl Run {
         state.history.seconds.train = state.clock.seconds();
     }
 
-    /// Takes in what has finished.
+    /// Processes the reports of finished steps.
     pub(crate) fn collect(&mut self, observer: &mut dyn Observer) -> Result<()> {
         let reports = self.engine.poll()?;
         let is_step = |report: &&Report| matches!(report, Report::Step(_));

@@ -1,4 +1,4 @@
-//! How a run is watched for overfitting, where photos are set aside for it: [`mod@crate::watch`].
+//! Step hook of whole-run validation: measures photos that are withheld for the whole run: [`mod@crate::watch`].
 
 use super::companion::Companion;
 use super::run::Run;
@@ -39,8 +39,8 @@ impl Companion for Watch {
     }
 }
 
-/// Whether there is a look after this step: by its place in the schedule where the pace was changed, so
-/// that a run that its configuration repeats looks where this one did.
+/// Returns true if validation is due after this step. After a change of pace the place in the schedule counts, so that
+/// a run with the recorded configuration measures at the same steps.
 fn looks_now(watch: &Watch, run: &Run) -> bool {
     let config = run.config();
     if config.pace.is_empty() {

@@ -1,4 +1,4 @@
-//! Poses of held-out photos, fitted to splats that stay as they are.
+//! Alignment of held-out photos: poses fitted to fixed splats.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -10,7 +10,7 @@ use dapple_scene::{Photo, Pose, View};
 use dapple_train::evaluate::align;
 use glam::{DQuat, DVec3};
 
-/// What the scene looks like, with a third of it painted over and hidden.
+/// A view of the scene with a third of it painted over and masked.
 fn view(scene: &TestScene, pose: Pose) -> View {
     let image = reference::render(&scene.splats, &scene.camera, &scene.settings).unwrap();
     let bytes = image.rgb.iter().map(|v| (v * 255.0).round() as u8);
@@ -38,7 +38,7 @@ fn engine(scene: &TestScene) -> CpuEngine {
     engine
 }
 
-/// Mean squared error of what is shown.
+/// Returns the mean squared error of the visible pixels.
 fn error(engine: &mut CpuEngine, scene: &TestScene, view: &View) -> f64 {
     let rendered = engine.render(&view.camera, &scene.settings).unwrap();
     let photo = view.photo.read().unwrap();
@@ -65,7 +65,7 @@ fn a_pose_comes_back_to_where_the_photo_was_taken() {
     assert!(after < 0.4 * before, "{before} has become {after}");
 }
 
-/// In steps as long as the scene nothing better is met: the pose that was given is kept.
+/// With steps as long as the scene no pose is better: the given pose is returned.
 #[test]
 fn no_pose_is_taken_that_shows_the_photo_worse() {
     let scene = scenes::named("random_sh1");

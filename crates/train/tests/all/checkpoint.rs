@@ -1,4 +1,4 @@
-//! The file of a checkpoint: what goes in comes out, and what is broken is refused.
+//! The checkpoint file: contents are read back unchanged, and broken files are refused.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
-/// Numbers that differ, beginning with some that are lost where they are handled as numbers.
+/// Numbers that differ, beginning with some that get lost if they are handled as numbers.
 fn numbers(count: usize, salt: u32) -> Vec<f32> {
     let odd = [0x7fc0_1234, 0xff80_0000, 0x8000_0000, 0x0000_0001];
     (0..count as u32)
@@ -153,7 +153,7 @@ fn refused(bytes: &[u8], words: &str) -> Error {
     error
 }
 
-/// The sample's file, its metadata and tensors changed, written by the `safetensors` crate.
+/// Returns the sample's file with changed metadata and tensors, written by the `safetensors` crate.
 fn rewritten(
     change: impl FnOnce(&mut HashMap<String, String>, &mut BTreeMap<String, TensorView<'_>>),
 ) -> Vec<u8> {
@@ -165,7 +165,7 @@ fn rewritten(
     safetensors::serialize(tensors, Some(metadata)).unwrap()
 }
 
-/// As [`rewritten`], with a checksum that fits: what another program might write.
+/// Returns [`rewritten`] with a matching checksum: a file that another program might write.
 fn forged(
     change: impl FnOnce(&mut HashMap<String, String>, &mut BTreeMap<String, TensorView<'_>>),
 ) -> Vec<u8> {
@@ -190,7 +190,7 @@ fn forged(
 #[test]
 fn what_goes_in_comes_out_to_the_last_bit() {
     let read = Checkpoint::parse(&WHOLE).unwrap();
-    // As text: NaN is unlike itself. Its payload shows in the bytes.
+    // Compared as text, because NaN is not equal to itself. Its payload shows in the bytes.
     assert_eq!(format!("{read:?}"), format!("{:?}", sample()));
     assert!(bytes(&read) == *WHOLE, "other bytes");
 }
@@ -229,7 +229,7 @@ fn the_safetensors_crate_opens_it_and_is_read_in_turn() {
     assert!(bytes(&theirs) == *WHOLE);
 }
 
-/// Best splats without what was learnt by then are of no use to a run that learns it.
+/// Best splats without their learned appearance are useless for a run that learns it.
 #[test]
 fn what_was_learnt_beside_the_best_splats_must_be_there() {
     let lost = forged(|_, tensors| tensors.retain(|name, _| !name.starts_with("best.appearance")));
@@ -304,7 +304,7 @@ fn a_flipped_bit_is_found_wherever_it_is() {
     {
         let mut damaged = WHOLE.clone();
         damaged[at] ^= 0x10;
-        // What is between the values of the header, and not read, may differ.
+        // Unread bytes between the values of the header may differ.
         match Checkpoint::parse(&damaged) {
             Ok(read) => assert!(bytes(&read) == *WHOLE, "byte {at}"),
             Err(error) => assert!(error.hint_text().is_some(), "byte {at}: {error}"),
@@ -474,7 +474,7 @@ fn a_checkpoint_that_cannot_be_saved_does_not_cost_the_run() {
     std::fs::remove_dir(folder.checkpoint_path()).unwrap();
     let outcome = train_into(&folder, &mut run, &mut Silent).unwrap();
     assert_eq!(outcome.ending, Ending::Finished);
-    // What is finished cannot go on, and says so.
+    // A finished run cannot be resumed, and the error states it.
     assert!(!folder.checkpoint_path().exists());
     let error = folder.read_checkpoint().unwrap_err();
     assert!(

@@ -108,7 +108,7 @@ fn naming_a_number_of_gaussians_asks_for_a_random_start_and_a_preset_does_not() 
     assert!(asked("initial_gaussians = 3000", None));
     assert!(!asked("initial_gaussians = 0", None));
     assert!(asked("random_start = true", None));
-    // Read back, the preset's number is still no wish; a flag wins over the file.
+    // Read back, the preset's number still does not request a random start; a flag has priority over the file.
     let printed = Preset::Micro.config().to_toml().unwrap();
     assert!(!asked(&printed, None));
     assert!(asked(&printed, Some(10)));
@@ -201,7 +201,7 @@ fn errors_name_the_key_the_line_and_the_remedy() {
     );
 }
 
-/// So many photos, each of which shows everything.
+/// Statistics of `photos` photos, each of which shows everything.
 fn seen(photos: usize) -> Seen {
     Seen {
         photos,
@@ -225,12 +225,12 @@ fn a_capture_decides_what_nobody_names() {
     assert_eq!(of(1000, ""), (30_000, 25_000, 0));
     assert_eq!(of(100, ""), (13_000, 10_833, 0));
     assert_eq!(of(14, ""), (7000, 5833, 0));
-    // Steps that are named stay; the schedule does not become longer than suits.
+    // Named steps stay; the schedule does not become longer than suits the capture.
     assert_eq!(of(100, "steps = 30000"), (30_000, 10_833, 0));
     assert_eq!(of(14, "steps = 30000"), (30_000, 5833, 0));
     assert_eq!(schedule_of(14, "steps = 30000"), 7000);
     assert_eq!(schedule_of(200, "steps = 10000"), 10_000);
-    // A schedule that is named stays, and is watched where it is far too long; 0 is all of the run.
+    // A named schedule stays, and has validation photos if it is far too long; 0 is all of the run.
     let long = "steps = 30000\nschedule_steps = ";
     assert_eq!(of(116, &format!("{long}30000")), (30_000, 25_000, 0));
     assert_eq!(of(115, &format!("{long}30000")), (30_000, 25_000, 16));
@@ -242,7 +242,7 @@ fn a_capture_decides_what_nobody_names() {
     assert_eq!(of(14, "preset = \"m10\"").0, 2000);
 }
 
-/// A run may extend itself where nobody says how long it is, and photos that are set aside lose nothing.
+/// A run may extend itself if its length is not set, and if no parameters are learned for single photos.
 #[test]
 fn standard_runs_are_open_ended_unless_somebody_says_otherwise() {
     let of = |toml: &str| {
@@ -294,7 +294,7 @@ fn a_printed_run_that_is_to_have_another_length_is_not_extended() {
     assert_eq!((asked.dropout, asked.dropout_after), (0.0, 0));
 }
 
-/// A run that goes on by the configuration that it began with has changed nothing of it by itself.
+/// A resumed run has the configuration that it began with, apart from changes that the run made itself.
 #[test]
 fn what_a_run_left_out_by_itself_is_no_difference() {
     let began = TrainConfig::default();
@@ -357,7 +357,7 @@ fn an_appearance_model_sets_its_defaults_and_its_rate_begins_late_and_falls() {
     let expected = bilateral.rate * 0.1f64.powf(100.0 / 3000.0);
     assert!((f64::from(rate(101)) / expected - 1.0).abs() < 1e-6);
     assert!((f64::from(rate(3000)) / bilateral.rate_final - 1.0).abs() < 1e-2);
-    // Short presets are written for themselves.
+    // Short presets have their own schedule.
     assert_eq!(Preset::M8.config().appearance.start, 50);
     let told = error_of("[appearance]\nmodel = \"exposure\"\ngrid = [4, 4, 1]");
     assert!(
@@ -377,7 +377,7 @@ fn a_number_of_photos_that_somebody_chose_goes_before_the_captures_own_split() {
     let own = |toml: &str, flags: ConfigPatch| resolve(None, toml, flags).data.own_split;
     let none = ConfigPatch::default;
     assert!(own("", none()));
-    // Runs of versions that knew no own split name the default.
+    // Runs of versions without an own split name the default.
     assert!(own("[data]\neval_every = 8\n", none()));
     assert!(!own("[data]\neval_every = 4\n", none()));
     assert!(!own("[data]\neval_every = 0\n", none()));

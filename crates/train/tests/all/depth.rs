@@ -1,4 +1,4 @@
-//! Supervision by depths: what the engine is told, its schedule, and what is refused.
+//! Supervision by depths: the samples passed to the engine, the schedule, and refused captures.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -83,7 +83,7 @@ fn contradictions_are_refused_with_what_to_do() {
         assert!(error.what().contains(key), "{key}: {error}");
         assert!(error.hint_text().is_some(), "{key}");
     }
-    // A capture that does not say which photos found a point.
+    // A capture without records of the photos that found a point.
     let log = Arc::new(Mutex::new(Log::default()));
     let told = Trainer::new(
         &fake::capture(9),

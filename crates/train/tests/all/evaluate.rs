@@ -1,4 +1,4 @@
-//! PSNR and SSIM, held to the f64 reference and to values known without it.
+//! PSNR and SSIM, compared with the f64 reference and with values known without it.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
@@ -60,7 +60,7 @@ fn known_values() {
     assert!((psnr(&dark, &light, 40, None) - 20.0).abs() < 1e-4);
     let luminance = (2.0 * 0.4 * 0.5 + 1e-4) / (0.16 + 0.25 + 1e-4);
     assert!((ssim(&dark, &light, 40, 30, None) - luminance).abs() < 1e-5);
-    // Narrower than a window: still a number between.
+    // Narrower than a window: still a number between 0 and 1.
     let small = ssim(&dark[..5 * 5 * 3], &light[..5 * 5 * 3], 5, 5, None);
     assert!((small - luminance).abs() < 1e-5, "{small}");
 }
@@ -103,14 +103,14 @@ fn masked_ssim_is_that_of_the_loss() {
         let actual = ssim(&a, &b, width, height, Some(&mask));
         assert!((actual - (1.0 - loss)).abs() < 2e-6, "{actual} {loss}");
     }
-    // No window has its centre on the rim: then windows are cut to what is shown.
+    // No window has its centre on the rim, so windows are cut to the shown pixels.
     let rim: Vec<u8> = (0..width * height)
         .map(|i| if i % width < 5 { 255 } else { 0 })
         .collect();
     assert!(ssim(&a, &a, width, height, Some(&rim)) > 0.999_999);
     let of_rim = ssim(&a, &b, width, height, Some(&rim));
     assert!(of_rim < 0.99);
-    // What is hidden is not in them.
+    // Hidden pixels are not in the windows.
     let mut other = b.clone();
     for (value, hidden) in other.chunks_exact_mut(3).zip(&rim) {
         if *hidden == 0 {
@@ -183,8 +183,7 @@ fn transparent_photos_are_seen_over_the_background() {
         rgb: vec![0.0, 1.0, 0.0, r, g, b],
         ..Rendered::default()
     };
-    // Not clamped: what is brighter than white is white. One by one, since what is not finite would
-    // hide the others.
+    // Not clamped: values above white count. One at a time, since a non-finite value would hide the others.
     for (r, g, b) in [(0.0, 0.0, 7.0), (-3.0, 0.0, 1.0), (0.0, f32::NAN, 1.0)] {
         let scores = score(&rendered(r, g, b), &photo, [0.0, 1.0, 0.0], None);
         assert_eq!(scores.unwrap().unwrap().psnr, PSNR_MAX, "{r} {g} {b}");
@@ -211,7 +210,7 @@ fn a_picture_of_one_colour_scores_what_a_photo_varies() {
     let mut photo = Photo::from_rgb(2, 1, rgb);
     let score = flat_psnr(&photo, [0.0; 3]).unwrap();
     assert!((score - 10.0 * 4.0f64.log10()).abs() < 1e-6, "{score}");
-    // What does not count does not vary.
+    // Masked pixels do not vary.
     photo.mask = Some(vec![255, 0]);
     assert!((flat_psnr(&photo, [0.0; 3]).unwrap() - 60.0).abs() < 1e-9);
     photo.mask = Some(vec![0, 0]);

@@ -118,7 +118,7 @@ fn without_points_the_watched_box_is_filled() {
     assert_eq!(splats.len(), 2000);
     let mean = |axis: usize| splats.means.iter().map(|m| m[axis]).sum::<f32>() / 2000.0;
     assert!((mean(0) - 5.0).abs() < 0.2 && mean(1).abs() < 0.2 && mean(2).abs() < 0.2);
-    // A capture that ought to have points is refused, unless random ones are asked for.
+    // A capture that should have points is refused, unless random ones are requested.
     let broken = Dataset {
         missing_points: Some("sparse/0/points3D.bin".into()),
         ..dataset
@@ -207,7 +207,7 @@ fn alpha_and_a_plain_background_leave_points_out_and_colour_the_others() {
         let right = colours(&splats).iter().filter(|&&c| c == BALL).count();
         assert!(right * 100 > splats.len() * 97, "{behind:?}: {right}");
     }
-    // As many as are named.
+    // The named number.
     assert_eq!(start(&ball(None), 4000).len(), 4000);
 }
 
@@ -227,7 +227,7 @@ fn opaque_photos_start_along_their_rays() {
     let splats = start(&dataset, 0);
     // One for 30 pixels: 24 photos of 96 x 96.
     assert_eq!(splats.len(), 24 * 96 * 96 / 30);
-    // Photos agree on the ball alone: points of its colour are where it is.
+    // Photos agree only on the ball: points of its colour are where it is.
     let pairs = colours(&splats).into_iter().zip(&splats.means);
     let of_ball: Vec<f32> = pairs
         .filter(|(colour, _)| *colour == BALL)

@@ -1,4 +1,4 @@
-//! LPIPS, held to a direct implementation in `f64` with random weights, and to a value found by hand.
+//! LPIPS, compared with a direct implementation in `f64` with random weights, and with a value computed by hand.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use crate::gpu;
@@ -124,8 +124,8 @@ fn wide(values: &[f32]) -> Vec<f64> {
     values.iter().map(|&v| v.into()).collect()
 }
 
-/// What training by crops takes, held to finite differences of the definition; along directions that take all pixels in,
-/// on the processor and on a GPU.
+/// The derivative for the LPIPS loss, compared with finite differences of the definition, along directions that involve
+/// all pixels, on the CPU and on a GPU.
 #[test]
 fn the_derivative_by_a_crop_agrees_with_finite_differences() {
     let gpu = gpu::open();
@@ -160,7 +160,7 @@ fn the_derivative_by_a_crop_agrees_with_finite_differences() {
             println!("{side}: {actual} {truth}, of {length}");
             assert!((actual - truth).abs() < 1e-3 * length, "{actual} {truth}");
         }
-        // Equal pictures, also black ones, whose features may all be 0, have none.
+        // Equal images have no derivative, also black ones, whose features may all be 0.
         let black = vec![0.0; a.len()];
         for same in [&b, &black] {
             crops.differentiate(same, same, &mut derivative).unwrap();
@@ -210,7 +210,7 @@ fn both_networks_agree_with_the_definition() {
         );
         assert_eq!(distance(&b, &a), actual, "not symmetric");
         assert_eq!(distance(&a, &a), 0.0);
-        // What is under a mask does not reach over its edge.
+        // Masked pixels have no effect beyond the edge of the mask.
         let mask: Vec<u8> = (0..width * height)
             .map(|i| if i % width < width / 2 { 0 } else { 255 })
             .collect();
@@ -225,7 +225,8 @@ fn both_networks_agree_with_the_definition() {
     }
 }
 
-/// The first layers hand red and green on, all else is zero: features of length 2.5 and of one channel.
+/// The first layers pass red and green through, and all other weights are zero: features of length 2.5 and of one
+/// channel.
 #[test]
 fn a_distance_found_by_hand() {
     let mut value = |name: &str, shape: &[usize]| {
@@ -259,7 +260,7 @@ fn a_distance_found_by_hand() {
         "{}",
         distance(None)
     );
-    // Hidden, they count no more; with half of all pixels hidden besides, they count twice.
+    // Hidden differences do not count; with half of all pixels hidden in addition, the others count twice.
     let mask = |hidden: std::ops::Range<usize>| -> Vec<u8> {
         let value = |i| if hidden.contains(&i) { 0 } else { 255 };
         (0..width * height).map(value).collect()

@@ -1,4 +1,4 @@
-//! LPIPS by tensors, held to the processor's: on the tensors' own processor and on a GPU.
+//! LPIPS by tensors, on the CPU and on a GPU, compared with the CPU version.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use crate::gpu;
@@ -13,7 +13,7 @@ fn contexts() -> Vec<Context> {
     std::iter::once(Context::cpu()).chain(gpu).collect()
 }
 
-/// Shading, edges, texture, black and white; and what a blurred, shifted, darker render of it might be.
+/// Shading, edges, texture, black and white; and an image like a blurred, shifted, darker render of it.
 fn pictures(width: usize, height: usize) -> (Vec<f32>, Vec<f32>) {
     let value = |x: f32, y: f32, c: usize| {
         let shade = 0.5 + 0.3 * (x * 0.05 + c as f32).sin() * (y * 0.08).cos();
@@ -60,7 +60,7 @@ fn tensors_say_what_the_processor_says() {
                 Some(mask(&|x, _| x >= width / 2)),
                 Some(mask(&|x, y| x < 12 || y > 20)),
                 Some(mask(&|x, y| x + y == 0)),
-                // The shares of masks are gone.
+                // The shares of earlier masks are not reused.
                 None,
             ];
             let mut without = Vec::new();

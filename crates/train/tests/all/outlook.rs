@@ -1,4 +1,4 @@
-//! Photos that are set aside for a while, and what follows for the run's length.
+//! Extension checks: withheld photos, and their effect on the length of a run.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -8,8 +8,8 @@ use dapple_train::{Preset, RunFolder, Silent, Trainer, Verdict, train_into};
 use fake::{FakeEngine, Listener, Log, capture, fake};
 use std::sync::{Arc, Mutex};
 
-/// Some photos are left out while it is asked whether a longer run gains, and others take their steps; on an
-/// engine that learns nothing the run stays as long as it is. Who listens hears of it.
+/// During a check some photos are excluded and others take their steps. On an engine that learns nothing the run keeps
+/// its length. The observer is notified.
 #[test]
 fn photos_are_set_aside_for_a_while_and_given_back() {
     let log: Arc<Mutex<Log>> = Arc::default();
@@ -41,12 +41,12 @@ fn photos_are_set_aside_for_a_while_and_given_back() {
     };
     for (view, &times) in taken(2200, 3000).iter().enumerate() {
         assert_eq!(times == 0, aside.contains(&view), "view {view}");
-        // 19 or 20 of its own, and a few of those set aside: no photo takes all of another's.
+        // 19 or 20 of its own, and a few steps of withheld photos: no photo takes all steps of another.
         assert!(times < 30, "view {view} {times} times");
     }
     // 2184 is the last step of an epoch.
     assert!(taken(2100, 2184).iter().all(|&times| times == 2));
-    // They make up for it until the end: 19 more each than the others' 22 to 24.
+    // They are taken more often until the end: 19 more each than the others' 22 to 24.
     for (view, &times) in taken(3000, 4000).iter().enumerate() {
         let usual = if aside.contains(&view) {
             36..52
@@ -55,7 +55,7 @@ fn photos_are_set_aside_for_a_while_and_given_back() {
         };
         assert!(usual.contains(&times), "view {view} {times} times");
     }
-    // What is not shared is learnt by heart: from here on steps leave Gaussians out.
+    // The check finds overfitting: from here on steps use dropout.
     let part = |step: usize| log.steps[step - 1].1.dropout;
     assert!((1..=3000).all(|step| part(step) == 0.0));
     assert!((3001..=4000).all(|step| part(step) == 0.1));
@@ -63,7 +63,8 @@ fn photos_are_set_aside_for_a_while_and_given_back() {
     assert_eq!((config.dropout, config.dropout_after), (0.1, 3000));
 }
 
-/// A part that somebody names stays, whatever photos say, and where somebody names the most Gaussians none is spared.
+/// A dropout rate that the user sets stays, whatever the checks find. With a cap that the user sets, no Gaussians are
+/// dropped.
 #[test]
 fn what_is_named_is_left_as_it_is() {
     for (dropout, max_gaussians) in [(0.125, 0), (0.0, 100)] {
@@ -81,8 +82,8 @@ fn what_is_named_is_left_as_it_is() {
     }
 }
 
-/// Where photos set aside gain, half as many steps again follow; where they gain much, twice as many, and they are
-/// asked again on the way.
+/// If the loss of withheld photos falls, half as many steps again follow. If it falls by much, twice as many follow,
+/// with another check before the new end.
 #[test]
 fn photos_that_gain_extend_the_run_by_what_they_gain() {
     use Verdict::{Extend, LittleGained, NotShared};
@@ -107,11 +108,11 @@ fn photos_that_gain_extend_the_run_by_what_they_gain() {
             .collect();
         let log = log.lock().unwrap();
         assert_eq!(log.steps.len(), steps as usize);
-        // Nothing is left out of what is shared.
+        // No dropout follows a falling loss.
         let left_out = log.steps.iter().position(|(_, step)| step.dropout > 0.0);
         let not_shared = trainer.outlooks().iter().find(|o| o.verdict == NotShared);
         assert_eq!(left_out, not_shared.map(|o| o.steps[1] as usize));
-        // The photo that is set aside first, and when it is not taken for more than three epochs.
+        // The photo that is withheld first, and the period of more than three epochs without it.
         let taken = log
             .steps
             .iter()
@@ -133,7 +134,7 @@ fn photos_that_gain_extend_the_run_by_what_they_gain() {
         much,
         (8000, vec![Extend, NotShared], vec![doubled], vec![21, 43])
     );
-    // Less than a seventh by all of the extension.
+    // The whole extension reduces the loss by less than a seventh.
     let late = run(&[(0, 0.54), (2400, 0.52), (5000, 0.519)]);
     assert_eq!(
         late,

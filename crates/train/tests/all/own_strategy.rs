@@ -1,5 +1,4 @@
-//! Density strategies of the caller's own: they decide alone, and a run goes on only with the one it began
-//! with.
+//! Density strategies of the caller's own: only they decide, and a run resumes only with the strategy it began with.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
@@ -91,7 +90,7 @@ fn finished(mut trainer: Trainer) -> Splats {
     trainer.splats().unwrap()
 }
 
-/// After ten steps, through the bytes of a file.
+/// Returns a checkpoint after ten steps, written to and read from bytes.
 fn stopped(dataset: &Dataset, strategy: Option<Sevens>) -> Checkpoint {
     let mut trainer = Trainer::new(dataset, config(), cpu()).unwrap();
     if let Some(strategy) = strategy {
@@ -120,7 +119,7 @@ fn a_run_goes_on_with_the_strategy_it_began_with_and_no_other() {
     let goes_on = resume(&checkpoint).with_strategy(Sevens("sevens")).unwrap();
     assert!(finished(goes_on) == whole, "it is another run");
 
-    // Neither without it nor with another one.
+    // The run does not resume without the strategy, nor with a different one.
     let mut without = resume(&checkpoint);
     for error in [
         without.run(&mut Silent).unwrap_err(),

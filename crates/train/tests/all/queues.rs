@@ -59,7 +59,7 @@ fn training_time_and_rate_are_those_of_the_device() {
     assert!(seconds.train + seconds.eval <= wall, "counted twice");
     assert_eq!(listener.evals, [25, 50]);
     assert_eq!(listener.steps.len(), 50);
-    // A busy machine makes it slower, nothing makes it faster.
+    // A busy machine makes it slower; nothing makes it faster.
     let last = listener.steps[49];
     assert_eq!((last.step, last.eta_seconds), (50, 0.0));
     for progress in &listener.steps {
@@ -112,7 +112,7 @@ fn a_lost_device_leaves_the_last_copy() {
     assert_eq!((metrics.ending, metrics.steps), (Ending::Failed(25), 25));
     assert_eq!(metrics.failure.as_deref(), Some("the device is lost"));
     assert_eq!(metrics.gaussians, 20);
-    // It stays failed, and what was saved stays.
+    // The run stays failed, and the recovered splats stay.
     let again = trainer.run(&mut Silent).unwrap();
     assert_eq!((again.ending, again.eval), (Ending::Failed(25), None));
 }
@@ -130,7 +130,8 @@ fn copies_are_made_as_often_as_asked_for() {
     assert_eq!(log.lock().unwrap().downloads, 39);
     assert_eq!(run.splats().unwrap().opacities[0], 39.0);
 
-    // An engine that is never behind cannot be lost, but a run's numbers can: scorings and the end are copied.
+    // An engine without a queue cannot lose steps, but parameters can become non-finite: scorings and the end are
+    // copied.
     let log = Arc::default();
     let engine = FakeEngine {
         step_time: Duration::ZERO,

@@ -1,4 +1,4 @@
-//! A real capture, trained long enough that a broken gradient or schedule shows.
+//! A real capture, trained long enough to detect a broken gradient or schedule.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 

@@ -22,7 +22,7 @@ fn the_centres_rate_falls_log_linearly() {
     assert_eq!(schedule.learning_rates(20_000).opacities, 0.05);
 }
 
-/// Scales and quaternions begin at a multiple of their rates, which is gone where growth ends.
+/// Scales and quaternions begin at a multiple of their rates, which falls to 1 where growth ends.
 #[test]
 fn shapes_learn_faster_at_first() {
     let mut config = TrainConfig::default();
@@ -37,7 +37,7 @@ fn shapes_learn_faster_at_first() {
     assert_eq!(schedule.learning_rates(1).opacities, 0.05);
 }
 
-/// The last step with a half-size photo stands at the same place of the schedule at any pace.
+/// The last step with a half-size photo has the same place of the schedule at any pace.
 #[test]
 fn coarse_steps_are_a_part_of_the_schedule() {
     let mut config = TrainConfig {
@@ -48,12 +48,12 @@ fn coarse_steps_are_a_part_of_the_schedule() {
     assert_eq!(last(&config), 0);
     config.data.coarse_until = 0.4;
     assert_eq!(last(&config), 400);
-    // What is left after step 100 runs in half of its steps.
+    // The steps after step 100 run in half of their number.
     config.pace = vec![[100, 550]];
     let schedule = Schedule::new(config.clone(), 1.0);
     let end = schedule.last_coarse_step();
     assert_eq!((end, schedule.place(end)), (250, 400));
-    // What follows the schedule is not of it.
+    // Steps after the schedule do not belong to it.
     config.pace.clear();
     config.schedule_steps = 500;
     assert_eq!(last(&config), 200);
@@ -88,7 +88,7 @@ fn anti_aliased_runs_set_3d_filters_every_hundred_steps_and_after_density_contro
     assert!(set(&plain).is_empty());
 }
 
-/// Poses wait for their start; then their rate falls log-linearly, and moves count in extents.
+/// Poses are fixed until their start; then their rate falls log-linearly, and translations count in extents.
 #[test]
 fn poses_are_refined_late_and_ever_less() {
     let mut config = TrainConfig::default();
@@ -126,7 +126,7 @@ fn density_control_follows_its_plan() {
     assert!(schedule.step_settings(14_999).accumulate_density);
     assert!(!schedule.step_settings(15_000).accumulate_density);
 
-    // Where resets and rounds fall on different steps, a reset alone neither grows nor prunes.
+    // If resets and rounds fall on different steps, a reset neither grows nor prunes.
     let mut config = TrainConfig::default();
     config.densify.start = 116;
     config.densify.reset_every = 750;
@@ -155,7 +155,7 @@ fn every_epoch_is_another_permutation() {
     assert_ne!(epoch(&mut ViewOrder::new(8, 13), 0), first);
 }
 
-/// After an extension every number is that of a run that had been planned so long from its start.
+/// After an extension every number is that of a run that had this length from its start.
 #[test]
 fn an_extended_run_goes_on_as_a_longer_one() {
     let planned = |steps, most| {
@@ -199,6 +199,6 @@ fn an_extended_run_goes_on_as_a_longer_one() {
         assert_eq!(extended.place(step), expected.place(step));
     }
     assert!(rounds > 100, "{rounds}");
-    // Photos of half the size are over by then.
+    // The steps with half-size photos are over by then.
     assert_eq!(extended.last_coarse_step(), short.last_coarse_step());
 }

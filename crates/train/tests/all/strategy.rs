@@ -1,4 +1,4 @@
-//! Density strategies: their defaults, their plans, and the first Gaussians they want.
+//! Density strategies: their defaults, their plans, and the number of first Gaussians that they need.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
@@ -47,7 +47,7 @@ fn mcmc_comes_with_the_papers_values_scaled_to_the_run() {
     let m9 = config(Preset::M9, Strategy::Mcmc, None).densify;
     assert_eq!((m9.start, m9.stop, m9.every), (100, 833, 50));
 
-    // What is named wins, and what is printed reads back.
+    // Named values have priority, and the printed file reads back.
     let text = standard.to_toml().unwrap();
     let mut named: ConfigPatch = toml::from_str(&text).unwrap();
     named.densify.scale_reg = Some(0.5);
@@ -181,7 +181,8 @@ fn growth_reaches_the_budget_after_two_thirds_of_the_rounds() {
         reached.is_some_and(|step| (3700..=4100).contains(&step)),
         "{reached:?}"
     );
-    // As published, where that suffices; never so fast that Gaussians find no place; no budget, no room.
+    // The published growth if it suffices; never so fast that Gaussians cannot settle; 0 without a cap or if it is
+    // reached.
     assert_eq!(grown(30_000, 100_000, 50_000).0, 0.05);
     assert_eq!(grown(7000, 1_000_000, 1).0, 0.3);
     assert_eq!(grown(7000, 1000, 1000).0, 0.05);

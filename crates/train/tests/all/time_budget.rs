@@ -1,4 +1,4 @@
-//! Plans for a time, and runs that keep to it.
+//! Plans for a time budget, and runs that keep to it.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -41,7 +41,7 @@ fn a_cost_model_gives_back_what_it_was_fitted_to() {
     let fitted = CostModel::fit(timed(1e6, 2e4), timed(2.5e5, 2e4), timed(2.5e5, 5e3));
     let (far, expected) = (fitted.seconds(4e6, 1e6), model().seconds(4e6, 1e6));
     assert!((far / expected - 1.0).abs() < 1e-9);
-    // A clock that jumps: nothing negative, and the whole step costs what it took.
+    // A clock that jumps: no part is negative, and the full step keeps its measured time.
     let slow = Timed {
         seconds: 1.0,
         ..timed(2.5e5, 2e4)
@@ -88,7 +88,7 @@ fn what_is_named_stays_and_the_impossible_is_tried() {
         ..model()
     };
     assert_eq!(plan(&slow, &wish(1.0)).steps, 1);
-    // Photos that are small already are not reduced; few Gaussians stay.
+    // Small photos are not reduced, and few Gaussians stay.
     let tiny = Wish {
         pixels: 100.0,
         first_gaussians: 10,
@@ -97,7 +97,7 @@ fn what_is_named_stays_and_the_impossible_is_tried() {
     };
     let got = plan(&model(), &tiny);
     assert_eq!((got.downscale, got.max_gaussians), (1, 10));
-    // Not even where that is what a step takes: half of 100 x 80, or fewer than 1000 Gaussians.
+    // Not even if they determine the time of a step: half of 100 x 80, or fewer than 1000 Gaussians.
     let by_pixel = CostModel {
         per_pixel: 1e-3,
         ..model()
@@ -127,7 +127,7 @@ fn what_is_named_stays_and_the_impossible_is_tried() {
     assert!(plan(&model(), &nothing).steps >= 1);
 }
 
-/// Runs a pacer against a machine whose steps take `seconds_of(step)`.
+/// Runs a controller with a machine whose steps take `seconds_of(step)`.
 #[test]
 fn hasty_plans_keep_a_gaussian_for_each_sparse_point_and_pixels_to_tell_them_apart() {
     let slow = CostModel {
@@ -137,7 +137,7 @@ fn hasty_plans_keep_a_gaussian_for_each_sparse_point_and_pixels_to_tell_them_apa
     };
     let got = plan(&slow, &wish(60.0));
     assert_eq!((got.downscale, got.max_gaussians), (8, 25_000), "{got:?}");
-    // An eighth leaves a 64th of the pixels, and there are to be 50 for each of the 20 000 points.
+    // An eighth of the size has a 64th of the pixels, and the plan needs 50 for each of the 20 000 points.
     let fewer = |train_pixels| Wish {
         train_pixels,
         ..wish(60.0)
@@ -149,7 +149,7 @@ fn hasty_plans_keep_a_gaussian_for_each_sparse_point_and_pixels_to_tell_them_apa
         ..fewer(1.5e7)
     };
     assert_eq!(plan(&slow, &longer).downscale, 2);
-    // Where not even 100 steps fit, fewer Gaussians are taken after all.
+    // If not even 100 steps fit, the plan takes fewer Gaussians.
     let got = plan(&slow, &wish(5.0));
     assert!(got.max_gaussians < 20_000, "{got:?}");
 }
@@ -194,17 +194,17 @@ fn a_run_ends_in_time_whatever_a_step_takes() {
         ),
     ] {
         assert!((90.0..=110.0).contains(&seconds), "{what}: {seconds}");
-        // Not by cutting the run off, which would end it with rates that are still high.
+        // The run is not cut off, which would end it with rates that are still high.
         assert!(
             seconds < 100.0 || what.contains("pause"),
             "{what}: {seconds}"
         );
     }
-    // Steps so long that the time is over after one: that one ends the run but for another.
+    // Steps so long that the time is over after the first: the run ends with one more.
     assert!(ends_after(1.0, 10, |_| 2.0) <= 4.0);
 }
 
-/// A look after a tenth of the time, at steps of 0.1 s, 50 of which are on the way.
+/// A measurement after a tenth of the time, at steps of 0.1 s, 50 of which are in flight.
 #[test]
 fn the_rest_is_what_fits_behind_the_queue_with_the_gaussians_to_come() {
     let model = CostModel {
@@ -228,7 +228,7 @@ fn the_rest_is_what_fits_behind_the_queue_with_the_gaussians_to_come() {
         ..now
     };
     assert_eq!(pacer.look(&growing), Some(150 + 420));
-    // Nothing more is done, and the time is over.
+    // No more steps are done, and the time is over.
     let late = Now {
         seconds: 100.0,
         ..growing
@@ -250,13 +250,13 @@ fn a_change_of_pace_takes_the_steps_after_the_schedule_first() {
     for step in [0, 1, 399, 400, 401, 1000, 1001] {
         assert_eq!(place(vec![], step), step);
     }
-    // 500 steps are left out: the schedule keeps its own, 100 are there for the 600 after it.
+    // 500 steps are removed: the schedule keeps its own, and 100 remain for the 600 after it.
     let fewer = || vec![[200, 500]];
     assert_eq!(
         [200, 300, 400, 450, 500].map(|step| place(fewer(), step)),
         [200, 300, 400, 700, 1000]
     );
-    // Not even the schedule has room; the last step ends the run all the same.
+    // Not even the steps of the schedule fit; the last step ends the run anyway.
     let few = || vec![[200, 301]];
     assert_eq!(
         [250, 300, 301].map(|step| place(few(), step)),
@@ -299,13 +299,13 @@ fn the_schedule_runs_through_whatever_the_pace() {
             assert_eq!(schedule.densify_plan(step), whole.densify_plan(step));
         }
         assert_eq!(schedule.place(last), 1000);
-        // It goes on from where it was.
+        // It continues from its current place.
         let (left, steps) = (1000 - first, pace[0][1] - first);
         assert!(schedule.place(first + 1) - first <= left.div_ceil(steps));
         assert!((1..last).all(|step| schedule.place(step) <= schedule.place(step + 1)));
         assert_eq!(schedule.learning_rates(last), whole.learning_rates(1000));
         assert_eq!(schedule.step_settings(last).step, last);
-        // Each round happens once, and knows the step that it follows.
+        // Each round happens once, and has the number of the step that it follows.
         let rounds = |s: &Schedule, last: u32| (1..=last).filter_map(|i| s.densify_plan(i)).count();
         let (own, of_whole) = (rounds(&schedule, last), rounds(&whole, 1000));
         assert!(own.abs_diff(of_whole) <= 2, "{own} of {of_whole} rounds");
@@ -378,7 +378,7 @@ fn calibration_times_steps_of_two_sizes_and_counts() {
         20,
     )
     .unwrap();
-    // Every step of this engine takes as long.
+    // Every step of this engine takes the same time.
     let seconds = model.seconds(192.0, 20.0);
     assert!(seconds > 1e-3, "{model:?}");
     let log = log.lock().unwrap();

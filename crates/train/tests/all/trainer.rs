@@ -1,4 +1,4 @@
-//! The trainer's control flow, driven through an engine that only remembers what it was told.
+//! The trainer's control flow, tested with an engine that records its calls.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
@@ -40,7 +40,7 @@ fn a_run_follows_its_schedule() {
     let mut first_epoch: Vec<usize> = log.steps[..12].iter().map(|(view, _)| *view).collect();
     first_epoch.sort_unstable();
     assert_eq!(first_epoch, (0..12).collect::<Vec<_>>());
-    // Before each step the engine learns of the three after it, and of none that never comes.
+    // Before each step the engine learns the three after it, and no step that never comes.
     let coming = |i: usize| log.steps[i + 1..].iter().take(3).map(|(view, _)| *view);
     let announced: Vec<usize> = (0..100).flat_map(coming).collect();
     assert_eq!(log.announced, announced);
@@ -109,7 +109,7 @@ fn a_stopped_run_saves_everything_and_can_go_on() {
     assert_eq!(trainer.steps_done(), 100);
 }
 
-/// A run that learns appearances also says what its renders score once their colours are fitted.
+/// A run that learns appearance also reports the scores of its renders after a colour fit.
 #[test]
 fn fitted_scores_come_with_appearances_alone() {
     let eval = |model| {
@@ -142,7 +142,7 @@ fn a_loss_that_is_not_finite_ends_the_run_after_saving() {
     assert!(error.to_string().contains("step 7"), "{error}");
     assert!(error.hint_text().is_some());
     assert_eq!(log.lock().unwrap().steps.len(), 7);
-    // The splats are those from before, all of them.
+    // The splats are those from before the step, all of them.
     assert!(error.what().contains("the splats after step 0"), "{error}");
     assert_eq!(ply::read(&folder.splats_path()).unwrap().len(), 20);
     let metrics = metrics(&folder);
@@ -168,7 +168,7 @@ fn gaussians_that_are_not_finite_end_a_run_whose_loss_tells_nothing() {
     config.learning_rates.scales = 1.0;
     let mut trainer = Trainer::new(&capture(8), config, Box::new(engine)).unwrap();
     let error = train_into(&folder, &mut trainer, &mut Listener::default()).unwrap_err();
-    // Seen within a hundred steps, by its tensor and by the setting that is to blame.
+    // Detected within a hundred steps; the error names the tensor and the suspect setting.
     assert_eq!(error.kind(), ErrorKind::Input);
     for words in [
         "the scales of 20 Gaussians",
@@ -194,7 +194,7 @@ fn gaussians_that_are_not_finite_end_a_run_whose_loss_tells_nothing() {
 
 #[test]
 fn a_run_whose_last_steps_break_it_does_not_end_well() {
-    // No report tells of them: the copy at the end does.
+    // No report shows them: the copy at the end does.
     let folder = tempfile::tempdir().unwrap();
     let folder = RunFolder::create(folder.path()).unwrap();
     let engine = FakeEngine {
@@ -296,7 +296,7 @@ fn photos_that_are_watched_are_not_trained_on_and_choose_the_splats() {
         let mut config = Preset::M9.config();
         config.data.watch_every = 16;
         let mut trainer = Trainer::new(&capture(48), config, Box::new(engine)).unwrap();
-        // 42 that are not held out, 3 of them set aside.
+        // 42 that are not held out, 3 of them withheld.
         assert_eq!(
             (trainer.train_view_count(), trainer.eval_views().len()),
             (39, 6)
@@ -311,13 +311,13 @@ fn photos_that_are_watched_are_not_trained_on_and_choose_the_splats() {
         assert!((report.rows[0].loss - expected).abs() < 1e-6, "{report:?}");
         (report.kept_step, trainer.splats().unwrap().opacities[0])
     };
-    // Looks every 50 steps; the opacity of the fake's first Gaussian is the step that made it.
+    // Validations every 50 steps; the opacity of the fake's first Gaussian is the step that made it.
     assert_eq!(run(&[]), (None, 1000.0));
     assert_eq!(run(&[(620, 0.9)]), (Some(50), 50.0));
 }
 
-/// Where the pace has changed, looks go by places of the schedule, as the same run without a clock has
-/// them; the last is after the last step.
+/// After a change of pace, validations go by places of the schedule, as in the same run with constant pace; the last is
+/// after the last step.
 #[test]
 fn looks_follow_the_schedule_when_the_pace_changes() {
     let mut config = Preset::M9.config_for(1010);
@@ -354,7 +354,7 @@ fn a_run_that_goes_on_remembers_the_best_splats() {
     assert_eq!(trainer.splats().unwrap().opacities[0], 50.0);
 }
 
-/// Whoever takes a folder away from a run must not get its results among those of the next.
+/// If the folder of a run is removed, the run's results must not be mixed with those of the next run.
 #[test]
 fn a_run_whose_folder_was_taken_away_makes_it_anew_or_leaves_it_to_another() {
     let outer = tempfile::tempdir().unwrap();

@@ -53,7 +53,7 @@ fn capture() -> Dataset {
     }
 }
 
-/// Trains and returns the bytes of the PLY and what came of it.
+/// Trains, and returns the bytes of the PLY and the outcome.
 fn train(dataset: &Dataset, config: TrainConfig, threads: usize) -> (Vec<u8>, Outcome) {
     let folder = tempfile::tempdir().unwrap();
     let folder = RunFolder::create(folder.path()).unwrap();
@@ -132,7 +132,7 @@ fn a_run_says_what_the_cap_left_out() {
     let cut = losses(3);
     assert_eq!(cut.steps, 5);
     assert!(cut.most_instances > 10);
-    // Three Gaussians of opacity 0.1 leave most of the light.
+    // Three Gaussians of opacity 0.1 transmit most of the light.
     assert!(cut.largest_transmittance > 0.5 && cut.largest_transmittance <= 1.0);
     assert_eq!(losses(0), dapple_train::CapLosses::default());
 }

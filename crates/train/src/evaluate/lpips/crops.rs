@@ -1,8 +1,8 @@
 //! LPIPS as a loss of crops: [`dapple_engine::crops`].
 //!
 //! 1. Once: a plan of the distance of two crops, and of its derivative by the first.
-//! 2. On a GPU the plan reads crops from buffers that the engine fills, and leaves the derivative in one that it reads; the
-//!    engine plays it amid a step. On the processor the engine's values are copied in and out.
+//! 2. On a GPU the plan reads crops from buffers that the engine fills, and writes the derivative to a buffer that the
+//!    engine reads. The engine runs the plan within a step. On the CPU the engine's values are copied in and out.
 
 use super::device::Root;
 use super::{DeviceLpips, Lpips};
@@ -22,7 +22,7 @@ pub struct LpipsCrops {
     at: Place,
 }
 
-/// Where crops and derivative are.
+/// Storage of crops and derivative.
 #[derive(Debug)]
 enum Place {
     /// Tensors that values are copied into; the derivative is the plan's first output.
@@ -32,18 +32,18 @@ enum Place {
 }
 
 impl Lpips {
-    /// The loss of crops of `side` x `side` pixels for an engine, on its device.
+    /// Returns the loss of crops of `side` x `side` pixels for an engine, on its device.
     ///
     /// # Errors
-    /// Crops too small for the network's strides; a device without memory for what is in between.
+    /// Crops too small for the network's strides; a device without memory for the intermediate values.
     pub fn crops(&self, side: u32, engine: &dyn Engine) -> Result<LpipsCrops> {
         self.crops_on(side, &context_of(engine))
     }
 
-    /// [`Self::crops`] for engines that compute where this context does.
+    /// Like [`Self::crops`], for engines on the device of this context.
     ///
     /// # Errors
-    /// As [`Self::crops`].
+    /// See [`Self::crops`].
     pub fn crops_on(&self, side: u32, context: &Context) -> Result<LpipsCrops> {
         let edge = side as usize;
         self.backbone().check_size(edge, edge)?;
@@ -60,7 +60,7 @@ impl LpipsCrops {
         let by_render = |pictures: &[Tensor; 2]| -> Result<Tensor> {
             let (distance, _) = lpips.distance_of(pictures, Root::Smooth)?;
             let gradient = distance.gradients(&[&pictures[0]]).pop();
-            gradient.ok_or_else(|| Error::internal("one derivative was asked for"))
+            gradient.ok_or_else(|| Error::internal("the plan returned no derivative"))
         };
         let Device::Gpu(gpu) = context.device() else {
             let picture = || context.tensor(&shape, &vec![0.0; floats]);

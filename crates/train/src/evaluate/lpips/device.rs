@@ -1,14 +1,14 @@
-//! LPIPS where tensors are computed: on the GPU that an engine runs on.
+//! LPIPS by tensors, on the GPU of an engine.
 //!
-//! 1. Once: the weights go to the device.
-//! 2. For each size of pictures one plan: colours to the network's scale, the convolutions of both pictures, features of
-//!    length 1, their differences squared, weighted, summed over channels.
-//! 3. Each place has a share of its layer's mean: one over how many places count, or 0 where a mask hides it. The sum over
-//!    places and layers is the distance.
-//! 4. A view brings two pictures, and shares where it has a mask; one number is read back.
+//! 1. Once: copy the weights to the device.
+//! 2. For each size of images compile one plan: scale colours for the network, run the convolutions of both images,
+//!    scale features to length 1, square their differences, weight them and sum over channels.
+//! 3. Each place has a share of its layer's mean: one over the number of places that count, or 0 where a mask hides it.
+//!    The sum over places and layers is the distance.
+//! 4. For each view upload two images, and shares if it has a mask; read back one number.
 //!
-//! Sums have an order that depends on the size alone: the same pictures give the same bytes. They are `f32` in another order than
-//! the processor's, which agree within 1e-4 (`tests/all/lpips_device.rs`).
+//! The order of sums depends only on the size: the same images give the same bytes. The sums are `f32` in another order
+//! than those of the CPU version, which agrees within 1e-4 (`tests/all/lpips_device.rs`).
 
 use super::network::Window;
 use super::{Backbone, DEVIATION, EPSILON, Lpips, MEAN, is_shown};
@@ -25,7 +25,7 @@ pub struct DeviceLpips {
     layers: Vec<DeviceLayer>,
     /// Most bytes of one tensor.
     pub(super) binding_bytes: u64,
-    /// The plan of the last size: pictures of a capture have one, and a plan holds much memory.
+    /// Plan of the last size: the images of a capture have one size, and a plan holds much memory.
     sized: Option<Sized>,
 }
 
@@ -36,40 +36,40 @@ struct DeviceLayer {
     inputs: usize,
     outputs: usize,
     convolution: Conv2d,
-    /// `[1, outputs, 1, 1]` where the layer is looked at.
+    /// `[1, outputs, 1, 1]` if the distance uses the layer.
     linear: Option<Tensor>,
 }
 
-/// For each layer that is looked at its places (width, height) and their shares, `[1, 1, height, width]`.
+/// Places (width, height) of each layer that the distance uses, and their shares, `[1, 1, height, width]`.
 pub(super) type Shares = Vec<((usize, usize), Tensor)>;
 
-/// How features' lengths are found.
+/// How the lengths of features are computed.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Root {
-    /// As LPIPS is defined; it has no derivative where all features are 0.
+    /// As in the definition of LPIPS; has no derivative where all features are 0.
     Exact,
     /// With a derivative everywhere.
     Smooth,
 }
 
-/// What is made for one size.
+/// Plan and tensors for one size.
 #[derive(Debug)]
 struct Sized {
     width: usize,
     height: usize,
-    /// `[height, width, 3]` in 0..1: the picture and its target.
+    /// `[height, width, 3]` in 0..1: the image and its target.
     pictures: [Tensor; 2],
     shares: Shares,
-    /// Whether the shares are those of a mask.
+    /// True if the shares are those of a mask.
     masked: bool,
     plan: Plan,
 }
 
 impl Lpips {
-    /// The same distance computed by tensors of this context, to which the weights are copied.
+    /// Returns this distance computed by tensors of `context`, to which the weights are copied.
     ///
     /// # Errors
-    /// A device without memory for them.
+    /// A device without memory for the weights.
     pub fn on(&self, context: &Context) -> Result<DeviceLpips> {
         let mut linear = self.linear.iter();
         let mut layers = Vec::with_capacity(self.layers.len());
@@ -116,11 +116,11 @@ impl Lpips {
 }
 
 impl DeviceLpips {
-    /// Compiles the plan of pictures of this size, unless the last ones had it.
+    /// Compiles the plan for images of this size, unless the last images had it.
     ///
     /// # Errors
-    /// Pictures too small for the network's strides, or so large that a layer does not fit a binding of the device, or
-    /// all of them its memory.
+    /// Images are too small for the network's strides, a layer exceeds the largest binding of the device, or all layers
+    /// exceed its memory.
     pub fn prepare(&mut self, width: usize, height: usize) -> Result<()> {
         self.backbone.check_size(width, height)?;
         if let Some(sized) = &self.sized
@@ -136,18 +136,18 @@ impl DeviceLpips {
                 self.context.name(),
                 self.binding_bytes
             ))
-            .hint("score smaller photos, or let the processor do it"));
+            .hint("score smaller photos, or compute LPIPS on the CPU"));
         }
-        // The memory of the last size goes first.
+        // Free the memory of the last size first.
         self.sized = None;
         self.sized = Some(self.compile(width, height)?);
         Ok(())
     }
 
-    /// As [`Lpips::distance`].
+    /// Computes the distance of [`Lpips::distance`] on the device.
     ///
     /// # Errors
-    /// As [`Self::prepare`]; a lost device.
+    /// See [`Self::prepare`]; a lost device.
     pub fn distance(
         &mut self,
         image: &[f32],
@@ -200,7 +200,7 @@ impl DeviceLpips {
         largest
     }
 
-    /// Steps 2 and 3 as a graph.
+    /// Compiles steps 2 and 3 as a graph.
     fn compile(&self, width: usize, height: usize) -> Result<Sized> {
         let context = &self.context;
         let picture = || context.tensor(&[height, width, 3], &vec![0.0; height * width * 3]);
@@ -216,8 +216,8 @@ impl DeviceLpips {
         })
     }
 
-    /// The distance of two pictures `[height, width, 3]`, and of each layer that is looked at its places (width, height)
-    /// with their shares.
+    /// Returns the distance of two images `[height, width, 3]`, and for each layer that the distance uses its places
+    /// (width, height) with their shares.
     pub(super) fn distance_of(
         &self,
         pictures: &[Tensor; 2],
@@ -254,7 +254,7 @@ impl DeviceLpips {
             }
         }
         let total =
-            total.ok_or_else(|| Error::internal("a network of which no layer is looked at"))?;
+            total.ok_or_else(|| Error::internal("a network without layers that the distance uses"))?;
         Ok((total, shares))
     }
 
@@ -264,7 +264,7 @@ impl DeviceLpips {
 }
 
 impl DeviceLayer {
-    /// Windows that go over what comes in, and the channels that each leaves.
+    /// Returns the windows that slide over the input, and the output channels of each.
     fn steps(&self) -> impl Iterator<Item = (Window, usize)> {
         let pool = self.pool.map(|pool| (pool, self.inputs));
         pool.into_iter().chain([(self.window, self.outputs)])
@@ -283,7 +283,7 @@ impl DeviceLayer {
     }
 }
 
-/// `[1, 1, rows, columns]` of features `[1, channels, rows, columns]`: how far each place's are apart.
+/// Returns `[1, 1, rows, columns]` from features `[1, channels, rows, columns]`: the difference at each place.
 fn difference(a: &Tensor, b: &Tensor, linear: &Tensor, root: Root) -> Tensor {
     let unit = |x: &Tensor| {
         let squares = x.mul(x).sum_keep(&[1]);
@@ -297,13 +297,13 @@ fn difference(a: &Tensor, b: &Tensor, linear: &Tensor, root: Root) -> Tensor {
     apart.mul(&apart).mul(linear).sum_keep(&[1])
 }
 
-/// Step 3: what each of a layer's places counts for, row-major.
+/// Step 3: returns the shares of a layer's places, row-major.
 fn shares_of(places: (usize, usize), image: (usize, usize), mask: Option<&[u8]>) -> Vec<f32> {
     let all = places.0 * places.1;
     let shown = |i: usize| is_shown((i % places.0, i / places.0), places, image, mask);
     let shown: Vec<bool> = (0..all).map(shown).collect();
     match shown.iter().filter(|shown| **shown).count() {
-        // So coarse that every place is centred in a hole.
+        // The layer is so coarse that every place is centred in a hole of the mask.
         0 => vec![1.0 / all as f32; all],
         count => {
             let share = |shown: &bool| if *shown { 1.0 / count as f32 } else { 0.0 };
@@ -312,7 +312,7 @@ fn shares_of(places: (usize, usize), image: (usize, usize), mask: Option<&[u8]>)
     }
 }
 
-/// `[row, column, input, output]` as `[output, input, row, column]`: as files have them.
+/// Reorders `[row, column, input, output]` to `[output, input, row, column]`, the order in files.
 fn outputs_first(weights: &[f32], outputs: usize, inputs: usize) -> Vec<f32> {
     let places = weights.len() / (outputs * inputs);
     let mut turned = Vec::with_capacity(weights.len());

@@ -1,4 +1,4 @@
-//! Where a scoring's distances are computed: on the GPU that its engine runs on, else on the processor.
+//! Selects where a scoring computes LPIPS: on the GPU of its engine, or on the CPU.
 
 use super::{DeviceLpips, Lpips};
 use crate::evaluate::tensors::gpu_of;
@@ -6,16 +6,16 @@ use dapple_engine::Engine;
 use dapple_scene::Result;
 use dapple_tensor::Context;
 
-/// LPIPS for one scoring. Weights are on the engine's device as long as it lives.
+/// LPIPS for one scoring. Holds the weights on the engine's device.
 pub(crate) struct Measure<'a> {
     lpips: &'a Lpips,
     device: Option<DeviceLpips>,
-    /// Why the processor computes although there is a GPU.
+    /// Reason why the CPU computes although there is a GPU.
     note: Option<String>,
 }
 
 impl<'a> Measure<'a> {
-    /// On the device of this engine.
+    /// A measure on the device of this engine.
     pub(crate) fn of(lpips: &'a Lpips, engine: &dyn Engine) -> Self {
         let mut measure = Self::on_host(lpips);
         if let Some(gpu) = gpu_of(engine) {
@@ -27,7 +27,7 @@ impl<'a> Measure<'a> {
         measure
     }
 
-    /// On the processor.
+    /// A measure on the CPU.
     pub(crate) fn on_host(lpips: &'a Lpips) -> Self {
         Self {
             lpips,
@@ -36,7 +36,8 @@ impl<'a> Measure<'a> {
         }
     }
 
-    /// As [`Lpips::distance`]. The first picture that the device does not hold ends its part in this scoring.
+    /// Computes [`Lpips::distance`]. After the first image that does not fit the device, the CPU computes the rest of
+    /// this scoring.
     ///
     /// # Errors
     /// Images too small for the network's strides; a lost device.
@@ -58,14 +59,14 @@ impl<'a> Measure<'a> {
         self.lpips.distance(image, target, width, height, mask)
     }
 
-    /// What people should know of where it was computed.
+    /// Returns the note to the user about where LPIPS was computed.
     pub(crate) fn note(self) -> Option<String> {
         self.note
     }
 
     fn fall_back(&mut self, why: &str) {
         self.device = None;
-        self.note = Some(format!("LPIPS is computed on the processor: {why}"));
+        self.note = Some(format!("LPIPS is computed on the CPU: {why}"));
     }
 }
 
@@ -111,7 +112,7 @@ mod tests {
                 device: Some(device),
                 ..Measure::on_host(&lpips)
             };
-            // Too small for the network: no matter of the device.
+            // Too small for the network: not a fault of the device.
             assert!(measure.distance(&a, &b, 8, 17, None).is_err());
             assert!(measure.device.is_some());
             for _ in 0..2 {

@@ -1,20 +1,18 @@
-//! LPIPS: how different two images look to a network that was trained to tell objects apart (Zhang et
-//! al. 2018, arXiv:1801.03924, eq. 1, version 0.1 of its weights). 0 = equal; larger is worse.
+//! LPIPS: distance of two images in the features of a network that was trained to classify objects (Zhang et al. 2018,
+//! arXiv:1801.03924, eq. 1, version 0.1 of its weights). 0 = equal; larger is worse.
 //!
-//! 1. Values 0..1 become -1..1, then zero mean and unit deviation per channel, with the constants of the
-//!    paper's code.
-//! 2. Both images go through the convolutions of AlexNet or VGG-16 ([`network`]); five layers are
-//!    looked at.
-//! 3. There each pixel's features are scaled to length 1, their differences squared, weighted by the
-//!    layer's linear weights and summed; the mean over pixels, summed over layers, is the distance.
-//! 4. What a mask hides is taken from the target in both images, and features centred there do not
-//!    count.
+//! 1. Values 0..1 become -1..1, then zero mean and unit deviation per channel, with the constants of the paper's code.
+//! 2. Both images go through the convolutions of AlexNet or VGG-16 ([`network`]); the distance uses five layers.
+//! 3. In each layer the features of a pixel are scaled to length 1, their differences squared, weighted by the layer's
+//!    linear weights and summed; the mean over pixels, summed over layers, is the distance.
+//! 4. Masked pixels are taken from the target in both images, and features centred there do not count.
 //!
-//! Weights come from a file that the user names; none is part of this program. Work is cut by rows and
-//! pixels, and added in order: the result does not depend on the number of threads.
+//! Weights come from a file that the user names; none are part of this program. Work is split by rows and pixels, and
+//! added in order: the result does not depend on the number of threads.
 //!
-//! [`Lpips::distance`] computes on the processor, [`DeviceLpips`] by tensors on a GPU, [`LpipsCrops`] its derivative for training; [`Measure`] takes the GPU that an
-//! engine runs on, and the processor where there is none or it does not hold so large a picture.
+//! [`Lpips::distance`] computes on the CPU and [`DeviceLpips`] by tensors on a GPU. [`LpipsCrops`] computes the
+//! derivative for training. [`Measure`] selects the GPU of an engine, or the CPU if there is no GPU or the image does
+//! not fit it.
 
 mod crops;
 mod device;
@@ -45,7 +43,7 @@ const EPSILON: f32 = 1e-10;
 pub struct Lpips {
     backbone: Backbone,
     layers: Vec<Layer>,
-    /// Weights of the features' differences, for each layer that is looked at.
+    /// Weights of the features' differences, for each layer that the distance uses.
     linear: Vec<Vec<f32>>,
 }
 
@@ -55,8 +53,8 @@ impl Lpips {
     /// layers (`features.0.weight`, `lin0.model.1.weight`). Shapes tell AlexNet from VGG-16.
     ///
     /// # Errors
-    /// A file that cannot be read or is none, a tensor that is missing or has another type or shape, a
-    /// weight that is not finite.
+    /// The file cannot be read or is not safetensors; a tensor is missing or has another type or shape; a weight is not
+    /// finite.
     pub fn read(path: &Path) -> Result<Self> {
         let most = bounded::CAMERAS_BYTES;
         let bytes = bounded::read("cannot read the LPIPS weights", path, most)?;
@@ -72,18 +70,18 @@ impl Lpips {
     /// Reads weights from the bytes of such a file.
     ///
     /// # Errors
-    /// As [`Self::read`].
+    /// See [`Self::read`].
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         weights::parse(bytes)
     }
 
-    /// Which network it is.
+    /// Returns the network of these weights.
     pub fn backbone(&self) -> Backbone {
         self.backbone
     }
 
-    /// The distance of two images, `[height, width, 3]` in 0..1, where `mask` (`[height, width]`,
-    /// 0 = ignore) shows them.
+    /// Returns the distance of two images, `[height, width, 3]` in 0..1, where `mask` (`[height, width]`, 0 = ignore)
+    /// shows them.
     ///
     /// # Errors
     /// Images too small for the network's strides.
@@ -145,12 +143,12 @@ impl Backbone {
             "LPIPS with {} needs images of {least} x {least} pixels, and this one has {width} x {height}",
             self.name()
         ))
-        .hint("score larger photos, or leave LPIPS out"))
+        .hint("score larger photos, or omit LPIPS"))
     }
 }
 
-/// Whether a mask of an image shows what one of a layer's places (column, row) stands for: the pixel in the
-/// middle of what it covers. Sizes are width and height.
+/// Returns true if a mask of an image shows the pixel in the middle of one of a layer's places (column, row). Sizes are
+/// width and height.
 fn is_shown(
     (x, y): (usize, usize),
     (columns, rows): (usize, usize),

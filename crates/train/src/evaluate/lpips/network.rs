@@ -1,18 +1,17 @@
-//! Convolutions on the processor.
+//! Convolutions on the CPU.
 //!
 //! Features are `[height, width, channels]`, so that a window's rows are contiguous.
-//! 1. Where the layer says so, the largest of each window of the input first (max pooling).
-//! 2. A block of output pixels: their windows side by side as a matrix, zeros beyond the image.
-//! 3. That matrix times the weights, plus the bias, negative values to zero.
-//!
-//! Blocks are cut by counts, and each writes its own stretch.
+//! 1. If the layer pools, take the largest value of each window of the input first (max pooling).
+//! 2. Gather a block of output pixels: their windows side by side as a matrix, zeros beyond the image.
+//! 3. Multiply that matrix by the weights, add the bias, set negative values to zero.
+//! Blocks are split by counts, and each block writes its own range.
 
 use rayon::prelude::*;
 
 /// Values of a block's matrix: 1 MiB, which stays in a core's second-level cache.
 const BLOCK_VALUES: usize = 1 << 18;
 
-/// What a layer gives.
+/// Output of a layer.
 #[derive(Debug, Clone)]
 pub(super) struct Features {
     pub(super) width: usize,
@@ -38,10 +37,10 @@ impl Window {
     }
 }
 
-/// A convolution with what comes before and after it.
+/// A convolution with the layers before and after it.
 #[derive(Debug, Clone)]
 pub(super) struct Layer {
-    /// Max pooling before it.
+    /// Max pooling before the convolution.
     pub(super) pool: Option<Window>,
     pub(super) window: Window,
     pub(super) inputs: usize,
@@ -50,7 +49,7 @@ pub(super) struct Layer {
     pub(super) weights: Vec<f32>,
     /// `[output]`.
     pub(super) bias: Vec<f32>,
-    /// Whether LPIPS compares what it gives.
+    /// True if LPIPS compares the output of this layer.
     pub(super) is_looked_at: bool,
 }
 
@@ -98,14 +97,14 @@ impl Layer {
         }
     }
 
-    /// The window of output (x, y) into `row`, which holds zeros.
+    /// Gathers the window of output (x, y) into `row`, which holds zeros.
     fn gather(&self, input: &Features, x: usize, y: usize, row: &mut [f32]) {
         let Window {
             size,
             stride,
             padding,
         } = self.window;
-        // Columns of the window that lie in the image.
+        // Columns of the window that are in the image.
         let left = padding.saturating_sub(x * stride);
         let right = size.min((input.width + padding).saturating_sub(x * stride));
         if left >= right {

@@ -1,8 +1,8 @@
 //! Weights of LPIPS from a safetensors file.
 //!
-//! 1. The shape of the first convolution tells the network.
-//! 2. Its convolutions are looked for under both names that they go by: `features.N` in torchvision,
-//!    `net.sliceS.N` in the package `lpips`, S counting the layers that are looked at.
+//! 1. The shape of the first convolution determines the network.
+//! 2. Its convolutions are searched under both of their names: `features.N` in torchvision, `net.sliceS.N` in the
+//!    package `lpips`, where S counts the layers that the distance uses.
 //! 3. Linear layers are `linL.model.1.weight`.
 
 use super::Lpips;
@@ -13,12 +13,12 @@ use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 const HINT: &str = "make the file as docs/EVALUATION.md shows: \
                     save_file of lpips.LPIPS(net=\"alex\").state_dict()";
 
-/// The network whose features are compared.
+/// Network whose features are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Backbone {
-    /// AlexNet (Krizhevsky 2014, arXiv:1404.5997): fast; the paper's authors take it to score.
+    /// AlexNet (Krizhevsky 2014, arXiv:1404.5997): fast; the paper's authors use it for scores.
     Alex,
-    /// VGG-16 (Simonyan & Zisserman 2014, arXiv:1409.1556): what papers of this field report.
+    /// VGG-16 (Simonyan & Zisserman 2014, arXiv:1409.1556): the network of scores in 3DGS papers.
     Vgg,
 }
 
@@ -40,7 +40,7 @@ const fn window(size: usize, stride: usize, padding: usize) -> Window {
 }
 
 impl Backbone {
-    /// Its name in words: AlexNet, VGG-16.
+    /// Returns the display name: AlexNet, VGG-16.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Alex => "AlexNet",
@@ -48,12 +48,12 @@ impl Backbone {
         }
     }
 
-    /// The smallest image that leaves a pixel in the last layer.
+    /// Returns the edge of the smallest image with a pixel in the last layer.
     pub const fn least_edge(self) -> usize {
         match self {
             // 31 -> 7 -> 3 -> 1.
             Self::Alex => 31,
-            // Four times halved.
+            // Halved four times.
             Self::Vgg => 16,
         }
     }
@@ -160,7 +160,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Lpips> {
     })
 }
 
-/// `[output, input, row, column]` as `[row, column, input, output]`.
+/// Reorders `[output, input, row, column]` to `[row, column, input, output]`.
 fn outputs_last(weights: &[f32], outputs: usize, inputs: usize) -> Vec<f32> {
     let places = weights.len() / (outputs * inputs);
     let mut turned = Vec::with_capacity(weights.len());
@@ -174,7 +174,7 @@ fn outputs_last(weights: &[f32], outputs: usize, inputs: usize) -> Vec<f32> {
     turned
 }
 
-/// The first tensor of these names.
+/// Returns the first tensor of these names.
 fn find<'a>(file: &'a SafeTensors<'_>, names: &[&str]) -> Result<(String, TensorView<'a>)> {
     for name in names {
         if let Ok(tensor) = file.tensor(name) {
@@ -188,7 +188,7 @@ fn find<'a>(file: &'a SafeTensors<'_>, names: &[&str]) -> Result<(String, Tensor
     .hint(HINT))
 }
 
-/// Its values, which must be finite `f32` in this shape.
+/// Returns the values of the first tensor of these names, which must be finite `f32` in this shape.
 fn read(file: &SafeTensors<'_>, names: &[String], shape: &[usize]) -> Result<Vec<f32>> {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let (name, tensor) = find(file, &names)?;

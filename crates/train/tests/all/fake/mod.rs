@@ -1,4 +1,4 @@
-//! An engine that only remembers what it was told, a capture for it, and a listener.
+//! A fake engine that records its calls, a capture for it, and an observer.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use dapple_engine::constants::FINITE_EVERY;
@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// What a run told its engine.
+/// Calls that a run made to its engine.
 #[derive(Default)]
 pub struct Log {
     pub steps: Vec<(usize, StepSettings)>,
@@ -27,25 +27,25 @@ pub struct Log {
     pub depths: Vec<(usize, Vec<DepthSample>)>,
 }
 
-/// Does nothing, but reports as told. The opacity of its first Gaussian is the last step's number.
+/// Does nothing, but reports as configured. The opacity of its first Gaussian is the last step's number.
 #[derive(Default)]
 pub struct FakeEngine {
     pub log: Arc<Mutex<Log>>,
     /// The loss of this step is NaN.
     pub nan_at: u32,
-    /// From this step on no scale is finite, and the loss does not tell; 0 = never.
+    /// From this step on no scale is finite, and the loss does not show it; 0 = never.
     pub broken_from: u32,
-    /// Density control after this step leaves nothing.
+    /// Density control after this step removes all Gaussians.
     pub empty_at: u32,
-    /// This step is refused, and every call that would need the device.
+    /// The engine refuses this step, and then every call that would need the device.
     pub fail_at: u32,
-    /// From which steps on renders are how bright, in order; before the first 0.5, near the capture's photos.
+    /// Brightness of renders from each of these steps on, in order; 0.5 before the first, near the capture's photos.
     pub shown: Vec<(u32, f32)>,
-    /// After a failure the splats can still be had.
+    /// True if the splats can still be read after a failure.
     pub answers_after_failure: bool,
-    /// What a step takes on the device. Not zero: `step` returns at once and reports come later.
+    /// Time of a step on the device. Not zero: `step` returns at once and reports come later.
     pub step_time: Duration,
-    /// What a step takes in addition, for each Gaussian.
+    /// Additional time of a step for each Gaussian.
     pub gaussian_time: Duration,
     pub splats: Splats,
     pub failed: bool,
@@ -248,13 +248,13 @@ pub fn capture(photos: usize) -> Dataset {
     }
 }
 
-/// Listens, and stops after a step.
+/// Records events, and stops after a step.
 #[derive(Default)]
 pub struct Listener {
     pub steps: Vec<StepProgress>,
     pub evals: Vec<u32>,
     pub densified: usize,
-    /// Steps at which photos set aside were heard.
+    /// Steps of extension checks.
     pub outlooks: Vec<u32>,
     pub stop_after: Option<u32>,
 }

@@ -1,4 +1,4 @@
-//! Weights of LPIPS that look random, as a file, and pictures to compare.
+//! Pseudo-random weights of LPIPS as a file, and images to compare.
 #![allow(clippy::unwrap_used, dead_code, reason = "tests; each uses some of it")]
 
 use safetensors::tensor::{Dtype, TensorView};
@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 /// Name to shape and values.
 pub type Tensors = BTreeMap<String, (Vec<usize>, Vec<f32>)>;
 
-/// Convolutions of both networks: number, inputs, outputs, window, stride, padding, pooling before
-/// (window), whether it is looked at.
+/// Convolutions of both networks: number, inputs, outputs, window, stride, padding, pooling before (window), whether
+/// the distance uses the layer.
 pub type Row = (usize, usize, usize, usize, usize, usize, usize, bool);
 
 pub const ALEX: &[Row] = &[
@@ -35,7 +35,7 @@ pub const VGG: &[Row] = &[
     (28, 512, 512, 3, 1, 1, 0, true),
 ];
 
-/// Numbers that look random, in -0.5..0.5.
+/// Pseudo-random numbers in -0.5..0.5.
 pub struct Noise(pub u32);
 
 impl Noise {
