@@ -1,4 +1,4 @@
-//! glTF, binary and as text; bytes that are no such file become the JSON of one with a few numbers.
+//! glTF, binary and as text. Bytes that are not such a file become the JSON of one with a few numbers.
 #![no_main]
 
 use dapple_scene::splat_file::{Format, parse};

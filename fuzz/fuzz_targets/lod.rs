@@ -1,4 +1,5 @@
-//! Streamed SOG: the tree of `lod-meta.json` over two small folders of textures, of which the last bytes damage one.
+//! Streamed SOG: the tree of `lod-meta.json` over two small folders of textures. The last bytes of the input damage one
+//! of their files.
 #![no_main]
 
 use dapple_scene::Splats;
@@ -8,7 +9,7 @@ use std::sync::LazyLock;
 
 type Files = Vec<(String, Vec<u8>)>;
 
-/// The two folders, and one more that is to be damaged.
+/// Files of the two folders, and of the folder `env`.
 static FILES: LazyLock<Files> = LazyLock::new(|| {
     let mut splats = Splats::empty(1);
     for i in 0..40 {
@@ -32,7 +33,7 @@ static FILES: LazyLock<Files> = LazyLock::new(|| {
 });
 
 fuzz_target!(|data: &[u8]| {
-    // The tree, then which byte of which file is what.
+    // The tree, then the file, the position and the new value of the damaged byte.
     let (text, damage) =
         data.split_at(data.len() - data.len().min(4) * usize::from(data.len() % 2));
     let mut files = FILES.clone();

@@ -1,5 +1,5 @@
-//! PLY, as splats and as a point cloud; and the data of a compressed PLY behind a sound header, which
-//! chance alone does not find.
+//! PLY, as splats and as a point cloud. Also the data of a compressed PLY behind a valid header, which random bytes do
+//! not produce.
 #![no_main]
 
 use dapple_scene::ply;
@@ -7,7 +7,7 @@ use libfuzzer_sys::fuzz_target;
 
 const RANGES: [&str; 6] = ["x", "y", "z", "scale_x", "scale_y", "scale_z"];
 
-/// As many Gaussians as the data has bytes for, in one chunk.
+/// Returns a file with as many Gaussians as the data has bytes for, in one chunk.
 fn compressed(data: &[u8]) -> Vec<u8> {
     let (chunk, vertex) = (RANGES.len() * 2 * 4, 4 * 4 + 9);
     let count = (data.len().saturating_sub(chunk) / vertex).min(256);

@@ -1,4 +1,4 @@
-//! `profile.json`, and comparing what is read.
+//! `profile.json`, and the comparison of parsed profiles.
 #![no_main]
 
 use dapple_profile::{compare, comparison_text, from_json, profile_text};

@@ -1,4 +1,4 @@
-//! Files of splats in every format that the door knows; PLY has a target of its own too.
+//! Splat files in every format that `splat_file` reads; PLY also has a target of its own.
 #![no_main]
 
 use dapple_scene::splat_file::{Format, parse};

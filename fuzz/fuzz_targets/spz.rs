@@ -1,4 +1,4 @@
-//! SPZ: the file as it is, and as what is inside a gzip member, so that mutations reach the attributes.
+//! SPZ: the bytes as a file, and as the content of a gzip member, so that mutations reach the attributes.
 #![no_main]
 
 use dapple_scene::splat_file::{Format, parse};

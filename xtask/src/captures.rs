@@ -1,10 +1,10 @@
-//! Trains real captures with the command line, as a user would, and holds the result to a bar.
+//! Trains real captures with the command line, as a user would, and compares the scores with lower bounds.
 //!
 //! For each of [`BARS`]:
 //! 1. `dapple info CAPTURE --json` must find every photo.
 //! 2. `dapple train` for long enough that a wrong gradient misses the bar.
 //! 3. `dapple eval --json` on the saved splats must reach the bars, on every held-out photo.
-//! 4. `splat-transform` must read every Gaussian that we wrote.
+//! 4. `splat-transform` must read every Gaussian that Dapple wrote.
 
 use crate::test::Outcome;
 use crate::totals::Totals;
@@ -15,15 +15,15 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What a capture must reach.
+/// Scores that a capture must reach.
 struct Bar {
     /// Folder in the data.
     capture: &'static str,
-    /// Photos that it has.
+    /// Number of its photos.
     photos: u64,
     /// Arguments of `dapple train`.
     train: &'static [&'static str],
-    /// One run each.
+    /// Seeds, one run each.
     seeds: &'static [u32],
     /// Mean over the held-out photos and the seeds, dB.
     psnr: f64,
@@ -31,12 +31,12 @@ struct Bar {
     ssim: f64,
 }
 
-/// The bars. Results are the same bit for bit on one kind of machine and scatter like those of other seeds
-/// between kinds, and when a kernel rounds differently: so the bar that judges is a mean over seeds, on the
-/// capture that scatters least. Seeds 0 to 3 of `plush`: 24.72 to 24.97 dB, SSIM 0.8565 to 0.8582, the mean
-/// of the first three 24.85 and 0.8572. With half of the gradient of the covariance's off-diagonal, a bug
-/// that single runs of `bird` let pass: 24.54 to 24.67 dB, 0.8529 to 0.8542, mean 24.59 and 0.8534.
-/// `banana` (0.810 to 0.819 over seeds 0 to 4) sees to the other end: few photos, wide apart.
+/// The bars. Results are bit-identical on one kind of machine. Between kinds, and when a kernel rounds differently,
+/// they scatter like those of other seeds. So the bar is a mean over seeds, on the capture that scatters least. Seeds 0
+/// to 3 of `plush`: 24.72 to 24.97 dB, SSIM 0.8565 to 0.8582, the mean of the first three 24.85 and 0.8572. With half
+/// of the gradient of the covariance's off-diagonal, a bug that single runs of `bird` did not show: 24.54 to 24.67 dB,
+/// 0.8529 to 0.8542, mean 24.59 and 0.8534. `banana` (0.810 to 0.819 over seeds 0 to 4) covers the other extreme: few
+/// photos, wide apart.
 const BARS: &[Bar] = &[
     Bar {
         capture: "plush",
@@ -56,7 +56,7 @@ const BARS: &[Bar] = &[
     },
 ];
 
-/// Where the real captures lie, if they are here.
+/// Returns the folder of the real captures, if they are on this machine.
 pub fn folder() -> Option<PathBuf> {
     let named = std::env::var_os("DAPPLE_DATA").map(PathBuf::from);
     let folder = named.or_else(|| Some(shell::root().parent()?.join("shared/data")))?;
@@ -89,8 +89,8 @@ pub fn run() -> Outcome {
     }
 }
 
-/// Builds the command line with what tests and examples are built of, which is optimised too: another profile
-/// would compile everything a second time, for the same bytes. Says where it is.
+/// Builds the command line in the profile of tests and examples, which is optimised too: another profile would compile
+/// everything a second time, for the same bytes. Returns its path.
 fn build() -> Result<PathBuf, String> {
     shell::run(&mut shell::cargo(&[
         "build",
@@ -123,7 +123,7 @@ fn check(dapple: &Path, data: &Path, bar: &Bar) -> Result<(), String> {
                 .args(bar.train),
         )?;
         let mut arguments = vec![OsStr::new("eval"), capture.as_os_str(), splats.as_os_str()];
-        // The photos must be scored at the size they were trained at.
+        // The photos must be scored at their training size.
         arguments.extend(
             bar.train
                 .iter()

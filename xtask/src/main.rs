@@ -1,8 +1,7 @@
-//! What people and CI run: `cargo xtask test`, `cargo xtask bench`, `cargo xtask page`,
-//! `cargo xtask docs`.
+//! Commands for developers and CI: `cargo xtask test`, `cargo xtask bench`, `cargo xtask page`, `cargo xtask docs`.
 //!
-//! `test` is the one answer to "is it all right?". It runs the steps of [`test::Step`] in order,
-//! prints a heading and a time for each, and ends with a table and the totals.
+//! `test` runs all checks. It runs the steps of [`test::Step`] in order, prints a heading and a time for each, and ends
+//! with a table and the totals.
 
 mod captures;
 mod page;
@@ -16,7 +15,7 @@ use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
 #[derive(Parser)]
-#[command(name = "cargo xtask", about = "What people and CI run on Dapple")]
+#[command(name = "cargo xtask", about = "Commands for developers of Dapple and CI")]
 struct Args {
     #[command(subcommand)]
     command: Command,
@@ -26,17 +25,17 @@ struct Args {
 enum Command {
     /// Formatting, lints, tests, documentation, examples, and real captures trained to a bar
     Test(test::TestArgs),
-    /// Runs `dapple bench` in release; what follows is passed on, for example `stages --device cpu`
+    /// Runs `dapple bench` in release; the arguments are passed on, for example `stages --device cpu`
     Bench {
         /// Arguments of `dapple bench`
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
-    /// Opens pages that `dapple profile` wrote in headless Chromium and checks that all was drawn
+    /// Opens pages that `dapple profile` wrote in headless Chromium and checks that they draw all parts
     Page(page::PageArgs),
-    /// Builds the API documentation with warnings as errors, and says where it is
+    /// Builds the API documentation with warnings as errors, and prints its path
     Docs {
-        /// Opens it in the browser
+        /// Opens the documentation in the browser
         #[arg(long)]
         open: bool,
     },

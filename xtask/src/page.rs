@@ -1,6 +1,6 @@
-//! `cargo xtask page FILE...`: does a report open, and is everything drawn?
+//! `cargo xtask page FILE...`: opens reports and checks that they draw all parts.
 //!
-//! The checks are those of the crate `dapple-profile`'s own tests.
+//! The tests of the crate `dapple-profile` use the same checks.
 
 #[path = "../../crates/profile/tests/all/support/chromium.rs"]
 pub mod chromium;
@@ -23,6 +23,7 @@ pub struct PageArgs {
 /// Opens pages and checks them.
 ///
 /// # Errors
+/// There is no Chromium; a page has faults. The message lists all faults of all pages.
 /// If there is no Chromium, or with everything that is wrong with any page.
 pub fn run(args: &PageArgs) -> Result<(), String> {
     let browser = chromium::find()?.ok_or_else(|| {

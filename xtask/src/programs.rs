@@ -1,11 +1,10 @@
 //! Builds the test programs of the workspace and runs them one after the other.
 //!
-//! 1. `cargo test --no-run` builds every program; its messages say where each is.
+//! 1. `cargo test --no-run` builds every program; its messages name the path of each.
 //! 2. Each program runs in the folder of its crate, as `cargo test` would run it, and prints the time of each test.
-//! 3. The times are kept: [`slowest`] of them are shown, and all are written as JSON.
+//! 3. The times are collected: the summary shows the [`slowest`], and a JSON file lists all.
 //!
-//! libtest measures tests only as an unstable option, so the programs (and nothing that is compiled) get
-//! `RUSTC_BOOTSTRAP=1`.
+//! libtest measures tests only as an unstable option, so the programs (but not the compiler) get `RUSTC_BOOTSTRAP=1`.
 
 use crate::shell;
 use crate::totals::Totals;
@@ -14,10 +13,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// A test that takes longer than this on a slow machine of two cores is too long.
+/// Longest time of a test on a slow machine with two cores.
 pub const LONGEST_TEST: Duration = Duration::from_secs(120);
 
-/// A program that prints nothing for so long hangs.
+/// A program that prints nothing for this time hangs.
 const SILENCE: Duration = Duration::from_secs(600);
 
 /// Tests that `--quick` omits: `CRATE::MODULE` or a longer beginning of a test's name.
@@ -25,13 +24,13 @@ const SLOW: &str = include_str!("../slow_tests.txt");
 
 /// One test program.
 struct TestProgram {
-    /// The crate, and `::bin` where it is the program's own unit tests.
+    /// Name of the crate, with `::bin` for the unit tests of a program.
     name: String,
     executable: PathBuf,
     folder: PathBuf,
 }
 
-/// A test and the time that it took.
+/// A test and its time.
 #[derive(Debug, Clone)]
 pub struct TimedTest {
     /// `CRATE::MODULE::TEST`.
@@ -45,7 +44,7 @@ pub struct TimedTest {
 pub struct TestRun {
     pub totals: Totals,
     pub tests: Vec<TimedTest>,
-    /// Compiling and linking.
+    /// Time of compiling and linking.
     pub build: Duration,
     /// Name and wall time of each program.
     pub programs: Vec<(String, Duration)>,
@@ -54,7 +53,7 @@ pub struct TestRun {
 }
 
 impl TestRun {
-    /// The `count` slowest tests, the slowest first.
+    /// Returns the `count` slowest tests, the slowest first.
     pub fn slowest(&self, count: usize) -> Vec<&TimedTest> {
         let mut tests: Vec<&TimedTest> = self.tests.iter().collect();
         tests.sort_by(|a, b| b.time.cmp(&a.time).then_with(|| a.name.cmp(&b.name)));
@@ -62,7 +61,7 @@ impl TestRun {
         tests
     }
 
-    /// Times as JSON: seconds of the build, of each program and of each test.
+    /// Returns the times as JSON: seconds of the build, of each program and of each test.
     pub fn to_json(&self) -> Value {
         let program = |(name, time): &(String, Duration)| json!({"name": name, "seconds": time.as_secs_f64()});
         let test = |test: &&TimedTest| json!({"name": test.name, "seconds": test.time.as_secs_f64(), "passed": test.passed});
@@ -77,7 +76,7 @@ impl TestRun {
 /// Builds and runs all test programs. `quick` omits the tests listed in `xtask/slow_tests.txt`.
 ///
 /// # Errors
-/// If building fails. Tests that fail are in [`TestRun::failures`].
+/// The build fails. Failed tests are in [`TestRun::failures`].
 pub fn run(quick: bool) -> Result<TestRun, String> {
     let start = Instant::now();
     let programs = build()?;
@@ -100,7 +99,7 @@ fn build() -> Result<Vec<TestProgram>, String> {
     let mut command = shell::cargo(&[
         "test",
         "--workspace",
-        // Not `--all-targets`, which builds examples a second time, as tests without a test.
+        // Without `--all-targets`, which builds examples a second time, as test programs without tests.
         "--lib",
         "--bins",
         "--tests",
@@ -113,7 +112,7 @@ fn build() -> Result<Vec<TestProgram>, String> {
     Ok(programs)
 }
 
-/// The test program that a message of cargo's announces.
+/// Returns the test program that a message of cargo announces.
 fn program_of(line: &str) -> Option<TestProgram> {
     let message: Value = serde_json::from_str(line).ok()?;
     if message["reason"] != "compiler-artifact" || message["profile"]["test"] != true {
@@ -122,7 +121,7 @@ fn program_of(line: &str) -> Option<TestProgram> {
     let executable = PathBuf::from(message["executable"].as_str()?);
     let folder = Path::new(message["manifest_path"].as_str()?).parent()?;
     let krate = folder.file_name()?.to_string_lossy();
-    // Integration tests are programs of their own in `tests/`; unit tests belong to a library or a program.
+    // Integration tests are programs in `tests/`; unit tests belong to a library or a program.
     let kind = match message["target"]["kind"][0].as_str()? {
         "test" => "",
         "bin" => "::bin",
@@ -163,7 +162,7 @@ fn run_program(program: &TestProgram, quick: bool, run: &mut TestRun) {
     }
 }
 
-/// The tests of a program that `--quick` omits, as libtest knows them.
+/// Returns the tests of a program that `--quick` omits, by their libtest names.
 fn slow_tests(program: &str) -> impl Iterator<Item = &'static str> {
     let prefix = format!("{program}::");
     SLOW.lines()
@@ -172,7 +171,7 @@ fn slow_tests(program: &str) -> impl Iterator<Item = &'static str> {
         .filter_map(move |line| line.strip_prefix(&prefix))
 }
 
-/// Lines of `xtask/slow_tests.txt`, for the summary of `--quick`.
+/// Returns the number of lines in `xtask/slow_tests.txt`, for the summary of `--quick`.
 pub fn omitted() -> usize {
     SLOW.lines()
         .filter(|line| !line.trim().is_empty() && !line.starts_with('#'))

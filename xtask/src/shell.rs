@@ -1,4 +1,4 @@
-//! Runs commands: what they print goes on to the terminal and is kept for counting.
+//! Runs commands: forwards their output to the terminal and captures it for counting.
 
 use std::io::{BufRead, BufReader, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
@@ -6,41 +6,41 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The root of the repository.
+/// Returns the root of the repository.
 pub fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().unwrap_or(here).to_owned()
 }
 
-/// Where cargo builds.
+/// Returns the build folder of cargo.
 pub fn target_folder() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
-/// Cargo, the one that runs us, in the root of the repository.
+/// Returns a command for the cargo that runs this program, in the root of the repository.
 pub fn cargo(args: &[&str]) -> Command {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(program);
     command.args(args).current_dir(root());
-    // A pipe would take the colours away.
+    // Cargo disables colours if its output is a pipe.
     if std::io::stderr().is_terminal() {
         command.env("CARGO_TERM_COLOR", "always");
     }
-    // These describe the package xtask to us; left in place they would make others build again.
+    // These variables describe the package xtask; with them, cargo would rebuild other crates.
     for name in ["CARGO_MANIFEST_DIR", "CARGO_PKG_NAME", "CARGO_PKG_VERSION"] {
         command.env_remove(name);
     }
     command
 }
 
-/// `cargo doc` for our crates, warnings as errors.
+/// Returns the command `cargo doc` for Dapple's crates, warnings as errors.
 pub fn documentation() -> Command {
     let mut command = cargo(&["doc", "--workspace", "--no-deps", "--exclude", "xtask"]);
     command.env("RUSTDOCFLAGS", "-D warnings");
     command
 }
 
-/// Whether `program ARGS` runs and succeeds.
+/// Returns true if `program ARGS` runs and succeeds.
 pub fn works(program: &str, args: &[&str]) -> bool {
     Command::new(program)
         .args(args)
@@ -51,34 +51,34 @@ pub fn works(program: &str, args: &[&str]) -> bool {
         .is_ok_and(|status| status.success())
 }
 
-/// What a command printed.
+/// Output of a command.
 #[derive(Debug, Default)]
 pub struct Output {
-    /// Its standard output.
+    /// Standard output.
     pub stdout: String,
-    /// Its standard error.
+    /// Standard error.
     pub stderr: String,
 }
 
-/// Runs a command to its end, passing on and keeping what it prints.
+/// Runs a command to its end; forwards and captures its output.
 ///
 /// # Errors
-/// If it cannot be started or its exit code is not 0.
+/// The command cannot be started, or its exit code is not 0.
 pub fn run(command: &mut Command) -> Result<Output, String> {
     let (output, ended) = attempt(command);
     ended.map(|()| output)
 }
 
-/// Like [`run`], but standard output is only kept: it is for a program to read.
+/// Like [`run`], but standard output is captured and not forwarded, for output that a program reads.
 ///
 /// # Errors
-/// If it cannot be started or its exit code is not 0.
+/// The command cannot be started, or its exit code is not 0.
 pub fn run_quietly(command: &mut Command) -> Result<Output, String> {
     let (output, ended) = attempt_with(command, &mut std::io::sink(), None);
     ended.map(|()| output)
 }
 
-/// Like [`run`], but what was printed comes back in any case.
+/// Like [`run`], but also returns the output of a failed command.
 pub fn attempt(command: &mut Command) -> (Output, Result<(), String>) {
     attempt_with(command, &mut std::io::stdout(), None)
 }
@@ -149,7 +149,7 @@ fn wait(
         }
         let last = *printed.lock().unwrap_or_else(PoisonError::into_inner);
         if last.elapsed() > silence {
-            // It may have ended just now.
+            // The command may have ended just now.
             let _ = child.kill();
             let _ = child.wait();
             return Err(format!(

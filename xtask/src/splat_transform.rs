@@ -1,20 +1,20 @@
-//! Opens our files with the ecosystem's own tool, `@playcanvas/splat-transform` from npm.
+//! Reads Dapple's files with another program, `@playcanvas/splat-transform` from npm.
 
 use crate::shell;
 use std::path::Path;
 use std::process::Command;
 
-/// Names the tool's command line when it is not on the `PATH`.
+/// Variable with the tool's command line, if the tool is not on the `PATH`.
 const VARIABLE: &str = "DAPPLE_SPLAT_TRANSFORM";
 
-/// How to call the tool, if it is installed.
+/// Returns the command of the tool, if it is installed.
 pub fn find() -> Option<String> {
     let named = std::env::var(VARIABLE).ok().filter(|name| !name.is_empty());
     let candidate = named.unwrap_or_else(|| "splat-transform".to_owned());
     shell::works(&candidate, &["--version"]).then_some(candidate)
 }
 
-/// Lets the tool read `ply` and write it again, and counts the Gaussians in what it wrote.
+/// Makes the tool read `ply` and write it again, and counts the Gaussians in the written file.
 pub fn check(tool: &str, ply: &Path, expected: u64) -> Result<(), String> {
     let copy = ply.with_extension("checked.ply");
     shell::run(Command::new(tool).arg("--overwrite").arg(ply).arg(&copy))?;

@@ -1,7 +1,7 @@
-//! `cargo xtask test`: every check, in the order in which a mistake is cheapest to find.
+//! `cargo xtask test`: every check, the cheapest first.
 //!
-//! 1. Print what is here and what is missing (captures, optional tools), loudly.
-//! 2. Run the chosen steps; stop at the first that fails unless told to keep going.
+//! 1. Print the captures and optional tools that this machine has and lacks.
+//! 2. Run the chosen steps; stop at the first failure unless an option requests to continue.
 //! 3. Print the slowest tests, a table of steps with their times, and the totals, as the last lines; write all times to
 //!    `target/test-times.json`.
 
@@ -17,10 +17,10 @@ use std::time::{Duration, Instant};
 /// Options of `cargo xtask test`.
 #[derive(Args)]
 pub struct TestArgs {
-    /// Runs these steps alone, for example `--only fmt,clippy`
+    /// Runs only these steps, for example `--only fmt,clippy`
     #[arg(long, value_delimiter = ',', value_name = "STEPS")]
     only: Vec<Step>,
-    /// Leaves these steps out
+    /// Skips these steps
     #[arg(long, value_delimiter = ',', value_name = "STEPS")]
     skip: Vec<Step>,
     /// Runs the later steps although one has failed
@@ -31,10 +31,10 @@ pub struct TestArgs {
     quick: bool,
 }
 
-/// How many of the slowest tests the summary shows.
+/// Number of slowest tests in the summary.
 const SLOWEST_SHOWN: usize = 10;
 
-/// A part of the checks.
+/// A step of the checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Step {
     /// `cargo fmt --check`
@@ -45,7 +45,7 @@ pub enum Step {
     Typos,
     /// Types of the viewer's page, if TypeScript's `tsc` is installed or `DAPPLE_TSC` names it
     Types,
-    /// Dependencies that nothing uses, if `cargo-shear` is installed
+    /// Unused dependencies, if `cargo-shear` is installed
     Shear,
     /// Licences and advisories, if `cargo-deny` is installed
     Deny,
@@ -61,20 +61,20 @@ pub enum Step {
     Captures,
 }
 
-/// How a step ended.
+/// Result of a step.
 pub enum Outcome {
-    /// Well, with so many tests.
+    /// The step passed, with these tests.
     Passed(Totals),
-    /// It could not be run here, and why.
+    /// The step could not run here; holds the reason.
     Skipped(String),
-    /// Badly: why, and the tests that were run.
+    /// The step failed; holds the reason and the tests that ran.
     Failed(String, Totals),
 }
 
 /// Runs the checks.
 ///
 /// # Errors
-/// If a step failed.
+/// A step failed.
 pub fn run(args: &TestArgs) -> Result<(), String> {
     print_surroundings();
     let mut results = Vec::new();
@@ -151,7 +151,7 @@ fn write_times(results: &[(Step, Outcome, Duration)], tests: &TestRun) {
 
 fn print_surroundings() {
     let yes_no = |found: bool| if found { "found" } else { "MISSING" };
-    println!("What this machine has:");
+    println!("Tools and captures of this machine:");
     println!(
         "  typos            {}  (spelling)",
         yes_no(shell::works("typos", &["--version"]))
@@ -285,7 +285,7 @@ fn finished((output, ended): (shell::Output, Result<(), String>)) -> Outcome {
 /// Crates with examples.
 const WITH_EXAMPLES: [&str; 3] = ["dapple", "runtime", "viewer"];
 
-/// Runs every example to its end. They are built as the tests are, which have compiled all that they link.
+/// Runs every example to its end. Examples are built with the profile of tests, which has compiled all dependencies.
 fn examples() -> Outcome {
     let mut totals = Totals::default();
     match run_examples(&mut totals) {
@@ -310,7 +310,7 @@ fn run_examples(totals: &mut Totals) -> Result<(), String> {
     Ok(())
 }
 
-/// The names of a crate's examples.
+/// Returns the names of a crate's examples.
 fn examples_of(krate: &str) -> Result<Vec<String>, String> {
     let folder = shell::root().join("crates").join(krate).join("examples");
     let entries = std::fs::read_dir(&folder)

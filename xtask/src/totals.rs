@@ -1,15 +1,15 @@
-//! Counts tests in what nextest and cargo print.
+//! Counts tests in the output of nextest and cargo.
 
 use std::ops::AddAssign;
 
-/// Tests run.
+/// Numbers of tests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Passed.
     pub passed: u64,
     /// Failed.
     pub failed: u64,
-    /// Left out.
+    /// Skipped.
     pub skipped: u64,
 }
 
@@ -22,7 +22,7 @@ impl AddAssign for Totals {
 }
 
 impl Totals {
-    /// Adds up the summary lines in a program's output: nextest's
+    /// Adds the summary lines in a program's output: nextest's
     /// `Summary [1.2s] 10 tests run: 9 passed, 1 failed, 2 skipped` and libtest's
     /// `test result: ok. 9 passed; 0 failed; 2 ignored; ...`.
     pub fn of(output: &str) -> Self {
@@ -40,7 +40,7 @@ impl Totals {
     }
 }
 
-/// The number before the first occurrence of `word`; 0 if there is none.
+/// Returns the number before the first occurrence of `word`; 0 without one.
 fn number_before(line: &str, word: &str) -> u64 {
     let mut words = line.split_whitespace().peekable();
     while let Some(candidate) = words.next() {
@@ -52,7 +52,7 @@ fn number_before(line: &str, word: &str) -> u64 {
     0
 }
 
-/// The line without terminal escapes (`ESC [ ... letter`).
+/// Returns the line without terminal escapes (`ESC [ ... letter`).
 fn without_colours(line: &str) -> String {
     let mut plain = String::with_capacity(line.len());
     let mut rest = line;
