@@ -131,8 +131,8 @@ impl Trainer {
         })
     }
 
-    /// Sets the caller's own density strategy instead of the one that the configuration names. Of the configuration's
-    /// `densify`, only `densify.stop` then has an effect by itself: learning rates settle there. The other keys apply
+    /// Sets the caller's own density strategy instead of the one that the configuration names. Only `densify.stop` of
+    /// the configuration then has an effect by itself: learning rates settle there. The other keys of `densify` apply
     /// if the strategy reads them. Call it before the first step; a resumed run needs the same strategy again. The
     /// run's `config.toml` alone does not repeat such a run.
     ///
