@@ -1,7 +1,6 @@
-//! What devices were measured to reach at most: measuring it, and the cache of it.
+//! Ceilings of devices: measurement and cache of the highest rates that a device reaches.
 //!
-//! A file a device, in the folder that compiled kernels are stored in too; see
-//! [`dapple_profile::ceilings`].
+//! The cache has a file for each device, in the folder of compiled kernels; see [`dapple_profile::ceilings`].
 
 use crate::Instrumented;
 use crate::machine;
@@ -11,16 +10,16 @@ use dapple_profile::ceilings::{self, DeviceKey, Measured};
 use dapple_profile::profile::Ceilings;
 use std::path::PathBuf;
 
-/// How the cache knows the processor with so many threads.
+/// Returns the cache key of the CPU with `threads` threads.
 pub fn processor_key(threads: usize) -> DeviceKey {
     dapple::cpu::ceilings::key(&processor(), threads)
 }
 
 fn processor() -> String {
-    machine::processor().unwrap_or_else(|| "unknown processor".to_owned())
+    machine::processor().unwrap_or_else(|| "unknown CPU".to_owned())
 }
 
-/// What is stored of a device; `None` where it has to be measured.
+/// Returns the stored ceilings of a device; `None` if it must be measured.
 pub fn cached(device: &DeviceKey) -> Option<Measured> {
     ceilings::cached(&cache_folder()?, device)
 }
@@ -28,26 +27,27 @@ pub fn cached(device: &DeviceKey) -> Option<Measured> {
 /// Measures an engine's device.
 ///
 /// # Errors
-/// No memory for what is measured, a lost device; `progress` asks to stop.
+/// No memory for the measurement; a lost device; `progress` requests a stop.
 pub fn measure(engine: &dyn Instrumented, progress: &dyn Progress) -> Result<Measured> {
     engine.measure_ceilings(&processor(), progress)
 }
 
-/// Stores what was measured for [`cached`]. Returns the file.
+/// Stores a measurement for [`cached`]. Returns the file.
 ///
 /// # Errors
-/// There is no folder for caches, or it cannot be written to: it costs only that the device is measured again.
+/// There is no folder for caches, or it cannot be written to. The only consequence is that the device is measured
+/// again.
 pub fn store(measured: &Measured) -> Result<PathBuf> {
     let folder =
         cache_folder().ok_or_else(|| Error::unsupported("there is no folder for caches"))?;
     ceilings::store(&folder, measured)
 }
 
-/// The ceilings that a profile is held against: what is stored of the engine's device, else two of them,
-/// measured in a second; then with how much these scattered.
+/// Returns the ceilings for a profile: the stored ones of the engine's device, otherwise two of them, measured in a
+/// second, with the scatter of the measurement.
 ///
 /// # Errors
-/// No memory for what is measured, a lost device.
+/// No memory for the measurement; a lost device.
 pub fn of(engine: &dyn Instrumented) -> Result<(Ceilings, Option<f64>)> {
     if let Some(stored) = cached(&engine.ceilings_key(&processor()))
         && let (Some(bytes_per_second), Some(flops_per_second)) =

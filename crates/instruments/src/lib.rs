@@ -1,15 +1,15 @@
 //! Dapple's instruments: benchmarks, and the profiler of a training run. They measure any engine that is
-//! [`Instrumented`] and know nothing of how it does its work.
+//! [`Instrumented`] and do not depend on its implementation.
 //!
-//! - [`bench`](mod@bench): what a training step takes, stage by stage, on made-up splats, on the field's fixed
-//!   scene, on a capture.
-//! - [`profile`](mod@profile): a short run under a probe, and the report of what held it back.
-//! - [`ceilings`]: what a device was measured to do at most, and where that is stored.
+//! - [`bench`](mod@bench): time of a training step by stage, on synthetic splats, on the fixed-size scene, on a
+//!   capture.
+//! - [`profile`](mod@profile): profile of a short run, and the report of its bottlenecks.
+//! - [`ceilings`]: measured limits of a device, and their cache.
 //! - [`ops`]: tensor operations under the same profiler.
-//! - [`machine`]: what the machine is.
+//! - [`machine`]: description of the machine.
 //!
-//! Nothing here prints or reads a command line; callers do. Numbers come back as values with
-//! [`serde::Serialize`], remarks (a busy machine) as values too.
+//! This crate does not print or read a command line; callers do. It returns numbers as values with
+//! [`serde::Serialize`], and notes (a busy machine) as values too.
 //!
 //! # The time of every stage of a step
 //!
@@ -43,6 +43,5 @@ pub use dapple::contract::instruments::Instrumented;
 
 use dapple::{AnyEngine, Result};
 
-/// How engines are opened: each measurement takes a fresh one. The argument says whether a GPU is to time its
-/// stages.
+/// Opens an engine. Each measurement uses a new engine. The argument is true if a GPU should time its stages.
 pub type Open<'a> = dyn Fn(bool) -> Result<AnyEngine> + 'a;

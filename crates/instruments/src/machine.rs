@@ -1,12 +1,12 @@
-//! What this machine is, and how much memory this process has taken.
+//! Description of this machine, and memory use of this process.
 //!
-//! Linux tells in `/proc`; elsewhere what is not known stays `None`.
+//! On Linux the values come from `/proc`; on other systems unknown values are `None`.
 
 pub use dapple_base::numbers::human_bytes;
 
 use std::fs;
 
-/// The processor's name.
+/// Returns the name of the CPU.
 pub fn processor() -> Option<String> {
     let text = fs::read_to_string("/proc/cpuinfo").ok()?;
     let name = ["model name", "Hardware", "Processor"]
@@ -15,22 +15,22 @@ pub fn processor() -> Option<String> {
     Some(name.to_owned())
 }
 
-/// Memory of the machine, bytes.
+/// Returns the memory of the machine, bytes.
 pub fn memory_bytes() -> Option<u64> {
     kibibytes("/proc/meminfo", "MemTotal")
 }
 
-/// Memory that could be had without swapping, bytes.
+/// Returns the memory that is available without swapping, bytes.
 pub fn available_memory_bytes() -> Option<u64> {
     kibibytes("/proc/meminfo", "MemAvailable")
 }
 
-/// The most memory this process has held, bytes.
+/// Returns the peak memory of this process, bytes.
 pub fn peak_memory_bytes() -> Option<u64> {
     kibibytes("/proc/self/status", "VmHWM")
 }
 
-/// The operating system and its version.
+/// Returns the operating system and its version.
 pub fn operating_system() -> String {
     let release = fs::read_to_string("/etc/os-release").ok();
     let pretty = release.as_deref().and_then(|text| {
@@ -49,7 +49,7 @@ fn kibibytes(file: &str, key: &str) -> Option<u64> {
     Some(number * 1024)
 }
 
-/// The value after `key:` at the start of a line.
+/// Returns the value after `key:` at the start of a line.
 fn field<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     text.lines().find_map(|line| {
         let (name, value) = line.split_once(':')?;

@@ -1,15 +1,15 @@
-//! The Gaussians of the fixed-size training step: points of a real scene, made into as many as
-//! wanted, with random shapes.
+//! Gaussians of the fixed-size training step: points of a real scene, replicated to the requested number, with random
+//! shapes.
 //!
-//! 1. Keep the points inside a box of 4 units a side; put copies of it side by side, g in x and g in
-//!    y, centred on the original.
-//! 2. At each point is a Gaussian of the point's colour: scales, rotation, opacity and the
-//!    harmonics beyond the colour are random, of fixed statistics.
-//! 3. The photos are renders of these. Training starts from the same Gaussians, displaced, faded and
-//!    less sure of their colours.
+//! 1. Select the points inside a box of 4 units a side; place copies of it side by side, g in x and g in y, centred on
+//!    the original.
+//! 2. Place a Gaussian of the point's colour at each point: scales, rotation, opacity and the harmonics beyond the
+//!    colour are random, with fixed statistics.
+//! 3. The photos are renders of these Gaussians. Training starts from the same Gaussians, displaced, with less opacity
+//!    and fainter colours.
 //!
-//! Every Gaussian has its own stream of random numbers: what it is depends on the seed, the point
-//! and the copy, not on the number of copies.
+//! Every Gaussian has its own stream of random numbers: it depends on the seed, the point and the copy, not on the
+//! number of copies.
 
 use super::random::Random;
 use dapple::scene::{Camera, Error, Lens, Point, Pose, Result, SH_C0, Splats, bounded, ply};
@@ -17,7 +17,7 @@ use glam::{DMat3, DQuat, DVec3};
 use serde::Deserialize;
 use std::path::Path;
 
-/// Half the side of the box that points are taken from, and its side: the pitch of the copies.
+/// Half the side of the box that points are taken from, and its side, the distance of the copies.
 pub(super) const HALF: f32 = 2.0;
 const PITCH: f32 = 2.0 * HALF;
 
@@ -27,11 +27,11 @@ const SCALES: [f64; 2] = [1e-4, 0.02];
 /// Standard deviation of the harmonics' coefficients.
 const SH_SPREAD: f64 = 0.05;
 
-/// Opacities of 0 and 1 have no logit.
+/// Distance of opacities from 0 and 1, which have no logit.
 const SURE: f64 = 1e-6;
 
-/// How training starts: displacement of the centres, what is left of the colour and of the other
-/// harmonics, how far opacities stay from 0 and 1.
+/// Start of training: displacement of the centres, fraction of the colour and of the other harmonics that remains,
+/// distance of opacities from 0 and 1.
 const START_SPREAD: f64 = 0.003;
 const START_SH0: f32 = 0.9;
 const START_SH_REST: f32 = 0.5;
@@ -51,7 +51,7 @@ impl Garden {
     /// Reads `points.ply` and `cameras.json`.
     ///
     /// # Errors
-    /// A file that is missing or broken, no point in the box, no camera.
+    /// A file is missing or broken; no point in the box; no camera.
     pub fn read(folder: &Path) -> Result<Self> {
         let mut points = ply::read_points(&folder.join("points.ply"))?;
         points.retain(|point| point.position.iter().all(|v| v.abs() <= HALF));
@@ -65,13 +65,13 @@ impl Garden {
         Ok(Self { points, cameras })
     }
 
-    /// The cameras for photos of `width` x `height`; both axes keep their field of view.
+    /// Returns the cameras for photos of `width` x `height`; both axes keep their field of view.
     pub fn cameras(&self, [width, height]: [u32; 2]) -> Vec<Camera> {
         let all = self.cameras.iter();
         all.map(|camera| camera.resized(width, height)).collect()
     }
 
-    /// The Gaussians of `copies` x `copies` boxes, that photos are rendered from.
+    /// Returns the Gaussians of `copies` x `copies` boxes, from which the photos are rendered.
     pub fn splats(&self, copies: u32, seed: u64) -> Splats {
         let count = self.points.len() * (copies * copies) as usize;
         let mut splats = Splats::empty(SH_DEGREE);
@@ -104,7 +104,7 @@ fn push(splats: &mut Splats, point: &Point, moved: [f32; 2], random: &mut Random
     splats.sh_rest.extend(rest);
 }
 
-/// Where training starts from, given what the photos show.
+/// Returns the start of training, made from the Gaussians of the photos.
 pub fn start(mut splats: Splats, seed: u64) -> Splats {
     for (i, mean) in splats.means.iter_mut().enumerate() {
         let mut random = Random::of(!seed, i as u64);
@@ -135,7 +135,7 @@ struct CameraFile {
     /// Rows of the matrix of intrinsics, pixels.
     #[serde(rename = "K")]
     intrinsics: [[f64; 3]; 3],
-    /// Rows of each camera's transform.
+    /// Rows of the transform of each camera.
     camera_from_world: Vec<[[f64; 4]; 4]>,
 }
 

@@ -2,11 +2,10 @@
 //!
 //! 1. Some steps that are not timed: buffers grow, kernels compile, caches and clocks warm up.
 //! 2. An engine that is done when `step` returns: each step is timed, and its report has the stages.
-//! 3. An engine with a queue: [`SEQUENCES`] sequences of steps are enqueued, each between two moments
-//!    at which the device has nothing left to do; a step's time is the sequence's over its steps.
-//!    What the host asked of the device meanwhile is counted.
-//! 4. Stages of such an engine are timed by its own clock, in a run of their own: timing would
-//!    disturb the steps.
+//! 3. An engine with a queue: [`SEQUENCES`] sequences of steps are enqueued, and the device is idle before and after
+//!    each. A step's time is the sequence's divided by its steps. The host's calls to the device during the sequence
+//!    are counted.
+//! 4. Stages of such an engine are timed by its own clock, in a run of their own: timing would disturb the steps.
 
 use super::times::Times;
 use crate::{Instrumented, Open};
@@ -25,26 +24,26 @@ use std::time::Instant;
 /// Sequences of steps on an engine with a queue.
 pub const SEQUENCES: u32 = 5;
 
-/// Steps whose stages are timed on an engine with a queue, at most.
+/// Most steps whose stages are timed on an engine with a queue.
 const STAGE_STEPS: u32 = 60;
 
-/// Steps to time.
+/// A request to time steps.
 pub struct Job<'a> {
     /// Opens the engine.
     pub open: &'a Open<'a>,
-    /// Where training starts.
+    /// Splats at the start of training.
     pub splats: &'a Splats,
-    /// In turn.
+    /// Views, trained on in order and repeatedly.
     pub views: &'a [TrainView],
     /// Step sizes.
     pub learning_rates: LearningRates,
-    /// Steps that are not timed.
+    /// Number of steps that are not timed.
     pub warm_up: u32,
-    /// Then those that are.
+    /// Number of steps that are timed after them.
     pub steps: u32,
     /// Near plane, world units.
     pub near: f32,
-    /// What the photos' looks begin with, and how they are learnt; `None` = they are not.
+    /// Initial state and settings of the appearance MLP; `None` = the run has none.
     pub looks: Option<(&'a OptimizerState, LookSettings)>,
 }
 
@@ -58,40 +57,40 @@ impl fmt::Debug for Job<'_> {
     }
 }
 
-/// What they took.
+/// Measured times and counts.
 #[derive(Debug)]
 pub struct Measured {
-    /// Of single steps, or of sequences over their steps.
+    /// Times of single steps, or of sequences divided by their steps.
     pub step: Times,
     /// Steps that each time is a mean over.
     pub steps_per_time: u32,
-    /// In the order they ran.
+    /// Stages in the order they ran.
     pub stages: Vec<MeasuredStage>,
-    /// Mean over the views.
+    /// Mean work over the views.
     pub work: Work,
-    /// Per step, of an engine with a queue.
+    /// Counts per step, for an engine with a queue.
     pub host: Option<HostPerStep>,
 }
 
-/// One stage.
+/// Times and cost of one stage.
 #[derive(Debug, Clone, Copy)]
 pub struct MeasuredStage {
-    /// Which.
+    /// The stage.
     pub stage: Stage,
-    /// What it took.
+    /// Measured times.
     pub times: Times,
-    /// What it costs at least, by the engine's own formula.
+    /// Least cost of the stage, by the engine's own formula.
     pub cost: Cost,
 }
 
-/// What the host asked of the device, per step.
+/// Calls of the host to the device, per step.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct HostPerStep {
-    /// Times that work was handed to the queue.
+    /// Submissions of work to the queue.
     pub submissions: f64,
-    /// Dispatches.
+    /// Dispatches of kernels.
     pub dispatches: f64,
-    /// Times that the host waited for the device.
+    /// Waits of the host for the device.
     pub waits: f64,
     /// Copies between host and device, either way.
     pub copies: f64,
@@ -104,7 +103,7 @@ pub struct HostPerStep {
 }
 
 impl HostPerStep {
-    /// Of so many steps.
+    /// Divides the counts by `steps`.
     pub fn new(counted: Counters, steps: u32) -> Self {
         let each = |count: u64| count as f64 / f64::from(steps.max(1));
         Self {
@@ -118,7 +117,7 @@ impl HostPerStep {
         }
     }
 
-    /// For people.
+    /// Formats the counts on a line for the user.
     pub fn line(&self) -> String {
         format!(
             "host      per step: {} waits, {} copies ({:.0} B read, {:.0} B written), {} buffers made, \
@@ -134,7 +133,7 @@ impl HostPerStep {
     }
 }
 
-/// A count per step: a whole number, or with what it takes to see it.
+/// Formats a count per step: a whole number, or with as many digits as show it.
 fn short(count: f64) -> String {
     if count == count.round() {
         format!("{count:.0}")
@@ -143,7 +142,7 @@ fn short(count: f64) -> String {
     }
 }
 
-/// A photo, slightly changed, so that the loss has a gradient everywhere.
+/// Returns a photo with small changes, so that the loss has a gradient everywhere.
 pub fn changed(photo: Photo) -> Photo {
     let bytes = photo.rgb.iter().enumerate().map(|(i, value)| {
         let ripple = 0.02 * ((i / 3 % 7) as f32 - 3.0) / 3.0;
@@ -153,10 +152,10 @@ pub fn changed(photo: Photo) -> Photo {
     Photo::from_rgb(photo.width, photo.height, bytes.collect())
 }
 
-/// Steps 1 to 4.
+/// Runs steps 1 to 4.
 ///
 /// # Errors
-/// Those of the engine.
+/// The engine fails.
 pub fn measure(job: &Job<'_>) -> Result<Measured> {
     let mut run = Run::start(job, false)?;
     for _ in 0..job.warm_up {
@@ -170,7 +169,7 @@ pub fn measure(job: &Job<'_>) -> Result<Measured> {
     }
 }
 
-/// An engine at its steps.
+/// An engine that runs steps.
 struct Run<'a> {
     engine: Box<dyn Instrumented>,
     job: &'a Job<'a>,
@@ -178,7 +177,7 @@ struct Run<'a> {
     /// Steps enqueued and reported.
     enqueued: u32,
     reported: u32,
-    /// By view: the counts of its last step.
+    /// Counts of the last step of each view.
     counts: Vec<StepCounts>,
     stages: Vec<(Stage, Vec<u64>)>,
 }
@@ -207,14 +206,14 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Waits for all reports, which may make the device do steps again whose buffers were too small.
+    /// Waits for all reports. The device may repeat steps whose buffers were too small.
     fn finish(&mut self) -> Result<()> {
         self.engine.finish()?;
         self.collect()?;
         self.engine.wait()
     }
 
-    /// Takes in the reports that are there; gives their number.
+    /// Processes the available reports and returns their number.
     fn collect(&mut self) -> Result<u32> {
         let before = self.reported;
         for report in self.engine.poll()? {
@@ -234,7 +233,7 @@ impl<'a> Run<'a> {
         Ok(self.reported - before)
     }
 
-    /// Times by stage with what each costs for such work; forgets them.
+    /// Returns the times of each stage with its cost for this work, and clears them.
     fn take_stages(&mut self, work: &Work) -> Vec<MeasuredStage> {
         let stages = std::mem::take(&mut self.stages).into_iter();
         let measured = stages.map(|(stage, ns)| MeasuredStage {
@@ -314,7 +313,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// The numbers of step `step`.
+/// Returns the settings of step `step`.
 fn settings(job: &Job<'_>, step: u32) -> StepSettings {
     let render = RenderSettings {
         sh_degree: job.splats.sh_degree,
@@ -330,7 +329,7 @@ fn settings(job: &Job<'_>, step: u32) -> StepSettings {
     }
 }
 
-/// Stage times of an engine with a queue.
+/// Measures the stage times of an engine with a queue.
 fn stages(job: &Job<'_>, work: &Work) -> Result<Vec<MeasuredStage>> {
     let mut run = Run::start(job, true)?;
     for _ in 0..job.warm_up {
@@ -345,8 +344,8 @@ fn stages(job: &Job<'_>, work: &Work) -> Result<Vec<MeasuredStage>> {
     Ok(run.take_stages(work))
 }
 
-/// Rows of 16 pixels that a step has to visit, mean over the views: no GPU counts them, the CPU engine
-/// does.
+/// Returns the number of 16-pixel rows that a step must visit, mean over the views. GPUs do not count them, the CPU
+/// engine does.
 fn row_visits(job: &Job<'_>) -> Result<u64> {
     let mut engine = CpuEngine::new(CpuOptions::default())?;
     let ids = engine.add_views(job.views.to_vec())?;
@@ -364,9 +363,9 @@ fn row_visits(job: &Job<'_>) -> Result<u64> {
     Ok(rows / ids.len().max(1) as u64)
 }
 
-/// Step sizes too small to move anything: every step does the same.
+/// Returns step sizes too small to change a parameter, so that every step is the same.
 pub fn standing_still() -> LearningRates {
-    // Adam's steps are about the learning rate long: this is below the rounding of a parameter.
+    // Adam's steps are about as long as the learning rate, which is below the rounding of a parameter here.
     let rate = 1e-12;
     LearningRates {
         means: rate,
@@ -378,7 +377,7 @@ pub fn standing_still() -> LearningRates {
     }
 }
 
-/// A view of `rendered`.
+/// Returns a training view with this camera and photo.
 pub fn view_of(camera: Camera, photo: Photo) -> TrainView {
     TrainView {
         camera,

@@ -1,8 +1,8 @@
-//! How fast this machine is at training, and how far from what it could be.
+//! Benchmarks of training on this machine, and comparison with the limits of its hardware.
 //!
 //! [`stages`] measures on synthetic splats, [`step`] on the points of a real scene ([`garden`]), [`train`] on a
-//! capture. They share [`measure`](mod@measure), which times steps of any engine, the [`rows`] of a table of
-//! stages with their costs, and [`times`] of work done again and again.
+//! capture. They share three modules. [`measure`](mod@measure) times steps of any engine. [`rows`] is a table of stages
+//! with their costs. [`times`] holds times of repeated work.
 
 pub mod garden;
 pub mod measure;
@@ -21,18 +21,18 @@ use dapple::runtime::AdapterReport;
 use rows::LimitRow;
 use serde::Serialize;
 
-/// What the times were measured on.
+/// Machine of a measurement.
 #[derive(Debug, Serialize)]
 pub struct Machine {
-    /// The engine and its device.
+    /// Description of the engine and its device.
     pub device: String,
-    /// The processor's name.
+    /// Name of the CPU.
     pub processor: Option<String>,
-    /// With its version.
+    /// Operating system with its version.
     pub operating_system: String,
-    /// Of the machine.
+    /// Memory of the machine, bytes.
     pub memory_bytes: Option<u64>,
-    /// Of the CPU engine.
+    /// Threads of the CPU engine.
     pub threads: Option<usize>,
     /// The vector units that the CPU engine uses.
     pub simd: Option<&'static str>,
@@ -41,7 +41,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Of an engine.
+    /// Describes the machine of an engine.
     pub fn of(engine: &AnyEngine) -> Self {
         let gpu = match engine {
             AnyEngine::Gpu(engine) => Some(engine.gpu().report().clone()),
@@ -59,7 +59,7 @@ impl Machine {
         }
     }
 
-    /// For people, on a line.
+    /// Formats the machine on a line for the user.
     pub fn line(&self) -> String {
         let name = self.processor.as_deref().unwrap_or("unknown processor");
         match (&self.gpu, self.threads, self.simd) {
@@ -75,11 +75,11 @@ impl Machine {
     }
 }
 
-/// The most that the engine's device reaches, and how much that scattered
-/// ([`dapple_profile::ceilings::is_scattered`] judges).
+/// Returns the limits of the engine's device, and the scatter of their measurement
+/// ([`dapple_profile::ceilings::is_scattered`] evaluates it).
 ///
 /// # Errors
-/// No memory for what is measured, a lost device.
+/// No memory for the measurement; a lost device.
 pub fn limits(engine: &AnyEngine) -> Result<(LimitRow, f64)> {
     let limits = engine.instrument().measure_limits()?;
     let row = LimitRow {

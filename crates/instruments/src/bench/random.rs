@@ -5,12 +5,12 @@
 pub struct Random(u64);
 
 impl Random {
-    /// The stream of a seed.
+    /// Creates the stream of a seed.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// The stream of thing number `index`.
+    /// Creates the stream of item number `index`.
     pub fn of(seed: u64, index: u64) -> Self {
         Self(mix(mix(seed) ^ index))
     }
@@ -20,17 +20,17 @@ impl Random {
         mix(self.0)
     }
 
-    /// Uniform in -1..1, 24 bits.
+    /// Returns a uniform number in -1..1, 24 bits.
     pub fn signed(&mut self) -> f32 {
         (self.bits() >> 40) as f32 / (1u32 << 23) as f32 - 1.0
     }
 
-    /// Uniform in `low..high`.
+    /// Returns a uniform number in `low..high`.
     pub fn uniform(&mut self, low: f64, high: f64) -> f64 {
         low + (high - low) * self.unit()
     }
 
-    /// Standard normal (Box & Muller 1958).
+    /// Returns a standard normal number (Box & Muller 1958).
     pub fn normal(&mut self) -> f64 {
         let radius = (-2.0 * (1.0 - self.unit()).ln()).sqrt();
         radius * (std::f64::consts::TAU * self.unit()).cos()

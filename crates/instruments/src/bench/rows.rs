@@ -1,7 +1,7 @@
-//! Rows of a table of stages: what a stage took, what it costs at least, and how far apart they are.
+//! Rows of a table of stages: measured time, least cost, and the ratio of both.
 //!
-//! The floor of a stage is the larger of its bytes over the bandwidth and its operations over the
-//! arithmetic that this device was measured to reach.
+//! The floor of a stage is the larger of its bytes over the bandwidth and its operations over the arithmetic rate, both
+//! as measured on this device.
 
 use super::measure::Measured;
 use super::times::Times;
@@ -9,7 +9,7 @@ use dapple::contract::Stage;
 use dapple::contract::instruments::Cost;
 use serde::Serialize;
 
-/// What the device reaches at most.
+/// Measured limits of the device.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct LimitRow {
     /// Billions of `f32` operations a second.
@@ -18,15 +18,15 @@ pub struct LimitRow {
     pub gb_per_s: f64,
 }
 
-/// One stage.
+/// Row of one stage.
 #[derive(Debug, Serialize)]
 pub struct StageRow {
-    /// Which.
+    /// The stage.
     pub stage: Stage,
-    /// What it took.
+    /// Measured times.
     #[serde(flatten)]
     pub times: Times,
-    /// Part of all stages' medians.
+    /// Fraction of the sum of all stages' medians.
     pub share: f64,
     /// Operations, by formula.
     pub flops: u64,
@@ -36,32 +36,32 @@ pub struct StageRow {
     pub gflops: f64,
     /// Billions of bytes a second.
     pub gb_per_s: f64,
-    /// Fraction of the device's arithmetic.
+    /// Fraction of the device's arithmetic rate.
     pub of_compute: f64,
     /// Fraction of the device's bandwidth.
     pub of_memory: f64,
-    /// The limit that is nearer.
+    /// The nearer limit.
     pub bound: Bound,
-    /// How near.
+    /// Fraction of the nearer limit.
     pub of_limit: f64,
-    /// The least that it can take.
+    /// Least time by the limits, ms.
     pub floor_ms: f64,
-    /// The median in floors; 0 where nothing is counted.
+    /// Median divided by the floor; 0 for a stage without a cost formula.
     pub over_floor: f64,
 }
 
-/// What holds a stage back at least.
+/// Nearer limit of a stage.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Bound {
-    /// Arithmetic.
+    /// Arithmetic rate.
     Compute,
     /// Bandwidth.
     Memory,
 }
 
 impl StageRow {
-    /// `whole_ms`: what `share` is a part of.
+    /// Computes a row. `whole_ms` is the time that `share` refers to.
     pub fn new(stage: Stage, times: Times, whole_ms: f64, cost: Cost, limits: LimitRow) -> Self {
         let seconds = (times.median_ms * 1e-3).max(1e-9);
         let gflops = cost.flops as f64 / seconds * 1e-9;
@@ -90,7 +90,7 @@ impl StageRow {
     }
 }
 
-/// The rows of what was measured.
+/// Returns the rows of a measurement.
 pub(super) fn rows(measured: &Measured, limits: LimitRow) -> Vec<StageRow> {
     let stages = measured.stages.iter();
     let whole_ms = stages.clone().map(|row| row.times.median_ms).sum();

@@ -1,9 +1,9 @@
-//! What each stage of a training step takes on synthetic splats, and how far it is from the machine's limit.
+//! Time of each stage of a training step on synthetic splats, compared with the machine's limit.
 //!
-//! 1. Upload synthetic splats, render them, take the render, slightly changed, for the photo.
-//! 2. Step with learning rates too small to move anything, so that every step does the same.
-//! 3. Hold the operations and bytes that the engine counts
-//!    ([`Instrumented::cost`](crate::Instrumented::cost)) against the median times.
+//! 1. Upload synthetic splats, render them, and use the render with small changes as the photo.
+//! 2. Run steps with learning rates too small to change a parameter, so that every step is the same.
+//! 3. Compare the operations and bytes that the engine counts ([`Instrumented::cost`](crate::Instrumented::cost)) with
+//!    the median times.
 
 use super::measure::{HostPerStep, Job, changed, measure, standing_still, view_of};
 use super::rows::{LimitRow, StageRow, rows};
@@ -13,47 +13,47 @@ use dapple::contract::RenderSettings;
 use dapple::{Result, Splats, synth};
 use serde::Serialize;
 
-/// Steps before those that are timed: buffers grow, caches and clocks warm up.
+/// Steps before the timed ones: buffers grow, caches and clocks warm up.
 const WARM_UP: u32 = 3;
 
-/// One number of Gaussians at one size.
+/// Result for one number of Gaussians at one size.
 #[derive(Debug, Serialize)]
 pub struct Run {
     /// Gaussians.
     pub gaussians: u64,
-    /// Of the photo, pixels.
+    /// Width of the photo, pixels.
     pub width: u32,
-    /// Of the photo, pixels.
+    /// Height of the photo, pixels.
     pub height: u32,
-    /// Steps that were timed.
+    /// Number of timed steps.
     pub steps: u32,
-    /// Gaussians that are seen.
+    /// Visible Gaussians.
     pub visible: u64,
-    /// (Gaussian, tile) pairs.
+    /// Instances: (Gaussian, tile) pairs.
     pub instances: u64,
     /// Rows of 16 pixels that `blend` visited.
     pub row_visits: u64,
-    /// A whole step.
+    /// Times of a whole step.
     pub step: Times,
-    /// Steps a second.
+    /// Steps per second.
     pub it_per_s: f64,
     /// Steps that each time of a step is a mean over.
     pub steps_per_time: u32,
-    /// Of an engine with a queue.
+    /// Counts per step, for an engine with a queue.
     pub host_per_step: Option<HostPerStep>,
-    /// In the order they ran.
+    /// Stages in the order they ran.
     pub stages: Vec<StageRow>,
 }
 
-/// The splats of a number of Gaussians.
+/// Returns synthetic splats with this number of Gaussians.
 pub fn splats(count: u32) -> Splats {
     synth::splats(count as usize, 0)
 }
 
-/// Steps 1 to 3 with photos of `size`, `[width, height]`.
+/// Runs steps 1 to 3 with photos of `size`, `[width, height]`.
 ///
 /// # Errors
-/// Those of the engine.
+/// The engine fails.
 pub fn run(
     open: &Open<'_>,
     splats: &Splats,

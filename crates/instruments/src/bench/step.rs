@@ -1,8 +1,8 @@
-//! The field's fixed-size training step on the points of a real scene.
+//! Fixed-size training step on the points of a real scene, as measured for gsplat and other trainers.
 //!
 //! 1. Make Gaussians from the points ([`Garden`]) and render them from the folder's cameras: the photos.
-//! 2. Train from the same Gaussians, disturbed: L1 and SSIM, Adam on every parameter, SH degree 3,
-//!    the cameras in turn, no density control.
+//! 2. Train from the same Gaussians, disturbed: L1 and SSIM, Adam on every parameter, SH degree 3, the cameras in
+//!    order, no density control.
 //! 3. Time the steps, and the stages in a run of their own ([`measure`](super::measure)).
 
 use super::garden::{self, Garden};
@@ -17,9 +17,9 @@ use dapple::train::{AppearanceModel, ConfigPatch, TrainConfig};
 use dapple::{Error, Result, Splats};
 use serde::Serialize;
 
-/// Steps before those that are timed.
+/// Steps before the timed ones.
 const WARM_UP: u32 = 30;
-/// Of everything random.
+/// Seed of all random numbers.
 pub const SEED: u64 = 0;
 const NEAR: f32 = 0.01;
 
@@ -33,7 +33,7 @@ const LEARNING_RATES: LearningRates = LearningRates {
     sh_rest: 1.25e-4,
 };
 
-/// As `dapple train --appearance mlp` learns looks at first.
+/// Returns the settings with which `dapple train --appearance mlp` trains the appearance MLP at first.
 fn look_settings() -> Result<LookSettings> {
     let mut named = ConfigPatch::default();
     named.appearance.model = Some(AppearanceModel::Mlp);
@@ -43,39 +43,39 @@ fn look_settings() -> Result<LookSettings> {
     first.ok_or_else(|| Error::internal("no step of a run that learns looks does"))
 }
 
-/// One number of Gaussians at one size.
+/// Result for one number of Gaussians at one size.
 #[derive(Debug, Serialize)]
 pub struct Run {
     /// Copies of the points along x and y.
     pub tiles: u32,
     /// Gaussians.
     pub gaussians: u64,
-    /// Of the photos, pixels.
+    /// Width of the photos, pixels.
     pub width: u32,
-    /// Of the photos, pixels.
+    /// Height of the photos, pixels.
     pub height: u32,
-    /// Steps that each time is a mean over: 1 where steps were timed one by one.
+    /// Steps that each time is a mean over: 1 if steps were timed one by one.
     pub steps_per_time: u32,
-    /// A whole step.
+    /// Times of a whole step.
     pub step: Times,
-    /// Steps a second.
+    /// Steps per second.
     pub it_per_s: f64,
-    /// Of the photos' renders.
+    /// Counts of the photos' renders.
     pub cameras: Vec<CameraCounts>,
-    /// Of an engine with a queue.
+    /// Counts per step, for an engine with a queue.
     pub host_per_step: Option<HostPerStep>,
-    /// In the order they ran.
+    /// Stages in the order they ran.
     pub stages: Vec<StageRow>,
 }
 
-/// What a camera sees.
+/// Counts of the render of one camera.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct CameraCounts {
-    /// Gaussians.
+    /// Visible Gaussians.
     pub visible: u64,
-    /// (Gaussian, tile) pairs.
+    /// Instances: (Gaussian, tile) pairs.
     pub instances: u64,
-    /// Of the fullest tile.
+    /// Instances of the fullest tile.
     pub max_instances_per_tile: u64,
 }
 
@@ -89,12 +89,11 @@ impl From<StepCounts> for CameraCounts {
     }
 }
 
-/// Steps 1 to 3 with `tiles` x `tiles` copies of the garden, `truth`
-/// ([`Garden::splats`] of [`SEED`]), and photos of `size`, `[width, height]`. `learns_looks`: the photos' looks too, as with
-/// `--appearance mlp`.
+/// Runs steps 1 to 3 with `tiles` x `tiles` copies of the garden, `truth` ([`Garden::splats`] of [`SEED`]), and photos
+/// of `size`, `[width, height]`. With `learns_looks`, also trains the appearance MLP, as with `--appearance mlp`.
 ///
 /// # Errors
-/// Those of the engine.
+/// The engine fails.
 pub fn run(
     open: &Open<'_>,
     garden: &Garden,

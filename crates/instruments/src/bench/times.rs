@@ -1,22 +1,22 @@
-//! Times of the same work done again and again.
+//! Times of repeated work.
 
 use dapple_profile::ceilings::is_scattered;
 use serde::Serialize;
 
-/// Milliseconds.
+/// Statistics of times, milliseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Times {
-    /// Half took no longer.
+    /// Median time.
     pub median_ms: f64,
-    /// The fastest.
+    /// Fastest time.
     pub min_ms: f64,
-    /// 95 % took no longer.
+    /// 95th percentile.
     pub p95_ms: f64,
 }
 
 impl Times {
-    /// Of durations in nanoseconds, in any order. Percentiles by nearest rank; the median of an
-    /// even number is the mean of the middle two.
+    /// Computes the statistics of durations in nanoseconds, in any order. Percentiles are by nearest rank; the median
+    /// of an even number is the mean of the middle two.
     pub fn of(durations_ns: &[u64]) -> Self {
         let mut sorted = durations_ns.to_vec();
         sorted.sort_unstable();
@@ -32,13 +32,13 @@ impl Times {
         }
     }
 
-    /// How often a second, at the median.
+    /// Returns the rate per second, at the median.
     pub fn per_second(&self) -> f64 {
         1e3 / self.median_ms.max(f64::MIN_POSITIVE)
     }
 
-    /// The 95th percentile over the median, where that is so far from 1 that the machine was busy, and the
-    /// numbers are not to be trusted.
+    /// Returns the ratio of the 95th percentile to the median if it is so far from 1 that the machine was busy and the
+    /// numbers are unreliable.
     pub fn scattered(&self) -> Option<f64> {
         let spread = self.p95_ms / self.median_ms.max(f64::MIN_POSITIVE);
         is_scattered(spread).then_some(spread)

@@ -1,8 +1,8 @@
-//! Seconds a training step on a capture, with a fixed number of Gaussians.
+//! Time of a training step on a capture, with a fixed number of Gaussians.
 //!
-//! 1. With [`duplicate`], put copies beside the capture's points.
-//! 2. Train as a run would, with rounds of density control never due ([`without_density_control`]).
-//! 3. Time each step but the first few; of an engine with a queue, sequences of steps.
+//! 1. [`duplicate`] adds copies of the capture's points.
+//! 2. Train as in a run, with rounds of density control never due ([`without_density_control`]).
+//! 3. Time each step except the first few. On an engine with a queue, time sequences of steps.
 
 use super::measure::{HostPerStep, SEQUENCES};
 use super::random::Random;
@@ -16,39 +16,40 @@ use dapple::{Dataset, Point, Result, TrainConfig, Trainer};
 use serde::Serialize;
 use std::time::Instant;
 
-/// Steps before those that are timed.
+/// Steps before the timed ones.
 const WARM_UP: u32 = 5;
 
-/// What was measured.
+/// Result of the measurement.
 #[derive(Debug, Serialize)]
 pub struct Run {
-    /// Photos trained on.
+    /// Number of training photos.
     pub photos: usize,
-    /// Of the largest photo, pixels.
+    /// Width of the largest photo, pixels.
     pub width: u32,
-    /// Of the largest photo, pixels.
+    /// Height of the largest photo, pixels.
     pub height: u32,
     /// Gaussians.
     pub gaussians: u64,
-    /// Active at the last timed step.
+    /// SH degree at the last timed step.
     pub sh_degree: u8,
-    /// Steps of a sequence, or in all.
+    /// Steps of a sequence, or number of all steps.
     pub steps: u32,
-    /// A whole step.
+    /// Times of a whole step.
     pub step: Times,
-    /// At the median.
+    /// Median time of a step, s.
     pub seconds_per_step: f64,
-    /// Steps a second.
+    /// Steps per second.
     pub it_per_s: f64,
-    /// Steps that each time is a mean over: 1 where steps were timed one by one.
+    /// Steps that each time is a mean over: 1 if steps were timed one by one.
     pub steps_per_time: u32,
-    /// Of an engine with a queue.
+    /// Counts per step, for an engine with a queue.
     pub host_per_step: Option<HostPerStep>,
-    /// The most that the process held.
+    /// Peak memory of the process, bytes.
     pub peak_memory_bytes: Option<u64>,
 }
 
-/// Rounds of density control that are never due, though their statistics are taken as in a real run.
+/// Returns settings with which rounds of density control are never due, but their statistics are gathered as in a real
+/// run.
 pub fn without_density_control() -> DensifyPatch {
     DensifyPatch {
         every: Some(u32::MAX),
@@ -57,10 +58,10 @@ pub fn without_density_control() -> DensifyPatch {
     }
 }
 
-/// Steps 2 and 3 of an engine without splats, on whole photos.
+/// Runs steps 2 and 3 on an engine without splats, with full-size photos.
 ///
 /// # Errors
-/// Those of training.
+/// Training fails.
 pub fn run(
     dataset: Dataset,
     mut config: TrainConfig,
@@ -98,7 +99,7 @@ pub fn run(
     })
 }
 
-/// Steps of an engine that is done when `step` returns.
+/// Times steps of an engine that is done when `step` returns.
 fn one_by_one(trainer: &mut Trainer, steps: u32) -> Result<Times> {
     let mut durations_ns = Vec::new();
     for step in 1..=WARM_UP + steps {
@@ -111,14 +112,14 @@ fn one_by_one(trainer: &mut Trainer, steps: u32) -> Result<Times> {
     Ok(Times::of(&durations_ns))
 }
 
-/// Steps of an engine with a queue: wall time of sequences, each between two moments at which the
-/// device has nothing to do, over their steps; and what the host asked of the device meanwhile.
+/// Times steps of an engine with a queue: wall time of sequences divided by their steps. The device is idle before and
+/// after each sequence. Also counts the host's calls to the device during the sequences.
 fn in_sequences(
     trainer: &mut Trainer,
     probe: &Probe,
     steps: u32,
 ) -> Result<(Times, Option<HostPerStep>)> {
-    // Every photo once: then all are on the device.
+    // Trains on every photo once, so that all are on the device.
     let photos = u32::try_from(trainer.train_view_count()).unwrap_or(u32::MAX);
     for _ in 0..WARM_UP.max(photos) {
         trainer.step()?;
@@ -142,11 +143,11 @@ fn in_sequences(
     Ok((Times::of(&durations_ns), host))
 }
 
-/// Makes `copies` of each finite point of a capture: itself, and others at random beside it, each moved by at
-/// most half the distance to the point's neighbours along each axis.
+/// Makes `copies` of each finite point of a capture: the point itself, and others at random positions near it. Each is
+/// moved by at most half the distance to the point's neighbours along each axis.
 ///
 /// # Errors
-/// Points that no Gaussians can be made of.
+/// The points cannot be turned into Gaussians.
 pub fn duplicate(dataset: &mut Dataset, copies: u32, config: &TrainConfig) -> Result<()> {
     dataset
         .points

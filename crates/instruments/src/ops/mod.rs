@@ -1,12 +1,12 @@
-//! What limits tensor operations on this machine: the profiler over [`dapple_tensor::bench::workload`].
+//! Bottlenecks of tensor operations on this machine: the profiler over [`dapple_tensor::bench::workload`].
 //!
-//! 1. Operations are compiled; a run of each warms the device.
-//! 2. A step is so many runs of each operation, replayed: on a GPU one submission, each operation a span and a pass.
-//!    With a mistake planted ([`Plant`]) a step is one run of each, done as slow programs do it.
-//! 3. Half of the steps without the profiler, all of them with it, the other half without; then some runs in which every
-//!    dispatch is timed alone; then a second whose CPU time is sampled.
-//! 4. Statistics, budget and findings are those of any other program ([`dapple_profile::analyse`]); `report` says what
-//!    operations cost by formula, and puts the measures that tensor runtimes are judged by into one table.
+//! 1. Compile the operations; run each once to warm the device up.
+//! 2. A step is a number of runs of each operation, replayed: on a GPU one submission, each operation a span and a
+//!    pass. With an injected fault ([`Plant`]) a step is one run of each, executed as in slow programs.
+//! 3. Half of the steps run without the profiler, all of them with it, the other half without. Some runs follow in
+//!    which every dispatch is timed separately, then a second with samples of CPU time.
+//! 4. Statistics, budget and findings are those of any other program ([`dapple_profile::analyse`]). `report` adds the
+//!    cost of operations by formula, and a table of the measures in use for tensor runtimes.
 
 mod report;
 mod steps;
@@ -21,44 +21,44 @@ use dapple_tensor::bench::workload::{Plant, Workload};
 use std::time::{Duration, Instant};
 use steps::Runner;
 
-/// What to profile, and for how long.
+/// Operations to profile, and limits of the measurement.
 #[derive(Debug, Clone)]
 pub struct OpsOptions {
-    /// Operations or their families; empty for all.
+    /// Names of operations or their families; empty for all.
     pub only: Vec<String>,
-    /// Leaves out what takes more multiply-adds than this, unless it is named.
+    /// Skips operations with more multiply-adds than this, unless they are named.
     pub most: usize,
-    /// Runs of each operation that are measured.
+    /// Measured runs of each operation.
     pub iterations: u32,
-    /// Fewer runs, rather than longer than this in all.
+    /// Time limit of the whole profile, which reduces the number of runs.
     pub time_limit: Duration,
-    /// What is to be wrong.
+    /// Fault to inject.
     pub plant: Option<Plant>,
-    /// Whether to sample the host's CPU time, which interrupts all threads of the process.
+    /// True to sample the host's CPU time, which interrupts all threads of the process.
     pub samples: bool,
 }
 
-/// A profile of operations, and what is shown with it.
+/// A profile of operations with its attachments.
 #[derive(Debug)]
 pub struct OpsProfiled {
-    /// The profile.
+    /// Statistics, budget and findings.
     pub profile: Profile,
-    /// Its timeline.
+    /// Timeline of the profile.
     pub trace: Trace,
-    /// CPU time of the host as an SVG, or why there is none.
+    /// CPU time of the host as an SVG, or the reason why it is missing.
     pub flamegraph: Result<String, String>,
 }
 
-/// Steps of a window at most: all of them may be on their way.
+/// Most steps of a window, all of which may be in flight.
 const MOST_STEPS: u32 = 100;
-/// Of one with a mistake planted, whose steps are many submissions.
+/// Most steps of a window with an injected fault, whose steps are many submissions.
 const MOST_PLANTED: u32 = 25;
-/// Runs with each dispatch timed alone.
+/// Runs with each dispatch timed separately.
 const KERNEL_STEPS: u32 = 10;
-/// Seconds of samples.
+/// Duration of sampling.
 const SAMPLED: Duration = Duration::from_secs(1);
 
-/// How many steps a window has, and how many runs of each operation a step.
+/// Number of steps of a window, and of runs of each operation in a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Shape {
     steps: u32,
@@ -66,7 +66,8 @@ struct Shape {
 }
 
 impl Shape {
-    /// Of so many runs of `run` each, within a third of the limit (there are two windows, and what is around them).
+    /// Computes the shape for the requested runs of `run` each, within a third of the time limit (there are two
+    /// windows, and the work around them).
     fn of(options: &OpsOptions, run: Duration) -> Self {
         let affordable = options.time_limit.as_secs_f64() / 3.0 / run.as_secs_f64().max(1e-9);
         let all = options.iterations.min(affordable as u32).max(1);
@@ -89,7 +90,7 @@ impl Shape {
 /// Profiles operations on a device.
 ///
 /// # Errors
-/// A name of no operation; no memory; a lost device; `progress` asks to stop.
+/// A name of no operation; no memory; a lost device; `progress` requests a stop.
 pub fn profile(
     context: &Context,
     device: Vec<Fact>,
@@ -103,7 +104,7 @@ pub fn profile(
         return Err(dapple::Error::input(what).hint("name some with --only"));
     }
     let mut runner = Runner::new(context, workload, progress)?;
-    // The first compiles what drivers compile late, the second is warm.
+    // The first run includes what drivers compile late, the second is warm.
     runner.set_runs(1)?;
     runner.plain(1)?;
     let run = runner.plain(1)?;
@@ -116,7 +117,7 @@ pub fn profile(
     control.take();
     let first = shape.steps / 2;
     let before = runner.plain(first)?;
-    // What timing itself allocates, it allocates before the window.
+    // Timing allocates its own buffers here, before the window.
     drop(runner.window(&Recorder::off(), shape.steps)?);
     control.take();
     let recorder = Recorder::new();
@@ -128,7 +129,7 @@ pub fn profile(
     let flamegraph = match options.plant {
         // Drivers that register code while they compile cannot be interrupted by an unwinder.
         Some(Plant::NoPool) => Err("each run compiles, and compilers are not sampled".to_owned()),
-        _ if !options.samples => Err("it was not asked for".to_owned()),
+        _ if !options.samples => Err("CPU samples were not requested".to_owned()),
         _ => sampled(&mut runner)?,
     };
     progress.finish();
@@ -158,7 +159,7 @@ pub fn profile(
     })
 }
 
-/// Steps whose CPU time is sampled.
+/// Runs steps whose CPU time is sampled.
 fn sampled(runner: &mut Runner<'_>) -> Result<Result<String, String>> {
     let sampler = match Sampler::start(DEFAULT_HZ) {
         Ok(sampler) => sampler,
@@ -174,7 +175,7 @@ fn sampled(runner: &mut Runner<'_>) -> Result<Result<String, String>> {
     Ok(drawn.map_err(|error| error.to_string()))
 }
 
-/// What an operation is for.
+/// Returns the phase of an operation.
 fn phase(is_backward: bool) -> Phase {
     match is_backward {
         true => Phase::Backward,

@@ -1,4 +1,4 @@
-//! What a profile of operations says beside what was recorded.
+//! Adds facts to a profile of operations that the recording does not contain.
 
 use super::steps::{Runner, Timed};
 use super::{OpsOptions, Shape, phase};
@@ -10,7 +10,7 @@ use dapple_profile::profile::{
 use dapple_profile::{Counts, Recorder, Setup, Stage};
 use dapple_tensor::bench::workload::Operation;
 
-/// All that [`dapple_profile::analyse`] is told.
+/// Inputs of [`dapple_profile::analyse`].
 pub(super) struct About<'a> {
     pub runner: &'a Runner<'a>,
     pub told: Told,
@@ -113,11 +113,11 @@ impl About<'_> {
             "bytes and operations are counted by formula, each array read or written once per kernel; they \
              are not measured"
                 .to_owned(),
-            "ratios between programs or versions count when taken on one machine, in turns".to_owned(),
+            "ratios between programs or versions count when taken on one machine, alternately".to_owned(),
         ];
         if self.runs() < u64::from(self.options.iterations) {
             notes.push(format!(
-                "{} runs in place of {}: more would take longer than the time limit, or a planted mistake takes \
+                "{} runs instead of {}: more would take longer than the time limit, or an injected fault takes \
                  many submissions a run",
                 self.runs(),
                 self.options.iterations
@@ -125,7 +125,7 @@ impl About<'_> {
         }
         if timed.skipped > 0 {
             notes.push(format!(
-                "{} submissions were not timed: too many were on their way",
+                "{} submissions were not timed: too many were in flight",
                 timed.skipped
             ));
         }
@@ -182,7 +182,7 @@ fn memory(runner: &Runner<'_>) -> Table {
     }
 }
 
-/// What tensor runtimes are judged by, in one table; then each operation's rate.
+/// Returns the common measures of tensor runtimes in one table, then the rate of each operation.
 pub(super) fn measures(profile: &Profile, operations: &[Operation], shape: Shape) -> Table {
     let runs = f64::from(shape.runs) * f64::from(shape.steps);
     let wall = profile.budget.wall_ns;

@@ -1,4 +1,4 @@
-//! [`Runner`]: steps of a workload, on the processor or a GPU, timed or not.
+//! [`Runner`]: steps of a workload, on the CPU or a GPU, timed or not.
 
 use super::phase;
 use dapple::runtime::{Counters, Detail, Gpu, GpuClock, Recording as Commands, Timing};
@@ -9,37 +9,37 @@ use dapple_tensor::bench::workload::{Operation, Plant, Workload};
 use dapple_tensor::{Context, Device, Plan};
 use std::time::{Duration, Instant};
 
-/// Submissions that may be on their way while they are timed.
+/// Most submissions in flight while they are timed.
 const IN_FLIGHT: usize = 512;
-/// Spans of one submission at most.
+/// Most spans of one submission.
 const MOST_SPANS: usize = 512;
-/// Steps that are given to a device before its last is waited for, where nothing else waits.
+/// Steps that are enqueued before a wait, if nothing else waits.
 const AHEAD: u32 = 100;
-/// Dispatches that the time of an empty one is taken from.
+/// Dispatches for the measurement of the time of an empty one.
 const EMPTY: usize = 256;
 
-/// A window, measured.
+/// Measurement of a window.
 pub(super) struct Timed {
     pub recording: Recording,
-    /// What the host asked of the device.
+    /// Counted calls of the host to the device.
     pub asked: Counters,
-    /// Whether stages were timed on the device.
+    /// True if stages were timed on the device.
     pub device_clock: bool,
     pub calibration_error_ns: Option<f64>,
     /// Submissions that were not timed.
     pub skipped: u64,
 }
 
-/// A workload that runs.
+/// A workload with its compiled commands.
 pub(super) struct Runner<'a> {
     context: Context,
     workload: Workload,
     progress: &'a dyn Progress,
-    /// Each operation's runs; one recording with no mistake planted.
+    /// Runs of each operation; one command list without an injected fault.
     commands: Vec<Commands>,
     runs: usize,
     clock: Option<GpuClock>,
-    /// Of the submissions of the window: step and spans.
+    /// Timings of the submissions of the window: step and spans.
     arrived: Vec<Timing>,
     steps_done: u64,
 }
@@ -73,7 +73,7 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// Those that work: beside a GPU, the one that drives it.
+    /// Returns the number of working threads: on a GPU, 1, the one that drives it.
     pub fn threads(&self) -> usize {
         match self.gpu() {
             Some(_) => 1,
@@ -81,7 +81,7 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// How many runs of each operation a step has from now on.
+    /// Sets the number of runs of each operation in a step.
     pub fn set_runs(&mut self, runs: usize) -> Result<()> {
         self.runs = runs;
         self.commands = match self.is_replayed() {
@@ -91,7 +91,7 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    /// Whether a step is one submission of what was recorded before.
+    /// Returns true if a step is one submission of a recorded command list.
     pub fn is_replayed(&self) -> bool {
         matches!(self.workload.plant, None | Some(Plant::NaiveMatmul))
     }
@@ -110,7 +110,7 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// So many steps without the profiler; their wall time.
+    /// Runs `steps` steps without the profiler. Returns their wall time.
     pub fn plain(&mut self, steps: u32) -> Result<Duration> {
         let off = Recorder::off();
         self.wait()?;
@@ -127,7 +127,7 @@ impl<'a> Runner<'a> {
         Ok(started.elapsed())
     }
 
-    /// So many steps, timed.
+    /// Runs `steps` timed steps.
     pub fn window(&mut self, recorder: &Recorder, steps: u32) -> Result<Timed> {
         self.arrived.clear();
         let skipped = self.clock.as_ref().map_or(0, GpuClock::skipped);
@@ -135,7 +135,7 @@ impl<'a> Runner<'a> {
             clock.calibrate()?;
         }
         let own = Recorder::new();
-        // Where the caller records nothing, what is recorded is thrown away.
+        // If the caller records nothing, the recording is discarded.
         let recorder = if recorder.is_on() { recorder } else { &own };
         recorder.begin_window(Synchronised::after(|| self.wait())?);
         let begin = self.counters();
@@ -148,7 +148,7 @@ impl<'a> Runner<'a> {
             }
             if self.clock.is_none() {
                 if self.gpu().is_some() {
-                    // Without the device's clock each step is waited for.
+                    // Without a device clock each step is waited for.
                     let _span = recorder.span("wait", Phase::Host).step(step);
                     self.wait()?;
                 }
@@ -175,7 +175,7 @@ impl<'a> Runner<'a> {
         self.gpu().map(Gpu::counters).unwrap_or_default()
     }
 
-    /// Timings that have come.
+    /// Collects the timings that have arrived.
     fn collect(&mut self) -> Result<()> {
         if let Some(clock) = &mut self.clock {
             self.arrived.extend(clock.poll()?);
@@ -183,7 +183,7 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    /// Hands over what the device's clock said.
+    /// Passes the device's timings to the recorder.
     fn record(&mut self, recorder: &Recorder) {
         let Some(clock) = &self.clock else { return };
         let offset = recorder.offset_of(clock.origin());
@@ -213,7 +213,7 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// One step; timed under this number, if there is one.
+    /// Runs one step; timed under this number, if there is one.
     fn step(&mut self, recorder: &Recorder, timed: Option<u64>) -> Result<()> {
         let Some(gpu) = self.gpu().cloned() else {
             return self.step_on_processor(recorder);
@@ -254,7 +254,7 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    /// Runs of each operation with each dispatch timed alone; times a step of the window's.
+    /// Runs each operation with each dispatch timed separately, and scales the times to a step of the window.
     pub fn kernels(&mut self, steps: u32) -> Result<Vec<KernelSummary>> {
         let (Some(gpu), Some(clock)) = (self.gpu().cloned(), &mut self.clock) else {
             return Ok(Vec::new());
@@ -289,7 +289,7 @@ impl<'a> Runner<'a> {
         Ok(kernels)
     }
 
-    /// What a dispatch that does nothing takes, one after another in a pass.
+    /// Measures the time of an empty dispatch, one after another in a pass.
     pub fn dispatch_ns(&self) -> Result<Option<f64>> {
         let Some(gpu) = self.gpu() else {
             return Ok(None);
@@ -311,13 +311,13 @@ impl<'a> Runner<'a> {
             }
             Ok(best)
         };
-        // The submission itself is in both.
+        // Both include the submission itself.
         let (few, many) = (time(1)?, time(1 + EMPTY)?);
         Ok(Some(((many - few) / EMPTY as f64).max(0.0)))
     }
 }
 
-/// Submits, timed where there is a clock and a number.
+/// Submits commands, timed if there is a clock and a number.
 fn submit(
     gpu: &Gpu,
     clock: &mut Option<GpuClock>,
@@ -356,7 +356,7 @@ fn mistake_after(plant: Option<Plant>, operation: &Operation, recorder: &Recorde
     if plant != Some(Plant::Readback) {
         return Ok(());
     }
-    // On a GPU a result is few bytes: what it takes is the wait, after which the queue is empty.
+    // On a GPU a result is few bytes: the time is that of the wait, after which the queue is empty.
     let _span = match operation.plan().recording() {
         Some(_) => recorder.span("wait and read back", Phase::Host),
         None => recorder.span("read back", Phase::Transfer),

@@ -1,4 +1,4 @@
-//! What a profile says beside what was recorded: device, settings, what stages cost, tables.
+//! Adds facts to a profile that the recording does not contain: device, settings, cost of stages, tables.
 
 use super::probe::phase_of;
 use super::tiles::Tiles;
@@ -11,7 +11,7 @@ use dapple_base::numbers::grouped;
 use dapple_profile::profile::{Ceilings, Fact, Method, Overhead, Program, Table};
 use dapple_profile::{Counts, Imbalance, Recorder, Setup};
 
-/// A name and a value.
+/// Creates a fact from a name and a value.
 pub fn fact(name: &str, value: impl Into<String>) -> Fact {
     Fact {
         name: name.to_owned(),
@@ -19,7 +19,7 @@ pub fn fact(name: &str, value: impl Into<String>) -> Fact {
     }
 }
 
-/// The engine's device, and the machine that it is in.
+/// Returns facts about the engine's device, and about its machine.
 pub fn device(engine: &dyn Instrumented) -> Vec<Fact> {
     let mut facts = vec![fact("engine", engine.description())];
     facts.extend(engine.device().into_iter().map(shown));
@@ -32,7 +32,7 @@ pub fn device(engine: &dyn Instrumented) -> Vec<Fact> {
     facts
 }
 
-/// What an engine says, in words.
+/// Formats a fact of an engine in words.
 fn shown(said: instruments::Fact) -> Fact {
     let value = match said.value {
         Amount::Text(text) => text,
@@ -43,7 +43,7 @@ fn shown(said: instruments::Fact) -> Fact {
     fact(said.name, value)
 }
 
-/// All that [`dapple_profile::analyse`] is told.
+/// Inputs of [`dapple_profile::analyse`].
 pub struct About<'a> {
     pub program: Program,
     pub device: Vec<Fact>,
@@ -78,7 +78,8 @@ impl About<'_> {
         }
     }
 
-    /// Mean counts of a step. Where the engine does not count visited rows, the CPU engine did, on one view.
+    /// Returns the mean counts of a step. If the engine does not count visited rows, they are those of the CPU engine
+    /// on one view.
     fn work(&self) -> Work {
         let mut work = self.windows.sums.mean();
         if let (None, Some(tiles)) = (self.engine.counted(), self.tiles) {
@@ -135,7 +136,7 @@ impl About<'_> {
             "bytes and operations are counted by formula from the counts of a step, each array read or \
              written once per kernel; they are not measured"
                 .to_owned(),
-            "ratios between programs or versions count when taken on one machine, in turns".to_owned(),
+            "ratios between programs or versions count when taken on one machine, alternately".to_owned(),
         ];
         if on_gpu && w.device_clock {
             notes.push(
@@ -179,8 +180,8 @@ impl About<'_> {
     }
 
     fn imbalances(&self) -> Vec<Imbalance> {
-        // How many tiles a GPU has in flight, its driver does not tell; its `blend_backward` takes a
-        // tile's instances in pieces.
+        // The driver does not report how many tiles a GPU has in flight; its `blend_backward` splits a tile's
+        // instances.
         let at_once = self.engine.workers().map(|workers| workers as f64);
         let stages = match at_once {
             Some(_) => &["blend", "blend_backward"][..],

@@ -1,4 +1,4 @@
-//! What a profile leaves in its folder. Every file appears whole or not at all.
+//! Files that a profile writes to its folder, each atomically.
 
 use dapple::Error;
 use dapple::Result;
@@ -11,19 +11,19 @@ use dapple_profile::{
 };
 use std::path::{Path, PathBuf};
 
-/// The profile itself; its presence says that the folder holds one.
+/// The profile itself. A folder that has this file holds a profile.
 pub const PROFILE: &str = "profile.json";
 
-/// All that is written.
+/// Contents of all files.
 #[derive(Debug)]
 pub struct Results<'a> {
     /// The profile.
     pub profile: &'a Profile,
-    /// Its timeline.
+    /// Distribution of the load of a view over its tiles.
     pub trace: &'a Trace,
     /// How the load of a view is spread over its tiles.
     pub heat: Option<&'a HeatMap>,
-    /// An SVG.
+    /// Comparison with an earlier profile.
     pub flamegraph: Option<&'a str>,
     /// With an earlier profile.
     pub comparison: Option<&'a Comparison>,
@@ -34,13 +34,13 @@ const TEXT: &str = "PROFILE.md";
 const TIMELINE: &str = "trace.json";
 const FLAMEGRAPH: &str = "flamegraph.svg";
 
-/// Names of all files that are written.
+/// Names of all files.
 pub const NAMES: [&str; 5] = [PROFILE, REPORT, TEXT, TIMELINE, FLAMEGRAPH];
 
-/// Writes all files; returns their paths with what each is.
+/// Writes all files. Returns their descriptions and paths.
 ///
 /// # Errors
-/// Those of the file system.
+/// A file cannot be written.
 pub fn write(folder: &Path, results: &Results<'_>) -> Result<Vec<(&'static str, PathBuf)>> {
     let mut written = Vec::new();
     let mut text = |what: &'static str, name: &str, text: &str| {
@@ -78,14 +78,14 @@ pub fn write(folder: &Path, results: &Results<'_>) -> Result<Vec<(&'static str, 
     Ok(written)
 }
 
-/// A comparison for the page: rows that both have.
+/// Converts a comparison for the page: rows that both profiles have.
 fn view(comparison: &Comparison) -> ComparisonView {
     let rows = comparison.rows.iter().filter_map(|row| {
         let (old, new, ratio) = (row.old_ns?, row.new_ns?, row.ratio.as_ref()?);
-        // Not known: no number, which the page shows as such.
+        // An unknown interval is NaN, which the page shows as unknown.
         let [low, high] = ratio.interval.unwrap_or([f64::NAN; 2]);
         Some(ComparisonRow {
-            // A stage may have its phase's name, and a span of the host that of the step.
+            // A stage may have the name of its phase, and a span of the host that of the step.
             name: match row.kind {
                 RowKind::Phase => format!("{} (phase)", row.name),
                 RowKind::Stage => row.name.clone(),

@@ -1,11 +1,11 @@
-//! What limits training on this machine, and how far it is from what the hardware can do.
+//! Bottlenecks of training on this machine, and comparison with the limits of the hardware.
 //!
-//! 1. [`Subject`]: what is trained.
+//! 1. [`Subject`]: the profile target.
 //! 2. `windows`: a short run ([`Session::measure`]), measured through a `probe` between trainer and engine.
-//! 3. `tiles`: how the load of one view is spread ([`Session::analyse`]).
-//! 4. `facts`: what stages cost by formula, what the device reaches at most, and all else that is to
-//!    be told. `dapple-profile` makes statistics, budget and findings of it.
-//! 5. [`files`]: the files that a profile leaves.
+//! 3. `tiles`: distribution of the load of one view over its tiles ([`Session::analyse`]).
+//! 4. `facts`: cost of stages by formula, limits of the device, and all other facts. `dapple-profile` computes
+//!    statistics, budget and findings from them.
+//! 5. [`files`]: the files of a profile.
 
 mod facts;
 pub mod files;
@@ -27,23 +27,23 @@ use std::fmt;
 use tiles::Tiles;
 use windows::{Run, Windows};
 
-/// How long to look.
+/// Numbers of steps of a profile.
 #[derive(Debug, Clone, Copy)]
 pub struct Steps {
-    /// Before anything is measured.
+    /// Steps before the measurement.
     pub warm_up: u32,
-    /// Measured with the profiler; as many again are taken without, to tell what it costs.
+    /// Steps measured with the profiler. The same number is run without it, to measure its cost.
     pub measured: u32,
 }
 
-/// What only the caller knows of a profile.
+/// Facts about a profile that the caller supplies.
 #[derive(Debug)]
 pub struct Told {
     /// The program and its command line.
     pub program: Program,
-    /// How the run was set up.
+    /// Settings of the run.
     pub settings: Vec<Fact>,
-    /// What the device reaches at most ([`crate::ceilings::of`]).
+    /// Limits of the device ([`crate::ceilings::of`]).
     pub ceilings: Ceilings,
 }
 
@@ -55,30 +55,30 @@ pub struct Session<'a> {
     device: Vec<Fact>,
 }
 
-/// What was measured, before anything is made of it.
+/// Measurements before their analysis.
 pub struct Measured {
     windows: Windows,
     steps: Steps,
 }
 
-/// A profile and what is shown with it.
+/// A profile with its attachments.
 #[derive(Debug)]
 pub struct Profiled {
-    /// The profile.
+    /// Statistics, budget and findings.
     pub profile: Profile,
-    /// Its timeline.
+    /// Timeline of the profile.
     pub trace: Trace,
-    /// How the load of one view is spread over its tiles, if there was something to see.
+    /// Distribution of the load of one view over its tiles, if it has visible Gaussians.
     pub heat: Option<HeatMap>,
-    /// CPU time of the host as an SVG, or why there is none.
+    /// CPU time of the host as an SVG, or the reason why it is missing.
     pub flamegraph: Result<String, String>,
 }
 
 impl<'a> Session<'a> {
-    /// Gets a run ready on an engine without splats. Its photos are whole from the first step on.
+    /// Prepares a run on an engine without splats. Its photos have full size from the first step on.
     ///
     /// # Errors
-    /// Those of [`Trainer::new`] and of uploading splats.
+    /// See [`Trainer::new`]; splats cannot be uploaded.
     pub fn new(
         subject: &'a Subject,
         mut config: TrainConfig,
@@ -99,15 +99,15 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// The run.
+    /// Returns the run.
     pub fn trainer(&self) -> &Trainer {
         &self.trainer
     }
 
-    /// Trains, and measures. `progress` is told of steps, of which there may be more than it was told first.
+    /// Trains, and measures. Reports steps to `progress`; there may be more than announced first.
     ///
     /// # Errors
-    /// Those of training; `progress` asks to stop.
+    /// Training fails; `progress` requests a stop.
     pub fn measure(&mut self, steps: Steps, progress: &dyn Progress) -> Result<Measured> {
         let windows = Run {
             trainer: &mut self.trainer,
@@ -121,10 +121,10 @@ impl<'a> Session<'a> {
         Ok(Measured { windows, steps })
     }
 
-    /// Looks at the tiles of one view, on the processor, and makes a profile of everything.
+    /// Analyses the tiles of one view on the CPU, and computes a profile from all measurements.
     ///
     /// # Errors
-    /// A photo that cannot be read again; nothing was measured.
+    /// A photo cannot be read again; nothing was measured.
     pub fn analyse(&self, measured: Measured, told: Told) -> Result<Profiled> {
         let Measured { windows, steps } = measured;
         let tiles = self.tiles(&windows)?;
@@ -152,7 +152,7 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// Of the first photo that is trained on, with the splats as they were at the end of the window.
+    /// Analyses the tiles of the first training photo, with the splats at the end of the window.
     fn tiles(&self, windows: &Windows) -> Result<Option<Tiles>> {
         let held_out: Vec<&str> = self
             .trainer

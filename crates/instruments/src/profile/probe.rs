@@ -1,11 +1,11 @@
-//! [`Probe`]: an engine that tells a recorder how it is called and what it reports. The trainer drives
-//! it as it would drive the engine itself.
+//! [`Probe`]: an engine that reports its calls and results to a recorder. The trainer drives the probe like the engine
+//! itself.
 //!
 //! 1. Every call is a span of the host.
-//! 2. Stages of the CPU engine follow each other without a gap from the beginning of its step; those of
-//!    a GPU come with places on its own clock, which is calibrated to the host's.
-//! 3. Counts and losses are taken from reports on their way to the trainer. What a moment of rest
-//!    brings early is stored until the trainer polls.
+//! 2. Stages of the CPU engine follow each other without a gap from the beginning of its step. Those of a GPU have
+//!    times of its own clock, which is calibrated to the host's.
+//! 3. Counts and losses are read from reports before the trainer gets them. Reports that arrive early, during a wait,
+//!    are stored until the trainer polls.
 
 use crate::Instrumented;
 use dapple::contract::instruments::{Counters, Detail, DeviceClock, Work};
@@ -24,7 +24,7 @@ use std::any::Any;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What a stage is for.
+/// Returns the phase of a stage.
 pub(super) fn phase_of(stage: &str) -> Phase {
     match stage {
         "loss" | "appearance" => Phase::Loss,
@@ -45,18 +45,18 @@ pub(crate) struct Probe {
 struct State {
     engine: Box<dyn Instrumented>,
     recorder: Recorder,
-    /// Reports that came before the trainer asked.
+    /// Reports that arrived before the trainer polled.
     early: VecDeque<Report>,
-    /// Beginnings and ends of steps on the host, by step.
+    /// Begin and end of each step on the host.
     begun: HashMap<u32, [i64; 2]>,
-    /// Pixels by view.
+    /// Pixels of each view.
     pixels: Vec<u64>,
     view_of_step: HashMap<u32, usize>,
     sums: Sums,
     submissions: u64,
-    /// Of timed steps: first to last span, and timestamps around, ns.
+    /// For timed steps: time from first to last span, and between the timestamps around them, ns.
     clock_check: Vec<[f64; 2]>,
-    /// Whether each step is waited for: there is no other way to time it.
+    /// True if each step is waited for, because it cannot be timed otherwise.
     waits_for_steps: bool,
 }
 
@@ -71,7 +71,7 @@ pub(super) struct Sums {
 }
 
 impl Sums {
-    /// Counts of a step, mean.
+    /// Returns the mean counts of a step.
     pub(super) fn mean(&self) -> Work {
         let n = self.steps.max(1);
         Work {
@@ -87,7 +87,7 @@ impl Sums {
 }
 
 impl Probe {
-    /// Around an engine; nothing is recorded yet.
+    /// Wraps an engine; nothing is recorded yet.
     pub fn new(engine: Box<dyn Instrumented>) -> Self {
         Self {
             state: Arc::new(Mutex::new(State {
@@ -106,11 +106,11 @@ impl Probe {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic elsewhere leaves nothing half done in here that matters any more.
+        // Ignore poisoning: a panic elsewhere makes no partial change that matters here.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells `recorder` from now on; forgets sums.
+    /// Sets the recorder for later calls; clears the sums.
     pub fn set_recorder(&self, recorder: &Recorder) {
         let mut state = self.lock();
         state.recorder = recorder.clone();
@@ -120,17 +120,17 @@ impl Probe {
         state.view_of_step.clear();
     }
 
-    /// Times on the device from now on; false if it has no clock.
+    /// Turns timing on the device on or off; returns false if the device has no clock.
     pub fn set_detail(&self, detail: Option<Detail>) -> Result<bool> {
         self.lock().engine.set_detail(detail)
     }
 
-    /// Waits for every step from now on, for a device whose steps cannot be timed otherwise.
+    /// Waits for every later step, for a device whose steps cannot be timed otherwise.
     pub fn wait_for_steps(&self, wait: bool) {
         self.lock().waits_for_steps = wait;
     }
 
-    /// Waits until nothing is left to do and everything has been reported.
+    /// Waits until the device is idle and all reports have arrived.
     pub fn rest(&self) -> Result<Synchronised> {
         let mut state = self.lock();
         let recorder = state.recorder.clone();
@@ -141,12 +141,12 @@ impl Probe {
         Synchronised::after(|| state.engine.wait())
     }
 
-    /// Waits until the device has nothing left to do.
+    /// Waits until the device is idle.
     pub fn wait(&self) -> Result<()> {
         self.lock().engine.wait()
     }
 
-    /// Looks at the engine.
+    /// Calls `look` with the engine.
     pub fn with<T>(&self, look: impl FnOnce(&dyn Instrumented) -> T) -> T {
         look(self.lock().engine.as_ref())
     }
@@ -156,7 +156,7 @@ impl Probe {
         self.lock().engine.device_clock()
     }
 
-    /// Sums since the recorder was set.
+    /// Returns the sums since the recorder was set.
     pub(super) fn sums(&self) -> Sums {
         self.lock().sums
     }
@@ -173,7 +173,7 @@ impl Probe {
 }
 
 impl State {
-    /// Takes what has finished and records it.
+    /// Polls finished steps and records them.
     fn receive(&mut self) -> Result<Vec<Report>> {
         let reports = self.engine.poll()?;
         self.record_timings();
@@ -237,7 +237,7 @@ impl State {
         self.begun.remove(&done.step);
     }
 
-    /// Hands over spans of the device.
+    /// Passes spans of the device to the recorder.
     fn record_timings(&mut self) {
         let Some(clock) = self.engine.device_clock() else {
             return;
@@ -369,7 +369,7 @@ impl Engine for Probe {
         let on_host = !state.engine.has_queue();
         let span = recorder.span(if on_host { "step" } else { "enqueue" }, Phase::Host);
         let span = span.step(step);
-        // Inside the span, so that stages are in it.
+        // Inside the span, so that it contains the stages.
         let begin = recorder.now_ns();
         state.engine.step(view, settings)?;
         if state.waits_for_steps {

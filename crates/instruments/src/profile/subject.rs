@@ -1,5 +1,5 @@
-//! What is trained while it is profiled: a capture, from its points or from splats that are there
-//! already; or synthetic splats and renders of them.
+//! Profile targets: a capture, trained from its points or from existing splats; or synthetic splats and renders of
+//! them.
 
 use crate::Open;
 use crate::bench::measure::changed;
@@ -7,26 +7,26 @@ use dapple::contract::RenderSettings;
 use dapple::scene::{Camera, Dataset, Point, Result, Splats, View, synth};
 use glam::{DQuat, DVec3};
 
-/// Photos that synthetic splats are trained on.
+/// Number of photos for synthetic splats.
 const SYNTHETIC_VIEWS: usize = 4;
 const SEED: u64 = 0;
 
-/// What is trained.
+/// A profile target.
 #[derive(Debug)]
 pub struct Subject {
-    /// For titles and file names.
+    /// Name in titles and file names.
     pub name: String,
     /// Photos, cameras and points.
     pub dataset: Dataset,
-    /// Where training starts, if not at the points.
+    /// Splats at the start of training, if it does not start from the points.
     pub splats: Option<Splats>,
 }
 
-/// `count` splats with the statistics of a trained scene, seen by photos of one size from places close
-/// to each other; the photos are renders, slightly changed, so that there is something to learn.
+/// Makes `count` splats with the statistics of a trained scene, with photos of one size from places close to each
+/// other. The photos are renders with small changes, so that the loss has a gradient.
 ///
 /// # Errors
-/// Those of the engine.
+/// The engine fails.
 pub fn synthetic(count: u32, size: [u32; 2], open: &Open<'_>) -> Result<Subject> {
     let splats = synth::splats(count as usize, SEED);
     let mut engine = open(false)?.into_engine();
@@ -60,7 +60,7 @@ pub fn synthetic(count: u32, size: [u32; 2], open: &Open<'_>) -> Result<Subject>
     })
 }
 
-/// The camera after a walk of some degrees around the scene's axis.
+/// Returns the camera after a rotation by some degrees around the scene's axis.
 fn turned(mut camera: Camera, degrees: f64) -> Camera {
     let turn = DQuat::from_axis_angle(DVec3::Y, degrees.to_radians());
     let pose = &mut camera.camera_from_world;

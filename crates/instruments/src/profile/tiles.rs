@@ -1,8 +1,8 @@
-//! How the load of one view is spread over its tiles: the heat map, and what it says about balance.
+//! Distribution of the load of one view over its tiles: the heat map, and measures of balance.
 //!
-//! 1. The CPU engine takes a step on the view from the same splats and tells what its stages made: the
-//!    Gaussians of each tile, nearest first. Both engines make the same lists.
-//! 2. One pixel of each 4x4 walks its tile's list as `blend` does, to see where it ends early.
+//! 1. The CPU engine takes a step on the view from the same splats and reports intermediate results: the Gaussians of
+//!    each tile, nearest first. Both engines make the same lists.
+//! 2. One pixel of each 4x4 walks its tile's list as `blend` does, to find where it ends early.
 
 use dapple::Engine;
 use dapple::contract::constants::{ALPHA_MAX, ALPHA_MIN, TRANSMITTANCE_MIN};
@@ -12,28 +12,28 @@ use dapple::scene::provenance::{PngPixels, png_bytes};
 use dapple::scene::{Result, Splats, View};
 use dapple_profile::profile::HeatMap;
 
-/// Of each tile, pixels that are looked at: every fourth, across and down.
+/// Distance of the tested pixels of a tile, across and down.
 const EVERY: usize = 4;
-/// Pixels along a tile.
+/// Edge of a tile, pixels.
 const TILE: usize = 16;
 
-/// What a view's tiles hold.
+/// Load of a view's tiles.
 pub(super) struct Tiles {
     pub heat: HeatMap,
-    /// Tiles across and down.
+    /// Number of tiles across and down.
     pub grid: [usize; 2],
     /// Instances of each tile, ascending.
     pub sorted: Vec<f64>,
-    /// Part of the pixels looked at that ended before their tile's last instance.
+    /// Fraction of the tested pixels that ended before their tile's last instance.
     pub early_pixels: f64,
-    /// Part of the (pixel, instance) pairs that were looked at before the pixel ended.
+    /// Fraction of the (pixel, instance) pairs before the pixel ended.
     pub walked: f64,
     /// Rows of 16 pixels that `blend` visits per instance.
     pub rows_per_instance: f64,
 }
 
 impl Tiles {
-    /// Of a view, as `step` trains it.
+    /// Analyses a view, trained with the settings `step`.
     pub fn of(view: &View, splats: &Splats, step: &StepSettings) -> Result<Self> {
         let mut engine = CpuEngine::new(CpuOptions::default())?;
         let id = engine.add_views(vec![TrainView {
@@ -67,7 +67,7 @@ impl Tiles {
         })
     }
 
-    /// By nearest rank.
+    /// Returns a percentile of the instances per tile, by nearest rank.
     pub fn percentile(&self, of: f64) -> f64 {
         let rank = (of * self.sorted.len() as f64).ceil() as usize;
         let at = rank.clamp(1, self.sorted.len().max(1)) - 1;
@@ -79,7 +79,7 @@ impl Tiles {
     }
 }
 
-/// What the step rendered, clamped and rounded, as the bytes of a PNG file.
+/// Returns the render of the step, clamped and rounded, as the bytes of a PNG file.
 fn picture(trace: &Trace, view: &View) -> Result<Vec<u8>> {
     let colours = trace.image.iter().flat_map(|pixel| &pixel[..3]);
     // The cast saturates, and turns NaN into 0.
@@ -133,7 +133,7 @@ fn walks(trace: &Trace, [width, height]: [usize; 2], columns: usize, cap: usize)
     walk
 }
 
-/// What `blend` takes for the alpha at a pixel; 0 where it is skipped.
+/// Returns the alpha of a Gaussian at a pixel as `blend` computes it; 0 if it is skipped.
 fn alpha(splat: &TracedSplat, x: usize, y: usize) -> f32 {
     let dx = splat.mean2d[0] - (x as f32 + 0.5);
     let dy = splat.mean2d[1] - (y as f32 + 0.5);

@@ -1,14 +1,13 @@
-//! What is measured, window by window, of one training run.
+//! Windows of a profile: parts of one training run, each measured in another way.
 //!
-//! 1. Warm-up: buffers grow, kernels compile, caches and clocks warm up; training comes to where it is
-//!    to be looked at.
-//! 2. Half of the steps without the profiler, all of them with it, the other half without: what it
-//!    costs, drift taken out.
-//! 3. On a GPU: some steps in which every dispatch is timed alone.
-//! 4. Some steps whose CPU time is sampled, apart from the others, which it would disturb.
+//! 1. Warm-up: buffers grow, kernels compile, caches and clocks warm up; training reaches the state to measure.
+//! 2. Half of the steps without the profiler, all of them with it, the other half without: the difference is the cost
+//!    of the profiler, without drift.
+//! 3. On a GPU: some steps in which every dispatch is timed separately.
+//! 4. Some steps whose CPU time is sampled, apart from the others, because sampling would disturb them.
 //!
-//! Every window begins and ends while the device has nothing to do. Around them a loop that nothing
-//! changes is timed ([`ControlTimer`]): it tells what the machine itself did.
+//! The device is idle at the begin and the end of every window. Around the windows a constant loop is timed
+//! ([`ControlTimer`]), which shows changes of the machine's own speed.
 
 use super::probe::{Probe, Sums};
 use dapple::contract::instruments::{Counters, Detail};
@@ -18,42 +17,43 @@ use dapple_profile::samples::{DEFAULT_HZ, Sampler};
 use dapple_profile::{ControlTimer, Recorder, Recording, kernels_of};
 use std::time::Instant;
 
-/// Steps that are timed before the window at most: more than are ever on their way.
+/// Most timed steps before the window: more than are ever in flight.
 const TIMED_FIRST: u32 = 160;
-/// Steps with each dispatch timed alone, at most.
+/// Most steps with each dispatch timed separately.
 const KERNEL_STEPS: u32 = 40;
-/// Seconds of samples to aim for, and steps that are sampled at most, in numbers of measured steps.
+/// Duration of sampling to aim for, s, and most sampled steps, as a multiple of the measured steps.
 const SAMPLED_SECONDS: f64 = 2.0;
 const SAMPLED_WINDOWS: u32 = 8;
 
-/// What progress calls it.
+/// Label for progress reports.
 const WHAT: &str = "profiling";
 
 /// All windows.
 pub(super) struct Windows {
-    /// Of the steps with the profiler on.
+    /// Recording of the steps with the profiler on.
     pub recording: Recording,
     pub sums: Sums,
-    /// What the host asked of the device in them.
+    /// Calls of the host to the device in these steps.
     pub asked: Counters,
-    /// Step without and with the profiler, ns, means over windows; none with a single step.
+    /// Time of a step without the profiler (`off_ns`) and with it (`on_ns`), ns, means over windows. `off_ns` is `None`
+    /// with a single step.
     pub off_ns: Option<f64>,
     pub on_ns: f64,
-    /// Whether stages were timed on the device.
+    /// True if stages were timed on the device.
     pub device_clock: bool,
-    /// Whether each step was waited for.
+    /// True if each step was waited for.
     pub waited_for_steps: bool,
-    /// Uncertainty of places on the host's clock, ns.
+    /// Uncertainty of times on the host's clock, ns.
     pub calibration_error_ns: Option<f64>,
-    /// Median step: first to last stage, and between timestamps of its own around it, ns.
+    /// For the median step: time from first to last stage, and between the timestamps around them, ns.
     pub clock_check: Option<[f64; 2]>,
     pub kernels: Vec<KernelSummary>,
-    /// Around the windows of point 2.
+    /// Timing of the constant loop around the windows of point 2.
     pub control: Control,
-    /// At the end of these steps, and how many steps had led there.
+    /// Splats at the end of these steps, and the number of steps before.
     pub splats: Splats,
     pub steps_done: u32,
-    /// An SVG, or why there is none.
+    /// CPU time as an SVG, or the reason why it is missing.
     pub flamegraph: Result<String, String>,
 }
 
@@ -61,16 +61,16 @@ pub(super) struct Windows {
 pub(super) struct Run<'a> {
     pub trainer: &'a mut Trainer,
     pub probe: &'a Probe,
-    /// Told of steps; asked whether to stop.
+    /// Receives the steps, and may request a stop.
     pub progress: &'a dyn Progress,
-    /// Whether the engine has a queue.
+    /// True if the engine has a queue.
     pub queued: bool,
     pub warm_up: u32,
     pub steps: u32,
 }
 
 impl Run<'_> {
-    /// Windows 1 to 4.
+    /// Runs windows 1 to 4.
     pub fn measure(mut self) -> Result<Windows> {
         let n = self.steps;
         self.progress.start(WHAT, self.total());
@@ -84,7 +84,7 @@ impl Run<'_> {
         let device_clock = self.queued && self.probe.set_detail(Some(Detail::Stages))?;
         let waited_for_steps = self.queued && !device_clock;
         self.probe.wait_for_steps(waited_for_steps);
-        // What timing itself allocates, it allocates before the window.
+        // Timing allocates its own buffers here, before the window.
         self.advance(n.min(TIMED_FIRST))?;
         self.probe.rest()?;
         control.take();
@@ -112,7 +112,7 @@ impl Run<'_> {
             recording,
             sums,
             asked,
-            // A single step is all noise.
+            // With a single step the difference is only noise.
             off_ns: (n > 1).then_some((before + after) / whole),
             on_ns,
             device_clock,
@@ -127,12 +127,12 @@ impl Run<'_> {
         })
     }
 
-    /// Those that the engine works with; beside a GPU, the one that drives it.
+    /// Returns the number of working threads: on a GPU, 1, the one that drives it.
     fn threads(&self) -> usize {
         self.probe.with(|engine| engine.workers()).unwrap_or(1)
     }
 
-    /// Steps of all windows but what sampling takes beyond its share.
+    /// Returns the steps of all windows, except for what sampling takes beyond its share.
     fn total(&self) -> u64 {
         let sampled = self.steps;
         let kernels = match self.queued {
@@ -143,7 +143,7 @@ impl Run<'_> {
         u64::from(self.warm_up) + u64::from(2 * self.steps + first + kernels + sampled)
     }
 
-    /// So many steps.
+    /// Runs `steps` steps.
     fn advance(&mut self, steps: u32) -> Result<()> {
         for _ in 0..steps {
             if self.progress.should_stop() {
@@ -156,8 +156,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// So many steps, each in a span, and what they asked of the device. The probe keeps its sums
-    /// until it is given another recorder.
+    /// Runs `steps` steps, each in a span, and counts their calls to the device. The probe keeps its sums until it gets
+    /// another recorder.
     fn window(&mut self, steps: u32) -> Result<(Recording, Counters)> {
         let recorder = Recorder::new();
         self.probe.set_recorder(&recorder);
@@ -173,7 +173,7 @@ impl Run<'_> {
         Ok((recorder.finish()?, asked))
     }
 
-    /// Steps without the profiler: their wall time, ns.
+    /// Runs steps without the profiler. Returns their wall time, ns.
     fn off(&mut self, steps: u32) -> Result<f64> {
         self.probe.rest()?;
         let started = Instant::now();
@@ -182,7 +182,7 @@ impl Run<'_> {
         Ok(started.elapsed().as_nanos() as f64)
     }
 
-    /// Steps with each dispatch timed alone.
+    /// Runs steps with each dispatch timed separately.
     fn kernels(&mut self, steps: u32) -> Result<Vec<KernelSummary>> {
         self.probe.set_detail(Some(Detail::Kernels))?;
         let kernels = kernels_of(&self.window(steps)?.0);
@@ -191,7 +191,7 @@ impl Run<'_> {
         Ok(kernels)
     }
 
-    /// Steps whose CPU time is sampled.
+    /// Runs steps whose CPU time is sampled.
     fn sampled(&mut self, step_ns: f64) -> Result<Result<String, String>> {
         let enough = (SAMPLED_SECONDS * 1e9 / step_ns.max(1.0)).ceil() as u32;
         let steps = enough.clamp(1, SAMPLED_WINDOWS.saturating_mul(self.steps));

@@ -1,3 +1,3 @@
-//! The integration tests of this crate, as one program: linking is most of what a further one costs.
+//! The integration tests of this crate, as one program: each further program would cost mostly its link time.
 
 mod ops;

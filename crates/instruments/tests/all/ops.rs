@@ -1,6 +1,5 @@
-//! The profiler over tensor operations: mistakes that are planted make their rules fire, operations as they should be
-//! run leave them silent. Times decide by ratios alone: the ceilings that they are held against are taken from runs
-//! of the same operations.
+//! The profiler over tensor operations: injected faults make their rules fire, and correct operations do not. Only
+//! ratios of times decide: the ceilings are taken from runs of the same operations.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -29,7 +28,7 @@ fn gpu() -> Option<Gpu> {
     }
 }
 
-/// More than any device of today reaches: no stage is at a limit, and no launch counts.
+/// More than any current device reaches: no stage is at a limit, and no launch counts.
 const BEYOND: Ceilings = Ceilings {
     bytes_per_second: 1e15,
     flops_per_second: 1e18,
@@ -37,10 +36,10 @@ const BEYOND: Ceilings = Ceilings {
     source: String::new(),
 };
 
-/// Work of another test beside it would be in its times.
+/// Prevents parallel tests, whose work would change the times.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// Where other programs come and go, shares of time are had again, so often.
+/// Number of attempts to measure shares of time while other programs run.
 const LOOKS: usize = 5;
 
 fn look(context: &Context, only: &str, plant: Option<Plant>, ceilings: &Ceilings) -> Profile {
@@ -50,7 +49,7 @@ fn look(context: &Context, only: &str, plant: Option<Plant>, ceilings: &Ceilings
         iterations: 20,
         time_limit: Duration::from_secs(2),
         plant,
-        // Other tests compile meanwhile.
+        // Other tests compile at the same time.
         samples: false,
     };
     let told = Told {
@@ -66,13 +65,13 @@ fn look(context: &Context, only: &str, plant: Option<Plant>, ceilings: &Ceilings
 #[track_caller]
 fn finding<'a>(profile: &'a Profile, rule: &str) -> &'a Finding {
     let mut found = profile.findings.iter().filter(|f| f.rule == rule);
-    // What fired comes first, where a rule looks at several stages.
+    // Fired findings are first if a rule checks several stages.
     let all: Vec<&Finding> = found.by_ref().collect();
     all.iter().find(|f| f.fired).unwrap_or(&all[0])
 }
 
 const ROWS: &str = "layer_norm_1024,softmax_1024";
-/// The same for a GPU that is done with those before the host has submitted them.
+/// Rows for a GPU that finishes the smaller ones before the host has submitted them.
 const LARGE_ROWS: &str = "layer_norm_4096,softmax_4096";
 
 #[test]
@@ -117,7 +116,7 @@ fn a_fused_replay_leaves_the_rules_silent() {
     }
 }
 
-/// The first of some looks in which one of these rules fires, and what it found.
+/// Returns the first of some attempts in which one of these rules fires, and its finding.
 #[track_caller]
 fn fires(rules: &[&str], mut look: impl FnMut() -> Profile) -> (Profile, Finding) {
     let mut last = None;
@@ -140,7 +139,7 @@ fn unfused_kernels_are_bound_by_launching() {
     let unfused = |ceilings: &Ceilings| look(&context, ROWS, Some(Plant::Unfused), ceilings);
     let (profile, _) = fires(&["launch_bound", "too_small"], || {
         let first = unfused(&BEYOND);
-        // A dispatch that is four tenths of a kernel, as it is of small ones on fast devices.
+        // A dispatch takes four tenths of a kernel, as for small kernels on fast devices.
         let kernels = first.timeline.as_ref().unwrap().kernels_per_step;
         unfused(&Ceilings {
             dispatch_ns: Some(0.4 * first.step.mean / kernels),
@@ -162,7 +161,7 @@ fn results_that_are_read_each_time_are_waited_for() {
     });
     let timeline = profile.timeline.unwrap();
     assert_eq!(timeline.syncs_per_step, 1.0);
-    // 512 of 4 bytes, and the clock's.
+    // 512 values of 4 bytes, and those of the clock.
     assert!(timeline.bytes_read_per_step >= 2048.0, "{timeline:?}");
 }
 
@@ -170,7 +169,7 @@ fn results_that_are_read_each_time_are_waited_for() {
 fn values_from_the_host_are_transfers() {
     let Some(gpu) = gpu() else { return };
     let context = Context::gpu(&gpu);
-    // Little is computed of much that comes: a third of the time on a processor that is a GPU.
+    // Little is computed on a large upload: a third of the time on a software GPU.
     let (profile, found) = fires(&["transfer_bound"], || {
         look(&context, "rms_norm_4096", Some(Plant::Upload), &BEYOND)
     });
@@ -202,7 +201,8 @@ fn a_naive_product_is_far_from_the_limits() {
     let rate = |profile: &Profile| profile.stages[0].roofline.unwrap().flops_per_second;
     let naive_plant = Some(Plant::NaiveMatmul);
     let gpu = gpu().map(|gpu| Context::gpu(&gpu));
-    // What the naive one reaches is a quarter of the ceiling: another must be twice as fast to be at six tenths of it.
+    // The naive product reaches a quarter of the ceiling: another must be about twice as fast to reach six tenths of
+    // it.
     for context in std::iter::once(Context::cpu()).chain(gpu) {
         let ceilings = || Ceilings {
             flops_per_second: 4.0 * rate(&of(&context, naive_plant, &BEYOND)),
@@ -216,7 +216,7 @@ fn a_naive_product_is_far_from_the_limits() {
             found.fired
         };
         assert!((0..LOOKS).any(is_found), "{context:?}: never found");
-        // A processor that is a GPU gains nothing by tiles in memory that it shares.
+        // A software GPU gains nothing by tiles in memory that it shares.
         let is_silent = |_| {
             let tiled = of(&context, None, &ceilings());
             let fired = finding(&tiled, "latency_bound").fired;
