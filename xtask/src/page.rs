@@ -24,7 +24,6 @@ pub struct PageArgs {
 ///
 /// # Errors
 /// There is no Chromium; a page has faults. The message lists all faults of all pages.
-/// If there is no Chromium, or with everything that is wrong with any page.
 pub fn run(args: &PageArgs) -> Result<(), String> {
     let browser = chromium::find()?.ok_or_else(|| {
         format!(

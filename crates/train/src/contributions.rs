@@ -7,7 +7,6 @@
 //! 1. Copy the Gaussians in mid grey without view dependence, so that no colour is clamped.
 //! 2. For each camera compute the gradients of the sum of red by `sh0`, which is [`SH_C0`] times the weights.
 //! 3. Add them over cameras, in their order, in `f64`.
-//! 3. Their sums over cameras, in their order, in `f64`.
 
 use dapple_engine::{Engine, RenderSettings};
 use dapple_scene::{Camera, Error, ErrorKind, Progress, Result, SH_C0, Splats};

@@ -19,13 +19,13 @@ pub const PROFILE: &str = "profile.json";
 pub struct Results<'a> {
     /// The profile.
     pub profile: &'a Profile,
-    /// Distribution of the load of a view over its tiles.
+    /// Timeline of the profile.
     pub trace: &'a Trace,
-    /// How the load of a view is spread over its tiles.
+    /// Distribution of the load of a view over its tiles.
     pub heat: Option<&'a HeatMap>,
-    /// Comparison with an earlier profile.
+    /// CPU time of the host as an SVG.
     pub flamegraph: Option<&'a str>,
-    /// With an earlier profile.
+    /// Comparison with an earlier profile.
     pub comparison: Option<&'a Comparison>,
 }
 

@@ -77,7 +77,7 @@ table! {
         max_gaussians_per_tile: u32 = 0,
         /// Cull Gaussians nearer to a camera than this, world units, up to 1e12; 0 = 5 % of the scene's extent.
         near: f64 = 0.0,
-        /// Train with the Mip-Splatting filters, for renders nearer, farther or of another size than the photos. Off by default, since viewers without these filters render such splats differently.
+        /// Train with the Mip-Splatting filters, for renders nearer, farther or of another size than the photos. Off by default, since viewers with other filters render such splats differently.
         antialias: bool = false,
         /// Weight of 1 - SSIM in the loss, 0 to 1; the rest is L1.
         ssim_weight: f64 = 0.2,

@@ -2,7 +2,8 @@
 //!
 //! Where training refines poses, its cameras drift together by a rigid motion that no photo sees, and a
 //! held-out photo, never trained on, keeps the error of its own pose. Its raw score then measures that
-//! error, not the splats. As is usual with refined poses (Lin et al. 2021, "BARF", arXiv:2104.06405,
+//! error, not the splats.
+//!
 //! As is usual with refined poses (Lin et al. 2021, "BARF", arXiv:2104.06405, section 4; Bian et al. 2023,
 //! "NoPe-NeRF"), only the photo's pose is fitted to the frozen splats:
 //!
@@ -12,7 +13,6 @@
 //!
 //! Both scores are reported. The score after alignment measures the splats. Do not compare it with scores of runs that
 //! were not aligned.
-//! compared with scores of runs that were not aligned.
 
 use super::{EvalReport, Scoring, evaluate, target};
 use dapple_engine::{Adam, Engine, PoseRates, RenderSettings, Rendered};

@@ -9,7 +9,6 @@
 //! The engine computes 1 to 3 if it can ([`Engine::score`]), otherwise this module does ([`score`]). LPIPS and fitted
 //! colours need the render's floats and are always computed here: LPIPS by tensors on the engine's device, if that is a
 //! GPU.
-//! if that is a GPU.
 
 mod adapt;
 mod align;

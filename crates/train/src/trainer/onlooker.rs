@@ -36,7 +36,6 @@ impl<'a> Onlooker<'a> {
     ///
     /// # Errors
     /// The engine has failed.
-    /// The engine has failed.
     pub fn save<T>(&mut self, with: impl FnOnce(Splats) -> T) -> Result<T> {
         self.wait()?;
         let started = Instant::now();
