@@ -1,4 +1,4 @@
-//! Files that are either whole or not there.
+//! Files, and folders of files, that are either whole or not there.
 //!
 //! 1. Write to a temporary file in the same folder (so that renaming never crosses a file system),
 //!    through a buffer.
@@ -6,16 +6,23 @@
 //!    cut could lose. What is large is sent to the disk while more is written.
 //! 3. Rename over the target in one step. Any error before removes the temporary file and leaves
 //!    what was there untouched.
+//! 4. A process holds a lock on its temporary files. The next process that writes to a folder removes those that
+//!    nobody holds: they are of a process that was killed.
+//!
+//! [`replace_folder`] does the same for results of several files.
+
+mod folder;
+mod leftovers;
+
+pub use folder::{put_in_place, replace_folder};
+pub use leftovers::{TemporaryFolder, remove_leftovers};
 
 use crate::{Error, Result};
+use leftovers::{builder, locked_file};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
-
-/// Names of temporary files begin and end so.
-const PREFIX: &str = ".dapple-";
-const SUFFIX: &str = ".part";
 
 /// Bytes collected before the operating system is called.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -41,12 +48,7 @@ pub fn write_atomically(
         );
     }
     let folder = folder_of(path);
-    let mut builder = builder();
-    // A temporary file is private by default; a result is an ordinary file, as the umask has it.
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    let temporary = builder
-        .tempfile_in(&folder)
+    let temporary = locked_file(&folder)
         .map_err(|source| Error::io("cannot write into the folder", &folder, source))?;
     // The file itself: errors of the temporary one would tell its name, which is another each time.
     fill(temporary.as_file(), write).map_err(failed)?;
@@ -129,26 +131,6 @@ fn take_away(file: tempfile::NamedTempFile) -> io::Result<()> {
     match file.close() {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
         closed => closed,
-    }
-}
-
-/// Temporary files of the names that [`remove_leftovers`] knows.
-fn builder() -> tempfile::Builder<'static, 'static> {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(PREFIX).suffix(SUFFIX);
-    builder
-}
-
-/// Removes the temporary files in a folder that a process has left which was killed while it wrote. For
-/// folders that one process writes to; files that cannot be removed stay.
-pub fn remove_leftovers(folder: &Path) {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    for entry in entries {
-        let name = entry.file_name();
-        let name = name.to_string_lossy();
-        if name.starts_with(PREFIX) && name.ends_with(SUFFIX) {
-            let _ = std::fs::remove_file(entry.path());
-        }
     }
 }
 

@@ -79,9 +79,7 @@ impl Flamegraph {
 fn told(error: SampleError, path: &Path) -> Error {
     let hint = error.hint();
     match error {
-        SampleError::Write { path, source } => {
-            Error::io("cannot write the flamegraph", path, source)
-        }
+        SampleError::Write(error) => error,
         other => Error::new(ErrorKind::Unsupported, other.to_string())
             .at(format!("--flamegraph {}", path.display()))
             .hint(hint),

@@ -15,6 +15,7 @@ use crate::video;
 use clap::ValueEnum;
 use dapple::contract::{Engine, RenderSettings};
 use dapple::glam::DVec3;
+use dapple::scene::atomic::TemporaryFolder;
 use dapple::scene::origin::{assumed, middle_of};
 use dapple::scene::provenance::is_dapples_picture;
 use dapple::scene::{Capture, Error, LoadOptions, MAX_SH_DEGREE, Result, Splats, load};
@@ -289,9 +290,7 @@ fn film(
     let folder = folder.unwrap_or(Path::new("."));
     std::fs::create_dir_all(folder)
         .map_err(|e| Error::io("cannot make the output folder", folder, e))?;
-    let pictures = tempfile::Builder::new()
-        .prefix(".dapple-film-")
-        .tempdir_in(folder)
+    let pictures = TemporaryFolder::new_in(folder)
         .map_err(|e| Error::io("cannot make a folder for pictures in", folder, e))?;
     let grace = interrupt::grace();
     let bar = console.bar(shots.len() as u64, "rendering [{bar:30}] {pos}/{len} {eta}");

@@ -264,22 +264,12 @@ impl Observer for Saver<'_> {
 fn all_finite(splats: &Splats) -> bool {
     (0..splats.len())
         .into_par_iter()
-        .all(|i| is_finite(splats, i))
+        .all(|i| splats.has_finite_numbers(i))
 }
 
 /// Drops Gaussians with a NaN or infinite parameter: readers refuse them.
 fn keep_finite(splats: &mut Splats) {
     let rows = (0..splats.len()).into_par_iter();
-    let finite: Vec<bool> = rows.map(|i| is_finite(splats, i)).collect();
+    let finite: Vec<bool> = rows.map(|i| splats.has_finite_numbers(i)).collect();
     splats.retain(|i| finite[i]);
-}
-
-/// Whether all parameters of a Gaussian are numbers.
-fn is_finite(splats: &Splats, i: usize) -> bool {
-    let stride = splats.sh_rest_stride();
-    let geometry = splats.means[i].iter().chain(&splats.scales[i]);
-    let appearance = splats.quats[i].iter().chain(&splats.sh0[i]);
-    let rest = &splats.sh_rest[i * stride..(i + 1) * stride];
-    let mut all = geometry.chain(appearance).chain(rest);
-    all.all(|v| v.is_finite()) && splats.opacities[i].is_finite()
 }
