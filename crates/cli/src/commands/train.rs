@@ -261,6 +261,7 @@ pub fn train(
 
 /// Refuses to replace the results of a run, and what Dapple has not written, unless told to.
 fn refuse_results(out: &Path, overwrite: bool) -> Result<()> {
+    RunFolder::open(out).refuse_obstacles()?;
     if overwrite {
         return Ok(());
     }

@@ -13,10 +13,12 @@
 //! | `scores.json`, `scores.md` | of `dapple eval --out`: every score |
 //! | `checkpoint.safetensors` | while the run is not finished: what it needs to go on ([`Checkpoint`]) |
 //!
-//! Every file is written whole or not at all. A run that is killed leaves parts with names of their own,
+//! Every file is written whole or not at all, and the splats before the pictures. Splats that the folder does not take go to
+//! another place, which the error names. A run that is killed leaves parts with names of their own,
 //! which the next one takes away. While a run writes, it holds the folder's lock ([`RunLock`]), and what
 //! Dapple has not written is replaced on request only ([`RunFolder::refuse_foreign`]).
 
+mod elsewhere;
 mod folder;
 mod foreign;
 mod lock;
@@ -83,21 +85,21 @@ pub fn train_into(
     let is_good = result
         .as_ref()
         .is_ok_and(|outcome| outcome.ending.is_good());
+    let options = folder::splat_options(trainer.config().antialias, origin);
     if let Err(error) = folder.reclaim(trainer.config()) {
         // Nothing is mixed with what another run writes there.
-        result?;
-        return Err(error);
+        let error = result.err().unwrap_or(error);
+        return Err(match finite_splats(trainer) {
+            Ok(splats) => elsewhere::saved(error, &splats, &options, folder),
+            Err(_) => error,
+        });
     }
     let saved = match written {
         Some(Ok(written)) if is_good => written,
-        _ => {
-            let mut splats = match (trainer.splats(), &result) {
-                (Err(_), Err(_)) => return result,
-                (splats, _) => splats?,
-            };
-            keep_finite(&mut splats);
-            folder.write_splats(&splats, trainer.config().antialias, origin)
-        }
+        _ => match (finite_splats(trainer), &result) {
+            (Err(_), Err(_)) => return result,
+            (splats, _) => folder.write_splats(&splats?, trainer.config().antialias, origin),
+        },
     };
     if *trainer.config() != config {
         // The run has become another since.
@@ -107,8 +109,14 @@ pub fn train_into(
     // Pictures that could not be written must not cost the splats.
     let unwritten_picture = pictures.finish();
     // The error of the run is the cause of all that follows: it is the one to report.
-    let outcome = result?;
-    saved?;
+    let outcome = match (saved, result) {
+        (Ok(()), result) => result?,
+        (Err(error), result) => {
+            let error = result.err().unwrap_or(error);
+            let splats = finite_splats(trainer)?;
+            return Err(elsewhere::saved(error, &splats, &options, folder));
+        }
+    };
     learnt?;
     folder.write_cameras(trainer)?;
     let counted = trainer.history().seconds.without(&before).total();
@@ -130,6 +138,13 @@ pub fn train_into(
         None => folder.remove_checkpoint()?,
     }
     unwritten_picture.map(|()| outcome)
+}
+
+/// The splats of a run without Gaussians that readers refuse.
+fn finite_splats(trainer: &mut Trainer) -> Result<Splats> {
+    let mut splats = trainer.splats()?;
+    keep_finite(&mut splats);
+    Ok(splats)
 }
 
 /// Writes what was learnt of the photos' appearance; where nothing is, takes another run's away.
@@ -206,11 +221,17 @@ impl Observer for Saver<'_> {
         let (folder, mut held) = (self.folder.clone(), Arc::clone(splats));
         let (antialiased, origin) = (self.config.antialias, self.origin);
         let thread = std::thread::Builder::new().name("splats".to_owned());
+        // Pictures come after them.
+        let hold = self.pictures.hold();
         let write = move || {
             if !all_finite(&held) {
                 keep_finite(Arc::make_mut(&mut held));
             }
-            folder.write_splats(&held, antialiased, origin)
+            let written = folder.write_splats(&held, antialiased, origin);
+            if written.is_err() {
+                hold.refuse();
+            }
+            written
         };
         // Without a thread they are written after scoring; where the folder is another run's by now, not at all.
         if self.folder.reclaim(self.config).is_ok() {
