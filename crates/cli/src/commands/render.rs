@@ -11,6 +11,7 @@ use crate::options::{
     CaptureOptions, DeviceOptions, NewFolders, config_beside, parse_colour, read_splats,
     refuse_existing, refuse_inputs, splats_file,
 };
+use crate::outputs::refuse_sources;
 use crate::video;
 use clap::ValueEnum;
 use dapple::contract::{Engine, RenderSettings};
@@ -314,9 +315,13 @@ fn film(
     ))
 }
 
-/// Refuses to replace pictures that Dapple has not written, unless told to.
+/// Refuses to replace files of captures and of runs, and, unless told to, pictures that Dapple has not written.
 fn refuse_foreign(shots: &[Shot], args: &Args, output: Output) -> Result<()> {
-    let mut paths = shots.iter().map(|(name, _)| args.path_of(name, output));
+    let paths = || shots.iter().map(|(name, _)| args.path_of(name, output));
+    paths()
+        .find(|path| path.exists())
+        .map_or(Ok(()), |path| refuse_sources(&path))?;
+    let mut paths = paths();
     let foreign = |path: &PathBuf| path.symlink_metadata().is_ok() && !is_dapples_picture(path);
     match paths.find(|path| !args.overwrite && foreign(path)) {
         None => Ok(()),

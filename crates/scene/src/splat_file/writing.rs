@@ -125,6 +125,20 @@ pub fn encode_files(
     }
 }
 
+impl Format {
+    /// The format that a path's name asks for, to write it.
+    ///
+    /// # Errors
+    /// As [`Self::of_name`]; a format that is only read.
+    pub fn to_write(path: &Path) -> Result<Self> {
+        let format = Self::of_name(path)?;
+        match format.is_written() {
+            true => Ok(format),
+            false => Err(not_written(format).at_path(path)),
+        }
+    }
+}
+
 fn not_written(format: Format) -> Error {
     let what = format!(".{} files are read, not written", format.extension());
     let hint = format!("end the name in {}", Format::written_extensions());

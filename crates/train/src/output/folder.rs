@@ -50,34 +50,6 @@ impl RunFolder {
         }
     }
 
-    /// Refuses a folder in which a folder has the name of a file that a run writes, or a file that of a folder: the run
-    /// could not save its results.
-    ///
-    /// # Errors
-    /// Names the first of them.
-    pub fn refuse_obstacles(&self) -> Result<()> {
-        let files = [
-            self.splats_path(),
-            self.config_path(),
-            self.cameras_path(),
-            self.appearance_path(),
-            self.metrics_path(),
-            self.csv_path(),
-            self.checkpoint_path(),
-        ];
-        let folders = [self.renders_path(), self.errors_path()];
-        let file = files.into_iter().find(|path| path.is_dir());
-        let folder = folders.into_iter().find(|path| path.is_file());
-        let (what, path) = match (file, folder) {
-            (None, None) => return Ok(()),
-            (Some(path), _) => ("a folder has the name of a file that a run writes", path),
-            (None, Some(path)) => ("a file has the name of a folder that a run writes", path),
-        };
-        Err(Error::input(what)
-            .at_path(path)
-            .hint("move it away, or name another folder with --out"))
-    }
-
     /// What the user should know of the folder's lock, if anything.
     pub fn lock_note(&self) -> Option<String> {
         let lock = self.lock.as_ref()?.lock();

@@ -41,7 +41,7 @@ use std::time::Instant;
 
 pub use folder::RunFolder;
 use folder::remove_old;
-pub use foreign::Writes;
+pub use foreign::{Writes, refuse_run_file};
 pub use lock::RunLock;
 pub use metrics::{METRICS_VERSION, Metrics};
 pub use names::RenderNames;
