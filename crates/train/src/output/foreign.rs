@@ -82,6 +82,19 @@ impl RunFolder {
         ]
     }
 
+    /// Returns true if a run into this folder writes to `path`, which need not exist yet.
+    pub fn writes_to(&self, path: &Path) -> bool {
+        let whole = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let folders = [
+            self.renders_path(),
+            self.errors_path(),
+            self.snapshots_path(),
+        ];
+        let path = whole(path);
+        self.files().iter().any(|file| whole(file) == path)
+            || folders.iter().any(|folder| path.starts_with(whole(folder)))
+    }
+
     /// Refuses a folder in which a folder has the name of a file that a run writes, or a file that of a folder: the run
     /// could not save its results.
     ///
