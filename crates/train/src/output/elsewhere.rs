@@ -1,6 +1,8 @@
 //! Another place for splats that the folder of a run does not take: a full disk, or a folder that has gone.
 
-use super::RunFolder;
+use super::folder::splat_options;
+use super::{RunFolder, finite_splats};
+use crate::Trainer;
 use dapple_scene::splat_file::{self, Format, WriteOptions};
 use dapple_scene::{Error, Splats};
 use std::path::{Path, PathBuf};
@@ -8,16 +10,16 @@ use std::path::{Path, PathBuf};
 /// Names that are tried in a folder before the next folder is.
 const ATTEMPTS: u32 = 100;
 
-/// Writes the splats to the temporary folder of the system, or to the current folder; the error then names the file.
-/// Files that are there already stay.
-pub(super) fn saved(
-    error: Error,
-    splats: &Splats,
-    options: &WriteOptions,
-    folder: &RunFolder,
-) -> Error {
+/// Writes the splats of a run to the temporary folder of the system, or to the current folder; the error then names the
+/// file. Files that are there already stay.
+pub(super) fn saved(error: Error, trainer: &mut Trainer, folder: &RunFolder) -> Error {
+    let Ok(splats) = finite_splats(trainer) else {
+        return error;
+    };
+    let options = splat_options(trainer.config().antialias, trainer.origin());
     let places = [Some(std::env::temp_dir()), std::env::current_dir().ok()];
-    saved_in(places.into_iter().flatten(), error, splats, options, folder)
+    let places = places.into_iter().flatten();
+    saved_in(places, error, &splats, &options, folder)
 }
 
 fn saved_in(

@@ -85,14 +85,10 @@ pub fn train_into(
     let is_good = result
         .as_ref()
         .is_ok_and(|outcome| outcome.ending.is_good());
-    let options = folder::splat_options(trainer.config().antialias, origin);
     if let Err(error) = folder.reclaim(trainer.config()) {
         // Nothing is mixed with what another run writes there.
         let error = result.err().unwrap_or(error);
-        return Err(match finite_splats(trainer) {
-            Ok(splats) => elsewhere::saved(error, &splats, &options, folder),
-            Err(_) => error,
-        });
+        return Err(elsewhere::saved(error, trainer, folder));
     }
     let saved = match written {
         Some(Ok(written)) if is_good => written,
@@ -101,6 +97,10 @@ pub fn train_into(
             (splats, _) => folder.write_splats(&splats?, trainer.config().antialias, origin),
         },
     };
+    if let Err(error) = saved {
+        let error = result.err().unwrap_or(error);
+        return Err(elsewhere::saved(error, trainer, folder));
+    }
     if *trainer.config() != config {
         // The run has become another since.
         folder.write_config(trainer.config())?;
@@ -109,14 +109,7 @@ pub fn train_into(
     // Pictures that could not be written must not cost the splats.
     let unwritten_picture = pictures.finish();
     // The error of the run is the cause of all that follows: it is the one to report.
-    let outcome = match (saved, result) {
-        (Ok(()), result) => result?,
-        (Err(error), result) => {
-            let error = result.err().unwrap_or(error);
-            let splats = finite_splats(trainer)?;
-            return Err(elsewhere::saved(error, &splats, &options, folder));
-        }
-    };
+    let outcome = result?;
     learnt?;
     folder.write_cameras(trainer)?;
     let counted = trainer.history().seconds.without(&before).total();
