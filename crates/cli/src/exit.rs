@@ -28,7 +28,7 @@ pub fn report(console: &Console, error: &Error) -> ExitCode {
         ErrorKind::Interrupted => "interrupted",
         _ => "error",
     };
-    console.always(&format!("{word}: {error}"));
+    console.always(&shortened(&format!("{word}: {error}")));
     ExitCode::from(code(error.kind()))
 }
 
@@ -43,8 +43,27 @@ pub fn usage(error: &clap::Error) -> ExitCode {
     let verb = std::env::args()
         .nth(1)
         .filter(|verb| verb.chars().all(char::is_alphabetic));
-    let _ = std::io::stderr().write_all(in_house_style(&text, verb.as_deref()).as_bytes());
+    let text = shortened(&in_house_style(&text, verb.as_deref()));
+    let _ = std::io::stderr().write_all(text.as_bytes());
     ExitCode::from(USAGE)
+}
+
+/// Characters of a line of a message that are printed, from its beginning and from its end.
+const SHOWN: [usize; 2] = [600, 300];
+
+/// Lines that a long value of an option fills, with an ellipsis in their middle.
+fn shortened(text: &str) -> String {
+    let [first, last] = SHOWN;
+    let cut = |line: &str| {
+        let count = line.chars().count();
+        if count <= first + last {
+            return line.to_owned();
+        }
+        let begin: String = line.chars().take(first).collect();
+        let end: String = line.chars().skip(count - last).collect();
+        format!("{begin} ... {end}")
+    };
+    text.split('\n').map(cut).collect::<Vec<_>>().join("\n")
 }
 
 /// The parser's message with its tips as hints.
@@ -55,4 +74,22 @@ fn in_house_style(text: &str, verb: Option<&str>) -> String {
     };
     text.replace("  tip: ", "  hint: ")
         .replace("For more information, try '--help'.", &help)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_value_is_cut_in_the_middle_and_what_is_wrong_with_it_is_shown() {
+        let usual = "error: a usual message\n  at: some/file.ply\n";
+        assert_eq!(shortened(usual), usual);
+        let long = "ä".repeat(100_000);
+        let text = format!("error: invalid value '{long}' for '--steps <N>': no number\n\nUsage");
+        let short = shortened(&text);
+        assert!(short.len() < 3000, "{}", short.len());
+        assert!(short.starts_with("error: invalid value 'ä"));
+        assert!(short.ends_with("' for '--steps <N>': no number\n\nUsage"));
+        assert!(short.contains("ä ... ä"));
+    }
 }

@@ -17,6 +17,7 @@ mod flamegraph;
 mod interrupt;
 mod live;
 mod options;
+mod outputs;
 mod photo_memory;
 mod pictures;
 mod time_travel;

@@ -94,11 +94,17 @@ fn main() -> dapple::Result<()> {
         );
     }
 
-    // A diverged run has left a Gaussian with a non-finite centre: the file is refused, with a hint.
+    // A diverged run has left a Gaussian with a non-finite centre. Writing such splats needs the option, and reading the
+    // file is refused with a hint.
     let broken = folder.path().join("broken.ply");
     let mut diverged = splats.clone();
     diverged.means[0] = [f32::NAN; 3];
-    splat_file::write(&broken, &diverged, Format::Ply)?;
+    assert!(splat_file::write(&broken, &diverged, Format::Ply).is_err());
+    let as_it_is = WriteOptions {
+        non_finite: NonFinite::Keep,
+        ..WriteOptions::default()
+    };
+    splat_file::write_with(&broken, &diverged, Format::Ply, &as_it_is)?;
     if let Err(error) = splat_file::read(&broken) {
         println!("{error}");
     }

@@ -14,7 +14,8 @@ use dapple::scene::edit::order::largest_first;
 use dapple::scene::splat_file::{self, Axes, Format, ReadOptions, SpzVersion, WriteOptions};
 use dapple::scene::{Error, MAX_SH_DEGREE, Result, Splats};
 use dapple::train::{ConfigPatch, TrainConfig};
-use loss::{Judge, Loss};
+use loss::Judge;
+pub use loss::Loss;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -175,20 +176,11 @@ struct Summary<'a> {
 pub fn run(args: &Args, console: &Console) -> Result<()> {
     // A name without a known ending leaves the format to --max-loss.
     let format = match (Format::of_name(&args.output), args.max_loss) {
-        (Ok(format), _) => Some(format),
         (Err(_), Some(_)) if args.output.extension().is_none() => None,
-        (Err(error), _) => return Err(error),
+        _ => Some(Format::to_write(&args.output)?),
     };
-    if let Some(format) = format {
+    if format.is_some() {
         refuse_existing(&args.output, args.overwrite)?;
-        if !format.is_written() {
-            return Err(Error::unsupported(format!(
-                ".{} files are read, not written",
-                format.extension()
-            ))
-            .at_path(&args.output)
-            .hint(format!("end the name in {}", Format::written_extensions())));
-        }
     }
     if args.min_opacity.is_some_and(|x| !(0.0..=1.0).contains(&x)) {
         return Err(Error::input("an opacity lies between 0 and 1")
@@ -334,6 +326,20 @@ fn write_judged(
         false => None,
     };
     Ok((args.output.clone(), (splats.len(), splats.sh_degree), loss))
+}
+
+/// What a file loses of the splats that it was made of: renders of both from a ring are compared.
+pub fn lost_in_file(
+    path: &Path,
+    splats: &Splats,
+    options: &WriteOptions,
+    config: &TrainConfig,
+    device: &DeviceOptions,
+    console: &Console,
+) -> Result<Loss> {
+    let back = read_back(path, options)?;
+    let (splats, engine) = ((splats, options.origin), device.engine(console)?);
+    Judge::of(splats, config, None, engine, console)?.loss(&back, console)
 }
 
 /// What a file holds, counted from where the splats that went into it do.

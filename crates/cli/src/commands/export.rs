@@ -13,7 +13,7 @@ use crate::training_display::gaussians;
 use crate::viewing::{Stance, page_options, shown_settings};
 use dapple::contract::RenderSettings;
 use dapple::glam::DVec3;
-use dapple::scene::atomic::write_atomically;
+use dapple::scene::atomic::{replace_folder, write_atomically};
 use dapple::scene::{Error, Result, Splats, bounded};
 use dapple::train::ConfigPatch;
 use dapple_viewer::export::{self, PageCamera, PageOptions};
@@ -198,9 +198,7 @@ fn write(
     }
     make_folder(&args.output)?;
     let files = export::folder(splats, options)?;
-    for (name, bytes) in &files {
-        write_atomically(&args.output.join(name), |out| out.write_all(bytes))?;
-    }
+    replace_folder(&args.output, &files, &export::is_part)?;
     let bytes = files.iter().map(|(_, bytes)| bytes.len()).sum();
     Ok((bytes, page_bytes, files.len()))
 }

@@ -11,10 +11,12 @@ use crate::options::{
     CaptureOptions, DeviceOptions, NewFolders, config_beside, parse_colour, read_splats,
     refuse_existing, refuse_inputs, splats_file,
 };
+use crate::outputs::refuse_sources;
 use crate::video;
 use clap::ValueEnum;
 use dapple::contract::{Engine, RenderSettings};
 use dapple::glam::DVec3;
+use dapple::scene::atomic::TemporaryFolder;
 use dapple::scene::origin::{assumed, middle_of};
 use dapple::scene::provenance::is_dapples_picture;
 use dapple::scene::{Capture, Error, LoadOptions, MAX_SH_DEGREE, Result, Splats, load};
@@ -289,9 +291,7 @@ fn film(
     let folder = folder.unwrap_or(Path::new("."));
     std::fs::create_dir_all(folder)
         .map_err(|e| Error::io("cannot make the output folder", folder, e))?;
-    let pictures = tempfile::Builder::new()
-        .prefix(".dapple-film-")
-        .tempdir_in(folder)
+    let pictures = TemporaryFolder::new_in(folder)
         .map_err(|e| Error::io("cannot make a folder for pictures in", folder, e))?;
     let grace = interrupt::grace();
     let bar = console.bar(shots.len() as u64, "rendering [{bar:30}] {pos}/{len} {eta}");
@@ -315,9 +315,13 @@ fn film(
     ))
 }
 
-/// Refuses to replace pictures that Dapple has not written, unless told to.
+/// Refuses to replace files of captures and of runs, and, unless told to, pictures that Dapple has not written.
 fn refuse_foreign(shots: &[Shot], args: &Args, output: Output) -> Result<()> {
-    let mut paths = shots.iter().map(|(name, _)| args.path_of(name, output));
+    let paths = || shots.iter().map(|(name, _)| args.path_of(name, output));
+    paths()
+        .find(|path| path.exists())
+        .map_or(Ok(()), |path| refuse_sources(&path))?;
+    let mut paths = paths();
     let foreign = |path: &PathBuf| path.symlink_metadata().is_ok() && !is_dapples_picture(path);
     match paths.find(|path| !args.overwrite && foreign(path)) {
         None => Ok(()),

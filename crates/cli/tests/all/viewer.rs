@@ -170,8 +170,7 @@ fn a_video_is_made_by_ffmpeg_from_numbered_pictures() {
     assert!(
         !left
             .iter()
-            .any(|f| f.to_string_lossy().contains("dapple-film")
-                || f.to_string_lossy().contains(".part-")),
+            .any(|f| f.to_string_lossy().contains(".dapple-")),
         "{left:?}"
     );
     refused(folder.path(), &film, 3, &["there already"]);

@@ -8,6 +8,7 @@
 
 use super::{Args, Model, Sight};
 use crate::console::Console;
+use crate::outputs::refuse_sources;
 use dapple::scene::splat_file::Format;
 use dapple::scene::{Error, Result, Splats, load};
 use dapple_viewer::{EditRequest, EditSession, Effect, SaveTo, Stage, Viewer};
@@ -75,8 +76,10 @@ fn save_to(file: &Path, sight: &Sight, args: &Args) -> Result<std::result::Resul
         }
         None => beside(file, "-edited.ply"),
     };
-    Format::of_name(&to)?;
+    Format::to_write(&to)?;
     let recipe = beside(&to, ".recipe.json");
+    refuse_sources(&to)?;
+    refuse_sources(&recipe)?;
     let whole = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let resolved = |path: &Path| path.canonicalize().unwrap_or_else(|_| whole(path));
     for path in [&to, &recipe] {
