@@ -339,8 +339,9 @@ fn splats_that_their_folder_does_not_take_go_to_another_place() {
     std::fs::remove_dir_all(path.join("runs")).unwrap();
     std::fs::write(path.join("runs"), "a file").unwrap();
     let id = child.id().to_string();
-    let sent = std::process::Command::new("kill").args(["-INT", &id]);
-    assert!({ sent }.status().unwrap().success());
+    let mut interrupt = std::process::Command::new("kill");
+    let sent = interrupt.args(["-INT", &id]).status().unwrap();
+    assert!(sent.success());
     assert_eq!(child.wait().unwrap().code(), Some(4), "{}", said());
     let said = said();
     assert!(said.contains("saved in another place"), "{said}");
