@@ -255,16 +255,11 @@ pub fn run(
     for make in operations::cases(options)? {
         // Made one at a time: the largest fill a small device.
         let case = make(context);
-        let updates: Vec<(&Tensor, &Tensor)> = case
-            .updates
-            .iter()
-            .map(|(leaf, value)| (leaf, value))
-            .collect();
         let outputs: Vec<&Tensor> = case.outputs.iter().collect();
         let plan_options = crate::PlanOptions {
             fuse: options.fuse,
             cooperative: options.cooperative,
-            updates: &updates,
+            updates: &case.updates,
             ..crate::PlanOptions::default()
         };
         let plan = Plan::compile_with(&outputs, &plan_options)?;

@@ -130,7 +130,7 @@ impl Conv2d {
         let ([n, ..], [outputs, ..]) = (image(x), image(weight));
         let (taps, windows) = (unfold.taps(), unfold.windows());
         let tiles = outputs.div_ceil(64) * taps.div_ceil(64) * n;
-        let wanted = ENOUGH_TILES.div_ceil(tiles).min(windows / LEAST_PART);
+        let wanted = ENOUGH_TILES.div_ceil(tiles.max(1)).min(windows / LEAST_PART);
         let parts = (1..=wanted).rev().find(|p| windows.is_multiple_of(*p));
         let parts = parts.unwrap_or(1);
         let cut = windows / parts;
