@@ -1,6 +1,6 @@
 //! [`Context`]: a device that tensors are on, and their values there.
 
-use crate::gpu::cooperative;
+use crate::gpu::{cooperative, units};
 use crate::graph::layout::Layout;
 use crate::graph::problem::Problem;
 use crate::graph::tensor::{DType, Op, Tensor};
@@ -164,7 +164,7 @@ impl Context {
         if let Some(known) = self.0.cooperates.get() {
             return Ok(*known);
         }
-        let found = self.may_cooperate() && cooperative::check(self)?;
+        let found = self.may_cooperate() && units::check(self)?;
         Ok(*self.0.cooperates.get_or_init(|| found))
     }
 

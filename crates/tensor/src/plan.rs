@@ -122,13 +122,14 @@ impl Plan {
         Self::over(outputs, options, context, program)
     }
 
-    /// [`Self::compile_with`], by cooperative matrices without having compared what they give, large tiles wherever they fit.
+    /// [`Self::compile_with`], by cooperative matrices without having compared what they give, by large tiles from `many` on.
     pub(crate) fn compile_cooperative(
         outputs: &[&Tensor],
         options: &PlanOptions<'_>,
+        many: usize,
     ) -> Result<Self> {
         let context = outputs[0].context().clone();
-        let limits = Self::limits(options, &context, Some(1));
+        let limits = Self::limits(options, &context, Some(many));
         let program = program::compile(outputs, options.updates, limits)?;
         Self::over(outputs, options, context, program)
     }
