@@ -108,7 +108,7 @@ const PART: usize = 1 << 16;
 /// 16-bit values are uploaded in pieces from here on.
 const MANY: usize = 1 << 23;
 
-/// What a leaf is made of.
+/// Values of a new leaf.
 #[derive(Clone, Copy)]
 enum Given<'a> {
     Zeros,

@@ -1,4 +1,4 @@
-//! What a program writes that has never seen this library: operators, `println!`, classes, one way to read.
+//! First use of the library: operators, `println!`, classes, one way to read.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

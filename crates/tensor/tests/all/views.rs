@@ -230,7 +230,7 @@ fn what_is_read_has_the_shapes_elements() {
                     prop_assert_eq!(&plan.read(number).unwrap(), &model.values, "{:?}", tensor);
                 }
             }
-            // Alone: what others would keep in memory, fusion may leave out.
+            // Read alone, the last tensor may share kernels with all others.
             let last = &all[all.len() - 1];
             prop_assert_eq!(&last.0.read().unwrap(), &last.1.values);
             Ok(())

@@ -226,9 +226,10 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     }
     if !args.json {
         console.data(&format!(
-            "{}\n{}\n",
+            "{}\nlimits    {}: {}\n",
             machine.line(),
-            limits_line(ceilings, &limits.source)
+            rates(ceilings),
+            limits.source
         ))?;
         console.data(&heading(earlier.is_some()))?;
     }
@@ -310,10 +311,11 @@ fn held_again(
     }
     let still = rows.iter().filter(|row| row.exceeds_ceiling()).count();
     console.always(&format!(
-        "note: {beyond} rows exceed the ceilings of {source}\n  \
-         they were measured again: {}; {still} rows exceed these\n  \
+        "note: {beyond} of {} rows exceed their ceilings ({source})\n  \
+         ceilings were measured again: {}; {still} rows exceed these\n  \
          hint: store new ceilings with `dapple bench device`, on an idle machine",
-        limits_line(now, "now")
+        rows.len(),
+        rates(now)
     ));
     remark_limits(spread, console);
     Ok(now)
@@ -376,9 +378,9 @@ fn read_earlier(file: &Path) -> Result<Earlier> {
     })
 }
 
-fn limits_line(ceilings: Ceilings, source: &str) -> String {
+fn rates(ceilings: Ceilings) -> String {
     format!(
-        "limits    {:.1} GFLOP/s, {:.1} GB/s: {source}",
+        "{:.1} GFLOP/s, {:.1} GB/s",
         ceilings.flops * 1e-9,
         ceilings.copy * 1e-9
     )
