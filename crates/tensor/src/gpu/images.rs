@@ -38,7 +38,7 @@ pub(super) fn is_image(matrix: &Matrix) -> bool {
     matrix.unfold.as_ref().is_some_and(suits)
 }
 
-/// What an invocation brings of an image.
+/// Fours of an image that an invocation brings.
 #[derive(Debug, Clone)]
 pub(super) struct Image {
     unfold: Unfold,

@@ -1,4 +1,4 @@
-//! Whether a device's units for cooperative matrices multiply as they should. wgpu checks shaders that use them less, so a
+//! Comparison of a device's units for cooperative matrices with known numbers. wgpu checks shaders that use them less, so a
 //! plan relies on them only after a comparison with numbers that are known.
 
 use crate::context::Context;
@@ -8,7 +8,7 @@ use crate::plan::{Plan, PlanOptions};
 use dapple_base::Result;
 use half::f16;
 
-/// Whether this device's units multiply as they should: small whole numbers, whose products are exact, by both tiles, as they
+/// Returns true if this device's units multiply as they should: small whole numbers, whose products are exact, by both tiles, as they
 /// lie and transposed.
 ///
 /// # Errors
@@ -62,7 +62,7 @@ fn convolved(image: &[f32], weight: &[f32], [channels, h, w, outputs]: [usize; 4
     all
 }
 
-/// Whether convolutions of whole numbers are right, by tiles of all heights, with windows beyond the last.
+/// Returns true if convolutions of whole numbers are right, by tiles of all heights, with windows beyond the last.
 fn convolves(context: &Context) -> Result<bool> {
     let [h, w] = [6, 20];
     for (channels, outputs, many) in [(64, 64, 1), (32, 128, 1), (64, 64, usize::MAX)] {
