@@ -1,6 +1,7 @@
 //! How an error leaves the program: three lines on stderr and a code.
 
 use crate::console::Console;
+use crate::other_names;
 use dapple::scene::{Error, ErrorKind};
 use std::io::Write;
 use std::process::ExitCode;
@@ -40,6 +41,10 @@ pub fn usage(error: &clap::Error) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let text = error.render().to_string();
+    let text = match other_name(error) {
+        Some(hint) => with_hint(&text, &hint),
+        None => text,
+    };
     let verb = std::env::args()
         .nth(1)
         .filter(|verb| verb.chars().all(char::is_alphabetic));
@@ -64,6 +69,34 @@ fn shortened(text: &str) -> String {
         format!("{begin} ... {end}")
     };
     text.split('\n').map(cut).collect::<Vec<_>>().join("\n")
+}
+
+/// A hint for an option that has another name in other programs.
+fn other_name(error: &clap::Error) -> Option<String> {
+    use clap::error::{ContextKind, ContextValue};
+    if error.kind() != clap::error::ErrorKind::UnknownArgument {
+        return None;
+    }
+    let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg) else {
+        return None;
+    };
+    let verb = std::env::args().nth(1).unwrap_or_default();
+    let all = crate::args::options();
+    let has = |verb: &str, option: &str| {
+        let mut rows = all.iter();
+        rows.any(|(name, options)| name == verb && options.iter().any(|o| o == option))
+    };
+    let elsewhere = |option: &str| {
+        let found = all.iter().find(|(name, _)| has(name, option));
+        found.map(|(name, _)| name.clone())
+    };
+    other_names::hint(given, |option| has(&verb, option), elsewhere)
+}
+
+/// The message with this hint instead of the parser's tips, whose guess goes by letters.
+fn with_hint(text: &str, hint: &str) -> String {
+    let first = text.lines().next().unwrap_or_default();
+    format!("{first}\n\n  hint: {hint}\n\nFor more information, try '--help'.\n")
 }
 
 /// The parser's message with its tips as hints.

@@ -75,7 +75,8 @@ fn main() -> dapple::Result<()> {
         lod_levels: 2,
         ..WriteOptions::default()
     };
-    let plain = splats.size_bytes() as f64;
+    // A plain PLY file has normals of three floats too.
+    let plain = (splats.size_bytes() + 12 * splats.len()) as f64;
     for format in Format::ALL.into_iter().filter(|f| f.is_written()) {
         // A format of several files has a folder for them.
         let own = folder.path().join(format!("{format:?}"));

@@ -9,7 +9,7 @@ use crate::options::{
     DeviceOptions, NewFolders, held_by, make_folder_of, note_origin, read_splats_with,
     refuse_existing, splats_file,
 };
-use crate::training_display::{gaussians, grouped};
+use crate::training_display::written_of;
 use dapple::scene::edit::order::largest_first;
 use dapple::scene::splat_file::{self, Axes, Format, ReadOptions, SpzVersion, WriteOptions};
 use dapple::scene::{Error, MAX_SH_DEGREE, Result, Splats};
@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 
 const AFTER_HELP: &str = "\
 The output's name says its format; bytes are a Gaussian's, with harmonics of degree 3 and without:
-  .ply             236 / 56   the layout that 3DGS tools share, whatever dialect was read
+  .ply             248 / 68   the layout that 3DGS tools share, whatever dialect was read
   .spz              25 / 15   Niantic's: opens nearly everywhere; --spz-version 4 is newer
   .sog, meta.json   19 / 14   PlayCanvas', a file or a folder: SuperSplat, PlayCanvas, Spark
   lod-meta.json     25 / 19   the same in levels of detail, for viewers that stream: SuperSplat, PlayCanvas
@@ -233,6 +233,8 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     let format = Format::of_name(&output)?;
     note_origin(format, aside.origin, console);
     let bytes = splat_file::size_bytes(&output, format);
+    // A plain PLY file has normals of three floats too.
+    let plain_bytes = read.size_bytes() + 12 * read.len();
     let summary = Summary {
         output: &output,
         gaussians_read: read.len(),
@@ -240,22 +242,23 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         sh_degree: written.1,
         bytes,
         bytes_read: Format::of_name(&input).map_or(0, |f| splat_file::size_bytes(&input, f)),
-        ratio: read.size_bytes() as f64 / bytes.max(1) as f64,
+        ratio: plain_bytes as f64 / bytes.max(1) as f64,
         loss,
     };
     if args.json {
         return console.json(&summary);
     }
-    console.data(&format!(
-        "{}: {} of {}, SH degree {}, {}, {}{}",
+    console.outcome(&format!(
+        "{}: {}, SH degree {}, {}{}{}",
         output.display(),
-        grouped(summary.gaussians as u64),
-        gaussians(read.len() as u64),
+        written_of(summary.gaussians, read.len()),
         summary.sh_degree,
         human_bytes(bytes),
-        match summary.ratio >= 1.05 {
-            true => format!("a {:.1}th of plain PLY", summary.ratio),
-            false => format!("{:.2} times plain PLY", 1.0 / summary.ratio.max(1e-9)),
+        match summary.ratio {
+            // Nothing is smaller than no Gaussians.
+            _ if summary.gaussians == 0 => String::new(),
+            ratio if ratio >= 1.05 => format!(", a {ratio:.1}th of plain PLY"),
+            ratio => format!(", {:.2} times plain PLY", 1.0 / ratio),
         },
         match &summary.loss {
             Some(loss) => format!("\n{}", loss.shown()),

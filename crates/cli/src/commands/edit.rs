@@ -10,7 +10,7 @@ use crate::options::{
     CaptureOptions, DeviceOptions, NewFolders, config_beside, held_by, make_folder_of, note_origin,
     parse_colour, read_splats_with, refuse_existing, splats_file,
 };
-use crate::training_display::{gaussians, grouped};
+use crate::training_display::{gaussians, grouped, written_of};
 use chain::{Chain, Link};
 use dapple::contract::look;
 use dapple::scene::edit::{Action, Editor, Recipe};
@@ -230,11 +230,10 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     if args.json {
         return console.json(&summary);
     }
-    console.data(&format!(
-        "{}: {} of {}, SH degree {}, {}{}",
+    console.outcome(&format!(
+        "{}: {}, SH degree {}, {}{}",
         args.output.display(),
-        grouped(summary.gaussians as u64),
-        gaussians(gaussians_read as u64),
+        written_of(summary.gaussians, gaussians_read),
         summary.sh_degree,
         human_bytes(bytes),
         match &summary.loss {

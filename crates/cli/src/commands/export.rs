@@ -49,7 +49,7 @@ pub struct Args {
     /// A file of splats, or the folder of a run
     input: PathBuf,
 
-    /// The page to write, ending in .html; else a folder for a web server
+    /// The page to write, ending in .html or .htm; else a folder for a web server
     output: PathBuf,
 
     /// The page's name [default: that of the input]
@@ -147,10 +147,11 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     if !args.no_poster {
         options.poster = Some(poster(args, &splats, &settings, &view, console)?);
     }
-    let is_page = args
-        .output
-        .extension()
-        .is_some_and(|end| end.eq_ignore_ascii_case("html"));
+    let is_page = args.output.extension().is_some_and(|end| {
+        ["html", "htm"]
+            .iter()
+            .any(|page| end.eq_ignore_ascii_case(page))
+    });
     let folders = NewFolders::before(&args.output);
     interrupt::remove_if_empty(&folders);
     let (bytes, page_bytes, files) = folders.unless_ok(write(args, &splats, &options, is_page))?;
@@ -171,7 +172,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
             args.output.display()
         ),
     };
-    console.data(&format!(
+    console.outcome(&format!(
         "{}: {}, {} of it the page itself, {}",
         args.output.display(),
         gaussians(splats.len() as u64),

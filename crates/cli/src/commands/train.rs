@@ -49,7 +49,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     if args.json {
         console.json(&done.summary)?;
     } else {
-        console.data(&done.lines())?;
+        console.outcome(&done.lines())?;
     }
     if done.as_asked {
         let Summary { steps, out, .. } = &done.summary;
