@@ -62,8 +62,9 @@ impl Trainer {
     /// Prepares a run: checks the capture, makes the first Gaussians and passes them and the photos to the engine.
     ///
     /// # Errors
-    /// The configuration contradicts itself; the capture cannot be trained on (a single photo, none left after the
-    /// split, an invalid lens, lost points); the engine refuses it.
+    /// The configuration contradicts itself, also if its `steps` were set and its schedule is that of a longer run:
+    /// [`Preset::config_for`](crate::Preset::config_for) scales the schedule. The capture cannot be trained on (a single
+    /// photo, none left after the split, an invalid lens, lost points). The engine refuses the run.
     pub fn new(
         dataset: &Dataset,
         mut config: TrainConfig,
@@ -71,6 +72,7 @@ impl Trainer {
     ) -> Result<Self> {
         let started = Instant::now();
         config.validate()?;
+        config.validate_length()?;
         let chosen = Chosen::of(dataset, &config)?;
         if config.near == 0.0 {
             config.near = NEAR_FRACTION * chosen.extent;

@@ -1,7 +1,8 @@
 //! Remarks on what a capture says of its scene: all of it can be read, and some of it cannot be meant.
 
+use crate::capture::PosedImage;
 use crate::extent::Region;
-use crate::{Capture, printable};
+use crate::{Capture, Error, Result, printable};
 use std::collections::HashMap;
 
 /// Points that fill less than this fraction of the distances between cameras lie in one place.
@@ -14,6 +15,33 @@ pub(super) fn notes(capture: &Capture) -> Vec<String> {
         .chain(identical_poses(capture))
         .chain(far_off(capture))
         .collect()
+}
+
+/// Focal lengths, in units of the photo's longer side, that no lens has. A space telescope has about 1000.
+const FOCAL: std::ops::RangeInclusive<f64> = 1e-4..=1e6;
+
+/// Refuses cameras that no run can train with: each Gaussian would be endless in them, or smaller than any pixel.
+///
+/// # Errors
+/// Names the photo.
+pub(super) fn refuse_impossible(capture: &Capture) -> Result<()> {
+    let is_impossible = |image: &&PosedImage| {
+        let camera = &image.camera;
+        let longest = f64::from(camera.width.max(camera.height).max(1));
+        [camera.fx, camera.fy]
+            .iter()
+            .any(|focal| !FOCAL.contains(&(focal / longest)))
+    };
+    let Some(image) = capture.images.iter().find(is_impossible) else {
+        return Ok(());
+    };
+    let camera = &image.camera;
+    Err(Error::input(format!(
+        "the focal length is {:e} x {:e} pixels, and the photo has {}x{}: no lens has such a focal length",
+        camera.fx, camera.fy, camera.width, camera.height
+    ))
+    .at(image.name.clone())
+    .hint("correct the focal length, or remove the photo from the capture"))
 }
 
 /// Names of photos that a note lists.

@@ -1,7 +1,6 @@
 //! From [`Splats`] to a PLY file.
 
-use crate::atomic::write_atomically;
-use crate::splat_file::WriteOptions;
+use crate::splat_file::{self, Format, WriteOptions};
 use crate::{Result, Splats, origin};
 use glam::DVec3;
 use rayon::prelude::*;
@@ -16,10 +15,9 @@ const ROWS_AT_ONCE: usize = 1 << 16;
 /// The file is replaced whole or not at all. Values are written as they are, bit by bit.
 ///
 /// # Errors
-/// When the file cannot be written, and when the arrays of `splats` do not fit together.
+/// As [`splat_file::write`](crate::splat_file::write()).
 pub fn write(path: &Path, splats: &Splats) -> Result<()> {
-    splats.check_lengths()?;
-    write_atomically(path, |out| write_to(out, splats, &WriteOptions::default()))
+    splat_file::write(path, splats, Format::Ply)
 }
 
 /// The line of splats that were trained with anti-aliasing, as Brush and `splat-transform` know it.

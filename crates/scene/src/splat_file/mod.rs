@@ -5,6 +5,7 @@
 
 mod antimatter;
 mod axes;
+mod checked;
 mod described;
 mod files;
 mod foreign;
@@ -90,6 +91,8 @@ struct Known {
     extension: &'static str,
     /// The degree of spherical harmonics that it holds at most.
     max_sh_degree: u8,
+    /// Whether it stores sizes, not their logarithms.
+    linear_sizes: bool,
     /// Whether bytes are such a file's, from its beginning; never where nothing there tells.
     is_content: fn(&[u8]) -> bool,
     read: Reader,
@@ -108,8 +111,11 @@ enum Writer {
     Rows(fn(&mut dyn Write, &Splats, &WriteOptions) -> io::Result<()>),
     /// In memory first: small files, and what may be refused.
     Whole(fn(&Splats, &WriteOptions, &dyn Progress) -> Result<Vec<u8>>),
-    /// Several files, by name; the last is the path itself.
-    Folder(fn(&Splats, &WriteOptions, &dyn Progress) -> Result<NamedFiles>),
+    /// Several files, by name; the last is the path itself. And whether an entry of a folder is of such a result.
+    Folder(
+        fn(&Splats, &WriteOptions, &dyn Progress) -> Result<NamedFiles>,
+        fn(&Path) -> bool,
+    ),
     /// It is not.
     None,
 }
@@ -141,6 +147,7 @@ impl Format {
             Self::Ply => Known {
                 extension: "ply",
                 max_sh_degree: crate::MAX_SH_DEGREE,
+                linear_sizes: false,
                 is_content: ply::is_content,
                 read: ply::parse_all,
                 write: Writer::Rows(ply::write_to),
@@ -149,6 +156,7 @@ impl Format {
             Self::CompressedPly => Known {
                 extension: "compressed.ply",
                 max_sh_degree: crate::MAX_SH_DEGREE,
+                linear_sizes: false,
                 is_content: |_| false,
                 read: ply::parse_all,
                 write: Writer::Rows(ply::write_compressed_to),
@@ -156,6 +164,7 @@ impl Format {
             Self::Splat => Known {
                 extension: "splat",
                 max_sh_degree: 0,
+                linear_sizes: true,
                 is_content: |_| false,
                 read: |bytes, options, _| antimatter::parse(bytes, options),
                 write: Writer::Rows(|out, splats, _| antimatter::write_to(out, splats)),
@@ -163,6 +172,7 @@ impl Format {
             Self::Spz => Known {
                 extension: "spz",
                 max_sh_degree: crate::MAX_SH_DEGREE,
+                linear_sizes: false,
                 is_content: spz::is_content,
                 read: spz::parse,
                 write: Writer::Whole(spz::encode),
@@ -170,6 +180,7 @@ impl Format {
             Self::Sog => Known {
                 extension: "sog",
                 max_sh_degree: crate::MAX_SH_DEGREE,
+                linear_sizes: false,
                 is_content: sog::is_content,
                 read: |bytes, _, progress| sog::parse(bytes, progress),
                 write: Writer::Whole(sog::encode),
@@ -177,20 +188,23 @@ impl Format {
             Self::SogFolder => Known {
                 extension: sog::META,
                 max_sh_degree: crate::MAX_SH_DEGREE,
+                linear_sizes: false,
                 is_content: |_| false,
                 read: |bytes, _, _| sog::parse_meta_alone(bytes),
-                write: Writer::Folder(sog::encode_files),
+                write: Writer::Folder(sog::encode_files, sog::is_part),
             },
             Self::StreamedSog => Known {
                 extension: streamed::META,
                 max_sh_degree: crate::MAX_SH_DEGREE,
+                linear_sizes: false,
                 is_content: |_| false,
                 read: |bytes, _, _| streamed::parse_meta_alone(bytes),
-                write: Writer::Folder(streamed::encode_files),
+                write: Writer::Folder(streamed::encode_files, streamed::is_part),
             },
             Self::Gltf => Known {
                 extension: "gltf",
                 max_sh_degree: crate::MAX_SH_DEGREE,
+                linear_sizes: true,
                 is_content: |_| false,
                 read: |bytes, options, _| glb::parse(bytes, options),
                 write: Writer::None,
@@ -198,6 +212,7 @@ impl Format {
             Self::Glb => Known {
                 extension: "glb",
                 max_sh_degree: crate::MAX_SH_DEGREE,
+                linear_sizes: true,
                 is_content: glb::is_content,
                 read: |bytes, options, _| glb::parse(bytes, options),
                 write: Writer::Whole(glb::encode),
@@ -205,6 +220,7 @@ impl Format {
             Self::Ksplat => Known {
                 extension: "ksplat",
                 max_sh_degree: crate::MAX_SH_DEGREE,
+                linear_sizes: true,
                 is_content: |_| false,
                 read: |bytes, options, _| ksplat::parse(bytes, options),
                 write: Writer::None,
@@ -243,6 +259,11 @@ impl Format {
     /// Whether numbers of its files are rounded to few bits.
     pub fn is_lossy(self) -> bool {
         !matches!(self, Self::Ply | Self::Gltf | Self::Glb)
+    }
+
+    /// Returns true if it stores sizes, which are larger than floats hold where logarithms exceed 88.
+    fn has_linear_sizes(self) -> bool {
+        self.known().linear_sizes
     }
 
     /// The degree of spherical harmonics that it holds at most; what is above is lost.
@@ -396,16 +417,10 @@ pub fn parse_files(files: &[(String, Vec<u8>)], format: Format) -> Result<(Splat
 /// Bytes of the file at `path`, with those of the textures where a SOG folder's `meta.json` or a `lod-meta.json` is
 /// named; 0 where there is none.
 pub fn size_bytes(path: &Path, format: Format) -> u64 {
-    let size = |path: &Path| std::fs::metadata(path).map_or(0, |file| file.len());
     match format {
-        Format::SogFolder => {
-            let textures = sog::TEXTURES
-                .iter()
-                .map(|name| size(&path.with_file_name(name)));
-            size(path) + textures.sum::<u64>()
-        }
+        Format::SogFolder => sog::size_bytes(path),
         Format::StreamedSog => streamed::size_bytes(path),
-        _ => size(path),
+        _ => std::fs::metadata(path).map_or(0, |file| file.len()),
     }
 }
 

@@ -6,10 +6,10 @@ use glam::DVec3;
 /// What becomes of Gaussians with numbers that are NaN or infinite.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum NonFinite {
-    /// The file is refused, with the place of the first.
+    /// The file, or what is to be written, is refused, with the place of the first.
     #[default]
     Refuse,
-    /// They are read as they are, for an edit that takes them away
+    /// They are read, or written, as they are: for an edit that takes them away
     /// ([`removes_non_finite`](crate::edit::condition::removes_non_finite)).
     Keep,
 }
@@ -102,6 +102,8 @@ pub struct WriteOptions {
     /// Levels of detail of streamed SOG, at least 1, which is all Gaussians; each other has a quarter of those before
     /// it, found by merging. Levels of a few dozen are left out.
     pub lod_levels: u32,
+    /// Of all formats. Default: such splats are not written.
+    pub non_finite: NonFinite,
 }
 
 impl Default for WriteOptions {
@@ -117,6 +119,7 @@ impl Default for WriteOptions {
             sog_palette: None,
             nearest: NearestBy::default(),
             lod_levels: 4,
+            non_finite: NonFinite::Refuse,
         }
     }
 }

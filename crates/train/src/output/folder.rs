@@ -183,11 +183,7 @@ impl RunFolder {
     /// Writes `splats.ply`. Its header states whether the run was anti-aliased, and its local origin
     /// ([`Trainer::origin`]) if that is not zero.
     pub fn write_splats(&self, splats: &Splats, antialiased: bool, origin: DVec3) -> Result<()> {
-        let options = WriteOptions {
-            antialiased,
-            origin,
-            ..WriteOptions::default()
-        };
+        let options = splat_options(antialiased, origin);
         splat_file::write_with(&self.splats_path(), splats, Format::Ply, &options)
     }
 
@@ -221,6 +217,15 @@ impl RunFolder {
         })?;
         write_bytes(&self.scores_path(), &json)?;
         write_bytes(&self.scores_table_path(), table.as_bytes())
+    }
+}
+
+/// Returns the write options of the splats of a run: anti-aliasing and local origin.
+pub(super) fn splat_options(antialiased: bool, origin: DVec3) -> WriteOptions {
+    WriteOptions {
+        antialiased,
+        origin,
+        ..WriteOptions::default()
     }
 }
 
