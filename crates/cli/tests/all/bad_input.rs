@@ -496,7 +496,7 @@ fn mistakes_in_settings() {
         path,
         &[&mcmc[..], &["--absgrad"]].concat(),
         INPUT,
-        &["densify.absgrad", "leave absgrad out"],
+        &["densify.absgrad", "remove absgrad"],
     );
     for (mode, words) in [
         (&["--mask-mode", "segment"][..], "no photo has a mask"),

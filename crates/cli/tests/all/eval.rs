@@ -275,7 +275,7 @@ fn looks_are_fitted_to_halves_and_put_into_splats() {
         path,
         &["edit", "looks/half.ply", "x.ply", "--look", &names[1]],
         INPUT,
-        &["the looks are of", "hint:"],
+        &["the appearance MLP has", "hint:"],
     );
 }
 
