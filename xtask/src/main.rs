@@ -15,7 +15,10 @@ use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
 #[derive(Parser)]
-#[command(name = "cargo xtask", about = "Commands for developers of Dapple and CI")]
+#[command(
+    name = "cargo xtask",
+    about = "Commands for developers of Dapple and CI"
+)]
 struct Args {
     #[command(subcommand)]
     command: Command,

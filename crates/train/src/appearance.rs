@@ -95,7 +95,8 @@ fn write(path: &Path, photos: &[String], tensors: &[Tensor<'_>]) -> Result<()> {
 /// The file cannot be opened, is damaged, has another format, holds grids, or belongs to another number of Gaussians.
 pub fn read_looks(path: &Path, of: usize) -> Result<(Look, Vec<String>)> {
     let read = || -> Result<(Look, Vec<String>)> {
-        let file = File::open(path).map_err(|e| Error::io("cannot open the appearance MLP", path, e))?;
+        let file =
+            File::open(path).map_err(|e| Error::io("cannot open the appearance MLP", path, e))?;
         let mut reader = Reader::open(file)?;
         let is_ours = reader.metadata("format") == Some("dapple-appearance")
             && reader.metadata("version") == Some(&APPEARANCE_VERSION.to_string());
@@ -113,8 +114,10 @@ pub fn read_looks(path: &Path, of: usize) -> Result<(Look, Vec<String>)> {
                 .caused_by(e)
         })?;
         if reader.shape("network").is_err() {
-            return Err(Error::input("the file holds grids of colour maps, and no appearance MLP")
-                .hint("looks are what a run with --appearance mlp learns"));
+            return Err(
+                Error::input("the file holds grids of colour maps, and no appearance MLP")
+                    .hint("looks are what a run with --appearance mlp learns"),
+            );
         }
         let views = photos.len();
         let &[gaussians, _] = reader.shape("features")? else {
@@ -124,9 +127,7 @@ pub fn read_looks(path: &Path, of: usize) -> Result<(Look, Vec<String>)> {
             return Err(Error::input(format!(
                 "the appearance MLP has {gaussians} Gaussians, and the splats have {of}"
             ))
-            .hint(
-                "use the unchanged splats.ply of the run that wrote the appearance MLP",
-            ));
+            .hint("use the unchanged splats.ply of the run that wrote the appearance MLP"));
         }
         let look = Look {
             frame: reader.read("frame", Kind::F32, &[4])?,

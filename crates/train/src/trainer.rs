@@ -63,8 +63,8 @@ impl Trainer {
     ///
     /// # Errors
     /// The configuration contradicts itself, also if its `steps` were set and its schedule is that of a longer run:
-    /// [`Preset::config_for`](crate::Preset::config_for) scales the schedule. The capture cannot be trained on (a single
-    /// photo, none left after the split, an invalid lens, lost points). The engine refuses the run.
+    /// [`Preset::config_for`](crate::Preset::config_for) scales the schedule. The capture cannot be trained on (a
+    /// single photo, none left after the split, an invalid lens, lost points). The engine refuses the run.
     pub fn new(
         dataset: &Dataset,
         mut config: TrainConfig,

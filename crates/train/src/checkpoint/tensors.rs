@@ -179,7 +179,9 @@ impl<R: Read + Seek> Reader<R> {
         }
         if whole < file_bytes {
             let more = file_bytes - whole;
-            return Err(foreign(format!("{more} bytes follow the data of its header")));
+            return Err(foreign(format!(
+                "{more} bytes follow the data of its header"
+            )));
         }
         Ok(Self {
             input,

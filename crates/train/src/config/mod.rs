@@ -320,7 +320,7 @@ impl TrainConfig {
         raised.unwrap_or_else(|| self.gaussian_budget())
     }
 
-    /// Returns the configuration of a run with these steps and this Gaussian cap from its start, with the schedule scaled.
+    /// Returns the configuration of a run with these steps and this Gaussian cap from its start. Scales the schedule.
     pub(crate) fn extended_to(&self, steps: u32, max_gaussians: usize) -> Self {
         let scaled = resolve::scaled(self.clone(), (steps, steps), self.steps);
         Self {

@@ -96,7 +96,9 @@ impl TrainConfig {
             return Err(Error::input(
                 "data.watch_every = 1 sets every photo aside: none is left to train on",
             )
-            .hint("set data.watch_every to 0 for none, or to 2 or more; 16 withholds one photo in 16"));
+            .hint(
+                "set data.watch_every to 0 for none, or to 2 or more; 16 withholds one photo in 16",
+            ));
         }
         Ok(())
     }
@@ -227,7 +229,9 @@ impl TrainConfig {
                 "densify.strategy = {} has nothing to do while densify.enabled = false",
                 densify.strategy
             ))
-            .hint("choose a preset that densifies (m9, m10, quick, standard), or omit --strategy"));
+            .hint(
+                "choose a preset that densifies (m9, m10, quick, standard), or omit --strategy",
+            ));
         }
         if densify.strategy == Strategy::Mcmc {
             return self.validate_mcmc();

@@ -253,8 +253,8 @@ impl DeviceLpips {
                 shares.push((size, share));
             }
         }
-        let total =
-            total.ok_or_else(|| Error::internal("a network without layers that the distance uses"))?;
+        let total = total
+            .ok_or_else(|| Error::internal("a network without layers that the distance uses"))?;
         Ok((total, shares))
     }
 
