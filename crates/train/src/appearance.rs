@@ -116,7 +116,7 @@ pub fn read_looks(path: &Path, of: usize) -> Result<(Look, Vec<String>)> {
         if reader.shape("network").is_err() {
             return Err(
                 Error::input("the file holds grids of colour maps, and no appearance MLP")
-                    .hint("looks are what a run with --appearance mlp learns"),
+                    .hint("train with --appearance mlp to learn one"),
             );
         }
         let views = photos.len();
