@@ -19,7 +19,7 @@ impl Pose {
         translation: DVec3::ZERO,
     };
 
-    /// From a quaternion `[w, x, y, z]` (normalised here) and a translation.
+    /// Builds a pose from a quaternion `[w, x, y, z]` (normalised here) and a translation.
     pub fn from_wxyz(quat: [f64; 4], translation: DVec3) -> Self {
         let [w, x, y, z] = quat;
         Self {
@@ -56,8 +56,8 @@ impl Pose {
         -(self.rotation.conjugate() * self.translation)
     }
 
-    /// The same pose in a world whose origin lies at `origin` of this world, which has the same axes. Bits stay
-    /// where `origin` is zero.
+    /// Returns this pose in a world whose origin is at `origin` of the present world, with the same axes. If `origin`
+    /// is zero, the result is bit-identical.
     #[must_use]
     pub fn about(&self, origin: DVec3) -> Self {
         if origin == DVec3::ZERO {
@@ -69,13 +69,13 @@ impl Pose {
         }
     }
 
-    /// Whether every number is finite.
+    /// Returns true if every number is finite.
     pub fn is_finite(&self) -> bool {
         self.rotation.is_finite() && self.translation.is_finite()
     }
 }
 
-/// How a lens bends rays. Coefficients follow COLMAP's models of the same names.
+/// Lens model: how a lens bends rays. Coefficients follow COLMAP's models of the same names.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Lens {
@@ -116,7 +116,7 @@ pub struct Camera {
     pub cy: f64,
     /// Lens distortion.
     pub lens: Lens,
-    /// Where the camera stands.
+    /// Pose of the camera: camera from world.
     pub camera_from_world: Pose,
 }
 
@@ -153,7 +153,7 @@ impl Camera {
         }
     }
 
-    /// The same camera in a world whose origin lies at `origin` of this world: see [`Pose::about`].
+    /// Returns this camera in a world whose origin is at `origin` of the present world: see [`Pose::about`].
     #[must_use]
     pub fn about(&self, origin: DVec3) -> Self {
         Self {
@@ -162,7 +162,7 @@ impl Camera {
         }
     }
 
-    /// Where a camera-space point lands, pixels, by the pinhole part alone. `None` behind the camera.
+    /// Projects a camera-space point to pixels with the pinhole part only. Returns `None` behind the camera.
     pub fn project_pinhole(&self, p: DVec3) -> Option<DVec2> {
         (p.z > 0.0)
             .then(|| DVec2::new(self.fx * p.x / p.z + self.cx, self.fy * p.y / p.z + self.cy))

@@ -1,12 +1,11 @@
-//! Named cameras as one file, in Nerfstudio's schema of a `transforms.json`: what pose refinement
-//! leaves, and the truth of a synthetic capture whose poses were perturbed.
+//! Named cameras as one file, in Nerfstudio's schema of a `transforms.json`. Pose refinement writes this file, and so
+//! does a synthetic capture with perturbed poses, for the true cameras.
 //!
-//! One frame a camera with its own `fl_x`, `fl_y`, `cx`, `cy`, `w`, `h` (pixels), its lens, `file_path` (the
-//! photo's name) and `transform_matrix` (world from camera, OpenGL's axes). Numbers are written with
-//! all their digits, every coefficient of a lens by its name in COLMAP: the schema has no words for
-//! `omega` of FOV, `alpha` and `beta` of EUCM, `sx1` and `sy1` of THIN_PRISM_FISHEYE, and `k0`, `p0`, `s0` to `s3` of
-//! RAD_TAN_THIN_PRISM_FISHEYE, so other programs may not know those; Dapple reads them back, here and in
-//! captures.
+//! There is one frame per camera with its own `fl_x`, `fl_y`, `cx`, `cy`, `w`, `h` (pixels), its lens, `file_path` (the
+//! photo's name) and `transform_matrix` (world from camera, OpenGL's axes). Numbers are written with all digits, and
+//! every lens coefficient by its COLMAP name. The schema has no names for `omega` of FOV, `alpha` and `beta` of EUCM,
+//! `sx1` and `sy1` of THIN_PRISM_FISHEYE, and `k0`, `p0`, `s0` to `s3` of RAD_TAN_THIN_PRISM_FISHEYE. Other programs
+//! may not know those names. Dapple reads them, here and in captures.
 
 use crate::atomic::write_atomically;
 use crate::nerfstudio::{Frame as ReadFrame, parse_transforms};
@@ -115,13 +114,17 @@ pub fn read_poses(path: &Path) -> Result<Vec<(String, Pose)>> {
     Ok(frames(path)?.iter().map(named).collect())
 }
 
-/// Reads the cameras of [`write_cameras`], of a `transforms.json` that says sizes and focal
-/// lengths, or of the `cameras.json` that the trainer of the 3DGS paper leaves, by name. They have every bit that was written, but for a pose's last ones: it was a
-/// matrix meanwhile.
+/// Reads cameras and their names from one of three files:
+///
+/// - a file of [`write_cameras`],
+/// - a `transforms.json` with sizes and focal lengths,
+/// - a `cameras.json` of the 3DGS paper's trainer.
+///
+/// Values are bit-identical to the written ones, except the last bits of a pose, which is stored as a matrix.
 ///
 /// # Errors
-/// As [`read_poses`]; a frame without size or focal length, with a lens that is not known, or with
-/// impossible numbers.
+/// The errors of [`read_poses`]; a frame without size or focal length, with an unknown lens, or with impossible
+/// numbers.
 pub fn read_cameras(path: &Path) -> Result<Vec<(String, Camera)>> {
     parse_cameras(&read(path)?, &path.display().to_string())
 }
@@ -144,7 +147,7 @@ pub fn parse_cameras(bytes: &[u8], file: &str) -> Result<Vec<(String, Camera)>> 
     frames.iter().map(named).collect()
 }
 
-/// A camera of the 3DGS paper's trainer: where it stands, and world from camera, our axes, row by row.
+/// A camera of the 3DGS paper's trainer: position, and world from camera in Dapple's axes, row by row.
 #[derive(Deserialize)]
 struct PaperCamera {
     img_name: String,

@@ -1,4 +1,4 @@
-//! A capture that has been found and understood, before its photos are decoded.
+//! A capture whose files are found and parsed, before its photos are decoded.
 
 use crate::colmap::Observation;
 use crate::load::places::seen_instead;
@@ -11,33 +11,33 @@ use std::path::{Component, Path, PathBuf};
 pub struct Capture {
     /// Sorted by name, no name twice.
     pub images: Vec<PosedImage>,
-    /// The local origin: where the world origin of cameras and points lies in the capture's own frame, world units.
-    /// [`crate::load::open`] chooses it: zero, unless coordinates are so large beside the capture's extent that
-    /// `f32` would lose precision.
+    /// Local origin: the position of the world origin of cameras and points in the capture's own frame, world units.
+    /// [`crate::load::open`] chooses it. It is zero unless coordinates are so large compared with the capture's extent
+    /// that `f32` would lose precision.
     pub origin: DVec3,
     /// Sparse points; may be empty.
     pub points: Vec<Point>,
-    /// What the positions of the points lack as `f32`: the file's doubles minus the rounded numbers. Empty where files
-    /// hold no doubles, and once the origin is chosen.
+    /// Rounding remainders of the point positions: the file's doubles minus the `f32` numbers. Empty if the files hold
+    /// no doubles, and after the origin is chosen.
     pub remainders: Vec<[f32; 3]>,
     /// Which images each of the points was found in, by [`PosedImage::id`]; `None` where the capture
     /// does not say.
     pub tracks: Option<Tracks>,
     /// Some observations of the points, of images by [`PosedImage::id`]; empty where the capture has none.
     pub observations: Vec<Observation>,
-    /// As [`crate::Dataset::own_split`].
+    /// See [`crate::Dataset::own_split`].
     pub own_split: Option<OwnSplit>,
-    /// As [`crate::Dataset::missing_points`].
+    /// See [`crate::Dataset::missing_points`].
     pub missing_points: Option<PathBuf>,
-    /// As [`crate::Dataset::skipped`].
+    /// See [`crate::Dataset::skipped`].
     pub skipped: usize,
     /// Remarks for the user.
     pub notes: Vec<String>,
 }
 
-/// What to do about photos that are not there.
-const MISSING_HINT: &str = "check the image folder, name another one with --images, or use the photos \
-                            that are there with --skip-missing";
+/// Hint of the error for missing photos.
+const MISSING_HINT: &str = "check the image folder, name another folder with --images, or use the photos \
+                            that exist with --skip-missing";
 
 /// A photo on disk and the camera that took it.
 #[derive(Debug, Clone)]
@@ -48,7 +48,7 @@ pub struct PosedImage {
     pub folder: PathBuf,
     /// Path of the photo in that folder: of the file that was found, or as the capture names it.
     pub file: PathBuf,
-    /// Whether that folder holds copies reduced by `LoadOptions::downscale` already.
+    /// True if that folder already holds copies reduced by `LoadOptions::downscale`.
     pub downscaled: bool,
     /// Its mask: the one that the capture names, or the one that was found by the photo's name.
     pub mask: Option<PathBuf>,
@@ -169,10 +169,10 @@ impl Capture {
             .hint(hint.unwrap_or_else(|| MISSING_HINT.to_owned())))
     }
 
-    /// Leaves out the images whose photos are not there, counts them and says so.
+    /// Removes the images whose photos are missing, counts them and adds a note.
     ///
     /// # Errors
-    /// None is there.
+    /// All photos are missing.
     pub(crate) fn skip_missing(&mut self) -> Result<()> {
         let before = self.images.len();
         self.images.retain(|image| image.existing().is_some());
@@ -180,12 +180,12 @@ impl Capture {
         let (skipped, total) = (self.skipped, self.images.len() + self.skipped);
         if self.images.is_empty() {
             return Err(Error::input(format!("none of {total} photos is there"))
-                .hint("check the image folder, or name another one with --images"));
+                .hint("check the image folder, or name another folder with --images"));
         }
         if skipped > 0 {
             let are = if skipped == 1 { "is" } else { "are" };
             self.notes.push(format!(
-                "{skipped} of {total} photos {are} missing and left out, as asked"
+                "{skipped} of {total} photos {are} missing and skipped"
             ));
         }
         Ok(())
@@ -198,8 +198,8 @@ pub(crate) struct NamedPath {
     /// Relative to the capture, with `.` and inner `..` resolved; of a path that leads outside what follows
     /// the root or the leading `..`.
     pub path: PathBuf,
-    /// It is absolute, or leads above the capture's folder: of another machine, or of a stranger's choice.
-    /// Only files inside the capture are taken for it.
+    /// True if the path is absolute or leads above the capture's folder: a path of another machine, or one chosen by an
+    /// untrusted writer. Only files inside the capture are used for such a path.
     pub leads_out: bool,
 }
 

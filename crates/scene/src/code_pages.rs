@@ -1,10 +1,9 @@
-//! Names of photos, and whole documents, in another code page than UTF-8.
+//! Names of photos, and whole documents, in other code pages than UTF-8.
 //!
-//! 1. The bytes of the names may be the bytes of the files' names (Unix file systems hold any).
-//! 2. Else they are decoded by each code page in turn. The code page under which most files exist is the
-//!    right one; a code page that turns a name into another file's name is improbable, because all names of a
-//!    capture must fit.
-//! 3. Where no file exists under any, the names stay one character a byte, and the photos are missing.
+//! 1. The bytes of the names may be the bytes of the files' names (Unix file systems allow any bytes).
+//! 2. Else each code page decodes the names. The code page under which most files exist is the right one. All names of
+//!    a capture must fit, so a wrong code page is unlikely to give names of other files.
+//! 3. If no file exists under any code page, the names stay one character per byte, and the photos are missing.
 
 use encoding_rs::{
     BIG5, EUC_JP, EUC_KR, Encoding, GB18030, IBM866, ISO_8859_2, KOI8_R, MACINTOSH, SHIFT_JIS,

@@ -1,4 +1,4 @@
-//! A capture: posed photographs and the sparse points seen in them.
+//! A loaded capture: photos with poses, and the sparse points observed in them.
 
 use crate::{Camera, DepthMap, OwnSplit, Photo, PhotoSource, Tracks, ViewFiles};
 use glam::DVec3;
@@ -6,18 +6,18 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// One posed photograph.
+/// One photo with its camera.
 #[derive(Debug, Clone)]
 pub struct View {
     /// File name as the capture gives it (the key by which views are sorted and split).
     pub name: String,
-    /// Where it was taken from; its size equals the photo's.
+    /// Camera of the photo; its size equals the photo's.
     pub camera: Camera,
     /// The name of the lens model in the source ("OPENCV", ...), before any undistortion.
     pub source_model: String,
     /// The pixels, or where they are read.
     pub photo: PhotoSource,
-    /// What is known of its depths, where [`crate::LoadOptions::depths`] asked for it.
+    /// Depths of the view, if [`crate::LoadOptions::depths`] is set and depths are available.
     pub depth: Option<Arc<DepthMap>>,
 }
 
@@ -48,8 +48,8 @@ pub struct Point {
 pub struct Dataset {
     /// Sorted by name.
     pub views: Vec<View>,
-    /// The local origin: where the world origin of cameras and points lies in the capture's own frame, world units.
-    /// Zero unless the capture lies so far from its origin that `f32` would lose precision; see
+    /// Local origin: the position of the world origin of cameras and points in the capture's own frame, world units.
+    /// Zero unless the capture is so far from its origin that `f32` would lose precision; see
     /// [`crate::Capture::origin`].
     pub origin: DVec3,
     /// Sparse points; may be empty for captures that have none (Blender scenes).
@@ -66,13 +66,12 @@ pub struct Dataset {
     /// Bytes that photos may take where they are not held but read when they are needed
     /// ([`PhotoSource::File`]); `None` where they are all in memory.
     pub photo_memory_bytes: Option<u64>,
-    /// Photos that the capture names and that are not there, left out as asked
+    /// Number of photos that the capture names, that are missing, and that were skipped
     /// ([`crate::LoadOptions::skip_missing`]).
     pub skipped: usize,
-    /// What the files held that each of the views was read from; empty for views that were not read from
-    /// files.
+    /// Checksums of the files of each view at the time of reading; empty for views that were not read from files.
     pub files: Vec<ViewFiles>,
-    /// Remarks for the user: which of several models was taken, what was left out and why.
+    /// Notes for the user: the model chosen among several, and the skipped files with the reason.
     pub notes: Vec<String>,
 }
 
@@ -122,7 +121,7 @@ impl Split {
         Self { train, eval }
     }
 
-    /// At most so many views of each kind, evenly spread; 0 = all.
+    /// Keeps at most `max_train` and `max_eval` views, evenly spread; 0 = all.
     #[must_use]
     pub fn limited(self, max_train: usize, max_eval: usize) -> Self {
         Self {
@@ -142,7 +141,7 @@ fn spread(indices: Vec<usize>, limit: usize) -> Vec<usize> {
 }
 
 impl View {
-    /// The same view with its pixels in memory.
+    /// Returns this view with its pixels in memory.
     #[must_use]
     pub fn with_photo(&self, photo: Arc<Photo>) -> Self {
         Self {

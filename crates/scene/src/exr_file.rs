@@ -1,7 +1,7 @@
-//! OpenEXR files of single float channels: depths, normals, alpha as other tools read them.
+//! OpenEXR files of single float channels: depths, normals and alpha of other programs.
 //!
-//! Format: <https://openexr.com>. Written with 32-bit floats, ZIP-compressed; read with 16- or 32-bit
-//! floats, or 32-bit integers, in any compression that the crate `exr` knows.
+//! Format: <https://openexr.com>. Files are written with 32-bit floats, ZIP-compressed. The reader accepts 16- or
+//! 32-bit floats and 32-bit integers, in any compression that the crate `exr` supports.
 
 use crate::provenance::SOFTWARE;
 use crate::{Error, Result};
@@ -67,7 +67,7 @@ impl FloatImage {
             Error::input(format!("the OpenEXR file cannot be read: {e}"))
                 .hint("files with one flat layer are read; if it is damaged, copy it again")
         };
-        // What the header promises is allocated before it is found to be a lie.
+        // The decoder allocates the size in the header before it detects that the header is wrong.
         let meta = MetaData::read_from_buffered(bytes, false).map_err(wrong)?;
         let decoded = meta.headers.iter().map(|header| {
             let pixels = header

@@ -1,15 +1,15 @@
-//! The size of the region that cameras move in, and the cameras that stand far off it.
+//! Scene extent: the size of the region that the cameras cover, and the detection of distant outlier cameras.
 //!
-//! 1. The middle is the median of the camera centres along each axis. The usual distance is the median distance of
-//!    the centres from it, or [`POINTS_SHARE`] of that of the sparse points if this is more.
-//! 2. Cameras stand far off if they are beyond [`FAR`] usual distances, behind a gap of [`GAP`], and at most one in
+//! 1. The middle is the median of the camera centres along each axis. The usual distance is the median distance of the
+//!    centres from the middle, or [`POINTS_SHARE`] of that of the sparse points if this is more.
+//! 2. Cameras are outliers if they are beyond [`FAR`] usual distances, behind a gap of [`GAP`], and at most one in
 //!    [`MOST`]. A camera whose sparse points fill its frame is a distant photo of the scene, and counts with the rest.
 //! 3. The extent is 1.1 times the largest distance of the remaining cameras from their mean.
-//! 4. Cameras within [`ONE_PLACE`] of the distance to the sparse points stand in one place. Their distances are
-//!    rounding, and the spread of the points takes the place of the extent.
+//! 4. Cameras within [`ONE_PLACE`] of the distance to the sparse points share one position. Their distances are
+//!    rounding errors, so the spread of the points replaces the extent.
 //!
-//! Step 3 is that of the 3DGS paper's released trainer (`cameras_extent`). Without cameras of steps 2 and 4 the
-//! value is the same to the last bit.
+//! Step 3 is that of the 3DGS paper's released trainer (`cameras_extent`). Without cameras of steps 2 and 4 the value
+//! is bit-identical to that trainer's.
 
 use crate::{Camera, Dataset, Point, Pose, Tracks};
 use glam::{DVec2, DVec3};
@@ -24,7 +24,7 @@ const LOST: f64 = 8.0;
 /// Such a camera is this many times as far as the next one within: cameras that move away step by step stay.
 const GAP: f64 = 3.0;
 
-/// One camera in so many may stand far off; more are a part of the capture.
+/// Outlier limit: at most one camera in four is an outlier. A larger group is a part of the capture.
 const MOST: usize = 4;
 
 /// A distance among cameras that is small beside this share of the distance to the points says nothing of the scene.
@@ -37,7 +37,7 @@ const ONE_PLACE: f64 = 1e-4;
 /// The same share of the coordinates' size (at least 1), where there are no points.
 const ROUNDING: f64 = 1e-6;
 
-/// Points that medians and frames are judged by, at most.
+/// Maximum number of points from which medians and frames are computed.
 const SAMPLE: usize = 4096;
 
 /// Fewer points do not tell what a camera sees.
@@ -58,14 +58,14 @@ pub(crate) struct Region<'a> {
     pub(crate) cameras: Vec<(&'a Camera, u32)>,
     /// Sparse points.
     pub(crate) points: &'a [Point],
-    /// What their positions lack as `f32`, see [`crate::Capture::remainders`].
+    /// Rounding remainders of the positions, see [`crate::Capture::remainders`].
     pub(crate) remainders: &'a [[f32; 3]],
     /// The photos that each was found in.
     pub(crate) tracks: Option<&'a Tracks>,
 }
 
 impl<'a> Region<'a> {
-    /// With cameras and their numbers in `tracks`.
+    /// Builds a region of cameras and their numbers in `tracks`.
     pub(crate) fn of_cameras(cameras: Vec<(&'a Camera, u32)>) -> Self {
         let centre = |(camera, _): &(&Camera, u32)| camera.camera_from_world.centre();
         Self {
@@ -75,7 +75,7 @@ impl<'a> Region<'a> {
         }
     }
 
-    /// See the module; 1 where nothing has a size.
+    /// Computes the scene extent by the steps of the module documentation; 1 if nothing has a size.
     pub(crate) fn extent(&self) -> f64 {
         let far = self.far_off();
         let near = |(i, centre): (usize, &DVec3)| far.binary_search(&i).is_err().then_some(*centre);
@@ -246,7 +246,7 @@ pub fn extent_of(centres: &[DVec3], points: &[Point]) -> f64 {
     region.extent()
 }
 
-/// The poses without those that stand far off the others, as [`Dataset::far_off`], in their order.
+/// Returns the poses without outliers in the sense of [`Dataset::far_off`], in their order.
 pub fn without_far_off(poses: Vec<Pose>) -> Vec<Pose> {
     let region = Region {
         centres: poses.iter().map(Pose::centre).collect(),
@@ -258,25 +258,25 @@ pub fn without_far_off(poses: Vec<Pose>) -> Vec<Pose> {
 }
 
 impl Dataset {
-    /// The size of the region the cameras move in: 1.1 times the largest distance of a camera from
-    /// the mean of the camera centres, world units. Learning rates and density thresholds scale
-    /// with it. Source: the 3DGS paper's released trainer (`cameras_extent`).
+    /// Computes the scene extent: 1.1 times the largest distance of a camera from the mean of the camera centres, world
+    /// units. Learning rates and density thresholds scale with it. Source: the 3DGS paper's released trainer
+    /// (`cameras_extent`).
     ///
-    /// Uses the views named by `indices`, without those that stand far off ([`Dataset::far_off`]). Cameras that all
-    /// stand in one place, to within rounding, give the spread of the sparse points instead, and 1 without points.
+    /// Uses the views in `indices` without outliers ([`Dataset::far_off`]). If all cameras share one position up to
+    /// rounding, the extent is the spread of the sparse points, or 1 without points.
     pub fn extent(&self, indices: &[usize]) -> f64 {
         self.region(indices).1.extent()
     }
 
-    /// The views among `indices` that stand far off all others, as a failed registration leaves them: at most a
-    /// quarter of them, beyond 5 times the median distance from the median camera centre and behind a gap of 3 times. A
-    /// distant photo that its sparse points fill is none.
+    /// Returns the views among `indices` that are far from all others, as after a failed registration. They are at most
+    /// a quarter of the views, beyond 5 times the median distance from the median camera centre, and behind a gap of 3
+    /// times. A distant photo that its sparse points fill is not an outlier.
     pub fn far_off(&self, indices: &[usize]) -> Vec<usize> {
         let (used, region) = self.region(indices);
         region.far_off().into_iter().map(|i| used[i]).collect()
     }
 
-    /// What these views show, and which of `indices` there are.
+    /// Builds the region of these views, and returns the valid numbers among `indices`.
     fn region(&self, indices: &[usize]) -> (Vec<usize>, Region<'_>) {
         let used: Vec<usize> = (indices.iter().copied())
             .filter(|&i| i < self.views.len())
@@ -357,7 +357,7 @@ mod tests {
             .collect();
         // A third of the photos is an overview.
         let overview: Vec<DVec3> = ring(20, 1.0).into_iter().chain(ring(10, 60.0)).collect();
-        // Four, of which one is twice as far, or three in a row.
+        // Four, of which one is twice as far, or three on a line.
         let four = vec![DVec3::X, DVec3::Y, DVec3::Z, DVec3::splat(-2.5)];
         let few = vec![DVec3::ZERO, DVec3::X, DVec3::X * 50.0];
         for centres in [ring(16, 4.0), line, rising, overview, four, few] {
@@ -414,7 +414,7 @@ mod tests {
         // The statue alone is a heap of pixels.
         let heap = looking(&centres, DVec3::new(0.0, 0.0, 0.1), cloud(0.6));
         assert_eq!(heap.far_off(&all(&heap)), [16]);
-        // What it was found in counts, where that is known: points beside the frame.
+        // With tracks, only the points observed in the photo count: here points outside the frame.
         let mut tracked = seen;
         let mut tracks = Tracks::default();
         for point in &tracked.points {

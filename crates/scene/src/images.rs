@@ -1,17 +1,17 @@
-//! Photo files to pixels.
+//! Decodes photo files to pixels.
 //!
-//! 1. The format is told by the content: JPEG, PNG, WebP, TIFF or BMP, nothing else. Of what is foreign,
-//!    the error names the format and the command that converts it.
-//! 2. A JPEG's markers are read first ([`crate::jpeg`]): CMYK (4 components) and 12-bit files are
-//!    refused, since their colours cannot be told without the printer's profile, and so is one that ends
-//!    early, which decoders would fill with grey. [`verify`] looks into the pixels, too.
+//! 1. The content determines the format: JPEG, PNG, WebP, TIFF or BMP, nothing else. For a foreign format, the error
+//!    names the format and the command that converts it.
+//! 2. A JPEG's markers are read first ([`crate::jpeg`]). CMYK (4 components) and 12-bit files are refused, because
+//!    their colours need the printer's profile. Truncated files are refused, because decoders would fill the rest with
+//!    grey. [`verify`] also checks the pixels.
 //! 3. The size is compared with the camera's before anything large is allocated.
-//! 4. Everything becomes 8-bit RGB as stored: grey and palette files are expanded, 16-bit files
-//!    rounded to 8 bits (the caller is told), colour profiles, gamma chunks and EXIF orientation
-//!    ignored (structure-from-motion tools take pixels as they are stored, and the camera's pose
-//!    belongs to those). Alpha becomes [`Photo::alpha`].
-//! 5. Animations, CMYK, 32-bit floats and palettes of TIFF are refused: which frame or colour is meant, the
-//!    file does not say.
+//! 4. The result is 8-bit RGB as stored. Grey and palette files are expanded. 16-bit files are rounded to 8 bits
+//!    ([`Decoded::deep`]). Colour profiles, gamma chunks and EXIF orientation are ignored, because
+//!    structure-from-motion tools use the stored pixels, and the camera's pose belongs to those. Alpha becomes
+//!    [`Photo::alpha`].
+//! 5. Animations, CMYK, 32-bit floats and palettes of TIFF are refused, because the file does not specify which frame
+//!    or colour is meant.
 
 mod formats;
 
@@ -31,25 +31,25 @@ pub(crate) const CONVERT_HINT: &str =
 /// A decoded photo and what had to be done to it.
 pub(crate) struct Decoded {
     pub photo: Photo,
-    /// It had 16 bits a channel.
+    /// True if the file has 16 bits per channel.
     pub deep: bool,
     /// EXIF turns or mirrors it, which the size does not show.
     pub turned: bool,
-    /// Of its file.
+    /// Checksum of the photo's file.
     pub sum: FileSum,
 }
 
-/// What a photo's header says.
+/// Header of a photo.
 pub(crate) struct Header {
     pub width: u32,
     pub height: u32,
-    /// It has 16 bits a channel.
+    /// True if the file has 16 bits per channel.
     pub deep: bool,
     /// Pixels may be transparent.
     pub alpha: bool,
-    /// As [`Decoded::turned`].
+    /// See [`Decoded::turned`].
     pub turned: bool,
-    /// Of the file.
+    /// Checksum of the photo's file.
     pub sum: FileSum,
 }
 
@@ -119,8 +119,8 @@ fn is_turned_unseen(decoder: &mut impl ImageDecoder) -> bool {
     }
 }
 
-/// Whether the EXIF data of a photo say that it is to be shown turned or mirrored. Decoding does not look
-/// at them: cameras are of the pixels as they are stored.
+/// Returns true if a photo's EXIF data request a rotation or mirroring for display. Decoding ignores the EXIF data,
+/// because cameras describe the stored pixels.
 pub(crate) fn is_turned_by_exif(path: &Path) -> bool {
     let orientation = || {
         let bytes = read(path).ok()?;
@@ -187,7 +187,7 @@ pub(crate) fn decode_values(path: &Path) -> Result<DynamicImage> {
 /// The value of a mask from which on a pixel is used.
 pub(crate) const HALF: u8 = 128;
 
-/// From half coverage on a pixel is used.
+/// Turns a mask into 0 and 255: a pixel with at least half coverage is used.
 pub(crate) fn threshold(mask: &mut [u8]) {
     for m in mask {
         *m = if *m >= HALF { 255 } else { 0 };

@@ -1,10 +1,10 @@
-//! What a JPEG must have to be a whole photo (ITU T.81).
+//! Checks that a JPEG is complete (ITU T.81).
 //!
-//! 1. The markers are walked from the first to the last, through every scan: the end of image must stand
-//!    where a marker does, not merely somewhere among the bytes.
-//! 2. A progressive photo comes in scans that refine each other. One that lacks the last of them looks
-//!    whole and is blurred: each coefficient of each component must come down to its last bit.
-//! 3. Bytes that are missing inside a scan show only to who decodes it: [`with_longer_end`] is for that.
+//! 1. The check walks the markers from the first to the last, through every scan. The end of image must be at the
+//!    position of a marker, not merely among the bytes.
+//! 2. A progressive photo consists of scans that refine each other. Without the last scans, a photo decodes but is
+//!    blurred. Each coefficient of each component must be refined to its last bit.
+//! 3. Bytes that are missing inside a scan are visible only to a decoder: see [`with_longer_end`].
 
 use crate::images::{CONVERT_HINT, ends_early};
 use crate::{Error, Result};
@@ -27,8 +27,8 @@ struct Frame {
 }
 
 impl Frame {
-    /// Of a segment without its length: precision(1) height(2) width(2) count(1), then number(1)
-    /// sampling(1) tables(1) of each component.
+    /// Parses a segment without its length: precision(1) height(2) width(2) count(1), then number(1) sampling(1)
+    /// tables(1) of each component.
     fn parse(marker: u8, segment: &[u8]) -> Option<Self> {
         let count = usize::from(*segment.get(5)?);
         let named = segment.get(6..)?.chunks(3).map(|c| c[0]);
@@ -150,7 +150,7 @@ pub(crate) fn check(bytes: &[u8]) -> Result<()> {
     Err(Error::input("the photo has no image data").hint("copy it again from where it came"))
 }
 
-/// Where the next marker stands: FF that no 00 follows, which would stand for a byte FF of a scan.
+/// Returns the position of the next marker: FF that is not followed by 00. FF 00 encodes a byte FF of a scan.
 fn next_marker(bytes: &[u8], from: usize) -> Option<usize> {
     let rest = bytes.get(from..)?;
     let found = rest
@@ -159,16 +159,15 @@ fn next_marker(bytes: &[u8], from: usize) -> Option<usize> {
     found.map(|offset| from + offset)
 }
 
-/// What no encoder writes at the end of a scan, and no 0xff in it: a decoder that still needs bits takes
-/// it for pixels.
+/// Bytes that no encoder writes at the end of a scan, without 0xff. A decoder that still needs bits decodes them as
+/// pixels.
 const FILLER: [u8; 24] = [
     0x9a, 0x35, 0xc6, 0x1b, 0x72, 0xed, 0x48, 0xa7, 0x53, 0x0e, 0xd1, 0x6c, 0xb8, 0x27, 0xf4, 0x8d,
     0x3e, 0x61, 0xda, 0x05, 0x96, 0x7b, 0xe2, 0x1d,
 ];
 
-/// The same photo with bytes after its last scan. A decoder has all of a whole photo's pixels when it
-/// comes to them, and skips them; where bytes are missing it takes them for pixels, and shows others than
-/// before.
+/// Returns a copy of the photo with bytes after its last scan. A decoder of an intact photo has all pixels at that
+/// point and skips the bytes. If bytes are missing, it decodes the filler as pixels, so its result changes.
 pub(crate) fn with_longer_end(bytes: &[u8]) -> Vec<u8> {
     let mut at = 2;
     let mut last = bytes.len();

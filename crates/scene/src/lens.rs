@@ -24,7 +24,7 @@ const WIDEST: f64 = 89.5 / 180.0 * std::f64::consts::PI;
 const WALK_STEPS: u32 = 1790;
 
 impl Lens {
-    /// Whether the lens leaves rays as they are, as far as can be told.
+    /// Returns true if the lens does not change rays, up to rounding.
     pub fn is_identity(&self) -> bool {
         match self {
             Self::Pinhole => true,
@@ -55,12 +55,12 @@ impl Lens {
         }
     }
 
-    /// Whether every coefficient is finite.
+    /// Returns true if every coefficient is finite.
     pub fn is_finite(&self) -> bool {
         self.coefficients().iter().all(|k| k.is_finite())
     }
 
-    /// Where the lens puts the ideal point `(x, y)`; both in normalised coordinates.
+    /// Maps the ideal point `(x, y)` to its distorted point; both in normalised coordinates.
     ///
     /// Meaningful up to [`Lens::max_radius`].
     pub fn distort(&self, x: f64, y: f64) -> (f64, f64) {

@@ -1,15 +1,14 @@
-//! Masks: which pixels of a photo count, or which are there at all.
+//! Masks: the pixels of a photo that are used, or its transparency.
 //!
-//! 1. A mask is a picture of its own ([`crate::PosedImage::mask`]), white
-//!    where the photo is to be used; it may be inverted. Its size may differ from the photo's: larger
-//!    ones are averaged, of smaller ones each pixel takes the nearest. A mask of two values, 0 and a dark
-//!    one, is of labels: its second value counts as white. A mask whose colours say nothing and whose alpha
-//!    varies is its alpha.
-//! 2. [`MaskMode`] says what is done with it and with the photo's alpha channel. To *ignore* a pixel is
-//!    to leave it out of the loss and of all scores; half coverage decides. To *segment* makes it
-//!    transparent: the photo is seen over the background of each step, and greys are shares.
+//! 1. A mask is a separate image file ([`crate::PosedImage::mask`]), white where the photo is used; it may be inverted.
+//!    Its size may differ from the photo's: larger masks are averaged, and smaller masks give each pixel the nearest
+//!    value. A mask of two values, 0 and a dark one, contains labels: its second value counts as white. A mask with
+//!    constant colours and varying alpha is read from its alpha.
+//! 2. [`MaskMode`] selects the use of the mask and of the photo's alpha channel. To *ignore* a pixel excludes it from
+//!    the loss and from all scores; the threshold is half coverage. To *segment* a pixel makes it transparent: the
+//!    photo is blended over the background of each step, and greys are fractions.
 //!
-//! Both happen before the photo is reduced and undistorted, whose results follow masks and alpha.
+//! Both happen before the photo is reduced and undistorted, so the results follow masks and alpha.
 
 use crate::resize::reduce_grey;
 use crate::{Error, Photo, Result, images};
@@ -19,21 +18,21 @@ use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
 
-/// What masks, and the photos' own alpha channels, do.
+/// Use of masks and of the photos' alpha channels.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MaskMode {
     /// Masks hide what does not count, alpha is transparency.
     #[default]
     Auto,
-    /// What mask or alpha leave out does not count.
+    /// Pixels excluded by the mask or by alpha do not count.
     Ignore,
-    /// What mask or alpha leave out is transparent.
+    /// Pixels excluded by the mask or by alpha are transparent.
     Segment,
 }
 
 impl MaskMode {
-    /// All of them.
+    /// All modes.
     pub const ALL: [Self; 3] = [Self::Auto, Self::Ignore, Self::Segment];
 
     /// The name people type.
@@ -45,15 +44,15 @@ impl MaskMode {
         }
     }
 
-    /// One line for a help page.
+    /// One-line description for a help page.
     pub const fn about(self) -> &'static str {
         match self {
             Self::Auto => "masks hide what does not count, alpha is transparency",
             Self::Ignore => {
-                "what mask or alpha leave out does not count: people and cars that came along"
+                "pixels that mask or alpha exclude do not count: for people and cars"
             }
             Self::Segment => {
-                "what mask or alpha leave out becomes transparent: the object alone is learned"
+                "pixels that mask or alpha exclude become transparent: for single objects"
             }
         }
     }
@@ -86,9 +85,9 @@ pub(crate) struct Masked {
     pub ignored: bool,
     /// Some are transparent.
     pub transparent: bool,
-    /// None is left.
+    /// True if no pixel remains.
     pub nothing_left: bool,
-    /// There is a mask, and it leaves out nothing.
+    /// True if there is a mask and it excludes no pixel.
     pub idle: bool,
     /// The mask was of labels.
     pub labels: bool,
@@ -153,7 +152,7 @@ fn hard(mut grey: Vec<u8>) -> Vec<u8> {
     grey
 }
 
-/// The values of a mask's file, from 0 = leave out to 255 = use, and what they were.
+/// Values of a mask's file, from 0 = exclude to 255 = use, and the kind of its source.
 fn values(image: DynamicImage) -> (Vec<u8>, Masked) {
     let mut found = Masked::default();
     let alpha = image.color().has_alpha().then(|| alpha(&image));

@@ -2,10 +2,10 @@
 //!
 //! Format: <https://docs.nerf.studio/quickstart/data_conventions.html>.
 //!
-//! 1. Intrinsics stand at the top or in a frame; a frame's own value wins.
-//! 2. `transform_matrix` maps camera to world with OpenGL's axes (x right, y up, z backwards). Ours
-//!    look along +z with y down, so its second and third columns change sign; then it is inverted.
-//! 3. Points come from the PLY file that `ply_file_path` names: they stand in the same world.
+//! 1. Intrinsics are at the top level or in a frame; a frame's own value takes precedence.
+//! 2. `transform_matrix` maps camera to world with OpenGL's axes (x right, y up, z backwards). Dapple's cameras look
+//!    along +z with y down. Therefore the second and third columns change sign; then the matrix is inverted.
+//! 3. Points come from the PLY file that `ply_file_path` names, in the same world.
 
 mod intrinsics;
 mod json;
@@ -49,10 +49,10 @@ struct JsonTransforms {
     shared: Intrinsics,
 }
 
-/// A parsed `transforms.json`, before any other file is looked at.
+/// A parsed `transforms.json`, before any other file is read.
 #[derive(Debug, Clone)]
 pub struct Transforms {
-    /// In file order.
+    /// Frames in file order.
     pub frames: Vec<Frame>,
     /// Path of the point cloud relative to the JSON's folder.
     pub ply_file_path: Option<String>,
@@ -60,16 +60,16 @@ pub struct Transforms {
     pub(crate) lists: [Option<Vec<String>>; 3],
 }
 
-/// One posed photo of a [`Transforms`].
+/// One photo of a [`Transforms`], with its pose.
 #[derive(Debug, Clone)]
 pub struct Frame {
-    /// Path of the photo relative to the JSON's folder. Blender's files leave the extension out. Of a path
-    /// that leads out of that folder (of another machine, or above it) what follows the root.
+    /// Path of the photo relative to the JSON's folder. Blender's files omit the extension. For a path that leads out
+    /// of that folder (to another machine, or above it), this is the part after the root.
     pub file_path: PathBuf,
     leads_out: bool,
-    /// Path of its mask, likewise.
+    /// Path of the photo's mask relative to the JSON's folder.
     pub mask_path: Option<PathBuf>,
-    /// Path of its depth image, likewise.
+    /// Path of the photo's depth image relative to the JSON's folder.
     pub depth_file_path: Option<PathBuf>,
     /// Its pose, converted to our axes.
     pub camera_from_world: Pose,
@@ -82,7 +82,7 @@ pub fn parse_transforms(bytes: &[u8], file: &str) -> Result<Transforms> {
     let json: JsonTransforms = serde_json::from_slice(&bytes).map_err(|e| {
         let has = |word: &[u8]| bytes.windows(word.len()).any(|part| part == word);
         let hint = match e.is_syntax() && (has(b"NaN") || has(b"Infinity")) {
-            true => "JSON has no NaN and no Infinity: leave out the frames that hold them",
+            true => "JSON has no NaN and no Infinity: remove the frames that hold them",
             false => FORMAT_HINT,
         };
         Error::input(format!("the transforms file cannot be read: {e}"))
@@ -189,10 +189,10 @@ fn pose(rows: &[Vec<f64>]) -> Result<Pose> {
     Ok(camera_from_world)
 }
 
-/// How many photos the file names, and how many of those are missing.
+/// Counts the photos that the file names, and the missing ones among them.
 ///
 /// # Errors
-/// A file that is no transforms file.
+/// A file that is not a transforms file.
 pub(crate) fn missing(json: &Path) -> Result<(usize, usize)> {
     let bytes = bounded::read("cannot read it", json, bounded::CAMERAS_BYTES)?;
     let transforms = parse_transforms(&bytes, "")?;
@@ -285,9 +285,8 @@ fn parse_any(bytes: &[u8], label: &str, root: &Path) -> Result<(Transforms, Opti
     }
 }
 
-/// Reads one JSON file into a capture whose photos are found, in `chosen` or in the file's folder. Frames
-/// that do not say their size need their photo: where it is missing, that is an error, or with
-/// `skip_missing` they are left out.
+/// Reads one JSON file into a capture whose photos are found, in `chosen` or in the file's folder. A frame without size
+/// needs its photo: if the photo is missing, that is an error, or `skip_missing` skips the frame.
 pub(crate) fn open(json: &Path, options: &LoadOptions, chosen: Option<&Path>) -> Result<Capture> {
     let skip_missing = options.skip_missing;
     let root = json.parent().unwrap_or(Path::new(""));

@@ -22,7 +22,7 @@ pub struct OwnSplit {
     pub held_out: BTreeSet<String>,
     /// Views that are neither trained on nor held out.
     pub unused: BTreeSet<String>,
-    /// Where the split is stored, for people.
+    /// Source of the split, for display.
     pub source: String,
 }
 

@@ -1,4 +1,4 @@
-//! Photographs as the engines take them: 8 bits a channel, row by row.
+//! Photos in the form that the engines use: 8 bits per channel, row by row.
 
 /// A decoded photograph. Held as `u8` so that a thousand photos fit in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -102,8 +102,8 @@ fn average(
     out
 }
 
-/// For each old cell: the new cell its start lies in, its share of that one's mean, and its share
-/// of the next one's. Requires `new <= old`, so that an old cell overlaps at most two.
+/// For each old cell: the new cell that contains its start, its share of that new cell's mean, and its share of the
+/// next one's. Requires `new <= old`, so that an old cell overlaps at most two.
 fn overlaps(old: usize, new: usize) -> Vec<(usize, f32, f32)> {
     // In units of 1/(old*new) of the whole: an old cell is `new` long, a new cell `old`.
     (0..old)

@@ -1,11 +1,10 @@
-//! Which pixels of a photo its lens model can explain.
+//! Computes the pixels of a photo that its lens model covers.
 //!
-//! A calibration ends somewhere: a polynomial folds back, a fisheye reaches 90 degrees. Beyond, a
-//! photo may well show something, but no ray leads there, and a run that is asked to match it would
-//! pile up Gaussians at the rim.
+//! A calibration has a limited range: a polynomial folds back, a fisheye reaches 90 degrees. Pixels outside that range
+//! have no ray. Training on such pixels would accumulate Gaussians at the rim.
 //!
-//! 1. The last rays that the lens shows, all round, land on a closed curve around the axis.
-//! 2. The curve as distances from the axis over directions; a pixel within it has a ray.
+//! 1. The last rays that the lens shows, in all directions, fall on a closed curve around the axis.
+//! 2. The curve is stored as distances from the axis over directions; a pixel within it has a ray.
 
 use crate::{Camera, Lens, Photo};
 use std::f64::consts::{PI, TAU};

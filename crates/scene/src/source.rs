@@ -1,11 +1,10 @@
-//! Where a view's pixels come from: memory, or the photo's file whenever they are needed.
+//! Source of a view's pixels: memory, or the photo's file at each use.
 //!
-//! 1. A capture whose photos exceed [`LoadOptions::photo_memory_bytes`] is *described*: every file is
-//!    read and its header checked, but nothing decoded. The header's size and the lens tell the view's
-//!    camera.
-//! 2. Each time the pixels are wanted, the file is decoded, masked, reduced and undistorted as if it
-//!    were loaded for the first time: the same file gives the same pixels.
-//! 3. Whoever reads a thousand of them decides what to keep and when to read ahead.
+//! 1. A capture whose photos exceed [`LoadOptions::photo_memory_bytes`] is *described*: every file is read and its
+//!    header checked, but nothing is decoded. The header's size and the lens give the view's camera.
+//! 2. At each use, the file is decoded, masked, reduced and undistorted as at the first load. The same file gives the
+//!    same pixels.
+//! 3. The caller decides which pixels to cache and when to read ahead.
 
 use crate::capture::PosedImage;
 use crate::load::{self, Treatment};
@@ -23,7 +22,7 @@ pub enum PhotoSource {
     File(Arc<PhotoFile>),
     /// Those of another source, reduced whenever they are needed.
     Reduced {
-        /// What is reduced.
+        /// Source photo that is reduced.
         of: Arc<PhotoSource>,
         /// Width and height, pixels.
         size: [u32; 2],
@@ -43,7 +42,7 @@ impl PhotoSource {
         }
     }
 
-    /// The same photo at half its size, rounded up.
+    /// Returns this photo at half its size, rounded up.
     #[must_use]
     pub fn halved(&self) -> Self {
         Self::Reduced {
@@ -75,7 +74,7 @@ impl PhotoSource {
         }
     }
 
-    /// Whether pixels are transparent; of a file whether they may be.
+    /// Returns true if pixels are transparent; for a file, true if they may be.
     pub fn has_alpha(&self) -> bool {
         match self {
             Self::Memory(photo) => photo.alpha.is_some(),
@@ -84,7 +83,7 @@ impl PhotoSource {
         }
     }
 
-    /// Whether the pixels have to be read first.
+    /// Returns true if the pixels have to be read first.
     pub fn is_file(&self) -> bool {
         match self {
             Self::Memory(_) => false,
@@ -173,7 +172,7 @@ pub(crate) fn describe(image: &PosedImage, options: &LoadOptions) -> Result<(Vie
         deep: header.deep,
         distorted: distorts && !options.undistort,
         undistorted: distorts && options.undistort,
-        // As far as it can be told without the pixels.
+        // Unknown without the pixels.
         beyond: false,
         masked: Masked {
             ignored: has_mask && !segments || ignores_alpha,

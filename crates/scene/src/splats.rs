@@ -1,4 +1,4 @@
-//! The Gaussians, in the parametrisation that is optimised and stored.
+//! Gaussians in the parametrisation that is optimised and stored.
 
 use crate::{Error, Result};
 use glam::DVec3;
@@ -34,10 +34,10 @@ pub struct Splats {
 }
 
 impl Splats {
-    /// Whether all arrays are of one length.
+    /// Checks that all arrays have one length.
     ///
     /// # Errors
-    /// They are not: a mistake of the program that made them.
+    /// Lengths that differ: a mistake of the calling program.
     pub fn check_lengths(&self) -> Result<()> {
         let rows = self.means.len();
         let fits = self.scales.len() == rows
@@ -61,7 +61,7 @@ impl Splats {
         )))
     }
 
-    /// No Gaussians, room for a degree.
+    /// Creates splats without Gaussians, for an SH degree.
     pub fn empty(sh_degree: u8) -> Self {
         Self {
             sh_degree,
@@ -74,7 +74,7 @@ impl Splats {
         self.means.len()
     }
 
-    /// Whether there is none.
+    /// Returns true if there is no Gaussian.
     pub fn is_empty(&self) -> bool {
         self.means.is_empty()
     }
@@ -104,8 +104,8 @@ impl Splats {
         self
     }
 
-    /// Counts centres from another origin, which lies at `origin` of the present world. Computed in doubles; bits stay
-    /// where `origin` is zero.
+    /// Moves the origin of the centres to `origin` of the present world. Computed in doubles; bit-identical if `origin`
+    /// is zero.
     pub fn count_from(&mut self, origin: DVec3) {
         if origin == DVec3::ZERO {
             return;
@@ -136,7 +136,8 @@ impl Splats {
         };
     }
 
-    /// How much of a picture a Gaussian covers: its opacity times its largest cross-section, world units squared.
+    /// Computes the screen coverage measure of a Gaussian: its opacity times its largest cross-section, world units
+    /// squared.
     pub fn coverage(&self, i: usize) -> f32 {
         // Scales are logarithms: the largest cross-section is the product of the two largest axes.
         let mut axes = self.scales[i];

@@ -1,4 +1,4 @@
-//! Which photos each sparse point was found in, and how well: what depths can be learned from.
+//! Observations of each sparse point: the photos, and the errors. Depth supervision uses them.
 
 use std::collections::HashMap;
 
@@ -26,7 +26,7 @@ impl Tracks {
         self.errors.len()
     }
 
-    /// Whether there is no point.
+    /// Returns true if there is no point.
     pub fn is_empty(&self) -> bool {
         self.errors.is_empty()
     }
@@ -59,7 +59,7 @@ impl Tracks {
         out
     }
 
-    /// The same with other numbers for photos; those without one are left out.
+    /// Returns a copy with other numbers for photos. Photos without a new number are dropped.
     pub(crate) fn renumbered(&self, number_of: &HashMap<u32, u32>) -> Self {
         let mut out = Self::default();
         for (point, &error) in self.errors.iter().enumerate() {

@@ -1,14 +1,13 @@
-//! Turns the photo of a real lens into that of a pinhole camera.
+//! Resamples the photo of a real lens to that of a pinhole camera.
 //!
-//! 1. Choose the pinhole camera: same focal length and pose, hence the same detail in the centre;
-//!    its frame is the largest axis-aligned rectangle between the photo's undistorted borders, so
-//!    that no corner is empty. A field wider than [`WIDEST_HALF_FIELD`] to a side is cut there (the
-//!    pinhole image of a fisheye is infinite), and the frame never exceeds [`MAX_GROWTH`] times
-//!    the photo: the focal length gives way first.
-//! 2. For each of its pixels, find the ray, the place where the lens puts it, and blend the four
-//!    pixels around. Colours are weighted with alpha, so that what is transparent does not bleed.
-//! 3. Pixels that the photo does not show (strong mixed distortion, beyond a lens's fold) become
-//!    black and are left out by the mask.
+//! 1. Choose the pinhole camera: same focal length and pose, hence the same detail in the centre. Its frame is the
+//!    largest axis-aligned rectangle between the photo's undistorted borders, so that no corner is empty. A field wider
+//!    than [`WIDEST_HALF_FIELD`] to a side is cut there (the pinhole image of a fisheye is infinite). The frame never
+//!    exceeds [`MAX_GROWTH`] times the photo: the focal length is reduced first.
+//! 2. For each of its pixels, find the ray and its point through the lens, and blend the four pixels around. Colours
+//!    are weighted with alpha, so that transparent pixels do not bleed.
+//! 3. Pixels that the photo does not show (strong mixed distortion, beyond a lens's fold) become black, and the mask
+//!    excludes them.
 
 use crate::{Camera, Lens, Photo};
 use rayon::prelude::*;
@@ -50,7 +49,7 @@ pub fn pinhole_camera(camera: &Camera) -> Camera {
         bottom = ideal(t * w, h).map_or(bottom, |p| bottom.min(p.1));
     }
     if (right - left) * camera.fx < 1.0 || (bottom - top) * camera.fy < 1.0 {
-        // No rectangle fits between the borders: keep the photo's own frame, the mask tells.
+        // No rectangle fits between the borders: keep the photo's own frame; the mask marks the empty pixels.
         return Camera {
             lens: Lens::Pinhole,
             ..*camera
@@ -60,7 +59,7 @@ pub fn pinhole_camera(camera: &Camera) -> Camera {
     let scale = (MAX_GROWTH / growth).min(1.0);
     let (fx, fy) = (camera.fx * scale, camera.fy * scale);
     Camera {
-        // Rounded down (but for rounding noise): the last pixel must be a whole one.
+        // Rounded down, with a tolerance for rounding noise: the last pixel must be complete.
         width: (((right - left) * fx + 1e-6).floor() as u32).max(1),
         height: (((bottom - top) * fy + 1e-6).floor() as u32).max(1),
         fx,

@@ -1,4 +1,4 @@
-//! The binary files: little-endian, a count of records, then the records.
+//! Binary COLMAP files: little-endian, a count of records, then the records.
 
 use super::model::by_id;
 use super::{ColmapCamera, ColmapImage, ColmapPoints, ImageName, Images, unique};

@@ -4,12 +4,12 @@ use crate::load::finder::{Finder, fold};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// How a file of a model is written.
+/// Format of one file of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Binary,
     Text,
-    /// Points alone.
+    /// Points only.
     Ply,
 }
 
@@ -95,7 +95,7 @@ impl ModelFiles {
         })
     }
 
-    /// Where the points are, or would be.
+    /// Path of the points file, existing or expected.
     pub fn points_path(&self, folder: &Path) -> PathBuf {
         match (&self.points, self.cameras.1) {
             (Some((path, _)), _) => path.clone(),
@@ -104,7 +104,7 @@ impl ModelFiles {
         }
     }
 
-    /// What is not as COLMAP writes it.
+    /// Notes on deviations from COLMAP's format.
     pub fn notes(&self) -> Vec<String> {
         let name = |path: &Path| {
             path.file_name()

@@ -1,15 +1,14 @@
 //! COLMAP reconstructions: `cameras`, `images` and `points3D`, binary or text.
 //!
-//! Format: <https://colmap.github.io/format.html>. Newer versions add `rigs` and `frames`; poses
-//! are still in `images`, so those are not needed here.
+//! Format: <https://colmap.github.io/format.html>. Newer versions add `rigs` and `frames`. The poses are still in
+//! `images`, so this module does not read the new files.
 //!
-//! 1. A *model folder* holds the three files (`files`). Binary is preferred; text is used when one of
-//!    `cameras.bin` and `images.bin` is absent, and a mix of both where neither is whole. Points may be a
-//!    PLY file. A file whose content is the other kind is read by its content.
-//! 2. Counts in a file are compared with its size before anything is allocated: a record has a
-//!    smallest size.
-//! 3. Records are checked one by one, errors name the camera, image or point and the byte or line;
-//!    the 2D observations of images are skipped over: points name their images.
+//! 1. A *model folder* holds the three files (`files`). Binary is preferred. Text is used if one of `cameras.bin` and
+//!    `images.bin` is absent, and a mix of both if neither kind is complete. Points may be a PLY file. The content of a
+//!    file decides between binary and text, not its name.
+//! 2. Counts in a file are compared with its size before anything is allocated, by the smallest size of a record.
+//! 3. Records are checked one by one. Errors name the camera, image or point and the byte or line. The 2D observations
+//!    of images are skipped, because points name their images.
 
 mod binary;
 pub(crate) mod files;
@@ -42,7 +41,7 @@ pub struct ColmapCamera {
     pub width: u64,
     /// Pixels.
     pub height: u64,
-    /// As many as `model.parameter_count`, in the model's order.
+    /// Parameters in the model's order; the length is `model.parameter_count`.
     pub parameters: Vec<f64>,
 }
 
@@ -64,13 +63,13 @@ pub struct ColmapImage {
 /// Sparse points, without those whose position is not finite.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ColmapPoints {
-    /// In file order.
+    /// Points in file order.
     pub points: Vec<Point>,
-    /// What each position lacks as `f32`, see [`crate::Capture::remainders`].
+    /// Rounding remainder of each position, see [`crate::Capture::remainders`].
     pub remainders: Vec<[f32; 3]>,
     /// The images that each was found in, by their ids.
     pub tracks: Tracks,
-    /// How many were dropped because their position is NaN or infinite.
+    /// Number of points dropped because their position is NaN or infinite.
     pub dropped: usize,
 }
 
@@ -85,7 +84,7 @@ pub struct Observation {
     pub pixel: [f64; 2],
 }
 
-/// Most observations of an image that are remembered, and most that are looked at for a point.
+/// Maximum of stored observations per image, and of observations read per point.
 const OBSERVATIONS_KEPT: usize = 16;
 const OBSERVATIONS_SEEN: usize = 96;
 
@@ -100,13 +99,13 @@ pub struct Model {
     pub name_bytes: Vec<Option<Vec<u8>>>,
     /// Sparse points; empty if the folder has no `points3D` file.
     pub points: Vec<Point>,
-    /// What each position lacks as `f32`, see [`crate::Capture::remainders`].
+    /// Rounding remainder of each position, see [`crate::Capture::remainders`].
     pub remainders: Vec<[f32; 3]>,
     /// The images that each was found in, by their ids; empty where the points are a PLY file.
     pub tracks: Tracks,
     /// Some of the images' observations of sparse points.
     pub observations: Vec<Observation>,
-    /// The `points3D` file, if it is not there or holds no usable point.
+    /// Path of the `points3D` file if it is missing or holds no usable point.
     pub missing_points: Option<PathBuf>,
     /// Remarks for the user.
     pub notes: Vec<String>,
@@ -194,7 +193,7 @@ fn read_cameras(files: &ModelFiles, notes: &mut Vec<String>) -> Result<Vec<Colma
     Ok(cameras)
 }
 
-/// What an image observed of a point: the image's index, pixel, the point's id.
+/// One observation of a point in an image: the image's index, the pixel, the point's id.
 type Sighting = (usize, [f64; 2], u64);
 
 /// The images, and some observations of each.
@@ -276,7 +275,7 @@ pub fn read_model(folder: &Path) -> Result<Model> {
         Some(read) => {
             if read.dropped > 0 {
                 notes.push(format!(
-                    "{} sparse points with NaN or infinite positions were left out",
+                    "{} sparse points with NaN or infinite positions were dropped",
                     read.dropped
                 ));
             }

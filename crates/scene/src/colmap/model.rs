@@ -12,7 +12,7 @@ pub struct CameraModel {
     pub id: i32,
     /// Its name in text files.
     pub name: &'static str,
-    /// How many parameters it has.
+    /// Number of parameters.
     pub parameter_count: usize,
 }
 

@@ -1,10 +1,10 @@
-//! The text files: `#` comments, fields separated by spaces; other writers use commas and tabs.
+//! Text COLMAP files: `#` comments, fields separated by spaces; other writers use commas and tabs.
 //!
-//! 1. Byte order marks are removed, UTF-16 is decoded. Text that is not UTF-8 is read byte by byte, so that
-//!    names of photos can be matched with the bytes of files.
-//! 2. An image has two lines. Some writers omit the second, with its observations: a line that begins as an
-//!    image does and ends in a name is the next image.
-//! 3. Colours of points are bytes. Where some have a decimal point and none exceeds 1, white is 1.
+//! 1. Byte order marks are removed, UTF-16 is decoded. Text that is not UTF-8 is read byte by byte, so that names of
+//!    photos can be matched with the bytes of files.
+//! 2. An image has two lines. Some writers omit the second, with its observations. A line that begins like an image and
+//!    ends in a name is the next image.
+//! 3. Colours of points are bytes. If some have a decimal point and none exceeds 1, white is 1.
 
 use super::model::{by_name, parameter_names};
 use super::{ColmapCamera, ColmapImage, ColmapPoints, ImageName, Images, unique};
@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::str::FromStr;
 
-/// A line and where it stands.
+/// A line and its number.
 #[derive(Clone, Copy)]
 struct Line<'a> {
     text: &'a str,
@@ -133,7 +133,7 @@ fn is_record(line: &Line<'_>) -> bool {
 
 /// The number in the comment `# Number of images: 16, mean ...` (or cameras, or points).
 pub(super) fn announced_count(bytes: &[u8]) -> Option<usize> {
-    // The comment stands at the head, in the first few lines.
+    // The comment is in the first few lines of the file.
     let head = text::to_utf8(&bytes[..bytes.len().min(1024)]);
     let head = String::from_utf8_lossy(&head);
     let rest = head.lines().find_map(|l| l.strip_prefix("# Number of "))?;

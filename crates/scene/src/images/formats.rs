@@ -1,4 +1,4 @@
-//! The format of a photo's bytes, and what is foreign.
+//! Detection of a photo's format, and of foreign formats.
 
 use super::CONVERT_HINT;
 use crate::load::places::conversion;
@@ -42,7 +42,7 @@ pub(super) fn check_format(bytes: &[u8]) -> Result<ImageFormat> {
     }
 }
 
-/// Formats that are told by their first bytes, and what else is found under a photo's name.
+/// Describes foreign content under a photo's name, from its first bytes.
 fn foreign_content(bytes: &[u8]) -> Option<(&'static str, String)> {
     let begins = |with: &[u8]| bytes.starts_with(with);
     // An ISO container: length(4) "ftyp" brand(4).

@@ -1,4 +1,4 @@
-//! Photos of every format, whole and damaged.
+//! Photos of every format, intact and damaged.
 
 use super::*;
 use crate::ErrorKind;
@@ -110,7 +110,7 @@ fn a_progressive_jpeg_without_its_last_bytes_is_refused() {
             assert_eq!(got.photo.rgb, whole, "cut at {length}");
         }
     }
-    // What stands for an end of image inside of a segment is none.
+    // The bytes of an end-of-image marker inside a segment are not a marker.
     let mut comment = PROGRESSIVE[..PROGRESSIVE.len() - 2].to_vec();
     comment.extend([0xff, 0xfe, 0, 4, 0xff, 0xd9]);
     refused(&comment, ErrorKind::Input, "ends early");

@@ -1,11 +1,11 @@
-//! Cameras and sparse points that contradict each other, by colours: where tracks do not tell which photos observed
-//! a point, and enough points fall into photos by chance.
+//! Compares cameras and sparse points by colour, to find contradictions. Used if tracks do not name the photos that
+//! observed a point, and enough points project into photos by chance.
 //!
-//! 1. Sampled points are projected into some photos; of points close together the nearest counts, because it
-//!    hides the others.
-//! 2. The brightness of points and of the pixels that they fall on correlates in right captures.
-//! 3. Where it does not, other readings of the file are tried. A remark needs one that correlates well: photos
-//!    and points whose colours differ for other reasons get none.
+//! 1. Sampled points are projected into some photos. Of points close together the nearest counts, because it hides the
+//!    others.
+//! 2. The brightness of points and of the pixels at their projections correlates in correct captures.
+//! 3. If there is no correlation, other readings of the file are tried. A note needs a reading that correlates well, so
+//!    photos and points whose colours differ for other reasons give no note.
 
 use super::geometry::{CONTRADICTION, spread};
 use super::readings::{Probe, Reading, readings};
@@ -14,14 +14,14 @@ use glam::DVec3;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Photos and points that are looked at.
+/// Number of sampled photos and points.
 const PHOTOS: usize = 6;
 const POINTS: usize = 4096;
 
 /// Cells along a photo's longer side in which the nearest point hides the others.
 const CELLS: f64 = 64.0;
 
-/// A photo in which fewer points are visible tells nothing.
+/// A photo with fewer visible points is not used.
 const LEAST_POINTS: usize = 32;
 
 /// Standard deviation of brightness, of 255, below which colours tell nothing.

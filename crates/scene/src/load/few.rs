@@ -49,7 +49,7 @@ pub(super) fn note_few_of_many(capture: &mut Capture) {
     ));
 }
 
-/// Number of photos in `folder` that are none of `posed`, and no mask or depth image of one.
+/// Counts the photos in `folder` that are not in `posed` and are not a mask or a depth image of a posed photo.
 fn unposed(folder: &Path, posed: &HashSet<String>) -> usize {
     let Ok(entries) = std::fs::read_dir(folder) else {
         return 0;

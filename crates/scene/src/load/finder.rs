@@ -1,14 +1,14 @@
 //! Finds the files that a capture names, by one set of rules for photos, masks, models and points.
 //!
 //! 1. The name as the capture has it.
-//! 2. The same name in other letters: upper and lower case, composed and decomposed Unicode.
-//! 3. The same name with another ending of a photo. An ending is one of [`READ`] or [`FOREIGN`]: a name
-//!    without such an ending keeps all its parts.
-//! 4. The same path below another folder: paths of another machine and paths that begin at the folder of
-//!    a project lose their first parts, until a folder of the capture holds the files.
+//! 2. The name in other letters: upper and lower case, composed and decomposed Unicode.
+//! 3. The name with another file extension of a photo. An extension is one of [`READ`] or [`FOREIGN`]. A name without
+//!    such an extension keeps all its parts.
+//! 4. The path below another folder: paths of another machine and paths that begin at the folder of a project lose
+//!    their first parts, until a folder of the capture holds the files.
 //!
-//! A rule applies only where all rules before it find nothing. If a rule finds several files, the finder
-//! refuses the capture and names two of them. Each folder is listed once.
+//! A rule applies only if all rules before it find nothing. If a rule finds several files, the finder refuses the
+//! capture and names two of them. Each folder is listed once.
 
 use crate::{Error, Result};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -28,7 +28,7 @@ pub(crate) const FOREIGN: [&str; 27] = [
     "icloud",
 ];
 
-/// How a file was found.
+/// Rule by which a file was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum How {
     /// By its name.
@@ -44,11 +44,11 @@ pub(crate) enum How {
 pub(crate) struct Located {
     pub path: PathBuf,
     pub how: How,
-    /// It is in another folder than the capture says.
+    /// True if the file is in another folder than the capture names.
     pub moved: bool,
 }
 
-/// Where named files may be.
+/// Folders that may contain the named files.
 pub(crate) struct Places {
     /// The folder that the names are relative to.
     pub first: PathBuf,
@@ -78,7 +78,7 @@ pub(crate) struct Listing {
     by_stem: HashMap<String, Vec<usize>>,
 }
 
-/// One form for all ways to write a name: composed Unicode in lower case.
+/// Normalises a name: composed Unicode in lower case.
 pub(crate) fn fold(name: &str) -> String {
     match name.is_ascii() {
         true => name.to_ascii_lowercase(),

@@ -1,15 +1,15 @@
-//! Cameras and sparse points that contradict each other.
+//! Compares cameras and sparse points, to find contradictions.
 //!
-//! 1. Intrinsics need no points: a principal point far from the photo's centre in both directions is that of
-//!    photos of another size, and some angles of view are impossible.
-//! 2. Sampled points are projected into sampled cameras: into those that observed them where tracks tell, else
-//!    into all. Photos of a right capture show points: nearly all that they observed, and some at least.
-//! 3. Where they do not, other readings of the file are tried ([`Reading`]): other axes, inverted poses, turned
-//!    points, another photo size. One that fits is named as the likely cause.
-//! 4. Where the file has observations, the median distance between them and the projections is checked, after a
-//!    common scale: files with observations of the original photos are common and harmless.
+//! 1. Intrinsics need no points. A principal point far from the photo's centre in both directions belongs to photos of
+//!    another size, and some angles of view are impossible.
+//! 2. Sampled points are projected into sampled cameras: into those that observed them if tracks are known, else into
+//!    all. Photos of a correct capture show nearly all points that they observed, and at least some of all points.
+//! 3. If they do not, other readings of the file are tried ([`Reading`]): other axes, inverted poses, rotated points,
+//!    another photo size. A reading that fits is named as the likely cause.
+//! 4. If the file has observations, the median distance between them and the projections is checked, after a common
+//!    scale. Files with observations of the original photos are common and harmless.
 //!
-//! Samples are evenly spread and limited, so the check takes milliseconds however large the capture is.
+//! Samples are evenly spread and limited, so the check takes milliseconds for any size of capture.
 
 use super::readings::{Kind, Probe, Reading, readings};
 use crate::{Camera, Capture, Lens};
@@ -159,7 +159,7 @@ impl<'a> Sample<'a> {
         }
     }
 
-    /// Nothing where tracks are absent, or a stand-in that names few photos.
+    /// Returns `None` if tracks are absent, or name so few photos that they are placeholders.
     fn tracked(capture: &'a Capture, points: usize) -> Option<Self> {
         let tracks = capture.tracks.as_ref()?;
         let index: HashMap<u32, usize> = capture

@@ -1,4 +1,4 @@
-//! Where a capture's own files lie, so that no results are put among them.
+//! Folders of a capture's own files, so that no results are written among them.
 
 use super::layouts::{Found, detect};
 use crate::capture::Capture;
@@ -7,14 +7,14 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 
-/// Refuses to write a folder of results to `out` if that is the root of the file system, or if a file of
-/// the capture at `scene` lies in it, in one of `inner` below it, or, within the capture's folder, anywhere
-/// below them. `options` are those that `capture` was opened with.
+/// Refuses to write a folder of results to `out` in two cases: `out` is the root of the file system, or `out` contains
+/// files of the capture at `scene`. The files count in `out` itself and in each of `inner` below it; within the
+/// capture's folder they count anywhere below these folders. `options` are those that `capture` was opened with.
 ///
 /// Links are followed, and `out` need not exist.
 ///
 /// # Errors
-/// Says which folder it is.
+/// The error names the folder.
 pub fn refuse_output(
     out: &Path,
     inner: &[&str],
@@ -74,7 +74,7 @@ fn input_folders(
         Found::Transforms(json, _) => (folder_of(&json), None),
         Found::Blender(root, _) => (root, None),
     };
-    // A model below another folder: whoever names that means it as a whole.
+    // A model below another folder: a user who names the outer folder means all of it.
     let named = scene.is_dir().then(|| scene.to_owned());
     let mut folders: BTreeSet<PathBuf> = [root.clone()].into();
     folders.extend(model.into_iter().chain(named));
@@ -104,7 +104,7 @@ fn input_folders(
     Ok(all)
 }
 
-/// The folder that a file lies in; "." for a bare name.
+/// Returns the parent folder of a file; "." for a bare name.
 fn folder_of(file: &Path) -> PathBuf {
     match file.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),

@@ -1,12 +1,11 @@
-//! Finds out what a path holds: the layouts in which tools leave captures.
+//! Detects the layout of a path: the folder structures that other tools write.
 //!
 //! 1. A file is a Nerfstudio or a Blender capture by its name, or a part of a COLMAP model.
-//! 2. A folder is a COLMAP model itself, or holds one in `sparse` (the largest of several), or a transforms
-//!    file.
-//! 3. Else folders below are searched: the usual ones of COLMAP's automatic reconstructor (`dense/0`), of
-//!    its undistorter (`dense`, `undistorted`), of 3DGS' converter (`distorted`) and of Nerfstudio
-//!    (`colmap`) in this order, then any other folder if it is the only one.
-//! 4. Else [`next_step`] says what is there and what to do with it.
+//! 2. A folder is a COLMAP model itself, or holds one in `sparse` (the largest of several), or a transforms file.
+//! 3. Else the folders below are searched: the usual ones of COLMAP's automatic reconstructor (`dense/0`), of its
+//!    undistorter (`dense`, `undistorted`), of 3DGS' converter (`distorted`) and of Nerfstudio (`colmap`) in this
+//!    order, then any other folder if it is the only one.
+//! 4. Else [`next_step`] describes the content and the next step.
 
 use super::finder::{Finder, fold};
 use super::next_step;
@@ -18,7 +17,7 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// A capture's kind, and where it lies.
+/// Kind and location of a capture.
 pub(super) enum Found {
     Colmap {
         model: PathBuf,
@@ -47,7 +46,7 @@ const USUAL: [&str; 12] = [
     "reconstruction",
 ];
 
-/// What lies at `path`.
+/// Detects the capture at `path`.
 pub(super) fn detect(path: &Path) -> Result<Found> {
     let metadata =
         std::fs::metadata(path).map_err(|e| Error::io("cannot open the capture", path, e))?;
@@ -306,7 +305,7 @@ fn note_transforms(json: &Path) -> String {
     }
 }
 
-/// The model in `sparse` or its subfolders that has the most registered images, and what to say.
+/// Returns the model in `sparse` or its subfolders with the most registered images, and notes.
 fn largest_model(sparse: &Path) -> Result<Option<(PathBuf, Vec<String>)>> {
     let entries =
         std::fs::read_dir(sparse).map_err(|e| Error::io("cannot list the folder", sparse, e))?;
@@ -325,7 +324,7 @@ fn largest_model(sparse: &Path) -> Result<Option<(PathBuf, Vec<String>)>> {
     }
 }
 
-/// The model with the most registered images, and what to say of the others.
+/// Returns the model with the most registered images, and notes on the others.
 fn largest(models: Vec<PathBuf>) -> Result<(PathBuf, Vec<String>)> {
     let mut counted = Vec::new();
     for model in models {
@@ -392,7 +391,7 @@ pub(super) fn use_points_beside(capture: &mut Capture, folders: &[&Path]) {
     let is_moot = |note: &String| note == nerfstudio::NO_POINTS || note == colmap::NO_POINTS;
     capture.notes.retain(|note| !is_moot(note));
     capture.notes.push(format!(
-        "the sparse points are those of {name}, which lies beside the poses"
+        "the sparse points are those of {name}, next to the poses"
     ));
     let named = |note: String| format!("{}: {note}", path.display());
     capture.notes.extend(aside.notes.into_iter().map(named));

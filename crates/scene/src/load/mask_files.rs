@@ -1,11 +1,11 @@
 //! Finds the masks of photos by their names.
 //!
-//! 1. Masks are in `masks/` or `mask/` beside the folder of the photos, inside it, or in the capture's
-//!    folder, or they are beside the photos themselves.
-//! 2. In a folder of masks, the mask of `sub/a.jpg` is `sub/a.jpg.png` (COLMAP), `sub/a.png`, `sub/a.jpg`,
-//!    or one of the marked names: `a.jpg.mask.png`, `a.mask.png` (RealityCapture), `a_mask.png`. Beside the
-//!    photos, only marked names are masks.
-//! 3. The first place that holds a mask of any photo serves all. Notes list a place that is not `masks/`,
+//! 1. Masks are in `masks/` or `mask/` next to the folder of the photos, inside it, or in the capture's folder, or they
+//!    are next to the photos themselves.
+//! 2. In a folder of masks, the mask of `sub/a.jpg` is `sub/a.jpg.png` (COLMAP), `sub/a.png`, `sub/a.jpg`, or one of
+//!    the marked names: `a.jpg.mask.png`, `a.mask.png` (RealityCapture), `a_mask.png`. Next to the photos, only marked
+//!    names are masks.
+//! 3. The first place that holds a mask of any photo is used for all photos. Notes list a place that is not `masks/`,
 //!    and masks that are not used.
 
 use super::finder::{Finder, fold, split_ending};
@@ -65,7 +65,7 @@ pub(super) fn find_masks(
 
 fn told(place: &str, count: usize, total: usize) -> String {
     format!(
-        "masks of {count} of {total} photos are taken from files {place}: white is used, black is left out"
+        "masks of {count} of {total} photos are taken from files {place}: white is used, black is excluded"
     )
 }
 
@@ -130,7 +130,7 @@ fn masks_in(
         let parent = image.file.parent().unwrap_or(Path::new(""));
         let wanted = place(image).join(parent);
         if folder.as_ref().is_none_or(|(path, _)| *path != wanted) {
-            // Masks of subfolders may also lie together.
+            // Masks of subfolders may also share one folder.
             let mut all = finder.folders(&place(image), parent);
             if matches!(rule, Rule::Folder) && !parent.as_os_str().is_empty() {
                 all.push(place(image));
@@ -171,7 +171,7 @@ fn best(found: &[&OsString]) -> Option<OsString> {
     png.map(|name| (*name).clone())
 }
 
-/// What looks like masks and is not used.
+/// Finds files that resemble masks and are not used.
 fn unused(
     finder: &mut Finder,
     root: &Path,
@@ -231,7 +231,7 @@ fn unused(
     (count > 0).then(|| {
         format!(
             "{count} masks of instant-ngp (dynamic_mask_*.png) are not used: {SHARED}; these are white where the photos \
-             are to be left out: --invert-masks"
+             are to be excluded: --invert-masks"
         )
     })
 }

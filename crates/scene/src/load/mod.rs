@@ -1,14 +1,13 @@
 //! Loads a capture from disk: COLMAP, Nerfstudio or Blender.
 //!
-//! 1. Find out what the path holds (`layouts`): a COLMAP model (`sparse/0`, `sparse`, the largest
-//!    of several), a Nerfstudio `transforms.json`, Blender's `transforms_train.json`, or one of these in a
-//!    folder below. Of what is no capture, `next_step` names the way to one.
+//! 1. Detect the layout of the path (`layouts`): a COLMAP model (`sparse/0`, `sparse`, the largest of several), a
+//!    Nerfstudio `transforms.json`, Blender's `transforms_train.json`, or one of these in a folder below. If there is
+//!    no capture, `next_step` names the next step.
 //! 2. Find the photos and masks that the capture names (`finder`, `places`, `mask_files`).
-//! 3. Sort the images by name, choose those asked for, check that every photo is there.
-//! 4. Per photo, in parallel (`views`, `photo`): compare its size with the camera's, decode, mask, reduce. A
-//!    photo whose lens distorts stays as it is and its camera keeps the lens, or both are turned
-//!    into those of a pinhole: [`LoadOptions::undistort`]. Photos that exceed a limit of memory are
-//!    left in their files: see [`crate::PhotoSource`].
+//! 3. Sort the images by name, select those of the options, check that every photo exists.
+//! 4. Per photo, in parallel (`views`, `photo`): compare its size with the camera's, decode, mask, reduce. A photo with
+//!    lens distortion is unchanged and its camera keeps the lens, or both are converted to those of a pinhole:
+//!    [`LoadOptions::undistort`]. Photos that exceed a memory limit stay in their files: see [`crate::PhotoSource`].
 
 mod colours;
 mod few;
@@ -41,7 +40,7 @@ use std::path::{Path, PathBuf};
 pub(crate) use photo::{Treatment, check_size, decode_photo, depth_of, depth_sum, reduced_camera};
 pub use views::{check, decode, describe_all};
 
-/// What to load of a capture, and how large.
+/// Options of loading: the selected photos, and their size.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LoadOptions {
@@ -56,24 +55,23 @@ pub struct LoadOptions {
     pub images: Option<PathBuf>,
     /// Loads at most this many views, spread evenly over the names.
     pub max_views: Option<usize>,
-    /// Leaves out photos that the capture names and that are not there, instead of refusing it.
+    /// Skips missing photos that the capture names, instead of refusing the capture.
     pub skip_missing: bool,
     /// Turns photos whose lens distorts into those of a pinhole camera, which loses what lies
     /// outside the largest rectangle in them, instead of leaving them and their cameras' lenses as
     /// they are.
     pub undistort: bool,
-    /// What masks and the photos' own alpha channels do.
+    /// Use of masks and of the photos' own alpha channels.
     pub mask_mode: MaskMode,
-    /// Masks are white where the photo is to be left out, not where it is to be used.
+    /// True if masks are white where the photo is excluded, not where it is used.
     pub invert_masks: bool,
     /// Bytes that decoded photos may take. If they take more, none is held: each is read from its file
     /// whenever it is needed ([`crate::PhotoSource::File`]). `None` = all are held.
     pub photo_memory_bytes: Option<u64>,
     /// Holds views out by number although the capture has a split of its own ([`crate::OwnSplit`]).
     pub ignore_split: bool,
-    /// Also loads depth images: [`crate::View::depth`]. Those that the capture names, else files of the
-    /// photos' names in `depth_folder`, else in `depths` or `depth` beside the image folder, as
-    /// `.exr` or `.png`.
+    /// Also loads depth images: [`crate::View::depth`]. The images are those that the capture names, else files of the
+    /// photos' names in `depth_folder`, else in `depths` or `depth` next to the image folder, as `.exr` or `.png`.
     pub depths: bool,
     /// Folder that holds the depth images. Relative as `images` is.
     pub depth_folder: Option<PathBuf>,
@@ -97,7 +95,7 @@ pub fn load(path: &Path, options: &LoadOptions, progress: &dyn Progress) -> Resu
     let has_effect = |masked: &Masked| masked.ignored || masked.transparent || masked.nothing_left;
     if mode != MaskMode::Auto && !done.iter().any(|t| has_effect(&t.masked)) {
         let what = match done.iter().any(|t| t.masked.idle) {
-            true => "all masks leave out nothing",
+            true => "no mask excludes a pixel",
             false => "no photo has a mask or transparent pixels",
         };
         return Err(Error::input(format!("the mask mode is {mode}, but {what}"))
@@ -118,7 +116,7 @@ fn check_options(options: &LoadOptions) -> Result<()> {
     ] {
         if zero {
             return Err(Error::input(format!("{name} is 0"))
-                .hint("give a number of at least 1, or leave the option out"));
+                .hint("give a number of at least 1, or omit the option"));
         }
     }
     Ok(())

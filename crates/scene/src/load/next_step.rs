@@ -1,10 +1,10 @@
-//! What to do with a path that is no capture yet: poses of other tools, videos, archives, photos alone.
+//! Next steps for a path that is not a capture yet: poses of other tools, videos, archives, only photos.
 //!
-//! 1. [`of_folder`] compares the names in a folder and in the folders inside with [`TOOLS`], then looks
-//!    for videos, archives and photos. The first that fits gives the error.
+//! 1. [`of_folder`] compares the names in a folder and in the folders inside with [`TOOLS`], then searches for videos,
+//!    archives and photos. The first match gives the error.
 //! 2. [`of_file`] does the same for one file.
 //!
-//! Each error names what is there in its first sentence, and a way to a capture in its hint.
+//! The first sentence of each error names the content of the path; its hint names a way to a capture.
 
 use super::finder::{Finder, fold, split_ending};
 use super::places::conversion;
@@ -150,7 +150,7 @@ pub(super) fn of_folder(finder: &mut Finder, path: &Path) -> Error {
     }
 }
 
-/// What else may be in a folder.
+/// Error for other content of a folder.
 fn rest(names: &Names, photos: Option<(usize, PathBuf, String)>, path: &Path) -> Error {
     if let Some(video) = names.ending(&VIDEOS, true) {
         return of_video(&path.join(video), video);

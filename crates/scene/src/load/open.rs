@@ -1,4 +1,4 @@
-//! Opens a capture: reads everything but the photos, which are found.
+//! Opens a capture: finds the photos and reads all other files.
 
 use super::few::note_few_of_many;
 use super::finder::Finder;
@@ -87,7 +87,7 @@ fn with_notes(notes: Vec<String>, capture: Capture) -> Capture {
     }
 }
 
-/// Refuses to invert masks that are not there, and masks that the capture names and that are missing.
+/// Refuses to invert masks of a capture without masks, and refuses missing masks that the capture names.
 fn check_masks(capture: &mut Capture, options: &LoadOptions) -> Result<()> {
     for image in &capture.images {
         if image.mask_path()?.is_some() {
@@ -129,7 +129,7 @@ pub(crate) fn panorama_refused(model: &str) -> Option<Error> {
     })
 }
 
-/// Reads a COLMAP model whose photos lie under `base`, or in `chosen`.
+/// Reads a COLMAP model whose photos are under `base`, or in `chosen`.
 fn open_colmap(
     model: &Path,
     base: &Path,

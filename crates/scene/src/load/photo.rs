@@ -1,4 +1,4 @@
-//! One photo: decoded, masked, reduced, with the camera that fits it.
+//! Prepares one photo: decodes, masks and reduces it, with the camera that fits it.
 
 use super::LoadOptions;
 use crate::capture::PosedImage;
@@ -11,7 +11,7 @@ use crate::{Camera, DepthMap, Error, FileSum, Photo, Result, ViewFiles, depth_ma
 use std::path::Path;
 use std::sync::Arc;
 
-/// What was done to a photo, for the notes.
+/// Operations on a photo, for the notes.
 #[derive(Default)]
 pub(crate) struct Treatment {
     pub(crate) rescaled: bool,
@@ -24,7 +24,7 @@ pub(crate) struct Treatment {
     pub(crate) beyond: bool,
     pub(crate) undistorted: bool,
     pub(crate) masked: Masked,
-    /// What it was made of.
+    /// Checksums of the photo's input files.
     pub(crate) files: ViewFiles,
 }
 
@@ -42,7 +42,7 @@ pub(crate) fn reduced_camera(
     image.camera.resized(width, height)
 }
 
-/// A photo, masked, reduced and, where asked for, undistorted, with its camera.
+/// Decodes a photo: masked, reduced and, if the options request it, undistorted, with its camera.
 pub(crate) fn decode_photo(
     image: &PosedImage,
     options: &LoadOptions,
@@ -137,7 +137,7 @@ fn target_size(
     (scaled(w), scaled(h))
 }
 
-/// What the file of a photo's depth image holds, where it is asked for.
+/// Computes the checksum of a photo's depth image file, if depths are requested.
 pub(crate) fn depth_sum(image: &PosedImage, options: &LoadOptions) -> Result<Option<FileSum>> {
     if !options.depths {
         return Ok(None);
@@ -146,8 +146,8 @@ pub(crate) fn depth_sum(image: &PosedImage, options: &LoadOptions) -> Result<Opt
     path.as_deref().map(FileSum::of_file).transpose()
 }
 
-/// A photo's depth image, where it is asked for, for the camera that the photo has in the end. It is held
-/// whether its photo is or not: training asks for all of them at once.
+/// Reads a photo's depth image, if depths are requested, for the camera of the processed photo. The depth image is
+/// stored in memory even if its photo is not, because training needs all of them at once.
 pub(crate) fn depth_of(
     image: &PosedImage,
     camera: &Camera,

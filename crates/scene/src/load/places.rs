@@ -1,11 +1,11 @@
-//! Places the photos of a capture: after this, folder and file of each are those on the disk.
+//! Places the photos of a capture: afterwards, folder and file of each photo are those on the disk.
 //!
-//! 1. The finder locates the files that the capture names below its root, or in the folder that the user
-//!    names ([`crate::LoadOptions::images`]).
-//! 2. An image's folder is the part of its path up to the last folder with a usual name (`images`, `input`,
-//!    ...), so that masks and reduced photos are found beside it.
-//! 3. Notes list what was not found by its name. Missing photos keep the name that the capture has, and
-//!    [`seen_instead`] says what is in their place.
+//! 1. The finder locates the files that the capture names below its root, or in the folder that the user names
+//!    ([`crate::LoadOptions::images`]).
+//! 2. An image's folder is the part of its path up to the last folder with a usual name (`images`, `input`, ...), so
+//!    that masks and reduced photos are found next to it.
+//! 3. Notes list photos that were not found by their name. Missing photos keep the name that the capture has, and
+//!    [`seen_instead`] describes the existing files.
 
 use super::finder::{FOREIGN, Finder, How, Located, Places, fold, split_ending};
 use crate::capture::PosedImage;
@@ -126,7 +126,7 @@ fn split_path(path: &Path, named: &Path, root: &Path) -> (PathBuf, PathBuf) {
     (folder, file)
 }
 
-/// Step 3: what was found, but not by its name. Letters and endings that a capture leaves out are no news.
+/// Step 3: notes on photos that were found under another name. Different letters and omitted extensions give no note.
 fn notes(images: &[PosedImage], located: &[Option<Located>], root: &Path) -> Vec<String> {
     let total = images.len();
     let note = |what: &str, holds: fn(&PosedImage, &Located) -> bool| {
@@ -150,8 +150,8 @@ fn notes(images: &[PosedImage], located: &[Option<Located>], root: &Path) -> Vec
     moved.into_iter().chain(ending).collect()
 }
 
-/// Points images to `<folder>_<n>` where that holds them, and says so. If the folder holds a part of them
-/// only, all photos are taken from the folder of whole ones, unless that has fewer.
+/// Redirects images to `<folder>_<n>` if that folder holds them, and returns notes. If the folder holds only a part of
+/// them, all photos are taken from the folder of full-size photos, unless that has fewer.
 pub(crate) fn use_reduced(finder: &mut Finder, images: &mut [PosedImage], n: u32) -> Vec<String> {
     let mut folders: BTreeMap<PathBuf, Vec<usize>> = BTreeMap::new();
     for (index, image) in images.iter().enumerate() {
@@ -171,7 +171,7 @@ pub(crate) fn use_reduced(finder: &mut Finder, images: &mut [PosedImage], n: u32
             below: None,
         };
         let files: Vec<PathBuf> = members.iter().map(|&i| images[i].file.clone()).collect();
-        // What is ambiguous there is not there.
+        // Ambiguous files count as missing.
         let found = finder
             .locate(&places, &files)
             .unwrap_or_else(|_| vec![None; files.len()]);
@@ -202,7 +202,7 @@ pub(crate) fn use_reduced(finder: &mut Finder, images: &mut [PosedImage], n: u32
     notes
 }
 
-/// What is there in place of a missing photo, as the end of a sentence, and what helps.
+/// Describes the files found instead of a missing photo, as the end of a sentence, and returns a hint.
 pub(crate) fn seen_instead(image: &PosedImage) -> (String, Option<String>) {
     let mut finder = Finder::default();
     let wanted = image.folder.join(&image.file);

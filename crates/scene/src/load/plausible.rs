@@ -1,13 +1,13 @@
-//! Remarks on what a capture says of its scene: all of it can be read, and some of it cannot be meant.
+//! Notes on implausible content of a capture that can be read without errors.
 
 use crate::extent::Region;
 use crate::{Capture, printable};
 use std::collections::HashMap;
 
-/// Points that fill less than this fraction of the distances between cameras lie in one place.
+/// Points that fill less than this fraction of the distances between cameras count as one position.
 const ONE_PLACE: f64 = 1e-6;
 
-/// What of poses and sparse points cannot be meant.
+/// Returns notes on implausible poses and sparse points.
 pub(super) fn notes(capture: &Capture) -> Vec<String> {
     points_in_one_place(capture)
         .into_iter()
@@ -46,7 +46,7 @@ fn far_off(capture: &Capture) -> Option<String> {
         "{count} of {total} photos {} far off all others ({}), {times} times the extent of the rest or more: their poses \
          are probably wrong. The extent leaves them out, and training uses them; remove them from the capture, or make \
          their poses again",
-        if count == 1 { "stands" } else { "stand" },
+        if count == 1 { "is" } else { "are" },
         names.join(", "),
     ))
 }

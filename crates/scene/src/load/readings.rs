@@ -1,4 +1,4 @@
-//! Other readings of a capture's poses, intrinsics and points: mistakes that writers make.
+//! Other readings of a capture's poses, intrinsics and points: common mistakes of writers.
 
 use crate::{Camera, Lens, Pose};
 use glam::{DMat3, DQuat, DVec2, DVec3};
@@ -13,7 +13,7 @@ pub(super) enum Kind {
     Axes,
     /// Poses are inverted.
     Inverse,
-    /// Points are in a world with other axes: x, y, z are these axes of theirs, 1 to 3, negative if reversed.
+    /// Points are in a world with other axes: x, y, z are these axes of that world, 1 to 3, negative if reversed.
     Turned([i8; 3]),
     /// Focal lengths are of photos this many times as large.
     Focal(f64),

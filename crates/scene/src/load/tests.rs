@@ -1,4 +1,4 @@
-//! Captures as tools and people leave them: read, or told with the next step.
+//! Captures in the variants that tools and people write: each is read, or its error names the next step.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -294,7 +294,7 @@ fn photos_are_found_under_the_names_of_other_machines() {
             );
             assert!(image.name.ends_with(&name));
         }
-        // What is beside the photos' folder is found from there.
+        // Files next to the photos' folder are found from there.
         to(&folder, "images", "images_2");
         fs::create_dir(folder.path().join("images")).unwrap();
         for name in names_in(&folder, "images_2") {
@@ -321,7 +321,7 @@ fn photos_are_found_under_the_names_of_other_machines() {
         to(&folder, &format!("images/{name}"), &name);
     }
     opened(&folder).unwrap();
-    // What is in no folder of the capture is not opened.
+    // A file outside the capture's folders is not opened.
     let outside = tempfile::tempdir().unwrap();
     let folder = capture();
     for name in names(&folder) {
@@ -380,7 +380,7 @@ fn a_missing_photo_comes_with_what_is_there_instead() {
         folder.path(),
         &["images/ holds 3 photos, such as", "--skip-missing"],
     );
-    // Converted ones are told, and so are those elsewhere.
+    // Converted photos give a note, and so do photos in other folders.
     let folder = capture();
     for name in names(&folder) {
         let stem = name.trim_end_matches(".png");
@@ -406,7 +406,7 @@ fn a_missing_photo_comes_with_what_is_there_instead() {
         said.contains("4 of 4 photos have another file ending"),
         "{said}"
     );
-    // Nothing at all, or reduced photos alone.
+    // No photos at all, or only reduced ones.
     fs::remove_dir_all(folder.path().join("pictures")).unwrap();
     refused(folder.path(), &["no image folder", "--images"]);
     fs::create_dir(folder.path().join("images_8")).unwrap();
@@ -551,7 +551,7 @@ fn masks_are_used_where_tools_put_them_or_told_of() {
             name("0")
         );
     }
-    // Two places: the first serves, the other is told of. Photos of such names are photos.
+    // Two places: the first is used, and a note names the other. Photos of such names are photos.
     let folder = capture();
     for photo in names(&folder) {
         mask(&folder, &format!("masks/{photo}"), half);
@@ -579,7 +579,7 @@ fn what_masks_hold_is_told() {
             || said.contains("4 of 4 photos have a mask of"),
         "{said}"
     );
-    assert!(notes(&with(|_| 255)).contains("4 of 4 photos have a mask that leaves out nothing"));
+    assert!(notes(&with(|_| 255)).contains("4 of 4 photos have a mask that excludes nothing"));
     let nothing = |value: fn(u32) -> u8| {
         let folder = with(value);
         load(folder.path(), &LoadOptions::default(), &NoProgress)
@@ -649,7 +649,7 @@ fn turns_that_sizes_do_not_show_and_other_sizes_are_told() {
     assert!(
         notes(&folder).contains("4 of 4 photos are turned or mirrored by their EXIF orientation")
     );
-    // The same where photos stay in their files.
+    // `describe_all` gives the same notes as `load`.
     let described = describe_all(&capture, &LoadOptions::default(), &NoProgress).unwrap();
     assert!(described.notes.join("\n").contains("EXIF"));
 }

@@ -1,4 +1,4 @@
-//! Files of poses by which other tools are known, and the way from each to a capture.
+//! Pose files of other tools, and the conversion of each to a capture.
 
 /// A tool whose captures Dapple does not read.
 pub(super) struct Tool {
@@ -7,7 +7,7 @@ pub(super) struct Tool {
     pub files: &'static [&'static str],
     /// Words of which the first file holds one; empty for names that are enough.
     pub content: &'static [&'static str],
-    /// Whether the first file alone tells the tool.
+    /// True if the first file alone identifies the tool.
     pub is_told_by_first: bool,
     pub way_in: &'static str,
 }

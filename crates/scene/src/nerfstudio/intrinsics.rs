@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::f64::consts::PI;
 
-/// The numbers that may stand at the top or in a frame.
+/// The numbers that may be at the top level or in a frame.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Intrinsics {
@@ -52,7 +52,7 @@ pub(super) struct Intrinsics {
     pub(super) p1: Option<f64>,
     #[serde(deserialize_with = "number")]
     pub(super) p2: Option<f64>,
-    /// What Nerfstudio has no words for, by COLMAP's: see [`crate::cameras_file`].
+    /// Coefficient without a name in Nerfstudio, under COLMAP's name: see [`crate::cameras_file`].
     #[serde(deserialize_with = "number")]
     pub(super) omega: Option<f64>,
     pub(super) alpha: Option<f64>,
@@ -290,7 +290,7 @@ impl Intrinsics {
             "SIMPLE_RADIAL" | "RADIAL" if [k3, k4, k5, k6, p1, p2].iter().all(|&k| k == 0.0) => {
                 Lens::Radial([k1, k2])
             }
-            // Nerfstudio's k4 is the coefficient of r^8 here, which no lens of ours has.
+            // Nerfstudio's k4 is the coefficient of r^8 here. No lens of Dapple has that term.
             "OPENCV" | "PERSPECTIVE" | "SIMPLE_RADIAL" | "RADIAL"
                 if [k4, k5, k6].iter().all(|&k| k == 0.0) =>
             {
@@ -310,7 +310,8 @@ impl Intrinsics {
         Ok((lens, name.to_owned(), bent_pinhole))
     }
 
-    /// The camera of a photo whose header gives `actual` size, asked for only if the file does not.
+    /// Builds the camera of a photo. `actual` returns the size in the photo's header and is called only if the file has
+    /// no size.
     pub(super) fn camera(
         &self,
         camera_from_world: Pose,

@@ -1,4 +1,4 @@
-//! Numbers and matrices as writers of transforms files give them.
+//! Numbers and matrices in the variants of different writers of transforms files.
 //!
 //! 1. A number may be a string, `"1920"`.
 //! 2. A matrix is a list of rows, or a flat list of 9, 12 or 16 numbers, or OpenCV's `{"rows", "cols", "data"}`.

@@ -1,11 +1,11 @@
-//! Opacities from 0 to 1 and lengths in place of logits and logarithms, as programs write them that store what they
+//! Detects opacities from 0 to 1 and lengths instead of logits and logarithms. Some programs store the values that they
 //! render with.
 //!
-//! 1. `Found::of`: logits of a trained scene lie on both sides of 0 and 1, and logarithms of its sizes below 0. Numbers
-//!    that all lie within 0 and 1, or all above 0, are opacities and lengths, unless few or alike.
-//! 2. Lengths alone need one more sign, as the unit of a scene is free: most of them are below 1, and as logarithms
-//!    they would be sizes as large as the distances between Gaussians.
-//! 3. `undo`: the logits and logarithms, and a note.
+//! 1. `Found::of`: logits of a trained scene extend below 0 and above 1, and logarithms of its sizes below 0. Numbers
+//!    that are all within 0 and 1, or all above 0, are opacities and lengths, unless they are few or equal.
+//! 2. Lengths without such opacities need one more sign, because the unit of a scene is free. Most of them are below 1,
+//!    and as logarithms they would be sizes as large as the distances between Gaussians.
+//! 3. `undo`: computes the logits and logarithms, and returns a note.
 
 use super::splats::DISC;
 use crate::Splats;
@@ -15,7 +15,7 @@ use rayon::prelude::*;
 /// Fewer Gaussians decide nothing.
 const LEAST: usize = 32;
 
-/// Opacities that differ by less are a constant that somebody chose, of either kind.
+/// Opacities that differ by less than this are a constant, of either kind.
 const LEAST_SPREAD: f32 = 0.01;
 
 /// Sizes of at least this share of the mean distance between Gaussians, were they logarithms.
@@ -24,7 +24,7 @@ const LARGE_SHARE: f64 = 0.3;
 /// Rounding that is forgiven.
 const ROUNDING: f32 = 1e-5;
 
-/// What a file's numbers are.
+/// Activated values found in a file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Found {
     /// Opacities are 0 to 1.
@@ -96,7 +96,7 @@ fn are_lengths(splats: &Splats, axes: usize, are_opacities: bool) -> bool {
     median < 1.0 && f64::from(median).exp() >= LARGE_SHARE * distance
 }
 
-/// Turns what was found into logits and logarithms, and says so.
+/// Converts the activated values to logits and logarithms, and returns a note.
 pub(super) fn undo(splats: &mut Splats, found: Found, axes: usize) -> Option<String> {
     if found.opacities || found.bytes {
         let most = if found.bytes { 255.0 } else { 1.0 };

@@ -1,9 +1,9 @@
-//! The header of a PLY file (Turk 1994): lines of text that say how the data is laid out.
+//! The header of a PLY file (Turk 1994): lines of text that describe the data layout.
 //!
 //! 1. The first line is `ply`, the last `end_header`; lines end with LF or CR LF.
-//! 2. `format` names the encoding, `element` a table with its number of rows, `property` a column
-//!    of the element above it.
-//! 3. `comment` is kept for what some programs say there; `obj_info` is skipped.
+//! 2. `format` names the encoding, `element` a table with its number of rows, `property` a column of the element above
+//!    it.
+//! 3. `comment` lines are stored, because some programs write metadata there; `obj_info` is skipped.
 
 use crate::{Error, Result};
 
@@ -82,13 +82,13 @@ impl Element {
     }
 }
 
-/// What the header says, and the byte at which the data begins.
+/// Parsed header, and the byte at which the data begins.
 #[derive(Debug, Clone)]
 pub(super) struct Header {
     pub(super) encoding: Encoding,
     pub(super) elements: Vec<Element>,
     pub(super) data_at: usize,
-    /// What `comment` lines say.
+    /// Texts of the `comment` lines.
     pub(super) comments: Vec<String>,
 }
 

@@ -1,9 +1,9 @@
-//! The compressed PLY backwards; `compressed` describes the layout.
+//! Writer of the compressed PLY; `compressed` describes the layout.
 //!
-//! 1. Gaussians go along a Morton curve, shell by shell around the middle, so that the 256 of a chunk are near one another and
-//!    its ranges narrow: one that is far off would leave the others of its chunk no precision.
-//! 2. A chunk's ranges: centres, ln of scales within -20 to 20, colours as they are seen, without view dependence.
-//! 3. Words and bytes, each to its nearest step.
+//! 1. Gaussians are sorted along a Morton curve, shell by shell around the middle, so that the 256 of a chunk are close
+//!    together and its ranges narrow. A distant Gaussian would reduce the precision of all others of its chunk.
+//! 2. A chunk's ranges: centres, ln of scales within -20 to 20, colours without view dependence.
+//! 3. Words and bytes are rounded to the nearest step.
 
 use super::compressed::{CHUNK, CHUNK_COLUMNS, COLOUR_COLUMNS, PACKED};
 use crate::splat_file::{WriteOptions, alpha, largest, order_by_shells, unit};
@@ -13,7 +13,7 @@ use std::f32::consts::FRAC_1_SQRT_2;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-/// What scales are cut at.
+/// Limit of logarithmic scales.
 const SCALE_LIMIT: f32 = 20.0;
 
 /// Minimum and maximum of each axis.

@@ -1,4 +1,4 @@
-//! From the rows of a PLY file to plain coloured points.
+//! Converts the rows of a PLY file to plain coloured points.
 
 use super::header::Scalar;
 use super::table::{BLOCK_ROWS, Column, Table};
@@ -26,7 +26,7 @@ const COLOURS: [[&str; 3]; 5] = [
 
 /// Points of a PLY file.
 pub(super) struct Read {
-    /// Those that have a position.
+    /// Points with a finite position.
     pub(super) points: Vec<Point>,
     /// Number of rows whose position is NaN or infinite.
     pub(super) dropped: usize,

@@ -1,10 +1,10 @@
-//! From the rows of a PLY file to [`Splats`].
+//! Converts the rows of a PLY file to [`Splats`].
 //!
-//! 1. Find the columns; some may be missing or stand under another name.
-//! 2. Copy them block by block. Infinities that have a meaning become numbers.
-//! 3. Put a separate 3D filter (Mip-Splatting) into scales and opacities.
-//! 4. Turn opacities and lengths back into logits and logarithms where the file holds these (`activated`).
-//! 5. On request, count positions in doubles that are far from the origin from a local one ([`crate::origin`]).
+//! 1. Find the columns; some may be missing or have another name.
+//! 2. Copy them block by block. Infinities with a meaning become finite numbers.
+//! 3. Bake a separate 3D filter (Mip-Splatting) into scales and opacities.
+//! 4. Convert opacities and lengths to logits and logarithms if the file holds these (`activated`).
+//! 5. On request, subtract a local origin from positions in doubles that are far from the origin ([`crate::origin`]).
 
 use super::activated::{self, Found};
 use super::header::Scalar;
@@ -15,7 +15,7 @@ use crate::{Error, MAX_SH_DEGREE, Progress, Result, SH_C0, Splats, sh_coefficien
 use glam::DVec3;
 use rayon::prelude::*;
 
-/// What every file of splats has, but for `f_dc_*` and `scale_2`, which have substitutes.
+/// Columns of every file of splats. `f_dc_*` and `scale_2` are not among them, because they have substitutes.
 const POSITION: [&str; 3] = ["x", "y", "z"];
 const COLOUR: [&str; 3] = ["f_dc_0", "f_dc_1", "f_dc_2"];
 const RGB: [&str; 3] = ["red", "green", "blue"];
@@ -44,7 +44,7 @@ struct Columns<'a> {
     sh_rest: Vec<&'a Column>,
     /// Standard deviation of a filter that is not part of the scales yet.
     filter: Option<&'a Column>,
-    /// What to take of a colour, and by how much then to multiply it, to have `f_dc`.
+    /// Subtrahend and factor that convert a colour to `f_dc`.
     colour: (f32, f32),
 }
 
@@ -126,7 +126,7 @@ pub(super) fn from_table(
         _ => {}
     }
     let mut notes: Vec<String> = degrees.note().into_iter().collect();
-    // What a filter has widened is neither.
+    // Values widened by a 3D filter are neither opacities nor lengths.
     if columns.filter.is_none() {
         let is_bytes = columns.opacity.declared == Scalar::U8;
         let found = Found::of(&splats, columns.scales.len(), is_bytes);
@@ -153,7 +153,7 @@ pub(super) fn count_from_local_origin(table: &Table<'_>, splats: &mut Splats) ->
     Ok(origin)
 }
 
-/// Room for Gaussians.
+/// Allocates splats for a number of Gaussians.
 pub(crate) fn empty(rows: usize, sh_degree: u8) -> Splats {
     let mut splats = Splats {
         means: vec![[0.0; 3]; rows],
@@ -220,7 +220,7 @@ impl Degrees {
             .collect()
     }
 
-    /// Says what is left out.
+    /// Returns a note on dropped harmonics.
     pub(super) fn note(self) -> Option<String> {
         (self.stored > self.read).then(|| cut_harmonics(self.stored))
     }
@@ -324,12 +324,12 @@ fn fill(table: &Table<'_>, columns: &Columns<'_>, block: Block<'_>) -> Option<(N
     worst
 }
 
-/// What infinities mean in most columns: nothing.
+/// Infinities have no meaning in most columns: the value is unchanged.
 fn same(value: f32) -> f32 {
     value
 }
 
-/// What they mean as logit of an opacity.
+/// Replaces infinities in the logit of an opacity.
 fn opacity(value: f32) -> f32 {
     if value.is_infinite() {
         OPACITY_LIMIT.copysign(value)

@@ -1,10 +1,9 @@
-//! The rows of one element, whatever their encoding.
+//! Rows of one element, for all encodings.
 //!
-//! 1. Skip the elements before it. Compare the rows that the header promises with the bytes that
-//!    are there, before anything is allocated.
-//! 2. ASCII becomes rows of little-endian `f64`, so that there is one kind of row from here on.
-//! 3. A column is gathered for a block of rows by a loop that is compiled for its scalar type;
-//!    the first value that is not finite is remembered.
+//! 1. Skip the elements before it. Compare the number of rows in the header with the size of the data before anything
+//!    is allocated.
+//! 2. ASCII is converted to rows of little-endian `f64`, so that the later steps handle one kind of row.
+//! 3. A loop compiled for the scalar type gathers a column for a block of rows; the first non-finite value is recorded.
 
 use super::header::{Element, Encoding, Header, Scalar};
 use crate::{Error, Result};
@@ -260,7 +259,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// As [`Table::gather`], with a choice of its own what to report of values that are not finite.
+    /// Like [`Table::gather`], with a custom choice of the non-finite values to report.
     pub(super) fn gather_unless(
         &self,
         column: &Column,
@@ -305,8 +304,8 @@ impl<'a> Table<'a> {
     }
 }
 
-/// What follows the last row that the header promises: bytes of a binary file, lines of an ASCII one.
-/// `None` where rows have no fixed size, or there are fewer than promised.
+/// Counts the data after the last row that the header declares: bytes of a binary file, lines of an ASCII one. `None`
+/// if rows have no fixed size, or there are fewer than declared.
 pub(super) fn left_over(header: &Header, bytes: &[u8]) -> Option<u64> {
     let data = bytes.get(header.data_at..)?;
     let rows = |element: &Element| match header.encoding {
@@ -327,7 +326,7 @@ pub(super) fn left_over(header: &Header, bytes: &[u8]) -> Option<u64> {
     there.checked_sub(promised)
 }
 
-/// Walks the values that lie `offset` bytes into each row.
+/// Iterates over the values at `offset` bytes in each row.
 fn strided<T, const SIZE: usize>(
     block: &[u8],
     (stride, offset): (usize, usize),

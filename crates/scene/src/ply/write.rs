@@ -1,4 +1,4 @@
-//! From [`Splats`] to a PLY file.
+//! Writes [`Splats`] to a PLY file.
 
 use crate::atomic::write_atomically;
 use crate::splat_file::WriteOptions;
@@ -12,11 +12,11 @@ use std::path::Path;
 /// Rows encoded together, in parallel: 16 MiB at degree 3.
 const ROWS_AT_ONCE: usize = 1 << 16;
 
-/// Writes splats as binary little-endian PLY, with the normals that the layout asks for as zeros.
-/// The file is replaced whole or not at all. Values are written as they are, bit by bit.
+/// Writes splats as binary little-endian PLY, with the normals of the layout as zeros. The file is replaced completely
+/// or not at all. Values are written bit by bit.
 ///
 /// # Errors
-/// When the file cannot be written, and when the arrays of `splats` do not fit together.
+/// A file that cannot be written, and arrays of `splats` with different lengths.
 pub fn write(path: &Path, splats: &Splats) -> Result<()> {
     splats.check_lengths()?;
     write_atomically(path, |out| write_to(out, splats, &WriteOptions::default()))
@@ -25,7 +25,7 @@ pub fn write(path: &Path, splats: &Splats) -> Result<()> {
 /// The line of splats that were trained with anti-aliasing, as Brush and `splat-transform` know it.
 pub(super) const MIP_LINE: &str = "comment SplatRenderMode: mip\n";
 
-/// What the header says beside the columns: how the splats are to be drawn, and the local origin of their positions.
+/// Comments of the header: the rendering mode of the splats, and the local origin of their positions.
 pub(super) fn comments(options: &WriteOptions) -> String {
     let mut lines = String::new();
     if options.antialiased {
@@ -38,7 +38,7 @@ pub(super) fn comments(options: &WriteOptions) -> String {
     lines
 }
 
-/// The same into something open.
+/// Writes the PLY file to an open writer.
 pub(crate) fn write_to(
     out: &mut dyn Write,
     splats: &Splats,
@@ -121,7 +121,7 @@ fn encode(splats: &Splats, i: usize, row: &mut [u8]) {
     }
 }
 
-/// The same with the position in doubles, in the frame that the origin lies in.
+/// Encodes a Gaussian with the position in doubles, in the frame of the origin.
 fn encode_wide(splats: &Splats, i: usize, origin: DVec3, row: &mut [u8]) {
     let position = (DVec3::from(splats.means[i].map(f64::from)) + origin).to_array();
     // The narrow row begins where its `z` takes the place of the last bytes of the wide one.

@@ -1,8 +1,8 @@
-//! `.splat`: 32 bytes a Gaussian and nothing else, as antimatter15's web viewer has them (its `convert.py`, MIT).
+//! `.splat`: 32 bytes per Gaussian and nothing else, the layout of antimatter15's web viewer (its `convert.py`, MIT).
 //!
-//! Little endian: centre, 3 `f32`; standard deviations, 3 `f32`; red, green, blue, 255 times what is seen head on;
-//! opacity, 255 times; rotation `w x y z`, 128 + 128 times. The Gaussians that cover most come first, so that
-//! what has come of a file that is loading shows most.
+//! Little endian: centre, 3 `f32`; standard deviations, 3 `f32`; red, green, blue, 255 times the colour without view
+//! dependence; opacity, 255 times; rotation `w x y z`, 128 + 128 times. The Gaussians with the largest coverage come
+//! first, so that a partly loaded file shows as much as possible.
 
 use super::packed::{alpha, linear_scale, logit, unit};
 use super::{Aside, NON_FINITE_HINT, ReadOptions};

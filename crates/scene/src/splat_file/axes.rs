@@ -1,7 +1,7 @@
-//! Which way x, y and z point in a file: the eight conventions that differ by signs.
+//! Axes of a file: the eight conventions of x, y and z that differ by signs.
 //!
 //! COLMAP's scenes, and so all PLY files that are trained from it, have x right, y down, z forward (RDF). SPZ's
-//! description stores right, up, back (RUB), and files exist in both.
+//! description specifies right, up, back (RUB), and files exist in both.
 
 use crate::{Error, Result};
 
@@ -70,7 +70,7 @@ impl Axes {
         Self::ALL.get(index).copied()
     }
 
-    /// What changes sign between these axes and right, down, forward; the same both ways.
+    /// Returns the sign changes between these axes and right, down, forward; the signs of both directions are equal.
     pub(super) fn signs(self) -> Signs {
         let letters = self.name().as_bytes();
         let sign = |at: usize, letter: u8| match letters[at] == letter {
@@ -85,9 +85,9 @@ impl Axes {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Signs {
     pub mean: [f32; 3],
-    /// Of x, y, z; w keeps its sign.
+    /// Signs of x, y, z; w is unchanged.
     pub quat: [f32; 3],
-    /// Of coefficients 1 to 15.
+    /// Signs of coefficients 1 to 15.
     pub sh: [f32; 15],
 }
 

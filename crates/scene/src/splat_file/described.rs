@@ -1,4 +1,4 @@
-//! Files of JSON that name the files of splats: by their content, as captures have files of the same names.
+//! Recognises JSON files that name splat files by their content, because captures have files of equal names.
 
 use super::files::META_BYTES;
 use super::{Format, sog, streamed};

@@ -1,26 +1,26 @@
-//! Formats of several files: where these are, by names relative to the one that says what the others are.
+//! Formats of several files: access to the files by names relative to the main file, which names all others.
 
 use super::foreign;
 use crate::{Error, Result, bounded};
 use std::borrow::Cow;
 use std::path::Path;
 
-/// What a file of JSON that names the others may have, bytes: SOG's three codebooks are 15 kB.
+/// Maximum size of a JSON file that names the others, bytes: SOG's three codebooks are 15 kB.
 pub(super) const META_BYTES: u64 = 1 << 20;
 
 /// Files by name.
 pub(super) trait Files: Sync {
     /// A file's content.
     fn get(&self, name: &str) -> Result<Cow<'_, [u8]>>;
-    /// Its bytes; 0 where it is not there.
+    /// Size of a file in bytes; 0 if the file is missing.
     fn size(&self, name: &str) -> usize;
-    /// Returns true if it is not there, as far as that is known before it is read.
+    /// Returns true if the file is known to be missing before it is read.
     fn is_missing(&self, _name: &str) -> bool {
         false
     }
 }
 
-/// Those of a folder.
+/// Files of a folder.
 pub(super) struct Folder<'a>(pub &'a Path);
 
 impl Files for Folder<'_> {
@@ -42,7 +42,7 @@ impl Files for Folder<'_> {
     }
 }
 
-/// Those in memory.
+/// Files in memory.
 pub(super) struct Memory<'a>(pub &'a [(String, Vec<u8>)]);
 
 impl Memory<'_> {

@@ -1,11 +1,11 @@
-//! Files that are no splats that Dapple reads, by what they are: each with its way in.
+//! Recognises files that are not splats in a format of Dapple, and names a conversion for each.
 //!
-//! A file is known by its first bytes or by its name; a folder by the names in it.
+//! A file is recognised by its first bytes or by its name; a folder by the names in it.
 
 use crate::Error;
 use std::path::Path;
 
-/// What a file is, and the next step.
+/// Description of a file's kind, and the next step.
 type Known = (&'static str, &'static str);
 
 const LFS: Known = (

@@ -1,14 +1,14 @@
-//! `.ksplat`: the buffers of mkkellogg's GaussianSplats3D (`SplatBuffer.js`, MIT), read only: the viewer is no longer
-//! maintained.
+//! `.ksplat`: the buffers of mkkellogg's GaussianSplats3D (`SplatBuffer.js`, MIT), read only, because the viewer is no
+//! longer maintained.
 //!
 //! 1. A header of 4096 bytes: version, counts of sections, level of compression, range of the harmonics.
-//! 2. A header of 1024 bytes for each section there may be; then the sections one after the other: lengths of
-//!    buckets that are not full, the buckets' centres, the Gaussians.
-//! 3. A Gaussian: centre, linear scales, rotation `w x y z`, colour and opacity in bytes, harmonics. Level 0 has
-//!    `f32`; levels 1 and 2 have centres in 16 bits about their bucket's, the others as halves; level 2 harmonics as
-//!    bytes between the header's ends. Harmonics go band by band, channel by channel within.
-//! 4. Counts are in three places: the header's, the sections', and what the bytes hold. Converters leave the first two
-//!    at 0: what the bytes hold is read, and a note says so.
+//! 2. A header of 1024 bytes per possible section; then the sections one after the other: lengths of buckets that are
+//!    not full, the buckets' centres, the Gaussians.
+//! 3. A Gaussian: centre, linear scales, rotation `w x y z`, colour and opacity in bytes, harmonics. Level 0 has `f32`.
+//!    Levels 1 and 2 have centres in 16 bits relative to their bucket's, the others as halves. Level 2 has harmonics as
+//!    bytes between the header's ends. Harmonics are stored band by band, channel by channel within.
+//! 4. Counts are in three places: the header, the sections, and the number of stored bytes. Converters write 0 for the
+//!    first two. The reader uses the number of stored bytes, and adds a note.
 
 use super::packed::{Cursor, float_at, linear_scale, logit, unit};
 use super::{Aside, NON_FINITE_HINT, ReadOptions};
@@ -23,12 +23,12 @@ const SECTION_HEADER: usize = 1024;
 /// The ends of harmonics of level 2 where the header says 0.
 const USUAL_SH_END: f32 = 1.5;
 
-/// Centres of a bucket reach so many steps to either side, where its header says 0.
+/// Steps that centres extend from their bucket's centre to either side, if the bucket range in the header is 0.
 const USUAL_RANGE: u32 = 32_767;
 
 const DAMAGED: &str = "the file is damaged or cut, or it is another format under this name";
 
-/// What a section says of its Gaussians.
+/// Header of a section.
 struct Section<'a> {
     count: usize,
     /// How many of these its header does not promise.
@@ -50,12 +50,12 @@ struct Section<'a> {
     rows: &'a [u8],
 }
 
-/// What the file's header says.
+/// Header of the file.
 struct Head {
     level: u16,
     /// Ends of harmonics of level 2.
     ends: [f32; 2],
-    /// Sections that there is room for, and that there are.
+    /// Maximum number of sections, and number of sections.
     sections: [usize; 2],
     gaussians: usize,
 }
@@ -237,7 +237,7 @@ impl<'a> Section<'a> {
         let centres = data.take(size(bucket_count, centre_bytes), "centres of buckets")?;
         let stored = data.take(size(most, stride(level, degree).1), "Gaussians")?;
         let row = stride(level, degree).1;
-        // Room for more is zeros; a scale or a rotation of zeros is no Gaussian's.
+        // Unused capacity is zeros; no Gaussian has a scale or a rotation of zeros.
         let is_filled = |row: &&[u8]| row.iter().any(|&byte| byte != 0);
         let more = stored[count * row..].chunks_exact(row);
         let filled = more.take_while(is_filled).count();
@@ -253,7 +253,7 @@ impl<'a> Section<'a> {
         let known = centre_bytes == 12 && full_buckets.saturating_add(partial) <= bucket_count;
         if level > 0 && most > 0 && (in_all < count || !known) {
             return refuse(format!(
-                "the buckets of the .ksplat file hold {in_all} Gaussians in place of {count}"
+                "the buckets of the .ksplat file hold {in_all} Gaussians instead of {count}"
             ));
         }
         let section = Self {

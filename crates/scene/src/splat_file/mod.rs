@@ -1,7 +1,6 @@
-//! The one door for files of splats: what a file is says its content where it can, else its name.
+//! Reads and writes splat files. The content determines the format, or the name if the content has no signature.
 //!
-//! A format is a file beside this one and a row of [`Format`]: how its content is recognised, how it is read
-//! and written, and what it cannot hold.
+//! A format is one file of this folder and a row of [`Format`]: detection of its content, reader, writer, and limits.
 
 mod antimatter;
 mod axes;
@@ -37,24 +36,24 @@ use glam::DVec3;
 use std::io::{self, Write};
 use std::path::Path;
 
-/// What a file says beside its splats.
+/// Metadata of a splat file.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Aside {
     /// The direction that the file's program calls up, as the exporters of Nerfstudio and Brush write it into PLY: a
     /// header line `comment Vertical Axis: z`.
     pub up: Option<[f64; 3]>,
-    /// Whether it was trained with anti-aliasing, and is to be drawn so.
+    /// True if the splats were trained with anti-aliasing and need it in rendering.
     pub antialiased: bool,
     /// The local origin that positions count from, in the frame that they were made in; zero where that is the frame
     /// itself. PLY says it in a line `comment Origin: x y z`. Positions that a file has in doubles, far from zero, are
     /// read about an origin that is found for them: see [`crate::origin`].
     pub origin: DVec3,
-    /// Of point clouds: what positions lack as `f32`, where the file has them in doubles; see
+    /// For point clouds: rounding remainders of positions, if the file has them in doubles; see
     /// [`crate::Capture::remainders`].
     pub remainders: Vec<[f32; 3]>,
     /// The axes that the file declares; the splats that were read have Dapple's.
     pub axes: Option<Axes>,
-    /// Remarks for the user: what was read otherwise than the file says, what is unread, what looks wrong.
+    /// Notes for the user: values that were read with changes, ignored data, and suspicious data.
     pub notes: Vec<String>,
 }
 
@@ -84,13 +83,13 @@ pub enum Format {
     Ksplat,
 }
 
-/// What the door knows of a format.
+/// Properties of a format.
 struct Known {
     /// How its files' names end, without the dot.
     extension: &'static str,
     /// The degree of spherical harmonics that it holds at most.
     max_sh_degree: u8,
-    /// Whether bytes are such a file's, from its beginning; never where nothing there tells.
+    /// Returns true if bytes are the beginning of such a file; always false if the format has no signature.
     is_content: fn(&[u8]) -> bool,
     read: Reader,
     write: Writer,
@@ -145,7 +144,7 @@ impl Format {
                 read: ply::parse_all,
                 write: Writer::Rows(ply::write_to),
             },
-            // What is read as PLY says itself which of the two it is.
+            // The PLY reader itself distinguishes the two layouts.
             Self::CompressedPly => Known {
                 extension: "compressed.ply",
                 max_sh_degree: crate::MAX_SH_DEGREE,
@@ -212,7 +211,7 @@ impl Format {
         }
     }
 
-    /// How names of its files end, without the dot; `meta.json` and `lod-meta.json` are whole names.
+    /// Returns the file extension, without the dot; `meta.json` and `lod-meta.json` are complete file names.
     pub fn extension(self) -> &'static str {
         self.known().extension
     }
@@ -225,7 +224,7 @@ impl Format {
         }
     }
 
-    /// Whether it is several files, of which the path names the one that says what the others are.
+    /// Returns true if the format consists of several files, of which the path is the one that names the others.
     pub fn is_folder(self) -> bool {
         matches!(self, Self::SogFolder | Self::StreamedSog)
     }
@@ -235,12 +234,12 @@ impl Format {
         matches!(self, Self::Ply | Self::CompressedPly)
     }
 
-    /// Whether it can be written; all can be read.
+    /// Returns true if the format can be written; all formats can be read.
     pub fn is_written(self) -> bool {
         !matches!(self.known().write, Writer::None)
     }
 
-    /// Whether numbers of its files are rounded to few bits.
+    /// Returns true if the format rounds numbers to few bits.
     pub fn is_lossy(self) -> bool {
         !matches!(self, Self::Ply | Self::Gltf | Self::Glb)
     }
@@ -250,10 +249,10 @@ impl Format {
         self.known().max_sh_degree
     }
 
-    /// The format that a path's name asks for.
+    /// Returns the format for the name of a path.
     ///
     /// # Errors
-    /// A name that ends otherwise.
+    /// A name with another ending.
     pub fn of_name(path: &Path) -> Result<Self> {
         let name = path.file_name().map(|n| n.to_string_lossy().to_lowercase());
         let named = |format: &Self| {
@@ -276,7 +275,7 @@ impl Format {
         listed(&Self::ALL)
     }
 
-    /// The same of those that are written.
+    /// Lists the extensions of the formats that can be written.
     pub fn written_extensions() -> String {
         let written: Vec<Self> = Self::ALL.into_iter().filter(|f| f.is_written()).collect();
         listed(&written)
@@ -292,11 +291,11 @@ fn listed(formats: &[Format]) -> String {
     }
 }
 
-/// Reads splats, and what their file says beside them. What it is its content says; where that has no mark,
-/// its name does.
+/// Reads splats and the metadata of their file. The content determines the format, or the name if the content has no
+/// signature.
 ///
 /// # Errors
-/// A file that cannot be read, that is of no known format, or is not what its format promises: with the place.
+/// A file that cannot be read, that is of no known format, or that violates its format; the error names the place.
 pub fn read(path: &Path) -> Result<(Splats, Aside)> {
     read_with(path, &ReadOptions::default())
 }
@@ -309,10 +308,10 @@ pub fn read_with(path: &Path, options: &ReadOptions) -> Result<(Splats, Aside)> 
     read_with_progress(path, options, &NoProgress)
 }
 
-/// [`read_with`], which tells how far it is where it takes about a second or more: of PLY, SPZ and SOG.
+/// [`read_with`] with progress reports for files that take about a second or more: PLY, SPZ and SOG.
 ///
 /// # Errors
-/// As [`read`].
+/// See [`read`].
 pub fn read_with_progress(
     path: &Path,
     options: &ReadOptions,
@@ -335,7 +334,7 @@ fn read_any(
     }
     let is_content = |bytes: &[u8], format: &Format| (format.known().is_content)(bytes);
     let by_content = |bytes: &[u8]| Format::ALL.into_iter().find(|f| is_content(bytes, f));
-    // What begins with no mark and has no known name need not be read to its end: a device has none.
+    // A file without a signature and with an unknown name is not read to its end, because a device file has none.
     let is_wanted = |bytes: &[u8]| by_content(bytes).or(by_name).is_some();
     with_bytes(path, TELLING_BYTES, is_wanted, |bytes| {
         // ZIP archives are not only SOG's.
@@ -348,7 +347,7 @@ fn read_any(
             return Err(Error::input("the file is empty")
                 .hint("the program that wrote it did not finish, or the disk is full: write or copy it again"));
         }
-        // PLY has the words for a file that is none of them.
+        // The PLY reader has the error message for a file of an unknown format.
         let format = by_content(bytes).or(by_name).unwrap_or(Format::Ply);
         if matches!(format, Format::Gltf | Format::Glb) {
             let folder = files::Folder(path.parent().unwrap_or(Path::new("")));
@@ -453,7 +452,7 @@ mod tests {
         let [a, b, c] = ["a.splat", "b.splat", "c"].map(|name| folder.path().join(name));
         write(&a, &splats, Format::Splat).unwrap();
         assert_eq!(std::fs::metadata(&a).unwrap().len(), 32);
-        // View dependence is left out.
+        // `.splat` has no view dependence.
         assert_eq!(read(&a).unwrap().0.sh_degree, 0);
         // A PLY file under another name is one all the same.
         write(&b, &splats, Format::Ply).unwrap();

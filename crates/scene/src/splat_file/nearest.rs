@@ -1,12 +1,12 @@
-//! The nearest of many centres, for many rows: what writing a palette spends its time with, and what a GPU may do in
-//! place of the processor.
+//! The nearest of many centres, for many rows: the slowest part of writing a palette. A GPU may compute it instead of
+//! the CPU.
 //!
-//! 1. Rows and centres are small whole numbers, so that every sum below is one that `f32` holds exactly: |x| <= L / 2
-//!    and |c| <= L in each of `dim` columns, with 2 dim L^2 <= 2^24. Then |c|^2 - 2 x.c has the same bits in whatever
-//!    order it is added, with fused operations or without, on any device: labels are equal everywhere.
-//! 2. Rows come in groups, each of which is compared with centres of its own. Groups are loaded once and asked for
-//!    labels many times, while centres move.
-//! 3. [`OnCpu`] takes matrix products, block by block. `dapple_gpu::Nearest` does the same in workgroups.
+//! 1. Rows and centres are small whole numbers, so that `f32` holds every sum below exactly: |x| <= L / 2 and |c| <= L
+//!    in each of `dim` columns, with 2 dim L^2 <= 2^24. Then |c|^2 - 2 x.c has equal bits for any order of addition,
+//!    with fused operations or without, on any device: labels are equal everywhere.
+//! 2. Rows are in groups. Each group is compared with its own centres. Groups are loaded once, and their labels are
+//!    computed many times, while centres move.
+//! 3. [`OnCpu`] computes matrix products, block by block. `dapple_gpu::Nearest` does the same in workgroups.
 
 use crate::{Progress, Result};
 use rayon::prelude::*;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// Rows whose products are made at a time.
 const BLOCK: usize = 128;
 
-/// Columns are padded by zeros to a multiple of so many: what a GPU takes at a time.
+/// Columns are padded by zeros to a multiple of this number, which a GPU processes together.
 pub const COLUMNS: usize = 12;
 
 /// Rows of small numbers in groups.
@@ -37,12 +37,12 @@ impl Rows {
         self.dim.next_multiple_of(COLUMNS)
     }
 
-    /// How many rows there are.
+    /// Number of rows.
     pub fn len(&self) -> usize {
         self.groups.last().map_or(0, |group| group.end)
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -57,7 +57,7 @@ pub fn limit(dim: usize) -> i16 {
 
 /// Someone who finds the nearest centres.
 pub trait NearestCentres: fmt::Debug + Send + Sync {
-    /// Takes rows, to be asked about many times.
+    /// Loads rows for many calls of [`LoadedRows::nearest`].
     ///
     /// # Errors
     /// A device that does not open, has no memory left or fails.
@@ -70,15 +70,16 @@ pub type CentresOf<'a> = &'a (dyn Fn(usize) -> Vec<i16> + Sync);
 
 /// Rows that were loaded.
 pub trait LoadedRows: Send + Sync {
-    /// For each row the place of its nearest centre among those of its group, the first of equals. `progress` is told
-    /// of rows that are done; on request it stops, and labels mean nothing then.
+    /// Returns, for each row, the index of its nearest centre among those of its group, the first of equals. `progress`
+    /// receives the number of finished rows. If `progress` requests a stop, the method stops and the labels are
+    /// meaningless.
     ///
     /// # Errors
     /// A device that has no memory left or fails.
     fn nearest(&mut self, centres: CentresOf<'_>, progress: &dyn Progress) -> Result<Vec<u32>>;
 }
 
-/// The processor, on all cores.
+/// Search on the CPU, on all cores.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct OnCpu;
 
@@ -163,17 +164,18 @@ fn of_block(block: &[f32], centres: &[f32], dim: usize) -> Vec<u32> {
     products.chunks_exact(count).map(first_of_least).collect()
 }
 
-/// Who finds them, of [`WriteOptions`](super::WriteOptions): the processor unless someone else is named.
+/// Implementation of the search, a field of [`WriteOptions`](super::WriteOptions); the default is the CPU.
 #[derive(Debug, Clone, Default)]
 pub struct NearestBy(Option<Arc<dyn NearestCentres>>);
 
 impl NearestBy {
-    /// This one. Files have the same bytes whoever it is.
+    /// Selects this implementation. Files are byte-identical for all implementations.
     pub fn new(by: Arc<dyn NearestCentres>) -> Self {
         Self(Some(by))
     }
 
-    /// Who it is for so much work: little is the processor's, done before a device were open.
+    /// Returns the implementation for an amount of work. The CPU does little work, because that takes less time than
+    /// opening a device.
     pub(super) fn get(&self, is_much: bool) -> &dyn NearestCentres {
         match &self.0 {
             Some(by) if is_much => by.as_ref(),

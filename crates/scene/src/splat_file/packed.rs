@@ -1,5 +1,5 @@
-//! What formats of few bits share: opacities that end before 0 and 1, rotations by their three smaller components,
-//! and numbers at places of a file.
+//! Shared code of formats with few bits: opacities that end before 0 and 1, rotations by their three smaller
+//! components, and numbers at offsets of a file.
 
 use crate::{Error, MAX_SH_DEGREE, Result};
 
@@ -36,9 +36,9 @@ pub(crate) fn logit(alpha: f32) -> f32 {
         .clamp(-LOGIT_OF_ONE, LOGIT_OF_ONE)
 }
 
-/// The note that harmonics of this degree are left out.
+/// Returns the note that harmonics of this degree are dropped.
 pub(crate) fn cut_harmonics(degree: u8) -> String {
-    format!("harmonics of degree {degree} are left out: Dapple has {MAX_SH_DEGREE} at most")
+    format!("harmonics of degree {degree} are dropped: Dapple has {MAX_SH_DEGREE} at most")
 }
 
 /// The same of length 1; the identity where there is no direction.
@@ -79,7 +79,7 @@ impl<'a> Cursor<'a> {
         Self { bytes, at, format }
     }
 
-    /// Where it stands, bytes from the file's beginning.
+    /// Returns the position, bytes from the file's beginning.
     pub(super) fn at(&self) -> usize {
         self.at
     }

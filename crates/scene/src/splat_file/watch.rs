@@ -1,4 +1,4 @@
-//! Progress of reading and writing, told where it takes a second or more.
+//! Progress of reading and writing, reported for operations that take a second or more.
 
 use crate::{Error, ErrorKind, Progress, Result};
 use std::io::{self, Write};
@@ -29,14 +29,14 @@ impl<'a> Watch<'a> {
         Self::start(progress, "reading splats", count, super::TOLD_READ)
     }
 
-    /// So many more are done.
+    /// Adds finished units.
     pub(crate) fn advance(&self, units: usize) {
         if self.is_told {
             self.progress.advance(units as u64);
         }
     }
 
-    /// Whether to stop.
+    /// Returns true if the operation is to stop.
     pub(crate) fn should_stop(&self) -> bool {
         self.progress.should_stop()
     }

@@ -1,4 +1,4 @@
-//! The way out of the door: files that are whole or not there, and bytes in memory.
+//! Writes splat files, which are replaced completely or not at all, and bytes in memory.
 
 use super::watch::{self, Watch};
 use super::{Format, TOLD_ROWS, WriteOptions, Writer, one_file};
@@ -6,18 +6,19 @@ use crate::atomic::write_atomically;
 use crate::{Error, NoProgress, Progress, Result, Splats};
 use std::path::Path;
 
-/// Writes splats: whole or not at all. Spherical harmonics above the format's degree are left out.
+/// Writes splats; the file is replaced completely or not at all. Spherical harmonics above the format's degree are
+/// dropped.
 ///
 /// # Errors
-/// When the file cannot be written, and when the arrays of `splats` do not fit together.
+/// A file that cannot be written, and arrays of `splats` with different lengths.
 pub fn write(path: &Path, splats: &Splats, format: Format) -> Result<()> {
     write_with(path, splats, format, &WriteOptions::default())
 }
 
-/// [`write()`], with what formats leave to choose.
+/// [`write()`], with options of the formats.
 ///
 /// # Errors
-/// As [`write()`]; splats that the format has no room for.
+/// The errors of [`write()`]; more splats than the format can hold.
 pub fn write_with(
     path: &Path,
     splats: &Splats,
@@ -27,10 +28,10 @@ pub fn write_with(
     write_with_progress(path, splats, format, options, &NoProgress)
 }
 
-/// [`write_with`], which tells how far it is where it takes a second or more, and can be stopped.
+/// [`write_with`] with progress reports for operations that take a second or more; it can be stopped.
 ///
 /// # Errors
-/// As [`write_with`]; a request to stop.
+/// The errors of [`write_with`]; a request to stop.
 pub fn write_with_progress(
     path: &Path,
     splats: &Splats,
@@ -83,7 +84,7 @@ fn row_bytes(splats: &Splats, format: Format) -> usize {
     match format {
         Format::Splat => 32,
         Format::CompressedPly => 16 + rest,
-        // Normals, which nobody uses, are three floats.
+        // Normals are three floats, and no program uses them.
         _ => splats.size_bytes() / splats.len().max(1) + 12,
     }
 }

@@ -1,12 +1,11 @@
-//! Where the photos of a synthetic capture are taken from, and through which lens.
+//! Cameras and lens of a synthetic capture.
 //!
-//! 1. Cameras go round the middle of the scene, raised and lowered on the way, as a person would with a phone:
-//!    one and a half waves a turn, so that the next turn is high where this one was low. No end of
-//!    the path is an extreme, and turns are as many as leave no direction to held-out photos alone
-//!    ([`turns`]), so that any photo held out lies among others. Each camera is moved a little at random
-//!    and looks near that middle.
+//! 1. Cameras orbit the middle of the scene at a height that follows a wave, as a person would with a phone: one and a
+//!    half waves per turn, so that the next turn is high where this one was low. The ends of the path are not extremes.
+//!    The number of turns leaves no direction to held-out photos only ([`turns`]), so that every held-out photo has
+//!    training photos on both sides. Each camera is moved a little at random and looks near that middle.
 //! 2. All share one lens. Its distortion is strong enough that ignoring it shows.
-//! 3. Rays are found once for all photos, by inverting the lens numerically at every pixel's corner.
+//! 3. Rays are computed once for all photos, by inverting the lens numerically at every pixel's corner.
 
 use super::LensKind;
 use super::SynthOptions;
@@ -17,10 +16,10 @@ use glam::{DVec2, DVec3};
 use rayon::prelude::*;
 use std::f64::consts::{PI, TAU};
 
-/// Training holds out every so many-th photo by default.
+/// Default period of held-out photos in training.
 pub(super) const HELD_OUT_EVERY: usize = 8;
 
-/// The widest angle around the middle that photos to train on may leave out, as a part of a turn.
+/// The widest angle around the middle without a training photo, as a fraction of a turn.
 const WIDEST_GAP: f64 = 0.1;
 
 /// The kind of random stream that moves cameras.
@@ -71,8 +70,9 @@ pub(super) fn cameras(options: &SynthOptions, lens: LensKind) -> Vec<Camera> {
         .collect()
 }
 
-/// How often the path of so many photos goes round: about 18 photos a turn, 20 degrees between neighbours. Where that
-/// puts the held-out photos of all turns in the same directions, as 64 photos in four turns do, a turn less or more.
+/// Returns the number of turns of a path of `count` photos: about 18 photos per turn, 20 degrees between neighbours. If
+/// the held-out photos of all turns then have equal directions, as for 64 photos in four turns, the number is one less
+/// or one more.
 fn turns(count: usize) -> usize {
     let usual = ((count as f64 / 18.0).round() as usize).max(1);
     [usual, usual - 1, usual + 1]
@@ -94,7 +94,7 @@ fn widest_gap(count: usize, turns: usize) -> f64 {
     gaps.max().unwrap_or(count) as f64 / count.max(1) as f64
 }
 
-/// Camera `i` of `count` on a path of so many turns.
+/// Computes the pose of camera `i` of `count` on a path of `turns` turns.
 fn pose(setting: &Setting, (i, count): (usize, usize), turns: f64, seed: u64) -> Pose {
     let mut random = Random::new(seed, CAMERA_STREAM, i as u64);
     let t = (i as f64 + 0.5) / count as f64;
@@ -229,7 +229,7 @@ mod tests {
         assert_eq!([40, 60, 72, 100].map(turns), [2, 3, 4, 6]);
         for count in 20..300 {
             let gap = widest_gap(count, turns(count));
-            assert!(gap <= WIDEST_GAP, "{count} photos leave {gap} out");
+            assert!(gap <= WIDEST_GAP, "{count} photos have a gap of {gap}");
         }
         // So few leave wide gaps anyway.
         assert_eq!([0, 1, 2, 9].map(turns), [1; 4]);

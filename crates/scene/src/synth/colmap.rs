@@ -71,7 +71,7 @@ fn write_images(
     names: &[String],
     points: &[SparsePoint],
 ) -> io::Result<()> {
-    // What each photo sees, in the order of the points: see `write_points`.
+    // The points that each photo sees, in the order of the points: see `write_points`.
     let mut seen: Vec<Vec<([f64; 2], u64)>> = vec![Vec::new(); cameras.len()];
     for (id, point) in (1u64..).zip(points) {
         for &(image, pixel) in &point.track {

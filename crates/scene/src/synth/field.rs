@@ -1,11 +1,10 @@
 //! [`SceneKind::Field`](super::SceneKind::Field): a meadow with houses, silos, trees and bushes.
 //!
-//! 1. Spots lie on a spiral of golden angles, which leaves no two close together: some inside the ring
-//!    that cameras go round on, the others outside it.
-//! 2. What stands on a spot is chosen by a fixed hash of its number, and is larger further out, so that
-//!    it can still be made out.
-//! 3. Paint: the ground's finer patterns end where the nearest cameras no longer resolve them; further
-//!    out they would flicker from photo to photo.
+//! 1. Spots are on a spiral of golden angles, so that no two are close together. Some are inside the ring of the
+//!    cameras, the others outside it.
+//! 2. A fixed hash of a spot's number selects its object. Objects further out are larger, so that they remain visible.
+//! 3. Paint: the ground's finer patterns end where the nearest cameras no longer resolve them. Further out they would
+//!    flicker from photo to photo.
 
 use super::noise::{fbm, hash, noise};
 use super::paint::{Material, srgb};
@@ -14,14 +13,14 @@ use super::shapes::{Object, Paint, Shape, around};
 use glam::{Mat3A, Vec2, Vec3A};
 use std::f32::consts::{FRAC_PI_4, SQRT_2, TAU};
 
-/// Spots inside the cameras' ring and beyond it, and how far from the middle these lie.
+/// Number of spots inside the cameras' ring and beyond it, with their distances from the middle.
 const NEAR: (usize, f32, f32) = (16, 2.0, 5.0);
 const FAR: (usize, f32, f32) = (60, 12.0, 40.0);
 
 /// Between a spot and the next, radians (Vogel 1979).
 const GOLDEN_ANGLE: f32 = 2.399_963;
 
-/// Everything that stands in the field.
+/// All objects of the field.
 pub(super) fn objects() -> Vec<Object> {
     let rings = [(0, NEAR), (NEAR.0, FAR)];
     let spots = rings.into_iter().flat_map(|(first, (count, from, to))| {
@@ -36,7 +35,7 @@ pub(super) fn objects() -> Vec<Object> {
         .collect()
 }
 
-/// What stands on spot number `index`, that far from the middle.
+/// Builds the objects on spot number `index`, at this distance from the middle.
 fn build(index: usize, distance: f32) -> Vec<Object> {
     let random = |k: i32| hash(index as i32, k, 77);
     let size = (0.5 + 0.045 * distance) * (0.8 + 0.4 * random(1));

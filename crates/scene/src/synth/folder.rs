@@ -1,8 +1,8 @@
-//! A capture's folder, which appears whole or not at all.
+//! Writes a capture's folder, which appears completely or not at all.
 //!
-//! 1. Everything is written into a temporary folder beside the target.
-//! 2. A synthetic capture that stands at the target, and only that, is moved away.
-//! 3. The new one takes its place by renaming; then the old one is deleted.
+//! 1. Everything is written into a temporary folder next to the target.
+//! 2. An existing target is moved out, but only if it is a synthetic capture.
+//! 3. The new folder replaces it by renaming; then the old one is deleted.
 
 use super::SynthOptions;
 use super::object::ENTRIES;
@@ -116,7 +116,7 @@ impl Staging {
 
     /// Puts the folder in its place.
     pub(super) fn finish(self) -> Result<()> {
-        // Once more: something may have come meanwhile.
+        // Checked again: another process may have written files in the time between.
         refuse_foreign(&self.out)?;
         let old = self.temporary.path().join("old");
         if self.out.exists() {
@@ -124,7 +124,7 @@ impl Staging {
                 .map_err(|source| Error::io("cannot replace the folder", &self.out, source))?;
         }
         if let Err(source) = fs::rename(self.root(), &self.out) {
-            // Put back what was there; if even that fails, the error below says so already.
+            // Restore the old folder. If even that fails, the error below already reports the failure.
             let _ = fs::rename(&old, &self.out);
             return Err(Error::io(
                 "cannot put the capture in place",
@@ -136,8 +136,7 @@ impl Staging {
     }
 }
 
-/// Nothing, an empty folder, or a synthetic capture without anything of somebody else's in it may
-/// be replaced.
+/// Refuses to replace anything but a missing or empty folder, or a synthetic capture without foreign files.
 fn refuse_foreign(out: &Path) -> Result<()> {
     if !out.exists() {
         return Ok(());

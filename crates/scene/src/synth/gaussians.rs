@@ -1,15 +1,13 @@
-//! Random splats with the statistics of a trained scene, to measure stages with.
+//! Random splats with the statistics of a trained scene, for benchmarks of the stages.
 //!
-//! 1. Means lie on the surfaces of the synthetic scene, where rays through random places of
-//!    cameras all around meet them: dense where photos look, sparse far away, a part of them out
-//!    of sight of any one camera.
-//! 2. Scales are log-normal about the size of a pixel's footprint at that distance, flat along the
-//!    normal, and shrink as the Gaussians become more, so that they always cover the photo about
-//!    equally often.
-//! 3. Opacities have two modes, nearly opaque and nearly transparent, as training leaves them.
+//! 1. Means are on the surfaces of the synthetic scene, at the hits of rays through random places of cameras all
+//!    around: dense where photos look, sparse far away, a part of them out of sight of any one camera.
+//! 2. Scales are log-normal about the size of a pixel's footprint at that distance, and flat along the normal. They
+//!    shrink with the number of Gaussians, so that the Gaussians always cover the photo about equally often.
+//! 3. Opacities have two modes, nearly opaque and nearly transparent, as after training.
 //!
-//! Seen from [`bench_camera`] at 516 x 344, 165 000 Gaussians touch about 575 000 tiles of 16 x 16
-//! pixels where their alpha exceeds 1/255; a test holds them to it.
+//! Seen from [`bench_camera`] at 516 x 344, 165 000 Gaussians touch about 575 000 tiles of 16 x 16 pixels where their
+//! alpha exceeds 1/255; a test checks these numbers.
 
 use super::cameras;
 use super::light::Light;

@@ -1,11 +1,11 @@
-//! How the light of one capture differs from photo to photo.
+//! Differences of the light between photos of one capture.
 //!
-//! 1. A lamp above the middle is lit in about half of the photos, each time with another power; it lights what is
-//!    near, and things cast shadows of it. It is not seen itself.
-//! 2. The sun stands elsewhere in each photo, as over some hours: shadows move.
+//! 1. A lamp above the middle is lit in about half of the photos, each time with another power. It lights the objects
+//!    near it, and they cast shadows. The lamp itself is invisible.
+//! 2. The sun is in another position in each photo, as over some hours: shadows move.
 //!
-//! Every photo draws its own, the ones that training holds out too: what they look like is learned from a part of them
-//! (`eval`'s fitted scores). Sparse points have the colours of the light that does not change.
+//! Every photo draws its own light, the held-out photos too: their appearance is fitted on a part of them (`eval`'s
+//! fitted scores). Sparse points have the colours of the constant light.
 
 use super::random::Random;
 use super::scene::Scene;
@@ -13,7 +13,7 @@ use super::{SceneKind, SynthOptions};
 use glam::Vec3A;
 use serde::{Deserialize, Serialize};
 
-/// What the random numbers are for.
+/// Stream of random numbers of this module.
 const LIGHT: u64 = 0x6c69_6768;
 
 /// The sun where nothing is said of it.
@@ -27,7 +27,7 @@ const SUN_HEIGHT: [f64; 2] = [0.6, 1.15];
 const LAMP_LIT: f64 = 0.5;
 const LAMP_POWER: [f64; 2] = [0.4, 1.0];
 
-/// How light changes from photo to photo of a synthetic capture.
+/// Change of light from photo to photo of a synthetic capture.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LightKind {
     /// Not at all.
@@ -67,7 +67,7 @@ impl LightKind {
 
 shown_by_name!(LightKind, "light");
 
-/// What lights a photo.
+/// Light of a photo.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Light {
     /// Towards the sun, unit, y up.

@@ -1,5 +1,5 @@
-//! How much light falls on a level surface, computed once: most rays of a photo end on the table
-//! or the floor, and finding the shadows there anew each time would take most of the time.
+//! A map of the light on a level surface, computed once. Most rays of a photo end on the table or the floor, and
+//! computing the shadows there for each ray would take most of the time.
 
 use rayon::prelude::*;
 

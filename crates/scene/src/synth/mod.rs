@@ -1,22 +1,21 @@
 //! Synthetic captures with known ground truth, and synthetic splats for benchmarks.
 //!
-//! A capture shows one of a few fixed scenes: toys on a laid table in a tiled yard, with hills around,
-//! or another one with less or more texture or of larger extent ([`SceneKind`]). Poses, lens and
-//! observed pixels are exact by construction.
+//! A capture shows one of a few fixed scenes: toys on a laid table in a tiled yard, with hills around, or a scene with
+//! less or more texture or of larger extent ([`SceneKind`]). Poses, lens and observed pixels are exact by construction.
 //!
 //! 1. `cameras`: poses around the middle and the lens; one ray for every corner of a pixel.
-//! 2. `scene`, `shapes`, `paint`, `noise`, `lightmap`: what a ray meets and what colour it has there;
-//!    `setting`, `plain`, `gravel`, `field`: how scenes differ in that.
-//! 3. `photos`: a pixel is the mean of up to eight rays, times the photo's gains (`drift`); `light`: how
-//!    photos differ in lamp and sun.
+//! 2. `scene`, `shapes`, `paint`, `noise`, `lightmap`: the hit of a ray and its colour; `setting`, `plain`, `gravel`,
+//!    `field`: the differences of scenes.
+//! 3. `photos`: a pixel is the mean of up to eight rays, times the photo's gains (`drift`); `light`: the differences of
+//!    photos in lamp and sun.
 //! 4. `points`: sparse points with the photos that see them, noise on their positions.
-//! 5. `perturb`: poses that are off, where asked for.
-//! 6. `colmap`, `folder`: written as a COLMAP reconstruction, whole or not at all.
-//! 7. `object`: the table alone, with alpha or an even background, in Blender's layout and without points.
+//! 5. `perturb`: perturbed poses, on request.
+//! 6. `colmap`, `folder`: written as a COLMAP reconstruction, completely or not at all.
+//! 7. `object`: only the table, with alpha or an even background, in Blender's layout and without points.
 //!
-//! `gaussians` is apart from this: random splats with the statistics of a trained scene.
+//! `gaussians` is separate: random splats with the statistics of a trained scene.
 //!
-//! Everything depends on the options alone: never on the number of threads.
+//! The result depends only on the options, never on the number of threads.
 
 /// Shows and reads a kind by its name; `what` it is is for the error.
 macro_rules! shown_by_name {
@@ -143,7 +142,7 @@ fn named<T: Copy>(what: &str, all: &[T], name_of: fn(T) -> &'static str, name: &
     })
 }
 
-/// What a synthetic capture consists of.
+/// Options of a synthetic capture.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SynthOptions {
@@ -155,7 +154,7 @@ pub struct SynthOptions {
     pub height: u32,
     /// Number of sparse points.
     pub points: usize,
-    /// What the photos show.
+    /// Scene that the photos show.
     #[serde(skip_serializing_if = "SceneKind::is_table")]
     pub scene: SceneKind,
     /// Lens of the camera.
@@ -165,12 +164,12 @@ pub struct SynthOptions {
     /// Standard deviation of the noise on each coordinate of a sparse point, units (the table is
     /// 4.6 units across).
     pub point_noise: f64,
-    /// How far the written poses are off; the true ones are written too then.
+    /// Perturbation of the written poses; if there is one, the true poses are written too.
     pub pose_noise: PoseNoise,
-    /// How far exposure and white balance drift from photo to photo, stops either way; 0 = not at all.
-    /// Every eighth photo, which training holds out by default, is the mean photo: see [`generate`].
+    /// Range of exposure and white balance between photos, stops in either direction; 0 = none. Every eighth photo,
+    /// which training holds out by default, is the mean photo: see [`generate`].
     pub drift: f64,
-    /// How the light changes from photo to photo.
+    /// Change of the light from photo to photo.
     #[serde(skip_serializing_if = "LightKind::is_still")]
     pub light: LightKind,
     /// Shows the scene's table without surroundings, over this background: Blender's layout, one held-out
@@ -235,27 +234,27 @@ impl SynthOptions {
     }
 }
 
-/// What [`generate`] wrote.
+/// Summary of the files that [`generate`] wrote.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SynthSummary {
     /// The capture's folder.
     pub folder: PathBuf,
     /// Photos written.
     pub photos: usize,
-    /// Sparse points written; fewer than asked for where hardly any place is seen twice.
+    /// Number of sparse points written; fewer than requested if hardly any place is seen twice.
     pub points: usize,
     /// Observations of points in photos.
     pub observations: usize,
 }
 
-/// Writes a capture into the folder `out`: `images/*.png`, `sparse/0/*.bin` as COLMAP does, and
-/// `synth.json` with the options; where poses are perturbed, the true ones as `true_cameras.json`
-/// ([`write_cameras`]). Of an object ([`SynthOptions::object`]) `train/*.png`, `test/*.png` and Blender's two
-/// transforms files. Missing folders above it are made.
+/// Writes a capture into the folder `out`: `images/*.png`, `sparse/0/*.bin` in COLMAP's format, and `synth.json` with
+/// the options. If poses are perturbed, the true ones are in `true_cameras.json` ([`write_cameras`]). An object
+/// ([`SynthOptions::object`]) has `train/*.png`, `test/*.png` and Blender's two transforms files. Missing folders above
+/// `out` are created.
 ///
 /// # Errors
-/// Options out of range; a folder that holds anything but an earlier synthetic capture; no room
-/// or permission to write; a wish to stop ([`Progress::should_stop`]). `out` is then as it was.
+/// Options out of range; a folder that holds anything but an earlier synthetic capture; no space or permission to
+/// write; a request to stop ([`Progress::should_stop`]). After an error, `out` is unchanged.
 pub fn generate(
     options: &SynthOptions,
     out: &Path,
@@ -380,7 +379,7 @@ struct Capture {
     scene: Scene,
     cameras: Vec<crate::Camera>,
     rays: RayGrid,
-    /// What each photo's red, green and blue light is multiplied by.
+    /// Factors of each photo's red, green and blue light.
     gains: Vec<Vec3A>,
     kind: SceneKind,
     lights: Vec<Light>,

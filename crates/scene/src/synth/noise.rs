@@ -1,4 +1,4 @@
-//! Random patterns that textures are made of; the same everywhere, whatever the seed.
+//! Random patterns of the textures, equal for all seeds.
 
 use glam::{Vec2, Vec3A};
 
@@ -28,7 +28,7 @@ pub(super) struct Cell {
     /// Distance to the nearest seed, and to the one after it.
     pub(super) distance: f32,
     pub(super) second: f32,
-    /// The square that the nearest seed lies in.
+    /// The square that contains the nearest seed.
     pub(super) square: [i32; 2],
 }
 

@@ -1,12 +1,12 @@
 //! Synthetic captures of one object without its surroundings, as in the NeRF paper's synthetic set.
 //!
-//! 1. The object is a scene's table with what is on it. Floor and landscape give light and are not shown.
-//! 2. Cameras are on the upper half of a sphere and look at the middle, through a lens of 39.6 degrees along
-//!    the shorter edge. Held-out cameras take other directions.
-//! 3. A photo has alpha, or an even colour behind the object ([`ObjectBackground`]). Light is averaged over
-//!    the rays that meet the object, and laid over that colour as trainers do it, in sRGB values.
-//! 4. The folder has Blender's layout: `transforms_train.json` and `transforms_test.json` with `camera_angle_x`
-//!    and OpenGL's axes, z up; `train/*.png` and `test/*.png`; no sparse points.
+//! 1. The object is a scene's table with the things on it. Floor and landscape give light and are not shown.
+//! 2. Cameras are on the upper half of a sphere and look at the middle, through a lens of 39.6 degrees along the
+//!    shorter edge. Held-out cameras have other directions.
+//! 3. A photo has alpha, or an even colour behind the object ([`ObjectBackground`]). Light is averaged over the rays
+//!    that meet the object, and blended over that colour in sRGB values, as trainers do.
+//! 4. The folder has Blender's layout: `transforms_train.json` and `transforms_test.json` with `camera_angle_x` and
+//!    OpenGL's axes, z up; `train/*.png` and `test/*.png`; no sparse points.
 
 use super::cameras::RayGrid;
 use super::folder::{self, Note, Staging};
@@ -261,7 +261,7 @@ fn turned(pose: &Pose) -> Pose {
     }
 }
 
-/// As [`super::generate`], of an object.
+/// Writes the capture of an object: see [`super::generate`].
 pub(super) fn generate(
     options: &SynthOptions,
     background: ObjectBackground,
@@ -308,7 +308,7 @@ fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
     })
 }
 
-/// As [`super::dataset`], of an object.
+/// Renders the capture of an object in memory: see [`super::dataset`].
 pub(super) fn dataset(options: &SynthOptions, background: ObjectBackground) -> Dataset {
     let object = Object::new(options, background);
     let mut views: Vec<View> = (0..object.cameras.len())

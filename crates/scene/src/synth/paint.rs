@@ -1,10 +1,9 @@
-//! Procedural textures: what colour a surface has at a place, in linear light.
+//! Procedural textures: the colour of a surface at a point, in linear light.
 //!
-//! Here are those of the table; `plain`, `gravel` and `field` have the others.
+//! This module has the textures of the table; `plain`, `gravel` and `field` have the others.
 //!
-//! Patterns of different frequencies and with sharp and soft edges, so that a training run shows
-//! what it can and cannot resolve. The finest regular ones are about 0.1 units: six pixels
-//! in a photo 320 pixels wide, so that photos do not alias.
+//! Patterns have different frequencies and sharp and soft edges, so that a training run shows its resolution. The
+//! finest regular ones are about 0.1 units: six pixels in a photo 320 pixels wide, so that photos do not alias.
 
 use super::noise::{fbm, hash, noise};
 use super::shapes::{Paint, around};
@@ -36,13 +35,13 @@ impl Material {
     }
 }
 
-/// A colour given as it looks on a screen.
+/// Converts an sRGB colour to linear light.
 pub(super) fn srgb(r: f32, g: f32, b: f32) -> Vec3A {
     // Gamma 2 is near enough to choose colours by.
     Vec3A::new(r * r, g * g, b * b)
 }
 
-/// What an object is painted with at `p`, in its own coordinates.
+/// Returns the material of an object at `p`, in its own coordinates.
 pub(super) fn object(kind: SceneKind, paint: Paint, p: Vec3A) -> Material {
     let material = pattern(paint, p);
     match kind {

@@ -1,5 +1,4 @@
-//! Renders a photo: a pixel is the mean of the light along eight rays, or of two where these agree
-//! already.
+//! Renders a photo: a pixel is the mean of the light along eight rays, or of two if these already agree.
 
 use super::cameras::RayGrid;
 use super::scene::{Scene, flip};
@@ -7,9 +6,8 @@ use crate::{Camera, Photo, Progress};
 use glam::{DVec2, DVec3, Mat3A, Vec3A};
 use rayon::prelude::*;
 
-/// Where in a pixel samples lie, eighths: no two in a row or a column, so that edges in any
-/// direction are smooth; each two that follow each other are opposite, so that any even number
-/// has its mean in the centre.
+/// Positions of the samples within a pixel, eighths: no two share a row or a column, so that edges in any direction are
+/// smooth. Each two consecutive samples are opposite, so that any even number has its mean in the centre.
 const ROOKS: [[u8; 2]; 8] = [
     [1, 5],
     [6, 2],

@@ -4,7 +4,7 @@ use super::paint::{Material, srgb};
 use super::shapes::{self, Object, Paint};
 use glam::Vec3A;
 
-/// Colours of the objects that are patterned elsewhere, as they look on a screen.
+/// Colours of the objects that are patterned in other scenes, sRGB.
 const COLOURS: [[f32; 3]; 6] = [
     [0.86, 0.42, 0.36],
     [0.88, 0.74, 0.56],

@@ -1,7 +1,7 @@
-//! Random numbers by position: the same for any number of threads and in any future version.
+//! Random numbers by position: equal for any number of threads and in any future version.
 //!
-//! SplitMix64 (Steele et al. 2014). A generator is made for one thing (a photo, a point) from the
-//! seed, what the thing is, and its index, so that no order of work matters.
+//! SplitMix64 (Steele et al. 2014). Each generator belongs to one thing (a photo, a point). Its state comes from the
+//! seed, the kind of the thing, and its index, so that the order of work does not matter.
 
 /// A stream of random numbers.
 #[derive(Debug, Clone)]

@@ -1,12 +1,12 @@
-//! The scene that a synthetic capture shows, and what a ray sees of it.
+//! The scene of a synthetic capture, and the light along a ray.
 //!
-//! 1. Table, floor and dome are intersected exactly; each object is a signed-distance field that
-//!    is marched only where the ray passes the ball that holds it.
-//! 2. The nearest surface is lit by a sun with soft shadows and by the sky, looked up in a map for
-//!    the level ones, and where a lamp is lit by that too; some have highlights, which move with the viewer.
+//! 1. Table, floor and dome are intersected exactly. Each object is a signed-distance field that is marched only if the
+//!    ray passes its bounding sphere.
+//! 2. The nearest surface is lit by a sun with soft shadows, by the sky, which is a map for level surfaces, and by the
+//!    lamp if it is lit. Some surfaces have highlights, which move with the viewer.
 //!
-//! Here y points up; the world of a capture has y down (COLMAP's usual habit), which is the same
-//! turned by half a turn about x: [`flip`].
+//! Here y points up. The world of a capture has y down (COLMAP's usual convention), which is rotated by 180 degrees
+//! about x: [`flip`].
 
 use super::SceneKind;
 use super::light::Light;
@@ -302,7 +302,7 @@ impl Scene {
         smooth(light)
     }
 
-    /// How open to the sky a point is, 0 to 1: how much room there is along its normal.
+    /// Returns the visibility of the sky at a point, 0 to 1, from the free distance along its normal.
     fn openness(&self, p: Vec3A, normal: Vec3A) -> f32 {
         const REACH: [(f32, f32); 2] = [(0.08, 1.6), (0.25, 0.9)];
         let setting = &self.setting;

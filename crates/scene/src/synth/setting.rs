@@ -1,6 +1,6 @@
-//! The scenes to choose from, and the numbers that differ between them.
+//! The selectable scenes, and the numbers that differ between them.
 //!
-//! The renderer is one and the same: a scene is a [`Setting`], its objects, and its paint.
+//! All scenes share one renderer: a scene is a [`Setting`], its objects, and its paint.
 
 use super::shapes::{self, Object};
 use super::{field, plain};
@@ -84,7 +84,7 @@ pub(super) struct Setting {
     pub(super) haze: [f32; 2],
     /// Radius of the dome about the origin; the landscape is painted on its inside.
     pub(super) dome: f32,
-    /// Where the lamp stands, y up, and the distance at which it is as bright as the sun.
+    /// Position of the lamp, y up, and the distance at which it is as bright as the sun.
     pub(super) lamp: ([f32; 3], f32),
     /// Distance of the cameras from the middle.
     pub(super) orbit: f64,

@@ -1,8 +1,8 @@
-//! What stands about, and what of it stands on the table: signed distances of simple shapes.
+//! Objects on and around the table: signed distances of simple shapes.
 //!
-//! A signed distance is how far a point is from a surface, negative inside. It never overestimates
-//! here, so a ray may always advance by it (sphere tracing, Hart 1996). Formulas: elementary
-//! geometry; see also Quilez's collection of distance functions.
+//! A signed distance is the distance of a point from a surface, negative inside. It never overestimates here, so a ray
+//! may always advance by it (sphere tracing, Hart 1996). Formulas: elementary geometry; see also Quilez's collection of
+//! distance functions.
 
 use glam::{Mat3A, Vec2, Vec3A};
 
@@ -105,7 +105,7 @@ fn blend(a: f32, b: f32, k: f32) -> f32 {
     a.min(b) - h * h * k * 0.25
 }
 
-/// What a surface is painted with.
+/// Paint of a surface.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Paint {
     BeachBall,
@@ -129,13 +129,13 @@ pub(super) enum Paint {
     Leaves(Vec3A),
 }
 
-/// A shape that stands somewhere.
+/// A shape at a position.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Object {
     pub(super) centre: Vec3A,
     pub(super) object_from_scene: Mat3A,
     pub(super) shape: Shape,
-    /// [`Shape::bound`], which every ray asks for.
+    /// [`Shape::bound`], stored because every ray needs it.
     pub(super) bound: f32,
     pub(super) paint: Paint,
 }

@@ -48,7 +48,7 @@ fn every_lens_comes_back_with_every_bit() {
     assert_eq!(read.len(), written.len());
     for ((name, camera), (expected_name, expected)) in read.iter().zip(&written) {
         assert_eq!(name, expected_name);
-        // A pose is a matrix meanwhile.
+        // A pose is stored as a matrix.
         let (found, pose) = (camera.camera_from_world, expected.camera_from_world);
         assert!(found.centre().distance(pose.centre()) < 1e-14, "{name}");
         let dot = found.rotation.dot(pose.rotation).abs();

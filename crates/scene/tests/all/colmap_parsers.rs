@@ -174,7 +174,7 @@ fn utf16(text: &str) -> Vec<u8> {
     units.flat_map(u16::to_le_bytes).collect()
 }
 
-/// The same text as other programs save it.
+/// Variants of this text as other programs save it.
 fn saved_otherwise(text: &str) -> Vec<(&'static str, Vec<u8>)> {
     let spaced = |separator: &str| text.replace(' ', separator).into_bytes();
     vec![

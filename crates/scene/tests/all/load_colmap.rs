@@ -276,7 +276,7 @@ fn distorted_photos_keep_their_lens_and_their_pixels() {
     assert_eq!(camera.lens, Lens::OpenCv([-0.1, 0.01, 0.001, 0.0]));
 }
 
-/// A photo that goes on where the polynomial folds: the corners have no ray.
+/// A photo that extends beyond the fold of the polynomial: the corners have no ray.
 #[test]
 fn pixels_beyond_the_lens_are_masked() {
     let mut tiny = Tiny::default();
@@ -568,7 +568,7 @@ fn contradictions_about_masks_are_refused() {
         ..LoadOptions::default()
     };
     refused(&plain, inverted.clone(), "inverted, but no photo has one");
-    // A folder whose names fit nothing is told of.
+    // A folder whose names match no photo gives a note.
     fs::create_dir_all(plain.path().join("masks")).unwrap();
     assert_noted(&loaded(&plain), "named as a photo");
 
@@ -648,7 +648,7 @@ fn names_in_another_code_page_find_their_photos() {
     tiny.photos[1].0 = name.to_owned();
     tiny.images[1].4 = "XXXX.png".to_owned();
     let root = written(&tiny);
-    // The same letters in Windows' Cyrillic code page.
+    // These letters in Windows' Cyrillic code page.
     let images = tiny.images_bin();
     let at = images.windows(4).position(|part| part == b"XXXX").unwrap();
     let bytes = [&images[..at], &[0xf4, 0xee, 0xf2, 0xee], &images[at + 4..]].concat();
@@ -658,7 +658,7 @@ fn names_in_another_code_page_find_their_photos() {
     assert_noted(&dataset, "windows-1251");
 }
 
-/// The same capture elsewhere.
+/// This capture at another place.
 fn moved(by: glam::DVec3) -> Tiny {
     let mut tiny = Tiny::default();
     for (_, [w, x, y, z], translation, ..) in &mut tiny.images {

@@ -196,7 +196,7 @@ fn blender_photos_are_transparent_and_keep_their_own_split() {
         assert_eq!((split.train, split.eval), (vec![2, 3, 4], vec![0, 1]));
         assert_eq!(dataset.split(0).train.len(), 5);
     }
-    // A number that is asked for goes before the folders.
+    // A number in the options takes precedence over the folders.
     let options = LoadOptions {
         ignore_split: true,
         ..LoadOptions::default()
@@ -244,7 +244,7 @@ fn numbers_in_strings_matrices_and_other_names_are_read() {
     let dataset = load_at(nerfstudio(&own).path()).unwrap();
     let a = dataset.views[0].camera;
     assert_eq!((a.fx, a.fy, a.cx, a.cy), (30.0, 31.0, 9.0, 8.0));
-    // What is no matrix is named where nothing else gives a focal length.
+    // A malformed matrix is named if nothing else gives a focal length.
     let none = two_frames(r#""w": 20, "h": 15, "K": [[18, 0], [0, 19]],"#, "");
     let error = load_at(nerfstudio(&none).path()).unwrap_err().to_string();
     assert!(error.contains("its K is no matrix"), "{error}");
@@ -377,7 +377,7 @@ fn the_files_own_split_is_used_unless_it_is_ignored() {
 
 const UTM: [f64; 3] = [448_213.5, 5_411_972.25, 312.75];
 
-/// A frame that stands at this place of the survey.
+/// A frame at this place of the survey.
 fn frame(name: &str, x: f64, y: f64) -> String {
     let [east, north, up] = UTM;
     format!(

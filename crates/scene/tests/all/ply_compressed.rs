@@ -5,7 +5,7 @@
 use dapple_scene::{ErrorKind, ply};
 use proptest::prelude::*;
 
-/// What a test changes of a good file.
+/// Changes that a test makes to a valid file.
 struct File {
     format: &'static str,
     chunks: Vec<Vec<f32>>,

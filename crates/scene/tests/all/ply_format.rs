@@ -220,7 +220,7 @@ fn assert_refused(file: &[u8], kind: ErrorKind, words: &[&str]) {
     assert!(error.hint_text().is_some(), "{error}");
 }
 
-/// A header for `vertices` rows of the required floats, but for `without`.
+/// A header for `vertices` rows of the required floats, except `without`.
 fn header(vertices: &str, without: &[&str], more: &[&str]) -> String {
     let required =
         "x y z f_dc_0 f_dc_1 f_dc_2 opacity scale_0 scale_1 scale_2 rot_0 rot_1 rot_2 rot_3";
@@ -373,7 +373,7 @@ fn point_clouds_take_bytes_floats_splats_and_none() {
         let points = ply::parse_points(format!("{two}4 5 6 {second}\n").as_bytes()).unwrap();
         assert_eq!([points[0].rgb[2], points[1].rgb[0]], want, "{second}");
     }
-    // A point without a position is left out.
+    // A point without a position is dropped.
     let names = rgb("uchar")
         .replace("red", "r")
         .replace("green", "g")
@@ -473,7 +473,7 @@ fn doubles_far_from_the_origin_are_counted_from_one_of_their_own() {
                 );
             }
         }
-        // Who asks for splats alone has them where the file says, as far as floats hold them.
+        // A caller that reads only splats gets them at the file's positions, rounded to floats.
         let alone = ply::read(&path).unwrap();
         assert_eq!(
             alone.means[3][1],

@@ -224,7 +224,7 @@ fn higher_degrees_are_cut_to_the_third() {
                 assert_eq!(found, (channel * count + k) as f32);
             }
         }
-        let word = format!("degree {degree} are left out");
+        let word = format!("degree {degree} are dropped");
         assert!(aside.notes[0].contains(&word), "{:?}", aside.notes);
     }
     let error = ply::parse(&file(
@@ -240,7 +240,7 @@ fn higher_degrees_are_cut_to_the_third() {
     assert!(error.unwrap_err().what().contains("no degree"));
 }
 
-/// Opacities and lengths in place of logits and logarithms, with two scales or three.
+/// Opacities and lengths instead of logits and logarithms, with two scales or three.
 #[test]
 fn activated_numbers_are_read_as_such_and_told() {
     use dapple_scene::splat_file::{Format, parse};

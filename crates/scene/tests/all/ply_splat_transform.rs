@@ -1,7 +1,7 @@
-//! What Dapple writes must mean the same to other tools: SuperSplat's `splat-transform` opens it.
+//! Dapple's files must have the same meaning for other tools: SuperSplat's `splat-transform` opens them.
 //!
-//! Needs `DAPPLE_SPLAT_TRANSFORM`, the path of the tool's `bin/cli.mjs` (run with `node`) or of
-//! its executable: `npm install @playcanvas/splat-transform` brings both.
+//! Needs `DAPPLE_SPLAT_TRANSFORM`, the path of the tool's `bin/cli.mjs` (run with `node`) or of its executable:
+//! `npm install @playcanvas/splat-transform` installs both.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -102,7 +102,7 @@ fn every_column_has_its_value() {
                 .iter()
                 .any(|(n, _)| *n == format!("f_rest_{}", 3 * per_channel))
         );
-        // What the tool writes, Dapple reads.
+        // Dapple reads the tool's file.
         convert(&tool, &[], &ours, &[], &back);
         assert_eq!(ply::read(&back).unwrap(), splats, "degree {degree}");
     }
@@ -294,7 +294,7 @@ fn colour(splats: &Splats, i: usize, d: DVec3) -> DVec3 {
     })
 }
 
-/// What the tool sees in our `.splat` is what it sees in our PLY, but for eight bits.
+/// The tool reads from Dapple's `.splat` the content of Dapple's PLY, rounded to eight bits.
 #[test]
 fn splat_files_open_and_hold_what_the_ply_holds() {
     let Some(tool) = tool() else { return };

@@ -1,4 +1,4 @@
-//! Synthetic captures: exact, the same every time, and never written over anything of yours.
+//! Synthetic captures: exact, reproducible, and never written over foreign files.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -202,7 +202,7 @@ fn photos_show_every_point_where_colmap_would_look_for_it() {
             .chunks_exact(8)
             .map(|b| f64::from_le_bytes(b.try_into().unwrap()))
             .collect();
-        // What the loader makes of it: poses as they are, photos without distortion.
+        // The capture after loading: poses unchanged, photos without distortion.
         let undistort = LoadOptions {
             undistort: true,
             ..LoadOptions::default()
@@ -393,7 +393,7 @@ fn only_an_untouched_synthetic_capture_is_replaced() {
         "leavings"
     );
 
-    // Somebody's result in it, or a folder that only looks like a capture.
+    // Results of a user in it, or a folder that only resembles a capture.
     fs::write(out.join("splats.ply"), "precious").unwrap();
     let before = contents(&out);
     let error = make(3).unwrap_err();
@@ -547,7 +547,7 @@ fn every_scene_is_written_and_its_points_are_in_its_photos() {
         let capture = reload(&out);
         assert_eq!(capture.views.len(), 5);
         assert!(capture.points.len() > 240, "{}", capture.points.len());
-        // What was written before there was a choice says nothing of it.
+        // A note from before the option existed has no such key.
         let note = fs::read_to_string(out.join("synth.json")).unwrap();
         let named = note.contains(&format!("\"scene\": {:?}", scene.name()));
         assert_eq!(named, scene != SceneKind::Table, "{note}");
@@ -559,7 +559,7 @@ fn every_scene_is_written_and_its_points_are_in_its_photos() {
             at_place.push(difference(photo, o.pixel, o.rgb));
             beside.push(difference(photo, [o.pixel[0] + 4.0, o.pixel[1]], o.rgb));
         }
-        // Of the places where colour tells anything: even surfaces are the same everywhere.
+        // Only places with contrast count: even surfaces are equal everywhere.
         let [here, there] = [&mut at_place, &mut beside].map(|d| quantile(d, 0.75));
         eprintln!("{scene}: at its place, beside: {here} {there}");
         assert!(here < 0.75 * there, "{scene}: {here} {there}");
@@ -585,7 +585,7 @@ fn scenes_differ_in_how_much_texture_they_have() {
     let of = |scene| detail(&photos(&synth::dataset(&shows(scene)).unwrap()));
     let [table, plain, gravel] = [SceneKind::Table, SceneKind::Plain, SceneKind::Gravel].map(of);
     eprintln!("table, plain, gravel: {table} {plain} {gravel}");
-    // What is left without texture are the things' outlines.
+    // Without texture, only the outlines of the objects remain.
     assert!(plain < 0.45 * table, "{plain} {table}");
     assert!(gravel > 1.6 * table, "{gravel} {table}");
 }
@@ -797,7 +797,7 @@ fn an_object_is_written_in_blenders_layout_with_alpha_and_without_points() {
         assert_eq!(loaded.name, made.name);
         let (a, b) = (loaded.photo.read().unwrap(), made.photo.read().unwrap());
         assert_eq!(a.alpha, b.alpha);
-        // Colours of transparent pixels are nobody's.
+        // Colours of transparent pixels do not matter.
         let alpha = a.alpha.as_ref().unwrap();
         let pairs = a.rgb.chunks(3).zip(b.rgb.chunks(3)).zip(alpha);
         assert!(pairs.filter(|(_, a)| **a > 0).all(|((a, b), _)| a == b));

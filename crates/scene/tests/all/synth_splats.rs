@@ -1,4 +1,4 @@
-//! Splats for benchmarks: their statistics are what measurements stand on.
+//! Splats for benchmarks: the statistics that measurements depend on.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 

@@ -62,7 +62,7 @@ fn the_name_goes_before_letters_and_letters_before_endings() {
     finds(&["a.jpg.png"], "a.jpg", Some("a.jpg.png"));
     finds(&["a b_1.jpg"], "a%20b%5F1.JPG", Some("a b_1.jpg"));
     finds(&["100%.jpg"], "100%.png", Some("100%.jpg"));
-    // What cannot be read is no photo, nor is a note beside it.
+    // A file that cannot be read is not a photo, and neither is a note next to it.
     finds(&["a.heic", "a.json"], "a.jpg", None);
 }
 

@@ -62,7 +62,7 @@ fn object() -> Capture {
     )
 }
 
-/// Cameras in the middle of a room that look at its walls.
+/// Cameras in the middle of a box-shaped interior, facing its walls.
 fn room() -> Capture {
     let look = |i: i32| {
         let angle = f64::from(i) * 0.4;
@@ -247,7 +247,7 @@ fn tracks_tell_what_points_alone_do_not() {
     let mut capture = with_tracks(survey());
     move_points(&mut capture, |p| DVec3::new(p.x, p.z, -p.y));
     assert_says(&capture, "other axes than");
-    // Stand-ins for tracks: all points in one photo.
+    // Placeholder tracks: all points in one photo.
     let mut capture = room();
     let mut tracks = Tracks::default();
     (0..capture.points.len()).for_each(|_| tracks.push(0.0, [10]));

@@ -1,4 +1,4 @@
-//! What is no capture gets its own next step.
+//! Each path that is not a capture has its own next step.
 
 use super::*;
 use std::collections::HashSet;

@@ -1,4 +1,4 @@
-//! Where the numbers of a glTF file are: in its own chunk, in files next to it, or as text in the JSON.
+//! Locates the numbers of a glTF file: in its own chunk, in files next to it, or as text in the JSON.
 
 use super::json::{Buffer, Gltf};
 use super::{DAMAGED, refuse};
@@ -54,7 +54,7 @@ impl<'a> Buffers<'a> {
         Ok(cell.get_or_init(|| bytes))
     }
 
-    /// Notes on buffers that were read, whose length is not what the JSON says.
+    /// Returns notes on buffers that were read, and whose length differs from the one in the JSON.
     pub(super) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         for (k, (buffer, read)) in self.declared.iter().zip(&self.read).enumerate() {
@@ -166,7 +166,7 @@ fn unescape(text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// What a data URI holds, behind its `data:`.
+/// Decodes a data URI, given the part after `data:`.
 fn inline(data: &str, index: usize) -> Result<Vec<u8>> {
     let refused = |what: &str| {
         Error::input(format!(

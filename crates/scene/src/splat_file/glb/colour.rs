@@ -1,9 +1,10 @@
-//! Linear colours as a display's.
+//! Converts linear colours to those of a display.
 //!
-//! A Gaussian's colour is a function of the direction, and what a display needs is another function of it, the sRGB
-//! curve of the first. Its harmonics are the integrals of that curve times the basis, by the quadrature that turns
-//! harmonics too; for a Gaussian without view dependence that is the curve at its colour, exactly. Blending is linear in
-//! both spaces and so differs between them: renders of half-transparent Gaussians are near, not equal.
+//! A Gaussian's colour is a function of the direction. A display needs another function of the direction, the sRGB
+//! curve of the first. The harmonics of the result are the integrals of that curve times the basis, by the quadrature
+//! that also rotates harmonics. For a Gaussian without view dependence that is exactly the curve at its colour.
+//! Blending is linear in both spaces and so differs between them: renders of half-transparent Gaussians are similar,
+//! not equal.
 
 use crate::edit::harmonics::{basis, quadrature};
 use crate::{SH_C0, Splats};

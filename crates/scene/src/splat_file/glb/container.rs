@@ -9,7 +9,7 @@ pub(super) struct Chunks<'a> {
     pub json: &'a [u8],
     /// The chunk of numbers, if there is one.
     pub numbers: Option<&'a [u8]>,
-    /// Where the JSON begins, for errors.
+    /// Offset of the JSON, for errors.
     pub json_at: usize,
     pub notes: Vec<String>,
 }

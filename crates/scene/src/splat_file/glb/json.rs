@@ -1,4 +1,4 @@
-//! What the JSON of a glTF file says, as far as splats are concerned.
+//! The JSON of a glTF file, limited to the keys that concern splats.
 
 use super::DAMAGED;
 use crate::{Error, Result};

@@ -9,7 +9,7 @@ use glam::{DMat4, DQuat, DVec3};
 pub(super) struct Instance {
     pub mesh: usize,
     pub node: usize,
-    /// From the mesh to the scene, all parents included.
+    /// Transform from the mesh to the scene, all parents included.
     pub world: DMat4,
 }
 

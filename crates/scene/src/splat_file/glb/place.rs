@@ -1,9 +1,10 @@
-//! Gaussians where a node puts them.
+//! Applies the matrix of a node to Gaussians.
 //!
-//! A matrix M takes a covariance C C^T to (M C) (M C)^T. Where M turns and scales alike in all directions, that is a
-//! similarity, as edits have it. Else M C is taken apart: its columns are turned against each other until they are
-//! orthogonal (one-sided Jacobi, Golub & Van Loan, section 8.6.3); their lengths are the new sizes and their directions
-//! the new axes, to f64's precision however thin the Gaussian is. Harmonics are turned by the nearest rotation to M.
+//! A matrix M maps a covariance C C^T to (M C) (M C)^T. If M rotates and scales equally in all directions, it is a
+//! similarity, like that of edits. Else M C is decomposed: its columns are rotated against each other until they are
+//! orthogonal (one-sided Jacobi, Golub & Van Loan, section 8.6.3). Their lengths are the new sizes and their directions
+//! the new axes, to f64's precision for any thickness of the Gaussian. Harmonics are rotated by the nearest rotation to
+//! M.
 
 use crate::Splats;
 use crate::edit::harmonics::Turn;

@@ -1,4 +1,4 @@
-//! Splats of a mesh's primitive, before it is decided what its scales and opacities are.
+//! Splats of a mesh's primitive, before the encoding of its scales and opacities is decided.
 
 use super::accessors::{Accessors, Floats};
 use super::json::Primitive;
@@ -9,7 +9,8 @@ use crate::splat_file::{ReadOptions, spz};
 use crate::{Error, MAX_SH_DEGREE, NoProgress, Result, SH_C0, Splats};
 use serde_json::Value;
 
-/// What compresses splats into an SPZ file, by all names that it has had, within the extension or next to it.
+/// The extension that compresses splats into an SPZ file, by all names that it has had, within the extension or next to
+/// it.
 const SPZ: &str = "KHR_gaussian_splatting_compression_spz";
 const EARLY_SPZ: [&str; 2] = ["KHR_spz_gaussian_splats_compression", "KHR_spz_compression"];
 
@@ -91,7 +92,7 @@ pub(super) fn read(
     Ok(part)
 }
 
-/// What the extension says of the splats.
+/// Properties of the splats that the extension declares.
 struct Declared {
     is_linear: bool,
     notes: Vec<String>,
@@ -207,7 +208,7 @@ impl Attributes<'_, '_> {
         }
     }
 
-    /// Colour and opacity of points, which drafts of the extension had in place of attributes of its own.
+    /// Reads colour and opacity of points. Drafts of the extension had these instead of attributes of its own.
     fn colour(&self) -> Result<Option<(Vec<f32>, usize)>> {
         let Some(&index) = self.primitive.attributes.get("COLOR_0") else {
             return Ok(None);

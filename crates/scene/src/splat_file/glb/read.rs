@@ -1,4 +1,4 @@
-//! From a file to splats.
+//! Reads splats from a glTF file.
 
 use super::accessors::Accessors;
 use super::buffers::Buffers;
@@ -130,7 +130,7 @@ impl File<'_> {
             .count();
         if others > 0 {
             notes.push(format!(
-                "{others} primitives of the glTF file hold no splats: meshes and points are left out"
+                "{others} primitives of the glTF file hold no splats: meshes and points are skipped"
             ));
         }
         if !gltf.animations.is_empty() {
@@ -145,7 +145,7 @@ impl File<'_> {
             let moved = moved.map(String::as_str);
             if let Some(what) = moved.or(node.skin.map(|_| "a skin")) {
                 notes.push(format!(
-                    "node {} shows its splats by {what}, which is left out",
+                    "node {} shows its splats by {what}, which is ignored",
                     instance.node
                 ));
             }
@@ -234,7 +234,7 @@ impl File<'_> {
                     )),
                     Change::Nothing => {
                         notes.push(format!(
-                            "node {node} makes nothing of its splats (a scale of 0): they are left out"
+                            "node {node} has a scale of 0: its splats are dropped"
                         ));
                         continue;
                     }

@@ -1,4 +1,4 @@
-//! From splats to a file.
+//! Writes splats to a GLB file.
 
 use super::{BIN_CHUNK, EXTENSION, FLOAT, JSON_CHUNK, MAGIC, POINTS, coefficient, signs};
 use crate::splat_file::WriteOptions;
@@ -8,7 +8,7 @@ use crate::{Error, Progress, Result, Splats};
 use rayon::prelude::*;
 use serde_json::{Value, json};
 
-/// Bytes from which packing is told of; and rows that are packed between two times.
+/// Size in bytes from which packing reports progress, and rows that are packed between two reports.
 const TOLD_BYTES: usize = 64 << 20;
 const ROWS_AT_ONCE: usize = 1 << 14;
 
@@ -22,7 +22,7 @@ struct Attributes<'a> {
 }
 
 impl Attributes<'_> {
-    /// `[N, width]` floats; zeros where it was asked to stop.
+    /// Adds an attribute of `[N, width]` floats; zeros if the operation was stopped.
     fn add<const WIDTH: usize>(
         &mut self,
         name: &str,

@@ -1,7 +1,8 @@
-//! ZIP archives of stored files: written plainly, read with care.
+//! ZIP archives of stored files: a simple writer, and a reader that validates.
 //!
-//! What is read: entries that are stored or deflated, without encryption, below 4 GiB, found by the directory at the
-//! end, each compared with its checksum. The directory's promises are compared with the file before they cost memory.
+//! The reader accepts entries that are stored or deflated, without encryption, below 4 GiB. It finds them by the
+//! directory at the end, and compares each with its checksum. It compares the sizes in the directory with the file
+//! before it allocates memory.
 
 use super::DAMAGED;
 use super::read::is_named;
@@ -85,8 +86,7 @@ struct Entry {
     header_at: usize,
 }
 
-/// Where the record of the directory's end is: the last one that stands behind its directory. Bytes behind it are not
-/// the archive's.
+/// Finds the record of the directory's end: the last one after its directory. Bytes behind it are not the archive's.
 fn find_end(bytes: &[u8]) -> Option<usize> {
     let last = bytes.len().checked_sub(END_BYTES)?;
     let mark = END.to_le_bytes();

@@ -1,10 +1,10 @@
-//! 256 values that stand for many: an optimal quantiser in one dimension.
+//! Codebook of 256 values for many: an optimal quantiser in one dimension.
 //!
-//! 1. Sort the values and lay them into bins along a blend of rank and value: by rank where they crowd, by value so
+//! 1. Sort the values and put them into bins along a blend of rank and value: by rank where they are dense, by value so
 //!    that the rare ends have bins too.
-//! 2. A bin weighs the square root of its count: the ends, which are large or bright Gaussians, keep theirs.
-//! 3. Choose 256 runs of bins with the least weighted squared error: dynamic programming, where the best beginning
-//!    of a run moves to the right with its end, so that each layer takes n log n.
+//! 2. A bin weighs the square root of its count, so that the ends, which are large or bright Gaussians, get entries.
+//! 3. Choose 256 runs of bins with the least weighted squared error: dynamic programming. The best beginning of a run
+//!    moves to the right with its end, so that each layer takes n log n.
 
 use rayon::prelude::*;
 
@@ -17,7 +17,7 @@ const BINS: usize = 2048;
 pub(super) struct Codebook(pub Vec<f32>);
 
 impl Codebook {
-    /// For these values; none or such as are not finite leave out nothing but themselves.
+    /// Computes the codebook of these values. Only non-finite values are ignored.
     pub(super) fn of(mut values: Vec<f32>) -> Self {
         values.retain(|v| v.is_finite());
         values.par_sort_unstable_by(f32::total_cmp);

@@ -1,4 +1,4 @@
-//! Bits, and the Huffman codes that lossless WebP shares with deflate: canonical, at most 15 bits, sent as lengths.
+//! Bits, and the Huffman codes that lossless WebP shares with deflate: canonical, at most 15 bits, stored as lengths.
 
 /// Bits as they are written, the lowest first.
 #[derive(Default)]

@@ -1,10 +1,11 @@
-//! A writer of lossless WebP for pictures that are numbers, as its specification (RFC 9649) describes them.
+//! A writer of lossless WebP for images that hold data, by its specification (RFC 9649).
 //!
-//! The channels of SOG's textures have little to do with each other, and many texels look like noise: what helps is
-//! to leave out what helps photos. Without repeats and colour cache, in the smallest of these ways:
+//! The channels of SOG's textures have little to do with each other, and many texels look like noise. Therefore the
+//! writer omits the methods for photos. It uses no repeats and no colour cache, and takes the smallest of these
+//! encodings:
 //!
-//! 1. Each tile's texels as differences from a prediction, the tile's best of 14, or as they are.
-//! 2. Green taken from red and blue, or not.
+//! 1. Each tile's texels as differences from a prediction, the tile's best of 14, or unchanged.
+//! 2. Green subtracted from red and blue, or not.
 //! 3. Then a Huffman code for each channel.
 
 use super::huffman::{Bits, Code, write_code};
@@ -116,7 +117,7 @@ fn tiles(side: usize) -> usize {
 /// For each tile, the prediction whose differences are smallest by the bits that they need.
 fn choose_modes(texels: &[Texel], width: usize, height: usize) -> Vec<u8> {
     use rayon::prelude::*;
-    // What a difference costs: more the further from 0; what it takes at least is not counted.
+    // Cost of a difference: more the further from 0; the constant minimum is not counted.
     let cost = |difference: u8| 9 - (difference as i8).unsigned_abs().leading_zeros();
     let (across, down) = (tiles(width), tiles(height));
     (0..across * down)
@@ -155,7 +156,7 @@ fn residuals(texels: &[Texel], width: usize, modes: &[u8]) -> Vec<Texel> {
     (0..texels.len()).map(at).collect()
 }
 
-/// What is expected at a place: the specification's fourteen ways, and its exceptions at the rim.
+/// Predicts a texel: the specification's fourteen modes, and its exceptions at the rim.
 fn predict(texels: &[Texel], width: usize, x: usize, y: usize, mode: u8) -> Texel {
     let i = y * width + x;
     match (x, y) {

@@ -1,4 +1,4 @@
-//! `meta.json`.
+//! `meta.json` of SOG.
 
 use super::DAMAGED;
 use crate::{Error, Result};
@@ -13,7 +13,7 @@ pub(super) struct Meta {
     /// `antialiased` or `2dgs`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// As the description has it; the writer never did.
+    /// Key of the format's description; the writer never used it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub antialias: Option<bool>,
     pub means: Means,
@@ -56,7 +56,7 @@ pub(super) struct Rest {
     pub files: Vec<String>,
 }
 
-/// The first writer's: limits in place of codebooks, the opacity as a logit between limits.
+/// Metadata of the first writer: limits instead of codebooks, the opacity as a logit between limits.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct First {
     pub means: FirstMeans,
@@ -121,7 +121,7 @@ pub(super) enum AnyMeta {
 
 impl AnyMeta {
     pub(super) fn parse(bytes: &[u8]) -> Result<Self> {
-        /// What tells a version that is not known from what is no SOG file.
+        /// Version key. It separates an unknown version from a file that is not SOG.
         #[derive(Deserialize)]
         struct Version {
             version: Option<u32>,

@@ -1,17 +1,18 @@
-//! SOG, PlayCanvas' splats in pictures: a few lossless WebP textures, one texel a Gaussian, and a
-//! `meta.json`; in a folder, or together in a ZIP archive that is called `.sog`.
+//! SOG, PlayCanvas' splats in images: a few lossless WebP textures, one texel per Gaussian, and a `meta.json`; in a
+//! folder, or together in a ZIP archive with the extension `.sog`.
 //!
-//! 1. Gaussians go along a Morton curve, so that neighbours in a picture are neighbours in space.
-//! 2. `means_l`, `means_u`: sign(p) ln(1 + |p|) within the scene's range, 16 bits, low and high byte apart.
-//! 3. `quats`: the three smaller components in 8 bits, the largest's place in alpha, from 252.
-//! 4. `scales` (logarithms) and `sh0`: 8-bit places in a codebook that all axes or channels share (`codebook`); the
+//! 1. Gaussians are sorted along a Morton curve, so that neighbours in an image are neighbours in space.
+//! 2. `means_l`, `means_u`: sign(p) ln(1 + |p|) within the scene's range, 16 bits, low and high byte in separate
+//!    textures.
+//! 3. `quats`: the three smaller components in 8 bits, the largest's index in alpha, from 252.
+//! 4. `scales` (logarithms) and `sh0`: 8-bit indices into a codebook that all axes or channels share (`codebook`); the
 //!    opacity in the alpha of `sh0`.
-//! 5. Harmonics: a palette of at most 65 536 vectors (`palette`), its values through a codebook again; a texel of
-//!    `shN_labels` says which.
+//! 5. Harmonics: a palette of at most 65 536 vectors (`palette`), its values through another codebook; a texel of
+//!    `shN_labels` selects the vector.
 //!
-//! The format's description and its first writer differ in places; files follow the writer (`splat-transform`).
-//! Version 2 is written. Version 1 is read too: it has limits by channel in place of codebooks, and the opacity as a
-//! logit (`plan`).
+//! The format's description and its first writer differ in places; files follow the writer (`splat-transform`). Version
+//! 2 is written. Version 1 is also read: it has limits by channel instead of codebooks, and the opacity as a logit
+//! (`plan`).
 
 mod archive;
 mod codebook;
@@ -32,7 +33,7 @@ pub(super) use write::{encode, encode_files, encode_ordered};
 /// The file that says what the others are.
 pub(super) const META: &str = "meta.json";
 
-/// What the textures are called that Dapple and the first writer write.
+/// Names of the textures that Dapple and the first writer write.
 pub(super) const TEXTURES: [&str; 7] = [
     "means_l.webp",
     "means_u.webp",

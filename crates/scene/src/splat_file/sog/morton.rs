@@ -1,4 +1,4 @@
-//! Gaussians along a curve through space.
+//! Sorts Gaussians along a Morton curve.
 
 use rayon::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Lossless WebP pictures of bytes that mean something else: exact, alpha included.
+//! Lossless WebP images whose bytes are data: exact, alpha included.
 
 use super::{DAMAGED, lossless};
 use crate::{Error, Result};
@@ -43,7 +43,7 @@ impl Picture {
         Self::decode_within(bytes, needed..=4 * needed + (1 << 16), name)
     }
 
-    /// Reads a texture of so many texels.
+    /// Reads a texture with this number of texels.
     pub(super) fn decode_within(
         bytes: &[u8],
         texels: RangeInclusive<usize>,

@@ -1,4 +1,4 @@
-//! What a `meta.json` of either version says, as tables: a byte's value by channel.
+//! Decoding tables of a `meta.json` of either version: a byte's value by channel.
 
 use super::meta::{AnyMeta, First, Limits, Meta};
 use super::{DAMAGED, META};

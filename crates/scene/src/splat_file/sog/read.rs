@@ -1,4 +1,4 @@
-//! From textures to splats.
+//! Converts textures to splats.
 
 use super::archive::Archive;
 use super::picture::Picture;
@@ -140,7 +140,7 @@ pub(in crate::splat_file) fn parse_beside(
     progress: &dyn Progress,
 ) -> Result<(Splats, Aside)> {
     let plan = Plan::parse(meta)?;
-    // Textures are not larger than what can be read; each is looked at when its turn comes.
+    // Textures are not larger than the bytes that can be read; each is checked in its turn.
     let size: usize = plan.files.iter().map(|name| files.size(name)).sum();
     from_files(&plan, files, size, progress)
 }
@@ -206,7 +206,7 @@ fn from_files(
         .par_iter()
         .map(|name| Picture::decode(&files.get(name)?, count, name))
         .collect();
-    // The first error in the order of names, whoever came first.
+    // The first error in the order of names, independent of the order of completion.
     let mut decoded = decoded.into_iter().collect::<Result<Vec<_>>>()?.into_iter();
     let (Some(low), Some(high), Some(scales), Some(quats), Some(sh0)) = (
         decoded.next(),

@@ -1,4 +1,4 @@
-//! From splats to textures.
+//! Converts splats to textures.
 
 use super::codebook::Codebook;
 use super::meta::{Asset, Coded, Files, Means, Meta, Rest};
@@ -20,7 +20,8 @@ const LEAST_ENTRIES: usize = 1024;
 /// each, as others have, the palette is two thirds of the file.
 const GAUSSIANS_AN_ENTRY: usize = 10;
 
-/// Vectors times rounds from which the palette's progress is told, and who is named for it finds what is nearest.
+/// Vectors times rounds from which the palette's progress is reported, and from which the selected search runs instead
+/// of the CPU.
 const TOLD_WORK: usize = 500_000;
 
 /// An archive.
@@ -51,7 +52,7 @@ pub(in crate::splat_file) fn encode_ordered(
     let count = order.len();
     if count > (LONGEST_SIDE - 3).pow(2) {
         return Err(
-            Error::unsupported(format!("a SOG file has no room for {count} Gaussians"))
+            Error::unsupported(format!("a SOG file cannot hold {count} Gaussians"))
                 .hint("a texture has 16 383 texels a side: `--max-gaussians 268000000`"),
         );
     }
@@ -227,7 +228,7 @@ fn harmonics(
         .par_iter()
         .map(|&v| book.nearest(v))
         .collect();
-    // What readers will have; some vectors are nearer to another entry then.
+    // Entries as readers decode them. For some vectors, another entry is now nearer.
     for (value, &place) in palette.entries.iter_mut().zip(&places) {
         *value = book.0[usize::from(place)];
     }

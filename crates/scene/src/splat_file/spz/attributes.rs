@@ -1,4 +1,4 @@
-//! A Gaussian's numbers in SPZ's bytes and back.
+//! Conversion between a Gaussian's numbers and SPZ's bytes.
 
 use super::Header;
 use crate::ply::{Block, blocks, empty};
@@ -8,7 +8,7 @@ use crate::{MAX_SH_DEGREE, Splats};
 use rayon::prelude::*;
 use std::f32::consts::{FRAC_1_SQRT_2, SQRT_2};
 
-/// What a unit of `f_dc` becomes of 255.
+/// Fraction of 255 that a unit of `f_dc` becomes.
 const COLOUR_SCALE: f32 = 0.15;
 
 /// Largest magnitude of a rotation's smaller component, 9 bits.
@@ -17,7 +17,7 @@ const ROTATION_STEPS: f32 = 511.0;
 /// A file's attributes.
 pub(super) type Planes<'a> = [&'a [u8]; 6];
 
-/// From planes of the sizes that the header asks for.
+/// Decodes planes of the sizes in the header.
 pub(super) fn decode(header: &Header, planes: &Planes<'_>, signs: &Signs) -> Splats {
     let degree = header.degree.min(MAX_SH_DEGREE);
     let mut splats = empty(header.count, degree);
@@ -137,7 +137,7 @@ enum HarmonicBits {
 }
 
 impl HarmonicBits {
-    /// Those that were asked for; else by how much of a picture each covers.
+    /// Returns the requested bits; else bits by the screen coverage of each Gaussian.
     fn of(splats: &Splats, asked: Option<[u8; 2]>) -> Self {
         if let Some(bits) = asked {
             return Self::Same(bits.map(|b| b.clamp(1, 8).into()));

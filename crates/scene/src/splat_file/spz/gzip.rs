@@ -1,8 +1,8 @@
-//! One gzip member, packed by all cores.
+//! One gzip member, compressed by all cores.
 //!
-//! 1. Each attribute is cut into pieces of a fixed size, so that the bytes depend on no number of threads, and every
-//!    piece is deflated by itself; all but the last end with an empty stored block, at a whole byte.
-//! 2. Blocks of deflate may follow one another: together they are one stream. The checksums of the pieces combine.
+//! 1. Each attribute is cut into pieces of a fixed size, so that the bytes do not depend on the number of threads.
+//!    Every piece is deflated separately; all but the last end with an empty stored block, at a whole byte.
+//! 2. Blocks of deflate may follow one another: together they are one stream. The checksums of the pieces are combined.
 
 use crate::splat_file::watch::Watch;
 use crate::{Error, Result};

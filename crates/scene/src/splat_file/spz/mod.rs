@@ -1,16 +1,16 @@
-//! SPZ, Niantic's packed splats (nianticlabs/spz, MIT): a byte or three where PLY has four, one attribute after the
+//! SPZ, Niantic's packed splats (nianticlabs/spz, MIT): one to three bytes where PLY has four, one attribute after the
 //! other, compressed. Versions 1 to 4 are read, 3 and 4 written.
 //!
-//! 1. Versions 1 to 3 are one gzip member around a header of 16 bytes and the six attributes; version 4 has its
-//!    header of 32 bytes in the open, records of its extensions, a table of sizes and a Zstandard frame for each
+//! 1. Versions 1 to 3 are one gzip member around a header of 16 bytes and the six attributes. Version 4 has an
+//!    uncompressed header of 32 bytes, records of its extensions, a table of sizes and a Zstandard frame for each
 //!    attribute that is not empty.
-//! 2. [`Header::sizes`]: what each attribute takes, from the count; compared with the file's size before anything is
-//!    allocated. Gzip reaches a ratio of 1032, so no honest file promises more.
+//! 2. [`Header::sizes`]: the size of each attribute, from the count; compared with the file's size before anything is
+//!    allocated. Gzip reaches a ratio of 1032, so no valid file declares more.
 //! 3. `attributes`: positions in 24 bits of fixed point, opacities and colours in 8 bits, ln of scales in steps of
-//!    1/16, rotations by three bytes (version 2) or by the three smaller components in 10 bits each, harmonics in
-//!    8 bits, whose lower ones are left at the middle of wider steps.
-//! 4. Axes: right, up, back, says the description, and so `splat-transform` writes; but tools have written those of
-//!    PLY files as well. What a file declares is believed, all others are taken as the caller says.
+//!    1/16, rotations by three bytes (version 2) or by the three smaller components in 10 bits each, harmonics in 8
+//!    bits, with lower bits at the middle of wider steps.
+//! 4. Axes: the description and `splat-transform` use right, up, back, but some tools have written the axes of PLY
+//!    files. Axes that a file declares are used; for all other files the caller selects the axes.
 
 mod attributes;
 mod gzip;
@@ -25,7 +25,7 @@ use crate::{Error, Result};
 /// "NGSP": of version 4 a file's first bytes, of the others those of what is unpacked.
 const MAGIC: [u8; 4] = *b"NGSP";
 
-/// What a gzip file begins with.
+/// First bytes of a gzip file.
 const GZIP: [u8; 3] = [0x1f, 0x8b, 8];
 
 /// Bytes of the header of versions 1 to 3, and of version 4.
@@ -44,12 +44,12 @@ const AXES_RECORD: u32 = 0xADBE_0003;
 
 const DAMAGED: &str = "the file is damaged or cut: copy or export it again";
 
-/// Whether bytes begin as an SPZ file's do. What else is packed by gzip is no splats that Dapple knows.
+/// Returns true if bytes begin like an SPZ file. Other gzip files are not splats that Dapple knows.
 pub(super) fn is_content(bytes: &[u8]) -> bool {
     bytes.starts_with(&MAGIC) || bytes.starts_with(&GZIP)
 }
 
-/// What all versions' headers say.
+/// Fields that the headers of all versions share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Header {
     version: u32,

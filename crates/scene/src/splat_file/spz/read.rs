@@ -1,4 +1,4 @@
-//! From a file of any version to splats.
+//! Reads splats from a file of any version.
 
 use super::attributes::{Planes, decode};
 use super::{
@@ -15,10 +15,10 @@ use flate2::bufread::GzDecoder;
 use rayon::prelude::*;
 use std::io::Read;
 
-/// Bytes of extensions that are looked at; those that are known take 24.
+/// Maximum size of extension records that are read, bytes; the known records take 24.
 const EXTENSION_BYTES: u64 = 1 << 16;
 
-/// Files that stand end to end in one: more are not followed.
+/// Maximum number of files joined end to end in one; more are not read.
 const MOST_JOINED: usize = 1000;
 
 /// Splats, notes, and the bytes behind the file's end.
@@ -48,7 +48,7 @@ pub(in crate::splat_file) fn parse(
     }
     if files > 1 {
         aside.notes.push(format!(
-            "{files} SPZ files stand end to end in it: the Gaussians of all of them are read"
+            "{files} SPZ files are joined in it: the Gaussians of all of them are read"
         ));
     }
     if !rest.is_empty() {
@@ -128,7 +128,7 @@ fn legacy<'a>(
         behind,
     } = source.rest(has_records);
     let mut aside = Aside::default();
-    // What follows is no part of the splats: damage there costs a remark.
+    // The following data is not part of the splats, so damage there gives only a note.
     if is_damaged {
         let what = "the file's end is damaged; its Gaussians could be read";
         aside.notes.push(what.to_owned());
@@ -173,15 +173,15 @@ fn packed_again<'a>(
     Ok((splats, aside, stream.behind()))
 }
 
-/// What versions 1 to 3 are read from.
+/// Input of versions 1 to 3.
 enum Source<'a> {
     /// Gzip members.
     Packed(Gunzip<'a>),
-    /// What gzip should be around.
+    /// Uncompressed content, without the gzip layer.
     Plain(&'a [u8], Cursor<'a>),
 }
 
-/// What follows the last Gaussian.
+/// Data after the last Gaussian.
 struct Rest<'a> {
     /// Bytes of the stream, at most [`EXTENSION_BYTES`].
     records: Vec<u8>,
@@ -362,7 +362,7 @@ fn unpack(frame: &[u8], count: usize, what: &str, at: usize) -> Result<Vec<u8>> 
     }
 }
 
-/// What the records of extensions say of the axes: type, length, content, one after the other.
+/// Returns the axes that the records of extensions declare: type, length, content, one after the other.
 fn declared_axes(mut records: &[u8]) -> Option<Axes> {
     loop {
         let (kind, rest) = records.split_first_chunk::<4>()?;

@@ -1,4 +1,4 @@
-//! From splats to a file of version 3 or 4.
+//! Writes splats to a file of version 3 or 4.
 
 use super::attributes::encode as attributes;
 use super::{ANTIALIASED, AXES_RECORD, HEADER, MAGIC, gzip};
@@ -117,7 +117,7 @@ fn fractional_bits(splats: &Splats) -> Result<u8> {
             "a Gaussian is {farthest:e} units from the origin: SPZ, which pages hold too, reaches 8 388 607"
         ))
         .at(format!("Gaussian {at}"))
-        .hint("take away what is so far (`dapple edit IN OUT --crop sphere:0,0,0,1000000`), or write another format"));
+        .hint("remove distant Gaussians (`dapple edit IN OUT --crop sphere:0,0,0,1000000`), or write another format"));
     };
     // Nearly all of the scene: a few that flew off do not make it large.
     let extent = (0..3).map(|axis| {

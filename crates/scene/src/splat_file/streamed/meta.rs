@@ -1,4 +1,4 @@
-//! `lod-meta.json`.
+//! `lod-meta.json` of streamed SOG.
 
 use super::META;
 use crate::{Error, Result};
@@ -18,7 +18,7 @@ pub(super) struct Meta {
     /// Gaussians of all levels.
     #[serde(default)]
     pub count: u64,
-    /// Of each.
+    /// Number of Gaussians of each level.
     #[serde(default)]
     pub counts: Vec<u64>,
     pub lod_levels: u32,
@@ -55,7 +55,7 @@ pub(super) struct Bound {
 /// Gaussians that follow one another in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) struct Run {
-    /// Of [`Meta::filenames`].
+    /// Index into [`Meta::filenames`].
     pub file: usize,
     pub offset: usize,
     pub count: usize,
@@ -63,7 +63,7 @@ pub(super) struct Run {
 
 impl Meta {
     pub(super) fn parse(bytes: &[u8]) -> Result<Self> {
-        /// What tells a version that is not known.
+        /// Version key. It identifies an unknown version.
         #[derive(Deserialize)]
         struct Version {
             version: Option<u32>,
@@ -86,7 +86,7 @@ impl Meta {
     }
 }
 
-/// An error of what the file says.
+/// Builds an error for invalid content of the file.
 pub(super) fn damaged(what: String) -> Error {
     Error::input(what).at(META).hint(DAMAGED)
 }

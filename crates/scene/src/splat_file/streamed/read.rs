@@ -1,7 +1,7 @@
-//! The finest level, from the files that have it.
+//! Reads the finest level from its files.
 //!
-//! 1. Runs of the finest level are gathered from the tree's leaves, and compared: each is within what its file holds,
-//!    and no Gaussian is in two of them, so that splats are never more than the files have.
+//! 1. Runs of the finest level are gathered from the tree's leaves, and compared. Each run is within its file, and no
+//!    Gaussian is in two of them, so that the number of splats never exceeds that of the files.
 //! 2. Files are read one after the other, and their runs copied, in the order of files.
 //! 3. The environment follows.
 
@@ -13,7 +13,7 @@ use crate::splat_file::{Aside, sog};
 use crate::{Error, Progress, Result, Splats, bounded};
 use std::path::Path;
 
-/// What a `lod-meta.json` may have, bytes: some 150 a leaf, and leaves have thousands of Gaussians.
+/// Maximum size of a `lod-meta.json`, bytes: about 150 per leaf, and leaves have thousands of Gaussians.
 const META_BYTES: u64 = 64 << 20;
 
 /// The folder that holds this `lod-meta.json`.

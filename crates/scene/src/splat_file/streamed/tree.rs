@@ -1,9 +1,9 @@
-//! Halving space until a part has few Gaussians and is small.
+//! Halves space until each part has few Gaussians and is small.
 
 use super::meta::Bound;
 use crate::Splats;
 
-/// A leaf has at most so many Gaussians of all levels together, as the format's first writer has it.
+/// Maximum number of Gaussians of a leaf, all levels together; the value of the format's first writer.
 const MOST: usize = 512 * 1024;
 
 /// And is at most so wide, world units (metres, as the format has it), unless it has less than [`FEW`] Gaussians.
@@ -39,7 +39,7 @@ impl Part {
         let widths = [0, 1, 2].map(width);
         let axis = (1..3).fold(0, |best, k| if widths[k] > widths[best] { k } else { best });
         let is_large = widths[axis] > WIDEST && indices.len() > few;
-        // What is all at one place cannot be halved.
+        // A part whose centres coincide cannot be halved.
         if indices.len() < 2 || (indices.len() <= most && !is_large) || widths[axis] == 0.0 {
             return Self::Leaf(indices);
         }
@@ -72,7 +72,7 @@ impl Bound {
         }
     }
 
-    /// What is written: where there was nothing with an extent, the origin.
+    /// Returns the bounds to write: the origin if there was nothing with an extent.
     pub(super) fn or_origin(self) -> Self {
         match (0..3).all(|k| self.min[k] <= self.max[k]) {
             true => self,

@@ -1,4 +1,4 @@
-//! From splats to levels, leaves and files.
+//! Divides splats into levels, leaves and files.
 
 use super::META;
 use super::meta::{Asset, Bound, Meta, Node, Run};
@@ -9,10 +9,10 @@ use crate::splat_file::{NamedFiles, WriteOptions, sog};
 use crate::{Error, Progress, Result, Splats};
 use std::collections::BTreeMap;
 
-/// A level has one Gaussian for so many of the one before it.
+/// Ratio of Gaussians between a level and the next coarser one.
 const SHARE: usize = 4;
 
-/// And is left out where it would have less than this.
+/// A level with fewer Gaussians than this is omitted.
 const LEAST: usize = 64;
 
 /// A file is closed once it has more Gaussians than this.
@@ -88,7 +88,7 @@ fn levels(splats: &Splats, most: u32, progress: &dyn Progress) -> Result<Vec<Spl
     Ok(levels)
 }
 
-/// What a file will hold.
+/// Content of a file that will be written.
 struct Content {
     level: usize,
     /// Among those of its level.

@@ -1,4 +1,4 @@
-//! Damaged files of every format: an error that says where, never a panic, and no memory for what is not there.
+//! Damaged files of every format: an error that names the place, never a panic, and no memory for missing data.
 
 use crate::formats::support::{Noise, crowd};
 use dapple_scene::splat_file::{
@@ -27,11 +27,11 @@ fn files() -> Vec<(String, Format, Vec<u8>)> {
             files.push((name, format, std::fs::read(&path).unwrap()));
         }
     }
-    // What others write.
+    // Files of other writers.
     let splats = crowd(300, 1);
     for level in 0..=2 {
         let bytes = crate::formats::ksplat::file(&splats, level);
-        // Room for one more is no part of it.
+        // Capacity for one more is no part of the splats.
         let row = [44 + 36, 24 + 18, 24 + 9][usize::from(level)];
         let bytes = bytes[..bytes.len() - row].to_vec();
         files.push((format!("ksplat of level {level}"), Format::Ksplat, bytes));
@@ -173,7 +173,7 @@ fn bombs_do_not_go_off() {
     four.extend(32u32.to_le_bytes());
     four.resize(200, 0);
     refused(&four, Format::Spz, "cannot hold");
-    // Zeros without end: what is unpacked stops at what the header says.
+    // Endless zeros: unpacking stops at the size in the header.
     let mut long = crate::formats::spz::by_hand(3);
     long.resize(64 << 20, 0);
     let (splats, aside) = parse(&crate::formats::spz::gzip(&long), Format::Spz).unwrap();
@@ -205,7 +205,7 @@ fn bombs_do_not_go_off() {
     refused(&zip, Format::Sog, "ends within its means_l.webp");
 }
 
-/// Gaussians that are not finite are named, and kept as they are where an edit is to take them away.
+/// Gaussians with non-finite numbers are named, and read unchanged if an edit removes them.
 #[test]
 fn what_is_not_finite_is_refused_or_kept() {
     use dapple_scene::edit::condition::is_finite;

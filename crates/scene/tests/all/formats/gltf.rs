@@ -134,7 +134,7 @@ fn nodes_and_their_parents_place_the_splats() {
     let half = 0.5f64.sqrt();
     let turn = glam::DQuat::from_xyzw(0.0, half, 0.0, half);
     let outer = json!({"children": [1], "translation": [10, 0, 3], "rotation": [0, half, 0, half]});
-    // The quarter turn about y stays in Dapple's axes, but for its direction.
+    // The quarter turn about y is the same in Dapple's axes, except for its direction.
     let expected = Similarity {
         rotation: [turn.w, 0.0, -turn.y, 0.0],
         scale: 2.0,
@@ -225,7 +225,7 @@ fn circles_of_nodes_and_many_instances_are_refused() {
         scene.json["nodes"] = nodes;
         scene.refused(word);
     }
-    // A mesh in so many places that memory takes some hundred times the file's bytes, and in too many.
+    // A mesh in 3000 places, for which memory is some hundred times the file's bytes, and in too many.
     let nodes: Vec<_> = (0..3000).map(|_| json!({"mesh": 0})).collect();
     scene.json["scenes"] = json!([{"nodes": (0..nodes.len()).collect::<Vec<_>>()}]);
     scene.json["nodes"] = json!(nodes);
@@ -251,7 +251,7 @@ fn stretched_mirrored_and_flattened_splats_are_told() {
     for (scale, count, word) in [
         (json!([1, 2, 1]), 20, "stretches"),
         (json!([-1, 1, 1]), 20, "mirrors"),
-        (json!([1, 0, 1]), 0, "left out"),
+        (json!([1, 0, 1]), 0, "dropped"),
     ] {
         scene.json["nodes"] = json!([{"mesh": 0, "scale": scale}]);
         let (read, notes) = scene.read();

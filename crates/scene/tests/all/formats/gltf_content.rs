@@ -1,4 +1,4 @@
-//! What glTF's splats hold: scales, colours, extensions, buffers, and counts.
+//! Content of glTF's splats: scales, colours, extensions, buffers, and counts.
 
 use crate::formats::gltf::{E, Scene, said, scene};
 use crate::formats::support::{Steps, assert_near, crowd};
@@ -260,7 +260,7 @@ fn counts_and_lengths_that_differ_are_told() {
     said(&with(all, &bytes), "follow the last chunk");
     said(&with(all + 18, b"these bytes follow"), "18 bytes follow");
     said(&with(0, b""), "says that it has 0 bytes");
-    // A chunk that is somebody else's is passed over.
+    // A chunk of an unknown type is skipped.
     let chunk = [&4u32.to_le_bytes()[..], b"MINE", b"1234"].concat();
     assert!(with(all + 12, &chunk).is_empty());
 }

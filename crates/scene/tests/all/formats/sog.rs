@@ -1,4 +1,4 @@
-//! SOG: what its options change, its first version, and what its files hold beside what they promise.
+//! SOG: its options, its first version, and files that contradict their metadata.
 
 use crate::formats::support::crowd;
 use dapple_scene::splat_file::{
@@ -104,7 +104,7 @@ fn the_first_version_is_read() {
         );
         assert!(read == same, "centres and rotations");
     }
-    // What it lacks or says wrongly is refused.
+    // Missing and wrong values are refused.
     let (files, _) = first_version(1);
     let meta: Value = serde_json::from_slice(&files.last().unwrap().1).unwrap();
     for (path, value, word) in [
@@ -192,7 +192,7 @@ fn a_folder_without_a_texture_is_one_and_the_texture_is_named() {
         assert_eq!(error.what().contains("are missing"), k == 1, "{error}");
         assert!(error.place().unwrap().contains("means_l.webp"), "{error}");
     }
-    // A pointer in place of a texture.
+    // A pointer file instead of a texture.
     for name in ["means_l.webp", "quats.webp"] {
         std::fs::write(folder.path().join(name), "version https://git-lfs").unwrap();
     }

@@ -110,7 +110,7 @@ fn axes_are_those_that_are_declared_or_named() {
     let turned = |axes, version| WriteOptions {
         axes,
         spz_version: version,
-        // As many for all: signs are what is looked at.
+        // Equal bits for all Gaussians, because the test compares signs.
         spz_sh_bits: Some([6, 5]),
         antialiased: true,
         ..WriteOptions::default()
@@ -242,7 +242,7 @@ fn files_that_stand_end_to_end_are_all_read() {
                 aside.notes
             );
         }
-        // What is none, and a second file that is cut: told, and the first is read.
+        // Foreign bytes, and a second file that is truncated: noted, and the first file is read.
         for tail in [&b"these bytes"[..], &first[..first.len() / 2]] {
             let (read, aside) = parse(&[&first[..], tail].concat(), Format::Spz).unwrap();
             assert_eq!(read, *a);

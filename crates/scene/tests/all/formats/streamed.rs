@@ -262,7 +262,7 @@ fn bundles_are_read_as_folders_are() {
             };
             let inside: Vec<_> = files.iter().filter_map(inside).collect();
             let (splats, _) = parse_files(&inside, Format::SogFolder).unwrap();
-            // What is packed again has another order and other codebooks.
+            // Bundles that are packed again have another order and other codebooks.
             let bundle = encode(&splats, Format::Sog, &WriteOptions::default()).unwrap();
             files.push((format!("{level}.sog"), bundle));
             let dot = ["", "./"][k % 2];

@@ -35,7 +35,7 @@ pub fn crowd(count: usize, sh_degree: u8) -> Splats {
     splats
 }
 
-/// How far two splats may be apart, by what they hold.
+/// Largest differences between two splats, by property.
 #[derive(Debug, Clone, Copy)]
 pub struct Steps {
     pub mean: f32,
@@ -102,8 +102,8 @@ fn alpha(logit: f32) -> f32 {
     1.0 / (1.0 + (-logit).exp())
 }
 
-/// Of the rotations that give an ellipsoid the same shape, after a half turn about one of its own axes or not, and of
-/// their two signs, the nearest.
+/// Of all rotations that give an ellipsoid this shape (after a half turn about one of its own axes or not, and with
+/// either sign), the nearest.
 fn same_shape(found: [f32; 4], [w, x, y, z]: [f32; 4]) -> [f32; 4] {
     let dot = |q: &[f32; 4]| -> f32 { q.iter().zip(&found).map(|(a, b)| a * b).sum() };
     let turned = [[w, x, y, z], [-x, w, z, -y], [-y, -z, w, x], [-z, y, -x, w]];

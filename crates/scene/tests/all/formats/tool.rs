@@ -1,4 +1,4 @@
-//! What we write `splat-transform` reads as we do, and what it writes we read as it does.
+//! `splat-transform` reads Dapple's files as Dapple does, and Dapple reads the tool's files as the tool does.
 //!
 //! Needs `DAPPLE_SPLAT_TRANSFORM`, as `ply_splat_transform.rs`.
 
@@ -115,8 +115,8 @@ fn glb_that_the_tool_writes_is_read() {
     }
 }
 
-/// The tool writes `lod-meta.json` and does not read it: of ours it reads each file that is named in it, which
-/// together, run by run, are what we read.
+/// The tool writes `lod-meta.json` and does not read it. Therefore it reads each file that Dapple's `lod-meta.json`
+/// names; together, run by run, these are the splats that Dapple reads.
 #[test]
 fn streamed_sog_both_ways() {
     let Some(tool) = tool() else { return };
@@ -155,7 +155,7 @@ fn streamed_sog_both_ways() {
         assert_near(&back, &read, Steps::NONE, "files of our lod-meta.json");
         assert_near(&read, &splats, Steps::of(Format::StreamedSog), "ours");
     }
-    // Two levels of theirs, the finer with more Gaussians; small leaves, so that there are several.
+    // Two levels of the tool, the finer with more Gaussians; small leaves, so that there are several.
     let (fine, coarse) = (crowd(2500, 0), crowd(400, 0));
     let [a, b] = ["a.ply", "b.ply"].map(|name| folder.path().join(name));
     let theirs = folder.path().join("theirs/lod-meta.json");

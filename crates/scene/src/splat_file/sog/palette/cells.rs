@@ -1,4 +1,4 @@
-//! Cells of vectors, and Lloyd's rounds within all of them at once.
+//! Cells of vectors, and Lloyd's rounds within all of them together.
 
 use super::Vectors;
 use super::grid::Grid;
@@ -59,7 +59,7 @@ impl<'a> Cells<'a> {
         })
     }
 
-    /// Of each cell's vectors the place of the nearest among centres `[centres, dim]`, cell after cell: see
+    /// Returns, for each cell's vectors, the index of the nearest among centres `[centres, dim]`, cell after cell: see
     /// [`Self::with_labels`].
     pub(super) fn nearest(
         &mut self,
@@ -185,8 +185,8 @@ fn move_centres(
     }
 }
 
-/// Beginnings that lie apart (k-means++, Arthur and Vassilvitskii 2007): each next one is drawn by the squared
-/// distance to those before, with numbers that are always the same.
+/// Chooses distant initial centres (k-means++, Arthur and Vassilvitskii 2007): each further one is drawn by the squared
+/// distance to those before, from a fixed random sequence.
 fn seeds(vectors: Vectors<'_>, rows: &[u32], wanted: usize) -> Vec<f32> {
     let (dim, count) = (vectors.dim, rows.len());
     // By component, so that one goes along all vectors at once.

@@ -1,13 +1,14 @@
 //! A palette of vectors: k-means for a million vectors and 65 536 entries on a few cores, or on a GPU.
 //!
-//! 1. Divide: vectors fall into cells around the means of a sample, cells that deserve many entries again, until a
-//!    cell has a few hundred. A cell deserves by the geometric mean of its weight and of its error.
-//! 2. Within all cells at once: Lloyd's rounds ([`cells`]). An entry that nobody is nearest to moves to the vector that
-//!    is worst off.
-//! 3. Across cells: each vector looks for its nearest entry among its cell and those next to it, and entries move to
-//!    their mean; some rounds.
-//! 4. Who finds what is nearest compares whole numbers on a cell's [`grid`]; see [`NearestCentres`]. Sums go in the
-//!    order of the vectors. So nothing depends on the number of threads, nor on the device.
+//! 1. Divide: vectors are assigned to cells around the means of a sample. Cells that need many entries are divided
+//!    again, until a cell has a few hundred. The number of a cell's entries follows the geometric mean of its weight
+//!    and of its error.
+//! 2. Within all cells together: Lloyd's rounds ([`cells`]). An entry that is nearest to no vector moves to the vector
+//!    with the largest error.
+//! 3. Across cells, for some rounds: each vector is assigned to its nearest entry among its cell and the neighbouring
+//!    cells, and entries move to their mean.
+//! 4. The search compares whole numbers on a cell's [`grid`]; see [`NearestCentres`]. Sums are in the order of the
+//!    vectors. So the result does not depend on the number of threads or on the device.
 
 mod cells;
 mod grid;
@@ -65,12 +66,12 @@ pub(super) struct Palette<'a> {
     cells: Cells<'a>,
     /// Which of the entries are a cell's own.
     own: Vec<std::ops::Range<usize>>,
-    /// Of each cell, the nearest ones, itself first.
+    /// Nearest cells of each cell, itself first.
     next_to: Vec<Vec<usize>>,
 }
 
 impl<'a> Palette<'a> {
-    /// What finding one takes, in vectors that are compared with entries, and the labels after it.
+    /// Work of finding a palette: vectors compared with entries over all rounds, and the labels after it.
     pub(super) fn work(vectors: usize, rounds: u32) -> usize {
         (rounds.max(1) + ACROSS_ROUNDS.min(rounds) + 1) as usize * vectors
     }
@@ -176,7 +177,7 @@ impl<'a> Palette<'a> {
     }
 }
 
-/// Asks whether to stop, and tells of nothing.
+/// Forwards requests to stop, and reports no progress.
 struct Quietly<'a>(&'a Watch<'a>);
 
 impl Progress for Quietly<'_> {
