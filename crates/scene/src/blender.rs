@@ -47,7 +47,7 @@ pub(crate) fn open(root: &Path, options: &LoadOptions, chosen: Option<&Path>) ->
 }
 
 impl Capture {
-    /// Takes over another file's images under names that start with `prefix`.
+    /// Adds another file's images under names that start with `prefix`.
     fn add(&mut self, other: Self, prefix: &str) {
         self.images
             .extend(other.images.into_iter().map(|mut image| {

@@ -13,7 +13,7 @@ pub struct Pose {
 }
 
 impl Pose {
-    /// World and camera coincide.
+    /// Identity: world and camera coincide.
     pub const IDENTITY: Self = Self {
         rotation: DQuat::IDENTITY,
         translation: DVec3::ZERO,
@@ -28,7 +28,7 @@ impl Pose {
         }
     }
 
-    /// A camera at `eye` that looks at `target`; `up` points up in the world.
+    /// Builds the pose of a camera at `eye` that looks at `target`; `up` points up in the world.
     pub fn look_at(eye: DVec3, target: DVec3, up: DVec3) -> Self {
         let forward = (target - eye).normalize();
         let right = forward.cross(up).normalize();
@@ -41,7 +41,7 @@ impl Pose {
         }
     }
 
-    /// The rotation as a matrix.
+    /// Returns the rotation as a matrix.
     pub fn rotation_matrix(&self) -> DMat3 {
         DMat3::from_quat(self.rotation)
     }
@@ -51,7 +51,7 @@ impl Pose {
         self.rotation * point_world + self.translation
     }
 
-    /// The camera's centre in world coordinates.
+    /// Returns the camera's centre in world coordinates.
     pub fn centre(&self) -> DVec3 {
         -(self.rotation.conjugate() * self.translation)
     }
@@ -121,7 +121,7 @@ pub struct Camera {
 }
 
 impl Camera {
-    /// A pinhole camera with its principal point in the centre.
+    /// Builds a pinhole camera with its principal point in the centre.
     pub fn pinhole(width: u32, height: u32, focal: f64, camera_from_world: Pose) -> Self {
         Self {
             width,
@@ -135,7 +135,7 @@ impl Camera {
         }
     }
 
-    /// The same camera for an image scaled to `width` x `height`; both axes keep their field of view.
+    /// Returns this camera for an image scaled to `width` x `height`; both axes keep their field of view.
     #[must_use]
     pub fn resized(&self, width: u32, height: u32) -> Self {
         let (sx, sy) = (

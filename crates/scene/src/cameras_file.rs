@@ -35,7 +35,7 @@ struct Frame<'a> {
     transform_matrix: [[f64; 4]; 4],
 }
 
-/// World from camera with OpenGL's axes (x right, y up, z backwards), row by row.
+/// Returns world from camera with OpenGL's axes (x right, y up, z backwards), row by row.
 fn transform_matrix(pose: &Pose) -> [[f64; 4]; 4] {
     let world_from_camera = pose.rotation_matrix().transpose();
     let axes = world_from_camera * DMat3::from_diagonal(DVec3::new(1.0, -1.0, -1.0));
@@ -63,7 +63,7 @@ fn frame((name, camera): &(String, Camera)) -> Frame<'_> {
     }
 }
 
-/// The model's name and its coefficients, by theirs.
+/// Returns the model's name and its named coefficients.
 fn lens(lens: &Lens) -> (&'static str, Vec<(&'static str, f64)>) {
     let (model, names): (_, &[&str]) = match lens {
         Lens::Pinhole => ("PINHOLE", &[]),
@@ -91,10 +91,10 @@ fn lens(lens: &Lens) -> (&'static str, Vec<(&'static str, f64)>) {
     (model, names.iter().copied().zip(values).collect())
 }
 
-/// Writes named cameras, whole or not at all.
+/// Writes named cameras; the file is replaced completely or not at all.
 ///
 /// # Errors
-/// What cannot be written.
+/// A file that cannot be written.
 pub fn write_cameras(path: &Path, cameras: &[(String, Camera)]) -> Result<()> {
     let file = File {
         frames: cameras.iter().map(frame).collect(),
@@ -108,7 +108,7 @@ pub fn write_cameras(path: &Path, cameras: &[(String, Camera)]) -> Result<()> {
 /// Reads the poses of [`write_cameras`], or of any `transforms.json`, by name.
 ///
 /// # Errors
-/// A file that cannot be read, or is not one of these.
+/// A file that cannot be read, or has another content.
 pub fn read_poses(path: &Path) -> Result<Vec<(String, Pose)>> {
     let named = |frame: &ReadFrame| (name(frame), frame.camera_from_world);
     Ok(frames(path)?.iter().map(named).collect())
@@ -129,10 +129,10 @@ pub fn read_cameras(path: &Path) -> Result<Vec<(String, Camera)>> {
     parse_cameras(&read(path)?, &path.display().to_string())
 }
 
-/// Reads the cameras of [`read_cameras`] from a file's bytes; `file` is named in errors.
+/// Reads the cameras of [`read_cameras`] from a file's bytes; errors name `file`.
 ///
 /// # Errors
-/// As [`read_cameras`].
+/// The errors of [`read_cameras`].
 pub fn parse_cameras(bytes: &[u8], file: &str) -> Result<Vec<(String, Camera)>> {
     if bytes.trim_ascii_start().first() == Some(&b'[') {
         return parse_paper_cameras(bytes, file);

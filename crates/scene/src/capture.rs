@@ -6,10 +6,10 @@ use crate::{Camera, Error, LoadOptions, OwnSplit, Point, Result, Split, Tracks};
 use glam::DVec3;
 use std::path::{Component, Path, PathBuf};
 
-/// Posed photos on disk, sorted by name, and sparse points.
+/// Photos on disk with their poses, and sparse points.
 #[derive(Debug, Clone, Default)]
 pub struct Capture {
-    /// Sorted by name, no name twice.
+    /// Images sorted by name, no name twice.
     pub images: Vec<PosedImage>,
     /// Local origin: the position of the world origin of cameras and points in the capture's own frame, world units.
     /// [`crate::load::open`] chooses it. It is zero unless coordinates are so large compared with the capture's extent
@@ -20,10 +20,9 @@ pub struct Capture {
     /// Rounding remainders of the point positions: the file's doubles minus the `f32` numbers. Empty if the files hold
     /// no doubles, and after the origin is chosen.
     pub remainders: Vec<[f32; 3]>,
-    /// Which images each of the points was found in, by [`PosedImage::id`]; `None` where the capture
-    /// does not say.
+    /// Images that observe each point, by [`PosedImage::id`]; `None` if the capture does not record them.
     pub tracks: Option<Tracks>,
-    /// Some observations of the points, of images by [`PosedImage::id`]; empty where the capture has none.
+    /// Some observations of the points, of images by [`PosedImage::id`]; empty if the capture has none.
     pub observations: Vec<Observation>,
     /// See [`crate::Dataset::own_split`].
     pub own_split: Option<OwnSplit>,
@@ -31,7 +30,7 @@ pub struct Capture {
     pub missing_points: Option<PathBuf>,
     /// See [`crate::Dataset::skipped`].
     pub skipped: usize,
-    /// Remarks for the user.
+    /// Notes for the user.
     pub notes: Vec<String>,
 }
 
@@ -44,26 +43,26 @@ const MISSING_HINT: &str = "check the image folder, name another folder with --i
 pub struct PosedImage {
     /// Name that views are sorted and split by.
     pub name: String,
-    /// The image folder.
+    /// Image folder.
     pub folder: PathBuf,
-    /// Path of the photo in that folder: of the file that was found, or as the capture names it.
+    /// Path of the photo in that folder: of the file that was found, or the name in the capture.
     pub file: PathBuf,
     /// True if that folder already holds copies reduced by `LoadOptions::downscale`.
     pub downscaled: bool,
-    /// Its mask: the one that the capture names, or the one that was found by the photo's name.
+    /// Mask of the photo: the one that the capture names, or the one found by the photo's name.
     pub mask: Option<PathBuf>,
-    /// The number that [`Capture::tracks`] knows it by.
+    /// Number of the image in [`Capture::tracks`].
     pub id: u32,
-    /// Its depth image, if the capture names one. Otherwise a folder is looked for.
+    /// Depth image, if the capture names one. Otherwise a folder is searched.
     pub depth: Option<PathBuf>,
-    /// The camera as the capture describes it, lens included; its size may differ from the photo's.
+    /// Camera of the capture, lens included; its size may differ from the photo's.
     pub camera: Camera,
-    /// The name of the lens model in the source.
+    /// Name of the lens model in the source.
     pub source_model: String,
 }
 
 impl PosedImage {
-    /// The photo's path.
+    /// Returns the photo's path.
     pub fn path(&self) -> Result<PathBuf> {
         self.existing().ok_or_else(|| {
             let (seen, hint) = seen_instead(self);
@@ -73,13 +72,13 @@ impl PosedImage {
         })
     }
 
-    /// The photo's path if there is such a file.
+    /// Returns the photo's path if that file exists.
     pub(crate) fn existing(&self) -> Option<PathBuf> {
         let path = self.folder.join(&self.file);
         path.is_file().then_some(path)
     }
 
-    /// The mask's path.
+    /// Returns the mask's path.
     ///
     /// # Errors
     /// A mask that is missing.
@@ -95,15 +94,14 @@ impl PosedImage {
         }
     }
 
-    /// The usual folder of masks.
+    /// Returns the usual folder of masks.
     pub(crate) fn mask_folder(&self) -> Option<PathBuf> {
         Some(self.folder.parent()?.join("masks"))
     }
 }
 
 impl Capture {
-    /// Sorts by name, refuses names that appear twice, and keeps at most `max_views`, spread
-    /// evenly over the names.
+    /// Sorts by name, refuses names that appear twice, and keeps at most `max_views`, spread evenly over the names.
     pub(crate) fn select(&mut self, options: &LoadOptions) -> Result<()> {
         self.images.sort_by(|a, b| a.name.cmp(&b.name));
         if let Some(pair) = self.images.windows(2).find(|p| p[0].name == p[1].name) {
@@ -130,7 +128,7 @@ impl Capture {
         Ok(())
     }
 
-    /// Images to train on and images to hold out, see [`Split::of`].
+    /// Splits the images into training and held-out photos, see [`Split::of`].
     pub fn split(&self, eval_every: usize) -> Split {
         let names: Vec<&str> = self
             .images
@@ -140,10 +138,10 @@ impl Capture {
         Split::of(&names, self.own_split.as_ref(), eval_every)
     }
 
-    /// Refuses a capture whose photos are not all there, naming the first.
+    /// Refuses a capture with missing photos, and names the first of them.
     ///
     /// # Errors
-    /// Photos that are missing: how many.
+    /// Missing photos, with their number.
     pub fn check_files(&self) -> Result<()> {
         let missing: Vec<&PosedImage> = self
             .images
@@ -195,7 +193,7 @@ impl Capture {
 /// A path that a capture's file names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NamedPath {
-    /// Relative to the capture, with `.` and inner `..` resolved; of a path that leads outside what follows
+    /// Path relative to the capture, with `.` and inner `..` resolved. For a path that leads outside, the part after
     /// the root or the leading `..`.
     pub path: PathBuf,
     /// True if the path is absolute or leads above the capture's folder: a path of another machine, or one chosen by an

@@ -11,7 +11,7 @@ use encoding_rs::{
 };
 use std::path::{Path, PathBuf};
 
-/// Code pages of file systems and archives, the commonest first: the first of equals is taken.
+/// Code pages of file systems and archives, the most common first. Of equal results the first is used.
 static CODE_PAGES: [&Encoding; 15] = [
     WINDOWS_1252,
     WINDOWS_1251,
@@ -53,7 +53,7 @@ impl Matched {
         best.filter(|best| best.found > 0)
     }
 
-    /// The name as text, where it has one, and the path of its file.
+    /// Returns the name as text, if it has a text form, and the path of its file.
     pub(crate) fn name(&self, name: &[u8]) -> Option<(Option<String>, PathBuf)> {
         let text = match self.code_page {
             Some(page) => Some(decode(page, name)?),
@@ -62,7 +62,7 @@ impl Matched {
         Some((text, path(self.code_page, name)?))
     }
 
-    /// The remark on it.
+    /// Returns the note on the code page.
     pub(crate) fn note(&self, names: usize) -> String {
         let by = match self.code_page {
             Some(page) => format!("they are read as {}", page.name()),
@@ -75,7 +75,7 @@ impl Matched {
     }
 }
 
-/// A document under each code page in which all its bytes are characters, with the page's name.
+/// Decodes a document under each code page in which all its bytes are characters; returns each page's name too.
 pub(crate) fn decoded(bytes: &[u8]) -> impl Iterator<Item = (&'static str, String)> {
     let pages = CODE_PAGES.iter().copied();
     pages.filter_map(|page| Some((page.name(), decode(page, bytes)?)))

@@ -4,21 +4,21 @@ use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// Length and CRC-32 of a file: not proof against malice, but against another photo of the same name.
+/// Length and CRC-32 of a file. They detect another photo of the same name, but not a deliberate forgery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileSum {
-    /// Bytes.
+    /// Length in bytes.
     pub bytes: u64,
-    /// CRC-32 (ISO-HDLC) of them.
+    /// CRC-32 (ISO-HDLC) of the bytes.
     pub crc: u32,
 }
 
-/// The files that a view was made of.
+/// Checksums of a view's input files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ViewFiles {
-    /// Its photo.
+    /// Checksum of the photo.
     pub photo: Option<FileSum>,
-    /// Its mask, if it has one.
+    /// Checksum of the mask, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mask: Option<FileSum>,
     /// Checksum of the depth image, if the photo has one and [`crate::LoadOptions::depths`] is set.

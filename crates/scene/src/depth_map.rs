@@ -18,13 +18,13 @@ use std::path::{Path, PathBuf};
 /// Depth values of the pixels of a photo.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DepthMap {
-    /// `[height, width]` of the photo; 0 or not finite where nothing is known.
+    /// Depths, `[height, width]` of the photo; 0 or not finite if unknown.
     pub values: Vec<f32>,
     /// True if the values are steps of a PNG, which have a unit.
     pub has_steps: bool,
 }
 
-/// A depth image as its file has it.
+/// A depth image in the resolution of its file.
 struct Raw {
     width: usize,
     height: usize,
@@ -32,8 +32,8 @@ struct Raw {
     has_steps: bool,
 }
 
-/// Reads the depth image of a photo for `camera`, which has the photo's lens or, where it was
-/// undistorted, none; `None` if there is no depth image.
+/// Reads the depth image of a photo for `camera`, which has the photo's lens or, after undistortion, none; `None` if
+/// there is no depth image.
 pub(crate) fn load(
     image: &PosedImage,
     folder: Option<&Path>,
@@ -59,7 +59,7 @@ pub(crate) fn load(
     Ok(Some(fit(&raw, image, camera)))
 }
 
-/// Step 3.
+/// Resamples a depth image to the photo (step 3).
 fn fit(raw: &Raw, image: &PosedImage, camera: &Camera) -> DepthMap {
     let source = image.camera.resized(raw.width as u32, raw.height as u32);
     let keeps_lens = camera.lens == source.lens;
@@ -89,7 +89,7 @@ fn fit(raw: &Raw, image: &PosedImage, camera: &Camera) -> DepthMap {
     }
 }
 
-/// The file of a photo's depth image, if there is one.
+/// Finds the file of a photo's depth image.
 pub(crate) fn find(image: &PosedImage, folder: Option<&Path>) -> Result<Option<PathBuf>> {
     if let Some(named) = &image.depth {
         return match named.is_file() {
@@ -214,7 +214,7 @@ mod tests {
         assert_eq!(map.values.len(), (camera.width * camera.height) as usize);
     }
 
-    /// The photo and its depth image have the same lens: pixels stay where they are.
+    /// The photo and its depth image have the same lens: pixels keep their positions.
     #[test]
     fn a_photo_that_keeps_its_lens_takes_pixels_as_they_lie() {
         let mut source = Camera::pinhole(80, 60, 70.0, Pose::IDENTITY);

@@ -12,22 +12,22 @@ use exr::prelude::{
 };
 use std::io::Cursor;
 
-/// An image may take so much memory, as photos may.
+/// Memory limit of an image, bytes; photos have the same limit.
 const MAX_DECODED_BYTES: usize = 1 << 30;
 
 /// Named channels of one size.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FloatImage {
-    /// Pixels across.
+    /// Width, pixels.
     pub width: u32,
-    /// Pixels down.
+    /// Height, pixels.
     pub height: u32,
-    /// Names as OpenEXR has them ("R", "Y", "Z"), and values, `[height, width]`.
+    /// Names of the OpenEXR channels ("R", "Y", "Z"), and values, `[height, width]`.
     pub channels: Vec<(String, Vec<f32>)>,
 }
 
 impl FloatImage {
-    /// The bytes of an OpenEXR file.
+    /// Encodes the image as an OpenEXR file.
     ///
     /// # Errors
     /// A channel of another size than the image: a defect of the caller.

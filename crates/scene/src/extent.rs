@@ -14,53 +14,53 @@
 use crate::{Camera, Dataset, Point, Pose, Tracks};
 use glam::{DVec2, DVec3};
 
-/// Usual distances beyond which a camera may stand far off. Among ten captures of hand-held cameras and drones the
-/// largest is 2.6.
+/// Number of usual distances beyond which a camera may be an outlier. Among ten captures of hand-held cameras and
+/// drones the largest distance is 2.6.
 const FAR: f64 = 5.0;
 
 /// Median distances of sparse points from their middle beyond which points do not count.
 const LOST: f64 = 8.0;
 
-/// Such a camera is this many times as far as the next one within: cameras that move away step by step stay.
+/// Ratio of an outlier's distance to that of the next camera within. Cameras that move away step by step remain.
 const GAP: f64 = 3.0;
 
 /// Outlier limit: at most one camera in four is an outlier. A larger group is a part of the capture.
 const MOST: usize = 4;
 
-/// A distance among cameras that is small beside this share of the distance to the points says nothing of the scene.
+/// If the distances among cameras are below this share of the distance to the points, they do not measure the scene.
 const POINTS_SHARE: f64 = 0.1;
 
-/// Cameras are in one place if none is farther from their mean than this share of the median distance to the points:
+/// Cameras share one position if none is farther from their mean than this share of the median distance to the points:
 /// parallax is then below a tenth of a pixel at a focal length of 1000 pixels.
 const ONE_PLACE: f64 = 1e-4;
 
-/// The same share of the coordinates' size (at least 1), where there are no points.
+/// Limit of rounding without points, as a share of the coordinates' size (at least 1).
 const ROUNDING: f64 = 1e-6;
 
 /// Maximum number of points from which medians and frames are computed.
 const SAMPLE: usize = 4096;
 
-/// Fewer points do not tell what a camera sees.
+/// Minimum number of points to determine the content of a camera's frame.
 const FEWEST_POINTS: usize = 8;
 
-/// A distant photo of the scene has at least this share of its sparse points in its frame, and their standard
-/// deviation is at least so large a share of the frame's width or height: 0.20 to 0.28 in the photos of `banana`. Those
-/// of a wrong pose are beside the frame, or in a heap.
+/// Minimum share of the sparse points in the frame of a distant photo of the scene, and minimum standard deviation of
+/// these points as a share of the frame's width or height: 0.20 to 0.28 in the photos of `banana`. Points of a wrong
+/// pose are outside the frame, or concentrated in it.
 const SHARE_IN_FRAME: f64 = 0.25;
 const SPREAD_IN_FRAME: f64 = 0.12;
 
-/// Cameras and sparse points of one scene, to be measured.
+/// Cameras and sparse points of one scene, input of the extent.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Region<'a> {
     /// Camera centres, world units.
     pub(crate) centres: Vec<DVec3>,
-    /// The cameras with their numbers in `tracks`, in the order of `centres`; empty where centres are all that is known.
+    /// Cameras with their numbers in `tracks`, in the order of `centres`; empty if only the centres are known.
     pub(crate) cameras: Vec<(&'a Camera, u32)>,
     /// Sparse points.
     pub(crate) points: &'a [Point],
     /// Rounding remainders of the positions, see [`crate::Capture::remainders`].
     pub(crate) remainders: &'a [[f32; 3]],
-    /// The photos that each was found in.
+    /// Photos that observe each point.
     pub(crate) tracks: Option<&'a Tracks>,
 }
 
@@ -88,7 +88,7 @@ impl<'a> Region<'a> {
         if spread > 0.0 { spread } else { 1.0 }
     }
 
-    /// The cameras that stand far off, ascending: see the module. Those whose centre is not finite are among them.
+    /// Returns the outlier cameras, ascending: see the module. Cameras whose centre is not finite are among them.
     pub(crate) fn far_off(&self) -> Vec<usize> {
         let Some(middle) = self.middle() else {
             return Vec::new();
@@ -123,7 +123,7 @@ impl<'a> Region<'a> {
         far
     }
 
-    /// The median of the finite centres along each axis; `None` where there is none.
+    /// Returns the median of the finite centres along each axis; `None` if there is none.
     pub(crate) fn middle(&self) -> Option<DVec3> {
         let finite: Vec<DVec3> = (self.centres.iter().copied())
             .filter(|centre| centre.is_finite())
@@ -132,7 +132,7 @@ impl<'a> Region<'a> {
         Some(DVec3::new(axis(0)?, axis(1)?, axis(2)?))
     }
 
-    /// Distances of cameras that are no more than this come from rounding.
+    /// Returns the distance of cameras that rounding may cause.
     fn rounding(&self) -> f64 {
         let Some(middle) = self.middle() else {
             return 0.0;
@@ -144,7 +144,7 @@ impl<'a> Region<'a> {
         }
     }
 
-    /// The median distance of sparse points from a place; 0 without points.
+    /// Returns the median distance of sparse points from a place; 0 without points.
     fn distance_of_points(&self, from: DVec3) -> f64 {
         let step = self.points.len().div_ceil(SAMPLE).max(1);
         let sample = (0..self.points.len()).step_by(step);
@@ -152,8 +152,8 @@ impl<'a> Region<'a> {
         median(distances.filter(|d| d.is_finite()).collect()).unwrap_or(0.0)
     }
 
-    /// The largest distance of a sparse point from their mean, or [`LOST`] times the median one if that is less: lost
-    /// points do not count.
+    /// Returns the largest distance of a sparse point from their mean, or [`LOST`] times the median distance if that is
+    /// less: distant outlier points do not count.
     fn spread_of_points(&self) -> f64 {
         let points: Vec<DVec3> = (0..self.points.len())
             .map(|i| self.point(i))
@@ -172,12 +172,12 @@ impl<'a> Region<'a> {
         }
     }
 
-    /// The position of a sparse point in doubles.
+    /// Returns the position of a sparse point in doubles.
     fn point(&self, i: usize) -> DVec3 {
         position(&self.points[i], self.remainders.get(i))
     }
 
-    /// Returns true if the sparse points that this camera is to have seen fill its frame.
+    /// Returns true if the sparse points that this camera observes fill its frame.
     fn is_distant_photo(&self, camera: usize) -> bool {
         let Some((camera, number)) = self.cameras.get(camera) else {
             return false;
@@ -209,7 +209,7 @@ impl<'a> Region<'a> {
     }
 }
 
-/// A sparse point's position in doubles, with what it lacks as `f32` where that is known.
+/// Returns a sparse point's position in doubles, with its rounding remainder if that is known.
 pub(crate) fn position(point: &Point, remainder: Option<&[f32; 3]>) -> DVec3 {
     let rounded = DVec3::from(point.position.map(f64::from));
     match remainder {
@@ -218,7 +218,7 @@ pub(crate) fn position(point: &Point, remainder: Option<&[f32; 3]>) -> DVec3 {
     }
 }
 
-/// The median, the upper one of two; `None` of nothing.
+/// Returns the median, the upper one of two; `None` of an empty list.
 pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
     let middle = values.len() / 2;
     if values.is_empty() {
@@ -236,7 +236,7 @@ fn radius_about_mean(points: &[DVec3]) -> f64 {
     points.iter().map(|p| p.distance(mean)).fold(0.0, f64::max)
 }
 
-/// The extent of a scene of which camera centres and sparse points are known, as [`Dataset::extent`].
+/// Computes the extent of a scene from camera centres and sparse points, as [`Dataset::extent`].
 pub fn extent_of(centres: &[DVec3], points: &[Point]) -> f64 {
     let region = Region {
         centres: centres.to_vec(),
@@ -339,7 +339,7 @@ mod tests {
         (0..dataset.views.len()).collect()
     }
 
-    /// As it was before there was this module.
+    /// Extent without the removal of outliers: the formula of the 3DGS paper's trainer.
     fn by_largest(dataset: &Dataset) -> f64 {
         let centres = dataset.views.iter();
         let centres: Vec<DVec3> = centres

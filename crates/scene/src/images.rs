@@ -28,12 +28,12 @@ const MAX_DECODED_BYTES: u64 = 1 << 30;
 pub(crate) const CONVERT_HINT: &str =
     "convert it to an 8-bit RGB JPEG or PNG, e.g. `magick photo.tif -colorspace sRGB photo.png`";
 
-/// A decoded photo and what had to be done to it.
+/// A decoded photo and the conversions applied to it.
 pub(crate) struct Decoded {
     pub photo: Photo,
     /// True if the file has 16 bits per channel.
     pub deep: bool,
-    /// EXIF turns or mirrors it, which the size does not show.
+    /// True if EXIF turns or mirrors the photo in a way that its size does not show.
     pub turned: bool,
     /// Checksum of the photo's file.
     pub sum: FileSum,
@@ -45,7 +45,7 @@ pub(crate) struct Header {
     pub height: u32,
     /// True if the file has 16 bits per channel.
     pub deep: bool,
-    /// Pixels may be transparent.
+    /// True if pixels may be transparent.
     pub alpha: bool,
     /// See [`Decoded::turned`].
     pub turned: bool,
@@ -53,13 +53,13 @@ pub(crate) struct Header {
     pub sum: FileSum,
 }
 
-/// Width and height from a photo's header.
+/// Reads width and height from a photo's header.
 pub(crate) fn dimensions(path: &Path) -> Result<(u32, u32)> {
     header(path).map(|header| (header.width, header.height))
 }
 
-/// Reads a photo's file and checks everything that can be without decoding it: format, header, and
-/// that its end is there.
+/// Reads a photo's file and checks everything that can be checked without decoding: format, header, and that its end
+/// exists.
 pub(crate) fn header(path: &Path) -> Result<Header> {
     let bytes = read(path)?;
     let parse = || {
@@ -90,7 +90,7 @@ pub(crate) fn header(path: &Path) -> Result<Header> {
     parse().map_err(|e| e.at_path(path))
 }
 
-/// A decoder of these bytes, which are of a format that is read.
+/// Opens a decoder of these bytes in a supported format.
 fn opened(bytes: &[u8]) -> Result<impl ImageDecoder + '_> {
     let reader = ImageReader::new(Cursor::new(bytes)).with_guessed_format();
     let mut reader = reader.map_err(|e| undecodable(&e.into()))?;
@@ -100,14 +100,14 @@ fn opened(bytes: &[u8]) -> Result<impl ImageDecoder + '_> {
     reader.into_decoder().map_err(|e| undecodable(&e))
 }
 
-/// RIFF has its length in its header.
+/// Returns true if the file has the length in its RIFF header.
 fn has_all_of_webp(bytes: &[u8]) -> bool {
     let length = bytes.get(4..8).and_then(|length| length.try_into().ok());
     length.is_none_or(|length| u64::from(u32::from_le_bytes(length)) + 8 <= bytes.len() as u64)
 }
 
-/// Returns true if EXIF turns or mirrors a photo in a way that leaves its size as it is: the aspect ratio
-/// of the camera does not show which way its pose was found.
+/// Returns true if EXIF turns or mirrors a photo in a way that does not change its size: the aspect ratio of the camera
+/// does not show the orientation for which its pose was found.
 fn is_turned_unseen(decoder: &mut impl ImageDecoder) -> bool {
     let (width, height) = decoder.dimensions();
     match decoder.orientation() {
@@ -131,7 +131,7 @@ pub(crate) fn is_turned_by_exif(path: &Path) -> bool {
     orientation().is_some_and(|found| found != Orientation::NoTransforms)
 }
 
-/// Decodes a photo; `accept` sees its width and height first and may refuse.
+/// Decodes a photo; `accept` receives its width and height first and may refuse.
 pub(crate) fn decode(path: &Path, accept: impl FnOnce(u32, u32) -> Result<()>) -> Result<Decoded> {
     let bytes = read(path)?;
     let (image, turned) = decode_bytes(&bytes, accept).map_err(|e| match e.place() {
@@ -144,7 +144,7 @@ pub(crate) fn decode(path: &Path, accept: impl FnOnce(u32, u32) -> Result<()>) -
     })
 }
 
-/// Refuses a photo that a decoder fills in, since bytes of its pixels are missing. Decodes it twice.
+/// Refuses a photo with missing pixel bytes that a decoder fills in. Decodes it twice.
 pub(crate) fn verify(path: &Path) -> Result<()> {
     let bytes = read(path)?;
     verify_bytes(&bytes).map_err(|e| e.at_path(path))
@@ -167,24 +167,24 @@ fn verify_bytes(bytes: &[u8]) -> Result<()> {
 }
 
 impl Photo {
-    /// The pixels of the bytes of a JPEG, PNG, WebP, TIFF or BMP, as [`crate::load()`] reads them from files.
+    /// Decodes the bytes of a JPEG, PNG, WebP, TIFF or BMP, as [`crate::load()`] reads them from files.
     ///
     /// # Errors
-    /// Other formats, damaged files, CMYK, sizes that cannot be.
+    /// Other formats, damaged files, CMYK, impossible sizes.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let (image, _) = decode_bytes(bytes, |_, _| Ok(()))?;
         Ok(to_photo(image, FileSum::of(bytes)).photo)
     }
 }
 
-/// Decodes a picture whose values are to be taken one by one: a mask.
+/// Decodes an image whose values are data: a mask.
 pub(crate) fn decode_values(path: &Path) -> Result<DynamicImage> {
     let bytes = read(path)?;
     let (image, _) = decode_bytes(&bytes, |_, _| Ok(())).map_err(|e| e.at_path(path))?;
     Ok(image)
 }
 
-/// The value of a mask from which on a pixel is used.
+/// Smallest mask value of a used pixel.
 pub(crate) const HALF: u8 = 128;
 
 /// Turns a mask into 0 and 255: a pixel with at least half coverage is used.
@@ -208,7 +208,7 @@ fn undecodable(error: &image::ImageError) -> Error {
     Error::input(format!("the photo cannot be decoded: {error}")).hint(hint)
 }
 
-/// The picture, and [`Decoded::turned`].
+/// Decodes the image, and returns [`Decoded::turned`].
 fn decode_bytes(
     bytes: &[u8],
     accept: impl FnOnce(u32, u32) -> Result<()>,
@@ -224,7 +224,7 @@ fn decode_bytes(
     Ok((image, turned))
 }
 
-/// Refuses colours that only a printer's profile or a tone curve explains.
+/// Refuses colours that need a printer's profile or a tone curve.
 fn check_colours(decoder: &impl ImageDecoder) -> Result<()> {
     let what = match (decoder.original_color_type(), decoder.color_type()) {
         (ExtendedColorType::Cmyk8 | ExtendedColorType::Cmyk16, _) => {
@@ -236,7 +236,7 @@ fn check_colours(decoder: &impl ImageDecoder) -> Result<()> {
     Err(Error::unsupported(format!("the photo {what}")).hint(CONVERT_HINT))
 }
 
-/// Refuses a photo without pixels, and one with more than can be.
+/// Refuses a photo without pixels, and one above the size limit.
 fn check_amount(width: u32, height: u32, bytes: u64) -> Result<()> {
     if width == 0 || height == 0 {
         return Err(Error::input("the photo has no pixels"));

@@ -12,17 +12,17 @@ use crate::{Error, Result};
 /// Coefficients of a block of 8x8 pixels.
 const COEFFICIENTS: usize = 64;
 
-/// A bit of a coefficient that no scan has brought.
+/// Marks a coefficient that no scan has sent.
 const ABSENT: u8 = u8::MAX;
 
-/// The frame's header: SOF.
+/// Frame header: SOF.
 struct Frame {
     precision: u8,
     is_progressive: bool,
-    /// How many components it says it has, and the numbers of those it names.
+    /// Number of components in the header, and the numbers of the named components.
     count: usize,
     components: Vec<u8>,
-    /// The lowest bit that scans have brought so far, by component and coefficient.
+    /// Lowest bit that scans have sent so far, by component and coefficient.
     lowest_bits: Vec<[u8; COEFFICIENTS]>,
 }
 
@@ -42,8 +42,8 @@ impl Frame {
         })
     }
 
-    /// Notes what a scan brings. Its header without the length: count(1), number(1) tables(1) of each
-    /// component, first(1) and last(1) coefficient, bits(1): from which, to which.
+    /// Records the content of a scan. Its header without the length: count(1), number(1) tables(1) of each component,
+    /// first(1) and last(1) coefficient, bits(1): from which, to which.
     fn add_scan(&mut self, segment: &[u8]) -> Option<()> {
         let count = usize::from(*segment.first()?);
         let numbers = segment.get(1..1 + 2 * count)?.chunks(2).map(|pair| pair[0]);
@@ -60,7 +60,7 @@ impl Frame {
         Some(())
     }
 
-    /// Whether a progressive photo lacks scans.
+    /// Returns true if a progressive photo lacks scans.
     fn lacks_scans(&self) -> bool {
         let lacks = |bits: &[u8; COEFFICIENTS]| bits.iter().any(|&bit| bit != 0);
         self.is_progressive && self.lowest_bits.iter().any(lacks)
@@ -84,7 +84,7 @@ impl Frame {
     }
 }
 
-/// Refuses what cannot be decoded to colours, and what does not come to its end.
+/// Refuses a JPEG that cannot be decoded to colours, and one that is truncated.
 pub(crate) fn check(bytes: &[u8]) -> Result<()> {
     let mut at = 2;
     let mut frame: Option<Frame> = None;
@@ -187,7 +187,7 @@ pub(crate) fn with_longer_end(bytes: &[u8]) -> Vec<u8> {
     [before, &FILLER, after].concat()
 }
 
-/// The end of the pixels that begin here: the next marker that is no restart.
+/// Returns the end of the pixels that begin here: the next marker that is not a restart.
 fn scan_end(bytes: &[u8], mut from: usize) -> usize {
     while let Some(marker) = next_marker(bytes, from) {
         if !matches!(bytes[marker + 1], 0xd0..=0xd7) {

@@ -16,11 +16,10 @@
 
 use crate::Lens;
 
-/// Walks from the axis to this angle when looking for the fold, radians (89.5 degrees: a pinhole
-/// image cannot reach 90).
+/// Largest angle of the search for the fold, from the axis, radians (89.5 degrees: a pinhole image cannot reach 90).
 const WIDEST: f64 = 89.5 / 180.0 * std::f64::consts::PI;
 
-/// Steps of that walk: 0.05 degrees each.
+/// Steps of that search: 0.05 degrees each.
 const WALK_STEPS: u32 = 1790;
 
 impl Lens {
@@ -38,12 +37,12 @@ impl Lens {
         }
     }
 
-    /// Lens of the division model (SIMPLE_DIVISION, DIVISION) with coefficient `k`.
+    /// Builds the lens of the division model (SIMPLE_DIVISION, DIVISION) with coefficient `k`.
     pub fn division(k: f64) -> Self {
         Self::Eucm([0.5, -4.0 * k])
     }
 
-    /// The coefficients, in the order of the variants' documentation.
+    /// Returns the coefficients, in the order of the variants' documentation.
     pub fn coefficients(&self) -> &[f64] {
         match self {
             Self::Pinhole => &[],
@@ -97,8 +96,8 @@ impl Lens {
         }
     }
 
-    /// The ideal point that the lens puts at `(x, y)`, or `None` when no ray of less than 89.5
-    /// degrees lands there.
+    /// Returns the ideal point that the lens maps to `(x, y)`, or `None` if no ray of less than 89.5 degrees reaches
+    /// it.
     pub fn undistort(&self, x: f64, y: f64) -> Option<(f64, f64)> {
         self.undistort_within(x, y, self.max_radius())
     }
@@ -148,8 +147,8 @@ impl Lens {
         None
     }
 
-    /// The largest radius `hypot(x, y)` up to which the radial profile rises: beyond it the lens
-    /// shows nothing that could be told apart from what lies inside. At most tan(89.5 degrees).
+    /// Returns the largest radius `hypot(x, y)` up to which the radial profile rises. Beyond it, the image of the lens
+    /// overlaps the image of the inside. At most tan(89.5 degrees).
     pub fn max_radius(&self) -> f64 {
         let mut before = 0.0;
         for step in 1..=WALK_STEPS {
@@ -164,7 +163,7 @@ impl Lens {
         WIDEST.tan()
     }
 
-    /// Distance from the axis at which the radial part puts a ray of ideal distance `r`.
+    /// Returns the distance from the axis to which the radial part maps a ray of ideal distance `r`.
     fn profile(&self, r: f64) -> f64 {
         let r2 = r * r;
         match *self {
@@ -192,12 +191,12 @@ impl Lens {
     }
 }
 
-/// `1 + k[0] t + k[1] t^2 + ...`
+/// Evaluates `1 + k[0] t + k[1] t^2 + ...`
 fn series(t: f64, k: &[f64]) -> f64 {
     1.0 + t * k.iter().rev().fold(0.0, |sum, &k| sum * t + k)
 }
 
-/// Decentring (Brown 1966), OpenCV's order of `p1` and `p2`.
+/// Computes the decentring (Brown 1966), OpenCV's order of `p1` and `p2`.
 fn tangential(x: f64, y: f64, p1: f64, p2: f64) -> (f64, f64) {
     let r2 = x * x + y * y;
     (

@@ -22,7 +22,7 @@ use std::str::FromStr;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MaskMode {
-    /// Masks hide what does not count, alpha is transparency.
+    /// Masks exclude pixels; alpha is transparency.
     #[default]
     Auto,
     /// Pixels excluded by the mask or by alpha do not count.
@@ -35,7 +35,7 @@ impl MaskMode {
     /// All modes.
     pub const ALL: [Self; 3] = [Self::Auto, Self::Ignore, Self::Segment];
 
-    /// The name people type.
+    /// Returns the name for options and files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto",
@@ -78,22 +78,22 @@ impl FromStr for MaskMode {
     }
 }
 
-/// Which pixels of a photo have gone, and how.
+/// Result of masking a photo.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Masked {
-    /// Some do not count.
+    /// True if some pixels do not count.
     pub ignored: bool,
-    /// Some are transparent.
+    /// True if some pixels are transparent.
     pub transparent: bool,
     /// True if no pixel remains.
     pub nothing_left: bool,
     /// True if there is a mask and it excludes no pixel.
     pub idle: bool,
-    /// The mask was of labels.
+    /// True if the mask contains labels.
     pub labels: bool,
-    /// The mask was the alpha of its file.
+    /// True if the mask is the alpha of its file.
     pub in_alpha: bool,
-    /// The brightest value of the mask's file.
+    /// Brightest value of the mask's file.
     pub brightest: Option<u8>,
 }
 
@@ -146,7 +146,7 @@ pub(crate) fn apply(
     })
 }
 
-/// Either used or not.
+/// Rounds a mask to 0 or 255.
 fn hard(mut grey: Vec<u8>) -> Vec<u8> {
     images::threshold(&mut grey);
     grey
@@ -188,7 +188,7 @@ fn alpha(image: &DynamicImage) -> Vec<u8> {
     image.to_rgba8().pixels().map(|pixel| pixel[3]).collect()
 }
 
-/// The mask at `path` at the photo's size, 255 = use.
+/// Reads the mask at `path` at the photo's size, 255 = use.
 fn read(path: &Path, photo: &Photo, invert: bool) -> Result<(Vec<u8>, Masked)> {
     let image = images::decode_values(path)?;
     let (width, height) = (image.width(), image.height());
@@ -235,7 +235,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
 
-    /// A photo of four pixels with alpha, and a mask beside it.
+    /// Masks a photo of four pixels with alpha by a mask.
     fn case(
         alpha: Option<[u8; 4]>,
         mask: Option<[u8; 4]>,
@@ -305,7 +305,7 @@ mod tests {
         }
     }
 
-    /// The mask of four pixels that a picture of one row gives.
+    /// Computes the mask of four pixels from an image of one row.
     fn of(image: impl Into<DynamicImage>) -> (Vec<u8>, Masked) {
         values(image.into())
     }

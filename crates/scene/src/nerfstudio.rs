@@ -23,7 +23,7 @@ use json::Matrix;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
-/// The note of a file that names no points.
+/// Note of a file that names no points.
 pub(crate) const NO_POINTS: &str = "the capture has no sparse points";
 
 const FORMAT_HINT: &str = "see Nerfstudio's data conventions; `ns-process-data` writes such a file";
@@ -56,7 +56,7 @@ pub struct Transforms {
     pub frames: Vec<Frame>,
     /// Path of the point cloud relative to the JSON's folder.
     pub ply_file_path: Option<String>,
-    /// The paths under `train_filenames`, `test_filenames` and `val_filenames`.
+    /// Paths under `train_filenames`, `test_filenames` and `val_filenames`.
     pub(crate) lists: [Option<Vec<String>>; 3],
 }
 
@@ -71,12 +71,12 @@ pub struct Frame {
     pub mask_path: Option<PathBuf>,
     /// Path of the photo's depth image relative to the JSON's folder.
     pub depth_file_path: Option<PathBuf>,
-    /// Its pose, converted to our axes.
+    /// Pose of the frame, converted to Dapple's axes.
     pub camera_from_world: Pose,
     intrinsics: Intrinsics,
 }
 
-/// Parses a `transforms.json`. `file` is named in errors.
+/// Parses a `transforms.json`. Errors name `file`.
 pub fn parse_transforms(bytes: &[u8], file: &str) -> Result<Transforms> {
     let bytes = text::to_utf8(bytes);
     let json: JsonTransforms = serde_json::from_slice(&bytes).map_err(|e| {
@@ -127,7 +127,7 @@ pub fn parse_transforms(bytes: &[u8], file: &str) -> Result<Transforms> {
 }
 
 impl Frame {
-    /// Its camera, if the file says all of it.
+    /// Returns the frame's camera, if the file is complete without the photo.
     pub(crate) fn camera(&self) -> Result<Camera> {
         let no_size = || {
             Err(Error::input("the frame has no size").hint("give w and h, at the top or per frame"))
@@ -203,7 +203,7 @@ pub(crate) fn missing(json: &Path) -> Result<(usize, usize)> {
     Ok((images.len(), missing.count()))
 }
 
-/// The longest folder that all of the paths have in common.
+/// Returns the longest folder that all paths have in common.
 fn common_folder(frames: &[Frame]) -> PathBuf {
     let parent = |frame: &Frame| frame.file_path.parent().unwrap_or(Path::new("")).to_owned();
     let mut common = frames.first().map(parent).unwrap_or_default();
@@ -215,7 +215,7 @@ fn common_folder(frames: &[Frame]) -> PathBuf {
     common
 }
 
-/// The images of a transforms file in `root`, in its order, with poses but no intrinsics yet.
+/// Returns the images of a transforms file in `root`, in its order, with poses but no intrinsics yet.
 fn posed_images(transforms: &Transforms, root: &Path) -> Vec<PosedImage> {
     // `images/0.png`, `images/1.png`, ...: the common first folder is the image folder, so that
     // names and `images_2` work as for COLMAP.
@@ -255,7 +255,7 @@ fn posed_images(transforms: &Transforms, root: &Path) -> Vec<PosedImage> {
     transforms.frames.iter().zip(0..).map(image).collect()
 }
 
-/// Parses a transforms file in UTF-8, or in the code page under which most photos exist, with a remark.
+/// Parses a transforms file in UTF-8, or in the code page under which most photos exist, with a note.
 fn parse_any(bytes: &[u8], label: &str, root: &Path) -> Result<(Transforms, Option<String>)> {
     let photos = |transforms: &Transforms| {
         let images = posed_images(transforms, root);
@@ -402,7 +402,7 @@ fn place_named(finder: &mut Finder, root: &Path, images: &mut [PosedImage]) -> R
     Ok(())
 }
 
-/// The file of points that `ply_file_path` names, or that path if there is none.
+/// Returns the file of points that `ply_file_path` names, or that path if it does not exist.
 fn points_file(finder: &mut Finder, root: &Path, named: &str) -> Result<PathBuf> {
     let NamedPath { path, leads_out } = named_path(named)?;
     let places = Places {

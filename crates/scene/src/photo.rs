@@ -1,6 +1,6 @@
 //! Photos in the form that the engines use: 8 bits per channel, row by row.
 
-/// A decoded photograph. Held as `u8` so that a thousand photos fit in memory.
+/// A decoded photo. Stored as `u8` so that a thousand photos fit in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Photo {
     /// Width, pixels.
@@ -9,14 +9,14 @@ pub struct Photo {
     pub height: u32,
     /// sRGB values as stored in the file, `[height, width, 3]`.
     pub rgb: Vec<u8>,
-    /// Opacity of each pixel, `[height, width]`; `None` when the photo is opaque.
+    /// Opacity of each pixel, `[height, width]`; `None` if the photo is opaque.
     pub alpha: Option<Vec<u8>>,
-    /// Which pixels count, `[height, width]`, 0 = ignore, 255 = use; `None` when all do.
+    /// Mask, `[height, width]`, 0 = ignore, 255 = use; `None` if all pixels count.
     pub mask: Option<Vec<u8>>,
 }
 
 impl Photo {
-    /// An opaque photo without mask. `rgb` is `[height, width, 3]`.
+    /// Builds an opaque photo without mask. `rgb` is `[height, width, 3]`.
     ///
     /// # Panics
     /// If `rgb` has not `width * height * 3` values: a defect of the caller, not of its input.
@@ -31,7 +31,7 @@ impl Photo {
         }
     }
 
-    /// Bytes of its pixels.
+    /// Returns the bytes of all pixels.
     pub fn bytes(&self) -> u64 {
         let planes = [Some(&self.rgb), self.alpha.as_ref(), self.mask.as_ref()];
         planes
@@ -41,16 +41,16 @@ impl Photo {
             .sum()
     }
 
-    /// The photo at a smaller size, by area averaging: each new pixel is the mean of what it covers, colours
-    /// weighted with alpha; a masked pixel counts where at least half of what it covers does. Edges longer
-    /// than the photo's own stay as they are.
+    /// Returns the photo at a smaller size, by area averaging. Each new pixel is the mean of the pixels that it covers,
+    /// colours weighted with alpha. A masked pixel counts if at least half of the covered pixels do. Edges longer than
+    /// the photo's own are limited to it.
     #[must_use]
     pub fn reduced(&self, width: u32, height: u32) -> Self {
         let (width, height) = (width.min(self.width), height.min(self.height));
         crate::resize::reduce(self, width, height)
     }
 
-    /// Number of pixels.
+    /// Returns the number of pixels.
     pub fn pixel_count(&self) -> usize {
         self.width as usize * self.height as usize
     }

@@ -9,7 +9,7 @@
 use crate::Photo;
 use crate::images::threshold;
 
-/// The photo at `width` x `height`, neither larger than before. Colours are weighted with alpha.
+/// Returns the photo at `width` x `height`, neither larger than before. Colours are weighted with alpha.
 pub(crate) fn reduce(photo: &Photo, width: u32, height: u32) -> Photo {
     let from = (photo.width as usize, photo.height as usize);
     let to = (width as usize, height as usize);
@@ -53,20 +53,20 @@ pub(crate) fn reduce(photo: &Photo, width: u32, height: u32) -> Photo {
     }
 }
 
-/// A mask at a smaller size: a pixel counts if at least half of what it covers does.
+/// Reduces a mask: a pixel counts if at least half of the covered pixels do.
 fn reduce_mask(mask: &[u8], from: (usize, usize), to: (usize, usize)) -> Vec<u8> {
     let mut reduced = reduce_grey(mask, from, to);
     threshold(&mut reduced);
     reduced
 }
 
-/// A channel at a smaller size.
+/// Reduces one channel.
 pub(crate) fn reduce_grey(grey: &[u8], from: (usize, usize), to: (usize, usize)) -> Vec<u8> {
     let mean = average(from, to, 1, |at, pixel| pixel[0] = f32::from(grey[at]));
     mean.iter().map(|&m| m.round() as u8).collect()
 }
 
-/// Means over rectangles. `pixel` writes the `channels` values of an old pixel.
+/// Computes means over rectangles. `pixel` writes the `channels` values of an old pixel.
 fn average(
     (w, h): (usize, usize),
     (new_w, new_h): (usize, usize),

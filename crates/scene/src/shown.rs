@@ -9,11 +9,11 @@
 use crate::{Camera, Lens, Photo};
 use std::f64::consts::{PI, TAU};
 
-/// Directions in which the curve is known, and places in which it is sampled.
+/// Number of directions of the curve, and number of samples.
 const DIRECTIONS: usize = 720;
 
-/// For every pixel, 255 where a ray of less than 89.5 degrees lands and 0 elsewhere; `None` if one
-/// lands everywhere.
+/// Returns, for every pixel, 255 if a ray of less than 89.5 degrees reaches it, else 0; `None` if every pixel has a
+/// ray.
 pub fn shown_pixels(camera: &Camera) -> Option<Vec<u8>> {
     let reach = camera.lens.max_radius();
     let bends_angles = !matches!(
@@ -51,7 +51,7 @@ pub fn shown_pixels(camera: &Camera) -> Option<Vec<u8>> {
     mask.contains(&0).then_some(mask)
 }
 
-/// Masks the pixels that no ray of the camera's lens reaches; false if there are none.
+/// Masks the pixels that no ray of the camera's lens reaches; returns false if there are none.
 pub(crate) fn mask_beyond(photo: &mut Photo, camera: &Camera) -> bool {
     let Some(shown) = shown_pixels(camera) else {
         return false;
@@ -66,7 +66,7 @@ pub(crate) fn mask_beyond(photo: &mut Photo, camera: &Camera) -> bool {
     true
 }
 
-/// How far from the axis the last rays land, by direction from -180 degrees on.
+/// Computes the distance of the last rays from the axis, by direction from -180 degrees on.
 fn rim(lens: &Lens, reach: f64) -> Vec<f64> {
     let place = |i: usize| {
         let angle = TAU * i as f64 / DIRECTIONS as f64;
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
     use crate::Pose;
 
-    /// Where the outermost rays land, all round, and a little within and without.
+    /// Checks the image points of the outermost rays in all directions, and points a little inside and outside.
     #[test]
     fn shown_is_what_has_a_ray() {
         for (lens, focal) in [

@@ -13,14 +13,14 @@ use crate::undistort::pinhole_camera;
 use crate::{Error, FileSum, LoadOptions, Photo, Result, View, ViewFiles, images};
 use std::sync::Arc;
 
-/// The pixels of a view.
+/// Source of a view's pixels.
 #[derive(Debug, Clone)]
 pub enum PhotoSource {
-    /// They are here.
+    /// Pixels in memory.
     Memory(Arc<Photo>),
-    /// They are read when they are needed.
+    /// Pixels that are read at each use.
     File(Arc<PhotoFile>),
-    /// Those of another source, reduced whenever they are needed.
+    /// Pixels of another source, reduced at each use.
     Reduced {
         /// Source photo that is reduced.
         of: Arc<PhotoSource>,
@@ -30,10 +30,10 @@ pub enum PhotoSource {
 }
 
 impl PhotoSource {
-    /// The photo: from memory, or decoded now.
+    /// Returns the photo: from memory, or decoded now.
     ///
     /// # Errors
-    /// A file that has gone, or changed since it was described, or cannot be decoded.
+    /// A file that is missing, or changed since it was described, or cannot be decoded.
     pub fn read(&self) -> Result<Arc<Photo>> {
         match self {
             Self::Memory(photo) => Ok(Arc::clone(photo)),
@@ -51,7 +51,7 @@ impl PhotoSource {
         }
     }
 
-    /// Width and height, pixels.
+    /// Returns width and height, pixels.
     pub fn size(&self) -> [u32; 2] {
         match self {
             Self::Memory(photo) => [photo.width, photo.height],
@@ -60,7 +60,7 @@ impl PhotoSource {
         }
     }
 
-    /// Bytes that the photo takes in memory; of a file the most that it can take.
+    /// Returns the bytes of the photo in memory; for a file the maximum.
     pub fn bytes(&self) -> u64 {
         match self {
             Self::Memory(photo) => photo.bytes(),
@@ -105,7 +105,7 @@ impl From<Arc<Photo>> for PhotoSource {
     }
 }
 
-/// A photo on disk, and what is done to it before it is trained on.
+/// A photo on disk, with the operations before training.
 #[derive(Debug)]
 pub struct PhotoFile {
     image: PosedImage,
@@ -147,7 +147,7 @@ impl PhotoFile {
     }
 }
 
-/// A view of an image whose file was read, but not decoded.
+/// Builds a view of an image whose file was read, but not decoded.
 pub(crate) fn describe(image: &PosedImage, options: &LoadOptions) -> Result<(View, Treatment)> {
     let path = image.path()?;
     let header = images::header(&path)?;

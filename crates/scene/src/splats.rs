@@ -3,13 +3,13 @@
 use crate::{Error, Result};
 use glam::DVec3;
 
-/// The highest degree of spherical harmonics that the ecosystem's files carry.
+/// Highest degree of spherical harmonics in the files of 3DGS tools.
 pub const MAX_SH_DEGREE: u8 = 3;
 
 /// Y_00: colour = 0.5 + `SH_C0` * sh0 for a Gaussian without view dependence.
 pub const SH_C0: f32 = 0.282_094_8;
 
-/// Coefficients per channel for a degree: 1, 4, 9, 16.
+/// Returns the coefficients per channel for a degree: 1, 4, 9, 16.
 pub const fn sh_coefficient_count(degree: u8) -> usize {
     (degree as usize + 1) * (degree as usize + 1)
 }
@@ -21,7 +21,7 @@ pub struct Splats {
     pub means: Vec<[f32; 3]>,
     /// Natural logarithm of the standard deviation along each axis, `[N, 3]`.
     pub scales: Vec<[f32; 3]>,
-    /// Rotations `[w, x, y, z]`, `[N, 4]`; need not be normalised, readers normalise.
+    /// Rotations `[w, x, y, z]`, `[N, 4]`; they need not be normalised, because readers normalise.
     pub quats: Vec<[f32; 4]>,
     /// Logit of the opacity, `[N]`.
     pub opacities: Vec<f32>,
@@ -69,7 +69,7 @@ impl Splats {
         }
     }
 
-    /// Number of Gaussians.
+    /// Returns the number of Gaussians.
     pub fn len(&self) -> usize {
         self.means.len()
     }
@@ -79,12 +79,12 @@ impl Splats {
         self.means.is_empty()
     }
 
-    /// Floats per Gaussian in `sh_rest`.
+    /// Returns the floats per Gaussian in `sh_rest`.
     pub fn sh_rest_stride(&self) -> usize {
         (sh_coefficient_count(self.sh_degree) - 1) * 3
     }
 
-    /// The same Gaussians with `sh_rest` cut or zero-padded to another degree.
+    /// Returns these Gaussians with `sh_rest` cut or zero-padded to another degree.
     #[must_use]
     pub fn with_sh_degree(mut self, degree: u8) -> Self {
         let (old, new) = (
@@ -146,7 +146,7 @@ impl Splats {
         opacity * (axes[1] + axes[2]).exp()
     }
 
-    /// Bytes the parameters take.
+    /// Returns the bytes of the parameters.
     pub fn size_bytes(&self) -> usize {
         self.len() * (3 + 3 + 4 + 1 + 3 + self.sh_rest_stride()) * size_of::<f32>()
     }

@@ -17,13 +17,13 @@ use rayon::prelude::*;
 /// of the projection is poor there.
 pub const WIDEST_HALF_FIELD: f64 = 55.0 / 180.0 * std::f64::consts::PI;
 
-/// The frame may grow this much beyond the photo, each way.
+/// Maximum size of the frame as a multiple of the photo, in each direction.
 pub const MAX_GROWTH: f64 = 1.5;
 
-/// Points taken along each border when looking for the frame.
+/// Sampled points along each border in the search for the frame.
 const BORDER_SAMPLES: u32 = 64;
 
-/// The pinhole camera that [`undistort`] renders a photo of `camera` to.
+/// Returns the pinhole camera to which [`undistort`] renders a photo of `camera`.
 pub fn pinhole_camera(camera: &Camera) -> Camera {
     if camera.lens.is_identity() {
         return Camera {
@@ -130,7 +130,7 @@ struct Sample {
     masked_in: bool,
 }
 
-/// Bilinear sample at a place in pixels; `None` outside the photo.
+/// Samples bilinearly at a position in pixels; `None` outside the photo.
 fn sample(photo: &Photo, (px, py): (f64, f64)) -> Option<Sample> {
     let (w, h) = (f64::from(photo.width), f64::from(photo.height));
     // The tolerance takes in a frame that ends exactly on the photo's border.
@@ -191,7 +191,7 @@ mod tests {
         }
     }
 
-    /// A smooth picture as a function of the ray, which any lens can photograph.
+    /// Smooth radiance as a function of the ray, for photos through any lens.
     fn radiance(x: f64, y: f64) -> [f64; 3] {
         [
             128.0 + 90.0 * (3.0 * x).sin() * (2.0 * y).cos(),

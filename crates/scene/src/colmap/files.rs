@@ -13,7 +13,7 @@ pub(crate) enum Kind {
     Ply,
 }
 
-/// Names of start points that trainers and exporters put beside poses, in lower case.
+/// Names of point files that trainers and exporters write next to poses, in lower case.
 pub(crate) const POINTS_PLY: [&str; 10] = [
     "points3d.ply",
     "sparse_pc.ply",
@@ -27,16 +27,16 @@ pub(crate) const POINTS_PLY: [&str; 10] = [
     "input.ply",
 ];
 
-/// The files of a model.
+/// Paths of a model's files.
 #[derive(Debug, Clone)]
 pub(crate) struct ModelFiles {
     pub cameras: (PathBuf, Kind),
     pub images: (PathBuf, Kind),
-    /// `None` if there are none in the folder.
+    /// Points file; `None` if the folder has none.
     pub points: Option<(PathBuf, Kind)>,
 }
 
-/// A file of a model in one kind, in any letters.
+/// Finds a file of a model in one format, in upper or lower case.
 fn file(finder: &mut Finder, folder: &Path, name: &str, kind: Kind) -> Option<(PathBuf, Kind)> {
     let ending = match kind {
         Kind::Binary => "bin",
@@ -47,7 +47,7 @@ fn file(finder: &mut Finder, folder: &Path, name: &str, kind: Kind) -> Option<(P
     Some((path, kind))
 }
 
-/// A file of a model in this kind, or else in the other.
+/// Finds a file of a model in this format, or else in the other.
 fn either(finder: &mut Finder, folder: &Path, name: &str, first: Kind) -> Option<(PathBuf, Kind)> {
     let second = match first {
         Kind::Binary => Kind::Text,
@@ -57,7 +57,7 @@ fn either(finder: &mut Finder, folder: &Path, name: &str, first: Kind) -> Option
 }
 
 impl ModelFiles {
-    /// The files in `folder`; `None` unless cameras and images are there.
+    /// Finds the model files in `folder`; `None` unless cameras and images exist.
     pub fn in_folder(folder: &Path) -> Option<Self> {
         // Ordinary names without a listing.
         let has = |name: &str| folder.join(name).is_file();

@@ -27,19 +27,19 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// The note of a model without points.
+/// Note of a model without points.
 pub(crate) const NO_POINTS: &str = "the model has no sparse points";
 
 /// A camera of the model: intrinsics shared by its images.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ColmapCamera {
-    /// The model's own number for it.
+    /// Id of the camera in the model.
     pub id: u32,
-    /// Which lens formula.
+    /// Camera model.
     pub model: &'static CameraModel,
-    /// Pixels.
+    /// Width, pixels.
     pub width: u64,
-    /// Pixels.
+    /// Height, pixels.
     pub height: u64,
     /// Parameters in the model's order; the length is `model.parameter_count`.
     pub parameters: Vec<f64>,
@@ -48,39 +48,39 @@ pub struct ColmapCamera {
 /// A registered image.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ColmapImage {
-    /// The model's own number for it.
+    /// Id of the image in the model.
     pub id: u32,
-    /// Path of the photo relative to the image folder; one character a byte where it is not UTF-8.
+    /// Path of the photo relative to the image folder; one character per byte if it is not UTF-8.
     pub name: String,
-    /// The name's bytes where they are not UTF-8: a file name in another code page.
+    /// Bytes of the name if they are not UTF-8: a file name in another code page.
     pub name_bytes: Option<Vec<u8>>,
-    /// Id of its camera.
+    /// Id of the image's camera.
     pub camera_id: u32,
-    /// Its pose.
+    /// Pose of the image.
     pub camera_from_world: Pose,
 }
 
-/// Sparse points, without those whose position is not finite.
+/// Sparse points with finite positions.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ColmapPoints {
     /// Points in file order.
     pub points: Vec<Point>,
     /// Rounding remainder of each position, see [`crate::Capture::remainders`].
     pub remainders: Vec<[f32; 3]>,
-    /// The images that each was found in, by their ids.
+    /// Images that observe each point, by their ids.
     pub tracks: Tracks,
     /// Number of points dropped because their position is NaN or infinite.
     pub dropped: usize,
 }
 
-/// A sparse point as an image observed it.
+/// Observation of a sparse point in an image.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Observation {
-    /// The image's id.
+    /// Id of the image.
     pub image: u32,
     /// Index of the point.
     pub point: usize,
-    /// Pixels of the image's camera.
+    /// Position in pixels of the image's camera.
     pub pixel: [f64; 2],
 }
 
@@ -88,26 +88,26 @@ pub struct Observation {
 const OBSERVATIONS_KEPT: usize = 16;
 const OBSERVATIONS_SEEN: usize = 96;
 
-/// A model folder, read and checked.
+/// Content of a model folder, checked.
 #[derive(Debug, Clone)]
 pub struct Model {
     /// Images with their cameras, in file order: name, camera (with its lens) and lens name.
     pub images: Vec<(String, Camera, &'static str)>,
-    /// The images' ids, in the same order.
+    /// Ids of the images, in the order of `images`.
     pub image_ids: Vec<u32>,
-    /// The bytes of the names that are not UTF-8, in the same order.
+    /// Bytes of the names that are not UTF-8, in the order of `images`.
     pub name_bytes: Vec<Option<Vec<u8>>>,
     /// Sparse points; empty if the folder has no `points3D` file.
     pub points: Vec<Point>,
     /// Rounding remainder of each position, see [`crate::Capture::remainders`].
     pub remainders: Vec<[f32; 3]>,
-    /// The images that each was found in, by their ids; empty where the points are a PLY file.
+    /// Images that observe each point, by their ids; empty if the points are a PLY file.
     pub tracks: Tracks,
     /// Some of the images' observations of sparse points.
     pub observations: Vec<Observation>,
     /// Path of the `points3D` file if it is missing or holds no usable point.
     pub missing_points: Option<PathBuf>,
-    /// Remarks for the user.
+    /// Notes for the user.
     pub notes: Vec<String>,
 }
 
@@ -116,7 +116,7 @@ pub fn is_model(folder: &Path) -> bool {
     ModelFiles::in_folder(folder).is_some()
 }
 
-/// Number of registered images of the model in `folder`.
+/// Returns the number of registered images of the model in `folder`.
 pub fn image_count(folder: &Path) -> Result<usize> {
     read_images(&whole(folder)?, &mut Vec::new()).map(|(images, _)| images.len())
 }
@@ -133,12 +133,12 @@ fn whole(folder: &Path) -> Result<ModelFiles> {
     })
 }
 
-/// A file of a model, by its content: text or binary.
+/// A file of a model with its format, text or binary, by its content.
 struct ModelFile {
     bytes: Vec<u8>,
     label: String,
     is_binary: bool,
-    /// The file's name says the other kind.
+    /// True if the file's name belongs to the other format.
     is_misnamed: bool,
 }
 
@@ -159,8 +159,8 @@ impl ModelFile {
         })
     }
 
-    /// Remarks on the file, of which `found` records were read. Text files carry no count that binds, but
-    /// COLMAP writes one into a comment: fewer records than it says may mean that the file was cut.
+    /// Returns notes on the file, from which `found` records were read. Text files have no binding count, but COLMAP
+    /// writes one into a comment. Fewer records than this count may mean that the file was truncated.
     fn notes(&self, name: &str, found: usize) -> Vec<String> {
         let mut notes = Vec::new();
         if self.is_misnamed {
@@ -196,7 +196,7 @@ fn read_cameras(files: &ModelFiles, notes: &mut Vec<String>) -> Result<Vec<Colma
 /// One observation of a point in an image: the image's index, the pixel, the point's id.
 type Sighting = (usize, [f64; 2], u64);
 
-/// The images, and some observations of each.
+/// Reads the images, and some observations of each.
 fn read_images(
     files: &ModelFiles,
     notes: &mut Vec<String>,
@@ -220,7 +220,7 @@ fn read_images(
     Ok((images, seen))
 }
 
-/// The points, and the indices of those whose ids are wanted.
+/// Reads the points, and the indices of those with requested ids.
 fn read_points(
     files: &ModelFiles,
     wanted: &mut HashMap<u64, usize>,
@@ -340,7 +340,7 @@ pub fn read_model(folder: &Path) -> Result<Model> {
     })
 }
 
-/// A pose from the file's numbers, checked. `what` names the image.
+/// Builds a pose from the file's numbers, checked. `what` names the image.
 fn checked_pose(quat: [f64; 4], translation: [f64; 3], what: &str) -> Result<Pose> {
     let finite = quat.iter().chain(&translation).all(|v| v.is_finite());
     if !finite {
@@ -362,15 +362,15 @@ fn checked_pose(quat: [f64; 4], translation: [f64; 3], what: &str) -> Result<Pos
     ))
 }
 
-/// The name of an image as a file has it.
+/// Name of an image in a file.
 struct ImageName<'a> {
     text: Cow<'a, str>,
-    /// Its bytes where they are not UTF-8.
+    /// Bytes of the name if they are not UTF-8.
     bytes: Option<Vec<u8>>,
 }
 
 impl<'a> ImageName<'a> {
-    /// `bytes` are those of a name in a file that is not UTF-8, `text` the same bytes as characters.
+    /// Builds a name. `bytes` are its bytes in a file that is not UTF-8, `text` is these bytes as characters.
     fn new(text: Cow<'a, str>, bytes: Option<Vec<u8>>) -> Self {
         match bytes.map(String::from_utf8) {
             None => Self { text, bytes: None },
@@ -392,7 +392,7 @@ impl fmt::Display for ImageName<'_> {
     }
 }
 
-/// The images of a file as they are read: poses checked, no id and no name twice.
+/// Images of a file during reading: poses checked, no id and no name twice.
 #[derive(Default)]
 struct Images<'a> {
     list: Vec<ColmapImage>,

@@ -5,7 +5,7 @@ use crate::load::places::conversion;
 use crate::{Error, Result, jpeg};
 use image::ImageFormat;
 
-/// The format of a photo's bytes, if photos of this format are read.
+/// Returns the format of a photo's bytes, if it is supported.
 pub(super) fn check_format(bytes: &[u8]) -> Result<ImageFormat> {
     let foreign = |name: &str, hint: String| {
         Err(Error::unsupported(format!(
@@ -87,7 +87,7 @@ fn foreign_content(bytes: &[u8]) -> Option<(&'static str, String)> {
     None
 }
 
-/// The extended header of WebP has a bit for animations.
+/// Returns true if the extended header of WebP has the bit for animations.
 fn is_animated_webp(bytes: &[u8]) -> bool {
     bytes.get(12..16) == Some(b"VP8X") && bytes.get(20).is_some_and(|flags| flags & 2 != 0)
 }

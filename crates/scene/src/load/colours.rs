@@ -24,14 +24,14 @@ const CELLS: f64 = 64.0;
 /// A photo with fewer visible points is not used.
 const LEAST_POINTS: usize = 32;
 
-/// Standard deviation of brightness, of 255, below which colours tell nothing.
+/// Standard deviation of brightness, of 255, below which colours are not compared.
 const LEAST_CONTRAST: f64 = 4.0;
 
-/// Correlation below which the file is doubted, and above which another reading is believed.
+/// Correlation below which the file is suspect, and above which another reading is accepted.
 const DOUBTED: f64 = 0.2;
 const BELIEVED: f64 = 0.5;
 
-/// The remark on points whose colours are not those of the photos.
+/// Returns the note on points whose colours differ from those of the photos.
 pub(super) fn note(dataset: &Dataset) -> Option<String> {
     let is_known = dataset
         .notes
@@ -100,7 +100,7 @@ fn deviation(values: impl Iterator<Item = f64> + Clone) -> f64 {
     (values.map(|v| (v - mean).powi(2)).sum::<f64>() / count).sqrt()
 }
 
-/// The mean correlation over the photos; `None` where most photos show too few points.
+/// Returns the mean correlation over the photos; `None` if most photos show too few points.
 fn correlation(
     photos: &[(Camera, Arc<Photo>)],
     points: &[(DVec3, f64)],

@@ -4,15 +4,15 @@ use crate::Capture;
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
-/// A folder's photos are remarked on if this share of them has no pose: 1 of 4.
+/// Inverse share of photos without a pose in a folder from which a note is added: 1 of 4.
 const SHARE: usize = 4;
 
-/// Endings of photos, those that Dapple does not read included.
+/// File extensions of photos, including those that Dapple does not read.
 const ENDINGS: [&str; 10] = [
     "png", "jpg", "jpeg", "tif", "tiff", "webp", "bmp", "heic", "heif", "dng",
 ];
 
-/// Adds a remark if many photos beside those that the capture names have no pose.
+/// Adds a note if many photos next to the named ones have no pose.
 pub(super) fn note_few_of_many(capture: &mut Capture) {
     let mut folders: BTreeMap<PathBuf, HashSet<String>> = BTreeMap::new();
     for image in &capture.images {

@@ -16,40 +16,40 @@ use crate::{Camera, Capture, Lens};
 use glam::{DVec2, DVec3};
 use std::collections::HashMap;
 
-/// Beginning of every remark of this module, and of the check by colours.
+/// Beginning of every note of this module, and of the check by colours.
 pub(super) const CONTRADICTION: &str = "cameras and sparse points contradict each other";
 
-/// Samples for the file as it is.
+/// Samples for the file as given.
 const CAMERAS: usize = 48;
 const POINTS: usize = 4096;
 /// Samples for other readings.
 const FEW_CAMERAS: usize = 24;
 const FEW_POINTS: usize = 1024;
 
-/// Fewer points than this contradict nothing.
+/// Minimum number of points for a contradiction.
 const LEAST_POINTS: usize = 24;
 
-/// A track names at most this many of its photos here.
+/// Photos of a track that are used, at most.
 const PHOTOS_OF_TRACK: usize = 4;
 
-/// Principal points this far off are of photos of another size.
+/// Ratio of principal points from which they belong to photos of another size.
 const LARGER: f64 = 1.5;
 
-/// Angles of view that no photo has, degrees; lenses that bend may exceed the larger.
+/// Impossible angles of view, degrees; lenses with distortion may exceed the larger.
 const NARROWEST: f64 = 0.5;
 const WIDEST: f64 = 160.0;
 
-/// Residuals above this part of the photo's diagonal contradict: those of right captures are below 0.002.
+/// Residuals above this part of the photo's diagonal contradict: those of correct captures are below 0.002.
 const RESIDUAL: f64 = 0.03;
 
-/// The remark on a capture whose poses, intrinsics and points do not belong together.
+/// Returns the note on a capture whose poses, intrinsics and points do not match.
 pub(super) fn note(capture: &Capture) -> Option<String> {
     of_intrinsics(capture)
         .or_else(|| of_points(capture))
         .or_else(|| of_observations(capture))
 }
 
-/// "1 of 16 photos"
+/// Formats a share: "1 of 16 photos".
 fn share(count: usize, of: usize) -> String {
     if count == of {
         "all photos".to_owned()
@@ -120,7 +120,7 @@ fn of_intrinsics(capture: &Capture) -> Option<String> {
     ))
 }
 
-/// How many times larger the photo is that the principal point is the centre of, if that is another photo.
+/// Returns the ratio between the photo whose centre is the principal point and this photo, if they differ.
 fn size_ratio(camera: &Camera) -> Option<f64> {
     let x = 2.0 * camera.cx / f64::from(camera.width);
     let y = 2.0 * camera.cy / f64::from(camera.height);
@@ -129,7 +129,7 @@ fn size_ratio(camera: &Camera) -> Option<f64> {
     (agree && !(1.0 / LARGER..=LARGER).contains(&ratio)).then_some(ratio)
 }
 
-/// Indices of at most `most` of `count` things, evenly spread.
+/// Returns the indices of at most `most` of `count` things, evenly spread.
 pub(super) fn spread(count: usize, most: usize) -> impl Iterator<Item = usize> + Clone {
     let taken = count.min(most);
     (0..taken).map(move |i| i * count / taken.max(1))
@@ -138,7 +138,7 @@ pub(super) fn spread(count: usize, most: usize) -> impl Iterator<Item = usize> +
 /// Cameras with the points to project into each.
 struct Sample<'a> {
     cameras: Vec<(&'a Camera, Vec<DVec3>)>,
-    /// The points are those that the camera's photo observed.
+    /// True if the points are those that the camera's photo observed.
     is_tracked: bool,
 }
 
@@ -219,14 +219,14 @@ fn position(capture: &Capture, point: usize) -> DVec3 {
     DVec3::from(capture.points[point].position.map(f64::from))
 }
 
-/// How points fall into photos.
+/// Statistics of points projected into photos.
 #[derive(Debug, Clone, Copy, Default)]
 struct Fit {
     pairs: usize,
     front: usize,
     inside: usize,
     cameras: usize,
-    /// Cameras that see one point at least.
+    /// Number of cameras that see at least one point.
     seeing: usize,
 }
 
@@ -243,7 +243,7 @@ impl Fit {
         Self::share(self.seeing, self.cameras)
     }
 
-    /// Returns true if a right capture cannot be so.
+    /// Returns true if a correct capture cannot have these statistics.
     fn contradicts(&self, is_tracked: bool) -> bool {
         match is_tracked {
             true => self.inside() < 0.6,
@@ -251,12 +251,12 @@ impl Fit {
         }
     }
 
-    /// Returns true if points that are seen by chance may be all that there are.
+    /// Returns true if all visible points may be visible by chance.
     fn is_poor(&self) -> bool {
         self.inside() < 0.12
     }
 
-    /// Returns true if another reading explains what this one does not.
+    /// Returns true if another reading explains the contradictions of this one.
     fn explains(&self, given: &Self, is_tracked: bool, contradicts: bool) -> bool {
         let (inside, seeing) = (self.inside(), self.seeing());
         match (is_tracked, contradicts) {
@@ -342,8 +342,8 @@ fn of_observations(capture: &Capture) -> Option<String> {
     })
 }
 
-/// Median distance between projected points and their observations, as a part of the photo's diagonal, and the
-/// diagonal in pixels; `None` where too few observations can be believed.
+/// Computes the median distance between projected points and their observations, as a part of the photo's diagonal, and
+/// the diagonal in pixels; `None` if too few observations are plausible.
 fn residual(capture: &Capture, reading: &Reading) -> Option<(f64, f64)> {
     let images = capture.images.iter();
     let camera_of: HashMap<u32, &Camera> = images.map(|image| (image.id, &image.camera)).collect();

@@ -48,7 +48,7 @@ pub fn refuse_output(
 /// Refuses to write a file of results to `out` if the capture is read from it.
 ///
 /// # Errors
-/// Says which file it is.
+/// The error names the file.
 pub fn refuse_output_file(out: &Path, capture: &Capture) -> Result<()> {
     let whole = resolved(out);
     for image in &capture.images {
@@ -62,8 +62,7 @@ pub fn refuse_output_file(out: &Path, capture: &Capture) -> Result<()> {
     Ok(())
 }
 
-/// The folders that hold a file of the capture, and those between them and the capture's own; links
-/// followed.
+/// Returns the folders that hold a file of the capture, and those between them and the capture's own; links followed.
 fn input_folders(
     scene: &Path,
     capture: &Capture,
@@ -112,7 +111,7 @@ fn folder_of(file: &Path) -> PathBuf {
     }
 }
 
-/// The absolute path without links and dots; of what does not exist yet, the part that does is resolved.
+/// Returns the absolute path without links and dots. If the path does not exist yet, the existing part is resolved.
 fn resolved(path: &Path) -> PathBuf {
     let mut missing: Vec<OsString> = Vec::new();
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());

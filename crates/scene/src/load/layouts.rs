@@ -84,7 +84,7 @@ pub(super) fn detect(path: &Path) -> Result<Found> {
     }
 }
 
-/// Step 1.
+/// Detects the capture of a file (step 1).
 fn detect_file(path: &Path) -> Result<Found> {
     let parent = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -107,8 +107,8 @@ fn detect_file(path: &Path) -> Result<Found> {
     Err(next_step::of_file(path))
 }
 
-/// The folder that photos are looked for in: the nearest with a usual folder of photos, else the one that
-/// the model's folder (`sparse/0`, `sparse`, `0`) is in. `top` is the highest that may be taken.
+/// Returns the folder in which photos are searched: the nearest with a usual folder of photos, else the parent of the
+/// model's folder (`sparse/0`, `sparse`, `0`). `top` is the highest allowed folder.
 fn base_of(finder: &mut Finder, model: &Path, top: Option<&Path>) -> PathBuf {
     let is_inner = |folder: &Path| {
         let name = fold(&folder.file_name().unwrap_or_default().to_string_lossy());
@@ -147,7 +147,7 @@ fn base_of(finder: &mut Finder, model: &Path, top: Option<&Path>) -> PathBuf {
     }
 }
 
-/// Step 3.
+/// Searches the folders below (step 3).
 fn search(finder: &mut Finder, path: &Path) -> Result<Option<Found>> {
     // By the folder that each is a capture of.
     let mut captures: BTreeMap<PathBuf, Vec<PathBuf>> = BTreeMap::new();
@@ -218,7 +218,7 @@ fn search(finder: &mut Finder, path: &Path) -> Result<Option<Found>> {
     Ok(Some(Found::Colmap { model, base, notes }))
 }
 
-/// Of several captures below `path` the one in a usual place, or the only one; refuses to guess.
+/// Chooses among several captures below `path` the one in a usual place, or the only one; refuses to guess.
 fn choose(path: &Path, captures: &BTreeMap<PathBuf, Vec<PathBuf>>) -> Result<Option<PathBuf>> {
     let relative = |capture: &Path| capture.strip_prefix(path).unwrap_or(capture).to_owned();
     let rank = |capture: &Path| {
@@ -248,7 +248,7 @@ fn choose(path: &Path, captures: &BTreeMap<PathBuf, Vec<PathBuf>>) -> Result<Opt
     }
 }
 
-/// Of `dense/0`, `dense/1`, ... the one with the most photos; `None` unless all are numbered in one folder.
+/// Returns the one of `dense/0`, `dense/1`, ... with the most photos; `None` unless all are numbered in one folder.
 fn largest_of_numbered(captures: &BTreeMap<PathBuf, Vec<PathBuf>>) -> Result<Option<PathBuf>> {
     let parents: Vec<Option<&Path>> = captures.keys().map(|capture| capture.parent()).collect();
     let is_number = |capture: &PathBuf| {
@@ -287,7 +287,7 @@ fn several(path: &Path, captures: impl Iterator<Item = PathBuf>) -> Error {
     .hint("name one of them")
 }
 
-/// The note of a transforms file beside the model that is used instead.
+/// Returns the note on a transforms file next to the model that is used instead.
 fn note_transforms(json: &Path) -> String {
     let name = json.file_name().unwrap_or_default().to_string_lossy();
     let unused = format!("there is a {name} too; the COLMAP model is used");
@@ -349,7 +349,7 @@ fn largest(models: Vec<PathBuf>) -> Result<(PathBuf, Vec<String>)> {
     Ok((largest.unwrap_or_default(), vec![note]))
 }
 
-/// Takes start points from a PLY file with a usual name beside the capture, where the capture names none.
+/// Reads sparse points from a PLY file with a usual name next to the capture, if the capture names none.
 pub(super) fn use_points_beside(capture: &mut Capture, folders: &[&Path]) {
     let mut finder = Finder::default();
     let mut found = None;
@@ -412,8 +412,8 @@ fn is_splats(path: &Path) -> bool {
             .any(|word| header.contains(word))
 }
 
-/// Returns true for the points that the trainer of the 3DGS paper makes for Blender scenes: 100 000 of them,
-/// uniform in a cube from -1.3 to 1.3.
+/// Returns true for the points that the trainer of the 3DGS paper generates for Blender scenes: 100 000 points, uniform
+/// in a cube from -1.3 to 1.3.
 fn is_random_start(points: &[Point]) -> bool {
     let inside = |v: &f32| v.abs() <= 1.3;
     let largest = |axis: usize| {

@@ -14,7 +14,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// Finds the masks of photos whose capture names none, and says what it found.
+/// Finds the masks of photos whose capture names none, and returns notes.
 pub(super) fn find_masks(
     finder: &mut Finder,
     root: &Path,
@@ -83,7 +83,7 @@ fn shown_from(root: &Path, folder: &Path) -> String {
         .to_string()
 }
 
-/// The folders beside the photos, without those that the capture's own folder is in.
+/// Returns the folders next to the photos, without those that contain the capture's own folder.
 fn around(root: &Path, images: &[PosedImage]) -> BTreeSet<PathBuf> {
     let folders: BTreeSet<&PathBuf> = images.iter().map(|image| &image.folder).collect();
     let mut around = BTreeSet::from([root.to_owned()]);
@@ -97,7 +97,7 @@ fn around(root: &Path, images: &[PosedImage]) -> BTreeSet<PathBuf> {
     around
 }
 
-/// Step 1: `masks` before `mask`.
+/// Returns the folders of masks (step 1): `masks` before `mask`.
 fn mask_folders(finder: &mut Finder, root: &Path, images: &[PosedImage]) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for usual in ["masks", "mask"] {
@@ -110,11 +110,11 @@ fn mask_folders(finder: &mut Finder, root: &Path, images: &[PosedImage]) -> Vec<
     found
 }
 
-/// Which names are masks.
+/// Rule for the names of masks.
 enum Rule {
     /// In a folder of masks.
     Folder,
-    /// Beside the photos.
+    /// Next to the photos.
     Beside,
 }
 
@@ -164,7 +164,7 @@ fn masks_in(
     out
 }
 
-/// A PNG before other formats, which may have lost what is exact in a mask.
+/// Chooses a PNG before other formats, because lossy formats change mask values.
 fn best(found: &[&OsString]) -> Option<OsString> {
     let is_png = |name: &&&OsString| fold(&name.to_string_lossy()).ends_with(".png");
     let png = found.iter().find(is_png).or_else(|| found.first());

@@ -69,7 +69,7 @@ pub fn open(path: &Path, options: &LoadOptions) -> Result<Capture> {
     Ok(capture)
 }
 
-/// Drops the capture's own split where it is to be ignored, else remarks on it.
+/// Drops the capture's own split if the options ignore it, else adds a note.
 fn settle_split(capture: &mut Capture, options: &LoadOptions) {
     if options.ignore_split {
         capture.own_split = Some(OwnSplit::by_number());
@@ -113,7 +113,7 @@ fn image_folder_override(folder: &Path, capture: &Path) -> Result<PathBuf> {
         })
 }
 
-/// The refusal of a camera model that shows all directions.
+/// Returns the refusal of a camera model that shows all directions.
 pub(crate) fn panorama_refused(model: &str) -> Option<Error> {
     let name = model.to_ascii_uppercase();
     let words = ["EQUIRECT", "SPHERICAL", "PANORAM", "OMNIDIRECTIONAL"];
@@ -215,7 +215,7 @@ fn open_colmap(
     })
 }
 
-/// The folder that a COLMAP model's names are relative to.
+/// Returns the folder that a COLMAP model's names are relative to.
 fn colmap_photos(finder: &mut Finder, model: &Path, base: &Path) -> PathBuf {
     let folders = photo_folders(finder, base);
     let is = |name: &str| {
@@ -228,7 +228,7 @@ fn colmap_photos(finder: &mut Finder, model: &Path, base: &Path) -> PathBuf {
     found.unwrap_or_else(|| base.join("images"))
 }
 
-/// The error of a model whose photos are nowhere below its folder.
+/// Builds the error of a model whose photos are in no folder below its own.
 fn no_image_folder(finder: &mut Finder, folder: &Path, images: &[PosedImage]) -> Error {
     let base = folder.parent().unwrap_or(folder);
     let reduced = finder.list(base).folders.iter().find_map(|name| {

@@ -16,11 +16,11 @@ use std::sync::Arc;
 pub(crate) struct Treatment {
     pub(crate) rescaled: bool,
     pub(crate) deep: bool,
-    /// EXIF turns or mirrors it, and its size does not show it.
+    /// True if EXIF turns or mirrors the photo in a way that its size does not show.
     pub(crate) turned: bool,
-    /// The lens distorts, and the camera keeps it.
+    /// True if the lens distorts, and the camera keeps it.
     pub(crate) distorted: bool,
-    /// Pixels were masked that no ray of the lens reaches.
+    /// True if pixels outside the range of the lens were masked.
     pub(crate) beyond: bool,
     pub(crate) undistorted: bool,
     pub(crate) masked: Masked,
@@ -28,7 +28,7 @@ pub(crate) struct Treatment {
     pub(crate) files: ViewFiles,
 }
 
-/// The camera of a photo of this size once it is reduced, with its lens.
+/// Returns the camera of a photo of this size after reduction, with its lens.
 pub(crate) fn reduced_camera(
     image: &PosedImage,
     (width, height): (u32, u32),
@@ -95,7 +95,7 @@ pub(crate) fn decode_photo(
     Ok((photo, camera, treatment))
 }
 
-/// Refuses a photo that cannot be what the camera took: another aspect ratio.
+/// Refuses a photo with another aspect ratio than the camera's.
 pub(crate) fn check_size(image: &PosedImage, path: &Path, width: u32, height: u32) -> Result<()> {
     let Camera {
         width: w,
@@ -124,7 +124,7 @@ pub(crate) fn check_size(image: &PosedImage, path: &Path, width: u32, height: u3
     }))
 }
 
-/// Size after dividing by `divisor` and limiting the longest edge.
+/// Returns the size after dividing by `divisor` and limiting the longest edge.
 fn target_size(
     (width, height): (u32, u32),
     divisor: u32,

@@ -31,7 +31,7 @@ pub(crate) const PHOTO_FOLDERS: [&str; 14] = [
     "jpg",
 ];
 
-/// The folders of `root` that have a usual name for photos.
+/// Returns the folders of `root` that have a usual name for photos.
 pub(crate) fn photo_folders(finder: &mut Finder, root: &Path) -> Vec<PathBuf> {
     let mut named: Vec<(usize, PathBuf)> = Vec::new();
     for name in &finder.list(root).folders {
@@ -96,7 +96,7 @@ fn with_found<T>((image, found): (T, Option<Located>)) -> Option<(T, Located)> {
     Some((image, found?))
 }
 
-/// Step 2: folder and file of a path that is not where the capture says.
+/// Returns folder and file of a path that is not at its place in the capture (step 2).
 fn split_path(path: &Path, named: &Path, root: &Path) -> (PathBuf, PathBuf) {
     let is_usual = |folder: &&Path| {
         let name = folder.file_name().unwrap_or_default().to_string_lossy();
@@ -269,7 +269,7 @@ pub(crate) fn seen_instead(image: &PosedImage) -> (String, Option<String>) {
     (what, None)
 }
 
-/// The command that makes photos of this ending readable.
+/// Returns the command that converts photos of this extension.
 pub(crate) fn conversion(ending: &str) -> String {
     match ending {
         "heic" | "heif" | "hif" | "avif" => format!(
@@ -287,7 +287,7 @@ pub(crate) fn conversion(ending: &str) -> String {
     }
 }
 
-/// The error of a photo whose path leads out of the capture and that is not found inside.
+/// Builds the error of a photo whose path leads out of the capture and that is not found inside.
 pub(crate) fn outside(name: &str) -> Error {
     Error::input(format!(
         "the path \"{name}\" leads out of the capture's folder, and no file inside has that name"

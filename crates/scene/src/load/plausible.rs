@@ -16,7 +16,7 @@ pub(super) fn notes(capture: &Capture) -> Vec<String> {
         .collect()
 }
 
-/// Names of photos that a note lists.
+/// Maximum number of photos that a note names.
 const MOST_NAMES: usize = 5;
 
 fn far_off(capture: &Capture) -> Option<String> {

@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Cursor, Read};
 
-/// Bytes of a JPEG that hold its size: what comes before are EXIF data with a small picture, and profiles.
+/// Bytes of a JPEG that contain its size: before it are EXIF data with a thumbnail, and profiles.
 const HEAD_BYTES: u64 = 1 << 19;
 
-/// Number of photos of each width and height in pixels. Photos that are missing or have no readable header
-/// are not counted.
+/// Counts the photos of each width and height in pixels. Photos that are missing or have no readable header are not
+/// counted.
 pub fn photo_sizes(capture: &Capture) -> BTreeMap<(u32, u32), usize> {
     let each: Vec<Option<(u32, u32)>> = capture.images.par_iter().map(size).collect();
     let mut sizes = BTreeMap::new();

@@ -17,16 +17,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// are read ahead.
 const LEAST_PHOTOS_HELD: u64 = 4;
 
-/// Decodes the photos of a capture, or describes them alone where they take more memory than they may.
+/// Decodes the photos of a capture, or only describes them if they exceed the memory limit.
 pub fn decode(capture: Capture, options: &LoadOptions, progress: &dyn Progress) -> Result<Dataset> {
     Ok(decode_each(capture, options, progress)?.0)
 }
 
-/// Decodes every photo, as [`decode`], and refuses those that are damaged although a decoder makes up for
-/// what is missing. Takes twice as long.
+/// Decodes every photo, as [`decode`], and refuses damaged photos whose missing parts a decoder would fill in. Takes
+/// twice as long.
 ///
 /// # Errors
-/// As [`super::load`]; a damaged photo.
+/// The errors of [`super::load`]; a damaged photo.
 pub fn check(capture: Capture, options: &LoadOptions, progress: &dyn Progress) -> Result<Dataset> {
     let posed = capture.images.clone();
     let dataset = decode(capture, options, progress)?;
@@ -47,7 +47,7 @@ pub fn check(capture: Capture, options: &LoadOptions, progress: &dyn Progress) -
     }
 }
 
-/// Also what was done to each photo.
+/// Decodes like [`decode`]; also returns the operations on each photo.
 pub(super) fn decode_each(
     capture: Capture,
     options: &LoadOptions,
@@ -138,7 +138,7 @@ fn may_exceed(capture: &Capture, options: &LoadOptions, limit: u64) -> bool {
     DOUBT * capture.images.iter().map(bytes).sum::<u64>() > limit
 }
 
-/// Makes the view of every image, and says what was done to each.
+/// Builds the view of every image, and returns the operations on each.
 fn each_view(
     capture: Capture,
     what: &str,

@@ -75,10 +75,10 @@ pub(super) struct Intrinsics {
     pub(super) s3: Option<f64>,
     #[serde(deserialize_with = "flag")]
     pub(super) is_fisheye: Option<bool>,
-    /// Other writers' names for the same numbers; what is no number or matrix is ignored.
+    /// Values under other writers' names; other types than numbers and matrices are ignored.
     #[serde(flatten)]
     other: Other,
-    /// `fl_x`, `fl_y`, `cx`, `cy` are fractions of the photo's width and height.
+    /// True if `fl_x`, `fl_y`, `cx`, `cy` are fractions of the photo's width and height.
     #[serde(skip)]
     are_fractions: bool,
 }
@@ -112,7 +112,7 @@ impl Other {
         }
     }
 
-    /// The matrix's name and what it holds.
+    /// Returns the matrix's name and its value.
     fn matrix(&self) -> Option<(&'static str, &Value)> {
         let named = [
             ("K", &self.k),
@@ -129,7 +129,7 @@ impl Other {
     }
 }
 
-/// `[fx, fy, cx, cy]` of a matrix of intrinsics, or of those four numbers.
+/// Returns `[fx, fy, cx, cy]` of a matrix of intrinsics, or of those four numbers.
 fn of_matrix(value: &Value) -> Option<[f64; 4]> {
     if let Value::Object(named) = value {
         let first = |names: [&str; 2]| {
@@ -163,19 +163,19 @@ fn of_matrix(value: &Value) -> Option<[f64; 4]> {
     (scale == 1.0).then(|| [at(0, 0), at(1, 1), cx, cy])
 }
 
-/// A camera as a transforms file describes it.
+/// A camera built from a transforms file.
 pub(super) struct Described {
     pub(super) camera: Camera,
     /// Name of the lens model.
     pub(super) model: String,
-    /// The angle of view was in degrees.
+    /// True if the angle of view was in degrees.
     pub(super) in_degrees: bool,
-    /// The model is PINHOLE, and coefficients of distortion are used.
+    /// True if the model is PINHOLE and coefficients of distortion are used.
     pub(super) bent_pinhole: bool,
 }
 
 impl Intrinsics {
-    /// The usual names filled from other writers' where they are absent.
+    /// Fills absent usual names from other writers' names.
     pub(super) fn completed(mut self) -> Self {
         let other = &self.other;
         let own = [&other.fx, &other.fy, &other.width, &other.height];
@@ -197,7 +197,7 @@ impl Intrinsics {
         self
     }
 
-    /// This frame's own values, the shared ones where it has none.
+    /// Returns this frame's values, with the shared ones as fallback.
     pub(super) fn or(self, shared: &Self) -> Self {
         // A focal length must not come from one place and an angle from the other.
         let own_focal = self.fl_x.is_some() || self.camera_angle_x.is_some();
@@ -245,7 +245,7 @@ impl Intrinsics {
         self.w.is_some() && self.h.is_some()
     }
 
-    /// The lens, the model's name, and true if a PINHOLE has coefficients.
+    /// Returns the lens, the model's name, and true if a PINHOLE has coefficients.
     fn lens(&self) -> Result<(Lens, String, bool)> {
         let k = [self.k1, self.k2, self.k3, self.k4, self.k5, self.k6].map(|k| k.unwrap_or(0.0));
         let [k1, k2, k3, k4, k5, k6] = k;
@@ -375,7 +375,7 @@ impl Intrinsics {
         })
     }
 
-    /// Radians of a unit of the angles of view, and true if they are in degrees: radians are below pi.
+    /// Returns the radians of a unit of the angles of view, and true if they are in degrees: radians are below pi.
     fn angle_unit(&self) -> Result<(f64, bool)> {
         let named = [
             ("camera_angle_x", self.camera_angle_x),
