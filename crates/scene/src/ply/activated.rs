@@ -12,31 +12,31 @@ use crate::Splats;
 use crate::splat_file::{linear_scale, logit};
 use rayon::prelude::*;
 
-/// Fewer Gaussians decide nothing.
+/// Minimum number of Gaussians for a decision.
 const LEAST: usize = 32;
 
 /// Opacities that differ by less than this are a constant, of either kind.
 const LEAST_SPREAD: f32 = 0.01;
 
-/// Sizes of at least this share of the mean distance between Gaussians, were they logarithms.
+/// Sizes of at least this share of the mean distance between Gaussians, read as logarithms, are lengths.
 const LARGE_SHARE: f64 = 0.3;
 
-/// Rounding that is forgiven.
+/// Tolerance for rounding.
 const ROUNDING: f32 = 1e-5;
 
 /// Activated values found in a file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Found {
-    /// Opacities are 0 to 1.
+    /// True if opacities are 0 to 1.
     opacities: bool,
-    /// Opacities are bytes, 0 to 255.
+    /// True if opacities are bytes, 0 to 255.
     bytes: bool,
-    /// Scales are lengths.
+    /// True if scales are lengths.
     scales: bool,
 }
 
 impl Found {
-    /// Looks at all numbers; of each scale the first `axes`.
+    /// Reads all numbers; of each scale the first `axes`.
     pub(super) fn of(splats: &Splats, axes: usize, is_bytes: bool) -> Self {
         let bytes = Self {
             bytes: is_bytes,
@@ -69,7 +69,7 @@ impl Found {
     }
 }
 
-/// Returns true if scales that are not negative are lengths.
+/// Returns true if non-negative scales are lengths.
 fn are_lengths(splats: &Splats, axes: usize, are_opacities: bool) -> bool {
     let mut values: Vec<f32> = splats
         .scales
@@ -133,7 +133,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
 
-    /// A trained scene's numbers: logits on both sides of 0, sizes of a hundredth of its extent, times `unit`.
+    /// Builds a trained scene: logits on both sides of 0, sizes of a hundredth of its extent, times `unit`.
     fn scene(unit: f32) -> Splats {
         let mut splats = Splats::empty(0);
         let wave = |i: usize, k: usize| ((i * 7 + k * 13) as f32 * 0.618).fract();

@@ -31,7 +31,7 @@ pub(super) const PACKED: [&str; 4] = [
     "packed_color",
 ];
 
-/// The columns of `chunk`, in the order of [`Ranges`].
+/// Columns of `chunk`, in the order of [`Ranges`].
 pub(super) const CHUNK_COLUMNS: [&str; 12] = [
     "min_x",
     "min_y",
@@ -52,7 +52,7 @@ pub(super) const COLOUR_COLUMNS: [&str; 6] = ["min_r", "min_g", "min_b", "max_r"
 
 const DAMAGED: &str = "the file is damaged: compress or export it again";
 
-/// A chunk's ranges: minimum and maximum of centres, scales and colours.
+/// Ranges of a chunk: minimum and maximum of centres, scales and colours.
 #[derive(Debug, Clone, Copy)]
 struct Ranges([[[f32; 3]; 2]; 3]);
 
@@ -64,7 +64,7 @@ impl Ranges {
     }
 }
 
-/// Whether a file's vertices are packed.
+/// Returns true if a file's vertices are packed.
 pub(super) fn is_compressed(header: &Header) -> bool {
     header.elements.iter().any(|element| {
         element.name == "vertex" && element.properties.iter().any(|p| p.name == PACKED[0])
@@ -115,7 +115,7 @@ fn expect_type(column: &Column, known: &[Scalar], name: &str) -> Result<()> {
     .hint(DAMAGED))
 }
 
-/// The ranges of every chunk.
+/// Reads the ranges of every chunk.
 fn chunks(
     header: &Header,
     bytes: &[u8],
@@ -153,7 +153,7 @@ fn chunks(
     Ok(ranges)
 }
 
-/// The degrees of the element `sh`, and its columns in the file's order.
+/// Returns the degrees of the element `sh`, and its columns in the file's order.
 fn rest_columns<'a>(table: &'a Table<'_>, rows: usize) -> Result<(Degrees, Vec<&'a Column>)> {
     if table.rows() != rows {
         return Err(Error::input(format!(
@@ -228,7 +228,7 @@ fn shares_11_10_11(word: u32) -> [f64; 3] {
     ]
 }
 
-/// `[w, x, y, z]` from the index of the largest and the other three in order.
+/// Decodes `[w, x, y, z]` from the index of the largest and the other three in order.
 fn rotation_of(word: u32) -> [f32; 4] {
     let largest = (word >> 30) as usize;
     let mut quat = [0.0f64; 4];

@@ -5,10 +5,10 @@ use crate::extent::median;
 use crate::{Point, origin};
 use glam::DVec3;
 
-/// Rows that a middle is found by, at most.
+/// Maximum number of rows from which a middle is computed.
 const SAMPLE: usize = 4096;
 
-/// The local origin of positions in these three columns; zero where they are near enough to zero.
+/// Computes the local origin of positions in these three columns; zero if they are close enough to zero.
 pub(super) fn local_origin(table: &Table<'_>, columns: &[&Column]) -> DVec3 {
     let step = table.rows().div_ceil(SAMPLE).max(1);
     let mut sample = Vec::new();

@@ -7,10 +7,10 @@
 
 use crate::{Error, Result};
 
-/// A header is read no further than this: a file without `end_header` is no PLY.
+/// Maximum header size: a file without `end_header` is not PLY.
 const MAX_HEADER_BYTES: usize = 1 << 20;
 
-/// How the data after the header is encoded.
+/// Encoding of the data after the header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Encoding {
     Ascii,
@@ -18,7 +18,7 @@ pub(super) enum Encoding {
     BigEndian,
 }
 
-/// A number's type in the file.
+/// Type of a number in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scalar {
     I8,
@@ -46,7 +46,7 @@ impl Scalar {
         })
     }
 
-    /// Bytes one value takes in a binary file.
+    /// Returns the bytes of one value in a binary file.
     pub(super) fn size(self) -> usize {
         match self {
             Self::I8 | Self::U8 => 1,
@@ -57,7 +57,7 @@ impl Scalar {
     }
 }
 
-/// A column; `None` stands for a list, whose rows have no fixed size.
+/// A column; the type is `None` for a list, whose rows have no fixed size.
 #[derive(Debug, Clone)]
 pub(super) struct Property {
     pub(super) name: String,
@@ -73,7 +73,7 @@ pub(super) struct Element {
 }
 
 impl Element {
-    /// Bytes a row takes in a binary file; `None` when it holds a list.
+    /// Returns the bytes of a row in a binary file; `None` if it holds a list.
     pub(super) fn stride(&self) -> Option<usize> {
         self.properties
             .iter()
@@ -206,8 +206,8 @@ fn parse_property(words: Words<'_, '_>) -> Option<Property> {
     })
 }
 
-/// Lines without their ends. A last line that no LF ends is none: a header always has data or at
-/// least an LF behind it.
+/// Lines without their ends. A last line without LF is not a line: a header always has data or at least an LF behind
+/// it.
 struct Lines<'a> {
     bytes: &'a [u8],
     at: usize,

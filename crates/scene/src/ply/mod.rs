@@ -41,7 +41,7 @@ const MAGIC: &[u8] = b"ply";
 /// Reads splats from a PLY file; see [`parse`]. Large files are memory-mapped.
 ///
 /// # Errors
-/// As [`parse`], and when the file cannot be read.
+/// The errors of [`parse`]; a file that cannot be read.
 pub fn read(path: &Path) -> Result<Splats> {
     with_bytes(path, MAGIC.len(), is_content, parse)
 }
@@ -109,8 +109,8 @@ pub fn aside(bytes: &[u8]) -> Result<Aside> {
     })
 }
 
-/// Whether a comment says how splats are to be drawn, and if so, whether with the filters of Mip-Splatting: Brush's
-/// `SplatRenderMode: mip` and Postshot's `antialiased 1`. The last one counts.
+/// Returns the rendering mode in a comment, `Some(true)` for the filters of Mip-Splatting: Brush's
+/// `SplatRenderMode: mip` and Postshot's `antialiased 1`. The last comment counts.
 fn is_mip(comment: &str) -> Option<bool> {
     let text = comment.to_ascii_lowercase();
     let mut words = text.split([' ', ':']).filter(|word| !word.is_empty());
@@ -121,7 +121,7 @@ fn is_mip(comment: &str) -> Option<bool> {
     }
 }
 
-/// The local origin that a comment says, as [`write()`] leaves it: `Origin: x y z`.
+/// Parses the local origin in a comment of [`write()`]: `Origin: x y z`.
 fn origin(comment: &str) -> Option<DVec3> {
     let text = comment.to_ascii_lowercase();
     let numbers = text.strip_prefix("origin:")?.split_whitespace();
@@ -130,7 +130,7 @@ fn origin(comment: &str) -> Option<DVec3> {
     origin.is_finite().then_some(origin)
 }
 
-/// The direction that comments call up: an axis or three numbers; the last comment counts. Brush names the vertical
+/// Returns the up direction in comments: an axis or three numbers; the last comment counts. Brush names the vertical
 /// axis of captures, where y points down and z forward: its `y` and `z` mean -y and -z up.
 fn vertical_axis(comments: &[String]) -> Option<[f64; 3]> {
     let lines: Vec<String> = comments.iter().map(|c| c.to_ascii_lowercase()).collect();
@@ -187,7 +187,7 @@ pub fn parse(bytes: &[u8]) -> Result<Splats> {
     Ok(parse_with(bytes, &ReadOptions::default(), &NoProgress)?.0)
 }
 
-/// Splats, and notes on how they were read.
+/// Parses splats, and returns notes on the conversions.
 fn parse_with(
     bytes: &[u8],
     options: &ReadOptions,
@@ -204,7 +204,7 @@ fn parse_with(
 /// Reads a plain point cloud from a PLY file; see [`parse_points`].
 ///
 /// # Errors
-/// As [`parse_points`], and when the file cannot be read.
+/// The errors of [`parse_points`]; a file that cannot be read.
 pub fn read_points(path: &Path) -> Result<Vec<Point>> {
     Ok(read_all_points(path)?.0)
 }

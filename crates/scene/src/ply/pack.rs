@@ -19,7 +19,7 @@ const SCALE_LIMIT: f32 = 20.0;
 /// Minimum and maximum of each axis.
 type Range = [[f32; 3]; 2];
 
-/// A chunk as it is in the file.
+/// Encoded chunk.
 struct Packed {
     ranges: [Range; 3],
     words: Vec<[u32; 4]>,
@@ -126,7 +126,7 @@ fn range(rows: &[usize], values: impl Fn(usize) -> [f32; 3]) -> Range {
     })
 }
 
-/// Where values lie within their range, 0 to 1.
+/// Returns the positions of values within their range, 0 to 1.
 fn shares(values: [f32; 3], [low, high]: &Range) -> [f32; 3] {
     [0, 1, 2].map(|k| match high[k] > low[k] {
         true => (values[k] - low[k]) / (high[k] - low[k]),
@@ -134,7 +134,7 @@ fn shares(values: [f32; 3], [low, high]: &Range) -> [f32; 3] {
     })
 }
 
-/// To the nearest of 2^bits steps.
+/// Rounds to the nearest of 2^bits steps.
 fn unorm(share: f32, bits: u32) -> u32 {
     let most = (1u32 << bits) - 1;
     // `as` saturates.

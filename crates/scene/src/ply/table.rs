@@ -9,17 +9,17 @@ use super::header::{Element, Encoding, Header, Scalar};
 use crate::{Error, Result};
 use std::borrow::Cow;
 
-/// Rows handled at a time: 248 bytes a row at degree 3, so that a block stays in the second-level
-/// cache while its columns are gathered one after the other.
+/// Rows per block: 248 bytes per row at degree 3, so that a block remains in the second-level cache while its columns
+/// are gathered one after the other.
 pub(super) const BLOCK_ROWS: usize = 2048;
 
 /// A column of a [`Table`].
 #[derive(Debug, Clone)]
 pub(super) struct Column {
     pub(super) name: String,
-    /// The type that the header declares.
+    /// Type that the header declares.
     pub(super) declared: Scalar,
-    /// The type in the rows: `f64` for ASCII.
+    /// Type in the rows: `f64` for ASCII.
     stored: Scalar,
     offset: usize,
 }
@@ -42,7 +42,7 @@ pub(super) struct NotFinite {
 }
 
 impl Column {
-    /// Returns true if its numbers may have more digits than an `f32` holds.
+    /// Returns true if the column's numbers may have more digits than an `f32` holds.
     pub(super) fn is_wide(&self) -> bool {
         matches!(self.stored, Scalar::I32 | Scalar::U32 | Scalar::F64)
     }
@@ -148,17 +148,17 @@ impl<'a> Table<'a> {
         Err(no_element(header, name))
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     pub(super) fn rows(&self) -> usize {
         self.rows
     }
 
-    /// The column of this name.
+    /// Returns the column of this name.
     pub(super) fn column(&self, name: &str) -> Option<&Column> {
         self.columns.iter().find(|column| column.name == name)
     }
 
-    /// The columns of these names, or an error that names those that are missing.
+    /// Returns the columns of these names, or an error that names the missing ones.
     pub(super) fn require(&self, names: &[&str], what: &str) -> Result<Vec<&Column>> {
         let missing: Vec<&str> = names
             .iter()
@@ -181,12 +181,12 @@ impl<'a> Table<'a> {
         .hint(format!("its vertices have: {}", there.join(", "))))
     }
 
-    /// All columns' names.
+    /// Returns all columns' names.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.columns.iter().map(|column| column.name.as_str())
     }
 
-    /// The bits of a column of 32-bit integers, row by row.
+    /// Reads the bits of a column of 32-bit integers, row by row.
     pub(super) fn words(&self, column: &Column, first: usize, mut put: impl FnMut(usize, u32)) {
         let begin = (first * self.stride).min(self.data.len());
         let end = ((first + BLOCK_ROWS) * self.stride).min(self.data.len());
@@ -205,8 +205,8 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Calls `put(i, value)` for row `first + i` of a column, `i < rows`. Returns the first value
-    /// that is not finite as `f32`.
+    /// Calls `put(i, value)` for row `first + i` of a column, `i < rows`. Returns the first value that is not finite as
+    /// `f32`.
     pub(super) fn gather(
         &self,
         column: &Column,

@@ -22,7 +22,7 @@ pub fn write(path: &Path, splats: &Splats) -> Result<()> {
     write_atomically(path, |out| write_to(out, splats, &WriteOptions::default()))
 }
 
-/// The line of splats that were trained with anti-aliasing, as Brush and `splat-transform` know it.
+/// Comment of splats that were trained with anti-aliasing, in the form of Brush and `splat-transform`.
 pub(super) const MIP_LINE: &str = "comment SplatRenderMode: mip\n";
 
 /// Comments of the header: the rendering mode of the splats, and the local origin of their positions.
@@ -87,7 +87,7 @@ pub(crate) fn write_to(
     Ok(())
 }
 
-/// The layout's properties in its order.
+/// Returns the layout's properties in its order.
 fn property_names(sh_rest_stride: usize) -> Vec<String> {
     let fixed = |names: &[&str]| names.iter().map(|&n| n.to_owned()).collect::<Vec<_>>();
     let mut names = fixed(&[
@@ -99,7 +99,7 @@ fn property_names(sh_rest_stride: usize) -> Vec<String> {
     names
 }
 
-/// One Gaussian in the order of [`property_names`].
+/// Encodes one Gaussian in the order of [`property_names`].
 fn encode(splats: &Splats, i: usize, row: &mut [u8]) {
     let stride = splats.sh_rest_stride();
     let sh_rest = &splats.sh_rest[i * stride..(i + 1) * stride];

@@ -10,7 +10,7 @@ pub(super) const META_BYTES: u64 = 1 << 20;
 
 /// Files by name.
 pub(super) trait Files: Sync {
-    /// A file's content.
+    /// Returns a file's content.
     fn get(&self, name: &str) -> Result<Cow<'_, [u8]>>;
     /// Size of a file in bytes; 0 if the file is missing.
     fn size(&self, name: &str) -> usize;
@@ -71,16 +71,16 @@ impl Files for Memory<'_> {
     }
 }
 
-/// Files beside one that names them: other folders' are refused.
+/// Files next to one that names them; files of other folders are refused.
 pub(super) struct Beside<'a> {
     files: &'a dyn Files,
-    /// Before their names, with the slash; empty at the top.
+    /// Prefix of their names, with the slash; empty at the top.
     folder: &'a str,
     meta: &'a str,
 }
 
 impl<'a> Beside<'a> {
-    /// Beside the file `meta`, which may be in a folder of `files`.
+    /// Selects the files next to `meta`, which may be in a folder of `files`.
     pub(super) fn new(files: &'a dyn Files, meta: &'a str) -> Self {
         let folder = meta.rfind('/').map_or("", |at| &meta[..=at]);
         Self {
@@ -117,7 +117,7 @@ impl Files for Beside<'_> {
     }
 }
 
-/// Whether a name stays inside the folder, on every system.
+/// Returns true if a name is inside the folder, on every system.
 pub(super) fn is_inside(name: &str) -> bool {
     let is_plain = |part: &str| !part.is_empty() && !part.starts_with('.');
     name.split('/').all(is_plain) && !name.contains(['\\', ':', '\0'])

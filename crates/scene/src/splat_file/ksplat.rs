@@ -20,7 +20,7 @@ use rayon::prelude::*;
 const HEADER: usize = 4096;
 const SECTION_HEADER: usize = 1024;
 
-/// The ends of harmonics of level 2 where the header says 0.
+/// Ends of harmonics of level 2 if the header has 0.
 const USUAL_SH_END: f32 = 1.5;
 
 /// Steps that centres extend from their bucket's centre to either side, if the bucket range in the header is 0.
@@ -31,22 +31,22 @@ const DAMAGED: &str = "the file is damaged or cut, or it is another format under
 /// Header of a section.
 struct Section<'a> {
     count: usize,
-    /// How many of these its header does not promise.
+    /// Number of Gaussians in `count` that the header does not declare.
     filled: usize,
     degree: u8,
     level: u16,
     /// Ends of harmonics of level 2.
     ends: [f32; 2],
-    /// Units of a step of a centre.
+    /// Step of a centre, units.
     step: f32,
     range: f32,
-    /// How many there are in buckets before each that is not full.
+    /// Number of Gaussians in each full bucket; full buckets come first.
     bucket_size: usize,
     full_buckets: usize,
-    /// Where each bucket that is not full begins, from the first of these.
+    /// Beginning of each bucket that is not full, counted from the first of these.
     partial_starts: Vec<usize>,
     centres: &'a [u8],
-    /// Gaussians, `stride` bytes each.
+    /// Bytes of the Gaussians, `stride` bytes each.
     rows: &'a [u8],
 }
 
@@ -91,7 +91,7 @@ impl Head {
         })
     }
 
-    /// The first of the sections' bytes.
+    /// Returns the offset of the first section.
     fn sections_at(&self, bytes: &[u8]) -> Result<usize> {
         let [most, count] = self.sections;
         let end = SECTION_HEADER
@@ -106,7 +106,7 @@ impl Head {
         })
     }
 
-    /// Compares what is promised with the sections that were found, and their end with the file's.
+    /// Compares the declared numbers with the sections that were found, and their end with the file's.
     fn compare(&self, sections: &[Section<'_>], left: usize) -> Result<Vec<String>> {
         let sum = |count: fn(&Section<'_>) -> usize| sections.iter().map(count).sum::<usize>();
         let (held, filled) = (sum(|s| s.count), sum(|s| s.filled));
@@ -192,7 +192,7 @@ fn not_finite(what: &str, at: usize, hint: &'static str) -> Error {
         .hint(hint)
 }
 
-/// Bytes of a Gaussian: what is before the harmonics, and all.
+/// Returns the bytes of a Gaussian: before the harmonics, and in total.
 fn stride(level: u16, degree: u8) -> (usize, usize) {
     let rest = 3 * ((usize::from(degree) + 1).pow(2) - 1);
     let base = if level == 0 { 44 } else { 24 };
@@ -200,7 +200,7 @@ fn stride(level: u16, degree: u8) -> (usize, usize) {
 }
 
 impl<'a> Section<'a> {
-    /// The section whose header is at `header_at` and whose data begin at `at`, and where they end.
+    /// Reads the section whose header is at `header_at` and whose data begin at `at`; returns its end too.
     fn find(
         bytes: &'a [u8],
         header_at: usize,
@@ -273,7 +273,7 @@ impl<'a> Section<'a> {
         Ok((section, data.at()))
     }
 
-    /// The centre of the bucket that a Gaussian is in.
+    /// Returns the centre of a Gaussian's bucket.
     fn bucket_centre(&self, i: usize) -> [f32; 3] {
         let in_full = self.full_buckets.saturating_mul(self.bucket_size);
         let bucket = match i < in_full {
@@ -286,7 +286,7 @@ impl<'a> Section<'a> {
         [0, 1, 2].map(|k| float_at(self.centres, 3 * bucket + k))
     }
 
-    /// Fills a block; the first row with a number that is not finite.
+    /// Fills a block; returns the first row with a non-finite number.
     fn fill(&self, block: Block<'_>, keeps: bool) -> Option<usize> {
         let (base, stride) = stride(self.level, self.degree);
         let rest = block.sh_rest.len() / block.means.len().max(1);
@@ -348,7 +348,7 @@ impl<'a> Section<'a> {
     }
 }
 
-/// Where in `[K-1, 3]` the file's harmonics belong, in its order.
+/// Returns the indices in `[K-1, 3]` of the file's harmonics, in its order.
 fn harmonic_places(degree: u8) -> impl Iterator<Item = usize> {
     (1..=usize::from(degree)).flat_map(|band| {
         let (first, width) = (band * band - 1, 2 * band + 1);

@@ -39,43 +39,43 @@ use std::path::Path;
 /// Metadata of a splat file.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Aside {
-    /// The direction that the file's program calls up, as the exporters of Nerfstudio and Brush write it into PLY: a
+    /// Up direction of the file's program, in the form that the exporters of Nerfstudio and Brush write into PLY: a
     /// header line `comment Vertical Axis: z`.
     pub up: Option<[f64; 3]>,
     /// True if the splats were trained with anti-aliasing and need it in rendering.
     pub antialiased: bool,
-    /// The local origin that positions count from, in the frame that they were made in; zero where that is the frame
-    /// itself. PLY says it in a line `comment Origin: x y z`. Positions that a file has in doubles, far from zero, are
-    /// read about an origin that is found for them: see [`crate::origin`].
+    /// Local origin of the positions, in their original frame; zero if positions are in that frame. PLY stores it in a
+    /// line `comment Origin: x y z`. Positions in doubles, far from zero, are read relative to a computed origin: see
+    /// [`crate::origin`].
     pub origin: DVec3,
     /// For point clouds: rounding remainders of positions, if the file has them in doubles; see
     /// [`crate::Capture::remainders`].
     pub remainders: Vec<[f32; 3]>,
-    /// The axes that the file declares; the splats that were read have Dapple's.
+    /// Axes that the file declares; the splats that were read have Dapple's.
     pub axes: Option<Axes>,
     /// Notes for the user: values that were read with changes, ignored data, and suspicious data.
     pub notes: Vec<String>,
 }
 
-/// A format of files of splats.
+/// Format of splat files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Format {
-    /// The layout of the first publication, and SuperSplat's compressed one when reading.
+    /// PLY with the columns of the 3DGS paper's code, and SuperSplat's compressed PLY when reading.
     Ply,
-    /// SuperSplat's layout of 16 bytes a Gaussian and one a coefficient, a PLY file too.
+    /// SuperSplat's PLY of 16 bytes per Gaussian and one per coefficient.
     CompressedPly,
-    /// 32 bytes a Gaussian, without view dependence: what web viewers began with (antimatter15).
+    /// 32 bytes per Gaussian, without view dependence: the format of the first web viewers (antimatter15).
     Splat,
     /// Niantic's packed format: versions 1 to 4 are read, 3 or 4 is written.
     Spz,
     /// PlayCanvas' textures in one archive.
     Sog,
-    /// The same textures beside a `meta.json`, which is the path.
+    /// PlayCanvas' textures next to a `meta.json`, which is the path.
     SogFolder,
-    /// The same in levels of detail, for viewers that load what they are near to: the path is a `lod-meta.json`, with
-    /// folders of textures beside it. The finest level is read.
+    /// PlayCanvas' textures in levels of detail, for viewers that load only the parts close to the camera. The path is
+    /// a `lod-meta.json`, with folders of textures next to it. The finest level is read.
     StreamedSog,
-    /// glTF as text with KHR_gaussian_splatting, its numbers in files next to it or in itself: read only.
+    /// glTF as text with KHR_gaussian_splatting, with the numbers in files next to it or in the text: read only.
     Gltf,
     /// Binary glTF with KHR_gaussian_splatting.
     Glb,
@@ -85,9 +85,9 @@ pub enum Format {
 
 /// Properties of a format.
 struct Known {
-    /// How its files' names end, without the dot.
+    /// File extension, without the dot.
     extension: &'static str,
-    /// The degree of spherical harmonics that it holds at most.
+    /// Highest degree of spherical harmonics in the format.
     max_sh_degree: u8,
     /// Returns true if bytes are the beginning of such a file; always false if the format has no signature.
     is_content: fn(&[u8]) -> bool,
@@ -95,33 +95,33 @@ struct Known {
     write: Writer,
 }
 
-/// How a format is read: the splats, and what is beside them.
+/// Reader of a format: returns the splats and their metadata.
 type Reader = fn(&[u8], &ReadOptions, &dyn Progress) -> Result<(Splats, Aside)>;
 
-/// Contents of files by their names.
+/// Contents of files with their names.
 type NamedFiles = Vec<(String, Vec<u8>)>;
 
-/// How a format is written.
+/// Writer of a format.
 enum Writer {
     /// Row by row.
     Rows(fn(&mut dyn Write, &Splats, &WriteOptions) -> io::Result<()>),
-    /// In memory first: small files, and what may be refused.
+    /// In memory first: small files, and files that may be refused.
     Whole(fn(&Splats, &WriteOptions, &dyn Progress) -> Result<Vec<u8>>),
     /// Several files, by name; the last is the path itself.
     Folder(fn(&Splats, &WriteOptions, &dyn Progress) -> Result<NamedFiles>),
-    /// It is not.
+    /// The format is not written.
     None,
 }
 
-/// Gaussians from which writing row by row is watched, and reading.
+/// Number of Gaussians from which reading, and writing row by row, report progress.
 const TOLD_ROWS: usize = 300_000;
 pub(crate) const TOLD_READ: usize = 1_000_000;
 
-/// Bytes that tell what a file is.
+/// Number of bytes that identify a format.
 const TELLING_BYTES: usize = 16;
 
 impl Format {
-    /// All of them; those whose names end in another's name come before it.
+    /// All formats; a format whose extension ends in another format's extension comes before it.
     pub const ALL: [Self; 10] = [
         Self::CompressedPly,
         Self::Ply,
@@ -216,7 +216,8 @@ impl Format {
         self.known().extension
     }
 
-    /// The name of a file of this format: `stem` and the extension, where that is not a whole name.
+    /// Returns the name of a file of this format: `stem` and the extension, unless the extension is a complete file
+    /// name.
     pub fn file_name(self, stem: &str) -> String {
         match self.is_folder() {
             true => self.extension().to_owned(),
@@ -229,7 +230,7 @@ impl Format {
         matches!(self, Self::SogFolder | Self::StreamedSog)
     }
 
-    /// Returns true if its files record the local origin that positions count from ([`Aside::origin`]).
+    /// Returns true if the format's files record the local origin of the positions ([`Aside::origin`]).
     pub fn holds_origin(self) -> bool {
         matches!(self, Self::Ply | Self::CompressedPly)
     }
@@ -244,7 +245,7 @@ impl Format {
         !matches!(self, Self::Ply | Self::Gltf | Self::Glb)
     }
 
-    /// The degree of spherical harmonics that it holds at most; what is above is lost.
+    /// Returns the highest degree of spherical harmonics in the format; higher degrees are dropped.
     pub fn max_sh_degree(self) -> u8 {
         self.known().max_sh_degree
     }
@@ -270,7 +271,7 @@ impl Format {
         })
     }
 
-    /// ".ply, .splat, .spz or .ksplat", for messages.
+    /// Lists all extensions for messages: ".ply, .splat, .spz or .ksplat".
     pub fn extensions() -> String {
         listed(&Self::ALL)
     }
@@ -300,10 +301,10 @@ pub fn read(path: &Path) -> Result<(Splats, Aside)> {
     read_with(path, &ReadOptions::default())
 }
 
-/// [`read`], with what the file may leave open.
+/// [`read`] with options.
 ///
 /// # Errors
-/// As [`read`].
+/// See [`read`].
 pub fn read_with(path: &Path, options: &ReadOptions) -> Result<(Splats, Aside)> {
     read_with_progress(path, options, &NoProgress)
 }
@@ -360,24 +361,24 @@ fn read_any(
 /// Reads splats from the bytes of a file of this format.
 ///
 /// # Errors
-/// Bytes that are not what the format promises: with the place.
+/// Bytes that violate the format; the error names the place.
 pub fn parse(bytes: &[u8], format: Format) -> Result<(Splats, Aside)> {
     parse_with(bytes, format, &ReadOptions::default())
 }
 
-/// [`parse`], with what the file may leave open.
+/// [`parse`] with options.
 ///
 /// # Errors
-/// As [`parse`].
+/// See [`parse`].
 pub fn parse_with(bytes: &[u8], format: Format, options: &ReadOptions) -> Result<(Splats, Aside)> {
     sizes::told((format.known().read)(bytes, options, &NoProgress)?)
 }
 
-/// Reads splats from the files of a format that is a folder, in memory: by their names in it, as [`encode_files`]
-/// gives them.
+/// Reads splats from the files of a format that is a folder, in memory: by their names in it, as returned by
+/// [`encode_files`].
 ///
 /// # Errors
-/// As [`parse`]; a format that is one file.
+/// The errors of [`parse`]; a format that is one file.
 pub fn parse_files(files: &[(String, Vec<u8>)], format: Format) -> Result<(Splats, Aside)> {
     let files = files::Memory(files);
     let meta = files.get(format.extension());
@@ -392,8 +393,8 @@ pub fn parse_files(files: &[(String, Vec<u8>)], format: Format) -> Result<(Splat
     sizes::told(read?)
 }
 
-/// Bytes of the file at `path`, with those of the textures where a SOG folder's `meta.json` or a `lod-meta.json` is
-/// named; 0 where there is none.
+/// Returns the bytes of the file at `path`. For a SOG folder's `meta.json` or a `lod-meta.json`, adds the bytes of the
+/// textures. 0 for a missing file.
 pub fn size_bytes(path: &Path, format: Format) -> u64 {
     let size = |path: &Path| std::fs::metadata(path).map_or(0, |file| file.len());
     match format {

@@ -14,7 +14,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Rows whose products are made at a time.
+/// Rows per block of products.
 const BLOCK: usize = 128;
 
 /// Columns are padded by zeros to a multiple of this number, which a GPU processes together.
@@ -25,14 +25,14 @@ pub const COLUMNS: usize = 12;
 pub struct Rows {
     /// `[rows, stride]`, each at most [`limit`] / 2 in size; zeros beyond `dim`.
     pub values: Vec<i16>,
-    /// Columns that count.
+    /// Number of columns without padding.
     pub dim: usize,
-    /// Which rows a group has: one after the other, from the first row to the last.
+    /// Rows of each group: consecutive, from the first row to the last.
     pub groups: Vec<Range<usize>>,
 }
 
 impl Rows {
-    /// Columns of a row with those of padding.
+    /// Returns the columns of a row, with padding.
     pub fn stride(&self) -> usize {
         self.dim.next_multiple_of(COLUMNS)
     }
@@ -48,14 +48,14 @@ impl Rows {
     }
 }
 
-/// The largest number of a centre: 2 dim L^2 <= 2^24.
+/// Returns the largest number of a centre: 2 dim L^2 <= 2^24.
 pub fn limit(dim: usize) -> i16 {
     let largest = ((1u64 << 23) / dim.max(1) as u64).isqrt();
     // Even, so that a half of it is whole.
     (largest.min(1 << 13) as i16) & !1
 }
 
-/// Someone who finds the nearest centres.
+/// Implementation of the search for the nearest centres.
 pub trait NearestCentres: fmt::Debug + Send + Sync {
     /// Loads rows for many calls of [`LoadedRows::nearest`].
     ///
@@ -68,7 +68,7 @@ pub trait NearestCentres: fmt::Debug + Send + Sync {
 /// centres. A group without centres has the label 0 everywhere.
 pub type CentresOf<'a> = &'a (dyn Fn(usize) -> Vec<i16> + Sync);
 
-/// Rows that were loaded.
+/// Rows that were loaded for the search.
 pub trait LoadedRows: Send + Sync {
     /// Returns, for each row, the index of its nearest centre among those of its group, the first of equals. `progress`
     /// receives the number of finished rows. If `progress` requests a stop, the method stops and the labels are
@@ -114,7 +114,7 @@ impl LoadedRows for Rows {
     }
 }
 
-/// Without the padding.
+/// Converts to floats and removes the padding.
 fn floats(values: &[i16], stride: usize, dim: usize) -> Vec<f32> {
     let rows = values.chunks_exact(stride);
     rows.flat_map(|row| row[..dim].iter().map(|&v| f32::from(v)))
@@ -185,7 +185,7 @@ impl NearestBy {
 }
 
 impl PartialEq for NearestBy {
-    /// Whether both are the same one.
+    /// Returns true if both are the same object.
     fn eq(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
             (Some(a), Some(b)) => Arc::ptr_eq(a, b),
@@ -201,7 +201,7 @@ mod tests {
     use super::*;
     use crate::NoProgress;
 
-    /// Numbers up to `most` in size.
+    /// Returns numbers up to `most` in size.
     fn noise(count: usize, most: i16, mut state: u32) -> Vec<i16> {
         let next = || {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);

@@ -6,7 +6,7 @@ use glam::DVec3;
 /// Treatment of Gaussians with NaN or infinite numbers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum NonFinite {
-    /// The file is refused, with the place of the first.
+    /// The file is refused; the error names the place of the first.
     #[default]
     Refuse,
     /// Reads them unchanged, for an edit that removes them
@@ -28,8 +28,8 @@ impl NonFinite {
 /// Options of reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadOptions {
-    /// The axes of an SPZ file that declares none. Default: right, up, back, as the format's description says. Some
-    /// tools have written those of the PLY file instead (right, down, forward): such scenes stand on their heads.
+    /// Axes of an SPZ file that declares none. Default: right, up, back, by the format's description. Some tools have
+    /// written the axes of the PLY file instead (right, down, forward); with the default, such scenes are upside down.
     pub undeclared_axes: Axes,
     /// Treatment of non-finite numbers in .ply, .splat, .ksplat and .glb, which can hold them. Default: the file is
     /// refused.
@@ -56,18 +56,18 @@ impl ReadOptions {
 pub(crate) const NON_FINITE_HINT: &str = "the training that wrote it diverged, or the file is damaged; \
      `dapple edit in.ply out.ply --keep finite` removes such Gaussians";
 
-/// The versions of SPZ that are written.
+/// Versions of SPZ that can be written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum SpzVersion {
-    /// Packed by gzip: opens everywhere.
+    /// Packed by gzip: supported by all readers.
     #[default]
     V3,
-    /// Packed by Zstandard, attribute by attribute: faster to read, and not known to all viewers yet.
+    /// Packed by Zstandard, attribute by attribute: faster to read, and not yet supported by all viewers.
     V4,
 }
 
 impl SpzVersion {
-    /// As files say it.
+    /// Returns the number in files.
     pub(super) fn number(self) -> u32 {
         match self {
             Self::V3 => 3,
@@ -83,20 +83,19 @@ pub struct WriteOptions {
     pub spz_version: SpzVersion,
     /// Axes of SPZ files; version 4 declares them. Default: right, up, back.
     pub axes: Axes,
-    /// Bits that SPZ files keep of the coefficients of degree 1, and of the others, 1 to 8, of all Gaussians alike; the
-    /// format's first writer keeps 5 and 4. Default: the more, the more of a picture a Gaussian covers, as many as
-    /// that on the average.
+    /// Bits of the SPZ coefficients of degree 1, and of the others, 1 to 8, equal for all Gaussians; the format's first
+    /// writer uses 5 and 4. Default: more bits for Gaussians with larger screen coverage, with about that average.
     pub spz_sh_bits: Option<[u8; 2]>,
     /// True if the splats were trained with anti-aliasing: recorded if the format has a field for it.
     pub antialiased: bool,
-    /// The local origin that positions count from, which formats record that can: [`super::Format::holds_origin`].
+    /// Local origin of the positions. Formats with [`super::Format::holds_origin`] record it.
     pub origin: DVec3,
     /// For .ply: positions are written as doubles, in the frame of the origin.
     pub world: bool,
-    /// Rounds in which SOG's palette of harmonics settles.
+    /// Rounds of k-means for SOG's palette of harmonics.
     pub sog_iterations: u32,
-    /// Entries of that palette, cut to 1 to 65 536: more lose less and take more bytes. Default: one for ten Gaussians, at least
-    /// 1 024.
+    /// Entries of that palette, limited to 1 to 65 536. More entries lose less and take more bytes. Default: one per
+    /// ten Gaussians, at least 1 024.
     pub sog_palette: Option<usize>,
     /// Implementation of the nearest-entry search for a large palette. Default: the CPU. Files are byte-identical for
     /// all implementations.

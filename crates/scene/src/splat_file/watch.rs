@@ -3,14 +3,14 @@
 use crate::{Error, ErrorKind, Progress, Result};
 use std::io::{self, Write};
 
-/// Units of work that are done.
+/// Counter of finished units of work.
 pub(crate) struct Watch<'a> {
     progress: &'a dyn Progress,
     is_told: bool,
 }
 
 impl<'a> Watch<'a> {
-    /// Begins with `what`, of `total` units; less than `told_from` are done before anyone could look.
+    /// Starts the operation `what` of `total` units; operations below `told_from` units are too short for a report.
     pub(crate) fn start(
         progress: &'a dyn Progress,
         what: &str,
@@ -24,7 +24,7 @@ impl<'a> Watch<'a> {
         Self { progress, is_told }
     }
 
-    /// Reading Gaussians.
+    /// Starts a report of reading Gaussians.
     pub(crate) fn reading(progress: &'a dyn Progress, count: usize) -> Self {
         Self::start(progress, "reading splats", count, super::TOLD_READ)
     }
@@ -41,7 +41,7 @@ impl<'a> Watch<'a> {
         self.progress.should_stop()
     }
 
-    /// The error of a request to stop.
+    /// Returns the error of a request to stop.
     pub(crate) fn check(&self) -> Result<()> {
         match self.should_stop() {
             true => Err(Error::new(
@@ -53,7 +53,8 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// For work that others do: it has begun, and ends with the watch.
+/// For operations with their own reports: `begin` and `end` are ignored, because the watch has begun and ends by
+/// itself.
 impl Progress for Watch<'_> {
     fn start(&self, _: &str, _: u64) {}
 
@@ -76,11 +77,11 @@ impl Drop for Watch<'_> {
     }
 }
 
-/// Counts what is written as Gaussians, by the bytes that one takes.
+/// Writer that counts Gaussians by their bytes.
 pub(crate) struct Counted<'a> {
     out: &'a mut dyn Write,
     watch: &'a Watch<'a>,
-    /// Bytes of a Gaussian.
+    /// Bytes per Gaussian.
     row: usize,
     bytes: usize,
 }

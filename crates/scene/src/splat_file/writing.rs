@@ -78,7 +78,7 @@ pub fn write_with_progress(
     }
 }
 
-/// About what a Gaussian takes in formats that are written row by row.
+/// Returns the approximate bytes per Gaussian of formats that are written row by row.
 fn row_bytes(splats: &Splats, format: Format) -> usize {
     let rest = splats.sh_rest_stride();
     match format {
@@ -89,10 +89,10 @@ fn row_bytes(splats: &Splats, format: Format) -> usize {
     }
 }
 
-/// The bytes of a file, in memory.
+/// Encodes a file in memory.
 ///
 /// # Errors
-/// As [`write_with`].
+/// See [`write_with`].
 pub fn encode(splats: &Splats, format: Format, options: &WriteOptions) -> Result<Vec<u8>> {
     splats.check_lengths()?;
     let known = format.known();
@@ -117,10 +117,11 @@ pub fn encode(splats: &Splats, format: Format, options: &WriteOptions) -> Result
     }
 }
 
-/// The files of a format that is a folder, in memory, by their names in it; the one that names the others is last.
+/// Encodes the files of a format that is a folder, in memory, with their names in it; the one that names the others is
+/// last.
 ///
 /// # Errors
-/// As [`encode`]; a format that is one file.
+/// The errors of [`encode`]; a format that is one file.
 pub fn encode_files(
     splats: &Splats,
     format: Format,

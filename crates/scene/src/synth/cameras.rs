@@ -25,7 +25,7 @@ const WIDEST_GAP: f64 = 0.1;
 /// The kind of random stream that moves cameras.
 const CAMERA_STREAM: u64 = 1;
 
-/// Image size, focal lengths, principal point and lens; the pose is the identity.
+/// Returns image size, focal lengths, principal point and lens; the pose is the identity.
 pub(super) fn intrinsics(options: &SynthOptions, lens: LensKind) -> Camera {
     let longest = f64::from(options.width.max(options.height));
     // 61 degrees along the longer edge.
@@ -57,7 +57,7 @@ pub(super) fn intrinsics(options: &SynthOptions, lens: LensKind) -> Camera {
     camera
 }
 
-/// All cameras of a capture.
+/// Returns all cameras of a capture.
 pub(super) fn cameras(options: &SynthOptions, lens: LensKind) -> Vec<Camera> {
     let base = intrinsics(options, lens);
     let setting = options.scene.setting();
@@ -81,7 +81,7 @@ fn turns(count: usize) -> usize {
         .unwrap_or(usual)
 }
 
-/// The widest angle around the middle that no photo to train on is taken from, as a part of a turn.
+/// Computes the widest angle around the middle without a training photo, as a fraction of a turn.
 fn widest_gap(count: usize, turns: usize) -> f64 {
     let mut directions: Vec<usize> = (0..count)
         .filter(|i| !i.is_multiple_of(HELD_OUT_EVERY))
@@ -117,12 +117,12 @@ fn pose(setting: &Setting, (i, count): (usize, usize), turns: f64, seed: u64) ->
     Pose::look_at(eye, target, DVec3::NEG_Y)
 }
 
-/// The ideal image points of a photo's pixels. Within a pixel a lens is as good as linear: the
-/// error of interpolating between its corners is below 1e-4 pixels.
+/// Ideal image points of a photo's pixels. Within a pixel a lens is almost linear: the error of interpolation between
+/// its corners is below 1e-4 pixels.
 #[derive(Debug)]
 pub(super) struct RayGrid {
-    /// At the corners of pixels, normalised coordinates, `[height + 1, width + 1]`; `None` where
-    /// the lens shows nothing.
+    /// Ideal points at the corners of pixels, normalised coordinates, `[height + 1, width + 1]`; `None` if the lens
+    /// shows nothing there.
     corners: Vec<Option<DVec2>>,
     width: usize,
     height: usize,
@@ -159,7 +159,7 @@ impl RayGrid {
         }
     }
 
-    /// The ideal point at `inside` (0 to 1, 0 to 1) of a pixel.
+    /// Returns the ideal point at `inside` (0 to 1, 0 to 1) of a pixel.
     pub(super) fn at(&self, column: usize, row: usize, inside: DVec2) -> Option<DVec2> {
         let corner = |column: usize, row: usize| {
             let at = row * (self.width + 1) + column;
@@ -170,15 +170,15 @@ impl RayGrid {
         Some(above.lerp(below, inside.y))
     }
 
-    /// The ideal point of a random place in the photo.
+    /// Returns the ideal point of a random position in the photo.
     pub(super) fn random(&self, random: &mut Random) -> Option<DVec2> {
         let (column, row) = (random.index(self.width), random.index(self.height));
         self.at(column, row, DVec2::new(random.unit(), random.unit()))
     }
 }
 
-/// The ideal point that a lens puts at `(x, y)`, by Newton's method from that of a corner beside it:
-/// two or three steps, where a search without a start takes a hundred evaluations.
+/// Returns the ideal point that a lens maps to `(x, y)`, by Newton's method from that of an adjacent corner: two or
+/// three steps. A search without a start takes a hundred evaluations.
 fn undistort_near(lens: Lens, (x, y): (f64, f64), near: (f64, f64)) -> Option<(f64, f64)> {
     const H: f64 = 1e-6;
     let (mut px, mut py) = near;
@@ -198,8 +198,8 @@ fn undistort_near(lens: Lens, (x, y): (f64, f64), near: (f64, f64)) -> Option<(f
     None
 }
 
-/// Where a world point lands in a photo, pixels; `None` if it is behind the camera, beyond what
-/// its lens shows, or outside the frame. `reach` is the lens's largest radius.
+/// Projects a world point to pixels; `None` if it is behind the camera, beyond the range of its lens, or outside the
+/// frame. `reach` is the lens's largest radius.
 pub(super) fn project(camera: &Camera, reach: f64, point: DVec3) -> Option<[f64; 2]> {
     let p = camera.camera_from_world.transform(point);
     if p.z <= 0.05 {

@@ -10,7 +10,7 @@ use crate::{Camera, Lens, Result};
 use std::io::{self, Write};
 use std::path::Path;
 
-/// The one camera's id; ids of images and points are their index plus one.
+/// Id of the only camera; ids of images and points are their index plus one.
 const CAMERA_ID: u32 = 1;
 
 /// Writes the three files into `folder`.
@@ -34,7 +34,7 @@ pub(super) fn write(
     })
 }
 
-/// COLMAP's number and parameters of a camera model.
+/// Returns COLMAP's number and parameters of a camera model.
 fn model(lens: LensKind, camera: &Camera) -> (i32, Vec<f64>) {
     let &Camera { fx, fy, cx, cy, .. } = camera;
     let coefficients: &[f64] = match &camera.lens {

@@ -14,7 +14,7 @@ use glam::{DVec3, Vec3A};
 /// Stream of random numbers of this module.
 const DRIFT: u64 = 0x6472_6966;
 
-/// White balance drifts by this part of the exposure.
+/// Ratio of the drift of white balance to that of exposure.
 const BALANCE: f64 = 1.0 / 3.0;
 
 /// Computes the factors of each photo's red, green and blue light.

@@ -17,7 +17,7 @@ const GAP: f32 = 0.5;
 /// Half the gap between neighbours, as a fraction of that distance.
 const JOINT: f32 = 0.1;
 
-/// The table. Its sides count as unrolled.
+/// Paints the table. Its sides count as unrolled.
 pub(super) fn table(p: Vec3A, top: bool) -> Material {
     let at = if top {
         Vec2::new(p.x, p.z)
@@ -27,7 +27,7 @@ pub(super) fn table(p: Vec3A, top: bool) -> Material {
     stones(at, srgb(0.34, 0.3, 0.28), srgb(0.92, 0.88, 0.82))
 }
 
-/// The floor, which is further away: larger stones.
+/// Paints the floor, which is further away: larger stones.
 pub(super) fn floor(p: Vec3A) -> Material {
     let at = Vec2::new(p.x, p.z) / 1.6;
     stones(at, srgb(0.4, 0.3, 0.22), srgb(0.86, 0.76, 0.64))
@@ -40,7 +40,7 @@ pub(super) fn speckle(p: Vec3A) -> f32 {
     (0.8 + 2.2 * (grain - 0.5)).clamp(0.2, 1.4)
 }
 
-/// Stones of all sizes between two colours.
+/// Paints stones of all sizes between two colours.
 fn stones(at: Vec2, dark: Vec3A, light: Vec3A) -> Material {
     let gap = Material::matt(dark * 0.35);
     for (key, (size, share)) in (1..).zip(SIZES) {

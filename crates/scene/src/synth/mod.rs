@@ -17,7 +17,7 @@
 //!
 //! The result depends only on the options, never on the number of threads.
 
-/// Shows and reads a kind by its name; `what` it is is for the error.
+/// Implements display and parsing of a kind by its name; the error names `what`.
 macro_rules! shown_by_name {
     ($kind:ty, $what:literal) => {
         impl std::fmt::Display for $kind {
@@ -81,16 +81,16 @@ pub use object::ObjectBackground;
 pub use perturb::PoseNoise;
 pub use setting::SceneKind;
 
-/// Photos may be this wide and high.
+/// Maximum width and height of photos.
 const MAX_EDGE: u32 = 16_384;
 const MAX_PHOTOS: usize = 100_000;
 const MAX_POINTS: usize = 10_000_000;
 const MAX_DRIFT: f64 = 4.0;
 
-/// Which lens a synthetic capture is taken through; COLMAP's camera models.
+/// Lens of a synthetic capture; COLMAP's camera models.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LensKind {
-    /// `PINHOLE`: none.
+    /// `PINHOLE`: no distortion.
     #[default]
     #[serde(rename = "pinhole")]
     Pinhole,
@@ -109,7 +109,7 @@ pub enum LensKind {
 }
 
 impl LensKind {
-    /// Every kind.
+    /// All kinds.
     pub const ALL: [Self; 5] = [
         Self::Pinhole,
         Self::SimpleRadial,
@@ -118,7 +118,7 @@ impl LensKind {
         Self::OpenCvFisheye,
     ];
 
-    /// The name that [`FromStr`](std::str::FromStr) understands: "pinhole", "simple-radial", ...
+    /// Returns the name that [`FromStr`](std::str::FromStr) accepts: "pinhole", "simple-radial", ...
     pub const fn name(self) -> &'static str {
         match self {
             Self::Pinhole => "pinhole",
@@ -132,7 +132,7 @@ impl LensKind {
 
 shown_by_name!(LensKind, "lens");
 
-/// The one of these that has this name; `what` they are is for the error.
+/// Returns the item of this name; the error names `what`.
 fn named<T: Copy>(what: &str, all: &[T], name_of: fn(T) -> &'static str, name: &str) -> Result<T> {
     let found = all.iter().find(|&&one| name_of(one) == name);
     found.copied().ok_or_else(|| {
@@ -159,7 +159,7 @@ pub struct SynthOptions {
     pub scene: SceneKind,
     /// Lens of the camera.
     pub lens: LensKind,
-    /// Moves cameras and points; the scene stays.
+    /// Seed of cameras and points; the scene does not depend on it.
     pub seed: u64,
     /// Standard deviation of the noise on each coordinate of a sparse point, units (the table is
     /// 4.6 units across).
@@ -172,8 +172,8 @@ pub struct SynthOptions {
     /// Change of the light from photo to photo.
     #[serde(skip_serializing_if = "LightKind::is_still")]
     pub light: LightKind,
-    /// Shows the scene's table without surroundings, over this background: Blender's layout, one held-out
-    /// photo for four to train on, no sparse points ([`Self::points`] is not used). `None` = the whole scene.
+    /// Shows only the scene's table, over this background: Blender's layout, one held-out photo for four training
+    /// photos, no sparse points ([`Self::points`] is not used). `None` = the whole scene.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub object: Option<ObjectBackground>,
 }
@@ -198,7 +198,7 @@ impl Default for SynthOptions {
 }
 
 impl SynthOptions {
-    /// Refuses numbers that cannot be meant.
+    /// Refuses numbers out of range.
     fn check(&self) -> Result<()> {
         let refuse = |what: String, hint: String| Err(Error::input(what).hint(hint));
         if !(1..=MAX_PHOTOS).contains(&self.photos) {
@@ -237,13 +237,13 @@ impl SynthOptions {
 /// Summary of the files that [`generate`] wrote.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SynthSummary {
-    /// The capture's folder.
+    /// Folder of the capture.
     pub folder: PathBuf,
-    /// Photos written.
+    /// Number of photos written.
     pub photos: usize,
     /// Number of sparse points written; fewer than requested if hardly any place is seen twice.
     pub points: usize,
-    /// Observations of points in photos.
+    /// Number of observations of points in photos.
     pub observations: usize,
 }
 
@@ -311,7 +311,7 @@ pub fn generate(
     })
 }
 
-/// An error where the caller wants to stop.
+/// Returns an error if the caller requests a stop.
 fn go_on(progress: &dyn Progress, out: &Path) -> Result<()> {
     if progress.should_stop() {
         let what = "stopped before the capture was complete; nothing of it is left";
@@ -320,8 +320,8 @@ fn go_on(progress: &dyn Progress, out: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The capture that [`generate`] would write with a pinhole lens (`options.lens` is not used), in
-/// memory: for tests and benchmarks.
+/// Builds the capture that [`generate`] would write with a pinhole lens (`options.lens` is not used), in memory: for
+/// tests and benchmarks.
 ///
 /// # Errors
 /// Options out of range.
@@ -358,7 +358,7 @@ pub fn dataset(options: &SynthOptions) -> Result<Dataset> {
     })
 }
 
-/// The true depths of the photos of [`dataset`], along +z through the pixels' centres, world units:
+/// Computes the true depths of the photos of [`dataset`], along +z through the pixels' centres, world units:
 /// `[height, width]` each.
 ///
 /// # Errors
@@ -374,7 +374,7 @@ pub fn depths(options: &SynthOptions) -> Result<Vec<Vec<f32>>> {
     Ok(capture.cameras.par_iter().map(depths).collect())
 }
 
-/// All that photos and points are made from.
+/// Inputs of photos and points.
 struct Capture {
     scene: Scene,
     cameras: Vec<crate::Camera>,
@@ -409,13 +409,13 @@ impl Capture {
     }
 }
 
-/// "000.png", "001.png", ...: as many digits as sort by name as by number.
+/// Returns the names "000.png", "001.png", ...: with as many digits as needed to sort by name and by number equally.
 fn photo_names(count: usize) -> Vec<String> {
     let digits = count.saturating_sub(1).to_string().len().max(3);
     (0..count).map(|i| format!("{i:0digits$}.png")).collect()
 }
 
-/// Not synchronised to the disk one by one: the folder appears at the end.
+/// Writes a PNG, without a synchronisation to the disk: the folder appears only at the end.
 fn write_png(path: &Path, photo: &Photo) -> Result<()> {
     let failed = |source| Error::io("cannot write the photo", path, source);
     let file = File::create(path).map_err(failed)?;

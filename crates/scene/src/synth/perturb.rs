@@ -15,7 +15,7 @@ const POSE_STREAM: u64 = 5;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PoseNoise {
-    /// Standard deviation of the turn about each axis, degrees.
+    /// Standard deviation of the rotation about each axis, degrees.
     pub degrees: f64,
     /// Standard deviation of the centre along each axis, as a fraction of the largest distance of a
     /// camera from the cameras' mean.
@@ -29,7 +29,7 @@ impl PoseNoise {
     }
 }
 
-/// The cameras as they are written.
+/// Returns the perturbed cameras.
 pub(super) fn perturbed(cameras: &[Camera], noise: &PoseNoise, seed: u64) -> Vec<Camera> {
     let centre = |camera: &Camera| camera.camera_from_world.centre();
     let mean = cameras.iter().map(centre).sum::<DVec3>() / cameras.len().max(1) as f64;

@@ -18,22 +18,22 @@ use rayon::prelude::*;
 /// The kind of random stream that places points.
 const POINT_STREAM: u64 = 2;
 
-/// How often a photo that sees a point also finds it.
+/// Probability that a photo that sees a point also observes it.
 const FOUND: f64 = 0.6;
 
-/// Places tried for one point before giving up: with few photos most places are seen only once.
+/// Number of places tried for one point: with few photos most places are seen only once.
 const ATTEMPTS: usize = 40;
 
-/// A point of the sparse cloud and the photos it was found in.
+/// A point of the sparse cloud and its observations.
 #[derive(Debug, Clone)]
 pub(super) struct SparsePoint {
-    /// With noise, world units.
+    /// Position with noise, world units.
     pub(super) position: DVec3,
-    /// sRGB.
+    /// Colour, sRGB.
     pub(super) rgb: [u8; 3],
     /// Mean distance between observations and projections of `position`, pixels.
     pub(super) error: f64,
-    /// Photo and place in it, pixels; by photo.
+    /// Photo and position in it, pixels; sorted by photo.
     pub(super) track: Vec<(usize, [f64; 2])>,
 }
 
@@ -66,7 +66,7 @@ pub(super) fn find(
         .collect()
 }
 
-/// Looks at a place from every photo; `None` unless enough find it.
+/// Projects a place into every photo; `None` unless enough photos observe it.
 fn observe(
     scene: &Scene,
     cameras: &[Camera],

@@ -11,7 +11,7 @@ use crate::{SH_C0, Splats};
 use glam::DVec3;
 use rayon::prelude::*;
 
-/// The curve of sRGB; below 0 its straight part goes on.
+/// Computes the curve of sRGB; below 0 its straight part is extended.
 fn srgb(linear: f64) -> f64 {
     match linear <= 0.003_130_8 {
         true => 12.92 * linear,

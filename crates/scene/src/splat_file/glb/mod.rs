@@ -33,24 +33,24 @@ const JSON_CHUNK: u32 = 0x4e4f_534a;
 const BIN_CHUNK: u32 = 0x004e_4942;
 const EXTENSION: &str = "KHR_gaussian_splatting";
 
-/// `accessor.componentType` of `f32`, and `primitive.mode` of points.
+/// Values of `accessor.componentType` for `f32`, and of `primitive.mode` for points.
 const FLOAT: u32 = 5126;
 const POINTS: u32 = 0;
 
 const DAMAGED: &str =
     "the file is damaged, or was written by a program that takes glTF otherwise: export it again";
 
-/// Whether bytes begin as a binary glTF file does.
+/// Returns true if bytes begin like a binary glTF file.
 pub(super) fn is_content(bytes: &[u8]) -> bool {
     bytes.starts_with(MAGIC)
 }
 
-/// Half a turn about z: left, up, forward.
+/// Returns the signs of a rotation by 180 degrees about z: left, up, forward.
 fn signs() -> Signs {
     Axes::Luf.signs()
 }
 
-/// The attribute of coefficient `n` of a degree.
+/// Returns the attribute of coefficient `n` of a degree.
 fn coefficient(degree: usize, n: usize) -> String {
     format!("{EXTENSION}:SH_DEGREE_{degree}_COEF_{n}")
 }

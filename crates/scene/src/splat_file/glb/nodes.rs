@@ -5,7 +5,7 @@ use super::refuse;
 use crate::Result;
 use glam::{DMat4, DQuat, DVec3};
 
-/// A mesh in a place of the scene.
+/// A mesh at a place of the scene.
 pub(super) struct Instance {
     pub mesh: usize,
     pub node: usize,
@@ -13,7 +13,7 @@ pub(super) struct Instance {
     pub world: DMat4,
 }
 
-/// Meshes that the scene shows, in the order of its nodes. Without scenes: of all nodes.
+/// Returns the meshes that the scene shows, in the order of its nodes. Without scenes: of all nodes.
 pub(super) fn instances(gltf: &Gltf) -> Result<Vec<Instance>> {
     let mut roots = match (gltf.scene, gltf.scenes.is_empty()) {
         (None, true) => parentless(&gltf.nodes),
@@ -53,7 +53,7 @@ pub(super) fn instances(gltf: &Gltf) -> Result<Vec<Instance>> {
     Ok(instances)
 }
 
-/// Nodes that are no other's child.
+/// Returns the nodes that are no other node's child.
 fn parentless(nodes: &[Node]) -> Vec<usize> {
     let mut is_child = vec![false; nodes.len()];
     for &child in nodes.iter().flat_map(|node| &node.children) {
@@ -64,7 +64,7 @@ fn parentless(nodes: &[Node]) -> Vec<usize> {
     (0..nodes.len()).filter(|&k| !is_child[k]).collect()
 }
 
-/// A node's own matrix.
+/// Returns a node's own matrix.
 fn local(node: &Node, index: usize) -> Result<DMat4> {
     if let Some(matrix) = node.matrix {
         let matrix = DMat4::from_cols_array(&matrix);

@@ -16,11 +16,11 @@ const EARLY_SPZ: [&str; 2] = ["KHR_spz_gaussian_splats_compression", "KHR_spz_co
 
 /// A primitive's splats in right, down, forward.
 pub(super) struct Part {
-    /// Scales and opacities as they are in the file, unless these are known.
+    /// Scales and opacities in the file's encoding, unless these are known.
     pub splats: Splats,
-    /// Scales are logarithms and opacities logits.
+    /// True if scales are logarithms and opacities logits.
     pub is_known: bool,
-    /// Colours are linear.
+    /// True if colours are linear.
     pub is_linear: bool,
     pub notes: Vec<String>,
 }
@@ -31,7 +31,7 @@ pub(super) fn holds_splats(primitive: &Primitive) -> bool {
     names.any(|name| name == EXTENSION || EARLY_SPZ.contains(&name.as_str()))
 }
 
-/// The view of the SPZ file that a primitive's splats are in.
+/// Returns the view of a primitive's SPZ file.
 fn spz_view(primitive: &Primitive) -> Option<usize> {
     let own = primitive.extensions.get(EXTENSION);
     let inner = own.and_then(|own| own.get("extensions")?.as_object());
@@ -42,7 +42,7 @@ fn spz_view(primitive: &Primitive) -> Option<usize> {
     usize::try_from(found.get("bufferView")?.as_u64()?).ok()
 }
 
-/// The extension that holds a primitive's numbers, where these are in no view and the extension is not SPZ's.
+/// Returns the extension that holds a primitive's numbers, if these are in no view and the extension is not SPZ's.
 fn unknown_packing<'a>(primitive: &'a Primitive, accessors: &Accessors<'_>) -> Option<&'a str> {
     let position = *primitive.attributes.get("POSITION")?;
     if accessors.has_view(position) || spz_view(primitive).is_some() {
@@ -55,7 +55,7 @@ fn unknown_packing<'a>(primitive: &'a Primitive, accessors: &Accessors<'_>) -> O
     names.next().or_else(outer).map(String::as_str)
 }
 
-/// Gaussians that a primitive promises.
+/// Returns the number of Gaussians that a primitive declares.
 pub(super) fn promised(primitive: &Primitive, accessors: &Accessors<'_>) -> usize {
     let position = primitive.attributes.get("POSITION");
     position.map_or(0, |&index| accessors.count(index))
@@ -144,7 +144,7 @@ impl Declared {
     }
 }
 
-/// An SPZ file in a view.
+/// Reads an SPZ file in a view.
 fn packed(bytes: &[u8], options: &ReadOptions, at: &str) -> Result<Part> {
     let read = spz::parse(bytes, options, &NoProgress);
     let (splats, aside) = read.map_err(|e| {
@@ -171,7 +171,7 @@ struct Attributes<'a, 'b> {
 }
 
 impl Attributes<'_, '_> {
-    /// An attribute by the first of these names that it has.
+    /// Reads the attribute with the first of these names that exists.
     fn find(&self, names: &[&str], width: usize) -> Result<Option<Vec<f32>>> {
         let all = &self.primitive.attributes;
         let found = names
@@ -220,7 +220,7 @@ impl Attributes<'_, '_> {
     }
 }
 
-/// Attributes in accessors.
+/// Reads attributes in accessors.
 fn plain(primitive: &Primitive, accessors: &Accessors<'_>, at: &str) -> Result<Part> {
     let Some(&position) = primitive.attributes.get("POSITION") else {
         return refuse("the splats of the glTF file lack POSITION".to_owned(), at);

@@ -15,20 +15,20 @@ use crate::splat_file::{Aside, ReadOptions};
 use crate::{Error, Result, Splats};
 use std::collections::BTreeMap;
 
-/// Bytes of a Gaussian in memory, and the most that a byte of a file becomes, as in packed formats: one mesh may be shown
+/// Bytes of a Gaussian in memory, and maximum growth of a byte of a file, as in packed formats: one mesh may be shown
 /// in many places.
 const GAUSSIAN_BYTES: usize = 236;
 const MOST_RATIO: usize = 4800;
 
-/// Numbers that rounding may take beyond their range.
+/// Tolerance for numbers that rounding moves out of their range.
 const ROUNDING: f32 = 1e-3;
 
-/// A file whose folder is not known.
+/// Reads a file whose folder is not known.
 pub(in crate::splat_file) fn parse(bytes: &[u8], options: &ReadOptions) -> Result<(Splats, Aside)> {
     read(bytes, None, options)
 }
 
-/// A file, and those next to it.
+/// Reads a file, and the files next to it.
 pub(in crate::splat_file) fn parse_beside(
     bytes: &[u8],
     files: &dyn Files,
@@ -108,7 +108,7 @@ impl File<'_> {
         self.placed(meshes, &shown, notes)
     }
 
-    /// Says what the file holds besides the splats of its scene.
+    /// Adds notes on the file's other content.
     fn note_what_is_not_read(
         &self,
         shown: &[Instance],
@@ -152,7 +152,7 @@ impl File<'_> {
         }
     }
 
-    /// Reads each mesh that is shown, once. How much memory all instances take is compared with the file's size first.
+    /// Reads each visible mesh once. Before that, compares the memory of all instances with the file's size.
     fn meshes(&self, shown: &[Instance]) -> Result<Meshes> {
         let mut meshes = Meshes::new();
         let (mut total, mut read) = (0usize, 0usize);
@@ -200,7 +200,7 @@ impl File<'_> {
         Ok(meshes)
     }
 
-    /// Instances of meshes, one after the other.
+    /// Places the instances of meshes, one after the other.
     fn placed(
         &self,
         mut meshes: Meshes,
@@ -249,7 +249,7 @@ impl File<'_> {
     }
 }
 
-/// Decides for all meshes together what scales and opacities are, and makes logarithms and logits of them.
+/// Decides the encoding of scales and opacities for all meshes together, and converts them to logarithms and logits.
 fn settle(meshes: &mut Meshes, notes: &mut Vec<String>) {
     let mut parts: Vec<&mut Part> = meshes.values_mut().flatten().collect();
     let is_below = |v: &f32| v.is_finite() && *v < -1e-6;
@@ -294,7 +294,7 @@ fn settle(meshes: &mut Meshes, notes: &mut Vec<String>) {
     }
 }
 
-/// Says that floats are too coarse for where nodes put the splats.
+/// Returns a note if floats are too coarse for the positions of the nodes.
 fn coarse(splats: &Splats) -> Option<String> {
     let far = splats
         .means

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 const TOLD_BYTES: usize = 64 << 20;
 const ROWS_AT_ONCE: usize = 1 << 14;
 
-/// Attributes as they are collected.
+/// Attributes during encoding.
 struct Attributes<'a> {
     watch: Watch<'a>,
     bin: Vec<u8>,
@@ -134,7 +134,7 @@ pub(in crate::splat_file) fn encode(
     container(json, bin)
 }
 
-/// The file of both chunks.
+/// Builds the file of both chunks.
 fn container(mut json: Vec<u8>, mut bin: Vec<u8>) -> Result<Vec<u8>> {
     json.resize(json.len().next_multiple_of(4), b' ');
     bin.resize(bin.len().next_multiple_of(4), 0);

@@ -8,12 +8,12 @@
 
 use rayon::prelude::*;
 
-/// How many there are.
+/// Number of entries.
 pub(super) const ENTRIES: usize = 256;
 
 const BINS: usize = 2048;
 
-/// Ascending, [`ENTRIES`] of them.
+/// Entries, ascending; [`ENTRIES`] of them.
 pub(super) struct Codebook(pub Vec<f32>);
 
 impl Codebook {
@@ -31,7 +31,7 @@ impl Codebook {
         Self(centres.into_iter().map(|c| c as f32).collect())
     }
 
-    /// The place of the nearest.
+    /// Returns the index of the nearest entry.
     pub(super) fn nearest(&self, value: f32) -> u8 {
         let after = self.0.partition_point(|&c| c < value).min(ENTRIES - 1);
         let before = after.saturating_sub(1);
@@ -83,11 +83,11 @@ fn bins(sorted: &[f32]) -> Vec<Bin> {
     bins
 }
 
-/// Sums from the first bin on: of weights, of weighted means, of weighted squares.
+/// Prefix sums over the bins: of weights, of weighted means, of weighted squares.
 struct Sums(Vec<[f64; 3]>);
 
 impl Sums {
-    /// Squared error of one centre for bins `from..to`.
+    /// Computes the squared error of one centre for bins `from..to`.
     fn cost(&self, from: usize, to: usize) -> f64 {
         let (a, b) = (self.0[from], self.0[to]);
         let [weight, first, second] = [b[0] - a[0], b[1] - a[1], b[2] - a[2]];
@@ -95,7 +95,7 @@ impl Sums {
     }
 }
 
-/// The centres of the best [`ENTRIES`] runs.
+/// Returns the centres of the best [`ENTRIES`] runs.
 fn runs(bins: &[Bin]) -> Vec<f64> {
     let n = bins.len();
     let mut sums = Sums(vec![[0.0; 3]; n + 1]);

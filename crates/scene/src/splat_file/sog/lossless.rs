@@ -10,7 +10,7 @@
 
 use super::huffman::{Bits, Code, write_code};
 
-/// Tiles of 2^4 texels a side choose their prediction.
+/// Tiles of 2^4 texels per side select their prediction.
 const TILE_BITS: usize = 4;
 
 /// Symbols of the green code: 256 values and 24 lengths of repeats, which are not used.
@@ -21,7 +21,7 @@ const OPAQUE_BLACK: [u8; 4] = [0, 0, 0, 255];
 
 type Texel = [u8; 4];
 
-/// The file of a picture of at most 16 383 texels a side.
+/// Encodes an image of at most 16 383 texels per side.
 pub(super) fn encode(texels: &[Texel], width: usize, height: usize) -> Vec<u8> {
     let modes = choose_modes(texels, width, height);
     let predicted = residuals(texels, width, &modes);
@@ -72,7 +72,7 @@ pub(super) fn encode(texels: &[Texel], width: usize, height: usize) -> Vec<u8> {
     container(smallest.unwrap_or_default())
 }
 
-/// The chunk in its RIFF file.
+/// Wraps the chunk in its RIFF file.
 fn container(mut chunk: Vec<u8>) -> Vec<u8> {
     let size = chunk.len() as u32;
     if chunk.len() % 2 == 1 {
@@ -86,7 +86,7 @@ fn container(mut chunk: Vec<u8>) -> Vec<u8> {
     out
 }
 
-/// Five codes, of which the last, of distances, is empty; and the texels in them.
+/// Writes five codes, of which the last, of distances, is empty; and the texels in them.
 fn put_texels(bits: &mut Bits, texels: &[Texel]) {
     // In the order of the file: green, red, blue, alpha.
     let channels = [1usize, 0, 2, 3];
@@ -114,7 +114,7 @@ fn tiles(side: usize) -> usize {
     side.div_ceil(1 << TILE_BITS)
 }
 
-/// For each tile, the prediction whose differences are smallest by the bits that they need.
+/// Chooses, for each tile, the prediction whose differences need the fewest bits.
 fn choose_modes(texels: &[Texel], width: usize, height: usize) -> Vec<u8> {
     use rayon::prelude::*;
     // Cost of a difference: more the further from 0; the constant minimum is not counted.

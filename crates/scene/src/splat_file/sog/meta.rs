@@ -62,7 +62,7 @@ pub(super) struct First {
     pub means: FirstMeans,
     pub scales: Limits,
     pub quats: Files,
-    /// Red, green, blue and the opacity.
+    /// Limits of red, green, blue and opacity.
     pub sh0: Limits,
     #[serde(default, rename = "shN")]
     pub sh_rest: Option<FirstRest>,
@@ -70,7 +70,7 @@ pub(super) struct First {
 
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct FirstMeans {
-    /// Gaussians, and 3.
+    /// Number of Gaussians, and 3.
     pub shape: Vec<usize>,
     pub mins: [f32; 3],
     pub maxs: [f32; 3],
@@ -90,7 +90,7 @@ pub(super) struct Limits {
 pub(super) struct FirstRest {
     pub mins: One,
     pub maxs: One,
-    /// Bits of a value; 8 where it is not said.
+    /// Bits of a value; 8 if absent.
     #[serde(default)]
     pub quantization: Option<u32>,
     pub files: Vec<String>,

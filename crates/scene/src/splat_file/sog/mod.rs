@@ -30,7 +30,7 @@ pub(crate) use morton::{order as morton_order, order_by_shells};
 pub(super) use read::{parse, parse_beside, parse_meta_alone, read_folder, within};
 pub(super) use write::{encode, encode_files, encode_ordered};
 
-/// The file that says what the others are.
+/// File that names the others.
 pub(super) const META: &str = "meta.json";
 
 /// Names of the textures that Dapple and the first writer write.
@@ -44,15 +44,15 @@ pub(super) const TEXTURES: [&str; 7] = [
     "shN_labels.webp",
 ];
 
-/// Whether bytes begin as a ZIP archive does.
+/// Returns true if bytes begin like a ZIP archive.
 pub(super) fn is_content(bytes: &[u8]) -> bool {
     bytes.starts_with(b"PK\x03\x04")
 }
 
 const DAMAGED: &str = "the file is damaged or cut: copy or export it again";
 
-/// Texels a Gaussian's palette entry takes are side by side, and entries 64 to a row.
+/// Entries per row of the palette's texture; the texels of an entry are side by side.
 const ENTRIES_A_ROW: usize = 64;
 
-/// Quaternions' alpha for a largest component at place 0.
+/// Alpha of a quaternion whose largest component has index 0.
 const LARGEST_FROM: u8 = 252;

@@ -5,7 +5,8 @@ use rayon::prelude::*;
 /// Bits of each axis.
 const BITS: u32 = 21;
 
-/// The places of the Gaussians in the order of the Morton curve of their centres; equal ones in their own.
+/// Returns the indices of the Gaussians in the order of the Morton curve of their centres; equal ones in their own
+/// order.
 pub(crate) fn order(means: &[[f32; 3]]) -> Vec<usize> {
     let mut low = [f32::INFINITY; 3];
     let mut high = [f32::NEG_INFINITY; 3];
@@ -18,9 +19,9 @@ pub(crate) fn order(means: &[[f32; 3]]) -> Vec<usize> {
     sorted(means, |mean| code(mean, low, high))
 }
 
-/// The same, shell by shell: those within the median distance from the middle first, then those within twice that, four
-/// times, and so on. Neighbours in this order are never some near the middle and one far off, whose place would cost those
-/// their precision where runs of them share a range.
+/// Like [`order`], but shell by shell: Gaussians within the median distance from the middle first, then those within
+/// twice that, four times, and so on. So no run of neighbours contains both central and distant Gaussians, whose common
+/// range would reduce the precision.
 pub(crate) fn order_by_shells(means: &[[f32; 3]]) -> Vec<usize> {
     let middle = [0, 1, 2].map(|k| median(means.iter().map(|mean| mean[k]).collect()));
     let distance = |mean: &[f32; 3]| {
@@ -43,7 +44,7 @@ pub(crate) fn order_by_shells(means: &[[f32; 3]]) -> Vec<usize> {
     })
 }
 
-/// Places by their keys; equal ones in their own order.
+/// Sorts indices by their keys; equal ones in their own order.
 fn sorted<K: Ord + Send>(
     means: &[[f32; 3]],
     key: impl Fn(&[f32; 3]) -> K + Sync + Send,
@@ -53,7 +54,7 @@ fn sorted<K: Ord + Send>(
     keyed.into_iter().map(|(_, i)| i).collect()
 }
 
-/// The middle one; of none 0.
+/// Returns the median; 0 for an empty list.
 fn median(mut values: Vec<f32>) -> f32 {
     let at = values.len() / 2;
     match values.is_empty() {
@@ -62,7 +63,7 @@ fn median(mut values: Vec<f32>) -> f32 {
     }
 }
 
-/// Where a place of a box is on its curve.
+/// Computes the code of a position in a box on the curve.
 fn code(mean: &[f32; 3], low: [f32; 3], high: [f32; 3]) -> u64 {
     let steps = ((1u64 << BITS) - 1) as f32;
     (0..3).fold(0u64, |code, k| {
@@ -77,7 +78,7 @@ fn code(mean: &[f32; 3], low: [f32; 3], high: [f32; 3]) -> u64 {
     })
 }
 
-/// Puts two zeros between bits.
+/// Inserts two zeros between bits.
 fn spread(bits: u64) -> u64 {
     let mut b = bits;
     b = (b | b << 32) & 0x001f_0000_0000_ffff;

@@ -15,8 +15,8 @@ use std::borrow::Cow;
 use std::f32::consts::FRAC_1_SQRT_2;
 use std::path::Path;
 
-/// The most Gaussians that a byte of the file can stand for, as in the other packed formats: a file that promises
-/// more is damaged, or was made to fill memory.
+/// Maximum number of Gaussians per byte of the file, as in the other packed formats. A file that declares more is
+/// damaged, or was made to fill memory.
 const MOST_A_BYTE: usize = 1032;
 
 impl Files for Archive<'_> {
@@ -24,13 +24,13 @@ impl Files for Archive<'_> {
         Self::get(self, name)
     }
 
-    /// Whatever it is of, it is in the archive.
+    /// Size of the archive, because every file is in it.
     fn size(&self, _name: &str) -> usize {
         self.all_bytes()
     }
 }
 
-/// A `.sog` archive.
+/// Reads a `.sog` archive.
 pub(in crate::splat_file) fn parse(
     bytes: &[u8],
     progress: &dyn Progress,
@@ -65,7 +65,7 @@ pub(in crate::splat_file) fn parse(
     Ok((splats, aside))
 }
 
-/// Files of an archive, named from the folder that a file of it is in.
+/// Files of an archive, named relative to a folder in it.
 struct Below<'a> {
     archive: &'a Archive<'a>,
     folder: &'a str,
@@ -88,12 +88,12 @@ impl Files for Below<'_> {
     }
 }
 
-/// Whether a path within an archive ends in this name.
+/// Returns true if a path within an archive ends in this name.
 pub(super) fn is_named(path: &str, name: &str) -> bool {
     path.rsplit('/').next() == Some(name)
 }
 
-/// The error of an archive without a scene: what it holds instead, where that is known.
+/// Builds the error of an archive without a scene; it names the known content.
 fn no_scene(archive: &Archive<'_>) -> Error {
     if archive.names().any(|name| is_named(name, "data.pkl")) {
         return foreign::checkpoint().at("the archive's directory");
@@ -108,7 +108,7 @@ fn no_scene(archive: &Archive<'_>) -> Error {
     }
 }
 
-/// The folder that holds this `meta.json`.
+/// Reads the folder of this `meta.json`.
 pub(in crate::splat_file) fn read_folder(
     path: &Path,
     progress: &dyn Progress,
@@ -118,7 +118,7 @@ pub(in crate::splat_file) fn read_folder(
     parse_beside(&bytes, &Beside::new(&folder, META), progress).map_err(|e| within(e, path))
 }
 
-/// Puts the path of a file that names others before the place of an error.
+/// Inserts the path of the main file before the place of an error.
 pub(in crate::splat_file) fn within(error: Error, path: &Path) -> Error {
     let folder = path.parent().unwrap_or(Path::new(""));
     match error.place() {
@@ -133,7 +133,7 @@ pub(in crate::splat_file) fn within(error: Error, path: &Path) -> Error {
     }
 }
 
-/// A `meta.json`, and the textures that it names.
+/// Reads a `meta.json`, and the textures that it names.
 pub(in crate::splat_file) fn parse_beside(
     meta: &[u8],
     files: &Beside<'_>,
@@ -145,7 +145,7 @@ pub(in crate::splat_file) fn parse_beside(
     from_files(&plan, files, size, progress)
 }
 
-/// A `meta.json` whose folder is not known.
+/// Returns the error for a `meta.json` whose folder is not known.
 pub(in crate::splat_file) fn parse_meta_alone(bytes: &[u8]) -> Result<(Splats, Aside)> {
     Plan::parse(bytes)?;
     Err(
@@ -163,7 +163,7 @@ struct Textures {
     labels: Option<Picture>,
 }
 
-/// Refuses a folder of which files are missing, all of them named.
+/// Refuses a folder with missing files; the error names all of them.
 fn check_files(plan: &Plan, files: &dyn Files) -> Result<()> {
     let rest = plan.rest.iter().flat_map(|rest| &rest.files);
     let is_missing = |name: &&String| files.is_missing(name);
@@ -248,7 +248,7 @@ fn from_files(
     Ok((splats, aside))
 }
 
-/// Says that textures hold more Gaussians than are promised, or less: writers leave texels that stand for none black.
+/// Returns a note if textures hold more Gaussians than declared, or fewer. Writers fill unused texels with black.
 fn compare_counts(count: usize, textures: &Textures) -> Option<String> {
     let end = |picture: &Picture| {
         let is_used = |texel: &[u8; 4]| texel[..3] != [0; 3];
@@ -281,7 +281,7 @@ fn compare_counts(count: usize, textures: &Textures) -> Option<String> {
 /// Entries of the largest palette, and coefficients of the highest degree.
 const MOST_TEXELS: usize = (1 << 16) * 15;
 
-/// `[entries, K-1, 3]`, and the degree.
+/// Reads the palette `[entries, K-1, 3]`, and the degree.
 fn palette(rest: &RestPlan, files: &dyn Files) -> Result<(Vec<f32>, u8)> {
     let name = &rest.files[0];
     let bytes = files.get(name)?;
@@ -317,7 +317,7 @@ fn palette(rest: &RestPlan, files: &dyn Files) -> Result<(Vec<f32>, u8)> {
     Ok((values, degree))
 }
 
-/// Fills a block; the first row that makes no sense, and why.
+/// Fills a block; returns the first invalid row, with the reason.
 fn fill(
     plan: &Plan,
     textures: &Textures,

@@ -12,19 +12,19 @@ use crate::{Error, Progress, Result, Splats};
 use rayon::prelude::*;
 use std::f32::consts::SQRT_2;
 
-/// A palette has at most as many entries as 16 bits count, and not less than this.
+/// Maximum number of entries of a palette, by its 16-bit labels, and minimum.
 const MOST_ENTRIES: usize = 1 << 16;
 const LEAST_ENTRIES: usize = 1024;
 
-/// Gaussians to an entry of small scenes. An entry of degree 3 takes 45 bytes, a Gaussian without it 15: with one for
-/// each, as others have, the palette is two thirds of the file.
+/// Gaussians per entry of small scenes. An entry of degree 3 takes 45 bytes, a Gaussian without it 15. With one entry
+/// per Gaussian, as in other writers, the palette is two thirds of the file.
 const GAUSSIANS_AN_ENTRY: usize = 10;
 
 /// Vectors times rounds from which the palette's progress is reported, and from which the selected search runs instead
 /// of the CPU.
 const TOLD_WORK: usize = 500_000;
 
-/// An archive.
+/// Encodes an archive.
 pub(in crate::splat_file) fn encode(
     splats: &Splats,
     options: &WriteOptions,
@@ -33,7 +33,7 @@ pub(in crate::splat_file) fn encode(
     archive::pack(&encode_files(splats, options, progress)?)
 }
 
-/// The files by name, `meta.json` last.
+/// Encodes the files with their names, `meta.json` last.
 pub(in crate::splat_file) fn encode_files(
     splats: &Splats,
     options: &WriteOptions,
@@ -42,7 +42,7 @@ pub(in crate::splat_file) fn encode_files(
     encode_ordered(splats, &morton::order(&splats.means), options, progress)
 }
 
-/// The files of the Gaussians `order`, texel by texel.
+/// Encodes the files of the Gaussians `order`, texel by texel.
 pub(in crate::splat_file) fn encode_ordered(
     splats: &Splats,
     order: &[usize],
@@ -107,7 +107,7 @@ pub(in crate::splat_file) fn encode_ordered(
     Ok(files)
 }
 
-/// A picture of one texel a Gaussian, in order.
+/// Builds an image of one texel per Gaussian, in order.
 fn picture(order: &[usize], texel: impl Fn(usize) -> [u8; 4] + Sync) -> Picture {
     let mut picture = Picture::for_count(order.len());
     picture.texels[..order.len()]
@@ -181,8 +181,8 @@ fn sh0(splats: &Splats, order: &[usize]) -> (Codebook, Picture) {
     (book, picture)
 }
 
-/// How much a Gaussian's colours count: the root of how much of a picture it covers. Between a hundredth and a
-/// hundred times the mean, so that neither the sky nor dust is all.
+/// Computes the weight of each Gaussian's colours: the root of its screen coverage. It is limited to between a
+/// hundredth and a hundred times the mean, so that neither the sky nor dust dominates.
 fn weights(splats: &Splats) -> Vec<f32> {
     let covers = (0..splats.len()).map(|i| splats.coverage(i).sqrt());
     let mut weights: Vec<f32> = covers.collect();

@@ -79,8 +79,8 @@ fn times(values: [f32; 3], signs: [f32; 3]) -> [f32; 3] {
     [0, 1, 2].map(|k| values[k] * signs[k])
 }
 
-/// `[x, y, z, w]` from the largest's place in the top two bits and sign and magnitude of the others, the last of
-/// them lowest.
+/// Decodes `[x, y, z, w]` from the largest's index in the top two bits and sign and magnitude of the others, the last
+/// of them lowest.
 fn smallest_three(mut word: u32) -> [f32; 4] {
     let largest = (word >> 30) as usize;
     let mut quat = [0.0; 4];
@@ -113,7 +113,7 @@ fn pack_smallest_three(quat: [f32; 4]) -> u32 {
     word
 }
 
-/// The byte of a coefficient, at the middle of a step of `8 - bits` bits.
+/// Encodes a coefficient as a byte, at the middle of a step of `8 - bits` bits.
 fn pack_harmonic(value: f32, bits: u32) -> u8 {
     let step = 1 << (8 - bits);
     // `as` saturates, and makes 0 of NaN.
@@ -122,17 +122,18 @@ fn pack_harmonic(value: f32, bits: u32) -> u8 {
     ((fine + step / 2).div_euclid(step) * step).clamp(0, 255) as u8
 }
 
-/// Bits of harmonics of degree 1, and of the others, on the average of all Gaussians.
+/// Mean bits of harmonics of degree 1, and of the others, over all Gaussians.
 const USUAL_SH_BITS: [f32; 2] = [4.4, 3.4];
 
-/// Bits more for each doubling of what a Gaussian covers. Half a bit would be best if all of them were as far away: a
-/// picture's squared error is what each covers times its step squared. Least was lost for the bytes with less.
+/// Additional bits for each doubling of a Gaussian's screen coverage. Half a bit would be optimal if all Gaussians had
+/// one distance, because an image's squared error is the coverage of each times its step squared. With this value the
+/// loss at a fixed size was least.
 const BITS_A_DOUBLING: f32 = 0.35;
 
-/// How many bits a Gaussian's harmonics get.
+/// Bits of the harmonics per Gaussian.
 enum HarmonicBits {
     Same([u32; 2]),
-    /// By Gaussian, beyond [`USUAL_SH_BITS`].
+    /// Per Gaussian, in addition to [`USUAL_SH_BITS`].
     ByCover(Vec<f32>),
 }
 
@@ -164,7 +165,7 @@ impl HarmonicBits {
     }
 }
 
-/// The attributes' bytes; signs turn a Gaussian from Dapple's axes into the file's.
+/// Encodes the attributes; `signs` convert a Gaussian from Dapple's axes to the file's.
 pub(super) fn encode(
     splats: &Splats,
     fractional_bits: u8,

@@ -9,13 +9,13 @@ use crate::{Error, Result};
 use flate2::{Compress, Compression, Crc, FlushCompress, Status};
 use rayon::prelude::*;
 
-/// A piece: large against deflate's window of 32 KiB, so that little is lost where pieces meet.
+/// Piece size: large compared with deflate's window of 32 KiB, so that little is lost at the borders.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// A member without name and time, from no operating system in particular.
+/// Header of a member without name and time, for no particular operating system.
 const HEAD: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
 
-/// Packs `parts`, one after the other, each with the effort of its level, 1 to 9.
+/// Compresses `parts`, one after the other, each with its level, 1 to 9.
 pub(super) fn pack<'a>(parts: &[(&'a [u8], u32)], watch: &Watch<'_>) -> Result<Vec<u8>> {
     let of_part = |&(part, level): &(&'a [u8], u32)| {
         part.chunks(PIECE_BYTES).map(move |piece| (piece, level))

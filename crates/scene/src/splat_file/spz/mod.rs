@@ -22,7 +22,7 @@ pub(super) use write::encode;
 
 use crate::{Error, Result};
 
-/// "NGSP": of version 4 a file's first bytes, of the others those of what is unpacked.
+/// "NGSP": the first bytes of a file of version 4, and of the unpacked data of other versions.
 const MAGIC: [u8; 4] = *b"NGSP";
 
 /// First bytes of a gzip file.
@@ -32,14 +32,14 @@ const GZIP: [u8; 3] = [0x1f, 0x8b, 8];
 const LEGACY_HEADER: usize = 16;
 const HEADER: usize = 32;
 
-/// The most bytes that one byte of a gzip file becomes (258 in 2 bits), and what is granted to Zstandard too.
+/// Maximum size of one unpacked byte of a gzip file (258 in 2 bits); the limit also applies to Zstandard.
 const MOST_RATIO: u64 = 1032;
 
 /// Bits of the header's flags.
 const ANTIALIASED: u8 = 1;
 const EXTENSIONS: u8 = 2;
 
-/// The extension that says the axes.
+/// Extension that declares the axes.
 const AXES_RECORD: u32 = 0xADBE_0003;
 
 const DAMAGED: &str = "the file is damaged or cut: copy or export it again";
@@ -54,14 +54,14 @@ pub(super) fn is_content(bytes: &[u8]) -> bool {
 struct Header {
     version: u32,
     count: usize,
-    /// 0 to 4.
+    /// Degree of harmonics, 0 to 4.
     degree: u8,
-    /// Bits of a position after the point.
+    /// Bits of a position after the binary point.
     fractional_bits: u8,
     flags: u8,
 }
 
-/// The attributes in their order.
+/// Attributes in their order.
 const ATTRIBUTES: [&str; 6] = [
     "positions",
     "opacities",
@@ -102,7 +102,7 @@ impl Header {
         })
     }
 
-    /// Bytes of a Gaussian in each attribute.
+    /// Returns the bytes of a Gaussian in each attribute.
     fn strides(&self) -> [usize; 6] {
         let rest = (usize::from(self.degree) + 1).pow(2) - 1;
         let position = if self.version == 1 { 6 } else { 9 };
@@ -110,7 +110,7 @@ impl Header {
         [position, 1, 3, 3, rotation, 3 * rest]
     }
 
-    /// Bytes of each attribute, where a file of `file_bytes` can hold so many.
+    /// Returns the bytes of each attribute, if a file of `file_bytes` can hold them.
     fn sizes(&self, file_bytes: usize) -> Result<[usize; 6]> {
         let strides = self.strides();
         let all = self.count as u64 * strides.iter().sum::<usize>() as u64;

@@ -60,7 +60,7 @@ pub(in crate::splat_file) fn parse(
     Ok((splats, aside))
 }
 
-/// The file at the beginning of bytes.
+/// Reads the first file in the bytes.
 fn one<'a>(bytes: &'a [u8], options: &ReadOptions, progress: &dyn Progress) -> Result<Part<'a>> {
     if !bytes.starts_with(&MAGIC) {
         let stream = Gunzip {
@@ -84,7 +84,7 @@ fn one<'a>(bytes: &'a [u8], options: &ReadOptions, progress: &dyn Progress) -> R
     Ok((splats, aside, rest))
 }
 
-/// Versions 1 to 3.
+/// Reads versions 1 to 3.
 fn legacy<'a>(
     mut source: Source<'a>,
     file_bytes: usize,
@@ -148,7 +148,7 @@ fn legacy<'a>(
     Ok((splats, aside, behind))
 }
 
-/// Version 4, whose packing is its own, packed once more.
+/// Reads version 4, which has its own compression, inside a gzip file.
 fn packed_again<'a>(
     mut whole: Vec<u8>,
     stream: &mut Gunzip<'a>,
@@ -191,7 +191,7 @@ struct Rest<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// The next bytes; memory grows with what is there, not with what is promised.
+    /// Reads the next bytes; memory grows with the available bytes, not with the declared size.
     fn take(&mut self, count: usize, what: &str) -> Result<Vec<u8>> {
         match self {
             Self::Packed(stream) => stream.take(count, what),
@@ -225,7 +225,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Gzip members as they are unpacked: some programs cut one stream into several.
+/// Reader of gzip members: some programs cut one stream into several members.
 struct Gunzip<'a> {
     decoder: GzDecoder<&'a [u8]>,
     file_bytes: usize,
@@ -233,7 +233,7 @@ struct Gunzip<'a> {
 }
 
 impl<'a> Gunzip<'a> {
-    /// The next bytes; memory grows with what is there, not with what is promised.
+    /// Reads the next bytes; memory grows with the available bytes, not with the declared size.
     fn take(&mut self, count: usize, what: &str) -> Result<Vec<u8>> {
         let mut bytes = Vec::with_capacity(count.min(8 * self.file_bytes));
         let read = loop {
@@ -264,7 +264,7 @@ impl<'a> Gunzip<'a> {
         })
     }
 
-    /// The file's bytes behind the member, if the member is unpacked to its end.
+    /// Returns the file's bytes behind the member, if the member is unpacked to its end.
     fn behind(&mut self) -> &'a [u8] {
         match self.decoder.read(&mut [0]) {
             Ok(0) => self.decoder.get_ref(),
@@ -273,7 +273,7 @@ impl<'a> Gunzip<'a> {
     }
 }
 
-/// Version 4.
+/// Reads version 4.
 fn current<'a>(
     bytes: &'a [u8],
     options: &ReadOptions,
@@ -342,7 +342,7 @@ fn current<'a>(
     Ok((splats, aside, bytes.get(at..).unwrap_or_default()))
 }
 
-/// One Zstandard frame.
+/// Unpacks one Zstandard frame.
 fn unpack(frame: &[u8], count: usize, what: &str, at: usize) -> Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(count.min(8 * frame.len()));
     let failed = |read: usize| {

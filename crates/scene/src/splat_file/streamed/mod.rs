@@ -18,5 +18,5 @@ mod write;
 pub(super) use read::{parse_beside, parse_meta_alone, read_folder, size_bytes};
 pub(super) use write::encode_files;
 
-/// The file that says what the others are.
+/// File that names the others.
 pub(super) const META: &str = "lod-meta.json";

@@ -16,7 +16,7 @@ use std::path::Path;
 /// Maximum size of a `lod-meta.json`, bytes: about 150 per leaf, and leaves have thousands of Gaussians.
 const META_BYTES: u64 = 64 << 20;
 
-/// The folder that holds this `lod-meta.json`.
+/// Reads the folder of this `lod-meta.json`.
 pub(in crate::splat_file) fn read_folder(
     path: &Path,
     progress: &dyn Progress,
@@ -26,7 +26,7 @@ pub(in crate::splat_file) fn read_folder(
     parse_beside(&bytes, &folder, progress).map_err(|e| sog::within(e, path))
 }
 
-/// A `lod-meta.json` whose folder is not known.
+/// Returns the error for a `lod-meta.json` whose folder is not known.
 pub(in crate::splat_file) fn parse_meta_alone(bytes: &[u8]) -> Result<(Splats, Aside)> {
     Meta::parse(bytes)?;
     Err(
@@ -36,7 +36,7 @@ pub(in crate::splat_file) fn parse_meta_alone(bytes: &[u8]) -> Result<(Splats, A
     )
 }
 
-/// A `lod-meta.json`, and the files that it names.
+/// Reads a `lod-meta.json`, and the files that it names.
 pub(in crate::splat_file) fn parse_beside(
     bytes: &[u8],
     files: &dyn Files,
@@ -122,7 +122,7 @@ pub(in crate::splat_file) fn parse_beside(
     Ok((splats, aside))
 }
 
-/// Says that the counts of `lod-meta.json` are not those of its tree.
+/// Returns a note if the counts of `lod-meta.json` differ from those of its tree.
 fn compare_counts(meta: &Meta, finest: u32, runs: &[Run]) -> Option<String> {
     let held: u64 = runs
         .iter()
@@ -135,12 +135,12 @@ fn compare_counts(meta: &Meta, finest: u32, runs: &[Run]) -> Option<String> {
     })
 }
 
-/// A name without the folder that it is in anyway.
+/// Removes the folder prefix from a name.
 fn plain(name: &str) -> &str {
     name.strip_prefix("./").unwrap_or(name)
 }
 
-/// A SOG folder by its `meta.json`, or a bundle.
+/// Reads a SOG folder by its `meta.json`, or a bundle.
 fn sog_file(name: &str, files: &dyn Files, progress: &dyn Progress) -> Result<(Splats, Aside)> {
     let name = plain(name);
     if !is_inside(name) {
@@ -174,7 +174,7 @@ fn sog_file(name: &str, files: &dyn Files, progress: &dyn Progress) -> Result<(S
     })
 }
 
-/// The lowest level that any leaf has Gaussians of.
+/// Returns the lowest level with Gaussians in any leaf.
 fn finest(node: &Node) -> Option<u32> {
     let own = node.lods.iter().flatten();
     let own = own
@@ -192,7 +192,7 @@ fn gather_runs(node: &Node, level: u32, into: &mut Vec<Run>) {
     }
 }
 
-/// Bytes of all files that a `lod-meta.json` names, and its own.
+/// Returns the bytes of a `lod-meta.json` and of all files that it names.
 pub(in crate::splat_file) fn size_bytes(path: &Path) -> u64 {
     let size = |path: &Path| std::fs::metadata(path).map_or(0, |file| file.len());
     let folder = path.parent().unwrap_or(Path::new(""));

@@ -6,7 +6,7 @@ use crate::Splats;
 /// Maximum number of Gaussians of a leaf, all levels together; the value of the format's first writer.
 const MOST: usize = 512 * 1024;
 
-/// And is at most so wide, world units (metres, as the format has it), unless it has less than [`FEW`] Gaussians.
+/// Maximum width of a leaf, world units (metres in the format), unless it has less than [`FEW`] Gaussians.
 const WIDEST: f32 = 16.0;
 const FEW: usize = 8 * 1024;
 
@@ -18,7 +18,7 @@ pub(super) enum Part {
 }
 
 impl Part {
-    /// For these centres; those that are not finite count as the origin.
+    /// Computes the box of these centres; non-finite ones count as the origin.
     pub(super) fn of(means: &[[f32; 3]]) -> Self {
         Self::halve(means, (0..means.len() as u32).collect(), (MOST, FEW))
     }
@@ -59,7 +59,7 @@ impl Part {
 }
 
 impl Bound {
-    /// Around nothing.
+    /// Empty box.
     pub(super) const NOTHING: Self = Self {
         min: [f32::INFINITY; 3],
         max: [f32::NEG_INFINITY; 3],
@@ -83,8 +83,8 @@ impl Bound {
         }
     }
 
-    /// Around the box that is turned with the ellipsoid and touches it at one standard deviation. Nothing where that
-    /// is not finite.
+    /// Computes the box around the oriented box that touches the ellipsoid at one standard deviation. Empty if that is
+    /// not finite.
     pub(super) fn of(splats: &Splats, i: usize) -> Self {
         let [w, x, y, z] = crate::splat_file::unit(splats.quats[i]);
         let s = splats.scales[i].map(f32::exp);

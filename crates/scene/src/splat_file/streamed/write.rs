@@ -18,7 +18,7 @@ const LEAST: usize = 64;
 /// A file is closed once it has more Gaussians than this.
 const FILE: usize = 512 * 1024;
 
-/// All files by name, `lod-meta.json` last.
+/// Encodes all files with their names, `lod-meta.json` last.
 pub(in crate::splat_file) fn encode_files(
     splats: &Splats,
     options: &WriteOptions,
@@ -71,7 +71,7 @@ pub(in crate::splat_file) fn encode_files(
     Ok(out)
 }
 
-/// All Gaussians, then fewer and fewer.
+/// Computes the levels: all Gaussians, then fewer with each level.
 fn levels(splats: &Splats, most: u32, progress: &dyn Progress) -> Result<Vec<Splats>> {
     let mut levels = vec![splats.clone()];
     for _ in 1..most {
@@ -91,23 +91,23 @@ fn levels(splats: &Splats, most: u32, progress: &dyn Progress) -> Result<Vec<Spl
 /// Content of a file that will be written.
 struct Content {
     level: usize,
-    /// Among those of its level.
+    /// Number among the files of its level.
     number: usize,
-    /// Indices in all levels' Gaussians.
+    /// Indices into all levels' Gaussians.
     order: Vec<usize>,
 }
 
 struct Files<'a> {
     all: &'a Splats,
-    /// Where each level begins in `all`, and the end.
+    /// Beginning of each level in `all`, and the end.
     starts: &'a [usize],
     contents: Vec<Content>,
-    /// The file of each level that is being filled.
+    /// File of each level that is being filled.
     open: Vec<Option<usize>>,
 }
 
 impl Files<'_> {
-    /// The node of a part of space; what its leaves have goes into files.
+    /// Builds the node of a part of space, and writes its leaves into files.
     fn node(&mut self, part: Part) -> Node {
         match part {
             Part::Halves(halves) => {
@@ -140,7 +140,7 @@ impl Files<'_> {
         }
     }
 
-    /// Puts a leaf's Gaussians of a level into a file of that level.
+    /// Appends a leaf's Gaussians of a level to a file of that level.
     fn run(&mut self, level: usize, indices: &[u32]) -> Run {
         let means: Vec<[f32; 3]> = indices
             .iter()

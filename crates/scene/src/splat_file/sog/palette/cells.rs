@@ -7,14 +7,14 @@ use crate::{Progress, Result};
 use rayon::prelude::*;
 use std::ops::Range;
 
-/// Vectors by cell, loaded where their nearest centres are found.
+/// Vectors by cell, loaded into the nearest-entry search.
 pub(super) struct Cells<'a> {
     pub vectors: Vectors<'a>,
     pub rows: Vec<Vec<u32>>,
     grids: Vec<Grid>,
     loaded: Box<dyn LoadedRows + 'a>,
     stride: usize,
-    /// Where each cell's rows are among those that are loaded.
+    /// Ranges of each cell's rows among the loaded ones.
     places: Vec<Range<usize>>,
 }
 
@@ -78,7 +78,7 @@ impl<'a> Cells<'a> {
         self.loaded.nearest(&on_grid, progress)
     }
 
-    /// A cell's vectors, each with what [`Self::nearest`] gave for it.
+    /// Iterates over a cell's vectors with the labels of [`Self::nearest`].
     pub(super) fn with_labels<'b>(
         &'b self,
         cell: usize,
@@ -96,7 +96,7 @@ fn with_labels<'a>(
     rows.iter().copied().zip(labels)
 }
 
-/// Means of each cell's vectors, `[entries, dim]`: at most as many as are wanted, fewer where fewer vectors differ.
+/// Computes means of each cell's vectors, `[entries, dim]`: the requested number, or fewer if fewer vectors differ.
 pub(super) fn lloyd(
     cells: &mut Cells<'_>,
     wanted: &[usize],
@@ -144,7 +144,7 @@ pub(super) fn lloyd(
     Ok(centres)
 }
 
-/// Moves each centre to the mean of its vectors, and those without to the vectors that are worst off.
+/// Moves each centre to the mean of its vectors, and those without vectors to the vectors with the largest errors.
 fn move_centres(
     vectors: Vectors<'_>,
     own: impl Iterator<Item = (u32, usize)> + Clone,

@@ -17,7 +17,7 @@ const LOOKED_AT: usize = 1 << 16;
 #[derive(Debug, Clone)]
 pub(super) struct Grid {
     middle: Vec<f32>,
-    /// Steps to a unit.
+    /// Steps per unit.
     scale: f32,
     limit: i16,
 }

@@ -22,23 +22,23 @@ use rayon::prelude::*;
 /// A cell of fewer entries is not divided.
 const LEAF_ENTRIES: usize = 512;
 
-/// Entries that a cell is meant to have after dividing.
+/// Target number of entries per cell after dividing.
 const CELL_ENTRIES: usize = 256;
 
-/// Vectors that the division is found on.
+/// Number of vectors from which the division is computed.
 const SAMPLE: usize = 1 << 15;
 
-/// Rounds of dividing, and those across cells after the ones within.
+/// Rounds of dividing, and rounds across cells after the ones within.
 const DIVIDING_ROUNDS: u32 = 6;
 const ACROSS_ROUNDS: u32 = 3;
 
-/// Cells in which a vector looks for its entry.
+/// Number of cells in which a vector searches its entry.
 const NEIGHBOURS: usize = 8;
 
-/// How deep cells are divided: a guard against vectors that are all alike.
+/// Maximum depth of the division, for vectors that are all equal.
 const DEEPEST: u32 = 6;
 
-/// Vectors, `[N, dim]`, and what each counts.
+/// Vectors, `[N, dim]`, and their weights.
 #[derive(Clone, Copy)]
 pub(super) struct Vectors<'a> {
     pub values: &'a [f32],
@@ -51,20 +51,20 @@ impl<'a> Vectors<'a> {
         &self.values[row as usize * self.dim..][..self.dim]
     }
 
-    /// A vector's squared distance from a centre.
+    /// Computes a vector's squared distance from a centre.
     fn distance(&self, row: u32, centre: &[f32]) -> f32 {
         let pairs = self.row(row).iter().zip(centre);
         pairs.map(|(a, b)| (a - b) * (a - b)).sum()
     }
 }
 
-/// Entries and who is near.
+/// Entries, their cells and the cells' neighbours.
 pub(super) struct Palette<'a> {
     vectors: Vectors<'a>,
     /// `[entries, dim]`.
     pub entries: Vec<f32>,
     cells: Cells<'a>,
-    /// Which of the entries are a cell's own.
+    /// Ranges of the entries of each cell.
     own: Vec<std::ops::Range<usize>>,
     /// Nearest cells of each cell, itself first.
     next_to: Vec<Vec<usize>>,
@@ -76,10 +76,11 @@ impl<'a> Palette<'a> {
         (rounds.max(1) + ACROSS_ROUNDS.min(rounds) + 1) as usize * vectors
     }
 
-    /// At most `entries` for these vectors. On request it stops, and what it gives then is no palette.
+    /// Finds at most `entries` entries for these vectors. If `watch` requests a stop, the method stops and the result
+    /// is not a palette.
     ///
     /// # Errors
-    /// Those of who finds what is nearest.
+    /// Errors of the nearest-entry search.
     pub(super) fn of(
         vectors: Vectors<'a>,
         entries: usize,
@@ -145,10 +146,10 @@ impl<'a> Palette<'a> {
             .collect();
     }
 
-    /// The entry of each vector, as entries are now.
+    /// Returns the entry of each vector, for the current entries.
     ///
     /// # Errors
-    /// As [`Self::of`].
+    /// See [`Self::of`].
     pub(super) fn labels(&mut self, watch: &Watch<'_>) -> Result<Vec<u32>> {
         let Self {
             vectors,
@@ -189,13 +190,13 @@ impl Progress for Quietly<'_> {
     }
 }
 
-/// A cell, and how many entries it is to have.
+/// A cell, and its number of entries.
 struct Part {
     rows: Vec<u32>,
     entries: usize,
 }
 
-/// Cells with the entries that they deserve; neighbours follow one another.
+/// Divides vectors into cells with their numbers of entries; neighbours follow one another.
 fn divide(
     vectors: Vectors<'_>,
     entries: usize,
@@ -228,7 +229,7 @@ fn divide(
     Ok(parts)
 }
 
-/// The cells within each of these.
+/// Splits each of these cells.
 fn split(
     vectors: Vectors<'_>,
     large: Vec<Part>,
@@ -285,8 +286,8 @@ fn split(
     Ok((0..entries.len()).into_par_iter().map(inner).collect())
 }
 
-/// Entries for each cell: at least one, at most as many as it has vectors, by what it deserves; never more than
-/// `entries` together, which are at least as many as the cells.
+/// Distributes entries over cells: at least one, at most as many as the cell has vectors, in proportion to `deserts`.
+/// Never more than `entries` in total, which is at least the number of cells.
 fn share_out(sizes: &[usize], deserts: &[f64], entries: usize) -> Vec<usize> {
     let mut shares = vec![1usize; sizes.len()];
     let mut left = entries.saturating_sub(sizes.len());
