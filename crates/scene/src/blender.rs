@@ -57,7 +57,7 @@ impl Capture {
                 image
             }));
         self.skipped += other.skipped;
-        // Remainders of all points, or of none.
+        // Remainders exist for all points or for none.
         let is_whole = self.remainders.len() == self.points.len()
             && other.remainders.len() == other.points.len();
         self.points.extend(other.points);

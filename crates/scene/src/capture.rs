@@ -214,7 +214,7 @@ pub(crate) fn named_path(name: &str) -> Result<NamedPath> {
     for part in Path::new(&slashed).components() {
         match part {
             Component::Normal(part) if path.as_os_str().is_empty() => {
-                // `D:` and `file:` on systems that know no drives.
+                // `D:` and `file:` are also recognised on systems without drives.
                 match part.to_str().is_some_and(|p| is_drive(p) || p == "file:") {
                     true => leads_out = true,
                     false => path.push(part),

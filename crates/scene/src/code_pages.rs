@@ -48,7 +48,7 @@ impl Matched {
             let found = names.iter().filter(exists).count();
             Self { code_page, found }
         });
-        // The first of equals.
+        // The first of equal results.
         let best = tried.reduce(|best, next| if next.found > best.found { next } else { best });
         best.filter(|best| best.found > 0)
     }
@@ -91,7 +91,7 @@ fn path(page: Option<&'static Encoding>, name: &[u8]) -> Option<PathBuf> {
         Some(page) => PathBuf::from(decode(page, name)?.replace('\\', "/")),
         None => bytes_as_path(name)?,
     };
-    // As strict as names in UTF-8: nothing outside the folder.
+    // Names have the restrictions of UTF-8 names: no path outside the folder.
     let inside = path.components().all(|part| {
         matches!(
             part,
@@ -141,7 +141,7 @@ mod tests {
         }
         let folder = tempfile::tempdir().unwrap();
         assert!(Matched::of(folder.path(), &[b"\xff.jpg"]).is_none());
-        // A name that leaves the folder finds nothing.
+        // A name that leads out of the folder has no file.
         fs::create_dir(folder.path().join("inner")).unwrap();
         fs::write(folder.path().join("ü.jpg"), "").unwrap();
         assert!(Matched::of(&folder.path().join("inner"), &[b"../\xfc.jpg"]).is_none());

@@ -96,7 +96,7 @@ impl<'a> Region<'a> {
         let distances = self.centres.iter().map(|c| c.distance(middle));
         let mut ranked: Vec<(f64, usize)> = distances.zip(0..).collect();
         for (distance, _) in &mut ranked {
-            // NaN to the end.
+            // NaN is sorted to the end.
             if distance.is_nan() {
                 *distance = f64::INFINITY;
             }
@@ -105,7 +105,7 @@ impl<'a> Region<'a> {
         let usual = ranked[ranked.len() / 2].0;
         let usual = usual.max(POINTS_SHARE * self.distance_of_points(middle));
         let first = ranked.len() - ranked.len() / MOST;
-        // Cameras in one place have no usual distance.
+        // Cameras that share one position have no usual distance.
         let begins = (first.max(1)..ranked.len()).find(|&i| {
             usual > self.rounding()
                 && ranked[i].0 > FAR * usual
@@ -351,7 +351,7 @@ mod tests {
     #[test]
     fn ordinary_captures_keep_every_bit() {
         let line: Vec<DVec3> = (0..40).map(|i| DVec3::X * f64::from(i)).collect();
-        // Farther and farther, as a drone goes up: no gap.
+        // Increasing distances, as of a rising drone: no gap.
         let rising: Vec<DVec3> = (0..30)
             .map(|i| DVec3::new(0.1 * f64::from(i % 5), 1.3f64.powi(i), 0.0))
             .collect();
@@ -386,7 +386,7 @@ mod tests {
         ] {
             for points in [Vec::new(), cloud(2.0)] {
                 let centres: Vec<DVec3> = strays.iter().copied().chain(ring(16, 4.0)).collect();
-                // They look past the points.
+                // The cameras look past the points.
                 let dataset = looking(&centres, past, points);
                 let far = dataset.far_off(&all(&dataset));
                 assert_eq!(far, (0..strays.len()).collect::<Vec<_>>(), "{strays:?}");
@@ -411,7 +411,7 @@ mod tests {
             seen.extent(&all(&seen)).to_bits(),
             by_largest(&seen).to_bits()
         );
-        // The statue alone is a heap of pixels.
+        // From above, only the statue covers a few pixels.
         let heap = looking(&centres, DVec3::new(0.0, 0.0, 0.1), cloud(0.6));
         assert_eq!(heap.far_off(&all(&heap)), [16]);
         // With tracks, only the points observed in the photo count: here points outside the frame.
@@ -448,7 +448,7 @@ mod tests {
                 "{size}"
             );
         }
-        // One elsewhere is a capture with parallax; lost, it is none.
+        // With one camera at another place, the capture has parallax; if that camera is an outlier, it has none.
         let beside: Vec<DVec3> = jitter(1e-9)
             .into_iter()
             .chain([DVec3::new(3.0, 2.0, 3.0)])
@@ -462,7 +462,7 @@ mod tests {
         let lost = looking(&lost, ahead, cloud(6.0));
         assert_eq!(lost.far_off(&all(&lost)), [16]);
         assert_eq!(lost.extent(&all(&lost)).to_bits(), extent.to_bits());
-        // Without points nothing has a size; one elsewhere then is the only size there is.
+        // Without points nothing has a size; then one camera at another place gives the only size.
         let bare = looking(&jitter(1e-9), ahead, Vec::new());
         assert_eq!(bare.extent(&all(&bare)), 1.0);
         let bare: Vec<DVec3> = jitter(1e-9).into_iter().chain([DVec3::Z * 500.0]).collect();
@@ -471,7 +471,7 @@ mod tests {
             bare.extent(&all(&bare)).to_bits(),
             by_largest(&bare).to_bits()
         );
-        // Lost points do not count, whatever they are.
+        // Outlier points do not count, with any position.
         let mut points = cloud(6.0);
         for far in [[1e7, 0.0, 0.0], [f32::NAN, 0.0, 0.0]] {
             points.push(Point {

@@ -153,7 +153,7 @@ pub(crate) fn verify(path: &Path) -> Result<()> {
 fn verify_bytes(bytes: &[u8]) -> Result<()> {
     let image = decode_bytes(bytes, |_, _| Ok(()))?;
     if image::guess_format(bytes).ok() != Some(ImageFormat::Jpeg) {
-        // A PNG has checksums; decoders of the others fill in nothing.
+        // A PNG has checksums; decoders of the remaining formats fill in nothing.
         return Ok(());
     }
     let other = decode_bytes(&jpeg::with_longer_end(bytes), |_, _| Ok(()));

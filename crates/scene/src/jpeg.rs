@@ -92,7 +92,7 @@ pub(crate) fn check(bytes: &[u8]) -> Result<()> {
     // A segment: FF, marker, then (for all but a few) a length that includes itself.
     loop {
         let [0xff, marker, rest @ ..] = bytes.get(at..).unwrap_or(&[]) else {
-            // Between scans a decoder looks for the next marker; before them there is none to look for.
+            // Between scans a decoder searches the next marker; before the first scan there is none.
             match has_scans.then(|| next_marker(bytes, at)).flatten() {
                 Some(next) => {
                     at = next;
@@ -135,7 +135,7 @@ pub(crate) fn check(bytes: &[u8]) -> Result<()> {
             0xda => {
                 if let Some(frame) = &mut frame {
                     frame.check_kind()?;
-                    // A header that makes no sense is the decoder's to refuse.
+                    // The decoder refuses an invalid header.
                     let _ = frame.add_scan(segment);
                 }
                 has_scans = true;

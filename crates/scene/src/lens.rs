@@ -111,7 +111,7 @@ impl Lens {
         if distance == 0.0 && self.distort(0.0, 0.0) == (0.0, 0.0) {
             return Some((0.0, 0.0));
         }
-        // The profile rises up to max_radius, so bisecting the angle finds its inverse.
+        // The profile rises up to max_radius, so bisection of the angle finds its inverse.
         let (mut low, mut high) = (0.0, max_radius.atan());
         for _ in 0..60 {
             let middle = 0.5 * (low + high);
@@ -263,7 +263,7 @@ mod tests {
         for k in [-0.3, 0.2] {
             assert_near(Lens::division(k).distort(ideal(0.45, k), 0.0), (0.45, 0.0));
         }
-        // Prism terms alone, at 45 degrees along x: r = theta.
+        // Only prism terms, at 45 degrees along x: r = theta.
         let prism = Lens::ThinPrismFisheye([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.1, 0.2]);
         let t2 = theta * theta;
         assert_near(prism.distort(1.0, 0.0), (theta + 0.1 * t2, 0.2 * t2));

@@ -271,7 +271,7 @@ mod tests {
         assert_eq!(photo.alpha, None);
         assert!(masked.ignored && !masked.transparent);
 
-        // Greys are shares: 51 / 255 = 0.2.
+        // Greys are fractions: 51 / 255 = 0.2.
         let (photo, _) = case(ALPHA, MASK, MaskMode::Segment, false);
         assert_eq!(photo.alpha, Some(vec![255, 100, 51, 0]));
         assert_eq!(photo.mask, None);
@@ -294,7 +294,7 @@ mod tests {
         let (photo, masked) = case(None, Some([255; 4]), MaskMode::Segment, false);
         assert_eq!((photo.alpha, photo.mask), (None, None));
         assert!(masked.idle && !masked.ignored && !masked.transparent);
-        // Greys are shares where a photo is segmented, and halves elsewhere.
+        // Greys are fractions in the mode `segment`, and thresholded in the others.
         for (mode, idle) in [(MaskMode::Segment, false), (MaskMode::Auto, true)] {
             let (_, masked) = case(None, Some([200, 255, 255, 255]), mode, false);
             assert_eq!(masked.idle, idle, "{mode}");

@@ -163,8 +163,8 @@ fn pose(rows: &[Vec<f64>]) -> Result<Pose> {
     };
     let column = |c: usize| DVec3::new(rows[0][c], rows[1][c], rows[2][c]);
     let axes = [column(0), -column(1), -column(2)];
-    // Writers that scaled the world leave the scale in the matrix; a shear is a defect. Numbers
-    // too large to square give zero axes, and a determinant of zero.
+    // Writers that scaled the world write the scale into the matrix; a shear is a defect. Numbers too large to square
+    // give zero axes, and a determinant of zero.
     let lengths = axes.map(DVec3::length);
     let [a, b, c] = axes.map(DVec3::normalize_or_zero);
     let skew = a.dot(b).abs().max(b.dot(c).abs()).max(c.dot(a).abs());
@@ -228,7 +228,7 @@ fn posed_images(transforms: &Transforms, root: &Path) -> Vec<PosedImage> {
         let mut frames = transforms.frames.iter();
         frames.all(|f| head(f).as_ref() == Some(first))
     });
-    // The folders of another machine say nothing here, and are no part of a photo's name.
+    // Folders of another machine are not used, and are not part of a photo's name.
     let folder = match transforms.frames.iter().all(|frame| frame.leads_out) {
         true => Some(common_folder(&transforms.frames).into_os_string()),
         false => folder,

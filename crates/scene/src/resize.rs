@@ -23,7 +23,7 @@ pub(crate) fn reduce(photo: &Photo, width: u32, height: u32) -> Photo {
             (rgb.iter().map(|&c| c.round() as u8).collect(), None)
         }
         Some(alpha) => {
-            // Premultiplied, so that the colour of what is transparent does not count.
+            // Premultiplied, so that the colour of transparent pixels does not count.
             let mean = average(from, to, 4, |at, pixel| {
                 let a = f32::from(alpha[at]) / 255.0;
                 for (p, &c) in pixel.iter_mut().zip(&photo.rgb[at * 3..at * 3 + 3]) {
@@ -139,7 +139,7 @@ mod tests {
         let photo = Photo::from_rgb(3, 1, vec![0, 0, 0, 90, 90, 90, 240, 240, 240]);
         // New pixels cover 1.5 old ones: (0 + 45) / 1.5, (45 + 240) / 1.5
         assert_eq!(reduce(&photo, 2, 1).rgb, [30, 30, 30, 190, 190, 190]);
-        // A constant stays constant at any size: the weights add up to one.
+        // A constant is unchanged at any size: the weights add up to one.
         let flat = Photo::from_rgb(37, 23, vec![201; 37 * 23 * 3]);
         for (w, h) in [(36, 22), (19, 7), (5, 23), (1, 1)] {
             assert!(reduce(&flat, w, h).rgb.iter().all(|&c| c == 201));

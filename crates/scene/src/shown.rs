@@ -20,8 +20,7 @@ pub fn shown_pixels(camera: &Camera) -> Option<Vec<u8>> {
         camera.lens,
         Lens::Pinhole | Lens::Radial(_) | Lens::OpenCv(_) | Lens::FullOpenCv(_)
     );
-    // A lens in slopes that never folds shows everything, and its terms of decentring are without
-    // meaning that far out.
+    // A lens of slopes that never folds shows everything. Its tangential terms have no meaning so far from the axis.
     if camera.lens.is_identity() || !bends_angles && reach > 100.0 {
         return None;
     }
@@ -78,7 +77,7 @@ fn rim(lens: &Lens, reach: f64) -> Vec<f64> {
     let mut rim = vec![f64::INFINITY; DIRECTIONS];
     for i in 0..DIRECTIONS {
         let ((ax, ay), (bx, by)) = (place(i), place(i + 1));
-        // Far finer than a bin: each bin gets several, of which it keeps the nearest.
+        // Much finer than a bin: each bin gets several samples, and the nearest is stored.
         for part in 0..8 {
             let t = f64::from(part) / 8.0;
             let (x, y) = (ax + (bx - ax) * t, ay + (by - ay) * t);

@@ -37,8 +37,8 @@ pub fn pinhole_camera(camera: &Camera) -> Camera {
         let (x, y) = ((px - camera.cx) / camera.fx, (py - camera.cy) / camera.fy);
         camera.lens.undistort_within(x, y, reach)
     };
-    // Sides in normalised coordinates. A border point without a ray lies outside the lens's
-    // field and does not limit the frame.
+    // Sides in normalised coordinates. A border point without a ray is outside the lens's field and does not limit the
+    // frame.
     let limit = WIDEST_HALF_FIELD.tan();
     let (mut left, mut right, mut top, mut bottom) = (-limit, limit, -limit, limit);
     for i in 0..=BORDER_SAMPLES {
@@ -133,7 +133,7 @@ struct Sample {
 /// Samples bilinearly at a position in pixels; `None` outside the photo.
 fn sample(photo: &Photo, (px, py): (f64, f64)) -> Option<Sample> {
     let (w, h) = (f64::from(photo.width), f64::from(photo.height));
-    // The tolerance takes in a frame that ends exactly on the photo's border.
+    // The tolerance includes a frame that ends exactly on the photo's border.
     let inside = |p: f64, size: f64| (-1e-6..=size + 1e-6).contains(&p);
     if !(inside(px, w) && inside(py, h)) {
         return None;
@@ -243,7 +243,7 @@ mod tests {
                 .max()
                 .unwrap();
             assert!(worst <= 3, "{lens:?} is off by {worst}");
-            // Nearly all of the field is kept: these lenses are mild.
+            // Nearly all of the field remains: these lenses are mild.
             assert!(
                 photo.pixel_count() * 10 > 128 * 96 * 8,
                 "{lens:?} {pinhole:?}"
@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn pixels_beyond_the_fold_are_masked() {
-        // Folds at r = 0.52; a wide photo shows nothing outside it.
+        // The lens folds at r = 0.52; a wide photo shows nothing outside it.
         let mut strong = camera(Lens::Radial([-1.2, 0.0]));
         (strong.fx, strong.fy) = (60.0, 60.0);
         let (photo, _) = undistort(&take(&strong), &strong);

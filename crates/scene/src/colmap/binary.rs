@@ -221,7 +221,7 @@ pub(super) fn read_points_bin(
         let rgb = reader.array::<3>(&what)?;
         let [error] = reader.f64s(&what)?;
         let track = reader.count(4 + 4, "observations", &what)?;
-        // Image, and which of its observations.
+        // Image, and index of its observation.
         let (track, _) = reader.slice(track * 8, &what)?.as_chunks::<8>();
         let images = track
             .iter()

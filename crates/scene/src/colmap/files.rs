@@ -59,7 +59,7 @@ fn either(finder: &mut Finder, folder: &Path, name: &str, first: Kind) -> Option
 impl ModelFiles {
     /// Finds the model files in `folder`; `None` unless cameras and images exist.
     pub fn in_folder(folder: &Path) -> Option<Self> {
-        // Ordinary names without a listing.
+        // Usual names, checked without a listing of the folder.
         let has = |name: &str| folder.join(name).is_file();
         let ordinary = ["bin", "txt"]
             .into_iter()
@@ -70,7 +70,7 @@ impl ModelFiles {
         if !ordinary && !finder.list(folder).files.iter().any(is_camera_file) {
             return None;
         }
-        // One kind for both where that is whole: of two exports the halves may differ.
+        // One format for both files if it is complete: the halves of two exports may differ.
         let mut has_both = |kind: &Kind| {
             let mut has = |name: &str| file(finder, folder, name, *kind).is_some();
             has("cameras") && has("images")

@@ -146,7 +146,7 @@ impl ModelFile {
     fn read((path, kind): &(PathBuf, Kind)) -> Result<Self> {
         let named_binary = *kind == Kind::Binary;
         let bytes = read(path)?;
-        // An empty file says nothing.
+        // An empty file has no format.
         let is_binary = match bytes.is_empty() {
             true => named_binary,
             false => !text::is_text(&bytes),
@@ -269,7 +269,7 @@ pub fn read_model(folder: &Path) -> Result<Model> {
             .at_path(folder)
             .hint("run COLMAP's mapper again: no photo could be placed"));
     }
-    // Points that are not in the file keep an index beyond it.
+    // Points that are missing in the file keep an index beyond it.
     let mut index_of: HashMap<u64, usize> = seen.iter().map(|&(.., id)| (id, usize::MAX)).collect();
     let (points, remainders, tracks) = match read_points(&files, &mut index_of, &mut notes)? {
         Some(read) => {
@@ -288,7 +288,7 @@ pub fn read_model(folder: &Path) -> Result<Model> {
         notes.push(NO_POINTS.to_owned());
         missing_points = Some(files.points_path(folder));
     }
-    // Converted once per camera; only those that images use need a lens we know.
+    // Converted once per camera; only cameras that images use need a supported lens.
     let place = files.cameras.0.clone();
     let used: HashSet<u32> = images.iter().map(|i| i.camera_id).collect();
     let mut by_id = HashMap::new();

@@ -43,7 +43,7 @@ pub const MODELS: &[CameraModel] = &[
     model(14, "SIMPLE_FISHEYE", 3),
     model(15, "FISHEYE", 4),
     model(16, "EUCM", 6),
-    // Read, so that the file can be understood, but refused when an image uses it.
+    // Accepted by the parser, but refused if an image uses it.
     model(17, "EQUIRECTANGULAR", 2),
 ];
 

@@ -98,7 +98,7 @@ impl<'a> Text<'a> {
 
     /// Iterates over all lines, without their ends.
     fn lines<'b>(&'b self, file: &'b str) -> impl Iterator<Item = Line<'b>> {
-        // Line ends of Windows are trimmed; those of the old Mac are a carriage return alone.
+        // Line ends of Windows are trimmed; those of the old Mac are only a carriage return.
         let end = if self.all.contains('\n') { '\n' } else { '\r' };
         let lines = self.all.split(end);
         lines.enumerate().map(move |(i, text)| Line {
@@ -167,7 +167,7 @@ pub fn parse_cameras_txt(bytes: &[u8], file: &str) -> Result<Vec<ColmapCamera>> 
             parameters.push(line.number(&mut [field].into_iter(), "a camera parameter")?);
         }
         let names = parameter_names(name);
-        // OpenCV's own vectors end where the other coefficients are zero.
+        // OpenCV omits the last coefficients if they are zero.
         if name == "FULL_OPENCV" && matches!(parameters.len(), 8 | 9) {
             parameters.resize(model.parameter_count, 0.0);
         }
@@ -226,7 +226,7 @@ impl<'a> ImageLine<'a> {
         let rotation = line.numbers(&mut fields, "the rotation")?;
         let translation = line.numbers(&mut fields, "the translation")?;
         let camera_id = line.number(&mut fields, "the camera id")?;
-        // The name is all that remains: it may hold spaces.
+        // The remaining text is the name: it may contain spaces.
         let name = fields
             .next()
             .and_then(|first| {
@@ -346,7 +346,7 @@ pub(super) fn read_points_txt(
         let rgb = colours.read(&line, &mut fields)?;
         let error = line.number(&mut fields, "the reprojection error")?;
         let mut images = Vec::new();
-        // Image, and which of its observations.
+        // Image, and index of its observation.
         while let Some(image) = fields.next() {
             if fields.next().is_none() {
                 return Err(line.wrong("the track is not made of pairs"));

@@ -66,7 +66,7 @@ pub(super) fn note(dataset: &Dataset) -> Option<String> {
         let Some(found) = correlation(&photos, &points, &reading) else {
             continue;
         };
-        // Simple causes come first: another must fit clearly better.
+        // Simple causes have priority: another must fit clearly better.
         let is_better = best.is_none_or(|(most, _)| found > most + 0.05);
         if found >= BELIEVED && is_better {
             best = Some((found, reading));
@@ -146,7 +146,7 @@ fn in_photo(probe: &Probe, photo: &Photo, points: &[(DVec3, f64)]) -> Option<f64
         return None;
     }
     let mut keys: Vec<_> = nearest.into_iter().collect();
-    // Sums in one order.
+    // Sums are computed in a fixed order.
     keys.sort_by_key(|(key, _)| *key);
     let pairs = keys.iter().map(|(_, (_, a, b))| (*a, *b));
     pearson(pairs)
@@ -165,7 +165,7 @@ fn pearson(pairs: impl Iterator<Item = (f64, f64)> + Clone) -> Option<f64> {
         product(|a, _| a * a),
         product(|_, b| b * b),
     );
-    // A plain photo or points of one colour tell nothing.
+    // A plain photo and points of one colour have no contrast to compare.
     let least = LEAST_CONTRAST * LEAST_CONTRAST;
     (aa >= least && bb >= least).then(|| ab / (aa * bb).sqrt())
 }

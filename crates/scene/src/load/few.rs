@@ -22,7 +22,7 @@ pub(super) fn note_few_of_many(capture: &mut Capture) {
         };
         let name = Path::new(name);
         let posed = folders.entry(folder.to_owned()).or_default();
-        // The name may have no ending, and its last part may be no ending.
+        // The name may have no extension, or a last part that is not an extension.
         let stems = [name.file_stem(), Some(name.as_os_str())];
         posed.extend(
             stems
@@ -115,7 +115,7 @@ mod tests {
         let notes = noted(&["1.jpg", "2.jpg"], &files);
         assert!(notes[0].starts_with("2 of the 4 photos"), "{notes:?}");
         assert!(noted(&["1", "2", "3", "4"], &files).is_empty());
-        // Few of many with a pose lack one.
+        // Few photos without a pose among many give no note.
         let nine: Vec<String> = (0..9).map(|i| format!("{i}.png")).collect();
         let nine: Vec<&str> = nine.iter().map(String::as_str).collect();
         assert!(noted(&nine[..7], &nine).is_empty());

@@ -155,7 +155,7 @@ impl Listing {
         listing.folders.sort();
         for (index, name) in listing.files.iter().enumerate() {
             let name = name.to_string_lossy();
-            // AppleDouble files hold no photo.
+            // AppleDouble files are not photos.
             if name.starts_with("._") {
                 continue;
             }
@@ -184,7 +184,7 @@ impl Listing {
     fn find(&self, name: &str) -> Hit {
         let composed = |name: &str| name.nfc().collect::<String>();
         let wanted = composed(name);
-        // Of several the one that differs in nothing but its Unicode form.
+        // Among several files, the one that differs only in its Unicode form.
         let one_of = |found: Vec<&OsString>, how: How| {
             let same = |file: &&&OsString| composed(&file.to_string_lossy()) == wanted;
             let mut equal = found.iter().filter(same);
@@ -225,7 +225,7 @@ impl Listing {
         // `a.jpg` that was converted to `a.jpg.png`.
         let hit = one_of(self.with_stem(name), How::Ending);
         match (&hit, percent_decoded(name)) {
-            // Names out of URLs; what is decoded is shorter, so this ends.
+            // Names from URLs. Each decoding is shorter, so the recursion ends.
             (Hit::Nothing, Some(decoded)) => self.find(&decoded),
             _ => hit,
         }
@@ -307,7 +307,7 @@ impl Finder {
     /// Several files fit a name; one file fits several names.
     pub fn locate(&mut self, places: &Places, files: &[PathBuf]) -> Result<Vec<Option<Located>>> {
         let mut located: Vec<Option<Located>> = Vec::with_capacity(files.len());
-        // Files of one folder stay together: what holds one of them holds all.
+        // Files of one folder stay together: a folder that holds one of them counts for all.
         let mut groups: BTreeMap<&Path, Vec<usize>> = BTreeMap::new();
         let mut settled: HashSet<&Path> = HashSet::new();
         for (index, file) in files.iter().enumerate() {
@@ -380,7 +380,7 @@ impl Finder {
         let Some(below) = &places.below else {
             return Ok(None);
         };
-        // The most of the path's last folders agree.
+        // The folder with the most agreeing last parts of the path.
         let mut ranked: BTreeMap<usize, Vec<PathBuf>> = BTreeMap::new();
         for folder in self.below(below) {
             let agreeing = agreeing_parts(&folder, parent);

@@ -172,7 +172,7 @@ impl<'a> Sample<'a> {
         for point in spread(tracks.len().min(capture.points.len()), points) {
             let photos = tracks.photos_of(point);
             for place in spread(photos.len(), PHOTOS_OF_TRACK) {
-                // Not the same places of all points, so that all photos are named.
+                // A different place for each point, so that all photos are named.
                 let place = (place + point) % photos.len();
                 if let Some(&image) = index.get(&photos[place]) {
                     of_image
@@ -290,8 +290,8 @@ fn of_points(capture: &Capture) -> Option<String> {
         if !fit.explains(&before, few.is_tracked, contradicts) {
             continue;
         }
-        // Simple causes come first: another must fit clearly better. Where there are observations, one that
-        // puts points where photos observed them does.
+        // Simple causes have priority: another must fit clearly better. If there are observations, a reading whose
+        // projections agree with them has priority too.
         let exact = residual(capture, &reading).is_some_and(|(residual, _)| residual < RESIDUAL);
         let score = fit.inside() + fit.seeing() + f64::from(u8::from(exact));
         if best.as_ref().is_none_or(|(most, ..)| score > most + 0.1) {

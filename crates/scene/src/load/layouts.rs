@@ -149,7 +149,7 @@ fn base_of(finder: &mut Finder, model: &Path, top: Option<&Path>) -> PathBuf {
 
 /// Searches the folders below (step 3).
 fn search(finder: &mut Finder, path: &Path) -> Result<Option<Found>> {
-    // By the folder that each is a capture of.
+    // Captures by their folder.
     let mut captures: BTreeMap<PathBuf, Vec<PathBuf>> = BTreeMap::new();
     for folder in finder.below(path) {
         if colmap::is_model(&folder) {
@@ -365,7 +365,7 @@ pub(super) fn use_points_beside(capture: &mut Capture, folders: &[&Path]) {
         .unwrap_or_default()
         .to_string_lossy()
         .into_owned();
-    // A file of splats is no start cloud.
+    // A file of splats is not a file of sparse points.
     if is_splats(&path) {
         return;
     }

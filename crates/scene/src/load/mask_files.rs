@@ -89,7 +89,7 @@ fn around(root: &Path, images: &[PosedImage]) -> BTreeSet<PathBuf> {
     let mut around = BTreeSet::from([root.to_owned()]);
     for folder in folders {
         around.insert(folder.clone());
-        // Photos in the capture's own folder: what is above belongs to others.
+        // Photos in the capture's own folder: folders above it belong to other data.
         if folder != root {
             around.extend(folder.parent().map(Path::to_owned));
         }

@@ -133,7 +133,7 @@ pub(super) fn of_folder(finder: &mut Finder, path: &Path) -> Error {
         else {
             continue;
         };
-        // Several files may have such a name, and one of them the content.
+        // Several files may match the name, and only one of them the content.
         let mut named = all.clone().filter(|name| fits(first, &name.folded)).take(8);
         let holds = |name: &&Name| {
             let path = path.join(&name.real);

@@ -68,7 +68,7 @@ pub(crate) fn place_photos(
         .iter()
         .map(|image| full(image).unwrap_or_else(|_| image.file.clone()))
         .collect();
-    // Most captures: nothing to look for.
+    // The usual case: no search needed.
     if files.iter().all(|file| first.join(file).is_file()) {
         return Ok(Vec::new());
     }
@@ -110,7 +110,7 @@ fn split_path(path: &Path, named: &Path, root: &Path) -> (PathBuf, PathBuf) {
     let mut folder = path.parent().unwrap_or(root).to_owned();
     match usual {
         Some(usual) => folder = usual.to_owned(),
-        // Folders that the capture names belong to the file.
+        // Folders in the capture's name belong to the file.
         None => {
             for part in named.components().rev().skip(1) {
                 let part = fold(&part.as_os_str().to_string_lossy());

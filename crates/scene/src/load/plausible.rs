@@ -83,7 +83,7 @@ fn points_in_one_place(capture: &Capture) -> Option<String> {
 }
 
 fn identical_poses(capture: &Capture) -> Option<String> {
-    // By bits: a camera that stands still gives the same pose again only where it was copied.
+    // Comparison by bits: two measurements from a fixed camera differ in the last bits, so equal poses are copies.
     let mut first: HashMap<[u64; 7], &str> = HashMap::new();
     let (mut count, mut example) = (0, None);
     for image in &capture.images {

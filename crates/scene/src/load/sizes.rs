@@ -26,7 +26,7 @@ fn size(image: &PosedImage) -> Option<(u32, u32)> {
     let mut head = Vec::new();
     let file = File::open(&path).ok()?;
     file.take(16).read_to_end(&mut head).ok()?;
-    // The decoder of JPEG reads all that it is given; others read what they need.
+    // The JPEG decoder reads its whole input; other decoders read only what they need.
     if image::guess_format(&head).ok() != Some(ImageFormat::Jpeg) {
         let reader = ImageReader::open(&path).ok()?;
         return reader.with_guessed_format().ok()?.into_dimensions().ok();

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 const PHOTOS: usize = 4;
 
-/// A capture of four photos of 16x12 pixels, with a binary model in `sparse/0`.
+/// Builds a capture of four photos of 16x12 pixels, with a binary model in `sparse/0`.
 fn capture() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let options = SynthOptions {
@@ -74,7 +74,7 @@ fn refused(path: &Path, words: &[&str]) -> String {
     text
 }
 
-/// A transforms file of the capture's photos, which it names by `prefix` and their names.
+/// Writes a transforms file that names the capture's photos by `prefix` and their names.
 fn transforms(folder: &TempDir, top: &str, prefix: &str) {
     let frame = |(i, name): (usize, String)| {
         let path = format!("{prefix}{name}").replace('\\', "\\\\");
@@ -132,7 +132,7 @@ fn captures_are_found_where_tools_leave_them() {
             (PHOTOS, 30),
             "{model}, {photos}"
         );
-        // Results stay out of all of it.
+        // `refuse_output` refuses results in all of these folders.
         let options = LoadOptions::default();
         for inner in [model, photos] {
             let out = folder.path().join(inner);
@@ -141,7 +141,7 @@ fn captures_are_found_where_tools_leave_them() {
                 "{inner}"
             );
         }
-        // The model's folder by itself.
+        // The model's folder as the capture.
         let of_model = open(&folder.path().join(model), &options).unwrap();
         assert_eq!(of_model.images.len(), PHOTOS);
         if !model.starts_with("work") && !model.starts_with("calib") {
@@ -166,7 +166,7 @@ fn of_several_captures_the_usual_one_is_taken_or_none() {
             .unwrap();
         }
     }
-    // One of its own goes before those below.
+    // A model of the folder itself has priority over those below.
     assert!(!notes(&folder).contains("the capture is in"));
     fs::remove_dir_all(folder.path().join("sparse")).unwrap();
     refused(
@@ -180,7 +180,7 @@ fn of_several_captures_the_usual_one_is_taken_or_none() {
         said.contains("other captures are not used: bicycle/"),
         "{said}"
     );
-    // Of COLMAP's several reconstructions the largest.
+    // The largest of COLMAP's reconstructions.
     to(&folder, "bicycle", "dense/1");
     let path = folder.path().join("dense/0/sparse/0");
     let mut images = fs::read(path.join("images.bin")).unwrap();
@@ -221,7 +221,7 @@ fn points_are_taken_from_where_tools_put_them() {
         assert!(said.contains("the sparse points are those of"), "{said}");
         assert!(!said.contains("no sparse points"), "{said}");
     }
-    // Beside a transforms file that names none.
+    // Next to a transforms file that names no points.
     let folder = capture();
     transforms(&folder, "", "images/");
     assert!(
@@ -234,7 +234,7 @@ fn points_are_taken_from_where_tools_put_them() {
     let capture = opened(&folder).unwrap();
     assert_eq!(capture.points.len(), 2);
     assert!(!capture.notes.join("\n").contains("no sparse points"));
-    // Splats, damaged files and the random points of 3DGS' trainer are no start.
+    // Splats, damaged files and the random points of 3DGS' trainer are not used.
     let mut splats = Splats::empty(0);
     splats.means.push([1.0; 3]);
     splats.scales.push([0.0; 3]);
@@ -314,7 +314,7 @@ fn photos_are_found_under_the_names_of_other_machines() {
             "{prefix}"
         );
     }
-    // Beside the file, and in a folder that COLMAP's names repeat.
+    // Next to the file, and in a folder that repeats COLMAP's names.
     let folder = capture();
     transforms(&folder, "", "images/");
     for name in names(&folder) {
@@ -437,7 +437,7 @@ fn reduced_photos_that_are_not_all_there_are_not_used() {
         "{said}"
     );
     assert!(dataset.views.iter().all(|view| view.photo.size() == [8, 6]));
-    // Other letters and endings serve there too.
+    // Names with other letters and extensions are accepted too.
     for name in &all {
         fs::remove_file(folder.path().join("images_2").join(&all[0])).ok();
         copy(name, name.to_uppercase());
@@ -450,7 +450,7 @@ fn reduced_photos_that_are_not_all_there_are_not_used() {
         "{:?}",
         dataset.notes
     );
-    // The few of the whole size are no reason to leave the reduced ones.
+    // A few full-size photos do not replace the folder of reduced ones.
     for name in &all[..2] {
         fs::remove_file(folder.path().join("images").join(name)).unwrap();
     }

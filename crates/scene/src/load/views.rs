@@ -147,8 +147,8 @@ fn each_view(
 ) -> Result<(Dataset, Vec<Treatment>)> {
     capture.check_files()?;
     progress.start(what, capture.images.len() as u64);
-    // Photos after the first that failed are not started, so that the error is the first by name
-    // whatever the threads do.
+    // Photos after the first failed one are not started, so that the error is the first by name for any order of
+    // threads.
     let failed = AtomicUsize::new(usize::MAX);
     let made: Vec<Option<Result<(View, Treatment)>>> = capture
         .images

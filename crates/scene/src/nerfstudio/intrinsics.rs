@@ -153,7 +153,7 @@ fn of_matrix(value: &Value) -> Option<[f64; 4]> {
         return None;
     }
     let at = |row: usize, column: usize| rows[row][column];
-    // Some writers store columns: then the principal point is in the last row.
+    // Some writers store columns: in that case the principal point is in the last row.
     let is_transposed = at(0, 2) == 0.0 && at(1, 2) == 0.0 && at(2, 0) != 0.0;
     let (cx, cy) = match is_transposed {
         true => (at(2, 0), at(2, 1)),
@@ -199,7 +199,7 @@ impl Intrinsics {
 
     /// Returns this frame's values, with the shared ones as fallback.
     pub(super) fn or(self, shared: &Self) -> Self {
-        // A focal length must not come from one place and an angle from the other.
+        // Focal length and angle must come from one place.
         let own_focal = self.fl_x.is_some() || self.camera_angle_x.is_some();
         let focal = if own_focal { &self } else { shared };
         let are_fractions = focal.are_fractions;

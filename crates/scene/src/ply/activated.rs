@@ -57,7 +57,7 @@ impl Found {
             .reduce(none, both);
         let within = faint >= -ROUNDING && opaque <= 1.0 + ROUNDING;
         let is_spread = opaque - faint > LEAST_SPREAD;
-        // Most files end here: a scale below 0 is a logarithm.
+        // Most files return here: a scale below 0 is a logarithm.
         let is_logarithm = |s: &[f32; 3]| s[..axes].iter().any(|&v| v < 0.0);
         let scales = !splats.scales.par_iter().any(is_logarithm)
             && are_lengths(splats, axes, within && is_spread);
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn large_units_few_gaussians_and_constants_are_no_sign() {
-        // Millimetres: no size is below 1, and all are small against the scene.
+        // Millimetres: no size is below 1, and all are small compared with the scene.
         let mut large = scene(2000.0);
         assert!(large.scales.iter().flatten().all(|&s| s >= 0.0));
         assert_eq!(Found::of(&large, 3, false), Found::default());

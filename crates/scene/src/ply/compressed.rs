@@ -140,7 +140,7 @@ fn chunks(
     let mut ranges = vec![plain; needed];
     for (at, column) in columns.into_iter().enumerate() {
         let (which, end, axis) = (at / 6, at / 3 % 2, at % 3);
-        // Where it is kept, a chunk whose range is not finite has no Gaussian that is.
+        // With `keep`, a chunk whose range is not finite has only non-finite Gaussians.
         let put = |row: usize, value: f32| {
             ranges[row].0[which][end][axis] = if value.is_finite() { value } else { f32::NAN };
         };
@@ -242,7 +242,7 @@ fn rotation_of(word: u32) -> [f32; 4] {
             rest -= *value * *value;
         }
     }
-    // Damaged words can be longer than 1 already.
+    // Damaged words may already be longer than 1.
     quat[largest] = rest.max(0.0).sqrt();
     quat.map(|component| component as f32)
 }

@@ -290,7 +290,7 @@ mod tests {
             let line = format!("Vertical axis: {numbers}");
             assert_eq!(up(&[brush, &line]), Some([0.0, 0.0, 1.0]), "{numbers}");
         }
-        // The last one counts; what is no direction does not.
+        // The last comment counts; an invalid direction is ignored.
         let lines = [
             "Vertical axis: x",
             "Vertical axis: 3 -4 0",

@@ -96,10 +96,10 @@ fn pack(splats: &Splats, rows: &[usize]) -> Packed {
     let coefficients = stride / 3;
     let rest = rows.iter().flat_map(|&i| {
         let values = &splats.sh_rest[i * stride..][..stride];
-        // The file goes channel by channel.
+        // The file stores channel by channel.
         (0..stride).map(move |at| {
             let value = values[at % coefficients * 3 + at / coefficients];
-            // `as` saturates, and cuts off: a step's middle is read.
+            // `as` saturates, and truncates: readers use a step's middle.
             ((value / 8.0 + 0.5) * 256.0) as u8
         })
     });
@@ -172,7 +172,7 @@ mod tests {
             splats.opacities.push(1.0);
             splats.sh0.push([0.0; 3]);
         };
-        // Two chunks of near ones, and of the far those that a curve through all would put among them.
+        // Two chunks of central Gaussians, and distant ones that a curve through all would sort among them.
         for far in [[-5000.0, 0.0, 0.0], [0.0, 4000.0, 1.0], [9.0, 3.0, -7000.0]] {
             push(far);
         }
@@ -188,7 +188,7 @@ mod tests {
                 .copied()
                 .filter(|mean| mean.iter().all(|v| v.abs() < 50.0))
                 .collect();
-            // By the grid that they stand on.
+            // By the cells of their grid.
             near.sort_by_key(|mean| mean.map(|v| (v * 4.0).round() as i32));
             near
         };

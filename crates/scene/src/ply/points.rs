@@ -58,7 +58,7 @@ pub(super) fn from_table(table: &Table<'_>) -> Result<Read> {
             let rows = block.len();
             if let Colour::Rgb(columns, _) | Colour::Sh0(columns) = &colour {
                 for (channel, column) in columns.iter().enumerate() {
-                    // A colour that is not finite becomes 0 or 255: no reason to refuse a point.
+                    // A non-finite colour becomes 0 or 255 and does not refuse the point.
                     table.gather(column, first, rows, |i, value| {
                         block[i].rgb[channel] = to_byte(&colour, value);
                     });
@@ -135,7 +135,7 @@ fn shown(sh0: f32) -> u8 {
 fn to_byte(colour: &Colour<'_>, value: f32) -> u8 {
     match colour {
         Colour::Sh0(_) => shown(value),
-        // `as` saturates, and makes 0 of NaN.
+        // `as` saturates, and converts NaN to 0.
         Colour::Rgb(_, white) => (value * (255.0 / white)).round() as u8,
         Colour::Grey => 128,
     }

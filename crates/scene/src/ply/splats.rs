@@ -53,12 +53,12 @@ impl<'a> Columns<'a> {
     fn find(table: &'a Table<'_>, degrees: Degrees) -> Result<Self> {
         let rest = degrees.rest_names();
         let has = |names: &[&str]| names.iter().all(|name| table.column(name).is_some());
-        // Colours alone make no splats of a point cloud: an error then names all that is missing.
+        // Colours do not make a point cloud a splat file: an error then names all missing columns.
         let no_sh0 = has(&["opacity"]) && COLOUR.iter().all(|name| table.column(name).is_none());
         let colour = if no_sh0 && has(&RGB) { RGB } else { COLOUR };
         let flat = has(&SCALE[..2]) && table.column(SCALE[2]).is_none();
         let scales = &SCALE[..if flat { 2 } else { 3 }];
-        // All at once, so that an error names all that is missing.
+        // All names in one call, so that the error names all missing columns.
         let names: Vec<&str> = (POSITION.iter().chain(&colour))
             .chain(&["opacity"])
             .chain(scales)
@@ -317,7 +317,7 @@ fn fill(table: &Table<'_>, columns: &Columns<'_>, block: Block<'_>) -> Option<(N
     if let Some(column) = columns.filter {
         let mut put = |i: usize, value: f32| match value.is_finite() {
             true => fuse(value, &mut block.scales[i], &mut block.opacities[i]),
-            // Where such Gaussians are kept, this is one.
+            // With `keep`, the Gaussian is marked as non-finite.
             false => block.opacities[i] = f32::NAN,
         };
         gather(column, &mut put, same);

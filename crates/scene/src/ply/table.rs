@@ -107,7 +107,7 @@ impl<'a> Table<'a> {
             if wanted && element.stride().is_none() {
                 return Err(list_error(element));
             }
-            // A value takes two bytes or more with its separator, the last one in the file one.
+            // A value takes two bytes or more with its separator; the last one in the file takes one.
             let width = element.properties.len().max(1) as u64;
             if element.rows > (data.len() as u64 + 1) / (2 * width) {
                 return Err(too_short(element, "cannot be in a file of this size"));

@@ -73,7 +73,7 @@ pub(crate) fn write_to(
             false => encode(splats, first + i, row),
         });
     };
-    // While some rows are written, those that follow are encoded.
+    // The next rows are encoded while the previous ones are written.
     let (mut rows, mut following) = (Vec::new(), Vec::new());
     encode_from(0, &mut rows);
     for first in (0..splats.len()).step_by(ROWS_AT_ONCE) {
@@ -124,7 +124,7 @@ fn encode(splats: &Splats, i: usize, row: &mut [u8]) {
 /// Encodes a Gaussian with the position in doubles, in the frame of the origin.
 fn encode_wide(splats: &Splats, i: usize, origin: DVec3, row: &mut [u8]) {
     let position = (DVec3::from(splats.means[i].map(f64::from)) + origin).to_array();
-    // The narrow row begins where its `z` takes the place of the last bytes of the wide one.
+    // The narrow row begins so that its `z` overwrites the last bytes of the wide one.
     encode(
         splats,
         i,

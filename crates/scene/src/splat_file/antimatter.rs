@@ -125,11 +125,11 @@ mod tests {
         let (splats, _) = parse(&bytes, &ReadOptions::default()).unwrap();
         let mut again = Vec::new();
         write_to(&mut again, &splats).unwrap();
-        // The second is as thin as nothing: it stays behind, and its rotation is the identity now.
+        // The second has zero thickness: it comes last, and its rotation is the identity now.
         assert_eq!(again[..BYTES], bytes[..BYTES]);
         assert_eq!(again[BYTES + 24..BYTES + 28], bytes[BYTES + 24..BYTES + 28]);
         assert_eq!(again[BYTES + 28..], [255, 128, 128, 128]);
-        // And the order is by what they cover, not by place.
+        // The order follows the coverage, not the position.
         let mut turned = splats.clone();
         turned.means.swap(0, 1);
         turned.scales.swap(0, 1);

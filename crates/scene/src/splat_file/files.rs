@@ -110,7 +110,7 @@ impl Files for Beside<'_> {
     }
 
     fn is_missing(&self, name: &str) -> bool {
-        // A name that leads elsewhere is refused when it is read.
+        // A name that leads to another folder is refused at its reading.
         !name.contains('/') && is_inside(name) && {
             self.files.is_missing(&format!("{}{name}", self.folder))
         }

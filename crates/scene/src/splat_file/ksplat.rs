@@ -149,7 +149,7 @@ impl Head {
 pub(super) fn parse(bytes: &[u8], options: &ReadOptions) -> Result<(Splats, Aside)> {
     let head = Head::read(bytes)?;
     let mut at = head.sections_at(bytes)?;
-    // A converter may leave the count of sections at 0, not their room.
+    // A converter may write 0 as the count of sections, but not as their capacity.
     let [most, promised] = head.sections;
     let is_unsaid = promised == 0 && at < bytes.len();
     let mut sections = Vec::new();
@@ -166,7 +166,7 @@ pub(super) fn parse(bytes: &[u8], options: &ReadOptions) -> Result<(Splats, Asid
         ..Aside::default()
     };
     let degree = sections.iter().map(|s| s.degree).max().unwrap_or(0);
-    // Each is there with all its bytes.
+    // All bytes of each section exist.
     let mut splats = empty(0, degree);
     for section in &sections {
         let mut part = empty(section.count, section.degree);
@@ -278,7 +278,7 @@ impl<'a> Section<'a> {
         let in_full = self.full_buckets.saturating_mul(self.bucket_size);
         let bucket = match i < in_full {
             true => i / self.bucket_size,
-            // The last that begins at it or before.
+            // The last bucket that begins at it or before.
             false => {
                 self.full_buckets + self.partial_starts.partition_point(|&s| s <= i - in_full) - 1
             }

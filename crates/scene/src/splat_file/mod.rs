@@ -326,7 +326,7 @@ fn read_any(
     options: &ReadOptions,
     progress: &dyn Progress,
 ) -> Result<(Splats, Aside)> {
-    // Files of JSON are told apart by their content.
+    // JSON files are recognised by their content.
     let by_name = described::by_content(path).or(Format::of_name(path).ok());
     match by_name {
         Some(Format::SogFolder) => return sog::read_folder(path, progress),
@@ -338,7 +338,7 @@ fn read_any(
     // A file without a signature and with an unknown name is not read to its end, because a device file has none.
     let is_wanted = |bytes: &[u8]| by_content(bytes).or(by_name).is_some();
     with_bytes(path, TELLING_BYTES, is_wanted, |bytes| {
-        // ZIP archives are not only SOG's.
+        // ZIP archives are used by other formats than SOG too.
         let is_told = matches!(by_content(bytes), None | Some(Format::Sog)) && by_name.is_none();
         let unknown = || is_told.then(|| foreign::by_name(path)).flatten();
         if let Some(error) = foreign::by_content(bytes).or_else(unknown) {
@@ -455,10 +455,10 @@ mod tests {
         assert_eq!(std::fs::metadata(&a).unwrap().len(), 32);
         // `.splat` has no view dependence.
         assert_eq!(read(&a).unwrap().0.sh_degree, 0);
-        // A PLY file under another name is one all the same.
+        // A PLY file under another name is read as PLY.
         write(&b, &splats, Format::Ply).unwrap();
         assert_eq!(read(&b).unwrap().0.sh_rest, splats.sh_rest);
-        // Without name and mark it is nothing.
+        // Without a known name and signature it is refused.
         std::fs::copy(&a, &c).unwrap();
         assert!(read(&c).unwrap_err().place().is_some());
         splats.quats.pop();

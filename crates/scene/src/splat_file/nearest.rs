@@ -51,7 +51,7 @@ impl Rows {
 /// Returns the largest number of a centre: 2 dim L^2 <= 2^24.
 pub fn limit(dim: usize) -> i16 {
     let largest = ((1u64 << 23) / dim.max(1) as u64).isqrt();
-    // Even, so that a half of it is whole.
+    // Even, so that half of it is an integer.
     (largest.min(1 << 13) as i16) & !1
 }
 
@@ -225,7 +225,7 @@ mod tests {
             let (rows, counts) = ([300usize, 1, 77], [130usize, 0, 700]);
             let all = rows.iter().sum::<usize>();
             let points = noise(all * dim, limit(dim) / 2, 1);
-            // Few values, and every centre twice: many distances are equal.
+            // Few values, and every centre twice, so that many distances are equal.
             let centres: Vec<Vec<i16>> = counts
                 .map(|n| noise(n / 2 * dim, limit(dim), 7).repeat(2))
                 .into();

@@ -62,7 +62,7 @@ pub(crate) fn largest(quat: &[f32; 4]) -> usize {
 pub(super) fn complete(quat: &mut [f32; 4], largest: usize) {
     quat[largest] = 0.0;
     let others: f32 = quat.iter().map(|q| q * q).sum();
-    // Damaged files can be longer than 1 already.
+    // Damaged quaternions may already be longer than 1.
     quat[largest] = (1.0 - others).max(0.0).sqrt();
 }
 

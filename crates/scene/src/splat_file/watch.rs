@@ -53,8 +53,8 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// For operations with their own reports: `begin` and `end` are ignored, because the watch has begun and ends by
-/// itself.
+/// For operations with their own reports: `start` and `finish` do nothing, because the watch has started and finishes
+/// when dropped.
 impl Progress for Watch<'_> {
     fn start(&self, _: &str, _: u64) {}
 
@@ -103,7 +103,7 @@ impl Write for Counted<'_> {
         let before = self.bytes / self.row;
         self.bytes += written;
         let done = self.bytes / self.row;
-        // Not for each row.
+        // Not checked for each row.
         if done / 4096 > before / 4096 {
             self.watch.advance((done / 4096 - before / 4096) * 4096);
         }

@@ -62,7 +62,7 @@ pub fn write_with_progress(
         }
         Writer::Folder(encode) => {
             let folder = path.parent().unwrap_or(Path::new(""));
-            // The file that names the others comes last: before, there is nothing to open.
+            // The file that names the others is written last: before that, readers find nothing to open.
             for (name, bytes) in encode(splats, options, progress)? {
                 let file = folder.join(name);
                 let own = file.parent().unwrap_or(folder);

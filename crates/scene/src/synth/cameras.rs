@@ -112,7 +112,7 @@ fn pose(setting: &Setting, (i, count): (usize, usize), turns: f64, seed: u64) ->
         -0.25 + random.uniform(-aim.y, aim.y),
         random.uniform(-aim.z, aim.z),
     );
-    // The world has y down.
+    // World y points down.
     let eye = DVec3::new(x * out, -up, z * out) * distance;
     Pose::look_at(eye, target, DVec3::NEG_Y)
 }
@@ -222,16 +222,16 @@ mod tests {
 
     #[test]
     fn no_direction_is_left_to_held_out_photos() {
-        // 16 photos a turn would be a multiple of the eighth that is held out.
+        // 16 photos per turn would be a multiple of the period of held-out photos, 8.
         assert_eq!([64, 48, 32].map(turns), [3, 2, 1]);
         assert!(widest_gap(64, 4) > 0.12 && widest_gap(64, 3) < 0.05);
-        // Others go round as before.
+        // Other numbers of turns are unchanged.
         assert_eq!([40, 60, 72, 100].map(turns), [2, 3, 4, 6]);
         for count in 20..300 {
             let gap = widest_gap(count, turns(count));
             assert!(gap <= WIDEST_GAP, "{count} photos have a gap of {gap}");
         }
-        // So few leave wide gaps anyway.
+        // With this few photos, gaps are wide for every number of turns.
         assert_eq!([0, 1, 2, 9].map(turns), [1; 4]);
     }
 }

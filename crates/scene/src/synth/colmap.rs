@@ -99,7 +99,7 @@ fn write_images(
 
 fn write_points(out: &mut dyn Write, points: &[SparsePoint]) -> io::Result<()> {
     out.write_all(&(points.len() as u64).to_le_bytes())?;
-    // How many points each photo has seen so far: the next one's index in its list.
+    // Number of points that each photo has seen: the next point's index in its list.
     let mut next: Vec<u32> = Vec::new();
     for (id, point) in (1u64..).zip(points) {
         out.write_all(&id.to_le_bytes())?;

@@ -50,10 +50,10 @@ fn build(index: usize, distance: f32) -> Vec<Object> {
     let spot = Vec3A::new(x * distance, FLOOR, z * distance);
     let stand = |Part(place, shape, paint): Part| {
         let place = Mat3A::from_rotation_y(turn) * Vec3A::from(place) * size;
-        // The roof has its corners above those of the walls.
+        // The corners of the roof are above those of the walls.
         let corner = matches!(shape, Shape::Gem { .. });
         let turn = if corner { turn + FRAC_PI_4 } else { turn };
-        // From the scene: the other way round.
+        // Rotation from scene to object coordinates, hence the opposite sign.
         let turn = Mat3A::from_rotation_y(-turn);
         Object::new((spot + place).to_array(), turn, shape, paint)
     };

@@ -132,7 +132,7 @@ fn gaussian(scene: &Scene, cameras: &[Camera], crowd: f64, mut random: Random) -
     for (k, rgb) in (1..sh_coefficient_count(SH_DEGREE)).zip(sh_rest.chunks_exact_mut(3)) {
         let degree = k.isqrt() as i32;
         let spread = SH_SPREAD * 0.5f64.powi(degree - 1);
-        // Grey for the most part: highlights have the colour of the light.
+        // Mostly grey: highlights have the colour of the light.
         let common = random.normal();
         for value in rgb {
             *value = (spread * (0.8 * common + 0.6 * random.normal())) as f32;

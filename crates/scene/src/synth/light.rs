@@ -89,7 +89,7 @@ impl Default for Light {
 pub(super) fn lights(options: &SynthOptions) -> Vec<Light> {
     let drawn = |index: usize| {
         let mut random = Random::new(options.seed, LIGHT, index as u64);
-        // All numbers are drawn, so that a lamp is the same with a sun that moves.
+        // All numbers are drawn in every case, so that the lamps are equal with and without a moving sun.
         let lit = random.unit() < LAMP_LIT;
         let power = random.uniform(LAMP_POWER[0], LAMP_POWER[1]) as f32;
         let swing = random.uniform(-SUN_SWING, SUN_SWING) as f32;
@@ -142,7 +142,7 @@ mod tests {
             assert_eq!(light.lamp, 0.0);
         }
         assert!(suns.windows(2).all(|two| two[0] != two[1]));
-        // Together they are the same as alone.
+        // `Both` gives the lamps of `Lamp` and the suns of `Sun`.
         for ((both, lamp), sun) in lit(LightKind::Both).iter().zip(&lamps).zip(&suns) {
             assert_eq!((both.lamp, both.sun), (lamp.lamp, sun.sun));
         }

@@ -233,7 +233,7 @@ fn pose(seed: u64, half: u64, i: usize, count: usize) -> Pose {
         GOLDEN_ANGLE * i as f64 + PI * half as f64 / 7.0 + random.uniform(-0.1, 0.1) * TAU;
     let out = (1.0 - up * up).sqrt();
     let (z, x) = azimuth.sin_cos();
-    // The world has y down.
+    // World y points down.
     let eye = DVec3::new(x * out, -up, z * out) * ORBIT;
     Pose::look_at(eye, DVec3::new(0.0, -AIM, 0.0), DVec3::NEG_Y)
 }

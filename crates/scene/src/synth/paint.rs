@@ -37,7 +37,7 @@ impl Material {
 
 /// Converts an sRGB colour to linear light.
 pub(super) fn srgb(r: f32, g: f32, b: f32) -> Vec3A {
-    // Gamma 2 is near enough to choose colours by.
+    // Gamma 2 is a sufficient approximation for colours.
     Vec3A::new(r * r, g * g, b * b)
 }
 
@@ -314,7 +314,7 @@ fn landscape(p: Vec3A, height: f32) -> Vec3A {
         let trees = fbm(p * Vec3A::new(22.0, 30.0, 22.0));
         return srgb(0.2, 0.33, 0.2).lerp(srgb(0.42, 0.55, 0.3), trees);
     }
-    // The highest ridge; above it is sky without looking.
+    // Above the highest ridge there is only sky.
     if p.y < 0.34 * height && p.y < height * (-0.02 + 0.36 * ridge(4.0, 8.0)) {
         let rock = fbm(p * Vec3A::new(14.0, 9.0, 14.0));
         return srgb(0.4, 0.48, 0.6).lerp(srgb(0.62, 0.66, 0.72), rock);

@@ -133,7 +133,7 @@ impl Scene {
             };
             let leave = leave.min(hit.distance);
             let met = match object.shape {
-                // Its own bounds.
+                // A ball is its own bound.
                 Shape::Ball(_) => (enter < leave).then_some(enter),
                 _ => march(object, origin, direction, enter, leave),
             };
@@ -170,7 +170,7 @@ impl Scene {
         if hit.surface != Surface::Floor {
             return lit;
         }
-        // The floor fades into the landscape, so that no hard edge runs round the world.
+        // The floor fades into the landscape, so that there is no hard edge at the horizon.
         let [from, over] = self.setting.haze;
         let haze = ((around(p) - from) / over).clamp(0.0, 1.0);
         lit.lerp(self.dome(p), haze * haze)
@@ -229,7 +229,7 @@ impl Scene {
             .dot(self.light.sun)
             .max(0.0)
             .powf(material.shininess);
-        // A little of the sky is mirrored too, more at a flat angle (Schlick 1994).
+        // The sky is reflected a little too, more at a flat angle (Schlick 1994).
         let grazing = (1.0 + direction.dot(normal)).clamp(0.0, 1.0).powi(5);
         let sheen = SKY * (0.3 * material.gloss * grazing * (0.5 + 0.5 * mirrored.y));
         diffuse + SUN * (material.gloss * highlight * sunlight) + sheen
@@ -261,7 +261,7 @@ impl Scene {
         let setting = &self.setting;
         let mut light = 1.0f32;
         if setting.table && p.y < -TABLE_THICKNESS && towards.y > 0.0 {
-            // Below the table, which is a disc; its shadow is softened by distance.
+            // The table below is a disc; its shadow is softened by distance.
             let t = -p.y / towards.y;
             let at = p + towards * t;
             let outside = around(at) - TABLE_RADIUS;
@@ -272,7 +272,7 @@ impl Scene {
             return smooth(light);
         }
         for object in &self.objects {
-            // Further from the ray than this it covers nothing of the disc.
+            // At a larger distance from the ray, the object covers nothing of the disc.
             let furthest = (object.centre - p).dot(towards) + object.bound;
             let penumbra = furthest.max(0.0) / SHADOW_SHARPNESS;
             let Some((enter, leave)) = object.bounds(p, towards, penumbra) else {
@@ -283,7 +283,7 @@ impl Scene {
                 return 0.0;
             }
             if let Shape::Ball(radius) = object.shape {
-                // Closest where the ray passes the centre.
+                // The closest point is where the ray passes the centre.
                 let t = (object.centre - p).dot(towards).clamp(LIFT, far.max(LIFT));
                 let distance = (p + towards * t - object.centre).length() - radius;
                 light = light.min(SHADOW_SHARPNESS * distance / t);
@@ -306,7 +306,7 @@ impl Scene {
     fn openness(&self, p: Vec3A, normal: Vec3A) -> f32 {
         const REACH: [(f32, f32); 2] = [(0.08, 1.6), (0.25, 0.9)];
         let setting = &self.setting;
-        // Floor and hills below the table are out of reach of everything.
+        // Nothing casts shadows on floor and hills below the table.
         if p.y < setting.ground - 1.0 {
             return 1.0;
         }
@@ -325,7 +325,7 @@ impl Scene {
                         room.min(object.distance(probe))
                     }
                 });
-                // The ground closes the space below.
+                // The ground occludes the lower half space.
                 let height = p.y - setting.ground;
                 let above = height >= -1e-3 && around(p) < setting.ground_radius;
                 let room = if above {

@@ -1,11 +1,11 @@
-//! `cameras.json`: what is written is what is read, through every lens.
+//! `cameras.json`: reading returns the written cameras, for every lens.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use dapple_scene::{Camera, ErrorKind, Lens, Pose, read_cameras, read_poses, write_cameras};
 use glam::DVec3;
 
-/// Every lens, no coefficient like another and none short in decimals.
+/// Returns every lens, with coefficients that all differ and need all digits.
 fn lenses() -> Vec<(&'static str, Lens)> {
     let k =
         |i: usize| (i as f64 + 1.0).sqrt() * 1e-3 * if i.is_multiple_of(2) { 1.0 } else { -1.0 };

@@ -239,7 +239,7 @@ fn numbers_in_strings_matrices_and_other_names_are_read() {
         );
         assert_eq!((got.width, got.height), (20, 15), "{top}");
     }
-    // A frame's own matrix goes before the focal length at the top.
+    // A frame's own matrix has priority over the focal length at the top level.
     let own = two_frames(TOP, r#", "K": [[30, 0, 9], [0, 31, 8], [0, 0, 1]]"#);
     let dataset = load_at(nerfstudio(&own).path()).unwrap();
     let a = dataset.views[0].camera;
@@ -368,7 +368,7 @@ fn the_files_own_split_is_used_unless_it_is_ignored() {
     let dataset = load(root.path(), &options, &NoProgress).unwrap();
     assert_eq!(dataset.split(8).eval, [0]);
     assert!(!noted(&dataset, "own split"), "{:?}", dataset.notes);
-    // Test photos that nothing is left of beside.
+    // A list of test photos that leaves no training photos.
     let root = lists(r#""test_filenames": ["images/a.png", "images/b.png"],"#);
     let dataset = load_at(root.path()).unwrap();
     assert_eq!(dataset.split(8).eval, [0]);

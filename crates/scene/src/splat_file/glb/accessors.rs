@@ -203,7 +203,7 @@ impl<'a> Accessors<'a> {
     pub(super) fn notes(&self) -> Vec<String> {
         let mut notes = self.buffers.notes();
         let used = self.used.borrow();
-        // Other accessors may have the rest.
+        // Other accessors may use the remaining bytes.
         let mut ends: BTreeMap<usize, usize> = BTreeMap::new();
         for accessor in &self.gltf.accessors {
             let Some(view) = accessor.buffer_view.filter(|view| used.contains_key(view)) else {

@@ -181,7 +181,7 @@ fn inline(data: &str, index: usize) -> Result<Vec<u8>> {
     if !kind.to_ascii_lowercase().ends_with(";base64") {
         return Ok(unescape(content.as_bytes()));
     }
-    // With padding or without it, and with line breaks of programs that fold.
+    // With padding or without it, and with the line breaks of some programs.
     let settings = NO_PAD.with_decode_padding_mode(DecodePaddingMode::Indifferent);
     let engine = GeneralPurpose::new(&base64::alphabet::STANDARD, settings);
     let folded = |byte: &u8| !byte.is_ascii_whitespace();

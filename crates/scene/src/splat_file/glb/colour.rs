@@ -47,7 +47,7 @@ pub(super) fn to_display(splats: &mut Splats) {
                 for (basis, weight) in &directions {
                     let terms = (0..count).map(|k| basis[k + 1] * f64::from(rest[3 * k + channel]));
                     let linear = 0.5 + basis[0] * f64::from(*dc) + terms.sum::<f64>();
-                    // A renderer cuts at 0 what a direction has less.
+                    // Renderers clamp negative colours of a direction at 0.
                     let shown = weight * (srgb(linear.max(0.0)) - 0.5);
                     for (sum, value) in sums.iter_mut().zip(basis) {
                         *sum += shown * value;
@@ -76,7 +76,7 @@ mod tests {
     fn colours_are_those_of_the_curve_in_every_direction() {
         let c0 = f64::from(SH_C0);
         for degree in 0..=3u8 {
-            // Colours of a display, made linear, come back.
+            // Display colours, converted to linear and back, are unchanged.
             let mut splats = Splats::empty(degree);
             let wanted = [0.8f64, 0.25, 0.02];
             splats.means.push([0.0; 3]);

@@ -33,7 +33,7 @@ pub(super) fn instances(gltf: &Gltf) -> Result<Vec<Instance>> {
         let Some(node) = gltf.nodes.get(index) else {
             return refuse(format!("the glTF file has no node {index}"), "nodes");
         };
-        // A tree has one way to each node; a circle would have no end.
+        // A tree has one path to each node; a cycle would not end.
         if std::mem::replace(&mut is_seen[index], true) {
             return refuse(
                 format!("node {index} of the glTF file is below two nodes, or below itself"),

@@ -36,7 +36,7 @@ pub(super) fn place(splats: &mut Splats, world: &DMat4) -> Change {
     if world.abs_diff_eq(DMat4::IDENTITY, 1e-12) {
         return Change::Similar;
     }
-    // Half a turn about z is its own inverse.
+    // A rotation by 180 degrees about z is its own inverse.
     let half = DMat3::from_diagonal(DVec3::new(-1.0, -1.0, 1.0));
     let matrix = half * DMat3::from_mat4(*world) * half;
     let translation = half * world.w_axis.truncate();

@@ -117,7 +117,7 @@ impl Declared {
                 "the splats are read as ellipsoids, and may look otherwise",
             );
         }
-        // The second of each is what drafts of the extension had.
+        // The second of each pair is the value of the extension's drafts.
         let is_linear = match text("colorSpace").as_deref() {
             None | Some("srgb_rec709_display" | "BT.709-sRGB") => false,
             Some("lin_rec709_display" | "BT.709-linear") => true,
@@ -234,7 +234,7 @@ fn plain(primitive: &Primitive, accessors: &Accessors<'_>, at: &str) -> Result<P
     };
     let count = attributes.count;
     let means = attributes.need(&["POSITION"], 3)?;
-    // Drafts had names without the extension's.
+    // Attributes of the drafts had no prefix.
     let own = |name: &str| format!("{EXTENSION}:{name}");
     let quats = attributes.need(&[&own("ROTATION"), "_ROTATION"], 4)?;
     let scales = attributes.need(&[&own("SCALE"), "_SCALE"], 3)?;

@@ -181,7 +181,7 @@ impl File<'_> {
                         continue;
                     }
                     let at = format!("mesh {}, primitive {p}", instance.mesh);
-                    // Several primitives may promise the same numbers; a promise alone is refused where it is read.
+                    // Several primitives may declare the same numbers; a single declaration is refused at its reading.
                     if !parts.is_empty() || !meshes.is_empty() {
                         spend(promised(primitive, &self.accessors), &mut read)?;
                     }

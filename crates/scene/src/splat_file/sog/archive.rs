@@ -42,7 +42,7 @@ pub(super) fn pack(files: &[(String, Vec<u8>)]) -> Result<Vec<u8>> {
     for (name, bytes) in files {
         let at = out.len() as u32;
         let mut fields = Vec::new();
-        // Version 2.0, nothing special, stored, when.
+        // Version 2.0, no flags, stored, date.
         put(&mut fields, &[20, 0, 0, 0, DAY]);
         let (crc, size) = (crc32fast::hash(bytes), bytes.len() as u32);
         fields.extend([crc, size, size].iter().flat_map(|f| f.to_le_bytes()));

@@ -54,7 +54,7 @@ fn bins(sorted: &[f32]) -> Vec<Bin> {
     };
     let (low, range) = (f64::from(low), f64::from(high) - f64::from(low));
     let at = |share: f64| f64::from(sorted[(share * (sorted.len() - 1) as f64) as usize]);
-    // The narrower the middle half is against the whole, the more the rank counts.
+    // The narrower the middle half compared with the whole, the more the rank counts.
     let narrow = 1.0 - (at(0.75) - at(0.25)) / range.max(f64::MIN_POSITIVE);
     let by_rank = narrow.clamp(0.5, 0.999);
     let mut bins: Vec<Bin> = Vec::new();
@@ -104,7 +104,7 @@ fn runs(bins: &[Bin]) -> Vec<f64> {
         let first = bin.weight * bin.mean;
         sums.0[i + 1] = [w + bin.weight, f + first, s + first * bin.mean];
     }
-    // best[to]: the least error of bins before `to` in as many runs as the layer says.
+    // best[to]: the least error of the bins before `to`, in the number of runs of this layer.
     let mut best: Vec<f64> = (0..=n)
         .map(|to| if to == 0 { 0.0 } else { sums.cost(0, to) })
         .collect();
@@ -112,7 +112,7 @@ fn runs(bins: &[Bin]) -> Vec<f64> {
     for layer in 1..ENTRIES {
         let mut next = vec![f64::INFINITY; n + 1];
         let mut start = vec![0u16; n + 1];
-        // Ends left to do, with the beginnings that can be theirs.
+        // Remaining ends, with the range of their possible beginnings.
         let mut todo = vec![(layer + 1, n + 1, layer, n)];
         while let Some((low, high, first, last)) = todo.pop() {
             if low >= high {

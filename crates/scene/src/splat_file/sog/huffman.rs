@@ -59,7 +59,7 @@ fn lengths(counts: &[u32]) -> Vec<u8> {
     use std::cmp::Reverse;
     use std::collections::BinaryHeap;
     let mut lengths = vec![0u8; counts.len()];
-    // Nodes: symbols, then pairs; each knows its parent in the end.
+    // Nodes: symbols, then pairs; in the end each node has a parent.
     let mut heap: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
     for (symbol, &count) in counts.iter().enumerate().filter(|(_, c)| **c > 0) {
         heap.push(Reverse((u64::from(count), symbol)));
@@ -142,7 +142,7 @@ pub(super) fn write_code(bits: &mut Bits, code: &Code) {
     for &symbol in &ORDER[..=last] {
         bits.put(lengths.lengths[symbol].into(), 3);
     }
-    // As many lengths as there are symbols.
+    // The number of lengths equals the number of symbols.
     bits.put(0, 1);
     for (symbol, extra, extra_bits) in runs {
         let (word, length) = lengths.words[usize::from(symbol)];

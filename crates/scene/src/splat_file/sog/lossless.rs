@@ -45,7 +45,7 @@ pub(super) fn encode(texels: &[Texel], width: usize, height: usize) -> Vec<u8> {
             bits.put(u32::from(has_alpha), 1);
             bits.put(0, 3);
             if let Some(modes) = modes {
-                // A transform follows: prediction, with its tiles' modes as a picture of their own.
+                // A transform follows: prediction, with its tiles' modes as an image of their own.
                 bits.put(1, 1);
                 bits.put(0, 2);
                 bits.put(TILE_BITS as u32 - 2, 3);
@@ -88,7 +88,7 @@ fn container(mut chunk: Vec<u8>) -> Vec<u8> {
 
 /// Writes five codes, of which the last, of distances, is empty; and the texels in them.
 fn put_texels(bits: &mut Bits, texels: &[Texel]) {
-    // In the order of the file: green, red, blue, alpha.
+    // In the file's order: green, red, blue, alpha.
     let channels = [1usize, 0, 2, 3];
     let codes = channels.map(|channel| {
         let symbols = if channel == 1 { GREEN_SYMBOLS } else { 256 };
@@ -166,7 +166,7 @@ fn predict(texels: &[Texel], width: usize, x: usize, y: usize, mode: u8) -> Texe
         _ => {}
     }
     let (left, top, top_left) = (texels[i - 1], texels[i - width], texels[i - width - 1]);
-    // At the right rim this is the row's own first.
+    // At the right rim this is the row's own first texel.
     let top_right = texels[i - width + 1];
     let mean =
         |a: Texel, b: Texel| [0, 1, 2, 3].map(|k| ((u16::from(a[k]) + u16::from(b[k])) / 2) as u8);
@@ -187,7 +187,7 @@ fn predict(texels: &[Texel], width: usize, x: usize, y: usize, mode: u8) -> Texe
                     .map(|k| (i32::from(a[k]) - i32::from(b[k])).abs())
                     .sum()
             };
-            // The gradient's guess is left + top - top_left: nearer to left where top and top_left are alike.
+            // The gradient's prediction is left + top - top_left: nearer to left if top and top_left are similar.
             if off(top, top_left) < off(left, top_left) {
                 left
             } else {

@@ -138,7 +138,7 @@ impl AnyMeta {
         let first = |bytes| serde_json::from_slice(bytes).map(Self::First);
         let second = |bytes| serde_json::from_slice(bytes).map(Self::Second);
         match (version.version, &version.means) {
-            // The first writer had no versions.
+            // The first writer had no version key.
             (None | Some(1), Some(_)) => first(bytes).map_err(failed),
             (Some(2), _) | (None, None) => second(bytes).map_err(failed),
             (Some(found), _) => {

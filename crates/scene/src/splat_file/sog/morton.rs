@@ -29,7 +29,7 @@ pub(crate) fn order_by_shells(means: &[[f32; 3]]) -> Vec<usize> {
         along(0).max(along(1)).max(along(2))
     };
     let within = median(means.par_iter().map(distance).collect());
-    // Of half of them in one place there are no shells.
+    // If half of the centres coincide, there are no shells.
     if !(within > 0.0 && within.is_finite()) {
         return order(means);
     }
@@ -73,7 +73,7 @@ fn code(mean: &[f32; 3], low: [f32; 3], high: [f32; 3]) -> u64 {
         } else {
             0.0
         };
-        // `as` saturates, and makes 0 of NaN.
+        // `as` saturates, and converts NaN to 0.
         code | spread((share * steps) as u64 & ((1 << BITS) - 1)) << k
     })
 }
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn shells_keep_the_far_from_the_near() {
-        // The far ones' cells of one curve lie between those of the near.
+        // On a single curve, the cells of the distant Gaussians are between those of the central ones.
         let far = [[-1000.0, 0.0, 0.0], [0.0, 900.0, 0.0], [0.0, 0.0, -3000.0]];
         let near: Vec<[f32; 3]> = (0..27u8)
             .map(|i| [i % 3, i / 3 % 3, i / 9].map(|v| f32::from(v) - 1.0))
@@ -125,7 +125,7 @@ mod tests {
         sorted.sort_unstable();
         assert!(sorted.into_iter().eq(0..30));
         assert_eq!(order_by_shells(&[]), [0usize; 0]);
-        // Half of all in one place.
+        // Half of all at one position.
         let heap = [&all[..], &[[0.0; 3]; 40]].concat();
         assert_eq!(order_by_shells(&heap), order(&heap));
         let strange = [[f32::INFINITY; 3], [f32::NAN; 3], [0.0; 3], [1.0; 3]];

@@ -154,7 +154,7 @@ impl Plan {
         let [scales] = names(&meta.scales.files)?;
         let [quats] = names(&meta.quats.files)?;
         let [sh0] = names(&meta.sh0.files)?;
-        // All axes and channels share theirs.
+        // All axes and channels share one table.
         let three = |codebook: &[f32]| {
             let table = of_codebook(codebook)?;
             Ok::<_, Error>(Box::new([*table; 3]))

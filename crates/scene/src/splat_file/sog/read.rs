@@ -258,7 +258,7 @@ fn compare_counts(count: usize, textures: &Textures) -> Option<String> {
             .rposition(is_used)
             .map_or(0, |at| at + 1)
     };
-    // Some writers fill what is left of the last rows with copies. Sides are multiples of 4 at most.
+    // Some writers fill the rest of the last rows with copies. Sides are rounded up to multiples of 4 at most.
     let is_filled = |picture: &Picture| {
         let spare = picture.texels.len().saturating_sub(count);
         end(picture) == picture.texels.len() && spare < 4 * picture.width.max(picture.height)
@@ -269,7 +269,7 @@ fn compare_counts(count: usize, textures: &Textures) -> Option<String> {
             "{META} promises {count} Gaussians, and the textures hold {held}: the first {count} are read"
         ));
     }
-    // A rotation is black only where there is none.
+    // A rotation is black only if it is missing.
     let held = held.max(end(&textures.quats));
     (held < count).then(|| {
         format!(
@@ -310,7 +310,7 @@ fn palette(rest: &RestPlan, files: &dyn Files) -> Result<(Vec<f32>, u8)> {
             (picture, degree, entries)
         }
     };
-    // Row after row of 64 entries is entry after entry.
+    // Rows of 64 entries contain the entries in sequence.
     let texels = &picture.texels[..entries * count_of(degree)];
     let values = texels.iter().flat_map(|&[r, g, b, _]| [r, g, b]);
     let values = values.map(|place| rest.table[usize::from(place)]).collect();

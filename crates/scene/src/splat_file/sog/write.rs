@@ -156,7 +156,7 @@ fn quats(splats: &Splats, order: &[usize]) -> Picture {
         let mut texel = [0, 0, 0, LARGEST_FROM + largest as u8];
         let others = (0..4).filter(|&k| k != largest);
         for (to, k) in texel.iter_mut().zip(others) {
-            // To the nearest: readers take (b / 255 * 2 - 1) / sqrt 2.
+            // To the nearest: readers compute (b / 255 * 2 - 1) / sqrt 2.
             *to = (255.0 * (quat[k] * sign * 0.5 + 0.5)).round() as u8;
         }
         texel
@@ -236,7 +236,7 @@ fn harmonics(
     watch.check()?;
     let (coefficients, count) = (dim / 3, places.len() / dim);
     let mut centroids = Picture::new(ENTRIES_A_ROW * coefficients, count.div_ceil(ENTRIES_A_ROW));
-    // 64 entries a row are a whole row: texels follow one another as coefficients do.
+    // 64 entries fill a row completely, so texels follow one another like coefficients.
     for (texel, rgb) in centroids.texels.iter_mut().zip(places.as_chunks::<3>().0) {
         texel[..3].copy_from_slice(rgb);
     }

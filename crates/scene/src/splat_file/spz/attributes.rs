@@ -116,7 +116,7 @@ fn pack_smallest_three(quat: [f32; 4]) -> u32 {
 /// Encodes a coefficient as a byte, at the middle of a step of `8 - bits` bits.
 fn pack_harmonic(value: f32, bits: u32) -> u8 {
     let step = 1 << (8 - bits);
-    // `as` saturates, and makes 0 of NaN.
+    // `as` saturates, and converts NaN to 0.
     let fine = (value * 128.0).round() as i32;
     let fine = fine.clamp(-1 << 20, 1 << 20) + 128;
     ((fine + step / 2).div_euclid(step) * step).clamp(0, 255) as u8
@@ -145,7 +145,7 @@ impl HarmonicBits {
         }
         let doublings = |i: usize| splats.coverage(i).log2();
         let mut more: Vec<f32> = (0..splats.len()).into_par_iter().map(doublings).collect();
-        // In order: the sum is the same on any number of threads.
+        // In a fixed order: the sum is the same on any number of threads.
         let (sum, count) = (more.iter().filter(|m| m.is_finite()))
             .fold((0.0f64, 0usize), |(sum, n), &m| (sum + f64::from(m), n + 1));
         let mean = (sum / count.max(1) as f64) as f32;
@@ -157,7 +157,7 @@ impl HarmonicBits {
     fn at(&self, i: usize) -> [u32; 2] {
         match self {
             Self::Same(bits) => *bits,
-            // `as` saturates, and makes 0 of NaN.
+            // `as` saturates, and converts NaN to 0.
             Self::ByCover(more) => {
                 USUAL_SH_BITS.map(|usual| ((usual + more[i]).round() as u32).clamp(1, 8))
             }
@@ -235,7 +235,7 @@ mod tests {
                 let [x, y, z, w] = smallest_three(pack_smallest_three(quat));
                 let found = [w, x, y, z].map(|q| q * sign);
                 for k in 0..4 {
-                    // The largest takes up the errors of the others.
+                    // The largest component also has the errors of the others.
                     assert!((found[k] - quat[k]).abs() < 0.002, "{found:?} {quat:?}");
                 }
             }
@@ -257,7 +257,7 @@ mod tests {
         assert_eq!(bits.at(1)[1], 3);
         let same = HarmonicBits::of(&splats, Some([6, 5]));
         assert!((0..3).all(|i| same.at(i) == [6, 5]));
-        // Neither the invisible nor the endless take the others along.
+        // Invisible and infinite Gaussians do not change the bits of the others.
         splats.scales[0] = [f32::NEG_INFINITY; 3];
         splats.scales[2] = [500.0; 3];
         let bits = HarmonicBits::of(&splats, None);
@@ -270,7 +270,7 @@ mod tests {
     #[test]
     fn harmonics_go_to_the_middle_of_their_steps() {
         assert_eq!(pack_harmonic(0.0, 5), 128);
-        // 0.1 * 128 = 12.8, so 141; steps of 8 and of 16 have 144 next.
+        // 0.1 * 128 = 12.8, so 141; the next value in steps of 8 and of 16 is 144.
         assert_eq!((pack_harmonic(0.1, 5), pack_harmonic(0.1, 4)), (144, 144));
         assert_eq!(
             (pack_harmonic(-0.05, 5), pack_harmonic(-0.05, 4)),

@@ -61,7 +61,7 @@ fn deflate(piece: &[u8], level: u32, is_last: bool) -> Result<Vec<u8>> {
         let all_read = compress.total_in() as usize == piece.len();
         match status {
             Status::StreamEnd => return Ok(out),
-            // With room left, a flush is whole.
+            // If the output has capacity left, the flush is complete.
             Status::Ok if !is_last && all_read && out.len() < out.capacity() => return Ok(out),
             Status::BufError if out.len() < out.capacity() => match is_last {
                 true => return Err(failed("no progress".to_owned())),

@@ -30,7 +30,7 @@ pub(in crate::splat_file) fn parse(
     progress: &dyn Progress,
 ) -> Result<(Splats, Aside)> {
     let (mut splats, mut aside, mut rest) = one(bytes, options, progress)?;
-    // People join files end to end, as those of .splat can be.
+    // Users join files end to end, as .splat files allow.
     let mut files = 1;
     let begins = |rest: &[u8]| rest.starts_with(&MAGIC) || rest.starts_with(&GZIP);
     while files < MOST_JOINED && begins(rest) {
@@ -114,7 +114,7 @@ fn legacy<'a>(
         ],
     )?;
     let sizes = header.sizes(file_bytes)?;
-    // Attributes are what takes time, each by its Gaussians' bytes.
+    // Most of the time goes into the attributes; progress counts bytes of Gaussians.
     let watch = Watch::reading(progress, header.count);
     let mut planes: [Vec<u8>; 6] = Default::default();
     for ((plane, size), name) in planes.iter_mut().zip(sizes).zip(ATTRIBUTES) {
@@ -203,7 +203,7 @@ impl<'a> Source<'a> {
         match self {
             Self::Plain(bytes, cursor) => {
                 let left = bytes.get(cursor.at()..).unwrap_or_default();
-                // Records end where the file does.
+                // Records extend to the end of the file.
                 let (records, behind) = left.split_at(if has_records { left.len() } else { 0 });
                 Rest {
                     records: records.to_vec(),
@@ -239,7 +239,7 @@ impl<'a> Gunzip<'a> {
         let read = loop {
             let left = (count - bytes.len()) as u64;
             let read = self.decoder.by_ref().take(left).read_to_end(&mut bytes);
-            // Nothing more is in the member then, so that its end can be looked for.
+            // The member has no more bytes then, so its end can be checked.
             let is_short = read.is_ok() && bytes.len() < count;
             let next = if is_short { self.behind() } else { &[] };
             match next.starts_with(&GZIP) {

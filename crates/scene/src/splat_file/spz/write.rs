@@ -111,7 +111,7 @@ fn fractional_bits(splats: &Splats) -> Result<u8> {
         true => (i / 3, v.abs()),
         false => (at, most),
     });
-    // The largest number of bits with which 2^23 steps reach it.
+    // The largest number of bits for which 2^23 steps cover the distance.
     let reach = |bits: u8| farthest * f32::from(bits).exp2() < ((1 << 23) - 1) as f32;
     let Some(most) = (0..=23).rev().find(|&bits| reach(bits)) else {
         return Err(Error::unsupported(format!(
@@ -120,7 +120,7 @@ fn fractional_bits(splats: &Splats) -> Result<u8> {
         .at(format!("Gaussian {at}"))
         .hint("remove distant Gaussians (`dapple edit IN OUT --crop sphere:0,0,0,1000000`), or write another format"));
     };
-    // Nearly all of the scene: a few that flew off do not make it large.
+    // Nearly all of the scene: a few distant Gaussians do not enlarge it.
     let extent = (0..3).map(|axis| {
         let mut at: Vec<f32> = splats.means.iter().map(|m| m[axis]).collect();
         let last = at.len() - 1;

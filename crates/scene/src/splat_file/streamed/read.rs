@@ -55,7 +55,7 @@ pub(in crate::splat_file) fn parse_beside(
             )));
         }
     }
-    // The same file under two numbers would be two scenes for the bytes of one.
+    // One file under two numbers would count twice with the bytes of one.
     let mut names: Vec<&str> = meta.filenames.iter().map(|name| plain(name)).collect();
     names.sort_unstable();
     if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {

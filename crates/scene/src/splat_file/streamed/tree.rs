@@ -44,7 +44,7 @@ impl Part {
             return Self::Leaf(indices);
         }
         let middle = indices.len() / 2;
-        // Of equal places the first index: a function of the input alone.
+        // For equal positions the lower index: the result depends only on the input.
         indices.select_nth_unstable_by(middle, |&a, &b| {
             at(a, axis).total_cmp(&at(b, axis)).then(a.cmp(&b))
         });
@@ -132,14 +132,14 @@ mod tests {
 
     #[test]
     fn parts_are_halved_along_their_longest_side_until_they_are_small() {
-        // A row of 100 along y, 1 apart: 50, 25, then at most 12 of them are wider than nothing but few.
+        // A row of 100 along y, 1 apart: 50, 25, then at most 12 of them have a width but are few.
         let means: Vec<[f32; 3]> = (0..100)
             .map(|i| [0.1 * (i % 7) as f32, i as f32, 0.0])
             .collect();
         let part = Part::halve(&means, (0..100).collect(), (1000, 10));
         let mut found = Vec::new();
         leaves(&part, &mut found);
-        // 17 places are 16 wide, which is not more than 16.
+        // 17 positions have a width of 16, which does not exceed 16.
         assert_eq!(
             found.iter().map(Vec::len).collect::<Vec<_>>(),
             [12, 13, 12, 13, 12, 13, 12, 13]
@@ -153,7 +153,7 @@ mod tests {
                 (first..first + leaf.len() as u32).collect::<Vec<_>>()
             );
         }
-        // By count alone, and what cannot be halved.
+        // Only by count, and a part that cannot be halved.
         let mut found = Vec::new();
         leaves(
             &Part::halve(&means[..16], (0..16).collect(), (5, 1)),

@@ -25,7 +25,7 @@ pub(in crate::splat_file) fn encode_files(
     progress: &dyn Progress,
 ) -> Result<NamedFiles> {
     let levels = levels(splats, options.lod_levels, progress)?;
-    // All levels one after the other, and where each begins.
+    // All levels one after the other, and the beginning of each.
     let mut all = Splats::empty(splats.sh_degree);
     let mut starts = vec![0];
     for level in levels {
@@ -79,7 +79,7 @@ fn levels(splats: &Splats, most: u32, progress: &dyn Progress) -> Result<Vec<Spl
             break;
         };
         let fewer = decimate(last, last.len() / SHARE, None, progress)?;
-        // Gaussians that are not finite go first, and there may be no others.
+        // Decimation removes non-finite Gaussians first, and there may be no others.
         if fewer.is_empty() {
             break;
         }

@@ -11,7 +11,7 @@ fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
     bytes[at..at + value.len()].copy_from_slice(value);
 }
 
-/// A file of one section, as `SplatBuffer.js` reads it: a full bucket of 4, and partial ones of 3.
+/// Builds a file of one section in the layout of `SplatBuffer.js`: a full bucket of 4, and partial ones of 3.
 pub fn file(splats: &Splats, level: u16) -> Vec<u8> {
     let count = splats.len() as u32;
     let mut bytes = vec![0u8; 4096 + 2 * 1024];
@@ -159,7 +159,7 @@ fn damage_is_refused_with_its_place() {
     }
 }
 
-/// Counts of the header and of a section's header, overwritten.
+/// Overwrites counts of the header and of a section's header.
 fn counted(splats: &Splats, level: u16, at: &[(usize, u32)]) -> Vec<u8> {
     let mut bytes = file(splats, level);
     for &(at, count) in at {

@@ -6,7 +6,7 @@ use dapple_scene::{ErrorKind, Progress};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counts, and asks to stop once so much is done.
+/// Counts, and requests a stop at a number of finished units.
 #[derive(Default)]
 struct Listener {
     begun: Mutex<Vec<(String, u64)>>,
@@ -86,7 +86,7 @@ fn long_jobs_are_told_and_short_ones_are_not() {
         write(count, degree, format, &listener).unwrap();
         let (told, share) = listener.job();
         assert!(told.contains(what), "{told}");
-        // Headers and the last few rows are neither here nor there.
+        // Headers and the last rows are within the tolerance.
         assert!((share - 1.0).abs() < 0.03, "{format:?}: {share}");
     }
 }

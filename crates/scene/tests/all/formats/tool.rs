@@ -8,7 +8,7 @@ use dapple_scene::splat_file::{self, Format, SpzVersion, WriteOptions};
 use dapple_scene::{Splats, ply};
 use std::path::Path;
 
-/// Our file as the tool reads it and as we do: the same; and both near what went in.
+/// The tool and Dapple read Dapple's file equally, and both results are near the input.
 #[track_caller]
 fn ours_is_theirs(
     tool: &Path,
@@ -27,7 +27,7 @@ fn ours_is_theirs(
     assert_near(&ply::read(&back).unwrap(), &read, Steps::NONE, &what);
 }
 
-/// The tool's file as we read it and as it does itself.
+/// Dapple reads the tool's file as the tool itself does.
 #[track_caller]
 fn theirs_is_ours(tool: &Path, splats: &Splats, name: &str, format: Format, options: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
@@ -38,7 +38,7 @@ fn theirs_is_ours(tool: &Path, splats: &Splats, name: &str, format: Format, opti
     let (read, _) = splat_file::read(&theirs).unwrap();
     let mut steps = Steps::of(format);
     if format == Format::Sog || format == Format::SogFolder {
-        // Its palette does not find every vector, even where there are entries enough.
+        // The tool's palette does not find every vector, even with enough entries.
         steps.rest = 1.0;
     }
     assert_near(&read, splats, steps, &what);
@@ -52,7 +52,7 @@ fn spz_of_both_versions() {
     for degree in 0..=3 {
         let splats = crowd(700, degree);
         for (version, number) in [(SpzVersion::V3, "3"), (SpzVersion::V4, "4")] {
-            // As many bits for all, so that one bound holds for all.
+            // Equal bits for all Gaussians, so that one bound holds for all.
             let options = WriteOptions {
                 spz_version: version,
                 spz_sh_bits: Some([6, 5]),
@@ -80,7 +80,7 @@ fn sog_in_an_archive_and_in_a_folder() {
         ours("a.sog", Format::Sog);
         ours("meta.json", Format::SogFolder);
     }
-    // Its palettes take a while.
+    // The tool's palettes are slow.
     for (degree, name, format) in [
         (0, "meta.json", Format::SogFolder),
         (2, "a.sog", Format::Sog),

@@ -115,7 +115,7 @@ pub(super) fn lloyd(
         false => seeds(vectors, rows, wanted.max(1)),
     };
     let mut centres: Vec<Vec<f32>> = cells.rows.par_iter().zip(wanted).map(begin).collect();
-    // Those in which each vector is an entry are done.
+    // Cells in which each vector is an entry are finished.
     let settled: Vec<bool> = cells
         .rows
         .iter()
@@ -131,7 +131,7 @@ pub(super) fn lloyd(
             false => centres[cell].clone(),
         };
         let labels = cells.nearest(&now, progress)?;
-        // Closures that several threads share see of the cells what they read.
+        // Closures shared by several threads borrow only the fields that they read.
         let (rows, places) = (&cells.rows, &cells.places);
         let moved = centres.par_iter_mut().enumerate();
         moved
@@ -189,7 +189,7 @@ fn move_centres(
 /// distance to those before, from a fixed random sequence.
 fn seeds(vectors: Vectors<'_>, rows: &[u32], wanted: usize) -> Vec<f32> {
     let (dim, count) = (vectors.dim, rows.len());
-    // By component, so that one goes along all vectors at once.
+    // Column by column, so that the loop runs along all vectors.
     let mut columns = vec![0.0f32; count * dim];
     for (i, &row) in rows.iter().enumerate() {
         for (d, &value) in vectors.row(row).iter().enumerate() {

@@ -76,7 +76,7 @@ impl Grid {
             if steps.is_nan() {
                 return 0;
             }
-            // To the nearest, by cutting what is positive.
+            // Rounded to the nearest, by truncation of a positive number.
             (steps.clamp(-most, most) + 16_384.5) as i16 - 16_384
         }));
         to.resize(end, 0);

@@ -220,7 +220,7 @@ fn divide(
         let places: Vec<usize> = large.iter().map(|(place, _)| *place).collect();
         let large = large.into_iter().map(|(_, part)| part).collect();
         let divided = places.into_iter().zip(split(vectors, large, by, progress)?);
-        // In the places of those that they were.
+        // At the positions of the divided cells.
         let mut all: Vec<(usize, Vec<Part>)> = divided.collect();
         all.extend(small.into_iter().map(|(place, part)| (place, vec![part])));
         all.sort_by_key(|(place, _)| *place);
@@ -306,7 +306,7 @@ fn share_out(sizes: &[usize], deserts: &[f64], entries: usize) -> Vec<usize> {
         }
         let before = open.len();
         open.retain(|&i| shares[i] < sizes[i]);
-        // Only crumbs are left: one each.
+        // Only small remainders are left: one entry each.
         if left > 0 && (open.len() == before || left < before) {
             for &i in open.iter().take(left) {
                 shares[i] += 1;
