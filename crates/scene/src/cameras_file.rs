@@ -163,7 +163,7 @@ fn parse_paper_cameras(bytes: &[u8], file: &str) -> Result<Vec<(String, Camera)>
     let cameras: Vec<PaperCamera> = serde_json::from_slice(bytes).map_err(|e| {
         Error::input(format!("the cameras cannot be read: {e}"))
             .at(file)
-            .hint("cameras.json is as the trainer of the 3DGS paper or Dapple leaves it")
+            .hint("use a cameras.json of the 3DGS paper's trainer or of Dapple")
     })?;
     if cameras.is_empty() {
         return Err(Error::input("the file has no cameras")

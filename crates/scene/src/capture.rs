@@ -177,7 +177,7 @@ impl Capture {
         self.skipped += before - self.images.len();
         let (skipped, total) = (self.skipped, self.images.len() + self.skipped);
         if self.images.is_empty() {
-            return Err(Error::input(format!("none of {total} photos is there"))
+            return Err(Error::input(format!("all {total} photos are missing"))
                 .hint("check the image folder, or name another folder with --images"));
         }
         if skipped > 0 {

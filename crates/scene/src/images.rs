@@ -243,7 +243,7 @@ fn check_amount(width: u32, height: u32, bytes: u64) -> Result<()> {
     }
     if bytes > MAX_DECODED_BYTES {
         return Err(Error::unsupported(format!(
-            "the photo says it has {width}x{height} pixels, more than 1 GiB when decoded"
+            "the photo declares {width}x{height} pixels, more than 1 GiB when decoded"
         ))
         .hint("if the size is right, reduce the photo first"));
     }

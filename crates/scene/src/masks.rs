@@ -47,9 +47,9 @@ impl MaskMode {
     /// One-line description for a help page.
     pub const fn about(self) -> &'static str {
         match self {
-            Self::Auto => "masks hide what does not count, alpha is transparency",
+            Self::Auto => "masks exclude pixels, alpha is transparency",
             Self::Ignore => {
-                "pixels that mask or alpha exclude do not count: for people and cars"
+                "pixels that mask or alpha exclude do not count: for people and passing cars"
             }
             Self::Segment => {
                 "pixels that mask or alpha exclude become transparent: for single objects"

@@ -126,7 +126,7 @@ impl PhotoFile {
                 self.image.name, camera.width, camera.height
             ))
             .at_path(self.image.path()?)
-            .hint("photos are read again and again while training: leave them as they are until it ends"));
+            .hint("training reads the photos at each use: do not change them during the run"));
         }
         let ViewFiles {
             photo: now, mask, ..
@@ -141,7 +141,7 @@ impl PhotoFile {
                 self.image.name
             ))
             .at_path(self.image.path()?)
-            .hint("photos are read again and again while training: leave them as they are until it ends"));
+            .hint("training reads the photos at each use: do not change them during the run"));
         }
         Ok(photo)
     }

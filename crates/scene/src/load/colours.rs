@@ -1,7 +1,7 @@
 //! Compares cameras and sparse points by colour, to find contradictions. Used if tracks do not name the photos that
 //! observed a point, and enough points project into photos by chance.
 //!
-//! 1. Sampled points are projected into some photos. Of points close together the nearest counts, because it hides the
+//! 1. Sampled points are projected into some photos. The nearest of several close points counts, because it hides the
 //!    others.
 //! 2. The brightness of points and of the pixels at their projections correlates in correct captures.
 //! 3. If there is no correlation, other readings of the file are tried. A note needs a reading that correlates well, so

@@ -49,10 +49,10 @@ pub(super) fn find_masks(
     let count = beside.iter().flatten().count();
     if count > 0 {
         match used {
-            true => notes.push(format!("{count} masks beside the photos are not used")),
+            true => notes.push(format!("{count} masks next to the photos are not used")),
             false => {
                 used = true;
-                notes.push(told("beside the photos", count, images.len()));
+                notes.push(told("next to the photos", count, images.len()));
                 assign(images, beside);
             }
         }
@@ -178,7 +178,7 @@ fn unused(
     images: &[PosedImage],
     looked_in: &[PathBuf],
 ) -> Option<String> {
-    const SHARED: &str = "to use them, put them into masks/ beside the image folder, named as the photos \
+    const SHARED: &str = "to use them, put them into masks/ next to the image folder, named as the photos \
                           (photo.png or photo.jpg.png) and white where the photos are to be used";
     if let Some(folder) = looked_in.first() {
         return Some(format!(

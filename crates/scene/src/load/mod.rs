@@ -103,7 +103,7 @@ pub fn load(path: &Path, options: &LoadOptions, progress: &dyn Progress) -> Resu
     Ok(dataset)
 }
 
-const MASKS_HINT: &str = "put masks into masks/ beside the image folder, named as the photos \
+const MASKS_HINT: &str = "put masks into masks/ next to the image folder, named as the photos \
                           (photo.png or photo.jpg.png) and white where they are to be used";
 
 fn check_options(options: &LoadOptions) -> Result<()> {

@@ -252,5 +252,5 @@ fn no_image_folder(finder: &mut Finder, folder: &Path, images: &[PosedImage]) ->
     let seen = seen.map_or(String::new(), |(seen, _)| format!(": {seen}"));
     Error::input(format!("the capture has no image folder{seen}"))
         .at_path(folder)
-        .hint("put the photos into images/ beside sparse/, or name their folder with --images")
+        .hint("put the photos into images/ next to sparse/, or name their folder with --images")
 }

@@ -500,11 +500,11 @@ fn masks_are_used_where_tools_put_them_or_told_of() {
         ),
         (
             |stem| format!("images/{stem}_mask.png"),
-            "beside the photos",
+            "next to the photos",
         ),
         (
             |stem| format!("images/{stem}.png.mask.png"),
-            "beside the photos",
+            "next to the photos",
         ),
     ];
     for (name, note) in used {

@@ -267,12 +267,12 @@ impl Intrinsics {
             "FULL_OPENCV" => Lens::FullOpenCv([k1, k2, p1, p2, k3, k4, k5, k6]),
             "FOV" => Lens::Fov(self.omega.ok_or_else(|| {
                 Error::input("the camera is of model FOV, but has no omega")
-                    .hint("give omega in radians, beside camera_model")
+                    .hint("give omega in radians, next to camera_model")
             })?),
             "EUCM" => {
                 let both = self.alpha.zip(self.beta).ok_or_else(|| {
                     Error::input("the camera is of model EUCM, but has no alpha or no beta")
-                        .hint("give alpha and beta beside camera_model")
+                        .hint("give alpha and beta next to camera_model")
                 })?;
                 Lens::Eucm(both.into())
             }

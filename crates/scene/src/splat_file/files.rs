@@ -94,7 +94,7 @@ impl<'a> Beside<'a> {
 impl Files for Beside<'_> {
     fn get(&self, name: &str) -> Result<Cow<'_, [u8]>> {
         if name.contains('/') || !is_inside(name) {
-            let what = format!("{} names {name:?}, which is not beside it", self.meta);
+            let what = format!("{} names {name:?}, which is not next to it", self.meta);
             return Err(Error::input(what)
                 .at(self.meta.to_owned())
                 .hint("the file is damaged or cut: copy or export it again"));

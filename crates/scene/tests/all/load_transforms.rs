@@ -476,7 +476,7 @@ fn blender_captures_whose_one_file_names_points_have_points() {
     };
     assert!(!says_none(&named), "{:?}", named.notes);
     let bare = with("");
-    assert!(!says_none(&bare), "points.ply beside the file is used");
+    assert!(!says_none(&bare), "points.ply next to the file is used");
     let bare = {
         let root = nerfstudio(&two_frames(TOP, ""));
         let path = root.path().join("transforms.json");

@@ -149,7 +149,7 @@ pub(in crate::splat_file) fn parse_beside(
 pub(in crate::splat_file) fn parse_meta_alone(bytes: &[u8]) -> Result<(Splats, Aside)> {
     Plan::parse(bytes)?;
     Err(
-        Error::unsupported("a meta.json holds no splats: the textures beside it do")
+        Error::unsupported("a meta.json holds no splats: the textures next to it do")
             .at(META)
             .hint("read it by its path"),
     )

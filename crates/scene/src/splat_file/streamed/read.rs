@@ -30,7 +30,7 @@ pub(in crate::splat_file) fn read_folder(
 pub(in crate::splat_file) fn parse_meta_alone(bytes: &[u8]) -> Result<(Splats, Aside)> {
     Meta::parse(bytes)?;
     Err(
-        Error::unsupported("a lod-meta.json holds no splats: the folders beside it do")
+        Error::unsupported("a lod-meta.json holds no splats: the folders next to it do")
             .at(META)
             .hint("read it by its path"),
     )
@@ -145,7 +145,7 @@ fn sog_file(name: &str, files: &dyn Files, progress: &dyn Progress) -> Result<(S
     let name = plain(name);
     if !is_inside(name) {
         return Err(damaged(format!(
-            "{META} names {name:?}, which is no {} in a folder and no .sog bundle beside it",
+            "{META} names {name:?}, which is no {} in a folder and no .sog bundle next to it",
             sog::META
         )));
     }

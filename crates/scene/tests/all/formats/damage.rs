@@ -196,7 +196,7 @@ fn bombs_do_not_go_off() {
     assert!(with("\"count\":-1").contains("no meta.json"));
     std::fs::write(&meta, text.replace("means_l.webp", "../means_l.webp")).unwrap();
     let error = splat_file::read(&meta).unwrap_err().to_string();
-    assert!(error.contains("not beside it"), "{error}");
+    assert!(error.contains("not next to it"), "{error}");
     // Its directory declares entries beyond the file.
     let mut zip = std::fs::read(&path).unwrap();
     let end = zip.len() - 22;

@@ -102,8 +102,8 @@ fn alpha(logit: f32) -> f32 {
     1.0 / (1.0 + (-logit).exp())
 }
 
-/// Of all rotations that give an ellipsoid this shape (after a half turn about one of its own axes or not, and with
-/// either sign), the nearest.
+/// Returns the nearest of all rotations that give an ellipsoid this shape: after a half turn about one of its own axes
+/// or not, and with either sign.
 fn same_shape(found: [f32; 4], [w, x, y, z]: [f32; 4]) -> [f32; 4] {
     let dot = |q: &[f32; 4]| -> f32 { q.iter().zip(&found).map(|(a, b)| a * b).sum() };
     let turned = [[w, x, y, z], [-x, w, z, -y], [-y, -z, w, x], [-z, y, -x, w]];
