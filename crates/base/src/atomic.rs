@@ -1,19 +1,26 @@
-//! Atomic writes: files that are either complete or absent.
+//! Atomic writes: files, and folders of files, that are either complete or absent.
 //!
 //! 1. Write to a temporary file in the same folder (so that renaming never crosses a file system), through a buffer.
 //! 2. Flush and fsync. A full disk is detected here, and the name never refers to data that a power cut could lose. A
 //!    large file is sent to the disk while more is written.
 //! 3. Rename over the target in one step. Any error before removes the temporary file and does not change the target.
+//! 4. A process holds a lock on its temporary files. The next process that writes to a folder removes those without a
+//!    lock: their process was killed.
+//!
+//! [`replace_folder`] does the same for results of several files.
+
+mod folder;
+mod leftovers;
+
+pub use folder::{put_in_place, replace_folder};
+pub use leftovers::{TemporaryFolder, remove_leftovers};
 
 use crate::{Error, Result};
+use leftovers::{builder, locked_file};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
-
-/// Start and end of the names of temporary files.
-const PREFIX: &str = ".dapple-";
-const SUFFIX: &str = ".part";
 
 /// Size of the buffer in front of calls of the operating system, bytes.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -37,12 +44,7 @@ pub fn write_atomically(
             .hint("name a file, for example one inside that folder"));
     }
     let folder = folder_of(path);
-    let mut builder = builder();
-    // A temporary file is private by default; a result has the usual permissions, by the umask.
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    let temporary = builder
-        .tempfile_in(&folder)
+    let temporary = locked_file(&folder)
         .map_err(|source| Error::io("cannot write into the folder", &folder, source))?;
     // Writes to the file itself, because errors of the wrapper contain the name of the temporary file, which differs
     // each time.
@@ -126,26 +128,6 @@ fn take_away(file: tempfile::NamedTempFile) -> io::Result<()> {
     match file.close() {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
         closed => closed,
-    }
-}
-
-/// Creates temporary files with the names that [`remove_leftovers`] recognizes.
-fn builder() -> tempfile::Builder<'static, 'static> {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(PREFIX).suffix(SUFFIX);
-    builder
-}
-
-/// Removes the temporary files in a folder that belong to a process that was killed while it wrote. For folders that
-/// only one process writes to; files that cannot be removed remain.
-pub fn remove_leftovers(folder: &Path) {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    for entry in entries {
-        let name = entry.file_name();
-        let name = name.to_string_lossy();
-        if name.starts_with(PREFIX) && name.ends_with(SUFFIX) {
-            let _ = std::fs::remove_file(entry.path());
-        }
     }
 }
 

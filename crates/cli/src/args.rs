@@ -109,6 +109,17 @@ fn described() -> clap::Command {
     })
 }
 
+/// The verbs and their options, as they are typed.
+pub fn options() -> Vec<(String, Vec<String>)> {
+    let verbs = described();
+    let row = |verb: &clap::Command| {
+        let options = verb.get_arguments().filter_map(Arg::get_long);
+        let options = options.map(|long| format!("--{long}")).collect();
+        (verb.get_name().to_owned(), options)
+    };
+    verbs.get_subcommands().map(row).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

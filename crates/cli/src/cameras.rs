@@ -170,6 +170,24 @@ pub fn resized(camera: &Camera, width: Option<u32>, height: Option<u32>) -> Resu
     Ok(camera)
 }
 
+/// The camera with another horizontal field of view.
+///
+/// # Errors
+/// An angle that no pinhole camera has.
+pub fn with_field_of_view(camera: &Camera, degrees: f64) -> Result<Camera> {
+    if !(0.1..=179.0).contains(&degrees) {
+        return Err(Error::input(format!("--fov {degrees} is no field of view"))
+            .at("the options given")
+            .hint("give degrees between 0.1 and 179, across the picture's width"));
+    }
+    let focal = focal(camera.width, degrees);
+    Ok(Camera {
+        fx: focal,
+        fy: focal,
+        ..*camera
+    })
+}
+
 /// The focal length of a horizontal field of view, pixels.
 pub fn focal(width: u32, degrees: f64) -> f64 {
     f64::from(width) / 2.0 / (degrees.to_radians() / 2.0).tan()
@@ -201,6 +219,14 @@ mod tests {
         );
         assert!(a.distance(b) < 1e-12, "{a} {b}");
         assert_eq!((looked.cx, looked.cy), (100.0, 50.0));
+    }
+
+    #[test]
+    fn a_field_of_view_is_that_across_the_width() {
+        let camera = Camera::pinhole(100, 50, 7.0, Pose::IDENTITY);
+        let wide = with_field_of_view(&camera, 90.0).unwrap();
+        assert!((wide.fx - 50.0).abs() < 1e-9 && wide.fx == wide.fy);
+        assert_eq!((wide.cx, wide.cy), (camera.cx, camera.cy));
     }
 
     #[test]

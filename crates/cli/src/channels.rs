@@ -4,12 +4,14 @@
 //! |---|---|---|
 //! | rgb | R, G, B as they are | 8 bits, clamped |
 //! | alpha | A, 0 to 1 | 16 bits, 65535 = opaque |
-//! | depth, median-depth | Z, world units along +z, 0 = nothing | 16 bits, steps of `unit` world units |
+//! | depth, median-depth | Z, world units along +z, 0 = nothing | colours; or 16 bits, steps of `unit` world units |
 //! | normals | X, Y, Z in camera coordinates, zero = nothing | 8 bits: red right, green up, blue towards the camera |
-//! | count | N, Gaussians that the pixel blends | 16 bits, the number itself |
+//! | count | N, Gaussians that the pixel blends | colours; or 16 bits, the number itself |
 //!
-//! A depth PNG saturates at 65535 steps, and is what `dapple train --depths` reads.
+//! Colours spread over one range for all pictures. A depth PNG of 16 bits saturates at 65535 steps, and is what
+//! `dapple train --depths` reads.
 
+use crate::colormap::{Colormap, Colours, range};
 use crate::pictures::Picture;
 use clap::ValueEnum;
 use dapple::contract::{Engine, RenderSettings, Rendered, depth};
@@ -38,6 +40,11 @@ pub enum Channel {
 }
 
 impl Channel {
+    /// Returns true if colour maps show its numbers.
+    pub fn takes_colours(self) -> bool {
+        !matches!(self, Self::Rgb | Self::Normals)
+    }
+
     /// Whether a render needs depths for it.
     pub fn needs_depth(self) -> bool {
         matches!(self, Self::Depth | Self::MedianDepth | Self::Normals)
@@ -77,9 +84,14 @@ pub struct Output {
     pub channel: Channel,
     /// The file's kind.
     pub format: FileFormat,
-    /// World units of a step of a depth PNG.
+    /// World units of a step of a depth PNG of 16 bits.
     pub unit: f64,
+    /// Colours of its numbers in a PNG; without, 16 bits.
+    pub colours: Option<Colours>,
 }
+
+/// Cameras that a range is found from, at most.
+const SAMPLED: usize = 8;
 
 impl Output {
     /// Renders what `camera` sees and writes it, whole or not at all.
@@ -90,8 +102,53 @@ impl Output {
         settings: &RenderSettings,
         path: &Path,
     ) -> Result<()> {
+        let (rendered, values) = self.rendered(engine, camera, settings)?;
+        self.write(&rendered, values, path)
+    }
+
+    /// The same in these colours: over the range of what some of the cameras see. Returns a sentence that names it.
+    pub fn coloured<'a>(
+        self,
+        map: Colormap,
+        engine: &mut dyn Engine,
+        cameras: impl ExactSizeIterator<Item = &'a Camera>,
+        settings: &RenderSettings,
+    ) -> Result<(Self, String)> {
+        let every = cameras.len().div_ceil(SAMPLED).max(1);
+        let mut values = Vec::new();
+        for camera in cameras.step_by(every) {
+            values.extend(self.rendered(engine, camera, settings)?.1);
+        }
+        let [mut low, mut high] = range(values);
+        let unit = match self.channel {
+            Channel::Count => " Gaussians in a pixel",
+            Channel::Alpha => {
+                (low, high) = (0.0, 1.0);
+                " of a pixel covered"
+            }
+            _ => " world units away",
+        };
+        let colours = Some(Colours { map, low, high });
+        let name = map.to_possible_value();
+        let note = format!(
+            "{}: colours from {low:.4} to {high:.4}{unit}, black where there is nothing (--colormap none writes \
+             numbers in 16 bits)",
+            name.as_ref().map_or("colours", |name| name.get_name())
+        );
+        Ok((Self { colours, ..self }, note))
+    }
+
+    /// A render of the size, and the channel's numbers.
+    fn rendered(
+        &self,
+        engine: &mut dyn Engine,
+        camera: &Camera,
+        settings: &RenderSettings,
+    ) -> Result<(Rendered, Vec<f32>)> {
         if self.channel != Channel::Count {
-            return self.save(&engine.render(camera, settings)?, camera, path);
+            let rendered = engine.render(camera, settings)?;
+            let values = self.values(&rendered, camera)?;
+            return Ok((rendered, values));
         }
         let found = engine.blend_counts(camera, settings)?;
         let size = Rendered {
@@ -101,13 +158,7 @@ impl Output {
         };
         // Exact below 2^24.
         let values = found.blended.iter().map(|&count| count as f32);
-        self.write(&size, values.collect(), path)
-    }
-
-    /// Writes a render that `camera` sees.
-    fn save(&self, rendered: &Rendered, camera: &Camera, path: &Path) -> Result<()> {
-        let values = self.values(rendered, camera)?;
-        self.write(rendered, values, path)
+        Ok((size, values.collect()))
     }
 
     /// Writes numbers of a picture of this size.
@@ -171,6 +222,9 @@ impl Output {
             let step = |&v: &f32| (f64::from(v) * per).round() as u16;
             values.iter().map(step).collect()
         };
+        if let Some(colours) = self.colours {
+            return png_bytes(width, height, PngPixels::Rgb8(&colours.bytes(values)));
+        }
         match self.channel {
             Channel::Rgb => Picture::from_floats(width, height, values).into_png(),
             Channel::Alpha => png_bytes(width, height, PngPixels::Grey16(&steps(65535.0))),
@@ -212,6 +266,7 @@ mod tests {
             channel,
             format,
             unit: 0.001,
+            colours: None,
         }
     }
 

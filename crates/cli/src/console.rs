@@ -6,6 +6,7 @@
 
 use crate::interrupt::{self, Grace};
 use dapple::scene::{Error, Progress, Result, printable_lines};
+use dapple_base::numbers::grouped;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{self, IsTerminal, Write};
 use std::sync::Mutex;
@@ -57,6 +58,14 @@ impl Console {
                 Err(Error::io("cannot print the result", "standard output", e))
             }
             _ => Ok(()),
+        }
+    }
+
+    /// Prints what a command has done on stdout, unless `--quiet`.
+    pub fn outcome(&self, text: &str) -> Result<()> {
+        match self.quiet {
+            true => Ok(()),
+            false => self.data(text),
         }
     }
 
@@ -126,11 +135,16 @@ impl ConsoleProgress<'_> {
 impl Progress for ConsoleProgress<'_> {
     fn start(&self, what: &str, total: u64) {
         if !self.console.interactive {
-            self.console.note(&format!("{what}: {total}"));
+            self.console.note(&match total {
+                0 => what.to_owned(),
+                _ => format!("{what}, {} in all", grouped(total)),
+            });
         }
-        let bar = self
-            .console
-            .bar(total, "{msg} [{bar:30}] {pos}/{len} {eta}");
+        let template = match total {
+            0 => "{msg} {pos}",
+            _ => "{msg} [{bar:30}] {pos}/{len} {eta}",
+        };
+        let bar = self.console.bar(total, template);
         bar.set_message(what.to_owned());
         self.with_bar(|slot| *slot = Some(bar));
     }

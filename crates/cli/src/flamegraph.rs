@@ -4,7 +4,7 @@
 //! 2. After it, also when it failed or was interrupted: the picture is written.
 
 use crate::console::Console;
-use crate::options::refuse_existing;
+use crate::outputs::{refuse_existing, refuse_sources};
 use dapple::scene::atomic::try_writing;
 use dapple::scene::{Error, ErrorKind, Result};
 use dapple_profile::samples::{DEFAULT_HZ, SampleError, Sampler};
@@ -42,6 +42,8 @@ impl Flamegraph {
 
     /// Writes the picture of all since the start; `title` stands above it.
     pub fn finish(self, title: &str, console: &Console) -> Result<()> {
+        // The work may have written a file of this name since the start.
+        refuse_sources(&self.path)?;
         let samples = self.sampler.finish().map_err(|e| told(e, &self.path))?;
         samples
             .write_flamegraph(&self.path, title)
@@ -79,9 +81,7 @@ impl Flamegraph {
 fn told(error: SampleError, path: &Path) -> Error {
     let hint = error.hint();
     match error {
-        SampleError::Write { path, source } => {
-            Error::io("cannot write the flamegraph", path, source)
-        }
+        SampleError::Write(error) => error,
         other => Error::new(ErrorKind::Unsupported, other.to_string())
             .at(format!("--flamegraph {}", path.display()))
             .hint(hint),

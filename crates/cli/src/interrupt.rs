@@ -35,7 +35,11 @@ pub fn listen() -> Result<()> {
         }
         std::process::exit(i32::from(INTERRUPTED));
     })
-    .map_err(|e| Error::internal(format!("cannot listen for Ctrl-C: {e}")))
+    .map_err(|e| {
+        Error::new(ErrorKind::Io, format!("cannot listen for Ctrl-C: {e}"))
+            .at("the start of the program")
+            .hint("raise the limits on memory, threads and open files (`ulimit -v`, `ulimit -u`, `ulimit -n`)")
+    })
 }
 
 /// Removes these folders, if they are empty, when Ctrl-C ends the program.

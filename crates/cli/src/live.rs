@@ -3,10 +3,13 @@
 //! 1. Between two steps: tell the pages how far the run is, now and then; answer one of them, if its share of
 //!    time allows; do what they ask for.
 //! 2. A page that looks back is answered from a snapshot, by an engine of its own, for which the share counts too.
-//! 3. A run that rests answers pages as fast as they ask, and goes on when told to, or when Ctrl-C is pressed.
+//! 3. A paused run answers pages as fast as they ask. It continues when a page resumes it, or when Ctrl-C is pressed.
+//! 4. A run stays paused when its last page has gone, since a page may be closed on purpose and opened again. The
+//!    terminal then names the address that resumes it.
 //!
 //! Pictures are rendered from what the engine holds and change nothing of it.
 
+use crate::console::Console;
 use crate::time_travel::TimeTravel;
 use crate::viewing::{Stance, ViewOptions, entries, stage};
 use dapple::scene::{Dataset, Result};
@@ -14,10 +17,10 @@ use dapple::train::{EvalReport, Onlooker, StepProgress, Trainer};
 use dapple_viewer::{Command, Share, Stage, Status, Viewer};
 use std::time::{Duration, Instant};
 
-/// Time between two reports, and between two pictures of a page at rest.
+/// Time between two reports, and between two pictures of a page that does not move.
 const REPORT_EVERY: Duration = Duration::from_millis(400);
 
-/// How long a run that rests waits for the next request before it looks whether to stop.
+/// How long a paused run waits for the next request before it checks for Ctrl-C.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 /// How long the end of a run waits for pages to hear of it.
@@ -31,9 +34,12 @@ pub struct Live {
     stage: Stage,
     travel: TimeTravel,
     status: Status,
+    begun: Instant,
     reported: Option<Instant>,
-    resting: bool,
-    /// Steps to take before it rests again.
+    paused: bool,
+    /// The terminal has said that no page is left to resume the run.
+    is_alone: bool,
+    /// Steps to take before it is paused again.
     steps: u32,
     save: bool,
 }
@@ -70,6 +76,8 @@ impl Live {
             psnr: None,
             gaussians: trainer.gaussians(),
             steps_per_second: 0.0,
+            elapsed_seconds: 0.0,
+            eta_seconds: None,
             memory_bytes: None,
             paused: false,
             note: None,
@@ -80,8 +88,10 @@ impl Live {
             stage,
             travel,
             status,
+            begun: Instant::now(),
             reported: None,
-            resting: false,
+            paused: false,
+            is_alone: false,
             steps: 0,
             save: false,
         })
@@ -95,6 +105,7 @@ impl Live {
             loss: f64::from(progress.smoothed_loss),
             gaussians: progress.gaussians,
             steps_per_second: progress.steps_per_second,
+            eta_seconds: Some(progress.eta_seconds),
             ..self.status.clone()
         };
     }
@@ -128,7 +139,12 @@ impl Live {
     ///
     /// # Errors
     /// The engine has failed.
-    pub fn between_steps(&mut self, run: &mut Onlooker<'_>, stop: impl Fn() -> bool) -> Result<()> {
+    pub fn between_steps(
+        &mut self,
+        run: &mut Onlooker<'_>,
+        stop: impl Fn() -> bool,
+        console: &Console,
+    ) -> Result<()> {
         self.hear();
         self.report_now_and_then();
         if !self.viewer.looks_back() {
@@ -137,33 +153,48 @@ impl Live {
         if self.viewer.pages() > 0 && self.share.is_ready(Instant::now()) {
             self.answer(run, Duration::ZERO)?;
         }
-        if self.resting && self.steps > 0 {
+        if self.paused && self.steps > 0 {
             self.steps -= 1;
         }
-        while self.resting && self.steps == 0 && !self.save && !stop() {
+        while self.paused && self.steps == 0 && !self.save && !stop() {
             if !self.viewer.looks_back() {
                 self.travel.come_back();
             }
             self.answer(run, PATIENCE)?;
             self.hear();
+            self.note_if_alone(console);
         }
         Ok(())
+    }
+
+    /// Says on the terminal, once, that a paused run has no page left to resume it.
+    fn note_if_alone(&mut self, console: &Console) {
+        let is_alone = self.paused && self.viewer.pages() == 0;
+        if is_alone && !self.is_alone {
+            console.always(&format!(
+                "warning: the run is paused after step {}, and the page that paused it has gone\n  \
+                 hint: open {} and press Resume; Ctrl-C saves a checkpoint and ends the run",
+                self.status.step,
+                self.viewer.url()
+            ));
+        }
+        self.is_alone = is_alone;
     }
 
     /// Does what pages ask for.
     fn hear(&mut self) {
         for command in self.viewer.commands() {
             match command {
-                Command::Pause => (self.resting, self.steps) = (true, 0),
-                Command::Resume => (self.resting, self.steps) = (false, 0),
-                // The run rests before this step's end is counted.
-                Command::Step => (self.resting, self.steps) = (true, self.steps.saturating_add(1)),
+                Command::Pause => (self.paused, self.steps) = (true, 0),
+                Command::Resume => (self.paused, self.steps) = (false, 0),
+                // The run is paused before this step's end is counted.
+                Command::Step => (self.paused, self.steps) = (true, self.steps.saturating_add(1)),
                 Command::Save => self.save = true,
             }
             self.reported = None;
         }
-        if self.status.paused != self.resting {
-            self.status.paused = self.resting;
+        if self.status.paused != self.paused {
+            self.status.paused = self.paused;
             self.report_now_and_then();
         }
     }
@@ -174,6 +205,7 @@ impl Live {
             return;
         }
         self.reported = Some(Instant::now());
+        self.status.elapsed_seconds = self.begun.elapsed().as_secs_f64();
         // A page that comes is told what was reported last: the number of a moment ago does.
         if self.viewer.pages() > 0 {
             self.status.memory_bytes = crate::machine::peak_memory_bytes();
@@ -220,6 +252,7 @@ impl Live {
     pub fn end(&mut self, note: &str) {
         self.status.note = Some(note.to_owned());
         self.status.paused = false;
+        self.status.elapsed_seconds = self.begun.elapsed().as_secs_f64();
         self.viewer.report(&self.status);
         self.viewer.settle(FAREWELL);
     }

@@ -1,12 +1,14 @@
 //! Options that several verbs share.
 
+pub use crate::outputs::{refuse_existing, refuse_inputs};
+
 use crate::console::Console;
 use clap::Args;
 use dapple::contract::Engine;
 use dapple::glam::DVec3;
 use dapple::gpu::Precision;
 use dapple::scene::splat_file::{self, Aside, Format, NearestBy, ReadOptions};
-use dapple::scene::{Capture, Error, LoadOptions, MaskMode, Result, Splats, Split, load, origin};
+use dapple::scene::{Capture, Error, MaskMode, Result, Splats, Split, origin};
 use dapple::train::config::{Background, DataConfig, DataPatch};
 use dapple::train::{ConfigPatch, Launch, Preset, RunFolder, Seen, TrainConfig};
 use dapple::{AnyEngine, Device, EngineOptions, Opened};
@@ -130,26 +132,6 @@ impl DeviceOptions {
             _ => e.at("--threads"),
         })
     }
-}
-
-/// Refuses to replace what is there unless told to.
-pub fn refuse_existing(path: &Path, overwrite: bool) -> Result<()> {
-    if overwrite || !path.exists() {
-        return Ok(());
-    }
-    Err(Error::input("the output is there already")
-        .at_path(path)
-        .hint("choose another name, or give --overwrite to replace it"))
-}
-
-/// Refuses to put results among the files of a capture.
-pub fn refuse_inputs(
-    out: &Path,
-    scene: &Path,
-    capture: &Capture,
-    options: &LoadOptions,
-) -> Result<()> {
-    load::refuse_output(out, &["renders", "errors"], scene, capture, options)
 }
 
 /// A colour or `random`, for training.

@@ -244,7 +244,7 @@ impl Observer for TrainingDisplay<'_> {
         self.on_snapshot(run.step(), taken);
         let grace = self.grace;
         match &mut self.live {
-            Some(live) => live.between_steps(run, || grace.requested()),
+            Some(live) => live.between_steps(run, || grace.requested(), self.console),
             None => Ok(()),
         }
     }
@@ -263,6 +263,18 @@ pub fn gaussians(number: u64) -> String {
     match number {
         1 => "1 Gaussian".to_owned(),
         n => format!("{} Gaussians", grouped(n)),
+    }
+}
+
+/// `776 Gaussians, 388 before`, or of a part `194 of 388 Gaussians`.
+pub fn written_of(written: usize, read: usize) -> String {
+    match written > read {
+        true => format!(
+            "{}, {} before",
+            gaussians(written as u64),
+            grouped(read as u64)
+        ),
+        false => format!("{} of {}", grouped(written as u64), gaussians(read as u64)),
     }
 }
 
@@ -287,6 +299,8 @@ mod tests {
         assert_eq!(gaussians(0), "0 Gaussians");
         assert_eq!(gaussians(1), "1 Gaussian");
         assert_eq!(gaussians(1000), "1,000 Gaussians");
+        assert_eq!(written_of(194, 388), "194 of 388 Gaussians");
+        assert_eq!(written_of(776, 388), "776 Gaussians, 388 before");
         assert_eq!(clock(65.4), "1:05");
         assert_eq!(clock(3723.0), "1:02:03");
         assert_eq!(clock(f64::NAN), "0:00");

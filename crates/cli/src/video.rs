@@ -39,12 +39,8 @@ pub fn encode(pictures: &Path, out: &Path) -> Result<()> {
     let name = out
         .file_name()
         .map(|name| name.to_string_lossy().into_owned());
-    // The kind of file goes by its name's end.
-    let part = out.with_file_name(format!(
-        ".part-{}-{}",
-        std::process::id(),
-        name.unwrap_or_default()
-    ));
+    // The kind of file goes by its name's end. The pictures' folder is removed whatever happens.
+    let part = pictures.join(name.unwrap_or_default());
     let made = Command::new("ffmpeg")
         .args(["-hide_banner", "-loglevel", "error", "-y", "-framerate"])
         .arg(FRAMES_PER_SECOND.to_string())
@@ -60,7 +56,7 @@ pub fn encode(pictures: &Path, out: &Path) -> Result<()> {
         .arg(&part)
         .stdin(Stdio::null())
         .output();
-    let result = match made {
+    match made {
         Ok(made) if made.status.success() => {
             std::fs::rename(&part, out).map_err(|e| Error::io("cannot write the video", out, e))
         }
@@ -77,9 +73,5 @@ pub fn encode(pictures: &Path, out: &Path) -> Result<()> {
         }
         Err(e) if e.kind() == ErrorKind::NotFound => check(out),
         Err(e) => Err(Error::io("cannot run ffmpeg for", out, e)),
-    };
-    if result.is_err() {
-        let _ = std::fs::remove_file(&part);
     }
-    result
 }

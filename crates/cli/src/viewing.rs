@@ -89,6 +89,7 @@ impl ListenOptions {
         let viewer = Viewer::start(&ViewerOptions {
             host: self.host.unwrap_or(default.host),
             port: self.port,
+            ..default
         })?;
         let port = viewer.address().port();
         console.always(&format!("viewer: open {}", viewer.url()));

@@ -75,7 +75,8 @@ fn main() -> dapple::Result<()> {
         lod_levels: 2,
         ..WriteOptions::default()
     };
-    let plain = splats.size_bytes() as f64;
+    // A plain PLY file has normals of three floats too.
+    let plain = (splats.size_bytes() + 12 * splats.len()) as f64;
     for format in Format::ALL.into_iter().filter(|f| f.is_written()) {
         // A format of several files has a folder for them.
         let own = folder.path().join(format!("{format:?}"));
@@ -94,11 +95,17 @@ fn main() -> dapple::Result<()> {
         );
     }
 
-    // A diverged run has left a Gaussian with a non-finite centre: the file is refused, with a hint.
+    // A diverged run has left a Gaussian with a non-finite centre. Writing such splats needs the option, and reading the
+    // file is refused with a hint.
     let broken = folder.path().join("broken.ply");
     let mut diverged = splats.clone();
     diverged.means[0] = [f32::NAN; 3];
-    splat_file::write(&broken, &diverged, Format::Ply)?;
+    assert!(splat_file::write(&broken, &diverged, Format::Ply).is_err());
+    let as_it_is = WriteOptions {
+        non_finite: NonFinite::Keep,
+        ..WriteOptions::default()
+    };
+    splat_file::write_with(&broken, &diverged, Format::Ply, &as_it_is)?;
     if let Err(error) = splat_file::read(&broken) {
         println!("{error}");
     }

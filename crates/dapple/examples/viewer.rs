@@ -13,6 +13,7 @@ struct Shown {
     viewer: Viewer,
     share: Share,
     pictures: u32,
+    begun: Instant,
 }
 
 impl Observer for Shown {
@@ -28,6 +29,8 @@ impl Observer for Shown {
             psnr: None,
             gaussians: at.gaussians,
             steps_per_second: at.steps_per_second,
+            elapsed_seconds: self.begun.elapsed().as_secs_f64(),
+            eta_seconds: Some(at.eta_seconds),
             memory_bytes: None,
             paused: false,
             note: None,
@@ -56,10 +59,7 @@ fn main() -> dapple::Result<()> {
         ..SynthOptions::default()
     })?;
     let steps = std::env::args().nth(1).and_then(|text| text.parse().ok());
-    let config = TrainConfig {
-        steps: steps.unwrap_or(100),
-        ..Preset::Micro.config()
-    };
+    let config = Preset::Micro.config_for(steps.unwrap_or(100));
     let mut trainer = Trainer::new(&dataset, config, dapple::engine(Device::Auto)?)?;
 
     let viewer = Viewer::start(&ViewerOptions::default())?;
@@ -81,6 +81,7 @@ fn main() -> dapple::Result<()> {
         viewer,
         share: Share::new(0.2),
         pictures: 0,
+        begun: Instant::now(),
     };
     let outcome = trainer.run(&mut shown)?;
     println!(

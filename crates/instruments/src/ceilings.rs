@@ -43,13 +43,14 @@ pub fn store(measured: &Measured) -> Result<PathBuf> {
     ceilings::store(&folder, measured)
 }
 
-/// The ceilings that a profile is held against: what is stored of the engine's device, else two of them,
-/// measured in a second; then with how much these scattered.
+/// The ceilings that a profile is held against: those stored of the engine's device, unless the machine was busy when they
+/// were measured; else two of them, measured in a second, and how much these scattered.
 ///
 /// # Errors
 /// No memory for what is measured, a lost device.
 pub fn of(engine: &dyn Instrumented) -> Result<(Ceilings, Option<f64>)> {
     if let Some(stored) = cached(&engine.ceilings_key(&processor()))
+        && !was_busy(&stored)
         && let (Some(bytes_per_second), Some(flops_per_second)) =
             (stored.bytes_per_second(), stored.flops_per_second())
     {
@@ -61,6 +62,24 @@ pub fn of(engine: &dyn Instrumented) -> Result<(Ceilings, Option<f64>)> {
         };
         return Ok((ceilings, None));
     }
+    let (ceilings, spread) = measured_now(engine)?;
+    Ok((ceilings, Some(spread)))
+}
+
+/// Returns true if a rate that times are held against scattered when it was measured.
+fn was_busy(stored: &Measured) -> bool {
+    let mut used = stored.rates.iter().filter(|rate| {
+        let name = rate.name.as_str();
+        ["copy", "triad", "fma_f32"].contains(&name)
+    });
+    used.any(|rate| ceilings::is_scattered(rate.spread))
+}
+
+/// The two ceilings that times are held against, measured in a second, and how much they scattered.
+///
+/// # Errors
+/// No memory for what is measured, a lost device.
+pub fn measured_now(engine: &dyn Instrumented) -> Result<(Ceilings, f64)> {
     let limits = engine.measure_limits()?;
     let ceilings = Ceilings {
         bytes_per_second: limits.bytes_per_second,
@@ -70,5 +89,5 @@ pub fn of(engine: &dyn Instrumented) -> Result<(Ceilings, Option<f64>)> {
             "measured by this run (copies and multiply-adds; `dapple bench device` measures more)"
                 .to_owned(),
     };
-    Ok((ceilings, Some(limits.spread)))
+    Ok((ceilings, limits.spread))
 }

@@ -124,7 +124,7 @@ fn share_of(profile: &Profile, phase: Phase) -> f64 {
     row.map_or(0.0, |row| row.share)
 }
 
-fn launch_bound(profile: &Profile, _: &Setup) -> Vec<Finding> {
+fn launch_bound(profile: &Profile, setup: &Setup) -> Vec<Finding> {
     let rule = Rule::new(
         "launch_bound",
         format!(
@@ -158,7 +158,7 @@ fn launch_bound(profile: &Profile, _: &Setup) -> Vec<Finding> {
             time(timeline.mean_kernel_ns),
         ),
     );
-    findings.extend(stage_rules::launched(&rule, profile));
+    findings.extend(stage_rules::launched(&rule, profile, setup));
     findings
 }
 

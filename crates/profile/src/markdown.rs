@@ -427,10 +427,13 @@ fn methodology(profile: &Profile) -> String {
     });
     lines.push(match method.overhead {
         Some(cost) => format!(
-            "Profiling: a step takes {} with and {} without it ({:+.2} %); recording itself {}",
+            "Profiling: a step takes {} with and {} without it ({}); recording itself {}",
             time(cost.on_ns),
             time(cost.off_ns),
-            (cost.on_ns / cost.off_ns - 1.0) * 100.0,
+            match cost.on_ns > cost.off_ns {
+                true => format!("{:+.2} %", (cost.on_ns / cost.off_ns - 1.0) * 100.0),
+                false => "a cost below what steps vary by".to_owned(),
+            },
             time(cost.recording_ns)
         ),
         None => "The cost of profiling was not measured".into(),

@@ -34,6 +34,7 @@ mod stack;
 mod taken;
 
 use crate::flamegraph;
+use dapple_base::atomic::write_atomically;
 #[cfg(not(all(
     any(target_os = "linux", target_os = "macos"),
     any(target_arch = "x86_64", target_arch = "aarch64")
@@ -41,7 +42,7 @@ use crate::flamegraph;
 pub use refused::Sampler;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 #[cfg(all(
     any(target_os = "linux", target_os = "macos"),
@@ -71,12 +72,7 @@ pub enum SampleError {
         wall: Duration,
     },
     /// The picture cannot be written.
-    Write {
-        /// Path of the picture.
-        path: PathBuf,
-        /// Cause.
-        source: std::io::Error,
-    },
+    Write(dapple_base::Error),
 }
 
 impl SampleError {
@@ -100,7 +96,7 @@ impl SampleError {
             Self::Nothing { .. } => {
                 "sample longer work: there is one sample in some 5 ms of CPU time"
             }
-            Self::Write { .. } => "name a file in a folder that exists and can be written to",
+            Self::Write(_) => "name a file in a folder that exists and can be written to",
         }
     }
 }
@@ -117,9 +113,7 @@ impl fmt::Display for SampleError {
                 "there is no CPU sample: the program used hardly any CPU time in {:.2} s",
                 wall.as_secs_f64()
             ),
-            Self::Write { path, source } => {
-                write!(f, "cannot write {}: {source}", path.display())
-            }
+            Self::Write(error) => write!(f, "{error}"),
         }
     }
 }
@@ -127,7 +121,8 @@ impl fmt::Display for SampleError {
 impl std::error::Error for SampleError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Refused(source) | Self::Write { source, .. } => Some(source),
+            Self::Refused(source) => Some(source),
+            Self::Write(error) => Some(error),
             _ => None,
         }
     }
@@ -212,16 +207,6 @@ impl Samples {
     /// Without samples; when the file cannot be written.
     pub fn write_flamegraph(&self, path: &Path, title: &str) -> Result<(), SampleError> {
         let svg = self.to_svg(title)?;
-        let mut beside = path.as_os_str().to_owned();
-        beside.push(".part");
-        let beside = PathBuf::from(beside);
-        let written = std::fs::write(&beside, svg).and_then(|()| std::fs::rename(&beside, path));
-        written.map_err(|source| {
-            let _ = std::fs::remove_file(&beside);
-            SampleError::Write {
-                path: path.to_owned(),
-                source,
-            }
-        })
+        write_atomically(path, |out| out.write_all(svg.as_bytes())).map_err(SampleError::Write)
     }
 }

@@ -46,6 +46,8 @@ pub struct Stage {
     pub dispatches: Option<f64>,
     /// Work in a step, mean, by formula.
     pub cost: Option<Cost>,
+    /// Advice where a rule finds it slow, instead of the rule's own.
+    pub remedy: Option<&'static str>,
 }
 
 impl Stage {
@@ -56,12 +58,19 @@ impl Stage {
             phase,
             dispatches: None,
             cost: None,
+            remedy: None,
         }
     }
 
     /// Sets the number of dispatches in a step.
     pub fn dispatches(mut self, per_step: f64) -> Self {
         self.dispatches = Some(per_step);
+        self
+    }
+
+    /// Names the advice for findings about this stage.
+    pub fn remedy(mut self, remedy: &'static str) -> Self {
+        self.remedy = Some(remedy);
         self
     }
 

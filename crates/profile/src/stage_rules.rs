@@ -12,7 +12,7 @@ const IMBALANCE: f64 = 4.0;
 /// Returns one finding for each stage under `bound`. `least_ns` is its least time, `left` the condition for that time.
 fn under(
     rule: &Rule,
-    profile: &Profile,
+    (profile, setup): (&Profile, &Setup),
     bound: Bound,
     left: &str,
     least_ns: impl Fn(&StageSummary) -> f64,
@@ -24,7 +24,7 @@ fn under(
         };
         let least = least_ns(stage);
         let gain = stage.share_of_step * (1.0 - least / stage.time.median);
-        findings.push(rule.about(
+        let mut finding = rule.about(
             &stage.name,
             stage.share_of_step > STAGE,
             gain,
@@ -38,7 +38,12 @@ fn under(
                 time(stage.time.median),
                 time(least),
             ),
-        ));
+        );
+        let known = setup.stages.iter().find(|known| known.name == stage.name);
+        if let Some(remedy) = known.and_then(|known| known.remedy) {
+            finding.remedy = remedy.to_owned();
+        }
+        findings.push(finding);
     }
     findings
 }
@@ -46,7 +51,7 @@ fn under(
 /// Returns the findings of [`under`], or one finding with the reason that there are none.
 fn by_stage(
     rule: &Rule,
-    profile: &Profile,
+    (profile, setup): (&Profile, &Setup),
     bound: Bound,
     left: &str,
     least_ns: impl Fn(&StageSummary) -> f64,
@@ -57,7 +62,7 @@ fn by_stage(
     if profile.stages.iter().all(|stage| stage.roofline.is_none()) {
         return rule.cannot_tell("no stage's bytes and operations are known");
     }
-    let mut findings = under(rule, profile, bound, left, least_ns);
+    let mut findings = under(rule, (profile, setup), bound, left, least_ns);
     if findings.is_empty() {
         findings.push(rule.about("stages", false, 0.0, "no stage".into()));
     }
@@ -65,9 +70,10 @@ fn by_stage(
 }
 
 /// Finds stages that are mostly empty dispatches: their launches would be saved.
-pub(crate) fn launched(rule: &Rule, profile: &Profile) -> Vec<Finding> {
+pub(crate) fn launched(rule: &Rule, profile: &Profile, setup: &Setup) -> Vec<Finding> {
     let dispatch_ns = profile.ceilings.as_ref().and_then(|c| c.dispatch_ns);
-    under(rule, profile, Bound::Launch, "without launching", |stage| {
+    let of = (profile, setup);
+    under(rule, of, Bound::Launch, "without launching", |stage| {
         let launches = stage.dispatches.unwrap_or(0.0) * dispatch_ns.unwrap_or(0.0);
         (stage.time.median - launches).max(0.0)
     })
@@ -103,7 +109,7 @@ pub(crate) fn bandwidth_bound(profile: &Profile, setup: &Setup) -> Vec<Finding> 
     );
     by_stage(
         &rule,
-        profile,
+        (profile, setup),
         Bound::Bandwidth,
         "if bytes were free",
         |stage| {
@@ -131,7 +137,7 @@ pub(crate) fn compute_bound(profile: &Profile, setup: &Setup) -> Vec<Finding> {
     );
     by_stage(
         &rule,
-        profile,
+        (profile, setup),
         Bound::Compute,
         "if operations were free",
         |stage| {
@@ -160,9 +166,13 @@ pub(crate) fn latency_bound(profile: &Profile, setup: &Setup) -> Vec<Finding> {
              thread waits for another",
         ),
     );
-    by_stage(&rule, profile, Bound::Latency, "at the ceilings", |stage| {
-        stage.roofline.map_or(0.0, |place| place.floor_ns)
-    })
+    by_stage(
+        &rule,
+        (profile, setup),
+        Bound::Latency,
+        "at the ceilings",
+        |stage| stage.roofline.map_or(0.0, |place| place.floor_ns),
+    )
 }
 
 pub(crate) fn load_imbalance(profile: &Profile, setup: &Setup) -> Vec<Finding> {

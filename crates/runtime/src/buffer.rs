@@ -113,7 +113,8 @@ impl Gpu {
     /// # Errors
     /// A lost device, no memory for the copy.
     pub fn read_slice<T: Pod>(&self, slice: &Slice<T>) -> Result<Vec<T>> {
-        self.download(slice)?.wait()
+        let part = &slice.bytes;
+        self.read_at(&part.buffer, part.offset, slice.len())
     }
 
     /// Submits the copy of a slice to the host. The result can be asked for, waited for, or awaited.

@@ -8,7 +8,8 @@ use crate::cache::{self, Cache};
 use crate::link::Link;
 use crate::needs::{DeviceClass, Granted, Needs, TIMESTAMPS};
 use crate::parameters::Ring;
-use crate::turns::COMPILING;
+use crate::transfer::LARGE;
+use crate::turns::{COMPILING, Turn};
 use crate::{AdapterReport, Choice, Counters, Pool, Pooled};
 use dapple_base::{Error, Result};
 use std::borrow::Cow;
@@ -102,6 +103,14 @@ struct Inner {
     granted: Granted,
     /// Made when a kernel first takes parameters.
     parameters: OnceLock<Arc<Ring>>,
+    /// Dropped last: a device is closed while no other one compiles, opens or closes.
+    closing: Option<Turn<'static>>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.closing = Some(COMPILING.take_alone());
+    }
 }
 
 /// A device as it was opened.
@@ -211,6 +220,7 @@ impl Gpu {
             return Err(Error::unsupported(what).at(report.name).hint(hint));
         }
         let overrides = Overrides::new(options);
+        let _turn = COMPILING.take_alone();
         let opened = Opened {
             device,
             queue,
@@ -266,6 +276,7 @@ impl Gpu {
             inner: Arc::new(Inner {
                 granted: Granted::new(features, &limits, subgroup_size, multiplies_halves),
                 parameters: OnceLock::new(),
+                closing: None,
                 pool: Pool::over(link.clone()),
                 link,
                 report,
@@ -364,6 +375,7 @@ impl Gpu {
     /// was compiled, where the folder cannot be written. `DAPPLE_CACHE_DIR` names the folder; set to
     /// nothing, it turns the cache off.
     pub fn save_cache(&self) -> bool {
+        let _turn = COMPILING.take(self.number());
         self.inner.cache.as_ref().is_some_and(Cache::save)
     }
 
@@ -483,6 +495,11 @@ impl Gpu {
     /// Copies `data` into a buffer, `offset` bytes in; takes effect before later submissions.
     pub fn write<T: bytemuck::Pod>(&self, buffer: &wgpu::Buffer, offset: u64, data: &[T]) {
         let bytes: &[u8] = bytemuck::cast_slice(data);
+        let is_large = bytes.len() as u64 >= LARGE && bytes.len().is_multiple_of(4);
+        // Without memory for pieces, wgpu reports the failure of its own staging buffer.
+        if is_large && self.write_large(buffer, offset, bytes).is_ok() {
+            return;
+        }
         if !bytes.is_empty() {
             self.inner.link.tally.wrote(bytes.len() as u64);
             self.inner.link.queue().write_buffer(buffer, offset, bytes);

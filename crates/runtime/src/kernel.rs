@@ -191,11 +191,13 @@ impl Kernel {
                 entries: &entries,
             });
         let checked = !trusted || gpu.validates() || cfg!(debug_assertions);
+        let turn = COMPILING.take(gpu.number());
         let shader = shader(gpu, label, wgsl, checked);
         let ring = has_parameters.then(|| gpu.parameters());
         let mut groups = vec![Some(&layout)];
         groups.extend(ring.as_ref().map(|ring| Some(ring.layout())));
         let pipeline = pipeline(gpu, (label, entry), &shader, &groups, has_immediates);
+        drop(turn);
         gpu.check().map_err(|e| e.at(label))?;
         Ok(Self {
             inner: Arc::new(Inner {
@@ -397,7 +399,6 @@ fn pipeline(
             bind_group_layouts: groups,
             immediate_size: if has_immediates { IMMEDIATE_BYTES } else { 0 },
         });
-    let _turn = COMPILING.take(gpu.number());
     gpu.device()
         .create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
             label: Some(label),

@@ -59,6 +59,7 @@ mod readback;
 mod recording;
 mod shader;
 mod soon;
+mod transfer;
 mod translate;
 mod turns;
 mod upload;
@@ -78,8 +79,10 @@ pub use pool::{Pool, PoolStats, Pooled};
 pub use readback::Readback;
 pub use recording::{Detail, Dispatch, Groups, Recording, Routine, Work};
 pub use shader::{Defines, ShaderSet};
+pub use transfer::{MappedPart, zeroed_host_memory};
 pub use translate::{
     EntryNeeds, Grants, Translated, translate, translate_cooperative, translate_with,
 };
+pub use turns::with_drivers_alone;
 pub use upload::Upload;
 pub use wgpu;

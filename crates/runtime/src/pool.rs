@@ -12,6 +12,9 @@
 //! 4. What is as large as a whole tensor comes in its exact size ([`Pool::take_exact`]): nothing is rounded up, nothing
 //!    is kept free, since hardly anything else would fit. It counts like all others.
 //!
+//! 5. [`Pool::set_max_buffers_per_size`] bounds the free buffers of a class. Beyond, the one that was given back longest ago
+//!    is evicted.
+//!
 //! wgpu zeroes new buffers; used ones hold what they held. [`Pool::take_zeroed`] clears either.
 
 use crate::Gpu;
@@ -48,11 +51,27 @@ pub struct PoolStats {
     pub live_bytes: u64,
     /// Most bytes that were handed out and kept free at one time.
     pub peak_bytes: u64,
-    /// Bytes of buffers kept free.
+    /// Bytes of free buffers.
     pub pooled_bytes: u64,
+    /// Free buffers.
+    pub pooled: u64,
+    /// Size classes, times uses, that have free buffers.
+    pub size_classes: u64,
+    /// Most free buffers of a class; `None` without a limit.
+    pub max_buffers_per_size: Option<usize>,
 }
 
 impl PoolStats {
+    /// Share of all requests that a used buffer answered, 0 to 1; 0 without a request.
+    pub fn reuse_rate(&self) -> f64 {
+        self.reuses as f64 / ((self.reuses + self.allocations) as f64).max(1.0)
+    }
+
+    /// Bytes of all buffers, handed out or free.
+    pub fn total_bytes(&self) -> u64 {
+        self.live_bytes + self.pooled_bytes
+    }
+
     fn handed_out(&mut self) {
         self.live += 1;
         self.peak_live = self.peak_live.max(self.live);
@@ -188,7 +207,24 @@ impl Pool {
 
     /// What the pool holds and has done.
     pub fn stats(&self) -> PoolStats {
-        self.inner.lock().stats
+        let state = self.inner.lock();
+        PoolStats {
+            pooled: state.free.values().map(|list| list.len() as u64).sum(),
+            size_classes: state.free.len() as u64,
+            ..state.stats
+        }
+    }
+
+    /// Bounds the free buffers of each size class and use, from now on; `None` (at first) removes the limit. Buffers beyond
+    /// the limit are evicted, those first that were given back longest ago.
+    pub fn set_max_buffers_per_size(&self, most: Option<usize>) {
+        let mut state = self.inner.lock();
+        state.stats.max_buffers_per_size = most;
+        let keys: Vec<Key> = state.free.keys().copied().collect();
+        let evicted: Vec<Free> = keys.into_iter().flat_map(|key| state.evict(key)).collect();
+        // wgpu has locks of its own: nothing of it is dropped under ours.
+        drop(state);
+        drop(evicted);
     }
 
     fn reuse(&self, size: u64, usage: wgpu::BufferUsages) -> Option<wgpu::Buffer> {
@@ -284,6 +320,29 @@ impl Inner {
             .entry(key)
             .or_default()
             .push(Free { buffer, idle });
+        let evicted = state.evict(key);
+        drop(state);
+        drop(evicted);
+    }
+}
+
+impl State {
+    /// Takes out the free buffers of a class that are beyond the limit.
+    fn evict(&mut self, key: Key) -> Vec<Free> {
+        let Some(most) = self.stats.max_buffers_per_size else {
+            return Vec::new();
+        };
+        let Some(list) = self.free.get_mut(&key) else {
+            return Vec::new();
+        };
+        let beyond = list.len().saturating_sub(most);
+        let evicted: Vec<Free> = list.drain(..beyond).collect();
+        if list.is_empty() {
+            self.free.remove(&key);
+        }
+        self.stats.evicted += beyond as u64;
+        self.stats.pooled_bytes -= beyond as u64 * key.1;
+        evicted
     }
 }
 

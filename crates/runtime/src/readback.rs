@@ -10,9 +10,9 @@
 use crate::Gpu;
 use crate::link::Link;
 use crate::pool::Pooled;
+use crate::transfer::{LARGE, copy_to_host, zeroed_host_memory};
 use bytemuck::Pod;
 use dapple_base::{Error, Result};
-use rayon::prelude::*;
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -119,7 +119,8 @@ impl Gpu {
         })
     }
 
-    /// Copies the first `count` values of a buffer out, after all that was submitted, and waits for it.
+    /// Copies the first `count` values of a buffer out, after all that was submitted, and waits for it. Many values come in
+    /// pieces, each a submission: no other thread may write the buffer while they do.
     ///
     /// # Errors
     /// A lost device, no memory for the copy.
@@ -137,6 +138,9 @@ impl Gpu {
         offset: u64,
         count: usize,
     ) -> Result<Vec<T>> {
+        if (count * size_of::<T>()) as u64 >= LARGE {
+            return self.read_large(buffer, offset, count);
+        }
         let mut encoder = self.encoder();
         let mut readback = self.begin_read(&mut encoder, buffer, offset, count)?;
         readback.submitted(self.submit(encoder));
@@ -156,12 +160,17 @@ impl<T: Pod> Readback<T> {
     /// # Errors
     /// As [`Self::finish`].
     pub fn wait(&mut self) -> Result<Vec<T>> {
-        match self.submission.clone() {
-            _ if self.shared.state() != ON_ITS_WAY => {}
-            Some(submission) => self.link.wait_for(submission)?,
-            None => self.link.wait()?,
-        }
+        self.arrive()?;
         self.finish()
+    }
+
+    /// Waits for the submission that copies the values; without one, for all work.
+    fn arrive(&self) -> Result<()> {
+        match self.submission.clone() {
+            _ if self.shared.state() != ON_ITS_WAY => Ok(()),
+            Some(submission) => self.link.wait_for(submission),
+            None => self.link.wait(),
+        }
     }
 
     /// Has a thread wait for the submission, unless one does; it wakes who awaits the values.
@@ -210,6 +219,20 @@ impl<T: Pod> Readback<T> {
     /// # Errors
     /// A lost device; commands that were dropped instead of submitted; values taken before.
     pub fn take(&mut self) -> Result<Option<Vec<T>>> {
+        self.take_with(copied)
+    }
+
+    /// [`Self::wait`] without a vector: `with` receives the bytes where they are.
+    ///
+    /// # Errors
+    /// As [`Self::finish`].
+    pub(crate) fn wait_with<R>(&mut self, with: impl FnOnce(&[u8]) -> R) -> Result<R> {
+        self.arrive()?;
+        let result = self.take_with(with)?;
+        result.ok_or_else(|| self.link.lost_error("a copy never finished"))
+    }
+
+    fn take_with<R>(&mut self, with: impl FnOnce(&[u8]) -> R) -> Result<Option<R>> {
         if self.shared.state() == ON_ITS_WAY {
             self.link.poll();
         }
@@ -228,7 +251,7 @@ impl<T: Pod> Readback<T> {
         let view = staging
             .get_mapped_range(..)
             .map_err(|e| self.link.lost_error(&e.to_string()))?;
-        let values = copied(&view[..self.bytes]);
+        let values = with(&view[..self.bytes]);
         drop(view);
         staging.unmap();
         staging.give_back_idle();
@@ -272,16 +295,10 @@ impl<T: Pod> Future for Readback<T> {
 /// The values that bytes hold. On all cores: at hundreds of megabytes most of the time goes into pages that
 /// the system gives for the first time.
 fn copied<T: Pod>(bytes: &[u8]) -> Vec<T> {
-    // Zeroed memory is not touched before it is written.
-    let mut values: Vec<T> = bytemuck::zeroed_vec(bytes.len() / size_of::<T>().max(1));
-    let to = bytemuck::cast_slice_mut::<T, u8>(&mut values).par_chunks_mut(COPIED_AT_ONCE);
-    to.zip(bytes.par_chunks(COPIED_AT_ONCE))
-        .for_each(|(to, from)| to.copy_from_slice(from));
+    let mut values: Vec<T> = zeroed_host_memory(bytes.len() / size_of::<T>().max(1));
+    copy_to_host(bytes, bytemuck::cast_slice_mut::<T, u8>(&mut values));
     values
 }
-
-/// Bytes that one core copies at a time.
-const COPIED_AT_ONCE: usize = 1 << 20;
 
 impl<T> Drop for Readback<T> {
     fn drop(&mut self) {

@@ -1,9 +1,10 @@
 //! [`Turns`]: the threads of one device work at a time, those of others wait.
 //!
 //! NVIDIA's compiler (driver 580.159) now and then never comes back where a process has it compile for two
-//! devices at once: one thread computes for good, the others wait for the driver's lock. Many threads of one
-//! device do it no harm. So kernels are compiled for one device at a time, and devices are listed and opened alone; a
-//! program with one waits for nobody.
+//! devices at once: one thread computes for good, the others wait for the driver's lock. The same happens where a device is
+//! opened or closed while kernels of another one are compiled. Many threads of one device do it no harm. So kernels are
+//! compiled for one device at a time, and devices are listed, opened and closed alone; a program with one device never
+//! waits.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -24,6 +25,14 @@ pub(crate) struct Turn<'a> {
 
 /// Compiling, of the whole process.
 pub(crate) static COMPILING: Turns = Turns::new();
+
+/// Runs `work` while this process compiles for no device, and opens or closes none. For programs that open devices by
+/// wgpu itself next to [`Gpu`](crate::Gpu). `work` must not open a [`Gpu`](crate::Gpu), drop the last handle of one or compile a
+/// kernel: it would wait for itself.
+pub fn with_drivers_alone<T>(work: impl FnOnce() -> T) -> T {
+    let _turn = COMPILING.take_alone();
+    work()
+}
 
 impl Turns {
     const fn new() -> Self {

@@ -36,7 +36,7 @@ pub(crate) struct Lists {
 }
 
 /// File names of lists: of training, test and validation photos.
-const FILES: [&[&str]; 3] = [
+pub(crate) const FILES: [&[&str]; 3] = [
     &["train.txt", "train_list.txt", "train_images.txt"],
     &["test.txt", "test_list.txt", "test_images.txt"],
     &["val.txt", "val_list.txt", "val_images.txt"],

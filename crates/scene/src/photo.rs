@@ -1,5 +1,10 @@
 //! Photos in the form that the engines use: 8 bits per channel, row by row.
 
+use crate::Result;
+use crate::atomic::write_atomically;
+use crate::provenance::{PngPixels, png_bytes};
+use std::path::Path;
+
 /// A decoded photo. Stored as `u8` so that a thousand photos fit in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Photo {
@@ -31,6 +36,24 @@ impl Photo {
         }
     }
 
+    /// Writes the photo as a PNG file, with its alpha if it has one. Masks are not written.
+    ///
+    /// # Errors
+    /// A file that cannot be written.
+    pub fn write_png(&self, path: &Path) -> Result<()> {
+        let (width, height) = (self.width, self.height);
+        let bytes = match &self.alpha {
+            None => png_bytes(width, height, PngPixels::Rgb8(&self.rgb)),
+            Some(alpha) => {
+                let pixels = self.rgb.chunks_exact(3).zip(alpha);
+                let rgba = pixels.flat_map(|(rgb, &alpha)| [rgb[0], rgb[1], rgb[2], alpha]);
+                png_bytes(width, height, PngPixels::Rgba8(&rgba.collect::<Vec<u8>>()))
+            }
+        };
+        let bytes = bytes.map_err(|e| e.at_path(path))?;
+        write_atomically(path, |file| file.write_all(&bytes))
+    }
+
     /// Returns the bytes of all pixels.
     pub fn bytes(&self) -> u64 {
         let planes = [Some(&self.rgb), self.alpha.as_ref(), self.mask.as_ref()];
@@ -53,5 +76,26 @@ impl Photo {
     /// Returns the number of pixels.
     pub fn pixel_count(&self) -> usize {
         self.width as usize * self.height as usize
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_photo_is_written_with_its_opacity() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.png");
+        let mut photo = Photo::from_rgb(2, 1, vec![1, 2, 3, 4, 5, 6]);
+        photo.write_png(&path).unwrap();
+        let read = image::open(&path).unwrap();
+        assert_eq!(read.as_rgb8().unwrap().as_raw(), &photo.rgb);
+        photo.alpha = Some(vec![9, 8]);
+        photo.write_png(&path).unwrap();
+        let read = image::open(&path).unwrap();
+        assert_eq!(read.as_rgba8().unwrap().as_raw(), &[1, 2, 3, 9, 4, 5, 6, 8]);
+        assert!(photo.write_png(&folder.path().join("no/a.png")).is_err());
     }
 }

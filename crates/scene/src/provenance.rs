@@ -19,6 +19,8 @@ const KEYWORD: &str = "Software";
 pub enum PngPixels<'a> {
     /// `[height, width, 3]`.
     Rgb8(&'a [u8]),
+    /// `[height, width, 4]`.
+    Rgba8(&'a [u8]),
     /// `[height, width]`.
     Grey16(&'a [u16]),
 }
@@ -36,6 +38,11 @@ pub fn png_bytes(width: u32, height: u32, pixels: PngPixels<'_>) -> Result<Vec<u
     encoder.set_filter(png::Filter::Paeth);
     let big_endian: Vec<u8>;
     let data = match pixels {
+        PngPixels::Rgba8(rgba) => {
+            encoder.set_color(png::ColorType::Rgba);
+            encoder.set_depth(png::BitDepth::Eight);
+            rgba
+        }
         PngPixels::Rgb8(rgb) => {
             encoder.set_color(png::ColorType::Rgb);
             encoder.set_depth(png::BitDepth::Eight);

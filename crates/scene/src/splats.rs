@@ -61,6 +61,21 @@ impl Splats {
         )))
     }
 
+    /// Returns true if all numbers of Gaussian `i` are finite.
+    ///
+    /// # Panics
+    /// If `i` is out of range.
+    pub fn has_finite_numbers(&self, i: usize) -> bool {
+        let stride = self.sh_rest_stride();
+        let all = |values: &[f32]| values.iter().all(|v| v.is_finite());
+        all(&self.means[i])
+            && all(&self.scales[i])
+            && all(&self.quats[i])
+            && self.opacities[i].is_finite()
+            && all(&self.sh0[i])
+            && all(&self.sh_rest[i * stride..(i + 1) * stride])
+    }
+
     /// Creates splats without Gaussians, for an SH degree.
     pub fn empty(sh_degree: u8) -> Self {
         Self {

@@ -1,11 +1,11 @@
 //! [`Context`]: a device that tensors are on, and their values there.
 
-use crate::gpu::cooperative;
+use crate::gpu::{cooperative, units};
 use crate::graph::layout::Layout;
 use crate::graph::problem::Problem;
 use crate::graph::tensor::{DType, Op, Tensor};
 use dapple_base::{Error, Result};
-use dapple_runtime::{ByteSlice, Gpu, Kernel, wgpu};
+use dapple_runtime::{ByteSlice, Gpu, Kernel, MappedPart, wgpu, zeroed_host_memory};
 use half::f16;
 use half::slice::{HalfBitsSliceExt, HalfFloatSliceExt};
 use rayon::prelude::*;
@@ -105,6 +105,17 @@ impl Values {
 
 /// Elements that a thread converts at a time.
 const PART: usize = 1 << 16;
+/// 16-bit values are uploaded in pieces from here on.
+const MANY: usize = 1 << 23;
+
+/// Values of a new leaf.
+#[derive(Clone, Copy)]
+enum Given<'a> {
+    Zeros,
+    /// To be stored as the leaf's type.
+    F32(&'a [f32]),
+    U32(&'a [u32]),
+}
 
 fn halves(data: &[f32]) -> Vec<f16> {
     let mut rounded = vec![f16::ZERO; data.len()];
@@ -153,7 +164,7 @@ impl Context {
         if let Some(known) = self.0.cooperates.get() {
             return Ok(*known);
         }
-        let found = self.may_cooperate() && cooperative::check(self)?;
+        let found = self.may_cooperate() && units::check(self)?;
         Ok(*self.0.cooperates.get_or_init(|| found))
     }
 
@@ -217,12 +228,12 @@ impl Context {
                 "give as many values as the shape's sizes multiply to",
             ));
         }
-        self.leaf(dtype, shape, Some(Values::of(dtype, data)))
+        self.leaf(dtype, shape, Given::F32(data))
     }
 
     /// Zeros.
     pub fn zeros(&self, dtype: DType, shape: &[usize]) -> Tensor {
-        self.leaf(dtype, shape, None)
+        self.leaf(dtype, shape, Given::Zeros)
     }
 
     /// Numbers for [`Tensor::embedding`].
@@ -234,7 +245,7 @@ impl Context {
                 "give as many as the shape's sizes multiply to",
             ));
         }
-        self.leaf(DType::U32, shape, Some(Values::U32(data.to_vec())))
+        self.leaf(DType::U32, shape, Given::U32(data))
     }
 
     /// One number, which kernels have written into them: it costs no memory. To change it from run to run, make a
@@ -316,14 +327,14 @@ impl Context {
         )
     }
 
-    fn refused(&self, problem: Arc<Problem>) -> Tensor {
+    pub(crate) fn refused(&self, problem: Arc<Problem>) -> Tensor {
         let made = (Layout::contiguous(&[]), DType::F32);
         Tensor::node(self, Op::Refused, Vec::new(), made, (None, Some(problem)))
     }
 
-    fn leaf(&self, dtype: DType, shape: &[usize], values: Option<Values>) -> Tensor {
+    fn leaf(&self, dtype: DType, shape: &[usize], given: Given<'_>) -> Tensor {
         let count: usize = shape.iter().product();
-        match self.storage(dtype, count, values) {
+        match self.storage(dtype, count, given) {
             Ok(storage) => self.over(storage, dtype, shape),
             Err(error) => {
                 let hint = error
@@ -345,31 +356,27 @@ impl Context {
         )
     }
 
-    /// Memory for `count` elements: these, else zeros.
-    pub(crate) fn storage(
-        &self,
-        dtype: DType,
-        count: usize,
-        values: Option<Values>,
-    ) -> Result<Storage> {
-        match self.device() {
-            Device::Cpu => {
-                let values = values.unwrap_or_else(|| Values::zeros(dtype, count));
-                Ok(Storage::Cpu(Arc::new(RwLock::new(values))))
-            }
-            Device::Gpu(gpu) => {
-                let made = GpuValues::new(gpu, "tensor", (count * dtype.bytes()) as u64)?;
-                match &values {
-                    Some(values) => made.write(gpu, values),
-                    None => {
-                        let mut encoder = gpu.encoder();
-                        encoder.clear_buffer(&made.raw, 0, None);
-                        gpu.submit(encoder);
-                    }
-                }
-                Ok(Storage::Gpu(made))
+    /// Memory for `count` elements that holds `given`.
+    fn storage(&self, dtype: DType, count: usize, given: Given<'_>) -> Result<Storage> {
+        let Device::Gpu(gpu) = self.device() else {
+            let values = match given {
+                Given::Zeros => Values::zeros(dtype, count),
+                Given::F32(data) => Values::of(dtype, data),
+                Given::U32(data) => Values::U32(data.to_vec()),
+            };
+            return Ok(Storage::Cpu(Arc::new(RwLock::new(values))));
+        };
+        let made = GpuValues::new(gpu, "tensor", (count * dtype.bytes()) as u64)?;
+        match given {
+            Given::F32(data) => made.write(gpu, dtype, data)?,
+            Given::U32(data) => gpu.write(&made.raw, made.slice.offset(), data),
+            Given::Zeros => {
+                let mut encoder = gpu.encoder();
+                encoder.clear_buffer(&made.raw, 0, None);
+                gpu.submit(encoder);
             }
         }
+        Ok(Storage::Gpu(made))
     }
 }
 
@@ -394,46 +401,97 @@ impl GpuValues {
         Ok(Self { slice, raw })
     }
 
-    pub fn write(&self, gpu: &Gpu, values: &Values) {
+    /// Stores values, rounded to the nearest. 16-bit values are converted piece by piece, while the device copies the piece
+    /// before.
+    fn write(&self, gpu: &Gpu, dtype: DType, data: &[f32]) -> Result<()> {
         let at = self.slice.offset();
-        match values {
-            Values::F32(values) => gpu.write(&self.raw, at, values),
-            Values::U32(values) => gpu.write(&self.raw, at, values),
-            Values::F16(values) => {
-                // Whole words, as the queue wants them.
-                let bits: &[u16] = values.reinterpret_cast();
-                if bits.len().is_multiple_of(2) {
-                    gpu.write(&self.raw, at, bits);
-                } else {
-                    gpu.write(&self.raw, at, &[bits, &[0]].concat());
-                }
+        match dtype {
+            DType::F32 => gpu.write(&self.raw, at, data),
+            DType::U32 => {
+                let whole: Vec<u32> = data.iter().map(|value| *value as u32).collect();
+                gpu.write(&self.raw, at, &whole);
+            }
+            DType::F16 if data.len() < MANY => {
+                // Whole words, as the queue requires them.
+                let mut rounded = halves(data);
+                rounded.resize(data.len().next_multiple_of(2), f16::ZERO);
+                let bits: &[u16] = rounded.reinterpret_cast();
+                gpu.write(&self.raw, at, bits);
+            }
+            DType::F16 => {
+                let bytes = 2 * data.len().next_multiple_of(2) as u64;
+                gpu.write_in_pieces(&self.raw, at, bytes, |from, piece| {
+                    let data = &data[from / 2..data.len().min((from + piece.len()) / 2)];
+                    MappedPart::split(piece, 2 * PART)
+                        .into_par_iter()
+                        .zip(data.par_chunks(PART))
+                        .for_each(|(to, data)| round_into(to, data));
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// All values, widened; 16-bit values piece by piece, while the device copies the next piece.
+    fn read(&self, gpu: &Gpu, dtype: DType, count: usize) -> Result<Vec<f32>> {
+        let at = self.slice.offset();
+        match dtype {
+            DType::F32 => gpu.read_at(&self.raw, at, count),
+            DType::U32 => {
+                let whole: Vec<u32> = gpu.read_at(&self.raw, at, count)?;
+                Ok(whole.iter().map(|value| *value as f32).collect())
+            }
+            DType::F16 => {
+                let mut values: Vec<f32> = zeroed_host_memory(count);
+                let bytes = 2 * count.next_multiple_of(2) as u64;
+                gpu.read_in_pieces(&self.raw, at, bytes, |from, piece| {
+                    let end = count.min((from + piece.len()) / 2);
+                    values[from / 2..end]
+                        .par_chunks_mut(PART)
+                        .zip(piece.par_chunks(2 * PART))
+                        .for_each(|(to, piece)| widen_into(to, piece));
+                })?;
+                Ok(values)
             }
         }
     }
+}
 
-    pub fn read(&self, gpu: &Gpu, dtype: DType, count: usize) -> Result<Values> {
-        let at = self.slice.offset();
-        Ok(match dtype {
-            DType::F32 => Values::F32(gpu.read_at(&self.raw, at, count)?),
-            DType::U32 => Values::U32(gpu.read_at(&self.raw, at, count)?),
-            DType::F16 => {
-                let words: Vec<u32> = gpu.read_at(&self.raw, at, count.div_ceil(2))?;
-                let bits: &[u16] = bytemuck::cast_slice(&words);
-                let halves: &[f16] = bits[..count].reinterpret_cast();
-                Values::F16(halves.to_vec())
-            }
-        })
+/// Elements that are converted at a time, in the nearest cache.
+const CONVERTED: usize = 2048;
+
+/// Rounds values into mapped memory, which is written once, from its first byte to its last. Whole words: the half of a
+/// word that no value is for becomes 0.
+fn round_into(mut to: MappedPart<'_>, data: &[f32]) {
+    let mut rounded = [f16::ZERO; CONVERTED];
+    for (number, data) in data.chunks(CONVERTED).enumerate() {
+        rounded[..data.len()].convert_from_f32_slice(data);
+        let count = data.len().next_multiple_of(2);
+        rounded[data.len()..count].fill(f16::ZERO);
+        let bits: &[u16] = rounded[..count].reinterpret_cast();
+        to.write(number * 2 * CONVERTED, bits);
+    }
+}
+
+/// Widens 16-bit values of mapped memory, which may begin at any byte.
+fn widen_into(to: &mut [f32], from: &[u8]) {
+    let mut bits = [0_u16; CONVERTED];
+    for (to, from) in to.chunks_mut(CONVERTED).zip(from.chunks(2 * CONVERTED)) {
+        let bits = &mut bits[..to.len()];
+        bytemuck::cast_slice_mut(bits).copy_from_slice(&from[..2 * to.len()]);
+        let halves: &[f16] = bits.reinterpret_cast();
+        halves.convert_to_f32_slice(to);
     }
 }
 
 impl Storage {
-    /// Copied out, after all that was submitted.
-    pub fn read(&self, context: &Context, dtype: DType, count: usize) -> Result<Values> {
+    /// Copied out and widened, after all that was submitted.
+    pub fn read_f32(&self, context: &Context, dtype: DType, count: usize) -> Result<Vec<f32>> {
         match (self, context.device()) {
             (Self::Cpu(values), _) => Ok(values
                 .read()
                 .unwrap_or_else(PoisonError::into_inner)
-                .clone()),
+                .widened()),
             (Self::Gpu(values), Device::Gpu(gpu)) => values.read(gpu, dtype, count),
             (Self::Gpu(_), Device::Cpu) => Err(Error::internal("values of a GPU on the processor")),
         }
@@ -441,20 +499,6 @@ impl Storage {
 }
 
 impl Tensor {
-    /// The values of a leaf, widened; waits for them. What is computed is [`Self::read`].
-    ///
-    /// # Errors
-    /// It is no leaf; a lost device.
-    pub fn values(&self) -> Result<Vec<f32>> {
-        self.check()?;
-        let Op::Leaf(storage) = &self.0.op else {
-            let what = format!("{} is computed: it has no values yet", self.describe());
-            return Err(Error::input(what).hint("read() computes it"));
-        };
-        let values = storage.read(self.context(), self.dtype(), self.count())?;
-        Ok(values.widened())
-    }
-
     /// Replaces the values of a leaf: plans see them from their next run on.
     ///
     /// # Errors
@@ -473,14 +517,16 @@ impl Tensor {
             );
             return Err(Error::input(what).hint("give as many values as it has elements"));
         }
-        let values = Values::of(self.dtype(), data);
         match (storage, self.context().device()) {
-            (Storage::Cpu(old), _) => *old.write().unwrap_or_else(PoisonError::into_inner) = values,
-            (Storage::Gpu(old), Device::Gpu(gpu)) => old.write(gpu, &values),
+            (Storage::Cpu(old), _) => {
+                let values = Values::of(self.dtype(), data);
+                *old.write().unwrap_or_else(PoisonError::into_inner) = values;
+                Ok(())
+            }
+            (Storage::Gpu(old), Device::Gpu(gpu)) => old.write(gpu, self.dtype(), data),
             (Storage::Gpu(_), Device::Cpu) => {
-                return Err(Error::internal("values of a GPU on the processor"));
+                Err(Error::internal("values of a GPU on the processor"))
             }
         }
-        Ok(())
     }
 }

@@ -100,7 +100,7 @@ pub struct LoraOptions {
     pub rank: usize,
     /// Weighs the addition, together with the rank.
     pub alpha: f32,
-    /// Share of the inputs that are left out while training.
+    /// Share of the inputs that are dropped while training, by the mask that [`Lora::forward`] takes.
     pub dropout: f32,
     /// Of A.
     pub seed: u64,
@@ -175,9 +175,13 @@ impl Lora {
         kept.collect()
     }
 
-    /// The layer and what is added; the addition is done as the base's product is stored.
-    pub fn forward(&self, base: &Linear, x: &Tensor) -> Tensor {
-        let delta = self.delta(x);
+    /// The layer and the addition, which is done as the base's product is stored. While training with a dropout above 0,
+    /// `kept` is a mask of the shape of `x` (see [`Self::delta_of_kept`]). For evaluation it is `None`: no input is dropped.
+    pub fn forward(&self, base: &Linear, x: &Tensor, kept: Option<&Tensor>) -> Tensor {
+        let delta = match kept {
+            Some(kept) => self.delta_of_kept(x, kept),
+            None => self.delta(x),
+        };
         base.forward(x).add(delta)
     }
 

@@ -39,7 +39,13 @@ mod plan;
 mod program;
 pub mod weights;
 
+// The guide's examples have to compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/TENSORS.md")]
+struct Guide;
+
 pub use context::{Context, Device};
+pub use dapple_base::{Error, Result};
 pub use graph::operations::Operand;
 pub use graph::tensor::{CustomOp, DType, Tensor};
 pub use graph::windows::Windows;

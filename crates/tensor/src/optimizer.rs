@@ -52,8 +52,8 @@ impl Adam {
         }
     }
 
-    /// What a step makes of parameters, moments and the number of steps: pairs for
-    /// [`PlanOptions::updates`](crate::PlanOptions), leaf and new value. Parameters without a gradient or a moment are left out.
+    /// New values of parameters, moments and the number of steps: pairs of leaf and value, as
+    /// [`PlanOptions::updates`](crate::PlanOptions) takes them. Parameters without a gradient or a moment are omitted.
     pub fn step(
         &self,
         state: &AdamState,

@@ -3,7 +3,7 @@
 use crate::context::{Context, Device, Storage};
 use crate::cpu::CpuPlan;
 use crate::gpu::{self, GpuPlan};
-use crate::graph::tensor::{DType, Tensor};
+use crate::graph::tensor::{DType, Op, Tensor};
 use crate::program::{self, Limits, Program};
 use dapple_base::{Error, Result};
 use dapple_runtime::Recording;
@@ -17,7 +17,7 @@ pub struct PlanOptions<'a> {
     pub fuse: bool,
     /// Leaves that get a new value with each run, when all else has read the old one: an optimizer's step. Where a kernel reads
     /// a leaf only element by element it is written in place, else copied at the end.
-    pub updates: &'a [(&'a Tensor, &'a Tensor)],
+    pub updates: &'a [(Tensor, Tensor)],
     /// What a profiler calls its dispatches: the span of [`Plan::recording`].
     pub span: &'static str,
     /// Whether products are computed the plainest way, each element by itself from memory: slow, and what other kernels are
@@ -100,7 +100,7 @@ impl Plan {
         let first = outputs
             .first()
             .copied()
-            .or(options.updates.first().map(|pair| pair.0));
+            .or(options.updates.first().map(|pair| &pair.0));
         let Some(first) = first else {
             return Err(Error::input("a plan of nothing").hint("name an output"));
         };
@@ -122,13 +122,14 @@ impl Plan {
         Self::over(outputs, options, context, program)
     }
 
-    /// [`Self::compile_with`], by cooperative matrices without having compared what they give, large tiles wherever they fit.
+    /// [`Self::compile_with`], by cooperative matrices without having compared what they give, by large tiles from `many` on.
     pub(crate) fn compile_cooperative(
         outputs: &[&Tensor],
         options: &PlanOptions<'_>,
+        many: usize,
     ) -> Result<Self> {
         let context = outputs[0].context().clone();
-        let limits = Self::limits(options, &context, Some(1));
+        let limits = Self::limits(options, &context, Some(many));
         let program = program::compile(outputs, options.updates, limits)?;
         Self::over(outputs, options, context, program)
     }
@@ -245,7 +246,7 @@ impl Plan {
     /// No such output, a lost device.
     pub fn read(&self, output: usize) -> Result<Vec<f32>> {
         let (storage, dtype, count) = self.storage(output)?;
-        Ok(storage.read(&self.context, dtype, count)?.widened())
+        storage.read_f32(&self.context, dtype, count)
     }
 
     /// An output as a leaf for other plans, on the memory of this one: its values are those of the last run.
@@ -381,11 +382,17 @@ impl std::fmt::Debug for Plan {
 }
 
 impl Tensor {
-    /// Computes it, and waits for its values, row-major. What is computed again and again is a [`Plan`].
+    /// The values, row-major: of a leaf those that it holds, of an operation those that it computes now. Waits for them. An
+    /// operation that is read repeatedly belongs into a [`Plan`].
     ///
     /// # Errors
     /// As [`Plan::compile`] and [`Plan::read`].
     pub fn read(&self) -> Result<Vec<f32>> {
+        self.check()?;
+        if let Op::Leaf(storage) = &self.0.op {
+            let count = self.count();
+            return storage.read_f32(self.context(), self.dtype(), count);
+        }
         let plan = Plan::compile(&[self])?;
         plan.run()?;
         plan.read(0)

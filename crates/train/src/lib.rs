@@ -60,7 +60,7 @@ pub use order::ViewOrder;
 pub use outlook::{Outlook, Verdict};
 pub use output::{
     METRICS_VERSION, MOST_SNAPSHOT_BYTES, Metrics, PictureWriter, RenderNames, RunFolder, RunLock,
-    Snapshot, Snapshots, Taken, Writes, train_into,
+    Snapshot, Snapshots, Taken, Writes, refuse_run_file, train_into,
 };
 pub use plain_background::PlainBackground;
 pub use poses::PoseErrors;

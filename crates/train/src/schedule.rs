@@ -73,10 +73,14 @@ impl Schedule {
     /// Gaussians from its start ([`TrainConfig::extended`]).
     pub(crate) fn extend(&mut self, after: u32, steps: u32, most: usize) {
         let longer = self.config.extended_to(steps, most);
+        let mut longer = Self::new(longer, self.extent);
+        if self.strategy_is_own {
+            longer.set_strategy(self.strategy.clone());
+        }
         self.config
             .extended
             .push([after, steps, u32::try_from(most).unwrap_or(u32::MAX)]);
-        self.extended.push((after, Self::new(longer, self.extent)));
+        self.extended.push((after, longer));
     }
 
     /// From after step `after` on, steps leave this part of the Gaussians out ([`TrainConfig::dropout_after`]).
@@ -99,6 +103,9 @@ impl Schedule {
     }
 
     pub(crate) fn set_strategy(&mut self, strategy: Arc<dyn DensityStrategy>) {
+        for (_, longer) in &mut self.extended {
+            longer.set_strategy(strategy.clone());
+        }
         self.strategy = strategy;
         self.strategy_is_own = true;
     }

@@ -66,7 +66,8 @@ impl Trainer {
     /// engine.
     ///
     /// # Errors
-    /// A configuration that contradicts itself, a capture that cannot be trained on (a single
+    /// A configuration that contradicts itself (also one whose `steps` were set and whose schedule is that of a
+    /// longer run: [`Preset::config_for`](crate::Preset::config_for) scales it), a capture that cannot be trained on (a single
     /// photo, none left after the split, a lens that is none, points that are lost), what the engine
     /// refuses.
     pub fn new(
@@ -76,6 +77,7 @@ impl Trainer {
     ) -> Result<Self> {
         let started = Instant::now();
         config.validate()?;
+        config.validate_length()?;
         let chosen = Chosen::of(dataset, &config)?;
         if config.near == 0.0 {
             config.near = NEAR_FRACTION * chosen.extent;

@@ -17,6 +17,7 @@ use glam::{DMat3, DQuat, DVec3};
 use rayon::prelude::*;
 use serde::Serialize;
 use serde_json::Value;
+use std::path::Path;
 
 const PAGE: &str = include_str!("page/export/index.html");
 const STYLE: &str = include_str!("page/export/style.css");
@@ -156,6 +157,9 @@ impl Default for PageOptions {
     }
 }
 
+/// The file of a folder that names the others.
+const INDEX: &str = "index.html";
+
 /// A file of a folder: its name and bytes.
 pub type PageFile = (String, Vec<u8>);
 
@@ -213,8 +217,17 @@ pub fn folder(splats: &Splats, options: &PageOptions) -> Result<Vec<PageFile>> {
     let described = described(splats, options, &named)?;
     let html = put_together(options.poster.as_deref(), &described);
     let mut files: Vec<PageFile> = names.iter().cloned().zip(parts).collect();
-    files.push(("index.html".to_owned(), html.into_bytes()));
+    files.push((INDEX.to_owned(), html.into_bytes()));
     Ok(files)
+}
+
+/// Returns true if a folder's entry has the name of a file of [`folder`].
+pub fn is_part(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let number = name
+        .strip_prefix("splats-")
+        .and_then(|rest| rest.strip_suffix(".spz"));
+    name == INDEX || number.is_some_and(|number| number.parse::<usize>().is_ok())
 }
 
 /// What the viewer's page needs to draw splats by itself: the bytes of a JSON object (little-endian `u32`), the object

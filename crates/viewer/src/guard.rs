@@ -63,8 +63,7 @@ impl Guard {
     /// Whether a request means this machine.
     pub(crate) fn is_for_us(&self, headers: &HeaderMap) -> bool {
         let host = headers.get(header::HOST).and_then(|v| v.to_str().ok());
-        host.is_some_and(|host| {
-            let name = name_of(host);
+        host.and_then(name_of).is_some_and(|name| {
             name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok()
         })
     }
@@ -86,12 +85,15 @@ impl Guard {
     }
 }
 
-/// A `Host` header without its port and brackets.
-fn name_of(host: &str) -> &str {
-    if let Some(rest) = host.strip_prefix('[') {
-        return rest.split(']').next().unwrap_or(rest);
-    }
-    host.rsplit_once(':').map_or(host, |(name, _)| name)
+/// The name in a `Host` header, without port and brackets; none where anything else is in it.
+fn name_of(host: &str) -> Option<&str> {
+    let (name, rest) = match host.strip_prefix('[') {
+        Some(inner) => inner.split_once(']')?,
+        None => host.split_at(host.find(':').unwrap_or(host.len())),
+    };
+    let is_port = |port: &str| !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit());
+    let is_whole = rest.is_empty() || rest.strip_prefix(':').is_some_and(is_port);
+    is_whole.then_some(name)
 }
 
 #[cfg(test)]
@@ -121,6 +123,14 @@ mod tests {
             ("192.168.1.7:7410", true),
             ("evil.example:7410", false),
             ("127.0.0.1.evil.example", false),
+            ("[::1]", true),
+            ("[::1].evil.example", false),
+            ("[::1].evil.example:7410", false),
+            ("[::1]:7410.evil.example", false),
+            ("[::1", false),
+            ("127.0.0.1:7410.evil.example", false),
+            ("localhost:evil.example", false),
+            ("localhost:", false),
             ("", false),
         ] {
             assert_eq!(guard.is_for_us(&headers(&[("host", host)])), ours, "{host}");

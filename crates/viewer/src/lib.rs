@@ -31,8 +31,9 @@
 //! # Safety on a network
 //! It listens on this machine alone unless told otherwise. The address has a random token, which a page
 //! exchanges for a cookie; without it nothing is served. Requests for other hosts' names, or from other sites'
-//! pages, are refused. No path of a request reads a file.
+//! pages, are refused. No path of a request reads a file. Connections without the token are few and end soon.
 
+mod connections;
 pub mod edit;
 pub mod export;
 mod guard;
@@ -65,6 +66,9 @@ pub struct ViewerOptions {
     pub host: IpAddr,
     /// The port; `None` takes [`DEFAULT_PORT`], or where that is taken, any that is free.
     pub port: Option<u16>,
+    /// How long a connection may be silent: for the headers of a request, and for the answer to a ping. A connection
+    /// without a token is closed after this time.
+    pub patience: Duration,
 }
 
 /// Where pages are found unless another program is there.
@@ -75,6 +79,7 @@ impl Default for ViewerOptions {
         Self {
             host: Ipv4Addr::LOCALHOST.into(),
             port: None,
+            patience: Duration::from_secs(20),
         }
     }
 }
@@ -113,6 +118,7 @@ impl Viewer {
             listener,
             hub.clone(),
             guard::Guard::new(token, address.port()),
+            options.patience,
             ended,
         )?;
         Ok(Self {

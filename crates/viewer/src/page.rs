@@ -18,7 +18,7 @@ const fn module(path: &'static str, text: &'static str) -> Asset {
 }
 
 /// All of them.
-pub(crate) const ASSETS: [Asset; 15] = [
+pub(crate) const ASSETS: [Asset; 17] = [
     Asset {
         path: "/",
         kind: "text/html; charset=utf-8",
@@ -33,6 +33,8 @@ pub(crate) const ASSETS: [Asset; 15] = [
     module("/controls.js", include_str!("page/controls.js")),
     module("/edit.js", include_str!("page/edit.js")),
     module("/vectors.js", include_str!("page/vectors.js")),
+    module("/panel.js", include_str!("page/panel.js")),
+    module("/run.js", include_str!("page/run.js")),
     module("/path.js", include_str!("page/path.js")),
     module("/plots.js", include_str!("page/plots.js")),
     module("/scale.js", include_str!("page/scale.js")),

@@ -153,11 +153,11 @@ impl LookAt {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Command {
-    /// Rest after this step.
+    /// Pause after this step.
     Pause,
-    /// Go on.
+    /// Resume a paused run.
     Resume,
-    /// One step, and rest.
+    /// One step, and pause.
     Step,
     /// Write a checkpoint now.
     Save,

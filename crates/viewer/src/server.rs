@@ -2,28 +2,30 @@
 //!
 //! It has one thread, which renders nothing and waits for nobody.
 
+use crate::connections::{self, Place};
 use crate::guard::Guard;
 use crate::hub::{Hub, Mail, PageId};
 use crate::page;
 use crate::picture::jpeg;
 use crate::protocol::{FromPage, MAX_MESSAGE_BYTES};
 use crate::{DEFAULT_PORT, ViewerOptions};
-use axum::Router;
+use axum::body::Bytes;
 use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use axum::serve::ListenerExt;
+use axum::{Extension, Router};
 use dapple_scene::{Error, Result};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
+use tokio::time::MissedTickBehavior;
 
-/// A page that takes longer than this for a message has gone.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Pings in the time that a page may be silent: it has gone when none of them is answered.
+const PINGS: u32 = 2;
 
 /// Quality of photos, of 100.
 const PHOTO_QUALITY: u8 = 92;
@@ -32,6 +34,8 @@ const PHOTO_QUALITY: u8 = 92;
 struct Shared {
     hub: Arc<Hub>,
     guard: Guard,
+    /// See [`ViewerOptions::patience`].
+    patience: Duration,
 }
 
 /// Binds the port.
@@ -74,6 +78,7 @@ pub(crate) fn spawn(
     listener: TcpListener,
     hub: Arc<Hub>,
     guard: Guard,
+    patience: Duration,
     ended: oneshot::Receiver<()>,
 ) -> Result<()> {
     let fail = |e: std::io::Error| Error::unsupported(format!("the viewer cannot start: {e}"));
@@ -84,18 +89,17 @@ pub(crate) fn spawn(
         .build()
         .map_err(fail)?;
     let serve = move || {
-        runtime.block_on(async {
+        runtime.block_on(async move {
             let Ok(listener) = tokio::net::TcpListener::from_std(listener) else {
                 return;
             };
-            // A picture's last bytes do not wait for an answer to those before.
-            let listener = listener.tap_io(|stream| {
-                let _ = stream.set_nodelay(true);
+            let router = router(Shared {
+                hub,
+                guard,
+                patience,
             });
-            let router = router(Shared { hub, guard });
             tokio::select! {
-                // It only returns with the listener broken.
-                _ = axum::serve(listener, router) => {}
+                () = connections::serve(listener, router, patience) => {}
                 // The sender is dropped with the viewer.
                 _ = ended => {}
             }
@@ -123,7 +127,12 @@ fn router(shared: Shared) -> Router {
 }
 
 /// Lets in who has the token or its cookie, and says to browsers what the page may do.
-async fn admit(State(shared): State<Shared>, request: Request, next: Next) -> Response {
+async fn admit(
+    State(shared): State<Shared>,
+    Extension(place): Extension<Arc<Place>>,
+    request: Request,
+    next: Next,
+) -> Response {
     let guard = &shared.guard;
     let headers = request.headers();
     let mut response = if !guard.is_for_us(headers) {
@@ -134,6 +143,7 @@ async fn admit(State(shared): State<Shared>, request: Request, next: Next) -> Re
     } else if let Some(token) = token_of(request.uri().query()) {
         match guard.is_token(token) && request.uri().path() == "/" {
             true => {
+                place.admit();
                 let to = [
                     (header::LOCATION, "/".to_owned()),
                     (header::SET_COOKIE, guard.set_cookie()),
@@ -145,6 +155,7 @@ async fn admit(State(shared): State<Shared>, request: Request, next: Next) -> Re
     } else if !guard.knows(headers) {
         refused(StatusCode::FORBIDDEN, WRONG)
     } else {
+        place.admit();
         next.run(request).await
     };
     let sent = response.headers_mut();
@@ -214,6 +225,7 @@ async fn drawn(State(shared): State<Shared>) -> Response {
 
 async fn socket(
     State(shared): State<Shared>,
+    Extension(place): Extension<Arc<Place>>,
     request: WebSocketUpgrade,
     headers: axum::http::HeaderMap,
 ) -> Response {
@@ -223,21 +235,25 @@ async fn socket(
     let Some((id, wake)) = shared.hub.join() else {
         return refused(StatusCode::SERVICE_UNAVAILABLE, "too many pages are open\n");
     };
+    let patience = shared.patience;
     // Leaves also where the upgrade fails.
     let seat = Seat {
         hub: shared.hub,
         id,
+        _place: place,
     };
     request
         .max_message_size(MAX_MESSAGE_BYTES)
         .max_frame_size(MAX_MESSAGE_BYTES)
-        .on_upgrade(|socket| async move { serve_page(socket, &seat, &wake).await })
+        .on_upgrade(move |socket| async move { serve_page(socket, &seat, &wake, patience).await })
 }
 
 /// A page's place among those that are connected.
 struct Seat {
     hub: Arc<Hub>,
     id: PageId,
+    /// The connection counts until the page has gone.
+    _place: Arc<Place>,
 }
 
 impl Drop for Seat {
@@ -246,22 +262,39 @@ impl Drop for Seat {
     }
 }
 
-async fn serve_page(mut socket: WebSocket, seat: &Seat, wake: &Notify) {
+/// Serves a page until it has gone: until it closes, takes longer than `patience` for a message, or answers no ping
+/// within `patience`.
+async fn serve_page(mut socket: WebSocket, seat: &Seat, wake: &Notify, patience: Duration) {
+    let mut pings = tokio::time::interval(patience / PINGS);
+    pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut unanswered = 0;
     loop {
-        tokio::select! {
-            message = socket.recv() => match message {
-                Some(Ok(Message::Text(text))) => hear(seat, text.as_str()),
-                Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
-                // It has closed, broke the protocol, or sends what no page of ours does.
-                _ => return,
+        let sent = tokio::select! {
+            message = socket.recv() => {
+                unanswered = 0;
+                match message {
+                    Some(Ok(Message::Text(text))) => hear(seat, text.as_str()),
+                    Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
+                    // It has closed, broke the protocol, or sends what no page of ours does.
+                    _ => return,
+                }
+                continue;
             },
             () = wake.notified() => {
                 let mail = seat.hub.mail(seat.id);
-                match tokio::time::timeout(PATIENCE, send(&mut socket, mail)).await {
-                    Ok(Ok(())) => {}
-                    _ => return,
-                }
+                tokio::time::timeout(patience, send(&mut socket, mail)).await
             }
+            _ = pings.tick() => {
+                if unanswered == PINGS {
+                    return;
+                }
+                unanswered += 1;
+                let ping = socket.send(Message::Ping(Bytes::new()));
+                tokio::time::timeout(patience, ping).await
+            }
+        };
+        if !matches!(sent, Ok(Ok(()))) {
+            return;
         }
     }
 }

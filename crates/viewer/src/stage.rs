@@ -87,9 +87,13 @@ pub struct Status {
     pub gaussians: u64,
     /// Steps a second.
     pub steps_per_second: f64,
+    /// Seconds since the program began to train, pauses included.
+    pub elapsed_seconds: f64,
+    /// Estimated seconds to the last step; `None` before the first one.
+    pub eta_seconds: Option<f64>,
     /// Memory of this process, bytes; `None` where the system does not tell.
     pub memory_bytes: Option<u64>,
-    /// Whether it rests.
+    /// True while the run is paused.
     pub paused: bool,
     /// What the user should know: how it ended, or what failed.
     pub note: Option<String>,
@@ -115,6 +119,8 @@ pub(crate) struct Told<'a> {
     no_edits: &'a str,
     draws: bool,
     no_draws: &'a str,
+    /// See [`dapple_engine::score::FULL_ERROR`].
+    full_error: f32,
     cameras: Vec<ToldCamera<'a>>,
 }
 
@@ -165,6 +171,7 @@ impl Stage {
             no_edits: self.edits.as_ref().err().map_or("", String::as_str),
             draws: self.draws.is_ok(),
             no_draws: self.draws.as_ref().err().map_or("", String::as_str),
+            full_error: dapple_engine::score::FULL_ERROR,
             cameras: cameras.collect(),
         }
     }

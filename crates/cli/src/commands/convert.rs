@@ -9,18 +9,19 @@ use crate::options::{
     DeviceOptions, NewFolders, held_by, make_folder_of, note_origin, read_splats_with,
     refuse_existing, splats_file,
 };
-use crate::training_display::{gaussians, grouped};
+use crate::training_display::written_of;
 use dapple::scene::edit::order::largest_first;
 use dapple::scene::splat_file::{self, Axes, Format, ReadOptions, SpzVersion, WriteOptions};
 use dapple::scene::{Error, MAX_SH_DEGREE, Result, Splats};
 use dapple::train::{ConfigPatch, TrainConfig};
-use loss::{Judge, Loss};
+use loss::Judge;
+pub use loss::Loss;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
 const AFTER_HELP: &str = "\
 The output's name says its format; bytes are a Gaussian's, with harmonics of degree 3 and without:
-  .ply             236 / 56   the layout that 3DGS tools share, whatever dialect was read
+  .ply             248 / 68   the layout that 3DGS tools share, whatever dialect was read
   .spz              25 / 15   Niantic's: opens nearly everywhere; --spz-version 4 is newer
   .sog, meta.json   19 / 14   PlayCanvas', a file or a folder: SuperSplat, PlayCanvas, Spark
   lod-meta.json     25 / 19   the same in levels of detail, for viewers that stream: SuperSplat, PlayCanvas
@@ -175,20 +176,11 @@ struct Summary<'a> {
 pub fn run(args: &Args, console: &Console) -> Result<()> {
     // A name without a known ending leaves the format to --max-loss.
     let format = match (Format::of_name(&args.output), args.max_loss) {
-        (Ok(format), _) => Some(format),
         (Err(_), Some(_)) if args.output.extension().is_none() => None,
-        (Err(error), _) => return Err(error),
+        _ => Some(Format::to_write(&args.output)?),
     };
-    if let Some(format) = format {
+    if format.is_some() {
         refuse_existing(&args.output, args.overwrite)?;
-        if !format.is_written() {
-            return Err(Error::unsupported(format!(
-                ".{} files are read, not written",
-                format.extension()
-            ))
-            .at_path(&args.output)
-            .hint(format!("end the name in {}", Format::written_extensions())));
-        }
     }
     if args.min_opacity.is_some_and(|x| !(0.0..=1.0).contains(&x)) {
         return Err(Error::input("an opacity lies between 0 and 1")
@@ -241,6 +233,8 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     let format = Format::of_name(&output)?;
     note_origin(format, aside.origin, console);
     let bytes = splat_file::size_bytes(&output, format);
+    // A plain PLY file has normals of three floats too.
+    let plain_bytes = read.size_bytes() + 12 * read.len();
     let summary = Summary {
         output: &output,
         gaussians_read: read.len(),
@@ -248,22 +242,23 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         sh_degree: written.1,
         bytes,
         bytes_read: Format::of_name(&input).map_or(0, |f| splat_file::size_bytes(&input, f)),
-        ratio: read.size_bytes() as f64 / bytes.max(1) as f64,
+        ratio: plain_bytes as f64 / bytes.max(1) as f64,
         loss,
     };
     if args.json {
         return console.json(&summary);
     }
-    console.data(&format!(
-        "{}: {} of {}, SH degree {}, {}, {}{}",
+    console.outcome(&format!(
+        "{}: {}, SH degree {}, {}{}{}",
         output.display(),
-        grouped(summary.gaussians as u64),
-        gaussians(read.len() as u64),
+        written_of(summary.gaussians, read.len()),
         summary.sh_degree,
         human_bytes(bytes),
-        match summary.ratio >= 1.05 {
-            true => format!("a {:.1}th of plain PLY", summary.ratio),
-            false => format!("{:.2} times plain PLY", 1.0 / summary.ratio.max(1e-9)),
+        match summary.ratio {
+            // Nothing is smaller than no Gaussians.
+            _ if summary.gaussians == 0 => String::new(),
+            ratio if ratio >= 1.05 => format!(", a {ratio:.1}th of plain PLY"),
+            ratio => format!(", {:.2} times plain PLY", 1.0 / ratio),
         },
         match &summary.loss {
             Some(loss) => format!("\n{}", loss.shown()),
@@ -334,6 +329,20 @@ fn write_judged(
         false => None,
     };
     Ok((args.output.clone(), (splats.len(), splats.sh_degree), loss))
+}
+
+/// What a file loses of the splats that it was made of: renders of both from a ring are compared.
+pub fn lost_in_file(
+    path: &Path,
+    splats: &Splats,
+    options: &WriteOptions,
+    config: &TrainConfig,
+    device: &DeviceOptions,
+    console: &Console,
+) -> Result<Loss> {
+    let back = read_back(path, options)?;
+    let (splats, engine) = ((splats, options.origin), device.engine(console)?);
+    Judge::of(splats, config, None, engine, console)?.loss(&back, console)
 }
 
 /// What a file holds, counted from where the splats that went into it do.

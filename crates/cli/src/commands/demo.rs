@@ -75,8 +75,8 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     };
     let mut done = train(job, config, engine, wall, console)?;
     done.end();
-    console.data(&done.lines())?;
-    console.data(&format!("capture   {}", capture.display()))?;
+    console.outcome(&done.lines())?;
+    console.outcome(&format!("capture   {}", capture.display()))?;
     if let Some(interruption) = done.interruption() {
         return Err(interruption);
     }

@@ -10,14 +10,14 @@ use crate::options::{
     CaptureOptions, DeviceOptions, NewFolders, config_beside, held_by, make_folder_of, note_origin,
     parse_colour, read_splats_with, refuse_existing, splats_file,
 };
-use crate::training_display::{gaussians, grouped};
+use crate::training_display::{gaussians, grouped, written_of};
 use chain::{Chain, Link};
 use dapple::contract::look;
 use dapple::scene::edit::{Action, Editor, Recipe};
 use dapple::scene::splat_file::{self, Format, NonFinite, ReadOptions, WriteOptions};
 use dapple::scene::{Error, Result, Splats};
 use dapple::train::config::Background;
-use dapple::train::{ConfigPatch, read_looks};
+use dapple::train::{ConfigPatch, TrainConfig, read_looks};
 use photos::{Loss, Photos};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -98,6 +98,10 @@ pub struct Args {
     #[arg(long, value_name = "black|white|R,G,B", value_parser = parse_colour)]
     background: Option<[f64; 3]>,
 
+    /// Do not measure what a lossy format loses, which needs renders
+    #[arg(long)]
+    no_loss: bool,
+
     /// Replace OUTPUT and the recipe if they exist
     #[arg(long)]
     overwrite: bool,
@@ -122,6 +126,9 @@ struct Summary<'a> {
     sh_degree: u8,
     bytes: u64,
     actions: Vec<Done>,
+    /// Of a lossy format, as `convert` has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    loss: Option<super::convert::Loss>,
 }
 
 /// What came of an action.
@@ -134,7 +141,7 @@ struct Done {
 }
 
 pub fn run(args: &Args, console: &Console) -> Result<()> {
-    let format = Format::of_name(&args.output)?;
+    let format = Format::to_write(&args.output)?;
     refuse_existing(&args.output, args.overwrite)?;
     if let Some(recipe) = &args.save_recipe {
         refuse_existing(recipe, args.overwrite)?;
@@ -169,6 +176,8 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         ..WriteOptions::default()
     };
     let gaussians_read = splats.len();
+    let mut shown = config.clone();
+    shown.antialias = options.antialiased;
     let mut photos = Photos::new(args, (&file, &splats, aside.origin), config, console);
     let mut editor = Editor::new(splats).about(aside.origin);
     let mut done = Vec::with_capacity(actions.len());
@@ -191,7 +200,8 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         )?);
     }
     grace.check(|| "the edit was stopped; nothing was written".to_owned())?;
-    let splats = held_by(format, editor.into_splats(), console);
+    let edited = editor.into_splats();
+    let splats = held_by(format, edited.clone(), console);
     note_origin(format, aside.origin, console);
     let folders = NewFolders::before(&args.output);
     interrupt::remove_if_empty(&folders);
@@ -203,7 +213,11 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         let folders = NewFolders::before(path);
         folders.unless_ok(make_folder_of(path).and_then(|()| Recipe::new(actions).write(path)))?;
     }
-    let bytes = std::fs::metadata(&args.output).map_or(0, |file| file.len());
+    let loss = match format.is_lossy() && !args.no_loss && !splats.is_empty() {
+        true => lost_in_file(args, &edited, &options, &shown, console),
+        false => None,
+    };
+    let bytes = splat_file::size_bytes(&args.output, format);
     let summary = Summary {
         output: &args.output,
         gaussians_read,
@@ -211,18 +225,41 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         sh_degree: splats.sh_degree,
         bytes,
         actions: done,
+        loss,
     };
     if args.json {
         return console.json(&summary);
     }
-    console.data(&format!(
-        "{}: {} of {}, SH degree {}, {}",
+    console.outcome(&format!(
+        "{}: {}, SH degree {}, {}{}",
         args.output.display(),
-        grouped(summary.gaussians as u64),
-        gaussians(gaussians_read as u64),
+        written_of(summary.gaussians, gaussians_read),
         summary.sh_degree,
-        human_bytes(bytes)
+        human_bytes(bytes),
+        match &summary.loss {
+            Some(loss) => format!("\n{}", loss.shown()),
+            None => String::new(),
+        }
     ))
+}
+
+/// What the format of the output loses. The file is whole already: where that cannot be measured, a remark says why.
+fn lost_in_file(
+    args: &Args,
+    edited: &Splats,
+    options: &WriteOptions,
+    config: &TrainConfig,
+    console: &Console,
+) -> Option<super::convert::Loss> {
+    let (path, device) = (&args.output, &args.device);
+    let lost = super::convert::lost_in_file(path, edited, options, config, device, console);
+    let say = |error: &Error| {
+        console.note(&format!(
+            "remark: what the format loses was not measured: {}",
+            error.what()
+        ));
+    };
+    lost.inspect_err(say).ok()
 }
 
 /// Whether two names are of one file, which need not be there yet.

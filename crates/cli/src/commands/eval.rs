@@ -9,6 +9,7 @@ use crate::options::{
     CaptureOptions, DeviceOptions, config_beside, parse_colour, read_splats, refuse_inputs,
     splats_file, split,
 };
+use crate::outputs::refuse_other_run;
 use crate::photo_memory;
 use crate::viewing::shown_settings;
 use dapple::contract::RenderSettings;
@@ -227,6 +228,9 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         ));
     }
     let folder = args.out.as_deref().map(RunFolder::create).transpose()?;
+    if let Some(out) = &args.out {
+        refuse_other_run(out, &a.path)?;
+    }
     if let Some(note) = folder.as_ref().and_then(RunFolder::lock_note) {
         console.note(&format!("note: {note}"));
     }

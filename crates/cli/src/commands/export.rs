@@ -13,7 +13,7 @@ use crate::training_display::gaussians;
 use crate::viewing::{Stance, page_options, shown_settings};
 use dapple::contract::RenderSettings;
 use dapple::glam::DVec3;
-use dapple::scene::atomic::write_atomically;
+use dapple::scene::atomic::{replace_folder, write_atomically};
 use dapple::scene::{Error, Result, Splats, bounded};
 use dapple::train::ConfigPatch;
 use dapple_viewer::export::{self, PageCamera, PageOptions};
@@ -49,7 +49,7 @@ pub struct Args {
     /// A file of splats, or the folder of a run
     input: PathBuf,
 
-    /// The page to write, ending in .html; else a folder for a web server
+    /// The page to write, ending in .html or .htm; else a folder for a web server
     output: PathBuf,
 
     /// The page's name [default: that of the input]
@@ -147,10 +147,11 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     if !args.no_poster {
         options.poster = Some(poster(args, &splats, &settings, &view, console)?);
     }
-    let is_page = args
-        .output
-        .extension()
-        .is_some_and(|end| end.eq_ignore_ascii_case("html"));
+    let is_page = args.output.extension().is_some_and(|end| {
+        ["html", "htm"]
+            .iter()
+            .any(|page| end.eq_ignore_ascii_case(page))
+    });
     let folders = NewFolders::before(&args.output);
     interrupt::remove_if_empty(&folders);
     let (bytes, page_bytes, files) = folders.unless_ok(write(args, &splats, &options, is_page))?;
@@ -171,7 +172,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
             args.output.display()
         ),
     };
-    console.data(&format!(
+    console.outcome(&format!(
         "{}: {}, {} of it the page itself, {}",
         args.output.display(),
         gaussians(splats.len() as u64),
@@ -198,9 +199,7 @@ fn write(
     }
     make_folder(&args.output)?;
     let files = export::folder(splats, options)?;
-    for (name, bytes) in &files {
-        write_atomically(&args.output.join(name), |out| out.write_all(bytes))?;
-    }
+    replace_folder(&args.output, &files, &export::is_part)?;
     let bytes = files.iter().map(|(_, bytes)| bytes.len()).sum();
     Ok((bytes, page_bytes, files.len()))
 }

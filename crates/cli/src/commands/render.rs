@@ -5,16 +5,19 @@ mod shots;
 use crate::camera_paths::{KeyPath, PathChoice};
 use crate::cameras;
 use crate::channels::{Channel, FileFormat, Output};
+use crate::colormap::Colormap;
 use crate::console::Console;
 use crate::interrupt;
 use crate::options::{
     CaptureOptions, DeviceOptions, NewFolders, config_beside, parse_colour, read_splats,
     refuse_existing, refuse_inputs, splats_file,
 };
+use crate::outputs::refuse_sources;
 use crate::video;
 use clap::ValueEnum;
 use dapple::contract::{Engine, RenderSettings};
 use dapple::glam::DVec3;
+use dapple::scene::atomic::TemporaryFolder;
 use dapple::scene::origin::{assumed, middle_of};
 use dapple::scene::provenance::is_dapples_picture;
 use dapple::scene::{Capture, Error, LoadOptions, MAX_SH_DEGREE, Result, Splats, load};
@@ -47,9 +50,10 @@ either there are the splats alone: a ring around them, up as the file says (Nerf
 
 --channel chooses what they show. With .exr (or --format exr) files hold floats: R, G, B; A; depth
 as Z, world units along the camera's axis; normals as X, Y, Z, camera coordinates (x right, y down,
-z forward), facing the camera; counts, how many Gaussians a pixel blends, as N. With .png: alpha and
-counts in 16 bits; depth in 16 bits, in steps of --depth-unit (0 where there is none); normals in the
-usual colours, red right, green up, blue towards the camera. Expected depth and normals are 0 where alpha is below a half.
+z forward), facing the camera; counts, how many Gaussians a pixel blends, as N. With .png: alpha in 16 bits;
+depth and counts in colours (--colormap) of one range, which is printed, or as 16-bit numbers with --colormap none or
+--depth-unit; normals in the usual colours, red right, green up, blue towards the camera. Expected depth and
+normals are 0 where alpha is below a half.
 
 A single picture may go to a file that ends in .png or .exr; several go into a folder, or, where ffmpeg is
 installed, into a video of 30 a second: -o NAME.mp4 (or .mov, .mkv, .webm). Pictures of
@@ -60,7 +64,7 @@ pinhole camera's.
 Examples:
   dapple render out/bird/splats.ply --scene captures/bird --views held-out -o renders
   dapple render out/bird --path --frames 120 -o around
-  dapple render out/bird --path arc --frames 90 -o arc
+  dapple render out/bird --path arc --frames 90 --fov 75 --width 1280 --height 720 -o arc
   dapple render out/bird --path tour.json --width 1920 --height 1080 -o tour.mp4
   dapple render out/bird/splats.ply --camera camera.json -o picture.png
   dapple render out/bird/splats.ply --scene captures/bird --views all --channel depth --format exr \\
@@ -113,6 +117,10 @@ pub struct Args {
     #[arg(long, value_name = "FILE", conflicts_with = "scene")]
     camera: Option<PathBuf>,
 
+    /// Horizontal field of view of a path or of --camera, degrees [default: that of the photos, keys or file]
+    #[arg(long, value_name = "DEGREES", conflicts_with = "views")]
+    fov: Option<f64>,
+
     /// Width of the pictures, pixels [default: the camera's]
     #[arg(long, value_name = "PIXELS")]
     width: Option<u32>,
@@ -137,9 +145,14 @@ pub struct Args {
     #[arg(long, value_enum)]
     format: Option<FileFormat>,
 
-    /// World units of a step of a depth PNG: up to 65535 of them can be told apart
-    #[arg(long, value_name = "X", default_value_t = 0.001)]
-    depth_unit: f64,
+    /// Colours of depths, counts or alpha in PNG files [default: turbo for depths and counts]
+    #[arg(long, value_name = "NAME", value_enum)]
+    colormap: Option<Colormap>,
+
+    /// World units of a step of a depth PNG of 16 bits: up to 65535 of them can be told apart. Implies --colormap
+    /// none [default: 0.001]
+    #[arg(long, value_name = "X")]
+    depth_unit: Option<f64>,
 
     /// Filter against aliasing (Mip-Splatting), for splats of other programs that were trained so
     /// [default: as the run was]
@@ -222,7 +235,11 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     };
     for (_, camera) in &mut shots {
         *camera = cameras::resized(camera, args.width, args.height)?;
+        if let Some(degrees) = args.fov {
+            *camera = cameras::with_field_of_view(camera, degrees)?;
+        }
     }
+    args.note_size(&shots, console);
     if is_file(&args.out) && shots.len() != 1 {
         return Err(
             Error::input(format!("{} pictures do not fit into one file", shots.len()))
@@ -248,6 +265,15 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     refuse_foreign(&shots, args, output)?;
     let mut engine = args.device.engine(console)?;
     engine.upload(&splats, None)?;
+    let output = match args.colours() {
+        Some(map) => {
+            let cameras = shots.iter().map(|(_, camera)| camera);
+            let (output, note) = output.coloured(map, engine.as_mut(), cameras, &settings)?;
+            console.note(&note);
+            output
+        }
+        None => output,
+    };
     if video::is_video(&args.out) {
         return film(&shots, engine.as_mut(), &settings, args, output, console);
     }
@@ -260,7 +286,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         output,
         console,
     ))?;
-    console.data(&format!(
+    console.outcome(&format!(
         "{} pictures in {}",
         shots.len(),
         args.out.display()
@@ -289,9 +315,7 @@ fn film(
     let folder = folder.unwrap_or(Path::new("."));
     std::fs::create_dir_all(folder)
         .map_err(|e| Error::io("cannot make the output folder", folder, e))?;
-    let pictures = tempfile::Builder::new()
-        .prefix(".dapple-film-")
-        .tempdir_in(folder)
+    let pictures = TemporaryFolder::new_in(folder)
         .map_err(|e| Error::io("cannot make a folder for pictures in", folder, e))?;
     let grace = interrupt::grace();
     let bar = console.bar(shots.len() as u64, "rendering [{bar:30}] {pos}/{len} {eta}");
@@ -308,16 +332,20 @@ fn film(
     }
     bar.finish_and_clear();
     video::encode(pictures.path(), &args.out)?;
-    console.data(&format!(
+    console.outcome(&format!(
         "{} pictures in {}",
         shots.len(),
         args.out.display()
     ))
 }
 
-/// Refuses to replace pictures that Dapple has not written, unless told to.
+/// Refuses to replace files of captures and of runs, and, unless told to, pictures that Dapple has not written.
 fn refuse_foreign(shots: &[Shot], args: &Args, output: Output) -> Result<()> {
-    let mut paths = shots.iter().map(|(name, _)| args.path_of(name, output));
+    let paths = || shots.iter().map(|(name, _)| args.path_of(name, output));
+    paths()
+        .find(|path| path.exists())
+        .map_or(Ok(()), |path| refuse_sources(&path))?;
+    let mut paths = paths();
     let foreign = |path: &PathBuf| path.symlink_metadata().is_ok() && !is_dapples_picture(path);
     match paths.find(|path| !args.overwrite && foreign(path)) {
         None => Ok(()),
@@ -393,18 +421,58 @@ impl Args {
             .at_path(&self.out)
             .hint("leave --format out: the file's name says it"));
         }
-        if !(self.depth_unit > 0.0 && self.depth_unit.is_finite()) {
+        let unit = self.depth_unit.unwrap_or(0.001);
+        if !(unit > 0.0 && unit.is_finite()) {
+            return Err(Error::input(format!("--depth-unit {unit} is no length"))
+                .at("the options given")
+                .hint("give world units for a step of a 16-bit PNG, such as 0.001"));
+        }
+        let format = self.format.or(named).unwrap_or(FileFormat::Png);
+        let colours = self.colormap.filter(|&map| map != Colormap::None);
+        if colours.is_some() && (!self.channel.takes_colours() || format == FileFormat::Exr) {
             return Err(
-                Error::input(format!("--depth-unit {} is no length", self.depth_unit))
-                    .at("the options given")
-                    .hint("give world units for a step of a 16-bit PNG, such as 0.001"),
+                Error::input("colours are given to depths, counts and alpha in PNG files")
+                    .at("--colormap")
+                    .hint("add --channel depth, median-depth, count or alpha, and no --format exr"),
             );
         }
         Ok(Output {
             channel: self.channel,
-            format: self.format.or(named).unwrap_or(FileFormat::Png),
-            unit: self.depth_unit,
+            format,
+            unit,
+            colours: None,
         })
+    }
+
+    /// The colours that numbers of a PNG are shown in.
+    fn colours(&self) -> Option<Colormap> {
+        let is_exr = [FileFormat::of(&self.out), self.format].contains(&Some(FileFormat::Exr));
+        let is_dark = self.channel.takes_colours() && self.channel != Channel::Alpha;
+        let default = match is_dark && self.depth_unit.is_none() && !is_exr {
+            true => Colormap::Turbo,
+            false => Colormap::None,
+        };
+        let map = self.colormap.unwrap_or(default);
+        (map != Colormap::None).then_some(map)
+    }
+
+    /// Says how large the pictures of a path are, where no option does.
+    fn note_size(&self, shots: &[Shot], console: &Console) {
+        let (Some(path), Some((_, camera))) = (&self.path, shots.first()) else {
+            return;
+        };
+        if self.width.is_some() && self.height.is_some() {
+            return;
+        }
+        let why = match path {
+            _ if self.width.is_some() || self.height.is_some() => "in proportion",
+            PathChoice::File(_) => "since no option names a size",
+            PathChoice::Kind(_) => "as large as the photos were loaded",
+        };
+        console.note(&format!(
+            "size: {}x{} pixels, {why} (--width and --height name another)",
+            camera.width, camera.height
+        ));
     }
 }
 

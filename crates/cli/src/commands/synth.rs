@@ -224,7 +224,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     if args.json {
         return console.json(&summary);
     }
-    console.data(&format!(
+    console.outcome(&format!(
         "{}: {} photos, {} points, {} observations",
         summary.folder.display(),
         summary.photos,

@@ -49,7 +49,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     if args.json {
         console.json(&done.summary)?;
     } else {
-        console.data(&done.lines())?;
+        console.outcome(&done.lines())?;
     }
     if done.as_asked {
         let Summary { steps, out, .. } = &done.summary;
@@ -104,6 +104,11 @@ fn begin(args: &Args, mut wall: Wall, console: &Console) -> Result<Option<Done>>
         device: &device,
     };
     let flamegraph = args.flamegraph.as_deref();
+    if let Some(path) = flamegraph.filter(|path| RunFolder::open(&out).writes_to(path)) {
+        return Err(Error::input("the run writes a file of its own there")
+            .at_path(path)
+            .hint("name another file after --flamegraph"));
+    }
     let flamegraph = flamegraph
         .map(|path| Flamegraph::start(path, args.overwrite))
         .transpose()?;
@@ -261,6 +266,7 @@ pub fn train(
 
 /// Refuses to replace the results of a run, and what Dapple has not written, unless told to.
 fn refuse_results(out: &Path, overwrite: bool) -> Result<()> {
+    RunFolder::open(out).refuse_obstacles()?;
     if overwrite {
         return Ok(());
     }

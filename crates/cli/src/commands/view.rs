@@ -36,6 +36,7 @@ One file of splats, or a finished run, can be edited on the page: select by rect
 histogram; hide, delete, crop, move, turn and scale; undo and redo. Save writes NAME-edited.ply beside the
 file, or the file that --save names, and beside that NAME.recipe.json: `dapple edit FILE OUT --recipe` gives
 the same bytes. The page never says where. Where --host lets others in, nothing is saved without --save.
+Ctrl-C writes edits that are not saved as a recipe, and names it.
 
 Examples:
   dapple view out/bird --scene captures/bird
@@ -170,7 +171,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         }
         viewer.answer(&request, picture);
     }
-    Ok(())
+    editing.end(console)
 }
 
 /// Renders what a page asks for, with the models that it is to show.

@@ -5,7 +5,7 @@
 
 use crate::common;
 
-use common::{TRAIN, json, ok_in, refused, small_capture};
+use common::{TRAIN, json, ok_in, refused, run_in, small_capture};
 use image::{ImageReader, codecs::jpeg::JpegEncoder};
 use std::path::Path;
 
@@ -33,7 +33,10 @@ fn a_missing_photo_can_be_skipped_and_is_counted() {
     let skip = [&TRAIN[..], &["--skip-missing"]].concat();
     let done = json(&ok_in(path, &[&skip[..], &["--json"]].concat()));
     assert_eq!(done["skipped_photos"], 1);
-    let text = ok_in(path, &[&skip[..], &["--overwrite"]].concat()).stdout;
+    let loud = |args: &[&'static str]| -> Vec<&'static str> {
+        args.iter().copied().filter(|&arg| arg != "-q").collect()
+    };
+    let text = ok_in(path, &loud(&[&skip[..], &["--overwrite"]].concat())).stdout;
     assert!(
         text.contains("missing   1 photo of the capture was not there"),
         "{text}"
@@ -244,7 +247,9 @@ fn a_run_that_got_worse_says_so() {
     let config = "[eval]\nsteps = [20]\n[learning_rates]\nmeans_final = 0.5\n";
     std::fs::write(path.join("wild.toml"), config).unwrap();
     let wild = ["--steps=40", "--config", "wild.toml"];
-    let train = [&TRAIN[..7], &wild].concat();
+    let loud = TRAIN[..7].iter().copied().filter(|&arg| arg != "-q");
+    let loud: Vec<&str> = loud.collect();
+    let train = [&loud[..], &wild].concat();
     let text = ok_in(path, &train).stdout;
     assert!(
         text.contains("worse     after step 20 the held-out photos"),
@@ -260,7 +265,8 @@ fn a_run_that_got_worse_says_so() {
         &[&train[..], &["--overwrite", "--json"]].concat(),
     ));
     assert_eq!(told["got_worse"]["best"]["step"], 20);
-    let calm = ok_in(path, &[&TRAIN[..], &["--overwrite"]].concat()).stdout;
+    let calm = ok_in(path, &[&loud[..], &["--steps=12", "--overwrite"]].concat()).stdout;
+    assert!(calm.contains("scores "), "{calm}");
     assert!(!calm.contains("worse "), "{calm}");
 }
 
@@ -305,4 +311,94 @@ fn a_damaged_jpeg_does_not_pass_the_check() {
     std::fs::write(&png, &jpeg).unwrap();
     let check = ["info", "capture", "--check"];
     refused(path, &check, INPUT, &["is damaged", &names[0]]);
+}
+
+#[test]
+fn options_of_other_programs_name_ours() {
+    let folder = small_capture();
+    for (args, ours) in [
+        (&["train", "capture", "--iterations", "9"][..], "`--steps`"),
+        (&["train", "capture", "--max-steps=9"], "`--steps`"),
+        (
+            &["train", "capture", "--resolution", "2"],
+            "`--downscale` and `--max-resolution`",
+        ),
+        (&["render", "out", "--resolution", "9"], "`--width`"),
+        (
+            &["export", "out", "a.html", "--fov", "9"],
+            "`dapple render` has `--fov`",
+        ),
+    ] {
+        let ran = run_in(folder.path(), args);
+        assert_eq!(ran.code, 2, "{}", ran.stderr);
+        assert!(ran.stderr.contains(ours), "{ours}: {}", ran.stderr);
+        assert_eq!(ran.stderr.matches("hint: ").count(), 2, "{}", ran.stderr);
+        assert!(!ran.stderr.contains("as a value"), "{}", ran.stderr);
+    }
+}
+
+#[test]
+fn quiet_commands_print_nothing() {
+    let folder = small_capture();
+    let path = folder.path();
+    ok_in(path, &TRAIN);
+    for args in [
+        &[
+            "train", "capture", "-q", "--preset", "m8-smoke", "-o", "again",
+        ][..],
+        &["convert", "-q", "out/splats.ply", "a.splat"],
+        &["edit", "-q", "out/splats.ply", "b.ply", "--scale", "2"],
+        &[
+            "synth", "-q", "another", "--photos", "4", "--width", "32", "--height", "24",
+        ],
+    ] {
+        let ran = ok_in(path, args);
+        assert_eq!(
+            (ran.stdout.as_str(), ran.stderr.as_str()),
+            ("", ""),
+            "{args:?}"
+        );
+    }
+}
+
+#[test]
+fn counts_and_sizes_read_well() {
+    let folder = small_capture();
+    let path = folder.path();
+    ok_in(path, &TRAIN);
+    let merged = [
+        "edit",
+        "out/splats.ply",
+        "two.ply",
+        "--merge",
+        "out/splats.ply",
+    ];
+    let text = ok_in(path, &merged).stdout;
+    assert!(
+        text.contains("two.ply: 400 Gaussians, 200 before"),
+        "{text}"
+    );
+    let plain = ok_in(path, &["convert", "out/splats.ply", "plain.ply"]).stdout;
+    assert!(
+        plain.contains("1.00 times plain PLY") || plain.contains("1.0"),
+        "{plain}"
+    );
+    let none = [
+        "convert",
+        "out/splats.ply",
+        "none.ply",
+        "--min-opacity",
+        "1",
+    ];
+    let text = ok_in(path, &none).stdout;
+    assert!(text.contains("none.ply: 0 of 200 Gaussians"), "{text}");
+    let text = ok_in(path, &["convert", "none.ply", "again.ply"]).stdout;
+    assert!(
+        text.contains("0 of 0 Gaussians") && !text.contains("times"),
+        "{text}"
+    );
+    // A page of the older ending is a page.
+    let page = ["export", "out", "page.htm", "--no-poster"];
+    ok_in(path, &page);
+    assert!(path.join("page.htm").is_file());
 }

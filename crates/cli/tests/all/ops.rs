@@ -111,3 +111,109 @@ fn rows_stand_beside_pytorchs() {
         .find(|line| line.starts_with("add + relu 1 k"));
     assert!(row.unwrap().contains("faster"), "{}", ran.stdout);
 }
+
+/// `dapple bench ops` on the CPU with the folder for caches, as JSON and the notes.
+fn measured(cache: &std::path::Path, more: &[&str]) -> (serde_json::Value, String) {
+    let args = [
+        "bench", "ops", "--only", "linear", "--dtype", "f32", "--most", "200000",
+    ];
+    let ran = common::dapple()
+        .args(args)
+        .args([
+            "--samples",
+            "3",
+            "--device",
+            "cpu",
+            "--threads",
+            "1",
+            "--json",
+        ])
+        .args(more)
+        .env("DAPPLE_CACHE_DIR", cache)
+        .output()
+        .unwrap();
+    let ran: common::Ran = ran.into();
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    (json(&ran), ran.stderr)
+}
+
+#[test]
+fn ceilings_that_rows_exceed_are_measured_again() {
+    use dapple_profile::ceilings::{Measured, Rated, Unit, store};
+    let folder = tempfile::tempdir().unwrap();
+    let stored = |per_second: f64, spread: f64| {
+        let mut measured = Measured::new(dapple_instruments::ceilings::processor_key(1));
+        let rated = Rated { per_second, spread };
+        measured.rate("copy", Unit::BytesPerSecond, rated);
+        measured.rate("fma_f32", Unit::OperationsPerSecond, rated);
+        store(folder.path(), &measured).unwrap();
+    };
+    // A thousand operations a second: any machine does more.
+    stored(1000.0, 1.0);
+    let (found, notes) = measured(folder.path(), &[]);
+    assert!(notes.contains("measured again"), "{notes}");
+    let flops = found["ceilings"]["flops"].as_f64().unwrap();
+    assert!(flops > 1e6, "{found}");
+    for row in found["rows"].as_array().unwrap() {
+        let rate = 1e9 * row["gflop_per_s"].as_f64().unwrap();
+        let percent = row["percent_of_flops"].as_f64().unwrap();
+        assert!(
+            (percent - 100.0 * rate / flops).abs() < 1e-6 * percent.max(1.0),
+            "{row}"
+        );
+        let [low, high] = [0, 1].map(|end| row["us"]["interval"][end].as_f64().unwrap());
+        let median = row["us"]["median"].as_f64().unwrap();
+        assert!(low <= median && median <= high, "{row}");
+    }
+    // Ceilings of a busy machine are not used at all.
+    stored(1e30, 2.0);
+    let (found, notes) = measured(folder.path(), &[]);
+    assert!(
+        found["ceilings"]["flops"].as_f64().unwrap() < 1e20,
+        "{found}"
+    );
+    assert!(!notes.contains("bench device, 20"), "{notes}");
+    stored(1e30, 1.0);
+    let (found, _) = measured(folder.path(), &[]);
+    assert_eq!(found["ceilings"]["flops"], 1e30);
+}
+
+#[test]
+fn the_pool_of_a_gpu_is_reported() {
+    let adapters = dapple::runtime::adapters().into_iter();
+    let mut software = adapters.filter(|a| a.is_software && a.unusable.is_none());
+    let Some(adapter) = software.next() else {
+        dapple::scene::lacking::skipped("gpu", "a software Vulkan driver is not installed");
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let device = format!("gpu:{}", adapter.index);
+    let args = [
+        "bench",
+        "ops",
+        "-q",
+        "--only",
+        "pool",
+        "--samples",
+        "2",
+        "--json",
+        "--device",
+        &device,
+    ];
+    let pool = json(&ok_in(folder.path(), &args))["pool"].clone();
+    let number = |name: &str| {
+        pool[name]
+            .as_f64()
+            .unwrap_or_else(|| panic!("{name}: {pool}"))
+    };
+    let rate = number("reuses") / (number("reuses") + number("allocations"));
+    assert!(
+        (number("reuse_rate") - rate).abs() < 1e-9 && rate > 0.0 && rate < 1.0,
+        "{pool}"
+    );
+    assert_eq!(
+        number("total_bytes"),
+        number("live_bytes") + number("pooled_bytes")
+    );
+    assert!(number("size_classes") >= 1.0 && pool["max_buffers_per_size"].is_null());
+}

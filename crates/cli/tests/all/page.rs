@@ -56,7 +56,7 @@ impl Served {
         this
     }
 
-    fn host(&self) -> String {
+    pub fn host(&self) -> String {
         let rest = self.url.strip_prefix("http://").unwrap();
         rest.split('/').next().unwrap().to_owned()
     }

@@ -287,7 +287,7 @@ fn results_are_replaced_only_when_told_to() {
     let before = std::fs::read(path.join("out/splats.ply")).unwrap();
     common::refused(path, &TRAIN, 3, &["--overwrite"]);
     let convert = ["convert", "out/splats.ply", "out/splats.ply"];
-    common::refused(path, &convert, 3, &["--overwrite"]);
+    common::refused(path, &convert, 3, &["file of a run"]);
     common::refused(path, &["synth", "capture"], 3, &["--overwrite"]);
     common::refused(path, &["demo", "-o", "out"], 3, &["not a demo"]);
     assert!(before == std::fs::read(path.join("out/splats.ply")).unwrap());

@@ -223,3 +223,56 @@ fn files_that_are_there_are_not_replaced_and_what_has_no_file_is_not_edited() {
         &["two models"],
     );
 }
+
+#[cfg(unix)]
+#[test]
+fn edits_that_are_not_saved_become_a_recipe_when_the_program_ends() {
+    let folder = small_capture();
+    ok_in(folder.path(), &TRAIN);
+    let path = |name: &str| folder.path().join(name);
+    std::fs::copy(path("out/splats.ply"), path("a.ply")).unwrap();
+    // The first name is taken.
+    std::fs::write(path("a-edited-unsaved.recipe.json"), "mine").unwrap();
+    let (left, right) = (json!({"from": 0.3}), json!({"to": -0.3}));
+    let select = |range: &serde_json::Value| {
+        let by = json!({"range": {"property": "x", "from": range["from"], "to": range["to"]}});
+        json!({"type": "edit", "edit": {"select": {"how": "new", "by": by}}})
+    };
+    let edit = |what: &str| json!({"type": "edit", "edit": what});
+    let ended = |save: bool| {
+        let view = ["view", "a.ply", "--port=0", "--device", "cpu"];
+        let served = Served::start(dapple().args(view).current_dir(folder.path()));
+        let mut page = served.page();
+        page.told(|text| text["type"] == "stage" && text["edits"] == true);
+        page.say(&select(&left));
+        page.say(&edit("delete"));
+        page.say(&select(&right));
+        page.say(&edit("delete"));
+        page.told(|text| text["undo"] == 2);
+        if save {
+            page.say(&edit("save"));
+            page.told(|text| text["said"].as_str().is_some_and(|s| s.contains("saved")));
+        }
+        let process = served.child.id().to_string();
+        let sent = std::process::Command::new("kill")
+            .args(["-INT", &process])
+            .status();
+        assert!(sent.unwrap().success());
+        served.end()
+    };
+    let (code, said) = ended(false);
+    assert_eq!(code, 0, "{said}");
+    let recipe = "a-edited-unsaved-2.recipe.json";
+    assert!(said.contains("2 edits are not saved"), "{said}");
+    assert!(said.contains(recipe), "{said}");
+    let (code, said) = ended(true);
+    assert_eq!(code, 0, "{said}");
+    assert!(!said.contains("not saved"), "{said}");
+    ok_in(
+        folder.path(),
+        &["edit", "a.ply", "again.ply", "-q", "--recipe", recipe],
+    );
+    let bytes = |name: &str| std::fs::read(path(name)).unwrap();
+    assert_eq!(bytes("again.ply"), bytes("a-edited.ply"));
+    assert_eq!(bytes("a-edited-unsaved.recipe.json"), b"mine");
+}

@@ -208,6 +208,8 @@ fn the_page_counts_gaussians_and_says_the_most() {
         name.as_str().unwrap(),
         "--channel",
         "count",
+        "--colormap",
+        "none",
         "--width",
         &w,
         "--height",
@@ -299,7 +301,7 @@ fn two_models_are_compared_and_no_more() {
     // Side by side each has half of the width.
     set(&mut browser, "mode", "beside", "change");
     let (width, height, _) = pixels(&mut browser, "picture");
-    assert!(width <= 250 && height > 100, "{width}x{height}");
+    assert!(width <= 300 && height > 100, "{width}x{height}");
     let left = "document.getElementById('other').getBoundingClientRect().left";
     assert!(browser.value(left).as_f64().unwrap() > 200.0);
     // Counts have one scale.

@@ -47,8 +47,8 @@ fn a_loss_of_tensors_trains_splats_and_nothing_of_the_image_comes_to_the_host() 
     let difference = x.mul(&colours).sub(context.tensor(&shape, &four));
     // Charbonnier loss: the absolute difference, smooth at zero.
     let loss = difference.mul(&difference).add(1e-4).sqrt().sum();
-    let by_image = loss.gradients(&[&x]);
-    let updates = [(&d, &by_image[0])];
+    let by_image = loss.gradients(&[&x]).remove(0);
+    let updates = [(d, by_image)];
     let plan = PlanOptions {
         updates: &updates,
         ..PlanOptions::default()

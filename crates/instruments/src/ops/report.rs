@@ -153,7 +153,6 @@ fn memory(runner: &Runner<'_>) -> Table {
     let mut facts = vec![fact("buffers of the plans", human_bytes(bytes as u64))];
     if let Some(gpu) = runner.gpu() {
         let stats = gpu.pool().stats();
-        let answered = stats.reuses + stats.allocations;
         facts.extend([
             fact("pool: buffers made", stats.allocations.to_string()),
             fact(
@@ -162,14 +161,12 @@ fn memory(runner: &Runner<'_>) -> Table {
             ),
             fact(
                 "pool: of all requests",
-                format!(
-                    "{:.1} %",
-                    100.0 * stats.reuses as f64 / answered.max(1) as f64
-                ),
+                format!("{:.1} %", 100.0 * stats.reuse_rate()),
             ),
             fact("pool: handed out", human_bytes(stats.live_bytes)),
             fact("pool: kept free", human_bytes(stats.pooled_bytes)),
             fact("pool: at most", human_bytes(stats.peak_bytes)),
+            fact("pool: size classes", stats.size_classes.to_string()),
             fact("pool: let go", stats.evicted.to_string()),
         ]);
     }

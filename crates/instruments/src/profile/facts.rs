@@ -1,6 +1,7 @@
 //! What a profile says beside what was recorded: device, settings, what stages cost, tables.
 
 use super::probe::phase_of;
+use super::remedies;
 use super::tiles::Tiles;
 use super::windows::Windows;
 use crate::Instrumented;
@@ -88,6 +89,7 @@ impl About<'_> {
     }
 
     fn stages(&self, work: &Work) -> Vec<dapple_profile::Stage> {
+        let on_cpu = !self.engine.has_queue();
         let of_view = (0..self.views).map(|view| self.engine.stages(ViewId(view)));
         let ran = of_view.into_iter().find(|stages| !stages.is_empty());
         let ran = ran.unwrap_or_else(|| {
@@ -99,6 +101,9 @@ impl About<'_> {
         });
         let stages = ran.into_iter().map(|StageRun { name, dispatches }| {
             let mut row = dapple_profile::Stage::new(name, phase_of(name));
+            if let Some(remedy) = on_cpu.then(|| remedies::on_cpu(name)).flatten() {
+                row = row.remedy(remedy);
+            }
             if let Some(count) = dispatches {
                 row = row.dispatches(count as f64);
             }

@@ -10,6 +10,7 @@
 mod facts;
 pub mod files;
 pub(crate) mod probe;
+mod remedies;
 mod subject;
 mod tiles;
 mod windows;

@@ -13,7 +13,7 @@ function drawHead({ profile }) {
     ['Measured', [fixed(method.measured_steps, 0), method.measured_steps === 1 ? 'step' : 'steps'], `after ${fixed(method.warm_up_steps, 0)} to warm up`],
     timeline && ['Device busy', [fixed(timeline.busy * 100, 1), '%'], 'of the measured window'],
     unexplained && ['Unexplained', [fixed(unexplained.share * 100, 1), '%'], 'of wall time'],
-    cost && cost.off_ns > 0 && ['Cost of profiling', [fixed((cost.on_ns / cost.off_ns - 1) * 100, 1), '%'], `${timeText(cost.on_ns)} against ${timeText(cost.off_ns)}`],
+    cost && cost.off_ns > 0 && ['Cost of profiling', cost.on_ns > cost.off_ns ? [fixed((cost.on_ns / cost.off_ns - 1) * 100, 1), '%'] : ['not measurable', ''], `${timeText(cost.on_ns)} against ${timeText(cost.off_ns)}`],
   ], document.getElementById('readings'));
 }
 

@@ -5,8 +5,11 @@
 use crate::support;
 
 use dapple_runtime::{Detail, GpuClock, Recording, wgpu};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use support::{busy, gpu, gpu_without, kernel, recording};
+
+/// How long a test tries to be undisturbed.
+const PATIENCE: Duration = Duration::from_secs(40);
 
 #[test]
 fn spans_lie_where_the_host_saw_them() {
@@ -19,8 +22,16 @@ fn spans_lie_where_the_host_saw_them() {
     let mut twice = recording(&gpu, "work", &values, 4096);
     twice.append(recording(&gpu, "count", &values, 1));
     gpu.wait().unwrap();
-    // Other programs can stretch the short span, or the wall time around both: one undisturbed attempt is enough.
-    let is_undisturbed = (0..20).any(|_| {
+    // Other programs stretch the short span, or the wall time around both. What holds under any load is checked in each attempt;
+    // how long spans are, once: some attempt has a long span ten times the short one, some has one that is an eighth of its wall
+    // time.
+    let (mut is_longer, mut is_most) = (false, false);
+    let started = Instant::now();
+    while !(is_longer && is_most) {
+        assert!(
+            started.elapsed() < PATIENCE,
+            "longer than the short span: {is_longer}; most of the wall time: {is_most}"
+        );
         let before = clock.origin().elapsed().as_nanos() as f64;
         assert!(clock.submit(&twice, &busy(&gpu), 7, Detail::Spans).unwrap());
         gpu.wait().unwrap();
@@ -46,14 +57,9 @@ fn spans_lie_where_the_host_saw_them() {
         );
         assert!(end < after + off, "{timing:?} after {after}");
         println!("{timing:?}; {:?}", clock.calibration());
-        // A quarter of the wall time at least is work; none of it lies outside of it.
-        work.duration_ns > 10 * count.duration_ns
-            && work.duration_ns as f64 > (after - before) / 4.0
-    });
-    assert!(
-        is_undisturbed,
-        "no attempt of 20 timed the work as most of it"
-    );
+        is_longer |= work.duration_ns > 10 * count.duration_ns;
+        is_most |= work.duration_ns as f64 > (after - before) / 8.0;
+    }
 }
 
 #[test]
@@ -158,26 +164,29 @@ fn dispatches_are_timed_alone_and_their_sum_is_checked_from_around() {
         gpu.wait().unwrap();
         clock.poll().unwrap().remove(0)
     };
-    let by_span = times(&mut clock, Detail::Spans);
-    assert!(by_span.spans.iter().all(|span| span.kernel.is_none()));
-    let by_dispatch = times(&mut clock, Detail::Dispatches);
-    let kernels: Vec<_> = by_dispatch
-        .spans
-        .iter()
-        .map(|s| s.kernel.as_deref())
-        .collect();
-    assert_eq!(kernels, [Some("work.work"); 2]);
-    for timing in [by_span, by_dispatch] {
-        let sum: u64 = timing.spans.iter().map(|span| span.duration_ns).sum();
-        let can = wgpu::Features::TIMESTAMP_QUERY_INSIDE_ENCODERS;
-        assert_eq!(
-            timing.whole.is_some(),
-            gpu.device().features().contains(can)
-        );
-        if let Some((start, whole)) = timing.whole {
-            // Milliseconds of work, microseconds between.
-            assert!(whole >= sum && whole < sum + sum / 5, "{timing:?}");
-            assert!(start <= timing.spans[0].start_ns);
+    let can = wgpu::Features::TIMESTAMP_QUERY_INSIDE_ENCODERS;
+    let can = gpu.device().features().contains(can);
+    for detail in [Detail::Spans, Detail::Dispatches] {
+        let started = Instant::now();
+        loop {
+            let timing = times(&mut clock, detail);
+            let kernels = timing.spans.iter().map(|span| span.kernel.as_deref());
+            let named = matches!(detail, Detail::Dispatches).then_some("work.work");
+            assert!(kernels.eq([named; 2]), "{timing:?}");
+            let sum: u64 = timing.spans.iter().map(|span| span.duration_ns).sum();
+            assert_eq!(timing.whole.is_some(), can);
+            let Some((start, whole)) = timing.whole else {
+                break;
+            };
+            assert!(
+                whole >= sum && start <= timing.spans[0].start_ns,
+                "{timing:?}"
+            );
+            // Milliseconds of work, microseconds between, where no other program runs in between.
+            if whole < sum + sum / 5 {
+                break;
+            }
+            assert!(started.elapsed() < PATIENCE, "{timing:?}");
         }
     }
 }

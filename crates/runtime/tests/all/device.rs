@@ -9,7 +9,7 @@ use dapple_runtime::{
     Detail, Gpu, GpuClock, GpuOptions, Groups, Hints, Kernel, Overrides, Recording, adapters, wgpu,
 };
 use std::path::Path;
-use support::{gpu, kernel, opened, options, recording};
+use support::{adapter, gpu, kernel, opened, options, recording};
 
 #[test]
 fn reports_are_numbered_and_serialize() {
@@ -220,7 +220,7 @@ fn tests_leave_the_users_cache_alone() {
 
 #[test]
 fn a_device_of_somebody_else_works_on_its_own_buffers() {
-    let (adapter, ..) = opened(wgpu::Features::empty(), wgpu::Limits::default());
+    let adapter = adapter();
     let (features, limits) = Gpu::needs(&adapter);
     let (adapter, device, queue) = opened(features, limits);
     let theirs = device.create_buffer(&wgpu::BufferDescriptor {

@@ -299,3 +299,29 @@ fn features_are_asked_for_and_granted() {
     let error = Gpu::open(&too_much).unwrap_err().to_string();
     assert!(error.contains("has no timestamps"), "{error}");
 }
+
+#[test]
+fn many_values_travel_in_pieces_through_few_buffers() {
+    let gpu = gpu();
+    // Five pieces and a rest, from within a buffer.
+    const COUNT: usize = (11 << 20) + 77;
+    let data: Vec<u32> = (0..COUNT as u32)
+        .map(|i| i.wrapping_mul(2_654_435_761))
+        .collect();
+    let buffer = gpu.buffer("many", 4 * COUNT as u64 + 64).unwrap();
+    let made = gpu.counters().buffers_created;
+    gpu.write(&buffer, 16, &data);
+    // What is written later comes later.
+    gpu.write(&buffer, 16, &[1_u32, 2]);
+    let found: Vec<u32> = gpu.read_at(&buffer, 16, COUNT).unwrap();
+    assert!(found[..2] == [1, 2] && found[2..] == data[2..]);
+    let around: Vec<u32> = gpu.read_at(&buffer, 0, 4).unwrap();
+    assert_eq!(around, [0; 4]);
+    let staging = gpu.counters().buffers_created - made;
+    assert!(staging <= 11, "{staging} buffers");
+    let before = gpu.counters().buffers_created;
+    gpu.write(&buffer, 16, &data);
+    let again: Vec<u32> = gpu.read_at(&buffer, 16, COUNT).unwrap();
+    assert!(again == data);
+    assert_eq!(gpu.counters().buffers_created, before);
+}

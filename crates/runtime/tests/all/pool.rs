@@ -111,6 +111,45 @@ fn used_buffers_are_zeroed_on_request() {
 }
 
 #[test]
+fn free_buffers_of_a_size_are_bounded_oldest_evicted_first() {
+    let gpu = gpu();
+    let pool = Pool::new(&gpu);
+    assert_eq!(pool.stats().max_buffers_per_size, None);
+    pool.set_max_buffers_per_size(Some(2));
+    let all: Vec<_> = (0..4)
+        .map(|_| pool.take("a", 1000, STORAGE).unwrap())
+        .collect();
+    let other = pool.take("b", 5000, STORAGE).unwrap();
+    let raw: Vec<wgpu::Buffer> = all.iter().map(|b| wgpu::Buffer::clone(b)).collect();
+    all.into_iter().for_each(drop);
+    drop(other);
+    gpu.wait().unwrap();
+    let stats = pool.stats();
+    assert_eq!((stats.pooled, stats.size_classes, stats.evicted), (3, 2, 2));
+    assert_eq!(stats.pooled_bytes, 2 * 1024 + 5120);
+    assert_eq!(
+        (stats.total_bytes(), stats.reuse_rate()),
+        (stats.pooled_bytes, 0.0)
+    );
+    // The two that were given back last are there.
+    let again = [0, 1].map(|_| pool.take("a", 1000, STORAGE).unwrap());
+    assert!(
+        again
+            .iter()
+            .all(|buffer| **buffer == raw[2] || **buffer == raw[3])
+    );
+    assert!((pool.stats().reuse_rate() - 2.0 / 7.0).abs() < 1e-12);
+    drop(again);
+    // A lower limit holds at once.
+    pool.set_max_buffers_per_size(Some(0));
+    let stats = pool.stats();
+    assert_eq!((stats.pooled, stats.pooled_bytes, stats.evicted), (0, 0, 5));
+    pool.set_max_buffers_per_size(None);
+    drop(pool.take("a", 1000, STORAGE).unwrap());
+    assert_eq!(pool.stats().pooled, 1);
+}
+
+#[test]
 fn trimming_forgets_what_is_free_and_nothing_else() {
     let gpu = gpu();
     let pool = Pool::new(&gpu);

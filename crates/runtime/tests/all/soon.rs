@@ -5,7 +5,7 @@
 use crate::support;
 
 use dapple_runtime::{ByteSlice, Gpu, Groups, Kernel, Recording, wgpu};
-use support::{gpu, opened, options, recording};
+use support::{adapter, gpu, opened, options, recording};
 
 /// `values` doubled, and 1 added: the order of runs and writes is seen.
 const DOUBLE: &str = "
@@ -120,7 +120,7 @@ fn everything_else_comes_in_the_order_of_the_calls() {
 
 #[test]
 fn on_a_device_of_somebody_else_each_is_submitted_at_once() {
-    let (adapter, ..) = opened(wgpu::Features::empty(), wgpu::Limits::default());
+    let adapter = adapter();
     let (features, limits) = Gpu::needs(&adapter);
     let (adapter, device, queue) = opened(features, limits);
     let gpu = Gpu::from_wgpu(&adapter, device, queue, &options()).unwrap();

@@ -259,15 +259,7 @@ pub fn removes_non_finite(actions: &[super::Action]) -> bool {
 
 /// Whether a Gaussian can be drawn: all of its numbers are finite, and its rotation is not zero.
 pub fn is_finite(splats: &Splats, i: usize) -> bool {
-    let stride = splats.sh_rest_stride();
-    let all = |values: &[f32]| values.iter().all(|v| v.is_finite());
-    all(&splats.means[i])
-        && all(&splats.scales[i])
-        && all(&splats.quats[i])
-        && splats.quats[i] != [0.0; 4]
-        && splats.opacities[i].is_finite()
-        && all(&splats.sh0[i])
-        && all(&splats.sh_rest[i * stride..(i + 1) * stride])
+    splats.has_finite_numbers(i) && splats.quats[i] != [0.0; 4]
 }
 
 /// 1 / (1 + e^-x).

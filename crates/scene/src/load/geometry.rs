@@ -47,6 +47,24 @@ pub(super) fn note(capture: &Capture) -> Option<String> {
     of_intrinsics(capture)
         .or_else(|| of_points(capture))
         .or_else(|| of_observations(capture))
+        .or_else(|| all_behind(capture))
+}
+
+/// Checks points that are too few for [`of_points`]: returns a note if none is in front of a camera.
+fn all_behind(capture: &Capture) -> Option<String> {
+    let points = spread(capture.points.len(), POINTS).map(|i| position(capture, i));
+    let mut cameras = spread(capture.images.len(), CAMERAS).map(|i| &capture.images[i].camera);
+    let sees = |camera: &Camera| {
+        let mut points = points.clone();
+        points.any(|point| camera.camera_from_world.transform(point).z > 0.0)
+    };
+    let is_behind = !capture.points.is_empty() && !capture.images.is_empty();
+    (is_behind && !cameras.any(sees)).then(|| {
+        format!(
+            "{CONTRADICTION}: no sparse point is in front of a camera; the poses may be inverted, or have other axes than \
+             the file's format"
+        )
+    })
 }
 
 /// Formats a share: "1 of 16 photos".
@@ -92,10 +110,16 @@ fn of_intrinsics(capture: &Capture) -> Option<String> {
             share(outside, total)
         ));
     }
+    let across = |size: u32, focal: f64| 2.0 * (0.5 * f64::from(size) / focal).atan().to_degrees();
+    // Of both directions the one that is further from the usual.
     let angle = |camera: &Camera| {
-        2.0 * (0.5 * f64::from(camera.width) / camera.fx)
-            .atan()
-            .to_degrees()
+        let x = across(camera.width, camera.fx);
+        let y = across(camera.height, camera.fy);
+        if x.min(y) < NARROWEST {
+            x.min(y)
+        } else {
+            x.max(y)
+        }
     };
     let is_bent = |camera: &Camera| {
         let lens = camera.lens;
@@ -109,15 +133,25 @@ fn of_intrinsics(capture: &Capture) -> Option<String> {
         angle < NARROWEST || angle > WIDEST && !is_bent(camera)
     };
     let count = cameras().filter(absurd).count();
-    let first = cameras().find(absurd).filter(|_| 2 * count > total)?;
+    let first = cameras().find(absurd)?;
     Some(format!(
-        "the angle of view of {} is {:.1} degrees (focal length {:.1} pixels, width {}): is the focal length of \
-         another photo size, or in millimetres?",
+        "the angle of view of {} is {} degrees (focal length {} x {} pixels, photo {}x{}): is the focal length of another \
+         photo size, or in millimetres?",
         share(count, total),
-        angle(first),
-        first.fx,
-        first.width
+        short(angle(first)),
+        short(first.fx),
+        short(first.fy),
+        first.width,
+        first.height
     ))
+}
+
+/// Formats a number for display, without long runs of zeros.
+fn short(value: f64) -> String {
+    match (0.01..1e6).contains(&value) {
+        true => format!("{value:.1}"),
+        false => format!("{value:.1e}"),
+    }
 }
 
 /// Returns the ratio between the photo whose centre is the principal point and this photo, if they differ.

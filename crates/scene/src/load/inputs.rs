@@ -2,7 +2,8 @@
 
 use super::layouts::{Found, detect};
 use crate::capture::Capture;
-use crate::{Error, LoadOptions, Result};
+use crate::colmap::files::POINTS_PLY;
+use crate::{Error, LoadOptions, Result, bounded, own_split};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
@@ -60,6 +61,102 @@ pub fn refuse_output_file(out: &Path, capture: &Capture) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Refuses to replace `out` if it is a file of some capture, or a folder with such files. A missing `out` is not refused.
+///
+/// # Errors
+/// The error names the file or folder.
+pub fn refuse_capture_file(out: &Path) -> Result<()> {
+    if !out.exists() {
+        return Ok(());
+    }
+    let whole = resolved(out);
+    let mut above = whole.ancestors().take(HIGHEST).filter(|path| path.is_dir());
+    if !above.any(|folder| is_of_capture(&whole, folder)) {
+        return Ok(());
+    }
+    let (what, hint) = match whole.is_dir() {
+        true => (
+            "results are not written among a capture's own files, and this folder holds some",
+            "name a folder of their own",
+        ),
+        false => (
+            "the output is a file of a capture, which is never replaced",
+            "choose another name",
+        ),
+    };
+    Err(Error::input(what).at_path(out).hint(hint))
+}
+
+/// Number of ancestors of a file in which its capture is searched, including the file itself.
+const HIGHEST: usize = 6;
+
+/// Returns true if `whole` is a file of the capture that the folder holds, or a folder with such files.
+fn is_of_capture(whole: &Path, folder: &Path) -> bool {
+    let Ok(found) = detect(folder) else {
+        return false;
+    };
+    let root = resolved(&match &found {
+        Found::Colmap { base, .. } => base.clone(),
+        Found::Transforms(json, _) => folder_of(json),
+        Found::Blender(root, _) => root.clone(),
+    });
+    let Some(parent) = whole.parent().filter(|_| whole.starts_with(&root)) else {
+        return false;
+    };
+    if !whole.is_dir() && parent == root && is_named_in_root(whole, &found) {
+        return true;
+    }
+    let with_depths = LoadOptions {
+        depths: true,
+        skip_missing: true,
+        ..LoadOptions::default()
+    };
+    let Ok(capture) = super::open(folder, &with_depths) else {
+        // Its files cannot be listed: all except those of its own folder may belong to it.
+        return parent != root || whole.is_dir();
+    };
+    let Ok(inputs) = input_folders(folder, &capture, &with_depths) else {
+        return true;
+    };
+    match whole.is_dir() {
+        true => inputs.contains(whole),
+        false if parent == root => refuse_output_file(whole, &capture).is_err(),
+        false => inputs.contains(parent),
+    }
+}
+
+/// Returns true for files of a capture that are not photos and are in its own folder.
+fn is_named_in_root(whole: &Path, found: &Found) -> bool {
+    let name = whole.file_name().unwrap_or_default().to_string_lossy();
+    let name = name.to_lowercase();
+    let is_listed = |names: &[&str]| names.iter().any(|own| own.eq_ignore_ascii_case(&name));
+    let (stem, ending) = name.split_once('.').unwrap_or((&name, ""));
+    let is_model = ["cameras", "images", "points3d", "rigs", "frames"].contains(&stem)
+        && ["bin", "txt"].contains(&ending);
+    let is_transforms = stem.starts_with("transforms") && ending == "json";
+    // A transforms file names its points.
+    let is_points = || match found {
+        Found::Transforms(json, _) => {
+            let text = bounded::read_text("cannot read the file", json, bounded::SETTINGS_BYTES);
+            ending == "ply" && text.is_ok_and(|text| text.to_lowercase().contains(&name))
+        }
+        _ => false,
+    };
+    let is_json = matches!(found, Found::Transforms(json, _) if resolved(json) == whole);
+    is_model
+        || is_transforms
+        || is_json
+        || is_listed(&[
+            "database.db",
+            "project.ini",
+            "synth.json",
+            "true_cameras.json",
+        ])
+        || is_listed(&POINTS_PLY)
+        || own_split::FILES.iter().any(|names| is_listed(names))
+        || is_points()
 }
 
 /// Returns the folders that hold a file of the capture, and those between them and the capture's own; links followed.
@@ -146,6 +243,48 @@ mod tests {
     use crate::synth::{SynthOptions, generate};
     use crate::{NoProgress, load};
     use std::fs;
+
+    #[test]
+    fn files_of_a_capture_are_found_without_its_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let options = SynthOptions {
+            photos: 3,
+            width: 16,
+            height: 12,
+            points: 20,
+            ..SynthOptions::default()
+        };
+        generate(&options, &at("a/C"), &NoProgress).unwrap();
+        fs::create_dir(at("a/C/out")).unwrap();
+        for file in ["a/mine.svg", "a/C/mine.svg", "a/C/out/splats.ply"] {
+            fs::write(at(file), "mine").unwrap();
+        }
+        for own in [
+            "a/C",
+            "a/C/images",
+            "a/C/sparse",
+            "a/C/images/001.png",
+            "a/C/sparse/0/points3D.bin",
+            "a/C/sparse/../synth.json",
+        ] {
+            assert!(refuse_capture_file(&at(own)).is_err(), "{own}");
+        }
+        for free in [
+            "a",
+            "a/mine.svg",
+            "a/C/mine.svg",
+            "a/C/out",
+            "a/C/out/splats.ply",
+            "a/C/images/new.png",
+        ] {
+            refuse_capture_file(&at(free)).unwrap();
+        }
+        // A capture that cannot be read is one still.
+        fs::write(at("a/C/sparse/0/images.bin"), "cut").unwrap();
+        assert!(refuse_capture_file(&at("a/C/images/001.png")).is_err());
+        refuse_capture_file(&at("a/C/mine.svg")).unwrap();
+    }
 
     #[test]
     fn results_do_not_go_among_inputs() {

@@ -30,7 +30,7 @@ mod views;
 
 use crate::masks::{MaskMode, Masked};
 use crate::{Dataset, Error, Progress, Result};
-pub use inputs::{refuse_output, refuse_output_file};
+pub use inputs::{refuse_capture_file, refuse_output, refuse_output_file};
 pub use open::open;
 pub(crate) use open::panorama_refused;
 use serde::{Deserialize, Serialize};

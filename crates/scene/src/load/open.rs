@@ -63,6 +63,7 @@ pub fn open(path: &Path, options: &LoadOptions) -> Result<Capture> {
         Some(_) => e,
         None => e.at_path(path),
     })?;
+    plausible::refuse_impossible(&capture)?;
     let notes = plausible::notes(&capture);
     capture.notes.extend(notes);
     capture.notes.extend(geometry::note(&capture));

@@ -1,7 +1,8 @@
 //! Notes on implausible content of a capture that can be read without errors.
 
+use crate::capture::PosedImage;
 use crate::extent::Region;
-use crate::{Capture, printable};
+use crate::{Capture, Error, Result, printable};
 use std::collections::HashMap;
 
 /// Points that fill less than this fraction of the distances between cameras count as one position.
@@ -14,6 +15,33 @@ pub(super) fn notes(capture: &Capture) -> Vec<String> {
         .chain(identical_poses(capture))
         .chain(far_off(capture))
         .collect()
+}
+
+/// Accepted focal lengths, in units of the photo's longer side. A space telescope has about 1000.
+const FOCAL: std::ops::RangeInclusive<f64> = 1e-4..=1e6;
+
+/// Refuses cameras that cannot be trained with: each Gaussian would be infinitely large in them, or smaller than a pixel.
+///
+/// # Errors
+/// An impossible focal length; the error names the photo.
+pub(super) fn refuse_impossible(capture: &Capture) -> Result<()> {
+    let is_impossible = |image: &&PosedImage| {
+        let camera = &image.camera;
+        let longest = f64::from(camera.width.max(camera.height).max(1));
+        [camera.fx, camera.fy]
+            .iter()
+            .any(|focal| !FOCAL.contains(&(focal / longest)))
+    };
+    let Some(image) = capture.images.iter().find(is_impossible) else {
+        return Ok(());
+    };
+    let camera = &image.camera;
+    Err(Error::input(format!(
+        "the focal length is {:e} x {:e} pixels, and the photo has {}x{}: no lens has such a focal length",
+        camera.fx, camera.fy, camera.width, camera.height
+    ))
+    .at(image.name.clone())
+    .hint("correct the focal length, or remove the photo from the capture"))
 }
 
 /// Maximum number of photos that a note names.

@@ -1,7 +1,6 @@
 //! Writes [`Splats`] to a PLY file.
 
-use crate::atomic::write_atomically;
-use crate::splat_file::WriteOptions;
+use crate::splat_file::{self, Format, WriteOptions};
 use crate::{Result, Splats, origin};
 use glam::DVec3;
 use rayon::prelude::*;
@@ -16,10 +15,9 @@ const ROWS_AT_ONCE: usize = 1 << 16;
 /// or not at all. Values are written bit by bit.
 ///
 /// # Errors
-/// A file that cannot be written, and arrays of `splats` with different lengths.
+/// See [`splat_file::write`](crate::splat_file::write()).
 pub fn write(path: &Path, splats: &Splats) -> Result<()> {
-    splats.check_lengths()?;
-    write_atomically(path, |out| write_to(out, splats, &WriteOptions::default()))
+    splat_file::write(path, splats, Format::Ply)
 }
 
 /// Comment of splats that were trained with anti-aliasing, in the form of Brush and `splat-transform`.

@@ -4,6 +4,7 @@
 
 mod antimatter;
 mod axes;
+mod checked;
 mod described;
 mod files;
 mod foreign;
@@ -89,6 +90,8 @@ struct Known {
     extension: &'static str,
     /// Highest degree of spherical harmonics in the format.
     max_sh_degree: u8,
+    /// True if the format stores sizes, not their logarithms.
+    linear_sizes: bool,
     /// Returns true if bytes are the beginning of such a file; always false if the format has no signature.
     is_content: fn(&[u8]) -> bool,
     read: Reader,
@@ -107,8 +110,11 @@ enum Writer {
     Rows(fn(&mut dyn Write, &Splats, &WriteOptions) -> io::Result<()>),
     /// In memory first: small files, and files that may be refused.
     Whole(fn(&Splats, &WriteOptions, &dyn Progress) -> Result<Vec<u8>>),
-    /// Several files, by name; the last is the path itself.
-    Folder(fn(&Splats, &WriteOptions, &dyn Progress) -> Result<NamedFiles>),
+    /// Several files, by name; the last is the path itself. The second function returns true for entries of such a result.
+    Folder(
+        fn(&Splats, &WriteOptions, &dyn Progress) -> Result<NamedFiles>,
+        fn(&Path) -> bool,
+    ),
     /// The format is not written.
     None,
 }
@@ -140,6 +146,7 @@ impl Format {
             Self::Ply => Known {
                 extension: "ply",
                 max_sh_degree: crate::MAX_SH_DEGREE,
+                linear_sizes: false,
                 is_content: ply::is_content,
                 read: ply::parse_all,
                 write: Writer::Rows(ply::write_to),
@@ -148,6 +155,7 @@ impl Format {
             Self::CompressedPly => Known {
                 extension: "compressed.ply",
                 max_sh_degree: crate::MAX_SH_DEGREE,
+                linear_sizes: false,
                 is_content: |_| false,
                 read: ply::parse_all,
                 write: Writer::Rows(ply::write_compressed_to),
@@ -155,6 +163,7 @@ impl Format {
             Self::Splat => Known {
                 extension: "splat",
                 max_sh_degree: 0,
+                linear_sizes: true,
                 is_content: |_| false,
                 read: |bytes, options, _| antimatter::parse(bytes, options),
                 write: Writer::Rows(|out, splats, _| antimatter::write_to(out, splats)),
@@ -162,6 +171,7 @@ impl Format {
             Self::Spz => Known {
                 extension: "spz",
                 max_sh_degree: crate::MAX_SH_DEGREE,
+                linear_sizes: false,
                 is_content: spz::is_content,
                 read: spz::parse,
                 write: Writer::Whole(spz::encode),
@@ -169,6 +179,7 @@ impl Format {
             Self::Sog => Known {
                 extension: "sog",
                 max_sh_degree: crate::MAX_SH_DEGREE,
+                linear_sizes: false,
                 is_content: sog::is_content,
                 read: |bytes, _, progress| sog::parse(bytes, progress),
                 write: Writer::Whole(sog::encode),
@@ -176,20 +187,23 @@ impl Format {
             Self::SogFolder => Known {
                 extension: sog::META,
                 max_sh_degree: crate::MAX_SH_DEGREE,
+                linear_sizes: false,
                 is_content: |_| false,
                 read: |bytes, _, _| sog::parse_meta_alone(bytes),
-                write: Writer::Folder(sog::encode_files),
+                write: Writer::Folder(sog::encode_files, sog::is_part),
             },
             Self::StreamedSog => Known {
                 extension: streamed::META,
                 max_sh_degree: crate::MAX_SH_DEGREE,
+                linear_sizes: false,
                 is_content: |_| false,
                 read: |bytes, _, _| streamed::parse_meta_alone(bytes),
-                write: Writer::Folder(streamed::encode_files),
+                write: Writer::Folder(streamed::encode_files, streamed::is_part),
             },
             Self::Gltf => Known {
                 extension: "gltf",
                 max_sh_degree: crate::MAX_SH_DEGREE,
+                linear_sizes: true,
                 is_content: |_| false,
                 read: |bytes, options, _| glb::parse(bytes, options),
                 write: Writer::None,
@@ -197,6 +211,7 @@ impl Format {
             Self::Glb => Known {
                 extension: "glb",
                 max_sh_degree: crate::MAX_SH_DEGREE,
+                linear_sizes: true,
                 is_content: glb::is_content,
                 read: |bytes, options, _| glb::parse(bytes, options),
                 write: Writer::Whole(glb::encode),
@@ -204,6 +219,7 @@ impl Format {
             Self::Ksplat => Known {
                 extension: "ksplat",
                 max_sh_degree: crate::MAX_SH_DEGREE,
+                linear_sizes: true,
                 is_content: |_| false,
                 read: |bytes, options, _| ksplat::parse(bytes, options),
                 write: Writer::None,
@@ -243,6 +259,11 @@ impl Format {
     /// Returns true if the format rounds numbers to few bits.
     pub fn is_lossy(self) -> bool {
         !matches!(self, Self::Ply | Self::Gltf | Self::Glb)
+    }
+
+    /// Returns true if the format stores sizes, which exceed the range of floats if logarithms exceed 88.
+    fn has_linear_sizes(self) -> bool {
+        self.known().linear_sizes
     }
 
     /// Returns the highest degree of spherical harmonics in the format; higher degrees are dropped.
@@ -396,16 +417,10 @@ pub fn parse_files(files: &[(String, Vec<u8>)], format: Format) -> Result<(Splat
 /// Returns the bytes of the file at `path`. For a SOG folder's `meta.json` or a `lod-meta.json`, adds the bytes of the
 /// textures. 0 for a missing file.
 pub fn size_bytes(path: &Path, format: Format) -> u64 {
-    let size = |path: &Path| std::fs::metadata(path).map_or(0, |file| file.len());
     match format {
-        Format::SogFolder => {
-            let textures = sog::TEXTURES
-                .iter()
-                .map(|name| size(&path.with_file_name(name)));
-            size(path) + textures.sum::<u64>()
-        }
+        Format::SogFolder => sog::size_bytes(path),
         Format::StreamedSog => streamed::size_bytes(path),
-        _ => size(path),
+        _ => std::fs::metadata(path).map_or(0, |file| file.len()),
     }
 }
 

@@ -6,10 +6,10 @@ use glam::DVec3;
 /// Treatment of Gaussians with NaN or infinite numbers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum NonFinite {
-    /// The file is refused; the error names the place of the first.
+    /// The file, or the splats to write, are refused; the error names the place of the first.
     #[default]
     Refuse,
-    /// Reads them unchanged, for an edit that removes them
+    /// Reads or writes them unchanged, for an edit that removes them
     /// ([`removes_non_finite`](crate::edit::condition::removes_non_finite)).
     Keep,
 }
@@ -103,6 +103,8 @@ pub struct WriteOptions {
     /// Levels of detail of streamed SOG, at least 1. Level 0 is all Gaussians; each further level has a quarter of the
     /// Gaussians of the one before, merged by decimation. Levels of a few dozen Gaussians are omitted.
     pub lod_levels: u32,
+    /// Treatment of non-finite numbers, for all formats. Default: such splats are not written.
+    pub non_finite: NonFinite,
 }
 
 impl Default for WriteOptions {
@@ -118,6 +120,7 @@ impl Default for WriteOptions {
             sog_palette: None,
             nearest: NearestBy::default(),
             lod_levels: 4,
+            non_finite: NonFinite::Refuse,
         }
     }
 }

@@ -1,8 +1,9 @@
 //! Writes splat files, which are replaced completely or not at all, and bytes in memory.
 
+use super::checked::check;
 use super::watch::{self, Watch};
 use super::{Format, TOLD_ROWS, WriteOptions, Writer, one_file};
-use crate::atomic::write_atomically;
+use crate::atomic::{replace_folder, write_atomically};
 use crate::{Error, NoProgress, Progress, Result, Splats};
 use std::path::Path;
 
@@ -10,7 +11,8 @@ use std::path::Path;
 /// dropped.
 ///
 /// # Errors
-/// A file that cannot be written, and arrays of `splats` with different lengths.
+/// A file that cannot be written; arrays of `splats` with different lengths; a number that is not finite, or would not be
+/// in the file. After an error, the old file is unchanged.
 pub fn write(path: &Path, splats: &Splats, format: Format) -> Result<()> {
     write_with(path, splats, format, &WriteOptions::default())
 }
@@ -39,7 +41,7 @@ pub fn write_with_progress(
     options: &WriteOptions,
     progress: &dyn Progress,
 ) -> Result<()> {
-    splats.check_lengths()?;
+    check(splats, format, options)?;
     let known = format.known();
     if splats.sh_degree > known.max_sh_degree {
         let less = splats.clone().with_sh_degree(known.max_sh_degree);
@@ -53,26 +55,16 @@ pub fn write_with_progress(
                 write(&mut out, splats, options)
             })
         }
-        Writer::Whole(_) | Writer::Folder(_) if splats.is_empty() => {
+        Writer::Whole(_) | Writer::Folder(..) if splats.is_empty() => {
             Err(nothing_to_write(format).at_path(path))
         }
         Writer::Whole(encode) => {
             let bytes = encode(splats, options, progress)?;
             write_atomically(path, |out| out.write_all(&bytes))
         }
-        Writer::Folder(encode) => {
-            let folder = path.parent().unwrap_or(Path::new(""));
-            // The file that names the others is written last: before that, readers find nothing to open.
-            for (name, bytes) in encode(splats, options, progress)? {
-                let file = folder.join(name);
-                let own = file.parent().unwrap_or(folder);
-                if own != folder {
-                    let failed = |e| Error::io("cannot make a folder of textures", own, e);
-                    std::fs::create_dir_all(own).map_err(failed)?;
-                }
-                write_atomically(&file, |out| out.write_all(&bytes))?;
-            }
-            Ok(())
+        Writer::Folder(encode, is_part) => {
+            let files = encode(splats, options, progress)?;
+            replace_folder(path.parent().unwrap_or(Path::new("")), &files, &is_part)
         }
         Writer::None => Err(not_written(format).at_path(path)),
     }
@@ -94,7 +86,7 @@ fn row_bytes(splats: &Splats, format: Format) -> usize {
 /// # Errors
 /// See [`write_with`].
 pub fn encode(splats: &Splats, format: Format, options: &WriteOptions) -> Result<Vec<u8>> {
-    splats.check_lengths()?;
+    check(splats, format, options)?;
     let known = format.known();
     if splats.sh_degree > known.max_sh_degree {
         let less = splats.clone().with_sh_degree(known.max_sh_degree);
@@ -109,7 +101,7 @@ pub fn encode(splats: &Splats, format: Format, options: &WriteOptions) -> Result
         }
         Writer::Whole(_) if splats.is_empty() => Err(nothing_to_write(format)),
         Writer::Whole(encode) => encode(splats, options, &NoProgress),
-        Writer::Folder(_) => Err(Error::unsupported(
+        Writer::Folder(..) => Err(Error::unsupported(
             "a SOG folder is several files, and these bytes are of one",
         )
         .hint("choose .sog: the same in one file")),
@@ -127,11 +119,25 @@ pub fn encode_files(
     format: Format,
     options: &WriteOptions,
 ) -> Result<Vec<(String, Vec<u8>)>> {
-    splats.check_lengths()?;
+    check(splats, format, options)?;
     match format.known().write {
-        Writer::Folder(_) if splats.is_empty() => Err(nothing_to_write(format)),
-        Writer::Folder(encode) => encode(splats, options, &NoProgress),
+        Writer::Folder(..) if splats.is_empty() => Err(nothing_to_write(format)),
+        Writer::Folder(encode, _) => encode(splats, options, &NoProgress),
         _ => Err(one_file(format)),
+    }
+}
+
+impl Format {
+    /// The format that a path's name asks for, to write it.
+    ///
+    /// # Errors
+    /// As [`Self::of_name`]; a format that is only read.
+    pub fn to_write(path: &Path) -> Result<Self> {
+        let format = Self::of_name(path)?;
+        match format.is_written() {
+            true => Ok(format),
+            false => Err(not_written(format).at_path(path)),
+        }
     }
 }
 

@@ -1,11 +1,12 @@
 //! Writes a capture's folder, which appears completely or not at all.
 //!
 //! 1. Everything is written into a temporary folder next to the target.
-//! 2. An existing target is moved out, but only if it is a synthetic capture.
-//! 3. The new folder replaces it by renaming; then the old one is deleted.
+//! 2. An existing target is replaced, but only if it is a synthetic capture: both folders are exchanged in one step.
+//! 3. The old folder is deleted.
 
 use super::SynthOptions;
 use super::object::ENTRIES;
+use crate::atomic::{TemporaryFolder, put_in_place};
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -60,7 +61,7 @@ impl Note {
 /// A folder under construction; dropped without [`Staging::finish`], it is deleted.
 #[derive(Debug)]
 pub(super) struct Staging {
-    temporary: tempfile::TempDir,
+    temporary: TemporaryFolder,
     out: PathBuf,
 }
 
@@ -74,9 +75,7 @@ impl Staging {
         };
         fs::create_dir_all(parent)
             .map_err(|source| Error::io("cannot create the folder", parent, source))?;
-        let temporary = tempfile::Builder::new()
-            .prefix(".dapple-synth-")
-            .tempdir_in(parent)
+        let temporary = TemporaryFolder::new_in(parent)
             .map_err(|source| Error::io("cannot write into the folder", parent, source))?;
         let staging = Self {
             temporary,
@@ -118,20 +117,8 @@ impl Staging {
     pub(super) fn finish(self) -> Result<()> {
         // Checked again: another process may have written files in the time between.
         refuse_foreign(&self.out)?;
-        let old = self.temporary.path().join("old");
-        if self.out.exists() {
-            fs::rename(&self.out, &old)
-                .map_err(|source| Error::io("cannot replace the folder", &self.out, source))?;
-        }
-        if let Err(source) = fs::rename(self.root(), &self.out) {
-            // Restore the old folder. If even that fails, the error below already reports the failure.
-            let _ = fs::rename(&old, &self.out);
-            return Err(Error::io(
-                "cannot put the capture in place",
-                &self.out,
-                source,
-            ));
-        }
+        put_in_place(&self.root(), &self.out)
+            .map_err(|source| Error::io("cannot put the capture in place", &self.out, source))?;
         Ok(())
     }
 }

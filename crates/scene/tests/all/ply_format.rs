@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use dapple_scene::splat_file::{self, Format, WriteOptions};
+use dapple_scene::splat_file::{self, Format, NonFinite, WriteOptions};
 use dapple_scene::{ErrorKind, Splats, ply, sh_coefficient_count};
 use glam::DVec3;
 use proptest::prelude::*;
@@ -287,7 +287,11 @@ fn values_that_are_not_finite_are_named_by_property_and_vertex() {
         splats.sh_rest[24 * 4999 + 3 * 7 + 1] = bad;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("bad.ply");
-        ply::write(&path, &splats).unwrap();
+        let as_it_is = WriteOptions {
+            non_finite: NonFinite::Keep,
+            ..WriteOptions::default()
+        };
+        splat_file::write_with(&path, &splats, Format::Ply, &as_it_is).unwrap();
         let error = ply::read(&path).unwrap_err();
         // Coefficient 7 (of 8) of green is f_rest_15.
         let expected = format!("f_rest_15 of vertex 4999 is {shown}");

@@ -74,7 +74,7 @@ impl Options {
 }
 
 /// What is measured against.
-#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ceilings {
     /// Memory to memory, read and written.
     pub copy: f64,
@@ -97,6 +97,17 @@ pub struct Micros {
     pub p95: f64,
     /// Standard deviation.
     pub std: f64,
+    /// 95 % interval of the median, from the order of the samples alone; `[0, 0]` in files of older versions.
+    #[serde(default)]
+    pub interval: [f64; 2],
+}
+
+/// Places, among so many sorted samples, of the ends of a 95 % interval of the median: by the normal approximation of the
+/// binomial distribution. Of five samples and fewer, all of them.
+fn interval_of_median(count: usize) -> [usize; 2] {
+    let half = 0.98 * (count as f64).sqrt();
+    let low = (0.5 * count as f64 - half).floor().max(0.0) as usize;
+    [low, count - 1 - low]
 }
 
 impl Micros {
@@ -115,6 +126,7 @@ impl Micros {
             median: 0.5 * (samples[(count - 1) / 2] + samples[count / 2]),
             p95: samples[(count * 95).div_ceil(100) - 1],
             std: variance.sqrt(),
+            interval: interval_of_median(count).map(|at| samples[at]),
         }
     }
 }
@@ -165,6 +177,24 @@ pub struct Row {
 }
 
 impl Row {
+    /// The row with its percentages of other ceilings.
+    #[must_use]
+    pub fn held_against(&self, ceilings: Ceilings) -> Self {
+        Self {
+            percent_of_copy: percent(1e9 * self.gb_per_s, ceilings.copy),
+            percent_of_flops: percent(1e9 * self.gflop_per_s, ceilings.flops),
+            ..self.clone()
+        }
+    }
+
+    /// Returns true if a ceiling is below what the row reached, so that the ceiling is wrong: bytes beyond all caches,
+    /// operations of 32 bits (units for 16-bit products exceed the ceiling of multiply-adds).
+    pub fn exceeds_ceiling(&self) -> bool {
+        const BEYOND_CACHES: f64 = 256e6;
+        (self.percent_of_copy > 100.0 && self.bytes >= BEYOND_CACHES)
+            || (self.percent_of_flops > 100.0 && self.dtype == DType::F32.name())
+    }
+
     /// What identifies it in another run's rows.
     pub fn key(&self) -> (&str, &str, &str) {
         (&self.name, &self.dtype, &self.mode)
@@ -225,16 +255,11 @@ pub fn run(
     for make in operations::cases(options)? {
         // Made one at a time: the largest fill a small device.
         let case = make(context);
-        let updates: Vec<(&Tensor, &Tensor)> = case
-            .updates
-            .iter()
-            .map(|(leaf, value)| (leaf, value))
-            .collect();
         let outputs: Vec<&Tensor> = case.outputs.iter().collect();
         let plan_options = crate::PlanOptions {
             fuse: options.fuse,
             cooperative: options.cooperative,
-            updates: &updates,
+            updates: &case.updates,
             ..crate::PlanOptions::default()
         };
         let plan = Plan::compile_with(&outputs, &plan_options)?;
@@ -280,6 +305,10 @@ pub fn run(
     Ok(rows)
 }
 
+fn percent(rate: f64, most: f64) -> f64 {
+    if most > 0.0 { 100.0 * rate / most } else { 0.0 }
+}
+
 fn row(
     (family, name, dtype): (&str, String, DType),
     mode: &str,
@@ -288,7 +317,6 @@ fn row(
     ceilings: Ceilings,
 ) -> Row {
     let seconds = (us.median * 1e-6).max(1e-12);
-    let percent = |rate: f64, most: f64| if most > 0.0 { 100.0 * rate / most } else { 0.0 };
     Row {
         family: family.to_owned(),
         name,
@@ -410,4 +438,18 @@ pub fn summary(rows: &[Row]) -> Vec<(String, f64, f64, f64)> {
         (family, best.0, best.1, average)
     };
     families.into_iter().map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_medians_interval_comes_from_the_samples_order() {
+        let us = Micros::of((0..20).rev().map(f64::from).collect());
+        assert_eq!((us.median, us.interval), (9.5, [5.0, 14.0]));
+        let few = Micros::of(vec![3.0, 1.0, 2.0]);
+        assert_eq!(few.interval, [1.0, 3.0]);
+        assert_eq!(Micros::of(vec![4.0]).interval, [4.0, 4.0]);
+    }
 }

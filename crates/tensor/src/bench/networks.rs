@@ -25,7 +25,7 @@ const VGG: [(usize, bool); 13] = [
 
 /// A leaf's values in another type: a plan is not to convert them.
 fn stored(leaf: &Tensor, dtype: DType) -> Tensor {
-    match leaf.values() {
+    match leaf.read() {
         Ok(values) => leaf.context().tensor_of(dtype, leaf.shape(), &values),
         // What follows says why.
         Err(_) => leaf.to(dtype),
@@ -111,7 +111,7 @@ fn adapted(context: &Context, d: usize) -> Option<(Linear, Lora)> {
 /// The loss of `x[rows, d]`.
 fn loss(context: &Context, base: &Linear, lora: &Lora, rows: usize, d: usize) -> Tensor {
     let x = values(context, DType::F32, &[rows, d], 1);
-    let y = lora.forward(base, &x);
+    let y = lora.forward(base, &x, None);
     y.cross_entropy(&one_of(context, rows, d))
 }
 

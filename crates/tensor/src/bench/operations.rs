@@ -338,7 +338,7 @@ impl Cases<'_> {
                     move |context| {
                         let base = Linear::new(context, d, d, 1);
                         let lora = layer(context, d, rank);
-                        lora.map(|lora| lora.forward(&base, &values(context, f32, &of, 1)))
+                        lora.map(|lora| lora.forward(&base, &values(context, f32, &of, 1), None))
                             .into_iter()
                             .collect()
                     },
@@ -353,7 +353,7 @@ impl Cases<'_> {
                         let Some(lora) = layer(context, d, rank) else {
                             return Vec::new();
                         };
-                        let y = lora.forward(&base, &values(context, f32, &of, 1));
+                        let y = lora.forward(&base, &values(context, f32, &of, 1), None);
                         let loss = y.mul(&y).mean();
                         let mut outputs = loss.gradients(&lora.parameters());
                         outputs.push(loss);
@@ -418,9 +418,7 @@ impl Cases<'_> {
                 let parts: Vec<Tensor> = (0..4)
                     .map(|i| values(context, DType::F32, &[1000, 1000], i))
                     .collect();
-                Tensor::cat(&parts.iter().collect::<Vec<_>>(), 1)
-                    .into_iter()
-                    .collect()
+                vec![Tensor::cat(&parts.iter().collect::<Vec<_>>(), 1)]
             },
         );
     }

@@ -94,7 +94,7 @@ pub(super) fn run(
             2 * count,
             (up.0, up.1, each),
         )?;
-        let down = sampled(options.samples, || leaf.values().map(drop))?;
+        let down = sampled(options.samples, || leaf.read().map(drop))?;
         row(
             "transfer",
             format!("download {count}"),

@@ -148,7 +148,7 @@ impl Kind {
             Self::LoraStep { d } => {
                 let (base, lora) = (Linear::new(context, d, d, 1), lora(d, 8)?);
                 let x = rows([1, d]);
-                let y = lora.forward(&base, &x);
+                let y = lora.forward(&base, &x, None);
                 let loss = y.mul(&y).mean();
                 let mut outputs = loss.gradients(&lora.parameters());
                 outputs.push(loss);
@@ -157,7 +157,7 @@ impl Kind {
             Self::LoraBase { rows: count } => {
                 let (base, lora) = (Linear::new(context, 1024, 1024, 1), lora(1024, 8)?);
                 let x = rows([count, 1024]);
-                (vec![lora.forward(&base, &x)], vec![x, base.weight])
+                (vec![lora.forward(&base, &x, None)], vec![x, base.weight])
             }
             Self::Softmax(shape) => {
                 let x = rows(shape);

@@ -246,12 +246,16 @@ pub(crate) fn parts<'a>(
         match output {
             Values::F32(values) => {
                 let parts = values.chunks_mut((*size).max(1)).map(Part::F32);
+                // Outputs without elements have parts without elements: each task indexes its list by output.
+                let parts = parts.chain(std::iter::repeat_with(|| Part::F32(&mut [])));
                 all.iter_mut()
                     .zip(parts)
                     .for_each(|(list, part)| list.push(part));
             }
             Values::F16(values) => {
                 let parts = values.chunks_mut((*size).max(1)).map(Part::F16);
+                // Outputs without elements have parts without elements: each task indexes its list by output.
+                let parts = parts.chain(std::iter::repeat_with(|| Part::F16(&mut [])));
                 all.iter_mut()
                     .zip(parts)
                     .for_each(|(list, part)| list.push(part));

@@ -18,11 +18,15 @@ const COLUMNS: usize = 512;
 /// Steps of the sum in a block: with the columns 512 KiB.
 const STEPS: usize = 256;
 
-/// Taps `k` of windows from `first` on, of an image.
-fn unfold_row(unfold: &Unfold, image: &[f32], k: usize, first: usize, out: &mut [f32]) {
-    let [kh, kw] = unfold.kernel;
-    let [h, w] = unfold.size;
-    let (channel, row, column) = (k / (kh * kw), k % (kh * kw) / kw, k % kw);
+/// Taps of one row and column of windows from `first` on, of a channel of an image.
+fn unfold_row(
+    unfold: &Unfold,
+    plane: &[f32],
+    [row, column]: [usize; 2],
+    first: usize,
+    out: &mut [f32],
+) {
+    let (kw, w) = (unfold.kernel[1], unfold.size[1]);
     let columns = unfold.out[1];
     let mut done = 0;
     while done < out.len() {
@@ -34,7 +38,7 @@ fn unfold_row(unfold: &Unfold, image: &[f32], k: usize, first: usize, out: &mut 
             line.fill(unfold.fill);
             continue;
         };
-        let pixels = &image[(channel * h + y) * w..][..w];
+        let pixels = &plane[y * w..][..w];
         let tap = match unfold.mirrored {
             true => kw - 1 - column,
             false => column,
@@ -70,22 +74,21 @@ pub(super) fn load(unfold: &Unfold, values: &Values, offset: usize, start: usize
         let (n, k, p) = (at / (taps * windows), at / windows % taps, at % windows);
         let count = (windows - p).min(out.len() - done);
         let part = &mut out[done..done + count];
-        let first = offset + n * pixels;
-        match values {
-            Values::F32(values) => unfold_row(unfold, &values[first..first + pixels], k, p, part),
+        let [channel, row, column] = unfold.tap(k);
+        let size = unfold.size[0] * unfold.size[1];
+        // Only the channel that the tap is of.
+        let from = offset + n * pixels + channel * size;
+        let plane = match values {
+            Values::F32(values) => &values[from..from + size],
             other => {
-                // Only the channel that the tap is of.
-                let plane = unfold.size[0] * unfold.size[1];
-                let channel = k / (unfold.kernel[0] * unfold.kernel[1]);
-                let from = first + channel * plane;
                 if held != from {
-                    image = other.widened_part(from, plane);
+                    image = other.widened_part(from, size);
                     held = from;
                 }
-                let within = k - channel * unfold.kernel[0] * unfold.kernel[1];
-                unfold_row(unfold, &image, within, p, part);
+                &image
             }
-        }
+        };
+        unfold_row(unfold, plane, [row, column], p, part);
         done += count;
     }
 }
@@ -190,6 +193,12 @@ fn multiply(
     let image = &b[p.b.offset + n * unfold.pixels()..][..unfold.pixels()];
     let a_at = begin(&p.a, batch);
     let turned = is_turned(p, unfold);
+    let size = unfold.size[0] * unfold.size[1];
+    let unfolded = |k: usize, first: usize, line: &mut [f32]| {
+        let [channel, row, column] = unfold.tap(k);
+        let plane = &image[channel * size..][..size];
+        unfold_row(unfold, plane, [row, column], first, line);
+    };
     let mut packed = vec![0.0; STEPS.min(p.k) * columns];
     let mut done = 0;
     while done < p.k {
@@ -197,12 +206,12 @@ fn multiply(
         // By taps: each a row of windows, whichever way it is read.
         let (row, column) = if turned {
             for (c, line) in packed[..steps * columns].chunks_mut(steps).enumerate() {
-                unfold_row(unfold, image, k0 + first + c, p0 + done, line);
+                unfolded(k0 + first + c, p0 + done, line);
             }
             (1, steps)
         } else {
             for (s, line) in packed[..steps * columns].chunks_mut(columns).enumerate() {
-                unfold_row(unfold, image, k0 + done + s, p0 + first, line);
+                unfolded(k0 + done + s, p0 + first, line);
             }
             (columns, 1)
         };

@@ -7,17 +7,15 @@
 //!    transposed is loaded transposed by the units.
 //! 3. Sums go through the workgroup's memory, 16 by 16 a subgroup, to invocations that finish fours of them.
 //!
-//! Where a device has such units and all tiles are full. The order in which they add up is theirs: the same each time, another
+//! Where a device has such units and all tiles are full; those of images may be beyond the last window. The order in which they add up is theirs: the same each time, another
 //! than that of other kernels. wgpu checks such shaders less, so a device's units are first compared with numbers that are
-//! known: [`check`].
+//! known: [`check`](super::units::check).
 
+use super::images::{Image, is_image};
 use super::matmul::{finish_index, is_wide, tile_of_group};
 use super::source::Source;
-use crate::context::Context;
 use crate::graph::tensor::DType;
-use crate::plan::{Plan, PlanOptions};
 use crate::program::{Matrix, Product};
-use dapple_base::Result;
 
 /// Bytes that a workgroup shares at most.
 pub(crate) const MEMORY: usize = 44 << 10;
@@ -25,6 +23,8 @@ pub(crate) const MEMORY: usize = 44 << 10;
 pub(crate) const LANES: u32 = 32;
 /// So many large tiles keep a large device busy.
 pub(crate) const MANY: usize = 100;
+/// Parts of the sum in registers while another is multiplied: two hide what memory takes. One needs fewer registers.
+const AHEAD: usize = 2;
 /// Fours between rows beyond their length.
 const APART: usize = 2;
 
@@ -46,14 +46,32 @@ impl Tile {
             depth: 32,
             subgroups: [2, 4],
         };
+        if p.b.unfold.is_some() {
+            let high = [128, 64].into_iter().find(|m| {
+                let tiles = p.batch * (p.m / m) * p.n.div_ceil(large.n);
+                p.m.is_multiple_of(*m) && tiles >= many
+            });
+            if let Some(m) = high {
+                return Self { m, ..large };
+            }
+        }
         let tiles = p.batch * (p.m / large.m) * (p.n / large.n);
-        if p.m.is_multiple_of(large.m) && p.n.is_multiple_of(large.n) && tiles >= many {
+        if p.b.unfold.is_none()
+            && p.m.is_multiple_of(large.m)
+            && p.n.is_multiple_of(large.n)
+            && tiles >= many
+        {
             return large;
         }
         Self {
             m: 64,
             n: 64,
-            depth: if p.k.is_multiple_of(64) { 64 } else { 32 },
+            depth: match &p.b.unfold {
+                _ if !p.k.is_multiple_of(64) => 32,
+                // A part of the sum is of one tap.
+                Some(unfold) if !unfold.channels.is_multiple_of(64) => 32,
+                _ => 64,
+            },
             subgroups: [2, 2],
         }
     }
@@ -121,12 +139,13 @@ pub(crate) fn is_cooperative(p: &Product) -> bool {
         && p.more.is_none()
         && p.k > 0
         && p.m.is_multiple_of(64)
-        && p.n.is_multiple_of(64)
         && p.k.is_multiple_of(32)
         && halves(&p.a)
-        && halves(&p.b)
         && wide(&p.a, [p.m, p.k])
-        && wide(&p.b, [p.k, p.n])
+        && match p.b.unfold {
+            Some(_) => p.b.dtype == DType::F16 && is_image(&p.b),
+            None => p.n.is_multiple_of(64) && halves(&p.b) && wide(&p.b, [p.k, p.n]),
+        }
 }
 
 /// Writes it; the number of workgroups. `finish` is there.
@@ -154,14 +173,8 @@ pub(super) fn write(source: &mut Source<'_>, p: &Product, many: usize) -> usize 
         across * 16
     ));
     let brought = [
-        places(source, ("a", "first"), (&p.a, first), "first_row", threads),
-        places(
-            source,
-            ("b", "second"),
-            (&p.b, second),
-            "first_column",
-            threads,
-        ),
+        Brought::new(source, p, ("a", "first", first), "first_row", threads),
+        Brought::new(source, p, ("b", "second", second), "first_column", threads),
     ];
     for row in 0..down {
         for column in 0..across {
@@ -169,90 +182,159 @@ pub(super) fn write(source: &mut Source<'_>, p: &Product, many: usize) -> usize 
         }
     }
     let depth = tile.depth;
-    source.line(format!("for (var k = 0u; k < {}u; k += {depth}u) {{", p.k));
-    for brought in &brought {
-        let (name, memory, pitch) = (brought.name, brought.memory, brought.pitch);
-        for at in 0..brought.count {
-            source.line(format!(
-                "{memory}[line_{name}{at} * {pitch}u + four_{name}{at}] = next_{name}{at};"
-            ));
-        }
+    let ahead = match p.b.unfold {
+        None if p.k.is_multiple_of(AHEAD * depth) => AHEAD,
+        // Of an image a part takes twice the registers.
+        _ => 1,
+    };
+    for set in 0..ahead {
+        let k = format!("{}u", set * depth);
+        brought.iter().for_each(|b| b.declare(source, set));
+        brought.iter().for_each(|b| b.bring(source, set, &k));
     }
-    source.line("workgroupBarrier();");
-    source.line(format!("if k + {depth}u < {}u {{", p.k));
-    for brought in &brought {
-        let (name, bound, step) = (brought.name, &brought.bound, brought.step);
-        for at in 0..brought.count {
-            source.line(format!(
-                "next_{name}{at} = {bound}[(from_{name}{at} + (k + {depth}u) * {step}u) / 4u];"
-            ));
+    let step = ahead * depth;
+    source.line(format!("for (var k = 0u; k < {}u; k += {step}u) {{", p.k));
+    for set in 0..ahead {
+        brought.iter().for_each(|b| b.stage(source, set));
+        source.line("workgroupBarrier();");
+        let next = format!("k + {}u", step + set * depth);
+        source.line(format!("if {next} < {}u {{", p.k));
+        brought.iter().for_each(|b| b.bring(source, set, &next));
+        source.line("}");
+        for k in (0..depth).step_by(16) {
+            source.line("{");
+            multiply(source, tile, [first, second], k);
+            source.line("}");
         }
+        source.line("workgroupBarrier();");
     }
     source.line("}");
-    for k in (0..depth).step_by(16) {
-        source.line("{");
-        multiply(source, tile, [first, second], k);
-        source.line("}");
-    }
-    source.line("workgroupBarrier();\n    }");
     results(source, p, tile);
     groups
 }
 
-/// What an invocation brings of each part of a matrix.
+/// Fours of a matrix that an invocation brings of each part of the sum: some of its lines.
 struct Brought {
     name: &'static str,
-    /// What it goes into.
+    /// The array that they go into, and the distance of lines there.
     memory: &'static str,
     pitch: usize,
-    /// What it is read from.
-    bound: String,
-    /// Between an element and the next of its sum.
-    step: usize,
+    /// Lines from one four to the next.
+    per: usize,
     count: usize,
+    from: From,
 }
 
-/// Lines that say which fours of a matrix an invocation brings, and bring the first.
-fn places(
-    source: &mut Source<'_>,
-    (name, memory): (&'static str, &'static str),
-    (matrix, staged): (&Matrix, Staged),
-    begin: &str,
-    threads: usize,
-) -> Brought {
-    let bound = source.bind_as(matrix.buffer, "vec4<f16>");
-    // Along which of its sides the sum goes.
-    let sum_is_along = staged.by_rows == (name == "a");
-    let between = if staged.by_rows {
-        matrix.row
-    } else {
-        matrix.column
-    };
-    let count = staged.lines * staged.fours / threads;
-    for at in 0..count {
-        let t = format!("(local + {}u)", at * threads);
+/// The source of fours.
+enum From {
+    /// A buffer: the distance of lines, and of an element and the next of its sum.
+    Buffer {
+        bound: String,
+        between: usize,
+        step: usize,
+    },
+    Image(Image),
+}
+
+impl Brought {
+    /// Lines that say which fours of a matrix an invocation brings.
+    fn new(
+        source: &mut Source<'_>,
+        p: &Product,
+        (name, memory, staged): (&'static str, &'static str, Staged),
+        begin: &str,
+        threads: usize,
+    ) -> Self {
+        let matrix = if name == "a" { &p.a } else { &p.b };
+        let (fours, pitch) = (staged.fours, staged.pitch);
+        let (per, count) = (threads / fours, staged.lines * fours / threads);
         source.line(format!(
-            "let line_{name}{at} = {t} / {0}u;\n    let four_{name}{at} = {t} % {0}u;",
-            staged.fours
+            "let line_{name} = local / {fours}u;\n    let four_{name} = local % {fours}u;\n    \
+             let place_{name} = line_{name} * {pitch}u + four_{name};"
         ));
-        let (line, along) = match sum_is_along {
-            true => (format!("{begin} + line_{name}{at}"), String::new()),
-            false => (format!("line_{name}{at}"), format!("{begin} + ")),
+        let from = match &matrix.unfold {
+            Some(unfold) => From::Image(Image::new(source, p, unfold, per, count)),
+            None => {
+                let bound = source.bind_as(matrix.buffer, "vec4<f16>");
+                // Along which of its sides the sum goes.
+                let sum_is_along = staged.by_rows == (name == "a");
+                let between = if staged.by_rows {
+                    matrix.row
+                } else {
+                    matrix.column
+                };
+                let (line, along) = match sum_is_along {
+                    true => (format!("{begin} + line_{name}"), String::new()),
+                    false => (format!("line_{name}"), format!("{begin} / 4u + ")),
+                };
+                source.line(format!(
+                    "let start_{name} = from_{name} / 4u + ({line}) * {}u + {along}four_{name};",
+                    between / 4
+                ));
+                From::Buffer {
+                    bound,
+                    between,
+                    step: if sum_is_along { 1 } else { between },
+                }
+            }
         };
-        source.line(format!(
-            "let from_{name}{at} = from_{name} + ({line}) * {between}u + {along}four_{name}{at} * 4u;"
-        ));
-        source.line(format!(
-            "var next_{name}{at} = {bound}[from_{name}{at} / 4u];"
-        ));
+        Self {
+            name,
+            memory,
+            pitch,
+            per,
+            count,
+            from,
+        }
     }
-    Brought {
-        name,
-        memory,
-        pitch: staged.pitch,
-        bound,
-        step: if sum_is_along { 1 } else { between },
-        count,
+
+    fn declare(&self, source: &mut Source<'_>, set: usize) {
+        if let From::Buffer { .. } = self.from {
+            for at in 0..self.count {
+                let name = self.name;
+                source.line(format!("var next{set}_{name}{at} = vec4<f16>();"));
+            }
+        }
+    }
+
+    /// Lines that begin the loads of the part of the sum from `k` on, a multiple of 4.
+    fn bring(&self, source: &mut Source<'_>, set: usize, k: &str) {
+        let name = self.name;
+        match &self.from {
+            From::Image(image) => image.bring(source, k),
+            From::Buffer {
+                bound,
+                between,
+                step,
+            } => {
+                source.line(format!(
+                    "{{\n    let begun = start_{name} + ({k}) / 4u * {step}u;"
+                ));
+                for at in 0..self.count {
+                    let offset = at * self.per * between / 4;
+                    source.line(format!(
+                        "next{set}_{name}{at} = {bound}[begun + {offset}u];"
+                    ));
+                }
+                source.line("}");
+            }
+        }
+    }
+
+    /// Lines that put what was brought into the workgroup's memory.
+    fn stage(&self, source: &mut Source<'_>, set: usize) {
+        let (name, memory) = (self.name, self.memory);
+        match &self.from {
+            From::Image(image) => image.stage(source, memory, self.pitch),
+            From::Buffer { .. } => {
+                for at in 0..self.count {
+                    let offset = at * self.per * self.pitch;
+                    source.line(format!(
+                        "{memory}[place_{name} + {offset}u] = next{set}_{name}{at};"
+                    ));
+                }
+            }
+        }
     }
 }
 
@@ -279,6 +361,7 @@ fn multiply(source: &mut Source<'_>, tile: Tile, [first, second]: [Staged; 2], k
 /// Lines that finish all sums.
 fn results(source: &mut Source<'_>, p: &Product, tile: Tile) {
     let [down, across] = tile.sums();
+    let is_partial = !p.n.is_multiple_of(tile.n);
     source.line(format!(
         "let lane = local % {LANES}u;\n    let mine = subgroup * 80u + (lane / 2u) * 5u + (lane % 2u) * 2u;"
     ));
@@ -287,65 +370,33 @@ fn results(source: &mut Source<'_>, p: &Product, tile: Tile) {
             source.line(format!(
                 "coopStoreT(sum{row}_{column}, &sums[subgroup * 80u], 5u);\n    workgroupBarrier();"
             ));
-            let index = finish_index(
-                p,
-                &format!("(first_row + part_row + {}u + lane / 2u)", row * 16),
-                &format!(
-                    "first_column + part_column + {}u + (lane % 2u) * 8u",
-                    column * 16
-                ),
+            let at = format!(
+                "first_column + part_column + {}u + (lane % 2u) * 8u",
+                column * 16
             );
+            let line = format!("(first_row + part_row + {}u + lane / 2u)", row * 16);
+            let index = finish_index(p, &line, &at);
+            let finish = |four: usize| {
+                let call = format!("finish(i + {}u, sums[mine + {four}u], zero);", 4 * four);
+                match is_partial {
+                    true => format!("if {at} + {}u < {}u {{ {call} }}", 4 * four, p.n),
+                    false => call,
+                }
+            };
             source.line(format!(
-                "{{\n    let i = {index};\n    finish(i, sums[mine], zero);\n    finish(i + 4u, sums[mine + 1u], zero);\n    }}\n    workgroupBarrier();"
+                "{{\n    let i = {index};\n    {}\n    {}\n    }}\n    workgroupBarrier();",
+                finish(0),
+                finish(1)
             ));
         }
     }
-}
-
-/// Whether this device's units multiply as they should: small whole numbers, whose products are exact, by both tiles, as they
-/// lie and transposed.
-///
-/// # Errors
-/// A device that is lost.
-pub(crate) fn check(context: &Context) -> Result<bool> {
-    let whole = |count: usize, salt: usize| -> Vec<f32> {
-        let value = |i: usize| ((i * 7 + i / 13 + salt) % 9) as f32 - 4.0;
-        (0..count).map(value).collect()
-    };
-    for (m, k, n, is_transposed) in [
-        (64, 64, 128, false),
-        (128, 32, 256, false),
-        (128, 96, 256, true),
-    ] {
-        let (a, b) = (whole(m * k, 1), whole(k * n, 5));
-        let of = |shape: &[usize], values: &[f32]| context.tensor_of(DType::F16, shape, values);
-        let (x, y) = match is_transposed {
-            true => (of(&[k, m], &a).t(), of(&[n, k], &b).t()),
-            false => (of(&[m, k], &a), of(&[k, n], &b)),
-        };
-        let at = |row: usize, column: usize| -> f32 {
-            let term = |j: usize| match is_transposed {
-                true => a[j * m + row] * b[column * k + j],
-                false => a[row * k + j] * b[j * n + column],
-            };
-            (0..k).map(term).sum()
-        };
-        let options = PlanOptions::default();
-        let found = Plan::compile_cooperative(&[&x.matmul(&y)], &options)?;
-        found.run()?;
-        let found = found.read(0)?;
-        let is_right = |(i, value): (usize, &f32)| *value == at(i / n, i % n);
-        if !found.iter().enumerate().all(is_right) {
-            return Ok(false);
-        }
-    }
-    Ok(true)
 }
 
 #[cfg(test)]
 mod tests {
     use crate::context::Context;
     use crate::graph::tensor::DType;
+    use crate::graph::windows::Windows;
     use crate::program::{Limits, compile};
 
     /// No device of the tests has such units: their kernels are translated, at least.
@@ -354,7 +405,13 @@ mod tests {
         let context = Context::cpu();
         let of = |shape: &[usize]| context.zeros(DType::F16, shape);
         let bias = of(&[256]);
+        let image = |channels: usize, weight: [usize; 4]| {
+            let x = of(&[2, channels, 9, 20]);
+            x.conv2d_by_taps(&of(&weight), Windows::new(1, 1))
+        };
         let graphs = [
+            image(64, [64, 64, 3, 3]).relu(),
+            image(32, [128, 32, 3, 3]),
             of(&[128, 64]).matmul(&of(&[64, 256])),
             of(&[128, 96]).matmul(&of(&[256, 96]).t()).add(&bias).gelu(),
             of(&[64, 128]).t().matmul(&of(&[64, 256])),
@@ -374,14 +431,24 @@ mod tests {
             };
             let program = compile(&[graph], &[], limits).unwrap();
             let padded = vec![true; program.buffers.len()];
-            for kernel in &program.kernels {
+            for kernel in program
+                .kernels
+                .iter()
+                .filter(|k| crate::gpu::is_cooperative(k))
+            {
                 let written = crate::gpu::write(kernel, &program.buffers, &padded).unwrap();
                 let wgsl = written.unwrap().wgsl;
                 assert!(wgsl.contains("coopMultiplyAdd"), "{wgsl}");
                 dapple_runtime::translate_cooperative(&wgsl).unwrap();
                 // What the units do not load is staged whole.
-                assert!(wgsl.contains("next_a0") && wgsl.contains("next_b0"));
+                assert!(wgsl.contains("next0_a0"));
             }
+            let count = program
+                .kernels
+                .iter()
+                .filter(|k| crate::gpu::is_cooperative(k))
+                .count();
+            assert_eq!(count, 1, "{graph:?}");
         }
     }
 

@@ -6,7 +6,10 @@
 mod chain;
 mod columns;
 pub(crate) mod cooperative;
+#[cfg(test)]
+mod emulated;
 mod fours;
+mod images;
 mod loads;
 mod matmul;
 mod rows;
@@ -15,6 +18,7 @@ mod sorted;
 mod source;
 mod tall;
 mod tiled;
+pub(crate) mod units;
 mod windows;
 
 use crate::context::{Context, GpuValues, PADDING, Storage};

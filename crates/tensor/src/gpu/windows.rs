@@ -31,27 +31,33 @@ impl Source<'_> {
             _ => format!(" || u32(y) % {gy}u != 0u || u32(x) % {gx}u != 0u"),
         };
         let columns = unfold.out[1];
+        let (channels, taps) = (unfold.channels, kh * kw);
+        let (channel, number) = match unfold.by_taps {
+            true => (format!("k % {channels}u"), format!("k / {channels}u")),
+            false => (format!("k / {taps}u"), format!("k % {taps}u")),
+        };
         self.function(&format!(
             "fn {name}(v: u32) -> f32 {{
     let image = v / {per_image}u;
     let r = v % {per_image}u;
     let k = r / {windows}u;
     let p = r % {windows}u;
-    let channel = k / {taps}u;
-    let row = (k % {taps}u) / {kw}u;
-    let column = k % {kw}u;
+    let channel = {channel};
+    let tap = {tap};
+    let row = tap / {kw}u;
+    let column = tap % {kw}u;
     let y = i32((p / {columns}u) * {sy}u + {ty}) - ({py});
     let x = i32((p % {columns}u) * {sx}u + {tx}) - ({px});
     if y < 0 || x < 0 || y >= {most_y} || x >= {most_x}{rest} {{ return {fill}; }}
     let at = {offset}u + ((image * {channels}u + channel) * {h}u + u32(y) / {gy}u) * {w}u + u32(x) / {gx}u;
     return {one};
 }}\n",
-            taps = kh * kw,
+            channel = channel,
+            tap = number,
             ty = tap("row", kh),
             tx = tap("column", kw),
             most_y = h * gy,
             most_x = w * gx,
-            channels = unfold.channels,
         ));
         name
     }

@@ -5,8 +5,8 @@
 //! 2. It passes on to each input what its derivative says; [`CustomOp`]s what they say.
 //! 3. A gradient has its tensor's shape and, if that is stored in 16 bits, is rounded to them at the end.
 //!
-//! Second derivatives are not promised: those of GELU, of powers by exponents that are tensors, and of custom operations
-//! (softmax and the norms among them) are refused or incomplete.
+//! Second derivatives are not promised: those of GELU and of custom operations (softmax and the norms among them) are
+//! refused or incomplete.
 
 use super::element::ElementOp as E;
 use super::problem::Problem;
@@ -179,9 +179,9 @@ impl Tensor {
                     .iter()
                     .filter(|part| part.shape()[*axis] > 0)
                     .collect();
-                match Self::cat(&parts, *axis) {
-                    Some(whole) => whole,
-                    None => self.context().full(input.shape(), 0.0),
+                match parts.is_empty() {
+                    true => self.context().full(input.shape(), 0.0),
+                    false => Self::cat(&parts, *axis),
                 }
             }
         })
@@ -234,7 +234,16 @@ impl Tensor {
             }
             E::Pow => {
                 let lower = Self::element(E::Pow, &[x, &y.sub(1.0)]);
-                vec![Some(g.mul(y.mul(lower))), None]
+                let slope = y.mul(lower);
+                if y.is_constant() {
+                    let is_flat = y.constant_value() == Some(0.0);
+                    return vec![(!is_flat).then(|| g.mul(slope)), None];
+                }
+                // Where the power is 1 or 0 whatever the other operand, infinity times 0 would be NaN.
+                let by_base = y.equal(0.0).select(0.0, g.mul(slope));
+                let is_zero = x.equal(0.0).mul(y.greater(0.0).maximum(y.equal(0.0)));
+                let by_exponent = is_zero.select(0.0, g.mul(self).mul(x.log()));
+                vec![Some(by_base), Some(by_exponent)]
             }
             E::Select => vec![None, Some(x.select(g, 0.0)), Some(x.select(0.0, g))],
         }

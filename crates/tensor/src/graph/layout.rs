@@ -25,15 +25,11 @@ impl Layout {
         self.shape.iter().product()
     }
 
-    /// Whether element `i` is the buffer's element `i`.
-    pub fn is_identity(&self) -> bool {
-        self.offset == 0 && self.is_dense()
-    }
-
-    /// Whether element `i` is the buffer's element `offset + i`.
-    pub fn is_dense(&self) -> bool {
-        let dims = self.collapsed();
-        self.count() == 0 || dims.is_empty() || (dims.len() == 1 && dims[0].1 == 1)
+    /// Returns true if element `i` is the buffer's element `i`, for all `elements` of the buffer. A prefix of a buffer
+    /// is no identity: its reader would take the buffer's length.
+    pub fn is_identity(&self, elements: usize) -> bool {
+        let is_dense = || matches!(self.collapsed().as_slice(), [] | [(_, 1)]);
+        self.count() == elements && (elements == 0 || (self.offset == 0 && is_dense()))
     }
 
     /// The same places in fewer axes, outermost first: axes of one element go, neighbours that continue each other
@@ -147,7 +143,11 @@ mod tests {
         assert_eq!(turned.collapsed(), [(4, 1), (6, 4)]);
         let rows = Layout::contiguous(&[5, 1]).expanded(&[5, 7]);
         assert_eq!(rows.collapsed(), [(5, 1), (7, 0)]);
-        assert!(!rows.is_identity() && Layout::contiguous(&[0, 3]).is_identity());
+        assert!(!rows.is_identity(35) && Layout::contiguous(&[0, 3]).is_identity(0));
+        let prefix = Layout::contiguous(&[6, 3]).sliced(0, 0, 2);
+        assert!(prefix.is_identity(6) && !prefix.is_identity(18));
+        let none = Layout::contiguous(&[]).expanded(&[0]);
+        assert!(!none.is_identity(1));
     }
 
     #[test]

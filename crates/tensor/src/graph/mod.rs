@@ -1,10 +1,12 @@
 //! The graph: what tensors are and how they are made. Nothing is computed here.
 
 pub(crate) mod autograd;
+pub(crate) mod display;
 pub(crate) mod element;
 pub(crate) mod layout;
 pub(crate) mod norms;
 pub(crate) mod operations;
+pub(crate) mod operators;
 pub(crate) mod problem;
 pub(crate) mod products;
 pub(crate) mod reductions;

@@ -128,22 +128,42 @@ impl Tensor {
         self.over_rows(LogSoftmax)
     }
 
-    /// The mean over rows of `-sum(wanted log softmax)`: `wanted`, of the same shape, is a row's share of each class, often 1 for
-    /// one of them.
+    /// The mean over rows of `-sum(wanted log softmax)`. `wanted` is either the class of each row, of
+    /// [`Context::indices`](crate::Context::indices) and of this shape without its last axis, or of this shape: the row's share of
+    /// each class. A class beyond the last makes the result NaN.
     #[must_use]
     pub fn cross_entropy(&self, wanted: &Self) -> Self {
-        if self.shape() != wanted.shape() {
+        let operands = [self, wanted];
+        let is_of_classes = wanted.dtype() == DType::U32;
+        let rows = &self.shape()[..self.rank().saturating_sub(1)];
+        let expected = if is_of_classes { rows } else { self.shape() };
+        if self.rank() == 0 || wanted.shape() != expected || wanted.context() != self.context() {
             let what = format!(
                 "cross_entropy of {} and {}",
                 self.describe(),
                 wanted.describe()
             );
-            let hint = "give each row a share of each class: both have one shape";
-            return self.refused(&[self, wanted], Problem::new(what, hint));
+            let hint = "give the class of each row, as Context::indices, or a share of each class, of the same shape; \
+                        make both from one context";
+            return self.refused(&operands, Problem::new(what, hint));
         }
-        let classes = self.shape().last().copied().unwrap_or(1).max(1);
-        let rows = (self.count() / classes) as f32;
-        self.log_softmax().mul(wanted).sum().div(-rows)
+        let count = rows.iter().product::<usize>() as f32;
+        match is_of_classes {
+            true => self.log_share_of(wanted).sum().div(-count),
+            false => self.log_softmax().mul(wanted).sum().div(-count),
+        }
+    }
+
+    /// The log softmax at one class of each row: `[.., 1]`.
+    fn log_share_of(&self, classes: &Self) -> Self {
+        let count = self.shape().last().copied().unwrap_or(1);
+        let all: Vec<f32> = (0..count).map(|class| class as f32).collect();
+        let all = self.context().tensor(&[count], &all);
+        let is_wanted = classes.as_f32().unsqueeze(classes.rank()).equal(all);
+        let axis = [self.rank() - 1];
+        let share = is_wanted.select(self.log_softmax(), 0.0).sum_keep(&axis);
+        // 1, or 0 where there is no such class.
+        share.div(is_wanted.sum_keep(&axis))
     }
 
     /// `(x - mean) / sqrt(variance + epsilon)` over the last axis.

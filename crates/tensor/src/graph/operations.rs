@@ -4,7 +4,8 @@
 use super::element::ElementOp as E;
 use super::layout::{Layout, broadcast};
 use super::problem::Problem;
-use super::tensor::{DType, Op, Tensor};
+use super::tensor::{CustomOp, DType, Op, Tensor};
+use std::sync::Arc;
 
 /// What may stand beside a tensor: another, or a number.
 pub trait Operand {
@@ -30,10 +31,35 @@ impl Operand for f32 {
     }
 }
 
+/// Maximum and minimum whose bounds pass gradients, as those of PyTorch's `clamp` do.
+struct Clamp(f32, f32);
+
+impl CustomOp for Clamp {
+    fn name(&self) -> &str {
+        "clamp"
+    }
+
+    fn forward(&self, inputs: &[Tensor]) -> Tensor {
+        inputs[0].maximum(self.0).minimum(self.1)
+    }
+
+    fn backward(&self, inputs: &[Tensor], y: &Tensor, g: &Tensor) -> Vec<Option<Tensor>> {
+        vec![Some(y.equal(&inputs[0]).select(g, 0.0))]
+    }
+}
+
 impl Tensor {
-    fn is_constant(&self) -> bool {
-        let root = self.0.root.as_ref().unwrap_or(self);
-        matches!(root.0.op, Op::Constant(_))
+    /// Returns true if all elements are one number that kernels have written into them.
+    pub(crate) fn is_constant(&self) -> bool {
+        self.constant_value().is_some()
+    }
+
+    /// The number that all elements of a constant are.
+    pub(crate) fn constant_value(&self) -> Option<f32> {
+        match self.root().0.op {
+            Op::Constant(value) => Some(value),
+            _ => None,
+        }
     }
 
     /// The type of what is computed of these.
@@ -45,7 +71,7 @@ impl Tensor {
     }
 
     /// Why operands cannot be taken together: another device, numbers for indices.
-    pub(crate) fn unfit(op: &str, operands: &[&Self]) -> Option<std::sync::Arc<Problem>> {
+    pub(crate) fn unfit(op: &str, operands: &[&Self]) -> Option<Arc<Problem>> {
         let first = operands.first()?;
         for other in operands {
             if other.context() != first.context() {
@@ -117,6 +143,13 @@ impl Tensor {
 
     fn binary(&self, op: E, other: impl Operand) -> Self {
         Self::element(op, &[self, &other.tensor(self)])
+    }
+
+    /// Indices as numbers, for comparisons: exact below 2^24.
+    pub(crate) fn as_f32(&self) -> Self {
+        let layout = Layout::contiguous(self.shape());
+        let op = Op::Element(E::Copy);
+        Self::make(self.context(), op, vec![self.clone()], layout, DType::F32)
     }
 
     /// Stored as `f32` or `f16`: rounded to the nearest.
@@ -195,7 +228,8 @@ impl Tensor {
         }
     }
 
-    /// To a power, element by element. The exponent has no gradient.
+    /// To a power, element by element. The exponent's gradient is `log(x) x^exponent`: 0 where `x` is 0 and the exponent is
+    /// not below 0, NaN where `x` is below 0.
     #[must_use]
     pub fn power(&self, exponent: &Self) -> Self {
         self.binary(E::Pow, exponent)
@@ -219,10 +253,13 @@ impl Tensor {
         Self::element(E::Select, &[self, &a.tensor(self), &b.tensor(self)])
     }
 
-    /// Between two numbers.
+    /// Between two numbers. The gradient goes through where `x` is between them or at one of them.
     #[must_use]
     pub fn clamp(&self, least: f32, most: f32) -> Self {
-        self.maximum(least).minimum(most)
+        if let Some(problem) = Self::unfit("clamp", &[self]) {
+            return self.refused(&[self], problem);
+        }
+        Self::custom(Arc::new(Clamp(least, most)), &[self])
     }
 
     /// `x * scale + bias`.
@@ -267,7 +304,8 @@ impl Tensor {
         self.unary(E::Sqrt)
     }
 
-    /// The sine of radians; exact to a few units in the last place up to some thousands.
+    /// The sine of radians; on a GPU exact to a few units in the last place up to some thousands, and without meaning from
+    /// 2.6e7 on.
     #[must_use]
     pub fn sin(&self) -> Self {
         self.unary(E::Sin)

@@ -41,7 +41,11 @@ impl Tensor {
         }
         let mut axes = axes.to_vec();
         axes.sort_unstable();
-        axes.dedup();
+        if let Some(pair) = axes.windows(2).find(|pair| pair[0] == pair[1]) {
+            let what = format!("{} over axis {} of {}", op.name(), pair[0], self.describe());
+            let hint = "it is named twice: name each axis once";
+            return self.refused(&[self], Problem::new(what, hint));
+        }
         if let Some(&axis) = axes.iter().find(|axis| **axis >= self.rank()) {
             let what = format!("{} over axis {axis} of {}", op.name(), self.describe());
             let hint = format!("it has {} axes, counted from 0", self.rank());

@@ -219,6 +219,16 @@ impl Tensor {
         )
     }
 
+    /// The tensor whose buffer this one's elements are in: itself, if it is no view.
+    pub(crate) fn root(&self) -> &Self {
+        let mut at = self;
+        // The root of a custom operation may itself be a view.
+        while let Some(root) = &at.0.root {
+            at = root;
+        }
+        at
+    }
+
     /// A tensor that could not be made, because of the first mistake of its inputs, else of `problem`.
     pub(crate) fn refused(&self, inputs: &[&Self], problem: Arc<Problem>) -> Self {
         let first = inputs.iter().find_map(|input| input.0.problem.clone());

@@ -4,6 +4,7 @@ use super::element::ElementOp;
 use super::layout::{Layout, broadcast};
 use super::problem::Problem;
 use super::tensor::{DType, Op, Tensor, View};
+use crate::context::Context;
 
 /// Most tensors that one kernel concatenates; more are taken in turns.
 const MOST_PIECES: usize = 6;
@@ -37,7 +38,7 @@ impl Tensor {
     /// Row-major without gaps: itself, or a copy.
     #[must_use]
     pub fn contiguous(&self) -> Self {
-        let is_plain = self.0.layout.is_identity() && !self.is_broadcast_constant();
+        let is_plain = self.0.layout.is_identity(self.root().count()) && !self.is_constant();
         if is_plain {
             self.clone()
         } else {
@@ -47,19 +48,19 @@ impl Tensor {
 
     /// In memory, for kernels that take no constants.
     pub(crate) fn in_memory(&self) -> Self {
-        match self.is_broadcast_constant() {
+        match self.is_constant() {
             true => self.copied(),
             false => self.clone(),
         }
     }
 
-    fn is_broadcast_constant(&self) -> bool {
-        let root = self.0.root.as_ref().unwrap_or(self);
-        matches!(root.0.op, Op::Constant(_))
-    }
-
-    /// A copy, row-major.
+    /// A copy, row-major. Kernels compute in `f32`, which does not hold all indices.
     pub(crate) fn copied(&self) -> Self {
+        if self.dtype() == DType::U32 {
+            let what = format!("a copy of {}, which holds indices", self.describe());
+            let hint = "make these indices with Context::indices, in this order";
+            return self.refused(&[self], Problem::new(what, hint));
+        }
         let op = match self.dtype() {
             DType::F16 => ElementOp::Round16,
             _ => ElementOp::Copy,
@@ -168,14 +169,18 @@ impl Tensor {
         self.view(View::Detach, self.0.layout.clone())
     }
 
-    /// Tensors one after another along an axis, all else alike. Of no tensors there is no result: `None`.
-    pub fn cat(tensors: &[&Self], axis: usize) -> Option<Self> {
-        let first = *tensors.first()?;
+    /// Tensors one after another along an axis, all else alike; one at least.
+    #[must_use]
+    pub fn cat(tensors: &[&Self], axis: usize) -> Self {
+        let Some(&first) = tensors.first() else {
+            let problem = Problem::new("cat of no tensors", "give one tensor at least");
+            return Context::cpu().refused(problem);
+        };
         if let Some(problem) = Self::unfit("cat", tensors) {
-            return Some(first.refused(tensors, problem));
+            return first.refused(tensors, problem);
         }
         if axis >= first.rank() {
-            return Some(first.no_axis("cat", axis));
+            return first.no_axis("cat", axis);
         }
         for other in tensors {
             let fits = other.rank() == first.rank()
@@ -187,16 +192,16 @@ impl Tensor {
                     other.describe()
                 );
                 let hint = "all sizes but that axis' must be equal";
-                return Some(first.refused(tensors, Problem::new(what, hint)));
+                return first.refused(tensors, Problem::new(what, hint));
             }
         }
         if tensors.len() == 1 {
-            return Some(first.clone());
+            return first.clone();
         }
         if tensors.len() > MOST_PIECES {
             let parts: Vec<Self> = tensors
                 .chunks(MOST_PIECES)
-                .filter_map(|part| Self::cat(part, axis))
+                .map(|part| Self::cat(part, axis))
                 .collect();
             return Self::cat(&parts.iter().collect::<Vec<_>>(), axis);
         }
@@ -205,7 +210,7 @@ impl Tensor {
         let inputs = tensors.iter().map(|tensor| (*tensor).clone()).collect();
         let layout = Layout::contiguous(&shape);
         let made = Self::make(first.context(), Op::Cat(axis), inputs, layout, DType::F32);
-        Some(made.stored_as(Self::joint_dtype(tensors)))
+        made.stored_as(Self::joint_dtype(tensors))
     }
 
     /// Rows of this table (`[rows, width]`) by their numbers (`u32`, any shape): of shape `[.., width]`. A number beyond the

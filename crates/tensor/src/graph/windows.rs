@@ -5,6 +5,7 @@
 //! 2. A convolution is a product of the weights and that; its gradient by the weights one of the output's and that
 //!    transposed, cut into parts for long sums; by the image one of the weights and the output's gradient, unfolded the
 //!    other way: taps mirrored, strides as gaps.
+//!    Where cooperative matrices multiply them, sums go tap by tap: a part of a sum is then of one tap.
 //! 3. Maximum pooling reduces taps; its gradient goes to the largest, in equal parts where several are.
 
 use super::layout::Layout;
@@ -29,12 +30,25 @@ pub(crate) struct Unfold {
     pub out: [usize; 2],
     /// What is outside.
     pub fill: f32,
+    /// True if the sum goes over the channels of a tap, then the next tap; else over the taps of a channel, then the next
+    /// channel.
+    pub by_taps: bool,
 }
 
 impl Unfold {
     /// Taps of all channels.
     pub fn taps(&self) -> usize {
         self.channels * self.kernel[0] * self.kernel[1]
+    }
+
+    /// Channel, row and column of the kernel of place `k` of a sum.
+    pub fn tap(&self, k: usize) -> [usize; 3] {
+        let [kh, kw] = self.kernel;
+        let (channel, tap) = match self.by_taps {
+            true => (k % self.channels, k / self.channels),
+            false => (k / (kh * kw), k % (kh * kw)),
+        };
+        [channel, tap / kw, tap % kw]
     }
 
     /// Windows of an image.
@@ -98,7 +112,11 @@ impl Windows {
     }
 }
 
-struct Conv2d(Windows);
+struct Conv2d {
+    windows: Windows,
+    /// See [`Unfold::by_taps`].
+    by_taps: bool,
+}
 
 /// Products whose tiles are fewer leave a large device idle: long sums are cut.
 const ENOUGH_TILES: usize = 512;
@@ -109,6 +127,18 @@ fn image(x: &Tensor) -> [usize; 4] {
     [0, 1, 2, 3].map(|axis| x.shape().get(axis).copied().unwrap_or(1))
 }
 
+/// Returns true if cooperative matrices, where a device has them, multiply the windows of an image and these weights.
+fn by_taps(x: &Tensor, weight: &Tensor, windows: Windows) -> bool {
+    let ([_, channels, h, w], [outputs, _, kh, kw]) = (image(x), image(weight));
+    let out = windows.count([h, w], [kh, kw]);
+    windows.stride == [1, 1]
+        && channels > 0
+        && channels.is_multiple_of(32)
+        && outputs.is_multiple_of(64)
+        && w.is_multiple_of(4)
+        && out.is_some_and(|[_, columns]| columns.is_multiple_of(4))
+}
+
 impl Conv2d {
     fn unfold(&self, x: &Tensor, weight: &Tensor) -> Option<Unfold> {
         let ([_, channels, h, w], [.., kh, kw]) = (image(x), image(weight));
@@ -116,21 +146,27 @@ impl Conv2d {
             channels,
             size: [h, w],
             kernel: [kh, kw],
-            stride: self.0.stride,
+            stride: self.windows.stride,
             gap: [1, 1],
-            padding: self.0.padding.map(|p| p as isize),
+            padding: self.windows.padding.map(|p| p as isize),
             mirrored: false,
-            out: self.0.count([h, w], [kh, kw])?,
+            out: self.windows.count([h, w], [kh, kw])?,
             fill: 0.0,
+            by_taps: self.by_taps,
         })
     }
 
     fn by_weight(&self, x: &Tensor, weight: &Tensor, g: &Tensor) -> Option<Tensor> {
-        let unfold = self.unfold(x, weight)?;
+        let unfold = Unfold {
+            by_taps: false,
+            ..self.unfold(x, weight)?
+        };
         let ([n, ..], [outputs, ..]) = (image(x), image(weight));
         let (taps, windows) = (unfold.taps(), unfold.windows());
         let tiles = outputs.div_ceil(64) * taps.div_ceil(64) * n;
-        let wanted = ENOUGH_TILES.div_ceil(tiles).min(windows / LEAST_PART);
+        let wanted = ENOUGH_TILES
+            .div_ceil(tiles.max(1))
+            .min(windows / LEAST_PART);
         let parts = (1..=wanted).rev().find(|p| windows.is_multiple_of(*p));
         let parts = parts.unwrap_or(1);
         let cut = windows / parts;
@@ -149,11 +185,12 @@ impl Conv2d {
             size: [gh, gw],
             kernel: [kh, kw],
             stride: [1, 1],
-            gap: self.0.stride,
-            padding: [0, 1].map(|a| [kh, kw][a] as isize - 1 - self.0.padding[a] as isize),
+            gap: self.windows.stride,
+            padding: [0, 1].map(|a| [kh, kw][a] as isize - 1 - self.windows.padding[a] as isize),
             mirrored: true,
             out: [h, w],
             fill: 0.0,
+            by_taps: false,
         };
         let weight = weight.permute(&[1, 0, 2, 3]);
         let weight = weight.reshape(&[channels, outputs * kh * kw]);
@@ -175,7 +212,11 @@ impl CustomOp for Conv2d {
             return x.clone();
         };
         let ([n, ..], [outputs, ..]) = (image(x), image(weight));
-        let flat = weight.reshape(&[outputs, unfold.taps()]);
+        let ordered = match self.by_taps {
+            true => weight.permute(&[0, 2, 3, 1]),
+            false => weight.clone(),
+        };
+        let flat = ordered.reshape(&[outputs, unfold.taps()]);
         let flat = flat.expand(&[n, outputs, unfold.taps()]);
         let product = flat.product_of_unfolded(&x.unfolded(unfold));
         let [rows, columns] = unfold.out;
@@ -223,6 +264,7 @@ impl MaxPool {
             mirrored: false,
             out: self.windows.count([h, w], self.kernel)?,
             fill: f32::NEG_INFINITY,
+            by_taps: false,
         })
     }
 
@@ -314,6 +356,22 @@ impl Tensor {
     /// [`Conv2d`](crate::layers::Conv2d) for the bias) is done as it is stored.
     #[must_use]
     pub fn conv2d(&self, weight: &Self, windows: Windows) -> Self {
+        let is_cooperative = Self::joint_dtype(&[self, weight]) == DType::F16
+            && self.dtype() == weight.dtype()
+            && self.context().may_cooperate();
+        self.convolved(
+            weight,
+            windows,
+            is_cooperative && by_taps(self, weight, windows),
+        )
+    }
+
+    /// [`Self::conv2d`], with sums over the channels of a tap, then the next tap: the order of cooperative matrices.
+    pub(crate) fn conv2d_by_taps(&self, weight: &Self, windows: Windows) -> Self {
+        self.convolved(weight, windows, true)
+    }
+
+    fn convolved(&self, weight: &Self, windows: Windows, by_taps: bool) -> Self {
         let operands = [self, weight];
         if let Some(problem) = Self::unfit("conv2d", &operands) {
             return self.refused(&operands, problem);
@@ -338,7 +396,7 @@ impl Tensor {
                 "the image and the weights must have as many channels: groups are not there",
             );
         }
-        let op = Conv2d(windows);
+        let op = Conv2d { windows, by_taps };
         let Some(unfold) = op.unfold(self, weight) else {
             return wrong(
                 "strides and kernels are 1 or more, and the kernel fits the padded image",

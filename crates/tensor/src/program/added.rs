@@ -75,8 +75,8 @@ impl Builder<'_> {
                 return None;
             }
             for input in &tensor.0.inputs {
-                let (node, layout) = self.nodes.look(input);
-                if node == sum || !layout.is_identity() {
+                let (node, _) = self.nodes.look(input);
+                if node == sum || !self.nodes.is_whole(input) {
                     continue;
                 }
                 if let Some(found) = self.low_rank(node, &shape) {
@@ -106,8 +106,9 @@ impl Builder<'_> {
         if !matches!(sum.0.op, Op::Element(ElementOp::Add)) || !self.is_short(product, shape) {
             return None;
         }
-        let mut inputs = sum.0.inputs.iter().map(|input| self.nodes.look(input));
-        let (before, layout) = inputs.find(|(input, _)| *input != node)?;
+        let mut inputs = sum.0.inputs.iter();
+        let added_to = inputs.find(|input| self.nodes.look(input).0 != node)?;
+        let (before, _) = self.nodes.look(added_to);
         let other = self.of[before]?;
         let first = self.group(other)?;
         let long = first.nodes[0];
@@ -116,7 +117,7 @@ impl Builder<'_> {
             matches!(tensor.0.op, Op::Element(ElementOp::Add)) && reader(*node).is_some()
         };
         let depth = self.nodes.list[long].0.inputs[0].shape().last();
-        let fits = layout.is_identity()
+        let fits = self.nodes.is_whole(added_to)
             && first.shape == Shape::MatMul
             && first.more.is_none()
             && first.nodes.last() == Some(&before)

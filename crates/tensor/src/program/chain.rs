@@ -208,8 +208,9 @@ impl Builder<'_> {
         }
         widths.extend([k, n]);
         Tile::of(m, &widths, self.limits.workgroup_bytes)?;
-        let (passed, layout) = self.nodes.look(&self.nodes.list[product].0.inputs[0]);
-        (layout.is_identity() && links.last()?.contains(&passed)).then_some(())?;
+        let first = &self.nodes.list[product].0.inputs[0];
+        let (passed, _) = self.nodes.look(first);
+        (self.nodes.is_whole(first) && links.last()?.contains(&passed)).then_some(())?;
         // Its first matrix is all that it reads of the chain.
         for node in &group.nodes {
             let inputs = self.nodes.list[*node].0.inputs.iter();

@@ -58,8 +58,8 @@ enum Sight {
     Other,
 }
 
-fn sight(layout: &Layout) -> Sight {
-    if layout.is_identity() {
+fn sight(layout: &Layout, elements: usize) -> Sight {
+    if layout.is_identity(elements) {
         return Sight::Same;
     }
     match (layout.offset, layout.collapsed().as_slice()) {
@@ -117,9 +117,10 @@ impl Builder<'_> {
     fn operands(&self, node: usize) -> Vec<(usize, usize, Sight)> {
         let inputs = self.nodes.list[node].0.inputs.iter();
         let seen = inputs.filter_map(|input| {
-            let (_, layout) = self.nodes.look(input);
+            let (node, layout) = self.nodes.look(input);
             let root = self.nodes.source(input);
-            Some((self.of[root]?, root, sight(layout)))
+            let elements = self.nodes.list[node].count();
+            Some((self.of[root]?, root, sight(layout, elements)))
         });
         seen.collect()
     }
@@ -256,9 +257,9 @@ impl Builder<'_> {
         let mut read: Vec<(usize, bool)> = Vec::new();
         for node in all {
             for input in &self.nodes.list[*node].0.inputs {
-                let (root, layout) = self.nodes.look(input);
+                let (root, _) = self.nodes.look(input);
                 let constant = matches!(self.nodes.list[root].0.op, Op::Constant(_));
-                let key = (root, layout.is_identity());
+                let key = (root, self.nodes.is_whole(input));
                 if !constant && !all.contains(&root) && !read.contains(&key) {
                     read.push(key);
                 }
@@ -331,9 +332,8 @@ impl Builder<'_> {
             return;
         };
         let is_seen_plainly = next.nodes.iter().all(|node| {
-            let inputs = self.nodes.list[*node].0.inputs.iter();
-            let mut looks = inputs.map(|input| self.nodes.look(input));
-            looks.all(|(root, layout)| root != product || layout.is_identity())
+            let mut inputs = self.nodes.list[*node].0.inputs.iter();
+            inputs.all(|input| self.nodes.look(input).0 != product || self.nodes.is_whole(input))
         });
         let n = tensor.shape().last().copied().unwrap_or(0);
         let halves = next
@@ -363,8 +363,9 @@ impl Builder<'_> {
     fn take_in_before(&mut self, index: usize, group: &Group) {
         let reduction = group.nodes[0];
         let tensor = &self.nodes.list[reduction];
-        let (root, layout) = self.nodes.look(&tensor.0.inputs[0]);
-        let Some(before) = self.of[root].filter(|_| layout.is_identity()) else {
+        let (root, _) = self.nodes.look(&tensor.0.inputs[0]);
+        let is_whole = self.nodes.is_whole(&tensor.0.inputs[0]);
+        let Some(before) = self.of[root].filter(|_| is_whole) else {
             return;
         };
         let Some(previous) = self.groups[before].clone() else {
@@ -426,9 +427,10 @@ impl Builder<'_> {
         let is_seen_plainly = next.nodes.iter().all(|node| {
             let tensor = &self.nodes.list[*node];
             let is_element = matches!(tensor.0.op, Op::Element(_));
-            let mut looks = tensor.0.inputs.iter().map(|input| self.nodes.look(input));
-            looks.all(|(root, layout)| {
-                !group.nodes.contains(&root) || (is_element && layout.is_identity())
+            let mut inputs = tensor.0.inputs.iter();
+            inputs.all(|input| {
+                let (root, _) = self.nodes.look(input);
+                !group.nodes.contains(&root) || (is_element && self.nodes.is_whole(input))
             })
         });
         let fits = next.shape == group.shape && next.level > group.level;

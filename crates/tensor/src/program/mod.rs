@@ -404,7 +404,7 @@ pub(crate) struct Limits {
 /// The first mistake in the making of the graph; tensors of different contexts.
 pub(crate) fn compile(
     outputs: &[&Tensor],
-    updates: &[(&Tensor, &Tensor)],
+    updates: &[(Tensor, Tensor)],
     limits: Limits,
 ) -> Result<Program> {
     let nodes = nodes::Nodes::collect(outputs, updates)?;

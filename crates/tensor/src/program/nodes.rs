@@ -18,10 +18,10 @@ pub(crate) struct Nodes {
 }
 
 impl Nodes {
-    pub fn collect(outputs: &[&Tensor], updates: &[(&Tensor, &Tensor)]) -> Result<Self> {
+    pub fn collect(outputs: &[&Tensor], updates: &[(Tensor, Tensor)]) -> Result<Self> {
         // A leaf that another gets the value of may be about to change: it is read by a kernel like all others.
         let values = updates.iter().map(|(_, value)| match value.contiguous() {
-            plain if matches!(root(&plain).0.op, Op::Leaf(_)) => plain.copied(),
+            plain if matches!(plain.root().0.op, Op::Leaf(_)) => plain.copied(),
             computed => computed,
         });
         let wanted: Vec<Tensor> = outputs
@@ -32,7 +32,7 @@ impl Nodes {
         let first = outputs
             .first()
             .copied()
-            .or(updates.first().map(|pair| pair.0));
+            .or(updates.first().map(|pair| &pair.0));
         for tensor in &wanted {
             tensor.check()?;
             if let Some(first) = first.filter(|first| first.context() != tensor.context()) {
@@ -54,13 +54,13 @@ impl Nodes {
             }
         }
         let mut found: BTreeMap<u64, Tensor> = BTreeMap::new();
-        let mut pending: Vec<Tensor> = wanted.iter().map(|tensor| root(tensor).clone()).collect();
-        pending.extend(updates.iter().map(|(leaf, _)| (*leaf).clone()));
+        let mut pending: Vec<Tensor> = wanted.iter().map(|tensor| tensor.root().clone()).collect();
+        pending.extend(updates.iter().map(|(leaf, _)| leaf.clone()));
         while let Some(tensor) = pending.pop() {
             if found.contains_key(&tensor.0.id) {
                 continue;
             }
-            pending.extend(tensor.0.inputs.iter().map(|input| root(input).clone()));
+            pending.extend(tensor.0.inputs.iter().map(|input| input.root().clone()));
             found.insert(tensor.0.id, tensor);
         }
         let list: Vec<Tensor> = found.into_values().collect();
@@ -69,7 +69,7 @@ impl Nodes {
             .enumerate()
             .map(|(at, node)| (node.0.id, at))
             .collect();
-        let at = |tensor: &Tensor| index[&root(tensor).0.id];
+        let at = |tensor: &Tensor| index[&tensor.root().0.id];
         let mut readers = vec![Vec::new(); list.len()];
         for (reader, tensor) in list.iter().enumerate() {
             for input in &tensor.0.inputs {
@@ -94,7 +94,13 @@ impl Nodes {
 
     /// The node that a tensor is, or looks at, and how it is laid out in there.
     pub fn look<'a>(&self, tensor: &'a Tensor) -> (usize, &'a Layout) {
-        (self.index[&root(tensor).0.id], &tensor.0.layout)
+        (self.index[&tensor.root().0.id], &tensor.0.layout)
+    }
+
+    /// Returns true if a tensor's elements are those of the node that it looks at, one by one and all of them.
+    pub fn is_whole(&self, tensor: &Tensor) -> bool {
+        let (node, layout) = self.look(tensor);
+        layout.is_identity(self.list[node].count())
     }
 
     /// Whether it has to be in memory when the plan has run.
@@ -123,13 +129,4 @@ impl Nodes {
             false => node,
         }
     }
-}
-
-fn root(tensor: &Tensor) -> &Tensor {
-    let mut at = tensor;
-    // A custom operation's root may be that of what it is made of.
-    while let Some(root) = &at.0.root {
-        at = root;
-    }
-    at
 }

@@ -164,7 +164,7 @@ fn compare(context: &Context, net: &Net) {
     );
     let inputs: Vec<Vec<f64>> = leaves
         .iter()
-        .map(|leaf| wide(&leaf.values().unwrap()))
+        .map(|leaf| wide(&leaf.read().unwrap()))
         .collect();
     let expected = net.formula(&inputs);
     let [fused, unfused] = both(&y);

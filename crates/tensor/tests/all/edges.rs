@@ -4,7 +4,7 @@
 
 use crate::support;
 
-use dapple_tensor::{Context, DType, Plan, Tensor};
+use dapple_tensor::{Context, DType, Plan, Tensor, Windows};
 use support::{bits, close, contexts, numbers, wide};
 
 #[test]
@@ -104,11 +104,47 @@ fn empty_axes() {
         let thin = context.tensor(&[4, 0], &[]);
         assert_eq!(thin.matmul(&none).read().unwrap(), [0.0; 16]);
         assert_eq!(thin.sum_axes(&[1]).read().unwrap(), [0.0; 4]);
+        // Rows of nothing, fused and not: a row's sum is there, its elements are not.
+        let rows = context.tensor(&[3, 0], &[]);
+        for norm in [
+            rows.softmax(),
+            rows.log_softmax(),
+            rows.layer_norm(1e-5),
+            rows.rms_norm(1e-5),
+        ] {
+            let gradient = norm.sum().gradients(&[&rows]).remove(0);
+            for tensor in [&norm, &gradient, &norm.exp().add(&norm)] {
+                assert!(
+                    support::both(tensor).iter().all(Vec::is_empty),
+                    "{context:?}"
+                );
+            }
+            let sums = norm.sum_axes(&[1]);
+            let plan = Plan::compile(&[&norm, &sums]).unwrap();
+            plan.run().unwrap();
+            assert_eq!(
+                (plan.read(0).unwrap(), plan.read(1).unwrap()),
+                (vec![], vec![0.0; 3])
+            );
+        }
         let some = context.tensor(&[2, 4], &[1.0; 8]);
-        assert_eq!(
-            Tensor::cat(&[&none, &some], 0).unwrap().read().unwrap(),
-            [1.0; 8]
-        );
+        assert_eq!(Tensor::cat(&[&none, &some], 0).read().unwrap(), [1.0; 8]);
+    }
+}
+
+#[test]
+fn convolutions_of_no_images_have_gradients() {
+    for context in contexts() {
+        let image = context.tensor(&[0, 3, 8, 8], &[]);
+        let weight = context.tensor(&[4, 3, 3, 3], &numbers(1, 108));
+        let y = image.conv2d(&weight, Windows::new(1, 1));
+        assert_eq!(y.read().unwrap(), [0.0f32; 0]);
+        let gradients = y.sum().gradients(&[&weight, &image]);
+        assert_eq!(gradients[0].read().unwrap(), [0.0; 108], "{context:?}");
+        assert_eq!(gradients[1].read().unwrap(), [0.0f32; 0]);
+        let pooled = image.max_pool2d([2, 2], Windows::new(2, 0));
+        let gradient = pooled.sum().gradients(&[&image]).remove(0);
+        assert_eq!(gradient.read().unwrap(), [0.0f32; 0]);
     }
 }
 
@@ -199,13 +235,14 @@ fn mistakes_name_both_operands_and_say_what_to_do() {
         );
         says(a.reshape(&[7]), &["reshaped to [7]"]);
         says(a.sum_axes(&[2]), &["sum over axis 2", "2 axes"]);
+        says(a.sum_axes(&[1, 1]), &["sum over axis 1", "twice"]);
+        says(a.mean_keep(&[0, 1, 0]), &["sum over axis 0", "twice"]);
+        let indices = context.indices(&[2, 2], &[0, 1, 2, 3]);
+        says(indices.t().reshape(&[4]).add(0.0), &["indices"]);
         says(a.slice(1, 2, 2), &["axis 1", "it has 3"]);
         says(a.permute(&[0, 0]), &["permuted"]);
         says(a.expand(&[2, 4]), &["expanded to [2, 4]"]);
-        says(
-            Tensor::cat(&[&a, &b], 0).unwrap(),
-            &["cat", "\"a\"", "\"b\""],
-        );
+        says(Tensor::cat(&[&a, &b], 0), &["cat", "\"a\"", "\"b\""]);
         says(a.embedding(&b), &["embedding", "indices"]);
         says(context.tensor(&[2], &[1.0]), &["1 values", "[2]"]);
         says(context.indices(&[1], &[1]).add(&a), &["indices"]);

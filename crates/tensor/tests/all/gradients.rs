@@ -292,7 +292,7 @@ fn structure() -> Vec<Case> {
             "cat",
             &[&[2, 3], &[2, 2]],
             range,
-            |x| Tensor::cat(&[&x[0], &x[1], &x[0]], 1).unwrap().pow(2.0),
+            |x| Tensor::cat(&[&x[0], &x[1], &x[0]], 1).pow(2.0),
             |x| {
                 let row = |r: usize| {
                     [
@@ -398,6 +398,57 @@ fn custom_operations_have_backwards_of_their_own() {
         assert_eq!(y.read().unwrap(), [1.0, 8.0, 27.0]);
         let gradient = y.sum().gradients(&[&x]);
         assert_eq!(gradient[0].read().unwrap(), [10.0, 80.0, 270.0]);
+    }
+}
+
+/// PyTorch 2.5: `clamp` passes gradients where `min <= x <= max`, and none at NaN.
+#[test]
+fn clamp_passes_gradients_at_its_bounds() {
+    for context in contexts() {
+        for dtype in [DType::F32, DType::F16] {
+            let data = [-2.0, -1.0, -0.5, 0.0, 1.0, 1.5, f32::NAN];
+            let x = context.tensor_of(dtype, &[7], &data);
+            let y = x.clamp(-1.0, 1.0);
+            let found = y.read().unwrap();
+            assert_eq!(found[..6], [-1.0, -1.0, -0.5, 0.0, 1.0, 1.0], "{context:?}");
+            assert!(found[6].is_nan());
+            let gradient = y.to(DType::F32).sum().gradients(&[&x]).remove(0);
+            let expected = [0.0, 1.0, 1.0, 1.0, 1.0, 0.0, 0.0];
+            assert_eq!(gradient.read().unwrap(), expected, "{context:?}");
+        }
+    }
+}
+
+/// PyTorch 2.5: the exponent's gradient is `x^y log(x)`, and 0 where `x` is 0 and `y >= 0`; the base's is 0 where `y` is 0.
+#[test]
+fn powers_of_tensors_have_both_gradients() {
+    let power = case(
+        "power",
+        &[&[3, 7], &[7]],
+        [0.3, 2.0],
+        |x| x[0].power(&x[1]),
+        |x| (0..21).map(|i| x[0][i].powf(x[1][i % 7])).collect(),
+    );
+    for context in contexts() {
+        check(&context, &power);
+        let x = context.tensor(&[5], &[0.0, 0.0, 0.0, -2.0, 3.0]);
+        let y = context.tensor(&[5], &[2.0, 0.0, 1.0, 2.0, 0.0]);
+        let gradients = x.power(&y).sum().gradients(&[&x, &y]);
+        let by_base = gradients[0].read().unwrap();
+        assert_eq!(by_base[..3], [0.0, 0.0, 1.0], "{context:?}");
+        assert!(
+            (by_base[3] + 4.0).abs() < 1e-4 && by_base[4] == 0.0,
+            "{by_base:?}"
+        );
+        let by_exponent = gradients[1].read().unwrap();
+        assert_eq!(by_exponent[..3], [0.0; 3], "{context:?}");
+        assert!(by_exponent[3].is_nan(), "{by_exponent:?}");
+        assert!(
+            (by_exponent[4] - 3.0_f32.ln()).abs() < 1e-5,
+            "{by_exponent:?}"
+        );
+        let gradient = x.pow(0.0).sum().gradients(&[&x]).remove(0);
+        assert_eq!(gradient.read().unwrap(), [0.0; 5]);
     }
 }
 

@@ -6,7 +6,7 @@ use crate::support;
 
 use dapple_tensor::layers::{Embedding, Linear, Lora, LoraOptions, Mlp};
 use dapple_tensor::optimizer::Adam;
-use dapple_tensor::{Context, DType, Plan, PlanOptions, Tensor, weights};
+use dapple_tensor::{Context, DType, Plan, PlanOptions, weights};
 use support::{bits, both, close, contexts, numbers, wide};
 
 #[test]
@@ -16,10 +16,13 @@ fn a_lora_that_has_not_learned_changes_no_bit() {
         let base = Linear::new(&context, 40, 24, 1);
         let lora = Lora::new(&context, 40, 24, &LoraOptions::default()).unwrap();
         let plain = base.forward(&x).read().unwrap();
-        assert_eq!(bits(&lora.forward(&base, &x).read().unwrap()), bits(&plain));
+        assert_eq!(
+            bits(&lora.forward(&base, &x, None).read().unwrap()),
+            bits(&plain)
+        );
         // When it has, merging it gives the same within rounding.
         lora.b.write(&numbers(2, 8 * 24)).unwrap();
-        let added = lora.forward(&base, &x).read().unwrap();
+        let added = lora.forward(&base, &x, None).read().unwrap();
         assert_ne!(bits(&added), bits(&plain));
         close(
             "merged",
@@ -61,7 +64,7 @@ fn base_and_addition_are_one_product() {
             let lora = Lora::new(&context, inputs, outputs, &options).unwrap();
             lora.b.write(&numbers(2, rank * outputs)).unwrap();
             let x = context.tensor(&[rows, inputs], &numbers(4, rows * inputs));
-            let y = lora.forward(&base, &x).relu();
+            let y = lora.forward(&base, &x, None).relu();
             let plan = Plan::compile(&[&y]).unwrap();
             assert_eq!(plan.work().kernels, 2, "{}", plan.explain());
             let name = format!("{rows} rows, {inputs} to {outputs}, rank {rank}, on {context:?}");
@@ -124,6 +127,15 @@ fn dropout_leaves_out_and_weighs_the_rest() {
         &wide(&expected),
         1e-5,
     );
+    // The layer drops inputs of the addition where a mask is given, and none where it is not.
+    let base = Linear::new(&context, 1000, 10, 1);
+    let plain = wide(&base.forward(&x).read().unwrap());
+    let without = wide(&lora.delta(&x).read().unwrap());
+    for (mask, delta) in [(Some(&kept), wide(&expected)), (None, without)] {
+        let sum: Vec<f64> = plain.iter().zip(&delta).map(|(a, b)| a + b).collect();
+        let found = lora.forward(&base, &x, mask).read().unwrap();
+        close("forward", &found, &sum, 1e-5);
+    }
 }
 
 #[test]
@@ -181,8 +193,6 @@ fn adam_does_what_its_paper_says() {
         let gradients = loss.gradients(&[&x]);
         let state = options.state(&context, &[&x]);
         let updates = options.step(&state, &[&x], &gradients);
-        let updates: Vec<(&Tensor, &Tensor)> =
-            updates.iter().map(|(leaf, value)| (leaf, value)).collect();
         let plan_options = PlanOptions {
             updates: &updates,
             ..PlanOptions::default()
@@ -226,8 +236,6 @@ fn trained(context: &Context) -> (f32, f32, Vec<u32>) {
     };
     let state = adam.state(context, &parameters);
     let updates = adam.step(&state, &parameters, &gradients);
-    let updates: Vec<(&Tensor, &Tensor)> =
-        updates.iter().map(|(leaf, value)| (leaf, value)).collect();
     let options = PlanOptions {
         updates: &updates,
         ..PlanOptions::default()

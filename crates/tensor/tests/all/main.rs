@@ -7,6 +7,8 @@ mod gradients;
 mod layers;
 mod lifetimes;
 mod operations;
+mod strangers;
 mod support;
 mod translate;
+mod views;
 mod windows;

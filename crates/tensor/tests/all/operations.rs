@@ -462,7 +462,7 @@ fn products_of_tall_matrices() {
             for dtype in [DType::F32, DType::F16] {
                 let a = context.tensor_of(dtype, &[k, m], &numbers(k as u64, k * m));
                 let b = context.tensor_of(dtype, &[k, n], &numbers(m as u64, k * n));
-                let [wide_a, wide_b] = [&a, &b].map(|x| wide(&x.values().unwrap()));
+                let [wide_a, wide_b] = [&a, &b].map(|x| wide(&x.read().unwrap()));
                 let mut expected = vec![0.0; m * n];
                 for (a, b) in wide_a.chunks(m).zip(wide_b.chunks(n)) {
                     for (a, line) in a.iter().zip(expected.chunks_mut(n)) {
@@ -491,16 +491,20 @@ fn cat_slices_and_embeddings() {
         let x = context.tensor(&[4, 6], &data);
         let parts: Vec<Tensor> = (0..3).map(|i| x.slice(1, 2 * i, 2)).collect();
         let refs: Vec<&Tensor> = parts.iter().collect();
-        assert_eq!(Tensor::cat(&refs, 1).unwrap().read().unwrap(), data);
-        let rows = Tensor::cat(&[&x.slice(0, 2, 2), &x.slice(0, 0, 2)], 0).unwrap();
+        assert_eq!(Tensor::cat(&refs, 1).read().unwrap(), data);
+        let rows = Tensor::cat(&[&x.slice(0, 2, 2), &x.slice(0, 0, 2)], 0);
         assert_eq!(rows.read().unwrap(), [&data[12..], &data[..12]].concat());
         let many: Vec<Tensor> = (0..17).map(|i| x.slice(0, i % 4, 1)).collect();
-        let many = Tensor::cat(&many.iter().collect::<Vec<_>>(), 0).unwrap();
+        let many = Tensor::cat(&many.iter().collect::<Vec<_>>(), 0);
         let expected: Vec<f32> = (0..17)
             .flat_map(|i| data[i % 4 * 6..(i % 4 + 1) * 6].to_vec())
             .collect();
         assert_eq!(many.read().unwrap(), expected);
-        assert!(Tensor::cat(&[], 0).is_none());
+        let none = Tensor::cat(&[], 0).read().unwrap_err().to_string();
+        assert!(
+            none.contains("cat of no tensors") && none.contains("hint:"),
+            "{none}"
+        );
 
         let numbers = context.indices(&[5], &[3, 0, 3, 1, 9]);
         let found = x.embedding(&numbers).read().unwrap();

@@ -21,6 +21,46 @@ impl TrainConfig {
         self.validate_densify()
     }
 
+    /// Refuses a run that is shorter than its preset's, with the schedule of the preset's own length: its `steps`
+    /// were set and nothing else was scaled.
+    ///
+    /// # Errors
+    /// Such a schedule, where the run would end before its harmonics or its number of Gaussians have settled.
+    pub(crate) fn validate_length(&self) -> Result<()> {
+        let entries = |config: &Self| {
+            let densify = &config.densify;
+            [
+                config.sh_every,
+                densify.start,
+                densify.stop,
+                config.eval.every,
+            ]
+        };
+        let whole = [self.preset.config(), Self::default()];
+        let is_whole = |other: &Self| {
+            self.preset == other.preset
+                && self.steps < other.steps
+                && entries(self) == entries(other)
+        };
+        let has_no_harmonics = self.sh_degree > 0 && self.sh_every >= self.steps;
+        let never_settles = self.densify.enabled && self.densify.stop > self.steps;
+        let Some(other) = whole.iter().find(|other| is_whole(other)) else {
+            return Ok(());
+        };
+        if !has_no_harmonics && !never_settles {
+            return Ok(());
+        }
+        Err(Error::input(format!(
+            "the run has {} steps, and its schedule is that of {}: harmonics begin after step {}, and Gaussians \
+             are added until step {}",
+            self.steps, other.steps, self.sh_every, self.densify.stop
+        ))
+        .hint(format!(
+            "begin with Preset::config_for({}), which scales the schedule, or with TrainConfig::resolve",
+            self.steps
+        )))
+    }
+
     fn validate_run(&self) -> Result<()> {
         if self.stop_after > self.steps {
             return Err(Error::input(format!(

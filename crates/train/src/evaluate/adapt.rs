@@ -82,7 +82,7 @@ impl<'a> Adapter<'a> {
         };
         let lora = Lora::new(&context, ENCODED, HIDDEN, &options)?;
         let first_a = lora.a.read()?;
-        let units = lora.forward(&first, &inputs).relu();
+        let units = lora.forward(&first, &inputs, None).relu();
         let affine = units.mul(&code[0]).matmul(&second);
         let by_affine = context.tensor(&[n, OUTPUTS], &vec![0.0; n * OUTPUTS]);
         let learnt = [&lora.a, &lora.b, &code[0], &code[1]];
@@ -90,7 +90,6 @@ impl<'a> Adapter<'a> {
         let state = adam.state(&context, &learnt);
         let gradients = affine.gradients_from(&by_affine, &learnt);
         let updates = adam.step(&state, &learnt, &gradients);
-        let updates: Vec<(&Tensor, &Tensor)> = updates.iter().map(|(to, new)| (to, new)).collect();
         let learns = Plan::compile_with(
             &[&gradients[1]],
             &PlanOptions {

@@ -184,11 +184,7 @@ impl RunFolder {
     /// Writes `splats.ply`, which says so where they were trained with anti-aliasing, and which local origin they count
     /// from ([`Trainer::origin`]) where that is not zero.
     pub fn write_splats(&self, splats: &Splats, antialiased: bool, origin: DVec3) -> Result<()> {
-        let options = WriteOptions {
-            antialiased,
-            origin,
-            ..WriteOptions::default()
-        };
+        let options = splat_options(antialiased, origin);
         splat_file::write_with(&self.splats_path(), splats, Format::Ply, &options)
     }
 
@@ -222,6 +218,15 @@ impl RunFolder {
         })?;
         write_bytes(&self.scores_path(), &json)?;
         write_bytes(&self.scores_table_path(), table.as_bytes())
+    }
+}
+
+/// What files of a run's splats say beside them.
+pub(super) fn splat_options(antialiased: bool, origin: DVec3) -> WriteOptions {
+    WriteOptions {
+        antialiased,
+        origin,
+        ..WriteOptions::default()
     }
 }
 

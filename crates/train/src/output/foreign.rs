@@ -30,7 +30,90 @@ pub enum Writes {
     Scores,
 }
 
+/// Refuses to replace `out` if it is a file that a run has left, in its folder or one of those inside.
+///
+/// # Errors
+/// Says which file it is.
+pub fn refuse_run_file(out: &Path) -> Result<()> {
+    if !out.is_file() {
+        return Ok(());
+    }
+    let whole = out.canonicalize().unwrap_or_else(|_| out.to_owned());
+    let Some(parent) = whole.parent() else {
+        return Ok(());
+    };
+    let run = RunFolder::open(parent);
+    let is_own = run.files().contains(&whole) && run.holds_run();
+    let is_inner = || {
+        let above = RunFolder::open(parent.parent().unwrap_or(parent));
+        let inner = [
+            above.renders_path(),
+            above.errors_path(),
+            above.snapshots_path(),
+        ];
+        inner.iter().any(|folder| folder == parent) && above.holds_run()
+    };
+    match is_own || is_inner() {
+        false => Ok(()),
+        true => Err(
+            Error::input("the output is a file of a run, which only another run replaces")
+                .at_path(out)
+                .hint("choose another name"),
+        ),
+    }
+}
+
 impl RunFolder {
+    /// Returns true if a run of Dapple has begun or ended here.
+    pub fn holds_run(&self) -> bool {
+        self.checkpoint_path().is_file() || is_signed(&self.config_path()) || self.holds_metrics()
+    }
+
+    /// Files that a run leaves, beside those in folders.
+    fn files(&self) -> [PathBuf; 7] {
+        [
+            self.splats_path(),
+            self.config_path(),
+            self.cameras_path(),
+            self.appearance_path(),
+            self.metrics_path(),
+            self.csv_path(),
+            self.checkpoint_path(),
+        ]
+    }
+
+    /// Returns true if a run into this folder writes to `path`, which need not exist yet.
+    pub fn writes_to(&self, path: &Path) -> bool {
+        let whole = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let folders = [
+            self.renders_path(),
+            self.errors_path(),
+            self.snapshots_path(),
+        ];
+        let path = whole(path);
+        self.files().iter().any(|file| whole(file) == path)
+            || folders.iter().any(|folder| path.starts_with(whole(folder)))
+    }
+
+    /// Refuses a folder in which a folder has the name of a file that a run writes, or a file that of a folder: the run
+    /// could not save its results.
+    ///
+    /// # Errors
+    /// Names the first of them.
+    pub fn refuse_obstacles(&self) -> Result<()> {
+        let folders = [self.renders_path(), self.errors_path()];
+        let file = self.files().into_iter().find(|path| path.is_dir());
+        let folder = folders.into_iter().find(|path| path.is_file());
+        let (what, path) = match (file, folder) {
+            (None, None) => return Ok(()),
+            (Some(path), _) => ("a folder has the name of a file that a run writes", path),
+            (None, Some(path)) => ("a file has the name of a folder that a run writes", path),
+        };
+        Err(Error::input(what)
+            .at_path(path)
+            .hint("move it away, or name another folder with --out"))
+    }
+
     /// Whether a run of Dapple has left its metrics here.
     pub fn holds_metrics(&self) -> bool {
         let metrics = object(&self.metrics_path());
@@ -171,6 +254,32 @@ mod tests {
             // Scores leave it alone.
             run.refuse_foreign(Writes::Scores).unwrap();
         }
+    }
+
+    #[test]
+    fn files_of_a_run_are_told_from_others_in_its_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = RunFolder::open(folder.path());
+        std::fs::create_dir(run.renders_path()).unwrap();
+        let own = [run.splats_path(), run.renders_path().join("000.png")];
+        let free = [folder.path().join("small.ply"), run.scores_path()];
+        for path in own.iter().chain(&free) {
+            std::fs::write(path, "x").unwrap();
+        }
+        // No run has left them.
+        own.iter().for_each(|path| refuse_run_file(path).unwrap());
+        std::fs::write(run.config_path(), signed("steps = 3\n")).unwrap();
+        for path in own.iter().chain(&[run.config_path()]) {
+            assert!(refuse_run_file(path).is_err(), "{}", path.display());
+        }
+        free.iter().for_each(|path| refuse_run_file(path).unwrap());
+        refuse_run_file(&run.metrics_path()).unwrap();
+        // A folder where the splats are to be.
+        run.refuse_obstacles().unwrap();
+        std::fs::remove_file(run.splats_path()).unwrap();
+        std::fs::create_dir(run.splats_path()).unwrap();
+        let error = run.refuse_obstacles().unwrap_err();
+        assert!(error.place().unwrap().ends_with("splats.ply"), "{error}");
     }
 
     #[test]

@@ -13,10 +13,12 @@
 //! | `scores.json`, `scores.md` | of `dapple eval --out`: every score |
 //! | `checkpoint.safetensors` | while the run is not finished: what it needs to go on ([`Checkpoint`]) |
 //!
-//! Every file is written whole or not at all. A run that is killed leaves parts with names of their own,
+//! Every file is written whole or not at all, and the splats before the pictures. Splats that the folder does not take go to
+//! another place, which the error names. A run that is killed leaves parts with names of their own,
 //! which the next one takes away. While a run writes, it holds the folder's lock ([`RunLock`]), and what
 //! Dapple has not written is replaced on request only ([`RunFolder::refuse_foreign`]).
 
+mod elsewhere;
 mod folder;
 mod foreign;
 mod lock;
@@ -39,7 +41,7 @@ use std::time::Instant;
 
 pub use folder::RunFolder;
 use folder::remove_old;
-pub use foreign::Writes;
+pub use foreign::{Writes, refuse_run_file};
 pub use lock::RunLock;
 pub use metrics::{METRICS_VERSION, Metrics};
 pub use names::RenderNames;
@@ -85,20 +87,20 @@ pub fn train_into(
         .is_ok_and(|outcome| outcome.ending.is_good());
     if let Err(error) = folder.reclaim(trainer.config()) {
         // Nothing is mixed with what another run writes there.
-        result?;
-        return Err(error);
+        let error = result.err().unwrap_or(error);
+        return Err(elsewhere::saved(error, trainer, folder));
     }
     let saved = match written {
         Some(Ok(written)) if is_good => written,
-        _ => {
-            let mut splats = match (trainer.splats(), &result) {
-                (Err(_), Err(_)) => return result,
-                (splats, _) => splats?,
-            };
-            keep_finite(&mut splats);
-            folder.write_splats(&splats, trainer.config().antialias, origin)
-        }
+        _ => match (finite_splats(trainer), &result) {
+            (Err(_), Err(_)) => return result,
+            (splats, _) => folder.write_splats(&splats?, trainer.config().antialias, origin),
+        },
     };
+    if let Err(error) = saved {
+        let error = result.err().unwrap_or(error);
+        return Err(elsewhere::saved(error, trainer, folder));
+    }
     if *trainer.config() != config {
         // The run has become another since.
         folder.write_config(trainer.config())?;
@@ -108,7 +110,6 @@ pub fn train_into(
     let unwritten_picture = pictures.finish();
     // The error of the run is the cause of all that follows: it is the one to report.
     let outcome = result?;
-    saved?;
     learnt?;
     folder.write_cameras(trainer)?;
     let counted = trainer.history().seconds.without(&before).total();
@@ -130,6 +131,13 @@ pub fn train_into(
         None => folder.remove_checkpoint()?,
     }
     unwritten_picture.map(|()| outcome)
+}
+
+/// The splats of a run without Gaussians that readers refuse.
+fn finite_splats(trainer: &mut Trainer) -> Result<Splats> {
+    let mut splats = trainer.splats()?;
+    keep_finite(&mut splats);
+    Ok(splats)
 }
 
 /// Writes what was learnt of the photos' appearance; where nothing is, takes another run's away.
@@ -206,11 +214,17 @@ impl Observer for Saver<'_> {
         let (folder, mut held) = (self.folder.clone(), Arc::clone(splats));
         let (antialiased, origin) = (self.config.antialias, self.origin);
         let thread = std::thread::Builder::new().name("splats".to_owned());
+        // Pictures come after them.
+        let hold = self.pictures.hold();
         let write = move || {
             if !all_finite(&held) {
                 keep_finite(Arc::make_mut(&mut held));
             }
-            folder.write_splats(&held, antialiased, origin)
+            let written = folder.write_splats(&held, antialiased, origin);
+            if written.is_err() {
+                hold.refuse();
+            }
+            written
         };
         // Without a thread they are written after scoring; where the folder is another run's by now, not at all.
         if self.folder.reclaim(self.config).is_ok() {
@@ -264,22 +278,12 @@ impl Observer for Saver<'_> {
 fn all_finite(splats: &Splats) -> bool {
     (0..splats.len())
         .into_par_iter()
-        .all(|i| is_finite(splats, i))
+        .all(|i| splats.has_finite_numbers(i))
 }
 
 /// Drops Gaussians with a NaN or infinite parameter: readers refuse them.
 fn keep_finite(splats: &mut Splats) {
     let rows = (0..splats.len()).into_par_iter();
-    let finite: Vec<bool> = rows.map(|i| is_finite(splats, i)).collect();
+    let finite: Vec<bool> = rows.map(|i| splats.has_finite_numbers(i)).collect();
     splats.retain(|i| finite[i]);
-}
-
-/// Whether all parameters of a Gaussian are numbers.
-fn is_finite(splats: &Splats, i: usize) -> bool {
-    let stride = splats.sh_rest_stride();
-    let geometry = splats.means[i].iter().chain(&splats.scales[i]);
-    let appearance = splats.quats[i].iter().chain(&splats.sh0[i]);
-    let rest = &splats.sh_rest[i * stride..(i + 1) * stride];
-    let mut all = geometry.chain(appearance).chain(rest);
-    all.all(|v| v.is_finite()) && splats.opacities[i].is_finite()
 }

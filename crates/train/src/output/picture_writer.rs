@@ -3,7 +3,9 @@
 //! 1. Each view is two files, and each file a job: putting it together, encoding it, writing it whole.
 //! 2. There are as many threads as cores, each started with a job that finds none free.
 //! 3. Who hands over a view waits while [`MOST_BYTES`] are on their way.
-//! 4. The error of the first file that cannot be written, in the order in which they were handed over, is
+//! 4. While the splats are being written ([`PictureWriter::hold`]), no picture is: what room the disk has is theirs. Where
+//!    they cannot be written, no picture is written after them.
+//! 5. The error of the first file that cannot be written, in the order in which they were handed over, is
 //!    kept; after one nothing more is written.
 
 use super::{RenderNames, RunFolder};
@@ -53,6 +55,28 @@ struct State {
     /// By the number of its job.
     failure: Option<(usize, Error)>,
     is_over: bool,
+    /// No job begins.
+    is_held: bool,
+    /// Jobs are taken and not done.
+    is_refused: bool,
+}
+
+/// Holds pictures back until it is dropped.
+#[derive(Debug)]
+pub(super) struct Hold(Arc<Shared>);
+
+impl Hold {
+    /// Has no picture written from now on.
+    pub(super) fn refuse(&self) {
+        self.0.lock().is_refused = true;
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.0.lock().is_held = false;
+        self.0.changed.notify_all();
+    }
 }
 
 #[derive(Debug)]
@@ -78,6 +102,12 @@ impl PictureWriter {
             names: RenderNames::default(),
             background,
         }
+    }
+
+    /// Holds pictures back as long as the value lives; they wait in memory.
+    pub(super) fn hold(&self) -> Hold {
+        self.shared.lock().is_held = true;
+        Hold(Arc::clone(&self.shared))
     }
 
     /// Has the view of the photo `name` written. Waits only while too much is on its way.
@@ -165,8 +195,12 @@ impl Shared {
     fn work(&self, stays: bool) {
         let mut state = self.lock();
         loop {
-            let Some(job) = state.jobs.pop_front() else {
-                if state.is_over || !stays {
+            let job = match state.is_held {
+                true => None,
+                false => state.jobs.pop_front(),
+            };
+            let Some(job) = job else {
+                if state.jobs.is_empty() && (state.is_over || !stays) {
                     return;
                 }
                 state.idle += 1;
@@ -174,7 +208,7 @@ impl Shared {
                 state.idle -= 1;
                 continue;
             };
-            let goes_on = state.failure.is_none();
+            let goes_on = state.failure.is_none() && !state.is_refused;
             drop(state);
             let written = match goes_on {
                 true => catch_unwind(AssertUnwindSafe(|| job.write())),
@@ -254,6 +288,28 @@ mod tests {
                 }
                 assert_eq!(std::fs::read_dir(run.renders_path()).unwrap().count(), 9);
             }
+        }
+    }
+
+    #[test]
+    fn pictures_that_are_held_are_written_afterwards_or_not_at_all() {
+        for is_refused in [false, true] {
+            let folder = tempfile::tempdir().unwrap();
+            let run = RunFolder::open(folder.path());
+            let mut writer = PictureWriter::new(&run, [0.0; 3]);
+            let hold = writer.hold();
+            for value in 0..5 {
+                let (photo, pictures) = view(value);
+                writer.write(&format!("{value}.jpg"), photo, pictures);
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            assert!(!run.renders_path().exists(), "a picture was not held");
+            if is_refused {
+                hold.refuse();
+            }
+            drop(hold);
+            writer.finish().unwrap();
+            assert_eq!(run.renders_path().exists(), !is_refused);
         }
     }
 

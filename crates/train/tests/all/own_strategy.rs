@@ -9,8 +9,8 @@ use dapple_cpu::{CpuEngine, CpuOptions};
 use dapple_engine::{DensifyPlan, Engine, Extras, LearningRates};
 use dapple_scene::synth::{self, SynthOptions};
 use dapple_scene::{Dataset, Splats};
-use dapple_train::{Checkpoint, DensityStrategy, Preset, Silent, TrainConfig, Trainer};
-use fake::{Log, capture, fake};
+use dapple_train::{Checkpoint, DensityStrategy, Preset, Schedule, Silent, TrainConfig, Trainer};
+use fake::{FakeEngine, Log, capture, fake};
 use std::sync::{Arc, Mutex};
 
 /// Grows after every seventh step and moves centres at random in every step.
@@ -148,4 +148,64 @@ fn a_run_that_began_without_one_takes_none() {
         panic!("a strategy was taken in the middle of a run")
     };
     assert!(error.to_string().contains("10 steps"), "{error}");
+}
+
+/// An extension makes a longer schedule: the caller's strategy decides in it too, whether the run extends itself or
+/// its configuration names the extension.
+#[test]
+fn the_callers_strategy_survives_an_extension() {
+    let log: Arc<Mutex<Log>> = Arc::default();
+    let engine = FakeEngine {
+        log: log.clone(),
+        shown: vec![(0, 0.51), (2400, 0.507)],
+        ..FakeEngine::default()
+    };
+    let mut config = Preset::Standard.config_for(4000);
+    config.extensions = 1;
+    let trainer = Trainer::new(&capture(48), config, Box::new(engine)).unwrap();
+    let mut trainer = trainer.with_strategy(Sevens("sevens")).unwrap();
+    trainer.run(&mut Silent).unwrap();
+    let config = trainer.config().clone();
+    let [after, last, _] = config.extended[0];
+    assert_eq!((after, last), (3000, 6000));
+    let log = log.lock().unwrap();
+    let plans: Vec<u32> = log.plans.iter().map(|plan| plan.step).collect();
+    assert_eq!(plans, (7..=6000).step_by(7).collect::<Vec<_>>());
+    let repeated = Schedule::new(config, 1.0).with_strategy(Arc::new(Sevens("sevens")));
+    assert!(repeated.densify_plan(3500).is_some() && repeated.densify_plan(3600).is_none());
+}
+
+/// A configuration of which only the steps were set has the schedule of another run.
+#[test]
+fn a_schedule_of_a_longer_run_is_refused() {
+    let log: Arc<Mutex<Log>> = Arc::default();
+    let bases = [
+        TrainConfig::default(),
+        Preset::Standard.config(),
+        Preset::M10.config(),
+    ];
+    for base in bases {
+        let config = TrainConfig { steps: 500, ..base };
+        let Err(error) = Trainer::new(&capture(24), config, fake(&log, 0, 0)) else {
+            panic!("the run begins");
+        };
+        assert!(error.what().contains("500 steps"), "{error}");
+        let hint = error.hint_text().unwrap();
+        assert!(hint.contains("config_for(500)"), "{hint}");
+    }
+    for config in [
+        Preset::Standard.config_for(500),
+        TrainConfig {
+            steps: 60_000,
+            ..TrainConfig::default()
+        },
+        // A schedule of the caller's own.
+        TrainConfig {
+            steps: 500,
+            sh_every: 100,
+            ..TrainConfig::default()
+        },
+    ] {
+        assert!(Trainer::new(&capture(24), config, fake(&log, 0, 0)).is_ok());
+    }
 }

@@ -121,9 +121,8 @@ fn a_run_says_what_the_cap_left_out() {
     let dataset = capture();
     let losses = |max_gaussians_per_tile| {
         let config = TrainConfig {
-            steps: 5,
             max_gaussians_per_tile,
-            ..Preset::M8Smoke.config()
+            ..Preset::M8Smoke.config_for(5)
         };
         let mut trainer = Trainer::new(&dataset, config, engine(2)).unwrap();
         trainer.run(&mut Silent).unwrap();

@@ -11,17 +11,18 @@
 
 mod histogram;
 mod message;
+mod save;
 
 pub use histogram::{BINS, Histogram, histogram};
 pub(crate) use message::Wish;
 pub use message::{Edit, EditRequest};
+pub use save::SaveTo;
 
 use dapple_scene::edit::{Action, Deed, Editor, NoCapture, Pick, Recipe, Shape, Similarity};
-use dapple_scene::splat_file::{self, Format, NearestBy, WriteOptions};
 use dapple_scene::{Error, NoProgress, Result, SH_C0, Splats, bounded};
 use glam::DVec3;
+use save::Saving;
 use serde::Serialize;
-use std::path::PathBuf;
 
 /// Bytes of the states that are held to go back to, at most.
 pub const STATES_BYTES: usize = 512 << 20;
@@ -32,23 +33,6 @@ const MOST_ACTIONS: usize = 1000;
 /// The colour that selected Gaussians are shown in, and its part.
 const TINT: [f32; 3] = [1.0, 0.45, 0.0];
 const TINT_PART: f32 = 0.65;
-
-/// Where edits are saved: chosen by who runs the program.
-#[derive(Debug, Clone)]
-pub struct SaveTo {
-    /// The file of splats; its name says the format.
-    pub file: PathBuf,
-    /// The recipe.
-    pub recipe: PathBuf,
-    /// Whether files that are there already are replaced. What this session has written itself it replaces anyway.
-    pub overwrite: bool,
-    /// Whether the splats were trained against aliasing: formats that can say so do.
-    pub antialiased: bool,
-    /// The local origin that the splats count from: formats that can say so do.
-    pub origin: DVec3,
-    /// Who finds the nearest entries of palettes, for formats that have some.
-    pub nearest: NearestBy,
-}
 
 /// An action of the chain.
 #[derive(Debug, Clone)]
@@ -105,9 +89,7 @@ pub struct EditSession {
     selected: Vec<bool>,
     /// States after so many actions, ascending.
     states: Vec<(usize, Editor)>,
-    save_to: std::result::Result<SaveTo, String>,
-    /// Whether what is at `save_to` is this session's.
-    is_ours: bool,
+    saving: Saving,
     said: String,
 }
 
@@ -122,8 +104,7 @@ impl EditSession {
             picks: Vec::new(),
             selected: Vec::new(),
             states: Vec::new(),
-            save_to,
-            is_ours: false,
+            saving: Saving::new(save_to),
             said: String::new(),
         }
     }
@@ -153,18 +134,13 @@ impl EditSession {
     /// How it stands.
     pub fn state(&self) -> EditState {
         let count = |marks: &[bool]| marks.iter().filter(|mark| **mark).count();
-        let file = self
-            .save_to
-            .as_ref()
-            .ok()
-            .and_then(|to| to.file.file_name());
         EditState {
             gaussians: self.splats().len(),
             selected: count(&self.selected),
             hidden: count(self.hidden()),
             undo: self.at,
             redo: self.chain.len() - self.at,
-            saves_to: file.map_or(String::new(), |name| name.to_string_lossy().into_owned()),
+            saves_to: self.saving.name(),
             said: self.said.clone(),
         }
     }
@@ -417,55 +393,18 @@ impl EditSession {
     }
 
     fn save(&mut self) -> Result<()> {
-        let to = match &self.save_to {
-            Ok(to) => to.clone(),
-            Err(why) => return Err(Error::input(why.clone())),
+        let recipe = self.recipe();
+        let splats = match &self.editor {
+            Some(editor) => editor.splats(),
+            None => &self.original,
         };
-        if self.at == 0 {
-            return Err(Error::input(
-                "nothing was edited, so there is nothing to save",
-            ));
-        }
-        for path in [&to.file, &to.recipe] {
-            if path.exists() && !to.overwrite && !self.is_ours {
-                let name = path
-                    .file_name()
-                    .unwrap_or_default()
-                    .to_string_lossy()
-                    .into_owned();
-                return Err(
-                    Error::input(format!("{name} is there already, and is not replaced"))
-                        .hint("begin with `dapple view --save ANOTHER.ply`, or with --overwrite"),
-                );
-            }
-        }
-        let format = Format::of_name(&to.file)?;
-        let mut splats = self.splats().clone();
-        if splats.sh_degree > format.max_sh_degree() {
-            splats = splats.with_sh_degree(format.max_sh_degree());
-        }
-        let folder = to.file.parent().filter(|f| !f.as_os_str().is_empty());
-        if let Some(folder) = folder {
-            std::fs::create_dir_all(folder)
-                .map_err(|e| Error::io("cannot make the output folder", folder, e))?;
-        }
-        let options = WriteOptions {
-            antialiased: to.antialiased,
-            origin: to.origin,
-            nearest: to.nearest.clone(),
-            ..WriteOptions::default()
-        };
-        splat_file::write_with(&to.file, &splats, format, &options)?;
-        self.is_ours = true;
-        self.recipe().write(&to.recipe)?;
-        let name = |path: &PathBuf| {
-            path.file_name()
-                .unwrap_or_default()
-                .to_string_lossy()
-                .into_owned()
-        };
-        self.said = format!("saved {} and {}", name(&to.file), name(&to.recipe));
+        self.said = self.saving.save(splats, recipe)?;
         Ok(())
+    }
+
+    /// Number of edits that differ from what was saved last: those since, and those taken back since.
+    pub fn unsaved(&self) -> usize {
+        self.saving.unsaved(&self.recipe())
     }
 }
 

@@ -3,6 +3,7 @@
 
 use super::*;
 use dapple_scene::edit::How;
+use dapple_scene::splat_file::{self, NearestBy};
 
 /// A row of Gaussians of degree 1, x from 0 on.
 fn row(n: usize) -> Splats {
@@ -224,6 +225,43 @@ fn gestures_and_actions_are_bounded() {
     assert!(session.states.len() <= MOST_ACTIONS);
     session.apply(&Edit::Undo).unwrap();
     session.apply(&turn).unwrap();
+}
+
+#[test]
+fn a_file_that_another_program_has_changed_since_is_not_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let to = SaveTo {
+        file: folder.path().join("new.ply"),
+        recipe: folder.path().join("new.recipe.json"),
+        overwrite: true,
+        antialiased: false,
+        origin: glam::DVec3::ZERO,
+        nearest: NearestBy::default(),
+    };
+    for changed in [&to.file, &to.recipe] {
+        let mut session = EditSession::new(row(9), Ok(to.clone()));
+        session.apply(&range(2.0, 4.0)).unwrap();
+        session.apply(&Edit::Delete).unwrap();
+        assert_eq!(session.unsaved(), 1);
+        session.apply(&Edit::Save).unwrap();
+        assert_eq!(session.unsaved(), 0);
+        session.apply(&range(7.0, 9.0)).unwrap();
+        session.apply(&Edit::Delete).unwrap();
+        session.apply(&range(0.0, 0.0)).unwrap();
+        session.apply(&Edit::Delete).unwrap();
+        assert_eq!(session.unsaved(), 2);
+        std::fs::write(changed, "another program's").unwrap();
+        let error = session.apply(&Edit::Save).unwrap_err();
+        assert!(error.what().contains("changed by another"), "{error}");
+        assert!(error.hint_text().is_some(), "{error}");
+        assert_eq!(std::fs::read(changed).unwrap(), b"another program's");
+        // Away, it is written again.
+        std::fs::remove_file(changed).unwrap();
+        session.apply(&Edit::Save).unwrap();
+        assert_eq!(session.unsaved(), 0);
+        session.apply(&Edit::Undo).unwrap();
+        assert_eq!(session.unsaved(), 1);
+    }
 }
 
 #[test]

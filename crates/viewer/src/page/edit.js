@@ -1,6 +1,7 @@
 // Edits: gestures that select, a histogram, and what is done with the selection. The server owns all of it: the
 // page says what is wanted, and shows what it is told.
 // @ts-check
+import { isTaken } from "./panel.js";
 
 /** @typedef {[number, number]} Point */
 /** @typedef {{gaussians: number, selected: number, hidden: number, undo: number, redo: number,
@@ -305,9 +306,7 @@ export class Edits {
 
   /** @param {KeyboardEvent} event */
   key(event) {
-    const target = event.target;
-    if (!this.can || target instanceof HTMLSelectElement) return;
-    if (target instanceof HTMLInputElement && target.type === "number") return;
+    if (!this.can || isTaken(event)) return;
     const key = event.key.toLowerCase();
     const click = (/** @type {string} */ id) => {
       event.preventDefault();

@@ -3,9 +3,10 @@
 import { Orbit, listen } from "./controls.js";
 import { Edits } from "./edit.js";
 import { Here } from "./here.js";
+import { listenToPanel, listenToTyping } from "./panel.js";
 import { Path } from "./path.js";
-import { Plot } from "./plots.js";
-import { drawScale } from "./scale.js";
+import { Run, count } from "./run.js";
+import { Scale } from "./scale.js";
 
 /** @typedef {import("./vectors.js").Vec} Vec */
 /** @typedef {import("./vectors.js").Quat} Quat */
@@ -13,7 +14,7 @@ import { drawScale } from "./scale.js";
  *   photo: boolean, held_out: boolean, psnr: number | null}} Camera */
 /** @typedef {{title: string, gaussians: number, device: string, up: Vec, centre: Vec, distance: number,
  *   trains: boolean, settings: string, models: string[], snapshots: number[], steps: number,
- *   edits: boolean, no_edits: string, draws: boolean, no_draws: string,
+ *   edits: boolean, no_edits: string, draws: boolean, no_draws: string, full_error: number,
  *   cameras: Camera[]}} Stage */
 
 /** Milliseconds without a move after which a view is at rest. */
@@ -39,6 +40,7 @@ const view = find("view");
 /** @type {HTMLSelectElement} */ const mode = find("mode");
 /** @type {HTMLInputElement} */ const moment = find("moment");
 /** @type {HTMLInputElement} */ const drawsHere = find("here");
+/** @type {HTMLSelectElement} */ const gain = find("gain");
 const notice = find("notice");
 const divider = find("divider");
 
@@ -50,14 +52,12 @@ const path = new Path();
 /** @type {WebSocket | null} */ let socket = null;
 let look = 0;
 let movedAt = -Infinity;
-let paused = false;
 let over = false;
-/** How the run has ended, if it has. */
-let ended = "";
 /** The step of the snapshot that is shown; nothing: the splats as they stand. @type {number | null} */ let snapshot = null;
 /** The picture that is being decoded. @type {Promise<void> | null} */ let decoding = null;
 /** @type {number | undefined} */ let restTimer;
 /** Times between a look and its picture, milliseconds. @type {Map<number, number>} */ const sent = new Map();
+/** The channels of looks whose pictures have not come. @type {Map<number, string>} */ const kinds = new Map();
 
 const edits = new Edits(
   view,
@@ -69,18 +69,13 @@ const edits = new Edits(
 
 const here = new Here(view, picture, askSoon, say);
 
-const plots = {
-  loss: new Plot(find("plot-loss"), "loss", (v) => v.toFixed(4)),
-  psnr: new Plot(find("plot-psnr"), "PSNR, held out", (v) => `${v.toFixed(2)} dB`),
-  gaussians: new Plot(find("plot-gaussians"), "Gaussians", count),
-  speed: new Plot(find("plot-speed"), "steps a second", (v) => v.toFixed(1)),
-  memory: new Plot(find("plot-memory"), "memory", (v) => `${(v / 2 ** 20).toFixed(0)} MiB`),
-};
+const run = new Run();
+const scale = new Scale();
 
-/** @param {number} n */
-function count(n) {
-  if (n >= 999_500) return `${(n / 1e6).toFixed(2)} M`;
-  return n >= 1000 ? `${(n / 1000).toFixed(0)} k` : `${n}`;
+/** Chooses the next option. @param {HTMLSelectElement} select */
+function next(select) {
+  select.selectedIndex = (select.selectedIndex + 1) % select.options.length;
+  select.dispatchEvent(new Event("change"));
 }
 
 /** @param {string} text */
@@ -116,7 +111,7 @@ function ask(camera = orbit.camera()) {
   if (here.show(free ? camera : null)) {
     const how = here.way === "webgpu" ? "WebGPU, by the engine's kernels" : "WebGL2";
     find("timing").textContent = `drawn in this browser (${how})`;
-    if (!over && !ended) say("");
+    if (!over && !run.ended) say("");
     return;
   }
   if (socket?.readyState !== WebSocket.OPEN) return;
@@ -124,7 +119,8 @@ function ask(camera = orbit.camera()) {
   socket.send(JSON.stringify({ type: "look", id: look, ...looked(size(), camera) }));
   view.dataset.asked = `${look}`;
   sent.set(look, performance.now());
-  if (sent.size > 200) sent.clear();
+  kinds.set(look, show.value);
+  if (sent.size > 200) [sent, kinds].forEach((each) => each.clear());
 }
 
 /**
@@ -200,6 +196,9 @@ function showPhoto() {
   divider.hidden = how !== "slider" && (other.hidden || mode.value !== "slider");
   photo.className = how;
   if (how !== "off") photo.src = `/photo/${through}`;
+  const differs = how === "difference" || (!other.hidden && mode.value === "difference");
+  find("gain-row").hidden = !differs;
+  view.style.setProperty("--gain", differs ? gain.value : "1");
 }
 
 /** @param {MessageEvent} event */
@@ -251,11 +250,11 @@ async function draw(data) {
   const round = asked === undefined ? "" : `, ${(performance.now() - asked).toFixed(0)} ms from asking to showing`;
   find("timing").textContent =
     `${width}x${height}, rendered in ${((rendering + coding) / 1000).toFixed(1)} ms${round}`;
-  find("scale").hidden = most === 0;
-  find("scale-most").textContent = `${most} Gaussians`;
+  scale.show(most, kinds.get(id) ?? "", stage?.full_error ?? 1);
+  kinds.delete(id);
   picture.dataset.most = `${most}`;
   picture.dataset.look = `${id}`;
-  if (!over && !ended) say("");
+  if (!over && !run.ended) say("");
 }
 
 /** @param {Stage} next */
@@ -267,7 +266,7 @@ function setStage(next) {
   // Of two models each says its own.
   const size = next.models.length > 1 ? "" : `${count(next.gaussians)} Gaussians, `;
   find("facts").textContent = size + next.device;
-  find("run").hidden = !next.trains;
+  find("run").hidden = find("curves").hidden = !next.trains;
   find("cameras").hidden = next.cameras.length === 0;
   find("settings").hidden = next.settings === "";
   find("config").textContent = next.settings;
@@ -283,20 +282,11 @@ function setStage(next) {
   else askSoon();
 }
 
-/** @param {{step: number, steps: number, loss: number, psnr: number | null, gaussians: number,
- *   steps_per_second: number, memory_bytes: number | null, paused: boolean, note: string | null}} status */
+/** @param {import("./run.js").Status} status */
 function setStatus(status) {
-  paused = status.paused;
-  find("pause").textContent = paused ? "Go on" : "Pause";
-  find("progress").textContent = `step ${status.step} of ${status.steps}${paused ? ", resting" : ""}`;
+  run.set(status);
   if (stage) find("facts").textContent = `${count(status.gaussians)} Gaussians, ${stage.device}`;
-  plots.loss.push(status.step, status.loss);
-  plots.psnr.push(status.step, status.psnr);
-  plots.gaussians.push(status.step, status.gaussians);
-  plots.speed.push(status.step, paused ? null : status.steps_per_second);
-  plots.memory.push(status.step, status.memory_bytes);
-  ended = status.note ?? "";
-  if (ended) say(ended);
+  if (run.ended) say(run.ended);
 }
 
 /** @param {import("./edit.js").EditState} state */
@@ -353,6 +343,9 @@ function list() {
 }
 
 function mark() {
+  const camera = through === null ? null : stage?.cameras[through];
+  find("stepper").hidden = !stage?.cameras.length;
+  find("photo-name").textContent = camera?.name ?? "Photos";
   for (const button of find("list").querySelectorAll("button")) {
     button.setAttribute("aria-current", `${button.dataset.index === `${through}`}`);
   }
@@ -410,6 +403,14 @@ function savePath() {
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }
 
+/** Looks through a photo before or after the present one. @param {number} by */
+function stepPhoto(by) {
+  const cameras = stage?.cameras.length ?? 0;
+  if (cameras) lookThrough(((through ?? (by > 0 ? -1 : 0)) + by + cameras) % cameras);
+}
+
+const pause = () => tell(run.paused ? "resume" : "pause");
+
 /** @param {string} command */
 const tell = (command) => socket?.send(JSON.stringify({ type: "run", command }));
 
@@ -418,14 +419,14 @@ function connect() {
   socket.binaryType = "arraybuffer";
   socket.addEventListener("open", () => {
     over = false;
-    ended = "";
+    run.ended = "";
     say("");
     askSoon();
   });
   socket.addEventListener("message", receive);
   socket.addEventListener("close", () => {
     over = true;
-    const why = ended || "The connection has ended: dapple has stopped, or too many pages are open.";
+    const why = run.ended || "The connection has ended: dapple has stopped, or too many pages are open.";
     say(`${why} This is the last picture.`);
     setTimeout(connect, 2000);
   });
@@ -451,7 +452,15 @@ drawsHere.addEventListener("change", () => here.set(drawsHere.checked));
 moment.addEventListener("input", () => travel(Number(moment.value)));
 sort.addEventListener("change", list);
 find("reset").addEventListener("click", reset);
-find("pause").addEventListener("click", () => tell(paused ? "resume" : "pause"));
+gain.addEventListener("change", showPhoto);
+find("photo-before").addEventListener("click", () => stepPhoto(-1));
+find("photo-next").addEventListener("click", () => stepPhoto(1));
+find("photo-name").addEventListener("click", () => {
+  showPanel(true);
+  find("cameras").scrollIntoView({ block: "nearest" });
+  /** @type {HTMLElement | null} */ (find("list").querySelector("[aria-current=true]"))?.scrollIntoView({ block: "nearest" });
+});
+find("pause").addEventListener("click", pause);
 find("step").addEventListener("click", () => tell("step"));
 find("save").addEventListener("click", () => tell("save"));
 find("key").addEventListener("click", () => {
@@ -490,6 +499,7 @@ find("path-photos").addEventListener("click", () => {
 });
 /** @type {HTMLDialogElement} */ const help = find("help");
 find("keys").addEventListener("click", () => help.showModal());
+const showPanel = listenToPanel(view);
 new ResizeObserver(askSoon).observe(view);
 divider.addEventListener("pointerdown", (event) => {
   divider.setPointerCapture(event.pointerId);
@@ -501,35 +511,26 @@ divider.addEventListener("pointermove", (event) => {
   const cut = Math.min(100, Math.max(0, (100 * (event.clientX - box.left)) / box.width));
   view.style.setProperty("--cut", `${cut}%`);
 });
-document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || event.target instanceof HTMLSelectElement) return;
-  if (event.target instanceof HTMLInputElement && event.target.type === "number") return;
+listenToTyping((key) => {
   const shows = ["rgb", "depth", "normals", "alpha", "error", "count"];
-  const cameras = stage?.cameras.length ?? 0;
-  if (event.key >= "1" && event.key <= "6") {
-    show.value = shows[Number(event.key) - 1];
+  if (key >= "1" && key <= "6") {
+    show.value = shows[Number(key) - 1];
     show.dispatchEvent(new Event("change"));
-  } else if (event.key === "k") find("key").click();
-  else if (event.key === "p") play();
-  else if (event.key === "r") reset();
-  else if (event.key === "c") {
-    compare.selectedIndex = (compare.selectedIndex + 1) % compare.options.length;
-    compare.dispatchEvent(new Event("change"));
-  } else if (event.key === "m" && stage && stage.models.length > 1) {
-    mode.selectedIndex = (mode.selectedIndex + 1) % mode.options.length;
-    mode.dispatchEvent(new Event("change"));
-  } else if (event.key === "v") drawsHere.click();
-  else if (event.key === "[") travel(Number(moment.value) - 1);
-  else if (event.key === "]") travel(Number(moment.value) + 1);
-  else if (event.key === "?") help.showModal();
-  else if (event.key === " " && !(event.target instanceof HTMLButtonElement)) {
-    event.preventDefault();
-    tell(paused ? "resume" : "pause");
-  } else if (event.key === ".") tell("step");
-  else if (event.key === "ArrowRight" && cameras) lookThrough(((through ?? -1) + 1) % cameras);
-  else if (event.key === "ArrowLeft" && cameras) lookThrough(((through ?? 1) - 1 + cameras) % cameras);
+  } else if (key === "k") find("key").click();
+  else if (key === "p") play();
+  else if (key === "r") reset();
+  else if (key === "f") showPanel();
+  else if (key === "c") next(compare);
+  else if (key === "m" && stage && stage.models.length > 1) next(mode);
+  else if (key === "v") drawsHere.click();
+  else if (key === "[") travel(Number(moment.value) - 1);
+  else if (key === "]") travel(Number(moment.value) + 1);
+  else if (key === "?") help.showModal();
+  else if (key === " ") pause();
+  else if (key === ".") tell("step");
+  else if (key === "ArrowRight") stepPhoto(1);
+  else if (key === "ArrowLeft") stepPhoto(-1);
 });
-drawScale(find("scale-bar"));
 // As on exported pages, for programs that embed this one.
 const embedded = { picture: here.picture.bind(here), camera: () => orbit.camera() };
 Object.assign(globalThis, { dapple: embedded });

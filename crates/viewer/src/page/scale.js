@@ -1,7 +1,7 @@
-// The scale of counts: the colours that the server gives them.
+// The scale of counts and of errors: the colours that the server gives them.
 // @ts-check
 
-/** Turbo's polynomials of red, green and blue, from the constant up. Twin: dapple_engine::score::TURBO. */
+/** Turbo's polynomials of red, green and blue, from the constant up. As dapple_engine::score::TURBO. */
 const TURBO = [
   [0.13572, 4.61539, -42.66032, 132.13108, -152.94239, 59.28638],
   [0.0914, 2.19419, 4.84297, -14.18503, 4.2773, 2.82957],
@@ -20,5 +20,27 @@ export function drawScale(canvas) {
     });
     context.fillStyle = `rgb(${bytes.join(" ")})`;
     context.fillRect(x, 0, 1, canvas.height);
+  }
+}
+
+/** The colours of the picture that is shown, with the numbers at their ends. */
+export class Scale {
+  #find = (/** @type {string} */ id) => /** @type {HTMLElement} */ (document.getElementById(id));
+
+  constructor() {
+    drawScale(/** @type {HTMLCanvasElement} */ (this.#find("scale-bar")));
+  }
+
+  /**
+   * @param {number} most Gaussians of a pixel, 0 where counts are not shown
+   * @param {string} channel what the picture shows @param {number} fullError the error of the last colour, of 1
+   */
+  show(most, channel, fullError) {
+    const shows = most > 0 || channel === "error";
+    this.#find("scale").hidden = !shows;
+    if (!shows) return;
+    const bytes = Math.round(255 * fullError);
+    const ends = most > 0 ? ["1", `${most} Gaussians`] : ["error 0", `${bytes} of 255 or more`];
+    ["scale-least", "scale-most"].forEach((id, i) => (this.#find(id).textContent = ends[i]));
   }
 }

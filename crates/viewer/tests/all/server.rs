@@ -8,6 +8,8 @@ use common::{Fixture, Mangler, Page, camera, one_thread, splats};
 use dapple_engine::{Engine, RenderSettings};
 use dapple_scene::splat_file::NearestBy;
 use dapple_viewer::{Command, SaveTo, Viewer, ViewerOptions};
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 use tungstenite::Message;
 
@@ -28,6 +30,8 @@ fn the_token_becomes_a_cookie_and_nothing_is_served_without() {
         "/plots.js",
         "/edit.js",
         "/here.js",
+        "/panel.js",
+        "/run.js",
         "/export/painter.js",
         "/photo/0",
     ] {
@@ -280,5 +284,72 @@ fn there_are_so_many_pages_and_no_more() {
     let ninth = fixture.connect_with(&fixture.cookie(), &format!("http://{host}"), &host);
     assert!(ninth.is_err_and(|e| e.contains("503")));
     drop(pages);
+    fixture.end();
+}
+
+/// Returns true if the server closes the connection within ten seconds.
+fn is_closed(stream: &mut TcpStream) -> bool {
+    let patience = Some(Duration::from_secs(10));
+    stream.set_read_timeout(patience).unwrap();
+    let mut rest = Vec::new();
+    match stream.read_to_end(&mut rest) {
+        Ok(_) => true,
+        Err(error) => error.kind() == std::io::ErrorKind::ConnectionReset,
+    }
+}
+
+#[test]
+fn silent_connections_are_closed_and_pages_that_answer_pings_stay() {
+    let fixture = Fixture::impatient(Duration::from_millis(400));
+    let mut page = fixture.connect();
+    let mut dead = fixture.connect();
+    dead.text("stage");
+    let connect = || TcpStream::connect(fixture.address()).unwrap();
+    let (mut silent, mut slow) = (connect(), connect());
+    slow.write_all(b"GET / HTTP/1.1\r\nHost:").unwrap();
+    // It has a cookie, and is idle after its first request.
+    let mut idle = connect();
+    let (host, cookie) = (fixture.address(), fixture.cookie());
+    let request = format!("GET / HTTP/1.1\r\nHost: {host}\r\nCookie: {cookie}\r\n\r\n");
+    idle.write_all(request.as_bytes()).unwrap();
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_millis(1500) {
+        // Reading answers pings. The other page reads no more.
+        page.look(start.elapsed().as_millis() as u32, "");
+        let (id, _) = page.picture();
+        page.shown(id);
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    for (what, stream) in [
+        ("silent", &mut silent),
+        ("slow", &mut slow),
+        ("idle", &mut idle),
+    ] {
+        assert!(is_closed(stream), "{what}");
+    }
+    assert_eq!(fixture.viewer.pages(), 1, "one page answers no ping");
+    page.look(7, "");
+    page.picture();
+    drop((page, dead));
+    fixture.end();
+}
+
+#[test]
+fn connections_without_a_token_are_few_and_close_no_page() {
+    let fixture = Fixture::start();
+    let mut page = fixture.connect();
+    page.text("stage");
+    let connect = |_| TcpStream::connect(fixture.address()).unwrap();
+    let mut strangers: Vec<TcpStream> = (0..200).map(connect).collect();
+    // Served among them, by the place of the oldest.
+    let cookie = fixture.cookie();
+    let answer = fixture.get("/", &[("Cookie", &cookie)]);
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    for stream in &mut strangers[..100] {
+        assert!(is_closed(stream), "the oldest are closed");
+    }
+    page.look(1, "");
+    assert_eq!(page.picture().0, 1);
+    drop((page, strangers));
     fixture.end();
 }

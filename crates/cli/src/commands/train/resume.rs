@@ -23,6 +23,7 @@ pub fn resume(args: &Args, out: &Path, mut wall: Wall, console: &Console) -> Res
         false => RunFolder::open(out),
     };
     let mut checkpoint = folder.read_checkpoint()?;
+    folder.refuse_obstacles()?;
     refuse_contradictions(args, &checkpoint, out)?;
     let config = &mut checkpoint.config;
     if let Some(every) = args.checkpoint_every {

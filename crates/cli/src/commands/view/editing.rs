@@ -4,10 +4,13 @@
 //!    recipe would have nothing to be replayed on.
 //! 2. Files are those of the command line, or have names that follow from the input's. The input itself and files of
 //!    the capture are never written.
-//! 3. After each edit the device holds what is to be seen; cameras and the near plane move along with the whole.
+//! 3. Edits that are not saved when the program ends are written as a recipe: next to the file that Save would write,
+//!    or in the temporary folder.
+//! 4. After each edit the device holds what is to be seen; cameras and the near plane move along with the whole.
 
 use super::{Args, Model, Sight};
 use crate::console::Console;
+use crate::outputs::refuse_sources;
 use dapple::scene::splat_file::Format;
 use dapple::scene::{Error, Result, Splats, load};
 use dapple_viewer::{EditRequest, EditSession, Effect, SaveTo, Stage, Viewer};
@@ -16,6 +19,10 @@ use std::path::{Path, PathBuf};
 /// See the module.
 pub struct Editing {
     session: Option<EditSession>,
+    /// The file that is edited.
+    file: Option<PathBuf>,
+    /// The file that Save writes; none where nothing is saved.
+    save_to: Option<PathBuf>,
     /// As it was at first.
     stage: Stage,
     near: f32,
@@ -53,9 +60,13 @@ impl Plan {
             Ok(Err(why)) => console.note(&format!("note: edits cannot be saved: {why}")),
             Err(_) => {}
         }
+        let to = self.0.as_ref().ok().and_then(|saves| saves.as_ref().ok());
+        let save_to = to.map(|to| to.file.clone());
         let mut session = |saves| EditSession::new(std::mem::take(&mut sight.splats), saves);
         Editing {
             session: self.0.ok().map(&mut session),
+            file: sight.file.clone(),
+            save_to,
             stage: Stage { edits, ..stage },
             near: sight.config.near_plane(),
         }
@@ -75,8 +86,10 @@ fn save_to(file: &Path, sight: &Sight, args: &Args) -> Result<std::result::Resul
         }
         None => beside(file, "-edited.ply"),
     };
-    Format::of_name(&to)?;
+    Format::to_write(&to)?;
     let recipe = beside(&to, ".recipe.json");
+    refuse_sources(&to)?;
+    refuse_sources(&recipe)?;
     let whole = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let resolved = |path: &Path| path.canonicalize().unwrap_or_else(|_| whole(path));
     for path in [&to, &recipe] {
@@ -170,5 +183,57 @@ impl Editing {
             Ok(Effect::Shown) => viewer.changed(),
             _ => {}
         }
+    }
+
+    /// At the end: writes edits that are not saved as a recipe, and says where.
+    ///
+    /// # Errors
+    /// No place can be written to.
+    pub fn end(&self, console: &Console) -> Result<()> {
+        let unsaved = self.session.as_ref().map_or(0, EditSession::unsaved);
+        let (Some(session), Some(file), 1..) = (&self.session, &self.file, unsaved) else {
+            return Ok(());
+        };
+        let count = match unsaved {
+            1 => "1 edit is".to_owned(),
+            n => format!("{n} edits are"),
+        };
+        let recipe = session.recipe();
+        if recipe.actions.is_empty() {
+            console.always(&format!("note: {count} not saved: all were taken back"));
+            return Ok(());
+        }
+        let written = self.write_unsaved(file, |path| recipe.write(path));
+        let path = written.map_err(|error| error.hint(format!("{count} lost")))?;
+        console.always(&format!(
+            "note: {count} not saved; the recipe of all edits is in {}\n  hint: `dapple edit {} OUT.ply --recipe {}` \
+             repeats them",
+            path.display(),
+            file.display(),
+            path.display()
+        ));
+        Ok(())
+    }
+
+    /// Writes a file of a name that is free: next to where Save writes, or else in the temporary folder.
+    fn write_unsaved(&self, file: &Path, write: impl Fn(&Path) -> Result<()>) -> Result<PathBuf> {
+        let temporary = std::env::temp_dir().join(file.file_name().unwrap_or_default());
+        let next_to = self.save_to.clone();
+        let mut outcome = Err(Error::internal("no place for a recipe was tried"));
+        for place in next_to.into_iter().chain([temporary]) {
+            let names = (1..).map(|n: u32| match n {
+                1 => beside(&place, "-unsaved.recipe.json"),
+                n => beside(&place, &format!("-unsaved-{n}.recipe.json")),
+            });
+            let free = names
+                .into_iter()
+                .find(|path| path.symlink_metadata().is_err());
+            let Some(path) = free else { continue };
+            outcome = write(&path).map(|()| path);
+            if outcome.is_ok() {
+                break;
+            }
+        }
+        outcome
     }
 }

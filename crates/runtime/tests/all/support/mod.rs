@@ -5,6 +5,7 @@
 use dapple_runtime::{
     Defines, Gpu, GpuOptions, Groups, Kernel, Overrides, Recording, ShaderSet, wgpu,
 };
+use std::sync::OnceLock;
 
 /// Of the device that tests take.
 pub fn options() -> GpuOptions {
@@ -79,19 +80,34 @@ pub fn keep_busy(gpu: &Gpu, values: &wgpu::Buffer) {
     recording(gpu, "work", values, groups).submit(gpu, &busy(gpu));
 }
 
+/// The adapter of the tests' device, from one instance for all tests: drivers that are unloaded while another thread works
+/// with them crash or hang.
+pub fn adapter() -> wgpu::Adapter {
+    static INSTANCE: OnceLock<wgpu::Instance> = OnceLock::new();
+    let name = gpu().report().name.clone();
+    let adapters = dapple_runtime::with_drivers_alone(|| {
+        let descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
+        let instance = INSTANCE.get_or_init(|| wgpu::Instance::new(descriptor));
+        pollster::block_on(instance.enumerate_adapters(wgpu::Backends::all()))
+    });
+    let mut adapters = adapters.into_iter();
+    adapters
+        .find(|adapter| adapter.get_info().name == name)
+        .unwrap()
+}
+
+/// A device that another part of the program has opened, while no other one compiles.
 pub fn opened(
     features: wgpu::Features,
     limits: wgpu::Limits,
 ) -> (wgpu::Adapter, wgpu::Device, wgpu::Queue) {
-    let instance = wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle());
-    let adapters = pollster::block_on(instance.enumerate_adapters(wgpu::Backends::all()));
-    let named = |adapter: &wgpu::Adapter| adapter.get_info().name == gpu().report().name;
-    let adapter = adapters.into_iter().find(named).unwrap();
-    let (device, queue) = pollster::block_on(adapter.request_device(&wgpu::DeviceDescriptor {
+    let adapter = adapter();
+    let request = adapter.request_device(&wgpu::DeviceDescriptor {
         required_features: features,
         required_limits: limits,
         ..wgpu::DeviceDescriptor::default()
-    }))
-    .unwrap();
+    });
+    let (device, queue) =
+        dapple_runtime::with_drivers_alone(|| pollster::block_on(request)).unwrap();
     (adapter, device, queue)
 }

@@ -292,10 +292,14 @@ fn absurd_angles_are_told() {
 }
 
 #[test]
-fn few_points_and_single_photos_contradict_nothing() {
+fn few_points_contradict_nothing_unless_all_are_behind_the_cameras() {
     let mut capture = object();
-    change(&mut capture, |camera| flip(&mut camera.camera_from_world));
     capture.points.truncate(10);
+    assert_eq!(note(&capture), None);
+    change(&mut capture, |camera| flip(&mut camera.camera_from_world));
+    let said = note(&capture).unwrap();
+    assert!(said.contains("no sparse point is in front"), "{said}");
+    capture.points.clear();
     assert_eq!(note(&capture), None);
     assert_eq!(note(&Capture::default()), None);
 }

@@ -30,6 +30,11 @@ pub(crate) use morton::{order as morton_order, order_by_shells};
 pub(super) use read::{parse, parse_beside, parse_meta_alone, read_folder, within};
 pub(super) use write::{encode, encode_files, encode_ordered};
 
+use super::files::{META_BYTES, is_inside};
+use crate::bounded;
+use std::ffi::OsStr;
+use std::path::Path;
+
 /// File that names the others.
 pub(super) const META: &str = "meta.json";
 
@@ -43,6 +48,29 @@ pub(super) const TEXTURES: [&str; 7] = [
     "shN_centroids.webp",
     "shN_labels.webp",
 ];
+
+/// Returns true if a folder's entry has the name of a SOG file.
+pub(super) fn is_part(path: &Path) -> bool {
+    let name = path.file_name();
+    let mut names = TEXTURES.iter().chain([&META]);
+    names.any(|own| name == Some(OsStr::new(own)))
+}
+
+/// Returns the bytes of a `meta.json` and of the textures that it names.
+pub(super) fn size_bytes(path: &Path) -> u64 {
+    let size = |path: &Path| std::fs::metadata(path).map_or(0, |file| file.len());
+    let meta = bounded::read("cannot read the file", path, META_BYTES).unwrap_or_default();
+    let meta: serde_json::Value = serde_json::from_slice(&meta).unwrap_or_default();
+    let parts = meta.as_object().into_iter().flat_map(|meta| meta.values());
+    let names = parts
+        .filter_map(|part| part.get("files")?.as_array())
+        .flatten()
+        .filter_map(|name| name.as_str().filter(|name| is_inside(name)));
+    size(path)
+        + names
+            .map(|name| size(&path.with_file_name(name)))
+            .sum::<u64>()
+}
 
 /// Returns true if bytes begin like a ZIP archive.
 pub(super) fn is_content(bytes: &[u8]) -> bool {

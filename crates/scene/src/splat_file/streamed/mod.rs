@@ -15,8 +15,24 @@ mod read;
 mod tree;
 mod write;
 
+use super::sog;
+use std::path::Path;
+
 pub(super) use read::{parse_beside, parse_meta_alone, read_folder, size_bytes};
 pub(super) use write::encode_files;
 
 /// File that names the others.
 pub(super) const META: &str = "lod-meta.json";
+
+/// Returns true if a folder's entry is `lod-meta.json`, or a folder `LEVEL_NUMBER` that holds textures alone.
+pub(super) fn is_part(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let numbers = name.split_once('_');
+    let is_level = numbers.is_some_and(|(level, number)| is_number(level) && is_number(number));
+    name == META
+        || is_level
+            && std::fs::read_dir(path).is_ok_and(|mut entries| {
+                entries.all(|entry| entry.is_ok_and(|entry| sog::is_part(&entry.path())))
+            })
+}

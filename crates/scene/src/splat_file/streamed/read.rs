@@ -206,9 +206,7 @@ pub(in crate::splat_file) fn size_bytes(path: &Path) -> u64 {
         if name.to_lowercase().ends_with(".sog") {
             return size(&folder.join(plain(name)));
         }
-        let meta = folder.join(name);
-        let textures = sog::TEXTURES.iter().map(|t| size(&meta.with_file_name(t)));
-        size(&meta) + textures.sum::<u64>()
+        sog::size_bytes(&folder.join(name))
     };
     size(path)
         + names

@@ -75,7 +75,7 @@ impl LpipsCrops {
         let over = |buffer: &Arc<Pooled>| context.external(DType::F32, &shape, buffer, buffer);
         let pictures = [over(&crops[0]), over(&crops[1])];
         let (to, gradient) = (over(&derivative), by_render(&pictures)?);
-        let updates = [(&to, &gradient)];
+        let updates = [(to, gradient)];
         let options = PlanOptions {
             updates: &updates,
             ..PlanOptions::default()

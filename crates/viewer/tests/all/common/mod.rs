@@ -51,18 +51,24 @@ pub fn camera() -> Camera {
 
 impl Fixture {
     pub fn start() -> Self {
-        Self::start_with(None)
+        Self::start_with(None, ViewerOptions::default().patience)
+    }
+
+    /// A viewer that closes silent connections after this time.
+    pub fn impatient(patience: Duration) -> Self {
+        Self::start_with(None, patience)
     }
 
     /// The same, with splats that pages may edit and save there.
     pub fn editing(save_to: SaveTo) -> Self {
-        Self::start_with(Some(save_to))
+        Self::start_with(Some(save_to), ViewerOptions::default().patience)
     }
 
-    fn start_with(save_to: Option<SaveTo>) -> Self {
+    fn start_with(save_to: Option<SaveTo>, patience: Duration) -> Self {
         // A port of the system's choice: tests run beside each other.
         let options = ViewerOptions {
             port: Some(0),
+            patience,
             ..ViewerOptions::default()
         };
         let viewer = Arc::new(Viewer::start(&options).unwrap());

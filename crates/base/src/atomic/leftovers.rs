@@ -1,0 +1,158 @@
+//! Temporary files and folders: their names, their locks, and the removal of those that a killed process has left.
+
+use std::collections::BTreeSet;
+use std::fs::{File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use tempfile::{NamedTempFile, TempDir};
+
+/// Names of temporary files begin and end so.
+const PREFIX: &str = ".dapple-";
+const SUFFIX: &str = ".part";
+
+/// Attempts to make a file that no other process takes for a leftover before it is locked.
+const ATTEMPTS: usize = 8;
+
+/// Folders that this process has looked for leftovers in.
+static LOOKED_IN: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+/// Temporary files of the names that [`remove_leftovers`] finds.
+pub(super) fn builder() -> tempfile::Builder<'static, 'static> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(PREFIX).suffix(SUFFIX);
+    builder
+}
+
+/// Returns true for names of temporary files and folders.
+pub(super) fn is_temporary(name: &str) -> bool {
+    name.starts_with(PREFIX) && name.ends_with(SUFFIX)
+}
+
+/// A temporary file with its lock. A file system without locks gives a file without one.
+pub(super) fn locked_file(folder: &Path) -> io::Result<NamedTempFile> {
+    remove_leftovers_once(folder);
+    let mut builder = builder();
+    // A temporary file is private by default; a result is an ordinary file, as the umask has it.
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    let mut attempt = 1;
+    loop {
+        let file = builder.tempfile_in(folder)?;
+        let is_locked = file.as_file().try_lock().is_ok();
+        // Between its creation and its lock another process may have removed it.
+        if !is_locked || file.path().exists() || attempt == ATTEMPTS {
+            return Ok(file);
+        }
+        attempt += 1;
+    }
+}
+
+/// A temporary folder with its lock, removed with the value. The next process that writes beside it removes the folder of
+/// a process that was killed.
+#[derive(Debug)]
+pub struct TemporaryFolder {
+    folder: TempDir,
+    /// Open as long as the folder is in use; none where folders cannot be opened.
+    _lock: Option<File>,
+}
+
+impl TemporaryFolder {
+    /// Makes one inside `parent`.
+    ///
+    /// # Errors
+    /// Those of the operating system.
+    pub fn new_in(parent: &Path) -> io::Result<Self> {
+        remove_leftovers_once(parent);
+        let folder = builder().tempdir_in(parent)?;
+        let lock = File::open(folder.path()).ok();
+        let lock = lock.filter(|folder| folder.try_lock().is_ok());
+        Ok(Self {
+            folder,
+            _lock: lock,
+        })
+    }
+
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+}
+
+/// Removes the temporary files and folders inside `folder` of processes that were killed while they wrote. Those that a
+/// process holds stay, and those that cannot be removed.
+pub fn remove_leftovers(folder: &Path) {
+    remove(folder, true);
+}
+
+/// [`remove_leftovers`] before the first file that this process writes to the folder. On a file system without locks all
+/// temporary files stay: they may be in use.
+fn remove_leftovers_once(folder: &Path) {
+    let mut looked_in = LOOKED_IN.lock().unwrap_or_else(PoisonError::into_inner);
+    if looked_in.insert(folder.to_owned()) {
+        drop(looked_in);
+        remove(folder, false);
+    }
+}
+
+fn remove(folder: &Path, also_without_locks: bool) {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    for entry in entries {
+        if !is_temporary(&entry.file_name().to_string_lossy()) {
+            continue;
+        }
+        let path = entry.path();
+        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        // The lock is held until the file is gone.
+        let file = File::open(&path);
+        let is_left = match file.as_ref().map(File::try_lock) {
+            Ok(Ok(())) => true,
+            Ok(Err(TryLockError::WouldBlock)) => false,
+            Ok(Err(TryLockError::Error(_))) | Err(_) => also_without_locks,
+        };
+        if is_left {
+            let _ = match is_folder {
+                true => std::fs::remove_dir_all(&path),
+                false => std::fs::remove_file(&path),
+            };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn temporary_files_in_use_stay_and_those_of_a_killed_process_go() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::write(at(".dapple-Ab3.part"), "half").unwrap();
+        std::fs::create_dir(at(".dapple-Cd4.part")).unwrap();
+        std::fs::write(at(".dapple-Cd4.part/means.webp"), "half").unwrap();
+        let used = locked_file(folder.path()).unwrap();
+        let used_folder = TemporaryFolder::new_in(folder.path()).unwrap();
+        std::fs::write(used_folder.path().join("a"), "a").unwrap();
+        assert!(!at(".dapple-Ab3.part").exists());
+        assert!(!at(".dapple-Cd4.part").exists());
+        remove_leftovers(folder.path());
+        assert!(used.path().exists() && used_folder.path().join("a").exists());
+        let path = used_folder.path().to_owned();
+        drop(used_folder);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_process_looks_for_leftovers_once_per_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = || {
+            let path = folder.path().join("new.ply");
+            super::super::write_atomically(&path, |out| out.write_all(b"new")).unwrap();
+        };
+        write();
+        let left = folder.path().join(".dapple-Ab3.part");
+        std::fs::write(&left, "half").unwrap();
+        write();
+        assert!(left.exists());
+    }
+}

@@ -1,0 +1,53 @@
+//! What results are never written over: files of captures and of runs, and, unless asked to, anything that is there.
+
+use dapple::scene::{Capture, Error, LoadOptions, Result, load};
+use dapple::train::{RunFolder, refuse_run_file};
+use std::path::Path;
+
+/// Refuses to replace a file of a capture or of a run, whatever the options are.
+pub fn refuse_sources(out: &Path) -> Result<()> {
+    load::refuse_capture_file(out)?;
+    refuse_run_file(out)
+}
+
+/// Refuses to replace what is there unless told to, and files of captures and of runs even then.
+pub fn refuse_existing(path: &Path, overwrite: bool) -> Result<()> {
+    if !path.exists() {
+        return Ok(());
+    }
+    refuse_sources(path)?;
+    match overwrite {
+        true => Ok(()),
+        false => Err(Error::input("the output is there already")
+            .at_path(path)
+            .hint("choose another name, or give --overwrite to replace it")),
+    }
+}
+
+/// Refuses to put results among the files of this capture, or of another.
+pub fn refuse_inputs(
+    out: &Path,
+    scene: &Path,
+    capture: &Capture,
+    options: &LoadOptions,
+) -> Result<()> {
+    load::refuse_output(out, &["renders", "errors"], scene, capture, options)?;
+    load::refuse_capture_file(out)
+}
+
+/// Refuses a folder of results that holds a run, unless the splats are that run's.
+pub fn refuse_other_run(out: &Path, splats: &Path) -> Result<()> {
+    let whole = |path: &Path| path.canonicalize().ok();
+    let is_of_splats = splats
+        .ancestors()
+        .take(3)
+        .any(|folder| whole(folder).is_some_and(|folder| Some(folder) == whole(out)));
+    if is_of_splats || !RunFolder::open(out).holds_run() {
+        return Ok(());
+    }
+    Err(
+        Error::input("the output folder holds another run, whose pictures would be replaced")
+            .at_path(out)
+            .hint("name another folder with --out"),
+    )
+}
