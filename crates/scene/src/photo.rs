@@ -80,7 +80,7 @@ impl Photo {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
 

@@ -111,7 +111,7 @@ fn of_intrinsics(capture: &Capture) -> Option<String> {
         ));
     }
     let across = |size: u32, focal: f64| 2.0 * (0.5 * f64::from(size) / focal).atan().to_degrees();
-    // Of both directions the one that is further from the usual.
+    // The direction whose angle is further from the usual.
     let angle = |camera: &Camera| {
         let x = across(camera.width, camera.fx);
         let y = across(camera.height, camera.fy);

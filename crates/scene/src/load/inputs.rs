@@ -280,7 +280,7 @@ mod tests {
         ] {
             refuse_capture_file(&at(free)).unwrap();
         }
-        // A capture that cannot be read is one still.
+        // A capture that cannot be read is still a capture.
         fs::write(at("a/C/sparse/0/images.bin"), "cut").unwrap();
         assert!(refuse_capture_file(&at("a/C/images/001.png")).is_err());
         refuse_capture_file(&at("a/C/mine.svg")).unwrap();

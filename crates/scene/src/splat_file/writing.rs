@@ -128,10 +128,10 @@ pub fn encode_files(
 }
 
 impl Format {
-    /// The format that a path's name asks for, to write it.
+    /// Returns the format for the name of a path, for writing.
     ///
     /// # Errors
-    /// As [`Self::of_name`]; a format that is only read.
+    /// The errors of [`Self::of_name`]; a format that is only read.
     pub fn to_write(path: &Path) -> Result<Self> {
         let format = Self::of_name(path)?;
         match format.is_written() {

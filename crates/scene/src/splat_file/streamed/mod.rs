@@ -24,7 +24,7 @@ pub(super) use write::encode_files;
 /// File that names the others.
 pub(super) const META: &str = "lod-meta.json";
 
-/// Returns true if a folder's entry is `lod-meta.json`, or a folder `LEVEL_NUMBER` that holds textures alone.
+/// Returns true if a folder's entry is `lod-meta.json`, or a folder `LEVEL_NUMBER` that holds only textures.
 pub(super) fn is_part(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
