@@ -2,8 +2,8 @@
 //!
 //! 1. A capture whose photos exceed [`LoadOptions::photo_memory_bytes`] is *described*: every file is read and its
 //!    header checked, but nothing is decoded. The header's size and the lens give the view's camera.
-//! 2. At each use, the file is decoded, masked, reduced and undistorted as at the first load. The same file gives the
-//!    same pixels.
+//! 2. At each use, the file is decoded, masked, reduced and undistorted as at the first load, with equal
+//!    pixels.
 //! 3. The caller decides which pixels to cache and when to read ahead.
 
 use crate::capture::PosedImage;
