@@ -8,8 +8,8 @@
 //! 4. Cameras within [`ONE_PLACE`] of the distance to the sparse points share one position. Their distances are
 //!    rounding errors, so the spread of the points replaces the extent.
 //!
-//! Step 3 is that of the 3DGS paper's released trainer (`cameras_extent`). Without cameras of steps 2 and 4 the value
-//! is bit-identical to that trainer's.
+//! Step 3 is that of the 3DGS paper's released trainer (`cameras_extent`). Without cameras of steps 2 and 4 the
+//! value is bit-identical to step 3 over all cameras.
 
 use crate::{Camera, Dataset, Point, Pose, Tracks};
 use glam::{DVec2, DVec3};

@@ -174,7 +174,7 @@ impl NearestBy {
         Self(Some(by))
     }
 
-    /// Returns the implementation for an amount of work. The CPU does little work, because that takes less time than
+    /// Returns the implementation for an amount of work. A small amount runs on the CPU, which takes less time than
     /// opening a device.
     pub(super) fn get(&self, is_much: bool) -> &dyn NearestCentres {
         match &self.0 {
