@@ -47,7 +47,7 @@ pub(crate) fn open(root: &Path, options: &LoadOptions, chosen: Option<&Path>) ->
 }
 
 impl Capture {
-    /// Takes over another file's images under names that start with `prefix`.
+    /// Adds another file's images under names that start with `prefix`.
     fn add(&mut self, other: Self, prefix: &str) {
         self.images
             .extend(other.images.into_iter().map(|mut image| {
@@ -57,7 +57,7 @@ impl Capture {
                 image
             }));
         self.skipped += other.skipped;
-        // Remainders of all points, or of none.
+        // Remainders exist for all points or for none.
         let is_whole = self.remainders.len() == self.points.len()
             && other.remainders.len() == other.points.len();
         self.points.extend(other.points);

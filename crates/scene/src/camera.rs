@@ -13,13 +13,13 @@ pub struct Pose {
 }
 
 impl Pose {
-    /// World and camera coincide.
+    /// Identity: world and camera coincide.
     pub const IDENTITY: Self = Self {
         rotation: DQuat::IDENTITY,
         translation: DVec3::ZERO,
     };
 
-    /// From a quaternion `[w, x, y, z]` (normalised here) and a translation.
+    /// Builds a pose from a quaternion `[w, x, y, z]` (normalised here) and a translation.
     pub fn from_wxyz(quat: [f64; 4], translation: DVec3) -> Self {
         let [w, x, y, z] = quat;
         Self {
@@ -28,7 +28,7 @@ impl Pose {
         }
     }
 
-    /// A camera at `eye` that looks at `target`; `up` points up in the world.
+    /// Builds the pose of a camera at `eye` that looks at `target`; `up` points up in the world.
     pub fn look_at(eye: DVec3, target: DVec3, up: DVec3) -> Self {
         let forward = (target - eye).normalize();
         let right = forward.cross(up).normalize();
@@ -41,7 +41,7 @@ impl Pose {
         }
     }
 
-    /// The rotation as a matrix.
+    /// Returns the rotation as a matrix.
     pub fn rotation_matrix(&self) -> DMat3 {
         DMat3::from_quat(self.rotation)
     }
@@ -51,13 +51,13 @@ impl Pose {
         self.rotation * point_world + self.translation
     }
 
-    /// The camera's centre in world coordinates.
+    /// Returns the camera's centre in world coordinates.
     pub fn centre(&self) -> DVec3 {
         -(self.rotation.conjugate() * self.translation)
     }
 
-    /// The same pose in a world whose origin lies at `origin` of this world, which has the same axes. Bits stay
-    /// where `origin` is zero.
+    /// Returns this pose in a world whose origin is at `origin` of the present world, with the same axes. If `origin`
+    /// is zero, the result is bit-identical.
     #[must_use]
     pub fn about(&self, origin: DVec3) -> Self {
         if origin == DVec3::ZERO {
@@ -69,13 +69,13 @@ impl Pose {
         }
     }
 
-    /// Whether every number is finite.
+    /// Returns true if every number is finite.
     pub fn is_finite(&self) -> bool {
         self.rotation.is_finite() && self.translation.is_finite()
     }
 }
 
-/// How a lens bends rays. Coefficients follow COLMAP's models of the same names.
+/// Lens model: how a lens bends rays. Coefficients follow COLMAP's models of the same names.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Lens {
@@ -116,12 +116,12 @@ pub struct Camera {
     pub cy: f64,
     /// Lens distortion.
     pub lens: Lens,
-    /// Where the camera stands.
+    /// Pose of the camera: camera from world.
     pub camera_from_world: Pose,
 }
 
 impl Camera {
-    /// A pinhole camera with its principal point in the centre.
+    /// Builds a pinhole camera with its principal point in the centre.
     pub fn pinhole(width: u32, height: u32, focal: f64, camera_from_world: Pose) -> Self {
         Self {
             width,
@@ -135,7 +135,7 @@ impl Camera {
         }
     }
 
-    /// The same camera for an image scaled to `width` x `height`; both axes keep their field of view.
+    /// Returns this camera for an image scaled to `width` x `height`; both axes keep their field of view.
     #[must_use]
     pub fn resized(&self, width: u32, height: u32) -> Self {
         let (sx, sy) = (
@@ -153,7 +153,7 @@ impl Camera {
         }
     }
 
-    /// The same camera in a world whose origin lies at `origin` of this world: see [`Pose::about`].
+    /// Returns this camera in a world whose origin is at `origin` of the present world: see [`Pose::about`].
     #[must_use]
     pub fn about(&self, origin: DVec3) -> Self {
         Self {
@@ -162,7 +162,7 @@ impl Camera {
         }
     }
 
-    /// Where a camera-space point lands, pixels, by the pinhole part alone. `None` behind the camera.
+    /// Projects a camera-space point to pixels with the pinhole part only. Returns `None` behind the camera.
     pub fn project_pinhole(&self, p: DVec3) -> Option<DVec2> {
         (p.z > 0.0)
             .then(|| DVec2::new(self.fx * p.x / p.z + self.cx, self.fy * p.y / p.z + self.cy))

@@ -1,12 +1,11 @@
-//! Named cameras as one file, in Nerfstudio's schema of a `transforms.json`: what pose refinement
-//! leaves, and the truth of a synthetic capture whose poses were perturbed.
+//! Named cameras as one file, in Nerfstudio's schema of a `transforms.json`. Pose refinement writes this file, and so
+//! does a synthetic capture with perturbed poses, for the true cameras.
 //!
-//! One frame a camera with its own `fl_x`, `fl_y`, `cx`, `cy`, `w`, `h` (pixels), its lens, `file_path` (the
-//! photo's name) and `transform_matrix` (world from camera, OpenGL's axes). Numbers are written with
-//! all their digits, every coefficient of a lens by its name in COLMAP: the schema has no words for
-//! `omega` of FOV, `alpha` and `beta` of EUCM, `sx1` and `sy1` of THIN_PRISM_FISHEYE, and `k0`, `p0`, `s0` to `s3` of
-//! RAD_TAN_THIN_PRISM_FISHEYE, so other programs may not know those; Dapple reads them back, here and in
-//! captures.
+//! There is one frame per camera with its own `fl_x`, `fl_y`, `cx`, `cy`, `w`, `h` (pixels), its lens, `file_path` (the
+//! photo's name) and `transform_matrix` (world from camera, OpenGL's axes). Numbers are written with all digits, and
+//! every lens coefficient by its COLMAP name. The schema has no names for `omega` of FOV, `alpha` and `beta` of EUCM,
+//! `sx1` and `sy1` of THIN_PRISM_FISHEYE, and `k0`, `p0`, `s0` to `s3` of RAD_TAN_THIN_PRISM_FISHEYE. Other programs
+//! may not know those names. Dapple reads them, here and in captures.
 
 use crate::atomic::write_atomically;
 use crate::nerfstudio::{Frame as ReadFrame, parse_transforms};
@@ -36,7 +35,7 @@ struct Frame<'a> {
     transform_matrix: [[f64; 4]; 4],
 }
 
-/// World from camera with OpenGL's axes (x right, y up, z backwards), row by row.
+/// Returns world from camera with OpenGL's axes (x right, y up, z backwards), row by row.
 fn transform_matrix(pose: &Pose) -> [[f64; 4]; 4] {
     let world_from_camera = pose.rotation_matrix().transpose();
     let axes = world_from_camera * DMat3::from_diagonal(DVec3::new(1.0, -1.0, -1.0));
@@ -64,7 +63,7 @@ fn frame((name, camera): &(String, Camera)) -> Frame<'_> {
     }
 }
 
-/// The model's name and its coefficients, by theirs.
+/// Returns the model's name and its named coefficients.
 fn lens(lens: &Lens) -> (&'static str, Vec<(&'static str, f64)>) {
     let (model, names): (_, &[&str]) = match lens {
         Lens::Pinhole => ("PINHOLE", &[]),
@@ -92,10 +91,10 @@ fn lens(lens: &Lens) -> (&'static str, Vec<(&'static str, f64)>) {
     (model, names.iter().copied().zip(values).collect())
 }
 
-/// Writes named cameras, whole or not at all.
+/// Writes named cameras; the file is replaced completely or not at all.
 ///
 /// # Errors
-/// What cannot be written.
+/// A file that cannot be written.
 pub fn write_cameras(path: &Path, cameras: &[(String, Camera)]) -> Result<()> {
     let file = File {
         frames: cameras.iter().map(frame).collect(),
@@ -109,27 +108,31 @@ pub fn write_cameras(path: &Path, cameras: &[(String, Camera)]) -> Result<()> {
 /// Reads the poses of [`write_cameras`], or of any `transforms.json`, by name.
 ///
 /// # Errors
-/// A file that cannot be read, or is not one of these.
+/// A file that cannot be read, or has another content.
 pub fn read_poses(path: &Path) -> Result<Vec<(String, Pose)>> {
     let named = |frame: &ReadFrame| (name(frame), frame.camera_from_world);
     Ok(frames(path)?.iter().map(named).collect())
 }
 
-/// Reads the cameras of [`write_cameras`], of a `transforms.json` that says sizes and focal
-/// lengths, or of the `cameras.json` that the trainer of the 3DGS paper leaves, by name. They have every bit that was written, but for a pose's last ones: it was a
-/// matrix meanwhile.
+/// Reads cameras and their names from one of three files:
+///
+/// - a file of [`write_cameras`],
+/// - a `transforms.json` with sizes and focal lengths,
+/// - a `cameras.json` of the 3DGS paper's trainer.
+///
+/// Values are bit-identical to the written ones, except the last bits of a pose, which is stored as a matrix.
 ///
 /// # Errors
-/// As [`read_poses`]; a frame without size or focal length, with a lens that is not known, or with
-/// impossible numbers.
+/// The errors of [`read_poses`]; a frame without size or focal length, with an unknown lens, or with impossible
+/// numbers.
 pub fn read_cameras(path: &Path) -> Result<Vec<(String, Camera)>> {
     parse_cameras(&read(path)?, &path.display().to_string())
 }
 
-/// Reads the cameras of [`read_cameras`] from a file's bytes; `file` is named in errors.
+/// Reads the cameras of [`read_cameras`] from a file's bytes; errors name `file`.
 ///
 /// # Errors
-/// As [`read_cameras`].
+/// The errors of [`read_cameras`].
 pub fn parse_cameras(bytes: &[u8], file: &str) -> Result<Vec<(String, Camera)>> {
     if bytes.trim_ascii_start().first() == Some(&b'[') {
         return parse_paper_cameras(bytes, file);
@@ -144,7 +147,7 @@ pub fn parse_cameras(bytes: &[u8], file: &str) -> Result<Vec<(String, Camera)>> 
     frames.iter().map(named).collect()
 }
 
-/// A camera of the 3DGS paper's trainer: where it stands, and world from camera, our axes, row by row.
+/// A camera of the 3DGS paper's trainer: position, and world from camera in Dapple's axes, row by row.
 #[derive(Deserialize)]
 struct PaperCamera {
     img_name: String,
@@ -160,7 +163,7 @@ fn parse_paper_cameras(bytes: &[u8], file: &str) -> Result<Vec<(String, Camera)>
     let cameras: Vec<PaperCamera> = serde_json::from_slice(bytes).map_err(|e| {
         Error::input(format!("the cameras cannot be read: {e}"))
             .at(file)
-            .hint("cameras.json is as the trainer of the 3DGS paper or Dapple leaves it")
+            .hint("use a cameras.json of the 3DGS paper's trainer or of Dapple")
     })?;
     if cameras.is_empty() {
         return Err(Error::input("the file has no cameras")

@@ -1,4 +1,4 @@
-//! A capture that has been found and understood, before its photos are decoded.
+//! A capture whose files are found and parsed, before its photos are decoded.
 
 use crate::colmap::Observation;
 use crate::load::places::seen_instead;
@@ -6,64 +6,63 @@ use crate::{Camera, Error, LoadOptions, OwnSplit, Point, Result, Split, Tracks};
 use glam::DVec3;
 use std::path::{Component, Path, PathBuf};
 
-/// Posed photos on disk, sorted by name, and sparse points.
+/// Photos on disk with their poses, and sparse points.
 #[derive(Debug, Clone, Default)]
 pub struct Capture {
-    /// Sorted by name, no name twice.
+    /// Images sorted by name, no name twice.
     pub images: Vec<PosedImage>,
-    /// The local origin: where the world origin of cameras and points lies in the capture's own frame, world units.
-    /// [`crate::load::open`] chooses it: zero, unless coordinates are so large beside the capture's extent that
-    /// `f32` would lose precision.
+    /// Local origin: the position of the world origin of cameras and points in the capture's own frame, world units.
+    /// [`crate::load::open`] chooses it. It is zero unless coordinates are so large compared with the capture's extent
+    /// that `f32` would lose precision.
     pub origin: DVec3,
     /// Sparse points; may be empty.
     pub points: Vec<Point>,
-    /// What the positions of the points lack as `f32`: the file's doubles minus the rounded numbers. Empty where files
-    /// hold no doubles, and once the origin is chosen.
+    /// Rounding remainders of the point positions: the file's doubles minus the `f32` numbers. Empty if the files hold
+    /// no doubles, and after the origin is chosen.
     pub remainders: Vec<[f32; 3]>,
-    /// Which images each of the points was found in, by [`PosedImage::id`]; `None` where the capture
-    /// does not say.
+    /// Images that observe each point, by [`PosedImage::id`]; `None` if the capture does not record them.
     pub tracks: Option<Tracks>,
-    /// Some observations of the points, of images by [`PosedImage::id`]; empty where the capture has none.
+    /// Some observations of the points, of images by [`PosedImage::id`]; empty if the capture has none.
     pub observations: Vec<Observation>,
-    /// As [`crate::Dataset::own_split`].
+    /// See [`crate::Dataset::own_split`].
     pub own_split: Option<OwnSplit>,
-    /// As [`crate::Dataset::missing_points`].
+    /// See [`crate::Dataset::missing_points`].
     pub missing_points: Option<PathBuf>,
-    /// As [`crate::Dataset::skipped`].
+    /// See [`crate::Dataset::skipped`].
     pub skipped: usize,
-    /// Remarks for the user.
+    /// Notes for the user.
     pub notes: Vec<String>,
 }
 
-/// What to do about photos that are not there.
-const MISSING_HINT: &str = "check the image folder, name another one with --images, or use the photos \
-                            that are there with --skip-missing";
+/// Hint of the error for missing photos.
+const MISSING_HINT: &str = "check the image folder, name another folder with --images, or use the photos \
+                            that exist with --skip-missing";
 
 /// A photo on disk and the camera that took it.
 #[derive(Debug, Clone)]
 pub struct PosedImage {
     /// Name that views are sorted and split by.
     pub name: String,
-    /// The image folder.
+    /// Image folder.
     pub folder: PathBuf,
-    /// Path of the photo in that folder: of the file that was found, or as the capture names it.
+    /// Path of the photo in that folder: of the file that was found, or the name in the capture.
     pub file: PathBuf,
-    /// Whether that folder holds copies reduced by `LoadOptions::downscale` already.
+    /// True if that folder already holds copies reduced by `LoadOptions::downscale`.
     pub downscaled: bool,
-    /// Its mask: the one that the capture names, or the one that was found by the photo's name.
+    /// Mask of the photo: the one that the capture names, or the one found by the photo's name.
     pub mask: Option<PathBuf>,
-    /// The number that [`Capture::tracks`] knows it by.
+    /// Number of the image in [`Capture::tracks`].
     pub id: u32,
-    /// Its depth image, if the capture names one. Otherwise a folder is looked for.
+    /// Depth image, if the capture names one. Otherwise a folder is searched.
     pub depth: Option<PathBuf>,
-    /// The camera as the capture describes it, lens included; its size may differ from the photo's.
+    /// Camera of the capture, lens included; its size may differ from the photo's.
     pub camera: Camera,
-    /// The name of the lens model in the source.
+    /// Name of the lens model in the source.
     pub source_model: String,
 }
 
 impl PosedImage {
-    /// The photo's path.
+    /// Returns the photo's path.
     pub fn path(&self) -> Result<PathBuf> {
         self.existing().ok_or_else(|| {
             let (seen, hint) = seen_instead(self);
@@ -73,13 +72,13 @@ impl PosedImage {
         })
     }
 
-    /// The photo's path if there is such a file.
+    /// Returns the photo's path if that file exists.
     pub(crate) fn existing(&self) -> Option<PathBuf> {
         let path = self.folder.join(&self.file);
         path.is_file().then_some(path)
     }
 
-    /// The mask's path.
+    /// Returns the mask's path.
     ///
     /// # Errors
     /// A mask that is missing.
@@ -95,15 +94,14 @@ impl PosedImage {
         }
     }
 
-    /// The usual folder of masks.
+    /// Returns the usual folder of masks.
     pub(crate) fn mask_folder(&self) -> Option<PathBuf> {
         Some(self.folder.parent()?.join("masks"))
     }
 }
 
 impl Capture {
-    /// Sorts by name, refuses names that appear twice, and keeps at most `max_views`, spread
-    /// evenly over the names.
+    /// Sorts by name, refuses names that appear twice, and keeps at most `max_views`, spread evenly over the names.
     pub(crate) fn select(&mut self, options: &LoadOptions) -> Result<()> {
         self.images.sort_by(|a, b| a.name.cmp(&b.name));
         if let Some(pair) = self.images.windows(2).find(|p| p[0].name == p[1].name) {
@@ -130,7 +128,7 @@ impl Capture {
         Ok(())
     }
 
-    /// Images to train on and images to hold out, see [`Split::of`].
+    /// Splits the images into training and held-out photos, see [`Split::of`].
     pub fn split(&self, eval_every: usize) -> Split {
         let names: Vec<&str> = self
             .images
@@ -140,10 +138,10 @@ impl Capture {
         Split::of(&names, self.own_split.as_ref(), eval_every)
     }
 
-    /// Refuses a capture whose photos are not all there, naming the first.
+    /// Refuses a capture with missing photos, and names the first of them.
     ///
     /// # Errors
-    /// Photos that are missing: how many.
+    /// Missing photos, with their number.
     pub fn check_files(&self) -> Result<()> {
         let missing: Vec<&PosedImage> = self
             .images
@@ -169,23 +167,23 @@ impl Capture {
             .hint(hint.unwrap_or_else(|| MISSING_HINT.to_owned())))
     }
 
-    /// Leaves out the images whose photos are not there, counts them and says so.
+    /// Removes the images whose photos are missing, counts them and adds a note.
     ///
     /// # Errors
-    /// None is there.
+    /// All photos are missing.
     pub(crate) fn skip_missing(&mut self) -> Result<()> {
         let before = self.images.len();
         self.images.retain(|image| image.existing().is_some());
         self.skipped += before - self.images.len();
         let (skipped, total) = (self.skipped, self.images.len() + self.skipped);
         if self.images.is_empty() {
-            return Err(Error::input(format!("none of {total} photos is there"))
-                .hint("check the image folder, or name another one with --images"));
+            return Err(Error::input(format!("all {total} photos are missing"))
+                .hint("check the image folder, or name another folder with --images"));
         }
         if skipped > 0 {
             let are = if skipped == 1 { "is" } else { "are" };
             self.notes.push(format!(
-                "{skipped} of {total} photos {are} missing and left out, as asked"
+                "{skipped} of {total} photos {are} missing and skipped"
             ));
         }
         Ok(())
@@ -195,11 +193,11 @@ impl Capture {
 /// A path that a capture's file names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NamedPath {
-    /// Relative to the capture, with `.` and inner `..` resolved; of a path that leads outside what follows
+    /// Path relative to the capture, with `.` and inner `..` resolved. For a path that leads outside, the part after
     /// the root or the leading `..`.
     pub path: PathBuf,
-    /// It is absolute, or leads above the capture's folder: of another machine, or of a stranger's choice.
-    /// Only files inside the capture are taken for it.
+    /// True if the path is absolute or leads above the capture's folder: a path of another machine, or one chosen by an
+    /// untrusted writer. Only files inside the capture are used for such a path.
     pub leads_out: bool,
 }
 
@@ -216,7 +214,7 @@ pub(crate) fn named_path(name: &str) -> Result<NamedPath> {
     for part in Path::new(&slashed).components() {
         match part {
             Component::Normal(part) if path.as_os_str().is_empty() => {
-                // `D:` and `file:` on systems that know no drives.
+                // `D:` and `file:` are also recognised on systems without drives.
                 match part.to_str().is_some_and(|p| is_drive(p) || p == "file:") {
                     true => leads_out = true,
                     false => path.push(part),

@@ -1,10 +1,9 @@
-//! Names of photos, and whole documents, in another code page than UTF-8.
+//! Names of photos, and whole documents, in other code pages than UTF-8.
 //!
-//! 1. The bytes of the names may be the bytes of the files' names (Unix file systems hold any).
-//! 2. Else they are decoded by each code page in turn. The code page under which most files exist is the
-//!    right one; a code page that turns a name into another file's name is improbable, because all names of a
-//!    capture must fit.
-//! 3. Where no file exists under any, the names stay one character a byte, and the photos are missing.
+//! 1. The bytes of the names may be the bytes of the files' names (Unix file systems allow any bytes).
+//! 2. Else each code page decodes the names. The code page under which most files exist is the right one. All names of
+//!    a capture must fit, so a wrong code page is unlikely to give names of other files.
+//! 3. If no file exists under any code page, the names stay one character per byte, and the photos are missing.
 
 use encoding_rs::{
     BIG5, EUC_JP, EUC_KR, Encoding, GB18030, IBM866, ISO_8859_2, KOI8_R, MACINTOSH, SHIFT_JIS,
@@ -12,7 +11,7 @@ use encoding_rs::{
 };
 use std::path::{Path, PathBuf};
 
-/// Code pages of file systems and archives, the commonest first: the first of equals is taken.
+/// Code pages of file systems and archives, the most common first. Of equal results the first is used.
 static CODE_PAGES: [&Encoding; 15] = [
     WINDOWS_1252,
     WINDOWS_1251,
@@ -49,12 +48,12 @@ impl Matched {
             let found = names.iter().filter(exists).count();
             Self { code_page, found }
         });
-        // The first of equals.
+        // The first of equal results.
         let best = tried.reduce(|best, next| if next.found > best.found { next } else { best });
         best.filter(|best| best.found > 0)
     }
 
-    /// The name as text, where it has one, and the path of its file.
+    /// Returns the name as text, if it has a text form, and the path of its file.
     pub(crate) fn name(&self, name: &[u8]) -> Option<(Option<String>, PathBuf)> {
         let text = match self.code_page {
             Some(page) => Some(decode(page, name)?),
@@ -63,7 +62,7 @@ impl Matched {
         Some((text, path(self.code_page, name)?))
     }
 
-    /// The remark on it.
+    /// Returns the note on the code page.
     pub(crate) fn note(&self, names: usize) -> String {
         let by = match self.code_page {
             Some(page) => format!("they are read as {}", page.name()),
@@ -76,7 +75,7 @@ impl Matched {
     }
 }
 
-/// A document under each code page in which all its bytes are characters, with the page's name.
+/// Decodes a document under each code page in which all its bytes are characters; returns each page's name too.
 pub(crate) fn decoded(bytes: &[u8]) -> impl Iterator<Item = (&'static str, String)> {
     let pages = CODE_PAGES.iter().copied();
     pages.filter_map(|page| Some((page.name(), decode(page, bytes)?)))
@@ -92,7 +91,7 @@ fn path(page: Option<&'static Encoding>, name: &[u8]) -> Option<PathBuf> {
         Some(page) => PathBuf::from(decode(page, name)?.replace('\\', "/")),
         None => bytes_as_path(name)?,
     };
-    // As strict as names in UTF-8: nothing outside the folder.
+    // Names have the restrictions of UTF-8 names: no path outside the folder.
     let inside = path.components().all(|part| {
         matches!(
             part,
@@ -142,7 +141,7 @@ mod tests {
         }
         let folder = tempfile::tempdir().unwrap();
         assert!(Matched::of(folder.path(), &[b"\xff.jpg"]).is_none());
-        // A name that leaves the folder finds nothing.
+        // A name that leads out of the folder has no file.
         fs::create_dir(folder.path().join("inner")).unwrap();
         fs::write(folder.path().join("ü.jpg"), "").unwrap();
         assert!(Matched::of(&folder.path().join("inner"), &[b"../\xfc.jpg"]).is_none());

@@ -1,33 +1,33 @@
-//! What the files of a capture held when they were read, so that a change shows later.
+//! Checksums of a capture's files at the time of reading, so that a later change is detected.
 
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// Length and CRC-32 of a file: not proof against malice, but against another photo of the same name.
+/// Length and CRC-32 of a file. They detect another photo of the same name, but not a deliberate forgery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileSum {
-    /// Bytes.
+    /// Length in bytes.
     pub bytes: u64,
-    /// CRC-32 (ISO-HDLC) of them.
+    /// CRC-32 (ISO-HDLC) of the bytes.
     pub crc: u32,
 }
 
-/// The files that a view was made of.
+/// Checksums of a view's input files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ViewFiles {
-    /// Its photo.
+    /// Checksum of the photo.
     pub photo: Option<FileSum>,
-    /// Its mask, if it has one.
+    /// Checksum of the mask, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mask: Option<FileSum>,
-    /// Its depth image, if it has one and depths were asked for.
+    /// Checksum of the depth image, if the photo has one and [`crate::LoadOptions::depths`] is set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub depth: Option<FileSum>,
 }
 
 impl FileSum {
-    /// Of a file's bytes.
+    /// Computes the checksum of a file's bytes.
     pub fn of(bytes: &[u8]) -> Self {
         Self {
             bytes: bytes.len() as u64,
@@ -35,10 +35,10 @@ impl FileSum {
         }
     }
 
-    /// Of a file on disk.
+    /// Computes the checksum of a file on disk.
     ///
     /// # Errors
-    /// One that cannot be read.
+    /// A file that cannot be read.
     pub fn of_file(path: &Path) -> Result<Self> {
         let bytes = std::fs::read(path).map_err(|e| Error::io("cannot read the file", path, e))?;
         Ok(Self::of(&bytes))

@@ -1,4 +1,4 @@
-//! A capture: posed photographs and the sparse points seen in them.
+//! A loaded capture: photos with poses, and the sparse points observed in them.
 
 use crate::{Camera, DepthMap, OwnSplit, Photo, PhotoSource, Tracks, ViewFiles};
 use glam::DVec3;
@@ -6,23 +6,23 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// One posed photograph.
+/// One photo with its camera.
 #[derive(Debug, Clone)]
 pub struct View {
-    /// File name as the capture gives it (the key by which views are sorted and split).
+    /// File name in the capture (the key by which views are sorted and split).
     pub name: String,
-    /// Where it was taken from; its size equals the photo's.
+    /// Camera of the photo; its size equals the photo's.
     pub camera: Camera,
-    /// The name of the lens model in the source ("OPENCV", ...), before any undistortion.
+    /// Name of the lens model in the source ("OPENCV", ...), before any undistortion.
     pub source_model: String,
-    /// The pixels, or where they are read.
+    /// Pixels, or their source.
     pub photo: PhotoSource,
-    /// What is known of its depths, where [`crate::LoadOptions::depths`] asked for it.
+    /// Depths of the view, if [`crate::LoadOptions::depths`] is set and depths are available.
     pub depth: Option<Arc<DepthMap>>,
 }
 
 impl View {
-    /// A photo in memory, or where it is read, that a pinhole camera of the same size has taken.
+    /// Builds a view of a photo, in memory or on disk, with a pinhole camera of the same size.
     pub fn new(name: impl Into<String>, camera: Camera, photo: impl Into<PhotoSource>) -> Self {
         Self {
             name: name.into(),
@@ -43,62 +43,59 @@ pub struct Point {
     pub rgb: [u8; 3],
 }
 
-/// Posed photographs, sorted by name, and sparse points.
+/// Photos with poses, sorted by name, and sparse points.
 #[derive(Debug, Clone, Default)]
 pub struct Dataset {
-    /// Sorted by name.
+    /// Views sorted by name.
     pub views: Vec<View>,
-    /// The local origin: where the world origin of cameras and points lies in the capture's own frame, world units.
-    /// Zero unless the capture lies so far from its origin that `f32` would lose precision; see
+    /// Local origin: the position of the world origin of cameras and points in the capture's own frame, world units.
+    /// Zero unless the capture is so far from its origin that `f32` would lose precision; see
     /// [`crate::Capture::origin`].
     pub origin: DVec3,
     /// Sparse points; may be empty for captures that have none (Blender scenes).
     pub points: Vec<Point>,
-    /// Which views each of the points was found in, as indices into `views`; `None` where the capture
-    /// does not say.
+    /// Views that observe each point, as indices into `views`; `None` if the capture does not record them.
     pub tracks: Option<Tracks>,
-    /// The capture's own split, where it has one that is used; by names, so that it holds for some of the
-    /// views, too.
+    /// The capture's own split, if it has a usable one. It is stored by names, so that it also holds for a part of the
+    /// views.
     pub own_split: Option<OwnSplit>,
-    /// The file that ought to hold sparse points where there are none: a COLMAP model without them
-    /// is incomplete. `None` where there are points, and for formats that need none.
+    /// File that should contain sparse points but has none: a COLMAP model without points is incomplete. `None` if
+    /// there are points, and for formats that need none.
     pub missing_points: Option<PathBuf>,
-    /// Bytes that photos may take where they are not held but read when they are needed
-    /// ([`PhotoSource::File`]); `None` where they are all in memory.
+    /// Memory limit of photos in bytes, if photos are read at each use ([`PhotoSource::File`]); `None` if all are in
+    /// memory.
     pub photo_memory_bytes: Option<u64>,
-    /// Photos that the capture names and that are not there, left out as asked
+    /// Number of photos that the capture names, that are missing, and that were skipped
     /// ([`crate::LoadOptions::skip_missing`]).
     pub skipped: usize,
-    /// What the files held that each of the views was read from; empty for views that were not read from
-    /// files.
+    /// Checksums of the files of each view at the time of reading; empty for views that were not read from files.
     pub files: Vec<ViewFiles>,
-    /// Remarks for the user: which of several models was taken, what was left out and why.
+    /// Notes for the user: the model chosen among several, and the skipped files with the reason.
     pub notes: Vec<String>,
 }
 
-/// Which views train and which are held out, as indices into [`Dataset::views`].
+/// Training and held-out views, as indices into [`Dataset::views`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Split {
     /// Views to train on.
     pub train: Vec<usize>,
-    /// Views never trained on, for scoring.
+    /// Held-out views, for scores.
     pub eval: Vec<usize>,
 }
 
 impl Split {
-    /// Holds out every `eval_every`-th of the names, which are sorted (0, n, 2n, ...), as the 3DGS
-    /// paper does with 8. Zero, or a capture of a single view, holds out nothing.
+    /// Holds out every `eval_every`-th of the sorted names (0, n, 2n, ...), as the 3DGS paper does with 8. Zero, or a
+    /// capture of a single view, holds out nothing.
     ///
-    /// A capture that brings its own split keeps it, so that scores compare with the literature: if
-    /// all names start with `train/` or `test/` and there are both (Blender scenes), those under
-    /// `test/` are held out whatever the number, unless it is zero.
+    /// A capture's own split takes precedence, so that scores can be compared with the literature. If all names start
+    /// with `train/` or `test/` and there are both (Blender scenes), the views under `test/` are held out for every
+    /// number except zero.
     pub fn of_names(names: &[&str], eval_every: usize) -> Self {
         Self::of(names, None, eval_every)
     }
 
-    /// Splits by the capture's own split: its photos are held out whatever the number, unless it is zero. With
-    /// [`OwnSplit::by_number`] every `eval_every`-th is held out whatever the names; without a split as
-    /// [`Split::of_names`].
+    /// Splits by the capture's own split: its photos are held out for every number except zero. [`OwnSplit::by_number`]
+    /// holds out every `eval_every`-th view for all names. Without an own split, see [`Split::of_names`].
     pub fn of(names: &[&str], own: Option<&OwnSplit>, eval_every: usize) -> Self {
         if let Some(own) = own.filter(|own| own.is_own() && eval_every > 0) {
             let among = |list: &BTreeSet<String>, i: usize| list.contains(names[i]);
@@ -122,7 +119,7 @@ impl Split {
         Self { train, eval }
     }
 
-    /// At most so many views of each kind, evenly spread; 0 = all.
+    /// Keeps at most `max_train` and `max_eval` views, evenly spread; 0 = all.
     #[must_use]
     pub fn limited(self, max_train: usize, max_eval: usize) -> Self {
         Self {
@@ -142,7 +139,7 @@ fn spread(indices: Vec<usize>, limit: usize) -> Vec<usize> {
 }
 
 impl View {
-    /// The same view with its pixels in memory.
+    /// Returns this view with its pixels in memory.
     #[must_use]
     pub fn with_photo(&self, photo: Arc<Photo>) -> Self {
         Self {
@@ -153,7 +150,7 @@ impl View {
 }
 
 impl Dataset {
-    /// Which views train and which are held out, see [`Split::of`].
+    /// Splits the views into training and held-out views, see [`Split::of`].
     pub fn split(&self, eval_every: usize) -> Split {
         let names: Vec<&str> = self.views.iter().map(|view| view.name.as_str()).collect();
         Split::of(&names, self.own_split.as_ref(), eval_every)

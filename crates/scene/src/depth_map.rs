@@ -1,14 +1,13 @@
-//! Depth images of a capture, one for a photo: where they lie and how they fit their photo.
+//! Depth images of a capture, one per photo: their files, and their alignment with the photo.
 //!
-//! 1. A photo's depth image is the one that the capture names (Nerfstudio's `depth_file_path`), or a
-//!    file of the photo's name in the folder that the user gives, else in `depths` or `depth` beside
-//!    the image folder: `a.exr`, `a.png`, `a.jpg.exr`, `a.jpg.png`.
-//! 2. Values are taken as they are: 16-bit (or 8-bit) steps of a PNG, floats of an OpenEXR file's
-//!    channel Z, Y, R or only one. What they mean, training knows.
-//! 3. Each pixel of the photo, as training sees it, takes the nearest value along its ray, at whatever
-//!    size the depth image has: at its own place where the photo keeps its lens, through the lens where
-//!    it was undistorted. Nothing is interpolated: between a depth before an edge and one behind it
-//!    there is none.
+//! 1. The capture names a photo's depth image (Nerfstudio's `depth_file_path`). Else it is a file of the photo's name
+//!    in the folder that the user gives, else in `depths` or `depth` next to the image folder: `a.exr`, `a.png`,
+//!    `a.jpg.exr`, `a.jpg.png`.
+//! 2. Values are read unchanged: 16-bit (or 8-bit) steps of a PNG, floats of an OpenEXR file's channel Z, Y, R or only
+//!    channel. The trainer interprets their unit.
+//! 3. Each pixel of the photo, as used in training, takes the nearest value along its ray, for any size of the depth
+//!    image. A photo that keeps its lens takes the value at the pixel's own position; an undistorted photo takes it
+//!    through the lens. Nothing is interpolated, because a mean across a depth edge belongs to no surface.
 
 use crate::capture::PosedImage;
 use crate::exr_file::FloatImage;
@@ -16,16 +15,16 @@ use crate::{Camera, Error, Result, bounded};
 use image::{DynamicImage, ImageFormat};
 use std::path::{Path, PathBuf};
 
-/// What a depth image says of each pixel of a photo.
+/// Depth values of the pixels of a photo.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DepthMap {
-    /// `[height, width]` of the photo; 0 or not finite where nothing is known.
+    /// Depths, `[height, width]` of the photo; 0 or not finite if unknown.
     pub values: Vec<f32>,
-    /// Whether they are steps of a PNG, which have a unit.
+    /// True if the values are steps of a PNG, which have a unit.
     pub has_steps: bool,
 }
 
-/// A depth image as its file has it.
+/// A depth image in the resolution of its file.
 struct Raw {
     width: usize,
     height: usize,
@@ -33,8 +32,8 @@ struct Raw {
     has_steps: bool,
 }
 
-/// Reads the depth image of a photo for `camera`, which has the photo's lens or, where it was
-/// undistorted, none; `None` if there is no depth image.
+/// Reads the depth image of a photo for `camera`, which has the photo's lens or, after undistortion, none; `None` if
+/// there is no depth image.
 pub(crate) fn load(
     image: &PosedImage,
     folder: Option<&Path>,
@@ -60,7 +59,7 @@ pub(crate) fn load(
     Ok(Some(fit(&raw, image, camera)))
 }
 
-/// Step 3.
+/// Resamples a depth image to the photo (step 3).
 fn fit(raw: &Raw, image: &PosedImage, camera: &Camera) -> DepthMap {
     let source = image.camera.resized(raw.width as u32, raw.height as u32);
     let keeps_lens = camera.lens == source.lens;
@@ -90,7 +89,7 @@ fn fit(raw: &Raw, image: &PosedImage, camera: &Camera) -> DepthMap {
     }
 }
 
-/// The file of a photo's depth image, if there is one.
+/// Finds the file of a photo's depth image.
 pub(crate) fn find(image: &PosedImage, folder: Option<&Path>) -> Result<Option<PathBuf>> {
     if let Some(named) = &image.depth {
         return match named.is_file() {
@@ -215,7 +214,7 @@ mod tests {
         assert_eq!(map.values.len(), (camera.width * camera.height) as usize);
     }
 
-    /// The photo and its depth image have the same lens: pixels stay where they are.
+    /// The photo and its depth image have the same lens: pixels keep their positions.
     #[test]
     fn a_photo_that_keeps_its_lens_takes_pixels_as_they_lie() {
         let mut source = Camera::pinhole(80, 60, 70.0, Pose::IDENTITY);

@@ -1,7 +1,7 @@
-//! OpenEXR files of single float channels: depths, normals, alpha as other tools read them.
+//! OpenEXR files of single float channels: depths, normals and alpha of other programs.
 //!
-//! Format: <https://openexr.com>. Written with 32-bit floats, ZIP-compressed; read with 16- or 32-bit
-//! floats, or 32-bit integers, in any compression that the crate `exr` knows.
+//! Format: <https://openexr.com>. Files are written with 32-bit floats, ZIP-compressed. The reader accepts 16- or
+//! 32-bit floats and 32-bit integers, in any compression that the crate `exr` supports.
 
 use crate::provenance::SOFTWARE;
 use crate::{Error, Result};
@@ -12,22 +12,22 @@ use exr::prelude::{
 };
 use std::io::Cursor;
 
-/// An image may take so much memory, as photos may.
+/// Memory limit of an image, bytes; photos have the same limit.
 const MAX_DECODED_BYTES: usize = 1 << 30;
 
 /// Named channels of one size.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FloatImage {
-    /// Pixels across.
+    /// Width, pixels.
     pub width: u32,
-    /// Pixels down.
+    /// Height, pixels.
     pub height: u32,
-    /// Names as OpenEXR has them ("R", "Y", "Z"), and values, `[height, width]`.
+    /// Names of the OpenEXR channels ("R", "Y", "Z"), and values, `[height, width]`.
     pub channels: Vec<(String, Vec<f32>)>,
 }
 
 impl FloatImage {
-    /// The bytes of an OpenEXR file.
+    /// Encodes the image as an OpenEXR file.
     ///
     /// # Errors
     /// A channel of another size than the image: a defect of the caller.
@@ -67,7 +67,7 @@ impl FloatImage {
             Error::input(format!("the OpenEXR file cannot be read: {e}"))
                 .hint("files with one flat layer are read; if it is damaged, copy it again")
         };
-        // What the header promises is allocated before it is found to be a lie.
+        // The decoder allocates the size in the header before it detects that the header is wrong.
         let meta = MetaData::read_from_buffered(bytes, false).map_err(wrong)?;
         let decoded = meta.headers.iter().map(|header| {
             let pixels = header

@@ -1,71 +1,71 @@
-//! The size of the region that cameras move in, and the cameras that stand far off it.
+//! Scene extent: the size of the region that the cameras cover, and the detection of distant outlier cameras.
 //!
-//! 1. The middle is the median of the camera centres along each axis. The usual distance is the median distance of
-//!    the centres from it, or [`POINTS_SHARE`] of that of the sparse points if this is more.
-//! 2. Cameras stand far off if they are beyond [`FAR`] usual distances, behind a gap of [`GAP`], and at most one in
+//! 1. The middle is the median of the camera centres along each axis. The usual distance is the median distance of the
+//!    centres from the middle, or [`POINTS_SHARE`] of that of the sparse points if this is more.
+//! 2. Cameras are outliers if they are beyond [`FAR`] usual distances, behind a gap of [`GAP`], and at most one in
 //!    [`MOST`]. A camera whose sparse points fill its frame is a distant photo of the scene, and counts with the rest.
 //! 3. The extent is 1.1 times the largest distance of the remaining cameras from their mean.
-//! 4. Cameras within [`ONE_PLACE`] of the distance to the sparse points stand in one place. Their distances are
-//!    rounding, and the spread of the points takes the place of the extent.
+//! 4. Cameras within [`ONE_PLACE`] of the distance to the sparse points share one position. Their distances are
+//!    rounding errors, so the spread of the points replaces the extent.
 //!
 //! Step 3 is that of the 3DGS paper's released trainer (`cameras_extent`). Without cameras of steps 2 and 4 the
-//! value is the same to the last bit.
+//! value is bit-identical to step 3 over all cameras.
 
 use crate::{Camera, Dataset, Point, Pose, Tracks};
 use glam::{DVec2, DVec3};
 
-/// Usual distances beyond which a camera may stand far off. Among ten captures of hand-held cameras and drones the
-/// largest is 2.6.
+/// Number of usual distances beyond which a camera may be an outlier. Among ten captures of hand-held cameras and
+/// drones the largest distance is 2.6.
 const FAR: f64 = 5.0;
 
 /// Median distances of sparse points from their middle beyond which points do not count.
 const LOST: f64 = 8.0;
 
-/// Such a camera is this many times as far as the next one within: cameras that move away step by step stay.
+/// Ratio of an outlier's distance to that of the next camera within. Cameras that move away step by step remain.
 const GAP: f64 = 3.0;
 
-/// One camera in so many may stand far off; more are a part of the capture.
+/// Outlier limit: at most one camera in four is an outlier. A larger group is a part of the capture.
 const MOST: usize = 4;
 
-/// A distance among cameras that is small beside this share of the distance to the points says nothing of the scene.
+/// If the distances among cameras are below this share of the distance to the points, they do not measure the scene.
 const POINTS_SHARE: f64 = 0.1;
 
-/// Cameras are in one place if none is farther from their mean than this share of the median distance to the points:
+/// Cameras share one position if none is farther from their mean than this share of the median distance to the points:
 /// parallax is then below a tenth of a pixel at a focal length of 1000 pixels.
 const ONE_PLACE: f64 = 1e-4;
 
-/// The same share of the coordinates' size (at least 1), where there are no points.
+/// Limit of rounding without points, as a share of the coordinates' size (at least 1).
 const ROUNDING: f64 = 1e-6;
 
-/// Points that medians and frames are judged by, at most.
+/// Maximum number of points from which medians and frames are computed.
 const SAMPLE: usize = 4096;
 
-/// Fewer points do not tell what a camera sees.
+/// Minimum number of points to determine the content of a camera's frame.
 const FEWEST_POINTS: usize = 8;
 
-/// A distant photo of the scene has at least this share of its sparse points in its frame, and their standard
-/// deviation is at least so large a share of the frame's width or height: 0.20 to 0.28 in the photos of `banana`. Those
-/// of a wrong pose are beside the frame, or in a heap.
+/// Minimum share of the sparse points in the frame of a distant photo of the scene, and minimum standard deviation of
+/// these points as a share of the frame's width or height: 0.20 to 0.28 in the photos of `banana`. Points of a wrong
+/// pose are outside the frame, or concentrated in it.
 const SHARE_IN_FRAME: f64 = 0.25;
 const SPREAD_IN_FRAME: f64 = 0.12;
 
-/// Cameras and sparse points of one scene, to be measured.
+/// Cameras and sparse points of one scene, input of the extent.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Region<'a> {
     /// Camera centres, world units.
     pub(crate) centres: Vec<DVec3>,
-    /// The cameras with their numbers in `tracks`, in the order of `centres`; empty where centres are all that is known.
+    /// Cameras with their numbers in `tracks`, in the order of `centres`; empty if only the centres are known.
     pub(crate) cameras: Vec<(&'a Camera, u32)>,
     /// Sparse points.
     pub(crate) points: &'a [Point],
-    /// What their positions lack as `f32`, see [`crate::Capture::remainders`].
+    /// Rounding remainders of the positions, see [`crate::Capture::remainders`].
     pub(crate) remainders: &'a [[f32; 3]],
-    /// The photos that each was found in.
+    /// Photos that observe each point.
     pub(crate) tracks: Option<&'a Tracks>,
 }
 
 impl<'a> Region<'a> {
-    /// With cameras and their numbers in `tracks`.
+    /// Builds a region of cameras and their numbers in `tracks`.
     pub(crate) fn of_cameras(cameras: Vec<(&'a Camera, u32)>) -> Self {
         let centre = |(camera, _): &(&Camera, u32)| camera.camera_from_world.centre();
         Self {
@@ -75,7 +75,7 @@ impl<'a> Region<'a> {
         }
     }
 
-    /// See the module; 1 where nothing has a size.
+    /// Computes the scene extent by the steps of the module documentation; 1 if nothing has a size.
     pub(crate) fn extent(&self) -> f64 {
         let far = self.far_off();
         let near = |(i, centre): (usize, &DVec3)| far.binary_search(&i).is_err().then_some(*centre);
@@ -88,7 +88,7 @@ impl<'a> Region<'a> {
         if spread > 0.0 { spread } else { 1.0 }
     }
 
-    /// The cameras that stand far off, ascending: see the module. Those whose centre is not finite are among them.
+    /// Returns the outlier cameras, ascending: see the module. Cameras whose centre is not finite are among them.
     pub(crate) fn far_off(&self) -> Vec<usize> {
         let Some(middle) = self.middle() else {
             return Vec::new();
@@ -96,7 +96,7 @@ impl<'a> Region<'a> {
         let distances = self.centres.iter().map(|c| c.distance(middle));
         let mut ranked: Vec<(f64, usize)> = distances.zip(0..).collect();
         for (distance, _) in &mut ranked {
-            // NaN to the end.
+            // NaN is sorted to the end.
             if distance.is_nan() {
                 *distance = f64::INFINITY;
             }
@@ -105,7 +105,7 @@ impl<'a> Region<'a> {
         let usual = ranked[ranked.len() / 2].0;
         let usual = usual.max(POINTS_SHARE * self.distance_of_points(middle));
         let first = ranked.len() - ranked.len() / MOST;
-        // Cameras in one place have no usual distance.
+        // Cameras that share one position have no usual distance.
         let begins = (first.max(1)..ranked.len()).find(|&i| {
             usual > self.rounding()
                 && ranked[i].0 > FAR * usual
@@ -123,7 +123,7 @@ impl<'a> Region<'a> {
         far
     }
 
-    /// The median of the finite centres along each axis; `None` where there is none.
+    /// Returns the median of the finite centres along each axis; `None` if there is none.
     pub(crate) fn middle(&self) -> Option<DVec3> {
         let finite: Vec<DVec3> = (self.centres.iter().copied())
             .filter(|centre| centre.is_finite())
@@ -132,7 +132,7 @@ impl<'a> Region<'a> {
         Some(DVec3::new(axis(0)?, axis(1)?, axis(2)?))
     }
 
-    /// Distances of cameras that are no more than this come from rounding.
+    /// Returns the distance of cameras that rounding may cause.
     fn rounding(&self) -> f64 {
         let Some(middle) = self.middle() else {
             return 0.0;
@@ -144,7 +144,7 @@ impl<'a> Region<'a> {
         }
     }
 
-    /// The median distance of sparse points from a place; 0 without points.
+    /// Returns the median distance of sparse points from a place; 0 without points.
     fn distance_of_points(&self, from: DVec3) -> f64 {
         let step = self.points.len().div_ceil(SAMPLE).max(1);
         let sample = (0..self.points.len()).step_by(step);
@@ -152,8 +152,8 @@ impl<'a> Region<'a> {
         median(distances.filter(|d| d.is_finite()).collect()).unwrap_or(0.0)
     }
 
-    /// The largest distance of a sparse point from their mean, or [`LOST`] times the median one if that is less: lost
-    /// points do not count.
+    /// Returns the largest distance of a sparse point from their mean, or [`LOST`] times the median distance if that is
+    /// less: distant outlier points do not count.
     fn spread_of_points(&self) -> f64 {
         let points: Vec<DVec3> = (0..self.points.len())
             .map(|i| self.point(i))
@@ -172,12 +172,12 @@ impl<'a> Region<'a> {
         }
     }
 
-    /// The position of a sparse point in doubles.
+    /// Returns the position of a sparse point in doubles.
     fn point(&self, i: usize) -> DVec3 {
         position(&self.points[i], self.remainders.get(i))
     }
 
-    /// Returns true if the sparse points that this camera is to have seen fill its frame.
+    /// Returns true if the sparse points that this camera observes fill its frame.
     fn is_distant_photo(&self, camera: usize) -> bool {
         let Some((camera, number)) = self.cameras.get(camera) else {
             return false;
@@ -209,7 +209,7 @@ impl<'a> Region<'a> {
     }
 }
 
-/// A sparse point's position in doubles, with what it lacks as `f32` where that is known.
+/// Returns a sparse point's position in doubles, with its rounding remainder if that is known.
 pub(crate) fn position(point: &Point, remainder: Option<&[f32; 3]>) -> DVec3 {
     let rounded = DVec3::from(point.position.map(f64::from));
     match remainder {
@@ -218,7 +218,7 @@ pub(crate) fn position(point: &Point, remainder: Option<&[f32; 3]>) -> DVec3 {
     }
 }
 
-/// The median, the upper one of two; `None` of nothing.
+/// Returns the median, the upper one of two; `None` of an empty list.
 pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
     let middle = values.len() / 2;
     if values.is_empty() {
@@ -236,7 +236,7 @@ fn radius_about_mean(points: &[DVec3]) -> f64 {
     points.iter().map(|p| p.distance(mean)).fold(0.0, f64::max)
 }
 
-/// The extent of a scene of which camera centres and sparse points are known, as [`Dataset::extent`].
+/// Computes the extent of a scene from camera centres and sparse points, as [`Dataset::extent`].
 pub fn extent_of(centres: &[DVec3], points: &[Point]) -> f64 {
     let region = Region {
         centres: centres.to_vec(),
@@ -246,7 +246,7 @@ pub fn extent_of(centres: &[DVec3], points: &[Point]) -> f64 {
     region.extent()
 }
 
-/// The poses without those that stand far off the others, as [`Dataset::far_off`], in their order.
+/// Returns the poses without outliers in the sense of [`Dataset::far_off`], in their order.
 pub fn without_far_off(poses: Vec<Pose>) -> Vec<Pose> {
     let region = Region {
         centres: poses.iter().map(Pose::centre).collect(),
@@ -258,25 +258,25 @@ pub fn without_far_off(poses: Vec<Pose>) -> Vec<Pose> {
 }
 
 impl Dataset {
-    /// The size of the region the cameras move in: 1.1 times the largest distance of a camera from
-    /// the mean of the camera centres, world units. Learning rates and density thresholds scale
-    /// with it. Source: the 3DGS paper's released trainer (`cameras_extent`).
+    /// Computes the scene extent: 1.1 times the largest distance of a camera from the mean of the camera centres, world
+    /// units. Learning rates and density thresholds scale with it. Source: the 3DGS paper's released trainer
+    /// (`cameras_extent`).
     ///
-    /// Uses the views named by `indices`, without those that stand far off ([`Dataset::far_off`]). Cameras that all
-    /// stand in one place, to within rounding, give the spread of the sparse points instead, and 1 without points.
+    /// Uses the views in `indices` without outliers ([`Dataset::far_off`]). If all cameras share one position up to
+    /// rounding, the extent is the spread of the sparse points, or 1 without points.
     pub fn extent(&self, indices: &[usize]) -> f64 {
         self.region(indices).1.extent()
     }
 
-    /// The views among `indices` that stand far off all others, as a failed registration leaves them: at most a
-    /// quarter of them, beyond 5 times the median distance from the median camera centre and behind a gap of 3 times. A
-    /// distant photo that its sparse points fill is none.
+    /// Returns the views among `indices` that are far from all others, as after a failed registration. They are at most
+    /// a quarter of the views, beyond 5 times the median distance from the median camera centre, and behind a gap of 3
+    /// times. A distant photo that its sparse points fill is not an outlier.
     pub fn far_off(&self, indices: &[usize]) -> Vec<usize> {
         let (used, region) = self.region(indices);
         region.far_off().into_iter().map(|i| used[i]).collect()
     }
 
-    /// What these views show, and which of `indices` there are.
+    /// Builds the region of these views, and returns the valid numbers among `indices`.
     fn region(&self, indices: &[usize]) -> (Vec<usize>, Region<'_>) {
         let used: Vec<usize> = (indices.iter().copied())
             .filter(|&i| i < self.views.len())
@@ -339,7 +339,7 @@ mod tests {
         (0..dataset.views.len()).collect()
     }
 
-    /// As it was before there was this module.
+    /// Extent without the removal of outliers: the formula of the 3DGS paper's trainer.
     fn by_largest(dataset: &Dataset) -> f64 {
         let centres = dataset.views.iter();
         let centres: Vec<DVec3> = centres
@@ -351,13 +351,13 @@ mod tests {
     #[test]
     fn ordinary_captures_keep_every_bit() {
         let line: Vec<DVec3> = (0..40).map(|i| DVec3::X * f64::from(i)).collect();
-        // Farther and farther, as a drone goes up: no gap.
+        // Increasing distances, as of a rising drone: no gap.
         let rising: Vec<DVec3> = (0..30)
             .map(|i| DVec3::new(0.1 * f64::from(i % 5), 1.3f64.powi(i), 0.0))
             .collect();
         // A third of the photos is an overview.
         let overview: Vec<DVec3> = ring(20, 1.0).into_iter().chain(ring(10, 60.0)).collect();
-        // Four, of which one is twice as far, or three in a row.
+        // Four, of which one is twice as far, or three on a line.
         let four = vec![DVec3::X, DVec3::Y, DVec3::Z, DVec3::splat(-2.5)];
         let few = vec![DVec3::ZERO, DVec3::X, DVec3::X * 50.0];
         for centres in [ring(16, 4.0), line, rising, overview, four, few] {
@@ -386,7 +386,7 @@ mod tests {
         ] {
             for points in [Vec::new(), cloud(2.0)] {
                 let centres: Vec<DVec3> = strays.iter().copied().chain(ring(16, 4.0)).collect();
-                // They look past the points.
+                // The cameras look past the points.
                 let dataset = looking(&centres, past, points);
                 let far = dataset.far_off(&all(&dataset));
                 assert_eq!(far, (0..strays.len()).collect::<Vec<_>>(), "{strays:?}");
@@ -411,10 +411,10 @@ mod tests {
             seen.extent(&all(&seen)).to_bits(),
             by_largest(&seen).to_bits()
         );
-        // The statue alone is a heap of pixels.
+        // From above, only the statue covers a few pixels.
         let heap = looking(&centres, DVec3::new(0.0, 0.0, 0.1), cloud(0.6));
         assert_eq!(heap.far_off(&all(&heap)), [16]);
-        // What it was found in counts, where that is known: points beside the frame.
+        // With tracks, only the points observed in the photo count: here points outside the frame.
         let mut tracked = seen;
         let mut tracks = Tracks::default();
         for point in &tracked.points {
@@ -448,7 +448,7 @@ mod tests {
                 "{size}"
             );
         }
-        // One elsewhere is a capture with parallax; lost, it is none.
+        // With one camera at another place, the capture has parallax; if that camera is an outlier, it has none.
         let beside: Vec<DVec3> = jitter(1e-9)
             .into_iter()
             .chain([DVec3::new(3.0, 2.0, 3.0)])
@@ -462,7 +462,7 @@ mod tests {
         let lost = looking(&lost, ahead, cloud(6.0));
         assert_eq!(lost.far_off(&all(&lost)), [16]);
         assert_eq!(lost.extent(&all(&lost)).to_bits(), extent.to_bits());
-        // Without points nothing has a size; one elsewhere then is the only size there is.
+        // Without points nothing has a size; then one camera at another place gives the only size.
         let bare = looking(&jitter(1e-9), ahead, Vec::new());
         assert_eq!(bare.extent(&all(&bare)), 1.0);
         let bare: Vec<DVec3> = jitter(1e-9).into_iter().chain([DVec3::Z * 500.0]).collect();
@@ -471,7 +471,7 @@ mod tests {
             bare.extent(&all(&bare)).to_bits(),
             by_largest(&bare).to_bits()
         );
-        // Lost points do not count, whatever they are.
+        // Outlier points do not count, with any position.
         let mut points = cloud(6.0);
         for far in [[1e7, 0.0, 0.0], [f32::NAN, 0.0, 0.0]] {
             points.push(Point {

@@ -1,17 +1,17 @@
-//! Photo files to pixels.
+//! Decodes photo files to pixels.
 //!
-//! 1. The format is told by the content: JPEG, PNG, WebP, TIFF or BMP, nothing else. Of what is foreign,
-//!    the error names the format and the command that converts it.
-//! 2. A JPEG's markers are read first ([`crate::jpeg`]): CMYK (4 components) and 12-bit files are
-//!    refused, since their colours cannot be told without the printer's profile, and so is one that ends
-//!    early, which decoders would fill with grey. [`verify`] looks into the pixels, too.
+//! 1. The content determines the format: JPEG, PNG, WebP, TIFF or BMP, nothing else. For a foreign format, the error
+//!    names the format and the command that converts it.
+//! 2. A JPEG's markers are read first ([`crate::jpeg`]). CMYK (4 components) and 12-bit files are refused, because
+//!    their colours need the printer's profile. Truncated files are refused, because decoders would fill the rest with
+//!    grey. [`verify`] also checks the pixels.
 //! 3. The size is compared with the camera's before anything large is allocated.
-//! 4. Everything becomes 8-bit RGB as stored: grey and palette files are expanded, 16-bit files
-//!    rounded to 8 bits (the caller is told), colour profiles, gamma chunks and EXIF orientation
-//!    ignored (structure-from-motion tools take pixels as they are stored, and the camera's pose
-//!    belongs to those). Alpha becomes [`Photo::alpha`].
-//! 5. Animations, CMYK, 32-bit floats and palettes of TIFF are refused: which frame or colour is meant, the
-//!    file does not say.
+//! 4. The result is 8-bit RGB as stored. Grey and palette files are expanded. 16-bit files are rounded to 8 bits
+//!    ([`Decoded::deep`]). Colour profiles, gamma chunks and EXIF orientation are ignored, because
+//!    structure-from-motion tools use the stored pixels, and the camera's pose belongs to those. Alpha becomes
+//!    [`Photo::alpha`].
+//! 5. Animations, CMYK, 32-bit floats and palettes of TIFF are refused, because the file does not specify which frame
+//!    or colour is meant.
 
 mod formats;
 
@@ -28,38 +28,38 @@ const MAX_DECODED_BYTES: u64 = 1 << 30;
 pub(crate) const CONVERT_HINT: &str =
     "convert it to an 8-bit RGB JPEG or PNG, e.g. `magick photo.tif -colorspace sRGB photo.png`";
 
-/// A decoded photo and what had to be done to it.
+/// A decoded photo and the conversions applied to it.
 pub(crate) struct Decoded {
     pub photo: Photo,
-    /// It had 16 bits a channel.
+    /// True if the file has 16 bits per channel.
     pub deep: bool,
-    /// EXIF turns or mirrors it, which the size does not show.
+    /// True if EXIF turns or mirrors the photo in a way that its size does not show.
     pub turned: bool,
-    /// Of its file.
+    /// Checksum of the photo's file.
     pub sum: FileSum,
 }
 
-/// What a photo's header says.
+/// Header of a photo.
 pub(crate) struct Header {
     pub width: u32,
     pub height: u32,
-    /// It has 16 bits a channel.
+    /// True if the file has 16 bits per channel.
     pub deep: bool,
-    /// Pixels may be transparent.
+    /// True if pixels may be transparent.
     pub alpha: bool,
-    /// As [`Decoded::turned`].
+    /// See [`Decoded::turned`].
     pub turned: bool,
-    /// Of the file.
+    /// Checksum of the photo's file.
     pub sum: FileSum,
 }
 
-/// Width and height from a photo's header.
+/// Reads width and height from a photo's header.
 pub(crate) fn dimensions(path: &Path) -> Result<(u32, u32)> {
     header(path).map(|header| (header.width, header.height))
 }
 
-/// Reads a photo's file and checks everything that can be without decoding it: format, header, and
-/// that its end is there.
+/// Reads a photo's file and checks everything that can be checked without decoding: format, header, and that its end
+/// exists.
 pub(crate) fn header(path: &Path) -> Result<Header> {
     let bytes = read(path)?;
     let parse = || {
@@ -90,7 +90,7 @@ pub(crate) fn header(path: &Path) -> Result<Header> {
     parse().map_err(|e| e.at_path(path))
 }
 
-/// A decoder of these bytes, which are of a format that is read.
+/// Opens a decoder of these bytes in a supported format.
 fn opened(bytes: &[u8]) -> Result<impl ImageDecoder + '_> {
     let reader = ImageReader::new(Cursor::new(bytes)).with_guessed_format();
     let mut reader = reader.map_err(|e| undecodable(&e.into()))?;
@@ -100,14 +100,14 @@ fn opened(bytes: &[u8]) -> Result<impl ImageDecoder + '_> {
     reader.into_decoder().map_err(|e| undecodable(&e))
 }
 
-/// RIFF has its length in its header.
+/// Returns true if the file has the length in its RIFF header.
 fn has_all_of_webp(bytes: &[u8]) -> bool {
     let length = bytes.get(4..8).and_then(|length| length.try_into().ok());
     length.is_none_or(|length| u64::from(u32::from_le_bytes(length)) + 8 <= bytes.len() as u64)
 }
 
-/// Returns true if EXIF turns or mirrors a photo in a way that leaves its size as it is: the aspect ratio
-/// of the camera does not show which way its pose was found.
+/// Returns true if EXIF turns or mirrors a photo in a way that does not change its size: the aspect ratio of the camera
+/// does not show the orientation for which its pose was found.
 fn is_turned_unseen(decoder: &mut impl ImageDecoder) -> bool {
     let (width, height) = decoder.dimensions();
     match decoder.orientation() {
@@ -119,8 +119,8 @@ fn is_turned_unseen(decoder: &mut impl ImageDecoder) -> bool {
     }
 }
 
-/// Whether the EXIF data of a photo say that it is to be shown turned or mirrored. Decoding does not look
-/// at them: cameras are of the pixels as they are stored.
+/// Returns true if a photo's EXIF data request a rotation or mirroring for display. Decoding ignores the EXIF data,
+/// because cameras describe the stored pixels.
 pub(crate) fn is_turned_by_exif(path: &Path) -> bool {
     let orientation = || {
         let bytes = read(path).ok()?;
@@ -131,7 +131,7 @@ pub(crate) fn is_turned_by_exif(path: &Path) -> bool {
     orientation().is_some_and(|found| found != Orientation::NoTransforms)
 }
 
-/// Decodes a photo; `accept` sees its width and height first and may refuse.
+/// Decodes a photo; `accept` receives its width and height first and may refuse.
 pub(crate) fn decode(path: &Path, accept: impl FnOnce(u32, u32) -> Result<()>) -> Result<Decoded> {
     let bytes = read(path)?;
     let (image, turned) = decode_bytes(&bytes, accept).map_err(|e| match e.place() {
@@ -144,7 +144,7 @@ pub(crate) fn decode(path: &Path, accept: impl FnOnce(u32, u32) -> Result<()>) -
     })
 }
 
-/// Refuses a photo that a decoder fills in, since bytes of its pixels are missing. Decodes it twice.
+/// Refuses a photo with missing pixel bytes that a decoder fills in. Decodes it twice.
 pub(crate) fn verify(path: &Path) -> Result<()> {
     let bytes = read(path)?;
     verify_bytes(&bytes).map_err(|e| e.at_path(path))
@@ -153,7 +153,7 @@ pub(crate) fn verify(path: &Path) -> Result<()> {
 fn verify_bytes(bytes: &[u8]) -> Result<()> {
     let image = decode_bytes(bytes, |_, _| Ok(()))?;
     if image::guess_format(bytes).ok() != Some(ImageFormat::Jpeg) {
-        // A PNG has checksums; decoders of the others fill in nothing.
+        // A PNG has checksums; decoders of the remaining formats fill in nothing.
         return Ok(());
     }
     let other = decode_bytes(&jpeg::with_longer_end(bytes), |_, _| Ok(()));
@@ -167,27 +167,27 @@ fn verify_bytes(bytes: &[u8]) -> Result<()> {
 }
 
 impl Photo {
-    /// The pixels of the bytes of a JPEG, PNG, WebP, TIFF or BMP, as [`crate::load()`] reads them from files.
+    /// Decodes the bytes of a JPEG, PNG, WebP, TIFF or BMP, as [`crate::load()`] reads them from files.
     ///
     /// # Errors
-    /// Other formats, damaged files, CMYK, sizes that cannot be.
+    /// Other formats, damaged files, CMYK, impossible sizes.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let (image, _) = decode_bytes(bytes, |_, _| Ok(()))?;
         Ok(to_photo(image, FileSum::of(bytes)).photo)
     }
 }
 
-/// Decodes a picture whose values are to be taken one by one: a mask.
+/// Decodes an image whose values are data: a mask.
 pub(crate) fn decode_values(path: &Path) -> Result<DynamicImage> {
     let bytes = read(path)?;
     let (image, _) = decode_bytes(&bytes, |_, _| Ok(())).map_err(|e| e.at_path(path))?;
     Ok(image)
 }
 
-/// The value of a mask from which on a pixel is used.
+/// Smallest mask value of a used pixel.
 pub(crate) const HALF: u8 = 128;
 
-/// From half coverage on a pixel is used.
+/// Turns a mask into 0 and 255: a pixel with at least half coverage is used.
 pub(crate) fn threshold(mask: &mut [u8]) {
     for m in mask {
         *m = if *m >= HALF { 255 } else { 0 };
@@ -208,7 +208,7 @@ fn undecodable(error: &image::ImageError) -> Error {
     Error::input(format!("the photo cannot be decoded: {error}")).hint(hint)
 }
 
-/// The picture, and [`Decoded::turned`].
+/// Decodes the image, and returns [`Decoded::turned`].
 fn decode_bytes(
     bytes: &[u8],
     accept: impl FnOnce(u32, u32) -> Result<()>,
@@ -224,7 +224,7 @@ fn decode_bytes(
     Ok((image, turned))
 }
 
-/// Refuses colours that only a printer's profile or a tone curve explains.
+/// Refuses colours that need a printer's profile or a tone curve.
 fn check_colours(decoder: &impl ImageDecoder) -> Result<()> {
     let what = match (decoder.original_color_type(), decoder.color_type()) {
         (ExtendedColorType::Cmyk8 | ExtendedColorType::Cmyk16, _) => {
@@ -236,14 +236,14 @@ fn check_colours(decoder: &impl ImageDecoder) -> Result<()> {
     Err(Error::unsupported(format!("the photo {what}")).hint(CONVERT_HINT))
 }
 
-/// Refuses a photo without pixels, and one with more than can be.
+/// Refuses a photo without pixels, and one above the size limit.
 fn check_amount(width: u32, height: u32, bytes: u64) -> Result<()> {
     if width == 0 || height == 0 {
         return Err(Error::input("the photo has no pixels"));
     }
     if bytes > MAX_DECODED_BYTES {
         return Err(Error::unsupported(format!(
-            "the photo says it has {width}x{height} pixels, more than 1 GiB when decoded"
+            "the photo declares {width}x{height} pixels, more than 1 GiB when decoded"
         ))
         .hint("if the size is right, reduce the photo first"));
     }

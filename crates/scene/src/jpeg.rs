@@ -1,10 +1,10 @@
-//! What a JPEG must have to be a whole photo (ITU T.81).
+//! Checks that a JPEG is complete (ITU T.81).
 //!
-//! 1. The markers are walked from the first to the last, through every scan: the end of image must stand
-//!    where a marker does, not merely somewhere among the bytes.
-//! 2. A progressive photo comes in scans that refine each other. One that lacks the last of them looks
-//!    whole and is blurred: each coefficient of each component must come down to its last bit.
-//! 3. Bytes that are missing inside a scan show only to who decodes it: [`with_longer_end`] is for that.
+//! 1. The check walks the markers from the first to the last, through every scan. The end of image must be at the
+//!    position of a marker, not merely among the bytes.
+//! 2. A progressive photo consists of scans that refine each other. Without the last scans, a photo decodes but is
+//!    blurred. Each coefficient of each component must be refined to its last bit.
+//! 3. Bytes that are missing inside a scan are visible only to a decoder: see [`with_longer_end`].
 
 use crate::images::{CONVERT_HINT, ends_early};
 use crate::{Error, Result};
@@ -12,23 +12,23 @@ use crate::{Error, Result};
 /// Coefficients of a block of 8x8 pixels.
 const COEFFICIENTS: usize = 64;
 
-/// A bit of a coefficient that no scan has brought.
+/// Marks a coefficient that no scan has sent.
 const ABSENT: u8 = u8::MAX;
 
-/// The frame's header: SOF.
+/// Frame header: SOF.
 struct Frame {
     precision: u8,
     is_progressive: bool,
-    /// How many components it says it has, and the numbers of those it names.
+    /// Number of components in the header, and the numbers of the named components.
     count: usize,
     components: Vec<u8>,
-    /// The lowest bit that scans have brought so far, by component and coefficient.
+    /// Lowest bit that scans have sent so far, by component and coefficient.
     lowest_bits: Vec<[u8; COEFFICIENTS]>,
 }
 
 impl Frame {
-    /// Of a segment without its length: precision(1) height(2) width(2) count(1), then number(1)
-    /// sampling(1) tables(1) of each component.
+    /// Parses a segment without its length: precision(1) height(2) width(2) count(1), then number(1) sampling(1)
+    /// tables(1) of each component.
     fn parse(marker: u8, segment: &[u8]) -> Option<Self> {
         let count = usize::from(*segment.get(5)?);
         let named = segment.get(6..)?.chunks(3).map(|c| c[0]);
@@ -42,8 +42,8 @@ impl Frame {
         })
     }
 
-    /// Notes what a scan brings. Its header without the length: count(1), number(1) tables(1) of each
-    /// component, first(1) and last(1) coefficient, bits(1): from which, to which.
+    /// Records the content of a scan. Its header without the length: count(1), number(1) tables(1) of each component,
+    /// first(1) and last(1) coefficient, bits(1): from which, to which.
     fn add_scan(&mut self, segment: &[u8]) -> Option<()> {
         let count = usize::from(*segment.first()?);
         let numbers = segment.get(1..1 + 2 * count)?.chunks(2).map(|pair| pair[0]);
@@ -60,7 +60,7 @@ impl Frame {
         Some(())
     }
 
-    /// Whether a progressive photo lacks scans.
+    /// Returns true if a progressive photo lacks scans.
     fn lacks_scans(&self) -> bool {
         let lacks = |bits: &[u8; COEFFICIENTS]| bits.iter().any(|&bit| bit != 0);
         self.is_progressive && self.lowest_bits.iter().any(lacks)
@@ -84,7 +84,7 @@ impl Frame {
     }
 }
 
-/// Refuses what cannot be decoded to colours, and what does not come to its end.
+/// Refuses a JPEG that cannot be decoded to colours, and one that is truncated.
 pub(crate) fn check(bytes: &[u8]) -> Result<()> {
     let mut at = 2;
     let mut frame: Option<Frame> = None;
@@ -92,7 +92,7 @@ pub(crate) fn check(bytes: &[u8]) -> Result<()> {
     // A segment: FF, marker, then (for all but a few) a length that includes itself.
     loop {
         let [0xff, marker, rest @ ..] = bytes.get(at..).unwrap_or(&[]) else {
-            // Between scans a decoder looks for the next marker; before them there is none to look for.
+            // Between scans a decoder searches the next marker; before the first scan there is none.
             match has_scans.then(|| next_marker(bytes, at)).flatten() {
                 Some(next) => {
                     at = next;
@@ -135,7 +135,7 @@ pub(crate) fn check(bytes: &[u8]) -> Result<()> {
             0xda => {
                 if let Some(frame) = &mut frame {
                     frame.check_kind()?;
-                    // A header that makes no sense is the decoder's to refuse.
+                    // The decoder refuses an invalid header.
                     let _ = frame.add_scan(segment);
                 }
                 has_scans = true;
@@ -150,7 +150,7 @@ pub(crate) fn check(bytes: &[u8]) -> Result<()> {
     Err(Error::input("the photo has no image data").hint("copy it again from where it came"))
 }
 
-/// Where the next marker stands: FF that no 00 follows, which would stand for a byte FF of a scan.
+/// Returns the position of the next marker: FF that is not followed by 00. FF 00 encodes a byte FF of a scan.
 fn next_marker(bytes: &[u8], from: usize) -> Option<usize> {
     let rest = bytes.get(from..)?;
     let found = rest
@@ -159,16 +159,15 @@ fn next_marker(bytes: &[u8], from: usize) -> Option<usize> {
     found.map(|offset| from + offset)
 }
 
-/// What no encoder writes at the end of a scan, and no 0xff in it: a decoder that still needs bits takes
-/// it for pixels.
+/// Bytes that no encoder writes at the end of a scan, without 0xff. A decoder that still needs bits decodes them as
+/// pixels.
 const FILLER: [u8; 24] = [
     0x9a, 0x35, 0xc6, 0x1b, 0x72, 0xed, 0x48, 0xa7, 0x53, 0x0e, 0xd1, 0x6c, 0xb8, 0x27, 0xf4, 0x8d,
     0x3e, 0x61, 0xda, 0x05, 0x96, 0x7b, 0xe2, 0x1d,
 ];
 
-/// The same photo with bytes after its last scan. A decoder has all of a whole photo's pixels when it
-/// comes to them, and skips them; where bytes are missing it takes them for pixels, and shows others than
-/// before.
+/// Returns a copy of the photo with bytes after its last scan. A decoder of an intact photo has all pixels at that
+/// point and skips the bytes. If bytes are missing, it decodes the filler as pixels, so its result changes.
 pub(crate) fn with_longer_end(bytes: &[u8]) -> Vec<u8> {
     let mut at = 2;
     let mut last = bytes.len();
@@ -188,7 +187,7 @@ pub(crate) fn with_longer_end(bytes: &[u8]) -> Vec<u8> {
     [before, &FILLER, after].concat()
 }
 
-/// The end of the pixels that begin here: the next marker that is no restart.
+/// Returns the end of the pixels that begin here: the next marker that is not a restart.
 fn scan_end(bytes: &[u8], mut from: usize) -> usize {
     while let Some(marker) = next_marker(bytes, from) {
         if !matches!(bytes[marker + 1], 0xd0..=0xd7) {

@@ -16,15 +16,14 @@
 
 use crate::Lens;
 
-/// Walks from the axis to this angle when looking for the fold, radians (89.5 degrees: a pinhole
-/// image cannot reach 90).
+/// Largest angle of the search for the fold, from the axis, radians (89.5 degrees: a pinhole image cannot reach 90).
 const WIDEST: f64 = 89.5 / 180.0 * std::f64::consts::PI;
 
-/// Steps of that walk: 0.05 degrees each.
+/// Steps of that search: 0.05 degrees each.
 const WALK_STEPS: u32 = 1790;
 
 impl Lens {
-    /// Whether the lens leaves rays as they are, as far as can be told.
+    /// Returns true if the lens does not change rays, up to rounding.
     pub fn is_identity(&self) -> bool {
         match self {
             Self::Pinhole => true,
@@ -38,12 +37,12 @@ impl Lens {
         }
     }
 
-    /// Lens of the division model (SIMPLE_DIVISION, DIVISION) with coefficient `k`.
+    /// Builds the lens of the division model (SIMPLE_DIVISION, DIVISION) with coefficient `k`.
     pub fn division(k: f64) -> Self {
         Self::Eucm([0.5, -4.0 * k])
     }
 
-    /// The coefficients, in the order of the variants' documentation.
+    /// Returns the coefficients, in the order of the variants' documentation.
     pub fn coefficients(&self) -> &[f64] {
         match self {
             Self::Pinhole => &[],
@@ -55,12 +54,12 @@ impl Lens {
         }
     }
 
-    /// Whether every coefficient is finite.
+    /// Returns true if every coefficient is finite.
     pub fn is_finite(&self) -> bool {
         self.coefficients().iter().all(|k| k.is_finite())
     }
 
-    /// Where the lens puts the ideal point `(x, y)`; both in normalised coordinates.
+    /// Maps the ideal point `(x, y)` to its distorted point; both in normalised coordinates.
     ///
     /// Meaningful up to [`Lens::max_radius`].
     pub fn distort(&self, x: f64, y: f64) -> (f64, f64) {
@@ -97,8 +96,8 @@ impl Lens {
         }
     }
 
-    /// The ideal point that the lens puts at `(x, y)`, or `None` when no ray of less than 89.5
-    /// degrees lands there.
+    /// Returns the ideal point that the lens maps to `(x, y)`, or `None` if no ray of less than 89.5 degrees reaches
+    /// it.
     pub fn undistort(&self, x: f64, y: f64) -> Option<(f64, f64)> {
         self.undistort_within(x, y, self.max_radius())
     }
@@ -112,7 +111,7 @@ impl Lens {
         if distance == 0.0 && self.distort(0.0, 0.0) == (0.0, 0.0) {
             return Some((0.0, 0.0));
         }
-        // The profile rises up to max_radius, so bisecting the angle finds its inverse.
+        // The profile rises up to max_radius, so bisection of the angle finds its inverse.
         let (mut low, mut high) = (0.0, max_radius.atan());
         for _ in 0..60 {
             let middle = 0.5 * (low + high);
@@ -148,8 +147,8 @@ impl Lens {
         None
     }
 
-    /// The largest radius `hypot(x, y)` up to which the radial profile rises: beyond it the lens
-    /// shows nothing that could be told apart from what lies inside. At most tan(89.5 degrees).
+    /// Returns the largest radius `hypot(x, y)` up to which the radial profile rises. Beyond it, the image of the lens
+    /// overlaps the image of the inside. At most tan(89.5 degrees).
     pub fn max_radius(&self) -> f64 {
         let mut before = 0.0;
         for step in 1..=WALK_STEPS {
@@ -164,7 +163,7 @@ impl Lens {
         WIDEST.tan()
     }
 
-    /// Distance from the axis at which the radial part puts a ray of ideal distance `r`.
+    /// Returns the distance from the axis to which the radial part maps a ray of ideal distance `r`.
     fn profile(&self, r: f64) -> f64 {
         let r2 = r * r;
         match *self {
@@ -192,12 +191,12 @@ impl Lens {
     }
 }
 
-/// `1 + k[0] t + k[1] t^2 + ...`
+/// Evaluates `1 + k[0] t + k[1] t^2 + ...`
 fn series(t: f64, k: &[f64]) -> f64 {
     1.0 + t * k.iter().rev().fold(0.0, |sum, &k| sum * t + k)
 }
 
-/// Decentring (Brown 1966), OpenCV's order of `p1` and `p2`.
+/// Computes the decentring (Brown 1966), OpenCV's order of `p1` and `p2`.
 fn tangential(x: f64, y: f64, p1: f64, p2: f64) -> (f64, f64) {
     let r2 = x * x + y * y;
     (
@@ -264,7 +263,7 @@ mod tests {
         for k in [-0.3, 0.2] {
             assert_near(Lens::division(k).distort(ideal(0.45, k), 0.0), (0.45, 0.0));
         }
-        // Prism terms alone, at 45 degrees along x: r = theta.
+        // Only prism terms, at 45 degrees along x: r = theta.
         let prism = Lens::ThinPrismFisheye([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.1, 0.2]);
         let t2 = theta * theta;
         assert_near(prism.distort(1.0, 0.0), (theta + 0.1 * t2, 0.2 * t2));

@@ -1,15 +1,14 @@
-//! Scenes: what goes into a splatting engine and what comes out.
+//! Input and output of the splatting engines: captures, photos, cameras and splats.
 //!
-//! - [`Camera`], [`Pose`]: where a photo was taken and how its lens projects.
-//! - [`Photo`], [`View`], [`Dataset`]: posed photographs and the sparse points found in them.
-//! - [`Splats`]: the Gaussians themselves, in the parametrisation that is optimised.
-//! - [`Error`], [`Progress`]: those of `dapple-base`, which every crate of the house uses.
+//! - [`Camera`], [`Pose`]: the pose and the lens of a photo.
+//! - [`Photo`], [`View`], [`Dataset`]: photos with poses, and their sparse points.
+//! - [`Splats`]: the Gaussians, in the parametrisation that is optimised.
+//! - [`Error`], [`Progress`]: re-exported from `dapple-base`, which all crates use.
 //!
-//! This crate knows nothing of training or of devices.
+//! This crate does not depend on training or on devices.
 //!
 //! # Conventions
-//! - Cameras look along +z with y down (COLMAP). Pixel (0, 0) covers `[0, 1) x [0, 1)`, its
-//!   centre is (0.5, 0.5).
+//! - Cameras look along +z with y down (COLMAP). Pixel (0, 0) covers `[0, 1) x [0, 1)`, its centre is (0.5, 0.5).
 //! - Quaternions are `[w, x, y, z]`; other orders are converted where a file is read.
 //! - Transforms are named after what they map: `camera_from_world`.
 

@@ -1,4 +1,4 @@
-//! Files as bytes, large ones mapped into memory.
+//! Reads files as bytes; large files are mapped into memory.
 
 use crate::{Error, Result};
 use std::fs::File;
@@ -8,8 +8,8 @@ use std::path::Path;
 /// Files of at least this size are mapped into memory instead of copied.
 const MAP_FROM_BYTES: u64 = 1 << 20;
 
-/// Calls `parse` with the content of a file; its errors then name the file. Of a file whose first bytes, `first`
-/// of them, are not `wanted`, no more than these: a device has no end.
+/// Calls `parse` with the content of a file; its errors then name the file. If the first bytes, `first` of them, are
+/// not `wanted`, reads no further, because a device file has no end.
 pub(crate) fn with_bytes<T>(
     path: &Path,
     first: usize,
@@ -20,9 +20,9 @@ pub(crate) fn with_bytes<T>(
     let mut file = File::open(path).map_err(failed)?;
     let metadata = file.metadata().map_err(failed)?;
     let parsed = if metadata.is_file() && metadata.len() >= MAP_FROM_BYTES {
-        // SAFETY: the mapping is read-only and private to this call. Should another program
-        // shorten the file meanwhile, the system ends this process (as for every user of mmap);
-        // changed bytes are only read as numbers and checked like any others.
+        // SAFETY: the mapping is read-only and private to this call. If another program shortens the file during the
+        // call, the system ends this process (as for every user of mmap). Changed bytes are only read as numbers and
+        // checked like any others.
         let map = unsafe { memmap2::Mmap::map(&file) }.map_err(failed)?;
         #[cfg(unix)]
         let _ = map.advise(memmap2::Advice::WillNeed);

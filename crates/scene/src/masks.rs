@@ -1,15 +1,14 @@
-//! Masks: which pixels of a photo count, or which are there at all.
+//! Masks: the pixels of a photo that are used, or its transparency.
 //!
-//! 1. A mask is a picture of its own ([`crate::PosedImage::mask`]), white
-//!    where the photo is to be used; it may be inverted. Its size may differ from the photo's: larger
-//!    ones are averaged, of smaller ones each pixel takes the nearest. A mask of two values, 0 and a dark
-//!    one, is of labels: its second value counts as white. A mask whose colours say nothing and whose alpha
-//!    varies is its alpha.
-//! 2. [`MaskMode`] says what is done with it and with the photo's alpha channel. To *ignore* a pixel is
-//!    to leave it out of the loss and of all scores; half coverage decides. To *segment* makes it
-//!    transparent: the photo is seen over the background of each step, and greys are shares.
+//! 1. A mask is a separate image file ([`crate::PosedImage::mask`]), white where the photo is used; it may be inverted.
+//!    Its size may differ from the photo's: larger masks are averaged, and smaller masks give each pixel the nearest
+//!    value. A mask of two values, 0 and a dark one, contains labels: its second value counts as white. A mask with
+//!    constant colours and varying alpha is read from its alpha.
+//! 2. [`MaskMode`] selects the use of the mask and of the photo's alpha channel. To *ignore* a pixel excludes it from
+//!    the loss and from all scores; the threshold is half coverage. To *segment* a pixel makes it transparent: the
+//!    photo is blended over the background of each step, and greys are fractions.
 //!
-//! Both happen before the photo is reduced and undistorted, whose results follow masks and alpha.
+//! Both happen before the photo is reduced and undistorted, so the results follow masks and alpha.
 
 use crate::resize::reduce_grey;
 use crate::{Error, Photo, Result, images};
@@ -19,24 +18,24 @@ use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
 
-/// What masks, and the photos' own alpha channels, do.
+/// Use of masks and of the photos' alpha channels.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MaskMode {
-    /// Masks hide what does not count, alpha is transparency.
+    /// Masks exclude pixels; alpha is transparency.
     #[default]
     Auto,
-    /// What mask or alpha leave out does not count.
+    /// Pixels excluded by the mask or by alpha do not count.
     Ignore,
-    /// What mask or alpha leave out is transparent.
+    /// Pixels excluded by the mask or by alpha are transparent.
     Segment,
 }
 
 impl MaskMode {
-    /// All of them.
+    /// All modes.
     pub const ALL: [Self; 3] = [Self::Auto, Self::Ignore, Self::Segment];
 
-    /// The name people type.
+    /// Returns the name for options and files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto",
@@ -45,15 +44,15 @@ impl MaskMode {
         }
     }
 
-    /// One line for a help page.
+    /// One-line description for a help page.
     pub const fn about(self) -> &'static str {
         match self {
-            Self::Auto => "masks hide what does not count, alpha is transparency",
+            Self::Auto => "masks exclude pixels, alpha is transparency",
             Self::Ignore => {
-                "what mask or alpha leave out does not count: people and cars that came along"
+                "pixels that mask or alpha exclude do not count: for people and passing cars"
             }
             Self::Segment => {
-                "what mask or alpha leave out becomes transparent: the object alone is learned"
+                "pixels that mask or alpha exclude become transparent: for single objects"
             }
         }
     }
@@ -79,22 +78,22 @@ impl FromStr for MaskMode {
     }
 }
 
-/// Which pixels of a photo have gone, and how.
+/// Result of masking a photo.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Masked {
-    /// Some do not count.
+    /// True if some pixels do not count.
     pub ignored: bool,
-    /// Some are transparent.
+    /// True if some pixels are transparent.
     pub transparent: bool,
-    /// None is left.
+    /// True if no pixel remains.
     pub nothing_left: bool,
-    /// There is a mask, and it leaves out nothing.
+    /// True if there is a mask and it excludes no pixel.
     pub idle: bool,
-    /// The mask was of labels.
+    /// True if the mask contains labels.
     pub labels: bool,
-    /// The mask was the alpha of its file.
+    /// True if the mask is the alpha of its file.
     pub in_alpha: bool,
-    /// The brightest value of the mask's file.
+    /// Brightest value of the mask's file.
     pub brightest: Option<u8>,
 }
 
@@ -147,13 +146,13 @@ pub(crate) fn apply(
     })
 }
 
-/// Either used or not.
+/// Rounds a mask to 0 or 255.
 fn hard(mut grey: Vec<u8>) -> Vec<u8> {
     images::threshold(&mut grey);
     grey
 }
 
-/// The values of a mask's file, from 0 = leave out to 255 = use, and what they were.
+/// Values of a mask's file, from 0 = exclude to 255 = use, and the kind of its source.
 fn values(image: DynamicImage) -> (Vec<u8>, Masked) {
     let mut found = Masked::default();
     let alpha = image.color().has_alpha().then(|| alpha(&image));
@@ -189,7 +188,7 @@ fn alpha(image: &DynamicImage) -> Vec<u8> {
     image.to_rgba8().pixels().map(|pixel| pixel[3]).collect()
 }
 
-/// The mask at `path` at the photo's size, 255 = use.
+/// Reads the mask at `path` at the photo's size, 255 = use.
 fn read(path: &Path, photo: &Photo, invert: bool) -> Result<(Vec<u8>, Masked)> {
     let image = images::decode_values(path)?;
     let (width, height) = (image.width(), image.height());
@@ -236,7 +235,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
 
-    /// A photo of four pixels with alpha, and a mask beside it.
+    /// Masks a photo of four pixels with alpha by a mask.
     fn case(
         alpha: Option<[u8; 4]>,
         mask: Option<[u8; 4]>,
@@ -272,7 +271,7 @@ mod tests {
         assert_eq!(photo.alpha, None);
         assert!(masked.ignored && !masked.transparent);
 
-        // Greys are shares: 51 / 255 = 0.2.
+        // Greys are fractions: 51 / 255 = 0.2.
         let (photo, _) = case(ALPHA, MASK, MaskMode::Segment, false);
         assert_eq!(photo.alpha, Some(vec![255, 100, 51, 0]));
         assert_eq!(photo.mask, None);
@@ -295,7 +294,7 @@ mod tests {
         let (photo, masked) = case(None, Some([255; 4]), MaskMode::Segment, false);
         assert_eq!((photo.alpha, photo.mask), (None, None));
         assert!(masked.idle && !masked.ignored && !masked.transparent);
-        // Greys are shares where a photo is segmented, and halves elsewhere.
+        // Greys are fractions in the mode `segment`, and thresholded in the others.
         for (mode, idle) in [(MaskMode::Segment, false), (MaskMode::Auto, true)] {
             let (_, masked) = case(None, Some([200, 255, 255, 255]), mode, false);
             assert_eq!(masked.idle, idle, "{mode}");
@@ -306,7 +305,7 @@ mod tests {
         }
     }
 
-    /// The mask of four pixels that a picture of one row gives.
+    /// Computes the mask of four pixels from an image of one row.
     fn of(image: impl Into<DynamicImage>) -> (Vec<u8>, Masked) {
         values(image.into())
     }

@@ -2,10 +2,10 @@
 //!
 //! Format: <https://docs.nerf.studio/quickstart/data_conventions.html>.
 //!
-//! 1. Intrinsics stand at the top or in a frame; a frame's own value wins.
-//! 2. `transform_matrix` maps camera to world with OpenGL's axes (x right, y up, z backwards). Ours
-//!    look along +z with y down, so its second and third columns change sign; then it is inverted.
-//! 3. Points come from the PLY file that `ply_file_path` names: they stand in the same world.
+//! 1. Intrinsics are at the top level or in a frame; a frame's own value takes precedence.
+//! 2. `transform_matrix` maps camera to world with OpenGL's axes (x right, y up, z backwards). Dapple's cameras look
+//!    along +z with y down. Therefore the second and third columns change sign; then the matrix is inverted.
+//! 3. Points come from the PLY file that `ply_file_path` names, in the same world.
 
 mod intrinsics;
 mod json;
@@ -23,7 +23,7 @@ use json::Matrix;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
-/// The note of a file that names no points.
+/// Note of a file that names no points.
 pub(crate) const NO_POINTS: &str = "the capture has no sparse points";
 
 const FORMAT_HINT: &str = "see Nerfstudio's data conventions; `ns-process-data` writes such a file";
@@ -49,40 +49,40 @@ struct JsonTransforms {
     shared: Intrinsics,
 }
 
-/// A parsed `transforms.json`, before any other file is looked at.
+/// A parsed `transforms.json`, before any other file is read.
 #[derive(Debug, Clone)]
 pub struct Transforms {
-    /// In file order.
+    /// Frames in file order.
     pub frames: Vec<Frame>,
     /// Path of the point cloud relative to the JSON's folder.
     pub ply_file_path: Option<String>,
-    /// The paths under `train_filenames`, `test_filenames` and `val_filenames`.
+    /// Paths under `train_filenames`, `test_filenames` and `val_filenames`.
     pub(crate) lists: [Option<Vec<String>>; 3],
 }
 
-/// One posed photo of a [`Transforms`].
+/// One photo of a [`Transforms`], with its pose.
 #[derive(Debug, Clone)]
 pub struct Frame {
-    /// Path of the photo relative to the JSON's folder. Blender's files leave the extension out. Of a path
-    /// that leads out of that folder (of another machine, or above it) what follows the root.
+    /// Path of the photo relative to the JSON's folder. Blender's files omit the extension. For a path that leads out
+    /// of that folder (to another machine, or above it), this is the part after the root.
     pub file_path: PathBuf,
     leads_out: bool,
-    /// Path of its mask, likewise.
+    /// Path of the photo's mask relative to the JSON's folder.
     pub mask_path: Option<PathBuf>,
-    /// Path of its depth image, likewise.
+    /// Path of the photo's depth image relative to the JSON's folder.
     pub depth_file_path: Option<PathBuf>,
-    /// Its pose, converted to our axes.
+    /// Pose of the frame, converted to Dapple's axes.
     pub camera_from_world: Pose,
     intrinsics: Intrinsics,
 }
 
-/// Parses a `transforms.json`. `file` is named in errors.
+/// Parses a `transforms.json`. Errors name `file`.
 pub fn parse_transforms(bytes: &[u8], file: &str) -> Result<Transforms> {
     let bytes = text::to_utf8(bytes);
     let json: JsonTransforms = serde_json::from_slice(&bytes).map_err(|e| {
         let has = |word: &[u8]| bytes.windows(word.len()).any(|part| part == word);
         let hint = match e.is_syntax() && (has(b"NaN") || has(b"Infinity")) {
-            true => "JSON has no NaN and no Infinity: leave out the frames that hold them",
+            true => "JSON has no NaN and no Infinity: remove the frames that hold them",
             false => FORMAT_HINT,
         };
         Error::input(format!("the transforms file cannot be read: {e}"))
@@ -127,7 +127,7 @@ pub fn parse_transforms(bytes: &[u8], file: &str) -> Result<Transforms> {
 }
 
 impl Frame {
-    /// Its camera, if the file says all of it.
+    /// Returns the frame's camera, if the file is complete without the photo.
     pub(crate) fn camera(&self) -> Result<Camera> {
         let no_size = || {
             Err(Error::input("the frame has no size").hint("give w and h, at the top or per frame"))
@@ -163,8 +163,8 @@ fn pose(rows: &[Vec<f64>]) -> Result<Pose> {
     };
     let column = |c: usize| DVec3::new(rows[0][c], rows[1][c], rows[2][c]);
     let axes = [column(0), -column(1), -column(2)];
-    // Writers that scaled the world leave the scale in the matrix; a shear is a defect. Numbers
-    // too large to square give zero axes, and a determinant of zero.
+    // Writers that scaled the world write the scale into the matrix; a shear is a defect. Numbers too large to square
+    // give zero axes, and a determinant of zero.
     let lengths = axes.map(DVec3::length);
     let [a, b, c] = axes.map(DVec3::normalize_or_zero);
     let skew = a.dot(b).abs().max(b.dot(c).abs()).max(c.dot(a).abs());
@@ -189,10 +189,10 @@ fn pose(rows: &[Vec<f64>]) -> Result<Pose> {
     Ok(camera_from_world)
 }
 
-/// How many photos the file names, and how many of those are missing.
+/// Counts the photos that the file names, and the missing ones among them.
 ///
 /// # Errors
-/// A file that is no transforms file.
+/// A file that is not a transforms file.
 pub(crate) fn missing(json: &Path) -> Result<(usize, usize)> {
     let bytes = bounded::read("cannot read it", json, bounded::CAMERAS_BYTES)?;
     let transforms = parse_transforms(&bytes, "")?;
@@ -203,7 +203,7 @@ pub(crate) fn missing(json: &Path) -> Result<(usize, usize)> {
     Ok((images.len(), missing.count()))
 }
 
-/// The longest folder that all of the paths have in common.
+/// Returns the longest folder that all paths have in common.
 fn common_folder(frames: &[Frame]) -> PathBuf {
     let parent = |frame: &Frame| frame.file_path.parent().unwrap_or(Path::new("")).to_owned();
     let mut common = frames.first().map(parent).unwrap_or_default();
@@ -215,7 +215,7 @@ fn common_folder(frames: &[Frame]) -> PathBuf {
     common
 }
 
-/// The images of a transforms file in `root`, in its order, with poses but no intrinsics yet.
+/// Returns the images of a transforms file in `root`, in its order, with poses but no intrinsics yet.
 fn posed_images(transforms: &Transforms, root: &Path) -> Vec<PosedImage> {
     // `images/0.png`, `images/1.png`, ...: the common first folder is the image folder, so that
     // names and `images_2` work as for COLMAP.
@@ -228,7 +228,7 @@ fn posed_images(transforms: &Transforms, root: &Path) -> Vec<PosedImage> {
         let mut frames = transforms.frames.iter();
         frames.all(|f| head(f).as_ref() == Some(first))
     });
-    // The folders of another machine say nothing here, and are no part of a photo's name.
+    // Folders of another machine are not used, and are not part of a photo's name.
     let folder = match transforms.frames.iter().all(|frame| frame.leads_out) {
         true => Some(common_folder(&transforms.frames).into_os_string()),
         false => folder,
@@ -255,7 +255,7 @@ fn posed_images(transforms: &Transforms, root: &Path) -> Vec<PosedImage> {
     transforms.frames.iter().zip(0..).map(image).collect()
 }
 
-/// Parses a transforms file in UTF-8, or in the code page under which most photos exist, with a remark.
+/// Parses a transforms file in UTF-8, or in the code page under which most photos exist, with a note.
 fn parse_any(bytes: &[u8], label: &str, root: &Path) -> Result<(Transforms, Option<String>)> {
     let photos = |transforms: &Transforms| {
         let images = posed_images(transforms, root);
@@ -285,9 +285,8 @@ fn parse_any(bytes: &[u8], label: &str, root: &Path) -> Result<(Transforms, Opti
     }
 }
 
-/// Reads one JSON file into a capture whose photos are found, in `chosen` or in the file's folder. Frames
-/// that do not say their size need their photo: where it is missing, that is an error, or with
-/// `skip_missing` they are left out.
+/// Reads one JSON file into a capture whose photos are found, in `chosen` or in the file's folder. A frame without size
+/// needs its photo: if the photo is missing, that is an error, or `skip_missing` skips the frame.
 pub(crate) fn open(json: &Path, options: &LoadOptions, chosen: Option<&Path>) -> Result<Capture> {
     let skip_missing = options.skip_missing;
     let root = json.parent().unwrap_or(Path::new(""));
@@ -403,7 +402,7 @@ fn place_named(finder: &mut Finder, root: &Path, images: &mut [PosedImage]) -> R
     Ok(())
 }
 
-/// The file of points that `ply_file_path` names, or that path if there is none.
+/// Returns the file of points that `ply_file_path` names, or that path if it does not exist.
 fn points_file(finder: &mut Finder, root: &Path, named: &str) -> Result<PathBuf> {
     let NamedPath { path, leads_out } = named_path(named)?;
     let places = Places {

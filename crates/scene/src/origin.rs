@@ -4,9 +4,9 @@
 //! 0.5 m at 5 000 km.
 //!
 //! 1. Loaders read camera poses in doubles, and keep what sparse points lack as `f32` ([`Capture::remainders`]).
-//! 2. Where the middle of the cameras lies farther from the origin than `FAR` times the capture's extent, a place
-//!    beside it becomes the origin: [`Capture::origin`]. It is a multiple of a power of ten below the extent. Else it is
-//!    zero, and no bit changes.
+//! 2. If the middle of the cameras is farther from the origin than `FAR` times the capture's extent, a place
+//!    next to it becomes the origin: [`Capture::origin`]. It is a multiple of a power of ten below the extent. Else it
+//!    is zero, and no bit changes.
 //! 3. Cameras and points count from it, and so does all that is trained. `.ply` files record it as a comment
 //!    ([`crate::splat_file::Aside::origin`]); camera files are in the capture's own frame.
 
@@ -21,7 +21,7 @@ const FAR: f64 = 25.0;
 /// Gaussians that a middle is found by, at most.
 const SAMPLE: usize = 4096;
 
-/// What a number lacks as `f32`, itself an `f32`: both together have 48 bits.
+/// Returns the rounding remainder of a number as `f32`, itself an `f32`: both together have 48 bits.
 pub(crate) fn remainder(exact: [f64; 3], rounded: [f32; 3]) -> [f32; 3] {
     std::array::from_fn(|k| (exact[k] - f64::from(rounded[k])) as f32)
 }
@@ -58,7 +58,7 @@ pub fn shown(origin: DVec3) -> String {
     format!("{} {} {}", origin.x, origin.y, origin.z)
 }
 
-/// What to do with a file that has no place for the origin that its splats count from.
+/// Describes the remedy for a file that cannot record the local origin of its splats.
 pub fn not_held(extension: &str, origin: DVec3) -> String {
     format!(
         "positions are relative to the local origin {}, which .{extension} has no place for. Add it to place them in \
@@ -81,7 +81,7 @@ pub fn middle_of(splats: &Splats) -> DVec3 {
     DVec3::new(axis(0), axis(1), axis(2))
 }
 
-/// The origin that splats with this middle count from, beside a capture that counts from `capture`: the one that their
+/// The origin that splats with this middle count from, next to a capture that counts from `capture`: the one that their
 /// file says, else whichever of zero and the capture's is nearer to them. Most formats have no place for it.
 pub fn assumed(middle: DVec3, said: DVec3, capture: DVec3) -> DVec3 {
     let is_local = middle.length() < middle.distance(capture);

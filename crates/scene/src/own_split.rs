@@ -22,11 +22,11 @@ pub struct OwnSplit {
     pub held_out: BTreeSet<String>,
     /// Views that are neither trained on nor held out.
     pub unused: BTreeSet<String>,
-    /// Where the split is stored, for people.
+    /// Source of the split, for display.
     pub source: String,
 }
 
-/// Lists of names, and remarks on them.
+/// Lists of names, and notes on them.
 #[derive(Debug, Default)]
 pub(crate) struct Lists {
     train: Option<Vec<String>>,
@@ -43,7 +43,7 @@ pub(crate) const FILES: [&[&str]; 3] = [
 ];
 
 impl Lists {
-    /// The lists in a transforms file.
+    /// Returns the lists in a transforms file.
     pub(crate) fn of_transforms(transforms: &Transforms) -> Option<Self> {
         let [train, test, val] = transforms.lists.clone();
         let named = [
@@ -63,7 +63,7 @@ impl Lists {
         })
     }
 
-    /// The list files in the first of `folders` that holds any.
+    /// Reads the list files in the first of `folders` that holds any.
     ///
     /// # Errors
     /// A file that cannot be read.
@@ -92,7 +92,7 @@ impl Lists {
     }
 }
 
-/// Names in a list file: a line each, `#` begins a comment.
+/// Reads the names in a list file: one per line, `#` begins a comment.
 fn lines(path: &Path) -> Result<Vec<String>> {
     let what = "cannot read the list of photos";
     let text = bounded::read_text(what, path, bounded::SETTINGS_BYTES)?;
@@ -103,8 +103,8 @@ fn lines(path: &Path) -> Result<Vec<String>> {
 
 /// Finds the photos that a list names.
 struct Matcher<'a> {
-    /// By path, by path without ending, by base name, by base name without ending; `None` where several photos
-    /// have the key.
+    /// Photos by path, by path without extension, by base name, by base name without extension; `None` if several
+    /// photos have the key.
     keys: [HashMap<String, Option<&'a str>>; 4],
 }
 
@@ -144,7 +144,7 @@ impl<'a> Matcher<'a> {
             .find_map(|found| found.flatten())
     }
 
-    /// The photos that a list names, and how many of its names are of no photo.
+    /// Returns the photos that a list names, and the number of its names without a photo.
     fn names(&self, list: &[String]) -> (BTreeSet<String>, usize) {
         let found = list.iter().filter_map(|entry| self.name(entry));
         let missing = list.iter().filter(|entry| self.name(entry).is_none());
@@ -152,7 +152,7 @@ impl<'a> Matcher<'a> {
     }
 }
 
-/// A path with slashes, without quotes and leading dots.
+/// Normalises a path: slashes, no quotes and no leading dots.
 fn normalised(path: &str) -> String {
     let path = path.trim().trim_matches(['"', '\'']).replace('\\', "/");
     let parts = path
@@ -171,7 +171,7 @@ fn keys_of(path: &str) -> [String; 4] {
 }
 
 impl OwnSplit {
-    /// A split that holds views out by number, whatever their names.
+    /// Builds a split that holds out views by number, for all names.
     pub fn by_number() -> Self {
         Self::default()
     }
@@ -181,7 +181,7 @@ impl OwnSplit {
         !self.held_out.is_empty()
     }
 
-    /// The split that lists make of `images`, and remarks; `None` where they are not used.
+    /// Applies lists to `images`: the split, and notes; `None` if the lists are not used.
     pub(crate) fn of(lists: &Lists, images: &[PosedImage]) -> (Option<Self>, Vec<String>) {
         let mut notes = Vec::new();
         let source = &lists.source;
@@ -236,7 +236,7 @@ impl OwnSplit {
         (Some(own), notes)
     }
 
-    /// The remark on a split of these views.
+    /// Returns the note on a split of these views.
     pub(crate) fn note(&self, images: &[PosedImage]) -> String {
         let count = |names: &BTreeSet<String>| {
             let named = images.iter().filter(|image| names.contains(&image.name));

@@ -1,11 +1,11 @@
-//! Photographs as the engines take them: 8 bits a channel, row by row.
+//! Photos in the form that the engines use: 8 bits per channel, row by row.
 
 use crate::Result;
 use crate::atomic::write_atomically;
 use crate::provenance::{PngPixels, png_bytes};
 use std::path::Path;
 
-/// A decoded photograph. Held as `u8` so that a thousand photos fit in memory.
+/// A decoded photo. Stored as `u8` so that a thousand photos fit in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Photo {
     /// Width, pixels.
@@ -14,14 +14,14 @@ pub struct Photo {
     pub height: u32,
     /// sRGB values as stored in the file, `[height, width, 3]`.
     pub rgb: Vec<u8>,
-    /// Opacity of each pixel, `[height, width]`; `None` when the photo is opaque.
+    /// Opacity of each pixel, `[height, width]`; `None` if the photo is opaque.
     pub alpha: Option<Vec<u8>>,
-    /// Which pixels count, `[height, width]`, 0 = ignore, 255 = use; `None` when all do.
+    /// Mask, `[height, width]`, 0 = ignore, 255 = use; `None` if all pixels count.
     pub mask: Option<Vec<u8>>,
 }
 
 impl Photo {
-    /// An opaque photo without mask. `rgb` is `[height, width, 3]`.
+    /// Builds an opaque photo without mask. `rgb` is `[height, width, 3]`.
     ///
     /// # Panics
     /// If `rgb` has not `width * height * 3` values: a defect of the caller, not of its input.
@@ -36,7 +36,7 @@ impl Photo {
         }
     }
 
-    /// Writes it as a PNG file, with its opacity where it has one. Masks are not written.
+    /// Writes the photo as a PNG file, with its alpha if it has one. Masks are not written.
     ///
     /// # Errors
     /// A file that cannot be written.
@@ -54,7 +54,7 @@ impl Photo {
         write_atomically(path, |file| file.write_all(&bytes))
     }
 
-    /// Bytes of its pixels.
+    /// Returns the bytes of all pixels.
     pub fn bytes(&self) -> u64 {
         let planes = [Some(&self.rgb), self.alpha.as_ref(), self.mask.as_ref()];
         planes
@@ -64,23 +64,23 @@ impl Photo {
             .sum()
     }
 
-    /// The photo at a smaller size, by area averaging: each new pixel is the mean of what it covers, colours
-    /// weighted with alpha; a masked pixel counts where at least half of what it covers does. Edges longer
-    /// than the photo's own stay as they are.
+    /// Returns the photo at a smaller size, by area averaging. Each new pixel is the mean of the pixels that it covers,
+    /// colours weighted with alpha. A masked pixel counts if at least half of the covered pixels do. Edges longer than
+    /// the photo's own are limited to it.
     #[must_use]
     pub fn reduced(&self, width: u32, height: u32) -> Self {
         let (width, height) = (width.min(self.width), height.min(self.height));
         crate::resize::reduce(self, width, height)
     }
 
-    /// Number of pixels.
+    /// Returns the number of pixels.
     pub fn pixel_count(&self) -> usize {
         self.width as usize * self.height as usize
     }
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
 

@@ -1,4 +1,4 @@
-//! Pictures that say that Dapple wrote them, so that nobody else's is replaced.
+//! Marks images that Dapple wrote, so that no image of another program is replaced.
 //!
 //! PNG files have a text `Software`, OpenEXR files an attribute `software`. Readers pass over both.
 
@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 
-/// What the pictures say.
+/// Name in the images.
 pub(crate) const SOFTWARE: &str = "Dapple";
 
 /// The PNG text's name, one of those that the format's specification lists.
@@ -67,8 +67,8 @@ pub fn png_bytes(width: u32, height: u32, pixels: PngPixels<'_>) -> Result<Vec<u
     Ok(bytes)
 }
 
-/// Whether the picture at `path`, PNG or OpenEXR by its name, says that Dapple wrote it. Those of versions
-/// before this do not.
+/// Returns true if the image at `path`, PNG or OpenEXR by its name, has Dapple's mark. Images of older versions
+/// have none.
 pub fn is_dapples_picture(path: &Path) -> bool {
     // To open a pipe would wait for its writer.
     if !path.is_file() {

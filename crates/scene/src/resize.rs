@@ -9,7 +9,7 @@
 use crate::Photo;
 use crate::images::threshold;
 
-/// The photo at `width` x `height`, neither larger than before. Colours are weighted with alpha.
+/// Returns the photo at `width` x `height`, neither larger than before. Colours are weighted with alpha.
 pub(crate) fn reduce(photo: &Photo, width: u32, height: u32) -> Photo {
     let from = (photo.width as usize, photo.height as usize);
     let to = (width as usize, height as usize);
@@ -23,7 +23,7 @@ pub(crate) fn reduce(photo: &Photo, width: u32, height: u32) -> Photo {
             (rgb.iter().map(|&c| c.round() as u8).collect(), None)
         }
         Some(alpha) => {
-            // Premultiplied, so that the colour of what is transparent does not count.
+            // Premultiplied, so that the colour of transparent pixels does not count.
             let mean = average(from, to, 4, |at, pixel| {
                 let a = f32::from(alpha[at]) / 255.0;
                 for (p, &c) in pixel.iter_mut().zip(&photo.rgb[at * 3..at * 3 + 3]) {
@@ -53,20 +53,20 @@ pub(crate) fn reduce(photo: &Photo, width: u32, height: u32) -> Photo {
     }
 }
 
-/// A mask at a smaller size: a pixel counts if at least half of what it covers does.
+/// Reduces a mask: a pixel counts if at least half of the covered pixels do.
 fn reduce_mask(mask: &[u8], from: (usize, usize), to: (usize, usize)) -> Vec<u8> {
     let mut reduced = reduce_grey(mask, from, to);
     threshold(&mut reduced);
     reduced
 }
 
-/// A channel at a smaller size.
+/// Reduces one channel.
 pub(crate) fn reduce_grey(grey: &[u8], from: (usize, usize), to: (usize, usize)) -> Vec<u8> {
     let mean = average(from, to, 1, |at, pixel| pixel[0] = f32::from(grey[at]));
     mean.iter().map(|&m| m.round() as u8).collect()
 }
 
-/// Means over rectangles. `pixel` writes the `channels` values of an old pixel.
+/// Computes means over rectangles. `pixel` writes the `channels` values of an old pixel.
 fn average(
     (w, h): (usize, usize),
     (new_w, new_h): (usize, usize),
@@ -102,8 +102,8 @@ fn average(
     out
 }
 
-/// For each old cell: the new cell its start lies in, its share of that one's mean, and its share
-/// of the next one's. Requires `new <= old`, so that an old cell overlaps at most two.
+/// For each old cell: the new cell that contains its start, its share of that new cell's mean, and its share of the
+/// next one's. Requires `new <= old`, so that an old cell overlaps at most two.
 fn overlaps(old: usize, new: usize) -> Vec<(usize, f32, f32)> {
     // In units of 1/(old*new) of the whole: an old cell is `new` long, a new cell `old`.
     (0..old)
@@ -139,7 +139,7 @@ mod tests {
         let photo = Photo::from_rgb(3, 1, vec![0, 0, 0, 90, 90, 90, 240, 240, 240]);
         // New pixels cover 1.5 old ones: (0 + 45) / 1.5, (45 + 240) / 1.5
         assert_eq!(reduce(&photo, 2, 1).rgb, [30, 30, 30, 190, 190, 190]);
-        // A constant stays constant at any size: the weights add up to one.
+        // A constant is unchanged at any size: the weights add up to one.
         let flat = Photo::from_rgb(37, 23, vec![201; 37 * 23 * 3]);
         for (w, h) in [(36, 22), (19, 7), (5, 23), (1, 1)] {
             assert!(reduce(&flat, w, h).rgb.iter().all(|&c| c == 201));

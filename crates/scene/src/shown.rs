@@ -1,28 +1,26 @@
-//! Which pixels of a photo its lens model can explain.
+//! Computes the pixels of a photo that its lens model covers.
 //!
-//! A calibration ends somewhere: a polynomial folds back, a fisheye reaches 90 degrees. Beyond, a
-//! photo may well show something, but no ray leads there, and a run that is asked to match it would
-//! pile up Gaussians at the rim.
+//! A calibration has a limited range: a polynomial folds back, a fisheye reaches 90 degrees. Pixels outside that range
+//! have no ray. Training on such pixels would accumulate Gaussians at the rim.
 //!
-//! 1. The last rays that the lens shows, all round, land on a closed curve around the axis.
-//! 2. The curve as distances from the axis over directions; a pixel within it has a ray.
+//! 1. The last rays that the lens shows, in all directions, fall on a closed curve around the axis.
+//! 2. The curve is stored as distances from the axis over directions; a pixel within it has a ray.
 
 use crate::{Camera, Lens, Photo};
 use std::f64::consts::{PI, TAU};
 
-/// Directions in which the curve is known, and places in which it is sampled.
+/// Number of directions of the curve, and number of samples.
 const DIRECTIONS: usize = 720;
 
-/// For every pixel, 255 where a ray of less than 89.5 degrees lands and 0 elsewhere; `None` if one
-/// lands everywhere.
+/// Returns, for every pixel, 255 if a ray of less than 89.5 degrees reaches it, else 0; `None` if every pixel has a
+/// ray.
 pub fn shown_pixels(camera: &Camera) -> Option<Vec<u8>> {
     let reach = camera.lens.max_radius();
     let bends_angles = !matches!(
         camera.lens,
         Lens::Pinhole | Lens::Radial(_) | Lens::OpenCv(_) | Lens::FullOpenCv(_)
     );
-    // A lens in slopes that never folds shows everything, and its terms of decentring are without
-    // meaning that far out.
+    // A lens of slopes that never folds shows everything. Its tangential terms have no meaning so far from the axis.
     if camera.lens.is_identity() || !bends_angles && reach > 100.0 {
         return None;
     }
@@ -52,7 +50,7 @@ pub fn shown_pixels(camera: &Camera) -> Option<Vec<u8>> {
     mask.contains(&0).then_some(mask)
 }
 
-/// Masks the pixels that no ray of the camera's lens reaches; false if there are none.
+/// Masks the pixels that no ray of the camera's lens reaches; returns false if there are none.
 pub(crate) fn mask_beyond(photo: &mut Photo, camera: &Camera) -> bool {
     let Some(shown) = shown_pixels(camera) else {
         return false;
@@ -67,7 +65,7 @@ pub(crate) fn mask_beyond(photo: &mut Photo, camera: &Camera) -> bool {
     true
 }
 
-/// How far from the axis the last rays land, by direction from -180 degrees on.
+/// Computes the distance of the last rays from the axis, by direction from -180 degrees on.
 fn rim(lens: &Lens, reach: f64) -> Vec<f64> {
     let place = |i: usize| {
         let angle = TAU * i as f64 / DIRECTIONS as f64;
@@ -79,7 +77,7 @@ fn rim(lens: &Lens, reach: f64) -> Vec<f64> {
     let mut rim = vec![f64::INFINITY; DIRECTIONS];
     for i in 0..DIRECTIONS {
         let ((ax, ay), (bx, by)) = (place(i), place(i + 1));
-        // Far finer than a bin: each bin gets several, of which it keeps the nearest.
+        // Much finer than a bin: each bin gets several samples, and the nearest is stored.
         for part in 0..8 {
             let t = f64::from(part) / 8.0;
             let (x, y) = (ax + (bx - ax) * t, ay + (by - ay) * t);
@@ -96,7 +94,7 @@ mod tests {
     use super::*;
     use crate::Pose;
 
-    /// Where the outermost rays land, all round, and a little within and without.
+    /// Checks the image points of the outermost rays in all directions, and points a little inside and outside.
     #[test]
     fn shown_is_what_has_a_ray() {
         for (lens, focal) in [

@@ -1,11 +1,10 @@
-//! Where a view's pixels come from: memory, or the photo's file whenever they are needed.
+//! Source of a view's pixels: memory, or the photo's file at each use.
 //!
-//! 1. A capture whose photos exceed [`LoadOptions::photo_memory_bytes`] is *described*: every file is
-//!    read and its header checked, but nothing decoded. The header's size and the lens tell the view's
-//!    camera.
-//! 2. Each time the pixels are wanted, the file is decoded, masked, reduced and undistorted as if it
-//!    were loaded for the first time: the same file gives the same pixels.
-//! 3. Whoever reads a thousand of them decides what to keep and when to read ahead.
+//! 1. A capture whose photos exceed [`LoadOptions::photo_memory_bytes`] is *described*: every file is read and its
+//!    header checked, but nothing is decoded. The header's size and the lens give the view's camera.
+//! 2. At each use, the file is decoded, masked, reduced and undistorted as at the first load, with equal
+//!    pixels.
+//! 3. The caller decides which pixels to cache and when to read ahead.
 
 use crate::capture::PosedImage;
 use crate::load::{self, Treatment};
@@ -14,16 +13,16 @@ use crate::undistort::pinhole_camera;
 use crate::{Error, FileSum, LoadOptions, Photo, Result, View, ViewFiles, images};
 use std::sync::Arc;
 
-/// The pixels of a view.
+/// Source of a view's pixels.
 #[derive(Debug, Clone)]
 pub enum PhotoSource {
-    /// They are here.
+    /// Pixels in memory.
     Memory(Arc<Photo>),
-    /// They are read when they are needed.
+    /// Pixels that are read at each use.
     File(Arc<PhotoFile>),
-    /// Those of another source, reduced whenever they are needed.
+    /// Pixels of another source, reduced at each use.
     Reduced {
-        /// What is reduced.
+        /// Source photo that is reduced.
         of: Arc<PhotoSource>,
         /// Width and height, pixels.
         size: [u32; 2],
@@ -31,10 +30,10 @@ pub enum PhotoSource {
 }
 
 impl PhotoSource {
-    /// The photo: from memory, or decoded now.
+    /// Returns the photo: from memory, or decoded now.
     ///
     /// # Errors
-    /// A file that has gone, or changed since it was described, or cannot be decoded.
+    /// A file that is missing, or changed since it was described, or cannot be decoded.
     pub fn read(&self) -> Result<Arc<Photo>> {
         match self {
             Self::Memory(photo) => Ok(Arc::clone(photo)),
@@ -43,7 +42,7 @@ impl PhotoSource {
         }
     }
 
-    /// The same photo at half its size, rounded up.
+    /// Returns this photo at half its size, rounded up.
     #[must_use]
     pub fn halved(&self) -> Self {
         Self::Reduced {
@@ -52,7 +51,7 @@ impl PhotoSource {
         }
     }
 
-    /// Width and height, pixels.
+    /// Returns width and height, pixels.
     pub fn size(&self) -> [u32; 2] {
         match self {
             Self::Memory(photo) => [photo.width, photo.height],
@@ -61,7 +60,7 @@ impl PhotoSource {
         }
     }
 
-    /// Bytes that the photo takes in memory; of a file the most that it can take.
+    /// Returns the bytes of the photo in memory; for a file the maximum.
     pub fn bytes(&self) -> u64 {
         match self {
             Self::Memory(photo) => photo.bytes(),
@@ -75,7 +74,7 @@ impl PhotoSource {
         }
     }
 
-    /// Whether pixels are transparent; of a file whether they may be.
+    /// Returns true if pixels are transparent; for a file, true if they may be.
     pub fn has_alpha(&self) -> bool {
         match self {
             Self::Memory(photo) => photo.alpha.is_some(),
@@ -84,7 +83,7 @@ impl PhotoSource {
         }
     }
 
-    /// Whether the pixels have to be read first.
+    /// Returns true if the pixels have to be read first.
     pub fn is_file(&self) -> bool {
         match self {
             Self::Memory(_) => false,
@@ -106,7 +105,7 @@ impl From<Arc<Photo>> for PhotoSource {
     }
 }
 
-/// A photo on disk, and what is done to it before it is trained on.
+/// A photo on disk, with the operations before training.
 #[derive(Debug)]
 pub struct PhotoFile {
     image: PosedImage,
@@ -127,7 +126,7 @@ impl PhotoFile {
                 self.image.name, camera.width, camera.height
             ))
             .at_path(self.image.path()?)
-            .hint("photos are read again and again while training: leave them as they are until it ends"));
+            .hint("training reads the photos at each use: do not change them during the run"));
         }
         let ViewFiles {
             photo: now, mask, ..
@@ -142,13 +141,13 @@ impl PhotoFile {
                 self.image.name
             ))
             .at_path(self.image.path()?)
-            .hint("photos are read again and again while training: leave them as they are until it ends"));
+            .hint("training reads the photos at each use: do not change them during the run"));
         }
         Ok(photo)
     }
 }
 
-/// A view of an image whose file was read, but not decoded.
+/// Builds a view of an image whose file was read, but not decoded.
 pub(crate) fn describe(image: &PosedImage, options: &LoadOptions) -> Result<(View, Treatment)> {
     let path = image.path()?;
     let header = images::header(&path)?;
@@ -173,7 +172,7 @@ pub(crate) fn describe(image: &PosedImage, options: &LoadOptions) -> Result<(Vie
         deep: header.deep,
         distorted: distorts && !options.undistort,
         undistorted: distorts && options.undistort,
-        // As far as it can be told without the pixels.
+        // Unknown without the pixels.
         beyond: false,
         masked: Masked {
             ignored: has_mask && !segments || ignores_alpha,

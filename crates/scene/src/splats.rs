@@ -1,15 +1,15 @@
-//! The Gaussians, in the parametrisation that is optimised and stored.
+//! Gaussians in the parametrisation that is optimised and stored.
 
 use crate::{Error, Result};
 use glam::DVec3;
 
-/// The highest degree of spherical harmonics that the ecosystem's files carry.
+/// Highest degree of spherical harmonics in the files of 3DGS tools.
 pub const MAX_SH_DEGREE: u8 = 3;
 
 /// Y_00: colour = 0.5 + `SH_C0` * sh0 for a Gaussian without view dependence.
 pub const SH_C0: f32 = 0.282_094_8;
 
-/// Coefficients per channel for a degree: 1, 4, 9, 16.
+/// Returns the coefficients per channel for a degree: 1, 4, 9, 16.
 pub const fn sh_coefficient_count(degree: u8) -> usize {
     (degree as usize + 1) * (degree as usize + 1)
 }
@@ -21,7 +21,7 @@ pub struct Splats {
     pub means: Vec<[f32; 3]>,
     /// Natural logarithm of the standard deviation along each axis, `[N, 3]`.
     pub scales: Vec<[f32; 3]>,
-    /// Rotations `[w, x, y, z]`, `[N, 4]`; need not be normalised, readers normalise.
+    /// Rotations `[w, x, y, z]`, `[N, 4]`; they need not be normalised, because readers normalise.
     pub quats: Vec<[f32; 4]>,
     /// Logit of the opacity, `[N]`.
     pub opacities: Vec<f32>,
@@ -34,10 +34,10 @@ pub struct Splats {
 }
 
 impl Splats {
-    /// Whether all arrays are of one length.
+    /// Checks that all arrays have one length.
     ///
     /// # Errors
-    /// They are not: a mistake of the program that made them.
+    /// Lengths that differ: a mistake of the calling program.
     pub fn check_lengths(&self) -> Result<()> {
         let rows = self.means.len();
         let fits = self.scales.len() == rows
@@ -64,7 +64,7 @@ impl Splats {
     /// Returns true if all numbers of Gaussian `i` are finite.
     ///
     /// # Panics
-    /// When the arrays have no such Gaussian.
+    /// If `i` is out of range.
     pub fn has_finite_numbers(&self, i: usize) -> bool {
         let stride = self.sh_rest_stride();
         let all = |values: &[f32]| values.iter().all(|v| v.is_finite());
@@ -76,7 +76,7 @@ impl Splats {
             && all(&self.sh_rest[i * stride..(i + 1) * stride])
     }
 
-    /// No Gaussians, room for a degree.
+    /// Creates splats without Gaussians, for an SH degree.
     pub fn empty(sh_degree: u8) -> Self {
         Self {
             sh_degree,
@@ -84,22 +84,22 @@ impl Splats {
         }
     }
 
-    /// Number of Gaussians.
+    /// Returns the number of Gaussians.
     pub fn len(&self) -> usize {
         self.means.len()
     }
 
-    /// Whether there is none.
+    /// Returns true if there is no Gaussian.
     pub fn is_empty(&self) -> bool {
         self.means.is_empty()
     }
 
-    /// Floats per Gaussian in `sh_rest`.
+    /// Returns the floats per Gaussian in `sh_rest`.
     pub fn sh_rest_stride(&self) -> usize {
         (sh_coefficient_count(self.sh_degree) - 1) * 3
     }
 
-    /// The same Gaussians with `sh_rest` cut or zero-padded to another degree.
+    /// Returns these Gaussians with `sh_rest` cut or zero-padded to another degree.
     #[must_use]
     pub fn with_sh_degree(mut self, degree: u8) -> Self {
         let (old, new) = (
@@ -119,8 +119,8 @@ impl Splats {
         self
     }
 
-    /// Counts centres from another origin, which lies at `origin` of the present world. Computed in doubles; bits stay
-    /// where `origin` is zero.
+    /// Moves the origin of the centres to `origin` of the present world. Computed in doubles; bit-identical if `origin`
+    /// is zero.
     pub fn count_from(&mut self, origin: DVec3) {
         if origin == DVec3::ZERO {
             return;
@@ -151,7 +151,8 @@ impl Splats {
         };
     }
 
-    /// How much of a picture a Gaussian covers: its opacity times its largest cross-section, world units squared.
+    /// Computes the screen coverage measure of a Gaussian: its opacity times its largest cross-section, world units
+    /// squared.
     pub fn coverage(&self, i: usize) -> f32 {
         // Scales are logarithms: the largest cross-section is the product of the two largest axes.
         let mut axes = self.scales[i];
@@ -160,7 +161,7 @@ impl Splats {
         opacity * (axes[1] + axes[2]).exp()
     }
 
-    /// Bytes the parameters take.
+    /// Returns the bytes of the parameters.
     pub fn size_bytes(&self) -> usize {
         self.len() * (3 + 3 + 4 + 1 + 3 + self.sh_rest_stride()) * size_of::<f32>()
     }

@@ -1,4 +1,4 @@
-//! Which photos each sparse point was found in, and how well: what depths can be learned from.
+//! Observations of each sparse point: the photos, and the errors. Depth supervision uses them.
 
 use std::collections::HashMap;
 
@@ -6,14 +6,14 @@ use std::collections::HashMap;
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Tracks {
     errors: Vec<f32>,
-    /// One past each point's last photo.
+    /// Index after each point's last photo.
     ends: Vec<u32>,
     photos: Vec<u32>,
 }
 
 impl Tracks {
-    /// Adds the next point: its mean reprojection error, pixels of the photos as they were
-    /// reconstructed, and the numbers of the photos that it was found in.
+    /// Adds the next point: its mean reprojection error, pixels of the photos at reconstruction, and the numbers of the
+    /// photos that observe it.
     pub fn push(&mut self, error: f64, photos: impl IntoIterator<Item = u32>) {
         self.photos.extend(photos);
         self.errors.push(error as f32);
@@ -21,29 +21,29 @@ impl Tracks {
             .push(u32::try_from(self.photos.len()).unwrap_or(u32::MAX));
     }
 
-    /// Number of points.
+    /// Returns the number of points.
     pub fn len(&self) -> usize {
         self.errors.len()
     }
 
-    /// Whether there is no point.
+    /// Returns true if there is no point.
     pub fn is_empty(&self) -> bool {
         self.errors.is_empty()
     }
 
-    /// Mean reprojection errors, pixels, `[points]`; not finite or negative where unknown.
+    /// Returns the mean reprojection errors, pixels, `[points]`; not finite or negative if unknown.
     pub fn errors(&self) -> &[f32] {
         &self.errors
     }
 
-    /// The photos that a point was found in.
+    /// Returns the photos that observe a point.
     pub fn photos_of(&self, point: usize) -> &[u32] {
         let end = |i: usize| self.ends.get(i).map_or(0, |&end| end as usize);
         let start = point.checked_sub(1).map_or(0, end);
         self.photos.get(start..end(point)).unwrap_or_default()
     }
 
-    /// The points that each of `photos` photos found, ascending.
+    /// Returns the points that each of `photos` photos observes, ascending.
     pub fn points_of_photos(&self, photos: usize) -> Vec<Vec<u32>> {
         let mut out = vec![Vec::new(); photos];
         for point in 0..self.len() {
@@ -59,7 +59,7 @@ impl Tracks {
         out
     }
 
-    /// The same with other numbers for photos; those without one are left out.
+    /// Returns a copy with other numbers for photos. Photos without a new number are dropped.
     pub(crate) fn renumbered(&self, number_of: &HashMap<u32, u32>) -> Self {
         let mut out = Self::default();
         for (point, &error) in self.errors.iter().enumerate() {

@@ -1,14 +1,13 @@
-//! Turns the photo of a real lens into that of a pinhole camera.
+//! Resamples the photo of a real lens to that of a pinhole camera.
 //!
-//! 1. Choose the pinhole camera: same focal length and pose, hence the same detail in the centre;
-//!    its frame is the largest axis-aligned rectangle between the photo's undistorted borders, so
-//!    that no corner is empty. A field wider than [`WIDEST_HALF_FIELD`] to a side is cut there (the
-//!    pinhole image of a fisheye is infinite), and the frame never exceeds [`MAX_GROWTH`] times
-//!    the photo: the focal length gives way first.
-//! 2. For each of its pixels, find the ray, the place where the lens puts it, and blend the four
-//!    pixels around. Colours are weighted with alpha, so that what is transparent does not bleed.
-//! 3. Pixels that the photo does not show (strong mixed distortion, beyond a lens's fold) become
-//!    black and are left out by the mask.
+//! 1. Choose the pinhole camera: same focal length and pose, hence the same detail in the centre. Its frame is the
+//!    largest axis-aligned rectangle between the photo's undistorted borders, so that no corner is empty. A field wider
+//!    than [`WIDEST_HALF_FIELD`] to a side is cut there (the pinhole image of a fisheye is infinite). The frame never
+//!    exceeds [`MAX_GROWTH`] times the photo: the focal length is reduced first.
+//! 2. For each of its pixels, find the ray and its point through the lens, and blend the four pixels around. Colours
+//!    are weighted with alpha, so that transparent pixels do not bleed.
+//! 3. Pixels that the photo does not show (strong mixed distortion, beyond a lens's fold) become black, and the mask
+//!    excludes them.
 
 use crate::{Camera, Lens, Photo};
 use rayon::prelude::*;
@@ -18,13 +17,13 @@ use rayon::prelude::*;
 /// of the projection is poor there.
 pub const WIDEST_HALF_FIELD: f64 = 55.0 / 180.0 * std::f64::consts::PI;
 
-/// The frame may grow this much beyond the photo, each way.
+/// Maximum size of the frame as a multiple of the photo, in each direction.
 pub const MAX_GROWTH: f64 = 1.5;
 
-/// Points taken along each border when looking for the frame.
+/// Sampled points along each border in the search for the frame.
 const BORDER_SAMPLES: u32 = 64;
 
-/// The pinhole camera that [`undistort`] renders a photo of `camera` to.
+/// Returns the pinhole camera to which [`undistort`] renders a photo of `camera`.
 pub fn pinhole_camera(camera: &Camera) -> Camera {
     if camera.lens.is_identity() {
         return Camera {
@@ -38,8 +37,8 @@ pub fn pinhole_camera(camera: &Camera) -> Camera {
         let (x, y) = ((px - camera.cx) / camera.fx, (py - camera.cy) / camera.fy);
         camera.lens.undistort_within(x, y, reach)
     };
-    // Sides in normalised coordinates. A border point without a ray lies outside the lens's
-    // field and does not limit the frame.
+    // Sides in normalised coordinates. A border point without a ray is outside the lens's field and does not limit the
+    // frame.
     let limit = WIDEST_HALF_FIELD.tan();
     let (mut left, mut right, mut top, mut bottom) = (-limit, limit, -limit, limit);
     for i in 0..=BORDER_SAMPLES {
@@ -50,7 +49,7 @@ pub fn pinhole_camera(camera: &Camera) -> Camera {
         bottom = ideal(t * w, h).map_or(bottom, |p| bottom.min(p.1));
     }
     if (right - left) * camera.fx < 1.0 || (bottom - top) * camera.fy < 1.0 {
-        // No rectangle fits between the borders: keep the photo's own frame, the mask tells.
+        // No rectangle fits between the borders: keep the photo's own frame; the mask marks the empty pixels.
         return Camera {
             lens: Lens::Pinhole,
             ..*camera
@@ -60,7 +59,7 @@ pub fn pinhole_camera(camera: &Camera) -> Camera {
     let scale = (MAX_GROWTH / growth).min(1.0);
     let (fx, fy) = (camera.fx * scale, camera.fy * scale);
     Camera {
-        // Rounded down (but for rounding noise): the last pixel must be a whole one.
+        // Rounded down, with a tolerance for rounding noise: the last pixel must be complete.
         width: (((right - left) * fx + 1e-6).floor() as u32).max(1),
         height: (((bottom - top) * fy + 1e-6).floor() as u32).max(1),
         fx,
@@ -131,10 +130,10 @@ struct Sample {
     masked_in: bool,
 }
 
-/// Bilinear sample at a place in pixels; `None` outside the photo.
+/// Samples bilinearly at a position in pixels; `None` outside the photo.
 fn sample(photo: &Photo, (px, py): (f64, f64)) -> Option<Sample> {
     let (w, h) = (f64::from(photo.width), f64::from(photo.height));
-    // The tolerance takes in a frame that ends exactly on the photo's border.
+    // The tolerance includes a frame that ends exactly on the photo's border.
     let inside = |p: f64, size: f64| (-1e-6..=size + 1e-6).contains(&p);
     if !(inside(px, w) && inside(py, h)) {
         return None;
@@ -192,7 +191,7 @@ mod tests {
         }
     }
 
-    /// A smooth picture as a function of the ray, which any lens can photograph.
+    /// Smooth radiance as a function of the ray, for photos through any lens.
     fn radiance(x: f64, y: f64) -> [f64; 3] {
         [
             128.0 + 90.0 * (3.0 * x).sin() * (2.0 * y).cos(),
@@ -244,7 +243,7 @@ mod tests {
                 .max()
                 .unwrap();
             assert!(worst <= 3, "{lens:?} is off by {worst}");
-            // Nearly all of the field is kept: these lenses are mild.
+            // Nearly all of the field remains: these lenses are mild.
             assert!(
                 photo.pixel_count() * 10 > 128 * 96 * 8,
                 "{lens:?} {pinhole:?}"
@@ -268,7 +267,7 @@ mod tests {
 
     #[test]
     fn pixels_beyond_the_fold_are_masked() {
-        // Folds at r = 0.52; a wide photo shows nothing outside it.
+        // The lens folds at r = 0.52; a wide photo shows nothing outside it.
         let mut strong = camera(Lens::Radial([-1.2, 0.0]));
         (strong.fx, strong.fy) = (60.0, 60.0);
         let (photo, _) = undistort(&take(&strong), &strong);

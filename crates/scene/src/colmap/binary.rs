@@ -1,4 +1,4 @@
-//! The binary files: little-endian, a count of records, then the records.
+//! Binary COLMAP files: little-endian, a count of records, then the records.
 
 use super::model::by_id;
 use super::{ColmapCamera, ColmapImage, ColmapPoints, ImageName, Images, unique};
@@ -9,7 +9,7 @@ use std::collections::HashSet;
 const DAMAGED: &str =
     "the file is damaged or not from COLMAP: copy it again, or export the model again";
 
-/// Reads forward through a file and knows where it is.
+/// Forward reader of a file that records its position.
 struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -58,7 +58,7 @@ impl<'a> Reader<'a> {
         Ok(out)
     }
 
-    /// A count of things of at least `smallest` bytes each, which must fit in what is left.
+    /// Reads a count of things of at least `smallest` bytes each, which must fit in the remaining bytes.
     fn count(&mut self, smallest: usize, things: &str, what: &dyn Fn() -> String) -> Result<usize> {
         let place = self.place();
         let count = self.u64(what)?;
@@ -76,7 +76,7 @@ impl<'a> Reader<'a> {
             })
     }
 
-    /// Nothing may follow the last record.
+    /// Refuses bytes after the last record.
     fn end(&self) -> Result<()> {
         match self.bytes.len() - self.at {
             0 => Ok(()),
@@ -87,7 +87,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Parses `cameras.bin`. `file` is named in errors.
+/// Parses `cameras.bin`. Errors name `file`.
 pub fn parse_cameras_bin(bytes: &[u8], file: &str) -> Result<Vec<ColmapCamera>> {
     let mut reader = Reader { bytes, at: 0, file };
     // id, model, width, height and at least two parameters
@@ -123,12 +123,12 @@ pub fn parse_cameras_bin(bytes: &[u8], file: &str) -> Result<Vec<ColmapCamera>> 
     Ok(cameras)
 }
 
-/// Parses `images.bin`; observations are skipped. `file` is named in errors.
+/// Parses `images.bin`; observations are skipped. Errors name `file`.
 pub fn parse_images_bin(bytes: &[u8], file: &str) -> Result<Vec<ColmapImage>> {
     read_images_bin(bytes, file, &mut |_, _| {})
 }
 
-/// As [`parse_images_bin`]; `observed` gets each image's index and the bytes of its observations.
+/// Parses like [`parse_images_bin`]; `observed` receives each image's index and the bytes of its observations.
 pub(super) fn read_images_bin(
     bytes: &[u8],
     file: &str,
@@ -178,7 +178,7 @@ pub(super) fn read_images_bin(
     Ok(images.list)
 }
 
-/// The observations in an image's bytes, at most `count` of them, evenly spread: pixel and point.
+/// Reads observations from an image's bytes, at most `count`, evenly spread: pixel and point.
 pub(super) fn observations(bytes: &[u8], count: usize) -> Vec<([f64; 2], u64)> {
     let (triples, _) = bytes.as_chunks::<24>();
     let step = triples.len().div_ceil(count.max(1)).max(1);
@@ -194,12 +194,12 @@ pub(super) fn observations(bytes: &[u8], count: usize) -> Vec<([f64; 2], u64)> {
     chosen.filter_map(read).collect()
 }
 
-/// Parses `points3D.bin`. `file` is named in errors.
+/// Parses `points3D.bin`. Errors name `file`.
 pub fn parse_points_bin(bytes: &[u8], file: &str) -> Result<ColmapPoints> {
     read_points_bin(bytes, file, &mut |_, _| {})
 }
 
-/// As [`parse_points_bin`]; `found` gets each point's id and its index among those that are kept.
+/// Parses like [`parse_points_bin`]; `found` receives each point's id and its index among the stored points.
 pub(super) fn read_points_bin(
     bytes: &[u8],
     file: &str,
@@ -221,7 +221,7 @@ pub(super) fn read_points_bin(
         let rgb = reader.array::<3>(&what)?;
         let [error] = reader.f64s(&what)?;
         let track = reader.count(4 + 4, "observations", &what)?;
-        // Image, and which of its observations.
+        // Image, and index of its observation.
         let (track, _) = reader.slice(track * 8, &what)?.as_chunks::<8>();
         let images = track
             .iter()
@@ -236,8 +236,8 @@ pub(super) fn read_points_bin(
 }
 
 impl ColmapPoints {
-    /// Keeps a point, or counts it as dropped if its position is not finite as `f32`. Returns true if it is
-    /// kept.
+    /// Stores a point, or counts it as dropped if its position is not finite as `f32`. Returns true if the point is
+    /// stored.
     pub(super) fn push(
         &mut self,
         position: [f64; 3],

@@ -4,16 +4,16 @@ use crate::load::finder::{Finder, fold};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// How a file of a model is written.
+/// Format of one file of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Binary,
     Text,
-    /// Points alone.
+    /// Points only.
     Ply,
 }
 
-/// Names of start points that trainers and exporters put beside poses, in lower case.
+/// Names of point files that trainers and exporters write next to poses, in lower case.
 pub(crate) const POINTS_PLY: [&str; 10] = [
     "points3d.ply",
     "sparse_pc.ply",
@@ -27,16 +27,16 @@ pub(crate) const POINTS_PLY: [&str; 10] = [
     "input.ply",
 ];
 
-/// The files of a model.
+/// Paths of a model's files.
 #[derive(Debug, Clone)]
 pub(crate) struct ModelFiles {
     pub cameras: (PathBuf, Kind),
     pub images: (PathBuf, Kind),
-    /// `None` if there are none in the folder.
+    /// Points file; `None` if the folder has none.
     pub points: Option<(PathBuf, Kind)>,
 }
 
-/// A file of a model in one kind, in any letters.
+/// Finds a file of a model in one format, in upper or lower case.
 fn file(finder: &mut Finder, folder: &Path, name: &str, kind: Kind) -> Option<(PathBuf, Kind)> {
     let ending = match kind {
         Kind::Binary => "bin",
@@ -47,7 +47,7 @@ fn file(finder: &mut Finder, folder: &Path, name: &str, kind: Kind) -> Option<(P
     Some((path, kind))
 }
 
-/// A file of a model in this kind, or else in the other.
+/// Finds a file of a model in this format, or else in the other.
 fn either(finder: &mut Finder, folder: &Path, name: &str, first: Kind) -> Option<(PathBuf, Kind)> {
     let second = match first {
         Kind::Binary => Kind::Text,
@@ -57,9 +57,9 @@ fn either(finder: &mut Finder, folder: &Path, name: &str, first: Kind) -> Option
 }
 
 impl ModelFiles {
-    /// The files in `folder`; `None` unless cameras and images are there.
+    /// Finds the model files in `folder`; `None` unless cameras and images exist.
     pub fn in_folder(folder: &Path) -> Option<Self> {
-        // Ordinary names without a listing.
+        // Usual names, checked without a listing of the folder.
         let has = |name: &str| folder.join(name).is_file();
         let ordinary = ["bin", "txt"]
             .into_iter()
@@ -70,7 +70,7 @@ impl ModelFiles {
         if !ordinary && !finder.list(folder).files.iter().any(is_camera_file) {
             return None;
         }
-        // One kind for both where that is whole: of two exports the halves may differ.
+        // One format for both files if it is complete: the halves of two exports may differ.
         let mut has_both = |kind: &Kind| {
             let mut has = |name: &str| file(finder, folder, name, *kind).is_some();
             has("cameras") && has("images")
@@ -95,7 +95,7 @@ impl ModelFiles {
         })
     }
 
-    /// Where the points are, or would be.
+    /// Path of the points file, existing or expected.
     pub fn points_path(&self, folder: &Path) -> PathBuf {
         match (&self.points, self.cameras.1) {
             (Some((path, _)), _) => path.clone(),
@@ -104,7 +104,7 @@ impl ModelFiles {
         }
     }
 
-    /// What is not as COLMAP writes it.
+    /// Notes on deviations from COLMAP's format.
     pub fn notes(&self) -> Vec<String> {
         let name = |path: &Path| {
             path.file_name()

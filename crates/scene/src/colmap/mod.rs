@@ -1,15 +1,14 @@
 //! COLMAP reconstructions: `cameras`, `images` and `points3D`, binary or text.
 //!
-//! Format: <https://colmap.github.io/format.html>. Newer versions add `rigs` and `frames`; poses
-//! are still in `images`, so those are not needed here.
+//! Format: <https://colmap.github.io/format.html>. Newer versions add `rigs` and `frames`. The poses are still in
+//! `images`, so this module does not read the new files.
 //!
-//! 1. A *model folder* holds the three files (`files`). Binary is preferred; text is used when one of
-//!    `cameras.bin` and `images.bin` is absent, and a mix of both where neither is whole. Points may be a
-//!    PLY file. A file whose content is the other kind is read by its content.
-//! 2. Counts in a file are compared with its size before anything is allocated: a record has a
-//!    smallest size.
-//! 3. Records are checked one by one, errors name the camera, image or point and the byte or line;
-//!    the 2D observations of images are skipped over: points name their images.
+//! 1. A *model folder* holds the three files (`files`). Binary is preferred. Text is used if one of `cameras.bin` and
+//!    `images.bin` is absent, and a mix of both if neither kind is complete. Points may be a PLY file. The content of a
+//!    file decides between binary and text, not its name.
+//! 2. Counts in a file are compared with its size before anything is allocated, by the smallest size of a record.
+//! 3. Records are checked one by one. Errors name the camera, image or point and the byte or line. The 2D observations
+//!    of images are skipped, because points name their images.
 
 mod binary;
 pub(crate) mod files;
@@ -28,87 +27,87 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// The note of a model without points.
+/// Note of a model without points.
 pub(crate) const NO_POINTS: &str = "the model has no sparse points";
 
 /// A camera of the model: intrinsics shared by its images.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ColmapCamera {
-    /// The model's own number for it.
+    /// Id of the camera in the model.
     pub id: u32,
-    /// Which lens formula.
+    /// Camera model.
     pub model: &'static CameraModel,
-    /// Pixels.
+    /// Width, pixels.
     pub width: u64,
-    /// Pixels.
+    /// Height, pixels.
     pub height: u64,
-    /// As many as `model.parameter_count`, in the model's order.
+    /// Parameters in the model's order; the length is `model.parameter_count`.
     pub parameters: Vec<f64>,
 }
 
 /// A registered image.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ColmapImage {
-    /// The model's own number for it.
+    /// Id of the image in the model.
     pub id: u32,
-    /// Path of the photo relative to the image folder; one character a byte where it is not UTF-8.
+    /// Path of the photo relative to the image folder; one character per byte if it is not UTF-8.
     pub name: String,
-    /// The name's bytes where they are not UTF-8: a file name in another code page.
+    /// Bytes of the name if they are not UTF-8: a file name in another code page.
     pub name_bytes: Option<Vec<u8>>,
-    /// Id of its camera.
+    /// Id of the image's camera.
     pub camera_id: u32,
-    /// Its pose.
+    /// Pose of the image.
     pub camera_from_world: Pose,
 }
 
-/// Sparse points, without those whose position is not finite.
+/// Sparse points with finite positions.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ColmapPoints {
-    /// In file order.
+    /// Points in file order.
     pub points: Vec<Point>,
-    /// What each position lacks as `f32`, see [`crate::Capture::remainders`].
+    /// Rounding remainder of each position, see [`crate::Capture::remainders`].
     pub remainders: Vec<[f32; 3]>,
-    /// The images that each was found in, by their ids.
+    /// Images that observe each point, by their ids.
     pub tracks: Tracks,
-    /// How many were dropped because their position is NaN or infinite.
+    /// Number of points dropped because their position is NaN or infinite.
     pub dropped: usize,
 }
 
-/// A sparse point as an image observed it.
+/// Observation of a sparse point in an image.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Observation {
-    /// The image's id.
+    /// Id of the image.
     pub image: u32,
     /// Index of the point.
     pub point: usize,
-    /// Pixels of the image's camera.
+    /// Position in pixels of the image's camera.
     pub pixel: [f64; 2],
 }
 
-/// Most observations of an image that are remembered, and most that are looked at for a point.
+/// Maximum of stored observations per image, and of observations read per point.
 const OBSERVATIONS_KEPT: usize = 16;
 const OBSERVATIONS_SEEN: usize = 96;
 
-/// A model folder, read and checked.
+/// Content of a model folder, checked.
 #[derive(Debug, Clone)]
 pub struct Model {
     /// Images with their cameras, in file order: name, camera (with its lens) and lens name.
     pub images: Vec<(String, Camera, &'static str)>,
-    /// The images' ids, in the same order.
+    /// Ids of the images, in the order of `images`.
     pub image_ids: Vec<u32>,
-    /// The bytes of the names that are not UTF-8, in the same order.
+    /// Bytes of the names that are not UTF-8, in the order of `images`.
     pub name_bytes: Vec<Option<Vec<u8>>>,
     /// Sparse points; empty if the folder has no `points3D` file.
     pub points: Vec<Point>,
-    /// What each position lacks as `f32`, see [`crate::Capture::remainders`].
+    /// Rounding remainder of each position, see [`crate::Capture::remainders`].
     pub remainders: Vec<[f32; 3]>,
-    /// The images that each was found in, by their ids; empty where the points are a PLY file.
+    /// Images that observe each point, by their ids; empty if the points are a PLY file.
     pub tracks: Tracks,
     /// Some of the images' observations of sparse points.
     pub observations: Vec<Observation>,
-    /// The `points3D` file, if it is not there or holds no usable point.
+    /// Path of the `points3D` file if it is missing or holds no usable point.
     pub missing_points: Option<PathBuf>,
-    /// Remarks for the user.
+    /// Notes for the user.
     pub notes: Vec<String>,
 }
 
@@ -117,7 +116,7 @@ pub fn is_model(folder: &Path) -> bool {
     ModelFiles::in_folder(folder).is_some()
 }
 
-/// Number of registered images of the model in `folder`.
+/// Returns the number of registered images of the model in `folder`.
 pub fn image_count(folder: &Path) -> Result<usize> {
     read_images(&whole(folder)?, &mut Vec::new()).map(|(images, _)| images.len())
 }
@@ -134,12 +133,12 @@ fn whole(folder: &Path) -> Result<ModelFiles> {
     })
 }
 
-/// A file of a model, by its content: text or binary.
+/// A file of a model with its format, text or binary, by its content.
 struct ModelFile {
     bytes: Vec<u8>,
     label: String,
     is_binary: bool,
-    /// The file's name says the other kind.
+    /// True if the file's name belongs to the other format.
     is_misnamed: bool,
 }
 
@@ -147,7 +146,7 @@ impl ModelFile {
     fn read((path, kind): &(PathBuf, Kind)) -> Result<Self> {
         let named_binary = *kind == Kind::Binary;
         let bytes = read(path)?;
-        // An empty file says nothing.
+        // An empty file has no format.
         let is_binary = match bytes.is_empty() {
             true => named_binary,
             false => !text::is_text(&bytes),
@@ -160,8 +159,8 @@ impl ModelFile {
         })
     }
 
-    /// Remarks on the file, of which `found` records were read. Text files carry no count that binds, but
-    /// COLMAP writes one into a comment: fewer records than it says may mean that the file was cut.
+    /// Returns notes on the file, from which `found` records were read. Text files have no binding count, but COLMAP
+    /// writes one into a comment. Fewer records than this count may mean that the file was truncated.
     fn notes(&self, name: &str, found: usize) -> Vec<String> {
         let mut notes = Vec::new();
         if self.is_misnamed {
@@ -194,10 +193,10 @@ fn read_cameras(files: &ModelFiles, notes: &mut Vec<String>) -> Result<Vec<Colma
     Ok(cameras)
 }
 
-/// What an image observed of a point: the image's index, pixel, the point's id.
+/// One observation of a point in an image: the image's index, the pixel, the point's id.
 type Sighting = (usize, [f64; 2], u64);
 
-/// The images, and some observations of each.
+/// Reads the images, and some observations of each.
 fn read_images(
     files: &ModelFiles,
     notes: &mut Vec<String>,
@@ -221,7 +220,7 @@ fn read_images(
     Ok((images, seen))
 }
 
-/// The points, and the indices of those whose ids are wanted.
+/// Reads the points, and the indices of those with requested ids.
 fn read_points(
     files: &ModelFiles,
     wanted: &mut HashMap<u64, usize>,
@@ -270,13 +269,13 @@ pub fn read_model(folder: &Path) -> Result<Model> {
             .at_path(folder)
             .hint("run COLMAP's mapper again: no photo could be placed"));
     }
-    // Points that are not in the file keep an index beyond it.
+    // Points that are missing in the file keep an index beyond it.
     let mut index_of: HashMap<u64, usize> = seen.iter().map(|&(.., id)| (id, usize::MAX)).collect();
     let (points, remainders, tracks) = match read_points(&files, &mut index_of, &mut notes)? {
         Some(read) => {
             if read.dropped > 0 {
                 notes.push(format!(
-                    "{} sparse points with NaN or infinite positions were left out",
+                    "{} sparse points with NaN or infinite positions were dropped",
                     read.dropped
                 ));
             }
@@ -289,7 +288,7 @@ pub fn read_model(folder: &Path) -> Result<Model> {
         notes.push(NO_POINTS.to_owned());
         missing_points = Some(files.points_path(folder));
     }
-    // Converted once per camera; only those that images use need a lens we know.
+    // Converted once per camera; only cameras that images use need a supported lens.
     let place = files.cameras.0.clone();
     let used: HashSet<u32> = images.iter().map(|i| i.camera_id).collect();
     let mut by_id = HashMap::new();
@@ -341,7 +340,7 @@ pub fn read_model(folder: &Path) -> Result<Model> {
     })
 }
 
-/// A pose from the file's numbers, checked. `what` names the image.
+/// Builds a pose from the file's numbers, checked. `what` names the image.
 fn checked_pose(quat: [f64; 4], translation: [f64; 3], what: &str) -> Result<Pose> {
     let finite = quat.iter().chain(&translation).all(|v| v.is_finite());
     if !finite {
@@ -363,15 +362,15 @@ fn checked_pose(quat: [f64; 4], translation: [f64; 3], what: &str) -> Result<Pos
     ))
 }
 
-/// The name of an image as a file has it.
+/// Name of an image in a file.
 struct ImageName<'a> {
     text: Cow<'a, str>,
-    /// Its bytes where they are not UTF-8.
+    /// Bytes of the name if they are not UTF-8.
     bytes: Option<Vec<u8>>,
 }
 
 impl<'a> ImageName<'a> {
-    /// `bytes` are those of a name in a file that is not UTF-8, `text` the same bytes as characters.
+    /// Builds a name. `bytes` are its bytes in a file that is not UTF-8, `text` is these bytes as characters.
     fn new(text: Cow<'a, str>, bytes: Option<Vec<u8>>) -> Self {
         match bytes.map(String::from_utf8) {
             None => Self { text, bytes: None },
@@ -393,7 +392,7 @@ impl fmt::Display for ImageName<'_> {
     }
 }
 
-/// The images of a file as they are read: poses checked, no id and no name twice.
+/// Images of a file during reading: poses checked, no id and no name twice.
 #[derive(Default)]
 struct Images<'a> {
     list: Vec<ColmapImage>,

@@ -8,11 +8,11 @@ use std::path::Path;
 /// One of COLMAP's camera models.
 #[derive(Debug, PartialEq, Eq)]
 pub struct CameraModel {
-    /// Its number in binary files.
+    /// Number in binary files.
     pub id: i32,
-    /// Its name in text files.
+    /// Name in text files.
     pub name: &'static str,
-    /// How many parameters it has.
+    /// Number of parameters.
     pub parameter_count: usize,
 }
 
@@ -24,7 +24,7 @@ const fn model(id: i32, name: &'static str, parameter_count: usize) -> CameraMod
     }
 }
 
-/// All models that a file may name. Source: COLMAP's documentation of camera models.
+/// All known models. Source: COLMAP's documentation of camera models.
 pub const MODELS: &[CameraModel] = &[
     model(0, "SIMPLE_PINHOLE", 3),
     model(1, "PINHOLE", 4),
@@ -43,21 +43,21 @@ pub const MODELS: &[CameraModel] = &[
     model(14, "SIMPLE_FISHEYE", 3),
     model(15, "FISHEYE", 4),
     model(16, "EUCM", 6),
-    // Read, so that the file can be understood, but refused when an image uses it.
+    // Accepted by the parser, but refused if an image uses it.
     model(17, "EQUIRECTANGULAR", 2),
 ];
 
-/// The model with this number.
+/// Returns the model with this number.
 pub(super) fn by_id(id: i32) -> Option<&'static CameraModel> {
     MODELS.iter().find(|m| m.id == id)
 }
 
-/// The model of this name.
+/// Returns the model of this name.
 pub(super) fn by_name(name: &str) -> Option<&'static CameraModel> {
     MODELS.iter().find(|m| m.name == name)
 }
 
-/// Names of a model's parameters, in the file's order.
+/// Returns the names of a model's parameters, in the file's order.
 pub(super) fn parameter_names(name: &str) -> Vec<&'static str> {
     let all = match name {
         "SIMPLE_PINHOLE" | "SIMPLE_FISHEYE" => "f cx cy",
@@ -78,11 +78,11 @@ pub(super) fn parameter_names(name: &str) -> Vec<&'static str> {
     all.split_whitespace().collect()
 }
 
-/// Largest believable edge of a photo, pixels.
+/// Largest accepted edge of a photo, pixels.
 const MAX_EDGE: u64 = 1 << 20;
 
 impl ColmapCamera {
-    /// Our camera, at the identity pose, with every number checked. `place` is the file.
+    /// Builds Dapple's camera, at the identity pose, with every number checked. `place` is the file.
     pub fn to_camera(&self, place: &Path) -> Result<Camera> {
         let wrong = |what: String| {
             Error::input(format!("camera {} {what}", self.id))
@@ -128,7 +128,7 @@ impl ColmapCamera {
     }
 }
 
-/// `[fx, fy, cx, cy]` and the lens; `None` for a model without a lens here.
+/// Returns `[fx, fy, cx, cy]` and the lens; `None` for a model that [`Lens`] does not support.
 fn intrinsics(name: &str, p: &[f64]) -> Option<([f64; 4], Lens)> {
     Some(match (name, p) {
         ("SIMPLE_PINHOLE", &[f, cx, cy]) => ([f, f, cx, cy], Lens::Pinhole),
@@ -179,7 +179,7 @@ mod tests {
         }
     }
 
-    /// Pixels that pycolmap 4.2.1's `Camera.img_from_cam` gives for the point (-0.7, 0.2, 1).
+    /// The expected pixels are those of pycolmap 4.2.1's `Camera.img_from_cam` for the point (-0.7, 0.2, 1).
     #[test]
     fn lenses_of_colmap_4_project_as_pycolmap_does() {
         for (name, parameters, [x, y]) in [

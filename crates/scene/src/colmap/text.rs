@@ -1,10 +1,10 @@
-//! The text files: `#` comments, fields separated by spaces; other writers use commas and tabs.
+//! Text COLMAP files: `#` comments, fields separated by spaces; other writers use commas and tabs.
 //!
-//! 1. Byte order marks are removed, UTF-16 is decoded. Text that is not UTF-8 is read byte by byte, so that
-//!    names of photos can be matched with the bytes of files.
-//! 2. An image has two lines. Some writers omit the second, with its observations: a line that begins as an
-//!    image does and ends in a name is the next image.
-//! 3. Colours of points are bytes. Where some have a decimal point and none exceeds 1, white is 1.
+//! 1. Byte order marks are removed, UTF-16 is decoded. Text that is not UTF-8 is read byte by byte, so that names of
+//!    photos can be matched with the bytes of files.
+//! 2. An image has two lines. Some writers omit the second, with its observations. A line that begins like an image and
+//!    ends in a name is the next image.
+//! 3. Colours of points are bytes. If some have a decimal point and none exceeds 1, white is 1.
 
 use super::model::{by_name, parameter_names};
 use super::{ColmapCamera, ColmapImage, ColmapPoints, ImageName, Images, unique};
@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::str::FromStr;
 
-/// A line and where it stands.
+/// A line and its number.
 #[derive(Clone, Copy)]
 struct Line<'a> {
     text: &'a str,
@@ -32,7 +32,7 @@ impl<'a> Line<'a> {
         )
     }
 
-    /// The next field of an iterator over this line as a number.
+    /// Parses the next field of an iterator over this line as a number.
     fn number<T: FromStr>(
         &self,
         fields: &mut impl Iterator<Item = &'a str>,
@@ -66,7 +66,7 @@ fn shorten(field: &str) -> String {
 /// Text of a file.
 struct Text<'a> {
     all: Cow<'a, str>,
-    /// It is not UTF-8: each character is a byte.
+    /// True if the text is not UTF-8: each character is a byte.
     is_bytes: bool,
 }
 
@@ -96,9 +96,9 @@ impl<'a> Text<'a> {
         })
     }
 
-    /// All lines, without their ends.
+    /// Iterates over all lines, without their ends.
     fn lines<'b>(&'b self, file: &'b str) -> impl Iterator<Item = Line<'b>> {
-        // Line ends of Windows are trimmed; those of the old Mac are a carriage return alone.
+        // Line ends of Windows are trimmed; those of the old Mac are only a carriage return.
         let end = if self.all.contains('\n') { '\n' } else { '\r' };
         let lines = self.all.split(end);
         lines.enumerate().map(move |(i, text)| Line {
@@ -109,7 +109,7 @@ impl<'a> Text<'a> {
     }
 }
 
-/// Returns true if a file that is named as binary holds text: a binary file begins with a count of eight bytes,
+/// Returns true if a file with the name of a binary file holds text. A binary file begins with a count of eight bytes,
 /// of which some are zero.
 pub(super) fn is_text(bytes: &[u8]) -> bool {
     match bytes.first_chunk::<8>() {
@@ -118,8 +118,8 @@ pub(super) fn is_text(bytes: &[u8]) -> bool {
     }
 }
 
-/// Fields of a line: separated by spaces, tabs, commas and spaces, or, where there is no space, by commas. A comma
-/// inside a field stays: it may be a decimal comma.
+/// Splits a line into fields: separated by spaces, tabs, commas and spaces, or, if there is no space, by commas. A
+/// comma inside a field remains, because it may be a decimal comma.
 fn fields(text: &str) -> impl Iterator<Item = &str> {
     let has_spaces = text.contains(char::is_whitespace);
     let fields = text.split(move |c: char| c.is_whitespace() || (c == ',' && !has_spaces));
@@ -131,9 +131,9 @@ fn is_record(line: &Line<'_>) -> bool {
     !line.text.is_empty() && !line.text.starts_with('#')
 }
 
-/// The number in the comment `# Number of images: 16, mean ...` (or cameras, or points).
+/// Reads the number in the comment `# Number of images: 16, mean ...` (or cameras, or points).
 pub(super) fn announced_count(bytes: &[u8]) -> Option<usize> {
-    // The comment stands at the head, in the first few lines.
+    // The comment is in the first few lines of the file.
     let head = text::to_utf8(&bytes[..bytes.len().min(1024)]);
     let head = String::from_utf8_lossy(&head);
     let rest = head.lines().find_map(|l| l.strip_prefix("# Number of "))?;
@@ -141,7 +141,7 @@ pub(super) fn announced_count(bytes: &[u8]) -> Option<usize> {
     number.trim().parse().ok()
 }
 
-/// Parses `cameras.txt`. `file` is named in errors.
+/// Parses `cameras.txt`. Errors name `file`.
 pub fn parse_cameras_txt(bytes: &[u8], file: &str) -> Result<Vec<ColmapCamera>> {
     let mut cameras = Vec::new();
     let mut seen = HashSet::new();
@@ -167,7 +167,7 @@ pub fn parse_cameras_txt(bytes: &[u8], file: &str) -> Result<Vec<ColmapCamera>> 
             parameters.push(line.number(&mut [field].into_iter(), "a camera parameter")?);
         }
         let names = parameter_names(name);
-        // OpenCV's own vectors end where the other coefficients are zero.
+        // OpenCV omits the last coefficients if they are zero.
         if name == "FULL_OPENCV" && matches!(parameters.len(), 8 | 9) {
             parameters.resize(model.parameter_count, 0.0);
         }
@@ -205,13 +205,13 @@ pub fn parse_cameras_txt(bytes: &[u8], file: &str) -> Result<Vec<ColmapCamera>> 
     Ok(cameras)
 }
 
-/// "k3 is", "k3, k4 are"
+/// Joins names with a verb: "k3 is", "k3, k4 are".
 fn missing(names: &[&str]) -> String {
     let verb = if names.len() == 1 { "is" } else { "are" };
     format!("{} {verb}", names.join(", "))
 }
 
-/// The line of an image, taken apart.
+/// Parsed line of an image.
 struct ImageLine<'a> {
     id: u32,
     pose: ([f64; 4], [f64; 3]),
@@ -226,7 +226,7 @@ impl<'a> ImageLine<'a> {
         let rotation = line.numbers(&mut fields, "the rotation")?;
         let translation = line.numbers(&mut fields, "the translation")?;
         let camera_id = line.number(&mut fields, "the camera id")?;
-        // The name is all that remains: it may hold spaces.
+        // The remaining text is the name: it may contain spaces.
         let name = fields
             .next()
             .and_then(|first| {
@@ -242,8 +242,8 @@ impl<'a> ImageLine<'a> {
         })
     }
 
-    /// The line as an image's if it cannot hold observations, which are numbers alone and triples.
-    /// `count` is the number of its fields.
+    /// Parses a line as an image if it cannot hold observations, which consist of numbers in triples. `count` is the
+    /// number of its fields.
     fn beyond_doubt(line: &Line<'a>, count: usize) -> Option<Self> {
         let name = fields(line.text).nth(9)?;
         if name.parse::<f64>().is_ok() && count.is_multiple_of(3) {
@@ -253,7 +253,7 @@ impl<'a> ImageLine<'a> {
     }
 }
 
-/// A name without the quotes that spreadsheets put around it.
+/// Removes the quotes that spreadsheets put around a name.
 fn unquoted(name: &str) -> &str {
     let inner = name
         .strip_prefix('"')
@@ -261,13 +261,13 @@ fn unquoted(name: &str) -> &str {
     inner.filter(|inner| !inner.is_empty()).unwrap_or(name)
 }
 
-/// Parses `images.txt`: two lines an image, the second with its observations (skipped, may be
-/// empty or omitted). `file` is named in errors.
+/// Parses `images.txt`: two lines per image, the second with its observations (skipped, may be empty or omitted).
+/// Errors name `file`.
 pub fn parse_images_txt(bytes: &[u8], file: &str) -> Result<Vec<ColmapImage>> {
     read_images_txt(bytes, file, &mut |_, _| {})
 }
 
-/// As [`parse_images_txt`]; `observed` gets each image's index and its line of observations.
+/// Parses like [`parse_images_txt`]; `observed` receives each image's index and its line of observations.
 pub(super) fn read_images_txt(
     bytes: &[u8],
     file: &str,
@@ -314,7 +314,7 @@ pub(super) fn read_images_txt(
     Ok(images.list)
 }
 
-/// The observations of a line, at most `count` of them, evenly spread: pixel and point.
+/// Reads the observations of a line, at most `count`, evenly spread: pixel and point.
 pub(super) fn observations(text: &str, count: usize) -> Vec<([f64; 2], u64)> {
     let step = (fields(text).count() / 3).div_ceil(count.max(1)).max(1);
     let mut fields = fields(text);
@@ -325,12 +325,12 @@ pub(super) fn observations(text: &str, count: usize) -> Vec<([f64; 2], u64)> {
     triples.filter_map(read).collect()
 }
 
-/// Parses `points3D.txt`. `file` is named in errors.
+/// Parses `points3D.txt`. Errors name `file`.
 pub fn parse_points_txt(bytes: &[u8], file: &str) -> Result<ColmapPoints> {
     read_points_txt(bytes, file, &mut |_, _| {})
 }
 
-/// As [`parse_points_txt`]; `found` gets each point's id and its index among those that are kept.
+/// Parses like [`parse_points_txt`]; `found` receives each point's id and its index among the stored points.
 pub(super) fn read_points_txt(
     bytes: &[u8],
     file: &str,
@@ -346,7 +346,7 @@ pub(super) fn read_points_txt(
         let rgb = colours.read(&line, &mut fields)?;
         let error = line.number(&mut fields, "the reprojection error")?;
         let mut images = Vec::new();
-        // Image, and which of its observations.
+        // Image, and index of its observation.
         while let Some(image) = fields.next() {
             if fields.next().is_none() {
                 return Err(line.wrong("the track is not made of pairs"));
@@ -363,10 +363,10 @@ pub(super) fn read_points_txt(
     Ok(out)
 }
 
-/// Colours of points as they are read; numbers are remembered where some are no bytes.
+/// Colours of points during reading; the numbers are stored if some are not bytes.
 #[derive(Default)]
 struct Colours {
-    /// Some have a decimal point.
+    /// True if some numbers have a decimal point.
     are_floats: bool,
     largest: f64,
     all: Vec<[f32; 3]>,

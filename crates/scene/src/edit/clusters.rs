@@ -161,7 +161,7 @@ pub fn clusters(splats: &Splats, cell: f64) -> Result<Clusters> {
     })
 }
 
-/// Points of an ellipsoid, close enough that none of its cubes along its axes is left out.
+/// Returns points of an ellipsoid, so close that no cube along its axes is missed.
 fn fills(splats: &Splats, i: usize, cell: f64) -> Vec<DVec3> {
     let [w, x, y, z] = splats.quats[i].map(f64::from);
     let rotation = glam::DQuat::from_xyzw(x, y, z, w).normalize();

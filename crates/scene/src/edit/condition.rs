@@ -155,7 +155,7 @@ impl fmt::Display for Property {
 
 /// How a property is compared with a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "they are what they say")]
+#[allow(missing_docs, reason = "the names are sufficient")]
 pub enum Comparison {
     Less,
     AtMost,
@@ -189,7 +189,7 @@ impl Comparison {
     }
 }
 
-/// What a Gaussian must be like.
+/// Condition on a Gaussian.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Condition {
@@ -219,7 +219,7 @@ impl Condition {
         }
     }
 
-    /// Whether it asks for what Gaussians contribute to photos.
+    /// Returns true if the condition needs the Gaussians' contributions to photos.
     pub fn needs_contributions(&self) -> bool {
         matches!(
             self,
@@ -231,8 +231,8 @@ impl Condition {
     }
 }
 
-/// Whether a chain of actions takes away Gaussians that are not finite before anything asks for their numbers: a
-/// file that has some can be read for it ([`NonFinite::Keep`](crate::splat_file::NonFinite::Keep)).
+/// Returns true if a chain of actions removes non-finite Gaussians before another action uses their numbers: a
+/// file that has some can be read for the chain ([`NonFinite::Keep`](crate::splat_file::NonFinite::Keep)).
 pub fn removes_non_finite(actions: &[super::Action]) -> bool {
     use super::Action;
     for action in actions {

@@ -49,14 +49,14 @@ pub fn basis(DVec3 { x, y, z }: DVec3) -> [f64; COUNT] {
     ]
 }
 
-/// What a rotation does to coefficients: block diagonal, a block a degree.
+/// Effect of a rotation on coefficients: block diagonal, one block per degree.
 #[derive(Debug, Clone)]
 pub struct Turn {
     matrix: Box<[[f64; COUNT]; COUNT]>,
 }
 
 impl Turn {
-    /// Of colours that turn by `rotation`.
+    /// Builds the matrix for colours that rotate by `rotation`.
     pub fn new(rotation: DMat3) -> Self {
         let mut matrix = Box::new([[0.0; COUNT]; COUNT]);
         for (direction, weight) in quadrature() {

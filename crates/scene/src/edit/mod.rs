@@ -16,9 +16,8 @@
 //! [`condition`], [`selection`] (what was picked out on a screen), [`order`] (the Z curve, merging of files),
 //! [`clusters`], [`decimate`], [`recipe`].
 //!
-//! All of it is a function of its input: no result depends on the number of threads. What needs cameras, or an
-//! engine, asks a [`Surroundings`] for it; its cameras are those that photos were taken with, and the editor moves
-//! them along with the splats.
+//! Results depend only on the input, not on the number of threads. Actions that need cameras, or an engine, use a
+//! [`Surroundings`]. Its cameras are those of the photos, and the editor moves them along with the splats.
 
 pub mod clusters;
 pub mod condition;
@@ -55,19 +54,19 @@ pub enum Action {
     Orient(Up),
     /// Keeps what is inside.
     Crop(Region),
-    /// Takes away what is inside.
+    /// Removes the Gaussians inside.
     Cut(Region),
     /// Keeps what is so.
     Keep(Condition),
-    /// Takes away what is so.
+    /// Removes the Gaussians with this condition.
     Drop(Condition),
-    /// Takes these away: `[first, count]` of indices, ascending and apart.
+    /// Removes these Gaussians: `[first, count]` of indices, ascending and disjoint.
     Remove(Vec<[u32; 2]>),
     /// Does something with what was picked out, on a screen for instance.
     Selected {
         /// One pick after the other.
         by: Vec<Pick>,
-        /// What is done.
+        /// Action on the selection.
         then: Deed,
     },
     /// What [`Deed::Hide`] has hidden can be selected again.
@@ -94,7 +93,7 @@ pub enum Action {
         /// How many.
         keep: u32,
     },
-    /// Takes away those that contribute least to the photos, which together have this share of all blend weights.
+    /// Removes the Gaussians that contribute least to the photos and together have this share of all blend weights.
     Prune {
         /// Percent.
         share: f64,
@@ -131,7 +130,7 @@ impl Action {
         let percent = |share: f64| match (0.0..100.0).contains(&share) {
             true => Ok(()),
             false => Err(
-                Error::input(format!("a share of {share} % cannot be taken away"))
+                Error::input(format!("a share of {share} % cannot be removed"))
                     .hint("a number from 0 to below 100, without the percent sign or with it"),
             ),
         };
@@ -177,7 +176,7 @@ impl Action {
     }
 }
 
-/// What actions need that splats alone do not tell: cameras, and an engine.
+/// Inputs of actions besides the splats: cameras, and an engine.
 pub trait Surroundings {
     /// The cameras of the photos that were trained on, in the world that the file was in.
     ///
@@ -185,11 +184,11 @@ pub trait Surroundings {
     /// There are none, or they cannot be read.
     fn cameras(&mut self) -> Result<Vec<Camera>>;
 
-    /// The sum of each Gaussian's blend weights over those photos, `[N]`; `moved` is what has moved the splats
-    /// since they were in the cameras' world. `None` where nothing is known and nobody insists.
+    /// Returns the sum of each Gaussian's blend weights over those photos, `[N]`; `moved` is the splats' transform
+    /// since they were in the cameras' world. `None` if nothing is known and `is_needed` is false.
     ///
     /// # Errors
-    /// What an engine cannot do; where it `is_needed`, that nothing is known.
+    /// Errors of the engine; if it `is_needed`, missing cameras or photos.
     fn contributions(
         &mut self,
         splats: &Splats,
@@ -197,10 +196,10 @@ pub trait Surroundings {
         is_needed: bool,
     ) -> Result<Option<Vec<f32>>>;
 
-    /// `few`, fitted in so many steps to what `many` show.
+    /// Returns `few`, fitted in `steps` steps to renders of `many`.
     ///
     /// # Errors
-    /// As above.
+    /// The errors of [`Self::contributions`].
     fn refit(
         &mut self,
         many: &Splats,
@@ -245,7 +244,7 @@ impl Surroundings for NoCapture {
     }
 }
 
-/// Splats on their way through a chain of actions.
+/// Splats during a chain of actions.
 #[derive(Debug, Clone)]
 pub struct Editor {
     splats: Splats,
@@ -254,9 +253,9 @@ pub struct Editor {
     hidden: Vec<bool>,
     /// Which the last transformation of a selection has moved, `[N]`; empty: there was none.
     shifted: Vec<bool>,
-    /// Of files that are merged.
+    /// Treatment of non-finite numbers in files that are merged.
     non_finite: NonFinite,
-    /// What positions count from: those of files that are merged may count from another.
+    /// Local origin of the positions; merged files may have another.
     origin: DVec3,
 }
 
@@ -281,8 +280,8 @@ impl Editor {
         self
     }
 
-    /// What becomes of Gaussians with numbers that are not finite in files that are merged from now on. Before each
-    /// action, [`of_chain`](NonFinite::of_chain) of those after it.
+    /// Sets the treatment of non-finite numbers in files that are merged from now on. Before each
+    /// action, [`of_chain`](NonFinite::of_chain) of the later actions.
     pub fn set_non_finite(&mut self, non_finite: NonFinite) {
         self.non_finite = non_finite;
     }
@@ -292,12 +291,12 @@ impl Editor {
         &self.splats
     }
 
-    /// What has moved them since the beginning.
+    /// Returns the transform since the beginning.
     pub fn moved(&self) -> &Similarity {
         &self.moved
     }
 
-    /// As they are now, for good.
+    /// Returns the edited splats and ends the editor.
     pub fn into_splats(self) -> Splats {
         self.splats
     }
@@ -353,7 +352,7 @@ impl Editor {
                     .is_some_and(|range| ends(range).1 > splats.len())
                 {
                     return Err(Error::input(format!(
-                        "Gaussians are to be removed that are not there: there are {}",
+                        "indices to remove exceed the number of Gaussians: {}",
                         splats.len()
                     ))
                     .hint("the list of [first, count] was made for another file, or for another place in the chain"));

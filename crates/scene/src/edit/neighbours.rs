@@ -14,7 +14,7 @@ use std::ops::Range;
 /// Points that are compared one by one.
 const LEAF: usize = 8;
 
-/// Below so many points a half is built by the same thread.
+/// Below this number of points, one thread builds both halves.
 const PARALLEL: usize = 1 << 14;
 
 /// The tree: indices of points, and at each half's middle the axis that it was split along.

@@ -1,11 +1,11 @@
 //! Which way is up and where the ground is, from where photos were taken.
 //!
-//! 1. *Up* ([`up_of_poses`]): at right angles to the cameras' x axes, which are level where nobody tilts a camera,
+//! 1. *Up* ([`up_of_poses`]): at right angles to the cameras' x axes, which are level for an untilted camera,
 //!    as far as they agree (least squares), towards the mean of their negative y axes.
 //! 2. *Centre*: the point nearest to all optical axes.
 //! 3. *Ground*: heights of solid Gaussians that are below the cameras and about the centre, no farther from it than
 //!    the cameras are; the slab of a fiftieth of their range with most opacity. Thrice the plane through the
-//!    slab's Gaussians is fitted anew (least squares), if it is tilted by less than ten degrees from up.
+//!    slab's Gaussians is fitted again (least squares), if it is tilted by less than ten degrees from up.
 //! 4. Up becomes an axis, the ground its zero, and the point of the ground below the centre the origin.
 
 use super::condition::sigmoid;
@@ -14,8 +14,8 @@ use crate::{Camera, Error, Pose, Result, Splats, without_far_off};
 use glam::{DMat3, DQuat, DVec3};
 use serde::{Deserialize, Serialize};
 
-/// How much the mean of the cameras' up axes counts beside their right axes, which are level where nobody tilted the
-/// camera, however far it looks down.
+/// How much the mean of the cameras' up axes counts beside their right axes, which are level for an untilted
+/// camera, at any angle downwards.
 const MEAN_UP: f64 = 1e-3;
 
 /// Slabs that heights are sorted into.
@@ -102,7 +102,7 @@ pub fn orient(splats: &Splats, cameras: &[Camera], wanted: Up) -> Result<Similar
     let poses = without_far_off(poses.collect());
     if poses.is_empty() {
         return Err(
-            Error::input("nothing tells which way is up: there are no cameras")
+            Error::input("the up direction is unknown: there are no cameras")
                 .hint("name the capture that the splats were trained on with --capture"),
         );
     }

@@ -25,7 +25,7 @@ pub struct Recipe {
 }
 
 impl Recipe {
-    /// Of these actions.
+    /// Builds a recipe of these actions.
     pub fn new(actions: Vec<Action>) -> Self {
         Self {
             version: RECIPE_VERSION,

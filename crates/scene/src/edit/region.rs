@@ -29,7 +29,7 @@ pub enum Region {
 }
 
 impl Region {
-    /// Whether a point lies in it.
+    /// Returns true if a point is in the region.
     pub fn contains(&self, point: [f32; 3]) -> bool {
         let point = DVec3::from(point.map(f64::from));
         match *self {

@@ -1,13 +1,13 @@
 //! Selections: Gaussians picked out one gesture after the other, on a screen or by their numbers, and what is then
 //! done with them.
 //!
-//! 1. A selection begins empty. Each [`Pick`] adds what its [`Shape`] holds, takes it away, leaves nothing else, or
-//!    turns it round.
+//! 1. A selection begins empty. Each [`Pick`] adds the Gaussians in its [`Shape`], removes them, removes all
+//!    others, or inverts them.
 //! 2. A shape on a screen holds its camera: the centre of a Gaussian is projected through it, and is in the shape or
-//!    not. What is behind the camera, and what its lens cannot show, is in no shape; what others hide is.
-//! 3. What was hidden ([`Deed::Hide`]) is in no selection, until all is shown again.
-//! 4. Centres and cameras are all that counts, in `f64`, each Gaussian by itself: a recipe selects without a viewer
-//!    what was selected in one.
+//!    not. Centres behind the camera, or outside the range of its lens, are in no shape; occluded ones are.
+//! 3. Hidden Gaussians ([`Deed::Hide`]) are in no selection, until all are shown again.
+//! 4. Only centres and cameras count, in `f64`, separately for each Gaussian: a recipe without a viewer gives the
+//!    selection of the viewer.
 
 use super::{Condition, Editor, Region, Similarity, order};
 use crate::{Camera, Error, Lens, Pose, Result, Splats};
@@ -31,14 +31,14 @@ const CHUNK: usize = 4096;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pick {
-    /// What it does to what was selected before.
+    /// Effect on the previous selection.
     #[serde(default)]
     pub how: How,
     /// Which Gaussians it is about.
     pub by: Shape,
 }
 
-/// What a pick does to what was selected before.
+/// Effect of a pick on the previous selection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum How {
@@ -47,9 +47,9 @@ pub enum How {
     Add,
     /// Without these.
     Subtract,
-    /// What is in both.
+    /// Gaussians in both.
     Intersect,
-    /// What is in one of them alone: with [`Shape::All`] all others.
+    /// Gaussians in exactly one of them: with [`Shape::All`] all others.
     Toggle,
 }
 
@@ -57,33 +57,33 @@ pub enum How {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Shape {
-    /// Whose centres are seen inside a polygon: those that it goes around, however often.
+    /// Gaussians with their centre inside a polygon on the screen: it winds around them, in any number of turns.
     Polygon {
-        /// Who sees them.
+        /// Camera of the shape.
         eye: Eye,
         /// Its corners, pixels; the last is joined to the first.
         points: Vec<[f64; 2]>,
     },
-    /// Whose centres are seen no farther than a radius from a line: a stroke of a round brush.
+    /// Gaussians with their centre within a radius of a line on the screen: a stroke of a round brush.
     Stroke {
-        /// Who sees them.
+        /// Camera of the shape.
         eye: Eye,
         /// The line's points, pixels; one is a disc.
         points: Vec<[f64; 2]>,
         /// Pixels, above 0.
         radius: f64,
     },
-    /// Whose centres are in a part of space.
+    /// Gaussians with their centre in a part of space.
     Region(Region),
     /// For which all of these hold.
     Conditions(Vec<Condition>),
     /// Those that the last transformation of a selection has moved.
     Moved,
-    /// All of them.
+    /// All Gaussians.
     All,
 }
 
-/// Who looks: a camera without the size of its picture.
+/// Camera of a selection, without the size of its image.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Eye {
@@ -104,13 +104,13 @@ fn no_lens() -> Lens {
     Lens::Pinhole
 }
 
-/// What is done with a selection.
+/// Action on a selection.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Deed {
-    /// Takes it away.
+    /// Removes it.
     Drop,
-    /// Takes all others away, but those that are hidden.
+    /// Removes all others, except the hidden ones.
     Keep,
     /// Keeps it out of later selections, until all is shown. Files hold it as before.
     Hide,
@@ -399,7 +399,7 @@ impl Editor {
         Ok(())
     }
 
-    /// What is noted of each Gaussian goes along with it: `order` are those that stay, in their new order.
+    /// Applies a new order to the state of each Gaussian: `order` are the remaining ones, in their new order.
     pub(super) fn carry(&mut self, order: &[usize]) {
         for marks in [&mut self.hidden, &mut self.shifted] {
             if !marks.is_empty() {

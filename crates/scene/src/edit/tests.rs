@@ -98,7 +98,7 @@ proptest! {
         // And both at once are nothing.
         let both = there.then(&back);
         prop_assert!(both.point([0.3, 0.1, -2.0].into()).distance(DVec3::new(0.3, 0.1, -2.0)) < 1e-9);
-        // One after the other is what `then` says.
+        // `then` applies one transform after the other.
         let one = edited(&splats, &[Action::Transform(there), Action::Transform(there)]).unwrap();
         let two = edited(&splats, &[Action::Transform(there.then(&there))]).unwrap();
         prop_assert!(difference(&one, &two) < 1e-3);
@@ -365,7 +365,7 @@ fn a_recipe_comes_back_as_it_was_written_and_gives_the_same_splats() {
     {
         assert_eq!(read, written);
     }
-    // Those that need nothing but the splats.
+    // Actions that need only the splats.
     let plain = |actions: &[Action]| -> Vec<Action> {
         let needs = |a: &&Action| !a.needs_cameras() && **a != Action::Drop(Condition::Finite);
         actions.iter().filter(needs).cloned().collect()

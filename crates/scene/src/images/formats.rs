@@ -1,11 +1,11 @@
-//! The format of a photo's bytes, and what is foreign.
+//! Detection of a photo's format, and of foreign formats.
 
 use super::CONVERT_HINT;
 use crate::load::places::conversion;
 use crate::{Error, Result, jpeg};
 use image::ImageFormat;
 
-/// The format of a photo's bytes, if photos of this format are read.
+/// Returns the format of a photo's bytes, if it is supported.
 pub(super) fn check_format(bytes: &[u8]) -> Result<ImageFormat> {
     let foreign = |name: &str, hint: String| {
         Err(Error::unsupported(format!(
@@ -42,7 +42,7 @@ pub(super) fn check_format(bytes: &[u8]) -> Result<ImageFormat> {
     }
 }
 
-/// Formats that are told by their first bytes, and what else is found under a photo's name.
+/// Describes foreign content under a photo's name, from its first bytes.
 fn foreign_content(bytes: &[u8]) -> Option<(&'static str, String)> {
     let begins = |with: &[u8]| bytes.starts_with(with);
     // An ISO container: length(4) "ftyp" brand(4).
@@ -87,7 +87,7 @@ fn foreign_content(bytes: &[u8]) -> Option<(&'static str, String)> {
     None
 }
 
-/// The extended header of WebP has a bit for animations.
+/// Returns true if the extended header of WebP has the bit for animations.
 fn is_animated_webp(bytes: &[u8]) -> bool {
     bytes.get(12..16) == Some(b"VP8X") && bytes.get(20).is_some_and(|flags| flags & 2 != 0)
 }

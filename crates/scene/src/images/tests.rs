@@ -1,4 +1,4 @@
-//! Photos of every format, whole and damaged.
+//! Photos of every format, intact and damaged.
 
 use super::*;
 use crate::ErrorKind;
@@ -53,7 +53,7 @@ fn grey_and_alpha_become_rgb_and_alpha() {
     let got = decoded(&png(&[7, 255, 9, 0], 2, 1, ExtendedColorType::La8)).unwrap();
     assert_eq!(got.photo.rgb, [7, 7, 7, 9, 9, 9]);
     assert_eq!(got.photo.alpha, Some(vec![255, 0]));
-    // Fully opaque alpha is no alpha.
+    // Alpha that is opaque everywhere is dropped.
     let got = decoded(&png(&[7, 8, 9, 255], 1, 1, ExtendedColorType::Rgba8)).unwrap();
     assert_eq!((got.photo.alpha, got.deep), (None, false));
 }
@@ -78,7 +78,7 @@ fn a_file_cut_anywhere_is_refused() {
     }
     let data: Vec<u8> = (0..12 * 9 * 3).map(|i| (i * 37 % 256) as u8).collect();
     let whole = png(&data, 12, 9, ExtendedColorType::Rgb8);
-    // The last chunk (IEND, 12 bytes) carries nothing.
+    // The last chunk (IEND, 12 bytes) has no data.
     for length in 0..whole.len() - 12 {
         assert!(decoded(&whole[..length]).is_err(), "png cut at {length}");
     }
@@ -87,7 +87,7 @@ fn a_file_cut_anywhere_is_refused() {
 /// 16x16 pixels in ten scans, by libjpeg.
 const PROGRESSIVE: &[u8] = include_bytes!("../../tests/all/data/progressive.jpg");
 
-/// The first bytes with an end of image after them, as programs that repair downloads write it.
+/// Returns the first bytes with an end of image after them, as written by programs that repair downloads.
 fn ended(bytes: &[u8], length: usize) -> Vec<u8> {
     [&bytes[..length], &[0xff, 0xd9]].concat()
 }
@@ -105,12 +105,12 @@ fn a_progressive_jpeg_without_its_last_bytes_is_refused() {
         if scans(&cut) < scans(PROGRESSIVE) {
             assert!(decoded(&cut).is_err(), "cut at {length}");
         }
-        // Inside the last scan the check finds it, unless nothing that shows is lost.
+        // Inside the last scan the check detects it, unless the pixels are unchanged.
         if let (Ok(()), Ok(got)) = (verify_bytes(&cut), decoded(&cut)) {
             assert_eq!(got.photo.rgb, whole, "cut at {length}");
         }
     }
-    // What stands for an end of image inside of a segment is none.
+    // The bytes of an end-of-image marker inside a segment are not a marker.
     let mut comment = PROGRESSIVE[..PROGRESSIVE.len() - 2].to_vec();
     comment.extend([0xff, 0xfe, 0, 4, 0xff, 0xd9]);
     refused(&comment, ErrorKind::Input, "ends early");
@@ -176,7 +176,7 @@ fn damaged_files_of_the_other_formats_are_refused_and_do_no_harm() {
                 "{format:?} cut at {length}"
             );
         }
-        // Flipped bits give an error or other pixels.
+        // Flipped bits cause an error or other pixels.
         for at in (0..whole.len()).step_by(3) {
             let mut bytes = whole.clone();
             bytes[at] ^= 1 << (at % 8);
@@ -220,7 +220,7 @@ fn foreign_content_is_named_with_what_converts_it() {
     );
 }
 
-/// A TIFF of one strip: bits of each sample, photometric interpretation, samples a pixel.
+/// Builds a TIFF of one strip: bits of each sample, photometric interpretation, samples per pixel.
 fn tiff(bits: u16, interpretation: u16, samples: u16, orientation: u16) -> Vec<u8> {
     let pixels = 4 * 4 * usize::from(samples) * usize::from(bits) / 8;
     let mut out = b"II*\0".to_vec();
@@ -240,7 +240,7 @@ fn tiff(bits: u16, interpretation: u16, samples: u16, orientation: u16) -> Vec<u
     ];
     out.extend((tags.len() as u16).to_le_bytes());
     for (tag, value) in tags {
-        // A short; of several samples `bits` counts for all, which decoders take.
+        // A short; with several samples, `bits` holds for all, which decoders accept.
         out.extend(tag.to_le_bytes());
         out.extend(3u16.to_le_bytes());
         out.extend(1u32.to_le_bytes());
@@ -292,7 +292,7 @@ fn foreign_formats_and_bombs_are_refused() {
     refused(b"GIF89a....", ErrorKind::Unsupported, "gif");
     refused(b"hello", ErrorKind::Input, "neither");
     refused(b"", ErrorKind::Input, "empty");
-    // A PNG header that promises 60000 x 60000 pixels.
+    // A PNG header that declares 60000 x 60000 pixels.
     let mut bomb = png(&[0; 3], 1, 1, ExtendedColorType::Rgb8);
     bomb[16..20].copy_from_slice(&60_000u32.to_be_bytes());
     bomb[20..24].copy_from_slice(&60_000u32.to_be_bytes());

@@ -1,11 +1,11 @@
-//! Cameras and sparse points that contradict each other, by colours: where tracks do not tell which photos observed
-//! a point, and enough points fall into photos by chance.
+//! Compares cameras and sparse points by colour, to find contradictions. Used if tracks do not name the photos that
+//! observed a point, and enough points project into photos by chance.
 //!
-//! 1. Sampled points are projected into some photos; of points close together the nearest counts, because it
-//!    hides the others.
-//! 2. The brightness of points and of the pixels that they fall on correlates in right captures.
-//! 3. Where it does not, other readings of the file are tried. A remark needs one that correlates well: photos
-//!    and points whose colours differ for other reasons get none.
+//! 1. Sampled points are projected into some photos. The nearest of several close points counts, because it hides the
+//!    others.
+//! 2. The brightness of points and of the pixels at their projections correlates in correct captures.
+//! 3. If there is no correlation, other readings of the file are tried. A note needs a reading that correlates well, so
+//!    photos and points whose colours differ for other reasons give no note.
 
 use super::geometry::{CONTRADICTION, spread};
 use super::readings::{Probe, Reading, readings};
@@ -14,24 +14,24 @@ use glam::DVec3;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Photos and points that are looked at.
+/// Number of sampled photos and points.
 const PHOTOS: usize = 6;
 const POINTS: usize = 4096;
 
 /// Cells along a photo's longer side in which the nearest point hides the others.
 const CELLS: f64 = 64.0;
 
-/// A photo in which fewer points are visible tells nothing.
+/// A photo with fewer visible points is not used.
 const LEAST_POINTS: usize = 32;
 
-/// Standard deviation of brightness, of 255, below which colours tell nothing.
+/// Standard deviation of brightness, of 255, below which colours are not compared.
 const LEAST_CONTRAST: f64 = 4.0;
 
-/// Correlation below which the file is doubted, and above which another reading is believed.
+/// Correlation below which the file is suspect, and above which another reading is accepted.
 const DOUBTED: f64 = 0.2;
 const BELIEVED: f64 = 0.5;
 
-/// The remark on points whose colours are not those of the photos.
+/// Returns the note on points whose colours differ from those of the photos.
 pub(super) fn note(dataset: &Dataset) -> Option<String> {
     let is_known = dataset
         .notes
@@ -66,7 +66,7 @@ pub(super) fn note(dataset: &Dataset) -> Option<String> {
         let Some(found) = correlation(&photos, &points, &reading) else {
             continue;
         };
-        // Simple causes come first: another must fit clearly better.
+        // Simple causes have priority: another must fit clearly better.
         let is_better = best.is_none_or(|(most, _)| found > most + 0.05);
         if found >= BELIEVED && is_better {
             best = Some((found, reading));
@@ -100,7 +100,7 @@ fn deviation(values: impl Iterator<Item = f64> + Clone) -> f64 {
     (values.map(|v| (v - mean).powi(2)).sum::<f64>() / count).sqrt()
 }
 
-/// The mean correlation over the photos; `None` where most photos show too few points.
+/// Returns the mean correlation over the photos; `None` if most photos show too few points.
 fn correlation(
     photos: &[(Camera, Arc<Photo>)],
     points: &[(DVec3, f64)],
@@ -146,7 +146,7 @@ fn in_photo(probe: &Probe, photo: &Photo, points: &[(DVec3, f64)]) -> Option<f64
         return None;
     }
     let mut keys: Vec<_> = nearest.into_iter().collect();
-    // Sums in one order.
+    // Sums are computed in a fixed order.
     keys.sort_by_key(|(key, _)| *key);
     let pairs = keys.iter().map(|(_, (_, a, b))| (*a, *b));
     pearson(pairs)
@@ -165,7 +165,7 @@ fn pearson(pairs: impl Iterator<Item = (f64, f64)> + Clone) -> Option<f64> {
         product(|a, _| a * a),
         product(|_, b| b * b),
     );
-    // A plain photo or points of one colour tell nothing.
+    // A plain photo and points of one colour have no contrast to compare.
     let least = LEAST_CONTRAST * LEAST_CONTRAST;
     (aa >= least && bb >= least).then(|| ab / (aa * bb).sqrt())
 }

@@ -4,15 +4,15 @@ use crate::Capture;
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
-/// A folder's photos are remarked on if this share of them has no pose: 1 of 4.
+/// Inverse share of photos without a pose in a folder from which a note is added: 1 of 4.
 const SHARE: usize = 4;
 
-/// Endings of photos, those that Dapple does not read included.
+/// File extensions of photos, including those that Dapple does not read.
 const ENDINGS: [&str; 10] = [
     "png", "jpg", "jpeg", "tif", "tiff", "webp", "bmp", "heic", "heif", "dng",
 ];
 
-/// Adds a remark if many photos beside those that the capture names have no pose.
+/// Adds a note if many photos next to the named ones have no pose.
 pub(super) fn note_few_of_many(capture: &mut Capture) {
     let mut folders: BTreeMap<PathBuf, HashSet<String>> = BTreeMap::new();
     for image in &capture.images {
@@ -22,7 +22,7 @@ pub(super) fn note_few_of_many(capture: &mut Capture) {
         };
         let name = Path::new(name);
         let posed = folders.entry(folder.to_owned()).or_default();
-        // The name may have no ending, and its last part may be no ending.
+        // The name may have no extension, or a last part that is not an extension.
         let stems = [name.file_stem(), Some(name.as_os_str())];
         posed.extend(
             stems
@@ -49,7 +49,7 @@ pub(super) fn note_few_of_many(capture: &mut Capture) {
     ));
 }
 
-/// Number of photos in `folder` that are none of `posed`, and no mask or depth image of one.
+/// Counts the photos in `folder` that are not in `posed` and are not a mask or a depth image of a posed photo.
 fn unposed(folder: &Path, posed: &HashSet<String>) -> usize {
     let Ok(entries) = std::fs::read_dir(folder) else {
         return 0;
@@ -115,7 +115,7 @@ mod tests {
         let notes = noted(&["1.jpg", "2.jpg"], &files);
         assert!(notes[0].starts_with("2 of the 4 photos"), "{notes:?}");
         assert!(noted(&["1", "2", "3", "4"], &files).is_empty());
-        // Few of many with a pose lack one.
+        // Few photos without a pose among many give no note.
         let nine: Vec<String> = (0..9).map(|i| format!("{i}.png")).collect();
         let nine: Vec<&str> = nine.iter().map(String::as_str).collect();
         assert!(noted(&nine[..7], &nine).is_empty());

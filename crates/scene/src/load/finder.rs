@@ -1,14 +1,14 @@
 //! Finds the files that a capture names, by one set of rules for photos, masks, models and points.
 //!
 //! 1. The name as the capture has it.
-//! 2. The same name in other letters: upper and lower case, composed and decomposed Unicode.
-//! 3. The same name with another ending of a photo. An ending is one of [`READ`] or [`FOREIGN`]: a name
-//!    without such an ending keeps all its parts.
-//! 4. The same path below another folder: paths of another machine and paths that begin at the folder of
-//!    a project lose their first parts, until a folder of the capture holds the files.
+//! 2. The name in other letters: upper and lower case, composed and decomposed Unicode.
+//! 3. The name with another file extension of a photo. An extension is one of [`READ`] or [`FOREIGN`]. A name without
+//!    such an extension keeps all its parts.
+//! 4. The path below another folder: paths of another machine and paths that begin at the folder of a project lose
+//!    their first parts, until a folder of the capture holds the files.
 //!
-//! A rule applies only where all rules before it find nothing. If a rule finds several files, the finder
-//! refuses the capture and names two of them. Each folder is listed once.
+//! A rule applies only if all rules before it find nothing. If a rule finds several files, the finder refuses the
+//! capture and names two of them. Each folder is listed once.
 
 use crate::{Error, Result};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -16,26 +16,26 @@ use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 use unicode_normalization::UnicodeNormalization;
 
-/// Endings of photos that Dapple reads, in lower case.
+/// File extensions of photos that Dapple reads, in lower case.
 pub(crate) const READ: [&str; 9] = [
     "png", "jpg", "jpeg", "jpe", "jfif", "webp", "tif", "tiff", "bmp",
 ];
 
-/// Endings of photos that other programs read, in lower case.
+/// File extensions of photos that other programs read, in lower case.
 pub(crate) const FOREIGN: [&str; 27] = [
     "heic", "heif", "hif", "avif", "jxl", "jp2", "gif", "exr", "hdr", "tga", "ppm", "pgm", "pnm",
     "psd", "dng", "cr2", "cr3", "nef", "arw", "raf", "orf", "rw2", "pef", "srw", "raw", "insp",
     "icloud",
 ];
 
-/// How a file was found.
+/// Rule by which a file was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum How {
-    /// By its name.
+    /// By the exact name.
     Exact,
-    /// In other letters.
+    /// In other letters: case or Unicode form.
     Letters,
-    /// With another ending, or with one where the capture gives none.
+    /// With another extension, or with one if the capture gives none.
     Ending,
 }
 
@@ -44,15 +44,15 @@ pub(crate) enum How {
 pub(crate) struct Located {
     pub path: PathBuf,
     pub how: How,
-    /// It is in another folder than the capture says.
+    /// True if the file is in another folder than the capture names.
     pub moved: bool,
 }
 
-/// Where named files may be.
+/// Folders that may contain the named files.
 pub(crate) struct Places {
     /// The folder that the names are relative to.
     pub first: PathBuf,
-    /// Folders that may stand for it.
+    /// Folders that may replace it.
     pub others: Vec<PathBuf>,
     /// The folder whose subfolders are searched last.
     pub below: Option<PathBuf>,
@@ -72,13 +72,13 @@ pub(crate) struct Listing {
     pub files: Vec<OsString>,
     /// Names of folders, sorted.
     pub folders: Vec<OsString>,
-    /// Indices into `files` by name in one form of letters.
+    /// Indices into `files` by normalised name.
     by_name: HashMap<String, Vec<usize>>,
-    /// The same by the name without the ending of a photo that Dapple reads.
+    /// Indices into `files` by normalised name without the extension of a photo that Dapple reads.
     by_stem: HashMap<String, Vec<usize>>,
 }
 
-/// One form for all ways to write a name: composed Unicode in lower case.
+/// Normalises a name: composed Unicode in lower case.
 pub(crate) fn fold(name: &str) -> String {
     match name.is_ascii() {
         true => name.to_ascii_lowercase(),
@@ -86,7 +86,7 @@ pub(crate) fn fold(name: &str) -> String {
     }
 }
 
-/// A name's stem and its ending in lower case, if the ending is of a photo.
+/// Splits a name into its stem and its extension in lower case, if the extension is of a photo.
 pub(crate) fn split_ending(name: &str) -> (&str, Option<String>) {
     let Some((stem, ending)) = name.rsplit_once('.') else {
         return (name, None);
@@ -99,7 +99,7 @@ pub(crate) fn split_ending(name: &str) -> (&str, Option<String>) {
     }
 }
 
-/// A name of a URL without its codes (`%20`); `None` if it has none.
+/// Decodes the codes of a URL (`%20`) in a name; `None` if it has none.
 fn percent_decoded(name: &str) -> Option<String> {
     let bytes = name.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
@@ -123,7 +123,7 @@ fn percent_decoded(name: &str) -> Option<String> {
         .flatten()
 }
 
-/// Returns true if two endings mean one format.
+/// Returns true if two extensions belong to one format.
 fn is_same_format(a: &str, b: &str) -> bool {
     let kind = |ending: &str| match ending {
         "jpeg" | "jpe" | "jfif" => "jpg".to_owned(),
@@ -155,7 +155,7 @@ impl Listing {
         listing.folders.sort();
         for (index, name) in listing.files.iter().enumerate() {
             let name = name.to_string_lossy();
-            // AppleDouble files hold no photo.
+            // AppleDouble files are not photos.
             if name.starts_with("._") {
                 continue;
             }
@@ -168,23 +168,23 @@ impl Listing {
         listing
     }
 
-    /// The files of this name in any letters.
+    /// Returns the files of this name in any letters.
     pub fn named(&self, name: &str) -> Vec<&OsString> {
         let found = self.by_name.get(&fold(name)).into_iter().flatten();
         found.map(|&i| &self.files[i]).collect()
     }
 
-    /// The photos of this name, in any letters, with any ending that Dapple reads.
+    /// Returns the photos of this name, in any letters, with any extension that Dapple reads.
     pub fn with_stem(&self, stem: &str) -> Vec<&OsString> {
         let found = self.by_stem.get(&fold(stem)).into_iter().flatten();
         found.map(|&i| &self.files[i]).collect()
     }
 
-    /// Rules 1 to 3.
+    /// Applies rules 1 to 3.
     fn find(&self, name: &str) -> Hit {
         let composed = |name: &str| name.nfc().collect::<String>();
         let wanted = composed(name);
-        // Of several the one that differs in nothing but its Unicode form.
+        // Among several files, the one that differs only in its Unicode form.
         let one_of = |found: Vec<&OsString>, how: How| {
             let same = |file: &&&OsString| composed(&file.to_string_lossy()) == wanted;
             let mut equal = found.iter().filter(same);
@@ -225,14 +225,14 @@ impl Listing {
         // `a.jpg` that was converted to `a.jpg.png`.
         let hit = one_of(self.with_stem(name), How::Ending);
         match (&hit, percent_decoded(name)) {
-            // Names out of URLs; what is decoded is shorter, so this ends.
+            // Names from URLs. Each decoding is shorter, so the recursion ends.
             (Hit::Nothing, Some(decoded)) => self.find(&decoded),
             _ => hit,
         }
     }
 }
 
-/// Subfolders that a search goes into, and how deep.
+/// Limits of the search: number of subfolders, and depth.
 const SEARCHED_FOLDERS: usize = 2_000;
 const SEARCHED_DEPTH: usize = 4;
 
@@ -243,13 +243,13 @@ pub(crate) struct Finder {
 }
 
 impl Finder {
-    /// The contents of a folder; nothing if the folder cannot be listed.
+    /// Returns the contents of a folder; empty if the folder cannot be listed.
     pub fn list(&mut self, folder: &Path) -> &Listing {
         let listing = self.listings.entry(folder.to_owned());
         listing.or_insert_with(|| Listing::read(folder))
     }
 
-    /// The file of this name in a folder, in any letters.
+    /// Returns the file of this name in a folder, in any letters.
     pub fn named(&mut self, folder: &Path, name: &str) -> Option<PathBuf> {
         let exact = folder.join(name);
         if exact.is_file() {
@@ -261,7 +261,7 @@ impl Finder {
         }
     }
 
-    /// The subfolders of `place` that `path` names, in any letters.
+    /// Returns the subfolders of `place` that `path` names, in any letters.
     pub fn folders(&mut self, place: &Path, path: &Path) -> Vec<PathBuf> {
         let mut found = vec![place.to_owned()];
         for part in path.components() {
@@ -283,7 +283,7 @@ impl Finder {
         found
     }
 
-    /// The folders below `folder`, without those of reduced photos, of masks and of depths.
+    /// Returns the folders below `folder`, without those of reduced photos, of masks and of depths.
     pub fn below(&mut self, folder: &Path) -> Vec<PathBuf> {
         let mut found = Vec::new();
         let mut level = vec![folder.to_owned()];
@@ -301,13 +301,13 @@ impl Finder {
         found
     }
 
-    /// The files that a capture names by paths relative to `places`, in the order of `files`.
+    /// Finds the files that a capture names by paths relative to `places`, in the order of `files`.
     ///
     /// # Errors
     /// Several files fit a name; one file fits several names.
     pub fn locate(&mut self, places: &Places, files: &[PathBuf]) -> Result<Vec<Option<Located>>> {
         let mut located: Vec<Option<Located>> = Vec::with_capacity(files.len());
-        // Files of one folder stay together: what holds one of them holds all.
+        // Files of one folder stay together: a folder that holds one of them counts for all.
         let mut groups: BTreeMap<&Path, Vec<usize>> = BTreeMap::new();
         let mut settled: HashSet<&Path> = HashSet::new();
         for (index, file) in files.iter().enumerate() {
@@ -351,7 +351,7 @@ impl Finder {
         Ok(located)
     }
 
-    /// The folder that holds files whose names the capture has in `parent`; rule 4 if it is not that folder.
+    /// Finds the folder with files whose names the capture has in `parent`; rule 4 if it is not that folder.
     fn folder_of(
         &mut self,
         places: &Places,
@@ -380,7 +380,7 @@ impl Finder {
         let Some(below) = &places.below else {
             return Ok(None);
         };
-        // The most of the path's last folders agree.
+        // The folder with the most agreeing last parts of the path.
         let mut ranked: BTreeMap<usize, Vec<PathBuf>> = BTreeMap::new();
         for folder in self.below(below) {
             let agreeing = agreeing_parts(&folder, parent);
@@ -394,7 +394,7 @@ impl Finder {
         Ok(None)
     }
 
-    /// The folder that holds the most files of these names.
+    /// Finds the folder with the most files of these names.
     fn best(&mut self, folders: &[PathBuf], names: &[String]) -> Result<Option<PathBuf>> {
         let mut best: Option<(usize, &PathBuf)> = None;
         let mut rival: Option<&PathBuf> = None;
@@ -422,7 +422,7 @@ impl Finder {
     }
 }
 
-/// Returns true if a search goes into a folder of this name, which is beside `others`.
+/// Returns true if a search includes a folder of this name, which is next to `others`.
 fn is_searched(name: &OsString, others: &[OsString]) -> bool {
     let folded = fold(&name.to_string_lossy());
     let reduced = folded.rsplit_once('_').is_some_and(|(whole, number)| {
@@ -438,14 +438,14 @@ fn is_searched(name: &OsString, others: &[OsString]) -> bool {
         && !other_content.iter().any(|word| folded.contains(word))
 }
 
-/// The number of last parts in which two paths agree.
+/// Returns the number of last parts in which two paths agree.
 fn agreeing_parts(a: &Path, b: &Path) -> usize {
     let folded = |part: Component<'_>| fold(&part.as_os_str().to_string_lossy());
     let pairs = a.components().rev().zip(b.components().rev());
     pairs.take_while(|(a, b)| folded(*a) == folded(*b)).count()
 }
 
-/// Gives up guesses of a file that another name has exactly, and refuses two guesses of one file.
+/// Discards guesses of a file that another name has exactly, and refuses two guesses of one file.
 fn check_used_once(files: &[PathBuf], located: &mut [Option<Located>]) -> Result<()> {
     let is_guess = |found: &Located| found.moved || found.how != How::Exact;
     let exact = located.iter().flatten().filter(|found| !is_guess(found));

@@ -1,48 +1,48 @@
-//! Cameras and sparse points that contradict each other.
+//! Compares cameras and sparse points, to find contradictions.
 //!
-//! 1. Intrinsics need no points: a principal point far from the photo's centre in both directions is that of
-//!    photos of another size, and some angles of view are impossible.
-//! 2. Sampled points are projected into sampled cameras: into those that observed them where tracks tell, else
-//!    into all. Photos of a right capture show points: nearly all that they observed, and some at least.
-//! 3. Where they do not, other readings of the file are tried ([`Reading`]): other axes, inverted poses, turned
-//!    points, another photo size. One that fits is named as the likely cause.
-//! 4. Where the file has observations, the median distance between them and the projections is checked, after a
-//!    common scale: files with observations of the original photos are common and harmless.
+//! 1. Intrinsics need no points. A principal point far from the photo's centre in both directions belongs to photos of
+//!    another size, and some angles of view are impossible.
+//! 2. Sampled points are projected into sampled cameras: into those that observed them if tracks are known, else into
+//!    all. Photos of a correct capture show nearly all points that they observed, and at least some of all points.
+//! 3. If they do not, other readings of the file are tried ([`Reading`]): other axes, inverted poses, rotated points,
+//!    another photo size. A reading that fits is named as the likely cause.
+//! 4. If the file has observations, the median distance between them and the projections is checked, after a common
+//!    scale. Files with observations of the original photos are common and harmless.
 //!
-//! Samples are evenly spread and limited, so the check takes milliseconds however large the capture is.
+//! Samples are evenly spread and limited, so the check takes milliseconds for any size of capture.
 
 use super::readings::{Kind, Probe, Reading, readings};
 use crate::{Camera, Capture, Lens};
 use glam::{DVec2, DVec3};
 use std::collections::HashMap;
 
-/// Beginning of every remark of this module, and of the check by colours.
+/// Beginning of every note of this module, and of the check by colours.
 pub(super) const CONTRADICTION: &str = "cameras and sparse points contradict each other";
 
-/// Samples for the file as it is.
+/// Samples for the file as given.
 const CAMERAS: usize = 48;
 const POINTS: usize = 4096;
 /// Samples for other readings.
 const FEW_CAMERAS: usize = 24;
 const FEW_POINTS: usize = 1024;
 
-/// Fewer points than this contradict nothing.
+/// Minimum number of points for a contradiction.
 const LEAST_POINTS: usize = 24;
 
-/// A track names at most this many of its photos here.
+/// Photos of a track that are used, at most.
 const PHOTOS_OF_TRACK: usize = 4;
 
-/// Principal points this far off are of photos of another size.
+/// Ratio of principal points from which they belong to photos of another size.
 const LARGER: f64 = 1.5;
 
-/// Angles of view that no photo has, degrees; lenses that bend may exceed the larger.
+/// Impossible angles of view, degrees; lenses with distortion may exceed the larger.
 const NARROWEST: f64 = 0.5;
 const WIDEST: f64 = 160.0;
 
-/// Residuals above this part of the photo's diagonal contradict: those of right captures are below 0.002.
+/// Residuals above this part of the photo's diagonal contradict: those of correct captures are below 0.002.
 const RESIDUAL: f64 = 0.03;
 
-/// The remark on a capture whose poses, intrinsics and points do not belong together.
+/// Returns the note on a capture whose poses, intrinsics and points do not match.
 pub(super) fn note(capture: &Capture) -> Option<String> {
     of_intrinsics(capture)
         .or_else(|| of_points(capture))
@@ -50,7 +50,7 @@ pub(super) fn note(capture: &Capture) -> Option<String> {
         .or_else(|| all_behind(capture))
 }
 
-/// Points that are too few for [`of_points`], none of which is in front of a camera.
+/// Checks points that are too few for [`of_points`]: returns a note if none is in front of a camera.
 fn all_behind(capture: &Capture) -> Option<String> {
     let points = spread(capture.points.len(), POINTS).map(|i| position(capture, i));
     let mut cameras = spread(capture.images.len(), CAMERAS).map(|i| &capture.images[i].camera);
@@ -67,7 +67,7 @@ fn all_behind(capture: &Capture) -> Option<String> {
     })
 }
 
-/// "1 of 16 photos"
+/// Formats a share: "1 of 16 photos".
 fn share(count: usize, of: usize) -> String {
     if count == of {
         "all photos".to_owned()
@@ -111,7 +111,7 @@ fn of_intrinsics(capture: &Capture) -> Option<String> {
         ));
     }
     let across = |size: u32, focal: f64| 2.0 * (0.5 * f64::from(size) / focal).atan().to_degrees();
-    // Of both directions the one that is further from the usual.
+    // The direction whose angle is further from the usual.
     let angle = |camera: &Camera| {
         let x = across(camera.width, camera.fx);
         let y = across(camera.height, camera.fy);
@@ -146,7 +146,7 @@ fn of_intrinsics(capture: &Capture) -> Option<String> {
     ))
 }
 
-/// A number for people: no row of zeros before or after it.
+/// Formats a number for display, without long runs of zeros.
 fn short(value: f64) -> String {
     match (0.01..1e6).contains(&value) {
         true => format!("{value:.1}"),
@@ -154,7 +154,7 @@ fn short(value: f64) -> String {
     }
 }
 
-/// How many times larger the photo is that the principal point is the centre of, if that is another photo.
+/// Returns the ratio between the photo whose centre is the principal point and this photo, if they differ.
 fn size_ratio(camera: &Camera) -> Option<f64> {
     let x = 2.0 * camera.cx / f64::from(camera.width);
     let y = 2.0 * camera.cy / f64::from(camera.height);
@@ -163,7 +163,7 @@ fn size_ratio(camera: &Camera) -> Option<f64> {
     (agree && !(1.0 / LARGER..=LARGER).contains(&ratio)).then_some(ratio)
 }
 
-/// Indices of at most `most` of `count` things, evenly spread.
+/// Returns the indices of at most `most` of `count` things, evenly spread.
 pub(super) fn spread(count: usize, most: usize) -> impl Iterator<Item = usize> + Clone {
     let taken = count.min(most);
     (0..taken).map(move |i| i * count / taken.max(1))
@@ -172,7 +172,7 @@ pub(super) fn spread(count: usize, most: usize) -> impl Iterator<Item = usize> +
 /// Cameras with the points to project into each.
 struct Sample<'a> {
     cameras: Vec<(&'a Camera, Vec<DVec3>)>,
-    /// The points are those that the camera's photo observed.
+    /// True if the points are those that the camera's photo observed.
     is_tracked: bool,
 }
 
@@ -193,7 +193,7 @@ impl<'a> Sample<'a> {
         }
     }
 
-    /// Nothing where tracks are absent, or a stand-in that names few photos.
+    /// Returns `None` if tracks are absent, or name so few photos that they are placeholders.
     fn tracked(capture: &'a Capture, points: usize) -> Option<Self> {
         let tracks = capture.tracks.as_ref()?;
         let index: HashMap<u32, usize> = capture
@@ -206,7 +206,7 @@ impl<'a> Sample<'a> {
         for point in spread(tracks.len().min(capture.points.len()), points) {
             let photos = tracks.photos_of(point);
             for place in spread(photos.len(), PHOTOS_OF_TRACK) {
-                // Not the same places of all points, so that all photos are named.
+                // A different place for each point, so that all photos are named.
                 let place = (place + point) % photos.len();
                 if let Some(&image) = index.get(&photos[place]) {
                     of_image
@@ -253,14 +253,14 @@ fn position(capture: &Capture, point: usize) -> DVec3 {
     DVec3::from(capture.points[point].position.map(f64::from))
 }
 
-/// How points fall into photos.
+/// Statistics of points projected into photos.
 #[derive(Debug, Clone, Copy, Default)]
 struct Fit {
     pairs: usize,
     front: usize,
     inside: usize,
     cameras: usize,
-    /// Cameras that see one point at least.
+    /// Number of cameras that see at least one point.
     seeing: usize,
 }
 
@@ -277,7 +277,7 @@ impl Fit {
         Self::share(self.seeing, self.cameras)
     }
 
-    /// Returns true if a right capture cannot be so.
+    /// Returns true if a correct capture cannot have these statistics.
     fn contradicts(&self, is_tracked: bool) -> bool {
         match is_tracked {
             true => self.inside() < 0.6,
@@ -285,12 +285,12 @@ impl Fit {
         }
     }
 
-    /// Returns true if points that are seen by chance may be all that there are.
+    /// Returns true if all visible points may be visible by chance.
     fn is_poor(&self) -> bool {
         self.inside() < 0.12
     }
 
-    /// Returns true if another reading explains what this one does not.
+    /// Returns true if another reading explains the contradictions of this one.
     fn explains(&self, given: &Self, is_tracked: bool, contradicts: bool) -> bool {
         let (inside, seeing) = (self.inside(), self.seeing());
         match (is_tracked, contradicts) {
@@ -324,8 +324,8 @@ fn of_points(capture: &Capture) -> Option<String> {
         if !fit.explains(&before, few.is_tracked, contradicts) {
             continue;
         }
-        // Simple causes come first: another must fit clearly better. Where there are observations, one that
-        // puts points where photos observed them does.
+        // Simple causes have priority: another must fit clearly better. If there are observations, a reading whose
+        // projections agree with them has priority too.
         let exact = residual(capture, &reading).is_some_and(|(residual, _)| residual < RESIDUAL);
         let score = fit.inside() + fit.seeing() + f64::from(u8::from(exact));
         if best.as_ref().is_none_or(|(most, ..)| score > most + 0.1) {
@@ -376,8 +376,8 @@ fn of_observations(capture: &Capture) -> Option<String> {
     })
 }
 
-/// Median distance between projected points and their observations, as a part of the photo's diagonal, and the
-/// diagonal in pixels; `None` where too few observations can be believed.
+/// Computes the median distance between projected points and their observations, as a part of the photo's diagonal, and
+/// the diagonal in pixels; `None` if too few observations are plausible.
 fn residual(capture: &Capture, reading: &Reading) -> Option<(f64, f64)> {
     let images = capture.images.iter();
     let camera_of: HashMap<u32, &Camera> = images.map(|image| (image.id, &image.camera)).collect();

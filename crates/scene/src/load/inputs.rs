@@ -1,4 +1,4 @@
-//! Where a capture's own files lie, so that no results are put among them.
+//! Folders of a capture's own files, so that no results are written among them.
 
 use super::layouts::{Found, detect};
 use crate::capture::Capture;
@@ -8,14 +8,14 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 
-/// Refuses to write a folder of results to `out` if that is the root of the file system, or if a file of
-/// the capture at `scene` lies in it, in one of `inner` below it, or, within the capture's folder, anywhere
-/// below them. `options` are those that `capture` was opened with.
+/// Refuses to write a folder of results to `out` in two cases: `out` is the root of the file system, or `out` contains
+/// files of the capture at `scene`. The files count in `out` itself and in each of `inner` below it; within the
+/// capture's folder they count anywhere below these folders. `options` are those that `capture` was opened with.
 ///
 /// Links are followed, and `out` need not exist.
 ///
 /// # Errors
-/// Says which folder it is.
+/// The error names the folder.
 pub fn refuse_output(
     out: &Path,
     inner: &[&str],
@@ -49,7 +49,7 @@ pub fn refuse_output(
 /// Refuses to write a file of results to `out` if the capture is read from it.
 ///
 /// # Errors
-/// Says which file it is.
+/// The error names the file.
 pub fn refuse_output_file(out: &Path, capture: &Capture) -> Result<()> {
     let whole = resolved(out);
     for image in &capture.images {
@@ -63,11 +63,10 @@ pub fn refuse_output_file(out: &Path, capture: &Capture) -> Result<()> {
     Ok(())
 }
 
-/// Refuses to replace `out` if it is a file of some capture that it lies in, or a folder with such files. What does not
-/// exist is not refused.
+/// Refuses to replace `out` if it is a file of some capture, or a folder with such files. A missing `out` is not refused.
 ///
 /// # Errors
-/// Says which file or folder it is.
+/// The error names the file or folder.
 pub fn refuse_capture_file(out: &Path) -> Result<()> {
     if !out.exists() {
         return Ok(());
@@ -90,7 +89,7 @@ pub fn refuse_capture_file(out: &Path) -> Result<()> {
     Err(Error::input(what).at_path(out).hint(hint))
 }
 
-/// Folders above a file in which its capture is looked for, with the file itself.
+/// Number of ancestors of a file in which its capture is searched, including the file itself.
 const HIGHEST: usize = 6;
 
 /// Returns true if `whole` is a file of the capture that the folder holds, or a folder with such files.
@@ -115,7 +114,7 @@ fn is_of_capture(whole: &Path, folder: &Path) -> bool {
         ..LoadOptions::default()
     };
     let Ok(capture) = super::open(folder, &with_depths) else {
-        // Its files cannot be listed: all but those of its own folder may be meant.
+        // Its files cannot be listed: all except those of its own folder may belong to it.
         return parent != root || whole.is_dir();
     };
     let Ok(inputs) = input_folders(folder, &capture, &with_depths) else {
@@ -128,7 +127,7 @@ fn is_of_capture(whole: &Path, folder: &Path) -> bool {
     }
 }
 
-/// Returns true for files of a capture that are no photos and lie in its own folder.
+/// Returns true for files of a capture that are not photos and are in its own folder.
 fn is_named_in_root(whole: &Path, found: &Found) -> bool {
     let name = whole.file_name().unwrap_or_default().to_string_lossy();
     let name = name.to_lowercase();
@@ -160,8 +159,7 @@ fn is_named_in_root(whole: &Path, found: &Found) -> bool {
         || is_points()
 }
 
-/// The folders that hold a file of the capture, and those between them and the capture's own; links
-/// followed.
+/// Returns the folders that hold a file of the capture, and those between them and the capture's own; links followed.
 fn input_folders(
     scene: &Path,
     capture: &Capture,
@@ -172,7 +170,7 @@ fn input_folders(
         Found::Transforms(json, _) => (folder_of(&json), None),
         Found::Blender(root, _) => (root, None),
     };
-    // A model below another folder: whoever names that means it as a whole.
+    // A model below another folder: a user who names the outer folder means all of it.
     let named = scene.is_dir().then(|| scene.to_owned());
     let mut folders: BTreeSet<PathBuf> = [root.clone()].into();
     folders.extend(model.into_iter().chain(named));
@@ -202,7 +200,7 @@ fn input_folders(
     Ok(all)
 }
 
-/// The folder that a file lies in; "." for a bare name.
+/// Returns the parent folder of a file; "." for a bare name.
 fn folder_of(file: &Path) -> PathBuf {
     match file.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
@@ -210,7 +208,7 @@ fn folder_of(file: &Path) -> PathBuf {
     }
 }
 
-/// The absolute path without links and dots; of what does not exist yet, the part that does is resolved.
+/// Returns the absolute path without links and dots. If the path does not exist yet, the existing part is resolved.
 fn resolved(path: &Path) -> PathBuf {
     let mut missing: Vec<OsString> = Vec::new();
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
@@ -282,7 +280,7 @@ mod tests {
         ] {
             refuse_capture_file(&at(free)).unwrap();
         }
-        // A capture that cannot be read is one still.
+        // A capture that cannot be read is still a capture.
         fs::write(at("a/C/sparse/0/images.bin"), "cut").unwrap();
         assert!(refuse_capture_file(&at("a/C/images/001.png")).is_err());
         refuse_capture_file(&at("a/C/mine.svg")).unwrap();

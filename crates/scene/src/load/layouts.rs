@@ -1,12 +1,11 @@
-//! Finds out what a path holds: the layouts in which tools leave captures.
+//! Detects the layout of a path: the folder structures that other tools write.
 //!
 //! 1. A file is a Nerfstudio or a Blender capture by its name, or a part of a COLMAP model.
-//! 2. A folder is a COLMAP model itself, or holds one in `sparse` (the largest of several), or a transforms
-//!    file.
-//! 3. Else folders below are searched: the usual ones of COLMAP's automatic reconstructor (`dense/0`), of
-//!    its undistorter (`dense`, `undistorted`), of 3DGS' converter (`distorted`) and of Nerfstudio
-//!    (`colmap`) in this order, then any other folder if it is the only one.
-//! 4. Else [`next_step`] says what is there and what to do with it.
+//! 2. A folder is a COLMAP model itself, or holds one in `sparse` (the largest of several), or a transforms file.
+//! 3. Else the folders below are searched: the usual ones of COLMAP's automatic reconstructor (`dense/0`), of its
+//!    undistorter (`dense`, `undistorted`), of 3DGS' converter (`distorted`) and of Nerfstudio (`colmap`) in this
+//!    order, then any other folder if it is the only one.
+//! 4. Else [`next_step`] describes the content and the next step.
 
 use super::finder::{Finder, fold};
 use super::next_step;
@@ -18,7 +17,7 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// A capture's kind, and where it lies.
+/// Kind and location of a capture.
 pub(super) enum Found {
     Colmap {
         model: PathBuf,
@@ -47,7 +46,7 @@ const USUAL: [&str; 12] = [
     "reconstruction",
 ];
 
-/// What lies at `path`.
+/// Detects the capture at `path`.
 pub(super) fn detect(path: &Path) -> Result<Found> {
     let metadata =
         std::fs::metadata(path).map_err(|e| Error::io("cannot open the capture", path, e))?;
@@ -85,7 +84,7 @@ pub(super) fn detect(path: &Path) -> Result<Found> {
     }
 }
 
-/// Step 1.
+/// Detects the capture of a file (step 1).
 fn detect_file(path: &Path) -> Result<Found> {
     let parent = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -108,8 +107,8 @@ fn detect_file(path: &Path) -> Result<Found> {
     Err(next_step::of_file(path))
 }
 
-/// The folder that photos are looked for in: the nearest with a usual folder of photos, else the one that
-/// the model's folder (`sparse/0`, `sparse`, `0`) is in. `top` is the highest that may be taken.
+/// Returns the folder in which photos are searched: the nearest with a usual folder of photos, else the parent of the
+/// model's folder (`sparse/0`, `sparse`, `0`). `top` is the highest allowed folder.
 fn base_of(finder: &mut Finder, model: &Path, top: Option<&Path>) -> PathBuf {
     let is_inner = |folder: &Path| {
         let name = fold(&folder.file_name().unwrap_or_default().to_string_lossy());
@@ -148,9 +147,9 @@ fn base_of(finder: &mut Finder, model: &Path, top: Option<&Path>) -> PathBuf {
     }
 }
 
-/// Step 3.
+/// Searches the folders below (step 3).
 fn search(finder: &mut Finder, path: &Path) -> Result<Option<Found>> {
-    // By the folder that each is a capture of.
+    // Captures by their folder.
     let mut captures: BTreeMap<PathBuf, Vec<PathBuf>> = BTreeMap::new();
     for folder in finder.below(path) {
         if colmap::is_model(&folder) {
@@ -219,7 +218,7 @@ fn search(finder: &mut Finder, path: &Path) -> Result<Option<Found>> {
     Ok(Some(Found::Colmap { model, base, notes }))
 }
 
-/// Of several captures below `path` the one in a usual place, or the only one; refuses to guess.
+/// Chooses among several captures below `path` the one in a usual place, or the only one; refuses to guess.
 fn choose(path: &Path, captures: &BTreeMap<PathBuf, Vec<PathBuf>>) -> Result<Option<PathBuf>> {
     let relative = |capture: &Path| capture.strip_prefix(path).unwrap_or(capture).to_owned();
     let rank = |capture: &Path| {
@@ -249,7 +248,7 @@ fn choose(path: &Path, captures: &BTreeMap<PathBuf, Vec<PathBuf>>) -> Result<Opt
     }
 }
 
-/// Of `dense/0`, `dense/1`, ... the one with the most photos; `None` unless all are numbered in one folder.
+/// Returns the one of `dense/0`, `dense/1`, ... with the most photos; `None` unless all are numbered in one folder.
 fn largest_of_numbered(captures: &BTreeMap<PathBuf, Vec<PathBuf>>) -> Result<Option<PathBuf>> {
     let parents: Vec<Option<&Path>> = captures.keys().map(|capture| capture.parent()).collect();
     let is_number = |capture: &PathBuf| {
@@ -288,7 +287,7 @@ fn several(path: &Path, captures: impl Iterator<Item = PathBuf>) -> Error {
     .hint("name one of them")
 }
 
-/// The note of a transforms file beside the model that is used instead.
+/// Returns the note on a transforms file next to the model that is used instead.
 fn note_transforms(json: &Path) -> String {
     let name = json.file_name().unwrap_or_default().to_string_lossy();
     let unused = format!("there is a {name} too; the COLMAP model is used");
@@ -306,7 +305,7 @@ fn note_transforms(json: &Path) -> String {
     }
 }
 
-/// The model in `sparse` or its subfolders that has the most registered images, and what to say.
+/// Returns the model in `sparse` or its subfolders with the most registered images, and notes.
 fn largest_model(sparse: &Path) -> Result<Option<(PathBuf, Vec<String>)>> {
     let entries =
         std::fs::read_dir(sparse).map_err(|e| Error::io("cannot list the folder", sparse, e))?;
@@ -325,7 +324,7 @@ fn largest_model(sparse: &Path) -> Result<Option<(PathBuf, Vec<String>)>> {
     }
 }
 
-/// The model with the most registered images, and what to say of the others.
+/// Returns the model with the most registered images, and notes on the others.
 fn largest(models: Vec<PathBuf>) -> Result<(PathBuf, Vec<String>)> {
     let mut counted = Vec::new();
     for model in models {
@@ -350,7 +349,7 @@ fn largest(models: Vec<PathBuf>) -> Result<(PathBuf, Vec<String>)> {
     Ok((largest.unwrap_or_default(), vec![note]))
 }
 
-/// Takes start points from a PLY file with a usual name beside the capture, where the capture names none.
+/// Reads sparse points from a PLY file with a usual name next to the capture, if the capture names none.
 pub(super) fn use_points_beside(capture: &mut Capture, folders: &[&Path]) {
     let mut finder = Finder::default();
     let mut found = None;
@@ -366,7 +365,7 @@ pub(super) fn use_points_beside(capture: &mut Capture, folders: &[&Path]) {
         .unwrap_or_default()
         .to_string_lossy()
         .into_owned();
-    // A file of splats is no start cloud.
+    // A file of splats is not a file of sparse points.
     if is_splats(&path) {
         return;
     }
@@ -392,7 +391,7 @@ pub(super) fn use_points_beside(capture: &mut Capture, folders: &[&Path]) {
     let is_moot = |note: &String| note == nerfstudio::NO_POINTS || note == colmap::NO_POINTS;
     capture.notes.retain(|note| !is_moot(note));
     capture.notes.push(format!(
-        "the sparse points are those of {name}, which lies beside the poses"
+        "the sparse points are those of {name}, next to the poses"
     ));
     let named = |note: String| format!("{}: {note}", path.display());
     capture.notes.extend(aside.notes.into_iter().map(named));
@@ -413,8 +412,8 @@ fn is_splats(path: &Path) -> bool {
             .any(|word| header.contains(word))
 }
 
-/// Returns true for the points that the trainer of the 3DGS paper makes for Blender scenes: 100 000 of them,
-/// uniform in a cube from -1.3 to 1.3.
+/// Returns true for the points that the trainer of the 3DGS paper generates for Blender scenes: 100 000 points, uniform
+/// in a cube from -1.3 to 1.3.
 fn is_random_start(points: &[Point]) -> bool {
     let inside = |v: &f32| v.abs() <= 1.3;
     let largest = |axis: usize| {

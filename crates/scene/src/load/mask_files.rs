@@ -1,11 +1,11 @@
 //! Finds the masks of photos by their names.
 //!
-//! 1. Masks are in `masks/` or `mask/` beside the folder of the photos, inside it, or in the capture's
-//!    folder, or they are beside the photos themselves.
-//! 2. In a folder of masks, the mask of `sub/a.jpg` is `sub/a.jpg.png` (COLMAP), `sub/a.png`, `sub/a.jpg`,
-//!    or one of the marked names: `a.jpg.mask.png`, `a.mask.png` (RealityCapture), `a_mask.png`. Beside the
-//!    photos, only marked names are masks.
-//! 3. The first place that holds a mask of any photo serves all. Notes list a place that is not `masks/`,
+//! 1. Masks are in `masks/` or `mask/` next to the folder of the photos, inside it, or in the capture's folder, or they
+//!    are next to the photos themselves.
+//! 2. In a folder of masks, the mask of `sub/a.jpg` is `sub/a.jpg.png` (COLMAP), `sub/a.png`, `sub/a.jpg`, or one of
+//!    the marked names: `a.jpg.mask.png`, `a.mask.png` (RealityCapture), `a_mask.png`. Next to the photos, only marked
+//!    names are masks.
+//! 3. The first place that holds a mask of any photo is used for all photos. Notes list a place that is not `masks/`,
 //!    and masks that are not used.
 
 use super::finder::{Finder, fold, split_ending};
@@ -14,7 +14,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// Finds the masks of photos whose capture names none, and says what it found.
+/// Finds the masks of photos whose capture names none, and returns notes.
 pub(super) fn find_masks(
     finder: &mut Finder,
     root: &Path,
@@ -49,10 +49,10 @@ pub(super) fn find_masks(
     let count = beside.iter().flatten().count();
     if count > 0 {
         match used {
-            true => notes.push(format!("{count} masks beside the photos are not used")),
+            true => notes.push(format!("{count} masks next to the photos are not used")),
             false => {
                 used = true;
-                notes.push(told("beside the photos", count, images.len()));
+                notes.push(told("next to the photos", count, images.len()));
                 assign(images, beside);
             }
         }
@@ -65,7 +65,7 @@ pub(super) fn find_masks(
 
 fn told(place: &str, count: usize, total: usize) -> String {
     format!(
-        "masks of {count} of {total} photos are taken from files {place}: white is used, black is left out"
+        "masks of {count} of {total} photos are taken from files {place}: white is used, black is excluded"
     )
 }
 
@@ -83,13 +83,13 @@ fn shown_from(root: &Path, folder: &Path) -> String {
         .to_string()
 }
 
-/// The folders beside the photos, without those that the capture's own folder is in.
+/// Returns the folders next to the photos, without those that contain the capture's own folder.
 fn around(root: &Path, images: &[PosedImage]) -> BTreeSet<PathBuf> {
     let folders: BTreeSet<&PathBuf> = images.iter().map(|image| &image.folder).collect();
     let mut around = BTreeSet::from([root.to_owned()]);
     for folder in folders {
         around.insert(folder.clone());
-        // Photos in the capture's own folder: what is above belongs to others.
+        // Photos in the capture's own folder: folders above it belong to other data.
         if folder != root {
             around.extend(folder.parent().map(Path::to_owned));
         }
@@ -97,7 +97,7 @@ fn around(root: &Path, images: &[PosedImage]) -> BTreeSet<PathBuf> {
     around
 }
 
-/// Step 1: `masks` before `mask`.
+/// Returns the folders of masks (step 1): `masks` before `mask`.
 fn mask_folders(finder: &mut Finder, root: &Path, images: &[PosedImage]) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for usual in ["masks", "mask"] {
@@ -110,11 +110,11 @@ fn mask_folders(finder: &mut Finder, root: &Path, images: &[PosedImage]) -> Vec<
     found
 }
 
-/// Which names are masks.
+/// Rule for the names of masks.
 enum Rule {
     /// In a folder of masks.
     Folder,
-    /// Beside the photos.
+    /// Next to the photos.
     Beside,
 }
 
@@ -130,7 +130,7 @@ fn masks_in(
         let parent = image.file.parent().unwrap_or(Path::new(""));
         let wanted = place(image).join(parent);
         if folder.as_ref().is_none_or(|(path, _)| *path != wanted) {
-            // Masks of subfolders may also lie together.
+            // Masks of subfolders may also share one folder.
             let mut all = finder.folders(&place(image), parent);
             if matches!(rule, Rule::Folder) && !parent.as_os_str().is_empty() {
                 all.push(place(image));
@@ -164,21 +164,21 @@ fn masks_in(
     out
 }
 
-/// A PNG before other formats, which may have lost what is exact in a mask.
+/// Chooses a PNG before other formats, because lossy formats change mask values.
 fn best(found: &[&OsString]) -> Option<OsString> {
     let is_png = |name: &&&OsString| fold(&name.to_string_lossy()).ends_with(".png");
     let png = found.iter().find(is_png).or_else(|| found.first());
     png.map(|name| (*name).clone())
 }
 
-/// What looks like masks and is not used.
+/// Finds files that resemble masks and are not used.
 fn unused(
     finder: &mut Finder,
     root: &Path,
     images: &[PosedImage],
     looked_in: &[PathBuf],
 ) -> Option<String> {
-    const SHARED: &str = "to use them, put them into masks/ beside the image folder, named as the photos \
+    const SHARED: &str = "to use them, put them into masks/ next to the image folder, named as the photos \
                           (photo.png or photo.jpg.png) and white where the photos are to be used";
     if let Some(folder) = looked_in.first() {
         return Some(format!(
@@ -231,7 +231,7 @@ fn unused(
     (count > 0).then(|| {
         format!(
             "{count} masks of instant-ngp (dynamic_mask_*.png) are not used: {SHARED}; these are white where the photos \
-             are to be left out: --invert-masks"
+             are to be excluded: --invert-masks"
         )
     })
 }

@@ -1,14 +1,13 @@
 //! Loads a capture from disk: COLMAP, Nerfstudio or Blender.
 //!
-//! 1. Find out what the path holds (`layouts`): a COLMAP model (`sparse/0`, `sparse`, the largest
-//!    of several), a Nerfstudio `transforms.json`, Blender's `transforms_train.json`, or one of these in a
-//!    folder below. Of what is no capture, `next_step` names the way to one.
+//! 1. Detect the layout of the path (`layouts`): a COLMAP model (`sparse/0`, `sparse`, the largest of several), a
+//!    Nerfstudio `transforms.json`, Blender's `transforms_train.json`, or one of these in a folder below. If there is
+//!    no capture, `next_step` names the next step.
 //! 2. Find the photos and masks that the capture names (`finder`, `places`, `mask_files`).
-//! 3. Sort the images by name, choose those asked for, check that every photo is there.
-//! 4. Per photo, in parallel (`views`, `photo`): compare its size with the camera's, decode, mask, reduce. A
-//!    photo whose lens distorts stays as it is and its camera keeps the lens, or both are turned
-//!    into those of a pinhole: [`LoadOptions::undistort`]. Photos that exceed a limit of memory are
-//!    left in their files: see [`crate::PhotoSource`].
+//! 3. Sort the images by name, select those of the options, check that every photo exists.
+//! 4. Per photo, in parallel (`views`, `photo`): compare its size with the camera's, decode, mask, reduce. A photo with
+//!    lens distortion is unchanged and its camera keeps the lens, or both are converted to those of a pinhole:
+//!    [`LoadOptions::undistort`]. Photos that exceed a memory limit stay in their files: see [`crate::PhotoSource`].
 
 mod colours;
 mod few;
@@ -41,55 +40,52 @@ use std::path::{Path, PathBuf};
 pub(crate) use photo::{Treatment, check_size, decode_photo, depth_of, depth_sum, reduced_camera};
 pub use views::{check, decode, describe_all};
 
-/// What to load of a capture, and how large.
+/// Options of loading: the selected photos, and their size.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LoadOptions {
-    /// Divides width and height by this. A folder `images_2`, `images_4`, ... beside the image
-    /// folder is used where there is one for this number, as it is.
+    /// Divisor of width and height. If there is a folder `images_2`, `images_4`, ... for this number next to the image
+    /// folder, its photos are used unchanged.
     pub downscale: Option<u32>,
     /// Longest edge of a photo, pixels; larger photos are reduced. Applied after `downscale`.
     /// Undistortion, if any, comes after it and may change the size a little.
     pub max_resolution: Option<u32>,
-    /// Folder that holds the photos, instead of the one the capture names. Relative to the working
-    /// directory, or to the capture if that does not exist.
+    /// Folder of the photos, instead of the one in the capture. Relative to the working directory, or to the capture if
+    /// that does not exist.
     pub images: Option<PathBuf>,
-    /// Loads at most this many views, spread evenly over the names.
+    /// Maximum number of views to load, spread evenly over the names.
     pub max_views: Option<usize>,
-    /// Leaves out photos that the capture names and that are not there, instead of refusing it.
+    /// Skips missing photos that the capture names, instead of refusing the capture.
     pub skip_missing: bool,
-    /// Turns photos whose lens distorts into those of a pinhole camera, which loses what lies
-    /// outside the largest rectangle in them, instead of leaving them and their cameras' lenses as
-    /// they are.
+    /// Undistorts photos to those of a pinhole camera. This removes the parts outside the largest rectangle in them. If
+    /// false, photos and their cameras' lenses are unchanged.
     pub undistort: bool,
-    /// What masks and the photos' own alpha channels do.
+    /// Use of masks and of the photos' own alpha channels.
     pub mask_mode: MaskMode,
-    /// Masks are white where the photo is to be left out, not where it is to be used.
+    /// True if masks are white where the photo is excluded, not where it is used.
     pub invert_masks: bool,
-    /// Bytes that decoded photos may take. If they take more, none is held: each is read from its file
-    /// whenever it is needed ([`crate::PhotoSource::File`]). `None` = all are held.
+    /// Memory limit of decoded photos, bytes. If they need more, none is stored in memory: each is read from its file
+    /// at each use ([`crate::PhotoSource::File`]). `None` = all are stored.
     pub photo_memory_bytes: Option<u64>,
-    /// Holds views out by number although the capture has a split of its own ([`crate::OwnSplit`]).
+    /// Holds out views by number although the capture has its own split ([`crate::OwnSplit`]).
     pub ignore_split: bool,
-    /// Also loads depth images: [`crate::View::depth`]. Those that the capture names, else files of the
-    /// photos' names in `depth_folder`, else in `depths` or `depth` beside the image folder, as
-    /// `.exr` or `.png`.
+    /// Also loads depth images: [`crate::View::depth`]. The images are those that the capture names, else files of the
+    /// photos' names in `depth_folder`, else in `depths` or `depth` next to the image folder, as `.exr` or `.png`.
     pub depths: bool,
-    /// Folder that holds the depth images. Relative as `images` is.
+    /// Folder of the depth images. Relative paths are resolved like those of `images`.
     pub depth_folder: Option<PathBuf>,
 }
 
 /// Loads the capture at `path`: its folder, a COLMAP model folder, or the transforms JSON itself.
 ///
-/// Views come sorted by name; their cameras have the photos' sizes. Where a lens distorts, pixels
-/// that its model cannot explain are masked (see [`crate::shown`]). EXIF orientation and colour profiles are ignored: poses belong to the pixels
-/// as they are stored. 16-bit photos are rounded to 8 bits, with a note; CMYK and 12-bit JPEGs are
-/// refused, as are formats other than JPEG, PNG, WebP, TIFF and BMP.
+/// Views are sorted by name; their cameras have the photos' sizes. If a lens distorts, pixels without a ray are masked
+/// (see [`crate::shown`]). EXIF orientation and colour profiles are ignored: poses belong to the pixels as they are
+/// stored. 16-bit photos are rounded to 8 bits, with a note; CMYK and 12-bit JPEGs are refused, as are formats other
+/// than JPEG, PNG, WebP, TIFF and BMP.
 ///
 /// # Errors
-/// Nothing recognisable at `path`; damaged files; photos missing, undecodable or of another aspect
-/// ratio than their camera; impossible cameras or poses; a mask mode where nothing is masked. The
-/// error names the file or the image.
+/// Nothing recognisable at `path`; damaged files; photos missing, undecodable or of another aspect ratio than their
+/// camera; impossible cameras or poses; a mask mode if nothing is masked. The error names the file or the image.
 pub fn load(path: &Path, options: &LoadOptions, progress: &dyn Progress) -> Result<Dataset> {
     let (options, capture) = (&with_depth_folder(options, path)?, open(path, options)?);
     let (dataset, done) = views::decode_each(capture, options, progress)?;
@@ -97,7 +93,7 @@ pub fn load(path: &Path, options: &LoadOptions, progress: &dyn Progress) -> Resu
     let has_effect = |masked: &Masked| masked.ignored || masked.transparent || masked.nothing_left;
     if mode != MaskMode::Auto && !done.iter().any(|t| has_effect(&t.masked)) {
         let what = match done.iter().any(|t| t.masked.idle) {
-            true => "all masks leave out nothing",
+            true => "no mask excludes a pixel",
             false => "no photo has a mask or transparent pixels",
         };
         return Err(Error::input(format!("the mask mode is {mode}, but {what}"))
@@ -107,7 +103,7 @@ pub fn load(path: &Path, options: &LoadOptions, progress: &dyn Progress) -> Resu
     Ok(dataset)
 }
 
-const MASKS_HINT: &str = "put masks into masks/ beside the image folder, named as the photos \
+const MASKS_HINT: &str = "put masks into masks/ next to the image folder, named as the photos \
                           (photo.png or photo.jpg.png) and white where they are to be used";
 
 fn check_options(options: &LoadOptions) -> Result<()> {
@@ -118,13 +114,13 @@ fn check_options(options: &LoadOptions) -> Result<()> {
     ] {
         if zero {
             return Err(Error::input(format!("{name} is 0"))
-                .hint("give a number of at least 1, or leave the option out"));
+                .hint("give a number of at least 1, or omit the option"));
         }
     }
     Ok(())
 }
 
-/// The options with the folder of the depth images found.
+/// Returns the options with the folder of the depth images resolved.
 fn with_depth_folder(options: &LoadOptions, capture: &Path) -> Result<LoadOptions> {
     let mut options = options.clone();
     if let Some(folder) = &options.depth_folder {

@@ -1,10 +1,10 @@
-//! What to do with a path that is no capture yet: poses of other tools, videos, archives, photos alone.
+//! Next steps for a path that is not a capture yet: poses of other tools, videos, archives, only photos.
 //!
-//! 1. [`of_folder`] compares the names in a folder and in the folders inside with [`TOOLS`], then looks
-//!    for videos, archives and photos. The first that fits gives the error.
+//! 1. [`of_folder`] compares the names in a folder and in the folders inside with [`TOOLS`], then searches for videos,
+//!    archives and photos. The first match gives the error.
 //! 2. [`of_file`] does the same for one file.
 //!
-//! Each error names what is there in its first sentence, and a way to a capture in its hint.
+//! The first sentence of each error names the content of the path; its hint names a way to a capture.
 
 use super::finder::{Finder, fold, split_ending};
 use super::places::conversion;
@@ -24,15 +24,15 @@ const ARCHIVES: [&str; 10] = [
 const SPLATS: [&str; 6] = ["splat", "spz", "sog", "ksplat", "glb", "gltf"];
 const CLOUDS: [&str; 8] = ["las", "laz", "e57", "pcd", "xyz", "pts", "obj", "fbx"];
 
-/// The words for a folder that holds nothing known.
+/// Sentence for a folder that holds nothing known.
 const LOOKED_FOR: &str = "looked for a COLMAP model (sparse/0/cameras.bin and images.bin, or .txt), Nerfstudio's \
                           transforms.json and Blender's transforms_train.json";
 
 /// The name of a file or folder, relative to the folder that is examined.
 struct Name {
-    /// In lower case, for comparisons.
+    /// Name in lower case, for comparisons.
     folded: String,
-    /// As it is on the disk, with slashes.
+    /// Name on the disk, with slashes.
     real: String,
 }
 
@@ -43,7 +43,7 @@ struct Names {
     folders: Vec<Name>,
 }
 
-/// Folders that are listed for names, and how deep.
+/// Limits of the listing: number of folders, and depth.
 const LISTED_FOLDERS: usize = 200;
 const LISTED_DEPTH: usize = 2;
 
@@ -77,7 +77,7 @@ impl Names {
         names
     }
 
-    /// The first file with one of these endings, in the folder itself or also inside.
+    /// Returns the first file with one of these extensions, in the folder itself or also inside.
     fn ending(&self, endings: &[&str], inside: bool) -> Option<&str> {
         let fits = |name: &&Name| {
             let ending = name.folded.rsplit_once('.').map(|(_, ending)| ending);
@@ -88,7 +88,7 @@ impl Names {
     }
 }
 
-/// Returns true if `name` fits a pattern: `*` for anything but `/`, and a leading `**/` for any folder or none.
+/// Returns true if `name` matches a pattern: `*` for anything but `/`, and a leading `**/` for any folder or none.
 pub(super) fn fits(pattern: &str, name: &str) -> bool {
     if let Some(rest) = pattern.strip_prefix("**/") {
         return fits(rest, name)
@@ -117,7 +117,7 @@ fn tool_error(tool: &Tool, file: &str, path: &Path) -> Error {
     .hint(tool.way_in)
 }
 
-/// The error of a folder without a capture.
+/// Builds the error of a folder without a capture.
 pub(super) fn of_folder(finder: &mut Finder, path: &Path) -> Error {
     let names = Names::of(finder, path);
     if let Some(error) = incomplete(&names, path).or_else(|| other_json(&names, path)) {
@@ -133,7 +133,7 @@ pub(super) fn of_folder(finder: &mut Finder, path: &Path) -> Error {
         else {
             continue;
         };
-        // Several files may have such a name, and one of them the content.
+        // Several files may match the name, and only one of them the content.
         let mut named = all.clone().filter(|name| fits(first, &name.folded)).take(8);
         let holds = |name: &&Name| {
             let path = path.join(&name.real);
@@ -150,7 +150,7 @@ pub(super) fn of_folder(finder: &mut Finder, path: &Path) -> Error {
     }
 }
 
-/// What else may be in a folder.
+/// Error for other content of a folder.
 fn rest(names: &Names, photos: Option<(usize, PathBuf, String)>, path: &Path) -> Error {
     if let Some(video) = names.ending(&VIDEOS, true) {
         return of_video(&path.join(video), video);
@@ -181,7 +181,7 @@ fn rest(names: &Names, photos: Option<(usize, PathBuf, String)>, path: &Path) ->
         .hint(LOOKED_FOR)
 }
 
-/// A COLMAP model that lacks a file, or a project before its model.
+/// Builds the error of a COLMAP model that lacks a file, or of a project without a model.
 fn incomplete(names: &Names, path: &Path) -> Option<Error> {
     let is_model_file = |name: &&Name, part: &str| {
         let name = name.folded.rsplit('/').next().unwrap_or_default();
@@ -220,7 +220,7 @@ fn incomplete(names: &Names, path: &Path) -> Option<Error> {
     })
 }
 
-/// A transforms file under another name.
+/// Builds the error of a transforms file under another name.
 fn other_json(names: &Names, path: &Path) -> Option<Error> {
     let jsons = names
         .files
@@ -250,7 +250,7 @@ fn contains(path: &Path, word: &str) -> bool {
             .any(|window| window == word.as_bytes())
 }
 
-/// The most photos in the folder or one below: how many, where, and the ending of the first.
+/// Finds the folder with the most photos, `path` or one below: the number, the folder, and the extension of the first.
 fn photo_count(finder: &mut Finder, path: &Path) -> Option<(usize, PathBuf, String)> {
     let mut folders = finder.below(path);
     folders.insert(0, path.to_owned());
@@ -306,7 +306,7 @@ fn of_archive(path: &Path, name: &str) -> Error {
         .hint("unpack it, and name the folder that comes out")
 }
 
-/// Returns true if a `.json` file is one of another tool's.
+/// Returns true if a `.json` file belongs to another tool.
 pub(super) fn is_foreign_json(path: &Path) -> bool {
     let name = fold(&path.file_name().unwrap_or_default().to_string_lossy());
     !contains(path, "\"frames\"") && TOOLS.iter().any(|tool| names_file(tool, &name, path))
@@ -322,7 +322,7 @@ fn names_file(tool: &Tool, name: &str, path: &Path) -> bool {
     first && alone && (tool.content.is_empty() || tool.content.iter().any(holds))
 }
 
-/// The error of a file that is no capture.
+/// Builds the error of a file that is not a capture.
 pub(super) fn of_file(path: &Path) -> Error {
     let name = fold(&path.file_name().unwrap_or_default().to_string_lossy());
     if let Some(tool) = TOOLS.iter().find(|tool| names_file(tool, &name, path)) {

@@ -1,4 +1,4 @@
-//! Opens a capture: reads everything but the photos, which are found.
+//! Opens a capture: finds the photos and reads all other files.
 
 use super::few::note_few_of_many;
 use super::finder::Finder;
@@ -70,7 +70,7 @@ pub fn open(path: &Path, options: &LoadOptions) -> Result<Capture> {
     Ok(capture)
 }
 
-/// Drops the capture's own split where it is to be ignored, else remarks on it.
+/// Drops the capture's own split if the options ignore it, else adds a note.
 fn settle_split(capture: &mut Capture, options: &LoadOptions) {
     if options.ignore_split {
         capture.own_split = Some(OwnSplit::by_number());
@@ -88,7 +88,7 @@ fn with_notes(notes: Vec<String>, capture: Capture) -> Capture {
     }
 }
 
-/// Refuses to invert masks that are not there, and masks that the capture names and that are missing.
+/// Refuses to invert masks of a capture without masks, and refuses missing masks that the capture names.
 fn check_masks(capture: &mut Capture, options: &LoadOptions) -> Result<()> {
     for image in &capture.images {
         if image.mask_path()?.is_some() {
@@ -114,7 +114,7 @@ fn image_folder_override(folder: &Path, capture: &Path) -> Result<PathBuf> {
         })
 }
 
-/// The refusal of a camera model that shows all directions.
+/// Returns the refusal of a camera model that shows all directions.
 pub(crate) fn panorama_refused(model: &str) -> Option<Error> {
     let name = model.to_ascii_uppercase();
     let words = ["EQUIRECT", "SPHERICAL", "PANORAM", "OMNIDIRECTIONAL"];
@@ -130,7 +130,7 @@ pub(crate) fn panorama_refused(model: &str) -> Option<Error> {
     })
 }
 
-/// Reads a COLMAP model whose photos lie under `base`, or in `chosen`.
+/// Reads a COLMAP model whose photos are under `base`, or in `chosen`.
 fn open_colmap(
     model: &Path,
     base: &Path,
@@ -216,7 +216,7 @@ fn open_colmap(
     })
 }
 
-/// The folder that a COLMAP model's names are relative to.
+/// Returns the folder that a COLMAP model's names are relative to.
 fn colmap_photos(finder: &mut Finder, model: &Path, base: &Path) -> PathBuf {
     let folders = photo_folders(finder, base);
     let is = |name: &str| {
@@ -229,7 +229,7 @@ fn colmap_photos(finder: &mut Finder, model: &Path, base: &Path) -> PathBuf {
     found.unwrap_or_else(|| base.join("images"))
 }
 
-/// The error of a model whose photos are nowhere below its folder.
+/// Builds the error of a model whose photos are in no folder below its own.
 fn no_image_folder(finder: &mut Finder, folder: &Path, images: &[PosedImage]) -> Error {
     let base = folder.parent().unwrap_or(folder);
     let reduced = finder.list(base).folders.iter().find_map(|name| {
@@ -253,5 +253,5 @@ fn no_image_folder(finder: &mut Finder, folder: &Path, images: &[PosedImage]) ->
     let seen = seen.map_or(String::new(), |(seen, _)| format!(": {seen}"));
     Error::input(format!("the capture has no image folder{seen}"))
         .at_path(folder)
-        .hint("put the photos into images/ beside sparse/, or name their folder with --images")
+        .hint("put the photos into images/ next to sparse/, or name their folder with --images")
 }

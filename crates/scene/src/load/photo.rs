@@ -1,4 +1,4 @@
-//! One photo: decoded, masked, reduced, with the camera that fits it.
+//! Prepares one photo: decodes, masks and reduces it, with the camera that fits it.
 
 use super::LoadOptions;
 use crate::capture::PosedImage;
@@ -11,24 +11,24 @@ use crate::{Camera, DepthMap, Error, FileSum, Photo, Result, ViewFiles, depth_ma
 use std::path::Path;
 use std::sync::Arc;
 
-/// What was done to a photo, for the notes.
+/// Operations on a photo, for the notes.
 #[derive(Default)]
 pub(crate) struct Treatment {
     pub(crate) rescaled: bool,
     pub(crate) deep: bool,
-    /// EXIF turns or mirrors it, and its size does not show it.
+    /// True if EXIF turns or mirrors the photo in a way that its size does not show.
     pub(crate) turned: bool,
-    /// The lens distorts, and the camera keeps it.
+    /// True if the lens distorts, and the camera keeps it.
     pub(crate) distorted: bool,
-    /// Pixels were masked that no ray of the lens reaches.
+    /// True if pixels outside the range of the lens were masked.
     pub(crate) beyond: bool,
     pub(crate) undistorted: bool,
     pub(crate) masked: Masked,
-    /// What it was made of.
+    /// Checksums of the photo's input files.
     pub(crate) files: ViewFiles,
 }
 
-/// The camera of a photo of this size once it is reduced, with its lens.
+/// Returns the camera of a photo of this size after reduction, with its lens.
 pub(crate) fn reduced_camera(
     image: &PosedImage,
     (width, height): (u32, u32),
@@ -42,7 +42,7 @@ pub(crate) fn reduced_camera(
     image.camera.resized(width, height)
 }
 
-/// A photo, masked, reduced and, where asked for, undistorted, with its camera.
+/// Decodes a photo: masked, reduced and, if the options request it, undistorted, with its camera.
 pub(crate) fn decode_photo(
     image: &PosedImage,
     options: &LoadOptions,
@@ -95,7 +95,7 @@ pub(crate) fn decode_photo(
     Ok((photo, camera, treatment))
 }
 
-/// Refuses a photo that cannot be what the camera took: another aspect ratio.
+/// Refuses a photo with another aspect ratio than the camera's.
 pub(crate) fn check_size(image: &PosedImage, path: &Path, width: u32, height: u32) -> Result<()> {
     let Camera {
         width: w,
@@ -124,7 +124,7 @@ pub(crate) fn check_size(image: &PosedImage, path: &Path, width: u32, height: u3
     }))
 }
 
-/// Size after dividing by `divisor` and limiting the longest edge.
+/// Returns the size after dividing by `divisor` and limiting the longest edge.
 fn target_size(
     (width, height): (u32, u32),
     divisor: u32,
@@ -137,7 +137,7 @@ fn target_size(
     (scaled(w), scaled(h))
 }
 
-/// What the file of a photo's depth image holds, where it is asked for.
+/// Computes the checksum of a photo's depth image file, if depths are requested.
 pub(crate) fn depth_sum(image: &PosedImage, options: &LoadOptions) -> Result<Option<FileSum>> {
     if !options.depths {
         return Ok(None);
@@ -146,8 +146,8 @@ pub(crate) fn depth_sum(image: &PosedImage, options: &LoadOptions) -> Result<Opt
     path.as_deref().map(FileSum::of_file).transpose()
 }
 
-/// A photo's depth image, where it is asked for, for the camera that the photo has in the end. It is held
-/// whether its photo is or not: training asks for all of them at once.
+/// Reads a photo's depth image, if depths are requested, for the camera of the processed photo. The depth image is
+/// stored in memory even if its photo is not, because training needs all of them at once.
 pub(crate) fn depth_of(
     image: &PosedImage,
     camera: &Camera,

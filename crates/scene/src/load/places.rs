@@ -1,11 +1,11 @@
-//! Places the photos of a capture: after this, folder and file of each are those on the disk.
+//! Places the photos of a capture: afterwards, folder and file of each photo are those on the disk.
 //!
-//! 1. The finder locates the files that the capture names below its root, or in the folder that the user
-//!    names ([`crate::LoadOptions::images`]).
-//! 2. An image's folder is the part of its path up to the last folder with a usual name (`images`, `input`,
-//!    ...), so that masks and reduced photos are found beside it.
-//! 3. Notes list what was not found by its name. Missing photos keep the name that the capture has, and
-//!    [`seen_instead`] says what is in their place.
+//! 1. The finder locates the files that the capture names below its root, or in the folder that the user names
+//!    ([`crate::LoadOptions::images`]).
+//! 2. An image's folder is the part of its path up to the last folder with a usual name (`images`, `input`, ...), so
+//!    that masks and reduced photos are found next to it.
+//! 3. Notes list photos that were not found by their name. Missing photos keep the name that the capture has, and
+//!    [`seen_instead`] describes the existing files.
 
 use super::finder::{FOREIGN, Finder, How, Located, Places, fold, split_ending};
 use crate::capture::PosedImage;
@@ -31,7 +31,7 @@ pub(crate) const PHOTO_FOLDERS: [&str; 14] = [
     "jpg",
 ];
 
-/// The folders of `root` that have a usual name for photos.
+/// Returns the folders of `root` that have a usual name for photos.
 pub(crate) fn photo_folders(finder: &mut Finder, root: &Path) -> Vec<PathBuf> {
     let mut named: Vec<(usize, PathBuf)> = Vec::new();
     for name in &finder.list(root).folders {
@@ -68,7 +68,7 @@ pub(crate) fn place_photos(
         .iter()
         .map(|image| full(image).unwrap_or_else(|_| image.file.clone()))
         .collect();
-    // Most captures: nothing to look for.
+    // The usual case: no search needed.
     if files.iter().all(|file| first.join(file).is_file()) {
         return Ok(Vec::new());
     }
@@ -96,7 +96,7 @@ fn with_found<T>((image, found): (T, Option<Located>)) -> Option<(T, Located)> {
     Some((image, found?))
 }
 
-/// Step 2: folder and file of a path that is not where the capture says.
+/// Returns folder and file of a path that is not at its place in the capture (step 2).
 fn split_path(path: &Path, named: &Path, root: &Path) -> (PathBuf, PathBuf) {
     let is_usual = |folder: &&Path| {
         let name = folder.file_name().unwrap_or_default().to_string_lossy();
@@ -110,7 +110,7 @@ fn split_path(path: &Path, named: &Path, root: &Path) -> (PathBuf, PathBuf) {
     let mut folder = path.parent().unwrap_or(root).to_owned();
     match usual {
         Some(usual) => folder = usual.to_owned(),
-        // Folders that the capture names belong to the file.
+        // Folders in the capture's name belong to the file.
         None => {
             for part in named.components().rev().skip(1) {
                 let part = fold(&part.as_os_str().to_string_lossy());
@@ -126,7 +126,7 @@ fn split_path(path: &Path, named: &Path, root: &Path) -> (PathBuf, PathBuf) {
     (folder, file)
 }
 
-/// Step 3: what was found, but not by its name. Letters and endings that a capture leaves out are no news.
+/// Step 3: notes on photos that were found under another name. Different letters and omitted extensions give no note.
 fn notes(images: &[PosedImage], located: &[Option<Located>], root: &Path) -> Vec<String> {
     let total = images.len();
     let note = |what: &str, holds: fn(&PosedImage, &Located) -> bool| {
@@ -150,8 +150,8 @@ fn notes(images: &[PosedImage], located: &[Option<Located>], root: &Path) -> Vec
     moved.into_iter().chain(ending).collect()
 }
 
-/// Points images to `<folder>_<n>` where that holds them, and says so. If the folder holds a part of them
-/// only, all photos are taken from the folder of whole ones, unless that has fewer.
+/// Redirects images to `<folder>_<n>` if that folder holds them, and returns notes. If the folder holds only a part of
+/// them, all photos are taken from the folder of full-size photos, unless that has fewer.
 pub(crate) fn use_reduced(finder: &mut Finder, images: &mut [PosedImage], n: u32) -> Vec<String> {
     let mut folders: BTreeMap<PathBuf, Vec<usize>> = BTreeMap::new();
     for (index, image) in images.iter().enumerate() {
@@ -171,7 +171,7 @@ pub(crate) fn use_reduced(finder: &mut Finder, images: &mut [PosedImage], n: u32
             below: None,
         };
         let files: Vec<PathBuf> = members.iter().map(|&i| images[i].file.clone()).collect();
-        // What is ambiguous there is not there.
+        // Ambiguous files count as missing.
         let found = finder
             .locate(&places, &files)
             .unwrap_or_else(|_| vec![None; files.len()]);
@@ -202,7 +202,7 @@ pub(crate) fn use_reduced(finder: &mut Finder, images: &mut [PosedImage], n: u32
     notes
 }
 
-/// What is there in place of a missing photo, as the end of a sentence, and what helps.
+/// Describes the files found instead of a missing photo, as the end of a sentence, and returns a hint.
 pub(crate) fn seen_instead(image: &PosedImage) -> (String, Option<String>) {
     let mut finder = Finder::default();
     let wanted = image.folder.join(&image.file);
@@ -269,7 +269,7 @@ pub(crate) fn seen_instead(image: &PosedImage) -> (String, Option<String>) {
     (what, None)
 }
 
-/// The command that makes photos of this ending readable.
+/// Returns the command that converts photos of this extension.
 pub(crate) fn conversion(ending: &str) -> String {
     match ending {
         "heic" | "heif" | "hif" | "avif" => format!(
@@ -287,7 +287,7 @@ pub(crate) fn conversion(ending: &str) -> String {
     }
 }
 
-/// The error of a photo whose path leads out of the capture and that is not found inside.
+/// Builds the error of a photo whose path leads out of the capture and that is not found inside.
 pub(crate) fn outside(name: &str) -> Error {
     Error::input(format!(
         "the path \"{name}\" leads out of the capture's folder, and no file inside has that name"

@@ -1,14 +1,14 @@
-//! Remarks on what a capture says of its scene: all of it can be read, and some of it cannot be meant.
+//! Notes on implausible content of a capture that can be read without errors.
 
 use crate::capture::PosedImage;
 use crate::extent::Region;
 use crate::{Capture, Error, Result, printable};
 use std::collections::HashMap;
 
-/// Points that fill less than this fraction of the distances between cameras lie in one place.
+/// Points that fill less than this fraction of the distances between cameras count as one position.
 const ONE_PLACE: f64 = 1e-6;
 
-/// What of poses and sparse points cannot be meant.
+/// Returns notes on implausible poses and sparse points.
 pub(super) fn notes(capture: &Capture) -> Vec<String> {
     points_in_one_place(capture)
         .into_iter()
@@ -17,13 +17,13 @@ pub(super) fn notes(capture: &Capture) -> Vec<String> {
         .collect()
 }
 
-/// Focal lengths, in units of the photo's longer side, that no lens has. A space telescope has about 1000.
+/// Accepted focal lengths, in units of the photo's longer side. A space telescope has about 1000.
 const FOCAL: std::ops::RangeInclusive<f64> = 1e-4..=1e6;
 
-/// Refuses cameras that no run can train with: each Gaussian would be endless in them, or smaller than any pixel.
+/// Refuses cameras that cannot be trained with: each Gaussian would be infinitely large in them, or smaller than a pixel.
 ///
 /// # Errors
-/// Names the photo.
+/// An impossible focal length; the error names the photo.
 pub(super) fn refuse_impossible(capture: &Capture) -> Result<()> {
     let is_impossible = |image: &&PosedImage| {
         let camera = &image.camera;
@@ -44,7 +44,7 @@ pub(super) fn refuse_impossible(capture: &Capture) -> Result<()> {
     .hint("correct the focal length, or remove the photo from the capture"))
 }
 
-/// Names of photos that a note lists.
+/// Maximum number of photos that a note names.
 const MOST_NAMES: usize = 5;
 
 fn far_off(capture: &Capture) -> Option<String> {
@@ -74,7 +74,7 @@ fn far_off(capture: &Capture) -> Option<String> {
         "{count} of {total} photos {} far off all others ({}), {times} times the extent of the rest or more: their poses \
          are probably wrong. The extent leaves them out, and training uses them; remove them from the capture, or make \
          their poses again",
-        if count == 1 { "stands" } else { "stand" },
+        if count == 1 { "is" } else { "are" },
         names.join(", "),
     ))
 }
@@ -111,7 +111,7 @@ fn points_in_one_place(capture: &Capture) -> Option<String> {
 }
 
 fn identical_poses(capture: &Capture) -> Option<String> {
-    // By bits: a camera that stands still gives the same pose again only where it was copied.
+    // Comparison by bits: two measurements from a fixed camera differ in the last bits, so equal poses are copies.
     let mut first: HashMap<[u64; 7], &str> = HashMap::new();
     let (mut count, mut example) = (0, None);
     for image in &capture.images {

@@ -1,4 +1,4 @@
-//! Other readings of a capture's poses, intrinsics and points: mistakes that writers make.
+//! Other readings of a capture's poses, intrinsics and points: common mistakes of writers.
 
 use crate::{Camera, Lens, Pose};
 use glam::{DMat3, DQuat, DVec2, DVec3};
@@ -7,17 +7,17 @@ use std::f64::consts::PI;
 /// A mistake of a writer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Kind {
-    /// None.
+    /// No mistake.
     Given,
     /// Camera axes y and z point the other way.
     Axes,
     /// Poses are inverted.
     Inverse,
-    /// Points are in a world with other axes: x, y, z are these axes of theirs, 1 to 3, negative if reversed.
+    /// Points are in a world with other axes: x, y, z are these axes of that world, 1 to 3, negative if reversed.
     Turned([i8; 3]),
     /// Focal lengths are of photos this many times as large.
     Focal(f64),
-    /// Points are in another unit: they are to be multiplied by this.
+    /// Points are in another unit: the factor on the points.
     Unit(f64),
 }
 
@@ -25,15 +25,15 @@ pub(super) enum Kind {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reading {
     pub(super) kind: Kind,
-    /// Applied to poses that are inverted: axes of either side.
+    /// Axes of either side, applied to inverted poses.
     sides: [bool; 2],
     /// World of the cameras from that of the points.
     turn: DMat3,
-    /// Poses are COLMAP's, else those of a transforms file.
+    /// True if poses are COLMAP's, else those of a transforms file.
     is_colmap: bool,
 }
 
-/// All readings but the given one, the likeliest first.
+/// Returns all readings except the given one, the most likely first.
 pub(super) fn readings(is_colmap: bool) -> Vec<Reading> {
     let given = Reading {
         is_colmap,
@@ -62,7 +62,7 @@ pub(super) fn readings(is_colmap: bool) -> Vec<Reading> {
     all
 }
 
-/// The 23 turns of the axes that are no identity.
+/// Returns the 23 rotations of the axes without the identity.
 fn turns() -> Vec<[i8; 3]> {
     let mut all = Vec::new();
     for x in [1, -1, 2, -2, 3, -3i8] {
@@ -78,7 +78,7 @@ fn turns() -> Vec<[i8; 3]> {
     all
 }
 
-/// Row i picks the axis that becomes axis i.
+/// Builds the matrix whose row i picks the axis that becomes axis i.
 fn matrix(axes: [i8; 3]) -> DMat3 {
     let mut rows = [[0.0; 3]; 3];
     for (row, axis) in rows.iter_mut().zip(axes) {
@@ -87,7 +87,7 @@ fn matrix(axes: [i8; 3]) -> DMat3 {
     DMat3::from_cols_array_2d(&rows).transpose()
 }
 
-/// Half a turn about x: y and z the other way.
+/// Returns the rotation by 180 degrees about x: y and z reversed.
 fn half_turn() -> DQuat {
     DQuat::from_rotation_x(PI)
 }
@@ -100,7 +100,7 @@ fn flipped(pose: Pose) -> Pose {
 }
 
 impl Reading {
-    /// The capture as it is.
+    /// Returns the unchanged reading.
     pub(super) fn given() -> Self {
         Self {
             kind: Kind::Given,
@@ -134,7 +134,7 @@ impl Reading {
         read
     }
 
-    /// Words for the other reading.
+    /// Describes the reading.
     pub(super) fn what(&self) -> String {
         match self.kind {
             Kind::Given => "the file as it is".to_owned(),
@@ -152,7 +152,7 @@ impl Reading {
         }
     }
 
-    /// The likely cause, and what to do.
+    /// Describes the likely cause, and the remedy.
     pub(super) fn cause(&self) -> &'static str {
         match (self.kind, self.is_colmap) {
             (Kind::Given, _) => "",
@@ -183,12 +183,12 @@ impl Reading {
     }
 }
 
-/// Where a point falls.
+/// Projection of a point.
 pub(super) struct Projected {
     pub(super) is_in_front: bool,
-    /// Along the camera's axis, world units.
+    /// Depth along the camera's axis, world units.
     pub(super) depth: f64,
-    /// Pixel, inside the frame or not; `None` where the lens shows nothing.
+    /// Pixel, inside the frame or not; `None` if the lens does not show the point.
     pub(super) pixel: Option<DVec2>,
     /// Pixel inside the frame.
     pub(super) inside: Option<DVec2>,

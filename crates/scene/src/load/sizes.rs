@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Cursor, Read};
 
-/// Bytes of a JPEG that hold its size: what comes before are EXIF data with a small picture, and profiles.
+/// Bytes of a JPEG that contain its size: before it are EXIF data with a thumbnail, and profiles.
 const HEAD_BYTES: u64 = 1 << 19;
 
-/// Number of photos of each width and height in pixels. Photos that are missing or have no readable header
-/// are not counted.
+/// Counts the photos of each width and height in pixels. Photos that are missing or have no readable header are not
+/// counted.
 pub fn photo_sizes(capture: &Capture) -> BTreeMap<(u32, u32), usize> {
     let each: Vec<Option<(u32, u32)>> = capture.images.par_iter().map(size).collect();
     let mut sizes = BTreeMap::new();
@@ -26,7 +26,7 @@ fn size(image: &PosedImage) -> Option<(u32, u32)> {
     let mut head = Vec::new();
     let file = File::open(&path).ok()?;
     file.take(16).read_to_end(&mut head).ok()?;
-    // The decoder of JPEG reads all that it is given; others read what they need.
+    // The JPEG decoder reads its whole input; other decoders read only what they need.
     if image::guess_format(&head).ok() != Some(ImageFormat::Jpeg) {
         let reader = ImageReader::open(&path).ok()?;
         return reader.with_guessed_format().ok()?.into_dimensions().ok();

@@ -1,4 +1,4 @@
-//! Captures as tools and people leave them: read, or told with the next step.
+//! Captures in the variants that tools and people write: each is read, or its error names the next step.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 const PHOTOS: usize = 4;
 
-/// A capture of four photos of 16x12 pixels, with a binary model in `sparse/0`.
+/// Builds a capture of four photos of 16x12 pixels, with a binary model in `sparse/0`.
 fn capture() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let options = SynthOptions {
@@ -74,7 +74,7 @@ fn refused(path: &Path, words: &[&str]) -> String {
     text
 }
 
-/// A transforms file of the capture's photos, which it names by `prefix` and their names.
+/// Writes a transforms file that names the capture's photos by `prefix` and their names.
 fn transforms(folder: &TempDir, top: &str, prefix: &str) {
     let frame = |(i, name): (usize, String)| {
         let path = format!("{prefix}{name}").replace('\\', "\\\\");
@@ -132,7 +132,7 @@ fn captures_are_found_where_tools_leave_them() {
             (PHOTOS, 30),
             "{model}, {photos}"
         );
-        // Results stay out of all of it.
+        // `refuse_output` refuses results in all of these folders.
         let options = LoadOptions::default();
         for inner in [model, photos] {
             let out = folder.path().join(inner);
@@ -141,7 +141,7 @@ fn captures_are_found_where_tools_leave_them() {
                 "{inner}"
             );
         }
-        // The model's folder by itself.
+        // The model's folder as the capture.
         let of_model = open(&folder.path().join(model), &options).unwrap();
         assert_eq!(of_model.images.len(), PHOTOS);
         if !model.starts_with("work") && !model.starts_with("calib") {
@@ -166,7 +166,7 @@ fn of_several_captures_the_usual_one_is_taken_or_none() {
             .unwrap();
         }
     }
-    // One of its own goes before those below.
+    // A model of the folder itself has priority over those below.
     assert!(!notes(&folder).contains("the capture is in"));
     fs::remove_dir_all(folder.path().join("sparse")).unwrap();
     refused(
@@ -180,7 +180,7 @@ fn of_several_captures_the_usual_one_is_taken_or_none() {
         said.contains("other captures are not used: bicycle/"),
         "{said}"
     );
-    // Of COLMAP's several reconstructions the largest.
+    // The largest of COLMAP's reconstructions.
     to(&folder, "bicycle", "dense/1");
     let path = folder.path().join("dense/0/sparse/0");
     let mut images = fs::read(path.join("images.bin")).unwrap();
@@ -221,7 +221,7 @@ fn points_are_taken_from_where_tools_put_them() {
         assert!(said.contains("the sparse points are those of"), "{said}");
         assert!(!said.contains("no sparse points"), "{said}");
     }
-    // Beside a transforms file that names none.
+    // Next to a transforms file that names no points.
     let folder = capture();
     transforms(&folder, "", "images/");
     assert!(
@@ -234,7 +234,7 @@ fn points_are_taken_from_where_tools_put_them() {
     let capture = opened(&folder).unwrap();
     assert_eq!(capture.points.len(), 2);
     assert!(!capture.notes.join("\n").contains("no sparse points"));
-    // Splats, damaged files and the random points of 3DGS' trainer are no start.
+    // Splats, damaged files and the random points of 3DGS' trainer are not used.
     let mut splats = Splats::empty(0);
     splats.means.push([1.0; 3]);
     splats.scales.push([0.0; 3]);
@@ -294,7 +294,7 @@ fn photos_are_found_under_the_names_of_other_machines() {
             );
             assert!(image.name.ends_with(&name));
         }
-        // What is beside the photos' folder is found from there.
+        // Files next to the photos' folder are found from there.
         to(&folder, "images", "images_2");
         fs::create_dir(folder.path().join("images")).unwrap();
         for name in names_in(&folder, "images_2") {
@@ -314,14 +314,14 @@ fn photos_are_found_under_the_names_of_other_machines() {
             "{prefix}"
         );
     }
-    // Beside the file, and in a folder that COLMAP's names repeat.
+    // Next to the file, and in a folder that repeats COLMAP's names.
     let folder = capture();
     transforms(&folder, "", "images/");
     for name in names(&folder) {
         to(&folder, &format!("images/{name}"), &name);
     }
     opened(&folder).unwrap();
-    // What is in no folder of the capture is not opened.
+    // A file outside the capture's folders is not opened.
     let outside = tempfile::tempdir().unwrap();
     let folder = capture();
     for name in names(&folder) {
@@ -380,7 +380,7 @@ fn a_missing_photo_comes_with_what_is_there_instead() {
         folder.path(),
         &["images/ holds 3 photos, such as", "--skip-missing"],
     );
-    // Converted ones are told, and so are those elsewhere.
+    // Converted photos give a note, and so do photos in other folders.
     let folder = capture();
     for name in names(&folder) {
         let stem = name.trim_end_matches(".png");
@@ -406,7 +406,7 @@ fn a_missing_photo_comes_with_what_is_there_instead() {
         said.contains("4 of 4 photos have another file ending"),
         "{said}"
     );
-    // Nothing at all, or reduced photos alone.
+    // No photos at all, or only reduced ones.
     fs::remove_dir_all(folder.path().join("pictures")).unwrap();
     refused(folder.path(), &["no image folder", "--images"]);
     fs::create_dir(folder.path().join("images_8")).unwrap();
@@ -437,7 +437,7 @@ fn reduced_photos_that_are_not_all_there_are_not_used() {
         "{said}"
     );
     assert!(dataset.views.iter().all(|view| view.photo.size() == [8, 6]));
-    // Other letters and endings serve there too.
+    // Names with other letters and extensions are accepted too.
     for name in &all {
         fs::remove_file(folder.path().join("images_2").join(&all[0])).ok();
         copy(name, name.to_uppercase());
@@ -450,7 +450,7 @@ fn reduced_photos_that_are_not_all_there_are_not_used() {
         "{:?}",
         dataset.notes
     );
-    // The few of the whole size are no reason to leave the reduced ones.
+    // A few full-size photos do not replace the folder of reduced ones.
     for name in &all[..2] {
         fs::remove_file(folder.path().join("images").join(name)).unwrap();
     }
@@ -500,11 +500,11 @@ fn masks_are_used_where_tools_put_them_or_told_of() {
         ),
         (
             |stem| format!("images/{stem}_mask.png"),
-            "beside the photos",
+            "next to the photos",
         ),
         (
             |stem| format!("images/{stem}.png.mask.png"),
-            "beside the photos",
+            "next to the photos",
         ),
     ];
     for (name, note) in used {
@@ -551,7 +551,7 @@ fn masks_are_used_where_tools_put_them_or_told_of() {
             name("0")
         );
     }
-    // Two places: the first serves, the other is told of. Photos of such names are photos.
+    // Two places: the first is used, and a note names the other. Photos of such names are photos.
     let folder = capture();
     for photo in names(&folder) {
         mask(&folder, &format!("masks/{photo}"), half);
@@ -579,7 +579,7 @@ fn what_masks_hold_is_told() {
             || said.contains("4 of 4 photos have a mask of"),
         "{said}"
     );
-    assert!(notes(&with(|_| 255)).contains("4 of 4 photos have a mask that leaves out nothing"));
+    assert!(notes(&with(|_| 255)).contains("4 of 4 photos have a mask that excludes nothing"));
     let nothing = |value: fn(u32) -> u8| {
         let folder = with(value);
         load(folder.path(), &LoadOptions::default(), &NoProgress)
@@ -649,7 +649,7 @@ fn turns_that_sizes_do_not_show_and_other_sizes_are_told() {
     assert!(
         notes(&folder).contains("4 of 4 photos are turned or mirrored by their EXIF orientation")
     );
-    // The same where photos stay in their files.
+    // `describe_all` gives the same notes as `load`.
     let described = describe_all(&capture, &LoadOptions::default(), &NoProgress).unwrap();
     assert!(described.notes.join("\n").contains("EXIF"));
 }

@@ -1,13 +1,13 @@
-//! Files of poses by which other tools are known, and the way from each to a capture.
+//! Pose files of other tools, and the conversion of each to a capture.
 
 /// A tool whose captures Dapple does not read.
 pub(super) struct Tool {
     pub name: &'static str,
-    /// Patterns of names in lower case that must all be there; the first is named to the user.
+    /// Patterns of names in lower case that must all match; the error names the first.
     pub files: &'static [&'static str],
-    /// Words of which the first file holds one; empty for names that are enough.
+    /// Words of which the first file contains one; empty if the names are sufficient.
     pub content: &'static [&'static str],
-    /// Whether the first file alone tells the tool.
+    /// True if the first file alone identifies the tool.
     pub is_told_by_first: bool,
     pub way_in: &'static str,
 }
@@ -27,7 +27,7 @@ const fn tool(
     }
 }
 
-/// The same where the first file is enough, if it is named by itself.
+/// Returns the tool with the first file as sufficient, if the user names that file.
 const fn told_by_first(mut tool: Tool) -> Tool {
     tool.is_told_by_first = true;
     tool
@@ -36,7 +36,7 @@ const fn told_by_first(mut tool: Tool) -> Tool {
 const POSES_ANEW: &str = "find the poses of the photos with COLMAP (`colmap automatic_reconstructor`), or write them as a \
                           transforms.json";
 
-/// Rows that are sure go before rows that are less so.
+/// All tools; specific rows come before less specific ones.
 pub(super) const TOOLS: &[Tool] = &[
     told_by_first(tool(
         "a 3DGS trainer's output folder",

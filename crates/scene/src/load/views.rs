@@ -1,7 +1,8 @@
-//! From a capture to its views: all photos, in parallel.
+//! Converts a capture to its views: all photos, in parallel.
 //!
-//! 1. Where photos may exceed their memory, read their headers and add up; if they do, that is all.
-//! 2. Else decode each, and tell what was done to them.
+//! 1. If photos may exceed the memory limit, read their headers and sum the sizes. If the sum exceeds the limit, decode
+//!    nothing.
+//! 2. Else decode each photo, and note the operations on it.
 
 use super::photo::{Treatment, decode_photo, depth_of, depth_sum, reduced_camera};
 use super::{LoadOptions, colours};
@@ -12,20 +13,20 @@ use rayon::prelude::*;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A limit on photos leaves room for so many of the largest: one in use, one on its way to a device,
-/// and some that are read ahead.
+/// A memory limit for photos must hold this number of the largest: one in use, one in flight to a device, and some that
+/// are read ahead.
 const LEAST_PHOTOS_HELD: u64 = 4;
 
-/// Decodes the photos of a capture, or describes them alone where they take more memory than they may.
+/// Decodes the photos of a capture, or only describes them if they exceed the memory limit.
 pub fn decode(capture: Capture, options: &LoadOptions, progress: &dyn Progress) -> Result<Dataset> {
     Ok(decode_each(capture, options, progress)?.0)
 }
 
-/// Decodes every photo, as [`decode`], and refuses those that are damaged although a decoder makes up for
-/// what is missing. Takes twice as long.
+/// Decodes every photo, as [`decode`], and refuses damaged photos whose missing parts a decoder would fill in. Takes
+/// twice as long.
 ///
 /// # Errors
-/// As [`super::load`]; a damaged photo.
+/// The errors of [`super::load`]; a damaged photo.
 pub fn check(capture: Capture, options: &LoadOptions, progress: &dyn Progress) -> Result<Dataset> {
     let posed = capture.images.clone();
     let dataset = decode(capture, options, progress)?;
@@ -46,7 +47,7 @@ pub fn check(capture: Capture, options: &LoadOptions, progress: &dyn Progress) -
     }
 }
 
-/// Also what was done to each photo.
+/// Decodes like [`decode`]; also returns the operations on each photo.
 pub(super) fn decode_each(
     capture: Capture,
     options: &LoadOptions,
@@ -80,7 +81,7 @@ pub(super) fn decode_each(
     })
 }
 
-/// Refuses a limit that leaves no room to read ahead.
+/// Refuses a limit that is too small to read ahead.
 fn check_limit(views: &[View], limit: u64) -> Result<()> {
     let Some(largest) = views.iter().max_by_key(|view| view.photo.bytes()) else {
         return Ok(());
@@ -101,12 +102,11 @@ fn check_limit(views: &[View], limit: u64) -> Result<()> {
     )))
 }
 
-/// Reads the headers of a capture's photos: views that have everything but pixels, which are read when
-/// they are asked for. Finds files that are missing, cut or foreign; not all damage shows without
-/// decoding.
+/// Reads the headers of a capture's photos: views that have everything but pixels, which are read at each use. Detects
+/// missing, truncated and foreign files; some damage is visible only in decoding.
 ///
 /// # Errors
-/// As [`super::load`].
+/// See [`super::load`].
 pub fn describe_all(
     capture: &Capture,
     options: &LoadOptions,
@@ -126,8 +126,8 @@ fn describe_each(
     })
 }
 
-/// Whether the photos might take more than `limit` bytes, by what the capture says of their sizes. A
-/// photo may be larger than its camera, and have alpha and a mask.
+/// Returns true if the photos might take more than `limit` bytes, by the sizes in the capture. A photo may be larger
+/// than its camera, and have alpha and a mask.
 fn may_exceed(capture: &Capture, options: &LoadOptions, limit: u64) -> bool {
     const DOUBT: u64 = 4;
     let bytes = |image: &PosedImage| {
@@ -138,7 +138,7 @@ fn may_exceed(capture: &Capture, options: &LoadOptions, limit: u64) -> bool {
     DOUBT * capture.images.iter().map(bytes).sum::<u64>() > limit
 }
 
-/// Makes the view of every image, and says what was done to each.
+/// Builds the view of every image, and returns the operations on each.
 fn each_view(
     capture: Capture,
     what: &str,
@@ -147,8 +147,8 @@ fn each_view(
 ) -> Result<(Dataset, Vec<Treatment>)> {
     capture.check_files()?;
     progress.start(what, capture.images.len() as u64);
-    // Photos after the first that failed are not started, so that the error is the first by name
-    // whatever the threads do.
+    // Photos after the first failed one are not started, so that the error is the first by name for any order of
+    // threads.
     let failed = AtomicUsize::new(usize::MAX);
     let made: Vec<Option<Result<(View, Treatment)>>> = capture
         .images
@@ -207,7 +207,7 @@ fn each_view(
     Ok((dataset, done))
 }
 
-/// What may be wrong with masks that leave nothing.
+/// Hint for masks that exclude all pixels.
 fn nothing_left_hint(done: &[Treatment]) -> String {
     let white = "masks are white (255) where photos are used";
     match done.iter().filter_map(|t| t.masked.brightest).max() {
@@ -239,7 +239,7 @@ fn note_treatments(done: &[Treatment], images: &[PosedImage], notes: &mut Vec<St
     );
     say("have a mask", |t| t.masked.ignored);
     say(
-        "have a mask that leaves out nothing: is it white everywhere?",
+        "have a mask that excludes nothing: is it white everywhere?",
         |t| t.masked.idle,
     );
     say(

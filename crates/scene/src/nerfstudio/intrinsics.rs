@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::f64::consts::PI;
 
-/// The numbers that may stand at the top or in a frame.
+/// The numbers that may be at the top level or in a frame.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Intrinsics {
@@ -52,7 +52,7 @@ pub(super) struct Intrinsics {
     pub(super) p1: Option<f64>,
     #[serde(deserialize_with = "number")]
     pub(super) p2: Option<f64>,
-    /// What Nerfstudio has no words for, by COLMAP's: see [`crate::cameras_file`].
+    /// Coefficient without a name in Nerfstudio, under COLMAP's name: see [`crate::cameras_file`].
     #[serde(deserialize_with = "number")]
     pub(super) omega: Option<f64>,
     pub(super) alpha: Option<f64>,
@@ -75,10 +75,10 @@ pub(super) struct Intrinsics {
     pub(super) s3: Option<f64>,
     #[serde(deserialize_with = "flag")]
     pub(super) is_fisheye: Option<bool>,
-    /// Other writers' names for the same numbers; what is no number or matrix is ignored.
+    /// Values under other writers' names; other types than numbers and matrices are ignored.
     #[serde(flatten)]
     other: Other,
-    /// `fl_x`, `fl_y`, `cx`, `cy` are fractions of the photo's width and height.
+    /// True if `fl_x`, `fl_y`, `cx`, `cy` are fractions of the photo's width and height.
     #[serde(skip)]
     are_fractions: bool,
 }
@@ -112,7 +112,7 @@ impl Other {
         }
     }
 
-    /// The matrix's name and what it holds.
+    /// Returns the matrix's name and its value.
     fn matrix(&self) -> Option<(&'static str, &Value)> {
         let named = [
             ("K", &self.k),
@@ -129,7 +129,7 @@ impl Other {
     }
 }
 
-/// `[fx, fy, cx, cy]` of a matrix of intrinsics, or of those four numbers.
+/// Returns `[fx, fy, cx, cy]` of a matrix of intrinsics, or of those four numbers.
 fn of_matrix(value: &Value) -> Option<[f64; 4]> {
     if let Value::Object(named) = value {
         let first = |names: [&str; 2]| {
@@ -153,7 +153,7 @@ fn of_matrix(value: &Value) -> Option<[f64; 4]> {
         return None;
     }
     let at = |row: usize, column: usize| rows[row][column];
-    // Some writers store columns: then the principal point is in the last row.
+    // Some writers store columns: in that case the principal point is in the last row.
     let is_transposed = at(0, 2) == 0.0 && at(1, 2) == 0.0 && at(2, 0) != 0.0;
     let (cx, cy) = match is_transposed {
         true => (at(2, 0), at(2, 1)),
@@ -163,19 +163,19 @@ fn of_matrix(value: &Value) -> Option<[f64; 4]> {
     (scale == 1.0).then(|| [at(0, 0), at(1, 1), cx, cy])
 }
 
-/// A camera as a transforms file describes it.
+/// A camera built from a transforms file.
 pub(super) struct Described {
     pub(super) camera: Camera,
     /// Name of the lens model.
     pub(super) model: String,
-    /// The angle of view was in degrees.
+    /// True if the angle of view was in degrees.
     pub(super) in_degrees: bool,
-    /// The model is PINHOLE, and coefficients of distortion are used.
+    /// True if the model is PINHOLE and coefficients of distortion are used.
     pub(super) bent_pinhole: bool,
 }
 
 impl Intrinsics {
-    /// The usual names filled from other writers' where they are absent.
+    /// Fills absent usual names from other writers' names.
     pub(super) fn completed(mut self) -> Self {
         let other = &self.other;
         let own = [&other.fx, &other.fy, &other.width, &other.height];
@@ -197,9 +197,9 @@ impl Intrinsics {
         self
     }
 
-    /// This frame's own values, the shared ones where it has none.
+    /// Returns this frame's values, with the shared ones as fallback.
     pub(super) fn or(self, shared: &Self) -> Self {
-        // A focal length must not come from one place and an angle from the other.
+        // Focal length and angle must come from one place.
         let own_focal = self.fl_x.is_some() || self.camera_angle_x.is_some();
         let focal = if own_focal { &self } else { shared };
         let are_fractions = focal.are_fractions;
@@ -245,7 +245,7 @@ impl Intrinsics {
         self.w.is_some() && self.h.is_some()
     }
 
-    /// The lens, the model's name, and true if a PINHOLE has coefficients.
+    /// Returns the lens, the model's name, and true if a PINHOLE has coefficients.
     fn lens(&self) -> Result<(Lens, String, bool)> {
         let k = [self.k1, self.k2, self.k3, self.k4, self.k5, self.k6].map(|k| k.unwrap_or(0.0));
         let [k1, k2, k3, k4, k5, k6] = k;
@@ -267,12 +267,12 @@ impl Intrinsics {
             "FULL_OPENCV" => Lens::FullOpenCv([k1, k2, p1, p2, k3, k4, k5, k6]),
             "FOV" => Lens::Fov(self.omega.ok_or_else(|| {
                 Error::input("the camera is of model FOV, but has no omega")
-                    .hint("give omega in radians, beside camera_model")
+                    .hint("give omega in radians, next to camera_model")
             })?),
             "EUCM" => {
                 let both = self.alpha.zip(self.beta).ok_or_else(|| {
                     Error::input("the camera is of model EUCM, but has no alpha or no beta")
-                        .hint("give alpha and beta beside camera_model")
+                        .hint("give alpha and beta next to camera_model")
                 })?;
                 Lens::Eucm(both.into())
             }
@@ -290,7 +290,7 @@ impl Intrinsics {
             "SIMPLE_RADIAL" | "RADIAL" if [k3, k4, k5, k6, p1, p2].iter().all(|&k| k == 0.0) => {
                 Lens::Radial([k1, k2])
             }
-            // Nerfstudio's k4 is the coefficient of r^8 here, which no lens of ours has.
+            // Nerfstudio's k4 is the coefficient of r^8 here. No lens of Dapple has that term.
             "OPENCV" | "PERSPECTIVE" | "SIMPLE_RADIAL" | "RADIAL"
                 if [k4, k5, k6].iter().all(|&k| k == 0.0) =>
             {
@@ -310,7 +310,8 @@ impl Intrinsics {
         Ok((lens, name.to_owned(), bent_pinhole))
     }
 
-    /// The camera of a photo whose header gives `actual` size, asked for only if the file does not.
+    /// Builds the camera of a photo. `actual` returns the size in the photo's header and is called only if the file has
+    /// no size.
     pub(super) fn camera(
         &self,
         camera_from_world: Pose,
@@ -374,7 +375,7 @@ impl Intrinsics {
         })
     }
 
-    /// Radians of a unit of the angles of view, and true if they are in degrees: radians are below pi.
+    /// Returns the radians of a unit of the angles of view, and true if they are in degrees: radians are below pi.
     fn angle_unit(&self) -> Result<(f64, bool)> {
         let named = [
             ("camera_angle_x", self.camera_angle_x),

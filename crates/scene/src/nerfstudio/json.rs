@@ -1,4 +1,4 @@
-//! Numbers and matrices as writers of transforms files give them.
+//! Numbers and matrices in the variants of different writers of transforms files.
 //!
 //! 1. A number may be a string, `"1920"`.
 //! 2. A matrix is a list of rows, or a flat list of 9, 12 or 16 numbers, or OpenCV's `{"rows", "cols", "data"}`.
@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Unexpected, Visitor};
 use std::fmt;
 
-/// A number, as one or in a string.
+/// A number, or a string that contains one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Number(pub(super) f64);
 
@@ -132,7 +132,7 @@ pub(super) fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Optio
     Ok(Option::<Number>::deserialize(deserializer)?.map(|Number(value)| value))
 }
 
-/// Reads yes or no, as one, as 0 or 1, or in a string.
+/// Reads a boolean, as JSON boolean, as 0 or 1, or in a string.
 pub(super) fn flag<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<bool>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]

@@ -1,42 +1,42 @@
-//! Opacities from 0 to 1 and lengths in place of logits and logarithms, as programs write them that store what they
+//! Detects opacities from 0 to 1 and lengths instead of logits and logarithms. Some programs store the values that they
 //! render with.
 //!
-//! 1. `Found::of`: logits of a trained scene lie on both sides of 0 and 1, and logarithms of its sizes below 0. Numbers
-//!    that all lie within 0 and 1, or all above 0, are opacities and lengths, unless few or alike.
-//! 2. Lengths alone need one more sign, as the unit of a scene is free: most of them are below 1, and as logarithms
-//!    they would be sizes as large as the distances between Gaussians.
-//! 3. `undo`: the logits and logarithms, and a note.
+//! 1. `Found::of`: logits of a trained scene extend below 0 and above 1, and logarithms of its sizes below 0. Numbers
+//!    that are all within 0 and 1, or all above 0, are opacities and lengths, unless they are few or equal.
+//! 2. Lengths without such opacities need one more sign, because the unit of a scene is free. Most of them are below 1,
+//!    and as logarithms they would be sizes as large as the distances between Gaussians.
+//! 3. `undo`: computes the logits and logarithms, and returns a note.
 
 use super::splats::DISC;
 use crate::Splats;
 use crate::splat_file::{linear_scale, logit};
 use rayon::prelude::*;
 
-/// Fewer Gaussians decide nothing.
+/// Minimum number of Gaussians for a decision.
 const LEAST: usize = 32;
 
-/// Opacities that differ by less are a constant that somebody chose, of either kind.
+/// Opacities that differ by less than this are a constant, of either kind.
 const LEAST_SPREAD: f32 = 0.01;
 
-/// Sizes of at least this share of the mean distance between Gaussians, were they logarithms.
+/// Sizes of at least this share of the mean distance between Gaussians, read as logarithms, are lengths.
 const LARGE_SHARE: f64 = 0.3;
 
-/// Rounding that is forgiven.
+/// Tolerance for rounding.
 const ROUNDING: f32 = 1e-5;
 
-/// What a file's numbers are.
+/// Activated values found in a file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Found {
-    /// Opacities are 0 to 1.
+    /// True if opacities are 0 to 1.
     opacities: bool,
-    /// Opacities are bytes, 0 to 255.
+    /// True if opacities are bytes, 0 to 255.
     bytes: bool,
-    /// Scales are lengths.
+    /// True if scales are lengths.
     scales: bool,
 }
 
 impl Found {
-    /// Looks at all numbers; of each scale the first `axes`.
+    /// Reads all numbers; of each scale the first `axes`.
     pub(super) fn of(splats: &Splats, axes: usize, is_bytes: bool) -> Self {
         let bytes = Self {
             bytes: is_bytes,
@@ -57,7 +57,7 @@ impl Found {
             .reduce(none, both);
         let within = faint >= -ROUNDING && opaque <= 1.0 + ROUNDING;
         let is_spread = opaque - faint > LEAST_SPREAD;
-        // Most files end here: a scale below 0 is a logarithm.
+        // Most files return here: a scale below 0 is a logarithm.
         let is_logarithm = |s: &[f32; 3]| s[..axes].iter().any(|&v| v < 0.0);
         let scales = !splats.scales.par_iter().any(is_logarithm)
             && are_lengths(splats, axes, within && is_spread);
@@ -69,7 +69,7 @@ impl Found {
     }
 }
 
-/// Returns true if scales that are not negative are lengths.
+/// Returns true if non-negative scales are lengths.
 fn are_lengths(splats: &Splats, axes: usize, are_opacities: bool) -> bool {
     let mut values: Vec<f32> = splats
         .scales
@@ -96,7 +96,7 @@ fn are_lengths(splats: &Splats, axes: usize, are_opacities: bool) -> bool {
     median < 1.0 && f64::from(median).exp() >= LARGE_SHARE * distance
 }
 
-/// Turns what was found into logits and logarithms, and says so.
+/// Converts the activated values to logits and logarithms, and returns a note.
 pub(super) fn undo(splats: &mut Splats, found: Found, axes: usize) -> Option<String> {
     if found.opacities || found.bytes {
         let most = if found.bytes { 255.0 } else { 1.0 };
@@ -133,7 +133,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
 
-    /// A trained scene's numbers: logits on both sides of 0, sizes of a hundredth of its extent, times `unit`.
+    /// Builds a trained scene: logits on both sides of 0, sizes of a hundredth of its extent, times `unit`.
     fn scene(unit: f32) -> Splats {
         let mut splats = Splats::empty(0);
         let wave = |i: usize, k: usize| ((i * 7 + k * 13) as f32 * 0.618).fract();
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn large_units_few_gaussians_and_constants_are_no_sign() {
-        // Millimetres: no size is below 1, and all are small against the scene.
+        // Millimetres: no size is below 1, and all are small compared with the scene.
         let mut large = scene(2000.0);
         assert!(large.scales.iter().flatten().all(|&s| s >= 0.0));
         assert_eq!(Found::of(&large, 3, false), Found::default());

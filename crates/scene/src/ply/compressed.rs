@@ -1,18 +1,17 @@
-//! The compressed PLY that SuperSplat and `splat-transform` write: a Gaussian in four words.
+//! The compressed PLY that SuperSplat and `splat-transform` write: one Gaussian in four words.
 //!
-//! As PlayCanvas describes it ("Compressing Gaussian Splats", blog.playcanvas.com, 2024):
+//! Source: PlayCanvas ("Compressing Gaussian Splats", blog.playcanvas.com, 2024):
 //!
-//! 1. Element `chunk` has a row for every [`CHUNK`] Gaussians: the ranges of their centres, of
-//!    their logarithmic scales, and in newer files of their colours (older ones: 0 to 1).
-//! 2. Element `vertex` has four words a Gaussian. `packed_position` and `packed_scale` hold x, y, z
-//!    in 11, 10 and 11 bits, from the top, within the chunk's range. `packed_rotation` holds in its
-//!    top two bits which of w, x, y, z is the largest, below them the other three in 10 bits each,
-//!    from -1/sqrt 2 to 1/sqrt 2; the largest follows from the length, 1. `packed_color` holds red,
-//!    green, blue in 8 bits each, within the chunk's range, and the opacity in 8.
-//! 3. Element `sh`, where it is there, has the other coefficients a Gaussian as bytes, channel by
-//!    channel as in the plain layout, from -4 to 4 in 256 equal steps. Their middles are taken;
-//!    the first and the last byte stand for the ends.
-//! 4. What is found becomes [`Splats`] in blocks of rows, in parallel.
+//! 1. Element `chunk` has one row per [`CHUNK`] Gaussians: the ranges of their centres, of their logarithmic scales,
+//!    and in newer files of their colours (older ones: 0 to 1).
+//! 2. Element `vertex` has four words per Gaussian. `packed_position` and `packed_scale` hold x, y, z in 11, 10 and 11
+//!    bits, from the top, within the chunk's range. `packed_rotation` holds in its top two bits which of w, x, y, z is
+//!    the largest, below them the other three in 10 bits each, from -1/sqrt 2 to 1/sqrt 2; the largest follows from the
+//!    length, 1. `packed_color` holds red, green, blue in 8 bits each, within the chunk's range, and the opacity in 8.
+//! 3. Element `sh`, if present, has the other coefficients of each Gaussian as bytes, channel by channel as in the
+//!    plain layout, from -4 to 4 in 256 equal steps. A byte is read as the middle of its step; the first and the last
+//!    byte are read as the ends.
+//! 4. The values are converted to [`Splats`] in blocks of rows, in parallel.
 
 use super::header::{Header, Scalar};
 use super::splats::{Block, Degrees, blocks, empty, not_finite};
@@ -24,7 +23,7 @@ use rayon::prelude::*;
 /// Gaussians that share a row of `chunk`.
 pub(super) const CHUNK: usize = 256;
 
-/// What a Gaussian is packed into.
+/// Columns of a packed Gaussian.
 pub(super) const PACKED: [&str; 4] = [
     "packed_position",
     "packed_rotation",
@@ -32,7 +31,7 @@ pub(super) const PACKED: [&str; 4] = [
     "packed_color",
 ];
 
-/// The columns of `chunk`, in the order of [`Ranges`].
+/// Columns of `chunk`, in the order of [`Ranges`].
 pub(super) const CHUNK_COLUMNS: [&str; 12] = [
     "min_x",
     "min_y",
@@ -48,31 +47,31 @@ pub(super) const CHUNK_COLUMNS: [&str; 12] = [
     "max_scale_z",
 ];
 
-/// Those of newer files.
+/// Columns of the colour ranges in newer files.
 pub(super) const COLOUR_COLUMNS: [&str; 6] = ["min_r", "min_g", "min_b", "max_r", "max_g", "max_b"];
 
 const DAMAGED: &str = "the file is damaged: compress or export it again";
 
-/// A chunk's ranges: minimum and maximum of centres, scales and colours.
+/// Ranges of a chunk: minimum and maximum of centres, scales and colours.
 #[derive(Debug, Clone, Copy)]
 struct Ranges([[[f32; 3]; 2]; 3]);
 
 impl Ranges {
-    /// Where `share` (0 to 1) of the way through range `which` lies on `axis`.
+    /// Returns the value at the fraction `share` (0 to 1) of range `which` on `axis`.
     fn at(&self, which: usize, axis: usize, share: f64) -> f64 {
         let [low, high] = self.0[which];
         f64::from(low[axis]) * (1.0 - share) + f64::from(high[axis]) * share
     }
 }
 
-/// Whether a file's vertices are packed.
+/// Returns true if a file's vertices are packed.
 pub(super) fn is_compressed(header: &Header) -> bool {
     header.elements.iter().any(|element| {
         element.name == "vertex" && element.properties.iter().any(|p| p.name == PACKED[0])
     })
 }
 
-/// Unpacks a compressed file; notes on what is left out.
+/// Unpacks a compressed file, and returns notes on ignored data.
 pub(super) fn read(
     header: &Header,
     bytes: &[u8],
@@ -116,7 +115,7 @@ fn expect_type(column: &Column, known: &[Scalar], name: &str) -> Result<()> {
     .hint(DAMAGED))
 }
 
-/// The ranges of every chunk.
+/// Reads the ranges of every chunk.
 fn chunks(
     header: &Header,
     bytes: &[u8],
@@ -141,7 +140,7 @@ fn chunks(
     let mut ranges = vec![plain; needed];
     for (at, column) in columns.into_iter().enumerate() {
         let (which, end, axis) = (at / 6, at / 3 % 2, at % 3);
-        // Where it is kept, a chunk whose range is not finite has no Gaussian that is.
+        // With `keep`, a chunk whose range is not finite has only non-finite Gaussians.
         let put = |row: usize, value: f32| {
             ranges[row].0[which][end][axis] = if value.is_finite() { value } else { f32::NAN };
         };
@@ -154,7 +153,7 @@ fn chunks(
     Ok(ranges)
 }
 
-/// The degrees of the element `sh`, and its columns in the file's order.
+/// Returns the degrees of the element `sh`, and its columns in the file's order.
 fn rest_columns<'a>(table: &'a Table<'_>, rows: usize) -> Result<(Degrees, Vec<&'a Column>)> {
     if table.rows() != rows {
         return Err(Error::input(format!(
@@ -216,7 +215,7 @@ fn unpack(table: &Table<'_>, packed: &[&Column], chunks: &[Ranges], block: Block
     }
 }
 
-/// Ranges may be as wide as `f32` allows, and what is made of them then wider.
+/// Clamps to `f32`. Ranges may be as wide as `f32` allows, so the values computed from them may exceed it.
 fn narrow(value: f64) -> f32 {
     value.clamp(f64::from(f32::MIN), f64::from(f32::MAX)) as f32
 }
@@ -229,7 +228,7 @@ fn shares_11_10_11(word: u32) -> [f64; 3] {
     ]
 }
 
-/// `[w, x, y, z]` from the index of the largest and the other three in order.
+/// Decodes `[w, x, y, z]` from the index of the largest and the other three in order.
 fn rotation_of(word: u32) -> [f32; 4] {
     let largest = (word >> 30) as usize;
     let mut quat = [0.0f64; 4];
@@ -243,7 +242,7 @@ fn rotation_of(word: u32) -> [f32; 4] {
             rest -= *value * *value;
         }
     }
-    // Damaged words can be longer than 1 already.
+    // Damaged words may already be longer than 1.
     quat[largest] = rest.max(0.0).sqrt();
     quat.map(|component| component as f32)
 }

@@ -1,14 +1,14 @@
-//! Positions that a PLY file has in doubles.
+//! Positions that a PLY file stores in doubles.
 
 use super::table::{Column, Table};
 use crate::extent::median;
 use crate::{Point, origin};
 use glam::DVec3;
 
-/// Rows that a middle is found by, at most.
+/// Maximum number of rows from which a middle is computed.
 const SAMPLE: usize = 4096;
 
-/// The local origin of positions in these three columns; zero where they are near enough to zero.
+/// Computes the local origin of positions in these three columns; zero if they are close enough to zero.
 pub(super) fn local_origin(table: &Table<'_>, columns: &[&Column]) -> DVec3 {
     let step = table.rows().div_ceil(SAMPLE).max(1);
     let mut sample = Vec::new();
@@ -30,7 +30,8 @@ pub(super) fn local_origin(table: &Table<'_>, columns: &[&Column]) -> DVec3 {
     origin::local_origin(middle, size.unwrap_or(0.0))
 }
 
-/// What positions lack as `f32`, see [`crate::Capture::remainders`]; nothing where the file holds no doubles.
+/// Computes the rounding remainders of the positions, see [`crate::Capture::remainders`]; empty if the file holds no
+/// doubles.
 pub(super) fn remainders(table: &Table<'_>, points: &[Point]) -> Vec<[f32; 3]> {
     let Ok(columns) = table.require(&["x", "y", "z"], "") else {
         return Vec::new();
@@ -42,14 +43,14 @@ pub(super) fn remainders(table: &Table<'_>, points: &[Point]) -> Vec<[f32; 3]> {
     for (axis, column) in columns.iter().enumerate() {
         table.gather_wide(column, 0, table.rows(), |i, value| exact[i][axis] = value);
     }
-    // Points without a position have been left out.
+    // Points without a position are already removed.
     let has_position = |exact: &[f64; 3]| exact.iter().all(|&value| (value as f32).is_finite());
     let kept = exact.into_iter().filter(has_position).zip(points);
     kept.map(|(exact, point)| origin::remainder(exact, point.position))
         .collect()
 }
 
-/// Moves points that count from `origin` into the frame that it lies in.
+/// Moves points that are relative to `origin` into the frame of `origin`.
 pub(super) fn count_from_zero(points: &mut [Point], rest: &mut Vec<[f32; 3]>, origin: DVec3) {
     rest.resize(points.len(), [0.0; 3]);
     for (point, rest) in points.iter_mut().zip(rest) {

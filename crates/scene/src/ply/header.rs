@@ -1,16 +1,16 @@
-//! The header of a PLY file (Turk 1994): lines of text that say how the data is laid out.
+//! The header of a PLY file (Turk 1994): lines of text that describe the data layout.
 //!
 //! 1. The first line is `ply`, the last `end_header`; lines end with LF or CR LF.
-//! 2. `format` names the encoding, `element` a table with its number of rows, `property` a column
-//!    of the element above it.
-//! 3. `comment` is kept for what some programs say there; `obj_info` is skipped.
+//! 2. `format` names the encoding, `element` a table with its number of rows, `property` a column of the element above
+//!    it.
+//! 3. `comment` lines are stored, because some programs write metadata there; `obj_info` is skipped.
 
 use crate::{Error, Result};
 
-/// A header is read no further than this: a file without `end_header` is no PLY.
+/// Maximum header size: a file without `end_header` is not PLY.
 const MAX_HEADER_BYTES: usize = 1 << 20;
 
-/// How the data after the header is encoded.
+/// Encoding of the data after the header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Encoding {
     Ascii,
@@ -18,7 +18,7 @@ pub(super) enum Encoding {
     BigEndian,
 }
 
-/// A number's type in the file.
+/// Type of a number in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scalar {
     I8,
@@ -46,7 +46,7 @@ impl Scalar {
         })
     }
 
-    /// Bytes one value takes in a binary file.
+    /// Returns the bytes of one value in a binary file.
     pub(super) fn size(self) -> usize {
         match self {
             Self::I8 | Self::U8 => 1,
@@ -57,7 +57,7 @@ impl Scalar {
     }
 }
 
-/// A column; `None` stands for a list, whose rows have no fixed size.
+/// A column; the type is `None` for a list, whose rows have no fixed size.
 #[derive(Debug, Clone)]
 pub(super) struct Property {
     pub(super) name: String,
@@ -73,7 +73,7 @@ pub(super) struct Element {
 }
 
 impl Element {
-    /// Bytes a row takes in a binary file; `None` when it holds a list.
+    /// Returns the bytes of a row in a binary file; `None` if it holds a list.
     pub(super) fn stride(&self) -> Option<usize> {
         self.properties
             .iter()
@@ -82,13 +82,13 @@ impl Element {
     }
 }
 
-/// What the header says, and the byte at which the data begins.
+/// Parsed header, and the byte at which the data begins.
 #[derive(Debug, Clone)]
 pub(super) struct Header {
     pub(super) encoding: Encoding,
     pub(super) elements: Vec<Element>,
     pub(super) data_at: usize,
-    /// What `comment` lines say.
+    /// Texts of the `comment` lines.
     pub(super) comments: Vec<String>,
 }
 
@@ -206,8 +206,8 @@ fn parse_property(words: Words<'_, '_>) -> Option<Property> {
     })
 }
 
-/// Lines without their ends. A last line that no LF ends is none: a header always has data or at
-/// least an LF behind it.
+/// Lines without their ends. A last line without LF is not a line: a header always has data or at least an LF behind
+/// it.
 struct Lines<'a> {
     bytes: &'a [u8],
     at: usize,

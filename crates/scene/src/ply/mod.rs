@@ -1,19 +1,18 @@
 //! Splats and point clouds in PLY files.
 //!
-//! The layout is the one that the ecosystem of 3D Gaussian Splatting shares (Kerbl et al. 2023):
-//! one `vertex` a Gaussian with `x y z nx ny nz f_dc_0..2 f_rest_* opacity scale_0..2 rot_0..3`,
-//! scales as natural logarithms, opacity as logit, rotation `w x y z`. The file holds `f_rest`
-//! channel by channel (`[3, K-1]`: all of red, then green, then blue), [`Splats::sh_rest`]
-//! coefficient by coefficient (`[K-1, 3]`).
+//! The layout is the common one of 3D Gaussian Splatting (Kerbl et al. 2023): one `vertex` per Gaussian with
+//! `x y z nx ny nz f_dc_0..2 f_rest_* opacity scale_0..2 rot_0..3`, scales as natural logarithms, opacity as logit,
+//! rotation `w x y z`. The file stores `f_rest` channel by channel (`[3, K-1]`: all of red, then green, then blue),
+//! [`Splats::sh_rest`] coefficient by coefficient (`[K-1, 3]`).
 //!
-//! 1. `header`: which elements and properties there are, and where the data begins.
-//! 2. `table`: the rows of `vertex`, checked against the size of the file before anything is
-//!    allocated; any scalar type, either byte order, ASCII too.
-//! 3. `splats`, `points`: columns found by name, in any order, copied in blocks of rows in
-//!    parallel; the rest is ignored.
-//! 4. `compressed`: SuperSplat's layout of 256 Gaussians a chunk, packed into integers; `activated`: opacities and
-//!    lengths of programs that store these in place of logits and logarithms.
-//! 5. `write`: the plain layout backwards, always binary little-endian; `pack`: the compressed one.
+//! 1. `header`: the elements and properties, and the offset of the data.
+//! 2. `table`: the rows of `vertex`, checked against the size of the file before anything is allocated; any scalar
+//!    type, either byte order, ASCII too.
+//! 3. `splats`, `points`: columns found by name, in any order, copied in blocks of rows in parallel; the rest is
+//!    ignored.
+//! 4. `compressed`: SuperSplat's layout of 256 Gaussians per chunk, packed into integers; `activated`: opacities and
+//!    lengths of programs that store these instead of logits and logarithms.
+//! 5. `write`: the writer of the plain layout, always binary little-endian; `pack`: the writer of the compressed one.
 
 mod activated;
 mod compressed;
@@ -36,23 +35,23 @@ pub(crate) use splats::{Block, blocks, empty};
 pub use write::write;
 pub(crate) use write::write_to;
 
-/// What every PLY file begins with.
+/// First bytes of every PLY file.
 const MAGIC: &[u8] = b"ply";
 
 /// Reads splats from a PLY file; see [`parse`]. Large files are memory-mapped.
 ///
 /// # Errors
-/// As [`parse`], and when the file cannot be read.
+/// The errors of [`parse`]; a file that cannot be read.
 pub fn read(path: &Path) -> Result<Splats> {
     with_bytes(path, MAGIC.len(), is_content, parse)
 }
 
-/// Whether bytes begin as a PLY file's do.
+/// Returns true if bytes begin like a PLY file.
 pub(crate) fn is_content(bytes: &[u8]) -> bool {
     bytes.starts_with(MAGIC)
 }
 
-/// [`parse`], with what the file says beside.
+/// [`parse`], with the file's metadata.
 pub(crate) fn parse_all(
     bytes: &[u8],
     options: &ReadOptions,
@@ -72,7 +71,7 @@ pub(crate) fn parse_all(
     Ok((splats, aside))
 }
 
-/// What a PLY file says beside its rows.
+/// Reads the metadata of a PLY file, without its rows.
 ///
 /// # Errors
 /// A malformed header.
@@ -110,8 +109,8 @@ pub fn aside(bytes: &[u8]) -> Result<Aside> {
     })
 }
 
-/// Whether a comment says how splats are to be drawn, and if so, whether with the filters of Mip-Splatting: Brush's
-/// `SplatRenderMode: mip` and Postshot's `antialiased 1`. The last one counts.
+/// Returns the rendering mode in a comment, `Some(true)` for the filters of Mip-Splatting: Brush's
+/// `SplatRenderMode: mip` and Postshot's `antialiased 1`. The last comment counts.
 fn is_mip(comment: &str) -> Option<bool> {
     let text = comment.to_ascii_lowercase();
     let mut words = text.split([' ', ':']).filter(|word| !word.is_empty());
@@ -122,7 +121,7 @@ fn is_mip(comment: &str) -> Option<bool> {
     }
 }
 
-/// The local origin that a comment says, as [`write()`] leaves it: `Origin: x y z`.
+/// Parses the local origin in a comment of [`write()`]: `Origin: x y z`.
 fn origin(comment: &str) -> Option<DVec3> {
     let text = comment.to_ascii_lowercase();
     let numbers = text.strip_prefix("origin:")?.split_whitespace();
@@ -131,7 +130,7 @@ fn origin(comment: &str) -> Option<DVec3> {
     origin.is_finite().then_some(origin)
 }
 
-/// The direction that comments call up: an axis or three numbers; the last comment counts. Brush names the vertical
+/// Returns the up direction in comments: an axis or three numbers; the last comment counts. Brush names the vertical
 /// axis of captures, where y points down and z forward: its `y` and `z` mean -y and -z up.
 fn vertical_axis(comments: &[String]) -> Option<[f64; 3]> {
     let lines: Vec<String> = comments.iter().map(|c| c.to_ascii_lowercase()).collect();
@@ -168,30 +167,27 @@ fn direction(text: &str, is_brush: bool) -> Option<[f64; 3]> {
 
 /// Reads splats from the bytes of a PLY file.
 ///
-/// Binary of both byte orders and ASCII, scalars of any type, properties in any order, spherical
-/// harmonics of degree 0 to 3, and SuperSplat's compressed layout; unknown properties and elements
-/// are skipped. Quaternions stay as stored (not normalised), but for `0 0 0 0`, which is no rotation
-/// and becomes the identity.
+/// Accepts binary of both byte orders and ASCII, scalars of any type, properties in any order, spherical harmonics of
+/// degree 0 to 3, and SuperSplat's compressed layout; unknown properties and elements are skipped. Quaternions are
+/// returned as stored (not normalised), except `0 0 0 0`, which is no rotation and becomes the identity.
 ///
-/// What other trainers leave out or add is made up for:
-/// - `red green blue` instead of `f_dc_*` (Nerfstudio can be told to write them): the same colour;
-/// - `filter_3D` (Mip-Splatting before its filter is fused): put into scales and opacities, as
-///   rendering would;
-/// - no `scale_2` (2D Gaussians): a thousandth of the shorter axis, so that a disc stays one;
-/// - an opacity of +-infinity and a scale of -infinity (converters that take the logarithm of 0):
-///   the nearest value that the compressed layout knows, +-16 and -20;
-/// - opacities from 0 to 1 and lengths where logits and logarithms belong: turned into these;
-/// - harmonics above degree 3: left out.
+/// Differences of other trainers are converted:
+/// - `red green blue` instead of `f_dc_*` (an option of Nerfstudio): the equal colour;
+/// - `filter_3D` (Mip-Splatting before its filter is baked): applied to scales and opacities, as in rendering;
+/// - no `scale_2` (2D Gaussians): a thousandth of the shorter axis, so that the Gaussian remains a disc;
+/// - an opacity of +-infinity and a scale of -infinity (converters that take the logarithm of 0): the nearest value
+///   that the compressed layout can hold, +-16 and -20;
+/// - opacities from 0 to 1 and lengths instead of logits and logarithms: converted to logits and logarithms;
+/// - harmonics above degree 3: dropped.
 ///
 /// # Errors
-/// A malformed header, a missing property, fewer bytes than the header promises, chunks or harmonics
-/// that are not as many as the Gaussians need, any other value that is NaN or infinite (named by
-/// property and vertex).
+/// A malformed header, a missing property, fewer bytes than the header declares, a number of chunks or harmonics that
+/// differs from the number of Gaussians, any other value that is NaN or infinite (named by property and vertex).
 pub fn parse(bytes: &[u8]) -> Result<Splats> {
     Ok(parse_with(bytes, &ReadOptions::default(), &NoProgress)?.0)
 }
 
-/// Splats, and notes on how they were read.
+/// Parses splats, and returns notes on the conversions.
 fn parse_with(
     bytes: &[u8],
     options: &ReadOptions,
@@ -208,15 +204,15 @@ fn parse_with(
 /// Reads a plain point cloud from a PLY file; see [`parse_points`].
 ///
 /// # Errors
-/// As [`parse_points`], and when the file cannot be read.
+/// The errors of [`parse_points`]; a file that cannot be read.
 pub fn read_points(path: &Path) -> Result<Vec<Point>> {
     Ok(read_all_points(path)?.0)
 }
 
-/// Reads a plain point cloud as [`read_points`], and what the file says beside it.
+/// Reads a plain point cloud like [`read_points`], with the file's metadata.
 ///
 /// # Errors
-/// As [`read_points`].
+/// See [`read_points`].
 pub fn read_all_points(path: &Path) -> Result<(Vec<Point>, Aside)> {
     // Magic number with a byte order mark, which editors put before the header of an ASCII file.
     let first = 2 * (1 + MAGIC.len());
@@ -226,14 +222,14 @@ pub fn read_all_points(path: &Path) -> Result<(Vec<Point>, Aside)> {
     })
 }
 
-/// [`parse_points`], with what the file says beside. Points are in the frame that [`Aside::origin`] lies in, and
-/// [`Aside::remainders`] have what they lack there.
+/// [`parse_points`], with the file's metadata. Points are in the frame of [`Aside::origin`], and [`Aside::remainders`]
+/// are their rounding remainders in that frame.
 fn parse_all_points(bytes: &[u8]) -> Result<(Vec<Point>, Aside)> {
     let (read, mut aside) = (points_of(bytes)?, aside(bytes)?);
     let mut points = read.points;
     if read.dropped > 0 {
         aside.notes.push(format!(
-            "{} of {} points with NaN or infinite positions were left out",
+            "{} of {} points with NaN or infinite positions were dropped",
             read.dropped,
             read.dropped + points.len()
         ));
@@ -250,13 +246,12 @@ fn parse_all_points(bytes: &[u8]) -> Result<(Vec<Point>, Aside)> {
     Ok((points, aside))
 }
 
-/// Reads a plain point cloud from the bytes of a PLY file: `x y z`, and `red green blue` as bytes,
-/// as 16-bit integers, or as floats from 0 to 1 or from 0 to 255. A file of splats gives its centres,
-/// coloured by `f_dc_*`; a file without colour gives grey points. Points whose position is NaN or infinite
-/// are left out.
+/// Reads a plain point cloud from the bytes of a PLY file: `x y z`, and `red green blue` as bytes, as 16-bit integers,
+/// or as floats from 0 to 1 or from 0 to 255. A file of splats gives its centres, coloured by `f_dc_*`; a file without
+/// colour gives grey points. Points whose position is NaN or infinite are dropped.
 ///
 /// # Errors
-/// As [`parse`].
+/// See [`parse`].
 pub fn parse_points(bytes: &[u8]) -> Result<Vec<Point>> {
     Ok(points_of(&text::to_utf8(bytes))?.points)
 }
@@ -295,7 +290,7 @@ mod tests {
             let line = format!("Vertical axis: {numbers}");
             assert_eq!(up(&[brush, &line]), Some([0.0, 0.0, 1.0]), "{numbers}");
         }
-        // The last one counts; what is no direction does not.
+        // The last comment counts; an invalid direction is ignored.
         let lines = [
             "Vertical axis: x",
             "Vertical axis: 3 -4 0",

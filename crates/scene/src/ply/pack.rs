@@ -1,9 +1,9 @@
-//! The compressed PLY backwards; `compressed` describes the layout.
+//! Writer of the compressed PLY; `compressed` describes the layout.
 //!
-//! 1. Gaussians go along a Morton curve, shell by shell around the middle, so that the 256 of a chunk are near one another and
-//!    its ranges narrow: one that is far off would leave the others of its chunk no precision.
-//! 2. A chunk's ranges: centres, ln of scales within -20 to 20, colours as they are seen, without view dependence.
-//! 3. Words and bytes, each to its nearest step.
+//! 1. Gaussians are sorted along a Morton curve, shell by shell around the middle, so that the 256 of a chunk are close
+//!    together and its ranges narrow. A distant Gaussian would reduce the precision of all others of its chunk.
+//! 2. A chunk's ranges: centres, ln of scales within -20 to 20, colours without view dependence.
+//! 3. Words and bytes are rounded to the nearest step.
 
 use super::compressed::{CHUNK, CHUNK_COLUMNS, COLOUR_COLUMNS, PACKED};
 use crate::splat_file::{WriteOptions, alpha, largest, order_by_shells, unit};
@@ -13,13 +13,13 @@ use std::f32::consts::FRAC_1_SQRT_2;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-/// What scales are cut at.
+/// Limit of logarithmic scales.
 const SCALE_LIMIT: f32 = 20.0;
 
 /// Minimum and maximum of each axis.
 type Range = [[f32; 3]; 2];
 
-/// A chunk as it is in the file.
+/// Encoded chunk.
 struct Packed {
     ranges: [Range; 3],
     words: Vec<[u32; 4]>,
@@ -96,10 +96,10 @@ fn pack(splats: &Splats, rows: &[usize]) -> Packed {
     let coefficients = stride / 3;
     let rest = rows.iter().flat_map(|&i| {
         let values = &splats.sh_rest[i * stride..][..stride];
-        // The file goes channel by channel.
+        // The file stores channel by channel.
         (0..stride).map(move |at| {
             let value = values[at % coefficients * 3 + at / coefficients];
-            // `as` saturates, and cuts off: a step's middle is read.
+            // `as` saturates, and truncates: readers use a step's middle.
             ((value / 8.0 + 0.5) * 256.0) as u8
         })
     });
@@ -126,7 +126,7 @@ fn range(rows: &[usize], values: impl Fn(usize) -> [f32; 3]) -> Range {
     })
 }
 
-/// Where values lie within their range, 0 to 1.
+/// Returns the positions of values within their range, 0 to 1.
 fn shares(values: [f32; 3], [low, high]: &Range) -> [f32; 3] {
     [0, 1, 2].map(|k| match high[k] > low[k] {
         true => (values[k] - low[k]) / (high[k] - low[k]),
@@ -134,7 +134,7 @@ fn shares(values: [f32; 3], [low, high]: &Range) -> [f32; 3] {
     })
 }
 
-/// To the nearest of 2^bits steps.
+/// Rounds to the nearest of 2^bits steps.
 fn unorm(share: f32, bits: u32) -> u32 {
     let most = (1u32 << bits) - 1;
     // `as` saturates.
@@ -172,7 +172,7 @@ mod tests {
             splats.opacities.push(1.0);
             splats.sh0.push([0.0; 3]);
         };
-        // Two chunks of near ones, and of the far those that a curve through all would put among them.
+        // Two chunks of central Gaussians, and distant ones that a curve through all would sort among them.
         for far in [[-5000.0, 0.0, 0.0], [0.0, 4000.0, 1.0], [9.0, 3.0, -7000.0]] {
             push(far);
         }
@@ -188,7 +188,7 @@ mod tests {
                 .copied()
                 .filter(|mean| mean.iter().all(|v| v.abs() < 50.0))
                 .collect();
-            // By the grid that they stand on.
+            // By the cells of their grid.
             near.sort_by_key(|mean| mean.map(|v| (v * 4.0).round() as i32));
             near
         };

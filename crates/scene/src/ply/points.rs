@@ -1,17 +1,17 @@
-//! From the rows of a PLY file to plain coloured points.
+//! Converts the rows of a PLY file to plain coloured points.
 
 use super::header::Scalar;
 use super::table::{BLOCK_ROWS, Column, Table};
 use crate::{Point, Result, SH_C0, Splats};
 use rayon::prelude::*;
 
-/// Where a colour comes from.
+/// Source of a colour.
 enum Colour<'a> {
-    /// Three columns, and what of them is white.
+    /// Three columns, and the value of white.
     Rgb(Vec<&'a Column>, f32),
     /// Coefficient 0 of spherical harmonics: a file of splats.
     Sh0(Vec<&'a Column>),
-    /// None in the file.
+    /// No colour in the file.
     Grey,
 }
 
@@ -26,7 +26,7 @@ const COLOURS: [[&str; 3]; 5] = [
 
 /// Points of a PLY file.
 pub(super) struct Read {
-    /// Those that have a position.
+    /// Points with a finite position.
     pub(super) points: Vec<Point>,
     /// Number of rows whose position is NaN or infinite.
     pub(super) dropped: usize,
@@ -58,7 +58,7 @@ pub(super) fn from_table(table: &Table<'_>) -> Result<Read> {
             let rows = block.len();
             if let Colour::Rgb(columns, _) | Colour::Sh0(columns) = &colour {
                 for (channel, column) in columns.iter().enumerate() {
-                    // A colour that is not finite becomes 0 or 255: no reason to refuse a point.
+                    // A non-finite colour becomes 0 or 255 and does not refuse the point.
                     table.gather(column, first, rows, |i, value| {
                         block[i].rgb[channel] = to_byte(&colour, value);
                     });
@@ -82,8 +82,8 @@ pub(super) fn from_table(table: &Table<'_>) -> Result<Read> {
     })
 }
 
-/// The value of white: 255 for bytes and 65 535 for larger integers; floats run to 1, 255 or 65 535 by the
-/// largest that there is. Scanners' scripts write bytes as floats.
+/// Returns the value of white: 255 for bytes and 65 535 for larger integers. Floats extend to 1, 255 or 65 535,
+/// according to their maximum. Scanners' scripts write bytes as floats.
 fn white(table: &Table<'_>, columns: &[&Column]) -> f32 {
     if columns.iter().all(|column| column.declared.size() == 1) {
         return 255.0;
@@ -112,11 +112,11 @@ fn white(table: &Table<'_>, columns: &[&Column]) -> f32 {
     }
 }
 
-/// The largest float that counts as a colour of 0 to 1, and as one of 0 to 255.
+/// Largest float that counts as a colour of 0 to 1, and as one of 0 to 255.
 const UNIT_OVERSHOOT: f32 = 2.0;
 const BYTE_OVERSHOOT: f32 = 300.0;
 
-/// The centres of splats, with their colours.
+/// Returns the centres of splats, with their colours.
 pub(super) fn of_splats(splats: &Splats) -> Vec<Point> {
     let centres = splats.means.iter().zip(&splats.sh0);
     centres
@@ -127,7 +127,7 @@ pub(super) fn of_splats(splats: &Splats) -> Vec<Point> {
         .collect()
 }
 
-/// Coefficient 0 as a byte; `as` saturates, and makes 0 of NaN.
+/// Converts coefficient 0 to a byte; `as` saturates, and converts NaN to 0.
 fn shown(sh0: f32) -> u8 {
     ((0.5 + SH_C0 * sh0) * 255.0).round() as u8
 }
@@ -135,7 +135,7 @@ fn shown(sh0: f32) -> u8 {
 fn to_byte(colour: &Colour<'_>, value: f32) -> u8 {
     match colour {
         Colour::Sh0(_) => shown(value),
-        // `as` saturates, and makes 0 of NaN.
+        // `as` saturates, and converts NaN to 0.
         Colour::Rgb(_, white) => (value * (255.0 / white)).round() as u8,
         Colour::Grey => 128,
     }

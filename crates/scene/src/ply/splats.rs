@@ -1,10 +1,10 @@
-//! From the rows of a PLY file to [`Splats`].
+//! Converts the rows of a PLY file to [`Splats`].
 //!
-//! 1. Find the columns; some may be missing or stand under another name.
-//! 2. Copy them block by block. Infinities that have a meaning become numbers.
-//! 3. Put a separate 3D filter (Mip-Splatting) into scales and opacities.
-//! 4. Turn opacities and lengths back into logits and logarithms where the file holds these (`activated`).
-//! 5. On request, count positions in doubles that are far from the origin from a local one ([`crate::origin`]).
+//! 1. Find the columns; some may be missing or have another name.
+//! 2. Copy them block by block. Infinities with a meaning become finite numbers.
+//! 3. Bake a separate 3D filter (Mip-Splatting) into scales and opacities.
+//! 4. Convert opacities and lengths to logits and logarithms if the file holds these (`activated`).
+//! 5. On request, subtract a local origin from positions in doubles that are far from the origin ([`crate::origin`]).
 
 use super::activated::{self, Found};
 use super::header::Scalar;
@@ -15,36 +15,37 @@ use crate::{Error, MAX_SH_DEGREE, Progress, Result, SH_C0, Splats, sh_coefficien
 use glam::DVec3;
 use rayon::prelude::*;
 
-/// What every file of splats has, but for `f_dc_*` and `scale_2`, which have substitutes.
+/// Columns of every file of splats. `f_dc_*` and `scale_2` are not among them, because they have substitutes.
 const POSITION: [&str; 3] = ["x", "y", "z"];
 const COLOUR: [&str; 3] = ["f_dc_0", "f_dc_1", "f_dc_2"];
 const RGB: [&str; 3] = ["red", "green", "blue"];
 const SCALE: [&str; 3] = ["scale_0", "scale_1", "scale_2"];
 const ROTATION: [&str; 4] = ["rot_0", "rot_1", "rot_2", "rot_3"];
 
-/// Converters take the logit of an opacity of exactly 0 or 1: within 2e-7 of those.
+/// Logit for infinite ones: converters take the logit of an opacity of exactly 0 or 1. It is within 2e-7 of those.
 const OPACITY_LIMIT: f32 = 16.0;
 
-/// And the logarithm of a scale of 0: 2e-9 of the scene's unit, what compressed files are cut at.
+/// Logarithm for infinite ones: converters take the logarithm of a scale of 0. It is 2e-9 of the scene's unit, the
+/// limit of compressed files.
 const LOWEST_SCALE: f32 = -20.0;
 
-/// ln 1000: how much shorter the third axis of a 2D Gaussian is than the shorter one of the others.
-/// Next to nothing, but a matrix of `f32` still has an inverse.
+/// ln 1000: the ratio between the shorter axis of a 2D Gaussian and its third axis. The disc is very thin, but a matrix
+/// of `f32` still has an inverse.
 pub(super) const DISC: f32 = 6.907_755_4;
 
-/// Columns by what they fill.
+/// Columns by the arrays that they fill.
 struct Columns<'a> {
     means: Vec<&'a Column>,
     sh0: Vec<&'a Column>,
     opacity: &'a Column,
-    /// Two for 2D Gaussians.
+    /// Two columns for 2D Gaussians.
     scales: Vec<&'a Column>,
     quats: Vec<&'a Column>,
-    /// `[3, K-1]`, as the file has it.
+    /// Columns `[3, K-1]`, in the file's order.
     sh_rest: Vec<&'a Column>,
-    /// Standard deviation of a filter that is not part of the scales yet.
+    /// Standard deviation of a 3D filter that is not yet baked into the scales.
     filter: Option<&'a Column>,
-    /// What to take of a colour, and by how much then to multiply it, to have `f_dc`.
+    /// Subtrahend and factor that convert a colour to `f_dc`.
     colour: (f32, f32),
 }
 
@@ -52,12 +53,12 @@ impl<'a> Columns<'a> {
     fn find(table: &'a Table<'_>, degrees: Degrees) -> Result<Self> {
         let rest = degrees.rest_names();
         let has = |names: &[&str]| names.iter().all(|name| table.column(name).is_some());
-        // Colours alone make no splats of a point cloud: an error then names all that is missing.
+        // Colours do not make a point cloud a splat file: an error then names all missing columns.
         let no_sh0 = has(&["opacity"]) && COLOUR.iter().all(|name| table.column(name).is_none());
         let colour = if no_sh0 && has(&RGB) { RGB } else { COLOUR };
         let flat = has(&SCALE[..2]) && table.column(SCALE[2]).is_none();
         let scales = &SCALE[..if flat { 2 } else { 3 }];
-        // All at once, so that an error names all that is missing.
+        // All names in one call, so that the error names all missing columns.
         let names: Vec<&str> = (POSITION.iter().chain(&colour))
             .chain(&["opacity"])
             .chain(scales)
@@ -88,7 +89,7 @@ impl<'a> Columns<'a> {
     }
 }
 
-/// The arrays' part for [`BLOCK_ROWS`] Gaussians.
+/// Part of the arrays for [`BLOCK_ROWS`] Gaussians.
 pub(crate) struct Block<'a> {
     pub(crate) first: usize,
     pub(crate) means: &'a mut [[f32; 3]],
@@ -99,7 +100,7 @@ pub(crate) struct Block<'a> {
     pub(crate) sh_rest: &'a mut [f32],
 }
 
-/// Copies the rows, in parallel, each block by its columns.
+/// Copies the rows, in parallel, each block column by column.
 pub(super) fn from_table(
     table: &Table<'_>,
     options: &ReadOptions,
@@ -126,7 +127,7 @@ pub(super) fn from_table(
         _ => {}
     }
     let mut notes: Vec<String> = degrees.note().into_iter().collect();
-    // What a filter has widened is neither.
+    // Values widened by a 3D filter are neither opacities nor lengths.
     if columns.filter.is_none() {
         let is_bytes = columns.opacity.declared == Scalar::U8;
         let found = Found::of(&splats, columns.scales.len(), is_bytes);
@@ -135,7 +136,7 @@ pub(super) fn from_table(
     Ok((splats, notes))
 }
 
-/// Counts centres that the file has in doubles from a local origin, where they are far from zero: returns it.
+/// Subtracts a local origin from centres in doubles that are far from zero, and returns it.
 pub(super) fn count_from_local_origin(table: &Table<'_>, splats: &mut Splats) -> Result<DVec3> {
     let columns = table.require(&POSITION, "a file of Gaussian splats")?;
     if !columns.iter().any(|column| column.is_wide()) {
@@ -153,7 +154,7 @@ pub(super) fn count_from_local_origin(table: &Table<'_>, splats: &mut Splats) ->
     Ok(origin)
 }
 
-/// Room for Gaussians.
+/// Allocates splats for a number of Gaussians.
 pub(crate) fn empty(rows: usize, sh_degree: u8) -> Splats {
     let mut splats = Splats {
         means: vec![[0.0; 3]; rows],
@@ -168,7 +169,7 @@ pub(crate) fn empty(rows: usize, sh_degree: u8) -> Splats {
     splats
 }
 
-/// An error that names the value.
+/// Builds an error that names the value.
 pub(super) fn not_finite(bad: NotFinite, name: &str, element: &str) -> Error {
     Error::input(format!(
         "property {name} of {element} {} is {}, not a finite number",
@@ -177,15 +178,15 @@ pub(super) fn not_finite(bad: NotFinite, name: &str, element: &str) -> Error {
     .hint(NON_FINITE_HINT)
 }
 
-/// The highest degree of harmonics that is known, to be cut.
+/// Highest known degree of harmonics; degrees above the supported one are cut.
 const HIGHEST_DEGREE: u8 = 10;
 
 /// Degrees of a file's harmonics.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Degrees {
-    /// The degree that is read, at most [`MAX_SH_DEGREE`].
+    /// Degree that is read, at most [`MAX_SH_DEGREE`].
     pub(super) read: u8,
-    /// The degree that the file has.
+    /// Degree in the file.
     stored: u8,
 }
 
@@ -193,7 +194,7 @@ impl Degrees {
     /// No harmonics.
     pub(super) const NONE: Self = Self { read: 0, stored: 0 };
 
-    /// The degree that the number of `f_rest_*` properties stands for.
+    /// Returns the degree for the number of `f_rest_*` properties.
     pub(super) fn find(table: &Table<'_>) -> Result<Self> {
         let names = table.names().filter(|name| name.starts_with("f_rest_"));
         let count = names.count();
@@ -212,7 +213,7 @@ impl Degrees {
         })
     }
 
-    /// Names of the properties that are read, `[3, K-1]`.
+    /// Returns the names of the properties that are read, `[3, K-1]`.
     pub(super) fn rest_names(self) -> Vec<String> {
         let [read, stored] = [self.read, self.stored].map(|d| sh_coefficient_count(d) - 1);
         (0..3 * read)
@@ -220,7 +221,7 @@ impl Degrees {
             .collect()
     }
 
-    /// Says what is left out.
+    /// Returns a note on dropped harmonics.
     pub(super) fn note(self) -> Option<String> {
         (self.stored > self.read).then(|| cut_harmonics(self.stored))
     }
@@ -257,7 +258,7 @@ pub(crate) fn blocks(splats: &mut Splats) -> Vec<Block<'_>> {
     blocks
 }
 
-/// Fills a block; returns the first value (by row) that is not finite, with its property's name.
+/// Fills a block; returns the first non-finite value (by row), with its property's name.
 fn fill(table: &Table<'_>, columns: &Columns<'_>, block: Block<'_>) -> Option<(NotFinite, String)> {
     let (first, rows) = (block.first, block.means.len());
     let mut worst: Option<(NotFinite, String)> = None;
@@ -316,7 +317,7 @@ fn fill(table: &Table<'_>, columns: &Columns<'_>, block: Block<'_>) -> Option<(N
     if let Some(column) = columns.filter {
         let mut put = |i: usize, value: f32| match value.is_finite() {
             true => fuse(value, &mut block.scales[i], &mut block.opacities[i]),
-            // Where such Gaussians are kept, this is one.
+            // With `keep`, the Gaussian is marked as non-finite.
             false => block.opacities[i] = f32::NAN,
         };
         gather(column, &mut put, same);
@@ -324,12 +325,12 @@ fn fill(table: &Table<'_>, columns: &Columns<'_>, block: Block<'_>) -> Option<(N
     worst
 }
 
-/// What infinities mean in most columns: nothing.
+/// Infinities have no meaning in most columns: the value is unchanged.
 fn same(value: f32) -> f32 {
     value
 }
 
-/// What they mean as logit of an opacity.
+/// Replaces infinities in the logit of an opacity.
 fn opacity(value: f32) -> f32 {
     if value.is_infinite() {
         OPACITY_LIMIT.copysign(value)
@@ -338,7 +339,7 @@ fn opacity(value: f32) -> f32 {
     }
 }
 
-/// And as logarithm of a scale.
+/// Replaces infinities in the logarithm of a scale.
 fn scale(value: f32) -> f32 {
     if value == f32::NEG_INFINITY {
         LOWEST_SCALE
@@ -347,8 +348,8 @@ fn scale(value: f32) -> f32 {
     }
 }
 
-/// Widens a Gaussian by a filter of standard deviation `filter`, and thins it so that its mass
-/// stays: eq. 7 of Mip-Splatting (Yu et al. 2024). In logarithms, so that nothing overflows.
+/// Widens a Gaussian by a 3D filter of standard deviation `filter`, and reduces its opacity so that its mass is
+/// unchanged: eq. 7 of Mip-Splatting (Yu et al. 2024). In logarithms, so that nothing overflows.
 fn fuse(filter: f32, scales: &mut [f32; 3], opacity: &mut f32) {
     if !(filter > 0.0 && filter.is_finite()) {
         return;

@@ -1,26 +1,25 @@
-//! The rows of one element, whatever their encoding.
+//! Rows of one element, for all encodings.
 //!
-//! 1. Skip the elements before it. Compare the rows that the header promises with the bytes that
-//!    are there, before anything is allocated.
-//! 2. ASCII becomes rows of little-endian `f64`, so that there is one kind of row from here on.
-//! 3. A column is gathered for a block of rows by a loop that is compiled for its scalar type;
-//!    the first value that is not finite is remembered.
+//! 1. Skip the elements before it. Compare the number of rows in the header with the size of the data before anything
+//!    is allocated.
+//! 2. ASCII is converted to rows of little-endian `f64`, so that the later steps handle one kind of row.
+//! 3. A loop compiled for the scalar type gathers a column for a block of rows; the first non-finite value is recorded.
 
 use super::header::{Element, Encoding, Header, Scalar};
 use crate::{Error, Result};
 use std::borrow::Cow;
 
-/// Rows handled at a time: 248 bytes a row at degree 3, so that a block stays in the second-level
-/// cache while its columns are gathered one after the other.
+/// Rows per block: 248 bytes per row at degree 3, so that a block remains in the second-level cache while its columns
+/// are gathered one after the other.
 pub(super) const BLOCK_ROWS: usize = 2048;
 
 /// A column of a [`Table`].
 #[derive(Debug, Clone)]
 pub(super) struct Column {
     pub(super) name: String,
-    /// The type that the header declares.
+    /// Type that the header declares.
     pub(super) declared: Scalar,
-    /// The type in the rows: `f64` for ASCII.
+    /// Type in the rows: `f64` for ASCII.
     stored: Scalar,
     offset: usize,
 }
@@ -43,7 +42,7 @@ pub(super) struct NotFinite {
 }
 
 impl Column {
-    /// Returns true if its numbers may have more digits than an `f32` holds.
+    /// Returns true if the column's numbers may have more digits than an `f32` holds.
     pub(super) fn is_wide(&self) -> bool {
         matches!(self.stored, Scalar::I32 | Scalar::U32 | Scalar::F64)
     }
@@ -108,7 +107,7 @@ impl<'a> Table<'a> {
             if wanted && element.stride().is_none() {
                 return Err(list_error(element));
             }
-            // A value takes two bytes or more with its separator, the last one in the file one.
+            // A value takes two bytes or more with its separator; the last one in the file takes one.
             let width = element.properties.len().max(1) as u64;
             if element.rows > (data.len() as u64 + 1) / (2 * width) {
                 return Err(too_short(element, "cannot be in a file of this size"));
@@ -149,17 +148,17 @@ impl<'a> Table<'a> {
         Err(no_element(header, name))
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     pub(super) fn rows(&self) -> usize {
         self.rows
     }
 
-    /// The column of this name.
+    /// Returns the column of this name.
     pub(super) fn column(&self, name: &str) -> Option<&Column> {
         self.columns.iter().find(|column| column.name == name)
     }
 
-    /// The columns of these names, or an error that names those that are missing.
+    /// Returns the columns of these names, or an error that names the missing ones.
     pub(super) fn require(&self, names: &[&str], what: &str) -> Result<Vec<&Column>> {
         let missing: Vec<&str> = names
             .iter()
@@ -182,12 +181,12 @@ impl<'a> Table<'a> {
         .hint(format!("its vertices have: {}", there.join(", "))))
     }
 
-    /// All columns' names.
+    /// Returns all columns' names.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.columns.iter().map(|column| column.name.as_str())
     }
 
-    /// The bits of a column of 32-bit integers, row by row.
+    /// Reads the bits of a column of 32-bit integers, row by row.
     pub(super) fn words(&self, column: &Column, first: usize, mut put: impl FnMut(usize, u32)) {
         let begin = (first * self.stride).min(self.data.len());
         let end = ((first + BLOCK_ROWS) * self.stride).min(self.data.len());
@@ -206,8 +205,8 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Calls `put(i, value)` for row `first + i` of a column, `i < rows`. Returns the first value
-    /// that is not finite as `f32`.
+    /// Calls `put(i, value)` for row `first + i` of a column, `i < rows`. Returns the first value that is not finite as
+    /// `f32`.
     pub(super) fn gather(
         &self,
         column: &Column,
@@ -260,7 +259,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// As [`Table::gather`], with a choice of its own what to report of values that are not finite.
+    /// Like [`Table::gather`], with a custom choice of the non-finite values to report.
     pub(super) fn gather_unless(
         &self,
         column: &Column,
@@ -305,8 +304,8 @@ impl<'a> Table<'a> {
     }
 }
 
-/// What follows the last row that the header promises: bytes of a binary file, lines of an ASCII one.
-/// `None` where rows have no fixed size, or there are fewer than promised.
+/// Counts the data after the last row that the header declares: bytes of a binary file, lines of an ASCII one. `None`
+/// if rows have no fixed size, or there are fewer than declared.
 pub(super) fn left_over(header: &Header, bytes: &[u8]) -> Option<u64> {
     let data = bytes.get(header.data_at..)?;
     let rows = |element: &Element| match header.encoding {
@@ -327,7 +326,7 @@ pub(super) fn left_over(header: &Header, bytes: &[u8]) -> Option<u64> {
     there.checked_sub(promised)
 }
 
-/// Walks the values that lie `offset` bytes into each row.
+/// Iterates over the values at `offset` bytes in each row.
 fn strided<T, const SIZE: usize>(
     block: &[u8],
     (stride, offset): (usize, usize),

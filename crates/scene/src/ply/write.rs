@@ -1,4 +1,4 @@
-//! From [`Splats`] to a PLY file.
+//! Writes [`Splats`] to a PLY file.
 
 use crate::splat_file::{self, Format, WriteOptions};
 use crate::{Result, Splats, origin};
@@ -11,19 +11,19 @@ use std::path::Path;
 /// Rows encoded together, in parallel: 16 MiB at degree 3.
 const ROWS_AT_ONCE: usize = 1 << 16;
 
-/// Writes splats as binary little-endian PLY, with the normals that the layout asks for as zeros.
-/// The file is replaced whole or not at all. Values are written as they are, bit by bit.
+/// Writes splats as binary little-endian PLY, with the normals of the layout as zeros. The file is replaced completely
+/// or not at all. Values are written bit by bit.
 ///
 /// # Errors
-/// As [`splat_file::write`](crate::splat_file::write()).
+/// See [`splat_file::write`](crate::splat_file::write()).
 pub fn write(path: &Path, splats: &Splats) -> Result<()> {
     splat_file::write(path, splats, Format::Ply)
 }
 
-/// The line of splats that were trained with anti-aliasing, as Brush and `splat-transform` know it.
+/// Comment of splats that were trained with anti-aliasing, in the form of Brush and `splat-transform`.
 pub(super) const MIP_LINE: &str = "comment SplatRenderMode: mip\n";
 
-/// What the header says beside the columns: how the splats are to be drawn, and the local origin of their positions.
+/// Comments of the header: the rendering mode of the splats, and the local origin of their positions.
 pub(super) fn comments(options: &WriteOptions) -> String {
     let mut lines = String::new();
     if options.antialiased {
@@ -36,7 +36,7 @@ pub(super) fn comments(options: &WriteOptions) -> String {
     lines
 }
 
-/// The same into something open.
+/// Writes the PLY file to an open writer.
 pub(crate) fn write_to(
     out: &mut dyn Write,
     splats: &Splats,
@@ -71,7 +71,7 @@ pub(crate) fn write_to(
             false => encode(splats, first + i, row),
         });
     };
-    // While some rows are written, those that follow are encoded.
+    // The next rows are encoded while the previous ones are written.
     let (mut rows, mut following) = (Vec::new(), Vec::new());
     encode_from(0, &mut rows);
     for first in (0..splats.len()).step_by(ROWS_AT_ONCE) {
@@ -85,7 +85,7 @@ pub(crate) fn write_to(
     Ok(())
 }
 
-/// The layout's properties in its order.
+/// Returns the layout's properties in its order.
 fn property_names(sh_rest_stride: usize) -> Vec<String> {
     let fixed = |names: &[&str]| names.iter().map(|&n| n.to_owned()).collect::<Vec<_>>();
     let mut names = fixed(&[
@@ -97,7 +97,7 @@ fn property_names(sh_rest_stride: usize) -> Vec<String> {
     names
 }
 
-/// One Gaussian in the order of [`property_names`].
+/// Encodes one Gaussian in the order of [`property_names`].
 fn encode(splats: &Splats, i: usize, row: &mut [u8]) {
     let stride = splats.sh_rest_stride();
     let sh_rest = &splats.sh_rest[i * stride..(i + 1) * stride];
@@ -119,10 +119,10 @@ fn encode(splats: &Splats, i: usize, row: &mut [u8]) {
     }
 }
 
-/// The same with the position in doubles, in the frame that the origin lies in.
+/// Encodes a Gaussian with the position in doubles, in the frame of the origin.
 fn encode_wide(splats: &Splats, i: usize, origin: DVec3, row: &mut [u8]) {
     let position = (DVec3::from(splats.means[i].map(f64::from)) + origin).to_array();
-    // The narrow row begins where its `z` takes the place of the last bytes of the wide one.
+    // The narrow row begins so that its `z` overwrites the last bytes of the wide one.
     encode(
         splats,
         i,

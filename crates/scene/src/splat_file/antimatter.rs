@@ -1,8 +1,8 @@
-//! `.splat`: 32 bytes a Gaussian and nothing else, as antimatter15's web viewer has them (its `convert.py`, MIT).
+//! `.splat`: 32 bytes per Gaussian and nothing else, the layout of antimatter15's web viewer (its `convert.py`, MIT).
 //!
-//! Little endian: centre, 3 `f32`; standard deviations, 3 `f32`; red, green, blue, 255 times what is seen head on;
-//! opacity, 255 times; rotation `w x y z`, 128 + 128 times. The Gaussians that cover most come first, so that
-//! what has come of a file that is loading shows most.
+//! Little endian: centre, 3 `f32`; standard deviations, 3 `f32`; red, green, blue, 255 times the colour without view
+//! dependence; opacity, 255 times; rotation `w x y z`, 128 + 128 times. The Gaussians with the largest coverage come
+//! first, so that a partly loaded file shows as much as possible.
 
 use super::packed::{alpha, linear_scale, logit, unit};
 use super::{Aside, NON_FINITE_HINT, ReadOptions};
@@ -125,11 +125,11 @@ mod tests {
         let (splats, _) = parse(&bytes, &ReadOptions::default()).unwrap();
         let mut again = Vec::new();
         write_to(&mut again, &splats).unwrap();
-        // The second is as thin as nothing: it stays behind, and its rotation is the identity now.
+        // The second has zero thickness: it comes last, and its rotation is the identity now.
         assert_eq!(again[..BYTES], bytes[..BYTES]);
         assert_eq!(again[BYTES + 24..BYTES + 28], bytes[BYTES + 24..BYTES + 28]);
         assert_eq!(again[BYTES + 28..], [255, 128, 128, 128]);
-        // And the order is by what they cover, not by place.
+        // The order follows the coverage, not the position.
         let mut turned = splats.clone();
         turned.means.swap(0, 1);
         turned.scales.swap(0, 1);

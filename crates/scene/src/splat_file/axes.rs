@@ -1,7 +1,7 @@
-//! Which way x, y and z point in a file: the eight conventions that differ by signs.
+//! Axes of a file: the eight conventions of x, y and z that differ by signs.
 //!
 //! COLMAP's scenes, and so all PLY files that are trained from it, have x right, y down, z forward (RDF). SPZ's
-//! description stores right, up, back (RUB), and files exist in both.
+//! description specifies right, up, back (RUB), and files exist in both.
 
 use crate::{Error, Result};
 
@@ -14,20 +14,20 @@ pub enum Axes {
     Rdb,
     /// Left, up, back.
     Lub,
-    /// Right, up, back: what SPZ's description and OpenGL have.
+    /// Right, up, back: SPZ's description and OpenGL.
     Rub,
     /// Left, down, forward.
     Ldf,
-    /// Right, down, forward: COLMAP's, and Dapple's.
+    /// Right, down, forward: COLMAP and Dapple.
     Rdf,
-    /// Left, up, forward: what glTF calls its own.
+    /// Left, up, forward: glTF.
     Luf,
-    /// Right, up, forward: Unity's.
+    /// Right, up, forward: Unity.
     Ruf,
 }
 
 impl Axes {
-    /// All, in the order of SPZ's numbers, which begin with 1.
+    /// All conventions, in the order of SPZ's numbers, which begin with 1.
     pub const ALL: [Self; 8] = [
         Self::Ldb,
         Self::Rdb,
@@ -39,12 +39,12 @@ impl Axes {
         Self::Ruf,
     ];
 
-    /// `rdf`, as the command line spells it.
+    /// Returns the name in the spelling of the command line, for example `rdf`.
     pub fn name(self) -> &'static str {
         ["ldb", "rdb", "lub", "rub", "ldf", "rdf", "luf", "ruf"][self as usize]
     }
 
-    /// The convention of a name.
+    /// Returns the convention of a name.
     ///
     /// # Errors
     /// Any other name.
@@ -59,18 +59,18 @@ impl Axes {
         })
     }
 
-    /// The number that stands for it in an SPZ file.
+    /// Returns the number in an SPZ file.
     pub(super) fn number(self) -> u32 {
         self as u32 + 1
     }
 
-    /// The convention of a number in an SPZ file; 0 and unknown ones say nothing.
+    /// Returns the convention of a number in an SPZ file; `None` for 0 and unknown numbers.
     pub(super) fn of_number(number: u32) -> Option<Self> {
         let index = usize::try_from(number).ok()?.checked_sub(1)?;
         Self::ALL.get(index).copied()
     }
 
-    /// What changes sign between these axes and right, down, forward; the same both ways.
+    /// Returns the sign changes between these axes and right, down, forward; the signs of both directions are equal.
     pub(super) fn signs(self) -> Signs {
         let letters = self.name().as_bytes();
         let sign = |at: usize, letter: u8| match letters[at] == letter {
@@ -81,18 +81,18 @@ impl Axes {
     }
 }
 
-/// Signs by which a Gaussian's numbers are multiplied when axes are turned round.
+/// Signs that convert a Gaussian's numbers between axes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Signs {
     pub mean: [f32; 3],
-    /// Of x, y, z; w keeps its sign.
+    /// Signs of x, y, z; w is unchanged.
     pub quat: [f32; 3],
-    /// Of coefficients 1 to 15.
+    /// Signs of coefficients 1 to 15.
     pub sh: [f32; 15],
 }
 
 impl Signs {
-    /// A spherical harmonic is odd in the axes that its polynomial is odd in.
+    /// Computes the signs. A spherical harmonic is odd in the axes that its polynomial is odd in.
     fn of([x, y, z]: [f32; 3]) -> Self {
         let one = 1.0;
         let (xy, yz, xz) = (x * y, y * z, x * z);

@@ -1,14 +1,14 @@
-//! The check before any write of splats: arrays that fit together, and numbers that readers accept.
+//! Checks splats before each write: arrays of one length, and numbers that readers accept.
 
 use super::{Format, NonFinite, WriteOptions};
 use crate::{Error, Result, Splats};
 use rayon::prelude::*;
 
-/// What removes Gaussians with numbers that no file holds.
+/// Hint that names the removal of Gaussians with numbers that no format can hold.
 const HINT: &str = "an edit made the number too large, or the splats were damaged before; \
      `--keep finite` and `--keep 'size<1e6'` of `dapple edit` remove such Gaussians";
 
-/// Checks splats before a file of this format is made of them.
+/// Checks splats before they are written in this format.
 ///
 /// # Errors
 /// Arrays of different lengths. A number that is NaN or infinite, or that becomes so in the format.
@@ -28,14 +28,14 @@ pub(super) fn check(splats: &Splats, format: Format, options: &WriteOptions) -> 
     }
 }
 
-/// The axis along which a Gaussian is larger than the largest `f32`.
+/// Returns the axis along which a Gaussian is larger than the largest `f32`.
 fn endless(splats: &Splats, i: usize) -> Option<usize> {
     splats.scales[i]
         .iter()
         .position(|scale| !scale.exp().is_finite())
 }
 
-/// The error of a Gaussian.
+/// Builds the error for a Gaussian.
 fn told(splats: &Splats, i: usize, format: Format) -> Error {
     let what = match (non_finite(splats, i), endless(splats, i)) {
         (Some((name, value)), _) => {
@@ -51,12 +51,12 @@ fn told(splats: &Splats, i: usize, format: Format) -> Error {
     Error::input(what).at("the splats to write").hint(HINT)
 }
 
-/// The first number of a Gaussian that is not finite, by its name in a PLY file.
+/// Returns the first non-finite number of a Gaussian, with its name in a PLY file.
 fn non_finite(splats: &Splats, i: usize) -> Option<(String, f32)> {
     let stride = splats.sh_rest_stride();
     let coefficients = stride / 3;
     let rest = &splats.sh_rest[i * stride..][..stride];
-    // In memory coefficient by coefficient, in files channel by channel.
+    // The order is coefficient by coefficient in memory, and channel by channel in files.
     let rest_name = |k: usize| format!("f_rest_{}", k % 3 * coefficients + k / 3);
     let numbered = |name: &'static str| move |k: usize| format!("{name}_{k}");
     let axis = |k: usize| ["x", "y", "z"][k].to_owned();
@@ -72,7 +72,7 @@ fn non_finite(splats: &Splats, i: usize) -> Option<(String, f32)> {
         .or_else(|| find(&splats.quats[i], &numbered("rot")))
 }
 
-/// A compressed PLY file stores positions relative to a range, whose length is finite.
+/// Refuses positions whose range has no finite length, because a compressed PLY file stores positions relative to it.
 fn check_spread(splats: &Splats) -> Result<()> {
     for (axis, name) in ["x", "y", "z"].into_iter().enumerate() {
         let values = || splats.means.par_iter().map(|mean| mean[axis]);

@@ -1,4 +1,4 @@
-//! Files of JSON that name the files of splats: by their content, as captures have files of the same names.
+//! Recognises JSON files that name splat files by their content, because captures have files of equal names.
 
 use super::files::META_BYTES;
 use super::{Format, sog, streamed};
@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::path::Path;
 
-/// Keys that tell formats apart.
+/// Keys that distinguish formats.
 #[derive(Deserialize)]
 struct Keys {
     means: Option<IgnoredAny>,
@@ -19,7 +19,7 @@ struct Keys {
     meshes: Option<IgnoredAny>,
 }
 
-/// The format whose files a file of JSON names, by its content. `None` for any other file.
+/// Returns the format of a JSON file that names splat files, by its content. `None` for any other file.
 pub(super) fn by_content(path: &Path) -> Option<Format> {
     let is_json = path
         .extension()
@@ -39,8 +39,8 @@ pub(super) fn by_content(path: &Path) -> Option<Format> {
     (keys.asset.is_some() && keys.meshes.is_some()).then_some(Format::Gltf)
 }
 
-/// Returns true if a file of JSON names the files of splats: a SOG folder's `meta.json`, whatever its name and however
-/// many of its textures are missing, a `lod-meta.json`, or glTF. A capture's `meta.json` names none.
+/// Returns true if a JSON file names splat files: a SOG folder's `meta.json` under any name and with missing textures,
+/// a `lod-meta.json`, or glTF. A capture's `meta.json` names none.
 pub fn describes_splats(path: &Path) -> bool {
     let is_called = |name: &str| path.file_name().is_some_and(|own| own == name);
     let has_texture = || {

@@ -1,26 +1,26 @@
-//! Formats of several files: where these are, by names relative to the one that says what the others are.
+//! Formats of several files: access to the files by names relative to the main file, which names all others.
 
 use super::foreign;
 use crate::{Error, Result, bounded};
 use std::borrow::Cow;
 use std::path::Path;
 
-/// What a file of JSON that names the others may have, bytes: SOG's three codebooks are 15 kB.
+/// Maximum size of a JSON file that names the others, bytes: SOG's three codebooks are 15 kB.
 pub(super) const META_BYTES: u64 = 1 << 20;
 
 /// Files by name.
 pub(super) trait Files: Sync {
-    /// A file's content.
+    /// Returns a file's content.
     fn get(&self, name: &str) -> Result<Cow<'_, [u8]>>;
-    /// Its bytes; 0 where it is not there.
+    /// Size of a file in bytes; 0 if the file is missing.
     fn size(&self, name: &str) -> usize;
-    /// Returns true if it is not there, as far as that is known before it is read.
+    /// Returns true if the file is known to be missing before it is read.
     fn is_missing(&self, _name: &str) -> bool {
         false
     }
 }
 
-/// Those of a folder.
+/// Files of a folder.
 pub(super) struct Folder<'a>(pub &'a Path);
 
 impl Files for Folder<'_> {
@@ -42,7 +42,7 @@ impl Files for Folder<'_> {
     }
 }
 
-/// Those in memory.
+/// Files in memory.
 pub(super) struct Memory<'a>(pub &'a [(String, Vec<u8>)]);
 
 impl Memory<'_> {
@@ -71,16 +71,16 @@ impl Files for Memory<'_> {
     }
 }
 
-/// Files beside one that names them: other folders' are refused.
+/// Files next to one that names them; files of other folders are refused.
 pub(super) struct Beside<'a> {
     files: &'a dyn Files,
-    /// Before their names, with the slash; empty at the top.
+    /// Prefix of their names, with the slash; empty at the top.
     folder: &'a str,
     meta: &'a str,
 }
 
 impl<'a> Beside<'a> {
-    /// Beside the file `meta`, which may be in a folder of `files`.
+    /// Selects the files next to `meta`, which may be in a folder of `files`.
     pub(super) fn new(files: &'a dyn Files, meta: &'a str) -> Self {
         let folder = meta.rfind('/').map_or("", |at| &meta[..=at]);
         Self {
@@ -94,7 +94,7 @@ impl<'a> Beside<'a> {
 impl Files for Beside<'_> {
     fn get(&self, name: &str) -> Result<Cow<'_, [u8]>> {
         if name.contains('/') || !is_inside(name) {
-            let what = format!("{} names {name:?}, which is not beside it", self.meta);
+            let what = format!("{} names {name:?}, which is not next to it", self.meta);
             return Err(Error::input(what)
                 .at(self.meta.to_owned())
                 .hint("the file is damaged or cut: copy or export it again"));
@@ -110,14 +110,14 @@ impl Files for Beside<'_> {
     }
 
     fn is_missing(&self, name: &str) -> bool {
-        // A name that leads elsewhere is refused when it is read.
+        // A name that leads to another folder is refused at its reading.
         !name.contains('/') && is_inside(name) && {
             self.files.is_missing(&format!("{}{name}", self.folder))
         }
     }
 }
 
-/// Whether a name stays inside the folder, on every system.
+/// Returns true if a name is inside the folder, on every system.
 pub(super) fn is_inside(name: &str) -> bool {
     let is_plain = |part: &str| !part.is_empty() && !part.starts_with('.');
     name.split('/').all(is_plain) && !name.contains(['\\', ':', '\0'])

@@ -1,11 +1,11 @@
-//! Files that are no splats that Dapple reads, by what they are: each with its way in.
+//! Recognises files that are not splats in a format of Dapple, and names a conversion for each.
 //!
-//! A file is known by its first bytes or by its name; a folder by the names in it.
+//! A file is recognised by its first bytes or by its name; a folder by the names in it.
 
 use crate::Error;
 use std::path::Path;
 
-/// What a file is, and the next step.
+/// Description of a file's kind, and the next step.
 type Known = (&'static str, &'static str);
 
 const LFS: Known = (
@@ -53,7 +53,7 @@ const BY_CONTENT: [(&[u8], Known); 8] = [
     (b"# .PCD", POINTS),
 ];
 
-/// Endings of names.
+/// Endings of file names.
 const BY_NAME: [(&str, Known); 13] = [
     ("lcc", LCC),
     ("lcc2", LCC),
@@ -74,12 +74,12 @@ fn error((what, hint): Known) -> Error {
     Error::unsupported(what).hint(hint)
 }
 
-/// The error for a checkpoint of PyTorch.
+/// Builds the error for a checkpoint of PyTorch.
 pub(super) fn checkpoint() -> Error {
     error(CHECKPOINT)
 }
 
-/// The error for bytes that are known not to be splats, whatever their name is.
+/// Returns the error for bytes that are known not to be splats, for any name.
 pub(super) fn by_content(bytes: &[u8]) -> Option<Error> {
     let known = BY_CONTENT.iter().find(|(mark, _)| bytes.starts_with(mark));
     let head = bytes.get(..bytes.len().min(16)).unwrap_or_default();
@@ -92,7 +92,7 @@ pub(super) fn by_content(bytes: &[u8]) -> Option<Error> {
     }
 }
 
-/// The error for a file whose content says nothing, by the ending of its name.
+/// Returns the error for a file without a signature, by the ending of its name.
 pub(super) fn by_name(path: &Path) -> Option<Error> {
     if path.file_name().is_some_and(|name| name == "tileset.json") {
         return Some(error(TILES));
@@ -102,8 +102,8 @@ pub(super) fn by_name(path: &Path) -> Option<Error> {
     known.map(|(_, known)| error(*known))
 }
 
-/// The error for a folder, or a file, of splats in a format that Dapple does not read: LCC, RAD, USD, 3D Tiles. Returns
-/// `None` for any other.
+/// Returns the error for a folder, or a file, of splats in a format that Dapple does not read: LCC, RAD, USD, 3D Tiles.
+/// Returns `None` for any other.
 pub fn foreign(path: &Path) -> Option<Error> {
     if !path.is_dir() {
         return by_name(path).map(|e| e.at_path(path));

@@ -1,14 +1,14 @@
-//! `.ksplat`: the buffers of mkkellogg's GaussianSplats3D (`SplatBuffer.js`, MIT), read only: the viewer is no longer
-//! maintained.
+//! `.ksplat`: the buffers of mkkellogg's GaussianSplats3D (`SplatBuffer.js`, MIT), read only, because the viewer is no
+//! longer maintained.
 //!
 //! 1. A header of 4096 bytes: version, counts of sections, level of compression, range of the harmonics.
-//! 2. A header of 1024 bytes for each section there may be; then the sections one after the other: lengths of
-//!    buckets that are not full, the buckets' centres, the Gaussians.
-//! 3. A Gaussian: centre, linear scales, rotation `w x y z`, colour and opacity in bytes, harmonics. Level 0 has
-//!    `f32`; levels 1 and 2 have centres in 16 bits about their bucket's, the others as halves; level 2 harmonics as
-//!    bytes between the header's ends. Harmonics go band by band, channel by channel within.
-//! 4. Counts are in three places: the header's, the sections', and what the bytes hold. Converters leave the first two
-//!    at 0: what the bytes hold is read, and a note says so.
+//! 2. A header of 1024 bytes per possible section; then the sections one after the other: lengths of buckets that are
+//!    not full, the buckets' centres, the Gaussians.
+//! 3. A Gaussian: centre, linear scales, rotation `w x y z`, colour and opacity in bytes, harmonics. Level 0 has `f32`.
+//!    Levels 1 and 2 have centres in 16 bits relative to their bucket's, the others as halves. Level 2 has harmonics as
+//!    bytes between the header's ends. Harmonics are stored band by band, channel by channel within.
+//! 4. Counts are in three places: the header, the sections, and the number of stored bytes. Converters write 0 for the
+//!    first two. The reader uses the number of stored bytes, and adds a note.
 
 use super::packed::{Cursor, float_at, linear_scale, logit, unit};
 use super::{Aside, NON_FINITE_HINT, ReadOptions};
@@ -20,42 +20,42 @@ use rayon::prelude::*;
 const HEADER: usize = 4096;
 const SECTION_HEADER: usize = 1024;
 
-/// The ends of harmonics of level 2 where the header says 0.
+/// Ends of harmonics of level 2 if the header has 0.
 const USUAL_SH_END: f32 = 1.5;
 
-/// Centres of a bucket reach so many steps to either side, where its header says 0.
+/// Steps that centres extend from their bucket's centre to either side, if the bucket range in the header is 0.
 const USUAL_RANGE: u32 = 32_767;
 
 const DAMAGED: &str = "the file is damaged or cut, or it is another format under this name";
 
-/// What a section says of its Gaussians.
+/// Header of a section.
 struct Section<'a> {
     count: usize,
-    /// How many of these its header does not promise.
+    /// Number of Gaussians in `count` that the header does not declare.
     filled: usize,
     degree: u8,
     level: u16,
     /// Ends of harmonics of level 2.
     ends: [f32; 2],
-    /// Units of a step of a centre.
+    /// Step of a centre, units.
     step: f32,
     range: f32,
-    /// How many there are in buckets before each that is not full.
+    /// Number of Gaussians in each full bucket; full buckets come first.
     bucket_size: usize,
     full_buckets: usize,
-    /// Where each bucket that is not full begins, from the first of these.
+    /// Beginning of each bucket that is not full, counted from the first of these.
     partial_starts: Vec<usize>,
     centres: &'a [u8],
-    /// Gaussians, `stride` bytes each.
+    /// Bytes of the Gaussians, `stride` bytes each.
     rows: &'a [u8],
 }
 
-/// What the file's header says.
+/// Header of the file.
 struct Head {
     level: u16,
     /// Ends of harmonics of level 2.
     ends: [f32; 2],
-    /// Sections that there is room for, and that there are.
+    /// Maximum number of sections, and number of sections.
     sections: [usize; 2],
     gaussians: usize,
 }
@@ -91,7 +91,7 @@ impl Head {
         })
     }
 
-    /// The first of the sections' bytes.
+    /// Returns the offset of the first section.
     fn sections_at(&self, bytes: &[u8]) -> Result<usize> {
         let [most, count] = self.sections;
         let end = SECTION_HEADER
@@ -106,7 +106,7 @@ impl Head {
         })
     }
 
-    /// Compares what is promised with the sections that were found, and their end with the file's.
+    /// Compares the declared numbers with the sections that were found, and their end with the file's.
     fn compare(&self, sections: &[Section<'_>], left: usize) -> Result<Vec<String>> {
         let sum = |count: fn(&Section<'_>) -> usize| sections.iter().map(count).sum::<usize>();
         let (held, filled) = (sum(|s| s.count), sum(|s| s.filled));
@@ -149,7 +149,7 @@ impl Head {
 pub(super) fn parse(bytes: &[u8], options: &ReadOptions) -> Result<(Splats, Aside)> {
     let head = Head::read(bytes)?;
     let mut at = head.sections_at(bytes)?;
-    // A converter may leave the count of sections at 0, not their room.
+    // A converter may write 0 as the count of sections, but not as their capacity.
     let [most, promised] = head.sections;
     let is_unsaid = promised == 0 && at < bytes.len();
     let mut sections = Vec::new();
@@ -166,7 +166,7 @@ pub(super) fn parse(bytes: &[u8], options: &ReadOptions) -> Result<(Splats, Asid
         ..Aside::default()
     };
     let degree = sections.iter().map(|s| s.degree).max().unwrap_or(0);
-    // Each is there with all its bytes.
+    // All bytes of each section exist.
     let mut splats = empty(0, degree);
     for section in &sections {
         let mut part = empty(section.count, section.degree);
@@ -192,7 +192,7 @@ fn not_finite(what: &str, at: usize, hint: &'static str) -> Error {
         .hint(hint)
 }
 
-/// Bytes of a Gaussian: what is before the harmonics, and all.
+/// Returns the bytes of a Gaussian: before the harmonics, and in total.
 fn stride(level: u16, degree: u8) -> (usize, usize) {
     let rest = 3 * ((usize::from(degree) + 1).pow(2) - 1);
     let base = if level == 0 { 44 } else { 24 };
@@ -200,7 +200,7 @@ fn stride(level: u16, degree: u8) -> (usize, usize) {
 }
 
 impl<'a> Section<'a> {
-    /// The section whose header is at `header_at` and whose data begin at `at`, and where they end.
+    /// Reads the section whose header is at `header_at` and whose data begin at `at`; returns its end too.
     fn find(
         bytes: &'a [u8],
         header_at: usize,
@@ -237,7 +237,7 @@ impl<'a> Section<'a> {
         let centres = data.take(size(bucket_count, centre_bytes), "centres of buckets")?;
         let stored = data.take(size(most, stride(level, degree).1), "Gaussians")?;
         let row = stride(level, degree).1;
-        // Room for more is zeros; a scale or a rotation of zeros is no Gaussian's.
+        // Unused capacity is zeros; no Gaussian has a scale or a rotation of zeros.
         let is_filled = |row: &&[u8]| row.iter().any(|&byte| byte != 0);
         let more = stored[count * row..].chunks_exact(row);
         let filled = more.take_while(is_filled).count();
@@ -253,7 +253,7 @@ impl<'a> Section<'a> {
         let known = centre_bytes == 12 && full_buckets.saturating_add(partial) <= bucket_count;
         if level > 0 && most > 0 && (in_all < count || !known) {
             return refuse(format!(
-                "the buckets of the .ksplat file hold {in_all} Gaussians in place of {count}"
+                "the buckets of the .ksplat file hold {in_all} Gaussians instead of {count}"
             ));
         }
         let section = Self {
@@ -273,12 +273,12 @@ impl<'a> Section<'a> {
         Ok((section, data.at()))
     }
 
-    /// The centre of the bucket that a Gaussian is in.
+    /// Returns the centre of a Gaussian's bucket.
     fn bucket_centre(&self, i: usize) -> [f32; 3] {
         let in_full = self.full_buckets.saturating_mul(self.bucket_size);
         let bucket = match i < in_full {
             true => i / self.bucket_size,
-            // The last that begins at it or before.
+            // The last bucket that begins at it or before.
             false => {
                 self.full_buckets + self.partial_starts.partition_point(|&s| s <= i - in_full) - 1
             }
@@ -286,7 +286,7 @@ impl<'a> Section<'a> {
         [0, 1, 2].map(|k| float_at(self.centres, 3 * bucket + k))
     }
 
-    /// Fills a block; the first row with a number that is not finite.
+    /// Fills a block; returns the first row with a non-finite number.
     fn fill(&self, block: Block<'_>, keeps: bool) -> Option<usize> {
         let (base, stride) = stride(self.level, self.degree);
         let rest = block.sh_rest.len() / block.means.len().max(1);
@@ -348,7 +348,7 @@ impl<'a> Section<'a> {
     }
 }
 
-/// Where in `[K-1, 3]` the file's harmonics belong, in its order.
+/// Returns the indices in `[K-1, 3]` of the file's harmonics, in its order.
 fn harmonic_places(degree: u8) -> impl Iterator<Item = usize> {
     (1..=usize::from(degree)).flat_map(|band| {
         let (first, width) = (band * band - 1, 2 * band + 1);

@@ -1,7 +1,6 @@
-//! The one door for files of splats: what a file is says its content where it can, else its name.
+//! Reads and writes splat files. The content determines the format, or the name if the content has no signature.
 //!
-//! A format is a file beside this one and a row of [`Format`]: how its content is recognised, how it is read
-//! and written, and what it cannot hold.
+//! A format is one file of this folder and a row of [`Format`]: detection of its content, reader, writer, and limits.
 
 mod antimatter;
 mod axes;
@@ -38,46 +37,46 @@ use glam::DVec3;
 use std::io::{self, Write};
 use std::path::Path;
 
-/// What a file says beside its splats.
+/// Metadata of a splat file.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Aside {
-    /// The direction that the file's program calls up, as the exporters of Nerfstudio and Brush write it into PLY: a
+    /// Up direction of the file's program, in the form that the exporters of Nerfstudio and Brush write into PLY: a
     /// header line `comment Vertical Axis: z`.
     pub up: Option<[f64; 3]>,
-    /// Whether it was trained with anti-aliasing, and is to be drawn so.
+    /// True if the splats were trained with anti-aliasing and need it in rendering.
     pub antialiased: bool,
-    /// The local origin that positions count from, in the frame that they were made in; zero where that is the frame
-    /// itself. PLY says it in a line `comment Origin: x y z`. Positions that a file has in doubles, far from zero, are
-    /// read about an origin that is found for them: see [`crate::origin`].
+    /// Local origin of the positions, in their original frame; zero if positions are in that frame. PLY stores it in a
+    /// line `comment Origin: x y z`. Positions in doubles, far from zero, are read relative to a computed origin: see
+    /// [`crate::origin`].
     pub origin: DVec3,
-    /// Of point clouds: what positions lack as `f32`, where the file has them in doubles; see
+    /// For point clouds: rounding remainders of positions, if the file has them in doubles; see
     /// [`crate::Capture::remainders`].
     pub remainders: Vec<[f32; 3]>,
-    /// The axes that the file declares; the splats that were read have Dapple's.
+    /// Axes that the file declares; the splats that were read have Dapple's.
     pub axes: Option<Axes>,
-    /// Remarks for the user: what was read otherwise than the file says, what is unread, what looks wrong.
+    /// Notes for the user: values that were read with changes, ignored data, and suspicious data.
     pub notes: Vec<String>,
 }
 
-/// A format of files of splats.
+/// Format of splat files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Format {
-    /// The layout of the first publication, and SuperSplat's compressed one when reading.
+    /// PLY with the columns of the 3DGS paper's code, and SuperSplat's compressed PLY when reading.
     Ply,
-    /// SuperSplat's layout of 16 bytes a Gaussian and one a coefficient, a PLY file too.
+    /// SuperSplat's PLY of 16 bytes per Gaussian and one per coefficient.
     CompressedPly,
-    /// 32 bytes a Gaussian, without view dependence: what web viewers began with (antimatter15).
+    /// 32 bytes per Gaussian, without view dependence: the format of the first web viewers (antimatter15).
     Splat,
     /// Niantic's packed format: versions 1 to 4 are read, 3 or 4 is written.
     Spz,
     /// PlayCanvas' textures in one archive.
     Sog,
-    /// The same textures beside a `meta.json`, which is the path.
+    /// PlayCanvas' textures next to a `meta.json`, which is the path.
     SogFolder,
-    /// The same in levels of detail, for viewers that load what they are near to: the path is a `lod-meta.json`, with
-    /// folders of textures beside it. The finest level is read.
+    /// PlayCanvas' textures in levels of detail, for viewers that load only the parts close to the camera. The path is
+    /// a `lod-meta.json`, with folders of textures next to it. The finest level is read.
     StreamedSog,
-    /// glTF as text with KHR_gaussian_splatting, its numbers in files next to it or in itself: read only.
+    /// glTF as text with KHR_gaussian_splatting, with the numbers in files next to it or in the text: read only.
     Gltf,
     /// Binary glTF with KHR_gaussian_splatting.
     Glb,
@@ -85,50 +84,50 @@ pub enum Format {
     Ksplat,
 }
 
-/// What the door knows of a format.
+/// Properties of a format.
 struct Known {
-    /// How its files' names end, without the dot.
+    /// File extension, without the dot.
     extension: &'static str,
-    /// The degree of spherical harmonics that it holds at most.
+    /// Highest degree of spherical harmonics in the format.
     max_sh_degree: u8,
-    /// Whether it stores sizes, not their logarithms.
+    /// True if the format stores sizes, not their logarithms.
     linear_sizes: bool,
-    /// Whether bytes are such a file's, from its beginning; never where nothing there tells.
+    /// Returns true if bytes are the beginning of such a file; always false if the format has no signature.
     is_content: fn(&[u8]) -> bool,
     read: Reader,
     write: Writer,
 }
 
-/// How a format is read: the splats, and what is beside them.
+/// Reader of a format: returns the splats and their metadata.
 type Reader = fn(&[u8], &ReadOptions, &dyn Progress) -> Result<(Splats, Aside)>;
 
-/// Contents of files by their names.
+/// Contents of files with their names.
 type NamedFiles = Vec<(String, Vec<u8>)>;
 
-/// How a format is written.
+/// Writer of a format.
 enum Writer {
     /// Row by row.
     Rows(fn(&mut dyn Write, &Splats, &WriteOptions) -> io::Result<()>),
-    /// In memory first: small files, and what may be refused.
+    /// In memory first: small files, and files that may be refused.
     Whole(fn(&Splats, &WriteOptions, &dyn Progress) -> Result<Vec<u8>>),
-    /// Several files, by name; the last is the path itself. And whether an entry of a folder is of such a result.
+    /// Several files, by name; the last is the path itself. The second function returns true for entries of such a result.
     Folder(
         fn(&Splats, &WriteOptions, &dyn Progress) -> Result<NamedFiles>,
         fn(&Path) -> bool,
     ),
-    /// It is not.
+    /// The format is not written.
     None,
 }
 
-/// Gaussians from which writing row by row is watched, and reading.
+/// Number of Gaussians from which reading, and writing row by row, report progress.
 const TOLD_ROWS: usize = 300_000;
 pub(crate) const TOLD_READ: usize = 1_000_000;
 
-/// Bytes that tell what a file is.
+/// Number of bytes that identify a format.
 const TELLING_BYTES: usize = 16;
 
 impl Format {
-    /// All of them; those whose names end in another's name come before it.
+    /// All formats; a format whose extension ends in another format's extension comes before it.
     pub const ALL: [Self; 10] = [
         Self::CompressedPly,
         Self::Ply,
@@ -152,7 +151,7 @@ impl Format {
                 read: ply::parse_all,
                 write: Writer::Rows(ply::write_to),
             },
-            // What is read as PLY says itself which of the two it is.
+            // The PLY reader itself distinguishes the two layouts.
             Self::CompressedPly => Known {
                 extension: "compressed.ply",
                 max_sh_degree: crate::MAX_SH_DEGREE,
@@ -228,12 +227,13 @@ impl Format {
         }
     }
 
-    /// How names of its files end, without the dot; `meta.json` and `lod-meta.json` are whole names.
+    /// Returns the file extension, without the dot; `meta.json` and `lod-meta.json` are complete file names.
     pub fn extension(self) -> &'static str {
         self.known().extension
     }
 
-    /// The name of a file of this format: `stem` and the extension, where that is not a whole name.
+    /// Returns the name of a file of this format: `stem` and the extension, unless the extension is a complete file
+    /// name.
     pub fn file_name(self, stem: &str) -> String {
         match self.is_folder() {
             true => self.extension().to_owned(),
@@ -241,40 +241,40 @@ impl Format {
         }
     }
 
-    /// Whether it is several files, of which the path names the one that says what the others are.
+    /// Returns true if the format consists of several files, of which the path is the one that names the others.
     pub fn is_folder(self) -> bool {
         matches!(self, Self::SogFolder | Self::StreamedSog)
     }
 
-    /// Returns true if its files record the local origin that positions count from ([`Aside::origin`]).
+    /// Returns true if the format's files record the local origin of the positions ([`Aside::origin`]).
     pub fn holds_origin(self) -> bool {
         matches!(self, Self::Ply | Self::CompressedPly)
     }
 
-    /// Whether it can be written; all can be read.
+    /// Returns true if the format can be written; all formats can be read.
     pub fn is_written(self) -> bool {
         !matches!(self.known().write, Writer::None)
     }
 
-    /// Whether numbers of its files are rounded to few bits.
+    /// Returns true if the format rounds numbers to few bits.
     pub fn is_lossy(self) -> bool {
         !matches!(self, Self::Ply | Self::Gltf | Self::Glb)
     }
 
-    /// Returns true if it stores sizes, which are larger than floats hold where logarithms exceed 88.
+    /// Returns true if the format stores sizes, which exceed the range of floats if logarithms exceed 88.
     fn has_linear_sizes(self) -> bool {
         self.known().linear_sizes
     }
 
-    /// The degree of spherical harmonics that it holds at most; what is above is lost.
+    /// Returns the highest degree of spherical harmonics in the format; higher degrees are dropped.
     pub fn max_sh_degree(self) -> u8 {
         self.known().max_sh_degree
     }
 
-    /// The format that a path's name asks for.
+    /// Returns the format for the name of a path.
     ///
     /// # Errors
-    /// A name that ends otherwise.
+    /// A name with another ending.
     pub fn of_name(path: &Path) -> Result<Self> {
         let name = path.file_name().map(|n| n.to_string_lossy().to_lowercase());
         let named = |format: &Self| {
@@ -292,12 +292,12 @@ impl Format {
         })
     }
 
-    /// ".ply, .splat, .spz or .ksplat", for messages.
+    /// Lists all extensions for messages: ".ply, .splat, .spz or .ksplat".
     pub fn extensions() -> String {
         listed(&Self::ALL)
     }
 
-    /// The same of those that are written.
+    /// Lists the extensions of the formats that can be written.
     pub fn written_extensions() -> String {
         let written: Vec<Self> = Self::ALL.into_iter().filter(|f| f.is_written()).collect();
         listed(&written)
@@ -313,27 +313,27 @@ fn listed(formats: &[Format]) -> String {
     }
 }
 
-/// Reads splats, and what their file says beside them. What it is its content says; where that has no mark,
-/// its name does.
+/// Reads splats and the metadata of their file. The content determines the format, or the name if the content has no
+/// signature.
 ///
 /// # Errors
-/// A file that cannot be read, that is of no known format, or is not what its format promises: with the place.
+/// A file that cannot be read, that is of no known format, or that violates its format; the error names the place.
 pub fn read(path: &Path) -> Result<(Splats, Aside)> {
     read_with(path, &ReadOptions::default())
 }
 
-/// [`read`], with what the file may leave open.
+/// [`read`] with options.
 ///
 /// # Errors
-/// As [`read`].
+/// See [`read`].
 pub fn read_with(path: &Path, options: &ReadOptions) -> Result<(Splats, Aside)> {
     read_with_progress(path, options, &NoProgress)
 }
 
-/// [`read_with`], which tells how far it is where it takes about a second or more: of PLY, SPZ and SOG.
+/// [`read_with`] with progress reports for files that take about a second or more: PLY, SPZ and SOG.
 ///
 /// # Errors
-/// As [`read`].
+/// See [`read`].
 pub fn read_with_progress(
     path: &Path,
     options: &ReadOptions,
@@ -347,7 +347,7 @@ fn read_any(
     options: &ReadOptions,
     progress: &dyn Progress,
 ) -> Result<(Splats, Aside)> {
-    // Files of JSON are told apart by their content.
+    // JSON files are recognised by their content.
     let by_name = described::by_content(path).or(Format::of_name(path).ok());
     match by_name {
         Some(Format::SogFolder) => return sog::read_folder(path, progress),
@@ -356,10 +356,10 @@ fn read_any(
     }
     let is_content = |bytes: &[u8], format: &Format| (format.known().is_content)(bytes);
     let by_content = |bytes: &[u8]| Format::ALL.into_iter().find(|f| is_content(bytes, f));
-    // What begins with no mark and has no known name need not be read to its end: a device has none.
+    // A file without a signature and with an unknown name is not read to its end, because a device file has none.
     let is_wanted = |bytes: &[u8]| by_content(bytes).or(by_name).is_some();
     with_bytes(path, TELLING_BYTES, is_wanted, |bytes| {
-        // ZIP archives are not only SOG's.
+        // ZIP archives are used by other formats than SOG too.
         let is_told = matches!(by_content(bytes), None | Some(Format::Sog)) && by_name.is_none();
         let unknown = || is_told.then(|| foreign::by_name(path)).flatten();
         if let Some(error) = foreign::by_content(bytes).or_else(unknown) {
@@ -369,7 +369,7 @@ fn read_any(
             return Err(Error::input("the file is empty")
                 .hint("the program that wrote it did not finish, or the disk is full: write or copy it again"));
         }
-        // PLY has the words for a file that is none of them.
+        // The PLY reader has the error message for a file of an unknown format.
         let format = by_content(bytes).or(by_name).unwrap_or(Format::Ply);
         if matches!(format, Format::Gltf | Format::Glb) {
             let folder = files::Folder(path.parent().unwrap_or(Path::new("")));
@@ -382,24 +382,24 @@ fn read_any(
 /// Reads splats from the bytes of a file of this format.
 ///
 /// # Errors
-/// Bytes that are not what the format promises: with the place.
+/// Bytes that violate the format; the error names the place.
 pub fn parse(bytes: &[u8], format: Format) -> Result<(Splats, Aside)> {
     parse_with(bytes, format, &ReadOptions::default())
 }
 
-/// [`parse`], with what the file may leave open.
+/// [`parse`] with options.
 ///
 /// # Errors
-/// As [`parse`].
+/// See [`parse`].
 pub fn parse_with(bytes: &[u8], format: Format, options: &ReadOptions) -> Result<(Splats, Aside)> {
     sizes::told((format.known().read)(bytes, options, &NoProgress)?)
 }
 
-/// Reads splats from the files of a format that is a folder, in memory: by their names in it, as [`encode_files`]
-/// gives them.
+/// Reads splats from the files of a format that is a folder, in memory: by their names in it, as returned by
+/// [`encode_files`].
 ///
 /// # Errors
-/// As [`parse`]; a format that is one file.
+/// The errors of [`parse`]; a format that is one file.
 pub fn parse_files(files: &[(String, Vec<u8>)], format: Format) -> Result<(Splats, Aside)> {
     let files = files::Memory(files);
     let meta = files.get(format.extension());
@@ -414,8 +414,8 @@ pub fn parse_files(files: &[(String, Vec<u8>)], format: Format) -> Result<(Splat
     sizes::told(read?)
 }
 
-/// Bytes of the file at `path`, with those of the textures where a SOG folder's `meta.json` or a `lod-meta.json` is
-/// named; 0 where there is none.
+/// Returns the bytes of the file at `path`. For a SOG folder's `meta.json` or a `lod-meta.json`, adds the bytes of the
+/// textures. 0 for a missing file.
 pub fn size_bytes(path: &Path, format: Format) -> u64 {
     match format {
         Format::SogFolder => sog::size_bytes(path),
@@ -468,12 +468,12 @@ mod tests {
         let [a, b, c] = ["a.splat", "b.splat", "c"].map(|name| folder.path().join(name));
         write(&a, &splats, Format::Splat).unwrap();
         assert_eq!(std::fs::metadata(&a).unwrap().len(), 32);
-        // View dependence is left out.
+        // `.splat` has no view dependence.
         assert_eq!(read(&a).unwrap().0.sh_degree, 0);
-        // A PLY file under another name is one all the same.
+        // A PLY file under another name is read as PLY.
         write(&b, &splats, Format::Ply).unwrap();
         assert_eq!(read(&b).unwrap().0.sh_rest, splats.sh_rest);
-        // Without name and mark it is nothing.
+        // Without a known name and signature it is refused.
         std::fs::copy(&a, &c).unwrap();
         assert!(read(&c).unwrap_err().place().is_some());
         splats.quats.pop();

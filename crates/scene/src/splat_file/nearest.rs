@@ -1,12 +1,12 @@
-//! The nearest of many centres, for many rows: what writing a palette spends its time with, and what a GPU may do in
-//! place of the processor.
+//! The nearest of many centres, for many rows: the slowest part of writing a palette. A GPU may compute it instead of
+//! the CPU.
 //!
-//! 1. Rows and centres are small whole numbers, so that every sum below is one that `f32` holds exactly: |x| <= L / 2
-//!    and |c| <= L in each of `dim` columns, with 2 dim L^2 <= 2^24. Then |c|^2 - 2 x.c has the same bits in whatever
-//!    order it is added, with fused operations or without, on any device: labels are equal everywhere.
-//! 2. Rows come in groups, each of which is compared with centres of its own. Groups are loaded once and asked for
-//!    labels many times, while centres move.
-//! 3. [`OnCpu`] takes matrix products, block by block. `dapple_gpu::Nearest` does the same in workgroups.
+//! 1. Rows and centres are small whole numbers, so that `f32` holds every sum below exactly: |x| <= L / 2 and |c| <= L
+//!    in each of `dim` columns, with 2 dim L^2 <= 2^24. Then |c|^2 - 2 x.c has equal bits for any order of addition,
+//!    with fused operations or without, on any device: labels are equal everywhere.
+//! 2. Rows are in groups. Each group is compared with its own centres. Groups are loaded once, and their labels are
+//!    computed many times, while centres move.
+//! 3. [`OnCpu`] computes matrix products, block by block. `dapple_gpu::Nearest` does the same in workgroups.
 
 use crate::{Progress, Result};
 use rayon::prelude::*;
@@ -14,10 +14,10 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Rows whose products are made at a time.
+/// Rows per block of products.
 const BLOCK: usize = 128;
 
-/// Columns are padded by zeros to a multiple of so many: what a GPU takes at a time.
+/// Columns are padded by zeros to a multiple of this number, which a GPU processes together.
 pub const COLUMNS: usize = 12;
 
 /// Rows of small numbers in groups.
@@ -25,39 +25,39 @@ pub const COLUMNS: usize = 12;
 pub struct Rows {
     /// `[rows, stride]`, each at most [`limit`] / 2 in size; zeros beyond `dim`.
     pub values: Vec<i16>,
-    /// Columns that count.
+    /// Number of columns without padding.
     pub dim: usize,
-    /// Which rows a group has: one after the other, from the first row to the last.
+    /// Rows of each group: consecutive, from the first row to the last.
     pub groups: Vec<Range<usize>>,
 }
 
 impl Rows {
-    /// Columns of a row with those of padding.
+    /// Returns the columns of a row, with padding.
     pub fn stride(&self) -> usize {
         self.dim.next_multiple_of(COLUMNS)
     }
 
-    /// How many rows there are.
+    /// Number of rows.
     pub fn len(&self) -> usize {
         self.groups.last().map_or(0, |group| group.end)
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// The largest number of a centre: 2 dim L^2 <= 2^24.
+/// Returns the largest number of a centre: 2 dim L^2 <= 2^24.
 pub fn limit(dim: usize) -> i16 {
     let largest = ((1u64 << 23) / dim.max(1) as u64).isqrt();
-    // Even, so that a half of it is whole.
+    // Even, so that half of it is an integer.
     (largest.min(1 << 13) as i16) & !1
 }
 
-/// Someone who finds the nearest centres.
+/// Implementation of the search for the nearest centres.
 pub trait NearestCentres: fmt::Debug + Send + Sync {
-    /// Takes rows, to be asked about many times.
+    /// Loads rows for many calls of [`LoadedRows::nearest`].
     ///
     /// # Errors
     /// A device that does not open, has no memory left or fails.
@@ -68,17 +68,18 @@ pub trait NearestCentres: fmt::Debug + Send + Sync {
 /// centres. A group without centres has the label 0 everywhere.
 pub type CentresOf<'a> = &'a (dyn Fn(usize) -> Vec<i16> + Sync);
 
-/// Rows that were loaded.
+/// Rows that were loaded for the search.
 pub trait LoadedRows: Send + Sync {
-    /// For each row the place of its nearest centre among those of its group, the first of equals. `progress` is told
-    /// of rows that are done; on request it stops, and labels mean nothing then.
+    /// Returns, for each row, the index of its nearest centre among those of its group, the first of equals. `progress`
+    /// receives the number of finished rows. If `progress` requests a stop, the method stops and the labels are
+    /// meaningless.
     ///
     /// # Errors
     /// A device that has no memory left or fails.
     fn nearest(&mut self, centres: CentresOf<'_>, progress: &dyn Progress) -> Result<Vec<u32>>;
 }
 
-/// The processor, on all cores.
+/// Search on the CPU, on all cores.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct OnCpu;
 
@@ -113,7 +114,7 @@ impl LoadedRows for Rows {
     }
 }
 
-/// Without the padding.
+/// Converts to floats and removes the padding.
 fn floats(values: &[i16], stride: usize, dim: usize) -> Vec<f32> {
     let rows = values.chunks_exact(stride);
     rows.flat_map(|row| row[..dim].iter().map(|&v| f32::from(v)))
@@ -163,17 +164,18 @@ fn of_block(block: &[f32], centres: &[f32], dim: usize) -> Vec<u32> {
     products.chunks_exact(count).map(first_of_least).collect()
 }
 
-/// Who finds them, of [`WriteOptions`](super::WriteOptions): the processor unless someone else is named.
+/// Implementation of the search, a field of [`WriteOptions`](super::WriteOptions); the default is the CPU.
 #[derive(Debug, Clone, Default)]
 pub struct NearestBy(Option<Arc<dyn NearestCentres>>);
 
 impl NearestBy {
-    /// This one. Files have the same bytes whoever it is.
+    /// Selects this implementation. Files are byte-identical for all implementations.
     pub fn new(by: Arc<dyn NearestCentres>) -> Self {
         Self(Some(by))
     }
 
-    /// Who it is for so much work: little is the processor's, done before a device were open.
+    /// Returns the implementation for an amount of work. A small amount runs on the CPU, which takes less time than
+    /// opening a device.
     pub(super) fn get(&self, is_much: bool) -> &dyn NearestCentres {
         match &self.0 {
             Some(by) if is_much => by.as_ref(),
@@ -183,7 +185,7 @@ impl NearestBy {
 }
 
 impl PartialEq for NearestBy {
-    /// Whether both are the same one.
+    /// Returns true if both are the same object.
     fn eq(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
             (Some(a), Some(b)) => Arc::ptr_eq(a, b),
@@ -199,7 +201,7 @@ mod tests {
     use super::*;
     use crate::NoProgress;
 
-    /// Numbers up to `most` in size.
+    /// Returns numbers up to `most` in size.
     fn noise(count: usize, most: i16, mut state: u32) -> Vec<i16> {
         let next = || {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -223,7 +225,7 @@ mod tests {
             let (rows, counts) = ([300usize, 1, 77], [130usize, 0, 700]);
             let all = rows.iter().sum::<usize>();
             let points = noise(all * dim, limit(dim) / 2, 1);
-            // Few values, and every centre twice: many distances are equal.
+            // Few values, and every centre twice, so that many distances are equal.
             let centres: Vec<Vec<i16>> = counts
                 .map(|n| noise(n / 2 * dim, limit(dim), 7).repeat(2))
                 .into();

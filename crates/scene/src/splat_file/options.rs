@@ -1,21 +1,22 @@
-//! What files of splats leave open, for who reads and who writes them.
+//! Options of readers and writers of splat files.
 
 use super::{Axes, NearestBy};
 use glam::DVec3;
 
-/// What becomes of Gaussians with numbers that are NaN or infinite.
+/// Treatment of Gaussians with NaN or infinite numbers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum NonFinite {
-    /// The file, or what is to be written, is refused, with the place of the first.
+    /// The file, or the splats to write, are refused; the error names the place of the first.
     #[default]
     Refuse,
-    /// They are read, or written, as they are: for an edit that takes them away
+    /// Reads or writes them unchanged, for an edit that removes them
     /// ([`removes_non_finite`](crate::edit::condition::removes_non_finite)).
     Keep,
 }
 
 impl NonFinite {
-    /// What these actions let be read: anything where they take such Gaussians away before they ask for their numbers.
+    /// Returns the treatment that these actions allow: [`NonFinite::Keep`] if they remove such Gaussians before they
+    /// use their numbers.
     pub fn of_chain(actions: &[crate::edit::Action]) -> Self {
         match crate::edit::condition::removes_non_finite(actions) {
             true => Self::Keep,
@@ -24,13 +25,14 @@ impl NonFinite {
     }
 }
 
-/// What a file may leave open.
+/// Options of reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadOptions {
-    /// The axes of an SPZ file that declares none. Default: right, up, back, as the format's description says. Some
-    /// tools have written those of the PLY file instead (right, down, forward): such scenes stand on their heads.
+    /// Axes of an SPZ file that declares none. Default: right, up, back, by the format's description. Some tools have
+    /// written the axes of the PLY file instead (right, down, forward); with the default, such scenes are upside down.
     pub undeclared_axes: Axes,
-    /// Of .ply, .splat, .ksplat and .glb, which can hold such numbers. Default: the file is refused.
+    /// Treatment of non-finite numbers in .ply, .splat, .ksplat and .glb, which can hold them. Default: the file is
+    /// refused.
     pub non_finite: NonFinite,
 }
 
@@ -44,28 +46,28 @@ impl Default for ReadOptions {
 }
 
 impl ReadOptions {
-    /// Whether Gaussians with numbers that are not finite are to be read.
+    /// Returns true if Gaussians with non-finite numbers are read.
     pub(crate) fn keeps_non_finite(&self) -> bool {
         self.non_finite == NonFinite::Keep
     }
 }
 
-/// What takes such Gaussians away, for hints.
+/// Hint that names the removal of such Gaussians.
 pub(crate) const NON_FINITE_HINT: &str = "the training that wrote it diverged, or the file is damaged; \
      `dapple edit in.ply out.ply --keep finite` removes such Gaussians";
 
-/// The versions of SPZ that are written.
+/// Versions of SPZ that can be written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum SpzVersion {
-    /// Packed by gzip: opens everywhere.
+    /// Packed by gzip: supported by all readers.
     #[default]
     V3,
-    /// Packed by Zstandard, attribute by attribute: faster to read, and not known to all viewers yet.
+    /// Packed by Zstandard, attribute by attribute: faster to read, and not yet supported by all viewers.
     V4,
 }
 
 impl SpzVersion {
-    /// As files say it.
+    /// Returns the number in files.
     pub(super) fn number(self) -> u32 {
         match self {
             Self::V3 => 3,
@@ -74,35 +76,34 @@ impl SpzVersion {
     }
 }
 
-/// What formats leave to choose.
+/// Options of writing.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WriteOptions {
-    /// Of SPZ files.
+    /// Version of SPZ files.
     pub spz_version: SpzVersion,
-    /// In which axes SPZ files are; version 4 declares them. Default: right, up, back.
+    /// Axes of SPZ files; version 4 declares them. Default: right, up, back.
     pub axes: Axes,
-    /// Bits that SPZ files keep of the coefficients of degree 1, and of the others, 1 to 8, of all Gaussians alike; the
-    /// format's first writer keeps 5 and 4. Default: the more, the more of a picture a Gaussian covers, as many as
-    /// that on the average.
+    /// Bits of the SPZ coefficients of degree 1, and of the others, 1 to 8, equal for all Gaussians; the format's first
+    /// writer uses 5 and 4. Default: more bits for Gaussians with larger screen coverage, with about that average.
     pub spz_sh_bits: Option<[u8; 2]>,
-    /// Whether the splats were trained with anti-aliasing: noted where the format has a place for it.
+    /// True if the splats were trained with anti-aliasing: recorded if the format has a field for it.
     pub antialiased: bool,
-    /// The local origin that positions count from, which formats record that can: [`super::Format::holds_origin`].
+    /// Local origin of the positions. Formats with [`super::Format::holds_origin`] record it.
     pub origin: DVec3,
-    /// Of .ply: positions are written in the frame that the origin lies in, as doubles.
+    /// For .ply: positions are written as doubles, in the frame of the origin.
     pub world: bool,
-    /// Rounds in which SOG's palette of harmonics settles.
+    /// Rounds of k-means for SOG's palette of harmonics.
     pub sog_iterations: u32,
-    /// Entries of that palette, cut to 1 to 65 536: more lose less and take more bytes. Default: one for ten Gaussians, at least
-    /// 1 024.
+    /// Entries of that palette, limited to 1 to 65 536. More entries lose less and take more bytes. Default: one per
+    /// ten Gaussians, at least 1 024.
     pub sog_palette: Option<usize>,
-    /// Who finds the nearest entries of that palette, where they are many. Default: the processor. Files have the same
-    /// bytes whoever it is.
+    /// Implementation of the nearest-entry search for a large palette. Default: the CPU. Files are byte-identical for
+    /// all implementations.
     pub nearest: NearestBy,
-    /// Levels of detail of streamed SOG, at least 1, which is all Gaussians; each other has a quarter of those before
-    /// it, found by merging. Levels of a few dozen are left out.
+    /// Levels of detail of streamed SOG, at least 1. Level 0 is all Gaussians; each further level has a quarter of the
+    /// Gaussians of the one before, merged by decimation. Levels of a few dozen Gaussians are omitted.
     pub lod_levels: u32,
-    /// Of all formats. Default: such splats are not written.
+    /// Treatment of non-finite numbers, for all formats. Default: such splats are not written.
     pub non_finite: NonFinite,
 }
 

@@ -1,15 +1,15 @@
-//! What formats of few bits share: opacities that end before 0 and 1, rotations by their three smaller components,
-//! and numbers at places of a file.
+//! Shared code of formats with few bits: opacities that end before 0 and 1, rotations by their three smaller
+//! components, and numbers at offsets of a file.
 
 use crate::{Error, MAX_SH_DEGREE, Result};
 
-/// The logit of an opacity of 1, whose sigmoid rounds to 1 in `f32`; its negative is the logit of 0.
+/// Logit of an opacity of 1, whose sigmoid rounds to 1 in `f32`; its negative is the logit of 0.
 const LOGIT_OF_ONE: f32 = 18.0;
 
-/// ln of the standard deviation that stands for 0.
+/// ln of the standard deviation that replaces 0.
 pub(super) const LEAST_SCALE: f32 = -20.0;
 
-/// ln of a standard deviation; of what is not finite NaN.
+/// Returns ln of a standard deviation; NaN for non-finite ones.
 pub(crate) fn linear_scale(sigma: f32) -> f32 {
     match sigma.is_finite() {
         true => sigma.max(0.0).ln().max(LEAST_SCALE),
@@ -17,15 +17,15 @@ pub(crate) fn linear_scale(sigma: f32) -> f32 {
     }
 }
 
-/// 0 to 1.
+/// Returns the opacity of a logit, 0 to 1.
 pub(crate) fn alpha(logit: f32) -> f32 {
     1.0 / (1.0 + (-logit).exp())
 }
 
-/// The logit of an opacity, finite: opacities beyond 0 and 1 count as these, and NaN and infinite ones give NaN.
+/// Returns the logit of an opacity, finite. Opacities beyond 0 and 1 are clamped; NaN and infinite opacities give NaN.
 ///
-/// A byte of 255 is an opacity of 1: writers round 255 times the sigmoid, or truncate it (SOG), and most of what
-/// they round up is nearer to 1 than 254.5 / 255.
+/// A byte of 255 is an opacity of 1: writers round 255 times the sigmoid, or truncate it (SOG), and most of the rounded
+/// values are nearer to 1 than to 254.5 / 255.
 pub(crate) fn logit(alpha: f32) -> f32 {
     if !alpha.is_finite() {
         return f32::NAN;
@@ -36,12 +36,12 @@ pub(crate) fn logit(alpha: f32) -> f32 {
         .clamp(-LOGIT_OF_ONE, LOGIT_OF_ONE)
 }
 
-/// The note that harmonics of this degree are left out.
+/// Returns the note that harmonics of this degree are dropped.
 pub(crate) fn cut_harmonics(degree: u8) -> String {
-    format!("harmonics of degree {degree} are left out: Dapple has {MAX_SH_DEGREE} at most")
+    format!("harmonics of degree {degree} are dropped: Dapple has {MAX_SH_DEGREE} at most")
 }
 
-/// The same of length 1; the identity where there is no direction.
+/// Normalises a quaternion; returns the identity if its length is zero.
 pub(crate) fn unit(quat: [f32; 4]) -> [f32; 4] {
     let length = quat.iter().map(|q| q * q).sum::<f32>().sqrt();
     match length > 0.0 && length.is_finite() {
@@ -50,7 +50,7 @@ pub(crate) fn unit(quat: [f32; 4]) -> [f32; 4] {
     }
 }
 
-/// The place of the component whose magnitude is largest, the first of equals.
+/// Returns the index of the component whose magnitude is largest, the first of equals.
 pub(crate) fn largest(quat: &[f32; 4]) -> usize {
     (1..4).fold(0, |best, i| match quat[i].abs() > quat[best].abs() {
         true => i,
@@ -62,15 +62,15 @@ pub(crate) fn largest(quat: &[f32; 4]) -> usize {
 pub(super) fn complete(quat: &mut [f32; 4], largest: usize) {
     quat[largest] = 0.0;
     let others: f32 = quat.iter().map(|q| q * q).sum();
-    // Damaged files can be longer than 1 already.
+    // Damaged quaternions may already be longer than 1.
     quat[largest] = (1.0 - others).max(0.0).sqrt();
 }
 
-/// Bytes of a file that is read from its beginning.
+/// Forward reader of a file's bytes.
 pub(super) struct Cursor<'a> {
     bytes: &'a [u8],
     at: usize,
-    /// The format's name, for errors.
+    /// Name of the format, for errors.
     format: &'static str,
 }
 
@@ -79,12 +79,12 @@ impl<'a> Cursor<'a> {
         Self { bytes, at, format }
     }
 
-    /// Where it stands, bytes from the file's beginning.
+    /// Returns the position, bytes from the file's beginning.
     pub(super) fn at(&self) -> usize {
         self.at
     }
 
-    /// The next bytes; `what` they are says the error that there are less.
+    /// Reads the next bytes; the error for missing bytes names `what`.
     pub(super) fn take(&mut self, count: usize, what: &str) -> Result<&'a [u8]> {
         let end = self.at.checked_add(count);
         let found = end.and_then(|end| self.bytes.get(self.at..end));
@@ -124,7 +124,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// The `index`-th little-endian `f32` of bytes that have it; 0 beyond them.
+/// Reads the `index`-th little-endian `f32` of bytes; 0 beyond them.
 pub(super) fn float_at(bytes: &[u8], index: usize) -> f32 {
     let bytes = bytes.get(4 * index..4 * index + 4);
     f32::from_le_bytes(bytes.and_then(|b| b.try_into().ok()).unwrap_or_default())

@@ -4,10 +4,10 @@ use super::Aside;
 use crate::{Result, Splats};
 use rayon::prelude::*;
 
-/// The logarithm of a size whose square is the largest `f32`.
+/// Logarithm of a size whose square is the largest `f32`.
 const LARGEST: f32 = 44.3;
 
-/// Adds a note where sizes are so large that renders cannot be right.
+/// Adds a note if sizes are so large that renders are wrong.
 pub(super) fn told((splats, mut aside): (Splats, Aside)) -> Result<(Splats, Aside)> {
     let longest = |s: &[f32; 3]| s[0].max(s[1]).max(s[2]);
     let is_too_large = |s: &[f32; 3]| longest(s) > LARGEST;

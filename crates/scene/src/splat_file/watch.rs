@@ -1,16 +1,16 @@
-//! Progress of reading and writing, told where it takes a second or more.
+//! Progress of reading and writing, reported for operations that take a second or more.
 
 use crate::{Error, ErrorKind, Progress, Result};
 use std::io::{self, Write};
 
-/// Units of work that are done.
+/// Counter of finished units of work.
 pub(crate) struct Watch<'a> {
     progress: &'a dyn Progress,
     is_told: bool,
 }
 
 impl<'a> Watch<'a> {
-    /// Begins with `what`, of `total` units; less than `told_from` are done before anyone could look.
+    /// Starts the operation `what` of `total` units; operations below `told_from` units are too short for a report.
     pub(crate) fn start(
         progress: &'a dyn Progress,
         what: &str,
@@ -24,24 +24,24 @@ impl<'a> Watch<'a> {
         Self { progress, is_told }
     }
 
-    /// Reading Gaussians.
+    /// Starts a report of reading Gaussians.
     pub(crate) fn reading(progress: &'a dyn Progress, count: usize) -> Self {
         Self::start(progress, "reading splats", count, super::TOLD_READ)
     }
 
-    /// So many more are done.
+    /// Adds finished units.
     pub(crate) fn advance(&self, units: usize) {
         if self.is_told {
             self.progress.advance(units as u64);
         }
     }
 
-    /// Whether to stop.
+    /// Returns true if the operation is to stop.
     pub(crate) fn should_stop(&self) -> bool {
         self.progress.should_stop()
     }
 
-    /// The error of a request to stop.
+    /// Returns the error of a request to stop.
     pub(crate) fn check(&self) -> Result<()> {
         match self.should_stop() {
             true => Err(Error::new(
@@ -53,7 +53,8 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// For work that others do: it has begun, and ends with the watch.
+/// For operations with their own reports: `start` and `finish` do nothing, because the watch has started and finishes
+/// when dropped.
 impl Progress for Watch<'_> {
     fn start(&self, _: &str, _: u64) {}
 
@@ -76,11 +77,11 @@ impl Drop for Watch<'_> {
     }
 }
 
-/// Counts what is written as Gaussians, by the bytes that one takes.
+/// Writer that counts Gaussians by their bytes.
 pub(crate) struct Counted<'a> {
     out: &'a mut dyn Write,
     watch: &'a Watch<'a>,
-    /// Bytes of a Gaussian.
+    /// Bytes per Gaussian.
     row: usize,
     bytes: usize,
 }
@@ -102,7 +103,7 @@ impl Write for Counted<'_> {
         let before = self.bytes / self.row;
         self.bytes += written;
         let done = self.bytes / self.row;
-        // Not for each row.
+        // Not checked for each row.
         if done / 4096 > before / 4096 {
             self.watch.advance((done / 4096 - before / 4096) * 4096);
         }

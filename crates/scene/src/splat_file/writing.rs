@@ -1,4 +1,4 @@
-//! The way out of the door: files that are whole or not there, and bytes in memory.
+//! Writes splat files, which are replaced completely or not at all, and bytes in memory.
 
 use super::checked::check;
 use super::watch::{self, Watch};
@@ -7,19 +7,20 @@ use crate::atomic::{replace_folder, write_atomically};
 use crate::{Error, NoProgress, Progress, Result, Splats};
 use std::path::Path;
 
-/// Writes splats: whole or not at all. Spherical harmonics above the format's degree are left out.
+/// Writes splats; the file is replaced completely or not at all. Spherical harmonics above the format's degree are
+/// dropped.
 ///
 /// # Errors
-/// When the file cannot be written; when the arrays of `splats` do not fit together; when a number is not finite, or would
-/// not be in the file. The old file stays.
+/// A file that cannot be written; arrays of `splats` with different lengths; a number that is not finite, or would not be
+/// in the file. After an error, the old file is unchanged.
 pub fn write(path: &Path, splats: &Splats, format: Format) -> Result<()> {
     write_with(path, splats, format, &WriteOptions::default())
 }
 
-/// [`write()`], with what formats leave to choose.
+/// [`write()`], with options of the formats.
 ///
 /// # Errors
-/// As [`write()`]; splats that the format has no room for.
+/// The errors of [`write()`]; more splats than the format can hold.
 pub fn write_with(
     path: &Path,
     splats: &Splats,
@@ -29,10 +30,10 @@ pub fn write_with(
     write_with_progress(path, splats, format, options, &NoProgress)
 }
 
-/// [`write_with`], which tells how far it is where it takes a second or more, and can be stopped.
+/// [`write_with`] with progress reports for operations that take a second or more; it can be stopped.
 ///
 /// # Errors
-/// As [`write_with`]; a request to stop.
+/// The errors of [`write_with`]; a request to stop.
 pub fn write_with_progress(
     path: &Path,
     splats: &Splats,
@@ -69,21 +70,21 @@ pub fn write_with_progress(
     }
 }
 
-/// About what a Gaussian takes in formats that are written row by row.
+/// Returns the approximate bytes per Gaussian of formats that are written row by row.
 fn row_bytes(splats: &Splats, format: Format) -> usize {
     let rest = splats.sh_rest_stride();
     match format {
         Format::Splat => 32,
         Format::CompressedPly => 16 + rest,
-        // Normals, which nobody uses, are three floats.
+        // Normals are three floats, and no program uses them.
         _ => splats.size_bytes() / splats.len().max(1) + 12,
     }
 }
 
-/// The bytes of a file, in memory.
+/// Encodes a file in memory.
 ///
 /// # Errors
-/// As [`write_with`].
+/// See [`write_with`].
 pub fn encode(splats: &Splats, format: Format, options: &WriteOptions) -> Result<Vec<u8>> {
     check(splats, format, options)?;
     let known = format.known();
@@ -108,10 +109,11 @@ pub fn encode(splats: &Splats, format: Format, options: &WriteOptions) -> Result
     }
 }
 
-/// The files of a format that is a folder, in memory, by their names in it; the one that names the others is last.
+/// Encodes the files of a format that is a folder, in memory, with their names in it; the one that names the others is
+/// last.
 ///
 /// # Errors
-/// As [`encode`]; a format that is one file.
+/// The errors of [`encode`]; a format that is one file.
 pub fn encode_files(
     splats: &Splats,
     format: Format,
@@ -126,10 +128,10 @@ pub fn encode_files(
 }
 
 impl Format {
-    /// The format that a path's name asks for, to write it.
+    /// Returns the format for the name of a path, for writing.
     ///
     /// # Errors
-    /// As [`Self::of_name`]; a format that is only read.
+    /// The errors of [`Self::of_name`]; a format that is only read.
     pub fn to_write(path: &Path) -> Result<Self> {
         let format = Self::of_name(path)?;
         match format.is_written() {

@@ -1,12 +1,11 @@
-//! Where the photos of a synthetic capture are taken from, and through which lens.
+//! Cameras and lens of a synthetic capture.
 //!
-//! 1. Cameras go round the middle of the scene, raised and lowered on the way, as a person would with a phone:
-//!    one and a half waves a turn, so that the next turn is high where this one was low. No end of
-//!    the path is an extreme, and turns are as many as leave no direction to held-out photos alone
-//!    ([`turns`]), so that any photo held out lies among others. Each camera is moved a little at random
-//!    and looks near that middle.
+//! 1. Cameras orbit the middle of the scene at a height that follows a wave, as a person would with a phone: one and a
+//!    half waves per turn, so that the next turn is high where this one was low. The ends of the path are not extremes.
+//!    The number of turns leaves no direction to held-out photos only ([`turns`]), so that every held-out photo has
+//!    training photos on both sides. Each camera is moved a little at random and looks near that middle.
 //! 2. All share one lens. Its distortion is strong enough that ignoring it shows.
-//! 3. Rays are found once for all photos, by inverting the lens numerically at every pixel's corner.
+//! 3. Rays are computed once for all photos, by inverting the lens numerically at every pixel's corner.
 
 use super::LensKind;
 use super::SynthOptions;
@@ -17,16 +16,16 @@ use glam::{DVec2, DVec3};
 use rayon::prelude::*;
 use std::f64::consts::{PI, TAU};
 
-/// Training holds out every so many-th photo by default.
+/// Default period of held-out photos in training.
 pub(super) const HELD_OUT_EVERY: usize = 8;
 
-/// The widest angle around the middle that photos to train on may leave out, as a part of a turn.
+/// The widest angle around the middle without a training photo, as a fraction of a turn.
 const WIDEST_GAP: f64 = 0.1;
 
 /// The kind of random stream that moves cameras.
 const CAMERA_STREAM: u64 = 1;
 
-/// Image size, focal lengths, principal point and lens; the pose is the identity.
+/// Returns image size, focal lengths, principal point and lens; the pose is the identity.
 pub(super) fn intrinsics(options: &SynthOptions, lens: LensKind) -> Camera {
     let longest = f64::from(options.width.max(options.height));
     // 61 degrees along the longer edge.
@@ -58,7 +57,7 @@ pub(super) fn intrinsics(options: &SynthOptions, lens: LensKind) -> Camera {
     camera
 }
 
-/// All cameras of a capture.
+/// Returns all cameras of a capture.
 pub(super) fn cameras(options: &SynthOptions, lens: LensKind) -> Vec<Camera> {
     let base = intrinsics(options, lens);
     let setting = options.scene.setting();
@@ -71,8 +70,9 @@ pub(super) fn cameras(options: &SynthOptions, lens: LensKind) -> Vec<Camera> {
         .collect()
 }
 
-/// How often the path of so many photos goes round: about 18 photos a turn, 20 degrees between neighbours. Where that
-/// puts the held-out photos of all turns in the same directions, as 64 photos in four turns do, a turn less or more.
+/// Returns the number of turns of a path of `count` photos: about 18 photos per turn, 20 degrees between neighbours. If
+/// the held-out photos of all turns then have equal directions, as for 64 photos in four turns, the number is one less
+/// or one more.
 fn turns(count: usize) -> usize {
     let usual = ((count as f64 / 18.0).round() as usize).max(1);
     [usual, usual - 1, usual + 1]
@@ -81,7 +81,7 @@ fn turns(count: usize) -> usize {
         .unwrap_or(usual)
 }
 
-/// The widest angle around the middle that no photo to train on is taken from, as a part of a turn.
+/// Computes the widest angle around the middle without a training photo, as a fraction of a turn.
 fn widest_gap(count: usize, turns: usize) -> f64 {
     let mut directions: Vec<usize> = (0..count)
         .filter(|i| !i.is_multiple_of(HELD_OUT_EVERY))
@@ -94,7 +94,7 @@ fn widest_gap(count: usize, turns: usize) -> f64 {
     gaps.max().unwrap_or(count) as f64 / count.max(1) as f64
 }
 
-/// Camera `i` of `count` on a path of so many turns.
+/// Computes the pose of camera `i` of `count` on a path of `turns` turns.
 fn pose(setting: &Setting, (i, count): (usize, usize), turns: f64, seed: u64) -> Pose {
     let mut random = Random::new(seed, CAMERA_STREAM, i as u64);
     let t = (i as f64 + 0.5) / count as f64;
@@ -112,17 +112,17 @@ fn pose(setting: &Setting, (i, count): (usize, usize), turns: f64, seed: u64) ->
         -0.25 + random.uniform(-aim.y, aim.y),
         random.uniform(-aim.z, aim.z),
     );
-    // The world has y down.
+    // World y points down.
     let eye = DVec3::new(x * out, -up, z * out) * distance;
     Pose::look_at(eye, target, DVec3::NEG_Y)
 }
 
-/// The ideal image points of a photo's pixels. Within a pixel a lens is as good as linear: the
-/// error of interpolating between its corners is below 1e-4 pixels.
+/// Ideal image points of a photo's pixels. Within a pixel a lens is almost linear: the error of interpolation between
+/// its corners is below 1e-4 pixels.
 #[derive(Debug)]
 pub(super) struct RayGrid {
-    /// At the corners of pixels, normalised coordinates, `[height + 1, width + 1]`; `None` where
-    /// the lens shows nothing.
+    /// Ideal points at the corners of pixels, normalised coordinates, `[height + 1, width + 1]`; `None` if the lens
+    /// shows nothing there.
     corners: Vec<Option<DVec2>>,
     width: usize,
     height: usize,
@@ -159,7 +159,7 @@ impl RayGrid {
         }
     }
 
-    /// The ideal point at `inside` (0 to 1, 0 to 1) of a pixel.
+    /// Returns the ideal point at `inside` (0 to 1, 0 to 1) of a pixel.
     pub(super) fn at(&self, column: usize, row: usize, inside: DVec2) -> Option<DVec2> {
         let corner = |column: usize, row: usize| {
             let at = row * (self.width + 1) + column;
@@ -170,15 +170,15 @@ impl RayGrid {
         Some(above.lerp(below, inside.y))
     }
 
-    /// The ideal point of a random place in the photo.
+    /// Returns the ideal point of a random position in the photo.
     pub(super) fn random(&self, random: &mut Random) -> Option<DVec2> {
         let (column, row) = (random.index(self.width), random.index(self.height));
         self.at(column, row, DVec2::new(random.unit(), random.unit()))
     }
 }
 
-/// The ideal point that a lens puts at `(x, y)`, by Newton's method from that of a corner beside it:
-/// two or three steps, where a search without a start takes a hundred evaluations.
+/// Returns the ideal point that a lens maps to `(x, y)`, by Newton's method from that of an adjacent corner: two or
+/// three steps. A search without a start takes a hundred evaluations.
 fn undistort_near(lens: Lens, (x, y): (f64, f64), near: (f64, f64)) -> Option<(f64, f64)> {
     const H: f64 = 1e-6;
     let (mut px, mut py) = near;
@@ -198,8 +198,8 @@ fn undistort_near(lens: Lens, (x, y): (f64, f64), near: (f64, f64)) -> Option<(f
     None
 }
 
-/// Where a world point lands in a photo, pixels; `None` if it is behind the camera, beyond what
-/// its lens shows, or outside the frame. `reach` is the lens's largest radius.
+/// Projects a world point to pixels; `None` if it is behind the camera, beyond the range of its lens, or outside the
+/// frame. `reach` is the lens's largest radius.
 pub(super) fn project(camera: &Camera, reach: f64, point: DVec3) -> Option<[f64; 2]> {
     let p = camera.camera_from_world.transform(point);
     if p.z <= 0.05 {
@@ -222,16 +222,16 @@ mod tests {
 
     #[test]
     fn no_direction_is_left_to_held_out_photos() {
-        // 16 photos a turn would be a multiple of the eighth that is held out.
+        // 16 photos per turn would be a multiple of the period of held-out photos, 8.
         assert_eq!([64, 48, 32].map(turns), [3, 2, 1]);
         assert!(widest_gap(64, 4) > 0.12 && widest_gap(64, 3) < 0.05);
-        // Others go round as before.
+        // Other numbers of turns are unchanged.
         assert_eq!([40, 60, 72, 100].map(turns), [2, 3, 4, 6]);
         for count in 20..300 {
             let gap = widest_gap(count, turns(count));
-            assert!(gap <= WIDEST_GAP, "{count} photos leave {gap} out");
+            assert!(gap <= WIDEST_GAP, "{count} photos have a gap of {gap}");
         }
-        // So few leave wide gaps anyway.
+        // With this few photos, gaps are wide for every number of turns.
         assert_eq!([0, 1, 2, 9].map(turns), [1; 4]);
     }
 }

@@ -10,7 +10,7 @@ use crate::{Camera, Lens, Result};
 use std::io::{self, Write};
 use std::path::Path;
 
-/// The one camera's id; ids of images and points are their index plus one.
+/// Id of the only camera; ids of images and points are their index plus one.
 const CAMERA_ID: u32 = 1;
 
 /// Writes the three files into `folder`.
@@ -34,7 +34,7 @@ pub(super) fn write(
     })
 }
 
-/// COLMAP's number and parameters of a camera model.
+/// Returns COLMAP's number and parameters of a camera model.
 fn model(lens: LensKind, camera: &Camera) -> (i32, Vec<f64>) {
     let &Camera { fx, fy, cx, cy, .. } = camera;
     let coefficients: &[f64] = match &camera.lens {
@@ -71,7 +71,7 @@ fn write_images(
     names: &[String],
     points: &[SparsePoint],
 ) -> io::Result<()> {
-    // What each photo sees, in the order of the points: see `write_points`.
+    // The points that each photo sees, in the order of the points: see `write_points`.
     let mut seen: Vec<Vec<([f64; 2], u64)>> = vec![Vec::new(); cameras.len()];
     for (id, point) in (1u64..).zip(points) {
         for &(image, pixel) in &point.track {
@@ -99,7 +99,7 @@ fn write_images(
 
 fn write_points(out: &mut dyn Write, points: &[SparsePoint]) -> io::Result<()> {
     out.write_all(&(points.len() as u64).to_le_bytes())?;
-    // How many points each photo has seen so far: the next one's index in its list.
+    // Number of points that each photo has seen: the next point's index in its list.
     let mut next: Vec<u32> = Vec::new();
     for (id, point) in (1u64..).zip(points) {
         out.write_all(&id.to_le_bytes())?;

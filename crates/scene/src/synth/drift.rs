@@ -1,23 +1,23 @@
-//! How photos of one capture differ in exposure and white balance.
+//! Differences of exposure and white balance between photos of one capture.
 //!
-//! 1. Each photo draws its exposure from -drift..drift stops, and red and blue a third as much each, as a
-//!    camera does that looks at its picture to decide. The light is multiplied, before it is encoded.
-//! 2. Every eighth photo, the ones that training holds out by default, is left as it is: it is scored
-//!    against the scene itself.
-//! 3. The others' mean over the capture is that scene too: their mean in stops is taken off.
+//! 1. Each photo draws its exposure from -drift..drift stops, and for red and blue a third of that each, like a camera
+//!    with automatic exposure and white balance. The light is multiplied before it is encoded.
+//! 2. Every eighth photo, held out from training by default, is unchanged, so that it is compared with the scene
+//!    itself.
+//! 3. The mean of the other photos over the capture is that scene too: their mean in stops is subtracted.
 
 use super::SynthOptions;
 use super::cameras::HELD_OUT_EVERY;
 use super::random::Random;
 use glam::{DVec3, Vec3A};
 
-/// What the random numbers are for.
+/// Stream of random numbers of this module.
 const DRIFT: u64 = 0x6472_6966;
 
-/// White balance drifts by this part of the exposure.
+/// Ratio of the drift of white balance to that of exposure.
 const BALANCE: f64 = 1.0 / 3.0;
 
-/// What each photo's red, green and blue light is multiplied by.
+/// Computes the factors of each photo's red, green and blue light.
 pub(super) fn gains(options: &SynthOptions) -> Vec<Vec3A> {
     let drawn = |index: usize| {
         if index.is_multiple_of(HELD_OUT_EVERY) {

@@ -1,11 +1,10 @@
 //! [`SceneKind::Field`](super::SceneKind::Field): a meadow with houses, silos, trees and bushes.
 //!
-//! 1. Spots lie on a spiral of golden angles, which leaves no two close together: some inside the ring
-//!    that cameras go round on, the others outside it.
-//! 2. What stands on a spot is chosen by a fixed hash of its number, and is larger further out, so that
-//!    it can still be made out.
-//! 3. Paint: the ground's finer patterns end where the nearest cameras no longer resolve them; further
-//!    out they would flicker from photo to photo.
+//! 1. Spots are on a spiral of golden angles, so that no two are close together. Some are inside the ring of the
+//!    cameras, the others outside it.
+//! 2. A fixed hash of a spot's number selects its object. Objects further out are larger, so that they remain visible.
+//! 3. Paint: the ground's finer patterns end where the nearest cameras no longer resolve them. Further out they would
+//!    flicker from photo to photo.
 
 use super::noise::{fbm, hash, noise};
 use super::paint::{Material, srgb};
@@ -14,14 +13,14 @@ use super::shapes::{Object, Paint, Shape, around};
 use glam::{Mat3A, Vec2, Vec3A};
 use std::f32::consts::{FRAC_PI_4, SQRT_2, TAU};
 
-/// Spots inside the cameras' ring and beyond it, and how far from the middle these lie.
+/// Number of spots inside the cameras' ring and beyond it, with their distances from the middle.
 const NEAR: (usize, f32, f32) = (16, 2.0, 5.0);
 const FAR: (usize, f32, f32) = (60, 12.0, 40.0);
 
-/// Between a spot and the next, radians (Vogel 1979).
+/// Angle between a spot and the next, radians (Vogel 1979).
 const GOLDEN_ANGLE: f32 = 2.399_963;
 
-/// Everything that stands in the field.
+/// All objects of the field.
 pub(super) fn objects() -> Vec<Object> {
     let rings = [(0, NEAR), (NEAR.0, FAR)];
     let spots = rings.into_iter().flat_map(|(first, (count, from, to))| {
@@ -36,7 +35,7 @@ pub(super) fn objects() -> Vec<Object> {
         .collect()
 }
 
-/// What stands on spot number `index`, that far from the middle.
+/// Builds the objects on spot number `index`, at this distance from the middle.
 fn build(index: usize, distance: f32) -> Vec<Object> {
     let random = |k: i32| hash(index as i32, k, 77);
     let size = (0.5 + 0.045 * distance) * (0.8 + 0.4 * random(1));
@@ -51,20 +50,20 @@ fn build(index: usize, distance: f32) -> Vec<Object> {
     let spot = Vec3A::new(x * distance, FLOOR, z * distance);
     let stand = |Part(place, shape, paint): Part| {
         let place = Mat3A::from_rotation_y(turn) * Vec3A::from(place) * size;
-        // The roof has its corners above those of the walls.
+        // The corners of the roof are above those of the walls.
         let corner = matches!(shape, Shape::Gem { .. });
         let turn = if corner { turn + FRAC_PI_4 } else { turn };
-        // From the scene: the other way round.
+        // Rotation from scene to object coordinates, hence the opposite sign.
         let turn = Mat3A::from_rotation_y(-turn);
         Object::new((spot + place).to_array(), turn, shape, paint)
     };
     parts.into_iter().map(stand).collect()
 }
 
-/// A part of what stands on a spot: where it is from there, in units of the whole's size, y up.
+/// A part of an object on a spot: its position relative to the spot, in units of the object's size, y up.
 struct Part([f32; 3], Shape, Paint);
 
-/// Sunk into the ground by a quarter; the roof is the upper half of a flat octahedron.
+/// Builds a house, sunk into the ground by a quarter; the roof is the upper half of a flat octahedron.
 fn house(size: f32, tint: f32) -> Vec<Part> {
     const HALF: f32 = 0.75;
     const EAVES: f32 = 1.15;
@@ -89,7 +88,7 @@ fn house(size: f32, tint: f32) -> Vec<Part> {
     ]
 }
 
-/// A can with a ball on it.
+/// Builds a can with a ball on it.
 fn silo(size: f32, tint: f32) -> Vec<Part> {
     let can = Shape::Can {
         radius: 0.45 * size,
@@ -104,7 +103,7 @@ fn silo(size: f32, tint: f32) -> Vec<Part> {
     ]
 }
 
-/// A trunk with a large and a small crown.
+/// Builds a trunk with a large and a small crown.
 fn tree(size: f32, tint: f32) -> Vec<Part> {
     let trunk = Shape::Can {
         radius: 0.14 * size,
@@ -120,7 +119,7 @@ fn tree(size: f32, tint: f32) -> Vec<Part> {
     ]
 }
 
-/// Two bushes and a pearl.
+/// Builds two bushes and a pearl.
 fn bushes(size: f32, tint: f32) -> Vec<Part> {
     let ball = |radius: f32| Shape::Ball(radius * size);
     let leaves = Paint::Leaves(srgb(0.22, 0.42, 0.24).lerp(srgb(0.5, 0.6, 0.25), tint));
@@ -132,8 +131,8 @@ fn bushes(size: f32, tint: f32) -> Vec<Part> {
     ]
 }
 
-/// Boards of different shades, with as many windows as fit, on walls of half that width. `p` in the
-/// house's own coordinates, as below.
+/// Paints boards of different shades, with as many windows as fit, on walls of half that width. `p` is in the house's
+/// own coordinates, as below.
 pub(super) fn boards(p: Vec3A, colour: Vec3A, half: f32) -> Material {
     let (along, side) = if p.x.abs() > p.z.abs() {
         (p.z, p.x.signum())
@@ -161,7 +160,7 @@ pub(super) fn boards(p: Vec3A, colour: Vec3A, half: f32) -> Material {
     Material::matt(colour * joint * (0.7 + 0.35 * board + 0.2 * (noise(p * 5.0) - 0.5)))
 }
 
-/// Rows of roof tiles.
+/// Paints rows of roof tiles.
 pub(super) fn tiles(p: Vec3A, colour: Vec3A) -> Material {
     let row = (p.y / 0.12).floor();
     let along = (p.x.abs() - p.z.abs()) / 0.3 + 0.5 * row;
@@ -170,7 +169,7 @@ pub(super) fn tiles(p: Vec3A, colour: Vec3A) -> Material {
     Material::matt(colour * edge * (0.6 + 0.7 * shade))
 }
 
-/// Sheet metal in rings, with rust.
+/// Paints sheet metal in rings, with rust.
 pub(super) fn sheet(p: Vec3A, colour: Vec3A) -> Material {
     let angle = p.z.atan2(p.x);
     let ring = (p.y / 0.4).floor();
@@ -185,20 +184,20 @@ pub(super) fn sheet(p: Vec3A, colour: Vec3A) -> Material {
     }
 }
 
-/// Furrows along a trunk.
+/// Paints furrows along a trunk.
 pub(super) fn bark(p: Vec3A) -> Material {
     let furrow = fbm(p * Vec3A::new(9.0, 1.5, 9.0));
     Material::matt(srgb(0.22, 0.17, 0.14).lerp(srgb(0.55, 0.45, 0.36), furrow))
 }
 
-/// Tufts of leaves with dark between them.
+/// Paints tufts of leaves with dark gaps.
 pub(super) fn leaves(p: Vec3A, colour: Vec3A) -> Material {
     let tuft = ((fbm(p * 7.0) - 0.3) * 2.5).clamp(0.0, 1.0);
     let patch = 0.8 + 0.4 * noise(p * 1.1);
     Material::matt(colour * patch * (0.3 + 0.9 * tuft))
 }
 
-/// Grass: patches, tufts and blades, each only as far out as cameras resolve it.
+/// Paints grass: patches, tufts and blades, each only within the distance at which cameras resolve it.
 pub(super) fn ground(p: Vec3A) -> Material {
     let r = around(p);
     // In photos 1000 pixels wide a pixel covers about r^2 / 2500 units of the ground along the line of

@@ -1,8 +1,8 @@
-//! A capture's folder, which appears whole or not at all.
+//! Writes a capture's folder, which appears completely or not at all.
 //!
-//! 1. Everything is written into a temporary folder beside the target.
-//! 2. A synthetic capture at the target, and only that, is replaced: both folders are exchanged in one step.
-//! 3. The old one is deleted.
+//! 1. Everything is written into a temporary folder next to the target.
+//! 2. An existing target is replaced, but only if it is a synthetic capture: both folders are exchanged in one step.
+//! 3. The old folder is deleted.
 
 use super::SynthOptions;
 use super::object::ENTRIES;
@@ -12,22 +12,22 @@ use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The note that marks a folder as a synthetic capture.
+/// File that marks a folder as a synthetic capture.
 pub(super) const NOTE: &str = "synth.json";
 pub(super) const IMAGES: &str = "images";
 pub(super) const SPARSE: &str = "sparse";
 
-/// The true cameras where those written are perturbed.
+/// File of the true cameras if the written ones are perturbed.
 pub(super) const TRUTH: &str = "true_cameras.json";
 
-/// First line of the note: what wrote it.
+/// First line of the note: the format's name.
 const FORMAT: &str = "dapple-synth-1";
 
-/// What [`NOTE`] holds.
+/// Content of [`NOTE`].
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Note {
     pub(super) format: String,
-    /// Which truths the capture holds.
+    /// Kind of ground truth in the capture.
     pub(super) truth: String,
     pub(super) options: SynthOptions,
 }
@@ -58,7 +58,7 @@ impl Note {
     }
 }
 
-/// A folder under construction; dropped without [`Staging::finish`] it disappears.
+/// A folder under construction; dropped without [`Staging::finish`], it is deleted.
 #[derive(Debug)]
 pub(super) struct Staging {
     temporary: TemporaryFolder,
@@ -97,25 +97,25 @@ impl Staging {
         Ok(staging)
     }
 
-    /// Where photos go.
+    /// Returns the folder of the photos.
     pub(super) fn images(&self) -> PathBuf {
         self.root().join(IMAGES)
     }
 
-    /// Where COLMAP's files go.
+    /// Returns the folder of COLMAP's files.
     pub(super) fn model(&self) -> PathBuf {
         self.root().join(SPARSE).join("0")
     }
 
-    /// The capture's folder while it is under construction. (Not the temporary folder itself,
-    /// which others may not read.)
+    /// Returns the capture's folder while it is under construction. (Not the temporary folder itself, which other users
+    /// may not read.)
     pub(super) fn root(&self) -> PathBuf {
         self.temporary.path().join("new")
     }
 
-    /// Puts the folder in its place.
+    /// Moves the folder to its target.
     pub(super) fn finish(self) -> Result<()> {
-        // Once more: something may have come meanwhile.
+        // Checked again: another process may have written files in the time between.
         refuse_foreign(&self.out)?;
         put_in_place(&self.root(), &self.out)
             .map_err(|source| Error::io("cannot put the capture in place", &self.out, source))?;
@@ -123,8 +123,7 @@ impl Staging {
     }
 }
 
-/// Nothing, an empty folder, or a synthetic capture without anything of somebody else's in it may
-/// be replaced.
+/// Refuses to replace anything but a missing or empty folder, or a synthetic capture without foreign files.
 fn refuse_foreign(out: &Path) -> Result<()> {
     if !out.exists() {
         return Ok(());

@@ -1,15 +1,13 @@
-//! Random splats with the statistics of a trained scene, to measure stages with.
+//! Random splats with the statistics of a trained scene, for benchmarks of the stages.
 //!
-//! 1. Means lie on the surfaces of the synthetic scene, where rays through random places of
-//!    cameras all around meet them: dense where photos look, sparse far away, a part of them out
-//!    of sight of any one camera.
-//! 2. Scales are log-normal about the size of a pixel's footprint at that distance, flat along the
-//!    normal, and shrink as the Gaussians become more, so that they always cover the photo about
-//!    equally often.
-//! 3. Opacities have two modes, nearly opaque and nearly transparent, as training leaves them.
+//! 1. Means are on the surfaces of the synthetic scene, at the hits of rays through random places of cameras all
+//!    around: dense where photos look, sparse far away, a part of them out of sight of any one camera.
+//! 2. Scales are log-normal about the size of a pixel's footprint at that distance, and flat along the normal. They
+//!    shrink with the number of Gaussians, so that the Gaussians always cover the photo about equally often.
+//! 3. Opacities have two modes, nearly opaque and nearly transparent, as after training.
 //!
-//! Seen from [`bench_camera`] at 516 x 344, 165 000 Gaussians touch about 575 000 tiles of 16 x 16
-//! pixels where their alpha exceeds 1/255; a test holds them to it.
+//! Seen from [`bench_camera`] at 516 x 344, 165 000 Gaussians touch about 575 000 tiles of 16 x 16 pixels where their
+//! alpha exceeds 1/255; a test checks these numbers.
 
 use super::cameras;
 use super::light::Light;
@@ -24,10 +22,10 @@ use rayon::prelude::*;
 /// The kind of random stream that places Gaussians.
 const SPLAT_STREAM: u64 = 3;
 
-/// Cameras that the surfaces are sampled from.
+/// Number of cameras from which the surfaces are sampled.
 const CAMERAS: usize = 48;
 
-/// Number of Gaussians that [`FOOTPRINT`] belongs to.
+/// Number of Gaussians for which [`FOOTPRINT`] holds.
 const REFERENCE_COUNT: f64 = 165_000.0;
 
 /// Median standard deviation of the two long axes at [`REFERENCE_COUNT`], radians seen from the
@@ -37,7 +35,7 @@ const FOOTPRINT: f64 = 0.0089;
 /// Spread of the logarithm of the long axes, and of the short one.
 const LONG_SPREAD: f64 = 0.65;
 const SHORT_SPREAD: f64 = 0.8;
-/// Median of short over long.
+/// Median ratio of the short axis to the long ones.
 const FLATNESS: f64 = 0.2;
 
 /// Standard deviation of the harmonics' coefficients at degree 1; halved with every degree.
@@ -45,7 +43,7 @@ const SH_SPREAD: f64 = 0.08;
 
 const SH_DEGREE: u8 = 3;
 
-/// One Gaussian before it is sorted into arrays.
+/// One Gaussian before it is split into arrays.
 struct Gaussian {
     mean: [f32; 3],
     scale: [f32; 3],
@@ -55,8 +53,8 @@ struct Gaussian {
     sh_rest: [f32; 45],
 }
 
-/// `count` random Gaussians of degree 3, to be seen from [`bench_camera`]; the same for the same
-/// seed on any number of threads. They look like a coarse painting of the synthetic scene.
+/// Generates `count` random Gaussians of degree 3, for [`bench_camera`]; equal for equal seeds on any number of
+/// threads. They resemble a coarse painting of the synthetic scene.
 pub fn splats(count: usize, seed: u64) -> Splats {
     let options = SynthOptions {
         photos: CAMERAS,
@@ -90,7 +88,7 @@ pub fn splats(count: usize, seed: u64) -> Splats {
     }
 }
 
-/// The camera that benchmarks look at [`splats`] through: one of an orbit, 61 degrees wide.
+/// Returns the camera for benchmarks with [`splats`]: one of an orbit, 61 degrees wide.
 pub fn bench_camera(width: u32, height: u32) -> Camera {
     let options = SynthOptions {
         width,
@@ -134,7 +132,7 @@ fn gaussian(scene: &Scene, cameras: &[Camera], crowd: f64, mut random: Random) -
     for (k, rgb) in (1..sh_coefficient_count(SH_DEGREE)).zip(sh_rest.chunks_exact_mut(3)) {
         let degree = k.isqrt() as i32;
         let spread = SH_SPREAD * 0.5f64.powi(degree - 1);
-        // Grey for the most part: highlights have the colour of the light.
+        // Mostly grey: highlights have the colour of the light.
         let common = random.normal();
         for value in rgb {
             *value = (spread * (0.8 * common + 0.6 * random.normal())) as f32;
@@ -153,7 +151,7 @@ fn gaussian(scene: &Scene, cameras: &[Camera], crowd: f64, mut random: Random) -
     }
 }
 
-/// A rotation `[w, x, y, z]` that takes z to `normal`, turned by `angle` about it.
+/// Builds a rotation `[w, x, y, z]` that maps z to `normal`, rotated by `angle` about it.
 fn frame(normal: Vec3A, angle: f64) -> [f32; 4] {
     let (x, y) = normal.any_orthonormal_pair();
     let turn = Mat3A::from_rotation_z(angle as f32);

@@ -1,8 +1,7 @@
-//! [`SceneKind::Gravel`](super::SceneKind::Gravel): pebbles and sand, and what makes toys as rough.
+//! [`SceneKind::Gravel`](super::SceneKind::Gravel): pebbles and sand, and a texture that makes toys as rough.
 //!
-//! Stones are laid from large to small: each size covers a part of what those before left open, and
-//! the finest all of the rest. Each has a shade of its own, is darker towards its edge, and has a dark
-//! gap around it.
+//! Stones are placed from large to small: each size covers a part of the free area, and the finest all of the rest.
+//! Each has a shade of its own, is darker towards its edge, and has a dark gap around it.
 
 use super::noise::{cell, hash, noise};
 use super::paint::{Material, srgb};
@@ -15,10 +14,10 @@ const SIZES: [(f32, f32); 4] = [(0.15, 0.45), (0.085, 0.6), (0.045, 0.75), (0.02
 /// Radius of a stone, and of the gap around it, as parts of that distance.
 const STONE: f32 = 0.42;
 const GAP: f32 = 0.5;
-/// Half the gap between neighbours, likewise.
+/// Half the gap between neighbours, as a fraction of that distance.
 const JOINT: f32 = 0.1;
 
-/// The table. Its sides count as unrolled.
+/// Paints the table. Its sides count as unrolled.
 pub(super) fn table(p: Vec3A, top: bool) -> Material {
     let at = if top {
         Vec2::new(p.x, p.z)
@@ -28,20 +27,20 @@ pub(super) fn table(p: Vec3A, top: bool) -> Material {
     stones(at, srgb(0.34, 0.3, 0.28), srgb(0.92, 0.88, 0.82))
 }
 
-/// The floor, which is further away: larger stones.
+/// Paints the floor, which is further away: larger stones.
 pub(super) fn floor(p: Vec3A) -> Material {
     let at = Vec2::new(p.x, p.z) / 1.6;
     stones(at, srgb(0.4, 0.3, 0.22), srgb(0.86, 0.76, 0.64))
 }
 
-/// What the colour of a toy is multiplied by.
+/// Factor on the colour of a toy at a point.
 pub(super) fn speckle(p: Vec3A) -> f32 {
     let grain = 0.5 * noise(p * 26.0) + 0.5 * noise(p * 58.0);
     // The mean of several random numbers is rarely far from 0.5.
     (0.8 + 2.2 * (grain - 0.5)).clamp(0.2, 1.4)
 }
 
-/// Stones of all sizes between two colours.
+/// Paints stones of all sizes between two colours.
 fn stones(at: Vec2, dark: Vec3A, light: Vec3A) -> Material {
     let gap = Material::matt(dark * 0.35);
     for (key, (size, share)) in (1..).zip(SIZES) {

@@ -1,11 +1,11 @@
-//! How the light of one capture differs from photo to photo.
+//! Differences of the light between photos of one capture.
 //!
-//! 1. A lamp above the middle is lit in about half of the photos, each time with another power; it lights what is
-//!    near, and things cast shadows of it. It is not seen itself.
-//! 2. The sun stands elsewhere in each photo, as over some hours: shadows move.
+//! 1. A lamp above the middle is lit in about half of the photos, each time with another power. It lights the objects
+//!    near it, and they cast shadows. The lamp itself is invisible.
+//! 2. The sun is in another position in each photo, as over some hours: shadows move.
 //!
-//! Every photo draws its own, the ones that training holds out too: what they look like is learned from a part of them
-//! (`eval`'s fitted scores). Sparse points have the colours of the light that does not change.
+//! Every photo draws its own light, the held-out photos too: their appearance is fitted on a part of them (`eval`'s
+//! fitted scores). Sparse points have the colours of the constant light.
 
 use super::random::Random;
 use super::scene::Scene;
@@ -13,28 +13,28 @@ use super::{SceneKind, SynthOptions};
 use glam::Vec3A;
 use serde::{Deserialize, Serialize};
 
-/// What the random numbers are for.
+/// Stream of random numbers of this module.
 const LIGHT: u64 = 0x6c69_6768;
 
-/// The sun where nothing is said of it.
+/// Default direction of the sun.
 pub(super) const SUN: Vec3A = Vec3A::new(0.5, 0.78, 0.38);
 
-/// How far the sun moves along the horizon either way, radians, and how high it stands.
+/// Swing of the sun along the horizon to either side, radians, and its height.
 const SUN_SWING: f64 = 0.9;
 const SUN_HEIGHT: [f64; 2] = [0.6, 1.15];
 
-/// Share of photos in which the lamp is lit, and how bright it is then.
+/// Share of photos with a lit lamp, and its power.
 const LAMP_LIT: f64 = 0.5;
 const LAMP_POWER: [f64; 2] = [0.4, 1.0];
 
-/// How light changes from photo to photo of a synthetic capture.
+/// Change of light from photo to photo of a synthetic capture.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LightKind {
-    /// Not at all.
+    /// Constant light.
     #[default]
     #[serde(rename = "still")]
     Still,
-    /// A lamp is lit in some.
+    /// A lamp is lit in some photos.
     #[serde(rename = "lamp")]
     Lamp,
     /// The sun moves.
@@ -46,10 +46,10 @@ pub enum LightKind {
 }
 
 impl LightKind {
-    /// Every kind.
+    /// All kinds.
     pub const ALL: [Self; 4] = [Self::Still, Self::Lamp, Self::Sun, Self::Both];
 
-    /// The name that [`FromStr`](std::str::FromStr) understands: "still", "lamp", "sun", "both".
+    /// Returns the name that [`FromStr`](std::str::FromStr) accepts: "still", "lamp", "sun", "both".
     pub const fn name(self) -> &'static str {
         match self {
             Self::Still => "still",
@@ -59,7 +59,7 @@ impl LightKind {
         }
     }
 
-    /// Whether it is the default, of which notes say nothing: those of older versions did not.
+    /// Returns true for the default, which notes omit, because older versions had no such key.
     pub(super) fn is_still(&self) -> bool {
         *self == Self::Still
     }
@@ -67,12 +67,12 @@ impl LightKind {
 
 shown_by_name!(LightKind, "light");
 
-/// What lights a photo.
+/// Light of a photo.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Light {
-    /// Towards the sun, unit, y up.
+    /// Direction towards the sun, unit, y up.
     pub(super) sun: Vec3A,
-    /// Power of the lamp; 0 where it is not lit.
+    /// Power of the lamp; 0 if it is not lit.
     pub(super) lamp: f32,
 }
 
@@ -85,11 +85,11 @@ impl Default for Light {
     }
 }
 
-/// Each photo's light.
+/// Returns each photo's light.
 pub(super) fn lights(options: &SynthOptions) -> Vec<Light> {
     let drawn = |index: usize| {
         let mut random = Random::new(options.seed, LIGHT, index as u64);
-        // All numbers are drawn, so that a lamp is the same with a sun that moves.
+        // All numbers are drawn in every case, so that the lamps are equal with and without a moving sun.
         let lit = random.unit() < LAMP_LIT;
         let power = random.uniform(LAMP_POWER[0], LAMP_POWER[1]) as f32;
         let swing = random.uniform(-SUN_SWING, SUN_SWING) as f32;
@@ -108,7 +108,7 @@ pub(super) fn lights(options: &SynthOptions) -> Vec<Light> {
     (0..options.photos).map(drawn).collect()
 }
 
-/// The scene in this light, where it is not the one that does not change.
+/// Returns the scene in this light, if the light differs from the constant one.
 pub(super) fn scene(kind: SceneKind, light: Light) -> Option<Scene> {
     (light != Light::default()).then(|| Scene::new(kind, light))
 }
@@ -142,7 +142,7 @@ mod tests {
             assert_eq!(light.lamp, 0.0);
         }
         assert!(suns.windows(2).all(|two| two[0] != two[1]));
-        // Together they are the same as alone.
+        // `Both` gives the lamps of `Lamp` and the suns of `Sun`.
         for ((both, lamp), sun) in lit(LightKind::Both).iter().zip(&lamps).zip(&suns) {
             assert_eq!((both.lamp, both.sun), (lamp.lamp, sun.sun));
         }

@@ -1,5 +1,5 @@
-//! How much light falls on a level surface, computed once: most rays of a photo end on the table
-//! or the floor, and finding the shadows there anew each time would take most of the time.
+//! A map of the light on a level surface, computed once. Most rays of a photo end on the table or the floor, and
+//! computing the shadows there for each ray would take most of the time.
 
 use rayon::prelude::*;
 
@@ -16,7 +16,7 @@ pub(super) struct LightMap {
 }
 
 impl LightMap {
-    /// Asks `light(x, z)` for every texel's centre.
+    /// Calls `light(x, z)` for every texel's centre.
     pub(super) fn new(half: f32, light: impl Fn(f32, f32) -> [f32; 2] + Sync) -> Self {
         let place = |i: usize| ((i as f32 + 0.5) / SIZE as f32 * 2.0 - 1.0) * half;
         let texels = (0..SIZE * SIZE)
@@ -26,7 +26,7 @@ impl LightMap {
         Self { half, texels }
     }
 
-    /// Share of the sun and openness at a place, interpolated.
+    /// Returns the share of the sun and the openness at a place, interpolated.
     pub(super) fn at(&self, x: f32, z: f32) -> [f32; 2] {
         let texel = |c: f32| {
             let t = ((c / self.half + 1.0) * 0.5 * SIZE as f32 - 0.5).clamp(0.0, (SIZE - 1) as f32);

@@ -1,24 +1,23 @@
 //! Synthetic captures with known ground truth, and synthetic splats for benchmarks.
 //!
-//! A capture shows one of a few fixed scenes: toys on a laid table in a tiled yard, with hills around,
-//! or another one with less or more texture or of larger extent ([`SceneKind`]). Poses, lens and
-//! observed pixels are exact by construction.
+//! A capture shows one of a few fixed scenes: toys on a laid table in a tiled yard, with hills around, or a scene with
+//! less or more texture or of larger extent ([`SceneKind`]). Poses, lens and observed pixels are exact by construction.
 //!
 //! 1. `cameras`: poses around the middle and the lens; one ray for every corner of a pixel.
-//! 2. `scene`, `shapes`, `paint`, `noise`, `lightmap`: what a ray meets and what colour it has there;
-//!    `setting`, `plain`, `gravel`, `field`: how scenes differ in that.
-//! 3. `photos`: a pixel is the mean of up to eight rays, times the photo's gains (`drift`); `light`: how
-//!    photos differ in lamp and sun.
+//! 2. `scene`, `shapes`, `paint`, `noise`, `lightmap`: the hit of a ray and its colour; `setting`, `plain`, `gravel`,
+//!    `field`: the differences of scenes.
+//! 3. `photos`: a pixel is the mean of up to eight rays, times the photo's gains (`drift`); `light`: the differences of
+//!    photos in lamp and sun.
 //! 4. `points`: sparse points with the photos that see them, noise on their positions.
-//! 5. `perturb`: poses that are off, where asked for.
-//! 6. `colmap`, `folder`: written as a COLMAP reconstruction, whole or not at all.
-//! 7. `object`: the table alone, with alpha or an even background, in Blender's layout and without points.
+//! 5. `perturb`: perturbed poses, on request.
+//! 6. `colmap`, `folder`: written as a COLMAP reconstruction, completely or not at all.
+//! 7. `object`: only the table, with alpha or an even background, in Blender's layout and without points.
 //!
-//! `gaussians` is apart from this: random splats with the statistics of a trained scene.
+//! `gaussians` is separate: random splats with the statistics of a trained scene.
 //!
-//! Everything depends on the options alone: never on the number of threads.
+//! The result depends only on the options, never on the number of threads.
 
-/// Shows and reads a kind by its name; `what` it is is for the error.
+/// Implements display and parsing of a kind by its name; the error names `what`.
 macro_rules! shown_by_name {
     ($kind:ty, $what:literal) => {
         impl std::fmt::Display for $kind {
@@ -82,16 +81,16 @@ pub use object::ObjectBackground;
 pub use perturb::PoseNoise;
 pub use setting::SceneKind;
 
-/// Photos may be this wide and high.
+/// Maximum width and height of photos.
 const MAX_EDGE: u32 = 16_384;
 const MAX_PHOTOS: usize = 100_000;
 const MAX_POINTS: usize = 10_000_000;
 const MAX_DRIFT: f64 = 4.0;
 
-/// Which lens a synthetic capture is taken through; COLMAP's camera models.
+/// Lens of a synthetic capture; COLMAP's camera models.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LensKind {
-    /// `PINHOLE`: none.
+    /// `PINHOLE`: no distortion.
     #[default]
     #[serde(rename = "pinhole")]
     Pinhole,
@@ -110,7 +109,7 @@ pub enum LensKind {
 }
 
 impl LensKind {
-    /// Every kind.
+    /// All kinds.
     pub const ALL: [Self; 5] = [
         Self::Pinhole,
         Self::SimpleRadial,
@@ -119,7 +118,7 @@ impl LensKind {
         Self::OpenCvFisheye,
     ];
 
-    /// The name that [`FromStr`](std::str::FromStr) understands: "pinhole", "simple-radial", ...
+    /// Returns the name that [`FromStr`](std::str::FromStr) accepts: "pinhole", "simple-radial", ...
     pub const fn name(self) -> &'static str {
         match self {
             Self::Pinhole => "pinhole",
@@ -133,7 +132,7 @@ impl LensKind {
 
 shown_by_name!(LensKind, "lens");
 
-/// The one of these that has this name; `what` they are is for the error.
+/// Returns the item of this name; the error names `what`.
 fn named<T: Copy>(what: &str, all: &[T], name_of: fn(T) -> &'static str, name: &str) -> Result<T> {
     let found = all.iter().find(|&&one| name_of(one) == name);
     found.copied().ok_or_else(|| {
@@ -143,7 +142,7 @@ fn named<T: Copy>(what: &str, all: &[T], name_of: fn(T) -> &'static str, name: &
     })
 }
 
-/// What a synthetic capture consists of.
+/// Options of a synthetic capture.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SynthOptions {
@@ -155,26 +154,26 @@ pub struct SynthOptions {
     pub height: u32,
     /// Number of sparse points.
     pub points: usize,
-    /// What the photos show.
+    /// Scene that the photos show.
     #[serde(skip_serializing_if = "SceneKind::is_table")]
     pub scene: SceneKind,
     /// Lens of the camera.
     pub lens: LensKind,
-    /// Moves cameras and points; the scene stays.
+    /// Seed of cameras and points; the scene does not depend on it.
     pub seed: u64,
     /// Standard deviation of the noise on each coordinate of a sparse point, units (the table is
     /// 4.6 units across).
     pub point_noise: f64,
-    /// How far the written poses are off; the true ones are written too then.
+    /// Perturbation of the written poses; if there is one, the true poses are written too.
     pub pose_noise: PoseNoise,
-    /// How far exposure and white balance drift from photo to photo, stops either way; 0 = not at all.
-    /// Every eighth photo, which training holds out by default, is the mean photo: see [`generate`].
+    /// Range of exposure and white balance between photos, stops in either direction; 0 = none. Every eighth photo,
+    /// which training holds out by default, is the mean photo: see [`generate`].
     pub drift: f64,
-    /// How the light changes from photo to photo.
+    /// Change of the light from photo to photo.
     #[serde(skip_serializing_if = "LightKind::is_still")]
     pub light: LightKind,
-    /// Shows the scene's table without surroundings, over this background: Blender's layout, one held-out
-    /// photo for four to train on, no sparse points ([`Self::points`] is not used). `None` = the whole scene.
+    /// Shows only the scene's table, over this background: Blender's layout, one held-out photo for four training
+    /// photos, no sparse points ([`Self::points`] is not used). `None` = the whole scene.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub object: Option<ObjectBackground>,
 }
@@ -199,7 +198,7 @@ impl Default for SynthOptions {
 }
 
 impl SynthOptions {
-    /// Refuses numbers that cannot be meant.
+    /// Refuses numbers out of range.
     fn check(&self) -> Result<()> {
         let refuse = |what: String, hint: String| Err(Error::input(what).hint(hint));
         if !(1..=MAX_PHOTOS).contains(&self.photos) {
@@ -235,27 +234,27 @@ impl SynthOptions {
     }
 }
 
-/// What [`generate`] wrote.
+/// Summary of the files that [`generate`] wrote.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SynthSummary {
-    /// The capture's folder.
+    /// Folder of the capture.
     pub folder: PathBuf,
-    /// Photos written.
+    /// Number of photos written.
     pub photos: usize,
-    /// Sparse points written; fewer than asked for where hardly any place is seen twice.
+    /// Number of sparse points written; fewer than requested if hardly any place is seen twice.
     pub points: usize,
-    /// Observations of points in photos.
+    /// Number of observations of points in photos.
     pub observations: usize,
 }
 
-/// Writes a capture into the folder `out`: `images/*.png`, `sparse/0/*.bin` as COLMAP does, and
-/// `synth.json` with the options; where poses are perturbed, the true ones as `true_cameras.json`
-/// ([`write_cameras`]). Of an object ([`SynthOptions::object`]) `train/*.png`, `test/*.png` and Blender's two
-/// transforms files. Missing folders above it are made.
+/// Writes a capture into the folder `out`: `images/*.png`, `sparse/0/*.bin` in COLMAP's format, and `synth.json` with
+/// the options. If poses are perturbed, the true ones are in `true_cameras.json` ([`write_cameras`]). An object
+/// ([`SynthOptions::object`]) has `train/*.png`, `test/*.png` and Blender's two transforms files. Missing folders above
+/// `out` are created.
 ///
 /// # Errors
-/// Options out of range; a folder that holds anything but an earlier synthetic capture; no room
-/// or permission to write; a wish to stop ([`Progress::should_stop`]). `out` is then as it was.
+/// Options out of range; a folder that holds anything but an earlier synthetic capture; no space or permission to
+/// write; a request to stop ([`Progress::should_stop`]). After an error, `out` is unchanged.
 pub fn generate(
     options: &SynthOptions,
     out: &Path,
@@ -312,7 +311,7 @@ pub fn generate(
     })
 }
 
-/// An error where the caller wants to stop.
+/// Returns an error if the caller requests a stop.
 fn go_on(progress: &dyn Progress, out: &Path) -> Result<()> {
     if progress.should_stop() {
         let what = "stopped before the capture was complete; nothing of it is left";
@@ -321,8 +320,8 @@ fn go_on(progress: &dyn Progress, out: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The capture that [`generate`] would write with a pinhole lens (`options.lens` is not used), in
-/// memory: for tests and benchmarks.
+/// Builds the capture that [`generate`] would write with a pinhole lens (`options.lens` is not used), in memory: for
+/// tests and benchmarks.
 ///
 /// # Errors
 /// Options out of range.
@@ -359,7 +358,7 @@ pub fn dataset(options: &SynthOptions) -> Result<Dataset> {
     })
 }
 
-/// The true depths of the photos of [`dataset`], along +z through the pixels' centres, world units:
+/// Computes the true depths of the photos of [`dataset`], along +z through the pixels' centres, world units:
 /// `[height, width]` each.
 ///
 /// # Errors
@@ -375,12 +374,12 @@ pub fn depths(options: &SynthOptions) -> Result<Vec<Vec<f32>>> {
     Ok(capture.cameras.par_iter().map(depths).collect())
 }
 
-/// All that photos and points are made from.
+/// Inputs of photos and points.
 struct Capture {
     scene: Scene,
     cameras: Vec<crate::Camera>,
     rays: RayGrid,
-    /// What each photo's red, green and blue light is multiplied by.
+    /// Factors of each photo's red, green and blue light.
     gains: Vec<Vec3A>,
     kind: SceneKind,
     lights: Vec<Light>,
@@ -410,13 +409,13 @@ impl Capture {
     }
 }
 
-/// "000.png", "001.png", ...: as many digits as sort by name as by number.
+/// Returns the names "000.png", "001.png", ...: with as many digits as needed to sort by name and by number equally.
 fn photo_names(count: usize) -> Vec<String> {
     let digits = count.saturating_sub(1).to_string().len().max(3);
     (0..count).map(|i| format!("{i:0digits$}.png")).collect()
 }
 
-/// Not synchronised to the disk one by one: the folder appears at the end.
+/// Writes a PNG, without a synchronisation to the disk: the folder appears only at the end.
 fn write_png(path: &Path, photo: &Photo) -> Result<()> {
     let failed = |source| Error::io("cannot write the photo", path, source);
     let file = File::create(path).map_err(failed)?;

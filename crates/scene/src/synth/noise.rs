@@ -1,13 +1,13 @@
-//! Random patterns that textures are made of; the same everywhere, whatever the seed.
+//! Random patterns of the textures, equal for all seeds.
 
 use glam::{Vec2, Vec3A};
 
-/// Three octaves of [`noise`], in 0..1.
+/// Sums three octaves of [`noise`], in 0..1.
 pub(super) fn fbm(p: Vec3A) -> f32 {
     (noise(p) * 4.0 + noise(p * 2.03 + 17.0) * 2.0 + noise(p * 4.1 + 31.0)) / 7.0
 }
 
-/// Value noise in 0..1: random values at integer places, blended smoothly between them.
+/// Computes value noise in 0..1: random values at integer places, blended smoothly between them.
 pub(super) fn noise(p: Vec3A) -> f32 {
     let cell = p.floor();
     let t = p - cell;
@@ -23,16 +23,17 @@ pub(super) fn noise(p: Vec3A) -> f32 {
     near + (far - near) * s.z
 }
 
-/// The seed points nearest to a place (cell noise, Worley 1996).
+/// Seed points nearest to a place (cell noise, Worley 1996).
 pub(super) struct Cell {
-    /// Distance to the nearest seed, and to the one after it.
+    /// Distance to the nearest seed, and to the next one.
     pub(super) distance: f32,
     pub(super) second: f32,
-    /// The square that the nearest seed lies in.
+    /// The square that contains the nearest seed.
     pub(super) square: [i32; 2],
 }
 
-/// One seed at random in the inner part of each square of side 1; another pattern for each `key`.
+/// Finds the nearest seeds. There is one seed at random in the inner part of each square of side 1; each `key` has
+/// another pattern.
 pub(super) fn cell(at: Vec2, key: i32) -> Cell {
     let home = at.floor();
     let mut found = Cell {
@@ -58,7 +59,7 @@ pub(super) fn cell(at: Vec2, key: i32) -> Cell {
     found
 }
 
-/// A random number in 0..1 for a place.
+/// Returns a random number in 0..1 for a place.
 pub(super) fn hash(x: i32, y: i32, z: i32) -> f32 {
     let mut h = (x as u32)
         .wrapping_mul(0x9e37_79b1)

@@ -1,12 +1,12 @@
 //! Synthetic captures of one object without its surroundings, as in the NeRF paper's synthetic set.
 //!
-//! 1. The object is a scene's table with what is on it. Floor and landscape give light and are not shown.
-//! 2. Cameras are on the upper half of a sphere and look at the middle, through a lens of 39.6 degrees along
-//!    the shorter edge. Held-out cameras take other directions.
-//! 3. A photo has alpha, or an even colour behind the object ([`ObjectBackground`]). Light is averaged over
-//!    the rays that meet the object, and laid over that colour as trainers do it, in sRGB values.
-//! 4. The folder has Blender's layout: `transforms_train.json` and `transforms_test.json` with `camera_angle_x`
-//!    and OpenGL's axes, z up; `train/*.png` and `test/*.png`; no sparse points.
+//! 1. The object is a scene's table with the things on it. Floor and landscape give light and are not shown.
+//! 2. Cameras are on the upper half of a sphere and look at the middle, through a lens of 39.6 degrees along the
+//!    shorter edge. Held-out cameras have other directions.
+//! 3. A photo has alpha, or an even colour behind the object ([`ObjectBackground`]). Light is averaged over the rays
+//!    that meet the object, and blended over that colour in sRGB values, as trainers do.
+//! 4. The folder has Blender's layout: `transforms_train.json` and `transforms_test.json` with `camera_angle_x` and
+//!    OpenGL's axes, z up; `train/*.png` and `test/*.png`; no sparse points.
 
 use super::cameras::RayGrid;
 use super::folder::{self, Note, Staging};
@@ -39,17 +39,17 @@ const HEIGHTS: [f64; 2] = [0.05, 0.97];
 /// The kind of random stream that moves cameras.
 const OBJECT_STREAM: u64 = 0x6f62_6a65;
 
-/// One photo is held out for this number of photos to train on.
+/// Number of training photos per held-out photo.
 const TRAIN_PER_HELD_OUT: usize = 4;
 
-/// The golden angle, radians: directions that follow each other never repeat.
+/// Golden angle, radians: consecutive directions never repeat.
 const GOLDEN_ANGLE: f64 = 2.399_963_229_728_653;
 
-/// The two halves of a capture: folder of the photos, and transforms file.
+/// Two halves of a capture: folder of the photos, and transforms file.
 const TRAIN: (&str, &str) = ("train", "transforms_train.json");
 const TEST: (&str, &str) = ("test", "transforms_test.json");
 
-/// Everything in the folder of an object.
+/// All entries in the folder of an object.
 pub(super) const ENTRIES: [&str; 4] = [TRAIN.0, TRAIN.1, TEST.0, TEST.1];
 
 /// Pixels behind the object of a synthetic capture ([`SynthOptions::object`]).
@@ -67,10 +67,10 @@ pub enum ObjectBackground {
 }
 
 impl ObjectBackground {
-    /// Every kind.
+    /// All kinds.
     pub const ALL: [Self; 4] = [Self::Transparent, Self::White, Self::Grey, Self::Black];
 
-    /// The name that [`FromStr`](std::str::FromStr) accepts: "transparent", "white", ...
+    /// Returns the name that [`FromStr`](std::str::FromStr) accepts: "transparent", "white", ...
     pub const fn name(self) -> &'static str {
         match self {
             Self::Transparent => "transparent",
@@ -80,7 +80,7 @@ impl ObjectBackground {
         }
     }
 
-    /// The sRGB value around the object; `None` for alpha.
+    /// Returns the sRGB value around the object; `None` for alpha.
     const fn value(self) -> Option<u8> {
         match self {
             Self::Transparent => None,
@@ -114,12 +114,12 @@ pub(super) fn check(options: &SynthOptions) -> Result<()> {
     }
 }
 
-/// The photos of an object.
+/// Photos of an object.
 struct Object {
     scene: Scene,
     background: ObjectBackground,
     rays: RayGrid,
-    /// Training cameras, then held-out ones. World y down, as scenes have it.
+    /// Training cameras, then held-out ones. World y down, as in scenes.
     cameras: Vec<Camera>,
     /// Number of training cameras.
     train: usize,
@@ -147,7 +147,7 @@ impl Object {
         }
     }
 
-    /// The folder and the transforms file of a photo, and its name without extension.
+    /// Returns the folder and the transforms file of a photo, and its name without extension.
     fn place(&self, index: usize) -> (&'static str, String) {
         let (folder, number) = match index.checked_sub(self.train) {
             None => (TRAIN.0, index),
@@ -182,7 +182,7 @@ impl Object {
         photo
     }
 
-    /// The transforms file of one half.
+    /// Builds the transforms file of one half.
     fn transforms(&self, half: &str) -> Value {
         let width = self.cameras.first().map_or(1.0, |c| f64::from(c.width));
         let focal = self.cameras.first().map_or(1.0, |c| c.fx);
@@ -207,7 +207,7 @@ impl Object {
     }
 }
 
-/// Colours over the background; where there is alpha, as they are.
+/// Blends colours over the background; if there is alpha, they are unchanged.
 fn flat(pixels: &[[u8; 4]], background: ObjectBackground) -> Vec<u8> {
     let over = |value: u8, alpha: u8| match background.value() {
         None => value,
@@ -222,7 +222,7 @@ fn flat(pixels: &[[u8; 4]], background: ObjectBackground) -> Vec<u8> {
     rgb.flatten().collect()
 }
 
-/// Camera `i` of the `count` of a half.
+/// Computes the pose of camera `i` of the `count` cameras of a half.
 fn pose(seed: u64, half: u64, i: usize, count: usize) -> Pose {
     let mut random = Random::new(seed, OBJECT_STREAM + half, i as u64);
     let [low, high] = HEIGHTS;
@@ -233,12 +233,12 @@ fn pose(seed: u64, half: u64, i: usize, count: usize) -> Pose {
         GOLDEN_ANGLE * i as f64 + PI * half as f64 / 7.0 + random.uniform(-0.1, 0.1) * TAU;
     let out = (1.0 - up * up).sqrt();
     let (z, x) = azimuth.sin_cos();
-    // The world has y down.
+    // World y points down.
     let eye = DVec3::new(x * out, -up, z * out) * ORBIT;
     Pose::look_at(eye, DVec3::new(0.0, -AIM, 0.0), DVec3::NEG_Y)
 }
 
-/// A number near a third of `count` that has no factor in common with it.
+/// Returns a number near a third of `count` without a common factor.
 fn step(count: usize) -> usize {
     let common = |a: usize, b: usize| {
         let (mut a, mut b) = (a, b);
@@ -252,7 +252,7 @@ fn step(count: usize) -> usize {
         .unwrap_or(1)
 }
 
-/// A pose in a world whose z is up, as Blender has it.
+/// Converts a pose to a world with z up, as in Blender.
 fn turned(pose: &Pose) -> Pose {
     let up = DMat3::from_cols(DVec3::X, DVec3::NEG_Z, DVec3::Y);
     Pose {
@@ -261,7 +261,7 @@ fn turned(pose: &Pose) -> Pose {
     }
 }
 
-/// As [`super::generate`], of an object.
+/// Writes the capture of an object: see [`super::generate`].
 pub(super) fn generate(
     options: &SynthOptions,
     background: ObjectBackground,
@@ -308,7 +308,7 @@ fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
     })
 }
 
-/// As [`super::dataset`], of an object.
+/// Renders the capture of an object in memory: see [`super::dataset`].
 pub(super) fn dataset(options: &SynthOptions, background: ObjectBackground) -> Dataset {
     let object = Object::new(options, background);
     let mut views: Vec<View> = (0..object.cameras.len())
@@ -334,7 +334,7 @@ pub(super) fn dataset(options: &SynthOptions, background: ObjectBackground) -> D
 }
 
 impl Scene {
-    /// The light of a ray that meets the object, and 1; zeros for floor and landscape.
+    /// Returns the light of a ray that meets the object, and 1; zeros for floor and landscape.
     fn look_at_object(&self, origin: Vec3A, direction: Vec3A) -> (Vec3A, f32) {
         let hit = self.hit(origin, direction);
         if hit.is_surrounding() {

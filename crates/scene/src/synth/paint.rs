@@ -1,10 +1,9 @@
-//! Procedural textures: what colour a surface has at a place, in linear light.
+//! Procedural textures: the colour of a surface at a point, in linear light.
 //!
-//! Here are those of the table; `plain`, `gravel` and `field` have the others.
+//! This module has the textures of the table; `plain`, `gravel` and `field` have the others.
 //!
-//! Patterns of different frequencies and with sharp and soft edges, so that a training run shows
-//! what it can and cannot resolve. The finest regular ones are about 0.1 units: six pixels
-//! in a photo 320 pixels wide, so that photos do not alias.
+//! Patterns have different frequencies and sharp and soft edges, so that a training run shows its resolution. The
+//! finest regular ones are about 0.1 units: six pixels in a photo 320 pixels wide, so that photos do not alias.
 
 use super::noise::{fbm, hash, noise};
 use super::shapes::{Paint, around};
@@ -15,7 +14,7 @@ use std::f32::consts::{PI, TAU};
 /// Radius of the cloth on the table.
 const CLOTH_RADIUS: f32 = 2.1;
 
-/// How a surface answers light.
+/// Reflection of light by a surface.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Material {
     /// Diffuse reflectance, linear.
@@ -36,13 +35,13 @@ impl Material {
     }
 }
 
-/// A colour given as it looks on a screen.
+/// Converts an sRGB colour to linear light.
 pub(super) fn srgb(r: f32, g: f32, b: f32) -> Vec3A {
-    // Gamma 2 is near enough to choose colours by.
+    // Gamma 2 is a sufficient approximation for colours.
     Vec3A::new(r * r, g * g, b * b)
 }
 
-/// What an object is painted with at `p`, in its own coordinates.
+/// Returns the material of an object at `p`, in its own coordinates.
 pub(super) fn object(kind: SceneKind, paint: Paint, p: Vec3A) -> Material {
     let material = pattern(paint, p);
     match kind {
@@ -54,7 +53,7 @@ pub(super) fn object(kind: SceneKind, paint: Paint, p: Vec3A) -> Material {
     }
 }
 
-/// The table at `p`; `top` is its upper side.
+/// Paints the table at `p`; `top` is its upper side.
 pub(super) fn table(kind: SceneKind, p: Vec3A, top: bool) -> Material {
     match kind {
         SceneKind::Table | SceneKind::Field => cloth(p, top),
@@ -72,7 +71,7 @@ pub(super) fn floor(kind: SceneKind, p: Vec3A) -> Material {
     }
 }
 
-/// The inside of the dome. `p` is in units of its radius. Light, not reflectance.
+/// Paints the inside of the dome. `p` is in units of its radius. Light, not reflectance.
 pub(super) fn dome(kind: SceneKind, p: Vec3A) -> Vec3A {
     match kind {
         SceneKind::Table | SceneKind::Gravel => landscape(p, 1.0),
@@ -115,7 +114,7 @@ fn pattern(paint: Paint, p: Vec3A) -> Material {
     }
 }
 
-/// Six coloured gores between white caps.
+/// Paints six coloured gores between white caps.
 fn beach_ball(p: Vec3A) -> Material {
     const GORES: [[f32; 3]; 6] = [
         [0.93, 0.22, 0.2],
@@ -143,7 +142,7 @@ fn beach_ball(p: Vec3A) -> Material {
     }
 }
 
-/// Dough with a wavy icing and sprinkles.
+/// Paints dough with a wavy icing and sprinkles.
 fn doughnut(p: Vec3A) -> Material {
     let angle = p.z.atan2(p.x);
     let edge = 0.03 + 0.05 * (angle * 7.0).sin() + 0.03 * (angle * 3.0 + 1.0).sin();
@@ -181,7 +180,7 @@ fn doughnut(p: Vec3A) -> Material {
     }
 }
 
-/// A toy block: another pattern on each pair of faces, inside a frame.
+/// Paints a toy block: another pattern on each pair of faces, inside a frame.
 fn block(p: Vec3A) -> Material {
     let a = p.abs();
     let wood = srgb(0.85, 0.7, 0.48) * (0.85 + 0.2 * noise(p * Vec3A::new(3.0, 12.0, 3.0)));
@@ -224,7 +223,7 @@ fn block(p: Vec3A) -> Material {
     Material::matt(albedo * (0.9 + 0.1 * noise(p * 12.0)))
 }
 
-/// Growth rings about an axis beside the piece.
+/// Paints growth rings about an axis outside the piece.
 fn wood(p: Vec3A) -> Vec3A {
     let r = Vec2::new(p.x + 0.15, p.z - 0.1).length() + 0.03 * fbm(p * 4.0);
     let ring = 0.5 + 0.5 * (r * 70.0).sin();
@@ -232,7 +231,7 @@ fn wood(p: Vec3A) -> Vec3A {
     srgb(0.5, 0.28, 0.14).lerp(srgb(0.8, 0.55, 0.32), 0.6 * ring + 0.4 * grain)
 }
 
-/// Blue and white stripes that climb round a can; its lid shows a star of wedges.
+/// Paints blue and white stripes that climb around a can; its lid shows a star of wedges.
 fn spiral(p: Vec3A) -> Material {
     let angle = p.z.atan2(p.x) / TAU;
     let lid = p.y > 0.44;
@@ -256,7 +255,7 @@ fn spiral(p: Vec3A) -> Material {
     }
 }
 
-/// A gingham cloth with a border; the table's rim beyond it, its sides and leg are of wood.
+/// Paints a gingham cloth with a border; the table's rim beyond it, its sides and leg are of wood.
 fn cloth(p: Vec3A, top: bool) -> Material {
     let r = around(p);
     if r > CLOTH_RADIUS || !top {
@@ -289,7 +288,7 @@ fn cloth(p: Vec3A, top: bool) -> Material {
     Material::matt(cloth * weave)
 }
 
-/// Square tiles of different shades with joints between them.
+/// Paints square tiles of different shades with joints between them.
 fn yard(p: Vec3A) -> Material {
     let at = Vec2::new(p.x, p.z) / 1.3;
     let cell = at.floor();
@@ -303,7 +302,7 @@ fn yard(p: Vec3A) -> Material {
     Material::matt(tile * marble)
 }
 
-/// Sky, clouds, two ranges of hills, `height` times as high as around the table.
+/// Paints sky, clouds, two ranges of hills, `height` times as high as around the table.
 fn landscape(p: Vec3A, height: f32) -> Vec3A {
     let around = Vec2::new(p.x, p.z).normalize_or(Vec2::X);
     let ridge = |scale: f32, shift: f32| {
@@ -315,7 +314,7 @@ fn landscape(p: Vec3A, height: f32) -> Vec3A {
         let trees = fbm(p * Vec3A::new(22.0, 30.0, 22.0));
         return srgb(0.2, 0.33, 0.2).lerp(srgb(0.42, 0.55, 0.3), trees);
     }
-    // The highest ridge; above it is sky without looking.
+    // Above the highest ridge there is only sky.
     if p.y < 0.34 * height && p.y < height * (-0.02 + 0.36 * ridge(4.0, 8.0)) {
         let rock = fbm(p * Vec3A::new(14.0, 9.0, 14.0));
         return srgb(0.4, 0.48, 0.6).lerp(srgb(0.62, 0.66, 0.72), rock);

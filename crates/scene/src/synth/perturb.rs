@@ -1,7 +1,7 @@
-//! Perturbed poses: what a capture with a poor reconstruction says of its cameras.
+//! Perturbed poses, as in a capture with a poor reconstruction.
 //!
-//! Each camera is turned about its own axes and its centre moved, normally and independently along
-//! each axis. Photos, points and observations stay those of the true cameras.
+//! Each camera is rotated about its own axes and its centre moved, normally and independently along each axis. Photos,
+//! points and observations remain those of the true cameras.
 
 use super::random::Random;
 use crate::{Camera, Pose};
@@ -11,11 +11,11 @@ use serde::{Deserialize, Serialize};
 /// The kind of random stream that perturbs poses.
 const POSE_STREAM: u64 = 5;
 
-/// How far written poses are off.
+/// Standard deviations of the perturbation of written poses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PoseNoise {
-    /// Standard deviation of the turn about each axis, degrees.
+    /// Standard deviation of the rotation about each axis, degrees.
     pub degrees: f64,
     /// Standard deviation of the centre along each axis, as a fraction of the largest distance of a
     /// camera from the cameras' mean.
@@ -23,13 +23,13 @@ pub struct PoseNoise {
 }
 
 impl PoseNoise {
-    /// Whether poses are written as they are.
+    /// Returns true if the written poses differ from the true ones.
     pub fn is_off(&self) -> bool {
         self.degrees == 0.0 && self.fraction == 0.0
     }
 }
 
-/// The cameras as they are written.
+/// Returns the perturbed cameras.
 pub(super) fn perturbed(cameras: &[Camera], noise: &PoseNoise, seed: u64) -> Vec<Camera> {
     let centre = |camera: &Camera| camera.camera_from_world.centre();
     let mean = cameras.iter().map(centre).sum::<DVec3>() / cameras.len().max(1) as f64;

@@ -1,5 +1,4 @@
-//! Renders a photo: a pixel is the mean of the light along eight rays, or of two where these agree
-//! already.
+//! Renders a photo: a pixel is the mean of the light along eight rays, or of two if these already agree.
 
 use super::cameras::RayGrid;
 use super::scene::{Scene, flip};
@@ -7,9 +6,8 @@ use crate::{Camera, Photo, Progress};
 use glam::{DVec2, DVec3, Mat3A, Vec3A};
 use rayon::prelude::*;
 
-/// Where in a pixel samples lie, eighths: no two in a row or a column, so that edges in any
-/// direction are smooth; each two that follow each other are opposite, so that any even number
-/// has its mean in the centre.
+/// Positions of the samples within a pixel, eighths: no two share a row or a column, so that edges in any direction are
+/// smooth. Each two consecutive samples are opposite, so that any even number has its mean in the centre.
 const ROOKS: [[u8; 2]; 8] = [
     [1, 5],
     [6, 2],
@@ -21,10 +19,11 @@ const ROOKS: [[u8; 2]; 8] = [
     [4, 1],
 ];
 
-/// Two samples of a pixel that differ by less than this, encoded from 0 to 1, agree.
+/// Two samples of a pixel agree if they differ by less than this, encoded from 0 to 1.
 const AGREEMENT: f32 = 4.0 / 255.0;
 
-/// The photo that `camera` takes, its light times `gain`. `rays` belongs to its lens. Rows stay black once it is to stop.
+/// Renders the photo of `camera`, its light times `gain`. `rays` belongs to its lens. After a request to stop, the
+/// remaining rows are black.
 pub(super) fn photo(
     scene: &Scene,
     camera: &Camera,
@@ -52,8 +51,8 @@ pub(super) fn photo(
     Photo::from_rgb(camera.width, camera.height, rgb)
 }
 
-/// The depths that `camera` would measure, along +z, through the pixels' centres. `rays` belongs to its
-/// lens; 0 where that sees nothing.
+/// Computes the depths of `camera`, along +z, through the pixels' centres. `rays` belongs to its lens; 0 where the lens
+/// shows nothing.
 pub(super) fn depths(scene: &Scene, camera: &Camera, rays: &RayGrid) -> Vec<f32> {
     let eye = Eye::new(camera);
     let (width, height) = (camera.width as usize, camera.height as usize);
@@ -69,8 +68,8 @@ pub(super) fn depths(scene: &Scene, camera: &Camera, rays: &RayGrid) -> Vec<f32>
     pixels.map(depth).collect()
 }
 
-/// The light of a pixel and the part of it that is opaque, means of the samples of [`ROOKS`]; of two where
-/// these agree already.
+/// Computes the light of a pixel and its opaque fraction, means of the samples of [`ROOKS`]; of two if these already
+/// agree.
 pub(super) fn pixel(
     rays: &RayGrid,
     column: usize,
@@ -93,13 +92,13 @@ pub(super) fn pixel(
     (sum.0 / ROOKS.len() as f32, sum.1 / ROOKS.len() as f32)
 }
 
-/// Returns true if two samples of a pixel look the same. Gamma 2 stands for the encoding.
+/// Returns true if two samples of a pixel agree. Gamma 2 approximates the encoding.
 fn agree(a: Vec3A, b: Vec3A) -> bool {
     let apart = (a.max(Vec3A::ZERO).sqrt() - b.max(Vec3A::ZERO).sqrt()).abs();
     apart.max_element() < AGREEMENT
 }
 
-/// The mean of as many samples as needed.
+/// Computes the mean of as many samples as needed.
 fn mean(sample: impl Fn([u8; 2]) -> Vec3A) -> Vec3A {
     let (a, b) = (sample(ROOKS[0]), sample(ROOKS[1]));
     if agree(a, b) {
@@ -109,7 +108,7 @@ fn mean(sample: impl Fn([u8; 2]) -> Vec3A) -> Vec3A {
     (a + b + others) / ROOKS.len() as f32
 }
 
-/// A camera's pose in scene coordinates.
+/// Pose of a camera in scene coordinates.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Eye {
     pub(super) origin: Vec3A,
@@ -131,13 +130,13 @@ impl Eye {
         }
     }
 
-    /// Unit direction of the ray through an ideal image point.
+    /// Returns the unit direction of the ray through an ideal image point.
     pub(super) fn direction(&self, point: DVec2) -> Vec3A {
         (self.scene_from_camera * point.extend(1.0).as_vec3a()).normalize()
     }
 }
 
-/// Linear light to sRGB bytes (IEC 61966-2-1).
+/// Converts linear light to sRGB bytes (IEC 61966-2-1).
 pub(super) fn encode(linear: Vec3A) -> [u8; 3] {
     linear.to_array().map(|c| {
         let c = c.clamp(0.0, 1.0);

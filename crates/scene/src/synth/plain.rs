@@ -4,7 +4,7 @@ use super::paint::{Material, srgb};
 use super::shapes::{self, Object, Paint};
 use glam::Vec3A;
 
-/// Colours of the objects that are patterned elsewhere, as they look on a screen.
+/// Colours of the objects that are patterned in other scenes, sRGB.
 const COLOURS: [[f32; 3]; 6] = [
     [0.86, 0.42, 0.36],
     [0.88, 0.74, 0.56],
@@ -14,7 +14,7 @@ const COLOURS: [[f32; 3]; 6] = [
     [0.62, 0.54, 0.74],
 ];
 
-/// The toys; the pearls are as ever.
+/// Returns the toys; the pearls are unchanged.
 pub(super) fn objects() -> Vec<Object> {
     let mut all = shapes::objects();
     for (object, [r, g, b]) in all.iter_mut().zip(COLOURS) {
@@ -23,7 +23,7 @@ pub(super) fn objects() -> Vec<Object> {
     all
 }
 
-/// The table's top, its rim and leg.
+/// Paints the table's top, its rim and leg.
 pub(super) fn table(top: bool) -> Material {
     Material::matt(if top {
         srgb(0.86, 0.84, 0.8)
@@ -36,7 +36,7 @@ pub(super) fn floor() -> Material {
     Material::matt(srgb(0.66, 0.64, 0.62))
 }
 
-/// Walls that grow lighter upwards. `p` is in units of the dome's radius.
+/// Paints walls that grow lighter upwards. `p` is in units of the dome's radius.
 pub(super) fn dome(p: Vec3A) -> Vec3A {
     srgb(0.7, 0.68, 0.66).lerp(srgb(0.8, 0.86, 0.92), 0.5 + 0.5 * p.y)
 }

@@ -1,10 +1,10 @@
-//! The sparse points of a synthetic capture, as structure from motion would find them.
+//! Sparse points of a synthetic capture, distributed like those of structure from motion.
 //!
 //! 1. A ray through a random place of a random photo meets a surface: that is a point.
-//! 2. Every photo in which the point is in the frame and not hidden sees it, and finds it with
-//!    probability [`FOUND`]. A point needs two photos, as a triangulated one does.
-//! 3. Its observations are exact projections; its position gets Gaussian noise, its colour is the
-//!    mean over the photos that found it.
+//! 2. A photo sees the point if the point is in its frame and not hidden, and observes it with probability [`FOUND`]. A
+//!    point needs two photos, like a triangulated one.
+//! 3. The observations are exact projections. The position has Gaussian noise. The colour is the mean over the photos
+//!    that observe the point.
 
 use super::SynthOptions;
 use super::cameras::{RayGrid, project};
@@ -18,22 +18,22 @@ use rayon::prelude::*;
 /// The kind of random stream that places points.
 const POINT_STREAM: u64 = 2;
 
-/// How often a photo that sees a point also finds it.
+/// Probability that a photo that sees a point also observes it.
 const FOUND: f64 = 0.6;
 
-/// Places tried for one point before giving up: with few photos most places are seen only once.
+/// Number of places tried for one point: with few photos most places are seen only once.
 const ATTEMPTS: usize = 40;
 
-/// A point of the sparse cloud and the photos it was found in.
+/// A point of the sparse cloud and its observations.
 #[derive(Debug, Clone)]
 pub(super) struct SparsePoint {
-    /// With noise, world units.
+    /// Position with noise, world units.
     pub(super) position: DVec3,
-    /// sRGB.
+    /// Colour, sRGB.
     pub(super) rgb: [u8; 3],
     /// Mean distance between observations and projections of `position`, pixels.
     pub(super) error: f64,
-    /// Photo and place in it, pixels; by photo.
+    /// Photo and position in it, pixels; sorted by photo.
     pub(super) track: Vec<(usize, [f64; 2])>,
 }
 
@@ -66,7 +66,7 @@ pub(super) fn find(
         .collect()
 }
 
-/// Looks at a place from every photo; `None` unless enough find it.
+/// Projects a place into every photo; `None` unless enough photos observe it.
 fn observe(
     scene: &Scene,
     cameras: &[Camera],
@@ -87,7 +87,7 @@ fn observe(
         let origin = flip(eye.as_vec3a());
         let direction = flip((truth - eye).normalize().as_vec3a());
         let hit = scene.hit(origin, direction);
-        // Nearer than the point: something stands before it.
+        // Nearer than the point: another surface hides it.
         let distance = truth.distance(eye) as f32;
         if hit.distance < distance - 2e-3 {
             continue;

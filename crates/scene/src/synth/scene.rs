@@ -1,12 +1,12 @@
-//! The scene that a synthetic capture shows, and what a ray sees of it.
+//! The scene of a synthetic capture, and the light along a ray.
 //!
-//! 1. Table, floor and dome are intersected exactly; each object is a signed-distance field that
-//!    is marched only where the ray passes the ball that holds it.
-//! 2. The nearest surface is lit by a sun with soft shadows and by the sky, looked up in a map for
-//!    the level ones, and where a lamp is lit by that too; some have highlights, which move with the viewer.
+//! 1. Table, floor and dome are intersected exactly. Each object is a signed-distance field that is marched only if the
+//!    ray passes its bounding sphere.
+//! 2. The nearest surface is lit by a sun with soft shadows, by the sky, which is a map for level surfaces, and by the
+//!    lamp if it is lit. Some surfaces have highlights, which move with the viewer.
 //!
-//! Here y points up; the world of a capture has y down (COLMAP's usual habit), which is the same
-//! turned by half a turn about x: [`flip`].
+//! Here y points up. The world of a capture has y down (COLMAP's usual convention), which is rotated by 180 degrees
+//! about x: [`flip`].
 
 use super::SceneKind;
 use super::light::Light;
@@ -19,23 +19,23 @@ use glam::Vec3A;
 const TABLE_THICKNESS: f32 = 0.16;
 const LEG_RADIUS: f32 = 0.3;
 
-/// A ray has hit when it is this close to an object.
+/// Distance below which a ray hits an object.
 const NEAR_ENOUGH: f32 = 5e-5;
 const MARCH_STEPS: usize = 96;
 
-/// Shadow rays start this far off their surface.
+/// Distance of the start of shadow rays from their surface.
 const LIFT: f32 = 2e-3;
 /// Sharpness of shadows: the sun's disc covers `1 / SHADOW_SHARPNESS` radians.
 const SHADOW_SHARPNESS: f32 = 14.0;
-/// How far around all objects their penumbra reaches: the width of the table at that sharpness.
+/// Extent of the penumbra around all objects: the width of the table at that sharpness.
 const PENUMBRA: f32 = 2.0 * TABLE_RADIUS / SHADOW_SHARPNESS;
 
-/// Turns world coordinates (y down) into scene coordinates (y up), and back.
+/// Converts between world coordinates (y down) and scene coordinates (y up).
 pub(super) fn flip(p: Vec3A) -> Vec3A {
     Vec3A::new(p.x, -p.y, -p.z)
 }
 
-/// Which surface a ray met.
+/// Surface that a ray met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Surface {
     Object(usize),
@@ -45,7 +45,7 @@ enum Surface {
     Dome,
 }
 
-/// The nearest surface along a ray.
+/// Nearest surface along a ray.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Hit {
     /// Distance along the ray, units.
@@ -67,8 +67,8 @@ pub(super) struct Scene {
     setting: Setting,
     objects: Vec<Object>,
     light: Light,
-    /// Light on the top of the table and on the floor; `None` while they are made, and in scenes too
-    /// large for them.
+    /// Light on the top of the table and on the floor; `None` during their computation, and in scenes too large for
+    /// them.
     maps: Option<[LightMap; 2]>,
 }
 
@@ -95,7 +95,7 @@ impl Scene {
         scene
     }
 
-    /// The nearest surface that a ray from inside the dome meets; `direction` is a unit vector.
+    /// Returns the nearest surface that a ray from inside the dome meets; `direction` is a unit vector.
     pub(super) fn hit(&self, origin: Vec3A, direction: Vec3A) -> Hit {
         let setting = &self.setting;
         let mut hit = Hit {
@@ -133,7 +133,7 @@ impl Scene {
             };
             let leave = leave.min(hit.distance);
             let met = match object.shape {
-                // Its own bounds.
+                // A ball is its own bound.
                 Shape::Ball(_) => (enter < leave).then_some(enter),
                 _ => march(object, origin, direction, enter, leave),
             };
@@ -147,7 +147,7 @@ impl Scene {
         hit
     }
 
-    /// The light that reaches `origin` from where the ray hit, linear.
+    /// Computes the light that reaches `origin` from the hit, linear.
     pub(super) fn light(&self, origin: Vec3A, direction: Vec3A, hit: Hit) -> Vec3A {
         let p = origin + direction * hit.distance;
         let material = match hit.surface {
@@ -170,18 +170,18 @@ impl Scene {
         if hit.surface != Surface::Floor {
             return lit;
         }
-        // The floor fades into the landscape, so that no hard edge runs round the world.
+        // The floor fades into the landscape, so that there is no hard edge at the horizon.
         let [from, over] = self.setting.haze;
         let haze = ((around(p) - from) / over).clamp(0.0, 1.0);
         lit.lerp(self.dome(p), haze * haze)
     }
 
-    /// The landscape behind a point at the dome.
+    /// Returns the landscape behind a point at the dome.
     fn dome(&self, p: Vec3A) -> Vec3A {
         paint::dome(self.kind, p / self.setting.dome)
     }
 
-    /// Unit normal, towards where rays come from, of the surface that was hit at `p`.
+    /// Returns the unit normal, towards the origins of rays, of the surface that was hit at `p`.
     pub(super) fn normal(&self, p: Vec3A, hit: Hit) -> Vec3A {
         match hit.surface {
             Surface::Dome => -p.normalize_or(Vec3A::Y),
@@ -192,12 +192,12 @@ impl Scene {
         }
     }
 
-    /// [`Scene::light`] of whatever a ray hits.
+    /// Computes [`Scene::light`] of the first hit of a ray.
     pub(super) fn look(&self, origin: Vec3A, direction: Vec3A) -> Vec3A {
         self.light(origin, direction, self.hit(origin, direction))
     }
 
-    /// Share of the sun's disc that a point sees, and how open to the sky it is.
+    /// Computes the visible share of the sun's disc, and the openness to the sky.
     fn find_light(&self, p: Vec3A, normal: Vec3A) -> [f32; 2] {
         let sunlight = if normal.dot(self.light.sun) > 0.0 {
             self.unshadowed(p + normal * LIFT, self.light.sun, f32::INFINITY)
@@ -207,7 +207,7 @@ impl Scene {
         [sunlight, self.openness(p, normal)]
     }
 
-    /// Lambert's law for sun and sky, Phong's highlight; `light` is from [`Scene::find_light`].
+    /// Applies Lambert's law for sun and sky, and Phong's highlight; `light` is from [`Scene::find_light`].
     fn shade(
         &self,
         [sunlight, openness]: [f32; 2],
@@ -229,13 +229,13 @@ impl Scene {
             .dot(self.light.sun)
             .max(0.0)
             .powf(material.shininess);
-        // A little of the sky is mirrored too, more at a flat angle (Schlick 1994).
+        // The sky is reflected a little too, more at a flat angle (Schlick 1994).
         let grazing = (1.0 + direction.dot(normal)).clamp(0.0, 1.0).powi(5);
         let sheen = SKY * (0.3 * material.gloss * grazing * (0.5 + 0.5 * mirrored.y));
         diffuse + SUN * (material.gloss * highlight * sunlight) + sheen
     }
 
-    /// Light of the lamp that leaves a surface towards anyone: Lambert's law.
+    /// Computes the lamp's light on a surface, in all directions: Lambert's law.
     fn lamplight(&self, p: Vec3A, normal: Vec3A, material: Material) -> Vec3A {
         const COLOUR: Vec3A = Vec3A::new(1.0, 0.72, 0.42);
         if self.light.lamp == 0.0 {
@@ -255,13 +255,13 @@ impl Scene {
         material.albedo * COLOUR * (self.light.lamp * light * falloff)
     }
 
-    /// Share of a disc that a point sees, 0 to 1, so many units away in a direction: the closest pass of the shadow
-    /// ray by an object, as an angle. The sun's, or the lamp's.
+    /// Returns the visible share of a disc, 0 to 1, at the distance `far` in a direction: the closest pass of the
+    /// shadow ray by an object, as an angle. The disc is the sun's or the lamp's.
     fn unshadowed(&self, p: Vec3A, towards: Vec3A, far: f32) -> f32 {
         let setting = &self.setting;
         let mut light = 1.0f32;
         if setting.table && p.y < -TABLE_THICKNESS && towards.y > 0.0 {
-            // Below the table, which is a disc; its shadow is softened by distance.
+            // The table below is a disc; its shadow is softened by distance.
             let t = -p.y / towards.y;
             let at = p + towards * t;
             let outside = around(at) - TABLE_RADIUS;
@@ -272,7 +272,7 @@ impl Scene {
             return smooth(light);
         }
         for object in &self.objects {
-            // Further from the ray than this it covers nothing of the disc.
+            // At a larger distance from the ray, the object covers nothing of the disc.
             let furthest = (object.centre - p).dot(towards) + object.bound;
             let penumbra = furthest.max(0.0) / SHADOW_SHARPNESS;
             let Some((enter, leave)) = object.bounds(p, towards, penumbra) else {
@@ -283,7 +283,7 @@ impl Scene {
                 return 0.0;
             }
             if let Shape::Ball(radius) = object.shape {
-                // Closest where the ray passes the centre.
+                // The closest point is where the ray passes the centre.
                 let t = (object.centre - p).dot(towards).clamp(LIFT, far.max(LIFT));
                 let distance = (p + towards * t - object.centre).length() - radius;
                 light = light.min(SHADOW_SHARPNESS * distance / t);
@@ -302,11 +302,11 @@ impl Scene {
         smooth(light)
     }
 
-    /// How open to the sky a point is, 0 to 1: how much room there is along its normal.
+    /// Returns the visibility of the sky at a point, 0 to 1, from the free distance along its normal.
     fn openness(&self, p: Vec3A, normal: Vec3A) -> f32 {
         const REACH: [(f32, f32); 2] = [(0.08, 1.6), (0.25, 0.9)];
         let setting = &self.setting;
-        // Floor and hills below the table are out of reach of everything.
+        // Nothing casts shadows on floor and hills below the table.
         if p.y < setting.ground - 1.0 {
             return 1.0;
         }
@@ -325,7 +325,7 @@ impl Scene {
                         room.min(object.distance(probe))
                     }
                 });
-                // The ground closes the space below.
+                // The ground occludes the lower half space.
                 let height = p.y - setting.ground;
                 let above = height >= -1e-3 && around(p) < setting.ground_radius;
                 let room = if above {
@@ -340,18 +340,18 @@ impl Scene {
     }
 }
 
-/// From 0 to 1 with level ends, as the area of a disc is that an edge uncovers.
+/// Smooth step from 0 to 1 with level ends, like the area of a disc that an edge uncovers.
 fn smooth(t: f32) -> f32 {
     let t = t.clamp(0.0, 1.0);
     t * t * (3.0 - 2.0 * t)
 }
 
-/// Horizontal direction away from the y axis.
+/// Returns the horizontal direction away from the y axis.
 fn outward(p: Vec3A) -> Vec3A {
     Vec3A::new(p.x, 0.0, p.z).normalize_or(Vec3A::X)
 }
 
-/// Sphere tracing between two distances.
+/// Traces spheres between two distances.
 fn march(object: &Object, origin: Vec3A, direction: Vec3A, enter: f32, leave: f32) -> Option<f32> {
     let mut t = enter;
     for _ in 0..MARCH_STEPS {
@@ -367,20 +367,20 @@ fn march(object: &Object, origin: Vec3A, direction: Vec3A, enter: f32, leave: f3
     None
 }
 
-/// Distance at which a ray from inside leaves a ball about the origin.
+/// Returns the distance at which a ray from inside exits a ball about the origin.
 fn leave_ball(origin: Vec3A, direction: Vec3A, radius: f32) -> f32 {
     let along = origin.dot(direction);
     let inside = radius * radius - origin.length_squared();
     -along + (along * along + inside).max(0.0).sqrt()
 }
 
-/// Distance to the plane at a height, from above.
+/// Returns the distance to the plane at a height, from above.
 fn meet_plane(origin: Vec3A, direction: Vec3A, height: f32) -> Option<f32> {
     let t = (height - origin.y) / direction.y;
     (direction.y < 0.0 && t > 0.0).then_some(t)
 }
 
-/// Distance to the outside of an upright cylinder about the y axis.
+/// Returns the distance to the outside of an upright cylinder about the y axis.
 fn meet_wall(origin: Vec3A, direction: Vec3A, radius: f32, low: f32, high: f32) -> Option<f32> {
     let a = direction.x * direction.x + direction.z * direction.z;
     let b = origin.x * direction.x + origin.z * direction.z;

@@ -1,6 +1,6 @@
-//! The scenes to choose from, and the numbers that differ between them.
+//! The selectable scenes, and the numbers that differ between them.
 //!
-//! The renderer is one and the same: a scene is a [`Setting`], its objects, and its paint.
+//! All scenes share one renderer: a scene is a [`Setting`], its objects, and its paint.
 
 use super::shapes::{self, Object};
 use super::{field, plain};
@@ -10,17 +10,17 @@ use serde::{Deserialize, Serialize};
 /// Height of the floor, y up.
 pub(super) const FLOOR: f32 = -1.5;
 
-/// Which scene a synthetic capture shows.
+/// Scene of a synthetic capture.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SceneKind {
-    /// Toys on a laid table in a tiled yard, hills around: some of everything.
+    /// Toys on a laid table in a tiled yard, with hills around: textures of all kinds.
     #[default]
     #[serde(rename = "table")]
     Table,
-    /// The same toys, but every surface in one even colour, as in a bare room: little texture.
+    /// Toys of the table, but every surface in one even colour, as in a bare room: little texture.
     #[serde(rename = "plain")]
     Plain,
-    /// The same toys, speckled, on pebbles and sand: fine texture everywhere.
+    /// Toys of the table, speckled, on pebbles and sand: fine texture everywhere.
     #[serde(rename = "gravel")]
     Gravel,
     /// Houses, silos and trees on a meadow, up to 40 units away; hills at 60, and the sky.
@@ -29,10 +29,10 @@ pub enum SceneKind {
 }
 
 impl SceneKind {
-    /// Every kind.
+    /// All kinds.
     pub const ALL: [Self; 4] = [Self::Table, Self::Plain, Self::Gravel, Self::Field];
 
-    /// The name that [`FromStr`](std::str::FromStr) understands: "table", "plain", ...
+    /// Returns the name that [`FromStr`](std::str::FromStr) accepts: "table", "plain", ...
     pub const fn name(self) -> &'static str {
         match self {
             Self::Table => "table",
@@ -42,7 +42,7 @@ impl SceneKind {
         }
     }
 
-    /// Whether it is the default, of which notes say nothing: those of older versions did not.
+    /// Returns true for the default, which notes omit, because older versions had no such key.
     pub(super) fn is_table(&self) -> bool {
         *self == Self::Table
     }
@@ -54,7 +54,7 @@ impl SceneKind {
         }
     }
 
-    /// Everything that stands on the ground.
+    /// Returns all objects of the scene.
     pub(super) fn objects(self) -> Vec<Object> {
         match self {
             Self::Table | Self::Gravel => shapes::objects(),
@@ -66,32 +66,32 @@ impl SceneKind {
 
 shown_by_name!(SceneKind, "scene");
 
-/// How large things are, and where cameras go. Lengths in units, heights with y up.
+/// Sizes of things, and positions of cameras. Lengths in units, heights with y up.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Setting {
-    /// Whether the table stands in the middle.
+    /// True if the table is in the middle.
     pub(super) table: bool,
-    /// Height of what objects stand on, and how far that reaches.
+    /// Height of the surface below the objects, and its extent.
     pub(super) ground: f32,
     pub(super) ground_radius: f32,
-    /// Half the side of the squares about the middle for which light on the table and on the floor
-    /// is found in advance; `None` where that square would be too large, and each ray finds its own.
+    /// Half the side of the squares about the middle for which light on the table and on the floor is computed in
+    /// advance; `None` if that square would be too large, so that each ray computes its own.
     pub(super) maps: Option<[f32; 2]>,
     /// A ball that holds all objects: most rays of the background miss it.
     pub(super) objects_centre: Vec3A,
     pub(super) objects_radius: f32,
-    /// Where the floor begins to fade into the landscape, and over which distance it does.
+    /// Distance at which the floor begins to fade into the landscape, and length of the fade.
     pub(super) haze: [f32; 2],
     /// Radius of the dome about the origin; the landscape is painted on its inside.
     pub(super) dome: f32,
-    /// Where the lamp stands, y up, and the distance at which it is as bright as the sun.
+    /// Position of the lamp, y up, and the distance at which it is as bright as the sun.
     pub(super) lamp: ([f32; 3], f32),
     /// Distance of the cameras from the middle.
     pub(super) orbit: f64,
     /// Lowest and highest camera, angle seen from the origin, radians.
     pub(super) low: f64,
     pub(super) high: f64,
-    /// How far from the place above the middle a camera may look, along each axis.
+    /// Largest offset of a camera's target from the point above the middle, along each axis.
     pub(super) aim: DVec3,
 }
 

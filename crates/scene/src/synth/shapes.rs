@@ -1,8 +1,8 @@
-//! What stands about, and what of it stands on the table: signed distances of simple shapes.
+//! Objects on and around the table: signed distances of simple shapes.
 //!
-//! A signed distance is how far a point is from a surface, negative inside. It never overestimates
-//! here, so a ray may always advance by it (sphere tracing, Hart 1996). Formulas: elementary
-//! geometry; see also Quilez's collection of distance functions.
+//! A signed distance is the distance of a point from a surface, negative inside. It never overestimates here, so a ray
+//! may always advance by it (sphere tracing, Hart 1996). Formulas: elementary geometry; see also Quilez's collection of
+//! distance functions.
 
 use glam::{Mat3A, Vec2, Vec3A};
 
@@ -11,7 +11,7 @@ use glam::{Mat3A, Vec2, Vec3A};
 pub(super) enum Shape {
     /// Radius.
     Ball(f32),
-    /// Half edge, of which `round` is edge radius.
+    /// Half edge, including the edge radius `round`.
     Block { half: f32, round: f32 },
     /// Ring in the xz plane.
     Ring { major: f32, minor: f32 },
@@ -28,7 +28,7 @@ pub(super) enum Shape {
 }
 
 impl Shape {
-    /// Signed distance from the surface, or a lower bound of it.
+    /// Returns the signed distance from the surface, or a lower bound of it.
     pub(super) fn distance(self, p: Vec3A) -> f32 {
         match self {
             Self::Ball(radius) => p.length() - radius,
@@ -57,7 +57,7 @@ impl Shape {
         }
     }
 
-    /// Radius of a ball about the origin that holds the shape.
+    /// Returns the radius of a ball about the origin that holds the shape.
     fn bound(self) -> f32 {
         match self {
             Self::Ball(radius) => radius,
@@ -75,12 +75,12 @@ impl Shape {
     }
 }
 
-/// Distance from the y axis. (`hypot` is exact for huge numbers too, and five times slower.)
+/// Returns the distance from the y axis. (`hypot` is exact for huge numbers too, and five times slower.)
 pub(super) fn around(p: Vec3A) -> f32 {
     (p.x * p.x + p.z * p.z).sqrt()
 }
 
-/// Foot, body and head, blended into each other.
+/// Returns the distance of foot, body and head, blended into each other.
 fn pawn(p: Vec3A) -> f32 {
     // Its foot is half a unit below the origin.
     let (r, y) = (around(p), p.y + 0.5);
@@ -99,13 +99,13 @@ fn pawn(p: Vec3A) -> f32 {
     blend(blend(blend(foot, body, 0.06), collar, 0.03), head, 0.03)
 }
 
-/// The union of two shapes with a fillet of size `k`.
+/// Computes the union of two shapes with a fillet of size `k`.
 fn blend(a: f32, b: f32, k: f32) -> f32 {
     let h = (k - (a - b).abs()).max(0.0) / k;
     a.min(b) - h * h * k * 0.25
 }
 
-/// What a surface is painted with.
+/// Paint of a surface.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Paint {
     BeachBall,
@@ -129,13 +129,13 @@ pub(super) enum Paint {
     Leaves(Vec3A),
 }
 
-/// A shape that stands somewhere.
+/// A shape at a position.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Object {
     pub(super) centre: Vec3A,
     pub(super) object_from_scene: Mat3A,
     pub(super) shape: Shape,
-    /// [`Shape::bound`], which every ray asks for.
+    /// [`Shape::bound`], stored because every ray needs it.
     pub(super) bound: f32,
     pub(super) paint: Paint,
 }
@@ -151,18 +151,18 @@ impl Object {
         }
     }
 
-    /// A scene point in the object's own coordinates.
+    /// Converts a scene point to the object's own coordinates.
     pub(super) fn local(&self, p: Vec3A) -> Vec3A {
         self.object_from_scene * (p - self.centre)
     }
 
-    /// Signed distance of a scene point.
+    /// Returns the signed distance of a scene point.
     pub(super) fn distance(&self, p: Vec3A) -> f32 {
         self.shape.distance(self.local(p))
     }
 
-    /// Outward unit normal: the gradient of the distance, from four points around (a tetrahedron
-    /// needs fewer than six central differences).
+    /// Returns the outward unit normal: the gradient of the distance, from four points around (a tetrahedron needs
+    /// fewer than six central differences).
     pub(super) fn normal(&self, p: Vec3A) -> Vec3A {
         const H: f32 = 4e-4;
         const CORNERS: [Vec3A; 4] = [
@@ -175,7 +175,7 @@ impl Object {
         gradient.normalize_or(Vec3A::Y)
     }
 
-    /// Where a ray enters and leaves the ball that holds the object.
+    /// Returns the distances at which a ray enters and exits the ball that holds the object.
     pub(super) fn bounds(
         &self,
         origin: Vec3A,
@@ -186,7 +186,7 @@ impl Object {
     }
 }
 
-/// Where a ray enters (0 from inside) and leaves a ball.
+/// Returns the distances at which a ray enters (0 from inside) and exits a ball.
 pub(super) fn meet_ball(
     origin: Vec3A,
     direction: Vec3A,
@@ -203,7 +203,7 @@ pub(super) fn meet_ball(
     (middle + half > 0.0).then_some(((middle - half).max(0.0), middle + half))
 }
 
-/// Everything on the table, whose top is y = 0.
+/// Returns all objects on the table, whose top is y = 0.
 pub(super) fn objects() -> Vec<Object> {
     let about_y = Mat3A::from_rotation_y;
     let mut all = vec![

@@ -1,11 +1,11 @@
-//! `cameras.json`: what is written is what is read, through every lens.
+//! `cameras.json`: reading returns the written cameras, for every lens.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use dapple_scene::{Camera, ErrorKind, Lens, Pose, read_cameras, read_poses, write_cameras};
 use glam::DVec3;
 
-/// Every lens, no coefficient like another and none short in decimals.
+/// Returns every lens, with coefficients that all differ and need all digits.
 fn lenses() -> Vec<(&'static str, Lens)> {
     let k =
         |i: usize| (i as f64 + 1.0).sqrt() * 1e-3 * if i.is_multiple_of(2) { 1.0 } else { -1.0 };
@@ -48,7 +48,7 @@ fn every_lens_comes_back_with_every_bit() {
     assert_eq!(read.len(), written.len());
     for ((name, camera), (expected_name, expected)) in read.iter().zip(&written) {
         assert_eq!(name, expected_name);
-        // A pose is a matrix meanwhile.
+        // A pose is stored as a matrix.
         let (found, pose) = (camera.camera_from_world, expected.camera_from_world);
         assert!(found.centre().distance(pose.centre()) < 1e-14, "{name}");
         let dot = found.rotation.dot(pose.rotation).abs();

@@ -57,7 +57,7 @@ fn valid_files_are_accepted_and_every_cut_of_a_counted_one_is_not() {
         assert!(accepts(name, &bytes), "{name}");
         for length in 0..bytes.len() {
             let accepted = accepts(name, &bytes[..length]);
-            // Text files have no count: a cut between records, or in a number, cannot show.
+            // Text files have no count: truncation between records, or in a number, cannot be detected.
             assert!(!accepted || name.ends_with("txt"), "{name} cut at {length}");
         }
         if name.ends_with("bin") {
@@ -107,7 +107,7 @@ fn counts_beyond_the_file_are_refused_before_anything_is_allocated() {
             );
         }
     }
-    // The same inside a record: an image with too many observations, a point with too long a track.
+    // Inside a record: an image with too many observations, a point with too long a track.
     let image = Bytes::count(1)
         .u32(1)
         .f64s(&[1.0; 7])
@@ -174,7 +174,7 @@ fn utf16(text: &str) -> Vec<u8> {
     units.flat_map(u16::to_le_bytes).collect()
 }
 
-/// The same text as other programs save it.
+/// Variants of this text as other programs save it.
 fn saved_otherwise(text: &str) -> Vec<(&'static str, Vec<u8>)> {
     let spaced = |separator: &str| text.replace(' ', separator).into_bytes();
     vec![
@@ -206,7 +206,7 @@ fn text_that_other_programs_saved_says_the_same() {
         let want = parse_points_txt(points.as_bytes(), "f").unwrap();
         assert_eq!(parse_points_txt(&bytes, "f").unwrap(), want, "{how}");
     }
-    // A decimal comma is no separator.
+    // A decimal comma is not a separator.
     let error = parse_points_txt(b"7 0,5 -1 2 255 0 7 0.5\n", "f").unwrap_err();
     assert!(error.what().contains("0,5"), "{error}");
 }
@@ -312,7 +312,7 @@ fn names_in_another_code_page_keep_their_bytes() {
     }
 }
 
-/// A valid file with some bytes changed and perhaps its end cut: gets further than random bytes.
+/// A valid file with some bytes changed and perhaps its end truncated: it passes more checks than random bytes.
 fn damaged() -> impl Strategy<Value = (&'static str, Vec<u8>)> {
     let edits = prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6);
     let cut = prop::option::of(any::<prop::sample::Index>());

@@ -1,4 +1,4 @@
-//! COLMAP captures from disk: what is read, what is refused and in what words.
+//! COLMAP captures from disk: accepted content, refused content, and the messages.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use crate::load_support;
@@ -87,13 +87,13 @@ fn intrinsics_follow_the_actual_size() {
         size_and_camera(&limited),
         (16, 12, 14.4, 7.0 * (12.0 / 15.0))
     );
-    // Never enlarged.
+    // Photos are never enlarged.
     let large = LoadOptions {
         max_resolution: Some(1000),
         ..LoadOptions::default()
     };
     assert_eq!(size_and_camera(&large).0, 20);
-    // With images_2 there, its photos are taken as they are: rounded down here.
+    // With images_2, its photos are used unchanged: rounded down here.
     for (name, ..) in &Tiny::default().photos {
         write_png(&root.path().join("images_2").join(name), 10, 7);
     }
@@ -154,7 +154,7 @@ fn models_are_found_where_tools_put_them() {
         fs::remove_dir_all(root.path().join("old")).unwrap();
         assert_eq!(loaded(&root).views.len(), 3, "{place}");
     }
-    // A model folder itself.
+    // A model folder as the capture.
     let root = written(&Tiny::default());
     let model = root.path().join("sparse/0");
     assert_eq!(
@@ -164,7 +164,7 @@ fn models_are_found_where_tools_put_them() {
             .len(),
         3
     );
-    // Binary wins over text.
+    // Binary has priority over text.
     for file in ["cameras.txt", "images.txt", "points3D.txt"] {
         fs::write(model.join(file), "rubbish").unwrap();
     }
@@ -276,7 +276,7 @@ fn distorted_photos_keep_their_lens_and_their_pixels() {
     assert_eq!(camera.lens, Lens::OpenCv([-0.1, 0.01, 0.001, 0.0]));
 }
 
-/// A photo that goes on where the polynomial folds: the corners have no ray.
+/// A photo that extends beyond the fold of the polynomial: the corners have no ray.
 #[test]
 fn pixels_beyond_the_lens_are_masked() {
     let mut tiny = Tiny::default();
@@ -467,7 +467,7 @@ fn bad_files_and_paths_get_one_clear_error() {
     fails(root.path(), &["c.png", "cannot be decoded"]);
     fs::write(&photo, "not a photo").unwrap();
     fails(root.path(), &["c.png", "neither a JPEG nor a PNG"]);
-    // The first by name is reported, whatever the threads do.
+    // The first by name is reported, for any order of threads.
     fs::write(root.path().join("images/sub/b.png"), "").unwrap();
     fails(root.path(), &["c.png"]);
     fs::write(&photo, whole).unwrap();
@@ -500,7 +500,7 @@ fn bad_files_and_paths_get_one_clear_error() {
     }
 }
 
-/// A mask for each photo, black on the left, and what comes of it.
+/// Builds a capture with a mask for each photo, black on the left.
 fn masked_capture() -> TempDir {
     let root = written(&Tiny::default());
     for name in ["a.png", "c.png.png", "sub/b.png"] {
@@ -539,7 +539,7 @@ fn masks_segment_and_are_inverted() {
     };
     let dataset = load_with(root.path(), &inverted).unwrap();
     assert_eq!(dataset.views[0].photo.read().unwrap().mask, Some(left(255)));
-    // A lens leaves pixels that no photo shows: those are no part of the object and do not count.
+    // With a lens, some pixels have no ray: those are not part of the object and do not count.
     let mut tiny = Tiny::default();
     tiny.cameras[0] = (7, 4, 20, 15, vec![6.0, 6.0, 10.0, 7.0, -0.9, 0.0, 0.0, 0.0]);
     tiny.write_model(&root.path().join("sparse/0"));
@@ -568,7 +568,7 @@ fn contradictions_about_masks_are_refused() {
         ..LoadOptions::default()
     };
     refused(&plain, inverted.clone(), "inverted, but no photo has one");
-    // A folder whose names fit nothing is told of.
+    // A folder whose names match no photo gives a note.
     fs::create_dir_all(plain.path().join("masks")).unwrap();
     assert_noted(&loaded(&plain), "named as a photo");
 
@@ -648,7 +648,7 @@ fn names_in_another_code_page_find_their_photos() {
     tiny.photos[1].0 = name.to_owned();
     tiny.images[1].4 = "XXXX.png".to_owned();
     let root = written(&tiny);
-    // The same letters in Windows' Cyrillic code page.
+    // These letters in Windows' Cyrillic code page.
     let images = tiny.images_bin();
     let at = images.windows(4).position(|part| part == b"XXXX").unwrap();
     let bytes = [&images[..at], &[0xf4, 0xee, 0xf2, 0xee], &images[at + 4..]].concat();
@@ -658,7 +658,7 @@ fn names_in_another_code_page_find_their_photos() {
     assert_noted(&dataset, "windows-1251");
 }
 
-/// The same capture elsewhere.
+/// This capture at another place.
 fn moved(by: glam::DVec3) -> Tiny {
     let mut tiny = Tiny::default();
     for (_, [w, x, y, z], translation, ..) in &mut tiny.images {
@@ -671,7 +671,7 @@ fn moved(by: glam::DVec3) -> Tiny {
     tiny
 }
 
-/// The model as text.
+/// Writes the model as text.
 fn write_text(tiny: &Tiny, model: &Path) {
     fs::create_dir_all(model).unwrap();
     let numbers = |values: &[f64]| {
@@ -716,7 +716,7 @@ fn a_capture_far_from_the_origin_is_as_exact_as_one_beside_it() {
             for (a, b) in here.points.iter().zip(&there.points) {
                 let [a, b] = [a, b].map(|p| glam::DVec3::from(p.position.map(f64::from)));
                 let place = b + (there.origin - by);
-                // Steps of f32 at some units.
+                // Rounding of f32 at a few units.
                 assert!(place.distance(a) < 1e-6, "{place}");
             }
             let all = [0, 1, 2];

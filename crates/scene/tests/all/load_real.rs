@@ -1,4 +1,4 @@
-//! Real captures, against what is known of them.
+//! Real captures, compared with known facts about them.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use crate::load_support;
@@ -76,8 +76,8 @@ fn plush_and_banana_have_the_counts_of_their_readme() {
     }
 }
 
-/// Where COLMAP saw its points, and where our cameras put them: 0.27 pixels apart in the mean by
-/// its own account. A wrong axis, quaternion order or half pixel fails this at once.
+/// Compares COLMAP's observations with the projections of Dapple's cameras: by COLMAP's own report the mean distance is
+/// 0.27 pixels. A wrong axis, quaternion order or half pixel exceeds this clearly.
 #[test]
 fn banana_points_project_to_where_they_were_observed() {
     let Some(root) = data("banana") else { return };
@@ -127,7 +127,7 @@ fn banana_points_project_to_where_they_were_observed() {
     }
 }
 
-/// Whether tracks tell which photos observed a point or not.
+/// Checked with and without tracks.
 #[test]
 fn real_captures_do_not_contradict_themselves() {
     let options = LoadOptions {

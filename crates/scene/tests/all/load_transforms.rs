@@ -196,7 +196,7 @@ fn blender_photos_are_transparent_and_keep_their_own_split() {
         assert_eq!((split.train, split.eval), (vec![2, 3, 4], vec![0, 1]));
         assert_eq!(dataset.split(0).train.len(), 5);
     }
-    // A number that is asked for goes before the folders.
+    // A number in the options takes precedence over the folders.
     let options = LoadOptions {
         ignore_split: true,
         ..LoadOptions::default()
@@ -239,12 +239,12 @@ fn numbers_in_strings_matrices_and_other_names_are_read() {
         );
         assert_eq!((got.width, got.height), (20, 15), "{top}");
     }
-    // A frame's own matrix goes before the focal length at the top.
+    // A frame's own matrix has priority over the focal length at the top level.
     let own = two_frames(TOP, r#", "K": [[30, 0, 9], [0, 31, 8], [0, 0, 1]]"#);
     let dataset = load_at(nerfstudio(&own).path()).unwrap();
     let a = dataset.views[0].camera;
     assert_eq!((a.fx, a.fy, a.cx, a.cy), (30.0, 31.0, 9.0, 8.0));
-    // What is no matrix is named where nothing else gives a focal length.
+    // A malformed matrix is named if nothing else gives a focal length.
     let none = two_frames(r#""w": 20, "h": 15, "K": [[18, 0], [0, 19]],"#, "");
     let error = load_at(nerfstudio(&none).path()).unwrap_err().to_string();
     assert!(error.contains("its K is no matrix"), "{error}");
@@ -368,7 +368,7 @@ fn the_files_own_split_is_used_unless_it_is_ignored() {
     let dataset = load(root.path(), &options, &NoProgress).unwrap();
     assert_eq!(dataset.split(8).eval, [0]);
     assert!(!noted(&dataset, "own split"), "{:?}", dataset.notes);
-    // Test photos that nothing is left of beside.
+    // A list of test photos that leaves no training photos.
     let root = lists(r#""test_filenames": ["images/a.png", "images/b.png"],"#);
     let dataset = load_at(root.path()).unwrap();
     assert_eq!(dataset.split(8).eval, [0]);
@@ -377,7 +377,7 @@ fn the_files_own_split_is_used_unless_it_is_ignored() {
 
 const UTM: [f64; 3] = [448_213.5, 5_411_972.25, 312.75];
 
-/// A frame that stands at this place of the survey.
+/// A frame at this place of the survey.
 fn frame(name: &str, x: f64, y: f64) -> String {
     let [east, north, up] = UTM;
     format!(
@@ -476,7 +476,7 @@ fn blender_captures_whose_one_file_names_points_have_points() {
     };
     assert!(!says_none(&named), "{:?}", named.notes);
     let bare = with("");
-    assert!(!says_none(&bare), "points.ply beside the file is used");
+    assert!(!says_none(&bare), "points.ply next to the file is used");
     let bare = {
         let root = nerfstudio(&two_frames(TOP, ""));
         let path = root.path().join("transforms.json");

@@ -1,4 +1,4 @@
-//! The integration tests of this crate, as one program: linking is most of what a further one costs.
+//! Integration tests of this crate as one program, because linking is most of the cost of each further program.
 
 mod cameras_file;
 mod colmap_parsers;

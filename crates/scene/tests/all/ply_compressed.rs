@@ -1,11 +1,11 @@
-//! SuperSplat's compressed PLY: values known by hand, every encoding, and every way to be broken.
+//! SuperSplat's compressed PLY: values known by hand, every encoding, and every kind of damage.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use dapple_scene::{ErrorKind, ply};
 use proptest::prelude::*;
 
-/// What a test changes of a good file.
+/// Changes that a test makes to a valid file.
 struct File {
     format: &'static str,
     chunks: Vec<Vec<f32>>,
@@ -37,7 +37,7 @@ const RANGES: [&str; 18] = [
 ];
 
 impl File {
-    /// Two chunks, the second of one Gaussian, degree 1; every range is different.
+    /// Builds two chunks, the second of one Gaussian, degree 1; every range is different.
     fn good() -> Self {
         let ranges = |shift: f32| {
             let low = [-1.0, -2.0, -3.0, 1.0, 3.0, 5.0, -9.0, -8.0, -7.0, -4.0];
@@ -140,7 +140,7 @@ fn words_mean_what_the_description_says() {
     assert_close(&splats.means[3], &[1.0, -2.0, -3.0 + 8.0 / 2047.0]);
     assert_close(&splats.scales[3], &[-9.0, -2.0, 0.0]);
     let half = 0.5f64.sqrt();
-    // w 1/sqrt 2 and x -1/sqrt 2 leave nothing for y.
+    // w 1/sqrt 2 and x -1/sqrt 2 give y = 0.
     let z = (512.0 / 1023.0 - 0.5) * 2.0 * half;
     assert_close(&splats.quats[3], &[half, -half, 0.0, z]);
     let colour = [1.5, 0.0, 0.25 + 0.2 * 0.5];
@@ -160,7 +160,7 @@ fn words_mean_what_the_description_says() {
         value(5.0),
     ];
     assert_close(&splats.sh_rest[27..36], &expected);
-    // The largest component follows from the others, and each place has its turn.
+    // The largest component follows from the others; the test covers each index.
     for largest in 0..4 {
         let mut file = File::good();
         file.vertices[0][1] = (largest as u32) << 30 | 700 << 20 | 400 << 10 | 511;
@@ -176,7 +176,7 @@ fn words_mean_what_the_description_says() {
     let splats = ply::parse(&file.bytes()).unwrap();
     assert_close(&splats.means[256], &[1.0, 0.0, -1.0]);
     assert_close(&splats.scales[256], &[-7.0, -6.0, -5.0]);
-    // A byte of 255 is an opacity of 1, one of 0 an opacity of 0: sigmoids as `f32` gives them.
+    // A byte of 255 is an opacity of 1, one of 0 an opacity of 0: sigmoids rounded to `f32`.
     let sigmoid = |logit: f32| 1.0 / (1.0 + (-logit).exp());
     assert!(sigmoid(splats.opacities[256]) < 1e-7);
 }
@@ -212,7 +212,7 @@ fn every_encoding_and_order_of_elements_gives_the_same() {
     file.format = "binary_little_endian";
     file.edits = vec![("property uint", "property int")];
     assert_eq!(ply::parse(&file.bytes()).unwrap(), expected);
-    // None at all is a file too.
+    // A file without Gaussians is valid too.
     let mut none = File::good();
     (none.chunks, none.vertices, none.harmonics) = (vec![], vec![], vec![]);
     assert!(ply::parse(&none.bytes()).unwrap().is_empty());
@@ -275,7 +275,7 @@ fn broken_files_say_why() {
             let to: &'static str = format!("element {name} {count}").leak();
             let from: &'static str = format!("element {element}").leak();
             file.edits.push((from, to));
-            // One row more than there is shifts what comes after it.
+            // One row more than the data has shifts the elements after it.
             let words: &[&str] = if count == "258" { &[] } else { &[count] };
             assert_refused(&file.bytes(), words);
         }
@@ -287,8 +287,7 @@ fn broken_files_say_why() {
 }
 
 proptest! {
-    /// Whatever words and ranges say, what is read is finite, and its rotations are of length 1 or
-    /// (damaged) more.
+    /// For all words and ranges, the splats are finite, and their rotations have length 1 or (damaged) more.
     #[test]
     fn any_words_in_any_ranges_are_read(
         words in proptest::array::uniform4(any::<u32>()),

@@ -1,4 +1,4 @@
-//! PLY files: exact layout, every encoding, and every way they can be broken.
+//! PLY files: exact layout, every encoding, and every kind of damage.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -8,7 +8,7 @@ use glam::DVec3;
 use proptest::prelude::*;
 use std::path::Path;
 
-/// Splats whose every value is different, so that no two can be swapped unnoticed.
+/// Builds splats whose values all differ, so that a swap is detected.
 fn numbered(count: usize, sh_degree: u8) -> Splats {
     let mut next = 0.0f32;
     let mut value = || {
@@ -100,7 +100,7 @@ fn round_trips_are_bit_exact_at_every_degree() {
     );
 }
 
-/// The same Gaussian, properties in odd order with others between, in any encoding.
+/// Builds this Gaussian in any encoding, with properties in odd order and others between them.
 fn handmade(format: &str, line_end: &str) -> (Vec<u8>, Splats) {
     let columns = [
         ("rot_3", "float", 0.5),
@@ -201,7 +201,7 @@ fn a_file_cut_anywhere_is_refused() {
         assert!(error.hint_text().is_some(), "{length}: {error}");
     }
     let (ascii, _) = handmade("ascii", "\n");
-    // Up to the last number's last digit: a shorter number is a number too.
+    // Up to the last number's last digit, because a shorter number is a number too.
     for length in 0..ascii.len() - 2 {
         assert!(ply::parse(&ascii[..length]).is_err(), "{length}");
     }
@@ -220,7 +220,7 @@ fn assert_refused(file: &[u8], kind: ErrorKind, words: &[&str]) {
     assert!(error.hint_text().is_some(), "{error}");
 }
 
-/// A header for `vertices` rows of the required floats, but for `without`.
+/// A header for `vertices` rows of the required floats, except `without`.
 fn header(vertices: &str, without: &[&str], more: &[&str]) -> String {
     let required =
         "x y z f_dc_0 f_dc_1 f_dc_2 opacity scale_0 scale_1 scale_2 rot_0 rot_1 rot_2 rot_3";
@@ -298,7 +298,7 @@ fn values_that_are_not_finite_are_named_by_property_and_vertex() {
         assert!(error.what().contains(&expected), "{error}");
         assert!(error.place().unwrap().contains("bad.ply"));
     }
-    // A double that no float can hold.
+    // A double outside the range of floats.
     let file = header("1", &[], &[]).replace("binary_little_endian", "ascii");
     let file = file + "1 2 1e300 4 5 6 7 8 9 10 11 12 13 14\n";
     assert_refused(
@@ -346,7 +346,7 @@ fn point_clouds_take_bytes_floats_splats_and_none() {
             .map(|c| format!("property {kind} {c}\n"))
             .concat()
     };
-    // ASCII rows are held as doubles: the declared type must still decide what 1 means.
+    // ASCII rows are stored as doubles: the declared type must still decide the meaning of 1.
     let cases = [
         (file(&rgb("uchar"), "1 128 255"), [1, 128, 255]),
         (file(&rgb("float"), "1 0.5 -1"), [255, 128, 0]),
@@ -367,7 +367,7 @@ fn point_clouds_take_bytes_floats_splats_and_none() {
         assert_eq!((points.len(), points[0].position), (1, [1.0, 2.0, 3.0]));
         assert_eq!(points[0].rgb, rgb, "{file}");
     }
-    // Bytes and 16-bit colours as floats: white is known by the largest number of all points.
+    // Bytes and 16-bit colours as floats: the largest number of all points determines white.
     let two = file(&rgb("float"), "0 0.5 1").replace("vertex 1", "vertex 2");
     for (second, want) in [
         ("255 127.4 0", [1, 255]),
@@ -377,7 +377,7 @@ fn point_clouds_take_bytes_floats_splats_and_none() {
         let points = ply::parse_points(format!("{two}4 5 6 {second}\n").as_bytes()).unwrap();
         assert_eq!([points[0].rgb[2], points[1].rgb[0]], want, "{second}");
     }
-    // A point without a position is left out.
+    // A point without a position is dropped.
     let names = rgb("uchar")
         .replace("red", "r")
         .replace("green", "g")
@@ -405,7 +405,7 @@ fn the_local_origin_goes_through_files() {
         assert_eq!(aside.origin, origin);
         if format == Format::Ply {
             assert_eq!(read, splats);
-            // As points to start from they are in the frame of the capture.
+            // As sparse points they are in the frame of the capture.
             let (points, aside) = ply::read_all_points(&path).unwrap();
             for ((point, rest), mean) in points.iter().zip(&aside.remainders).zip(&splats.means) {
                 for k in 0..3 {
@@ -416,7 +416,7 @@ fn the_local_origin_goes_through_files() {
             assert_eq!(aside.origin, DVec3::ZERO);
         }
         assert!(format.holds_origin());
-        // Without one, files have the bytes that they had.
+        // Without an origin, files are byte-identical to those of older versions.
         let plain = folder.path().join(format.file_name("plain"));
         splat_file::write(&plain, &splats, format).unwrap();
         let text = String::from_utf8_lossy(&std::fs::read(&plain).unwrap()).to_lowercase();
@@ -477,7 +477,7 @@ fn doubles_far_from_the_origin_are_counted_from_one_of_their_own() {
                 );
             }
         }
-        // Who asks for splats alone has them where the file says, as far as floats hold them.
+        // A caller that reads only splats gets them at the file's positions, rounded to floats.
         let alone = ply::read(&path).unwrap();
         assert_eq!(
             alone.means[3][1],

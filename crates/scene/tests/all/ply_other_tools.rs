@@ -4,7 +4,7 @@
 
 use dapple_scene::{ErrorKind, Splats, ply};
 
-/// An ASCII file of one Gaussian with these columns.
+/// Builds an ASCII file of one Gaussian with these columns.
 fn file(columns: &[(&str, &str)]) -> Vec<u8> {
     let mut text = "ply\nformat ascii 1.0\nelement vertex 1\n".to_owned();
     for (property, _) in columns {
@@ -54,7 +54,7 @@ fn colours_may_stand_for_harmonics() {
             assert!((shown - expected).abs() < 1e-6, "{shown} {expected}");
         }
     }
-    // Where both are there, harmonics count.
+    // If both exist, harmonics count.
     let also = [
         ("uchar red", "9"),
         ("uchar green", "9"),
@@ -62,7 +62,7 @@ fn colours_may_stand_for_harmonics() {
     ];
     let splats = read(&[&POSITION, &also, &COLOUR, &SCALE, &REST]);
     assert_eq!(splats.sh0[0], [0.1, 0.2, 0.3]);
-    // Half of the harmonics are no harmonics.
+    // An incomplete set of harmonics is refused.
     let error = ply::parse(&file(
         &[&POSITION[..], &also, &COLOUR[..2], &SCALE, &REST].concat(),
     ))
@@ -97,7 +97,7 @@ fn a_separate_filter_is_put_into_scales_and_opacity() {
     let alpha = volume(before) / volume(after) / (1.0 + (-0.5f64).exp());
     let found = 1.0 / (1.0 + (-f64::from(splats.opacities[0])).exp());
     assert!((found - alpha).abs() < 1e-6, "{found} {alpha}");
-    // A filter of nothing changes nothing; a huge one thins to the least opacity, not to NaN.
+    // A filter of 0 changes nothing; a huge one reduces the opacity to the minimum, not to NaN.
     let none = read(&[
         &POSITION,
         &COLOUR,
@@ -130,7 +130,7 @@ fn logarithms_of_zero_are_taken_for_the_least() {
     let scale = [SCALE[0], ("float scale_1", "-inf"), SCALE[2]];
     let splats = read(&[&POSITION, &COLOUR, &scale, &REST]);
     assert_eq!(splats.scales[0], [-1.0, -20.0, -3.0]);
-    // An infinite extent and what is no number at all have no meaning.
+    // An infinite extent and NaN have no meaning.
     for (column, value) in [("scale_1", "inf"), ("scale_1", "nan"), ("opacity", "nan")] {
         let mut columns = [&POSITION[..], &COLOUR, &SCALE, &REST].concat();
         let at = columns.iter().position(|(name, _)| name.ends_with(column));
@@ -151,7 +151,7 @@ fn other_elements_are_named_where_vertices_are_missing() {
     assert!(hint.contains("vertex_0, codebook_centers"), "{hint}");
 }
 
-/// Brush's and Postshot's words for Mip-Splatting's filters, the last of them counts; and ours.
+/// Brush's and Postshot's comments for Mip-Splatting's filters, of which the last counts; and Dapple's.
 #[test]
 fn anti_aliased_files_say_so_and_are_known() {
     use dapple_scene::splat_file::{self, Format, WriteOptions};
@@ -224,7 +224,7 @@ fn higher_degrees_are_cut_to_the_third() {
                 assert_eq!(found, (channel * count + k) as f32);
             }
         }
-        let word = format!("degree {degree} are left out");
+        let word = format!("degree {degree} are dropped");
         assert!(aside.notes[0].contains(&word), "{:?}", aside.notes);
     }
     let error = ply::parse(&file(
@@ -240,7 +240,7 @@ fn higher_degrees_are_cut_to_the_third() {
     assert!(error.unwrap_err().what().contains("no degree"));
 }
 
-/// Opacities and lengths in place of logits and logarithms, with two scales or three.
+/// Opacities and lengths instead of logits and logarithms, with two scales or three.
 #[test]
 fn activated_numbers_are_read_as_such_and_told() {
     use dapple_scene::splat_file::{Format, parse};

@@ -1,4 +1,4 @@
-//! PLY files that other programs wrote. Needs the folder of real captures beside the checkout.
+//! PLY files of other programs. Needs the folder of real captures next to the checkout.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -16,7 +16,7 @@ fn a_trained_scene_is_read() {
     };
     let splats = ply::read(&path).unwrap();
     assert_eq!((splats.len(), splats.sh_degree), (90_854, 0));
-    // Known of the scene: y runs from -4.29 to 0.09; opacities are clipped to 1/510 from 0 and 1.
+    // Known facts of the scene: y runs from -4.29 to 0.09; opacities are clipped to 1/510 from 0 and 1.
     let heights = splats.means.iter().map(|m| m[1]);
     let (low, high) = heights.fold((f32::MAX, f32::MIN), |(l, h), y| (l.min(y), h.max(y)));
     assert!(
@@ -29,14 +29,14 @@ fn a_trained_scene_is_read() {
         let length = quat.iter().map(|q| q * q).sum::<f32>().sqrt();
         assert!((length - 1.0).abs() < 1e-3, "{quat:?}");
     }
-    // And back: what was written is what was read.
+    // The round trip is exact.
     let folder = tempfile::tempdir().unwrap();
     let copy = folder.path().join("copy.ply");
     ply::write(&copy, &splats).unwrap();
     assert_eq!(ply::read(&copy).unwrap(), splats);
 }
 
-/// A file of SuperSplat's against a decoding of it that was made without our code.
+/// Compares a file of SuperSplat with a decoding of it by other code.
 #[test]
 fn the_compressed_layout_is_read() {
     let (Some(packed), Some(plain)) = (
@@ -48,7 +48,7 @@ fn the_compressed_layout_is_read() {
     let (found, expected) = (ply::read(&packed).unwrap(), ply::read(&plain).unwrap());
     assert_eq!((found.len(), found.sh_degree), (expected.len(), 0));
     let flat = |rows: &[[f32; 3]]| rows.as_flattened().to_vec();
-    // The other decoding takes bytes of 0 and 255 as half a step off 0 and 1.
+    // The other decoding reads bytes of 0 and 255 as half a step off 0 and 1.
     let alphas = |logits: &[f32]| -> Vec<f32> {
         let alpha = |logit: &f32| 1.0 / (1.0 + (-logit).exp());
         let inner = |alpha: f32| alpha.clamp(1.0 / 510.0, 1.0 - 1.0 / 510.0);

@@ -1,7 +1,7 @@
-//! What Dapple writes must mean the same to other tools: SuperSplat's `splat-transform` opens it.
+//! Dapple's files must have the same meaning for other tools: SuperSplat's `splat-transform` opens them.
 //!
-//! Needs `DAPPLE_SPLAT_TRANSFORM`, the path of the tool's `bin/cli.mjs` (run with `node`) or of
-//! its executable: `npm install @playcanvas/splat-transform` brings both.
+//! Needs `DAPPLE_SPLAT_TRANSFORM`, the path of the tool's `bin/cli.mjs` (run with `node`) or of its executable:
+//! `npm install @playcanvas/splat-transform` installs both.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -13,8 +13,8 @@ use glam::{DMat3, DQuat, DVec3};
 use splat_transform::{convert, tool};
 use std::path::Path;
 
-/// Five Gaussians; the first three stand on the axes, so that they show where a rotation takes
-/// them. Every value is different.
+/// Builds five Gaussians; the first three are on the axes, so that they show the effect of a rotation. Every value is
+/// different.
 fn sample(sh_degree: u8) -> Splats {
     let mut next = 0.0f32;
     let mut value = || {
@@ -47,7 +47,7 @@ fn unit(q: [f32; 4]) -> [f32; 4] {
     q.map(|c| c / length)
 }
 
-/// A table by column name.
+/// Reads a table by column name.
 fn read_csv(path: &Path) -> Vec<(String, Vec<f32>)> {
     let text = std::fs::read_to_string(path).unwrap();
     let mut lines = text.lines();
@@ -102,13 +102,13 @@ fn every_column_has_its_value() {
                 .iter()
                 .any(|(n, _)| *n == format!("f_rest_{}", 3 * per_channel))
         );
-        // What the tool writes, Dapple reads.
+        // Dapple reads the tool's file.
         convert(&tool, &[], &ours, &[], &back);
         assert_eq!(ply::read(&back).unwrap(), splats, "degree {degree}");
     }
 }
 
-/// Many small clusters, so that chunks have different ranges: three chunks, the last not full.
+/// Builds many small clusters, so that chunks have different ranges: three chunks, the last not full.
 fn crowd(sh_degree: u8) -> Splats {
     let mut next = 0u32;
     let mut value = || {
@@ -141,8 +141,8 @@ fn assert_within(found: &[f32], expected: &[f32], allowed: f32) {
     }
 }
 
-/// Our file, compressed by the tool: read by us, it is what we wrote within the steps of its bits,
-/// and what the tool itself unpacks.
+/// The tool compresses Dapple's file. Dapple reads from it the written splats within the steps of its bits, and the
+/// splats that the tool itself unpacks.
 #[test]
 fn what_the_tool_compresses_is_read() {
     let Some(tool) = tool() else { return };
@@ -177,8 +177,7 @@ fn what_the_tool_compresses_is_read() {
                 &splats.scales[k],
                 0.5 * 2.0 / 1023.0 + 1e-5,
             );
-            // Either of a rotation's two quaternions; the largest component takes the others' error
-            // threefold at most.
+            // Either of a rotation's two quaternions; the largest component has at most three times the others' error.
             let step = 0.5 * std::f32::consts::SQRT_2 / 1023.0 + 1e-6;
             let dot: f32 = (found.quats[i].iter().zip(&splats.quats[k]))
                 .map(|(a, b)| a * b)
@@ -217,8 +216,8 @@ fn what_the_tool_compresses_is_read() {
     }
 }
 
-/// The tool rotates the scene by what it believes quaternions and harmonics to be; if it believes
-/// as Dapple does, shapes and colours turn with the scene.
+/// The tool rotates the scene by its own conventions of quaternions and harmonics. If these are Dapple's, shapes and
+/// colours rotate with the scene.
 #[test]
 fn rotated_by_the_tool_shapes_and_colours_turn_along() {
     let Some(tool) = tool() else { return };
@@ -265,7 +264,7 @@ fn covariance(splats: &Splats, i: usize) -> DMat3 {
     rotation * DMat3::from_diagonal(DVec3::from(variances)) * rotation.transpose()
 }
 
-/// Real spherical harmonics up to degree 3 with the signs of the field (Condon-Shortley phase).
+/// Evaluates real spherical harmonics up to degree 3 with the signs of 3DGS (Condon-Shortley phase).
 fn colour(splats: &Splats, i: usize, d: DVec3) -> DVec3 {
     let (x, y, z) = (d.x, d.y, d.z);
     let basis = [
@@ -294,7 +293,7 @@ fn colour(splats: &Splats, i: usize, d: DVec3) -> DVec3 {
     })
 }
 
-/// What the tool sees in our `.splat` is what it sees in our PLY, but for eight bits.
+/// The tool reads from Dapple's `.splat` the content of Dapple's PLY, rounded to eight bits.
 #[test]
 fn splat_files_open_and_hold_what_the_ply_holds() {
     let Some(tool) = tool() else { return };
@@ -326,7 +325,7 @@ fn splat_files_open_and_hold_what_the_ply_holds() {
         for k in 0..6 {
             assert!((a[k] - b[k]).abs() < 1e-5, "column {k}: {a:?}, {b:?}");
         }
-        // A step of a colour is 1 / 255 / 0.282; these leave the range of bytes by up to 0.3.
+        // A step of a colour is 1 / 255 / 0.282; these exceed the range of bytes by up to 0.3.
         for k in 6..9 {
             let byte = |dc: f32| (0.5 + 0.282_094_8 * dc).clamp(0.0, 1.0);
             assert!(
@@ -338,7 +337,7 @@ fn splat_files_open_and_hold_what_the_ply_holds() {
         }
         let share = |logit: f32| 1.0 / (1.0 + (-logit).exp());
         assert!((share(a[9]) - share(b[9])).abs() < 0.51 / 255.0);
-        // Rotations that differ by sign are one.
+        // Quaternions that differ by sign are equal rotations.
         let cosine: f32 = (10..14).map(|k| a[k] * b[k]).sum();
         let (la, lb) = [a, b]
             .map(|r| (10..14).map(|k| r[k] * r[k]).sum::<f32>().sqrt())

@@ -1,5 +1,5 @@
-//! Captures whose poses are off: photos stay, poses move by as much as was asked for, and the truth
-//! comes back from its file.
+//! Captures with perturbed poses: photos are unchanged, poses move by the requested amount, and the true poses are read
+//! from their file.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where it is, if it is here; says so where it is not.
+/// Path of the tool, if it is installed; else prints a message.
 pub fn tool() -> Option<PathBuf> {
     let tool = std::env::var_os("DAPPLE_SPLAT_TRANSFORM").map(PathBuf::from);
     if tool.is_none() {

@@ -1,4 +1,4 @@
-//! Synthetic captures: exact, the same every time, and never written over anything of yours.
+//! Synthetic captures: exact, reproducible, and never written over foreign files.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -26,7 +26,7 @@ fn reload(folder: &Path) -> Dataset {
     load(folder, &LoadOptions::default(), &NoProgress).unwrap()
 }
 
-/// Colour at a place in pixels, bilinear.
+/// Samples the colour at a position in pixels, bilinear.
 fn colour(photo: &Photo, [x, y]: [f64; 2]) -> [f64; 3] {
     let (x, y) = ((x - 0.5).max(0.0), (y - 0.5).max(0.0));
     let (width, height) = (photo.width as usize, photo.height as usize);
@@ -43,7 +43,7 @@ fn colour(photo: &Photo, [x, y]: [f64; 2]) -> [f64; 3] {
     })
 }
 
-/// Largest channel difference between a colour of a photo and a point's.
+/// Returns the largest channel difference between a colour of a photo and a point's.
 fn difference(photo: &Photo, place: [f64; 2], rgb: [u8; 3]) -> f64 {
     let seen = colour(photo, place);
     (0..3)
@@ -56,7 +56,7 @@ fn quantile(values: &mut [f64], share: f64) -> f64 {
     values[(values.len() as f64 * share) as usize]
 }
 
-/// An observation as `images.bin` and `points3D.bin` tell it.
+/// An observation in `images.bin` and `points3D.bin`.
 struct Observation {
     image: usize,
     pixel: [f64; 2],
@@ -64,8 +64,7 @@ struct Observation {
     rgb: [u8; 3],
 }
 
-/// Reads both files in the plainest way and checks that they agree with each other. Returns image
-/// names too.
+/// Reads both files with simple code and checks that they agree with each other. Returns image names too.
 fn observations(model: &Path) -> (Vec<String>, Vec<Observation>) {
     struct Bytes(Vec<u8>, usize);
     impl Bytes {
@@ -132,8 +131,8 @@ fn observations(model: &Path) -> (Vec<String>, Vec<Observation>) {
     (names, all)
 }
 
-/// The shift, pixels, at which photos agree best with the points' colours: one step of least
-/// squares on the photos' gradients (Lucas & Kanade 1981).
+/// Returns the shift, pixels, at which photos agree best with the points' colours: one step of least squares on the
+/// photos' gradients (Lucas & Kanade 1981).
 fn best_shift(photos: &[Photo], observations: &[Observation]) -> DVec2 {
     let (mut matrix, mut vector) = (DMat2::ZERO, DVec2::ZERO);
     for o in observations {
@@ -143,7 +142,7 @@ fn best_shift(photos: &[Photo], observations: &[Observation]) -> DVec2 {
         for c in 0..3 {
             let gradient = DVec2::new(right[c] - left[c], below[c] - above[c]) / 2.0;
             let missing = f64::from(o.rgb[c]) - here[c];
-            // Elsewhere in the photo, in the shade, behind an edge: says nothing of the shift.
+            // Elsewhere in the photo, in shade, or behind an edge, the pixel does not measure the shift.
             if missing.abs() < 60.0 {
                 matrix += DMat2::from_cols(gradient * gradient.x, gradient * gradient.y);
                 vector += gradient * missing;
@@ -153,7 +152,7 @@ fn best_shift(photos: &[Photo], observations: &[Observation]) -> DVec2 {
     matrix.inverse() * vector
 }
 
-/// COLMAP's own projection, from `cameras.bin` as loaded, in a few lines of its own.
+/// Projects like COLMAP, from `cameras.bin` as loaded, in independent code.
 fn project(camera: &Camera, params: &[f64], lens: LensKind, point: DVec3) -> [f64; 2] {
     let p = camera.camera_from_world.transform(point);
     let (x, y) = (p.x / p.z, p.y / p.z);
@@ -202,7 +201,7 @@ fn photos_show_every_point_where_colmap_would_look_for_it() {
             .chunks_exact(8)
             .map(|b| f64::from_le_bytes(b.try_into().unwrap()))
             .collect();
-        // What the loader makes of it: poses as they are, photos without distortion.
+        // The capture after loading: poses unchanged, photos without distortion.
         let undistort = LoadOptions {
             undistort: true,
             ..LoadOptions::default()
@@ -245,11 +244,11 @@ fn photos_show_every_point_where_colmap_would_look_for_it() {
         let medians = [&mut at_place, &mut undistorted, &mut beside].map(|d| quantile(d, 0.5));
         eprintln!("{lens}: at its place, undistorted, beside: {medians:?}");
         assert!(medians[0] < 4.0 && medians[1] < 8.0, "{lens}: {medians:?}");
-        // The shift of the photos that would explain the rest is far below a pixel.
+        // The shift of the photos that would explain the remaining differences is far below a pixel.
         let shift = best_shift(&photos, &observations);
         eprintln!("{lens}: shifted by {shift}");
         assert!(shift.length() < 0.25, "{lens}: {shift}");
-        // The measure itself: four pixels away it is another colour.
+        // Check of the measure itself: four pixels away the colour differs.
         assert!(medians[2] > 2.0 * medians[0] + 3.0, "{lens}: {medians:?}");
     }
 }
@@ -282,7 +281,7 @@ fn the_capture_in_memory_is_the_one_on_disk() {
         );
     }
     assert_eq!(disk.points, memory.points);
-    // Upright: what is above the table (y points down) is above it in the photos.
+    // Upright: points above the table (y points down) are above it in the photos.
     for view in &memory.views {
         let pose = view.camera.camera_from_world;
         let [up, down] = [-1.0, 0.0].map(|y| pose.transform(DVec3::new(0.0, y, 0.0)));
@@ -314,7 +313,7 @@ fn noise_moves_points_by_as_much_as_it_says() {
     assert!((deviation - 0.02).abs() < 0.002, "{deviation}");
 }
 
-/// All files below a folder with their bytes.
+/// Returns all files below a folder with their bytes.
 fn contents(folder: &Path) -> Vec<(String, Vec<u8>)> {
     let mut files = Vec::new();
     let mut folders = vec![folder.to_owned()];
@@ -393,7 +392,7 @@ fn only_an_untouched_synthetic_capture_is_replaced() {
         "leavings"
     );
 
-    // Somebody's result in it, or a folder that only looks like a capture.
+    // Results of a user in it, or a folder that only resembles a capture.
     fs::write(out.join("splats.ply"), "precious").unwrap();
     let before = contents(&out);
     let error = make(3).unwrap_err();
@@ -485,7 +484,7 @@ fn numbers_that_cannot_be_meant_are_refused() {
             format!("{:?}", lens.name())
         );
     }
-    // The smallest that can be meant.
+    // The smallest valid options.
     let one = SynthOptions {
         photos: 1,
         width: 1,
@@ -510,7 +509,8 @@ fn photos(capture: &Dataset) -> Vec<Photo> {
     photos.map(|photo| photo.as_ref().clone()).collect()
 }
 
-/// Of C's sines and powers only the last bit may differ elsewhere; a checksum forgives none.
+/// Compares with checksums from before the other scenes existed. The last bit of C's sines and powers may differ on
+/// other systems, which a checksum does not tolerate.
 #[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
 #[test]
 fn the_table_is_what_it_was_before_there_were_other_scenes() {
@@ -547,7 +547,7 @@ fn every_scene_is_written_and_its_points_are_in_its_photos() {
         let capture = reload(&out);
         assert_eq!(capture.views.len(), 5);
         assert!(capture.points.len() > 240, "{}", capture.points.len());
-        // What was written before there was a choice says nothing of it.
+        // A note from before the option existed has no such key.
         let note = fs::read_to_string(out.join("synth.json")).unwrap();
         let named = note.contains(&format!("\"scene\": {:?}", scene.name()));
         assert_eq!(named, scene != SceneKind::Table, "{note}");
@@ -559,14 +559,14 @@ fn every_scene_is_written_and_its_points_are_in_its_photos() {
             at_place.push(difference(photo, o.pixel, o.rgb));
             beside.push(difference(photo, [o.pixel[0] + 4.0, o.pixel[1]], o.rgb));
         }
-        // Of the places where colour tells anything: even surfaces are the same everywhere.
+        // Only places with contrast count: even surfaces are equal everywhere.
         let [here, there] = [&mut at_place, &mut beside].map(|d| quantile(d, 0.75));
         eprintln!("{scene}: at its place, beside: {here} {there}");
         assert!(here < 0.75 * there, "{scene}: {here} {there}");
     }
 }
 
-/// Mean difference between pixels and their neighbours to the right, levels.
+/// Returns the mean difference between pixels and their neighbours to the right, levels.
 fn detail(photos: &[Photo]) -> f64 {
     let (mut sum, mut count) = (0u64, 0u64);
     for photo in photos {
@@ -585,7 +585,7 @@ fn scenes_differ_in_how_much_texture_they_have() {
     let of = |scene| detail(&photos(&synth::dataset(&shows(scene)).unwrap()));
     let [table, plain, gravel] = [SceneKind::Table, SceneKind::Plain, SceneKind::Gravel].map(of);
     eprintln!("table, plain, gravel: {table} {plain} {gravel}");
-    // What is left without texture are the things' outlines.
+    // Without texture, only the outlines of the objects remain.
     assert!(plain < 0.45 * table, "{plain} {table}");
     assert!(gravel > 1.6 * table, "{gravel} {table}");
 }
@@ -598,7 +598,7 @@ fn the_field_reaches_far_and_shows_the_sky() {
         let mut away: Vec<f64> = capture.points.iter().map(away).collect();
         ([0.25, 0.8].map(|share| quantile(&mut away, share)), capture)
     };
-    // Near the middle and beyond 20 units alike.
+    // Equal near the middle and beyond 20 units.
     let ([near, far], capture) = reach(SceneKind::Field);
     eprintln!("field: a quarter within {near}, a fifth beyond {far}");
     assert!(near < 6.0 && far > 20.0, "{near} {far}");
@@ -704,8 +704,7 @@ fn a_lamp_lights_some_photos_here_more_than_there_and_a_sun_moves_shadows() {
         };
         photos(&synth::dataset(&options).unwrap())
     };
-    // Shares of values that became darker and brighter by more than this: edges are sampled more finely where light
-    // differs.
+    // Shares of values that became darker and brighter by more than this: edges get more samples if the light differs.
     let changed = |before: &Photo, after: &Photo| {
         let pairs = || before.rgb.iter().zip(&after.rgb);
         let by = pairs().map(|(a, b)| i16::from(*b) - i16::from(*a));
@@ -758,7 +757,7 @@ fn no_synthetic_capture_contradicts_itself() {
                 "{scene:?} {lens:?}: {:?}",
                 capture.notes
             );
-            // By colours alone.
+            // Only by colours.
             capture.tracks = None;
             let dataset = load::decode(capture, &LoadOptions::default(), &NoProgress).unwrap();
             assert!(
@@ -797,7 +796,7 @@ fn an_object_is_written_in_blenders_layout_with_alpha_and_without_points() {
         assert_eq!(loaded.name, made.name);
         let (a, b) = (loaded.photo.read().unwrap(), made.photo.read().unwrap());
         assert_eq!(a.alpha, b.alpha);
-        // Colours of transparent pixels are nobody's.
+        // Colours of transparent pixels do not matter.
         let alpha = a.alpha.as_ref().unwrap();
         let pairs = a.rgb.chunks(3).zip(b.rgb.chunks(3)).zip(alpha);
         assert!(pairs.filter(|(_, a)| **a > 0).all(|((a, b), _)| a == b));

@@ -1,12 +1,11 @@
-//! Splats for benchmarks: their statistics are what measurements stand on.
+//! Splats for benchmarks: the statistics that measurements depend on.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use dapple_scene::{Camera, Splats, synth};
 use glam::{DMat2, DMat3, DQuat, DVec2, DVec3};
 
-/// Gaussians in the frustum and 16 x 16 tiles touched by the ellipses where alpha is 1/255,
-/// counted exactly.
+/// Counts the Gaussians in the frustum and the 16 x 16 tiles touched by the ellipses where alpha is 1/255, exactly.
 fn count_instances(splats: &Splats, camera: &Camera) -> (usize, usize) {
     let (columns, rows) = (camera.width.div_ceil(16), camera.height.div_ceil(16));
     let (mut visible, mut instances) = (0, 0);
@@ -25,8 +24,8 @@ fn count_instances(splats: &Splats, camera: &Camera) -> (usize, usize) {
         let axes = rotation * DMat3::from_quat(DQuat::from_xyzw(x, y, z, w).normalize());
         let sigmas = DVec3::from(splats.scales[i].map(|s| f64::from(s).exp()));
         let half = axes * DMat3::from_diagonal(sigmas);
-        // As every engine does: the Jacobian is taken at most 30 % outside the picture. Without
-        // that, Gaussians beside the camera would be counted in every tile.
+        // The engines evaluate the Jacobian at most 30 % outside the image. Without that limit, Gaussians next to the
+        // camera would be counted in every tile.
         let slope = |position: f64, size: u32, focal: f64| {
             let limit = 1.3 * 0.5 * f64::from(size) / focal;
             (position / p.z).clamp(-limit, limit)
@@ -63,7 +62,7 @@ fn count_instances(splats: &Splats, camera: &Camera) -> (usize, usize) {
     (visible, instances)
 }
 
-/// Least value of the form over a rectangle: 0 with the centre inside, else on one of its edges.
+/// Returns the least value of the form over a rectangle: 0 with the centre inside, else on one of its edges.
 fn nearest(conic: DMat2, low: DVec2, high: DVec2) -> f64 {
     if low.cmple(DVec2::ZERO).all() && high.cmpge(DVec2::ZERO).all() {
         return 0.0;
@@ -115,7 +114,7 @@ fn every_value_is_usable_and_depends_on_the_seed_alone() {
         .chain(&splats.opacities)
         .chain(&splats.sh_rest);
     assert!(floats.chain(others).all(|v| v.is_finite()));
-    // Two modes with little between them.
+    // Two modes with few values between them.
     let share = |low: f32, high: f32| {
         let within = splats
             .opacities

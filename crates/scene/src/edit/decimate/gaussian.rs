@@ -19,7 +19,7 @@ use std::f64::consts::PI;
 /// a tenth differ by 0.3 dB, with 0.1 to 1 the best.
 const CONTRAST: f64 = 0.1;
 
-/// The same where a Gaussian is taken away: what is behind was not made to be seen.
+/// Contrast where a Gaussian is removed: the background was not optimised to be visible.
 const CONTRAST_ALONE: f64 = 1.0;
 
 /// Opacities that a file can hold as a logit without loss.
@@ -43,7 +43,7 @@ pub(super) struct Gaussian {
     pub(super) opacity: f64,
     /// Its opacity times its mean projected area, world units squared.
     mass: f64,
-    /// What its moments and colours count in a mean.
+    /// Weight of its moments and colours in a mean.
     pub(super) weight: f64,
     /// How much of a unit of its mass shows.
     seen: f64,
@@ -64,8 +64,8 @@ fn area(determinants: &[f64; 3]) -> f64 {
 }
 
 impl Gaussian {
-    /// Of a file. `contribution` is the sum of its blend weights over photos; without it a Gaussian counts as its
-    /// opacity does, whatever its size: trainings make Gaussians as large as what they show needs.
+    /// Converts a Gaussian of a file. `contribution` is the sum of its blend weights over photos. Without it, the
+    /// weight is the opacity, for any size: training runs make Gaussians as large as the surface needs.
     pub(super) fn new(
         mean: DVec3,
         rotation: DMat3,
@@ -81,7 +81,7 @@ impl Gaussian {
         let determinants = determinants(&covariance);
         let opacity = opacity.clamp(OPACITIES.0, OPACITIES.1);
         let mass = (opacity * area(&determinants)).max(1e-200);
-        // What no photo shows goes first, and still has a place.
+        // A Gaussian that no photo shows is removed first, but needs a positive weight.
         let contribution = contribution.map(|c| c.max(1e-9));
         Self {
             mean,
@@ -95,8 +95,8 @@ impl Gaussian {
         }
     }
 
-    /// What two become: moments matched. Its opacity is such that it shows as much as both did, where the better
-    /// seen of the two is: of one behind the other only what showed counts.
+    /// Merges two Gaussians by matching moments. The opacity preserves the visible amount of both, at the position of
+    /// the more visible one: of a Gaussian behind the other, only the visible part counts.
     pub(super) fn merged(&self, other: &Self) -> Self {
         let weight = self.weight + other.weight;
         let (p, q) = (self.weight / weight, other.weight / weight);
@@ -145,7 +145,7 @@ impl Gaussian {
         total / 3.0
     }
 
-    /// What a picture loses, squared, if both become one. `colours` is the squared difference of their
+    /// Returns the squared loss of an image if both are merged. `colours` is the squared difference of their
     /// coefficients.
     pub(super) fn cost(&self, other: &Self, colours: f64) -> f64 {
         let (a, b, m) = (self, other, self.merged(other));
@@ -160,7 +160,7 @@ impl Gaussian {
         (colour.max(0.0) * colours / (4.0 * PI) + CONTRAST * cover.max(0.0)) * seen
     }
 
-    /// What a picture loses if this one is taken away.
+    /// Returns the squared loss of an image if this Gaussian is removed.
     pub(super) fn cost_alone(&self) -> f64 {
         CONTRAST_ALONE * self.opacity * self.opacity * self.overlap(self) * self.seen
     }

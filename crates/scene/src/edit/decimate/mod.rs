@@ -1,12 +1,12 @@
-//! Fewer Gaussians that show the same: neighbours are merged, the pair first whose merging shows least.
+//! Decimation: merges neighbouring Gaussians, the pair with the least visible change first.
 //!
 //! 1. Each Gaussian's nearest others (`neighbours`) are candidates to merge with.
-//! 2. Every candidate pair has a cost, what a picture loses by it (`gaussian`), and so has every Gaussian: what is
-//!    lost if it is taken away. Where it is known what Gaussians contribute to photos, losses count by what shows.
-//! 3. The cheapest is done, the pair becomes a new Gaussian, whose candidates are those of both, and so on until
-//!    so many are left as were asked for. Pairs one of which has gone count for what it became.
+//! 2. Every candidate pair has a cost, the loss of an image by the merge (`gaussian`). Every Gaussian has a cost too:
+//!    the loss by its removal. If contributions to photos are known, losses are weighted by visibility.
+//! 3. The cheapest candidate is applied: the pair becomes a new Gaussian with the candidates of both. This repeats
+//!    until the requested number remains. In later pairs, a merged Gaussian stands for its parts.
 //! 4. Moments and coefficients are means by weight; a covariance becomes scales and a rotation by its
-//!    eigenvectors. A Gaussian that was merged with nothing keeps its numbers to the last bit.
+//!    eigenvectors. The numbers of a Gaussian that was not merged are bit-identical.
 //!
 //! Step 3 is one thread's, as each merging depends on those before; about a microsecond a candidate. The order of
 //! equal costs is that of indices, so the result is a function of its input.
@@ -146,19 +146,19 @@ pub fn decimate(
     Ok(merging.into_splats(splats))
 }
 
-/// What can be done next: cost (its bits: of numbers from 0 on they have the same order), a Gaussian, and the one
+/// Candidate: cost (its bits, which have the order of the number from 0 on), a Gaussian, and the one
 /// to merge it with or [`NOTHING`].
 type Candidate = Reverse<(u64, u32, u32)>;
 
 struct Merging {
-    /// Those of the file, then what they became.
+    /// Gaussians of the file, then the merged ones.
     gaussians: Vec<Gaussian>,
     /// All coefficients of each, `sh0` first.
     colours: Vec<f32>,
     stride: usize,
     /// Candidates to merge with, by Gaussian.
     lists: Vec<Vec<u32>>,
-    /// What each has become: itself, another, or [`NOTHING`].
+    /// Successor of each Gaussian: itself, another, or [`NOTHING`].
     became: Vec<u32>,
     heap: BinaryHeap<Candidate>,
 }
@@ -225,7 +225,7 @@ impl Merging {
         ))
     }
 
-    /// What a Gaussian has become; chains are shortened on the way.
+    /// Returns the current successor of a Gaussian; chains are shortened by the search.
     fn now(&mut self, mut i: u32) -> u32 {
         while i != NOTHING && self.became[i as usize] != i {
             let next = self.became[i as usize];
@@ -237,7 +237,7 @@ impl Merging {
         i
     }
 
-    /// Does the cheapest. There always is one: each that is left can be taken away.
+    /// Applies the cheapest candidate. There always is one: each remaining Gaussian can be removed.
     fn one_fewer(&mut self) {
         while let Some(Reverse((_, i, j))) = self.heap.pop() {
             if self.became[i as usize] != i {
@@ -291,7 +291,7 @@ impl Merging {
         self.lists.push(near);
     }
 
-    /// Those that are left, those of the file first.
+    /// Returns the remaining Gaussians, those of the file first.
     fn into_splats(self, splats: &Splats) -> Splats {
         let mut out = Splats::empty(splats.sh_degree);
         for (i, gaussian) in self.gaussians.iter().enumerate() {

@@ -107,7 +107,7 @@ fn shapes_on_a_screen_hold_the_centres_that_are_seen_in_them() {
     );
     let bend = [[10.0, 10.0], [10.0, 30.0], [20.0, 30.0]];
     assert_eq!(selected(&plane, &[add(stroke(&bend, 3.0))]), [0, 9, 18, 19]);
-    // What is behind the camera, in its plane, or nowhere is not seen.
+    // Points behind the camera, in its plane, or non-finite are not visible.
     let odd = at(&[
         [0.0, 0.0, -2.0],
         [0.0, 0.0, 0.0],
@@ -134,7 +134,7 @@ fn turned_cameras_and_lenses_see_where_pictures_show() {
             radius: 0.01,
         })
     };
-    // What is looked at is in the middle.
+    // The camera's target is in the middle.
     assert_eq!(selected(&splats, &[disc(&camera, [32.0, 24.0])]), [0]);
     // A fisheye puts a ray at the angle, not at its tangent.
     let fisheye = Camera {

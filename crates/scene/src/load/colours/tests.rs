@@ -4,7 +4,7 @@ use super::*;
 use crate::{Point, Pose, View};
 use glam::DQuat;
 
-/// Brightness in a direction.
+/// Returns the brightness in a direction.
 fn sky(direction: DVec3) -> u8 {
     let d = direction.normalize();
     let waves = (5.0 * d.x).sin() + (4.0 * d.y + 1.0).cos() + (6.0 * d.z).sin() * (3.0 * d.x).cos();
@@ -65,7 +65,7 @@ fn colours_tell_where_points_fall_into_photos_by_chance() {
     let mut four = dataset(wide);
     let said = note(&four).unwrap_or_default();
     assert!(said.is_empty() || said.contains("focal length"), "{said:?}");
-    // Points of one colour, or none, tell nothing.
+    // Points of one colour, or none, give no result.
     for point in &mut four.points {
         point.rgb = [128; 3];
     }

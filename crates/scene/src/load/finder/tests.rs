@@ -1,9 +1,9 @@
-//! Names that captures give, and what is found for them.
+//! Names in captures, and the files found for them.
 
 use super::*;
 use std::fs;
 
-/// A folder with files of these names.
+/// Creates a folder with files of these names.
 fn folder(files: &[&str]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for file in files {
@@ -14,7 +14,7 @@ fn folder(files: &[&str]) -> tempfile::TempDir {
     folder
 }
 
-/// Where names are found, as paths below the folder; `None` for a file that is missing.
+/// Returns the files found for names, as paths below the folder; `None` for a missing file.
 fn found(files: &[&str], others: &[&str], names: &[&str]) -> Result<Vec<Option<String>>> {
     let root = folder(files);
     let places = Places {
@@ -62,7 +62,7 @@ fn the_name_goes_before_letters_and_letters_before_endings() {
     finds(&["a.jpg.png"], "a.jpg", Some("a.jpg.png"));
     finds(&["a b_1.jpg"], "a%20b%5F1.JPG", Some("a b_1.jpg"));
     finds(&["100%.jpg"], "100%.png", Some("100%.jpg"));
-    // What cannot be read is no photo, nor is a note beside it.
+    // A file that cannot be read is not a photo, and neither is a note next to it.
     finds(&["a.heic", "a.json"], "a.jpg", None);
 }
 
@@ -86,7 +86,7 @@ fn both_forms_of_unicode_are_one_name() {
         Some("Stra\u{df}e_u\u{308}.JPG"),
     );
     finds(&["\u{c4}.png"], "A\u{308}.png", Some("\u{c4}.png"));
-    // The letters alone differ in one, letters and case in the other.
+    // In one file only the letters differ, in the other letters and case.
     finds(
         &["\u{c4}.png", "\u{e4}.png"],
         "A\u{308}.png",
@@ -115,7 +115,7 @@ fn several_files_that_fit_are_refused_by_name() {
     refuses(&["x/1.png", "y/1.png"], &["z/1.png"], &["ambiguous"]);
     // Two names for one file.
     refuses(&["a.png"], &["a.jpg", "a.tif"], &["both", "a.jpg", "a.tif"]);
-    // A file that another name has is no guess.
+    // A file that another name has exactly is not a guess.
     let got = found(&["left/1.png"], &[], &["left/1.png", "right/1.png"]).unwrap();
     assert_eq!(got, [Some("left/1.png".to_owned()), None]);
 }
@@ -133,13 +133,13 @@ fn paths_lose_their_first_folders_until_they_fit() {
     finds(&files, "elsewhere/1.jpg", Some("images/1.jpg"));
     finds(&["1.jpg"], "images/1.jpg", Some("1.jpg"));
     finds(&["a/b/rgb/1.jpg"], "images/1.jpg", Some("a/b/rgb/1.jpg"));
-    // The folder of the same name goes before others.
+    // The folder of the same name has priority.
     finds(
         &["s/cam0/1.jpg", "s/cam1/1.jpg"],
         "t/cam1/1.jpg",
         Some("s/cam1/1.jpg"),
     );
-    // A folder that holds some of the files holds all: the others are missing.
+    // A folder that holds some of the files is the folder of all: the others are missing.
     let some = ["images/1.jpg", "old/2.jpg", "old/1.jpg"];
     let got = found(&some, &[], &["images/1.jpg", "images/2.jpg"]).unwrap();
     assert_eq!(got, [Some("images/1.jpg".to_owned()), None]);

@@ -1,4 +1,4 @@
-//! Captures that are right, and every mistake in each.
+//! Correct captures, and every mistake in each.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::*;
@@ -8,7 +8,7 @@ use crate::{Point, Pose, Tracks};
 use glam::DQuat;
 use std::path::PathBuf;
 
-/// Numbers in -1 to 1 that look random.
+/// Pseudo-random numbers in -1 to 1.
 struct Numbers(u64);
 
 impl Numbers {
@@ -48,7 +48,7 @@ fn capture(poses: Vec<Pose>, points: Vec<DVec3>) -> Capture {
     }
 }
 
-/// A ring of cameras around an object.
+/// Builds a ring of cameras around an object.
 fn object() -> Capture {
     let eye = |i: i32| {
         let angle = f64::from(i) * 0.52;
@@ -62,7 +62,7 @@ fn object() -> Capture {
     )
 }
 
-/// Cameras in the middle of a room that look at its walls.
+/// Cameras in the middle of a box-shaped interior, facing its walls.
 fn room() -> Capture {
     let look = |i: i32| {
         let angle = f64::from(i) * 0.4;
@@ -75,7 +75,7 @@ fn room() -> Capture {
     capture((0..16).map(look).collect(), walls.collect())
 }
 
-/// A survey that looks straight down, each photo at a hundredth of the ground.
+/// Builds a survey that looks straight down, each photo at a hundredth of the ground.
 fn survey() -> Capture {
     let eye = |i: i32| {
         DVec3::new(
@@ -91,7 +91,7 @@ fn survey() -> Capture {
     capture(poses.collect(), ground.collect())
 }
 
-/// Cameras that look the same way from a small grid.
+/// Builds cameras that look in one direction from a small grid.
 fn forward() -> Capture {
     let eye = |i: i32| DVec3::new(f64::from(i % 4) * 0.3, f64::from(i / 4) * 0.3, 0.0);
     let poses = (0..16).map(|i| Pose::look_at(eye(i), eye(i) + DVec3::Z, -DVec3::Y));
@@ -100,7 +100,7 @@ fn forward() -> Capture {
     capture(poses.collect(), scene.collect())
 }
 
-/// The capture with the tracks and observations that its photos make.
+/// Returns the capture with the tracks and observations of its photos.
 fn with_tracks(mut capture: Capture) -> Capture {
     let mut tracks = Tracks::default();
     for (index, point) in capture.points.iter().enumerate() {
@@ -233,7 +233,7 @@ fn tracks_tell_what_points_alone_do_not() {
     let mut capture = with_tracks(object());
     move_points(&mut capture, |p| 100.0 * p);
     assert_says(&capture, "another unit");
-    // Wider lenses show all of a larger object, too: observations tell.
+    // Wider lenses also show all of a larger object: the observations decide.
     for factor in [4.0, 8.0] {
         let mut capture = with_tracks(object());
         change(&mut capture, |camera| {
@@ -247,7 +247,7 @@ fn tracks_tell_what_points_alone_do_not() {
     let mut capture = with_tracks(survey());
     move_points(&mut capture, |p| DVec3::new(p.x, p.z, -p.y));
     assert_says(&capture, "other axes than");
-    // Stand-ins for tracks: all points in one photo.
+    // Placeholder tracks: all points in one photo.
     let mut capture = room();
     let mut tracks = Tracks::default();
     (0..capture.points.len()).for_each(|_| tracks.push(0.0, [10]));
@@ -265,13 +265,13 @@ fn observations_tell_of_another_focal_length() {
         let said = note(&capture);
         assert_eq!(said.is_some(), is_told, "{factor}: {said:?}");
     }
-    // Observations of the original photos beside cameras of smaller ones.
+    // Observations of the original photos, with cameras of smaller ones.
     let mut capture = with_tracks(object());
     for observation in &mut capture.observations {
         observation.pixel = observation.pixel.map(|v| 4.0 * v);
     }
     assert_eq!(note(&capture), None);
-    // Observations that a converter made up.
+    // Synthetic observations of a converter.
     for observation in &mut capture.observations {
         observation.pixel = [0.0; 2];
     }

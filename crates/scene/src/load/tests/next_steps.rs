@@ -1,9 +1,9 @@
-//! What is no capture gets its own next step.
+//! Each path that is not a capture has its own next step.
 
 use super::*;
 use std::collections::HashSet;
 
-/// A folder of these files, by name and content.
+/// Creates a folder of these files, by name and content.
 fn folder(files: &[(&str, &str)]) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     for (name, content) in files {
@@ -136,7 +136,7 @@ fn poses_of_other_tools_are_named_with_a_way_in() {
     ] {
         let all = [files, &PHOTOS[..]].concat();
         refused(folder(&all).path(), words);
-        // The file by itself.
+        // Only the file, without its folder.
         let alone = folder(files);
         let (name, content) = files[0];
         let is_csv_of_others = name == "metadata";
@@ -181,7 +181,7 @@ fn each_kind_of_input_has_its_own_next_step() {
         let said = refused(made.path(), words).replace(&made.path().display().to_string(), "");
         assert!(seen.insert(said.clone()), "twice: {said}");
     }
-    // Files by themselves.
+    // Only the files, without their folder.
     for (name, words) in [
         ("clip.mov", &["video", "ffmpeg", "clip.mov"][..]),
         ("scan.7z", &["archive", "unpack"]),

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 /// Numbers of an accessor.
 pub(super) struct Floats {
     pub values: Vec<f32>,
-    /// Numbers that go together.
+    /// Numbers per row.
     pub width: usize,
 }
 
@@ -24,10 +24,10 @@ pub(super) struct Accessors<'a> {
     used: RefCell<BTreeMap<usize, (usize, usize)>>,
 }
 
-/// Where an accessor's numbers are.
+/// Location of an accessor's numbers.
 struct Place {
     view: usize,
-    /// Numbers that go together, bytes of a number and of a row.
+    /// Numbers per row, bytes of a number and of a row.
     width: usize,
     size: usize,
     stride: usize,
@@ -45,18 +45,18 @@ impl<'a> Accessors<'a> {
         }
     }
 
-    /// Rows of an accessor; 0 where there is no such accessor.
+    /// Returns the rows of an accessor; 0 if the accessor does not exist.
     pub(super) fn count(&self, index: usize) -> usize {
         self.gltf.accessors.get(index).map_or(0, |a| a.count)
     }
 
-    /// Returns true if an accessor's numbers are in a view, or if there is no such accessor.
+    /// Returns true if an accessor's numbers are in a view, or if the accessor does not exist.
     pub(super) fn has_view(&self, index: usize) -> bool {
         let accessor = self.gltf.accessors.get(index);
         accessor.is_none_or(|a| a.buffer_view.is_some())
     }
 
-    /// The bytes of a view.
+    /// Returns the bytes of a view.
     pub(super) fn view(&self, index: usize, at: &str) -> Result<&[u8]> {
         let Some(view) = self.gltf.buffer_views.get(index) else {
             return refuse(format!("the glTF file has no bufferView {index}"), at);
@@ -149,7 +149,7 @@ impl<'a> Accessors<'a> {
         })
     }
 
-    /// An accessor's numbers, all of them finite unless others are kept.
+    /// Reads an accessor's numbers, all finite unless the options keep others.
     pub(super) fn floats(&self, index: usize, at: &str) -> Result<Floats> {
         let Some(accessor) = self.gltf.accessors.get(index) else {
             return refuse(
@@ -199,11 +199,11 @@ impl<'a> Accessors<'a> {
         }
     }
 
-    /// Says that views which were read hold more rows than accessors promise.
+    /// Returns notes on views that hold more rows than their accessors declare.
     pub(super) fn notes(&self) -> Vec<String> {
         let mut notes = self.buffers.notes();
         let used = self.used.borrow();
-        // Other accessors may have the rest.
+        // Other accessors may use the remaining bytes.
         let mut ends: BTreeMap<usize, usize> = BTreeMap::new();
         for accessor in &self.gltf.accessors {
             let Some(view) = accessor.buffer_view.filter(|view| used.contains_key(view)) else {
@@ -228,7 +228,7 @@ impl<'a> Accessors<'a> {
     }
 }
 
-/// A component, as a fraction of its type's largest where it is meant so.
+/// Reads a component; a normalised one is a fraction of its type's largest number.
 fn number(bytes: &[u8], kind: u32, normalized: bool) -> f32 {
     let (value, most) = match (kind, bytes) {
         (5120, &[a]) => (f32::from(a as i8), 127.0),

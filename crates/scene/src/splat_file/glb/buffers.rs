@@ -1,4 +1,4 @@
-//! Where the numbers of a glTF file are: in its own chunk, in files next to it, or as text in the JSON.
+//! Locates the numbers of a glTF file: in its own chunk, in files next to it, or as text in the JSON.
 
 use super::json::{Buffer, Gltf};
 use super::{DAMAGED, refuse};
@@ -10,15 +10,15 @@ use base64::engine::general_purpose::{GeneralPurpose, NO_PAD};
 use std::borrow::Cow;
 use std::cell::OnceCell;
 
-/// Bytes that fill a chunk or a file to a multiple of 4.
+/// Maximum padding of a chunk or a file to a multiple of 4, bytes.
 const PADDING: usize = 3;
 
-/// Buffers, each read when it is first needed.
+/// Buffers, each read at its first use.
 pub(super) struct Buffers<'a> {
     declared: &'a [Buffer],
-    /// The chunk of a binary file.
+    /// Chunk of numbers of a binary file.
     chunk: Option<&'a [u8]>,
-    /// Files next to the glTF file, where its folder is known.
+    /// Files next to the glTF file, if its folder is known.
     files: Option<&'a dyn Files>,
     read: Vec<OnceCell<Cow<'a, [u8]>>>,
 }
@@ -39,7 +39,7 @@ impl<'a> Buffers<'a> {
         }
     }
 
-    /// The bytes of a buffer.
+    /// Returns the bytes of a buffer.
     pub(super) fn get(&self, index: usize) -> Result<&[u8]> {
         let Some(cell) = self.read.get(index) else {
             return refuse(
@@ -54,7 +54,7 @@ impl<'a> Buffers<'a> {
         Ok(cell.get_or_init(|| bytes))
     }
 
-    /// Notes on buffers that were read, whose length is not what the JSON says.
+    /// Returns notes on buffers that were read, and whose length differs from the one in the JSON.
     pub(super) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         for (k, (buffer, read)) in self.declared.iter().zip(&self.read).enumerate() {
@@ -71,7 +71,7 @@ impl<'a> Buffers<'a> {
         notes
     }
 
-    /// Bytes of all buffers that were read.
+    /// Returns the bytes of all buffers that were read.
     pub(super) fn all_bytes(&self) -> usize {
         let read = self.read.iter().filter_map(OnceCell::get);
         read.map(|bytes| bytes.len()).sum()
@@ -93,7 +93,7 @@ impl<'a> Buffers<'a> {
         }
     }
 
-    /// A file next to the glTF file.
+    /// Reads a file next to the glTF file.
     fn beside(&self, uri: &str, index: usize) -> Result<Cow<'a, [u8]>> {
         let shown: String = uri.chars().take(200).collect();
         let at = format!("buffers[{index}]");
@@ -137,7 +137,7 @@ impl<'a> Buffers<'a> {
     }
 }
 
-/// Text with `%20` and its kin as what they stand for; what is no UTF-8 then stays as it is.
+/// Decodes `%20` and other escapes in text; if the result is not UTF-8, the text is unchanged.
 fn unescaped(text: &str) -> String {
     let bytes = unescape(text.as_bytes());
     String::from_utf8(bytes).unwrap_or_else(|_| text.to_owned())
@@ -166,7 +166,7 @@ fn unescape(text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// What a data URI holds, behind its `data:`.
+/// Decodes a data URI, given the part after `data:`.
 fn inline(data: &str, index: usize) -> Result<Vec<u8>> {
     let refused = |what: &str| {
         Error::input(format!(
@@ -181,7 +181,7 @@ fn inline(data: &str, index: usize) -> Result<Vec<u8>> {
     if !kind.to_ascii_lowercase().ends_with(";base64") {
         return Ok(unescape(content.as_bytes()));
     }
-    // With padding or without it, and with line breaks of programs that fold.
+    // With padding or without it, and with the line breaks of some programs.
     let settings = NO_PAD.with_decode_padding_mode(DecodePaddingMode::Indifferent);
     let engine = GeneralPurpose::new(&base64::alphabet::STANDARD, settings);
     let folded = |byte: &u8| !byte.is_ascii_whitespace();

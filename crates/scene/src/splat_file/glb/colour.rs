@@ -1,16 +1,17 @@
-//! Linear colours as a display's.
+//! Converts linear colours to those of a display.
 //!
-//! A Gaussian's colour is a function of the direction, and what a display needs is another function of it, the sRGB
-//! curve of the first. Its harmonics are the integrals of that curve times the basis, by the quadrature that turns
-//! harmonics too; for a Gaussian without view dependence that is the curve at its colour, exactly. Blending is linear in
-//! both spaces and so differs between them: renders of half-transparent Gaussians are near, not equal.
+//! A Gaussian's colour is a function of the direction. A display needs another function of the direction, the sRGB
+//! curve of the first. The harmonics of the result are the integrals of that curve times the basis, by the quadrature
+//! that also rotates harmonics. For a Gaussian without view dependence that is exactly the curve at its colour.
+//! Blending is linear in both spaces and so differs between them: renders of half-transparent Gaussians are similar,
+//! not equal.
 
 use crate::edit::harmonics::{basis, quadrature};
 use crate::{SH_C0, Splats};
 use glam::DVec3;
 use rayon::prelude::*;
 
-/// The curve of sRGB; below 0 its straight part goes on.
+/// Computes the curve of sRGB; below 0 its straight part is extended.
 fn srgb(linear: f64) -> f64 {
     match linear <= 0.003_130_8 {
         true => 12.92 * linear,
@@ -46,7 +47,7 @@ pub(super) fn to_display(splats: &mut Splats) {
                 for (basis, weight) in &directions {
                     let terms = (0..count).map(|k| basis[k + 1] * f64::from(rest[3 * k + channel]));
                     let linear = 0.5 + basis[0] * f64::from(*dc) + terms.sum::<f64>();
-                    // A renderer cuts at 0 what a direction has less.
+                    // Renderers clamp negative colours of a direction at 0.
                     let shown = weight * (srgb(linear.max(0.0)) - 0.5);
                     for (sum, value) in sums.iter_mut().zip(basis) {
                         *sum += shown * value;
@@ -75,7 +76,7 @@ mod tests {
     fn colours_are_those_of_the_curve_in_every_direction() {
         let c0 = f64::from(SH_C0);
         for degree in 0..=3u8 {
-            // Colours of a display, made linear, come back.
+            // Display colours, converted to linear and back, are unchanged.
             let mut splats = Splats::empty(degree);
             let wanted = [0.8f64, 0.25, 0.02];
             splats.means.push([0.0; 3]);

@@ -4,18 +4,18 @@ use super::{BIN_CHUNK, JSON_CHUNK, MAGIC, refuse};
 use crate::Result;
 use crate::splat_file::packed::Cursor;
 
-/// A file's JSON and the numbers that come with it.
+/// JSON of a file, and its numbers.
 pub(super) struct Chunks<'a> {
     pub json: &'a [u8],
-    /// The chunk of numbers, if there is one.
+    /// Chunk of numbers, if there is one.
     pub numbers: Option<&'a [u8]>,
-    /// Where the JSON begins, for errors.
+    /// Offset of the JSON, for errors.
     pub json_at: usize,
     pub notes: Vec<String>,
 }
 
 impl<'a> Chunks<'a> {
-    /// The chunks of a binary file; bytes that begin otherwise are JSON.
+    /// Finds the chunks of a binary file; bytes without its signature are JSON.
     pub(super) fn find(bytes: &'a [u8]) -> Result<Self> {
         let mark = b"\xef\xbb\xbf";
         let json_at = if bytes.starts_with(mark) {

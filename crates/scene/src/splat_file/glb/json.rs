@@ -1,4 +1,4 @@
-//! What the JSON of a glTF file says, as far as splats are concerned.
+//! The JSON of a glTF file, limited to the keys that concern splats.
 
 use super::DAMAGED;
 use crate::{Error, Result};
@@ -97,7 +97,7 @@ pub(super) struct Buffer {
     pub byte_length: usize,
 }
 
-/// Extensions that a file may require: those that are read, and those that change nothing of splats.
+/// Extensions that a file may require: the supported ones, and those that do not concern splats.
 const KNOWN: [&str; 8] = [
     super::EXTENSION,
     "KHR_gaussian_splatting_compression_spz",
@@ -116,7 +116,7 @@ const HARMLESS: [&str; 4] = [
 ];
 
 impl Gltf {
-    /// Reads JSON that begins at byte `at` of its file, and refuses what it requires and is not known.
+    /// Reads JSON that begins at byte `at` of its file, and refuses unknown required extensions.
     pub(super) fn parse(bytes: &[u8], at: usize) -> Result<Self> {
         let gltf: Self = serde_json::from_slice(bytes).map_err(|e| {
             let (line, column) = (e.line(), e.column());

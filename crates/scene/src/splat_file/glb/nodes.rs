@@ -5,15 +5,15 @@ use super::refuse;
 use crate::Result;
 use glam::{DMat4, DQuat, DVec3};
 
-/// A mesh in a place of the scene.
+/// A mesh at a place of the scene.
 pub(super) struct Instance {
     pub mesh: usize,
     pub node: usize,
-    /// From the mesh to the scene, all parents included.
+    /// Transform from the mesh to the scene, all parents included.
     pub world: DMat4,
 }
 
-/// Meshes that the scene shows, in the order of its nodes. Without scenes: of all nodes.
+/// Returns the meshes that the scene shows, in the order of its nodes. Without scenes: of all nodes.
 pub(super) fn instances(gltf: &Gltf) -> Result<Vec<Instance>> {
     let mut roots = match (gltf.scene, gltf.scenes.is_empty()) {
         (None, true) => parentless(&gltf.nodes),
@@ -33,7 +33,7 @@ pub(super) fn instances(gltf: &Gltf) -> Result<Vec<Instance>> {
         let Some(node) = gltf.nodes.get(index) else {
             return refuse(format!("the glTF file has no node {index}"), "nodes");
         };
-        // A tree has one way to each node; a circle would have no end.
+        // A tree has one path to each node; a cycle would not end.
         if std::mem::replace(&mut is_seen[index], true) {
             return refuse(
                 format!("node {index} of the glTF file is below two nodes, or below itself"),
@@ -53,7 +53,7 @@ pub(super) fn instances(gltf: &Gltf) -> Result<Vec<Instance>> {
     Ok(instances)
 }
 
-/// Nodes that are no other's child.
+/// Returns the nodes that are no other node's child.
 fn parentless(nodes: &[Node]) -> Vec<usize> {
     let mut is_child = vec![false; nodes.len()];
     for &child in nodes.iter().flat_map(|node| &node.children) {
@@ -64,7 +64,7 @@ fn parentless(nodes: &[Node]) -> Vec<usize> {
     (0..nodes.len()).filter(|&k| !is_child[k]).collect()
 }
 
-/// A node's own matrix.
+/// Returns a node's own matrix.
 fn local(node: &Node, index: usize) -> Result<DMat4> {
     if let Some(matrix) = node.matrix {
         let matrix = DMat4::from_cols_array(&matrix);

@@ -1,9 +1,10 @@
-//! Gaussians where a node puts them.
+//! Applies the matrix of a node to Gaussians.
 //!
-//! A matrix M takes a covariance C C^T to (M C) (M C)^T. Where M turns and scales alike in all directions, that is a
-//! similarity, as edits have it. Else M C is taken apart: its columns are turned against each other until they are
-//! orthogonal (one-sided Jacobi, Golub & Van Loan, section 8.6.3); their lengths are the new sizes and their directions
-//! the new axes, to f64's precision however thin the Gaussian is. Harmonics are turned by the nearest rotation to M.
+//! A matrix M maps a covariance C C^T to (M C) (M C)^T. If M rotates and scales equally in all directions, it is a
+//! similarity, like that of edits. Else M C is decomposed: its columns are rotated against each other until they are
+//! orthogonal (one-sided Jacobi, Golub & Van Loan, section 8.6.3). Their lengths are the new sizes and their directions
+//! the new axes, to f64's precision for any thickness of the Gaussian. Harmonics are rotated by the nearest rotation to
+//! M.
 
 use crate::Splats;
 use crate::edit::harmonics::Turn;
@@ -11,31 +12,31 @@ use crate::edit::transform::Similarity;
 use glam::{DMat3, DMat4, DQuat, DVec3};
 use rayon::prelude::*;
 
-/// Matrices whose columns are as long and as upright as this are similarities.
+/// Tolerance on lengths and angles of a matrix's columns, within which it is a similarity.
 const ROUNDING: f64 = 1e-5;
 
-/// Sizes below this are none.
+/// Sizes below this are zero.
 const NOTHING: f64 = 1e-12;
 
-/// How a matrix changes Gaussians.
+/// Effect of a matrix on Gaussians.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
-    /// As a similarity does.
+    /// A similarity.
     Similar,
-    /// By different factors in different directions.
+    /// Different factors in different directions.
     Stretched,
-    /// The same, or a similarity, with left and right exchanged.
+    /// Like the others, with left and right exchanged.
     Mirrored,
-    /// To a plane, a line or a point, or beyond all numbers: nothing is left to show.
+    /// To a plane, a line or a point, or to non-finite numbers: nothing remains visible.
     Nothing,
 }
 
-/// Puts Gaussians, in right, down, forward, where a matrix in glTF's axes has them.
+/// Moves Gaussians, in right, down, forward, by a matrix in glTF's axes.
 pub(super) fn place(splats: &mut Splats, world: &DMat4) -> Change {
     if world.abs_diff_eq(DMat4::IDENTITY, 1e-12) {
         return Change::Similar;
     }
-    // Half a turn about z is its own inverse.
+    // A rotation by 180 degrees about z is its own inverse.
     let half = DMat3::from_diagonal(DVec3::new(-1.0, -1.0, 1.0));
     let matrix = half * DMat3::from_mat4(*world) * half;
     let translation = half * world.w_axis.truncate();
@@ -104,7 +105,7 @@ fn stretch(splats: &mut Splats, matrix: DMat3, translation: DVec3, nearest: DMat
     }
 }
 
-/// Directions of columns as a rotation: the sign of an ellipsoid's axis says nothing.
+/// Converts directions of columns to a rotation: the sign of an ellipsoid's axis has no effect.
 fn axes(columns: [DVec3; 3], lengths: [f64; 3]) -> Option<DMat3> {
     let is_sound = lengths
         .iter()
@@ -120,7 +121,7 @@ fn axes(columns: [DVec3; 3], lengths: [f64; 3]) -> Option<DMat3> {
     })
 }
 
-/// Columns of `matrix` times a rotation that makes them orthogonal, and that rotation.
+/// Returns the columns of `matrix` times a rotation that makes them orthogonal, and that rotation.
 fn orthogonal(matrix: DMat3) -> ([DVec3; 3], DMat3) {
     let mut columns = [matrix.x_axis, matrix.y_axis, matrix.z_axis];
     let mut right = [DVec3::X, DVec3::Y, DVec3::Z];
@@ -166,7 +167,7 @@ mod tests {
         splats
     }
 
-    /// The covariance, in glTF's axes.
+    /// Computes the covariance, in glTF's axes.
     fn covariance(splats: &Splats) -> DMat3 {
         let half = DMat3::from_diagonal(DVec3::new(-1.0, -1.0, 1.0));
         let [w, x, y, z] = splats.quats[0].map(f64::from);
@@ -208,7 +209,7 @@ mod tests {
         }
     }
 
-    /// A mirrored colour seen from d is what the colour was from the mirrored direction.
+    /// The mirrored colour from direction d equals the original colour from the mirrored direction.
     #[test]
     fn harmonics_are_mirrored_with_the_mesh() {
         let before = one();

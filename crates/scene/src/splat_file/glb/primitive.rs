@@ -1,4 +1,4 @@
-//! Splats of a mesh's primitive, before it is decided what its scales and opacities are.
+//! Splats of a mesh's primitive, before the encoding of its scales and opacities is decided.
 
 use super::accessors::{Accessors, Floats};
 use super::json::Primitive;
@@ -9,17 +9,18 @@ use crate::splat_file::{ReadOptions, spz};
 use crate::{Error, MAX_SH_DEGREE, NoProgress, Result, SH_C0, Splats};
 use serde_json::Value;
 
-/// What compresses splats into an SPZ file, by all names that it has had, within the extension or next to it.
+/// The extension that compresses splats into an SPZ file, by all names that it has had, within the extension or next to
+/// it.
 const SPZ: &str = "KHR_gaussian_splatting_compression_spz";
 const EARLY_SPZ: [&str; 2] = ["KHR_spz_gaussian_splats_compression", "KHR_spz_compression"];
 
 /// A primitive's splats in right, down, forward.
 pub(super) struct Part {
-    /// Scales and opacities as they are in the file, unless these are known.
+    /// Scales and opacities in the file's encoding, unless these are known.
     pub splats: Splats,
-    /// Scales are logarithms and opacities logits.
+    /// True if scales are logarithms and opacities logits.
     pub is_known: bool,
-    /// Colours are linear.
+    /// True if colours are linear.
     pub is_linear: bool,
     pub notes: Vec<String>,
 }
@@ -30,7 +31,7 @@ pub(super) fn holds_splats(primitive: &Primitive) -> bool {
     names.any(|name| name == EXTENSION || EARLY_SPZ.contains(&name.as_str()))
 }
 
-/// The view of the SPZ file that a primitive's splats are in.
+/// Returns the view of a primitive's SPZ file.
 fn spz_view(primitive: &Primitive) -> Option<usize> {
     let own = primitive.extensions.get(EXTENSION);
     let inner = own.and_then(|own| own.get("extensions")?.as_object());
@@ -41,7 +42,7 @@ fn spz_view(primitive: &Primitive) -> Option<usize> {
     usize::try_from(found.get("bufferView")?.as_u64()?).ok()
 }
 
-/// The extension that holds a primitive's numbers, where these are in no view and the extension is not SPZ's.
+/// Returns the extension that holds a primitive's numbers, if these are in no view and the extension is not SPZ's.
 fn unknown_packing<'a>(primitive: &'a Primitive, accessors: &Accessors<'_>) -> Option<&'a str> {
     let position = *primitive.attributes.get("POSITION")?;
     if accessors.has_view(position) || spz_view(primitive).is_some() {
@@ -54,7 +55,7 @@ fn unknown_packing<'a>(primitive: &'a Primitive, accessors: &Accessors<'_>) -> O
     names.next().or_else(outer).map(String::as_str)
 }
 
-/// Gaussians that a primitive promises.
+/// Returns the number of Gaussians that a primitive declares.
 pub(super) fn promised(primitive: &Primitive, accessors: &Accessors<'_>) -> usize {
     let position = primitive.attributes.get("POSITION");
     position.map_or(0, |&index| accessors.count(index))
@@ -91,7 +92,7 @@ pub(super) fn read(
     Ok(part)
 }
 
-/// What the extension says of the splats.
+/// Properties of the splats that the extension declares.
 struct Declared {
     is_linear: bool,
     notes: Vec<String>,
@@ -116,7 +117,7 @@ impl Declared {
                 "the splats are read as ellipsoids, and may look otherwise",
             );
         }
-        // The second of each is what drafts of the extension had.
+        // The second of each pair is the value of the extension's drafts.
         let is_linear = match text("colorSpace").as_deref() {
             None | Some("srgb_rec709_display" | "BT.709-sRGB") => false,
             Some("lin_rec709_display" | "BT.709-linear") => true,
@@ -143,7 +144,7 @@ impl Declared {
     }
 }
 
-/// An SPZ file in a view.
+/// Reads an SPZ file in a view.
 fn packed(bytes: &[u8], options: &ReadOptions, at: &str) -> Result<Part> {
     let read = spz::parse(bytes, options, &NoProgress);
     let (splats, aside) = read.map_err(|e| {
@@ -170,7 +171,7 @@ struct Attributes<'a, 'b> {
 }
 
 impl Attributes<'_, '_> {
-    /// An attribute by the first of these names that it has.
+    /// Reads the attribute with the first of these names that exists.
     fn find(&self, names: &[&str], width: usize) -> Result<Option<Vec<f32>>> {
         let all = &self.primitive.attributes;
         let found = names
@@ -207,7 +208,7 @@ impl Attributes<'_, '_> {
         }
     }
 
-    /// Colour and opacity of points, which drafts of the extension had in place of attributes of its own.
+    /// Reads colour and opacity of points. Drafts of the extension had these instead of attributes of its own.
     fn colour(&self) -> Result<Option<(Vec<f32>, usize)>> {
         let Some(&index) = self.primitive.attributes.get("COLOR_0") else {
             return Ok(None);
@@ -219,7 +220,7 @@ impl Attributes<'_, '_> {
     }
 }
 
-/// Attributes in accessors.
+/// Reads attributes in accessors.
 fn plain(primitive: &Primitive, accessors: &Accessors<'_>, at: &str) -> Result<Part> {
     let Some(&position) = primitive.attributes.get("POSITION") else {
         return refuse("the splats of the glTF file lack POSITION".to_owned(), at);
@@ -233,7 +234,7 @@ fn plain(primitive: &Primitive, accessors: &Accessors<'_>, at: &str) -> Result<P
     };
     let count = attributes.count;
     let means = attributes.need(&["POSITION"], 3)?;
-    // Drafts had names without the extension's.
+    // Attributes of the drafts had no prefix.
     let own = |name: &str| format!("{EXTENSION}:{name}");
     let quats = attributes.need(&[&own("ROTATION"), "_ROTATION"], 4)?;
     let scales = attributes.need(&[&own("SCALE"), "_SCALE"], 3)?;

@@ -1,4 +1,4 @@
-//! From a file to splats.
+//! Reads splats from a glTF file.
 
 use super::accessors::Accessors;
 use super::buffers::Buffers;
@@ -15,20 +15,20 @@ use crate::splat_file::{Aside, ReadOptions};
 use crate::{Error, Result, Splats};
 use std::collections::BTreeMap;
 
-/// Bytes of a Gaussian in memory, and the most that a byte of a file becomes, as in packed formats: one mesh may be shown
+/// Bytes of a Gaussian in memory, and maximum growth of a byte of a file, as in packed formats: one mesh may be shown
 /// in many places.
 const GAUSSIAN_BYTES: usize = 236;
 const MOST_RATIO: usize = 4800;
 
-/// Numbers that rounding may take beyond their range.
+/// Tolerance for numbers that rounding moves out of their range.
 const ROUNDING: f32 = 1e-3;
 
-/// A file whose folder is not known.
+/// Reads a file whose folder is not known.
 pub(in crate::splat_file) fn parse(bytes: &[u8], options: &ReadOptions) -> Result<(Splats, Aside)> {
     read(bytes, None, options)
 }
 
-/// A file, and those next to it.
+/// Reads a file, and the files next to it.
 pub(in crate::splat_file) fn parse_beside(
     bytes: &[u8],
     files: &dyn Files,
@@ -108,7 +108,7 @@ impl File<'_> {
         self.placed(meshes, &shown, notes)
     }
 
-    /// Says what the file holds besides the splats of its scene.
+    /// Adds notes on the file's other content.
     fn note_what_is_not_read(
         &self,
         shown: &[Instance],
@@ -130,7 +130,7 @@ impl File<'_> {
             .count();
         if others > 0 {
             notes.push(format!(
-                "{others} primitives of the glTF file hold no splats: meshes and points are left out"
+                "{others} primitives of the glTF file hold no splats: meshes and points are skipped"
             ));
         }
         if !gltf.animations.is_empty() {
@@ -145,14 +145,14 @@ impl File<'_> {
             let moved = moved.map(String::as_str);
             if let Some(what) = moved.or(node.skin.map(|_| "a skin")) {
                 notes.push(format!(
-                    "node {} shows its splats by {what}, which is left out",
+                    "node {} shows its splats by {what}, which is ignored",
                     instance.node
                 ));
             }
         }
     }
 
-    /// Reads each mesh that is shown, once. How much memory all instances take is compared with the file's size first.
+    /// Reads each visible mesh once. Before that, compares the memory of all instances with the file's size.
     fn meshes(&self, shown: &[Instance]) -> Result<Meshes> {
         let mut meshes = Meshes::new();
         let (mut total, mut read) = (0usize, 0usize);
@@ -181,7 +181,7 @@ impl File<'_> {
                         continue;
                     }
                     let at = format!("mesh {}, primitive {p}", instance.mesh);
-                    // Several primitives may promise the same numbers; a promise alone is refused where it is read.
+                    // Several primitives may declare the same numbers; a single declaration is refused at its reading.
                     if !parts.is_empty() || !meshes.is_empty() {
                         spend(promised(primitive, &self.accessors), &mut read)?;
                     }
@@ -200,7 +200,7 @@ impl File<'_> {
         Ok(meshes)
     }
 
-    /// Instances of meshes, one after the other.
+    /// Places the instances of meshes, one after the other.
     fn placed(
         &self,
         mut meshes: Meshes,
@@ -234,7 +234,7 @@ impl File<'_> {
                     )),
                     Change::Nothing => {
                         notes.push(format!(
-                            "node {node} makes nothing of its splats (a scale of 0): they are left out"
+                            "node {node} has a scale of 0: its splats are dropped"
                         ));
                         continue;
                     }
@@ -249,7 +249,7 @@ impl File<'_> {
     }
 }
 
-/// Decides for all meshes together what scales and opacities are, and makes logarithms and logits of them.
+/// Decides the encoding of scales and opacities for all meshes together, and converts them to logarithms and logits.
 fn settle(meshes: &mut Meshes, notes: &mut Vec<String>) {
     let mut parts: Vec<&mut Part> = meshes.values_mut().flatten().collect();
     let is_below = |v: &f32| v.is_finite() && *v < -1e-6;
@@ -294,7 +294,7 @@ fn settle(meshes: &mut Meshes, notes: &mut Vec<String>) {
     }
 }
 
-/// Says that floats are too coarse for where nodes put the splats.
+/// Returns a note if floats are too coarse for the positions of the nodes.
 fn coarse(splats: &Splats) -> Option<String> {
     let far = splats
         .means

@@ -1,4 +1,4 @@
-//! From splats to a file.
+//! Writes splats to a GLB file.
 
 use super::{BIN_CHUNK, EXTENSION, FLOAT, JSON_CHUNK, MAGIC, POINTS, coefficient, signs};
 use crate::splat_file::WriteOptions;
@@ -8,11 +8,11 @@ use crate::{Error, Progress, Result, Splats};
 use rayon::prelude::*;
 use serde_json::{Value, json};
 
-/// Bytes from which packing is told of; and rows that are packed between two times.
+/// Size in bytes from which packing reports progress, and rows that are packed between two reports.
 const TOLD_BYTES: usize = 64 << 20;
 const ROWS_AT_ONCE: usize = 1 << 14;
 
-/// Attributes as they are collected.
+/// Attributes during encoding.
 struct Attributes<'a> {
     watch: Watch<'a>,
     bin: Vec<u8>,
@@ -22,7 +22,7 @@ struct Attributes<'a> {
 }
 
 impl Attributes<'_> {
-    /// `[N, width]` floats; zeros where it was asked to stop.
+    /// Adds an attribute of `[N, width]` floats; zeros if the operation was stopped.
     fn add<const WIDTH: usize>(
         &mut self,
         name: &str,
@@ -134,7 +134,7 @@ pub(in crate::splat_file) fn encode(
     container(json, bin)
 }
 
-/// The file of both chunks.
+/// Builds the file of both chunks.
 fn container(mut json: Vec<u8>, mut bin: Vec<u8>) -> Result<Vec<u8>> {
     json.resize(json.len().next_multiple_of(4), b' ');
     bin.resize(bin.len().next_multiple_of(4), 0);

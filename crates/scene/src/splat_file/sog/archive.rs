@@ -1,7 +1,8 @@
-//! ZIP archives of stored files: written plainly, read with care.
+//! ZIP archives of stored files: a simple writer, and a reader that validates.
 //!
-//! What is read: entries that are stored or deflated, without encryption, below 4 GiB, found by the directory at the
-//! end, each compared with its checksum. The directory's promises are compared with the file before they cost memory.
+//! The reader accepts entries that are stored or deflated, without encryption, below 4 GiB. It finds them by the
+//! directory at the end, and compares each with its checksum. It compares the sizes in the directory with the file
+//! before it allocates memory.
 
 use super::DAMAGED;
 use super::read::is_named;
@@ -18,13 +19,13 @@ const END: u32 = 0x0605_4b50;
 const END_BYTES: usize = 22;
 const LONGEST_COMMENT: usize = 65_535;
 
-/// Midnight of 1 January 1980, the first day there is: the same splats are the same bytes.
+/// Midnight of 1 January 1980, the earliest possible date: equal splats give equal bytes.
 const DAY: u16 = 0x21;
 
-/// The most bytes that one byte of deflate becomes.
+/// Maximum size of one inflated byte of deflate.
 const MOST_RATIO: usize = 1032;
 
-/// Puts files into an archive.
+/// Packs files into an archive.
 pub(super) fn pack(files: &[(String, Vec<u8>)]) -> Result<Vec<u8>> {
     let all: usize = files
         .iter()
@@ -41,7 +42,7 @@ pub(super) fn pack(files: &[(String, Vec<u8>)]) -> Result<Vec<u8>> {
     for (name, bytes) in files {
         let at = out.len() as u32;
         let mut fields = Vec::new();
-        // Version 2.0, nothing special, stored, when.
+        // Version 2.0, no flags, stored, date.
         put(&mut fields, &[20, 0, 0, 0, DAY]);
         let (crc, size) = (crc32fast::hash(bytes), bytes.len() as u32);
         fields.extend([crc, size, size].iter().flat_map(|f| f.to_le_bytes()));
@@ -68,11 +69,11 @@ pub(super) fn pack(files: &[(String, Vec<u8>)]) -> Result<Vec<u8>> {
     Ok(out)
 }
 
-/// The files of an archive, by name.
+/// Files of an archive, by name.
 pub(super) struct Archive<'a> {
     bytes: &'a [u8],
     entries: Vec<Entry>,
-    /// Bytes behind its end.
+    /// Number of bytes behind the archive's end.
     behind: usize,
 }
 
@@ -85,8 +86,7 @@ struct Entry {
     header_at: usize,
 }
 
-/// Where the record of the directory's end is: the last one that stands behind its directory. Bytes behind it are not
-/// the archive's.
+/// Finds the record of the directory's end: the last one after its directory. Bytes behind it are not the archive's.
 fn find_end(bytes: &[u8]) -> Option<usize> {
     let last = bytes.len().checked_sub(END_BYTES)?;
     let mark = END.to_le_bytes();
@@ -157,7 +157,7 @@ impl<'a> Archive<'a> {
         })
     }
 
-    /// The content of a file, by its path.
+    /// Returns the content of a file, by its path.
     pub(super) fn get(&self, name: &str) -> Result<Cow<'a, [u8]>> {
         let Some(entry) = self.entries.iter().find(|entry| entry.name == name) else {
             let what = format!("the .sog file has no {name:?} in it");
@@ -196,23 +196,23 @@ impl<'a> Archive<'a> {
         }
     }
 
-    /// The path of the first file of this name: at the top, else in a folder.
+    /// Returns the path of the first file of this name: at the top, else in a folder.
     pub(super) fn find(&self, name: &str) -> Option<&str> {
         let exact = self.names().find(|path| *path == name);
         exact.or_else(|| self.names().find(|path| is_named(path, name)))
     }
 
-    /// Paths of its files.
+    /// Returns the paths of all files.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.entries.iter().map(|entry| entry.name.as_str())
     }
 
-    /// Bytes of the file behind the archive's end.
+    /// Returns the number of bytes behind the archive's end.
     pub(super) fn behind(&self) -> usize {
         self.behind
     }
 
-    /// Bytes of all of it.
+    /// Returns the size of the archive, bytes.
     pub(super) fn all_bytes(&self) -> usize {
         self.bytes.len()
     }

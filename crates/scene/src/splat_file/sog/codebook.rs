@@ -1,23 +1,23 @@
-//! 256 values that stand for many: an optimal quantiser in one dimension.
+//! Codebook of 256 values for many: an optimal quantiser in one dimension.
 //!
-//! 1. Sort the values and lay them into bins along a blend of rank and value: by rank where they crowd, by value so
+//! 1. Sort the values and put them into bins along a blend of rank and value: by rank where they are dense, by value so
 //!    that the rare ends have bins too.
-//! 2. A bin weighs the square root of its count: the ends, which are large or bright Gaussians, keep theirs.
-//! 3. Choose 256 runs of bins with the least weighted squared error: dynamic programming, where the best beginning
-//!    of a run moves to the right with its end, so that each layer takes n log n.
+//! 2. A bin weighs the square root of its count, so that the ends, which are large or bright Gaussians, get entries.
+//! 3. Choose 256 runs of bins with the least weighted squared error: dynamic programming. The best beginning of a run
+//!    moves to the right with its end, so that each layer takes n log n.
 
 use rayon::prelude::*;
 
-/// How many there are.
+/// Number of entries.
 pub(super) const ENTRIES: usize = 256;
 
 const BINS: usize = 2048;
 
-/// Ascending, [`ENTRIES`] of them.
+/// Entries, ascending; [`ENTRIES`] of them.
 pub(super) struct Codebook(pub Vec<f32>);
 
 impl Codebook {
-    /// For these values; none or such as are not finite leave out nothing but themselves.
+    /// Computes the codebook of these values. Only non-finite values are ignored.
     pub(super) fn of(mut values: Vec<f32>) -> Self {
         values.retain(|v| v.is_finite());
         values.par_sort_unstable_by(f32::total_cmp);
@@ -31,7 +31,7 @@ impl Codebook {
         Self(centres.into_iter().map(|c| c as f32).collect())
     }
 
-    /// The place of the nearest.
+    /// Returns the index of the nearest entry.
     pub(super) fn nearest(&self, value: f32) -> u8 {
         let after = self.0.partition_point(|&c| c < value).min(ENTRIES - 1);
         let before = after.saturating_sub(1);
@@ -54,7 +54,7 @@ fn bins(sorted: &[f32]) -> Vec<Bin> {
     };
     let (low, range) = (f64::from(low), f64::from(high) - f64::from(low));
     let at = |share: f64| f64::from(sorted[(share * (sorted.len() - 1) as f64) as usize]);
-    // The narrower the middle half is against the whole, the more the rank counts.
+    // The narrower the middle half compared with the whole, the more the rank counts.
     let narrow = 1.0 - (at(0.75) - at(0.25)) / range.max(f64::MIN_POSITIVE);
     let by_rank = narrow.clamp(0.5, 0.999);
     let mut bins: Vec<Bin> = Vec::new();
@@ -83,11 +83,11 @@ fn bins(sorted: &[f32]) -> Vec<Bin> {
     bins
 }
 
-/// Sums from the first bin on: of weights, of weighted means, of weighted squares.
+/// Prefix sums over the bins: of weights, of weighted means, of weighted squares.
 struct Sums(Vec<[f64; 3]>);
 
 impl Sums {
-    /// Squared error of one centre for bins `from..to`.
+    /// Computes the squared error of one centre for bins `from..to`.
     fn cost(&self, from: usize, to: usize) -> f64 {
         let (a, b) = (self.0[from], self.0[to]);
         let [weight, first, second] = [b[0] - a[0], b[1] - a[1], b[2] - a[2]];
@@ -95,7 +95,7 @@ impl Sums {
     }
 }
 
-/// The centres of the best [`ENTRIES`] runs.
+/// Returns the centres of the best [`ENTRIES`] runs.
 fn runs(bins: &[Bin]) -> Vec<f64> {
     let n = bins.len();
     let mut sums = Sums(vec![[0.0; 3]; n + 1]);
@@ -104,7 +104,7 @@ fn runs(bins: &[Bin]) -> Vec<f64> {
         let first = bin.weight * bin.mean;
         sums.0[i + 1] = [w + bin.weight, f + first, s + first * bin.mean];
     }
-    // best[to]: the least error of bins before `to` in as many runs as the layer says.
+    // best[to]: the least error of the bins before `to`, in the number of runs of this layer.
     let mut best: Vec<f64> = (0..=n)
         .map(|to| if to == 0 { 0.0 } else { sums.cost(0, to) })
         .collect();
@@ -112,7 +112,7 @@ fn runs(bins: &[Bin]) -> Vec<f64> {
     for layer in 1..ENTRIES {
         let mut next = vec![f64::INFINITY; n + 1];
         let mut start = vec![0u16; n + 1];
-        // Ends left to do, with the beginnings that can be theirs.
+        // Remaining ends, with the range of their possible beginnings.
         let mut todo = vec![(layer + 1, n + 1, layer, n)];
         while let Some((low, high, first, last)) = todo.pop() {
             if low >= high {

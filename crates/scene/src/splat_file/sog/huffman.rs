@@ -1,6 +1,6 @@
-//! Bits, and the Huffman codes that lossless WebP shares with deflate: canonical, at most 15 bits, sent as lengths.
+//! Bits, and the Huffman codes that lossless WebP shares with deflate: canonical, at most 15 bits, stored as lengths.
 
-/// Bits as they are written, the lowest first.
+/// Bit writer, lowest bit first.
 #[derive(Default)]
 pub(super) struct Bits {
     bytes: Vec<u8>,
@@ -9,7 +9,7 @@ pub(super) struct Bits {
 }
 
 impl Bits {
-    /// The lowest `count` bits, at most 32.
+    /// Appends the lowest `count` bits, at most 32.
     pub(super) fn put(&mut self, bits: u32, count: u32) {
         self.pending |= u64::from(bits) << self.count;
         self.count += count;
@@ -28,16 +28,16 @@ impl Bits {
     }
 }
 
-/// A code by symbol.
+/// Huffman code by symbol.
 pub(super) struct Code {
-    /// Bits of each symbol, 0 where it does not occur.
+    /// Bits of each symbol, 0 if it does not occur.
     lengths: Vec<u8>,
-    /// The word, first bit lowest, and its length; a lone symbol takes none.
+    /// Word, first bit lowest, and its length; a lone symbol has a word of no bits.
     pub words: Vec<(u16, u8)>,
 }
 
 impl Code {
-    /// For symbols that occur so often, with words of at most `longest` bits.
+    /// Builds the code for symbols with these counts, with words of at most `longest` bits.
     pub(super) fn of(counts: &[u32], longest: u8) -> Self {
         let mut counts = counts.to_vec();
         let mut lengths = lengths(&counts);
@@ -54,12 +54,12 @@ impl Code {
     }
 }
 
-/// Lengths of the words of Huffman's code; of a lone symbol 1.
+/// Computes the lengths of the words of Huffman's code; 1 for a lone symbol.
 fn lengths(counts: &[u32]) -> Vec<u8> {
     use std::cmp::Reverse;
     use std::collections::BinaryHeap;
     let mut lengths = vec![0u8; counts.len()];
-    // Nodes: symbols, then pairs; each knows its parent in the end.
+    // Nodes: symbols, then pairs; in the end each node has a parent.
     let mut heap: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
     for (symbol, &count) in counts.iter().enumerate().filter(|(_, c)| **c > 0) {
         heap.push(Reverse((u64::from(count), symbol)));
@@ -91,7 +91,7 @@ fn lengths(counts: &[u32]) -> Vec<u8> {
     lengths
 }
 
-/// Canonical words: shorter first, then by symbol; turned round, for they are read from their first bit.
+/// Computes canonical words: shorter first, then by symbol; reversed, because they are read from their first bit.
 fn words(lengths: &[u8]) -> Vec<(u16, u8)> {
     let mut words = vec![(0u16, 0u8); lengths.len()];
     if lengths.iter().filter(|l| **l > 0).count() < 2 {
@@ -109,12 +109,12 @@ fn words(lengths: &[u8]) -> Vec<(u16, u8)> {
     words
 }
 
-/// The order in which lengths of the lengths' code are sent.
+/// Order of the lengths of the lengths' code in the file.
 const ORDER: [usize; 19] = [
     17, 18, 0, 1, 2, 3, 4, 5, 16, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15,
 ];
 
-/// Sends a code.
+/// Writes a code.
 pub(super) fn write_code(bits: &mut Bits, code: &Code) {
     let used: Vec<usize> = (0..code.lengths.len())
         .filter(|&s| code.lengths[s] > 0)
@@ -142,7 +142,7 @@ pub(super) fn write_code(bits: &mut Bits, code: &Code) {
     for &symbol in &ORDER[..=last] {
         bits.put(lengths.lengths[symbol].into(), 3);
     }
-    // As many lengths as there are symbols.
+    // The number of lengths equals the number of symbols.
     bits.put(0, 1);
     for (symbol, extra, extra_bits) in runs {
         let (word, length) = lengths.words[usize::from(symbol)];
@@ -151,7 +151,7 @@ pub(super) fn write_code(bits: &mut Bits, code: &Code) {
     }
 }
 
-/// Lengths with their repeats: a symbol, and bits that say how many.
+/// Encodes lengths with their repeats: a symbol, and bits with the number of repeats.
 fn runs(lengths: &[u8]) -> Vec<(u8, u32, u32)> {
     let mut out = Vec::new();
     let mut at = 0;

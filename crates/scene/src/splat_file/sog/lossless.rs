@@ -1,15 +1,16 @@
-//! A writer of lossless WebP for pictures that are numbers, as its specification (RFC 9649) describes them.
+//! A writer of lossless WebP for images that hold data, by its specification (RFC 9649).
 //!
-//! The channels of SOG's textures have little to do with each other, and many texels look like noise: what helps is
-//! to leave out what helps photos. Without repeats and colour cache, in the smallest of these ways:
+//! The channels of SOG's textures have little to do with each other, and many texels look like noise. Therefore the
+//! writer omits the methods for photos. It uses no repeats and no colour cache, and takes the smallest of these
+//! encodings:
 //!
-//! 1. Each tile's texels as differences from a prediction, the tile's best of 14, or as they are.
-//! 2. Green taken from red and blue, or not.
+//! 1. Each tile's texels as differences from a prediction, the tile's best of 14, or unchanged.
+//! 2. Green subtracted from red and blue, or not.
 //! 3. Then a Huffman code for each channel.
 
 use super::huffman::{Bits, Code, write_code};
 
-/// Tiles of 2^4 texels a side choose their prediction.
+/// Tiles of 2^4 texels per side select their prediction.
 const TILE_BITS: usize = 4;
 
 /// Symbols of the green code: 256 values and 24 lengths of repeats, which are not used.
@@ -20,7 +21,7 @@ const OPAQUE_BLACK: [u8; 4] = [0, 0, 0, 255];
 
 type Texel = [u8; 4];
 
-/// The file of a picture of at most 16 383 texels a side.
+/// Encodes an image of at most 16 383 texels per side.
 pub(super) fn encode(texels: &[Texel], width: usize, height: usize) -> Vec<u8> {
     let modes = choose_modes(texels, width, height);
     let predicted = residuals(texels, width, &modes);
@@ -44,7 +45,7 @@ pub(super) fn encode(texels: &[Texel], width: usize, height: usize) -> Vec<u8> {
             bits.put(u32::from(has_alpha), 1);
             bits.put(0, 3);
             if let Some(modes) = modes {
-                // A transform follows: prediction, with its tiles' modes as a picture of their own.
+                // A transform follows: prediction, with its tiles' modes as an image of their own.
                 bits.put(1, 1);
                 bits.put(0, 2);
                 bits.put(TILE_BITS as u32 - 2, 3);
@@ -71,7 +72,7 @@ pub(super) fn encode(texels: &[Texel], width: usize, height: usize) -> Vec<u8> {
     container(smallest.unwrap_or_default())
 }
 
-/// The chunk in its RIFF file.
+/// Wraps the chunk in its RIFF file.
 fn container(mut chunk: Vec<u8>) -> Vec<u8> {
     let size = chunk.len() as u32;
     if chunk.len() % 2 == 1 {
@@ -85,9 +86,9 @@ fn container(mut chunk: Vec<u8>) -> Vec<u8> {
     out
 }
 
-/// Five codes, of which the last, of distances, is empty; and the texels in them.
+/// Writes five codes, of which the last, of distances, is empty; and the texels in them.
 fn put_texels(bits: &mut Bits, texels: &[Texel]) {
-    // In the order of the file: green, red, blue, alpha.
+    // In the file's order: green, red, blue, alpha.
     let channels = [1usize, 0, 2, 3];
     let codes = channels.map(|channel| {
         let symbols = if channel == 1 { GREEN_SYMBOLS } else { 256 };
@@ -113,10 +114,10 @@ fn tiles(side: usize) -> usize {
     side.div_ceil(1 << TILE_BITS)
 }
 
-/// For each tile, the prediction whose differences are smallest by the bits that they need.
+/// Chooses, for each tile, the prediction whose differences need the fewest bits.
 fn choose_modes(texels: &[Texel], width: usize, height: usize) -> Vec<u8> {
     use rayon::prelude::*;
-    // What a difference costs: more the further from 0; what it takes at least is not counted.
+    // Cost of a difference: more the further from 0; the constant minimum is not counted.
     let cost = |difference: u8| 9 - (difference as i8).unsigned_abs().leading_zeros();
     let (across, down) = (tiles(width), tiles(height));
     (0..across * down)
@@ -155,7 +156,7 @@ fn residuals(texels: &[Texel], width: usize, modes: &[u8]) -> Vec<Texel> {
     (0..texels.len()).map(at).collect()
 }
 
-/// What is expected at a place: the specification's fourteen ways, and its exceptions at the rim.
+/// Predicts a texel: the specification's fourteen modes, and its exceptions at the rim.
 fn predict(texels: &[Texel], width: usize, x: usize, y: usize, mode: u8) -> Texel {
     let i = y * width + x;
     match (x, y) {
@@ -165,7 +166,7 @@ fn predict(texels: &[Texel], width: usize, x: usize, y: usize, mode: u8) -> Texe
         _ => {}
     }
     let (left, top, top_left) = (texels[i - 1], texels[i - width], texels[i - width - 1]);
-    // At the right rim this is the row's own first.
+    // At the right rim this is the row's own first texel.
     let top_right = texels[i - width + 1];
     let mean =
         |a: Texel, b: Texel| [0, 1, 2, 3].map(|k| ((u16::from(a[k]) + u16::from(b[k])) / 2) as u8);
@@ -186,7 +187,7 @@ fn predict(texels: &[Texel], width: usize, x: usize, y: usize, mode: u8) -> Texe
                     .map(|k| (i32::from(a[k]) - i32::from(b[k])).abs())
                     .sum()
             };
-            // The gradient's guess is left + top - top_left: nearer to left where top and top_left are alike.
+            // The gradient's prediction is left + top - top_left: nearer to left if top and top_left are similar.
             if off(top, top_left) < off(left, top_left) {
                 left
             } else {

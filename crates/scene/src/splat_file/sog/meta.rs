@@ -1,4 +1,4 @@
-//! `meta.json`.
+//! `meta.json` of SOG.
 
 use super::DAMAGED;
 use crate::{Error, Result};
@@ -13,7 +13,7 @@ pub(super) struct Meta {
     /// `antialiased` or `2dgs`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// As the description has it; the writer never did.
+    /// Key of the format's description; the writer never used it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub antialias: Option<bool>,
     pub means: Means,
@@ -56,13 +56,13 @@ pub(super) struct Rest {
     pub files: Vec<String>,
 }
 
-/// The first writer's: limits in place of codebooks, the opacity as a logit between limits.
+/// Metadata of the first writer: limits instead of codebooks, the opacity as a logit between limits.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct First {
     pub means: FirstMeans,
     pub scales: Limits,
     pub quats: Files,
-    /// Red, green, blue and the opacity.
+    /// Limits of red, green, blue and opacity.
     pub sh0: Limits,
     #[serde(default, rename = "shN")]
     pub sh_rest: Option<FirstRest>,
@@ -70,7 +70,7 @@ pub(super) struct First {
 
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct FirstMeans {
-    /// Gaussians, and 3.
+    /// Number of Gaussians, and 3.
     pub shape: Vec<usize>,
     pub mins: [f32; 3],
     pub maxs: [f32; 3],
@@ -90,7 +90,7 @@ pub(super) struct Limits {
 pub(super) struct FirstRest {
     pub mins: One,
     pub maxs: One,
-    /// Bits of a value; 8 where it is not said.
+    /// Bits of a value; 8 if absent.
     #[serde(default)]
     pub quantization: Option<u32>,
     pub files: Vec<String>,
@@ -121,7 +121,7 @@ pub(super) enum AnyMeta {
 
 impl AnyMeta {
     pub(super) fn parse(bytes: &[u8]) -> Result<Self> {
-        /// What tells a version that is not known from what is no SOG file.
+        /// Version key. It separates an unknown version from a file that is not SOG.
         #[derive(Deserialize)]
         struct Version {
             version: Option<u32>,
@@ -138,7 +138,7 @@ impl AnyMeta {
         let first = |bytes| serde_json::from_slice(bytes).map(Self::First);
         let second = |bytes| serde_json::from_slice(bytes).map(Self::Second);
         match (version.version, &version.means) {
-            // The first writer had no versions.
+            // The first writer had no version key.
             (None | Some(1), Some(_)) => first(bytes).map_err(failed),
             (Some(2), _) | (None, None) => second(bytes).map_err(failed),
             (Some(found), _) => {

@@ -1,17 +1,18 @@
-//! SOG, PlayCanvas' splats in pictures: a few lossless WebP textures, one texel a Gaussian, and a
-//! `meta.json`; in a folder, or together in a ZIP archive that is called `.sog`.
+//! SOG, PlayCanvas' splats in images: a few lossless WebP textures, one texel per Gaussian, and a `meta.json`; in a
+//! folder, or together in a ZIP archive with the extension `.sog`.
 //!
-//! 1. Gaussians go along a Morton curve, so that neighbours in a picture are neighbours in space.
-//! 2. `means_l`, `means_u`: sign(p) ln(1 + |p|) within the scene's range, 16 bits, low and high byte apart.
-//! 3. `quats`: the three smaller components in 8 bits, the largest's place in alpha, from 252.
-//! 4. `scales` (logarithms) and `sh0`: 8-bit places in a codebook that all axes or channels share (`codebook`); the
+//! 1. Gaussians are sorted along a Morton curve, so that neighbours in an image are neighbours in space.
+//! 2. `means_l`, `means_u`: sign(p) ln(1 + |p|) within the scene's range, 16 bits, low and high byte in separate
+//!    textures.
+//! 3. `quats`: the three smaller components in 8 bits, the largest's index in alpha, from 252.
+//! 4. `scales` (logarithms) and `sh0`: 8-bit indices into a codebook that all axes or channels share (`codebook`); the
 //!    opacity in the alpha of `sh0`.
-//! 5. Harmonics: a palette of at most 65 536 vectors (`palette`), its values through a codebook again; a texel of
-//!    `shN_labels` says which.
+//! 5. Harmonics: a palette of at most 65 536 vectors (`palette`), its values through another codebook; a texel of
+//!    `shN_labels` selects the vector.
 //!
-//! The format's description and its first writer differ in places; files follow the writer (`splat-transform`).
-//! Version 2 is written. Version 1 is read too: it has limits by channel in place of codebooks, and the opacity as a
-//! logit (`plan`).
+//! The format's description and its first writer differ in places; files follow the writer (`splat-transform`). Version
+//! 2 is written. Version 1 is also read: it has limits by channel instead of codebooks, and the opacity as a logit
+//! (`plan`).
 
 mod archive;
 mod codebook;
@@ -34,10 +35,10 @@ use crate::bounded;
 use std::ffi::OsStr;
 use std::path::Path;
 
-/// The file that says what the others are.
+/// File that names the others.
 pub(super) const META: &str = "meta.json";
 
-/// What the textures are called that Dapple and the first writer write.
+/// Names of the textures that Dapple and the first writer write.
 pub(super) const TEXTURES: [&str; 7] = [
     "means_l.webp",
     "means_u.webp",
@@ -48,14 +49,14 @@ pub(super) const TEXTURES: [&str; 7] = [
     "shN_labels.webp",
 ];
 
-/// Returns true if a folder's entry has the name of a file of such a result.
+/// Returns true if a folder's entry has the name of a SOG file.
 pub(super) fn is_part(path: &Path) -> bool {
     let name = path.file_name();
     let mut names = TEXTURES.iter().chain([&META]);
     names.any(|own| name == Some(OsStr::new(own)))
 }
 
-/// Bytes of a `meta.json` and of the textures that it names.
+/// Returns the bytes of a `meta.json` and of the textures that it names.
 pub(super) fn size_bytes(path: &Path) -> u64 {
     let size = |path: &Path| std::fs::metadata(path).map_or(0, |file| file.len());
     let meta = bounded::read("cannot read the file", path, META_BYTES).unwrap_or_default();
@@ -71,15 +72,15 @@ pub(super) fn size_bytes(path: &Path) -> u64 {
             .sum::<u64>()
 }
 
-/// Whether bytes begin as a ZIP archive does.
+/// Returns true if bytes begin like a ZIP archive.
 pub(super) fn is_content(bytes: &[u8]) -> bool {
     bytes.starts_with(b"PK\x03\x04")
 }
 
 const DAMAGED: &str = "the file is damaged or cut: copy or export it again";
 
-/// Texels a Gaussian's palette entry takes are side by side, and entries 64 to a row.
+/// Entries per row of the palette's texture; the texels of an entry are side by side.
 const ENTRIES_A_ROW: usize = 64;
 
-/// Quaternions' alpha for a largest component at place 0.
+/// Alpha of a quaternion whose largest component has index 0.
 const LARGEST_FROM: u8 = 252;

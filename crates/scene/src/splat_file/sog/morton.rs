@@ -1,11 +1,12 @@
-//! Gaussians along a curve through space.
+//! Sorts Gaussians along a Morton curve.
 
 use rayon::prelude::*;
 
 /// Bits of each axis.
 const BITS: u32 = 21;
 
-/// The places of the Gaussians in the order of the Morton curve of their centres; equal ones in their own.
+/// Returns the indices of the Gaussians in the order of the Morton curve of their centres; equal ones in their own
+/// order.
 pub(crate) fn order(means: &[[f32; 3]]) -> Vec<usize> {
     let mut low = [f32::INFINITY; 3];
     let mut high = [f32::NEG_INFINITY; 3];
@@ -18,9 +19,9 @@ pub(crate) fn order(means: &[[f32; 3]]) -> Vec<usize> {
     sorted(means, |mean| code(mean, low, high))
 }
 
-/// The same, shell by shell: those within the median distance from the middle first, then those within twice that, four
-/// times, and so on. Neighbours in this order are never some near the middle and one far off, whose place would cost those
-/// their precision where runs of them share a range.
+/// Like [`order`], but shell by shell: Gaussians within the median distance from the middle first, then those within
+/// twice that, four times, and so on. So no run of neighbours contains both central and distant Gaussians, whose common
+/// range would reduce the precision.
 pub(crate) fn order_by_shells(means: &[[f32; 3]]) -> Vec<usize> {
     let middle = [0, 1, 2].map(|k| median(means.iter().map(|mean| mean[k]).collect()));
     let distance = |mean: &[f32; 3]| {
@@ -28,7 +29,7 @@ pub(crate) fn order_by_shells(means: &[[f32; 3]]) -> Vec<usize> {
         along(0).max(along(1)).max(along(2))
     };
     let within = median(means.par_iter().map(distance).collect());
-    // Of half of them in one place there are no shells.
+    // If half of the centres coincide, there are no shells.
     if !(within > 0.0 && within.is_finite()) {
         return order(means);
     }
@@ -43,7 +44,7 @@ pub(crate) fn order_by_shells(means: &[[f32; 3]]) -> Vec<usize> {
     })
 }
 
-/// Places by their keys; equal ones in their own order.
+/// Sorts indices by their keys; equal ones in their own order.
 fn sorted<K: Ord + Send>(
     means: &[[f32; 3]],
     key: impl Fn(&[f32; 3]) -> K + Sync + Send,
@@ -53,7 +54,7 @@ fn sorted<K: Ord + Send>(
     keyed.into_iter().map(|(_, i)| i).collect()
 }
 
-/// The middle one; of none 0.
+/// Returns the median; 0 for an empty list.
 fn median(mut values: Vec<f32>) -> f32 {
     let at = values.len() / 2;
     match values.is_empty() {
@@ -62,7 +63,7 @@ fn median(mut values: Vec<f32>) -> f32 {
     }
 }
 
-/// Where a place of a box is on its curve.
+/// Computes the code of a position in a box on the curve.
 fn code(mean: &[f32; 3], low: [f32; 3], high: [f32; 3]) -> u64 {
     let steps = ((1u64 << BITS) - 1) as f32;
     (0..3).fold(0u64, |code, k| {
@@ -72,12 +73,12 @@ fn code(mean: &[f32; 3], low: [f32; 3], high: [f32; 3]) -> u64 {
         } else {
             0.0
         };
-        // `as` saturates, and makes 0 of NaN.
+        // `as` saturates, and converts NaN to 0.
         code | spread((share * steps) as u64 & ((1 << BITS) - 1)) << k
     })
 }
 
-/// Puts two zeros between bits.
+/// Inserts two zeros between bits.
 fn spread(bits: u64) -> u64 {
     let mut b = bits;
     b = (b | b << 32) & 0x001f_0000_0000_ffff;
@@ -108,7 +109,7 @@ mod tests {
 
     #[test]
     fn shells_keep_the_far_from_the_near() {
-        // The far ones' cells of one curve lie between those of the near.
+        // On a single curve, the cells of the distant Gaussians are between those of the central ones.
         let far = [[-1000.0, 0.0, 0.0], [0.0, 900.0, 0.0], [0.0, 0.0, -3000.0]];
         let near: Vec<[f32; 3]> = (0..27u8)
             .map(|i| [i % 3, i / 3 % 3, i / 9].map(|v| f32::from(v) - 1.0))
@@ -124,7 +125,7 @@ mod tests {
         sorted.sort_unstable();
         assert!(sorted.into_iter().eq(0..30));
         assert_eq!(order_by_shells(&[]), [0usize; 0]);
-        // Half of all in one place.
+        // Half of all at one position.
         let heap = [&all[..], &[[0.0; 3]; 40]].concat();
         assert_eq!(order_by_shells(&heap), order(&heap));
         let strange = [[f32::INFINITY; 3], [f32::NAN; 3], [0.0; 3], [1.0; 3]];

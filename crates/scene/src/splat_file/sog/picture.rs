@@ -1,4 +1,4 @@
-//! Lossless WebP pictures of bytes that mean something else: exact, alpha included.
+//! Lossless WebP images whose bytes are data: exact, alpha included.
 
 use super::{DAMAGED, lossless};
 use crate::{Error, Result};
@@ -6,7 +6,7 @@ use image_webp::WebPDecoder;
 use std::io::Cursor;
 use std::ops::RangeInclusive;
 
-/// The longest side that WebP has.
+/// Longest side of a WebP image.
 pub(super) const LONGEST_SIDE: usize = 16_383;
 
 /// RGBA texels, rows from the top.
@@ -17,7 +17,7 @@ pub(super) struct Picture {
 }
 
 impl Picture {
-    /// Opaque black, as square as it gets for `count` texels, sides multiples of 4.
+    /// Builds an opaque black image, nearly square for `count` texels, with sides that are multiples of 4.
     pub(super) fn for_count(count: usize) -> Self {
         let width = ((count as f64).sqrt() / 4.0).ceil() as usize * 4;
         let height = count.div_ceil(width.max(1)).div_ceil(4) * 4;
@@ -32,18 +32,18 @@ impl Picture {
         }
     }
 
-    /// The file's bytes.
+    /// Encodes the image as a file.
     pub(super) fn encode(&self) -> Vec<u8> {
         lossless::encode(&self.texels, self.width, self.height)
     }
 
-    /// Reads a texture of at least `needed` texels. How many more it may be says the memory that a small damaged
+    /// Reads a texture of at least `needed` texels. A limit on further texels bounds the memory that a small damaged
     /// file can cost.
     pub(super) fn decode(bytes: &[u8], needed: usize, name: &str) -> Result<Self> {
         Self::decode_within(bytes, needed..=4 * needed + (1 << 16), name)
     }
 
-    /// Reads a texture of so many texels.
+    /// Reads a texture with this number of texels.
     pub(super) fn decode_within(
         bytes: &[u8],
         texels: RangeInclusive<usize>,

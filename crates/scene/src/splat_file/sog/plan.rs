@@ -1,23 +1,23 @@
-//! What a `meta.json` of either version says, as tables: a byte's value by channel.
+//! Decoding tables of a `meta.json` of either version: a byte's value by channel.
 
 use super::meta::{AnyMeta, First, Limits, Meta};
 use super::{DAMAGED, META};
 use crate::splat_file::packed::logit;
 use crate::{Error, MAX_SH_DEGREE, Result};
 
-/// Values of a byte.
+/// Values of all bytes.
 pub(super) type Table = [f32; 256];
 
-/// Textures of a scene, and what their bytes stand for.
+/// Textures of a scene, and the meaning of their bytes.
 pub(super) struct Plan {
     pub count: usize,
     /// Limits of sign(p) ln(1 + |p|).
     pub mins: [f32; 3],
     pub maxs: [f32; 3],
-    /// Logarithms, by axis.
+    /// Logarithms of scales, by axis.
     pub scales: Box<[Table; 3]>,
     pub sh0: Box<[Table; 3]>,
-    /// Logits.
+    /// Logits of opacities.
     pub opacities: Box<Table>,
     /// Names of means (low, high), scales, rotations, colours.
     pub files: [String; 5],
@@ -25,10 +25,10 @@ pub(super) struct Plan {
     pub antialiased: bool,
 }
 
-/// The palette of harmonics.
+/// Palette of harmonics.
 pub(super) struct RestPlan {
     pub table: Box<Table>,
-    /// Entries and degree; the first version leaves both to the texture's size.
+    /// Entries and degree; in version 1 the texture's size determines both.
     pub shape: Option<(usize, u8)>,
     /// Names of the palette's texture and of the labels'.
     pub files: [String; 2],
@@ -38,7 +38,7 @@ fn refuse<T>(what: String) -> Result<T> {
     Err(Error::input(what).at(META).hint(DAMAGED))
 }
 
-/// The first so many names of a list.
+/// Returns the first `N` names of a list.
 fn names<const N: usize>(files: &[String]) -> Result<[String; N]> {
     let found: Option<&[String; N]> = files.first_chunk();
     match found {
@@ -47,7 +47,7 @@ fn names<const N: usize>(files: &[String]) -> Result<[String; N]> {
     }
 }
 
-/// Shorter codebooks end with their last value.
+/// Builds a table from a codebook. Shorter codebooks end with their last value.
 fn of_codebook(codebook: &[f32]) -> Result<Box<Table>> {
     if codebook.is_empty() {
         return refuse("a codebook of the SOG file is empty".to_owned());
@@ -56,7 +56,7 @@ fn of_codebook(codebook: &[f32]) -> Result<Box<Table>> {
     Ok(Box::new(std::array::from_fn(|i| codebook[i.min(last)])))
 }
 
-/// Linear: `steps` is the byte of the upper limit.
+/// Builds a linear table: `steps` is the byte of the upper limit.
 fn ramp(low: f32, high: f32, steps: f32) -> Table {
     std::array::from_fn(|i| {
         let share = i as f32 / steps;
@@ -64,7 +64,7 @@ fn ramp(low: f32, high: f32, steps: f32) -> Table {
     })
 }
 
-/// A channel of limits.
+/// Builds the table of a channel of limits.
 fn of_limits(limits: &Limits, channel: usize) -> Result<Table> {
     match (limits.mins.get(channel), limits.maxs.get(channel)) {
         (Some(&low), Some(&high)) => Ok(ramp(low, high, 255.0)),
@@ -154,7 +154,7 @@ impl Plan {
         let [scales] = names(&meta.scales.files)?;
         let [quats] = names(&meta.quats.files)?;
         let [sh0] = names(&meta.sh0.files)?;
-        // All axes and channels share theirs.
+        // All axes and channels share one table.
         let three = |codebook: &[f32]| {
             let table = of_codebook(codebook)?;
             Ok::<_, Error>(Box::new([*table; 3]))

@@ -1,4 +1,4 @@
-//! From textures to splats.
+//! Converts textures to splats.
 
 use super::archive::Archive;
 use super::picture::Picture;
@@ -15,8 +15,8 @@ use std::borrow::Cow;
 use std::f32::consts::FRAC_1_SQRT_2;
 use std::path::Path;
 
-/// The most Gaussians that a byte of the file can stand for, as in the other packed formats: a file that promises
-/// more is damaged, or was made to fill memory.
+/// Maximum number of Gaussians per byte of the file, as in the other packed formats. A file that declares more is
+/// damaged, or was made to fill memory.
 const MOST_A_BYTE: usize = 1032;
 
 impl Files for Archive<'_> {
@@ -24,13 +24,13 @@ impl Files for Archive<'_> {
         Self::get(self, name)
     }
 
-    /// Whatever it is of, it is in the archive.
+    /// Size of the archive, because every file is in it.
     fn size(&self, _name: &str) -> usize {
         self.all_bytes()
     }
 }
 
-/// A `.sog` archive.
+/// Reads a `.sog` archive.
 pub(in crate::splat_file) fn parse(
     bytes: &[u8],
     progress: &dyn Progress,
@@ -65,7 +65,7 @@ pub(in crate::splat_file) fn parse(
     Ok((splats, aside))
 }
 
-/// Files of an archive, named from the folder that a file of it is in.
+/// Files of an archive, named relative to a folder in it.
 struct Below<'a> {
     archive: &'a Archive<'a>,
     folder: &'a str,
@@ -88,12 +88,12 @@ impl Files for Below<'_> {
     }
 }
 
-/// Whether a path within an archive ends in this name.
+/// Returns true if a path within an archive ends in this name.
 pub(super) fn is_named(path: &str, name: &str) -> bool {
     path.rsplit('/').next() == Some(name)
 }
 
-/// The error of an archive without a scene: what it holds instead, where that is known.
+/// Builds the error of an archive without a scene; it names the known content.
 fn no_scene(archive: &Archive<'_>) -> Error {
     if archive.names().any(|name| is_named(name, "data.pkl")) {
         return foreign::checkpoint().at("the archive's directory");
@@ -108,7 +108,7 @@ fn no_scene(archive: &Archive<'_>) -> Error {
     }
 }
 
-/// The folder that holds this `meta.json`.
+/// Reads the folder of this `meta.json`.
 pub(in crate::splat_file) fn read_folder(
     path: &Path,
     progress: &dyn Progress,
@@ -118,7 +118,7 @@ pub(in crate::splat_file) fn read_folder(
     parse_beside(&bytes, &Beside::new(&folder, META), progress).map_err(|e| within(e, path))
 }
 
-/// Puts the path of a file that names others before the place of an error.
+/// Inserts the path of the main file before the place of an error.
 pub(in crate::splat_file) fn within(error: Error, path: &Path) -> Error {
     let folder = path.parent().unwrap_or(Path::new(""));
     match error.place() {
@@ -133,23 +133,23 @@ pub(in crate::splat_file) fn within(error: Error, path: &Path) -> Error {
     }
 }
 
-/// A `meta.json`, and the textures that it names.
+/// Reads a `meta.json`, and the textures that it names.
 pub(in crate::splat_file) fn parse_beside(
     meta: &[u8],
     files: &Beside<'_>,
     progress: &dyn Progress,
 ) -> Result<(Splats, Aside)> {
     let plan = Plan::parse(meta)?;
-    // Textures are not larger than what can be read; each is looked at when its turn comes.
+    // Textures are not larger than the bytes that can be read; each is checked in its turn.
     let size: usize = plan.files.iter().map(|name| files.size(name)).sum();
     from_files(&plan, files, size, progress)
 }
 
-/// A `meta.json` whose folder is not known.
+/// Returns the error for a `meta.json` whose folder is not known.
 pub(in crate::splat_file) fn parse_meta_alone(bytes: &[u8]) -> Result<(Splats, Aside)> {
     Plan::parse(bytes)?;
     Err(
-        Error::unsupported("a meta.json holds no splats: the textures beside it do")
+        Error::unsupported("a meta.json holds no splats: the textures next to it do")
             .at(META)
             .hint("read it by its path"),
     )
@@ -163,7 +163,7 @@ struct Textures {
     labels: Option<Picture>,
 }
 
-/// Refuses a folder of which files are missing, all of them named.
+/// Refuses a folder with missing files; the error names all of them.
 fn check_files(plan: &Plan, files: &dyn Files) -> Result<()> {
     let rest = plan.rest.iter().flat_map(|rest| &rest.files);
     let is_missing = |name: &&String| files.is_missing(name);
@@ -206,7 +206,7 @@ fn from_files(
         .par_iter()
         .map(|name| Picture::decode(&files.get(name)?, count, name))
         .collect();
-    // The first error in the order of names, whoever came first.
+    // The first error in the order of names, independent of the order of completion.
     let mut decoded = decoded.into_iter().collect::<Result<Vec<_>>>()?.into_iter();
     let (Some(low), Some(high), Some(scales), Some(quats), Some(sh0)) = (
         decoded.next(),
@@ -248,7 +248,7 @@ fn from_files(
     Ok((splats, aside))
 }
 
-/// Says that textures hold more Gaussians than are promised, or less: writers leave texels that stand for none black.
+/// Returns a note if textures hold more Gaussians than declared, or fewer. Writers fill unused texels with black.
 fn compare_counts(count: usize, textures: &Textures) -> Option<String> {
     let end = |picture: &Picture| {
         let is_used = |texel: &[u8; 4]| texel[..3] != [0; 3];
@@ -258,7 +258,7 @@ fn compare_counts(count: usize, textures: &Textures) -> Option<String> {
             .rposition(is_used)
             .map_or(0, |at| at + 1)
     };
-    // Some writers fill what is left of the last rows with copies. Sides are multiples of 4 at most.
+    // Some writers fill the rest of the last rows with copies. Sides are rounded up to multiples of 4 at most.
     let is_filled = |picture: &Picture| {
         let spare = picture.texels.len().saturating_sub(count);
         end(picture) == picture.texels.len() && spare < 4 * picture.width.max(picture.height)
@@ -269,7 +269,7 @@ fn compare_counts(count: usize, textures: &Textures) -> Option<String> {
             "{META} promises {count} Gaussians, and the textures hold {held}: the first {count} are read"
         ));
     }
-    // A rotation is black only where there is none.
+    // A rotation is black only if it is missing.
     let held = held.max(end(&textures.quats));
     (held < count).then(|| {
         format!(
@@ -281,7 +281,7 @@ fn compare_counts(count: usize, textures: &Textures) -> Option<String> {
 /// Entries of the largest palette, and coefficients of the highest degree.
 const MOST_TEXELS: usize = (1 << 16) * 15;
 
-/// `[entries, K-1, 3]`, and the degree.
+/// Reads the palette `[entries, K-1, 3]`, and the degree.
 fn palette(rest: &RestPlan, files: &dyn Files) -> Result<(Vec<f32>, u8)> {
     let name = &rest.files[0];
     let bytes = files.get(name)?;
@@ -310,14 +310,14 @@ fn palette(rest: &RestPlan, files: &dyn Files) -> Result<(Vec<f32>, u8)> {
             (picture, degree, entries)
         }
     };
-    // Row after row of 64 entries is entry after entry.
+    // Rows of 64 entries contain the entries in sequence.
     let texels = &picture.texels[..entries * count_of(degree)];
     let values = texels.iter().flat_map(|&[r, g, b, _]| [r, g, b]);
     let values = values.map(|place| rest.table[usize::from(place)]).collect();
     Ok((values, degree))
 }
 
-/// Fills a block; the first row that makes no sense, and why.
+/// Fills a block; returns the first invalid row, with the reason.
 fn fill(
     plan: &Plan,
     textures: &Textures,

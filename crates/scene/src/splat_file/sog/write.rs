@@ -1,4 +1,4 @@
-//! From splats to textures.
+//! Converts splats to textures.
 
 use super::codebook::Codebook;
 use super::meta::{Asset, Coded, Files, Means, Meta, Rest};
@@ -12,18 +12,19 @@ use crate::{Error, Progress, Result, Splats};
 use rayon::prelude::*;
 use std::f32::consts::SQRT_2;
 
-/// A palette has at most as many entries as 16 bits count, and not less than this.
+/// Maximum number of entries of a palette, by its 16-bit labels, and minimum.
 const MOST_ENTRIES: usize = 1 << 16;
 const LEAST_ENTRIES: usize = 1024;
 
-/// Gaussians to an entry of small scenes. An entry of degree 3 takes 45 bytes, a Gaussian without it 15: with one for
-/// each, as others have, the palette is two thirds of the file.
+/// Gaussians per entry of small scenes. An entry of degree 3 takes 45 bytes, a Gaussian without it 15. With one entry
+/// per Gaussian, as in other writers, the palette is two thirds of the file.
 const GAUSSIANS_AN_ENTRY: usize = 10;
 
-/// Vectors times rounds from which the palette's progress is told, and who is named for it finds what is nearest.
+/// Vectors times rounds from which the palette's progress is reported, and from which the selected search runs instead
+/// of the CPU.
 const TOLD_WORK: usize = 500_000;
 
-/// An archive.
+/// Encodes an archive.
 pub(in crate::splat_file) fn encode(
     splats: &Splats,
     options: &WriteOptions,
@@ -32,7 +33,7 @@ pub(in crate::splat_file) fn encode(
     archive::pack(&encode_files(splats, options, progress)?)
 }
 
-/// The files by name, `meta.json` last.
+/// Encodes the files with their names, `meta.json` last.
 pub(in crate::splat_file) fn encode_files(
     splats: &Splats,
     options: &WriteOptions,
@@ -41,7 +42,7 @@ pub(in crate::splat_file) fn encode_files(
     encode_ordered(splats, &morton::order(&splats.means), options, progress)
 }
 
-/// The files of the Gaussians `order`, texel by texel.
+/// Encodes the files of the Gaussians `order`, texel by texel.
 pub(in crate::splat_file) fn encode_ordered(
     splats: &Splats,
     order: &[usize],
@@ -51,7 +52,7 @@ pub(in crate::splat_file) fn encode_ordered(
     let count = order.len();
     if count > (LONGEST_SIDE - 3).pow(2) {
         return Err(
-            Error::unsupported(format!("a SOG file has no room for {count} Gaussians"))
+            Error::unsupported(format!("a SOG file cannot hold {count} Gaussians"))
                 .hint("a texture has 16 383 texels a side: `--max-gaussians 268000000`"),
         );
     }
@@ -106,7 +107,7 @@ pub(in crate::splat_file) fn encode_ordered(
     Ok(files)
 }
 
-/// A picture of one texel a Gaussian, in order.
+/// Builds an image of one texel per Gaussian, in order.
 fn picture(order: &[usize], texel: impl Fn(usize) -> [u8; 4] + Sync) -> Picture {
     let mut picture = Picture::for_count(order.len());
     picture.texels[..order.len()]
@@ -155,7 +156,7 @@ fn quats(splats: &Splats, order: &[usize]) -> Picture {
         let mut texel = [0, 0, 0, LARGEST_FROM + largest as u8];
         let others = (0..4).filter(|&k| k != largest);
         for (to, k) in texel.iter_mut().zip(others) {
-            // To the nearest: readers take (b / 255 * 2 - 1) / sqrt 2.
+            // To the nearest: readers compute (b / 255 * 2 - 1) / sqrt 2.
             *to = (255.0 * (quat[k] * sign * 0.5 + 0.5)).round() as u8;
         }
         texel
@@ -180,8 +181,8 @@ fn sh0(splats: &Splats, order: &[usize]) -> (Codebook, Picture) {
     (book, picture)
 }
 
-/// How much a Gaussian's colours count: the root of how much of a picture it covers. Between a hundredth and a
-/// hundred times the mean, so that neither the sky nor dust is all.
+/// Computes the weight of each Gaussian's colours: the root of its screen coverage. It is limited to between a
+/// hundredth and a hundred times the mean, so that neither the sky nor dust dominates.
 fn weights(splats: &Splats) -> Vec<f32> {
     let covers = (0..splats.len()).map(|i| splats.coverage(i).sqrt());
     let mut weights: Vec<f32> = covers.collect();
@@ -227,7 +228,7 @@ fn harmonics(
         .par_iter()
         .map(|&v| book.nearest(v))
         .collect();
-    // What readers will have; some vectors are nearer to another entry then.
+    // Entries as readers decode them. For some vectors, another entry is now nearer.
     for (value, &place) in palette.entries.iter_mut().zip(&places) {
         *value = book.0[usize::from(place)];
     }
@@ -235,7 +236,7 @@ fn harmonics(
     watch.check()?;
     let (coefficients, count) = (dim / 3, places.len() / dim);
     let mut centroids = Picture::new(ENTRIES_A_ROW * coefficients, count.div_ceil(ENTRIES_A_ROW));
-    // 64 entries a row are a whole row: texels follow one another as coefficients do.
+    // 64 entries fill a row completely, so texels follow one another like coefficients.
     for (texel, rgb) in centroids.texels.iter_mut().zip(places.as_chunks::<3>().0) {
         texel[..3].copy_from_slice(rgb);
     }

@@ -1,4 +1,4 @@
-//! A Gaussian's numbers in SPZ's bytes and back.
+//! Conversion between a Gaussian's numbers and SPZ's bytes.
 
 use super::Header;
 use crate::ply::{Block, blocks, empty};
@@ -8,7 +8,7 @@ use crate::{MAX_SH_DEGREE, Splats};
 use rayon::prelude::*;
 use std::f32::consts::{FRAC_1_SQRT_2, SQRT_2};
 
-/// What a unit of `f_dc` becomes of 255.
+/// Fraction of 255 that a unit of `f_dc` becomes.
 const COLOUR_SCALE: f32 = 0.15;
 
 /// Largest magnitude of a rotation's smaller component, 9 bits.
@@ -17,7 +17,7 @@ const ROTATION_STEPS: f32 = 511.0;
 /// A file's attributes.
 pub(super) type Planes<'a> = [&'a [u8]; 6];
 
-/// From planes of the sizes that the header asks for.
+/// Decodes planes of the sizes in the header.
 pub(super) fn decode(header: &Header, planes: &Planes<'_>, signs: &Signs) -> Splats {
     let degree = header.degree.min(MAX_SH_DEGREE);
     let mut splats = empty(header.count, degree);
@@ -79,8 +79,8 @@ fn times(values: [f32; 3], signs: [f32; 3]) -> [f32; 3] {
     [0, 1, 2].map(|k| values[k] * signs[k])
 }
 
-/// `[x, y, z, w]` from the largest's place in the top two bits and sign and magnitude of the others, the last of
-/// them lowest.
+/// Decodes `[x, y, z, w]` from the largest's index in the top two bits and sign and magnitude of the others, the last
+/// of them lowest.
 fn smallest_three(mut word: u32) -> [f32; 4] {
     let largest = (word >> 30) as usize;
     let mut quat = [0.0; 4];
@@ -113,38 +113,39 @@ fn pack_smallest_three(quat: [f32; 4]) -> u32 {
     word
 }
 
-/// The byte of a coefficient, at the middle of a step of `8 - bits` bits.
+/// Encodes a coefficient as a byte, at the middle of a step of `8 - bits` bits.
 fn pack_harmonic(value: f32, bits: u32) -> u8 {
     let step = 1 << (8 - bits);
-    // `as` saturates, and makes 0 of NaN.
+    // `as` saturates, and converts NaN to 0.
     let fine = (value * 128.0).round() as i32;
     let fine = fine.clamp(-1 << 20, 1 << 20) + 128;
     ((fine + step / 2).div_euclid(step) * step).clamp(0, 255) as u8
 }
 
-/// Bits of harmonics of degree 1, and of the others, on the average of all Gaussians.
+/// Mean bits of harmonics of degree 1, and of the others, over all Gaussians.
 const USUAL_SH_BITS: [f32; 2] = [4.4, 3.4];
 
-/// Bits more for each doubling of what a Gaussian covers. Half a bit would be best if all of them were as far away: a
-/// picture's squared error is what each covers times its step squared. Least was lost for the bytes with less.
+/// Additional bits for each doubling of a Gaussian's screen coverage. Half a bit would be optimal if all Gaussians had
+/// one distance, because an image's squared error is the coverage of each times its step squared. With this value the
+/// loss at a fixed size was least.
 const BITS_A_DOUBLING: f32 = 0.35;
 
-/// How many bits a Gaussian's harmonics get.
+/// Bits of the harmonics per Gaussian.
 enum HarmonicBits {
     Same([u32; 2]),
-    /// By Gaussian, beyond [`USUAL_SH_BITS`].
+    /// Per Gaussian, in addition to [`USUAL_SH_BITS`].
     ByCover(Vec<f32>),
 }
 
 impl HarmonicBits {
-    /// Those that were asked for; else by how much of a picture each covers.
+    /// Returns the requested bits; else bits by the screen coverage of each Gaussian.
     fn of(splats: &Splats, asked: Option<[u8; 2]>) -> Self {
         if let Some(bits) = asked {
             return Self::Same(bits.map(|b| b.clamp(1, 8).into()));
         }
         let doublings = |i: usize| splats.coverage(i).log2();
         let mut more: Vec<f32> = (0..splats.len()).into_par_iter().map(doublings).collect();
-        // In order: the sum is the same on any number of threads.
+        // In a fixed order: the sum is the same on any number of threads.
         let (sum, count) = (more.iter().filter(|m| m.is_finite()))
             .fold((0.0f64, 0usize), |(sum, n), &m| (sum + f64::from(m), n + 1));
         let mean = (sum / count.max(1) as f64) as f32;
@@ -156,7 +157,7 @@ impl HarmonicBits {
     fn at(&self, i: usize) -> [u32; 2] {
         match self {
             Self::Same(bits) => *bits,
-            // `as` saturates, and makes 0 of NaN.
+            // `as` saturates, and converts NaN to 0.
             Self::ByCover(more) => {
                 USUAL_SH_BITS.map(|usual| ((usual + more[i]).round() as u32).clamp(1, 8))
             }
@@ -164,7 +165,7 @@ impl HarmonicBits {
     }
 }
 
-/// The attributes' bytes; signs turn a Gaussian from Dapple's axes into the file's.
+/// Encodes the attributes; `signs` convert a Gaussian from Dapple's axes to the file's.
 pub(super) fn encode(
     splats: &Splats,
     fractional_bits: u8,
@@ -234,7 +235,7 @@ mod tests {
                 let [x, y, z, w] = smallest_three(pack_smallest_three(quat));
                 let found = [w, x, y, z].map(|q| q * sign);
                 for k in 0..4 {
-                    // The largest takes up the errors of the others.
+                    // The largest component also has the errors of the others.
                     assert!((found[k] - quat[k]).abs() < 0.002, "{found:?} {quat:?}");
                 }
             }
@@ -256,7 +257,7 @@ mod tests {
         assert_eq!(bits.at(1)[1], 3);
         let same = HarmonicBits::of(&splats, Some([6, 5]));
         assert!((0..3).all(|i| same.at(i) == [6, 5]));
-        // Neither the invisible nor the endless take the others along.
+        // Invisible and infinite Gaussians do not change the bits of the others.
         splats.scales[0] = [f32::NEG_INFINITY; 3];
         splats.scales[2] = [500.0; 3];
         let bits = HarmonicBits::of(&splats, None);
@@ -269,7 +270,7 @@ mod tests {
     #[test]
     fn harmonics_go_to_the_middle_of_their_steps() {
         assert_eq!(pack_harmonic(0.0, 5), 128);
-        // 0.1 * 128 = 12.8, so 141; steps of 8 and of 16 have 144 next.
+        // 0.1 * 128 = 12.8, so 141; the next value in steps of 8 and of 16 is 144.
         assert_eq!((pack_harmonic(0.1, 5), pack_harmonic(0.1, 4)), (144, 144));
         assert_eq!(
             (pack_harmonic(-0.05, 5), pack_harmonic(-0.05, 4)),

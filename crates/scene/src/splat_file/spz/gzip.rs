@@ -1,21 +1,21 @@
-//! One gzip member, packed by all cores.
+//! One gzip member, compressed by all cores.
 //!
-//! 1. Each attribute is cut into pieces of a fixed size, so that the bytes depend on no number of threads, and every
-//!    piece is deflated by itself; all but the last end with an empty stored block, at a whole byte.
-//! 2. Blocks of deflate may follow one another: together they are one stream. The checksums of the pieces combine.
+//! 1. Each attribute is cut into pieces of a fixed size, so that the bytes do not depend on the number of threads.
+//!    Every piece is deflated separately; all but the last end with an empty stored block, at a whole byte.
+//! 2. Blocks of deflate may follow one another: together they are one stream. The checksums of the pieces are combined.
 
 use crate::splat_file::watch::Watch;
 use crate::{Error, Result};
 use flate2::{Compress, Compression, Crc, FlushCompress, Status};
 use rayon::prelude::*;
 
-/// A piece: large against deflate's window of 32 KiB, so that little is lost where pieces meet.
+/// Piece size: large compared with deflate's window of 32 KiB, so that little is lost at the borders.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// A member without name and time, from no operating system in particular.
+/// Header of a member without name and time, for no particular operating system.
 const HEAD: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
 
-/// Packs `parts`, one after the other, each with the effort of its level, 1 to 9.
+/// Compresses `parts`, one after the other, each with its level, 1 to 9.
 pub(super) fn pack<'a>(parts: &[(&'a [u8], u32)], watch: &Watch<'_>) -> Result<Vec<u8>> {
     let of_part = |&(part, level): &(&'a [u8], u32)| {
         part.chunks(PIECE_BYTES).map(move |piece| (piece, level))
@@ -61,7 +61,7 @@ fn deflate(piece: &[u8], level: u32, is_last: bool) -> Result<Vec<u8>> {
         let all_read = compress.total_in() as usize == piece.len();
         match status {
             Status::StreamEnd => return Ok(out),
-            // With room left, a flush is whole.
+            // If the output has capacity left, the flush is complete.
             Status::Ok if !is_last && all_read && out.len() < out.capacity() => return Ok(out),
             Status::BufError if out.len() < out.capacity() => match is_last {
                 true => return Err(failed("no progress".to_owned())),

@@ -1,16 +1,16 @@
-//! SPZ, Niantic's packed splats (nianticlabs/spz, MIT): a byte or three where PLY has four, one attribute after the
+//! SPZ, Niantic's packed splats (nianticlabs/spz, MIT): one to three bytes where PLY has four, one attribute after the
 //! other, compressed. Versions 1 to 4 are read, 3 and 4 written.
 //!
-//! 1. Versions 1 to 3 are one gzip member around a header of 16 bytes and the six attributes; version 4 has its
-//!    header of 32 bytes in the open, records of its extensions, a table of sizes and a Zstandard frame for each
+//! 1. Versions 1 to 3 are one gzip member around a header of 16 bytes and the six attributes. Version 4 has an
+//!    uncompressed header of 32 bytes, records of its extensions, a table of sizes and a Zstandard frame for each
 //!    attribute that is not empty.
-//! 2. [`Header::sizes`]: what each attribute takes, from the count; compared with the file's size before anything is
-//!    allocated. Gzip reaches a ratio of 1032, so no honest file promises more.
+//! 2. [`Header::sizes`]: the size of each attribute, from the count; compared with the file's size before anything is
+//!    allocated. Gzip reaches a ratio of 1032, so no valid file declares more.
 //! 3. `attributes`: positions in 24 bits of fixed point, opacities and colours in 8 bits, ln of scales in steps of
-//!    1/16, rotations by three bytes (version 2) or by the three smaller components in 10 bits each, harmonics in
-//!    8 bits, whose lower ones are left at the middle of wider steps.
-//! 4. Axes: right, up, back, says the description, and so `splat-transform` writes; but tools have written those of
-//!    PLY files as well. What a file declares is believed, all others are taken as the caller says.
+//!    1/16, rotations by three bytes (version 2) or by the three smaller components in 10 bits each, harmonics in 8
+//!    bits, with lower bits at the middle of wider steps.
+//! 4. Axes: the description and `splat-transform` use right, up, back, but some tools have written the axes of PLY
+//!    files. Axes that a file declares are used; for all other files the caller selects the axes.
 
 mod attributes;
 mod gzip;
@@ -22,46 +22,46 @@ pub(super) use write::encode;
 
 use crate::{Error, Result};
 
-/// "NGSP": of version 4 a file's first bytes, of the others those of what is unpacked.
+/// "NGSP": the first bytes of a file of version 4, and of the unpacked data of other versions.
 const MAGIC: [u8; 4] = *b"NGSP";
 
-/// What a gzip file begins with.
+/// First bytes of a gzip file.
 const GZIP: [u8; 3] = [0x1f, 0x8b, 8];
 
 /// Bytes of the header of versions 1 to 3, and of version 4.
 const LEGACY_HEADER: usize = 16;
 const HEADER: usize = 32;
 
-/// The most bytes that one byte of a gzip file becomes (258 in 2 bits), and what is granted to Zstandard too.
+/// Maximum size of one unpacked byte of a gzip file (258 in 2 bits); the limit also applies to Zstandard.
 const MOST_RATIO: u64 = 1032;
 
 /// Bits of the header's flags.
 const ANTIALIASED: u8 = 1;
 const EXTENSIONS: u8 = 2;
 
-/// The extension that says the axes.
+/// Extension that declares the axes.
 const AXES_RECORD: u32 = 0xADBE_0003;
 
 const DAMAGED: &str = "the file is damaged or cut: copy or export it again";
 
-/// Whether bytes begin as an SPZ file's do. What else is packed by gzip is no splats that Dapple knows.
+/// Returns true if bytes begin like an SPZ file. Other gzip files are not splats that Dapple knows.
 pub(super) fn is_content(bytes: &[u8]) -> bool {
     bytes.starts_with(&MAGIC) || bytes.starts_with(&GZIP)
 }
 
-/// What all versions' headers say.
+/// Fields that the headers of all versions share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Header {
     version: u32,
     count: usize,
-    /// 0 to 4.
+    /// Degree of harmonics, 0 to 4.
     degree: u8,
-    /// Bits of a position after the point.
+    /// Bits of a position after the binary point.
     fractional_bits: u8,
     flags: u8,
 }
 
-/// The attributes in their order.
+/// Attributes in their order.
 const ATTRIBUTES: [&str; 6] = [
     "positions",
     "opacities",
@@ -102,7 +102,7 @@ impl Header {
         })
     }
 
-    /// Bytes of a Gaussian in each attribute.
+    /// Returns the bytes of a Gaussian in each attribute.
     fn strides(&self) -> [usize; 6] {
         let rest = (usize::from(self.degree) + 1).pow(2) - 1;
         let position = if self.version == 1 { 6 } else { 9 };
@@ -110,7 +110,7 @@ impl Header {
         [position, 1, 3, 3, rotation, 3 * rest]
     }
 
-    /// Bytes of each attribute, where a file of `file_bytes` can hold so many.
+    /// Returns the bytes of each attribute, if a file of `file_bytes` can hold them.
     fn sizes(&self, file_bytes: usize) -> Result<[usize; 6]> {
         let strides = self.strides();
         let all = self.count as u64 * strides.iter().sum::<usize>() as u64;

@@ -1,4 +1,4 @@
-//! From a file of any version to splats.
+//! Reads splats from a file of any version.
 
 use super::attributes::{Planes, decode};
 use super::{
@@ -15,10 +15,10 @@ use flate2::bufread::GzDecoder;
 use rayon::prelude::*;
 use std::io::Read;
 
-/// Bytes of extensions that are looked at; those that are known take 24.
+/// Maximum size of extension records that are read, bytes; the known records take 24.
 const EXTENSION_BYTES: u64 = 1 << 16;
 
-/// Files that stand end to end in one: more are not followed.
+/// Maximum number of files joined end to end in one; more are not read.
 const MOST_JOINED: usize = 1000;
 
 /// Splats, notes, and the bytes behind the file's end.
@@ -30,7 +30,7 @@ pub(in crate::splat_file) fn parse(
     progress: &dyn Progress,
 ) -> Result<(Splats, Aside)> {
     let (mut splats, mut aside, mut rest) = one(bytes, options, progress)?;
-    // People join files end to end, as those of .splat can be.
+    // Users join files end to end, as .splat files allow.
     let mut files = 1;
     let begins = |rest: &[u8]| rest.starts_with(&MAGIC) || rest.starts_with(&GZIP);
     while files < MOST_JOINED && begins(rest) {
@@ -48,7 +48,7 @@ pub(in crate::splat_file) fn parse(
     }
     if files > 1 {
         aside.notes.push(format!(
-            "{files} SPZ files stand end to end in it: the Gaussians of all of them are read"
+            "{files} SPZ files are joined in it: the Gaussians of all of them are read"
         ));
     }
     if !rest.is_empty() {
@@ -60,7 +60,7 @@ pub(in crate::splat_file) fn parse(
     Ok((splats, aside))
 }
 
-/// The file at the beginning of bytes.
+/// Reads the first file in the bytes.
 fn one<'a>(bytes: &'a [u8], options: &ReadOptions, progress: &dyn Progress) -> Result<Part<'a>> {
     if !bytes.starts_with(&MAGIC) {
         let stream = Gunzip {
@@ -84,7 +84,7 @@ fn one<'a>(bytes: &'a [u8], options: &ReadOptions, progress: &dyn Progress) -> R
     Ok((splats, aside, rest))
 }
 
-/// Versions 1 to 3.
+/// Reads versions 1 to 3.
 fn legacy<'a>(
     mut source: Source<'a>,
     file_bytes: usize,
@@ -114,7 +114,7 @@ fn legacy<'a>(
         ],
     )?;
     let sizes = header.sizes(file_bytes)?;
-    // Attributes are what takes time, each by its Gaussians' bytes.
+    // Most of the time goes into the attributes; progress counts bytes of Gaussians.
     let watch = Watch::reading(progress, header.count);
     let mut planes: [Vec<u8>; 6] = Default::default();
     for ((plane, size), name) in planes.iter_mut().zip(sizes).zip(ATTRIBUTES) {
@@ -128,7 +128,7 @@ fn legacy<'a>(
         behind,
     } = source.rest(has_records);
     let mut aside = Aside::default();
-    // What follows is no part of the splats: damage there costs a remark.
+    // The following data is not part of the splats, so damage there gives only a note.
     if is_damaged {
         let what = "the file's end is damaged; its Gaussians could be read";
         aside.notes.push(what.to_owned());
@@ -148,7 +148,7 @@ fn legacy<'a>(
     Ok((splats, aside, behind))
 }
 
-/// Version 4, whose packing is its own, packed once more.
+/// Reads version 4, which has its own compression, inside a gzip file.
 fn packed_again<'a>(
     mut whole: Vec<u8>,
     stream: &mut Gunzip<'a>,
@@ -173,15 +173,15 @@ fn packed_again<'a>(
     Ok((splats, aside, stream.behind()))
 }
 
-/// What versions 1 to 3 are read from.
+/// Input of versions 1 to 3.
 enum Source<'a> {
     /// Gzip members.
     Packed(Gunzip<'a>),
-    /// What gzip should be around.
+    /// Uncompressed content, without the gzip layer.
     Plain(&'a [u8], Cursor<'a>),
 }
 
-/// What follows the last Gaussian.
+/// Data after the last Gaussian.
 struct Rest<'a> {
     /// Bytes of the stream, at most [`EXTENSION_BYTES`].
     records: Vec<u8>,
@@ -191,7 +191,7 @@ struct Rest<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// The next bytes; memory grows with what is there, not with what is promised.
+    /// Reads the next bytes; memory grows with the available bytes, not with the declared size.
     fn take(&mut self, count: usize, what: &str) -> Result<Vec<u8>> {
         match self {
             Self::Packed(stream) => stream.take(count, what),
@@ -203,7 +203,7 @@ impl<'a> Source<'a> {
         match self {
             Self::Plain(bytes, cursor) => {
                 let left = bytes.get(cursor.at()..).unwrap_or_default();
-                // Records end where the file does.
+                // Records extend to the end of the file.
                 let (records, behind) = left.split_at(if has_records { left.len() } else { 0 });
                 Rest {
                     records: records.to_vec(),
@@ -225,7 +225,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Gzip members as they are unpacked: some programs cut one stream into several.
+/// Reader of gzip members: some programs cut one stream into several members.
 struct Gunzip<'a> {
     decoder: GzDecoder<&'a [u8]>,
     file_bytes: usize,
@@ -233,13 +233,13 @@ struct Gunzip<'a> {
 }
 
 impl<'a> Gunzip<'a> {
-    /// The next bytes; memory grows with what is there, not with what is promised.
+    /// Reads the next bytes; memory grows with the available bytes, not with the declared size.
     fn take(&mut self, count: usize, what: &str) -> Result<Vec<u8>> {
         let mut bytes = Vec::with_capacity(count.min(8 * self.file_bytes));
         let read = loop {
             let left = (count - bytes.len()) as u64;
             let read = self.decoder.by_ref().take(left).read_to_end(&mut bytes);
-            // Nothing more is in the member then, so that its end can be looked for.
+            // The member has no more bytes then, so its end can be checked.
             let is_short = read.is_ok() && bytes.len() < count;
             let next = if is_short { self.behind() } else { &[] };
             match next.starts_with(&GZIP) {
@@ -264,7 +264,7 @@ impl<'a> Gunzip<'a> {
         })
     }
 
-    /// The file's bytes behind the member, if the member is unpacked to its end.
+    /// Returns the file's bytes behind the member, if the member is unpacked to its end.
     fn behind(&mut self) -> &'a [u8] {
         match self.decoder.read(&mut [0]) {
             Ok(0) => self.decoder.get_ref(),
@@ -273,7 +273,7 @@ impl<'a> Gunzip<'a> {
     }
 }
 
-/// Version 4.
+/// Reads version 4.
 fn current<'a>(
     bytes: &'a [u8],
     options: &ReadOptions,
@@ -342,7 +342,7 @@ fn current<'a>(
     Ok((splats, aside, bytes.get(at..).unwrap_or_default()))
 }
 
-/// One Zstandard frame.
+/// Unpacks one Zstandard frame.
 fn unpack(frame: &[u8], count: usize, what: &str, at: usize) -> Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(count.min(8 * frame.len()));
     let failed = |read: usize| {
@@ -362,7 +362,7 @@ fn unpack(frame: &[u8], count: usize, what: &str, at: usize) -> Result<Vec<u8>> 
     }
 }
 
-/// What the records of extensions say of the axes: type, length, content, one after the other.
+/// Returns the axes that the records of extensions declare: type, length, content, one after the other.
 fn declared_axes(mut records: &[u8]) -> Option<Axes> {
     loop {
         let (kind, rest) = records.split_first_chunk::<4>()?;

@@ -1,4 +1,4 @@
-//! From splats to a file of version 3 or 4.
+//! Writes splats to a file of version 3 or 4.
 
 use super::attributes::encode as attributes;
 use super::{ANTIALIASED, AXES_RECORD, HEADER, MAGIC, gzip};
@@ -7,24 +7,25 @@ use crate::splat_file::{SpzVersion, WriteOptions};
 use crate::{Error, Progress, Result, Splats};
 use rayon::prelude::*;
 
-/// Zstandard's, and the format's own writer's: 3 makes files 1 to 3 % larger.
+/// Level of Zstandard, equal to the format's own writer: 3 makes files 1 to 3 % larger.
 const LEVEL: i32 = 12;
 
-/// Bits after the point where the scene leaves the choice: what other writers always take.
+/// Bits after the binary point if the scene does not require another number: the value of other writers.
 const USUAL_BITS: u8 = 12;
 
-/// Bytes from which packing is watched.
+/// Size in bytes from which packing reports progress.
 const TOLD_BYTES: usize = 32 << 20;
 
-/// Levels of deflate, by attribute. Harmonics repeat and pay for searching; the others have next to no repeats, and come
-/// out as small (positions within half a percent) or smaller at the lowest levels, which take a third of the time.
+/// Levels of deflate, by attribute. Harmonics repeat, so a search is worthwhile. The others have almost no repeats. At
+/// the lowest levels, which take a third of the time, their files are as small (positions within half a percent) or
+/// smaller.
 const EFFORTS: [u32; 6] = [2, 1, 2, 1, 1, 6];
 
-/// Harmonics of more bytes are searched for repeats less: half of the time, and 2 % more of the file.
+/// Above this size, harmonics use a faster search for repeats: half of the time, and 2 % more of the file.
 const MANY_HARMONICS: usize = 32 << 20;
 const FEWER_EFFORT: u32 = 5;
 
-/// A step is at most this share of the scene's extent: what the usual bits are for a scene of 4 units.
+/// A step is at most this share of the scene's extent: the usual bits for a scene of 4 units.
 const STEPS_OF_EXTENT: f32 = 16_384.0;
 
 pub(in crate::splat_file) fn encode(
@@ -60,13 +61,13 @@ pub(in crate::splat_file) fn encode(
     }
 }
 
-/// Progress in bytes of attributes.
+/// Starts a report of progress in bytes of attributes.
 fn watch<'a>(progress: &'a dyn Progress, planes: &[Vec<u8>; 6]) -> Watch<'a> {
     let bytes = planes.iter().map(Vec::len).sum();
     Watch::start(progress, "packing splats", bytes, TOLD_BYTES)
 }
 
-/// Header, the record of the axes, the table, a Zstandard frame for each attribute that is not empty.
+/// Builds the header, the record of the axes, the table, and a Zstandard frame for each attribute that is not empty.
 fn streams(
     mut head: Vec<u8>,
     planes: &[Vec<u8>; 6],
@@ -102,24 +103,24 @@ fn streams(
     Ok(head)
 }
 
-/// Bits of 24 after the point: the usual ones; more where the scene is small, so that a step stays small against
-/// it; as few as the farthest Gaussian needs.
+/// Returns the bits of 24 after the binary point: the usual ones; more if the scene is small, so that a step is small
+/// compared with it; fewer if the farthest Gaussian requires it.
 fn fractional_bits(splats: &Splats) -> Result<u8> {
     let far = splats.means.as_flattened().iter().enumerate();
     let (at, farthest) = far.fold((0, 0.0f32), |(at, most), (i, v)| match v.abs() > most {
         true => (i / 3, v.abs()),
         false => (at, most),
     });
-    // The largest number of bits with which 2^23 steps reach it.
+    // The largest number of bits for which 2^23 steps cover the distance.
     let reach = |bits: u8| farthest * f32::from(bits).exp2() < ((1 << 23) - 1) as f32;
     let Some(most) = (0..=23).rev().find(|&bits| reach(bits)) else {
         return Err(Error::unsupported(format!(
             "a Gaussian is {farthest:e} units from the origin: SPZ, which pages hold too, reaches 8 388 607"
         ))
         .at(format!("Gaussian {at}"))
-        .hint("take away what is so far (`dapple edit IN OUT --crop sphere:0,0,0,1000000`), or write another format"));
+        .hint("remove distant Gaussians (`dapple edit IN OUT --crop sphere:0,0,0,1000000`), or write another format"));
     };
-    // Nearly all of the scene: a few that flew off do not make it large.
+    // Nearly all of the scene: a few distant Gaussians do not enlarge it.
     let extent = (0..3).map(|axis| {
         let mut at: Vec<f32> = splats.means.iter().map(|m| m[axis]).collect();
         let last = at.len() - 1;

@@ -1,4 +1,4 @@
-//! `lod-meta.json`.
+//! `lod-meta.json` of streamed SOG.
 
 use super::META;
 use crate::{Error, Result};
@@ -10,19 +10,19 @@ const DAMAGED: &str = "the file is damaged or cut: copy or export it again";
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Meta {
-    /// 1; files from before versions have none, nor counts.
+    /// Version 1; files from before versions have neither a version nor counts.
     #[serde(default)]
     pub version: Option<u32>,
     #[serde(default)]
     pub asset: Asset,
-    /// Gaussians of all levels.
+    /// Number of Gaussians of all levels.
     #[serde(default)]
     pub count: u64,
-    /// Of each.
+    /// Number of Gaussians of each level.
     #[serde(default)]
     pub counts: Vec<u64>,
     pub lod_levels: u32,
-    /// A SOG folder's `meta.json` of what is around the scene: sky, for example.
+    /// A SOG folder's `meta.json` of the surroundings of the scene: sky, for example.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub environment: Option<String>,
     pub filenames: Vec<String>,
@@ -52,10 +52,10 @@ pub(super) struct Bound {
     pub max: [f32; 3],
 }
 
-/// Gaussians that follow one another in a file.
+/// Consecutive Gaussians in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) struct Run {
-    /// Of [`Meta::filenames`].
+    /// Index into [`Meta::filenames`].
     pub file: usize,
     pub offset: usize,
     pub count: usize,
@@ -63,7 +63,7 @@ pub(super) struct Run {
 
 impl Meta {
     pub(super) fn parse(bytes: &[u8]) -> Result<Self> {
-        /// What tells a version that is not known.
+        /// Version key. It identifies an unknown version.
         #[derive(Deserialize)]
         struct Version {
             version: Option<u32>,
@@ -86,7 +86,7 @@ impl Meta {
     }
 }
 
-/// An error of what the file says.
+/// Builds an error for invalid content of the file.
 pub(super) fn damaged(what: String) -> Error {
     Error::input(what).at(META).hint(DAMAGED)
 }

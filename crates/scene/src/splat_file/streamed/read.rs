@@ -1,7 +1,7 @@
-//! The finest level, from the files that have it.
+//! Reads the finest level from its files.
 //!
-//! 1. Runs of the finest level are gathered from the tree's leaves, and compared: each is within what its file holds,
-//!    and no Gaussian is in two of them, so that splats are never more than the files have.
+//! 1. Runs of the finest level are gathered from the tree's leaves, and compared. Each run is within its file, and no
+//!    Gaussian is in two of them, so that the number of splats never exceeds that of the files.
 //! 2. Files are read one after the other, and their runs copied, in the order of files.
 //! 3. The environment follows.
 
@@ -13,10 +13,10 @@ use crate::splat_file::{Aside, sog};
 use crate::{Error, Progress, Result, Splats, bounded};
 use std::path::Path;
 
-/// What a `lod-meta.json` may have, bytes: some 150 a leaf, and leaves have thousands of Gaussians.
+/// Maximum size of a `lod-meta.json`, bytes: about 150 per leaf, and leaves have thousands of Gaussians.
 const META_BYTES: u64 = 64 << 20;
 
-/// The folder that holds this `lod-meta.json`.
+/// Reads the folder of this `lod-meta.json`.
 pub(in crate::splat_file) fn read_folder(
     path: &Path,
     progress: &dyn Progress,
@@ -26,17 +26,17 @@ pub(in crate::splat_file) fn read_folder(
     parse_beside(&bytes, &folder, progress).map_err(|e| sog::within(e, path))
 }
 
-/// A `lod-meta.json` whose folder is not known.
+/// Returns the error for a `lod-meta.json` whose folder is not known.
 pub(in crate::splat_file) fn parse_meta_alone(bytes: &[u8]) -> Result<(Splats, Aside)> {
     Meta::parse(bytes)?;
     Err(
-        Error::unsupported("a lod-meta.json holds no splats: the folders beside it do")
+        Error::unsupported("a lod-meta.json holds no splats: the folders next to it do")
             .at(META)
             .hint("read it by its path"),
     )
 }
 
-/// A `lod-meta.json`, and the files that it names.
+/// Reads a `lod-meta.json`, and the files that it names.
 pub(in crate::splat_file) fn parse_beside(
     bytes: &[u8],
     files: &dyn Files,
@@ -55,7 +55,7 @@ pub(in crate::splat_file) fn parse_beside(
             )));
         }
     }
-    // The same file under two numbers would be two scenes for the bytes of one.
+    // One file under two numbers would count twice with the bytes of one.
     let mut names: Vec<&str> = meta.filenames.iter().map(|name| plain(name)).collect();
     names.sort_unstable();
     if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
@@ -122,7 +122,7 @@ pub(in crate::splat_file) fn parse_beside(
     Ok((splats, aside))
 }
 
-/// Says that the counts of `lod-meta.json` are not those of its tree.
+/// Returns a note if the counts of `lod-meta.json` differ from those of its tree.
 fn compare_counts(meta: &Meta, finest: u32, runs: &[Run]) -> Option<String> {
     let held: u64 = runs
         .iter()
@@ -135,17 +135,17 @@ fn compare_counts(meta: &Meta, finest: u32, runs: &[Run]) -> Option<String> {
     })
 }
 
-/// A name without the folder that it is in anyway.
+/// Removes the folder prefix from a name.
 fn plain(name: &str) -> &str {
     name.strip_prefix("./").unwrap_or(name)
 }
 
-/// A SOG folder by its `meta.json`, or a bundle.
+/// Reads a SOG folder by its `meta.json`, or a bundle.
 fn sog_file(name: &str, files: &dyn Files, progress: &dyn Progress) -> Result<(Splats, Aside)> {
     let name = plain(name);
     if !is_inside(name) {
         return Err(damaged(format!(
-            "{META} names {name:?}, which is no {} in a folder and no .sog bundle beside it",
+            "{META} names {name:?}, which is no {} in a folder and no .sog bundle next to it",
             sog::META
         )));
     }
@@ -174,7 +174,7 @@ fn sog_file(name: &str, files: &dyn Files, progress: &dyn Progress) -> Result<(S
     })
 }
 
-/// The lowest level that any leaf has Gaussians of.
+/// Returns the lowest level with Gaussians in any leaf.
 fn finest(node: &Node) -> Option<u32> {
     let own = node.lods.iter().flatten();
     let own = own
@@ -192,7 +192,7 @@ fn gather_runs(node: &Node, level: u32, into: &mut Vec<Run>) {
     }
 }
 
-/// Bytes of all files that a `lod-meta.json` names, and its own.
+/// Returns the bytes of a `lod-meta.json` and of all files that it names.
 pub(in crate::splat_file) fn size_bytes(path: &Path) -> u64 {
     let size = |path: &Path| std::fs::metadata(path).map_or(0, |file| file.len());
     let folder = path.parent().unwrap_or(Path::new(""));

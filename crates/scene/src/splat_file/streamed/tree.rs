@@ -1,12 +1,12 @@
-//! Halving space until a part has few Gaussians and is small.
+//! Halves space until each part has few Gaussians and is small.
 
 use super::meta::Bound;
 use crate::Splats;
 
-/// A leaf has at most so many Gaussians of all levels together, as the format's first writer has it.
+/// Maximum number of Gaussians of a leaf, all levels together; the value of the format's first writer.
 const MOST: usize = 512 * 1024;
 
-/// And is at most so wide, world units (metres, as the format has it), unless it has less than [`FEW`] Gaussians.
+/// Maximum width of a leaf, world units (metres in the format), unless it has less than [`FEW`] Gaussians.
 const WIDEST: f32 = 16.0;
 const FEW: usize = 8 * 1024;
 
@@ -18,7 +18,7 @@ pub(super) enum Part {
 }
 
 impl Part {
-    /// For these centres; those that are not finite count as the origin.
+    /// Computes the box of these centres; non-finite ones count as the origin.
     pub(super) fn of(means: &[[f32; 3]]) -> Self {
         Self::halve(means, (0..means.len() as u32).collect(), (MOST, FEW))
     }
@@ -39,12 +39,12 @@ impl Part {
         let widths = [0, 1, 2].map(width);
         let axis = (1..3).fold(0, |best, k| if widths[k] > widths[best] { k } else { best });
         let is_large = widths[axis] > WIDEST && indices.len() > few;
-        // What is all at one place cannot be halved.
+        // A part whose centres coincide cannot be halved.
         if indices.len() < 2 || (indices.len() <= most && !is_large) || widths[axis] == 0.0 {
             return Self::Leaf(indices);
         }
         let middle = indices.len() / 2;
-        // Of equal places the first index: a function of the input alone.
+        // For equal positions the lower index: the result depends only on the input.
         indices.select_nth_unstable_by(middle, |&a, &b| {
             at(a, axis).total_cmp(&at(b, axis)).then(a.cmp(&b))
         });
@@ -59,7 +59,7 @@ impl Part {
 }
 
 impl Bound {
-    /// Around nothing.
+    /// Empty box.
     pub(super) const NOTHING: Self = Self {
         min: [f32::INFINITY; 3],
         max: [f32::NEG_INFINITY; 3],
@@ -72,7 +72,7 @@ impl Bound {
         }
     }
 
-    /// What is written: where there was nothing with an extent, the origin.
+    /// Returns the bounds to write: the origin if there was nothing with an extent.
     pub(super) fn or_origin(self) -> Self {
         match (0..3).all(|k| self.min[k] <= self.max[k]) {
             true => self,
@@ -83,8 +83,8 @@ impl Bound {
         }
     }
 
-    /// Around the box that is turned with the ellipsoid and touches it at one standard deviation. Nothing where that
-    /// is not finite.
+    /// Computes the box around the oriented box that touches the ellipsoid at one standard deviation. Empty if that is
+    /// not finite.
     pub(super) fn of(splats: &Splats, i: usize) -> Self {
         let [w, x, y, z] = crate::splat_file::unit(splats.quats[i]);
         let s = splats.scales[i].map(f32::exp);
@@ -132,14 +132,14 @@ mod tests {
 
     #[test]
     fn parts_are_halved_along_their_longest_side_until_they_are_small() {
-        // A row of 100 along y, 1 apart: 50, 25, then at most 12 of them are wider than nothing but few.
+        // A row of 100 along y, 1 apart: 50, 25, then at most 12 of them have a width but are few.
         let means: Vec<[f32; 3]> = (0..100)
             .map(|i| [0.1 * (i % 7) as f32, i as f32, 0.0])
             .collect();
         let part = Part::halve(&means, (0..100).collect(), (1000, 10));
         let mut found = Vec::new();
         leaves(&part, &mut found);
-        // 17 places are 16 wide, which is not more than 16.
+        // 17 positions have a width of 16, which does not exceed 16.
         assert_eq!(
             found.iter().map(Vec::len).collect::<Vec<_>>(),
             [12, 13, 12, 13, 12, 13, 12, 13]
@@ -153,7 +153,7 @@ mod tests {
                 (first..first + leaf.len() as u32).collect::<Vec<_>>()
             );
         }
-        // By count alone, and what cannot be halved.
+        // Only by count, and a part that cannot be halved.
         let mut found = Vec::new();
         leaves(
             &Part::halve(&means[..16], (0..16).collect(), (5, 1)),

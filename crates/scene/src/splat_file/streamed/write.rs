@@ -1,4 +1,4 @@
-//! From splats to levels, leaves and files.
+//! Divides splats into levels, leaves and files.
 
 use super::META;
 use super::meta::{Asset, Bound, Meta, Node, Run};
@@ -9,23 +9,23 @@ use crate::splat_file::{NamedFiles, WriteOptions, sog};
 use crate::{Error, Progress, Result, Splats};
 use std::collections::BTreeMap;
 
-/// A level has one Gaussian for so many of the one before it.
+/// Ratio of Gaussians between a level and the next coarser one.
 const SHARE: usize = 4;
 
-/// And is left out where it would have less than this.
+/// A level with fewer Gaussians than this is omitted.
 const LEAST: usize = 64;
 
 /// A file is closed once it has more Gaussians than this.
 const FILE: usize = 512 * 1024;
 
-/// All files by name, `lod-meta.json` last.
+/// Encodes all files with their names, `lod-meta.json` last.
 pub(in crate::splat_file) fn encode_files(
     splats: &Splats,
     options: &WriteOptions,
     progress: &dyn Progress,
 ) -> Result<NamedFiles> {
     let levels = levels(splats, options.lod_levels, progress)?;
-    // All levels one after the other, and where each begins.
+    // All levels one after the other, and the beginning of each.
     let mut all = Splats::empty(splats.sh_degree);
     let mut starts = vec![0];
     for level in levels {
@@ -71,7 +71,7 @@ pub(in crate::splat_file) fn encode_files(
     Ok(out)
 }
 
-/// All Gaussians, then fewer and fewer.
+/// Computes the levels: all Gaussians, then fewer with each level.
 fn levels(splats: &Splats, most: u32, progress: &dyn Progress) -> Result<Vec<Splats>> {
     let mut levels = vec![splats.clone()];
     for _ in 1..most {
@@ -79,7 +79,7 @@ fn levels(splats: &Splats, most: u32, progress: &dyn Progress) -> Result<Vec<Spl
             break;
         };
         let fewer = decimate(last, last.len() / SHARE, None, progress)?;
-        // Gaussians that are not finite go first, and there may be no others.
+        // Decimation removes non-finite Gaussians first, and there may be no others.
         if fewer.is_empty() {
             break;
         }
@@ -88,26 +88,26 @@ fn levels(splats: &Splats, most: u32, progress: &dyn Progress) -> Result<Vec<Spl
     Ok(levels)
 }
 
-/// What a file will hold.
+/// Content of a file that will be written.
 struct Content {
     level: usize,
-    /// Among those of its level.
+    /// Number among the files of its level.
     number: usize,
-    /// Indices in all levels' Gaussians.
+    /// Indices into all levels' Gaussians.
     order: Vec<usize>,
 }
 
 struct Files<'a> {
     all: &'a Splats,
-    /// Where each level begins in `all`, and the end.
+    /// Beginning of each level in `all`, and the end.
     starts: &'a [usize],
     contents: Vec<Content>,
-    /// The file of each level that is being filled.
+    /// File of each level that is being filled.
     open: Vec<Option<usize>>,
 }
 
 impl Files<'_> {
-    /// The node of a part of space; what its leaves have goes into files.
+    /// Builds the node of a part of space, and writes its leaves into files.
     fn node(&mut self, part: Part) -> Node {
         match part {
             Part::Halves(halves) => {
@@ -140,7 +140,7 @@ impl Files<'_> {
         }
     }
 
-    /// Puts a leaf's Gaussians of a level into a file of that level.
+    /// Appends a leaf's Gaussians of a level to a file of that level.
     fn run(&mut self, level: usize, indices: &[u32]) -> Run {
         let means: Vec<[f32; 3]> = indices
             .iter()

@@ -1,11 +1,11 @@
-//! Damaged files of every format: an error that says where, never a panic, and no memory for what is not there.
+//! Damaged files of every format: an error that names the place, never a panic, and no memory for missing data.
 
 use crate::formats::support::{Noise, crowd};
 use dapple_scene::splat_file::{
     self, Format, SpzVersion, WriteOptions, encode_files, parse, parse_files,
 };
 
-/// A file of every kind that is written.
+/// Returns a file of every format that can be written.
 fn files() -> Vec<(String, Format, Vec<u8>)> {
     let folder = tempfile::tempdir().unwrap();
     let mut files = Vec::new();
@@ -27,11 +27,11 @@ fn files() -> Vec<(String, Format, Vec<u8>)> {
             files.push((name, format, std::fs::read(&path).unwrap()));
         }
     }
-    // What others write.
+    // Files of other writers.
     let splats = crowd(300, 1);
     for level in 0..=2 {
         let bytes = crate::formats::ksplat::file(&splats, level);
-        // Room for one more is no part of it.
+        // Capacity for one more is no part of the splats.
         let row = [44 + 36, 24 + 18, 24 + 9][usize::from(level)];
         let bytes = bytes[..bytes.len() - row].to_vec();
         files.push((format!("ksplat of level {level}"), Format::Ksplat, bytes));
@@ -55,12 +55,12 @@ fn files() -> Vec<(String, Format, Vec<u8>)> {
 fn cut_files_say_where() {
     for (name, format, bytes) in files() {
         for end in (0..bytes.len()).step_by(64).chain([bytes.len() - 1]) {
-            // Thirty-two bytes are a Gaussian of .splat: a shorter file is one too.
+            // 32 bytes are one Gaussian of .splat: a shorter file is valid too.
             if format == Format::Splat && end % 32 == 0 && end > 0 {
                 continue;
             }
             match parse(&bytes[..end], format) {
-                // The end of a gzip member is no part of the splats: a note is enough.
+                // The end of a gzip member is not part of the splats: a note is sufficient.
                 Ok((_, aside)) => assert!(!aside.notes.is_empty(), "{name} cut at {end}"),
                 Err(error) => assert!(error.hint_text().is_some(), "{name} cut at {end}: {error}"),
             }
@@ -87,7 +87,7 @@ fn flipped_bits_are_read_or_refused() {
     }
 }
 
-/// The files of formats that are folders, each of them damaged by itself.
+/// Each file of a folder format is damaged separately.
 #[test]
 fn folders_with_a_damaged_file_are_read_or_refused() {
     let of = |format| encode_files(&crowd(300, 1), format, &WriteOptions::default()).unwrap();
@@ -117,7 +117,7 @@ fn folders_with_a_damaged_file_are_read_or_refused() {
             // Coarser levels are not read.
             let is_read = !name.starts_with("1_");
             for end in (0..whole.len()).step_by(64).chain([whole.len() - 1]) {
-                // A picture's last bytes may be filling.
+                // The last bytes of an image may be padding.
                 let must_fail = is_read && (name.ends_with("json") || end + 64 < whole.len());
                 attempt(whole[..end].to_vec(), format!("cut at {end}"), must_fail);
             }
@@ -128,7 +128,7 @@ fn folders_with_a_damaged_file_are_read_or_refused() {
                 attempt(bytes, format!("byte {at}"), false);
             }
         }
-        // Absurd counts, in whatever names them.
+        // Absurd counts, in every key that has a count.
         let (_, meta) = files.last().unwrap();
         let text = String::from_utf8(meta.clone()).unwrap();
         for (from, to) in [
@@ -157,8 +157,8 @@ fn refused(bytes: &[u8], format: Format, word: &str) {
     );
 }
 
-/// Files that promise far more than they hold: refused before memory is taken for it. Nothing here would fit
-/// into the memory of the machine that runs this.
+/// Files that declare far more than they hold are refused before memory is allocated. No declared size here fits into
+/// the memory of a test machine.
 #[test]
 fn bombs_do_not_go_off() {
     // Four thousand million Gaussians in a gzip member of a kilobyte, and in a Zstandard frame.
@@ -173,13 +173,13 @@ fn bombs_do_not_go_off() {
     four.extend(32u32.to_le_bytes());
     four.resize(200, 0);
     refused(&four, Format::Spz, "cannot hold");
-    // Zeros without end: what is unpacked stops at what the header says.
+    // Endless zeros: unpacking stops at the size in the header.
     let mut long = crate::formats::spz::by_hand(3);
     long.resize(64 << 20, 0);
     let (splats, aside) = parse(&crate::formats::spz::gzip(&long), Format::Spz).unwrap();
     assert_eq!((splats.len(), aside.notes.len()), (2, 1));
 
-    // An archive whose meta.json promises more than textures of its size can have.
+    // An archive whose meta.json declares more than textures of its size can hold.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.sog");
     splat_file::write(&path, &crowd(300, 0), Format::Sog).unwrap();
@@ -196,8 +196,8 @@ fn bombs_do_not_go_off() {
     assert!(with("\"count\":-1").contains("no meta.json"));
     std::fs::write(&meta, text.replace("means_l.webp", "../means_l.webp")).unwrap();
     let error = splat_file::read(&meta).unwrap_err().to_string();
-    assert!(error.contains("not beside it"), "{error}");
-    // Its directory promises entries beyond the file.
+    assert!(error.contains("not next to it"), "{error}");
+    // Its directory declares entries beyond the file.
     let mut zip = std::fs::read(&path).unwrap();
     let end = zip.len() - 22;
     let directory = u32::from_le_bytes(zip[end + 16..end + 20].try_into().unwrap()) as usize;
@@ -205,7 +205,7 @@ fn bombs_do_not_go_off() {
     refused(&zip, Format::Sog, "ends within its means_l.webp");
 }
 
-/// Gaussians that are not finite are named, and kept as they are where an edit is to take them away.
+/// Gaussians with non-finite numbers are named, and read unchanged if an edit removes them.
 #[test]
 fn what_is_not_finite_is_refused_or_kept() {
     use dapple_scene::edit::condition::is_finite;
@@ -234,13 +234,13 @@ fn what_is_not_finite_is_refused_or_kept() {
             files.push((format, encode(&splats, format, &as_it_is)));
         }
         if k < 2 {
-            // Linear scales: NaN is what it was; all else is bytes.
+            // Linear scales: NaN remains NaN; all other numbers are bytes.
             files.push((Format::Splat, encode(&splats, Format::Splat, &as_it_is)));
         }
         files.push((Format::Ksplat, Ok(crate::formats::ksplat::file(&splats, 0))));
         for (format, bytes) in files {
             let bytes = bytes.unwrap();
-            // Bytes, and what the writer of .glb makes unit quaternions of.
+            // Bytes, and numbers that the writer of .glb converts to unit quaternions.
             if matches!((format, k), (Format::Ksplat, 3 | 4) | (Format::Glb, 2)) {
                 continue;
             }
@@ -250,12 +250,12 @@ fn what_is_not_finite_is_refused_or_kept() {
             assert!(error.contains("--keep finite"), "{what}: {error}");
             let (read, _) = parse_with(&bytes, format, &keep).unwrap();
             let bad: Vec<usize> = (0..300).filter(|&i| !is_finite(&read, i)).collect();
-            // .splat has an order of its own.
+            // .splat is sorted.
             assert_eq!(bad.len(), 1, "{what}");
             assert!(bad == [7] || format == Format::Splat, "{what}: {bad:?}");
         }
     }
-    // A chunk of compressed PLY whose range is not finite has no Gaussian that is.
+    // A chunk of compressed PLY whose range is not finite has only non-finite Gaussians.
     let whole = encode(
         &crowd(300, 1),
         Format::CompressedPly,

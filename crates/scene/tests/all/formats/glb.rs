@@ -13,7 +13,7 @@ fn what_is_written_is_read_and_y_is_up() {
         let (read, aside) = splat_file::read(&path).unwrap();
         assert!(aside.notes.is_empty());
         assert_near(&read, &splats, Steps::NONE, "glb");
-        // The first numbers are the first centre, turned half round z.
+        // The first numbers are the first centre, rotated by 180 degrees about z.
         let bytes = std::fs::read(&path).unwrap();
         let json = u32::from_le_bytes(bytes[12..16].try_into().unwrap()) as usize;
         let floats = bytes[28 + json..].as_chunks::<4>().0.iter();
@@ -44,7 +44,7 @@ pub fn by_hand(json: &str, bin: &[u8]) -> Vec<u8> {
     out
 }
 
-/// One Gaussian in small integers, as the extension allows.
+/// Returns one Gaussian in small integers, as the extension allows.
 fn small() -> (String, Vec<u8>) {
     let mut bin = Vec::new();
     for v in [1f32, 2.0, 3.0, 0.5, -0.5, 0.25] {

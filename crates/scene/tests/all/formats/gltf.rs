@@ -9,13 +9,13 @@ use serde_json::json;
 
 pub const E: &str = "KHR_gaussian_splatting";
 
-/// A scene in JSON that tests change: meshes of splats, each of all Gaussians given.
+/// A JSON scene for tests to change: meshes of splats, each of all given Gaussians.
 pub struct Scene {
     pub json: serde_json::Value,
     pub bin: Vec<u8>,
 }
 
-/// Attributes of splats in glTF's axes; `scale` and `colour` say how these are stored.
+/// Builds attributes of splats in glTF's axes; `scale` and `colour` convert to the stored numbers.
 pub fn scene(splats: &Splats, scale: fn(f32) -> f32, colour: fn(f32) -> f32) -> Scene {
     let (mut bin, mut views, mut accessors) = (Vec::new(), Vec::new(), Vec::new());
     let mut names = serde_json::Map::new();
@@ -45,7 +45,7 @@ pub fn scene(splats: &Splats, scale: fn(f32) -> f32, colour: fn(f32) -> f32) -> 
     let stride = splats.sh_rest_stride();
     let odd = [-1.0f32, 1.0, -1.0];
     for (n, odd) in odd.into_iter().enumerate().take(stride / 3) {
-        // Of y, z and x.
+        // Coefficients of y, z and x.
         let rest = |i: usize| {
             (0..3)
                 .map(|c| splats.sh_rest[i * stride + 3 * n + c] * odd)
@@ -62,7 +62,7 @@ pub fn scene(splats: &Splats, scale: fn(f32) -> f32, colour: fn(f32) -> f32) -> 
     Scene { json, bin }
 }
 
-/// A text file with its numbers in itself.
+/// Builds a text file that contains its numbers.
 pub fn with_base64(splats: &Splats) -> Vec<u8> {
     use base64::Engine;
     let mut scene = Scene::plain(splats);
@@ -71,7 +71,7 @@ pub fn with_base64(splats: &Splats) -> Vec<u8> {
     scene.json.to_string().into_bytes()
 }
 
-/// A binary file with an SPZ file in it, below a node that moves it.
+/// Builds a binary file with an SPZ file in it, below a node that moves it.
 pub fn with_spz(splats: &Splats) -> Vec<u8> {
     let spz = splat_file::encode(splats, Format::Spz, &WriteOptions::default()).unwrap();
     let packed = json!({"KHR_gaussian_splatting_compression_spz_2": {"bufferView": 0}});
@@ -126,7 +126,7 @@ fn plain_scenes_have_no_notes() {
     }
 }
 
-/// The scene's nodes in glTF's axes as an edit's similarity in Dapple's.
+/// Compares the scene's nodes in glTF's axes with an edit's similarity in Dapple's.
 #[test]
 fn nodes_and_their_parents_place_the_splats() {
     let splats = crowd(50, 1);
@@ -134,7 +134,7 @@ fn nodes_and_their_parents_place_the_splats() {
     let half = 0.5f64.sqrt();
     let turn = glam::DQuat::from_xyzw(0.0, half, 0.0, half);
     let outer = json!({"children": [1], "translation": [10, 0, 3], "rotation": [0, half, 0, half]});
-    // The quarter turn about y stays in Dapple's axes, but for its direction.
+    // The quarter turn about y is the same in Dapple's axes, except for its direction.
     let expected = Similarity {
         rotation: [turn.w, 0.0, -turn.y, 0.0],
         scale: 2.0,
@@ -186,7 +186,7 @@ fn every_instance_primitive_and_mesh_of_the_scene_is_read() {
     said(&notes, "1 meshes of splats are in no node");
     let far = read.means.iter().filter(|m| m[0] < -50.0).count();
     assert_eq!(far, 20);
-    // Without scenes all nodes are shown; with a scene of nothing the splats are read all the same.
+    // Without scenes all nodes are shown; with an empty scene the splats are read too.
     scene.json["scenes"] = json!([]);
     scene.json.as_object_mut().unwrap().remove("scene");
     assert_eq!(scene.read().0.len(), 140);
@@ -225,7 +225,7 @@ fn circles_of_nodes_and_many_instances_are_refused() {
         scene.json["nodes"] = nodes;
         scene.refused(word);
     }
-    // A mesh in so many places that memory takes some hundred times the file's bytes, and in too many.
+    // A mesh in 3000 places, for which memory is some hundred times the file's bytes, and in too many.
     let nodes: Vec<_> = (0..3000).map(|_| json!({"mesh": 0})).collect();
     scene.json["scenes"] = json!([{"nodes": (0..nodes.len()).collect::<Vec<_>>()}]);
     scene.json["nodes"] = json!(nodes);
@@ -236,7 +236,7 @@ fn circles_of_nodes_and_many_instances_are_refused() {
     scene.json["scenes"] = json!([{"nodes": (0..nodes.len()).collect::<Vec<_>>()}]);
     scene.json["nodes"] = json!(nodes);
     scene.refused("in many places");
-    // A deep tree is no deeper than memory.
+    // The depth of a tree is limited only by memory.
     let mut nodes: Vec<_> = (1..100_000).map(|k| json!({"children": [k]})).collect();
     nodes.push(json!({"mesh": 0}));
     scene.json["nodes"] = json!(nodes);
@@ -251,14 +251,14 @@ fn stretched_mirrored_and_flattened_splats_are_told() {
     for (scale, count, word) in [
         (json!([1, 2, 1]), 20, "stretches"),
         (json!([-1, 1, 1]), 20, "mirrors"),
-        (json!([1, 0, 1]), 0, "left out"),
+        (json!([1, 0, 1]), 0, "dropped"),
     ] {
         scene.json["nodes"] = json!([{"mesh": 0, "scale": scale}]);
         let (read, notes) = scene.read();
         assert_eq!(read.len(), count);
         said(&notes, word);
     }
-    // So far off that floats cannot tell the splats apart.
+    // So far away that floats cannot distinguish the splats.
     scene.json["nodes"] = json!([{"mesh": 0, "translation": [6_378_137.0, 0, 0]}]);
     said(&scene.read().1, "units from the origin");
     scene.json["animations"] = json!([{}]);

@@ -1,4 +1,4 @@
-//! What glTF's splats hold: scales, colours, extensions, buffers, and counts.
+//! Content of glTF's splats: scales, colours, extensions, buffers, and counts.
 
 use crate::formats::gltf::{E, Scene, said, scene};
 use crate::formats::support::{Steps, assert_near, crowd};
@@ -20,7 +20,7 @@ fn logarithms_of_any_sign_are_read_as_such() {
         said(&notes, "logarithms");
         assert_near(&read, &splats, Steps::NONE, "logarithms");
     }
-    // In one mesh of two: both, as one program wrote them.
+    // Both in one mesh of two, as one program wrote them.
     let mut scene = scene(&splats, |s| s + 8.0, |c| c);
     let own = Scene::plain(&splats);
     assert!(scene.read().1.is_empty());
@@ -107,7 +107,7 @@ fn what_is_not_known_is_told_or_refused_by_name() {
         scene.json["extensionsRequired"] = json!([E, name]);
         scene.refused(name);
     }
-    // Numbers that are in no view, and the extension that must have them.
+    // Numbers that are in no view, and the extension that contains them.
     let mut packed = Scene {
         json: scene.json.clone(),
         bin: Vec::new(),
@@ -152,7 +152,7 @@ fn text_files_find_their_numbers_and_stay_in_their_folder() {
         "./scene%20data.bin",
         "buffers/a.bin",
         "buffers\\a.bin",
-        // A name that has an escape of its own.
+        // A name that contains an escape itself.
         "100%2525.bin",
         "100%25.bin",
         &format!("data:application/octet-stream;base64,{}", base64(&bin)),
@@ -176,14 +176,14 @@ fn text_files_find_their_numbers_and_stay_in_their_folder() {
         assert!(error.to_string().contains(word), "{uri}: {error}");
         assert!(error.place().unwrap().contains("a.gltf") && error.hint_text().is_some());
     }
-    // Cut, and longer than it says.
+    // Truncated, and longer than declared.
     std::fs::write(inside.join("buffers/a.bin"), &bin[..bin.len() - 40]).unwrap();
     let error = read("buffers/a.bin", "").unwrap_err();
     assert!(error.to_string().contains("beyond the file"), "{error}");
     let longer = [&bin[..], &[0; 40]].concat();
     std::fs::write(inside.join("buffers/a.bin"), longer).unwrap();
     said(&read("buffers/a.bin", "").unwrap().1.notes, "buffer 0 has");
-    // Binary under the name of text, and text under that of binary.
+    // Binary under the name of text, and text under the name of binary.
     let mut scene = Scene::plain(&splats);
     std::fs::write(&path, scene.bytes()).unwrap();
     assert_eq!(splat_file::read(&path).unwrap().0.len(), 30);
@@ -260,7 +260,7 @@ fn counts_and_lengths_that_differ_are_told() {
     said(&with(all, &bytes), "follow the last chunk");
     said(&with(all + 18, b"these bytes follow"), "18 bytes follow");
     said(&with(0, b""), "says that it has 0 bytes");
-    // A chunk that is somebody else's is passed over.
+    // A chunk of an unknown type is skipped.
     let chunk = [&4u32.to_le_bytes()[..], b"MINE", b"1234"].concat();
     assert!(with(all + 12, &chunk).is_empty());
 }

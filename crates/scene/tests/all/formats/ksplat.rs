@@ -1,4 +1,4 @@
-//! `.ksplat`, bytes by hand: nobody's writer is needed.
+//! `.ksplat`, bytes by hand: the test needs no other writer.
 
 use crate::formats::support::{Noise, Steps, assert_near, crowd};
 use dapple_scene::splat_file::{Format, parse};
@@ -11,12 +11,12 @@ fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
     bytes[at..at + value.len()].copy_from_slice(value);
 }
 
-/// A file of one section, as `SplatBuffer.js` reads it: a full bucket of 4, and partial ones of 3.
+/// Builds a file of one section in the layout of `SplatBuffer.js`: a full bucket of 4, and partial ones of 3.
 pub fn file(splats: &Splats, level: u16) -> Vec<u8> {
     let count = splats.len() as u32;
     let mut bytes = vec![0u8; 4096 + 2 * 1024];
     bytes[1] = 1;
-    // Room for two sections, of which one is there.
+    // Capacity for two sections, of which one is used.
     put(&mut bytes, 4, &2u32.to_le_bytes());
     put(&mut bytes, 8, &1u32.to_le_bytes());
     put(&mut bytes, 12, &count.to_le_bytes());
@@ -96,7 +96,7 @@ pub fn file(splats: &Splats, level: u16) -> Vec<u8> {
             }
         }
     }
-    // Room for the one that could be.
+    // Capacity for the second section.
     let row =
         if level == 0 { 44 } else { 24 } + splats.sh_rest_stride() * [4, 2, 1][level as usize];
     bytes.resize(bytes.len() + row, 0);
@@ -159,7 +159,7 @@ fn damage_is_refused_with_its_place() {
     }
 }
 
-/// Counts of the header and of a section's header, overwritten.
+/// Overwrites counts of the header and of a section's header.
 fn counted(splats: &Splats, level: u16, at: &[(usize, u32)]) -> Vec<u8> {
     let mut bytes = file(splats, level);
     for &(at, count) in at {
@@ -187,7 +187,7 @@ fn counts_that_differ_are_told_and_what_is_there_is_read() {
             let found = aside.notes.iter().any(|note| note.contains(word));
             assert!(found, "level {level}, {at:?}: {:?}", aside.notes);
         }
-        // More than there is room for, and no room at all.
+        // More sections than the capacity, and no capacity at all.
         for at in [&[(4096, 17)][..], &[(8, 3)], &[(4, 0), (8, 0)]] {
             let error = parse(&counted(&splats, level, at), Format::Ksplat).unwrap_err();
             assert!(error.place().is_some() && error.hint_text().is_some());

@@ -1,7 +1,8 @@
-//! Bytes and seconds of every format: `DAPPLE_MEASURE=a.ply cargo test --release -p dapple-scene --test formats
-//! measure -- --ignored --nocapture`. Prints, and judges nothing: times belong to no test. What is read back goes into
-//! the folder `DAPPLE_MEASURE_BACK`, as PLY, for `dapple eval`. `DAPPLE_MEASURE_ONLY=Sog` measures one format. Beside
-//! seconds are those of the processor, where the system tells them: on all cores together, whatever else runs.
+//! Bytes and seconds of every format:
+//! `DAPPLE_MEASURE=a.ply cargo test --release -p dapple-scene --test formats measure -- --ignored --nocapture`. Prints
+//! times and checks none. The splats are read again and written into the folder `DAPPLE_MEASURE_BACK`, as PLY, for
+//! `dapple eval`. `DAPPLE_MEASURE_ONLY=Sog` measures one format. Next to wall seconds are CPU seconds on all cores, if
+//! the system reports them, including other work of this process.
 
 use dapple_scene::splat_file::{self, Format, SpzVersion, WriteOptions};
 use std::time::Instant;
@@ -56,7 +57,7 @@ fn measure() {
     }
 }
 
-/// Of this process so far, on Linux; 0 elsewhere.
+/// CPU seconds of this process since its start, on Linux; 0 elsewhere.
 fn cpu_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     // After the name in parentheses: the 12th and 13th are ticks of a hundredth of a second.

@@ -1,4 +1,4 @@
-//! Formats of splats beside PLY: bytes by hand, other tools, damage.
+//! Other formats of splats than PLY: bytes by hand, other tools, damage.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 

@@ -1,4 +1,4 @@
-//! What takes a second or more says how far it is, and stops when it is asked to.
+//! Operations of a second or more report their progress, and stop on request.
 
 use crate::formats::support::crowd;
 use dapple_scene::splat_file::{self, Format, ReadOptions, WriteOptions};
@@ -6,7 +6,7 @@ use dapple_scene::{ErrorKind, Progress};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counts, and asks to stop once so much is done.
+/// Counts, and requests a stop at a number of finished units.
 #[derive(Default)]
 struct Listener {
     begun: Mutex<Vec<(String, u64)>>,
@@ -35,7 +35,7 @@ impl Progress for Listener {
 }
 
 impl Listener {
-    /// The one job, its share that was told of, and that it has ended.
+    /// Returns the only job and its last reported fraction; asserts that the job has ended.
     #[track_caller]
     fn job(&self) -> (String, f64) {
         let begun = self.begun.lock().unwrap();
@@ -70,7 +70,7 @@ fn long_jobs_are_told_and_short_ones_are_not() {
         let quiet = Listener::default();
         write(200, 1, format, &quiet).unwrap();
         let begun = quiet.begun.lock().unwrap().clone();
-        // Merging tells for itself.
+        // Merging has its own report.
         assert!(
             begun.iter().all(|(what, _)| what.contains("merging")),
             "{begun:?}"
@@ -86,7 +86,7 @@ fn long_jobs_are_told_and_short_ones_are_not() {
         write(count, degree, format, &listener).unwrap();
         let (told, share) = listener.job();
         assert!(told.contains(what), "{told}");
-        // Headers and the last few rows are neither here nor there.
+        // Headers and the last rows are within the tolerance.
         assert!((share - 1.0).abs() < 0.03, "{format:?}: {share}");
     }
 }

@@ -1,4 +1,4 @@
-//! SOG: what its options change, its first version, and what its files hold beside what they promise.
+//! SOG: its options, its first version, and files that contradict their metadata.
 
 use crate::formats::support::crowd;
 use dapple_scene::splat_file::{
@@ -17,9 +17,9 @@ fn a_larger_palette_loses_less_and_takes_more_bytes() {
         encode(&splats, Format::Sog, &options).unwrap()
     };
     let rest = |bytes: &[u8]| parse(bytes, Format::Sog).unwrap().0.sh_rest;
-    // One for ten of them would be fewer than the least.
+    // One entry per ten Gaussians would be fewer than the minimum.
     assert!(with(None) == with(Some(1024)));
-    // An entry for each, in the same order as the others.
+    // One entry per Gaussian, in the order of the others.
     let whole = with(Some(usize::MAX));
     let apart = |bytes: &[u8]| {
         let pairs = rest(bytes).into_iter().zip(rest(&whole));
@@ -30,10 +30,10 @@ fn a_larger_palette_loses_less_and_takes_more_bytes() {
     assert!(apart(&small) > 1.2 * apart(&usual) && apart(&usual) > 0.0);
 }
 
-/// Files by their names.
+/// Files with their names.
 type NamedFiles = Vec<(String, Vec<u8>)>;
 
-/// Files of a folder, with another `meta.json`.
+/// Replaces the `meta.json` among files of a folder.
 fn with_meta(files: &[(String, Vec<u8>)], meta: &Value) -> NamedFiles {
     let mut files = files.to_vec();
     let last = files.last_mut().unwrap();
@@ -48,7 +48,7 @@ fn folder_of(count: usize, degree: u8) -> (NamedFiles, Value) {
     (files, meta)
 }
 
-/// The first writer's description of textures, and one of version 2 that gives their bytes the same values.
+/// Returns the first writer's description of textures, and one of version 2 with equal values for their bytes.
 pub fn first_version(degree: u8) -> (NamedFiles, NamedFiles) {
     let (files, mut second) = folder_of(300, degree);
     let ramp = |low: f64, high: f64| {
@@ -88,7 +88,7 @@ fn the_first_version_is_read() {
         assert!(off(read.scales.as_flattened(), same.scales.as_flattened()) < 1e-5);
         assert!(off(read.sh0.as_flattened(), same.sh0.as_flattened()) < 1e-5);
         assert!(off(&read.sh_rest, &same.sh_rest) < 1e-5);
-        // Opacities are logits between limits there, bytes of 0 to 1 in version 2.
+        // Opacities are logits between limits in version 1, bytes of 0 to 1 in version 2.
         for (logit, alpha) in read.opacities.iter().zip(&same.opacities) {
             let byte = 255.0 / (1.0 + (-alpha).exp());
             assert!(
@@ -104,7 +104,7 @@ fn the_first_version_is_read() {
         );
         assert!(read == same, "centres and rotations");
     }
-    // What it lacks or says wrongly is refused.
+    // Missing and wrong values are refused.
     let (files, _) = first_version(1);
     let meta: Value = serde_json::from_slice(&files.last().unwrap().1).unwrap();
     for (path, value, word) in [
@@ -163,7 +163,7 @@ fn what_follows_an_archive_is_told() {
         let said = format!("{} bytes follow", tail.len());
         assert!(aside.notes[0].starts_with(&said), "{:?}", aside.notes);
     }
-    // A comment is the archive's.
+    // A comment belongs to the archive.
     let mut commented = whole.clone();
     let end = commented.len() - 2;
     commented[end..].copy_from_slice(&5u16.to_le_bytes());
@@ -179,7 +179,7 @@ fn a_folder_without_a_texture_is_one_and_the_texture_is_named() {
         std::fs::write(folder.path().join(name), bytes).unwrap();
     }
     let meta = folder.path().join("meta.json");
-    // Another name for the meta.json, and the same content.
+    // Another name for the meta.json, with equal content.
     let other = folder.path().join("garden.json");
     std::fs::copy(&meta, &other).unwrap();
     assert!(describes_splats(&meta) && describes_splats(&other));
@@ -192,19 +192,19 @@ fn a_folder_without_a_texture_is_one_and_the_texture_is_named() {
         assert_eq!(error.what().contains("are missing"), k == 1, "{error}");
         assert!(error.place().unwrap().contains("means_l.webp"), "{error}");
     }
-    // A pointer in place of a texture.
+    // A pointer file instead of a texture.
     for name in ["means_l.webp", "quats.webp"] {
         std::fs::write(folder.path().join(name), "version https://git-lfs").unwrap();
     }
     assert!(read(&meta).unwrap_err().what().contains("Git LFS"));
-    // Damaged beyond JSON, beside a texture; and a capture's.
+    // Damaged JSON, next to a texture; and a capture's file.
     std::fs::write(&meta, "{\"version\":2,\"mea").unwrap();
     assert!(describes_splats(&meta));
     std::fs::write(&other, "{\"frames\":[],\"meshes\":1}").unwrap();
     assert!(!describes_splats(&other));
 }
 
-/// An archive of levels of detail: the finest is read, not the first folder.
+/// For an archive of levels of detail, the finest is read, not the first folder.
 #[test]
 fn levels_of_detail_in_an_archive_are_read() {
     let options = WriteOptions::default();
@@ -215,7 +215,7 @@ fn levels_of_detail_in_an_archive_are_read() {
     let (read, aside) = parse(&archive, Format::Sog).unwrap();
     assert!(aside.notes.is_empty(), "{:?}", aside.notes);
     assert!(read == plain);
-    // Another archive names what is in it.
+    // The error for another archive names its content.
     archive = zip(&[("a/garden.ply".to_owned(), b"ply".to_vec())]);
     let error = parse(&archive, Format::Sog).unwrap_err();
     assert!(error.hint_text().unwrap().contains("name a/garden.ply"));
@@ -224,7 +224,7 @@ fn levels_of_detail_in_an_archive_are_read() {
     assert!(error.what().contains("PyTorch"));
 }
 
-/// A ZIP archive of stored files.
+/// Builds a ZIP archive of stored files.
 fn zip(files: &[(String, Vec<u8>)]) -> Vec<u8> {
     let (mut out, mut directory) = (Vec::new(), Vec::new());
     for (name, bytes) in files {

@@ -15,7 +15,7 @@ pub fn gzip(bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Two Gaussians of degree 1 as the description says, before gzip.
+/// Builds two Gaussians of degree 1 by the format's description, before gzip.
 pub fn by_hand(version: u32) -> Vec<u8> {
     let mut bytes = b"NGSP".to_vec();
     bytes.extend(version.to_le_bytes());
@@ -81,7 +81,7 @@ fn bytes_mean_what_the_description_says() {
             assert_close(&splats.quats[0], &[(0.5 - z * z).sqrt(), -half, 0.0, -z]);
             assert_close(&splats.quats[1], &[0.0, 1.0, 0.0, 0.0]);
         } else {
-            // Longer than 1 without w, as damaged or coarse files are: w is 0.
+            // Longer than 1 without w, as in damaged or coarse files: w is 0.
             assert_close(&splats.quats[0], &[0.0, -1.0, -1.0, 1.0]);
         }
         let rest = [
@@ -95,7 +95,7 @@ fn bytes_mean_what_the_description_says() {
             2.0 / 128.0,
             -2.0 / 128.0,
         ];
-        // y and z are odd in what was turned round, x is not.
+        // Coefficients of y and z change sign, those of x do not.
         let signs = [-1.0, -1.0, 1.0];
         let rest: Vec<f64> = (0..9).map(|k| rest[k] * signs[k / 3]).collect();
         assert_close(&splats.sh_rest[..9], &rest);
@@ -110,18 +110,18 @@ fn axes_are_those_that_are_declared_or_named() {
     let turned = |axes, version| WriteOptions {
         axes,
         spz_version: version,
-        // As many for all: signs are what is looked at.
+        // Equal bits for all Gaussians, because the test compares signs.
         spz_sh_bits: Some([6, 5]),
         antialiased: true,
         ..WriteOptions::default()
     };
     for axes in Axes::ALL {
-        // Version 4 says its axes.
+        // Version 4 declares its axes.
         splat_file::write_with(&path, &splats, Format::Spz, &turned(axes, SpzVersion::V4)).unwrap();
         let (read, aside) = splat_file::read(&path).unwrap();
         assert_eq!((aside.axes, aside.antialiased), (Some(axes), true));
         assert_near(&read, &splats, Steps::of(Format::Spz), axes.name());
-        // Version 3 does not: who reads has to know.
+        // Version 3 does not: the caller must know them.
         splat_file::write_with(&path, &splats, Format::Spz, &turned(axes, SpzVersion::V3)).unwrap();
         let bytes = std::fs::read(&path).unwrap();
         let options = ReadOptions {
@@ -211,7 +211,7 @@ fn what_contradicts_itself_is_refused_with_its_place() {
     assert_eq!(splats.means[0], [1.0, -2.0, 0.5]);
 }
 
-/// One SPZ file of each version, and what it holds.
+/// Returns one SPZ file of each version, and its splats.
 fn versions() -> Vec<(Vec<u8>, Splats)> {
     let mut files: Vec<Vec<u8>> = (1..=3).map(|version| gzip(&by_hand(version))).collect();
     let options = WriteOptions {
@@ -242,7 +242,7 @@ fn files_that_stand_end_to_end_are_all_read() {
                 aside.notes
             );
         }
-        // What is none, and a second file that is cut: told, and the first is read.
+        // Foreign bytes, and a second file that is truncated: noted, and the first file is read.
         for tail in [&b"these bytes"[..], &first[..first.len() / 2]] {
             let (read, aside) = parse(&[&first[..], tail].concat(), Format::Spz).unwrap();
             assert_eq!(read, *a);
@@ -259,7 +259,7 @@ fn files_without_gzip_or_with_too_much_of_it_are_read() {
         let (bare, aside) = parse(&by_hand(version), Format::Spz).unwrap();
         assert_eq!(bare, packed);
         assert!(aside.notes[0].contains("gzip"), "{:?}", aside.notes);
-        // Members of a gzip file are one stream, wherever it is cut.
+        // Members of a gzip file are one stream, for any cut.
         let whole = by_hand(version);
         for cut in [4, 20, 40] {
             let members = [gzip(&whole[..cut]), gzip(&whole[cut..])].concat();

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 const FORMAT: Format = Format::StreamedSog;
 
-/// A crowd that is wide enough for several leaves.
+/// Builds a crowd that is wide enough for several leaves.
 fn wide(count: usize, sh_degree: u8) -> Splats {
     let mut splats = crowd(count, sh_degree);
     for (i, mean) in splats.means.iter_mut().enumerate() {
@@ -74,7 +74,7 @@ fn what_is_written_is_read_and_levels_tile_their_files() {
         let meta = meta(&files);
         let counts: Vec<usize> = serde_json::from_value(meta["counts"].clone()).unwrap();
         let expected: Vec<usize> = match count {
-            // A level of 31 would be no level.
+            // A level of 31 would be too small.
             500 => vec![500, 125],
             _ => vec![20_000, 5000, 1250],
         };
@@ -121,8 +121,8 @@ fn bytes_do_not_depend_on_threads_and_marks_stay() {
     assert!(parse_files(&one, FORMAT).unwrap().1.antialiased);
 }
 
-/// A `lod-meta.json` by hand, as other writers have them: levels that not all leaves have, an environment, runs in
-/// another order, no counts.
+/// A `lod-meta.json` by hand, with properties of other writers: levels that not all leaves have, an environment, runs
+/// in another order, no counts.
 #[test]
 fn bytes_by_hand_are_read() {
     let folder = |name: &str, splats: &Splats| {
@@ -149,13 +149,13 @@ fn bytes_by_hand_are_read() {
     };
     let back = r#"{"file":0,"offset":200,"count":100}"#;
     let front = r#"{"file":0,"offset":0,"count":200}"#;
-    // Level 1 is the finest; the coarser file need not be there.
+    // Level 1 is the finest; the coarser file may be missing.
     let (splats, aside) = read(text(back, front, "")).unwrap();
     assert_near(&splats, &fine, Steps::of(FORMAT), "by hand");
     assert_eq!(aside.notes.len(), 1);
     let (splats, aside) = read(text(back, front, r#""environment":"b/c/meta.json","#)).unwrap();
     assert_eq!((splats.len(), aside.notes.len()), (400, 2));
-    // A part is a part.
+    // A part of a file.
     let (splats, _) = read(text(back, r#"{"file":0,"offset":7,"count":3}"#, "")).unwrap();
     assert_eq!(splats.len(), 103);
 
@@ -262,7 +262,7 @@ fn bundles_are_read_as_folders_are() {
             };
             let inside: Vec<_> = files.iter().filter_map(inside).collect();
             let (splats, _) = parse_files(&inside, Format::SogFolder).unwrap();
-            // What is packed again has another order and other codebooks.
+            // Bundles that are packed again have another order and other codebooks.
             let bundle = encode(&splats, Format::Sog, &WriteOptions::default()).unwrap();
             files.push((format!("{level}.sog"), bundle));
             let dot = ["", "./"][k % 2];
@@ -276,7 +276,7 @@ fn bundles_are_read_as_folders_are() {
         let (read, aside) = parse_files(&files, FORMAT).unwrap();
         assert!(aside.notes.is_empty(), "{:?}", aside.notes);
         assert_near(&read, &plain, Steps::of(FORMAT), "bundles");
-        // Counts that are not those of the tree, and Gaussians that no leaf has.
+        // Counts that differ from those of the tree, and Gaussians in no leaf.
         meta["counts"][0] = 7.into();
         files[last].1 = meta.to_string().into_bytes();
         let (_, aside) = parse_files(&files, FORMAT).unwrap();

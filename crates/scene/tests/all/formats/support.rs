@@ -1,9 +1,9 @@
-//! Splats to write, and how what is read compares.
+//! Splats for tests of writers, and tolerances of the comparison.
 
 use dapple_scene::splat_file::Format;
 use dapple_scene::{Splats, sh_coefficient_count};
 
-/// Numbers from -1 to 1, always the same.
+/// Reproducible pseudo-random numbers from -1 to 1.
 pub struct Noise(pub u32);
 
 impl Noise {
@@ -13,7 +13,7 @@ impl Noise {
     }
 }
 
-/// Clusters of ordinary Gaussians.
+/// Builds clusters of ordinary Gaussians.
 pub fn crowd(count: usize, sh_degree: u8) -> Splats {
     let mut noise = Noise(1);
     let mut value = || noise.next();
@@ -35,7 +35,7 @@ pub fn crowd(count: usize, sh_degree: u8) -> Splats {
     splats
 }
 
-/// How far two splats may be apart, by what they hold.
+/// Largest differences between two splats, by property.
 #[derive(Debug, Clone, Copy)]
 pub struct Steps {
     pub mean: f32,
@@ -56,7 +56,7 @@ impl Steps {
         rest: 2e-5,
     };
 
-    /// Half a step of each, and rounding.
+    /// Returns half a step of each, and rounding.
     pub fn of(format: Format) -> Self {
         match format {
             Format::Spz => Self {
@@ -73,7 +73,7 @@ impl Steps {
                 mean: 1.02 * 4.0 / 65_535.0 * 15.0,
                 scale: 0.04,
                 quat: 0.02,
-                // Others cut off instead of rounding.
+                // Other writers truncate instead of rounding.
                 alpha: 1.0 / 255.0 + 1e-5,
                 sh0: 0.02,
                 rest: 0.02,
@@ -102,8 +102,8 @@ fn alpha(logit: f32) -> f32 {
     1.0 / (1.0 + (-logit).exp())
 }
 
-/// Of the rotations that give an ellipsoid the same shape, after a half turn about one of its own axes or not, and of
-/// their two signs, the nearest.
+/// Returns the nearest of all rotations that give an ellipsoid this shape: after a half turn about one of its own axes
+/// or not, and with either sign.
 fn same_shape(found: [f32; 4], [w, x, y, z]: [f32; 4]) -> [f32; 4] {
     let dot = |q: &[f32; 4]| -> f32 { q.iter().zip(&found).map(|(a, b)| a * b).sum() };
     let turned = [[w, x, y, z], [-x, w, z, -y], [-y, -z, w, x], [-z, y, -x, w]];
@@ -114,7 +114,7 @@ fn same_shape(found: [f32; 4], [w, x, y, z]: [f32; 4]) -> [f32; 4] {
     near.map(|q| q * dot(&near).signum())
 }
 
-/// Compares in the order of the files, or, where one has sorted, by the nearest.
+/// Compares in the order of the files, or by the nearest if one is sorted.
 #[track_caller]
 pub fn assert_near(found: &Splats, expected: &Splats, steps: Steps, what: &str) {
     assert_eq!(found.len(), expected.len(), "{what}");

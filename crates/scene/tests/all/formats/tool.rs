@@ -1,4 +1,4 @@
-//! What we write `splat-transform` reads as we do, and what it writes we read as it does.
+//! `splat-transform` reads Dapple's files as Dapple does, and Dapple reads the tool's files as the tool does.
 //!
 //! Needs `DAPPLE_SPLAT_TRANSFORM`, as `ply_splat_transform.rs`.
 
@@ -8,7 +8,7 @@ use dapple_scene::splat_file::{self, Format, SpzVersion, WriteOptions};
 use dapple_scene::{Splats, ply};
 use std::path::Path;
 
-/// Our file as the tool reads it and as we do: the same; and both near what went in.
+/// The tool and Dapple read Dapple's file equally, and both results are near the input.
 #[track_caller]
 fn ours_is_theirs(
     tool: &Path,
@@ -27,7 +27,7 @@ fn ours_is_theirs(
     assert_near(&ply::read(&back).unwrap(), &read, Steps::NONE, &what);
 }
 
-/// The tool's file as we read it and as it does itself.
+/// Dapple reads the tool's file as the tool itself does.
 #[track_caller]
 fn theirs_is_ours(tool: &Path, splats: &Splats, name: &str, format: Format, options: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
@@ -38,7 +38,7 @@ fn theirs_is_ours(tool: &Path, splats: &Splats, name: &str, format: Format, opti
     let (read, _) = splat_file::read(&theirs).unwrap();
     let mut steps = Steps::of(format);
     if format == Format::Sog || format == Format::SogFolder {
-        // Its palette does not find every vector, even where there are entries enough.
+        // The tool's palette does not find every vector, even with enough entries.
         steps.rest = 1.0;
     }
     assert_near(&read, splats, steps, &what);
@@ -52,7 +52,7 @@ fn spz_of_both_versions() {
     for degree in 0..=3 {
         let splats = crowd(700, degree);
         for (version, number) in [(SpzVersion::V3, "3"), (SpzVersion::V4, "4")] {
-            // As many bits for all, so that one bound holds for all.
+            // Equal bits for all Gaussians, so that one bound holds for all.
             let options = WriteOptions {
                 spz_version: version,
                 spz_sh_bits: Some([6, 5]),
@@ -80,7 +80,7 @@ fn sog_in_an_archive_and_in_a_folder() {
         ours("a.sog", Format::Sog);
         ours("meta.json", Format::SogFolder);
     }
-    // Its palettes take a while.
+    // The tool's palettes are slow.
     for (degree, name, format) in [
         (0, "meta.json", Format::SogFolder),
         (2, "a.sog", Format::Sog),
@@ -115,8 +115,8 @@ fn glb_that_the_tool_writes_is_read() {
     }
 }
 
-/// The tool writes `lod-meta.json` and does not read it: of ours it reads each file that is named in it, which
-/// together, run by run, are what we read.
+/// The tool writes `lod-meta.json` and does not read it. Therefore it reads each file that Dapple's `lod-meta.json`
+/// names; together, run by run, these are the splats that Dapple reads.
 #[test]
 fn streamed_sog_both_ways() {
     let Some(tool) = tool() else { return };
@@ -155,7 +155,7 @@ fn streamed_sog_both_ways() {
         assert_near(&back, &read, Steps::NONE, "files of our lod-meta.json");
         assert_near(&read, &splats, Steps::of(Format::StreamedSog), "ours");
     }
-    // Two levels of theirs, the finer with more Gaussians; small leaves, so that there are several.
+    // Two levels of the tool, the finer with more Gaussians; small leaves, so that there are several.
     let (fine, coarse) = (crowd(2500, 0), crowd(400, 0));
     let [a, b] = ["a.ply", "b.ply"].map(|name| folder.path().join(name));
     let theirs = folder.path().join("theirs/lod-meta.json");

@@ -1,10 +1,10 @@
-//! Small captures made by hand, and the way to the real ones.
+//! Small captures made by hand, and access to the real ones.
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used)]
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Writes COLMAP's binary records.
+/// Writer of COLMAP's binary records.
 #[derive(Default, Clone)]
 pub struct Bytes(pub Vec<u8>);
 
@@ -51,7 +51,7 @@ pub struct Tiny {
 }
 
 impl Default for Tiny {
-    /// Three photos of 20x15 with one PINHOLE camera, records out of order, one in a subfolder.
+    /// Builds three photos of 20x15 with one PINHOLE camera, records out of order, one in a subfolder.
     fn default() -> Self {
         let names = ["c.png", "a.png", "sub/b.png"];
         let q = [0.8f64, 0.0, 0.6, 0.0];
@@ -112,7 +112,7 @@ impl Tiny {
     }
 }
 
-/// A gradient: red along x, green along y, blue 77.
+/// Writes a gradient: red along x, green along y, blue 77.
 pub fn write_png(path: &Path, width: u32, height: u32) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     image::RgbImage::from_fn(width, height, |x, y| {
@@ -122,7 +122,7 @@ pub fn write_png(path: &Path, width: u32, height: u32) {
     .unwrap();
 }
 
-/// A real capture, or a loud word that a test is skipped.
+/// Returns the folder of a real capture, or prints that the test is skipped.
 pub fn data(capture: &str) -> Option<PathBuf> {
     dapple_scene::lacking::capture(env!("CARGO_MANIFEST_DIR"), capture)
 }

@@ -1,4 +1,4 @@
-//! Cells of vectors, and Lloyd's rounds within all of them at once.
+//! Cells of vectors, and Lloyd's rounds within all of them together.
 
 use super::Vectors;
 use super::grid::Grid;
@@ -7,14 +7,14 @@ use crate::{Progress, Result};
 use rayon::prelude::*;
 use std::ops::Range;
 
-/// Vectors by cell, loaded where their nearest centres are found.
+/// Vectors by cell, loaded into the nearest-entry search.
 pub(super) struct Cells<'a> {
     pub vectors: Vectors<'a>,
     pub rows: Vec<Vec<u32>>,
     grids: Vec<Grid>,
     loaded: Box<dyn LoadedRows + 'a>,
     stride: usize,
-    /// Where each cell's rows are among those that are loaded.
+    /// Ranges of each cell's rows among the loaded ones.
     places: Vec<Range<usize>>,
 }
 
@@ -59,7 +59,7 @@ impl<'a> Cells<'a> {
         })
     }
 
-    /// Of each cell's vectors the place of the nearest among centres `[centres, dim]`, cell after cell: see
+    /// Returns, for each cell's vectors, the index of the nearest among centres `[centres, dim]`, cell after cell: see
     /// [`Self::with_labels`].
     pub(super) fn nearest(
         &mut self,
@@ -78,7 +78,7 @@ impl<'a> Cells<'a> {
         self.loaded.nearest(&on_grid, progress)
     }
 
-    /// A cell's vectors, each with what [`Self::nearest`] gave for it.
+    /// Iterates over a cell's vectors with the labels of [`Self::nearest`].
     pub(super) fn with_labels<'b>(
         &'b self,
         cell: usize,
@@ -96,7 +96,7 @@ fn with_labels<'a>(
     rows.iter().copied().zip(labels)
 }
 
-/// Means of each cell's vectors, `[entries, dim]`: at most as many as are wanted, fewer where fewer vectors differ.
+/// Computes means of each cell's vectors, `[entries, dim]`: the requested number, or fewer if fewer vectors differ.
 pub(super) fn lloyd(
     cells: &mut Cells<'_>,
     wanted: &[usize],
@@ -115,7 +115,7 @@ pub(super) fn lloyd(
         false => seeds(vectors, rows, wanted.max(1)),
     };
     let mut centres: Vec<Vec<f32>> = cells.rows.par_iter().zip(wanted).map(begin).collect();
-    // Those in which each vector is an entry are done.
+    // Cells in which each vector is an entry are finished.
     let settled: Vec<bool> = cells
         .rows
         .iter()
@@ -131,7 +131,7 @@ pub(super) fn lloyd(
             false => centres[cell].clone(),
         };
         let labels = cells.nearest(&now, progress)?;
-        // Closures that several threads share see of the cells what they read.
+        // Closures shared by several threads borrow only the fields that they read.
         let (rows, places) = (&cells.rows, &cells.places);
         let moved = centres.par_iter_mut().enumerate();
         moved
@@ -144,7 +144,7 @@ pub(super) fn lloyd(
     Ok(centres)
 }
 
-/// Moves each centre to the mean of its vectors, and those without to the vectors that are worst off.
+/// Moves each centre to the mean of its vectors, and those without vectors to the vectors with the largest errors.
 fn move_centres(
     vectors: Vectors<'_>,
     own: impl Iterator<Item = (u32, usize)> + Clone,
@@ -185,11 +185,11 @@ fn move_centres(
     }
 }
 
-/// Beginnings that lie apart (k-means++, Arthur and Vassilvitskii 2007): each next one is drawn by the squared
-/// distance to those before, with numbers that are always the same.
+/// Chooses distant initial centres (k-means++, Arthur and Vassilvitskii 2007): each further one is drawn by the squared
+/// distance to those before, from a fixed random sequence.
 fn seeds(vectors: Vectors<'_>, rows: &[u32], wanted: usize) -> Vec<f32> {
     let (dim, count) = (vectors.dim, rows.len());
-    // By component, so that one goes along all vectors at once.
+    // Column by column, so that the loop runs along all vectors.
     let mut columns = vec![0.0f32; count * dim];
     for (i, &row) in rows.iter().enumerate() {
         for (d, &value) in vectors.row(row).iter().enumerate() {

@@ -1,23 +1,23 @@
 //! Vectors of a cell as small whole numbers: a grid around the cell's mean.
 //!
-//! 1. The grid's middle is the mean of the cell's vectors, half its side R what nearly all of them are within: four
-//!    times the 99.9th percentile of what components differ from the mean, or the largest where that is less. A few
-//!    vectors far away so cost the others no precision.
-//! 2. A vector's component is at most L / 2 steps from the middle, a centre's at most L = [`limit`]: centres of
-//!    neighbouring cells may lie outside. What lies further is put at the end.
+//! 1. The grid's middle is the mean of the cell's vectors. Half its side, R, covers nearly all of them: four times the
+//!    99.9th percentile of the components' differences from the mean, or the largest difference if that is less. So a
+//!    few distant vectors do not reduce the precision of the others.
+//! 2. A vector's component is at most L / 2 steps from the middle, a centre's at most L = [`limit`], because centres of
+//!    neighbouring cells may be outside. Components further away are clamped to the end.
 
 use super::Vectors;
 use crate::splat_file::nearest::limit;
 
-/// The share of components that lie within a fourth of the grid, and how many are looked at.
+/// Share of components within a fourth of the grid, and maximum number of sampled components.
 const WITHIN: f64 = 0.999;
 const LOOKED_AT: usize = 1 << 16;
 
-/// Where a cell's grid lies.
+/// Position of a cell's grid.
 #[derive(Debug, Clone)]
 pub(super) struct Grid {
     middle: Vec<f32>,
-    /// Steps to a unit.
+    /// Steps per unit.
     scale: f32,
     limit: i16,
 }
@@ -63,7 +63,7 @@ impl Grid {
         self.put(vector, stride, self.limit / 2, to);
     }
 
-    /// The same of a centre.
+    /// Appends the grid coordinates of a centre.
     pub(super) fn put_centre(&self, centre: &[f32], stride: usize, to: &mut Vec<i16>) {
         self.put(centre, stride, self.limit, to);
     }
@@ -76,7 +76,7 @@ impl Grid {
             if steps.is_nan() {
                 return 0;
             }
-            // To the nearest, by cutting what is positive.
+            // Rounded to the nearest, by truncation of a positive number.
             (steps.clamp(-most, most) + 16_384.5) as i16 - 16_384
         }));
         to.resize(end, 0);

@@ -1,13 +1,14 @@
 //! A palette of vectors: k-means for a million vectors and 65 536 entries on a few cores, or on a GPU.
 //!
-//! 1. Divide: vectors fall into cells around the means of a sample, cells that deserve many entries again, until a
-//!    cell has a few hundred. A cell deserves by the geometric mean of its weight and of its error.
-//! 2. Within all cells at once: Lloyd's rounds ([`cells`]). An entry that nobody is nearest to moves to the vector that
-//!    is worst off.
-//! 3. Across cells: each vector looks for its nearest entry among its cell and those next to it, and entries move to
-//!    their mean; some rounds.
-//! 4. Who finds what is nearest compares whole numbers on a cell's [`grid`]; see [`NearestCentres`]. Sums go in the
-//!    order of the vectors. So nothing depends on the number of threads, nor on the device.
+//! 1. Divide: vectors are assigned to cells around the means of a sample. Cells that need many entries are divided
+//!    again, until a cell has a few hundred. The number of a cell's entries follows the geometric mean of its weight
+//!    and of its error.
+//! 2. Within all cells together: Lloyd's rounds ([`cells`]). An entry that is nearest to no vector moves to the vector
+//!    with the largest error.
+//! 3. Across cells, for some rounds: each vector is assigned to its nearest entry among its cell and the neighbouring
+//!    cells, and entries move to their mean.
+//! 4. The search compares whole numbers on a cell's [`grid`]; see [`NearestCentres`]. Sums are in the order of the
+//!    vectors. So the result does not depend on the number of threads or on the device.
 
 mod cells;
 mod grid;
@@ -21,23 +22,23 @@ use rayon::prelude::*;
 /// A cell of fewer entries is not divided.
 const LEAF_ENTRIES: usize = 512;
 
-/// Entries that a cell is meant to have after dividing.
+/// Target number of entries per cell after dividing.
 const CELL_ENTRIES: usize = 256;
 
-/// Vectors that the division is found on.
+/// Number of vectors from which the division is computed.
 const SAMPLE: usize = 1 << 15;
 
-/// Rounds of dividing, and those across cells after the ones within.
+/// Rounds of dividing, and rounds across cells after the ones within.
 const DIVIDING_ROUNDS: u32 = 6;
 const ACROSS_ROUNDS: u32 = 3;
 
-/// Cells in which a vector looks for its entry.
+/// Number of cells in which a vector searches its entry.
 const NEIGHBOURS: usize = 8;
 
-/// How deep cells are divided: a guard against vectors that are all alike.
+/// Maximum depth of the division, for vectors that are all equal.
 const DEEPEST: u32 = 6;
 
-/// Vectors, `[N, dim]`, and what each counts.
+/// Vectors, `[N, dim]`, and their weights.
 #[derive(Clone, Copy)]
 pub(super) struct Vectors<'a> {
     pub values: &'a [f32],
@@ -50,35 +51,36 @@ impl<'a> Vectors<'a> {
         &self.values[row as usize * self.dim..][..self.dim]
     }
 
-    /// A vector's squared distance from a centre.
+    /// Computes a vector's squared distance from a centre.
     fn distance(&self, row: u32, centre: &[f32]) -> f32 {
         let pairs = self.row(row).iter().zip(centre);
         pairs.map(|(a, b)| (a - b) * (a - b)).sum()
     }
 }
 
-/// Entries and who is near.
+/// Entries, their cells and the cells' neighbours.
 pub(super) struct Palette<'a> {
     vectors: Vectors<'a>,
     /// `[entries, dim]`.
     pub entries: Vec<f32>,
     cells: Cells<'a>,
-    /// Which of the entries are a cell's own.
+    /// Ranges of the entries of each cell.
     own: Vec<std::ops::Range<usize>>,
-    /// Of each cell, the nearest ones, itself first.
+    /// Nearest cells of each cell, itself first.
     next_to: Vec<Vec<usize>>,
 }
 
 impl<'a> Palette<'a> {
-    /// What finding one takes, in vectors that are compared with entries, and the labels after it.
+    /// Work of finding a palette: vectors compared with entries over all rounds, and the labels after it.
     pub(super) fn work(vectors: usize, rounds: u32) -> usize {
         (rounds.max(1) + ACROSS_ROUNDS.min(rounds) + 1) as usize * vectors
     }
 
-    /// At most `entries` for these vectors. On request it stops, and what it gives then is no palette.
+    /// Finds at most `entries` entries for these vectors. If `watch` requests a stop, the method stops and the result
+    /// is not a palette.
     ///
     /// # Errors
-    /// Those of who finds what is nearest.
+    /// Errors of the nearest-entry search.
     pub(super) fn of(
         vectors: Vectors<'a>,
         entries: usize,
@@ -144,10 +146,10 @@ impl<'a> Palette<'a> {
             .collect();
     }
 
-    /// The entry of each vector, as entries are now.
+    /// Returns the entry of each vector, for the current entries.
     ///
     /// # Errors
-    /// As [`Self::of`].
+    /// See [`Self::of`].
     pub(super) fn labels(&mut self, watch: &Watch<'_>) -> Result<Vec<u32>> {
         let Self {
             vectors,
@@ -176,7 +178,7 @@ impl<'a> Palette<'a> {
     }
 }
 
-/// Asks whether to stop, and tells of nothing.
+/// Forwards requests to stop, and reports no progress.
 struct Quietly<'a>(&'a Watch<'a>);
 
 impl Progress for Quietly<'_> {
@@ -188,13 +190,13 @@ impl Progress for Quietly<'_> {
     }
 }
 
-/// A cell, and how many entries it is to have.
+/// A cell, and its number of entries.
 struct Part {
     rows: Vec<u32>,
     entries: usize,
 }
 
-/// Cells with the entries that they deserve; neighbours follow one another.
+/// Divides vectors into cells with their numbers of entries; neighbours follow one another.
 fn divide(
     vectors: Vectors<'_>,
     entries: usize,
@@ -218,7 +220,7 @@ fn divide(
         let places: Vec<usize> = large.iter().map(|(place, _)| *place).collect();
         let large = large.into_iter().map(|(_, part)| part).collect();
         let divided = places.into_iter().zip(split(vectors, large, by, progress)?);
-        // In the places of those that they were.
+        // At the positions of the divided cells.
         let mut all: Vec<(usize, Vec<Part>)> = divided.collect();
         all.extend(small.into_iter().map(|(place, part)| (place, vec![part])));
         all.sort_by_key(|(place, _)| *place);
@@ -227,7 +229,7 @@ fn divide(
     Ok(parts)
 }
 
-/// The cells within each of these.
+/// Splits each of these cells.
 fn split(
     vectors: Vectors<'_>,
     large: Vec<Part>,
@@ -284,8 +286,8 @@ fn split(
     Ok((0..entries.len()).into_par_iter().map(inner).collect())
 }
 
-/// Entries for each cell: at least one, at most as many as it has vectors, by what it deserves; never more than
-/// `entries` together, which are at least as many as the cells.
+/// Distributes entries over cells: at least one, at most as many as the cell has vectors, in proportion to `deserts`.
+/// Never more than `entries` in total, which is at least the number of cells.
 fn share_out(sizes: &[usize], deserts: &[f64], entries: usize) -> Vec<usize> {
     let mut shares = vec![1usize; sizes.len()];
     let mut left = entries.saturating_sub(sizes.len());
@@ -304,7 +306,7 @@ fn share_out(sizes: &[usize], deserts: &[f64], entries: usize) -> Vec<usize> {
         }
         let before = open.len();
         open.retain(|&i| shares[i] < sizes[i]);
-        // Only crumbs are left: one each.
+        // Only small remainders are left: one entry each.
         if left > 0 && (open.len() == before || left < before) {
             for &i in open.iter().take(left) {
                 shares[i] += 1;
