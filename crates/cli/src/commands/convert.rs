@@ -6,11 +6,12 @@ use crate::console::Console;
 use crate::interrupt;
 use crate::machine::human_bytes;
 use crate::options::{
-    DeviceOptions, NewFolders, held_by, make_folder_of, note_origin, read_splats_with,
+    DeviceOptions, NewFolders, held_by, make_folder_of, note_frame, read_splats_with,
     refuse_existing, splats_file,
 };
 use crate::training_display::{gaussians, grouped};
 use dapple::scene::edit::order::largest_first;
+use dapple::scene::origin::Frame;
 use dapple::scene::splat_file::{self, Axes, Format, ReadOptions, SpzVersion, WriteOptions};
 use dapple::scene::{Error, MAX_SH_DEGREE, Result, Splats};
 use dapple::train::{ConfigPatch, TrainConfig};
@@ -227,6 +228,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         sog_palette: args.sog_palette.map(|entries| entries as usize),
         antialiased: config.antialias,
         origin: aside.origin,
+        moved: aside.moved,
         world: args.world,
         lod_levels: args
             .lod_levels
@@ -239,7 +241,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     let done = write_judged(args, format, (&read, &splats), (&config, &options), console);
     let (output, written, loss) = folders.unless_ok(done)?;
     let format = Format::of_name(&output)?;
-    note_origin(format, aside.origin, console);
+    note_frame(format, aside.frame(), console);
     let bytes = splat_file::size_bytes(&output, format);
     let summary = Summary {
         output: &output,
@@ -311,7 +313,11 @@ fn write_judged(
 ) -> Result<(PathBuf, Written, Option<Loss>)> {
     let judge = || {
         let engine = args.device.engine(console)?;
-        let read = (read, options.origin);
+        let frame = Frame {
+            origin: options.origin,
+            moved: options.moved,
+        };
+        let read = (read, frame);
         Judge::of(read, config, args.capture.as_deref(), engine, console)
     };
     if let Some(most) = args.max_loss {

@@ -17,6 +17,7 @@ mod folders;
 mod interrupt;
 mod layouts;
 mod lenses;
+mod moved;
 mod newcomers;
 mod ops;
 mod page;

@@ -1,6 +1,7 @@
 //! From [`Splats`] to a PLY file.
 
 use crate::atomic::write_atomically;
+use crate::edit::Similarity;
 use crate::splat_file::WriteOptions;
 use crate::{Result, Splats, origin};
 use glam::DVec3;
@@ -25,7 +26,8 @@ pub fn write(path: &Path, splats: &Splats) -> Result<()> {
 /// The line of splats that were trained with anti-aliasing, as Brush and `splat-transform` know it.
 pub(super) const MIP_LINE: &str = "comment SplatRenderMode: mip\n";
 
-/// What the header says beside the columns: how the splats are to be drawn, and the local origin of their positions.
+/// What the header says beside the columns: how the splats are to be drawn, the local origin of their positions, and
+/// their motion since training.
 pub(super) fn comments(options: &WriteOptions) -> String {
     let mut lines = String::new();
     if options.antialiased {
@@ -34,6 +36,14 @@ pub(super) fn comments(options: &WriteOptions) -> String {
     if options.origin != DVec3::ZERO && !options.world {
         // Writing to a string cannot fail.
         let _ = writeln!(lines, "comment Origin: {}", origin::shown(options.origin));
+    }
+    if options.moved != Similarity::IDENTITY {
+        let moved = match options.world {
+            true => options.moved.about(-options.origin),
+            false => options.moved,
+        };
+        let numbers = moved.numbers().map(|number| number.to_string());
+        let _ = writeln!(lines, "comment Moved: {}", numbers.join(" "));
     }
     lines
 }

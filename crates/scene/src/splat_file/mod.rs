@@ -6,6 +6,7 @@
 mod antimatter;
 mod axes;
 mod described;
+mod extras;
 mod files;
 mod foreign;
 mod glb;
@@ -30,7 +31,9 @@ pub(crate) use packed::{alpha, cut_harmonics, largest, linear_scale, open_logit,
 pub(crate) use sog::order_by_shells;
 pub use writing::{encode, encode_files, write, write_with, write_with_progress};
 
+use crate::edit::Similarity;
 use crate::mapped::with_bytes;
+use crate::origin::Frame;
 use crate::{Error, NoProgress, Progress, Result, Splats, ply};
 use files::Files;
 use glam::DVec3;
@@ -49,6 +52,10 @@ pub struct Aside {
     /// itself. PLY says it in a line `comment Origin: x y z`. Positions that a file has in doubles, far from zero, are
     /// read about an origin that is found for them: see [`crate::origin`].
     pub origin: DVec3,
+    /// The motion of the splats since training, of coordinates that count from `origin`: cameras of the capture follow it
+    /// ([`Similarity::camera`]). PLY says it in a line `comment Moved: `, with [`Similarity::numbers`]; SOG and glTF in
+    /// the `extras` of their `asset`.
+    pub moved: Similarity,
     /// Of point clouds: what positions lack as `f32`, where the file has them in doubles; see
     /// [`crate::Capture::remainders`].
     pub remainders: Vec<[f32; 3]>,
@@ -56,6 +63,16 @@ pub struct Aside {
     pub axes: Option<Axes>,
     /// Remarks for the user: what was read otherwise than the file says, what is unread, what looks wrong.
     pub notes: Vec<String>,
+}
+
+impl Aside {
+    /// Where the splats are beside the capture that they were trained on.
+    pub fn frame(&self) -> Frame {
+        Frame {
+            origin: self.origin,
+            moved: self.moved,
+        }
+    }
 }
 
 /// A format of files of splats.
@@ -233,6 +250,11 @@ impl Format {
     /// Returns true if its files record the local origin that positions count from ([`Aside::origin`]).
     pub fn holds_origin(self) -> bool {
         matches!(self, Self::Ply | Self::CompressedPly)
+    }
+
+    /// Returns true if its files record the motion of splats since training ([`Aside::moved`]).
+    pub fn holds_motion(self) -> bool {
+        !matches!(self, Self::Splat | Self::Spz | Self::Ksplat)
     }
 
     /// Whether it can be written; all can be read.

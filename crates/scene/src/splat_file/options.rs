@@ -1,6 +1,7 @@
 //! What files of splats leave open, for who reads and who writes them.
 
 use super::{Axes, NearestBy};
+use crate::edit::Similarity;
 use glam::DVec3;
 
 /// What becomes of Gaussians with numbers that are NaN or infinite.
@@ -89,6 +90,8 @@ pub struct WriteOptions {
     pub antialiased: bool,
     /// The local origin that positions count from, which formats record that can: [`super::Format::holds_origin`].
     pub origin: DVec3,
+    /// The motion of the splats since training, which formats record that can: [`super::Format::holds_motion`].
+    pub moved: Similarity,
     /// Of .ply: positions are written in the frame that the origin lies in, as doubles.
     pub world: bool,
     /// Rounds in which SOG's palette of harmonics settles.
@@ -112,6 +115,7 @@ impl Default for WriteOptions {
             spz_sh_bits: None,
             antialiased: false,
             origin: DVec3::ZERO,
+            moved: Similarity::IDENTITY,
             world: false,
             sog_iterations: 10,
             sog_palette: None,

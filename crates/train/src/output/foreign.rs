@@ -70,6 +70,7 @@ impl RunFolder {
         }
         // Cameras do not say who wrote them; those beside a run's configuration are the run's.
         let cameras = Some(self.cameras_path()).filter(|_| !is_there);
+        let capture = Some(self.capture_path()).filter(|_| !is_there);
         // Nor do snapshots.
         let snapshots = self.snapshots().into_iter().filter(|_| !is_there);
         [
@@ -81,6 +82,7 @@ impl RunFolder {
         ]
         .into_iter()
         .chain(cameras)
+        .chain(capture)
         .chain(snapshots.map(|snapshot| snapshot.path))
         .find(|path| path.symlink_metadata().is_ok())
     }

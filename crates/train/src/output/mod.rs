@@ -8,6 +8,7 @@
 //! | `metrics.json` | everything measured, versioned ([`Metrics`]) |
 //! | `metrics.csv` | a row every `log_every` steps, for spreadsheets |
 //! | `cameras.json` | the cameras of the photos trained on, with `poses.refine` as refined ([`dapple_scene::write_cameras`]): what was seen, and which way is up |
+//! | `capture.json` | where the capture was, and its fingerprint ([`CaptureRecord`]) |
 //! | `renders/NAME.png` | each held-out photo beside its rendered view |
 //! | `errors/NAME.png` | where the two differ: blue as the photo, red off by a quarter of the range |
 //! | `scores.json`, `scores.md` | of `dapple eval --out`: every score |
@@ -17,6 +18,7 @@
 //! which the next one takes away. While a run writes, it holds the folder's lock ([`RunLock`]), and what
 //! Dapple has not written is replaced on request only ([`RunFolder::refuse_foreign`]).
 
+mod capture_record;
 mod folder;
 mod foreign;
 mod lock;
@@ -37,6 +39,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Instant;
 
+pub use capture_record::{CaptureRecord, Fingerprint};
 pub use folder::RunFolder;
 use folder::remove_old;
 pub use foreign::Writes;

@@ -46,6 +46,8 @@ pub struct SaveTo {
     pub antialiased: bool,
     /// The local origin that the splats count from: formats that can say so do.
     pub origin: DVec3,
+    /// The motion of the splats since training, before this session.
+    pub moved: Similarity,
     /// Who finds the nearest entries of palettes, for formats that have some.
     pub nearest: NearestBy,
 }
@@ -452,6 +454,7 @@ impl EditSession {
         let options = WriteOptions {
             antialiased: to.antialiased,
             origin: to.origin,
+            moved: to.moved.then(&self.moved()),
             nearest: to.nearest.clone(),
             ..WriteOptions::default()
         };
