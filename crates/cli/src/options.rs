@@ -7,6 +7,8 @@ use clap::Args;
 use dapple::contract::Engine;
 use dapple::glam::DVec3;
 use dapple::gpu::Precision;
+use dapple::scene::edit::Similarity;
+use dapple::scene::origin::Frame;
 use dapple::scene::splat_file::{self, Aside, Format, NearestBy, ReadOptions};
 use dapple::scene::{Capture, Error, MaskMode, Result, Splats, Split, origin};
 use dapple::train::config::{Background, DataConfig, DataPatch};
@@ -330,11 +332,25 @@ pub fn read_splats_with(
             origin::shown(aside.origin)
         ));
     }
+    if aside.moved != Similarity::IDENTITY {
+        console.note(&format!(
+            "note: {}: the splats were moved since training; cameras of the capture are moved with them",
+            path.display()
+        ));
+    }
     Ok((splats, aside))
 }
 
-/// Says that a format has no place for the origin that splats count from.
-pub fn note_origin(format: Format, origin: DVec3, console: &Console) {
+/// Says what a format has no place for: the origin that splats count from, and their motion since training.
+pub fn note_frame(format: Format, frame: Frame, console: &Console) {
+    let origin = frame.origin;
+    if frame.moved != Similarity::IDENTITY && !format.holds_motion() {
+        console.note(&format!(
+            "note: .{} has no place for the motion of the splats since training: cameras of the capture will not fit \
+             them. .ply, .sog and .glb record it",
+            format.extension()
+        ));
+    }
     if origin != DVec3::ZERO && !format.holds_origin() {
         let note = origin::not_held(format.extension(), origin);
         console.note(&format!("note: {note}"));

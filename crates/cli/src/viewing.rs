@@ -3,6 +3,7 @@
 use crate::camera_paths::{Ring, Seen};
 use crate::console::Console;
 use dapple::contract::RenderSettings;
+use dapple::scene::edit::Similarity;
 use dapple::scene::undistort::pinhole_camera;
 use dapple::scene::{Camera, Dataset, Error, Result, Splats, without_far_off};
 use dapple::train::TrainConfig;
@@ -125,17 +126,42 @@ impl Stance {
         Some(Self::of_ring(&Ring::of_poses(&Seen { poses, like, up })))
     }
 
-    /// As splats of which nothing else is known suggest.
+    /// As splats of which nothing else is known suggest: 98 % of the opacity along each axis, without background
+    /// far off, fill the picture.
     ///
     /// # Errors
     /// There are no splats.
     pub fn of_splats(splats: &Splats, up: Option<DVec3>) -> Result<Self> {
         let ring = Ring::of_splats(splats, up.unwrap_or(DVec3::NEG_Y))?;
-        let near = Self::of_ring(&ring);
-        // Rings go by medians: all of it is to be in sight first.
+        let step = splats.len().div_ceil(FRAMED).max(1);
+        let solid: Vec<(DVec3, f64)> = (0..splats.len())
+            .step_by(step)
+            .map(|i| {
+                let opacity = 1.0 / (1.0 + (-f64::from(splats.opacities[i])).exp());
+                (DVec3::from(splats.means[i].map(f64::from)), opacity)
+            })
+            .filter(|(place, opacity)| place.is_finite() && *opacity > 0.0)
+            .collect();
+        let along = |k: usize| -> Option<[f64; 2]> {
+            let values: Vec<(f64, f64)> = solid.iter().map(|(p, o)| (p[k], *o)).collect();
+            let [low, before, middle, after, high] =
+                [0.01, 0.25, 0.5, 0.75, 0.99].map(|part| quantile(values.clone(), part));
+            let middle = middle?;
+            // Background far off is not framed.
+            let least = middle - FRAMED_HALVES * (middle - before?);
+            let most = middle + FRAMED_HALVES * (after? - middle);
+            Some([low?.max(least), high?.min(most)])
+        };
+        let [Some(x), Some(y), Some(z)] = [0, 1, 2].map(along) else {
+            return Ok(Self::of_ring(&ring));
+        };
+        let corner = |end: usize| DVec3::new(x[end], y[end], z[end]);
+        let centre = (corner(0) + corner(1)) / 2.0;
+        let radius = (corner(0).distance(corner(1)) / 2.0).max(1e-6);
         Ok(Self {
-            distance: 1.6 * near.distance,
-            ..near
+            centre,
+            distance: FRAMED_FROM * radius,
+            ..Self::of_ring(&ring)
         })
     }
 
@@ -149,6 +175,13 @@ impl Stance {
         self.centre -= origin;
     }
 
+    /// Goes along with splats that are moved.
+    pub fn go(&mut self, way: &Similarity) {
+        self.centre = way.point(self.centre);
+        self.up = way.quat() * self.up;
+        self.distance *= way.scale;
+    }
+
     fn of_ring(ring: &Ring) -> Self {
         let (centre, up, distance) = ring.stance();
         Self {
@@ -157,6 +190,27 @@ impl Stance {
             distance,
         }
     }
+}
+
+/// Gaussians that a first look is framed by, at most.
+const FRAMED: usize = 50_000;
+
+/// From the median a first look frames so many times the way to the quartiles, at most.
+const FRAMED_HALVES: f64 = 5.0;
+
+/// Distance, in radii, from which a sphere fills a picture whose focal length is its height.
+const FRAMED_FROM: f64 = 2.24;
+
+/// The value below which this part of all weight is; `None` without values.
+fn quantile(mut weighted: Vec<(f64, f64)>, part: f64) -> Option<f64> {
+    weighted.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let wanted = part * weighted.iter().map(|(_, weight)| weight).sum::<f64>();
+    let mut sum = 0.0;
+    let found = weighted.iter().find(|(_, weight)| {
+        sum += weight;
+        sum >= wanted
+    });
+    found.or(weighted.last()).map(|(value, _)| *value)
 }
 
 /// How splats are rendered to be looked at, by the settings of their run.

@@ -10,8 +10,9 @@
 //! 3. Cameras and points count from it, and so does all that is trained. `.ply` files record it as a comment
 //!    ([`crate::splat_file::Aside::origin`]); camera files are in the capture's own frame.
 
+use crate::edit::Similarity;
 use crate::extent::{Region, median, position};
-use crate::{Capture, Splats};
+use crate::{Camera, Capture, Splats};
 use glam::DVec3;
 
 /// Coordinates beyond this many times the extent lose precision as `f32`: their steps, 6e-8 of them, reach the
@@ -91,6 +92,32 @@ pub fn assumed(middle: DVec3, said: DVec3, capture: DVec3) -> DVec3 {
     }
 }
 
+/// Where splats are beside the capture that they were trained on.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Frame {
+    /// The local origin that they counted from when they were trained.
+    pub origin: DVec3,
+    /// Their motion since, of coordinates that count from `origin`.
+    pub moved: Similarity,
+}
+
+impl Frame {
+    /// The frame of splats with this middle, beside a capture that counts from `capture`: see [`assumed`].
+    #[must_use]
+    pub fn beside(&self, middle: DVec3, capture: DVec3) -> Self {
+        let before = self.moved.inverse().point(middle);
+        Self {
+            origin: assumed(before, self.origin, capture),
+            ..*self
+        }
+    }
+
+    /// The camera of a capture, which counts from `capture`, in the frame of the splats.
+    pub fn camera(&self, camera: &Camera, capture: DVec3) -> Camera {
+        self.moved.camera(&camera.about(self.origin - capture))
+    }
+}
+
 impl Capture {
     /// Chooses the local origin, and counts cameras and points from it.
     pub(crate) fn choose_origin(&mut self) {
@@ -142,7 +169,7 @@ fn rounded(value: f64) -> f64 {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
-    use crate::{Camera, Point, Pose, PosedImage};
+    use crate::{Point, Pose, PosedImage};
 
     /// Cameras around a place, with the points of a small cloud, all given in doubles.
     fn around(middle: DVec3, radius: f64) -> (Capture, Vec<DVec3>) {

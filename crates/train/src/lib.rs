@@ -23,6 +23,7 @@ mod contributions;
 mod depth;
 pub mod evaluate;
 pub mod evidence;
+mod floaters;
 mod history;
 pub mod init;
 mod loader;
@@ -52,6 +53,7 @@ pub use evaluate::{
     EvalReport, Halves, ImageScore, Scoring, evaluate, evaluate_aligned, evaluate_halves,
 };
 pub use evidence::{Bound, Budget, Evidence, Seen};
+pub use floaters::floaters;
 pub use history::{CapLosses, EvalRow, GotWorse, History, LossRow, Seconds};
 pub use loader::PhotoTraffic;
 pub use observer::{Ending, Observer, Outcome, Silent, StepProgress};
@@ -59,8 +61,9 @@ pub(crate) use order::PhotoOrder;
 pub use order::ViewOrder;
 pub use outlook::{Outlook, Verdict};
 pub use output::{
-    METRICS_VERSION, MOST_SNAPSHOT_BYTES, Metrics, PictureWriter, RenderNames, RunFolder, RunLock,
-    Snapshot, Snapshots, Taken, Writes, refuse_run_file, train_into,
+    CaptureRecord, Fingerprint, METRICS_VERSION, MOST_SNAPSHOT_BYTES, Metrics, PictureWriter,
+    RenderNames, RunFolder, RunLock, Snapshot, Snapshots, Taken, Writes, refuse_run_file,
+    train_into,
 };
 pub use plain_background::PlainBackground;
 pub use poses::PoseErrors;

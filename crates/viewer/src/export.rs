@@ -53,6 +53,74 @@ pub struct PageCamera {
     pub focal: f64,
 }
 
+/// Where a page can go by turning and zooming: where photos were taken from.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PageBounds {
+    /// What the directions start from.
+    pub centre: [f64; 3],
+    /// Whether the cameras look at the centre: then `places` are directions of length 1 from it, else points.
+    pub inward: bool,
+    /// One a camera.
+    pub places: Vec<[f64; 3]>,
+    /// How far from the nearest of these places the page goes: radians, or world units.
+    pub reach: f64,
+    /// The largest distance from the centre, world units.
+    pub far: f64,
+}
+
+/// Beside each camera a page goes at least this far, radians, and this part of the cameras' extent.
+const LEAST_TURN: f64 = 0.25;
+const LEAST_STEP: f64 = 0.25;
+
+/// Where neighbouring cameras are apart, a page goes so many times their distance.
+const GAPS: f64 = 1.5;
+
+/// Farther from the centre than the farthest camera a page goes by this factor.
+const FARTHER: f64 = 1.25;
+
+impl PageBounds {
+    /// Of cameras in these places; `None` where there are none.
+    pub fn of_cameras(eyes: &[DVec3], centre: DVec3, inward: bool) -> Option<Self> {
+        let far = eyes.iter().map(|eye| eye.distance(centre));
+        let far = far.reduce(f64::max)?;
+        let middle = eyes.iter().sum::<DVec3>() / eyes.len() as f64;
+        let extent = eyes.iter().map(|eye| eye.distance(middle));
+        let extent = extent.fold(0.0, f64::max).max(0.1 * far);
+        let place = |eye: &DVec3| match inward {
+            true => (*eye - centre).normalize_or(DVec3::Z),
+            false => *eye,
+        };
+        let places: Vec<DVec3> = eyes.iter().map(place).collect();
+        let apart = |a: DVec3, b: DVec3| match inward {
+            true => a.dot(b).clamp(-1.0, 1.0).acos(),
+            false => a.distance(b),
+        };
+        let nearest = places.iter().enumerate().map(|(i, a)| {
+            let others = places.iter().enumerate().filter(|(j, _)| *j != i);
+            others
+                .map(|(_, b)| apart(*a, *b))
+                .fold(f64::INFINITY, f64::min)
+        });
+        let mut gaps: Vec<f64> = nearest.filter(|gap| gap.is_finite()).collect();
+        gaps.sort_by(f64::total_cmp);
+        let gap = gaps.get(gaps.len() / 2).copied().unwrap_or(0.0);
+        let least = match inward {
+            true => LEAST_TURN,
+            false => LEAST_STEP * extent,
+        };
+        Some(Self {
+            centre: centre.to_array(),
+            inward,
+            places: places.iter().map(|place| place.to_array()).collect(),
+            reach: (GAPS * gap).max(least),
+            far: FARTHER * far.max(extent),
+        })
+    }
+}
+
+/// Views steeper than this cosine are tilted to it: a page turns about what is up.
+const STEEPEST: f64 = 0.97;
+
 /// JPEG quality of posters.
 const POSTER_QUALITY: u8 = 82;
 
@@ -63,14 +131,31 @@ impl PageCamera {
         let side = if up.x.abs() < 0.9 { DVec3::X } else { DVec3::Z };
         let level = side.cross(up).normalize();
         let eye = centre + (0.35 * up - level).normalize() * distance;
-        let forward = (centre - eye).normalize();
+        Self::looking(eye, centre, up, 1.0)
+    }
+
+    /// Looks from `eye` at `target` without roll, its focal length in heights of the picture. What looks along `up` is
+    /// tilted a little, about the target.
+    pub fn looking(eye: DVec3, target: DVec3, up: DVec3, focal: f64) -> Self {
+        let distance = eye.distance(target);
+        let mut forward = (target - eye).normalize_or(DVec3::Z);
+        let steep = forward.dot(up);
+        if steep.abs() > STEEPEST {
+            let flat = forward - up * steep;
+            let level = flat
+                .try_normalize()
+                .unwrap_or_else(|| up.any_orthonormal_vector());
+            let share = (1.0 - STEEPEST * STEEPEST).sqrt();
+            forward = (level * share + up * STEEPEST.copysign(steep)).normalize();
+        }
+        let eye = target - forward * distance;
         let right = forward.cross(up).normalize();
         let rows = DMat3::from_cols(right, forward.cross(right), forward).transpose();
         let [x, y, z, w] = DQuat::from_mat3(&rows).to_array();
         Self {
             position: eye.to_array(),
             rotation: [w, x, y, z],
-            focal: 1.0,
+            focal,
         }
     }
 
@@ -121,6 +206,8 @@ pub struct PageOptions {
     pub distance: f64,
     /// The first view, where it is not one from `distance`.
     pub view: Option<PageCamera>,
+    /// Where it can go; `None` = anywhere.
+    pub bounds: Option<PageBounds>,
     /// Colour behind everything, 0 to 1.
     pub background: [f64; 3],
     /// Gaussians nearer than this are not drawn, world units.
@@ -146,6 +233,7 @@ impl Default for PageOptions {
             centre: [0.0; 3],
             distance: 4.0,
             view: None,
+            bounds: None,
             background: [0.0; 3],
             near: 0.01,
             antialiased: false,
@@ -271,6 +359,7 @@ fn described(splats: &Splats, options: &PageOptions, parts: &[Option<&str>]) -> 
         "gaussians": splats.len(),
         "parts": parts,
         "view": options.view,
+        "bounds": options.bounds,
         "path": options.path,
         "notes": options.notes,
     });

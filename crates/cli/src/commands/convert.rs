@@ -6,11 +6,12 @@ use crate::console::Console;
 use crate::interrupt;
 use crate::machine::human_bytes;
 use crate::options::{
-    DeviceOptions, NewFolders, held_by, make_folder_of, note_origin, read_splats_with,
+    DeviceOptions, NewFolders, held_by, make_folder_of, note_frame, read_splats_with,
     refuse_existing, splats_file,
 };
 use crate::training_display::written_of;
 use dapple::scene::edit::order::largest_first;
+use dapple::scene::origin::Frame;
 use dapple::scene::splat_file::{self, Axes, Format, ReadOptions, SpzVersion, WriteOptions};
 use dapple::scene::{Error, MAX_SH_DEGREE, Result, Splats};
 use dapple::train::{ConfigPatch, TrainConfig};
@@ -219,6 +220,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         sog_palette: args.sog_palette.map(|entries| entries as usize),
         antialiased: config.antialias,
         origin: aside.origin,
+        moved: aside.moved,
         world: args.world,
         lod_levels: args
             .lod_levels
@@ -231,7 +233,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     let done = write_judged(args, format, (&read, &splats), (&config, &options), console);
     let (output, written, loss) = folders.unless_ok(done)?;
     let format = Format::of_name(&output)?;
-    note_origin(format, aside.origin, console);
+    note_frame(format, aside.frame(), console);
     let bytes = splat_file::size_bytes(&output, format);
     // A plain PLY file has normals of three floats too.
     let plain_bytes = read.size_bytes() + 12 * read.len();
@@ -306,7 +308,11 @@ fn write_judged(
 ) -> Result<(PathBuf, Written, Option<Loss>)> {
     let judge = || {
         let engine = args.device.engine(console)?;
-        let read = (read, options.origin);
+        let frame = Frame {
+            origin: options.origin,
+            moved: options.moved,
+        };
+        let read = (read, frame);
         Judge::of(read, config, args.capture.as_deref(), engine, console)
     };
     if let Some(most) = args.max_loss {
@@ -341,7 +347,11 @@ pub fn lost_in_file(
     console: &Console,
 ) -> Result<Loss> {
     let back = read_back(path, options)?;
-    let (splats, engine) = ((splats, options.origin), device.engine(console)?);
+    let frame = Frame {
+        origin: options.origin,
+        moved: options.moved,
+    };
+    let (splats, engine) = ((splats, frame), device.engine(console)?);
     Judge::of(splats, config, None, engine, console)?.loss(&back, console)
 }
 

@@ -7,13 +7,14 @@ use crate::console::Console;
 use crate::interrupt;
 use crate::machine::human_bytes;
 use crate::options::{
-    CaptureOptions, DeviceOptions, NewFolders, config_beside, held_by, make_folder_of, note_origin,
+    CaptureOptions, DeviceOptions, NewFolders, config_beside, held_by, make_folder_of, note_frame,
     parse_colour, read_splats_with, refuse_existing, splats_file,
 };
 use crate::training_display::{gaussians, grouped, written_of};
 use chain::{Chain, Link};
 use dapple::contract::look;
 use dapple::scene::edit::{Action, Editor, Recipe};
+use dapple::scene::origin::Frame;
 use dapple::scene::splat_file::{self, Format, NonFinite, ReadOptions, WriteOptions};
 use dapple::scene::{Error, Result, Splats};
 use dapple::train::config::Background;
@@ -40,7 +41,8 @@ infinite numbers, which are refused otherwise, and takes such Gaussians away; af
 
 Cameras are those of --capture, or of a cameras.json beside IN (runs have one). They are needed by --orient,
 --prune, contribution and --refit; --decimate keeps by them what shows, and fits what it leaves where that is
-half or less. What --decimate and --prune lose is then
+half or less. --floaters compares with the photos of --capture, or of the capture that a run recorded. What
+--decimate, --prune and --floaters lose is then
 said: on the held-out photos, and between renders before and after; without cameras, with --ring, from a ring
 around the splats.
 
@@ -86,7 +88,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE.json")]
     save_recipe: Option<PathBuf>,
 
-    /// The capture that the splats were trained on
+    /// The capture that the splats were trained on [default: that of the run]
     #[arg(long, value_name = "SCENE")]
     capture: Option<PathBuf>,
 
@@ -169,7 +171,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     if let Some(photo) = &args.look {
         put_on(&mut splats, &file, photo)?;
     }
-    let options = WriteOptions {
+    let mut options = WriteOptions {
         antialiased: aside.antialiased || config.antialias,
         origin: aside.origin,
         nearest: args.device.nearest(),
@@ -178,7 +180,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     let gaussians_read = splats.len();
     let mut shown = config.clone();
     shown.antialias = options.antialiased;
-    let mut photos = Photos::new(args, (&file, &splats, aside.origin), config, console);
+    let mut photos = Photos::new(args, (&file, &splats, aside.frame()), config, console);
     let mut editor = Editor::new(splats).about(aside.origin);
     let mut done = Vec::with_capacity(actions.len());
     for i in 0..actions.len() {
@@ -200,9 +202,14 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         )?);
     }
     grace.check(|| "the edit was stopped; nothing was written".to_owned())?;
+    let frame = Frame {
+        moved: aside.moved.then(editor.moved()),
+        ..aside.frame()
+    };
+    options.moved = frame.moved;
     let edited = editor.into_splats();
     let splats = held_by(format, edited.clone(), console);
-    note_origin(format, aside.origin, console);
+    note_frame(format, frame, console);
     let folders = NewFolders::before(&args.output);
     interrupt::remove_if_empty(&folders);
     folders.unless_ok(make_folder_of(&args.output).and_then(|()| {
@@ -338,7 +345,10 @@ fn apply(
     console: &Console,
 ) -> Result<Done> {
     let count = editor.splats().len();
-    let loses = matches!(action, Action::Decimate { .. } | Action::Prune { .. });
+    let loses = matches!(
+        action,
+        Action::Decimate { .. } | Action::Prune { .. } | Action::Floaters { .. }
+    );
     let before = loses.then(|| editor.splats().clone());
     editor.apply(action, photos, &console.progress())?;
     let after = editor.splats();
@@ -359,6 +369,14 @@ fn apply(
     match &loss {
         Some(loss) => console.note(&format!("{}: {changed}; {}", name(action), loss.line())),
         None => console.note(&format!("{}: {changed}", name(action))),
+    }
+    let is_floaters = matches!(action, Action::Floaters { .. });
+    if let Some(warning) = loss
+        .as_ref()
+        .filter(|_| is_floaters)
+        .and_then(Loss::warning)
+    {
+        console.always(&warning);
     }
     Ok(Done {
         action: action.clone(),

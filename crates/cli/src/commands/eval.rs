@@ -5,6 +5,7 @@ mod poses;
 mod scorer;
 
 use crate::console::Console;
+use crate::known_capture;
 use crate::options::{
     CaptureOptions, DeviceOptions, config_beside, parse_colour, read_splats, refuse_inputs,
     splats_file, split,
@@ -14,7 +15,8 @@ use crate::photo_memory;
 use crate::viewing::shown_settings;
 use dapple::contract::RenderSettings;
 use dapple::glam::DVec3;
-use dapple::scene::origin::{assumed, middle_of};
+use dapple::scene::edit::Similarity;
+use dapple::scene::origin::{Frame, middle_of};
 use dapple::scene::{Dataset, Error, Pose, Result, Splats, load};
 use dapple::train::config::{Background, EvalPatch};
 use dapple::train::evaluate::Paired;
@@ -56,22 +58,26 @@ without --appearance the right half is scored as it is. Looks (--appearance mlp)
 appearance.safetensors beside SPLATS.
 
 Examples:
-  dapple eval captures/bird out/bird/splats.ply
-  dapple eval captures/bird out/bird/splats.ply --json | jq .psnr
-  dapple eval captures/bird out/bird/splats.ply --downscale 2   at half of the photos' size
-  dapple eval captures/bird out/bird/splats.ply -o compare    renders, error maps, tables
-  dapple eval captures/bird out/a --compare out/b             is a better than b?
-  dapple eval captures/bird out/bird --lpips vgg.safetensors";
+  dapple eval out/bird
+  dapple eval captures/bird other/splats.ply      splats that no run of Dapple trained
+  dapple eval out/bird --json | jq .psnr
+  dapple eval out/bird --downscale 2              at half of the photos' size
+  dapple eval out/bird -o compare                 renders, error maps, tables
+  dapple eval out/a --compare out/b               is a better than b?
+  dapple eval out/bird --lpips vgg.safetensors";
 
 /// Scores splats against the held-out photos: PSNR, SSIM and LPIPS
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// The capture: a folder (COLMAP, Nerfstudio, Blender) or its transforms.json
-    scene: PathBuf,
+    /// The splats: a file of any program, or the folder of a run; before them the capture, a folder (COLMAP,
+    /// Nerfstudio, Blender) or its transforms.json, where it is not that of the run
+    #[arg(required = true, num_args = 1..=2, value_names = ["SCENE", "SPLATS"])]
+    paths: Vec<PathBuf>,
 
-    /// The splats: a PLY file of any program, or the folder of a run
-    splats: PathBuf,
+    /// The capture [default: SCENE, else that of the run]
+    #[arg(long, value_name = "SCENE")]
+    scene: Option<PathBuf>,
 
     /// Other splats to compare with, scored on the same photos
     #[arg(long, value_name = "SPLATS")]
@@ -146,8 +152,8 @@ pub struct Args {
 struct Subject {
     path: PathBuf,
     splats: Splats,
-    /// What they count from.
-    origin: DVec3,
+    /// Where they are beside their capture.
+    frame: Frame,
     config: TrainConfig,
 }
 
@@ -159,17 +165,19 @@ impl Subject {
         config.antialias |= aside.antialiased;
         Ok(Self {
             splats,
-            origin: aside.origin,
+            frame: aside.frame(),
             config,
             path,
         })
     }
 
-    /// Counts the splats from where the capture's cameras do.
+    /// Puts the splats back to where they were trained, and counts them from where the capture's cameras do.
     fn count_from(&mut self, origin: DVec3) {
-        let counts_from = assumed(middle_of(&self.splats), self.origin, origin);
-        self.splats.count_from(origin - counts_from);
-        self.origin = origin;
+        let frame = self.frame.beside(middle_of(&self.splats), origin);
+        if frame.moved != Similarity::IDENTITY {
+            frame.moved.inverse().apply(&mut self.splats);
+        }
+        self.splats.count_from(origin - frame.origin);
     }
 
     /// Over the given background.
@@ -182,6 +190,17 @@ impl Subject {
 }
 
 impl Args {
+    /// The capture, where one is named, and the splats.
+    fn named(&self) -> Result<(Option<&PathBuf>, &PathBuf)> {
+        match (self.paths.as_slice(), &self.scene) {
+            ([splats], scene) => Ok((scene.as_ref(), splats)),
+            ([scene, splats], None) => Ok((Some(scene), splats)),
+            _ => Err(Error::input("the capture is named twice")
+                .at("the options given")
+                .hint("name it before the splats, or with --scene")),
+        }
+    }
+
     /// The options as a layer over the runs' configurations.
     fn flags(&self) -> ConfigPatch {
         ConfigPatch {
@@ -203,7 +222,8 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         RunFolder::open(out).refuse_foreign(Writes::Scores)?;
     }
     let flags = args.flags();
-    let mut a = Subject::open(&args.splats, &flags, console)?;
+    let (scene, splats) = args.named()?;
+    let mut a = Subject::open(splats, &flags, console)?;
     let other = args.compare.as_ref();
     let mut b = other
         .map(|path| Subject::open(path, &flags, console))
@@ -212,7 +232,11 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         note_differences(&a.config, &b.config, console);
     }
     let lpips = a.config.read_lpips()?;
-    let (dataset, trained) = load_held_out(args, &a.config, console)?;
+    let scene = match scene {
+        Some(scene) => scene.clone(),
+        None => known_capture::needed(&a.path, console)?,
+    };
+    let (dataset, trained) = load_held_out((args, &scene), &a.config, console)?;
     for subject in [Some(&mut a), b.as_mut()].into_iter().flatten() {
         subject.count_from(dataset.origin);
     }
@@ -259,7 +283,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         poses,
     };
     found.tell(
-        args,
+        (args, &scene),
         (&a.path, b.as_ref().map(|b| b.path.as_path())),
         folder.as_ref(),
         console,
@@ -271,11 +295,11 @@ type Trained = Vec<(String, Pose)>;
 
 /// The held-out photos alone: the others are not decoded. Their poses come beside.
 fn load_held_out(
-    args: &Args,
+    (args, scene): (&Args, &Path),
     config: &TrainConfig,
     console: &Console,
 ) -> Result<(Dataset, Trained)> {
-    let (scene, options) = (&args.scene, config.load_options());
+    let options = config.load_options();
     let mut capture = load::open(scene, &options)?;
     if let Some(out) = &args.out {
         refuse_inputs(out, scene, &capture, &options)?;

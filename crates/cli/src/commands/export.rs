@@ -2,20 +2,23 @@
 
 use super::view::{cameras_beside, title};
 use crate::camera_paths::KeyPath;
+use crate::cameras::{self, Named};
 use crate::console::Console;
 use crate::interrupt;
 use crate::machine::human_bytes;
+use crate::opening::Opening;
 use crate::options::{
     DeviceOptions, NewFolders, config_beside, make_folder, make_folder_of, read_splats,
     refuse_existing, splats_file,
 };
 use crate::training_display::gaussians;
-use crate::viewing::{Stance, page_options, shown_settings};
+use crate::viewing::{page_options, shown_settings};
 use dapple::contract::RenderSettings;
 use dapple::glam::DVec3;
 use dapple::scene::atomic::{replace_folder, write_atomically};
-use dapple::scene::{Error, Result, Splats, bounded};
-use dapple::train::ConfigPatch;
+use dapple::scene::origin::{Frame, middle_of};
+use dapple::scene::{Error, Result, Splats, bounded, load, printable};
+use dapple::train::{ConfigPatch, TrainConfig};
 use dapple_viewer::export::{self, PageCamera, PageOptions};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -33,6 +36,7 @@ Paths are those of `dapple view`: `Save path` on its page.
 
 Examples:
   dapple export out/bird bird.html
+  dapple export out/bird bird.html --view IMG_0042.jpg
   dapple export out/bird www/bird/ --path tour.json --notes notes.json
   dapple export scene.ply scene.html --title \"The old harbour\" --no-poster";
 
@@ -55,6 +59,15 @@ pub struct Args {
     /// The page's name [default: that of the input]
     #[arg(long)]
     title: Option<String>,
+
+    /// The first view: the name of a photo, or a file with a camera, as `dapple render --camera` reads it
+    /// [default: a photo that shows the scene well]
+    #[arg(long, value_name = "PHOTO|FILE.json")]
+    view: Option<String>,
+
+    /// The capture that the splats were trained on, for its cameras [default: those beside the splats]
+    #[arg(long)]
+    scene: Option<PathBuf>,
 
     /// A path of cameras that the page can play
     #[arg(long, value_name = "FILE.json")]
@@ -113,31 +126,24 @@ struct Summary<'a> {
 pub fn run(args: &Args, console: &Console) -> Result<()> {
     refuse_existing(&args.output, args.overwrite)?;
     let file = splats_file(&args.input)?;
-    let config = config_beside(&file, ConfigPatch::default(), console)?;
+    let mut config = config_beside(&file, ConfigPatch::default(), console)?;
     let (splats, aside) = read_splats(&file, console)?;
     if splats.is_empty() {
         return Err(Error::input("there is no Gaussian to show").at_path(&file));
     }
-    let seen: Vec<_> = cameras_beside(&file, aside.origin, console)
-        .iter()
-        .map(|entry| entry.camera)
-        .collect();
     let up = aside.up.map(DVec3::from);
-    let stance = match Stance::of_cameras(&seen, up) {
-        Some(stance) => stance,
-        None => Stance::of_splats(&splats, up)?,
-    };
-    let (up, centre, distance) = stance.parts();
-    let view = PageCamera::around(up.into(), centre.into(), distance);
-    let mut config = config;
+    let opening = opening(args, (&file, &splats, aside.frame()), up, &config, console)?;
+    let view = opening.view;
     config.antialias |= aside.antialiased;
+    config.near = f64::from(config.near_plane()) * aside.moved.scale;
     let settings = shown_settings(&config, splats.sh_degree);
     let mut options = PageOptions {
         title: args.title.clone().unwrap_or_else(|| title(&args.input)),
-        up: up.into(),
-        centre: centre.into(),
-        distance,
+        up: opening.up.into(),
+        centre: opening.centre.into(),
+        distance: opening.distance,
         view: Some(view),
+        bounds: opening.bounds,
         path: args.path.as_deref().map(key_path).transpose()?,
         ..page_options(&settings)?
     };
@@ -181,6 +187,75 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     ))?;
     console.note(&hint);
     Ok(())
+}
+
+/// Where the page opens: at the photo or the camera that --view names, else at a photo that shows the scene well.
+fn opening(
+    args: &Args,
+    (file, splats, frame): (&Path, &Splats, Frame),
+    up: Option<DVec3>,
+    config: &TrainConfig,
+    console: &Console,
+) -> Result<Opening> {
+    let named: Vec<Named> = match &args.scene {
+        Some(scene) => {
+            let capture = load::open(scene, &config.load_options())?;
+            load::refuse_output_file(&args.output, &capture)?;
+            let frame = frame.beside(middle_of(splats), capture.origin);
+            let images = capture.images.iter();
+            images
+                .map(|image| {
+                    (
+                        image.name.clone(),
+                        frame.camera(&image.camera, capture.origin),
+                    )
+                })
+                .collect()
+        }
+        None => cameras_beside(file, frame, console)
+            .into_iter()
+            .map(|entry| (entry.name, entry.camera))
+            .collect(),
+    };
+    let wanted = args.view.as_deref();
+    let is_file = wanted.is_some_and(|view| view.to_lowercase().ends_with(".json"));
+    let photo = match wanted {
+        Some(photo) if !is_file => Some(photo_named(&named, photo)?),
+        _ => None,
+    };
+    let mut opening = match Opening::of_cameras(&named, splats, up, photo) {
+        Some(opening) => opening,
+        None => Opening::of_splats(splats, up)?,
+    };
+    if let Some(view) = wanted.filter(|_| is_file) {
+        opening.stand(&cameras::read(Path::new(view))?);
+    }
+    if let Some(photo) = &opening.photo {
+        console.note(&format!(
+            "first view: that of the photo {}",
+            printable(photo)
+        ));
+    }
+    Ok(opening)
+}
+
+/// The camera of a photo, by its name with or without its ending.
+fn photo_named(named: &[Named], photo: &str) -> Result<usize> {
+    let stem = |name: &str| Path::new(name).with_extension("");
+    let exact = named.iter().position(|(name, _)| name == photo);
+    let found = exact.or_else(|| named.iter().position(|(name, _)| stem(name) == stem(photo)));
+    found.ok_or_else(|| {
+        let hint = match named.first() {
+            Some((first, _)) => format!("name a photo that was trained on, such as {first}"),
+            None => {
+                "no cameras are known: name the capture with --scene, or a camera's file, x.json"
+                    .to_owned()
+            }
+        };
+        Error::input(format!("no camera of a photo \"{photo}\" is known"))
+            .at("--view")
+            .hint(hint)
+    })
 }
 
 /// Writes what was asked for: its bytes, those of the page itself, the number of files.

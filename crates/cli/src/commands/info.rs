@@ -7,6 +7,7 @@ use crate::machine::human_bytes;
 use crate::options::{CaptureOptions, merged_config, other_trainers_splats, sog_meta};
 use crate::training_display::grouped;
 use dapple::glam::DVec3;
+use dapple::scene::edit::Similarity;
 use dapple::scene::splat_file::{self, Format};
 use dapple::scene::{Capture, Error, LoadOptions, Result, Splats, load, origin};
 use dapple::train::ConfigPatch;
@@ -343,6 +344,9 @@ struct SplatsInfo {
     /// The local origin that positions count from, where the file says one.
     #[serde(skip_serializing_if = "Option::is_none")]
     origin: Option<[f64; 3]>,
+    /// The motion since training, where the file says one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    moved: Option<Similarity>,
     bounds: Option<Bounds>,
     /// The box around all but the outermost 1 % along each axis and side.
     inner_bounds: Option<Bounds>,
@@ -368,6 +372,7 @@ impl SplatsInfo {
         Ok(Self {
             notes: aside.notes,
             origin: (aside.origin != DVec3::ZERO).then(|| aside.origin.to_array()),
+            moved: (aside.moved != Similarity::IDENTITY).then_some(aside.moved),
             ..Self::of(path, &splats, file_bytes)
         })
     }
@@ -398,6 +403,7 @@ impl SplatsInfo {
             gaussians: splats.len(),
             sh_degree: splats.sh_degree,
             origin: None,
+            moved: None,
             bounds: Bounds::around(splats.means.iter().copied()),
             inner_bounds,
             opacity: Spread::of(opacity.collect()),
@@ -433,6 +439,17 @@ impl Shown for SplatsInfo {
         ]);
         if let Some(at) = self.origin {
             lines.push(("origin", origin::shown(at.into())));
+        }
+        if let Some(moved) = self.moved {
+            let (axis, angle) = moved.quat().to_axis_angle();
+            let [x, y, z] = moved.translation;
+            lines.push((
+                "moved",
+                format!(
+                    "since training: turned by {:.4} degrees about {:.4} {:.4} {:.4}, scaled by {}, then moved by {x} {y} {z}",
+                    angle.to_degrees(), axis.x, axis.y, axis.z, moved.scale
+                ),
+            ));
         }
         lines.extend(self.notes.iter().map(|note| ("note", note.clone())));
         lines

@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 
 const AFTER_HELP: &str = "\
 What to look from, one of:
-  --scene SCENE --views V   the capture's own cameras: held-out, train, all, or one photo's name
+  --views V                 the capture's own cameras: held-out, train, all, or one photo's name
   --path KIND --frames N    a path of cameras, N pictures:
                               orbit    once around what the photos show
                               arc      the part of that ring that cameras cover
@@ -43,8 +43,8 @@ What to look from, one of:
                             world to camera. Cameras look along +z with y down, as in COLMAP;
                             coordinates are those of the capture, also where SPLATS has a local origin
 
-Where the cameras were is taken from --scene, or else from the cameras.json that is beside the
-splats: every run writes one, and the trainer of the 3DGS paper does. So is which way is up. Without
+The capture of --views is that of --scene, else that of the run. Where the cameras of a path were is taken from --scene,
+or else from the cameras.json that is beside the splats: every run writes one, and the trainer of the 3DGS paper does. So is which way is up. Without
 either there are the splats alone: a ring around them, up as the file says (Nerfstudio's comment
 \"Vertical Axis\"), else against y, as in COLMAP. --up names another direction.
 
@@ -62,7 +62,7 @@ distorts are rendered through it, or with --undistort as a pinhole camera sees t
 pinhole camera's.
 
 Examples:
-  dapple render out/bird/splats.ply --scene captures/bird --views held-out -o renders
+  dapple render out/bird --views held-out -o renders
   dapple render out/bird --path --frames 120 -o around
   dapple render out/bird --path arc --frames 90 --fov 75 --width 1280 --height 720 -o arc
   dapple render out/bird --path tour.json --width 1920 --height 1080 -o tour.mp4
@@ -86,12 +86,12 @@ pub struct Args {
     #[arg(long)]
     overwrite: bool,
 
-    /// The capture whose cameras are used
+    /// The capture whose cameras are used [default: that of the run]
     #[arg(long)]
     scene: Option<PathBuf>,
 
     /// Which of its cameras: held-out, train, all, or the name of a photo
-    #[arg(long, value_name = "V", requires = "scene")]
+    #[arg(long, value_name = "V")]
     views: Option<String>,
 
     /// A path of cameras: auto, orbit, arc, capture, or a file of keys [default: auto]
@@ -208,7 +208,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     let config = config_beside(&file, flags, console)?;
     let (mut splats, aside) = read_splats(&file, console)?;
     // Where renders count from: the splats of a file that says nothing count from zero.
-    let mut origin = aside.origin;
+    let mut frame = aside.frame();
     let told = args.up.map(DVec3::from).or(aside.up.map(DVec3::from));
     let mut shots = match &args.path {
         Some(PathChoice::File(path)) => {
@@ -222,14 +222,14 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         }
         Some(PathChoice::Kind(path)) => {
             let up = told.filter(|_| args.up.is_some());
-            let seen = seen(args, &file, up, &config, &mut origin, console)?;
-            count_from(&mut splats, aside.origin, origin);
+            let seen = seen(args, &file, up, &config, &mut frame, console)?;
+            count_from(&mut splats, aside.origin, frame.origin);
             let count = args.frames.unwrap_or(FRAMES);
             frames(*path, seen, count, &splats, told, console)?
         }
         None => {
-            let shots = shots(args, &config, &mut origin, console)?;
-            count_from(&mut splats, aside.origin, origin);
+            let shots = shots((args, &file), &config, &mut frame, console)?;
+            count_from(&mut splats, aside.origin, frame.origin);
             shots
         }
     };
@@ -254,7 +254,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
             .unwrap_or(splats.sh_degree)
             .min(splats.sh_degree),
         max_gaussians_per_tile: config.max_gaussians_per_tile,
-        near: config.near_plane(),
+        near: config.near_plane() * aside.moved.scale as f32,
         depth: output.channel.needs_depth(),
         antialias: config.antialias || aside.antialiased,
     };

@@ -30,8 +30,8 @@ use dapple::scene::load::{self, load};
 use dapple::scene::{Dataset, Error, Result, printable};
 use dapple::train::time_budget::Pacer;
 use dapple::train::{
-    ConfigPatch, Launch, Outcome, Preset, RunFolder, Seen, Snapshots, TrainConfig, Trainer, Writes,
-    train_into,
+    CaptureRecord, ConfigPatch, Launch, Outcome, Preset, RunFolder, Seen, Snapshots, TrainConfig,
+    Trainer, Writes, train_into,
 };
 use dapple_viewer::Viewer;
 use std::path::Path;
@@ -315,7 +315,7 @@ fn train_shown(
     wall: Wall,
     console: &Console,
 ) -> Result<Done> {
-    let dataset = load_capture(job.scene, &config, job.photo_memory, console)?;
+    let dataset = load_capture(job.scene, &folder, &config, job.photo_memory, console)?;
     if job.background_is_open {
         background::follow_photos(&dataset, &mut config, console)?;
     }
@@ -357,14 +357,23 @@ fn live(
     Live::new(viewer, options, title, dataset, trainer, travel).map(Some)
 }
 
+/// Reads a capture for the run in `folder`, which records where it is.
 fn load_capture(
     scene: &Path,
+    folder: &RunFolder,
     config: &TrainConfig,
     photo_memory: Option<u64>,
     console: &Console,
 ) -> Result<Dataset> {
     let options = photo_memory::limited(config.training_load_options(), photo_memory);
     let dataset = load(scene, &options, &console.progress())?;
+    let capture = load::open(scene, &config.load_options())?;
+    match CaptureRecord::new(folder.path(), scene, &capture) {
+        Some(record) => folder.write_capture(&record)?,
+        None => console.note(
+            "note: the path of the capture is no text: the run does not record it, and --scene is to name it",
+        ),
+    }
     let memory = photo_memory::note(&dataset, photo_memory);
     for note in dataset.notes.iter().chain(&memory) {
         console.note(&format!("note: {}", printable(note)));

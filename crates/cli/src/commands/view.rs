@@ -5,13 +5,14 @@ mod editing;
 use crate::cameras;
 use crate::console::Console;
 use crate::interrupt;
+use crate::known_capture;
 use crate::options::{CaptureOptions, DeviceOptions, config_beside, read_splats, splats_file};
 use crate::time_travel::TimeTravel;
 use crate::training_display::gaussians;
 use crate::viewing::{ListenOptions, Stance, entries, page_options, shown_settings, stage};
 use dapple::contract::{Engine, RenderSettings, smoothing};
 use dapple::glam::DVec3;
-use dapple::scene::origin::{assumed, middle_of};
+use dapple::scene::origin::{Frame, middle_of};
 use dapple::scene::splat_file::Aside;
 use dapple::scene::{Dataset, Error, Result, Splats, bounded, load};
 use dapple::train::evaluate::ImageScore;
@@ -28,7 +29,8 @@ has the browser draw free views by itself, with WebGPU or WebGL2. `?` on the pag
 
 What to look at:
   a file of splats    as they are; with --scene beside the photos they were trained on
-  the folder of a run its splats, its photos' scores, its settings; its snapshots, by a slider of time
+  the folder of a run its splats, the photos of its capture and their scores, its settings; its snapshots, by a
+                      slider of time
   a capture           its sparse points as first Gaussians, and its photos
   two of the first    with one camera: by a slider, side by side, their difference
 
@@ -39,9 +41,9 @@ the same bytes. The page never says where. Where --host lets others in, nothing 
 Ctrl-C writes edits that are not saved as a recipe, and names it.
 
 Examples:
-  dapple view out/bird --scene captures/bird
+  dapple view out/bird
   dapple view scene.ply --save clean.ply
-  dapple view out/bird out/bird-mcmc --scene captures/bird
+  dapple view out/bird out/bird-mcmc
   dapple view scene.ply --port 8000
   dapple view captures/bird";
 
@@ -53,7 +55,7 @@ pub struct Args {
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
 
-    /// The capture whose photos are shown beside the splats
+    /// The capture whose photos are shown beside the splats [default: that of the run]
     #[arg(long, value_name = "SCENE")]
     scene: Option<PathBuf>,
 
@@ -85,8 +87,10 @@ struct Sight {
     stance: Stance,
     cameras: Vec<CameraEntry>,
     settings: String,
-    /// What splats and cameras count from.
-    origin: DVec3,
+    /// The capture whose photos are shown.
+    scene: Option<PathBuf>,
+    /// Where splats and cameras are beside the capture.
+    frame: Frame,
 }
 
 /// A model, and the engine that holds it.
@@ -111,7 +115,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     let other = second.map(|path| self::sight(path, true, args, console));
     let mut other = other.transpose()?;
     if let Some(other) = &mut other {
-        other.count_from(sight.origin);
+        other.go_to(sight.frame);
         sight.stands_with(other);
     }
     let plan = editing::plan(&sight, other.is_some(), args)?;
@@ -227,15 +231,25 @@ pub fn title(path: &Path) -> String {
 }
 
 impl Sight {
-    /// Counts splats and cameras from another origin.
-    fn count_from(&mut self, origin: DVec3) {
-        let by = origin - self.origin;
+    /// Puts splats and cameras where another model of the capture is.
+    fn go_to(&mut self, frame: Frame) {
+        let by = frame.origin - self.frame.origin;
         self.splats.count_from(by);
         for entry in &mut self.cameras {
             entry.camera = entry.camera.about(by);
         }
         self.stance.count_from(by);
-        self.origin = origin;
+        let moved = self.frame.moved.about(by);
+        if moved != frame.moved {
+            let way = moved.inverse().then(&frame.moved);
+            way.apply(&mut self.splats);
+            for entry in &mut self.cameras {
+                entry.camera = way.camera(&entry.camera);
+            }
+            self.stance.go(&way);
+            self.config.near = f64::from(self.config.near_plane()) * way.scale;
+        }
+        self.frame = frame;
     }
 
     /// Takes cameras, and with them where to stand, from what it is compared with, where it has none of its own.
@@ -272,24 +286,32 @@ fn sight(path: &Path, compared: bool, args: &Args, console: &Console) -> Result<
         false => splats_file(path)?,
     };
     let mut config = config_beside(&file, flags(), console)?;
-    let (splats, mut aside) = match from_checkpoint {
+    let (splats, aside) = match from_checkpoint {
         true => of_checkpoint(&run, console)?,
         false => read_splats(&file, console)?,
     };
     config.antialias |= aside.antialiased;
     let up = aside.up.map(DVec3::from);
     let scores = scores_beside(&file);
-    let cameras = match &args.scene {
+    let mut frame = aside.frame();
+    if frame.moved.scale != 1.0 {
+        config.near = f64::from(config.near_plane()) * frame.moved.scale;
+    }
+    let scene = args
+        .scene
+        .clone()
+        .or_else(|| known_capture::find_if_there(&file, console));
+    let cameras = match &scene {
         Some(scene) => {
             let dataset = load_capture(scene, &config, console)?;
-            aside.origin = assumed(middle_of(&splats), aside.origin, dataset.origin);
+            frame = frame.beside(middle_of(&splats), dataset.origin);
             let mut entries = entries(&dataset, &config, &scores);
             for entry in &mut entries {
-                entry.camera = entry.camera.about(aside.origin - dataset.origin);
+                entry.camera = frame.camera(&entry.camera, dataset.origin);
             }
             entries
         }
-        None => cameras_beside(&file, aside.origin, console),
+        None => cameras_beside(&file, frame, console),
     };
     let seen: Vec<_> = cameras.iter().map(|entry| entry.camera).collect();
     let stance = match Stance::of_cameras(&seen, up) {
@@ -305,7 +327,8 @@ fn sight(path: &Path, compared: bool, args: &Args, console: &Console) -> Result<
         stance,
         cameras,
         settings: settings.unwrap_or_default(),
-        origin: aside.origin,
+        scene,
+        frame,
         file: (!from_checkpoint).then_some(file),
     })
 }
@@ -360,7 +383,11 @@ fn capture_alone(path: &Path, args: &Args, flags: ConfigPatch, console: &Console
         config,
         stance,
         settings: String::new(),
-        origin: dataset.origin,
+        scene: None,
+        frame: Frame {
+            origin: dataset.origin,
+            ..Frame::default()
+        },
     })
 }
 
@@ -368,8 +395,8 @@ fn load_capture(scene: &Path, config: &TrainConfig, console: &Console) -> Result
     load::load(scene, &config.load_options(), &console.progress())
 }
 
-/// The cameras that lie beside splats, without photos, counted from the splats' origin.
-pub fn cameras_beside(file: &Path, origin: DVec3, console: &Console) -> Vec<CameraEntry> {
+/// The cameras that lie beside splats, without photos, in the frame of the splats.
+pub fn cameras_beside(file: &Path, frame: Frame, console: &Console) -> Vec<CameraEntry> {
     let found = cameras::named_beside(file).unwrap_or_else(|error| {
         console.note(&format!(
             "note: the cameras beside the splats are not used: {error}"
@@ -379,7 +406,7 @@ pub fn cameras_beside(file: &Path, origin: DVec3, console: &Console) -> Vec<Came
     let (_, named) = found.unwrap_or_default();
     let entry = |(name, camera): cameras::Named| CameraEntry {
         name,
-        camera: camera.about(origin),
+        camera: frame.camera(&camera, DVec3::ZERO),
         photo: None,
         held_out: false,
         psnr: None,

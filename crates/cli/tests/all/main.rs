@@ -18,6 +18,7 @@ mod interrupt;
 mod layouts;
 mod lenses;
 mod lost;
+mod moved;
 mod newcomers;
 mod ops;
 mod page;

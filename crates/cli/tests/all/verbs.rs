@@ -64,6 +64,7 @@ fn a_run_leaves_what_the_help_promises_and_eval_agrees_with_it() {
     assert_eq!(renders.len(), 2, "{left:?}");
     for name in [
         "cameras.json",
+        "capture.json",
         "config.toml",
         "metrics.csv",
         "metrics.json",
@@ -72,7 +73,7 @@ fn a_run_leaves_what_the_help_promises_and_eval_agrees_with_it() {
         assert!(left.iter().any(|file| file == name), "{name}: {left:?}");
     }
     assert_eq!(left.iter().filter(|f| f.starts_with("errors/")).count(), 2);
-    assert_eq!(left.len(), 9, "nothing else: {left:?}");
+    assert_eq!(left.len(), 10, "nothing else: {left:?}");
 
     let args = [
         "eval",

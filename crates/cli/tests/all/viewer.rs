@@ -425,10 +425,10 @@ fn a_browser_looks_at_a_run_and_at_a_capture() {
     let folder = small_capture();
     ok_in(folder.path(), &TRAIN);
     for (what, photos) in [
-        (vec!["view", "out", "--port=0"], 7),
+        (vec!["view", "out", "--port=0"], 9),
         (vec!["view", "out", "--scene", "capture", "--port=0"], 9),
         (vec!["view", "capture", "--port=0"], 9),
-        (vec!["view", "out/splats.ply", "--port=0"], 7),
+        (vec!["view", "out/splats.ply", "--port=0"], 9),
     ] {
         let served = Served::start(dapple().args(&what).current_dir(folder.path()));
         let mut browser = Browser::open(&chromium, &folder.path().join("profile"));

@@ -2,6 +2,7 @@
 //! program.
 
 mod adapt;
+mod floaters;
 #[path = "../../../gpu/tests/all/support/lease.rs"]
 mod lease;
 #[path = "../../../train/tests/all/lpips_weights/mod.rs"]

@@ -4,8 +4,9 @@
 //!    found by samples along its axes no farther apart than half a cube; those thinner than `SOLID` fill none.
 //! 2. Filled cubes that touch, by faces, edges or corners, are one cluster.
 //! 3. *Clusters*: the Gaussians of the largest clusters are kept, by the opacity in them.
-//!    *Floaters*: clusters with less than a share of all opacity are taken away; and what fills nothing and is in
-//!    no cube that something else fills.
+//!    *Floaters*: the clusters with the least weight are taken away, together a share of all weight. What fills nothing
+//!    and is in no cube that something else fills counts as a cluster of its own. Weights are blend weights over the
+//!    photos' pixels, or without cameras opacities times areas: background is few Gaussians, and large ones.
 //!
 //! A cube's side is by default so long that the cubes hold a few Gaussians each ([`default_cell`]).
 
@@ -159,6 +160,32 @@ pub fn clusters(splats: &Splats, cell: f64) -> Result<Clusters> {
             .collect(),
         opacity: ranked.into_iter().map(|(_, opacity)| opacity).collect(),
     })
+}
+
+/// Returns true for each Gaussian that is kept if the clusters with the least weight are removed, together `share` percent
+/// of all weight. A Gaussian without a cluster counts as its own cluster.
+///
+/// # Errors
+/// The errors of [`clusters`].
+pub(super) fn most_of_clusters(
+    splats: &Splats,
+    cell: f64,
+    weights: &[f32],
+    share: f64,
+) -> Result<Vec<bool>> {
+    let found = clusters(splats, cell)?;
+    let mut of = Vec::with_capacity(splats.len());
+    let mut count = found.opacity.len() as u32;
+    for cluster in found.of {
+        of.push(cluster.unwrap_or(count) as usize);
+        count += u32::from(cluster.is_none());
+    }
+    let mut sums = vec![0.0_f32; count as usize];
+    for (cluster, weight) in of.iter().zip(weights) {
+        sums[*cluster] += weight.max(0.0);
+    }
+    let is_kept = super::most_of(&sums, share);
+    Ok(of.into_iter().map(|cluster| is_kept[cluster]).collect())
 }
 
 /// Returns points of an ellipsoid, so close that no cube along its axes is missed.

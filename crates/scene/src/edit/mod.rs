@@ -77,12 +77,12 @@ pub enum Action {
     Merge(PathBuf),
     /// Along the Z curve.
     Order(Order),
-    /// Takes away clusters with less than this share of all opacity.
+    /// Takes away what the photos contradict, where there are some, and the clusters with the least weight.
     Floaters {
         /// A cube's side, world units; `None` = [`clusters::default_cell`].
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cell: Option<f64>,
-        /// Percent.
+        /// Percent of all weight that the clusters have together.
         share: f64,
     },
     /// Keeps the clusters with most opacity.
@@ -195,6 +195,16 @@ pub trait Surroundings {
         moved: &Similarity,
         is_needed: bool,
     ) -> Result<Option<Vec<f32>>>;
+
+    /// Returns true for each Gaussian that the photos trained on contradict, `[N]`; `None` where there are no photos,
+    /// which is the default.
+    ///
+    /// # Errors
+    /// What an engine cannot do; photos that cannot be read.
+    fn floaters(&mut self, splats: &Splats, moved: &Similarity) -> Result<Option<Vec<bool>>> {
+        let _ = (splats, moved);
+        Ok(None)
+    }
 
     /// Returns `few`, fitted in `steps` steps to renders of `many`.
     ///
@@ -388,15 +398,7 @@ impl Editor {
                 self.carry(&order);
             }
             Action::Floaters { cell, share } => {
-                let found = clusters::clusters(
-                    splats,
-                    cell.unwrap_or_else(|| clusters::default_cell(splats)),
-                )?;
-                let least = share / 100.0 * found.opacity.iter().sum::<f64>();
-                let is_large = |of: u32| found.opacity[of as usize] >= least;
-                self.keep("the removal of floaters", |_, i| {
-                    found.of[i].is_some_and(is_large)
-                })?;
+                self.remove_floaters(*cell, *share, surroundings)?;
             }
             Action::Clusters { cell, keep } => {
                 let found = clusters::clusters(
@@ -436,6 +438,27 @@ impl Editor {
             }
         }
         Ok(())
+    }
+
+    /// Removes what the photos contradict, and then the clusters with the least weight that together have `share` percent
+    /// of all: of the blend weights where cameras are known, else of opacities times areas.
+    fn remove_floaters(
+        &mut self,
+        cell: Option<f64>,
+        share: f64,
+        surroundings: &mut dyn Surroundings,
+    ) -> Result<()> {
+        let what = "the removal of floaters";
+        if let Some(are) = surroundings.floaters(&self.splats, &self.moved)? {
+            self.keep(what, |_, i| !are[i])?;
+        }
+        let splats = &self.splats;
+        let weights = surroundings
+            .contributions(splats, &self.moved, false)?
+            .unwrap_or_else(|| (0..splats.len()).map(|i| splats.coverage(i)).collect());
+        let cell = cell.unwrap_or_else(|| clusters::default_cell(splats));
+        let is_kept = clusters::most_of_clusters(splats, cell, &weights, share)?;
+        self.keep(what, |_, i| is_kept[i])
     }
 
     fn transform(&mut self, similarity: &Similarity) {

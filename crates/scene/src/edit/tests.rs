@@ -398,3 +398,78 @@ fn files_that_are_no_recipes_are_refused_with_the_place() {
     }
     assert!(Recipe::parse("{\"dapple_recipe\": 1, \"actions\": []}").is_ok());
 }
+
+/// Photos that contradict these Gaussians.
+struct Contradicted(Vec<bool>);
+
+impl Surroundings for Contradicted {
+    fn cameras(&mut self) -> Result<Vec<Camera>> {
+        Ok(Vec::new())
+    }
+
+    fn contributions(
+        &mut self,
+        splats: &Splats,
+        _: &Similarity,
+        _: bool,
+    ) -> Result<Option<Vec<f32>>> {
+        Ok(Some(vec![1.0; splats.len()]))
+    }
+
+    fn floaters(&mut self, _: &Splats, _: &Similarity) -> Result<Option<Vec<bool>>> {
+        Ok(Some(self.0.clone()))
+    }
+
+    fn refit(&mut self, _: &Splats, few: Splats, _: &Similarity, _: u32) -> Result<Splats> {
+        Ok(few)
+    }
+}
+
+#[test]
+fn floaters_are_small_in_what_is_seen_not_in_number() {
+    // Many small ones beside each other, one large one far behind them, and a small one alone.
+    let mut means: Vec<[f32; 3]> = (0..200)
+        .map(|i| [0.1 * (i % 20) as f32, 0.1 * (i / 20) as f32, 0.0])
+        .collect();
+    means.extend([[0.0, 0.0, 40.0], [0.0, 0.0, 4.0]]);
+    let n = means.len();
+    let mut splats = Splats {
+        means,
+        scales: vec![[-3.0; 3]; n],
+        quats: vec![[1.0, 0.0, 0.0, 0.0]; n],
+        opacities: vec![3.0; n],
+        sh0: vec![[0.0; 3]; n],
+        sh_rest: Vec::new(),
+        sh_degree: 0,
+    };
+    splats.scales[n - 2] = [1.5, 1.5, -3.0];
+    let floaters = |share| Action::Floaters { cell: None, share };
+    let cleaned = edited(&splats, &[floaters(0.1)]).unwrap();
+    assert_eq!(cleaned.len(), n - 1);
+    assert_eq!(cleaned.means.last(), Some(&[0.0, 0.0, 40.0]));
+    // Photos tell whatever is near it; weights then take what is alone.
+    let mut marks = vec![false; n];
+    marks[7] = true;
+    let mut editor = Editor::new(splats.clone());
+    let mut photos = Contradicted(marks);
+    editor
+        .apply(&floaters(0.0), &mut photos, &NoProgress)
+        .unwrap();
+    assert_eq!(editor.splats().len(), n - 1);
+    assert_eq!(editor.splats().means[7], splats.means[8]);
+}
+
+#[test]
+fn a_motion_is_undone_by_its_inverse_and_keeps_its_numbers() {
+    let motion = Similarity::from_degrees([10.0, 20.0, 30.0])
+        .then(&Similarity::scale(2.5))
+        .then(&Similarity::translation([1.0, -2.0, 3.0]));
+    let p = DVec3::new(0.3, -7.0, 2.0);
+    assert!(motion.inverse().point(motion.point(p)).distance(p) < 1e-12);
+    assert_eq!(Similarity::of_numbers(motion.numbers()), Some(motion));
+    assert_eq!(Similarity::of_numbers([0.0; 8]), None);
+    // Counted from elsewhere, the same points go the same way.
+    let origin = DVec3::new(5.0, 6.0, 7.0);
+    let there = motion.about(origin).point(p - origin) + origin;
+    assert!(there.distance(motion.point(p)) < 1e-12);
+}

@@ -25,6 +25,12 @@ pub struct Similarity {
     pub translation: [f64; 3],
 }
 
+impl Default for Similarity {
+    fn default() -> Self {
+        Self::IDENTITY
+    }
+}
+
 impl Similarity {
     /// Changes nothing.
     pub const IDENTITY: Self = Self {
@@ -83,8 +89,52 @@ impl Similarity {
         }
     }
 
+    /// What undoes it.
+    #[must_use]
+    pub fn inverse(&self) -> Self {
+        let turn = Self {
+            scale: 1.0 / self.scale,
+            ..Self::rotation(self.quat().inverse())
+        };
+        let translation = -turn.point(self.translation.into());
+        Self {
+            translation: translation.to_array(),
+            ..turn
+        }
+    }
+
+    /// The same motion, of coordinates that count from `origin`.
+    #[must_use]
+    pub fn about(&self, origin: DVec3) -> Self {
+        if origin == DVec3::ZERO || *self == Self::IDENTITY {
+            return *self;
+        }
+        let there = Self::translation(origin.to_array());
+        let back = Self::translation((-origin).to_array());
+        there.then(self).then(&back)
+    }
+
+    /// Its eight numbers as files record them: rotation (w, x, y, z), scale, translation.
+    pub fn numbers(&self) -> [f64; 8] {
+        let ([w, x, y, z], [a, b, c]) = (self.rotation, self.translation);
+        [w, x, y, z, self.scale, a, b, c]
+    }
+
+    /// From eight [`numbers`](Self::numbers); `None` where they are no similarity.
+    pub fn of_numbers([w, x, y, z, scale, a, b, c]: [f64; 8]) -> Option<Self> {
+        let similarity = Self {
+            rotation: [w, x, y, z],
+            scale,
+            translation: [a, b, c],
+        };
+        similarity.check().ok().map(|()| similarity)
+    }
+
     /// The camera that sees of moved Gaussians what `camera` saw of them before.
     pub fn camera(&self, camera: &Camera) -> Camera {
+        if *self == Self::IDENTITY {
+            return *camera;
+        }
         let pose = &camera.camera_from_world;
         let rotation = (pose.rotation * self.quat().inverse()).normalize();
         let centre = self.point(pose.centre());

@@ -24,6 +24,7 @@ mod splats;
 mod table;
 mod write;
 
+use crate::edit::Similarity;
 use crate::mapped::with_bytes;
 use crate::splat_file::{Aside, ReadOptions};
 use crate::{NoProgress, Point, Progress, Result, Splats, text};
@@ -67,7 +68,9 @@ pub(crate) fn parse_all(
     let table = table::Table::find(&header, bytes, "vertex")?;
     let (mut splats, notes) = splats::from_table(&table, options, progress)?;
     aside.notes.extend(notes);
-    aside.origin += splats::count_from_local_origin(&table, &mut splats)?;
+    let local = splats::count_from_local_origin(&table, &mut splats)?;
+    aside.origin += local;
+    aside.moved = aside.moved.about(local);
     Ok((splats, aside))
 }
 
@@ -104,6 +107,11 @@ pub fn aside(bytes: &[u8]) -> Result<Aside> {
             .iter()
             .find_map(|text| origin(text))
             .unwrap_or_default(),
+        moved: header
+            .comments
+            .iter()
+            .find_map(|text| moved(text))
+            .unwrap_or_default(),
         notes: left.map(note).into_iter().collect(),
         ..Aside::default()
     })
@@ -128,6 +136,14 @@ fn origin(comment: &str) -> Option<DVec3> {
     let numbers: Vec<f64> = numbers.map(str::parse).collect::<Result<_, _>>().ok()?;
     let origin = DVec3::from(<[f64; 3]>::try_from(numbers).ok()?);
     origin.is_finite().then_some(origin)
+}
+
+/// Returns the motion since training in a comment of [`write()`]: `Moved: ` and eight numbers.
+fn moved(comment: &str) -> Option<Similarity> {
+    let text = comment.to_ascii_lowercase();
+    let numbers = text.strip_prefix("moved:")?.split_whitespace();
+    let numbers: Vec<f64> = numbers.map(str::parse).collect::<Result<_, _>>().ok()?;
+    Similarity::of_numbers(numbers.try_into().ok()?)
 }
 
 /// Returns the up direction in comments: an axis or three numbers; the last comment counts. Brush names the vertical

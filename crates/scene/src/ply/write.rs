@@ -1,5 +1,6 @@
 //! Writes [`Splats`] to a PLY file.
 
+use crate::edit::Similarity;
 use crate::splat_file::{self, Format, WriteOptions};
 use crate::{Result, Splats, origin};
 use glam::DVec3;
@@ -23,7 +24,8 @@ pub fn write(path: &Path, splats: &Splats) -> Result<()> {
 /// Comment of splats that were trained with anti-aliasing, in the form of Brush and `splat-transform`.
 pub(super) const MIP_LINE: &str = "comment SplatRenderMode: mip\n";
 
-/// Comments of the header: the rendering mode of the splats, and the local origin of their positions.
+/// Comments of the header: the rendering mode of the splats, the local origin of their positions, and their motion since
+/// training.
 pub(super) fn comments(options: &WriteOptions) -> String {
     let mut lines = String::new();
     if options.antialiased {
@@ -32,6 +34,14 @@ pub(super) fn comments(options: &WriteOptions) -> String {
     if options.origin != DVec3::ZERO && !options.world {
         // Writing to a string cannot fail.
         let _ = writeln!(lines, "comment Origin: {}", origin::shown(options.origin));
+    }
+    if options.moved != Similarity::IDENTITY {
+        let moved = match options.world {
+            true => options.moved.about(-options.origin),
+            false => options.moved,
+        };
+        let numbers = moved.numbers().map(|number| number.to_string());
+        let _ = writeln!(lines, "comment Moved: {}", numbers.join(" "));
     }
     lines
 }

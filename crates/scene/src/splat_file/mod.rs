@@ -6,6 +6,7 @@ mod antimatter;
 mod axes;
 mod checked;
 mod described;
+mod extras;
 mod files;
 mod foreign;
 mod glb;
@@ -30,7 +31,9 @@ pub(crate) use packed::{alpha, cut_harmonics, largest, linear_scale, logit, unit
 pub(crate) use sog::order_by_shells;
 pub use writing::{encode, encode_files, write, write_with, write_with_progress};
 
+use crate::edit::Similarity;
 use crate::mapped::with_bytes;
+use crate::origin::Frame;
 use crate::{Error, NoProgress, Progress, Result, Splats, ply};
 use files::Files;
 use glam::DVec3;
@@ -49,6 +52,10 @@ pub struct Aside {
     /// line `comment Origin: x y z`. Positions in doubles, far from zero, are read relative to a computed origin: see
     /// [`crate::origin`].
     pub origin: DVec3,
+    /// Motion of the splats since training, of coordinates relative to `origin`; cameras of the capture follow it
+    /// ([`Similarity::camera`]). PLY stores it in a line `comment Moved: `, with [`Similarity::numbers`]; SOG and glTF in
+    /// the `extras` of their `asset`.
+    pub moved: Similarity,
     /// For point clouds: rounding remainders of positions, if the file has them in doubles; see
     /// [`crate::Capture::remainders`].
     pub remainders: Vec<[f32; 3]>,
@@ -56,6 +63,16 @@ pub struct Aside {
     pub axes: Option<Axes>,
     /// Notes for the user: values that were read with changes, ignored data, and suspicious data.
     pub notes: Vec<String>,
+}
+
+impl Aside {
+    /// Place of the splats relative to the capture that they were trained on.
+    pub fn frame(&self) -> Frame {
+        Frame {
+            origin: self.origin,
+            moved: self.moved,
+        }
+    }
 }
 
 /// Format of splat files.
@@ -249,6 +266,11 @@ impl Format {
     /// Returns true if the format's files record the local origin of the positions ([`Aside::origin`]).
     pub fn holds_origin(self) -> bool {
         matches!(self, Self::Ply | Self::CompressedPly)
+    }
+
+    /// Returns true if its files record the motion of splats since training ([`Aside::moved`]).
+    pub fn holds_motion(self) -> bool {
+        !matches!(self, Self::Splat | Self::Spz | Self::Ksplat)
     }
 
     /// Returns true if the format can be written; all formats can be read.

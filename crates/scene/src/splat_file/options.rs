@@ -1,6 +1,7 @@
 //! Options of readers and writers of splat files.
 
 use super::{Axes, NearestBy};
+use crate::edit::Similarity;
 use glam::DVec3;
 
 /// Treatment of Gaussians with NaN or infinite numbers.
@@ -90,6 +91,8 @@ pub struct WriteOptions {
     pub antialiased: bool,
     /// Local origin of the positions. Formats with [`super::Format::holds_origin`] record it.
     pub origin: DVec3,
+    /// Motion of the splats since training. Formats with [`super::Format::holds_motion`] record it.
+    pub moved: Similarity,
     /// For .ply: positions are written as doubles, in the frame of the origin.
     pub world: bool,
     /// Rounds of k-means for SOG's palette of harmonics.
@@ -115,6 +118,7 @@ impl Default for WriteOptions {
             spz_sh_bits: None,
             antialiased: false,
             origin: DVec3::ZERO,
+            moved: Similarity::IDENTITY,
             world: false,
             sog_iterations: 10,
             sog_palette: None,

@@ -237,6 +237,6 @@ pub(super) fn remove_old(what: &str, path: &Path) -> Result<()> {
     }
 }
 
-fn write_bytes(path: &Path, bytes: &[u8]) -> Result<()> {
+pub(super) fn write_bytes(path: &Path, bytes: &[u8]) -> Result<()> {
     write_atomically(path, |file| file.write_all(bytes))
 }

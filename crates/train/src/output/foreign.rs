@@ -152,6 +152,7 @@ impl RunFolder {
         }
         // Cameras have no signature; those next to a run's configuration belong to the run.
         let cameras = Some(self.cameras_path()).filter(|_| !is_there);
+        let capture = Some(self.capture_path()).filter(|_| !is_there);
         // Snapshots have no signature either.
         let snapshots = self.snapshots().into_iter().filter(|_| !is_there);
         [
@@ -163,6 +164,7 @@ impl RunFolder {
         ]
         .into_iter()
         .chain(cameras)
+        .chain(capture)
         .chain(snapshots.map(|snapshot| snapshot.path))
         .find(|path| path.symlink_metadata().is_ok())
     }

@@ -8,6 +8,7 @@
 //! | `metrics.json` | all measurements, versioned ([`Metrics`]) |
 //! | `metrics.csv` | a row every `log_every` steps, for spreadsheets |
 //! | `cameras.json` | the training cameras, refined with `poses.refine` ([`dapple_scene::write_cameras`]): viewers read the seen region and the up direction from it |
+//! | `capture.json` | the place of the capture, and its fingerprint ([`CaptureRecord`]) |
 //! | `renders/NAME.png` | each held-out photo next to its rendered view |
 //! | `errors/NAME.png` | the difference of both: blue for none, red for a quarter of the range |
 //! | `scores.json`, `scores.md` | of `dapple eval --out`: every score |
@@ -18,6 +19,7 @@
 //! own, which the next run removes. While a run writes, it holds the folder's lock ([`RunLock`]). Files that Dapple has
 //! not written are replaced on request only ([`RunFolder::refuse_foreign`]).
 
+mod capture_record;
 mod elsewhere;
 mod folder;
 mod foreign;
@@ -39,6 +41,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Instant;
 
+pub use capture_record::{CaptureRecord, Fingerprint};
 pub use folder::RunFolder;
 use folder::remove_old;
 pub use foreign::{Writes, refuse_run_file};

@@ -398,7 +398,7 @@ impl EditSession {
             Some(editor) => editor.splats(),
             None => &self.original,
         };
-        self.said = self.saving.save(splats, recipe)?;
+        self.said = self.saving.save(splats, recipe, &self.moved())?;
         Ok(())
     }
 

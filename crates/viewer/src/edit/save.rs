@@ -3,7 +3,7 @@
 //! 1. A file that another program has written is replaced only with [`SaveTo::overwrite`].
 //! 2. A file that has changed since this session read its state or wrote it is never replaced.
 
-use dapple_scene::edit::Recipe;
+use dapple_scene::edit::{Recipe, Similarity};
 use dapple_scene::splat_file::{self, Format, NearestBy, WriteOptions};
 use dapple_scene::{Error, Result, Splats};
 use glam::DVec3;
@@ -23,6 +23,8 @@ pub struct SaveTo {
     pub antialiased: bool,
     /// The local origin that the splats count from: formats that can say so do.
     pub origin: DVec3,
+    /// Motion of the splats since training, before this session.
+    pub moved: Similarity,
     /// Who finds the nearest entries of palettes, for formats that have some.
     pub nearest: NearestBy,
 }
@@ -62,11 +64,16 @@ impl Saving {
         saved.len().max(now.actions.len()) - common.count()
     }
 
-    /// Writes both files; returns a sentence for people.
+    /// Writes both files; returns a sentence for people. `moved` is the motion of the splats in this session.
     ///
     /// # Errors
     /// There is no place to save to, nothing was edited, a file exists or has changed, or cannot be written.
-    pub(super) fn save(&mut self, splats: &Splats, recipe: Recipe) -> Result<String> {
+    pub(super) fn save(
+        &mut self,
+        splats: &Splats,
+        recipe: Recipe,
+        moved: &Similarity,
+    ) -> Result<String> {
         let to = match &self.to {
             Ok(to) => to,
             Err(why) => return Err(Error::input(why.clone())),
@@ -88,6 +95,7 @@ impl Saving {
         let options = WriteOptions {
             antialiased: to.antialiased,
             origin: to.origin,
+            moved: to.moved.then(moved),
             nearest: to.nearest.clone(),
             ..WriteOptions::default()
         };

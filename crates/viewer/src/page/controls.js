@@ -18,6 +18,8 @@ export class Orbit {
   /** @type {Vec} */ position = [0, 0, -4];
   /** @type {Vec} */ forward = [0, 0, 1];
   focal = 1;
+  /** How far outside of where it may go a place is; 0 = within. @type {(place: Vec) => number} */
+  outside = () => 0;
 
   /** @param {Vec} up @param {Vec} centre @param {number} distance */
   reset(up, centre, distance) {
@@ -54,8 +56,10 @@ export class Orbit {
     const right = unit(cross(scale(round, -1), this.up));
     const over = turned(round, right, -dy * TURN);
     // Not over the pole: up stays up.
-    const steep = Math.abs(dot(unit(over), this.up)) > 0.995;
-    this.position = add(this.centre, steep ? round : over);
+    const steepness = (/** @type {Vec} */ way) => Math.abs(dot(unit(way), this.up));
+    const steep = steepness(over) > Math.max(0.995, steepness(arm));
+    const across = add(this.centre, round);
+    this.go(steep ? [across] : [add(this.centre, over), across, add(this.centre, turned(arm, right, -dy * TURN))]);
     this.forward = unit(sub(this.centre, this.position));
   }
 
@@ -81,7 +85,13 @@ export class Orbit {
   /** @param {number} amount more than 0: nearer */
   zoom(amount) {
     const arm = sub(this.position, this.centre);
-    this.position = add(this.centre, scale(arm, Math.exp(-amount)));
+    this.go([add(this.centre, scale(arm, Math.exp(-amount)))]);
+  }
+
+  /** Goes to the first of these places that is no farther outside than the present one. @param {Vec[]} places */
+  go(places) {
+    const now = this.outside(this.position);
+    this.position = places.find((place) => this.outside(place) <= now) ?? this.position;
   }
 
   /** Flies by the keys that are down. @param {Set<string>} keys @param {number} seconds */

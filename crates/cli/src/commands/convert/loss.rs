@@ -13,7 +13,7 @@ use crate::options::{config_beside, split};
 use crate::viewing::shown_settings;
 use dapple::contract::{Engine, RenderSettings};
 use dapple::glam::DVec3;
-use dapple::scene::origin::{assumed, middle_of};
+use dapple::scene::origin::{Frame, middle_of};
 use dapple::scene::{Camera, Photo, Result, Splats, load};
 use dapple::train::config::DataPatch;
 use dapple::train::evaluate::{PSNR_MAX, psnr, score, ssim};
@@ -92,18 +92,19 @@ impl Judge {
         config_beside(input, flags, console)
     }
 
-    /// Renders the splats as they were read; `origin`: what they count from.
+    /// Renders the splats as they were read; `frame`: where they are.
     pub fn of(
-        (splats, origin): (&Splats, DVec3),
+        (splats, frame): (&Splats, Frame),
         config: &TrainConfig,
         capture: Option<&Path>,
         engine: Box<dyn Engine>,
         console: &Console,
     ) -> Result<Self> {
-        let settings = shown_settings(config, splats.sh_degree);
+        let mut settings = shown_settings(config, splats.sh_degree);
+        settings.near *= frame.moved.scale as f32;
         let (views, cameras) = match capture {
             Some(capture) => (
-                of_capture(capture, (middle_of(splats), origin), config, console)?,
+                of_capture(capture, (middle_of(splats), frame), config, console)?,
                 "capture",
             ),
             None => {
@@ -199,7 +200,7 @@ fn clamped(mut values: Vec<f32>) -> Vec<f32> {
 /// The capture's cameras with their photos, counted from where splats with this middle do, whose file says `origin`.
 fn of_capture(
     scene: &Path,
-    (middle, origin): (DVec3, DVec3),
+    (middle, frame): (DVec3, Frame),
     config: &TrainConfig,
     console: &Console,
 ) -> Result<Vec<(Camera, Option<Photo>)>> {
@@ -220,10 +221,10 @@ fn of_capture(
     let options = crate::photo_memory::limited(options, None);
     let dataset = load::decode(capture, &options, &console.progress())?;
     let views = dataset.views.into_iter();
-    let by = assumed(middle, origin, dataset.origin) - dataset.origin;
+    let (counted, frame) = (dataset.origin, frame.beside(middle, dataset.origin));
     let views = views.map(|view| {
         let photo = view.photo.read()?.as_ref().clone();
-        Ok((view.camera.about(by), Some(photo)))
+        Ok((frame.camera(&view.camera, counted), Some(photo)))
     });
     views.collect()
 }

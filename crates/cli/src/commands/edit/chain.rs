@@ -131,8 +131,9 @@ const KNOWN: [Known; 15] = [
     Known {
         name: "floaters",
         value: "SHARE[,CELL]",
-        help: "Take away clusters with less than this share of all opacity, percent [default: 0.1]. Clusters are \
-               what fills touching cubes with a side of CELL [default: by the distances]",
+        help: "Take away Gaussians that the photos contradict, and then the clusters with the least weight, together \
+               this share of all, percent [default: 0.1]: of blend weights where cameras are known, else of opacity \
+               times area. Clusters are what fills touching cubes with a side of CELL [default: by the distances]",
         missing: Some("0.1"),
         read: |text| match *numbers(&text.replace('%', ""))?.as_slice() {
             [share] => checked(Action::Floaters { cell: None, share }),

@@ -8,15 +8,16 @@ use super::Args;
 use crate::camera_paths::Ring;
 use crate::cameras;
 use crate::console::Console;
+use crate::known_capture;
 use crate::options::split;
 use crate::photo_memory;
 use crate::viewing::shown_settings;
 use dapple::contract::{Engine, RenderSettings};
 use dapple::glam::DVec3;
 use dapple::scene::edit::{Similarity, Surroundings};
-use dapple::scene::origin::{assumed, middle_of};
+use dapple::scene::origin::{Frame, middle_of};
 use dapple::scene::{Camera, Error, Result, Splats, View, extent_of, load};
-use dapple::train::{Refit, Scoring, TrainConfig, contributions, evaluate, refit};
+use dapple::train::{Refit, Scoring, TrainConfig, contributions, evaluate, floaters, refit};
 use serde::Serialize;
 use std::path::Path;
 
@@ -38,7 +39,38 @@ pub struct Loss {
     photos_psnr: Option<[f64; 2]>,
 }
 
+/// What a removal of floaters loses at most without a warning, dB.
+const MOST_LOST: f64 = 0.5;
+
+/// PSNR of renders before and after from which photos of 30 dB lose less than that.
+const LEAST_RENDERS: f64 = 39.0;
+
 impl Loss {
+    /// A warning, where a removal of floaters has taken more away than floaters.
+    pub fn warning(&self) -> Option<String> {
+        let lost = match self.photos_psnr {
+            Some([before, after]) if before - after > MOST_LOST => {
+                format!("the held-out photos lost {:.2} dB", before - after)
+            }
+            None if self.renders_psnr < LEAST_RENDERS => {
+                format!(
+                    "renders before and after are {:.2} dB apart",
+                    self.renders_psnr
+                )
+            }
+            _ => return None,
+        };
+        let hint = match self.photos_psnr {
+            Some(_) => "a smaller share, --floaters=0.01, takes less",
+            None => {
+                "--capture has the photos tell floaters from the scene; a smaller share, --floaters=0.01, takes less"
+            }
+        };
+        Some(format!(
+            "warning: {lost}: parts of the scene may have gone; {hint}"
+        ))
+    }
+
     /// In words.
     pub fn line(&self) -> String {
         let renders = format!(
@@ -58,6 +90,8 @@ impl Loss {
 /// Where to look from, in the world of the file.
 struct Known {
     trained: Vec<Camera>,
+    /// The same with photos, where there is a capture.
+    photos: Vec<View>,
     /// With photos where there is a capture.
     held_out: Vec<View>,
     scored: Vec<Camera>,
@@ -81,8 +115,8 @@ fn centres(cameras: &[Camera]) -> Vec<DVec3> {
 pub struct Photos<'a> {
     args: &'a Args,
     splats: &'a Path,
-    /// What the splats count from, as their file says, and where their middle is.
-    origin: DVec3,
+    /// Where the splats of the file are beside their capture, as the file says, and where their middle is.
+    frame: Frame,
     middle: DVec3,
     config: TrainConfig,
     console: &'a Console,
@@ -93,7 +127,7 @@ pub struct Photos<'a> {
 impl<'a> Photos<'a> {
     pub fn new(
         args: &'a Args,
-        (file, splats, origin): (&'a Path, &Splats, DVec3),
+        (file, splats, frame): (&'a Path, &Splats, Frame),
         config: TrainConfig,
         console: &'a Console,
     ) -> Self {
@@ -101,7 +135,7 @@ impl<'a> Photos<'a> {
             args,
             splats: file,
             middle: middle_of(splats),
-            origin,
+            frame,
             config,
             console,
             known: None,
@@ -126,12 +160,13 @@ impl<'a> Photos<'a> {
     }
 
     fn find(&self) -> Result<Option<Known>> {
-        let Some(scene) = &self.args.capture else {
+        let recorded = || known_capture::find_if_there(self.splats, self.console);
+        let Some(scene) = self.args.capture.clone().or_else(recorded) else {
             let Some((file, mut cameras)) = cameras::beside(self.splats)? else {
                 return Ok(None);
             };
             for camera in &mut cameras {
-                *camera = camera.about(self.origin);
+                *camera = self.frame.camera(camera, DVec3::ZERO);
             }
             self.console
                 .note(&format!("cameras: those of {}", file.display()));
@@ -139,27 +174,30 @@ impl<'a> Photos<'a> {
             return Ok(Some(Known {
                 extent: extent_of(&centres(&cameras), &[]),
                 trained: cameras,
+                photos: Vec::new(),
                 held_out: Vec::new(),
                 scored,
             }));
         };
         let options = self.config.load_options();
-        let capture = load::open(scene, &options)?;
+        let capture = load::open(&scene, &options)?;
         load::refuse_output_file(&self.args.output, &capture)?;
         let split = split(&capture, &self.config.data);
         let options = photo_memory::limited(options, None);
         let mut dataset = load::decode(capture, &options, &self.console.progress())?;
-        let by = assumed(self.middle, self.origin, dataset.origin) - dataset.origin;
+        let extent = dataset.extent(&split.train) * self.frame.moved.scale;
+        let frame = self.frame.beside(self.middle, dataset.origin);
         for view in &mut dataset.views {
-            view.camera = view.camera.about(by);
+            view.camera = frame.camera(&view.camera, dataset.origin);
         }
         let view = |&i: &usize| dataset.views.get(i);
         let held_out: Vec<View> = split.eval.iter().filter_map(view).cloned().collect();
-        let trained = split.train.iter().filter_map(view);
+        let photos: Vec<View> = split.train.iter().filter_map(view).cloned().collect();
         Ok(Some(Known {
             // Sizes are the same wherever coordinates count from.
-            extent: dataset.extent(&split.train),
-            trained: trained.map(|view| view.camera).collect(),
+            extent,
+            trained: photos.iter().map(|view| view.camera).collect(),
+            photos,
             scored: held_out.iter().map(|view| view.camera).collect(),
             held_out,
         }))
@@ -187,7 +225,7 @@ impl<'a> Photos<'a> {
     /// in training, unless the run said otherwise.
     fn settings(&self, extent: Option<f64>, sh_degree: u8, moved: &Similarity) -> RenderSettings {
         let near = match extent.filter(|_| self.config.near <= 0.0) {
-            None => self.config.near_plane(),
+            None => self.config.near_plane() * self.frame.moved.scale as f32,
             Some(extent) => (0.05 * extent) as f32,
         };
         RenderSettings {
@@ -297,6 +335,22 @@ impl Surroundings for Photos<'_> {
         let cameras: Vec<Camera> = trained.iter().map(|camera| moved.camera(camera)).collect();
         let progress = self.console.progress();
         contributions(self.engine()?, splats, &cameras, &settings, &progress).map(Some)
+    }
+
+    fn floaters(&mut self, splats: &Splats, moved: &Similarity) -> Result<Option<Vec<bool>>> {
+        let Some(known) = self.known()? else {
+            return Ok(None);
+        };
+        let (mut views, extent) = (known.photos.clone(), known.extent());
+        if views.is_empty() {
+            return Ok(None);
+        }
+        for view in &mut views {
+            view.camera = moved.camera(&view.camera);
+        }
+        let settings = self.settings(extent, splats.sh_degree, moved);
+        let progress = self.console.progress();
+        floaters(self.engine()?, splats, &views, &settings, &progress).map(Some)
     }
 
     fn refit(

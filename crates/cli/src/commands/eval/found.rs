@@ -62,7 +62,7 @@ impl Found {
     /// Writes and prints all of it; `paths` are those of the splats.
     pub fn tell(
         &self,
-        args: &Args,
+        (args, scene): (&Args, &Path),
         paths: (&Path, Option<&Path>),
         folder: Option<&RunFolder>,
         console: &Console,
@@ -75,7 +75,7 @@ impl Found {
         let worst = report.worst(count);
         let compared = paths.1.zip(self.second.as_ref()).zip(self.paired.as_ref());
         let scores = Scores {
-            scene: &args.scene,
+            scene,
             splats: paths.0,
             report,
             worst: worst.iter().map(|image| image.name.as_str()).collect(),

@@ -4,9 +4,12 @@ use super::Args;
 use crate::camera_paths::{self, CameraPath, Ring, Seen};
 use crate::cameras;
 use crate::console::Console;
+use crate::known_capture;
 use crate::options::split;
 use clap::ValueEnum;
 use dapple::glam::DVec3;
+use dapple::scene::edit::Similarity;
+use dapple::scene::origin::Frame;
 use dapple::scene::undistort::pinhole_camera;
 use dapple::scene::{Camera, Capture, Error, Result, Splats, load, without_far_off};
 use dapple::train::{RenderNames, TrainConfig};
@@ -15,58 +18,64 @@ use std::path::Path;
 /// A camera and the name of its picture.
 pub(super) type Shot = (String, Camera);
 
-/// The cameras that were asked for, but for paths; `origin` as [`count_from`] has it.
+/// The cameras that were asked for, but for paths; `frame` as [`count_from`] has it.
 pub(super) fn shots(
-    args: &Args,
+    (args, splats): (&Args, &Path),
     config: &TrainConfig,
-    origin: &mut DVec3,
+    frame: &mut Frame,
     console: &Console,
 ) -> Result<Vec<Shot>> {
     if let Some(file) = &args.camera {
-        let camera = cameras::read(file)?.about(*origin);
+        let camera = cameras::read(file)?.about(frame.origin);
         return Ok(vec![("camera.png".to_owned(), camera)]);
     }
-    let (Some(scene), Some(wanted)) = (&args.scene, &args.views) else {
+    let Some(wanted) = &args.views else {
         return Err(Error::internal("the parser let a missing --views pass"));
     };
+    let scene = match &args.scene {
+        Some(scene) => scene.clone(),
+        None => known_capture::needed(splats, console)?,
+    };
+    let scene = &scene;
     let capture = load::open(scene, &config.load_options())?;
     args.refuse_inputs(scene, &capture, &config.load_options())?;
     let indices = chosen(&capture, wanted, config).map_err(|e| e.at_path(scene))?;
-    let by = count_from(origin, capture.origin);
+    let counted = capture.origin;
+    count_from(frame, counted);
     let mut shots = views_of(capture, &indices, config, console)?;
     for (_, camera) in &mut shots {
-        *camera = camera.about(by);
+        *camera = frame.camera(camera, counted);
     }
     Ok(shots)
 }
 
-/// Where cameras of a capture that count from `capture` have their origin, so that they count from the splats' `origin`.
-/// Splats that count from zero are to count from where the capture does: far from zero, renders lose precision.
-fn count_from(origin: &mut DVec3, capture: DVec3) -> DVec3 {
-    if *origin == DVec3::ZERO {
-        *origin = capture;
+/// Has splats that count from zero, and were not moved, count from where the capture does: far from zero, renders lose
+/// precision.
+fn count_from(frame: &mut Frame, capture: DVec3) {
+    if frame.origin == DVec3::ZERO && frame.moved == Similarity::IDENTITY {
+        frame.origin = capture;
     }
-    *origin - capture
 }
 
-/// Where photos were taken from, by --scene or by what lies beside the splats; `origin` as [`count_from`] has it.
+/// Where photos were taken from, by --scene or by what lies beside the splats; `frame` as [`count_from`] has it.
 pub(super) fn seen(
     args: &Args,
     splats: &Path,
     up: Option<DVec3>,
     config: &TrainConfig,
-    origin: &mut DVec3,
+    frame: &mut Frame,
     console: &Console,
 ) -> Result<Option<Seen>> {
-    let (cameras, like, by) = match &args.scene {
+    let (cameras, like, counted) = match &args.scene {
         Some(scene) => {
             let capture = load::open(scene, &config.load_options())?;
             args.refuse_inputs(scene, &capture, &config.load_options())?;
             let cameras: Vec<Camera> = capture.images.iter().map(|image| image.camera).collect();
-            let by = count_from(origin, capture.origin);
+            let counted = capture.origin;
+            count_from(frame, counted);
             // As large as its photo is.
             let first = views_of(capture, &[0], config, console)?;
-            (cameras, first.first().map(|(_, camera)| *camera), by)
+            (cameras, first.first().map(|(_, camera)| *camera), counted)
         }
         None => {
             let found = cameras::beside(splats).unwrap_or_else(|error| {
@@ -80,12 +89,12 @@ pub(super) fn seen(
             };
             console.detail(&format!("cameras: those of {}", file.display()));
             let first = cameras.first().copied();
-            (cameras, first, *origin)
+            (cameras, first, DVec3::ZERO)
         }
     };
     let poses = cameras
         .iter()
-        .map(|camera| camera.camera_from_world.about(by));
+        .map(|camera| frame.camera(camera, counted).camera_from_world);
     Ok(like.map(|like| Seen {
         poses: without_far_off(poses.collect()),
         like: pinhole_camera(&like),

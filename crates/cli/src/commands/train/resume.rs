@@ -62,7 +62,13 @@ pub fn resume(args: &Args, out: &Path, mut wall: Wall, console: &Console) -> Res
             _ => e,
         })?;
     let viewer = args.view.start(console)?;
-    let dataset = load_capture(&scene, &checkpoint.config, args.photo_memory, console)?;
+    let dataset = load_capture(
+        &scene,
+        &folder,
+        &checkpoint.config,
+        args.photo_memory,
+        console,
+    )?;
     let count = args.view.snapshots(checkpoint.launch.snapshots);
     let launch = Launch {
         snapshots: Some(count).filter(|&count| count > 0),

@@ -99,7 +99,7 @@ fn save_to(file: &Path, sight: &Sight, args: &Args) -> Result<std::result::Resul
                 .hint("name another file with --save"));
         }
     }
-    if let Some(scene) = &args.scene {
+    if let Some(scene) = &sight.scene {
         let capture = load::open(scene, &sight.config.load_options())?;
         load::refuse_output_file(&to, &capture)?;
         load::refuse_output_file(&recipe, &capture)?;
@@ -109,7 +109,8 @@ fn save_to(file: &Path, sight: &Sight, args: &Args) -> Result<std::result::Resul
         recipe,
         overwrite: args.overwrite,
         antialiased: sight.config.antialias,
-        origin: sight.origin,
+        origin: sight.frame.origin,
+        moved: sight.frame.moved,
         nearest: args.device.nearest(),
     }))
 }

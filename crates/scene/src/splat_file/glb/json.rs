@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 #[serde(rename_all = "camelCase")]
 pub(super) struct Gltf {
     #[serde(default)]
+    pub asset: Asset,
+    #[serde(default)]
     pub extensions_required: Vec<String>,
     pub scene: Option<usize>,
     #[serde(default)]
@@ -26,6 +28,12 @@ pub(super) struct Gltf {
     pub buffers: Vec<Buffer>,
     #[serde(default)]
     pub animations: Vec<serde::de::IgnoredAny>,
+}
+
+#[derive(Default, Deserialize)]
+pub(super) struct Asset {
+    #[serde(default)]
+    pub extras: Value,
 }
 
 #[derive(Deserialize)]

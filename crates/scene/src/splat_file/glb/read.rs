@@ -11,7 +11,7 @@ use super::{EXTENSION, colour, refuse};
 use crate::edit::order::append;
 use crate::splat_file::files::Files;
 use crate::splat_file::packed::{linear_scale, logit};
-use crate::splat_file::{Aside, ReadOptions};
+use crate::splat_file::{Aside, ReadOptions, extras};
 use crate::{Error, Result, Splats};
 use std::collections::BTreeMap;
 
@@ -47,7 +47,10 @@ fn read(bytes: &[u8], files: Option<&dyn Files>, options: &ReadOptions) -> Resul
         options,
         bytes: bytes.len(),
     };
-    let mut aside = Aside::default();
+    let mut aside = Aside {
+        moved: extras::moved(&gltf.asset.extras),
+        ..Aside::default()
+    };
     let splats = file.splats(&mut aside.notes)?;
     aside.notes.extend(file.accessors.notes());
     aside.notes.extend(chunks.notes);

@@ -2,6 +2,7 @@
 
 use super::{BIN_CHUNK, EXTENSION, FLOAT, JSON_CHUNK, MAGIC, POINTS, coefficient, signs};
 use crate::splat_file::WriteOptions;
+use crate::splat_file::extras::extras;
 use crate::splat_file::packed::{alpha, unit};
 use crate::splat_file::watch::Watch;
 use crate::{Error, Progress, Result, Splats};
@@ -64,7 +65,7 @@ impl Attributes<'_> {
 
 pub(in crate::splat_file) fn encode(
     splats: &Splats,
-    _: &WriteOptions,
+    options: &WriteOptions,
     progress: &dyn Progress,
 ) -> Result<Vec<u8>> {
     let (count, signs) = (splats.len(), signs());
@@ -109,8 +110,15 @@ pub(in crate::splat_file) fn encode(
     }
     attributes.watch.check()?;
     let bin = attributes.bin;
+    let mut asset = json!({
+        "version": "2.0",
+        "generator": format!("Dapple {}", env!("CARGO_PKG_VERSION")),
+    });
+    if let Some(extras) = extras(options) {
+        asset["extras"] = extras;
+    }
     let json = json!({
-        "asset": { "version": "2.0", "generator": format!("Dapple {}", env!("CARGO_PKG_VERSION")) },
+        "asset": asset,
         "extensionsUsed": [EXTENSION],
         "scene": 0,
         "scenes": [{ "nodes": [0] }],

@@ -3,6 +3,7 @@
 use super::DAMAGED;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Meta {
@@ -28,6 +29,8 @@ pub(super) struct Meta {
 pub(super) struct Asset {
     #[serde(default)]
     pub generator: String,
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub extras: Value,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]

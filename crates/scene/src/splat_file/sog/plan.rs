@@ -2,6 +2,8 @@
 
 use super::meta::{AnyMeta, First, Limits, Meta};
 use super::{DAMAGED, META};
+use crate::edit::Similarity;
+use crate::splat_file::extras;
 use crate::splat_file::packed::logit;
 use crate::{Error, MAX_SH_DEGREE, Result};
 
@@ -23,6 +25,8 @@ pub(super) struct Plan {
     pub files: [String; 5],
     pub rest: Option<RestPlan>,
     pub antialiased: bool,
+    /// The motion since training.
+    pub moved: Similarity,
 }
 
 /// Palette of harmonics.
@@ -133,6 +137,7 @@ impl Plan {
             files: [low, high, scales, quats, sh0],
             rest: rest.transpose()?,
             antialiased: false,
+            moved: Similarity::IDENTITY,
         })
     }
 
@@ -169,6 +174,7 @@ impl Plan {
             files: [low, high, scales, quats, sh0],
             rest: rest.transpose()?,
             antialiased: meta.is_antialiased(),
+            moved: extras::moved(&meta.asset.extras),
         })
     }
 }

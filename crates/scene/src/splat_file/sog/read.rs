@@ -242,6 +242,7 @@ fn from_files(
     }
     let aside = Aside {
         antialiased: plan.antialiased,
+        moved: plan.moved,
         notes: compare_counts(count, &textures).into_iter().collect(),
         ..Aside::default()
     };

@@ -5,6 +5,7 @@ use super::meta::{Asset, Coded, Files, Means, Meta, Rest};
 use super::palette::{Palette, Vectors};
 use super::picture::{LONGEST_SIDE, Picture};
 use super::{ENTRIES_A_ROW, LARGEST_FROM, META, archive, morton};
+use crate::splat_file::extras::extras;
 use crate::splat_file::packed::{alpha, largest, unit};
 use crate::splat_file::watch::Watch;
 use crate::splat_file::{NamedFiles, WriteOptions};
@@ -79,6 +80,7 @@ pub(in crate::splat_file) fn encode_ordered(
         version: 2,
         asset: Asset {
             generator: format!("Dapple {}", env!("CARGO_PKG_VERSION")),
+            extras: extras(options).unwrap_or_default(),
         },
         count,
         model: options.antialiased.then(|| "antialiased".to_owned()),

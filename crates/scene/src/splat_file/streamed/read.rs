@@ -74,6 +74,7 @@ pub(in crate::splat_file) fn parse_beside(
         };
         let (part, beside) = sog_file(name, files, progress)?;
         aside.antialiased |= beside.antialiased;
+        aside.moved = beside.moved;
         let named = |note| format!("{name}: {note}");
         aside.notes.extend(beside.notes.into_iter().map(named));
         let mut order = Vec::with_capacity(part.len());

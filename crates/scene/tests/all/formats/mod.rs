@@ -8,6 +8,7 @@ mod gltf;
 mod gltf_content;
 mod ksplat;
 mod measure;
+mod moved;
 mod progress;
 mod sog;
 mod spz;

@@ -4,14 +4,15 @@ import { Orbit, listen } from "../controls.js";
 import { Path } from "../path.js";
 import { Painter } from "./painter.js";
 import { parse, unzip } from "./spz.js";
-import { dot, rowsOf, sub } from "../vectors.js";
+import { dot, length, rowsOf, sub, unit } from "../vectors.js";
 
 /** @typedef {import("../vectors.js").Vec} Vec */
 /** @typedef {import("../path.js").Key} Key */
 /** @typedef {{position: Vec, text: string, view?: Key}} Note */
+/** @typedef {{centre: Vec, inward: boolean, places: Vec[], reach: number, far: number}} Bounds */
 /**
  * @typedef {{title: string, up: Vec, centre: Vec, distance: number, background: Vec, near: number, gaussians: number,
- *   parts: (string | null)[], view: Key | null, path: object | null, notes: Note[]}} Scene
+ *   parts: (string | null)[], view: Key | null, bounds: Bounds | null, path: object | null, notes: Note[]}} Scene
  */
 
 const element = (/** @type {string} */ id) => /** @type {HTMLElement} */ (document.getElementById(id));
@@ -23,10 +24,26 @@ const scene = JSON.parse(element("scene").textContent ?? "");
 const TRAVEL = 1.2;
 
 const orbit = new Orbit();
+orbit.outside = outside;
 const path = new Path();
 /** @type {Painter} */ let painter;
 let stale = true;
 /** @type {{from: number, seconds: number, again: boolean, along: Path} | null} */ let travel = null;
+
+/** How far outside of where photos were taken from a place is; 0 = within. @param {Vec} place */
+function outside(place) {
+  const bounds = scene.bounds;
+  if (!bounds) return 0;
+  const arm = sub(place, bounds.centre);
+  const beyond = Math.max(0, Math.log(length(arm) / bounds.far));
+  if (!bounds.inward) {
+    const nearest = Math.min(...bounds.places.map((other) => length(sub(other, place))));
+    return beyond + Math.max(0, nearest / bounds.reach - 1);
+  }
+  const way = unit(arm);
+  const nearest = Math.acos(Math.min(1, Math.max(...bounds.places.map((other) => dot(other, way)))));
+  return beyond + Math.max(0, nearest - bounds.reach);
+}
 
 function home() {
   orbit.reset(scene.up, scene.centre, scene.distance);

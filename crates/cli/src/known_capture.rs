@@ -1,0 +1,82 @@
+//! The capture that a run was trained on, as its folder records it, for verbs that are given the run alone.
+
+use crate::console::Console;
+use crate::options::of_run;
+use dapple::scene::{Error, Result, load};
+use dapple::train::{CaptureRecord, ConfigPatch, Fingerprint, RunFolder, TrainConfig};
+use std::path::{Path, PathBuf};
+
+/// The capture of the run that these splats belong to; `None` where no run has recorded one.
+///
+/// # Errors
+/// The capture is no longer there, or has changed.
+pub fn find(splats: &Path, console: &Console) -> Result<Option<PathBuf>> {
+    let Some((folder, record)) = record_beside(splats)? else {
+        return Ok(None);
+    };
+    // As the run loaded it, whatever the options of this call say.
+    let config = of_run(splats, "config.toml");
+    let config = TrainConfig::resolve(None, Some(&config), ConfigPatch::default())?;
+    let mut why = None;
+    for place in record.places(&folder) {
+        if !place.exists() {
+            continue;
+        }
+        let capture = match load::open(&place, &config.load_options()) {
+            Ok(capture) => capture,
+            Err(error) => {
+                why.get_or_insert((place, error.what().to_owned()));
+                continue;
+            }
+        };
+        match record.fingerprint.difference(&Fingerprint::of(&capture)) {
+            None => {
+                console.note(&format!("capture: that of the run, {}", place.display()));
+                return Ok(Some(place));
+            }
+            Some(differs) => {
+                why.get_or_insert((place, differs));
+            }
+        }
+    }
+    let again = "name it with --scene SCENE (--capture SCENE of `edit` and `convert`)";
+    Err(match why {
+        None => Error::input("the capture of this run is no longer where it was")
+            .at_path(&record.path)
+            .hint(format!("if it was moved, {again}")),
+        Some((place, differs)) => Error::input(format!(
+            "the capture of this run has changed since: {differs}"
+        ))
+        .at_path(place)
+        .hint(format!("to take it as it is, {again}")),
+    })
+}
+
+/// As [`find`], where the capture is of use but not needed: says why there is none.
+pub fn find_if_there(splats: &Path, console: &Console) -> Option<PathBuf> {
+    find(splats, console).unwrap_or_else(|error| {
+        let hint = error.hint_text().unwrap_or_default();
+        let place = error.place().unwrap_or_default();
+        console.note(&format!("note: {} ({place}): {hint}", error.what()));
+        None
+    })
+}
+
+/// As [`find`], where there must be one.
+pub fn needed(splats: &Path, console: &Console) -> Result<PathBuf> {
+    find(splats, console)?.ok_or_else(|| {
+        Error::input("nothing records which capture these splats were trained on")
+            .at_path(splats)
+            .hint("name it with --scene SCENE")
+    })
+}
+
+fn record_beside(splats: &Path) -> Result<Option<(PathBuf, CaptureRecord)>> {
+    let file = of_run(splats, "capture.json");
+    let folder = match file.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let record = RunFolder::open(folder).read_capture()?;
+    Ok(record.map(|record| (folder.to_owned(), record)))
+}

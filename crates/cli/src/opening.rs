@@ -1,0 +1,260 @@
+//! How a page of splats opens: the first view, what it turns about, and how far it goes.
+//!
+//! 1. The first view is that of a photo. Gaussians, a sample of them, are weighted with their opacity times their area,
+//!    up to a cap, and with the number of cameras whose frustum they are in: what many photos show was learnt well.
+//!    The photo whose frustum has most of this weight is taken, photos nearer or farther than the median distance from
+//!    the middle less so.
+//! 2. The picture has the photo's angular area, in the shape of a page, and no roll.
+//! 3. The page turns about the point of the view axis that is nearest to where all view axes meet. Where the cameras
+//!    look outwards, it turns about the median depth of what the photo shows.
+//! 4. The cameras bound where the page can go: see [`PageBounds`].
+
+use crate::camera_paths::{Ring, Seen};
+use crate::cameras::Named;
+use crate::viewing::Stance;
+use dapple::scene::undistort::pinhole_camera;
+use dapple::scene::{Camera, Result, Splats, without_far_off};
+use dapple_viewer::export::{PageBounds, PageCamera};
+use glam::DVec3;
+
+/// Gaussians that views are compared by, at most.
+const SAMPLE: usize = 10_000;
+
+/// Cameras that are compared, and that bound a page, at most.
+const MOST_CAMERAS: usize = 200;
+
+/// Width of a page's picture in heights.
+const ASPECT: f64 = 16.0 / 9.0;
+
+/// Of the sample, the part whose weights are not capped.
+const UNCAPPED: f64 = 0.95;
+
+/// Deviation of the logarithm of a photo's distance from the middle at which it counts for 0.6.
+const SPREAD: f64 = 0.4;
+
+/// Least distance of what a page turns about, in median distances.
+const LEAST: f64 = 0.2;
+
+/// Splats have a broad side from this difference of their horizontal spreads, as a part of their sum.
+const BROAD: f64 = 0.3;
+
+/// See the module.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Opening {
+    /// The photo that it begins at; `None` without cameras.
+    pub photo: Option<String>,
+    /// The first view.
+    pub view: PageCamera,
+    /// What is up.
+    pub up: DVec3,
+    /// What the page turns about.
+    pub centre: DVec3,
+    /// How far that is from the first view.
+    pub distance: f64,
+    /// Where the page can go; `None` = anywhere.
+    pub bounds: Option<PageBounds>,
+}
+
+/// A sampled Gaussian: centre, weight, and of how many cameras it is in the frustum.
+struct Sample {
+    place: DVec3,
+    weight: f64,
+    seen: f64,
+}
+
+impl Opening {
+    /// Of splats alone.
+    ///
+    /// # Errors
+    /// There are no splats.
+    pub fn of_splats(splats: &Splats, up: Option<DVec3>) -> Result<Self> {
+        let (up, centre, distance) = Stance::of_splats(splats, up)?.parts();
+        Ok(Self {
+            photo: None,
+            view: broadside(splats, up, centre, distance),
+            up,
+            centre,
+            distance,
+            bounds: None,
+        })
+    }
+
+    /// At one of these cameras, `chosen` by its index or else by what it shows; `None` without cameras.
+    pub fn of_cameras(
+        named: &[Named],
+        splats: &Splats,
+        up: Option<DVec3>,
+        chosen: Option<usize>,
+    ) -> Option<Self> {
+        let like = pinhole_camera(&named.first()?.1);
+        let poses = named.iter().map(|(_, camera)| camera.camera_from_world);
+        let poses = without_far_off(poses.collect());
+        let ring = Ring::of_poses(&Seen {
+            poses: poses.clone(),
+            like,
+            up,
+        });
+        let (middle, up, median) = ring.stance();
+        let is_inward = ring.looks_inward(&poses);
+        let samples = samples(splats, named);
+        let photo = chosen.or_else(|| best(named, &samples, middle, median))?;
+        let (name, camera) = named.get(photo)?;
+        let pose = &camera.camera_from_world;
+        let forward = forward(camera);
+        let depth = match is_inward {
+            true => (middle - pose.centre()).dot(forward),
+            false => median_depth(camera, &samples).unwrap_or(median),
+        };
+        let distance = depth.max(LEAST * median);
+        let centre = pose.centre() + forward * distance;
+        let view = PageCamera::looking(pose.centre(), centre, up, focal(camera));
+        let eyes: Vec<DVec3> = poses.iter().map(dapple::scene::Pose::centre).collect();
+        let step = eyes.len().div_ceil(MOST_CAMERAS).max(1);
+        let eyes: Vec<DVec3> = eyes.into_iter().step_by(step).collect();
+        Some(Self {
+            photo: Some(name.clone()),
+            view,
+            up,
+            centre,
+            distance,
+            bounds: PageBounds::of_cameras(&eyes, centre, is_inward),
+        })
+    }
+
+    /// Begins at another camera, about the point of its axis that is nearest to what the page turned about.
+    pub fn stand(&mut self, camera: &Camera) {
+        let (eye, forward) = (camera.camera_from_world.centre(), forward(camera));
+        let depth = (self.centre - eye).dot(forward);
+        if depth > LEAST * self.distance {
+            self.distance = depth;
+        }
+        self.centre = eye + forward * self.distance;
+        self.view = PageCamera::looking(eye, self.centre, self.up, focal(camera));
+        self.photo = None;
+    }
+}
+
+/// The view from the side that most of the splats face: a little from above, along the horizontal axis that they spread
+/// least along. Where they spread alike, the usual side.
+fn broadside(splats: &Splats, up: DVec3, centre: DVec3, distance: f64) -> PageCamera {
+    let usual = PageCamera::around(up.into(), centre.into(), distance);
+    let side = DVec3::from(usual.position) - centre;
+    let back = (side - up * side.dot(up)).normalize_or(DVec3::Z);
+    let across = up.cross(back);
+    let step = splats.len().div_ceil(SAMPLE).max(1);
+    let (mut bb, mut ba, mut aa) = (0.0, 0.0, 0.0);
+    for i in (0..splats.len()).step_by(step) {
+        let arm = DVec3::from(splats.means[i].map(f64::from)) - centre;
+        // Background has no side.
+        if arm.is_finite() && arm.length() < distance {
+            let opacity = 1.0 / (1.0 + (-f64::from(splats.opacities[i])).exp());
+            let (b, a) = (arm.dot(back), arm.dot(across));
+            bb += opacity * b * b;
+            ba += opacity * b * a;
+            aa += opacity * a * a;
+        }
+    }
+    let spread = ((bb - aa).powi(2) + 4.0 * ba * ba).sqrt();
+    if spread < BROAD * (bb + aa) {
+        return usual;
+    }
+    // Of the axis that they spread most along, turned by a quarter.
+    let turn = 0.5 * (2.0 * ba).atan2(bb - aa) + std::f64::consts::FRAC_PI_2;
+    let way = back * turn.cos() + across * turn.sin();
+    let way = if way.dot(back) < 0.0 { -way } else { way };
+    let eye = centre + (0.35 * up + way).normalize() * distance;
+    PageCamera::looking(eye, centre, up, 1.0)
+}
+
+fn forward(camera: &Camera) -> DVec3 {
+    let pose = &camera.camera_from_world;
+    pose.rotation_matrix().transpose().col(2)
+}
+
+/// The focal length, in heights of a page, of a picture with the angular area of a camera's.
+fn focal(camera: &Camera) -> f64 {
+    let (x, y) = (
+        camera.fx / f64::from(camera.width.max(1)),
+        camera.fy / f64::from(camera.height.max(1)),
+    );
+    (ASPECT * x * y).sqrt()
+}
+
+/// The place in camera coordinates, where it is in the frustum.
+fn in_frustum(camera: &Camera, place: DVec3) -> Option<DVec3> {
+    let p = camera.camera_from_world.transform(place);
+    let (x, y) = (
+        camera.fx * p.x / p.z + camera.cx,
+        camera.fy * p.y / p.z + camera.cy,
+    );
+    let is_in = p.z > 0.0
+        && (0.0..f64::from(camera.width)).contains(&x)
+        && (0.0..f64::from(camera.height)).contains(&y);
+    is_in.then_some(p)
+}
+
+/// Some Gaussians, and what they count for.
+fn samples(splats: &Splats, named: &[Named]) -> Vec<Sample> {
+    let step = splats.len().div_ceil(SAMPLE).max(1);
+    let mut samples: Vec<Sample> = (0..splats.len())
+        .step_by(step)
+        .map(|i| Sample {
+            place: DVec3::from(splats.means[i].map(f64::from)),
+            weight: f64::from(splats.coverage(i)),
+            seen: 0.0,
+        })
+        .filter(|sample| sample.place.is_finite() && sample.weight.is_finite())
+        .collect();
+    let mut weights: Vec<f64> = samples.iter().map(|sample| sample.weight).collect();
+    weights.sort_by(f64::total_cmp);
+    let cap = weights
+        .get((weights.len() as f64 * UNCAPPED) as usize)
+        .copied();
+    let step = named.len().div_ceil(MOST_CAMERAS).max(1);
+    for sample in &mut samples {
+        sample.weight = sample.weight.min(cap.unwrap_or(f64::INFINITY));
+        let sees = |(_, camera): &&Named| in_frustum(camera, sample.place).is_some();
+        sample.seen = named.iter().step_by(step).filter(sees).count() as f64;
+    }
+    samples
+}
+
+/// The photo that shows the scene best.
+fn best(named: &[Named], samples: &[Sample], middle: DVec3, median: f64) -> Option<usize> {
+    let step = named.len().div_ceil(MOST_CAMERAS).max(1);
+    let score = |camera: &Camera| {
+        let seen = samples
+            .iter()
+            .filter(|sample| in_frustum(camera, sample.place).is_some());
+        let weight: f64 = seen.map(|sample| sample.weight * sample.seen).sum();
+        let far = camera.camera_from_world.centre().distance(middle);
+        let off = (far / median).max(1e-9).ln() / SPREAD;
+        weight * (-0.5 * off * off).exp()
+    };
+    let scored = named.iter().enumerate().step_by(step);
+    let scored = scored.map(|(i, (_, camera))| (i, score(camera)));
+    // Of equals the first.
+    scored
+        .fold(None, |best: Option<(usize, f64)>, (i, score)| match best {
+            Some((_, most)) if most >= score => best,
+            _ => Some((i, score)),
+        })
+        .map(|(i, _)| i)
+}
+
+/// The median depth, by weight, of what a camera shows.
+fn median_depth(camera: &Camera, samples: &[Sample]) -> Option<f64> {
+    let seen = samples.iter().filter_map(|sample| {
+        let p = in_frustum(camera, sample.place)?;
+        Some((p.z, sample.weight * sample.seen))
+    });
+    let mut seen: Vec<(f64, f64)> = seen.collect();
+    seen.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let half = seen.iter().map(|(_, weight)| weight).sum::<f64>() / 2.0;
+    let mut sum = 0.0;
+    let found = seen.iter().find(|(_, weight)| {
+        sum += weight;
+        sum >= half
+    });
+    found.map(|(depth, _)| *depth)
+}

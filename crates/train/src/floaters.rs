@@ -1,0 +1,237 @@
+//! Floaters: Gaussians that the photos contradict.
+//!
+//! A pixel's colour is linear in one Gaussian's opacity, the others fixed. So the squared error of the training photos
+//! without that Gaussian follows from two sums over all values of all pixels, with r the render minus the photo and d the
+//! part of the render that vanishes with the Gaussian:
+//!
+//! - the sum of w r d, from one backward pass with the derivative w r;
+//! - the sum of w d d, from a backward pass with random signs times the root of w (Hutchinson): the square of what it
+//!   gives has this sum as its mean.
+//!
+//! The weights w are 1 / (s s + r r), with s the scale of the photo's residuals (median): photos that the model does not
+//! explain, and what moved in them, count less.
+//!
+//! Removal lowers the error where the first sum exceeds half the second. In a trained model the first sum is near 0, in a
+//! floater it is near the second. Were r noise, the deviation of the first sum would be at most the root of the second: a
+//! floater exceeds it many times.
+//!
+//! Floaters hide each other, so they are removed in rounds: what exceeds the deviation most goes first, and the next
+//! round renders what is left. Several that overlap may explain one residual, and removal of all of them would
+//! overshoot. So each round renders what is left without them, D less, and shares the change of the squared error, the
+//! sum of D (2 r - D), among them by their d. Those with a share that is not above 0 stay.
+
+use crate::contributions::stopped;
+use crate::evaluate::target;
+use dapple_engine::score::mask_counts;
+use dapple_engine::{Engine, Gradients, RenderSettings};
+use dapple_scene::{Photo, Progress, Result, Splats, View};
+
+/// Opacities count as at most this logit, just below the cap of a pixel's alpha: gradients vanish at the cap.
+const MOST_LOGIT: f32 = 4.5;
+
+/// The least scale of residuals: photos have 8 bits.
+const LEAST_SCALE: f32 = 1.0 / 255.0;
+
+/// The scale of residuals in medians of their size.
+const MEDIANS: f32 = 1.4826;
+
+/// By how many deviations a floater exceeds noise, round by round.
+const ROUNDS: [f64; 3] = [20.0, 10.0, 8.0];
+
+/// The least part of the second sum that the first has in a floater: weights that fall with r let it be below half.
+const LEAST: f64 = 0.25;
+
+/// Photos that a round compares with, at most.
+const MOST_VIEWS: usize = 200;
+
+/// Returns true for each Gaussian that is a floater, `[N]`. Leaves the engine with other splats than it had.
+///
+/// # Errors
+/// What the engine cannot do; a photo that cannot be read; a request to stop.
+pub fn floaters(
+    engine: &mut dyn Engine,
+    splats: &Splats,
+    views: &[View],
+    settings: &RenderSettings,
+    progress: &dyn Progress,
+) -> Result<Vec<bool>> {
+    let mut left = splats.clone();
+    for logit in &mut left.opacities {
+        *logit = logit.min(MOST_LOGIT);
+    }
+    let mut indices: Vec<usize> = (0..splats.len()).collect();
+    // Sums of d d gather over rounds: each has other signs.
+    let mut own = vec![0.0; splats.len()];
+    let step = views.len().div_ceil(MOST_VIEWS).max(1);
+    let views: Vec<&View> = views.iter().step_by(step).collect();
+    let settings = RenderSettings {
+        depth: false,
+        ..*settings
+    };
+    let mut random = 0x9e37_79b9_7f4a_7c15;
+    progress.start(
+        "comparing with photos",
+        2 * (ROUNDS.len() * views.len()) as u64,
+    );
+    for (round, deviations) in ROUNDS.into_iter().enumerate() {
+        engine.upload(&left, None)?;
+        let against = compare(
+            engine,
+            &left,
+            &views,
+            &settings,
+            (&mut random, &mut own),
+            progress,
+        );
+        let against = against.inspect_err(|_| progress.finish())?;
+        let is_floater = |i: usize| {
+            let (against, own) = (against[i], own[i] / (round + 1) as f64);
+            against > LEAST * own && against > deviations * own.sqrt()
+        };
+        let marked: Vec<bool> = (0..left.len()).map(is_floater).collect();
+        let shares = shares(engine, &left, &marked, &views, &settings, progress);
+        let shares = shares.inspect_err(|_| progress.finish())?;
+        let is_kept = |i: &usize| !(marked[*i] && shares[*i] > 0.0);
+        let kept: Vec<usize> = (0..left.len()).filter(is_kept).collect();
+        left.retain(|i| kept.binary_search(&i).is_ok());
+        indices = kept.iter().map(|&i| indices[i]).collect();
+        own = kept.iter().map(|&i| own[i]).collect();
+    }
+    progress.finish();
+    let mut are = vec![true; splats.len()];
+    for i in indices {
+        are[i] = false;
+    }
+    Ok(are)
+}
+
+/// The sums of w r d over these views; those of w d d are added to the second of `gathered`.
+fn compare(
+    engine: &mut dyn Engine,
+    splats: &Splats,
+    views: &[&View],
+    settings: &RenderSettings,
+    (random, own): (&mut u64, &mut [f64]),
+    progress: &dyn Progress,
+) -> Result<Vec<f64>> {
+    let mut sums = vec![0.0; splats.len()];
+    for view in views {
+        if progress.should_stop() {
+            return Err(stopped());
+        }
+        let photo = view.photo.read()?;
+        let shown = engine.render(&view.camera, settings)?.rgb;
+        let (off, signs) = derivatives(&residual(&shown, &photo, settings.background), random);
+        let against = engine.gradients(&view.camera, settings, &off, None)?;
+        let alone = engine.gradients(&view.camera, settings, &signs, None)?;
+        for i in 0..splats.len() {
+            sums[i] += without_one(splats, &against, i);
+            own[i] += without_one(splats, &alone, i).powi(2);
+        }
+        progress.advance(1);
+    }
+    Ok(sums)
+}
+
+/// w r, and random signs times the root of w; 0 where a mask hides the pixel.
+fn derivatives(off: &[Option<f32>], random: &mut u64) -> (Vec<f32>, Vec<f32>) {
+    let mut sizes: Vec<f32> = off.iter().flatten().map(|r| r.abs()).collect();
+    let middle = sizes.len() / 2;
+    let median = match sizes.is_empty() {
+        true => 0.0,
+        false => *sizes.select_nth_unstable_by(middle, f32::total_cmp).1,
+    };
+    let scale = (MEDIANS * median).max(LEAST_SCALE);
+    let both = off.iter().map(|off| match off {
+        None => (0.0, 0.0),
+        Some(r) => {
+            let weight = 1.0 / (scale * scale + r * r);
+            (weight * r, weight.sqrt() * sign(random))
+        }
+    });
+    both.unzip()
+}
+
+/// Of each Gaussian that is marked, the share of the squared error that goes if all that are marked go; photos count by
+/// the inverse of their error. 0 for the others.
+fn shares(
+    engine: &mut dyn Engine,
+    splats: &Splats,
+    marked: &[bool],
+    views: &[&View],
+    settings: &RenderSettings,
+    progress: &dyn Progress,
+) -> Result<Vec<f64>> {
+    let mut shares = vec![0.0; splats.len()];
+    if marked.iter().all(|is| *is) || !marked.contains(&true) {
+        progress.advance(views.len() as u64);
+        return Ok(shares);
+    }
+    let mut rest = splats.clone();
+    rest.retain(|i| !marked[i]);
+    engine.upload(&rest, None)?;
+    // Bytes: all renders are held.
+    let bytes = |engine: &mut dyn Engine, view: &View| {
+        let shown = engine.render_bytes(&view.camera, settings)?;
+        let rgb = shown.rgba.chunks_exact(4).flat_map(|p| [p[0], p[1], p[2]]);
+        Ok(rgb.collect())
+    };
+    let without: Vec<Vec<u8>> = views
+        .iter()
+        .map(|view| bytes(engine, view))
+        .collect::<Result<_>>()?;
+    engine.upload(splats, None)?;
+    for (view, without) in views.iter().zip(&without) {
+        if progress.should_stop() {
+            return Err(stopped());
+        }
+        let photo = view.photo.read()?;
+        let shown = engine.render(&view.camera, settings)?.rgb;
+        let off = residual(&shown, &photo, settings.background);
+        let sum: f32 = off.iter().flatten().map(|r| r * r).sum();
+        let mean = sum / off.iter().flatten().count().max(1) as f32;
+        let weight = 1.0 / mean.max(LEAST_SCALE * LEAST_SCALE);
+        let derivative: Vec<f32> = off
+            .iter()
+            .zip(&shown)
+            .zip(without)
+            .map(|((off, shown), without)| {
+                let gone = shown.clamp(0.0, 1.0) - f32::from(*without) / 255.0;
+                off.map_or(0.0, |r| weight * (2.0 * r - gone))
+            })
+            .collect();
+        let gradients = engine.gradients(&view.camera, settings, &derivative, None)?;
+        for i in (0..splats.len()).filter(|&i| marked[i]) {
+            shares[i] += without_one(splats, &gradients, i);
+        }
+        progress.advance(1);
+    }
+    Ok(shares)
+}
+
+/// What of a scalar vanishes with Gaussian `i`: gradients are by logits of opacities.
+fn without_one(splats: &Splats, gradients: &Gradients<f32>, i: usize) -> f64 {
+    f64::from(gradients.opacities[i]) * (1.0 + f64::from(splats.opacities[i]).exp())
+}
+
+/// The render minus the photo, value by value; `None` where a mask hides the pixel.
+fn residual(shown: &[f32], photo: &Photo, background: [f32; 3]) -> Vec<Option<f32>> {
+    let mask = photo.mask.as_deref();
+    let counts = |value: usize| mask.is_none_or(|mask| mask_counts(mask[value / 3]));
+    let wanted = target(photo, background);
+    let pairs = shown.iter().zip(&wanted).enumerate();
+    pairs
+        .map(|(value, (shown, wanted))| counts(value).then_some(shown - wanted))
+        .collect()
+}
+
+/// 1 or -1, from a generator of 64 bits (xorshift).
+fn sign(state: &mut u64) -> f32 {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    match *state >> 63 {
+        0 => -1.0,
+        _ => 1.0,
+    }
+}
