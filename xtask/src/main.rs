@@ -6,6 +6,7 @@
 mod captures;
 mod page;
 mod programs;
+mod prose;
 mod shell;
 mod splat_transform;
 mod test;

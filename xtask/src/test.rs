@@ -8,7 +8,7 @@
 use crate::page::chromium;
 use crate::programs::{self, LONGEST_TEST, TestRun};
 use crate::totals::Totals;
-use crate::{captures, shell, splat_transform};
+use crate::{captures, prose, shell, splat_transform};
 use clap::{Args, ValueEnum};
 use serde_json::json;
 use std::process::Command;
@@ -51,6 +51,8 @@ pub enum Step {
     Deny,
     /// Unit and integration tests
     Tests,
+    /// Words and phrases of pages, comments, messages and help
+    Prose,
     /// The examples in the documentation
     Doctests,
     /// The API documentation, warnings as errors
@@ -247,6 +249,10 @@ impl Step {
                 cargo(&["deny", "check"])
             }
             Self::Tests => run_tests(quick, tests),
+            Self::Prose => match prose::run() {
+                Ok(()) => Outcome::Passed(Totals::default()),
+                Err(why) => Outcome::Failed(why, Totals::default()),
+            },
             Self::Doctests => cargo(&["test", "--workspace", "--doc"]),
             Self::Docs => finished(shell::attempt(&mut shell::documentation())),
             Self::Examples => examples(),
