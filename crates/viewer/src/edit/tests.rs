@@ -236,6 +236,7 @@ fn a_file_that_another_program_has_changed_since_is_not_replaced() {
         overwrite: true,
         antialiased: false,
         origin: glam::DVec3::ZERO,
+        moved: Similarity::IDENTITY,
         nearest: NearestBy::default(),
     };
     for changed in [&to.file, &to.recipe] {
@@ -277,6 +278,7 @@ fn saving_writes_file_and_recipe_and_replaces_nothing_of_others() {
         overwrite: false,
         antialiased: true,
         origin: glam::DVec3::ZERO,
+        moved: Similarity::IDENTITY,
         nearest: NearestBy::default(),
     };
     let with = |to: &SaveTo| {
