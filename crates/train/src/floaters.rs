@@ -18,7 +18,8 @@
 //! Floaters hide each other, so they are removed in rounds: what exceeds the deviation most goes first, and the next
 //! round renders what is left. Several that overlap may explain one residual, and removal of all of them would
 //! overshoot. So each round renders what is left without them, D less, and shares the change of the squared error, the
-//! sum of D (2 r - D), among them by their d. Those with a share that is not above 0 stay.
+//! sum of D (2 r - D), among them by their d. Those with a share that is not above 0 stay, and those with a share that
+//! one half of the photos contradicts.
 
 use crate::contributions::stopped;
 use crate::evaluate::target;
@@ -36,10 +37,13 @@ const LEAST_SCALE: f32 = 1.0 / 255.0;
 const MEDIANS: f32 = 1.4826;
 
 /// By how many deviations a floater exceeds noise, round by round.
-const ROUNDS: [f64; 3] = [20.0, 10.0, 8.0];
+const ROUNDS: [f64; 3] = [20.0, 8.0, 4.0];
 
 /// The least part of the second sum that the first has in a floater: weights that fall with r let it be below half.
 const LEAST: f64 = 0.25;
+
+/// Part of a gain that one half of the photos may lose.
+const CONTRADICTED: f64 = 0.1;
 
 /// Photos that a round compares with, at most.
 const MOST_VIEWS: usize = 200;
@@ -91,7 +95,7 @@ pub fn floaters(
         let marked: Vec<bool> = (0..left.len()).map(is_floater).collect();
         let shares = shares(engine, &left, &marked, &views, &settings, progress);
         let shares = shares.inspect_err(|_| progress.finish())?;
-        let is_kept = |i: &usize| !(marked[*i] && shares[*i] > 0.0);
+        let is_kept = |i: &usize| !(marked[*i] && is_gain(shares[*i]));
         let kept: Vec<usize> = (0..left.len()).filter(is_kept).collect();
         left.retain(|i| kept.binary_search(&i).is_ok());
         indices = kept.iter().map(|&i| indices[i]).collect();
@@ -153,7 +157,7 @@ fn derivatives(off: &[Option<f32>], random: &mut u64) -> (Vec<f32>, Vec<f32>) {
 }
 
 /// Of each Gaussian that is marked, the share of the squared error that goes if all that are marked go; photos count by
-/// the inverse of their error. 0 for the others.
+/// the inverse of their error, every second one in each number. 0 for the others.
 fn shares(
     engine: &mut dyn Engine,
     splats: &Splats,
@@ -161,8 +165,8 @@ fn shares(
     views: &[&View],
     settings: &RenderSettings,
     progress: &dyn Progress,
-) -> Result<Vec<f64>> {
-    let mut shares = vec![0.0; splats.len()];
+) -> Result<Vec<[f64; 2]>> {
+    let mut shares = vec![[0.0; 2]; splats.len()];
     if marked.iter().all(|is| *is) || !marked.contains(&true) {
         progress.advance(views.len() as u64);
         return Ok(shares);
@@ -181,7 +185,7 @@ fn shares(
         .map(|view| bytes(engine, view))
         .collect::<Result<_>>()?;
     engine.upload(splats, None)?;
-    for (view, without) in views.iter().zip(&without) {
+    for (at, (view, without)) in views.iter().zip(&without).enumerate() {
         if progress.should_stop() {
             return Err(stopped());
         }
@@ -202,11 +206,17 @@ fn shares(
             .collect();
         let gradients = engine.gradients(&view.camera, settings, &derivative, None)?;
         for i in (0..splats.len()).filter(|&i| marked[i]) {
-            shares[i] += without_one(splats, &gradients, i);
+            shares[i][at % 2] += without_one(splats, &gradients, i);
         }
         progress.advance(1);
     }
     Ok(shares)
+}
+
+/// Whether the error falls by these shares, and neither half of the photos says otherwise.
+fn is_gain([even, odd]: [f64; 2]) -> bool {
+    let sum = even + odd;
+    sum > 0.0 && even.min(odd) >= -CONTRADICTED * sum
 }
 
 /// What of a scalar vanishes with Gaussian `i`: gradients are by logits of opacities.

@@ -309,7 +309,7 @@ fn train_shown(
     wall: Wall,
     console: &Console,
 ) -> Result<Done> {
-    let dataset = load_capture(job.scene, &folder, &config, job.photo_memory, console)?;
+    let dataset = load_capture(job.scene, &config, job.photo_memory, console)?;
     if job.background_is_open {
         background::follow_photos(&dataset, &mut config, console)?;
     }
@@ -332,6 +332,7 @@ fn train_shown(
         live,
         snapshots: Snapshots::new(&folder, trainer.config(), count),
     };
+    record_capture(&folder, job.scene, trainer.config(), console)?;
     run_into(&folder, &mut trainer, job.stop_at, shown, wall, console)
 }
 
@@ -351,16 +352,13 @@ fn live(
     Live::new(viewer, options, title, dataset, trainer, travel).map(Some)
 }
 
-/// Reads a capture for the run in `folder`, which records where it is.
-fn load_capture(
-    scene: &Path,
+/// Records in the folder of a run where its capture is.
+fn record_capture(
     folder: &RunFolder,
+    scene: &Path,
     config: &TrainConfig,
-    photo_memory: Option<u64>,
     console: &Console,
-) -> Result<Dataset> {
-    let options = photo_memory::limited(config.training_load_options(), photo_memory);
-    let dataset = load(scene, &options, &console.progress())?;
+) -> Result<()> {
     let capture = load::open(scene, &config.load_options())?;
     match CaptureRecord::new(folder.path(), scene, &capture) {
         Some(record) => folder.write_capture(&record)?,
@@ -368,6 +366,17 @@ fn load_capture(
             "note: the path of the capture is no text: the run does not record it, and --scene is to name it",
         ),
     }
+    Ok(())
+}
+
+fn load_capture(
+    scene: &Path,
+    config: &TrainConfig,
+    photo_memory: Option<u64>,
+    console: &Console,
+) -> Result<Dataset> {
+    let options = photo_memory::limited(config.training_load_options(), photo_memory);
+    let dataset = load(scene, &options, &console.progress())?;
     let memory = photo_memory::note(&dataset, photo_memory);
     for note in dataset.notes.iter().chain(&memory) {
         console.note(&format!("note: {}", printable(note)));

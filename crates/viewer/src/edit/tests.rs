@@ -239,6 +239,7 @@ fn saving_writes_file_and_recipe_and_replaces_nothing_of_others() {
         overwrite: false,
         antialiased: true,
         origin: glam::DVec3::ZERO,
+        moved: Similarity::IDENTITY,
         nearest: NearestBy::default(),
     };
     let with = |to: &SaveTo| {

@@ -24,6 +24,7 @@ fn save_to(folder: &Path) -> SaveTo {
         overwrite: false,
         antialiased: false,
         origin: glam::DVec3::ZERO,
+        moved: Default::default(),
         nearest: NearestBy::default(),
     }
 }

@@ -62,6 +62,7 @@ fn splats_come_to_pages_that_may_draw_them() {
         overwrite: false,
         antialiased: false,
         origin: glam::DVec3::ZERO,
+        moved: Default::default(),
         nearest: NearestBy::default(),
     });
     let cookie = fixture.cookie();

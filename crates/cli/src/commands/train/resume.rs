@@ -5,7 +5,7 @@
 //! 2. Capture, device and storage are those of the run unless named: the capture may have moved, and a
 //!    device may be gone. The trainer checks the capture and tells of another device.
 
-use super::{Args, Done, Wall, check_stop_at, live, load_capture, run_into};
+use super::{Args, Done, Wall, check_stop_at, live, load_capture, record_capture, run_into};
 use crate::console::Console;
 use crate::options::DeviceOptions;
 use crate::time_travel::TimeTravel;
@@ -61,13 +61,7 @@ pub fn resume(args: &Args, out: &Path, mut wall: Wall, console: &Console) -> Res
             _ => e,
         })?;
     let viewer = args.view.start(console)?;
-    let dataset = load_capture(
-        &scene,
-        &folder,
-        &checkpoint.config,
-        args.photo_memory,
-        console,
-    )?;
+    let dataset = load_capture(&scene, &checkpoint.config, args.photo_memory, console)?;
     let count = args.view.snapshots(checkpoint.launch.snapshots);
     let launch = Launch {
         snapshots: Some(count).filter(|&count| count > 0),
@@ -86,6 +80,7 @@ pub fn resume(args: &Args, out: &Path, mut wall: Wall, console: &Console) -> Res
         live,
         snapshots: Snapshots::new(&folder, trainer.config(), count),
     };
+    record_capture(&folder, &scene, trainer.config(), console)?;
     run_into(&folder, &mut trainer, args.stop_at, shown, wall, console)
 }
 
