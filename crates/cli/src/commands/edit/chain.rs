@@ -132,9 +132,9 @@ const KNOWN: [Known; 15] = [
         name: "floaters",
         value: "SHARE[,CELL]",
         help: "Take away Gaussians that the photos contradict, and then the clusters with the least weight, together \
-               this share of all, percent [default: 0.1]: of blend weights where cameras are known, else of opacity \
+               this share of all, percent [default: 0.01]: of blend weights where cameras are known, else of opacity \
                times area. Clusters are what fills touching cubes with a side of CELL [default: by the distances]",
-        missing: Some("0.1"),
+        missing: Some("0.01"),
         read: |text| match *numbers(&text.replace('%', ""))?.as_slice() {
             [share] => checked(Action::Floaters { cell: None, share }),
             [share, cell] => checked(Action::Floaters {
@@ -334,7 +334,7 @@ mod tests {
         let wanted = vec![
             decimate(Amount::Percent(10.0)),
             translate([-1.0, 0.0, 2.0]),
-            floaters(0.1, None),
+            floaters(0.01, None),
             Link::Recipe("a.json".into()),
             translate([0.0, 0.0, 1.0]),
             floaters(0.5, Some(2.0)),

@@ -61,9 +61,9 @@ impl Loss {
             _ => return None,
         };
         let hint = match self.photos_psnr {
-            Some(_) => "a smaller share, --floaters=0.01, takes less",
+            Some(_) => "a smaller share, --floaters=0.001, takes less",
             None => {
-                "--capture has the photos tell floaters from the scene; a smaller share, --floaters=0.01, takes less"
+                "--capture has the photos tell floaters from the scene; a smaller share, --floaters=0.001, takes less"
             }
         };
         Some(format!(
