@@ -58,13 +58,13 @@ impl std::str::FromStr for PathChoice {
     }
 }
 
-/// What is known of where photos were taken.
+/// Poses of photos, and further facts about them.
 pub struct Seen {
     /// In the order of the photos' names; at least one.
     pub poses: Vec<Pose>,
     /// Size and intrinsics to render with.
     pub like: Camera,
-    /// Which way is up, if that is told by something else than the poses.
+    /// Up direction, if a source other than the poses gives one.
     pub up: Option<glam::DVec3>,
 }
 
@@ -86,7 +86,7 @@ pub fn choose(seen: &Seen, ring: &Ring) -> (CameraPath, String) {
     (CameraPath::Arc, why)
 }
 
-/// For tests: photos from these poses, and nothing told of up.
+/// Photos with these poses and no up direction, for tests.
 #[cfg(test)]
 fn seen(poses: Vec<Pose>) -> Seen {
     Seen {

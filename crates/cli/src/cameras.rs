@@ -1,8 +1,8 @@
-//! Cameras to render from: a file, or those that are known of splats.
+//! Cameras to render from: from a file, or stored next to splats.
 //!
 //! 1. [`read`]: one camera, as JSON.
-//! 2. [`beside`]: the cameras that are beside splats in a `cameras.json`: those of a run of ours, or of the
-//!    trainer of the 3DGS paper.
+//! 2. [`beside`]: the cameras in a `cameras.json` next to splats, written by a run of Dapple or by the trainer of the
+//!    3DGS paper.
 
 use crate::options::of_run;
 use dapple::scene::{Camera, Error, Pose, Result, bounded, read_cameras};
@@ -84,7 +84,7 @@ impl CameraFile {
             (None, None, Some(rotation), Some(translation)) => {
                 Ok(Pose::from_wxyz(rotation, DVec3::from(translation)))
             }
-            _ => Err(Error::input("the camera does not say where it stands").hint(
+            _ => Err(Error::input("the camera has no position").hint(
                 "give eye and target, or rotation (w, x, y, z) and translation from world to camera",
             )),
         }
@@ -94,8 +94,8 @@ impl CameraFile {
 /// A photo's name and its camera.
 pub type Named = (String, Camera);
 
-/// The cameras that are beside splats, sorted by name, and the file that has them: `cameras.json` in
-/// their folder, or, as the trainer of the 3DGS paper writes it, above `point_cloud/iteration_N`.
+/// Returns the cameras stored next to splats, sorted by name, and their file: `cameras.json` in the folder of the
+/// splats, or, as the trainer of the 3DGS paper writes it, above `point_cloud/iteration_N`.
 ///
 /// # Errors
 /// A file of that name that holds no cameras.
@@ -104,7 +104,7 @@ pub fn beside(splats: &Path) -> Result<Option<(PathBuf, Vec<Camera>)>> {
     Ok(found.map(|(file, named)| (file, named.into_iter().map(|(_, camera)| camera).collect())))
 }
 
-/// As [`beside`], with the photos' names.
+/// Returns the cameras like [`beside`], with the photos' names.
 ///
 /// # Errors
 /// A file of that name that holds no cameras.

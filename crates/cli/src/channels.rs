@@ -1,4 +1,4 @@
-//! What a picture shows of a render: colours, alpha, depth, normals, counts; and the files it goes to.
+//! Channels of a render (colours, alpha, depth, normals, counts) and their files.
 //!
 //! | channel | EXR (32-bit floats) | PNG |
 //! |---|---|---|
@@ -8,8 +8,8 @@
 //! | normals | X, Y, Z in camera coordinates, zero = nothing | 8 bits: red right, green up, blue towards the camera |
 //! | count | N, Gaussians that the pixel blends | colours; or 16 bits, the number itself |
 //!
-//! Colours spread over one range for all pictures. A depth PNG of 16 bits saturates at 65535 steps, and is what
-//! `dapple train --depths` reads.
+//! Colour maps cover one range for all pictures. A depth PNG of 16 bits saturates at 65535 steps; `dapple train
+//! --depths` reads it.
 
 use crate::colormap::{Colormap, Colours, range};
 use crate::pictures::Picture;
@@ -21,7 +21,7 @@ use dapple::scene::provenance::{PngPixels, png_bytes};
 use dapple::scene::{Camera, Error, Result};
 use std::path::Path;
 
-/// What a picture shows.
+/// Channel of a render.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum Channel {
     /// Colours over the background
@@ -45,7 +45,7 @@ impl Channel {
         !matches!(self, Self::Rgb | Self::Normals)
     }
 
-    /// Whether a render needs depths for it.
+    /// Returns true if the channel needs a render with depths.
     pub fn needs_depth(self) -> bool {
         matches!(self, Self::Depth | Self::MedianDepth | Self::Normals)
     }
@@ -80,7 +80,7 @@ impl FileFormat {
 /// A channel of a render as a file.
 #[derive(Debug, Clone, Copy)]
 pub struct Output {
-    /// What it shows.
+    /// Channel to write.
     pub channel: Channel,
     /// The file's kind.
     pub format: FileFormat,
@@ -174,7 +174,7 @@ impl Output {
     /// The channel's numbers, interleaved.
     fn values(&self, rendered: &Rendered, camera: &Camera) -> Result<Vec<f32>> {
         let depths = || {
-            let missing = || Error::internal("a render came without the depths asked for");
+            let missing = || Error::internal("the render has no depths");
             rendered.depth.as_ref().ok_or_else(missing)
         };
         let expected = || Ok::<_, Error>(depths()?.covered(&rendered.alpha));

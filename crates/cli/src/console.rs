@@ -1,8 +1,7 @@
-//! Where words go: data to stdout, what is said to people to stderr.
+//! Output streams: data to stdout, messages to stderr.
 //!
-//! Neither stream may end the program: a reader of stdout that has gone away (`dapple info | head`)
-//! has seen enough, and a stderr that is closed loses remarks, not work. Neither is sent what would move a
-//! terminal: names of files may hold any character.
+//! Neither stream may end the program. A closed stdout (`dapple info | head`) ends the output, and a closed stderr
+//! loses messages, not work. Control characters in file names are not sent to a terminal.
 
 use crate::interrupt::{self, Grace};
 use dapple::scene::{Error, Progress, Result, printable_lines};
@@ -37,12 +36,12 @@ impl Console {
         }
     }
 
-    /// Whether progress bars are drawn.
+    /// Returns true if progress bars are drawn.
     pub fn interactive(&self) -> bool {
         self.interactive
     }
 
-    /// Whether details are told.
+    /// Returns true if details are printed.
     pub fn is_verbose(&self) -> bool {
         self.verbose
     }
@@ -97,7 +96,7 @@ impl Console {
         });
     }
 
-    /// A new bar below those that are there; it is hidden where nobody looks.
+    /// Returns a new bar below the existing bars; hidden if stderr is not a terminal.
     pub fn bar(&self, total: u64, template: &str) -> ProgressBar {
         let bar = self.bars.add(ProgressBar::new(total));
         // The templates are constants of this program: one that does not parse falls back.

@@ -1,4 +1,4 @@
-//! How an error leaves the program: three lines on stderr and a code.
+//! Prints an error as three lines on stderr and returns the exit code.
 
 use crate::console::Console;
 use crate::other_names;

@@ -18,15 +18,13 @@ pub struct Flamegraph {
 }
 
 impl Flamegraph {
-    /// Begins to sample. What is at `path` stays unless it may be replaced.
+    /// Starts sampling. An existing `path` is an error unless `overwrite` is set.
     pub fn start(path: &Path, overwrite: bool) -> Result<Self> {
         refuse_existing(path, overwrite)?;
         if path.is_dir() {
-            return Err(
-                Error::input("a folder stands where the flamegraph is to be written")
-                    .at_path(path)
-                    .hint("name a file, for example one inside that folder"),
-            );
+            return Err(Error::input("the path of the flamegraph is a folder")
+                .at_path(path)
+                .hint("name a file, for example one inside that folder"));
         }
         let folder = match path.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -40,7 +38,7 @@ impl Flamegraph {
         })
     }
 
-    /// Writes the picture of all since the start; `title` stands above it.
+    /// Writes the flamegraph of all samples since the start, with `title` as its heading.
     pub fn finish(self, title: &str, console: &Console) -> Result<()> {
         // The work may have written a file of this name since the start.
         refuse_sources(&self.path)?;
@@ -70,7 +68,7 @@ impl Flamegraph {
             (Ok(value), written) => written.map(|()| value),
             (Err(error), Ok(())) => Err(error),
             (Err(error), Err(missing)) => {
-                console.note(&format!("remark: no flamegraph: {}", missing.what()));
+                console.note(&format!("warning: no flamegraph: {}", missing.what()));
                 Err(error)
             }
         }

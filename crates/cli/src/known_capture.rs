@@ -48,11 +48,11 @@ pub fn find(splats: &Path, console: &Console) -> Result<Option<PathBuf>> {
             "the capture of this run has changed since: {differs}"
         ))
         .at_path(place)
-        .hint(format!("to take it as it is, {again}")),
+        .hint(format!("to accept it unchanged, {again}")),
     })
 }
 
-/// As [`find`], where the capture is of use but not needed: says why there is none.
+/// Finds the capture like [`find`], and prints a note with the reason if there is none. For optional uses.
 pub fn find_if_there(splats: &Path, console: &Console) -> Option<PathBuf> {
     find(splats, console).unwrap_or_else(|error| {
         let hint = error.hint_text().unwrap_or_default();
@@ -62,7 +62,7 @@ pub fn find_if_there(splats: &Path, console: &Console) -> Option<PathBuf> {
     })
 }
 
-/// As [`find`], where there must be one.
+/// Finds the capture like [`find`], and fails if there is none.
 pub fn needed(splats: &Path, console: &Console) -> Result<PathBuf> {
     find(splats, console)?.ok_or_else(|| {
         Error::input("nothing records which capture these splats were trained on")

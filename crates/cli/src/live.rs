@@ -1,13 +1,13 @@
-//! A training that is looked at while it goes on.
+//! Live viewer: a run shown in a browser during training.
 //!
-//! 1. Between two steps: tell the pages how far the run is, now and then; answer one of them, if its share of
-//!    time allows; do what they ask for.
-//! 2. A page that looks back is answered from a snapshot, by an engine of its own, for which the share counts too.
-//! 3. A paused run answers pages as fast as they ask. It continues when a page resumes it, or when Ctrl-C is pressed.
-//! 4. A run stays paused when its last page has gone, since a page may be closed on purpose and opened again. The
-//!    terminal then names the address that resumes it.
+//! 1. Between two steps, [`Live`] periodically sends the progress to the pages, answers one page if the
+//!    time share allows it, and executes the pages' commands.
+//! 2. Snapshot playback uses a second engine; its time counts towards the same share.
+//! 3. A paused run answers pages without a limit. It continues when a page resumes it, or when Ctrl-C is pressed.
+//! 4. A run stays paused when its last page closes, since a page may be closed on purpose and opened again. The
+//!    terminal then names the address that resumes the run.
 //!
-//! Pictures are rendered from what the engine holds and change nothing of it.
+//! Renders read the engine's state and do not change it.
 
 use crate::console::Console;
 use crate::time_travel::TimeTravel;
@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// How long the end of a run waits for pages to hear of it.
 const FAREWELL: Duration = Duration::from_millis(800);
 
-/// See the module.
+/// Live viewer of a run; the module documents its schedule.
 #[derive(Debug)]
 pub struct Live {
     viewer: Viewer,
@@ -45,7 +45,7 @@ pub struct Live {
 }
 
 impl Live {
-    /// For a run on this capture that is about to begin, or to go on.
+    /// Creates the viewer of a run on this capture, before the run starts or resumes.
     pub fn new(
         viewer: Viewer,
         options: &ViewOptions,
@@ -97,7 +97,7 @@ impl Live {
         })
     }
 
-    /// What the trainer says of a step.
+    /// Receives the progress of a step from the trainer.
     pub fn on_step(&mut self, progress: &StepProgress) {
         self.status = Status {
             step: progress.step,
@@ -110,7 +110,7 @@ impl Live {
         };
     }
 
-    /// What it says of held-out photos.
+    /// Receives the scores of held-out photos from the trainer.
     pub fn on_eval(&mut self, report: &EvalReport) {
         self.status.psnr = Some(report.psnr);
         for entry in &mut self.stage.cameras {
@@ -130,7 +130,7 @@ impl Live {
         self.viewer.show(self.stage.clone());
     }
 
-    /// Whether a page has asked for a checkpoint since the last call.
+    /// Returns true if a page has requested a checkpoint since the last call.
     pub fn wants_checkpoint(&mut self) -> bool {
         std::mem::take(&mut self.save)
     }
@@ -181,7 +181,7 @@ impl Live {
         self.is_alone = is_alone;
     }
 
-    /// Does what pages ask for.
+    /// Executes the commands of the pages.
     fn hear(&mut self) {
         for command in self.viewer.commands() {
             match command {
@@ -206,7 +206,7 @@ impl Live {
         }
         self.reported = Some(Instant::now());
         self.status.elapsed_seconds = self.begun.elapsed().as_secs_f64();
-        // A page that comes is told what was reported last: the number of a moment ago does.
+        // A new page receives the last progress report, which is recent enough.
         if self.viewer.pages() > 0 {
             self.status.memory_bytes = crate::machine::peak_memory_bytes();
         }
@@ -226,7 +226,7 @@ impl Live {
         let started = Instant::now();
         let travel = &mut self.travel;
         let picture = run.look(|engine, settings| {
-            // The wait for steps on their way is the run's own time.
+            // The wait for steps in flight is the run's own time.
             let started = Instant::now();
             let picture = match request.look.snapshot {
                 Some(step) => travel.picture(step, &request, settings),
@@ -242,13 +242,13 @@ impl Live {
             }
         };
         self.viewer.answer(&request, picture);
-        // A wait leaves the device idle for a moment too.
+        // After a wait the device is idle for a moment too.
         let idle = (started.elapsed() - took).min(Duration::from_millis(2));
         self.share.spent(took + idle, Instant::now());
         Ok(())
     }
 
-    /// Tells pages how the run has ended, and waits a moment until they have heard.
+    /// Sends the end of the run to the pages, and waits until they have received it, for a short time.
     pub fn end(&mut self, note: &str) {
         self.status.note = Some(note.to_owned());
         self.status.paused = false;

@@ -26,7 +26,7 @@ const MOST_CAMERAS: usize = 200;
 /// Width of a page's picture in heights.
 const ASPECT: f64 = 16.0 / 9.0;
 
-/// Of the sample, the part whose weights are not capped.
+/// Share of the sample whose weights are not capped.
 const UNCAPPED: f64 = 0.95;
 
 /// Deviation of the logarithm of a photo's distance from the middle at which it counts for 0.6.
@@ -38,16 +38,16 @@ const LEAST: f64 = 0.2;
 /// Splats have a broad side from this difference of their horizontal spreads, as a part of their sum.
 const BROAD: f64 = 0.3;
 
-/// See the module.
+/// First camera of a page; the module documents its choice.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Opening {
     /// The photo that it begins at; `None` without cameras.
     pub photo: Option<String>,
     /// The first view.
     pub view: PageCamera,
-    /// What is up.
+    /// Up direction.
     pub up: DVec3,
-    /// What the page turns about.
+    /// Centre that the page's camera orbits.
     pub centre: DVec3,
     /// How far that is from the first view.
     pub distance: f64,
@@ -63,7 +63,7 @@ struct Sample {
 }
 
 impl Opening {
-    /// Of splats alone.
+    /// Chooses the camera from the splats, without photos.
     ///
     /// # Errors
     /// There are no splats.
@@ -158,7 +158,7 @@ fn broadside(splats: &Splats, up: DVec3, centre: DVec3, distance: f64) -> PageCa
     if spread < BROAD * (bb + aa) {
         return usual;
     }
-    // Of the axis that they spread most along, turned by a quarter.
+    // Perpendicular to the axis of their largest spread.
     let turn = 0.5 * (2.0 * ba).atan2(bb - aa) + std::f64::consts::FRAC_PI_2;
     let way = back * turn.cos() + across * turn.sin();
     let way = if way.dot(back) < 0.0 { -way } else { way };
@@ -233,7 +233,7 @@ fn best(named: &[Named], samples: &[Sample], middle: DVec3, median: f64) -> Opti
     };
     let scored = named.iter().enumerate().step_by(step);
     let scored = scored.map(|(i, (_, camera))| (i, score(camera)));
-    // Of equals the first.
+    // The first of several maxima.
     scored
         .fold(None, |best: Option<(usize, f64)>, (i, score)| match best {
             Some((_, most)) if most >= score => best,

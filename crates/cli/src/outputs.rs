@@ -1,4 +1,4 @@
-//! What results are never written over: files of captures and of runs, and, unless asked to, anything that is there.
+//! Checks that protect existing files: files of captures and of runs are never replaced, other files only on request.
 
 use dapple::scene::{Capture, Error, LoadOptions, Result, load};
 use dapple::train::{RunFolder, refuse_run_file};
@@ -18,7 +18,7 @@ pub fn refuse_existing(path: &Path, overwrite: bool) -> Result<()> {
     refuse_sources(path)?;
     match overwrite {
         true => Ok(()),
-        false => Err(Error::input("the output is there already")
+        false => Err(Error::input("the output exists already")
             .at_path(path)
             .hint("choose another name, or give --overwrite to replace it")),
     }

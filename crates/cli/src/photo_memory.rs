@@ -38,8 +38,8 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
     Ok(bytes as u64)
 }
 
-/// What was asked for, or a share of what is free; `None` where that is not known: then all photos are
-/// held.
+/// Returns the requested limit, or else a share of the free memory. `None` if the free memory is not known: then all
+/// photos are held.
 pub fn limit(asked: Option<u64>) -> Option<u64> {
     asked.or_else(|| machine::available_memory_bytes().map(|free| free / SHARE_OF_FREE))
 }
@@ -52,7 +52,7 @@ pub fn limited(options: LoadOptions, asked: Option<u64>) -> LoadOptions {
     }
 }
 
-/// What to say of a capture whose photos are not held.
+/// Returns the note for a capture whose photos are not all held.
 pub fn note(dataset: &Dataset, asked: Option<u64>) -> Option<String> {
     let limit = dataset.photo_memory_bytes?;
     let bytes: u64 = dataset.views.iter().map(|view| view.photo.bytes()).sum();

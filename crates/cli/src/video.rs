@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 /// Pictures a second.
 pub const FRAMES_PER_SECOND: u32 = 30;
 
-/// Whether a path's name asks for a video.
+/// Returns true if the path ends in a video extension.
 pub fn is_video(path: &Path) -> bool {
     let end = path.extension().map(|e| e.to_string_lossy().to_lowercase());
     matches!(end.as_deref(), Some("mp4" | "mov" | "mkv" | "webm"))
@@ -34,7 +34,7 @@ pub fn check(out: &Path) -> Result<()> {
 /// Makes a video of the pictures `00000.png` and on in a folder. An old one is replaced when the new one is whole.
 ///
 /// # Errors
-/// ffmpeg fails, with the last that it said.
+/// ffmpeg fails; the error has its last message.
 pub fn encode(pictures: &Path, out: &Path) -> Result<()> {
     let name = out
         .file_name()

@@ -1,4 +1,4 @@
-//! The threads that all verbs share, beside an engine's own: they read photos, score, and write files.
+//! Thread pool shared by all commands, separate from an engine's threads: reads photos, scores, and writes files.
 
 use dapple::cpu::threads;
 use dapple::scene::Result;

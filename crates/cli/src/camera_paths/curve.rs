@@ -171,7 +171,7 @@ impl Curve {
             .zip(weights)
             .map(|(&i, w)| self.centres[i] * w)
             .sum();
-        // Across the seam of a closed way the other half of the sphere may be meant.
+        // Where a closed path starts again, the other half of the sphere may be the nearer one.
         let here = self.rotations[at[1]];
         let rotation =
             at.iter()

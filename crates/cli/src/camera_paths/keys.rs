@@ -1,13 +1,13 @@
-//! A path of the user's own: keys that the viewer's page has saved, as JSON.
+//! Camera path of the user: keys saved by the viewer's page, as JSON.
 //!
 //! ```json
 //! {"dapple_path": 1, "seconds": 6, "closed": false, "keys": [
 //!   {"position": [0, -1, -4], "rotation": [1, 0, 0, 0], "focal": 0.9}]}
 //! ```
 //!
-//! `position` in world units, `rotation` w, x, y, z from world to camera (which looks along +z with y down),
-//! `focal` the focal length over the picture's height. Keys are as far apart in time as each other. The page
-//! plays the same curve: `path.js`.
+//! `position` is in world units. `rotation` is w, x, y, z from world to camera (the camera points along +z with y
+//! down). `focal` is the focal length divided by the picture's height. Keys are at equal intervals of time.
+//! The viewer's page computes the same curve: `path.js`.
 
 use super::curve::Curve;
 use dapple::scene::{Camera, Error, Pose, Result, bounded};
@@ -21,7 +21,7 @@ const VERSION: u32 = 1;
 /// Keys of a path, at most.
 const MOST_KEYS: usize = 10_000;
 
-/// Pictures a second, where nobody names their number.
+/// Default pictures per second.
 const FRAMES_PER_SECOND: f64 = 30.0;
 
 /// A path as a file has it.
@@ -47,7 +47,7 @@ impl KeyPath {
     /// Reads a file.
     ///
     /// # Errors
-    /// A file that is none, of another version, without keys, with numbers that are no camera's.
+    /// A file that is not a path, has another version or no keys, or has numbers that are not a camera's.
     pub fn read(path: &Path) -> Result<Self> {
         let most = bounded::SETTINGS_BYTES;
         let text = bounded::read_text("cannot read the path", path, most)?;
@@ -82,7 +82,7 @@ impl KeyPath {
         Ok(file)
     }
 
-    /// How many pictures it has where nobody says.
+    /// Returns the default number of pictures.
     pub fn frames(&self) -> u32 {
         // At most a day of them: it fits.
         (self.seconds * FRAMES_PER_SECOND).round().max(1.0) as u32

@@ -10,19 +10,19 @@ use std::f64::consts::TAU;
 /// An arc turns by at least this much, degrees: less shows no depth.
 const LEAST_ARC: f64 = 20.0;
 
-/// An arc leaves so much of the sector out at each end, where hardly a camera has seen what it shows.
+/// Part of the sector that an arc omits at each end, where few cameras have seen what it shows.
 const MARGIN: f64 = 1.0 / 12.0;
 
 /// Height and distance along an arc are means over cameras within about this part of it.
 const SMOOTHING: f64 = 1.0 / 8.0;
 
-/// Of the cameras, so many must look towards the target, by this cosine or more, for a ring around it to
-/// show what they saw.
+/// Least share of cameras that must look towards the target, by this cosine or more, for an orbit around the target
+/// to show what they saw.
 const INWARD_SHARE: f64 = 0.8;
 const INWARD_COSINE: f64 = 0.7;
 
-/// The mean of the cameras' up axes is about 1 long if they agree, and near 0 if they look straight down
-/// from all sides: then it tells nothing.
+/// The mean of the cameras' up axes has length 1 if they agree. It is near 0 if the cameras look straight down from
+/// all sides, and then gives no direction.
 const LEAST_UP: f64 = 0.3;
 
 /// Where a camera stands around the target.
@@ -47,7 +47,7 @@ pub struct Ring {
     side: DVec3,
     /// At least one.
     stands: Vec<Stand>,
-    /// What the cameras see: size and intrinsics.
+    /// Size and intrinsics of the cameras.
     like: Camera,
 }
 
@@ -61,10 +61,10 @@ pub struct Sector {
 }
 
 impl Ring {
-    /// The ring that the poses of a capture suggest.
+    /// Returns the orbit fitted to the poses of a capture.
     ///
     /// 1. The target is the point nearest to all optical axes (least squares).
-    /// 2. Up is that of [`up_of_poses`], unless something else tells it.
+    /// 2. Up is that of [`up_of_poses`], unless `seen` gives another direction.
     /// 3. The ring starts at the first camera's side.
     pub fn of_poses(seen: &Seen) -> Self {
         let poses = &seen.poses;
@@ -164,7 +164,7 @@ impl Ring {
         })
     }
 
-    /// The point that the cameras look at, up, and how far from the point they stand, the median.
+    /// Returns the target of the cameras, the up direction, and the median distance from the target.
     pub fn stance(&self) -> (DVec3, DVec3, f64) {
         let mut far: Vec<f64> = self
             .stands
@@ -192,7 +192,7 @@ impl Ring {
         }
     }
 
-    /// Whether the cameras look at what the ring goes around, and agree on which way is up.
+    /// Returns true if the cameras look at the orbit's centre and agree on the up direction.
     pub fn looks_inward(&self, poses: &[Pose]) -> bool {
         let inward = |pose: &&Pose| {
             let forward = pose.rotation_matrix().transpose().col(2);
@@ -239,7 +239,7 @@ impl Ring {
         for stand in &self.stands {
             let turn = (stand.azimuth - azimuth).rem_euclid(TAU);
             let off = turn.min(TAU - turn) / width;
-            // Far ones count for next to nothing, but for something where no other is.
+            // The weight of distant cameras is nearly 0, but positive for directions without other cameras.
             let weight = (-0.5 * off * off).exp() + 1e-9;
             sum += weight;
             radius += weight * stand.radius;
@@ -306,7 +306,7 @@ mod tests {
 
     #[test]
     fn an_arc_stays_where_the_cameras_stand() {
-        // From 300 over 0 to 40 degrees: the sector crosses where the angle starts anew.
+        // From 300 over 0 to 40 degrees: the sector contains the wrap of the angle.
         let one_side = around([300.0, 330.0, 0.0, 20.0, 40.0]);
         let ring = Ring::of_poses(&one_side);
         assert!((ring.sector().span.to_degrees() - 100.0).abs() < 0.1);
@@ -333,7 +333,7 @@ mod tests {
         let all_round = around((0..12).map(|i| f64::from(i) * 30.0));
         let chosen = |seen: &Seen| choose(seen, &Ring::of_poses(seen)).0;
         assert_eq!(chosen(&all_round), CameraPath::Orbit);
-        // From the middle of a room to its walls.
+        // From the middle of an indoor scene to its walls.
         let look = |i: i32| {
             let (sin, cos) = (f64::from(i) * 0.5).sin_cos();
             let outwards = DVec3::new(cos, 0.0, sin);
@@ -343,7 +343,7 @@ mod tests {
             chosen(&seen((0..12).map(look).collect())),
             CameraPath::Capture
         );
-        // Straight down, to and fro: nobody knows what is up.
+        // Straight down, back and forth: up is not defined.
         let down = |i: i32| {
             let eye = DVec3::new(f64::from(i % 4), -5.0, f64::from(i / 4));
             let heading = if i % 2 == 0 { DVec3::X } else { DVec3::NEG_X };
