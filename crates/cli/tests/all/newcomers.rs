@@ -38,7 +38,7 @@ fn a_missing_photo_can_be_skipped_and_is_counted() {
     };
     let text = ok_in(path, &loud(&[&skip[..], &["--overwrite"]].concat())).stdout;
     assert!(
-        text.contains("missing   1 photo of the capture was not there"),
+        text.contains("missing   1 photo of the capture was skipped"),
         "{text}"
     );
     let metrics = std::fs::read_to_string(path.join("out/metrics.json")).unwrap();
@@ -58,7 +58,7 @@ fn a_missing_photo_can_be_skipped_and_is_counted() {
     ));
     assert_eq!((&info["photos"], &info["skipped"]), (&8.into(), &1.into()));
     let text = ok_in(path, &["info", "capture", "--skip-missing"]).stdout;
-    assert!(text.contains("1 missing and left out"), "{text}");
+    assert!(text.contains("1 missing and skipped"), "{text}");
     for name in photos(path) {
         std::fs::remove_file(path.join("capture/images").join(name)).unwrap();
     }

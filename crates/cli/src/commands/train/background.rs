@@ -13,7 +13,7 @@ pub(super) fn is_open(args: &Args) -> Result<bool> {
     Ok(args.patch()?.background.or(named).is_none())
 }
 
-/// Takes the photos' plain background as the run's, and says so.
+/// Sets the run's background to the plain background of the photos, and prints a note.
 pub(super) fn follow_photos(
     dataset: &Dataset,
     config: &mut TrainConfig,
