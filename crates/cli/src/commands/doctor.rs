@@ -1,4 +1,4 @@
-//! `dapple doctor`: what this machine has, what is missing, and what that costs.
+//! `dapple doctor`: lists this machine's devices, what is missing, and the consequences.
 
 use crate::ceilings;
 use crate::console::Console;
@@ -12,14 +12,14 @@ use std::borrow::Cow;
 use std::path::Path;
 
 const AFTER_HELP: &str = "\
-Put its output into a bug report. It ends with code 0 also when something is missing: everything
-that is missing here costs speed or a feature, and says which.
+Include the output in a bug report. The exit code is 0 also if something is missing, since
+anything missing costs only speed or a feature; the output names which.
 
 Examples:
   dapple doctor
   dapple doctor --json | jq '.findings[] | select(.adapter)'";
 
-/// Says what this machine has, what is missing and what that costs
+/// Lists this machine's devices and tools, what is missing and what that costs
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
@@ -28,7 +28,7 @@ pub struct Args {
     json: bool,
 }
 
-/// How a finding is to be taken.
+/// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Verdict {
@@ -37,19 +37,19 @@ enum Verdict {
     Problem,
 }
 
-/// One thing looked at.
+/// One checked item.
 #[derive(Debug, Serialize)]
 struct Finding {
     name: Cow<'static, str>,
     verdict: Verdict,
     value: String,
-    /// What it costs, and what to do.
+    /// Consequence, and remedy.
     #[serde(skip_serializing_if = "Option::is_none")]
     advice: Option<String>,
     /// All that is known of a GPU.
     #[serde(skip_serializing_if = "Option::is_none")]
     adapter: Option<AdapterReport>,
-    /// What a device was measured to reach.
+    /// Measured peak rates of a device.
     #[serde(skip_serializing_if = "Option::is_none")]
     ceilings: Option<Measured>,
 }
@@ -153,7 +153,7 @@ fn auto(adapters: &[AdapterReport]) -> Finding {
             "device auto",
             Verdict::Missing,
             format!("cpu: {why}"),
-            "training and rendering run on the processor",
+            "training and rendering run on the CPU",
         ),
     }
 }
@@ -207,7 +207,7 @@ fn gpu(adapter: AdapterReport) -> Finding {
     }
 }
 
-/// What a device was measured to reach, if it was.
+/// Returns the finding with the device's measured peak rates, if any are stored.
 fn limits(device: &str, key: &DeviceKey) -> Finding {
     let found = ceilings::cached(key);
     let value = found.as_ref().map(|measured| {

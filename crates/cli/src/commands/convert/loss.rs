@@ -1,11 +1,11 @@
-//! What a conversion loses: renders of the splats that were read and of those that the file holds.
+//! Loss of a conversion: compares renders of the source splats with renders of the file.
 //!
-//! 1. Cameras: those of a capture's held-out photos (all photos where none is), at most [`MOST_VIEWS`] of them; else
-//!    a ring around the splats.
-//! 2. The splats as they were read are rendered once and their renders kept.
-//! 3. Each file that is asked about is read back and rendered: PSNR and SSIM between the renders, and how many dB
-//!    of PSNR against the photos are lost. Without photos these are estimated: of splats that are [`ASSUMED_PSNR`]
-//!    dB from the truth, with errors that have nothing to do with one another.
+//! 1. Cameras: those of a capture's held-out photos (all photos if none is held out), at most [`MOST_VIEWS`]; without
+//!    a capture, an orbit around the splats.
+//! 2. The source splats are rendered once, and their renders stored.
+//! 3. Each file is read back and rendered. The result is PSNR and SSIM between the renders, and the loss of PSNR
+//!    against the photos in dB. Without photos this loss is estimated for splats with [`ASSUMED_PSNR`] dB against the
+//!    truth and independent errors.
 
 use crate::camera_paths::Ring;
 use crate::console::Console;
@@ -28,10 +28,10 @@ const MOST_VIEWS: usize = 24;
 /// The longer side of what is rendered of a capture, pixels.
 const LONGEST_SIDE: u32 = 960;
 
-/// What splats without photos are taken to be worth, dB: a usual score of captures.
+/// Assumed PSNR of splats without photos, dB: a usual score of captures.
 const ASSUMED_PSNR: f64 = 30.0;
 
-/// What was lost; means over the views.
+/// Loss of a conversion; means over the views.
 #[derive(Debug, Clone, Serialize)]
 pub struct Loss {
     /// `capture` or `ring`.
@@ -40,7 +40,7 @@ pub struct Loss {
     /// Between the renders, dB; 100 where there is no difference.
     pub psnr: f64,
     pub ssim: f64,
-    /// Of the PSNR against photos, dB: of the capture's, or of photos that are assumed.
+    /// Loss of PSNR against photos, dB: of the capture's photos, or of assumed photos.
     pub lost_db: f64,
 }
 
@@ -75,7 +75,7 @@ pub struct Judge {
 }
 
 impl Judge {
-    /// The settings that splats are judged with: those beside `input`, changed by `flags`.
+    /// Returns the render settings for the loss: those next to `input`, changed by `flags`.
     pub fn settings(
         input: &Path,
         capture: Option<&Path>,
