@@ -26,7 +26,7 @@ Exit codes:
   5    understood, but not possible with this build, device or format
   130  interrupted; what was finished has been saved";
 
-/// Turns posed photographs into 3D Gaussian splats
+/// Trains 3D Gaussian splats from photos with camera poses
 #[derive(Debug, Parser)]
 #[command(name = "dapple", version, after_help = AFTER_HELP, max_term_width = 100)]
 pub struct Cli {

@@ -10,14 +10,14 @@ use glam::DVec3;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
-/// Horizontal field of view where nothing says otherwise, degrees: about a phone's main camera.
+/// Default horizontal field of view, degrees: about a phone's main camera.
 pub const DEFAULT_FIELD_OF_VIEW: f64 = 60.0;
 
-/// Largest side of an image that is rendered, pixels.
+/// Largest side of a rendered image, pixels.
 const MAX_SIDE: u32 = 16_384;
 
-/// A camera as a JSON file describes it: size, focal length or field of view, and where it is,
-/// as `eye`, `target`, `up` or as `rotation` (wxyz) and `translation` from world to camera.
+/// Camera in a JSON file: size, focal length or field of view, and the pose, as `eye`, `target`, `up` or as
+/// `rotation` (wxyz) and `translation` from world to camera.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CameraFile {
@@ -71,7 +71,7 @@ impl CameraFile {
     fn pose(&self) -> Result<Pose> {
         match (self.eye, self.target, self.rotation, self.translation) {
             (Some(eye), Some(target), None, None) => {
-                // World axes as COLMAP has them: y points down.
+                // World axes as in COLMAP: y points down.
                 let up = DVec3::from(self.up.unwrap_or([0.0, -1.0, 0.0]));
                 let (eye, target) = (DVec3::from(eye), DVec3::from(target));
                 let sideways = (target - eye).cross(up).length();
@@ -91,7 +91,7 @@ impl CameraFile {
     }
 }
 
-/// A photo's name and its camera.
+/// Camera with its photo's name.
 pub type Named = (String, Camera);
 
 /// Returns the cameras stored next to splats, sorted by name, and their file: `cameras.json` in the folder of the
@@ -128,7 +128,7 @@ pub fn named_beside(splats: &Path) -> Result<Option<(PathBuf, Vec<Named>)>> {
     Ok(Some((file, named)))
 }
 
-/// Refuses what cannot be rendered.
+/// Refuses cameras that cannot be rendered.
 pub fn check(camera: &Camera) -> Result<()> {
     let (w, h) = (camera.width, camera.height);
     if w == 0 || h == 0 || w > MAX_SIDE || h > MAX_SIDE {
@@ -152,7 +152,7 @@ pub fn check(camera: &Camera) -> Result<()> {
     Ok(())
 }
 
-/// The camera at another size: both sides given, or one and the other in proportion.
+/// Returns the camera at another size: both sides given, or one side and the other in proportion.
 pub fn resized(camera: &Camera, width: Option<u32>, height: Option<u32>) -> Result<Camera> {
     let scale = |value: u32, by: u32, of: u32| {
         (f64::from(value) * f64::from(by) / f64::from(of.max(1)))
@@ -170,7 +170,7 @@ pub fn resized(camera: &Camera, width: Option<u32>, height: Option<u32>) -> Resu
     Ok(camera)
 }
 
-/// The camera with another horizontal field of view.
+/// Returns the camera with another horizontal field of view.
 ///
 /// # Errors
 /// An angle that no pinhole camera has.
@@ -188,7 +188,7 @@ pub fn with_field_of_view(camera: &Camera, degrees: f64) -> Result<Camera> {
     })
 }
 
-/// The focal length of a horizontal field of view, pixels.
+/// Returns the focal length of a horizontal field of view, pixels.
 pub fn focal(width: u32, degrees: f64) -> f64 {
     f64::from(width) / 2.0 / (degrees.to_radians() / 2.0).tan()
 }

@@ -1,4 +1,4 @@
-//! Ctrl-C.
+//! Ctrl-C handling.
 //!
 //! Work with results to save or files to clean up holds a [`grace`]. Then the first Ctrl-C sets a flag and the work
 //! ends cleanly; a second Ctrl-C ends the program at once. Without a grace the first Ctrl-C ends the program, after
@@ -16,7 +16,7 @@ static GRACE: AtomicBool = AtomicBool::new(false);
 static REQUESTED: AtomicBool = AtomicBool::new(false);
 static EMPTY: Mutex<Option<NewFolders>> = Mutex::new(None);
 
-/// Listens from now on (to SIGTERM and SIGHUP too).
+/// Starts to listen for Ctrl-C, SIGTERM and SIGHUP.
 pub fn listen() -> Result<()> {
     ctrlc::set_handler(|| {
         let first = !REQUESTED.swap(true, Ordering::SeqCst);
@@ -42,14 +42,14 @@ pub fn listen() -> Result<()> {
     })
 }
 
-/// Removes these folders, if they are empty, when Ctrl-C ends the program.
+/// Removes these folders, if empty, when Ctrl-C ends the program.
 pub fn remove_if_empty(folders: &NewFolders) {
     if let Ok(mut slot) = EMPTY.lock() {
         *slot = Some(folders.clone());
     }
 }
 
-/// While this lives, the first Ctrl-C is a request.
+/// While this exists, the first Ctrl-C only sets a flag.
 #[derive(Debug)]
 pub struct Grace;
 

@@ -1,4 +1,4 @@
-//! The capture that a run was trained on, as its folder records it, for verbs that are given the run alone.
+//! Capture of a run, from the record in its folder, for commands that are given only the run.
 
 use crate::console::Console;
 use crate::options::of_run;
@@ -6,15 +6,15 @@ use dapple::scene::{Error, Result, load};
 use dapple::train::{CaptureRecord, ConfigPatch, Fingerprint, RunFolder, TrainConfig};
 use std::path::{Path, PathBuf};
 
-/// The capture of the run that these splats belong to; `None` where no run has recorded one.
+/// Returns the capture of the run of these splats; `None` if no run has recorded one.
 ///
 /// # Errors
-/// The capture is no longer there, or has changed.
+/// The capture is missing, or has changed.
 pub fn find(splats: &Path, console: &Console) -> Result<Option<PathBuf>> {
     let Some((folder, record)) = record_beside(splats)? else {
         return Ok(None);
     };
-    // As the run loaded it, whatever the options of this call say.
+    // With the run's options, not this command's.
     let config = of_run(splats, "config.toml");
     let config = TrainConfig::resolve(None, Some(&config), ConfigPatch::default())?;
     let mut why = None;

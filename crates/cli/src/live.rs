@@ -17,13 +17,13 @@ use dapple::train::{EvalReport, Onlooker, StepProgress, Trainer};
 use dapple_viewer::{Command, Share, Stage, Status, Viewer};
 use std::time::{Duration, Instant};
 
-/// Time between two reports, and between two pictures of a page that does not move.
+/// Time between two reports, and between two frames of a page without motion.
 const REPORT_EVERY: Duration = Duration::from_millis(400);
 
-/// How long a paused run waits for the next request before it checks for Ctrl-C.
+/// Time that a paused run waits for a request before it checks for Ctrl-C.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// How long the end of a run waits for pages to hear of it.
+/// Time that the end of a run waits for pages to receive it.
 const FAREWELL: Duration = Duration::from_millis(800);
 
 /// Live viewer of a run; the module documents its schedule.
@@ -37,9 +37,9 @@ pub struct Live {
     begun: Instant,
     reported: Option<Instant>,
     paused: bool,
-    /// The terminal has said that no page is left to resume the run.
+    /// True after the note that no page is left to resume the run.
     is_alone: bool,
-    /// Steps to take before it is paused again.
+    /// Steps before the next pause.
     steps: u32,
     save: bool,
 }
@@ -55,7 +55,7 @@ impl Live {
         travel: TimeTravel,
     ) -> Result<Self> {
         let cameras: Vec<_> = dataset.views.iter().map(|view| view.camera).collect();
-        // A trainer has refused a capture without photos.
+        // The trainer has refused a capture without photos.
         let stance = Stance::of_cameras(&cameras, None);
         let stance =
             stance.ok_or_else(|| dapple::scene::Error::internal("a run without photos"))?;
@@ -122,7 +122,7 @@ impl Live {
         self.viewer.show(self.stage.clone());
     }
 
-    /// There are other snapshots than before.
+    /// Receives a change of the snapshots.
     pub fn on_snapshots(&mut self) {
         self.stage.snapshots = self.travel.steps();
         self.stage.steps = self.status.steps;
@@ -135,10 +135,10 @@ impl Live {
         std::mem::take(&mut self.save)
     }
 
-    /// Between two steps.
+    /// Serves pages between two steps.
     ///
     /// # Errors
-    /// The engine has failed.
+    /// Receives a failure of the engine.
     pub fn between_steps(
         &mut self,
         run: &mut Onlooker<'_>,
@@ -167,7 +167,7 @@ impl Live {
         Ok(())
     }
 
-    /// Says on the terminal, once, that a paused run has no page left to resume it.
+    /// Prints once that a paused run has no page left to resume it.
     fn note_if_alone(&mut self, console: &Console) {
         let is_alone = self.paused && self.viewer.pages() == 0;
         if is_alone && !self.is_alone {
@@ -187,7 +187,7 @@ impl Live {
             match command {
                 Command::Pause => (self.paused, self.steps) = (true, 0),
                 Command::Resume => (self.paused, self.steps) = (false, 0),
-                // The run is paused before this step's end is counted.
+                // The run is paused before the end of this step is counted.
                 Command::Step => (self.paused, self.steps) = (true, self.steps.saturating_add(1)),
                 Command::Save => self.save = true,
             }
@@ -214,7 +214,7 @@ impl Live {
         self.viewer.changed();
     }
 
-    /// Answers the page whose turn it is, if one asks within this time.
+    /// Answers the next page with a request within this time.
     fn answer(&mut self, run: &mut Onlooker<'_>, patience: Duration) -> Result<()> {
         let asked = match patience.is_zero() {
             true => self.viewer.next(patience),

@@ -1,8 +1,8 @@
-//! `dapple`: posed photographs into 3D Gaussian splats.
+//! `dapple`: trains 3D Gaussian splats from photos with camera poses.
 //!
 //! 1. Parse the command line ([`args`]); mistakes in it end with code 2.
 //! 2. Run the command: one file each under [`commands`].
-//! 3. Turn its error into three lines on stderr and an exit code ([`exit`]).
+//! 3. Print its error as three lines on stderr, and return an exit code ([`exit`]).
 //!
 //! Data goes to stdout, messages go to stderr ([`console`]).
 
@@ -38,7 +38,7 @@ use std::process::ExitCode;
 fn quieten_mesa() {
     const SWITCH: &str = "NODEVICE_SELECT";
     if std::env::var_os(SWITCH).is_none() {
-        // SAFETY: this is the first thing that the program does; no other thread runs yet.
+        // SAFETY: this is the first statement of the program; no other thread runs yet.
         unsafe { std::env::set_var(SWITCH, "1") };
     }
 }

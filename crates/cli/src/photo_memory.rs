@@ -1,17 +1,16 @@
-//! How much memory photos may take, and what it came to when they take more.
+//! Memory limit of photos, and messages about reading photos beyond the limit.
 
 use crate::machine::{self, human_bytes};
 use dapple::scene::{Dataset, LoadOptions};
 use dapple::train::PhotoTraffic;
 
-/// The share of the memory that is free which photos may take unless told otherwise: the rest is for
-/// splats, the optimizer's state and whatever else runs.
+/// Default share of the free memory for photos: the rest is for splats, the optimizer's state and other programs.
 const SHARE_OF_FREE: u64 = 2;
 
-/// Waiting for photos is worth a word from this share of the training time on.
+/// Share of the training time from which waiting for photos is reported.
 const WORTH_A_HINT: f64 = 0.05;
 
-/// Bytes with a unit: `4GiB`, `500MiB`, `2G` (of 1024).
+/// Parses bytes with a unit: `4GiB`, `500MiB`, `2G` (of 1024).
 pub fn parse_bytes(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let digits = text.find(|c: char| !(c.is_ascii_digit() || c == '.'));
@@ -44,7 +43,7 @@ pub fn limit(asked: Option<u64>) -> Option<u64> {
     asked.or_else(|| machine::available_memory_bytes().map(|free| free / SHARE_OF_FREE))
 }
 
-/// `options` with that limit.
+/// Returns `options` with that limit.
 pub fn limited(options: LoadOptions, asked: Option<u64>) -> LoadOptions {
     LoadOptions {
         photo_memory_bytes: limit(asked),
@@ -67,7 +66,7 @@ pub fn note(dataset: &Dataset, asked: Option<u64>) -> Option<String> {
     ))
 }
 
-/// How reading photos went, for people; `train_seconds` is what training took.
+/// Returns the message about reading photos; `train_seconds` is the training time.
 pub fn lines(traffic: &PhotoTraffic, train_seconds: f64) -> Vec<String> {
     let steps = traffic.ready + traffic.waits;
     let mut lines = vec![format!(

@@ -19,13 +19,13 @@ pub struct TimeTravel {
 
 struct Held {
     engine: Box<dyn Engine>,
-    /// The snapshot that the engine holds; none where it could not be read.
+    /// Snapshot that the engine holds; none after a failed read.
     step: Option<u32>,
     sh_degree: u8,
 }
 
 impl TimeTravel {
-    /// Through the snapshots of a run, on this device.
+    /// Creates the playback of a run's snapshots, on this device.
     pub fn new(folder: RunFolder, device: DeviceOptions) -> Self {
         Self {
             folder,
@@ -60,12 +60,12 @@ impl TimeTravel {
         request.picture(held.engine.as_mut(), &settings)
     }
 
-    /// Lets the engine go.
+    /// Closes the engine.
     pub fn come_back(&mut self) {
         self.held = None;
     }
 
-    /// Has the engine hold a snapshot.
+    /// Uploads a snapshot to the engine.
     fn hold(&mut self, step: u32) -> Result<()> {
         if self
             .held

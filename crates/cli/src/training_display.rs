@@ -13,10 +13,10 @@ pub use dapple_base::numbers::grouped;
 use indicatif::ProgressBar;
 use std::time::{Duration, Instant};
 
-/// Time between two lines where stderr is no terminal.
+/// Time between two lines if stderr is not a terminal.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
-/// Shows a run and passes Ctrl-C on to it.
+/// Displays a run, and passes Ctrl-C to it.
 #[derive(Debug)]
 pub struct TrainingDisplay<'a> {
     console: &'a Console,
@@ -25,7 +25,7 @@ pub struct TrainingDisplay<'a> {
     last_line: Instant,
     psnr: Option<f64>,
     unsaved: Unsaved,
-    /// Where the run is shown in a browser.
+    /// Live viewer, if the run is shown in a browser.
     live: Option<Live>,
     snapshots: Snapshots,
     /// Message about snapshots that could not be written.
@@ -35,9 +35,9 @@ pub struct TrainingDisplay<'a> {
 /// Displays of a run, and its snapshots.
 #[derive(Debug)]
 pub struct Shown {
-    /// In a browser.
+    /// Live viewer.
     pub live: Option<Live>,
-    /// On disk.
+    /// Snapshots on disk.
     pub snapshots: Snapshots,
 }
 
@@ -53,7 +53,7 @@ struct Unsaved {
 }
 
 impl<'a> TrainingDisplay<'a> {
-    /// For a run of `steps` steps.
+    /// Creates the display of a run of `steps` steps.
     pub fn new(console: &'a Console, grace: &'a Grace, steps: u32, shown: Shown) -> Self {
         Self {
             console,
@@ -258,7 +258,7 @@ impl Observer for TrainingDisplay<'_> {
     }
 }
 
-/// `1 Gaussian`, `1,234 Gaussians`.
+/// Returns `1 Gaussian`, `1,234 Gaussians`.
 pub fn gaussians(number: u64) -> String {
     match number {
         1 => "1 Gaussian".to_owned(),
@@ -266,7 +266,7 @@ pub fn gaussians(number: u64) -> String {
     }
 }
 
-/// `776 Gaussians, 388 before`, or of a part `194 of 388 Gaussians`.
+/// Returns `776 Gaussians, 388 before`, or for a part `194 of 388 Gaussians`.
 pub fn written_of(written: usize, read: usize) -> String {
     match written > read {
         true => format!(
@@ -278,7 +278,7 @@ pub fn written_of(written: usize, read: usize) -> String {
     }
 }
 
-/// Seconds as `4:05` or `1:02:03`.
+/// Returns seconds as `4:05` or `1:02:03`.
 pub fn clock(seconds: f64) -> String {
     // The cast saturates: a rate of zero gives a large number, not a panic.
     let seconds = seconds.max(0.0).round() as u64;

@@ -15,16 +15,16 @@ use glam::DVec3;
 use serde::Deserialize;
 use std::path::Path;
 
-/// The version of the files that are read.
+/// Supported version of the files.
 const VERSION: u32 = 1;
 
-/// Keys of a path, at most.
+/// Most keys of a path.
 const MOST_KEYS: usize = 10_000;
 
 /// Default pictures per second.
 const FRAMES_PER_SECOND: f64 = 30.0;
 
-/// A path as a file has it.
+/// Path in the format of its file.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KeyPath {
@@ -84,11 +84,11 @@ impl KeyPath {
 
     /// Returns the default number of pictures.
     pub fn frames(&self) -> u32 {
-        // At most a day of them: it fits.
+        // At most a day of pictures, which fits.
         (self.seconds * FRAMES_PER_SECOND).round().max(1.0) as u32
     }
 
-    /// So many cameras along it, of this size.
+    /// Returns this number of cameras along the path, of this size.
     pub fn cameras(&self, frames: u32, width: u32, height: u32) -> Vec<Camera> {
         let pose = |key: &Key| {
             let pose = Pose::from_wxyz(key.rotation, DVec3::ZERO);
@@ -135,7 +135,7 @@ mod tests {
             assert!((centres[i] - wanted).abs() < 1e-12, "{centres:?}");
         }
         assert!((cameras[0].fx - 50.0).abs() < 1e-9 && (cameras[4].fx - 200.0).abs() < 1e-9);
-        // Rotations that mean the same on both halves of the sphere do not cancel.
+        // Quaternions of opposite signs are the same rotation and do not cancel.
         assert!(cameras[3].camera_from_world.rotation.is_normalized());
         assert!(cameras[3].camera_from_world.rotation.w.abs() > 0.999);
     }

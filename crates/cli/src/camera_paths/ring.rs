@@ -1,4 +1,4 @@
-//! A ring of cameras that look at one point, and the sector of it that a capture covers.
+//! Orbit of cameras around one point, and the sector of the orbit that a capture covers.
 
 use super::Seen;
 use crate::cameras::{DEFAULT_FIELD_OF_VIEW, focal};
@@ -7,13 +7,13 @@ use dapple::scene::{Camera, Error, Lens, Pose, Result, Splats};
 use glam::{DMat3, DQuat, DVec3};
 use std::f64::consts::TAU;
 
-/// An arc turns by at least this much, degrees: less shows no depth.
+/// Least angle of an arc, degrees: a smaller one shows no depth.
 const LEAST_ARC: f64 = 20.0;
 
 /// Part of the sector that an arc omits at each end, where few cameras have seen what it shows.
 const MARGIN: f64 = 1.0 / 12.0;
 
-/// Height and distance along an arc are means over cameras within about this part of it.
+/// Height and distance along an arc are means over cameras within about this part of the arc.
 const SMOOTHING: f64 = 1.0 / 8.0;
 
 /// Least share of cameras that must look towards the target, by this cosine or more, for an orbit around the target
@@ -25,38 +25,38 @@ const INWARD_COSINE: f64 = 0.7;
 /// all sides, and then gives no direction.
 const LEAST_UP: f64 = 0.3;
 
-/// Where a camera stands around the target.
+/// Position of a camera around the target.
 #[derive(Debug, Clone, Copy)]
 struct Stand {
-    /// Around up, radians in 0..2 pi, from the first camera on.
+    /// Angle around up, radians in 0..2 pi, from the first camera.
     azimuth: f64,
     /// Distance from the axis, world units.
     radius: f64,
-    /// Above the target, world units.
+    /// Height above the target, world units.
     height: f64,
 }
 
-/// A ring of cameras that look at one point.
+/// Orbit of cameras around one point.
 #[derive(Debug, Clone)]
 pub struct Ring {
     target: DVec3,
     up: DVec3,
-    /// How well the cameras agree on up, 0 to 1.
+    /// Agreement of the cameras on up, 0 to 1.
     agreement: f64,
-    /// Towards azimuth 0: at right angles to up, of length 1.
+    /// Unit vector towards azimuth 0, at right angles to up.
     side: DVec3,
-    /// At least one.
+    /// Positions of the cameras; at least one.
     stands: Vec<Stand>,
     /// Size and intrinsics of the cameras.
     like: Camera,
 }
 
-/// The part of a ring that cameras cover, radians.
+/// Part of an orbit that cameras cover, radians.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sector {
-    /// Where it begins.
+    /// Start.
     pub from: f64,
-    /// How far it goes: the whole turn without the widest gap between neighbours.
+    /// Extent: the whole turn without the widest gap between neighbours.
     pub span: f64,
 }
 
@@ -65,7 +65,7 @@ impl Ring {
     ///
     /// 1. The target is the point nearest to all optical axes (least squares).
     /// 2. Up is that of [`up_of_poses`], unless `seen` gives another direction.
-    /// 3. The ring starts at the first camera's side.
+    /// 3. The orbit starts at the first camera's azimuth.
     pub fn of_poses(seen: &Seen) -> Self {
         let poses = &seen.poses;
         let count = poses.len().max(1) as f64;
@@ -84,7 +84,7 @@ impl Ring {
         let target = if matrix.determinant().abs() > 1e-6 * count {
             matrix.inverse() * right
         } else {
-            // Parallel axes meet nowhere: look a little ahead.
+            // Parallel axes have no nearest point: use one a little ahead.
             centre + poses.first().map_or(DVec3::Z, |pose| axis(pose, 2))
         };
         let flat = |offset: DVec3| offset - up * offset.dot(up);
@@ -115,8 +115,8 @@ impl Ring {
         }
     }
 
-    /// A ring around splats of which nothing else is known: centre and size are medians, so that
-    /// far-away background does not count.
+    /// Returns an orbit around splats without cameras. Centre and size are medians, so that distant background does
+    /// not count.
     ///
     /// # Errors
     /// There are no splats.
@@ -176,7 +176,7 @@ impl Ring {
         (self.target, self.up, distance.max(1e-6))
     }
 
-    /// The sector that the cameras cover.
+    /// Returns the sector that the cameras cover.
     pub fn sector(&self) -> Sector {
         let mut azimuths: Vec<f64> = self.stands.iter().map(|stand| stand.azimuth).collect();
         azimuths.sort_by(f64::total_cmp);
@@ -203,7 +203,7 @@ impl Ring {
         share >= INWARD_SHARE && self.agreement >= LEAST_UP
     }
 
-    /// `frames` cameras, evenly around, at the cameras' mean distance and height.
+    /// Returns `frames` cameras, evenly around, at the cameras' mean distance and height.
     pub fn orbit(&self, frames: u32) -> Vec<Camera> {
         let count = self.stands.len().max(1) as f64;
         let mean = |of: fn(&Stand) -> f64| self.stands.iter().map(of).sum::<f64>() / count;
@@ -213,8 +213,8 @@ impl Ring {
             .collect()
     }
 
-    /// `frames` cameras from near one end of the sector to near the other, at the distance and height of
-    /// the cameras nearby.
+    /// Returns `frames` cameras from near one end of the sector to near the other, at the distance and height of the
+    /// nearby cameras.
     pub fn arc(&self, frames: u32) -> Vec<Camera> {
         let sector = self.sector();
         let span = ((1.0 - 2.0 * MARGIN) * sector.span).max(LEAST_ARC.to_radians());
@@ -233,7 +233,7 @@ impl Ring {
             .collect()
     }
 
-    /// Distance and height of the cameras about an azimuth, weighted by a bell of this width, radians.
+    /// Returns distance and height of the cameras near an azimuth, weighted by a Gaussian of this width, radians.
     fn nearby(&self, azimuth: f64, width: f64) -> (f64, f64) {
         let (mut sum, mut radius, mut height) = (0.0, 0.0, 0.0);
         for stand in &self.stands {

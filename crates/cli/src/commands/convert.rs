@@ -165,7 +165,7 @@ struct Summary<'a> {
     sh_degree: u8,
     bytes: u64,
     bytes_read: u64,
-    /// Bytes as a PLY file, over those of the output.
+    /// Size as a PLY file, over the size of the output.
     ratio: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     loss: Option<Loss>,
@@ -232,7 +232,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     let format = Format::of_name(&output)?;
     note_frame(format, aside.frame(), console);
     let bytes = splat_file::size_bytes(&output, format);
-    // A plain PLY file has normals of three floats too.
+    // A plain PLY file also has normals of three floats.
     let plain_bytes = read.size_bytes() + 12 * read.len();
     let summary = Summary {
         output: &output,
@@ -254,7 +254,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         summary.sh_degree,
         human_bytes(bytes),
         match summary.ratio {
-            // Nothing is smaller than no Gaussians.
+            // A file without Gaussians is the smallest.
             _ if summary.gaussians == 0 => String::new(),
             ratio if ratio >= 1.05 => format!(", a {ratio:.1}th of plain PLY"),
             ratio => format!(", {:.2} times plain PLY", 1.0 / ratio),
@@ -292,10 +292,10 @@ fn reduced(mut splats: Splats, args: &Args, console: &Console) -> Splats {
     }
 }
 
-/// How many were written, with which degree.
+/// Returns the number of written Gaussians and their SH degree as text.
 type Written = (usize, u8);
 
-/// Writes the output, or the best of candidates, and measures what is lost.
+/// Writes the output, or the best of candidates, and measures the loss.
 fn write_judged(
     args: &Args,
     format: Option<Format>,
@@ -367,7 +367,7 @@ fn read_back(path: &Path, options: &WriteOptions) -> Result<Splats> {
     Ok(splats)
 }
 
-/// Formats that --max-loss chooses among, likely the smallest first.
+/// Formats for --max-loss, likely the smallest first.
 const CANDIDATES: [Format; 4] = [Format::Sog, Format::Spz, Format::CompressedPly, Format::Ply];
 
 /// Writes the smallest file within a loss. Every format and degree is tried in a folder next to the output, and
@@ -391,7 +391,7 @@ fn choose(
             e,
         )
     })?;
-    // The folder of trials goes when this ends, however it does.
+    // The folder of trials is deleted at the end, also after an error.
     let grace = interrupt::grace();
     let mut best: Option<(u64, Format, u8, Loss)> = None;
     let mut nearest = f64::INFINITY;
@@ -417,14 +417,14 @@ fn choose(
             ));
             nearest = nearest.min(loss.lost_db);
             if loss.lost_db > most {
-                // Fewer harmonics lose more.
+                // A lower degree loses more.
                 break;
             }
             best = Some((bytes, format, degree, loss));
         }
     }
     let Some((_, format, degree, loss)) = best else {
-        // Two digits, however little it is.
+        // Two significant digits.
         let digits = (1.0 - nearest.abs().log10().floor()).clamp(2.0, 9.0) as usize;
         return Err(Error::input(format!("no file loses as little as {most} dB: the best of them loses {nearest:.digits$} dB"))
             .at("--max-loss")
@@ -445,7 +445,7 @@ fn choose(
     Ok((output, (splats.len(), degree), Some(loss)))
 }
 
-/// Writes the file, and makes its folder.
+/// Writes the file, and creates its folder.
 fn write(
     path: &Path,
     splats: &Splats,
@@ -457,7 +457,8 @@ fn write(
     splat_file::write_with_progress(path, splats, format, options, &console.progress())
 }
 
-/// Keeps the `max` Gaussians that cover most, in their order. Ties go to the earlier one.
+/// Keeps the `max` Gaussians with the largest opacity times cross-section, in their order. Ties go to the earlier
+/// Gaussian.
 fn keep_largest(splats: &mut Splats, max: usize) {
     if splats.len() <= max {
         return;

@@ -41,7 +41,7 @@ pub struct Args {
 
 const DEMO_STEPS: u32 = 1500;
 
-/// The photos have 77 000 pixels: more Gaussians than half of that add time and no detail.
+/// The photos have 77 000 pixels: more Gaussians than half of that number take time and add no detail.
 const DEMO_MAX_GAUSSIANS: usize = 40_000;
 
 pub fn run(args: &Args, console: &Console) -> Result<()> {
@@ -87,7 +87,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a folder that holds something else than a demo.
+/// Refuses a folder with other files than a demo's.
 fn refuse_foreign(out: &Path, capture: &Path) -> Result<()> {
     let holds_something = std::fs::read_dir(out).is_ok_and(|mut entries| entries.next().is_some());
     if holds_something && !capture.is_dir() {

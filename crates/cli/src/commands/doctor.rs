@@ -46,7 +46,7 @@ struct Finding {
     /// Consequence, and remedy.
     #[serde(skip_serializing_if = "Option::is_none")]
     advice: Option<String>,
-    /// All that is known of a GPU.
+    /// Full report of a GPU.
     #[serde(skip_serializing_if = "Option::is_none")]
     adapter: Option<AdapterReport>,
     /// Measured peak rates of a device.
@@ -91,7 +91,7 @@ struct Report {
     findings: Vec<Finding>,
 }
 
-/// Below this a capture of a hundred photos of two megapixels gets tight.
+/// Memory below which a capture of a hundred photos of two megapixels may not fit.
 const COMFORTABLE_MEMORY_BYTES: u64 = 4 << 30;
 
 pub fn run(args: &Args, console: &Console) -> Result<()> {
@@ -145,7 +145,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     console.data(&lines.join("\n"))
 }
 
-/// What `--device auto` takes.
+/// Returns the device that `--device auto` selects.
 fn auto(adapters: &[AdapterReport]) -> Finding {
     match dapple::best(adapters) {
         Ok(adapter) => Finding::ok("device auto", format!("gpu:{}", adapter.index)),
@@ -158,7 +158,7 @@ fn auto(adapters: &[AdapterReport]) -> Finding {
     }
 }
 
-/// One GPU: what it can do, what it lacks and what that costs.
+/// Returns the findings of one GPU: its features, missing features, and their consequences.
 fn gpu(adapter: AdapterReport) -> Finding {
     let mut value = vec![format!("{} ({})", adapter.name, adapter.backend)];
     if !adapter.driver.is_empty() {

@@ -118,7 +118,7 @@ struct Summary<'a> {
     gaussians: usize,
     /// Size of all files.
     bytes: usize,
-    /// Of them the page itself, without the splats and the poster.
+    /// Size of the page, without the splats and the poster.
     page_bytes: usize,
     files: usize,
 }
@@ -189,7 +189,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     Ok(())
 }
 
-/// Where the page opens: at the photo or the camera that --view names, else at a photo that shows the scene well.
+/// Returns the initial view: the photo or camera of --view, else a photo that shows the scene well.
 fn opening(
     args: &Args,
     (file, splats, frame): (&Path, &Splats, Frame),
@@ -239,7 +239,7 @@ fn opening(
     Ok(opening)
 }
 
-/// The camera of a photo, by its name with or without its ending.
+/// Returns the camera of a photo, by its name with or without extension.
 fn photo_named(named: &[Named], photo: &str) -> Result<usize> {
     let stem = |name: &str| Path::new(name).with_extension("");
     let exact = named.iter().position(|(name, _)| name == photo);
@@ -292,7 +292,7 @@ fn poster(
     export::poster(engine.as_mut(), settings, &view.camera(width, height))
 }
 
-/// A path, checked as `render` does, as the page reads it.
+/// Reads a path, with the checks of `render`, in the format of the page.
 fn key_path(file: &Path) -> Result<serde_json::Value> {
     KeyPath::read(file)?;
     json(file, "cannot read the path")

@@ -95,7 +95,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     show(&SplatsInfo::read(path)?, args.json, console)
 }
 
-/// Something that can be shown to people and to programs.
+/// Result that is printed as text or JSON.
 trait Shown: Serialize {
     fn lines(&self) -> Vec<(&'static str, String)>;
 }
@@ -111,7 +111,7 @@ fn show(info: &impl Shown, json: bool, console: &Console) -> Result<()> {
     console.data(text.trim_end())
 }
 
-/// The smallest box around points.
+/// Bounding box of points.
 #[derive(Debug, Clone, Copy, Serialize)]
 struct Bounds {
     min: [f32; 3],
@@ -147,7 +147,7 @@ struct CaptureInfo {
     held_out: usize,
     /// Missing photos, skipped with --skip-missing.
     skipped: usize,
-    /// Number of photos of each size, "WxH", as their cameras have it.
+    /// Number of photos of each size, "WxH", by their cameras.
     sizes: BTreeMap<String, usize>,
     /// Sizes of the photo files.
     photo_sizes: BTreeMap<String, usize>,
@@ -156,7 +156,7 @@ struct CaptureInfo {
     points: usize,
     point_bounds: Option<Bounds>,
     camera_bounds: Option<Bounds>,
-    /// The local origin that training counts from, where it is not zero.
+    /// Local origin of training, if not zero.
     #[serde(skip_serializing_if = "Option::is_none")]
     origin: Option<[f64; 3]>,
     /// True if every photo has been decoded.
@@ -225,7 +225,7 @@ impl CaptureInfo {
     }
 }
 
-/// Decodes every photo; the remarks that come of it. Damaged ones are refused.
+/// Decodes every photo and returns notes. Damaged photos are an error.
 fn check(capture: Capture, options: &LoadOptions, console: &Console) -> Result<Vec<String>> {
     Ok(load::check(capture, options, &console.progress())?.notes)
 }
@@ -287,7 +287,7 @@ impl Shown for CaptureInfo {
     }
 }
 
-/// How values are spread.
+/// Distribution of values.
 #[derive(Debug, Clone, Copy, Serialize)]
 struct Spread {
     min: f32,
@@ -341,20 +341,20 @@ struct SplatsInfo {
     run: Option<RunInfo>,
     gaussians: usize,
     sh_degree: u8,
-    /// The local origin that positions count from, where the file says one.
+    /// Local origin of the positions, if the file has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     origin: Option<[f64; 3]>,
-    /// The motion since training, where the file says one.
+    /// Motion since training, if the file has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     moved: Option<Similarity>,
     bounds: Option<Bounds>,
-    /// The box around all but the outermost 1 % along each axis and side.
+    /// Bounding box without the outermost 1 % along each axis and side.
     inner_bounds: Option<Bounds>,
     /// 0 to 1.
     opacity: Option<Spread>,
     /// Standard deviation along the longest axis, world units.
     longest_axis: Option<Spread>,
-    /// Longest axis over shortest.
+    /// Ratio of the longest axis to the shortest.
     elongation: Option<Spread>,
     file_bytes: u64,
     memory_bytes: usize,

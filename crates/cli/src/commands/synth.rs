@@ -105,13 +105,13 @@ fn parse_pose_noise(text: &str) -> Result<PoseNoise, String> {
 /// Values of --scene; see [`SceneKind`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Scene {
-    /// Toys on a laid table, hills around: some of everything, for most trials
+    /// Toys on a laid table with hills around, for general tests
     Table,
-    /// The same toys in even colours in a bare room: how does training do where there is little texture?
+    /// The same toys in plain colours in a bare room: little texture
     Plain,
-    /// The same toys, speckled, on pebbles and sand: how much fine texture does it resolve?
+    /// The same toys, speckled, on pebbles and sand: fine texture
     Gravel,
-    /// Houses and trees on a meadow, up to 40 units away, and the sky: what becomes of far things?
+    /// Houses and trees on a meadow, up to 40 units away, and the sky: distant objects
     Field,
 }
 
@@ -126,7 +126,7 @@ impl From<Scene> for SceneKind {
     }
 }
 
-/// [`ObjectBackground`], as it is typed.
+/// Values of --object; see [`ObjectBackground`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Object {
     /// Photos with alpha

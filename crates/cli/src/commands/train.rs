@@ -235,7 +235,7 @@ pub struct Job<'a> {
     pub photo_memory: Option<u64>,
     /// Controller of the step rate, for a time budget.
     pub pacer: Option<Pacer>,
-    /// True if nothing names a background, so that it may follow the photos.
+    /// True if no option sets a background, so that the photos can set it.
     pub background_is_open: bool,
     /// Origin of the run, for its checkpoints.
     pub launch: Launch,

@@ -129,7 +129,11 @@ fn what_does_not_belong_to_the_run_is_refused() {
     );
     // Another capture in its place, and none.
     std::fs::rename(path.join("capture"), path.join("moved")).unwrap();
-    resume(&[], 3, &["does not exist any more", "train SCENE --resume out"]);
+    resume(
+        &[],
+        3,
+        &["does not exist any more", "train SCENE --resume out"],
+    );
     synth(path, &["--seed", "9"]);
     resume(&[], 3, &["another capture", "capture"]);
     let file = path.join("out/checkpoint.safetensors");

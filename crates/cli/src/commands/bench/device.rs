@@ -110,7 +110,7 @@ fn one(args: &Args, engine: &AnyEngine, console: &Console) -> Result<Row> {
     Ok(Row { measured, kept_in })
 }
 
-/// That a result was not stored, which costs only that it is measured again.
+/// Returns the warning that a result was not stored, so that it must be measured again.
 fn not_stored(error: &Error) -> String {
     match error.place() {
         Some(place) => format!("warning: not kept in {place}: {}", error.what()),
@@ -118,7 +118,7 @@ fn not_stored(error: &Error) -> String {
     }
 }
 
-/// For people.
+/// Returns the results as text.
 fn shown(measured: &Measured) -> Vec<String> {
     let device = &measured.device;
     let mut lines = vec![
@@ -186,7 +186,7 @@ fn meaning(name: &str) -> &'static str {
     }
 }
 
-/// A curve as bars.
+/// Returns a curve as bars.
 fn bars(curve: &Curve) -> Vec<String> {
     let title = match curve.name.as_str() {
         "working_set" => "reading a working set again and again: caches show",

@@ -122,7 +122,7 @@ struct Results {
     rows: Vec<Row>,
 }
 
-/// The device's pool after all rows.
+/// State of the device's pool after all rows.
 #[derive(Debug, Serialize)]
 struct PoolUse {
     #[serde(flatten)]
@@ -157,7 +157,7 @@ impl PoolUse {
     }
 }
 
-/// What `--compare` reads.
+/// Input of `--compare`.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum Earlier {
@@ -166,7 +166,7 @@ enum Earlier {
 }
 
 impl Earlier {
-    /// Times of the same operation, microseconds. Of PyTorch's only the median is known.
+    /// Times of the same operation, microseconds. Files of PyTorch contain only the median.
     fn us(&self, row: &Row) -> Option<Micros> {
         match self {
             Self::Torch(torch) => torch.us(row).map(|median| Micros {
@@ -290,8 +290,8 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     console.data(&totals(&rows))
 }
 
-/// The ceilings, measured again if a row exceeds them: those that were stored may be of a busy machine. Rows are then held
-/// against the new ones.
+/// Returns the ceilings, measured again if a row exceeds them, since stored ones may be from a busy machine. Rows are
+/// then compared with the new ones.
 fn held_again(
     rows: &mut [Row],
     ceilings: Ceilings,
@@ -322,7 +322,7 @@ fn held_again(
     Ok(now)
 }
 
-/// What `--suite --json` prints.
+/// Output of `--suite --json`.
 #[derive(Debug, Serialize)]
 struct Suite {
     schema: u32,
@@ -330,7 +330,7 @@ struct Suite {
     bars: Vec<Bar>,
 }
 
-/// Measures what has bars. To miss one is no error: time decides nothing.
+/// Measures the tests with limits. A missed limit is not an error, since times vary.
 fn suite(args: &Args, machine: Machine, context: &Context, console: &Console) -> Result<()> {
     if !args.json {
         console.data(&format!("{}\n", machine.line()))?;
@@ -432,8 +432,8 @@ fn line(row: &Row, earlier: Option<&Earlier>) -> String {
     )
 }
 
-/// An earlier time, the ratio of the medians, and the interval that the intervals of both give. A median without an
-/// interval is taken for exact.
+/// Returns an earlier time, the ratio of the medians, and the interval of the ratio from both intervals. A median
+/// without an interval counts as exact.
 fn compared(now: Micros, before: Micros) -> String {
     let ends = |us: Micros| match us.interval {
         [low, high] if low > 0.0 && high > 0.0 => [low, high],
@@ -454,7 +454,7 @@ fn compared(now: Micros, before: Micros) -> String {
     )
 }
 
-/// The best of each family.
+/// Returns the best row of each family.
 fn totals(rows: &[Row]) -> String {
     let mut lines = vec![format!(
         "\n{:<12}{:>14}{:>14}{:>22}",
@@ -483,7 +483,7 @@ mod tests {
         assert!(compared(exact(1.0), exact(2.0)).ends_with("x0.50 [0.50, 0.50] faster"));
         assert!(compared(exact(2.0), exact(1.0)).ends_with("x2.00 [2.00, 2.00] slower"));
         assert!(compared(exact(1.01), exact(1.0)).ends_with("same"));
-        // Intervals that overlap are no change, however far the medians are apart.
+        // Overlapping intervals are no change, regardless of the distance of the medians.
         let wide = compared(us(1.0, [0.9, 2.2]), us(2.0, [1.8, 2.5]));
         assert!(wide.ends_with("x0.50 [0.36, 1.22] same"), "{wide}");
     }

@@ -1,4 +1,4 @@
-//! Stages, limits and what the host did, printed for people.
+//! Tables of stages, limits and the host's work.
 
 use crate::training_display::gaussians;
 use dapple_instruments::bench::measure::HostPerStep;
@@ -32,7 +32,7 @@ pub fn host_line(host: &HostPerStep) -> String {
     )
 }
 
-/// A count per step: a whole number, or with what it takes to see it.
+/// Returns a count per step: a whole number, or with the necessary decimals.
 fn short(count: f64) -> String {
     if count == count.round() {
         format!("{count:.0}")
@@ -41,7 +41,7 @@ fn short(count: f64) -> String {
     }
 }
 
-/// The table's head.
+/// Returns the table's head.
 fn head() -> String {
     format!(
         "{:<15}{:>10}{:>10}{:>9}{:>10}{:>9}{:>9}{:>10}{:>8}",
@@ -49,7 +49,7 @@ fn head() -> String {
     )
 }
 
-/// A row of the table.
+/// Returns a row of the table.
 fn line(row: &StageRow) -> String {
     let gflops = match row.flops {
         0 => "-".to_owned(),
@@ -76,7 +76,7 @@ fn line(row: &StageRow) -> String {
     )
 }
 
-/// All rows, and their sum.
+/// Returns all rows, and their sum.
 pub fn table(rows: &[StageRow]) -> String {
     let mut lines = vec![head()];
     lines.extend(rows.iter().map(line));

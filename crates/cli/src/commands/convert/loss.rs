@@ -21,11 +21,11 @@ use dapple::train::{ConfigPatch, TrainConfig};
 use serde::Serialize;
 use std::path::Path;
 
-/// Cameras of a ring, and the most of a capture.
+/// Cameras of an orbit, and the most cameras of a capture.
 const RING_VIEWS: u32 = 8;
 const MOST_VIEWS: usize = 24;
 
-/// The longer side of what is rendered of a capture, pixels.
+/// Longer side of renders from a capture's cameras, pixels.
 const LONGEST_SIDE: u32 = 960;
 
 /// Assumed PSNR of splats without photos, dB: a usual score of captures.
@@ -37,7 +37,7 @@ pub struct Loss {
     /// `capture` or `ring`.
     pub cameras: &'static str,
     pub views: usize,
-    /// Between the renders, dB; 100 where there is no difference.
+    /// PSNR between the renders, dB; 100 if they are identical.
     pub psnr: f64,
     pub ssim: f64,
     /// Loss of PSNR against photos, dB: of the capture's photos, or of assumed photos.
@@ -45,7 +45,7 @@ pub struct Loss {
 }
 
 impl Loss {
-    /// "loses 0.12 dB (...)", for people.
+    /// Returns the loss as text: "loses 0.12 dB (...)".
     pub fn shown(&self) -> String {
         let of = match self.cameras {
             "capture" => "against the photos".to_owned(),
@@ -58,15 +58,15 @@ impl Loss {
     }
 }
 
-/// A view with the render of the splats as they were read.
+/// View with the render of the source splats.
 struct Sight {
     camera: Camera,
     before: Vec<f32>,
-    /// The photo, and the PSNR of the render before.
+    /// Photo, and the PSNR of the first render.
     photo: Option<(Photo, f64)>,
 }
 
-/// Renders before, and the engine for those after.
+/// Renders of the source splats, and the engine for later renders.
 pub struct Judge {
     engine: Box<dyn Engine>,
     settings: RenderSettings,
@@ -92,7 +92,7 @@ impl Judge {
         config_beside(input, flags, console)
     }
 
-    /// Renders the splats as they were read; `frame`: where they are.
+    /// Renders the source splats; `frame`: their frame.
     pub fn of(
         (splats, frame): (&Splats, Frame),
         config: &TrainConfig,
@@ -133,7 +133,7 @@ impl Judge {
                 None => None,
                 Some(photo) => match score(&rendered, &photo, judge.settings.background, None)? {
                     Some(scores) => Some((photo, scores.psnr)),
-                    // A mask hides all of it.
+                    // The mask hides the whole photo.
                     None => continue,
                 },
             };
@@ -147,7 +147,7 @@ impl Judge {
         Ok(judge)
     }
 
-    /// How far these splats are from those that were read.
+    /// Measures the loss of these splats against the source splats.
     pub fn loss(&mut self, splats: &Splats, console: &Console) -> Result<Loss> {
         self.engine.upload(splats, None)?;
         let settings = RenderSettings {
@@ -197,7 +197,8 @@ fn clamped(mut values: Vec<f32>) -> Vec<f32> {
     values
 }
 
-/// The capture's cameras with their photos, counted from where splats with this middle do, whose file says `origin`.
+/// Returns the capture's cameras with their photos, relative to the origin of splats with this centre, in whose file
+/// `origin` is recorded.
 fn of_capture(
     scene: &Path,
     (middle, frame): (DVec3, Frame),

@@ -15,13 +15,13 @@ pub struct RunInfo {
     /// True if the run is finished.
     finished: bool,
     steps: u32,
-    /// Mean of the held-out photos, dB, at the end or when last scored.
+    /// Mean PSNR of the held-out photos, dB, at the end or when last scored.
     psnr: Option<f64>,
     ssim: Option<f64>,
-    /// The step after which those scores were taken.
+    /// Step of those scores.
     scored_after: Option<u32>,
     gaussians: u64,
-    /// Of training, without scoring and reading photos.
+    /// Training time, without scoring and reading photos.
     seconds: f64,
     device: String,
     train_photos: Option<usize>,
@@ -30,7 +30,7 @@ pub struct RunInfo {
     dapple: Option<String>,
 }
 
-/// Of `metrics.json`, what is shown: other versions may have less or more.
+/// Shown fields of `metrics.json`: other versions may have fewer or more.
 #[derive(Deserialize)]
 struct Metrics {
     dapple: String,

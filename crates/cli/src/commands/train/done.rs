@@ -203,7 +203,7 @@ impl Done {
         lines.join("\n")
     }
 
-    /// The error that an interrupted run ends the program with.
+    /// Returns the error of an interrupted run.
     pub fn interruption(&self) -> Option<Error> {
         match self.summary.ending {
             Ending::Stopped(step) if !self.as_asked => Some(

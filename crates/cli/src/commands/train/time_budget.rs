@@ -20,7 +20,7 @@ const CALIBRATION: f64 = 0.05;
 const LEAST_CALIBRATION: f64 = 0.3;
 const MOST_CALIBRATION: f64 = 6.0;
 
-/// Four months.
+/// Largest time, four months.
 const MOST_SECONDS: f64 = 1e7;
 
 /// Parses a time to seconds, from `90`, `60s`, `5m`, `1h30m`, `1m30s`.
