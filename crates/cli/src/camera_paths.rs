@@ -71,15 +71,15 @@ pub struct Seen {
 pub fn choose(seen: &Seen, ring: &Ring) -> (CameraPath, String) {
     let gap = 360.0 - ring.sector().span.to_degrees();
     if !ring.looks_inward(&seen.poses) {
-        let why = "the cameras look at no one point, or not from one side up";
+        let why = "the cameras have no common target, or no common up direction";
         return (CameraPath::Capture, why.to_owned());
     }
     if gap <= WIDEST_GAP {
-        let why = format!("the cameras stand all around, with no gap wider than {gap:.0} degrees");
+        let why = format!("the cameras are all around, with no gap wider than {gap:.0} degrees");
         return (CameraPath::Orbit, why);
     }
     let why = format!(
-        "the cameras cover {:.0} degrees around what they look at, and nothing was seen from the rest",
+        "the cameras cover {:.0} degrees around their target, and the rest was not photographed",
         360.0 - gap
     );
     (CameraPath::Arc, why)

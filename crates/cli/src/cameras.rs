@@ -145,7 +145,7 @@ pub fn check(camera: &Camera) -> Result<()> {
         && camera.fy > 0.0;
     if !sound {
         return Err(Error::input(
-            "the camera is broken: numbers that are not finite, or a focal length of 0",
+            "the camera is invalid: it has non-finite numbers, or a focal length of 0",
         )
         .hint("check its focal lengths and its pose"));
     }
@@ -176,9 +176,11 @@ pub fn resized(camera: &Camera, width: Option<u32>, height: Option<u32>) -> Resu
 /// An angle that no pinhole camera has.
 pub fn with_field_of_view(camera: &Camera, degrees: f64) -> Result<Camera> {
     if !(0.1..=179.0).contains(&degrees) {
-        return Err(Error::input(format!("--fov {degrees} is no field of view"))
-            .at("the options given")
-            .hint("give degrees between 0.1 and 179, across the picture's width"));
+        return Err(
+            Error::input(format!("--fov {degrees} is not a field of view"))
+                .at("the options given")
+                .hint("give degrees between 0.1 and 179, across the picture's width"),
+        );
     }
     let focal = focal(camera.width, degrees);
     Ok(Camera {

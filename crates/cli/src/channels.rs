@@ -185,7 +185,7 @@ impl Output {
             Channel::Depth => expected()?,
             Channel::MedianDepth => depths()?.median.clone(),
             Channel::Normals => depth::normals(camera, &expected()?).into_flattened(),
-            Channel::Count => return Err(Error::internal("a render does not tell counts")),
+            Channel::Count => return Err(Error::internal("the render has no counts")),
         })
     }
 

@@ -103,7 +103,7 @@ fn with_hint(text: &str, hint: &str) -> String {
 fn in_house_style(text: &str, verb: Option<&str>) -> String {
     let help = match verb {
         Some(verb) => format!("  hint: `dapple {verb} --help` explains every option"),
-        None => "  hint: `dapple --help` lists the verbs".to_owned(),
+        None => "  hint: `dapple --help` lists the commands".to_owned(),
     };
     text.replace("  tip: ", "  hint: ")
         .replace("For more information, try '--help'.", &help)

@@ -23,7 +23,7 @@ pub fn listen() -> Result<()> {
         if first && GRACE.load(Ordering::SeqCst) {
             let _ = writeln!(
                 std::io::stderr(),
-                "\nstopping: leaving things in order (Ctrl-C again ends at once)"
+                "\nstopping cleanly (Ctrl-C again ends at once)"
             );
             return;
         }

@@ -65,7 +65,7 @@ pub fn find_if_there(splats: &Path, console: &Console) -> Option<PathBuf> {
 /// Finds the capture like [`find`], and fails if there is none.
 pub fn needed(splats: &Path, console: &Console) -> Result<PathBuf> {
     find(splats, console)?.ok_or_else(|| {
-        Error::input("nothing records which capture these splats were trained on")
+        Error::input("the capture of these splats is not recorded")
             .at_path(splats)
             .hint("name it with --scene SCENE")
     })

@@ -27,7 +27,7 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
         "kb" | "mb" | "gb" | "tb" => {
             return Err("units are of 1024: write MiB or GiB".to_owned());
         }
-        other => return Err(format!("\"{other}\" is no unit: write MiB or GiB")),
+        other => return Err(format!("\"{other}\" is not a unit: write MiB or GiB")),
     };
     let bytes = number * f64::from(1u32 << (power - 10)) * 1024.0;
     if bytes < 1.0 {

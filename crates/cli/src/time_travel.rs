@@ -81,7 +81,7 @@ impl TimeTravel {
                 "the snapshot after step {step} cannot be shown during the run: {}",
                 error.what()
             ))
-            .hint("go back to now; `dapple view` shows it when the run has ended")
+            .hint("show the current splats; `dapple view` shows the snapshot after the run")
         };
         let mut held = match self.held.take() {
             Some(held) => held,

@@ -187,7 +187,7 @@ impl Observer for TrainingDisplay<'_> {
             return;
         }
         self.console.detail(&format!(
-            "step {}: {} cloned, {} split, {} pruned, {} refused by the budget, {}",
+            "step {}: {} cloned, {} split, {} pruned, {} refused by the Gaussian cap, {}",
             report.step,
             report.cloned,
             report.split,

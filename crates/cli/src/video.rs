@@ -24,7 +24,7 @@ pub fn check(out: &Path) -> Result<()> {
     match version.stdout(Stdio::null()).stderr(Stdio::null()).status() {
         Ok(status) if status.success() => Ok(()),
         _ => Err(
-            Error::unsupported("videos are made by ffmpeg, and there is none here")
+            Error::unsupported("ffmpeg, which encodes videos, is not installed")
                 .at_path(out)
                 .hint("install ffmpeg, or name a folder for single pictures"),
         ),
@@ -66,7 +66,7 @@ pub fn encode(pictures: &Path, out: &Path) -> Result<()> {
             let last = said.lines().rev().find(|line| !line.trim().is_empty());
             let what = format!(
                 "ffmpeg cannot make the video: {}",
-                last.unwrap_or("it does not say why")
+                last.unwrap_or("it printed no reason")
             );
             Err(Error::unsupported(what)
                 .at_path(out)

@@ -71,7 +71,7 @@ impl ViewOptions {
             return Ok(None);
         }
         if !(0.01..=1.0).contains(&self.view_share) {
-            return Err(Error::input(format!("--view-share {} is no share", self.view_share))
+            return Err(Error::input(format!("--view-share {} is not a share", self.view_share))
                 .at("the options given")
                 .hint("give a number between 0.01 and 1; with 0.2, training has four fifths of the time"));
         }

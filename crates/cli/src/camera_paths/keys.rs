@@ -57,10 +57,13 @@ impl KeyPath {
     fn parse(text: &str) -> Result<Self> {
         let hint = "save one with `dapple view`; `dapple render --help` shows an example";
         let file: Self = serde_json::from_str(text)
-            .map_err(|e| Error::input(format!("this is no path of cameras: {e}")).hint(hint))?;
+            .map_err(|e| Error::input(format!("the file is not a camera path: {e}")).hint(hint))?;
         if file.dapple_path != VERSION {
-            let what = format!("a path of version {} is not known here", file.dapple_path);
-            return Err(Error::unsupported(what).hint("a newer dapple reads it"));
+            let what = format!(
+                "version {} of the path file is not supported",
+                file.dapple_path
+            );
+            return Err(Error::unsupported(what).hint("use a newer version of dapple"));
         }
         if file.keys.is_empty() || file.keys.len() > MOST_KEYS {
             let what = format!("a path has 1 to {MOST_KEYS} keys, not {}", file.keys.len());
@@ -75,7 +78,7 @@ impl KeyPath {
             let length: f64 = key.rotation.iter().map(|v| v * v).sum();
             let near = key.position.iter().all(|v| v.abs() <= 1e9);
             if !near || !(1e-6..=1e6).contains(&length) || !(1e-3..=1e3).contains(&key.focal) {
-                let what = format!("key {} of the path is no camera", i + 1);
+                let what = format!("key {} of the path is not a valid camera", i + 1);
                 return Err(Error::input(what).hint(hint));
             }
         }

@@ -122,7 +122,7 @@ impl Ring {
     /// There are no splats.
     pub fn of_splats(splats: &Splats, up: DVec3) -> Result<Self> {
         if splats.is_empty() {
-            return Err(Error::input("there are no splats to go around"));
+            return Err(Error::input("there are no splats to orbit"));
         }
         let median = |mut values: Vec<f64>| {
             let middle = values.len() / 2;

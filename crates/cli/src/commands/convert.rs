@@ -183,7 +183,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     if args.min_opacity.is_some_and(|x| !(0.0..=1.0).contains(&x)) {
         return Err(Error::input("an opacity is between 0 and 1")
             .at("--min-opacity")
-            .hint("0.005 is what training itself prunes at"));
+            .hint("training prunes below 0.005"));
     }
     let input = splats_file(&args.input)?;
     let read_options = args

@@ -320,7 +320,7 @@ fn notes(file: &Path) -> Result<serde_json::Value> {
         });
         if !near(&note.position) || !stands {
             return Err(told(format!(
-                "note {} is at no place that can be seen",
+                "note {} is at a position that cannot be shown",
                 i + 1
             )));
         }

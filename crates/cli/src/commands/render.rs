@@ -346,11 +346,9 @@ fn refuse_foreign(shots: &[Shot], args: &Args, output: Output) -> Result<()> {
     let foreign = |path: &PathBuf| path.symlink_metadata().is_ok() && !is_dapples_picture(path);
     match paths.find(|path| !args.overwrite && foreign(path)) {
         None => Ok(()),
-        Some(path) => Err(
-            Error::input("there is a picture already that Dapple has not written")
-                .at_path(path)
-                .hint("choose another --out, or give --overwrite to replace it"),
-        ),
+        Some(path) => Err(Error::input("a picture exists that Dapple has not written")
+            .at_path(path)
+            .hint("choose another --out, or give --overwrite to replace it")),
     }
 }
 
@@ -420,7 +418,7 @@ impl Args {
         }
         let unit = self.depth_unit.unwrap_or(0.001);
         if !(unit > 0.0 && unit.is_finite()) {
-            return Err(Error::input(format!("--depth-unit {unit} is no length"))
+            return Err(Error::input(format!("--depth-unit {unit} is not a length"))
                 .at("the options given")
                 .hint("give world units for a step of a 16-bit PNG, such as 0.001"));
         }
@@ -463,11 +461,11 @@ impl Args {
         }
         let why = match path {
             _ if self.width.is_some() || self.height.is_some() => "in proportion",
-            PathChoice::File(_) => "since no option names a size",
+            PathChoice::File(_) => "since no option sets a size",
             PathChoice::Kind(_) => "as large as the photos were loaded",
         };
         console.note(&format!(
-            "size: {}x{} pixels, {why} (--width and --height name another)",
+            "size: {}x{} pixels, {why} (--width and --height set another)",
             camera.width, camera.height
         ));
     }

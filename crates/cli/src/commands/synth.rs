@@ -198,7 +198,7 @@ impl From<Lens> for LensKind {
 
 pub fn run(args: &Args, console: &Console) -> Result<()> {
     if !args.overwrite && holds_something(&args.out) {
-        return Err(Error::input("the output folder holds something already")
+        return Err(Error::input("the output folder is not empty")
             .at_path(&args.out)
             .hint(
                 "choose another name, or give --overwrite to replace a capture that dapple made",

@@ -153,7 +153,7 @@ fn config_for(args: &Args, preset: Option<Preset>, console: &Console) -> Result<
             format!(" that show each place {seen_by:.0} times")
         });
         console.note(&format!(
-            "steps: {}, which suit {photos} photos{shared} (--steps names others)",
+            "steps: {}, the default for {photos} photos{shared} (--steps sets another number)",
             grouped(fitted.steps.into())
         ));
     }
@@ -371,7 +371,7 @@ fn load_capture(
     match CaptureRecord::new(folder.path(), scene, &capture) {
         Some(record) => folder.write_capture(&record)?,
         None => console.note(
-            "note: the path of the capture is no text: the run does not record it, and --scene is to name it",
+            "note: the path of the capture is not UTF-8: the run does not record it; name it with --scene",
         ),
     }
     let memory = photo_memory::note(&dataset, photo_memory);

@@ -146,7 +146,9 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     shown.cameras = std::mem::take(&mut sight.cameras);
     shown.settings = std::mem::take(&mut sight.settings);
     shown.draws = match other {
-        Some(_) => Err("two models are compared by the engine: a browser draws one".to_owned()),
+        Some(_) => {
+            Err("two models are compared by the engine; a browser renders only one".to_owned())
+        }
         None => Ok(()),
     };
     let mut editing = plan.begin(&mut sight, shown, console);
@@ -172,7 +174,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
             None => picture(&request, &mut model, compared.as_mut()),
         };
         if let Err(error) = &picture {
-            console.detail(&format!("note: a picture could not be made: {error}"));
+            console.detail(&format!("note: a frame could not be rendered: {error}"));
         }
         viewer.answer(&request, picture);
     }

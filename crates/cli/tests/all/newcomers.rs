@@ -218,12 +218,12 @@ fn paths_go_where_photos_were_taken() {
     std::fs::write(path.join("out/cameras.json"), "[]").unwrap();
     let said = path_of(&["--path"]);
     assert!(
-        said.contains("not used") && said.contains("which way is up"),
+        said.contains("not used") && said.contains("up direction is not known"),
         "{said}"
     );
     std::fs::remove_file(path.join("out/cameras.json")).unwrap();
     let free = read("00001.png");
-    assert!(!path_of(&["--path", "orbit", "--up", "-y"]).contains("which way is up"));
+    assert!(!path_of(&["--path", "orbit", "--up", "-y"]).contains("up direction is not known"));
     assert!(free == read("00001.png"));
     path_of(&["--path", "orbit", "--up", "z"]);
     assert!(free != read("00001.png"));
@@ -235,7 +235,7 @@ fn paths_go_where_photos_were_taken() {
     let at = ply.windows(7).position(|w| w == b"element").unwrap();
     let told = [&ply[..at], b"comment Vertical Axis: z\n", &ply[at..]].concat();
     std::fs::write(path.join("out/splats.ply"), told).unwrap();
-    assert!(!path_of(&["--path", "orbit"]).contains("which way is up"));
+    assert!(!path_of(&["--path", "orbit"]).contains("up direction is not known"));
     assert!(z == read("00001.png"));
 }
 

@@ -365,7 +365,7 @@ pub fn with_threads<T: Send>(threads: Option<usize>, work: impl FnOnce() -> T + 
     };
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
     let pool = pool.map_err(|e| {
-        Error::unsupported(format!("{threads} threads cannot be had: {e}")).at("--threads")
+        Error::unsupported(format!("cannot start {threads} threads: {e}")).at("--threads")
     })?;
     Ok(pool.install(work))
 }
@@ -373,7 +373,7 @@ pub fn with_threads<T: Send>(threads: Option<usize>, work: impl FnOnce() -> T + 
 fn read_earlier(file: &Path) -> Result<Earlier> {
     let text = std::fs::read(file).map_err(|e| Error::io("cannot read", file, e))?;
     serde_json::from_slice(&text).map_err(|e| {
-        Error::input(format!("this is no result of bench ops: {e}"))
+        Error::input(format!("the file is not a result of bench ops: {e}"))
             .at_path(file)
             .hint("make one with `dapple bench ops --json > FILE.json`")
     })

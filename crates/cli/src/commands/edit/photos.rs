@@ -64,7 +64,7 @@ impl Loss {
         let hint = match self.photos_psnr {
             Some(_) => "a smaller share, --floaters=0.01, removes less",
             None => {
-                "--capture has the photos tell floaters from the scene; a smaller share, --floaters=0.01, removes less"
+                "with --capture, the photos distinguish floaters from the scene; a smaller share, --floaters=0.01, removes less"
             }
         };
         Some(format!(
@@ -325,8 +325,8 @@ impl Surroundings for Photos<'_> {
     ) -> Result<Option<Vec<f32>>> {
         if !is_needed && self.known()?.is_none() {
             self.console.note(
-                "note: nothing tells where photos were taken from, so all sides count alike; --capture names the \
-                 capture, and then what photos show is kept best",
+                "note: the poses of the photos are not known, so all sides have equal weight; with --capture, \
+                 what the photos show is kept best",
             );
             return Ok(None);
         }

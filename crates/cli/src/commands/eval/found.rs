@@ -146,7 +146,7 @@ fn verdict(paired: &Paired) -> String {
         let leaves_out_zero = low > 0.0 || high < 0.0;
         let says = match (d.is_beyond_noise, d.better > d.worse) {
             (false, _) if leaves_out_zero => {
-                "a few photos make the mean, and most of the others say otherwise"
+                "a few photos dominate the mean, and most others contradict it"
             }
             (true, true) => "A is better, beyond the photos' noise",
             (true, false) => "B is better, beyond the photos' noise",

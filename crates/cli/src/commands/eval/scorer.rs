@@ -91,7 +91,7 @@ impl<'a> Scorer<'a> {
             return Err(
                 Error::input("the run has no appearance MLP that a LoRA could adapt")
                     .at("--lora")
-                    .hint("looks are what a run with --appearance mlp learns"),
+                    .hint("train with --appearance mlp for one"),
             );
         }
         let looks = subject.path.with_file_name("appearance.safetensors");

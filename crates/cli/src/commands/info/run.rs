@@ -141,7 +141,7 @@ impl Shown for RunInfo {
             lines.push((
                 "worse",
                 format!(
-                    "after step {} the held-out photos were shown best, with {:.2} dB: {:.2} more",
+                    "after step {} the held-out photos scored best, with {:.2} dB: {:.2} more",
                     grouped(worse.best.step.into()),
                     worse.best.psnr,
                     worse.lost

@@ -138,8 +138,8 @@ pub(super) fn frames(
             }
             if up.is_none() {
                 console.note(
-                    "note: nothing tells which way is up: against y, as in COLMAP, is taken (--up z \
-                     and others name another)",
+                    "note: the up direction is not known, so -y is used, as in COLMAP (--up sets \
+                     another)",
                 );
             }
             Ring::of_splats(splats, up.unwrap_or(DVec3::NEG_Y))?.orbit(count)

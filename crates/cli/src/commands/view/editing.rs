@@ -39,7 +39,7 @@ type Saves = std::result::Result<SaveTo, String>;
 /// An output that is not a splat format, or that is an input.
 pub fn plan(sight: &Sight, is_compared: bool, args: &Args) -> Result<Plan> {
     let why_not = match &sight.file {
-        _ if is_compared => "two models are compared: one alone can be edited",
+        _ if is_compared => "two models are shown, and only a single model can be edited",
         None => "a capture or a run that is not finished has no file of splats to edit",
         Some(file) => return save_to(file, sight, args).map(|saves| Plan(Ok(saves))),
     };
@@ -173,7 +173,7 @@ impl Editing {
             model.settings.near = self.near * session.moved().scale as f32;
         }
         match &effect {
-            Err(error) => console.detail(&format!("note: an edit could not be made: {error}")),
+            Err(error) => console.detail(&format!("note: an edit failed: {error}")),
             Ok(Effect::Saved) => console.note(&session.state().said),
             Ok(_) => {}
         }
@@ -201,7 +201,7 @@ impl Editing {
         };
         let recipe = session.recipe();
         if recipe.actions.is_empty() {
-            console.always(&format!("note: {count} not saved: all were taken back"));
+            console.always(&format!("note: {count} not saved: all were undone"));
             return Ok(());
         }
         let written = self.write_unsaved(file, |path| recipe.write(path));
