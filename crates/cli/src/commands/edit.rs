@@ -36,8 +36,9 @@ lte gt gte eq neq between commas. Properties:
   red green blue          view-independent colour, 0 to 1; luminance
   contribution            sum of the blend weights over the pixels of all training photos
   f_dc_N f_rest_N rot_N opacity_raw scale_N_raw   as in a PLY file
-finite (without a comparison) selects Gaussians without NaN and infinite values. `--keep finite` reads files
-with such values, which are refused otherwise, and removes these Gaussians, also from merged files.
+finite (without a comparison) selects Gaussians without NaN and infinite values. `--keep finite`
+reads files with such values, which are refused otherwise, and removes these Gaussians, also from
+merged files.
 
 Cameras are those of --capture, or of a cameras.json next to IN (runs have one). They are needed by
 --orient, --prune, contribution and --refit. With cameras, --decimate keeps what the photos show,

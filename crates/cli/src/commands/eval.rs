@@ -30,8 +30,10 @@ The photos are scored with the settings of the run: if a config.toml is next to 
 size, hold-out split, masks, background and anti-aliasing are used, and options here change them.
 Splats of other programs have no config.toml: give the settings that differ from the defaults, for
 example --background white.
+
 PSNR is the mean over the images of 10 log10(1 / mean squared error); SSIM uses an 11x11 window
-(sigma 1.5) inside the image. Both as in the 3DGS paper's evaluation. Pixels that masks hide
+(sigma 1.5) inside the image. Both as in the 3DGS paper's evaluation. Pixels that masks hide are
+excluded from both, as are windows centred at one. Transparent photos are blended over the
 background.
 
 LPIPS (lower is better) needs a file of weights, AlexNet's or VGG-16's; docs/EVALUATION.md shows how

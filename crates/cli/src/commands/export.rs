@@ -27,7 +27,8 @@ const AFTER_HELP: &str = "\
 page.html is self-contained: it opens from disk, without a network. It needs a browser with WebGL2
 or WebGPU. Tested: Chromium on Linux. Not tested: Firefox, Safari, phones.
 A folder is for a web server: the page shows a coarse scene early and refines it.
-`dapple convert SPLATS x.spz`, which stores the same numbers.
+The splats are packed like SPZ, to about a tenth of their PLY file. `dapple convert SPLATS x.spz`
+stores the same numbers in a file, on which `dapple eval` measures the loss.
 
 NOTES is a JSON list; `view`, the camera after a click on the note, has the format of a path's key:
   [{\"position\": [0, 0, 1], \"text\": \"the lamp\",

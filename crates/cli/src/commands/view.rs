@@ -34,12 +34,12 @@ PATH is one of:
                       time slider
   a capture           its sparse points as first Gaussians, and its photos
   two of splats, runs with one camera: by a slider, side by side, or as a difference
+
 A splat file, or a finished run, can be edited on the page: select by rectangle, lasso, brush or
-histogram; hide, delete, crop, move, rotate and scale; undo and redo. Save writes NAME-edited.ply next
-to the file, or the file of --save, and NAME.recipe.json next to it: `dapple edit FILE OUT --recipe`
-gives the same bytes. The page cannot choose the path. If --host opens the viewer to others, saving
-needs --save. Ctrl-C writes unsaved edits as a recipe, and prints its path.
-Ctrl-C writes edits that are not saved as a recipe, and names it.
+histogram; hide, delete, crop, move, rotate and scale; undo and redo. Save writes NAME-edited.ply
+next to the file, or the file of --save, and NAME.recipe.json next to it: `dapple edit FILE OUT
+--recipe` gives the same bytes. The page cannot choose the path. If --host opens the viewer to
+others, saving needs --save. Ctrl-C writes unsaved edits as a recipe, and prints its path.
 
 Examples:
   dapple view out/bird

@@ -39,7 +39,8 @@ one Gaussian per 30 pixels and 1.5 million; printed at the end of the run.
 
 --time-budget depends on the speed of this machine at the time. OUT/config.toml records the chosen
 steps, photo size, Gaussians and changes of the step rate: --config OUT/config.toml repeats the run
-limit.
+bit for bit without a time limit. A run continued with --resume keeps its last step rate and has no
+time limit.
 
 One run at a time writes to OUT: its lock, .dapple.lock, refuses a second. Files that Dapple has not
 written are replaced only with --overwrite. OUT is never a folder with the capture's own files.
