@@ -1,4 +1,4 @@
-//! The command line: its verbs and the options that all of them share.
+//! Command line: commands and their shared options.
 
 use crate::commands::{
     bench, convert, demo, doctor, edit, eval, export, info, profile, render, synth, train, view,
@@ -9,32 +9,32 @@ use dapple::scene;
 
 const AFTER_HELP: &str = "\
 Examples:
-  dapple demo                              try everything on a small made-up capture
+  dapple demo                              run every step on a small synthetic capture
   dapple train captures/bird               train your own capture into out/bird
   dapple eval captures/bird out/bird/splats.ply
-  dapple train --help                      every verb explains itself
+  dapple train --help                      help of a command
 
-Data goes to stdout, progress and remarks to stderr.
+Data goes to stdout, progress and notes to stderr.
 
 Exit codes:
   0    done
   1    a defect of dapple itself
   2    a mistake on the command line
   3    input that cannot be used (a damaged file, a contradiction in a configuration), or a run whose
-       numbers became infinite
+       numbers became non-finite
   4    the operating system refused (no such file, no permission, disk full)
   5    understood, but not possible with this build, device or format
   130  interrupted; what was finished has been saved";
 
-/// Turns posed photographs into 3D Gaussian splats
+/// Trains 3D Gaussian splats from photos with camera poses
 #[derive(Debug, Parser)]
 #[command(name = "dapple", version, after_help = AFTER_HELP, max_term_width = 100)]
 pub struct Cli {
-    /// Say nothing but errors: no progress, no remarks
+    /// Print errors only: no progress, no notes
     #[arg(short, long, global = true, display_order = 900)]
     pub quiet: bool,
 
-    /// Say more: density rounds, timings, where settings come from
+    /// Print details: densification rounds, timings, sources of settings
     #[arg(
         short,
         long,
@@ -48,7 +48,7 @@ pub struct Cli {
     pub command: Command,
 }
 
-/// The verbs.
+/// Commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Demo(demo::Args),
@@ -67,7 +67,7 @@ pub enum Command {
 }
 
 impl Command {
-    /// Runs the verb.
+    /// Runs the command.
     pub fn run(self, console: &Console) -> scene::Result<()> {
         match self {
             Self::Demo(args) => demo::run(&args, console),
@@ -90,14 +90,14 @@ impl Command {
 /// Reads the command line.
 ///
 /// # Errors
-/// What the parser refuses; help and version, which it tells so too.
+/// Command lines that the parser rejects, and requests for help or version.
 pub fn parse() -> Result<Cli, clap::Error> {
     let matches = described().try_get_matches()?;
     Cli::from_arg_matches(&matches)
 }
 
-/// The command line, with one thing added to every verb: `-1` after an option is its value, which its
-/// range then refuses in words, and not an option that nobody knows.
+/// Returns the command line parser. In all commands, `-1` after an option is its value, so that the error names the
+/// allowed range and not an unknown option.
 fn described() -> clap::Command {
     let takes_numbers = |arg: Arg| match arg.get_action().takes_values() && !arg.is_positional() {
         true => arg.allow_negative_numbers(true),
@@ -109,7 +109,7 @@ fn described() -> clap::Command {
     })
 }
 
-/// The verbs and their options, as they are typed.
+/// Commands and their options, as typed.
 pub fn options() -> Vec<(String, Vec<String>)> {
     let verbs = described();
     let row = |verb: &clap::Command| {

@@ -1,11 +1,10 @@
-//! Paths of cameras: a ring, the part of a ring that was photographed, and the way through the capture's
-//! own cameras.
+//! Camera paths: an orbit, the photographed part of an orbit, and a path through the capture's own cameras.
 //!
-//! 1. [`Ring`]: what the cameras of a capture look at, which way is up, and where they are around it.
-//! 2. [`choose`] takes the path that shows what was photographed: all around where the cameras are all
-//!    around, else within their sector; through them where they look at no one point.
-//! 3. [`through`] is the curve through the cameras (`curve`).
-//! 4. [`KeyPath`] is one of the user's own, from a file.
+//! 1. [`Ring`]: target and up direction of a capture's cameras, and their positions around the target.
+//! 2. [`choose`] selects the path that shows what was photographed: the orbit if cameras are all around, else their
+//!    sector; a path through the cameras if they have no common target.
+//! 3. [`through`]: the curve through the cameras (`curve`).
+//! 4. [`KeyPath`]: a path of the user, from a file.
 
 mod curve;
 mod keys;
@@ -17,28 +16,28 @@ pub use ring::Ring;
 
 use dapple::scene::{Camera, Pose};
 
-/// Cameras stand all around if no gap between neighbours is wider, degrees.
+/// Cameras count as all around if no gap between neighbours is wider, degrees.
 const WIDEST_GAP: f64 = 60.0;
 
 /// Kinds of paths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum CameraPath {
-    /// orbit, arc or capture, by where the capture's cameras are; says which and why
+    /// orbit, arc or capture, by the positions of the capture's cameras; prints the reason
     Auto,
-    /// Once around, also where nothing was photographed
+    /// Once around, including directions without photos
     Orbit,
-    /// The part of the ring that the capture's cameras cover
+    /// The part of the orbit that the capture's cameras cover
     Arc,
-    /// A smooth way through the capture's own cameras
+    /// A smooth path through the capture's own cameras
     Capture,
 }
 
-/// Which path: one of these kinds, or a file's.
+/// Path: one of these kinds, or from a file.
 #[derive(Debug, Clone)]
 pub enum PathChoice {
-    /// One that is found from the capture.
+    /// Path derived from the capture.
     Kind(CameraPath),
-    /// One that the viewer's page has saved.
+    /// Path saved by the viewer's page.
     File(std::path::PathBuf),
 }
 
@@ -58,35 +57,35 @@ impl std::str::FromStr for PathChoice {
     }
 }
 
-/// What is known of where photos were taken.
+/// Poses of photos, and further facts about them.
 pub struct Seen {
-    /// In the order of the photos' names; at least one.
+    /// Poses in the order of the photos' names; at least one.
     pub poses: Vec<Pose>,
     /// Size and intrinsics to render with.
     pub like: Camera,
-    /// Which way is up, if that is told by something else than the poses.
+    /// Up direction, if a source other than the poses gives one.
     pub up: Option<glam::DVec3>,
 }
 
-/// The path that shows what was photographed, and why.
+/// Returns the path that shows what was photographed, and the reason.
 pub fn choose(seen: &Seen, ring: &Ring) -> (CameraPath, String) {
     let gap = 360.0 - ring.sector().span.to_degrees();
     if !ring.looks_inward(&seen.poses) {
-        let why = "the cameras look at no one point, or not from one side up";
+        let why = "the cameras have no common target, or no common up direction";
         return (CameraPath::Capture, why.to_owned());
     }
     if gap <= WIDEST_GAP {
-        let why = format!("the cameras stand all around, with no gap wider than {gap:.0} degrees");
+        let why = format!("the cameras are all around, with no gap wider than {gap:.0} degrees");
         return (CameraPath::Orbit, why);
     }
     let why = format!(
-        "the cameras cover {:.0} degrees around what they look at, and nothing was seen from the rest",
+        "the cameras cover {:.0} degrees around their target, and the rest was not photographed",
         360.0 - gap
     );
     (CameraPath::Arc, why)
 }
 
-/// For tests: photos from these poses, and nothing told of up.
+/// Photos with these poses and no up direction, for tests.
 #[cfg(test)]
 fn seen(poses: Vec<Pose>) -> Seen {
     Seen {

@@ -1,8 +1,8 @@
-//! Cameras to render from: a file, or those that are known of splats.
+//! Cameras to render from: from a file, or stored next to splats.
 //!
 //! 1. [`read`]: one camera, as JSON.
-//! 2. [`beside`]: the cameras that are beside splats in a `cameras.json`: those of a run of ours, or of the
-//!    trainer of the 3DGS paper.
+//! 2. [`beside`]: the cameras in a `cameras.json` next to splats, written by a run of Dapple or by the trainer of the
+//!    3DGS paper.
 
 use crate::options::of_run;
 use dapple::scene::{Camera, Error, Pose, Result, bounded, read_cameras};
@@ -10,14 +10,14 @@ use glam::DVec3;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
-/// Horizontal field of view where nothing says otherwise, degrees: about a phone's main camera.
+/// Default horizontal field of view, degrees: about a phone's main camera.
 pub const DEFAULT_FIELD_OF_VIEW: f64 = 60.0;
 
-/// Largest side of an image that is rendered, pixels.
+/// Largest side of a rendered image, pixels.
 const MAX_SIDE: u32 = 16_384;
 
-/// A camera as a JSON file describes it: size, focal length or field of view, and where it is,
-/// as `eye`, `target`, `up` or as `rotation` (wxyz) and `translation` from world to camera.
+/// Camera in a JSON file: size, focal length or field of view, and the pose, as `eye`, `target`, `up` or as
+/// `rotation` (wxyz) and `translation` from world to camera.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CameraFile {
@@ -71,7 +71,7 @@ impl CameraFile {
     fn pose(&self) -> Result<Pose> {
         match (self.eye, self.target, self.rotation, self.translation) {
             (Some(eye), Some(target), None, None) => {
-                // World axes as COLMAP has them: y points down.
+                // World axes as in COLMAP: y points down.
                 let up = DVec3::from(self.up.unwrap_or([0.0, -1.0, 0.0]));
                 let (eye, target) = (DVec3::from(eye), DVec3::from(target));
                 let sideways = (target - eye).cross(up).length();
@@ -84,18 +84,18 @@ impl CameraFile {
             (None, None, Some(rotation), Some(translation)) => {
                 Ok(Pose::from_wxyz(rotation, DVec3::from(translation)))
             }
-            _ => Err(Error::input("the camera does not say where it stands").hint(
+            _ => Err(Error::input("the camera has no position").hint(
                 "give eye and target, or rotation (w, x, y, z) and translation from world to camera",
             )),
         }
     }
 }
 
-/// A photo's name and its camera.
+/// Camera with its photo's name.
 pub type Named = (String, Camera);
 
-/// The cameras that are beside splats, sorted by name, and the file that has them: `cameras.json` in
-/// their folder, or, as the trainer of the 3DGS paper writes it, above `point_cloud/iteration_N`.
+/// Returns the cameras stored next to splats, sorted by name, and their file: `cameras.json` in the folder of the
+/// splats, or, as the trainer of the 3DGS paper writes it, above `point_cloud/iteration_N`.
 ///
 /// # Errors
 /// A file of that name that holds no cameras.
@@ -104,7 +104,7 @@ pub fn beside(splats: &Path) -> Result<Option<(PathBuf, Vec<Camera>)>> {
     Ok(found.map(|(file, named)| (file, named.into_iter().map(|(_, camera)| camera).collect())))
 }
 
-/// As [`beside`], with the photos' names.
+/// Returns the cameras like [`beside`], with the photos' names.
 ///
 /// # Errors
 /// A file of that name that holds no cameras.
@@ -128,7 +128,7 @@ pub fn named_beside(splats: &Path) -> Result<Option<(PathBuf, Vec<Named>)>> {
     Ok(Some((file, named)))
 }
 
-/// Refuses what cannot be rendered.
+/// Refuses cameras that cannot be rendered.
 pub fn check(camera: &Camera) -> Result<()> {
     let (w, h) = (camera.width, camera.height);
     if w == 0 || h == 0 || w > MAX_SIDE || h > MAX_SIDE {
@@ -145,14 +145,14 @@ pub fn check(camera: &Camera) -> Result<()> {
         && camera.fy > 0.0;
     if !sound {
         return Err(Error::input(
-            "the camera is broken: numbers that are not finite, or a focal length of 0",
+            "the camera is invalid: it has non-finite numbers, or a focal length of 0",
         )
         .hint("check its focal lengths and its pose"));
     }
     Ok(())
 }
 
-/// The camera at another size: both sides given, or one and the other in proportion.
+/// Returns the camera at another size: both sides given, or one side and the other in proportion.
 pub fn resized(camera: &Camera, width: Option<u32>, height: Option<u32>) -> Result<Camera> {
     let scale = |value: u32, by: u32, of: u32| {
         (f64::from(value) * f64::from(by) / f64::from(of.max(1)))
@@ -170,15 +170,17 @@ pub fn resized(camera: &Camera, width: Option<u32>, height: Option<u32>) -> Resu
     Ok(camera)
 }
 
-/// The camera with another horizontal field of view.
+/// Returns the camera with another horizontal field of view.
 ///
 /// # Errors
 /// An angle that no pinhole camera has.
 pub fn with_field_of_view(camera: &Camera, degrees: f64) -> Result<Camera> {
     if !(0.1..=179.0).contains(&degrees) {
-        return Err(Error::input(format!("--fov {degrees} is no field of view"))
-            .at("the options given")
-            .hint("give degrees between 0.1 and 179, across the picture's width"));
+        return Err(
+            Error::input(format!("--fov {degrees} is not a field of view"))
+                .at("the options given")
+                .hint("give degrees between 0.1 and 179, across the picture's width"),
+        );
     }
     let focal = focal(camera.width, degrees);
     Ok(Camera {
@@ -188,7 +190,7 @@ pub fn with_field_of_view(camera: &Camera, degrees: f64) -> Result<Camera> {
     })
 }
 
-/// The focal length of a horizontal field of view, pixels.
+/// Returns the focal length of a horizontal field of view, pixels.
 pub fn focal(width: u32, degrees: f64) -> f64 {
     f64::from(width) / 2.0 / (degrees.to_radians() / 2.0).tan()
 }

@@ -1,4 +1,4 @@
-//! What a picture shows of a render: colours, alpha, depth, normals, counts; and the files it goes to.
+//! Channels of a render (colours, alpha, depth, normals, counts) and their files.
 //!
 //! | channel | EXR (32-bit floats) | PNG |
 //! |---|---|---|
@@ -8,8 +8,8 @@
 //! | normals | X, Y, Z in camera coordinates, zero = nothing | 8 bits: red right, green up, blue towards the camera |
 //! | count | N, Gaussians that the pixel blends | colours; or 16 bits, the number itself |
 //!
-//! Colours spread over one range for all pictures. A depth PNG of 16 bits saturates at 65535 steps, and is what
-//! `dapple train --depths` reads.
+//! Colour maps cover one range for all pictures. A depth PNG of 16 bits saturates at 65535 steps; `dapple train
+//! --depths` reads it.
 
 use crate::colormap::{Colormap, Colours, range};
 use crate::pictures::Picture;
@@ -21,21 +21,21 @@ use dapple::scene::provenance::{PngPixels, png_bytes};
 use dapple::scene::{Camera, Error, Result};
 use std::path::Path;
 
-/// What a picture shows.
+/// Channel of a render.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum Channel {
     /// Colours over the background
     #[default]
     Rgb,
-    /// How much of a pixel the splats cover
+    /// Share of a pixel that the splats cover
     Alpha,
-    /// Expected depth: the mean of what is blended, by its share. 0 where less than half is covered
+    /// Expected depth: mean over the blend weights. 0 if less than half is covered
     Depth,
-    /// Depth of the Gaussian behind which less than half of the light is left. 0 where there is none
+    /// Depth of the Gaussian where transmittance falls below one half. 0 without one
     MedianDepth,
-    /// Normals of the surface that the expected depth shows
+    /// Normals of the surface of expected depth
     Normals,
-    /// How many Gaussians a pixel blends
+    /// Number of Gaussians blended in a pixel
     Count,
 }
 
@@ -45,23 +45,23 @@ impl Channel {
         !matches!(self, Self::Rgb | Self::Normals)
     }
 
-    /// Whether a render needs depths for it.
+    /// Returns true if the channel needs a render with depths.
     pub fn needs_depth(self) -> bool {
         matches!(self, Self::Depth | Self::MedianDepth | Self::Normals)
     }
 }
 
-/// Kinds of picture files.
+/// Picture formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum FileFormat {
-    /// 8 or 16 bits a channel
+    /// 8 or 16 bits per channel
     Png,
     /// OpenEXR, 32-bit floats
     Exr,
 }
 
 impl FileFormat {
-    /// The extension of its files.
+    /// Returns the extension of its files.
     pub fn extension(self) -> &'static str {
         match self {
             Self::Png => "png",
@@ -69,7 +69,7 @@ impl FileFormat {
         }
     }
 
-    /// The format that a file's name says.
+    /// Returns the format of a file name.
     pub fn of(path: &Path) -> Option<Self> {
         let extension = path.extension()?;
         let is = |format: &Self| extension.eq_ignore_ascii_case(format.extension());
@@ -77,24 +77,24 @@ impl FileFormat {
     }
 }
 
-/// A channel of a render as a file.
+/// Output: a channel, its format and its scale.
 #[derive(Debug, Clone, Copy)]
 pub struct Output {
-    /// What it shows.
+    /// Channel to write.
     pub channel: Channel,
-    /// The file's kind.
+    /// Format of the file.
     pub format: FileFormat,
-    /// World units of a step of a depth PNG of 16 bits.
+    /// World units per step of a 16-bit depth PNG.
     pub unit: f64,
-    /// Colours of its numbers in a PNG; without, 16 bits.
+    /// Colour map in a PNG; without one, 16 bits.
     pub colours: Option<Colours>,
 }
 
-/// Cameras that a range is found from, at most.
+/// Most cameras to compute a range from.
 const SAMPLED: usize = 8;
 
 impl Output {
-    /// Renders what `camera` sees and writes it, whole or not at all.
+    /// Renders the view of `camera` and writes it atomically.
     pub fn render(
         &self,
         engine: &mut dyn Engine,
@@ -106,7 +106,8 @@ impl Output {
         self.write(&rendered, values, path)
     }
 
-    /// The same in these colours: over the range of what some of the cameras see. Returns a sentence that names it.
+    /// Returns the output in these colours, over the range of values in some of the cameras, and a sentence with the
+    /// range.
     pub fn coloured<'a>(
         self,
         map: Colormap,
@@ -138,7 +139,7 @@ impl Output {
         Ok((Self { colours, ..self }, note))
     }
 
-    /// A render of the size, and the channel's numbers.
+    /// Returns a render of the camera's size, and the channel's values.
     fn rendered(
         &self,
         engine: &mut dyn Engine,
@@ -161,7 +162,7 @@ impl Output {
         Ok((size, values.collect()))
     }
 
-    /// Writes numbers of a picture of this size.
+    /// Writes the values of a picture of this size.
     fn write(&self, rendered: &Rendered, values: Vec<f32>, path: &Path) -> Result<()> {
         let bytes = match self.format {
             FileFormat::Exr => self.exr(rendered, values),
@@ -171,10 +172,10 @@ impl Output {
         write_atomically(path, |file| file.write_all(&bytes))
     }
 
-    /// The channel's numbers, interleaved.
+    /// Returns the channel's values, interleaved.
     fn values(&self, rendered: &Rendered, camera: &Camera) -> Result<Vec<f32>> {
         let depths = || {
-            let missing = || Error::internal("a render came without the depths asked for");
+            let missing = || Error::internal("the render has no depths");
             rendered.depth.as_ref().ok_or_else(missing)
         };
         let expected = || Ok::<_, Error>(depths()?.covered(&rendered.alpha));
@@ -184,7 +185,7 @@ impl Output {
             Channel::Depth => expected()?,
             Channel::MedianDepth => depths()?.median.clone(),
             Channel::Normals => depth::normals(camera, &expected()?).into_flattened(),
-            Channel::Count => return Err(Error::internal("a render does not tell counts")),
+            Channel::Count => return Err(Error::internal("the render has no counts")),
         })
     }
 
@@ -309,8 +310,7 @@ mod tests {
                 assert_eq!(image.channels[0].1, values);
             }
             if channel == Channel::Normals {
-                // A plane that faces the camera; the third pixel is hardly there, and the last has only
-                // it above.
+                // A plane facing the camera. The third pixel is nearly transparent, and the last contains only it.
                 assert_eq!(image.channels[2].1, [-1.0, -1.0, 0.0, -1.0, -1.0, 0.0]);
             }
         }

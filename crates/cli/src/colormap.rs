@@ -1,4 +1,4 @@
-//! Colours of numbers: colour maps, and the range that they spread over.
+//! Colour maps, and the range of values that they cover.
 
 use clap::ValueEnum;
 use dapple::contract::score::{to_byte, turbo};
@@ -12,11 +12,11 @@ pub enum Colormap {
     Viridis,
     /// Dark grey to white
     Grey,
-    /// No colours: the numbers, in 16 bits
+    /// No colours: values in 16 bits
     None,
 }
 
-/// Viridis (van der Walt and Smith 2015) as polynomials of degree 6: red, green and blue, from the constant up.
+/// Viridis (van der Walt and Smith 2015) as polynomials of degree 6: red, green and blue, from the constant term up.
 const VIRIDIS: [[f32; 7]; 3] = [
     [
         0.277_727, 0.105_093, -0.330_862, -4.634_230, 6.228_270, 4.776_385, -5.435_456,
@@ -41,11 +41,11 @@ const VIRIDIS: [[f32; 7]; 3] = [
     ],
 ];
 
-/// Least grey, so that it differs from the black of pixels without a number.
+/// Least grey, to differ from the black of pixels without a value.
 const LEAST_GREY: f32 = 0.15;
 
 impl Colormap {
-    /// The colour at `x`, which is clamped to 0..1.
+    /// Returns the colour at `x`, clamped to 0..1.
     fn colour(self, x: f32) -> [u8; 3] {
         let x = x.clamp(0.0, 1.0);
         match self {
@@ -58,19 +58,19 @@ impl Colormap {
     }
 }
 
-/// A colour map and the numbers at its ends.
+/// Colour map with its range.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Colours {
-    /// The colours.
+    /// Colour map.
     pub map: Colormap,
-    /// The number that has the first colour.
+    /// Value of the first colour.
     pub low: f32,
-    /// The number that has the last colour.
+    /// Value of the last colour.
     pub high: f32,
 }
 
 impl Colours {
-    /// The colours of these numbers, three bytes each. Zero is black: nothing is there.
+    /// Returns the colours of these values, three bytes each. Zero (no Gaussian) is black.
     pub fn bytes(&self, values: &[f32]) -> Vec<u8> {
         let span = (self.high - self.low).max(f32::MIN_POSITIVE);
         let colour = |&value: &f32| match value > 0.0 {
@@ -81,7 +81,7 @@ impl Colours {
     }
 }
 
-/// The numbers that most of these lie between: the hundredth and the ninety-ninth of a hundred above 0.
+/// Returns the range of most values: the 1st and the 99th percentile of those above 0.
 pub fn range(mut values: Vec<f32>) -> [f32; 2] {
     values.retain(|&value| value > 0.0 && value.is_finite());
     values.sort_by(f32::total_cmp);

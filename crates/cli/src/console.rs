@@ -1,8 +1,7 @@
-//! Where words go: data to stdout, what is said to people to stderr.
+//! Output streams: data to stdout, messages to stderr.
 //!
-//! Neither stream may end the program: a reader of stdout that has gone away (`dapple info | head`)
-//! has seen enough, and a stderr that is closed loses remarks, not work. Neither is sent what would move a
-//! terminal: names of files may hold any character.
+//! Neither stream may end the program. A closed stdout (`dapple info | head`) ends the output, and a closed stderr
+//! loses messages, not work. Control characters in file names are not sent to a terminal.
 
 use crate::interrupt::{self, Grace};
 use dapple::scene::{Error, Progress, Result, printable_lines};
@@ -11,7 +10,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{self, IsTerminal, Write};
 use std::sync::Mutex;
 
-/// The terminal, and how much is said on it.
+/// Terminal, with the level of detail of messages.
 #[derive(Debug)]
 pub struct Console {
     quiet: bool,
@@ -21,7 +20,7 @@ pub struct Console {
 }
 
 impl Console {
-    /// `quiet`: errors only. `verbose`: details too.
+    /// Creates a console. `quiet`: errors only. `verbose`: details too.
     pub fn new(quiet: bool, verbose: bool) -> Self {
         let interactive = io::stderr().is_terminal() && !quiet;
         let target = if interactive {
@@ -37,12 +36,12 @@ impl Console {
         }
     }
 
-    /// Whether progress bars are drawn.
+    /// Returns true if progress bars are drawn.
     pub fn interactive(&self) -> bool {
         self.interactive
     }
 
-    /// Whether details are told.
+    /// Returns true if details are printed.
     pub fn is_verbose(&self) -> bool {
         self.verbose
     }
@@ -61,7 +60,7 @@ impl Console {
         }
     }
 
-    /// Prints what a command has done on stdout, unless `--quiet`.
+    /// Prints the result of a command on stdout, unless `--quiet`.
     pub fn outcome(&self, text: &str) -> Result<()> {
         match self.quiet {
             true => Ok(()),
@@ -76,31 +75,31 @@ impl Console {
         self.data(&text)
     }
 
-    /// A remark, unless `--quiet`.
+    /// Prints a note, unless `--quiet`.
     pub fn note(&self, text: &str) {
         if !self.quiet {
             self.always(text);
         }
     }
 
-    /// A detail, with `--verbose` only.
+    /// Prints a detail, with `--verbose` only.
     pub fn detail(&self, text: &str) {
         if self.verbose {
             self.always(text);
         }
     }
 
-    /// Something that has to be said even with `--quiet`.
+    /// Prints a message, even with `--quiet`.
     pub fn always(&self, text: &str) {
         self.bars.suspend(|| {
             let _ = writeln!(io::stderr(), "{}", printable_lines(text));
         });
     }
 
-    /// A new bar below those that are there; it is hidden where nobody looks.
+    /// Returns a new bar below the existing bars; hidden if stderr is not a terminal.
     pub fn bar(&self, total: u64, template: &str) -> ProgressBar {
         let bar = self.bars.add(ProgressBar::new(total));
-        // The templates are constants of this program: one that does not parse falls back.
+        // Templates are constants of this program; an invalid one falls back to the default.
         let style = ProgressStyle::with_template(template)
             .unwrap_or_else(|_| ProgressStyle::default_bar())
             .progress_chars("=> ");
@@ -108,7 +107,7 @@ impl Console {
         bar
     }
 
-    /// Shows the progress of loading and generating.
+    /// Returns the progress display for loading and generating.
     pub fn progress(&self) -> ConsoleProgress<'_> {
         ConsoleProgress {
             console: self,
@@ -117,7 +116,7 @@ impl Console {
     }
 }
 
-/// Progress as a bar, or as a line where stderr is no terminal.
+/// Progress as a bar, or as a line if stderr is not a terminal.
 #[derive(Debug)]
 pub struct ConsoleProgress<'a> {
     console: &'a Console,
@@ -170,7 +169,7 @@ impl Progress for ConsoleProgress<'_> {
     }
 }
 
-/// Progress of steps that are profiled, as a bar; where stderr is no terminal, nothing is said.
+/// Progress of profiled steps, as a bar; no output if stderr is not a terminal.
 #[derive(Debug)]
 pub struct ProfileProgress<'a> {
     progress: ConsoleProgress<'a>,
@@ -178,7 +177,7 @@ pub struct ProfileProgress<'a> {
 }
 
 impl<'a> ProfileProgress<'a> {
-    /// Stops when Ctrl-C was pressed.
+    /// Stops after Ctrl-C.
     pub fn new(console: &'a Console, grace: &'a Grace) -> Self {
         Self {
             progress: console.progress(),
@@ -197,7 +196,7 @@ impl Progress for ProfileProgress<'_> {
     fn advance(&self, n: u64) {
         self.progress.with_bar(|slot| {
             if let Some(bar) = slot {
-                // Fast steps are sampled for longer than was said first.
+                // Fast steps are sampled for longer than first announced.
                 if bar.length().is_some_and(|length| bar.position() >= length) {
                     bar.inc_length(n);
                 }

@@ -1,4 +1,4 @@
-//! How an error leaves the program: three lines on stderr and a code.
+//! Prints an error as three lines on stderr and returns the exit code.
 
 use crate::console::Console;
 use crate::other_names;
@@ -6,13 +6,13 @@ use dapple::scene::{Error, ErrorKind};
 use std::io::Write;
 use std::process::ExitCode;
 
-/// The exit code of a mistake on the command line.
+/// Exit code of a mistake on the command line.
 const USAGE: u8 = 2;
 
-/// The exit code of an interrupted run: 128 + SIGINT, as shells have it.
+/// Exit code of an interrupted run: 128 + SIGINT, as in shells.
 pub const INTERRUPTED: u8 = 130;
 
-/// The exit code of an error.
+/// Returns the exit code of an error.
 fn code(kind: ErrorKind) -> u8 {
     match kind {
         ErrorKind::Internal => 1,
@@ -23,7 +23,7 @@ fn code(kind: ErrorKind) -> u8 {
     }
 }
 
-/// Prints an error and gives its exit code.
+/// Prints an error and returns its exit code.
 pub fn report(console: &Console, error: &Error) -> ExitCode {
     let word = match error.kind() {
         ErrorKind::Interrupted => "interrupted",
@@ -33,10 +33,10 @@ pub fn report(console: &Console, error: &Error) -> ExitCode {
     ExitCode::from(code(error.kind()))
 }
 
-/// Prints what is wrong with the command line, or the help.
+/// Prints the error of the command line, or the help.
 pub fn usage(error: &clap::Error) -> ExitCode {
     if !error.use_stderr() {
-        // Help or version. A reader that has gone away has seen enough.
+        // Help or version. A closed stdout is not an error.
         let _ = error.print();
         return ExitCode::SUCCESS;
     }
@@ -53,10 +53,10 @@ pub fn usage(error: &clap::Error) -> ExitCode {
     ExitCode::from(USAGE)
 }
 
-/// Characters of a line of a message that are printed, from its beginning and from its end.
+/// Characters of a line of a message that are printed, from its start and from its end.
 const SHOWN: [usize; 2] = [600, 300];
 
-/// Lines that a long value of an option fills, with an ellipsis in their middle.
+/// Lines for a long value of an option, with an ellipsis in the middle.
 fn shortened(text: &str) -> String {
     let [first, last] = SHOWN;
     let cut = |line: &str| {
@@ -71,7 +71,7 @@ fn shortened(text: &str) -> String {
     text.split('\n').map(cut).collect::<Vec<_>>().join("\n")
 }
 
-/// A hint for an option that has another name in other programs.
+/// Returns a hint for an option that has another name in other programs.
 fn other_name(error: &clap::Error) -> Option<String> {
     use clap::error::{ContextKind, ContextValue};
     if error.kind() != clap::error::ErrorKind::UnknownArgument {
@@ -93,17 +93,17 @@ fn other_name(error: &clap::Error) -> Option<String> {
     other_names::hint(given, |option| has(&verb, option), elsewhere)
 }
 
-/// The message with this hint instead of the parser's tips, whose guess goes by letters.
+/// Returns the message with this hint instead of the parser's tips, which compare only letters.
 fn with_hint(text: &str, hint: &str) -> String {
     let first = text.lines().next().unwrap_or_default();
     format!("{first}\n\n  hint: {hint}\n\nFor more information, try '--help'.\n")
 }
 
-/// The parser's message with its tips as hints.
+/// Returns the parser's message with its tips as hints.
 fn in_house_style(text: &str, verb: Option<&str>) -> String {
     let help = match verb {
         Some(verb) => format!("  hint: `dapple {verb} --help` explains every option"),
-        None => "  hint: `dapple --help` lists the verbs".to_owned(),
+        None => "  hint: `dapple --help` lists the commands".to_owned(),
     };
     text.replace("  tip: ", "  hint: ")
         .replace("For more information, try '--help'.", &help)

@@ -1,7 +1,7 @@
-//! `--flamegraph`: a picture of where this process spent its CPU time.
+//! `--flamegraph`: profile of this process's CPU time.
 //!
-//! 1. Before any work: the picture's place is tried, and sampling begins.
-//! 2. After it, also when it failed or was interrupted: the picture is written.
+//! 1. Before any work: check that the file is writable, and start sampling.
+//! 2. After the work, also if it failed or was interrupted: write the flamegraph.
 
 use crate::console::Console;
 use crate::outputs::{refuse_existing, refuse_sources};
@@ -10,7 +10,7 @@ use dapple::scene::{Error, ErrorKind, Result};
 use dapple_profile::samples::{DEFAULT_HZ, SampleError, Sampler};
 use std::path::{Path, PathBuf};
 
-/// Sampling, and where its picture goes.
+/// Sampler, and the path of its flamegraph.
 #[derive(Debug)]
 pub struct Flamegraph {
     path: PathBuf,
@@ -18,15 +18,13 @@ pub struct Flamegraph {
 }
 
 impl Flamegraph {
-    /// Begins to sample. What is at `path` stays unless it may be replaced.
+    /// Starts sampling. An existing `path` is an error unless `overwrite` is set.
     pub fn start(path: &Path, overwrite: bool) -> Result<Self> {
         refuse_existing(path, overwrite)?;
         if path.is_dir() {
-            return Err(
-                Error::input("a folder stands where the flamegraph is to be written")
-                    .at_path(path)
-                    .hint("name a file, for example one inside that folder"),
-            );
+            return Err(Error::input("the path of the flamegraph is a folder")
+                .at_path(path)
+                .hint("name a file, for example one inside that folder"));
         }
         let folder = match path.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -40,9 +38,9 @@ impl Flamegraph {
         })
     }
 
-    /// Writes the picture of all since the start; `title` stands above it.
+    /// Writes the flamegraph of all samples since the start, with `title` as its heading.
     pub fn finish(self, title: &str, console: &Console) -> Result<()> {
-        // The work may have written a file of this name since the start.
+        // The work may have written a file with this name since the start.
         refuse_sources(&self.path)?;
         let samples = self.sampler.finish().map_err(|e| told(e, &self.path))?;
         samples
@@ -56,8 +54,8 @@ impl Flamegraph {
         Ok(())
     }
 
-    /// Runs `work` and writes the picture of it whatever comes of it. An error of the work counts
-    /// more than one of the picture, which is a remark then.
+    /// Runs `work` and writes its flamegraph in any case. If both fail, the error of the work is returned and the
+    /// other printed as a warning.
     pub fn around<T>(
         flamegraph: Option<Self>,
         title: &str,
@@ -70,14 +68,14 @@ impl Flamegraph {
             (Ok(value), written) => written.map(|()| value),
             (Err(error), Ok(())) => Err(error),
             (Err(error), Err(missing)) => {
-                console.note(&format!("remark: no flamegraph: {}", missing.what()));
+                console.note(&format!("warning: no flamegraph: {}", missing.what()));
                 Err(error)
             }
         }
     }
 }
 
-/// An error of the sampler as one of this program.
+/// Converts an error of the sampler.
 fn told(error: SampleError, path: &Path) -> Error {
     let hint = error.hint();
     match error {

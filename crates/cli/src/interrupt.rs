@@ -1,8 +1,8 @@
-//! Ctrl-C.
+//! Ctrl-C handling.
 //!
-//! Work that has something to save or to clean up asks for a [`grace`]: then the first Ctrl-C sets a
-//! flag, the work ends cleanly, and a second Ctrl-C ends the program at once. Without it the first
-//! one does; folders that were made for results and are still empty ([`remove_if_empty`]) go first.
+//! Work with results to save or files to clean up holds a [`grace`]. Then the first Ctrl-C sets a flag and the work
+//! ends cleanly; a second Ctrl-C ends the program at once. Without a grace the first Ctrl-C ends the program, after
+//! removing result folders that are still empty ([`remove_if_empty`]).
 
 use crate::exit::INTERRUPTED;
 use crate::options::NewFolders;
@@ -16,14 +16,14 @@ static GRACE: AtomicBool = AtomicBool::new(false);
 static REQUESTED: AtomicBool = AtomicBool::new(false);
 static EMPTY: Mutex<Option<NewFolders>> = Mutex::new(None);
 
-/// Listens from now on (to SIGTERM and SIGHUP too).
+/// Starts to listen for Ctrl-C, SIGTERM and SIGHUP.
 pub fn listen() -> Result<()> {
     ctrlc::set_handler(|| {
         let first = !REQUESTED.swap(true, Ordering::SeqCst);
         if first && GRACE.load(Ordering::SeqCst) {
             let _ = writeln!(
                 std::io::stderr(),
-                "\nstopping: leaving things in order (Ctrl-C again ends at once)"
+                "\nstopping cleanly (Ctrl-C again ends at once)"
             );
             return;
         }
@@ -42,35 +42,35 @@ pub fn listen() -> Result<()> {
     })
 }
 
-/// Removes these folders, if they are empty, when Ctrl-C ends the program.
+/// Removes these folders, if empty, when Ctrl-C ends the program.
 pub fn remove_if_empty(folders: &NewFolders) {
     if let Ok(mut slot) = EMPTY.lock() {
         *slot = Some(folders.clone());
     }
 }
 
-/// While this lives, the first Ctrl-C is a request.
+/// While this exists, the first Ctrl-C only sets a flag.
 #[derive(Debug)]
 pub struct Grace;
 
-/// Whether somebody has asked to stop. Without a [`Grace`] the program has ended by then.
+/// Returns true after Ctrl-C. Without a [`Grace`] the program has already ended.
 pub fn requested() -> bool {
     REQUESTED.load(Ordering::SeqCst)
 }
 
-/// Asks for time to save, or to clean up.
+/// Reserves time to save or to clean up after Ctrl-C.
 pub fn grace() -> Grace {
     GRACE.store(true, Ordering::SeqCst);
     Grace
 }
 
 impl Grace {
-    /// Whether somebody has asked to stop.
+    /// Returns true after Ctrl-C.
     pub fn requested(&self) -> bool {
         requested()
     }
 
-    /// An error if somebody has; `done` says what there is.
+    /// Returns an error after Ctrl-C; `done` describes the work done so far.
     pub fn check(&self, done: impl FnOnce() -> String) -> Result<()> {
         if self.requested() {
             return Err(Error::new(ErrorKind::Interrupted, done()));

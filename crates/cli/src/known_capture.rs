@@ -1,4 +1,4 @@
-//! The capture that a run was trained on, as its folder records it, for verbs that are given the run alone.
+//! Capture of a run, from the record in its folder, for commands that are given only the run.
 
 use crate::console::Console;
 use crate::options::of_run;
@@ -6,15 +6,15 @@ use dapple::scene::{Error, Result, load};
 use dapple::train::{CaptureRecord, ConfigPatch, Fingerprint, RunFolder, TrainConfig};
 use std::path::{Path, PathBuf};
 
-/// The capture of the run that these splats belong to; `None` where no run has recorded one.
+/// Returns the capture of the run of these splats; `None` if no run has recorded one.
 ///
 /// # Errors
-/// The capture is no longer there, or has changed.
+/// The capture is missing, or has changed.
 pub fn find(splats: &Path, console: &Console) -> Result<Option<PathBuf>> {
     let Some((folder, record)) = record_beside(splats)? else {
         return Ok(None);
     };
-    // As the run loaded it, whatever the options of this call say.
+    // With the run's options, not this command's.
     let config = of_run(splats, "config.toml");
     let config = TrainConfig::resolve(None, Some(&config), ConfigPatch::default())?;
     let mut why = None;
@@ -48,11 +48,11 @@ pub fn find(splats: &Path, console: &Console) -> Result<Option<PathBuf>> {
             "the capture of this run has changed since: {differs}"
         ))
         .at_path(place)
-        .hint(format!("to take it as it is, {again}")),
+        .hint(format!("to accept it unchanged, {again}")),
     })
 }
 
-/// As [`find`], where the capture is of use but not needed: says why there is none.
+/// Finds the capture like [`find`], and prints a note with the reason if there is none. For optional uses.
 pub fn find_if_there(splats: &Path, console: &Console) -> Option<PathBuf> {
     find(splats, console).unwrap_or_else(|error| {
         let hint = error.hint_text().unwrap_or_default();
@@ -62,10 +62,10 @@ pub fn find_if_there(splats: &Path, console: &Console) -> Option<PathBuf> {
     })
 }
 
-/// As [`find`], where there must be one.
+/// Finds the capture like [`find`], and fails if there is none.
 pub fn needed(splats: &Path, console: &Console) -> Result<PathBuf> {
     find(splats, console)?.ok_or_else(|| {
-        Error::input("nothing records which capture these splats were trained on")
+        Error::input("the capture of these splats is not recorded")
             .at_path(splats)
             .hint("name it with --scene SCENE")
     })

@@ -1,13 +1,13 @@
-//! A training that is looked at while it goes on.
+//! Live viewer: a run shown in a browser during training.
 //!
-//! 1. Between two steps: tell the pages how far the run is, now and then; answer one of them, if its share of
-//!    time allows; do what they ask for.
-//! 2. A page that looks back is answered from a snapshot, by an engine of its own, for which the share counts too.
-//! 3. A paused run answers pages as fast as they ask. It continues when a page resumes it, or when Ctrl-C is pressed.
-//! 4. A run stays paused when its last page has gone, since a page may be closed on purpose and opened again. The
-//!    terminal then names the address that resumes it.
+//! 1. Between two steps, [`Live`] periodically sends the progress to the pages, answers one page if the
+//!    time share allows it, and executes the pages' commands.
+//! 2. Snapshot playback uses a second engine; its time counts towards the same share.
+//! 3. A paused run answers pages without a limit. It continues when a page resumes it, or when Ctrl-C is pressed.
+//! 4. A run stays paused when its last page closes, since a page may be closed on purpose and opened again. The
+//!    terminal then names the address that resumes the run.
 //!
-//! Pictures are rendered from what the engine holds and change nothing of it.
+//! Renders read the engine's state and do not change it.
 
 use crate::console::Console;
 use crate::time_travel::TimeTravel;
@@ -17,16 +17,16 @@ use dapple::train::{EvalReport, Onlooker, StepProgress, Trainer};
 use dapple_viewer::{Command, Share, Stage, Status, Viewer};
 use std::time::{Duration, Instant};
 
-/// Time between two reports, and between two pictures of a page that does not move.
+/// Time between two reports, and between two frames of a page without motion.
 const REPORT_EVERY: Duration = Duration::from_millis(400);
 
-/// How long a paused run waits for the next request before it checks for Ctrl-C.
+/// Time that a paused run waits for a request before it checks for Ctrl-C.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// How long the end of a run waits for pages to hear of it.
+/// Time that the end of a run waits for pages to receive it.
 const FAREWELL: Duration = Duration::from_millis(800);
 
-/// See the module.
+/// Live viewer of a run; the module documents its schedule.
 #[derive(Debug)]
 pub struct Live {
     viewer: Viewer,
@@ -37,15 +37,15 @@ pub struct Live {
     begun: Instant,
     reported: Option<Instant>,
     paused: bool,
-    /// The terminal has said that no page is left to resume the run.
+    /// True after the note that no page is left to resume the run.
     is_alone: bool,
-    /// Steps to take before it is paused again.
+    /// Steps before the next pause.
     steps: u32,
     save: bool,
 }
 
 impl Live {
-    /// For a run on this capture that is about to begin, or to go on.
+    /// Creates the viewer of a run on this capture, before the run starts or resumes.
     pub fn new(
         viewer: Viewer,
         options: &ViewOptions,
@@ -55,7 +55,7 @@ impl Live {
         travel: TimeTravel,
     ) -> Result<Self> {
         let cameras: Vec<_> = dataset.views.iter().map(|view| view.camera).collect();
-        // A trainer has refused a capture without photos.
+        // The trainer has refused a capture without photos.
         let stance = Stance::of_cameras(&cameras, None);
         let stance =
             stance.ok_or_else(|| dapple::scene::Error::internal("a run without photos"))?;
@@ -97,7 +97,7 @@ impl Live {
         })
     }
 
-    /// What the trainer says of a step.
+    /// Receives the progress of a step from the trainer.
     pub fn on_step(&mut self, progress: &StepProgress) {
         self.status = Status {
             step: progress.step,
@@ -110,7 +110,7 @@ impl Live {
         };
     }
 
-    /// What it says of held-out photos.
+    /// Receives the scores of held-out photos from the trainer.
     pub fn on_eval(&mut self, report: &EvalReport) {
         self.status.psnr = Some(report.psnr);
         for entry in &mut self.stage.cameras {
@@ -122,7 +122,7 @@ impl Live {
         self.viewer.show(self.stage.clone());
     }
 
-    /// There are other snapshots than before.
+    /// Receives a change of the snapshots.
     pub fn on_snapshots(&mut self) {
         self.stage.snapshots = self.travel.steps();
         self.stage.steps = self.status.steps;
@@ -130,15 +130,15 @@ impl Live {
         self.viewer.show(self.stage.clone());
     }
 
-    /// Whether a page has asked for a checkpoint since the last call.
+    /// Returns true if a page has requested a checkpoint since the last call.
     pub fn wants_checkpoint(&mut self) -> bool {
         std::mem::take(&mut self.save)
     }
 
-    /// Between two steps.
+    /// Serves pages between two steps.
     ///
     /// # Errors
-    /// The engine has failed.
+    /// Receives a failure of the engine.
     pub fn between_steps(
         &mut self,
         run: &mut Onlooker<'_>,
@@ -167,7 +167,7 @@ impl Live {
         Ok(())
     }
 
-    /// Says on the terminal, once, that a paused run has no page left to resume it.
+    /// Prints once that a paused run has no page left to resume it.
     fn note_if_alone(&mut self, console: &Console) {
         let is_alone = self.paused && self.viewer.pages() == 0;
         if is_alone && !self.is_alone {
@@ -181,13 +181,13 @@ impl Live {
         self.is_alone = is_alone;
     }
 
-    /// Does what pages ask for.
+    /// Executes the commands of the pages.
     fn hear(&mut self) {
         for command in self.viewer.commands() {
             match command {
                 Command::Pause => (self.paused, self.steps) = (true, 0),
                 Command::Resume => (self.paused, self.steps) = (false, 0),
-                // The run is paused before this step's end is counted.
+                // The run is paused before the end of this step is counted.
                 Command::Step => (self.paused, self.steps) = (true, self.steps.saturating_add(1)),
                 Command::Save => self.save = true,
             }
@@ -206,7 +206,7 @@ impl Live {
         }
         self.reported = Some(Instant::now());
         self.status.elapsed_seconds = self.begun.elapsed().as_secs_f64();
-        // A page that comes is told what was reported last: the number of a moment ago does.
+        // A new page receives the last progress report, which is recent enough.
         if self.viewer.pages() > 0 {
             self.status.memory_bytes = crate::machine::peak_memory_bytes();
         }
@@ -214,7 +214,7 @@ impl Live {
         self.viewer.changed();
     }
 
-    /// Answers the page whose turn it is, if one asks within this time.
+    /// Answers the next page with a request within this time.
     fn answer(&mut self, run: &mut Onlooker<'_>, patience: Duration) -> Result<()> {
         let asked = match patience.is_zero() {
             true => self.viewer.next(patience),
@@ -226,7 +226,7 @@ impl Live {
         let started = Instant::now();
         let travel = &mut self.travel;
         let picture = run.look(|engine, settings| {
-            // The wait for steps on their way is the run's own time.
+            // The wait for steps in flight is the run's own time.
             let started = Instant::now();
             let picture = match request.look.snapshot {
                 Some(step) => travel.picture(step, &request, settings),
@@ -242,13 +242,13 @@ impl Live {
             }
         };
         self.viewer.answer(&request, picture);
-        // A wait leaves the device idle for a moment too.
+        // After a wait the device is idle for a moment too.
         let idle = (started.elapsed() - took).min(Duration::from_millis(2));
         self.share.spent(took + idle, Instant::now());
         Ok(())
     }
 
-    /// Tells pages how the run has ended, and waits a moment until they have heard.
+    /// Sends the end of the run to the pages, and waits until they have received it, for a short time.
     pub fn end(&mut self, note: &str) {
         self.status.note = Some(note.to_owned());
         self.status.paused = false;

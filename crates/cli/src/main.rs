@@ -1,10 +1,10 @@
-//! `dapple`: posed photographs into 3D Gaussian splats.
+//! `dapple`: trains 3D Gaussian splats from photos with camera poses.
 //!
 //! 1. Parse the command line ([`args`]); mistakes in it end with code 2.
-//! 2. Run the verb: one file each under [`commands`].
-//! 3. Turn its error into three lines on stderr and an exit code ([`exit`]).
+//! 2. Run the command: one file each under [`commands`].
+//! 3. Print its error as three lines on stderr, and return an exit code ([`exit`]).
 //!
-//! Data goes to stdout, everything said to people to stderr ([`console`]).
+//! Data goes to stdout, messages go to stderr ([`console`]).
 
 mod args;
 mod camera_paths;
@@ -33,12 +33,12 @@ mod workers;
 use dapple_instruments::{ceilings, machine};
 use std::process::ExitCode;
 
-/// Mesa's Vulkan drivers come with a layer that sorts devices and asks the display for that: where
-/// there is none, it says so on stderr, with every command. Devices are sorted by us.
+/// Mesa's Vulkan drivers include a layer that sorts devices and queries the display for the order. Without a display
+/// the layer prints a message on stderr in every command. Dapple sorts devices without the layer.
 fn quieten_mesa() {
     const SWITCH: &str = "NODEVICE_SELECT";
     if std::env::var_os(SWITCH).is_none() {
-        // SAFETY: this is the first thing that the program does; no other thread runs yet.
+        // SAFETY: this is the first statement of the program; no other thread runs yet.
         unsafe { std::env::set_var(SWITCH, "1") };
     }
 }

@@ -1,13 +1,13 @@
-//! How a page of splats opens: the first view, what it turns about, and how far it goes.
+//! Initial view, orbit centre and bounds of a page of splats.
 //!
-//! 1. The first view is that of a photo. Gaussians, a sample of them, are weighted with their opacity times their area,
-//!    up to a cap, and with the number of cameras whose frustum they are in: what many photos show was learnt well.
-//!    The photo whose frustum has most of this weight is taken, photos nearer or farther than the median distance from
-//!    the middle less so.
-//! 2. The picture has the photo's angular area, in the shape of a page, and no roll.
-//! 3. The page turns about the point of the view axis that is nearest to where all view axes meet. Where the cameras
-//!    look outwards, it turns about the median depth of what the photo shows.
-//! 4. The cameras bound where the page can go: see [`PageBounds`].
+//! 1. The initial view is that of a photo. A sample of the Gaussians is weighted by opacity times area, up to a cap,
+//!    and by the number of cameras with the Gaussian in their frustum, since Gaussians in many photos are accurate.
+//!    The photo with the most weight in its frustum is selected; photos nearer or farther than the median distance
+//!    from the centre have less weight.
+//! 2. The view has the photo's angular area, in the shape of a page, and no roll.
+//! 3. The page orbits the point of the view axis that is nearest to the common point of all view axes. If the cameras
+//!    look outwards, it orbits the median depth in the photo.
+//! 4. The cameras bound the motion of the page: see [`PageBounds`].
 
 use crate::camera_paths::{Ring, Seen};
 use crate::cameras::Named;
@@ -17,45 +17,45 @@ use dapple::scene::{Camera, Result, Splats, without_far_off};
 use dapple_viewer::export::{PageBounds, PageCamera};
 use glam::DVec3;
 
-/// Gaussians that views are compared by, at most.
+/// Most Gaussians to compare views by.
 const SAMPLE: usize = 10_000;
 
-/// Cameras that are compared, and that bound a page, at most.
+/// Most cameras to compare, and to bound a page.
 const MOST_CAMERAS: usize = 200;
 
-/// Width of a page's picture in heights.
+/// Width of a page's view in heights.
 const ASPECT: f64 = 16.0 / 9.0;
 
-/// Of the sample, the part whose weights are not capped.
+/// Share of the sample whose weights are not capped.
 const UNCAPPED: f64 = 0.95;
 
-/// Deviation of the logarithm of a photo's distance from the middle at which it counts for 0.6.
+/// Deviation of the logarithm of a photo's distance from the centre at which its weight is 0.6.
 const SPREAD: f64 = 0.4;
 
-/// Least distance of what a page turns about, in median distances.
+/// Least distance of the orbit centre, in median distances.
 const LEAST: f64 = 0.2;
 
-/// Splats have a broad side from this difference of their horizontal spreads, as a part of their sum.
+/// Splats have a broad side if their horizontal spreads differ by this part of their sum.
 const BROAD: f64 = 0.3;
 
-/// See the module.
+/// First camera of a page; the module documents its choice.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Opening {
-    /// The photo that it begins at; `None` without cameras.
+    /// Selected photo; `None` without cameras.
     pub photo: Option<String>,
-    /// The first view.
+    /// Initial view.
     pub view: PageCamera,
-    /// What is up.
+    /// Up direction.
     pub up: DVec3,
-    /// What the page turns about.
+    /// Centre that the page's camera orbits.
     pub centre: DVec3,
-    /// How far that is from the first view.
+    /// Distance of the centre from the initial view.
     pub distance: f64,
-    /// Where the page can go; `None` = anywhere.
+    /// Bounds of the page's camera; `None` = no bounds.
     pub bounds: Option<PageBounds>,
 }
 
-/// A sampled Gaussian: centre, weight, and of how many cameras it is in the frustum.
+/// Sampled Gaussian: centre, weight, and the number of cameras with the Gaussian in their frustum.
 struct Sample {
     place: DVec3,
     weight: f64,
@@ -63,7 +63,7 @@ struct Sample {
 }
 
 impl Opening {
-    /// Of splats alone.
+    /// Chooses the camera from the splats, without photos.
     ///
     /// # Errors
     /// There are no splats.
@@ -79,7 +79,7 @@ impl Opening {
         })
     }
 
-    /// At one of these cameras, `chosen` by its index or else by what it shows; `None` without cameras.
+    /// Chooses one of these cameras, by its index `chosen` or else by its weight; `None` without cameras.
     pub fn of_cameras(
         named: &[Named],
         splats: &Splats,
@@ -121,7 +121,7 @@ impl Opening {
         })
     }
 
-    /// Begins at another camera, about the point of its axis that is nearest to what the page turned about.
+    /// Moves the initial view to another camera, around the point of its axis that is nearest to the previous centre.
     pub fn stand(&mut self, camera: &Camera) {
         let (eye, forward) = (camera.camera_from_world.centre(), forward(camera));
         let depth = (self.centre - eye).dot(forward);
@@ -134,8 +134,8 @@ impl Opening {
     }
 }
 
-/// The view from the side that most of the splats face: a little from above, along the horizontal axis that they spread
-/// least along. Where they spread alike, the usual side.
+/// Returns the view of the broad side of the splats: a little from above, along the horizontal axis of their least
+/// spread. With equal spreads, the default side.
 fn broadside(splats: &Splats, up: DVec3, centre: DVec3, distance: f64) -> PageCamera {
     let usual = PageCamera::around(up.into(), centre.into(), distance);
     let side = DVec3::from(usual.position) - centre;
@@ -145,7 +145,7 @@ fn broadside(splats: &Splats, up: DVec3, centre: DVec3, distance: f64) -> PageCa
     let (mut bb, mut ba, mut aa) = (0.0, 0.0, 0.0);
     for i in (0..splats.len()).step_by(step) {
         let arm = DVec3::from(splats.means[i].map(f64::from)) - centre;
-        // Background has no side.
+        // Background is excluded.
         if arm.is_finite() && arm.length() < distance {
             let opacity = 1.0 / (1.0 + (-f64::from(splats.opacities[i])).exp());
             let (b, a) = (arm.dot(back), arm.dot(across));
@@ -158,7 +158,7 @@ fn broadside(splats: &Splats, up: DVec3, centre: DVec3, distance: f64) -> PageCa
     if spread < BROAD * (bb + aa) {
         return usual;
     }
-    // Of the axis that they spread most along, turned by a quarter.
+    // Perpendicular to the axis of their largest spread.
     let turn = 0.5 * (2.0 * ba).atan2(bb - aa) + std::f64::consts::FRAC_PI_2;
     let way = back * turn.cos() + across * turn.sin();
     let way = if way.dot(back) < 0.0 { -way } else { way };
@@ -171,7 +171,7 @@ fn forward(camera: &Camera) -> DVec3 {
     pose.rotation_matrix().transpose().col(2)
 }
 
-/// The focal length, in heights of a page, of a picture with the angular area of a camera's.
+/// Returns the focal length, in heights of a page, of a view with the angular area of a camera.
 fn focal(camera: &Camera) -> f64 {
     let (x, y) = (
         camera.fx / f64::from(camera.width.max(1)),
@@ -180,7 +180,7 @@ fn focal(camera: &Camera) -> f64 {
     (ASPECT * x * y).sqrt()
 }
 
-/// The place in camera coordinates, where it is in the frustum.
+/// Returns the position in camera coordinates, if it is in the frustum.
 fn in_frustum(camera: &Camera, place: DVec3) -> Option<DVec3> {
     let p = camera.camera_from_world.transform(place);
     let (x, y) = (
@@ -193,7 +193,7 @@ fn in_frustum(camera: &Camera, place: DVec3) -> Option<DVec3> {
     is_in.then_some(p)
 }
 
-/// Some Gaussians, and what they count for.
+/// Returns a sample of the Gaussians with their weights.
 fn samples(splats: &Splats, named: &[Named]) -> Vec<Sample> {
     let step = splats.len().div_ceil(SAMPLE).max(1);
     let mut samples: Vec<Sample> = (0..splats.len())
@@ -219,7 +219,7 @@ fn samples(splats: &Splats, named: &[Named]) -> Vec<Sample> {
     samples
 }
 
-/// The photo that shows the scene best.
+/// Returns the photo that shows the scene best.
 fn best(named: &[Named], samples: &[Sample], middle: DVec3, median: f64) -> Option<usize> {
     let step = named.len().div_ceil(MOST_CAMERAS).max(1);
     let score = |camera: &Camera| {
@@ -233,7 +233,7 @@ fn best(named: &[Named], samples: &[Sample], middle: DVec3, median: f64) -> Opti
     };
     let scored = named.iter().enumerate().step_by(step);
     let scored = scored.map(|(i, (_, camera))| (i, score(camera)));
-    // Of equals the first.
+    // The first of several maxima.
     scored
         .fold(None, |best: Option<(usize, f64)>, (i, score)| match best {
             Some((_, most)) if most >= score => best,
@@ -242,7 +242,7 @@ fn best(named: &[Named], samples: &[Sample], middle: DVec3, median: f64) -> Opti
         .map(|(i, _)| i)
 }
 
-/// The median depth, by weight, of what a camera shows.
+/// Returns the median depth, by weight, of the Gaussians in a camera's frustum.
 fn median_depth(camera: &Camera, samples: &[Sample]) -> Option<f64> {
     let seen = samples.iter().filter_map(|sample| {
         let p = in_frustum(camera, sample.place)?;

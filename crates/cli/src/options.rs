@@ -1,4 +1,4 @@
-//! Options that several verbs share.
+//! Options shared by several commands.
 
 pub use crate::outputs::{refuse_existing, refuse_inputs};
 
@@ -17,23 +17,21 @@ use dapple::{AnyEngine, Device, EngineOptions, Opened};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// Where the work is done, and on how much of it.
+/// Device and resources to compute with.
 #[derive(Debug, Clone, Default, Args)]
 pub struct DeviceOptions {
-    /// Where to compute: auto, cpu, gpu, gpu:N or gpu:NAME, as `dapple doctor` lists them. auto takes
-    /// the best hardware GPU, else the processor, and says why [default: auto]
+    /// Device: auto, cpu, gpu, gpu:N or gpu:NAME, as listed by `dapple doctor`. auto selects the best hardware GPU,
+    /// else the CPU, and prints the reason [default: auto]
     #[arg(long, value_name = "DEVICE", value_parser = parse_device,
         env = "DAPPLE_DEVICE", hide_env_values = true)]
     pub device: Option<Device>,
 
-    /// Threads of the processor to use, up to 16 for each core [default: one per core]. Results do not
-    /// depend on it
+    /// CPU threads, up to 16 per core [default: one per core]. Results do not depend on it
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
 
-    /// How a GPU stores SH beyond degree 0 and the optimizer's moments: f32, f16, bf16, or two of
-    /// them as SH,MOMENTS. Arithmetic is f32. 16 bits take 400 bytes a Gaussian instead of 720
-    /// [default: f32]
+    /// Storage on a GPU of SH above degree 0 and of optimizer moments: f32, f16, bf16, or SH,MOMENTS [default: f32].
+    /// Arithmetic is f32; 16 bits take 400 instead of 720 bytes per Gaussian
     #[arg(long, value_name = "STORAGE", value_parser = parse_precision)]
     pub precision: Option<Precision>,
 
@@ -58,20 +56,20 @@ fn parse_device(text: &str) -> Result<Device, String> {
 }
 
 impl DeviceOptions {
-    /// The engine to work with; says which and why.
+    /// Opens the selected engine and prints its name and the reason for the selection.
     pub fn engine(&self, console: &Console) -> Result<Box<dyn Engine>> {
         Ok(self.open(false, console)?.into_engine())
     }
 
-    /// Who finds the nearest entries of a palette, for files that have one. Opened when it is needed, without a word:
-    /// files have the same bytes on any device.
+    /// Returns the search for nearest entries of a palette, for formats with one. The device is opened at the first
+    /// search, without a note, since files have the same bytes on any device.
     pub fn nearest(&self) -> NearestBy {
         dapple::nearest(&self.device.clone().unwrap_or_default())
     }
 
-    /// How a run is started with these, for its checkpoints.
+    /// Returns the origin of a run with these options, for its checkpoints.
     pub fn launch(&self, scene: &Path) -> Launch {
-        // A name that is no text cannot be kept: then the capture is to be named again.
+        // A path that is not UTF-8 cannot be stored: the user then names the capture again.
         let capture = scene.canonicalize().ok().filter(|p| p.to_str().is_some());
         Launch {
             capture,
@@ -82,12 +80,12 @@ impl DeviceOptions {
         }
     }
 
-    /// As [`Self::engine`], for measurements that know the engine they measure.
+    /// Opens the engine like [`Self::engine`], with its concrete type for measurements.
     pub fn open(&self, time_stages: bool, console: &Console) -> Result<AnyEngine> {
         let mut opened = self.open_quietly(time_stages)?;
         let name = opened.engine.as_engine().description();
         let why = opened.why.unwrap_or_default();
-        // What it comes down to; which devices there are and what is wrong with each is a detail.
+        // The short reason; the list of devices and their faults is printed with --verbose.
         let short = match (&opened.engine, why.split_once(':')) {
             (AnyEngine::Gpu(_), _) => "",
             (_, Some((short, _))) => short,
@@ -104,19 +102,19 @@ impl DeviceOptions {
         Ok(opened.engine)
     }
 
-    /// Opens such engines for measurements, without a word.
+    /// Returns a function that opens such engines for measurements, without a note.
     pub fn opener(&self) -> impl Fn(bool) -> Result<AnyEngine> {
         |time_stages| Ok(self.open_quietly(time_stages)?.engine)
     }
 
-    /// As [`Self::open`] without a word.
+    /// Opens the engine like [`Self::open`], without a note.
     pub fn open_quietly(&self, time_stages: bool) -> Result<Opened> {
         let device = self.device.clone().unwrap_or_default();
         if let (Device::Gpu(_), Some(threads)) = (&device, self.threads) {
             return Err(
                 Error::input("the number of threads is for the CPU engine, not for a GPU")
                     .at(format!("--device {device} --threads {threads}"))
-                    .hint("leave --threads out, or use --device cpu"),
+                    .hint("omit --threads, or use --device cpu"),
             );
         }
         let options = EngineOptions {
@@ -125,7 +123,7 @@ impl DeviceOptions {
             default_cap: self.default_cap,
             photo_memory_bytes: self.photo_memory,
             time_stages,
-            // A way out where a driver's clock is wrong; docs/PROFILING.md.
+            // Bypass for drivers with wrong timestamps; see docs/PROFILING.md.
             without_timestamps: std::env::var_os("DAPPLE_NO_TIMESTAMPS").is_some_and(|v| v == "1"),
         };
         dapple::open(&device, &options).map_err(|e| match (&device, e.place()) {
@@ -136,7 +134,7 @@ impl DeviceOptions {
     }
 }
 
-/// A colour or `random`, for training.
+/// Parses a training background: a colour or `random`.
 pub fn parse_background(text: &str) -> Result<Background, String> {
     match text {
         "random" => Ok(Background::Random),
@@ -144,7 +142,7 @@ pub fn parse_background(text: &str) -> Result<Background, String> {
     }
 }
 
-/// Three numbers in 0..1, `R,G,B`, or the name of two such colours.
+/// Parses a colour: three numbers in 0..1 as `R,G,B`, or `black` or `white`.
 pub fn parse_colour(text: &str) -> Result<[f64; 3], String> {
     match text {
         "black" => return Ok([0.0; 3]),
@@ -167,12 +165,12 @@ pub fn parse_colour(text: &str) -> Result<[f64; 3], String> {
     }
 }
 
-/// A folder that did not exist before: made for output, taken away again if nothing came of it.
+/// Folders created for output, removed again if the command writes nothing into them.
 #[derive(Debug, Clone)]
 pub struct NewFolders(Vec<PathBuf>);
 
 impl NewFolders {
-    /// Remembers which of `path` and its ancestors are not there yet.
+    /// Records which of `path` and its ancestors do not exist yet.
     pub fn before(path: &Path) -> Self {
         let missing = path
             .ancestors()
@@ -181,18 +179,18 @@ impl NewFolders {
         Self(missing.map(Path::to_owned).collect())
     }
 
-    /// Removes those that are empty, innermost first.
+    /// Removes the empty folders, innermost first.
     pub fn remove_empty(&self) {
         for folder in &self.0 {
             match std::fs::remove_dir(folder) {
                 Err(e) if e.kind() != ErrorKind::NotFound => return,
-                // One that was never made may have a parent that was.
+                // A folder that was not created may have a parent that was.
                 _ => {}
             }
         }
     }
 
-    /// [`Self::remove_empty`] when the result is an error.
+    /// Calls [`Self::remove_empty`] if the result is an error.
     pub fn unless_ok<T>(&self, result: Result<T>) -> Result<T> {
         if result.is_err() {
             self.remove_empty();
@@ -201,7 +199,7 @@ impl NewFolders {
     }
 }
 
-/// The file of splats that is meant: the one named, or that of a run's folder.
+/// Returns the splat file that `path` selects: the file itself, or the splats of a run's folder.
 ///
 /// # Errors
 /// A folder without splats.
@@ -222,7 +220,7 @@ pub fn splats_file(path: &Path) -> Result<PathBuf> {
     }
     let hint = match folder.checkpoint_path().is_file() {
         true => format!(
-            "the run in it is not finished: `dapple train --resume {}` goes on with it",
+            "the run in it is not finished: `dapple train --resume {}` continues it",
             path.display()
         ),
         false => match splat_files(path).as_slice() {
@@ -240,16 +238,17 @@ pub fn splats_file(path: &Path) -> Result<PathBuf> {
         .hint(hint))
 }
 
-/// The `meta.json` of a folder of SOG's textures, or the `lod-meta.json` of streamed ones; other programs' captures can
-/// have a file of the first name.
+/// Returns the `meta.json` of a folder of SOG textures, or the `lod-meta.json` of streamed ones. Captures of other
+/// programs can have a file with the first name.
 pub fn sog_meta(folder: &Path) -> Option<PathBuf> {
     let names = ["meta.json", "lod-meta.json"];
     let mut files = names.into_iter().map(|name| folder.join(name));
     files.find(|file| splat_file::describes_splats(file))
 }
 
-/// The last splats in the output folder of another trainer: 3DGS' `point_cloud/iteration_30000/point_cloud.ply`,
-/// gsplat's `ply/point_cloud_29999.ply`, Brush's `export_30000.ply`, Nerfstudio's `splat.ply`.
+/// Returns the last splats in the output folder of another trainer: 3DGS'
+/// `point_cloud/iteration_30000/point_cloud.ply`, gsplat's `ply/point_cloud_29999.ply`, Brush's `export_30000.ply`,
+/// Nerfstudio's `splat.ply`.
 pub fn other_trainers_splats(folder: &Path) -> Option<PathBuf> {
     let inner = "point_cloud.ply";
     let numbered = [
@@ -285,7 +284,7 @@ pub fn other_trainers_splats(folder: &Path) -> Option<PathBuf> {
     of_folders.or_else(of_files).or_else(named)
 }
 
-/// What in a folder is named by prefix, number and suffix, by number.
+/// Lists the entries of a folder with names of prefix, number and suffix, sorted by number.
 fn numbered_names(folder: &Path, prefix: &str, suffix: &str) -> Vec<(u64, PathBuf)> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut found: Vec<(u64, PathBuf)> = entries
@@ -299,7 +298,7 @@ fn numbered_names(folder: &Path, prefix: &str, suffix: &str) -> Vec<(u64, PathBu
     found
 }
 
-/// Files of splats in a folder, by name.
+/// Lists the splat files in a folder, sorted by name.
 fn splat_files(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut files: Vec<PathBuf> = entries
@@ -310,12 +309,12 @@ fn splat_files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Reads splats, and says what is odd about their file.
+/// Reads splats and prints notes about their file.
 pub fn read_splats(path: &Path, console: &Console) -> Result<(Splats, Aside)> {
     read_splats_with(path, &ReadOptions::default(), console)
 }
 
-/// The same, with what the file may leave open.
+/// Reads splats like [`read_splats`], with values for fields that the file may omit.
 pub fn read_splats_with(
     path: &Path,
     options: &ReadOptions,
@@ -341,7 +340,7 @@ pub fn read_splats_with(
     Ok((splats, aside))
 }
 
-/// Says what a format has no place for: the origin that splats count from, and their motion since training.
+/// Prints a note if a format cannot store the origin of the splats or their motion since training.
 pub fn note_frame(format: Format, frame: Frame, console: &Console) {
     let origin = frame.origin;
     if frame.moved != Similarity::IDENTITY && !format.holds_motion() {
@@ -357,14 +356,14 @@ pub fn note_frame(format: Format, frame: Frame, console: &Console) {
     }
 }
 
-/// The splats as far as a format holds them; says what is lost.
+/// Reduces splats to the SH degree of a format, and prints a note if a degree is lost.
 pub fn held_by(format: Format, splats: Splats, console: &Console) -> Splats {
     let holds = format.max_sh_degree();
     if splats.sh_degree <= holds {
         return splats;
     }
     console.note(&format!(
-        "remark: .{} holds spherical harmonics up to degree {holds}, these have degree {}: what changes with \
+        "warning: .{} holds spherical harmonics up to degree {holds}, these have degree {}: what changes with \
          the direction of view is lost",
         format.extension(),
         splats.sh_degree
@@ -372,7 +371,7 @@ pub fn held_by(format: Format, splats: Splats, console: &Console) -> Splats {
     splats.with_sh_degree(holds)
 }
 
-/// Makes the folder of a file.
+/// Creates the parent folder of a file.
 pub fn make_folder_of(path: &Path) -> Result<()> {
     match path
         .parent()
@@ -383,20 +382,20 @@ pub fn make_folder_of(path: &Path) -> Result<()> {
     }
 }
 
-/// Makes a folder that something is written to.
+/// Creates an output folder.
 pub fn make_folder(folder: &Path) -> Result<()> {
     std::fs::create_dir_all(folder)
         .map_err(|e| Error::io("cannot make the output folder", folder, e))
 }
 
-/// Which photos of a capture, and how large.
+/// Photos of a capture to use, and their size.
 #[derive(Debug, Args)]
 pub struct CaptureOptions {
     /// Hold out every N-th photo by name, 0 for none [default: the capture's own split, else 8]
     #[arg(long, value_name = "N")]
     pub eval_every: Option<usize>,
 
-    /// Divide width and height of the photos by N [default: 1]. A folder images_N is used as it is
+    /// Divide photo width and height by N [default: 1]. An existing folder images_N is used
     #[arg(long, value_name = "N")]
     pub downscale: Option<u32>,
 
@@ -404,25 +403,24 @@ pub struct CaptureOptions {
     #[arg(long, value_name = "PIXELS")]
     pub max_resolution: Option<u32>,
 
-    /// Folder of the photos [default: the one the capture names]
+    /// Photo folder [default: from the capture]
     #[arg(long, value_name = "FOLDER")]
     pub images: Option<PathBuf>,
 
-    /// Leave out photos that the capture names and that are not there, and say how many
+    /// Skip missing photos of the capture and print their number
     #[arg(long)]
     pub skip_missing: bool,
 
-    /// Undistort photos whose lens distorts while loading, which loses their borders, instead of
-    /// rendering through the lens [default: through the lens]
+    /// Undistort photos while loading, which crops their borders [default: render through the lens distortion]
     #[arg(long)]
     pub undistort: bool,
 
-    /// What masks (masks/ beside the photos' folder, named as they are; white is used) and alpha
-    /// channels do [default: auto, as such files are mostly meant]
+    /// Use of alpha channels and of masks (masks/ next to the photo folder, with the photos' names; white is used)
+    /// [default: auto]
     #[arg(long, value_name = "MODE", value_parser = mask_mode_parser())]
     pub mask_mode: Option<String>,
 
-    /// Masks are white where photos are to be left out
+    /// Exclude the white parts of masks instead of the black parts
     #[arg(long)]
     pub invert_masks: bool,
 }
@@ -434,18 +432,18 @@ fn mask_mode_parser() -> clap::builder::PossibleValuesParser {
 }
 
 impl CaptureOptions {
-    /// As a layer of the configuration.
+    /// Returns the options as a layer of the configuration.
     pub fn patch(&self) -> DataPatch {
         DataPatch {
             eval_every: self.eval_every,
-            // Whoever names a number wants it.
+            // A given number replaces the capture's own split.
             own_split: self.eval_every.map(|_| false),
             downscale: self.downscale,
             max_resolution: self.max_resolution,
             images: self.images.clone(),
             skip_missing: self.skip_missing.then_some(true),
             undistort: self.undistort.then_some(true),
-            // The parser lets no other names pass.
+            // The parser rejects other names.
             mask_mode: self.mask_mode.as_deref().and_then(|mode| mode.parse().ok()),
             invert_masks: self.invert_masks.then_some(true),
             ..DataPatch::default()
@@ -453,8 +451,7 @@ impl CaptureOptions {
     }
 }
 
-/// Preset, file and options merged; see [`TrainConfig::resolve`]. What contradicts itself may come
-/// from any of them.
+/// Merges preset, file and options; see [`TrainConfig::resolve`]. Each layer can be the source of a contradiction.
 pub fn merged_config(
     preset: Option<Preset>,
     file: Option<&Path>,
@@ -463,7 +460,7 @@ pub fn merged_config(
     merged_config_for(None, preset, file, flags)
 }
 
-/// [`merged_config`] for a capture of whose photos to train on so much is known.
+/// Merges like [`merged_config`], with capture statistics of the training photos.
 pub fn merged_config_for(
     seen: Option<Seen>,
     preset: Option<Preset>,
@@ -481,7 +478,7 @@ pub fn merged_config_for(
     })
 }
 
-/// The file of this name beside splats: for a snapshot that of its run, whose folder is one above.
+/// Returns the file of this name next to the splats, or for a snapshot the file in its run's folder.
 pub fn of_run(splats: &Path, name: &str) -> PathBuf {
     let beside = splats.with_file_name(name);
     let folder = splats
@@ -494,8 +491,8 @@ pub fn of_run(splats: &Path, name: &str) -> PathBuf {
     }
 }
 
-/// The configuration that splats were trained with, if it is beside them, changed by `flags`:
-/// so that they are looked at as they were trained. Without one, the defaults.
+/// Returns the training configuration next to the splats, changed by `flags`, so that renders use the settings of the
+/// run. Without such a file, the defaults.
 pub fn config_beside(splats: &Path, flags: ConfigPatch, console: &Console) -> Result<TrainConfig> {
     let file = of_run(splats, "config.toml");
     if file.is_file() {
@@ -505,7 +502,7 @@ pub fn config_beside(splats: &Path, flags: ConfigPatch, console: &Console) -> Re
                 return merged_config(None, Some(&file), flags);
             }
             Err(e) => console.note(&format!(
-                "remark: {} is not a run's configuration and is not used: {}",
+                "warning: {} is not a run's configuration and is not used: {}",
                 file.display(),
                 e.what()
             )),
@@ -514,7 +511,7 @@ pub fn config_beside(splats: &Path, flags: ConfigPatch, console: &Console) -> Re
     merged_config(None, None, flags)
 }
 
-/// Photos of a capture to hold out, and photos to train on: as the trainer splits them.
+/// Splits the photos of a capture into held-out and training photos, as the trainer does.
 pub fn split(capture: &Capture, data: &DataConfig) -> Split {
     let split = capture.split(data.eval_every);
     split.limited(data.max_train_views, data.max_eval_views)

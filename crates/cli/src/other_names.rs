@@ -1,6 +1,6 @@
-//! Names that other programs give to options: a command line that has one gets Dapple's name as a hint.
+//! Option names of other programs: the parser prints Dapple's name as a hint.
 
-/// Names of other programs, and Dapple's options for the same.
+/// Option names of other programs, and the equivalent options of Dapple.
 const OTHERS: [(&[&str], &[&str]); 15] = [
     (
         &[
@@ -92,8 +92,8 @@ const OTHERS: [(&[&str], &[&str]); 15] = [
     (&["--random-seed", "--random_seed"], &["--seed"]),
 ];
 
-/// A hint for an option that a command does not have; `has` returns true for the options that it has, `others` the
-/// command that has one instead.
+/// Returns a hint for an option that a command does not have; `has` returns true for the options of the command,
+/// `others` the command that has the option.
 pub fn hint(
     given: &str,
     has: impl Fn(&str) -> bool,

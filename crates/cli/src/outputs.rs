@@ -1,16 +1,16 @@
-//! What results are never written over: files of captures and of runs, and, unless asked to, anything that is there.
+//! Checks that protect existing files: files of captures and of runs are never replaced, other files only on request.
 
 use dapple::scene::{Capture, Error, LoadOptions, Result, load};
 use dapple::train::{RunFolder, refuse_run_file};
 use std::path::Path;
 
-/// Refuses to replace a file of a capture or of a run, whatever the options are.
+/// Refuses to replace a file of a capture or of a run, with any options.
 pub fn refuse_sources(out: &Path) -> Result<()> {
     load::refuse_capture_file(out)?;
     refuse_run_file(out)
 }
 
-/// Refuses to replace what is there unless told to, and files of captures and of runs even then.
+/// Refuses to replace existing files without --overwrite, and files of captures and of runs in any case.
 pub fn refuse_existing(path: &Path, overwrite: bool) -> Result<()> {
     if !path.exists() {
         return Ok(());
@@ -18,13 +18,13 @@ pub fn refuse_existing(path: &Path, overwrite: bool) -> Result<()> {
     refuse_sources(path)?;
     match overwrite {
         true => Ok(()),
-        false => Err(Error::input("the output is there already")
+        false => Err(Error::input("the output exists already")
             .at_path(path)
             .hint("choose another name, or give --overwrite to replace it")),
     }
 }
 
-/// Refuses to put results among the files of this capture, or of another.
+/// Refuses to write results into the folders of this capture, or of another.
 pub fn refuse_inputs(
     out: &Path,
     scene: &Path,
@@ -35,7 +35,7 @@ pub fn refuse_inputs(
     load::refuse_capture_file(out)
 }
 
-/// Refuses a folder of results that holds a run, unless the splats are that run's.
+/// Refuses a folder with a run's results, unless the splats are that run's.
 pub fn refuse_other_run(out: &Path, splats: &Path) -> Result<()> {
     let whole = |path: &Path| path.canonicalize().ok();
     let is_of_splats = splats

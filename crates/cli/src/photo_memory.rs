@@ -1,17 +1,16 @@
-//! How much memory photos may take, and what it came to when they take more.
+//! Memory limit of photos, and messages about reading photos beyond the limit.
 
 use crate::machine::{self, human_bytes};
 use dapple::scene::{Dataset, LoadOptions};
 use dapple::train::PhotoTraffic;
 
-/// The share of the memory that is free which photos may take unless told otherwise: the rest is for
-/// splats, the optimizer's state and whatever else runs.
+/// Default share of the free memory for photos: the rest is for splats, the optimizer's state and other programs.
 const SHARE_OF_FREE: u64 = 2;
 
-/// Waiting for photos is worth a word from this share of the training time on.
+/// Share of the training time from which waiting for photos is reported.
 const WORTH_A_HINT: f64 = 0.05;
 
-/// Bytes with a unit: `4GiB`, `500MiB`, `2G` (of 1024).
+/// Parses bytes with a unit: `4GiB`, `500MiB`, `2G` (of 1024).
 pub fn parse_bytes(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let digits = text.find(|c: char| !(c.is_ascii_digit() || c == '.'));
@@ -28,7 +27,7 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
         "kb" | "mb" | "gb" | "tb" => {
             return Err("units are of 1024: write MiB or GiB".to_owned());
         }
-        other => return Err(format!("\"{other}\" is no unit: write MiB or GiB")),
+        other => return Err(format!("\"{other}\" is not a unit: write MiB or GiB")),
     };
     let bytes = number * f64::from(1u32 << (power - 10)) * 1024.0;
     if bytes < 1.0 {
@@ -38,13 +37,13 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
     Ok(bytes as u64)
 }
 
-/// What was asked for, or a share of what is free; `None` where that is not known: then all photos are
-/// held.
+/// Returns the requested limit, or else a share of the free memory. `None` if the free memory is not known: then all
+/// photos are held.
 pub fn limit(asked: Option<u64>) -> Option<u64> {
     asked.or_else(|| machine::available_memory_bytes().map(|free| free / SHARE_OF_FREE))
 }
 
-/// `options` with that limit.
+/// Returns `options` with that limit.
 pub fn limited(options: LoadOptions, asked: Option<u64>) -> LoadOptions {
     LoadOptions {
         photo_memory_bytes: limit(asked),
@@ -52,7 +51,7 @@ pub fn limited(options: LoadOptions, asked: Option<u64>) -> LoadOptions {
     }
 }
 
-/// What to say of a capture whose photos are not held.
+/// Returns the note for a capture whose photos are not all held.
 pub fn note(dataset: &Dataset, asked: Option<u64>) -> Option<String> {
     let limit = dataset.photo_memory_bytes?;
     let bytes: u64 = dataset.views.iter().map(|view| view.photo.bytes()).sum();
@@ -67,7 +66,7 @@ pub fn note(dataset: &Dataset, asked: Option<u64>) -> Option<String> {
     ))
 }
 
-/// How reading photos went, for people; `train_seconds` is what training took.
+/// Returns the message about reading photos; `train_seconds` is the training time.
 pub fn lines(traffic: &PhotoTraffic, train_seconds: f64) -> Vec<String> {
     let steps = traffic.ready + traffic.waits;
     let mut lines = vec![format!(

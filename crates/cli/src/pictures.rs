@@ -3,7 +3,7 @@
 use dapple::scene::Result;
 use dapple::scene::provenance::{PngPixels, png_bytes};
 
-/// An 8-bit image, rows from the top.
+/// 8-bit image, rows from the top.
 #[derive(Debug, Clone)]
 pub struct Picture {
     width: u32,
@@ -12,7 +12,7 @@ pub struct Picture {
 }
 
 impl Picture {
-    /// Colours as floats, `[height, width, 3]`, clamped and rounded.
+    /// Converts colours from floats, `[height, width, 3]`, clamped and rounded.
     pub fn from_floats(width: u32, height: u32, rgb: &[f32]) -> Self {
         Self {
             width,
@@ -22,7 +22,7 @@ impl Picture {
         }
     }
 
-    /// The bytes of a PNG file.
+    /// Encodes the image as PNG.
     pub fn into_png(self) -> Result<Vec<u8>> {
         png_bytes(self.width, self.height, PngPixels::Rgb8(&self.rgb))
     }

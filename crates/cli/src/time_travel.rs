@@ -1,8 +1,8 @@
-//! A run as it was: its snapshots, on an engine of their own.
+//! Snapshot playback: earlier splats of a run, on a separate engine.
 //!
-//! 1. The engine is opened when a page first asks for a snapshot, and holds the last that was asked for.
-//! 2. It goes when no page looks back any more: its memory is the training's.
-//! 3. A snapshot that is damaged or gone, and one that does not fit the device, is an error for the page that asked.
+//! 1. The engine opens when a page first requests a snapshot, and holds the last requested snapshot.
+//! 2. It closes when no page shows a snapshot, to free its memory for the run.
+//! 3. A damaged or missing snapshot, or one too large for the device, is an error for the page that requested it.
 
 use crate::options::DeviceOptions;
 use dapple::contract::{Engine, RenderSettings};
@@ -10,7 +10,7 @@ use dapple::scene::{Error, Result, splat_file};
 use dapple::train::RunFolder;
 use dapple_viewer::{Encoded, Request};
 
-/// See the module.
+/// Snapshot playback of a run; the module documents the engine's lifetime.
 pub struct TimeTravel {
     folder: RunFolder,
     device: DeviceOptions,
@@ -19,13 +19,13 @@ pub struct TimeTravel {
 
 struct Held {
     engine: Box<dyn Engine>,
-    /// The snapshot that the engine holds; none where it could not be read.
+    /// Snapshot that the engine holds; none after a failed read.
     step: Option<u32>,
     sh_degree: u8,
 }
 
 impl TimeTravel {
-    /// Through the snapshots of a run, on this device.
+    /// Creates the playback of a run's snapshots, on this device.
     pub fn new(folder: RunFolder, device: DeviceOptions) -> Self {
         Self {
             folder,
@@ -34,16 +34,16 @@ impl TimeTravel {
         }
     }
 
-    /// Steps of the snapshots that are there.
+    /// Returns the steps of the available snapshots.
     pub fn steps(&self) -> Vec<u32> {
         let all = self.folder.snapshots().into_iter();
         all.map(|snapshot| snapshot.step).collect()
     }
 
-    /// Renders the snapshot after `step` as the run's own splats are.
+    /// Renders the snapshot after `step` with the settings of the run's own splats.
     ///
     /// # Errors
-    /// No such snapshot, one that is damaged, or larger than the device has room for.
+    /// A missing or damaged snapshot, or one too large for the device's memory.
     pub fn picture(
         &mut self,
         step: u32,
@@ -60,12 +60,12 @@ impl TimeTravel {
         request.picture(held.engine.as_mut(), &settings)
     }
 
-    /// Lets the engine go.
+    /// Closes the engine.
     pub fn come_back(&mut self) {
         self.held = None;
     }
 
-    /// Has the engine hold a snapshot.
+    /// Uploads a snapshot to the engine.
     fn hold(&mut self, step: u32) -> Result<()> {
         if self
             .held
@@ -78,10 +78,10 @@ impl TimeTravel {
         let (splats, _) = splat_file::read(&path)?;
         let does_not_fit = |error: Error| {
             Error::unsupported(format!(
-                "the snapshot after step {step} cannot be shown beside the run: {}",
+                "the snapshot after step {step} cannot be shown during the run: {}",
                 error.what()
             ))
-            .hint("go back to now; `dapple view` shows it when the run has ended")
+            .hint("show the current splats; `dapple view` shows the snapshot after the run")
         };
         let mut held = match self.held.take() {
             Some(held) => held,
@@ -93,7 +93,7 @@ impl TimeTravel {
                 sh_degree: 0,
             },
         };
-        // Dropped where it fails: what it holds then nobody knows.
+        // Dropped on failure: its contents are then undefined.
         held.engine.upload(&splats, None).map_err(does_not_fit)?;
         held.step = Some(step);
         held.sh_degree = splats.sh_degree;
@@ -110,7 +110,7 @@ impl std::fmt::Debug for TimeTravel {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#[allow(clippy::unwrap_used, reason = "a failed test may panic")]
 mod tests {
     use super::*;
     use dapple::scene::Splats;
@@ -142,17 +142,17 @@ mod tests {
         assert_eq!(here.steps(), [5, 7]);
         assert!(here.hold(7).is_err() && here.hold(9).is_err());
         here.hold(5).unwrap();
-        // What is held stays where another cannot be read.
+        // The held snapshot remains if another cannot be read.
         assert!(here.hold(7).is_err());
         assert_eq!(here.held.as_ref().and_then(|held| held.step), Some(5));
         here.come_back();
         assert!(here.held.is_none());
-        // A device that has no room for it, or is not there.
+        // A device with too little memory, or a missing device.
         let error = travel(folder.path(), "gpu:no such device")
             .hold(5)
             .unwrap_err();
         assert!(
-            error.what().contains("cannot be shown beside the run"),
+            error.what().contains("cannot be shown during the run"),
             "{error}"
         );
     }

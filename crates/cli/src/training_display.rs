@@ -1,4 +1,4 @@
-//! A training run on the terminal: a bar with its numbers, or lines now and then.
+//! Display of a run on the terminal: a bar with its numbers, or a line every few seconds.
 
 use crate::console::Console;
 use crate::interrupt::Grace;
@@ -13,10 +13,10 @@ pub use dapple_base::numbers::grouped;
 use indicatif::ProgressBar;
 use std::time::{Duration, Instant};
 
-/// Time between two lines where stderr is no terminal.
+/// Time between two lines if stderr is not a terminal.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
-/// Shows a run and passes Ctrl-C on to it.
+/// Displays a run, and passes Ctrl-C to it.
 #[derive(Debug)]
 pub struct TrainingDisplay<'a> {
     console: &'a Console,
@@ -25,35 +25,35 @@ pub struct TrainingDisplay<'a> {
     last_line: Instant,
     psnr: Option<f64>,
     unsaved: Unsaved,
-    /// Where the run is shown in a browser.
+    /// Live viewer, if the run is shown in a browser.
     live: Option<Live>,
     snapshots: Snapshots,
-    /// What was said of snapshots that could not be written.
+    /// Message about snapshots that could not be written.
     unwritten: Option<String>,
 }
 
-/// What looks at a run while it goes on, and what is kept to look back at.
+/// Displays of a run, and its snapshots.
 #[derive(Debug)]
 pub struct Shown {
-    /// In a browser.
+    /// Live viewer.
     pub live: Option<Live>,
-    /// On disk.
+    /// Snapshots on disk.
     pub snapshots: Snapshots,
 }
 
-/// Checkpoints that could not be saved: told once and then counted, for a full disk fails them all.
+/// Failed checkpoints: the first failure is printed, later ones are counted, since all fail on a full disk.
 #[derive(Debug, Default)]
 struct Unsaved {
-    /// All of them.
+    /// Failures in total.
     count: u32,
-    /// Those since the last that was saved.
+    /// Failures since the last saved checkpoint.
     in_a_row: u32,
-    /// What was said of them.
+    /// Messages that were printed.
     told: Vec<String>,
 }
 
 impl<'a> TrainingDisplay<'a> {
-    /// For a run of `steps` steps.
+    /// Creates the display of a run of `steps` steps.
     pub fn new(console: &'a Console, grace: &'a Grace, steps: u32, shown: Shown) -> Self {
         Self {
             console,
@@ -68,7 +68,7 @@ impl<'a> TrainingDisplay<'a> {
         }
     }
 
-    /// Takes the bar away, and tells those who look on how it ended.
+    /// Removes the bar, and sends the end of the run to the pages.
     pub fn finish(&mut self, ended: &str) {
         if let Some(live) = &mut self.live {
             live.end(ended);
@@ -76,13 +76,13 @@ impl<'a> TrainingDisplay<'a> {
         self.bar.finish_and_clear();
         if self.unsaved.count > 1 {
             self.console.note(&format!(
-                "remark: {} checkpoints could not be saved",
+                "warning: {} checkpoints could not be saved",
                 grouped(self.unsaved.count.into())
             ));
         }
     }
 
-    /// What came of a snapshot: told, and shown on the page.
+    /// Prints the result of a snapshot and shows it on the page.
     fn on_snapshot(&mut self, step: u32, taken: Result<Taken>) {
         match taken {
             Ok(taken) => {
@@ -92,7 +92,7 @@ impl<'a> TrainingDisplay<'a> {
                 self.console.detail(&format!("step {step}: snapshot"));
                 if !taken.dropped.is_empty() {
                     self.console.note(&format!(
-                        "remark: the snapshots take more than {} GiB: every second one is dropped, {} in all",
+                        "note: the snapshots take more than {} GiB: every second one is dropped, {} in all",
                         MOST_SNAPSHOT_BYTES >> 30,
                         taken.dropped.len()
                     ));
@@ -105,7 +105,7 @@ impl<'a> TrainingDisplay<'a> {
                 let what = error.what().to_owned();
                 if self.unwritten.as_ref() != Some(&what) {
                     self.console.note(&format!(
-                        "remark: no snapshot after step {step}, and the run goes on without: {error}"
+                        "warning: no snapshot after step {step}, and the run continues without: {error}"
                     ));
                     self.unwritten = Some(what);
                 }
@@ -136,18 +136,18 @@ impl Observer for TrainingDisplay<'_> {
             gain => format!("rose by {:.0} %", -gain),
         };
         let gain = format!(
-            "step {}: the loss of photos that were set aside {gain}",
+            "step {}: the loss of the withheld photos {gain}",
             grouped(step.into())
         );
         match (outlook.verdict, config.extended.last()) {
             (Verdict::Extend, Some(&[_, steps, most])) => self.console.note(&format!(
-                "{gain}: the run goes on to {} steps and up to {} (--steps names a length)",
+                "{gain}: the run is extended to {} steps and up to {} (--steps sets the length)",
                 grouped(steps.into()),
                 gaussians(most.into())
             )),
             (Verdict::NotShared, _) if config.dropout_after == step => self.console.note(&format!(
-                "{gain}: from here on {} % of the Gaussians are left out of each step, others each time, so \
-                 that photos are learnt by heart less (--dropout names a part)",
+                "{gain}: the photos are overfitted, so each step from here on drops {} % of the Gaussians at \
+                 random (--dropout sets the rate)",
                 100.0 * config.dropout
             )),
             _ => self.console.detail(&gain),
@@ -187,7 +187,7 @@ impl Observer for TrainingDisplay<'_> {
             return;
         }
         self.console.detail(&format!(
-            "step {}: {} cloned, {} split, {} pruned, {} refused by the budget, {}",
+            "step {}: {} cloned, {} split, {} pruned, {} refused by the Gaussian cap, {}",
             report.step,
             report.cloned,
             report.split,
@@ -233,7 +233,7 @@ impl Observer for TrainingDisplay<'_> {
                 }
                 self.unsaved.told.push(what);
                 self.console.note(&format!(
-                    "remark: no checkpoint after step {step}, and the run goes on without: {error}"
+                    "warning: no checkpoint after step {step}, and the run continues without: {error}"
                 ));
             }
         }
@@ -258,7 +258,7 @@ impl Observer for TrainingDisplay<'_> {
     }
 }
 
-/// `1 Gaussian`, `1,234 Gaussians`.
+/// Returns `1 Gaussian`, `1,234 Gaussians`.
 pub fn gaussians(number: u64) -> String {
     match number {
         1 => "1 Gaussian".to_owned(),
@@ -266,7 +266,7 @@ pub fn gaussians(number: u64) -> String {
     }
 }
 
-/// `776 Gaussians, 388 before`, or of a part `194 of 388 Gaussians`.
+/// Returns `776 Gaussians, 388 before`, or for a part `194 of 388 Gaussians`.
 pub fn written_of(written: usize, read: usize) -> String {
     match written > read {
         true => format!(
@@ -278,7 +278,7 @@ pub fn written_of(written: usize, read: usize) -> String {
     }
 }
 
-/// Seconds as `4:05` or `1:02:03`.
+/// Returns seconds as `4:05` or `1:02:03`.
 pub fn clock(seconds: f64) -> String {
     // The cast saturates: a rate of zero gives a large number, not a panic.
     let seconds = seconds.max(0.0).round() as u64;

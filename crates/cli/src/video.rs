@@ -1,52 +1,53 @@
-//! Videos of pictures, by an ffmpeg that is installed.
+//! Encodes pictures as a video with an installed ffmpeg.
 
 use dapple::scene::{Error, Result};
 use std::io::ErrorKind;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Pictures a second.
+/// Pictures per second.
 pub const FRAMES_PER_SECOND: u32 = 30;
 
-/// Whether a path's name asks for a video.
+/// Returns true if the path ends in a video extension.
 pub fn is_video(path: &Path) -> bool {
     let end = path.extension().map(|e| e.to_string_lossy().to_lowercase());
     matches!(end.as_deref(), Some("mp4" | "mov" | "mkv" | "webm"))
 }
 
-/// Looks for ffmpeg: better to fail before anything is rendered.
+/// Checks that ffmpeg is installed, before anything is rendered.
 ///
 /// # Errors
-/// There is none.
+/// ffmpeg is missing.
 pub fn check(out: &Path) -> Result<()> {
     let mut version = Command::new("ffmpeg");
     version.arg("-version").stdin(Stdio::null());
     match version.stdout(Stdio::null()).stderr(Stdio::null()).status() {
         Ok(status) if status.success() => Ok(()),
         _ => Err(
-            Error::unsupported("videos are made by ffmpeg, and there is none here")
+            Error::unsupported("ffmpeg, which encodes videos, is not installed")
                 .at_path(out)
                 .hint("install ffmpeg, or name a folder for single pictures"),
         ),
     }
 }
 
-/// Makes a video of the pictures `00000.png` and on in a folder. An old one is replaced when the new one is whole.
+/// Encodes the pictures `00000.png` and on in a folder as a video. An existing video is replaced when the new one is
+/// complete.
 ///
 /// # Errors
-/// ffmpeg fails, with the last that it said.
+/// ffmpeg fails; the error has its last message.
 pub fn encode(pictures: &Path, out: &Path) -> Result<()> {
     let name = out
         .file_name()
         .map(|name| name.to_string_lossy().into_owned());
-    // The kind of file goes by its name's end. The pictures' folder is removed whatever happens.
+    // ffmpeg selects the container by the extension. The pictures' folder is removed in any case.
     let part = pictures.join(name.unwrap_or_default());
     let made = Command::new("ffmpeg")
         .args(["-hide_banner", "-loglevel", "error", "-y", "-framerate"])
         .arg(FRAMES_PER_SECOND.to_string())
         .arg("-i")
         .arg(pictures.join("%05d.png"))
-        // Players want even sides and this layout of colours.
+        // Players need even sides and this pixel format.
         .args([
             "-vf",
             "crop=trunc(iw/2)*2:trunc(ih/2)*2",
@@ -65,7 +66,7 @@ pub fn encode(pictures: &Path, out: &Path) -> Result<()> {
             let last = said.lines().rev().find(|line| !line.trim().is_empty());
             let what = format!(
                 "ffmpeg cannot make the video: {}",
-                last.unwrap_or("it does not say why")
+                last.unwrap_or("it printed no reason")
             );
             Err(Error::unsupported(what)
                 .at_path(out)

@@ -1,4 +1,4 @@
-//! What `dapple view`, and trainings that are watched, share: where the viewer listens, and what it has to show.
+//! Code shared by `dapple view` and the live viewer: address, initial view and page options.
 
 use crate::camera_paths::{Ring, Seen};
 use crate::console::Console;
@@ -13,67 +13,67 @@ use dapple_viewer::{CameraEntry, Stage, Viewer, ViewerOptions};
 use glam::DVec3;
 use std::net::IpAddr;
 
-/// Where the viewer listens.
+/// Address and port of the viewer.
 #[derive(Debug, Clone, clap::Args)]
 pub struct ListenOptions {
-    /// Address to listen on [default: 127.0.0.1, this machine alone]. Any other lets the network in:
-    /// whoever has the printed address sees, and may pause, the run
+    /// Address to listen on [default: 127.0.0.1, this machine only]. With another, any user with the printed address
+    /// can watch and pause the run
     #[arg(long, value_name = "ADDRESS")]
     pub host: Option<IpAddr>,
 
-    /// Port to listen on [default: 7410, or where that is taken any that is free]
+    /// Port to listen on [default: 7410, or a free port if 7410 is taken]
     #[arg(long, value_name = "PORT")]
     pub port: Option<u16>,
 }
 
-/// Whether a run is shown while it goes on.
+/// Options of the live viewer.
 #[derive(Debug, Clone, clap::Args)]
 pub struct ViewOptions {
-    /// Show the run in a browser while it goes on; prints the address to open. Not a bit of the result changes
+    /// Show the run in a browser and print the address. The result is bit-identical
     #[arg(long)]
     pub view: bool,
 
-    /// The most of the run's time that pictures for the browser take, 0.01 to 1
+    /// Largest share of the run's time for renders in the browser, 0.01 to 1
     #[arg(long, value_name = "SHARE", default_value_t = 0.2, requires = "view")]
     pub view_share: f64,
 
-    /// Address that --view listens on [default: 127.0.0.1, this machine alone]
+    /// Address that --view listens on [default: 127.0.0.1, this machine only]
     #[arg(long, value_name = "ADDRESS", requires = "view")]
     pub host: Option<IpAddr>,
 
-    /// Port that --view listens on [default: 7410, or where that is taken any that is free]
+    /// Port that --view listens on [default: 7410, or a free port if 7410 is taken]
     #[arg(long, value_name = "PORT", requires = "view")]
     pub port: Option<u16>,
 
-    /// Keep the splats of N moments, spread over the run, as OUT/snapshots/STEP.ply: `dapple view OUT` goes
-    /// through them [default: 12 with --view, else 0]. Above 4 GiB in all every second one is dropped
+    /// Store N snapshots of the splats as OUT/snapshots/STEP.ply, for `dapple view OUT` [default: 12 with --view,
+    /// else 0]. Above 4 GiB in total, every second snapshot is deleted
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=MOST_SNAPSHOTS))]
     pub snapshots: Option<u32>,
 }
 
-/// The most snapshots of a run, and how many one has that is looked at.
+/// Most snapshots of a run, and the default with --view.
 const MOST_SNAPSHOTS: i64 = 1000;
 const SNAPSHOTS: u32 = 12;
 
 impl ViewOptions {
-    /// How many snapshots a run keeps; where nothing is said, as many as it has kept so far.
+    /// Returns the number of snapshots of a run; without the option, the number of the run before it resumed.
     pub fn snapshots(&self, before: Option<u32>) -> u32 {
         let default = if self.view { SNAPSHOTS } else { 0 };
         self.snapshots.or(before).unwrap_or(default)
     }
 
-    /// Begins to serve, where it is wanted.
+    /// Starts the viewer if --view is set.
     ///
     /// # Errors
-    /// A share that is none; a port that is taken.
+    /// A share outside 0.01 to 1, or a port that is taken.
     pub fn start(&self, console: &Console) -> Result<Option<Viewer>> {
         if !self.view {
             return Ok(None);
         }
         if !(0.01..=1.0).contains(&self.view_share) {
-            return Err(Error::input(format!("--view-share {} is no share", self.view_share))
+            return Err(Error::input(format!("--view-share {} is not a share", self.view_share))
                 .at("the options given")
-                .hint("give a number between 0.01 and 1; 0.2 leaves four fifths of the time to training"));
+                .hint("give a number between 0.01 and 1; with 0.2, training has four fifths of the time"));
         }
         let listen = ListenOptions {
             host: self.host,
@@ -84,7 +84,7 @@ impl ViewOptions {
 }
 
 impl ListenOptions {
-    /// Begins to serve, and says where.
+    /// Starts the viewer and prints its address.
     pub fn start(&self, console: &Console) -> Result<Viewer> {
         let default = ViewerOptions::default();
         let viewer = Viewer::start(&ViewerOptions {
@@ -100,13 +100,13 @@ impl ListenOptions {
             ));
         } else {
             console
-                .note("note: the address is not encrypted, and whoever has it may look and steer");
+                .note("note: the address is not encrypted, and any user who has it can watch and control the viewer");
         }
         Ok(viewer)
     }
 }
 
-/// Where a first look stands, and which way is up.
+/// Initial view: position, target and up direction.
 #[derive(Debug, Clone, Copy)]
 pub struct Stance {
     up: DVec3,
@@ -115,7 +115,7 @@ pub struct Stance {
 }
 
 impl Stance {
-    /// As the cameras of a capture suggest.
+    /// Returns the initial view from the cameras of a capture.
     pub fn of_cameras(cameras: &[Camera], up: Option<DVec3>) -> Option<Self> {
         let like = pinhole_camera(cameras.first()?);
         let poses = cameras
@@ -126,8 +126,8 @@ impl Stance {
         Some(Self::of_ring(&Ring::of_poses(&Seen { poses, like, up })))
     }
 
-    /// As splats of which nothing else is known suggest: 98 % of the opacity along each axis, without background
-    /// far off, fill the picture.
+    /// Returns the initial view from splats only: 98 % of the opacity along each axis, without distant background,
+    /// fills the picture.
     ///
     /// # Errors
     /// There are no splats.
@@ -147,7 +147,7 @@ impl Stance {
             let [low, before, middle, after, high] =
                 [0.01, 0.25, 0.5, 0.75, 0.99].map(|part| quantile(values.clone(), part));
             let middle = middle?;
-            // Background far off is not framed.
+            // Distant background is not framed.
             let least = middle - FRAMED_HALVES * (middle - before?);
             let most = middle + FRAMED_HALVES * (after? - middle);
             Some([low?.max(least), high?.min(most)])
@@ -165,17 +165,17 @@ impl Stance {
         })
     }
 
-    /// What is up, what is looked at, and from how far.
+    /// Returns the up direction, the target, and the distance from it.
     pub fn parts(&self) -> (DVec3, DVec3, f64) {
         (self.up, self.centre, self.distance)
     }
 
-    /// Counts from another origin.
+    /// Changes the origin of the coordinates.
     pub fn count_from(&mut self, origin: DVec3) {
         self.centre -= origin;
     }
 
-    /// Goes along with splats that are moved.
+    /// Applies the motion of the splats.
     pub fn go(&mut self, way: &Similarity) {
         self.centre = way.point(self.centre);
         self.up = way.quat() * self.up;
@@ -192,16 +192,16 @@ impl Stance {
     }
 }
 
-/// Gaussians that a first look is framed by, at most.
+/// Most Gaussians to frame the initial view by.
 const FRAMED: usize = 50_000;
 
-/// From the median a first look frames so many times the way to the quartiles, at most.
+/// The initial view frames at most this multiple of the distances from the median to the quartiles.
 const FRAMED_HALVES: f64 = 5.0;
 
-/// Distance, in radii, from which a sphere fills a picture whose focal length is its height.
+/// Distance, in radii, at which a sphere fills a picture whose focal length is its height.
 const FRAMED_FROM: f64 = 2.24;
 
-/// The value below which this part of all weight is; `None` without values.
+/// Returns the weighted quantile of the values; `None` without values.
 fn quantile(mut weighted: Vec<(f64, f64)>, part: f64) -> Option<f64> {
     weighted.sort_by(|a, b| a.0.total_cmp(&b.0));
     let wanted = part * weighted.iter().map(|(_, weight)| weight).sum::<f64>();
@@ -213,7 +213,7 @@ fn quantile(mut weighted: Vec<(f64, f64)>, part: f64) -> Option<f64> {
     found.or(weighted.last()).map(|(value, _)| *value)
 }
 
-/// How splats are rendered to be looked at, by the settings of their run.
+/// Returns the settings to show splats with, from the settings of their run.
 pub fn shown_settings(config: &TrainConfig, sh_degree: u8) -> RenderSettings {
     RenderSettings {
         background: config.background.fixed(),
@@ -225,10 +225,10 @@ pub fn shown_settings(config: &TrainConfig, sh_degree: u8) -> RenderSettings {
     }
 }
 
-/// What a page needs to draw splats as these settings render them: all else is not set.
+/// Returns the page options to draw splats with these settings; other options are not set.
 ///
 /// # Errors
-/// Kernels that cannot be written for browsers.
+/// Kernels that cannot be translated for browsers.
 pub fn page_options(settings: &RenderSettings) -> Result<PageOptions> {
     let kernels = dapple::gpu::browser::script(settings.sh_degree, settings.antialias)?;
     let kernels = serde_json::to_string(&kernels)
@@ -242,14 +242,14 @@ pub fn page_options(settings: &RenderSettings) -> Result<PageOptions> {
     })
 }
 
-/// Why pages cannot edit a training.
+/// Reason that a run cannot be edited from pages.
 const NO_EDITS: &str =
-    "a training is not edited while it goes on: `dapple view` edits its splats when it has ended";
+    "a run cannot be edited during training; `dapple view` edits its splats afterwards";
 
-/// Why pages do not draw a training by themselves.
-const NO_DRAWS: &str = "a training is drawn by its engine: its splats change with every step";
+/// Reason that pages do not draw a run themselves.
+const NO_DRAWS: &str = "a run is rendered by its engine, since its splats change with every step";
 
-/// A stage that nothing is known of but where to stand.
+/// Returns a stage with an initial view and no other facts.
 pub fn stage(title: String, device: String, gaussians: u64, stance: &Stance) -> Stage {
     Stage {
         title,
@@ -264,7 +264,7 @@ pub fn stage(title: String, device: String, gaussians: u64, stance: &Stance) -> 
     }
 }
 
-/// The photos of a capture, with what is known of their scores.
+/// Returns the photos of a capture with their known scores.
 pub fn entries(dataset: &Dataset, config: &TrainConfig, scores: &[ImageScore]) -> Vec<CameraEntry> {
     let data = &config.data;
     let split = dataset.split(data.eval_every);

@@ -1,9 +1,9 @@
-//! The threads that all verbs share, beside an engine's own: they read photos, score, and write files.
+//! Thread pool shared by all commands, separate from an engine's threads: reads photos, scores, and writes files.
 
 use dapple::cpu::threads;
 use dapple::scene::Result;
 
-/// Starts them. Without this the first use would, and a system that refuses them would end in a panic.
+/// Starts the threads. Without this call the first use would start them, and panic if the system refuses.
 ///
 /// # Errors
 /// The system grants no threads, or no memory for their stacks.

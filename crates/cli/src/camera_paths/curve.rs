@@ -1,27 +1,26 @@
-//! A smooth way through a capture's own cameras: every picture is taken close to where a photo was.
+//! Smooth path through a capture's own cameras: every picture is close to the pose of a photo.
 //!
-//! 1. Order: by name, as a video or a walk has them; if that way is much longer than going to the nearest
-//!    camera each time, the latter. Ways are measured in [`Metric`].
-//! 2. Keys: some of the cameras, evenly along that way, fewer than pictures. Each is the mean of the
-//!    cameras around it, so that a shaking hand does not show.
-//! 3. A Catmull-Rom curve through the keys, centres and quaternions alike; closed where the way ends near
-//!    its beginning.
+//! 1. Order: by name, as in a video or a walk. If that path is much longer than a nearest-neighbour path, the latter.
+//!    Lengths are measured in [`Metric`].
+//! 2. Keys: some of the cameras, evenly along that path, fewer than pictures. Each is the mean of the cameras around
+//!    it, which removes camera shake.
+//! 3. A Catmull-Rom curve through the keys, for centres and quaternions; closed if the path ends near its start.
 
 use super::Seen;
 use dapple::scene::{Camera, Pose};
 use glam::{DQuat, DVec3};
 
-/// The order of names is taken unless its way is longer by this factor.
+/// The order of names is used unless its path is longer by this factor.
 const LONGER: f64 = 1.5;
 
-/// Pictures for each key, and keys at least, where there are so many cameras.
+/// Pictures per key, and the least number of keys if there are enough cameras.
 const FRAMES_A_KEY: usize = 4;
 const LEAST_KEYS: usize = 8;
 
-/// A way that ends within so many distances between keys of its beginning is closed.
+/// A path is closed if its ends are within this many distances between keys.
 const CLOSES: f64 = 2.0;
 
-/// `frames` cameras along the way through `seen`.
+/// Returns `frames` cameras along the path through `seen`.
 pub fn through(seen: &Seen, frames: u32) -> Vec<Camera> {
     let metric = Metric::of(&seen.poses);
     let poses = in_order(&seen.poses, &metric);
@@ -38,7 +37,7 @@ pub fn through(seen: &Seen, frames: u32) -> Vec<Camera> {
         .collect()
 }
 
-/// How far apart poses are: centres in units of the cameras' spread, rotations in radians.
+/// Distance between poses: centres in units of the cameras' spread, rotations in radians.
 struct Metric {
     per_unit: f64,
 }
@@ -87,10 +86,10 @@ fn in_order(poses: &[Pose], metric: &Metric) -> Vec<Pose> {
     nearest
 }
 
-/// A Catmull-Rom curve through poses.
+/// Catmull-Rom curve through poses.
 pub(super) struct Curve {
     centres: Vec<DVec3>,
-    /// Neighbours in one half of the sphere.
+    /// Rotations, with neighbours in the same half of the sphere.
     rotations: Vec<DQuat>,
     is_closed: bool,
 }
@@ -120,7 +119,7 @@ impl Curve {
         Self::through(&keys, is_closed)
     }
 
-    /// Through these keys, at least one.
+    /// Creates the curve through these keys; at least one.
     pub(super) fn through(keys: &[Pose], is_closed: bool) -> Self {
         let mut rotations: Vec<DQuat> = keys.iter().map(|key| key.rotation).collect();
         for i in 1..rotations.len() {
@@ -135,7 +134,7 @@ impl Curve {
         }
     }
 
-    /// The four keys about `part` of the way, 0 to 1, and their weights.
+    /// Returns the four keys around `part` of the path, 0 to 1, and their weights.
     fn about(&self, part: f64) -> ([usize; 4], [f64; 4]) {
         let count = self.centres.len();
         let gaps = if self.is_closed {
@@ -157,13 +156,13 @@ impl Curve {
         ([-1, 0, 1, 2].map(index), catmull_rom(t))
     }
 
-    /// Numbers of the keys, at `part` of the way.
+    /// Returns the indices of the keys at `part` of the path.
     pub(super) fn mix(&self, part: f64, values: &[f64]) -> f64 {
         let (at, weights) = self.about(part);
         at.iter().zip(weights).map(|(&i, w)| values[i] * w).sum()
     }
 
-    /// The pose at `part` of the way, 0 to 1.
+    /// Returns the pose at `part` of the path, 0 to 1.
     pub(super) fn at(&self, part: f64) -> Pose {
         let (at, weights) = self.about(part);
         let centre: DVec3 = at
@@ -171,7 +170,7 @@ impl Curve {
             .zip(weights)
             .map(|(&i, w)| self.centres[i] * w)
             .sum();
-        // Across the seam of a closed way the other half of the sphere may be meant.
+        // Where a closed path starts again, the other half of the sphere may be the nearer one.
         let here = self.rotations[at[1]];
         let rotation =
             at.iter()
@@ -191,7 +190,7 @@ impl Curve {
     }
 }
 
-/// Weights of four neighbours, `t` from the second to the third (Catmull and Rom, 1974).
+/// Returns the weights of four neighbours, `t` from the second to the third (Catmull and Rom, 1974).
 fn catmull_rom(t: f64) -> [f64; 4] {
     let (t2, t3) = (t * t, t * t * t);
     [
@@ -202,8 +201,8 @@ fn catmull_rom(t: f64) -> [f64; 4] {
     ]
 }
 
-/// The mean of the poses about a place on the way, by a triangle of this width; of the nearest alone where
-/// none is so near.
+/// Returns the mean of the poses around a place on the path, weighted by a triangle of this width; the nearest pose
+/// if none is within the width.
 fn mean_pose(poses: &[Pose], along: &[f64], place: f64, width: f64) -> Pose {
     let off = |i: usize| (along[i] - place).abs();
     let nearest = (0..poses.len())
@@ -249,7 +248,7 @@ mod tests {
         )
     }
 
-    /// The longest step between neighbours over the mean one, of centres.
+    /// Returns the longest step between neighbours over the mean step, of centres.
     fn unevenness(cameras: &[Camera]) -> f64 {
         let centres: Vec<DVec3> = cameras
             .iter()

@@ -1,13 +1,13 @@
-//! A path of the user's own: keys that the viewer's page has saved, as JSON.
+//! Camera path of the user: keys saved by the viewer's page, as JSON.
 //!
 //! ```json
 //! {"dapple_path": 1, "seconds": 6, "closed": false, "keys": [
 //!   {"position": [0, -1, -4], "rotation": [1, 0, 0, 0], "focal": 0.9}]}
 //! ```
 //!
-//! `position` in world units, `rotation` w, x, y, z from world to camera (which looks along +z with y down),
-//! `focal` the focal length over the picture's height. Keys are as far apart in time as each other. The page
-//! plays the same curve: `path.js`.
+//! `position` is in world units. `rotation` is w, x, y, z from world to camera (the camera points along +z with y
+//! down). `focal` is the focal length divided by the picture's height. Keys are at equal intervals of time.
+//! The viewer's page computes the same curve: `path.js`.
 
 use super::curve::Curve;
 use dapple::scene::{Camera, Error, Pose, Result, bounded};
@@ -15,16 +15,16 @@ use glam::DVec3;
 use serde::Deserialize;
 use std::path::Path;
 
-/// The version of the files that are read.
+/// Supported version of the files.
 const VERSION: u32 = 1;
 
-/// Keys of a path, at most.
+/// Most keys of a path.
 const MOST_KEYS: usize = 10_000;
 
-/// Pictures a second, where nobody names their number.
+/// Default pictures per second.
 const FRAMES_PER_SECOND: f64 = 30.0;
 
-/// A path as a file has it.
+/// Path in the format of its file.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KeyPath {
@@ -47,7 +47,7 @@ impl KeyPath {
     /// Reads a file.
     ///
     /// # Errors
-    /// A file that is none, of another version, without keys, with numbers that are no camera's.
+    /// A file that is not a path, has another version or no keys, or has numbers that are not a camera's.
     pub fn read(path: &Path) -> Result<Self> {
         let most = bounded::SETTINGS_BYTES;
         let text = bounded::read_text("cannot read the path", path, most)?;
@@ -57,10 +57,13 @@ impl KeyPath {
     fn parse(text: &str) -> Result<Self> {
         let hint = "save one with `dapple view`; `dapple render --help` shows an example";
         let file: Self = serde_json::from_str(text)
-            .map_err(|e| Error::input(format!("this is no path of cameras: {e}")).hint(hint))?;
+            .map_err(|e| Error::input(format!("the file is not a camera path: {e}")).hint(hint))?;
         if file.dapple_path != VERSION {
-            let what = format!("a path of version {} is not known here", file.dapple_path);
-            return Err(Error::unsupported(what).hint("a newer dapple reads it"));
+            let what = format!(
+                "version {} of the path file is not supported",
+                file.dapple_path
+            );
+            return Err(Error::unsupported(what).hint("use a newer version of dapple"));
         }
         if file.keys.is_empty() || file.keys.len() > MOST_KEYS {
             let what = format!("a path has 1 to {MOST_KEYS} keys, not {}", file.keys.len());
@@ -75,20 +78,20 @@ impl KeyPath {
             let length: f64 = key.rotation.iter().map(|v| v * v).sum();
             let near = key.position.iter().all(|v| v.abs() <= 1e9);
             if !near || !(1e-6..=1e6).contains(&length) || !(1e-3..=1e3).contains(&key.focal) {
-                let what = format!("key {} of the path is no camera", i + 1);
+                let what = format!("key {} of the path is not a valid camera", i + 1);
                 return Err(Error::input(what).hint(hint));
             }
         }
         Ok(file)
     }
 
-    /// How many pictures it has where nobody says.
+    /// Returns the default number of pictures.
     pub fn frames(&self) -> u32 {
-        // At most a day of them: it fits.
+        // At most a day of pictures, which fits.
         (self.seconds * FRAMES_PER_SECOND).round().max(1.0) as u32
     }
 
-    /// So many cameras along it, of this size.
+    /// Returns this number of cameras along the path, of this size.
     pub fn cameras(&self, frames: u32, width: u32, height: u32) -> Vec<Camera> {
         let pose = |key: &Key| {
             let pose = Pose::from_wxyz(key.rotation, DVec3::ZERO);
@@ -135,7 +138,7 @@ mod tests {
             assert!((centres[i] - wanted).abs() < 1e-12, "{centres:?}");
         }
         assert!((cameras[0].fx - 50.0).abs() < 1e-9 && (cameras[4].fx - 200.0).abs() < 1e-9);
-        // Rotations that mean the same on both halves of the sphere do not cancel.
+        // Quaternions of opposite signs are the same rotation and do not cancel.
         assert!(cameras[3].camera_from_world.rotation.is_normalized());
         assert!(cameras[3].camera_from_world.rotation.w.abs() > 0.999);
     }

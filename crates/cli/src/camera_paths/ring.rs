@@ -1,4 +1,4 @@
-//! A ring of cameras that look at one point, and the sector of it that a capture covers.
+//! Orbit of cameras around one point, and the sector of the orbit that a capture covers.
 
 use super::Seen;
 use crate::cameras::{DEFAULT_FIELD_OF_VIEW, focal};
@@ -7,65 +7,65 @@ use dapple::scene::{Camera, Error, Lens, Pose, Result, Splats};
 use glam::{DMat3, DQuat, DVec3};
 use std::f64::consts::TAU;
 
-/// An arc turns by at least this much, degrees: less shows no depth.
+/// Least angle of an arc, degrees: a smaller one shows no depth.
 const LEAST_ARC: f64 = 20.0;
 
-/// An arc leaves so much of the sector out at each end, where hardly a camera has seen what it shows.
+/// Part of the sector that an arc omits at each end, where few cameras have seen what it shows.
 const MARGIN: f64 = 1.0 / 12.0;
 
-/// Height and distance along an arc are means over cameras within about this part of it.
+/// Height and distance along an arc are means over cameras within about this part of the arc.
 const SMOOTHING: f64 = 1.0 / 8.0;
 
-/// Of the cameras, so many must look towards the target, by this cosine or more, for a ring around it to
-/// show what they saw.
+/// Least share of cameras that must look towards the target, by this cosine or more, for an orbit around the target
+/// to show what they saw.
 const INWARD_SHARE: f64 = 0.8;
 const INWARD_COSINE: f64 = 0.7;
 
-/// The mean of the cameras' up axes is about 1 long if they agree, and near 0 if they look straight down
-/// from all sides: then it tells nothing.
+/// The mean of the cameras' up axes has length 1 if they agree. It is near 0 if the cameras look straight down from
+/// all sides, and then gives no direction.
 const LEAST_UP: f64 = 0.3;
 
-/// Where a camera stands around the target.
+/// Position of a camera around the target.
 #[derive(Debug, Clone, Copy)]
 struct Stand {
-    /// Around up, radians in 0..2 pi, from the first camera on.
+    /// Angle around up, radians in 0..2 pi, from the first camera.
     azimuth: f64,
     /// Distance from the axis, world units.
     radius: f64,
-    /// Above the target, world units.
+    /// Height above the target, world units.
     height: f64,
 }
 
-/// A ring of cameras that look at one point.
+/// Orbit of cameras around one point.
 #[derive(Debug, Clone)]
 pub struct Ring {
     target: DVec3,
     up: DVec3,
-    /// How well the cameras agree on up, 0 to 1.
+    /// Agreement of the cameras on up, 0 to 1.
     agreement: f64,
-    /// Towards azimuth 0: at right angles to up, of length 1.
+    /// Unit vector towards azimuth 0, at right angles to up.
     side: DVec3,
-    /// At least one.
+    /// Positions of the cameras; at least one.
     stands: Vec<Stand>,
-    /// What the cameras see: size and intrinsics.
+    /// Size and intrinsics of the cameras.
     like: Camera,
 }
 
-/// The part of a ring that cameras cover, radians.
+/// Part of an orbit that cameras cover, radians.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sector {
-    /// Where it begins.
+    /// Start.
     pub from: f64,
-    /// How far it goes: the whole turn without the widest gap between neighbours.
+    /// Extent: the whole turn without the widest gap between neighbours.
     pub span: f64,
 }
 
 impl Ring {
-    /// The ring that the poses of a capture suggest.
+    /// Returns the orbit fitted to the poses of a capture.
     ///
     /// 1. The target is the point nearest to all optical axes (least squares).
-    /// 2. Up is that of [`up_of_poses`], unless something else tells it.
-    /// 3. The ring starts at the first camera's side.
+    /// 2. Up is that of [`up_of_poses`], unless `seen` gives another direction.
+    /// 3. The orbit starts at the first camera's azimuth.
     pub fn of_poses(seen: &Seen) -> Self {
         let poses = &seen.poses;
         let count = poses.len().max(1) as f64;
@@ -84,7 +84,7 @@ impl Ring {
         let target = if matrix.determinant().abs() > 1e-6 * count {
             matrix.inverse() * right
         } else {
-            // Parallel axes meet nowhere: look a little ahead.
+            // Parallel axes have no nearest point: use one a little ahead.
             centre + poses.first().map_or(DVec3::Z, |pose| axis(pose, 2))
         };
         let flat = |offset: DVec3| offset - up * offset.dot(up);
@@ -115,14 +115,14 @@ impl Ring {
         }
     }
 
-    /// A ring around splats of which nothing else is known: centre and size are medians, so that
-    /// far-away background does not count.
+    /// Returns an orbit around splats without cameras. Centre and size are medians, so that distant background does
+    /// not count.
     ///
     /// # Errors
     /// There are no splats.
     pub fn of_splats(splats: &Splats, up: DVec3) -> Result<Self> {
         if splats.is_empty() {
-            return Err(Error::input("there are no splats to go around"));
+            return Err(Error::input("there are no splats to orbit"));
         }
         let median = |mut values: Vec<f64>| {
             let middle = values.len() / 2;
@@ -164,7 +164,7 @@ impl Ring {
         })
     }
 
-    /// The point that the cameras look at, up, and how far from the point they stand, the median.
+    /// Returns the target of the cameras, the up direction, and the median distance from the target.
     pub fn stance(&self) -> (DVec3, DVec3, f64) {
         let mut far: Vec<f64> = self
             .stands
@@ -176,7 +176,7 @@ impl Ring {
         (self.target, self.up, distance.max(1e-6))
     }
 
-    /// The sector that the cameras cover.
+    /// Returns the sector that the cameras cover.
     pub fn sector(&self) -> Sector {
         let mut azimuths: Vec<f64> = self.stands.iter().map(|stand| stand.azimuth).collect();
         azimuths.sort_by(f64::total_cmp);
@@ -192,7 +192,7 @@ impl Ring {
         }
     }
 
-    /// Whether the cameras look at what the ring goes around, and agree on which way is up.
+    /// Returns true if the cameras look at the orbit's centre and agree on the up direction.
     pub fn looks_inward(&self, poses: &[Pose]) -> bool {
         let inward = |pose: &&Pose| {
             let forward = pose.rotation_matrix().transpose().col(2);
@@ -203,7 +203,7 @@ impl Ring {
         share >= INWARD_SHARE && self.agreement >= LEAST_UP
     }
 
-    /// `frames` cameras, evenly around, at the cameras' mean distance and height.
+    /// Returns `frames` cameras, evenly around, at the cameras' mean distance and height.
     pub fn orbit(&self, frames: u32) -> Vec<Camera> {
         let count = self.stands.len().max(1) as f64;
         let mean = |of: fn(&Stand) -> f64| self.stands.iter().map(of).sum::<f64>() / count;
@@ -213,8 +213,8 @@ impl Ring {
             .collect()
     }
 
-    /// `frames` cameras from near one end of the sector to near the other, at the distance and height of
-    /// the cameras nearby.
+    /// Returns `frames` cameras from near one end of the sector to near the other, at the distance and height of the
+    /// nearby cameras.
     pub fn arc(&self, frames: u32) -> Vec<Camera> {
         let sector = self.sector();
         let span = ((1.0 - 2.0 * MARGIN) * sector.span).max(LEAST_ARC.to_radians());
@@ -233,13 +233,13 @@ impl Ring {
             .collect()
     }
 
-    /// Distance and height of the cameras about an azimuth, weighted by a bell of this width, radians.
+    /// Returns distance and height of the cameras near an azimuth, weighted by a Gaussian of this width, radians.
     fn nearby(&self, azimuth: f64, width: f64) -> (f64, f64) {
         let (mut sum, mut radius, mut height) = (0.0, 0.0, 0.0);
         for stand in &self.stands {
             let turn = (stand.azimuth - azimuth).rem_euclid(TAU);
             let off = turn.min(TAU - turn) / width;
-            // Far ones count for next to nothing, but for something where no other is.
+            // The weight of distant cameras is nearly 0, but positive for directions without other cameras.
             let weight = (-0.5 * off * off).exp() + 1e-9;
             sum += weight;
             radius += weight * stand.radius;
@@ -306,7 +306,7 @@ mod tests {
 
     #[test]
     fn an_arc_stays_where_the_cameras_stand() {
-        // From 300 over 0 to 40 degrees: the sector crosses where the angle starts anew.
+        // From 300 over 0 to 40 degrees: the sector contains the wrap of the angle.
         let one_side = around([300.0, 330.0, 0.0, 20.0, 40.0]);
         let ring = Ring::of_poses(&one_side);
         assert!((ring.sector().span.to_degrees() - 100.0).abs() < 0.1);
@@ -333,7 +333,7 @@ mod tests {
         let all_round = around((0..12).map(|i| f64::from(i) * 30.0));
         let chosen = |seen: &Seen| choose(seen, &Ring::of_poses(seen)).0;
         assert_eq!(chosen(&all_round), CameraPath::Orbit);
-        // From the middle of a room to its walls.
+        // From the middle of an indoor scene to its walls.
         let look = |i: i32| {
             let (sin, cos) = (f64::from(i) * 0.5).sin_cos();
             let outwards = DVec3::new(cos, 0.0, sin);
@@ -343,7 +343,7 @@ mod tests {
             chosen(&seen((0..12).map(look).collect())),
             CameraPath::Capture
         );
-        // Straight down, to and fro: nobody knows what is up.
+        // Straight down, back and forth: up is not defined.
         let down = |i: i32| {
             let eye = DVec3::new(f64::from(i % 4), -5.0, f64::from(i / 4));
             let heading = if i % 2 == 0 { DVec3::X } else { DVec3::NEG_X };

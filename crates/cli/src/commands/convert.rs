@@ -1,4 +1,4 @@
-//! `dapple convert`: splats from one file to another, smaller on the way if asked, and what that loses.
+//! `dapple convert`: writes splats in another format, optionally reduced, and measures the loss.
 
 mod loss;
 
@@ -21,7 +21,7 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 
 const AFTER_HELP: &str = "\
-The output's name says its format; bytes are a Gaussian's, with harmonics of degree 3 and without:
+The output's extension selects the format. Bytes per Gaussian with harmonics of degree 3 / without:
   .ply             248 / 68   the layout that 3DGS tools share, whatever dialect was read
   .spz              25 / 15   Niantic's: opens nearly everywhere; --spz-version 4 is newer
   .sog, meta.json   19 / 14   PlayCanvas', a file or a folder: SuperSplat, PlayCanvas, Spark
@@ -29,97 +29,94 @@ The output's name says its format; bytes are a Gaussian's, with harmonics of deg
   .compressed.ply   61 / 16   SuperSplat's
   .splat             - / 32   for older web viewers; no view dependence
   .glb             236 / 56   glTF with KHR_gaussian_splatting: three.js, PlayCanvas
-All of these are read, and .ksplat. docs/FORMATS.md has what each loses on real scenes.
+All of these are read, and .ksplat. docs/FORMATS.md lists the loss of each on real scenes.
 
-What is lost is measured: the file is read back, and renders before and after are compared, from
-a ring around the splats or, with --capture, from the cameras of its photos; the dB that are lost
-are those against the photos then. What loses nothing (.ply, .glb) is not rendered.
+The loss is measured: the file is read back, and renders before and after are compared, from
+an orbit around the splats or, with --capture, from the cameras of its photos; the loss in dB
+is then that against the photos. Lossless formats (.ply, .glb) are not rendered.
 
-The palette of .sog, meta.json and lod-meta.json files is found on --device where they are large, and the file has
-the same bytes whichever it is.
+The palette of large .sog, meta.json and lod-meta.json files is computed on --device; the file has
+the same bytes on every device.
 
-With --max-loss the smallest file that loses no more is chosen, among formats and degrees of
-harmonics; OUTPUT is a name without an ending then, or ends in the format that it must be.
+--max-loss selects the smallest file within that loss, among formats and degrees of
+harmonics; OUTPUT then has no extension, or the extension of the required format.
 
 Examples:
   dapple convert out/bird small.ply --sh-degree 0        no view dependence: a quarter of the size
-  dapple convert out/bird bird.spz --capture captures/bird   what does it lose against the photos?
+  dapple convert out/bird bird.spz --capture captures/bird   measure the loss against the photos
   dapple convert out/bird bird --max-loss 0.3dB          the smallest file within 0.3 dB
   dapple convert out/bird bird-sog/meta.json             SOG's textures in a folder
   dapple convert out/bird bird-lod/lod-meta.json         textures in four levels of detail
   dapple convert splats.ply clean.ply --min-opacity 0.02
   dapple convert splats.ply phone.ply --max-gaussians 500000";
 
-/// Converts splats, reduces them on request, and says what was lost
+/// Converts splats to another format, reduces them on request, and measures the loss
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// The splats to read: a file of any format, the folder of a SOG file, or that of a run
+    /// Splats: a file of any format, a SOG folder, or a run's folder
     input: PathBuf,
 
-    /// The file to write; its ending says the format. Folders that are not there are made
+    /// File to write; its extension selects the format. Missing folders are created
     output: PathBuf,
 
-    /// Cut or pad the spherical harmonics to this degree, 0 to 3 [default: as they are]
+    /// Cut or pad the spherical harmonics to this degree, 0 to 3 [default: unchanged]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=i64::from(MAX_SH_DEGREE)))]
     sh_degree: Option<u8>,
 
-    /// Leave out Gaussians less opaque than this, 0 to 1 [default: keep all]
+    /// Remove Gaussians less opaque than this, 0 to 1 [default: keep all]
     #[arg(long, value_name = "X")]
     min_opacity: Option<f32>,
 
-    /// Keep at most this many, those that cover most: opacity times the largest cross-section
-    /// [default: 0, which keeps all]
+    /// Keep at most N Gaussians, those with the largest opacity times cross-section [default: 0, which keeps all]
     #[arg(long, value_name = "N")]
     max_gaussians: Option<usize>,
 
-    /// The version of an .spz file, 3 or 4 [default: 3, which opens in more viewers]
+    /// Version of an .spz file, 3 or 4 [default: 3, which opens in more viewers]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(3..=4))]
     spz_version: Option<u8>,
 
-    /// Bits that an .spz file keeps of harmonics of degree 1, and of the others, 1 to 8, for all Gaussians alike; other
-    /// programs keep 5,4 [default: more for those that cover more]
+    /// Bits of an .spz file for harmonics of degree 1, and of higher degrees, 1 to 8; other programs use 5,4
+    /// [default: more for larger Gaussians]
     #[arg(long, value_name = "N,N", value_parser = parse_bits)]
     spz_sh_bits: Option<[u8; 2]>,
 
-    /// Entries of a SOG file's palette of harmonics, 1 to 65536: more lose less and take more bytes [default: one for ten
-    /// Gaussians, 1024 at least]
+    /// Entries of a SOG file's palette of harmonics, 1 to 65536; more lose less and take more bytes [default: one per
+    /// ten Gaussians, at least 1024]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     sog_palette: Option<u32>,
 
-    /// Levels of detail of a lod-meta.json, 1 to 8: all Gaussians, then a quarter of the level before, merged
-    /// [default: 4]
+    /// Levels of detail of a lod-meta.json, 1 to 8; each merges the previous level to a quarter [default: 4]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=8))]
     lod_levels: Option<u32>,
 
-    /// Where x, y and z point in an .spz file that is written: rdf is right, down, forward, as PLY files of
-    /// captures are [default: rub, as the format's description says]
+    /// Axes of an .spz file to write; rdf is right, down, forward, as in PLY files of captures [default: rub, as
+    /// specified]
     #[arg(long, value_name = "AXES", value_parser = parse_axes)]
     axes: Option<Axes>,
 
-    /// Where they point in an .spz file that is read and does not say it; a scene that stands on its head was
-    /// probably rdf [default: rub]
+    /// Axes of an .spz file to read that does not record them; try rdf if the scene is upside down [default: rub]
     #[arg(long, value_name = "AXES", value_parser = parse_axes)]
     from_axes: Option<Axes>,
 
-    /// The splats were trained with filters against aliasing (Mip-Splatting): noted where the output has a place for it,
-    /// and rendered so [default: as the file or its run says]
+    /// The splats were trained with the Mip-Splatting filters: record it if the format can, and render with them
+    /// [default: from the file or its run]
     #[arg(long)]
     antialias: bool,
 
-    /// Write positions in the capture's own frame, as doubles, where the input counts from a local origin; .ply alone
+    /// Write positions in the capture's own frame, as doubles, if the input has a local origin; .ply only
     #[arg(long, conflicts_with = "max_loss")]
     world: bool,
 
-    /// Measure what is lost from the cameras and against the photos of this capture [default: from a ring]
+    /// Measure the loss from the cameras and against the photos of this capture [default: from an orbit]
     #[arg(long, value_name = "SCENE", conflicts_with = "no_loss")]
     capture: Option<PathBuf>,
 
-    /// Write the smallest file that loses at most this, in dB: 0.3 or 0.3dB
+    /// Write the smallest file with at most this loss in dB: 0.3 or 0.3dB
     #[arg(long, value_name = "DB", value_parser = parse_decibels, conflicts_with_all = ["no_loss", "sh_degree"])]
     max_loss: Option<f64>,
 
-    /// Do not measure what is lost, which needs renders
+    /// Do not measure the loss, which needs renders
     #[arg(long)]
     no_loss: bool,
 
@@ -127,7 +124,7 @@ pub struct Args {
     #[arg(long)]
     overwrite: bool,
 
-    /// Print one JSON object that says what was done
+    /// Print one JSON object with the results
     #[arg(long)]
     json: bool,
 
@@ -155,7 +152,7 @@ fn parse_decibels(text: &str) -> Result<f64, String> {
     let number = number.strip_suffix("db").unwrap_or(&number).trim();
     match number.parse::<f64>() {
         Ok(db) if db >= 0.0 && db.is_finite() => Ok(db),
-        _ => Err("a number of decibels is needed, 0.3dB for example".to_owned()),
+        _ => Err("a loss in dB is needed, for example 0.3dB".to_owned()),
     }
 }
 
@@ -168,14 +165,14 @@ struct Summary<'a> {
     sh_degree: u8,
     bytes: u64,
     bytes_read: u64,
-    /// Bytes as a PLY file, over those of the output.
+    /// Size as a PLY file, over the size of the output.
     ratio: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     loss: Option<Loss>,
 }
 
 pub fn run(args: &Args, console: &Console) -> Result<()> {
-    // A name without a known ending leaves the format to --max-loss.
+    // Without a known extension, --max-loss chooses the format.
     let format = match (Format::of_name(&args.output), args.max_loss) {
         (Err(_), Some(_)) if args.output.extension().is_none() => None,
         _ => Some(Format::to_write(&args.output)?),
@@ -184,9 +181,9 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         refuse_existing(&args.output, args.overwrite)?;
     }
     if args.min_opacity.is_some_and(|x| !(0.0..=1.0).contains(&x)) {
-        return Err(Error::input("an opacity lies between 0 and 1")
+        return Err(Error::input("an opacity is between 0 and 1")
             .at("--min-opacity")
-            .hint("0.005 is what training itself prunes at"));
+            .hint("training prunes below 0.005"));
     }
     let input = splats_file(&args.input)?;
     let read_options = args
@@ -235,7 +232,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     let format = Format::of_name(&output)?;
     note_frame(format, aside.frame(), console);
     let bytes = splat_file::size_bytes(&output, format);
-    // A plain PLY file has normals of three floats too.
+    // A plain PLY file also has normals of three floats.
     let plain_bytes = read.size_bytes() + 12 * read.len();
     let summary = Summary {
         output: &output,
@@ -257,7 +254,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         summary.sh_degree,
         human_bytes(bytes),
         match summary.ratio {
-            // Nothing is smaller than no Gaussians.
+            // A file without Gaussians is the smallest.
             _ if summary.gaussians == 0 => String::new(),
             ratio if ratio >= 1.05 => format!(", a {ratio:.1}th of plain PLY"),
             ratio => format!(", {:.2} times plain PLY", 1.0 / ratio),
@@ -269,7 +266,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     ))
 }
 
-/// What options leave of splats.
+/// Returns the splats after --min-opacity, --max-gaussians and --sh-degree.
 fn reduced(mut splats: Splats, args: &Args, console: &Console) -> Splats {
     let gaussians_read = splats.len();
     if let Some(min) = args.min_opacity {
@@ -282,9 +279,9 @@ fn reduced(mut splats: Splats, args: &Args, console: &Console) -> Splats {
     let left_out = gaussians_read - splats.len();
     if left_out > gaussians_read / 10 {
         console.note(&format!(
-            "remark: {:.0} % of the Gaussians are left out, and all were optimised together: renders may lose \
-             many dB (`dapple eval CAPTURE {}` says how many); `dapple train --max-gaussians` makes so few \
-             show more",
+            "warning: {:.0} % of the Gaussians were removed, and all were optimised together: renders may lose \
+             many dB (measure with `dapple eval CAPTURE {}`); `dapple train --max-gaussians` trains fewer \
+             Gaussians with less loss",
             100.0 * left_out as f64 / gaussians_read as f64,
             args.output.display()
         ));
@@ -295,10 +292,10 @@ fn reduced(mut splats: Splats, args: &Args, console: &Console) -> Splats {
     }
 }
 
-/// How many were written, with which degree.
+/// Returns the number of written Gaussians and their SH degree as text.
 type Written = (usize, u8);
 
-/// Writes the output, or the best of candidates, and measures what is lost.
+/// Writes the output, or the best of candidates, and measures the loss.
 fn write_judged(
     args: &Args,
     format: Option<Format>,
@@ -337,7 +334,7 @@ fn write_judged(
     Ok((args.output.clone(), (splats.len(), splats.sh_degree), loss))
 }
 
-/// What a file loses of the splats that it was made of: renders of both from a ring are compared.
+/// Measures the loss of a file against its source splats, by renders from an orbit.
 pub fn lost_in_file(
     path: &Path,
     splats: &Splats,
@@ -355,7 +352,7 @@ pub fn lost_in_file(
     Judge::of(splats, config, None, engine, console)?.loss(&back, console)
 }
 
-/// What a file holds, counted from where the splats that went into it do.
+/// Reads a file back, with the origin of the splats written to it.
 fn read_back(path: &Path, options: &WriteOptions) -> Result<Splats> {
     let holds_origin = Format::of_name(path).is_ok_and(Format::holds_origin);
     let origin = options.origin;
@@ -370,11 +367,11 @@ fn read_back(path: &Path, options: &WriteOptions) -> Result<Splats> {
     Ok(splats)
 }
 
-/// Formats that --max-loss chooses among, likely the smallest first.
+/// Formats for --max-loss, likely the smallest first.
 const CANDIDATES: [Format; 4] = [Format::Sog, Format::Spz, Format::CompressedPly, Format::Ply];
 
-/// Writes the smallest file that loses at most so much: every format and degree is tried in a folder beside the
-/// output, and rendered only where it is smaller than the best so far.
+/// Writes the smallest file within a loss. Every format and degree is tried in a folder next to the output, and
+/// rendered only if smaller than the best so far.
 fn choose(
     args: &Args,
     format: Option<Format>,
@@ -394,7 +391,7 @@ fn choose(
             e,
         )
     })?;
-    // The folder of trials goes when this ends, however it does.
+    // The folder of trials is deleted at the end, also after an error.
     let grace = interrupt::grace();
     let mut best: Option<(u64, Format, u8, Loss)> = None;
     let mut nearest = f64::INFINITY;
@@ -420,18 +417,18 @@ fn choose(
             ));
             nearest = nearest.min(loss.lost_db);
             if loss.lost_db > most {
-                // Fewer harmonics lose more.
+                // A lower degree loses more.
                 break;
             }
             best = Some((bytes, format, degree, loss));
         }
     }
     let Some((_, format, degree, loss)) = best else {
-        // Two digits, however little it is.
+        // Two significant digits.
         let digits = (1.0 - nearest.abs().log10().floor()).clamp(2.0, 9.0) as usize;
         return Err(Error::input(format!("no file loses as little as {most} dB: the best of them loses {nearest:.digits$} dB"))
             .at("--max-loss")
-            .hint("name another format, or a larger loss; what --min-opacity and --max-gaussians leave out counts too"));
+            .hint("name another format, or a larger loss; the loss includes --min-opacity and --max-gaussians"));
     };
     let output = match Format::of_name(&args.output) {
         Ok(_) => args.output.clone(),
@@ -448,7 +445,7 @@ fn choose(
     Ok((output, (splats.len(), degree), Some(loss)))
 }
 
-/// Writes the file, and makes its folder.
+/// Writes the file, and creates its folder.
 fn write(
     path: &Path,
     splats: &Splats,
@@ -460,7 +457,8 @@ fn write(
     splat_file::write_with_progress(path, splats, format, options, &console.progress())
 }
 
-/// Keeps the `max` Gaussians that cover most, in their order. Ties go to the earlier one.
+/// Keeps the `max` Gaussians with the largest opacity times cross-section, in their order. Ties go to the earlier
+/// Gaussian.
 fn keep_largest(splats: &mut Splats, max: usize) {
     if splats.len() <= max {
         return;

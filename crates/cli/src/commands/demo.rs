@@ -1,4 +1,4 @@
-//! `dapple demo`: everything once, on a capture made up for it.
+//! `dapple demo`: synthesis, training and scores on a synthetic capture.
 
 use crate::commands::synth::make;
 use crate::commands::train::{Job, Wall, train};
@@ -12,23 +12,23 @@ use std::path::{Path, PathBuf};
 
 const AFTER_HELP: &str = "\
 Makes a small synthetic capture (OUT/capture), trains it (about a minute on two cores), scores it
-on the photos that were held out, and says where splats, renders and metrics are. A demo that OUT
-holds already is replaced.
+on the held-out photos, and prints the paths of splats, renders and metrics. An earlier demo in OUT
+is replaced.
 
 Examples:
   dapple demo
   dapple demo --view
   dapple demo -o /tmp/demo";
 
-/// Tries everything on a small made-up capture: about a minute
+/// Makes a small synthetic capture, trains it and scores it: about a minute
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// The folder for capture and results
+    /// Folder for capture and results
     #[arg(short, long, value_name = "FOLDER", default_value = "out/demo")]
     out: PathBuf,
 
-    /// Training steps. 1500 show the scene well and fit into a minute
+    /// Training steps
     #[arg(long, value_name = "N", default_value_t = DEMO_STEPS)]
     steps: u32,
 
@@ -41,7 +41,7 @@ pub struct Args {
 
 const DEMO_STEPS: u32 = 1500;
 
-/// The photos have 77 000 pixels: more Gaussians than half of that add time and no detail.
+/// The photos have 77 000 pixels: more Gaussians than half of that number take time and add no detail.
 const DEMO_MAX_GAUSSIANS: usize = 40_000;
 
 pub fn run(args: &Args, console: &Console) -> Result<()> {
@@ -63,7 +63,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     let job = Job {
         scene: &capture,
         out: &args.out,
-        // What the last one left, and nothing of others.
+        // Replaces an earlier demo, and no other files.
         overwrite: holds_demo,
         stop_at: None,
         photo_memory: None,
@@ -87,7 +87,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a folder that holds something else than a demo.
+/// Refuses a folder with other files than a demo's.
 fn refuse_foreign(out: &Path, capture: &Path) -> Result<()> {
     let holds_something = std::fs::read_dir(out).is_ok_and(|mut entries| entries.next().is_some());
     if holds_something && !capture.is_dir() {

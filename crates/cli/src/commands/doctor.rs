@@ -1,4 +1,4 @@
-//! `dapple doctor`: what this machine has, what is missing, and what that costs.
+//! `dapple doctor`: lists this machine's devices, what is missing, and the consequences.
 
 use crate::ceilings;
 use crate::console::Console;
@@ -12,14 +12,14 @@ use std::borrow::Cow;
 use std::path::Path;
 
 const AFTER_HELP: &str = "\
-Put its output into a bug report. It ends with code 0 also when something is missing: everything
-that is missing here costs speed or a feature, and says which.
+Include the output in a bug report. The exit code is 0 also if something is missing, since
+anything missing costs only speed or a feature; the output names which.
 
 Examples:
   dapple doctor
   dapple doctor --json | jq '.findings[] | select(.adapter)'";
 
-/// Says what this machine has, what is missing and what that costs
+/// Lists this machine's devices and tools, what is missing and what that costs
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
@@ -28,7 +28,7 @@ pub struct Args {
     json: bool,
 }
 
-/// How a finding is to be taken.
+/// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Verdict {
@@ -37,19 +37,19 @@ enum Verdict {
     Problem,
 }
 
-/// One thing looked at.
+/// One checked item.
 #[derive(Debug, Serialize)]
 struct Finding {
     name: Cow<'static, str>,
     verdict: Verdict,
     value: String,
-    /// What it costs, and what to do.
+    /// Consequence, and remedy.
     #[serde(skip_serializing_if = "Option::is_none")]
     advice: Option<String>,
-    /// All that is known of a GPU.
+    /// Full report of a GPU.
     #[serde(skip_serializing_if = "Option::is_none")]
     adapter: Option<AdapterReport>,
-    /// What a device was measured to reach.
+    /// Measured peak rates of a device.
     #[serde(skip_serializing_if = "Option::is_none")]
     ceilings: Option<Measured>,
 }
@@ -91,7 +91,7 @@ struct Report {
     findings: Vec<Finding>,
 }
 
-/// Below this a capture of a hundred photos of two megapixels gets tight.
+/// Memory below which a capture of a hundred photos of two megapixels may not fit.
 const COMFORTABLE_MEMORY_BYTES: u64 = 4 << 30;
 
 pub fn run(args: &Args, console: &Console) -> Result<()> {
@@ -145,7 +145,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     console.data(&lines.join("\n"))
 }
 
-/// What `--device auto` takes.
+/// Returns the device that `--device auto` selects.
 fn auto(adapters: &[AdapterReport]) -> Finding {
     match dapple::best(adapters) {
         Ok(adapter) => Finding::ok("device auto", format!("gpu:{}", adapter.index)),
@@ -153,12 +153,12 @@ fn auto(adapters: &[AdapterReport]) -> Finding {
             "device auto",
             Verdict::Missing,
             format!("cpu: {why}"),
-            "training and rendering run on the processor",
+            "training and rendering run on the CPU",
         ),
     }
 }
 
-/// One GPU: what it can do, what it lacks and what that costs.
+/// Returns the findings of one GPU: its features, missing features, and their consequences.
 fn gpu(adapter: AdapterReport) -> Finding {
     let mut value = vec![format!("{} ({})", adapter.name, adapter.backend)];
     if !adapter.driver.is_empty() {
@@ -207,7 +207,7 @@ fn gpu(adapter: AdapterReport) -> Finding {
     }
 }
 
-/// What a device was measured to reach, if it was.
+/// Returns the finding with the device's measured peak rates, if any are stored.
 fn limits(device: &str, key: &DeviceKey) -> Finding {
     let found = ceilings::cached(key);
     let value = found.as_ref().map(|measured| {

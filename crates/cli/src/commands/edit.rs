@@ -1,4 +1,4 @@
-//! `dapple edit`: a chain of actions on splats.
+//! `dapple edit`: applies a chain of actions to splats.
 
 mod chain;
 mod photos;
@@ -24,31 +24,32 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 
 const AFTER_HELP: &str = "\
-Actions are applied in the order in which they are given: what is moved first is cropped where it then is.
+Actions are applied in the order of the options: after a move, a crop uses the new positions.
 
-Conditions compare a property with a number by < <= > >= == != (in quotes, for the shell) or by lt lte gt gte
-eq neq between commas. Properties:
+Conditions compare a property with a number by < <= > >= == != (in quotes, for the shell) or by lt
+lte gt gte eq neq between commas. Properties:
   x y z                   the centre, world units
   opacity                 0 to 1
-  size, thickness         the largest and the smallest standard deviation, world units; scale_0 to
-                          scale_2 are those along its own axes, elongation is size / thickness
+  size, thickness         largest and smallest standard deviation, world units; scale_0 to
+                          scale_2 are along the Gaussian's axes; elongation is size / thickness
   area                    of the largest cross-section, world units squared
-  red green blue          colour without what changes with the view, 0 to 1; luminance
-  contribution            the sum of its blend weights over the pixels of all photos trained on
+  red green blue          view-independent colour, 0 to 1; luminance
+  contribution            sum of the blend weights over the pixels of all training photos
   f_dc_N f_rest_N rot_N opacity_raw scale_N_raw   as in a PLY file
-finite, without a comparison, holds for Gaussians that can be drawn: `--keep finite` reads files with NaN or
-infinite numbers, which are refused otherwise, and takes such Gaussians away; after --merge, those of that file too.
+finite (without a comparison) selects Gaussians without NaN and infinite values. `--keep finite`
+reads files with such values, which are refused otherwise, and removes these Gaussians, also from
+merged files.
 
-Cameras are those of --capture, or of a cameras.json beside IN (runs have one). They are needed by --orient,
---prune, contribution and --refit; --decimate keeps by them what shows, and fits what it leaves where that is
-half or less. --floaters compares with the photos of --capture, or of the capture that a run recorded. What
---decimate, --prune and --floaters lose is then
-said: on the held-out photos, and between renders before and after; without cameras, with --ring, from a ring
-around the splats.
+Cameras are those of --capture, or of a cameras.json next to IN (runs have one). They are needed by
+--orient, --prune, contribution and --refit. With cameras, --decimate keeps what the photos show,
+and fits the result if half or less is left. --floaters compares with the photos of --capture, or of
+the capture that the run recorded. The loss of --decimate, --prune and --floaters is then printed:
+on the held-out photos, and between renders before and after. Without cameras, --ring measures it
+from an orbit around the splats.
 
---save-recipe writes the chain as a file that --recipe replays, to the same bytes, or on other splats. `dapple view`
-writes recipes as well: what was selected there on the screen (rectangle, lasso, brush) or by a histogram is an
-action `selected` of them, which has no option here and replays without a viewer.
+--save-recipe writes the chain as a file. --recipe replays it, to the same bytes, or on other
+splats. `dapple view` writes recipes too: a selection on the page (rectangle, lasso, brush,
+histogram) is an action `selected`, which has no option here and replays without a viewer.
 
 Examples:
   dapple edit out/bird clean.ply --drop 'opacity<0.02' --floaters
@@ -58,29 +59,28 @@ Examples:
   dapple edit in.ply out.splat --keep finite --cut box:0,2,0,10,1,10 --save-recipe mine.json
   dapple edit a.ply both.ply --translate -2,0,0 --merge b.ply
   dapple edit other.ply out.ply --recipe mine.json
-  dapple edit out/hall evening.ply --look IMG_0042.jpg     of a run with --appearance mlp";
+  dapple edit out/hall evening.ply --look IMG_0042.jpg     with the appearance of a photo (mlp)";
 
 /// Edits splats by a chain of actions: move, crop, filter, clean, merge, decimate
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// The splats to read: a file of any format that Dapple reads, or the folder of a run
+    /// Splats: a file of any format, or a run's folder
     input: PathBuf,
 
-    /// The file to write; its name says the format. Folders that are not there are made
+    /// File to write; its extension selects the format. Missing folders are created
     output: PathBuf,
 
     #[command(flatten)]
     chain: Chain,
 
-    /// After each --decimate, fit what is left to what was shown before, in so many steps of training on
-    /// renders; needs cameras. 300 halved what a tenth of a capture lost [default: 300 where half
-    /// or less is left and cameras are known, else 0, none]
+    /// Training steps on renders of the splats before, after each --decimate; needs cameras [default: 300 if half or
+    /// less is left and cameras are known, else 0]
     #[arg(long, value_name = "STEPS", value_parser = clap::value_parser!(u32).range(0..=100_000))]
     refit: Option<u32>,
 
-    /// Begin with the splats as this photo shows them, of a run with --appearance mlp: its look, in the
-    /// appearance.safetensors beside IN, goes into their colours. Recipes do not hold it
+    /// Bake the appearance of this photo into the colours first, for runs with --appearance mlp; from the
+    /// appearance.safetensors next to IN, not stored in recipes
     #[arg(long, value_name = "PHOTO")]
     look: Option<String>,
 
@@ -88,19 +88,19 @@ pub struct Args {
     #[arg(long, value_name = "FILE.json")]
     save_recipe: Option<PathBuf>,
 
-    /// The capture that the splats were trained on [default: that of the run]
+    /// Capture of the splats [default: the run's]
     #[arg(long, value_name = "SCENE")]
     capture: Option<PathBuf>,
 
-    /// Where no cameras are known, say from a ring around the splats what is lost
+    /// Without cameras, measure the loss from an orbit around the splats
     #[arg(long)]
     ring: bool,
 
-    /// Colour behind everything, where photos count [default: that of the run, else black]
+    /// Background for actions that use photos [default: the run's, else black]
     #[arg(long, value_name = "black|white|R,G,B", value_parser = parse_colour)]
     background: Option<[f64; 3]>,
 
-    /// Do not measure what a lossy format loses, which needs renders
+    /// Do not measure the loss of a lossy format, which needs renders
     #[arg(long)]
     no_loss: bool,
 
@@ -108,7 +108,7 @@ pub struct Args {
     #[arg(long)]
     overwrite: bool,
 
-    /// Print one JSON object that says what was done
+    /// Print one JSON object with the results
     #[arg(long)]
     json: bool,
 
@@ -128,12 +128,12 @@ struct Summary<'a> {
     sh_degree: u8,
     bytes: u64,
     actions: Vec<Done>,
-    /// Of a lossy format, as `convert` has it.
+    /// Loss of a lossy format, as in `convert`.
     #[serde(skip_serializing_if = "Option::is_none")]
     loss: Option<super::convert::Loss>,
 }
 
-/// What came of an action.
+/// Result of an action.
 #[derive(Serialize)]
 struct Done {
     action: Action,
@@ -250,7 +250,8 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     ))
 }
 
-/// What the format of the output loses. The file is whole already: where that cannot be measured, a remark says why.
+/// Measures the loss of the output's format. The file is complete by then: if the loss cannot be measured, a note has
+/// the reason.
 fn lost_in_file(
     args: &Args,
     edited: &Splats,
@@ -262,14 +263,14 @@ fn lost_in_file(
     let lost = super::convert::lost_in_file(path, edited, options, config, device, console);
     let say = |error: &Error| {
         console.note(&format!(
-            "remark: what the format loses was not measured: {}",
+            "warning: what the format loses was not measured: {}",
             error.what()
         ));
     };
     lost.inspect_err(say).ok()
 }
 
-/// Whether two names are of one file, which need not be there yet.
+/// Returns true if both paths name the same file, which need not exist yet.
 fn is_same_place(a: &Path, b: &Path) -> bool {
     let place = |path: &Path| {
         let whole = path.canonicalize().ok();
@@ -278,7 +279,7 @@ fn is_same_place(a: &Path, b: &Path) -> bool {
     a == b || place(a).is_some_and(|a| Some(a) == place(b))
 }
 
-/// Puts the look of a photo into the splats of a run.
+/// Bakes the appearance of a photo into the splats of a run.
 fn put_on(splats: &mut Splats, file: &Path, photo: &str) -> Result<()> {
     let path = file.with_file_name("appearance.safetensors");
     let (look, photos) = read_looks(&path, splats.len())?;
@@ -292,7 +293,7 @@ fn put_on(splats: &mut Splats, file: &Path, photo: &str) -> Result<()> {
     let Some(index) = found else {
         let some: Vec<&str> = photos.iter().take(3).map(String::as_str).collect();
         return Err(
-            Error::input(format!("no look of a photo \"{photo}\" was learnt"))
+            Error::input(format!("the run has no appearance of a photo \"{photo}\""))
                 .at_path(&path)
                 .hint(format!(
                     "it holds those of the {} photos trained on: {}, ...",
@@ -305,7 +306,7 @@ fn put_on(splats: &mut Splats, file: &Path, photo: &str) -> Result<()> {
     Ok(())
 }
 
-/// Gaussians that are not finite are read where the chain takes them away; a file with some is refused elsewhere.
+/// Allows non-finite Gaussians if the chain removes them; other files with non-finite Gaussians are refused.
 fn read_options(actions: &[Action]) -> ReadOptions {
     ReadOptions {
         non_finite: NonFinite::of_chain(actions),
@@ -313,12 +314,12 @@ fn read_options(actions: &[Action]) -> ReadOptions {
     }
 }
 
-/// Steps that few are fitted for where nobody says: see BENCHMARKS.md, "Decimation".
+/// Default steps of the fit after a strong decimation: see BENCHMARKS.md, "Decimation".
 const REFIT: u32 = 300;
-/// One of so many left, or less, are few: merging alone loses too much of them where photos are few.
+/// A decimation to one in this many Gaussians or fewer is strong: merging only then loses too much with few photos.
 const FEW: usize = 2;
 
-/// Decides whether what a decimation leaves of `count` Gaussians is fitted, where nobody has said.
+/// Enables the fit after a strong decimation of `count` Gaussians, if no option sets it.
 fn settle_refit(
     action: &mut Action,
     count: usize,
@@ -330,14 +331,14 @@ fn settle_refit(
         && photos.are_known()?
     {
         console.note(&format!(
-            "decimate: half or less is left, and is fitted in {REFIT} steps; --refit 0 leaves that out"
+            "decimate: half or less is left, so the splats are fitted in {REFIT} steps; --refit 0 skips this"
         ));
         *refit = REFIT;
     }
     Ok(())
 }
 
-/// Applies one action, and says what it did and what it has lost.
+/// Applies one action, and prints its result and its loss.
 fn apply(
     editor: &mut Editor,
     action: &Action,
@@ -385,7 +386,7 @@ fn apply(
     })
 }
 
-/// The option of an action.
+/// Returns the option of an action.
 fn name(action: &Action) -> &'static str {
     match action {
         Action::Transform(_) => "transform",
@@ -408,8 +409,8 @@ fn name(action: &Action) -> &'static str {
 }
 
 impl Args {
-    /// The chain, with the actions of recipes in their places; which decimations nobody has said of whether they are to be
-    /// fitted.
+    /// Returns the chain with the actions of recipes inserted, and the indices of decimations without a given
+    /// --refit.
     fn actions(&self) -> Result<(Vec<Action>, Vec<usize>)> {
         let mut actions = Vec::new();
         let mut undecided = Vec::new();

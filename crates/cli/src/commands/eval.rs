@@ -1,4 +1,4 @@
-//! `dapple eval`: scores splats against photos they were not trained on, and against other splats.
+//! `dapple eval`: scores splats on held-out photos, and compares them with other splats.
 
 mod found;
 mod poses;
@@ -26,40 +26,42 @@ use scorer::Scorer;
 use std::path::{Path, PathBuf};
 
 const AFTER_HELP: &str = "\
-The photos are scored as the run saw them: if a config.toml is beside SPLATS, its photo size,
-hold-out split, masks, background and anti-aliasing are taken, and options here change them. Splats of
-other programs have none: name what differs from the defaults, --background white for example.
+The photos are scored with the settings of the run: if a config.toml is next to SPLATS, its photo
+size, hold-out split, masks, background and anti-aliasing are used, and options here change them.
+Splats of other programs have no config.toml: give the settings that differ from the defaults, for
+example --background white.
 
 PSNR is the mean over the images of 10 log10(1 / mean squared error); SSIM uses an 11x11 window
-(sigma 1.5) that is inside the image. Both as in the 3DGS paper's evaluation. Pixels that masks hide
-count in neither, nor do windows centred at one. Transparent photos are laid over the background.
+(sigma 1.5) inside the image. Both as in the 3DGS paper's evaluation. Pixels that masks hide are
+excluded from both, as are windows centred at one. Transparent photos are blended over the
+background.
 
 LPIPS (lower is better) needs a file of weights, AlexNet's or VGG-16's; docs/EVALUATION.md shows how
-three lines of Python make one. It runs on the GPU that renders, and on the processor with --device cpu or
-where photos are too large for the GPU (a note says so): there VGG-16 takes seconds a megapixel and core.
+to make one with three lines of Python. LPIPS runs on the GPU that renders. It runs on the CPU with
+--device cpu, or if photos are too large for the GPU (a note is printed): there VGG-16 takes seconds
+per megapixel and core.
 
--o writes renders/ (photo beside render), errors/ (blue as the photo, red off by a quarter of the range;
-grey is masked), scores.json and scores.md. What Dapple wrote there before is replaced, files of others
-with --overwrite alone, and a folder that a run writes to is refused.
+-o writes renders/ (photo next to render), errors/ (blue: no error, red: a quarter of the range;
+grey: masked), scores.json and scores.md. Earlier files of Dapple are replaced, other files only
+with --overwrite. A folder that a run writes to is refused.
 
---compare scores a second file of splats on the same photos: differences photo by photo, their mean
-with what holds it with 95 %, on how many photos the first is better, and whether that is more than
-noise among photos. Another seed is another run: to compare methods, train several of each.
+--compare scores a second splat file on the same photos: difference per photo, its mean with the
+95 % interval, the number of photos on which the first is better, and a test against noise between
+photos. Another seed is another run: to compare methods, train several runs of each.
 
-With --align-poses, or where the run refined poses, photos are scored a second time: before it, the
-pose of each is fitted to the splats, which stay as they are (60 steps of Adam on the squared error).
-Such scores, called aligned, do not suffer from errors of the given poses, and compare with each other
-only.
+With --align-poses, or if the run refined poses, photos are scored a second time, pose-aligned: the
+pose of each photo is first fitted to the unchanged splats (60 steps of Adam on the squared error).
+These scores exclude errors of the given poses. Compare them only with each other.
 
-With --halves, photos are scored once more by halves: what the run learnt of a photo (--appearance) is fitted to
-the left half of each, 150 steps that leave the splats as they are, and the right half is scored. Where
-light differs from photo to photo, nothing else can tell what a held-out photo should look like. Of runs
-without --appearance the right half is scored as it is. Looks (--appearance mlp) are read from the
-appearance.safetensors beside SPLATS.
+With --halves, photos are scored once more by halves: the appearance of a photo (--appearance) is
+fitted to its left half, in 150 steps with unchanged splats, and the right half is scored. With
+light that changes between photos, a held-out photo's appearance is otherwise unknown. For runs
+without --appearance the right half is scored with the splats only. The appearance MLP (--appearance
+mlp) is read from the appearance.safetensors next to SPLATS.
 
 Examples:
   dapple eval out/bird
-  dapple eval captures/bird other/splats.ply      splats that no run of Dapple trained
+  dapple eval captures/bird other/splats.ply      splats of another program
   dapple eval out/bird --json | jq .psnr
   dapple eval out/bird --downscale 2              at half of the photos' size
   dapple eval out/bird -o compare                 renders, error maps, tables
@@ -70,28 +72,28 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// The splats: a file of any program, or the folder of a run; before them the capture, a folder (COLMAP,
-    /// Nerfstudio, Blender) or its transforms.json, where it is not that of the run
+    /// Splats: a splat file or a run's folder; optionally preceded by the capture (folder or transforms.json)
+    /// [default: the run's]
     #[arg(required = true, num_args = 1..=2, value_names = ["SCENE", "SPLATS"])]
     paths: Vec<PathBuf>,
 
-    /// The capture [default: SCENE, else that of the run]
+    /// Capture [default: SCENE, else the run's]
     #[arg(long, value_name = "SCENE")]
     scene: Option<PathBuf>,
 
-    /// Other splats to compare with, scored on the same photos
+    /// Other splats to compare with on the same photos
     #[arg(long, value_name = "SPLATS")]
     compare: Option<PathBuf>,
 
-    /// Weights of LPIPS, to score by it too [default: the run's, else no LPIPS]
+    /// LPIPS weights, to score by LPIPS too [default: the run's, else no LPIPS]
     #[arg(long, value_name = "FILE.safetensors")]
     lpips: Option<PathBuf>,
 
-    /// Colour behind everything and behind transparent photos [default: that of the run, else black]
+    /// Background of renders and of transparent photos [default: the run's, else black]
     #[arg(long, value_name = "black|white|R,G,B", value_parser = parse_colour)]
     background: Option<[f64; 3]>,
 
-    /// List this many of the worst images after the table [default: 3, where there are 6 or more]
+    /// List the N worst images after the table [default: 3, with 6 or more images]
     #[arg(long, value_name = "N")]
     worst: Option<usize>,
 
@@ -103,41 +105,38 @@ pub struct Args {
     #[arg(long, conflicts_with = "json")]
     markdown: bool,
 
-    /// Score a second time with the pose of each photo fitted to the splats [default: as the run was
-    /// trained with --refine-poses or not]
+    /// Score again with the pose of each photo fitted to the splats [default: if the run used --refine-poses]
     #[arg(long)]
     align_poses: bool,
 
-    /// The true cameras of the capture, as `dapple synth --pose-noise` writes them: tells how far the
-    /// capture's poses are off, and, where the run refined them, those in the cameras.json beside SPLATS
+    /// True cameras of the capture, as written by `dapple synth --pose-noise`: print the pose errors of the capture
+    /// and of refined poses
     #[arg(long, value_name = "FILE")]
     true_cameras: Option<PathBuf>,
 
-    /// Score a second time, with each render's colours fitted to its photo's by an affine map: what is
-    /// left once exposure and white balance are forgiven [default: where the run learnt them]
+    /// Score again with the colours of each render fitted to its photo by an affine map [default: if the run trained
+    /// appearance]
     #[arg(long)]
     colour_corrected: bool,
 
-    /// Score a third time: what the run learnt of photos is fitted to their left halves, and the right halves
-    /// are scored
+    /// Score again by halves: fit the appearance to the left halves, and score the right halves
     #[arg(long)]
     halves: bool,
 
-    /// With --halves: adapt looks to each photo by a LoRA of this rank on their network as well, for light that the run
-    /// did not see; splats and network stay as they are [default: the photo's code alone]
+    /// With --halves: adapt the appearance MLP to each photo by a LoRA of this rank too [default: only the photo's
+    /// appearance embedding]
     #[arg(long, value_name = "RANK", requires = "halves", value_parser = clap::value_parser!(u8).range(1..=32))]
     lora: Option<u8>,
 
-    /// Write renders, maps of errors and tables into this folder
+    /// Folder for renders, error maps and tables
     #[arg(short, long, value_name = "FOLDER")]
     out: Option<PathBuf>,
 
-    /// Replace files of these names in that folder that Dapple has not written
+    /// Replace files in that folder that Dapple has not written
     #[arg(long, requires = "out")]
     overwrite: bool,
 
-    /// Filter against aliasing (Mip-Splatting), for splats of other programs that were trained so
-    /// [default: as the run was]
+    /// Render with the Mip-Splatting filters, for splats of other programs trained with them [default: as in the run]
     #[arg(long)]
     antialias: bool,
 
@@ -148,11 +147,11 @@ pub struct Args {
     device: DeviceOptions,
 }
 
-/// Splats to score, and how.
+/// Splats to score, and their settings.
 struct Subject {
     path: PathBuf,
     splats: Splats,
-    /// Where they are beside their capture.
+    /// Frame of the splats relative to their capture.
     frame: Frame,
     config: TrainConfig,
 }
@@ -171,7 +170,7 @@ impl Subject {
         })
     }
 
-    /// Puts the splats back to where they were trained, and counts them from where the capture's cameras do.
+    /// Undoes motion of the splats since training, and changes their origin to that of the capture's cameras.
     fn count_from(&mut self, origin: DVec3) {
         let frame = self.frame.beside(middle_of(&self.splats), origin);
         if frame.moved != Similarity::IDENTITY {
@@ -180,7 +179,7 @@ impl Subject {
         self.splats.count_from(origin - frame.origin);
     }
 
-    /// Over the given background.
+    /// Sets the given background.
     fn settings(&self, background: [f32; 3]) -> RenderSettings {
         RenderSettings {
             background,
@@ -190,7 +189,7 @@ impl Subject {
 }
 
 impl Args {
-    /// The capture, where one is named, and the splats.
+    /// Returns the capture, if it is given, and the splats.
     fn named(&self) -> Result<(Option<&PathBuf>, &PathBuf)> {
         match (self.paths.as_slice(), &self.scene) {
             ([splats], scene) => Ok((scene.as_ref(), splats)),
@@ -201,7 +200,7 @@ impl Args {
         }
     }
 
-    /// The options as a layer over the runs' configurations.
+    /// Returns the options as a layer over the runs' configurations.
     fn flags(&self) -> ConfigPatch {
         ConfigPatch {
             background: self.background.map(Background::Colour),
@@ -217,7 +216,7 @@ impl Args {
 }
 
 pub fn run(args: &Args, console: &Console) -> Result<()> {
-    // Before the photos: a mistake in the name of the splats shows at once.
+    // Read before the photos, so that a wrong path of the splats fails at once.
     if let Some(out) = args.out.as_deref().filter(|_| !args.overwrite) {
         RunFolder::open(out).refuse_foreign(Writes::Scores)?;
     }
@@ -258,7 +257,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     if let Some(note) = folder.as_ref().and_then(RunFolder::lock_note) {
         console.note(&format!("note: {note}"));
     }
-    // What two are compared by, both have.
+    // Scores used in a comparison are computed for both.
     let learnt = |subject: &Subject| subject.config.appearance.is_on();
     let mut scorer = Scorer {
         engine: args.device.engine(console)?,
@@ -290,10 +289,10 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     )
 }
 
-/// Names and poses of the photos that the run trained on.
+/// Returns names and poses of the run's training photos.
 type Trained = Vec<(String, Pose)>;
 
-/// The held-out photos alone: the others are not decoded. Their poses come beside.
+/// Loads the held-out photos, without decoding others, and their poses.
 fn load_held_out(
     (args, scene): (&Args, &Path),
     config: &TrainConfig,
@@ -327,7 +326,7 @@ fn load_held_out(
     Ok((dataset, trained))
 }
 
-/// Both are scored on the photos of the first: what the second saw may have been others.
+/// Both are scored on the photos held out for the first; the second may have a different split.
 fn note_differences(a: &TrainConfig, b: &TrainConfig, console: &Console) {
     if a.data != b.data {
         console.note(

@@ -1,4 +1,4 @@
-//! `dapple export`: a scene as one page to send, or as a folder for a web server.
+//! `dapple export`: writes a scene as one HTML page, or as a folder for a web server.
 
 use super::view::{cameras_beside, title};
 use crate::camera_paths::KeyPath;
@@ -24,15 +24,16 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
 const AFTER_HELP: &str = "\
-page.html holds everything: it opens from disk, without a network, in browsers with WebGL2 (all of today's),
-also on phones. A folder is for a web server: it shows a coarse scene early and refines it.
-The splats are packed as SPZ does: about a tenth of their PLY file; `dapple convert SPLATS x.spz` gives the same
-numbers as a file, for `dapple eval` to say what that costs in quality.
+page.html is self-contained: it opens from disk, without a network. It needs a browser with WebGL2
+or WebGPU. Tested: Chromium on Linux. Not tested: Firefox, Safari, phones.
+A folder is for a web server: the page shows a coarse scene early and refines it.
+The splats are packed like SPZ, to about a tenth of their PLY file. `dapple convert SPLATS x.spz`
+stores the same numbers in a file, on which `dapple eval` measures the loss.
 
-NOTES is a JSON list; `view`, where clicking the note takes one, is a key as paths have them:
+NOTES is a JSON list; `view`, the camera after a click on the note, has the format of a path's key:
   [{\"position\": [0, 0, 1], \"text\": \"the lamp\",
     \"view\": {\"position\": [0, -1, -2], \"rotation\": [1, 0, 0, 0], \"focal\": 1.2}}]
-Paths are those of `dapple view`: `Save path` on its page.
+Save paths with `Save path` on the page of `dapple view`.
 
 Examples:
   dapple export out/bird bird.html
@@ -40,44 +41,44 @@ Examples:
   dapple export out/bird www/bird/ --path tour.json --notes notes.json
   dapple export scene.ply scene.html --title \"The old harbour\" --no-poster";
 
-/// The size of posters, pixels.
+/// Poster size, pixels.
 const POSTER: [u32; 2] = [1280, 720];
 
 /// Most notes of a page.
 const MOST_NOTES: usize = 999;
 
-/// Makes a page that shows splats in any browser, to send or to put on a web server
+/// Writes a page that shows splats in a browser, to send or to put on a web server
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// A file of splats, or the folder of a run
+    /// Splat file, or a run's folder
     input: PathBuf,
 
-    /// The page to write, ending in .html or .htm; else a folder for a web server
+    /// Page to write (.html or .htm); any other name is a folder for a web server
     output: PathBuf,
 
-    /// The page's name [default: that of the input]
+    /// Title of the page [default: from the input]
     #[arg(long)]
     title: Option<String>,
 
-    /// The first view: the name of a photo, or a file with a camera, as `dapple render --camera` reads it
-    /// [default: a photo that shows the scene well]
+    /// Initial view: a photo's name, or a camera file as in `dapple render --camera` [default: a photo that shows the
+    /// scene well]
     #[arg(long, value_name = "PHOTO|FILE.json")]
     view: Option<String>,
 
-    /// The capture that the splats were trained on, for its cameras [default: those beside the splats]
+    /// Capture of the splats, for its cameras [default: those next to the splats]
     #[arg(long)]
     scene: Option<PathBuf>,
 
-    /// A path of cameras that the page can play
+    /// Camera path for the page to play
     #[arg(long, value_name = "FILE.json")]
     path: Option<PathBuf>,
 
-    /// Notes at places of the scene
+    /// Notes at positions in the scene
     #[arg(long, value_name = "NOTES.json")]
     notes: Option<PathBuf>,
 
-    /// Leave out the picture that is shown while the scene loads
+    /// Omit the picture that the page shows while the scene loads
     #[arg(long)]
     no_poster: bool,
 
@@ -85,7 +86,7 @@ pub struct Args {
     #[arg(long)]
     overwrite: bool,
 
-    /// Print one JSON object that says what was made
+    /// Print one JSON object with the results
     #[arg(long)]
     json: bool,
 
@@ -93,7 +94,7 @@ pub struct Args {
     device: DeviceOptions,
 }
 
-/// A note, as its file has it.
+/// A note in the format of its file.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct Note {
@@ -116,9 +117,9 @@ struct NoteView {
 struct Summary<'a> {
     output: &'a Path,
     gaussians: usize,
-    /// Of all files.
+    /// Size of all files.
     bytes: usize,
-    /// Of them the page itself, without the splats and the poster.
+    /// Size of the page, without the splats and the poster.
     page_bytes: usize,
     files: usize,
 }
@@ -189,7 +190,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     Ok(())
 }
 
-/// Where the page opens: at the photo or the camera that --view names, else at a photo that shows the scene well.
+/// Returns the initial view: the photo or camera of --view, else a photo that shows the scene well.
 fn opening(
     args: &Args,
     (file, splats, frame): (&Path, &Splats, Frame),
@@ -239,7 +240,7 @@ fn opening(
     Ok(opening)
 }
 
-/// The camera of a photo, by its name with or without its ending.
+/// Returns the camera of a photo, by its name with or without extension.
 fn photo_named(named: &[Named], photo: &str) -> Result<usize> {
     let stem = |name: &str| Path::new(name).with_extension("");
     let exact = named.iter().position(|(name, _)| name == photo);
@@ -258,7 +259,7 @@ fn photo_named(named: &[Named], photo: &str) -> Result<usize> {
     })
 }
 
-/// Writes what was asked for: its bytes, those of the page itself, the number of files.
+/// Writes the page or the folder. Returns the size of all files, the size of the page, and the number of files.
 fn write(
     args: &Args,
     splats: &Splats,
@@ -292,7 +293,7 @@ fn poster(
     export::poster(engine.as_mut(), settings, &view.camera(width, height))
 }
 
-/// A path, checked as `render` does, as the page reads it.
+/// Reads a path, with the checks of `render`, in the format of the page.
 fn key_path(file: &Path) -> Result<serde_json::Value> {
     KeyPath::read(file)?;
     json(file, "cannot read the path")
@@ -302,8 +303,8 @@ fn notes(file: &Path) -> Result<serde_json::Value> {
     let hint = "`dapple export --help` shows an example";
     let told = |what: String| Error::input(what).at_path(file).hint(hint);
     let value = json(file, "cannot read the notes")?;
-    let notes: Vec<Note> =
-        serde_json::from_value(value).map_err(|e| told(format!("these are no notes: {e}")))?;
+    let notes: Vec<Note> = serde_json::from_value(value)
+        .map_err(|e| told(format!("the notes cannot be read: {e}")))?;
     if notes.len() > MOST_NOTES {
         return Err(told(format!(
             "a page has at most {MOST_NOTES} notes, not {}",
@@ -320,12 +321,12 @@ fn notes(file: &Path) -> Result<serde_json::Value> {
         });
         if !near(&note.position) || !stands {
             return Err(told(format!(
-                "note {} is at no place that can be seen",
+                "note {} is at a position that cannot be shown",
                 i + 1
             )));
         }
     }
-    serde_json::to_value(notes).map_err(|e| told(format!("these are no notes: {e}")))
+    serde_json::to_value(notes).map_err(|e| told(format!("the notes cannot be read: {e}")))
 }
 
 fn json(file: &Path, what: &'static str) -> Result<serde_json::Value> {

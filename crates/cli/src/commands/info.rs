@@ -1,4 +1,4 @@
-//! `dapple info`: what a capture or a file of splats holds.
+//! `dapple info`: describes a capture, a splat file or a run.
 
 mod run;
 
@@ -18,9 +18,9 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 const AFTER_HELP: &str = "\
-Of a capture, the descriptions are read and the photos looked for; --check decodes every photo too, and
-refuses one that is damaged. Of splats, everything is read. Of a folder that `dapple train` has written,
-the run is shown (steps, scores, time, device), and its splats.
+For a capture, the descriptions are read and the photos located; --check decodes every photo too,
+and fails on a damaged photo. Splats are read completely. For a folder written by `dapple train`,
+the run (steps, scores, time, device) and its splats are shown.
 
 Examples:
   dapple info captures/bird
@@ -29,14 +29,14 @@ Examples:
   dapple info out/bird --json | jq .run.psnr
   dapple info out/bird/splats.ply --json | jq .gaussians";
 
-/// Says what a capture or a file of splats holds
+/// Describes a capture, a splat file or a run
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// A capture (folder or transforms.json), splats (PLY), or the folder of a run
+    /// Capture (folder or transforms.json), splat file, or a run's folder
     path: PathBuf,
 
-    /// Decode every photo of a capture, to find those that are damaged
+    /// Decode every photo of a capture, to find damaged photos
     #[arg(long)]
     check: bool,
 
@@ -54,7 +54,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         let missing = std::io::Error::from(std::io::ErrorKind::NotFound);
         return Err(Error::io("cannot open it", path, missing));
     }
-    // A SOG file's folder, or its meta.json; a capture's can have that name.
+    // A SOG folder or its meta.json; a capture can have a file with that name.
     let meta = match path.is_dir() {
         true => sog_meta(path),
         false => Some(path.clone()).filter(|path| splat_file::describes_splats(path)),
@@ -95,7 +95,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     show(&SplatsInfo::read(path)?, args.json, console)
 }
 
-/// Something that can be shown to people and to programs.
+/// Result that is printed as text or JSON.
 trait Shown: Serialize {
     fn lines(&self) -> Vec<(&'static str, String)>;
 }
@@ -111,7 +111,7 @@ fn show(info: &impl Shown, json: bool, console: &Console) -> Result<()> {
     console.data(text.trim_end())
 }
 
-/// The smallest box around points.
+/// Bounding box of points.
 #[derive(Debug, Clone, Copy, Serialize)]
 struct Bounds {
     min: [f32; 3],
@@ -145,21 +145,21 @@ struct CaptureInfo {
     photos: usize,
     train: usize,
     held_out: usize,
-    /// Photos that are not there, left out with --skip-missing.
+    /// Missing photos, skipped with --skip-missing.
     skipped: usize,
-    /// Number of photos of each size, "WxH", as their cameras have it.
+    /// Number of photos of each size, "WxH", by their cameras.
     sizes: BTreeMap<String, usize>,
-    /// The same, as the photos have it.
+    /// Sizes of the photo files.
     photo_sizes: BTreeMap<String, usize>,
     /// Number of photos of each lens model.
     lenses: BTreeMap<String, usize>,
     points: usize,
     point_bounds: Option<Bounds>,
     camera_bounds: Option<Bounds>,
-    /// The local origin that training counts from, where it is not zero.
+    /// Local origin of training, if not zero.
     #[serde(skip_serializing_if = "Option::is_none")]
     origin: Option<[f64; 3]>,
-    /// Whether every photo has been decoded.
+    /// True if every photo has been decoded.
     checked: bool,
     notes: Vec<String>,
 }
@@ -225,7 +225,7 @@ impl CaptureInfo {
     }
 }
 
-/// Decodes every photo; the remarks that come of it. Damaged ones are refused.
+/// Decodes every photo and returns notes. Damaged photos are an error.
 fn check(capture: Capture, options: &LoadOptions, console: &Console) -> Result<Vec<String>> {
     Ok(load::check(capture, options, &console.progress())?.notes)
 }
@@ -253,7 +253,7 @@ impl Shown for CaptureInfo {
         };
         let missing = match self.skipped {
             0 => String::new(),
-            skipped => format!(", {skipped} missing and left out"),
+            skipped => format!(", {skipped} missing and skipped"),
         };
         let differ = self.photo_sizes != self.sizes && !self.photo_sizes.is_empty();
         let sizes = match differ {
@@ -287,7 +287,7 @@ impl Shown for CaptureInfo {
     }
 }
 
-/// How values are spread.
+/// Distribution of values.
 #[derive(Debug, Clone, Copy, Serialize)]
 struct Spread {
     min: f32,
@@ -336,29 +336,29 @@ impl Spread {
 struct SplatsInfo {
     kind: &'static str,
     path: PathBuf,
-    /// Of a run's folder.
+    /// Run that wrote the folder.
     #[serde(skip_serializing_if = "Option::is_none")]
     run: Option<RunInfo>,
     gaussians: usize,
     sh_degree: u8,
-    /// The local origin that positions count from, where the file says one.
+    /// Local origin of the positions, if the file has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     origin: Option<[f64; 3]>,
-    /// The motion since training, where the file says one.
+    /// Motion since training, if the file has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     moved: Option<Similarity>,
     bounds: Option<Bounds>,
-    /// The box around all but the outermost 1 % along each axis and side.
+    /// Bounding box without the outermost 1 % along each axis and side.
     inner_bounds: Option<Bounds>,
     /// 0 to 1.
     opacity: Option<Spread>,
     /// Standard deviation along the longest axis, world units.
     longest_axis: Option<Spread>,
-    /// Longest axis over shortest.
+    /// Ratio of the longest axis to the shortest.
     elongation: Option<Spread>,
     file_bytes: u64,
     memory_bytes: usize,
-    /// What is odd about the file.
+    /// Notes about the file.
     notes: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! The verbs, one file each: its options, its help, what it does.
+//! Commands, one file each: options, help and implementation.
 
 pub mod bench;
 pub mod convert;

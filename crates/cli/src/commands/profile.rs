@@ -1,5 +1,5 @@
-//! `dapple profile`: what limits training on this machine, and how far it is from what the hardware
-//! can do. [`dapple_instruments::profile`] measures; here are the options, the folder and what is said.
+//! `dapple profile`: measures what limits training on this machine, compared with the hardware's peak rates.
+//! [`dapple_instruments::profile`] measures; this file has the options, the folder and the messages.
 
 mod ops;
 
@@ -25,16 +25,16 @@ use dapple_profile::{
 use std::path::{Path, PathBuf};
 
 const AFTER_HELP: &str = "\
-Trains for a short while and says where the time went: a budget that adds up to wall time, each stage
-against the bandwidth and arithmetic that this device was measured to reach, how busy the device was,
-what was found to hold the run back, and what fixing it could give at most.
+Trains for a short time and reports a time budget that adds up to wall time, each stage
+against the measured bandwidth and arithmetic of this device, how busy the device was,
+the bottlenecks that were found, and the most that removing each can gain.
 
-OUT holds report.html (one page, opens anywhere, no network), PROFILE.md, profile.json (for scripts and
---compare), trace.json (for ui.perfetto.dev) and flamegraph.svg (CPU time of the host; build with
-`--profile profiling` to see inlined functions).
+OUT holds report.html (one page, opens anywhere, no network), PROFILE.md, profile.json (for scripts
+and --compare), trace.json (for ui.perfetto.dev) and flamegraph.svg (CPU time of the host; build
+with `--profile profiling` to see inlined functions).
 
-Training starts at the capture's points and is young when it is looked at. To profile it later, give
---warmup more steps, or --splats of a finished run.
+Training starts at the capture's points, so that the profile is of early steps. For later steps,
+give --warmup more steps, or --splats of a finished run.
 
 Examples:
   dapple profile captures/bird
@@ -45,42 +45,42 @@ Examples:
   dapple profile diff before/profile.json after/profile.json
   dapple profile ops                           tensor operations: LoRA, norms, products";
 
-/// Says what limits training here, and how far it is from the hardware's limit
+/// Measures what limits training here, compared with the hardware's peak rates
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP, args_conflicts_with_subcommands = true)]
 pub struct Args {
     #[command(subcommand)]
     verb: Option<Verb>,
 
-    /// The capture: a folder (COLMAP, Nerfstudio, Blender) or its transforms.json
+    /// Capture: a COLMAP, Nerfstudio or Blender folder, or its transforms.json
     #[arg(required_unless_present = "synthetic", conflicts_with = "synthetic")]
     scene: Option<PathBuf>,
 
-    /// The folder for the results [default: profile/<name of the capture>]
+    /// Folder for the results [default: profile/<name of the capture>]
     #[arg(short, long, value_name = "FOLDER")]
     out: Option<PathBuf>,
 
-    /// Replace a profile that is in OUT, and files of the names that it has
+    /// Replace a profile in OUT, and other files with its names
     #[arg(long)]
     overwrite: bool,
 
-    /// What the settings are based on [default: standard]
+    /// Base of the settings [default: standard]
     #[arg(short, long, value_name = "PRESET", value_parser = super::train::preset_parser())]
     preset: Option<String>,
 
-    /// Steps to measure. As many again are taken without the profiler, to tell what it costs
+    /// Steps to measure, and again to run without the profiler, for its overhead
     #[arg(long, value_name = "N", default_value = "200", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     steps: u32,
 
-    /// Steps before that
+    /// Steps before the measurement
     #[arg(long, value_name = "N", default_value = "50", value_parser = clap::value_parser!(u32).range(..=1_000_000))]
     warmup: u32,
 
-    /// Start at these splats instead of the capture's points: a PLY file, or the folder of a run
+    /// Start at these splats instead of the capture's points: a splat file or a run's folder
     #[arg(long, value_name = "PLY", conflicts_with = "synthetic")]
     splats: Option<PathBuf>,
 
-    /// Train so many made-up Gaussians with the statistics of a trained scene instead of a capture
+    /// Train N synthetic Gaussians with the statistics of a trained scene instead of a capture
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
     synthetic: Option<u32>,
 
@@ -88,11 +88,11 @@ pub struct Args {
     #[arg(long, value_name = "WxH", default_value = "516x344", value_parser = parse_size, requires = "synthetic")]
     size: [u32; 2],
 
-    /// An earlier profile.json: say what became faster or slower, and whether that is noise
+    /// Earlier profile.json to compare with: lists faster and slower stages, and noise
     #[arg(long, value_name = "OLD.json")]
     compare: Option<PathBuf>,
 
-    /// Seed of everything random
+    /// Random seed
     #[arg(long, value_name = "N", default_value = "0")]
     seed: u64,
 
@@ -109,17 +109,16 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Verb {
-    /// Compares two profiles: what became faster or slower, and whether that is noise or the machine's
-    /// doing
+    /// Compares two profiles: faster and slower stages, noise, and changes of the machine
     Diff(Diff),
     Ops(ops::Args),
 }
 
 #[derive(Debug, clap::Args)]
 struct Diff {
-    /// The earlier profile.json
+    /// Earlier profile.json
     old: PathBuf,
-    /// The later one
+    /// Later profile.json
     new: PathBuf,
     /// Print Markdown
     #[arg(long, conflicts_with = "json")]
@@ -135,7 +134,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         Some(Verb::Ops(args)) => return ops::run(args, console),
         None => {}
     }
-    // What cannot work is said before anything is measured.
+    // Invalid input fails before the measurement.
     let old = args.compare.as_deref().map(read_profile).transpose()?;
     let preset: Option<Preset> = args.preset.as_deref().map(str::parse).transpose()?;
     let mature = args.splats.is_some() || args.synthetic.is_some();
@@ -174,9 +173,9 @@ impl Args {
     fn patch(&self, mature: bool) -> ConfigPatch {
         ConfigPatch {
             seed: Some(self.seed),
-            // Finished splats have all their harmonics from the first step on.
+            // Splats from a file have all SH degrees from the first step on.
             sh_every: mature.then_some(1),
-            // Made-up splats stay as many as were asked for.
+            // The number of synthetic splats stays constant.
             densify: DensifyPatch {
                 enabled: self.synthetic.map(|_| false),
                 ..DensifyPatch::default()
@@ -207,7 +206,7 @@ impl Args {
     }
 }
 
-/// A capture; `splats` may name a file to start from.
+/// Loads a capture; `splats` may name a file to start from.
 fn capture(
     scene: &Path,
     splats: Option<&Path>,
@@ -231,8 +230,8 @@ fn capture(
     })
 }
 
-/// Makes the folder and sees that it can be written to, before anything is measured. Other processes are
-/// kept out while the lock lives.
+/// Creates the folder and checks that it is writable, before the measurement. The returned lock keeps other processes
+/// out.
 fn prepare(folder: &Path, overwrite: bool) -> Result<RunLock> {
     for name in files::NAMES {
         refuse_existing(&folder.join(name), overwrite)?;
@@ -246,7 +245,7 @@ fn prepare(folder: &Path, overwrite: bool) -> Result<RunLock> {
     Ok(lock)
 }
 
-/// Measures, says and writes.
+/// Measures, prints and writes the profile.
 fn profile(
     args: &Args,
     config: TrainConfig,
@@ -291,7 +290,7 @@ fn profile(
     say(args.json, shown, comparison.as_ref(), &written, console)
 }
 
-/// This program.
+/// Returns this program's version and build.
 fn program() -> Program {
     Program {
         name: "dapple".to_owned(),
@@ -326,7 +325,7 @@ fn say(
     console.data(text.trim_end())
 }
 
-/// How the run was set up.
+/// Returns the facts about the run's setup.
 fn settings(args: &Args, subject: &Subject, session: &Session<'_>) -> Vec<Fact> {
     let trainer = session.trainer();
     let config = trainer.config();
@@ -342,7 +341,7 @@ fn settings(args: &Args, subject: &Subject, session: &Session<'_>) -> Vec<Fact> 
             "started from",
             match (&args.splats, args.synthetic) {
                 (Some(path), _) => path.display().to_string(),
-                (None, Some(count)) => format!("{} made-up Gaussians", grouped(u64::from(count))),
+                (None, Some(count)) => format!("{} synthetic Gaussians", grouped(u64::from(count))),
                 (None, None) => "the capture's points".to_owned(),
             },
         ),

@@ -1,4 +1,4 @@
-//! `dapple render`: pictures of splats.
+//! `dapple render`: renders splats to files.
 
 mod shots;
 
@@ -27,39 +27,39 @@ use shots::{Shot, frames, numbered, seen, shots};
 use std::path::{Path, PathBuf};
 
 const AFTER_HELP: &str = "\
-What to look from, one of:
+Cameras, one of:
   --views V                 the capture's own cameras: held-out, train, all, or one photo's name
-  --path KIND --frames N    a path of cameras, N pictures:
-                              orbit    once around what the photos show
-                              arc      the part of that ring that cameras cover
-                              capture  a smooth way through the capture's own cameras
-                              auto     one of these, by where the cameras are; says
-                                       which and why. --path alone is that
-  --path FILE.json          the keys that were saved on the page of `dapple view`
+  --path KIND --frames N    a camera path of N pictures:
+                              orbit    once around the subject of the photos
+                              arc      the part of the orbit that cameras cover
+                              capture  a smooth path through the capture's own cameras
+                              auto     one of these, by the positions of the cameras;
+                                       prints the reason. Default of --path
+  --path FILE.json          keys saved on the page of `dapple view`
   --camera FILE             one camera, as JSON:
                               {\"width\": 1280, \"height\": 720, \"field_of_view\": 60,
                                \"eye\": [0, -1, -4], \"target\": [0, 0, 0]}
                             or with fx (fy, cx, cy), rotation (w, x, y, z) and translation from
-                            world to camera. Cameras look along +z with y down, as in COLMAP;
-                            coordinates are those of the capture, also where SPLATS has a local origin
+                            world to camera. Cameras point along +z with y down, as in COLMAP;
+                            coordinates are the capture's, also if SPLATS has a local origin
 
-The capture of --views is that of --scene, else that of the run. Where the cameras of a path were is taken from --scene,
-or else from the cameras.json that is beside the splats: every run writes one, and the trainer of the 3DGS paper does. So is which way is up. Without
-either there are the splats alone: a ring around them, up as the file says (Nerfstudio's comment
-\"Vertical Axis\"), else against y, as in COLMAP. --up names another direction.
+--views uses the capture of --scene, else the run's. A path uses the cameras and the up direction of
+--scene, else of the cameras.json next to the splats, which runs of Dapple and of the 3DGS trainer
+write. Without cameras, the path is an orbit around the splats; up is from the file (Nerfstudio's
+comment \"Vertical Axis\"), else -y, as in COLMAP. --up sets another direction.
 
---channel chooses what they show. With .exr (or --format exr) files hold floats: R, G, B; A; depth
-as Z, world units along the camera's axis; normals as X, Y, Z, camera coordinates (x right, y down,
-z forward), facing the camera; counts, how many Gaussians a pixel blends, as N. With .png: alpha in 16 bits;
-depth and counts in colours (--colormap) of one range, which is printed, or as 16-bit numbers with --colormap none or
---depth-unit; normals in the usual colours, red right, green up, blue towards the camera. Expected depth and
-normals are 0 where alpha is below a half.
+--channel selects the data. .exr files (or --format exr) hold floats: R, G, B; A; depth as Z, world
+units along the camera's axis; normals as X, Y, Z in camera coordinates (x right, y down, z
+forward), facing the camera; the number of Gaussians blended per pixel as N. .png files hold alpha
+in 16 bits; depth and counts in colours (--colormap) over one printed range, or as 16-bit numbers
+with --colormap none or --depth-unit; normals as colours: red right, green up, blue towards the
+camera. Expected depth and normals are 0 if alpha is below one half.
 
-A single picture may go to a file that ends in .png or .exr; several go into a folder, or, where ffmpeg is
-installed, into a video of 30 a second: -o NAME.mp4 (or .mov, .mkv, .webm). Pictures of
-the same name are replaced if Dapple wrote them, others with --overwrite alone. The views of a lens that
-distorts are rendered through it, or with --undistort as a pinhole camera sees them; a path is always a
-pinhole camera's.
+A single picture can go to a .png or .exr file. Several go into a folder, or with ffmpeg into a
+video of 30 pictures per second: -o NAME.mp4 (or .mov, .mkv, .webm). Pictures of the same name are
+replaced if Dapple wrote them, other files only with --overwrite. Views of a lens with distortion
+are rendered through the lens, or with --undistort through a pinhole camera. Paths always use a
+pinhole camera.
 
 Examples:
   dapple render out/bird --views held-out -o renders
@@ -70,35 +70,35 @@ Examples:
   dapple render out/bird/splats.ply --scene captures/bird --views all --channel depth --format exr \\
     -o depths";
 
-/// Renders splats to PNG or EXR, colours, depth, normals or counts: a capture's views, a ring, or one camera
+/// Renders splats to PNG, EXR or video: colours, depth, normals or counts
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 #[command(group = clap::ArgGroup::new("from").required(true).args(["views", "path", "camera"]))]
 pub struct Args {
-    /// The splats: a PLY file, or the folder of a run
+    /// Splats: a splat file, or a run's folder
     splats: PathBuf,
 
-    /// A folder; for a single picture a file that ends in .png or .exr; a video that ends in .mp4
+    /// Folder; or for one picture a .png or .exr file; or a video file such as .mp4
     #[arg(short, long, value_name = "PATH")]
     out: PathBuf,
 
-    /// Replace pictures that Dapple has not written too
+    /// Replace files that Dapple has not written too
     #[arg(long)]
     overwrite: bool,
 
-    /// The capture whose cameras are used [default: that of the run]
+    /// Capture with the cameras [default: the run's]
     #[arg(long)]
     scene: Option<PathBuf>,
 
-    /// Which of its cameras: held-out, train, all, or the name of a photo
+    /// Cameras of the capture: held-out, train, all, or a photo's name
     #[arg(long, value_name = "V")]
     views: Option<String>,
 
-    /// A path of cameras: auto, orbit, arc, capture, or a file of keys [default: auto]
+    /// Camera path: auto, orbit, arc, capture, or a file of keys [default: auto]
     #[arg(long, value_name = "KIND", num_args = 0..=1, default_missing_value = "auto")]
     path: Option<PathChoice>,
 
-    /// Which way is up along a path [default: as the cameras or the file tell, else -y]
+    /// Up direction of a path [default: from the cameras or the file, else -y]
     #[arg(
         long,
         value_name = "AXIS",
@@ -108,54 +108,51 @@ pub struct Args {
     )]
     up: Option<Up>,
 
-    /// Pictures along the path [default: 60, which make a turn of two seconds at 30 a second; 30 for each
-    /// second of a file of keys]
+    /// Pictures along the path [default: 60, or 30 per second of a file of keys]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     frames: Option<u32>,
 
-    /// A JSON file with one camera
+    /// JSON file with one camera
     #[arg(long, value_name = "FILE", conflicts_with = "scene")]
     camera: Option<PathBuf>,
 
-    /// Horizontal field of view of a path or of --camera, degrees [default: that of the photos, keys or file]
+    /// Horizontal field of view of a path or of --camera, degrees [default: from the photos, keys or file]
     #[arg(long, value_name = "DEGREES", conflicts_with = "views")]
     fov: Option<f64>,
 
-    /// Width of the pictures, pixels [default: the camera's]
+    /// Picture width, pixels [default: the camera's]
     #[arg(long, value_name = "PIXELS")]
     width: Option<u32>,
 
-    /// Height of the pictures, pixels [default: the camera's, or in proportion to --width]
+    /// Picture height, pixels [default: the camera's, or in proportion to --width]
     #[arg(long, value_name = "PIXELS")]
     height: Option<u32>,
 
-    /// Colour behind everything [default: that of the run, else black]
+    /// Background [default: the run's, else black]
     #[arg(long, value_name = "black|white|R,G,B", value_parser = parse_colour)]
     background: Option<[f64; 3]>,
 
-    /// Use spherical harmonics up to this degree only [default: all there are]
+    /// Highest degree of spherical harmonics to use [default: all]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=i64::from(MAX_SH_DEGREE)))]
     sh_degree: Option<u8>,
 
-    /// What the pictures show
+    /// Data to render
     #[arg(long, value_enum, default_value_t)]
     channel: Channel,
 
-    /// Kind of the files in a folder [default: png]
+    /// File format in a folder [default: png]
     #[arg(long, value_enum)]
     format: Option<FileFormat>,
 
-    /// Colours of depths, counts or alpha in PNG files [default: turbo for depths and counts]
+    /// Colour map of depths, counts or alpha in PNG files [default: turbo for depths and counts]
     #[arg(long, value_name = "NAME", value_enum)]
     colormap: Option<Colormap>,
 
-    /// World units of a step of a depth PNG of 16 bits: up to 65535 of them can be told apart. Implies --colormap
-    /// none [default: 0.001]
+    /// World units per step of a 16-bit depth PNG, at most 65535 steps; implies --colormap none [default: 0.001]
     #[arg(long, value_name = "X")]
     depth_unit: Option<f64>,
 
-    /// Filter against aliasing (Mip-Splatting), for splats of other programs that were trained so
-    /// [default: as the run was]
+    /// Render with the Mip-Splatting filters, for splats of other programs trained with them [default: as in the run]
     #[arg(long)]
     antialias: bool,
 
@@ -166,7 +163,7 @@ pub struct Args {
     device: DeviceOptions,
 }
 
-/// Directions of the world that may be up.
+/// Up directions in the world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Up {
     X,
@@ -193,7 +190,7 @@ impl From<Up> for DVec3 {
     }
 }
 
-/// Pictures along a path where nobody says how many.
+/// Default pictures along a path.
 const FRAMES: u32 = 60;
 
 pub fn run(args: &Args, console: &Console) -> Result<()> {
@@ -207,7 +204,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     let file = splats_file(&args.splats)?;
     let config = config_beside(&file, flags, console)?;
     let (mut splats, aside) = read_splats(&file, console)?;
-    // Where renders count from: the splats of a file that says nothing count from zero.
+    // Origin of the renders. Splats of a file without an origin count from zero.
     let mut frame = aside.frame();
     let told = args.up.map(DVec3::from).or(aside.up.map(DVec3::from));
     let mut shots = match &args.path {
@@ -293,13 +290,13 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     ))
 }
 
-/// Counts splats whose file says that they count from `said` from where the cameras do.
+/// Changes the origin of splats from `said`, the file's, to that of the cameras.
 fn count_from(splats: &mut Splats, said: DVec3, cameras: DVec3) {
     let counts_from = assumed(middle_of(splats), said, cameras);
     splats.count_from(cameras - counts_from);
 }
 
-/// Renders into a folder beside the video, and makes the video of it.
+/// Renders into a folder next to the video, and encodes the video from it.
 fn film(
     shots: &[Shot],
     engine: &mut dyn Engine,
@@ -339,7 +336,7 @@ fn film(
     ))
 }
 
-/// Refuses to replace files of captures and of runs, and, unless told to, pictures that Dapple has not written.
+/// Refuses to replace files of captures and of runs, and without --overwrite pictures that Dapple has not written.
 fn refuse_foreign(shots: &[Shot], args: &Args, output: Output) -> Result<()> {
     let paths = || shots.iter().map(|(name, _)| args.path_of(name, output));
     paths()
@@ -349,16 +346,14 @@ fn refuse_foreign(shots: &[Shot], args: &Args, output: Output) -> Result<()> {
     let foreign = |path: &PathBuf| path.symlink_metadata().is_ok() && !is_dapples_picture(path);
     match paths.find(|path| !args.overwrite && foreign(path)) {
         None => Ok(()),
-        Some(path) => Err(
-            Error::input("there is a picture already that Dapple has not written")
-                .at_path(path)
-                .hint("choose another --out, or give --overwrite to replace it"),
-        ),
+        Some(path) => Err(Error::input("a picture exists that Dapple has not written")
+            .at_path(path)
+            .hint("choose another --out, or give --overwrite to replace it")),
     }
 }
 
-/// Keeps runs from beginning in the folder while pictures are written there. Where one is at work in it, or in
-/// the folders above, whose pictures it may hold, that is an error. Other pictures may come meanwhile.
+/// Locks the folder against new runs while pictures are written. A run in the folder, or in the folders above, which
+/// may hold its renders, is an error. Other commands may write pictures at the same time.
 fn lock(folder: Option<&Path>, to_file: bool) -> Result<Vec<RunLock>> {
     let Some(folder) = folder else {
         return Ok(Vec::new());
@@ -370,7 +365,7 @@ fn lock(folder: Option<&Path>, to_file: bool) -> Result<Vec<RunLock>> {
     let whole = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     let mut locked = whole.ancestors().take(3).enumerate();
     locked.try_fold(Vec::new(), |mut locks, (i, folder)| {
-        // A single picture leaves no lock of its own in a folder that has none.
+        // For a single picture, no lock file is created in a folder without one.
         if i == 0 && !to_file || folder.join(RunLock::FILE).exists() {
             locks.push(RunLock::shared(folder)?);
         }
@@ -378,13 +373,13 @@ fn lock(folder: Option<&Path>, to_file: bool) -> Result<Vec<RunLock>> {
     })
 }
 
-/// Whether the output is one file.
+/// Returns true if the output is one file.
 fn is_file(out: &Path) -> bool {
     FileFormat::of(out).is_some()
 }
 
 impl Args {
-    /// The file of a picture.
+    /// Returns the path of a picture.
     fn path_of(&self, name: &str, output: Output) -> PathBuf {
         match is_file(&self.out) {
             true => self.out.clone(),
@@ -395,7 +390,7 @@ impl Args {
         }
     }
 
-    /// Refuses to write among the capture's own files, or over one.
+    /// Refuses to write into the capture's own folders, or over its files.
     fn refuse_inputs(&self, scene: &Path, capture: &Capture, options: &LoadOptions) -> Result<()> {
         match is_file(&self.out) {
             true => load::refuse_output_file(&self.out, capture),
@@ -403,13 +398,13 @@ impl Args {
         }
     }
 
-    /// What to write of each render.
+    /// Returns the channel and format to write.
     fn output(&self) -> Result<Output> {
         let named = FileFormat::of(&self.out);
         if video::is_video(&self.out) && self.format == Some(FileFormat::Exr) {
             return Err(Error::input("a video is made of PNG files, not of EXR")
                 .at("--format exr")
-                .hint("leave --format out, or name a folder"));
+                .hint("omit --format, or name a folder"));
         }
         if let (Some(named), Some(asked)) = (named, self.format)
             && named != asked
@@ -419,11 +414,11 @@ impl Args {
                 asked.extension()
             ))
             .at_path(&self.out)
-            .hint("leave --format out: the file's name says it"));
+            .hint("omit --format: the file's extension selects it"));
         }
         let unit = self.depth_unit.unwrap_or(0.001);
         if !(unit > 0.0 && unit.is_finite()) {
-            return Err(Error::input(format!("--depth-unit {unit} is no length"))
+            return Err(Error::input(format!("--depth-unit {unit} is not a length"))
                 .at("the options given")
                 .hint("give world units for a step of a 16-bit PNG, such as 0.001"));
         }
@@ -444,7 +439,7 @@ impl Args {
         })
     }
 
-    /// The colours that numbers of a PNG are shown in.
+    /// Returns the colour map for numbers in a PNG.
     fn colours(&self) -> Option<Colormap> {
         let is_exr = [FileFormat::of(&self.out), self.format].contains(&Some(FileFormat::Exr));
         let is_dark = self.channel.takes_colours() && self.channel != Channel::Alpha;
@@ -456,7 +451,7 @@ impl Args {
         (map != Colormap::None).then_some(map)
     }
 
-    /// Says how large the pictures of a path are, where no option does.
+    /// Prints the size of a path's pictures, if no option sets it.
     fn note_size(&self, shots: &[Shot], console: &Console) {
         let (Some(path), Some((_, camera))) = (&self.path, shots.first()) else {
             return;
@@ -466,11 +461,11 @@ impl Args {
         }
         let why = match path {
             _ if self.width.is_some() || self.height.is_some() => "in proportion",
-            PathChoice::File(_) => "since no option names a size",
+            PathChoice::File(_) => "since no option sets a size",
             PathChoice::Kind(_) => "as large as the photos were loaded",
         };
         console.note(&format!(
-            "size: {}x{} pixels, {why} (--width and --height name another)",
+            "size: {}x{} pixels, {why} (--width and --height set another)",
             camera.width, camera.height
         ));
     }

@@ -1,4 +1,4 @@
-//! `dapple synth`: a made-up capture whose truth is known.
+//! `dapple synth`: generates a synthetic capture with known ground truth.
 
 use crate::console::Console;
 use crate::interrupt;
@@ -12,8 +12,8 @@ use dapple::scene::{Error, Result};
 use std::path::{Path, PathBuf};
 
 const AFTER_HELP: &str = "\
-The capture has COLMAP's layout (images/ and sparse/0/), exact poses, and sparse points with noise; with
---object it has Blender's layout (transforms_train.json, transforms_test.json) and no points.
+The capture has COLMAP's layout (images/ and sparse/0/), exact poses, and sparse points with noise;
+with --object it has Blender's layout (transforms_train.json, transforms_test.json) and no points.
 The same options and seed give the same files, bit for bit.
 
 Examples:
@@ -26,18 +26,18 @@ Examples:
                                                         an object with alpha, no points, Blender's layout
   dapple synth captures/fisheye --lens opencv-fisheye --photos 24 --width 640 --height 480";
 
-/// Makes a posed capture with known ground truth, to try and test with
+/// Makes a synthetic capture with known poses and ground truth
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// The folder to make
+    /// Folder to create
     out: PathBuf,
 
-    /// Number of photos. 40 surround the scene closely enough to hold out every eighth
+    /// Number of photos; with 40, every eighth can be held out
     #[arg(long, value_name = "N", default_value_t = SynthOptions::default().photos)]
     photos: usize,
 
-    /// Width of a photo, pixels. Small by default, so that it trains in a minute without a GPU
+    /// Width of a photo, pixels
     #[arg(long, value_name = "PIXELS", default_value_t = SynthOptions::default().width)]
     width: u32,
 
@@ -45,53 +45,51 @@ pub struct Args {
     #[arg(long, value_name = "PIXELS", default_value_t = SynthOptions::default().height)]
     height: u32,
 
-    /// Number of sparse points: as many as structure-from-motion finds in photos of this size
+    /// Number of sparse points
     #[arg(long, value_name = "N", default_value_t = SynthOptions::default().points)]
     points: usize,
 
-    /// What the photos show
+    /// Scene
     #[arg(long, value_enum, default_value = "table")]
     scene: Scene,
 
-    /// Make a capture of the scene's table alone, in Blender's layout: photos with alpha, or opaque over
-    /// BACKGROUND; no sparse points; one held-out photo for four of --photos [default: the whole scene]
+    /// Make a capture of the scene's table only, in Blender's layout, without sparse points: photos with alpha, or
+    /// opaque over BACKGROUND; one held-out photo per four of --photos [default: the whole scene]
     #[arg(long, value_enum, value_name = "BACKGROUND", num_args = 0..=1, require_equals = true,
           default_missing_value = "transparent", conflicts_with_all = ["points", "point_noise"])]
     object: Option<Object>,
 
-    /// The lens, by COLMAP's names; all but pinhole distort
+    /// Lens, by COLMAP's names; all but pinhole distort
     #[arg(long, value_enum, default_value = "pinhole")]
     lens: Lens,
 
-    /// Noise of the points, standard deviation along each axis; the table is 4.6 units across
+    /// Noise of the sparse points, standard deviation along each axis; the table is 4.6 units across
     #[arg(long, value_name = "X", default_value_t = SynthOptions::default().point_noise)]
     point_noise: f64,
 
-    /// Write poses that are off: turned by DEG degrees about each axis and moved by FRACTION of the
-    /// cameras' spread along each, standard deviations. The photos stay, and the true poses are written
-    /// as true_cameras.json: to try `dapple train --refine-poses` on
+    /// Write noisy poses: rotated by DEG degrees about each axis and moved by FRACTION of the cameras' spread along
+    /// each axis, standard deviations. true_cameras.json has the true poses
     #[arg(long, value_name = "DEG,FRACTION", value_parser = parse_pose_noise)]
     pose_noise: Option<PoseNoise>,
 
-    /// Exposure drifts by up to this many stops either way from photo to photo, white balance by a third
-    /// as much; every eighth photo, held out by default, shows the mean [default: 0, none]
+    /// Exposure drift between photos, at most this many stops either way, and a third as much of white balance. Every
+    /// eighth photo has the mean [default: 0, none]
     #[arg(long, value_name = "STOPS", default_value_t = SynthOptions::default().drift, hide_default_value = true)]
     drift: f64,
 
-    /// How the light changes from photo to photo, of which held-out photos have theirs too. Sparse points have
-    /// the colours of light that does not change
+    /// Change of light between photos, including held-out photos. Sparse points have the colours of constant light
     #[arg(long, value_enum, default_value = "still")]
     light: Light,
 
-    /// Seed of everything random
+    /// Random seed
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
 
-    /// Replace the capture that OUT holds, if it is one that `dapple synth` made
+    /// Replace the capture in OUT, if `dapple synth` made it
     #[arg(long)]
     overwrite: bool,
 
-    /// Print one JSON object that says what was written
+    /// Print one JSON object with the results
     #[arg(long)]
     json: bool,
 }
@@ -104,16 +102,16 @@ fn parse_pose_noise(text: &str) -> Result<PoseNoise, String> {
     }
 }
 
-/// [`SceneKind`], as it is typed.
+/// Values of --scene; see [`SceneKind`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Scene {
-    /// Toys on a laid table, hills around: some of everything, for most trials
+    /// Toys on a laid table with hills around, for general tests
     Table,
-    /// The same toys in even colours in a bare room: how does training do where there is little texture?
+    /// The same toys in plain colours in a bare room: little texture
     Plain,
-    /// The same toys, speckled, on pebbles and sand: how much fine texture does it resolve?
+    /// The same toys, speckled, on pebbles and sand: fine texture
     Gravel,
-    /// Houses and trees on a meadow, up to 40 units away, and the sky: what becomes of far things?
+    /// Houses and trees on a meadow, up to 40 units away, and the sky: distant objects
     Field,
 }
 
@@ -128,7 +126,7 @@ impl From<Scene> for SceneKind {
     }
 }
 
-/// [`ObjectBackground`], as it is typed.
+/// Values of --object; see [`ObjectBackground`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Object {
     /// Photos with alpha
@@ -152,14 +150,14 @@ impl From<Object> for ObjectBackground {
     }
 }
 
-/// [`LightKind`], as it is typed.
+/// Values of --light; see [`LightKind`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Light {
-    /// Not at all: the same sun and its shadows in all
+    /// No change: the same sun and shadows in all photos
     Still,
-    /// A lamp is lit in about half of the photos, each time with another power
+    /// A lamp is lit in about half of the photos, each time with a different power
     Lamp,
-    /// The sun stands elsewhere in each photo: shadows move
+    /// The sun has another direction in each photo: shadows move
     Sun,
     /// Lamp and sun
     Both,
@@ -176,7 +174,7 @@ impl From<Light> for LightKind {
     }
 }
 
-/// [`LensKind`], as it is typed.
+/// Values of --lens; see [`LensKind`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Lens {
     Pinhole,
@@ -200,7 +198,7 @@ impl From<Lens> for LensKind {
 
 pub fn run(args: &Args, console: &Console) -> Result<()> {
     if !args.overwrite && holds_something(&args.out) {
-        return Err(Error::input("the output folder holds something already")
+        return Err(Error::input("the output folder is not empty")
             .at_path(&args.out)
             .hint(
                 "choose another name, or give --overwrite to replace a capture that dapple made",
@@ -235,14 +233,14 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     Ok(())
 }
 
-/// Makes the capture; an error or Ctrl-C leaves nothing of it.
+/// Makes the capture. After an error or Ctrl-C nothing of it remains.
 pub fn make(options: &SynthOptions, out: &Path, console: &Console) -> Result<SynthSummary> {
     let folders = NewFolders::before(out);
     let _grace = interrupt::grace();
     folders.unless_ok(generate(options, out, &console.progress()))
 }
 
-/// Whether a path is anything but free or an empty folder.
+/// Returns true if the path exists and is not an empty folder.
 fn holds_something(path: &Path) -> bool {
     match std::fs::read_dir(path) {
         Ok(mut entries) => entries.next().is_some(),

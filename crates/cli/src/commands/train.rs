@@ -1,10 +1,10 @@
-//! `dapple train`: a capture into splats.
+//! `dapple train`: trains splats from a capture.
 
 mod args;
 mod background;
 mod done;
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#[allow(clippy::unwrap_used, reason = "a failed test may panic")]
 mod lost;
 mod resume;
 mod time_budget;
@@ -54,18 +54,18 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     if done.as_asked {
         let Summary { steps, out, .. } = &done.summary;
         console.note(&format!(
-            "stopped after step {steps} as asked; `dapple train --resume {}` goes on",
+            "stopped after step {steps} (--stop-at); `dapple train --resume {}` continues",
             out.display()
         ));
     }
     done.interruption().map_or(Ok(()), Err)
 }
 
-/// Begins a run; `None` if only the configuration was to be printed.
+/// Starts a run; `None` if --print-config prints the configuration only.
 fn begin(args: &Args, mut wall: Wall, console: &Console) -> Result<Option<Done>> {
     let preset = args.preset.as_deref().map(str::parse).transpose()?;
     let config = match args.time_budget {
-        // The plan names the steps.
+        // The plan sets the steps.
         Some(_) => merged_config(preset, args.config.as_deref(), args.patch()?)?,
         None => config_for(args, preset, console)?,
     };
@@ -86,7 +86,7 @@ fn begin(args: &Args, mut wall: Wall, console: &Console) -> Result<Option<Done>>
         refuse_results(&out, args.overwrite)?;
     }
     let device = DeviceOptions {
-        // Whoever writes 0 wants all, on any device.
+        // An explicit 0 disables the limit on every device.
         default_cap: args.max_gaussians_per_tile.filter(|&cap| cap == 0),
         photo_memory: args.photo_memory,
         ..args.device.clone()
@@ -129,7 +129,7 @@ fn begin(args: &Args, mut wall: Wall, console: &Console) -> Result<Option<Done>>
     })
 }
 
-/// The configuration, fitted to the capture where one is named.
+/// Returns the configuration, fitted to the capture if there is one.
 fn config_for(args: &Args, preset: Option<Preset>, console: &Console) -> Result<TrainConfig> {
     let (file, flags) = (args.config.as_deref(), args.patch()?);
     let config = merged_config(preset, file, flags.clone())?;
@@ -153,14 +153,14 @@ fn config_for(args: &Args, preset: Option<Preset>, console: &Console) -> Result<
             format!(" that show each place {seen_by:.0} times")
         });
         console.note(&format!(
-            "steps: {}, which suit {photos} photos{shared} (--steps names others)",
+            "steps: {}, the default for {photos} photos{shared} (--steps sets another number)",
             grouped(fitted.steps.into())
         ));
     }
     if fitted.schedule_steps != config.schedule_steps {
         console.note(&format!(
-            "note: {} steps are more than suit {photos} photos: the schedule takes {}, and what follows \
-             learns ever less (--schedule-steps {} stretches it)",
+            "note: {} steps are more than {photos} photos need: the schedule takes {}, and later steps \
+             have falling learning rates (--schedule-steps {} stretches the schedule)",
             grouped(fitted.steps.into()),
             grouped(fitted.schedule_steps.into()),
             fitted.steps
@@ -168,7 +168,7 @@ fn config_for(args: &Args, preset: Option<Preset>, console: &Console) -> Result<
     }
     if fitted.data.watch_every != config.data.watch_every {
         console.note(&format!(
-            "note: a schedule of {} steps is long for {photos} photos: some are set aside to watch for \
+            "note: a schedule of {} steps is long for {photos} photos: some are withheld to detect \
              overfitting (--watch-every 0 trains on them)",
             grouped(fitted.schedule_length().into())
         ));
@@ -176,7 +176,7 @@ fn config_for(args: &Args, preset: Option<Preset>, console: &Console) -> Result<
     Ok(fitted)
 }
 
-/// Names the steps of the schedule that a file holds to although `--steps` asks for another length.
+/// Prints the schedule settings of a file that do not follow another number of `--steps`.
 fn say_what_did_not_follow(args: &Args, seen: Option<Seen>, console: &Console) -> Result<()> {
     let (Some(file), Some(steps)) = (&args.config, args.steps) else {
         return Ok(());
@@ -184,7 +184,7 @@ fn say_what_did_not_follow(args: &Args, seen: Option<Seen>, console: &Console) -
     let held = ConfigPatch::read(file)?.unscaled(steps, seen);
     if !held.is_empty() {
         console.note(&format!(
-            "remark: {} stays as {} has it: --steps {} scales what a file leaves to its preset",
+            "note: {} keeps the value of {}: --steps {} scales only settings of the preset",
             held.join(", "),
             file.display(),
             grouped(steps.into())
@@ -196,16 +196,16 @@ fn say_what_did_not_follow(args: &Args, seen: Option<Seen>, console: &Console) -
 fn check_stop_at(stop_at: Option<u32>, config: &TrainConfig) -> Result<()> {
     match stop_at {
         Some(step) if step > config.last_step() => Err(Error::input(format!(
-            "--stop-at {step} lies beyond the last step, {}",
+            "--stop-at {step} is after the last step, {}",
             config.last_step()
         ))
         .at("the options given")
-        .hint("leave --stop-at out to run to the end, or raise --steps")),
+        .hint("omit --stop-at to run to the end, or raise --steps")),
         _ => Ok(()),
     }
 }
 
-/// What the results are called after.
+/// Returns the name of the capture, which names the results.
 pub fn scene_name(scene: &Path) -> Result<String> {
     let whole = scene
         .canonicalize()
@@ -221,27 +221,27 @@ pub fn scene_name(scene: &Path) -> Result<String> {
     Ok(name.into_owned())
 }
 
-/// A run to begin.
+/// Inputs of a new run.
 pub struct Job<'a> {
-    /// The capture.
+    /// Capture.
     pub scene: &'a Path,
-    /// The folder for the results.
+    /// Folder for the results.
     pub out: &'a Path,
-    /// Replace results that are there.
+    /// True to replace existing results.
     pub overwrite: bool,
-    /// Stop after this step.
+    /// Step to stop after.
     pub stop_at: Option<u32>,
-    /// Bytes that photos may take.
+    /// Most bytes of decoded photos.
     pub photo_memory: Option<u64>,
-    /// What keeps it in time.
+    /// Controller of the step rate, for a time budget.
     pub pacer: Option<Pacer>,
-    /// True if nothing names a background, so that it may follow the photos.
+    /// True if no option sets a background, so that the photos can set it.
     pub background_is_open: bool,
-    /// For its checkpoints.
+    /// Origin of the run, for its checkpoints.
     pub launch: Launch,
-    /// Whether it is shown meanwhile.
+    /// Options of the live viewer.
     pub view: &'a ViewOptions,
-    /// What snapshots are rendered on meanwhile.
+    /// Device to render snapshots on during the run.
     pub device: &'a DeviceOptions,
 }
 
@@ -264,7 +264,7 @@ pub fn train(
     folders.unless_ok(train_new(job, config, engine, wall, console))
 }
 
-/// Refuses to replace the results of a run, and what Dapple has not written, unless told to.
+/// Refuses to replace results of a run, and files that Dapple has not written, without --overwrite.
 fn refuse_results(out: &Path, overwrite: bool) -> Result<()> {
     RunFolder::open(out).refuse_obstacles()?;
     if overwrite {
@@ -276,7 +276,7 @@ fn refuse_results(out: &Path, overwrite: bool) -> Result<()> {
             Error::input("the output folder holds a run that is not finished")
                 .at_path(out)
                 .hint(format!(
-                    "`dapple train --resume {}` goes on with it; to begin another, name another \
+                    "`dapple train --resume {}` continues it; to start another run, name another \
                      folder with --out, or give --overwrite to replace it",
                     out.display()
                 )),
@@ -297,16 +297,16 @@ fn train_new(
     wall: Wall,
     console: &Console,
 ) -> Result<Done> {
-    // Before the photos are read: better to fail now than after an hour.
+    // Before reading the photos, so that this error appears first.
     let folder = RunFolder::create(job.out)?;
-    // Again: another run may have ended here just before this one came in.
+    // Checked again under the lock: another run may have ended here after the first check.
     refuse_results(job.out, job.overwrite)?;
-    // A port that is taken is told before the photos are read, too.
+    // A port in use fails before reading the photos, too.
     let viewer = job.view.start(console)?;
     train_shown(job, config, engine, (folder, viewer), wall, console)
 }
 
-/// The same, once there are a folder and, where it is shown, a viewer.
+/// Trains into an existing folder, with the viewer if the run is shown.
 fn train_shown(
     job: Job<'_>,
     mut config: TrainConfig,
@@ -342,7 +342,7 @@ fn train_shown(
     run_into(&folder, &mut trainer, job.stop_at, shown, wall, console)
 }
 
-/// What shows a run that is about to begin, where it is wanted.
+/// Returns the live viewer of a new run, if --view is set.
 fn live(
     viewer: Option<Viewer>,
     options: &ViewOptions,
@@ -358,7 +358,7 @@ fn live(
     Live::new(viewer, options, title, dataset, trainer, travel).map(Some)
 }
 
-/// Records in the folder of a run where its capture is.
+/// Records the path of the capture in the folder of its run.
 fn record_capture(
     folder: &RunFolder,
     scene: &Path,
@@ -369,7 +369,7 @@ fn record_capture(
     match CaptureRecord::new(folder.path(), scene, &capture) {
         Some(record) => folder.write_capture(&record)?,
         None => console.note(
-            "note: the path of the capture is no text: the run does not record it, and --scene is to name it",
+            "note: the path of the capture is not UTF-8: the run does not record it; name it with --scene",
         ),
     }
     Ok(())
@@ -390,7 +390,7 @@ fn load_capture(
     Ok(dataset)
 }
 
-/// For those who look on.
+/// Returns the message for pages at the end of the run.
 fn ended(outcome: &Result<Outcome>) -> String {
     match outcome {
         Ok(outcome) => match outcome.ending.error() {
@@ -401,7 +401,7 @@ fn ended(outcome: &Result<Outcome>) -> String {
     }
 }
 
-/// Runs to the end, or to where it is to stop.
+/// Runs to the end, or to the step of --stop-at.
 fn run_into(
     folder: &RunFolder,
     trainer: &mut Trainer,

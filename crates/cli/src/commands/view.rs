@@ -1,4 +1,4 @@
-//! `dapple view`: splats in a browser.
+//! `dapple view`: shows splats in a browser.
 
 mod editing;
 
@@ -23,22 +23,23 @@ use std::time::Duration;
 
 const AFTER_HELP: &str = "\
 Prints an address to open in a browser: on this machine, or through a tunnel (`ssh -L`) on another.
-Pictures are rendered here, by the engine that trains, and sent as JPEG: smaller while you move, whole
-at rest. The page needs no WebGL or WebGPU, and asks no other host for anything; `Draw in this browser` on it
-has the browser draw free views by itself, with WebGPU or WebGL2. `?` on the page lists its keys.
+Pictures are rendered on this machine by the training engine and sent as JPEG, at reduced size
+during motion. The page needs no WebGL or WebGPU, and contacts no other host. `Draw in this browser`
+on the page renders free views in the browser, with WebGPU or WebGL2. `?` on the page lists its
+keys.
 
-What to look at:
-  a file of splats    as they are; with --scene beside the photos they were trained on
-  the folder of a run its splats, the photos of its capture and their scores, its settings; its snapshots, by a
-                      slider of time
+PATH is one of:
+  a splat file        its splats; with --scene next to the photos of their capture
+  a run's folder      its splats, photos, scores and settings; its snapshots, with a
+                      time slider
   a capture           its sparse points as first Gaussians, and its photos
-  two of the first    with one camera: by a slider, side by side, their difference
+  two of splats, runs with one camera: by a slider, side by side, or as a difference
 
-One file of splats, or a finished run, can be edited on the page: select by rectangle, lasso, brush or a
-histogram; hide, delete, crop, move, turn and scale; undo and redo. Save writes NAME-edited.ply beside the
-file, or the file that --save names, and beside that NAME.recipe.json: `dapple edit FILE OUT --recipe` gives
-the same bytes. The page never says where. Where --host lets others in, nothing is saved without --save.
-Ctrl-C writes edits that are not saved as a recipe, and names it.
+A splat file, or a finished run, can be edited on the page: select by rectangle, lasso, brush or
+histogram; hide, delete, crop, move, rotate and scale; undo and redo. Save writes NAME-edited.ply
+next to the file, or the file of --save, and NAME.recipe.json next to it: `dapple edit FILE OUT
+--recipe` gives the same bytes. The page cannot choose the path. If --host opens the viewer to
+others, saving needs --save. Ctrl-C writes unsaved edits as a recipe, and prints its path.
 
 Examples:
   dapple view out/bird
@@ -47,24 +48,24 @@ Examples:
   dapple view scene.ply --port 8000
   dapple view captures/bird";
 
-/// Shows splats, a run or a capture in a browser, rendered by the engine that is there
+/// Shows splats, a run or a capture in a browser, rendered by the selected engine
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// A file of splats, the folder of a run, or a capture; two of splats or runs are compared
+    /// Splat file, run folder or capture; two of splats or runs are compared
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
 
-    /// The capture whose photos are shown beside the splats [default: that of the run]
+    /// Capture with the photos to show [default: the run's]
     #[arg(long, value_name = "SCENE")]
     scene: Option<PathBuf>,
 
-    /// The file that edits on the page are saved to; its name says the format, and its recipe is saved beside it
-    /// [default: NAME-edited.ply beside the splats]
+    /// File to save edits to, in the format of its extension, with its recipe next to it [default: NAME-edited.ply
+    /// next to the splats]
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
 
-    /// Replace that file and its recipe if they are there already
+    /// Replace that file and its recipe if they exist
     #[arg(long)]
     overwrite: bool,
 
@@ -78,29 +79,29 @@ pub struct Args {
     device: DeviceOptions,
 }
 
-/// What is looked at.
+/// Data to show.
 struct Sight {
     splats: Splats,
-    /// The file that they are read from; none for a capture or a checkpoint.
+    /// File of the splats; none for a capture or a checkpoint.
     file: Option<PathBuf>,
     config: TrainConfig,
     stance: Stance,
     cameras: Vec<CameraEntry>,
     settings: String,
-    /// The capture whose photos are shown.
+    /// Capture with the photos to show.
     scene: Option<PathBuf>,
-    /// Where splats and cameras are beside the capture.
+    /// Frame of splats and cameras relative to the capture.
     frame: Frame,
 }
 
-/// A model, and the engine that holds it.
+/// Model, and the engine that holds it.
 struct Model {
     engine: Box<dyn Engine>,
     settings: RenderSettings,
 }
 
 impl Model {
-    /// Has the device hold the splats.
+    /// Uploads the splats to the device.
     fn open(sight: &Sight, engine: Box<dyn Engine>) -> Result<Self> {
         let mut engine = engine;
         engine.upload(&sight.splats, None)?;
@@ -145,7 +146,9 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     shown.cameras = std::mem::take(&mut sight.cameras);
     shown.settings = std::mem::take(&mut sight.settings);
     shown.draws = match other {
-        Some(_) => Err("two models are compared by the engine: a browser draws one".to_owned()),
+        Some(_) => {
+            Err("two models are compared by the engine; a browser renders only one".to_owned())
+        }
         None => Ok(()),
     };
     let mut editing = plan.begin(&mut sight, shown, console);
@@ -171,14 +174,14 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
             None => picture(&request, &mut model, compared.as_mut()),
         };
         if let Err(error) = &picture {
-            console.detail(&format!("note: a picture could not be made: {error}"));
+            console.detail(&format!("note: a frame could not be rendered: {error}"));
         }
         viewer.answer(&request, picture);
     }
     editing.end(console)
 }
 
-/// Renders what a page asks for, with the models that it is to show.
+/// Renders a view request of a page from one or two models.
 fn picture(request: &Request, first: &mut Model, second: Option<&mut Model>) -> Result<Encoded> {
     let Some(second) = second else {
         return request.picture(first.engine.as_mut(), &first.settings);
@@ -193,7 +196,7 @@ fn picture(request: &Request, first: &mut Model, second: Option<&mut Model>) -> 
     }
 }
 
-/// One path, or two.
+/// Returns one path, or two.
 fn chosen(paths: &[PathBuf]) -> Result<(&Path, Option<&Path>)> {
     match paths {
         [one] => Ok((one, None)),
@@ -207,7 +210,7 @@ fn chosen(paths: &[PathBuf]) -> Result<(&Path, Option<&Path>)> {
     }
 }
 
-/// What two models are called: as far as it tells them apart.
+/// Returns names of two models, with the parts of their paths that differ.
 fn names(paths: [&Path; 2], splats: [&Splats; 2]) -> Vec<String> {
     let mut names = paths.map(title);
     if names[0] == names[1] {
@@ -223,7 +226,7 @@ fn names(paths: [&Path; 2], splats: [&Splats; 2]) -> Vec<String> {
         .collect()
 }
 
-/// The last part of a path, or all of it where there is none.
+/// Returns the last part of a path, or the path if it has one part.
 pub fn title(path: &Path) -> String {
     let whole = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let name = whole.file_name().unwrap_or(whole.as_os_str());
@@ -231,7 +234,7 @@ pub fn title(path: &Path) -> String {
 }
 
 impl Sight {
-    /// Puts splats and cameras where another model of the capture is.
+    /// Moves splats and cameras to the frame of another model of the capture.
     fn go_to(&mut self, frame: Frame) {
         let by = frame.origin - self.frame.origin;
         self.splats.count_from(by);
@@ -252,7 +255,7 @@ impl Sight {
         self.frame = frame;
     }
 
-    /// Takes cameras, and with them where to stand, from what it is compared with, where it has none of its own.
+    /// Copies cameras and initial view from the model to compare with, if this model has none.
     fn stands_with(&mut self, other: &Self) {
         if self.cameras.is_empty() && !other.cameras.is_empty() {
             self.cameras.clone_from(&other.cameras);
@@ -261,7 +264,7 @@ impl Sight {
     }
 }
 
-/// Finds out what is meant by a path, and reads it; `compared`: with another.
+/// Detects the kind of a path, and reads it; `compared`: next to another.
 fn sight(path: &Path, compared: bool, args: &Args, console: &Console) -> Result<Sight> {
     let flags = || ConfigPatch {
         data: args.capture.patch(),
@@ -269,7 +272,7 @@ fn sight(path: &Path, compared: bool, args: &Args, console: &Console) -> Result<
     };
     let run = RunFolder::open(path);
     let has_checkpoint = run.checkpoint_path().is_file();
-    // A run's, or a SOG file's.
+    // The splats of a run, or of a SOG folder.
     let holds_run = has_checkpoint || splats_file(path).is_ok();
     if path.is_dir() && !holds_run {
         if compared {
@@ -279,7 +282,7 @@ fn sight(path: &Path, compared: bool, args: &Args, console: &Console) -> Result<
         }
         return capture_alone(path, args, flags(), console);
     }
-    // A run that is not finished may have nothing but its checkpoint.
+    // An unfinished run may have only its checkpoint.
     let from_checkpoint = has_checkpoint && !run.splats_path().is_file();
     let file = match from_checkpoint {
         true => run.splats_path(),
@@ -333,7 +336,7 @@ fn sight(path: &Path, compared: bool, args: &Args, console: &Console) -> Result<
     })
 }
 
-/// The splats of a run's checkpoint, as files hold them, and what a file would say beside.
+/// Returns the splats of a run's checkpoint as in files, with their metadata.
 fn of_checkpoint(run: &RunFolder, console: &Console) -> Result<(Splats, Aside)> {
     let Checkpoint {
         mut splats,
@@ -353,12 +356,14 @@ fn of_checkpoint(run: &RunFolder, console: &Console) -> Result<(Splats, Aside)> 
     Ok((splats, aside))
 }
 
-/// A capture without splats: its points as a run would begin with them.
+/// Returns the points of a capture as first Gaussians of a run.
 fn capture_alone(path: &Path, args: &Args, flags: ConfigPatch, console: &Console) -> Result<Sight> {
     if args.scene.is_some() {
-        return Err(Error::input("this folder holds no splats to show beside the photos")
-            .at_path(path)
-            .hint("name a PLY file or the folder of a run; or leave --scene out to look at a capture"));
+        return Err(
+            Error::input("this folder has no splats to show with the photos")
+                .at_path(path)
+                .hint("name a PLY file or the folder of a run; or omit --scene to view a capture"),
+        );
     }
     let config = crate::options::merged_config(None, None, flags)?;
     let dataset = load_capture(path, &config, console)?;
@@ -369,7 +374,7 @@ fn capture_alone(path: &Path, args: &Args, flags: ConfigPatch, console: &Console
     }
     let all: Vec<usize> = (0..dataset.views.len()).collect();
     let mut splats = init::from_points(&dataset.points, dataset.extent(&all), 0, 0)?;
-    // As firm as a picture needs; a run begins with fainter ones.
+    // Opaque enough for a render; a run starts with less opaque Gaussians.
     splats.opacities.fill(2.0);
     let seen: Vec<_> = dataset.views.iter().map(|view| view.camera).collect();
     let stance = match Stance::of_cameras(&seen, None) {
@@ -395,11 +400,11 @@ fn load_capture(scene: &Path, config: &TrainConfig, console: &Console) -> Result
     load::load(scene, &config.load_options(), &console.progress())
 }
 
-/// The cameras that lie beside splats, without photos, in the frame of the splats.
+/// Returns the cameras next to splats, without photos, in the frame of the splats.
 pub fn cameras_beside(file: &Path, frame: Frame, console: &Console) -> Vec<CameraEntry> {
     let found = cameras::named_beside(file).unwrap_or_else(|error| {
         console.note(&format!(
-            "note: the cameras beside the splats are not used: {error}"
+            "note: the cameras next to the splats are not used: {error}"
         ));
         None
     });
@@ -414,7 +419,7 @@ pub fn cameras_beside(file: &Path, frame: Frame, console: &Console) -> Vec<Camer
     named.into_iter().map(entry).collect()
 }
 
-/// The scores of the held-out photos in the `metrics.json` beside splats; none where there is none.
+/// Returns the scores of the held-out photos from the `metrics.json` next to the splats; none without that file.
 fn scores_beside(file: &Path) -> Vec<ImageScore> {
     let path = file.with_file_name("metrics.json");
     let text = bounded::read_text("cannot read the metrics", &path, METRICS_BYTES);
@@ -424,5 +429,5 @@ fn scores_beside(file: &Path) -> Vec<ImageScore> {
     metrics.map(|metrics| metrics.images).unwrap_or_default()
 }
 
-/// The largest `metrics.json` that is read: those of 30 000 steps have one megabyte.
+/// Largest `metrics.json` to read; that of 30 000 steps has one megabyte.
 const METRICS_BYTES: u64 = 64 << 20;

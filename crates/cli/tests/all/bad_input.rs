@@ -471,7 +471,7 @@ fn mistakes_in_settings() {
         path,
         &[&TRAIN[..], &["--device", "gpu:0", "--threads", "2"]].concat(),
         INPUT,
-        &["--device gpu:0 --threads 2", "leave --threads out"],
+        &["--device gpu:0 --threads 2", "omit --threads"],
     );
     refused(
         path,

@@ -158,6 +158,6 @@ fn what_cannot_be_measured_or_kept_is_said() {
     let file = folder.path().join("cache");
     std::fs::write(&file, "").unwrap();
     let ran = ok(&file, &["bench", "device", "--json"]);
-    assert!(ran.stderr.contains("remark: not kept"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("warning: not kept"), "{}", ran.stderr);
     assert!(json(&ran)["devices"][0]["kept_in"].is_null());
 }

@@ -261,7 +261,7 @@ fn looks_are_fitted_to_halves_and_put_into_splats() {
         path,
         &["edit", "looks/splats.ply", "x.ply", "--look", &names[0]],
         INPUT,
-        &["no look of a photo"],
+        &["no appearance of a photo"],
     );
     refused(
         path,

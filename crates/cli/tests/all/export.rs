@@ -420,7 +420,7 @@ fn what_cannot_be_exported_is_told() {
     small_splats(&folder.path().join("a.ply"));
     let path = folder.path().join("n.json");
     for (text, words) in [
-        ("{}", "these are no notes"),
+        ("{}", "the notes cannot be read"),
         (r#"[{"position": [0, 0, 1e12], "text": ""}]"#, "note 1"),
         ("[", "this is not JSON"),
     ] {

@@ -38,7 +38,7 @@ fn a_missing_photo_can_be_skipped_and_is_counted() {
     };
     let text = ok_in(path, &loud(&[&skip[..], &["--overwrite"]].concat())).stdout;
     assert!(
-        text.contains("missing   1 photo of the capture was not there"),
+        text.contains("missing   1 photo of the capture was skipped"),
         "{text}"
     );
     let metrics = std::fs::read_to_string(path.join("out/metrics.json")).unwrap();
@@ -58,7 +58,7 @@ fn a_missing_photo_can_be_skipped_and_is_counted() {
     ));
     assert_eq!((&info["photos"], &info["skipped"]), (&8.into(), &1.into()));
     let text = ok_in(path, &["info", "capture", "--skip-missing"]).stdout;
-    assert!(text.contains("1 missing and left out"), "{text}");
+    assert!(text.contains("1 missing and skipped"), "{text}");
     for name in photos(path) {
         std::fs::remove_file(path.join("capture/images").join(name)).unwrap();
     }
@@ -218,12 +218,12 @@ fn paths_go_where_photos_were_taken() {
     std::fs::write(path.join("out/cameras.json"), "[]").unwrap();
     let said = path_of(&["--path"]);
     assert!(
-        said.contains("not used") && said.contains("which way is up"),
+        said.contains("not used") && said.contains("up direction is not known"),
         "{said}"
     );
     std::fs::remove_file(path.join("out/cameras.json")).unwrap();
     let free = read("00001.png");
-    assert!(!path_of(&["--path", "orbit", "--up", "-y"]).contains("which way is up"));
+    assert!(!path_of(&["--path", "orbit", "--up", "-y"]).contains("up direction is not known"));
     assert!(free == read("00001.png"));
     path_of(&["--path", "orbit", "--up", "z"]);
     assert!(free != read("00001.png"));
@@ -235,7 +235,7 @@ fn paths_go_where_photos_were_taken() {
     let at = ply.windows(7).position(|w| w == b"element").unwrap();
     let told = [&ply[..at], b"comment Vertical Axis: z\n", &ply[at..]].concat();
     std::fs::write(path.join("out/splats.ply"), told).unwrap();
-    assert!(!path_of(&["--path", "orbit"]).contains("which way is up"));
+    assert!(!path_of(&["--path", "orbit"]).contains("up direction is not known"));
     assert!(z == read("00001.png"));
 }
 

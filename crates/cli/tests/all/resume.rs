@@ -103,10 +103,10 @@ fn what_does_not_belong_to_the_run_is_refused() {
         refused(path, &args, code, words);
     };
     resume(&["--seed=4"], 3, &["seed = 4, and the run has 0"]);
-    resume(&["--preset=quick"], 3, &["preset", "leave them out"]);
+    resume(&["--preset=quick"], 3, &["preset", "omit them"]);
     resume(&["--downscale=2"], 3, &["data.downscale"]);
     resume(&["--stop-at=20"], 3, &["has done 20 steps"]);
-    resume(&["--stop-at=61"], 3, &["beyond the last step"]);
+    resume(&["--stop-at=61"], 3, &["after the last step"]);
     resume(&["--device=gpu:nonesuch"], 5, &["nonesuch"]);
     // Not begun anew by mistake.
     refused(
@@ -129,7 +129,11 @@ fn what_does_not_belong_to_the_run_is_refused() {
     );
     // Another capture in its place, and none.
     std::fs::rename(path.join("capture"), path.join("moved")).unwrap();
-    resume(&[], 3, &["no longer there", "train SCENE --resume out"]);
+    resume(
+        &[],
+        3,
+        &["does not exist any more", "train SCENE --resume out"],
+    );
     synth(path, &["--seed", "9"]);
     resume(&[], 3, &["another capture", "capture"]);
     let file = path.join("out/checkpoint.safetensors");
@@ -369,7 +373,7 @@ fn checkpoints_that_fail_are_told_once_and_counted() {
     assert_eq!(ran.code, 4, "the splats do not fit either: {said}");
     assert_eq!(said.matches("no checkpoint after").count(), 1, "{said}");
     assert!(
-        said.contains("remark: 59 checkpoints could not be saved"),
+        said.contains("warning: 59 checkpoints could not be saved"),
         "{said}"
     );
 }

@@ -269,7 +269,7 @@ fn a_printed_configuration_scales_as_its_preset_does() {
         let ran = print(&["--config", "own.toml", "--steps", "2000"]);
         assert!(ran.stdout.contains("stop = 777"), "{}", ran.stdout);
         assert!(
-            ran.stderr.starts_with("remark: densify.stop = 777"),
+            ran.stderr.starts_with("note: densify.stop = 777"),
             "{}",
             ran.stderr
         );
@@ -381,7 +381,7 @@ fn scores_that_mean_nothing_say_so() {
     ];
     let ran = ok_in(path, &half);
     assert!(
-        ran.stderr.contains("% of the Gaussians are left out"),
+        ran.stderr.contains("% of the Gaussians were removed"),
         "{}",
         ran.stderr
     );

@@ -249,7 +249,7 @@ fn a_video_is_made_by_ffmpeg_from_numbered_pictures() {
             .any(|f| f.to_string_lossy().contains(".dapple-")),
         "{left:?}"
     );
-    refused(folder.path(), &film, 3, &["there already"]);
+    refused(folder.path(), &film, 3, &["exists already"]);
 }
 
 #[test]

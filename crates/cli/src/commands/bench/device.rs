@@ -1,8 +1,8 @@
-//! `dapple bench device`: what a device does at most. Other measurements are held against it.
+//! `dapple bench device`: peak rates of a device, to compare other measurements with.
 //!
-//! 1. Open the device that was named; without a name the best GPU, and the processor too.
-//! 2. Measure everything on it (`dapple::runtime::ceilings`, `dapple::cpu::ceilings`), and keep it.
-//! 3. Show it: a table of rates, and bandwidth over sizes as bars.
+//! 1. Open the selected device; without a selection, the best GPU and the CPU.
+//! 2. Measure all rates (`dapple::runtime::ceilings`, `dapple::cpu::ceilings`), and store them.
+//! 3. Print a table of rates, and the bandwidth over sizes as bars.
 
 use super::SCHEMA;
 use crate::ceilings;
@@ -16,7 +16,7 @@ use serde::Serialize;
 use std::path::PathBuf;
 
 const AFTER_HELP: &str = "\
-Without --device: the best GPU, and the processor. Every number is the median of several goes, each
+Without --device: the best GPU, and the CPU. Every number is the median of several runs, each
 waited for; `spread` is the slowest over the median. Results are stored for each device, with their
 date, in the folder for caches (DAPPLE_CACHE_DIR); measuring again replaces them. `dapple doctor`
 shows them.
@@ -26,7 +26,7 @@ shows them.
 bytes_per_second, operations_per_second (a multiply-add is two), per_second and seconds.
 
 Examples:
-  dapple bench device                          the best GPU and the processor, some 20 seconds
+  dapple bench device                          the best GPU and the CPU, about 20 seconds
   dapple bench device --device cpu --threads 4
   dapple bench device --json | jq '.devices[].rates[] | select(.name == \"copy\")'";
 
@@ -34,7 +34,7 @@ Examples:
 const BAR: f64 = 40.0;
 const ONE_THREAD: &str = ".one_thread";
 
-/// Measures what a device reaches at most: memory, caches, arithmetic, latencies, transfers
+/// Measures peak rates of a device: memory, caches, arithmetic, latencies, transfers
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
@@ -86,7 +86,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     Ok(())
 }
 
-/// Measures a device, and shows it unless all are shown at the end.
+/// Measures a device, and prints its rates unless --json prints them at the end.
 fn one(args: &Args, engine: &AnyEngine, console: &Console) -> Result<Row> {
     let measured = ceilings::measure(engine.instrument(), &console.progress())?;
     let kept_in = ceilings::store(&measured)
@@ -94,7 +94,7 @@ fn one(args: &Args, engine: &AnyEngine, console: &Console) -> Result<Row> {
         .ok();
     if is_scattered(measured.spread()) {
         console.always(&format!(
-            "remark: {}: slow goes took {:.2} times the median: the machine is busy\n  \
+            "warning: {}: slow goes took {:.2} times the median: the machine is busy\n  \
              hint: end other programs and measure again",
             measured.device.name,
             measured.spread()
@@ -110,15 +110,15 @@ fn one(args: &Args, engine: &AnyEngine, console: &Console) -> Result<Row> {
     Ok(Row { measured, kept_in })
 }
 
-/// That a result was not stored, which costs only that it is measured again.
+/// Returns the warning that a result was not stored, so that it must be measured again.
 fn not_stored(error: &Error) -> String {
     match error.place() {
-        Some(place) => format!("remark: not kept in {place}: {}", error.what()),
-        None => format!("remark: not kept: {}", error.what()),
+        Some(place) => format!("warning: not kept in {place}: {}", error.what()),
+        None => format!("warning: not kept: {}", error.what()),
     }
 }
 
-/// For people.
+/// Returns the results as text.
 fn shown(measured: &Measured) -> Vec<String> {
     let device = &measured.device;
     let mut lines = vec![
@@ -168,7 +168,7 @@ fn shown(measured: &Measured) -> Vec<String> {
     lines
 }
 
-/// What a rate counts, in words.
+/// Returns the unit of a rate in words.
 fn meaning(name: &str) -> &'static str {
     match name {
         "copy" => "memory to memory, read + written",
@@ -186,7 +186,7 @@ fn meaning(name: &str) -> &'static str {
     }
 }
 
-/// A curve as bars.
+/// Returns a curve as bars.
 fn bars(curve: &Curve) -> Vec<String> {
     let title = match curve.name.as_str() {
         "working_set" => "reading a working set again and again: caches show",

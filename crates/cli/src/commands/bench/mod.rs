@@ -1,8 +1,8 @@
-//! `dapple bench`: how fast this machine is at it, and how far from what it could be.
+//! `dapple bench`: training speed of this machine, compared with its limits.
 //!
-//! One file a measurement, which reads its options and prints what `dapple-instruments` measured: [`device`],
-//! what it reaches at most; [`stages`] on synthetic splats, [`step`] on the points of a real scene, [`train`] on
-//! a capture; [`ops`], tensor operations. [`table`] prints stages and what the host did.
+//! Each file reads the options of one measurement and prints what `dapple-instruments` measured: [`device`], peak
+//! rates; [`stages`], on synthetic splats; [`step`], on the points of a real scene; [`train`], on a capture; [`ops`],
+//! tensor operations. [`table`] prints stages and the host's work.
 
 mod device;
 mod ops;
@@ -22,18 +22,18 @@ use dapple_instruments::bench::rows::LimitRow;
 use dapple_instruments::bench::times::Times;
 use dapple_profile::ceilings::is_scattered;
 
-/// Of everything that `--json` prints here; raised when a field changes its meaning or goes.
+/// Version of the `--json` output of these commands; raised when a field changes its meaning or is removed.
 const SCHEMA: u32 = 1;
 
 const AFTER_HELP: &str = "\
-Times are medians over steps. Measure on a machine that does nothing else: a remark appears where
+Times are medians over steps. Measure on an otherwise idle machine: a warning appears if
 the times scatter.
 
 Examples:
-  dapple bench device                      what the GPU and the processor reach at most
+  dapple bench device                      peak rates of the GPU and the CPU
   dapple bench stages                      every stage on 10 k, 165 k and 1 M Gaussians
-  dapple bench step garden-points          the field's step: fixed Gaussians of a real scene
-  dapple bench train captures/bird         seconds a training step on your own capture
+  dapple bench step garden-points          a step with fixed Gaussians of a real scene
+  dapple bench train captures/bird         seconds per training step on your own capture
   dapple bench ops                         tensor operations: elements, norms, products, LoRA";
 
 /// Measures how fast this machine trains
@@ -63,22 +63,21 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     }
 }
 
-/// The most that the engine's device reaches.
+/// Returns the peak rates of the engine's device.
 fn limits(engine: &AnyEngine, console: &Console) -> Result<LimitRow> {
     let (limits, spread) = bench::limits(engine)?;
     remark_limits(spread, console);
     Ok(limits)
 }
 
-/// A remark where the limits scatter.
+/// Prints a warning if the limits scatter.
 pub fn remark_limits(spread: f64, console: &Console) {
     if is_scattered(spread) {
         busy("the machine's limits", spread, console);
     }
 }
 
-/// A remark where the times of `what` scatter. Said even with `--quiet`: it decides whether the numbers can
-/// be used.
+/// Prints a warning if the times of `what` scatter, also with `--quiet`, since such numbers cannot be used.
 fn remark(times: &Times, what: &str, console: &Console) {
     if let Some(spread) = times.scattered() {
         busy(what, spread, console);
@@ -87,7 +86,7 @@ fn remark(times: &Times, what: &str, console: &Console) {
 
 fn busy(what: &str, spread: f64, console: &Console) {
     console.always(&format!(
-        "remark: {what}: slow ones took {spread:.2} times the median: the machine is busy\n  \
+        "warning: {what}: slow ones took {spread:.2} times the median: the machine is busy\n  \
          hint: end other programs, or measure more with --steps and compare medians"
     ));
 }

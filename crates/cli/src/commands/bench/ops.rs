@@ -1,5 +1,4 @@
-//! `dapple bench ops`: what tensor operations take, and how far from the device's limits that is;
-//! [`dapple_tensor::bench`] says how.
+//! `dapple bench ops`: times of tensor operations, compared with the device's limits; see [`dapple_tensor::bench`].
 
 use super::{SCHEMA, remark_limits};
 use crate::ceilings;
@@ -17,33 +16,35 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
 const AFTER_HELP: &str = "\
-A run is timed from submitting it until the device is done, over so many runs in a row that submitting is
-lost in them (replayed); small ones also run one by one (eager) and each waited for (waited). Times
-are of one run, over samples of many. Bytes and operations are counted by formula: what each kernel
-reads and writes once, a multiply-add as two. Per cent are of what this device was measured to reach:
-copies for bytes, f32 multiply-adds for operations (`dapple bench device` measures and stores them).
-Bytes of what fits a cache may be above 100 %.
+A run is timed from its submission until the device has finished, over enough consecutive runs to
+make submission negligible (replayed); small runs also singly (eager) and with a wait for each
+(waited). Times are of one run, over samples of many. Bytes and operations are counted by formula:
+what each kernel reads and writes once, a multiply-add as two. Per cent are of what this device was
+measured to reach: copies for bytes, f32 multiply-adds for operations (`dapple bench device`
+measures and stores them). Bytes of what fits a cache may be above 100 %.
 
-Without --most, hardware GPUs measure everything, the processor and software GPUs what does not take
-them minutes.
+Without --most, hardware GPUs measure all operations; the CPU and software GPUs skip those that take
+minutes.
 
---suite performance measures the ten performance tests of another tensor library against its bars, and says which
-were met; to miss one is no error.
+--suite performance measures the ten performance tests of another tensor library against its limits,
+and prints which were met; a missed limit is not an error.
 
-Where a row exceeds a ceiling, the ceilings are measured again, and the rows are shown with the new ones.
+If a row exceeds a ceiling, the ceilings are measured again, and all rows are shown with the new
+ceilings.
 
---json prints schema, machine, fused, ceilings (copy in bytes/s, flops), pool and rows: family, name, dtype, mode,
-us (avg, min, max, median, p95, std, interval), runs, kernels, buffers_created, bytes, flops, gb_per_s, gflop_per_s,
-runs_per_s, percent_of_copy, percent_of_flops. interval is the 95 % interval of the median. pool, on a GPU: allocations,
-reuses, reuse_rate, live, peak_live, evicted, live_bytes, peak_bytes, pooled, pooled_bytes, total_bytes, size_classes,
-max_buffers_per_size. --compare takes such a file. It shows the old median, the ratio of the medians and the interval of
-the ratio; a row is faster or slower where the interval excludes 1. --suite --json prints schema, machine and
-bars: name, value, unit, bar, met.
+--json prints schema, machine, fused, ceilings (copy in bytes/s, flops), pool and rows: family,
+name, dtype, mode, us (avg, min, max, median, p95, std, interval), runs, kernels, buffers_created,
+bytes, flops, gb_per_s, gflop_per_s, runs_per_s, percent_of_copy, percent_of_flops. interval is the
+95 % interval of the median. pool, on a GPU: allocations, reuses, reuse_rate, live, peak_live,
+evicted, live_bytes, peak_bytes, pooled, pooled_bytes, total_bytes, size_classes,
+max_buffers_per_size. --compare takes such a file. It shows the old median, the ratio of the medians
+and the interval of the ratio; a row is faster or slower where the interval excludes 1. --suite
+--json prints schema, machine and bars: name, value, unit, bar, met.
 
 Examples:
-  dapple bench ops                                        everything, some minutes
+  dapple bench ops                                        all operations, a few minutes
   dapple bench ops --only norms,lora --dtype f32
-  dapple bench ops --only fused --unfused                 what fusion saves
+  dapple bench ops --only fused --unfused                 the gain of fusion
   dapple bench ops --only mlp --kernels                   where the time goes
   dapple bench ops --json > old.json                      then, after a change:
   dapple bench ops --compare old.json
@@ -61,7 +62,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
     only: Vec<String>,
 
-    /// How elements are stored: f32, f16. Sums are f32 in any case
+    /// Storage of elements: f32, f16. Sums are always f32
     #[arg(long, value_name = "TYPE,..", value_delimiter = ',', default_value = "f32,f16", value_parser = parse_dtype)]
     dtype: Vec<DType>,
 
@@ -69,11 +70,11 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value = "20", value_parser = clap::value_parser!(u32).range(1..))]
     samples: u32,
 
-    /// Leave out operations on more elements than this (products: what takes as long)
+    /// Skip operations on more elements (products: of the same time) than this
     #[arg(long, value_name = "ELEMENTS")]
     most: Option<usize>,
 
-    /// Give each operation a kernel of its own
+    /// Use one kernel per operation
     #[arg(long)]
     unfused: bool,
 
@@ -81,15 +82,15 @@ pub struct Args {
     #[arg(long)]
     no_cooperative: bool,
 
-    /// Measure each kernel of an operation by itself too, on a GPU: where a row's time goes
+    /// Measure each kernel of an operation too, on a GPU
     #[arg(long)]
     kernels: bool,
 
-    /// Show each time beside that of an earlier --json, or of PyTorch's rows (docs/TENSORS.md says which)
+    /// Compare with an earlier --json file, or with PyTorch's rows (see docs/TENSORS.md)
     #[arg(long, value_name = "FILE.json")]
     compare: Option<PathBuf>,
 
-    /// Measure instead what has a bar to be above or below: `performance`, the tests of another tensor library
+    /// Measure performance tests with pass limits instead: `performance`, the tests of another tensor library
     #[arg(long, value_name = "SUITE", value_parser = ["performance"], conflicts_with_all = ["only", "compare", "unfused", "most", "kernels", "no_cooperative"])]
     suite: Option<String>,
 
@@ -121,7 +122,7 @@ struct Results {
     rows: Vec<Row>,
 }
 
-/// The device's pool after all rows.
+/// State of the device's pool after all rows.
 #[derive(Debug, Serialize)]
 struct PoolUse {
     #[serde(flatten)]
@@ -156,7 +157,7 @@ impl PoolUse {
     }
 }
 
-/// What `--compare` reads.
+/// Input of `--compare`.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum Earlier {
@@ -165,7 +166,7 @@ enum Earlier {
 }
 
 impl Earlier {
-    /// Times of the same operation, microseconds. Of PyTorch's only the median is known.
+    /// Times of the same operation, microseconds. Files of PyTorch contain only the median.
     fn us(&self, row: &Row) -> Option<Micros> {
         match self {
             Self::Torch(torch) => torch.us(row).map(|median| Micros {
@@ -180,7 +181,7 @@ impl Earlier {
     }
 }
 
-/// What does not take the processor, or a GPU that is none, minutes.
+/// Most elements on the CPU or a software GPU, so that operations do not take minutes.
 const MOST_ON_PROCESSOR: usize = 1 << 24;
 const MOST_IN_SOFTWARE: usize = 1 << 20;
 
@@ -245,7 +246,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     })??;
     if rows.is_empty() {
         let hint = format!(
-            "--most leaves out what is larger; families are {}",
+            "--most skips larger operations; families are {}",
             families().join(", ")
         );
         return Err(Error::input("no operation is left to measure")
@@ -281,7 +282,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         .count();
     if scattered * 4 > rows.len() {
         console.always(&format!(
-            "remark: {scattered} of {} rows scatter: the machine is busy\n  \
+            "warning: {scattered} of {} rows scatter: the machine is busy\n  \
              hint: end other programs and measure again",
             rows.len()
         ));
@@ -289,8 +290,8 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     console.data(&totals(&rows))
 }
 
-/// The ceilings, measured again if a row exceeds them: those that were stored may be of a busy machine. Rows are then held
-/// against the new ones.
+/// Returns the ceilings, measured again if a row exceeds them, since stored ones may be from a busy machine. Rows are
+/// then compared with the new ones.
 fn held_again(
     rows: &mut [Row],
     ceilings: Ceilings,
@@ -321,7 +322,7 @@ fn held_again(
     Ok(now)
 }
 
-/// What `--suite --json` prints.
+/// Output of `--suite --json`.
 #[derive(Debug, Serialize)]
 struct Suite {
     schema: u32,
@@ -329,7 +330,7 @@ struct Suite {
     bars: Vec<Bar>,
 }
 
-/// Measures what has bars. To miss one is no error: time decides nothing.
+/// Measures the tests with limits. A missed limit is not an error, since times vary.
 fn suite(args: &Args, machine: Machine, context: &Context, console: &Console) -> Result<()> {
     if !args.json {
         console.data(&format!("{}\n", machine.line()))?;
@@ -357,14 +358,14 @@ fn bar_line(bar: &Bar) -> String {
     )
 }
 
-/// On so many threads of the processor.
+/// Runs `work` on this number of CPU threads.
 pub fn with_threads<T: Send>(threads: Option<usize>, work: impl FnOnce() -> T + Send) -> Result<T> {
     let Some(threads) = threads else {
         return Ok(work());
     };
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
     let pool = pool.map_err(|e| {
-        Error::unsupported(format!("{threads} threads cannot be had: {e}")).at("--threads")
+        Error::unsupported(format!("cannot start {threads} threads: {e}")).at("--threads")
     })?;
     Ok(pool.install(work))
 }
@@ -372,7 +373,7 @@ pub fn with_threads<T: Send>(threads: Option<usize>, work: impl FnOnce() -> T + 
 fn read_earlier(file: &Path) -> Result<Earlier> {
     let text = std::fs::read(file).map_err(|e| Error::io("cannot read", file, e))?;
     serde_json::from_slice(&text).map_err(|e| {
-        Error::input(format!("this is no result of bench ops: {e}"))
+        Error::input(format!("the file is not a result of bench ops: {e}"))
             .at_path(file)
             .hint("make one with `dapple bench ops --json > FILE.json`")
     })
@@ -431,8 +432,8 @@ fn line(row: &Row, earlier: Option<&Earlier>) -> String {
     )
 }
 
-/// An earlier time, the ratio of the medians, and the interval that the intervals of both give. A median without an
-/// interval is taken for exact.
+/// Returns an earlier time, the ratio of the medians, and the interval of the ratio from both intervals. A median
+/// without an interval counts as exact.
 fn compared(now: Micros, before: Micros) -> String {
     let ends = |us: Micros| match us.interval {
         [low, high] if low > 0.0 && high > 0.0 => [low, high],
@@ -453,7 +454,7 @@ fn compared(now: Micros, before: Micros) -> String {
     )
 }
 
-/// The best of each family.
+/// Returns the best row of each family.
 fn totals(rows: &[Row]) -> String {
     let mut lines = vec![format!(
         "\n{:<12}{:>14}{:>14}{:>22}",
@@ -482,7 +483,7 @@ mod tests {
         assert!(compared(exact(1.0), exact(2.0)).ends_with("x0.50 [0.50, 0.50] faster"));
         assert!(compared(exact(2.0), exact(1.0)).ends_with("x2.00 [2.00, 2.00] slower"));
         assert!(compared(exact(1.01), exact(1.0)).ends_with("same"));
-        // Intervals that overlap are no change, however far the medians are apart.
+        // Overlapping intervals are no change, regardless of the distance of the medians.
         let wide = compared(us(1.0, [0.9, 2.2]), us(2.0, [1.8, 2.5]));
         assert!(wide.ends_with("x0.50 [0.36, 1.22] same"), "{wide}");
     }

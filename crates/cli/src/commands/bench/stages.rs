@@ -1,5 +1,5 @@
-//! `dapple bench stages`: what each stage of a training step takes, and how far it is from the
-//! machine's limit; [`dapple_instruments::bench::stages`] says how.
+//! `dapple bench stages`: times of the stages of a training step, compared with the machine's limits; see
+//! [`dapple_instruments::bench::stages`].
 
 use super::table::{host_line, limits_line, table, title};
 use super::{SCHEMA, limits, parse_size, remark};
@@ -13,14 +13,14 @@ use dapple_instruments::bench::stages::{self, Run};
 use serde::Serialize;
 
 const AFTER_HELP: &str = "\
-Bytes and operations are counted by formula (dapple::cpu::cost says how): a multiply-add is two
-operations, all 16 pixels of a visited row count, and what the counts do not tell is left out. The
-floor is the larger of bytes over bandwidth and operations over arithmetic, both as this machine
-reaches them: chains of multiply-adds, and copies of arrays larger than any cache. The last column
-says how many times the floor a stage takes, and which limit is nearer.
+Bytes and operations are counted by formula (see dapple::cpu::cost): a multiply-add is two
+operations, all 16 pixels of a visited row count, and work that the counts do not contain is
+omitted. The floor is the larger of bytes over bandwidth and operations over arithmetic, both as
+this machine measures them: chains of multiply-adds, and copies of arrays larger than any cache. The
+last column is the time of a stage over its floor, and the nearer limit.
 
 On a GPU a step's time is wall time over sequences of steps; its stages are timed by the GPU's clock
-in a run of their own. What the host waits, copies and allocates in a step is counted.
+in a separate run. Waits, copies and allocations of the host in a step are counted.
 
 Every step does the same work: the splats are synthetic and stay where they are.
 
@@ -44,7 +44,7 @@ pub struct Args {
         value_parser = parse_size)]
     size: Vec<[u32; 2]>,
 
-    /// Steps to time, after 3 that are not
+    /// Steps to time, after 3 warm-up steps
     #[arg(long, value_name = "N", default_value = "15", value_parser = clap::value_parser!(u32).range(1..))]
     steps: u32,
 

@@ -1,5 +1,5 @@
-//! `dapple bench step`: the field's fixed-size training step on the points of a real scene;
-//! [`dapple_instruments::bench::step`] says how.
+//! `dapple bench step`: a fixed-size training step, as measured for gsplat and other trainers, on the points of a
+//! real scene; see [`dapple_instruments::bench::step`].
 
 use super::table::{host_line, limits_line, table, title};
 use super::{SCHEMA, limits, parse_size, remark};
@@ -20,22 +20,22 @@ camera the 4x4 rows of camera_from_world). Points inside [-2, 2]^3 are put g x g
 scales are uniform in [1e-4, 0.02], rotations and opacities random, harmonics of degree 3 with a
 spread of 0.05. Photos are renders of that. Training starts from it displaced by 0.003, with SH 0
 times 0.9 and the rest times 0.5: 0.8 L1 + 0.2 (1 - SSIM), Adam on every parameter, the cameras in
-turn. The numbers of visible Gaussians and of (Gaussian, tile) pairs tell whether two programs do
+turn. The numbers of visible Gaussians and of (Gaussian, tile) pairs show whether two programs do
 the same work.
 
 On a GPU a step's time is wall time: 5 sequences of --steps steps are enqueued, each between two
-moments at which the GPU has nothing to do, and divided by their steps. The stages are timed by the
-GPU's clock in a run of their own, and held against bytes and operations counted by formula.
+moments at which the GPU is idle, and divided by their steps. The stages are timed by the
+GPU's clock in a separate run, and compared with bytes and operations counted by formula.
 
 Examples:
   dapple bench step garden-points
   dapple bench step garden-points --tiles 3 --size 1920x1080 --device gpu --json";
 
-/// Measures the field's training step of fixed size
+/// Measures a training step with a fixed number of Gaussians, on the points of a real scene
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// A folder with points.ply and cameras.json
+    /// Folder with points.ply and cameras.json
     folder: PathBuf,
 
     /// Copies of the points along x and y: g x g in all
@@ -48,11 +48,11 @@ pub struct Args {
         default_value = "648x420,1280x720,1920x1080", value_parser = parse_size)]
     size: Vec<[u32; 2]>,
 
-    /// Steps to time, after 30 that are not
+    /// Steps to time, after 30 warm-up steps
     #[arg(long, value_name = "N", default_value = "200", value_parser = clap::value_parser!(u32).range(1..))]
     steps: u32,
 
-    /// Learn the photos' looks too, as `dapple train --appearance mlp` does
+    /// Train the appearance MLP too, as `dapple train --appearance mlp` does
     #[arg(long)]
     looks: bool,
 

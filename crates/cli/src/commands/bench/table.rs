@@ -1,15 +1,15 @@
-//! Stages, limits and what the host did, printed for people.
+//! Tables of stages, limits and the host's work.
 
 use crate::training_display::gaussians;
 use dapple_instruments::bench::measure::HostPerStep;
 use dapple_instruments::bench::rows::{Bound, LimitRow, StageRow};
 
-/// What a run was of: how many Gaussians, and pixels of a photo.
+/// Returns the title of a run: the number of Gaussians, and the photo size in pixels.
 pub fn title(count: u64, [width, height]: [u32; 2]) -> String {
     format!("{} at {width}x{height}", gaussians(count))
 }
 
-/// What the device reaches at most.
+/// Returns the line with the device's peak rates.
 pub fn limits_line(limits: &LimitRow) -> String {
     format!(
         "limits    {:.1} GFLOP/s, {:.1} GB/s (multiply-adds; read + written)",
@@ -17,7 +17,7 @@ pub fn limits_line(limits: &LimitRow) -> String {
     )
 }
 
-/// What the host did per step.
+/// Returns the line with the host's work per step.
 pub fn host_line(host: &HostPerStep) -> String {
     format!(
         "host      per step: {} waits, {} copies ({:.0} B read, {:.0} B written), {} buffers made, \
@@ -32,7 +32,7 @@ pub fn host_line(host: &HostPerStep) -> String {
     )
 }
 
-/// A count per step: a whole number, or with what it takes to see it.
+/// Returns a count per step: a whole number, or with the necessary decimals.
 fn short(count: f64) -> String {
     if count == count.round() {
         format!("{count:.0}")
@@ -41,7 +41,7 @@ fn short(count: f64) -> String {
     }
 }
 
-/// The table's head.
+/// Returns the table's head.
 fn head() -> String {
     format!(
         "{:<15}{:>10}{:>10}{:>9}{:>10}{:>9}{:>9}{:>10}{:>8}",
@@ -49,7 +49,7 @@ fn head() -> String {
     )
 }
 
-/// A row of the table.
+/// Returns a row of the table.
 fn line(row: &StageRow) -> String {
     let gflops = match row.flops {
         0 => "-".to_owned(),
@@ -59,7 +59,7 @@ fn line(row: &StageRow) -> String {
         Bound::Compute => "compute",
         Bound::Memory => "memory",
     };
-    // Of what nobody counts there is no floor.
+    // A stage without counts has no floor.
     let floor = match row.bytes + row.flops {
         0 => format!("{:>10}{:>8}", "-", "-"),
         _ => format!("{:>10.3}{:>8.1} {bound}", row.floor_ms, row.over_floor),
@@ -76,7 +76,7 @@ fn line(row: &StageRow) -> String {
     )
 }
 
-/// All rows, and their sum.
+/// Returns all rows, and their sum.
 pub fn table(rows: &[StageRow]) -> String {
     let mut lines = vec![head()];
     lines.extend(rows.iter().map(line));

@@ -1,5 +1,5 @@
-//! `dapple bench train`: seconds a training step on a capture, with a fixed number of Gaussians;
-//! [`dapple_instruments::bench::train`] says how.
+//! `dapple bench train`: seconds per training step on a capture, with a fixed number of Gaussians; see
+//! [`dapple_instruments::bench::train`].
 
 use super::table::host_line;
 use super::{SCHEMA, remark};
@@ -21,28 +21,28 @@ so that two programs can be timed at equal work. --duplicate 8 makes eight of ea
 copy moved by at most half the distance to the point's neighbours along each axis.
 
 On a GPU a step's time is wall time over 5 sequences of --steps steps, after every photo was used
-once. Loading is not timed, and nothing is scored or saved. Memory is the most that the process held.
+once. Loading is not timed, and nothing is scored or saved. Memory is the peak of the process.
 
 Examples:
   dapple bench train captures/bird --duplicate 8
   dapple bench train captures/bird --preset quick --max-resolution 800 --steps 300 --json";
 
-/// Measures seconds a training step on a capture
+/// Measures seconds per training step on a capture
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// The capture: a folder (COLMAP, Nerfstudio, Blender) or its transforms.json
+    /// Capture: a COLMAP, Nerfstudio or Blender folder, or its transforms.json
     scene: PathBuf,
 
-    /// Steps to time, after 5 that are not (on a GPU: one for each photo)
+    /// Steps to time, after 5 warm-up steps (on a GPU: one per photo)
     #[arg(long, value_name = "N", default_value = "100", value_parser = clap::value_parser!(u32).range(1..))]
     steps: u32,
 
-    /// What the settings are based on [default: standard, the recipe as published]
+    /// Base of the settings [default: standard, the recipe as published]
     #[arg(short, long, value_name = "PRESET", value_parser = super::super::train::preset_parser())]
     preset: Option<String>,
 
-    /// Make K of each sparse point, to have more Gaussians
+    /// Make K Gaussians of each sparse point
     #[arg(long, value_name = "K", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1000))]
     duplicate: u32,
 

@@ -1,11 +1,11 @@
-//! What a conversion loses: renders of the splats that were read and of those that the file holds.
+//! Loss of a conversion: compares renders of the source splats with renders of the file.
 //!
-//! 1. Cameras: those of a capture's held-out photos (all photos where none is), at most [`MOST_VIEWS`] of them; else
-//!    a ring around the splats.
-//! 2. The splats as they were read are rendered once and their renders kept.
-//! 3. Each file that is asked about is read back and rendered: PSNR and SSIM between the renders, and how many dB
-//!    of PSNR against the photos are lost. Without photos these are estimated: of splats that are [`ASSUMED_PSNR`]
-//!    dB from the truth, with errors that have nothing to do with one another.
+//! 1. Cameras: those of a capture's held-out photos (all photos if none is held out), at most [`MOST_VIEWS`]; without
+//!    a capture, an orbit around the splats.
+//! 2. The source splats are rendered once, and their renders stored.
+//! 3. Each file is read back and rendered. The result is PSNR and SSIM between the renders, and the loss of PSNR
+//!    against the photos in dB. Without photos this loss is estimated for splats with [`ASSUMED_PSNR`] dB against the
+//!    truth and independent errors.
 
 use crate::camera_paths::Ring;
 use crate::console::Console;
@@ -21,31 +21,31 @@ use dapple::train::{ConfigPatch, TrainConfig};
 use serde::Serialize;
 use std::path::Path;
 
-/// Cameras of a ring, and the most of a capture.
+/// Cameras of an orbit, and the most cameras of a capture.
 const RING_VIEWS: u32 = 8;
 const MOST_VIEWS: usize = 24;
 
-/// The longer side of what is rendered of a capture, pixels.
+/// Longer side of renders from a capture's cameras, pixels.
 const LONGEST_SIDE: u32 = 960;
 
-/// What splats without photos are taken to be worth, dB: a usual score of captures.
+/// Assumed PSNR of splats without photos, dB: a usual score of captures.
 const ASSUMED_PSNR: f64 = 30.0;
 
-/// What was lost; means over the views.
+/// Loss of a conversion; means over the views.
 #[derive(Debug, Clone, Serialize)]
 pub struct Loss {
     /// `capture` or `ring`.
     pub cameras: &'static str,
     pub views: usize,
-    /// Between the renders, dB; 100 where there is no difference.
+    /// PSNR between the renders, dB; 100 if they are identical.
     pub psnr: f64,
     pub ssim: f64,
-    /// Of the PSNR against photos, dB: of the capture's, or of photos that are assumed.
+    /// Loss of PSNR against photos, dB: of the capture's photos, or of assumed photos.
     pub lost_db: f64,
 }
 
 impl Loss {
-    /// "loses 0.12 dB (...)", for people.
+    /// Returns the loss as text: "loses 0.12 dB (...)".
     pub fn shown(&self) -> String {
         let of = match self.cameras {
             "capture" => "against the photos".to_owned(),
@@ -58,15 +58,15 @@ impl Loss {
     }
 }
 
-/// A view with the render of the splats as they were read.
+/// View with the render of the source splats.
 struct Sight {
     camera: Camera,
     before: Vec<f32>,
-    /// The photo, and the PSNR of the render before.
+    /// Photo, and the PSNR of the first render.
     photo: Option<(Photo, f64)>,
 }
 
-/// Renders before, and the engine for those after.
+/// Renders of the source splats, and the engine for later renders.
 pub struct Judge {
     engine: Box<dyn Engine>,
     settings: RenderSettings,
@@ -75,7 +75,7 @@ pub struct Judge {
 }
 
 impl Judge {
-    /// The settings that splats are judged with: those beside `input`, changed by `flags`.
+    /// Returns the render settings for the loss: those next to `input`, changed by `flags`.
     pub fn settings(
         input: &Path,
         capture: Option<&Path>,
@@ -92,7 +92,7 @@ impl Judge {
         config_beside(input, flags, console)
     }
 
-    /// Renders the splats as they were read; `frame`: where they are.
+    /// Renders the source splats; `frame`: their frame.
     pub fn of(
         (splats, frame): (&Splats, Frame),
         config: &TrainConfig,
@@ -133,7 +133,7 @@ impl Judge {
                 None => None,
                 Some(photo) => match score(&rendered, &photo, judge.settings.background, None)? {
                     Some(scores) => Some((photo, scores.psnr)),
-                    // A mask hides all of it.
+                    // The mask hides the whole photo.
                     None => continue,
                 },
             };
@@ -147,7 +147,7 @@ impl Judge {
         Ok(judge)
     }
 
-    /// How far these splats are from those that were read.
+    /// Measures the loss of these splats against the source splats.
     pub fn loss(&mut self, splats: &Splats, console: &Console) -> Result<Loss> {
         self.engine.upload(splats, None)?;
         let settings = RenderSettings {
@@ -197,7 +197,8 @@ fn clamped(mut values: Vec<f32>) -> Vec<f32> {
     values
 }
 
-/// The capture's cameras with their photos, counted from where splats with this middle do, whose file says `origin`.
+/// Returns the capture's cameras with their photos, relative to the origin of splats with this centre, in whose file
+/// `origin` is recorded.
 fn of_capture(
     scene: &Path,
     (middle, frame): (DVec3, Frame),

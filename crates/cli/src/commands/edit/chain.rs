@@ -1,7 +1,7 @@
-//! The actions of a command line, in its order.
+//! Actions of a command line, in their order.
 //!
-//! clap sorts what it reads by option. Each value has an index, its place on the line: sorted by these, the values
-//! of all action options are the chain.
+//! clap groups values by option. Each value has an index, its position on the command line. Sorted by the index, the
+//! values of all action options are the chain.
 
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches, value_parser};
 use dapple::scene::edit::{Action, Amount, Order, Region, Similarity, Up, numbers};
@@ -9,25 +9,25 @@ use dapple::scene::{Error, MAX_SH_DEGREE};
 use glam::DQuat;
 use std::path::PathBuf;
 
-/// An entry of the chain.
+/// Entry of the chain.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Link {
-    /// An action.
+    /// Single action.
     Action(Action),
     /// All actions of a recipe.
     Recipe(PathBuf),
 }
 
-/// The chain that the command line asks for.
+/// Chain of actions from the command line.
 #[derive(Debug, Clone, Default)]
 pub struct Chain(pub Vec<Link>);
 
-/// An option that is an action: its name, what follows it, what it does, and how its value is read.
+/// Option for an action: its name, value, help and parser.
 struct Known {
     name: &'static str,
     value: &'static str,
     help: &'static str,
-    /// What stands for a value that is left out.
+    /// Value used if the option has none.
     missing: Option<&'static str>,
     read: fn(&str) -> Result<Link, Error>,
 }
@@ -43,8 +43,8 @@ const KNOWN: [Known; 15] = [
     Known {
         name: "rotate",
         value: "X,Y,Z",
-        help: "Turn about the origin: degrees about the world's x, then y, then z axis; or a quaternion \
-               W,X,Y,Z. Colours turn with the splats",
+        help: "Rotate about the origin: degrees about the world's x, then y, then z axis; or a quaternion \
+               W,X,Y,Z. Rotates the colours too",
         missing: None,
         read: rotation,
     },
@@ -74,22 +74,22 @@ const KNOWN: [Known; 15] = [
     Known {
         name: "crop",
         value: "REGION",
-        help: "Keep what is inside: sphere:X,Y,Z,RADIUS, or box:X,Y,Z,WIDTH,HEIGHT,DEPTH about its centre, and, \
-               turned, three degrees more",
+        help: "Keep Gaussians inside the region: sphere:X,Y,Z,RADIUS, or box:X,Y,Z,WIDTH,HEIGHT,DEPTH about its \
+               centre, with three more numbers for a rotation in degrees",
         missing: None,
         read: |text| Ok(Link::Action(Action::Crop(text.parse::<Region>()?))),
     },
     Known {
         name: "cut",
         value: "REGION",
-        help: "Take away what is inside",
+        help: "Remove Gaussians inside the region",
         missing: None,
         read: |text| Ok(Link::Action(Action::Cut(text.parse::<Region>()?))),
     },
     Known {
         name: "keep",
         value: "CONDITION",
-        help: "Keep what is so: 'opacity>0.1' (in quotes), or opacity,gt,0.1; finite, no number is NaN or \
+        help: "Keep Gaussians with 'opacity>0.1' (in quotes), or opacity,gt,0.1; finite: no value is NaN or \
                infinite",
         missing: None,
         read: |text| Ok(Link::Action(Action::Keep(text.parse()?))),
@@ -97,7 +97,7 @@ const KNOWN: [Known; 15] = [
     Known {
         name: "drop",
         value: "CONDITION",
-        help: "Take away what is so: 'size>2', 'contribution<1'",
+        help: "Remove Gaussians with 'size>2', 'contribution<1'",
         missing: None,
         read: |text| Ok(Link::Action(Action::Drop(text.parse()?))),
     },
@@ -114,14 +114,14 @@ const KNOWN: [Known; 15] = [
     Known {
         name: "merge",
         value: "FILE",
-        help: "Add the splats of another file, as they are",
+        help: "Add the splats of another file, unchanged",
         missing: None,
         read: |text| Ok(Link::Action(Action::Merge(text.into()))),
     },
     Known {
         name: "order",
         value: "CURVE",
-        help: "Sort along the Z curve (morton): neighbours come close in the file",
+        help: "Sort along the Z curve (morton), so that neighbours are close in the file",
         missing: None,
         read: |text| match text {
             "morton" => Ok(Link::Action(Action::Order(Order::Morton))),
@@ -131,9 +131,9 @@ const KNOWN: [Known; 15] = [
     Known {
         name: "floaters",
         value: "SHARE[,CELL]",
-        help: "Take away Gaussians that the photos contradict, and then the clusters with the least weight, together \
-               this share of all, percent [default: 0.01]: of blend weights where cameras are known, else of opacity \
-               times area. Clusters are what fills touching cubes with a side of CELL [default: by the distances]",
+        help: "Remove Gaussians that the photos contradict, then the clusters with the least weight, together \
+               this percentage [default: 0.01] of all blend weights, or without cameras of opacity \
+               times area. A cluster fills touching cubes with a side of CELL [default: from the distances]",
         missing: Some("0.01"),
         read: |text| match *numbers(&text.replace('%', ""))?.as_slice() {
             [share] => checked(Action::Floaters { cell: None, share }),
@@ -150,15 +150,15 @@ const KNOWN: [Known; 15] = [
     Known {
         name: "clusters",
         value: "N[,CELL]",
-        help: "Keep the N clusters with most opacity",
+        help: "Keep the N clusters with the most opacity",
         missing: None,
         read: clusters,
     },
     Known {
         name: "prune",
         value: "SHARE",
-        help: "Take away those that contribute least to the photos, together this share of all blend weights, \
-               percent; 0 takes what no photo shows. Needs cameras",
+        help: "Remove Gaussians that contribute least to the photos, together this percentage of all blend \
+               weights; 0 removes Gaussians that no photo shows. Needs cameras",
         missing: None,
         read: |text| match *numbers(text.trim_end_matches('%'))?.as_slice() {
             [share] => checked(Action::Prune { share }),
@@ -168,7 +168,7 @@ const KNOWN: [Known; 15] = [
     Known {
         name: "decimate",
         value: "N|N%",
-        help: "Merge neighbours until N are left, or N percent. Where cameras are known, by what photos show",
+        help: "Merge neighbours until N Gaussians are left, or N percent. With cameras, keeps what the photos show",
         missing: None,
         read: |text| {
             Ok(Link::Action(Action::Decimate {
@@ -234,7 +234,7 @@ fn clusters(text: &str) -> Result<Link, Error> {
     }
 }
 
-/// What clap prints of an error.
+/// Returns the text of an error for clap.
 fn in_words(error: &Error) -> String {
     match error.hint_text() {
         Some(hint) => format!("{}: {hint}", error.what()),

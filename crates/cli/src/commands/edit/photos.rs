@@ -1,8 +1,9 @@
-//! What edits need beside splats: the cameras of photos, an engine, and what an action has lost.
+//! Inputs of edits other than splats: the photos' cameras, an engine, and the loss of an action.
 //!
-//! 1. Cameras are the capture's (`--capture`), those trained on to weigh and to fit to, those held out to score;
-//!    without a capture those of the `cameras.json` beside the splats; to score, with `--ring`, a ring around them.
-//! 2. They are moved along with the splats, and what is nearest to them is scaled along.
+//! 1. Cameras are those of the capture (`--capture`): training cameras to weigh and to fit, held-out cameras to
+//!    score. Without a capture they are those of the `cameras.json` next to the splats. With `--ring`, scores use an
+//!    orbit around the splats.
+//! 2. Cameras move with the splats, and the near plane is scaled with them.
 
 use super::Args;
 use crate::camera_paths::Ring;
@@ -21,32 +22,32 @@ use dapple::train::{Refit, Scoring, TrainConfig, contributions, evaluate, floate
 use serde::Serialize;
 use std::path::Path;
 
-/// Pictures along a ring.
+/// Renders along an orbit.
 const RING: u32 = 24;
 
-/// Of cameras without photos every so many are looked through to score.
+/// Without photos, one in this many cameras is used for scores.
 const EVERY: usize = 8;
 
-/// What an action has cost.
+/// Loss of an action.
 #[derive(Debug, Clone, Serialize)]
 pub struct Loss {
-    /// Views that were rendered before and after.
+    /// Views rendered before and after.
     views: usize,
-    /// Mean PSNR between both, dB; identical pictures count as 100.
+    /// Mean PSNR between both, dB; identical renders count as 100.
     renders_psnr: f64,
     /// Mean PSNR against the held-out photos before and after, dB.
     #[serde(skip_serializing_if = "Option::is_none")]
     photos_psnr: Option<[f64; 2]>,
 }
 
-/// What a removal of floaters loses at most without a warning, dB.
+/// Largest loss of a removal of floaters without a warning, dB.
 const MOST_LOST: f64 = 0.5;
 
-/// PSNR of renders before and after from which photos of 30 dB lose less than that.
+/// Least PSNR between renders before and after at which photos of 30 dB lose less than [`MOST_LOST`].
 const LEAST_RENDERS: f64 = 39.0;
 
 impl Loss {
-    /// A warning, where a removal of floaters has taken more away than floaters.
+    /// Returns a warning if a removal of floaters has removed parts of the scene.
     pub fn warning(&self) -> Option<String> {
         let lost = match self.photos_psnr {
             Some([before, after]) if before - after > MOST_LOST => {
@@ -61,9 +62,9 @@ impl Loss {
             _ => return None,
         };
         let hint = match self.photos_psnr {
-            Some(_) => "a smaller share, --floaters=0.001, takes less",
+            Some(_) => "a smaller share, --floaters=0.001, removes less",
             None => {
-                "--capture has the photos tell floaters from the scene; a smaller share, --floaters=0.001, takes less"
+                "with --capture, the photos distinguish floaters from the scene; a smaller share, --floaters=0.001, removes less"
             }
         };
         Some(format!(
@@ -71,7 +72,7 @@ impl Loss {
         ))
     }
 
-    /// In words.
+    /// Returns the loss as text.
     pub fn line(&self) -> String {
         let renders = format!(
             "renders of {} views are {:.2} dB from those before",
@@ -87,20 +88,20 @@ impl Loss {
     }
 }
 
-/// Where to look from, in the world of the file.
+/// Known cameras, in the frame of the file.
 struct Known {
     trained: Vec<Camera>,
-    /// The same with photos, where there is a capture.
+    /// Training views with photos, if there is a capture.
     photos: Vec<View>,
-    /// With photos where there is a capture.
+    /// Held-out views with photos, if there is a capture.
     held_out: Vec<View>,
     scored: Vec<Camera>,
-    /// Of those trained on, as training has it.
+    /// Extent of the training cameras, as in training.
     extent: f64,
 }
 
 impl Known {
-    /// The extent, where there are cameras.
+    /// Returns the extent, if there are cameras.
     fn extent(&self) -> Option<f64> {
         (!self.trained.is_empty()).then_some(self.extent)
     }
@@ -111,11 +112,11 @@ fn centres(cameras: &[Camera]) -> Vec<DVec3> {
     cameras.iter().map(centre).collect()
 }
 
-/// See the module.
+/// Cameras and engine for the actions of an edit; the module documents their sources.
 pub struct Photos<'a> {
     args: &'a Args,
     splats: &'a Path,
-    /// Where the splats of the file are beside their capture, as the file says, and where their middle is.
+    /// Frame of the splats relative to their capture, from the file, and their centre.
     frame: Frame,
     middle: DVec3,
     config: TrainConfig,
@@ -143,15 +144,15 @@ impl<'a> Photos<'a> {
         }
     }
 
-    /// Whether cameras are known.
+    /// Returns true if cameras are known.
     ///
     /// # Errors
-    /// Those of reading the capture.
+    /// Errors of reading the capture.
     pub fn are_known(&mut self) -> Result<bool> {
         Ok(self.known()?.is_some())
     }
 
-    /// Cameras, where some are known; found once.
+    /// Returns the known cameras, if any; loaded once.
     fn known(&mut self) -> Result<Option<&Known>> {
         if self.known.is_none() {
             self.known = Some(self.find()?);
@@ -194,7 +195,7 @@ impl<'a> Photos<'a> {
         let held_out: Vec<View> = split.eval.iter().filter_map(view).cloned().collect();
         let photos: Vec<View> = split.train.iter().filter_map(view).cloned().collect();
         Ok(Some(Known {
-            // Sizes are the same wherever coordinates count from.
+            // Sizes do not depend on the origin.
             extent,
             trained: photos.iter().map(|view| view.camera).collect(),
             photos,
@@ -205,9 +206,9 @@ impl<'a> Photos<'a> {
 
     fn needed(&mut self) -> Result<&Known> {
         self.known()?.ok_or_else(|| {
-            Error::input("this action needs the cameras of the photos, and nothing tells them")
+            Error::input("this action needs the cameras of the photos, and none are known")
                 .at("--capture")
-                .hint("name the capture that the splats were trained on with --capture; a cameras.json beside the splats does as well")
+                .hint("name the capture of the splats with --capture, or put a cameras.json next to the splats")
         })
     }
 
@@ -217,12 +218,12 @@ impl<'a> Photos<'a> {
         }
         match &mut self.engine {
             Some(engine) => Ok(engine.as_mut()),
-            None => Err(Error::internal("an engine that was opened is not there")),
+            None => Err(Error::internal("an opened engine is missing")),
         }
     }
 
-    /// How to render splats that were moved so. Nearer than a twentieth of the cameras' extent nothing is drawn, as
-    /// in training, unless the run said otherwise.
+    /// Returns the render settings for splats after this motion. The near plane is a twentieth of the cameras'
+    /// extent, as in training, unless the run sets another.
     fn settings(&self, extent: Option<f64>, sh_degree: u8, moved: &Similarity) -> RenderSettings {
         let near = match extent.filter(|_| self.config.near <= 0.0) {
             None => self.config.near_plane() * self.frame.moved.scale as f32,
@@ -234,10 +235,10 @@ impl<'a> Photos<'a> {
         }
     }
 
-    /// What `after` has lost of `before`; `None` where there is nowhere to look from.
+    /// Measures the loss of `after` against `before`; `None` without cameras.
     ///
     /// # Errors
-    /// What the engine cannot do; photos that cannot be read.
+    /// Errors of the engine, and photos that cannot be read.
     pub fn loss(
         &mut self,
         before: &Splats,
@@ -299,7 +300,7 @@ impl<'a> Photos<'a> {
     }
 }
 
-/// PSNR of displayed pictures, dB, at most 100.
+/// Returns the PSNR of 8-bit renders, dB, at most 100.
 fn psnr(a: &[f32], b: &[f32]) -> f64 {
     let shown = |v: f32| f64::from(v.clamp(0.0, 1.0));
     let error: f64 = a
@@ -324,8 +325,8 @@ impl Surroundings for Photos<'_> {
     ) -> Result<Option<Vec<f32>>> {
         if !is_needed && self.known()?.is_none() {
             self.console.note(
-                "note: nothing tells where photos were taken from, so all sides count alike; --capture names the \
-                 capture, and then what photos show is kept best",
+                "note: the poses of the photos are not known, so all sides have equal weight; with --capture, \
+                 what the photos show is kept best",
             );
             return Ok(None);
         }
@@ -372,7 +373,7 @@ impl Surroundings for Photos<'_> {
             extent: extent * moved.scale,
             steps,
         };
-        // An engine holds what it is fitted to for good: this one is let go afterwards.
+        // An engine permanently holds the photos of a fit, so the fit uses an engine of its own.
         let mut engine = self.args.device.open_quietly(false)?.engine.into_engine();
         refit(engine.as_mut(), many, &few, &how, &self.console.progress())
     }

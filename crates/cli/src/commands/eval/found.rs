@@ -1,4 +1,4 @@
-//! What scoring found, as JSON, tables and words.
+//! Results of scoring, as JSON, tables and text.
 
 use super::Args;
 use super::poses::PoseReport;
@@ -9,22 +9,22 @@ use dapple::train::{EvalReport, RunFolder};
 use serde::Serialize;
 use std::path::Path;
 
-/// Fewer images are all shown anyway.
+/// With fewer images, all are listed.
 const WORST_FROM: usize = 6;
 
 /// Scores of the held-out photos.
 pub struct Found {
-    /// As they are.
+    /// Scores with the given poses.
     pub report: EvalReport,
-    /// Of the splats that they are compared with.
+    /// Scores of the splats to compare with.
     pub second: Option<EvalReport>,
-    /// Photo by photo, how both differ.
+    /// Differences between both, per photo.
     pub paired: Option<Paired>,
-    /// With the pose of each photo fitted to the splats.
+    /// Scores with the pose of each photo fitted to the splats.
     pub aligned: Option<EvalReport>,
-    /// Of right halves, with appearance fitted to the left ones.
+    /// Scores of right halves, with appearance fitted to the left halves.
     pub halves: Option<EvalReport>,
-    /// How far the poses of the photos trained on are off.
+    /// Errors of the poses of the training photos.
     pub poses: Option<PoseReport>,
 }
 
@@ -38,18 +38,18 @@ struct Scores<'a> {
     worst: Vec<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     compare: Option<Compared<'a>>,
-    /// With the pose of each photo fitted to the splats.
+    /// Scores with the pose of each photo fitted to the splats.
     #[serde(skip_serializing_if = "Option::is_none")]
     aligned: Option<&'a EvalReport>,
-    /// Of right halves, with appearance fitted to the left ones.
+    /// Scores of right halves, with appearance fitted to the left halves.
     #[serde(skip_serializing_if = "Option::is_none")]
     halves: Option<&'a EvalReport>,
-    /// How far the poses of the photos trained on are off.
+    /// Errors of the poses of the training photos.
     #[serde(skip_serializing_if = "Option::is_none")]
     poses: Option<&'a PoseReport>,
 }
 
-/// The second splats' part of it.
+/// Results of the second splats.
 #[derive(Serialize)]
 struct Compared<'a> {
     splats: &'a Path,
@@ -59,7 +59,7 @@ struct Compared<'a> {
 }
 
 impl Found {
-    /// Writes and prints all of it; `paths` are those of the splats.
+    /// Writes and prints all results; `paths` are those of the splats.
     pub fn tell(
         &self,
         (args, scene): (&Args, &Path),
@@ -131,7 +131,7 @@ impl Found {
     }
 }
 
-/// What the comparison comes to, in words.
+/// Returns the result of the comparison as a sentence.
 fn verdict(paired: &Paired) -> String {
     let line = |name: &str, unit: &str, digits: usize, d: &Difference| {
         let [low, high] = d.interval;
@@ -146,7 +146,7 @@ fn verdict(paired: &Paired) -> String {
         let leaves_out_zero = low > 0.0 || high < 0.0;
         let says = match (d.is_beyond_noise, d.better > d.worse) {
             (false, _) if leaves_out_zero => {
-                "a few photos make the mean, and most of the others say otherwise"
+                "a few photos dominate the mean, and most others contradict it"
             }
             (true, true) => "A is better, beyond the photos' noise",
             (true, false) => "B is better, beyond the photos' noise",

@@ -1,4 +1,4 @@
-//! How far the capture's poses, and those that a run refined, are from the true ones.
+//! Errors of the capture's poses, and of the poses that a run refined, against the true poses.
 
 use super::Subject;
 use dapple::scene::{Error, Pose, Result, read_poses};
@@ -6,17 +6,17 @@ use dapple::train::PoseErrors;
 use serde::Serialize;
 use std::path::Path;
 
-/// How far poses are from the true ones.
+/// Errors of poses against the true poses.
 #[derive(Serialize)]
 pub struct PoseReport {
-    /// Those of the capture.
+    /// Errors of the capture's poses.
     given: PoseErrors,
-    /// Those that the run refined.
+    /// Errors of the poses that the run refined.
     refined: Option<PoseErrors>,
 }
 
 impl PoseReport {
-    /// A line for each.
+    /// Returns one line per set of poses.
     pub fn lines(&self) -> String {
         let line = |what: &str, e: &PoseErrors| {
             format!(
@@ -33,7 +33,7 @@ impl PoseReport {
     }
 }
 
-/// How far the given poses of the photos trained on are off, and those that the run refined.
+/// Computes the errors of the given and of the refined poses of the training photos.
 pub fn report(truth: &Path, subject: &Subject, given: &[(String, Pose)]) -> Result<PoseReport> {
     let true_poses = read_poses(truth)?;
     let Some(given) = PoseErrors::by_name(given, &true_poses) else {

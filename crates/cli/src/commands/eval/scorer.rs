@@ -1,4 +1,4 @@
-//! Held-out photos scored on one engine: as they are, with fitted poses, by halves.
+//! Scores held-out photos on one engine: with given poses, with fitted poses, by halves.
 
 use super::{Subject, Trained};
 use crate::console::Console;
@@ -10,19 +10,19 @@ use dapple::train::{
     evaluate_halves, read_looks,
 };
 
-/// What scorings of one call share.
+/// Inputs shared by the scorings of one command.
 pub struct Scorer<'a> {
-    /// Renders, and scores where it can.
+    /// Engine that renders, and scores if it can.
     pub engine: Box<dyn Engine>,
-    /// The held-out photos.
+    /// Held-out photos.
     pub dataset: &'a Dataset,
-    /// What both of two subjects are scored over.
+    /// Background of the scores; the same for both of two splat files.
     pub background: [f32; 3],
-    /// To score by it too.
+    /// LPIPS weights, to score by LPIPS too.
     pub lpips: Option<&'a Lpips>,
-    /// Whether to score with fitted colours too.
+    /// True if colour-corrected scores are computed too.
     pub corrects: bool,
-    /// For bars and notes.
+    /// Console for bars and notes.
     pub console: &'a Console,
 }
 
@@ -31,7 +31,7 @@ impl<'a> Scorer<'a> {
         self.dataset.views.iter().collect()
     }
 
-    /// Scores all views; writes what there is to see into `folder`.
+    /// Scores all views, and writes renders and error maps into `folder`.
     pub fn score(&mut self, subject: &Subject, folder: Option<&RunFolder>) -> Result<EvalReport> {
         let (views, console) = (self.views(), self.console);
         let settings = &subject.settings(self.background);
@@ -67,7 +67,7 @@ impl<'a> Scorer<'a> {
         let flat = flat.iter().sum::<f64>() / flat.len().max(1) as f64;
         if report.psnr < flat {
             console.note(&format!(
-            "remark: pictures of one colour would score better, {flat:.2} dB: are these the splats of another \
+            "warning: pictures of one colour would score better, {flat:.2} dB: are these the splats of another \
              capture, or in another world than its poses?"
         ));
         }
@@ -83,15 +83,15 @@ impl<'a> Scorer<'a> {
         evaluate_aligned(self.engine.as_mut(), &views, &settings, extent)
     }
 
-    /// Scores right halves, with what the run learnt of photos fitted to the left ones; looks adapted by a LoRA of this
-    /// rank as well.
+    /// Scores right halves, with the appearance fitted to the left halves, and the appearance MLP adapted by a LoRA
+    /// of this rank.
     pub fn halves(&mut self, subject: &Subject, lora: Option<u8>) -> Result<EvalReport> {
         let appearance = &subject.config.appearance;
         if lora.is_some() && !appearance.has_looks() {
             return Err(
-                Error::input("the run learnt no looks that a LoRA could adapt")
+                Error::input("the run has no appearance MLP that a LoRA could adapt")
                     .at("--lora")
-                    .hint("looks are what a run with --appearance mlp learns"),
+                    .hint("train with --appearance mlp for one"),
             );
         }
         let looks = subject.path.with_file_name("appearance.safetensors");

@@ -1,4 +1,4 @@
-//! What a run's folder says of the run: its `metrics.json`, or its checkpoint while it is not finished.
+//! Facts about a run from its folder: from `metrics.json`, or from the checkpoint of an unfinished run.
 
 use super::Shown;
 use crate::training_display::{clock, grouped};
@@ -12,16 +12,16 @@ use std::path::{Path, PathBuf};
 pub struct RunInfo {
     kind: &'static str,
     path: PathBuf,
-    /// Whether there is nothing left to do.
+    /// True if the run is finished.
     finished: bool,
     steps: u32,
-    /// Mean of the held-out photos, dB, at the end or when last scored.
+    /// Mean PSNR of the held-out photos, dB, at the end or when last scored.
     psnr: Option<f64>,
     ssim: Option<f64>,
-    /// The step after which those scores were taken.
+    /// Step of those scores.
     scored_after: Option<u32>,
     gaussians: u64,
-    /// Of training, without scoring and reading photos.
+    /// Training time, without scoring and reading photos.
     seconds: f64,
     device: String,
     train_photos: Option<usize>,
@@ -30,7 +30,7 @@ pub struct RunInfo {
     dapple: Option<String>,
 }
 
-/// Of `metrics.json`, what is shown: other versions may have less or more.
+/// Shown fields of `metrics.json`: other versions may have fewer or more.
 #[derive(Deserialize)]
 struct Metrics {
     dapple: String,
@@ -52,10 +52,10 @@ struct Seconds {
 }
 
 impl RunInfo {
-    /// What lies in a folder; `None` if that is nothing of a run.
+    /// Reads the run in a folder; `None` if the folder has no run.
     ///
     /// # Errors
-    /// A checkpoint that is damaged, where there is nothing else.
+    /// A damaged checkpoint in a folder with no other results.
     pub fn read(path: &Path) -> Result<Option<Self>> {
         let folder = RunFolder::open(path);
         let finished = !folder.checkpoint_path().is_file();
@@ -113,7 +113,7 @@ impl Shown for RunInfo {
         let path = self.path.display();
         let state = match self.finished {
             true => String::new(),
-            false => format!(", not finished: `dapple train --resume {path}` goes on"),
+            false => format!(", not finished: `dapple train --resume {path}` continues it"),
         };
         let scores = match (self.psnr, self.ssim) {
             (Some(psnr), Some(ssim)) => {
@@ -141,7 +141,7 @@ impl Shown for RunInfo {
             lines.push((
                 "worse",
                 format!(
-                    "after step {} the held-out photos were shown best, with {:.2} dB: {:.2} more",
+                    "after step {} the held-out photos scored best, with {:.2} dB: {:.2} more",
                     grouped(worse.best.step.into()),
                     worse.best.psnr,
                     worse.lost

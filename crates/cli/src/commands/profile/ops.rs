@@ -1,5 +1,5 @@
-//! `dapple profile ops`: what limits tensor operations on this machine. [`dapple_instruments::ops`] measures; here are
-//! the options, the folder and what is said.
+//! `dapple profile ops`: measures what limits tensor operations on this machine. [`dapple_instruments::ops`]
+//! measures; this file has the options, the folder and the messages.
 
 use super::{prepare, program, say};
 use crate::ceilings;
@@ -19,13 +19,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const AFTER_HELP: &str = "\
-Runs LoRA, softmax, norms and products again and again, and says where the time went: a budget that adds
-up to wall time, each operation against the bandwidth and arithmetic that this device was measured to
-reach, how busy the device was kept, gaps, launch efficiency, operations a second, and what was found to
-hold them back. A GPU replays what was recorded once: one submission for many runs, a pass an operation.
+Runs LoRA, softmax, norms and products repeatedly, and reports a time budget that adds up to wall
+time, each operation against the measured bandwidth and arithmetic of this device, how busy the
+device was, gaps, launch efficiency, operations per second, and the bottlenecks that were found. A
+GPU replays a recorded list: one submission for many runs, one pass per operation.
 
-Without --only, the processor and software GPUs leave out what takes them too long. OUT holds the files
-that `dapple profile` leaves; `dapple profile diff` compares them.
+Without --only, the CPU and software GPUs skip operations that take too long. OUT holds the files
+that `dapple profile` writes; `dapple profile diff` compares them.
 
 Examples:
   dapple profile ops
@@ -33,35 +33,35 @@ Examples:
   dapple profile ops --device cpu --time-limit 5
   dapple profile ops --only lora --compare before/profile.json -o after";
 
-/// Says what limits tensor operations here: LoRA, softmax, norms, products
+/// Measures what limits tensor operations here: LoRA, softmax, norms, products
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// The folder for the results
+    /// Folder for the results
     #[arg(short, long, value_name = "FOLDER", default_value = "profile/ops")]
     out: PathBuf,
 
-    /// Replace a profile that is in OUT, and files of the names that it has
+    /// Replace a profile in OUT, and other files with its names
     #[arg(long)]
     overwrite: bool,
 
-    /// Operations, or families of them: lora, softmax, layer_norm, rms_norm, matmul [default: all]
+    /// Operations or families: lora, softmax, layer_norm, rms_norm, matmul [default: all]
     #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
     only: Vec<String>,
 
-    /// Runs of each operation to measure. As many again are made without the profiler, to tell what it costs
+    /// Runs of each operation to measure, and again without the profiler, for its overhead
     #[arg(long, value_name = "N", default_value = "1000", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     iterations: u32,
 
-    /// Fewer runs, rather than longer than this in all, seconds
+    /// Time limit in seconds for all operations, which reduces the runs
     #[arg(long, value_name = "SECONDS", default_value = "20", value_parser = clap::value_parser!(u32).range(1..=3600))]
     time_limit: u32,
 
-    /// Do something wrong on purpose, to see it found: unfused, readback, upload, no-pool, naive-matmul
+    /// Inject a fault, to test its detection: unfused, readback, upload, no-pool, naive-matmul
     #[arg(long, value_name = "MISTAKE", hide = true)]
     plant: Option<Plant>,
 
-    /// An earlier profile.json: say what became faster or slower, and whether that is noise
+    /// Earlier profile.json to compare with: lists faster and slower operations, and noise
     #[arg(long, value_name = "OLD.json")]
     compare: Option<PathBuf>,
 
@@ -73,13 +73,12 @@ pub struct Args {
     device: DeviceOptions,
 }
 
-/// Multiply-adds of an operation at most, where it is not named: what does not take the processor, or a GPU that is
-/// none, too long.
+/// Most multiply-adds of an operation on the CPU or a software GPU, unless --only selects it.
 const MOST_ON_PROCESSOR: usize = 1 << 30;
 const MOST_IN_SOFTWARE: usize = 1 << 24;
 
 pub fn run(args: &Args, console: &Console) -> Result<()> {
-    // What cannot work is said before anything is measured.
+    // Invalid input fails before the measurement.
     let old = args.compare.as_deref().map(read_profile).transpose()?;
     check(&args.only).map_err(|e| e.at("--only"))?;
     let folders = NewFolders::before(&args.out);

@@ -1,4 +1,4 @@
-//! Which cameras a render is seen from: views of a capture, a camera's file, a path around the scene.
+//! Cameras of renders: views of a capture, a camera file, or a path around the scene.
 
 use super::Args;
 use crate::camera_paths::{self, CameraPath, Ring, Seen};
@@ -15,10 +15,10 @@ use dapple::scene::{Camera, Capture, Error, Result, Splats, load, without_far_of
 use dapple::train::{RenderNames, TrainConfig};
 use std::path::Path;
 
-/// A camera and the name of its picture.
+/// Camera and the name of its picture.
 pub(super) type Shot = (String, Camera);
 
-/// The cameras that were asked for, but for paths; `frame` as [`count_from`] has it.
+/// Returns the cameras of the options, except for paths; `frame` as in [`count_from`].
 pub(super) fn shots(
     (args, splats): (&Args, &Path),
     config: &TrainConfig,
@@ -49,7 +49,7 @@ pub(super) fn shots(
     Ok(shots)
 }
 
-/// Has splats that count from zero, and were not moved, count from where the capture does: far from zero, renders lose
+/// Changes the origin of splats without one, and without motion, to the capture's: far from zero, renders lose
 /// precision.
 fn count_from(frame: &mut Frame, capture: DVec3) {
     if frame.origin == DVec3::ZERO && frame.moved == Similarity::IDENTITY {
@@ -57,7 +57,7 @@ fn count_from(frame: &mut Frame, capture: DVec3) {
     }
 }
 
-/// Where photos were taken from, by --scene or by what lies beside the splats; `frame` as [`count_from`] has it.
+/// Returns the poses of the photos, from --scene or from the files next to the splats; `frame` as in [`count_from`].
 pub(super) fn seen(
     args: &Args,
     splats: &Path,
@@ -73,14 +73,14 @@ pub(super) fn seen(
             let cameras: Vec<Camera> = capture.images.iter().map(|image| image.camera).collect();
             let counted = capture.origin;
             count_from(frame, counted);
-            // As large as its photo is.
+            // As large as its photo.
             let first = views_of(capture, &[0], config, console)?;
             (cameras, first.first().map(|(_, camera)| *camera), counted)
         }
         None => {
             let found = cameras::beside(splats).unwrap_or_else(|error| {
                 console.note(&format!(
-                    "note: the cameras beside the splats are not used: {error}"
+                    "note: the cameras next to the splats are not used: {error}"
                 ));
                 None
             });
@@ -102,7 +102,7 @@ pub(super) fn seen(
     }))
 }
 
-/// The cameras of a path; says which is taken and what of it is guessed.
+/// Returns the cameras of a path, and prints the chosen path and its assumptions.
 pub(super) fn frames(
     path: CameraPath,
     seen: Option<Seen>,
@@ -128,18 +128,18 @@ pub(super) fn frames(
             }
         }
         None if matches!(path, CameraPath::Arc | CameraPath::Capture) => {
-            return Err(Error::input("nothing tells where the photos were taken from")
+            return Err(Error::input("the poses of the photos are not known")
                 .at("--path")
-                .hint("name the capture with --scene; beside splats that Dapple trains lies a cameras.json"));
+                .hint("name the capture with --scene; Dapple writes a cameras.json next to trained splats"));
         }
         None => {
             if path == CameraPath::Auto {
-                console.note("path: orbit, since nothing tells where the photos were taken from");
+                console.note("path: orbit, since the poses of the photos are not known");
             }
             if up.is_none() {
                 console.note(
-                    "note: nothing tells which way is up: against y, as in COLMAP, is taken (--up z \
-                     and others name another)",
+                    "note: the up direction is not known, so -y is used, as in COLMAP (--up sets \
+                     another)",
                 );
             }
             Ring::of_splats(splats, up.unwrap_or(DVec3::NEG_Y))?.orbit(count)
@@ -148,7 +148,7 @@ pub(super) fn frames(
     Ok(numbered(cameras))
 }
 
-/// The pictures of a path, by number.
+/// Returns the pictures of a path, named by number.
 pub(super) fn numbered(cameras: Vec<Camera>) -> Vec<Shot> {
     let cameras = cameras.into_iter().enumerate();
     cameras
@@ -156,7 +156,7 @@ pub(super) fn numbered(cameras: Vec<Camera>) -> Vec<Shot> {
         .collect()
 }
 
-/// Which views `wanted` names: indices into the capture's images, ascending.
+/// Returns the views that `wanted` names: indices into the capture's images, ascending.
 fn chosen(capture: &Capture, wanted: &str, config: &TrainConfig) -> Result<Vec<usize>> {
     let images = &capture.images;
     let split = split(capture, &config.data);
@@ -181,8 +181,8 @@ fn chosen(capture: &Capture, wanted: &str, config: &TrainConfig) -> Result<Vec<u
     Ok(indices)
 }
 
-/// The cameras of these views as training sees them: reduced, and undistorted if it is so. The
-/// photos are decoded, because theirs is the size that counts.
+/// Returns the cameras of these views as in training: reduced, and undistorted with --undistort. Decodes the photos
+/// for their size.
 fn views_of(
     mut capture: Capture,
     indices: &[usize],

@@ -1,4 +1,4 @@
-//! The background of opaque photos that show an object on one plain colour.
+//! Background of opaque photos that show an object on one plain colour.
 
 use super::Args;
 use crate::console::Console;
@@ -6,14 +6,14 @@ use dapple::scene::{Dataset, Result};
 use dapple::train::config::Background;
 use dapple::train::{ConfigPatch, PlainBackground, TrainConfig};
 
-/// Returns true if neither the flags nor the file name a background, so that it may follow the photos.
+/// Returns true if neither the flags nor the file set a background, so that the photos can set it.
 pub(super) fn is_open(args: &Args) -> Result<bool> {
     let file = args.config.as_deref().map(ConfigPatch::read).transpose()?;
     let named = file.and_then(|file| file.background);
     Ok(args.patch()?.background.or(named).is_none())
 }
 
-/// Takes the photos' plain background as the run's, and says so.
+/// Sets the run's background to the plain background of the photos, and prints a note.
 pub(super) fn follow_photos(
     dataset: &Dataset,
     config: &mut TrainConfig,

@@ -1,4 +1,4 @@
-//! What a run came to: for people, and for `--json`.
+//! Results of a run, as text and for `--json`.
 
 use super::wall::{self, Wall};
 use crate::machine;
@@ -35,33 +35,33 @@ pub struct Summary {
     pub(super) aligned_ssim: Option<f64>,
     pub(super) cameras: Option<PathBuf>,
     pub(super) steps_per_second: f64,
-    /// Of the whole run.
+    /// Times of the whole run, with earlier commands.
     pub(super) seconds: Seconds,
-    /// Of this command.
+    /// Times of this command.
     pub(super) wall_seconds: Seconds,
     pub(super) cap: CapLosses,
     pub(super) photos: Option<PhotoTraffic>,
     pub(super) watch: Option<WatchReport>,
-    /// Where the most Gaussians come from; none where they were named, or have no limit.
+    /// Origin of the Gaussian cap; none if an option sets it, or without a cap.
     pub(super) budget: Option<Budget>,
-    /// What photos set aside for a while said of a longer run.
+    /// Extension checks of the run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) outlooks: Vec<Outlook>,
-    /// The step after which they had Gaussians left out at random.
+    /// Step after which the run used dropout.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) dropout_after: Option<u32>,
-    /// Where held-out photos were shown better before the end.
+    /// Step with better scores of the held-out photos before the end.
     pub(super) got_worse: Option<GotWorse>,
-    /// Photos that the capture names and that are not there, left out as asked.
+    /// Missing photos of the capture, skipped with --skip-missing.
     pub(super) skipped_photos: usize,
     pub(super) peak_memory_bytes: Option<u64>,
 }
 
 /// A finished or interrupted run.
 pub struct Done {
-    /// What it came to.
+    /// Results of the run.
     pub summary: Summary,
-    /// Stopped where `--stop-at` said.
+    /// True if the run stopped at --stop-at.
     pub(super) as_asked: bool,
     wall: Wall,
 }
@@ -114,13 +114,13 @@ impl Done {
         }
     }
 
-    /// The command ends: what it took until now is known.
+    /// Records the command's times at its end.
     pub fn end(&mut self) {
         let summary = &mut self.summary;
         (summary.seconds, summary.wall_seconds) = self.wall.end(summary.seconds);
     }
 
-    /// The results for people.
+    /// Returns the results as lines of text.
     pub fn lines(&self) -> String {
         let s = &self.summary;
         let scores = match (s.psnr, s.ssim) {
@@ -185,7 +185,7 @@ impl Done {
                 _ => ("photos", "were"),
             };
             lines.push(format!(
-                "missing   {} {photos} of the capture {were} not there and left out, as asked",
+                "missing   {} {photos} of the capture {were} skipped",
                 grouped(s.skipped_photos as u64)
             ));
         }
@@ -203,7 +203,7 @@ impl Done {
         lines.join("\n")
     }
 
-    /// The error that an interrupted run ends the program with.
+    /// Returns the error of an interrupted run.
     pub fn interruption(&self) -> Option<Error> {
         match self.summary.ending {
             Ending::Stopped(step) if !self.as_asked => Some(
@@ -213,7 +213,7 @@ impl Done {
                 )
                 .at_path(&self.summary.out)
                 .hint(format!(
-                    "`dapple train --resume {}` goes on from there",
+                    "`dapple train --resume {}` continues from there",
                     self.summary.out.display()
                 )),
             ),
@@ -222,7 +222,7 @@ impl Done {
     }
 }
 
-/// Why the run is as long as it is, and whether it left Gaussians out since, if photos were asked.
+/// Returns the line about the run's length and dropout, if an extension check was made.
 fn length(outlooks: &[Outlook], dropout_after: Option<u32>) -> Option<String> {
     let at = |outlook: &Outlook| grouped(outlook.steps[1].into());
     let extended = outlooks.iter().filter(|o| o.verdict == Verdict::Extend);
@@ -230,43 +230,43 @@ fn length(outlooks: &[Outlook], dropout_after: Option<u32>) -> Option<String> {
     let until = extended.map(at).next_back();
     let length = match (until, last.verdict) {
         (Some(until), Verdict::Extend) => {
-            format!("length    extended: photos set aside gained until step {until}")
+            format!("length    extended: withheld photos improved until step {until}")
         }
         (Some(until), _) => format!(
-            "length    extended: photos set aside gained until step {until}, and not enough until {}",
+            "length    extended: withheld photos improved until step {until}, and not enough until {}",
             at(last)
         ),
         (None, _) => format!(
-            "length    as planned: until step {} photos set aside gained nothing",
+            "length    as planned: withheld photos did not improve until step {}",
             at(last)
         ),
     };
     let is_since = dropout_after == Some(last.steps[1]);
     Some(match is_since {
-        true => format!("{length}; steps since then left Gaussians out (dropout)"),
+        true => format!("{length}; later steps used dropout"),
         false => length,
     })
 }
 
-/// That the held-out photos were shown better before.
+/// Returns the line about better scores of the held-out photos before the end.
 pub fn got_worse(worse: &GotWorse) -> String {
     format!(
-        "worse     after step {} the held-out photos were shown best, with {:.2} dB: {:.2} more than at the \
-         end. Fewer steps may do, or --watch-every 8, which keeps the best",
+        "worse     the held-out photos scored best after step {}, with {:.2} dB: {:.2} more than at the \
+         end. Use fewer steps, or --watch-every 8, which keeps the best splats",
         grouped(worse.best.step.into()),
         worse.best.psnr,
         worse.lost
     )
 }
 
-/// What the photos that were set aside say, if they say anything against the last splats.
+/// Returns the line about overfitting, if earlier splats score better on the validation photos.
 fn overfitting(watch: &WatchReport) -> Option<String> {
     let kept = watch.kept_step?;
     let at = |step: u32| watch.rows.iter().find(|row| row.step == step);
     let (best, last) = (at(kept)?, watch.rows.last()?);
     Some(format!(
-        "overfit   the splats of step {} are kept: of {} photos set aside they show {:.2} dB, the last \
-         ones {:.2}; fewer steps do",
+        "overfit   the splats of step {} are kept: {} validation photos score {:.2} dB with them, with the last \
+         splats {:.2}; use fewer steps",
         grouped(kept.into()),
         watch.photos,
         best.psnr,

@@ -1,4 +1,4 @@
-//! A device that is lost while pages look: they are told, and the run ends with what there is.
+//! Device loss during a run with viewers: the pages receive a message, and the run ends with the last saved state.
 
 use super::{Job, Wall};
 use crate::console::Console;
@@ -20,7 +20,7 @@ use std::time::Duration;
 use tungstenite::Message;
 use tungstenite::client::IntoClientRequest;
 
-/// The CPU engine, until its device is lost.
+/// CPU engine that fails once its device is marked as lost.
 struct Lossy {
     engine: Box<dyn Engine>,
     lost: Arc<AtomicBool>,
@@ -82,7 +82,7 @@ impl Engine for Lossy {
     }
 }
 
-/// A page: looks until it has had pictures, has the device lost, and gives the last that it was told.
+/// Opens a page, marks the device as lost after some frames, and returns the last note that the page received.
 fn looks_on(port: u16, token: &str, lost: &AtomicBool) -> String {
     let host = format!("127.0.0.1:{port}");
     let mut request = format!("ws://{host}/ws").into_client_request().unwrap();
@@ -108,7 +108,7 @@ fn looks_on(port: u16, token: &str, lost: &AtomicBool) -> String {
                     let id = u32::from_le_bytes(bytes[..4].try_into().unwrap());
                     let shown = serde_json::json!({"type": "shown", "id": id});
                     let _ = socket.send(Message::Text(shown.to_string().into()));
-                    // Three pictures have come of a device that is there.
+                    // Three frames arrived before the loss.
                     lost.store(id >= 3, Ordering::Relaxed);
                     break;
                 }

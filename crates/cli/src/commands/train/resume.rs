@@ -1,9 +1,9 @@
-//! `dapple train --resume OUT`: a run goes on from its checkpoint.
+//! `dapple train --resume OUT`: continues a run from its checkpoint.
 //!
-//! 1. What the options say must be what the run began with: another seed would be another run. When
-//!    checkpoints are made and where to stop may change.
-//! 2. Capture, device and storage are those of the run unless named: the capture may have moved, and a
-//!    device may be gone. The trainer checks the capture and tells of another device.
+//! 1. Options must equal the run's: another seed would be another run. The checkpoint interval and --stop-at may
+//!    change.
+//! 2. Capture, device and storage are the run's unless given: the capture may have moved, and the device may be
+//!    missing. The trainer checks the capture, and prints a note about another device.
 
 use super::{Args, Done, Wall, check_stop_at, live, load_capture, record_capture, run_into};
 use crate::console::Console;
@@ -14,10 +14,10 @@ use dapple::scene::{Error, Result};
 use dapple::train::{Checkpoint, ConfigPatch, Launch, RunFolder, RunLock, Snapshots, Trainer};
 use std::path::Path;
 
-/// Goes on with the run in `out`.
+/// Continues the run in `out`.
 pub fn resume(args: &Args, out: &Path, mut wall: Wall, console: &Console) -> Result<Done> {
-    // Before the checkpoint is read, which the run's own process may be replacing; and before the photos
-    // are: better to fail now than after an hour.
+    // Locked before reading the checkpoint, which the run's own process may be replacing, and before reading the
+    // photos, so that this error appears first.
     let folder = match holds_run(out) {
         true => RunFolder::create(out)?,
         false => RunFolder::open(out),
@@ -37,20 +37,20 @@ pub fn resume(args: &Args, out: &Path, mut wall: Wall, console: &Console) -> Res
             checkpoint.step
         ))
         .at_path(out)
-        .hint("name a later step, or leave --stop-at out to run to the end"));
+        .hint("name a later step, or omit --stop-at to run to the end"));
     }
     let device = device(args, &checkpoint, console);
     let Some(scene) = args.scene.clone().or(checkpoint.launch.capture.clone()) else {
-        return Err(
-            Error::input("the checkpoint does not say where the capture lies")
-                .at_path(out)
-                .hint(again(out)),
-        );
+        return Err(Error::input("the checkpoint has no path of the capture")
+            .at_path(out)
+            .hint(again(out)));
     };
     if args.scene.is_none() && !scene.exists() {
-        return Err(Error::input("the capture of this run is no longer there")
-            .at_path(&scene)
-            .hint(again(out)));
+        return Err(
+            Error::input("the capture of this run does not exist any more")
+                .at_path(&scene)
+                .hint(again(out)),
+        );
     }
     wall.goes_on(checkpoint.history.seconds);
     let engine = wall
@@ -58,7 +58,7 @@ pub fn resume(args: &Args, out: &Path, mut wall: Wall, console: &Console) -> Res
         .map_err(|e| match e.place() {
             Some("--precision") if args.device.precision.is_none() => e
                 .at_path(out)
-                .hint("the run began so; with --precision f32 it goes on there, not bit for bit"),
+                .hint("the run started with this precision; --precision f32 continues it there, not bit for bit"),
             _ => e,
         })?;
     let viewer = args.view.start(console)?;
@@ -85,7 +85,7 @@ pub fn resume(args: &Args, out: &Path, mut wall: Wall, console: &Console) -> Res
     run_into(&folder, &mut trainer, args.stop_at, shown, wall, console)
 }
 
-/// Whether there is something to go on with, or somebody at it.
+/// Returns true if the folder has a checkpoint or the lock of a running process.
 fn holds_run(out: &Path) -> bool {
     RunFolder::open(out).checkpoint_path().exists() || out.join(RunLock::FILE).exists()
 }
@@ -97,14 +97,14 @@ fn again(out: &Path) -> String {
     )
 }
 
-/// The options' devices, or else those of the run.
+/// Returns the devices of the options, or else of the run.
 fn device(args: &Args, checkpoint: &Checkpoint, console: &Console) -> DeviceOptions {
     let launch = &checkpoint.launch;
     let given = &args.device;
     let precision = launch.precision.as_deref().and_then(|p| p.parse().ok());
     if given.precision.is_some() && given.precision != precision {
         console.note(&format!(
-            "note: the run began with --precision {}: it goes on, but not bit for bit as it would have",
+            "note: the run started with --precision {}: it continues, but not bit for bit",
             launch.precision.as_deref().unwrap_or("f32")
         ));
     }
@@ -138,11 +138,9 @@ fn refuse_contradictions(args: &Args, checkpoint: &Checkpoint, out: &Path) -> Re
         .map(|(key, run, given)| format!("{key} = {given}, and the run has {run}"))
         .collect();
     Err(Error::input(format!(
-        "the options contradict the run that is to go on: {}",
+        "the options contradict the run to continue: {}",
         told.join("; ")
     ))
     .at_path(out)
-    .hint(
-        "leave them out: a run goes on as it began; for another, leave --resume out and name --out",
-    ))
+    .hint("omit them to continue the run; for another run, omit --resume and name --out"))
 }

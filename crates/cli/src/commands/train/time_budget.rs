@@ -1,8 +1,8 @@
-//! `dapple train --time-budget 60s`: what the run is to be, from the time it may take.
+//! `dapple train --time-budget 60s`: plans a run for a time budget.
 //!
-//! 1. The capture is described, not decoded, and steps are timed on an engine of their own.
-//! 2. The plan fills in what the options leave open: steps always, resolution and Gaussians unless named.
-//! 3. The run keeps its pace as it goes. Reading photos, calibration and scoring are not in the time.
+//! 1. The capture's description is read, not its photos, and steps are timed on a separate engine.
+//! 2. The plan sets the steps, and resolution and Gaussians unless the options set them.
+//! 3. The run adjusts its step rate to the budget. Reading photos, calibration and scoring are not included.
 
 use super::Args;
 use crate::console::Console;
@@ -15,15 +15,15 @@ use dapple::train::{ConfigPatch, Evidence, Seen, TrainConfig};
 use std::path::Path;
 use std::time::Instant;
 
-/// Calibration takes this share of the time, within bounds, seconds.
+/// Share of the time budget for calibration, within bounds in seconds.
 const CALIBRATION: f64 = 0.05;
 const LEAST_CALIBRATION: f64 = 0.3;
 const MOST_CALIBRATION: f64 = 6.0;
 
-/// Four months.
+/// Largest time, four months.
 const MOST_SECONDS: f64 = 1e7;
 
-/// Seconds, from `90`, `60s`, `5m`, `1h30m`, `1m30s`.
+/// Parses a time to seconds, from `90`, `60s`, `5m`, `1h30m`, `1m30s`.
 pub fn parse_duration(text: &str) -> Result<f64, String> {
     const EXAMPLE: &str = "a time is needed, for example 60s, 5m or 1h30m";
     let mut seconds = 0.0;
@@ -63,17 +63,17 @@ pub fn parse_duration(text: &str) -> Result<f64, String> {
     Ok(seconds)
 }
 
-/// A run that fits a time.
+/// Plan of a run for a time budget.
 pub struct Planned {
-    /// The layer of options with what the plan says.
+    /// Layer of options with the plan.
     pub patch: ConfigPatch,
-    /// What keeps the run in time.
+    /// Controller of the step rate.
     pub pacer: Pacer,
-    /// What is known of the photos to train on.
+    /// Capture statistics of the training photos.
     pub seen: Seen,
 }
 
-/// Times some steps and plans by them.
+/// Times some steps and plans the run from the result.
 pub fn planned(
     args: &Args,
     seconds: f64,
@@ -107,7 +107,7 @@ pub fn planned(
     patch.steps = Some(plan.steps);
     let given = args.config.as_deref().map(ConfigPatch::read).transpose()?;
     if given.is_none_or(|given| given.eval.every.is_none()) {
-        // Scoring on the way is not in the time, and whoever waits waits for it too.
+        // Scoring during the run is not in the budget, and would delay the end.
         patch.eval.every = Some(0);
     }
     if !wish.gaussians_are_settled {
@@ -174,7 +174,7 @@ fn tell(plan: &Plan, wish: &Wish, took: f64, console: &Console) {
     ));
 }
 
-/// Refuses a configuration file that says how long the run is.
+/// Refuses a configuration file that sets the length of the run.
 pub fn refuse_steps(args: &Args) -> Result<()> {
     let Some(file) = &args.config else {
         return Ok(());
@@ -196,7 +196,7 @@ pub fn refuse_steps(args: &Args) -> Result<()> {
         ))
         .at_path(file)
         .hint(format!(
-            "take {key} out of it, or leave --time-budget out to repeat the run that it is of"
+            "remove {key} from it, or omit --time-budget to repeat its run"
         ))),
     }
 }
@@ -220,7 +220,7 @@ mod tests {
         for bad in ["", "s", "5x", "30m1h", "1h30", "0s", "-5s", "1..5s"] {
             assert!(parse_duration(bad).is_err(), "{bad}");
         }
-        // Each bound is told as what it is.
+        // Each message names its own limit.
         let told = |text| parse_duration(text).unwrap_err();
         assert!(told("0.5s").contains("at least 1 second"));
         assert!(told("99999999h").contains("at most 2778 hours"));

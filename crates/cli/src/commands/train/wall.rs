@@ -1,26 +1,26 @@
-//! Where the wall time of the command went.
+//! Wall time of the command, by activity.
 //!
-//! 1. What comes before the trainer is measured here, by [`Wall`], and told to it; the trainer measures
-//!    steps, scoring and checkpoints itself.
-//! 2. Reading the capture is all that is before the first step and nothing else; writing is all that comes
-//!    with the last step or later and nothing else. So the parts add up to the whole.
-//! 3. A run that goes on has the seconds of earlier commands in its history: the line is of this one.
+//! 1. [`Wall`] measures the time before the trainer starts and passes it to the trainer, which measures steps,
+//!    scoring and checkpoints.
+//! 2. Loading is the rest of the time before the first step; writing is the rest of the time from the last step on.
+//!    So the parts add up to the total.
+//! 3. The history of a resumed run has the seconds of earlier commands; the printed line is of this command.
 
 use dapple::train::{Seconds, Trainer};
 use std::time::Instant;
 
-/// Counts from the command's beginning.
+/// Timer from the start of the command.
 #[derive(Debug, Clone, Copy)]
 pub struct Wall {
     started: Instant,
-    /// What was measured here.
+    /// Times measured in this command.
     seconds: Seconds,
-    /// What the run took before this command.
+    /// Times of the run before this command.
     earlier: Seconds,
 }
 
 impl Wall {
-    /// The command begins.
+    /// Starts the timer, at the start of the command.
     pub fn start() -> Self {
         Self {
             started: Instant::now(),
@@ -29,7 +29,7 @@ impl Wall {
         }
     }
 
-    /// The run took so much before this command.
+    /// Sets the times of the run before this command.
     pub fn goes_on(&mut self, earlier: Seconds) {
         self.earlier = earlier;
     }
@@ -44,7 +44,7 @@ impl Wall {
         timed(&mut self.seconds.calibration, calibrate)
     }
 
-    /// Does what is not of the run.
+    /// Runs work that does not count towards the run.
     pub fn aside<T>(&mut self, work: impl FnOnce() -> T) -> T {
         let begun = Instant::now();
         let done = work();
@@ -52,7 +52,7 @@ impl Wall {
         done
     }
 
-    /// Training begins: tells the trainer what came before.
+    /// Passes the times before training to the trainer.
     pub fn training_begins(&mut self, trainer: &mut Trainer) {
         let counted = trainer.history().seconds.without(&self.earlier);
         let counted = counted.and(&self.seconds).total();
@@ -60,7 +60,7 @@ impl Wall {
         trainer.add_seconds(&self.seconds);
     }
 
-    /// The command ends: the run's seconds with what was not counted yet, and those of this command.
+    /// Returns the run's total times and the times of this command, at the end of the command.
     pub fn end(&self, of_run: Seconds) -> (Seconds, Seconds) {
         let counted = of_run.without(&self.earlier).total();
         let rest = Seconds {
@@ -79,7 +79,7 @@ fn timed<T>(seconds: &mut f64, work: impl FnOnce() -> T) -> T {
     done
 }
 
-/// The line for people.
+/// Returns the printed line.
 pub fn line(seconds: &Seconds) -> String {
     let parts = [
         (seconds.device, "opening the device"),
@@ -90,7 +90,7 @@ pub fn line(seconds: &Seconds) -> String {
         (seconds.checkpoints + seconds.write, "writing"),
         (seconds.view, "for the viewer"),
     ];
-    // Only a run with a budget of time is calibrated, and few are looked at.
+    // Only runs with a time budget are calibrated, and few runs are viewed.
     let rare = ["calibrating", "for the viewer"];
     let shown = parts
         .iter()

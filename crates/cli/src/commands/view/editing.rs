@@ -1,12 +1,12 @@
-//! Edits on the page of `dapple view`: which splats, where they are saved, and what is shown of them.
+//! Edits on the page of `dapple view`: the edited splats, the files for saving, and the display.
 //!
-//! 1. One model that is read from a file is edited: of a capture, a checkpoint or two models that are compared a
-//!    recipe would have nothing to be replayed on.
-//! 2. Files are those of the command line, or have names that follow from the input's. The input itself and files of
-//!    the capture are never written.
-//! 3. Edits that are not saved when the program ends are written as a recipe: next to the file that Save would write,
-//!    or in the temporary folder.
-//! 4. After each edit the device holds what is to be seen; cameras and the near plane move along with the whole.
+//! 1. A single model from a file can be edited. For a capture, a checkpoint or two compared models, a recipe could
+//!    not be replayed.
+//! 2. Paths are those of the command line, or follow from the input's path. The input and files of the capture are
+//!    never written.
+//! 3. At the end of the program, unsaved edits are written as a recipe: next to the file that Save writes, or in the
+//!    temporary folder.
+//! 4. After each edit the device holds the visible splats; cameras and the near plane move with the scene.
 
 use super::{Args, Model, Sight};
 use crate::console::Console;
@@ -16,30 +16,30 @@ use dapple::scene::{Error, Result, Splats, load};
 use dapple_viewer::{EditRequest, EditSession, Effect, SaveTo, Stage, Viewer};
 use std::path::{Path, PathBuf};
 
-/// See the module.
+/// Editor of one model; the module documents its files.
 pub struct Editing {
     session: Option<EditSession>,
-    /// The file that is edited.
+    /// File that is edited.
     file: Option<PathBuf>,
-    /// The file that Save writes; none where nothing is saved.
+    /// File that Save writes; none if saving is off.
     save_to: Option<PathBuf>,
-    /// As it was at first.
+    /// Splats before the edits.
     stage: Stage,
     near: f32,
 }
 
-/// Whether splats can be edited, or why not, and where they are then saved.
+/// Paths for saving edits, or the reason that the splats cannot be edited.
 pub struct Plan(std::result::Result<Saves, String>);
 
 type Saves = std::result::Result<SaveTo, String>;
 
-/// Finds out whether, and to where, these splats can be edited.
+/// Returns the paths for saving edits of these splats, or the reason that they cannot be edited.
 ///
 /// # Errors
-/// A file to save to that no splats can be written to, or that is an input.
+/// An output that is not a splat format, or that is an input.
 pub fn plan(sight: &Sight, is_compared: bool, args: &Args) -> Result<Plan> {
     let why_not = match &sight.file {
-        _ if is_compared => "two models are compared: one alone can be edited",
+        _ if is_compared => "two models are shown, and only a single model can be edited",
         None => "a capture or a run that is not finished has no file of splats to edit",
         Some(file) => return save_to(file, sight, args).map(|saves| Plan(Ok(saves))),
     };
@@ -52,7 +52,7 @@ pub fn plan(sight: &Sight, is_compared: bool, args: &Args) -> Result<Plan> {
 }
 
 impl Plan {
-    /// Takes the splats, where they can be edited, and says where they are saved.
+    /// Starts editing the splats, if allowed, and prints the path for saving.
     pub fn begin(self, sight: &mut Sight, stage: Stage, console: &Console) -> Editing {
         let edits = self.0.as_ref().map(|_| ()).map_err(String::clone);
         match &self.0 {
@@ -73,7 +73,7 @@ impl Plan {
     }
 }
 
-/// Where edits are saved, or why they are not.
+/// Returns the paths for saving, or the reason that there are none.
 fn save_to(file: &Path, sight: &Sight, args: &Args) -> Result<std::result::Result<SaveTo, String>> {
     let is_open = args.listen.host.is_some_and(|host| !host.is_loopback());
     let to = match &args.save {
@@ -115,7 +115,7 @@ fn save_to(file: &Path, sight: &Sight, args: &Args) -> Result<std::result::Resul
     }))
 }
 
-/// The name of a file without its ending, and this behind it.
+/// Replaces the extension of a file name by this text.
 fn beside(file: &Path, end: &str) -> PathBuf {
     let mut name = file.file_stem().unwrap_or_default().to_owned();
     name.push(end);
@@ -123,7 +123,7 @@ fn beside(file: &Path, end: &str) -> PathBuf {
 }
 
 impl Editing {
-    /// Says what there is to see and to edit.
+    /// Returns the state of the editor for the page.
     pub fn show(&self, viewer: &Viewer) {
         let mut stage = self.stage.clone();
         if let Some(session) = &self.session {
@@ -137,7 +137,7 @@ impl Editing {
         viewer.show(stage);
     }
 
-    /// What `act` makes of the splats that are seen; `or` where they are not edited.
+    /// Returns the result of `act` on the visible splats; on `or` without an editor.
     pub fn with_shown<T>(&self, or: &Splats, act: impl FnOnce(&Splats) -> T) -> T {
         let Some(session) = &self.session else {
             return act(or);
@@ -148,7 +148,7 @@ impl Editing {
         }
     }
 
-    /// Does what a page asks for, and has the device hold what is then to be seen.
+    /// Executes an edit command of a page, and uploads the visible splats to the device.
     pub fn answer(
         &mut self,
         request: &EditRequest,
@@ -173,7 +173,7 @@ impl Editing {
             model.settings.near = self.near * session.moved().scale as f32;
         }
         match &effect {
-            Err(error) => console.detail(&format!("note: an edit could not be made: {error}")),
+            Err(error) => console.detail(&format!("note: an edit failed: {error}")),
             Ok(Effect::Saved) => console.note(&session.state().said),
             Ok(_) => {}
         }
@@ -186,10 +186,10 @@ impl Editing {
         }
     }
 
-    /// At the end: writes edits that are not saved as a recipe, and says where.
+    /// Writes unsaved edits as a recipe at the end, and prints its path.
     ///
     /// # Errors
-    /// No place can be written to.
+    /// No folder is writable.
     pub fn end(&self, console: &Console) -> Result<()> {
         let unsaved = self.session.as_ref().map_or(0, EditSession::unsaved);
         let (Some(session), Some(file), 1..) = (&self.session, &self.file, unsaved) else {
@@ -201,7 +201,7 @@ impl Editing {
         };
         let recipe = session.recipe();
         if recipe.actions.is_empty() {
-            console.always(&format!("note: {count} not saved: all were taken back"));
+            console.always(&format!("note: {count} not saved: all were undone"));
             return Ok(());
         }
         let written = self.write_unsaved(file, |path| recipe.write(path));
@@ -216,7 +216,7 @@ impl Editing {
         Ok(())
     }
 
-    /// Writes a file of a name that is free: next to where Save writes, or else in the temporary folder.
+    /// Writes a file with a free name: next to the file that Save writes, or else in the temporary folder.
     fn write_unsaved(&self, file: &Path, write: impl Fn(&Path) -> Result<()>) -> Result<PathBuf> {
         let temporary = std::env::temp_dir().join(file.file_name().unwrap_or_default());
         let next_to = self.save_to.clone();
