@@ -1,11 +1,11 @@
 //! A scene as a page: one file that opens from disk without a network, or a folder for a web server.
 //!
 //! 1. The splats are packed as SPZ 3: the browser's own gzip unpacks it.
-//! 2. In a page they stand in base64; in a folder beside it, in parts: what matters most comes first, so that a
-//!    coarse scene is seen early.
-//! 3. The page is plain modules, joined to one script here, for browsers load no modules from disk. Where there is
-//!    WebGPU it plays the engine's own kernels (`page/export/webgpu.js`), which come as a list in
-//!    [`PageOptions::webgpu`]; elsewhere it draws with WebGL2 by the engine's formulas (`page/export/draw.js`).
+//! 2. In a page the packed splats are base64 text. In a folder they are separate files next to the page, in parts: the
+//!    Gaussians that matter most come first, so that a coarse scene is visible early.
+//! 3. The page consists of plain modules, joined to one script here, because browsers load no modules from disk. With
+//!    WebGPU it runs the engine's own kernels (`page/export/webgpu.js`), given as a dispatch list in
+//!    [`PageOptions::webgpu`]. Without WebGPU it draws with WebGL2 by the engine's formulas (`page/export/draw.js`).
 
 use base64::Engine as Base64;
 use base64::engine::general_purpose::STANDARD;
@@ -41,8 +41,7 @@ const PARTS: [f64; 4] = [0.05, 0.2, 0.5, 1.0];
 /// A scene with few Gaussians comes in one part.
 const LEAST_PART: usize = 20_000;
 
-/// A camera: where it stands, the rotation from world to camera `[w, x, y, z]`, and its focal length in heights of
-/// the picture.
+/// Camera: its position, the rotation from world to camera `[w, x, y, z]`, and its focal length in image heights.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct PageCamera {
     /// World units.
@@ -56,7 +55,7 @@ pub struct PageCamera {
 /// Where a page can go by turning and zooming: where photos were taken from.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PageBounds {
-    /// What the directions start from.
+    /// Origin of the directions.
     pub centre: [f64; 3],
     /// Whether the cameras look at the centre: then `places` are directions of length 1 from it, else points.
     pub inward: bool,
@@ -72,14 +71,14 @@ pub struct PageBounds {
 const LEAST_TURN: f64 = 0.25;
 const LEAST_STEP: f64 = 0.25;
 
-/// Where neighbouring cameras are apart, a page goes so many times their distance.
+/// Where neighbouring cameras are apart, the page may move by their distance times this factor.
 const GAPS: f64 = 1.5;
 
 /// Farther from the centre than the farthest camera a page goes by this factor.
 const FARTHER: f64 = 1.25;
 
 impl PageBounds {
-    /// Of cameras in these places; `None` where there are none.
+    /// Creates the bounds from the camera positions; `None` if there are none.
     pub fn of_cameras(eyes: &[DVec3], centre: DVec3, inward: bool) -> Option<Self> {
         let far = eyes.iter().map(|eye| eye.distance(centre));
         let far = far.reduce(f64::max)?;
@@ -134,8 +133,8 @@ impl PageCamera {
         Self::looking(eye, centre, up, 1.0)
     }
 
-    /// Looks from `eye` at `target` without roll, its focal length in heights of the picture. What looks along `up` is
-    /// tilted a little, about the target.
+    /// Creates a camera at `eye` that looks at `target` without roll, with the focal length in image heights. A camera
+    /// that looks along `up` is tilted a little, about the target.
     pub fn looking(eye: DVec3, target: DVec3, up: DVec3, focal: f64) -> Self {
         let distance = eye.distance(target);
         let mut forward = (target - eye).normalize_or(DVec3::Z);
@@ -193,14 +192,14 @@ pub fn poster(
     Ok(jpeg)
 }
 
-/// What a page shows beside the splats.
+/// Contents of a page in addition to the splats.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PageOptions {
     /// The page's name.
     pub title: String,
-    /// What is up.
+    /// Up direction of the world.
     pub up: [f64; 3],
-    /// What the first view turns about, world units.
+    /// Point that the first view turns about, world units.
     pub centre: [f64; 3],
     /// From how far.
     pub distance: f64,
@@ -216,7 +215,7 @@ pub struct PageOptions {
     pub antialiased: bool,
     /// A path of cameras, as the viewer saves it.
     pub path: Option<Value>,
-    /// Annotations: a list of `{position, text, view}`, `view` as [`PageCamera`] or left out.
+    /// Annotations: a list of `{position, text, view}`, with `view` a [`PageCamera`] or omitted.
     pub notes: Value,
     /// A JPEG of the first view, shown while the scene loads.
     pub poster: Option<Vec<u8>>,
@@ -273,7 +272,7 @@ fn kernels(options: &PageOptions) -> String {
     listed.map_or_else(String::new, |json| tag("webgpu", &harmless(json)))
 }
 
-/// JSON in which nothing ends the element that it stands in.
+/// Escapes JSON so that it cannot end the HTML element that contains it.
 fn harmless(json: &str) -> String {
     json.replace('<', "\\u003c")
 }
@@ -318,11 +317,11 @@ pub fn is_part(path: &Path) -> bool {
     name == INDEX || number.is_some_and(|number| number.parse::<usize>().is_ok())
 }
 
-/// What the viewer's page needs to draw splats by itself: the bytes of a JSON object (little-endian `u32`), the object
-/// (`background`, `near`, `kernels`: [`PageOptions::webgpu`]), and the splats as SPZ.
+/// Encodes the data with which the viewer's page draws splats itself: the bytes of a JSON object (little-endian `u32`),
+/// the object (`background`, `near`, `kernels`: [`PageOptions::webgpu`]), and the splats as SPZ.
 ///
 /// # Errors
-/// As [`page`].
+/// The errors of [`page`].
 pub fn drawn(splats: &Splats, options: &PageOptions) -> Result<Vec<u8>> {
     let about = serde_json::json!({
         "background": options.background,
@@ -347,7 +346,7 @@ fn pack(splats: &Splats, options: &PageOptions) -> Result<Vec<u8>> {
     encode(splats, Format::Spz, &axes)
 }
 
-/// What the script reads of the scene.
+/// Description of the scene that the script reads, as JSON.
 fn described(splats: &Splats, options: &PageOptions, parts: &[Option<&str>]) -> Result<String> {
     let scene = serde_json::json!({
         "title": options.title,
@@ -449,7 +448,7 @@ mod tests {
         ] {
             assert!(!page.contains(gone), "{gone} is left");
         }
-        // A title cannot end the element that it stands in, and nothing is loaded from elsewhere.
+        // A title cannot end the element that contains it, and the page loads nothing from elsewhere.
         assert!(!page.contains("</script><b>"));
         assert!(
             !page.contains("http://") && !page.contains("https://"),

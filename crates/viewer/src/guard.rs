@@ -1,4 +1,4 @@
-//! Who may look: a token, then a cookie; requests meant for this server alone.
+//! Access checks: a token, then a cookie; only requests addressed to this server are accepted.
 //!
 //! 1. The first address has a random token. A request with it is given a cookie and sent on to the page, so that
 //!    the token is not in the address that people copy.
@@ -11,7 +11,7 @@ use axum::http::{HeaderMap, header};
 use dapple_scene::{Error, Result};
 use std::net::IpAddr;
 
-/// What requests are checked against.
+/// Values that requests are checked against.
 #[derive(Debug, Clone)]
 pub(crate) struct Guard {
     token: String,

@@ -1,10 +1,10 @@
-//! Between the server's thread and whoever owns the engine: what pages ask for, and what they are sent.
+//! State shared by the server's thread and the thread that owns the engine: requests of pages, and messages to them.
 //!
-//! 1. Of what a page asks for the newest look counts: those before it are forgotten, however many there were.
-//! 2. A page has one picture under way: the next is rendered when it says that the last was shown. One that never
-//!    says so is sent nothing more, and costs nothing.
+//! 1. Only the newest view request of a page counts. A new one replaces all earlier ones.
+//! 2. The server renders one frame per page at a time. It renders the next frame after the page acknowledges the last
+//!    one. A page that never acknowledges a frame is sent nothing more, and costs nothing.
 //! 3. Pages take turns.
-//! 4. When splats change, pages at rest are due again.
+//! 4. When splats change, idle pages are due again.
 
 use crate::edit::{EditRequest, EditState, Effect, Wish};
 use crate::picture::Encoded;
@@ -35,11 +35,11 @@ pub(crate) type Drawn = std::result::Result<Bytes, String>;
 /// Numbers a page.
 pub(crate) type PageId = u64;
 
-/// What a page asks the owner of the engine to render.
+/// View request of a page for the owner of the engine to render.
 #[derive(Debug, Clone)]
 pub struct Request {
     pub(crate) page: PageId,
-    /// What it wants to see.
+    /// The view request.
     pub look: LookAt,
     /// The camera to render, of the picture's size.
     pub camera: Camera,
@@ -47,7 +47,7 @@ pub struct Request {
     pub photo: Option<PhotoSource>,
 }
 
-/// What waits to be sent to a page: the newest of each kind.
+/// Messages that wait to be sent to a page: the newest of each kind.
 #[derive(Debug, Default)]
 pub(crate) struct Mail {
     pub(crate) stage: Option<String>,
@@ -63,7 +63,7 @@ struct Page {
     look: Option<LookAt>,
     /// The look has changed, or the splats, since the last picture.
     due: bool,
-    /// The number of a picture that was asked for and not shown yet.
+    /// Number of a requested frame that was not shown yet.
     under_way: Option<u32>,
     mail: Mail,
     wake: Arc<Notify>,
@@ -81,13 +81,13 @@ struct Inner {
     commands: Vec<Command>,
     edits: VecDeque<EditRequest>,
     edit_text: Option<String>,
-    /// Whether pages had not been told it before.
+    /// True if pages were not sent this state before.
     edit_is_news: bool,
-    /// Who waits for the splats.
+    /// Pages that wait for the splats.
     drawn: Vec<oneshot::Sender<Drawn>>,
 }
 
-/// See the module.
+/// Shared state behind a lock. The module documentation describes the rules.
 #[derive(Debug, Default)]
 pub(crate) struct Hub {
     inner: Mutex<Inner>,
@@ -153,7 +153,7 @@ impl Hub {
 
     pub(crate) fn answer(&self, request: &Request, picture: Result<Encoded>) {
         let mut inner = self.lock();
-        // The page may have gone meanwhile.
+        // The page may have closed while the frame was rendered.
         let Some(page) = inner.pages.get_mut(&request.page) else {
             return;
         };
@@ -248,7 +248,7 @@ impl Hub {
         self.asked.notify_all();
     }
 
-    /// A page wants something done to the splats.
+    /// Queues an edit of a page.
     ///
     /// # Errors
     /// They are not edited here; numbers out of bounds; too many edits wait.
@@ -272,8 +272,8 @@ impl Hub {
         self.lock().edits.drain(..).collect()
     }
 
-    /// Tells pages how an edit stands, where they were not told the same before: a page answers by asking for its
-    /// histogram anew, and would do so for good if that were told too.
+    /// Sends the state of the edit session to pages, unless it is the last state that they were sent. A page responds
+    /// with a request for its histogram, and would repeat this without end if the unchanged state were sent too.
     pub(crate) fn edited(&self, state: &EditState) {
         let text = told("edit", state);
         let mut inner = self.lock();
@@ -290,12 +290,12 @@ impl Hub {
 
     pub(crate) fn answer_edit(&self, request: &EditRequest, effect: &Result<Effect>) {
         let mut inner = self.lock();
-        // An edit that has changed nothing is news to nobody: who asked for it still hears how things stand.
+        // An edit without effect is not sent to all pages. Only the page that requested it receives the state.
         let unheard = match inner.edit_is_news {
             true => None,
             false => inner.edit_text.clone(),
         };
-        // The page may have gone meanwhile.
+        // The page may have closed while the edit was applied.
         let Some(page) = inner.pages.get_mut(&request.page) else {
             return;
         };
@@ -311,7 +311,7 @@ impl Hub {
         page.wake.notify_one();
     }
 
-    /// A page wants the splats, to draw them by itself.
+    /// Registers a page that draws by itself and waits for the splats.
     ///
     /// # Errors
     /// They are not drawn by pages here; too many wait.
@@ -337,7 +337,7 @@ impl Hub {
     pub(crate) fn answer_drawn(&self, drawn: Result<Vec<u8>>) {
         let drawn = drawn.map(Bytes::from).map_err(|e| e.to_string());
         for page in std::mem::take(&mut self.lock().drawn) {
-            // The page may have gone meanwhile.
+            // The page may have closed while the splats were encoded.
             let _ = page.send(drawn.clone());
         }
     }
@@ -392,7 +392,7 @@ impl Inner {
         })
     }
 
-    /// The camera of a look.
+    /// Camera of a view request.
     fn camera(&self, look: &LookAt) -> Camera {
         match look.through.and_then(|i| self.stage.cameras.get(i)) {
             Some(entry) => entry.camera.resized(look.width, look.height),

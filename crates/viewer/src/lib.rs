@@ -1,8 +1,8 @@
 //! Looks at splats in a browser: any program that has an engine can attach one.
 //!
-//! Pictures are rendered by the engine that is there, with the kernels of training, and sent as JPEG over a
-//! WebSocket. The crate never touches an engine by itself: its server runs in a thread of its own and keeps what
-//! each page asks for; whoever owns the engine answers when it suits them.
+//! The selected engine renders frames with the kernels of training. The server sends them as JPEG over a WebSocket. The
+//! crate never touches an engine by itself: its server runs in a thread of its own and stores the requests of each
+//! page. The owner of the engine answers them when it has time.
 //!
 //! 1. [`Viewer::start`] binds a port and begins to serve the page.
 //! 2. [`Viewer::show`] says what there is to look at: a title, the cameras, the photos.
@@ -29,9 +29,9 @@
 //! ```
 //!
 //! # Safety on a network
-//! It listens on this machine alone unless told otherwise. The address has a random token, which a page
-//! exchanges for a cookie; without it nothing is served. Requests for other hosts' names, or from other sites'
-//! pages, are refused. No path of a request reads a file. Connections without the token are few and end soon.
+//! The server listens on this machine only, unless told otherwise. The address has a random token, which a page
+//! exchanges for a cookie; without it nothing is served. Requests for other hosts' names, or from other sites' pages,
+//! are refused. No path of a request reads a file. Connections without the token are few and end soon.
 
 mod connections;
 pub mod edit;
@@ -154,46 +154,46 @@ impl Viewer {
         self.hub.changed();
     }
 
-    /// The newest request of the page whose turn it is, waiting for one up to `patience`; `None` where nobody
-    /// asks, or where an edit or a page that draws waits.
+    /// Returns the newest request of the page whose turn it is, and waits for one up to `patience`. Returns `None` if
+    /// there is no request, or while an edit or a page that draws by itself waits.
     pub fn next(&self, patience: Duration) -> Option<Request> {
         self.hub.next(patience)
     }
 
-    /// Sends a picture to the page that asked for it, or says why there is none.
+    /// Sends a frame to the page that requested it, or the reason why there is none.
     pub fn answer(&self, request: &Request, picture: Result<Encoded>) {
         self.hub.answer(request, picture);
     }
 
-    /// What pages asked the run to do since the last call, in order.
+    /// Removes and returns the run commands that pages sent since the last call, in order.
     pub fn commands(&self) -> Vec<Command> {
         self.hub.take_commands()
     }
 
-    /// What pages asked to be done to the splats since the last call, in order: answered by [`Self::answer_edit`].
-    /// While some wait, [`Self::next`] does not.
+    /// Removes and returns the edit commands that pages sent since the last call, in order. [`Self::answer_edit`]
+    /// answers them. While some wait, [`Self::next`] does not.
     pub fn edits(&self) -> Vec<EditRequest> {
         self.hub.take_edits()
     }
 
-    /// Tells the page that asked what came of an edit, where it is told something: a histogram, or what is wrong.
+    /// Sends the page that requested an edit its histogram or its error. Other results are not sent.
     pub fn answer_edit(&self, request: &EditRequest, effect: &Result<Effect>) {
         self.hub.answer_edit(request, effect);
     }
 
-    /// Says how an edit stands; pages that are open learn of it where something has changed.
+    /// Sends the state of an edit session to open pages if it has changed.
     pub fn edited(&self, state: &EditState) {
         self.hub.edited(state);
     }
 
-    /// Whether a page wants the splats, to draw them by itself: answered by [`Self::answer_drawn`]. While one waits,
-    /// [`Self::next`] does not. Asked for only where [`Stage::draws`] allows it.
+    /// Returns true if a page waits for the splats, to draw them by itself. [`Self::answer_drawn`] answers it. While a
+    /// page waits, [`Self::next`] does not. Pages request splats only where [`Stage::draws`] allows it.
     pub fn wants_drawn(&self) -> bool {
         self.hub.wants_drawn()
     }
 
-    /// Sends the splats ([`export::drawn`]) to the pages that want them, or says why there are none. Pages ask anew when
-    /// they are told of another stage or of an edit.
+    /// Sends the splats ([`export::drawn`]) to the pages that wait for them, or the reason why there are none. Pages
+    /// request the splats again when they receive another stage or edit state.
     pub fn answer_drawn(&self, drawn: Result<Vec<u8>>) {
         self.hub.answer_drawn(drawn);
     }

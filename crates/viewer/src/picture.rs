@@ -53,7 +53,7 @@ impl Encoded {
 }
 
 impl Request {
-    /// Renders what was asked for, as the engine stands. Changes no bit of what the engine holds.
+    /// Renders the view request with the engine's present splats. Changes no bit of the engine's state.
     ///
     /// # Errors
     /// What the engine cannot do; a photo that cannot be read; no photo to compare with.
@@ -61,7 +61,7 @@ impl Request {
         self.pictures(&mut [(engine, settings)])
     }
 
-    /// Renders what was asked for with each of these engines, on one scale where the channel has one: for
+    /// Renders the view request with each of these engines, on one scale if the channel has one: for
     /// [`Models::Both`](crate::Models::Both).
     ///
     /// # Errors
@@ -129,7 +129,7 @@ fn coded(width: u32, height: u32, bytes: &[u8], kind: ColorType, quality: u8) ->
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#[allow(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 mod tests {
     use super::*;
 

@@ -1,7 +1,7 @@
-//! What a channel shows of a view: from what the engine renders to bytes that are coded.
+//! Conversion of a rendered channel to the bytes that are encoded.
 //!
-//! 1. [`Seen`] is asked of the engine: colours come as bytes from where they are, other channels as numbers.
-//! 2. [`shown`] makes bytes of one picture, or of two that are compared: those share their scales.
+//! 1. [`Seen`] holds the engine's output. Colours come as bytes from the device, other channels as numbers.
+//! 2. [`shown`] makes bytes of one frame, or of two that are compared: those share their scales.
 
 use crate::hub::Request;
 use crate::protocol::Channel;
@@ -19,7 +19,7 @@ const CHUNK: usize = 1 << 12;
 
 /// A channel of a view, before its scale is known.
 pub(crate) enum Seen {
-    /// Bytes that stand already.
+    /// Bytes that need no conversion.
     Ready(Pixels),
     /// Depths, 0 where there is none.
     Depths(Vec<f32>),
@@ -31,7 +31,7 @@ pub(crate) enum Seen {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Pixels {
     pub(crate) kind: ColorType,
-    /// Of a pixel.
+    /// Bytes per pixel.
     pub(crate) size: usize,
     pub(crate) bytes: Vec<u8>,
 }
@@ -64,7 +64,7 @@ impl Pixels {
 }
 
 impl Request {
-    /// Has the engine render what was asked for.
+    /// Renders the channel of the view request with the engine.
     pub(crate) fn seen(
         &self,
         engine: &mut dyn Engine,
@@ -100,7 +100,7 @@ impl Request {
         let rendered = engine.render(&self.camera, &settings)?;
         let depths = rendered
             .depth
-            .ok_or_else(|| Error::internal("a render came without the depths asked for"))?;
+            .ok_or_else(|| Error::internal("the engine returned a render without the requested depths"))?;
         Ok(depths.covered(&rendered.alpha))
     }
 

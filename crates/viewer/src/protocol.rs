@@ -1,11 +1,11 @@
-//! What a page says, and what it is told.
+//! Messages of a page and messages to it.
 //!
-//! A page sends text, one JSON object a message, of at most [`MAX_MESSAGE_BYTES`]: what it looks at, what it wants of
-//! a run, and what of the splats ([`Wish`]). It is told text (what there is
-//! to see, how far a run or an edit is, what went wrong) and binary messages, each a picture, or two that are compared: the
-//! number of the look, width, height, microseconds of rendering and of coding, the most Gaussians that a pixel
-//! blends (0 where that is not shown), the number of pictures, that of bands of each, and the bytes of every band
-//! (little-endian `u32`), then the bands, picture by picture from above, each a JPEG file of the picture's width.
+//! A page sends text, one JSON object per message, of at most [`MAX_MESSAGE_BYTES`]: view requests, commands for the
+//! run, and edit messages ([`Wish`]). It receives text messages (the stage, the progress of a run or an edit, errors)
+//! and binary messages. A binary message holds one frame, or two that are compared: the number of the view request,
+//! width, height, microseconds of rendering and of coding, the most Gaussians that a pixel blends (0 if the channel
+//! does not show this), the number of frames, the number of bands per frame, and the bytes of every band (little-endian
+//! `u32`). The bands follow, frame by frame from the top, each a JPEG file of the frame's width.
 
 use crate::edit::Wish;
 use dapple_scene::{Camera, Error, Pose, Result};
@@ -18,14 +18,14 @@ pub const MAX_SIDE: u32 = 4096;
 /// The most pixels of a picture: those of 4K.
 const MAX_PIXELS: u64 = 3840 * 2160;
 
-/// The longest message of a page: a look takes 300 bytes.
+/// The longest message of a page, bytes: a view request takes 300.
 pub(crate) const MAX_MESSAGE_BYTES: usize = 8192;
 
 /// Quality of the JPEGs while a page moves, and at rest.
 const MOVING_QUALITY: u8 = 65;
 const RESTING_QUALITY: u8 = 92;
 
-/// What a picture shows.
+/// Channel that a frame shows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Channel {
@@ -58,7 +58,7 @@ pub enum Models {
     Both,
 }
 
-/// What a page wants to see.
+/// View request of a page.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LookAt {
@@ -74,7 +74,7 @@ pub struct LookAt {
     pub rotation: [f64; 4],
     /// Focal length over the picture's height.
     pub focal: f64,
-    /// What to show.
+    /// Channel to show.
     #[serde(default)]
     pub show: Channel,
     /// Whether the page moves: then pictures are smaller in bytes.
@@ -87,7 +87,7 @@ pub struct LookAt {
     /// Which of the stage's models, where it has two ([`crate::Stage::models`]).
     #[serde(default)]
     pub models: Models,
-    /// The step of the snapshot to show instead of the run as it stands: one of [`crate::Stage::snapshots`].
+    /// Step of the snapshot to show instead of the current splats: one of [`crate::Stage::snapshots`].
     #[serde(default)]
     pub snapshot: Option<u32>,
 }
@@ -96,7 +96,7 @@ impl LookAt {
     /// Refuses what cannot be rendered.
     ///
     /// # Errors
-    /// Sides out of bounds, numbers that are not finite, no focal length, a rotation that is none.
+    /// Sides out of bounds, non-finite numbers, no focal length, an invalid rotation.
     pub fn check(&self) -> Result<()> {
         let (w, h) = (self.width, self.height);
         let sides = (1..=MAX_SIDE).contains(&w) && (1..=MAX_SIDE).contains(&h);
@@ -149,7 +149,7 @@ impl LookAt {
     }
 }
 
-/// What a page wants of a run.
+/// Command of a page for the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Command {
@@ -167,19 +167,19 @@ pub enum Command {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) enum FromPage {
-    /// What it wants to see from now on.
+    /// View request from now on.
     Look(LookAt),
     /// A picture has arrived and was shown.
     Shown {
-        /// Its look's number.
+        /// Number of the frame's view request.
         id: u32,
     },
-    /// What it wants of the run.
+    /// Command for the run.
     Run {
         /// See [`Command`].
         command: Command,
     },
-    /// What it wants of the splats.
+    /// Edit message.
     Edit {
         /// See [`Wish`].
         edit: Wish,
@@ -190,7 +190,7 @@ impl FromPage {
     /// Reads a message.
     ///
     /// # Errors
-    /// What is none, or asks for what cannot be rendered.
+    /// Invalid messages, and view requests that cannot be rendered.
     pub(crate) fn parse(text: &str) -> Result<Self> {
         let message: Self = serde_json::from_str(text)
             .map_err(|e| Error::input(format!("the page's message is not understood: {e}")))?;

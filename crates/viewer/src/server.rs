@@ -1,6 +1,6 @@
 //! The web server: a page, its modules, photos by number, and a WebSocket.
 //!
-//! It has one thread, which renders nothing and waits for nobody.
+//! It has one thread, which renders nothing and never blocks on a page or the engine.
 
 use crate::connections::{self, Place};
 use crate::guard::Guard;
@@ -56,7 +56,7 @@ pub(crate) fn listen(options: &ViewerOptions) -> Result<TcpListener> {
         use std::io::ErrorKind as Kind;
         let hint = match e.kind() {
             Kind::AddrInUse => "another program listens there: name another port, or none",
-            Kind::AddrNotAvailable => "name an address of this machine, or leave --host out",
+            Kind::AddrNotAvailable => "name an address of this machine, or omit --host",
             Kind::PermissionDenied => "name a port above 1023",
             _ => "name another address or port",
         };
@@ -218,7 +218,7 @@ async fn drawn(State(shared): State<Shared>) -> Response {
             (kind, bytes).into_response()
         }
         Ok(Err(why)) => (StatusCode::CONFLICT, why).into_response(),
-        // Nobody is left to answer.
+        // There is no thread left that answers.
         Err(_) => refused(StatusCode::GONE, "the program has ended\n"),
     }
 }
@@ -230,7 +230,7 @@ async fn socket(
     headers: axum::http::HeaderMap,
 ) -> Response {
     if !shared.guard.is_from_our_page(&headers) {
-        return refused(StatusCode::FORBIDDEN, "another site's page asks\n");
+        return refused(StatusCode::FORBIDDEN, "the request comes from a page of another site\n");
     }
     let Some((id, wake)) = shared.hub.join() else {
         return refused(StatusCode::SERVICE_UNAVAILABLE, "too many pages are open\n");
@@ -275,7 +275,8 @@ async fn serve_page(mut socket: WebSocket, seat: &Seat, wake: &Notify, patience:
                 match message {
                     Some(Ok(Message::Text(text))) => hear(seat, text.as_str()),
                     Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
-                    // It has closed, broke the protocol, or sends what no page of ours does.
+                    // The connection has closed, broke the protocol, or sends a message that the viewer's page never
+                    // sends.
                     _ => return,
                 }
                 continue;

@@ -1,10 +1,10 @@
-//! How much of a program's time pictures may take.
+//! Share of a program's time that rendered frames may take.
 
 use std::time::{Duration, Instant};
 
-/// Bounds the share of time that pictures take: a picture that took `t` is paid for by `t / share` of the time,
-/// from when the one before was paid for. A program that asks only now and then, between two steps, so loses none
-/// of its share by being late; but of time in which nobody asked, one picture's worth at most counts.
+/// Bounds the share of time that frames take. A frame that took `t` is paid for by `t / share` of the time, counted
+/// from when the previous frame was paid for. A program that checks only between two steps therefore loses none of its
+/// share by being late. Of time without a request, at most one frame's worth counts.
 #[derive(Debug)]
 pub struct Share {
     share: f64,
@@ -44,7 +44,7 @@ impl Share {
 mod tests {
     use super::*;
 
-    /// Pictures of `picture`, asked for between steps of `step`, for a minute: their part of the time.
+    /// Renders frames of `picture`, requested between steps of `step`, for a minute; returns their part of the time.
     fn part(share: &mut Share, start: Instant, picture: Duration, step: Duration) -> f64 {
         let (mut now, mut spent) = (start, Duration::ZERO);
         while now < start + Duration::from_secs(60) {

@@ -1,4 +1,4 @@
-//! What there is to look at, as the page learns of it.
+//! Stage: the scene data that pages receive once.
 
 use dapple_scene::{Camera, PhotoSource};
 use serde::Serialize;
@@ -18,7 +18,7 @@ pub struct CameraEntry {
     pub psnr: Option<f64>,
 }
 
-/// What there is to look at.
+/// Title, cameras and abilities of the shown scene.
 #[derive(Debug, Clone)]
 pub struct Stage {
     /// The page's title: the name of the run or file.
@@ -31,13 +31,13 @@ pub struct Stage {
     pub up: [f64; 3],
     /// The point to turn around at first, world units.
     pub centre: [f64; 3],
-    /// How far from it a first look stands, world units.
+    /// Distance of the first camera from `centre`, world units.
     pub distance: f64,
     /// Where the photos were taken, sorted by name.
     pub cameras: Vec<CameraEntry>,
     /// Whether there is a run that can be paused.
     pub trains: bool,
-    /// What the run was told, for people; empty for splats without one.
+    /// Settings of the run, for the user; empty for splats without a run.
     pub settings: String,
     /// Names of two models that are compared; empty where there is one.
     pub models: Vec<String>,
@@ -89,17 +89,17 @@ pub struct Status {
     pub steps_per_second: f64,
     /// Seconds since the program began to train, pauses included.
     pub elapsed_seconds: f64,
-    /// Estimated seconds to the last step; `None` before the first one.
+    /// Estimated seconds to the last step; `None` before the first step.
     pub eta_seconds: Option<f64>,
     /// Memory of this process, bytes; `None` where the system does not tell.
     pub memory_bytes: Option<u64>,
     /// True while the run is paused.
     pub paused: bool,
-    /// What the user should know: how it ended, or what failed.
+    /// Note for the user: how the run ended, or what failed.
     pub note: Option<String>,
 }
 
-/// As pages are told.
+/// Stage as sent to pages.
 #[derive(Serialize)]
 pub(crate) struct Told<'a> {
     #[serde(rename = "type")]

@@ -189,7 +189,7 @@ fn files_that_are_there_are_not_replaced_and_what_has_no_file_is_not_edited() {
         refusal["what"]
             .as_str()
             .unwrap()
-            .contains("a-edited.ply is there already"),
+            .contains("a-edited.ply exists"),
         "{refusal}"
     );
     assert_eq!(std::fs::read(path("a-edited.ply")).unwrap(), b"mine");

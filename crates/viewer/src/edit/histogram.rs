@@ -26,7 +26,7 @@ pub struct Histogram {
     pub high: f64,
     /// Gaussians by bin, [`BINS`] of them.
     pub all: Vec<u64>,
-    /// Those of them that are selected.
+    /// Selected Gaussians per bin.
     pub selected: Vec<u64>,
 }
 
@@ -73,7 +73,7 @@ pub fn histogram(
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#[allow(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 mod tests {
     use super::*;
 

@@ -1,4 +1,4 @@
-//! What pages ask for in words of the protocol, and what it means for the splats.
+//! Messages of pages about edits, and their conversion to edit commands.
 
 use crate::hub::PageId;
 use crate::protocol::LookAt;
@@ -6,7 +6,7 @@ use dapple_scene::edit::{Comparison, Condition, Eye, How, Pick, Property, Shape}
 use dapple_scene::{Camera, Error, Result};
 use serde::Deserialize;
 
-/// What a page wants of the splats.
+/// Edit message of a page.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) enum Wish {
@@ -34,7 +34,7 @@ pub(crate) enum Wish {
     Save,
 }
 
-/// What a gesture does to what was selected before.
+/// Set operation of a gesture: how it combines with the previous selection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Mode {
@@ -60,7 +60,7 @@ pub(crate) enum Gesture {
         points: Vec<[f64; 2]>,
         radius: f64,
     },
-    /// Bounds included; what is left out has none.
+    /// Range of a property, bounds included. An omitted bound is unbounded.
     Range {
         property: String,
         #[serde(default)]
@@ -71,12 +71,12 @@ pub(crate) enum Gesture {
     All,
 }
 
-/// Something that a page wants done to the splats, with all it takes.
+/// Edit command of a page with all its arguments.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Edit {
     /// Selects.
     Select {
-        /// Whether what was selected before is forgotten first.
+        /// True if the previous selection is discarded first.
         anew: bool,
         /// The gesture.
         pick: Box<Pick>,
@@ -85,13 +85,13 @@ pub enum Edit {
     Deselect,
     /// How the values of a property are spread; changes nothing.
     Histogram(Property),
-    /// Takes away what is selected.
+    /// Removes the selected Gaussians.
     Delete,
-    /// Takes away what is not selected.
+    /// Removes the Gaussians that are not selected.
     Crop,
-    /// Hides what is selected.
+    /// Hides the selected Gaussians.
     Hide,
-    /// Shows what was hidden.
+    /// Shows the hidden Gaussians.
     ShowAll,
     /// Turns and scales what is selected about its middle, and then moves it; all, where nothing is selected.
     Transform {
@@ -110,11 +110,11 @@ pub enum Edit {
     Save,
 }
 
-/// An edit, and who asks for it.
+/// Edit command and the page that sent it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EditRequest {
     pub(crate) page: PageId,
-    /// What is to be done.
+    /// The edit command.
     pub edit: Edit,
 }
 
@@ -128,10 +128,11 @@ fn property(name: &str) -> Result<Property> {
 }
 
 impl Wish {
-    /// What it means; `camera` is the camera of a look.
+    /// Converts the message to an edit command. `camera` returns the camera of a view request.
     ///
     /// # Errors
-    /// Cameras and numbers out of bounds; properties that are none; a look at something else than what is edited.
+    /// Cameras and numbers out of bounds, unknown properties, and a view request that shows something other than the
+    /// edited splats.
     pub(crate) fn meant(self, camera: impl Fn(&LookAt) -> Camera) -> Result<Edit> {
         Ok(match self {
             Self::Select { how, by } => {

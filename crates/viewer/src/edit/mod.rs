@@ -1,13 +1,12 @@
-//! Edits by hand: a chain of ordinary actions, and a place in it.
+//! Edits by hand: a chain of actions and a position in it.
 //!
-//! 1. What pages do is a [`Pick`] or an [`Action`] of [`dapple_scene::edit`]. Picks make up the selection; an action
-//!    that concerns it holds its picks, and so replays without a viewer.
-//! 2. The splats that are shown are the original with the chain up to the present place. Undo goes one place back,
-//!    redo one forth; a new action forgets what was taken back.
-//! 3. States along the way are held up to [`STATES_BYTES`], the newest; what lies before them is replayed from the
-//!    original.
-//! 4. Saving writes the splats and the chain as a [`Recipe`], to a place that the program has named, never the page.
-//!    `dapple edit --recipe` then gives the same bytes, since it does the same.
+//! 1. Pages send a [`Pick`] or an [`Action`] of [`dapple_scene::edit`]. Picks make up the selection. An action on the
+//!    selection stores its picks, so that it replays without a viewer.
+//! 2. The shown splats are the original with the chain applied up to the present position. Undo moves one position
+//!    back, redo moves one position forward. A new action discards the undone actions.
+//! 3. The newest intermediate states are held, up to [`STATES_BYTES`]. Earlier states are replayed from the original.
+//! 4. Saving writes the splats and the chain as a [`Recipe`]. The program chooses the path, never the page. `dapple
+//!    edit --recipe` then writes the same bytes, because it applies the same actions.
 
 mod histogram;
 mod message;
@@ -38,45 +37,46 @@ const TINT_PART: f32 = 0.65;
 #[derive(Debug, Clone)]
 struct Step {
     action: Action,
-    /// What was selected before.
+    /// Previous selection.
     picks: Vec<Pick>,
-    /// Of a recipe with it alone.
+    /// Bytes of a recipe with this action only.
     bytes: usize,
 }
 
-/// What came of an edit.
+/// Result of an edit.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
-    /// What is shown is another: selected, hidden or moved ones.
+    /// The shown splats change: other Gaussians are selected, hidden or moved.
     Shown,
-    /// Nothing that is seen.
+    /// Nothing visible changes.
     Nothing,
     /// Files were written.
     Saved,
-    /// What was asked for.
+    /// Requested histogram.
     Histogram(Histogram),
 }
 
-/// How an edit stands, as pages are told.
+/// State of an edit session, as sent to pages.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct EditState {
-    /// Gaussians in all.
+    /// All Gaussians.
     pub gaussians: usize,
-    /// Those that are selected.
+    /// Selected Gaussians.
     pub selected: usize,
-    /// Those that are hidden.
+    /// Hidden Gaussians.
     pub hidden: usize,
-    /// Actions that can be taken back.
+    /// Actions that can be undone.
     pub undo: usize,
-    /// Actions that can be done again.
+    /// Actions that can be redone.
     pub redo: usize,
     /// The name of the file that is saved to.
     pub saves_to: String,
-    /// What was done last, for people.
+    /// Description of the last edit, for the user.
     pub said: String,
 }
 
-/// See the module.
+/// Edit session: the original splats, the chain of actions and the selection. The module documentation describes the
+/// steps.
 #[derive(Debug)]
 pub struct EditSession {
     original: Splats,
@@ -87,7 +87,7 @@ pub struct EditSession {
     picks: Vec<Pick>,
     /// `[N]`; empty where nothing is selected.
     selected: Vec<bool>,
-    /// States after so many actions, ascending.
+    /// States after this number of actions, ascending.
     states: Vec<(usize, Editor)>,
     saving: Saving,
     said: String,
@@ -117,7 +117,7 @@ impl EditSession {
         }
     }
 
-    /// What has moved all of them since the beginning.
+    /// Similarity that has moved all splats since the beginning.
     pub fn moved(&self) -> Similarity {
         match &self.editor {
             Some(editor) => *editor.moved(),
@@ -131,7 +131,7 @@ impl EditSession {
         Recipe::new(steps.map(|step| step.action.clone()).collect())
     }
 
-    /// How it stands.
+    /// State of the session, for pages.
     pub fn state(&self) -> EditState {
         let count = |marks: &[bool]| marks.iter().filter(|mark| **mark).count();
         EditState {
@@ -171,10 +171,10 @@ impl EditSession {
         Some(shown)
     }
 
-    /// Does what a page asks for.
+    /// Applies an edit command of a page.
     ///
     /// # Errors
-    /// What cannot be done; then nothing has changed.
+    /// Edits that cannot be applied; then nothing has changed.
     pub fn apply(&mut self, edit: &Edit) -> Result<Effect> {
         match edit {
             Edit::Select { anew, pick } => self.select(*anew, pick)?,
@@ -302,7 +302,7 @@ impl EditSession {
         }
     }
 
-    /// A new action: what was taken back is forgotten.
+    /// Adds an action and discards the undone actions.
     fn act(&mut self, action: Action, said: &str) -> Result<()> {
         let alone = serde_json::to_string_pretty(&Recipe::new(vec![action.clone()]));
         let bytes = alone.map_or(0, |text| text.len());
@@ -408,7 +408,7 @@ impl EditSession {
     }
 }
 
-/// What splats take in memory.
+/// Memory of the splats, bytes.
 fn bytes_of(splats: &Splats) -> usize {
     let numbers = 3 + 3 + 4 + 1 + 3 + splats.sh_rest_stride();
     4 * numbers * splats.len()

@@ -17,15 +17,15 @@ pub struct SaveTo {
     pub file: PathBuf,
     /// The recipe.
     pub recipe: PathBuf,
-    /// Whether files that are there already are replaced. What this session has written itself it replaces anyway.
+    /// True if existing files are replaced. Files that this session has written are always replaced.
     pub overwrite: bool,
-    /// Whether the splats were trained against aliasing: formats that can say so do.
+    /// True if the splats were trained with the Mip-Splatting filters. Formats with a field for it record it.
     pub antialiased: bool,
-    /// The local origin that the splats count from: formats that can say so do.
+    /// Local origin of the splats' coordinates. Formats with a field for it record it.
     pub origin: DVec3,
     /// Motion of the splats since training, before this session.
     pub moved: Similarity,
-    /// Who finds the nearest entries of palettes, for formats that have some.
+    /// Search for the nearest palette entries, for formats with palettes.
     pub nearest: NearestBy,
 }
 
@@ -118,7 +118,7 @@ impl Saving {
             let is_ours = self.saved.is_some();
             if !is_ours && !to.overwrite {
                 return Err(Error::input(format!(
-                    "{} is there already, and is not replaced",
+                    "{} exists and is not replaced",
                     name(path)
                 ))
                 .hint("begin with `dapple view --save ANOTHER.ply`, or with --overwrite"));

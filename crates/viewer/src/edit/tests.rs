@@ -89,7 +89,7 @@ fn undo_and_redo_go_through_every_state_and_recipes_replay_each() {
         for _ in 0..2 {
             for (splats, hidden) in seen.iter().rev().skip(1) {
                 if forgets {
-                    // As where there is no room for states.
+                    // As with no memory for states.
                     session.states.clear();
                 }
                 session.apply(&Edit::Undo).unwrap();
@@ -297,7 +297,7 @@ fn saving_writes_file_and_recipe_and_replaces_nothing_of_others() {
     mine.apply(&Edit::Delete).unwrap();
     mine.apply(&Edit::Save).unwrap();
     assert_eq!(splat_file::read(&file).unwrap().0.len(), 4);
-    // Another session replaces neither of both, unless it is told to.
+    // Another session replaces neither file without `overwrite`.
     for there in [&file, &recipe] {
         let other = if there == &file { &recipe } else { &file };
         std::fs::remove_file(other).unwrap();

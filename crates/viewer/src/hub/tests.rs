@@ -1,4 +1,4 @@
-//! Who is answered when, and what is forgotten.
+//! Order of the answers, and requests that are discarded.
 
 use super::*;
 

@@ -7,9 +7,9 @@ import { add, cross, dot, length, rotationOf, rowsOf, scale, sub, turned, unit }
 
 /** Radians for a drag over the whole width. */
 const TURN = Math.PI * 1.5;
-/** Of the distance, for a notch of the wheel. */
+/** Fraction of the distance per notch of the wheel. */
 const ZOOM = 0.0015;
-/** Of the distance to the centre, a second. */
+/** Fraction of the distance to the centre per second. */
 const SPEED = 0.8;
 
 export class Orbit {
@@ -32,7 +32,7 @@ export class Orbit {
     this.focal = 1;
   }
 
-  /** Stands where a camera of the capture does. @param {Vec} position @param {Quat} rotation @param {number} focal */
+  /** Moves to a camera of the capture. @param {Vec} position @param {Quat} rotation @param {number} focal */
   stand(position, rotation, focal) {
     const distance = Math.max(length(sub(this.centre, position)), 1e-6);
     this.position = position;
@@ -63,7 +63,7 @@ export class Orbit {
     this.forward = unit(sub(this.centre, this.position));
   }
 
-  /** Looks around from where it stands. @param {number} dx @param {number} dy */
+  /** Turns about the camera's own position. @param {number} dx @param {number} dy */
   look(dx, dy) {
     const distance = length(sub(this.centre, this.position));
     const round = turned(this.forward, this.up, -dx * TURN);

@@ -1,5 +1,5 @@
-// Edits: gestures that select, a histogram, and what is done with the selection. The server owns all of it: the
-// page says what is wanted, and shows what it is told.
+// Edits: gestures that select, a histogram, and actions on the selection. The server owns all state: the page sends
+// requests, and shows the state that it receives.
 // @ts-check
 import { isTaken } from "./panel.js";
 
@@ -7,7 +7,7 @@ import { isTaken } from "./panel.js";
 /** @typedef {{gaussians: number, selected: number, hidden: number, undo: number, redo: number,
  *   saves_to: string, said: string}} EditState */
 /** @typedef {{property: string, low: number, high: number, all: number[], selected: number[]}} Histogram */
-/** @typedef {{width: number, height: number}} Look what the page looks at, as it tells the server */
+/** @typedef {{width: number, height: number}} Look size of the frame, in the view request */
 
 /** Points of a line that are sent, at most: a message has 8 kB. */
 const MOST_POINTS = 300;
@@ -27,7 +27,7 @@ function thinned(points) {
 const tenth = (v) => Math.round(v * 10) / 10;
 
 export class Edits {
-  /** What a drag does: "" moves the camera. */
+  /** Effect of a drag: "" moves the camera. */
   tool = "";
   /** @type {Point[]} */ points = [];
   /** @type {number | null} */ pointer = null;
@@ -99,7 +99,7 @@ export class Edits {
     this.draw();
   }
 
-  /** What a gesture does to what was selected before. @param {MouseEvent} event */
+  /** Set operation of a gesture with the previous selection. @param {MouseEvent} event */
   mode(event) {
     if (event.shiftKey) return "add";
     if (event.altKey) return "subtract";
@@ -151,14 +151,14 @@ export class Edits {
     return this.points;
   }
 
-  /** Tells the server of a gesture that has ended. @param {string} how */
+  /** Sends a finished gesture to the server. @param {string} how */
   finish(how) {
     const outline = this.points.length > 0 ? this.outline() : [];
     this.points = [];
     this.draw();
     if (outline.length === 0) return;
     const look = this.look();
-    // The picture lies in the middle of the view, as large as fits.
+    // The frame is in the middle of the view, as large as fits.
     const [width, height] = [this.view.clientWidth, this.view.clientHeight];
     const size = Math.min(width / look.width, height / look.height);
     const [left, top] = [(width - look.width * size) / 2, (height - look.height * size) / 2];

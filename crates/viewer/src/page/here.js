@@ -1,6 +1,6 @@
-// Draws the splats in this browser instead of asking for pictures, with what exported pages draw with.
+// Draws the splats in this browser with the renderer of exported pages, instead of requesting frames.
 // 1. They come packed, with the engine's kernels: `/drawn`.
-// 2. What the page may draw by itself are the colours of a free view. All else stays the engine's: main.js knows.
+// 2. The page may draw the colours of a free view. The engine renders everything else: main.js decides.
 // 3. When the splats have changed, the engine's pictures are shown until the new ones have come.
 // @ts-check
 import { Painter } from "./export/painter.js";
@@ -8,7 +8,7 @@ import { parse, unzip } from "./export/spz.js";
 
 /** @typedef {import("./path.js").Key} Key */
 
-/** Milliseconds without a change after which the splats are fetched anew. */
+/** Milliseconds without a change after which the splats are fetched again. */
 const REST_MS = 300;
 
 export class Here {
@@ -26,7 +26,7 @@ export class Here {
   /** @type {number | undefined} */ #timer;
 
   /**
-   * @param {HTMLElement} view @param {HTMLElement} under what the canvas lies on
+   * @param {HTMLElement} view @param {HTMLElement} under the element below the canvas
    * @param {() => void} again called when it can draw, or no longer can @param {(text: string) => void} say
    */
   constructor(view, under, again, say) {

@@ -1,4 +1,4 @@
-// The page: asks for pictures of what its camera sees, one at a time, and shows them.
+// The page: requests frames of its camera's view, one at a time, and shows them.
 // @ts-check
 import { Orbit, listen } from "./controls.js";
 import { Edits } from "./edit.js";
@@ -19,9 +19,9 @@ import { Scale } from "./scale.js";
 
 /** Milliseconds without a move after which a view is at rest. */
 const REST_MS = 160;
-/** Of the full size, while moving. */
+/** Fraction of the full size, while moving. */
 const MOVING_SIZE = 0.5;
-/** The longest side that is asked for, pixels. */
+/** The longest side of a requested frame, pixels. */
 const MOST_PIXELS = 1920;
 
 /** @template {HTMLElement} T @param {string} id @returns {T} */
@@ -53,11 +53,11 @@ const path = new Path();
 let look = 0;
 let movedAt = -Infinity;
 let over = false;
-/** The step of the snapshot that is shown; nothing: the splats as they stand. @type {number | null} */ let snapshot = null;
+/** The step of the snapshot that is shown; null: the current splats. @type {number | null} */ let snapshot = null;
 /** The picture that is being decoded. @type {Promise<void> | null} */ let decoding = null;
 /** @type {number | undefined} */ let restTimer;
-/** Times between a look and its picture, milliseconds. @type {Map<number, number>} */ const sent = new Map();
-/** The channels of looks whose pictures have not come. @type {Map<number, string>} */ const kinds = new Map();
+/** Times when view requests were sent, by number, milliseconds. @type {Map<number, number>} */ const sent = new Map();
+/** Channels of view requests without a frame yet. @type {Map<number, string>} */ const kinds = new Map();
 
 const edits = new Edits(
   view,
@@ -101,7 +101,7 @@ function size(resting = false) {
 }
 
 /**
- * Asks for a picture of what the camera sees now. The server forgets looks that came before.
+ * Requests a frame of the camera's present view. The server discards earlier view requests.
  * @param {import("./path.js").Key} camera
  */
 function ask(camera = orbit.camera()) {
@@ -124,14 +124,14 @@ function ask(camera = orbit.camera()) {
 }
 
 /**
- * What the server is told of a look.
+ * Fields of a view request.
  * @template T @param {T} size @param {import("./path.js").Key} camera
  */
 function looked(size, camera) {
   return { ...size, ...camera, show: show.value, through, snapshot, models: models() };
 }
 
-/** Which models are asked for: "first", "second" or "both". */
+/** Models in the view request: "first", "second" or "both". */
 function models() {
   if (!stage || stage.models.length < 2) return "first";
   return mode.value === "first" || mode.value === "second" ? mode.value : "both";
@@ -296,7 +296,7 @@ function setEdit(state) {
   if (stage) find("facts").textContent = `${count(state.gaussians)} Gaussians, ${stage.device}`;
 }
 
-/** The slider of time: a place for each snapshot, and one for the splats as they stand. */
+/** The slider of time: a place for each snapshot, and one for the current splats. */
 function tellTime() {
   const steps = stage?.snapshots ?? [];
   find("time").hidden = steps.length === 0;
@@ -312,7 +312,7 @@ function tellTime() {
 /** @param {number} n */
 const spaced = (n) => `${n}`.replace(/\B(?=(\d{3})+$)/g, "\u202f");
 
-/** Goes to a snapshot by its place, or beyond the last to the splats as they stand. @param {number} place */
+/** Goes to a snapshot by its place, or beyond the last to the current splats. @param {number} place */
 function travel(place) {
   const steps = stage?.snapshots ?? [];
   snapshot = steps[Math.max(0, place)] ?? null;

@@ -10,7 +10,7 @@ import { HARMONICS } from "./spz.js";
 /** @typedef {import("../path.js").Key} Key */
 /** @typedef {import("./spz.js").Gaussians} Gaussians */
 
-/** Texels in a row of the textures. */
+/** Width of the textures, texels. */
 const ROW = 2048;
 
 const GAUSSIANS = `#version 300 es
@@ -203,7 +203,7 @@ export class Renderer {
       const count = gl.getProgramParameter(made, gl.ACTIVE_UNIFORMS);
       for (let i = 0; i < count; i++) {
         const name = gl.getActiveUniform(made, i)?.name ?? "";
-        // Asking for places waits for the driver: once, not with every picture.
+        // A request for uniform locations waits for the driver: once, not with every frame.
         const place = gl.getUniformLocation(made, name);
         if (place) this.#places[name] = place;
       }

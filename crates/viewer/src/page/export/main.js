@@ -1,4 +1,4 @@
-// One page that shows a scene: its data lie in it, or beside it on a web server.
+// Page that shows a scene: its data are in the page, or in files next to it on a web server.
 // @ts-check
 import { Orbit, listen } from "../controls.js";
 import { Path } from "../path.js";
@@ -74,7 +74,7 @@ function frame(now) {
   if (travel) {
     const { from, seconds, again, along } = travel;
     const part = (now - from) / 1000 / seconds;
-    // At its end it stands where the path ends, whatever came between two frames.
+    // At its end it is at the end of the path, whatever happened between two frames.
     const key = along.at(again ? part % 1 : part);
     if (key) orbit.stand(key.position, key.rotation, key.focal);
     if (part >= 1 && !again) stop();
@@ -199,7 +199,7 @@ function start() {
   element("drawn").textContent =
     painter.name === "webgpu" ? "Drawn by the engine's kernels (WebGPU)." : "Drawn with WebGL2.";
   painter.again = () => (stale = true);
-  // The canvas gives no other context: the page begins anew without.
+  // The canvas gives no other context: the page reloads with WebGL2.
   painter.lost = () => location.replace(`${location.pathname}?renderer=webgl2`);
   home();
   prepareNotes();

@@ -1,5 +1,5 @@
-// Draws Gaussians in a browser by whichever way it has: the engine's kernels with WebGPU, else the formulas in WebGL2,
-// which wants them sorted. Exported pages draw with it, and the viewer's page where it is asked to.
+// Draws Gaussians in a browser: with the engine's kernels in WebGPU, else with the formulas in WebGL2, which needs them
+// sorted. Exported pages draw with it, and so does the viewer's page if the user selects it.
 // @ts-check
 import { dot, rowsOf } from "../vectors.js";
 import { Renderer } from "./draw.js";
@@ -75,7 +75,7 @@ export class Painter {
     return this.#renderer.count;
   }
 
-  /** Whether there is anything to draw, and nobody waits for a picture. */
+  /** True if there is something to draw and no render is pending. */
   get ready() {
     return this.#fresh && !this.#waiting;
   }
@@ -127,7 +127,7 @@ export class Painter {
       [this.#canvas.width, this.#canvas.height] = [width, height];
       return drawn instanceof Renderer ? (drawn.draw(key), drawn.pixels()) : await drawn.pixels(key);
     } finally {
-      // Also where the device was lost on the way: the page goes on, and whoever asked is told.
+      // Also if the device was lost during the render: the page continues, and the caller gets the error.
       this.#waiting = null;
     }
   }

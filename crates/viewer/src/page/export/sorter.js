@@ -16,7 +16,7 @@ function work() {
     let at = 0;
     for (const part of positions) {
       for (let i = 0; i < part.length; i += 3) {
-        // What is behind the camera is not drawn.
+        // Gaussians behind the camera are not drawn.
         floats[at++] = Math.max(x * part[i] + y * part[i + 1] + z * part[i + 2] + rest, 0);
       }
     }
@@ -48,7 +48,7 @@ function work() {
     }
     depths(axis);
     sort();
-    // Of equals the first in the list is in front.
+    // Among equal depths the first in the list is in front.
     const farFirst = order.slice().reverse();
     port.postMessage({ axis, order: farFirst }, [farFirst.buffer]);
   };

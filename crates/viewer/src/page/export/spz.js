@@ -1,4 +1,4 @@
-// Reads SPZ of version 2 and 3 as it lies in a page: one gzip member, unpacked by the browser itself.
+// Reads SPZ of version 2 and 3 as stored in a page: one gzip member, unpacked by the browser itself.
 // @ts-check
 
 /**

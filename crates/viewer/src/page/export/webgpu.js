@@ -1,10 +1,11 @@
-// Draws with the engine's own WGSL: plays the list that `dapple export` has taken from the engine (gpu/src/browser.rs).
-// 1. Gaussians are laid out as the engine uploads them: planes of floats, harmonics as half floats, which hold a page's
-//    exactly.
-// 2. For a picture the camera is written and every dispatch of the list runs, sized by the GPU itself. What binds too
-//    many arrays has them copied into one before and out of it after.
-// 3. The GPU says whether there was room for all pairs of a Gaussian and a tile. If not, there is made room, and the
-//    picture is drawn again.
+// Draws with the engine's own WGSL: runs the dispatch list that `dapple export` takes from the engine
+// (gpu/src/browser.rs).
+// 1. Gaussians are laid out as the engine uploads them: planes of floats, harmonics as half floats, which represent the
+//    values of a page exactly.
+// 2. For a render the camera is written and every dispatch of the list runs, sized by the GPU itself. If a dispatch
+//    binds too many arrays, they are copied into one array before it and out of it after it.
+// 3. The GPU reports whether the buffers held all instances. If not, the buffers are enlarged, and the frame is drawn
+//    again.
 // @ts-check
 import { rowsOf } from "../vectors.js";
 import { HARMONICS } from "./spz.js";
@@ -29,7 +30,7 @@ import { HARMONICS } from "./spz.js";
 const KEPT = ["geometry", "sh_rest", "smoothing"];
 /** Numbers of a Gaussian's geometry: mean, scales, rotation, opacity, colour. */
 const PLANES = 14;
-/** Workgroups in a row of a dispatch. */
+/** Largest first dimension of a dispatch, workgroups. */
 const WIDEST = 32768;
 /** Members of joined arrays begin at whole multiples of these bytes. */
 const ALIGNMENT = 16;
@@ -72,7 +73,7 @@ export class EngineRenderer {
   /** Fails when the device is gone: what is waited for then never comes. @type {Promise<never>} */ #gone;
 
   /**
-   * Nothing where there is no WebGPU, or the processor would play it (compiling alone takes it seconds) and nobody asked.
+   * Returns null without WebGPU, or on a CPU adapter (which compiles for seconds) unless `asked`.
    * @param {HTMLCanvasElement} canvas @param {Script} script @param {number[]} background @param {number} near
    * @param {boolean} asked
    */
@@ -108,7 +109,7 @@ export class EngineRenderer {
     this.#gone = device.lost.then((/** @type {{message: string}} */ gone) => {
       throw new Error(`the device was lost: ${gone.message}`);
     });
-    // Nobody may be waiting.
+    // There may be no pending read.
     this.#gone.catch(() => {});
     const module = device.createShaderModule({ code: PRESENT });
     this.#present = device.createRenderPipeline({
@@ -141,7 +142,7 @@ export class EngineRenderer {
     this.#parts.push(part);
     this.count += part.count;
     this.#degree = part.degree;
-    // Rooms are made anew with the next picture.
+    // The buffers are created again with the next frame.
     for (const name of KEPT) this.#drop(name);
     this.#made = "";
   }
@@ -323,7 +324,7 @@ export class EngineRenderer {
     // The Jacobian is taken at most 0.3 of the half field of view outside.
     const most = [(1.3 * 0.5 * width) / focal, (1.3 * 0.5 * height) / focal];
     rows.forEach((row, k) => {
-      // What a float leaves out of the centre comes last.
+      // The rest of the centre that a float cannot hold comes last.
       const rest = key.position[k] - Math.fround(key.position[k]);
       camera.set([...row, rest], wordOf(view, "rows") + 4 * k);
     });
@@ -375,7 +376,7 @@ export class EngineRenderer {
     /** @type {GPUComputePassEncoder | null} */ (pass)?.end();
   }
 
-  /** Draws, and answers what tells whether all had room. @param {Key} key @param {boolean} presents */
+  /** Draws one frame. @param {Key} key @param {boolean} presents */
   #render(key, presents) {
     this.#size = [this.#canvas.width, this.#canvas.height];
     this.#fit();
@@ -408,7 +409,7 @@ export class EngineRenderer {
     return bytes;
   }
 
-  /** Makes room if there was none; whether there was. */
+  /** Enlarges the instance buffers if they were too small; returns true if they were large enough. */
   async #had() {
     const { state, halt_instances, buffers } = this.#script;
     const counts = new Uint32Array(await this.#read("state"));
@@ -417,7 +418,7 @@ export class EngineRenderer {
     const wanted = counts[wordOf(state, "wanted")];
     const each = buffers.filter((buffer) => buffer.axis === "Instance").map((buffer) => 4 * buffer.words);
     const most = Math.floor(this.#device.limits.maxStorageBufferBindingSize / Math.max(...each)) - 2;
-    if (halted !== halt_instances || wanted > most) throw new Error("this device has no room for the picture");
+    if (halted !== halt_instances || wanted > most) throw new Error("this device has too little memory for the picture");
     this.#instances = Math.min(most, Math.ceil(1.2 * wanted));
     return false;
   }
@@ -426,7 +427,7 @@ export class EngineRenderer {
   draw(key) {
     if (this.count === 0) return;
     this.#render(key, true);
-    // Whether it was whole is asked beside the next pictures, one at a time.
+    // The check whether the frame was whole runs while the next frames draw, one check at a time.
     if (this.#asking) return;
     this.#asking = true;
     this.#had()
