@@ -1,10 +1,9 @@
-//! Measures a viewer that runs:
-//! `cargo run --release -p dapple-viewer --example measure -- URL [WIDTH HEIGHT SECONDS]`.
+//! Measures a running viewer: `cargo run --release -p dapple-viewer --example measure -- URL [WIDTH HEIGHT SECONDS]`.
 //!
-//! URL is the address that `dapple view`, or `dapple train --view`, has printed. It behaves as the page does, and
-//! says for a view at rest how long a picture takes from the message to its last byte, and for one that moves, at
-//! half of the size, how many pictures come a second. Without an address it serves 2 000 Gaussians itself on the
-//! processor, so that it can be tried.
+//! URL is the address that `dapple view`, or `dapple train --view`, has printed. The program behaves like the page. It
+//! prints, for a view at rest, the time from the view request to the last byte of its frame. For a view that moves, at
+//! half the size, it prints frames per second. Without an address it serves 2 000 Gaussians itself on the CPU, as a
+//! trial.
 
 use dapple_cpu::{CpuEngine, CpuOptions};
 use dapple_engine::{Engine, RenderSettings};
@@ -78,7 +77,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// What came with a picture.
+/// Data received with a frame.
 struct Came {
     id: u32,
     bytes: usize,
@@ -90,7 +89,7 @@ struct Came {
 struct Page {
     socket: WebSocket<TcpStream>,
     id: u32,
-    /// Where a first look stands.
+    /// Stage that the server sent, with the first camera.
     stage: Value,
 }
 
@@ -128,7 +127,7 @@ impl Page {
         Ok(page)
     }
 
-    /// Asks for a picture of another side of the scene and waits for its last byte; what came with it.
+    /// Requests a frame of another side of the scene, waits for its last byte and returns it.
     fn picture(&mut self, [width, height]: [u32; 2], moving: bool) -> Result<Came> {
         self.id += 1;
         let turn = f64::from(self.id) * 0.01;

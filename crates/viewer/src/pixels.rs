@@ -100,7 +100,7 @@ impl Request {
         let rendered = engine.render(&self.camera, &settings)?;
         let depths = rendered
             .depth
-            .ok_or_else(|| Error::internal("the engine returned a render without the requested depths"))?;
+            .ok_or_else(|| Error::internal("a render came without the requested depths"))?;
         Ok(depths.covered(&rendered.alpha))
     }
 

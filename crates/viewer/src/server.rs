@@ -230,7 +230,10 @@ async fn socket(
     headers: axum::http::HeaderMap,
 ) -> Response {
     if !shared.guard.is_from_our_page(&headers) {
-        return refused(StatusCode::FORBIDDEN, "the request comes from a page of another site\n");
+        return refused(
+            StatusCode::FORBIDDEN,
+            "the request comes from a page of another site\n",
+        );
     }
     let Some((id, wake)) = shared.hub.join() else {
         return refused(StatusCode::SERVICE_UNAVAILABLE, "too many pages are open\n");

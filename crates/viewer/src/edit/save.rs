@@ -117,11 +117,10 @@ impl Saving {
             }
             let is_ours = self.saved.is_some();
             if !is_ours && !to.overwrite {
-                return Err(Error::input(format!(
-                    "{} exists and is not replaced",
-                    name(path)
-                ))
-                .hint("begin with `dapple view --save ANOTHER.ply`, or with --overwrite"));
+                return Err(
+                    Error::input(format!("{} exists and is not replaced", name(path)))
+                        .hint("begin with `dapple view --save ANOTHER.ply`, or with --overwrite"),
+                );
             }
             if now != before {
                 return Err(Error::input(format!(

@@ -33,7 +33,7 @@ impl Page {
         self.say(&json!({"type": "edit", "edit": edit}).to_string());
     }
 
-    /// Asks for an edit, and gives the state that follows.
+    /// Sends an edit, and returns the state that follows.
     fn edited(&mut self, edit: &Value) -> Value {
         self.edit(edit);
         self.text("edit")
@@ -93,7 +93,7 @@ fn a_page_selects_deletes_undoes_redoes_and_saves_what_replays_to_the_same() {
     let histogram = json!({"histogram": {"property": "x"}});
     page.edit(&histogram);
     let bins = page.text("histogram");
-    // Nothing else is told: a page asks for its histogram whenever it is told how the edit stands.
+    // Nothing else is sent: a page requests its histogram after each edit state that it receives.
     for _ in 0..3 {
         page.edit(&histogram);
         assert_eq!(page.next_text(), bins);
@@ -112,7 +112,7 @@ fn a_page_selects_deletes_undoes_redoes_and_saves_what_replays_to_the_same() {
     page.edited(&json!({"transform": {"degrees": [0, 0, 30], "factor": 1.1, "by": [0, 0.2, 0]}}));
     let said = page.edited(&json!("save"))["said"].clone();
     assert_eq!(said, "saved new.ply and new.recipe.json");
-    // Another page sees how it stands.
+    // Another page receives the same state.
     assert_eq!(fixture.connect().text("edit")["gaussians"], left);
     let mut editor = Editor::new(common::splats());
     for action in Recipe::read(&to.recipe).unwrap().actions {

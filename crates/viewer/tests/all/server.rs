@@ -169,7 +169,7 @@ fn a_look_brings_the_picture_that_the_engine_renders() {
         assert!(differs, "{more}: all pixels are equal");
         page.shown(id);
     }
-    // Its colours are those of a render, but for JPEG's error.
+    // Its colours are those of a render, except for JPEG's error.
     page.look(6, "");
     let image = image::load_from_memory(&page.picture().1)
         .unwrap()
@@ -187,7 +187,7 @@ fn a_look_brings_the_picture_that_the_engine_renders() {
         .sum::<f32>()
         / rendered.rgb.len() as f32;
     assert!(error < 0.02, "{error}");
-    // Without a photo there is nothing to compare with, and it says so.
+    // Without a photo there is nothing to compare with: the page receives an error.
     page.shown(6);
     page.look(7, r#","show":"error""#);
     assert!(

@@ -418,7 +418,7 @@ export class EngineRenderer {
     const wanted = counts[wordOf(state, "wanted")];
     const each = buffers.filter((buffer) => buffer.axis === "Instance").map((buffer) => 4 * buffer.words);
     const most = Math.floor(this.#device.limits.maxStorageBufferBindingSize / Math.max(...each)) - 2;
-    if (halted !== halt_instances || wanted > most) throw new Error("this device has too little memory for the picture");
+    if (halted !== halt_instances || wanted > most) throw new Error("this device cannot hold all instances");
     this.#instances = Math.min(most, Math.ceil(1.2 * wanted));
     return false;
   }

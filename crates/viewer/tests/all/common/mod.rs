@@ -209,7 +209,7 @@ impl Page {
         ));
     }
 
-    /// The next picture: its look's number and its JPEG; texts before it are passed over.
+    /// Returns the next frame: the number of its view request and its JPEG. Skips texts before it.
     pub fn picture(&mut self) -> (u32, Vec<u8>) {
         loop {
             if let Message::Binary(bytes) = self.0.read().unwrap() {
@@ -236,7 +236,7 @@ impl Page {
         }
     }
 
-    /// The next thing that is told, whatever it is.
+    /// Returns the next text message of any type.
     pub fn next_text(&mut self) -> serde_json::Value {
         loop {
             match self.0.read().unwrap() {
@@ -267,7 +267,7 @@ impl Mangler {
         self.0 % n
     }
 
-    /// A message of ASCII with up to `most` of its letters replaced, by what JSON is made of or by any.
+    /// Returns an ASCII message with up to `most` of its letters replaced, by characters of JSON or by any.
     pub fn mangled(&mut self, good: &str, most: u64) -> String {
         let mut bytes = good.as_bytes().to_vec();
         for _ in 0..=self.next(most) {
