@@ -15,10 +15,10 @@
 //! floater it is near the second. Were r noise, the deviation of the first sum would be at most the root of the second: a
 //! floater exceeds it many times.
 //!
-//! Floaters hide each other, so they are removed in rounds: what exceeds the deviation most goes first, and the next
-//! round renders what is left. Several that overlap may explain one residual, and removal of all of them would
-//! overshoot. So each round renders what is left without them, D less, and shares the change of the squared error, the
-//! sum of D (2 r - D), among them by their d. Those with a share that is not above 0 stay.
+//! Floaters hide each other, so they are removed in rounds. Gaussians that exceed the deviation most go first, and the
+//! next round renders the remaining ones. Several that overlap may explain one residual, and removal of all of them
+//! would overshoot. So each round renders the rest without them, D less, and shares the change of the squared error,
+//! the sum of D (2 r - D), among them by their d. Gaussians with a share of 0 or less stay.
 
 use crate::contributions::stopped;
 use crate::evaluate::target;
@@ -152,8 +152,8 @@ fn derivatives(off: &[Option<f32>], random: &mut u64) -> (Vec<f32>, Vec<f32>) {
     both.unzip()
 }
 
-/// Of each Gaussian that is marked, the share of the squared error that goes if all that are marked go; photos count by
-/// the inverse of their error. 0 for the others.
+/// Returns for each marked Gaussian its share of the squared error that vanishes if all marked Gaussians go; 0 for the
+/// others. Photos count by the inverse of their error.
 fn shares(
     engine: &mut dyn Engine,
     splats: &Splats,
@@ -209,7 +209,7 @@ fn shares(
     Ok(shares)
 }
 
-/// What of a scalar vanishes with Gaussian `i`: gradients are by logits of opacities.
+/// Returns the part of a scalar that vanishes with Gaussian `i`: gradients are by logits of opacities.
 fn without_one(splats: &Splats, gradients: &Gradients<f32>, i: usize) -> f64 {
     f64::from(gradients.opacities[i]) * (1.0 + f64::from(splats.opacities[i]).exp())
 }

@@ -97,8 +97,8 @@ fn exchange(_: &Path, _: &Path) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Puts the folder `new` in the place of `target`, beside which it stands, in one step where the system can. The old
-/// folder is then at `new`, or removed.
+/// Replaces the folder `target` with its sibling folder `new`, in one step where the system can. The old folder is then
+/// at `new`, or removed.
 ///
 /// # Errors
 /// Those of the operating system; the old folder is in its place then.
@@ -144,7 +144,7 @@ fn recover(whole: &Path, old: &Path) {
     };
 }
 
-/// Returns true for the current folder and those above it: a shell that stands there would stand in the old one.
+/// Returns true for the current folder and those above it: a shell in that folder would stay in the old one.
 fn is_current(whole: &Path) -> bool {
     let current = std::env::current_dir().and_then(|current| current.canonicalize());
     current.is_ok_and(|current| current.starts_with(whole))
@@ -184,7 +184,7 @@ fn link_others(from: &Path, to: &Path, is_own: &dyn Fn(&Path) -> bool) -> io::Re
     Ok(true)
 }
 
-/// Moves what others have put into the old folder meanwhile.
+/// Moves files that other programs put into the old folder during the replacement.
 fn return_others(old: &Path, whole: &Path, is_own: &dyn Fn(&Path) -> bool) {
     for entry in fs::read_dir(old).into_iter().flatten().flatten() {
         let to = whole.join(entry.file_name());

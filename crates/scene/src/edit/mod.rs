@@ -77,7 +77,7 @@ pub enum Action {
     Merge(PathBuf),
     /// Along the Z curve.
     Order(Order),
-    /// Takes away what the photos contradict, where there are some, and the clusters with the least weight.
+    /// Removes the Gaussians that the photos contradict, if there are photos, and the clusters with the least weight.
     Floaters {
         /// A cube's side, world units; `None` = [`clusters::default_cell`].
         #[serde(default, skip_serializing_if = "Option::is_none")]
