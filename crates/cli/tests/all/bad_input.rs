@@ -226,7 +226,7 @@ fn photos_that_cannot_be_used() {
         .save(capture.path("images/b.png"))
         .unwrap();
     capture.refused(INPUT, &["b.png", "40x24", "32x24"]);
-    // A JPEG of four components: the frame header is all that is looked at.
+    // A JPEG of four components: the program reads its frame header only.
     let mut jpeg = std::io::Cursor::new(Vec::new());
     RgbImage::new(32, 24)
         .write_to(&mut jpeg, image::ImageFormat::Jpeg)
@@ -289,7 +289,7 @@ fn colmap_captures_without_points() {
     let info = json(&ok_in(path, &["info", "capture", "--json"]));
     assert_eq!(info["points"], 0);
 
-    // On request, by an option or in a file, training starts from random points and says so.
+    // On request, by an option or in a file, training starts from random points and prints a note.
     let mut train: Vec<&str> = TRAIN.to_vec();
     train.retain(|arg| *arg != "-q");
     let number = "initial_gaussians = 70\n";
@@ -505,7 +505,8 @@ fn mistakes_in_settings() {
         let args = [&["train", "capture", "-q", "-o", "out"], mode].concat();
         refused(path, &args, INPUT, &[words, "masks/"]);
     }
-    // What the parser of the command line finds: where and what to do, in its own words.
+    // Errors of the command-line parser: they state the place and the remedy in the parser's own
+    // words.
     for (args, words) in [
         (
             &["train", "capture", "--preset", "m11"][..],

@@ -18,8 +18,8 @@ const RENDER: [&str; 8] = [
     "--channel",
 ];
 
-/// Depths of all views go to files, which train another run; points train one too, and each is another
-/// run than that of the photos alone.
+/// Depths of all views are written to files, which train another run. Points train one too. Each is another run than
+/// that with photos only.
 #[test]
 fn depths_are_rendered_and_trained_with() {
     let folder = small_capture();

@@ -1,7 +1,7 @@
-//! Where the work is done: what `doctor` says of GPUs, and GPUs at work.
+//! Devices: rows of `doctor` about GPUs, and commands on GPUs.
 //!
-//! Work is given to Mesa's software renderer alone, so that the results are the same on every
-//! machine. It is slow: everything here is tiny.
+//! The tests use Mesa's software renderer only, so that the results are equal on every machine. It
+//! is slow: everything here is tiny.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -256,10 +256,10 @@ fn the_fixed_step_is_timed_on_every_kind_of_engine() {
 fn a_palette_found_on_a_gpu_makes_the_same_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
-    // Enough for a device to be asked.
+    // Enough Gaussians that the command uses a device.
     let splats = synth::splats(36_000, 1).with_sh_degree(1);
     ply::write(&path.join("in.ply"), &splats).unwrap();
-    // A device that is named is asked, and has to be there.
+    // A named device is used, and has to exist.
     let absent = [
         "convert",
         "in.ply",

@@ -83,7 +83,7 @@ fn a_saved_recipe_replays_to_the_same_bytes_on_any_number_of_threads() {
     assert_eq!(count(9), (count(8) as f64 / 2.0).round() as u64);
     assert_eq!(first["gaussians"].as_u64().unwrap(), count(9));
     assert_eq!(first["sh_degree"], 1);
-    // What was lost is said, against renders and against the photos.
+    // The recipe records the loss, against renders and against the photos.
     let loss = &actions[9]["loss"];
     assert!(loss["renders_psnr"].as_f64().unwrap() > 10.0, "{loss}");
     assert_eq!(loss["views"], 2);
@@ -247,7 +247,7 @@ fn splats_that_were_turned_look_the_same_from_cameras_that_turned_with_them() {
     // Fitting after a decimation brings back what it can.
     let rough = left(&["--decimate", "20%", "--refit", "0"]);
     let fitted = left(&["--decimate", "20%", "--refit", "40"]);
-    // What nobody asked for is done where little is left and cameras are known.
+    // Without `--refit`, a fit follows if few Gaussians remain and cameras are known.
     let asked = |to: &str| {
         let run = left(&["--decimate", to]);
         run["actions"][0]["action"]["decimate"]["refit"].as_u64()
@@ -352,7 +352,7 @@ fn gaussians_that_are_not_finite_are_read_where_the_chain_takes_them_away() {
         let args = [&["edit", "broken.ply", "o.ply"], chain].concat();
         refused(path, &args, INPUT, &["vertex 1", "--keep finite"]);
     }
-    // The order of moving and taking away changes nothing.
+    // The order of moving and removing changes nothing.
     for (name, chain) in [
         ("a.ply", &["--keep", "finite", "--rotate", "0,90,0"][..]),
         (
@@ -371,7 +371,7 @@ fn gaussians_that_are_not_finite_are_read_where_the_chain_takes_them_away() {
         let ran = ok_in(path, &args);
         assert!(ran.stderr.contains("keep: 5 -> 2"), "{}", ran.stderr);
     }
-    // So are those of a file that is merged, where they are taken away after it.
+    // Non-finite Gaussians of a merged file are read too if the chain removes them after the merge.
     let merge = ["edit", "sound.ply", "m.ply", "--merge", "broken.ply"];
     let ran = ok_in(path, &[&merge[..], &["--keep", "finite"]].concat());
     assert!(ran.stderr.contains("keep: 7 -> 4"), "{}", ran.stderr);
@@ -387,7 +387,7 @@ fn gaussians_that_are_not_finite_are_read_where_the_chain_takes_them_away() {
     assert!(bytes(path, "b.ply") == bytes(path, "c.ply"));
 }
 
-/// What says that splats are to be drawn with anti-aliasing comes along, from the file and from the run's settings.
+/// The anti-aliasing mark is preserved, from the file and from the run's settings.
 #[test]
 fn the_mark_of_anti_aliasing_stays() {
     let folder = tempfile::tempdir().unwrap();
@@ -441,7 +441,7 @@ fn a_recipe_takes_no_splats_place() {
     assert!(!path.join("out.ply").exists());
 }
 
-/// Where a Gaussian is too far for a format, the error says which, and how it goes; what is little is told in digits.
+/// If a Gaussian is too far for a format, the error names it and the remedy. Small shares are printed in digits.
 #[test]
 fn conversions_that_cannot_be_say_why_and_convert_follows_the_run() {
     let folder = tempfile::tempdir().unwrap();
@@ -462,7 +462,7 @@ fn conversions_that_cannot_be_say_why_and_convert_follows_the_run() {
         "sphere:0,0,0,1000000",
     ];
     ok_in(path, &crop);
-    // Of a run that was trained so, and where it is said.
+    // The mark comes from the run's settings, and from the option.
     let plain = ["convert", "near.ply", "a.ply"];
     ok_in(path, &plain);
     ok_in(path, &["convert", "near.ply", "b.ply", "--antialias"]);

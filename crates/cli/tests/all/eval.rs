@@ -68,7 +68,7 @@ fn two_runs_are_compared_photo_by_photo() {
         ran["compare"]["difference"]["ssim"]["interval"],
         serde_json::json!([0.0, 0.0])
     );
-    // What a run was not held out from is said.
+    // The comparison warns of a run with other held-out photos, sizes or masks.
     ok_in(path, &[&TRAIN[..], &["--downscale", "2"]].concat());
     let told = ok_in(path, &["eval", "capture", "long", "--compare", "out"]).stderr;
     assert!(told.contains("other photos, sizes or masks"), "{told}");
@@ -161,7 +161,7 @@ fn lpips_is_scored_where_weights_are_given() {
     let trained = json(&ok_in(path, &[&TRAIN[..], &lpips, &["--json"]].concat()));
     let run = trained["lpips"].as_f64().unwrap();
     assert!(run > 0.0);
-    // A run that trains by it ends with other splats, and its configuration says so.
+    // A run with the LPIPS loss ends with other splats, and its configuration records the weight.
     let by_it = ["--perceptual", "2", "-o", "by-it"];
     let args = [&TRAIN[..3], &TRAIN[5..], &lpips, &by_it].concat();
     ok_in(path, &args);
@@ -213,7 +213,7 @@ fn lpips_is_scored_where_weights_are_given() {
     refused(path, &tiny, INPUT, &["needs images of 31 x 31"]);
 }
 
-/// What a run has learnt of photos' light is fitted to halves of held-out photos, and a photo's light goes into splats.
+/// The run's appearance MLP is fitted to halves of held-out photos, and a photo's appearance is baked into splats.
 #[test]
 fn looks_are_fitted_to_halves_and_put_into_splats() {
     let folder = tempfile::tempdir().unwrap();
@@ -244,7 +244,7 @@ fn looks_are_fitted_to_halves_and_put_into_splats() {
     let (with, without) = (halves("looks"), halves("plain"));
     println!("right halves: {with:.2} dB with looks, {without:.2} without");
     assert!(with > without + 0.4, "{with} {without}");
-    // Of splats that learnt none, or others than those, no look is known.
+    // Splats trained without an appearance MLP, and other splats than the run's, have no appearance.
     let photo = std::fs::read_dir(path.join("capture/images")).unwrap();
     let mut names: Vec<String> = photo
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
@@ -279,7 +279,7 @@ fn looks_are_fitted_to_halves_and_put_into_splats() {
     );
 }
 
-/// Where a survey lies: metres in UTM.
+/// Position of a survey: metres in UTM.
 const UTM: [f64; 3] = [448_213.5, 5_411_972.25, 312.75];
 
 /// Copies the capture to `far`, moved to [`UTM`].
@@ -439,7 +439,7 @@ fn a_survey_far_from_the_origin_loses_nothing_in_any_verb() {
     }
     let around = |out: &str| path.join(format!("{out}_around/00001.png"));
     assert!(difference(&around("out"), &around("far_out")) < 2.0);
-    // What is merged moves along, and edits keep the origin.
+    // Merged splats move along, and edits keep the origin.
     let merge = [
         "edit",
         "far_out",

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 const SIZE: [u32; 2] = [320, 240];
 
-/// What draws: its name, and how many of the values are at most how far from the engine's bytes.
+/// A renderer: its name, and the least share of values within `near` of the engine's bytes.
 struct Drawn {
     by: &'static str,
     near: u8,
@@ -177,8 +177,8 @@ fn compare(browser: &mut Browser, page: &Path, drawn: &Drawn) {
     }
 }
 
-/// Where there is WebGPU the engine's own kernels draw, with and without the filters against aliasing, and more
-/// pairs of Gaussians and tiles than there was room for are made room for.
+/// With WebGPU the engine's own kernels draw, with and without the Mip-Splatting filters. If the buffers cannot hold
+/// all instances, they are enlarged.
 #[test]
 fn a_page_with_webgpu_plays_the_engines_kernels() {
     let Some(chromium) = chromium() else { return };
@@ -187,7 +187,7 @@ fn a_page_with_webgpu_plays_the_engines_kernels() {
         return;
     };
     let browser = Browser::open_computing(&chromium, &folder.path().join("profile"));
-    // The processor plays it when it is asked to.
+    // A CPU adapter runs the kernels if the address requests it.
     let mut browser = loaded(browser, &format!("{}?renderer=webgpu", url(&page)));
     compare(&mut browser, &page, &WEBGPU);
     // A share of the Gaussians so near that each covers the picture.
@@ -199,8 +199,8 @@ fn a_page_with_webgpu_plays_the_engines_kernels() {
     let share = share_near(&shown, &engine, WEBGPU.near);
     assert!(share >= WEBGPU.share, "inside: {share}");
     assert!(browser.wrong.is_empty(), "{:?}", browser.wrong);
-    // A device that goes while a picture is on its way, whose bytes then never come: the page opens itself anew with the
-    // other renderer, which draws.
+    // The device is lost while a frame is in flight, whose bytes then never come: the page reloads with the other
+    // renderer, which draws.
     let camera = serde_json::to_string(&inside).unwrap();
     browser.value(&format!(
         "(() => {{
@@ -221,7 +221,7 @@ fn a_page_with_webgpu_plays_the_engines_kernels() {
         "location.search === '?renderer=webgl2' && globalThis.dapple?.renderer === 'webgl2'",
     );
     assert_eq!(picture(&mut browser, &inside).len(), shown.len());
-    // The address chooses too, and where it does not the processor plays no kernels.
+    // The address selects the renderer too. Without a selection, a CPU adapter runs no kernels.
     for address in [format!("{}?renderer=webgl2", url(&page)), url(&page)] {
         browser.call("Page.navigate", &json!({"url": address}));
         browser.wait_for(
@@ -241,7 +241,7 @@ fn a_page_from_disk_draws_what_the_engine_does() {
     compare(&mut browser, &page, &WEBGL2);
     let number = |v: &Value| v.as_f64().unwrap();
     let first = first_view(&mut browser, 1.0);
-    // The poster makes room for the scene, whose first view is the one that was promised.
+    // The scene replaces the poster. Its first view is the one that was promised.
     browser.wait_for("document.getElementById('poster') === null");
     let stands = browser.value("dapple.camera().position");
     for k in 0..3 {
@@ -293,8 +293,8 @@ fn an_anti_aliased_page_is_filtered_as_the_engine_filters() {
     assert!(browser.wrong.is_empty(), "{:?}", browser.wrong);
 }
 
-/// The viewer's page draws free views by itself where it is asked to, and follows edits; what else it shows stays the
-/// engine's.
+/// The viewer's page draws free views by itself if the user selects it, and follows edits. The engine renders all other
+/// views.
 #[test]
 fn the_viewers_page_draws_with_the_same_module() {
     let Some(chromium) = chromium() else { return };
@@ -333,7 +333,7 @@ fn the_viewers_page_draws_with_the_same_module() {
         println!("{}: {share:.5} within {} of 255", drawn.by, drawn.near);
         assert!(share >= drawn.share, "{}: {share}", drawn.by);
         if drawn.by == WEBGPU.by {
-            // Compiling its kernels anew takes the processor half a minute.
+            // A second compilation of its kernels takes the CPU half a minute.
             continue;
         }
         // Another channel is the engine's picture, and colours are drawn here again.
@@ -344,7 +344,7 @@ fn the_viewers_page_draws_with_the_same_module() {
         ));
         browser.key("1");
         browser.wait_for(&format!("{by} === '{}'", drawn.by));
-        // What is selected is orange here too.
+        // Selected Gaussians are orange here too.
         browser.value("globalThis.before = document.getElementById('drawn'); true");
         browser.value("document.getElementById('edit-all').click()");
         browser.wait_for("!document.getElementById('edit-none').disabled");

@@ -26,7 +26,7 @@ fn a_run_leaves_a_picture_of_its_work() {
     }
     assert!(folder.path().join("out/splats.ply").exists());
 
-    // What is there is not replaced unless told to.
+    // An existing file is not replaced without `--overwrite`.
     refused(folder.path(), &args, 3, &["flame.svg", "--overwrite"]);
     let again = [&args[..], &["--overwrite"]].concat();
     ok_in(folder.path(), &again);

@@ -10,7 +10,7 @@ use std::process::{Child, Stdio};
 
 const LOCK: &str = ".dapple.lock";
 
-/// A run into `out/` that does not end by itself, after its first words; `until` stands in the last of them.
+/// A run into `out/` that does not end by itself, after its first lines; the last of them contains `until`.
 fn long_run(folder: &Path, args: &[&str], until: &str) -> Child {
     let mut child = dapple()
         .args(args)
@@ -172,7 +172,7 @@ fn what_dapple_has_not_written_is_not_replaced() {
         refused_and_untouched(path, &eval("s"), &words(name));
         std::fs::remove_dir_all(path.join("s")).unwrap();
     }
-    // A pipe, which keeps whoever reads it waiting.
+    // A pipe, which blocks its reader.
     for (out, name) in [
         ("f", "config.toml"),
         ("g", "renders/a.png"),
@@ -235,7 +235,7 @@ fn pictures_of_others_are_not_replaced_by_renders() {
         ok_in(path, &args);
         ok_in(path, &args);
     }
-    // A photo is none of its pictures, whatever is asked for.
+    // A command never replaces a photo of the capture, even with `--overwrite`.
     let photo = render(&["000.png", "-o", "capture/images/000.png", "--overwrite"]);
     refused_and_untouched(path, &photo, &["file of the capture"]);
 }

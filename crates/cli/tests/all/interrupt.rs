@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::Duration;
 
-/// Work that was started, and what it says on stderr.
+/// A started command and its stderr.
 struct Running {
     child: Child,
     said: Lines<BufReader<ChildStderr>>,
@@ -51,7 +51,7 @@ impl Running {
         assert!(sent.success());
     }
 
-    /// Its exit code and what else it said.
+    /// Returns its exit code and the rest of its stderr.
     fn end(mut self) -> (Option<i32>, String) {
         let rest: Vec<String> = self.said.map(Result::unwrap).collect();
         (self.child.wait().unwrap().code(), rest.join("\n"))
@@ -86,7 +86,7 @@ fn the_first_one_saves_everything() {
         !left.iter().any(|file| file.contains(".dapple-")),
         "{left:?}"
     );
-    // What was saved is whole.
+    // The saved file is whole.
     let splats = json(&ok_in(path, &["info", "out/splats.ply", "--json"]));
     assert!(splats["gaussians"].as_u64().unwrap() > 0);
     let metrics = std::fs::read_to_string(path.join("out/metrics.json")).unwrap();
@@ -95,8 +95,8 @@ fn the_first_one_saves_everything() {
     assert_eq!(metrics["ending"]["step"], metrics["steps"]);
 }
 
-/// A stdout that takes nothing for a minute: a run that was asked to stop cannot end by itself
-/// until then, however fast it saves.
+/// A stdout that accepts nothing for a minute: an interrupted run cannot end by itself until then,
+/// however fast it saves.
 fn blocked() -> Stdio {
     let (reader, mut writer) = UnixStream::pair().unwrap();
     writer.set_nonblocking(true).unwrap();
@@ -165,7 +165,7 @@ fn an_interrupted_demo_leaves_no_hidden_folder() {
     assert!(!left.iter().any(hidden), "{left:?}");
 }
 
-/// A file of so many Gaussians with harmonics of degree 3, each its own.
+/// Writes a file of `count` Gaussians with harmonics of degree 3, each its own.
 fn write_splats(path: &Path, count: usize) {
     let mut state = 1u32;
     let mut noise = move || {

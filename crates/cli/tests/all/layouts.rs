@@ -226,7 +226,7 @@ fn a_list_of_test_photos_is_held_out_by_every_verb() {
     ok_in(path, &render);
     assert_eq!(names(&path.join("held")), held_out);
 
-    // A run that was told to hold out by number does so in every verb that reads its settings.
+    // A run that holds out photos by number does so in every command that reads its settings.
     let by_number = ["--max-gaussians=300", "--eval-every=8", "--overwrite"];
     ok_in(path, &[&TRAIN[..], &by_number].concat());
     assert_eq!(scored(&[]), ["0.png", "8.png"]);

@@ -1,4 +1,5 @@
-//! Captures whose lens distorts, through every verb that looks at photos: natively, and undistorted.
+//! Captures with lens distortion, through every command that reads photos: natively, and
+//! undistorted.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -7,7 +8,7 @@ use crate::common;
 use common::{TRAIN, files, json, ok_in, synth};
 use std::path::Path;
 
-/// Trains `capture/` into `out`, with further options; what was said.
+/// Trains `capture/` into `out`, with further options; returns the stderr.
 fn train(folder: &Path, out: &str, more: &[&str]) -> String {
     let mut args: Vec<&str> = TRAIN.to_vec();
     args.retain(|arg| *arg != "-q");
@@ -63,7 +64,7 @@ fn a_fisheye_trains_natively_and_undistorted() {
         }
     }
 
-    // Splats of one run can be looked at the other way.
+    // Splats of one run can be rendered the other way.
     let args = [
         "render",
         "native/splats.ply",

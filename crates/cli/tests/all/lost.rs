@@ -1,4 +1,5 @@
-//! What no command loses: files of captures and runs, older results, splats at the end of a run.
+//! Files that no command loses: files of captures and runs, older results, splats at the end of a
+//! run.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use crate::common;
@@ -95,7 +96,7 @@ fn a_kill_while_a_folder_is_replaced_leaves_the_old_or_the_new_one() {
         left.retain(|name, _| !name.starts_with(".dapple"));
         assert!(results.contains(&left), "round {round}: {:?}", left.keys());
     }
-    // What the kills have left goes with the next command.
+    // The next command removes the remains of the kills.
     convert("a.ply").wait().unwrap();
     let is_left = |name: &std::path::PathBuf| name.display().to_string().contains(".dapple-");
     assert!(!files(path).iter().any(is_left), "{:?}", files(path));
@@ -249,7 +250,7 @@ fn files_of_captures_and_runs_are_not_replaced_by_any_verb() {
     }
     // The run's own scores go into its folder.
     ok_in(path, &["eval", "capture", "out", "-q", "-o", "out"]);
-    // What did not exist at the start of a run is not replaced at its end.
+    // A file that did not exist at the start of a run is not replaced at its end.
     let own = [
         &TRAIN[..3],
         &["-o", "own", "--flamegraph", "own/splats.ply"],

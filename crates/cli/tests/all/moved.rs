@@ -82,7 +82,7 @@ fn cameras_follow_splats_that_were_moved_by_several_edits() {
         );
         assert!(off <= 6, "{from:?}: {off}");
     }
-    // What a file has no place for is said.
+    // Data that the format cannot hold is reported.
     let packed = run_in(path, &["edit", "out/again.ply", "x.spz", "--scale", "2"]);
     assert!(
         packed.stderr.contains("no place for the motion"),
@@ -149,7 +149,7 @@ fn a_run_finds_its_capture_where_it_was_and_where_it_moved_with_it() {
         &["has changed since", "--scene"],
     );
     ok_in(path, &["eval", "out", "--scene", "capture"]);
-    // What can do without goes on, and says why.
+    // Commands that can do without the capture continue, and print the reason.
     let edited = ok_in(path, &["edit", "out", "o.ply", "--prune", "1"]);
     assert!(
         edited.stderr.contains("has changed since"),

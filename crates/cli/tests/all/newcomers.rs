@@ -1,5 +1,4 @@
-//! What those who are new to it ran into: photos that are missing, runs named by their folder, paths of
-//! cameras, runs that got worse.
+//! Problems of new users: missing photos, runs named by their folder, paths of cameras, runs that got worse.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -49,7 +48,7 @@ fn a_missing_photo_can_be_skipped_and_is_counted() {
         (&metrics["train_views"], &metrics["eval_views"]),
         (&7.into(), &1.into())
     );
-    // The run's configuration says so: its photos are scored without asking again.
+    // The run's configuration records this: its photos are scored without another option.
     let scores = json(&ok_in(path, &["eval", "capture", "out", "--json"]));
     assert_eq!(scores["psnr"], metrics["psnr"]);
     let info = json(&ok_in(
@@ -105,7 +104,7 @@ fn a_runs_folder_stands_for_its_splats() {
     let folder = small_capture();
     let path = folder.path();
     let trained = json(&ok_in(path, &[&TRAIN[..], &["--json"]].concat()));
-    // Folders that are not there are made, and taken away again where nothing came of it.
+    // A missing output folder is made, and removed again if the command writes nothing.
     ok_in(
         path,
         &["convert", "out", "small/phone/a.ply", "--sh-degree", "0"],
@@ -176,7 +175,7 @@ fn paths_go_where_photos_were_taken() {
         &[&all_round[..], &["--height", "36", "--points", "200"]].concat(),
     );
     ok_in(path, &TRAIN);
-    // Cameras lie beside the splats: nothing else is needed.
+    // The cameras are stored next to the splats: nothing else is needed.
     let path_of = |more: &[&str]| {
         let args = [
             "render", "out", "--frames", "3", "--width", "32", "-o", "pictures",
@@ -194,7 +193,7 @@ fn paths_go_where_photos_were_taken() {
     assert!(auto == read("00001.png"));
     path_of(&["--path", "capture"]);
     assert!(auto != read("00001.png"));
-    // What is left when one side is all that was photographed.
+    // The path if only one side was photographed.
     let text = std::fs::read_to_string(path.join("out/cameras.json")).unwrap();
     let mut cameras: serde_json::Value = serde_json::from_str(&text).unwrap();
     let frames = cameras["frames"].as_array_mut().unwrap();

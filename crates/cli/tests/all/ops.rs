@@ -44,7 +44,7 @@ fn operations_are_profiled_and_compared() {
     assert_eq!(stages[..2], ["lora_512", "softmax_1024"]);
     let wall: f64 = profile.budget.rows.iter().map(|row| row.total_ns).sum();
     assert!((wall / profile.budget.wall_ns - 1.0).abs() < 1e-6);
-    // What is there is not replaced.
+    // An existing output is not replaced.
     assert_ne!(run_in(folder.path(), &base).code, 0);
     let more = [
         "-o",

@@ -18,7 +18,7 @@ use tungstenite::{Message, WebSocket};
 )]
 use crate::chromium as browser;
 
-/// A program that serves a page, and what it has said so far.
+/// A program that serves a page, and its output so far.
 pub struct Served {
     pub child: Child,
     pub url: String,
@@ -26,7 +26,7 @@ pub struct Served {
 }
 
 impl Served {
-    /// Starts a command of ours and waits for the address that it prints.
+    /// Starts a `dapple` command and waits for the address that it prints.
     pub fn start(command: &mut Command) -> Self {
         let mut this = Self {
             child: command
@@ -100,7 +100,7 @@ impl Page {
         self.0.send(Message::Text(text.into())).is_ok()
     }
 
-    /// Asks for a picture from a place around the scene; `false` where the connection has ended.
+    /// Requests a frame from a position around the scene; returns `false` if the connection has ended.
     pub fn look(&mut self, id: u32, turn: f64) -> bool {
         let half = turn / 2.0;
         let rotation = [half.cos(), 0.0, half.sin(), 0.0];
@@ -141,7 +141,7 @@ impl Page {
     }
 }
 
-/// Where Chromium is, if it is here; says so where it is not.
+/// Returns the path of Chromium, or prints a note if it is missing.
 pub fn chromium() -> Option<PathBuf> {
     let found = browser::find().unwrap();
     if found.is_none() {
@@ -159,7 +159,7 @@ pub struct Browser {
     socket: WebSocket<MaybeTlsStream<TcpStream>>,
     session: String,
     next: u64,
-    /// What went wrong in the page: exceptions, errors of its console and of its requests.
+    /// Faults in the page: exceptions, errors of its console and of its requests.
     pub wrong: Vec<String>,
 }
 
@@ -169,13 +169,13 @@ impl Browser {
         Self::open_with(chromium, scratch, &["--disable-gpu"])
     }
 
-    /// The same with WebGL, which the processor draws.
+    /// Opens Chromium with WebGL on the CPU, otherwise as [`Self::open`].
     pub fn open_drawing(chromium: &Path, scratch: &Path) -> Self {
         let options = ["--use-angle=swiftshader", "--enable-unsafe-swiftshader"];
         Self::open_with(chromium, scratch, &options)
     }
 
-    /// The same with WebGPU as well, which the processor runs too.
+    /// Opens Chromium with WebGL and WebGPU, both on the CPU, otherwise as [`Self::open`].
     pub fn open_computing(chromium: &Path, scratch: &Path) -> Self {
         let options = [
             "--enable-unsafe-webgpu",
@@ -212,7 +212,7 @@ impl Browser {
                 break address.to_owned();
             }
         };
-        // Its later remarks are nobody's.
+        // Its later output is discarded.
         std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
         let (socket, _) = tungstenite::connect(browser.as_str()).unwrap();
         let mut this = Self {

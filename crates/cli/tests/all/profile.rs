@@ -1,5 +1,5 @@
-//! `dapple profile` on work small enough for a test: what it leaves, that its sums add up, and what
-//! it says of bad input. Never how fast anything is.
+//! `dapple profile` on work small enough for a test: its output files, its sums, and its errors for
+//! bad input. Never how fast anything is.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -19,7 +19,7 @@ const USAGE: i32 = 2;
 const INPUT: i32 = 3;
 const IO: i32 = 4;
 
-/// A profile of made-up splats, of a few steps.
+/// A profile of synthetic splats, of a few steps.
 const SYNTHETIC: [&str; 10] = [
     "profile",
     "-q",
@@ -37,7 +37,7 @@ fn with<'a>(more: &[&'a str]) -> Vec<&'a str> {
     [&SYNTHETIC[..], more].concat()
 }
 
-/// Stages of a step on the processor, in the order they run there.
+/// Stages of a step on the CPU, in the order they run there.
 const ON_PROCESSOR: [&str; 9] = [
     "project",
     "order",
@@ -130,7 +130,7 @@ fn whole(folder: &Path) -> Profile {
     profile
 }
 
-/// What holds for every profile of a few steps.
+/// Checks that hold for every profile of a few steps.
 #[track_caller]
 fn sound(profile: &Profile, stages: &[&str], steps: usize) {
     let named: Vec<&str> = profile.stages.iter().map(|s| s.name.as_str()).collect();
@@ -138,7 +138,7 @@ fn sound(profile: &Profile, stages: &[&str], steps: usize) {
     for stage in &profile.stages[..stages.len()] {
         assert_eq!(stage.time.count, steps as u64, "{}", stage.name);
         assert!(stage.time.min > 0.0, "{}", stage.name);
-        // `report` is numbers for the host; nobody counts its work.
+        // `report` is numbers for the host; its work is not counted.
         let counted = stage.cost.is_some() && stage.roofline.is_some();
         assert_eq!(counted, stage.name != "report", "{}", stage.name);
     }
@@ -215,7 +215,7 @@ fn a_profile_on_the_processor_is_whole_and_compares() {
         ran.stdout
     );
 
-    // What is there is not replaced, and an earlier profile can be compared with.
+    // An existing profile is not replaced, and an earlier profile can be compared with.
     refused(here, &with(&["-o", "a"]), INPUT, &["--overwrite"]);
     let compared = ["-o", "a", "--overwrite", "--compare", "a/profile.json"];
     let ran = ok_in(here, &with(&compared));
@@ -237,13 +237,13 @@ fn a_profile_on_the_processor_is_whole_and_compares() {
         );
     }
 
-    // The same, of files.
+    // The comparison of two files shows the same.
     dapple_profile::write_profile(&here.join("old.json"), &old).unwrap();
     let diff = |more: &[&str]| {
         let args = ["profile", "diff", "old.json", "b/profile.json"];
         ok_in(here, &[&args[..], more].concat())
     };
-    // Four steps say too little for any mark, and that is the first thing told.
+    // Four steps are too few for any mark, and the output begins with this warning.
     let text = diff(&[]).stdout;
     assert!(
         text.starts_with("warning: nothing is marked: ") && text.contains("\nold: "),
@@ -436,7 +436,7 @@ fn a_profile_on_a_gpu_is_whole_and_its_page_is_full() {
     };
     let here = tempfile::tempdir().unwrap();
     let here = here.path();
-    // Compared with one of the processor: every section of the page has something to show.
+    // Compared with a profile of the CPU: every section of the page has something to show.
     ok_in(here, &with(&["-o", "cpu"]));
     let more = ["--device", "gpu:llvmpipe", "-o", "gpu", "--compare"];
     ok_in(here, &with(&[&more[..], &["cpu/profile.json"]].concat()));
@@ -516,7 +516,7 @@ fn without_timestamps_the_host_times_steps_and_says_so() {
         "{method:?}"
     );
     assert!(profile.timeline.is_none() && profile.kernels.is_empty());
-    // No stage of the device, with a time that nobody took.
+    // No stage of the device has a time, because none was measured.
     assert!(profile.stages.iter().all(|stage| stage.name != "blend"));
     assert_eq!(profile.steps.len(), 4);
     assert!(profile.step.min > 0.0);

@@ -1,6 +1,5 @@
-//! The profiler tells the truth of a real device: what is planted into steps of known work, a
-//! dispatch, a copy, a wait, a buffer, is found in its row and nowhere else. Asserts are counts, sums
-//! and bounds that sleeping guarantees.
+//! The profiler against a real device: a dispatch, copy, wait or buffer injected into steps of known work is found in
+//! its row and nowhere else. Asserts are counts, sums and bounds that sleeping guarantees.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -34,7 +33,7 @@ const SHADER: &str = "
         values[id.x] = x;
     }";
 
-/// What is in each step beside the stages `work` and `last`.
+/// Addition to each step, after the stages `work` and `last`.
 #[derive(Clone, Copy, PartialEq)]
 enum Planted {
     Nothing,
@@ -93,7 +92,7 @@ fn stage(gpu: &Gpu, name: &'static str, values: &wgpu::Buffer) -> Recording {
     recording
 }
 
-/// What the host does in a step before it submits.
+/// Work of the host in a step before it submits.
 fn host_work(gpu: &Gpu, recorder: &Recorder, planted: Planted, values: &wgpu::Buffer) {
     match planted {
         Planted::Nothing | Planted::Dispatch => {}
@@ -115,7 +114,7 @@ fn host_work(gpu: &Gpu, recorder: &Recorder, planted: Planted, values: &wgpu::Bu
     }
 }
 
-/// Steps with something planted, and what the profiler makes of them.
+/// Runs steps with an injected addition and returns their profile.
 fn profile(gpu: &Gpu, planted: Planted) -> Profile {
     let values = gpu.buffer("values", WORDS as u64 * 4).unwrap();
     let mut work = stage(gpu, "work", &values);
@@ -211,8 +210,8 @@ fn finding<'a>(profile: &'a Profile, rule: &str) -> &'a Finding {
     profile.findings.iter().find(|f| f.rule == rule).unwrap()
 }
 
-/// What was asked of the device in a step: submissions, waits, bytes there and back without the
-/// clock's own (two for each stage, two around them), buffers.
+/// Work of the device in a step: submissions, waits, bytes there and back without the clock's own (two for each stage,
+/// two around them), buffers.
 fn asked(gpu: &Gpu, profile: &Profile) -> [f64; 5] {
     let t = profile.timeline.as_ref().unwrap();
     let around = gpu
@@ -307,7 +306,7 @@ fn a_device_without_timestamps_is_told_of_by_the_host_alone() {
     let profile = profile(&gpu, Planted::Write);
     assert!(profile.timeline.is_none() && !profile.method.device_timestamps);
     assert!(profile.method.cautions[0].contains("no timestamps"));
-    // What was counted is told all the same, and no stage has a time of the device.
+    // Counts are reported all the same, and no stage has a time of the device.
     assert_eq!(profile.tables[0].title, "Host and device, a step");
     let names: Vec<&str> = profile.stages.iter().map(|s| s.name.as_str()).collect();
     assert_eq!(names, ["copy", "enqueue"]);

@@ -1,4 +1,4 @@
-//! Runs that are stopped, killed, and go on.
+//! Runs that are stopped, killed and resumed.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use crate::common;
@@ -108,7 +108,7 @@ fn what_does_not_belong_to_the_run_is_refused() {
     resume(&["--stop-at=20"], 3, &["has done 20 steps"]);
     resume(&["--stop-at=61"], 3, &["beyond the last step"]);
     resume(&["--device=gpu:nonesuch"], 5, &["nonesuch"]);
-    // Not begun anew by mistake.
+    // Without `--resume`, a run does not replace an unfinished run.
     refused(
         path,
         &as_strs(&train("out", 60)),
@@ -137,7 +137,7 @@ fn what_does_not_belong_to_the_run_is_refused() {
     std::fs::write(&file, &whole[..whole.len() / 2]).unwrap();
     resume(&[], 3, &["cut off", "checkpoint.safetensors"]);
     std::fs::write(&file, &whole).unwrap();
-    // The same options, and the capture where it lies now.
+    // The same options, and the present path of the capture.
     let args = [
         "train",
         "moved",
@@ -159,7 +159,7 @@ fn options_that_exclude_each_other_are_mistakes() {
     }
 }
 
-/// Every file of a run that is there can be read.
+/// Checks that every existing file of a run can be read.
 fn check_readable(folder: &Path, out: &Path) {
     for name in ["splats.ply", "config.toml", "metrics.json", "metrics.csv"] {
         let path = out.join(name);
@@ -269,8 +269,8 @@ fn a_killed_run_leaves_whole_files_and_goes_on_from_them() {
     );
 }
 
-/// Another photo of the same name and size, a mask or a depth image: names, sizes and cameras are as they
-/// were, and the run must not go on.
+/// Another photo of the same name and size, a mask or a depth image: names, sizes and cameras are unchanged, and the
+/// run must not resume.
 #[test]
 fn a_capture_whose_files_have_changed_is_refused_by_name() {
     let folder = small_capture();
@@ -324,7 +324,7 @@ fn a_capture_whose_files_have_changed_is_refused_by_name() {
     }
 }
 
-/// Checkpoints of earlier versions know nothing of contents: they go on, and that is said.
+/// Checkpoints of earlier versions hold no checksums of contents: their runs resume, with a note.
 #[test]
 fn a_checkpoint_without_sums_goes_on_with_a_note() {
     let folder = small_capture();

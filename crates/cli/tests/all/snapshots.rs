@@ -1,4 +1,4 @@
-//! Snapshots of runs: they change nothing, a run that goes on keeps them, and pages look back at them meanwhile.
+//! Snapshots of runs: they change nothing, a resumed run keeps them, and pages show them during the run.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use crate::common;
@@ -57,7 +57,7 @@ fn snapshots_change_no_bit_and_a_run_that_goes_on_keeps_them() {
     ok_in(folder.path(), &stopped);
     assert_eq!(whole[1].1, splats("stopped"));
 
-    // Stopped and gone on with, without a word of snapshots: those that are there stay, the rest follow.
+    // Stopped and resumed, without an option for snapshots: the existing snapshots stay, the rest follow.
     ok_in(
         folder.path(),
         &[&SNAPPED[..], &["parts", "--steps", "40", "--stop-at", "25"]].concat(),
@@ -87,7 +87,7 @@ fn snapshots_change_no_bit_and_a_run_that_goes_on_keeps_them() {
         ],
     );
     assert!(!folder.path().join("parts/snapshots").exists());
-    // What nobody says is a run's is not taken away.
+    // A snapshot folder that no run is known to have written is not removed.
     let foreign = folder.path().join("foreign/snapshots");
     std::fs::create_dir_all(&foreign).unwrap();
     std::fs::write(foreign.join("10.ply"), "mine").unwrap();
@@ -133,13 +133,13 @@ fn a_page_looks_back_while_a_run_goes_on() {
     let mut known: Vec<u64> = Vec::new();
     let mut rests = false;
     for id in 1.. {
-        // The run rests when there is something to look back to, until the page has: it would be over soon.
+        // The run is paused while there are snapshots to show, until the page has shown them: it would be over soon.
         if rests != (known.len() > 1 && back < 5) {
             rests = !rests;
             let command = if rests { "pause" } else { "resume" };
             page.say(&json!({"type": "run", "command": command}));
         }
-        // Back and forth: to each that is there, one that is not, and now.
+        // In alternation: an existing snapshot, a missing one, and the current splats.
         let snapshot = match id % 3 {
             0 => known.get(id as usize / 3 % known.len().max(1)).copied(),
             1 if id % 30 == 1 => Some(3),
@@ -152,7 +152,7 @@ fn a_page_looks_back_while_a_run_goes_on() {
         if !asked {
             break;
         }
-        // A snapshot that is not there is answered by an error, not by a picture.
+        // A missing snapshot is answered by an error, not by a picture.
         if snapshot == Some(3) {
             continue;
         }

@@ -1,4 +1,4 @@
-//! What careful and hostile use of the binary found: nothing of it may surprise again.
+//! Faults that careful and hostile use of the binary found: none of them may return.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -93,7 +93,7 @@ fn threads_that_the_system_refuses_are_an_error_with_a_remedy() {
         let binary = env!("CARGO_BIN_EXE_dapple");
         std::process::Command::new("sh")
             .args(["-c", &format!("ulimit -v 400000; exec {binary} {args}")])
-            // As on a machine of so many cores.
+            // As on a machine with this number of cores.
             .env("RAYON_NUM_THREADS", "300")
             .env("DAPPLE_DEVICE", "cpu")
             .current_dir(folder.path())
@@ -142,7 +142,7 @@ fn a_file_without_end_is_not_read_to_its_end() {
         INPUT,
         &["images/000.png"],
     );
-    // Nor is a file of ten gigabytes read to find that it is no configuration.
+    // A file of ten gigabytes is refused as a configuration without a read of all its bytes.
     let large = std::fs::File::create(path.join("large.toml")).unwrap();
     large.set_len(10 << 30).unwrap();
     refused(
@@ -258,7 +258,7 @@ fn a_printed_configuration_scales_as_its_preset_does() {
     assert_ne!(file.stdout, printed);
     // As printed, without other steps.
     assert_eq!(print(&["--config", "m.toml"]).stdout, printed);
-    // What somebody has changed stays, and that is told; so is a schedule of a file's own.
+    // A value that the user has changed stays, and is reported; so does a schedule of a file's own.
     let stop = printed
         .lines()
         .find(|line| line.starts_with("stop = "))

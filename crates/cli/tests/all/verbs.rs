@@ -121,8 +121,8 @@ fn a_run_leaves_what_the_help_promises_and_eval_agrees_with_it() {
     );
 }
 
-/// The parts of the wall time add up to the whole, of this command and of the run; what a run took before it
-/// was gone on with is not in the line.
+/// The parts of the wall time add up to the whole, of this command and of the run. Time of a run before it was resumed
+/// is not in the line.
 #[test]
 fn a_run_ends_with_where_its_time_went() {
     let folder = small_capture();
@@ -171,8 +171,8 @@ fn a_run_ends_with_where_its_time_went() {
     );
 }
 
-/// The 3D filters lie in the file of splats, the 2D one in the configuration beside it: `eval` and the
-/// run see the same images. Where no configuration lies, the option says so.
+/// The 3D filters are stored in the file of splats, the 2D filter in the configuration next to it: `eval` and the run
+/// see the same images. Without a configuration, the option sets the filter.
 #[test]
 fn splats_trained_against_aliasing_are_looked_at_so() {
     let folder = small_capture();
@@ -223,13 +223,13 @@ fn photos_that_drift_are_trained_on_with_their_appearance() {
     let learnt = std::fs::read(path.join("out/appearance.safetensors")).unwrap();
     let header = String::from_utf8_lossy(&learnt);
     assert!(header.contains("[7,1,1,1,3,4]") && header.contains("001.png"));
-    // What the run learnt, eval takes from its configuration.
+    // `eval` reads the appearance setting from the run's configuration.
     let eval = ["eval", "capture", "out/splats.ply"];
     let scores = json(&ok_in(path, &[&eval[..], &["--json"]].concat()));
     assert!((scores["cc_psnr"].as_f64().unwrap() - fitted).abs() < 1e-9);
     assert!(scores["images"][0]["cc_ssim"].is_number());
     assert!(ok_in(path, &eval).stdout.contains("fitted"));
-    // Without it there is nothing of it, unless it is asked for.
+    // Without the setting there are no fitted scores, unless an option requests them.
     ok_in(path, &[&TRAIN[..], &["--overwrite"]].concat());
     assert!(!path.join("out/appearance.safetensors").exists());
     assert!(!ok_in(path, &eval).stdout.contains("fitted"));
@@ -367,7 +367,7 @@ fn info_and_convert_tell_what_is_there() {
     ok_in(path, &["convert", "small.ply", "same.ply"]);
     let bytes = |name: &str| std::fs::read(path.join(name)).unwrap();
     assert!(bytes("small.ply") == bytes("same.ply"));
-    // Another format, by its name: what it cannot hold is said, and all verbs read it.
+    // Another format, by its name: data that it cannot hold is reported, and all commands read it.
     let web = ok_in(path, &["convert", "out", "web.splat"]);
     assert!(
         web.stderr.contains("direction of view is lost"),

@@ -1,4 +1,4 @@
-//! `dapple view`, and trainings that are looked at: what is served, and that it changes nothing.
+//! `dapple view`, and training runs in a viewer: the served content, and that it changes nothing.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use crate::common;
@@ -9,7 +9,7 @@ use page::{Browser, Served, chromium};
 use serde_json::json;
 use std::path::Path;
 
-/// A training that densifies, of enough steps to be looked at for some seconds.
+/// A run that densifies, with enough steps to be viewed for some seconds.
 const LONG: [&str; 6] = ["train", "capture", "--preset", "m9", "--view", "--port=0"];
 
 fn splats(folder: &Path, out: &str) -> Vec<u8> {
@@ -325,7 +325,7 @@ fn a_browser_shows_a_training_and_steers_it() {
         "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))";
     let mut pictures = Vec::new();
     for channel in ["rgb", "depth", "normals", "alpha", "error"] {
-        // What was asked for before has come, so that the next picture is of this channel.
+        // All earlier requests are answered, so that the next frame is of this channel.
         browser.value(frames);
         browser.wait_for(&format!(
             "{shown} === Number(document.getElementById('view').dataset.asked)"
@@ -413,7 +413,7 @@ fn a_browser_shows_a_training_and_steers_it() {
             .count(),
         3
     );
-    // The run's end is told, and the last picture stays.
+    // The page reports the end of the run, and the last frame stays.
     drop(served);
     browser
         .wait_for("document.getElementById('notice').textContent.includes('connection has ended')");

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 const EDITED: &str = "Number(document.getElementById('view').dataset.edited ?? 0)";
 
-/// What is said to be selected, and of how many.
+/// The page's text for the selected count and the total.
 const TOLD: &str = "document.getElementById('edit-told').textContent.replace(/\\u202f/g, '')";
 
 fn open(chromium: &Path, profile: &Path, served: &Served) -> Browser {
@@ -35,7 +35,7 @@ fn after(browser: &mut Browser, act: impl FnOnce(&mut Browser)) -> (u64, u64, u6
     told(browser)
 }
 
-/// What the page tells now.
+/// Returns the counts that the page shows now.
 fn told(browser: &mut Browser) -> (u64, u64, u64) {
     let told = browser.value(TOLD);
     let numbers: Vec<u64> = told
@@ -47,8 +47,8 @@ fn told(browser: &mut Browser) -> (u64, u64, u64) {
     (numbers[0], numbers[1], numbers.get(2).copied().unwrap_or(0))
 }
 
-/// Does something on the page, and waits until so many are selected, of how many, and hidden: what it does may be
-/// several edits, each of which is told.
+/// Does something on the page, and waits for the expected counts: selected, total, hidden. The act may be several
+/// edits, each with its own state message.
 fn becomes(browser: &mut Browser, expected: (u64, u64, u64), act: impl FnOnce(&mut Browser)) {
     act(browser);
     let until = Instant::now() + Duration::from_secs(60);

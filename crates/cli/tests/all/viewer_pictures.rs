@@ -1,4 +1,4 @@
-//! What the viewer's page shows: the pictures of `dapple render`, two models of one camera, a run as it was.
+//! Frames of the viewer's page: the pictures of `dapple render`, two models of one camera, a run at an earlier step.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use crate::common;
@@ -9,8 +9,8 @@ use page::{Browser, Served, chromium};
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// What JPEG of quality 92 may cost: the mean difference of a value, of 255, and the share of values that are
-/// more than [`FAR`] off.
+/// Limits for JPEG of quality 92: the mean difference of a value, of 255, and the share of values that are more than
+/// [`FAR`] off.
 const MEAN: f64 = 1.0;
 const FAR: u8 = 16;
 const SHARE_FAR: f64 = 0.002;
@@ -27,7 +27,7 @@ fn open(chromium: &Path, folder: &Path, served: &Served) -> Browser {
     browser
 }
 
-/// [`open`], in a browser that is there already.
+/// [`open`], in an open browser.
 fn show(browser: &mut Browser, served: &Served) {
     browser.call(
         "Emulation.setDeviceMetricsOverride",
@@ -49,7 +49,7 @@ fn set(browser: &mut Browser, control: &str, value: &str, event: &str) {
     settle(browser);
 }
 
-/// Waits until what was asked for has come.
+/// Waits until the last request is answered.
 fn settle(browser: &mut Browser) {
     browser.value(
         "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))",
@@ -375,7 +375,7 @@ fn the_page_goes_back_in_time() {
     let (mean, far) = distance(&then.2, rendered.as_raw());
     println!("then: mean {mean:.2}, {far:.4}");
     assert!(mean < MEAN && far < SHARE_FAR, "mean {mean}, far {far}");
-    // One that is damaged, and one that has gone meanwhile: said, and the page goes on.
+    // A damaged snapshot, and one that was deleted during the run: the page shows an error, and continues.
     let notice = "document.getElementById('notice').textContent";
     let go = |place: u32| {
         format!(

@@ -18,15 +18,15 @@ pub const SNAPPED: [&str; 8] = [
     "-o",
 ];
 
-/// `dapple`, with nothing on its stdin, on the processor unless told otherwise: the same on machines
-/// with a GPU.
+/// `dapple`, with nothing on its stdin, on the CPU unless told otherwise: results are equal on
+/// machines with a GPU.
 pub fn dapple() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_dapple"));
     command.stdin(Stdio::null()).env("DAPPLE_DEVICE", "cpu");
     command
 }
 
-/// What a run of `dapple` came to.
+/// Exit code and output of a run of `dapple`.
 pub struct Ran {
     pub code: i32,
     pub stdout: String,
@@ -61,8 +61,8 @@ pub fn ok_in(folder: &Path, args: &[&str]) -> Ran {
     ran
 }
 
-/// Runs `dapple ARGS`, which must fail with `code` and one error that says what, where and what to
-/// do; `words` must stand in it, and no panic.
+/// Runs `dapple ARGS`, which must fail with `code` and one error that states what failed, where and
+/// what to do. The error must contain `words`, and no panic.
 #[track_caller]
 pub fn refused(folder: &Path, args: &[&str], code: i32, words: &[&str]) -> Ran {
     let ran = run_in(folder, args);
@@ -98,7 +98,7 @@ pub fn synth(folder: &Path, more: &[&str]) {
     ok_in(folder, &args);
 }
 
-/// Arguments of a training of a few steps on `capture/` into `out/`.
+/// Arguments of a training run of a few steps on `capture/` into `out/`.
 pub const TRAIN: [&str; 8] = [
     "train",
     "capture",
