@@ -22,7 +22,7 @@ use std::path::Path;
 const PAGE: &str = include_str!("page/export/index.html");
 const STYLE: &str = include_str!("page/export/style.css");
 
-/// In the order of their dependence.
+/// Modules in the order of their dependence.
 const MODULES: [&str; 9] = [
     include_str!("page/vectors.js"),
     include_str!("page/path.js"),
@@ -35,10 +35,10 @@ const MODULES: [&str; 9] = [
     include_str!("page/export/main.js"),
 ];
 
-/// Gaussians of a folder's parts, as shares of all: the first is seen early, each next is larger.
+/// Gaussians of a folder's parts, cumulative shares: the first part is visible early, each next is larger.
 const PARTS: [f64; 4] = [0.05, 0.2, 0.5, 1.0];
 
-/// A scene with few Gaussians comes in one part.
+/// Least Gaussians of a part: smaller scenes come in one part.
 const LEAST_PART: usize = 20_000;
 
 /// Camera: its position, the rotation from world to camera `[w, x, y, z]`, and its focal length in image heights.
@@ -48,33 +48,33 @@ pub struct PageCamera {
     pub position: [f64; 3],
     /// Of length 1.
     pub rotation: [f64; 4],
-    /// In heights of the picture.
+    /// In image heights.
     pub focal: f64,
 }
 
-/// Where a page can go by turning and zooming: where photos were taken from.
+/// Bounds of turning and zooming, from the camera positions of the photos.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PageBounds {
     /// Origin of the directions.
     pub centre: [f64; 3],
-    /// Whether the cameras look at the centre: then `places` are directions of length 1 from it, else points.
+    /// True if the cameras look at the centre: then `places` are directions of length 1 from it, else points.
     pub inward: bool,
-    /// One a camera.
+    /// One per camera.
     pub places: Vec<[f64; 3]>,
-    /// How far from the nearest of these places the page goes: radians, or world units.
+    /// Largest distance from the nearest of these places: radians, or world units.
     pub reach: f64,
     /// The largest distance from the centre, world units.
     pub far: f64,
 }
 
-/// Beside each camera a page goes at least this far, radians, and this part of the cameras' extent.
+/// Least distance that a page may move from each camera: radians, and as part of the cameras' extent.
 const LEAST_TURN: f64 = 0.25;
 const LEAST_STEP: f64 = 0.25;
 
 /// Where neighbouring cameras are apart, the page may move by their distance times this factor.
 const GAPS: f64 = 1.5;
 
-/// Farther from the centre than the farthest camera a page goes by this factor.
+/// Largest distance from the centre, as a factor of the farthest camera's.
 const FARTHER: f64 = 1.25;
 
 impl PageBounds {
@@ -117,14 +117,14 @@ impl PageBounds {
     }
 }
 
-/// Views steeper than this cosine are tilted to it: a page turns about what is up.
+/// Cosine of the steepest view. Steeper views are tilted to it, because a page turns about the up direction.
 const STEEPEST: f64 = 0.97;
 
 /// JPEG quality of posters.
 const POSTER_QUALITY: u8 = 82;
 
 impl PageCamera {
-    /// Looks at `centre` from `distance`, a little from above.
+    /// Creates a camera that looks at `centre` from `distance`, a little from above.
     pub fn around(up: [f64; 3], centre: [f64; 3], distance: f64) -> Self {
         let (up, centre) = (DVec3::from(up).normalize(), DVec3::from(centre));
         let side = if up.x.abs() < 0.9 { DVec3::X } else { DVec3::Z };
@@ -158,7 +158,7 @@ impl PageCamera {
         }
     }
 
-    /// As engines take it, for a picture of this size.
+    /// Converts to an engine's camera, for an image of this size.
     pub fn camera(&self, width: u32, height: u32) -> Camera {
         let pose = Pose::from_wxyz(self.rotation, DVec3::ZERO);
         let pose = Pose {
@@ -169,10 +169,10 @@ impl PageCamera {
     }
 }
 
-/// A JPEG of a view, of the splats that the engine holds.
+/// Renders a view of the engine's splats as JPEG.
 ///
 /// # Errors
-/// What the engine cannot do.
+/// Errors of the engine.
 pub fn poster(
     engine: &mut dyn Engine,
     settings: &RenderSettings,
@@ -195,23 +195,23 @@ pub fn poster(
 /// Contents of a page in addition to the splats.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PageOptions {
-    /// The page's name.
+    /// Title of the page.
     pub title: String,
     /// Up direction of the world.
     pub up: [f64; 3],
     /// Point that the first view turns about, world units.
     pub centre: [f64; 3],
-    /// From how far.
+    /// Distance of the first view from `centre`, world units.
     pub distance: f64,
-    /// The first view, where it is not one from `distance`.
+    /// First view, if it is not one from `distance`.
     pub view: Option<PageCamera>,
-    /// Where it can go; `None` = anywhere.
+    /// Bounds of the camera; `None` = none.
     pub bounds: Option<PageBounds>,
     /// Colour behind everything, 0 to 1.
     pub background: [f64; 3],
     /// Gaussians nearer than this are not drawn, world units.
     pub near: f64,
-    /// Whether the splats are to be drawn with anti-aliasing.
+    /// True if the splats are to be drawn with anti-aliasing.
     pub antialiased: bool,
     /// A path of cameras, as the viewer saves it.
     pub path: Option<Value>,
@@ -219,8 +219,8 @@ pub struct PageOptions {
     pub notes: Value,
     /// A JPEG of the first view, shown while the scene loads.
     pub poster: Option<Vec<u8>>,
-    /// The engine's kernels as a list for WebGPU: JSON of the GPU engine's `browser::Script`. Without it the page
-    /// draws with WebGL2 alone.
+    /// Kernels of the engine as a dispatch list for WebGPU: JSON of the GPU engine's `browser::Script`. Without it the
+    /// page draws with WebGL2 only.
     pub webgpu: Option<String>,
 }
 
@@ -244,16 +244,16 @@ impl Default for PageOptions {
     }
 }
 
-/// The file of a folder that names the others.
+/// Name of a folder's main file.
 const INDEX: &str = "index.html";
 
-/// A file of a folder: its name and bytes.
+/// File of a folder: its name and bytes.
 pub type PageFile = (String, Vec<u8>);
 
-/// One file with everything in it.
+/// Packs everything into one HTML file.
 ///
 /// # Errors
-/// Splats that SPZ cannot hold; none at all.
+/// Splats that SPZ cannot hold, or no splats.
 pub fn page(splats: &Splats, options: &PageOptions) -> Result<String> {
     let packed = pack(splats, options)?;
     let mut data = tag("part-0", &STANDARD.encode(packed));
@@ -261,12 +261,12 @@ pub fn page(splats: &Splats, options: &PageOptions) -> Result<String> {
     Ok(put_together(options.poster.as_deref(), &data))
 }
 
-/// The bytes of a page beside its data and its poster: script, style, elements, kernels.
+/// Returns the bytes of a page without its data and its poster: script, style, elements, kernels.
 pub fn frame_bytes(options: &PageOptions) -> usize {
     put_together(None, "").len() + kernels(options).len()
 }
 
-/// The engine's kernels as the script finds them.
+/// Returns the engine's kernels as the HTML element that the script reads.
 fn kernels(options: &PageOptions) -> String {
     let listed = options.webgpu.as_deref();
     listed.map_or_else(String::new, |json| tag("webgpu", &harmless(json)))
@@ -277,10 +277,10 @@ fn harmless(json: &str) -> String {
     json.replace('<', "\\u003c")
 }
 
-/// An `index.html` and its parts, for a web server.
+/// Packs an `index.html` and its parts, for a web server.
 ///
 /// # Errors
-/// As [`page`].
+/// The errors of [`page`].
 pub fn folder(splats: &Splats, options: &PageOptions) -> Result<Vec<PageFile>> {
     let order = largest_first(splats);
     let count = splats.len();
@@ -291,7 +291,7 @@ pub fn folder(splats: &Splats, options: &PageOptions) -> Result<Vec<PageFile>> {
     let parts: Vec<Vec<u8>> = ranges
         .par_iter()
         .map(|&(start, end)| {
-            // Neighbours beside each other pack better than the order of what matters.
+            // Spatial neighbours next to each other compress better than the order of importance.
             let mut some = order[start..end].to_vec();
             some.sort_unstable();
             pack(&gather(splats, &some), options)
@@ -394,7 +394,7 @@ fn put_together(poster: Option<&[u8]>, data: &str) -> String {
     page
 }
 
-/// The modules as one script: without imports, and without comments of a line's own.
+/// Joins the modules to one script, without imports and without lines that are only comments.
 fn script() -> String {
     let mut out = String::new();
     for line in MODULES.iter().flat_map(|module| module.lines()) {

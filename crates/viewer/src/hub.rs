@@ -17,22 +17,22 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, oneshot};
 
-/// Pages that may be open at once.
+/// Largest number of open pages.
 pub(crate) const MOST_PAGES: usize = 8;
 
-/// Commands that may wait, at most: a page that sends more of them says nothing new.
+/// Largest number of waiting run commands. More of them have no further effect.
 const MOST_COMMANDS: usize = 64;
 
-/// Edits that may wait, at most.
+/// Largest number of waiting edits.
 const MOST_EDITS: usize = 64;
 
-/// Pages that may wait for the splats, at most.
+/// Largest number of pages that wait for the splats.
 const MOST_WAITING: usize = 2 * MOST_PAGES;
 
-/// The splats as pages draw them ([`crate::export::drawn`]), or why there are none.
+/// Splats as pages draw them ([`crate::export::drawn`]), or the reason why there are none.
 pub(crate) type Drawn = std::result::Result<Bytes, String>;
 
-/// Numbers a page.
+/// Number of a page.
 pub(crate) type PageId = u64;
 
 /// View request of a page for the owner of the engine to render.
@@ -41,9 +41,9 @@ pub struct Request {
     pub(crate) page: PageId,
     /// The view request.
     pub look: LookAt,
-    /// The camera to render, of the picture's size.
+    /// Camera to render, of the frame's size.
     pub camera: Camera,
-    /// The photo to compare with, where the page looks through a camera that has one.
+    /// Photo to compare with, if the page looks through a camera that has one.
     pub photo: Option<PhotoSource>,
 }
 
@@ -61,7 +61,7 @@ pub(crate) struct Mail {
 #[derive(Debug, Default)]
 struct Page {
     look: Option<LookAt>,
-    /// The look has changed, or the splats, since the last picture.
+    /// True if the view request or the splats have changed since the last frame.
     due: bool,
     /// Number of a requested frame that was not shown yet.
     under_way: Option<u32>,
@@ -73,7 +73,7 @@ struct Page {
 struct Inner {
     pages: BTreeMap<PageId, Page>,
     next_page: PageId,
-    /// The page that was answered last.
+    /// Page that was answered last.
     last: PageId,
     stage: Stage,
     stage_text: String,
@@ -95,7 +95,7 @@ pub(crate) struct Hub {
 }
 
 impl Hub {
-    /// A thread that panicked while it held the lock has left sound data: every change here is whole.
+    /// Locks the state. A thread that panicked with the lock has left sound data: every change here is whole.
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner
             .lock()
@@ -177,7 +177,7 @@ impl Hub {
         while Instant::now() < until {
             let waits = |page: &Page| page.mail.status.is_some() || page.mail.picture.is_some();
             if !self.lock().pages.values().any(waits) {
-                // The last of it is between the server's thread and the network.
+                // The rest is between the server's thread and the network.
                 std::thread::sleep(Duration::from_millis(50).min(patience));
                 return;
             }
@@ -194,7 +194,7 @@ impl Hub {
         self.lock().pages.len()
     }
 
-    /// A page has connected; `None` where too many are.
+    /// Registers a page; `None` if too many are open.
     pub(crate) fn join(&self) -> Option<(PageId, Arc<Notify>)> {
         let mut inner = self.lock();
         if inner.pages.len() >= MOST_PAGES {
@@ -251,7 +251,7 @@ impl Hub {
     /// Queues an edit of a page.
     ///
     /// # Errors
-    /// They are not edited here; numbers out of bounds; too many edits wait.
+    /// Edits are disabled, numbers are out of bounds, or too many edits wait.
     pub(crate) fn edit(&self, id: PageId, wish: Wish) -> Result<()> {
         let mut inner = self.lock();
         if let Err(why) = &inner.stage.edits {
@@ -314,11 +314,11 @@ impl Hub {
     /// Registers a page that draws by itself and waits for the splats.
     ///
     /// # Errors
-    /// They are not drawn by pages here; too many wait.
+    /// Pages may not draw by themselves, or too many wait.
     pub(crate) fn want_drawn(&self) -> std::result::Result<oneshot::Receiver<Drawn>, String> {
         let mut inner = self.lock();
         inner.stage.draws.clone()?;
-        // Pages that have gone do not wait.
+        // Closed pages do not wait.
         inner.drawn.retain(|page| !page.is_closed());
         if inner.drawn.len() >= MOST_WAITING {
             return Err("too many pages wait for the splats".to_owned());
@@ -342,7 +342,7 @@ impl Hub {
         }
     }
 
-    /// Says to a page what is wrong with what it sent.
+    /// Sends a page the error of its message.
     pub(crate) fn refuse(&self, id: PageId, error: &Error) {
         if let Some(page) = self.lock().pages.get_mut(&id) {
             page.mail.error = Some(error_text(error));
@@ -357,14 +357,14 @@ impl Hub {
             .unwrap_or_default()
     }
 
-    /// The photo of a camera of the stage.
+    /// Returns the photo of a camera of the stage.
     pub(crate) fn photo(&self, camera: usize) -> Option<PhotoSource> {
         self.lock().stage.cameras.get(camera)?.photo.clone()
     }
 }
 
 impl Inner {
-    /// The request of the page whose turn it is.
+    /// Removes and returns the request of the page whose turn it is.
     fn take(&mut self) -> Option<Request> {
         let is_due = |page: &Page| page.due && page.under_way.is_none() && page.look.is_some();
         let after = self
@@ -401,7 +401,7 @@ impl Inner {
     }
 }
 
-/// A message of a kind to pages.
+/// Encodes a message of this kind to pages.
 fn told<T: serde::Serialize>(kind: &'static str, what: &T) -> String {
     #[derive(serde::Serialize)]
     struct Told<'a, T> {

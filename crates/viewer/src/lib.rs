@@ -1,16 +1,16 @@
-//! Looks at splats in a browser: any program that has an engine can attach one.
+//! Viewer of splats in a browser: any program that has an engine can attach one.
 //!
 //! The selected engine renders frames with the kernels of training. The server sends them as JPEG over a WebSocket. The
 //! crate never touches an engine by itself: its server runs in a thread of its own and stores the requests of each
 //! page. The owner of the engine answers them when it has time.
 //!
 //! 1. [`Viewer::start`] binds a port and begins to serve the page.
-//! 2. [`Viewer::show`] says what there is to look at: a title, the cameras, the photos.
-//! 3. [`Viewer::next`] gives the newest request of the page whose turn it is; [`Request::picture`] renders it, and
-//!    [`Viewer::answer`] sends it. A page has one picture under way at most, so that one that is slow, stuck or
-//!    gone costs nothing more.
-//! 4. Pages that draw by themselves ask for the splats: [`Viewer::answer_drawn`].
-//! 5. While a program trains, [`Share`] bounds how much of its time pictures take.
+//! 2. [`Viewer::show`] sends the stage: a title, the cameras, the photos.
+//! 3. [`Viewer::next`] returns the newest request of the page whose turn it is. [`Request::picture`] renders it, and
+//!    [`Viewer::answer`] sends it. A page has at most one frame in flight, so that a page that is slow, stuck or closed
+//!    costs nothing more.
+//! 4. Pages that draw by themselves request the splats: [`Viewer::answer_drawn`].
+//! 5. While a program trains, [`Share`] bounds the share of its time that frames take.
 //!
 //! ```no_run
 //! use dapple_viewer::{Viewer, ViewerOptions};
@@ -59,19 +59,19 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Where to listen.
+/// Address, port and patience of a viewer.
 #[derive(Debug, Clone)]
 pub struct ViewerOptions {
     /// The address to listen on; the loopback by default.
     pub host: IpAddr,
-    /// The port; `None` takes [`DEFAULT_PORT`], or where that is taken, any that is free.
+    /// The port; `None` selects [`DEFAULT_PORT`], or a free port if that is taken.
     pub port: Option<u16>,
-    /// How long a connection may be silent: for the headers of a request, and for the answer to a ping. A connection
+    /// Longest silence of a connection: for the headers of a request, and for the answer to a ping. A connection
     /// without a token is closed after this time.
     pub patience: Duration,
 }
 
-/// Where pages are found unless another program is there.
+/// Port of the viewer, unless another program uses it.
 pub const DEFAULT_PORT: u16 = 7410;
 
 impl Default for ViewerOptions {
@@ -84,7 +84,7 @@ impl Default for ViewerOptions {
     }
 }
 
-/// A page in a browser, and the server behind it. The server ends when this is dropped.
+/// Viewer: a page in a browser, and the server behind it. The server ends when this is dropped.
 #[derive(Debug)]
 pub struct Viewer {
     hub: Arc<Hub>,
@@ -95,17 +95,17 @@ pub struct Viewer {
 }
 
 impl Viewer {
-    /// Begins to serve, in a thread of its own.
+    /// Starts the server in a thread of its own.
     ///
     /// # Errors
-    /// A port that is taken, an address that this machine has not, no source of randomness.
+    /// A port that is taken, an address that this machine does not have, no source of randomness.
     pub fn start(options: &ViewerOptions) -> Result<Self> {
         let listener = server::listen(options)?;
         let address = listener
             .local_addr()
             .map_err(|e| Error::unsupported(format!("the viewer's address is not known: {e}")))?;
         let token = guard::token()?;
-        // A page on this machine reaches a server that listens on all addresses by the loopback.
+        // For a server that listens on all addresses, a page on this machine uses the loopback.
         let name = match address.ip() {
             ip if ip.is_unspecified() => "127.0.0.1".to_owned(),
             IpAddr::V6(ip) => format!("[{ip}]"),
@@ -129,27 +129,27 @@ impl Viewer {
         })
     }
 
-    /// The address to open, with the token.
+    /// Returns the address to open, with the token.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Where it listens.
+    /// Returns the address that the server listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Says what there is to look at; pages that are open learn of it.
+    /// Sets the stage and sends it to open pages.
     pub fn show(&self, stage: Stage) {
         self.hub.show(stage);
     }
 
-    /// Says how far a run is; pages that are open learn of it.
+    /// Sends the progress of a run to open pages.
     pub fn report(&self, status: &Status) {
         self.hub.report(status);
     }
 
-    /// Says that the splats have changed: pages at rest are sent another picture.
+    /// Marks the splats as changed: idle pages are sent another frame.
     pub fn changed(&self) {
         self.hub.changed();
     }
@@ -171,7 +171,7 @@ impl Viewer {
     }
 
     /// Removes and returns the edit commands that pages sent since the last call, in order. [`Self::answer_edit`]
-    /// answers them. While some wait, [`Self::next`] does not.
+    /// answers them. While some wait, [`Self::next`] returns at once.
     pub fn edits(&self) -> Vec<EditRequest> {
         self.hub.take_edits()
     }
@@ -187,7 +187,7 @@ impl Viewer {
     }
 
     /// Returns true if a page waits for the splats, to draw them by itself. [`Self::answer_drawn`] answers it. While a
-    /// page waits, [`Self::next`] does not. Pages request splats only where [`Stage::draws`] allows it.
+    /// page waits, [`Self::next`] returns at once. Pages request splats only where [`Stage::draws`] allows it.
     pub fn wants_drawn(&self) -> bool {
         self.hub.wants_drawn()
     }
@@ -198,17 +198,17 @@ impl Viewer {
         self.hub.answer_drawn(drawn);
     }
 
-    /// Waits until pages have been sent all there is, at most so long: before a program ends.
+    /// Waits until all messages to pages are sent, at most for `patience`. Called before a program ends.
     pub fn settle(&self, patience: Duration) {
         self.hub.settle(patience);
     }
 
-    /// Whether a page looks at a snapshot ([`LookAt::snapshot`]).
+    /// Returns true if a page shows a snapshot ([`LookAt::snapshot`]).
     pub fn looks_back(&self) -> bool {
         self.hub.looks_back()
     }
 
-    /// Pages that are connected.
+    /// Returns the number of connected pages.
     pub fn pages(&self) -> usize {
         self.hub.pages()
     }

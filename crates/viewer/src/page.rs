@@ -1,6 +1,6 @@
 //! The page: plain ES modules, in the binary. No build step, no request to any other host.
 
-/// A file of the page.
+/// File of the page.
 #[derive(Clone, Copy)]
 pub(crate) struct Asset {
     pub(crate) path: &'static str,
@@ -8,7 +8,7 @@ pub(crate) struct Asset {
     pub(crate) text: &'static str,
 }
 
-/// A module of the page.
+/// Creates the asset of a module.
 const fn module(path: &'static str, text: &'static str) -> Asset {
     Asset {
         path,

@@ -12,16 +12,16 @@ use dapple_scene::{Camera, Error, Pose, Result};
 use glam::{DQuat, DVec3};
 use serde::{Deserialize, Serialize};
 
-/// The largest side of a picture, pixels.
+/// Largest side of a frame, pixels.
 pub const MAX_SIDE: u32 = 4096;
 
-/// The most pixels of a picture: those of 4K.
+/// Most pixels of a frame: those of 4K.
 const MAX_PIXELS: u64 = 3840 * 2160;
 
 /// The longest message of a page, bytes: a view request takes 300.
 pub(crate) const MAX_MESSAGE_BYTES: usize = 8192;
 
-/// Quality of the JPEGs while a page moves, and at rest.
+/// JPEG quality while a page moves, and at rest.
 const MOVING_QUALITY: u8 = 65;
 const RESTING_QUALITY: u8 = 92;
 
@@ -32,29 +32,28 @@ pub enum Channel {
     /// Colours over the background.
     #[default]
     Rgb,
-    /// How much of a pixel the splats cover.
+    /// Coverage of a pixel by the splats.
     Alpha,
-    /// Expected depth, from near (bright) to far (dark), within what the picture shows.
+    /// Expected depth, from near (bright) to far (dark), over the range in the frame.
     Depth,
-    /// Normals of the surface that the expected depth shows, camera coordinates.
+    /// Normals of the surface of expected depths, camera coordinates.
     Normals,
-    /// How far colours are from those of a photo, as the error maps of scores show it
-    /// ([`dapple_engine::score`]): needs a photo.
+    /// Colour difference from the photo, as in the error maps of scores ([`dapple_engine::score`]): needs a photo.
     Error,
-    /// How many Gaussians a pixel blends, from dark blue to red, the most of the picture.
+    /// Gaussians blended per pixel, from dark blue to red, which is the most in the frame.
     Count,
 }
 
-/// Which of two models that are compared.
+/// Selection of one or both compared models.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Models {
-    /// The first, or the only one.
+    /// First model, or the only one.
     #[default]
     First,
-    /// The second alone.
+    /// Second model only.
     Second,
-    /// Both, of one camera.
+    /// Both models, with one camera.
     Both,
 }
 
@@ -62,29 +61,29 @@ pub enum Models {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LookAt {
-    /// Number of the look; the picture has the same.
+    /// Number of the view request; its frame has the same number.
     pub id: u32,
-    /// Size of the picture, pixels.
+    /// Width of the frame, pixels.
     pub width: u32,
-    /// See `width`.
+    /// Height of the frame, pixels.
     pub height: u32,
-    /// Where the camera stands, world units.
+    /// Position of the camera, world units.
     pub position: [f64; 3],
     /// Rotation from world to camera, w, x, y, z; the camera looks along +z with y down.
     pub rotation: [f64; 4],
-    /// Focal length over the picture's height.
+    /// Focal length over the frame's height.
     pub focal: f64,
     /// Channel to show.
     #[serde(default)]
     pub show: Channel,
-    /// Whether the page moves: then pictures are smaller in bytes.
+    /// True if the page moves: then frames are compressed more.
     #[serde(default)]
     pub moving: bool,
-    /// Number of the camera in [`crate::Stage::cameras`] that the page looks through, its lens included: then the
-    /// numbers above give the size alone.
+    /// Number of the camera in [`crate::Stage::cameras`] that the page looks through, its lens included. With a number,
+    /// the fields above give only the size.
     #[serde(default)]
     pub through: Option<usize>,
-    /// Which of the stage's models, where it has two ([`crate::Stage::models`]).
+    /// Selection of the stage's models, if it has two ([`crate::Stage::models`]).
     #[serde(default)]
     pub models: Models,
     /// Step of the snapshot to show instead of the current splats: one of [`crate::Stage::snapshots`].
@@ -93,7 +92,7 @@ pub struct LookAt {
 }
 
 impl LookAt {
-    /// Refuses what cannot be rendered.
+    /// Checks that the view request can be rendered.
     ///
     /// # Errors
     /// Sides out of bounds, non-finite numbers, no focal length, an invalid rotation.
@@ -123,7 +122,7 @@ impl LookAt {
         Ok(())
     }
 
-    /// The camera to render, where it is not one of the stage's.
+    /// Returns the camera to render, if it is not one of the stage's.
     pub fn free_camera(&self) -> Camera {
         let [w, x, y, z] = self.rotation;
         let rotation = DQuat::from_xyzw(x, y, z, w).normalize();
@@ -139,7 +138,7 @@ impl LookAt {
         )
     }
 
-    /// Quality of the JPEG, of 100.
+    /// Returns the JPEG quality, of 100.
     pub(crate) fn quality(&self) -> u8 {
         if self.moving {
             MOVING_QUALITY
@@ -163,13 +162,13 @@ pub enum Command {
     Save,
 }
 
-/// A message of a page.
+/// Message of a page.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) enum FromPage {
     /// View request from now on.
     Look(LookAt),
-    /// A picture has arrived and was shown.
+    /// Acknowledgement of a frame that has arrived and was shown.
     Shown {
         /// Number of the frame's view request.
         id: u32,

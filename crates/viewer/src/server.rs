@@ -24,7 +24,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::MissedTickBehavior;
 
-/// Pings in the time that a page may be silent: it has gone when none of them is answered.
+/// Pings per patience: a page counts as closed if it answers none of them.
 const PINGS: u32 = 2;
 
 /// Quality of photos, of 100.
@@ -41,7 +41,7 @@ struct Shared {
 /// Binds the port.
 ///
 /// # Errors
-/// It is taken, or the address is not this machine's.
+/// The port is taken, or the address is not this machine's.
 pub(crate) fn listen(options: &ViewerOptions) -> Result<TcpListener> {
     let bind = |port| TcpListener::bind(SocketAddr::new(options.host, port));
     let bound = match options.port {
@@ -70,10 +70,10 @@ pub(crate) fn listen(options: &ViewerOptions) -> Result<TcpListener> {
     Ok(listener)
 }
 
-/// Serves until `ended` is.
+/// Serves until `ended` resolves.
 ///
 /// # Errors
-/// The system gives no thread.
+/// The system cannot start a thread.
 pub(crate) fn spawn(
     listener: TcpListener,
     hub: Arc<Hub>,
@@ -104,7 +104,7 @@ pub(crate) fn spawn(
                 _ = ended => {}
             }
         });
-        // A photo that is being read is not waited for.
+        // The server does not wait for a photo that is being read.
         runtime.shutdown_background();
     };
     let thread = std::thread::Builder::new().name("dapple-viewer".to_owned());
@@ -126,7 +126,7 @@ fn router(shared: Shared) -> Router {
         .with_state(shared)
 }
 
-/// Lets in who has the token or its cookie, and says to browsers what the page may do.
+/// Admits requests with the token or its cookie, and sets the page's content security policy.
 async fn admit(
     State(shared): State<Shared>,
     Extension(place): Extension<Arc<Place>>,
@@ -187,7 +187,7 @@ fn token_of(query: Option<&str>) -> Option<&str> {
         .find_map(|pair| pair.strip_prefix("token="))
 }
 
-/// The photo of a camera, by its number in the stage.
+/// Returns the photo of a camera, by its number in the stage.
 async fn photo(State(shared): State<Shared>, Path(camera): Path<usize>) -> Response {
     let Some(source) = shared.hub.photo(camera) else {
         return refused(StatusCode::NOT_FOUND, "no such photo\n");
@@ -206,7 +206,7 @@ async fn photo(State(shared): State<Shared>, Path(camera): Path<usize>) -> Respo
     }
 }
 
-/// The splats, for a page that draws them by itself.
+/// Returns the splats, for a page that draws them by itself.
 async fn drawn(State(shared): State<Shared>) -> Response {
     let receiver = match shared.hub.want_drawn() {
         Ok(receiver) => receiver,
@@ -239,7 +239,7 @@ async fn socket(
         return refused(StatusCode::SERVICE_UNAVAILABLE, "too many pages are open\n");
     };
     let patience = shared.patience;
-    // Leaves also where the upgrade fails.
+    // The seat is also dropped if the upgrade fails.
     let seat = Seat {
         hub: shared.hub,
         id,
@@ -251,11 +251,11 @@ async fn socket(
         .on_upgrade(move |socket| async move { serve_page(socket, &seat, &wake, patience).await })
 }
 
-/// A page's place among those that are connected.
+/// Place of a page among the connected pages.
 struct Seat {
     hub: Arc<Hub>,
     id: PageId,
-    /// The connection counts until the page has gone.
+    /// Place of the connection, held until the page closes.
     _place: Arc<Place>,
 }
 
@@ -265,8 +265,7 @@ impl Drop for Seat {
     }
 }
 
-/// Serves a page until it has gone: until it closes, takes longer than `patience` for a message, or answers no ping
-/// within `patience`.
+/// Serves a page until it closes, takes longer than `patience` for a message, or answers no ping within `patience`.
 async fn serve_page(mut socket: WebSocket, seat: &Seat, wake: &Notify, patience: Duration) {
     let mut pings = tokio::time::interval(patience / PINGS);
     pings.set_missed_tick_behavior(MissedTickBehavior::Delay);

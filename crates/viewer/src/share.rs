@@ -12,7 +12,7 @@ pub struct Share {
 }
 
 impl Share {
-    /// `share` of the time, 0 to 1 (both are moved inside).
+    /// Creates a bound with `share` of the time, 0 to 1; values outside are clamped.
     pub fn new(share: f64) -> Self {
         Self {
             share: if share.is_nan() {
@@ -24,17 +24,17 @@ impl Share {
         }
     }
 
-    /// Whether a picture may be rendered now.
+    /// Returns true if a frame may be rendered now.
     pub fn is_ready(&self, now: Instant) -> bool {
         self.ready_at.is_none_or(|at| now >= at)
     }
 
-    /// A picture took this long, up to `now`.
+    /// Records a frame that took this long, up to `now`.
     pub fn spent(&mut self, took: Duration, now: Instant) {
         let price = took.mul_f64(1.0 / self.share);
         let begun = now.checked_sub(took).unwrap_or(now);
         let earliest = begun.checked_sub(price).unwrap_or(begun);
-        // At first nothing was saved up.
+        // No time is saved up at the start.
         let paid = self.ready_at.map_or(begun, |at| at.max(earliest));
         self.ready_at = paid.checked_add(price);
     }
@@ -66,7 +66,7 @@ mod tests {
             let part = part(&mut share, Instant::now(), millis(picture), millis(step));
             assert!((0.19..=0.2005).contains(&part), "{picture}, {step}: {part}");
         }
-        // Steps longer than what a picture pays for: one between two of them.
+        // Steps longer than the time that pays for a frame: one frame between two steps.
         let part = part(&mut Share::new(0.2), Instant::now(), millis(10), millis(90));
         assert!((0.09..=0.11).contains(&part), "{part}");
     }

@@ -15,7 +15,7 @@ pub(crate) enum Wish {
         how: Mode,
         by: Gesture,
     },
-    /// Nothing is selected any more.
+    /// Select nothing.
     Deselect,
     Histogram {
         property: String,
@@ -45,16 +45,16 @@ pub(crate) enum Mode {
     Toggle,
 }
 
-/// How a page points at Gaussians.
+/// Gesture or condition that selects Gaussians.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) enum Gesture {
-    /// Corners in pixels of the look's picture.
+    /// Corners in pixels of the view request.
     Polygon {
         look: LookAt,
         points: Vec<[f64; 2]>,
     },
-    /// A brush along points, its radius in pixels of the look's picture.
+    /// A brush along points, its radius in pixels of the view request.
     Stroke {
         look: LookAt,
         points: Vec<[f64; 2]>,
@@ -83,7 +83,7 @@ pub enum Edit {
     },
     /// Selects nothing.
     Deselect,
-    /// How the values of a property are spread; changes nothing.
+    /// Computes a histogram of the property; changes nothing.
     Histogram(Property),
     /// Removes the selected Gaussians.
     Delete,
@@ -93,7 +93,7 @@ pub enum Edit {
     Hide,
     /// Shows the hidden Gaussians.
     ShowAll,
-    /// Turns and scales what is selected about its middle, and then moves it; all, where nothing is selected.
+    /// Turns and scales the selection about its middle, and then moves it; all Gaussians if nothing is selected.
     Transform {
         /// About the world's x, then y, then z axis.
         degrees: [f64; 3],
@@ -102,11 +102,11 @@ pub enum Edit {
         /// World units.
         by: [f64; 3],
     },
-    /// Takes the last action back.
+    /// Undoes the last action.
     Undo,
-    /// Does again what was taken back.
+    /// Redoes the last undone action.
     Redo,
-    /// Writes file and recipe.
+    /// Writes the splats and the recipe.
     Save,
 }
 
@@ -118,7 +118,7 @@ pub struct EditRequest {
     pub edit: Edit,
 }
 
-/// A property by its name.
+/// Returns the property with this name.
 fn property(name: &str) -> Result<Property> {
     let found = Property::of_name(name).filter(|found| *found != Property::Contribution);
     found.ok_or_else(|| {
@@ -151,7 +151,7 @@ impl Wish {
                 by,
             } => {
                 let all = degrees.iter().chain(&by).copied();
-                // A scene of float numbers has no more.
+                // A scene of float numbers has no larger coordinates.
                 if !all.clone().all(|v| v.abs() <= 1e9) || !(1e-6..=1e6).contains(&factor) {
                     return Err(Error::input("a scene cannot be moved like this")
                         .hint("degrees and world units up to a thousand million, factors from 0.000001 to a million"));

@@ -23,17 +23,17 @@ use glam::DVec3;
 use save::Saving;
 use serde::Serialize;
 
-/// Bytes of the states that are held to go back to, at most.
+/// Largest total size of the held states, bytes.
 pub const STATES_BYTES: usize = 512 << 20;
 
-/// Actions of a chain, at most.
+/// Largest number of actions of a chain.
 const MOST_ACTIONS: usize = 1000;
 
-/// The colour that selected Gaussians are shown in, and its part.
+/// Colour of selected Gaussians, and its share.
 const TINT: [f32; 3] = [1.0, 0.45, 0.0];
 const TINT_PART: f32 = 0.65;
 
-/// An action of the chain.
+/// Action of the chain.
 #[derive(Debug, Clone)]
 struct Step {
     action: Action,
@@ -69,7 +69,7 @@ pub struct EditState {
     pub undo: usize,
     /// Actions that can be redone.
     pub redo: usize,
-    /// The name of the file that is saved to.
+    /// Name of the file that edits are saved to.
     pub saves_to: String,
     /// Description of the last edit, for the user.
     pub said: String,
@@ -80,12 +80,12 @@ pub struct EditState {
 #[derive(Debug)]
 pub struct EditSession {
     original: Splats,
-    /// None until something was changed: the splats are the original.
+    /// `None` until the first change: the splats are the original.
     editor: Option<Editor>,
     chain: Vec<Step>,
     at: usize,
     picks: Vec<Pick>,
-    /// `[N]`; empty where nothing is selected.
+    /// `[N]`; empty if nothing is selected.
     selected: Vec<bool>,
     /// States after this number of actions, ascending.
     states: Vec<(usize, Editor)>,
@@ -94,7 +94,7 @@ pub struct EditSession {
 }
 
 impl EditSession {
-    /// Begins with these; saves to `save_to`, or says on request why that is not possible.
+    /// Begins a session with these splats. It saves to `save_to`, or reports on request why that is not possible.
     pub fn new(splats: Splats, save_to: std::result::Result<SaveTo, String>) -> Self {
         Self {
             original: splats,
@@ -109,7 +109,7 @@ impl EditSession {
         }
     }
 
-    /// As they are now, what is hidden included.
+    /// Returns the present splats, hidden ones included.
     pub fn splats(&self) -> &Splats {
         match &self.editor {
             Some(editor) => editor.splats(),
@@ -125,7 +125,7 @@ impl EditSession {
         }
     }
 
-    /// The actions up to now.
+    /// Returns the actions up to the present position.
     pub fn recipe(&self) -> Recipe {
         let steps = self.chain[..self.at].iter();
         Recipe::new(steps.map(|step| step.action.clone()).collect())
@@ -145,7 +145,7 @@ impl EditSession {
         }
     }
 
-    /// As they are shown: without what is hidden, and with what is selected in another colour; `None` where that is
+    /// Returns the splats as shown: without the hidden ones, the selected ones in another colour. `None` if these are
     /// [`Self::splats`].
     pub fn shown(&self) -> Option<Splats> {
         let splats = self.splats();
@@ -221,7 +221,7 @@ impl EditSession {
         self.editor.as_ref().map_or(&[], Editor::hidden)
     }
 
-    /// The editor, which there is from the first change on.
+    /// Returns the editor, which exists from the first change on.
     fn editor(&mut self) -> &mut Editor {
         let original = &self.original;
         self.editor
@@ -261,7 +261,7 @@ impl EditSession {
         self.said.clear();
     }
 
-    /// Does something with what is selected.
+    /// Applies an action to the selection.
     fn with_selected(&mut self, then: Deed, said: &str) -> Result<()> {
         if self.picks.is_empty() {
             return Err(Error::input("nothing is selected")
@@ -272,7 +272,7 @@ impl EditSession {
         self.act(Action::Selected { by, then }, &format!("{said}: {count}"))
     }
 
-    /// Turns and scales about the middle of what is selected, or of all.
+    /// Turns and scales about the middle of the selection, or of all Gaussians.
     fn transform(&mut self, degrees: [f64; 3], factor: f64, by: [f64; 3]) -> Result<()> {
         let splats = self.splats();
         let concerns = |i: usize| {
@@ -326,9 +326,9 @@ impl EditSession {
         Ok(())
     }
 
-    /// Applies an action to the present state, and notes the state before.
+    /// Applies an action to the present state, and stores the state before.
     fn advance(&mut self, action: &Action) -> Result<()> {
-        // The state before all is the original.
+        // The state before the first action is the original.
         let before = (self.at > 0).then(|| self.editor().clone());
         self.editor().apply(action, &mut NoCapture, &NoProgress)?;
         if let Some(before) = before {
@@ -344,7 +344,7 @@ impl EditSession {
         );
         self.deselect();
         if moves {
-            // It stays selected, to be moved on.
+            // The Gaussians stay selected, to be moved further.
             self.reselect(vec![Pick {
                 how: Default::default(),
                 by: Shape::Moved,
@@ -353,7 +353,7 @@ impl EditSession {
         Ok(())
     }
 
-    /// Keeps a state to go back to, and lets the oldest go where they are too many.
+    /// Stores a state for undo, and drops the oldest states beyond the limit.
     fn hold(&mut self, state: Editor) {
         let at = self.at;
         self.states.retain(|(place, _)| *place < at);
@@ -402,7 +402,7 @@ impl EditSession {
         Ok(())
     }
 
-    /// Number of edits that differ from what was saved last: those since, and those taken back since.
+    /// Number of edits since the last save, done or undone.
     pub fn unsaved(&self) -> usize {
         self.saving.unsaved(&self.recipe())
     }
