@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use tungstenite::client::IntoClientRequest;
 use tungstenite::{Message, WebSocket};
 
-/// Pictures that are not counted: the first find buffers too small.
+/// Frames that are not counted: the first ones find buffers too small.
 const WARM_UP: u32 = 5;
 
 fn main() -> Result<()> {
@@ -38,7 +38,8 @@ fn main() -> Result<()> {
         for _ in 0..WARM_UP {
             page.picture(size, moving)?;
         }
-        // Message to last byte; rendering, the way to the host included; coding; all else: waits and sending.
+        // Four times: request to last byte; rendering with the copy to the host; coding; the rest, which is waits and
+        // sending.
         let mut times: [Vec<f64>; 4] = Default::default();
         let mut bytes = 0;
         let started = Instant::now();
@@ -85,7 +86,7 @@ struct Came {
     coding_ms: f64,
 }
 
-/// A client that speaks the viewer's protocol.
+/// Client that uses the viewer's protocol.
 struct Page {
     socket: WebSocket<TcpStream>,
     id: u32,
@@ -147,7 +148,7 @@ impl Page {
         loop {
             if let Some(came) = self.read()? {
                 self.send(json!({"type": "shown", "id": came.id}).to_string())?;
-                // Others are of splats that have changed.
+                // Other frames are of splats that have changed.
                 if came.id == self.id {
                     return Ok(came);
                 }
@@ -160,7 +161,7 @@ impl Page {
         sent.map_err(|e| Error::unsupported(format!("the viewer has gone: {e}")))
     }
 
-    /// A message; of a picture what came with it.
+    /// Reads a message. For a frame, returns its data.
     fn read(&mut self) -> Result<Option<Came>> {
         let message = self.socket.read();
         let message =

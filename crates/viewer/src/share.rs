@@ -12,7 +12,7 @@ pub struct Share {
 }
 
 impl Share {
-    /// Creates a bound with `share` of the time, 0 to 1; values outside are clamped.
+    /// Creates a bound with `share` of the time. Values outside 0.01 to 1 are clamped, and NaN becomes 0.2.
     pub fn new(share: f64) -> Self {
         Self {
             share: if share.is_nan() {

@@ -26,7 +26,7 @@ import { HARMONICS } from "./spz.js";
  *   halt_instances: number}} Script
  */
 
-/** Buffers that hold the Gaussians: they stay when the picture's size changes. */
+/** Buffers that hold the Gaussians: they stay when the image size changes. */
 const KEPT = ["geometry", "sh_rest", "smoothing"];
 /** Numbers of a Gaussian's geometry: mean, scales, rotation, opacity, colour. */
 const PLANES = 14;
@@ -48,9 +48,9 @@ const PRESENT = `
 
 export class EngineRenderer {
   count = 0;
-  /** Called when a picture has to be drawn again. */
+  /** Called when a frame has to be drawn again. */
   again = () => {};
-  /** Called when the device is gone. @type {(why: string) => void} */
+  /** Called when the device is lost. @type {(why: string) => void} */
   lost = () => {};
   /** @type {GPUDevice} */ #device;
   /** @type {HTMLCanvasElement} */ #canvas;
@@ -70,7 +70,7 @@ export class EngineRenderer {
   #size = [0, 0];
   #made = "";
   #asking = false;
-  /** Fails when the device is gone: what is waited for then never comes. @type {Promise<never>} */ #gone;
+  /** Rejects when the device is lost, since pending reads then never end. @type {Promise<never>} */ #gone;
 
   /**
    * Returns null without WebGPU, or on a CPU adapter (which compiles for seconds) unless `asked`.
@@ -87,7 +87,7 @@ export class EngineRenderer {
     await renderer.#compile();
     const error = await device.popErrorScope();
     if (error) throw new Error(error.message);
-    // Last: a canvas that has given this context out gives no other.
+    // The context comes last: a canvas with this context gives no other.
     const context = /** @type {any} */ (canvas.getContext("webgpu"));
     if (!context) throw new Error("this canvas has no WebGPU");
     context.configure({ device, format: navigator.gpu.getPreferredCanvasFormat(), alphaMode: "opaque" });
@@ -137,7 +137,7 @@ export class EngineRenderer {
     this.#pipelines = await Promise.all(made);
   }
 
-  /** Takes more Gaussians; all are of one degree. @param {Gaussians} part */
+  /** Adds Gaussians; all have one SH degree. @param {Gaussians} part */
   add(part) {
     this.#parts.push(part);
     this.count += part.count;
@@ -153,7 +153,7 @@ export class EngineRenderer {
     this.#buffers.delete(name);
   }
 
-  /** Items of an axis. @param {string} axis */
+  /** Number of items of an axis. @param {string} axis */
   #items(axis) {
     const { tile, bucket, workgroup, radix_block } = this.#script;
     const [width, height] = this.#size;
@@ -182,7 +182,7 @@ export class EngineRenderer {
     }
   }
 
-  /** Makes what is bound as large as it has to be. */
+  /** Creates the buffers that the frame needs, in their sizes. */
   #fit() {
     const wanted = JSON.stringify([this.#size, this.#instances, this.count]);
     if (wanted === this.#made) return;
@@ -222,7 +222,7 @@ export class EngineRenderer {
     return buffer;
   }
 
-  /** Ties every dispatch to its buffers. */
+  /** Binds the buffers of every dispatch. */
   #bind() {
     const device = this.#device;
     for (const { joined } of this.#bound) for (const { buffer } of joined) buffer.destroy();
@@ -268,7 +268,7 @@ export class EngineRenderer {
     });
   }
 
-  /** Gaussians as the engine has them. */
+  /** Uploads the Gaussians in the engine's layout. */
   #upload() {
     const [n, coefficients] = [this.count, HARMONICS[this.#degree]];
     const geometry = new Float32Array(PLANES * n);
@@ -324,7 +324,7 @@ export class EngineRenderer {
     // The Jacobian is taken at most 0.3 of the half field of view outside.
     const most = [(1.3 * 0.5 * width) / focal, (1.3 * 0.5 * height) / focal];
     rows.forEach((row, k) => {
-      // The rest of the centre that a float cannot hold comes last.
+      // The rest of the camera's position that a float cannot hold comes last.
       const rest = key.position[k] - Math.fround(key.position[k]);
       camera.set([...row, rest], wordOf(view, "rows") + 4 * k);
     });
@@ -395,7 +395,7 @@ export class EngineRenderer {
     device.queue.submit([encoder.finish()]);
   }
 
-  /** A buffer's bytes, when the GPU is done. @param {string} name */
+  /** Returns a buffer's bytes, once the GPU is done. @param {string} name */
   async #read(name) {
     const from = this.#buffer(name);
     const usage = GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST;
@@ -435,7 +435,7 @@ export class EngineRenderer {
       .finally(() => (this.#asking = false));
   }
 
-  /** A picture's bytes, from its upper left corner, red, green, blue, 255. @param {Key} key */
+  /** Returns an image's bytes from the upper left corner: red, green, blue, 255. @param {Key} key */
   async pixels(key) {
     do this.#render(key, true);
     while (!(await this.#had()));
@@ -444,7 +444,7 @@ export class EngineRenderer {
     return bytes;
   }
 
-  /** Lets go of the device. */
+  /** Releases the device. */
   close() {
     this.lost = () => {};
     this.#device.destroy();
@@ -467,7 +467,7 @@ const HALF = Uint16Array.from({ length: 256 }, (_, byte) => {
   return (value < 0 ? 0x8000 : 0) | ((power + 15) << 10) | fraction;
 });
 
-/** [w, x, y, z] from the place of the largest in the top bits, and sign and magnitude of the others. @param {number} word */
+/** [w, x, y, z]: the top bits hold the index of the largest, the rest sign and magnitude. @param {number} word */
 function turnOf(word) {
   const largest = word >>> 30;
   const q = [0, 0, 0, 0];
