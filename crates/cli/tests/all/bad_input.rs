@@ -1,5 +1,5 @@
-//! Everything that can be wrong with the input, one by one: a clear error, the right exit code,
-//! and nothing half-written.
+//! Faults of the input, one by one. Each must give a clear error, the right exit code, and no
+//! partial output.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -15,7 +15,7 @@ const INPUT: i32 = 3;
 const IO: i32 = 4;
 const UNSUPPORTED: i32 = 5;
 
-/// A capture as text, with three photos: to be spoilt.
+/// A capture as text with three photos, which tests damage.
 struct TextCapture {
     folder: TempDir,
 }
@@ -57,7 +57,7 @@ impl TextCapture {
         self.write(inner, text.replacen(old, new, 1));
     }
 
-    /// Training refuses it, and leaves nothing.
+    /// Checks that training refuses the capture and writes nothing.
     #[track_caller]
     fn refused(&self, code: i32, words: &[&str]) {
         let before = files(self.folder.path());
@@ -281,11 +281,11 @@ fn colmap_captures_without_points() {
     }
     std::fs::remove_file(capture.path("sparse/0/points3D.txt")).unwrap();
     capture.refused(INPUT, &bad);
-    // A preset that says how many Gaussians to start from does not ask for random ones.
+    // A preset that sets the initial number of Gaussians does not request random ones.
     let micro = ["train", "capture", "-q", "-o", "out", "--preset", "micro"];
     refused(path, &micro, INPUT, &bad);
     refused(path, &["bench", "train", "capture", "-q"], INPUT, &bad);
-    // Looking at it is no mistake.
+    // `info` on such a capture is no error.
     let info = json(&ok_in(path, &["info", "capture", "--json"]));
     assert_eq!(info["points"], 0);
 
@@ -392,7 +392,7 @@ fn outputs_that_cannot_be_written() {
     assert_eq!(std::fs::read_to_string(path.join("file")).unwrap(), "mine");
 }
 
-/// A limit on the size of files stands in for a full disk: writing fails in the middle of a file.
+/// A limit on file sizes simulates a full disk: writing fails in the middle of a file.
 #[cfg(unix)]
 #[test]
 fn a_disk_that_fills_up() {

@@ -10,7 +10,7 @@ use dapple::runtime::adapters;
 use serde_json::Value;
 use std::path::Path;
 
-/// `dapple ARGS` with the folder for caches.
+/// Runs `dapple ARGS` with the folder for caches.
 fn run(cache: &Path, args: &[&str]) -> Ran {
     let ran = dapple()
         .args(args)
@@ -102,7 +102,7 @@ fn the_processor_is_measured_kept_and_shown() {
     assert!(after["value"].as_str().unwrap().contains(day), "{after}");
     assert_eq!(after["ceilings"]["rates"], device["rates"]);
 
-    // A damaged file is not believed, and measuring mends it.
+    // A damaged file is rejected, and a new measurement replaces it.
     std::fs::write(kept, "{\"schema\": 1, \"rates\": [").unwrap();
     assert_eq!(limits(&cache, "cpu")["verdict"], "missing");
     let text = ok(&cache, &["bench", "device", "-q"]).stdout;

@@ -1,5 +1,5 @@
-//! `dapple export`: pages that open from disk and draw what the engine does, and folders for web servers. And the viewer's
-//! page, where it draws with the same module.
+//! `dapple export`: pages that open from disk and draw the same as the engine, and folders for web servers. Also the
+//! viewer's page, where it draws with the same module.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use crate::common;
@@ -24,7 +24,7 @@ struct Drawn {
     by: &'static str,
     near: u8,
     share: f64,
-    /// Whether the engine filters against aliasing.
+    /// True if the engine uses the Mip-Splatting filters.
     antialias: bool,
 }
 const WEBGL2: Drawn = Drawn {
@@ -33,7 +33,7 @@ const WEBGL2: Drawn = Drawn {
     share: 0.995,
     antialias: false,
 };
-/// The engine's own kernels.
+/// The engine's own kernels in WebGPU.
 const WEBGPU: Drawn = Drawn {
     by: "webgpu",
     near: 2,
@@ -41,7 +41,7 @@ const WEBGPU: Drawn = Drawn {
     antialias: false,
 };
 
-/// A browser with the page, loaded.
+/// Opens the page in a browser and waits until it is loaded.
 fn open(chromium: &Path, folder: &Path, url: &str) -> Browser {
     let browser = Browser::open_drawing(chromium, &folder.join("profile"));
     loaded(browser, url)
@@ -64,7 +64,7 @@ fn picture(browser: &mut Browser, camera: &PageCamera) -> Vec<u8> {
     values.map(|v: &Value| v.as_u64().unwrap() as u8).collect()
 }
 
-/// The splats that are in a page.
+/// Returns the splats in a page.
 fn splats_of(page: &Path) -> Splats {
     let html = std::fs::read_to_string(page).unwrap();
     let data = html.split("id=\"part-0\">").nth(1).unwrap();
@@ -78,7 +78,7 @@ fn splats_of(page: &Path) -> Splats {
         .0
 }
 
-/// The engine's picture of splats, as the page shows it.
+/// Renders splats with the engine, as the page shows them.
 fn rendered(splats: &Splats, camera: &PageCamera, antialias: bool) -> Vec<u8> {
     let mut engine = dapple::cpu::CpuEngine::new(dapple::cpu::CpuOptions::default()).unwrap();
     engine.upload(splats, None).unwrap();
@@ -95,7 +95,7 @@ fn rendered(splats: &Splats, camera: &PageCamera, antialias: bool) -> Vec<u8> {
     rgb.copied().collect()
 }
 
-/// A few Gaussians around the origin.
+/// Writes a few Gaussians around the origin.
 fn small_splats(file: &Path) {
     let mut splats = Splats::empty(0);
     for i in 0..5 {
@@ -118,7 +118,7 @@ fn url(file: &Path) -> String {
     format!("file://{}", file.display())
 }
 
-/// A page of a guitar that shines in places of its own: degree 3, so that harmonics are drawn as well.
+/// Exports a page of a guitar with highlights: degree 3, so that harmonics are drawn as well.
 fn shining_page(folder: &Path, more: &[&str]) -> Option<PathBuf> {
     let guitar = dapple::scene::lacking::capture(env!("CARGO_MANIFEST_DIR"), "guitar/guitar.ply")?;
     let (mut splats, _) = splat_file::read(&guitar).unwrap();
@@ -144,7 +144,7 @@ fn three(v: &Value) -> [f64; 3] {
     [0, 1, 2].map(|i| v[i].as_f64().unwrap())
 }
 
-/// The first view of a page, from a share of its distance.
+/// Returns the first view of a page, from a share of its distance.
 fn first_view(browser: &mut Browser, share: f64) -> PageCamera {
     let scene = browser.value("dapple.scene");
     let distance = scene["distance"].as_f64().unwrap();
@@ -155,7 +155,7 @@ fn first_view(browser: &mut Browser, share: f64) -> PageCamera {
     )
 }
 
-/// Sees from far and near that the page shows what the engine renders.
+/// Checks from far and near that the page shows the engine's render.
 fn compare(browser: &mut Browser, page: &Path, drawn: &Drawn) {
     assert_eq!(browser.value("dapple.renderer"), drawn.by);
     let packed = splats_of(page);
@@ -171,7 +171,7 @@ fn compare(browser: &mut Browser, page: &Path, drawn: &Drawn) {
             drawn.by, drawn.near
         );
         assert!(share >= drawn.share, "{what}: {share}");
-        // It can fail: moved by a pixel it is another picture.
+        // The check can fail: moved by a pixel the picture differs.
         let moved = share_near(&shown[3..], &engine[..engine.len() - 3], drawn.near);
         assert!(moved < drawn.share, "{what}: {moved}");
     }
@@ -190,7 +190,7 @@ fn a_page_with_webgpu_plays_the_engines_kernels() {
     // A CPU adapter runs the kernels if the address requests it.
     let mut browser = loaded(browser, &format!("{}?renderer=webgpu", url(&page)));
     compare(&mut browser, &page, &WEBGPU);
-    // A share of the Gaussians so near that each covers the picture.
+    // Near enough that some Gaussians cover the whole frame.
     let inside = first_view(&mut browser, 0.05);
     let (shown, engine) = (
         picture(&mut browser, &inside),
@@ -258,7 +258,7 @@ fn a_page_from_disk_draws_what_the_engine_does() {
     assert!(browser.wrong.is_empty(), "{:?}", browser.wrong);
 }
 
-/// Splats that were trained against aliasing are drawn with its filter, by both.
+/// Splats trained with the Mip-Splatting filters are drawn with them, by both.
 #[test]
 fn an_anti_aliased_page_is_filtered_as_the_engine_filters() {
     let Some(chromium) = chromium() else { return };
@@ -269,7 +269,7 @@ fn an_anti_aliased_page_is_filtered_as_the_engine_filters() {
     };
     let browser = Browser::open_computing(&chromium, &folder.path().join("profile"));
     let mut browser = loaded(browser, &format!("{}?renderer=webgpu", url(&page)));
-    // Without the filter it is another picture.
+    // Without the filters the picture differs.
     let (far, packed) = (first_view(&mut browser, 1.0), splats_of(&page));
     let [with, without] = [true, false].map(|antialias| rendered(&packed, &far, antialias));
     assert!(share_near(&with, &without, WEBGPU.near) < WEBGPU.share);
@@ -336,7 +336,7 @@ fn the_viewers_page_draws_with_the_same_module() {
             // A second compilation of its kernels takes the CPU half a minute.
             continue;
         }
-        // Another channel is the engine's picture, and colours are drawn here again.
+        // The engine renders another channel, and the page draws colours again.
         let before = browser.value(shown).as_u64().unwrap();
         browser.key("2");
         browser.wait_for(&format!(
@@ -360,7 +360,7 @@ fn the_viewers_page_draws_with_the_same_module() {
     assert!(browser.wrong.is_empty(), "{:?}", browser.wrong);
 }
 
-/// Notes lead to their views, and the path that was given plays.
+/// Notes lead to their views, and the given path plays.
 #[test]
 fn notes_and_paths_are_on_the_page() {
     let Some(chromium) = chromium() else { return };

@@ -1,4 +1,5 @@
-//! `dapple train --flamegraph`: the picture names what the run did, and comes after Ctrl-C too.
+//! `dapple train --flamegraph`: the picture names the functions of the run, and is written after
+//! Ctrl-C too.
 #![cfg(all(
     any(target_os = "linux", target_os = "macos"),
     any(target_arch = "x86_64", target_arch = "aarch64")

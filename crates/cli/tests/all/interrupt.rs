@@ -21,7 +21,7 @@ struct Running {
 }
 
 impl Running {
-    /// Starts `dapple ARGS` and waits until it says that it is at work.
+    /// Starts `dapple ARGS` and waits for the line that begins with `at_work`.
     fn start(folder: &Path, args: &[&str], at_work: &str, stdout: Stdio) -> Self {
         let mut child = dapple()
             .args(args)
@@ -37,7 +37,7 @@ impl Running {
         running
     }
 
-    /// Waits until it says a line that starts like this.
+    /// Waits for a line that begins with `start`.
     fn wait_for(&mut self, start: &str) {
         let found = self.said.any(|line| line.unwrap().starts_with(start));
         assert!(found, "it ended without saying {start:?}");
@@ -58,7 +58,7 @@ impl Running {
     }
 }
 
-/// A training run that would take hours, past its first step.
+/// Starts a training run that would take hours, and waits for its first step.
 fn long_run(folder: &Path, stdout: Stdio) -> Running {
     let args = ["train", "capture", "-o", "out", "--steps", "10000000"];
     Running::start(folder, &args, "step 1/", stdout)
@@ -141,7 +141,7 @@ fn a_capture_in_the_making_disappears() {
     assert!(said.contains("interrupted: stopped before"), "{said}");
     assert_eq!(left(""), 0);
 
-    // A capture that it was to replace stays.
+    // The capture that it was to replace is unchanged.
     synth(path, &[]);
     let before = files(path);
     let args = [&args[..1], &["capture", "--overwrite"], &args[2..]].concat();

@@ -18,7 +18,7 @@ fn train(folder: &Path, out: &str, more: &[&str]) -> String {
     ok_in(folder, &args).stderr
 }
 
-/// Sizes of all pictures below a folder.
+/// Returns the sizes of all pictures below a folder.
 fn sizes(folder: &Path) -> Vec<(u32, u32)> {
     let pictures = files(folder).into_iter();
     let pictures = pictures.filter(|path| path.extension().is_some_and(|e| e == "png"));
@@ -44,7 +44,7 @@ fn a_fisheye_trains_natively_and_undistorted() {
     assert!(flat.contains("are undistorted (OPENCV_FISHEYE)"), "{flat}");
     assert!(!flat.contains("that distorts"), "{flat}");
 
-    // Scored, and rendered, as they were trained.
+    // Scored and rendered as in training: with or without distortion.
     for (out, is_native) in [("native", true), ("flat", false)] {
         let splats = format!("{out}/splats.ply");
         let scores = json(&ok_in(at, &["eval", "capture", &splats, "-q", "--json"]));
@@ -76,7 +76,7 @@ fn a_fisheye_trains_natively_and_undistorted() {
     ];
     ok_in(at, &[&args[..], &["--undistort", "-o", "other"]].concat());
     assert_eq!(sizes(&at.join("other")), sizes(&at.join("flat-views")));
-    // A ring is a pinhole camera's whatever the capture's lens.
+    // An orbit has a pinhole camera for every lens of the capture.
     let args = [
         "render",
         "native/splats.ply",

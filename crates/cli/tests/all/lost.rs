@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-/// Names and contents of all files below a folder.
+/// Returns names and contents of all files below a folder.
 fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let read = |name: &std::path::PathBuf| {
         let bytes = std::fs::read(folder.join(name)).unwrap();
@@ -21,7 +21,7 @@ fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     files(folder).iter().map(read).collect()
 }
 
-/// A few hundred Gaussians in a file.
+/// Writes a few hundred Gaussians to a file.
 fn write_splats(path: &Path, count: usize, degree: u8) {
     let mut splats = Splats::empty(degree);
     for i in 0..count {
@@ -88,7 +88,7 @@ fn a_kill_while_a_folder_is_replaced_leaves_the_old_or_the_new_one() {
     let took = started.elapsed();
     for round in 0..24 {
         let mut child = convert(["b.ply", "a.ply"][round % 2]);
-        // From its start to its end and a little more.
+        // Kills are spread from the start of the command to a little after its end.
         std::thread::sleep(took * (round as u32 + 1) / 20);
         let _ = child.kill();
         child.wait().unwrap();
@@ -154,7 +154,7 @@ fn numbers_that_are_not_finite_are_not_written() {
     ok_in(path, &recipe);
     let replayed = ["edit", "t.ply", "o.ply", "--recipe=r.json", "--overwrite"];
     refused(path, &replayed, 3, &["x of Gaussian 0 is inf"]);
-    // Sizes that only a logarithm can be of.
+    // Sizes that only a logarithm can represent.
     let (mut splats, _) = splat_file::read(&path.join("in.ply")).unwrap();
     splats.scales[7][0] = 100.0;
     splat_file::write(&path.join("large.ply"), &splats, Format::Ply).unwrap();
@@ -318,7 +318,7 @@ fn focal_lengths_that_no_lens_has_end_a_command_at_once() {
     }
 }
 
-/// A folder that vanishes, and a file in its place, which no folder can replace.
+/// A vanished folder whose place a file has taken, which no folder can replace.
 #[cfg(unix)]
 #[test]
 fn splats_that_their_folder_does_not_take_go_to_another_place() {

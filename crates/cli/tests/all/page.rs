@@ -1,4 +1,4 @@
-//! Pages of the viewer: a client that speaks its protocol, and Chromium driven through its debugging port.
+//! Pages of the viewer: a client for its protocol, and Chromium driven through its debugging port.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![allow(dead_code, reason = "each test binary uses its part")]
 
@@ -61,7 +61,7 @@ impl Served {
         rest.split('/').next().unwrap().to_owned()
     }
 
-    /// A page that speaks the viewer's protocol.
+    /// Opens a page that uses the viewer's protocol.
     pub fn page(&self) -> Page {
         let host = self.host();
         let token = self.url.split("token=").nth(1).unwrap();
@@ -77,7 +77,7 @@ impl Served {
         Page(tungstenite::client(request, stream).unwrap().0)
     }
 
-    /// Waits for the end: exit code and everything said to people.
+    /// Waits for the end; returns exit code and stderr.
     pub fn end(mut self) -> (i32, String) {
         let code = self.child.wait().unwrap().code().unwrap_or(-1);
         (code, self.rest.take().unwrap().join().unwrap())
@@ -91,7 +91,7 @@ impl Drop for Served {
     }
 }
 
-/// A client that speaks the viewer's protocol.
+/// Client for the viewer's protocol.
 pub struct Page(WebSocket<TcpStream>);
 
 impl Page {
@@ -110,7 +110,8 @@ impl Page {
         }))
     }
 
-    /// The next picture's number, with each text before it; nothing where the connection has ended.
+    /// Returns the number of the next frame, after passing each text before it to `text`; `None` if the connection has
+    /// ended.
     pub fn picture(&mut self, mut text: impl FnMut(Value)) -> Option<u32> {
         loop {
             match self.0.read().ok()? {
@@ -127,7 +128,7 @@ impl Page {
 }
 
 impl Page {
-    /// The next text of which this holds.
+    /// Returns the next text for which the predicate holds.
     #[track_caller]
     pub fn told(&mut self, wanted: impl Fn(&Value) -> bool) -> Value {
         loop {
@@ -153,7 +154,7 @@ pub fn chromium() -> Option<PathBuf> {
     found
 }
 
-/// Chromium, showing one page.
+/// Chromium with one page.
 pub struct Browser {
     child: Child,
     socket: WebSocket<MaybeTlsStream<TcpStream>>,
@@ -181,7 +182,7 @@ impl Browser {
             "--enable-unsafe-webgpu",
             "--use-webgpu-adapter=swiftshader",
             "--use-angle=swiftshader",
-            // Without a Vulkan of its own Chromium cannot show on a canvas what WebGPU has drawn.
+            // Without its own Vulkan, Chromium cannot show WebGPU output on a canvas.
             "--enable-features=Vulkan",
             "--use-vulkan=swiftshader",
             "--ignore-gpu-blocklist",
@@ -236,7 +237,7 @@ impl Browser {
         this
     }
 
-    /// Calls a method of the page, or of the browser before there is one.
+    /// Calls a method of the page, or of the browser before a page exists.
     pub fn call(&mut self, method: &str, params: &Value) -> Value {
         self.next += 1;
         let mut message = json!({"id": self.next, "method": method, "params": params});
@@ -267,7 +268,7 @@ impl Browser {
         }
     }
 
-    /// The value of an expression in the page; a promise's when it is there.
+    /// Evaluates an expression in the page; waits for a promise's value.
     #[track_caller]
     pub fn value(&mut self, expression: &str) -> Value {
         let asked = json!({
@@ -291,11 +292,11 @@ impl Browser {
         }
     }
 
-    /// A key, as a keyboard sends it.
+    /// Sends a key press, like a keyboard.
     pub fn key(&mut self, key: &str) {
         for kind in ["keyDown", "keyUp"] {
             let mut event = json!({"type": kind, "key": key});
-            // Keys with names, such as Escape, write nothing.
+            // Keys with names, such as Escape, type no text.
             if kind == "keyDown" && key.chars().count() == 1 {
                 event["text"] = json!(key);
             }
@@ -303,7 +304,7 @@ impl Browser {
         }
     }
 
-    /// A drag of the mouse over the page.
+    /// Drags the mouse over the page.
     pub fn drag(&mut self, from: [f64; 2], to: [f64; 2]) {
         let mut mouse = |kind: &str, [x, y]: [f64; 2], buttons: u32| {
             let event = json!({

@@ -50,7 +50,7 @@ const ON_PROCESSOR: [&str; 9] = [
     "update",
 ];
 
-/// And on a GPU.
+/// Stages of a step on a GPU.
 const ON_GPU: [&str; 10] = [
     "project",
     "order",
@@ -79,7 +79,7 @@ const SECTIONS: [&str; 12] = [
     "Methodology",
 ];
 
-/// Whether CPU time can be sampled here.
+/// Returns true if CPU time can be sampled here.
 fn samples() -> bool {
     Sampler::start(1000)
         .map(|sampler| drop(sampler.finish()))
@@ -91,7 +91,7 @@ fn row(profile: &Profile, phase: Phase) -> f64 {
     rows.find(|row| row.phase == phase).unwrap().share
 }
 
-/// Files of a profile, each of which reads; the profile.
+/// Reads all files of a profile and returns the profile.
 #[track_caller]
 fn whole(folder: &Path) -> Profile {
     let mut expected = vec!["PROFILE.md", "profile.json", "report.html", "trace.json"];
@@ -179,7 +179,7 @@ fn sound(profile: &Profile, stages: &[&str], steps: usize) {
     assert_eq!(profile.method.measured_steps, steps as u64);
 }
 
-/// Opens the page; answers the sections without data, or nothing where there is no Chromium.
+/// Opens the page; returns the sections without data, or `None` without Chromium.
 fn opened(folder: &Path) -> Option<Vec<String>> {
     let Some(browser) = chromium::find().unwrap() else {
         eprintln!(
@@ -271,10 +271,10 @@ fn a_capture_is_profiled_as_it_is_trained() {
     let here = folder.path();
     let args = ["profile", "capture", "-q", "--preset", "micro", "--json"];
     let few = ["--steps", "3", "--warmup", "0"];
-    // Enough for the sampler to see some of it.
+    // Enough steps for the sampler.
     let enough = ["--steps", "80", "--warmup", "0"];
     let ran = ok_in(here, &[&args[..], &enough].concat());
-    // Where nothing is said: a folder of the capture's name.
+    // Without `-o`, the output is a folder of the capture's name.
     let profile = whole(&here.join("profile/capture"));
     sound(&profile, &ON_PROCESSOR, 80);
     let written = std::fs::read_to_string(here.join("profile/capture/profile.json")).unwrap();
@@ -291,7 +291,7 @@ fn a_capture_is_profiled_as_it_is_trained() {
     let tiles = scene.facts.iter().find(|f| f.name == "tiles").unwrap();
     assert_eq!(tiles.value, "9 (3 x 3 of 16x16 pixels)");
 
-    // Splats of a run as the beginning, and a file that holds none.
+    // Splats of a run as the initial splats, and a file without splats.
     let train = ["train", "capture", "-q", "-o", "out", "--preset", "micro"];
     ok_in(here, &[&train[..], &["--steps=2"]].concat());
     let mature = ["profile", "capture", "-q", "-o", "mature", "--splats"];
@@ -379,7 +379,7 @@ fn what_is_no_profile_is_named_for_what_it_is() {
             code,
             &told,
         );
-        // Before anything is measured.
+        // Refused before a measurement.
         refused(here, &with(&["-o", "new", "--compare", name]), code, &told);
         assert!(
             !here.join("new").exists(),
@@ -453,7 +453,7 @@ fn a_profile_on_a_gpu_is_whole_and_its_page_is_full() {
     for name in ["enqueue", "trainer"] {
         assert!(profile.host.iter().any(|span| span.name == name), "{name}");
     }
-    // Each stage's dispatches were timed alone, as many as it has.
+    // All dispatches of a stage were timed separately.
     for stage in &profile.stages[..ON_GPU.len()] {
         let of_stage = profile.kernels.iter().filter(|k| k.stage == stage.name);
         let alone: f64 = of_stage.map(|kernel| kernel.per_step).sum();
@@ -466,9 +466,10 @@ fn a_profile_on_a_gpu_is_whole_and_its_page_is_full() {
     }
 }
 
-/// Stages and their gaps against two timestamps around the step: they lie inside of these, and
-/// within 3 % of them. A software renderer's threads wake up late between a timestamp and the pass
-/// beside it when the machine is busy, which only ever makes it worse: one run in some is enough.
+/// Compares stages and their gaps with two timestamps around the step: they are inside these, and
+/// within 3 % of them. On a busy machine, threads of a software renderer wake up late between a
+/// timestamp and the adjacent pass, which only worsens the result: one good run of several is
+/// enough.
 fn clocks_agree(here: &Path, first: &Profile) {
     let mut seen = Vec::new();
     let mut agree = |profile: &Profile| {

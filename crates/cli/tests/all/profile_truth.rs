@@ -18,7 +18,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 const STEPS: u64 = 5;
-/// Words that the planted copy moves in a step: 1 MiB.
+/// Words that the injected copy moves in a step: 1 MiB.
 const WORDS: usize = 1 << 18;
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -39,9 +39,9 @@ enum Planted {
     Nothing,
     /// A dispatch of `work` under the name `extra`.
     Dispatch,
-    /// Numbers to the device, while it has nothing else to do.
+    /// A copy to the device while it is idle.
     Write,
-    /// Numbers from the device.
+    /// A copy from the device.
     Read,
     /// A wait for the device, then a pause of the host.
     Sync,
@@ -49,7 +49,7 @@ enum Planted {
     Buffer,
 }
 
-/// A software renderer, or the device that `DAPPLE_TEST_GPU` names.
+/// Opens a software renderer, or the device that `DAPPLE_TEST_GPU` names.
 fn device(lacking: wgpu::Features) -> Option<Gpu> {
     let choice = match std::env::var("DAPPLE_TEST_GPU") {
         Ok(name) => name.parse().unwrap(),
@@ -80,7 +80,7 @@ fn device(lacking: wgpu::Features) -> Option<Gpu> {
     Some(Gpu::open_with(&options, &overrides).unwrap())
 }
 
-/// A stage of one dispatch that takes a while.
+/// Creates a stage of one dispatch that takes a while.
 fn stage(gpu: &Gpu, name: &'static str, values: &wgpu::Buffer) -> Recording {
     let set = ShaderSet::new(&[("planted", SHADER)]);
     let kernel = Kernel::new(gpu, &set, "planted", "work", &Defines::new()).unwrap();
@@ -124,7 +124,7 @@ fn profile(gpu: &Gpu, planted: Planted) -> Profile {
     work.append(stage(gpu, "last", &values));
     let mut clock = GpuClock::new(gpu, 8, STEPS as usize).unwrap();
     let recorder = Recorder::new();
-    // As many outside: what is made once, for timestamps too, is not made in the window.
+    // The same steps outside of the window first: allocations made once, for timestamps too, are not in the window.
     for step in 0..STEPS {
         host_work(gpu, &Recorder::off(), planted, &values);
         match &mut clock {
@@ -248,7 +248,7 @@ fn what_is_planted_is_found_in_its_row() {
         assert_eq!(row(&plain, phase), 0.0, "{phase:?}");
     }
 
-    // A dispatch more: its time is its row's, and the other stages' is theirs.
+    // With one more dispatch, its time is in its row, and the other rows keep theirs.
     let more = profile(&gpu, Planted::Dispatch);
     assert_eq!(asked(&gpu, &more), asked(&gpu, &plain));
     assert_eq!(more.timeline.as_ref().unwrap().kernels_per_step, 3.0);
@@ -259,7 +259,7 @@ fn what_is_planted_is_found_in_its_row() {
     let others = of_name(&more.stages, "work").time.sum + of_name(&more.stages, "last").time.sum;
     assert!((forward - others).abs() <= 2.0 * STEPS as f64);
 
-    // A copy to the device that nothing hides: bytes, and its span in the transfers' row.
+    // A copy to the device that nothing hides: bytes, and its span in the row of transfers.
     let write = profile(&gpu, Planted::Write);
     assert_eq!(asked(&gpu, &write), [1.0, 1.0, bytes, 0.0, 0.0]);
     let copy = of_name(&write.host, "copy");
@@ -271,17 +271,17 @@ fn what_is_planted_is_found_in_its_row() {
     );
     assert_eq!(row(&write, Phase::Backward), 0.0);
 
-    // One back waits as well.
+    // A copy from the device also waits.
     let read = profile(&gpu, Planted::Read);
     let [_, waits, written, back, _] = asked(&gpu, &read);
     assert_eq!((waits, written, back), (1.0, 0.0, bytes));
 
-    // A wait, after which the device has nothing to do for as long as the host sleeps.
+    // After a wait the device is idle while the host sleeps.
     let sync = profile(&gpu, Planted::Sync);
     assert_eq!(asked(&gpu, &sync), [1.0, 1.0, 0.0, 0.0, 0.0]);
     let slept = STEPS as f64 * PAUSE.as_nanos() as f64;
     assert!(of_name(&sync.host, "think").time.sum >= slept);
-    // Where spans lie on the host's clock is a little uncertain.
+    // The positions of spans on the host's clock have a small error.
     assert!(
         row(&sync, Phase::Host) > 0.9 * slept,
         "{:?}",
@@ -291,7 +291,7 @@ fn what_is_planted_is_found_in_its_row() {
     assert_eq!(bound.fired, idle / sync.budget.wall_ns > 0.05, "{bound:?}");
     assert!(!finding(&plain, "sync_bound").fired);
 
-    // A buffer.
+    // One more buffer.
     let buffer = profile(&gpu, Planted::Buffer);
     assert_eq!(asked(&gpu, &buffer), [1.0, 0.0, 0.0, 0.0, 1.0]);
     let rule = "allocation_in_steady_state";

@@ -35,7 +35,7 @@ fn metrics(folder: &Path) -> serde_json::Value {
     serde_json::from_str(&text).unwrap()
 }
 
-/// Losses, rounds and scores without times.
+/// Returns losses, rounds and scores without times.
 fn measured(folder: &Path) -> [serde_json::Value; 3] {
     let mut metrics = metrics(folder);
     for (list, time) in [("losses", "steps_per_second"), ("evals", "train_seconds")] {
@@ -68,7 +68,7 @@ fn a_run_stopped_and_resumed_ends_as_one_that_was_not() {
     assert_eq!(summary["ending"]["reason"], "stopped");
     assert_eq!(summary["steps"], 150);
     assert!(path.join("parts/checkpoint.safetensors").exists());
-    // The capture is remembered, wherever one is.
+    // A run resumes with its recorded capture from any working folder.
     let elsewhere = path.join("elsewhere");
     std::fs::create_dir(&elsewhere).unwrap();
     let ran = ok_in(&elsewhere, &["train", "--resume", "../parts", "--json"]);
@@ -127,7 +127,7 @@ fn what_does_not_belong_to_the_run_is_refused() {
         3,
         &["no checkpoint"],
     );
-    // Another capture in its place, and none.
+    // Another capture in its place, and no capture.
     std::fs::rename(path.join("capture"), path.join("moved")).unwrap();
     resume(&[], 3, &["no longer there", "train SCENE --resume out"]);
     synth(path, &["--seed", "9"]);
@@ -191,14 +191,14 @@ fn check_readable(folder: &Path, out: &Path) {
     }
 }
 
-/// Twenty kills at moments that differ from run to run of this test; whatever they are, nothing may be
-/// lost. The first come while a run starts, the others between two of its words or in a file.
+/// Kills a run twenty times, at moments that differ from one test run to the next. Nothing may be lost. The first kills
+/// come while a run starts, the others between two of its lines or while it writes a file.
 #[test]
 fn a_killed_run_leaves_whole_files_and_goes_on_from_them() {
     const STEPS: u32 = 500;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
-    // Enough Gaussians that a run spends most of its time in writing.
+    // Enough Gaussians that a run spends most of its time on writing.
     let args = [
         "synth",
         "capture",
@@ -242,7 +242,7 @@ fn a_killed_run_leaves_whole_files_and_goes_on_from_them() {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // So many words later, and then some microseconds.
+        // The kill follows after this number of lines and some microseconds.
         let words = if kill < 2 { next(3) } else { 4 + next(12) } as usize;
         let lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let said: Vec<String> = lines.take(words).map_while(Result::ok).collect();
@@ -304,7 +304,7 @@ fn a_capture_whose_files_have_changed_is_refused_by_name() {
         let replace = |file: &Path| std::fs::write(file, &other).unwrap();
         let words = ["photo", &name(2), "has changed"];
         changed(&images.join(&photos[2]), &replace, &words);
-        // Held out: it would change the scores.
+        // A held-out photo: it would change the scores.
         let words = ["photo", &name(0), "has changed"];
         changed(&images.join(&photos[0]), &replace, &words);
         let words = ["mask of", &name(3), "has changed"];
@@ -319,7 +319,7 @@ fn a_capture_whose_files_have_changed_is_refused_by_name() {
             depth.save(file).unwrap();
         };
         changed(&at("depths").join(&photos[5]), &deeper, &words);
-        // As it was.
+        // The original file.
         ok_in(path, &resume);
     }
 }
@@ -348,8 +348,8 @@ fn a_checkpoint_without_sums_goes_on_with_a_note() {
     same_results(&path.join("out"), &path.join("whole"));
 }
 
-/// A limit on the size of files stands in for a full disk, which fails every checkpoint alike: that is said
-/// once, and at the end how often.
+/// A limit on file sizes simulates a full disk, which fails every checkpoint alike. The run reports this once, and the
+/// number of failures at the end.
 #[cfg(unix)]
 #[test]
 fn checkpoints_that_fail_are_told_once_and_counted() {

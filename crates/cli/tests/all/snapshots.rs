@@ -9,7 +9,7 @@ use page::Served;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-/// Snapshots that a folder holds, by name.
+/// Returns the snapshots in a folder, by name.
 fn snapshots(folder: &Path, out: &str) -> Vec<(String, Vec<u8>)> {
     let folder = folder.join(out).join("snapshots");
     let files = common::files(&folder);
@@ -40,7 +40,7 @@ fn snapshots_change_no_bit_and_a_run_that_goes_on_keeps_them() {
     let names: Vec<&str> = whole.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["10.ply", "20.ply", "30.ply"]);
     assert!(whole[0].1 != whole[1].1 && whole[2].1 != splats("whole"));
-    // Each is what a run gives that ends there.
+    // Each snapshot equals the result of a run that ends there.
     let stopped = [
         "train",
         "capture",
@@ -69,7 +69,7 @@ fn snapshots_change_no_bit_and_a_run_that_goes_on_keeps_them() {
     assert_eq!(snapshots(folder.path(), "parts"), whole);
     assert_eq!(first.metadata().unwrap().modified().unwrap(), written);
     assert_eq!(splats("parts"), splats("whole"));
-    // Another run in the same folder has its own.
+    // Another run in the same folder has its own snapshots.
     std::fs::write(folder.path().join("parts/snapshots/7.ply"), "old").unwrap();
     ok_in(
         folder.path(),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
-/// A short run that takes snapshots; what follows is its folder.
+/// Arguments of a short run that takes snapshots; the run folder follows.
 pub const SNAPPED: [&str; 8] = [
     "train",
     "capture",
@@ -18,8 +18,8 @@ pub const SNAPPED: [&str; 8] = [
     "-o",
 ];
 
-/// `dapple`, with nothing on its stdin, on the CPU unless told otherwise: results are equal on
-/// machines with a GPU.
+/// Returns a command for `dapple`, with an empty stdin, on the CPU unless told otherwise: results
+/// are equal on machines with a GPU.
 pub fn dapple() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_dapple"));
     command.stdin(Stdio::null()).env("DAPPLE_DEVICE", "cpu");
@@ -83,7 +83,7 @@ pub fn refused(folder: &Path, args: &[&str], code: i32, words: &[&str]) -> Ran {
     ran
 }
 
-/// A folder with a small capture in `capture/`: 9 photos of 48x36, so that 2 are held out.
+/// Makes a folder with a small capture in `capture/`: 9 photos of 48x36, so that 2 are held out.
 pub fn small_capture() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     synth(folder.path(), &[]);
@@ -110,7 +110,7 @@ pub const TRAIN: [&str; 8] = [
     "--steps=12",
 ];
 
-/// Every file below a folder, relative, sorted.
+/// Returns every file below a folder, relative, sorted.
 pub fn files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut open = vec![folder.to_owned()];
@@ -128,7 +128,7 @@ pub fn files(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Parses what was printed.
+/// Parses the JSON on stdout.
 #[track_caller]
 pub fn json(ran: &Ran) -> serde_json::Value {
     serde_json::from_str(&ran.stdout).unwrap_or_else(|e| panic!("{e}: {}", ran.stdout))
