@@ -44,7 +44,7 @@ const LEAST: f64 = 0.25;
 /// Photos that a round compares with, at most.
 const MOST_VIEWS: usize = 200;
 
-/// Returns true for each Gaussian that is a floater, `[N]`. Leaves the engine with other splats than it had.
+/// Returns true for each Gaussian that is a floater, `[N]`. The engine holds other splats afterwards.
 ///
 /// # Errors
 /// What the engine cannot do; a photo that cannot be read; a request to stop.

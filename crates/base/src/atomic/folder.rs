@@ -1,6 +1,7 @@
 //! Results of several files, replaced whole.
 //!
-//! 1. All files go into a new folder beside the old one, and to the disk. A full disk or a kill leaves the old result.
+//! 1. All files go into a new folder next to the old one, and to the disk. After a full disk or a kill, the old result
+//!    is unchanged.
 //! 2. Files of others in the old folder get a second name in the new one: a hard link.
 //! 3. The system exchanges both folders in one step, and the old one is removed, with the files of the older result that
 //!    the new one lacks.
@@ -287,7 +288,7 @@ mod tests {
         let mut expected = [files("new", &NEW_NAMES), files("mine", others)].concat();
         expected.sort();
         assert_eq!(held(&folder), expected);
-        // Nothing temporary stays beside it.
+        // Nothing temporary stays next to it.
         assert_eq!(fs::read_dir(above.path()).unwrap().count(), 1);
     }
 

@@ -48,8 +48,8 @@ pub(super) fn locked_file(folder: &Path) -> io::Result<NamedTempFile> {
     }
 }
 
-/// A temporary folder with its lock, removed with the value. The next process that writes beside it removes the folder of
-/// a process that was killed.
+/// Temporary folder with its lock, removed with the value. The next process that writes next to it removes the folder
+/// of a process that was killed.
 #[derive(Debug)]
 pub struct TemporaryFolder {
     folder: TempDir,

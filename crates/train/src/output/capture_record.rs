@@ -82,7 +82,8 @@ impl CaptureRecord {
         is_text.then_some(record)
     }
 
-    /// Where the capture may be, of a run in `folder`: where it was, and where it is beside a run that was moved with it.
+    /// Possible paths of the capture of a run in `folder`: the recorded path, and the path relative to a run that was
+    /// moved with it.
     pub fn places(&self, folder: &Path) -> Vec<PathBuf> {
         let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
         let mut places = vec![self.path.clone(), folder.join(&self.relative)];
