@@ -102,7 +102,7 @@ fn exchange(_: &Path, _: &Path) -> io::Result<()> {
 /// at `new`, or removed.
 ///
 /// # Errors
-/// Those of the operating system; the old folder is in its place then.
+/// I/O errors; the old folder is in its place then.
 pub fn put_in_place(new: &Path, target: &Path) -> io::Result<()> {
     let old = old_name(target).ok_or(io::ErrorKind::InvalidInput)?;
     recover(target, &old);

@@ -58,10 +58,10 @@ pub struct TemporaryFolder {
 }
 
 impl TemporaryFolder {
-    /// Makes one inside `parent`.
+    /// Makes a temporary folder inside `parent`.
     ///
     /// # Errors
-    /// Those of the operating system.
+    /// I/O errors.
     pub fn new_in(parent: &Path) -> io::Result<Self> {
         remove_leftovers_once(parent);
         let folder = builder().tempdir_in(parent)?;

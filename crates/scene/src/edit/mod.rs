@@ -200,7 +200,7 @@ pub trait Surroundings {
     /// which is the default.
     ///
     /// # Errors
-    /// What an engine cannot do; photos that cannot be read.
+    /// Errors of the engine, and photos that cannot be read.
     fn floaters(&mut self, splats: &Splats, moved: &Similarity) -> Result<Option<Vec<bool>>> {
         let _ = (splats, moved);
         Ok(None)

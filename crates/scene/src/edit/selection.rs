@@ -305,10 +305,10 @@ impl Editor {
         &self.hidden
     }
 
-    /// Which Gaussians these picks select, `[N]`.
+    /// Marks the Gaussians that these picks select, `[N]`.
     ///
     /// # Errors
-    /// As [`Self::pick`].
+    /// The errors of [`Self::pick`].
     pub fn select(&self, picks: &[Pick]) -> Result<Vec<bool>> {
         let mut selected = vec![false; self.splats.len()];
         for pick in picks {

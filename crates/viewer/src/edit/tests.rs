@@ -1,5 +1,5 @@
 //! Sessions of edits, against chains of actions that are applied directly.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 
 use super::*;
 use dapple_scene::edit::How;
