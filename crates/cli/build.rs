@@ -1,4 +1,4 @@
-//! Tells the program which commit it was built from, where there is a repository to ask.
+//! Sets the commit that the program was built from, if there is a git repository.
 
 use std::path::Path;
 use std::process::Command;
@@ -16,7 +16,7 @@ fn main() {
     }
 }
 
-/// What git answers; `None` without git or without a repository.
+/// Returns git's output; `None` without git or without a repository.
 fn git(arguments: &[&str]) -> Option<String> {
     let out = Command::new("git").args(arguments).output().ok()?;
     let text = String::from_utf8(out.stdout).ok()?;

@@ -121,7 +121,7 @@ pub fn check_depths(camera: &PosedCamera, samples: &[DepthSample]) -> Result<()>
 /// `[height, width]`, 0 where there is none.
 ///
 /// 1. A pixel's point is its ray, through the camera's lens, times its depth.
-/// 2. Across and down, the difference to the neighbour of nearer depth is taken, because the other may lie
+/// 2. Across and down, the difference to the neighbour of nearer depth is used, because the other may be
 ///    beyond an edge.
 /// 3. The normal is the cross product of both differences.
 ///

@@ -48,10 +48,10 @@ const CONTRADICTED: f64 = 0.1;
 /// Photos that a round compares with, at most.
 const MOST_VIEWS: usize = 200;
 
-/// Returns true for each Gaussian that is a floater, `[N]`. Leaves the engine with other splats than it had.
+/// Returns true for each Gaussian that is a floater, `[N]`. The engine holds other splats afterwards.
 ///
 /// # Errors
-/// What the engine cannot do; a photo that cannot be read; a request to stop.
+/// Errors of the engine, a photo that cannot be read, and a request to stop.
 pub fn floaters(
     engine: &mut dyn Engine,
     splats: &Splats,

@@ -311,7 +311,7 @@ impl Trainer {
         let (then, now) = (checkpoint.device, trainer.device());
         if kind_of(&then) != kind_of(&now) {
             trainer.notes.push(format!(
-                "the run began on {then}: on {now} it goes on, but not bit for bit as it would have"
+                "the run began on {then}: on {now} it continues, but not bit for bit as it would have"
             ));
         }
         let state = &mut trainer.run.state;

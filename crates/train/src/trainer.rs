@@ -178,7 +178,7 @@ impl Trainer {
                 self.run.state.step,
                 strategy.name()
             ))
-            .hint("give it before the first step, and to a run that goes on the one it began with"));
+            .hint("give it before the first step, and resume a run with its own strategy"));
         }
         self.awaited_strategy = None;
         self.notes.push(format!(
@@ -197,7 +197,7 @@ impl Trainer {
         Err(Error::input(format!(
             "the run began with a density strategy of its program's own, \"{name}\", which is not known here"
         ))
-        .hint("go on with it from that program: Trainer::resume, then Trainer::with_strategy"))
+        .hint("resume it from that program: Trainer::resume, then Trainer::with_strategy"))
     }
 
     /// Ends the run after this step with [`Ending::Stopped`], as if the observer had stopped it. The schedule remains

@@ -1,10 +1,9 @@
-//! Measures a viewer that runs:
-//! `cargo run --release -p dapple-viewer --example measure -- URL [WIDTH HEIGHT SECONDS]`.
+//! Measures a running viewer: `cargo run --release -p dapple-viewer --example measure -- URL [WIDTH HEIGHT SECONDS]`.
 //!
-//! URL is the address that `dapple view`, or `dapple train --view`, has printed. It behaves as the page does, and
-//! says for a view at rest how long a picture takes from the message to its last byte, and for one that moves, at
-//! half of the size, how many pictures come a second. Without an address it serves 2 000 Gaussians itself on the
-//! processor, so that it can be tried.
+//! URL is the address that `dapple view`, or `dapple train --view`, has printed. The program behaves like the page. It
+//! prints, for a view at rest, the time from the view request to the last byte of its frame. For a view that moves, at
+//! half the size, it prints frames per second. Without an address it serves 2 000 Gaussians itself on the CPU, as a
+//! trial.
 
 use dapple_cpu::{CpuEngine, CpuOptions};
 use dapple_engine::{Engine, RenderSettings};
@@ -16,7 +15,7 @@ use std::time::{Duration, Instant};
 use tungstenite::client::IntoClientRequest;
 use tungstenite::{Message, WebSocket};
 
-/// Pictures that are not counted: the first find buffers too small.
+/// Frames that are not counted: the first ones find buffers too small.
 const WARM_UP: u32 = 5;
 
 fn main() -> Result<()> {
@@ -39,7 +38,8 @@ fn main() -> Result<()> {
         for _ in 0..WARM_UP {
             page.picture(size, moving)?;
         }
-        // Message to last byte; rendering, the way to the host included; coding; all else: waits and sending.
+        // Four times: request to last byte; rendering with the copy to the host; coding; the rest, which is waits and
+        // sending.
         let mut times: [Vec<f64>; 4] = Default::default();
         let mut bytes = 0;
         let started = Instant::now();
@@ -78,7 +78,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// What came with a picture.
+/// Data received with a frame.
 struct Came {
     id: u32,
     bytes: usize,
@@ -86,11 +86,11 @@ struct Came {
     coding_ms: f64,
 }
 
-/// A client that speaks the viewer's protocol.
+/// Client that uses the viewer's protocol.
 struct Page {
     socket: WebSocket<TcpStream>,
     id: u32,
-    /// Where a first look stands.
+    /// Stage that the server sent, with the first camera.
     stage: Value,
 }
 
@@ -128,7 +128,7 @@ impl Page {
         Ok(page)
     }
 
-    /// Asks for a picture of another side of the scene and waits for its last byte; what came with it.
+    /// Requests a frame of another side of the scene, waits for its last byte and returns it.
     fn picture(&mut self, [width, height]: [u32; 2], moving: bool) -> Result<Came> {
         self.id += 1;
         let turn = f64::from(self.id) * 0.01;
@@ -148,7 +148,7 @@ impl Page {
         loop {
             if let Some(came) = self.read()? {
                 self.send(json!({"type": "shown", "id": came.id}).to_string())?;
-                // Others are of splats that have changed.
+                // Other frames are of splats that have changed.
                 if came.id == self.id {
                     return Ok(came);
                 }
@@ -161,7 +161,7 @@ impl Page {
         sent.map_err(|e| Error::unsupported(format!("the viewer has gone: {e}")))
     }
 
-    /// A message; of a picture what came with it.
+    /// Reads a message. For a frame, returns its data.
     fn read(&mut self) -> Result<Option<Came>> {
         let message = self.socket.read();
         let message =

@@ -1,10 +1,11 @@
-//! Connections of the web server: how many there are, and how long a silent one stays open.
+//! Connections of the web server: their largest number, and the time that a silent one stays open.
 //!
-//! 1. A cap, well below the limit of the process on descriptors: files of a run can always be opened.
-//! 2. At the cap, the oldest connection that has shown no token is closed for a new one. A stranger who opens
+//! 1. The number of connections is limited, well below the process's limit on descriptors: files of a run can always be
+//!    opened.
+//! 2. At the limit, the oldest connection that has shown no token is closed for a new one. A stranger who opens
 //!    connections closes their own; those of pages stay.
-//! 3. A connection ends when the headers of its next request take longer than the patience, and after the patience
-//!    in any case where it has shown no token.
+//! 3. A connection ends if the headers of its next request take longer than the patience. A connection without a token
+//!    always ends after the patience.
 //! 4. A WebSocket holds its place until it ends: see the pings of [`crate::server`].
 
 use axum::Router;
@@ -22,18 +23,18 @@ const MOST: usize = 64;
 /// Part of the descriptors of the process that connections may take: one of this number.
 const PART: usize = 4;
 
-/// Descriptors assumed where the limit is unknown: the default of macOS.
+/// Descriptors assumed if the limit is unknown: the default of macOS.
 const ASSUMED_DESCRIPTORS: usize = 256;
 
 /// Time until the next attempt, after the system has refused a connection.
 const AFTER_FAILURE: Duration = Duration::from_millis(50);
 
-/// The places of connections.
+/// Places of all connections.
 #[derive(Debug)]
 struct Places {
     most: usize,
     taken: Mutex<Taken>,
-    /// A connection has ended.
+    /// Notified when a connection has ended.
     ended: Notify,
 }
 
@@ -51,7 +52,7 @@ struct Entry {
     close: Arc<Notify>,
 }
 
-/// The place of one connection, free again when the last copy is dropped.
+/// Place of one connection, free again when the last copy is dropped.
 #[derive(Debug)]
 pub(crate) struct Place {
     places: Arc<Places>,
@@ -74,7 +75,7 @@ impl Places {
             .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// A place for a new connection; `None` where connections with a token have all of them.
+    /// Returns a place for a new connection, or `None` if connections with a token have all of them.
     async fn enter(self: &Arc<Self>) -> Option<Arc<Place>> {
         loop {
             {
@@ -105,7 +106,7 @@ impl Places {
 }
 
 impl Place {
-    /// The connection has shown the token or its cookie: it is not closed for others.
+    /// Marks the connection as one that has shown the token or its cookie: it is not closed for others.
     pub(crate) fn admit(&self) {
         if let Some(entry) = self.places.lock().by_age.get_mut(&self.id) {
             entry.is_admitted = true;
@@ -132,7 +133,7 @@ pub(crate) async fn serve(listener: TcpListener, router: Router, patience: Durat
     loop {
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
-            // No descriptor is free, or the other side has gone already.
+            // No descriptor is free, or the other side has closed already.
             Err(_) => {
                 tokio::time::sleep(AFTER_FAILURE).await;
                 continue;
@@ -145,7 +146,7 @@ pub(crate) async fn serve(listener: TcpListener, router: Router, patience: Durat
 }
 
 async fn serve_one(stream: TcpStream, router: Router, place: Arc<Place>, patience: Duration) {
-    // A picture's last bytes do not wait for an answer to those before.
+    // The last bytes of a frame do not wait for the acknowledgement of those before.
     let _ = stream.set_nodelay(true);
     let router = router.layer(axum::Extension(place.clone()));
     let connection = hyper::server::conn::http1::Builder::new()
@@ -166,12 +167,12 @@ async fn serve_one(stream: TcpStream, router: Router, place: Arc<Place>, patienc
     }
 }
 
-/// Largest number of connections of a process that may open this number of files.
+/// Returns the largest number of connections of a process that may open this number of files.
 fn most(descriptors: usize) -> usize {
     (descriptors / PART).clamp(1, MOST)
 }
 
-/// The process's limit on open files.
+/// Returns the process's limit on open files.
 fn descriptors() -> usize {
     let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
     let line = limits
@@ -185,7 +186,7 @@ fn descriptors() -> usize {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#[allow(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 mod tests {
     use super::*;
 

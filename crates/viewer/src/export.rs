@@ -1,11 +1,11 @@
 //! A scene as a page: one file that opens from disk without a network, or a folder for a web server.
 //!
 //! 1. The splats are packed as SPZ 3: the browser's own gzip unpacks it.
-//! 2. In a page they stand in base64; in a folder beside it, in parts: what matters most comes first, so that a
-//!    coarse scene is seen early.
-//! 3. The page is plain modules, joined to one script here, for browsers load no modules from disk. Where there is
-//!    WebGPU it plays the engine's own kernels (`page/export/webgpu.js`), which come as a list in
-//!    [`PageOptions::webgpu`]; elsewhere it draws with WebGL2 by the engine's formulas (`page/export/draw.js`).
+//! 2. In a page the packed splats are base64 text. In a folder they are separate files next to the page, in parts: the
+//!    Gaussians that matter most come first, so that a coarse scene is visible early.
+//! 3. The page consists of plain modules, joined to one script here, because browsers load no modules from disk. With
+//!    WebGPU it runs the engine's own kernels (`page/export/webgpu.js`), given as a dispatch list in
+//!    [`PageOptions::webgpu`]. Without WebGPU it draws with WebGL2 by the engine's formulas (`page/export/draw.js`).
 
 use base64::Engine as Base64;
 use base64::engine::general_purpose::STANDARD;
@@ -22,7 +22,7 @@ use std::path::Path;
 const PAGE: &str = include_str!("page/export/index.html");
 const STYLE: &str = include_str!("page/export/style.css");
 
-/// In the order of their dependence.
+/// Modules in the order of their dependence.
 const MODULES: [&str; 9] = [
     include_str!("page/vectors.js"),
     include_str!("page/path.js"),
@@ -35,51 +35,50 @@ const MODULES: [&str; 9] = [
     include_str!("page/export/main.js"),
 ];
 
-/// Gaussians of a folder's parts, as shares of all: the first is seen early, each next is larger.
+/// Gaussians of a folder's parts, cumulative shares: the first part is visible early, each next is larger.
 const PARTS: [f64; 4] = [0.05, 0.2, 0.5, 1.0];
 
-/// A scene with few Gaussians comes in one part.
+/// Least Gaussians of a part: smaller scenes come in one part.
 const LEAST_PART: usize = 20_000;
 
-/// A camera: where it stands, the rotation from world to camera `[w, x, y, z]`, and its focal length in heights of
-/// the picture.
+/// Camera: its position, the rotation from world to camera `[w, x, y, z]`, and its focal length in image heights.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct PageCamera {
     /// World units.
     pub position: [f64; 3],
     /// Of length 1.
     pub rotation: [f64; 4],
-    /// In heights of the picture.
+    /// In image heights.
     pub focal: f64,
 }
 
-/// Where a page can go by turning and zooming: where photos were taken from.
+/// Bounds of turning and zooming, from the camera positions of the photos.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PageBounds {
-    /// What the directions start from.
+    /// Origin of the directions.
     pub centre: [f64; 3],
-    /// Whether the cameras look at the centre: then `places` are directions of length 1 from it, else points.
+    /// True if the cameras look at the centre: then `places` are directions of length 1 from it, else points.
     pub inward: bool,
-    /// One a camera.
+    /// One per camera.
     pub places: Vec<[f64; 3]>,
-    /// How far from the nearest of these places the page goes: radians, or world units.
+    /// Largest distance from the nearest of these places: radians, or world units.
     pub reach: f64,
     /// The largest distance from the centre, world units.
     pub far: f64,
 }
 
-/// Beside each camera a page goes at least this far, radians, and this part of the cameras' extent.
+/// Least distance that a page may move from each camera: radians, and as part of the cameras' extent.
 const LEAST_TURN: f64 = 0.25;
 const LEAST_STEP: f64 = 0.25;
 
-/// Where neighbouring cameras are apart, a page goes so many times their distance.
+/// Where neighbouring cameras are apart, the page may move by their distance times this factor.
 const GAPS: f64 = 1.5;
 
-/// Farther from the centre than the farthest camera a page goes by this factor.
+/// Largest distance from the centre, as a factor of the farthest camera's.
 const FARTHER: f64 = 1.25;
 
 impl PageBounds {
-    /// Of cameras in these places; `None` where there are none.
+    /// Creates the bounds from the camera positions; `None` if there are none.
     pub fn of_cameras(eyes: &[DVec3], centre: DVec3, inward: bool) -> Option<Self> {
         let far = eyes.iter().map(|eye| eye.distance(centre));
         let far = far.reduce(f64::max)?;
@@ -118,14 +117,14 @@ impl PageBounds {
     }
 }
 
-/// Views steeper than this cosine are tilted to it: a page turns about what is up.
+/// Cosine of the steepest view. Steeper views are tilted to it, because a page turns about the up direction.
 const STEEPEST: f64 = 0.97;
 
 /// JPEG quality of posters.
 const POSTER_QUALITY: u8 = 82;
 
 impl PageCamera {
-    /// Looks at `centre` from `distance`, a little from above.
+    /// Creates a camera that looks at `centre` from `distance`, a little from above.
     pub fn around(up: [f64; 3], centre: [f64; 3], distance: f64) -> Self {
         let (up, centre) = (DVec3::from(up).normalize(), DVec3::from(centre));
         let side = if up.x.abs() < 0.9 { DVec3::X } else { DVec3::Z };
@@ -134,8 +133,8 @@ impl PageCamera {
         Self::looking(eye, centre, up, 1.0)
     }
 
-    /// Looks from `eye` at `target` without roll, its focal length in heights of the picture. What looks along `up` is
-    /// tilted a little, about the target.
+    /// Creates a camera at `eye` that looks at `target` without roll, with the focal length in image heights. A camera
+    /// that looks along `up` is tilted a little, about the target.
     pub fn looking(eye: DVec3, target: DVec3, up: DVec3, focal: f64) -> Self {
         let distance = eye.distance(target);
         let mut forward = (target - eye).normalize_or(DVec3::Z);
@@ -159,7 +158,7 @@ impl PageCamera {
         }
     }
 
-    /// As engines take it, for a picture of this size.
+    /// Converts to an engine's camera, for an image of this size.
     pub fn camera(&self, width: u32, height: u32) -> Camera {
         let pose = Pose::from_wxyz(self.rotation, DVec3::ZERO);
         let pose = Pose {
@@ -170,10 +169,10 @@ impl PageCamera {
     }
 }
 
-/// A JPEG of a view, of the splats that the engine holds.
+/// Renders a view of the engine's splats as JPEG.
 ///
 /// # Errors
-/// What the engine cannot do.
+/// Errors of the engine.
 pub fn poster(
     engine: &mut dyn Engine,
     settings: &RenderSettings,
@@ -193,35 +192,35 @@ pub fn poster(
     Ok(jpeg)
 }
 
-/// What a page shows beside the splats.
+/// Contents of a page in addition to the splats.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PageOptions {
-    /// The page's name.
+    /// Title of the page.
     pub title: String,
-    /// What is up.
+    /// Up direction of the world.
     pub up: [f64; 3],
-    /// What the first view turns about, world units.
+    /// Point that the first view turns about, world units.
     pub centre: [f64; 3],
-    /// From how far.
+    /// Distance of the first view from `centre`, world units.
     pub distance: f64,
-    /// The first view, where it is not one from `distance`.
+    /// First view, if it is not one from `distance`.
     pub view: Option<PageCamera>,
-    /// Where it can go; `None` = anywhere.
+    /// Bounds of the camera; `None` = none.
     pub bounds: Option<PageBounds>,
     /// Colour behind everything, 0 to 1.
     pub background: [f64; 3],
     /// Gaussians nearer than this are not drawn, world units.
     pub near: f64,
-    /// Whether the splats are to be drawn with anti-aliasing.
+    /// True if the splats are to be drawn with anti-aliasing.
     pub antialiased: bool,
     /// A path of cameras, as the viewer saves it.
     pub path: Option<Value>,
-    /// Annotations: a list of `{position, text, view}`, `view` as [`PageCamera`] or left out.
+    /// Annotations: a list of `{position, text, view}`, with `view` a [`PageCamera`] or omitted.
     pub notes: Value,
     /// A JPEG of the first view, shown while the scene loads.
     pub poster: Option<Vec<u8>>,
-    /// The engine's kernels as a list for WebGPU: JSON of the GPU engine's `browser::Script`. Without it the page
-    /// draws with WebGL2 alone.
+    /// Kernels of the engine as a dispatch list for WebGPU: JSON of the GPU engine's `browser::Script`. Without it the
+    /// page draws with WebGL2 only.
     pub webgpu: Option<String>,
 }
 
@@ -245,16 +244,16 @@ impl Default for PageOptions {
     }
 }
 
-/// The file of a folder that names the others.
+/// Name of a folder's main file.
 const INDEX: &str = "index.html";
 
-/// A file of a folder: its name and bytes.
+/// File of a folder: its name and bytes.
 pub type PageFile = (String, Vec<u8>);
 
-/// One file with everything in it.
+/// Packs everything into one HTML file.
 ///
 /// # Errors
-/// Splats that SPZ cannot hold; none at all.
+/// Splats that SPZ cannot hold, or no splats.
 pub fn page(splats: &Splats, options: &PageOptions) -> Result<String> {
     let packed = pack(splats, options)?;
     let mut data = tag("part-0", &STANDARD.encode(packed));
@@ -262,26 +261,26 @@ pub fn page(splats: &Splats, options: &PageOptions) -> Result<String> {
     Ok(put_together(options.poster.as_deref(), &data))
 }
 
-/// The bytes of a page beside its data and its poster: script, style, elements, kernels.
+/// Returns the bytes of a page without its data and its poster: script, style, elements, kernels.
 pub fn frame_bytes(options: &PageOptions) -> usize {
     put_together(None, "").len() + kernels(options).len()
 }
 
-/// The engine's kernels as the script finds them.
+/// Returns the engine's kernels as the HTML element that the script reads.
 fn kernels(options: &PageOptions) -> String {
     let listed = options.webgpu.as_deref();
     listed.map_or_else(String::new, |json| tag("webgpu", &harmless(json)))
 }
 
-/// JSON in which nothing ends the element that it stands in.
+/// Escapes JSON so that it cannot end the HTML element that contains it.
 fn harmless(json: &str) -> String {
     json.replace('<', "\\u003c")
 }
 
-/// An `index.html` and its parts, for a web server.
+/// Packs an `index.html` and its parts, for a web server.
 ///
 /// # Errors
-/// As [`page`].
+/// The errors of [`page`].
 pub fn folder(splats: &Splats, options: &PageOptions) -> Result<Vec<PageFile>> {
     let order = largest_first(splats);
     let count = splats.len();
@@ -292,7 +291,7 @@ pub fn folder(splats: &Splats, options: &PageOptions) -> Result<Vec<PageFile>> {
     let parts: Vec<Vec<u8>> = ranges
         .par_iter()
         .map(|&(start, end)| {
-            // Neighbours beside each other pack better than the order of what matters.
+            // Spatial neighbours next to each other compress better than the order of importance.
             let mut some = order[start..end].to_vec();
             some.sort_unstable();
             pack(&gather(splats, &some), options)
@@ -318,11 +317,11 @@ pub fn is_part(path: &Path) -> bool {
     name == INDEX || number.is_some_and(|number| number.parse::<usize>().is_ok())
 }
 
-/// What the viewer's page needs to draw splats by itself: the bytes of a JSON object (little-endian `u32`), the object
-/// (`background`, `near`, `kernels`: [`PageOptions::webgpu`]), and the splats as SPZ.
+/// Encodes the data with which the viewer's page draws splats itself: the bytes of a JSON object (little-endian `u32`),
+/// the object (`background`, `near`, `kernels`: [`PageOptions::webgpu`]), and the splats as SPZ.
 ///
 /// # Errors
-/// As [`page`].
+/// The errors of [`page`].
 pub fn drawn(splats: &Splats, options: &PageOptions) -> Result<Vec<u8>> {
     let about = serde_json::json!({
         "background": options.background,
@@ -347,7 +346,7 @@ fn pack(splats: &Splats, options: &PageOptions) -> Result<Vec<u8>> {
     encode(splats, Format::Spz, &axes)
 }
 
-/// What the script reads of the scene.
+/// Description of the scene that the script reads, as JSON.
 fn described(splats: &Splats, options: &PageOptions, parts: &[Option<&str>]) -> Result<String> {
     let scene = serde_json::json!({
         "title": options.title,
@@ -395,7 +394,7 @@ fn put_together(poster: Option<&[u8]>, data: &str) -> String {
     page
 }
 
-/// The modules as one script: without imports, and without comments of a line's own.
+/// Joins the modules to one script, without imports and without lines that are only comments.
 fn script() -> String {
     let mut out = String::new();
     for line in MODULES.iter().flat_map(|module| module.lines()) {
@@ -449,7 +448,7 @@ mod tests {
         ] {
             assert!(!page.contains(gone), "{gone} is left");
         }
-        // A title cannot end the element that it stands in, and nothing is loaded from elsewhere.
+        // A title cannot end the element that contains it, and the page loads nothing from elsewhere.
         assert!(!page.contains("</script><b>"));
         assert!(
             !page.contains("http://") && !page.contains("https://"),

@@ -1,27 +1,27 @@
-//! Who may look: a token, then a cookie; requests meant for this server alone.
+//! Access checks: a token, then a cookie; only requests addressed to this server are accepted.
 //!
-//! 1. The first address has a random token. A request with it is given a cookie and sent on to the page, so that
-//!    the token is not in the address that people copy.
-//! 2. All else needs the cookie.
-//! 3. `Host` must name this machine by a number or by "localhost": a name of someone's that is made to point here
-//!    (DNS rebinding) is refused. A tunnel's port may be another than ours.
+//! 1. The first address has a random token. A request with the token receives a cookie and is redirected to the page,
+//!    so that the token is not in the address that people copy.
+//! 2. All other requests need the cookie.
+//! 3. `Host` must be an IP address or "localhost". A domain name made to point to this machine (DNS rebinding) is
+//!    refused. The port may differ, because of tunnels.
 //! 4. A WebSocket's `Origin` must be the page's own host: browsers send cookies from other sites' pages too.
 
 use axum::http::{HeaderMap, header};
 use dapple_scene::{Error, Result};
 use std::net::IpAddr;
 
-/// What requests are checked against.
+/// Values that requests are checked against.
 #[derive(Debug, Clone)]
 pub(crate) struct Guard {
     token: String,
     cookie: String,
 }
 
-/// 128 bits of the system's randomness, as hex.
+/// Returns 128 bits of the system's randomness, as hex.
 ///
 /// # Errors
-/// The system has none.
+/// The system has no source of randomness.
 pub(crate) fn token() -> Result<String> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes)
@@ -31,19 +31,19 @@ pub(crate) fn token() -> Result<String> {
 
 impl Guard {
     pub(crate) fn new(token: String, port: u16) -> Self {
-        // Cookies do not know ports: two viewers of one machine keep apart by name.
+        // Cookies do not distinguish ports: two viewers of one machine have cookies of different names.
         let cookie = format!("dapple_{port}");
         Self { token, cookie }
     }
 
-    /// Whether this is the token.
+    /// Returns true if this is the token.
     pub(crate) fn is_token(&self, given: &str) -> bool {
-        // Of equal time whatever differs.
+        // Takes equal time for all differences.
         let (a, b) = (given.as_bytes(), self.token.as_bytes());
         a.len() == b.len() && a.iter().zip(b).fold(0, |sum, (a, b)| sum | (a ^ b)) == 0
     }
 
-    /// The header that gives a page its cookie.
+    /// Returns the header that gives a page its cookie.
     pub(crate) fn set_cookie(&self) -> String {
         format!(
             "{}={}; HttpOnly; SameSite=Strict; Path=/",
@@ -51,7 +51,7 @@ impl Guard {
         )
     }
 
-    /// Whether a request has the cookie.
+    /// Returns true if a request has the cookie.
     pub(crate) fn knows(&self, headers: &HeaderMap) -> bool {
         let all = headers.get_all(header::COOKIE).iter();
         all.filter_map(|value| value.to_str().ok())
@@ -60,7 +60,7 @@ impl Guard {
             .any(|(name, value)| name == self.cookie && self.is_token(value))
     }
 
-    /// Whether a request means this machine.
+    /// Returns true if the `Host` of a request is this machine.
     pub(crate) fn is_for_us(&self, headers: &HeaderMap) -> bool {
         let host = headers.get(header::HOST).and_then(|v| v.to_str().ok());
         host.and_then(name_of).is_some_and(|name| {
@@ -68,7 +68,7 @@ impl Guard {
         })
     }
 
-    /// Whether a request comes from our own page.
+    /// Returns true if a request comes from this server's own page.
     pub(crate) fn is_from_our_page(&self, headers: &HeaderMap) -> bool {
         let text = |name| {
             headers
@@ -85,7 +85,7 @@ impl Guard {
     }
 }
 
-/// The name in a `Host` header, without port and brackets; none where anything else is in it.
+/// Returns the name in a `Host` header, without port and brackets; `None` if anything else is in it.
 fn name_of(host: &str) -> Option<&str> {
     let (name, rest) = match host.strip_prefix('[') {
         Some(inner) => inner.split_once(']')?,

@@ -1,10 +1,10 @@
-//! Between the server's thread and whoever owns the engine: what pages ask for, and what they are sent.
+//! State shared by the server's thread and the thread that owns the engine: requests of pages, and messages to them.
 //!
-//! 1. Of what a page asks for the newest look counts: those before it are forgotten, however many there were.
-//! 2. A page has one picture under way: the next is rendered when it says that the last was shown. One that never
-//!    says so is sent nothing more, and costs nothing.
+//! 1. Only the newest view request of a page counts. A new one replaces all earlier ones.
+//! 2. The server renders one frame per page at a time. It renders the next frame after the page acknowledges the last
+//!    one. A page that never acknowledges a frame is sent nothing more, and costs nothing.
 //! 3. Pages take turns.
-//! 4. When splats change, pages at rest are due again.
+//! 4. When splats change, idle pages are due again.
 
 use crate::edit::{EditRequest, EditState, Effect, Wish};
 use crate::picture::Encoded;
@@ -17,37 +17,37 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, oneshot};
 
-/// Pages that may be open at once.
+/// Largest number of open pages.
 pub(crate) const MOST_PAGES: usize = 8;
 
-/// Commands that may wait, at most: a page that sends more of them says nothing new.
+/// Largest number of waiting run commands. More of them have no further effect.
 const MOST_COMMANDS: usize = 64;
 
-/// Edits that may wait, at most.
+/// Largest number of waiting edits.
 const MOST_EDITS: usize = 64;
 
-/// Pages that may wait for the splats, at most.
+/// Largest number of pages that wait for the splats.
 const MOST_WAITING: usize = 2 * MOST_PAGES;
 
-/// The splats as pages draw them ([`crate::export::drawn`]), or why there are none.
+/// Splats as pages draw them ([`crate::export::drawn`]), or the reason why there are none.
 pub(crate) type Drawn = std::result::Result<Bytes, String>;
 
-/// Numbers a page.
+/// Number of a page.
 pub(crate) type PageId = u64;
 
-/// What a page asks the owner of the engine to render.
+/// View request of a page for the owner of the engine to render.
 #[derive(Debug, Clone)]
 pub struct Request {
     pub(crate) page: PageId,
-    /// What it wants to see.
+    /// The view request.
     pub look: LookAt,
-    /// The camera to render, of the picture's size.
+    /// Camera to render, of the frame's size.
     pub camera: Camera,
-    /// The photo to compare with, where the page looks through a camera that has one.
+    /// Photo to compare with, if the page looks through a camera that has one.
     pub photo: Option<PhotoSource>,
 }
 
-/// What waits to be sent to a page: the newest of each kind.
+/// Messages that wait to be sent to a page: the newest of each kind.
 #[derive(Debug, Default)]
 pub(crate) struct Mail {
     pub(crate) stage: Option<String>,
@@ -61,9 +61,9 @@ pub(crate) struct Mail {
 #[derive(Debug, Default)]
 struct Page {
     look: Option<LookAt>,
-    /// The look has changed, or the splats, since the last picture.
+    /// True if the view request or the splats have changed since the last frame.
     due: bool,
-    /// The number of a picture that was asked for and not shown yet.
+    /// Number of a requested frame that was not shown yet.
     under_way: Option<u32>,
     mail: Mail,
     wake: Arc<Notify>,
@@ -73,7 +73,7 @@ struct Page {
 struct Inner {
     pages: BTreeMap<PageId, Page>,
     next_page: PageId,
-    /// The page that was answered last.
+    /// Page that was answered last.
     last: PageId,
     stage: Stage,
     stage_text: String,
@@ -81,13 +81,13 @@ struct Inner {
     commands: Vec<Command>,
     edits: VecDeque<EditRequest>,
     edit_text: Option<String>,
-    /// Whether pages had not been told it before.
+    /// True if pages were not sent this state before.
     edit_is_news: bool,
-    /// Who waits for the splats.
+    /// Pages that wait for the splats.
     drawn: Vec<oneshot::Sender<Drawn>>,
 }
 
-/// See the module.
+/// Shared state behind a lock. The module documentation describes the rules.
 #[derive(Debug, Default)]
 pub(crate) struct Hub {
     inner: Mutex<Inner>,
@@ -95,7 +95,7 @@ pub(crate) struct Hub {
 }
 
 impl Hub {
-    /// A thread that panicked while it held the lock has left sound data: every change here is whole.
+    /// Locks the state. A thread that panicked with the lock has left sound data: every change here is whole.
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner
             .lock()
@@ -153,7 +153,7 @@ impl Hub {
 
     pub(crate) fn answer(&self, request: &Request, picture: Result<Encoded>) {
         let mut inner = self.lock();
-        // The page may have gone meanwhile.
+        // The page may have closed while the frame was rendered.
         let Some(page) = inner.pages.get_mut(&request.page) else {
             return;
         };
@@ -177,7 +177,7 @@ impl Hub {
         while Instant::now() < until {
             let waits = |page: &Page| page.mail.status.is_some() || page.mail.picture.is_some();
             if !self.lock().pages.values().any(waits) {
-                // The last of it is between the server's thread and the network.
+                // The rest is between the server's thread and the network.
                 std::thread::sleep(Duration::from_millis(50).min(patience));
                 return;
             }
@@ -194,7 +194,7 @@ impl Hub {
         self.lock().pages.len()
     }
 
-    /// A page has connected; `None` where too many are.
+    /// Registers a page; `None` if too many are open.
     pub(crate) fn join(&self) -> Option<(PageId, Arc<Notify>)> {
         let mut inner = self.lock();
         if inner.pages.len() >= MOST_PAGES {
@@ -248,10 +248,10 @@ impl Hub {
         self.asked.notify_all();
     }
 
-    /// A page wants something done to the splats.
+    /// Queues an edit of a page.
     ///
     /// # Errors
-    /// They are not edited here; numbers out of bounds; too many edits wait.
+    /// Edits are disabled, numbers are out of bounds, or too many edits wait.
     pub(crate) fn edit(&self, id: PageId, wish: Wish) -> Result<()> {
         let mut inner = self.lock();
         if let Err(why) = &inner.stage.edits {
@@ -272,8 +272,8 @@ impl Hub {
         self.lock().edits.drain(..).collect()
     }
 
-    /// Tells pages how an edit stands, where they were not told the same before: a page answers by asking for its
-    /// histogram anew, and would do so for good if that were told too.
+    /// Sends the state of the edit session to pages, unless it is the last state that they were sent. A page responds
+    /// with a request for its histogram, and would repeat this without end if the unchanged state were sent too.
     pub(crate) fn edited(&self, state: &EditState) {
         let text = told("edit", state);
         let mut inner = self.lock();
@@ -290,12 +290,12 @@ impl Hub {
 
     pub(crate) fn answer_edit(&self, request: &EditRequest, effect: &Result<Effect>) {
         let mut inner = self.lock();
-        // An edit that has changed nothing is news to nobody: who asked for it still hears how things stand.
+        // An edit without effect is not sent to all pages. Only the page that requested it receives the state.
         let unheard = match inner.edit_is_news {
             true => None,
             false => inner.edit_text.clone(),
         };
-        // The page may have gone meanwhile.
+        // The page may have closed while the edit was applied.
         let Some(page) = inner.pages.get_mut(&request.page) else {
             return;
         };
@@ -311,14 +311,14 @@ impl Hub {
         page.wake.notify_one();
     }
 
-    /// A page wants the splats, to draw them by itself.
+    /// Registers a page that draws by itself and waits for the splats.
     ///
     /// # Errors
-    /// They are not drawn by pages here; too many wait.
+    /// Pages may not draw by themselves, or too many wait.
     pub(crate) fn want_drawn(&self) -> std::result::Result<oneshot::Receiver<Drawn>, String> {
         let mut inner = self.lock();
         inner.stage.draws.clone()?;
-        // Pages that have gone do not wait.
+        // Closed pages do not wait.
         inner.drawn.retain(|page| !page.is_closed());
         if inner.drawn.len() >= MOST_WAITING {
             return Err("too many pages wait for the splats".to_owned());
@@ -337,12 +337,12 @@ impl Hub {
     pub(crate) fn answer_drawn(&self, drawn: Result<Vec<u8>>) {
         let drawn = drawn.map(Bytes::from).map_err(|e| e.to_string());
         for page in std::mem::take(&mut self.lock().drawn) {
-            // The page may have gone meanwhile.
+            // The page may have closed while the splats were encoded.
             let _ = page.send(drawn.clone());
         }
     }
 
-    /// Says to a page what is wrong with what it sent.
+    /// Sends a page the error of its message.
     pub(crate) fn refuse(&self, id: PageId, error: &Error) {
         if let Some(page) = self.lock().pages.get_mut(&id) {
             page.mail.error = Some(error_text(error));
@@ -357,14 +357,14 @@ impl Hub {
             .unwrap_or_default()
     }
 
-    /// The photo of a camera of the stage.
+    /// Returns the photo of a camera of the stage.
     pub(crate) fn photo(&self, camera: usize) -> Option<PhotoSource> {
         self.lock().stage.cameras.get(camera)?.photo.clone()
     }
 }
 
 impl Inner {
-    /// The request of the page whose turn it is.
+    /// Removes and returns the request of the page whose turn it is.
     fn take(&mut self) -> Option<Request> {
         let is_due = |page: &Page| page.due && page.under_way.is_none() && page.look.is_some();
         let after = self
@@ -392,7 +392,7 @@ impl Inner {
         })
     }
 
-    /// The camera of a look.
+    /// Camera of a view request.
     fn camera(&self, look: &LookAt) -> Camera {
         match look.through.and_then(|i| self.stage.cameras.get(i)) {
             Some(entry) => entry.camera.resized(look.width, look.height),
@@ -401,7 +401,7 @@ impl Inner {
     }
 }
 
-/// A message of a kind to pages.
+/// Encodes a message of this kind to pages.
 fn told<T: serde::Serialize>(kind: &'static str, what: &T) -> String {
     #[derive(serde::Serialize)]
     struct Told<'a, T> {

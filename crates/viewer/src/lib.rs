@@ -1,16 +1,16 @@
-//! Looks at splats in a browser: any program that has an engine can attach one.
+//! Viewer of splats in a browser: any program that has an engine can attach one.
 //!
-//! Pictures are rendered by the engine that is there, with the kernels of training, and sent as JPEG over a
-//! WebSocket. The crate never touches an engine by itself: its server runs in a thread of its own and keeps what
-//! each page asks for; whoever owns the engine answers when it suits them.
+//! The selected engine renders frames with the kernels of training. The server sends them as JPEG over a WebSocket. The
+//! crate never touches an engine by itself: its server runs in a thread of its own and stores the requests of each
+//! page. The owner of the engine answers them when it has time.
 //!
 //! 1. [`Viewer::start`] binds a port and begins to serve the page.
-//! 2. [`Viewer::show`] says what there is to look at: a title, the cameras, the photos.
-//! 3. [`Viewer::next`] gives the newest request of the page whose turn it is; [`Request::picture`] renders it, and
-//!    [`Viewer::answer`] sends it. A page has one picture under way at most, so that one that is slow, stuck or
-//!    gone costs nothing more.
-//! 4. Pages that draw by themselves ask for the splats: [`Viewer::answer_drawn`].
-//! 5. While a program trains, [`Share`] bounds how much of its time pictures take.
+//! 2. [`Viewer::show`] sends the stage: a title, the cameras, the photos.
+//! 3. [`Viewer::next`] returns the newest request of the page whose turn it is. [`Request::picture`] renders it, and
+//!    [`Viewer::answer`] sends it. A page has at most one frame in flight, so that a page that is slow, stuck or closed
+//!    costs nothing more.
+//! 4. Pages that draw by themselves request the splats: [`Viewer::answer_drawn`].
+//! 5. While a program trains, [`Share`] bounds the share of its time that frames take.
 //!
 //! ```no_run
 //! use dapple_viewer::{Viewer, ViewerOptions};
@@ -29,9 +29,9 @@
 //! ```
 //!
 //! # Safety on a network
-//! It listens on this machine alone unless told otherwise. The address has a random token, which a page
-//! exchanges for a cookie; without it nothing is served. Requests for other hosts' names, or from other sites'
-//! pages, are refused. No path of a request reads a file. Connections without the token are few and end soon.
+//! The server listens on this machine only, unless told otherwise. The address has a random token, which a page
+//! exchanges for a cookie; without it nothing is served. Requests for other hosts' names, or from other sites' pages,
+//! are refused. No path of a request reads a file. Connections without the token are few and end soon.
 
 mod connections;
 pub mod edit;
@@ -59,19 +59,19 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Where to listen.
+/// Address, port and patience of a viewer.
 #[derive(Debug, Clone)]
 pub struct ViewerOptions {
     /// The address to listen on; the loopback by default.
     pub host: IpAddr,
-    /// The port; `None` takes [`DEFAULT_PORT`], or where that is taken, any that is free.
+    /// The port; `None` selects [`DEFAULT_PORT`], or a free port if that is taken.
     pub port: Option<u16>,
-    /// How long a connection may be silent: for the headers of a request, and for the answer to a ping. A connection
+    /// Longest silence of a connection: for the headers of a request, and for the answer to a ping. A connection
     /// without a token is closed after this time.
     pub patience: Duration,
 }
 
-/// Where pages are found unless another program is there.
+/// Port of the viewer, unless another program uses it.
 pub const DEFAULT_PORT: u16 = 7410;
 
 impl Default for ViewerOptions {
@@ -84,7 +84,7 @@ impl Default for ViewerOptions {
     }
 }
 
-/// A page in a browser, and the server behind it. The server ends when this is dropped.
+/// Viewer: a page in a browser, and the server behind it. The server ends when this is dropped.
 #[derive(Debug)]
 pub struct Viewer {
     hub: Arc<Hub>,
@@ -95,17 +95,17 @@ pub struct Viewer {
 }
 
 impl Viewer {
-    /// Begins to serve, in a thread of its own.
+    /// Starts the server in a thread of its own.
     ///
     /// # Errors
-    /// A port that is taken, an address that this machine has not, no source of randomness.
+    /// A port that is taken, an address that this machine does not have, no source of randomness.
     pub fn start(options: &ViewerOptions) -> Result<Self> {
         let listener = server::listen(options)?;
         let address = listener
             .local_addr()
             .map_err(|e| Error::unsupported(format!("the viewer's address is not known: {e}")))?;
         let token = guard::token()?;
-        // A page on this machine reaches a server that listens on all addresses by the loopback.
+        // For a server that listens on all addresses, a page on this machine uses the loopback.
         let name = match address.ip() {
             ip if ip.is_unspecified() => "127.0.0.1".to_owned(),
             IpAddr::V6(ip) => format!("[{ip}]"),
@@ -129,86 +129,86 @@ impl Viewer {
         })
     }
 
-    /// The address to open, with the token.
+    /// Returns the address to open, with the token.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Where it listens.
+    /// Returns the address that the server listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Says what there is to look at; pages that are open learn of it.
+    /// Sets the stage and sends it to open pages.
     pub fn show(&self, stage: Stage) {
         self.hub.show(stage);
     }
 
-    /// Says how far a run is; pages that are open learn of it.
+    /// Sends the progress of a run to open pages.
     pub fn report(&self, status: &Status) {
         self.hub.report(status);
     }
 
-    /// Says that the splats have changed: pages at rest are sent another picture.
+    /// Marks the splats as changed: idle pages are sent another frame.
     pub fn changed(&self) {
         self.hub.changed();
     }
 
-    /// The newest request of the page whose turn it is, waiting for one up to `patience`; `None` where nobody
-    /// asks, or where an edit or a page that draws waits.
+    /// Returns the newest request of the page whose turn it is, and waits for one up to `patience`. Returns `None` if
+    /// there is no request, or while an edit or a page that draws by itself waits.
     pub fn next(&self, patience: Duration) -> Option<Request> {
         self.hub.next(patience)
     }
 
-    /// Sends a picture to the page that asked for it, or says why there is none.
+    /// Sends a frame to the page that requested it, or the reason why there is none.
     pub fn answer(&self, request: &Request, picture: Result<Encoded>) {
         self.hub.answer(request, picture);
     }
 
-    /// What pages asked the run to do since the last call, in order.
+    /// Removes and returns the run commands that pages sent since the last call, in order.
     pub fn commands(&self) -> Vec<Command> {
         self.hub.take_commands()
     }
 
-    /// What pages asked to be done to the splats since the last call, in order: answered by [`Self::answer_edit`].
-    /// While some wait, [`Self::next`] does not.
+    /// Removes and returns the edit commands that pages sent since the last call, in order. [`Self::answer_edit`]
+    /// answers them. While some wait, [`Self::next`] returns at once.
     pub fn edits(&self) -> Vec<EditRequest> {
         self.hub.take_edits()
     }
 
-    /// Tells the page that asked what came of an edit, where it is told something: a histogram, or what is wrong.
+    /// Sends the page that requested an edit its histogram or its error. Other results are not sent.
     pub fn answer_edit(&self, request: &EditRequest, effect: &Result<Effect>) {
         self.hub.answer_edit(request, effect);
     }
 
-    /// Says how an edit stands; pages that are open learn of it where something has changed.
+    /// Sends the state of an edit session to open pages if it has changed.
     pub fn edited(&self, state: &EditState) {
         self.hub.edited(state);
     }
 
-    /// Whether a page wants the splats, to draw them by itself: answered by [`Self::answer_drawn`]. While one waits,
-    /// [`Self::next`] does not. Asked for only where [`Stage::draws`] allows it.
+    /// Returns true if a page waits for the splats, to draw them by itself. [`Self::answer_drawn`] answers it. While a
+    /// page waits, [`Self::next`] returns at once. Pages request splats only where [`Stage::draws`] allows it.
     pub fn wants_drawn(&self) -> bool {
         self.hub.wants_drawn()
     }
 
-    /// Sends the splats ([`export::drawn`]) to the pages that want them, or says why there are none. Pages ask anew when
-    /// they are told of another stage or of an edit.
+    /// Sends the splats ([`export::drawn`]) to the pages that wait for them, or the reason why there are none. Pages
+    /// request the splats again when they receive another stage or edit state.
     pub fn answer_drawn(&self, drawn: Result<Vec<u8>>) {
         self.hub.answer_drawn(drawn);
     }
 
-    /// Waits until pages have been sent all there is, at most so long: before a program ends.
+    /// Waits until all messages to pages are sent, at most for `patience`. Called before a program ends.
     pub fn settle(&self, patience: Duration) {
         self.hub.settle(patience);
     }
 
-    /// Whether a page looks at a snapshot ([`LookAt::snapshot`]).
+    /// Returns true if a page shows a snapshot ([`LookAt::snapshot`]).
     pub fn looks_back(&self) -> bool {
         self.hub.looks_back()
     }
 
-    /// Pages that are connected.
+    /// Returns the number of connected pages.
     pub fn pages(&self) -> usize {
         self.hub.pages()
     }

@@ -1,6 +1,6 @@
 //! The page: plain ES modules, in the binary. No build step, no request to any other host.
 
-/// A file of the page.
+/// File of the page.
 #[derive(Clone, Copy)]
 pub(crate) struct Asset {
     pub(crate) path: &'static str,
@@ -8,7 +8,7 @@ pub(crate) struct Asset {
     pub(crate) text: &'static str,
 }
 
-/// A module of the page.
+/// Creates the asset of a module.
 const fn module(path: &'static str, text: &'static str) -> Asset {
     Asset {
         path,
@@ -17,7 +17,7 @@ const fn module(path: &'static str, text: &'static str) -> Asset {
     }
 }
 
-/// All of them.
+/// All assets of the page.
 pub(crate) const ASSETS: [Asset; 17] = [
     Asset {
         path: "/",
@@ -46,7 +46,7 @@ pub(crate) const ASSETS: [Asset; 17] = [
     module("/export/webgpu.js", include_str!("page/export/webgpu.js")),
 ];
 
-/// What a browser lets the page do: load its own files, talk to its own server, and sort in a thread whose text the
-/// page makes.
+/// Content security policy of the page: it may load its own files, connect to its own server, and sort in a thread
+/// whose text the page makes.
 pub(crate) const POLICY: &str = "default-src 'none'; script-src 'self'; worker-src blob:; style-src 'self'; \
      img-src 'self' blob: data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";

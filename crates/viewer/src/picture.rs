@@ -1,4 +1,4 @@
-//! From a render to the bytes that a page is sent.
+//! Encoding of rendered frames.
 
 use crate::hub::Request;
 use crate::pixels::{Pixels, Seen, shown};
@@ -8,10 +8,10 @@ use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
 use rayon::prelude::*;
 use std::time::{Duration, Instant};
 
-/// Rows of a band of a picture, at least.
+/// Least rows of a band of a frame.
 const BAND_ROWS: usize = 64;
 
-/// Pictures as JPEG files of their bands, from above: as many as are coded at once.
+/// Frames as JPEG files of their bands, from the top. A frame has as many bands as are encoded at once.
 #[derive(Debug, Clone)]
 pub struct Encoded {
     width: u32,
@@ -19,12 +19,12 @@ pub struct Encoded {
     rendering: Duration,
     coding: Duration,
     most: u32,
-    /// By picture.
+    /// Bands by frame.
     bands: Vec<Vec<Vec<u8>>>,
 }
 
 impl Encoded {
-    /// The message to a page: see the module `protocol`.
+    /// Returns the message to a page: see the module `protocol`.
     pub(crate) fn message(&self, id: u32) -> Vec<u8> {
         let micros = |time: Duration| u32::try_from(time.as_micros()).unwrap_or(u32::MAX);
         let head = [
@@ -46,26 +46,26 @@ impl Encoded {
         message
     }
 
-    /// The JPEG files of the first picture's bands, from above.
+    /// Returns the JPEG files of the first frame's bands, from the top.
     pub fn bands(&self) -> &[Vec<u8>] {
         self.bands.first().map_or(&[], Vec::as_slice)
     }
 }
 
 impl Request {
-    /// Renders what was asked for, as the engine stands. Changes no bit of what the engine holds.
+    /// Renders the view request with the engine's present splats. Changes no bit of the engine's state.
     ///
     /// # Errors
-    /// What the engine cannot do; a photo that cannot be read; no photo to compare with.
+    /// Errors of the engine, a photo that cannot be read, no photo to compare with.
     pub fn picture(&self, engine: &mut dyn Engine, settings: &RenderSettings) -> Result<Encoded> {
         self.pictures(&mut [(engine, settings)])
     }
 
-    /// Renders what was asked for with each of these engines, on one scale where the channel has one: for
+    /// Renders the view request with each of these engines, on one scale if the channel has one: for
     /// [`Models::Both`](crate::Models::Both).
     ///
     /// # Errors
-    /// As [`Self::picture`].
+    /// The errors of [`Self::picture`].
     pub fn pictures(&self, engines: &mut [(&mut dyn Engine, &RenderSettings)]) -> Result<Encoded> {
         let started = Instant::now();
         let mut size = [self.camera.width, self.camera.height];
@@ -92,10 +92,10 @@ impl Request {
     }
 }
 
-/// Codes bands of a picture on all cores: at 1080p one core takes 40 ms.
+/// Encodes the bands of a frame on all cores: at 1080p one core takes 40 ms.
 fn bands(width: u32, height: u32, pixels: &Pixels, quality: u8) -> Result<Vec<Vec<u8>>> {
     let count = (height as usize / BAND_ROWS).clamp(1, rayon::current_num_threads());
-    // Whole blocks of JPEG, colours of half the size included.
+    // Bands consist of whole JPEG blocks, with chroma at half the size.
     let rows = (height as usize).div_ceil(count).next_multiple_of(16);
     let row_bytes = pixels.size * width as usize;
     let code = |band: &[u8]| {
@@ -107,7 +107,7 @@ fn bands(width: u32, height: u32, pixels: &Pixels, quality: u8) -> Result<Vec<Ve
 }
 
 /// # Errors
-/// None but of sizes that no picture has.
+/// Only invalid sizes.
 pub(crate) fn jpeg(width: u32, height: u32, rgb: &[u8], quality: u8) -> Result<Vec<u8>> {
     coded(width, height, rgb, ColorType::Rgb, quality)
 }
@@ -117,7 +117,7 @@ fn coded(width: u32, height: u32, bytes: &[u8], kind: ColorType, quality: u8) ->
     let side =
         |v: u32| u16::try_from(v).map_err(|_| Error::internal("a picture is too large for JPEG"));
     let mut encoder = Encoder::new(&mut out, quality);
-    // At rest colours keep their sharpness.
+    // Frames at rest keep full chroma resolution.
     encoder.set_sampling_factor(match quality > 80 {
         true => SamplingFactor::R_4_4_4,
         false => SamplingFactor::R_4_2_0,
@@ -129,7 +129,7 @@ fn coded(width: u32, height: u32, bytes: &[u8], kind: ColorType, quality: u8) ->
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#[allow(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 mod tests {
     use super::*;
 

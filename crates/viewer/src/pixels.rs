@@ -1,7 +1,7 @@
-//! What a channel shows of a view: from what the engine renders to bytes that are coded.
+//! Conversion of a rendered channel to the bytes that are encoded.
 //!
-//! 1. [`Seen`] is asked of the engine: colours come as bytes from where they are, other channels as numbers.
-//! 2. [`shown`] makes bytes of one picture, or of two that are compared: those share their scales.
+//! 1. [`Seen`] holds the engine's output. Colours come as bytes from the device, other channels as numbers.
+//! 2. [`shown`] makes bytes of one frame, or of two that are compared: those share their scales.
 
 use crate::hub::Request;
 use crate::protocol::Channel;
@@ -11,27 +11,27 @@ use dapple_scene::{Error, Result};
 use jpeg_encoder::ColorType;
 use rayon::prelude::*;
 
-/// Depths that the range of a picture is found from, about.
+/// Approximate number of depths that set the range of a frame.
 const SAMPLE: usize = 10_000;
 
-/// Pixels that a core takes at once, at least.
+/// Least pixels per core.
 const CHUNK: usize = 1 << 12;
 
 /// A channel of a view, before its scale is known.
 pub(crate) enum Seen {
-    /// Bytes that stand already.
+    /// Bytes that need no conversion.
     Ready(Pixels),
-    /// Depths, 0 where there is none.
+    /// Depths, 0 where the splats have no depth.
     Depths(Vec<f32>),
-    /// Gaussians that pixels blend.
+    /// Gaussians blended per pixel.
     Counts(Vec<u32>),
 }
 
-/// Bytes of a picture, row by row.
+/// Bytes of a frame, row by row.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Pixels {
     pub(crate) kind: ColorType,
-    /// Of a pixel.
+    /// Bytes per pixel.
     pub(crate) size: usize,
     pub(crate) bytes: Vec<u8>,
 }
@@ -53,7 +53,7 @@ impl Pixels {
         }
     }
 
-    /// The fourth byte, alpha, is not shown.
+    /// The fourth byte is alpha, which is not shown.
     fn rgba(bytes: Vec<u8>) -> Self {
         Self {
             kind: ColorType::Rgba,
@@ -64,7 +64,7 @@ impl Pixels {
 }
 
 impl Request {
-    /// Has the engine render what was asked for.
+    /// Renders the channel of the view request with the engine.
     pub(crate) fn seen(
         &self,
         engine: &mut dyn Engine,
@@ -91,7 +91,7 @@ impl Request {
         Ok(([camera.width, camera.height], seen))
     }
 
-    /// Expected depths, 0 where less than half of a pixel is covered.
+    /// Renders expected depths, 0 where less than half of a pixel is covered.
     fn depths(&self, engine: &mut dyn Engine, settings: &RenderSettings) -> Result<Vec<f32>> {
         let settings = RenderSettings {
             depth: true,
@@ -100,11 +100,11 @@ impl Request {
         let rendered = engine.render(&self.camera, &settings)?;
         let depths = rendered
             .depth
-            .ok_or_else(|| Error::internal("a render came without the depths asked for"))?;
+            .ok_or_else(|| Error::internal("a render came without the requested depths"))?;
         Ok(depths.covered(&rendered.alpha))
     }
 
-    /// The error map against the photo: on the device where it has the photo's size.
+    /// Computes the error map against the photo: on the device if the engine renders at the photo's size.
     fn errors(&self, engine: &mut dyn Engine, settings: &RenderSettings) -> Result<Vec<u8>> {
         let source = self.photo.as_ref().ok_or_else(|| {
             Error::input("there is no photo to compare with")
@@ -123,8 +123,8 @@ impl Request {
     }
 }
 
-/// Bytes of pictures that are seen beside each other, and the most Gaussians that a pixel of them blends, where
-/// they show that.
+/// Converts the channels of frames that are compared to bytes. Also returns the most Gaussians that a pixel blends, if
+/// the channel shows this.
 pub(crate) fn shown(seen: Vec<Seen>) -> (Vec<Pixels>, u32) {
     let range = Range::of(seen.iter().filter_map(|seen| match seen {
         Seen::Depths(depths) => Some(depths.as_slice()),
@@ -146,7 +146,7 @@ pub(crate) fn shown(seen: Vec<Seen>) -> (Vec<Pixels>, u32) {
     (pixels.collect(), most)
 }
 
-/// Turbo's colours of counts, of which `most` is the last; nothing is black.
+/// Maps counts to the Turbo colour map, with `most` at its end; 0 is black.
 fn heat(counts: &[u32], most: u32) -> Vec<u8> {
     let colour = |&count: &u32| match count {
         0 => [0; 3],
@@ -156,7 +156,7 @@ fn heat(counts: &[u32], most: u32) -> Vec<u8> {
     colours.collect::<Vec<[u8; 3]>>().into_flattened()
 }
 
-/// Inverse depths between which pictures tell near from far.
+/// Range of inverse depths that maps to brightness.
 #[derive(Debug, Clone, Copy)]
 struct Range {
     far: f32,
@@ -164,7 +164,7 @@ struct Range {
 }
 
 impl Range {
-    /// Between the hundredth and the ninety-ninth of a hundred depths.
+    /// Computes the range from the 1st to the 99th percentile of the depths.
     fn of<'a>(pictures: impl Iterator<Item = &'a [f32]>) -> Self {
         let sample = |depths: &'a [f32]| {
             let every = (depths.len() / SAMPLE).max(1);
@@ -181,7 +181,7 @@ impl Range {
         }
     }
 
-    /// A depth as 1 (near) to 0.1 (far), by its inverse; 0 where there is none.
+    /// Maps a depth to 1 (near) to 0.1 (far), by its inverse; 0 without a depth.
     fn nearness(self, depth: f32) -> f32 {
         match depth > 0.0 {
             true => 0.1 + 0.9 * ((1.0 / depth - self.far) / self.span).clamp(0.0, 1.0),

@@ -1,102 +1,101 @@
-//! What a page says, and what it is told.
+//! Messages of a page and messages to it.
 //!
-//! A page sends text, one JSON object a message, of at most [`MAX_MESSAGE_BYTES`]: what it looks at, what it wants of
-//! a run, and what of the splats ([`Wish`]). It is told text (what there is
-//! to see, how far a run or an edit is, what went wrong) and binary messages, each a picture, or two that are compared: the
-//! number of the look, width, height, microseconds of rendering and of coding, the most Gaussians that a pixel
-//! blends (0 where that is not shown), the number of pictures, that of bands of each, and the bytes of every band
-//! (little-endian `u32`), then the bands, picture by picture from above, each a JPEG file of the picture's width.
+//! A page sends text, one JSON object per message, of at most [`MAX_MESSAGE_BYTES`]: view requests, commands for the
+//! run, and edit messages ([`Wish`]). It receives text messages (the stage, the progress of a run or an edit, errors)
+//! and binary messages. A binary message holds one frame, or two that are compared: the number of the view request,
+//! width, height, microseconds of rendering and of coding, the most Gaussians that a pixel blends (0 if the channel
+//! does not show this), the number of frames, the number of bands per frame, and the bytes of every band (little-endian
+//! `u32`). The bands follow, frame by frame from the top, each a JPEG file of the frame's width.
 
 use crate::edit::Wish;
 use dapple_scene::{Camera, Error, Pose, Result};
 use glam::{DQuat, DVec3};
 use serde::{Deserialize, Serialize};
 
-/// The largest side of a picture, pixels.
+/// Largest side of a frame, pixels.
 pub const MAX_SIDE: u32 = 4096;
 
-/// The most pixels of a picture: those of 4K.
+/// Most pixels of a frame: those of 4K.
 const MAX_PIXELS: u64 = 3840 * 2160;
 
-/// The longest message of a page: a look takes 300 bytes.
+/// The longest message of a page, bytes: a view request takes 300.
 pub(crate) const MAX_MESSAGE_BYTES: usize = 8192;
 
-/// Quality of the JPEGs while a page moves, and at rest.
+/// JPEG quality while a page moves, and at rest.
 const MOVING_QUALITY: u8 = 65;
 const RESTING_QUALITY: u8 = 92;
 
-/// What a picture shows.
+/// Channel that a frame shows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Channel {
     /// Colours over the background.
     #[default]
     Rgb,
-    /// How much of a pixel the splats cover.
+    /// Coverage of a pixel by the splats.
     Alpha,
-    /// Expected depth, from near (bright) to far (dark), within what the picture shows.
+    /// Expected depth, from near (bright) to far (dark), over the range in the frame.
     Depth,
-    /// Normals of the surface that the expected depth shows, camera coordinates.
+    /// Normals of the surface of expected depths, camera coordinates.
     Normals,
-    /// How far colours are from those of a photo, as the error maps of scores show it
-    /// ([`dapple_engine::score`]): needs a photo.
+    /// Colour difference from the photo, as in the error maps of scores ([`dapple_engine::score`]): needs a photo.
     Error,
-    /// How many Gaussians a pixel blends, from dark blue to red, the most of the picture.
+    /// Gaussians blended per pixel, from dark blue to red, which is the most in the frame.
     Count,
 }
 
-/// Which of two models that are compared.
+/// Selection of one or both compared models.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Models {
-    /// The first, or the only one.
+    /// First model, or the only one.
     #[default]
     First,
-    /// The second alone.
+    /// Second model only.
     Second,
-    /// Both, of one camera.
+    /// Both models, with one camera.
     Both,
 }
 
-/// What a page wants to see.
+/// View request of a page.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LookAt {
-    /// Number of the look; the picture has the same.
+    /// Number of the view request; its frame has the same number.
     pub id: u32,
-    /// Size of the picture, pixels.
+    /// Width of the frame, pixels.
     pub width: u32,
-    /// See `width`.
+    /// Height of the frame, pixels.
     pub height: u32,
-    /// Where the camera stands, world units.
+    /// Position of the camera, world units.
     pub position: [f64; 3],
     /// Rotation from world to camera, w, x, y, z; the camera looks along +z with y down.
     pub rotation: [f64; 4],
-    /// Focal length over the picture's height.
+    /// Focal length over the frame's height.
     pub focal: f64,
-    /// What to show.
+    /// Channel to show.
     #[serde(default)]
     pub show: Channel,
-    /// Whether the page moves: then pictures are smaller in bytes.
+    /// True if the page moves: then frames are compressed more.
     #[serde(default)]
     pub moving: bool,
-    /// Number of the camera in [`crate::Stage::cameras`] that the page looks through, its lens included: then the
-    /// numbers above give the size alone.
+    /// Number of the camera in [`crate::Stage::cameras`] that the page looks through, its lens included. With a number,
+    /// the fields above give only the size.
     #[serde(default)]
     pub through: Option<usize>,
-    /// Which of the stage's models, where it has two ([`crate::Stage::models`]).
+    /// Selection of the stage's models, if it has two ([`crate::Stage::models`]).
     #[serde(default)]
     pub models: Models,
-    /// The step of the snapshot to show instead of the run as it stands: one of [`crate::Stage::snapshots`].
+    /// Step of the snapshot to show instead of the current splats: one of [`crate::Stage::snapshots`].
     #[serde(default)]
     pub snapshot: Option<u32>,
 }
 
 impl LookAt {
-    /// Refuses what cannot be rendered.
+    /// Checks that the view request can be rendered.
     ///
     /// # Errors
-    /// Sides out of bounds, numbers that are not finite, no focal length, a rotation that is none.
+    /// Sides out of bounds, non-finite numbers, no focal length, an invalid rotation.
     pub fn check(&self) -> Result<()> {
         let (w, h) = (self.width, self.height);
         let sides = (1..=MAX_SIDE).contains(&w) && (1..=MAX_SIDE).contains(&h);
@@ -123,7 +122,7 @@ impl LookAt {
         Ok(())
     }
 
-    /// The camera to render, where it is not one of the stage's.
+    /// Returns the camera to render, if it is not one of the stage's.
     pub fn free_camera(&self) -> Camera {
         let [w, x, y, z] = self.rotation;
         let rotation = DQuat::from_xyzw(x, y, z, w).normalize();
@@ -139,7 +138,7 @@ impl LookAt {
         )
     }
 
-    /// Quality of the JPEG, of 100.
+    /// Returns the JPEG quality, of 100.
     pub(crate) fn quality(&self) -> u8 {
         if self.moving {
             MOVING_QUALITY
@@ -149,7 +148,7 @@ impl LookAt {
     }
 }
 
-/// What a page wants of a run.
+/// Command of a page for the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Command {
@@ -163,23 +162,23 @@ pub enum Command {
     Save,
 }
 
-/// A message of a page.
+/// Message of a page.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) enum FromPage {
-    /// What it wants to see from now on.
+    /// View request from now on.
     Look(LookAt),
-    /// A picture has arrived and was shown.
+    /// Acknowledgement of a frame that has arrived and was shown.
     Shown {
-        /// Its look's number.
+        /// Number of the frame's view request.
         id: u32,
     },
-    /// What it wants of the run.
+    /// Command for the run.
     Run {
         /// See [`Command`].
         command: Command,
     },
-    /// What it wants of the splats.
+    /// Edit message.
     Edit {
         /// See [`Wish`].
         edit: Wish,
@@ -190,7 +189,7 @@ impl FromPage {
     /// Reads a message.
     ///
     /// # Errors
-    /// What is none, or asks for what cannot be rendered.
+    /// Invalid messages, and view requests that cannot be rendered.
     pub(crate) fn parse(text: &str) -> Result<Self> {
         let message: Self = serde_json::from_str(text)
             .map_err(|e| Error::input(format!("the page's message is not understood: {e}")))?;

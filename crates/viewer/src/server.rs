@@ -1,6 +1,6 @@
 //! The web server: a page, its modules, photos by number, and a WebSocket.
 //!
-//! It has one thread, which renders nothing and waits for nobody.
+//! It has one thread, which renders nothing and never blocks on a page or the engine.
 
 use crate::connections::{self, Place};
 use crate::guard::Guard;
@@ -24,7 +24,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::MissedTickBehavior;
 
-/// Pings in the time that a page may be silent: it has gone when none of them is answered.
+/// Pings per patience: a page counts as closed if it answers none of them.
 const PINGS: u32 = 2;
 
 /// Quality of photos, of 100.
@@ -41,7 +41,7 @@ struct Shared {
 /// Binds the port.
 ///
 /// # Errors
-/// It is taken, or the address is not this machine's.
+/// The port is taken, or the address is not this machine's.
 pub(crate) fn listen(options: &ViewerOptions) -> Result<TcpListener> {
     let bind = |port| TcpListener::bind(SocketAddr::new(options.host, port));
     let bound = match options.port {
@@ -56,7 +56,7 @@ pub(crate) fn listen(options: &ViewerOptions) -> Result<TcpListener> {
         use std::io::ErrorKind as Kind;
         let hint = match e.kind() {
             Kind::AddrInUse => "another program listens there: name another port, or none",
-            Kind::AddrNotAvailable => "name an address of this machine, or leave --host out",
+            Kind::AddrNotAvailable => "name an address of this machine, or omit --host",
             Kind::PermissionDenied => "name a port above 1023",
             _ => "name another address or port",
         };
@@ -70,10 +70,10 @@ pub(crate) fn listen(options: &ViewerOptions) -> Result<TcpListener> {
     Ok(listener)
 }
 
-/// Serves until `ended` is.
+/// Serves until `ended` resolves.
 ///
 /// # Errors
-/// The system gives no thread.
+/// The system cannot start a thread.
 pub(crate) fn spawn(
     listener: TcpListener,
     hub: Arc<Hub>,
@@ -104,7 +104,7 @@ pub(crate) fn spawn(
                 _ = ended => {}
             }
         });
-        // A photo that is being read is not waited for.
+        // The server does not wait for a photo that is being read.
         runtime.shutdown_background();
     };
     let thread = std::thread::Builder::new().name("dapple-viewer".to_owned());
@@ -126,7 +126,7 @@ fn router(shared: Shared) -> Router {
         .with_state(shared)
 }
 
-/// Lets in who has the token or its cookie, and says to browsers what the page may do.
+/// Admits requests with the token or its cookie, and sets the page's content security policy.
 async fn admit(
     State(shared): State<Shared>,
     Extension(place): Extension<Arc<Place>>,
@@ -187,7 +187,7 @@ fn token_of(query: Option<&str>) -> Option<&str> {
         .find_map(|pair| pair.strip_prefix("token="))
 }
 
-/// The photo of a camera, by its number in the stage.
+/// Returns the photo of a camera, by its number in the stage.
 async fn photo(State(shared): State<Shared>, Path(camera): Path<usize>) -> Response {
     let Some(source) = shared.hub.photo(camera) else {
         return refused(StatusCode::NOT_FOUND, "no such photo\n");
@@ -206,7 +206,7 @@ async fn photo(State(shared): State<Shared>, Path(camera): Path<usize>) -> Respo
     }
 }
 
-/// The splats, for a page that draws them by itself.
+/// Returns the splats, for a page that draws them by itself.
 async fn drawn(State(shared): State<Shared>) -> Response {
     let receiver = match shared.hub.want_drawn() {
         Ok(receiver) => receiver,
@@ -218,7 +218,7 @@ async fn drawn(State(shared): State<Shared>) -> Response {
             (kind, bytes).into_response()
         }
         Ok(Err(why)) => (StatusCode::CONFLICT, why).into_response(),
-        // Nobody is left to answer.
+        // There is no thread left that answers.
         Err(_) => refused(StatusCode::GONE, "the program has ended\n"),
     }
 }
@@ -230,13 +230,16 @@ async fn socket(
     headers: axum::http::HeaderMap,
 ) -> Response {
     if !shared.guard.is_from_our_page(&headers) {
-        return refused(StatusCode::FORBIDDEN, "another site's page asks\n");
+        return refused(
+            StatusCode::FORBIDDEN,
+            "the request comes from a page of another site\n",
+        );
     }
     let Some((id, wake)) = shared.hub.join() else {
         return refused(StatusCode::SERVICE_UNAVAILABLE, "too many pages are open\n");
     };
     let patience = shared.patience;
-    // Leaves also where the upgrade fails.
+    // The seat is also dropped if the upgrade fails.
     let seat = Seat {
         hub: shared.hub,
         id,
@@ -248,11 +251,11 @@ async fn socket(
         .on_upgrade(move |socket| async move { serve_page(socket, &seat, &wake, patience).await })
 }
 
-/// A page's place among those that are connected.
+/// Place of a page among the connected pages.
 struct Seat {
     hub: Arc<Hub>,
     id: PageId,
-    /// The connection counts until the page has gone.
+    /// Place of the connection, held until the page closes.
     _place: Arc<Place>,
 }
 
@@ -262,8 +265,7 @@ impl Drop for Seat {
     }
 }
 
-/// Serves a page until it has gone: until it closes, takes longer than `patience` for a message, or answers no ping
-/// within `patience`.
+/// Serves a page until it closes, takes longer than `patience` for a message, or answers no ping within `patience`.
 async fn serve_page(mut socket: WebSocket, seat: &Seat, wake: &Notify, patience: Duration) {
     let mut pings = tokio::time::interval(patience / PINGS);
     pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -275,7 +277,8 @@ async fn serve_page(mut socket: WebSocket, seat: &Seat, wake: &Notify, patience:
                 match message {
                     Some(Ok(Message::Text(text))) => hear(seat, text.as_str()),
                     Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
-                    // It has closed, broke the protocol, or sends what no page of ours does.
+                    // The connection has closed, broke the protocol, or sends a message that the viewer's page never
+                    // sends.
                     _ => return,
                 }
                 continue;

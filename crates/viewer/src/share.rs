@@ -1,10 +1,10 @@
-//! How much of a program's time pictures may take.
+//! Share of a program's time that rendered frames may take.
 
 use std::time::{Duration, Instant};
 
-/// Bounds the share of time that pictures take: a picture that took `t` is paid for by `t / share` of the time,
-/// from when the one before was paid for. A program that asks only now and then, between two steps, so loses none
-/// of its share by being late; but of time in which nobody asked, one picture's worth at most counts.
+/// Bounds the share of time that frames take. A frame that took `t` is paid for by `t / share` of the time, counted
+/// from when the previous frame was paid for. A program that checks only between two steps therefore loses none of its
+/// share by being late. Of time without a request, at most one frame's worth counts.
 #[derive(Debug)]
 pub struct Share {
     share: f64,
@@ -12,7 +12,7 @@ pub struct Share {
 }
 
 impl Share {
-    /// `share` of the time, 0 to 1 (both are moved inside).
+    /// Creates a bound with `share` of the time. Values outside 0.01 to 1 are clamped, and NaN becomes 0.2.
     pub fn new(share: f64) -> Self {
         Self {
             share: if share.is_nan() {
@@ -24,17 +24,17 @@ impl Share {
         }
     }
 
-    /// Whether a picture may be rendered now.
+    /// Returns true if a frame may be rendered now.
     pub fn is_ready(&self, now: Instant) -> bool {
         self.ready_at.is_none_or(|at| now >= at)
     }
 
-    /// A picture took this long, up to `now`.
+    /// Records a frame that took this long, up to `now`.
     pub fn spent(&mut self, took: Duration, now: Instant) {
         let price = took.mul_f64(1.0 / self.share);
         let begun = now.checked_sub(took).unwrap_or(now);
         let earliest = begun.checked_sub(price).unwrap_or(begun);
-        // At first nothing was saved up.
+        // No time is saved up at the start.
         let paid = self.ready_at.map_or(begun, |at| at.max(earliest));
         self.ready_at = paid.checked_add(price);
     }
@@ -44,7 +44,7 @@ impl Share {
 mod tests {
     use super::*;
 
-    /// Pictures of `picture`, asked for between steps of `step`, for a minute: their part of the time.
+    /// Renders frames of `picture`, requested between steps of `step`, for a minute; returns their part of the time.
     fn part(share: &mut Share, start: Instant, picture: Duration, step: Duration) -> f64 {
         let (mut now, mut spent) = (start, Duration::ZERO);
         while now < start + Duration::from_secs(60) {
@@ -66,7 +66,7 @@ mod tests {
             let part = part(&mut share, Instant::now(), millis(picture), millis(step));
             assert!((0.19..=0.2005).contains(&part), "{picture}, {step}: {part}");
         }
-        // Steps longer than what a picture pays for: one between two of them.
+        // Steps longer than the time that pays for a frame: one frame between two steps.
         let part = part(&mut Share::new(0.2), Instant::now(), millis(10), millis(90));
         assert!((0.09..=0.11).contains(&part), "{part}");
     }

@@ -1,49 +1,49 @@
-//! What there is to look at, as the page learns of it.
+//! Stage: title, cameras and abilities of the shown scene, as sent to pages.
 
 use dapple_scene::{Camera, PhotoSource};
 use serde::Serialize;
 
-/// A camera of the capture, with its photo where there is one.
+/// Camera of the capture, with its photo if there is one.
 #[derive(Debug, Clone)]
 pub struct CameraEntry {
-    /// The photo's name.
+    /// Name of the photo.
     pub name: String,
-    /// Where it was taken from.
+    /// Camera of the photo.
     pub camera: Camera,
-    /// Its pixels, or where they are read.
+    /// Pixels of the photo, or their file.
     pub photo: Option<PhotoSource>,
-    /// Whether it is held out of training.
+    /// True if the photo is held out of training.
     pub held_out: bool,
-    /// Its PSNR, dB, where it was scored.
+    /// PSNR of the photo, dB, if it was scored.
     pub psnr: Option<f64>,
 }
 
-/// What there is to look at.
+/// Title, cameras and abilities of the shown scene.
 #[derive(Debug, Clone)]
 pub struct Stage {
     /// The page's title: the name of the run or file.
     pub title: String,
-    /// Gaussians, at present.
+    /// Present number of Gaussians.
     pub gaussians: u64,
-    /// The engine and its device.
+    /// Engine and its device.
     pub device: String,
-    /// The direction of the world that is up, unit length.
+    /// Up direction of the world, unit length.
     pub up: [f64; 3],
-    /// The point to turn around at first, world units.
+    /// First point to turn around, world units.
     pub centre: [f64; 3],
-    /// How far from it a first look stands, world units.
+    /// Distance of the first camera from `centre`, world units.
     pub distance: f64,
-    /// Where the photos were taken, sorted by name.
+    /// Cameras of the photos, sorted by name.
     pub cameras: Vec<CameraEntry>,
-    /// Whether there is a run that can be paused.
+    /// True if there is a run that can be paused.
     pub trains: bool,
-    /// What the run was told, for people; empty for splats without one.
+    /// Settings of the run, for the user; empty for splats without a run.
     pub settings: String,
-    /// Names of two models that are compared; empty where there is one.
+    /// Names of two compared models; empty if there is one.
     pub models: Vec<String>,
-    /// Steps of a run of which there are snapshots, ascending.
+    /// Steps of the run with a snapshot, ascending.
     pub snapshots: Vec<u32>,
-    /// The last step of the run; 0 for splats without one.
+    /// Last step of the run; 0 for splats without a run.
     pub steps: u32,
     /// Whether pages may edit the splats ([`crate::edit`]), or why not.
     pub edits: Result<(), String>,
@@ -72,7 +72,7 @@ impl Default for Stage {
     }
 }
 
-/// How far a run is.
+/// Progress of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Status {
     /// Steps done.
@@ -89,17 +89,17 @@ pub struct Status {
     pub steps_per_second: f64,
     /// Seconds since the program began to train, pauses included.
     pub elapsed_seconds: f64,
-    /// Estimated seconds to the last step; `None` before the first one.
+    /// Estimated seconds to the last step; `None` before the first step.
     pub eta_seconds: Option<f64>,
-    /// Memory of this process, bytes; `None` where the system does not tell.
+    /// Memory of this process, bytes; `None` if the system does not report it.
     pub memory_bytes: Option<u64>,
     /// True while the run is paused.
     pub paused: bool,
-    /// What the user should know: how it ended, or what failed.
+    /// Note for the user: how the run ended, or what failed.
     pub note: Option<String>,
 }
 
-/// As pages are told.
+/// Stage as sent to pages.
 #[derive(Serialize)]
 pub(crate) struct Told<'a> {
     #[serde(rename = "type")]
@@ -176,7 +176,7 @@ impl Stage {
         }
     }
 
-    /// A stage of these splats' title and nothing else known.
+    /// Creates a stage with a title and default values.
     pub fn titled(title: impl Into<String>) -> Self {
         Self {
             title: title.into(),

@@ -1,6 +1,7 @@
 //! Results of several files, replaced whole.
 //!
-//! 1. All files go into a new folder beside the old one, and to the disk. A full disk or a kill leaves the old result.
+//! 1. All files go into a new folder next to the old one, and to the disk. After a full disk or a kill, the old result
+//!    is unchanged.
 //! 2. Files of others in the old folder get a second name in the new one: a hard link.
 //! 3. The system exchanges both folders in one step, and the old one is removed, with the files of the older result that
 //!    the new one lacks.
@@ -97,11 +98,11 @@ fn exchange(_: &Path, _: &Path) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Puts the folder `new` in the place of `target`, beside which it stands, in one step where the system can. The old
-/// folder is then at `new`, or removed.
+/// Replaces the folder `target` with its sibling folder `new`, in one step where the system can. The old folder is then
+/// at `new`, or removed.
 ///
 /// # Errors
-/// Those of the operating system; the old folder is in its place then.
+/// I/O errors; the old folder is in its place then.
 pub fn put_in_place(new: &Path, target: &Path) -> io::Result<()> {
     let old = old_name(target).ok_or(io::ErrorKind::InvalidInput)?;
     recover(target, &old);
@@ -144,7 +145,7 @@ fn recover(whole: &Path, old: &Path) {
     };
 }
 
-/// Returns true for the current folder and those above it: a shell that stands there would stand in the old one.
+/// Returns true for the current folder and those above it: a shell in that folder would stay in the old one.
 fn is_current(whole: &Path) -> bool {
     let current = std::env::current_dir().and_then(|current| current.canonicalize());
     current.is_ok_and(|current| current.starts_with(whole))
@@ -184,7 +185,7 @@ fn link_others(from: &Path, to: &Path, is_own: &dyn Fn(&Path) -> bool) -> io::Re
     Ok(true)
 }
 
-/// Moves what others have put into the old folder meanwhile.
+/// Moves files that other programs put into the old folder during the replacement.
 fn return_others(old: &Path, whole: &Path, is_own: &dyn Fn(&Path) -> bool) {
     for entry in fs::read_dir(old).into_iter().flatten().flatten() {
         let to = whole.join(entry.file_name());
@@ -287,7 +288,7 @@ mod tests {
         let mut expected = [files("new", &NEW_NAMES), files("mine", others)].concat();
         expected.sort();
         assert_eq!(held(&folder), expected);
-        // Nothing temporary stays beside it.
+        // Nothing temporary stays next to it.
         assert_eq!(fs::read_dir(above.path()).unwrap().count(), 1);
     }
 

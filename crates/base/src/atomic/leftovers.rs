@@ -48,8 +48,8 @@ pub(super) fn locked_file(folder: &Path) -> io::Result<NamedTempFile> {
     }
 }
 
-/// A temporary folder with its lock, removed with the value. The next process that writes beside it removes the folder of
-/// a process that was killed.
+/// Temporary folder with its lock, removed with the value. The next process that writes next to it removes the folder
+/// of a process that was killed.
 #[derive(Debug)]
 pub struct TemporaryFolder {
     folder: TempDir,
@@ -58,10 +58,10 @@ pub struct TemporaryFolder {
 }
 
 impl TemporaryFolder {
-    /// Makes one inside `parent`.
+    /// Makes a temporary folder inside `parent`.
     ///
     /// # Errors
-    /// Those of the operating system.
+    /// I/O errors.
     pub fn new_in(parent: &Path) -> io::Result<Self> {
         remove_leftovers_once(parent);
         let folder = builder().tempdir_in(parent)?;

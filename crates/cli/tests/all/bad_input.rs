@@ -1,5 +1,5 @@
-//! Everything that can be wrong with the input, one by one: a clear error, the right exit code,
-//! and nothing half-written.
+//! Faults of the input, one by one. Each must give a clear error, the right exit code, and no
+//! partial output.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -15,7 +15,7 @@ const INPUT: i32 = 3;
 const IO: i32 = 4;
 const UNSUPPORTED: i32 = 5;
 
-/// A capture as text, with three photos: to be spoilt.
+/// A capture as text with three photos, which tests damage.
 struct TextCapture {
     folder: TempDir,
 }
@@ -57,7 +57,7 @@ impl TextCapture {
         self.write(inner, text.replacen(old, new, 1));
     }
 
-    /// Training refuses it, and leaves nothing.
+    /// Checks that training refuses the capture and writes nothing.
     #[track_caller]
     fn refused(&self, code: i32, words: &[&str]) {
         let before = files(self.folder.path());
@@ -226,7 +226,7 @@ fn photos_that_cannot_be_used() {
         .save(capture.path("images/b.png"))
         .unwrap();
     capture.refused(INPUT, &["b.png", "40x24", "32x24"]);
-    // A JPEG of four components: the frame header is all that is looked at.
+    // A JPEG of four components: the program reads its frame header only.
     let mut jpeg = std::io::Cursor::new(Vec::new());
     RgbImage::new(32, 24)
         .write_to(&mut jpeg, image::ImageFormat::Jpeg)
@@ -281,15 +281,15 @@ fn colmap_captures_without_points() {
     }
     std::fs::remove_file(capture.path("sparse/0/points3D.txt")).unwrap();
     capture.refused(INPUT, &bad);
-    // A preset that says how many Gaussians to start from does not ask for random ones.
+    // A preset that sets the initial number of Gaussians does not request random ones.
     let micro = ["train", "capture", "-q", "-o", "out", "--preset", "micro"];
     refused(path, &micro, INPUT, &bad);
     refused(path, &["bench", "train", "capture", "-q"], INPUT, &bad);
-    // Looking at it is no mistake.
+    // `info` on such a capture is no error.
     let info = json(&ok_in(path, &["info", "capture", "--json"]));
     assert_eq!(info["points"], 0);
 
-    // On request, by an option or in a file, training starts from random points and says so.
+    // On request, by an option or in a file, training starts from random points and prints a note.
     let mut train: Vec<&str> = TRAIN.to_vec();
     train.retain(|arg| *arg != "-q");
     let number = "initial_gaussians = 70\n";
@@ -392,7 +392,7 @@ fn outputs_that_cannot_be_written() {
     assert_eq!(std::fs::read_to_string(path.join("file")).unwrap(), "mine");
 }
 
-/// A limit on the size of files stands in for a full disk: writing fails in the middle of a file.
+/// A limit on file sizes simulates a full disk: writing fails in the middle of a file.
 #[cfg(unix)]
 #[test]
 fn a_disk_that_fills_up() {
@@ -505,7 +505,8 @@ fn mistakes_in_settings() {
         let args = [&["train", "capture", "-q", "-o", "out"], mode].concat();
         refused(path, &args, INPUT, &[words, "masks/"]);
     }
-    // What the parser of the command line finds: where and what to do, in its own words.
+    // Errors of the command-line parser: they state the place and the remedy in the parser's own
+    // words.
     for (args, words) in [
         (
             &["train", "capture", "--preset", "m11"][..],

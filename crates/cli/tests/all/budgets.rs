@@ -72,7 +72,7 @@ fn photos_beyond_their_memory_change_nothing_and_are_told_of() {
         &["less than 4 of the largest", "MiB or more"],
     );
     assert!(!path.join("none").exists());
-    // What is broken is found before the first step, though nothing was decoded.
+    // A broken photo is found before the first step, though nothing was decoded.
     let photo = path.join("capture/images").read_dir().unwrap().next();
     let photo = photo.unwrap().unwrap().path();
     let bytes = std::fs::read(&photo).unwrap();

@@ -1,5 +1,5 @@
-//! `dapple bench device` and what `doctor` says of it: what is measured, that it is kept, and that a
-//! damaged file is not believed. Never how fast anything is.
+//! `dapple bench device` and its rows in `doctor`: tests the measured values, that they are stored,
+//! and that a damaged file is rejected. Never how fast anything is.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -10,7 +10,7 @@ use dapple::runtime::adapters;
 use serde_json::Value;
 use std::path::Path;
 
-/// `dapple ARGS` with the folder for caches.
+/// Runs `dapple ARGS` with the folder for caches.
 fn run(cache: &Path, args: &[&str]) -> Ran {
     let ran = dapple()
         .args(args)
@@ -27,7 +27,7 @@ fn ok(cache: &Path, args: &[&str]) -> Ran {
     ran
 }
 
-/// What doctor says of a device's limits.
+/// Returns doctor's findings about a device's limits.
 fn limits(cache: &Path, device: &str) -> Value {
     let report = json(&ok(cache, &["doctor", "--json"]));
     let name = format!("limits {device}");
@@ -47,7 +47,8 @@ fn value(device: &Value, name: &str) -> f64 {
         .unwrap()
 }
 
-/// What holds for every device: more is written for people than numbers, and all numbers can be.
+/// Checks that hold for every device: the report has text in addition to numbers, and every number
+/// is possible.
 fn is_sound(device: &Value) {
     for rate in device["rates"].as_array().unwrap() {
         let number = |name: &str| rate[name].as_f64().unwrap();
@@ -88,7 +89,7 @@ fn the_processor_is_measured_kept_and_shown() {
         panic!("one device: {found}");
     };
     is_sound(device);
-    // No processor reads its caches slower than a byte in a second, nor a petabyte in one.
+    // No CPU reads its caches slower than a byte in a second, nor a petabyte in one.
     assert!((1.0..1e15).contains(&value(device, "read")));
     assert!(value(device, "fma_f32.one_thread") > 0.0);
     let kept = Path::new(device["kept_in"].as_str().unwrap());
@@ -101,7 +102,7 @@ fn the_processor_is_measured_kept_and_shown() {
     assert!(after["value"].as_str().unwrap().contains(day), "{after}");
     assert_eq!(after["ceilings"]["rates"], device["rates"]);
 
-    // A damaged file is not believed, and measuring mends it.
+    // A damaged file is rejected, and a new measurement replaces it.
     std::fs::write(kept, "{\"schema\": 1, \"rates\": [").unwrap();
     assert_eq!(limits(&cache, "cpu")["verdict"], "missing");
     let text = ok(&cache, &["bench", "device", "-q"]).stdout;
@@ -154,7 +155,7 @@ fn what_cannot_be_measured_or_kept_is_said() {
     );
     assert_eq!(none.code, 5, "{}", none.stderr);
     assert!(none.stderr.contains("hint: "), "{}", none.stderr);
-    // A file stands where the folder for caches should be.
+    // A file has the name of the folder for caches.
     let file = folder.path().join("cache");
     std::fs::write(&file, "").unwrap();
     let ran = ok(&file, &["bench", "device", "--json"]);

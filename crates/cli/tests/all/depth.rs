@@ -1,4 +1,4 @@
-//! Depths as people use them: rendered to files, and trained with.
+//! Depths in user workflows: rendered to files, and used in training.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -18,8 +18,8 @@ const RENDER: [&str; 8] = [
     "--channel",
 ];
 
-/// Depths of all views go to files, which train another run; points train one too, and each is another
-/// run than that of the photos alone.
+/// Depths of all views are written to files, which train another run. Points train one too. Each is another run than
+/// that with photos only.
 #[test]
 fn depths_are_rendered_and_trained_with() {
     let folder = small_capture();
@@ -42,7 +42,7 @@ fn depths_are_rendered_and_trained_with() {
         ("count", "png"),
     ] {
         let out = format!("{channel}-{format}");
-        // Numbers of 16 bits, not colours.
+        // Values of 16 bits, not colours.
         let numbers: &[&str] = match (channel, format) {
             ("count", "png") => &["--colormap", "none"],
             ("depth", "png") => &["--depth-unit", "0.001"],
@@ -79,7 +79,7 @@ fn depths_are_rendered_and_trained_with() {
         assert!((z / 0.001 - f32::from(*step)).abs() <= 0.51 || *step == u16::MAX);
     }
 
-    // Counts are whole numbers, the same in both.
+    // Counts are integers, equal in both formats.
     let bytes = std::fs::read(path.join("count-exr/003.exr")).unwrap();
     let exr = FloatImage::from_exr(&bytes).unwrap();
     let png = image::open(path.join("count-png/003.png")).unwrap();
@@ -96,14 +96,13 @@ fn depths_are_rendered_and_trained_with() {
         ok_in(path, &[&TRAIN[..], &more].concat());
         assert!(splats() != by_photos && splats() != by_points, "{kind}");
 
-        // Photos that are read as they are needed, 9 of 5 KB each, change nothing beside depths that
-        // are held.
+        // Photos that are read on demand, 9 of 5 KB each, change nothing when the depths are held in memory.
         let held = splats();
         let limited = [&TRAIN[..], &more, &["--photo-memory", "40KiB"]].concat();
         ok_in(path, &limited);
         let metrics = std::fs::read(path.join("out/metrics.json")).unwrap();
         let metrics: serde_json::Value = serde_json::from_slice(&metrics).unwrap();
-        // Seven are trained on.
+        // Seven photos are trained on.
         assert!(metrics["photos"]["reads"].as_u64().unwrap() >= 7, "{kind}");
         assert!(
             splats() == held,

@@ -1,7 +1,7 @@
-//! Where the work is done: what `doctor` says of GPUs, and GPUs at work.
+//! Devices: rows of `doctor` about GPUs, and commands on GPUs.
 //!
-//! Work is given to Mesa's software renderer alone, so that the results are the same on every
-//! machine. It is slow: everything here is tiny.
+//! The tests use Mesa's software renderer only, so that the results are equal on every machine. It
+//! is slow: everything here is tiny.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -16,7 +16,7 @@ use std::path::Path;
 
 const UNSUPPORTED: i32 = 5;
 
-/// Whether there is a software renderer; says loudly what is not tested without.
+/// Returns true if there is a software renderer; otherwise prints what is not tested.
 fn has_llvmpipe(what: &str) -> bool {
     let found = adapters()
         .iter()
@@ -120,14 +120,14 @@ fn a_gpu_trains_what_the_processor_trains() {
     let metrics: serde_json::Value = serde_json::from_str(&metrics).unwrap();
     assert!(metrics["device"].as_str().unwrap().contains("llvmpipe"));
     assert_eq!(metrics["losses"].as_array().unwrap().len(), 3, "{metrics}");
-    // Training took most of the time between start and end: it was waited for.
+    // Training takes most of the time between start and end: the program waited for the device.
     let seconds = &metrics["seconds"];
     assert!(seconds["train"].as_f64().unwrap() > 0.0, "{seconds}");
     for row in metrics["losses"].as_array().unwrap() {
         assert!(row["steps_per_second"].as_f64().unwrap() > 0.0, "{row}");
     }
 
-    // The CPU engine scores the GPU's splats as the GPU did, and comes to the same.
+    // The CPU engine scores the GPU's splats with the same result as the GPU.
     let score = ["eval", "capture", "out/splats.ply", "--json"];
     let scores = json(&ok_in(path, &score));
     let on_gpu = trained["psnr"].as_f64().unwrap();
@@ -140,7 +140,7 @@ fn a_gpu_trains_what_the_processor_trains() {
     assert!((on_gpu - other).abs() < 0.05, "{on_gpu} {other}");
 }
 
-/// A folder for `bench step`: 300 points, some outside the box, and two cameras.
+/// Makes a folder for `bench step`: 300 points, some outside the box, and two cameras.
 fn garden(folder: &Path) {
     let mut ply = "ply\nformat ascii 1.0\nelement vertex 310\nproperty float x\nproperty float y\n\
                    property float z\nproperty uchar red\nproperty uchar green\n\
@@ -175,7 +175,7 @@ const STAGES: [&str; 9] = [
     "update",
 ];
 
-/// Checks what `bench step` printed, and gives the counts of its cameras.
+/// Checks the output of `bench step`, and returns the counts of its cameras.
 #[track_caller]
 fn check_step(found: &serde_json::Value, steps_per_time: u32) -> Vec<[u64; 2]> {
     let [run] = found["runs"].as_array().unwrap().as_slice() else {
@@ -238,7 +238,7 @@ fn the_fixed_step_is_timed_on_every_kind_of_engine() {
     assert!(gpu["machine"]["gpu"]["is_software"].as_bool().unwrap());
     let on_gpu = check_step(&gpu, 3);
     for (a, b) in counts.iter().flatten().zip(on_gpu.iter().flatten()) {
-        // The tile rule is one, its rounding is not.
+        // Both devices have the same tile rule, but round differently.
         assert!(a.abs_diff(*b) <= 1 + a / 1000, "{counts:?} {on_gpu:?}");
     }
     let host = &gpu["runs"][0]["host_per_step"];
@@ -256,10 +256,10 @@ fn the_fixed_step_is_timed_on_every_kind_of_engine() {
 fn a_palette_found_on_a_gpu_makes_the_same_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
-    // Enough for a device to be asked.
+    // Enough Gaussians that the command uses a device.
     let splats = synth::splats(36_000, 1).with_sh_degree(1);
     ply::write(&path.join("in.ply"), &splats).unwrap();
-    // A device that is named is asked, and has to be there.
+    // A named device is used, and has to exist.
     let absent = [
         "convert",
         "in.ply",

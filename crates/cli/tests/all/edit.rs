@@ -1,4 +1,4 @@
-//! `dapple edit`: chains of actions, recipes, and what is refused.
+//! `dapple edit`: chains of actions, recipes, and refused input.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 const INPUT: i32 = 3;
 
-/// A small capture and a run on it.
+/// Makes a small capture and a run on it.
 fn trained() -> TempDir {
     let folder = small_capture();
     ok_in(folder.path(), &TRAIN);
@@ -21,7 +21,7 @@ fn bytes(folder: &Path, name: &str) -> Vec<u8> {
     std::fs::read(folder.join(name)).unwrap()
 }
 
-/// A file of splats in ASCII: x, opacity (a logit).
+/// Writes splats in ASCII: x, opacity (a logit).
 fn write_splats(path: &Path, rows: &[(&str, &str)]) {
     let names =
         "x y z f_dc_0 f_dc_1 f_dc_2 opacity scale_0 scale_1 scale_2 rot_0 rot_1 rot_2 rot_3";
@@ -83,7 +83,7 @@ fn a_saved_recipe_replays_to_the_same_bytes_on_any_number_of_threads() {
     assert_eq!(count(9), (count(8) as f64 / 2.0).round() as u64);
     assert_eq!(first["gaussians"].as_u64().unwrap(), count(9));
     assert_eq!(first["sh_degree"], 1);
-    // What was lost is said, against renders and against the photos.
+    // The recipe records the loss, against renders and against the photos.
     let loss = &actions[9]["loss"];
     assert!(loss["renders_psnr"].as_f64().unwrap() > 10.0, "{loss}");
     assert_eq!(loss["views"], 2);
@@ -107,7 +107,7 @@ fn a_saved_recipe_replays_to_the_same_bytes_on_any_number_of_threads() {
             "{threads} threads"
         );
     }
-    // A recipe in the middle of a chain is all of its actions there.
+    // A recipe in the middle of a chain inserts all of its actions there.
     ok_in(
         path,
         &[
@@ -199,7 +199,7 @@ fn the_order_of_actions_counts_and_each_does_what_it_says() {
     assert_eq!(left(&["--clusters", "1,5"]), 3);
     assert_eq!(left(&["--merge", "in.ply", "--decimate", "5"]), 5);
     assert_eq!(left(&["--decimate", "25%", "--ring"]), 1);
-    // Another format by its name.
+    // The output's extension selects another format.
     ok_in(path, &["edit", "in.ply", "o.splat", "--order", "morton"]);
     assert_eq!(bytes(path, "o.splat").len(), 4 * 32);
 }
@@ -208,7 +208,7 @@ fn the_order_of_actions_counts_and_each_does_what_it_says() {
 fn splats_that_were_turned_look_the_same_from_cameras_that_turned_with_them() {
     let folder = trained();
     let path = folder.path();
-    // Pruned after a turn: the capture's cameras have turned too, so the same Gaussians show.
+    // Pruned after a rotation: the capture's cameras have rotated too, so the same Gaussians show.
     let left = |args: &[&str]| {
         let line = [
             "edit",
@@ -244,10 +244,10 @@ fn splats_that_were_turned_look_the_same_from_cameras_that_turned_with_them() {
     let ((a, before), (b, moved)) = (of(&plain, 0), of(&turned, 3));
     assert!((a - b).abs() <= 0.01 * a, "{a} {b}");
     assert!((before - moved).abs() < 0.02, "{before} {moved}");
-    // Fitting after a decimation brings back what it can.
+    // A fit after a decimation restores part of the quality.
     let rough = left(&["--decimate", "20%", "--refit", "0"]);
     let fitted = left(&["--decimate", "20%", "--refit", "40"]);
-    // What nobody asked for is done where little is left and cameras are known.
+    // Without `--refit`, a fit follows if few Gaussians remain and cameras are known.
     let asked = |to: &str| {
         let run = left(&["--decimate", to]);
         run["actions"][0]["action"]["decimate"]["refit"].as_u64()
@@ -342,7 +342,7 @@ fn gaussians_that_are_not_finite_are_read_where_the_chain_takes_them_away() {
     ];
     write_splats(&path.join("broken.ply"), &rows);
     write_splats(&path.join("sound.ply"), &[("0", "3"), ("2", "1")]);
-    // By default, and where something needs the numbers first: refused, with what would help.
+    // By default, and if an action needs the numbers first, the file is refused with a hint.
     for chain in [
         &["--scale", "1"][..],
         &["--floaters", "--keep", "finite"],
@@ -352,7 +352,7 @@ fn gaussians_that_are_not_finite_are_read_where_the_chain_takes_them_away() {
         let args = [&["edit", "broken.ply", "o.ply"], chain].concat();
         refused(path, &args, INPUT, &["vertex 1", "--keep finite"]);
     }
-    // The order of moving and taking away changes nothing.
+    // The order of moving and removing changes nothing.
     for (name, chain) in [
         ("a.ply", &["--keep", "finite", "--rotate", "0,90,0"][..]),
         (
@@ -371,7 +371,7 @@ fn gaussians_that_are_not_finite_are_read_where_the_chain_takes_them_away() {
         let ran = ok_in(path, &args);
         assert!(ran.stderr.contains("keep: 5 -> 2"), "{}", ran.stderr);
     }
-    // So are those of a file that is merged, where they are taken away after it.
+    // Non-finite Gaussians of a merged file are read too if the chain removes them after the merge.
     let merge = ["edit", "sound.ply", "m.ply", "--merge", "broken.ply"];
     let ran = ok_in(path, &[&merge[..], &["--keep", "finite"]].concat());
     assert!(ran.stderr.contains("keep: 7 -> 4"), "{}", ran.stderr);
@@ -387,7 +387,7 @@ fn gaussians_that_are_not_finite_are_read_where_the_chain_takes_them_away() {
     assert!(bytes(path, "b.ply") == bytes(path, "c.ply"));
 }
 
-/// What says that splats are to be drawn with anti-aliasing comes along, from the file and from the run's settings.
+/// The anti-aliasing mark is preserved, from the file and from the run's settings.
 #[test]
 fn the_mark_of_anti_aliasing_stays() {
     let folder = tempfile::tempdir().unwrap();
@@ -406,7 +406,7 @@ fn the_mark_of_anti_aliasing_stays() {
             assert_eq!(mark(out), is_marked, "{name} {out}");
         }
     }
-    // Files of runs from before the mark was written: their settings say it.
+    // Splat files of older runs have no mark: the run's settings have it.
     std::fs::create_dir(path.join("run")).unwrap();
     std::fs::copy(path.join("plain.ply"), path.join("run/splats.ply")).unwrap();
     std::fs::write(path.join("run/config.toml"), "antialias = true\n").unwrap();
@@ -417,7 +417,7 @@ fn the_mark_of_anti_aliasing_stays() {
     assert!(mark("o.ply"));
 }
 
-/// A recipe is no reason to lose splats, neither those that were read nor those that were made.
+/// A recipe never overwrites splats, neither its input nor earlier results.
 #[test]
 fn a_recipe_takes_no_splats_place() {
     let folder = tempfile::tempdir().unwrap();
@@ -441,7 +441,7 @@ fn a_recipe_takes_no_splats_place() {
     assert!(!path.join("out.ply").exists());
 }
 
-/// Where a Gaussian is too far for a format, the error says which, and how it goes; what is little is told in digits.
+/// If a Gaussian is too far for a format, the error names it and the remedy. Small shares are printed in digits.
 #[test]
 fn conversions_that_cannot_be_say_why_and_convert_follows_the_run() {
     let folder = tempfile::tempdir().unwrap();
@@ -462,7 +462,7 @@ fn conversions_that_cannot_be_say_why_and_convert_follows_the_run() {
         "sphere:0,0,0,1000000",
     ];
     ok_in(path, &crop);
-    // Of a run that was trained so, and where it is said.
+    // The mark comes from the run's settings, and from the option.
     let plain = ["convert", "near.ply", "a.ply"];
     ok_in(path, &plain);
     ok_in(path, &["convert", "near.ply", "b.ply", "--antialias"]);

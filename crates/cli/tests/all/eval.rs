@@ -29,7 +29,7 @@ fn two_runs_are_compared_photo_by_photo() {
     };
     train("long", "120");
     train("short", "5");
-    // Folders of runs stand for their splats.
+    // A run folder is accepted for its splats.
     let eval = ["eval", "capture", "long", "--compare", "short"];
     let ran = json(&ok_in(
         path,
@@ -42,7 +42,7 @@ fn two_runs_are_compared_photo_by_photo() {
     assert!(expected > 1.0, "longer training is no better");
     assert!((difference["mean"].as_f64().unwrap() - expected).abs() < 1e-9);
     assert_eq!(difference["better"], 5);
-    // Five photos cannot tell, however clear they are.
+    // Five photos are too few for a statement, however clear they are.
     assert_eq!(difference["is_beyond_noise"], false);
     let text = ok_in(path, &eval).stdout;
     assert!(
@@ -54,7 +54,7 @@ fn two_runs_are_compared_photo_by_photo() {
         table.lines().count() == 8 && table.contains("A - B"),
         "{table}"
     );
-    // Against itself there is no difference.
+    // Compared with itself a run has no difference.
     let same = [
         "eval",
         "capture",
@@ -68,7 +68,7 @@ fn two_runs_are_compared_photo_by_photo() {
         ran["compare"]["difference"]["ssim"]["interval"],
         serde_json::json!([0.0, 0.0])
     );
-    // What a run was not held out from is said.
+    // The comparison warns of a run with other held-out photos, sizes or masks.
     ok_in(path, &[&TRAIN[..], &["--downscale", "2"]].concat());
     let told = ok_in(path, &["eval", "capture", "long", "--compare", "out"]).stderr;
     assert!(told.contains("other photos, sizes or masks"), "{told}");
@@ -112,7 +112,7 @@ fn masked_and_transparent_captures_are_scored_as_they_were_trained() {
     assert_ne!(json(&ok_in(path, &ignore))["psnr"], scores["psnr"]);
 }
 
-/// Weights of AlexNet's shape.
+/// Writes weights of AlexNet's shape.
 fn weights(path: &Path) {
     let mut shapes = Vec::new();
     let rows = [
@@ -161,7 +161,7 @@ fn lpips_is_scored_where_weights_are_given() {
     let trained = json(&ok_in(path, &[&TRAIN[..], &lpips, &["--json"]].concat()));
     let run = trained["lpips"].as_f64().unwrap();
     assert!(run > 0.0);
-    // A run that trains by it ends with other splats, and its configuration says so.
+    // A run with the LPIPS loss ends with other splats, and its configuration records the weight.
     let by_it = ["--perceptual", "2", "-o", "by-it"];
     let args = [&TRAIN[..3], &TRAIN[5..], &lpips, &by_it].concat();
     ok_in(path, &args);
@@ -171,12 +171,12 @@ fn lpips_is_scored_where_weights_are_given() {
     assert!(config.contains("perceptual_weight = 2"), "{config}");
     let without = [&TRAIN[..3], &TRAIN[5..], &by_it].concat();
     refused(path, &without, INPUT, &["names no weights", "--lpips"]);
-    // The run's weights are taken again, and those of the option.
+    // Without the option, `eval` uses the run's weights.
     for more in [&[][..], &lpips] {
         let args = [&["eval", "capture", "out", "--json"], more].concat();
         assert_eq!(json(&ok_in(path, &args))["lpips"].as_f64(), Some(run));
     }
-    // A GPU computes it by tensors, of renders that differ from the CPU engine's in the last digits.
+    // A GPU computes LPIPS with tensors, from renders that differ from the CPU engine's in the last digits.
     let software = dapple::runtime::adapters();
     if software
         .iter()
@@ -213,7 +213,7 @@ fn lpips_is_scored_where_weights_are_given() {
     refused(path, &tiny, INPUT, &["needs images of 31 x 31"]);
 }
 
-/// What a run has learnt of photos' light is fitted to halves of held-out photos, and a photo's light goes into splats.
+/// The run's appearance MLP is fitted to halves of held-out photos, and a photo's appearance is baked into splats.
 #[test]
 fn looks_are_fitted_to_halves_and_put_into_splats() {
     let folder = tempfile::tempdir().unwrap();
@@ -244,13 +244,13 @@ fn looks_are_fitted_to_halves_and_put_into_splats() {
     let (with, without) = (halves("looks"), halves("plain"));
     println!("right halves: {with:.2} dB with looks, {without:.2} without");
     assert!(with > without + 0.4, "{with} {without}");
-    // Of splats that learnt none, or others than those, no look is known.
+    // Splats trained without an appearance MLP, and other splats than the run's, have no appearance.
     let photo = std::fs::read_dir(path.join("capture/images")).unwrap();
     let mut names: Vec<String> = photo
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     names.sort();
-    // The first is held out.
+    // The first photo is held out.
     let edit = ["edit", "looks/splats.ply", "lit.ply", "--look", &names[1]];
     ok_in(path, &edit);
     let bytes = |name: &str| std::fs::read(path.join(name)).unwrap();
@@ -279,7 +279,7 @@ fn looks_are_fitted_to_halves_and_put_into_splats() {
     );
 }
 
-/// Where a survey lies: metres in UTM.
+/// Position of a survey: metres in UTM.
 const UTM: [f64; 3] = [448_213.5, 5_411_972.25, 312.75];
 
 /// Copies the capture to `far`, moved to [`UTM`].
@@ -331,7 +331,7 @@ fn survey(folder: &Path) {
     write("points3D.bin", &points);
 }
 
-/// Mean difference of two pictures, of 255.
+/// Returns the mean difference of two pictures, of 255.
 fn difference(a: &Path, b: &Path) -> f64 {
     let [a, b] = [a, b].map(|path| image::open(path).unwrap().into_rgb8().into_raw());
     let sum: u64 = a
@@ -374,7 +374,7 @@ fn a_survey_far_from_the_origin_loses_nothing_in_any_verb() {
         json(&ran)["psnr"].as_f64().unwrap()
     };
     assert!((eval("far_out") - there).abs() < 0.01);
-    // In the survey's own frame (beside the settings of the run), and in a format that has no place for the origin.
+    // In the survey's own frame (next to the settings of the run), and in a format that cannot hold the origin.
     let ran = ok_in(
         path,
         &[
@@ -401,7 +401,7 @@ fn a_survey_far_from_the_origin_loses_nothing_in_any_verb() {
         UNSUPPORTED,
         &["--world"],
     );
-    // Cameras are the survey's.
+    // The cameras are in the survey's coordinates.
     let text = std::fs::read_to_string(path.join("far_out/cameras.json")).unwrap();
     let cameras: serde_json::Value = serde_json::from_str(&text).unwrap();
     let east = cameras["frames"][0]["transform_matrix"][0][3]
@@ -411,7 +411,7 @@ fn a_survey_far_from_the_origin_loses_nothing_in_any_verb() {
     let metrics = std::fs::read_to_string(path.join("far_out/metrics.json")).unwrap();
     let metrics: serde_json::Value = serde_json::from_str(&metrics).unwrap();
     assert!((metrics["origin"][0].as_f64().unwrap() - UTM[0]).abs() < 100.0);
-    // Renders from the cameras beside the splats, and from those of the survey.
+    // Renders from the cameras next to the splats, and from those of the survey.
     for (splats, scene, out) in [
         ("out", "capture", "a"),
         ("far_out", "far", "b"),
@@ -439,7 +439,7 @@ fn a_survey_far_from_the_origin_loses_nothing_in_any_verb() {
     }
     let around = |out: &str| path.join(format!("{out}_around/00001.png"));
     assert!(difference(&around("out"), &around("far_out")) < 2.0);
-    // What is merged moves along, and edits keep the origin.
+    // Merged splats move along, and edits keep the origin.
     let merge = [
         "edit",
         "far_out",

@@ -1,5 +1,5 @@
-//! `dapple export`: pages that open from disk and draw what the engine does, and folders for web servers. And the viewer's
-//! page, where it draws with the same module.
+//! `dapple export`: pages that open from disk and draw the same as the engine, and folders for web servers. Also the
+//! viewer's page, where it draws with the same module.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use crate::common;
@@ -19,12 +19,12 @@ use std::time::Duration;
 
 const SIZE: [u32; 2] = [320, 240];
 
-/// What draws: its name, and how many of the values are at most how far from the engine's bytes.
+/// A renderer: its name, and the least share of values within `near` of the engine's bytes.
 struct Drawn {
     by: &'static str,
     near: u8,
     share: f64,
-    /// Whether the engine filters against aliasing.
+    /// True if the engine uses the Mip-Splatting filters.
     antialias: bool,
 }
 const WEBGL2: Drawn = Drawn {
@@ -33,7 +33,7 @@ const WEBGL2: Drawn = Drawn {
     share: 0.995,
     antialias: false,
 };
-/// The engine's own kernels.
+/// The engine's own kernels in WebGPU.
 const WEBGPU: Drawn = Drawn {
     by: "webgpu",
     near: 2,
@@ -41,7 +41,7 @@ const WEBGPU: Drawn = Drawn {
     antialias: false,
 };
 
-/// A browser with the page, loaded.
+/// Opens the page in a browser and waits until it is loaded.
 fn open(chromium: &Path, folder: &Path, url: &str) -> Browser {
     let browser = Browser::open_drawing(chromium, &folder.join("profile"));
     loaded(browser, url)
@@ -64,7 +64,7 @@ fn picture(browser: &mut Browser, camera: &PageCamera) -> Vec<u8> {
     values.map(|v: &Value| v.as_u64().unwrap() as u8).collect()
 }
 
-/// The splats that are in a page.
+/// Returns the splats in a page.
 fn splats_of(page: &Path) -> Splats {
     let html = std::fs::read_to_string(page).unwrap();
     let data = html.split("id=\"part-0\">").nth(1).unwrap();
@@ -78,7 +78,7 @@ fn splats_of(page: &Path) -> Splats {
         .0
 }
 
-/// The engine's picture of splats, as the page shows it.
+/// Renders splats with the engine, as the page shows them.
 fn rendered(splats: &Splats, camera: &PageCamera, antialias: bool) -> Vec<u8> {
     let mut engine = dapple::cpu::CpuEngine::new(dapple::cpu::CpuOptions::default()).unwrap();
     engine.upload(splats, None).unwrap();
@@ -95,7 +95,7 @@ fn rendered(splats: &Splats, camera: &PageCamera, antialias: bool) -> Vec<u8> {
     rgb.copied().collect()
 }
 
-/// A few Gaussians around the origin.
+/// Writes a few Gaussians around the origin.
 fn small_splats(file: &Path) {
     let mut splats = Splats::empty(0);
     for i in 0..5 {
@@ -118,7 +118,7 @@ fn url(file: &Path) -> String {
     format!("file://{}", file.display())
 }
 
-/// A page of a guitar that shines in places of its own: degree 3, so that harmonics are drawn as well.
+/// Exports a page of a guitar with highlights: degree 3, so that harmonics are drawn as well.
 fn shining_page(folder: &Path, more: &[&str]) -> Option<PathBuf> {
     let guitar = dapple::scene::lacking::capture(env!("CARGO_MANIFEST_DIR"), "guitar/guitar.ply")?;
     let (mut splats, _) = splat_file::read(&guitar).unwrap();
@@ -144,7 +144,7 @@ fn three(v: &Value) -> [f64; 3] {
     [0, 1, 2].map(|i| v[i].as_f64().unwrap())
 }
 
-/// The first view of a page, from a share of its distance.
+/// Returns the first view of a page, from a share of its distance.
 fn first_view(browser: &mut Browser, share: f64) -> PageCamera {
     let scene = browser.value("dapple.scene");
     let distance = scene["distance"].as_f64().unwrap();
@@ -155,7 +155,7 @@ fn first_view(browser: &mut Browser, share: f64) -> PageCamera {
     )
 }
 
-/// Sees from far and near that the page shows what the engine renders.
+/// Checks from far and near that the page shows the engine's render.
 fn compare(browser: &mut Browser, page: &Path, drawn: &Drawn) {
     assert_eq!(browser.value("dapple.renderer"), drawn.by);
     let packed = splats_of(page);
@@ -171,14 +171,14 @@ fn compare(browser: &mut Browser, page: &Path, drawn: &Drawn) {
             drawn.by, drawn.near
         );
         assert!(share >= drawn.share, "{what}: {share}");
-        // It can fail: moved by a pixel it is another picture.
+        // The check can fail: moved by a pixel the picture differs.
         let moved = share_near(&shown[3..], &engine[..engine.len() - 3], drawn.near);
         assert!(moved < drawn.share, "{what}: {moved}");
     }
 }
 
-/// Where there is WebGPU the engine's own kernels draw, with and without the filters against aliasing, and more
-/// pairs of Gaussians and tiles than there was room for are made room for.
+/// With WebGPU the engine's own kernels draw, with and without the Mip-Splatting filters. If the buffers cannot hold
+/// all instances, they are enlarged.
 #[test]
 fn a_page_with_webgpu_plays_the_engines_kernels() {
     let Some(chromium) = chromium() else { return };
@@ -187,10 +187,10 @@ fn a_page_with_webgpu_plays_the_engines_kernels() {
         return;
     };
     let browser = Browser::open_computing(&chromium, &folder.path().join("profile"));
-    // The processor plays it when it is asked to.
+    // A CPU adapter runs the kernels if the address requests it.
     let mut browser = loaded(browser, &format!("{}?renderer=webgpu", url(&page)));
     compare(&mut browser, &page, &WEBGPU);
-    // A share of the Gaussians so near that each covers the picture.
+    // Near enough that some Gaussians cover the whole frame.
     let inside = first_view(&mut browser, 0.05);
     let (shown, engine) = (
         picture(&mut browser, &inside),
@@ -199,8 +199,8 @@ fn a_page_with_webgpu_plays_the_engines_kernels() {
     let share = share_near(&shown, &engine, WEBGPU.near);
     assert!(share >= WEBGPU.share, "inside: {share}");
     assert!(browser.wrong.is_empty(), "{:?}", browser.wrong);
-    // A device that goes while a picture is on its way, whose bytes then never come: the page opens itself anew with the
-    // other renderer, which draws.
+    // The device is lost while a frame is in flight, whose bytes then never come: the page reloads with the other
+    // renderer, which draws.
     let camera = serde_json::to_string(&inside).unwrap();
     browser.value(&format!(
         "(() => {{
@@ -221,7 +221,7 @@ fn a_page_with_webgpu_plays_the_engines_kernels() {
         "location.search === '?renderer=webgl2' && globalThis.dapple?.renderer === 'webgl2'",
     );
     assert_eq!(picture(&mut browser, &inside).len(), shown.len());
-    // The address chooses too, and where it does not the processor plays no kernels.
+    // The address selects the renderer too. Without a selection, a CPU adapter runs no kernels.
     for address in [format!("{}?renderer=webgl2", url(&page)), url(&page)] {
         browser.call("Page.navigate", &json!({"url": address}));
         browser.wait_for(
@@ -241,7 +241,7 @@ fn a_page_from_disk_draws_what_the_engine_does() {
     compare(&mut browser, &page, &WEBGL2);
     let number = |v: &Value| v.as_f64().unwrap();
     let first = first_view(&mut browser, 1.0);
-    // The poster makes room for the scene, whose first view is the one that was promised.
+    // The scene replaces the poster. Its first view is the one that was promised.
     browser.wait_for("document.getElementById('poster') === null");
     let stands = browser.value("dapple.camera().position");
     for k in 0..3 {
@@ -258,7 +258,7 @@ fn a_page_from_disk_draws_what_the_engine_does() {
     assert!(browser.wrong.is_empty(), "{:?}", browser.wrong);
 }
 
-/// Splats that were trained against aliasing are drawn with its filter, by both.
+/// Splats trained with the Mip-Splatting filters are drawn with them, by both.
 #[test]
 fn an_anti_aliased_page_is_filtered_as_the_engine_filters() {
     let Some(chromium) = chromium() else { return };
@@ -269,7 +269,7 @@ fn an_anti_aliased_page_is_filtered_as_the_engine_filters() {
     };
     let browser = Browser::open_computing(&chromium, &folder.path().join("profile"));
     let mut browser = loaded(browser, &format!("{}?renderer=webgpu", url(&page)));
-    // Without the filter it is another picture.
+    // Without the filters the picture differs.
     let (far, packed) = (first_view(&mut browser, 1.0), splats_of(&page));
     let [with, without] = [true, false].map(|antialias| rendered(&packed, &far, antialias));
     assert!(share_near(&with, &without, WEBGPU.near) < WEBGPU.share);
@@ -293,8 +293,8 @@ fn an_anti_aliased_page_is_filtered_as_the_engine_filters() {
     assert!(browser.wrong.is_empty(), "{:?}", browser.wrong);
 }
 
-/// The viewer's page draws free views by itself where it is asked to, and follows edits; what else it shows stays the
-/// engine's.
+/// The viewer's page draws free views by itself if the user selects it, and follows edits. The engine renders all other
+/// views.
 #[test]
 fn the_viewers_page_draws_with_the_same_module() {
     let Some(chromium) = chromium() else { return };
@@ -333,10 +333,10 @@ fn the_viewers_page_draws_with_the_same_module() {
         println!("{}: {share:.5} within {} of 255", drawn.by, drawn.near);
         assert!(share >= drawn.share, "{}: {share}", drawn.by);
         if drawn.by == WEBGPU.by {
-            // Compiling its kernels anew takes the processor half a minute.
+            // A second compilation of its kernels takes the CPU half a minute.
             continue;
         }
-        // Another channel is the engine's picture, and colours are drawn here again.
+        // The engine renders another channel, and the page draws colours again.
         let before = browser.value(shown).as_u64().unwrap();
         browser.key("2");
         browser.wait_for(&format!(
@@ -344,7 +344,7 @@ fn the_viewers_page_draws_with_the_same_module() {
         ));
         browser.key("1");
         browser.wait_for(&format!("{by} === '{}'", drawn.by));
-        // What is selected is orange here too.
+        // Selected Gaussians are orange here too.
         browser.value("globalThis.before = document.getElementById('drawn'); true");
         browser.value("document.getElementById('edit-all').click()");
         browser.wait_for("!document.getElementById('edit-none').disabled");
@@ -360,7 +360,7 @@ fn the_viewers_page_draws_with_the_same_module() {
     assert!(browser.wrong.is_empty(), "{:?}", browser.wrong);
 }
 
-/// Notes lead to their views, and the path that was given plays.
+/// Notes lead to their views, and the given path plays.
 #[test]
 fn notes_and_paths_are_on_the_page() {
     let Some(chromium) = chromium() else { return };

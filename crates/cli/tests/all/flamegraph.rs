@@ -1,4 +1,5 @@
-//! `dapple train --flamegraph`: the picture names what the run did, and comes after Ctrl-C too.
+//! `dapple train --flamegraph`: the picture names the functions of the run, and is written after
+//! Ctrl-C too.
 #![cfg(all(
     any(target_os = "linux", target_os = "macos"),
     any(target_arch = "x86_64", target_arch = "aarch64")
@@ -26,7 +27,7 @@ fn a_run_leaves_a_picture_of_its_work() {
     }
     assert!(folder.path().join("out/splats.ply").exists());
 
-    // What is there is not replaced unless told to.
+    // An existing file is not replaced without `--overwrite`.
     refused(folder.path(), &args, 3, &["flame.svg", "--overwrite"]);
     let again = [&args[..], &["--overwrite"]].concat();
     ok_in(folder.path(), &again);

@@ -1,4 +1,4 @@
-//! Folders of results: who may write to them, and what is never replaced.
+//! Output folders: access by several commands, and files that are never replaced.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use crate::common;
@@ -10,7 +10,7 @@ use std::process::{Child, Stdio};
 
 const LOCK: &str = ".dapple.lock";
 
-/// A run into `out/` that does not end by itself, after its first words; `until` stands in the last of them.
+/// Starts a run into `out/` that does not end by itself, and reads its first lines; the last of them contains `until`.
 fn long_run(folder: &Path, args: &[&str], until: &str) -> Child {
     let mut child = dapple()
         .args(args)
@@ -22,7 +22,7 @@ fn long_run(folder: &Path, args: &[&str], until: &str) -> Child {
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
     let found = lines.find(|line| line.as_ref().unwrap().contains(until));
     assert!(found.is_some(), "{until}");
-    // Its words go nowhere from here on, and must not end it.
+    // Its further output is dropped, and must not end it.
     std::thread::spawn(move || lines.for_each(drop));
     child
 }
@@ -80,19 +80,20 @@ fn a_folder_belongs_to_one_run_at_a_time() {
     ] {
         refused(path, args, 3, &words);
     }
-    // Neither reading nor another folder is in its way.
+    // The run blocks neither readers nor other folders.
     ok_in(path, &["eval", "capture", "other", "-q", "-o", "scores"]);
     ok_in(path, &render("pictures"));
     assert!(!path.join("pictures").join(LOCK).exists());
     run.kill().unwrap();
     run.wait().unwrap();
-    // The lock has died with it, although its file is there.
+    // The lock ended with the process, although its file exists.
     assert!(path.join("out").join(LOCK).exists());
     ok_in(path, &["train", "-q", "--resume", "out", "--stop-at=2000"]);
     assert!(!path.join("out").join(LOCK).exists());
 }
 
-/// Until now both ended well, with the configuration of one and the splats of the other.
+/// Without a refusal, both runs would end without an error, with the configuration of one run and the splats of the
+/// other.
 #[test]
 fn of_two_runs_that_begin_at_once_one_is_refused() {
     let folder = small_capture();
@@ -117,7 +118,7 @@ fn of_two_runs_that_begin_at_once_one_is_refused() {
     }
 }
 
-/// Whatever is refused leaves all files as they were.
+/// Checks that a command is refused and all files are unchanged.
 #[track_caller]
 fn refused_and_untouched(folder: &Path, args: &[&str], words: &[&str]) {
     let contents = || {
@@ -146,7 +147,7 @@ fn what_dapple_has_not_written_is_not_replaced() {
     let eval = |out| ["eval", "capture", "run", "-q", "-o", out];
     let train = |out| [&TRAIN[..3], &["-o", out], &TRAIN[5..]].concat();
     let words = |name| ["Dapple has not written", name, "--overwrite"];
-    // A configuration of the user's, the one that the run is to have among them.
+    // A configuration of the user, also one that the run reads.
     std::fs::create_dir(path.join("o")).unwrap();
     std::fs::write(path.join("o/config.toml"), &printed).unwrap();
     refused_and_untouched(path, &train("o"), &words("config.toml"));
@@ -162,17 +163,17 @@ fn what_dapple_has_not_written_is_not_replaced() {
         refused_and_untouched(path, &eval(out), &words(name));
     }
     ok_in(path, &[&eval("p")[..], &["--overwrite"]].concat());
-    // Now they are Dapple's.
+    // Now the files are Dapple's.
     ok_in(path, &eval("p"));
     ok_in(path, &eval("run"));
-    // Tables of the same names.
+    // Tables with the names of Dapple's.
     for name in ["scores.json", "scores.md"] {
         std::fs::create_dir(path.join("s")).unwrap();
         std::fs::write(path.join("s").join(name), "{\"mine\": 1}").unwrap();
         refused_and_untouched(path, &eval("s"), &words(name));
         std::fs::remove_dir_all(path.join("s")).unwrap();
     }
-    // A pipe, which keeps whoever reads it waiting.
+    // A pipe, which blocks its reader.
     for (out, name) in [
         ("f", "config.toml"),
         ("g", "renders/a.png"),
@@ -189,7 +190,7 @@ fn what_dapple_has_not_written_is_not_replaced() {
         refused(path, &args, 3, &words(name));
         std::fs::remove_file(&pipe).unwrap();
     }
-    // A run's own configuration, left by a kill before its first checkpoint.
+    // A run's own configuration, which a kill before its first checkpoint left there.
     let run = |name: &str| path.join("run").join(name);
     for name in ["splats.ply", "metrics.json", "metrics.csv"] {
         std::fs::remove_file(run(name)).unwrap();
@@ -235,7 +236,7 @@ fn pictures_of_others_are_not_replaced_by_renders() {
         ok_in(path, &args);
         ok_in(path, &args);
     }
-    // A photo is none of its pictures, whatever is asked for.
+    // A command never replaces a photo of the capture, even with `--overwrite`.
     let photo = render(&["000.png", "-o", "capture/images/000.png", "--overwrite"]);
     refused_and_untouched(path, &photo, &["file of the capture"]);
 }
@@ -279,7 +280,7 @@ fn results_do_not_go_among_the_captures_files() {
             refused_and_untouched(path, args, &[words, "--out"]);
         }
     }
-    // Beside them is fine.
+    // A folder next to the capture is accepted.
     ok_in(
         path,
         &[&TRAIN[..3], &["-o", "capture/out"], &TRAIN[5..]].concat(),

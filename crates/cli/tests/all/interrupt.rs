@@ -14,14 +14,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::Duration;
 
-/// Work that was started, and what it says on stderr.
+/// A started command and its stderr.
 struct Running {
     child: Child,
     said: Lines<BufReader<ChildStderr>>,
 }
 
 impl Running {
-    /// Starts `dapple ARGS` and waits until it says that it is at work.
+    /// Starts `dapple ARGS` and waits for the line that begins with `at_work`.
     fn start(folder: &Path, args: &[&str], at_work: &str, stdout: Stdio) -> Self {
         let mut child = dapple()
             .args(args)
@@ -37,7 +37,7 @@ impl Running {
         running
     }
 
-    /// Waits until it says a line that starts like this.
+    /// Waits for a line that begins with `start`.
     fn wait_for(&mut self, start: &str) {
         let found = self.said.any(|line| line.unwrap().starts_with(start));
         assert!(found, "it ended without saying {start:?}");
@@ -51,14 +51,14 @@ impl Running {
         assert!(sent.success());
     }
 
-    /// Its exit code and what else it said.
+    /// Returns its exit code and the rest of its stderr.
     fn end(mut self) -> (Option<i32>, String) {
         let rest: Vec<String> = self.said.map(Result::unwrap).collect();
         (self.child.wait().unwrap().code(), rest.join("\n"))
     }
 }
 
-/// A training run that would take hours, past its first step.
+/// Starts a training run that would take hours, and waits for its first step.
 fn long_run(folder: &Path, stdout: Stdio) -> Running {
     let args = ["train", "capture", "-o", "out", "--steps", "10000000"];
     Running::start(folder, &args, "step 1/", stdout)
@@ -86,7 +86,7 @@ fn the_first_one_saves_everything() {
         !left.iter().any(|file| file.contains(".dapple-")),
         "{left:?}"
     );
-    // What was saved is whole.
+    // The saved file is whole.
     let splats = json(&ok_in(path, &["info", "out/splats.ply", "--json"]));
     assert!(splats["gaussians"].as_u64().unwrap() > 0);
     let metrics = std::fs::read_to_string(path.join("out/metrics.json")).unwrap();
@@ -95,8 +95,8 @@ fn the_first_one_saves_everything() {
     assert_eq!(metrics["ending"]["step"], metrics["steps"]);
 }
 
-/// A stdout that takes nothing for a minute: a run that was asked to stop cannot end by itself
-/// until then, however fast it saves.
+/// A stdout that accepts nothing for a minute: an interrupted run cannot end by itself until then,
+/// however fast it saves.
 fn blocked() -> Stdio {
     let (reader, mut writer) = UnixStream::pair().unwrap();
     writer.set_nonblocking(true).unwrap();
@@ -141,7 +141,7 @@ fn a_capture_in_the_making_disappears() {
     assert!(said.contains("interrupted: stopped before"), "{said}");
     assert_eq!(left(""), 0);
 
-    // A capture that it was to replace stays.
+    // The capture that it was to replace is unchanged.
     synth(path, &[]);
     let before = files(path);
     let args = [&args[..1], &["capture", "--overwrite"], &args[2..]].concat();
@@ -165,7 +165,7 @@ fn an_interrupted_demo_leaves_no_hidden_folder() {
     assert!(!left.iter().any(hidden), "{left:?}");
 }
 
-/// A file of so many Gaussians with harmonics of degree 3, each its own.
+/// Writes a file of `count` Gaussians with harmonics of degree 3, each its own.
 fn write_splats(path: &Path, count: usize) {
     let mut state = 1u32;
     let mut noise = move || {

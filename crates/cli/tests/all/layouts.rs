@@ -1,4 +1,4 @@
-//! Captures in other layouts than COLMAP's, through every verb that splits their photos.
+//! Captures in other layouts than COLMAP's, through every command that splits their photos.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use std::path::Path;
 use tempfile::TempDir;
 
-/// Photos of a ball of radius 1 on nothing, from a ring of radius 4 around it, without points.
+/// Photos of a ball of radius 1 on nothing, from a circle of radius 4 around it, without points.
 struct Ball {
     folder: TempDir,
 }
@@ -53,7 +53,7 @@ impl Ball {
     }
 }
 
-/// Camera to world with OpenGL's axes: from the ring, looking at the origin, y up.
+/// Returns camera to world with OpenGL's axes: from the circle, looking at the origin, y up.
 fn pose(number: u32) -> [[f64; 4]; 4] {
     let (sin, cos) = (f64::from(number) * std::f64::consts::TAU / 12.0).sin_cos();
     [
@@ -64,7 +64,7 @@ fn pose(number: u32) -> [[f64; 4]; 4] {
     ]
 }
 
-/// The ball's outline, in a colour of its own for each side it is seen from.
+/// Draws the ball's outline, in a different colour for each direction.
 fn picture(number: u32) -> RgbaImage {
     let edge = f64::from(SIZE);
     RgbaImage::from_fn(SIZE, SIZE, |x, y| {
@@ -226,7 +226,7 @@ fn a_list_of_test_photos_is_held_out_by_every_verb() {
     ok_in(path, &render);
     assert_eq!(names(&path.join("held")), held_out);
 
-    // A run that was told to hold out by number does so in every verb that reads its settings.
+    // A run that holds out photos by number does so in every command that reads its settings.
     let by_number = ["--max-gaussians=300", "--eval-every=8", "--overwrite"];
     ok_in(path, &[&TRAIN[..], &by_number].concat());
     assert_eq!(scored(&[]), ["0.png", "8.png"]);

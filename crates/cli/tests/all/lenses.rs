@@ -1,4 +1,5 @@
-//! Captures whose lens distorts, through every verb that looks at photos: natively, and undistorted.
+//! Captures with lens distortion, through every command that reads photos: natively, and
+//! undistorted.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -7,7 +8,7 @@ use crate::common;
 use common::{TRAIN, files, json, ok_in, synth};
 use std::path::Path;
 
-/// Trains `capture/` into `out`, with further options; what was said.
+/// Trains `capture/` into `out`, with further options; returns the stderr.
 fn train(folder: &Path, out: &str, more: &[&str]) -> String {
     let mut args: Vec<&str> = TRAIN.to_vec();
     args.retain(|arg| *arg != "-q");
@@ -17,7 +18,7 @@ fn train(folder: &Path, out: &str, more: &[&str]) -> String {
     ok_in(folder, &args).stderr
 }
 
-/// Sizes of all pictures below a folder.
+/// Returns the sizes of all pictures below a folder.
 fn sizes(folder: &Path) -> Vec<(u32, u32)> {
     let pictures = files(folder).into_iter();
     let pictures = pictures.filter(|path| path.extension().is_some_and(|e| e == "png"));
@@ -43,7 +44,7 @@ fn a_fisheye_trains_natively_and_undistorted() {
     assert!(flat.contains("are undistorted (OPENCV_FISHEYE)"), "{flat}");
     assert!(!flat.contains("that distorts"), "{flat}");
 
-    // Scored, and rendered, as they were trained.
+    // Scored and rendered as in training: with or without distortion.
     for (out, is_native) in [("native", true), ("flat", false)] {
         let splats = format!("{out}/splats.ply");
         let scores = json(&ok_in(at, &["eval", "capture", &splats, "-q", "--json"]));
@@ -63,7 +64,7 @@ fn a_fisheye_trains_natively_and_undistorted() {
         }
     }
 
-    // Splats of one run can be looked at the other way.
+    // Splats of one run can be rendered the other way.
     let args = [
         "render",
         "native/splats.ply",
@@ -75,7 +76,7 @@ fn a_fisheye_trains_natively_and_undistorted() {
     ];
     ok_in(at, &[&args[..], &["--undistort", "-o", "other"]].concat());
     assert_eq!(sizes(&at.join("other")), sizes(&at.join("flat-views")));
-    // A ring is a pinhole camera's whatever the capture's lens.
+    // An orbit has a pinhole camera for every lens of the capture.
     let args = [
         "render",
         "native/splats.ply",

@@ -1,4 +1,5 @@
-//! What no command loses: files of captures and runs, older results, splats at the end of a run.
+//! Files that no command loses: files of captures and runs, older results, splats at the end of a
+//! run.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use crate::common;
@@ -11,7 +12,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-/// Names and contents of all files below a folder.
+/// Returns names and contents of all files below a folder.
 fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let read = |name: &std::path::PathBuf| {
         let bytes = std::fs::read(folder.join(name)).unwrap();
@@ -20,7 +21,7 @@ fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     files(folder).iter().map(read).collect()
 }
 
-/// A few hundred Gaussians in a file.
+/// Writes a few hundred Gaussians to a file.
 fn write_splats(path: &Path, count: usize, degree: u8) {
     let mut splats = Splats::empty(degree);
     for i in 0..count {
@@ -87,7 +88,7 @@ fn a_kill_while_a_folder_is_replaced_leaves_the_old_or_the_new_one() {
     let took = started.elapsed();
     for round in 0..24 {
         let mut child = convert(["b.ply", "a.ply"][round % 2]);
-        // From its start to its end and a little more.
+        // Kills are spread from the start of the command to a little after its end.
         std::thread::sleep(took * (round as u32 + 1) / 20);
         let _ = child.kill();
         child.wait().unwrap();
@@ -95,7 +96,7 @@ fn a_kill_while_a_folder_is_replaced_leaves_the_old_or_the_new_one() {
         left.retain(|name, _| !name.starts_with(".dapple"));
         assert!(results.contains(&left), "round {round}: {:?}", left.keys());
     }
-    // What the kills have left goes with the next command.
+    // The next command removes the remains of the kills.
     convert("a.ply").wait().unwrap();
     let is_left = |name: &std::path::PathBuf| name.display().to_string().contains(".dapple-");
     assert!(!files(path).iter().any(is_left), "{:?}", files(path));
@@ -153,7 +154,7 @@ fn numbers_that_are_not_finite_are_not_written() {
     ok_in(path, &recipe);
     let replayed = ["edit", "t.ply", "o.ply", "--recipe=r.json", "--overwrite"];
     refused(path, &replayed, 3, &["x of Gaussian 0 is inf"]);
-    // Sizes that only a logarithm can be of.
+    // Sizes that only a logarithm can represent.
     let (mut splats, _) = splat_file::read(&path.join("in.ply")).unwrap();
     splats.scales[7][0] = 100.0;
     splat_file::write(&path.join("large.ply"), &splats, Format::Ply).unwrap();
@@ -249,7 +250,7 @@ fn files_of_captures_and_runs_are_not_replaced_by_any_verb() {
     }
     // The run's own scores go into its folder.
     ok_in(path, &["eval", "capture", "out", "-q", "-o", "out"]);
-    // What did not exist at the start of a run is not replaced at its end.
+    // A file that did not exist at the start of a run is not replaced at its end.
     let own = [
         &TRAIN[..3],
         &["-o", "own", "--flamegraph", "own/splats.ply"],
@@ -317,7 +318,7 @@ fn focal_lengths_that_no_lens_has_end_a_command_at_once() {
     }
 }
 
-/// A folder that vanishes, and a file in its place, which no folder can replace.
+/// A vanished folder whose place a file has taken, which no folder can replace.
 #[cfg(unix)]
 #[test]
 fn splats_that_their_folder_does_not_take_go_to_another_place() {

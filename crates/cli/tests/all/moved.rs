@@ -1,4 +1,4 @@
-//! Splats that were moved, and the cameras of their capture; runs that find their capture by themselves.
+//! Moved splats and the cameras of their capture; runs that find their capture by themselves.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -16,7 +16,7 @@ fn trained() -> TempDir {
     folder
 }
 
-/// The largest difference of two pictures' values.
+/// Returns the largest difference of two pictures' values.
 fn apart(a: &Path, b: &Path) -> u8 {
     let [a, b] = [a, b].map(|path| image::open(path).unwrap().into_rgb8().into_raw());
     assert_eq!(a.len(), b.len());
@@ -82,7 +82,7 @@ fn cameras_follow_splats_that_were_moved_by_several_edits() {
         );
         assert!(off <= 6, "{from:?}: {off}");
     }
-    // What a file has no place for is said.
+    // Data that the format cannot hold is reported.
     let packed = run_in(path, &["edit", "out/again.ply", "x.spz", "--scale", "2"]);
     assert!(
         packed.stderr.contains("no place for the motion"),
@@ -121,13 +121,13 @@ fn a_run_finds_its_capture_where_it_was_and_where_it_moved_with_it() {
         &["twice"],
     );
     refused(path, &["eval", "capture"], INPUT, &["no splats"]);
-    // Both moved, beside each other as before.
+    // Both moved, with unchanged relative paths.
     std::fs::create_dir(path.join("away")).unwrap();
     for name in ["capture", "out"] {
         std::fs::rename(path.join(name), path.join("away").join(name)).unwrap();
     }
     assert_eq!(eval(&["away/out"])["psnr"], named["psnr"]);
-    // The run alone.
+    // Only the run moved.
     std::fs::rename(path.join("away/out"), path.join("out")).unwrap();
     for verb in [
         &["eval", "out"][..],
@@ -149,14 +149,14 @@ fn a_run_finds_its_capture_where_it_was_and_where_it_moved_with_it() {
         &["has changed since", "--scene"],
     );
     ok_in(path, &["eval", "out", "--scene", "capture"]);
-    // What can do without goes on, and says why.
+    // Commands that can do without the capture continue, and print the reason.
     let edited = ok_in(path, &["edit", "out", "o.ply", "--prune", "1"]);
     assert!(
         edited.stderr.contains("has changed since"),
         "{}",
         edited.stderr
     );
-    // Splats of which nothing is known.
+    // Splats without a run.
     std::fs::copy(path.join("out/splats.ply"), path.join("alone.ply")).unwrap();
     refused(path, &["eval", "alone.ply"], INPUT, &["--scene"]);
 }
@@ -179,13 +179,13 @@ fn a_page_opens_at_a_photo_and_stays_where_photos_were() {
     let said = first["said"].as_str().unwrap();
     let name = said.split("first view: that of the photo ").nth(1).unwrap();
     let name = name.lines().next().unwrap();
-    // Named, it is the same view; another photo is another.
+    // The named photo gives the same view; another photo gives another view.
     assert_eq!(page(&["--view", name])["view"], first["view"]);
     let other = if name == "001.png" { "002" } else { "001" };
     let second = page(&["--view", other]);
     assert_ne!(second["view"], first["view"]);
     assert!(first["bounds"]["places"].as_array().unwrap().len() > 3);
-    // The page turns about what the view looks at.
+    // The page turns about the point that the view looks at.
     let three = |v: &serde_json::Value| [0, 1, 2].map(|k| v[k].as_f64().unwrap());
     let (eye, centre) = (three(&first["view"]["position"]), three(&first["centre"]));
     let apart: f64 = (0..3).map(|k| (eye[k] - centre[k]).powi(2)).sum();

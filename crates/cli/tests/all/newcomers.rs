@@ -1,5 +1,4 @@
-//! What those who are new to it ran into: photos that are missing, runs named by their folder, paths of
-//! cameras, runs that got worse.
+//! Problems of new users: missing photos, runs named by their folder, paths of cameras, runs that got worse.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -11,7 +10,7 @@ use std::path::Path;
 
 const INPUT: i32 = 3;
 
-/// Names of the photos of a small capture.
+/// Returns the names of the photos of a small capture.
 fn photos(path: &Path) -> Vec<String> {
     let images = std::fs::read_dir(path.join("capture/images")).unwrap();
     let mut names: Vec<String> = images
@@ -44,12 +43,12 @@ fn a_missing_photo_can_be_skipped_and_is_counted() {
     let metrics = std::fs::read_to_string(path.join("out/metrics.json")).unwrap();
     let metrics: serde_json::Value = serde_json::from_str(&metrics).unwrap();
     assert_eq!(metrics["skipped_photos"], 1);
-    // Every eighth of eight.
+    // Every eighth photo of eight is held out.
     assert_eq!(
         (&metrics["train_views"], &metrics["eval_views"]),
         (&7.into(), &1.into())
     );
-    // The run's configuration says so: its photos are scored without asking again.
+    // The run's configuration records this: its photos are scored without another option.
     let scores = json(&ok_in(path, &["eval", "capture", "out", "--json"]));
     assert_eq!(scores["psnr"], metrics["psnr"]);
     let info = json(&ok_in(
@@ -105,7 +104,7 @@ fn a_runs_folder_stands_for_its_splats() {
     let folder = small_capture();
     let path = folder.path();
     let trained = json(&ok_in(path, &[&TRAIN[..], &["--json"]].concat()));
-    // Folders that are not there are made, and taken away again where nothing came of it.
+    // A missing output folder is made, and removed again if the command writes nothing.
     ok_in(
         path,
         &["convert", "out", "small/phone/a.ply", "--sh-degree", "0"],
@@ -137,7 +136,7 @@ fn a_runs_folder_stands_for_its_splats() {
     for word in ["steps ", "PSNR", "device ", "gaussians"] {
         assert!(text.contains(word), "{word}: {text}");
     }
-    // A run that is not finished has no splats elsewhere than in its checkpoint, at first.
+    // An unfinished run has splats only in its checkpoint at first.
     ok_in(
         path,
         &[&TRAIN[..], &["--overwrite", "--stop-at", "5"]].concat(),
@@ -176,7 +175,7 @@ fn paths_go_where_photos_were_taken() {
         &[&all_round[..], &["--height", "36", "--points", "200"]].concat(),
     );
     ok_in(path, &TRAIN);
-    // Cameras lie beside the splats: nothing else is needed.
+    // The cameras are stored next to the splats: nothing else is needed.
     let path_of = |more: &[&str]| {
         let args = [
             "render", "out", "--frames", "3", "--width", "32", "-o", "pictures",
@@ -194,7 +193,7 @@ fn paths_go_where_photos_were_taken() {
     assert!(auto == read("00001.png"));
     path_of(&["--path", "capture"]);
     assert!(auto != read("00001.png"));
-    // What is left when one side is all that was photographed.
+    // The path if only one side was photographed.
     let text = std::fs::read_to_string(path.join("out/cameras.json")).unwrap();
     let mut cameras: serde_json::Value = serde_json::from_str(&text).unwrap();
     let frames = cameras["frames"].as_array_mut().unwrap();
@@ -214,7 +213,7 @@ fn paths_go_where_photos_were_taken() {
     let arc = read("00001.png");
     path_of(&["--path", "arc"]);
     assert!(arc == read("00001.png"));
-    // Another's file of that name is no reason to stop.
+    // A foreign file of that name does not stop the command.
     std::fs::write(path.join("out/cameras.json"), "[]").unwrap();
     let said = path_of(&["--path"]);
     assert!(
@@ -230,7 +229,7 @@ fn paths_go_where_photos_were_taken() {
     let z = read("00001.png");
     let arc = ["render", "out", "--path", "arc", "-o", "none"];
     refused(path, &arc, INPUT, &["--scene"]);
-    // Nerfstudio's exporter says in its file what is up.
+    // Nerfstudio's exporter writes the up direction to its file.
     let ply = std::fs::read(path.join("out/splats.ply")).unwrap();
     let at = ply.windows(7).position(|w| w == b"element").unwrap();
     let told = [&ply[..at], b"comment Vertical Axis: z\n", &ply[at..]].concat();
@@ -243,7 +242,7 @@ fn paths_go_where_photos_were_taken() {
 fn a_run_that_got_worse_says_so() {
     let folder = small_capture();
     let path = folder.path();
-    // Centres that begin to jump at the end.
+    // Centres that begin to jump at the end of the run.
     let config = "[eval]\nsteps = [20]\n[learning_rates]\nmeans_final = 0.5\n";
     std::fs::write(path.join("wild.toml"), config).unwrap();
     let wild = ["--steps=40", "--config", "wild.toml"];
@@ -397,7 +396,7 @@ fn counts_and_sizes_read_well() {
         text.contains("0 of 0 Gaussians") && !text.contains("times"),
         "{text}"
     );
-    // A page of the older ending is a page.
+    // The older extension `.htm` is accepted too.
     let page = ["export", "out", "page.htm", "--no-poster"];
     ok_in(path, &page);
     assert!(path.join("page.htm").is_file());

@@ -1,5 +1,4 @@
-//! `dapple profile ops` and what `dapple bench ops` has beside its rows: files, options, refusals. Never how fast
-//! anything is.
+//! `dapple profile ops`, and `dapple bench ops` without its rows: files, options, refusals. Never how fast anything is.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -44,7 +43,7 @@ fn operations_are_profiled_and_compared() {
     assert_eq!(stages[..2], ["lora_512", "softmax_1024"]);
     let wall: f64 = profile.budget.rows.iter().map(|row| row.total_ns).sum();
     assert!((wall / profile.budget.wall_ns - 1.0).abs() < 1e-6);
-    // What is there is not replaced.
+    // An existing output is not replaced.
     assert_ne!(run_in(folder.path(), &base).code, 0);
     let more = [
         "-o",
@@ -112,7 +111,7 @@ fn rows_stand_beside_pytorchs() {
     assert!(row.unwrap().contains("faster"), "{}", ran.stdout);
 }
 
-/// `dapple bench ops` on the CPU with the folder for caches, as JSON and the notes.
+/// Runs `dapple bench ops` on the CPU with the folder for caches; returns its JSON and notes.
 fn measured(cache: &std::path::Path, more: &[&str]) -> (serde_json::Value, String) {
     let args = [
         "bench", "ops", "--only", "linear", "--dtype", "f32", "--most", "200000",
@@ -148,7 +147,7 @@ fn ceilings_that_rows_exceed_are_measured_again() {
         measured.rate("fma_f32", Unit::OperationsPerSecond, rated);
         store(folder.path(), &measured).unwrap();
     };
-    // A thousand operations a second: any machine does more.
+    // A thousand operations a second: every machine is faster.
     stored(1000.0, 1.0);
     let (found, notes) = measured(folder.path(), &[]);
     assert!(notes.contains("measured again"), "{notes}");
@@ -165,7 +164,7 @@ fn ceilings_that_rows_exceed_are_measured_again() {
         let median = row["us"]["median"].as_f64().unwrap();
         assert!(low <= median && median <= high, "{row}");
     }
-    // Ceilings of a busy machine are not used at all.
+    // Ceilings of a busy machine are not used.
     stored(1e30, 2.0);
     let (found, notes) = measured(folder.path(), &[]);
     assert!(

@@ -1,4 +1,4 @@
-//! Pages of the viewer: a client that speaks its protocol, and Chromium driven through its debugging port.
+//! Pages of the viewer: a client for its protocol, and Chromium driven through its debugging port.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![allow(dead_code, reason = "each test binary uses its part")]
 
@@ -18,7 +18,7 @@ use tungstenite::{Message, WebSocket};
 )]
 use crate::chromium as browser;
 
-/// A program that serves a page, and what it has said so far.
+/// A program that serves a page, and its output so far.
 pub struct Served {
     pub child: Child,
     pub url: String,
@@ -26,7 +26,7 @@ pub struct Served {
 }
 
 impl Served {
-    /// Starts a command of ours and waits for the address that it prints.
+    /// Starts a `dapple` command and waits for the address that it prints.
     pub fn start(command: &mut Command) -> Self {
         let mut this = Self {
             child: command
@@ -61,7 +61,7 @@ impl Served {
         rest.split('/').next().unwrap().to_owned()
     }
 
-    /// A page that speaks the viewer's protocol.
+    /// Opens a page that uses the viewer's protocol.
     pub fn page(&self) -> Page {
         let host = self.host();
         let token = self.url.split("token=").nth(1).unwrap();
@@ -77,7 +77,7 @@ impl Served {
         Page(tungstenite::client(request, stream).unwrap().0)
     }
 
-    /// Waits for the end: exit code and everything said to people.
+    /// Waits for the end; returns exit code and stderr.
     pub fn end(mut self) -> (i32, String) {
         let code = self.child.wait().unwrap().code().unwrap_or(-1);
         (code, self.rest.take().unwrap().join().unwrap())
@@ -91,7 +91,7 @@ impl Drop for Served {
     }
 }
 
-/// A client that speaks the viewer's protocol.
+/// Client for the viewer's protocol.
 pub struct Page(WebSocket<TcpStream>);
 
 impl Page {
@@ -100,7 +100,7 @@ impl Page {
         self.0.send(Message::Text(text.into())).is_ok()
     }
 
-    /// Asks for a picture from a place around the scene; `false` where the connection has ended.
+    /// Requests a frame from a position around the scene; returns `false` if the connection has ended.
     pub fn look(&mut self, id: u32, turn: f64) -> bool {
         let half = turn / 2.0;
         let rotation = [half.cos(), 0.0, half.sin(), 0.0];
@@ -110,7 +110,8 @@ impl Page {
         }))
     }
 
-    /// The next picture's number, with each text before it; nothing where the connection has ended.
+    /// Returns the number of the next frame, after passing each text before it to `text`; `None` if the connection has
+    /// ended.
     pub fn picture(&mut self, mut text: impl FnMut(Value)) -> Option<u32> {
         loop {
             match self.0.read().ok()? {
@@ -127,7 +128,7 @@ impl Page {
 }
 
 impl Page {
-    /// The next text of which this holds.
+    /// Returns the next text for which the predicate holds.
     #[track_caller]
     pub fn told(&mut self, wanted: impl Fn(&Value) -> bool) -> Value {
         loop {
@@ -141,7 +142,7 @@ impl Page {
     }
 }
 
-/// Where Chromium is, if it is here; says so where it is not.
+/// Returns the path of Chromium, or prints a note if it is missing.
 pub fn chromium() -> Option<PathBuf> {
     let found = browser::find().unwrap();
     if found.is_none() {
@@ -153,13 +154,13 @@ pub fn chromium() -> Option<PathBuf> {
     found
 }
 
-/// Chromium, showing one page.
+/// Chromium with one page.
 pub struct Browser {
     child: Child,
     socket: WebSocket<MaybeTlsStream<TcpStream>>,
     session: String,
     next: u64,
-    /// What went wrong in the page: exceptions, errors of its console and of its requests.
+    /// Faults in the page: exceptions, errors of its console and of its requests.
     pub wrong: Vec<String>,
 }
 
@@ -169,19 +170,19 @@ impl Browser {
         Self::open_with(chromium, scratch, &["--disable-gpu"])
     }
 
-    /// The same with WebGL, which the processor draws.
+    /// Opens Chromium with WebGL on the CPU, otherwise as [`Self::open`].
     pub fn open_drawing(chromium: &Path, scratch: &Path) -> Self {
         let options = ["--use-angle=swiftshader", "--enable-unsafe-swiftshader"];
         Self::open_with(chromium, scratch, &options)
     }
 
-    /// The same with WebGPU as well, which the processor runs too.
+    /// Opens Chromium with WebGL and WebGPU, both on the CPU, otherwise as [`Self::open`].
     pub fn open_computing(chromium: &Path, scratch: &Path) -> Self {
         let options = [
             "--enable-unsafe-webgpu",
             "--use-webgpu-adapter=swiftshader",
             "--use-angle=swiftshader",
-            // Without a Vulkan of its own Chromium cannot show on a canvas what WebGPU has drawn.
+            // Without its own Vulkan, Chromium cannot show WebGPU output on a canvas.
             "--enable-features=Vulkan",
             "--use-vulkan=swiftshader",
             "--ignore-gpu-blocklist",
@@ -212,7 +213,7 @@ impl Browser {
                 break address.to_owned();
             }
         };
-        // Its later remarks are nobody's.
+        // Its later output is discarded.
         std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
         let (socket, _) = tungstenite::connect(browser.as_str()).unwrap();
         let mut this = Self {
@@ -236,7 +237,7 @@ impl Browser {
         this
     }
 
-    /// Calls a method of the page, or of the browser before there is one.
+    /// Calls a method of the page, or of the browser before a page exists.
     pub fn call(&mut self, method: &str, params: &Value) -> Value {
         self.next += 1;
         let mut message = json!({"id": self.next, "method": method, "params": params});
@@ -267,7 +268,7 @@ impl Browser {
         }
     }
 
-    /// The value of an expression in the page; a promise's when it is there.
+    /// Evaluates an expression in the page; waits for a promise's value.
     #[track_caller]
     pub fn value(&mut self, expression: &str) -> Value {
         let asked = json!({
@@ -291,11 +292,11 @@ impl Browser {
         }
     }
 
-    /// A key, as a keyboard sends it.
+    /// Sends a key press, like a keyboard.
     pub fn key(&mut self, key: &str) {
         for kind in ["keyDown", "keyUp"] {
             let mut event = json!({"type": kind, "key": key});
-            // Keys with names, such as Escape, write nothing.
+            // Keys with names, such as Escape, type no text.
             if kind == "keyDown" && key.chars().count() == 1 {
                 event["text"] = json!(key);
             }
@@ -303,7 +304,7 @@ impl Browser {
         }
     }
 
-    /// A drag of the mouse over the page.
+    /// Drags the mouse over the page.
     pub fn drag(&mut self, from: [f64; 2], to: [f64; 2]) {
         let mut mouse = |kind: &str, [x, y]: [f64; 2], buttons: u32| {
             let event = json!({

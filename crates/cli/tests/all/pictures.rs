@@ -5,7 +5,7 @@ use crate::common;
 
 use common::{TRAIN, ok_in, refused, small_capture};
 
-/// The bytes of a picture.
+/// Reads the bytes of a picture.
 fn rgb(path: &std::path::Path) -> image::RgbImage {
     image::open(path).unwrap().into_rgb8()
 }

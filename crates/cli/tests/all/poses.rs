@@ -1,4 +1,4 @@
-//! Poses that are off: made, refined, scored, and what contradicts that.
+//! Inaccurate poses: made, refined and scored; and options that contradict this.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -26,7 +26,7 @@ fn poses_that_are_off_are_refined_and_scored() {
         "capture/true_cameras.json",
     ];
     let report = json(&ok_in(path, &[&scores[..], &["--json"]].concat()));
-    // The run's configuration says that poses were refined.
+    // The run's configuration records the refinement of poses.
     let aligned = report["aligned"]["psnr"].as_f64().unwrap();
     assert!(aligned > report["psnr"].as_f64().unwrap(), "{report}");
     let run = trained["aligned_psnr"].as_f64().unwrap();
@@ -53,7 +53,7 @@ fn exact_poses_are_found_exact_and_read_back() {
     ]
     .concat();
     ok_in(path, &train);
-    // Nerfstudio's schema: with the photos' folder named, the file is a capture.
+    // Nerfstudio's schema: with the path of the photos' folder, the file is a capture.
     std::fs::copy(
         path.join("out/cameras.json"),
         path.join("capture/images/transforms.json"),

@@ -1,5 +1,5 @@
-//! `dapple profile` on work small enough for a test: what it leaves, that its sums add up, and what
-//! it says of bad input. Never how fast anything is.
+//! `dapple profile` on work small enough for a test: its output files, its sums, and its errors for
+//! bad input. Never how fast anything is.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -19,7 +19,7 @@ const USAGE: i32 = 2;
 const INPUT: i32 = 3;
 const IO: i32 = 4;
 
-/// A profile of made-up splats, of a few steps.
+/// A profile of synthetic splats, of a few steps.
 const SYNTHETIC: [&str; 10] = [
     "profile",
     "-q",
@@ -37,7 +37,7 @@ fn with<'a>(more: &[&'a str]) -> Vec<&'a str> {
     [&SYNTHETIC[..], more].concat()
 }
 
-/// Stages of a step on the processor, in the order they run there.
+/// Stages of a step on the CPU, in the order they run there.
 const ON_PROCESSOR: [&str; 9] = [
     "project",
     "order",
@@ -50,7 +50,7 @@ const ON_PROCESSOR: [&str; 9] = [
     "update",
 ];
 
-/// And on a GPU.
+/// Stages of a step on a GPU.
 const ON_GPU: [&str; 10] = [
     "project",
     "order",
@@ -79,7 +79,7 @@ const SECTIONS: [&str; 12] = [
     "Methodology",
 ];
 
-/// Whether CPU time can be sampled here.
+/// Returns true if CPU time can be sampled here.
 fn samples() -> bool {
     Sampler::start(1000)
         .map(|sampler| drop(sampler.finish()))
@@ -91,7 +91,7 @@ fn row(profile: &Profile, phase: Phase) -> f64 {
     rows.find(|row| row.phase == phase).unwrap().share
 }
 
-/// Files of a profile, each of which reads; the profile.
+/// Reads all files of a profile and returns the profile.
 #[track_caller]
 fn whole(folder: &Path) -> Profile {
     let mut expected = vec!["PROFILE.md", "profile.json", "report.html", "trace.json"];
@@ -130,7 +130,7 @@ fn whole(folder: &Path) -> Profile {
     profile
 }
 
-/// What holds for every profile of a few steps.
+/// Checks that hold for every profile of a few steps.
 #[track_caller]
 fn sound(profile: &Profile, stages: &[&str], steps: usize) {
     let named: Vec<&str> = profile.stages.iter().map(|s| s.name.as_str()).collect();
@@ -138,7 +138,7 @@ fn sound(profile: &Profile, stages: &[&str], steps: usize) {
     for stage in &profile.stages[..stages.len()] {
         assert_eq!(stage.time.count, steps as u64, "{}", stage.name);
         assert!(stage.time.min > 0.0, "{}", stage.name);
-        // `report` is numbers for the host; nobody counts its work.
+        // `report` is numbers for the host; its work is not counted.
         let counted = stage.cost.is_some() && stage.roofline.is_some();
         assert_eq!(counted, stage.name != "report", "{}", stage.name);
     }
@@ -179,7 +179,7 @@ fn sound(profile: &Profile, stages: &[&str], steps: usize) {
     assert_eq!(profile.method.measured_steps, steps as u64);
 }
 
-/// Opens the page; answers the sections without data, or nothing where there is no Chromium.
+/// Opens the page; returns the sections without data, or `None` without Chromium.
 fn opened(folder: &Path) -> Option<Vec<String>> {
     let Some(browser) = chromium::find().unwrap() else {
         eprintln!(
@@ -215,7 +215,7 @@ fn a_profile_on_the_processor_is_whole_and_compares() {
         ran.stdout
     );
 
-    // What is there is not replaced, and an earlier profile can be compared with.
+    // An existing profile is not replaced, and an earlier profile can be compared with.
     refused(here, &with(&["-o", "a"]), INPUT, &["--overwrite"]);
     let compared = ["-o", "a", "--overwrite", "--compare", "a/profile.json"];
     let ran = ok_in(here, &with(&compared));
@@ -237,13 +237,13 @@ fn a_profile_on_the_processor_is_whole_and_compares() {
         );
     }
 
-    // The same, of files.
+    // The comparison of two files shows the same.
     dapple_profile::write_profile(&here.join("old.json"), &old).unwrap();
     let diff = |more: &[&str]| {
         let args = ["profile", "diff", "old.json", "b/profile.json"];
         ok_in(here, &[&args[..], more].concat())
     };
-    // Four steps say too little for any mark, and that is the first thing told.
+    // Four steps are too few for any mark, and the output begins with this warning.
     let text = diff(&[]).stdout;
     assert!(
         text.starts_with("warning: nothing is marked: ") && text.contains("\nold: "),
@@ -271,10 +271,10 @@ fn a_capture_is_profiled_as_it_is_trained() {
     let here = folder.path();
     let args = ["profile", "capture", "-q", "--preset", "micro", "--json"];
     let few = ["--steps", "3", "--warmup", "0"];
-    // Enough for the sampler to see some of it.
+    // Enough steps for the sampler.
     let enough = ["--steps", "80", "--warmup", "0"];
     let ran = ok_in(here, &[&args[..], &enough].concat());
-    // Where nothing is said: a folder of the capture's name.
+    // Without `-o`, the output is a folder of the capture's name.
     let profile = whole(&here.join("profile/capture"));
     sound(&profile, &ON_PROCESSOR, 80);
     let written = std::fs::read_to_string(here.join("profile/capture/profile.json")).unwrap();
@@ -291,7 +291,7 @@ fn a_capture_is_profiled_as_it_is_trained() {
     let tiles = scene.facts.iter().find(|f| f.name == "tiles").unwrap();
     assert_eq!(tiles.value, "9 (3 x 3 of 16x16 pixels)");
 
-    // Splats of a run as the beginning, and a file that holds none.
+    // Splats of a run as the initial splats, and a file without splats.
     let train = ["train", "capture", "-q", "-o", "out", "--preset", "micro"];
     ok_in(here, &[&train[..], &["--steps=2"]].concat());
     let mature = ["profile", "capture", "-q", "-o", "mature", "--splats"];
@@ -379,7 +379,7 @@ fn what_is_no_profile_is_named_for_what_it_is() {
             code,
             &told,
         );
-        // Before anything is measured.
+        // Refused before a measurement.
         refused(here, &with(&["-o", "new", "--compare", name]), code, &told);
         assert!(
             !here.join("new").exists(),
@@ -436,7 +436,7 @@ fn a_profile_on_a_gpu_is_whole_and_its_page_is_full() {
     };
     let here = tempfile::tempdir().unwrap();
     let here = here.path();
-    // Compared with one of the processor: every section of the page has something to show.
+    // Compared with a profile of the CPU: every section of the page has something to show.
     ok_in(here, &with(&["-o", "cpu"]));
     let more = ["--device", "gpu:llvmpipe", "-o", "gpu", "--compare"];
     ok_in(here, &with(&[&more[..], &["cpu/profile.json"]].concat()));
@@ -453,7 +453,7 @@ fn a_profile_on_a_gpu_is_whole_and_its_page_is_full() {
     for name in ["enqueue", "trainer"] {
         assert!(profile.host.iter().any(|span| span.name == name), "{name}");
     }
-    // Each stage's dispatches were timed alone, as many as it has.
+    // All dispatches of a stage were timed separately.
     for stage in &profile.stages[..ON_GPU.len()] {
         let of_stage = profile.kernels.iter().filter(|k| k.stage == stage.name);
         let alone: f64 = of_stage.map(|kernel| kernel.per_step).sum();
@@ -466,9 +466,10 @@ fn a_profile_on_a_gpu_is_whole_and_its_page_is_full() {
     }
 }
 
-/// Stages and their gaps against two timestamps around the step: they lie inside of these, and
-/// within 3 % of them. A software renderer's threads wake up late between a timestamp and the pass
-/// beside it when the machine is busy, which only ever makes it worse: one run in some is enough.
+/// Compares stages and their gaps with two timestamps around the step: they are inside these, and
+/// within 3 % of them. On a busy machine, threads of a software renderer wake up late between a
+/// timestamp and the adjacent pass, which only worsens the result: one good run of several is
+/// enough.
 fn clocks_agree(here: &Path, first: &Profile) {
     let mut seen = Vec::new();
     let mut agree = |profile: &Profile| {
@@ -516,7 +517,7 @@ fn without_timestamps_the_host_times_steps_and_says_so() {
         "{method:?}"
     );
     assert!(profile.timeline.is_none() && profile.kernels.is_empty());
-    // No stage of the device, with a time that nobody took.
+    // No stage of the device has a time, because none was measured.
     assert!(profile.stages.iter().all(|stage| stage.name != "blend"));
     assert_eq!(profile.steps.len(), 4);
     assert!(profile.step.min > 0.0);

@@ -1,6 +1,5 @@
-//! The profiler tells the truth of a real device: what is planted into steps of known work, a
-//! dispatch, a copy, a wait, a buffer, is found in its row and nowhere else. Asserts are counts, sums
-//! and bounds that sleeping guarantees.
+//! The profiler against a real device: a dispatch, copy, wait or buffer injected into steps of known work is found in
+//! its row and nowhere else. Asserts are counts, sums and bounds that sleeping guarantees.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -19,7 +18,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 const STEPS: u64 = 5;
-/// Words that the planted copy moves in a step: 1 MiB.
+/// Words that the injected copy moves in a step: 1 MiB.
 const WORDS: usize = 1 << 18;
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -34,15 +33,15 @@ const SHADER: &str = "
         values[id.x] = x;
     }";
 
-/// What is in each step beside the stages `work` and `last`.
+/// Addition to each step, after the stages `work` and `last`.
 #[derive(Clone, Copy, PartialEq)]
 enum Planted {
     Nothing,
     /// A dispatch of `work` under the name `extra`.
     Dispatch,
-    /// Numbers to the device, while it has nothing else to do.
+    /// A copy to the device while it is idle.
     Write,
-    /// Numbers from the device.
+    /// A copy from the device.
     Read,
     /// A wait for the device, then a pause of the host.
     Sync,
@@ -50,7 +49,7 @@ enum Planted {
     Buffer,
 }
 
-/// A software renderer, or the device that `DAPPLE_TEST_GPU` names.
+/// Opens a software renderer, or the device that `DAPPLE_TEST_GPU` names.
 fn device(lacking: wgpu::Features) -> Option<Gpu> {
     let choice = match std::env::var("DAPPLE_TEST_GPU") {
         Ok(name) => name.parse().unwrap(),
@@ -81,7 +80,7 @@ fn device(lacking: wgpu::Features) -> Option<Gpu> {
     Some(Gpu::open_with(&options, &overrides).unwrap())
 }
 
-/// A stage of one dispatch that takes a while.
+/// Creates a stage of one dispatch that takes a while.
 fn stage(gpu: &Gpu, name: &'static str, values: &wgpu::Buffer) -> Recording {
     let set = ShaderSet::new(&[("planted", SHADER)]);
     let kernel = Kernel::new(gpu, &set, "planted", "work", &Defines::new()).unwrap();
@@ -93,7 +92,7 @@ fn stage(gpu: &Gpu, name: &'static str, values: &wgpu::Buffer) -> Recording {
     recording
 }
 
-/// What the host does in a step before it submits.
+/// Work of the host in a step before it submits.
 fn host_work(gpu: &Gpu, recorder: &Recorder, planted: Planted, values: &wgpu::Buffer) {
     match planted {
         Planted::Nothing | Planted::Dispatch => {}
@@ -115,7 +114,7 @@ fn host_work(gpu: &Gpu, recorder: &Recorder, planted: Planted, values: &wgpu::Bu
     }
 }
 
-/// Steps with something planted, and what the profiler makes of them.
+/// Runs steps with an injected addition and returns their profile.
 fn profile(gpu: &Gpu, planted: Planted) -> Profile {
     let values = gpu.buffer("values", WORDS as u64 * 4).unwrap();
     let mut work = stage(gpu, "work", &values);
@@ -125,7 +124,7 @@ fn profile(gpu: &Gpu, planted: Planted) -> Profile {
     work.append(stage(gpu, "last", &values));
     let mut clock = GpuClock::new(gpu, 8, STEPS as usize).unwrap();
     let recorder = Recorder::new();
-    // As many outside: what is made once, for timestamps too, is not made in the window.
+    // The same steps outside of the window first: allocations made once, for timestamps too, are not in the window.
     for step in 0..STEPS {
         host_work(gpu, &Recorder::off(), planted, &values);
         match &mut clock {
@@ -211,8 +210,8 @@ fn finding<'a>(profile: &'a Profile, rule: &str) -> &'a Finding {
     profile.findings.iter().find(|f| f.rule == rule).unwrap()
 }
 
-/// What was asked of the device in a step: submissions, waits, bytes there and back without the
-/// clock's own (two for each stage, two around them), buffers.
+/// Work of the device in a step: submissions, waits, bytes there and back without the clock's own (two for each stage,
+/// two around them), buffers.
 fn asked(gpu: &Gpu, profile: &Profile) -> [f64; 5] {
     let t = profile.timeline.as_ref().unwrap();
     let around = gpu
@@ -249,7 +248,7 @@ fn what_is_planted_is_found_in_its_row() {
         assert_eq!(row(&plain, phase), 0.0, "{phase:?}");
     }
 
-    // A dispatch more: its time is its row's, and the other stages' is theirs.
+    // With one more dispatch, its time is in its row, and the other rows keep theirs.
     let more = profile(&gpu, Planted::Dispatch);
     assert_eq!(asked(&gpu, &more), asked(&gpu, &plain));
     assert_eq!(more.timeline.as_ref().unwrap().kernels_per_step, 3.0);
@@ -260,7 +259,7 @@ fn what_is_planted_is_found_in_its_row() {
     let others = of_name(&more.stages, "work").time.sum + of_name(&more.stages, "last").time.sum;
     assert!((forward - others).abs() <= 2.0 * STEPS as f64);
 
-    // A copy to the device that nothing hides: bytes, and its span in the transfers' row.
+    // A copy to the device that nothing hides: bytes, and its span in the row of transfers.
     let write = profile(&gpu, Planted::Write);
     assert_eq!(asked(&gpu, &write), [1.0, 1.0, bytes, 0.0, 0.0]);
     let copy = of_name(&write.host, "copy");
@@ -272,17 +271,17 @@ fn what_is_planted_is_found_in_its_row() {
     );
     assert_eq!(row(&write, Phase::Backward), 0.0);
 
-    // One back waits as well.
+    // A copy from the device also waits.
     let read = profile(&gpu, Planted::Read);
     let [_, waits, written, back, _] = asked(&gpu, &read);
     assert_eq!((waits, written, back), (1.0, 0.0, bytes));
 
-    // A wait, after which the device has nothing to do for as long as the host sleeps.
+    // After a wait the device is idle while the host sleeps.
     let sync = profile(&gpu, Planted::Sync);
     assert_eq!(asked(&gpu, &sync), [1.0, 1.0, 0.0, 0.0, 0.0]);
     let slept = STEPS as f64 * PAUSE.as_nanos() as f64;
     assert!(of_name(&sync.host, "think").time.sum >= slept);
-    // Where spans lie on the host's clock is a little uncertain.
+    // The positions of spans on the host's clock have a small error.
     assert!(
         row(&sync, Phase::Host) > 0.9 * slept,
         "{:?}",
@@ -292,7 +291,7 @@ fn what_is_planted_is_found_in_its_row() {
     assert_eq!(bound.fired, idle / sync.budget.wall_ns > 0.05, "{bound:?}");
     assert!(!finding(&plain, "sync_bound").fired);
 
-    // A buffer.
+    // One more buffer.
     let buffer = profile(&gpu, Planted::Buffer);
     assert_eq!(asked(&gpu, &buffer), [1.0, 0.0, 0.0, 0.0, 1.0]);
     let rule = "allocation_in_steady_state";
@@ -307,7 +306,7 @@ fn a_device_without_timestamps_is_told_of_by_the_host_alone() {
     let profile = profile(&gpu, Planted::Write);
     assert!(profile.timeline.is_none() && !profile.method.device_timestamps);
     assert!(profile.method.cautions[0].contains("no timestamps"));
-    // What was counted is told all the same, and no stage has a time of the device.
+    // Counts are reported all the same, and no stage has a time of the device.
     assert_eq!(profile.tables[0].title, "Host and device, a step");
     let names: Vec<&str> = profile.stages.iter().map(|s| s.name.as_str()).collect();
     assert_eq!(names, ["copy", "enqueue"]);

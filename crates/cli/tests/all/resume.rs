@@ -1,4 +1,4 @@
-//! Runs that are stopped, killed, and go on.
+//! Runs that are stopped, killed and resumed.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use crate::common;
@@ -35,7 +35,7 @@ fn metrics(folder: &Path) -> serde_json::Value {
     serde_json::from_str(&text).unwrap()
 }
 
-/// Losses, rounds and scores without times.
+/// Returns losses, rounds and scores without times.
 fn measured(folder: &Path) -> [serde_json::Value; 3] {
     let mut metrics = metrics(folder);
     for (list, time) in [("losses", "steps_per_second"), ("evals", "train_seconds")] {
@@ -68,7 +68,7 @@ fn a_run_stopped_and_resumed_ends_as_one_that_was_not() {
     assert_eq!(summary["ending"]["reason"], "stopped");
     assert_eq!(summary["steps"], 150);
     assert!(path.join("parts/checkpoint.safetensors").exists());
-    // The capture is remembered, wherever one is.
+    // A run resumes with its recorded capture from any working folder.
     let elsewhere = path.join("elsewhere");
     std::fs::create_dir(&elsewhere).unwrap();
     let ran = ok_in(&elsewhere, &["train", "--resume", "../parts", "--json"]);
@@ -108,7 +108,7 @@ fn what_does_not_belong_to_the_run_is_refused() {
     resume(&["--stop-at=20"], 3, &["has done 20 steps"]);
     resume(&["--stop-at=61"], 3, &["after the last step"]);
     resume(&["--device=gpu:nonesuch"], 5, &["nonesuch"]);
-    // Not begun anew by mistake.
+    // Without `--resume`, a run does not replace an unfinished run.
     refused(
         path,
         &as_strs(&train("out", 60)),
@@ -127,7 +127,7 @@ fn what_does_not_belong_to_the_run_is_refused() {
         3,
         &["no checkpoint"],
     );
-    // Another capture in its place, and none.
+    // Another capture in its place, and no capture.
     std::fs::rename(path.join("capture"), path.join("moved")).unwrap();
     resume(
         &[],
@@ -141,7 +141,7 @@ fn what_does_not_belong_to_the_run_is_refused() {
     std::fs::write(&file, &whole[..whole.len() / 2]).unwrap();
     resume(&[], 3, &["cut off", "checkpoint.safetensors"]);
     std::fs::write(&file, &whole).unwrap();
-    // The same options, and the capture where it lies now.
+    // The same options, and the present path of the capture.
     let args = [
         "train",
         "moved",
@@ -163,7 +163,7 @@ fn options_that_exclude_each_other_are_mistakes() {
     }
 }
 
-/// Every file of a run that is there can be read.
+/// Checks that every existing file of a run can be read.
 fn check_readable(folder: &Path, out: &Path) {
     for name in ["splats.ply", "config.toml", "metrics.json", "metrics.csv"] {
         let path = out.join(name);
@@ -195,14 +195,14 @@ fn check_readable(folder: &Path, out: &Path) {
     }
 }
 
-/// Twenty kills at moments that differ from run to run of this test; whatever they are, nothing may be
-/// lost. The first come while a run starts, the others between two of its words or in a file.
+/// Kills a run twenty times, at moments that differ from one test run to the next. Nothing may be lost. The first kills
+/// come while a run starts, the others between two of its lines or while it writes a file.
 #[test]
 fn a_killed_run_leaves_whole_files_and_goes_on_from_them() {
     const STEPS: u32 = 500;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
-    // Enough Gaussians that a run spends most of its time in writing.
+    // Enough Gaussians that a run spends most of its time on writing.
     let args = [
         "synth",
         "capture",
@@ -246,7 +246,7 @@ fn a_killed_run_leaves_whole_files_and_goes_on_from_them() {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // So many words later, and then some microseconds.
+        // The kill follows after this number of lines and some microseconds.
         let words = if kill < 2 { next(3) } else { 4 + next(12) } as usize;
         let lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let said: Vec<String> = lines.take(words).map_while(Result::ok).collect();
@@ -273,8 +273,8 @@ fn a_killed_run_leaves_whole_files_and_goes_on_from_them() {
     );
 }
 
-/// Another photo of the same name and size, a mask or a depth image: names, sizes and cameras are as they
-/// were, and the run must not go on.
+/// Another photo of the same name and size, a mask or a depth image: names, sizes and cameras are unchanged, and the
+/// run must not resume.
 #[test]
 fn a_capture_whose_files_have_changed_is_refused_by_name() {
     let folder = small_capture();
@@ -308,7 +308,7 @@ fn a_capture_whose_files_have_changed_is_refused_by_name() {
         let replace = |file: &Path| std::fs::write(file, &other).unwrap();
         let words = ["photo", &name(2), "has changed"];
         changed(&images.join(&photos[2]), &replace, &words);
-        // Held out: it would change the scores.
+        // A held-out photo: it would change the scores.
         let words = ["photo", &name(0), "has changed"];
         changed(&images.join(&photos[0]), &replace, &words);
         let words = ["mask of", &name(3), "has changed"];
@@ -323,12 +323,12 @@ fn a_capture_whose_files_have_changed_is_refused_by_name() {
             depth.save(file).unwrap();
         };
         changed(&at("depths").join(&photos[5]), &deeper, &words);
-        // As it was.
+        // The original file.
         ok_in(path, &resume);
     }
 }
 
-/// Checkpoints of earlier versions know nothing of contents: they go on, and that is said.
+/// Checkpoints of earlier versions hold no checksums of contents: their runs resume, with a note.
 #[test]
 fn a_checkpoint_without_sums_goes_on_with_a_note() {
     let folder = small_capture();
@@ -352,8 +352,8 @@ fn a_checkpoint_without_sums_goes_on_with_a_note() {
     same_results(&path.join("out"), &path.join("whole"));
 }
 
-/// A limit on the size of files stands in for a full disk, which fails every checkpoint alike: that is said
-/// once, and at the end how often.
+/// A limit on file sizes simulates a full disk, which fails every checkpoint alike. The run reports this once, and the
+/// number of failures at the end.
 #[cfg(unix)]
 #[test]
 fn checkpoints_that_fail_are_told_once_and_counted() {

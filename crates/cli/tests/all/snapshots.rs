@@ -1,4 +1,4 @@
-//! Snapshots of runs: they change nothing, a run that goes on keeps them, and pages look back at them meanwhile.
+//! Snapshots of runs: they change nothing, a resumed run keeps them, and pages show them during the run.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use crate::common;
@@ -9,7 +9,7 @@ use page::Served;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-/// Snapshots that a folder holds, by name.
+/// Returns the snapshots in a folder, by name.
 fn snapshots(folder: &Path, out: &str) -> Vec<(String, Vec<u8>)> {
     let folder = folder.join(out).join("snapshots");
     let files = common::files(&folder);
@@ -40,7 +40,7 @@ fn snapshots_change_no_bit_and_a_run_that_goes_on_keeps_them() {
     let names: Vec<&str> = whole.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["10.ply", "20.ply", "30.ply"]);
     assert!(whole[0].1 != whole[1].1 && whole[2].1 != splats("whole"));
-    // Each is what a run gives that ends there.
+    // Each snapshot equals the result of a run that ends there.
     let stopped = [
         "train",
         "capture",
@@ -57,7 +57,7 @@ fn snapshots_change_no_bit_and_a_run_that_goes_on_keeps_them() {
     ok_in(folder.path(), &stopped);
     assert_eq!(whole[1].1, splats("stopped"));
 
-    // Stopped and gone on with, without a word of snapshots: those that are there stay, the rest follow.
+    // Stopped and resumed, without an option for snapshots: the existing snapshots stay, the rest follow.
     ok_in(
         folder.path(),
         &[&SNAPPED[..], &["parts", "--steps", "40", "--stop-at", "25"]].concat(),
@@ -69,7 +69,7 @@ fn snapshots_change_no_bit_and_a_run_that_goes_on_keeps_them() {
     assert_eq!(snapshots(folder.path(), "parts"), whole);
     assert_eq!(first.metadata().unwrap().modified().unwrap(), written);
     assert_eq!(splats("parts"), splats("whole"));
-    // Another run in the same folder has its own.
+    // Another run in the same folder has its own snapshots.
     std::fs::write(folder.path().join("parts/snapshots/7.ply"), "old").unwrap();
     ok_in(
         folder.path(),
@@ -87,7 +87,7 @@ fn snapshots_change_no_bit_and_a_run_that_goes_on_keeps_them() {
         ],
     );
     assert!(!folder.path().join("parts/snapshots").exists());
-    // What nobody says is a run's is not taken away.
+    // A snapshot folder that no run is known to have written is not removed.
     let foreign = folder.path().join("foreign/snapshots");
     std::fs::create_dir_all(&foreign).unwrap();
     std::fs::write(foreign.join("10.ply"), "mine").unwrap();
@@ -133,13 +133,13 @@ fn a_page_looks_back_while_a_run_goes_on() {
     let mut known: Vec<u64> = Vec::new();
     let mut rests = false;
     for id in 1.. {
-        // The run rests when there is something to look back to, until the page has: it would be over soon.
+        // The run is paused while there are snapshots to show, until the page has shown them: it would be over soon.
         if rests != (known.len() > 1 && back < 5) {
             rests = !rests;
             let command = if rests { "pause" } else { "resume" };
             page.say(&json!({"type": "run", "command": command}));
         }
-        // Back and forth: to each that is there, one that is not, and now.
+        // In alternation: an existing snapshot, a missing one, and the current splats.
         let snapshot = match id % 3 {
             0 => known.get(id as usize / 3 % known.len().max(1)).copied(),
             1 if id % 30 == 1 => Some(3),
@@ -152,7 +152,7 @@ fn a_page_looks_back_while_a_run_goes_on() {
         if !asked {
             break;
         }
-        // A snapshot that is not there is answered by an error, not by a picture.
+        // A missing snapshot is answered by an error, not by a picture.
         if snapshot == Some(3) {
             continue;
         }

@@ -1,4 +1,4 @@
-//! What careful and hostile use of the binary found: nothing of it may surprise again.
+//! Faults that careful and hostile use of the binary found: none of them may return.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -93,7 +93,7 @@ fn threads_that_the_system_refuses_are_an_error_with_a_remedy() {
         let binary = env!("CARGO_BIN_EXE_dapple");
         std::process::Command::new("sh")
             .args(["-c", &format!("ulimit -v 400000; exec {binary} {args}")])
-            // As on a machine of so many cores.
+            // As on a machine with this number of cores.
             .env("RAYON_NUM_THREADS", "300")
             .env("DAPPLE_DEVICE", "cpu")
             .current_dir(folder.path())
@@ -142,7 +142,7 @@ fn a_file_without_end_is_not_read_to_its_end() {
         INPUT,
         &["images/000.png"],
     );
-    // Nor is a file of ten gigabytes read to find that it is no configuration.
+    // A file of ten gigabytes is refused as a configuration without a read of all its bytes.
     let large = std::fs::File::create(path.join("large.toml")).unwrap();
     large.set_len(10 << 30).unwrap();
     refused(
@@ -175,7 +175,7 @@ fn text_that_is_none_is_input_and_says_where() {
 fn words_say_what_is_meant() {
     let folder = trained();
     let path = folder.path();
-    // Training's "no limit" is converting's too.
+    // The value for "no limit" in `train` is valid in `convert` too.
     let none = [
         "convert",
         "out/splats.ply",
@@ -189,7 +189,7 @@ fn words_say_what_is_meant() {
         told.contains(&format!("{count} of {count} Gaussians")),
         "{told}"
     );
-    // A number below zero is a number, and no option.
+    // A negative number is a value, not an option.
     let below = with(&["--depth-from", "points", "--depth-weight", "-1"]);
     refused(path, &below, INPUT, &["depth.weight = -1", "larger than 0"]);
     let long = run_in(path, &["train", "capture", "--time-budget", "99999999h"]);
@@ -199,7 +199,7 @@ fn words_say_what_is_meant() {
         "{}",
         long.stderr
     );
-    // One of them is one.
+    // A count of one is printed in the singular.
     let one = [
         "convert",
         "out/splats.ply",
@@ -216,7 +216,7 @@ fn words_say_what_is_meant() {
     assert!(!told.stdout.contains("1 Gaussians"), "{}", told.stdout);
 }
 
-/// A JPEG whose EXIF data say that it is to be turned by 90 degrees.
+/// Returns a JPEG whose EXIF data specify a turn by 90 degrees.
 fn turned_jpeg(width: u32, height: u32) -> Vec<u8> {
     let mut jpeg = std::io::Cursor::new(Vec::new());
     let grey = image::RgbImage::from_pixel(width, height, image::Rgb([90, 90, 90]));
@@ -256,9 +256,9 @@ fn a_printed_configuration_scales_as_its_preset_does() {
     assert_eq!(file.stdout, preset.stdout);
     assert_eq!(file.stderr, "", "there is nothing to remark");
     assert_ne!(file.stdout, printed);
-    // As printed, without other steps.
+    // Without `--steps`, the printed configuration prints unchanged.
     assert_eq!(print(&["--config", "m.toml"]).stdout, printed);
-    // What somebody has changed stays, and that is told; so is a schedule of a file's own.
+    // A value that the user has changed stays, and is reported; so does a schedule of a file's own.
     let stop = printed
         .lines()
         .find(|line| line.starts_with("stop = "))
@@ -301,7 +301,7 @@ fn names_cannot_speak_for_the_program() {
     assert_eq!(ran.stderr.lines().count(), 3, "{}", ran.stderr);
 }
 
-/// A capture as text: its poses and points, by number.
+/// Writes a capture as text: its poses and points, by number.
 fn text_capture(folder: &Path, pose: fn(usize) -> String, point: fn(usize) -> String) {
     std::fs::create_dir_all(folder.join("images")).unwrap();
     std::fs::create_dir_all(folder.join("sparse/0")).unwrap();
@@ -344,7 +344,7 @@ fn a_capture_that_cannot_be_meant_is_remarked_on() {
 fn scores_that_mean_nothing_say_so() {
     let folder = trained();
     let path = folder.path();
-    // Splats of another world: far away from all cameras.
+    // Splats of another world, far away from all cameras.
     let far = tempfile::tempdir().unwrap();
     text_capture(
         &far.path().join("capture"),
@@ -359,7 +359,7 @@ fn scores_that_mean_nothing_say_so() {
         "{}",
         ran.stderr
     );
-    // Two photos tell nothing, and the statement does not pretend otherwise.
+    // Two photos are too few for a statement, and the output reports this.
     ok_in(
         path,
         &[&TRAIN[..4], &["b", "--preset", "m8-smoke", "--steps=40"]].concat(),
@@ -371,7 +371,7 @@ fn scores_that_mean_nothing_say_so() {
         ran.stdout
     );
     assert!(!ran.stdout.contains('['), "no interval: {}", ran.stdout);
-    // Half of the Gaussians is not half of the quality.
+    // Half of the Gaussians does not mean half of the quality.
     let half = [
         "convert",
         "out/splats.ply",

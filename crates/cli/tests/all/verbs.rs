@@ -1,4 +1,4 @@
-//! Every verb on a small capture, as people and scripts use it.
+//! Every command on a small capture, in the ways of users and scripts.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -106,7 +106,7 @@ fn a_run_leaves_what_the_help_promises_and_eval_agrees_with_it() {
         serde_json::from_slice::<serde_json::Value>(&kept).unwrap(),
         scores
     );
-    // The run's own pictures are the same.
+    // The run's own pictures are equal.
     for kind in ["renders", "errors"] {
         let name = files(&path.join("out").join(kind))[0].clone();
         let read = |folder: &str| std::fs::read(path.join(folder).join(kind).join(&name)).unwrap();
@@ -121,8 +121,8 @@ fn a_run_leaves_what_the_help_promises_and_eval_agrees_with_it() {
     );
 }
 
-/// The parts of the wall time add up to the whole, of this command and of the run; what a run took before it
-/// was gone on with is not in the line.
+/// The parts of the wall time add up to the whole, of this command and of the run. Time of a run before it was resumed
+/// is not in the line.
 #[test]
 fn a_run_ends_with_where_its_time_went() {
     let folder = small_capture();
@@ -171,8 +171,8 @@ fn a_run_ends_with_where_its_time_went() {
     );
 }
 
-/// The 3D filters lie in the file of splats, the 2D one in the configuration beside it: `eval` and the
-/// run see the same images. Where no configuration lies, the option says so.
+/// The 3D filters are stored in the file of splats, the 2D filter in the configuration next to it: `eval` and the run
+/// see the same images. Without a configuration, the option sets the filter.
 #[test]
 fn splats_trained_against_aliasing_are_looked_at_so() {
     let folder = small_capture();
@@ -188,7 +188,7 @@ fn splats_trained_against_aliasing_are_looked_at_so() {
     let config = std::fs::read_to_string(path.join("out/config.toml")).unwrap();
     assert!(config.contains("\nantialias = true\n"), "{config}");
     let run = trained["psnr"].as_f64().unwrap();
-    // Files hold the filters' product with scales and opacities, rounded.
+    // Files hold the product of the 3D filter with scales and opacities, rounded.
     assert!((psnr(&["out/splats.ply"]) - run).abs() < 1e-3);
 
     std::fs::create_dir(path.join("alone")).unwrap();
@@ -199,7 +199,7 @@ fn splats_trained_against_aliasing_are_looked_at_so() {
         format!("near = {}\n", near.unwrap()),
     )
     .unwrap();
-    // The file says it by itself; one that does not is filtered on request.
+    // The file has a mark; a file without a mark is filtered on request.
     assert!((psnr(&["alone/splats.ply"]) - run).abs() < 1e-3);
     let bytes = std::fs::read(path.join("alone/splats.ply")).unwrap();
     let said = b"comment SplatRenderMode: mip\n";
@@ -223,13 +223,13 @@ fn photos_that_drift_are_trained_on_with_their_appearance() {
     let learnt = std::fs::read(path.join("out/appearance.safetensors")).unwrap();
     let header = String::from_utf8_lossy(&learnt);
     assert!(header.contains("[7,1,1,1,3,4]") && header.contains("001.png"));
-    // What the run learnt, eval takes from its configuration.
+    // `eval` reads the appearance setting from the run's configuration.
     let eval = ["eval", "capture", "out/splats.ply"];
     let scores = json(&ok_in(path, &[&eval[..], &["--json"]].concat()));
     assert!((scores["cc_psnr"].as_f64().unwrap() - fitted).abs() < 1e-9);
     assert!(scores["images"][0]["cc_ssim"].is_number());
     assert!(ok_in(path, &eval).stdout.contains("fitted"));
-    // Without it there is nothing of it, unless it is asked for.
+    // Without the setting there are no fitted scores, unless an option requests them.
     ok_in(path, &[&TRAIN[..], &["--overwrite"]].concat());
     assert!(!path.join("out/appearance.safetensors").exists());
     assert!(!ok_in(path, &eval).stdout.contains("fitted"));
@@ -267,7 +267,7 @@ fn a_printed_configuration_comes_back_as_it_was() {
         printed.contains("steps = 700") && printed.contains("seed = 5"),
         "{printed}"
     );
-    // A flag wins over the file, the file over the preset.
+    // An option overrides the file, and the file overrides the preset.
     let over = ok_in(
         path,
         &["train", "-c", "mine.toml", "--seed", "6", "--print-config"],
@@ -321,7 +321,7 @@ fn render_makes_the_pictures_it_is_asked_for() {
     render(&["--camera", "camera.json", "-o", "one/picture.png"]);
     assert_eq!(size("one/picture.png"), (40, 30));
 
-    // A held-out view rendered here is the right half of the run's own comparison.
+    // A held-out view rendered here equals the right half of the run's own comparison.
     render(&["--scene", "capture", "--views", "held-out", "-o", "held"]);
     let held = files(&path.join("held"));
     assert_eq!(held.len(), 2);
@@ -363,11 +363,11 @@ fn info_and_convert_tell_what_is_there() {
         (&again["gaussians"], &again["sh_degree"]),
         (&50.into(), &0.into())
     );
-    // Converting without a change keeps every byte.
+    // A conversion without a change keeps every byte.
     ok_in(path, &["convert", "small.ply", "same.ply"]);
     let bytes = |name: &str| std::fs::read(path.join(name)).unwrap();
     assert!(bytes("small.ply") == bytes("same.ply"));
-    // Another format, by its name: what it cannot hold is said, and all verbs read it.
+    // Another format, by its name: data that it cannot hold is reported, and all commands read it.
     let web = ok_in(path, &["convert", "out", "web.splat"]);
     assert!(
         web.stderr.contains("direction of view is lost"),
@@ -381,7 +381,7 @@ fn info_and_convert_tell_what_is_there() {
         (&count.into(), &0.into())
     );
     ok_in(path, &["eval", "capture", "web.splat", "-q"]);
-    // Every format is read as it is written, and says what it lost; the smallest within a loss is found.
+    // Every format is read as it was written, and its loss is reported. The smallest format within a loss is found.
     for name in [
         "a.spz",
         "a.sog",
@@ -390,7 +390,8 @@ fn info_and_convert_tell_what_is_there() {
         "sog/meta.json",
         "lod/lod-meta.json",
     ] {
-        // The loss is measured in the capture's small photos; above it was in the default views. glTF loses nothing.
+        // The loss is measured in the capture's small photos; above it was measured in the default views. glTF loses
+        // nothing.
         let mut convert = vec!["convert", "out", name, "--json", "-q"];
         if name != "a.glb" {
             convert.extend(["--capture", "capture"]);
@@ -409,7 +410,7 @@ fn info_and_convert_tell_what_is_there() {
             "{name}"
         );
     }
-    // A folder of levels of detail is named as well as the file in it.
+    // A folder of levels of detail can be named, and also the file in it.
     assert!(path.join("lod/0_0/meta.json").is_file());
     let folder = json(&ok_in(path, &["info", "lod", "--json"]));
     assert_eq!(folder["gaussians"], count);
@@ -455,14 +456,14 @@ fn info_and_convert_tell_what_is_there() {
         "{chosen}"
     );
     assert!(path.join(chosen["output"].as_str().unwrap()).is_file());
-    // In the default views: the capture's photos are too small to show what a format loses.
+    // In the default views, because the capture's photos are too small to show the loss of a format.
     let exact = ["convert", "out", "exact", "--max-loss", "0", "--json", "-q"];
     let exact = json(&ok_in(path, &exact));
     assert_eq!(
         (&exact["output"], &exact["loss"]["psnr"]),
         (&"exact.ply".into(), &100.0.into())
     );
-    // Opacities between 0 and 1 leave fewer, never more.
+    // A minimum opacity between 0 and 1 keeps fewer Gaussians, never more.
     let clear = ["convert", "small.ply", "clear.ply", "--min-opacity", "1"];
     assert!(ok_in(path, &clear).stdout.contains("0 of 50"));
 }

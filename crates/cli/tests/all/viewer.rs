@@ -1,4 +1,4 @@
-//! `dapple view`, and trainings that are looked at: what is served, and that it changes nothing.
+//! `dapple view`, and training runs in a viewer: the served content, and that it changes nothing.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use crate::common;
@@ -9,7 +9,7 @@ use page::{Browser, Served, chromium};
 use serde_json::json;
 use std::path::Path;
 
-/// A training that densifies, of enough steps to be looked at for some seconds.
+/// A run that densifies, with enough steps to be viewed for some seconds.
 const LONG: [&str; 6] = ["train", "capture", "--preset", "m9", "--view", "--port=0"];
 
 fn splats(folder: &Path, out: &str) -> Vec<u8> {
@@ -46,7 +46,7 @@ fn a_run_has_the_same_bytes_whoever_looks() {
             last_note = note.to_owned();
         }
     };
-    // It moves all the time, rests, steps, and has a checkpoint written.
+    // The page moves all the time, pauses the run, makes single steps, and requests a checkpoint.
     for id in 0.. {
         if !page.look(id, f64::from(id) * 0.1) {
             break;
@@ -117,7 +117,8 @@ fn connections_without_a_token_cost_a_run_no_file() {
     let address = served.host().parse().unwrap();
     let mut open = std::collections::VecDeque::new();
     let (mut opened, mut refused) = (0, 0);
-    // A server without a free descriptor lets connections wait. The run may end before all are made.
+    // Without a free descriptor the server lets connections wait. The run may end before all are
+    // made.
     while opened < 2000 && refused < 5 {
         let patience = std::time::Duration::from_secs(2);
         match std::net::TcpStream::connect_timeout(&address, patience) {
@@ -127,7 +128,7 @@ fn connections_without_a_token_cost_a_run_no_file() {
             }
             Err(_) => refused += 1,
         }
-        // The limit of this process is not known.
+        // The limit of this process is unknown.
         if open.len() > 400 {
             open.pop_front();
         }
@@ -215,7 +216,7 @@ fn a_video_is_made_by_ffmpeg_from_numbered_pictures() {
     use std::os::unix::fs::PermissionsExt;
     let folder = small_capture();
     ok_in(folder.path(), &TRAIN);
-    // It stands in for the real one: counts the pictures it is given.
+    // Substitute for the real `ffmpeg`, which counts the frames it receives.
     let tool = folder.path().join("ffmpeg");
     let script = "#!/bin/sh\n[ \"$1\" = -version ] && exit 0\nfor last; do :; done\n\
                   while [ \"$1\" != -i ]; do shift; done\nls \"$(dirname \"$2\")\" | grep -c png > \"$last\"\n";
@@ -319,13 +320,13 @@ fn a_browser_shows_a_training_and_steers_it() {
         "it rests on"
     );
 
-    // A photo's camera, its comparisons, and every channel: each is another picture.
+    // A photo's camera, its comparisons, and every channel: each gives another frame.
     browser.value("document.querySelectorAll('#list button')[2].click()");
     let frames =
         "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))";
     let mut pictures = Vec::new();
     for channel in ["rgb", "depth", "normals", "alpha", "error"] {
-        // What was asked for before has come, so that the next picture is of this channel.
+        // All earlier requests are answered, so that the next frame is of this channel.
         browser.value(frames);
         browser.wait_for(&format!(
             "{shown} === Number(document.getElementById('view').dataset.asked)"
@@ -355,7 +356,7 @@ fn a_browser_shows_a_training_and_steers_it() {
             json!(mode)
         );
     }
-    // A drag leaves the photo's camera and turns.
+    // A drag ends the view through the photo's camera and turns.
     let last = browser.value(shown).as_i64().unwrap();
     browser.drag([300.0, 300.0], [400.0, 320.0]);
     browser.wait_for(&format!("{shown} > {last}"));
@@ -413,7 +414,7 @@ fn a_browser_shows_a_training_and_steers_it() {
             .count(),
         3
     );
-    // The run's end is told, and the last picture stays.
+    // The page reports the end of the run, and the last frame stays.
     drop(served);
     browser
         .wait_for("document.getElementById('notice').textContent.includes('connection has ended')");

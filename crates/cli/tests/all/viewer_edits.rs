@@ -1,4 +1,4 @@
-//! Splats edited on the viewer's page, in Chromium: what is saved is what `dapple edit --recipe` writes.
+//! Splats edited on the viewer's page, in Chromium. The saved file equals the output of `dapple edit --recipe`.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use crate::common;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 const EDITED: &str = "Number(document.getElementById('view').dataset.edited ?? 0)";
 
-/// What is said to be selected, and of how many.
+/// The page's text for the selected count and the total.
 const TOLD: &str = "document.getElementById('edit-told').textContent.replace(/\\u202f/g, '')";
 
 fn open(chromium: &Path, profile: &Path, served: &Served) -> Browser {
@@ -27,7 +27,7 @@ fn open(chromium: &Path, profile: &Path, served: &Served) -> Browser {
     browser
 }
 
-/// Does something on the page, and waits for the state of the edit that follows: selected, of how many, hidden.
+/// Does something on the page, waits for the edit state that follows, and returns its counts: selected, total, hidden.
 fn after(browser: &mut Browser, act: impl FnOnce(&mut Browser)) -> (u64, u64, u64) {
     let before = browser.value(EDITED);
     act(browser);
@@ -35,7 +35,7 @@ fn after(browser: &mut Browser, act: impl FnOnce(&mut Browser)) -> (u64, u64, u6
     told(browser)
 }
 
-/// What the page tells now.
+/// Returns the counts that the page shows now.
 fn told(browser: &mut Browser) -> (u64, u64, u64) {
     let told = browser.value(TOLD);
     let numbers: Vec<u64> = told
@@ -47,8 +47,8 @@ fn told(browser: &mut Browser) -> (u64, u64, u64) {
     (numbers[0], numbers[1], numbers.get(2).copied().unwrap_or(0))
 }
 
-/// Does something on the page, and waits until so many are selected, of how many, and hidden: what it does may be
-/// several edits, each of which is told.
+/// Does something on the page, and waits for the expected counts: selected, total, hidden. The act may be several
+/// edits, each with its own state message.
 fn becomes(browser: &mut Browser, expected: (u64, u64, u64), act: impl FnOnce(&mut Browser)) {
     act(browser);
     let until = Instant::now() + Duration::from_secs(60);
@@ -65,7 +65,7 @@ fn click(browser: &mut Browser, id: &str) {
     browser.value(&format!("document.getElementById('{id}').click()"));
 }
 
-/// Chooses a tool by its key, which it has not been before.
+/// Selects a tool by its key; another tool was selected before.
 fn tool(browser: &mut Browser, key: &str, name: &str) {
     browser.key(key);
     browser.wait_for(&format!(
@@ -73,7 +73,7 @@ fn tool(browser: &mut Browser, key: &str, name: &str) {
     ));
 }
 
-/// How orange the picture is.
+/// Returns the amount of orange in the frame.
 fn orange(browser: &mut Browser) -> f64 {
     let sum = browser.value(
         "(() => { const c = document.getElementById('picture'); \
@@ -112,14 +112,15 @@ fn what_is_selected_deleted_and_saved_on_the_page_replays_to_the_same_bytes() {
     becomes(&mut browser, before, |b| click(b, "edit-undo"));
     becomes(&mut browser, deleted, |b| click(b, "edit-redo"));
     let all = all - selected;
-    // A lasso, which a drag draws as a line: nothing is in it, nothing is changed. A brush, and what it paints hidden.
+    // A lasso, which a drag draws as a line: it contains nothing and changes nothing. A brush, whose selection is
+    // hidden.
     tool(&mut browser, "l", "lasso");
     tool(&mut browser, "o", "brush");
     let (painted, _, _) = after(&mut browser, |b| b.drag([420.0, 450.0], [560.0, 450.0]));
     assert!(0 < painted && painted < all, "{painted} of {all}");
     let hidden = (0, all, painted);
     becomes(&mut browser, hidden, |b| click(b, "edit-hide"));
-    // The lower half of a histogram: none that is hidden. Moved, and the others turned around.
+    // The lower half of a histogram, without hidden Gaussians. They are moved, and the others turned around.
     browser.key("Escape");
     browser.value("document.getElementById('histogram').open = true");
     browser.wait_for("document.getElementById('view').dataset.histogram === 'opacity'");
@@ -174,12 +175,12 @@ fn files_that_are_there_are_not_replaced_and_what_has_no_file_is_not_edited() {
         let view = [&["view", "a.ply", "--port=0", "--device", "cpu"], more].concat();
         let served = Served::start(dapple().args(view).current_dir(folder.path()));
         let mut page = served.page();
-        // Before it is shown there is nothing to edit.
+        // Before the stage is sent there is nothing to edit.
         page.told(|text| text["type"] == "stage" && text["edits"] == true);
         page.say(&select_all_but_some);
         page.say(&edit("delete"));
         page.say(&edit("save"));
-        // An error, or that it was saved.
+        // An error, or the message that it was saved.
         page.told(|text| {
             text["type"] == "error" || text["said"].as_str().is_some_and(|s| s.contains("saved"))
         })
@@ -189,11 +190,11 @@ fn files_that_are_there_are_not_replaced_and_what_has_no_file_is_not_edited() {
         refusal["what"]
             .as_str()
             .unwrap()
-            .contains("a-edited.ply is there already"),
+            .contains("a-edited.ply exists"),
         "{refusal}"
     );
     assert_eq!(std::fs::read(path("a-edited.ply")).unwrap(), b"mine");
-    // Where others may look they may not write, unless it is said where.
+    // A viewer on a network may not write, unless the user names a file.
     let refusal = save(&["--host", "0.0.0.0"]);
     assert!(
         refusal["what"].as_str().unwrap().contains("--save"),

@@ -1,4 +1,4 @@
-//! The viewer's page as people use it: dialogs, the panel, legends, and small screens.
+//! User interface of the viewer's page: dialogs, the panel, legends, and small screens.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use crate::common;
@@ -25,12 +25,12 @@ fn resize(browser: &mut Browser, width: u32, height: u32) {
     browser.call("Emulation.setDeviceMetricsOverride", &size);
 }
 
-/// True where an element is displayed.
+/// Expression that is true if an element is displayed.
 fn is_seen(id: &str) -> String {
     format!("document.getElementById('{id}').getClientRects().length > 0")
 }
 
-/// Chooses an option of a list.
+/// Selects an option of a list.
 fn choose(browser: &mut Browser, id: &str, value: &str) {
     browser.value(&format!(
         "(() => {{ const s = document.getElementById('{id}'); s.value = '{value}'; \
@@ -49,7 +49,7 @@ fn keys_act_on_the_dialog_alone_while_it_is_open() {
     };
     browser.key("?");
     browser.wait_for("document.getElementById('help').open");
-    // Neither a channel, nor a tool.
+    // The keys change neither the channel nor the tool.
     browser.key("2");
     browser.key("b");
     assert_eq!(
@@ -83,7 +83,7 @@ fn the_panel_can_be_hidden_and_photos_are_in_reach_on_small_screens() {
             browser.value("document.documentElement.scrollWidth"),
             json!(width)
         );
-        // The list is on the first screen or one screen below it, and photos are stepped through over the picture.
+        // The list is on the first screen or one screen below it. The stepper over the frame goes through the photos.
         let top = browser.value("document.getElementById('list').getBoundingClientRect().top");
         assert!(
             top.as_f64().unwrap() < f64::from(height) * 1.2,

@@ -1,4 +1,4 @@
-//! What the viewer's page shows: the pictures of `dapple render`, two models of one camera, a run as it was.
+//! Frames of the viewer's page: the pictures of `dapple render`, two models of one camera, a run at an earlier step.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use crate::common;
@@ -9,25 +9,25 @@ use page::{Browser, Served, chromium};
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// What JPEG of quality 92 may cost: the mean difference of a value, of 255, and the share of values that are
-/// more than [`FAR`] off.
+/// Limits for JPEG of quality 92: the mean difference of a value, of 255, and the share of values that are more than
+/// [`FAR`] off.
 const MEAN: f64 = 1.0;
 const FAR: u8 = 16;
 const SHARE_FAR: f64 = 0.002;
 
-/// The mean where a picture is all edges, as normals are.
+/// Limit of the mean where a frame is all edges, as for normals.
 const MEAN_OF_NORMALS: f64 = 4.0;
 
 const SHOWN: &str = "Number(document.getElementById('picture')?.dataset.look)";
 
-/// A page of the size of a small window that shows what is served.
+/// Opens the served page in a small window.
 fn open(chromium: &Path, folder: &Path, served: &Served) -> Browser {
     let mut browser = Browser::open(chromium, &folder.join("profile"));
     show(&mut browser, served);
     browser
 }
 
-/// [`open`], in a browser that is there already.
+/// [`open`], in an open browser.
 fn show(browser: &mut Browser, served: &Served) {
     browser.call(
         "Emulation.setDeviceMetricsOverride",
@@ -37,7 +37,7 @@ fn show(browser: &mut Browser, served: &Served) {
     browser.wait_for(&format!("{SHOWN} > 0"));
 }
 
-/// Changes a control of the page, and waits for the picture that follows.
+/// Changes a control of the page, and waits for the frame that follows.
 fn set(browser: &mut Browser, control: &str, value: &str, event: &str) {
     settle(browser);
     let last = browser.value(SHOWN).as_i64().unwrap();
@@ -49,7 +49,7 @@ fn set(browser: &mut Browser, control: &str, value: &str, event: &str) {
     settle(browser);
 }
 
-/// Waits until what was asked for has come.
+/// Waits until the last request is answered.
 fn settle(browser: &mut Browser) {
     browser.value(
         "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))",
@@ -59,7 +59,7 @@ fn settle(browser: &mut Browser) {
     ));
 }
 
-/// Width, height and colours of a canvas of the page.
+/// Returns width, height and colours of a canvas of the page.
 fn pixels(browser: &mut Browser, canvas: &str) -> (u32, u32, Vec<u8>) {
     let found = browser.value(&format!(
         "(() => {{ const c = document.getElementById('{canvas}'); \
@@ -72,7 +72,7 @@ fn pixels(browser: &mut Browser, canvas: &str) -> (u32, u32, Vec<u8>) {
     (side(0), side(1), bytes)
 }
 
-/// How far a canvas is from a picture of `dapple render`: the mean, and the share that is far off.
+/// Distance of a canvas from a picture of `dapple render`: the mean, and the share that is far off.
 fn distance(shown: &[u8], rendered: &[u8]) -> (f64, f64) {
     assert_eq!(shown.len(), rendered.len());
     let off: Vec<u8> = shown
@@ -88,7 +88,7 @@ fn distance(shown: &[u8], rendered: &[u8]) -> (f64, f64) {
     )
 }
 
-/// Renders what the page shows, and compares.
+/// Renders the same view as the page, and compares.
 fn same_as_rendered(browser: &mut Browser, folder: &Path, what: &str, view: &[&str]) {
     let (most, share) = match what {
         "normals" => (MEAN_OF_NORMALS, 5.0 * SHARE_FAR),
@@ -121,7 +121,7 @@ fn same_as_rendered(browser: &mut Browser, folder: &Path, what: &str, view: &[&s
     let (mean, far) = distance(&shown, picture.as_raw());
     println!("{what}: {width}x{height}, mean {mean:.2}, {far:.4} of values more than {FAR} off");
     assert!(mean < most && far < share, "{what}: mean {mean}, far {far}");
-    // It can fail: the picture moved by a few pixels is not the same.
+    // The check can fail: the frame moved by a few pixels differs.
     let moved = &shown[3 * 12..];
     let (mean, _) = distance(moved, &picture.as_raw()[..moved.len()]);
     assert!(
@@ -149,11 +149,11 @@ fn the_page_shows_what_dapple_render_writes() {
         let of_photo = ["--scene", "capture", "--views", &name, "--channel", channel];
         same_as_rendered(&mut browser, folder.path(), channel, &of_photo);
     }
-    // From a view of one's own, by the key that it saves.
+    // From a free view, with the key that the page saves.
     set(&mut browser, "show", "rgb", "change");
     browser.drag([200.0, 180.0], [320.0, 200.0]);
     browser.wait_for("document.querySelectorAll('#list [aria-current=true]').length === 0");
-    // The last one is of the whole size: at rest.
+    // The last frame has the full size: at rest.
     browser.wait_for(
         "document.getElementById('picture').width === document.getElementById('view').clientWidth",
     );
@@ -223,7 +223,7 @@ fn the_page_counts_gaussians_and_says_the_most() {
         .into_luma16();
     let largest = counts.as_raw().iter().copied().max().unwrap();
     assert_eq!(most, json!(largest));
-    // As the page's scale is coloured, as JPEG leaves it.
+    // Colours of the page's scale, within JPEG's error.
     let (_, _, shown) = pixels(&mut browser, "picture");
     let scale = |count: u16| match count {
         0 => [0; 3],
@@ -277,7 +277,7 @@ fn two_models_are_compared_and_no_more() {
         let told = browser.value(&format!("document.getElementById('{name}').textContent"));
         assert!(told.as_str().unwrap().starts_with(model), "{told}");
     }
-    // A slider at first: both are there, each as it is alone.
+    // First the slider: both are shown, each equal to its own frame.
     let slid = pixels(&mut browser, "picture");
     let other = pixels(&mut browser, "other");
     assert_ne!(slid, other);
@@ -304,7 +304,7 @@ fn two_models_are_compared_and_no_more() {
     assert!(width <= 300 && height > 100, "{width}x{height}");
     let left = "document.getElementById('other').getBoundingClientRect().left";
     assert!(browser.value(left).as_f64().unwrap() > 200.0);
-    // Counts have one scale.
+    // Counts share one scale.
     set(&mut browser, "show", "count", "change");
     let both = browser.value("Number(document.getElementById('picture').dataset.most)");
     let mut alone = Vec::new();
@@ -315,7 +315,7 @@ fn two_models_are_compared_and_no_more() {
         let most = browser.value("Number(document.getElementById('picture').dataset.most)");
         alone.push(most.as_i64().unwrap());
     }
-    // Of half the width a pixel sees other Gaussians, but about as many.
+    // At half the width a pixel covers other Gaussians, but about as many.
     let most = alone.iter().max().unwrap();
     assert!(both.as_i64().unwrap() * 3 > most * 2, "{both}, {alone:?}");
     browser.key("m");
@@ -349,7 +349,7 @@ fn the_page_goes_back_in_time() {
     assert_eq!(browser.value(told), json!("step 10 of 40"));
     let then = pixels(&mut browser, "picture");
     assert_ne!(now, then);
-    // As that file alone looks from there.
+    // Render of that file from the same view.
     let (w, h) = (then.0.to_string(), then.1.to_string());
     let name =
         browser.value("document.querySelector('#list [aria-current=true] span').textContent");
@@ -375,7 +375,7 @@ fn the_page_goes_back_in_time() {
     let (mean, far) = distance(&then.2, rendered.as_raw());
     println!("then: mean {mean:.2}, {far:.4}");
     assert!(mean < MEAN && far < SHARE_FAR, "mean {mean}, far {far}");
-    // One that is damaged, and one that has gone meanwhile: said, and the page goes on.
+    // A damaged snapshot, and one that was deleted during the run: the page shows an error, and continues.
     let notice = "document.getElementById('notice').textContent";
     let go = |place: u32| {
         format!(
@@ -406,7 +406,7 @@ fn the_page_says_how_a_run_ended_and_keeps_its_last_picture() {
         ("100000", true, "The connection has ended"),
     ] {
         let out = format!("out{steps}");
-        // Before the run, which does not wait for it: a browser takes seconds to start where other programs run.
+        // Starts before the run, which does not wait for it: a browser takes seconds to start next to other programs.
         let mut browser = Browser::open(&chromium, &folder.path().join("profile"));
         let mut served = Served::start(
             dapple()
@@ -427,7 +427,7 @@ fn the_page_says_how_a_run_ended_and_keeps_its_last_picture() {
         browser.wait_for(&format!("{notice}.includes('This is the last picture')"));
         let told = browser.value(notice);
         assert!(told.as_str().unwrap().contains(says), "{told}");
-        // It is one, and so are the numbers.
+        // The last frame is a real image, and the page shows the last step.
         let (_, _, shown) = pixels(&mut browser, "picture");
         assert!(shown.iter().any(|&v| v > 60) && shown.iter().any(|v| v != &shown[0]));
         let progress = browser.value("document.getElementById('progress').textContent");

@@ -1,4 +1,4 @@
-//! Floaters that the photos contradict, beside Gaussians that made the photos.
+//! Floaters that the photos contradict, among the Gaussians that made the photos.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -61,7 +61,7 @@ impl Machine {
 
     /// Formats the machine on a line for the user.
     pub fn line(&self) -> String {
-        let name = self.processor.as_deref().unwrap_or("unknown processor");
+        let name = self.processor.as_deref().unwrap_or("unknown CPU");
         match (&self.gpu, self.threads, self.simd) {
             (Some(gpu), ..) => format!(
                 "machine   {} ({}, driver {}), host {name}",

@@ -156,7 +156,7 @@ function drawTimeline({ profile, timeline }, body) {
   if (seen.length) body.append(phaseLegend(seen));
   if (!tracks.some((t) => t.device)) body.append(el('p', { class: 'note' }, 'No track of a device: this device has no clock, or work ran on the host. Host times only.'));
   else if (known(profile.method.calibration_error_ns)) body.append(el('p', { class: 'note' }, `Device spans are placed on the host’s clock to within ${timeText(profile.method.calibration_error_ns)}. Dashed lines: where the host saw a step end.`));
-  if (timeline.left_out) body.append(el('p', { class: 'note' }, `${fixed(timeline.left_out, 0)} earlier spans of these steps are left out here; trace.json has all.`));
+  if (timeline.left_out) body.append(el('p', { class: 'note' }, `${fixed(timeline.left_out, 0)} earlier spans of these steps are omitted here; trace.json has all.`));
   clamp();
   redraws.push(paint);
 }

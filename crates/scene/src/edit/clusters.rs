@@ -4,9 +4,10 @@
 //!    found by samples along its axes no farther apart than half a cube; those thinner than `SOLID` fill none.
 //! 2. Filled cubes that touch, by faces, edges or corners, are one cluster.
 //! 3. *Clusters*: the Gaussians of the largest clusters are kept, by the opacity in them.
-//!    *Floaters*: the clusters with the least weight are taken away, together a share of all weight. What fills nothing
-//!    and is in no cube that something else fills counts as a cluster of its own. Weights are blend weights over the
-//!    photos' pixels, or without cameras opacities times areas: background is few Gaussians, and large ones.
+//!    *Floaters*: the clusters with the least weight are removed, together a share of all weight. A Gaussian that
+//!    fills nothing and is in no cube that another Gaussian fills counts as a cluster of its own. Weights are blend
+//!    weights over the photos' pixels, or without cameras opacities times areas: background is few Gaussians, and
+//!    large ones.
 //!
 //! A cube's side is by default so long that the cubes hold a few Gaussians each ([`default_cell`]).
 

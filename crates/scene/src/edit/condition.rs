@@ -176,7 +176,7 @@ const COMPARISONS: [(&str, &str, Comparison); 6] = [
 ];
 
 impl Comparison {
-    /// Whether it holds; with NaN only [`Comparison::NotEqual`] does.
+    /// Returns true if the comparison holds; with NaN only [`Comparison::NotEqual`] does.
     pub fn holds(self, a: f64, b: f64) -> bool {
         match self {
             Self::Less => a < b,
@@ -207,7 +207,7 @@ pub enum Condition {
 }
 
 impl Condition {
-    /// Whether Gaussian `i` is so.
+    /// Returns true if the condition holds for Gaussian `i`.
     pub fn holds(&self, splats: &Splats, contributions: &[f32], i: usize) -> bool {
         match self {
             Self::Finite => is_finite(splats, i),
@@ -257,7 +257,7 @@ pub fn removes_non_finite(actions: &[super::Action]) -> bool {
     false
 }
 
-/// Whether a Gaussian can be drawn: all of its numbers are finite, and its rotation is not zero.
+/// Returns true if a Gaussian can be drawn: all of its numbers are finite, and its rotation is not zero.
 pub fn is_finite(splats: &Splats, i: usize) -> bool {
     splats.has_finite_numbers(i) && splats.quats[i] != [0.0; 4]
 }

@@ -77,7 +77,7 @@ pub enum Action {
     Merge(PathBuf),
     /// Along the Z curve.
     Order(Order),
-    /// Takes away what the photos contradict, where there are some, and the clusters with the least weight.
+    /// Removes the Gaussians that the photos contradict, if there are photos, and the clusters with the least weight.
     Floaters {
         /// A cube's side, world units; `None` = [`clusters::default_cell`].
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -165,7 +165,7 @@ impl Action {
         }
     }
 
-    /// Whether it needs [`Surroundings::cameras`] or what follows from them.
+    /// Returns true if the action needs [`Surroundings::cameras`] or data derived from them.
     pub fn needs_cameras(&self) -> bool {
         match self {
             Self::Orient(_) | Self::Prune { .. } => true,
@@ -200,7 +200,7 @@ pub trait Surroundings {
     /// which is the default.
     ///
     /// # Errors
-    /// What an engine cannot do; photos that cannot be read.
+    /// Errors of the engine, and photos that cannot be read.
     fn floaters(&mut self, splats: &Splats, moved: &Similarity) -> Result<Option<Vec<bool>>> {
         let _ = (splats, moved);
         Ok(None)
@@ -482,8 +482,8 @@ impl Editor {
     }
 }
 
-/// Which are kept, if those with the least go that together have `share` percent of all; those with none go first.
-/// Equal ones go by index, the later first.
+/// Marks the Gaussians that stay when those with the least contribution go that together have `share` percent of all.
+/// Gaussians without a contribution go first. Equal ones go by index, the later first.
 fn most_of(contributions: &[f32], share: f64) -> Vec<bool> {
     let all: f64 = contributions.iter().map(|c| f64::from(*c)).sum();
     let mut ranked: Vec<usize> = (0..contributions.len()).collect();
@@ -520,7 +520,7 @@ pub fn numbers(text: &str) -> Result<Vec<f64>> {
     text.split(',').map(number).collect()
 }
 
-/// Where a path that a recipe names is: beside the recipe, unless it is absolute.
+/// Returns the path that a recipe names, relative to the recipe's folder unless it is absolute.
 pub(crate) fn beside(recipe: &Path, path: &Path) -> PathBuf {
     recipe
         .parent()

@@ -14,8 +14,8 @@ use crate::{Camera, Error, Pose, Result, Splats, without_far_off};
 use glam::{DMat3, DQuat, DVec3};
 use serde::{Deserialize, Serialize};
 
-/// How much the mean of the cameras' up axes counts beside their right axes, which are level for an untilted
-/// camera, at any angle downwards.
+/// Weight of the mean of the cameras' up axes relative to their right axes, which are level for an untilted camera at
+/// any downward angle.
 const MEAN_UP: f64 = 1e-3;
 
 /// Slabs that heights are sorted into.

@@ -57,7 +57,7 @@ impl Recipe {
     /// Reads a recipe's text.
     ///
     /// # Errors
-    /// As [`Self::read`].
+    /// The errors of [`Self::read`].
     pub fn parse(text: &str) -> Result<Self> {
         #[derive(Deserialize)]
         struct Version {

@@ -243,7 +243,7 @@ pub(super) fn check(by: &[Pick], then: &Deed) -> Result<()> {
     }
 }
 
-/// Whether a polygon goes around a point: its winding number is not 0 (Sunday 2001).
+/// Returns true if a polygon goes around a point: its winding number is not 0 (Sunday 2001).
 fn goes_around(corners: &[[f64; 2]], p: DVec2) -> bool {
     let mut winding = 0;
     for (i, &a) in corners.iter().enumerate() {
@@ -259,7 +259,7 @@ fn goes_around(corners: &[[f64; 2]], p: DVec2) -> bool {
     winding != 0
 }
 
-/// Whether a point is no farther than `radius` from a line of points.
+/// Returns true if a point is no farther than `radius` from a line of points.
 fn is_near(line: &[[f64; 2]], radius: f64, p: DVec2) -> bool {
     let first = DVec2::from(line[0]);
     let ends = line.windows(2).map(|two| (two[0].into(), two[1].into()));
@@ -305,10 +305,10 @@ impl Editor {
         &self.hidden
     }
 
-    /// Which Gaussians these picks select, `[N]`.
+    /// Marks the Gaussians that these picks select, `[N]`.
     ///
     /// # Errors
-    /// As [`Self::pick`].
+    /// The errors of [`Self::pick`].
     pub fn select(&self, picks: &[Pick]) -> Result<Vec<bool>> {
         let mut selected = vec![false; self.splats.len()];
         for pick in picks {

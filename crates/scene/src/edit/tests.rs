@@ -427,7 +427,8 @@ impl Surroundings for Contradicted {
 
 #[test]
 fn floaters_are_small_in_what_is_seen_not_in_number() {
-    // Many small ones beside each other, one large one far behind them, and a small one alone.
+    // Many small ones next to each other, one large one far behind them, and one separate small
+    // one.
     let mut means: Vec<[f32; 3]> = (0..200)
         .map(|i| [0.1 * (i % 20) as f32, 0.1 * (i / 20) as f32, 0.0])
         .collect();

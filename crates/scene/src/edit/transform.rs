@@ -89,7 +89,7 @@ impl Similarity {
         }
     }
 
-    /// What undoes it.
+    /// Returns the inverse.
     #[must_use]
     pub fn inverse(&self) -> Self {
         let turn = Self {

@@ -94,7 +94,7 @@ impl TrainConfig {
         }
         if self.data.watch_every == 1 {
             return Err(Error::input(
-                "data.watch_every = 1 sets every photo aside: none is left to train on",
+                "data.watch_every = 1 withholds every photo, so no photo is left to train on",
             )
             .hint(
                 "set data.watch_every to 0 for none, or to 2 or more; 16 withholds one photo in 16",
@@ -191,10 +191,10 @@ impl TrainConfig {
         for (key, is_set) in of_images {
             if is_set && depth.from != DepthSource::Images {
                 return Err(Error::input(format!(
-                    "{key} is set, but depth.from = {} looks at no depth images",
+                    "{key} is set, but depth.from = {} reads no depth images",
                     depth.from
                 ))
-                .hint("set depth.from = \"images\" (--depth-from images), or leave it out"));
+                .hint("set depth.from = \"images\" (--depth-from images), or omit the option"));
             }
         }
         Ok(())
@@ -219,7 +219,7 @@ impl TrainConfig {
         let densify = &self.densify;
         if densify.enabled && densify.start > densify.stop {
             return Err(Error::input(format!(
-                "densify.start = {} lies after densify.stop = {}",
+                "densify.start = {} is after densify.stop = {}",
                 densify.start, densify.stop
             ))
             .hint("swap them, or set densify.enabled = false for a fixed number of Gaussians"));

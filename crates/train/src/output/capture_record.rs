@@ -17,11 +17,11 @@ pub struct CaptureRecord {
     pub path: PathBuf,
     /// The path relative to the run's folder.
     pub relative: PathBuf,
-    /// What the capture held.
+    /// Content of the capture.
     pub fingerprint: Fingerprint,
 }
 
-/// What a capture holds, without decoding a photo.
+/// Content of a capture, computed without decoding a photo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fingerprint {
     /// Number of photos.
@@ -33,7 +33,7 @@ pub struct Fingerprint {
 }
 
 impl Fingerprint {
-    /// Of a capture that was opened.
+    /// Computes the fingerprint of an opened capture.
     pub fn of(capture: &Capture) -> Self {
         let (mut files, mut cameras) = (Hasher::new(), Hasher::new());
         for image in &capture.images {
@@ -55,7 +55,7 @@ impl Fingerprint {
         }
     }
 
-    /// What differs in `now`; `None` where nothing does.
+    /// Returns the first difference in `now`, or `None` if there is none.
     pub fn difference(&self, now: &Self) -> Option<String> {
         if self.photos != now.photos {
             return Some(format!("it has {} photos, not {}", now.photos, self.photos));
@@ -69,7 +69,7 @@ impl Fingerprint {
 }
 
 impl CaptureRecord {
-    /// Of the capture at `scene` for the run in `folder`; `None` for paths that are no text.
+    /// Creates the record of the capture at `scene` for the run in `folder`; `None` for paths that are no text.
     pub fn new(folder: &Path, scene: &Path, capture: &Capture) -> Option<Self> {
         let path = scene.canonicalize().ok()?;
         let from = folder.canonicalize().ok()?;
@@ -82,7 +82,8 @@ impl CaptureRecord {
         is_text.then_some(record)
     }
 
-    /// Where the capture may be, of a run in `folder`: where it was, and where it is beside a run that was moved with it.
+    /// Possible paths of the capture of a run in `folder`: the recorded path, and the path relative to a run that was
+    /// moved with it.
     pub fn places(&self, folder: &Path) -> Vec<PathBuf> {
         let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
         let mut places = vec![self.path.clone(), folder.join(&self.relative)];
@@ -106,7 +107,7 @@ fn relative(from: &Path, to: &Path) -> PathBuf {
 }
 
 impl RunFolder {
-    /// Where the record of the capture lies.
+    /// Returns the path of the capture record.
     pub fn capture_path(&self) -> PathBuf {
         self.path().join("capture.json")
     }

@@ -145,11 +145,9 @@ impl RunFolder {
             return Checkpoint::read(&path);
         }
         if !self.path.is_dir() {
-            return Err(
-                Error::input("there is no such folder, so no run to go on with")
-                    .at_path(&self.path)
-                    .hint("name the folder that the run wrote to, without --resume to begin one"),
-            );
+            return Err(Error::input("there is no such folder, so no run to resume")
+                .at_path(&self.path)
+                .hint("name the folder that the run wrote to, without --resume to begin one"));
         }
         let metrics = std::fs::read(self.metrics_path()).ok();
         let metrics = metrics.and_then(|json| serde_json::from_slice::<Metrics>(&json).ok());
@@ -163,7 +161,7 @@ impl RunFolder {
                 "its splats are in splats.ply; a longer run has another schedule from the first step \
                  on: begin it with --steps and another --out",
             )),
-            _ => Err(Error::input("this folder holds no checkpoint to go on from")
+            _ => Err(Error::input("this folder holds no checkpoint to resume from")
                 .at_path(&path)
                 .hint("the run ended before its first one: begin it again without --resume")),
         }

@@ -1,18 +1,18 @@
-//! How the values of a property are spread over Gaussians.
+//! Histogram of a property over Gaussians.
 //!
-//! 1. The bins reach from the 200th part of the values to the 200th from above: what lies beyond is few, far, and
-//!    counted in the first and the last bin.
-//! 2. Values that are no finite numbers are in no bin.
+//! 1. The bins reach from the 200th part of the values to the 200th from above. Values beyond are few and far; the
+//!    first and the last bin count them.
+//! 2. Non-finite values are in no bin.
 
 use dapple_scene::Splats;
 use dapple_scene::edit::Property;
 use rayon::prelude::*;
 use serde::Serialize;
 
-/// How many bins there are.
+/// Number of bins.
 pub const BINS: usize = 64;
 
-/// The part of the values below the first bin's end, and above the last's.
+/// Part of the values below the first bin's end, and above the last's.
 const BEYOND: f64 = 0.005;
 
 /// Counts of values in bins of equal width.
@@ -20,18 +20,18 @@ const BEYOND: f64 = 0.005;
 pub struct Histogram {
     /// The property's name.
     pub property: String,
-    /// Where the first bin begins; smaller values are in it too.
+    /// Start of the first bin, which also counts smaller values.
     pub low: f64,
-    /// Where the last bin ends; larger values are in it too.
+    /// End of the last bin, which also counts larger values.
     pub high: f64,
     /// Gaussians by bin, [`BINS`] of them.
     pub all: Vec<u64>,
-    /// Those of them that are selected.
+    /// Selected Gaussians per bin.
     pub selected: Vec<u64>,
 }
 
-/// The histogram of a property over all Gaussians that are not hidden; `hidden` and `selected` are `[N]`, or empty
-/// where none is.
+/// Computes the histogram of a property over all Gaussians that are not hidden. `hidden` and `selected` are `[N]`, or
+/// empty if no Gaussian is.
 pub fn histogram(
     splats: &Splats,
     property: Property,
@@ -73,7 +73,7 @@ pub fn histogram(
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#[allow(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 mod tests {
     use super::*;
 

@@ -1,4 +1,4 @@
-//! What pages ask for in words of the protocol, and what it means for the splats.
+//! Messages of pages about edits, and their conversion to edit commands.
 
 use crate::hub::PageId;
 use crate::protocol::LookAt;
@@ -6,7 +6,7 @@ use dapple_scene::edit::{Comparison, Condition, Eye, How, Pick, Property, Shape}
 use dapple_scene::{Camera, Error, Result};
 use serde::Deserialize;
 
-/// What a page wants of the splats.
+/// Edit message of a page.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) enum Wish {
@@ -15,7 +15,7 @@ pub(crate) enum Wish {
         how: Mode,
         by: Gesture,
     },
-    /// Nothing is selected any more.
+    /// Select nothing.
     Deselect,
     Histogram {
         property: String,
@@ -34,7 +34,7 @@ pub(crate) enum Wish {
     Save,
 }
 
-/// What a gesture does to what was selected before.
+/// Set operation of a gesture: how it combines with the previous selection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Mode {
@@ -45,22 +45,22 @@ pub(crate) enum Mode {
     Toggle,
 }
 
-/// How a page points at Gaussians.
+/// Gesture or condition that selects Gaussians.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) enum Gesture {
-    /// Corners in pixels of the look's picture.
+    /// Corners in pixels of the view request.
     Polygon {
         look: LookAt,
         points: Vec<[f64; 2]>,
     },
-    /// A brush along points, its radius in pixels of the look's picture.
+    /// A brush along points, its radius in pixels of the view request.
     Stroke {
         look: LookAt,
         points: Vec<[f64; 2]>,
         radius: f64,
     },
-    /// Bounds included; what is left out has none.
+    /// Range of a property, bounds included. An omitted bound is unbounded.
     Range {
         property: String,
         #[serde(default)]
@@ -71,29 +71,29 @@ pub(crate) enum Gesture {
     All,
 }
 
-/// Something that a page wants done to the splats, with all it takes.
+/// Edit command of a page with all its arguments.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Edit {
     /// Selects.
     Select {
-        /// Whether what was selected before is forgotten first.
+        /// True if the previous selection is discarded first.
         anew: bool,
         /// The gesture.
         pick: Box<Pick>,
     },
     /// Selects nothing.
     Deselect,
-    /// How the values of a property are spread; changes nothing.
+    /// Computes a histogram of the property; changes nothing.
     Histogram(Property),
-    /// Takes away what is selected.
+    /// Removes the selected Gaussians.
     Delete,
-    /// Takes away what is not selected.
+    /// Removes the Gaussians that are not selected.
     Crop,
-    /// Hides what is selected.
+    /// Hides the selected Gaussians.
     Hide,
-    /// Shows what was hidden.
+    /// Shows the hidden Gaussians.
     ShowAll,
-    /// Turns and scales what is selected about its middle, and then moves it; all, where nothing is selected.
+    /// Turns and scales the selection about its middle, and then moves it; all Gaussians if nothing is selected.
     Transform {
         /// About the world's x, then y, then z axis.
         degrees: [f64; 3],
@@ -102,23 +102,23 @@ pub enum Edit {
         /// World units.
         by: [f64; 3],
     },
-    /// Takes the last action back.
+    /// Undoes the last action.
     Undo,
-    /// Does again what was taken back.
+    /// Redoes the last undone action.
     Redo,
-    /// Writes file and recipe.
+    /// Writes the splats and the recipe.
     Save,
 }
 
-/// An edit, and who asks for it.
+/// Edit command and the page that sent it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EditRequest {
     pub(crate) page: PageId,
-    /// What is to be done.
+    /// The edit command.
     pub edit: Edit,
 }
 
-/// A property by its name.
+/// Returns the property with this name.
 fn property(name: &str) -> Result<Property> {
     let found = Property::of_name(name).filter(|found| *found != Property::Contribution);
     found.ok_or_else(|| {
@@ -128,10 +128,11 @@ fn property(name: &str) -> Result<Property> {
 }
 
 impl Wish {
-    /// What it means; `camera` is the camera of a look.
+    /// Converts the message to an edit command. `camera` returns the camera of a view request.
     ///
     /// # Errors
-    /// Cameras and numbers out of bounds; properties that are none; a look at something else than what is edited.
+    /// Cameras and numbers out of bounds, unknown properties, and a view request that shows something other than the
+    /// edited splats.
     pub(crate) fn meant(self, camera: impl Fn(&LookAt) -> Camera) -> Result<Edit> {
         Ok(match self {
             Self::Select { how, by } => {
@@ -150,7 +151,7 @@ impl Wish {
                 by,
             } => {
                 let all = degrees.iter().chain(&by).copied();
-                // A scene of float numbers has no more.
+                // A scene of float numbers has no larger coordinates.
                 if !all.clone().all(|v| v.abs() <= 1e9) || !(1e-6..=1e6).contains(&factor) {
                     return Err(Error::input("a scene cannot be moved like this")
                         .hint("degrees and world units up to a thousand million, factors from 0.000001 to a million"));

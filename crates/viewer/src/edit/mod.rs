@@ -1,13 +1,12 @@
-//! Edits by hand: a chain of ordinary actions, and a place in it.
+//! Edits by hand: a chain of actions and a position in it.
 //!
-//! 1. What pages do is a [`Pick`] or an [`Action`] of [`dapple_scene::edit`]. Picks make up the selection; an action
-//!    that concerns it holds its picks, and so replays without a viewer.
-//! 2. The splats that are shown are the original with the chain up to the present place. Undo goes one place back,
-//!    redo one forth; a new action forgets what was taken back.
-//! 3. States along the way are held up to [`STATES_BYTES`], the newest; what lies before them is replayed from the
-//!    original.
-//! 4. Saving writes the splats and the chain as a [`Recipe`], to a place that the program has named, never the page.
-//!    `dapple edit --recipe` then gives the same bytes, since it does the same.
+//! 1. Pages send a [`Pick`] or an [`Action`] of [`dapple_scene::edit`]. Picks make up the selection. An action on the
+//!    selection stores its picks, so that it replays without a viewer.
+//! 2. The shown splats are the original with the chain applied up to the present position. Undo moves one position
+//!    back, redo moves one position forward. A new action discards the undone actions.
+//! 3. The newest intermediate states are held, up to [`STATES_BYTES`]. Earlier states are replayed from the original.
+//! 4. Saving writes the splats and the chain as a [`Recipe`]. The program chooses the path, never the page. `dapple
+//!    edit --recipe` then writes the same bytes, because it applies the same actions.
 
 mod histogram;
 mod message;
@@ -24,77 +23,78 @@ use glam::DVec3;
 use save::Saving;
 use serde::Serialize;
 
-/// Bytes of the states that are held to go back to, at most.
+/// Largest total size of the held states, bytes.
 pub const STATES_BYTES: usize = 512 << 20;
 
-/// Actions of a chain, at most.
+/// Largest number of actions of a chain.
 const MOST_ACTIONS: usize = 1000;
 
-/// The colour that selected Gaussians are shown in, and its part.
+/// Colour of selected Gaussians, and its share.
 const TINT: [f32; 3] = [1.0, 0.45, 0.0];
 const TINT_PART: f32 = 0.65;
 
-/// An action of the chain.
+/// Action of the chain.
 #[derive(Debug, Clone)]
 struct Step {
     action: Action,
-    /// What was selected before.
+    /// Previous selection.
     picks: Vec<Pick>,
-    /// Of a recipe with it alone.
+    /// Bytes of a recipe with this action only.
     bytes: usize,
 }
 
-/// What came of an edit.
+/// Result of an edit.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
-    /// What is shown is another: selected, hidden or moved ones.
+    /// The shown splats change: other Gaussians are selected, hidden or moved.
     Shown,
-    /// Nothing that is seen.
+    /// Nothing visible changes.
     Nothing,
     /// Files were written.
     Saved,
-    /// What was asked for.
+    /// Requested histogram.
     Histogram(Histogram),
 }
 
-/// How an edit stands, as pages are told.
+/// State of an edit session, as sent to pages.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct EditState {
-    /// Gaussians in all.
+    /// All Gaussians.
     pub gaussians: usize,
-    /// Those that are selected.
+    /// Selected Gaussians.
     pub selected: usize,
-    /// Those that are hidden.
+    /// Hidden Gaussians.
     pub hidden: usize,
-    /// Actions that can be taken back.
+    /// Actions that can be undone.
     pub undo: usize,
-    /// Actions that can be done again.
+    /// Actions that can be redone.
     pub redo: usize,
-    /// The name of the file that is saved to.
+    /// Name of the file that edits are saved to.
     pub saves_to: String,
-    /// What was done last, for people.
+    /// Description of the last edit, for the user.
     pub said: String,
 }
 
-/// See the module.
+/// Edit session: the original splats, the chain of actions and the selection. The module documentation describes the
+/// steps.
 #[derive(Debug)]
 pub struct EditSession {
     original: Splats,
-    /// None until something was changed: the splats are the original.
+    /// `None` until the first change: the splats are the original.
     editor: Option<Editor>,
     chain: Vec<Step>,
     at: usize,
     picks: Vec<Pick>,
-    /// `[N]`; empty where nothing is selected.
+    /// `[N]`; empty if nothing is selected.
     selected: Vec<bool>,
-    /// States after so many actions, ascending.
+    /// States after this number of actions, ascending.
     states: Vec<(usize, Editor)>,
     saving: Saving,
     said: String,
 }
 
 impl EditSession {
-    /// Begins with these; saves to `save_to`, or says on request why that is not possible.
+    /// Begins a session with these splats. It saves to `save_to`, or reports on request why that is not possible.
     pub fn new(splats: Splats, save_to: std::result::Result<SaveTo, String>) -> Self {
         Self {
             original: splats,
@@ -109,7 +109,7 @@ impl EditSession {
         }
     }
 
-    /// As they are now, what is hidden included.
+    /// Returns the present splats, hidden ones included.
     pub fn splats(&self) -> &Splats {
         match &self.editor {
             Some(editor) => editor.splats(),
@@ -117,7 +117,7 @@ impl EditSession {
         }
     }
 
-    /// What has moved all of them since the beginning.
+    /// Similarity that has moved all splats since the beginning.
     pub fn moved(&self) -> Similarity {
         match &self.editor {
             Some(editor) => *editor.moved(),
@@ -125,13 +125,13 @@ impl EditSession {
         }
     }
 
-    /// The actions up to now.
+    /// Returns the actions up to the present position.
     pub fn recipe(&self) -> Recipe {
         let steps = self.chain[..self.at].iter();
         Recipe::new(steps.map(|step| step.action.clone()).collect())
     }
 
-    /// How it stands.
+    /// State of the session, for pages.
     pub fn state(&self) -> EditState {
         let count = |marks: &[bool]| marks.iter().filter(|mark| **mark).count();
         EditState {
@@ -145,7 +145,7 @@ impl EditSession {
         }
     }
 
-    /// As they are shown: without what is hidden, and with what is selected in another colour; `None` where that is
+    /// Returns the splats as shown: without the hidden ones, the selected ones in another colour. `None` if these are
     /// [`Self::splats`].
     pub fn shown(&self) -> Option<Splats> {
         let splats = self.splats();
@@ -171,10 +171,10 @@ impl EditSession {
         Some(shown)
     }
 
-    /// Does what a page asks for.
+    /// Applies an edit command of a page.
     ///
     /// # Errors
-    /// What cannot be done; then nothing has changed.
+    /// Edits that cannot be applied; then nothing has changed.
     pub fn apply(&mut self, edit: &Edit) -> Result<Effect> {
         match edit {
             Edit::Select { anew, pick } => self.select(*anew, pick)?,
@@ -221,7 +221,7 @@ impl EditSession {
         self.editor.as_ref().map_or(&[], Editor::hidden)
     }
 
-    /// The editor, which there is from the first change on.
+    /// Returns the editor, which exists from the first change on.
     fn editor(&mut self) -> &mut Editor {
         let original = &self.original;
         self.editor
@@ -261,7 +261,7 @@ impl EditSession {
         self.said.clear();
     }
 
-    /// Does something with what is selected.
+    /// Applies an action to the selection.
     fn with_selected(&mut self, then: Deed, said: &str) -> Result<()> {
         if self.picks.is_empty() {
             return Err(Error::input("nothing is selected")
@@ -272,7 +272,7 @@ impl EditSession {
         self.act(Action::Selected { by, then }, &format!("{said}: {count}"))
     }
 
-    /// Turns and scales about the middle of what is selected, or of all.
+    /// Turns and scales about the middle of the selection, or of all Gaussians.
     fn transform(&mut self, degrees: [f64; 3], factor: f64, by: [f64; 3]) -> Result<()> {
         let splats = self.splats();
         let concerns = |i: usize| {
@@ -302,7 +302,7 @@ impl EditSession {
         }
     }
 
-    /// A new action: what was taken back is forgotten.
+    /// Adds an action and discards the undone actions.
     fn act(&mut self, action: Action, said: &str) -> Result<()> {
         let alone = serde_json::to_string_pretty(&Recipe::new(vec![action.clone()]));
         let bytes = alone.map_or(0, |text| text.len());
@@ -326,9 +326,9 @@ impl EditSession {
         Ok(())
     }
 
-    /// Applies an action to the present state, and notes the state before.
+    /// Applies an action to the present state, and stores the state before.
     fn advance(&mut self, action: &Action) -> Result<()> {
-        // The state before all is the original.
+        // The state before the first action is the original.
         let before = (self.at > 0).then(|| self.editor().clone());
         self.editor().apply(action, &mut NoCapture, &NoProgress)?;
         if let Some(before) = before {
@@ -344,7 +344,7 @@ impl EditSession {
         );
         self.deselect();
         if moves {
-            // It stays selected, to be moved on.
+            // The Gaussians stay selected, to be moved further.
             self.reselect(vec![Pick {
                 how: Default::default(),
                 by: Shape::Moved,
@@ -353,7 +353,7 @@ impl EditSession {
         Ok(())
     }
 
-    /// Keeps a state to go back to, and lets the oldest go where they are too many.
+    /// Stores a state for undo, and drops the oldest states beyond the limit.
     fn hold(&mut self, state: Editor) {
         let at = self.at;
         self.states.retain(|(place, _)| *place < at);
@@ -402,13 +402,13 @@ impl EditSession {
         Ok(())
     }
 
-    /// Number of edits that differ from what was saved last: those since, and those taken back since.
+    /// Number of edits since the last save, done or undone.
     pub fn unsaved(&self) -> usize {
         self.saving.unsaved(&self.recipe())
     }
 }
 
-/// What splats take in memory.
+/// Memory of the splats, bytes.
 fn bytes_of(splats: &Splats) -> usize {
     let numbers = 3 + 3 + 4 + 1 + 3 + splats.sh_rest_stride();
     4 * numbers * splats.len()

@@ -10,35 +10,35 @@ use glam::DVec3;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// Where edits are saved: chosen by who runs the program.
+/// Destination of edits, chosen by the user of the program.
 #[derive(Debug, Clone)]
 pub struct SaveTo {
-    /// The file of splats; its name says the format.
+    /// File of splats; its extension selects the format.
     pub file: PathBuf,
     /// The recipe.
     pub recipe: PathBuf,
-    /// Whether files that are there already are replaced. What this session has written itself it replaces anyway.
+    /// True if existing files are replaced. Files that this session has written are always replaced.
     pub overwrite: bool,
-    /// Whether the splats were trained against aliasing: formats that can say so do.
+    /// True if the splats were trained with the Mip-Splatting filters. Formats with a field for it record it.
     pub antialiased: bool,
-    /// The local origin that the splats count from: formats that can say so do.
+    /// Local origin of the splats' coordinates. Formats with a field for it record it.
     pub origin: DVec3,
     /// Motion of the splats since training, before this session.
     pub moved: Similarity,
-    /// Who finds the nearest entries of palettes, for formats that have some.
+    /// Search for the nearest palette entries, for formats with palettes.
     pub nearest: NearestBy,
 }
 
-/// Length and time of change of a file; none where there is no file.
+/// Length and modification time of a file; `None` if it does not exist.
 type Stamp = Option<(u64, Option<SystemTime>)>;
 
-/// Where a session saves, and what it has saved so far.
+/// Destination of a session, and the state of its last save.
 #[derive(Debug)]
 pub(super) struct Saving {
     to: std::result::Result<SaveTo, String>,
     /// Stamps of file and recipe when the session began, or after its last save.
     stamps: [Stamp; 2],
-    /// The recipe that was saved last.
+    /// Recipe of the last save.
     saved: Option<Recipe>,
 }
 
@@ -52,7 +52,7 @@ impl Saving {
         }
     }
 
-    /// The name of the file; empty where nothing is saved.
+    /// Returns the file's name; empty if nothing is saved.
     pub(super) fn name(&self) -> String {
         self.to.as_ref().map_or(String::new(), |to| name(&to.file))
     }
@@ -64,10 +64,10 @@ impl Saving {
         saved.len().max(now.actions.len()) - common.count()
     }
 
-    /// Writes both files; returns a sentence for people. `moved` is the motion of the splats in this session.
+    /// Writes both files and returns a sentence for the user. `moved` is the motion of the splats in this session.
     ///
     /// # Errors
-    /// There is no place to save to, nothing was edited, a file exists or has changed, or cannot be written.
+    /// There is no destination, nothing was edited, or a file exists, has changed or cannot be written.
     pub(super) fn save(
         &mut self,
         splats: &Splats,
@@ -108,7 +108,7 @@ impl Saving {
         Ok(format!("saved {} and {}", name(&to.file), name(&to.recipe)))
     }
 
-    /// Refuses to replace what this session has not written, and what another program has written since.
+    /// Refuses to replace files that another program has written, before this session or since its last save.
     fn refuse_others(&self, to: &SaveTo) -> Result<()> {
         for (path, before) in [&to.file, &to.recipe].into_iter().zip(self.stamps) {
             let now = stamp(path);
@@ -117,11 +117,10 @@ impl Saving {
             }
             let is_ours = self.saved.is_some();
             if !is_ours && !to.overwrite {
-                return Err(Error::input(format!(
-                    "{} is there already, and is not replaced",
-                    name(path)
-                ))
-                .hint("begin with `dapple view --save ANOTHER.ply`, or with --overwrite"));
+                return Err(
+                    Error::input(format!("{} exists and is not replaced", name(path)))
+                        .hint("begin with `dapple view --save ANOTHER.ply`, or with --overwrite"),
+                );
             }
             if now != before {
                 return Err(Error::input(format!(

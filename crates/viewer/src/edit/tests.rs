@@ -1,5 +1,5 @@
 //! Sessions of edits, against chains of actions that are applied directly.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 
 use super::*;
 use dapple_scene::edit::How;
@@ -25,7 +25,7 @@ fn by(shape: Shape, anew: bool, how: How) -> Edit {
     }
 }
 
-/// Selects those with x in a range.
+/// Selects the Gaussians with x in a range.
 fn range(from: f64, to: f64) -> Edit {
     let conditions = [format!("x>={from}"), format!("x<={to}")].map(|c| c.parse().unwrap());
     by(Shape::Conditions(conditions.to_vec()), true, How::Add)
@@ -89,7 +89,7 @@ fn undo_and_redo_go_through_every_state_and_recipes_replay_each() {
         for _ in 0..2 {
             for (splats, hidden) in seen.iter().rev().skip(1) {
                 if forgets {
-                    // As where there is no room for states.
+                    // As with no memory for states.
                     session.states.clear();
                 }
                 session.apply(&Edit::Undo).unwrap();
@@ -164,7 +164,7 @@ fn selected_ones_are_tinted_hidden_ones_are_not_shown_and_neither_is_saved() {
     assert_eq!(shown.means, row(6).means);
     let tinted: Vec<bool> = shown.sh0.iter().map(|c| *c != [0.2, 0.4, 0.6]).collect();
     assert_eq!(tinted, [false, true, true, false, false, false]);
-    // Redder, and less of what changes with the view.
+    // Redder, with less dependence on the view.
     assert!(shown.sh0[1][0] > 0.6 && shown.sh0[1][2] < -0.9);
     assert!(shown.sh_rest[9] < 0.1 && shown.sh_rest[0] == 0.25);
     session.apply(&Edit::Hide).unwrap();
@@ -186,14 +186,14 @@ fn what_cannot_be_done_changes_nothing() {
         assert!(error.hint_text().is_some() || edit == Edit::Save, "{error}");
     }
     session.apply(&by(Shape::All, true, How::Add)).unwrap();
-    // It would leave none.
+    // No Gaussian would remain.
     assert!(session.apply(&Edit::Delete).is_err());
     let state = session.state();
     assert_eq!(
         (state.gaussians, state.selected, state.undo, state.redo),
         (4, 4, 0, 0)
     );
-    // Nothing selects nothing.
+    // An empty range selects nothing.
     session.apply(&range(50.0, 60.0)).unwrap();
     assert!(session.apply(&Edit::Delete).is_err());
     assert_eq!(*session.splats(), row(4));
@@ -256,7 +256,7 @@ fn a_file_that_another_program_has_changed_since_is_not_replaced() {
         assert!(error.what().contains("changed by another"), "{error}");
         assert!(error.hint_text().is_some(), "{error}");
         assert_eq!(std::fs::read(changed).unwrap(), b"another program's");
-        // Away, it is written again.
+        // A removed file is written again.
         std::fs::remove_file(changed).unwrap();
         session.apply(&Edit::Save).unwrap();
         assert_eq!(session.unsaved(), 0);
@@ -294,12 +294,12 @@ fn saving_writes_file_and_recipe_and_replaces_nothing_of_others() {
     assert_eq!(read, *mine.splats());
     assert!(aside.antialiased, "the mark stays");
     assert_eq!(Recipe::read(&recipe).unwrap(), mine.recipe());
-    // Once more, since it is its own.
+    // The session may replace its own files again.
     mine.apply(&range(7.0, 9.0)).unwrap();
     mine.apply(&Edit::Delete).unwrap();
     mine.apply(&Edit::Save).unwrap();
     assert_eq!(splat_file::read(&file).unwrap().0.len(), 4);
-    // Another session replaces neither of both, unless it is told to.
+    // Another session replaces neither file without `overwrite`.
     for there in [&file, &recipe] {
         let other = if there == &file { &recipe } else { &file };
         std::fs::remove_file(other).unwrap();
@@ -316,7 +316,7 @@ fn saving_writes_file_and_recipe_and_replaces_nothing_of_others() {
         told.apply(&Edit::Save).unwrap();
         assert!(other.exists());
     }
-    // A format that holds less gets what it holds.
+    // A format that holds less receives the data that it holds.
     let splat = folder.path().join("new.splat");
     let mut session = with(&SaveTo {
         file: splat.clone(),

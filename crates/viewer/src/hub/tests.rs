@@ -1,4 +1,4 @@
-//! Who is answered when, and what is forgotten.
+//! Order of the answers, and requests that are discarded.
 
 use super::*;
 
@@ -33,7 +33,7 @@ fn the_newest_look_counts_and_one_is_under_way() {
     assert_eq!(next(&hub), Some((page, 99)));
     hub.look(page, look(100));
     hub.changed();
-    // It has not said that the last picture was shown.
+    // The page has not acknowledged the last frame.
     assert_eq!(next(&hub), None);
     hub.shown(page, 42);
     assert_eq!(next(&hub), None);
@@ -58,7 +58,7 @@ fn pages_take_turns_and_a_stuck_one_holds_up_none() {
         if round == 0 {
             assert_eq!([first, second], [Some((a, 0)), Some((b, 0))]);
         } else {
-            // `a` never says that it has shown its first picture.
+            // `a` never acknowledges its first frame.
             assert_eq!([first, second], [Some((b, round)), None]);
         }
         hub.shown(b, round);

@@ -1,15 +1,15 @@
-// The camera that people move: around a point, or flying.
+// Camera controlled by the user: it turns around a point, or flies.
 // @ts-check
 import { add, cross, dot, length, rotationOf, rowsOf, scale, sub, turned, unit } from "./vectors.js";
 
 /** @typedef {import("./vectors.js").Vec} Vec */
 /** @typedef {import("./vectors.js").Quat} Quat */
 
-/** Radians for a drag over the whole width. */
+/** Turn of a drag over the whole width, radians. */
 const TURN = Math.PI * 1.5;
-/** Of the distance, for a notch of the wheel. */
+/** Fraction of the distance per notch of the wheel. */
 const ZOOM = 0.0015;
-/** Of the distance to the centre, a second. */
+/** Fraction of the distance to the centre per second. */
 const SPEED = 0.8;
 
 export class Orbit {
@@ -18,7 +18,7 @@ export class Orbit {
   /** @type {Vec} */ position = [0, 0, -4];
   /** @type {Vec} */ forward = [0, 0, 1];
   focal = 1;
-  /** How far outside of where it may go a place is; 0 = within. @type {(place: Vec) => number} */
+  /** Distance of a position from the camera's bounds; 0 = within. @type {(place: Vec) => number} */
   outside = () => 0;
 
   /** @param {Vec} up @param {Vec} centre @param {number} distance */
@@ -32,7 +32,7 @@ export class Orbit {
     this.focal = 1;
   }
 
-  /** Stands where a camera of the capture does. @param {Vec} position @param {Quat} rotation @param {number} focal */
+  /** Moves to a camera of the capture. @param {Vec} position @param {Quat} rotation @param {number} focal */
   stand(position, rotation, focal) {
     const distance = Math.max(length(sub(this.centre, position)), 1e-6);
     this.position = position;
@@ -55,7 +55,7 @@ export class Orbit {
     const round = turned(arm, this.up, -dx * TURN);
     const right = unit(cross(scale(round, -1), this.up));
     const over = turned(round, right, -dy * TURN);
-    // Not over the pole: up stays up.
+    // The camera does not pass the pole: up stays up.
     const steepness = (/** @type {Vec} */ way) => Math.abs(dot(unit(way), this.up));
     const steep = steepness(over) > Math.max(0.995, steepness(arm));
     const across = add(this.centre, round);
@@ -63,7 +63,7 @@ export class Orbit {
     this.forward = unit(sub(this.centre, this.position));
   }
 
-  /** Looks around from where it stands. @param {number} dx @param {number} dy */
+  /** Turns about the camera's own position. @param {number} dx @param {number} dy */
   look(dx, dy) {
     const distance = length(sub(this.centre, this.position));
     const round = turned(this.forward, this.up, -dx * TURN);
@@ -73,7 +73,7 @@ export class Orbit {
     this.centre = add(this.position, scale(this.forward, distance));
   }
 
-  /** Moves the picture along. @param {number} dx @param {number} dy of the height */
+  /** Moves the camera and its centre along the image plane. @param {number} dx @param {number} dy of the height */
   pan(dx, dy) {
     const [right, down] = this.axes();
     const reach = length(sub(this.centre, this.position)) / this.focal;
@@ -88,13 +88,13 @@ export class Orbit {
     this.go([add(this.centre, scale(arm, Math.exp(-amount)))]);
   }
 
-  /** Goes to the first of these places that is no farther outside than the present one. @param {Vec[]} places */
+  /** Moves to the first of these places that is no farther outside than the present one. @param {Vec[]} places */
   go(places) {
     const now = this.outside(this.position);
     this.position = places.find((place) => this.outside(place) <= now) ?? this.position;
   }
 
-  /** Flies by the keys that are down. @param {Set<string>} keys @param {number} seconds */
+  /** Flies by the pressed keys. @param {Set<string>} keys @param {number} seconds */
   fly(keys, seconds) {
     const [right, down, forward] = this.axes();
     const reach = length(sub(this.centre, this.position)) * SPEED * seconds * (keys.has("shift") ? 4 : 1);
@@ -118,7 +118,7 @@ export class Orbit {
 }
 
 /**
- * Moves `orbit` by mouse, touch and keys over `element`; calls `moved` whenever it did.
+ * Moves `orbit` by mouse, touch and keys over `element`; calls `moved` after each move.
  * @param {HTMLElement} element @param {Orbit} orbit @param {() => void} moved
  */
 export function listen(element, orbit, moved) {

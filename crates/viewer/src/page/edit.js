@@ -1,5 +1,5 @@
-// Edits: gestures that select, a histogram, and what is done with the selection. The server owns all of it: the
-// page says what is wanted, and shows what it is told.
+// Edits: gestures that select, a histogram, and actions on the selection. The server owns all state: the page sends
+// requests, and shows the state that it receives.
 // @ts-check
 import { isTaken } from "./panel.js";
 
@@ -7,38 +7,38 @@ import { isTaken } from "./panel.js";
 /** @typedef {{gaussians: number, selected: number, hidden: number, undo: number, redo: number,
  *   saves_to: string, said: string}} EditState */
 /** @typedef {{property: string, low: number, high: number, all: number[], selected: number[]}} Histogram */
-/** @typedef {{width: number, height: number}} Look what the page looks at, as it tells the server */
+/** @typedef {{width: number, height: number}} Look size of the frame, in the view request */
 
-/** Points of a line that are sent, at most: a message has 8 kB. */
+/** Most points of a line in a message, which has at most 8 kB. */
 const MOST_POINTS = 300;
-/** Pixels of the page that a drag has at least. */
+/** Least length of a drag, pixels of the page. */
 const LEAST = 3;
 
 /** @template {HTMLElement} T @param {string} id @returns {T} */
 const find = (id) => /** @type {T} */ (document.getElementById(id));
 
-/** As few points as are sent, the last one included. @param {Point[]} points @returns {Point[]} */
+/** Thins a line to the most points of a message, the last point included. @param {Point[]} points @returns {Point[]} */
 function thinned(points) {
   const every = Math.max(1, Math.ceil(points.length / MOST_POINTS));
   return points.filter((_, i) => i % every === 0 || i === points.length - 1);
 }
 
-/** Tenths of a pixel are enough. @param {number} v */
+/** Rounds to tenths of a pixel, which are enough. @param {number} v */
 const tenth = (v) => Math.round(v * 10) / 10;
 
 export class Edits {
-  /** What a drag does: "" moves the camera. */
+  /** Effect of a drag: "" moves the camera. */
   tool = "";
   /** @type {Point[]} */ points = [];
   /** @type {number | null} */ pointer = null;
-  /** Whether there is something to edit. */ can = false;
+  /** True if there is something to edit. */ can = false;
   /** @type {Histogram | null} */ histogram = null;
-  /** The ends of a range that is being dragged over the histogram, 0 to 1. @type {Point | null} */ range = null;
+  /** Ends of the range dragged over the histogram, 0 to 1. @type {Point | null} */ range = null;
 
   /**
    * @param {HTMLElement} view
    * @param {(message: unknown) => void} send
-   * @param {() => Look} look what the page looks at, of its whole size
+   * @param {() => Look} look the view request, of the full size
    */
   constructor(view, send, look) {
     this.view = view;
@@ -53,7 +53,7 @@ export class Edits {
     document.addEventListener("keydown", (event) => this.key(event));
   }
 
-  /** Whether there is something to edit, and why not. @param {boolean} can @param {string} why */
+  /** Shows the tools, or why there is nothing to edit. @param {boolean} can @param {string} why */
   allow(can, why) {
     find("edits").hidden = !can && why === "";
     find("edit-tools").hidden = !can;
@@ -99,7 +99,7 @@ export class Edits {
     this.draw();
   }
 
-  /** What a gesture does to what was selected before. @param {MouseEvent} event */
+  /** Set operation of a gesture with the previous selection. @param {MouseEvent} event */
   mode(event) {
     if (event.shiftKey) return "add";
     if (event.altKey) return "subtract";
@@ -109,7 +109,7 @@ export class Edits {
   listenToSketch() {
     const sketch = this.sketch;
     sketch.addEventListener("pointerdown", (event) => {
-      // Other buttons move the camera, as ever.
+      // Other buttons move the camera, as without a tool.
       if (event.button !== 0 || this.tool === "" || this.pointer !== null) return;
       event.stopPropagation();
       this.view.focus();
@@ -144,21 +144,21 @@ export class Edits {
     return [event.clientX - box.left, event.clientY - box.top];
   }
 
-  /** The lines of a gesture, pixels of the view. @returns {Point[]} */
+  /** Outline of a gesture, pixels of the view. @returns {Point[]} */
   outline() {
     const [first, last] = [this.points[0], this.points[this.points.length - 1]];
     if (this.tool === "box") return [first, [last[0], first[1]], last, [first[0], last[1]]];
     return this.points;
   }
 
-  /** Tells the server of a gesture that has ended. @param {string} how */
+  /** Sends a finished gesture to the server. @param {string} how */
   finish(how) {
     const outline = this.points.length > 0 ? this.outline() : [];
     this.points = [];
     this.draw();
     if (outline.length === 0) return;
     const look = this.look();
-    // The picture lies in the middle of the view, as large as fits.
+    // The frame is in the middle of the view, as large as fits.
     const [width, height] = [this.view.clientWidth, this.view.clientHeight];
     const size = Math.min(width / look.width, height / look.height);
     const [left, top] = [(width - look.width * size) / 2, (height - look.height * size) / 2];
@@ -170,7 +170,7 @@ export class Edits {
     }
     const far = (/** @type {0 | 1} */ k) => Math.max(...outline.map((p) => p[k])) - Math.min(...outline.map((p) => p[k]));
     if (outline.length < 3 || far(0) < LEAST || far(1) < LEAST) {
-      // A click beside everything.
+      // A gesture this small is a click: it clears the selection.
       if (how === "new") this.tell("deselect");
       return;
     }
@@ -226,7 +226,7 @@ export class Edits {
     const { width, height } = canvas;
     context.clearRect(0, 0, width, height);
     const style = getComputedStyle(canvas);
-    // Roots: bins of few are seen beside those of many.
+    // Square roots of the counts: small bins are visible next to large ones.
     const most = Math.sqrt(Math.max(1, ...histogram.all));
     const bars = (/** @type {number[]} */ counts, /** @type {string} */ colour) => {
       context.fillStyle = colour;
@@ -269,7 +269,7 @@ export class Edits {
       if (!range || !histogram) return;
       const [from, to] = [Math.min(...range), Math.max(...range)];
       const value = (/** @type {number} */ part) => histogram.low + part * (histogram.high - histogram.low);
-      // The outermost bins hold what lies beyond, and so does a range that ends there.
+      // The outermost bins also count values beyond them, so a range that ends there has no bound.
       if (from <= 0 && to >= 1) {
         this.tell({ select: { how: this.mode(event), by: "all" } });
         return;

@@ -1,14 +1,14 @@
-// Draws the splats in this browser instead of asking for pictures, with what exported pages draw with.
-// 1. They come packed, with the engine's kernels: `/drawn`.
-// 2. What the page may draw by itself are the colours of a free view. All else stays the engine's: main.js knows.
-// 3. When the splats have changed, the engine's pictures are shown until the new ones have come.
+// Draws the splats in this browser with the renderer of exported pages, instead of requesting frames.
+// 1. The server sends them packed, with the engine's kernels: `/drawn`.
+// 2. The page may draw the colours of a free view. The engine renders everything else: main.js decides.
+// 3. When the splats have changed, the engine's frames are shown until the new splats have arrived.
 // @ts-check
 import { Painter } from "./export/painter.js";
 import { parse, unzip } from "./export/spz.js";
 
 /** @typedef {import("./path.js").Key} Key */
 
-/** Milliseconds without a change after which the splats are fetched anew. */
+/** Milliseconds without a change after which the splats are fetched again. */
 const REST_MS = 300;
 
 export class Here {
@@ -17,16 +17,16 @@ export class Here {
   /** @type {() => void} */ #again;
   /** @type {(text: string) => void} */ #say;
   #on = false;
-  /** Which of the two ways is wanted, if any: that of the address. */ #wanted;
+  /** Renderer named in the page's address, if any. */ #wanted;
   /** @type {HTMLCanvasElement} */ #canvas = document.createElement("canvas");
   /** @type {Painter | null} */ #painter = null;
-  /** What is to be seen; nothing: the engine's picture. @type {Key | null} */ #key = null;
+  /** Camera to draw; null: the engine's frame is shown. @type {Key | null} */ #key = null;
   #asked = false;
-  /** Only what the newest of them brings counts. */ #loads = 0;
+  /** Number of loads; only the newest one counts. */ #loads = 0;
   /** @type {number | undefined} */ #timer;
 
   /**
-   * @param {HTMLElement} view @param {HTMLElement} under what the canvas lies on
+   * @param {HTMLElement} view @param {HTMLElement} under the element below the canvas
    * @param {() => void} again called when it can draw, or no longer can @param {(text: string) => void} say
    */
   constructor(view, under, again, say) {
@@ -34,12 +34,12 @@ export class Here {
     this.#wanted = new URLSearchParams(location.search).get("renderer");
   }
 
-  /** How it draws; nothing where it does not. */
+  /** Renderer in use; empty without one. */
   get way() {
     return this.#painter?.name ?? "";
   }
 
-  /** Draws here from now on, or no longer. @param {boolean} on */
+  /** Switches drawing in this browser on or off. @param {boolean} on */
   set(on) {
     this.#on = on;
     this.#drop();
@@ -47,14 +47,14 @@ export class Here {
     else this.#again();
   }
 
-  /** The splats are others now. */
+  /** Called when the splats have changed. */
   changed() {
     if (!this.#on) return;
     this.#drop();
     this.#timer = setTimeout(() => this.#load(), REST_MS);
   }
 
-  /** Shows this view, where it can; nothing: makes way for the engine's picture. @param {Key | null} key */
+  /** Draws this view if possible; null: shows the engine's frame. @param {Key | null} key */
   show(key) {
     this.#key = this.#painter && key;
     this.#canvas.hidden ||= !this.#key;
@@ -66,7 +66,7 @@ export class Here {
     return true;
   }
 
-  /** For programs that embed the page, as on exported ones: the bytes of a picture. */
+  /** For programs that embed the page, as in exported pages: returns the bytes of an image. */
   async picture(/** @type {Key} */ key, /** @type {number} */ width, /** @type {number} */ height) {
     if (!this.#painter) throw new Error("the splats are not drawn here");
     try {
@@ -85,7 +85,7 @@ export class Here {
     this.show(null);
   }
 
-  /** Draws once a frame of the browser, however often it is called. */
+  /** Draws once per frame of the browser, for any number of calls. */
   #frame() {
     if (this.#asked) return;
     this.#asked = true;
@@ -100,7 +100,7 @@ export class Here {
   async #load() {
     const mine = ++this.#loads;
     const wanted = () => mine === this.#loads;
-    // A canvas that has given out its context gives no other.
+    // A canvas that has a context gives no other.
     const canvas = document.createElement("canvas");
     [canvas.id, canvas.hidden] = ["drawn", true];
     try {

@@ -1,4 +1,4 @@
-// The page: asks for pictures of what its camera sees, one at a time, and shows them.
+// The page: requests frames of its camera's view, one at a time, and shows them.
 // @ts-check
 import { Orbit, listen } from "./controls.js";
 import { Edits } from "./edit.js";
@@ -17,11 +17,11 @@ import { Scale } from "./scale.js";
  *   edits: boolean, no_edits: string, draws: boolean, no_draws: string, full_error: number,
  *   cameras: Camera[]}} Stage */
 
-/** Milliseconds without a move after which a view is at rest. */
+/** Time without a move after which a view is at rest, milliseconds. */
 const REST_MS = 160;
-/** Of the full size, while moving. */
+/** Fraction of the full size, while moving. */
 const MOVING_SIZE = 0.5;
-/** The longest side that is asked for, pixels. */
+/** The longest side of a requested frame, pixels. */
 const MOST_PIXELS = 1920;
 
 /** @template {HTMLElement} T @param {string} id @returns {T} */
@@ -46,18 +46,18 @@ const divider = find("divider");
 
 const orbit = new Orbit();
 const path = new Path();
-/** When the path began to be played, milliseconds. @type {number | null} */ let playing = null;
+/** Time when the path began to play, milliseconds. @type {number | null} */ let playing = null;
 /** @type {Stage | null} */ let stage = null;
-/** The camera of the capture that is looked through. @type {number | null} */ let through = null;
+/** Camera of the capture that the page looks through. @type {number | null} */ let through = null;
 /** @type {WebSocket | null} */ let socket = null;
 let look = 0;
 let movedAt = -Infinity;
 let over = false;
-/** The step of the snapshot that is shown; nothing: the splats as they stand. @type {number | null} */ let snapshot = null;
-/** The picture that is being decoded. @type {Promise<void> | null} */ let decoding = null;
+/** Step of the shown snapshot; null: the current splats. @type {number | null} */ let snapshot = null;
+/** Frame that is being decoded. @type {Promise<void> | null} */ let decoding = null;
 /** @type {number | undefined} */ let restTimer;
-/** Times between a look and its picture, milliseconds. @type {Map<number, number>} */ const sent = new Map();
-/** The channels of looks whose pictures have not come. @type {Map<number, string>} */ const kinds = new Map();
+/** Times when view requests were sent, by number, milliseconds. @type {Map<number, number>} */ const sent = new Map();
+/** Channels of view requests without a frame yet. @type {Map<number, string>} */ const kinds = new Map();
 
 const edits = new Edits(
   view,
@@ -72,7 +72,7 @@ const here = new Here(view, picture, askSoon, say);
 const run = new Run();
 const scale = new Scale();
 
-/** Chooses the next option. @param {HTMLSelectElement} select */
+/** Selects the next option. @param {HTMLSelectElement} select */
 function next(select) {
   select.selectedIndex = (select.selectedIndex + 1) % select.options.length;
   select.dispatchEvent(new Event("change"));
@@ -84,7 +84,7 @@ function say(text) {
   notice.hidden = text === "";
 }
 
-/** The size of a picture: that of the view, or of the camera looked through, within bounds. */
+/** Size of a frame: that of the view, or of the camera that the page looks through, within bounds. */
 function size(resting = false) {
   const ratio = Math.min(window.devicePixelRatio || 1, 2);
   const part = view.classList.contains("beside") ? 0.5 : 1;
@@ -101,12 +101,12 @@ function size(resting = false) {
 }
 
 /**
- * Asks for a picture of what the camera sees now. The server forgets looks that came before.
+ * Requests a frame of the camera's present view. The server discards earlier view requests.
  * @param {import("./path.js").Key} camera
  */
 function ask(camera = orbit.camera()) {
   if (!stage) return;
-  // Lenses, other channels, two models and the past are the engine's.
+  // The engine renders lenses, other channels, two models and snapshots.
   const free = show.value === "rgb" && through === null && snapshot === null;
   if (here.show(free ? camera : null)) {
     const how = here.way === "webgpu" ? "WebGPU, by the engine's kernels" : "WebGL2";
@@ -124,20 +124,20 @@ function ask(camera = orbit.camera()) {
 }
 
 /**
- * What the server is told of a look.
+ * Fields of a view request.
  * @template T @param {T} size @param {import("./path.js").Key} camera
  */
 function looked(size, camera) {
   return { ...size, ...camera, show: show.value, through, snapshot, models: models() };
 }
 
-/** Which models are asked for: "first", "second" or "both". */
+/** Models in the view request: "first", "second" or "both". */
 function models() {
   if (!stage || stage.models.length < 2) return "first";
   return mode.value === "first" || mode.value === "second" ? mode.value : "both";
 }
 
-/** Lays out one picture, or two that are compared. */
+/** Lays out one frame, or two that are compared. */
 function layOut() {
   const both = models() === "both";
   view.classList.toggle("beside", both && mode.value === "beside");
@@ -151,7 +151,7 @@ function layOut() {
 }
 
 let asking = false;
-/** Asks once a frame of the browser, however often it is called. */
+/** Requests one frame per frame of the browser, for any number of calls. */
 function askSoon() {
   if (asking) return;
   asking = true;
@@ -213,7 +213,7 @@ async function receive(event) {
     return;
   }
   const id = new DataView(event.data).getUint32(0, true);
-  // The next one is rendered while this one is decoded, but no more than that wait here.
+  // The next frame is rendered while this one is decoded. No further frame waits here.
   const before = decoding;
   const said = before === null;
   if (said) socket?.send(JSON.stringify({ type: "shown", id }));
@@ -224,7 +224,7 @@ async function receive(event) {
   if (!said) socket?.send(JSON.stringify({ type: "shown", id }));
 }
 
-/** Decodes the pictures of a message and shows them. @param {ArrayBuffer} data */
+/** Decodes the frames of a message and shows them. @param {ArrayBuffer} data */
 async function draw(data) {
   const head = new DataView(data);
   const [id, width, height, rendering, coding, most, pictures, count] =
@@ -263,7 +263,7 @@ function setStage(next) {
   stage = next;
   document.title = `${next.title} - Dapple`;
   find("title").textContent = next.title;
-  // Of two models each says its own.
+  // With two models, each shows its own count.
   const size = next.models.length > 1 ? "" : `${count(next.gaussians)} Gaussians, `;
   find("facts").textContent = size + next.device;
   find("run").hidden = find("curves").hidden = !next.trains;
@@ -296,7 +296,7 @@ function setEdit(state) {
   if (stage) find("facts").textContent = `${count(state.gaussians)} Gaussians, ${stage.device}`;
 }
 
-/** The slider of time: a place for each snapshot, and one for the splats as they stand. */
+/** Sets up the time slider: a place for each snapshot, and one for the current splats. */
 function tellTime() {
   const steps = stage?.snapshots ?? [];
   find("time").hidden = steps.length === 0;
@@ -312,7 +312,7 @@ function tellTime() {
 /** @param {number} n */
 const spaced = (n) => `${n}`.replace(/\B(?=(\d{3})+$)/g, "\u202f");
 
-/** Goes to a snapshot by its place, or beyond the last to the splats as they stand. @param {number} place */
+/** Shows a snapshot by its place, or beyond the last to the current splats. @param {number} place */
 function travel(place) {
   const steps = stage?.snapshots ?? [];
   snapshot = steps[Math.max(0, place)] ?? null;
@@ -372,7 +372,7 @@ function tellPath() {
   /** @type {HTMLInputElement} */ (find("closed")).checked = path.closed;
 }
 
-/** Shows the path from its beginning; any move of the user's ends it. */
+/** Plays the path from its beginning; any move of the user ends it. */
 function play() {
   if (path.keys.length === 0) return;
   if (through !== null) leaveCamera();
@@ -384,7 +384,7 @@ function play() {
     if (!key) return;
     orbit.stand(key.position, key.rotation, key.focal);
     movedAt = now;
-    // As the key has it, its tilt included.
+    // The camera of the key, its tilt included.
     ask(key);
     if (part >= 1) {
       playing = null;
@@ -403,7 +403,7 @@ function savePath() {
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }
 
-/** Looks through a photo before or after the present one. @param {number} by */
+/** Looks through the camera of a photo before or after the present one. @param {number} by */
 function stepPhoto(by) {
   const cameras = stage?.cameras.length ?? 0;
   if (cameras) lookThrough(((through ?? (by > 0 ? -1 : 0)) + by + cameras) % cameras);
@@ -438,7 +438,7 @@ show.addEventListener("change", () => {
 });
 compare.addEventListener("change", () => {
   if (compare.value !== "off" && through === null && stage?.cameras.length) lookThrough(0);
-  // Of two models one is compared with the photo.
+  // With two models, one is compared with the photo.
   if (compare.value !== "off" && models() === "both") mode.value = "first";
   layOut();
   askSoon();
@@ -491,7 +491,7 @@ file.addEventListener("change", async () => {
 find("path-photos").addEventListener("click", () => {
   const cameras = stage?.cameras ?? [];
   path.clear();
-  // As many as show the way, not every shake of the hand.
+  // Enough keys for the route, not for every shake of the hand.
   const every = Math.max(1, Math.ceil(cameras.length / 24));
   cameras.filter((_, i) => i % every === 0).forEach((camera) => path.add(camera));
   path.keys = path.keys.map(({ position, rotation, focal }) => ({ position, rotation, focal }));

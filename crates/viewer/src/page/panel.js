@@ -1,10 +1,10 @@
 // The panel, which can be hidden, and keys of the page.
 // @ts-check
 
-/** Returns true while a dialog is open: keys are its own then. */
+/** Returns true while a dialog is open: the dialog then receives the keys. */
 export const hasDialog = () => document.querySelector("dialog[open]") !== null;
 
-/** Returns true where a key writes or chooses something. @param {KeyboardEvent} event */
+/** Returns true if a key writes or selects something. @param {KeyboardEvent} event */
 export function isTaken(event) {
   const target = event.target;
   if (hasDialog() || target instanceof HTMLSelectElement) return true;
@@ -13,7 +13,7 @@ export function isTaken(event) {
   return event.key === " " && target instanceof Element && target.matches("button, input, summary");
 }
 
-/** Calls `act` with each key that is typed on the page alone. @param {(key: string) => void} act */
+/** Calls `act` with each key that only the page receives. @param {(key: string) => void} act */
 export function listenToTyping(act) {
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || isTaken(event)) return;

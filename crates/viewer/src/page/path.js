@@ -1,11 +1,11 @@
-// A path of cameras through keys. `dapple render --path FILE` makes pictures of the same curve.
+// Path of cameras through keys. `dapple render --path FILE` renders the same curve.
 // @ts-check
 
 /** @typedef {import("./vectors.js").Vec} Vec */
 /** @typedef {import("./vectors.js").Quat} Quat */
 /** @typedef {{position: Vec, rotation: Quat, focal: number}} Key */
 
-/** Seconds between two keys, at first. */
+/** Default time between two keys, seconds. */
 const SECONDS_A_KEY = 2;
 
 /** Weights of four neighbours, `t` from the second to the third (Catmull and Rom, 1974). @param {number} t */
@@ -38,7 +38,7 @@ export class Path {
     this.seconds = 0;
   }
 
-  /** The camera at `part` of the way, 0 to 1. @param {number} part @returns {Key | null} */
+  /** Camera at `part` of the path, 0 to 1. @param {number} part @returns {Key | null} */
   at(part) {
     const count = this.keys.length;
     if (count === 0) return null;
@@ -68,7 +68,7 @@ export class Path {
     };
   }
 
-  /** As a file holds it. */
+  /** Text of the path's file. */
   text() {
     const file = { dapple_path: 1, seconds: this.seconds, closed: this.closed, keys: this.keys };
     return JSON.stringify(file, null, 1);

@@ -1,7 +1,7 @@
-// Curves of a run as they come.
+// Curves of a run, extended with each status.
 // @ts-check
 
-/** Points that a curve keeps; of more, every second one goes. */
+/** Most points of a curve; beyond them, every second point is removed. */
 const MOST = 600;
 
 export class Plot {

@@ -1,4 +1,4 @@
-// How far a run is: its steps, its time, its curves.
+// Progress of a run: its steps, its time, its curves.
 // @ts-check
 import { Plot } from "./plots.js";
 
@@ -25,7 +25,7 @@ function clock(seconds) {
 
 export class Run {
   paused = false;
-  /** How the run has ended, if it has. */
+  /** Note about the end of the run, or empty. */
   ended = "";
   plots = {
     loss: new Plot(find("plot-loss"), "loss", (v) => v.toFixed(4)),

@@ -1,7 +1,7 @@
-// The scale of counts and of errors: the colours that the server gives them.
+// Scale of counts and of errors, in the server's colours.
 // @ts-check
 
-/** Turbo's polynomials of red, green and blue, from the constant up. As dapple_engine::score::TURBO. */
+/** Turbo's polynomials of red, green and blue, from the constant up. Equal to dapple_engine::score::TURBO. */
 const TURBO = [
   [0.13572, 4.61539, -42.66032, 132.13108, -152.94239, 59.28638],
   [0.0914, 2.19419, 4.84297, -14.18503, 4.2773, 2.82957],
@@ -23,7 +23,7 @@ export function drawScale(canvas) {
   }
 }
 
-/** The colours of the picture that is shown, with the numbers at their ends. */
+/** Colour scale of the shown frame, with the numbers at its ends. */
 export class Scale {
   #find = (/** @type {string} */ id) => /** @type {HTMLElement} */ (document.getElementById(id));
 
@@ -33,7 +33,7 @@ export class Scale {
 
   /**
    * @param {number} most Gaussians of a pixel, 0 where counts are not shown
-   * @param {string} channel what the picture shows @param {number} fullError the error of the last colour, of 1
+   * @param {string} channel the frame's channel @param {number} fullError the error of the last colour, of 1
    */
   show(most, channel, fullError) {
     const shows = most > 0 || channel === "error";

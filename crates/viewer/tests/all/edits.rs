@@ -1,4 +1,4 @@
-//! Edits over the viewer's protocol, by pages that mean well and others.
+//! Edits over the viewer's protocol, by well-behaved pages and others.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,7 +12,7 @@ use dapple_viewer::SaveTo;
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// Looks along +z at the row of Gaussians.
+/// Returns a view request that looks along +z at the row of Gaussians.
 fn look() -> Value {
     json!({"id": 0, "width": 64, "height": 48, "position": [0, 0, -4], "rotation": [1, 0, 0, 0], "focal": 1.25})
 }
@@ -34,7 +34,7 @@ impl Page {
         self.say(&json!({"type": "edit", "edit": edit}).to_string());
     }
 
-    /// Asks for an edit, and gives the state that follows.
+    /// Sends an edit, and returns the state that follows.
     fn edited(&mut self, edit: &Value) -> Value {
         self.edit(edit);
         self.text("edit")
@@ -52,14 +52,14 @@ fn a_page_selects_deletes_undoes_redoes_and_saves_what_replays_to_the_same() {
     let fixture = Fixture::editing(to.clone());
     let mut page = fixture.connect();
     assert_eq!(page.text("stage")["edits"], json!(true));
-    // The left half of the picture: x below 0, twenty of forty.
+    // The left half of the frame: x below 0, twenty of forty.
     let left = json!([[0, 0], [32, 0], [32, 48], [0, 48]]);
     let state = page.edited(&polygon("new", &left));
     assert_eq!(
         (&state["gaussians"], &state["selected"]),
         (&json!(40), &json!(20))
     );
-    // Tinted: redder than before, by the picture.
+    // Tinted: redder than before, in the frame.
     let redness = |page: &mut Page, id| {
         page.look(id, "");
         let jpeg = loop {
@@ -94,7 +94,7 @@ fn a_page_selects_deletes_undoes_redoes_and_saves_what_replays_to_the_same() {
     let histogram = json!({"histogram": {"property": "x"}});
     page.edit(&histogram);
     let bins = page.text("histogram");
-    // Nothing else is told: a page asks for its histogram whenever it is told how the edit stands.
+    // Nothing else is sent: a page requests its histogram after each edit state that it receives.
     for _ in 0..3 {
         page.edit(&histogram);
         assert_eq!(page.next_text(), bins);
@@ -113,7 +113,7 @@ fn a_page_selects_deletes_undoes_redoes_and_saves_what_replays_to_the_same() {
     page.edited(&json!({"transform": {"degrees": [0, 0, 30], "factor": 1.1, "by": [0, 0.2, 0]}}));
     let said = page.edited(&json!("save"))["said"].clone();
     assert_eq!(said, "saved new.ply and new.recipe.json");
-    // Another page sees how it stands.
+    // Another page receives the same state.
     assert_eq!(fixture.connect().text("edit")["gaussians"], left);
     let mut editor = Editor::new(common::splats());
     for action in Recipe::read(&to.recipe).unwrap().actions {
@@ -212,7 +212,7 @@ fn hostile_edits_harm_nothing() {
         json!("overwrite"),
         json!({"select": {"how": "new", "by": "everything"}}),
         json!({"merge": "/etc/passwd"}),
-        // Nothing is selected, and nothing is edited.
+        // Nothing is selected, and nothing changes.
         json!("delete"),
         json!("crop"),
         json!("hide"),
@@ -235,7 +235,7 @@ fn hostile_edits_harm_nothing() {
             .take(50)
             .any(|read| read.is_err())
     );
-    // Broken messages, and more of them than are waited for.
+    // Broken messages, and more of them than may wait.
     let mut mangler = Mangler::default();
     let good =
         json!({"type": "edit", "edit": stroke(json!([[20, 20], [30, 25]]), json!(3))}).to_string();

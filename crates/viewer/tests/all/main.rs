@@ -1,4 +1,5 @@
-//! The integration tests of this crate, as one program: linking is most of what a further one costs.
+//! Integration tests of this crate as one program, because each further program costs mostly its
+//! linking.
 
 mod common;
 mod edits;

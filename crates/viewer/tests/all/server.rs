@@ -1,4 +1,5 @@
-//! The server as browsers and others find it: over its real socket, with the CPU engine behind it.
+//! The server under browsers and other clients: over its real socket, with the CPU engine behind
+//! it.
 
 #![allow(clippy::unwrap_used)]
 
@@ -124,7 +125,7 @@ fn other_hosts_and_other_pages_are_refused() {
             .connect_with(&cookie, "http://evil.example", "evil.example")
             .is_err()
     );
-    // Through a tunnel, whose port is another than ours.
+    // Through a tunnel with another port.
     assert!(
         fixture
             .connect_with(&cookie, "http://localhost:9", "localhost:9")
@@ -170,7 +171,7 @@ fn a_look_brings_the_picture_that_the_engine_renders() {
         assert!(differs, "{more}: all pixels are equal");
         page.shown(id);
     }
-    // Its colours are those of a render, but for JPEG's error.
+    // Its colours are those of a render, except for JPEG's error.
     page.look(6, "");
     let image = image::load_from_memory(&page.picture().1)
         .unwrap()
@@ -188,7 +189,7 @@ fn a_look_brings_the_picture_that_the_engine_renders() {
         .sum::<f32>()
         / rendered.rgb.len() as f32;
     assert!(error < 0.02, "{error}");
-    // Without a photo there is nothing to compare with, and it says so.
+    // Without a photo there is nothing to compare with: the page receives an error.
     page.shown(6);
     page.look(7, r#","show":"error""#);
     assert!(
@@ -253,7 +254,7 @@ fn pages_that_do_not_read_or_vanish_hold_up_no_other() {
         stuck.look(id, "");
         lost.look(id, "");
     }
-    // It never reads; the other goes in the middle of a picture.
+    // One page never reads; the other closes in the middle of a frame.
     drop(lost);
     let mut page = fixture.connect();
     let start = Instant::now();
@@ -308,14 +309,14 @@ fn silent_connections_are_closed_and_pages_that_answer_pings_stay() {
     let connect = || TcpStream::connect(fixture.address()).unwrap();
     let (mut silent, mut slow) = (connect(), connect());
     slow.write_all(b"GET / HTTP/1.1\r\nHost:").unwrap();
-    // It has a cookie, and is idle after its first request.
+    // A connection that has a cookie, and is idle after its first request.
     let mut idle = connect();
     let (host, cookie) = (fixture.address(), fixture.cookie());
     let request = format!("GET / HTTP/1.1\r\nHost: {host}\r\nCookie: {cookie}\r\n\r\n");
     idle.write_all(request.as_bytes()).unwrap();
     let start = Instant::now();
     while start.elapsed() < Duration::from_millis(1500) {
-        // Reading answers pings. The other page reads no more.
+        // Reading answers pings. The other page stops reading.
         page.look(start.elapsed().as_millis() as u32, "");
         let (id, _) = page.picture();
         page.shown(id);
@@ -342,7 +343,7 @@ fn connections_without_a_token_are_few_and_close_no_page() {
     page.text("stage");
     let connect = |_| TcpStream::connect(fixture.address()).unwrap();
     let mut strangers: Vec<TcpStream> = (0..200).map(connect).collect();
-    // Served among them, by the place of the oldest.
+    // A new request with a cookie is served; the oldest stranger loses its place.
     let cookie = fixture.cookie();
     let answer = fixture.get("/", &[("Cookie", &cookie)]);
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
-/// A short run that takes snapshots; what follows is its folder.
+/// Arguments of a short run that takes snapshots; the run folder follows.
 pub const SNAPPED: [&str; 8] = [
     "train",
     "capture",
@@ -18,15 +18,15 @@ pub const SNAPPED: [&str; 8] = [
     "-o",
 ];
 
-/// `dapple`, with nothing on its stdin, on the processor unless told otherwise: the same on machines
-/// with a GPU.
+/// Returns a command for `dapple`, with an empty stdin, on the CPU unless told otherwise: results
+/// are equal on machines with a GPU.
 pub fn dapple() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_dapple"));
     command.stdin(Stdio::null()).env("DAPPLE_DEVICE", "cpu");
     command
 }
 
-/// What a run of `dapple` came to.
+/// Exit code and output of a run of `dapple`.
 pub struct Ran {
     pub code: i32,
     pub stdout: String,
@@ -61,8 +61,8 @@ pub fn ok_in(folder: &Path, args: &[&str]) -> Ran {
     ran
 }
 
-/// Runs `dapple ARGS`, which must fail with `code` and one error that says what, where and what to
-/// do; `words` must stand in it, and no panic.
+/// Runs `dapple ARGS`, which must fail with `code` and one error that states what failed, where and
+/// what to do. The error must contain `words`, and no panic.
 #[track_caller]
 pub fn refused(folder: &Path, args: &[&str], code: i32, words: &[&str]) -> Ran {
     let ran = run_in(folder, args);
@@ -83,7 +83,7 @@ pub fn refused(folder: &Path, args: &[&str], code: i32, words: &[&str]) -> Ran {
     ran
 }
 
-/// A folder with a small capture in `capture/`: 9 photos of 48x36, so that 2 are held out.
+/// Makes a folder with a small capture in `capture/`: 9 photos of 48x36, so that 2 are held out.
 pub fn small_capture() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     synth(folder.path(), &[]);
@@ -98,7 +98,7 @@ pub fn synth(folder: &Path, more: &[&str]) {
     ok_in(folder, &args);
 }
 
-/// Arguments of a training of a few steps on `capture/` into `out/`.
+/// Arguments of a training run of a few steps on `capture/` into `out/`.
 pub const TRAIN: [&str; 8] = [
     "train",
     "capture",
@@ -110,7 +110,7 @@ pub const TRAIN: [&str; 8] = [
     "--steps=12",
 ];
 
-/// Every file below a folder, relative, sorted.
+/// Returns every file below a folder, relative, sorted.
 pub fn files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut open = vec![folder.to_owned()];
@@ -128,7 +128,7 @@ pub fn files(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Parses what was printed.
+/// Parses the JSON on stdout.
 #[track_caller]
 pub fn json(ran: &Ran) -> serde_json::Value {
     serde_json::from_str(&ran.stdout).unwrap_or_else(|e| panic!("{e}: {}", ran.stdout))

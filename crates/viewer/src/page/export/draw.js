@@ -1,8 +1,8 @@
 // Draws Gaussians with WebGL2 by the engine's formulas (EWA splatting, Zwicker et al. 2001; 3DGS, Kerbl et al. 2023):
 // 1. a vertex shader unpacks a Gaussian, projects its covariance, adds the dilation, sees its harmonics along the ray,
-//    and spans a rectangle where its alpha is 1/255 at least;
+//    and spans a rectangle where its alpha is at least 1/255;
 // 2. a fragment shader weighs a pixel, and the GPU blends far to near in half floats;
-// 3. what is left of the background is added, and the picture is rounded to bytes.
+// 3. a last pass adds the rest of the background and rounds the image to bytes.
 // @ts-check
 import { rowsOf } from "../vectors.js";
 import { HARMONICS } from "./spz.js";
@@ -10,7 +10,7 @@ import { HARMONICS } from "./spz.js";
 /** @typedef {import("../path.js").Key} Key */
 /** @typedef {import("./spz.js").Gaussians} Gaussians */
 
-/** Texels in a row of the textures. */
+/** Width of the textures, texels. */
 const ROW = 2048;
 
 const GAUSSIANS = `#version 300 es
@@ -77,7 +77,7 @@ vec3 seen(uint which, vec3 base, vec3 d) {
   return sum;
 }
 
-/* x, y, z, w from the place of the largest in the top bits, and sign and magnitude of the others. */
+/* x, y, z, w: the top bits hold the index of the largest, the rest sign and magnitude of the others. */
 vec4 turn(uint word) {
   uint largest = word >> 30;
   vec4 q = vec4(0.0);
@@ -124,7 +124,7 @@ void main() {
   if (opacity < 1.0 / 255.0 || !(determinant > 0.0)) return;
   conic = vec3(c, -b, a) / determinant;
   centre = focal * p.xy / p.z + 0.5 * size;
-  // The ellipse of alpha 1/255: its axes, and a pixel more.
+  // Axes of the ellipse of alpha 1/255, plus one pixel.
   float reach = sqrt(2.0 * log(255.0 * opacity));
   float middle = 0.5 * (a + c), spread = sqrt(max(0.25 * (a - c) * (a - c) + b * b, 0.0));
   float large = middle + spread, small = max(middle - spread, 0.0);
@@ -193,7 +193,7 @@ export class Renderer {
     if (!gl) throw new Error("this browser has no WebGL2");
     this.gl = gl;
     [this.background, this.near] = [background, near];
-    // Half floats blend thousands of faint Gaussians without steps; without them bytes have to do.
+    // Half floats blend thousands of faint Gaussians without visible steps. Without float targets, bytes are used.
     if (gl.getExtension("EXT_color_buffer_float") || gl.getExtension("EXT_color_buffer_half_float")) {
       this.#frame = gl.createFramebuffer();
     }
@@ -203,7 +203,7 @@ export class Renderer {
       const count = gl.getProgramParameter(made, gl.ACTIVE_UNIFORMS);
       for (let i = 0; i < count; i++) {
         const name = gl.getActiveUniform(made, i)?.name ?? "";
-        // Asking for places waits for the driver: once, not with every picture.
+        // A request for uniform locations waits for the driver: once, not with every frame.
         const place = gl.getUniformLocation(made, name);
         if (place) this.#places[name] = place;
       }
@@ -225,7 +225,7 @@ export class Renderer {
       bytes.set(harmonics, HARMONICS[part.degree] * at);
       at += count;
     }
-    // One list from here on, so that nothing is held twice.
+    // All parts become one array from here on, so that nothing is held twice.
     const harmonics = bytes.subarray(0, HARMONICS[part.degree] * at);
     this.#parts = [{ ...part, count: at, words: words.subarray(0, 8 * at), harmonics, positions: new Float32Array(0) }];
     this.#data = [this.#texture(this.#data[0], words), this.#texture(this.#data[1], new Uint32Array(bytes.buffer))];
@@ -246,7 +246,7 @@ export class Renderer {
     return texture;
   }
 
-  /** Far Gaussians first. @param {Uint32Array<ArrayBuffer>} order */
+  /** Sets the order of drawing, far Gaussians first. @param {Uint32Array<ArrayBuffer>} order */
   sorted(order) {
     const gl = this.gl;
     gl.bindBuffer(gl.ARRAY_BUFFER, this.#indices);
@@ -317,7 +317,7 @@ export class Renderer {
     gl.drawArrays(gl.TRIANGLES, 0, 3);
   }
 
-  /** The picture's bytes, from its upper left corner, red, green, blue, 255. */
+  /** Returns the image's bytes from the upper left corner: red, green, blue, 255. */
   pixels() {
     const gl = this.gl;
     const [width, height] = [gl.canvas.width, gl.canvas.height];
@@ -331,13 +331,13 @@ export class Renderer {
     return bytes;
   }
 
-  /** Lets go of the driver's part: browsers give few. */
+  /** Releases the WebGL context: browsers allow few. */
   close() {
     this.gl.getExtension("WEBGL_lose_context")?.loseContext();
   }
 }
 
-/** Texels that fill whole rows. @param {number} count */
+/** Number of texels in whole rows. @param {number} count */
 const texels = (count) => Math.ceil(count / ROW) * ROW;
 
 /** @param {WebGL2RenderingContext} gl @param {string} vertices @param {string} fragments */

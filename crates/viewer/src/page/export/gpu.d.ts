@@ -1,4 +1,5 @@
-// TypeScript 5.9 does not know WebGPU: what `webgpu.js` uses of it, unchecked.
+// TypeScript 5.9 has no types for WebGPU: unchecked declarations of the parts that `webgpu.js`
+// uses.
 type GPUBufferBindingType = string;
 type GPUDevice = any;
 type GPUCanvasContext = any;

@@ -1,4 +1,4 @@
-// One page that shows a scene: its data lie in it, or beside it on a web server.
+// Page that shows a scene: its data are in the page, or in files next to it on a web server.
 // @ts-check
 import { Orbit, listen } from "../controls.js";
 import { Path } from "../path.js";
@@ -20,7 +20,7 @@ const canvas = /** @type {HTMLCanvasElement} */ (element("picture"));
 /** @type {Scene} */
 const scene = JSON.parse(element("scene").textContent ?? "");
 
-/** Seconds that a move to a note takes. */
+/** Duration of a move to a note, seconds. */
 const TRAVEL = 1.2;
 
 const orbit = new Orbit();
@@ -30,7 +30,7 @@ const path = new Path();
 let stale = true;
 /** @type {{from: number, seconds: number, again: boolean, along: Path} | null} */ let travel = null;
 
-/** How far outside of where photos were taken from a place is; 0 = within. @param {Vec} place */
+/** Distance of a position from the bounds of the photos' cameras; 0 = within. @param {Vec} place */
 function outside(place) {
   const bounds = scene.bounds;
   if (!bounds) return 0;
@@ -50,7 +50,7 @@ function home() {
   if (scene.view) orbit.stand(scene.view.position, scene.view.rotation, scene.view.focal);
 }
 
-/** @param {Key} key @param {Vec} place @returns {[number, number] | null} of the picture's width and height */
+/** @param {Key} key @param {Vec} place @returns {[number, number] | null} fractions of the image's width and height */
 function project(key, place) {
   const rows = rowsOf(key.rotation);
   const [x, y, z] = rows.map((row) => dot(row, sub(place, key.position)));
@@ -74,7 +74,7 @@ function frame(now) {
   if (travel) {
     const { from, seconds, again, along } = travel;
     const part = (now - from) / 1000 / seconds;
-    // At its end it stands where the path ends, whatever came between two frames.
+    // At its end it is at the end of the path, whatever happened between two frames.
     const key = along.at(again ? part % 1 : part);
     if (key) orbit.stand(key.position, key.rotation, key.focal);
     if (part >= 1 && !again) stop();
@@ -88,7 +88,7 @@ function frame(now) {
   place();
 }
 
-/** Puts the numbers of notes where they are seen. */
+/** Moves the numbers of notes to their positions in the image. */
 function place() {
   const key = orbit.camera();
   scene.notes.forEach((note, i) => {
@@ -105,7 +105,7 @@ function stop() {
   element("play").textContent = "▶ Path";
 }
 
-/** Goes along a path of cameras. @param {Path} along @param {number} seconds @param {boolean} again */
+/** Starts a move along a path of cameras. @param {Path} along @param {number} seconds @param {boolean} again */
 function go(along, seconds, again) {
   travel = { from: performance.now(), seconds, again, along };
 }
@@ -172,8 +172,9 @@ async function load() {
 }
 
 /**
- * For programs that embed the page: `await dapple.picture(camera, width, height)` gives the bytes of a picture,
- * `dapple.look(camera)` moves there; `dapple.loaded` is a promise. A picture is refused where the device is lost.
+ * For programs that embed the page: `await dapple.picture(camera, width, height)` returns the bytes
+ * of an image, `dapple.look(camera)` moves there, and `dapple.loaded` is a promise. `picture`
+ * rejects if the device is lost.
  */
 function offer(/** @type {Promise<void>} */ loaded) {
   const look = (/** @type {Key} */ key) => {
@@ -199,7 +200,7 @@ function start() {
   element("drawn").textContent =
     painter.name === "webgpu" ? "Drawn by the engine's kernels (WebGPU)." : "Drawn with WebGL2.";
   painter.again = () => (stale = true);
-  // The canvas gives no other context: the page begins anew without.
+  // The canvas gives no other context: the page reloads with WebGL2.
   painter.lost = () => location.replace(`${location.pathname}?renderer=webgl2`);
   home();
   prepareNotes();

@@ -1,5 +1,5 @@
-// Draws Gaussians in a browser by whichever way it has: the engine's kernels with WebGPU, else the formulas in WebGL2,
-// which wants them sorted. Exported pages draw with it, and the viewer's page where it is asked to.
+// Draws Gaussians in a browser: with the engine's kernels in WebGPU, else with the formulas in WebGL2, which needs them
+// sorted. Exported pages draw with it, and so does the viewer's page if the user selects it.
 // @ts-check
 import { dot, rowsOf } from "../vectors.js";
 import { Renderer } from "./draw.js";
@@ -8,31 +8,31 @@ import { EngineRenderer } from "./webgpu.js";
 
 /** @typedef {import("../path.js").Key} Key */
 /** @typedef {import("./spz.js").Gaussians} Gaussians */
-/** How it draws, in the words of a page's address: `?renderer=webgl2`. @typedef {"webgpu" | "webgl2"} Way */
+/** Renderer, as named in a page's address: `?renderer=webgl2`. @typedef {"webgpu" | "webgl2"} Way */
 
-/** Pixels of a picture: tiles are numbered in 16 bits. */
+/** Most pixels of an image: tiles are numbered in 16 bits. */
 const MOST_PIXELS = 16e6;
 
-/** Camera z of a place: an axis, and what is added. @param {Key} key */
+/** Camera z of a position: an axis and an offset. @param {Key} key */
 const depth = (key) => {
   const forward = rowsOf(key.rotation)[2];
   return [...forward, -dot(forward, key.position)];
 };
 
 export class Painter {
-  /** Called when there is something new to draw: an order has come, or room was made. */
+  /** Called when there is something new to draw: a new order, or enlarged buffers. */
   again = () => {};
-  /** Called when the device is gone: the canvas gives no other context. @type {(why: string) => void} */
+  /** Called when the device is lost: the canvas gives no other context. @type {(why: string) => void} */
   lost = () => {};
   /** @type {HTMLCanvasElement} */ #canvas;
   /** @type {Renderer | EngineRenderer} */ #renderer;
-  /** Of WebGL2 alone. @type {Sorter | null} */ #sorter = null;
+  /** For WebGL2 only. @type {Sorter | null} */ #sorter = null;
   #fresh = false;
-  /** A picture is waited for, and for its order first. @type {((axis: number[]) => void) | null} */ #waiting = null;
+  /** Set while `picture` waits, first for its order. @type {((axis: number[]) => void) | null} */ #waiting = null;
 
   /**
    * @param {HTMLCanvasElement} canvas @param {{background: number[], near: number}} scene
-   * @param {string | null | undefined} kernels the engine's, as JSON @param {string | null} wanted a [`Way`], or nothing
+   * @param {string | null | undefined} kernels of the engine, as JSON @param {string | null} wanted a [`Way`], or nothing
    */
   static async open(canvas, scene, kernels, wanted) {
     const { background, near } = scene;
@@ -59,7 +59,7 @@ export class Painter {
     this.#sorter = new Sorter((order, axis) => {
       renderer.sorted(order);
       this.#fresh = order.length > 0;
-      // A picture is waited for: its own order, not one that was under way.
+      // `picture` waits for its own order, not for an earlier one.
       if (this.#waiting && order.length === renderer.count) this.#waiting(axis);
       this.again();
     });
@@ -70,30 +70,30 @@ export class Painter {
     return this.#sorter ? "webgl2" : "webgpu";
   }
 
-  /** Gaussians so far. */
+  /** Number of Gaussians so far. */
   get count() {
     return this.#renderer.count;
   }
 
-  /** Whether there is anything to draw, and nobody waits for a picture. */
+  /** True if there is something to draw and no render is pending. */
   get ready() {
     return this.#fresh && !this.#waiting;
   }
 
-  /** Takes more Gaussians; all are of one degree. @param {Gaussians} part */
+  /** Adds Gaussians; all have one SH degree. @param {Gaussians} part */
   add(part) {
     if (this.#sorter) this.#sorter.add(part.positions);
     else this.#fresh = true;
     this.#renderer.add(part);
   }
 
-  /** The camera has moved, or there are more Gaussians. @param {Key} key */
+  /** Sorts again: called after the camera has moved or Gaussians were added. @param {Key} key */
   moved(key) {
     this.#sorter?.sort(depth(key));
   }
 
   /**
-   * Gives the canvas its size: that of its place on the page, as sharp as the screen; whether that has changed.
+   * Sets the canvas size to its place on the page, at the screen's resolution. Returns true if it has changed.
    * @param {number} width @param {number} height
    */
   resize(width, height) {
@@ -110,8 +110,8 @@ export class Painter {
   }
 
   /**
-   * The bytes of a picture of this size, from its upper left corner, red, green, blue, 255; the canvas is left in that
-   * size. Refused where the device is lost.
+   * Returns the bytes of an image of this size from the upper left corner: red, green, blue, 255. The canvas stays in
+   * that size. Rejects if the device is lost.
    * @param {Key} key @param {number} width @param {number} height @returns {Promise<Uint8Array>}
    */
   async picture(key, width, height) {
@@ -127,12 +127,12 @@ export class Painter {
       [this.#canvas.width, this.#canvas.height] = [width, height];
       return drawn instanceof Renderer ? (drawn.draw(key), drawn.pixels()) : await drawn.pixels(key);
     } finally {
-      // Also where the device was lost on the way: the page goes on, and whoever asked is told.
+      // Also if the device was lost during the render: the page continues, and the caller gets the error.
       this.#waiting = null;
     }
   }
 
-  /** Lets go of the device: browsers give few. */
+  /** Releases the device: browsers allow few. */
   close() {
     [this.again, this.lost] = [() => {}, () => {}];
     this.#sorter?.close();

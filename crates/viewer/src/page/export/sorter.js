@@ -1,7 +1,7 @@
 // Sorts Gaussians by depth, far ones first, in a thread of its own.
 // @ts-check
 
-/** Runs in a worker: its text is all that the worker gets. */
+/** Runs in a worker, which receives only the text of this function. */
 function work() {
   const port = /** @type {any} */ (self);
   const positions = [/** @type {Float32Array} */ (new Float32Array(0))];
@@ -9,20 +9,20 @@ function work() {
   let [keys, other] = [new Uint32Array(0), new Uint32Array(0)];
   let [order, swap] = [new Uint32Array(0), new Uint32Array(0)];
 
-  /** Depths as whole numbers that ascend as they do: bits of floats that are not negative. @param {number[]} axis */
+  /** Depths as integers in the same order: the bits of non-negative floats. @param {number[]} axis */
   function depths(axis) {
     const [x, y, z, rest] = axis;
     const floats = new Float32Array(keys.buffer, 0, count);
     let at = 0;
     for (const part of positions) {
       for (let i = 0; i < part.length; i += 3) {
-        // What is behind the camera is not drawn.
+        // Gaussians behind the camera are not drawn.
         floats[at++] = Math.max(x * part[i] + y * part[i + 1] + z * part[i + 2] + rest, 0);
       }
     }
   }
 
-  /** Least significant digit first, so that equals keep their order. */
+  /** Radix sort from the least significant digit, so that equal depths keep their order. */
   function sort() {
     for (let i = 0; i < count; i++) order[i] = i;
     for (const shift of [0, 11, 22]) {
@@ -48,13 +48,13 @@ function work() {
     }
     depths(axis);
     sort();
-    // Of equals the first in the list is in front.
+    // Among equal depths the first in the list is in front.
     const farFirst = order.slice().reverse();
     port.postMessage({ axis, order: farFirst }, [farFirst.buffer]);
   };
 }
 
-/** Keeps a worker busy with the newest camera, one at a time. */
+/** Sorts in a worker by the newest camera, one order at a time. */
 export class Sorter {
   /** @type {number[] | null} */ #next = null;
   #busy = false;
@@ -71,12 +71,12 @@ export class Sorter {
     };
   }
 
-  /** Takes more Gaussians. @param {Float32Array} positions */
+  /** Adds Gaussians. @param {Float32Array} positions */
   add(positions) {
     this.#worker.postMessage({ more: positions });
   }
 
-  /** By camera z: the third row of the rotation, and what is added. @param {number[]} axis */
+  /** Sorts by camera z: the third row of the rotation and an offset. @param {number[]} axis */
   sort(axis) {
     this.#next = this.#busy ? axis : null;
     if (this.#busy) return;

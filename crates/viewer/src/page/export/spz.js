@@ -1,14 +1,14 @@
-// Reads SPZ of version 2 and 3 as it lies in a page: one gzip member, unpacked by the browser itself.
+// Reads SPZ of version 2 and 3 as stored in a page: one gzip member, unpacked by the browser itself.
 // @ts-check
 
 /**
- * Gaussians as the GPU takes them: eight words each (position, colour and opacity; rotation, scales), and the bytes of
+ * Gaussians in GPU layout: eight words each (position, colour and opacity; rotation, scales), and the bytes of
  * the harmonics beyond degree 0.
  * @typedef {{count: number, degree: number, antialiased: boolean, positions: Float32Array, words: Uint32Array, harmonics: Uint8Array}} Gaussians
  */
 
 const MAGIC = 0x5053474e;
-/** Numbers beyond degree 0, by degree. */
+/** Harmonics beyond degree 0, by degree. */
 export const HARMONICS = [0, 9, 24, 45];
 
 /** @param {Uint8Array} packed */
@@ -35,7 +35,7 @@ export function parse(bytes) {
   for (let i = 0; i < count; i++) {
     for (let k = 0; k < 3; k++) {
       const at = 9 * i + 3 * k;
-      // The sign is that of the third byte.
+      // The third byte holds the sign.
       const whole = ((places[at] | (places[at + 1] << 8) | (places[at + 2] << 16)) << 8) >> 8;
       positions[3 * i + k] = floats[8 * i + k] = whole * fraction;
     }

@@ -1,10 +1,11 @@
-// Draws with the engine's own WGSL: plays the list that `dapple export` has taken from the engine (gpu/src/browser.rs).
-// 1. Gaussians are laid out as the engine uploads them: planes of floats, harmonics as half floats, which hold a page's
-//    exactly.
-// 2. For a picture the camera is written and every dispatch of the list runs, sized by the GPU itself. What binds too
-//    many arrays has them copied into one before and out of it after.
-// 3. The GPU says whether there was room for all pairs of a Gaussian and a tile. If not, there is made room, and the
-//    picture is drawn again.
+// Draws with the engine's own WGSL: runs the dispatch list that `dapple export` takes from the engine
+// (gpu/src/browser.rs).
+// 1. Gaussians are laid out as the engine uploads them: planes of floats, harmonics as half floats, which represent the
+//    values of a page exactly.
+// 2. For a render the camera is written and every dispatch of the list runs, sized by the GPU itself. If a dispatch
+//    binds too many arrays, they are copied into one array before it and out of it after it.
+// 3. The GPU reports whether the buffers held all instances. If not, the buffers are enlarged, and the frame is drawn
+//    again.
 // @ts-check
 import { rowsOf } from "../vectors.js";
 import { HARMONICS } from "./spz.js";
@@ -25,11 +26,11 @@ import { HARMONICS } from "./spz.js";
  *   halt_instances: number}} Script
  */
 
-/** Buffers that hold the Gaussians: they stay when the picture's size changes. */
+/** Buffers that hold the Gaussians: they stay when the image size changes. */
 const KEPT = ["geometry", "sh_rest", "smoothing"];
 /** Numbers of a Gaussian's geometry: mean, scales, rotation, opacity, colour. */
 const PLANES = 14;
-/** Workgroups in a row of a dispatch. */
+/** Largest first dimension of a dispatch, workgroups. */
 const WIDEST = 32768;
 /** Members of joined arrays begin at whole multiples of these bytes. */
 const ALIGNMENT = 16;
@@ -47,9 +48,9 @@ const PRESENT = `
 
 export class EngineRenderer {
   count = 0;
-  /** Called when a picture has to be drawn again. */
+  /** Called when a frame has to be drawn again. */
   again = () => {};
-  /** Called when the device is gone. @type {(why: string) => void} */
+  /** Called when the device is lost. @type {(why: string) => void} */
   lost = () => {};
   /** @type {GPUDevice} */ #device;
   /** @type {HTMLCanvasElement} */ #canvas;
@@ -69,10 +70,10 @@ export class EngineRenderer {
   #size = [0, 0];
   #made = "";
   #asking = false;
-  /** Fails when the device is gone: what is waited for then never comes. @type {Promise<never>} */ #gone;
+  /** Rejects when the device is lost, since pending reads then never end. @type {Promise<never>} */ #gone;
 
   /**
-   * Nothing where there is no WebGPU, or the processor would play it (compiling alone takes it seconds) and nobody asked.
+   * Returns null without WebGPU, or on a CPU adapter (which compiles for seconds) unless `asked`.
    * @param {HTMLCanvasElement} canvas @param {Script} script @param {number[]} background @param {number} near
    * @param {boolean} asked
    */
@@ -86,7 +87,7 @@ export class EngineRenderer {
     await renderer.#compile();
     const error = await device.popErrorScope();
     if (error) throw new Error(error.message);
-    // Last: a canvas that has given this context out gives no other.
+    // The context comes last: a canvas with this context gives no other.
     const context = /** @type {any} */ (canvas.getContext("webgpu"));
     if (!context) throw new Error("this canvas has no WebGPU");
     context.configure({ device, format: navigator.gpu.getPreferredCanvasFormat(), alphaMode: "opaque" });
@@ -108,7 +109,7 @@ export class EngineRenderer {
     this.#gone = device.lost.then((/** @type {{message: string}} */ gone) => {
       throw new Error(`the device was lost: ${gone.message}`);
     });
-    // Nobody may be waiting.
+    // There may be no pending read.
     this.#gone.catch(() => {});
     const module = device.createShaderModule({ code: PRESENT });
     this.#present = device.createRenderPipeline({
@@ -136,12 +137,12 @@ export class EngineRenderer {
     this.#pipelines = await Promise.all(made);
   }
 
-  /** Takes more Gaussians; all are of one degree. @param {Gaussians} part */
+  /** Adds Gaussians; all have one SH degree. @param {Gaussians} part */
   add(part) {
     this.#parts.push(part);
     this.count += part.count;
     this.#degree = part.degree;
-    // Rooms are made anew with the next picture.
+    // The buffers are created again with the next frame.
     for (const name of KEPT) this.#drop(name);
     this.#made = "";
   }
@@ -152,7 +153,7 @@ export class EngineRenderer {
     this.#buffers.delete(name);
   }
 
-  /** Items of an axis. @param {string} axis */
+  /** Number of items of an axis. @param {string} axis */
   #items(axis) {
     const { tile, bucket, workgroup, radix_block } = this.#script;
     const [width, height] = this.#size;
@@ -181,7 +182,7 @@ export class EngineRenderer {
     }
   }
 
-  /** Makes what is bound as large as it has to be. */
+  /** Creates the buffers that the frame needs, in their sizes. */
   #fit() {
     const wanted = JSON.stringify([this.#size, this.#instances, this.count]);
     if (wanted === this.#made) return;
@@ -221,7 +222,7 @@ export class EngineRenderer {
     return buffer;
   }
 
-  /** Ties every dispatch to its buffers. */
+  /** Binds the buffers of every dispatch. */
   #bind() {
     const device = this.#device;
     for (const { joined } of this.#bound) for (const { buffer } of joined) buffer.destroy();
@@ -267,7 +268,7 @@ export class EngineRenderer {
     });
   }
 
-  /** Gaussians as the engine has them. */
+  /** Uploads the Gaussians in the engine's layout. */
   #upload() {
     const [n, coefficients] = [this.count, HARMONICS[this.#degree]];
     const geometry = new Float32Array(PLANES * n);
@@ -323,7 +324,7 @@ export class EngineRenderer {
     // The Jacobian is taken at most 0.3 of the half field of view outside.
     const most = [(1.3 * 0.5 * width) / focal, (1.3 * 0.5 * height) / focal];
     rows.forEach((row, k) => {
-      // What a float leaves out of the centre comes last.
+      // The rest of the camera's position that a float cannot hold comes last.
       const rest = key.position[k] - Math.fround(key.position[k]);
       camera.set([...row, rest], wordOf(view, "rows") + 4 * k);
     });
@@ -375,7 +376,7 @@ export class EngineRenderer {
     /** @type {GPUComputePassEncoder | null} */ (pass)?.end();
   }
 
-  /** Draws, and answers what tells whether all had room. @param {Key} key @param {boolean} presents */
+  /** Draws one frame. @param {Key} key @param {boolean} presents */
   #render(key, presents) {
     this.#size = [this.#canvas.width, this.#canvas.height];
     this.#fit();
@@ -394,7 +395,7 @@ export class EngineRenderer {
     device.queue.submit([encoder.finish()]);
   }
 
-  /** A buffer's bytes, when the GPU is done. @param {string} name */
+  /** Returns a buffer's bytes, once the GPU is done. @param {string} name */
   async #read(name) {
     const from = this.#buffer(name);
     const usage = GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST;
@@ -408,7 +409,7 @@ export class EngineRenderer {
     return bytes;
   }
 
-  /** Makes room if there was none; whether there was. */
+  /** Enlarges the instance buffers if they were too small; returns true if they were large enough. */
   async #had() {
     const { state, halt_instances, buffers } = this.#script;
     const counts = new Uint32Array(await this.#read("state"));
@@ -417,7 +418,7 @@ export class EngineRenderer {
     const wanted = counts[wordOf(state, "wanted")];
     const each = buffers.filter((buffer) => buffer.axis === "Instance").map((buffer) => 4 * buffer.words);
     const most = Math.floor(this.#device.limits.maxStorageBufferBindingSize / Math.max(...each)) - 2;
-    if (halted !== halt_instances || wanted > most) throw new Error("this device has no room for the picture");
+    if (halted !== halt_instances || wanted > most) throw new Error("this device cannot hold all instances");
     this.#instances = Math.min(most, Math.ceil(1.2 * wanted));
     return false;
   }
@@ -426,7 +427,7 @@ export class EngineRenderer {
   draw(key) {
     if (this.count === 0) return;
     this.#render(key, true);
-    // Whether it was whole is asked beside the next pictures, one at a time.
+    // The check whether the frame was whole runs while the next frames draw, one check at a time.
     if (this.#asking) return;
     this.#asking = true;
     this.#had()
@@ -434,7 +435,7 @@ export class EngineRenderer {
       .finally(() => (this.#asking = false));
   }
 
-  /** A picture's bytes, from its upper left corner, red, green, blue, 255. @param {Key} key */
+  /** Returns an image's bytes from the upper left corner: red, green, blue, 255. @param {Key} key */
   async pixels(key) {
     do this.#render(key, true);
     while (!(await this.#had()));
@@ -443,7 +444,7 @@ export class EngineRenderer {
     return bytes;
   }
 
-  /** Lets go of the device. */
+  /** Releases the device. */
   close() {
     this.lost = () => {};
     this.#device.destroy();
@@ -466,7 +467,7 @@ const HALF = Uint16Array.from({ length: 256 }, (_, byte) => {
   return (value < 0 ? 0x8000 : 0) | ((power + 15) << 10) | fraction;
 });
 
-/** [w, x, y, z] from the place of the largest in the top bits, and sign and magnitude of the others. @param {number} word */
+/** [w, x, y, z]: the top bits hold the index of the largest, the rest sign and magnitude. @param {number} word */
 function turnOf(word) {
   const largest = word >>> 30;
   const q = [0, 0, 0, 0];

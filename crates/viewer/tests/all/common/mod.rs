@@ -15,7 +15,7 @@ use std::time::Duration;
 use tungstenite::client::IntoClientRequest;
 use tungstenite::{Message, WebSocket};
 
-/// A viewer whose pictures are answered by a thread with a CPU engine.
+/// Viewer with a thread that renders frames on a CPU engine.
 pub struct Fixture {
     pub viewer: Arc<Viewer>,
     ended: Arc<AtomicBool>,
@@ -54,18 +54,18 @@ impl Fixture {
         Self::start_with(None, ViewerOptions::default().patience)
     }
 
-    /// A viewer that closes silent connections after this time.
+    /// Starts a viewer that closes silent connections after this time.
     pub fn impatient(patience: Duration) -> Self {
         Self::start_with(None, patience)
     }
 
-    /// The same, with splats that pages may edit and save there.
+    /// Starts a viewer with splats that pages may edit and save there.
     pub fn editing(save_to: SaveTo) -> Self {
         Self::start_with(Some(save_to), ViewerOptions::default().patience)
     }
 
     fn start_with(save_to: Option<SaveTo>, patience: Duration) -> Self {
-        // A port of the system's choice: tests run beside each other.
+        // The system chooses the port: tests run at the same time.
         let options = ViewerOptions {
             port: Some(0),
             patience,
@@ -145,7 +145,7 @@ impl Fixture {
         format!("dapple_0={}", self.token()).replace("_0", &format!("_{}", self.address().port()))
     }
 
-    /// Status line, headers and body of a request.
+    /// Sends a request and returns status line, headers and body.
     pub fn get(&self, path: &str, headers: &[(&str, &str)]) -> String {
         let mut stream = TcpStream::connect(self.address()).unwrap();
         let mut request = format!("GET {path} HTTP/1.1\r\nConnection: close\r\n");
@@ -189,7 +189,7 @@ impl Fixture {
         Page(socket.unwrap())
     }
 
-    /// The bytes of the engine's centres, after all.
+    /// Ends the viewer and returns the bytes of the engine's centres.
     pub fn end(mut self) -> Vec<u8> {
         self.ended.store(true, Ordering::Relaxed);
         self.answering.take().unwrap().join().unwrap()
@@ -209,12 +209,12 @@ impl Page {
         ));
     }
 
-    /// The next picture: its look's number and its JPEG; texts before it are passed over.
+    /// Returns the next frame: the number of its view request and its JPEG. Skips texts before it.
     pub fn picture(&mut self) -> (u32, Vec<u8>) {
         loop {
             if let Message::Binary(bytes) = self.0.read().unwrap() {
                 let id = u32::from_le_bytes(bytes[..4].try_into().unwrap());
-                // Pictures as small as these have one band.
+                // Frames as small as these have one band.
                 let bands = u32::from_le_bytes(bytes[28..32].try_into().unwrap());
                 assert_eq!(bands, 1);
                 return (id, bytes[36..].to_vec());
@@ -226,7 +226,7 @@ impl Page {
         self.say(&format!(r#"{{"type":"shown","id":{id}}}"#));
     }
 
-    /// The next text of this type; pictures before it were shown.
+    /// Returns the next text of this type, and acknowledges frames before it.
     pub fn text(&mut self, kind: &str) -> serde_json::Value {
         loop {
             let value = self.next_text();
@@ -236,7 +236,7 @@ impl Page {
         }
     }
 
-    /// The next thing that is told, whatever it is.
+    /// Returns the next text message of any type.
     pub fn next_text(&mut self) -> serde_json::Value {
         loop {
             match self.0.read().unwrap() {
@@ -250,7 +250,7 @@ impl Page {
     }
 }
 
-/// Breaks messages, the same ones each time (xorshift, Marsaglia 2003).
+/// Breaks messages, in the same sequence each time (xorshift, Marsaglia 2003).
 pub struct Mangler(u64);
 
 impl Default for Mangler {
@@ -267,7 +267,7 @@ impl Mangler {
         self.0 % n
     }
 
-    /// A message of ASCII with up to `most` of its letters replaced, by what JSON is made of or by any.
+    /// Returns an ASCII message with up to `most` of its letters replaced, by characters of JSON or by any.
     pub fn mangled(&mut self, good: &str, most: u64) -> String {
         let mut bytes = good.as_bytes().to_vec();
         for _ in 0..=self.next(most) {
