@@ -169,7 +169,7 @@ impl AdapterReport {
     }
 }
 
-/// Rank in the order of adapters, and name, of a type.
+/// Returns the rank in the order of adapters, and name, of a type.
 fn kind(device_type: wgpu::DeviceType) -> (u8, &'static str) {
     match device_type {
         wgpu::DeviceType::DiscreteGpu => (0, "discrete"),
@@ -254,8 +254,8 @@ fn memory_bytes(_: &wgpu::Adapter) -> Option<u64> {
     None
 }
 
-/// wgpu instance, opened once and never closed. A driver that was unloaded and loaded again while its threads still ran
-/// has crashed, and reported that there is no device.
+/// Returns the wgpu instance, opened once and never closed. A driver that was unloaded and loaded again while its
+/// threads still ran has crashed, and reported that there is no device.
 fn instance(validate: bool) -> &'static wgpu::Instance {
     static INSTANCES: [OnceLock<wgpu::Instance>; 2] = [const { OnceLock::new() }; 2];
     INSTANCES[usize::from(validate)].get_or_init(|| {
@@ -271,7 +271,7 @@ fn instance(validate: bool) -> &'static wgpu::Instance {
     })
 }
 
-/// All adapters with their reports, the best first.
+/// Returns all adapters with their reports, the best first.
 pub(crate) fn listed(validate: bool) -> Vec<(wgpu::Adapter, AdapterReport)> {
     let found = instance(validate).enumerate_adapters(wgpu::Backends::all());
     let adapters = pollster::block_on(found);
@@ -289,7 +289,8 @@ pub(crate) fn listed(validate: bool) -> Vec<(wgpu::Adapter, AdapterReport)> {
     all
 }
 
-/// Sort key: the smallest is the best. Vulkan comes before DX12, which lists the same device again and reports less.
+/// Returns the sort key: the smallest is the best. Vulkan comes before DX12, which lists the same device again and
+/// reports less.
 fn order(info: &wgpu::AdapterInfo, report: &AdapterReport) -> impl Ord + use<> {
     (
         report.unusable.is_some(),
@@ -301,7 +302,7 @@ fn order(info: &wgpu::AdapterInfo, report: &AdapterReport) -> impl Ord + use<> {
     )
 }
 
-/// All adapters of this machine, the best first.
+/// Returns all adapters of this machine, the best first.
 pub fn adapters() -> Vec<AdapterReport> {
     let _turn = COMPILING.take_alone();
     listed(false)

@@ -438,7 +438,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
 
-    /// A device whose tick `t` happens at host time `2 * (t - 1000) + 500`.
+    /// Returns a sample of a device whose tick `t` happens at host time `2 * (t - 1000) + 500`.
     fn sample(before: f64, begin: u64, end: u64, after: f64) -> Sample {
         Sample {
             before,

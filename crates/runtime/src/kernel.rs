@@ -46,7 +46,7 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// `shader.entry`.
+    /// Returns `shader.entry`.
     pub fn label(&self) -> &str {
         &self.kernel.label
     }
@@ -211,7 +211,7 @@ impl Kernel {
         })
     }
 
-    /// `shader.entry`.
+    /// Returns `shader.entry`.
     pub fn label(&self) -> &str {
         &self.inner.label
     }

@@ -58,7 +58,7 @@ impl<'a> Values<'a> {
         })
     }
 
-    /// Values with immediates only.
+    /// Creates values with immediates only.
     pub(crate) fn immediates(immediates: &'a [u8]) -> Self {
         Self {
             immediates,

@@ -25,8 +25,8 @@ pub enum Groups {
 }
 
 impl Groups {
-    /// At least `count` workgroups, in two dimensions if one dimension does not hold them. Kernels compute `x + y *
-    /// num_workgroups.x` and return beyond their own count.
+    /// Creates at least `count` workgroups, in two dimensions if one dimension does not hold them. Kernels compute `x +
+    /// y * num_workgroups.x` and return beyond their own count.
     pub fn flat(count: u32) -> Self {
         let x = count.clamp(1, 32_768);
         Self::Direct([x, count.div_ceil(x), 1])

@@ -68,7 +68,7 @@ pub(super) fn fma_f16() -> String {
     chains("vec4<f16>", "x# = fma(x#, a, b);")
 }
 
-/// Shader of `x -> 2^-x`. The value tends to 0.64, so it stays finite, and the sign costs nothing.
+/// Returns the shader of `x -> 2^-x`. The value tends to 0.64, so it stays finite, and the sign costs nothing.
 pub(super) fn exponentials() -> String {
     chains("vec4<f32>", "x# = exp2(-x#);")
 }

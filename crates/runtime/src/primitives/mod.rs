@@ -30,8 +30,8 @@ pub const PIECES: [(&str, &str); 5] = [
     ("radix", include_str!("../../shaders/radix.wgsl")),
 ];
 
-/// Shaders with wgpu's runtime checks: the number of items is in a buffer, and no code checks it against the other
-/// buffers.
+/// Returns the shaders with wgpu's runtime checks: the number of items is in a buffer, and no code checks it against
+/// the other buffers.
 fn shaders() -> ShaderSet {
     ShaderSet::new(&PIECES)
 }
