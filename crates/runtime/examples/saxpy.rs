@@ -1,4 +1,4 @@
-//! The least that a program does with the runtime: `y = a x + y` on whatever GPU there is.
+//! Minimal program on the runtime: computes `y = a x + y` on the first GPU.
 //!
 //! `cargo run --example saxpy -p dapple-runtime`
 
@@ -19,7 +19,7 @@ const SAXPY: &str = "
 const COUNT: usize = 1 << 20;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // The first device of the list: a software renderer does, too.
+    // Opens the first device of the list, which may be a software renderer.
     let gpu = Gpu::open(&GpuOptions {
         choice: Choice::Index(0),
         ..GpuOptions::default()
@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut recording = Recording::new();
     recording.dispatch(bound, Groups::Direct([(COUNT / 256) as u32, 1, 1]));
 
-    // Recorded once, run twice, each time with another factor; nobody waits in between.
+    // Recorded once and run twice, each time with another factor, without a wait between the runs.
     recording.submit(&gpu, bytemuck::bytes_of(&2.0f32));
     recording.submit(&gpu, bytemuck::bytes_of(&-1.0f32));
     let found: Vec<f32> = gpu.read(&y, COUNT)?;

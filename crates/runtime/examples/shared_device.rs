@@ -1,4 +1,4 @@
-//! A device that a program has opened for itself, and kernels of the runtime on the same buffers.
+//! Runs kernels of the runtime on a device and on buffers that the program opened through wgpu.
 //!
 //! `cargo run --example shared_device -p dapple-runtime`
 
@@ -14,7 +14,7 @@ const DOUBLE: &str = "
     }";
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // What a program with a window or a renderer of its own has already: an adapter, a device, a queue.
+    // A program with a window or its own renderer already has an adapter, a device and a queue.
     let instance = wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle());
     let adapters = pollster::block_on(instance.enumerate_adapters(wgpu::Backends::all()));
     let adapter = adapters.first().ok_or("no GPU driver answers")?;
@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     });
     queue.write_buffer(&values, 0, &[1; 256]);
 
-    // The runtime joins.
+    // The runtime uses the existing device.
     let gpu = Gpu::from_wgpu(adapter, device, queue, &GpuOptions::default())?;
     let set = ShaderSet::new(&[("double", DOUBLE)]);
     let kernel = Kernel::new(&gpu, &set, "double", "double", &Defines::new())?;

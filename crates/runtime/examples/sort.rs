@@ -15,24 +15,24 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         choice,
         ..GpuOptions::default()
     })?;
-    // A software renderer takes its time.
+    // A software renderer is slow, so it sorts fewer pairs.
     let count: u32 = if gpu.report().is_software {
         1 << 18
     } else {
         10_000_000
     };
 
-    // The fractional parts of multiples of the golden ratio, as bits: no pattern, no two alike.
+    // The fractional parts of multiples of the golden ratio, as bits: no pattern, no two equal.
     let keys: Vec<u32> = (0..count).map(|i| i.wrapping_mul(2_654_435_769)).collect();
     let bytes = u64::from(count) * 4;
     let sorted = gpu.upload("keys", &keys)?;
     let places = gpu.buffer("places", bytes)?;
     let (keys_alt, places_alt) = (gpu.buffer("keys alt", bytes)?, gpu.buffer("alt", bytes)?);
     let scratch = gpu.buffer("scratch", 4 * RadixSort::scratch_words(&gpu, count.into()))?;
-    // The device reads how many there are: kernels before may have counted them.
+    // The device reads the count, which earlier kernels may have computed.
     let counted = gpu.upload("count", &[count])?;
 
-    // With `true` the values are the pairs' places before the sort.
+    // With `true` the values are the positions of the pairs before the sort.
     let sort = RadixSort::new(&gpu, 32, true)?;
     let mut recording = Recording::new();
     let on = SortOn {

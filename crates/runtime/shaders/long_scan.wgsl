@@ -1,17 +1,16 @@
-// One workgroup's exclusive prefix sum over a list longer than itself, a stretch at a time: for lists
-// of some thousand entries quicker than the three dispatches of scan.wgsl.
+// Exclusive prefix sum by one workgroup over a list longer than the workgroup, one stretch at a time. For lists of some
+// thousand entries it is faster than the three dispatches of scan.wgsl.
 //
-// The importing shader has what shared/workgroup_scan asks for, and two functions:
+// The importing shader defines the names that shared/workgroup_scan needs, and two functions:
 //   fn long_scan_item(i: u32) -> ScanValue          the i-th entry
-//   fn long_scan_put(i: u32, before: ScanValue)     takes the sum of those before it
+//   fn long_scan_put(i: u32, before: ScanValue)     receives the sum of the entries before the i-th
 
 #import shared/workgroup_scan
 
-// Consecutive entries that an invocation takes at a time: a sector of memory, all loads under way
-// together.
+// Consecutive entries that an invocation reads at a time: one sector of memory, all loads in flight together.
 const LONG_SCAN_EACH: u32 = 8u;
 
-// The sum of all. Uniform control flow only, `count` the same in all invocations.
+// Returns the sum of all entries. Uniform control flow only, `count` equal in all invocations.
 fn long_scan(count: u32, group: u32, lane: u32) -> ScanValue {
     let t = group * SUBGROUP_SIZE + lane;
     var start = ScanValue();

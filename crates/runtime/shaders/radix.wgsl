@@ -1,21 +1,20 @@
-// One pass of a stable radix sort of (u32 key, u32 value) pairs by RADIX_BITS bits of the key, of a
-// count that the GPU knows. Three dispatches a pass, least significant digits first:
+// One pass of a stable radix sort of (u32 key, u32 value) pairs by RADIX_BITS bits of the key. The count is in a GPU
+// buffer. Three dispatches per pass, least significant digits first:
 // 1. `histogram`: each workgroup counts the digits of a block of RADIX_BLOCK keys.
-// 2. `digits`: one workgroup a digit scans that digit's counts over the blocks, and notes their sum.
-// 3. `scatter`: each workgroup ranks its block's keys and moves the pairs:
-//    a. a subgroup takes keys in order, one a lane; ballots tell a lane which lanes have its digit,
-//       and the first of those counts them all in the subgroup's own histogram;
-//    b. a scan over the digits turns histograms into places, in the block and in the output;
-//    c. pairs are put in order in shared memory, so that what goes to one place is written together.
-// Satish, Harris & Garland, "Designing Efficient Sorting Algorithms for Manycore GPUs" (2009);
-// ballots as in Ashkiani et al., "GPU Multisplit" (2016). Blocks meet in `digits` alone: the order in
-// which workgroups run changes nothing, and none waits for another.
+// 2. `digits`: one workgroup per digit scans the counts of the digit over the blocks, and writes their sum.
+// 3. `scatter`: each workgroup ranks the keys of its block and moves the pairs:
+//    a. A subgroup reads keys in order, one per lane. Ballots tell a lane which lanes have the same digit, and the
+//       first of these lanes counts them all in the histogram of the subgroup.
+//    b. A scan over the digits turns histograms into positions in the block and in the output.
+//    c. Pairs are ordered in shared memory, so that pairs with neighbouring destinations are written together. Satish,
+//       Harris & Garland, "Designing Efficient Sorting Algorithms for Manycore GPUs" (2009); ballots as in Ashkiani et
+//       al., "GPU Multisplit" (2016). Blocks exchange data in `digits` only: the order in which workgroups run changes
+//       nothing, and no workgroup waits for another.
 //
-// Bindings: radix_keys, radix_values to radix_keys_out, radix_values_out; radix_scratch, the
-// digits' totals, then their counts, [digit][block]; radix_count, the buffer that holds the count,
-// at word radix_pass.count_word.
-// Permutations: IOTA, values are the pairs' places before the sort; WIDE_SUBGROUPS, more than 32
-// lanes; without SUBGROUPS, lanes of "subgroups" of 32 meet in shared memory.
+// Bindings: radix_keys, radix_values to radix_keys_out, radix_values_out; radix_scratch, the totals of the digits, then
+// their counts, [digit][block]; radix_count, the buffer that holds the count, at word radix_pass.count_word.
+// Permutations: IOTA, values are the positions of the pairs before the sort; WIDE_SUBGROUPS, more than 32 lanes;
+// without SUBGROUPS, lanes of "subgroups" of 32 communicate through shared memory.
 
 #import shared/flat_groups
 
@@ -25,15 +24,15 @@ const SCAN_WIDTH: u32 = RADIX_THREADS;
 
 const DIGITS: u32 = 1u << RADIX_BITS;
 const SUBGROUPS_COUNT: u32 = RADIX_THREADS / SUBGROUP_SIZE;
-// Pairs that an invocation takes.
+// Pairs per invocation.
 const PAIRS: u32 = RADIX_BLOCK / RADIX_THREADS;
-// Digits that an invocation takes.
+// Digits per invocation.
 const DIGITS_EACH: u32 = (DIGITS + RADIX_THREADS - 1u) / RADIX_THREADS;
 
 struct Pass {
     // First bit of the digit.
     shift: u32,
-    // Where in radix_count the count stands.
+    // Word of radix_count that holds the count.
     count_word: u32,
 }
 
@@ -45,9 +44,9 @@ struct Pass {
 @group(0) @binding(5) var<storage, read_write> radix_values_out: array<u32>;
 @group(0) @binding(6) var<storage, read_write> radix_scratch: array<u32>;
 
-// Counts by subgroup and digit, then places within the block.
+// Counts by subgroup and digit, then positions within the block.
 var<workgroup> counts: array<atomic<u32>, SUBGROUPS_COUNT * DIGITS>;
-// Place in the output minus place in the block, by digit (modulo 2^32).
+// Position in the output minus position in the block, by digit (modulo 2^32).
 var<workgroup> moves: array<u32, DIGITS>;
 
 fn digit_of(key: u32) -> u32 {
@@ -70,7 +69,7 @@ fn histogram(
     if block >= blocks {
         return;
     }
-    // All loads first: they are under way together.
+    // All loads first, so that they are in flight together.
     var keys: array<u32, PAIRS>;
     for (var k = 0u; k < PAIRS; k++) {
         let i = block * RADIX_BLOCK + k * RADIX_THREADS + t;
@@ -94,7 +93,7 @@ fn histogram(
     }
 }
 
-// Where a digit's counts begin.
+// Offset of the counts of a digit.
 var<private> row: u32;
 
 fn long_scan_item(i: u32) -> vec2u {
@@ -122,7 +121,7 @@ fn digits(
 }
 
 #if SUBGROUPS
-// Pairs on their way.
+// Pairs during the exchange.
 var<workgroup> exchange: array<u32, RADIX_BLOCK>;
 
 fn put(i: u32, value: u32) {
@@ -133,8 +132,8 @@ fn take(i: u32) -> u32 {
     return exchange[i];
 }
 
-// How many earlier keys of this subgroup have this digit. All lanes call it at once. The shuffle needs
-// what the atomic returned, so no lane comes to its next key before the leader has counted this one.
+// Returns the number of earlier keys of this subgroup with this digit. All lanes call it at once. The shuffle needs the
+// result of the atomic, so no lane reaches its next key before the leader has counted this one.
 fn rank_of(digit: u32, group: u32, lane: u32) -> u32 {
 #if WIDE_SUBGROUPS
     var peers = vec2u(0xffffffffu, select(0u, 0xffffffffu, SUBGROUP_SIZE > 32u));
@@ -143,7 +142,7 @@ fn rank_of(digit: u32, group: u32, lane: u32) -> u32 {
         let voted = subgroupBallot(is_set).xy;
         peers &= select(~voted, voted, is_set);
     }
-    // Lanes that there are not have never voted.
+    // Lanes that do not exist have never voted.
     peers &= subgroupBallot(true).xy;
     let earlier = select(
         vec2u((1u << (lane & 31u)) - 1u, 0u),
@@ -171,7 +170,7 @@ fn rank_of(digit: u32, group: u32, lane: u32) -> u32 {
     return subgroupShuffle(before, leader) + below;
 }
 #else
-// Masks of lanes by group and digit while ranking, then pairs on their way.
+// Masks of lanes by group and digit while ranking, then pairs during the exchange.
 const EXCHANGE: u32 = max(RADIX_BLOCK, SUBGROUPS_COUNT * DIGITS);
 var<workgroup> exchange: array<atomic<u32>, EXCHANGE>;
 
@@ -183,8 +182,8 @@ fn take(i: u32) -> u32 {
     return atomicLoad(&exchange[i]);
 }
 
-// How many earlier keys of this group of 32 have this digit. Uniform control flow only; all masks
-// are 0 before and after.
+// Returns the number of earlier keys of this group of 32 with this digit. Uniform control flow only; all masks are 0
+// before and after.
 fn rank_of(digit: u32, group: u32, lane: u32) -> u32 {
     let slot = group * DIGITS + digit;
     atomicOr(&exchange[slot], 1u << lane);
@@ -201,11 +200,11 @@ fn rank_of(digit: u32, group: u32, lane: u32) -> u32 {
 }
 #endif
 
-// Step b. On entry `counts` holds each subgroup's digits; on return, where in the block each
-// subgroup's keys of a digit begin, and `moves` is filled.
+// Step b. On entry `counts` holds the digits of each subgroup. On return `counts` holds the position in the block at
+// which the keys of a digit begin for each subgroup, and `moves` is filled.
 fn place_digits(block: u32, blocks: u32, group: u32, lane: u32) {
     let t = group * SUBGROUP_SIZE + lane;
-    // By digit: before this block in the output, in the output, in the block.
+    // Pairs by digit: before this block in the output, in the whole output, in this block.
     var earlier: array<u32, DIGITS_EACH>;
     var totals: array<u32, DIGITS_EACH>;
     for (var j = 0u; j < DIGITS_EACH; j++) {
@@ -261,8 +260,8 @@ fn scatter(
         return;
     }
     let first = block * RADIX_BLOCK;
-    // A subgroup's keys lie together, a lane's ones SUBGROUP_SIZE apart. Behind the end stand keys
-    // that come last in the block whatever the digit.
+    // Keys of a subgroup are contiguous, keys of a lane SUBGROUP_SIZE apart. Keys beyond the end get the value that
+    // comes last in the block for every digit.
     var keys: array<u32, PAIRS>;
     var values: array<u32, PAIRS>;
     for (var k = 0u; k < PAIRS; k++) {

@@ -1,13 +1,12 @@
-// Exclusive prefix sum of u32, of a count that the GPU knows. Three dispatches:
+// Exclusive prefix sum of u32. The count is in a GPU buffer. Three dispatches:
 // 1. `reduce`: each workgroup sums a block of SCAN_BLOCK items.
-// 2. `sums`: one workgroup scans the blocks' sums, and writes the total behind the output.
-// 3. `downsweep`: each workgroup scans its block, starting from its block's sum.
-// Blelloch, "Prefix Sums and Their Applications" (1990), with blocks in place of a tree. No
-// decoupled look-back: that waits for other workgroups, which not every GPU promises to run.
+// 2. `sums`: one workgroup scans the sums of the blocks, and writes the total after the output.
+// 3. `downsweep`: each workgroup scans its block, starting from the sum before the block. Blelloch, "Prefix Sums and
+//    Their Applications" (1990), with blocks instead of a tree. No decoupled look-back: look-back waits for other
+//    workgroups, and not every GPU guarantees that they run.
 //
-// Bindings: scan_input, the items; scan_index (permutation GATHER), which item is the i-th;
-// scan_output, [count + 1]; scan_sums, one word a block; scan_count, the buffer that holds the
-// count, at word scan_where.x.
+// Bindings: scan_input, the items; scan_index (permutation GATHER), the index of the i-th item; scan_output, [count +
+// 1]; scan_sums, one word per block; scan_count, the buffer that holds the count, at word scan_where.x.
 
 #import shared/flat_groups
 
@@ -44,7 +43,7 @@ fn long_scan_put(i: u32, before: u32) {
     scan_sums[i] = before;
 }
 
-// The items of invocation `t` of block `block`; 0 behind the end.
+// Items of invocation `t` of block `block`; 0 beyond the end.
 fn block_items(block: u32, t: u32, count: u32) -> array<u32, SCAN_EACH> {
     var values: array<u32, SCAN_EACH>;
     for (var k = 0u; k < SCAN_EACH; k++) {

@@ -1,13 +1,13 @@
-// Exclusive prefix sum over the invocations of a workgroup. The importing shader says what is added
-// and how many invocations there are:
+// Exclusive prefix sum over the invocations of a workgroup. The importing shader defines the type of the values and the
+// number of invocations:
 //   alias ScanValue = u32;      (or a vector of u32)
 //   const SCAN_WIDTH: u32 = 256u;   (invocations in the workgroup)
 //
-// With subgroups: (1) scan within each subgroup; (2) the last lane leaves the subgroup's sum in shared
-// memory; (3) every invocation adds the sums of the subgroups before its own. Without: Hillis & Steele
-// ("Data Parallel Algorithms", CACM 1986), log2(SCAN_WIDTH) sweeps over two copies.
+// With subgroups: (1) scan within each subgroup; (2) the last lane writes the sum of the subgroup to shared memory; (3)
+// every invocation adds the sums of the subgroups before its own. Without: Hillis & Steele ("Data Parallel Algorithms",
+// CACM 1986), log2(SCAN_WIDTH) sweeps over two copies.
 
-// Which invocation: parameter of an entry point, beside its workgroup's number.
+// Invocation numbers: parameters of an entry point, after its workgroup number.
 #if SUBGROUPS
 struct Invocation {
     @builtin(subgroup_id) group: u32,
@@ -47,7 +47,7 @@ var<workgroup> scan_parts: array<ScanValue, SCAN_WIDTH / SUBGROUP_SIZE>;
 // The order of invocations is that of `group * SUBGROUP_SIZE + lane`. Uniform control flow only.
 fn workgroup_scan(value: ScanValue, group: u32, lane: u32) -> Scanned {
     let before = subgroupExclusiveAdd(value);
-    // Whoever read the parts of an earlier scan is done.
+    // All invocations have read the parts of an earlier scan.
     workgroupBarrier();
     if lane == SUBGROUP_SIZE - 1u {
         scan_parts[group] = before + value;

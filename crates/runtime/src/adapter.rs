@@ -1,13 +1,13 @@
-//! Which GPUs there are, and which one to take.
+//! Lists the GPUs of the machine and picks one.
 //!
-//! 1. All adapters of the native backends are listed, the best first: those that can be used,
-//!    discrete before integrated before virtual before software, more memory first. What is equal
-//!    in all of this is ordered by name, bus and backend, so that numbers stay from call to call.
-//! 2. `Auto` takes the first, unless it is a software renderer; those are taken only when asked for
-//!    by number or name, for a native CPU engine is faster.
-//! 3. What an adapter lacks is said with what that costs.
-//! 4. Where the system kills dispatches that take too long, the report says so, and engines bound
-//!    the work of a dispatch.
+//! 1. The list contains all adapters of the native backends, the best first. Usable adapters come before unusable ones,
+//!    then discrete before integrated before virtual before software, then more memory first. Ties are ordered by name,
+//!    bus and backend, so that numbers stay the same from call to call.
+//! 2. `Auto` takes the first adapter, unless the adapter is a software renderer. Software renderers are taken only when
+//!    asked for by number or name, because a native CPU engine is faster.
+//! 3. The report lists each missing feature with the consequence of its absence.
+//! 4. If the system kills dispatches that take too long, the report names the watchdog, and engines bound the work of a
+//!    dispatch.
 
 use crate::turns::COMPILING;
 use dapple_base::{Error, Result};
@@ -16,15 +16,15 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::OnceLock;
 
-/// Which adapter to open.
+/// Choice of the adapter to open.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Choice {
-    /// The best hardware adapter.
+    /// Best hardware adapter.
     #[default]
     Auto,
-    /// By its number in [`adapters`].
+    /// Adapter with this number in [`adapters`].
     Index(usize),
-    /// The first whose name contains this, whatever the case.
+    /// First adapter whose name contains this text, in upper or lower case.
     Name(String),
 }
 
@@ -41,7 +41,7 @@ impl fmt::Display for Choice {
 impl FromStr for Choice {
     type Err = Error;
 
-    /// `gpu`, `gpu:N` or `gpu:name`.
+    /// Parses `gpu`, `gpu:N` or `gpu:name`.
     fn from_str(text: &str) -> Result<Self> {
         match text.split_once(':') {
             None if text == "gpu" => Ok(Self::Auto),
@@ -54,24 +54,24 @@ impl FromStr for Choice {
     }
 }
 
-/// What an adapter is and can do.
+/// Properties and abilities of an adapter.
 #[derive(Debug, Clone, Serialize)]
 pub struct AdapterReport {
     /// Number, for [`Choice::Index`].
     pub index: usize,
-    /// The name the driver gives it.
+    /// Name from the driver.
     pub name: String,
     /// `discrete`, `integrated`, `virtual`, `software` or `other`.
     pub device_type: &'static str,
-    /// Vendor and device, hexadecimal, as PCI numbers them: `10de:2335`. Not every backend tells.
+    /// Vendor and device, hexadecimal, as PCI numbers them: `10de:2335`. `None` if the backend does not report them.
     pub pci_id: Option<String>,
-    /// Place on the bus: `0000:01:00.0`.
+    /// Address on the bus: `0000:01:00.0`.
     pub pci_bus: Option<String>,
     /// Vulkan, Metal, Dx12.
     pub backend: String,
     /// Driver and its version.
     pub driver: String,
-    /// A software renderer.
+    /// True for a software renderer.
     pub is_software: bool,
     /// Smallest and largest number of invocations in a subgroup; `None` without subgroups.
     pub subgroup_sizes: Option<[u32; 2]>,
@@ -81,24 +81,23 @@ pub struct AdapterReport {
     pub max_buffer_bytes: u64,
     /// Bytes that a workgroup can share.
     pub workgroup_memory_bytes: u32,
-    /// The device's memory, with an integrated GPU what it may take of the system's. Only Vulkan
-    /// tells.
+    /// Memory of the device; for an integrated GPU, the part of the system's memory that it may use. Only Vulkan
+    /// reports it.
     pub memory_bytes: Option<u64>,
-    /// Whether shaders can pack two `f16` into a word: what `f16` storage needs. Some drivers of
-    /// Mesa cannot.
+    /// True if shaders can pack two `f16` into a word, which `f16` storage needs. Some drivers of Mesa cannot.
     pub packs_f16: bool,
-    /// Whether stages can be timed on the device's clock.
+    /// True if stages can be timed on the device's clock.
     pub timestamps: bool,
-    /// Whether compiled kernels can be kept from start to start by us.
+    /// True if Dapple can store compiled kernels from one start to the next.
     pub pipeline_cache: bool,
-    /// Whether long dispatches may be killed, so that engines should bound their work: the default
-    /// for a cap per tile.
+    /// True if the system may kill long dispatches, so that engines should bound their work. Sets the default of the
+    /// per-tile limit.
     pub bounds_dispatches: bool,
-    /// Who kills them; `None` = nobody.
+    /// Watchdog that kills long dispatches; `None` if there is none.
     pub watchdog: Option<String>,
-    /// What the adapter lacks, and what that costs; empty = everything is there.
+    /// Missing features with the consequences of their absence; empty if nothing is missing.
     pub missing: Vec<String>,
-    /// Why the adapter cannot be used at all.
+    /// Reason why the adapter cannot be used at all.
     pub unusable: Option<String>,
 }
 
@@ -122,7 +121,7 @@ impl AdapterReport {
             missing.push("timestamps: stages of a step cannot be timed".to_owned());
         }
         if !has(wgpu::Features::PIPELINE_CACHE) {
-            missing.push("pipeline cache: kernels are compiled anew at every start".to_owned());
+            missing.push("pipeline cache: kernels are compiled at every start".to_owned());
         }
         let downlevel = adapter.get_downlevel_capabilities().flags;
         let packs_f16 = downlevel.contains(wgpu::DownlevelFlags::SHADER_F16_IN_F32);
@@ -139,7 +138,7 @@ impl AdapterReport {
             ));
         }
         let watchdog = watchdog(&info, cfg!(windows));
-        // Beyond 16 bits are numbers that Khronos gave to those whom PCI does not number.
+        // Numbers beyond 16 bits are assigned by Khronos to vendors without a PCI number.
         let is_pci = (1..=0xffff).contains(&info.vendor);
         let pci_id = is_pci.then(|| format!("{:04x}:{:04x}", info.vendor, info.device));
         Self {
@@ -170,7 +169,7 @@ impl AdapterReport {
     }
 }
 
-/// Place in the order of adapters, and name, of a type.
+/// Returns the rank in the order of adapters, and name, of a type.
 fn kind(device_type: wgpu::DeviceType) -> (u8, &'static str) {
     match device_type {
         wgpu::DeviceType::DiscreteGpu => (0, "discrete"),
@@ -181,16 +180,16 @@ fn kind(device_type: wgpu::DeviceType) -> (u8, &'static str) {
     }
 }
 
-/// PCI's number of Intel.
+/// PCI vendor number of Intel.
 const INTEL: u32 = 0x8086;
 
-/// Who kills long dispatches on this adapter.
+/// Returns the watchdog that kills long dispatches on this adapter.
 ///
-/// - Windows resets a GPU that is busy for 2 s (timeout detection and recovery), whatever the
-///   interface; DX12 is there only on Windows.
-/// - On Apple's M1 and M2 (GPU families 7 and 8; A14 to A16 are of the same families) a command
-///   buffer that holds the display up is aborted. It has not been seen on newer families.
-/// - Linux's i915 resets an engine of an integrated Intel GPU that does not give way for seconds.
+/// - Windows resets a GPU that is busy for 2 s (timeout detection and recovery), for every interface; DX12 exists only
+///   on Windows.
+/// - On Apple's M1 and M2 (GPU families 7 and 8; A14 to A16 are of the same families) a command buffer that blocks the
+///   display is aborted. This was not observed on newer families.
+/// - Linux's i915 resets an engine of an integrated Intel GPU that is not preemptible for seconds.
 fn watchdog(info: &wgpu::AdapterInfo, windows: bool) -> Option<String> {
     if info.device_type == wgpu::DeviceType::Cpu {
         return None;
@@ -205,7 +204,7 @@ fn watchdog(info: &wgpu::AdapterInfo, windows: bool) -> Option<String> {
         "Apple A15",
         "Apple A16",
     ];
-    // "Apple M1 Max", but not an "Apple M10".
+    // Matches "Apple M1 Max", but not an "Apple M10".
     let is_chip = |chip| {
         let rest = info.name.strip_prefix(chip);
         rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
@@ -218,7 +217,7 @@ fn watchdog(info: &wgpu::AdapterInfo, windows: bool) -> Option<String> {
         .then(|| "the driver resets integrated Intel GPUs after seconds of one dispatch".to_owned())
 }
 
-/// The largest heap that Vulkan calls the device's own.
+/// Size of the largest heap that Vulkan marks as device-local.
 #[cfg(any(
     windows,
     target_os = "linux",
@@ -228,7 +227,7 @@ fn watchdog(info: &wgpu::AdapterInfo, windows: bool) -> Option<String> {
 fn memory_bytes(adapter: &wgpu::Adapter) -> Option<u64> {
     /// `VK_MEMORY_HEAP_DEVICE_LOCAL_BIT`.
     const DEVICE_LOCAL: u32 = 1;
-    // SAFETY: the raw handles are only asked for properties, while the guard keeps them alive.
+    // SAFETY: the raw handles are only read for properties, while the guard keeps them alive.
     let memory = unsafe {
         let vulkan = adapter.as_hal::<wgpu::hal::api::Vulkan>()?;
         let instance = vulkan.shared_instance().raw_instance();
@@ -244,7 +243,7 @@ fn memory_bytes(adapter: &wgpu::Adapter) -> Option<u64> {
         .max()
 }
 
-/// Metal does not tell through wgpu.
+/// Metal does not report it through wgpu.
 #[cfg(not(any(
     windows,
     target_os = "linux",
@@ -255,8 +254,8 @@ fn memory_bytes(_: &wgpu::Adapter) -> Option<u64> {
     None
 }
 
-/// The way to the drivers, opened once and never closed: one that was unloaded and loaded again while its
-/// threads still ran has crashed, and answered that there is no device.
+/// Returns the wgpu instance, opened once and never closed. A driver that was unloaded and loaded again while its
+/// threads still ran has crashed, and reported that there is no device.
 fn instance(validate: bool) -> &'static wgpu::Instance {
     static INSTANCES: [OnceLock<wgpu::Instance>; 2] = [const { OnceLock::new() }; 2];
     INSTANCES[usize::from(validate)].get_or_init(|| {
@@ -265,14 +264,14 @@ fn instance(validate: bool) -> &'static wgpu::Instance {
         descriptor.flags = if validate {
             wgpu::InstanceFlags::debugging()
         } else {
-            // Checking indirect dispatches costs a dispatch of its own each; our counts are our own.
+            // Checking indirect dispatches costs an extra dispatch for each of them; Dapple computes its own counts.
             wgpu::InstanceFlags::empty()
         };
         wgpu::Instance::new(descriptor)
     })
 }
 
-/// All adapters with their reports, the best first.
+/// Returns all adapters with their reports, the best first.
 pub(crate) fn listed(validate: bool) -> Vec<(wgpu::Adapter, AdapterReport)> {
     let found = instance(validate).enumerate_adapters(wgpu::Backends::all());
     let adapters = pollster::block_on(found);
@@ -290,7 +289,8 @@ pub(crate) fn listed(validate: bool) -> Vec<(wgpu::Adapter, AdapterReport)> {
     all
 }
 
-/// Less = better. Vulkan comes before DX12, which shows the same device again and tells less.
+/// Returns the sort key: the smallest is the best. Vulkan comes before DX12, which lists the same device again and
+/// reports less.
 fn order(info: &wgpu::AdapterInfo, report: &AdapterReport) -> impl Ord + use<> {
     (
         report.unusable.is_some(),
@@ -302,7 +302,7 @@ fn order(info: &wgpu::AdapterInfo, report: &AdapterReport) -> impl Ord + use<> {
     )
 }
 
-/// All adapters of this machine, the best first.
+/// Returns all adapters of this machine, the best first.
 pub fn adapters() -> Vec<AdapterReport> {
     let _turn = COMPILING.take_alone();
     listed(false)
@@ -353,7 +353,7 @@ pub(crate) fn pick(
     }
 }
 
-/// Whether subgroups multiply 16 by 16 matrices of 16-bit floats and add up 32-bit ones.
+/// Returns true if subgroups multiply 16 by 16 matrices of 16-bit floats with 32-bit sums.
 pub(crate) fn multiplies_halves(adapter: &wgpu::Adapter) -> bool {
     let all = adapter.cooperative_matrix_properties();
     all.iter().any(|matrices| {

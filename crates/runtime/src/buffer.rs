@@ -1,9 +1,9 @@
-//! [`Buffer`] and [`Slice`]: buffers that know what they hold, and ranges of them.
+//! [`Buffer`] and [`Slice`]: typed buffers and ranges of them.
 //!
-//! 1. A [`Buffer<T>`] owns a buffer of the device's pool, which goes back there when the last of its clones, its
-//!    slices, and what is bound to them has gone: recordings keep what they are bound to.
-//! 2. A [`Slice<T>`] is a range of one. Bindings take either: [`Kernel::bind_slices`](crate::Kernel::bind_slices).
-//! 3. Lengths are in items; nothing is longer than what it was made from, so no copy reaches outside.
+//! 1. A [`Buffer<T>`] owns a buffer of the device's pool. The buffer returns to the pool when its last clone, its
+//!    slices and everything bound to them are dropped: command lists keep the buffers that they are bound to.
+//! 2. A [`Slice<T>`] is a range of a buffer. Bindings take either: [`Kernel::bind_slices`](crate::Kernel::bind_slices).
+//! 3. Lengths are in items. No range is longer than its source, so no copy reaches outside.
 
 use crate::pool::Pooled;
 use crate::{Gpu, Readback};
@@ -13,7 +13,7 @@ use std::marker::PhantomData;
 use std::ops::{Bound as End, Deref, RangeBounds};
 use std::sync::Arc;
 
-/// `len` values on the device. Clones are the same buffer.
+/// `len` values on the device. Clones share the buffer.
 #[derive(Debug)]
 pub struct Buffer<T> {
     pooled: Arc<Pooled>,
@@ -21,14 +21,14 @@ pub struct Buffer<T> {
     values: PhantomData<T>,
 }
 
-/// Some neighbouring values of a buffer, which it keeps.
+/// Range of consecutive values of a buffer, which the slice keeps alive.
 #[derive(Debug)]
 pub struct Slice<T> {
     bytes: ByteSlice,
     values: PhantomData<T>,
 }
 
-/// A range of a buffer, in bytes; of the pool's, which it keeps, or of one of the caller's.
+/// Range of a buffer, in bytes. The buffer is one of the pool, which the range keeps alive, or one of the caller.
 #[derive(Debug, Clone)]
 pub struct ByteSlice {
     pub(crate) buffer: Owner,
@@ -36,12 +36,12 @@ pub struct ByteSlice {
     pub(crate) bytes: u64,
 }
 
-/// Whose buffer it is.
+/// Owner of the buffer.
 #[derive(Debug, Clone)]
 pub(crate) enum Owner {
-    /// The pool's, which does not get it back before.
+    /// A buffer of the pool, which does not return before this handle is dropped.
     Pool(Arc<Pooled>),
-    /// The caller's.
+    /// A buffer of the caller.
     Other(wgpu::Buffer),
 }
 
@@ -75,14 +75,14 @@ impl<T> Clone for Slice<T> {
     }
 }
 
-/// What a storage buffer is used for.
+/// Returns the uses of a storage buffer.
 fn usage() -> wgpu::BufferUsages {
     let copied = wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
     wgpu::BufferUsages::STORAGE | copied
 }
 
 impl Gpu {
-    /// `len` zeros of the device's pool.
+    /// Returns `len` zeros in a buffer of the device's pool.
     ///
     /// # Errors
     /// Larger than the device's limit, or no memory left.
@@ -96,10 +96,10 @@ impl Gpu {
         Ok(Buffer::over(pooled, len))
     }
 
-    /// `data` on the device, in a buffer of its pool.
+    /// Copies `data` to the device, into a buffer of its pool.
     ///
     /// # Errors
-    /// As [`Self::zeros`].
+    /// See [`Self::zeros`] for the errors.
     pub fn buffer_of<T: Pod>(&self, label: &str, data: &[T]) -> Result<Buffer<T>> {
         let pooled = self.pool().take(label, size_of_val(data) as u64, usage())?;
         let buffer = Buffer::over(pooled, data.len());
@@ -107,8 +107,8 @@ impl Gpu {
         Ok(buffer)
     }
 
-    /// Copies a slice to the host, after all that was submitted; waits for that copy alone. Not to wait, begin
-    /// with [`Self::download`].
+    /// Copies a slice to the host, after all work submitted before, and waits for this copy only. [`Self::download`]
+    /// starts the copy without waiting.
     ///
     /// # Errors
     /// A lost device, no memory for the copy.
@@ -117,7 +117,7 @@ impl Gpu {
         self.read_at(&part.buffer, part.offset, slice.len())
     }
 
-    /// Submits the copy of a slice to the host. The result can be asked for, waited for, or awaited.
+    /// Submits the copy of a slice to the host. The result can be polled, waited for, or awaited.
     ///
     /// # Errors
     /// A lost device, no memory for the copy.
@@ -139,22 +139,22 @@ impl<T: Pod> Buffer<T> {
         }
     }
 
-    /// How many values it holds.
+    /// Returns the number of values.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether it holds none.
+    /// Returns true if the buffer holds no values.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The buffer itself, for what takes wgpu's. It may be longer than its values.
+    /// Returns the wgpu buffer, for functions that take one. It may be longer than its values.
     pub fn raw(&self) -> &wgpu::Buffer {
         &self.pooled
     }
 
-    /// All of it.
+    /// Returns a slice of the whole buffer.
     pub fn all(&self) -> Slice<T> {
         Slice {
             bytes: ByteSlice {
@@ -166,7 +166,7 @@ impl<T: Pod> Buffer<T> {
         }
     }
 
-    /// A range of it.
+    /// Returns a range of the buffer.
     ///
     /// # Errors
     /// The range ends before it begins, or beyond the buffer.
@@ -176,17 +176,17 @@ impl<T: Pod> Buffer<T> {
 }
 
 impl<T: Pod> Slice<T> {
-    /// How many values it has.
+    /// Returns the number of values.
     pub fn len(&self) -> usize {
         self.bytes.bytes as usize / size_of::<T>().max(1)
     }
 
-    /// Whether it has none.
+    /// Returns true if the slice has no values.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// A range of it.
+    /// Returns a range of the slice.
     ///
     /// # Errors
     /// The range ends before it begins, or beyond the slice.
@@ -216,32 +216,32 @@ impl<T: Pod> Slice<T> {
         })
     }
 
-    /// Its bytes: what bindings and commands take.
+    /// Returns the byte range, which bindings and commands take.
     pub fn bytes(&self) -> &ByteSlice {
         &self.bytes
     }
 }
 
 impl ByteSlice {
-    /// Bytes from the beginning of its buffer.
+    /// Returns the offset from the beginning of the buffer, in bytes.
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// How many bytes it has.
+    /// Returns the number of bytes.
     pub fn len(&self) -> u64 {
         self.bytes
     }
 
-    /// Whether it has none.
+    /// Returns true if the range has no bytes.
     pub fn is_empty(&self) -> bool {
         self.bytes == 0
     }
 
-    /// A range of it, in bytes.
+    /// Returns a range of this range, in bytes.
     ///
     /// # Errors
-    /// It ends beyond it.
+    /// The new range ends beyond this one.
     pub fn part(&self, offset: u64, bytes: u64) -> Result<Self> {
         let end = offset.checked_add(bytes);
         if end.is_none_or(|end| end > self.bytes) {
@@ -255,8 +255,8 @@ impl ByteSlice {
         })
     }
 
-    /// What a bind group takes. A binding is never empty: of an empty slice the buffer's first bytes are
-    /// bound, which no count lets a kernel read.
+    /// Returns the resource of a bind group. A binding is never empty: for an empty slice the first bytes of the buffer
+    /// are bound, which no count lets a kernel read.
     pub(crate) fn binding(&self) -> wgpu::BindingResource<'_> {
         let whole = self.bytes.next_multiple_of(4);
         let (offset, size) = match whole {
@@ -271,7 +271,7 @@ impl ByteSlice {
     }
 }
 
-/// All of a buffer of exact size.
+/// Range of a whole buffer of exact size.
 impl From<&Arc<Pooled>> for ByteSlice {
     fn from(pooled: &Arc<Pooled>) -> Self {
         Self {
@@ -282,7 +282,7 @@ impl From<&Arc<Pooled>> for ByteSlice {
     }
 }
 
-/// All of a buffer that is not the pool's.
+/// Range of a whole buffer that is not from the pool.
 impl From<&wgpu::Buffer> for ByteSlice {
     fn from(buffer: &wgpu::Buffer) -> Self {
         Self {

@@ -1,13 +1,13 @@
-//! [`Cache`]: compiled kernels, kept on disk from one start to the next, where the backend can
-//! (Vulkan; Metal and DX12 keep caches of their own).
+//! [`Cache`]: compiled kernels, stored on disk from one start to the next, on backends that support it (Vulkan; Metal
+//! and DX12 keep caches of their own).
 //!
 //! 1. The file is named after the adapter, in `DAPPLE_CACHE_DIR` or the user's folder for caches.
-//! 2. It is our header, a checksum, and the driver's data. wgpu passes data on to the driver without
-//!    a checksum, and drivers trust it; so anything that does not add up is not passed on.
+//! 2. The file holds Dapple's header, a checksum, and the driver's data. wgpu passes the data to the driver without a
+//!    checksum, and drivers trust the data, so the cache does not pass on data with a wrong checksum.
 //! 3. wgpu itself drops data of another driver version.
-//! 4. It is written whole or not at all, and only when kernels were compiled that it lacks.
+//! 4. The file is written completely or not at all, and only after kernels were compiled that it lacks.
 //!
-//! The cache saves time and nothing else: when the folder cannot be read or written, there is none.
+//! The cache saves time and has no other effect. If the folder cannot be read or written, there is no cache.
 
 use crate::link::Link;
 use dapple_base::atomic::write_atomically;
@@ -19,8 +19,8 @@ use std::sync::{Mutex, PoisonError};
 const MAGIC: &[u8; 8] = b"dapplePC";
 /// Magic and checksum.
 const HEADER_BYTES: usize = 16;
-/// A cache never forgets a kernel; one larger than this, ten times what all kernels take, is begun
-/// anew.
+/// Size limit of a cache, in bytes. The cache never drops a kernel. A cache larger than this limit, ten times the size
+/// of all kernels, is recreated.
 const MOST_BYTES: usize = 64 << 20;
 
 /// A pipeline cache and its file.
@@ -28,12 +28,12 @@ const MOST_BYTES: usize = 64 << 20;
 pub(crate) struct Cache {
     pipelines: wgpu::PipelineCache,
     file: PathBuf,
-    /// Checksum of what the file holds.
+    /// Checksum of the content of the file.
     stored: Mutex<Option<u64>>,
 }
 
 impl Cache {
-    /// Loads the cache of a device, or begins one; `None` where the backend has none.
+    /// Loads the cache of a device, or creates one; `None` if the backend has none.
     pub(crate) fn open(link: &Link, folder: &Path) -> Option<Self> {
         if !link
             .device
@@ -46,7 +46,7 @@ impl Cache {
         let file = folder.join(format!("{key}.bin"));
         let read = std::fs::read(&file).unwrap_or_default();
         let data = opened(&read);
-        // SAFETY: the checksum says that `data` is what `save` wrote, which is what `get_data` gave.
+        // SAFETY: the checksum proves that `save` wrote `data`, and `save` writes what `get_data` returned.
         let pipelines = unsafe {
             link.device
                 .create_pipeline_cache(&wgpu::PipelineCacheDescriptor {
@@ -67,7 +67,7 @@ impl Cache {
         &self.pipelines
     }
 
-    /// Writes what the file lacks; whether it did.
+    /// Writes the data that the file lacks. Returns true if the file was written.
     pub(crate) fn save(&self) -> bool {
         let Some(data) = self.pipelines.get_data() else {
             return false;
@@ -98,23 +98,23 @@ impl Drop for Cache {
     }
 }
 
-/// The driver's data in the bytes of a file, if they are whole.
+/// Returns the driver's data from the bytes of a file, if they are complete.
 fn opened(file: &[u8]) -> Option<&[u8]> {
     let (header, data) = file.split_at_checked(HEADER_BYTES)?;
     let whole = header[..8] == *MAGIC && header[8..] == checksum(data).to_le_bytes();
     (whole && data.len() <= MOST_BYTES).then_some(data)
 }
 
-/// FNV-1a of 64 bits: finds what a disk or a full file system does to a file, not malice, and a file
-/// in the user's own folder needs no more.
+/// FNV-1a of 64 bits: detects damage by a disk or a full file system, not malice. A file in the user's own folder needs
+/// no more.
 fn checksum(data: &[u8]) -> u64 {
     data.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
         (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
     })
 }
 
-/// Where caches go on this system: `DAPPLE_CACHE_DIR`, else the user's folder for caches; `None` =
-/// nowhere.
+/// Returns the folder for caches on this system: `DAPPLE_CACHE_DIR`, else the user's folder for caches; `None` if there
+/// is no folder.
 pub fn folder() -> Option<PathBuf> {
     folder_from(|name| std::env::var_os(name))
 }
@@ -123,7 +123,7 @@ fn folder_from(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     if let Some(named) = variable("DAPPLE_CACHE_DIR") {
         return (!named.is_empty()).then(|| named.into());
     }
-    // Relative ones are to be ignored, says the XDG base directory specification.
+    // The XDG base directory specification requires that relative paths are ignored.
     let absolute = |name: &str| {
         variable(name)
             .map(PathBuf::from)

@@ -1,19 +1,18 @@
-//! [`GpuClock`]: when the spans of a recording began on the device, and how long they took.
+//! [`GpuClock`]: start times and durations of the spans of a command list on the device.
 //!
-//! 1. Each span, or each dispatch, is a pass between two timestamps (Apple's GPUs have none
-//!    elsewhere); where a device can, two more stand around all of it, for a check. The timestamps
-//!    of a step go to one query set of a small ring, are resolved into a buffer by the same
-//!    submission, and travel to the host like any [`Readback`]: nobody waits for them.
-//! 2. A step that finds no free query set is encoded untimed and counted as skipped, so that timing
-//!    never holds a step up.
-//! 3. Ticks become nanoseconds of the host's clock by an offset. Vulkan can read both clocks at one
-//!    time (calibrated timestamps), but wgpu does not expose that. Instead a tiny dispatch is timed
-//!    between two readings of the host's clock: the device's timestamps lie between them, which
-//!    bounds the offset from both sides. Several such samples leave an interval; the offset is its
-//!    middle, the uncertainty half its width.
+//! 1. Each span, or each dispatch, is a pass between two timestamps (Apple's GPUs have none elsewhere). On devices that
+//!    support it, two more timestamps enclose the whole list, for a check. The timestamps of a step go to one query set
+//!    of a small ring buffer, are resolved into a buffer by the same submission, and are copied to the host like any
+//!    [`Readback`]: no thread waits for them.
+//! 2. A step that finds no free query set is encoded untimed and counted as skipped, so that timing never delays a
+//!    step.
+//! 3. An offset converts ticks to nanoseconds of the host's clock. Vulkan can read both clocks at one time (calibrated
+//!    timestamps), but wgpu does not expose that. Instead a tiny dispatch is timed between two readings of the host's
+//!    clock: the device's timestamps are between them, which bounds the offset from both sides. The intersection of
+//!    several such samples is an interval; the offset is its middle, the uncertainty half its width.
 //!
-//! The clocks drift apart, by some microseconds a second: [`GpuClock::calibrate`] again now and
-//! then if places on the host's timeline matter. Durations do not depend on the offset.
+//! The clocks drift apart by some microseconds per second. Call [`GpuClock::calibrate`] every few seconds if positions
+//! on the host's timeline matter. Durations do not depend on the offset.
 
 use crate::parameters::Values;
 use crate::{Defines, Detail, Gpu, Groups, Kernel, Readback, Recording, ShaderSet};
@@ -23,53 +22,51 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Samples of a calibration: the interval hardly shrinks beyond.
+/// Samples of a calibration: more samples hardly narrow the interval.
 const SAMPLES: usize = 16;
 
-/// What the device does in a sample: a pass without a dispatch has no timestamps on some devices.
+/// Shader of a sample: a pass without a dispatch has no timestamps on some devices.
 const NOTHING: &str = "@compute @workgroup_size(1) fn nothing() {}";
 
-/// Where the device's clock stands on the host's.
+/// Offset between the device's clock and the host's.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Calibration {
-    /// Places in time are off by no more than this, ns, drift since then aside.
+    /// Error bound of times on the host's clock, ns, without the drift since the calibration.
     pub uncertainty_ns: f64,
-    /// When it was found, ns after [`GpuClock::origin`].
+    /// Time of the calibration, ns after [`GpuClock::origin`].
     pub taken_ns: i64,
     /// Host time of tick `base`, ns after the origin.
     #[serde(skip)]
     offset_ns: f64,
 }
 
-/// A span, or a dispatch, on the device.
+/// Time of a span, or of a dispatch, on the device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SpanTime {
-    /// The span's name.
+    /// Name of the span.
     pub name: &'static str,
-    /// The dispatch's kernel, where dispatches were timed.
+    /// Kernel of the dispatch, if dispatches were timed.
     pub kernel: Option<String>,
-    /// When it began, ns after [`GpuClock::origin`] on the host's clock.
+    /// Start, ns after [`GpuClock::origin`] on the host's clock.
     pub start_ns: i64,
-    /// How long it took, ns.
+    /// Duration, ns.
     pub duration_ns: u64,
 }
 
 /// The spans of one timed submission.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Timing {
-    /// What the caller named it.
+    /// Name from the caller.
     pub tag: u64,
-    /// Its spans, or its dispatches, in order.
+    /// Spans, or dispatches, in order.
     pub spans: Vec<SpanTime>,
-    /// Beginning and duration of all of it between timestamps of its own, ns, where the device has
-    /// such.
+    /// Start and duration of the whole list between timestamps of its own, ns, on devices that support it.
     pub whole: Option<(i64, u64)>,
-    /// Spans without usable timestamps, left out: counters that wrapped, passes that a driver
-    /// dropped.
+    /// Spans without usable timestamps, which are omitted: counters that wrapped, passes that a driver dropped.
     pub missing: usize,
 }
 
-/// Times recordings on the device's clock.
+/// Times command lists on the device's clock.
 #[derive(Debug)]
 pub struct GpuClock {
     gpu: Gpu,
@@ -79,7 +76,7 @@ pub struct GpuClock {
     base: u64,
     calibration: Calibration,
     probe: Recording,
-    /// Whether there are timestamps outside of passes.
+    /// True if there are timestamps outside of passes.
     around: bool,
     most_spans: usize,
     free: Vec<Queries>,
@@ -102,9 +99,9 @@ struct Pending {
 }
 
 impl GpuClock {
-    /// A clock for recordings of up to `most_spans` spans, of which `in_flight` submissions may be
-    /// on their way. Calibrates, so it waits for the device. `None` if the device has no
-    /// timestamps; its report says so.
+    /// Creates a clock for command lists of up to `most_spans` spans, with up to `in_flight` submissions in flight.
+    /// Calibrates, so it waits for the device. `None` if the device has no timestamps; [`Gpu::report`] lists the
+    /// missing feature.
     ///
     /// # Errors
     /// A lost device, no memory, more spans than a query set holds (2048).
@@ -152,23 +149,23 @@ impl GpuClock {
         Ok(clock.calibrate()?.map(|_| clock))
     }
 
-    /// Host time 0 of all `_ns` that are places in time.
+    /// Returns the host time that all `_ns` positions count from.
     pub fn origin(&self) -> Instant {
         self.origin
     }
 
-    /// The calibration in use.
+    /// Returns the current calibration.
     pub fn calibration(&self) -> Calibration {
         self.calibration
     }
 
-    /// Submissions that were not timed because too many were on their way.
+    /// Returns the number of submissions that were not timed because too many were in flight.
     pub fn skipped(&self) -> u64 {
         self.skipped
     }
 
-    /// Finds the offset between the clocks anew. Waits for the device some ten times. `None` if its
-    /// timestamps say nothing, and then the last calibration stays.
+    /// Measures the offset between the clocks again. Waits for the device some ten times. `None` if the timestamps are
+    /// unusable; the last calibration then remains.
     ///
     /// # Errors
     /// A lost device.
@@ -217,8 +214,8 @@ impl GpuClock {
         Ok(Some(self.calibration))
     }
 
-    /// Encodes a recording, timed under the name `tag`; returns whether it is. It is not when too
-    /// many are on their way, or when it has more spans than the clock was made for.
+    /// Encodes a command list, timed under the name `tag`. Returns true if the list is timed. The list is not timed if
+    /// too many submissions are in flight, or if it has more spans than the clock was made for.
     ///
     /// # Errors
     /// No memory, a lost device.
@@ -237,7 +234,7 @@ impl GpuClock {
     /// [`Self::encode`], with parameters too.
     ///
     /// # Errors
-    /// As [`Self::encode`].
+    /// See [`Self::encode`] for the errors.
     pub fn encode_with(
         &mut self,
         recording: &Recording,
@@ -282,10 +279,10 @@ impl GpuClock {
         Ok(true)
     }
 
-    /// [`Self::encode`] and submit.
+    /// Calls [`Self::encode`] and submits.
     ///
     /// # Errors
-    /// As [`Self::encode`].
+    /// See [`Self::encode`] for the errors.
     pub fn submit(
         &mut self,
         recording: &Recording,
@@ -299,7 +296,7 @@ impl GpuClock {
     /// [`Self::submit`], with parameters too.
     ///
     /// # Errors
-    /// As [`Self::encode`].
+    /// See [`Self::encode`] for the errors.
     pub fn submit_with(
         &mut self,
         recording: &Recording,
@@ -313,7 +310,7 @@ impl GpuClock {
         Ok(timed)
     }
 
-    /// The timings that have arrived, in order; does not wait.
+    /// Returns the timings that have arrived, in order; does not wait.
     ///
     /// # Errors
     /// A lost device; an encoder that was timed and then dropped instead of submitted.
@@ -366,7 +363,7 @@ impl GpuClock {
         }
     }
 
-    /// Beginning and duration, ns, of what lies between two ticks; `None` if they say nothing.
+    /// Returns start and duration, ns, of the interval between two ticks; `None` if the ticks are unusable.
     fn place(&self, &[begin, end]: &[u64; 2]) -> Option<(i64, u64)> {
         let taken = end.checked_sub(begin).filter(|_| begin != 0)?;
         let start = ns_since(self.base, begin, self.period_ns) + self.calibration.offset_ns;
@@ -392,7 +389,7 @@ impl Queries {
         Ok(Self { set, resolved })
     }
 
-    /// Records that the timestamps of the first `spans` spans go to the host.
+    /// Records the copy of the timestamps of the first `spans` spans to the host.
     fn read(
         &self,
         gpu: &Gpu,
@@ -413,12 +410,12 @@ struct Sample {
     after: f64,
 }
 
-/// ns between two ticks.
+/// Returns the nanoseconds between two ticks.
 fn ns_since(base: u64, tick: u64, period_ns: f64) -> f64 {
     tick.wrapping_sub(base) as i64 as f64 * period_ns
 }
 
-/// Host time of tick `base` in ns, and how far off it may be. `None` without samples.
+/// Returns the host time of tick `base` in ns, and its error bound. `None` without samples.
 fn offset(samples: &[Sample], base: u64, period_ns: f64) -> Option<(f64, f64)> {
     // Host time of an event - device time of the event: at least, at most.
     let bounds = samples.iter().map(|s| {
@@ -427,7 +424,7 @@ fn offset(samples: &[Sample], base: u64, period_ns: f64) -> Option<(f64, f64)> {
         (least, most)
     });
     let shared = bounds.clone().reduce(|a, b| (a.0.max(b.0), a.1.min(b.1)))?;
-    // Clocks that drifted or stepped within the samples share nothing: then the tightest sample.
+    // Clocks that drifted or stepped within the samples have no common interval: then the tightest sample counts.
     let (least, most) = if shared.0 <= shared.1 {
         shared
     } else {
@@ -441,7 +438,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
 
-    /// A device whose tick `t` happens at host time `2 * (t - 1000) + 500`.
+    /// Returns a sample of a device whose tick `t` happens at host time `2 * (t - 1000) + 500`.
     fn sample(before: f64, begin: u64, end: u64, after: f64) -> Sample {
         Sample {
             before,

@@ -1,7 +1,7 @@
-//! What a recording does beside dispatches: clears, copies, uploads and downloads.
+//! Commands of a command list in addition to dispatches: clears, copies, uploads and downloads.
 //!
-//! They run in order with the dispatches around them, and a replay makes nothing anew but where downloads
-//! arrive.
+//! Commands run in order with the dispatches around them. A replay creates no buffers, except those that downloads
+//! arrive in.
 
 use crate::buffer::ByteSlice;
 use crate::kernel::Bound;
@@ -14,13 +14,13 @@ use std::marker::PhantomData;
 /// One command.
 #[derive(Debug, Clone)]
 pub(crate) enum Command {
-    /// A kernel runs.
+    /// Run of a kernel.
     Dispatch(Dispatch),
-    /// Bytes become 0.
+    /// Bytes that become 0.
     Clear(ByteSlice),
-    /// Bytes are copied; as many as `to` has.
+    /// Copy of as many bytes as `to` has.
     Copy { from: ByteSlice, to: ByteSlice },
-    /// Bytes are copied to the host: number of the download, and what.
+    /// Copy to the host: number of the download, and its source.
     Download(usize, ByteSlice),
 }
 
@@ -29,7 +29,7 @@ pub(crate) enum Command {
 pub struct Dispatch {
     /// Kernel and buffers.
     pub bound: Bound,
-    /// How many workgroups.
+    /// Number of workgroups.
     pub groups: Groups,
 }
 
@@ -41,7 +41,7 @@ impl Command {
         }
     }
 
-    /// Encodes what is no dispatch; a download is left to who replays.
+    /// Encodes a command other than a dispatch; the replaying function encodes downloads.
     pub(crate) fn encode(&self, encoder: &mut wgpu::CommandEncoder) {
         match self {
             Self::Dispatch(_) | Self::Download(..) => {}
@@ -59,7 +59,7 @@ impl Command {
     }
 }
 
-/// Whole words, as the device copies them.
+/// Checks that a range is whole words, as the device copies them.
 pub(crate) fn whole_words(part: &ByteSlice) -> Result<()> {
     if part.offset.is_multiple_of(4) && part.bytes.is_multiple_of(4) {
         return Ok(());
@@ -71,7 +71,7 @@ pub(crate) fn whole_words(part: &ByteSlice) -> Result<()> {
     Err(Error::internal(what))
 }
 
-/// What may be copied onto what.
+/// Checks that a range may be copied onto another.
 pub(crate) fn check_copy(from: &ByteSlice, to: &ByteSlice) -> Result<()> {
     whole_words(from)?;
     whole_words(to)?;
@@ -85,13 +85,13 @@ pub(crate) fn check_copy(from: &ByteSlice, to: &ByteSlice) -> Result<()> {
     Ok(())
 }
 
-/// Bytes that stay on the device to be copied from.
+/// Uploads bytes that stay on the device as the source of a copy.
 pub(crate) fn staged<T: Pod>(gpu: &Gpu, data: &[T]) -> Result<ByteSlice> {
     let staged: Slice<T> = gpu.buffer_of("an upload", data)?.all();
     Ok(staged.into())
 }
 
-/// A download that a recording has: what each replay's [`Replay::take`] asks for.
+/// Download of a command list, the key for [`Replay::take`] in each replay.
 #[derive(Debug)]
 pub struct Download<T> {
     pub(crate) number: usize,
@@ -106,7 +106,7 @@ impl<T> Clone for Download<T> {
 
 impl<T> Copy for Download<T> {}
 
-/// A recording that was submitted, and what comes back of it.
+/// A submitted command list and its downloads.
 #[derive(Debug)]
 pub struct Replay {
     pub(crate) submission: wgpu::SubmissionIndex,
@@ -114,15 +114,15 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// What the device was given: for [`Gpu::wait_for`].
+    /// Returns the index of the submission, for [`Gpu::wait_for`].
     pub fn submission(&self) -> wgpu::SubmissionIndex {
         self.submission.clone()
     }
 
-    /// What a download brings of this replay: to be asked for, waited for, or awaited.
+    /// Returns the values of a download in this replay, which can be polled, waited for, or awaited.
     ///
     /// # Errors
-    /// A download of another recording, or one taken before.
+    /// A download of another command list, or one taken before.
     pub fn take<T: Pod>(&mut self, download: Download<T>) -> Result<Readback<T>> {
         let arriving = self
             .arriving

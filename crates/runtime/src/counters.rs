@@ -1,10 +1,10 @@
-//! [`Counters`] while they count: what the host asks of the device, as it is asked. Work that goes around
-//! [`Gpu`](crate::Gpu), straight to wgpu's queue, is not seen; buffers are counted by the pool, which makes them.
+//! Counts the host's calls to the device for [`Counters`]. Work that bypasses [`Gpu`](crate::Gpu) and goes straight to
+//! wgpu's queue is not counted; the pool, which creates the buffers, counts them.
 
 pub use dapple_profile::Counters;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// [`Counters`] while they count.
+/// Running counts for [`Counters`].
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     submissions: AtomicU64,

@@ -1,7 +1,7 @@
-//! [`Gpu`]: an open device, and the few things everything does with it.
+//! [`Gpu`]: an open device, and the operations common to all its users.
 //!
-//! Failures come out of band and are asked for by [`Gpu::check`]; see `link.rs`. What goes to the
-//! device through [`Gpu`] is counted: [`Gpu::counters`].
+//! Failures are reported out of band and returned by [`Gpu::check`]; see `link.rs`. Calls to the device through [`Gpu`]
+//! are counted: [`Gpu::counters`].
 
 use crate::adapter;
 use crate::cache::{self, Cache};
@@ -16,35 +16,35 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-/// How to open a device.
+/// Options to open a device.
 #[derive(Debug, Clone, Default)]
 pub struct GpuOptions {
-    /// Which one.
+    /// Adapter to open.
     pub choice: Choice,
-    /// Let wgpu and the driver check everything, and compile everything anew: slow, for tests and
-    /// bug reports.
+    /// If true, wgpu and the driver check everything, and all kernels are compiled again: slow, for tests and bug
+    /// reports.
     pub validate: bool,
-    /// Act as if the device had no subgroups: tests of the fallbacks.
+    /// If true, the device is used as if it had no subgroups: for tests of the fallbacks.
     pub without_subgroups: bool,
-    /// Act as if the device had no timestamps: for drivers whose clocks are wrong.
+    /// If true, the device is used as if it had no timestamps: for drivers whose clocks are wrong.
     pub without_timestamps: bool,
-    /// Features that the program asks for.
+    /// Features that the program requests.
     pub needs: Needs,
-    /// The limits that the device is held to.
+    /// Limits that the device is restricted to.
     pub class: DeviceClass,
-    /// What errors advise.
+    /// Advice for error messages.
     pub hints: Hints,
 }
 
-/// What a program's users can do where a device is at its end. The runtime cannot know: it is for the
-/// program to say.
+/// Advice for users when the device fails or runs out of memory. The advice depends on the program's options, so the
+/// program supplies it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hints {
-    /// No memory is left, or a buffer is larger than the device takes.
+    /// Advice if no memory is left, or a buffer is larger than the device permits.
     pub memory: Cow<'static, str>,
-    /// The device does not open.
+    /// Advice if the device does not open.
     pub open: Cow<'static, str>,
-    /// The device was lost.
+    /// Advice if the device was lost.
     pub lost: Cow<'static, str>,
 }
 
@@ -58,17 +58,17 @@ impl Default for Hints {
     }
 }
 
-/// What tests change about a device.
+/// Device properties that tests change.
 #[derive(Debug, Clone)]
 pub struct Overrides {
-    /// Act as if the device had no other features than these.
+    /// The only features that the device is treated as having.
     pub features: wgpu::Features,
     /// Folder of the pipeline cache; `None` = no cache.
     pub cache: Option<PathBuf>,
 }
 
 impl Overrides {
-    /// None: what [`Gpu::open`] uses.
+    /// Returns overrides that change nothing: those of [`Gpu::open`].
     pub fn new(options: &GpuOptions) -> Self {
         Self {
             features: if options.without_timestamps {
@@ -98,12 +98,12 @@ struct Inner {
     pool: Pool,
     cache: Option<Cache>,
     validate: bool,
-    /// Whether nobody else submits to the queue.
+    /// True if no other code submits to the queue.
     alone: bool,
     granted: Granted,
-    /// Made when a kernel first takes parameters.
+    /// Created when a kernel first takes parameters.
     parameters: OnceLock<Arc<Ring>>,
-    /// Dropped last: a device is closed while no other one compiles, opens or closes.
+    /// Dropped last: a device is closed while no other device compiles, opens or closes.
     closing: Option<Turn<'static>>,
 }
 
@@ -113,11 +113,11 @@ impl Drop for Inner {
     }
 }
 
-/// A device as it was opened.
+/// A newly opened device.
 struct Opened {
     device: wgpu::Device,
     queue: wgpu::Queue,
-    /// Whether nobody else submits to the queue.
+    /// True if no other code submits to the queue.
     alone: bool,
     multiplies_halves: bool,
 }
@@ -131,22 +131,22 @@ impl Gpu {
         Self::open_with(options, &Overrides::new(options))
     }
 
-    /// [`Self::open`] for tests of what a device may lack.
+    /// [`Self::open`] for tests of missing features.
     ///
     /// # Errors
-    /// As [`Self::open`].
+    /// See [`Self::open`] for the errors.
     pub fn open_with(options: &GpuOptions, overrides: &Overrides) -> Result<Self> {
         let _turn = COMPILING.take_alone();
         let mut adapters = adapter::listed(options.validate);
         if options.class == DeviceClass::WebGpuDefault {
-            // All have its limits: what they lack for native kernels is not asked for.
+            // All adapters have its limits: limits that adapters lack for native kernels are not requested.
             adapters
                 .iter_mut()
                 .for_each(|(_, report)| report.unusable = None);
         }
         let (adapter, report) = adapter::pick(adapters, &options.choice)?;
         let has = adapter.features() & overrides.features;
-        // What native devices have beyond browsers, browsers do not.
+        // Browsers do not have the features that native devices have in addition.
         let optional = match options.class {
             DeviceClass::Native => has,
             DeviceClass::WebGpuDefault => wgpu::Features::empty(),
@@ -156,8 +156,8 @@ impl Gpu {
             | (has & wgpu::Features::PIPELINE_CACHE);
         let experimental = wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX;
         let experimental_features = match features.contains(experimental) {
-            // SAFETY: shaders which use them are checked less; who writes some answers for them where it compiles them, and
-            // compares what they give (`Needs::cooperative_matrices`).
+            // SAFETY: shaders that use these features are checked less. Their author vouches for them where they are
+            // compiled, and compares their output (`Needs::cooperative_matrices`).
             true => unsafe { wgpu::ExperimentalFeatures::enabled() },
             false => wgpu::ExperimentalFeatures::disabled(),
         };
@@ -182,16 +182,16 @@ impl Gpu {
         Ok(Self::over(opened, report, options, overrides))
     }
 
-    /// On a device that another part of the program has opened, with a queue of it: both go on as before,
-    /// and buffers of either are those of the other. From here on [`Self::check`] tells of errors that nobody
-    /// caught and of a lost device, which the handlers of `device` did before.
+    /// Uses a device that another part of the program has opened, with one of its queues. Both parts continue as
+    /// before, and buffers of either are valid in the other. After this call [`Self::check`] reports uncaught errors
+    /// and a lost device, which the handlers of `device` reported before.
     ///
-    /// Of `options` the hints count, `validate`, and what the device is to do without. What it was opened
-    /// without (timestamps, subgroups, 16-bit floats) is not used.
+    /// Of `options`, the hints, `validate` and the switches of features apply. Features that the device was opened
+    /// without (timestamps, subgroups, 16-bit floats) are not used.
     ///
     /// # Errors
-    /// A device without immediates, or with room for fewer bytes of them or fewer storage buffers than
-    /// kernels use: [`Self::needs`] are the features and limits to ask for.
+    /// A device without immediates, or with fewer bytes of immediates or fewer storage buffers than kernels use:
+    /// [`Self::needs`] returns the features and limits to request.
     pub fn from_wgpu(
         adapter: &wgpu::Adapter,
         device: wgpu::Device,
@@ -230,8 +230,8 @@ impl Gpu {
         Ok(Self::over(opened, report, options, &overrides))
     }
 
-    /// The features and limits that a device has to be requested with for [`Self::from_wgpu`], from those
-    /// that its adapter has.
+    /// Returns the features and limits that a device must be requested with for [`Self::from_wgpu`], from the features
+    /// and limits of its adapter.
     pub fn needs(adapter: &wgpu::Adapter) -> (wgpu::Features, wgpu::Limits) {
         let class = DeviceClass::Native;
         (class.features(), class.limits(&adapter.limits()))
@@ -253,7 +253,7 @@ impl Gpu {
         let mut report = report;
         let mut limits = device.limits();
         if options.class == DeviceClass::WebGpuDefault {
-            // Also on a device of others that has more.
+            // Also on a device of another owner that has more features.
             features &= wgpu::Features::PIPELINE_CACHE;
             limits = wgpu::Limits::default();
             report.subgroup_sizes = None;
@@ -287,33 +287,33 @@ impl Gpu {
         }
     }
 
-    /// The device's report.
+    /// Returns the report of the device.
     pub fn report(&self) -> &AdapterReport {
         &self.inner.report
     }
 
-    /// Name and backend, for people.
+    /// Returns name and backend, for people.
     pub fn device_name(&self) -> String {
         format!("{} ({})", self.inner.report.name, self.inner.report.backend)
     }
 
-    /// The wgpu device.
+    /// Returns the wgpu device.
     pub fn device(&self) -> &wgpu::Device {
         &self.inner.link.device
     }
 
-    /// The wgpu queue. What is submitted to it directly is not counted: see [`Self::submit`]. Ask for it each time:
-    /// what was to be submitted soon is submitted first.
+    /// Returns the wgpu queue. Direct submissions to it are not counted: see [`Self::submit`]. Call this function
+    /// before each use: it first submits the pending batched submissions.
     pub fn queue(&self) -> &wgpu::Queue {
         self.inner.link.queue()
     }
 
-    /// The device's own pool, which reads take their staging buffers from.
+    /// Returns the device's own pool, which reads take their staging buffers from.
     pub fn pool(&self) -> &Pool {
         &self.inner.pool
     }
 
-    /// What was asked of the device since it was opened.
+    /// Returns the counts of calls to the device since it was opened.
     pub fn counters(&self) -> Counters {
         Counters {
             buffers_created: self.inner.pool.stats().allocations,
@@ -321,17 +321,17 @@ impl Gpu {
         }
     }
 
-    /// Invocations in a subgroup, where the device has subgroups of one size.
+    /// Returns the invocations in a subgroup, if all subgroups of the device have one size.
     pub fn subgroup_size(&self) -> Option<u32> {
         self.inner.granted.subgroup_size
     }
 
-    /// The features and limits that this device was opened with.
+    /// Returns the features and limits that this device was opened with.
     pub fn granted(&self) -> Granted {
         self.inner.granted
     }
 
-    /// The ring that parameters of replays travel through.
+    /// Returns the ring buffer for the parameters of replays.
     pub(crate) fn parameters(&self) -> Arc<Ring> {
         let make = || {
             let link = &self.inner.link;
@@ -346,7 +346,7 @@ impl Gpu {
         Arc::clone(self.inner.parameters.get_or_init(make))
     }
 
-    /// What tells this device from the process's others.
+    /// Returns a number that identifies this device within the process.
     pub(crate) fn number(&self) -> usize {
         Arc::as_ptr(&self.inner).addr()
     }
@@ -355,12 +355,12 @@ impl Gpu {
         &self.inner.link
     }
 
-    /// Whether small recordings may be submitted together: see [`Recording::submit_soon`](crate::Recording).
+    /// Returns true if small command lists may be submitted together: see [`Recording::submit_soon`](crate::Recording).
     pub(crate) fn shares_submissions(&self) -> bool {
         self.inner.alone
     }
 
-    /// Whether shaders keep their bounds checks.
+    /// Returns true if shaders keep their bounds checks.
     pub(crate) fn validates(&self) -> bool {
         self.inner.validate
     }
@@ -369,34 +369,33 @@ impl Gpu {
         self.inner.cache.as_ref().map(Cache::pipelines)
     }
 
-    /// Writes the compiled kernels to the pipeline cache, for the next start. Dropping the last
-    /// handle of a device does so too; a process that is killed has to have called this. Returns
-    /// whether something was written: not where the backend has no such cache, where nothing new
-    /// was compiled, where the folder cannot be written. `DAPPLE_CACHE_DIR` names the folder; set to
-    /// nothing, it turns the cache off.
+    /// Writes the compiled kernels to the pipeline cache, for the next start. Dropping the last handle of a device does
+    /// the same; a process that is killed must have called this function. Returns true if data was written, and false
+    /// if the backend has no such cache, no new kernel was compiled, or the folder cannot be written.
+    /// `DAPPLE_CACHE_DIR` names the folder; an empty value turns the cache off.
     pub fn save_cache(&self) -> bool {
         let _turn = COMPILING.take(self.number());
         self.inner.cache.as_ref().is_some_and(Cache::save)
     }
 
-    /// Whether the device is lost: every call that needs it returns an error from then on.
+    /// Returns true if the device is lost: from then on every call that needs the device returns an error.
     pub fn is_lost(&self) -> bool {
         self.inner.link.is_lost()
     }
 
-    /// The first thing that went wrong since the last call, if any; a lost device each time.
+    /// Returns the first failure since the last call, if any; a lost device in each call.
     ///
     /// # Errors
-    /// What the driver or wgpu reported: out of memory, a lost device, a mistake of ours.
+    /// Failures that the driver or wgpu reported: out of memory, a lost device, a bug in Dapple.
     pub fn check(&self) -> Result<()> {
         self.inner.link.check()
     }
 
-    /// Runs the callbacks of what has finished, without waiting. `wgpu::Device::poll` does so too,
-    /// but panics when the device is lost.
+    /// Runs the callbacks of finished work, without waiting. `wgpu::Device::poll` does the same, but panics when the
+    /// device is lost.
     ///
     /// # Errors
-    /// As [`Self::check`].
+    /// See [`Self::check`] for the errors.
     pub fn poll(&self) -> Result<()> {
         self.inner.link.poll();
         self.check()
@@ -405,37 +404,35 @@ impl Gpu {
     /// Waits until everything submitted is done.
     ///
     /// # Errors
-    /// What failed meanwhile.
+    /// Failures during the wait.
     pub fn wait(&self) -> Result<()> {
         self.inner.link.wait()
     }
 
-    /// An empty list of commands.
+    /// Returns an empty command encoder.
     pub fn encoder(&self) -> wgpu::CommandEncoder {
         self.inner.link.encoder()
     }
 
-    /// Submits commands; what goes wrong is told by [`Self::check`]. The index is for
-    /// [`Self::wait_for`].
+    /// Submits commands; [`Self::check`] reports failures. The index is for [`Self::wait_for`].
     pub fn submit(&self, encoder: wgpu::CommandEncoder) -> wgpu::SubmissionIndex {
         self.inner.link.submit(encoder)
     }
 
-    /// Waits until a submission, and with it all before it, is done. What came after goes on.
+    /// Waits until a submission and all earlier ones are done. Later submissions continue.
     ///
     /// # Errors
-    /// What failed meanwhile.
+    /// Failures during the wait.
     pub fn wait_for(&self, submission: wgpu::SubmissionIndex) -> Result<()> {
         self.inner.link.wait_for(submission)
     }
 
-    /// The size of a buffer that is made for so many bytes: a binding is never empty, and copies are of
-    /// whole words.
+    /// Returns the size of a buffer for `bytes` bytes: a binding is never empty, and copies are of whole words.
     pub fn size_of_buffer(&self, bytes: u64) -> u64 {
         crate::link::whole_size(bytes)
     }
 
-    /// A storage buffer of the pool that can be copied from and to, of exactly so many bytes, zeroed.
+    /// Returns a storage buffer of the pool that can be copied from and to, of exactly `bytes` bytes, zeroed.
     ///
     /// # Errors
     /// Larger than the device's limit, or no memory left.
@@ -446,10 +443,10 @@ impl Gpu {
         self.buffer_with(label, bytes, usage)
     }
 
-    /// A buffer of the pool with the given uses, of exactly so many bytes, zeroed: see [`Pool::take_exact`].
+    /// Returns a buffer of the pool with the given uses, of exactly `bytes` bytes, zeroed: see [`Pool::take_exact`].
     ///
     /// # Errors
-    /// As [`Self::buffer`].
+    /// See [`Self::buffer`] for the errors.
     pub fn buffer_with(
         &self,
         label: &str,
@@ -462,10 +459,10 @@ impl Gpu {
             .map(Arc::new)
     }
 
-    /// A buffer that holds `data`.
+    /// Returns a buffer that holds `data`.
     ///
     /// # Errors
-    /// As [`Self::buffer`].
+    /// See [`Self::buffer`] for the errors.
     pub fn upload<T: bytemuck::Pod>(&self, label: &str, data: &[T]) -> Result<Arc<Pooled>> {
         let bytes: &[u8] = bytemuck::cast_slice(data);
         let buffer = self.buffer(label, bytes.len() as u64)?;
@@ -473,18 +470,18 @@ impl Gpu {
         Ok(buffer)
     }
 
-    /// A uniform buffer of four words that stay as they are.
+    /// Returns a uniform buffer of four constant words.
     ///
     /// # Errors
-    /// As [`Self::buffer`].
+    /// See [`Self::buffer`] for the errors.
     pub fn uniform(&self, label: &str, words: [u32; 4]) -> Result<Arc<Pooled>> {
         self.uniform_of(label, &[words])
     }
 
-    /// A uniform buffer of rows of four words that stay as they are.
+    /// Returns a uniform buffer of constant rows of four words.
     ///
     /// # Errors
-    /// As [`Self::buffer`].
+    /// See [`Self::buffer`] for the errors.
     pub fn uniform_of(&self, label: &str, rows: &[[u32; 4]]) -> Result<Arc<Pooled>> {
         let usage = wgpu::BufferUsages::UNIFORM | wgpu::BufferUsages::COPY_DST;
         let buffer = self.buffer_with(label, size_of_val(rows) as u64, usage)?;
@@ -496,7 +493,7 @@ impl Gpu {
     pub fn write<T: bytemuck::Pod>(&self, buffer: &wgpu::Buffer, offset: u64, data: &[T]) {
         let bytes: &[u8] = bytemuck::cast_slice(data);
         let is_large = bytes.len() as u64 >= LARGE && bytes.len().is_multiple_of(4);
-        // Without memory for pieces, wgpu reports the failure of its own staging buffer.
+        // Without memory for staging pieces, wgpu reports the failure of its own staging buffer.
         if is_large && self.write_large(buffer, offset, bytes).is_ok() {
             return;
         }

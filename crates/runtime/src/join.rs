@@ -1,79 +1,79 @@
-//! [`Joins`]: a kernel that binds more storage buffers than a device lets it.
+//! [`Joins`]: kernels that bind more storage buffers than a device permits.
 //!
-//! WebGPU promises 8 storage buffers a kernel. What a kernel binds beyond that fits all the same when several of
-//! its arrays lie in one buffer, one behind the other. The shader stays as it is written; its text is changed:
-//! 1. [`storage_bindings`] says what an entry point binds: names, types of items, which it writes.
-//! 2. [`Joins::choose`] takes arrays of one type together, those first whose bytes are few, until as many are left
-//!    as the device takes. What is a struct and only read becomes a uniform block: there are 12 of those.
-//! 3. [`Joins::apply`] declares one array for each group, and where its members begin in it, in items, in a uniform
-//!    block ([`JOINED_AT`]). `member[i]` becomes `joined[begin + (i)]`.
-//! 4. Whoever dispatches puts the members into the one buffer before, and takes what was written out of it after:
-//!    copies, which change no bit. [`Group::layout`] says where.
+//! WebGPU guarantees 8 storage buffers per kernel. A kernel with more bindings still runs if several of its arrays are
+//! stored in one buffer, one after the other. The shader source remains as written; its text is changed at run time:
+//! 1. [`storage_bindings`] lists the bindings of an entry point: names, types of items, and which of them it writes.
+//! 2. [`Joins::choose`] joins arrays of one type, those with the fewest bytes first, until the device has enough
+//!    bindings. A struct that is only read becomes a uniform block; 12 uniform blocks are guaranteed.
+//! 3. [`Joins::apply`] declares one array for each group. A uniform block ([`JOINED_AT`]) holds the begin of each
+//!    member, in items. `member[i]` becomes `joined[begin + (i)]`.
+//! 4. The caller copies the members into the joined buffer before a dispatch, and copies written members out of the
+//!    buffer after it. These copies change no bit. [`Group::layout`] returns the offsets.
 //!
-//! A member is used by its items alone: an array whose length or address a shader takes is never joined.
+//! A member is used by its items only: an array whose length or address a shader takes is never joined.
 
 use dapple_base::{Error, Result};
 use wgpu::naga;
 
-/// The name of the uniform block that says where members begin: an [`array<vec4u>`](Joins::begins).
+/// Name of the uniform block that holds the begins of members: an [`array<vec4u>`](Joins::begins).
 pub const JOINED_AT: &str = "joined_at";
 
-/// Where its binding is: beyond those of any shader.
+/// Binding number of the block: beyond the numbers of any shader.
 const AT_BINDING: u32 = 900;
 
-/// Members begin at whole multiples of these bytes: the items of any array.
+/// Alignment of members in bytes: a multiple of the items of any array.
 const ALIGNMENT: u64 = 16;
 
 /// A storage buffer that an entry point binds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StorageBinding {
-    /// Its name.
+    /// Name of the binding.
     pub name: String,
-    /// The WGSL type of an item, where it is an array of any length; otherwise that of the whole.
+    /// WGSL type of an item if the binding is an array of any length; otherwise the type of the whole.
     pub item: String,
-    /// Bytes of an item; 0 where it is no array.
+    /// Bytes of an item; 0 if the binding is no array.
     pub item_bytes: u64,
-    /// Whether it may be written.
+    /// True if the kernel may write it.
     pub writes: bool,
-    /// Whether it is an array that is used by its items alone.
+    /// True if it is an array that is used by its items only.
     pub joins: bool,
-    /// Whether it may be a uniform block.
+    /// True if it may be a uniform block.
     pub is_uniform: bool,
 }
 
-/// Arrays of one type that become one.
+/// Arrays of one type that are joined to one array.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Group {
-    /// Its name in the shader.
+    /// Name in the shader.
     pub name: String,
-    /// The names of its members, in their order.
+    /// Names of the members, in order.
     pub members: Vec<String>,
-    /// The WGSL type of an item.
+    /// WGSL type of an item.
     item: String,
     item_bytes: u64,
-    /// Those that may be written.
+    /// True for members that the kernel may write.
     writes: Vec<bool>,
 }
 
-/// What becomes of an entry point's bindings.
+/// Changes to the bindings of an entry point.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Joins {
-    /// Arrays that become one.
+    /// Groups of joined arrays.
     pub groups: Vec<Group>,
     /// Structs that become uniform blocks.
     pub uniforms: Vec<String>,
 }
 
-/// A part of a group's buffer.
+/// Range of a member in the buffer of its group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Member<'a> {
-    /// Its name in the shader.
+    /// Name in the shader.
     pub name: &'a str,
-    /// Where it begins, bytes.
+    /// Offset in bytes.
     pub offset: u64,
-    /// Its bytes.
+    /// Size in bytes.
     pub bytes: u64,
-    /// Whether it may be written.
+    /// True if the kernel may write it.
     pub writes: bool,
 }
 
@@ -88,22 +88,22 @@ impl Group {
         }
     }
 
-    /// Bytes of an item of its arrays.
+    /// Returns the bytes of an item of the arrays.
     pub fn item_bytes(&self) -> u64 {
         self.item_bytes
     }
 
-    /// Whether the kernel writes into member `number`.
+    /// Returns true if the kernel writes into member `number`.
     pub fn writes(&self, number: usize) -> bool {
         self.writes.get(number).copied().unwrap_or(false)
     }
 
-    /// Whether the kernel writes into it.
+    /// Returns true if the kernel writes into the group.
     fn is_written(&self) -> bool {
         self.writes.contains(&true)
     }
 
-    /// Where its members are in a buffer of its own, each of so many bytes; and the bytes of that.
+    /// Returns the ranges of the members in a buffer of the group, from the bytes of each, and the size of the buffer.
     pub fn layout(&self, bytes_of: impl Fn(&str) -> u64) -> (Vec<Member<'_>>, u64) {
         let mut offset = 0;
         let members = self.members.iter().zip(&self.writes);
@@ -123,10 +123,10 @@ impl Group {
 }
 
 impl Joins {
-    /// What has to be joined so that no more than `most` storage buffers are bound; nothing where they are so few.
+    /// Chooses joins so that at most `most` storage buffers are bound; none if the count is already low enough.
     ///
     /// # Errors
-    /// They do not get so few.
+    /// Joining cannot reduce the bindings to `most`.
     pub fn choose(
         bindings: &[StorageBinding],
         bytes_of: impl Fn(&str) -> u64,
@@ -160,12 +160,12 @@ impl Joins {
         Ok(Self { groups, uniforms })
     }
 
-    /// Whether the shader stays as it is.
+    /// Returns true if the shader remains unchanged.
     pub fn is_empty(&self) -> bool {
         self.groups.is_empty() && self.uniforms.is_empty()
     }
 
-    /// Each member's beginning in its group, in items, four to a vector: what [`JOINED_AT`] holds.
+    /// Returns each member's begin in its group, in items, four to a vector: the content of [`JOINED_AT`].
     pub fn begins(&self, bytes_of: impl Fn(&str) -> u64) -> Vec<[u32; 4]> {
         let mut begins: Vec<u32> = Vec::new();
         for group in &self.groups {
@@ -178,7 +178,7 @@ impl Joins {
             .collect()
     }
 
-    /// The shader with its bindings joined.
+    /// Returns the shader with its bindings joined.
     pub fn apply(&self, wgsl: &str) -> String {
         if self.is_empty() {
             return wgsl.to_owned();
@@ -225,8 +225,8 @@ impl Joins {
     }
 }
 
-/// The two groups of one type whose joining moves the fewest bytes; of what is written and what is not only where
-/// nothing else is left, since what is written cannot say who takes which branch.
+/// Returns the two groups of one type whose join moves the fewest bytes. A written and a read-only group are joined
+/// only if no other pair is left, since a written array cannot determine which branch is taken.
 fn cheapest(groups: &[Group], bytes_of: impl Fn(&str) -> u64) -> Option<(usize, usize)> {
     let bytes = |group: &Group| group.members.iter().map(|name| bytes_of(name)).sum::<u64>();
     let mut best: Option<((bool, u64), (usize, usize))> = None;
@@ -236,7 +236,7 @@ fn cheapest(groups: &[Group], bytes_of: impl Fn(&str) -> u64) -> Option<(usize, 
                 continue;
             }
             let mixes = one.is_written() != other.is_written();
-            // What is written moves twice.
+            // Written bytes move twice.
             let cost = bytes(one) + bytes(other);
             let twice = one.is_written() || other.is_written();
             let cost = (mixes, cost.saturating_mul(1 + u64::from(twice)));
@@ -273,13 +273,13 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// `member[i]` as `joined[begin + (i)]`, for every member.
+/// Rewrites `member[i]` to `joined[begin + (i)]`, for every member.
 fn indexed(wgsl: &str, members: &[(&str, &Group)]) -> String {
     let mut out = String::with_capacity(wgsl.len() + wgsl.len() / 8);
-    // Of each open bracket, whether it is a member's.
+    // For each open bracket, true if it belongs to a member.
     let mut open = Vec::new();
     let mut word = String::new();
-    // Whether the word is a field of something.
+    // True if the word is a field of a value.
     let (mut is_field, mut before) = (false, ' ');
     for c in wgsl.chars() {
         if is_word(c) {
@@ -325,7 +325,7 @@ fn indexed(wgsl: &str, members: &[(&str, &Group)]) -> String {
     out
 }
 
-/// Whether text takes the address of a binding, or of the whole of it, instead of an item.
+/// Returns true if the text takes the address of a binding, or uses the whole binding instead of an item.
 fn takes_whole(wgsl: &str, name: &str) -> bool {
     let mut rest = wgsl;
     while let Some(at) = rest.find(&format!("&{name}")) {
@@ -338,10 +338,10 @@ fn takes_whole(wgsl: &str, name: &str) -> bool {
     false
 }
 
-/// The storage buffers that an entry point of finished WGSL binds.
+/// Returns the storage buffers that an entry point of finished WGSL binds.
 ///
 /// # Errors
-/// It does not parse, or has no such entry point.
+/// WGSL that does not parse, or has no such entry point.
 pub fn storage_bindings(wgsl: &str, entry: &str) -> Result<Vec<StorageBinding>> {
     let module = naga::front::wgsl::parse_str(wgsl).map_err(|e| {
         let why = e.emit_to_string(wgsl);
@@ -366,7 +366,7 @@ pub fn storage_bindings(wgsl: &str, entry: &str) -> Result<Vec<StorageBinding>> 
             } => Some(u64::from(*stride)),
             _ => None,
         };
-        // A declaration in another form than ours stays as it is.
+        // A declaration in another form than Dapple's remains unchanged.
         let found = declared.iter().find(|found| found.name == name);
         let ty = found.map_or("", |found| found.ty);
         let item = ty

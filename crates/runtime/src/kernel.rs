@@ -1,10 +1,10 @@
 //! [`Kernel`]: a compute pipeline whose bindings have names.
 //!
 //! 1. The composed WGSL is parsed; its `@group(0)` variables give the layout, by name.
-//! 2. The pipeline is made for one entry point. What the driver compiled is kept by `cache.rs`. Shaders
-//!    keep wgpu's runtime checks, but for those that somebody answers for ([`ShaderSet::without_checks`],
-//!    [`Kernel::from_wgsl_unchecked`]), in release builds.
-//! 3. [`Kernel::bind`] takes buffers by name and complains of any that is missing or unknown.
+//! 2. The pipeline is created for one entry point. `cache.rs` stores the driver's compiled code. In release builds,
+//!    shaders whose author vouches for them ([`ShaderSet::without_checks`], [`Kernel::from_wgsl_unchecked`]) run
+//!    without wgpu's runtime checks. All others keep the checks.
+//! 3. [`Kernel::bind`] takes buffers by name and returns an error for a missing or unknown name.
 
 use crate::adapter::IMMEDIATE_BYTES;
 use crate::buffer::ByteSlice;
@@ -28,25 +28,25 @@ struct Inner {
     label: String,
     pipeline: wgpu::ComputePipeline,
     layout: wgpu::BindGroupLayout,
-    /// Name and binding number.
+    /// Names and numbers of bindings.
     bindings: Vec<(String, u32)>,
     has_immediates: bool,
-    /// Where what it takes from the ring of parameters is.
+    /// Ring buffer of the parameters that the kernel takes.
     ring: Option<Arc<Ring>>,
 }
 
-/// A kernel with its buffers.
+/// A kernel with its bound buffers.
 #[derive(Debug, Clone)]
 pub struct Bound {
     kernel: Arc<Inner>,
     group: wgpu::BindGroup,
-    /// Pooled buffers do not go back before this.
+    /// Keeps pooled buffers from returning to the pool.
     _held: Arc<[ByteSlice]>,
     pub(crate) tally: Arc<Tally>,
 }
 
 impl Bound {
-    /// `shader.entry`.
+    /// Returns `shader.entry`.
     pub fn label(&self) -> &str {
         &self.kernel.label
     }
@@ -55,12 +55,12 @@ impl Bound {
         self.kernel.has_immediates
     }
 
-    /// The ring that it takes parameters from, if it takes any.
+    /// Returns the ring buffer that the kernel takes parameters from, if it takes any.
     pub(crate) fn ring(&self) -> Option<&Ring> {
         self.kernel.ring.as_deref()
     }
 
-    /// Makes it what the next dispatch of `pass` runs; its parameters are in the ring's block at `block`.
+    /// Sets the kernel for the next dispatch of `pass`; its parameters are in the ring buffer at `block`.
     pub(crate) fn set(&self, pass: &mut wgpu::ComputePass<'_>, values: Values<'_>, block: u32) {
         pass.set_pipeline(&self.kernel.pipeline);
         pass.set_bind_group(0, &self.group, &[]);
@@ -77,7 +77,7 @@ impl Kernel {
     /// Compiles entry point `entry` of shader `name`.
     ///
     /// # Errors
-    /// WGSL that does not compile (ours to mend) or a driver that refuses it.
+    /// WGSL that does not compile (a bug in Dapple) or a driver that refuses the shader.
     pub fn new(
         gpu: &Gpu,
         set: &ShaderSet,
@@ -93,7 +93,7 @@ impl Kernel {
     /// [`Self::new`], with bindings joined: for a device that binds fewer buffers than the shader does.
     ///
     /// # Errors
-    /// As [`Self::new`].
+    /// See [`Self::new`] for the errors.
     pub fn joined(
         gpu: &Gpu,
         set: &ShaderSet,
@@ -109,7 +109,7 @@ impl Kernel {
     /// [`Self::new`] from finished WGSL, with runtime checks.
     ///
     /// # Errors
-    /// As [`Self::new`].
+    /// See [`Self::new`] for the errors.
     pub fn from_wgsl(gpu: &Gpu, label: &str, wgsl: &str, entry: &str) -> Result<Self> {
         Self::compile(gpu, label, wgsl, entry, false)
     }
@@ -117,10 +117,10 @@ impl Kernel {
     /// [`Self::from_wgsl`] without runtime checks in release builds.
     ///
     /// # Errors
-    /// As [`Self::new`].
+    /// See [`Self::new`] for the errors.
     ///
     /// # Safety
-    /// As [`ShaderSet::without_checks`].
+    /// See [`ShaderSet::without_checks`] for the conditions.
     pub unsafe fn from_wgsl_unchecked(
         gpu: &Gpu,
         label: &str,
@@ -211,18 +211,17 @@ impl Kernel {
         })
     }
 
-    /// `shader.entry`.
+    /// Returns `shader.entry`.
     pub fn label(&self) -> &str {
         &self.inner.label
     }
 
-    /// The names of its bindings: those that this entry point uses.
+    /// Returns the names of the bindings that this entry point uses.
     pub fn bindings(&self) -> impl Iterator<Item = &str> {
         self.inner.bindings.iter().map(|(name, _)| name.as_str())
     }
 
-    /// Binds buffers by the names that the shader gives them. Buffers that this entry point does
-    /// not use may be given too.
+    /// Binds buffers by the names that the shader gives them. Buffers that this entry point does not use are permitted.
     ///
     /// # Errors
     /// A binding without a buffer.
@@ -234,10 +233,10 @@ impl Kernel {
         self.bind_resources(gpu, find, Arc::new([]))
     }
 
-    /// [`Self::bind`] to buffers and ranges of the pool ([`Slice`](crate::Slice)), which what is bound keeps.
+    /// [`Self::bind`] to buffers and ranges of the pool ([`Slice`](crate::Slice)), which the result keeps alive.
     ///
     /// # Errors
-    /// A binding without a slice; one that begins where the device lets no binding begin.
+    /// A binding without a slice; a slice whose offset violates the device's alignment of bindings.
     pub fn bind_slices(&self, gpu: &Gpu, slices: &[(&str, ByteSlice)]) -> Result<Bound> {
         let alignment = gpu.device().limits().min_storage_buffer_offset_alignment;
         for (name, slice) in slices {
@@ -293,26 +292,27 @@ impl Kernel {
 /// A binding of an entry point.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelBinding {
-    /// Its name.
+    /// Name of the binding.
     pub name: String,
-    /// Its group.
+    /// Bind group.
     pub group: u32,
-    /// Its number there.
+    /// Number within the group.
     pub binding: u32,
-    /// Whether it is a uniform block; otherwise it is a storage buffer.
+    /// True for a uniform block, false for a storage buffer.
     pub is_uniform: bool,
-    /// Whether it may be written.
+    /// True if the kernel may write it.
     pub writes: bool,
 }
 
-/// WGSL with every extension: what a device has not, it refuses itself.
+/// Parses WGSL with every extension: a device itself refuses the extensions that it lacks.
 fn parsed(wgsl: &str) -> std::result::Result<naga::Module, naga::front::wgsl::ParseError> {
     let mut options = naga::front::wgsl::Options::new();
     options.capabilities = naga::valid::Capabilities::all();
     naga::front::wgsl::Frontend::new_with_options(options).parse(wgsl)
 }
 
-/// What an entry point of finished WGSL binds, for who runs it without this crate: in a browser, for example.
+/// Returns the bindings of an entry point of finished WGSL, for callers that run it without this crate, for example in
+/// a browser.
 ///
 /// # Errors
 /// WGSL that does not parse, or is without this entry point.
@@ -345,13 +345,13 @@ pub fn bindings_of(wgsl: &str, entry: &str) -> Result<Vec<KernelBinding>> {
     Ok(bound.collect())
 }
 
-/// Globals that an entry point reaches; `None` if there is no such entry point.
+/// Returns the globals that an entry point reaches; `None` if there is no such entry point.
 pub(crate) fn used_globals(
     module: &naga::Module,
     entry: &str,
 ) -> Option<Vec<naga::Handle<naga::GlobalVariable>>> {
     let index = module.entry_points.iter().position(|e| e.name == entry)?;
-    // What does not validate is reported when the pipeline is made, with its source.
+    // Code that does not validate is reported when the pipeline is created, with its source.
     let info = naga::valid::Validator::new(
         naga::valid::ValidationFlags::all(),
         naga::valid::Capabilities::all(),
@@ -377,7 +377,7 @@ fn shader(gpu: &Gpu, label: &str, wgsl: &str, checked: bool) -> wgpu::ShaderModu
     if checked {
         gpu.device().create_shader_module(descriptor)
     } else {
-        // SAFETY: the caller of an unsafe function has answered for it.
+        // SAFETY: the caller of an unsafe function has vouched for the shader.
         unsafe {
             gpu.device()
                 .create_shader_module_trusted(descriptor, wgpu::ShaderRuntimeChecks::unchecked())

@@ -1,6 +1,6 @@
-//! A small GPU runtime on wgpu for programs that compute, on Vulkan, Metal and DX12: buffers, WGSL composed
-//! from pieces, kernels whose bindings have names, lists of dispatches that are recorded once and replayed, the
-//! GPU's own clock. Deterministic: nothing in it depends on the order in which workgroups run.
+//! A small GPU runtime on wgpu for compute programs on Vulkan, Metal and DX12: buffers, WGSL composed from shader
+//! includes, kernels whose bindings have names, command lists that are recorded once and replayed, and the GPU's own
+//! clock. Deterministic: no function of the runtime depends on the order in which workgroups run.
 //!
 //! ```
 //! use dapple_runtime::{Choice, Gpu, GpuOptions, Groups, Kernel, Recording};
@@ -23,21 +23,21 @@
 //! # Ok(()) }
 //! ```
 //!
-//! - [`Gpu`]: an open device; [`adapters`] lists what there is.
-//! - [`ShaderSet`]: named WGSL pieces, `#import`, `#if`, constants.
+//! - [`Gpu`]: an open device; [`adapters`] lists the adapters.
+//! - [`ShaderSet`]: named shader includes in WGSL, `#import`, `#if`, constants.
 //! - [`Kernel`]: a compute pipeline made from a composed shader; buffers are bound by name.
-//! - [`Recording`]: a list of dispatches, copies, clears, uploads and downloads, replayed each step with fresh
+//! - [`Recording`]: a command list of dispatches, copies, clears, uploads and downloads, replayed each step with fresh
 //!   immediates and parameters ([`Values`]).
-//! - [`Buffer`] and [`Slice`]: typed buffers of the pool and ranges of them, which whatever is bound to them keeps.
-//! - [`Pool`]: buffers used again; [`Readback`]: values on their way to the host, a future; [`Upload`]: from it.
-//! - [`Needs`] and [`Granted`]: features asked for, and what there is; [`DeviceClass`]: what browsers grant.
-//! - [`GpuClock`]: how long the spans of a recording took; [`Counters`]: what the host asked for.
+//! - [`Buffer`] and [`Slice`]: typed buffers of the pool and ranges of them, which bindings keep alive.
+//! - [`Pool`]: reuse of buffers; [`Readback`]: a copy to the host, as a future; [`Upload`]: a copy from the host.
+//! - [`Needs`] and [`Granted`]: requested and enabled features; [`DeviceClass`]: the limits of browsers.
+//! - [`GpuClock`]: durations of the spans of a command list; [`Counters`]: counts of the host's calls.
 //! - [`primitives`]: prefix sums and a stable radix sort.
-//! - [`join`]: kernels that bind more buffers than browsers let them, without being written anew.
-//! - [`ceilings`]: what a device does at most, measured.
-//! - [`translate`]: what Vulkan, Metal and DX12 get from a shader.
+//! - [`join`]: runs kernels that bind more buffers than browsers permit, without a rewrite of their source.
+//! - [`ceilings`]: measured ceilings of a device.
+//! - [`translate`]: translates a shader to the languages of Vulkan, Metal and DX12.
 //!
-//! Nothing a driver does is a panic: out of memory, a lost device and refused shaders are errors.
+//! No driver failure is a panic: out of memory, a lost device and refused shaders are errors.
 
 mod adapter;
 mod buffer;

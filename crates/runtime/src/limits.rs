@@ -1,12 +1,12 @@
-//! The two ceilings that times of stages are held against, measured in a second: arithmetic and
-//! memory bandwidth. [`ceilings`](crate::ceilings) measures everything, and says how.
+//! The two ceilings that times of stages are compared with, measured in a second: arithmetic and memory bandwidth.
+//! [`ceilings`](crate::ceilings) measures all ceilings and documents the method.
 
 use crate::Gpu;
 use crate::ceilings::{arithmetic, memory};
 use dapple_base::Result;
 use dapple_profile::ceilings::Limits;
 
-/// What a device was measured to reach.
+/// Measured ceilings of a device.
 pub type GpuLimits = Limits;
 
 /// Measures the device; takes about a second. Waits for it.

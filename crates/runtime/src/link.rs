@@ -1,11 +1,11 @@
-//! [`Link`]: device and queue with what every use of them needs: errors that are asked for, waits and
-//! submissions that are counted.
+//! [`Link`]: device and queue with their common error handling: [`Link::check`] returns errors, and waits and
+//! submissions are counted.
 //!
-//! wgpu tells of failures out of band, and of one in band only by a panic.
-//! 1. A handler keeps the first error that nobody caught; [`Link::check`] hands it out.
-//! 2. A lost device is remembered for good: every later check says so.
-//! 3. `wgpu::Device::poll` panics when the driver reports a loss while it is waited for. The panic
-//!    is caught here and becomes that error; nothing else may poll.
+//! wgpu reports failures out of band, and one of them in band only by a panic.
+//! 1. A handler stores the first uncaught error; [`Link::check`] returns it.
+//! 2. A lost device is stored permanently: every later check returns the loss.
+//! 3. `wgpu::Device::poll` panics when the driver reports a loss during a wait. The panic is caught here and becomes
+//!    that error; no other code may poll.
 
 use crate::Hints;
 use crate::counters::Tally;
@@ -14,11 +14,11 @@ use dapple_base::{Error, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What went wrong out of band.
+/// Failures reported out of band.
 #[derive(Debug, Default)]
 struct Failures {
     first: Option<Error>,
-    /// What the driver said when it gave up.
+    /// Message of the driver at the loss.
     lost: Option<String>,
 }
 
@@ -26,7 +26,7 @@ struct Failures {
 #[derive(Debug, Clone)]
 pub(crate) struct Link {
     pub(crate) device: wgpu::Device,
-    /// Reached through [`Self::queue`], in the order of calls.
+    /// Accessed through [`Self::queue`], in the order of calls.
     pub(crate) queue: wgpu::Queue,
     pub(crate) soon: Arc<Soon>,
     pub(crate) tally: Arc<Tally>,
@@ -72,12 +72,12 @@ impl Link {
         link
     }
 
-    /// Runs the callbacks of what has finished; does not wait.
+    /// Runs the callbacks of finished work; does not wait.
     pub(crate) fn poll(&self) {
         let _ = self.poll_with(wgpu::PollType::Poll);
     }
 
-    /// Waits until everything submitted is done.
+    /// Waits until all submitted work is done.
     pub(crate) fn wait(&self) -> Result<()> {
         self.tally.waited();
         let waited = self.poll_with(wgpu::PollType::wait_indefinitely());
@@ -108,7 +108,7 @@ impl Link {
         }
     }
 
-    /// The first thing that went wrong since the last check; a lost device again and again.
+    /// Returns the first failure since the last check; a lost device in each check.
     pub(crate) fn check(&self) -> Result<()> {
         let mut failures = lock(&self.failures);
         if let Some(message) = &failures.lost {
@@ -118,7 +118,7 @@ impl Link {
     }
 
     pub(crate) fn is_lost(&self) -> bool {
-        // A loss that happened while nobody asked is told when the device is polled.
+        // wgpu reports a loss that happened earlier when the device is polled.
         self.poll();
         lock(&self.failures).lost.is_some()
     }
@@ -134,7 +134,7 @@ impl Link {
         queue.submit([encoder.finish()])
     }
 
-    /// Bytes that a buffer of `bytes` takes.
+    /// Returns the size of a buffer for `bytes` bytes.
     ///
     /// # Errors
     /// More than the device puts into one buffer or binding.
@@ -158,7 +158,7 @@ impl Link {
         .hint(&*self.hints.memory))
     }
 
-    /// Most bytes in one buffer of this use, a multiple of 4.
+    /// Returns the maximum bytes of one buffer of this use, a multiple of 4.
     pub(crate) fn most_bytes(&self, usage: wgpu::BufferUsages) -> u64 {
         let limits = self.device.limits();
         let most = if usage.contains(wgpu::BufferUsages::STORAGE) {
@@ -171,10 +171,10 @@ impl Link {
         most & !3
     }
 
-    /// A zeroed buffer of exactly `size` bytes; `None` if there is no memory left.
+    /// Creates a zeroed buffer of exactly `size` bytes; `None` if there is no memory left.
     ///
     /// # Errors
-    /// Whatever else went wrong.
+    /// All other failures.
     pub(crate) fn try_buffer(
         &self,
         label: &str,
@@ -204,19 +204,19 @@ impl Link {
         .hint(&*self.hints.memory)
     }
 
-    /// The error of a lost device.
+    /// Returns the error of a lost device.
     pub(crate) fn lost_error(&self, message: &str) -> Error {
         Error::unsupported(format!("the GPU was lost: {}", message.trim())).hint(&*self.hints.lost)
     }
 }
 
-/// Bytes of a buffer for `bytes`: empty ones cannot be bound.
+/// Returns the bytes of a buffer for `bytes`: empty ones cannot be bound.
 pub(crate) fn whole_size(bytes: u64) -> u64 {
     let whole = bytes.max(16).checked_next_multiple_of(4);
     whole.unwrap_or(u64::MAX)
 }
 
-/// Runs `call`; a panic in it becomes its message.
+/// Runs `call` and converts a panic to its message.
 fn uncaught<T>(call: impl FnOnce() -> T) -> std::result::Result<T, String> {
     catch_unwind(AssertUnwindSafe(call)).map_err(|panic| {
         let text = panic.downcast_ref::<String>().cloned();

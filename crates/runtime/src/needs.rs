@@ -1,22 +1,22 @@
-//! What a program asks of a device, and what it gets: [`Needs`], [`Granted`], and the class of device that is
-//! held to ([`DeviceClass`]).
+//! Device requirements of a program ([`Needs`]), enabled features ([`Granted`]), and the class of limits that the
+//! device is restricted to ([`DeviceClass`]).
 
 use crate::adapter::{IMMEDIATE_BYTES, STORAGE_BUFFERS};
 use dapple_base::{Error, Result};
 
-/// What is done about a feature.
+/// Request for a feature.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Want {
-    /// The device is opened without it.
+    /// The device is opened without the feature.
     No,
-    /// It is used where the device has it.
+    /// The feature is used if the device has it.
     #[default]
     IfThere,
-    /// A device without it does not open.
+    /// A device without the feature does not open.
     Must,
 }
 
-/// Features that a program asks for; whether it got them says [`Granted`].
+/// Features that a program requests; [`Granted`] contains the result.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Needs {
     /// 16-bit floats in shaders (`enable f16`).
@@ -25,35 +25,35 @@ pub struct Needs {
     pub subgroups: Want,
     /// Times on the device's clock.
     pub timestamps: Want,
-    /// Products of small matrices across a subgroup. wgpu calls them experimental: a shader that uses them is checked less, so
-    /// whoever does compares what it gives with what other shaders give, on the device at hand.
+    /// Products of small matrices across a subgroup. wgpu calls them experimental: a shader that uses them is checked
+    /// less. Users compare its output with the output of other shaders on the same device.
     pub cooperative_matrices: Want,
 }
 
-/// Which limits a device is opened with.
+/// Limits that a device is opened with.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum DeviceClass {
-    /// Immediates, 16 storage buffers a kernel, and as much memory as there is.
+    /// Immediates, 16 storage buffers per kernel, and the device's maximum of memory.
     #[default]
     Native,
-    /// What every browser grants: WebGPU's default limits (8 storage buffers a kernel, 16 KiB of workgroup
-    /// memory, 128 MiB a binding, 256 MiB a buffer) and none of its features. Immediates travel through the ring
-    /// of parameters. Any device can be held to it, to see that a program runs there.
+    /// Limits that every browser supports: WebGPU's default limits (8 storage buffers per kernel, 16 KiB of workgroup
+    /// memory, 128 MiB per binding, 256 MiB per buffer) and none of its features. Immediates travel through the ring
+    /// buffer of parameters. Any device can be restricted to these limits, to test that a program runs in a browser.
     WebGpuDefault,
 }
 
-/// What an open device grants.
+/// Enabled features and limits of an open device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Granted {
     /// 16-bit floats in shaders.
     pub f16: bool,
-    /// Invocations in a subgroup, where all are of one size.
+    /// Invocations in a subgroup, if all subgroups have one size.
     pub subgroup_size: Option<u32>,
     /// Times on the device's clock.
     pub timestamps: bool,
     /// Products across a subgroup of 16 by 16 matrices of 16-bit floats, with 32-bit sums.
     pub cooperative_matrices: bool,
-    /// Bytes of immediates; with 0, `var<immediate>` is a uniform block of the ring of parameters.
+    /// Bytes of immediates; with 0, `var<immediate>` is a uniform block of the ring buffer of parameters.
     pub immediate_bytes: u32,
     /// Storage buffers that one kernel may bind.
     pub storage_buffers: u32,
@@ -95,7 +95,7 @@ impl Granted {
 }
 
 impl DeviceClass {
-    /// The features that every device of this class has.
+    /// Returns the features that every device of this class has.
     pub(crate) fn features(self) -> wgpu::Features {
         match self {
             Self::Native => wgpu::Features::IMMEDIATES,
@@ -103,7 +103,7 @@ impl DeviceClass {
         }
     }
 
-    /// What a device is opened with: what kernels need, and as much memory as there is.
+    /// Returns the limits that a device is opened with: those that kernels need, and the device's maximum of memory.
     pub(crate) fn limits(self, has: &wgpu::Limits) -> wgpu::Limits {
         match self {
             Self::Native => wgpu::Limits {
@@ -124,7 +124,7 @@ impl DeviceClass {
 }
 
 impl Needs {
-    /// Each feature, what wgpu calls it, and what is said of it where it is missing.
+    /// Lists each feature, its name in wgpu, and its name in the error if it is missing.
     fn list(&self) -> [(Want, wgpu::Features, &'static str); 4] {
         [
             (
@@ -146,10 +146,10 @@ impl Needs {
         ]
     }
 
-    /// What to open a device with that has these features, on `name`.
+    /// Returns the features to request on adapter `name`, which has the features `has`.
     ///
     /// # Errors
-    /// It lacks one that the program cannot do without.
+    /// The adapter lacks a required feature.
     pub(crate) fn features(&self, has: wgpu::Features, name: &str) -> Result<wgpu::Features> {
         let mut asked = wgpu::Features::empty();
         for (want, feature, what) in self.list() {
@@ -167,6 +167,6 @@ impl Needs {
     }
 }
 
-/// What the GPU's clock needs.
+/// Features that [`GpuClock`](crate::GpuClock) needs.
 pub(crate) const TIMESTAMPS: wgpu::Features =
     wgpu::Features::TIMESTAMP_QUERY.union(wgpu::Features::TIMESTAMP_QUERY_INSIDE_ENCODERS);

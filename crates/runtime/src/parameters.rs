@@ -1,15 +1,14 @@
-//! What changes from replay to replay, beside immediates: a ring of uniform blocks.
+//! Values that change from replay to replay, in addition to immediates: a ring buffer of uniform blocks.
 //!
-//! 1. A kernel that declares `@group(1) @binding(0) var<uniform>` finds there what its replay was given
-//!    ([`Values::new`]): up to [`PARAMETER_BYTES`], in browsers too, where immediates are few or none.
-//! 2. A device has one buffer of [`BLOCKS`] blocks. A replay writes the next one and binds it by its offset:
-//!    nothing is made and nothing waited for, and recordings stay as they are. A replay none of whose kernels
-//!    looks writes nothing.
-//! 3. What is written takes effect in the queue's order, before the next submission. So a block that was
-//!    submitted can be written again at once; of replays that are encoded and not yet submitted there may be
-//!    as many as blocks.
-//! 4. On a device without immediates the second half of a block takes their place: `var<immediate>` becomes
-//!    `@group(1) @binding(1) var<uniform>`.
+//! 1. A kernel that declares `@group(1) @binding(0) var<uniform>` reads there the parameters of its replay
+//!    ([`Values::new`]): up to [`PARAMETER_BYTES`], also in browsers, where immediates are few or missing.
+//! 2. A device has one buffer of [`BLOCKS`] blocks. A replay writes the next one and binds it by its offset: nothing is
+//!    allocated or waited for, and command lists remain unchanged. A replay whose kernels take no parameters writes
+//!    nothing.
+//! 3. A write takes effect in the queue's order, before the next submission. So a submitted block can be written again
+//!    at once. At most [`BLOCKS`] replays may be encoded and not yet submitted.
+//! 4. On a device without immediates the second half of a block replaces them: `var<immediate>` becomes `@group(1)
+//!    @binding(1) var<uniform>`.
 
 use crate::adapter::IMMEDIATE_BYTES;
 use crate::counters::Tally;
@@ -17,13 +16,13 @@ use dapple_base::{Error, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Most bytes of a replay's parameters.
+/// Maximum bytes of the parameters of a replay.
 pub const PARAMETER_BYTES: usize = 256;
 
-/// Blocks of the ring.
+/// Blocks of the ring buffer.
 pub const BLOCKS: u64 = 256;
 
-/// Where in a block immediates begin: a whole alignment of uniforms after the parameters.
+/// Offset of the immediates in a block: a multiple of the alignment of uniforms, after the parameters.
 const IMMEDIATES_AT: usize = PARAMETER_BYTES;
 
 /// Bytes of a block.
@@ -31,7 +30,7 @@ const BLOCK: usize = 2 * PARAMETER_BYTES;
 
 const _: () = assert!(IMMEDIATE_BYTES as usize <= BLOCK - IMMEDIATES_AT);
 
-/// What a replay is given.
+/// Values of a replay.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Values<'a> {
     pub(crate) immediates: &'a [u8],
@@ -39,7 +38,7 @@ pub struct Values<'a> {
 }
 
 impl<'a> Values<'a> {
-    /// Immediates, which travel with the commands, and parameters, which travel through the ring.
+    /// Combines immediates, which travel with the commands, and parameters, which travel through the ring buffer.
     ///
     /// # Errors
     /// More than fits: 128 bytes of immediates, [`PARAMETER_BYTES`] of parameters.
@@ -59,7 +58,7 @@ impl<'a> Values<'a> {
         })
     }
 
-    /// Immediates alone.
+    /// Creates values with immediates only.
     pub(crate) fn immediates(immediates: &'a [u8]) -> Self {
         Self {
             immediates,
@@ -68,14 +67,14 @@ impl<'a> Values<'a> {
     }
 }
 
-/// A device's ring.
+/// Ring buffer of a device.
 #[derive(Debug)]
 pub(crate) struct Ring {
     buffer: wgpu::Buffer,
     layout: wgpu::BindGroupLayout,
     group: wgpu::BindGroup,
     queue: wgpu::Queue,
-    /// Whether immediates travel through it too.
+    /// True if immediates travel through the ring buffer too.
     has_immediates: bool,
     next: AtomicU64,
     tally: Arc<Tally>,
@@ -140,7 +139,7 @@ impl Ring {
         &self.group
     }
 
-    /// Writes the next block; where it begins.
+    /// Writes the next block and returns its offset.
     pub(crate) fn write(&self, values: Values<'_>) -> u32 {
         let block = self.next.fetch_add(1, Ordering::Relaxed) % BLOCKS;
         let offset = block * BLOCK as u64;
@@ -161,7 +160,7 @@ impl Ring {
     }
 }
 
-/// WGSL whose immediates are a uniform block, binding 1 of group 1, as for devices that have none.
+/// Rewrites WGSL so that immediates are a uniform block, binding 1 of group 1, for devices without immediates.
 pub fn without_immediates(wgsl: &str) -> String {
     wgsl.replace("var<immediate>", "@group(1) @binding(1) var<uniform>")
 }

@@ -1,21 +1,21 @@
-//! [`Pool`]: buffers that are used again instead of allocated anew.
+//! [`Pool`]: reuses buffers instead of allocating new ones.
 //!
-//! 1. A request is rounded up to a size class: four steps between powers of two up to 64 MiB, whole
-//!    multiples of 16 MiB above: at most a quarter more than asked for. A class has one use
-//!    (`BufferUsages`), so a buffer fits every request of its class.
-//! 2. A [`Pooled`] handle gives its buffer back when it is dropped. The queue may still work with it:
-//!    it is marked idle by a callback when everything submitted until then is done, and only an idle
-//!    buffer is handed out. Nobody waits: without an idle buffer a new one is made.
-//! 3. When the device has no memory left, all free buffers are dropped, what is in flight is waited
-//!    for, and the allocation is tried once more.
+//! 1. A request is rounded up to a size class: four steps between powers of two up to 64 MiB, whole multiples of 16 MiB
+//!    above. A buffer is at most a quarter larger than the request. A class has one use (`BufferUsages`), so a buffer
+//!    fits every request of its class.
+//! 2. A [`Pooled`] handle returns its buffer when it is dropped. The queue may still use the buffer. A callback marks
+//!    the buffer idle when everything submitted until then is done, and the pool hands out idle buffers only. The pool
+//!    does not wait: without an idle buffer it creates a new one.
+//! 3. When the device has no memory left, the pool drops all free buffers, waits for work in flight, and tries the
+//!    allocation once more.
 //!
-//! 4. What is as large as a whole tensor comes in its exact size ([`Pool::take_exact`]): nothing is rounded up, nothing
-//!    is kept free, since hardly anything else would fit. It counts like all others.
+//! 4. Buffers for whole tensors have their exact size ([`Pool::take_exact`]). Their size is not rounded up and they are
+//!    not kept free, since few other requests would fit. They count like all others.
 //!
-//! 5. [`Pool::set_max_buffers_per_size`] bounds the free buffers of a class. Beyond, the one that was given back longest ago
-//!    is evicted.
+//! 5. [`Pool::set_max_buffers_per_size`] bounds the free buffers of a class. Beyond the bound, the pool evicts the
+//!    buffer that was returned first.
 //!
-//! wgpu zeroes new buffers; used ones hold what they held. [`Pool::take_zeroed`] clears either.
+//! wgpu zeroes new buffers; used ones keep their old content. [`Pool::take_zeroed`] clears either.
 
 use crate::Gpu;
 use crate::link::Link;
@@ -26,48 +26,48 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Smallest class: drivers align buffers to this anyway.
+/// Smallest class: drivers align buffers to this size anyway.
 const LEAST: u64 = 256;
-/// Up to here classes are four steps between powers of two.
+/// Limit up to which classes are four steps between powers of two.
 const STEPPED: u64 = 64 << 20;
 /// Step above [`STEPPED`]: a quarter of it, so that no more than a quarter is added there either.
 const STEP: u64 = 16 << 20;
 
-/// What a pool holds and has done.
+/// Content and history of a pool.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct PoolStats {
-    /// Buffers made.
+    /// Buffers created.
     pub allocations: u64,
-    /// Requests answered with a used buffer.
+    /// Requests served with a used buffer.
     pub reuses: u64,
-    /// Buffers handed out now.
+    /// Buffers handed out at present.
     pub live: u64,
-    /// Most buffers that were handed out at one time.
+    /// Maximum of buffers handed out at one time.
     pub peak_live: u64,
-    /// Buffers that were let go: free ones to make room, those of exact size that were given back, and used ones
+    /// Buffers that the pool released: free ones to release memory, those of exact size on their return, and used ones
     /// whose state was unknown.
     pub evicted: u64,
     /// Bytes of buffers handed out.
     pub live_bytes: u64,
-    /// Most bytes that were handed out and kept free at one time.
+    /// Maximum of bytes handed out and kept free at one time.
     pub peak_bytes: u64,
     /// Bytes of free buffers.
     pub pooled_bytes: u64,
     /// Free buffers.
     pub pooled: u64,
-    /// Size classes, times uses, that have free buffers.
+    /// Pairs of size class and use that have free buffers.
     pub size_classes: u64,
-    /// Most free buffers of a class; `None` without a limit.
+    /// Maximum of free buffers of a class; `None` without a limit.
     pub max_buffers_per_size: Option<usize>,
 }
 
 impl PoolStats {
-    /// Share of all requests that a used buffer answered, 0 to 1; 0 without a request.
+    /// Returns the share of requests that a used buffer served, 0 to 1; 0 without a request.
     pub fn reuse_rate(&self) -> f64 {
         self.reuses as f64 / ((self.reuses + self.allocations) as f64).max(1.0)
     }
 
-    /// Bytes of all buffers, handed out or free.
+    /// Returns the bytes of all buffers, handed out or free.
     pub fn total_bytes(&self) -> u64 {
         self.live_bytes + self.pooled_bytes
     }
@@ -88,12 +88,12 @@ pub struct Pool {
 struct Inner {
     link: Link,
     state: Mutex<State>,
-    /// Makes this many allocations fail as if there were no memory.
+    /// Number of allocations that fail as if there were no memory.
     #[cfg(test)]
     failing: std::sync::atomic::AtomicU32,
 }
 
-/// Use, as bits, and bytes.
+/// Use, as bits, and size in bytes.
 type Key = (u32, u64);
 
 #[derive(Debug, Default)]
@@ -105,24 +105,24 @@ struct State {
 #[derive(Debug)]
 struct Free {
     buffer: wgpu::Buffer,
-    /// Whether the queue is done with it.
+    /// True if the queue is done with the buffer.
     idle: Arc<AtomicBool>,
 }
 
-/// A buffer that goes back to its pool when dropped. Keep it for as long as a recording or a bind
-/// group names its buffer: the pool knows only of what is already submitted.
+/// A buffer that returns to its pool when dropped. Keep it for as long as a command list or a bind group names its
+/// buffer: the pool only tracks work that is already submitted.
 #[derive(Debug)]
 pub struct Pooled {
-    /// `None` only once it has been given back.
+    /// `None` only after the buffer has returned to the pool.
     buffer: Option<wgpu::Buffer>,
     bytes: u64,
-    /// Whether it is let go when it is given back.
+    /// True if the buffer is released on its return.
     is_exact: bool,
     pool: Arc<Inner>,
 }
 
 impl Pool {
-    /// An empty pool.
+    /// Creates an empty pool.
     pub fn new(gpu: &Gpu) -> Self {
         Self::over(gpu.link().clone())
     }
@@ -138,9 +138,9 @@ impl Pool {
         }
     }
 
-    /// A buffer of at least `bytes` bytes and exactly these uses, that the queue is done with. What
-    /// it holds is anything. It may be a quarter longer than asked for: shaders must not take counts
-    /// from `arrayLength`. `label` is for errors.
+    /// Returns a buffer of at least `bytes` bytes and exactly these uses, which the queue is done with. Its content is
+    /// undefined. The buffer may be a quarter longer than requested: shaders must not take counts from `arrayLength`.
+    /// `label` is for errors.
     ///
     /// # Errors
     /// More than the device's limit, or no memory left even after [`Self::trim`].
@@ -160,12 +160,12 @@ impl Pool {
         })
     }
 
-    /// A zeroed buffer of exactly `bytes` bytes (see [`Gpu::size_of_buffer`]) and these uses, made now and let go when
-    /// its last handle is dropped: the driver frees it when the queue is done with it. Where there is no memory,
-    /// what the pool keeps free goes first.
+    /// Returns a zeroed buffer of exactly `bytes` bytes (see [`Gpu::size_of_buffer`]) and these uses. The buffer is
+    /// new, and is released when its last handle is dropped: the driver frees it when the queue is done with it. If
+    /// there is no memory, the pool first releases its free buffers.
     ///
     /// # Errors
-    /// As [`Self::take`].
+    /// See [`Self::take`] for the errors.
     pub fn take_exact(&self, label: &str, bytes: u64, usage: wgpu::BufferUsages) -> Result<Pooled> {
         let size = self.inner.link.buffer_size(label, bytes, usage)?;
         Ok(Pooled {
@@ -176,10 +176,10 @@ impl Pool {
         })
     }
 
-    /// [`Self::take`], and the buffer's bytes are 0 for what `encoder` records after this.
+    /// [`Self::take`] with bytes that are 0 for commands that `encoder` records after this call.
     ///
     /// # Errors
-    /// As [`Self::take`].
+    /// See [`Self::take`] for the errors.
     pub fn take_zeroed(
         &self,
         label: &str,
@@ -192,20 +192,19 @@ impl Pool {
         Ok(buffer)
     }
 
-    /// Drops all free buffers; the driver frees those in flight when it is done with them. Returns
-    /// their bytes.
+    /// Drops all free buffers; the driver frees those in flight when it is done with them. Returns their bytes.
     pub fn trim(&self) -> u64 {
         let mut state = self.inner.lock();
         let free = std::mem::take(&mut state.free);
         state.stats.evicted += free.values().map(|list| list.len() as u64).sum::<u64>();
         let bytes = std::mem::take(&mut state.stats.pooled_bytes);
-        // wgpu has locks of its own: nothing of it is dropped under ours.
+        // wgpu has its own locks, so no wgpu object is dropped under the lock of the pool.
         drop(state);
         drop(free);
         bytes
     }
 
-    /// What the pool holds and has done.
+    /// Returns the content and history of the pool.
     pub fn stats(&self) -> PoolStats {
         let state = self.inner.lock();
         PoolStats {
@@ -215,14 +214,14 @@ impl Pool {
         }
     }
 
-    /// Bounds the free buffers of each size class and use, from now on; `None` (at first) removes the limit. Buffers beyond
-    /// the limit are evicted, those first that were given back longest ago.
+    /// Bounds the free buffers of each size class and use, from now on; `None` (the default) removes the limit. Buffers
+    /// beyond the limit are evicted, those returned first at the front.
     pub fn set_max_buffers_per_size(&self, most: Option<usize>) {
         let mut state = self.inner.lock();
         state.stats.max_buffers_per_size = most;
         let keys: Vec<Key> = state.free.keys().copied().collect();
         let evicted: Vec<Free> = keys.into_iter().flat_map(|key| state.evict(key)).collect();
-        // wgpu has locks of its own: nothing of it is dropped under ours.
+        // wgpu has its own locks, so no wgpu object is dropped under the lock of the pool.
         drop(state);
         drop(evicted);
     }
@@ -233,7 +232,7 @@ impl Pool {
         if found.is_some() || !self.inner.lock().free.contains_key(&key) {
             return found;
         }
-        // There are some, but in flight when the device was last asked.
+        // Free buffers exist, but they were in flight at the last poll of the device.
         self.inner.link.poll();
         self.inner.take_idle(key)
     }
@@ -285,7 +284,7 @@ impl Inner {
     fn take_idle(&self, key: Key) -> Option<wgpu::Buffer> {
         let mut state = self.lock();
         let list = state.free.get_mut(&key)?;
-        // The one given back longest ago comes first: it is the likeliest to be idle.
+        // The buffer returned first is at the front: it is the likeliest to be idle.
         let found = list
             .iter()
             .position(|free| free.idle.load(Ordering::Acquire))?;
@@ -300,7 +299,7 @@ impl Inner {
         Some(free.buffer)
     }
 
-    /// Counts that one that was handed out goes.
+    /// Counts the release of a buffer that was handed out.
     fn let_go(&self, buffer: &wgpu::Buffer) {
         let mut state = self.lock();
         state.stats.live -= 1;
@@ -327,7 +326,7 @@ impl Inner {
 }
 
 impl State {
-    /// Takes out the free buffers of a class that are beyond the limit.
+    /// Removes the free buffers of a class that are beyond the limit.
     fn evict(&mut self, key: Key) -> Vec<Free> {
         let Some(most) = self.stats.max_buffers_per_size else {
             return Vec::new();
@@ -347,19 +346,19 @@ impl State {
 }
 
 impl Pooled {
-    /// Bytes asked for; [`wgpu::Buffer::size`] says how many there are.
+    /// Returns the requested bytes; [`wgpu::Buffer::size`] is the actual size.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Gives the buffer back, known to be idle: nothing submitted works with it.
+    /// Returns the buffer to the pool as idle: no submitted work uses it.
     pub(crate) fn give_back_idle(mut self) {
         if let Some(buffer) = self.buffer.take() {
             self.pool.give_back(buffer, Arc::new(true.into()));
         }
     }
 
-    /// Lets the buffer go instead of giving it back: its state is unknown.
+    /// Releases the buffer instead of returning it to the pool: its state is unknown.
     pub(crate) fn discard(mut self) {
         if let Some(buffer) = self.buffer.take() {
             self.pool.let_go(&buffer);
@@ -389,14 +388,14 @@ impl Drop for Pooled {
         }
         let idle = Arc::new(AtomicBool::new(false));
         let mark = Arc::clone(&idle);
-        // Runs in whatever thread polls next: no locks in it.
+        // Runs in the thread that polls next, so it takes no locks.
         let done = move || mark.store(true, Ordering::Release);
         self.pool.link.queue().on_submitted_work_done(done);
         self.pool.give_back(buffer, idle);
     }
 }
 
-/// Bytes of the class that holds `bytes`.
+/// Returns the bytes of the class for `bytes`.
 fn size_class(bytes: u64) -> u64 {
     if bytes <= LEAST {
         return LEAST;
@@ -462,7 +461,7 @@ mod tests {
         let error = pool.take("never", 16384, usage).unwrap_err().to_string();
         assert!(error.contains("no memory left for never"), "{error}");
         assert_eq!(pool.stats().pooled_bytes, 0);
-        // And the pool goes on.
+        // The pool still works.
         pool.take("later", 16384, usage).unwrap();
     }
 }

@@ -1,11 +1,11 @@
-//! [`Readback`]: bytes on their way from the device to the host, without waiting for them.
+//! [`Readback`]: a copy from the device to the host in flight, without a wait.
 //!
-//! 1. [`Gpu::begin_read`] records a copy into a staging buffer of the pool, which is mapped once the
-//!    commands are submitted and done.
-//! 2. [`Readback::take`] asks whether they are; [`Readback::wait`] waits for the submission that copies, and for no
-//!    later one; and a readback is a future: who awaits it is woken by a thread that waits so.
-//! 3. The staging buffer goes back to the pool. One whose commands were never submitted does not:
-//!    they might still be, and would map it under its next owner.
+//! 1. [`Gpu::begin_read`] records a copy into a staging buffer of the pool, which is mapped after the commands are
+//!    submitted and done.
+//! 2. [`Readback::take`] checks whether the commands are done. [`Readback::wait`] waits for the submission that copies,
+//!    and for no later one. A readback is also a future: a thread waits for the submission and wakes the awaiting task.
+//! 3. The staging buffer returns to the pool. A buffer whose commands were never submitted does not return: they might
+//!    still be submitted, and would map it under its next owner.
 
 use crate::Gpu;
 use crate::link::Link;
@@ -23,28 +23,28 @@ const ON_ITS_WAY: u8 = 0;
 const MAPPED: u8 = 1;
 const FAILED: u8 = 2;
 
-/// Values on their way to the host.
+/// Values in flight to the host.
 #[derive(Debug)]
 pub struct Readback<T> {
-    /// `None` once the values were taken.
+    /// `None` after the values were taken.
     staging: Option<Pooled>,
     bytes: usize,
     shared: Arc<Shared>,
-    /// What copies them, where it is known.
+    /// Submission that copies the values, if known.
     submission: Option<wgpu::SubmissionIndex>,
     link: Link,
     values: PhantomData<T>,
 }
 
-/// What the callback tells.
+/// State that the callback sets.
 #[derive(Debug)]
 struct Shared {
     state: AtomicU8,
-    /// Who awaits the values; and whether a thread waits for the submission.
+    /// Waker of the task that awaits the values; true if a thread waits for the submission.
     waker: Mutex<(Option<Waker>, bool)>,
 }
 
-/// Tells the state, also when wgpu drops the callback without a call.
+/// Sets the state, also when wgpu drops the callback without a call.
 struct Signal(Arc<Shared>);
 
 impl Signal {
@@ -78,9 +78,8 @@ impl Drop for Signal {
 }
 
 impl Gpu {
-    /// Records the copy of `count` values, `offset` bytes into `buffer`, to the host. They can be
-    /// taken once `encoder` was submitted and the device is done with it. Offset and bytes are
-    /// multiples of 4.
+    /// Records the copy of `count` values, `offset` bytes into `buffer`, to the host. The values can be taken after
+    /// `encoder` was submitted and the device is done with it. Offset and bytes are multiples of 4.
     ///
     /// # Errors
     /// No memory for the copy, a lost device.
@@ -119,8 +118,8 @@ impl Gpu {
         })
     }
 
-    /// Copies the first `count` values of a buffer out, after all that was submitted, and waits for it. Many values come in
-    /// pieces, each a submission: no other thread may write the buffer while they do.
+    /// Copies the first `count` values of a buffer to the host, after all work submitted before, and waits for the
+    /// copy. Many values arrive in pieces, each a submission: no other thread may write the buffer during the copy.
     ///
     /// # Errors
     /// A lost device, no memory for the copy.
@@ -128,10 +127,10 @@ impl Gpu {
         self.read_at(buffer, 0, count)
     }
 
-    /// [`Self::read`] from `offset` bytes on.
+    /// [`Self::read`] from byte `offset`.
     ///
     /// # Errors
-    /// As [`Self::read`].
+    /// See [`Self::read`] for the errors.
     pub fn read_at<T: Pod>(
         &self,
         buffer: &wgpu::Buffer,
@@ -149,22 +148,22 @@ impl Gpu {
 }
 
 impl<T: Pod> Readback<T> {
-    /// Tells which submission copies the values, so that [`Self::wait`] waits for no more, and who awaits them is
-    /// woken.
+    /// Sets the submission that copies the values, so that [`Self::wait`] waits for no later one, and an awaiting task
+    /// is woken.
     pub fn submitted(&mut self, submission: wgpu::SubmissionIndex) {
         self.submission = Some(submission);
     }
 
-    /// The values, once the submission that copies them is done; without one, once all work is.
+    /// Returns the values after the submission that copies them; without a known submission, after all work.
     ///
     /// # Errors
-    /// As [`Self::finish`].
+    /// See [`Self::finish`] for the errors.
     pub fn wait(&mut self) -> Result<Vec<T>> {
         self.arrive()?;
         self.finish()
     }
 
-    /// Waits for the submission that copies the values; without one, for all work.
+    /// Waits for the submission that copies the values; without a known submission, for all work.
     fn arrive(&self) -> Result<()> {
         match self.submission.clone() {
             _ if self.shared.state() != ON_ITS_WAY => Ok(()),
@@ -173,10 +172,10 @@ impl<T: Pod> Readback<T> {
         }
     }
 
-    /// Has a thread wait for the submission, unless one does; it wakes who awaits the values.
+    /// Starts a thread that waits for the submission and wakes the awaiting task, unless such a thread exists.
     fn wake_when_done(&self) {
         let Some(submission) = self.submission.clone() else {
-            // Nobody knows what to wait for.
+            // There is no known submission to wait for.
             if let Some(waker) = self.shared.lock().0.take() {
                 waker.wake();
             }
@@ -187,7 +186,7 @@ impl<T: Pod> Readback<T> {
         }
         let (link, shared) = (self.link.clone(), Arc::clone(&self.shared));
         let wait = move || {
-            // What failed, whoever is woken hears of.
+            // The woken task receives the failure.
             let _ = link.wait_for(submission);
             let mut waiting = shared.lock();
             waiting.1 = false;
@@ -205,16 +204,16 @@ impl<T: Pod> Readback<T> {
         }
     }
 
-    /// The values, after a wait for the commands that copy them.
+    /// Returns the values, after a wait for the commands that copy them.
     ///
     /// # Errors
-    /// As [`Self::take`]; a copy that has not come all the same.
+    /// See [`Self::take`] for the errors; also a copy that has not arrived after the wait.
     pub fn finish(&mut self) -> Result<Vec<T>> {
         let values = self.take()?;
         values.ok_or_else(|| self.link.lost_error("a copy never finished"))
     }
 
-    /// The values, once they have arrived; `None` until then. Does not wait. They can be taken once.
+    /// Returns the values after they have arrived; `None` until then. Does not wait. The values can be taken once.
     ///
     /// # Errors
     /// A lost device; commands that were dropped instead of submitted; values taken before.
@@ -222,10 +221,10 @@ impl<T: Pod> Readback<T> {
         self.take_with(copied)
     }
 
-    /// [`Self::wait`] without a vector: `with` receives the bytes where they are.
+    /// [`Self::wait`] without a vector: `with` receives the mapped bytes.
     ///
     /// # Errors
-    /// As [`Self::finish`].
+    /// See [`Self::finish`] for the errors.
     pub(crate) fn wait_with<R>(&mut self, with: impl FnOnce(&[u8]) -> R) -> Result<R> {
         self.arrive()?;
         let result = self.take_with(with)?;
@@ -260,7 +259,7 @@ impl<T: Pod> Readback<T> {
 }
 
 impl Readback<u8> {
-    /// The same bytes as values of another type.
+    /// Converts to a readback of the same bytes as values of another type.
     pub(crate) fn typed<T>(mut self) -> Readback<T> {
         Readback {
             staging: self.staging.take(),
@@ -280,7 +279,7 @@ impl<T: Pod> Future for Readback<T> {
 
     fn poll(self: Pin<&mut Self>, context: &mut std::task::Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
-        // Before the state is asked for: who is told in between is woken.
+        // Stored before the state is read, so that a signal in between wakes the task.
         this.shared.lock().0 = Some(context.waker().clone());
         match this.take().transpose() {
             Some(values) => Poll::Ready(values),
@@ -292,8 +291,8 @@ impl<T: Pod> Future for Readback<T> {
     }
 }
 
-/// The values that bytes hold. On all cores: at hundreds of megabytes most of the time goes into pages that
-/// the system gives for the first time.
+/// Copies the values from bytes, on all cores: at hundreds of megabytes most of the time is spent on pages that the
+/// system provides for the first time.
 fn copied<T: Pod>(bytes: &[u8]) -> Vec<T> {
     let mut values: Vec<T> = zeroed_host_memory(bytes.len() / size_of::<T>().max(1));
     copy_to_host(bytes, bytemuck::cast_slice_mut::<T, u8>(&mut values));

@@ -1,8 +1,8 @@
-//! [`Recording`]: dispatches, listed once and replayed every step.
+//! [`Recording`]: a command list of dispatches, recorded once and replayed every step.
 //!
-//! wgpu has no command buffers that can be submitted twice, so a replay encodes the list anew: about
-//! a microsecond of host time a dispatch, nothing allocated by us. What changes from replay to
-//! replay travels in the immediates, and what is more than they hold in a block of parameters ([`Values`]).
+//! wgpu has no command buffers that can be submitted twice, so a replay encodes the list again: about a microsecond of
+//! host time per dispatch, without allocations in Dapple. Values that change from replay to replay travel in the
+//! immediates, and larger ones in a block of parameters ([`Values`]).
 
 use crate::buffer::ByteSlice;
 use crate::commands::{self, Command, Download, Replay};
@@ -15,18 +15,18 @@ use serde::Serialize;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// How many workgroups to run.
+/// Number of workgroups to run.
 #[derive(Debug, Clone)]
 pub enum Groups {
-    /// Known to the host.
+    /// Count known to the host.
     Direct([u32; 3]),
-    /// Written by the GPU: three `u32` at an offset in bytes.
+    /// Count written by the GPU: three `u32` at an offset in bytes.
     Indirect(wgpu::Buffer, u64),
 }
 
 impl Groups {
-    /// At least `count` workgroups, in two dimensions where one does not hold them. Kernels take
-    /// `x + y * num_workgroups.x` and return beyond their own count.
+    /// Creates at least `count` workgroups, in two dimensions if one dimension does not hold them. Kernels compute `x +
+    /// y * num_workgroups.x` and return beyond their own count.
     pub fn flat(count: u32) -> Self {
         let x = count.clamp(1, 32_768);
         Self::Direct([x, count.div_ceil(x), 1])
@@ -35,53 +35,53 @@ impl Groups {
 
 pub use crate::commands::Dispatch;
 
-/// What one replay of a recording does.
+/// Number of operations in one replay of a command list.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Work {
     /// Named spans.
     pub spans: usize,
     /// Dispatches in all of them.
     pub dispatches: usize,
-    /// Those whose workgroups the device counted itself.
+    /// Dispatches whose workgroups the device counted itself.
     pub indirect: usize,
-    /// Dispatches that take immediates: all that a replay writes from the host, and it travels with
-    /// the commands.
+    /// Dispatches that take immediates. A replay writes nothing else from the host, and immediates travel with the
+    /// commands.
     pub host_writes: usize,
 }
 
-/// How finely a recording is timed.
+/// Granularity of the timing of a command list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail {
-    /// Each span.
+    /// One time per span.
     Spans,
-    /// Each dispatch: more passes, which disturb more.
+    /// One time per dispatch: more passes, which disturb more.
     Dispatches,
 }
 
-/// Work on a device that others play amid theirs: what it takes in, and where it leaves what comes out.
+/// Commands that another command list includes between its own, with their input and output buffers.
 #[derive(Debug, Clone)]
 pub struct Routine {
-    /// The work; it takes nothing from the host.
+    /// The commands; they take nothing from the host.
     pub recording: Recording,
-    /// Buffers that are to be filled before.
+    /// Buffers to fill before.
     pub inputs: Vec<Arc<Pooled>>,
-    /// Buffers that are filled after.
+    /// Buffers that hold the results after.
     pub outputs: Vec<Arc<Pooled>>,
 }
 
-/// Dispatches and other commands in named spans, in order. It keeps what it is bound to.
+/// Command list: dispatches and other commands in named spans, in order. It keeps the buffers that it is bound to.
 #[derive(Debug, Clone, Default)]
 pub struct Recording {
     commands: Vec<Command>,
-    /// Names, and where each begins among the commands.
+    /// Names, and the index of the first command of each.
     spans: Vec<(&'static str, usize)>,
     downloads: usize,
-    /// What else it keeps.
+    /// Other buffers that the list keeps.
     kept: Vec<Arc<Pooled>>,
 }
 
 impl Recording {
-    /// Nothing.
+    /// Creates an empty command list.
     pub fn new() -> Self {
         Self::default()
     }
@@ -96,7 +96,7 @@ impl Recording {
         self.push(Command::Dispatch(Dispatch { bound, groups }));
     }
 
-    /// Keeps a buffer that one of its dispatches is bound to, and that nobody else keeps.
+    /// Keeps a buffer that one of the dispatches is bound to and that has no other owner.
     pub fn keep(&mut self, buffer: Arc<Pooled>) {
         self.kept.push(buffer);
     }
@@ -108,7 +108,7 @@ impl Recording {
         self.commands.push(command);
     }
 
-    /// Each span's name and commands, in order.
+    /// Iterates over each span's name and commands, in order.
     fn lists(&self) -> impl Iterator<Item = (&'static str, &[Command])> + '_ {
         let ends = self.spans.iter().skip(1).map(|(_, first)| *first);
         let ends = ends.chain([self.commands.len()]);
@@ -116,10 +116,10 @@ impl Recording {
         spans.map(|((name, first), end)| (*name, &self.commands[*first..end]))
     }
 
-    /// Appends that bytes become 0.
+    /// Appends a command that sets bytes to 0.
     ///
     /// # Errors
-    /// They are not whole words.
+    /// A range that is not whole words.
     pub fn clear(&mut self, part: impl Into<ByteSlice>) -> Result<()> {
         let part = part.into();
         commands::whole_words(&part)?;
@@ -130,7 +130,7 @@ impl Recording {
     /// Appends a copy.
     ///
     /// # Errors
-    /// The lengths differ, they are not whole words, or both are of one buffer.
+    /// Lengths that differ, ranges that are not whole words, or two ranges of one buffer.
     pub fn copy(&mut self, from: impl Into<ByteSlice>, to: impl Into<ByteSlice>) -> Result<()> {
         let (from, to) = (from.into(), to.into());
         commands::check_copy(&from, &to)?;
@@ -138,20 +138,21 @@ impl Recording {
         Ok(())
     }
 
-    /// Appends that `to` becomes `data`, in every replay anew. The data go to the device now, once.
+    /// Appends a command that copies `data` into `to` in every replay. The data are sent to the device once, in this
+    /// call.
     ///
     /// # Errors
-    /// As [`Self::copy`]; no memory.
+    /// See [`Self::copy`] for the errors; also no memory.
     pub fn upload<T: Pod>(&mut self, gpu: &Gpu, data: &[T], to: &Slice<T>) -> Result<()> {
         let to = ByteSlice::from(to);
         commands::whole_words(&to)?;
         self.copy(commands::staged(gpu, data)?, to)
     }
 
-    /// Appends a copy to the host: a [`Self::replay`] has it, in the order of the commands around it.
+    /// Appends a copy to the host: a [`Self::replay`] returns it, in the order of the commands around it.
     ///
     /// # Errors
-    /// They are not whole words.
+    /// A range that is not whole words.
     pub fn download<T: Pod>(&mut self, from: &Slice<T>) -> Result<Download<T>> {
         let from = ByteSlice::from(from);
         commands::whole_words(&from)?;
@@ -164,7 +165,7 @@ impl Recording {
         })
     }
 
-    /// Appends another recording, whose downloads nobody can ask for: they are left out.
+    /// Appends another command list without its downloads, which no caller can request.
     pub fn append(&mut self, other: Self) {
         for (name, list) in other.lists() {
             self.span(name);
@@ -176,7 +177,7 @@ impl Recording {
         self.kept.extend(other.kept);
     }
 
-    /// Appends the commands of another recording to the last span; its own spans, and downloads, are left out.
+    /// Appends the commands of another command list to the last span, without its spans and downloads.
     pub fn absorb(&mut self, other: Self) {
         let list = other.commands.into_iter();
         let list = list.filter(|command| !matches!(command, Command::Download(..)));
@@ -191,13 +192,13 @@ impl Recording {
         })
     }
 
-    /// Each dispatch's span and kernel, in order.
+    /// Iterates over each dispatch's span and kernel, in order.
     pub fn dispatch_names(&self) -> impl Iterator<Item = (&'static str, &str)> + '_ {
         let all = self.dispatches();
         all.map(|(name, dispatch)| (name, dispatch.bound.label()))
     }
 
-    /// Each span's name and number of dispatches, in order.
+    /// Iterates over each span's name and number of dispatches, in order.
     pub fn span_sizes(&self) -> impl Iterator<Item = (&'static str, usize)> + '_ {
         self.lists().map(|(name, list)| {
             let dispatches = list.iter().filter_map(Command::dispatch);
@@ -205,17 +206,17 @@ impl Recording {
         })
     }
 
-    /// Dispatches in all spans.
+    /// Returns the number of dispatches in all spans.
     pub fn len(&self) -> usize {
         self.dispatches().count()
     }
 
-    /// Whether there is nothing to do.
+    /// Returns true if the list has no commands.
     pub fn is_empty(&self) -> bool {
         self.commands.is_empty()
     }
 
-    /// What one replay does.
+    /// Returns the number of operations in one replay.
     pub fn work(&self) -> Work {
         let all = || self.dispatches().map(|(_, dispatch)| dispatch);
         Work {
@@ -228,19 +229,19 @@ impl Recording {
         }
     }
 
-    /// Whether what it does depends on values that the host writes for a replay.
+    /// Returns true if the commands depend on values that the host writes for a replay.
     pub(crate) fn takes_parameters(&self) -> bool {
         let mut all = self.dispatches().map(|(_, dispatch)| &dispatch.bound);
         all.any(|bound| bound.has_immediates() || bound.ring().is_some())
     }
 
-    /// Encodes all of it, downloads apart: dispatches that follow each other are one pass.
+    /// Encodes all commands except downloads; consecutive dispatches are one pass.
     pub fn encode(&self, encoder: &mut wgpu::CommandEncoder, immediates: &[u8]) {
         self.encode_with(encoder, Values::immediates(immediates));
     }
 
-    /// [`Self::encode`], with parameters too. At most [`BLOCKS`](crate::BLOCKS) replays that take some may be
-    /// encoded before the first of them is submitted.
+    /// [`Self::encode`], with parameters too. At most [`BLOCKS`](crate::BLOCKS) replays with parameters may be encoded
+    /// before the first of them is submitted.
     pub fn encode_with(&self, encoder: &mut wgpu::CommandEncoder, values: Values<'_>) {
         let block = self.write(values);
         for run in runs(&self.commands) {
@@ -248,7 +249,7 @@ impl Recording {
         }
     }
 
-    /// [`Self::encode`] of one that takes nothing from the host, into a pass that stays open.
+    /// [`Self::encode`] of a list that takes nothing from the host, into a pass that remains open.
     pub(crate) fn encode_onto(
         &self,
         encoder: &mut wgpu::CommandEncoder,
@@ -268,15 +269,15 @@ impl Recording {
         }
     }
 
-    /// Writes parameters where one of the kernels takes them; where they are.
+    /// Writes parameters if one of the kernels takes them, and returns their offset.
     fn write(&self, values: Values<'_>) -> u32 {
         let mut all = self.dispatches();
         let ring = all.find_map(|(_, dispatch)| dispatch.bound.ring());
         ring.map_or(0, |ring: &Ring| ring.write(values))
     }
 
-    /// Encodes each span, or each dispatch, between two timestamps: `2 * i` and `2 * i + 1` of `queries`. A
-    /// span without dispatches is not timed.
+    /// Encodes each span, or each dispatch, between two timestamps: `2 * i` and `2 * i + 1` of `queries`. A span
+    /// without dispatches is not timed.
     pub fn encode_timed(
         &self,
         encoder: &mut wgpu::CommandEncoder,
@@ -325,7 +326,7 @@ impl Recording {
         }
     }
 
-    /// Submits all of it at once, downloads apart.
+    /// Submits all commands except downloads at once.
     pub fn submit(&self, gpu: &Gpu, immediates: &[u8]) {
         self.submit_with(gpu, Values::immediates(immediates));
     }
@@ -337,7 +338,7 @@ impl Recording {
         gpu.submit(encoder);
     }
 
-    /// Submits all of it at once, with its downloads.
+    /// Submits all commands at once, with the downloads.
     ///
     /// # Errors
     /// No memory for the copies, a lost device.
@@ -364,12 +365,12 @@ impl Recording {
     }
 }
 
-/// Dispatches that follow each other, and each other command by itself.
+/// Splits commands into runs of consecutive dispatches, and single other commands.
 fn runs(all: &[Command]) -> impl Iterator<Item = &[Command]> {
     all.chunk_by(|a, b| a.dispatch().is_some() && b.dispatch().is_some())
 }
 
-/// Encodes dispatches into a pass of this name and timestamps, or what is no dispatch.
+/// Encodes dispatches into a pass of this name and timestamps, or another command.
 fn encode_run(
     encoder: &mut wgpu::CommandEncoder,
     run: &[Command],
@@ -387,7 +388,7 @@ fn encode_run(
     encode_dispatches(&mut pass, run, (values, block));
 }
 
-/// Whether commands are dispatches: those of a run are, or none is.
+/// Returns true if the commands of a run are dispatches: either all of them are, or none.
 fn is_dispatches(run: &[Command]) -> bool {
     run.first()
         .is_some_and(|command| command.dispatch().is_some())

@@ -1,11 +1,11 @@
-//! WGSL put together from pieces.
+//! Composes WGSL from shader includes.
 //!
-//! A piece is a file with a name. Three directives, each on a line of its own:
-//! 1. `#import name` puts the piece `name` here, once per composed shader.
-//! 2. `#if FLAG`, `#else`, `#endif` keep or drop lines by whether the flag is set; `#if !FLAG` too.
-//! 3. Constants that the host knows (`const TILE_SIZE: u32 = 16u;`) are put before everything.
+//! A shader include is a file with a name. Three directives, each on a line of its own:
+//! 1. `#import name` inserts the include `name` here, once per composed shader.
+//! 2. `#if FLAG`, `#else`, `#endif` keep or drop lines depending on the flag; `#if !FLAG` is its negation.
+//! 3. Constants of the host (`const TILE_SIZE: u32 = 16u;`) are inserted at the beginning.
 //!
-//! The result is plain WGSL: what a driver, naga and a reader of a bug report see.
+//! The result is plain WGSL: the text that a driver, naga and a reader of a bug report see.
 
 use dapple_base::{Error, Result};
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ pub struct Defines {
 }
 
 impl Defines {
-    /// No flags, no constants.
+    /// Creates a permutation without flags and constants.
     pub fn new() -> Self {
         Self::default()
     }
@@ -32,21 +32,21 @@ impl Defines {
         self
     }
 
-    /// A `u32` constant.
+    /// Adds a `u32` constant.
     #[must_use]
     pub fn u32(mut self, name: &'static str, value: u32) -> Self {
         self.constants.insert(name, format!("u32 = {value}u"));
         self
     }
 
-    /// An `f32` constant, exact to the bit.
+    /// Adds an `f32` constant with exact bits.
     #[must_use]
     pub fn f32(mut self, name: &'static str, value: f32) -> Self {
         self.constants.insert(name, format!("f32 = {value:e}f"));
         self
     }
 
-    /// These and `more`, whose constants replace those of the same name.
+    /// Merges these and `more`, whose constants replace those of the same name.
     #[must_use]
     pub fn and(mut self, more: &Self) -> Self {
         let new = more.flags.iter().filter(|flag| !self.flags.contains(flag));
@@ -62,13 +62,13 @@ impl Defines {
         self.flags.contains(&flag)
     }
 
-    /// A short name of this permutation, for labels.
+    /// Returns a short name of this permutation, for labels.
     pub fn label(&self) -> String {
         self.flags.join("+")
     }
 }
 
-/// Named pieces of WGSL.
+/// Named shader includes in WGSL.
 #[derive(Debug, Clone, Default)]
 pub struct ShaderSet {
     pieces: BTreeMap<&'static str, &'static str>,
@@ -76,7 +76,7 @@ pub struct ShaderSet {
 }
 
 impl ShaderSet {
-    /// From `(name, text)` pairs.
+    /// Creates a set from `(name, text)` pairs.
     pub fn new(pieces: &[(&'static str, &'static str)]) -> Self {
         Self {
             pieces: pieces.iter().copied().collect(),
@@ -84,8 +84,8 @@ impl ShaderSet {
         }
     }
 
-    /// With the pieces of others, which replace those of the same name. Nobody has answered for the whole yet:
-    /// it keeps its checks.
+    /// Adds the shader includes of another set, which replace those of the same name. The result keeps its checks,
+    /// because no author has vouched for the combination.
     #[must_use]
     pub fn with(mut self, pieces: &[(&'static str, &'static str)]) -> Self {
         self.pieces.extend(pieces.iter().copied());
@@ -93,11 +93,11 @@ impl ShaderSet {
         self
     }
 
-    /// The same pieces, compiled in release builds without the runtime checks that wgpu adds to shaders.
+    /// Marks the set: release builds compile its shaders without the runtime checks that wgpu adds.
     ///
     /// # Safety
-    /// With whatever buffers and in whatever permutation they are run, no shader may reach outside of them or of its own arrays, and
-    /// every loop ends.
+    /// With any buffers and in any permutation, no shader may access memory outside of its buffers or its own arrays,
+    /// and every loop ends.
     #[must_use]
     pub unsafe fn without_checks(self) -> Self {
         Self {
@@ -110,15 +110,15 @@ impl ShaderSet {
         self.trusted
     }
 
-    /// Names of all pieces.
+    /// Returns the names of all shader includes.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         self.pieces.keys().copied()
     }
 
-    /// The WGSL of piece `name` in the permutation `defines`.
+    /// Returns the WGSL of include `name` in the permutation `defines`.
     ///
     /// # Errors
-    /// An unknown piece or an unbalanced directive: mistakes of ours, so internal errors.
+    /// An unknown include or an unbalanced directive: bugs in Dapple, so internal errors.
     pub fn compose(&self, name: &str, defines: &Defines) -> Result<String> {
         let mut out = String::new();
         for (constant, value) in &defines.constants {
@@ -147,7 +147,7 @@ impl ShaderSet {
             .pieces
             .get(name)
             .ok_or_else(|| Error::internal(format!("there is no shader piece \"{name}\"")))?;
-        // Whether each open `#if` keeps its lines.
+        // For each open `#if`, true if the result includes its lines.
         let mut open: Vec<bool> = Vec::new();
         for (number, line) in text.lines().enumerate() {
             let mut words = line.trim().splitn(2, ' ');

@@ -1,38 +1,38 @@
-//! [`Recording::submit_soon`]: small recordings that share submissions, each of which costs the host several
-//! microseconds.
+//! [`Recording::submit_soon`]: batched submissions of small command lists, because each submission costs the host
+//! several microseconds.
 //!
-//! 1. A device keeps one encoder open, with a pass in it, into which recordings are encoded in the order in which
-//!    they are run.
-//! 2. The first is submitted at once, so that nothing waits that comes alone; then the next one, then two, four and so
-//!    on, at most [`MOST`] together. What comes after a pause begins again with one.
-//! 3. Whatever else reaches the queue (writes, reads, waits, polls, submissions, a program that asks for it) has the
-//!    open encoder submitted first: nobody sees another order than that of the calls.
+//! 1. A device keeps one encoder open, with a pass in it. Command lists are encoded into it in the order in which they
+//!    are run.
+//! 2. The first command list is submitted at once, so that a single one does not wait. The next submission holds one
+//!    list, then two, four and so on, at most [`MOST`]. After a pause the count restarts at one.
+//! 3. Every other access to the queue (writes, reads, waits, polls, submissions, a program that requests it) first
+//!    submits the open encoder, so that the device executes all calls in their order.
 //!
-//! On a device that another part of the program has opened everything is submitted at once: what that part submits is
-//! not seen here.
+//! On a device that another part of the program has opened, everything is submitted at once: the runtime does not see
+//! the submissions of that part.
 
 use crate::link::Link;
 use crate::{Gpu, Recording};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Most recordings of one submission.
+/// Maximum of command lists per submission.
 const MOST: usize = 32;
-/// What comes later than this after the one before is submitted at once.
+/// Pause after which a command list is submitted at once.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// What is encoded and not submitted.
+/// Commands that are encoded and not submitted.
 #[derive(Debug, Default)]
 pub(crate) struct Soon(Mutex<Open>);
 
 #[derive(Debug, Default)]
 struct Open {
     encoder: Option<wgpu::CommandEncoder>,
-    /// Of the encoder: ends before it.
+    /// Pass of the encoder: ends before it.
     pass: Option<wgpu::ComputePass<'static>>,
-    /// Recordings in the encoder.
+    /// Command lists in the encoder.
     held: usize,
-    /// Recordings of the submission before.
+    /// Command lists of the submission before.
     before: usize,
     last: Option<Instant>,
 }
@@ -44,15 +44,15 @@ impl Soon {
 }
 
 impl Link {
-    /// The queue, with everything submitted that was to be soon.
+    /// Returns the queue, after the submission of all pending commands.
     pub(crate) fn queue(&self) -> &wgpu::Queue {
         self.flush();
         &self.queue
     }
 
-    /// Submits what was to be submitted soon.
+    /// Submits the pending commands.
     pub(crate) fn flush(&self) {
-        // The lock is held meanwhile: another thread must not overtake.
+        // The lock is held during the submission: another thread must not overtake.
         let mut open = self.soon.lock();
         open.before = 0;
         self.submit_open(&mut open);
@@ -84,11 +84,12 @@ impl Link {
 }
 
 impl Recording {
-    /// Submits all of it, downloads apart, together with what is run before and after it, where that saves time: for
-    /// recordings that take the device less than a submission takes the host. Whatever else is asked of the device
-    /// through [`Gpu`] comes after it. The last of many may stay until then: [`Gpu::flush`] submits them.
+    /// Submits all commands except downloads, in a batch with the command lists before and after, if that saves time.
+    /// For command lists that take the device less time than a submission takes the host. All other calls to the device
+    /// through [`Gpu`] come after it. The last lists of a sequence may remain pending until then: [`Gpu::flush`]
+    /// submits them.
     pub fn submit_soon(&self, gpu: &Gpu) {
-        // Parameters and immediates are written ahead of what is submitted later.
+        // Parameters and immediates are written ahead of later submissions.
         if gpu.shares_submissions() && !self.takes_parameters() {
             gpu.link().submit_soon(self);
         } else {
@@ -98,7 +99,8 @@ impl Recording {
 }
 
 impl Gpu {
-    /// Submits what [`Recording::submit_soon`] has kept. Reads, waits and all other submissions do so themselves.
+    /// Submits the pending commands of [`Recording::submit_soon`]. Reads, waits and all other submissions also submit
+    /// them.
     pub fn flush(&self) {
         self.link().flush();
     }

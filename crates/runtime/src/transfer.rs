@@ -14,19 +14,19 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Bytes of a piece.
+/// Bytes per piece.
 const PIECE: u64 = 8 << 20;
-/// Pieces in flight.
+/// Maximum of pieces in flight.
 const AHEAD: usize = 4;
-/// Transfers of at least this many bytes are cut into pieces.
+/// Minimum bytes of a transfer that is cut into pieces.
 pub(crate) const LARGE: u64 = 2 * PIECE;
 /// Bytes that one thread copies at a time.
 pub(crate) const COPIED_AT_ONCE: usize = 1 << 20;
 
-/// Zeros. Where the system gives large pages on request, a large vector is made of them: the first write to each small
-/// page costs more than the copy of the page.
+/// Returns zeros. If the system provides large pages on request, a large vector uses them: the first write to each
+/// small page costs more than the copy of the page.
 pub fn zeroed_host_memory<T: Pod>(count: usize) -> Vec<T> {
-    // Zeroed memory is not touched before it is written.
+    // Zeroed memory is not touched before the first write.
     let values: Vec<T> = bytemuck::zeroed_vec(count);
     #[cfg(target_os = "linux")]
     advise_large_pages(values.as_ptr().addr(), size_of_val(values.as_slice()));
@@ -42,8 +42,8 @@ fn advise_large_pages(address: usize, bytes: usize) {
     }
     let first = address.next_multiple_of(PAGE);
     let length = (address + bytes - first) / PAGE * PAGE;
-    // SAFETY: the range is inside of an allocation of ours, and the advice changes none of its values. A refusal costs only
-    // time.
+    // SAFETY: the range is inside of the allocation of `values`, and the advice changes none of its values. A refusal
+    // costs only time.
     unsafe {
         libc::madvise(
             std::ptr::with_exposed_provenance_mut(first),
@@ -54,8 +54,9 @@ fn advise_large_pages(address: usize, bytes: usize) {
 }
 
 impl Gpu {
-    /// Writes `bytes` bytes into `buffer`, `offset` bytes in, both multiples of 4. `fill` receives the place of a piece
-    /// within the transfer and memory for all bytes of the piece. The write takes effect before later submissions.
+    /// Writes `bytes` bytes into `buffer`, `offset` bytes in, both multiples of 4. `fill` receives the offset of a
+    /// piece within the transfer and memory for all bytes of the piece. The write takes effect before later
+    /// submissions.
     ///
     /// # Errors
     /// No memory for the pieces, a lost device.
@@ -116,8 +117,8 @@ impl Gpu {
         }
     }
 
-    /// Copies `bytes` bytes of `buffer`, from `offset` on, to the host, after all that was submitted. Both are multiples
-    /// of 4. `take` receives the place of each piece within the transfer, and its bytes, in order.
+    /// Copies `bytes` bytes of `buffer`, from `offset` on, to the host, after all work submitted before. Both are
+    /// multiples of 4. `take` receives the offset of each piece within the transfer, and its bytes, in order.
     ///
     /// # Errors
     /// No memory for the pieces, a lost device.
@@ -184,11 +185,11 @@ impl Gpu {
 #[derive(Debug)]
 pub struct MappedPart<'a>(wgpu::WriteOnly<'a, [u8]>);
 
-// SAFETY: the part borrows its bytes alone, and bytes can be sent. wgpu declares so for types of known size only.
+// SAFETY: the part borrows only its bytes, and bytes can be sent. wgpu declares so for types of known size only.
 unsafe impl Send for MappedPart<'_> {}
 
 impl<'a> MappedPart<'a> {
-    /// Parts of `bytes` bytes, for several threads; the last part is shorter.
+    /// Splits memory into parts of `bytes` bytes, for several threads; the last part is shorter.
     pub fn split(memory: wgpu::WriteOnly<'a, [u8]>, bytes: usize) -> Vec<Self> {
         let mut parts = Vec::new();
         let mut rest = memory;

@@ -1,8 +1,8 @@
-//! [`translate`]: what the three backends get from a shader, made without any of their drivers.
+//! [`translate`]: translates a shader to the languages of the three backends, without their drivers.
 //!
-//! A shader that runs here may still be refused elsewhere. This parses and validates it with no
-//! more than every device grants, then writes SPIR-V (Vulkan), MSL (Metal) and HLSL (DX12) with the
-//! writers and the language versions that wgpu uses.
+//! A shader that runs on this machine may still be refused on other machines. This module parses and validates the
+//! shader with only the features that every device has, then writes SPIR-V (Vulkan), MSL (Metal) and HLSL (DX12) with
+//! the writers and the language versions that wgpu uses.
 
 use crate::adapter::IMMEDIATE_BYTES;
 use dapple_base::{Error, Result};
@@ -12,20 +12,20 @@ use naga::valid::{Capabilities, ValidationFlags, Validator};
 /// A shader in the backends' languages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Translated {
-    /// SPIR-V 1.3 for Vulkan 1.1, where subgroups came in.
+    /// SPIR-V 1.3 for Vulkan 1.1, the first version with subgroups.
     pub spirv: Vec<u32>,
     /// MSL 2.4, macOS 12.
     pub msl: String,
-    /// HLSL for shader model 6.0, where wave intrinsics came in.
+    /// HLSL for shader model 6.0, the first version with wave intrinsics.
     pub hlsl: String,
-    /// What each entry point needs.
+    /// Requirements of each entry point.
     pub entries: Vec<EntryNeeds>,
 }
 
-/// What an entry point needs of a device.
+/// Requirements of an entry point.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EntryNeeds {
-    /// Its name.
+    /// Name of the entry point.
     pub name: String,
     /// Invocations in a workgroup.
     pub invocations: u32,
@@ -35,8 +35,8 @@ pub struct EntryNeeds {
     pub workgroup_bytes: u32,
 }
 
-/// What a shader may use beyond what every device has. `subgroupBarrier` is never granted: DX12 has
-/// none.
+/// Features that a shader may use in addition to those of every device. `subgroupBarrier` is never enabled: DX12 does
+/// not have it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grants {
     /// Subgroup operations.
@@ -45,7 +45,7 @@ pub struct Grants {
     pub packs_f16: bool,
 }
 
-/// Translates composed WGSL with all of its entry points, all of [`Grants`] granted.
+/// Translates composed WGSL with all of its entry points, all of [`Grants`] enabled.
 ///
 /// # Errors
 /// WGSL that does not parse or validate, or that a backend cannot express.
@@ -57,7 +57,8 @@ pub fn translate(wgsl: &str) -> Result<Translated> {
     translate_with(wgsl, grants)
 }
 
-/// SPIR-V of WGSL that uses cooperative matrices, which the other backends' languages do not have, or not of this size.
+/// Returns SPIR-V of WGSL that uses cooperative matrices, which the languages of the other backends do not have, or not
+/// of this size.
 ///
 /// # Errors
 /// WGSL that does not parse or validate.
@@ -76,10 +77,10 @@ pub fn translate_cooperative(wgsl: &str) -> Result<Vec<u32>> {
     spirv(&module, &info).map_err(|e| refused("has no SPIR-V", e.to_string()))
 }
 
-/// [`translate`] for devices that lack something: what uses it is an error.
+/// [`translate`] for devices without some of the features: a use of a missing feature is an error.
 ///
 /// # Errors
-/// As [`translate`].
+/// See [`translate`] for the errors.
 pub fn translate_with(wgsl: &str, grants: Grants) -> Result<Translated> {
     let mut capabilities = Capabilities::IMMEDIATES;
     capabilities.set(Capabilities::SUBGROUP, grants.subgroups);
@@ -161,7 +162,7 @@ fn msl(
     };
     let (source, entries) =
         msl::write_string(module, info, &options, &msl::PipelineOptions::default())?;
-    // Entry points that could not be written are told apart from the rest.
+    // Entry points that could not be written get their own error.
     for name in entries.entry_point_names {
         name.map_err(|e| msl::Error::GenericValidation(e.to_string()))?;
     }
@@ -178,7 +179,7 @@ fn hlsl(
     };
     let options = hlsl::Options {
         shader_model: hlsl::ShaderModel::V6_0,
-        // Registers of their own: what the shader binds is in space 0.
+        // Registers of their own: bindings of the shader are in space 0.
         immediates_target: Some(target(1)),
         special_constants_binding: Some(target(2)),
         zero_initialize_workgroup_memory: false,

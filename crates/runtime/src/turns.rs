@@ -1,34 +1,33 @@
-//! [`Turns`]: the threads of one device work at a time, those of others wait.
+//! [`Turns`]: compile lock. The threads of one device compile at a time, and threads of other devices wait.
 //!
-//! NVIDIA's compiler (driver 580.159) now and then never comes back where a process has it compile for two
-//! devices at once: one thread computes for good, the others wait for the driver's lock. The same happens where a device is
-//! opened or closed while kernels of another one are compiled. Many threads of one device do it no harm. So kernels are
-//! compiled for one device at a time, and devices are listed, opened and closed alone; a program with one device never
-//! waits.
+//! NVIDIA's compiler (driver 580.159) sometimes never returns if a process uses it for two devices at once: one thread
+//! computes for ever, the others wait for the driver's lock. The same hang occurs if a device is opened or closed while
+//! kernels of another device are compiled. Many threads of one device are safe. So kernels are compiled for one device
+//! at a time, and devices are listed, opened and closed exclusively. A program with one device never waits.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 
-/// Who works, and who is told when nobody does any more.
+/// State of the lock, and a signal for its release.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
-    /// The device whose threads work, and how many of them.
+    /// The device whose threads hold the lock, and their number.
     working: Mutex<Option<(usize, usize)>>,
     free: Condvar,
 }
 
-/// Work of one thread; its end is that of the turn.
+/// Work of one thread; dropping it ends the turn.
 #[derive(Debug)]
 pub(crate) struct Turn<'a> {
     of: &'a Turns,
 }
 
-/// Compiling, of the whole process.
+/// Compile lock of the whole process.
 pub(crate) static COMPILING: Turns = Turns::new();
 
-/// Runs `work` while this process compiles for no device, and opens or closes none. For programs that open devices by
-/// wgpu itself next to [`Gpu`](crate::Gpu). `work` must not open a [`Gpu`](crate::Gpu), drop the last handle of one or compile a
-/// kernel: it would wait for itself.
+/// Runs `work` while this process compiles for no device, and opens or closes none. For programs that open devices
+/// through wgpu itself next to [`Gpu`](crate::Gpu). `work` must not open a [`Gpu`](crate::Gpu), drop the last handle of
+/// one or compile a kernel: it would wait for itself.
 pub fn with_drivers_alone<T>(work: impl FnOnce() -> T) -> T {
     let _turn = COMPILING.take_alone();
     work()
@@ -42,14 +41,14 @@ impl Turns {
         }
     }
 
-    /// Waits until nobody works, and lets nobody in.
+    /// Waits until no thread holds the lock, and takes it exclusively.
     pub(crate) fn take_alone(&self) -> Turn<'_> {
-        // Devices' numbers are addresses, which are even.
+        // Numbers of devices are addresses, which are even.
         static NEXT: AtomicUsize = AtomicUsize::new(1);
         self.take(NEXT.fetch_add(2, Ordering::Relaxed))
     }
 
-    /// Waits until no other device's threads work.
+    /// Waits until no thread of another device holds the lock.
     pub(crate) fn take(&self, device: usize) -> Turn<'_> {
         let lock = self.working.lock().unwrap_or_else(PoisonError::into_inner);
         let others = |working: &mut Option<(usize, usize)>| {
@@ -96,7 +95,7 @@ mod tests {
                         } else {
                             turns.take(8)
                         };
-                        // Those of device 8 count one, who is alone a hundred.
+                        // Threads of device 8 count one, and an exclusive thread counts a hundred.
                         let own = if i < 3 { 100 } else { 1 };
                         let now = inside.fetch_add(own, Ordering::SeqCst) + own;
                         assert!(now <= 100, "{now}");
@@ -120,7 +119,7 @@ mod tests {
                 scope.spawn(move || {
                     for _ in 0..20 {
                         let _turn = turns.take(device);
-                        // The low digits count device 2's threads, the next 3's, then 4's.
+                        // The low digits count the threads of device 2, the next those of 3, then 4.
                         let digit = 100_usize.pow(u32::try_from(device - 2).unwrap_or(0));
                         let now = together.fetch_add(digit, Ordering::SeqCst) + digit;
                         let devices = [now % 100, now / 100 % 100, now / 10_000];

@@ -1,18 +1,18 @@
-//! [`Upload`]: bytes on their way from the host into a buffer, without a copy of them in between.
+//! [`Upload`]: a copy of bytes from the host into a buffer in flight, without an intermediate copy.
 //!
 //! 1. [`Gpu::begin_upload`] takes memory that the host writes and the device reads.
-//! 2. Whichever thread has the bytes puts them there, from the first to the last: such memory may be
-//!    the device's own, behind a bus that wants whole lines in order, and is never read back.
-//! 3. [`Upload::finish`] lists the copy into the buffer: it comes before what is submitted later and
-//!    after what was submitted until then. The memory goes back when the device has copied.
+//! 2. Any thread writes the bytes there, from the first to the last. Such memory may be the device's own, behind a bus
+//!    that transfers whole lines in order, and is never read by the host.
+//! 3. [`Upload::finish`] lists the copy into the buffer: it comes before later submissions and after earlier ones. The
+//!    memory is released when the device has copied.
 
 use crate::Gpu;
 use crate::link::Link;
 use dapple_base::{Error, Result};
 use std::num::NonZeroU64;
 
-/// Memory of the device's that is being filled for a buffer. Dropping it finishes it, with whatever
-/// has been put there.
+/// Memory of the device that is being filled for a buffer. Dropping it finishes the upload, with the bytes written so
+/// far.
 #[derive(Debug)]
 pub struct Upload {
     staging: Option<wgpu::QueueWriteBufferView>,
@@ -45,7 +45,7 @@ impl Gpu {
 }
 
 impl Upload {
-    /// Appends `values`. What exceeds the upload is left out.
+    /// Appends `values`. Bytes beyond the size of the upload are dropped.
     pub fn put<T: bytemuck::NoUninit>(&mut self, values: &[T]) {
         let Some(staging) = &mut self.staging else {
             return;
@@ -66,7 +66,7 @@ impl Upload {
 
 impl Drop for Upload {
     fn drop(&mut self) {
-        // What was run until now reads what was there before.
+        // Earlier commands read the old content.
         self.link.flush();
         self.staging = None;
     }

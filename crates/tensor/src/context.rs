@@ -1,4 +1,4 @@
-//! [`Context`]: a device that tensors are on, and their values there.
+//! [`Context`]: a device and the values of tensors on it.
 
 use crate::gpu::{cooperative, units};
 use crate::graph::layout::Layout;
@@ -13,25 +13,25 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
-/// What a caller's buffer must be a multiple of to be loaded four elements at a time.
+/// Bytes that the size of a caller's buffer must be a multiple of, to be loaded four elements at a time.
 pub(crate) const PADDING: usize = 16;
 
-/// A device that tensors are made on. Clones share it.
+/// Device that tensors are created on. Clones share it.
 #[derive(Clone)]
 pub struct Context(Arc<Inner>);
 
 struct Inner {
     device: Device,
-    /// Compiled kernels by their WGSL.
-    /// Whether its cooperative matrices were found to be right.
+    /// True if the output of its cooperative matrices matched known numbers.
     cooperates: OnceLock<bool>,
+    /// Compiled kernels by their WGSL.
     kernels: Mutex<HashMap<String, Kernel>>,
 }
 
-/// Where tensors are computed.
+/// Device that computes tensors.
 #[derive(Debug, Clone)]
 pub enum Device {
-    /// The processor: all threads of the rayon pool that runs it.
+    /// CPU: all threads of the rayon pool that runs it.
     Cpu,
     /// A GPU.
     Gpu(Gpu),
@@ -68,7 +68,7 @@ impl Values {
         }
     }
 
-    /// Rounded to the nearest.
+    /// Rounds values to the nearest.
     pub fn of(dtype: DType, data: &[f32]) -> Self {
         match dtype {
             DType::F32 => Self::F32(data.to_vec()),
@@ -77,7 +77,7 @@ impl Values {
         }
     }
 
-    /// [`Self::widened`] of some of them.
+    /// [`Self::widened`] of a part of the values.
     pub fn widened_part(&self, from: usize, count: usize) -> Vec<f32> {
         match self {
             Self::F32(values) => values[from..from + count].to_vec(),
@@ -105,14 +105,14 @@ impl Values {
 
 /// Elements that a thread converts at a time.
 const PART: usize = 1 << 16;
-/// 16-bit values are uploaded in pieces from here on.
+/// Number of 16-bit values from which on they are uploaded in pieces.
 const MANY: usize = 1 << 23;
 
 /// Values of a new leaf.
 #[derive(Clone, Copy)]
 enum Given<'a> {
     Zeros,
-    /// To be stored as the leaf's type.
+    /// Values to store as the leaf's type.
     F32(&'a [f32]),
     U32(&'a [u32]),
 }
@@ -137,12 +137,12 @@ impl PartialEq for Context {
 }
 
 impl Context {
-    /// On the processor.
+    /// Creates a context on the CPU.
     pub fn cpu() -> Self {
         Self::new(Device::Cpu)
     }
 
-    /// On a GPU that is open.
+    /// Creates a context on an open GPU.
     pub fn gpu(gpu: &Gpu) -> Self {
         Self::new(Device::Gpu(gpu.clone()))
     }
@@ -155,8 +155,8 @@ impl Context {
         }))
     }
 
-    /// Whether products of 16-bit matrices are computed by cooperative matrices: the device has units of the kind that is
-    /// known here, and they gave what is known when they were first asked for.
+    /// Returns true if products of 16-bit matrices are computed by cooperative matrices. The device must have units of
+    /// the supported kind, and their output must have matched known numbers in the first call.
     ///
     /// # Errors
     /// A lost device.
@@ -168,7 +168,7 @@ impl Context {
         Ok(*self.0.cooperates.get_or_init(|| found))
     }
 
-    /// Whether the device has them; what they give has not been looked at.
+    /// Returns true if the device has the units; their output is not checked.
     pub(crate) fn may_cooperate(&self) -> bool {
         let Device::Gpu(gpu) = self.device() else {
             return false;
@@ -179,20 +179,20 @@ impl Context {
             && granted.workgroup_bytes as usize >= cooperative::MEMORY
     }
 
-    /// The device.
+    /// Returns the device.
     pub fn device(&self) -> &Device {
         &self.0.device
     }
 
-    /// The device's name, for people.
+    /// Returns the device's name, for people.
     pub fn name(&self) -> String {
         match self.device() {
-            Device::Cpu => "the processor".to_owned(),
+            Device::Cpu => "the CPU".to_owned(),
             Device::Gpu(gpu) => gpu.device_name(),
         }
     }
 
-    /// The kernel of this WGSL's `main`.
+    /// Returns the kernel of this WGSL's `main`.
     pub(crate) fn kernel(&self, gpu: &Gpu, label: &str, wgsl: &str) -> Result<Kernel> {
         let lock = || {
             self.0
@@ -210,7 +210,7 @@ impl Context {
         Ok(kernel)
     }
 
-    /// Values of a shape, row-major.
+    /// Creates a leaf of a shape from values, row-major.
     pub fn tensor(&self, shape: &[usize], data: &[f32]) -> Tensor {
         self.tensor_of(DType::F32, shape, data)
     }
@@ -231,12 +231,12 @@ impl Context {
         self.leaf(dtype, shape, Given::F32(data))
     }
 
-    /// Zeros.
+    /// Creates a leaf of zeros.
     pub fn zeros(&self, dtype: DType, shape: &[usize]) -> Tensor {
         self.leaf(dtype, shape, Given::Zeros)
     }
 
-    /// Numbers for [`Tensor::embedding`].
+    /// Creates a leaf of indices for [`Tensor::embedding`].
     pub fn indices(&self, shape: &[usize], data: &[u32]) -> Tensor {
         if shape.iter().product::<usize>() != data.len() {
             let what = format!("{} numbers cannot be a tensor of {shape:?}", data.len());
@@ -248,21 +248,21 @@ impl Context {
         self.leaf(DType::U32, shape, Given::U32(data))
     }
 
-    /// One number, which kernels have written into them: it costs no memory. To change it from run to run, make a
-    /// [`Self::tensor`] of no axes.
+    /// Creates a constant of one number, which is written into the kernels: it costs no memory. To change the number
+    /// from run to run, create a [`Self::tensor`] without axes.
     pub fn constant(&self, value: f32) -> Tensor {
         let layout = Layout::contiguous(&[]);
         Tensor::make(self, Op::Constant(value), Vec::new(), layout, DType::F32)
     }
 
-    /// The same number in every place of a shape; costs no memory.
+    /// Creates a tensor of a shape with the same number everywhere; it costs no memory.
     pub fn full(&self, shape: &[usize], value: f32) -> Tensor {
         self.constant(value).expand(shape)
     }
 
-    /// Values in a buffer of the caller's (a [`Buffer`](dapple_runtime::Buffer), a [`Slice`](dapple_runtime::Slice)), which are read
-    /// when a plan runs: nothing is copied. Buffers whose bytes are no multiple of 16 are loaded element by element. `raw` is the
-    /// buffer that `slice` is of.
+    /// Creates a leaf on a buffer of the caller (a [`Buffer`](dapple_runtime::Buffer), a
+    /// [`Slice`](dapple_runtime::Slice)), which is read when a plan runs: nothing is copied. Buffers whose bytes are no
+    /// multiple of 16 are loaded element by element. `raw` is the buffer that contains `slice`.
     ///
     /// A [`Plan`](crate::Plan) may also write it: see [`PlanOptions::updates`](crate::PlanOptions).
     pub fn external(
@@ -276,7 +276,7 @@ impl Context {
         let Device::Gpu(gpu) = self.device() else {
             let hint = "make the context with Context::gpu, on the device that the buffer is of";
             return self.refused(Problem::new(
-                "a buffer of a GPU cannot be a tensor on the processor",
+                "a buffer of a GPU cannot be a tensor on the CPU",
                 hint,
             ));
         };
@@ -356,7 +356,7 @@ impl Context {
         )
     }
 
-    /// Memory for `count` elements that holds `given`.
+    /// Allocates memory for `count` elements and fills it with `given`.
     fn storage(&self, dtype: DType, count: usize, given: Given<'_>) -> Result<Storage> {
         let Device::Gpu(gpu) = self.device() else {
             let values = match given {
@@ -381,7 +381,7 @@ impl Context {
 }
 
 impl GpuValues {
-    /// A buffer of the pool for so many bytes, which may hold anything.
+    /// Takes a buffer of the pool for `bytes` bytes, with undefined content.
     pub fn new(gpu: &Gpu, label: &str, bytes: u64) -> Result<Self> {
         let padded = bytes.next_multiple_of(PADDING as u64).max(PADDING as u64);
         let most = gpu.granted().binding_bytes;
@@ -401,8 +401,8 @@ impl GpuValues {
         Ok(Self { slice, raw })
     }
 
-    /// Stores values, rounded to the nearest. 16-bit values are converted piece by piece, while the device copies the piece
-    /// before.
+    /// Stores values, rounded to the nearest. 16-bit values are converted piece by piece, while the device copies the
+    /// piece before.
     fn write(&self, gpu: &Gpu, dtype: DType, data: &[f32]) -> Result<()> {
         let at = self.slice.offset();
         match dtype {
@@ -432,7 +432,7 @@ impl GpuValues {
         Ok(())
     }
 
-    /// All values, widened; 16-bit values piece by piece, while the device copies the next piece.
+    /// Reads all values, widened; 16-bit values piece by piece, while the device copies the next piece.
     fn read(&self, gpu: &Gpu, dtype: DType, count: usize) -> Result<Vec<f32>> {
         let at = self.slice.offset();
         match dtype {
@@ -460,8 +460,8 @@ impl GpuValues {
 /// Elements that are converted at a time, in the nearest cache.
 const CONVERTED: usize = 2048;
 
-/// Rounds values into mapped memory, which is written once, from its first byte to its last. Whole words: the half of a
-/// word that no value is for becomes 0.
+/// Rounds values into mapped memory, which is written once, from its first byte to its last. Whole words: an unused
+/// half of a word becomes 0.
 fn round_into(mut to: MappedPart<'_>, data: &[f32]) {
     let mut rounded = [f16::ZERO; CONVERTED];
     for (number, data) in data.chunks(CONVERTED).enumerate() {
@@ -485,7 +485,7 @@ fn widen_into(to: &mut [f32], from: &[u8]) {
 }
 
 impl Storage {
-    /// Copied out and widened, after all that was submitted.
+    /// Reads values and widens them, after all work submitted before.
     pub fn read_f32(&self, context: &Context, dtype: DType, count: usize) -> Result<Vec<f32>> {
         match (self, context.device()) {
             (Self::Cpu(values), _) => Ok(values
@@ -493,16 +493,16 @@ impl Storage {
                 .unwrap_or_else(PoisonError::into_inner)
                 .widened()),
             (Self::Gpu(values), Device::Gpu(gpu)) => values.read(gpu, dtype, count),
-            (Self::Gpu(_), Device::Cpu) => Err(Error::internal("values of a GPU on the processor")),
+            (Self::Gpu(_), Device::Cpu) => Err(Error::internal("values of a GPU on the CPU")),
         }
     }
 }
 
 impl Tensor {
-    /// Replaces the values of a leaf: plans see them from their next run on.
+    /// Replaces the values of a leaf: plans read the new values from their next run on.
     ///
     /// # Errors
-    /// It is no leaf, or has another number of elements.
+    /// A tensor that is no leaf, or has another number of elements.
     pub fn write(&self, data: &[f32]) -> Result<()> {
         self.check()?;
         let Op::Leaf(storage) = &self.0.op else {
@@ -525,7 +525,7 @@ impl Tensor {
             }
             (Storage::Gpu(old), Device::Gpu(gpu)) => old.write(gpu, self.dtype(), data),
             (Storage::Gpu(_), Device::Cpu) => {
-                Err(Error::internal("values of a GPU on the processor"))
+                Err(Error::internal("values of a GPU on the CPU"))
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Layers: what holds parameters and knows what to do with them.
+//! Layers: parameters with their forward pass.
 
 use crate::{Context, DType, Tensor, Windows};
 use dapple_base::{Error, Result};
@@ -11,7 +11,7 @@ impl Random {
         Self(seed.wrapping_add(0x9e37_79b9_7f4a_7c15))
     }
 
-    /// SplitMix64 (Steele, Lea, Flood 2014).
+    /// Returns the next number of SplitMix64 (Steele, Lea, Flood 2014).
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -20,19 +20,19 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// From 0 to 1, without 1.
+    /// Returns a number from 0 to 1, without 1.
     fn uniform(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Of mean 0 and deviation 1 (Box and Muller).
+    /// Returns a number of mean 0 and deviation 1 (Box and Muller).
     fn normal(&mut self) -> f64 {
         let radius = (-2.0 * (1.0 - self.uniform()).ln()).sqrt();
         radius * (std::f64::consts::TAU * self.uniform()).cos()
     }
 }
 
-/// Values of mean 0 and this deviation, the same for the same seed.
+/// Returns values of mean 0 and this deviation, equal for equal seeds.
 pub fn normal(
     context: &Context,
     dtype: DType,
@@ -58,7 +58,7 @@ pub struct Linear {
 }
 
 impl Linear {
-    /// Weights of deviation `sqrt(2 / inputs)` (He et al. 2015), biases 0.
+    /// Creates weights of deviation `sqrt(2 / inputs)` (He et al. 2015) and biases of 0.
     pub fn new(context: &Context, inputs: usize, outputs: usize, seed: u64) -> Self {
         let deviation = (2.0 / inputs.max(1) as f64).sqrt();
         Self {
@@ -67,7 +67,7 @@ impl Linear {
         }
     }
 
-    /// What it makes of `x`.
+    /// Returns the output for `x`.
     pub fn forward(&self, x: &Tensor) -> Tensor {
         let y = x.matmul(&self.weight);
         match &self.bias {
@@ -76,7 +76,7 @@ impl Linear {
         }
     }
 
-    /// What learns.
+    /// Returns the trainable tensors.
     pub fn parameters(&self) -> Vec<&Tensor> {
         std::iter::once(&self.weight).chain(&self.bias).collect()
     }
@@ -93,16 +93,16 @@ pub struct Lora {
     dropout: f32,
 }
 
-/// How a [`Lora`] is made.
+/// Options of a [`Lora`].
 #[derive(Debug, Clone, Copy)]
 pub struct LoraOptions {
     /// Columns of A, rows of B.
     pub rank: usize,
-    /// Weighs the addition, together with the rank.
+    /// Weight of the addition, together with the rank.
     pub alpha: f32,
-    /// Share of the inputs that are dropped while training, by the mask that [`Lora::forward`] takes.
+    /// Share of the inputs that training drops, by the mask that [`Lora::forward`] takes.
     pub dropout: f32,
-    /// Of A.
+    /// Seed of A.
     pub seed: u64,
 }
 
@@ -118,7 +118,7 @@ impl Default for LoraOptions {
 }
 
 impl Lora {
-    /// One that adds nothing yet.
+    /// Creates an addition of 0.
     ///
     /// # Errors
     /// A rank of 0 or above the layer's sizes, an alpha that is not above 0, a dropout outside of 0 to 1.
@@ -155,18 +155,18 @@ impl Lora {
         })
     }
 
-    /// What is added, for `x` of `[.., inputs]`: two products.
+    /// Returns the addition for `x` of `[.., inputs]`: two products.
     pub fn delta(&self, x: &Tensor) -> Tensor {
         x.matmul(&self.a).matmul(&self.b).mul(self.scale)
     }
 
-    /// [`Self::delta`] while training: `kept` (of the shape of `x`) is 0 where an input is left out and 1 elsewhere; what is
-    /// left weighs as much more. [`Self::mask`] makes one.
+    /// [`Self::delta`] in training: `kept` (of the shape of `x`) is 0 for dropped inputs and 1 elsewhere. The other
+    /// inputs weigh more by the dropped share. [`Self::mask`] creates `kept`.
     pub fn delta_of_kept(&self, x: &Tensor, kept: &Tensor) -> Tensor {
         self.delta(&x.mul(kept).mul(1.0 / (1.0 - self.dropout)))
     }
 
-    /// Which inputs are kept in a step: write it anew for each, with another seed.
+    /// Returns the mask of inputs for one step. Write a new mask with another seed for each step.
     pub fn mask(&self, shape: &[usize], seed: u64) -> Vec<f32> {
         let mut random = Random::new(seed);
         let count: usize = shape.iter().product();
@@ -175,8 +175,9 @@ impl Lora {
         kept.collect()
     }
 
-    /// The layer and the addition, which is done as the base's product is stored. While training with a dropout above 0,
-    /// `kept` is a mask of the shape of `x` (see [`Self::delta_of_kept`]). For evaluation it is `None`: no input is dropped.
+    /// Returns the output of the layer with the addition, which is computed as the base's product is stored. In
+    /// training with a dropout above 0, `kept` is a mask of the shape of `x` (see [`Self::delta_of_kept`]). For
+    /// evaluation it is `None`: no input is dropped.
     pub fn forward(&self, base: &Linear, x: &Tensor, kept: Option<&Tensor>) -> Tensor {
         let delta = match kept {
             Some(kept) => self.delta_of_kept(x, kept),
@@ -185,7 +186,7 @@ impl Lora {
         base.forward(x).add(delta)
     }
 
-    /// The base's weight with this in it, which needs this no more.
+    /// Returns the base with the addition merged into its weight, so that this addition is not needed any more.
     pub fn merged(&self, base: &Linear) -> Linear {
         Linear {
             weight: base.weight.add(self.a.matmul(&self.b).mul(self.scale)),
@@ -193,7 +194,7 @@ impl Lora {
         }
     }
 
-    /// What learns.
+    /// Returns the trainable tensors.
     pub fn parameters(&self) -> Vec<&Tensor> {
         vec![&self.a, &self.b]
     }
@@ -206,12 +207,12 @@ pub struct Conv2d {
     pub weight: Tensor,
     /// `[outputs]`.
     pub bias: Option<Tensor>,
-    /// How windows lie on the image.
+    /// Windows on the image.
     pub windows: Windows,
 }
 
 impl Conv2d {
-    /// Weights of deviation `sqrt(2 / (inputs kernel^2))` (He et al. 2015), biases 0; a square kernel.
+    /// Creates weights of deviation `sqrt(2 / (inputs kernel^2))` (He et al. 2015) and biases of 0; a square kernel.
     pub fn new(
         context: &Context,
         [inputs, outputs, kernel]: [usize; 3],
@@ -228,7 +229,7 @@ impl Conv2d {
         }
     }
 
-    /// What it makes of `x`: [`Tensor::conv2d`], with the bias added as it is stored.
+    /// Returns the output for `x`: [`Tensor::conv2d`], with the bias added as it is stored.
     pub fn forward(&self, x: &Tensor) -> Tensor {
         let y = x.conv2d(&self.weight, self.windows);
         match &self.bias {
@@ -237,13 +238,13 @@ impl Conv2d {
         }
     }
 
-    /// What learns.
+    /// Returns the trainable tensors.
     pub fn parameters(&self) -> Vec<&Tensor> {
         std::iter::once(&self.weight).chain(&self.bias).collect()
     }
 }
 
-/// Rows by their numbers.
+/// Embedding: rows by their numbers.
 #[derive(Debug, Clone)]
 pub struct Embedding {
     /// `[rows, width]`.
@@ -251,7 +252,7 @@ pub struct Embedding {
 }
 
 impl Embedding {
-    /// Rows of deviation 1.
+    /// Creates rows of deviation 1.
     pub fn new(context: &Context, rows: usize, width: usize, seed: u64) -> Self {
         Self {
             table: normal(context, DType::F32, &[rows, width], 1.0, seed),
@@ -267,12 +268,12 @@ impl Embedding {
 /// Linear layers with ReLU between them.
 #[derive(Debug, Clone)]
 pub struct Mlp {
-    /// In order.
+    /// Layers in order.
     pub layers: Vec<Linear>,
 }
 
 impl Mlp {
-    /// From each of the sizes to the next.
+    /// Creates layers from each of the sizes to the next.
     pub fn new(context: &Context, sizes: &[usize], seed: u64) -> Self {
         let pairs = sizes.windows(2).enumerate();
         let layers = pairs
@@ -282,7 +283,7 @@ impl Mlp {
         }
     }
 
-    /// What it makes of `x`.
+    /// Returns the output for `x`.
     pub fn forward(&self, x: &Tensor) -> Tensor {
         let mut y = x.clone();
         for (i, layer) in self.layers.iter().enumerate() {
@@ -294,7 +295,7 @@ impl Mlp {
         y
     }
 
-    /// What learns.
+    /// Returns the trainable tensors.
     pub fn parameters(&self) -> Vec<&Tensor> {
         self.layers.iter().flat_map(Linear::parameters).collect()
     }

@@ -1,5 +1,5 @@
-//! Tensors for programs that compute on any GPU, or on none: lazy graphs, fused kernels, static memory, gradients. Sums
-//! have a fixed order: the same inputs give the same bytes.
+//! Tensors for programs that compute on any GPU, or without one: lazy graphs, fused kernels, static memory, gradients.
+//! Sums have a fixed order: equal inputs give equal bytes.
 //!
 //! ```
 //! use dapple_tensor::{Context, Plan};
@@ -8,7 +8,7 @@
 //! let x = context.tensor(&[2, 3], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
 //! let w = context.tensor(&[3, 2], &[0.5, -0.5, 1.0, 0.0, 0.0, 1.0]);
 //! let bias = context.tensor(&[2], &[0.1, 0.2]);
-//! // Nothing is computed, and mistakes are kept, until it is read or compiled.
+//! // No operation runs, and mistakes are stored, until the result is read or compiled.
 //! let y = x.matmul(&w).add(&bias).relu();
 //! let loss = y.mul(&y).mean();
 //! let gradients = loss.gradients(&[&w, &bias]);
@@ -20,13 +20,13 @@
 //! # Ok(()) }
 //! ```
 //!
-//! - [`Context`]: the processor or a GPU; makes leaves, also over buffers of the caller's ([`Context::external`]).
-//! - [`Tensor`]: a node; its operations make others. [`Tensor::gradients`] goes from graph to graph.
-//! - [`Plan`]: kernels with a static memory plan: run again and again, alone or within a recording of the caller's.
-//! - [`CustomOp`]: an operation with a backward of its own.
+//! - [`Context`]: the CPU or a GPU; creates leaves, also over buffers of the caller ([`Context::external`]).
+//! - [`Tensor`]: a node; its operations create others. [`Tensor::gradients`] goes from graph to graph.
+//! - [`Plan`]: kernels with a static memory plan, run repeatedly, by themselves or within a command list of the caller.
+//! - [`CustomOp`]: an operation with its own backward pass.
 //! - [`layers`], [`optimizer`]: linear layers, LoRA, embeddings, small networks; Adam and AdamW.
 //! - [`weights`]: safetensors files.
-//! - [`bench`](mod@bench): what operations take, beside what the device could do.
+//! - [`bench`](mod@bench): times of operations, compared with the ceilings of the device.
 
 pub mod bench;
 mod context;
@@ -39,7 +39,7 @@ mod plan;
 mod program;
 pub mod weights;
 
-// The guide's examples have to compile.
+// Compiles the guide's examples.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/TENSORS.md")]
 struct Guide;

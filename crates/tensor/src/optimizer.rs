@@ -1,20 +1,20 @@
-//! Adam and AdamW. A step is ordinary nodes: all parameters of one shape, their moments and the step's number are updated
-//! by few kernels, in place, and nothing comes from the host.
+//! Adam and AdamW. A step is ordinary nodes: few kernels update all parameters of one shape, their moments and the
+//! step's number in place, without data from the host.
 
 use crate::{Context, DType, Tensor};
 
-/// Adam, or with `weight_decay` AdamW (decay apart from the gradient).
+/// Adam, or AdamW with `weight_decay` (decay separate from the gradient).
 #[derive(Debug, Clone, Copy)]
 pub struct Adam {
-    /// How far a step goes.
+    /// Learning rate.
     pub learning_rate: f32,
-    /// How much the mean of gradients keeps.
+    /// Decay rate of the mean of gradients.
     pub beta1: f32,
-    /// How much the mean of their squares keeps.
+    /// Decay rate of the mean of their squares.
     pub beta2: f32,
     /// Added to the root of the mean square.
     pub epsilon: f32,
-    /// Share of a parameter that each step takes, times the learning rate.
+    /// Share of a parameter that each step subtracts, times the learning rate.
     pub weight_decay: f32,
 }
 
@@ -30,19 +30,19 @@ impl Default for Adam {
     }
 }
 
-/// What an optimizer keeps of a list of parameters.
+/// State of an optimizer for a list of parameters.
 #[derive(Debug, Clone)]
 pub struct AdamState {
-    /// `[]`: the learning rate, to be written between runs if it changes.
+    /// Learning rate, `[]`; write it between runs to change it.
     pub learning_rate: Tensor,
-    /// `[]`: steps done.
+    /// Steps done, `[]`.
     pub steps: Tensor,
-    /// For each parameter means of gradients and of their squares, `f32`.
+    /// Means of gradients and of their squares for each parameter, `f32`.
     pub moments: Vec<[Tensor; 2]>,
 }
 
 impl Adam {
-    /// Nothing learned yet.
+    /// Creates the state before the first step.
     pub fn state(&self, context: &Context, parameters: &[&Tensor]) -> AdamState {
         let zeros = |tensor: &&Tensor| [0, 1].map(|_| context.zeros(DType::F32, tensor.shape()));
         AdamState {
@@ -52,7 +52,7 @@ impl Adam {
         }
     }
 
-    /// New values of parameters, moments and the number of steps: pairs of leaf and value, as
+    /// Returns new values of parameters, moments and the number of steps: pairs of leaf and value, as
     /// [`PlanOptions::updates`](crate::PlanOptions) takes them. Parameters without a gradient or a moment are omitted.
     pub fn step(
         &self,

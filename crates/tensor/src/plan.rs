@@ -1,4 +1,4 @@
-//! [`Plan`]: a graph made ready to run again and again.
+//! [`Plan`]: a compiled graph that runs repeatedly.
 
 use crate::context::{Context, Device, Storage};
 use crate::cpu::CpuPlan;
@@ -10,21 +10,21 @@ use dapple_runtime::Recording;
 use serde::Serialize;
 use std::fmt::Write;
 
-/// What a plan is to be like.
+/// Options of a plan.
 #[derive(Debug, Clone, Copy)]
 pub struct PlanOptions<'a> {
-    /// Whether operations share kernels. Element by element the results are the same, to the last bit.
+    /// True if operations may share kernels. Elementwise results are bit-identical in both modes.
     pub fuse: bool,
-    /// Leaves that get a new value with each run, when all else has read the old one: an optimizer's step. Where a kernel reads
-    /// a leaf only element by element it is written in place, else copied at the end.
+    /// Leaves that get a new value in each run, after all reads of the old one: an optimizer's step. A leaf that a
+    /// kernel reads only element by element is written in place, otherwise it is copied at the end.
     pub updates: &'a [(Tensor, Tensor)],
-    /// What a profiler calls its dispatches: the span of [`Plan::recording`].
+    /// Name of its dispatches in a profiler: the span of [`Plan::recording`].
     pub span: &'static str,
-    /// Whether products are computed the plainest way, each element by itself from memory: slow, and what other kernels are
-    /// compared with.
+    /// True if products are computed by the plainest kernel, each element by itself from memory: slow, and the
+    /// reference for other kernels.
     pub plain_products: bool,
-    /// Whether products of 16-bit matrices may be computed by cooperative matrices, where the device has them and they
-    /// were found to be right on it. Off, they are computed as others are.
+    /// True if products of 16-bit matrices may be computed by cooperative matrices, if the device has them and passed
+    /// the check of their output. If false, the other kernels compute them.
     pub cooperative: bool,
 }
 
@@ -40,36 +40,36 @@ impl Default for PlanOptions<'_> {
     }
 }
 
-/// What one run of a plan does.
+/// Work of one run of a plan.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct PlanWork {
-    /// Kernels: dispatches on a GPU.
+    /// Number of kernels: dispatches on a GPU.
     pub kernels: usize,
-    /// Copies at the end.
+    /// Number of copies at the end.
     pub copies: usize,
-    /// Buffers that the plan owns.
+    /// Number of buffers that the plan owns.
     pub buffers: usize,
-    /// Their bytes.
+    /// Bytes of the buffers.
     pub buffer_bytes: usize,
-    /// Bytes read and written at least: by each kernel what it reads and writes, once.
+    /// Minimum bytes read and written: inputs and outputs of each kernel, once.
     pub bytes: f64,
-    /// Arithmetic operations by formula, a multiply-add being two.
+    /// Arithmetic operations by formula; a multiply-add counts as two.
     pub flops: f64,
 }
 
 /// One kernel of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct KernelWork {
-    /// What it does, and over what.
+    /// Name: operations and shape.
     pub name: String,
-    /// Bytes read and written at least.
+    /// Minimum bytes read and written.
     pub bytes: f64,
     /// Arithmetic operations by formula.
     pub flops: f64,
 }
 
-/// Kernels with their memory: compiled once, run again and again. A run allocates nothing and waits for nothing; the
-/// same inputs give the same bytes.
+/// Kernels with their memory: compiled once, run repeatedly. A run allocates nothing and waits for nothing; equal
+/// inputs give equal bytes.
 pub struct Plan {
     context: Context,
     program: Program,
@@ -83,11 +83,11 @@ enum Engine {
 }
 
 impl Plan {
-    /// A plan that computes these.
+    /// Compiles a plan that computes `outputs`.
     ///
     /// # Errors
-    /// The first mistake in the making of the graph; tensors of several contexts; no memory; kernels that the driver
-    /// refuses.
+    /// The first mistake in the construction of the graph; tensors of several contexts; no memory; kernels that the
+    /// driver refuses.
     pub fn compile(outputs: &[&Tensor]) -> Result<Self> {
         Self::compile_with(outputs, &PlanOptions::default())
     }
@@ -95,7 +95,7 @@ impl Plan {
     /// [`Self::compile`] with options.
     ///
     /// # Errors
-    /// As [`Self::compile`]; updates of what is no leaf, or of another shape or type.
+    /// See [`Self::compile`] for the errors; also updates of tensors that are no leaves, or of another shape or type.
     pub fn compile_with(outputs: &[&Tensor], options: &PlanOptions<'_>) -> Result<Self> {
         let first = outputs
             .first()
@@ -110,7 +110,7 @@ impl Plan {
         let many = (cooperative && context.may_cooperate()).then_some(gpu::cooperative::MANY);
         let limits = Self::limits(options, &context, many);
         let program = program::compile(outputs, options.updates, limits)?;
-        // They are asked for what they give before a plan first relies on it.
+        // The output of the units is checked before a plan first uses them.
         let relies = program.kernels.iter().any(gpu::is_cooperative);
         let program = match relies && !context.cooperates()? {
             true => {
@@ -122,7 +122,7 @@ impl Plan {
         Self::over(outputs, options, context, program)
     }
 
-    /// [`Self::compile_with`], by cooperative matrices without having compared what they give, by large tiles from `many` on.
+    /// [`Self::compile_with`], by cooperative matrices without a check of their output, by large tiles from `many` on.
     pub(crate) fn compile_cooperative(
         outputs: &[&Tensor],
         options: &PlanOptions<'_>,
@@ -177,8 +177,8 @@ impl Plan {
         })
     }
 
-    /// Runs it once. On a GPU it is not waited for, and what is small is submitted together with the runs before and
-    /// after it: at the latest when something is read, written or waited for (see [`Recording::submit_soon`]).
+    /// Runs the plan once. On a GPU the call does not wait. Small plans are batched with the runs before and after, and
+    /// submitted at the latest when data is read, written or waited for (see [`Recording::submit_soon`]).
     ///
     /// # Errors
     /// A lost device.
@@ -193,13 +193,13 @@ impl Plan {
             }
             (Engine::Cpu(plan), _) => plan.run(&self.program),
             (Engine::Gpu(_), Device::Cpu) => {
-                Err(Error::internal("a plan of a GPU on the processor"))
+                Err(Error::internal("a plan of a GPU on the CPU"))
             }
         }
     }
 
-    /// On a GPU its dispatches: one pass, where nothing is copied at the end. Append it to a recording of one's own to have it run
-    /// within; it keeps the plan's buffers.
+    /// Returns the dispatches on a GPU: one pass, if nothing is copied at the end. Append them to another command list
+    /// to run the plan within it; the list keeps the plan's buffers.
     pub fn recording(&self) -> Option<&Recording> {
         match &self.engine {
             Engine::Gpu(plan) => Some(&plan.recording),
@@ -207,10 +207,10 @@ impl Plan {
         }
     }
 
-    /// On a GPU so many runs one after another, in one pass where nothing is copied.
+    /// Returns `runs` consecutive runs on a GPU, in one pass if nothing is copied.
     ///
     /// # Errors
-    /// None that a plan that was compiled has.
+    /// None for compiled plans.
     pub fn repeated(&self, runs: usize) -> Result<Option<Recording>> {
         match &self.engine {
             Engine::Gpu(plan) => plan.repeated(runs).map(Some),
@@ -218,7 +218,7 @@ impl Plan {
         }
     }
 
-    /// The kernels of a run, in order: what each is called, moves and computes.
+    /// Returns the kernels of a run, in order, with their names, bytes and operations.
     pub fn kernels(&self) -> Vec<KernelWork> {
         let kernels = self.program.kernels.iter();
         let work = |kernel: &program::KernelPlan| KernelWork {
@@ -229,10 +229,10 @@ impl Plan {
         kernels.map(work).collect()
     }
 
-    /// On a GPU so many runs of one of [`Self::kernels`] alone, on what its inputs hold then.
+    /// Returns `runs` runs of only one of [`Self::kernels`] on a GPU, on the current content of its inputs.
     ///
     /// # Errors
-    /// None that a plan that was compiled has.
+    /// None for compiled plans.
     pub fn kernel_repeated(&self, kernel: usize, runs: usize) -> Result<Option<Recording>> {
         match &self.engine {
             Engine::Gpu(plan) => plan.kernel_repeated(kernel, runs).map(Some),
@@ -240,7 +240,7 @@ impl Plan {
         }
     }
 
-    /// Values of an output after the last run; waits for it.
+    /// Returns the values of an output after the last run; waits for it.
     ///
     /// # Errors
     /// No such output, a lost device.
@@ -249,7 +249,7 @@ impl Plan {
         storage.read_f32(&self.context, dtype, count)
     }
 
-    /// An output as a leaf for other plans, on the memory of this one: its values are those of the last run.
+    /// Returns an output as a leaf for other plans, on the memory of this plan: its values are those of the last run.
     ///
     /// # Errors
     /// No such output.
@@ -274,7 +274,7 @@ impl Plan {
         Ok((storage, plan.dtype, plan.count))
     }
 
-    /// What a run does.
+    /// Returns the work of a run.
     pub fn work(&self) -> PlanWork {
         let program = &self.program;
         PlanWork {
@@ -294,7 +294,7 @@ impl Plan {
         }
     }
 
-    /// Kernels in order: names, what each goes over, moves and computes, and on a GPU its WGSL.
+    /// Describes the kernels in order: names, ranges, bytes and operations, and on a GPU the WGSL.
     pub fn explain(&self) -> String {
         let mut text = String::new();
         let work = self.work();
@@ -324,7 +324,7 @@ impl Plan {
         text
     }
 
-    /// The WGSL of each kernel, on a GPU.
+    /// Returns the WGSL of each kernel, on a GPU.
     pub fn sources(&self) -> Vec<&str> {
         match &self.engine {
             Engine::Gpu(plan) => plan.sources.iter().flatten().map(String::as_str).collect(),
@@ -382,11 +382,11 @@ impl std::fmt::Debug for Plan {
 }
 
 impl Tensor {
-    /// The values, row-major: of a leaf those that it holds, of an operation those that it computes now. Waits for them. An
-    /// operation that is read repeatedly belongs into a [`Plan`].
+    /// Returns the values, row-major: the stored values of a leaf, or the values of an operation, computed now. Waits
+    /// for them. Use a [`Plan`] for an operation that is read repeatedly.
     ///
     /// # Errors
-    /// As [`Plan::compile`] and [`Plan::read`].
+    /// See [`Plan::compile`] and [`Plan::read`] for the errors.
     pub fn read(&self) -> Result<Vec<f32>> {
         self.check()?;
         if let Op::Leaf(storage) = &self.0.op {
@@ -398,10 +398,10 @@ impl Tensor {
         plan.read(0)
     }
 
-    /// The only element.
+    /// Returns the only element.
     ///
     /// # Errors
-    /// As [`Self::read`]; there are several.
+    /// See [`Self::read`] for the errors; also a tensor of several elements.
     pub fn item(&self) -> Result<f32> {
         let values = self.read()?;
         match values.as_slice() {

@@ -1,4 +1,4 @@
-//! Weights in files: safetensors, `F32` and `F16`, whole or not at all.
+//! Weights in files: safetensors, `F32` and `F16`. Files are read and written completely or not at all.
 
 use crate::context::{Context, Values};
 use crate::graph::tensor::{DType, Tensor};
@@ -9,13 +9,13 @@ use safetensors::tensor::{Dtype, TensorView};
 use safetensors::{SafeTensors, serialize};
 use std::path::Path;
 
-/// Largest file that is read: weights of small networks are far below.
+/// Maximum bytes of a file: weights of small networks are far below.
 const MOST_BYTES: u64 = 4 << 30;
 
 /// Writes tensors under their names; waits for their values.
 ///
 /// # Errors
-/// A tensor that could not be made, one of indices, two of a name; a file that cannot be written.
+/// A tensor that could not be created, one of indices, two with one name; a file that cannot be written.
 pub fn save(file: &Path, tensors: &[(&str, &Tensor)]) -> Result<()> {
     let mut bytes: Vec<(&str, Dtype, &[usize], Vec<u8>)> = Vec::new();
     for (name, tensor) in tensors {

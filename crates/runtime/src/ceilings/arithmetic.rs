@@ -1,9 +1,8 @@
-//! Arithmetic in registers: fused multiply-adds in `f32` and, where the device has it, in `f16`;
-//! exponentials, of which blending does one for each Gaussian and pixel.
+//! Arithmetic in registers: fused multiply-adds in `f32` and, if the device supports it, in `f16`; exponentials, of
+//! which blending computes one for each Gaussian and pixel.
 //!
-//! Each invocation runs 32 independent chains (eight vectors of four), which hides their latency.
-//! Rounds, factor and term come from a buffer, and the result might be stored: nothing can be left
-//! out.
+//! Each invocation runs 32 independent chains (eight vectors of four), which hides their latency. Rounds, factor and
+//! term come from a buffer, and the result might be stored, so the compiler can omit nothing.
 
 use super::timing::rate;
 use super::{Measured, Unit};
@@ -16,14 +15,14 @@ const WORKGROUP: u32 = 256;
 const ROUNDS: u64 = 64;
 const SOFTWARE_EXP2_ROUNDS: u64 = 16;
 const STEPS: u64 = 4 * 8 * 4;
-/// Workgroups of a dispatch; software renderers take long for few.
+/// Workgroups of a dispatch; software renderers are slow and get fewer.
 const GROUPS: u32 = 8192;
 const SOFTWARE_GROUPS: u32 = 64;
 /// Below 1, so that chains stay finite.
 const FACTOR: f32 = 0.999;
 const TERM: f32 = 0.001;
 
-/// The shader of chains: `step` is one step of the vector `x#`, with `a` and `b`.
+/// Returns the shader of chains: `step` is one step of the vector `x#`, with `a` and `b`.
 fn chains(vector: &str, step: &str) -> String {
     let lines = |line: &str| -> String {
         let of = |k: u32| format!("    {}\n", line.replace('#', &k.to_string()));
@@ -69,7 +68,7 @@ pub(super) fn fma_f16() -> String {
     chains("vec4<f16>", "x# = fma(x#, a, b);")
 }
 
-/// Tends to 0.64: finite for good, and the sign costs nothing.
+/// Returns the shader of `x -> 2^-x`. The value tends to 0.64, so it stays finite, and the sign costs nothing.
 pub(super) fn exponentials() -> String {
     chains("vec4<f32>", "x# = exp2(-x#);")
 }
@@ -90,13 +89,13 @@ pub(super) fn measure(gpu: &Gpu, measured: &mut Measured) -> Result<()> {
     Ok(())
 }
 
-/// `f32` operations a second, an FMA being two.
+/// Measures `f32` operations per second; an FMA counts as two.
 pub(crate) fn fma(gpu: &Gpu) -> Result<Rated> {
     let steps = run(gpu, "fma_f32", &fma_f32(), ROUNDS, FACTOR, TERM)?;
     Ok(steps.times(2.0))
 }
 
-/// Sums over subgroups: values that go into one a second.
+/// Measures sums over subgroups: input values per second.
 pub(super) fn subgroup_add(gpu: &Gpu) -> Result<Rated> {
     // Stays finite for subgroups of up to 128.
     run(
@@ -113,7 +112,7 @@ pub(super) fn subgroup_sums() -> String {
     chains("vec4<f32>", "x# = fma(subgroupAdd(x#), a, b);")
 }
 
-/// Steps of single values a second.
+/// Measures steps of single values per second.
 fn run(gpu: &Gpu, name: &str, wgsl: &str, rounds: u64, a: f32, b: f32) -> Result<Rated> {
     let groups = if gpu.report().is_software {
         SOFTWARE_GROUPS
@@ -135,7 +134,7 @@ mod tests {
     use super::*;
     use crate::Kernel;
 
-    /// What eight chains come to after many steps, by the first invocation.
+    /// Returns the sum of eight chains after many steps, computed by the first invocation.
     fn sum(gpu: &Gpu, wgsl: &str, a: f32, b: f32) -> f32 {
         let numbers = gpu.upload("numbers", &[2000.0_f32, a, b]).unwrap();
         let sink = gpu.buffer("sink", 16).unwrap();

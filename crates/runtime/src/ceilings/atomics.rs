@@ -1,5 +1,5 @@
-//! Operations in which invocations meet: additions to integers in memory, each to its own place
-//! (`atomics_spread`) and all to one (`atomics_contended`); sums over a subgroup.
+//! Operations between invocations: atomic additions to integers in memory, each to its own address (`atomics_spread`)
+//! or all to one (`atomics_contended`), and sums over a subgroup.
 
 use super::arithmetic::subgroup_add;
 use super::timing::rate;
@@ -8,16 +8,16 @@ use crate::Gpu;
 use dapple_base::Result;
 use dapple_profile::ceilings::Rated;
 
-/// Places of those that are spread: 4 MiB.
+/// Addresses of the spread additions: 4 MiB.
 const PLACES: u32 = 1 << 20;
 const WORKGROUP: u32 = 256;
 const GROUPS: u32 = 1024;
 const SOFTWARE_GROUPS: u32 = 16;
-/// Additions of an invocation.
+/// Additions per invocation.
 const ROUNDS: u32 = 16;
 
-/// Numbers: rounds, and the last place, a power of two less one. Drivers may add within a subgroup
-/// first where all meet in one place: then that is what the device reaches.
+/// Numbers: rounds, and the last address, a power of two less one. Drivers may first add within a subgroup if all
+/// additions go to one address; the measured rate then includes this.
 pub(crate) const ATOMICS: &str = "
 @group(0) @binding(0) var<storage, read> numbers: array<u32>;
 @group(0) @binding(1) var<storage, read_write> places: array<atomic<u32>>;

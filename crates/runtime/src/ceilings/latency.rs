@@ -1,9 +1,9 @@
-//! What it costs to start something.
+//! Latency of a dispatch and of a submission.
 //!
-//! 1. `dispatch`: dispatches of one workgroup in one pass, each of which needs what the one before
-//!    wrote, as stages of a step do.
-//! 2. `submission`: a submission of one such dispatch, from the call until the host knows that it is
-//!    done. Each is waited for.
+//! 1. `dispatch`: dispatches of one workgroup in one pass, each of which reads the output of the dispatch before, like
+//!    the stages of a step.
+//! 2. `submission`: a submission of one such dispatch, from the call until the host knows that it is done. Each
+//!    submission is waited for.
 
 use super::Measured;
 use super::timing::{rate, run};
@@ -11,7 +11,7 @@ use crate::Gpu;
 use dapple_base::Result;
 use dapple_profile::ceilings::Rated;
 
-/// Submissions of which the median counts.
+/// Number of submissions, of which the median counts.
 const SUBMISSIONS: usize = 100;
 
 pub(crate) const LITTLE: &str = "

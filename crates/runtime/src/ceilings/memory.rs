@@ -1,10 +1,10 @@
-//! Bandwidth of memory, and of the caches before it.
+//! Bandwidth of memory and of the caches.
 //!
-//! 1. `copy`: one buffer into another, both larger than caches where the device allows; bytes read and
-//!    bytes written count. `write`: one buffer filled.
-//! 2. `read`: each invocation adds up words that lie a whole round of invocations apart, so that a
-//!    round reads one stretch; four sums hide the latency.
-//! 3. The cache plot is `read` over sets of 16 KiB to 1 GiB, each read again and again.
+//! 1. `copy`: one buffer into another, both larger than the caches if the device permits; bytes read and bytes written
+//!    count. `write`: one buffer filled.
+//! 2. `read`: each invocation adds up words whose distance is one round of all invocations, so that a round reads one
+//!    contiguous stretch; four sums hide the latency.
+//! 3. The cache plot is `read` over sets of 16 KiB to 1 GiB, each read repeatedly.
 
 use super::timing::rate;
 use super::{Measured, Unit};
@@ -13,10 +13,10 @@ use dapple_base::Result;
 use dapple_profile::ceilings::{Point, Rated};
 use std::sync::Arc;
 
-/// Bytes of each buffer, where the device takes so large ones; on software renderers less will do.
+/// Bytes of each buffer, if the device takes buffers of this size; software renderers get smaller ones.
 const LARGE_BYTES: u64 = 512 << 20;
 const SOFTWARE_LARGE_BYTES: u64 = 96 << 20;
-/// Working sets: a factor of two from one to the next.
+/// Working sets grow by a factor of two.
 const SMALLEST_SET: u64 = 16 << 10;
 const LARGEST_SET: u64 = 1 << 30;
 const SOFTWARE_LARGEST_SET: u64 = 64 << 20;
@@ -24,9 +24,9 @@ const WORKGROUP: u32 = 256;
 /// Workgroups that read; a large GPU runs a thousand at once.
 const READ_GROUPS: u32 = 4096;
 const SOFTWARE_READ_GROUPS: u32 = 32;
-/// Rounds of reading in a dispatch at least; a loop takes four.
+/// Minimum rounds of reading in a dispatch; a loop iteration takes four.
 const LEAST_ROUNDS: u64 = 32;
-/// A `vec4f`.
+/// Bytes of a `vec4f`.
 const VECTOR: u64 = 16;
 
 pub(crate) const COPY: &str = "
@@ -92,7 +92,7 @@ fn reading(
 }
 ";
 
-/// Most bytes of one of two buffers here, of those wanted. Room is left on small devices.
+/// Returns the bytes of each of two buffers on this device, at most `wanted`. Small devices keep some memory free.
 fn allowed(gpu: &Gpu, wanted: u64) -> u64 {
     let report = gpu.report();
     let most = report.max_binding_bytes.min(report.max_buffer_bytes);
@@ -112,7 +112,7 @@ fn large(gpu: &Gpu) -> u64 {
     )
 }
 
-/// Workgroups with an invocation for each vector of so many bytes.
+/// Returns the number of workgroups with an invocation for each vector of `bytes` bytes.
 fn groups_of(bytes: u64) -> u32 {
     (bytes / VECTOR).div_ceil(u64::from(WORKGROUP)) as u32
 }
@@ -125,7 +125,7 @@ pub(super) fn measure(gpu: &Gpu, measured: &mut Measured) -> Result<()> {
     let bound = kernel.bind(gpu, &[("copy_to", &to)])?;
     let written = rate(gpu, &bound, groups_of(bytes), bytes as f64)?;
     measured.rate("write", Unit::BytesPerSecond, written);
-    // The set of a power of two that fits.
+    // Largest set of a power of two that fits.
     let set = 1 << bytes.ilog2();
     let reading = Reading::new(gpu, &to)?;
     let read = reading.rate(gpu, set)?;
@@ -133,7 +133,7 @@ pub(super) fn measure(gpu: &Gpu, measured: &mut Measured) -> Result<()> {
     Ok(())
 }
 
-/// Bytes read and written a second by copying.
+/// Measures bytes read and written per second by a copy.
 pub(crate) fn copy(gpu: &Gpu) -> Result<Rated> {
     let bytes = large(gpu);
     let from = gpu.buffer("copy_from", bytes)?;
@@ -168,7 +168,7 @@ pub(super) fn working_sets(gpu: &Gpu, measured: &mut Measured) -> Result<()> {
     Ok(())
 }
 
-/// The kernel that reads, and what it reads.
+/// The kernel that reads, and its input.
 struct Reading {
     numbers: Arc<crate::Pooled>,
     bound: crate::Bound,
@@ -194,10 +194,10 @@ impl Reading {
         })
     }
 
-    /// Bytes read a second from the first `set`, a power of two.
+    /// Measures bytes read per second from the first `set` bytes, a power of two.
     fn rate(&self, gpu: &Gpu, set: u64) -> Result<Rated> {
         let round = u64::from(self.groups * WORKGROUP) * VECTOR;
-        // A dispatch reads all of a set.
+        // A dispatch reads the whole set.
         let rounds = (set / round).max(LEAST_ROUNDS).next_multiple_of(4);
         let last = set / VECTOR - 1;
         gpu.write(&self.numbers, 0, &[rounds as u32, last as u32]);
@@ -232,8 +232,7 @@ mod tests {
         let written = gpu.read::<f32>(&to, 4 * 1001).unwrap();
         assert!((0..1001).all(|i| written[4 * i + 3] == (i % 256) as f32));
 
-        // One workgroup, 16 rounds of 256 over a set of 1024: invocation 0 meets 0, 256, 512, 768
-        // four times.
+        // One workgroup, 16 rounds of 256 over a set of 1024: invocation 0 reads 0, 256, 512, 768 four times.
         let sums: Vec<f32> = (0..4 * 1024).map(|i| (i / 4) as f32).collect();
         let from = gpu.upload("copy_from", &sums).unwrap();
         let numbers = gpu.upload("numbers", &[16_u32, 1023]).unwrap();

@@ -1,16 +1,14 @@
-//! What a GPU does at most, thing by thing, measured as engines use it: through wgpu.
+//! Measures the ceilings of a GPU as engines use it, through wgpu.
 //!
-//! One file a group: `memory` (bandwidth, and caches by working set), `arithmetic`,
-//! `latency`, `transfer` (host to device and back), `atomics` (and sums over subgroups);
-//! `timing` is how all of them are timed:
+//! One file per group: `memory` (bandwidth, and caches by working set), `arithmetic`, `latency`, `transfer` (host to
+//! device and back), `atomics` (and sums over subgroups); `timing` times all of them:
 //!
-//! 1. Commands are recorded first. Then the clock runs from submitting them until the device has
-//!    finished them: what was not waited for is not counted.
-//! 2. Dispatches are repeated within a submission until it takes long enough that submitting it is
-//!    lost in the noise.
-//! 3. Goes, their median and their spread are those of [`dapple_profile::ceilings`].
+//! 1. Commands are recorded first. The clock runs from their submission until the device has finished them; work that
+//!    was not waited for is not counted.
+//! 2. Dispatches are repeated within a submission until the cost of the submission is below the noise.
+//! 3. Repetitions, their median and their spread are those of [`dapple_profile::ceilings`].
 //!
-//! Software renderers get smaller sizes: they share the processor's caches, and are slow.
+//! Software renderers get smaller sizes: they share the caches of the CPU, and are slow.
 
 pub(crate) mod arithmetic;
 mod atomics;
@@ -24,7 +22,7 @@ use dapple_base::{Progress, Result};
 use dapple_profile::ceilings::{self, Group, Unit};
 pub use dapple_profile::ceilings::{DeviceKey, Limits, Measured};
 
-/// How the cache of ceilings knows a device.
+/// Returns the key of a device in the cache of ceilings.
 pub fn key(adapter: &AdapterReport) -> DeviceKey {
     DeviceKey {
         name: format!("{} ({})", adapter.name, adapter.backend),
@@ -32,10 +30,10 @@ pub fn key(adapter: &AdapterReport) -> DeviceKey {
     }
 }
 
-/// Measures everything that the device can do; takes some ten seconds, and waits for it.
+/// Measures all ceilings of the device; takes some ten seconds, and waits for the device.
 ///
 /// # Errors
-/// No memory for what is measured, a lost device; `progress` asks to stop.
+/// No memory for the buffers, a lost device; `progress` requests a stop.
 pub fn measure(gpu: &Gpu, progress: &dyn Progress) -> Result<Measured> {
     let groups: [fn(&Gpu, &mut Measured) -> Result<()>; 7] = [
         memory::measure,
@@ -51,9 +49,9 @@ pub fn measure(gpu: &Gpu, progress: &dyn Progress) -> Result<Measured> {
     ceilings::measure(key(gpu.report()), title, groups.into(), progress)
 }
 
-/// A kernel as engines compile theirs: without runtime checks, which would be measured too.
+/// Compiles a kernel like the kernels of engines: without runtime checks, which would be measured too.
 fn kernel(gpu: &Gpu, label: &str, wgsl: &str, entry: &str) -> Result<Kernel> {
-    // SAFETY: those of this folder index by numbers that are masked by their buffers' lengths or bounded by
+    // SAFETY: kernels of this folder index by numbers that are masked by the lengths of their buffers or bounded by
     // them, and their loops have fixed ends; tests run them with checks.
     unsafe { Kernel::from_wgsl_unchecked(gpu, label, wgsl, entry) }
 }
@@ -65,7 +63,7 @@ mod tests {
     use crate::GpuOptions;
     use naga::valid::{Capabilities, ValidationFlags, Validator};
 
-    /// A device that checks everything.
+    /// Opens a device that checks everything.
     pub(super) fn gpu() -> Gpu {
         Gpu::open(&GpuOptions {
             choice: dapple_base::lacking::test_gpu().parse().unwrap(),
@@ -92,7 +90,7 @@ mod tests {
         for wgsl in chains.iter().map(String::as_str).chain(fixed) {
             crate::translate(wgsl).unwrap();
         }
-        // Half precision is granted by what `translate` knows nothing of.
+        // Half precision is enabled by a feature outside of `translate`.
         let module = naga::front::wgsl::parse_str(&arithmetic::fma_f16()).unwrap();
         Validator::new(ValidationFlags::all(), Capabilities::SHADER_FLOAT16)
             .validate(&module)

@@ -1,4 +1,4 @@
-//! How ceilings are timed; the module above says it in steps.
+//! Timing of the ceilings; the module `ceilings` lists the steps.
 
 use crate::kernel::Bound;
 use crate::{Gpu, Groups, Recording};
@@ -6,13 +6,13 @@ use dapple_base::Result;
 use dapple_profile::ceilings::{GOES, Rated};
 use std::time::{Duration, Instant};
 
-/// A submission is at least this long: starting and waiting take some 0.1 ms.
+/// Minimum duration of a submission: starting and waiting take some 0.1 ms.
 const LONG_ENOUGH: Duration = Duration::from_millis(30);
-/// Dispatches of a submission at most.
+/// Maximum dispatches per submission.
 const MOST_DISPATCHES: u32 = 16_384;
-/// What a second of such dispatches does, if one does `amount`.
+/// Measures the rate per second of dispatches that each process `amount`.
 pub(crate) fn rate(gpu: &Gpu, bound: &Bound, groups: u32, amount: f64) -> Result<Rated> {
-    // The first also warms up.
+    // The first submission also warms up the device.
     let mut dispatches = 1;
     let mut once = run(gpu, bound, groups, dispatches)?;
     loop {
@@ -20,7 +20,7 @@ pub(crate) fn rate(gpu: &Gpu, bound: &Bound, groups: u32, amount: f64) -> Result
         if once >= LONG_ENOUGH || dispatches >= MOST_DISPATCHES {
             break;
         }
-        // Straight to what will do, but not by one short time alone: clocks wake up.
+        // Directly to the final count, but not from one short time only, because clocks ramp up.
         let wanted = LONG_ENOUGH.as_secs_f64() / once.as_secs_f64().max(1e-6);
         let factor = (wanted * 1.2).ceil().clamp(2.0, 64.0) as u32;
         dispatches = (dispatches * factor).min(MOST_DISPATCHES);
@@ -31,7 +31,7 @@ pub(crate) fn rate(gpu: &Gpu, bound: &Bound, groups: u32, amount: f64) -> Result
     })
 }
 
-/// How long so many dispatches take, from submitting them until the device is done.
+/// Returns the duration of `dispatches` dispatches, from their submission until the device is done.
 pub(crate) fn run(gpu: &Gpu, bound: &Bound, groups: u32, dispatches: u32) -> Result<Duration> {
     let mut recording = Recording::new();
     recording.span("ceilings");

@@ -1,8 +1,8 @@
-//! Bytes from host to device (`upload`) and back (`download`), in sizes of 4 KiB to 256 MiB, the way
-//! engines move them: through wgpu's staging memory, which a processor copies into or out of.
+//! Bytes from host to device (`upload`) and back (`download`), in sizes of 4 KiB to 256 MiB, as engines move them:
+//! through wgpu's staging memory, which the CPU copies into or out of.
 //!
-//! The clock stops when the device has what was sent, or the host holds what was asked for: nothing
-//! is left on its way.
+//! The clock stops when the device has the uploaded bytes, or the host has the downloaded bytes: no transfer is in
+//! flight any more.
 
 use super::Measured;
 use crate::Gpu;
@@ -13,9 +13,9 @@ use std::time::Instant;
 const SMALLEST: u64 = 4 << 10;
 const LARGEST: u64 = 256 << 20;
 const SOFTWARE_LARGEST: u64 = 16 << 20;
-/// From one size to the next.
+/// Factor between sizes.
 const FACTOR: u64 = 4;
-/// Goes of small sizes, which scatter more.
+/// Repetitions of small sizes, whose times scatter more.
 const SMALL_GOES: usize = 25;
 const SMALL: u64 = 1 << 20;
 
@@ -39,7 +39,7 @@ pub(super) fn download(gpu: &Gpu, measured: &mut Measured) -> Result<()> {
     Ok(())
 }
 
-/// Times `go` with buffers, and as much data, of all sizes.
+/// Times `go` with buffers and data of all sizes.
 fn sizes(gpu: &Gpu, go: impl Fn(&wgpu::Buffer, &[u32]) -> Result<()>) -> Result<Vec<Point>> {
     let report = gpu.report();
     let wanted = if report.is_software {

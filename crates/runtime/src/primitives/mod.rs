@@ -1,7 +1,7 @@
-//! What many kernels build on: prefix sums ([`Scan`]) and sorting ([`RadixSort`]), of counts that the GPU knows.
+//! Primitives of many kernels: prefix sums ([`Scan`]) and sorting ([`RadixSort`]), with counts in GPU buffers.
 //!
-//! Both meet other workgroups at dispatch boundaries alone, so that their results depend neither on
-//! the order in which workgroups run nor on which of them run at once.
+//! Workgroups of both exchange data at dispatch boundaries only. Their results depend neither on the order in which
+//! workgroups run nor on which of them run at once.
 
 mod radix;
 mod scan;
@@ -11,8 +11,8 @@ pub use scan::{Scan, ScanOn};
 
 use crate::{Defines, Gpu, ShaderSet};
 
-/// Their WGSL, for shaders of others too: scans within a workgroup and along a buffer, and the number of a
-/// workgroup among all of its dispatch.
+/// WGSL of the primitives, also for shaders of other crates: scans within a workgroup and along a buffer, and the
+/// number of a workgroup within its dispatch.
 pub const PIECES: [(&str, &str); 5] = [
     (
         "shared/flat_groups",
@@ -30,7 +30,8 @@ pub const PIECES: [(&str, &str); 5] = [
     ("radix", include_str!("../../shaders/radix.wgsl")),
 ];
 
-/// With wgpu's runtime checks: how many items there are says a buffer, and nothing holds it to the others.
+/// Returns the shaders with wgpu's runtime checks: the number of items is in a buffer, and no code checks it against
+/// the other buffers.
 fn shaders() -> ShaderSet {
     ShaderSet::new(&PIECES)
 }
@@ -38,26 +39,26 @@ fn shaders() -> ShaderSet {
 /// Items in a block of [`Scan`]: `SCAN_BLOCK` of the shaders.
 pub const SCAN_BLOCK: u32 = 1024;
 
-/// Where the GPU keeps a count.
+/// Location of a count on the GPU.
 #[derive(Debug, Clone, Copy)]
 pub struct Count<'a> {
-    /// The buffer.
+    /// Buffer with the count.
     pub buffer: &'a wgpu::Buffer,
-    /// Which of its `u32`.
+    /// Index of the `u32` in the buffer.
     pub word: u32,
 }
 
-/// How subgroups are used: see [`defines`].
+/// Use of subgroups: see [`defines`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Lanes {
-    /// Lanes of a subgroup, or of what stands in for one.
+    /// Lanes of a subgroup, or of its replacement.
     size: u32,
-    /// Whether subgroup operations may be used.
+    /// True if subgroup operations may be used.
     native: bool,
 }
 
 impl Lanes {
-    /// What needs no subgroups.
+    /// Use without subgroup operations.
     const PORTABLE: Self = Self {
         size: 32,
         native: false,
@@ -80,16 +81,16 @@ impl Lanes {
         }
     }
 
-    /// Invocations of a workgroup of the radix sort: eight subgroups, each with a histogram of its
-    /// own in shared memory (8 KiB at 8-bit digits). Without subgroups a thread's turn is told by a second such
-    /// table, and four have to do for both to fit the 16 KiB that WebGPU promises.
+    /// Returns the invocations of a workgroup of the radix sort: eight subgroups, each with its own histogram in shared
+    /// memory (8 KiB at 8-bit digits). Without subgroups a second such table holds the masks of lanes by digit. Four
+    /// subgroups then fit both tables into the 16 KiB that WebGPU guarantees.
     const fn radix_threads(self) -> u32 {
         let wanted = if self.native { 8 } else { 4 } * self.size;
         if wanted < 256 { wanted } else { 256 }
     }
 
-    /// Pairs in a block of the radix sort. More make for longer runs of one digit, which are
-    /// written together; fewer for more workgroups and less shared memory.
+    /// Returns the pairs in a block of the radix sort. More pairs give longer runs of one digit, which are written
+    /// together; fewer pairs give more workgroups and less shared memory.
     const fn radix_block(self) -> u32 {
         let few = self.native && self.radix_threads() < 256;
         let each = if few { 16 } else { 8 };
@@ -97,19 +98,19 @@ impl Lanes {
     }
 }
 
-/// Pairs in a block of [`RadixSort`] on this device: `RADIX_BLOCK` of the shaders.
+/// Returns the pairs in a block of [`RadixSort`] on this device: `RADIX_BLOCK` of the shaders.
 pub fn radix_block(gpu: &Gpu) -> u32 {
     Lanes::of(gpu).radix_block()
 }
 
-/// Adds what shaders need to know of this device: the flag `SUBGROUPS` if subgroup operations may be
-/// used, `SUBGROUP_SIZE` (32 without them), and the blocks of scan and sort, by which whoever fills
-/// the buffer `groups` divides.
+/// Adds the constants of this device for shaders: the flag `SUBGROUPS` if subgroup operations may be used,
+/// `SUBGROUP_SIZE` (32 without them), and the blocks of scan and sort. The shader that fills the buffer `groups`
+/// divides by the blocks.
 pub fn defines(gpu: &Gpu, defines: Defines) -> Defines {
     Lanes::of(gpu).define(defines)
 }
 
-/// [`defines`] for devices that are not known: no subgroup operations.
+/// [`defines`] for unknown devices: no subgroup operations.
 pub fn portable_defines(defines: Defines) -> Defines {
     Lanes::PORTABLE.define(defines)
 }
@@ -119,7 +120,7 @@ pub fn portable_radix_block() -> u32 {
     Lanes::PORTABLE.radix_block()
 }
 
-/// Bits of the digits that [`RadixSort`] takes in turn, lowest first, for keys of so many bits.
+/// Returns the bits of the digits of each pass of [`RadixSort`], lowest first, for keys of `bits` bits.
 pub fn radix_digits(bits: u32) -> Vec<u32> {
     radix::widths(bits)
 }

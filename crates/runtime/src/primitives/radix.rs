@@ -5,11 +5,10 @@ use crate::{Defines, Gpu, Groups, Kernel, Recording, ShaderSet};
 use dapple_base::{Error, Result};
 use std::collections::BTreeMap;
 
-/// Bits of a digit at most: 256 counts a block.
+/// Maximum bits of a digit: 256 counts per block.
 const DIGIT_BITS: u32 = 8;
 
-/// A stable sort of (`u32` key, `u32` value) by the lowest `bits` bits of the key, three dispatches
-/// a pass.
+/// Stable sort of (`u32` key, `u32` value) by the lowest `bits` bits of the key, in three dispatches per pass.
 #[derive(Debug, Clone)]
 pub struct RadixSort {
     passes: Vec<Pass>,
@@ -17,7 +16,7 @@ pub struct RadixSort {
 
 #[derive(Debug, Clone)]
 struct Pass {
-    /// First bit of the digit, and how many.
+    /// First bit of the digit, and number of bits.
     shift: u32,
     bits: u32,
     histogram: Kernel,
@@ -25,28 +24,28 @@ struct Pass {
     scatter: Kernel,
 }
 
-/// What to sort.
+/// Buffers of a sort.
 #[derive(Debug)]
 pub struct SortOn<'a> {
-    /// Keys; the sorted ones on return.
+    /// Keys; sorted after the sort.
     pub keys: &'a wgpu::Buffer,
-    /// Values; those that belong to the sorted keys on return. Need not hold anything before if the
-    /// sort numbers the pairs itself.
+    /// Values; in the order of the sorted keys after the sort. The content before the sort is ignored if the sort
+    /// numbers the pairs itself.
     pub values: &'a wgpu::Buffer,
-    /// As long as `keys`; what it holds is lost.
+    /// Scratch as long as `keys`; its content is overwritten.
     pub keys_alt: &'a wgpu::Buffer,
-    /// As long as `values`; what it holds is lost.
+    /// Scratch as long as `values`; its content is overwritten.
     pub values_alt: &'a wgpu::Buffer,
-    /// How many pairs; the caller answers for it that the buffers hold as many.
+    /// Number of pairs; the caller guarantees that the buffers hold this number.
     pub count: Count<'a>,
-    /// [`RadixSort::scratch_words`] of `u32`.
+    /// Scratch of [`RadixSort::scratch_words`] `u32`.
     pub scratch: &'a wgpu::Buffer,
-    /// At least one workgroup per [`radix_block`] pairs; more do no harm.
+    /// Workgroups, at least one per [`radix_block`] pairs; more have no effect.
     pub groups: Groups,
 }
 
-/// Widths of the digits, lowest first. Their number is even, so that the result ends where the keys
-/// came from, and they differ by one bit at most.
+/// Returns the widths of the digits, lowest first. Their number is even, so that the result is in the buffers of the
+/// input. They differ by one bit at most.
 pub(super) fn widths(bits: u32) -> Vec<u32> {
     let count = bits.div_ceil(DIGIT_BITS).next_multiple_of(2).max(2);
     let bits = bits.max(count);
@@ -56,8 +55,8 @@ pub(super) fn widths(bits: u32) -> Vec<u32> {
 }
 
 impl RadixSort {
-    /// Compiles the kernels of a sort by the lowest `bits` bits (1 to 32) of the keys; higher ones
-    /// must be 0. With `numbered`, values are the pairs' places before the sort, and are not read.
+    /// Compiles the kernels of a sort by the lowest `bits` bits (1 to 32) of the keys; higher bits must be 0. With
+    /// `numbered`, values are the positions of the pairs before the sort, and are not read.
     ///
     /// # Errors
     /// More than 32 bits; see also [`Kernel::new`].
@@ -66,11 +65,11 @@ impl RadixSort {
         Self::with((gpu, &shaders()), &lanes, bits, numbered)
     }
 
-    /// [`Self::new`] from a set that holds [`super::PIECES`], which may be one without checks, in a permutation
-    /// of [`super::defines`].
+    /// [`Self::new`] from a set that contains [`super::PIECES`], possibly without checks, in a permutation of
+    /// [`super::defines`].
     ///
     /// # Errors
-    /// As [`Self::new`].
+    /// See [`Self::new`] for the errors.
     pub fn with(
         (gpu, shaders): (&Gpu, &ShaderSet),
         lanes: &Defines,
@@ -105,7 +104,7 @@ impl RadixSort {
         Ok(Self { passes })
     }
 
-    /// `u32`s of scratch for up to `pairs` pairs.
+    /// Returns the `u32`s of scratch for up to `pairs` pairs.
     pub fn scratch_words(gpu: &Gpu, pairs: u64) -> u64 {
         let blocks = pairs.div_ceil(u64::from(radix_block(gpu)));
         (1 << DIGIT_BITS) * (1 + blocks)
@@ -114,7 +113,7 @@ impl RadixSort {
     /// Appends the dispatches. The result is in `keys` and `values`.
     ///
     /// # Errors
-    /// The device fails.
+    /// Device failures.
     pub fn record(&self, gpu: &Gpu, recording: &mut Recording, on: SortOn<'_>) -> Result<()> {
         let there = (on.keys, on.values);
         let (mut from, mut to) = (there, (on.keys_alt, on.values_alt));

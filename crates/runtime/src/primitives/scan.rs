@@ -12,21 +12,21 @@ pub struct Scan {
     sums: Kernel,
 }
 
-/// What to scan, and where to.
+/// Buffers of a scan.
 #[derive(Debug)]
 pub struct ScanOn<'a> {
-    /// The items, `[count]`.
+    /// Items, `[count]`.
     pub input: &'a wgpu::Buffer,
     /// If given, item `i` is `input[index[i]]`.
     pub index: Option<&'a wgpu::Buffer>,
-    /// Item `i` becomes the sum of items before `i`; the sum of all goes to `[count]`. At least
-    /// `count + 1` long, and another buffer than `input`.
+    /// Sums: item `i` is the sum of items before `i`, and `[count]` is the sum of all. At least `count + 1` long, and
+    /// another buffer than `input`.
     pub output: &'a wgpu::Buffer,
-    /// How many items; the caller answers for it that the buffers hold as many.
+    /// Number of items; the caller guarantees that the buffers hold this number.
     pub count: Count<'a>,
-    /// [`Scan::scratch_words`] of `u32`.
+    /// Scratch of [`Scan::scratch_words`] `u32`.
     pub scratch: &'a wgpu::Buffer,
-    /// At least one workgroup per [`SCAN_BLOCK`] items; more do no harm.
+    /// Workgroups, at least one per [`SCAN_BLOCK`] items; more have no effect.
     pub groups: Groups,
 }
 
@@ -39,11 +39,11 @@ impl Scan {
         Self::with((gpu, &shaders()), &defines(gpu, Defines::new()))
     }
 
-    /// [`Self::new`] from a set that holds [`super::PIECES`], which may be one without checks, in a permutation
-    /// of [`super::defines`].
+    /// [`Self::new`] from a set that contains [`super::PIECES`], possibly without checks, in a permutation of
+    /// [`super::defines`].
     ///
     /// # Errors
-    /// As [`Self::new`].
+    /// See [`Self::new`] for the errors.
     pub fn with((gpu, shaders): (&Gpu, &ShaderSet), lanes: &Defines) -> Result<Self> {
         let kernel = |entry: &str, gather: bool| {
             let defines = lanes.clone().flag("GATHER", gather);
@@ -56,7 +56,7 @@ impl Scan {
         })
     }
 
-    /// `u32`s of scratch for up to `items` items.
+    /// Returns the `u32`s of scratch for up to `items` items.
     pub fn scratch_words(items: u64) -> u64 {
         items.div_ceil(u64::from(SCAN_BLOCK))
     }
@@ -64,7 +64,7 @@ impl Scan {
     /// Appends the dispatches.
     ///
     /// # Errors
-    /// Input and output are one buffer, or the device fails.
+    /// Input and output in one buffer, or device failures.
     pub fn record(&self, gpu: &Gpu, recording: &mut Recording, on: ScanOn<'_>) -> Result<()> {
         if on.input == on.output {
             return Err(Error::internal("a scan cannot write over its input"));

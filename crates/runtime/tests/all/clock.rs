@@ -8,7 +8,7 @@ use dapple_runtime::{Detail, GpuClock, Recording, wgpu};
 use std::time::{Duration, Instant};
 use support::{busy, gpu, gpu_without, kernel, recording};
 
-/// How long a test tries to be undisturbed.
+/// Maximum time that a test waits for an undisturbed attempt.
 const PATIENCE: Duration = Duration::from_secs(40);
 
 #[test]
@@ -22,9 +22,9 @@ fn spans_lie_where_the_host_saw_them() {
     let mut twice = recording(&gpu, "work", &values, 4096);
     twice.append(recording(&gpu, "count", &values, 1));
     gpu.wait().unwrap();
-    // Other programs stretch the short span, or the wall time around both. What holds under any load is checked in each attempt;
-    // how long spans are, once: some attempt has a long span ten times the short one, some has one that is an eighth of its wall
-    // time.
+    // Other programs stretch the short span, or the wall time around both. Conditions that hold under any load are
+    // checked in each attempt. Durations need one attempt each: in one the long span takes ten times the short one, in
+    // one the long span takes an eighth of its wall time.
     let (mut is_longer, mut is_most) = (false, false);
     let started = Instant::now();
     while !(is_longer && is_most) {
@@ -124,7 +124,7 @@ fn what_cannot_be_timed_still_runs() {
         "no spans"
     );
     assert_eq!(gpu.read::<u32>(&values, 64).unwrap(), [2; 64]);
-    // Timed but never submitted: an error, not a wait for ever.
+    // Timed but never submitted: an error, not an endless wait.
     let mut encoder = gpu.encoder();
     assert!(
         clock
@@ -142,7 +142,7 @@ fn what_cannot_be_timed_still_runs() {
 fn a_device_without_timestamps_has_no_clock() {
     let gpu = gpu_without(wgpu::Features::TIMESTAMP_QUERY);
     assert!(GpuClock::new(&gpu, 4, 2).unwrap().is_none());
-    // All else works.
+    // All other operations work.
     let values = gpu.upload("values", &[0_u32; 64]).unwrap();
     assert_eq!(kernel(&gpu, "count").label(), "work.count");
     recording(&gpu, "count", &values, 1).submit(&gpu, &[]);
@@ -182,7 +182,7 @@ fn dispatches_are_timed_alone_and_their_sum_is_checked_from_around() {
                 whole >= sum && start <= timing.spans[0].start_ns,
                 "{timing:?}"
             );
-            // Milliseconds of work, microseconds between, where no other program runs in between.
+            // Milliseconds of work, microseconds between, if no other program runs in between.
             if whole < sum + sum / 5 {
                 break;
             }

@@ -1,5 +1,4 @@
-//! Devices: their reports, what is counted, the cache of their kernels, and what happens when they
-//! go away.
+//! Tests of devices: their reports, counters, the cache of their kernels, and the loss of a device.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -66,7 +65,7 @@ fn what_another_thread_fills_takes_its_turn_in_the_queue() {
     let mut upload = gpu.begin_upload(&values, 4, 8).unwrap();
     let filled = std::thread::spawn(move || {
         upload.put(&[7_u32]);
-        // The second of these has no room.
+        // The upload has no space for the second of these.
         upload.put(&[8_u32, 9]);
         upload
     });
@@ -91,7 +90,7 @@ fn values_come_back_when_they_are_there() {
     gpu.wait().unwrap();
     assert_eq!(readback.take().unwrap().unwrap(), [6, 7]);
     assert!(readback.take().is_err(), "taken twice");
-    // Commands that are dropped never bring anything.
+    // A readback of dropped commands never arrives.
     let mut encoder = gpu.encoder();
     let mut never = gpu.begin_read::<u32>(&mut encoder, &values, 0, 1).unwrap();
     drop(encoder);
@@ -114,7 +113,7 @@ fn a_lost_device_is_an_error_everywhere() {
         .unwrap();
     step.submit(&gpu, &[]);
     assert!(!gpu.is_lost());
-    // A device is lost to its destroyer once its work is done.
+    // A destroyed device is lost after its work is done.
     gpu.wait().unwrap();
     gpu.device().destroy();
     assert!(gpu.is_lost());
@@ -186,7 +185,7 @@ fn kernels_are_kept_on_disk_where_the_backend_can() {
     let whole = std::fs::read(file).unwrap();
     runs(&cached(&inside));
 
-    // Truncated, changed, empty, foreign: begun anew, and written anew when the device is dropped.
+    // Truncated, changed, empty, foreign: the cache is recreated, and rewritten when the device is dropped.
     let mut changed = whole.clone();
     changed[40] ^= 1;
     for wrong in [
@@ -197,12 +196,12 @@ fn kernels_are_kept_on_disk_where_the_backend_can() {
     ] {
         std::fs::write(file, wrong).unwrap();
         runs(&cached(&inside));
-        // Drivers put times and the like into it: two of one kernel may differ by some bytes.
+        // Drivers store times and similar data in it: two caches of one kernel may differ by some bytes.
         let again = std::fs::read(file).unwrap();
         assert_ne!(again, wrong);
         assert!(again.len().abs_diff(whole.len()) < whole.len() / 8);
     }
-    // A folder that cannot be made: no cache, no error.
+    // A folder that cannot be created: no cache, no error.
     let gpu = cached(&file.join("below a file"));
     runs(&gpu);
     assert!(!gpu.save_cache());
@@ -213,7 +212,7 @@ fn tests_leave_the_users_cache_alone() {
     assert!(Overrides::new(&options()).cache.is_none());
     let mut release = options();
     release.validate = false;
-    // A cache is used then, if this user has a folder for it.
+    // Then a cache is used, if this user has a folder for it.
     let expected = std::env::var_os("DAPPLE_CACHE_DIR").or_else(|| std::env::var_os("HOME"));
     assert!(Overrides::new(&release).cache.is_some() || expected.is_none_or(|v| v.is_empty()));
 }
@@ -268,7 +267,7 @@ fn errors_advise_what_the_program_says() {
     let gpu = Gpu::open(&options).unwrap();
     let error = gpu.buffer("everything", u64::MAX).unwrap_err();
     assert_eq!(error.hint_text(), Some("close a window"));
-    // Whose words they are is for the program to say.
+    // The program supplies the words of hints.
     let own = format!("{:?}", Hints::default());
     assert!(!own.contains("--") && !own.contains("aussian"), "{own}");
 }

@@ -1,5 +1,5 @@
-//! What programs of any kind need: parameters of a replay, commands beside dispatches, typed buffers that are
-//! kept, readbacks that are awaited, features asked for, and devices held to what browsers grant.
+//! Tests of general features: parameters of a replay, commands in addition to dispatches, typed buffers with shared
+//! ownership, awaited readbacks, requested features, and devices restricted to the limits of browsers.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -12,7 +12,7 @@ use dapple_runtime::{
 };
 use support::{gpu, keep_busy, options};
 
-/// A device that is held to what every browser grants.
+/// Opens a device with the limits of every browser.
 fn browser() -> Gpu {
     let options = GpuOptions {
         class: DeviceClass::WebGpuDefault,
@@ -21,7 +21,7 @@ fn browser() -> Gpu {
     Gpu::open(&options).unwrap()
 }
 
-/// `y += a x`, with `a` from wherever a replay's values come from.
+/// `y += a x`, with `a` from the values of a replay.
 const SAXPY: &str = "
     struct Factor { a: f32 }
     @group(0) @binding(0) var<storage, read> x: array<f32>;
@@ -75,7 +75,7 @@ fn replays_that_are_submitted_together_have_each_their_own_parameters() {
     let slices = [("x", (&x).into()), ("y", (&y).into())];
     let bound = saxpy(&gpu, PARAMETER).bind_slices(&gpu, &slices).unwrap();
     recording.dispatch(bound, Groups::flat(1));
-    // A whole ring before anything is submitted, then as much again.
+    // A whole ring buffer before the first submission, then as many blocks again.
     let mut expected = 0.0;
     for round in 0..2 {
         let mut encoder = gpu.encoder();
@@ -203,7 +203,7 @@ fn copies_clears_uploads_and_downloads_run_in_order() {
     gpu.write(b.raw(), 0, &[7u32; 256]);
     recording.submit(&gpu, &[]);
     assert_eq!(gpu.read_slice(&b.slice(3..5).unwrap()).unwrap(), [4, 0]);
-    // What cannot be is refused when it is listed.
+    // Impossible commands are refused when they are recorded.
     let short = b.slice(..4).unwrap();
     assert!(recording.copy(&a, &short).is_err(), "lengths differ");
     assert!(
@@ -227,7 +227,7 @@ fn recordings_keep_the_buffers_that_they_are_bound_to() {
     let values = gpu.buffer_of("values", &[0u32; 256]).unwrap();
     let mut recording = Recording::new();
     let kernel = support::kernel(&gpu, "count");
-    // The second half alone.
+    // Only the second half.
     let half = values.slice(64..128).unwrap();
     let slices = [("values", half.clone().into())];
     recording.dispatch(kernel.bind_slices(&gpu, &slices).unwrap(), Groups::flat(1));
@@ -255,7 +255,7 @@ fn a_readback_is_awaited_and_does_not_wait_for_what_comes_later() {
     let large = gpu.buffer("large", 4 << 18).unwrap();
     let arriving = gpu.download(&small.all()).unwrap();
     assert_eq!(pollster::block_on(arriving).unwrap(), [1, 2, 3]);
-    // It was submitted before work that lasts.
+    // Submitted before work that lasts.
     let mut arriving = gpu.download(&small.slice(1..).unwrap()).unwrap();
     for _ in 0..4 {
         keep_busy(&gpu, &large);
@@ -287,7 +287,7 @@ fn features_are_asked_for_and_granted() {
     let granted = full.granted();
     assert_eq!(granted.f16, has(dapple_runtime::wgpu::Features::SHADER_F16));
     assert_eq!(granted.subgroup_size, full.subgroup_size());
-    // What browsers do not grant cannot be demanded of one.
+    // A device with the limits of browsers cannot provide features that browsers lack.
     let too_much = GpuOptions {
         class: DeviceClass::WebGpuDefault,
         needs: Needs {
@@ -303,7 +303,7 @@ fn features_are_asked_for_and_granted() {
 #[test]
 fn many_values_travel_in_pieces_through_few_buffers() {
     let gpu = gpu();
-    // Five pieces and a rest, from within a buffer.
+    // Five pieces and a remainder, from the middle of a buffer.
     const COUNT: usize = (11 << 20) + 77;
     let data: Vec<u32> = (0..COUNT as u32)
         .map(|i| i.wrapping_mul(2_654_435_761))
@@ -311,7 +311,7 @@ fn many_values_travel_in_pieces_through_few_buffers() {
     let buffer = gpu.buffer("many", 4 * COUNT as u64 + 64).unwrap();
     let made = gpu.counters().buffers_created;
     gpu.write(&buffer, 16, &data);
-    // What is written later comes later.
+    // Later writes take effect later.
     gpu.write(&buffer, 16, &[1_u32, 2]);
     let found: Vec<u32> = gpu.read_at(&buffer, 16, COUNT).unwrap();
     assert!(found[..2] == [1, 2] && found[2..] == data[2..]);

@@ -1,4 +1,4 @@
-//! The integration tests of this crate, as one program: linking is most of what a further one costs.
+//! The integration tests of this crate, as one program: linking is most of the cost of another program.
 
 mod clock;
 mod device;

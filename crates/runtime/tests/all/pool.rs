@@ -1,4 +1,4 @@
-//! The pool gives buffers again, never too early, and gives them up when memory is short.
+//! Tests of the pool: it reuses buffers, never too early, and frees them when memory is short.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -48,7 +48,7 @@ fn a_buffer_of_exact_size_is_let_go_and_counted() {
     assert_eq!((values.size(), zeros.size()), (4004, 4004));
     assert_eq!(gpu.read::<u32>(&zeros, 1001).unwrap(), [0; 1001]);
     let held = pool.stats();
-    // Those two, and one that the copy to the host was taken through.
+    // Those two, and the staging buffer of the copy to the host.
     assert_eq!(held.allocations - before.allocations, 3);
     assert_eq!(gpu.counters().buffers_created, held.allocations);
     assert_eq!((held.live, held.live_bytes), (2, 2 * 4004));
@@ -131,7 +131,7 @@ fn free_buffers_of_a_size_are_bounded_oldest_evicted_first() {
         (stats.total_bytes(), stats.reuse_rate()),
         (stats.pooled_bytes, 0.0)
     );
-    // The two that were given back last are there.
+    // The two buffers returned last are available.
     let again = [0, 1].map(|_| pool.take("a", 1000, STORAGE).unwrap());
     assert!(
         again
@@ -140,7 +140,7 @@ fn free_buffers_of_a_size_are_bounded_oldest_evicted_first() {
     );
     assert!((pool.stats().reuse_rate() - 2.0 / 7.0).abs() < 1e-12);
     drop(again);
-    // A lower limit holds at once.
+    // A lower limit takes effect at once.
     pool.set_max_buffers_per_size(Some(0));
     let stats = pool.stats();
     assert_eq!((stats.pooled, stats.pooled_bytes, stats.evicted), (0, 0, 5));
@@ -180,12 +180,12 @@ fn absurd_sizes_are_errors() {
         );
         gpu.buffer("everything", bytes).unwrap_err();
     }
-    // Nothing is left broken.
+    // The device has no pending error.
     gpu.check().unwrap();
     gpu.pool().take("a little", 100, STORAGE).unwrap();
 }
 
-/// A software renderer takes its memory from the process, which can be given little: this test runs
+/// A software renderer takes its memory from the process, whose memory can be limited. This test runs
 /// `until_memory_is_full` in such a process.
 #[test]
 #[cfg(target_os = "linux")]
@@ -240,14 +240,14 @@ fn until_memory_is_full() {
     assert!(error.contains("no memory left for a gigabyte"), "{error}");
     gpu.check().unwrap();
     assert!(!gpu.is_lost());
-    // Another use does not fit the free ones: they make room.
+    // Another use does not fit the free buffers: the pool releases them.
     assert!(live.len() >= 2);
     drop(live);
     assert!(pool.stats().pooled_bytes >= 2 * large);
     pool.take("for copies", large, usage | wgpu::BufferUsages::INDEX)
         .unwrap();
     assert_eq!(pool.stats().pooled_bytes, large, "the rest was trimmed");
-    // Buffers that are not of the pool make room in it too.
+    // For buffers outside of the pool, the pool releases its free buffers too.
     let fill: Vec<_> = std::iter::from_fn(|| gpu.buffer_with("fill", large, usage).ok()).collect();
     assert_eq!(pool.stats().pooled_bytes, 0);
     let error = gpu

@@ -1,4 +1,4 @@
-//! Prefix sums and sorting give what a few lines of Rust give, with subgroups and without.
+//! Compares prefix sums and sorting with a few lines of Rust, with and without subgroups.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -24,7 +24,7 @@ struct Way {
     lanes: Defines,
 }
 
-/// Both ways of ranking, and the code for subgroups of more than 32 lanes run on fewer.
+/// Both methods of ranking; the code for subgroups of more than 32 lanes runs on fewer.
 fn ways() -> Vec<Way> {
     let way = |name, gpu: Gpu, wide: bool| Way {
         name,
@@ -55,7 +55,7 @@ fn scanned(gpu: &Gpu, scan: &Scan, input: &[u32], index: Option<&[u32]>) -> Vec<
     let length = index.map_or(input.len(), <[u32]>::len);
     let input = gpu.upload("input", input).unwrap();
     let index = index.map(|index| gpu.upload("index", index).unwrap());
-    // What was there before must not matter.
+    // The old content must not matter.
     let output = gpu.upload("output", &vec![7u32; length + 1]).unwrap();
     let counts = gpu.upload("counts", &[9, 9, length as u32, 9]).unwrap();
     let words = Scan::scratch_words(length as u64);
@@ -93,7 +93,7 @@ fn scans_are_prefix_sums() {
     for Way { name, gpu, lanes } in ways() {
         let gpu = &gpu;
         let scan = Scan::with((gpu, &ShaderSet::new(&PIECES)), &lanes).unwrap();
-        // The last one: more blocks than one turn of `sums` takes.
+        // The last length has more blocks than one iteration of `sums` processes.
         let lengths = [0, 1, 2, 255, 256, 257, block - 1, block, block + 1, 100_000];
         for length in lengths.into_iter().chain([block * block + block + 3]) {
             let items: Vec<u32> = (0..length as u32).map(|i| noise(i) % 50).collect();
@@ -194,7 +194,7 @@ fn sorts_are_stable_and_right_for_any_count() {
             100_000,
         ];
         for length in lengths {
-            // Keys that repeat, over all 32 bits: equal ones must keep their order.
+            // Keys that repeat, over all 32 bits: equal keys must keep their order.
             let few = length / 3 + 1;
             let keys: Vec<u32> = (0..length).map(|i| noise(noise(i) % few)).collect();
             let values: Vec<u32> = (0..length).map(|i| noise(i ^ 0x5555)).collect();

@@ -1,4 +1,4 @@
-//! Recordings that share submissions: what is seen is the order of the calls, as if each had its own.
+//! Tests of batched submissions: results are as if each command list had its own submission.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -7,7 +7,7 @@ use crate::support;
 use dapple_runtime::{ByteSlice, Gpu, Groups, Kernel, Recording, wgpu};
 use support::{adapter, gpu, opened, options, recording};
 
-/// `values` doubled, and 1 added: the order of runs and writes is seen.
+/// Doubles `values` and adds 1, so that results depend on the order of runs and writes.
 const DOUBLE: &str = "
     @group(0) @binding(0) var<storage, read_write> values: array<u32>;
     @compute @workgroup_size(64)
@@ -35,7 +35,7 @@ fn many_share_few_submissions_and_nothing_is_lost() {
     assert_eq!(gpu.read::<u32>(&values, 64).unwrap(), [1000; 64]);
     let done = gpu.counters() - before;
     assert_eq!(done.dispatches, 1000);
-    // Together, unless this thread rested for a millisecond between them.
+    // Batched, unless this thread paused for a millisecond between them.
     assert!(done.submissions < 500, "{}", done.submissions);
 }
 
@@ -62,7 +62,7 @@ fn one_that_comes_alone_is_submitted_at_once() {
     let values = gpu.upload("values", &[0_u32; 64]).unwrap();
     let step = recording(&gpu, "count", &values, 1);
     for burst in [0, 3, 20] {
-        // However many came before it, and whatever of them was kept.
+        // For any number of command lists before, and of pending ones.
         (0..burst).for_each(|_| step.submit_soon(&gpu));
         std::thread::sleep(std::time::Duration::from_millis(5));
         let before = gpu.counters();
@@ -79,7 +79,7 @@ fn everything_else_comes_in_the_order_of_the_calls() {
     let values = gpu.upload("values", &[0_u32; 64]).unwrap();
     let other = gpu.upload("other", &[0_u32; 64]).unwrap();
     let double = doubling(&gpu, &values);
-    // The bursts of different lengths end in the middle of a submission.
+    // Bursts of different lengths end in the middle of a submission.
     let mut expected = 0_u32;
     let run = |times: u32, expected: &mut u32| {
         for _ in 0..times {

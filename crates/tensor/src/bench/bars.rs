@@ -1,7 +1,7 @@
-//! Ten measurements with a bar each: the performance tests of another tensor library, for this one. They say what was
-//! met and what was missed, and decide nothing: time belongs into benchmarks.
+//! Ten measurements with a bar each: the performance tests of another tensor library, for this one. They report which
+//! bars were met and which were missed, and fail no test: performance is measured by benchmarks.
 //!
-//! What is computed is waited for. What makes tensors makes them of values, so that memory is taken and written.
+//! Every computation is waited for. Tensors are made from values, so that memory is taken and written.
 
 use super::operations::values;
 use super::{Mode, measure};
@@ -16,15 +16,15 @@ use std::time::{Duration, Instant};
 /// A measurement and its bar.
 #[derive(Debug, Clone, Serialize)]
 pub struct Bar {
-    /// What was measured.
+    /// Name of the measurement.
     pub name: String,
-    /// The measure.
+    /// Measured value.
     pub value: f64,
-    /// Of both.
+    /// Unit of value and bar.
     pub unit: &'static str,
-    /// What it has to be above, or, of times, below.
+    /// Lower bound of the value; for times, the upper bound.
     pub bar: f64,
-    /// Whether it is.
+    /// True if the value meets the bar.
     pub met: bool,
 }
 
@@ -50,10 +50,10 @@ impl Bar {
     }
 }
 
-/// Samples of what is measured by samples.
+/// Samples of sampled measurements.
 const SAMPLES: usize = 5;
 
-/// Seconds of one run of a plan: the median.
+/// Measures the seconds of one run of a plan: the median.
 fn seconds(context: &Context, outputs: &[&Tensor]) -> Result<f64> {
     let plan = Plan::compile(outputs)?;
     let (us, _) = measure(context, &plan, (Mode::Replayed, None), SAMPLES)?;
@@ -67,7 +67,7 @@ fn wait(context: &Context) -> Result<()> {
     }
 }
 
-/// How long `work` takes, waited for.
+/// Measures the duration of `work`, including the wait for the device.
 fn timed(context: &Context, work: impl FnOnce() -> Result<()>) -> Result<Duration> {
     wait(context)?;
     let started = Instant::now();
@@ -76,10 +76,10 @@ fn timed(context: &Context, work: impl FnOnce() -> Result<()>) -> Result<Duratio
     Ok(started.elapsed())
 }
 
-/// Measures all ten on a device, some seconds; `found` is told of each.
+/// Measures all ten on a device, some seconds; `found` receives each.
 ///
 /// # Errors
-/// No memory; a lost device; what `found` returns.
+/// No memory; a lost device; errors of `found`.
 pub fn run(context: &Context, found: &mut dyn FnMut(&Bar) -> Result<()>) -> Result<Vec<Bar>> {
     let mut all = Vec::new();
     for measure in [
@@ -209,7 +209,7 @@ fn pool(context: &Context) -> Result<Vec<Bar>> {
     let time = timed(context, || {
         (0..turns).try_for_each(|_| context.tensor(&[10_000], &data).check())
     })?;
-    let name = "a tensor of 10 000 taken, written and given back";
+    let name = "a tensor of 10 000 allocated, written and returned";
     let us = time.as_secs_f64() * 1e6 / f64::from(turns);
     Ok(vec![Bar::below(name, us, "us", 1000.0)])
 }

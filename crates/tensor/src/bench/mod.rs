@@ -1,12 +1,13 @@
-//! What operations take, measured: the shapes that two other systems publish, and larger ones.
+//! Benchmarks of operations: the shapes that two other systems publish, and larger ones.
 //!
 //! 1. An operation is compiled to a plan and run until the device is warm.
-//! 2. A sample is so many runs, submitted together (in one command buffer, where nothing is copied to the host), and waited for;
-//!    so many that a sample takes some milliseconds. Its time over its runs is what one run takes, replayed.
-//! 3. Samples are repeated; average, least, most, median, 95th percentile are over samples. Nothing that was not waited
-//!    for is counted.
-//! 4. Bytes and operations are the plan's own count ([`PlanWork`]): each kernel's inputs once, its outputs
-//!    once, a multiply-add two. Rates stand beside the ceilings that the device was measured to reach.
+//! 2. A sample is a number of runs, submitted together (in one command buffer, if nothing is copied to the host), and
+//!    waited for. The number is chosen so that a sample takes some milliseconds. The time of a sample over its runs is
+//!    the time of one replayed run.
+//! 3. Samples are repeated; average, least, most, median, 95th percentile are over samples. Work that was not waited
+//!    for is not counted.
+//! 4. Bytes and operations are the plan's own count ([`PlanWork`]): each kernel's inputs once, its outputs once, a
+//!    multiply-add two. Rates are printed with the measured ceilings of the device.
 
 pub mod bars;
 mod networks;
@@ -25,22 +26,23 @@ use std::time::{Duration, Instant};
 
 pub use operations::families;
 
-/// How to measure.
+/// Options of the measurement.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Families to measure; empty for all: see [`families`].
     pub only: Vec<String>,
-    /// How elements are stored.
+    /// Storage types of elements.
     pub dtypes: Vec<DType>,
     /// Samples of each operation.
     pub samples: usize,
-    /// Leaves out what takes more than so many elements, or as many multiply-adds to the power of two thirds.
+    /// Skips operations on more than `most` elements, or with more than `most` multiply-adds to the power of two
+    /// thirds.
     pub most: usize,
-    /// Whether operations share kernels.
+    /// True if operations may share kernels.
     pub fuse: bool,
-    /// Whether products of 16-bit matrices may be computed by cooperative matrices.
+    /// True if products of 16-bit matrices may be computed by cooperative matrices.
     pub cooperative: bool,
-    /// Whether each kernel of an operation is measured by itself too, on a GPU.
+    /// True if each kernel of an operation is also measured by itself, on a GPU.
     pub kernels: bool,
 }
 
@@ -59,7 +61,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Whether all that is named is there.
+    /// Checks that all named families exist.
     ///
     /// # Errors
     /// A name of no family.
@@ -73,37 +75,37 @@ impl Options {
     }
 }
 
-/// What is measured against.
+/// Ceilings that rates are compared with.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ceilings {
-    /// Memory to memory, read and written.
+    /// Copies from memory to memory, bytes read and written per second.
     pub copy: f64,
-    /// `f32` multiply-adds, two operations each.
+    /// `f32` multiply-adds per second, two operations each.
     pub flops: f64,
 }
 
 /// Times of one run, microseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Micros {
-    /// The mean.
+    /// Mean.
     pub avg: f64,
-    /// The fastest sample.
+    /// Fastest sample.
     pub min: f64,
-    /// The slowest sample.
+    /// Slowest sample.
     pub max: f64,
-    /// Half took no longer.
+    /// Median: half of the samples took no longer.
     pub median: f64,
-    /// 95 % took no longer.
+    /// 95th percentile: 95 % of the samples took no longer.
     pub p95: f64,
     /// Standard deviation.
     pub std: f64,
-    /// 95 % interval of the median, from the order of the samples alone; `[0, 0]` in files of older versions.
+    /// 95 % interval of the median, from the order of the samples only; `[0, 0]` in files of older versions.
     #[serde(default)]
     pub interval: [f64; 2],
 }
 
-/// Places, among so many sorted samples, of the ends of a 95 % interval of the median: by the normal approximation of the
-/// binomial distribution. Of five samples and fewer, all of them.
+/// Returns the indices, among `count` sorted samples, of the ends of a 95 % interval of the median: by the normal
+/// approximation of the binomial distribution. For five samples and fewer, the interval is all of them.
 fn interval_of_median(count: usize) -> [usize; 2] {
     let half = 0.98 * (count as f64).sqrt();
     let low = (0.5 * count as f64 - half).floor().max(0.0) as usize;
@@ -132,7 +134,7 @@ impl Micros {
 }
 
 impl Micros {
-    /// The 95th percentile over the median, where that is so far from 1 that the machine was busy.
+    /// Returns the 95th percentile over the median if the ratio is so far from 1 that the machine was busy.
     pub fn scattered(&self) -> Option<f64> {
         let spread = self.p95 / self.median.max(f64::MIN_POSITIVE);
         is_scattered(spread).then_some(spread)
@@ -142,42 +144,42 @@ impl Micros {
 /// One operation at one shape.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Row {
-    /// `add`, `softmax`, `lora`: what `only` names.
+    /// Family, as in `only`: `add`, `softmax`, `lora`.
     pub family: String,
-    /// The operation and its shape.
+    /// Operation and shape.
     pub name: String,
-    /// How elements are stored.
+    /// Storage type of elements.
     pub dtype: String,
-    /// `replayed` (runs submitted together), `eager` (run after run, as the library submits them), `waited` (each waited for);
-    /// `kernel`: one of the operation's kernels by itself, replayed.
+    /// `replayed` (runs submitted together), `eager` (run after run, as the library submits them), `waited` (each
+    /// waited for); `kernel`: one of the operation's kernels by itself, replayed.
     pub mode: String,
-    /// One run.
+    /// Times of one run.
     pub us: Micros,
-    /// Runs of a sample.
+    /// Runs per sample.
     pub runs: usize,
-    /// Kernels of a run.
+    /// Kernels per run.
     pub kernels: usize,
-    /// Buffers that the driver made for a run, where that is measured.
+    /// Buffers that the driver created for a run, if measured.
     #[serde(default)]
     pub buffers_created: f64,
-    /// Bytes that a run moves at least.
+    /// Minimum bytes that a run moves.
     pub bytes: f64,
-    /// Operations of a run.
+    /// Operations per run.
     pub flops: f64,
     /// Bytes over the median, GB/s.
     pub gb_per_s: f64,
     /// Operations over the median, GFLOP/s.
     pub gflop_per_s: f64,
-    /// Runs a second at the median.
+    /// Runs per second at the median.
     pub runs_per_s: f64,
-    /// Of the copy ceiling.
+    /// Percentage of the copy ceiling.
     pub percent_of_copy: f64,
-    /// Of the multiply-add ceiling.
+    /// Percentage of the multiply-add ceiling.
     pub percent_of_flops: f64,
 }
 
 impl Row {
-    /// The row with its percentages of other ceilings.
+    /// Returns the row with its percentages of other ceilings.
     #[must_use]
     pub fn held_against(&self, ceilings: Ceilings) -> Self {
         Self {
@@ -195,35 +197,35 @@ impl Row {
             || (self.percent_of_flops > 100.0 && self.dtype == DType::F32.name())
     }
 
-    /// What identifies it in another run's rows.
+    /// Returns the key that identifies the row in another run.
     pub fn key(&self) -> (&str, &str, &str) {
         (&self.name, &self.dtype, &self.mode)
     }
 }
 
-/// An operation to be measured.
+/// An operation to measure.
 pub(crate) struct Case {
     pub family: &'static str,
     pub name: String,
     pub dtype: DType,
     pub outputs: Vec<Tensor>,
     pub updates: Vec<(Tensor, Tensor)>,
-    /// Also run by run, and waited for each.
+    /// True to also measure run by run, and with a wait for each.
     pub latencies: bool,
 }
 
-/// Shortest sample of a device.
+/// Minimum duration of a sample on a device.
 const SAMPLE: Duration = Duration::from_millis(8);
-/// Most runs of a sample.
+/// Maximum runs per sample.
 const MOST_RUNS: usize = 4000;
-/// An operation's samples end when they have taken this.
+/// Time after which no more samples of an operation are taken.
 const LONGEST: Duration = Duration::from_secs(4);
 
-/// How long a GPU works before it is timed: one that has waited for a plan to be compiled needs up to a third of a second until
-/// its clocks are what they are under load.
+/// Time that a GPU works before it is timed. A GPU that was idle while a plan was compiled needs up to a third of a
+/// second until its clocks reach their speed under load.
 const AWAKE: Duration = Duration::from_millis(400);
 
-/// How runs are submitted.
+/// Method of submitting runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Replayed,
@@ -241,10 +243,10 @@ impl Mode {
     }
 }
 
-/// Measures everything that options name, row by row, as `found` is told of them.
+/// Measures all operations that options name, row by row; `found` receives each row.
 ///
 /// # Errors
-/// A name of no family; no memory; a lost device; what `found` returns.
+/// A name of no family; no memory; a lost device; errors of `found`.
 pub fn run(
     context: &Context,
     options: &Options,
@@ -253,7 +255,7 @@ pub fn run(
 ) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for make in operations::cases(options)? {
-        // Made one at a time: the largest fill a small device.
+        // Created one at a time: the largest fills a small device.
         let case = make(context);
         let outputs: Vec<&Tensor> = case.outputs.iter().collect();
         let plan_options = crate::PlanOptions {
@@ -336,10 +338,10 @@ fn row(
     }
 }
 
-/// How a plan is run, or one of its kernels.
+/// Method of running a plan, or one of its kernels.
 type Ways = (Mode, Option<usize>);
 
-/// Runs a plan on a GPU until that has its clocks.
+/// Runs a plan on a GPU until the GPU has its clocks under load.
 fn wake(context: &Context, plan: &Plan) -> Result<()> {
     let Device::Gpu(gpu) = context.device() else {
         return Ok(());
@@ -359,7 +361,7 @@ fn wake(context: &Context, plan: &Plan) -> Result<()> {
 }
 
 fn measure(context: &Context, plan: &Plan, mode: Ways, samples: usize) -> Result<(Micros, usize)> {
-    // The first compiles what drivers compile late, the second is warm.
+    // The first run compiles what drivers compile late, the second is warm.
     sample(context, plan, mode, 1)?;
     let mut runs = 1;
     let mut once = sample(context, plan, mode, runs)?;
@@ -378,7 +380,7 @@ fn measure(context: &Context, plan: &Plan, mode: Ways, samples: usize) -> Result
     Ok((Micros::of(times), runs))
 }
 
-/// How long so many runs take, waited for.
+/// Measures `runs` runs, including the wait for them.
 fn sample(context: &Context, plan: &Plan, (mode, kernel): Ways, runs: usize) -> Result<Duration> {
     let Device::Gpu(gpu) = context.device() else {
         let started = Instant::now();
@@ -397,7 +399,7 @@ fn sample(context: &Context, plan: &Plan, (mode, kernel): Ways, runs: usize) -> 
         gpu.wait()?;
         return Ok(started.elapsed());
     }
-    // One pass for all runs: recorded before the clock runs.
+    // One pass for all runs, recorded before the clock starts.
     let all = match kernel {
         Some(kernel) => plan.kernel_repeated(kernel, runs)?,
         None => plan.repeated(runs)?,
@@ -414,12 +416,12 @@ fn sample(context: &Context, plan: &Plan, (mode, kernel): Ways, runs: usize) -> 
     Ok(started.elapsed())
 }
 
-/// Whether a row is of runs one after another, or of what is not run so.
+/// Returns true if a row is of replayed runs, or of an operation without kernels.
 fn is_plain(row: &Row) -> bool {
     row.mode == "replayed" || row.kernels == 0
 }
 
-/// The best of each family: name, and what it reached.
+/// Returns the best of each family: name, and its rates.
 pub fn summary(rows: &[Row]) -> Vec<(String, f64, f64, f64)> {
     let mut families: Vec<String> = Vec::new();
     for row in rows {

@@ -23,16 +23,16 @@ const VGG: [(usize, bool); 13] = [
     (512, false),
 ];
 
-/// A leaf's values in another type: a plan is not to convert them.
+/// Converts the values of a leaf to another type, so that no plan converts them.
 fn stored(leaf: &Tensor, dtype: DType) -> Tensor {
     match leaf.read() {
         Ok(values) => leaf.context().tensor_of(dtype, leaf.shape(), &values),
-        // What follows says why.
+        // The next operation reports the error.
         Err(_) => leaf.to(dtype),
     }
 }
 
-/// What VGG-16 sees in an image, after the last convolution of each of its five parts.
+/// Returns VGG-16's features of an image, after the last convolution of each of its five parts.
 fn vgg(image: &Tensor, dtype: DType) -> Vec<Tensor> {
     let mut x = image.clone();
     let mut channels = 3;
@@ -69,8 +69,8 @@ const ALEX: [([usize; 3], [usize; 2], bool); 5] = [
     ([256, 256, 3], [1, 1], false),
 ];
 
-/// LPIPS of a pair of images (Zhang et al. 2018): how far apart AlexNet's features are, each place's divided by their length,
-/// squared, weighted, and averaged.
+/// Returns LPIPS of a pair of images (Zhang et al. 2018): the distance of AlexNet's features. Features of each pixel
+/// are divided by their length, squared, weighted, and averaged.
 fn lpips(images: [&Tensor; 2]) -> Tensor {
     let context = images[0].context();
     let mut seen = images.map(Clone::clone);
@@ -94,21 +94,21 @@ fn lpips(images: [&Tensor; 2]) -> Tensor {
     total
 }
 
-/// Shares of classes: one for each row.
+/// Creates shares of classes: one class for each row.
 fn one_of(context: &Context, rows: usize, classes: usize) -> Tensor {
     let mut wanted = vec![0.0; rows * classes];
     (0..rows).for_each(|row| wanted[row * classes + row * 37 % classes] = 1.0);
     context.tensor(&[rows, classes], &wanted)
 }
 
-/// A layer with an addition whose B is not 0.
+/// Returns a layer with an addition whose B is not 0.
 fn adapted(context: &Context, d: usize) -> Option<(Linear, Lora)> {
     let mut lora = Lora::new(context, d, d, &LoraOptions::default()).ok()?;
     lora.b = normal(context, DType::F32, &[8, d], 0.1, 9);
     Some((Linear::new(context, d, d, 1), lora))
 }
 
-/// The loss of `x[rows, d]`.
+/// Returns the loss of `x[rows, d]`.
 fn loss(context: &Context, base: &Linear, lora: &Lora, rows: usize, d: usize) -> Tensor {
     let x = values(context, DType::F32, &[rows, d], 1);
     let y = lora.forward(base, &x, None);
@@ -124,7 +124,7 @@ impl Cases<'_> {
                 (64, 64, [112, 112]),
                 (256, 256, [56, 56]),
             ] {
-                // As many elements as would take as long.
+                // Number of elements that would take the same time.
                 let size = outputs * h * w * (channels * 9 / 64).max(1);
                 let name = format!("conv 3x3 {channels} to {outputs}, {w}x{h}, bias, relu");
                 let make = move |context: &Context| {

@@ -1,4 +1,4 @@
-//! Which operations are measured, at which shapes.
+//! Operations and shapes of the benchmarks.
 
 use super::{Case, Options};
 use crate::context::Context;
@@ -7,10 +7,10 @@ use crate::optimizer::Adam;
 use crate::{DType, Plan, Tensor};
 use dapple_base::Result;
 
-/// Makes a case on a device.
+/// Creates a case on a device.
 pub(crate) type Make = Box<dyn Fn(&Context) -> Case>;
 
-/// What `only` may name.
+/// Returns the families that `only` may name.
 pub fn families() -> &'static [&'static str] {
     &[
         "elements", "fused", "reduce", "norms", "matmul", "linear", "lora", "mlp", "adam", "cat",
@@ -18,9 +18,9 @@ pub fn families() -> &'static [&'static str] {
     ]
 }
 
-/// Elements of a row of sizes.
+/// Numbers of elements in each series of sizes.
 const SIZES: [usize; 6] = [1_000, 10_000, 100_000, 1_000_000, 16_777_216, 67_108_864];
-/// Few elements: also measured run by run.
+/// Limit of elements for measurements run by run.
 const SMALL: usize = 10_000;
 /// Sides of square products.
 const SQUARES: [usize; 8] = [64, 128, 256, 512, 1024, 2048, 4096, 8192];
@@ -30,7 +30,7 @@ pub(crate) struct Cases<'a> {
     all: Vec<Make>,
 }
 
-/// All that options name.
+/// Returns all cases that options name.
 pub(crate) fn cases(options: &Options) -> Result<Vec<Make>> {
     options.check()?;
     let mut cases = Cases {
@@ -52,7 +52,7 @@ pub(crate) fn cases(options: &Options) -> Result<Vec<Make>> {
     Ok(cases.all)
 }
 
-/// Large tensors repeat a block of this, on the device.
+/// Block size: large tensors repeat a block of this size, on the device.
 const BLOCK: usize = 1 << 16;
 
 pub(crate) fn values(context: &Context, dtype: DType, shape: &[usize], seed: u32) -> Tensor {
@@ -61,12 +61,12 @@ pub(crate) fn values(context: &Context, dtype: DType, shape: &[usize], seed: u32
         let block = values(context, dtype, &[1, BLOCK], seed);
         let plan = Plan::compile(&[&block.expand(&[count / BLOCK, BLOCK]).reshape(shape)]);
         let repeated = plan.and_then(|plan| plan.run().and_then(|()| plan.output(0)));
-        // Where there is no memory, what follows says so.
+        // Without memory, the next operation reports the error.
         if let Ok(repeated) = repeated {
             return repeated;
         }
     }
-    // Cheap, and no two neighbours alike.
+    // Cheap, and different for neighbours.
     let each = |i: u32| {
         let mixed = (i.wrapping_add(seed)).wrapping_mul(2_654_435_761) >> 8;
         mixed as f32 / (1u32 << 23) as f32 - 1.0
@@ -85,7 +85,7 @@ fn shown(count: usize) -> String {
 }
 
 impl Cases<'_> {
-    /// How elements are to be stored.
+    /// Returns the storage types of elements.
     pub(super) fn dtypes(&self) -> Vec<DType> {
         self.options.dtypes.clone()
     }
@@ -225,7 +225,7 @@ impl Cases<'_> {
                     (dtype, count),
                     move |context| {
                         let x = values(context, dtype, &of, 1);
-                        // Softmax's backward reads its output: it is there already.
+                        // The backward pass of softmax reads its output, which exists already.
                         let y = op(&x);
                         let g = values(context, dtype, &of, 2);
                         y.gradients_from(&g, &[&x])
@@ -237,7 +237,7 @@ impl Cases<'_> {
 
     fn matmul(&mut self, dtype: DType) {
         for side in SQUARES {
-            // As many elements as would take as long.
+            // Number of elements that would take the same time.
             let size = side * side * (side / 64).max(1);
             self.push(
                 "matmul",
@@ -282,7 +282,7 @@ impl Cases<'_> {
         };
         let layer = move |context: &Context, d: usize, rank: usize| {
             let mut lora = Lora::new(context, d, d, &options(rank)).ok()?;
-            // Not 0, so that nothing is saved by luck.
+            // Not 0, so that no work is saved by accident.
             lora.b = normal(context, f32, &[rank, d], 0.1, 9);
             Some(lora)
         };

@@ -1,7 +1,8 @@
-//! What PyTorch took for the same operation: rows of its own benchmark, found by operation and shape.
+//! PyTorch's times for the same operation: rows of its own benchmark, found by operation and shape.
 //!
-//! Such a file is one JSON object with `rows`, each with `op`, `shape`, `dtype`, `mode` and `us`, as `gpu` and `torch` say of
-//! what. Times are between two events of the device around calls back to back, so they stand beside `replayed` alone.
+//! The file is one JSON object with `gpu`, `torch` (the device and the version) and `rows`, each with `op`, `shape`,
+//! `dtype`, `mode` and `us`. Times are between two events of the device around consecutive calls, so they are
+//! comparable with `replayed` only.
 
 use super::Row;
 use serde::Deserialize;
@@ -9,9 +10,9 @@ use serde::Deserialize;
 /// A file of PyTorch's times.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Torch {
-    /// The device.
+    /// Device.
     pub gpu: String,
-    /// The version.
+    /// Version of PyTorch.
     pub torch: String,
     rows: Vec<TorchRow>,
 }
@@ -25,11 +26,11 @@ struct TorchRow {
     us: f64,
 }
 
-/// Modes that compute what we do: no 19-bit products, nothing compiled, memory as programs have it.
+/// Modes that compute the same as Dapple: no 19-bit products, nothing compiled, ordinary pageable memory.
 const MODES: [&str; 3] = ["eager", "ieee", "pageable"];
 
 impl Torch {
-    /// Microseconds of the same operation.
+    /// Returns the microseconds of the same operation.
     pub fn us(&self, row: &Row) -> Option<f64> {
         if row.mode != "replayed" && row.family != "transfer" {
             return None;
@@ -45,7 +46,7 @@ impl Torch {
     }
 }
 
-/// `1 k`, `16 Mi`, `300`.
+/// Parses `1 k`, `16 Mi`, `300`.
 fn count(text: &str) -> Option<usize> {
     let (number, unit) = text.split_once(' ').unwrap_or((text, ""));
     let unit = match unit {
@@ -58,13 +59,13 @@ fn count(text: &str) -> Option<usize> {
     Some(number.parse::<usize>().ok()? * unit)
 }
 
-/// `4096^2`, `64^3`: the sides.
+/// Parses `4096^2`, `64^3` to the sides.
 fn sides(text: &str) -> Option<Vec<usize>> {
     let (side, power) = text.split_once('^')?;
     Some(vec![side.parse().ok()?; power.parse().ok()?])
 }
 
-/// `[4, 16, 1024]`, as rows.
+/// Parses `[4, 16, 1024]` to rows.
 fn rows(text: &str) -> Option<[usize; 2]> {
     let inside = text.strip_prefix('[')?.strip_suffix(']')?;
     let sizes = inside.split(", ").map(str::parse::<usize>);
@@ -73,7 +74,7 @@ fn rows(text: &str) -> Option<[usize; 2]> {
     Some([before.iter().product(), *last])
 }
 
-/// Operation and shape by their names there.
+/// Returns operation and shape by their names in PyTorch's file.
 fn key(name: &str) -> Option<(String, Vec<usize>)> {
     const PLAIN: [(&str, &str); 9] = [
         ("add + relu ", "add_relu"),

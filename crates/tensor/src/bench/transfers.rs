@@ -1,6 +1,6 @@
-//! Bytes between host and device, and buffers taken from the pool or made anew.
+//! Benchmarks of transfers between host and device, and of buffers from the pool or newly allocated.
 //!
-//! An upload is timed until the device has it, a download until the host has; both are waited for one by one.
+//! An upload is timed until the device has the bytes, a download until the host has them; each transfer is waited for.
 
 use super::{Ceilings, Micros, Options, Row, SAMPLE};
 use crate::context::{Context, Device};
@@ -10,12 +10,12 @@ use dapple_base::Result;
 use dapple_runtime::Gpu;
 use std::time::Instant;
 
-/// 16-bit elements of a transfer.
+/// 16-bit elements per transfer.
 const SIZES: [usize; 5] = [1_024, 10_240, 102_400, 1_024_000, 64 << 20];
-/// Elements of a tensor that comes and goes.
+/// Elements of a tensor that is created and dropped.
 const TAKEN: usize = 10_000;
 
-/// Seconds of one call: samples of so many calls that each takes some milliseconds.
+/// Measures the seconds of one call: the calls per sample are chosen so that each sample takes some milliseconds.
 fn sampled(samples: usize, mut call: impl FnMut() -> Result<()>) -> Result<(Micros, usize)> {
     let mut once = |runs: usize| -> Result<f64> {
         let started = Instant::now();
@@ -34,16 +34,16 @@ fn sampled(samples: usize, mut call: impl FnMut() -> Result<()>) -> Result<(Micr
     Ok((Micros::of(times), runs))
 }
 
-/// Everything that was given to the device is done.
+/// Waits until all submitted work is done.
 fn flushed(gpu: &Gpu) -> Result<()> {
     gpu.submit(gpu.encoder());
     gpu.wait()
 }
 
-/// Rows of the families `transfer` and `pool`. The processor has neither.
+/// Measures rows of the families `transfer` and `pool`, which a GPU has and a CPU has not.
 ///
 /// # Errors
-/// No memory; a lost device; what `found` returns.
+/// No memory; a lost device; errors of `found`.
 pub(super) fn run(
     context: &Context,
     options: &Options,
@@ -102,7 +102,7 @@ pub(super) fn run(
             (down.0, down.1, 0.0),
         )?;
     }
-    for (name, pooled) in [("from the pool", true), ("made anew", false)] {
+    for (name, pooled) in [("from the pool", true), ("newly allocated", false)] {
         if !is_named("pool") {
             break;
         }

@@ -1,8 +1,9 @@
-//! [`Workload`]: operations that a profiler runs again and again, as they should be run, or with a mistake planted.
+//! [`Workload`]: operations that a profiler runs repeatedly, either correctly or with an injected fault.
 //!
 //! 1. Each [`Operation`] is a plan with a span of its own name.
-//! 2. As it should be: all plans are one recording ([`Workload::recording`]), replayed; nothing comes or goes.
-//! 3. With a [`Plant`] an operation does what slow programs do, and the profiler's rules have to find it.
+//! 2. Without a fault, all plans are one command list ([`Workload::recording`]), replayed without allocations or
+//!    transfers.
+//! 3. With a [`Plant`] an operation repeats a mistake of slow programs, and the profiler's rules must find it.
 
 use super::operations::values;
 use crate::context::{Context, Device};
@@ -13,7 +14,7 @@ use dapple_base::{Error, Result};
 use dapple_runtime::Recording;
 use std::str::FromStr;
 
-/// A mistake to find.
+/// Injected fault that the profiler must find.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Plant {
     /// Each node is a kernel, each kernel a pass, each operation a submission.
@@ -22,14 +23,14 @@ pub enum Plant {
     Readback,
     /// Each operation's inputs come from the host, and are waited for.
     Upload,
-    /// Each operation is compiled anew, into new buffers.
+    /// Each operation is compiled again, into new buffers.
     NoPool,
-    /// Products are computed the plainest way.
+    /// Products are computed by the plainest kernel.
     NaiveMatmul,
 }
 
 impl Plant {
-    /// All of them.
+    /// All faults.
     pub const ALL: [Self; 5] = [
         Self::Unfused,
         Self::Readback,
@@ -38,7 +39,7 @@ impl Plant {
         Self::NaiveMatmul,
     ];
 
-    /// As options call it.
+    /// Returns the name in options.
     pub fn name(self) -> &'static str {
         match self {
             Self::Unfused => "unfused",
@@ -62,15 +63,15 @@ impl FromStr for Plant {
     }
 }
 
-/// What an operation is.
+/// Kind of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// The addition alone, of `x[1, d]`.
+    /// Only the addition, of `x[1, d]`.
     Lora {
         d: usize,
         rank: usize,
     },
-    /// Forward and backward, of `x[1, d]`.
+    /// Forward and backward pass, of `x[1, d]`.
     LoraStep {
         d: usize,
     },
@@ -81,7 +82,7 @@ enum Kind {
     Softmax([usize; 2]),
     LayerNorm([usize; 2]),
     RmsNorm([usize; 2]),
-    /// Of squares.
+    /// Product of square matrices.
     MatMul(usize),
 }
 
@@ -89,7 +90,7 @@ enum Kind {
 const NORM: [usize; 2] = [64, 1024];
 const LARGE: [usize; 2] = [4096, 4096];
 
-/// Name, family (both are what `only` may name), what it is.
+/// Name, family (`only` may name both), and kind.
 const OPERATIONS: [(&str, &str, Kind); 19] = [
     ("lora_512", "lora", Kind::Lora { d: 512, rank: 8 }),
     ("lora_1024", "lora", Kind::Lora { d: 1024, rank: 8 }),
@@ -113,7 +114,7 @@ const OPERATIONS: [(&str, &str, Kind); 19] = [
 ];
 
 impl Kind {
-    /// Multiply-adds, or elements.
+    /// Returns multiply-adds, or elements.
     fn size(self) -> usize {
         match self {
             Self::Lora { d, rank } => 2 * d * rank,
@@ -126,7 +127,7 @@ impl Kind {
         }
     }
 
-    /// Results, and leaves that come from the host where that is planted.
+    /// Returns results, and the leaves that come from the host under an injected fault.
     fn make(self, context: &Context) -> Result<(Vec<Tensor>, Vec<Tensor>)> {
         let rows = |[rows, n]: [usize; 2]| values(context, DType::F32, &[rows, n], 1);
         let lora = |d: usize, rank: usize| -> Result<Lora> {
@@ -136,7 +137,7 @@ impl Kind {
                 ..LoraOptions::default()
             };
             let mut lora = Lora::new(context, d, d, &options)?;
-            // Not 0, so that nothing is saved by luck.
+            // Not 0, so that no work is saved by accident.
             lora.b = normal(context, DType::F32, &[rank, d], 0.1, 9);
             Ok(lora)
         };
@@ -179,11 +180,11 @@ impl Kind {
     }
 }
 
-/// One of the operations.
+/// An operation of the workload.
 pub struct Operation {
-    /// Its name, and its span's.
+    /// Name of the operation and of its span.
     pub name: &'static str,
-    /// Whether it goes back, too.
+    /// True if the operation includes the backward pass.
     pub is_backward: bool,
     plan: Plan,
     outputs: Vec<Tensor>,
@@ -205,17 +206,17 @@ impl Operation {
         Plan::compile_with(&outputs, &options)
     }
 
-    /// What a run does.
+    /// Returns the work of a run.
     pub fn work(&self) -> PlanWork {
         self.plan.work()
     }
 
-    /// Its plan.
+    /// Returns the plan.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// Its inputs come from the host, and are there when this returns.
+    /// Uploads the inputs from the host, and waits until they are on the device.
     ///
     /// # Errors
     /// A lost device.
@@ -230,7 +231,7 @@ impl Operation {
         Ok(())
     }
 
-    /// Its result is read, and waited for.
+    /// Reads the result, and waits for it.
     ///
     /// # Errors
     /// A lost device.
@@ -238,7 +239,7 @@ impl Operation {
         self.plan.read(0).map(drop)
     }
 
-    /// Compiles it anew, into buffers that the driver makes: nothing that the pool keeps is used.
+    /// Compiles the operation again, into buffers that the driver creates, without buffers of the pool.
     ///
     /// # Errors
     /// No memory.
@@ -253,13 +254,13 @@ impl Operation {
 
 /// Operations on a device.
 pub struct Workload {
-    /// In the order in which they run.
+    /// Operations in the order in which they run.
     pub operations: Vec<Operation>,
-    /// What is wrong with them.
+    /// Injected fault.
     pub plant: Option<Plant>,
 }
 
-/// Families and operations that `only` may name.
+/// Returns families and operations that `only` may name.
 pub fn names() -> Vec<&'static str> {
     let mut names: Vec<&'static str> = Vec::new();
     for (name, family, _) in OPERATIONS {
@@ -272,7 +273,7 @@ pub fn names() -> Vec<&'static str> {
     names
 }
 
-/// Whether all that is named is there.
+/// Checks that all names exist.
 ///
 /// # Errors
 /// A name of no operation and no family.
@@ -290,10 +291,11 @@ pub fn check(only: &[String]) -> Result<()> {
 }
 
 impl Workload {
-    /// The operations that `only` names, or all; of all, those of no more than `most` multiply-adds.
+    /// Creates the operations that `only` names. If `only` is empty, creates all operations of at most `most`
+    /// multiply-adds.
     ///
     /// # Errors
-    /// As [`check`]; no memory.
+    /// See [`check`] for the errors; also no memory.
     pub fn new(
         context: &Context,
         only: &[String],
@@ -329,10 +331,11 @@ impl Workload {
         Ok(Self { operations, plant })
     }
 
-    /// All operations, each `runs` times in a row: one span, and one pass, each. Nothing on the processor.
+    /// Returns the command list of all operations, each `runs` times consecutively: one span, and one pass, each. Empty
+    /// on a CPU.
     ///
     /// # Errors
-    /// None that plans that were compiled have.
+    /// None for compiled plans.
     pub fn recording(&self, runs: usize) -> Result<Recording> {
         let mut all = Recording::new();
         for operation in &self.operations {

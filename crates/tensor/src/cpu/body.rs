@@ -17,15 +17,15 @@ pub(crate) struct Block<'a> {
     registers: Vec<Vec<f32>>,
     /// Constants that are filled in already.
     filled: Vec<bool>,
-    /// Inputs that are read where they are: the buffer's values, and where the access begins.
+    /// Inputs that are read in their buffer: the buffer's values, and the offset of the access.
     direct: Vec<Option<&'a [f32]>>,
-    /// Where the block begins.
+    /// Linear index of the block's first element.
     start: usize,
 }
 
-/// The values of an input that needs no loading: `f32`, element by element.
+/// Returns the values of an input that needs no loading: `f32`, element by element.
 fn direct<'a>(body: &Body, instruction: &Instruction, inputs: &'a Inputs<'a>) -> Option<&'a [f32]> {
-    // What is one for a row is the same for all its elements: it is in a register.
+    // A value per row is the same for all elements of the row: it is in a register.
     let Value::Input(input) = instruction.value else {
         return None;
     };
@@ -57,7 +57,7 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// The values of an instruction for the block that was computed last.
+    /// Returns the values of an instruction for the block that was computed last.
     pub fn values(&self, instruction: usize, count: usize) -> &[f32] {
         match self.direct[instruction] {
             Some(values) => &values[self.start..self.start + count],
@@ -65,12 +65,12 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// Gives an instruction its values from outside.
+    /// Sets the values of an instruction from outside.
     pub fn set(&mut self, instruction: usize, values: &[f32]) {
         self.registers[instruction][..values.len()].copy_from_slice(values);
     }
 
-    /// Gives an instruction the same value everywhere.
+    /// Sets the values of an instruction to one number.
     pub fn fill(&mut self, instruction: usize, value: f32) {
         self.registers[instruction].fill(value);
     }
@@ -82,7 +82,7 @@ impl<'a> Block<'a> {
             if self.direct[at].is_some() {
                 continue;
             }
-            // Operands come before: they can be borrowed beside the result.
+            // Operands come before, so they can be borrowed together with the result.
             let (before, rest) = self.registers.split_at_mut(at);
             let out = &mut rest[0][..count];
             match &self.body.instructions[at].value {
@@ -162,7 +162,7 @@ fn load(source: &Source, inputs: &Inputs<'_>, start: usize, out: &mut [f32]) {
     }
 }
 
-/// Where element `i` of an access is.
+/// Returns the index of element `i` of an access.
 fn place(access: &Access, i: usize) -> usize {
     let mut left = i;
     let mut at = access.offset;
@@ -179,7 +179,7 @@ fn load_access(access: &Access, inputs: &Inputs<'_>, start: usize, out: &mut [f3
     let mut done = 0;
     while done < out.len() {
         let at = start + done;
-        // As far as the innermost axis goes.
+        // Up to the end of the innermost axis.
         let count = (inner - at % inner).min(out.len() - done);
         run(
             values,
@@ -233,7 +233,7 @@ impl Part<'_> {
     }
 }
 
-/// Parts of `size` elements of each output; what is left of each with the last.
+/// Splits each output into parts of `size` elements; the last part holds the remainder.
 pub(crate) fn parts<'a>(
     outputs: &'a mut [Values],
     sizes: &[usize],
@@ -266,10 +266,10 @@ pub(crate) fn parts<'a>(
     all
 }
 
-/// So many sums side by side: as many as vectors have, whatever the processor, so that results are the same.
+/// Number of parallel sums: the lanes of vectors. The number does not depend on the CPU, so that results are the same.
 const LANES: usize = 16;
 
-/// Reduces values, in an order that depends on their number alone.
+/// Reduces values, in an order that depends on their number only.
 pub(crate) fn reduced(op: ReduceOp, values: &[f32]) -> f32 {
     let mut lanes = [op.identity(); LANES];
     let mut chunks = values.chunks_exact(LANES);

@@ -1,5 +1,5 @@
-//! Chains of products: a task has some rows, and takes them through all links before the next, so that what lies between
-//! stays in the nearer caches. Each link is computed as it would be by itself.
+//! Chains of products: a task has some rows, and computes all links for them before the next rows, so that intermediate
+//! values stay in the nearer caches. Each link is computed as it would be by itself.
 
 use super::Inputs;
 use super::body::{BLOCK, Block, Part, parts};
@@ -49,7 +49,7 @@ pub(crate) fn chain(
         });
 }
 
-/// What lies between two links, as a matrix of `k` columns.
+/// Returns the values between two links, as a matrix of `k` columns.
 fn between(a: &Matrix, k: usize) -> Matrix {
     Matrix {
         offset: 0,
@@ -73,7 +73,8 @@ fn product(link: &Link, a: Matrix, m: usize) -> Product {
     }
 }
 
-/// What is done with elements of a link's rows from `first` on; they become what the next multiplies.
+/// Computes the elementwise part of a link for its rows from `first` on; the results become the first matrix of the
+/// next link.
 fn finish(
     inputs: &Inputs<'_>,
     link: &Link,

@@ -1,4 +1,4 @@
-//! Kernels on the processor, one for each space.
+//! CPU kernels, one for each space.
 
 use super::body::{BLOCK, Block, Part, join_all, joined, parts, reduced};
 use super::{Inputs, dtype_of};
@@ -7,11 +7,11 @@ use crate::graph::tensor::DType;
 use crate::program::{Body, KernelPlan, Matrix, More, Product, Source, Space, Value};
 use rayon::prelude::*;
 
-/// Elements of a task: many blocks, so that registers are made seldom.
+/// Elements per task: many blocks, so that registers are rarely allocated.
 const TASK: usize = 32 * BLOCK;
-/// Rows of a product's task: of a large one more, for each task packs the second matrix for itself.
+/// Rows per task of a product: more for a large product, because each task packs the second matrix for itself.
 const ROWS: [usize; 2] = [64, 256];
-/// Rows up to here are each a sum of the second matrix's rows.
+/// Maximum rows that are each computed as a sum of the second matrix's rows.
 const THIN: usize = 4;
 
 pub(super) fn all_of(body: &Body) -> Vec<usize> {
@@ -57,11 +57,11 @@ pub(crate) fn map(kernel: &KernelPlan, inputs: &Inputs<'_>, outputs: &mut [Value
         });
 }
 
-/// What is done for a row, phase by phase.
+/// Instructions for a row, phase by phase.
 struct Steps {
-    /// One for the row.
+    /// Instructions per row.
     by_row: Vec<usize>,
-    /// One for each element, what is stored or reduced after it among them.
+    /// Instructions per element, including those stored or reduced after the phase.
     elements: Vec<usize>,
     reductions: Vec<usize>,
     is_last: bool,
@@ -150,7 +150,7 @@ fn one_row(
     parts: &mut [Part<'_>],
     (row, within, n): (usize, usize, usize),
 ) {
-    // What was computed for the only block of a short row is still there.
+    // The values of the only block of a short row are still in the registers.
     let is_short = n <= BLOCK;
     let mut there = vec![false; body.instructions.len()];
     for step in steps {
@@ -247,7 +247,7 @@ pub(crate) fn columns(kernel: &KernelPlan, inputs: &Inputs<'_>, outputs: &mut [V
         .for_each_init(|| Block::new(body, inputs), one);
 }
 
-/// The values of a matrix operand as `f32`, borrowed where they are that.
+/// Returns the values of a matrix operand as `f32`, borrowed if they are stored as `f32`.
 pub(super) fn widened<'a>(inputs: &'a Inputs<'_>, matrix: &Matrix) -> std::borrow::Cow<'a, [f32]> {
     match inputs.get(matrix.buffer) {
         Values::F32(values) => values.as_slice().into(),
@@ -255,7 +255,7 @@ pub(super) fn widened<'a>(inputs: &'a Inputs<'_>, matrix: &Matrix) -> std::borro
     }
 }
 
-/// Where a matrix of the batch begins.
+/// Returns the offset of a matrix of the batch.
 pub(super) fn begin(matrix: &Matrix, batch: usize) -> usize {
     let mut left = batch;
     let mut at = matrix.offset;
@@ -266,7 +266,7 @@ pub(super) fn begin(matrix: &Matrix, batch: usize) -> usize {
     at
 }
 
-/// Rows of a task of a product that has `m`.
+/// Returns the rows per task of a product with `m` rows.
 pub(super) fn task_rows(m: usize) -> usize {
     if m >= 2 * ROWS[1] { ROWS[1] } else { ROWS[0] }
 }
@@ -376,7 +376,8 @@ pub(super) fn multiply(
         }
         return;
     }
-    // SAFETY: the last elements that strides lead to were just found to be inside of the slices; `out` is borrowed alone.
+    // SAFETY: the last elements that strides lead to were just checked to be inside of the slices; `out` has no other
+    // borrow.
     unsafe {
         matrixmultiply::sgemm(
             m,

@@ -1,8 +1,8 @@
-//! The processor's engine: kernels of a program one after another, each on all threads of the rayon pool.
+//! CPU engine: runs the kernels of a program one after another, each on all threads of the rayon pool.
 //!
-//! 1. A kernel's elements are cut into blocks by counts that do not depend on the number of threads. A block goes through
-//!    all instructions before the next: what lies between them stays in the nearest cache, as in a fused kernel.
-//! 2. Loads bring a block of an access together as `f32`; where that is the buffer itself nothing is moved.
+//! 1. A kernel's elements are cut into blocks by counts that do not depend on the number of threads. A block runs
+//!    through all instructions before the next: intermediate values stay in the nearest cache, as in a fused kernel.
+//! 2. Loads gather a block of an access as `f32`; if the access is the buffer itself, nothing is moved.
 //! 3. Products are `matrixmultiply`'s, cut by rows.
 
 mod body;
@@ -16,14 +16,14 @@ use crate::program::{Place, Program, Space};
 use dapple_base::{Error, Result};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
-/// A program on the processor.
+/// A program on the CPU.
 pub(crate) struct CpuPlan {
     buffers: Vec<Arc<RwLock<Values>>>,
 }
 
 impl CpuPlan {
     pub fn new(_: &Context, program: &Program) -> Result<Self> {
-        // Each buffer has memory of its own here: slots are for devices.
+        // Each buffer has its own memory on the CPU: slots are for devices.
         let place = |plan: &crate::program::BufferPlan| match &plan.place {
             Place::Slot(_) => Ok(Arc::new(RwLock::new(Values::zeros(plan.dtype, plan.count)))),
             Place::Leaf(tensor) => match &tensor.0.op {
@@ -45,7 +45,7 @@ impl CpuPlan {
 
     pub fn run(&self, program: &Program) -> Result<()> {
         for kernel in &program.kernels {
-            // What is written is no leaf of this program: nobody reads it meanwhile.
+            // Written values are no leaves of this program: no other code reads them during the run.
             let mut outputs: Vec<Values> = kernel
                 .outputs
                 .iter()
@@ -101,7 +101,7 @@ impl CpuPlan {
     }
 }
 
-/// What a kernel reads, by buffer.
+/// Inputs of a kernel, by buffer.
 pub(crate) struct Inputs<'a>(&'a [(usize, RwLockReadGuard<'a, Values>)]);
 
 impl Inputs<'_> {
@@ -114,7 +114,7 @@ impl Inputs<'_> {
     }
 }
 
-/// Elements of a type for a value that is stored.
+/// Returns the element type of a stored value.
 pub(crate) fn dtype_of(values: &Values) -> DType {
     match values {
         Values::F32(_) => DType::F32,

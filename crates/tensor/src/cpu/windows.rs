@@ -1,9 +1,9 @@
 //! Products whose second matrix is unfolded: convolutions.
 //!
-//! 1. A task is some columns of a result, of all its rows, so that what it unfolds serves them all.
-//! 2. The sum is cut into blocks; of each the part of the second matrix is unfolded into memory that the nearest caches
-//!    hold, and multiplied.
-//! 3. What follows element by element is done as a row's columns are stored.
+//! 1. A task is some columns of a result, of all its rows, so that its unfolded part serves all rows.
+//! 2. The sum is cut into blocks. The second matrix's part of each block is unfolded into memory that the nearest
+//!    caches hold, and multiplied.
+//! 3. Elementwise operations on the result run as a row's columns are stored.
 
 use super::Inputs;
 use super::body::{BLOCK, Block, Part};
@@ -18,7 +18,7 @@ const COLUMNS: usize = 512;
 /// Steps of the sum in a block: with the columns 512 KiB.
 const STEPS: usize = 256;
 
-/// Taps of one row and column of windows from `first` on, of a channel of an image.
+/// Unfolds the taps of one row and column of windows from `first` on, of a channel of an image.
 fn unfold_row(
     unfold: &Unfold,
     plane: &[f32],
@@ -45,7 +45,7 @@ fn unfold_row(
         };
         let at = (wx * unfold.stride[1] + tap) as isize - unfold.padding[1];
         if unfold.stride[1] == 1 && unfold.gap[1] == 1 {
-            // Neighbours are neighbours: what is outside on the left, inside, outside on the right.
+            // Neighbours remain neighbours: columns outside on the left, inside, outside on the right.
             let left = (-at).clamp(0, count as isize) as usize;
             let inside = (w as isize - at).clamp(left as isize, count as isize) as usize;
             line[..left].fill(unfold.fill);
@@ -63,7 +63,7 @@ fn unfold_row(
     }
 }
 
-/// Elements from `start` on of `[n, channels * taps, windows]`.
+/// Loads elements from `start` on of `[n, channels * taps, windows]`.
 pub(super) fn load(unfold: &Unfold, values: &Values, offset: usize, start: usize, out: &mut [f32]) {
     let (taps, windows, pixels) = (unfold.taps(), unfold.windows(), unfold.pixels());
     let mut done = 0;
@@ -93,20 +93,20 @@ pub(super) fn load(unfold: &Unfold, values: &Values, offset: usize, start: usize
     }
 }
 
-/// Whether the sum goes over windows and the columns over taps, not the other way round.
+/// Returns true if the sum goes over windows and the columns over taps, not the other way round.
 fn is_turned(p: &Product, unfold: &Unfold) -> bool {
     if unfold.windows() == 1 {
-        // Strides do not tell: the next tap is the next place, too.
+        // Strides do not decide this: the next tap is the next element, too.
         return p.n > 1;
     }
     let natural = (p.n == 1 || p.b.column == 1) && (p.k == 1 || p.b.row == unfold.windows());
     !natural
 }
 
-/// Slices of an output: of each row the columns of a task.
+/// Slices of an output: the columns of a task, for each row.
 type Columns<'a> = Vec<Part<'a>>;
 
-/// Of each task (matrix of the batch, columns) its slices of each output.
+/// Returns the slices of each output for each task (matrix of the batch, columns).
 fn tasks<'a>(outputs: &'a mut [Values], p: &Product) -> Vec<Vec<Columns<'a>>> {
     let across = p.n.div_ceil(COLUMNS);
     let count = outputs.len();
@@ -178,7 +178,7 @@ pub(super) fn matmul(
         });
 }
 
-/// Some columns of a result, of all its rows.
+/// Computes some columns of a result, for all its rows.
 fn multiply(
     (a, b): (&[f32], &[f32]),
     out: &mut [f32],
@@ -203,7 +203,7 @@ fn multiply(
     let mut done = 0;
     while done < p.k {
         let steps = STEPS.min(p.k - done);
-        // By taps: each a row of windows, whichever way it is read.
+        // By taps: each is a row of windows, in both directions.
         let (row, column) = if turned {
             for (c, line) in packed[..steps * columns].chunks_mut(steps).enumerate() {
                 unfolded(k0 + first + c, p0 + done, line);

@@ -1,17 +1,18 @@
 //! Chains of narrow products in one kernel: a small network, or its backward pass.
 //!
-//! 1. A workgroup brings some rows of the first matrix into its memory, as fours along the columns.
-//! 2. Of each product, parts of the second matrix, 8 or 16 rows deep, come into its memory; invocations are a grid over rows
-//!    and columns, and each has the sums of up to 8 rows by 8 columns in registers, added up in the order of the sum.
-//! 3. What follows element by element is done, what others read is stored, and the result takes the place of the rows.
+//! 1. A workgroup loads some rows of the first matrix into its memory, as fours along the columns.
+//! 2. Parts of each product's second matrix, 8 or 16 rows deep, are loaded into its memory. Invocations form a grid
+//!    over rows and columns. Each keeps the sums of up to 8 rows by 8 columns in registers, added up in the order of
+//!    the sum.
+//! 3. Elementwise operations run, values with other readers are stored, and the result replaces the rows.
 //!
-//! Sums have the order of tiled products, so that results are the same as theirs, however many rows a workgroup has.
+//! Sums have the order of tiled products, so that results are equal to theirs for every number of rows per workgroup.
 
 use super::fours::{PARTS, load};
 use super::source::Source;
 use crate::program::{Chain, Link, Matrix, Part, Value};
 
-/// Writes it; the number of workgroups.
+/// Writes the kernel. Returns the number of workgroups.
 pub(crate) fn write(source: &mut Source<'_>, chain: &Chain) -> usize {
     let tile = &chain.tile;
     let (rows, pitch) = (tile.rows, tile.pitch);
@@ -53,7 +54,7 @@ pub(crate) fn write(source: &mut Source<'_>, chain: &Chain) -> usize {
     groups
 }
 
-/// How number `t` of a matrix's fours, of so many rows, is split: neighbours load neighbours.
+/// Splits number `t` of a matrix's fours, of `rows` rows, into row and column: neighbours load neighbours.
 fn neighbours(matrix: &Matrix, rows: usize, fours: usize) -> (String, String) {
     match matrix.column == 1 {
         true => (format!("t / {fours}u"), format!("t % {fours}u")),
@@ -61,13 +62,13 @@ fn neighbours(matrix: &Matrix, rows: usize, fours: usize) -> (String, String) {
     }
 }
 
-/// How many elements of a link are finished at a time.
+/// Returns the number of elements of a link that are finished at a time.
 fn width(link: &Link) -> usize {
     if link.n.is_multiple_of(4) { 4 } else { 1 }
 }
 
-/// `finish0(i, value, in0, .., zero)`: what is done with elements of a product at linear index `i`, and what it loads there; gives
-/// what the next multiplies. The functions that load them.
+/// Writes `finish0(i, value, in0, .., zero)`: the elementwise operations on a product at linear index `i`, with their
+/// loads. It returns the values that the next link multiplies. Also writes the functions that load them.
 fn finish(source: &mut Source<'_>, chain: &Chain, number: usize, is_last: bool) -> Vec<String> {
     let link = &chain.links[number];
     let (body, width) = (&link.body, width(link));
@@ -106,7 +107,7 @@ fn finish(source: &mut Source<'_>, chain: &Chain, number: usize, is_last: bool) 
     loads
 }
 
-/// Lines that add up an invocation's sums of a product.
+/// Writes the lines that add up an invocation's sums of a product.
 fn sums(source: &mut Source<'_>, chain: &Chain, (number, link): (usize, &Link), part: Part) {
     let tile = &chain.tile;
     let (pitch, matrix_pitch) = (tile.pitch, tile.matrix_pitch);
@@ -158,13 +159,13 @@ fn sums(source: &mut Source<'_>, chain: &Chain, (number, link): (usize, &Link), 
         ));
     }
     source.line("workgroupBarrier();");
-    // The next part is on its way while this one is multiplied.
+    // The next part is in flight while this one is multiplied.
     if fours > deep {
         source.line(format!("if done + {deep}u < {fours}u {{"));
         next(source, &format!("(done + {deep}u) * 4u"));
         source.line("}");
     }
-    // Written out: drivers do not unroll it.
+    // Unrolled here, because drivers do not unroll it.
     for d in 0..deep {
         match fours.is_multiple_of(deep) || d == 0 {
             true => source.line("{"),
@@ -176,7 +177,7 @@ fn sums(source: &mut Source<'_>, chain: &Chain, (number, link): (usize, &Link), 
     source.line("}");
 }
 
-/// Lines that multiply number `d` of the fours of a part of the sum.
+/// Writes the lines that multiply number `d` of the fours of a part of the sum.
 fn multiply(source: &mut Source<'_>, (pitch, matrix_pitch): (usize, usize), part: Part, d: usize) {
     for row in 0..part.rows {
         source.line(format!(
@@ -201,11 +202,11 @@ fn multiply(source: &mut Source<'_>, (pitch, matrix_pitch): (usize, usize), part
     }
 }
 
-/// Rows of an invocation whose loads are on their way at a time: stores may be to what is loaded, for all that a driver knows, so
-/// that it waits for each load where they take turns.
+/// Rows per invocation whose loads are in flight at a time. Drivers assume that stores may alias loads, so alternating
+/// loads and stores would wait for each load.
 const AHEAD: usize = 4;
 
-/// Lines that finish an invocation's sums, and put them where the rows were.
+/// Writes the lines that finish an invocation's sums, and store them over the rows.
 fn results(
     source: &mut Source<'_>,
     chain: &Chain,
@@ -217,7 +218,7 @@ fn results(
     if !is_last {
         source.line("workgroupBarrier();");
     }
-    // Of few columns, fewer invocations may have some.
+    // For few columns, only some of the invocations have any.
     let busy = part.across * part.down;
     let is_busy = match busy < chain.tile.threads {
         true => format!("local < {busy}u && "),

@@ -1,5 +1,6 @@
-//! Columns reduced: `[outer, n, inner]` over the middle. Invocations side by side have neighbouring columns, so that loads are of
-//! neighbours; several share a column, every so manyth row each, and are joined by a tree in the workgroup's memory.
+//! Reduced columns: `[outer, n, inner]` over the middle. Neighbouring invocations have neighbouring columns, so that
+//! loads are contiguous. Several invocations share a column, with interleaved rows, and a tree in the workgroup's
+//! memory joins them.
 
 use super::source::{Source, THREADS};
 use crate::program::Space;
@@ -9,7 +10,7 @@ const MOST_ACROSS: usize = 64;
 /// Rows that are not shared.
 const FEW_ROWS: usize = 16;
 
-/// Writes it; the number of workgroups.
+/// Writes the kernel. Returns the number of workgroups.
 pub(crate) fn write(source: &mut Source<'_>) -> usize {
     let Space::Columns {
         outer,
@@ -24,7 +25,7 @@ pub(crate) fn write(source: &mut Source<'_>) -> usize {
     let body = &source.kernel.body;
     let width = if inner.is_multiple_of(4) { 4 } else { 1 };
     let quads = inner / width;
-    // Few rows, as taps of a window are, are one invocation's.
+    // A single invocation reduces few rows, like the taps of a window.
     let most = if n <= FEW_ROWS { THREADS } else { MOST_ACROSS };
     let across = quads.next_power_of_two().clamp(1, most);
     let down = THREADS / across;

@@ -1,15 +1,15 @@
-//! Products of 16-bit matrices by cooperative matrices: units that multiply 16 by 16 matrices for a whole subgroup of 32, and
-//! add up in `f32`.
+//! Products of 16-bit matrices by cooperative matrices: units that multiply 16 by 16 matrices for a whole subgroup of
+//! 32, and add up in `f32`.
 //!
 //! 1. A workgroup has a tile of the result, 128 by 256 or 64 by 64, its subgroups parts of it, as 16 by 16 sums.
-//! 2. Parts of both matrices come into the workgroup's memory as they lie, rows apart by 16 bytes more than they are long, so
-//!    that neighbouring rows are in different banks; the next part is on its way while one is multiplied. A matrix that is
-//!    transposed is loaded transposed by the units.
-//! 3. Sums go through the workgroup's memory, 16 by 16 a subgroup, to invocations that finish fours of them.
+//! 2. Parts of both matrices are copied to the workgroup's memory without a transpose. The distance of rows is 16 bytes
+//!    more than their length, so that neighbouring rows are in different banks. The next part is in flight while one is
+//!    multiplied. The units load a transposed matrix transposed.
+//! 3. Sums go through the workgroup's memory, 16 by 16 per subgroup, to invocations that finish fours of them.
 //!
-//! Where a device has such units and all tiles are full; those of images may be beyond the last window. The order in which they add up is theirs: the same each time, another
-//! than that of other kernels. wgpu checks such shaders less, so a device's units are first compared with numbers that are
-//! known: [`check`](super::units::check).
+//! Used if a device has such units and all tiles are full; tiles of images may extend beyond the last window. The units
+//! add in their own order, which is the same each time and differs from that of other kernels. wgpu checks such shaders
+//! less, so a device's units are first compared with known numbers: [`check`](super::units::check).
 
 use super::images::{Image, is_image};
 use super::matmul::{finish_index, is_wide, tile_of_group};
@@ -17,18 +17,19 @@ use super::source::Source;
 use crate::graph::tensor::DType;
 use crate::program::{Matrix, Product};
 
-/// Bytes that a workgroup shares at most.
+/// Maximum bytes that a workgroup shares.
 pub(crate) const MEMORY: usize = 44 << 10;
-/// Of a subgroup.
+/// Lanes of a subgroup.
 pub(crate) const LANES: u32 = 32;
-/// So many large tiles keep a large device busy.
+/// Number of large tiles that keep a large device busy.
 pub(crate) const MANY: usize = 100;
-/// Parts of the sum in registers while another is multiplied: two hide what memory takes. One needs fewer registers.
+/// Parts of the sum in registers while another is multiplied: two hide the latency of memory. One needs fewer
+/// registers.
 const AHEAD: usize = 2;
-/// Fours between rows beyond their length.
+/// Fours between rows in addition to their length.
 const APART: usize = 2;
 
-/// What a workgroup has.
+/// Tile of a workgroup.
 #[derive(Debug, Clone, Copy)]
 struct Tile {
     m: usize,
@@ -68,7 +69,7 @@ impl Tile {
             n: 64,
             depth: match &p.b.unfold {
                 _ if !p.k.is_multiple_of(64) => 32,
-                // A part of the sum is of one tap.
+                // A part of the sum belongs to one tap.
                 Some(unfold) if !unfold.channels.is_multiple_of(64) => 32,
                 _ => 64,
             },
@@ -80,7 +81,7 @@ impl Tile {
         self.subgroups[0] * self.subgroups[1] * LANES as usize
     }
 
-    /// 16 by 16 sums of a subgroup, down and across.
+    /// Returns the number of 16 by 16 sums of a subgroup, down and across.
     fn sums(self) -> [usize; 2] {
         [
             self.m / self.subgroups[0] / 16,
@@ -89,13 +90,13 @@ impl Tile {
     }
 }
 
-/// A matrix in the workgroup's memory, as it lies: lines of `fours`, `pitch` apart.
+/// A matrix in the workgroup's memory in its original order: lines of `fours`, `pitch` apart.
 #[derive(Debug, Clone, Copy)]
 struct Staged {
     lines: usize,
     fours: usize,
     pitch: usize,
-    /// Whether lines are its rows.
+    /// True if lines are its rows.
     by_rows: bool,
 }
 
@@ -115,7 +116,7 @@ impl Staged {
         }
     }
 
-    /// The pointer to a row and column of it, and what is between lines, for a load.
+    /// Returns the pointer to a row and column, and the distance between lines, for a load.
     fn load(self, name: &str, role: &str, row: &str, column: &str) -> String {
         let (line, along, function) = match self.by_rows {
             true => (row, column, "coopLoadT"),
@@ -128,7 +129,7 @@ impl Staged {
     }
 }
 
-/// Whether it is one of these.
+/// Returns true if a product can be computed by cooperative matrices.
 pub(crate) fn is_cooperative(p: &Product) -> bool {
     let halves = |matrix: &Matrix| matrix.dtype == DType::F16 && matrix.unfold.is_none();
     let wide = |matrix: &Matrix, [rows, columns]: [usize; 2]| {
@@ -148,7 +149,7 @@ pub(crate) fn is_cooperative(p: &Product) -> bool {
         }
 }
 
-/// Writes it; the number of workgroups. `finish` is there.
+/// Writes the kernel. Returns the number of workgroups. `finish` must exist.
 pub(super) fn write(source: &mut Source<'_>, p: &Product, many: usize) -> usize {
     let tile = Tile::of(p, many);
     let threads = tile.threads();
@@ -184,7 +185,7 @@ pub(super) fn write(source: &mut Source<'_>, p: &Product, many: usize) -> usize 
     let depth = tile.depth;
     let ahead = match p.b.unfold {
         None if p.k.is_multiple_of(AHEAD * depth) => AHEAD,
-        // Of an image a part takes twice the registers.
+        // A part of an image takes twice the registers.
         _ => 1,
     };
     for set in 0..ahead {
@@ -213,10 +214,10 @@ pub(super) fn write(source: &mut Source<'_>, p: &Product, many: usize) -> usize 
     groups
 }
 
-/// Fours of a matrix that an invocation brings of each part of the sum: some of its lines.
+/// Fours of a matrix that an invocation loads for each part of the sum: some of its lines.
 struct Brought {
     name: &'static str,
-    /// The array that they go into, and the distance of lines there.
+    /// Destination array, and its distance of lines.
     memory: &'static str,
     pitch: usize,
     /// Lines from one four to the next.
@@ -227,7 +228,7 @@ struct Brought {
 
 /// The source of fours.
 enum From {
-    /// A buffer: the distance of lines, and of an element and the next of its sum.
+    /// A buffer: the distance of lines, and of neighbouring elements of the sum.
     Buffer {
         bound: String,
         between: usize,
@@ -237,7 +238,7 @@ enum From {
 }
 
 impl Brought {
-    /// Lines that say which fours of a matrix an invocation brings.
+    /// Writes the lines that compute which fours of a matrix an invocation loads.
     fn new(
         source: &mut Source<'_>,
         p: &Product,
@@ -256,7 +257,7 @@ impl Brought {
             Some(unfold) => From::Image(Image::new(source, p, unfold, per, count)),
             None => {
                 let bound = source.bind_as(matrix.buffer, "vec4<f16>");
-                // Along which of its sides the sum goes.
+                // True if the sum goes along the lines.
                 let sum_is_along = staged.by_rows == (name == "a");
                 let between = if staged.by_rows {
                     matrix.row
@@ -297,7 +298,7 @@ impl Brought {
         }
     }
 
-    /// Lines that begin the loads of the part of the sum from `k` on, a multiple of 4.
+    /// Writes the lines that begin the loads of the part of the sum from `k` on, a multiple of 4.
     fn bring(&self, source: &mut Source<'_>, set: usize, k: &str) {
         let name = self.name;
         match &self.from {
@@ -321,7 +322,7 @@ impl Brought {
         }
     }
 
-    /// Lines that put what was brought into the workgroup's memory.
+    /// Writes the lines that store the loaded fours into the workgroup's memory.
     fn stage(&self, source: &mut Source<'_>, set: usize) {
         let (name, memory) = (self.name, self.memory);
         match &self.from {
@@ -338,7 +339,7 @@ impl Brought {
     }
 }
 
-/// Lines that multiply 16 rows of the sum, from `k` of what is staged.
+/// Writes the lines that multiply 16 rows of the sum, from row `k` of the staged part.
 fn multiply(source: &mut Source<'_>, tile: Tile, [first, second]: [Staged; 2], k: usize) {
     let [down, across] = tile.sums();
     let k = format!("{k}u");
@@ -358,7 +359,7 @@ fn multiply(source: &mut Source<'_>, tile: Tile, [first, second]: [Staged; 2], k
     }
 }
 
-/// Lines that finish all sums.
+/// Writes the lines that finish all sums.
 fn results(source: &mut Source<'_>, p: &Product, tile: Tile) {
     let [down, across] = tile.sums();
     let is_partial = !p.n.is_multiple_of(tile.n);
@@ -440,7 +441,7 @@ mod tests {
                 let wgsl = written.unwrap().wgsl;
                 assert!(wgsl.contains("coopMultiplyAdd"), "{wgsl}");
                 dapple_runtime::translate_cooperative(&wgsl).unwrap();
-                // What the units do not load is staged whole.
+                // Parts that the units do not load are staged completely.
                 assert!(wgsl.contains("next0_a0"));
             }
             let count = program

@@ -1,5 +1,6 @@
-//! Kernels of cooperative matrices on devices without such units and without 16-bit floats: each lane of a group of 32 computes
-//! half a row of a 16 by 16 product by itself, of halves in words. Which elements kernels bring, stage, multiply and store is compared with the CPU's results so.
+//! Kernels of cooperative matrices on devices without such units and without 16-bit floats. Each lane of a group of 32
+//! computes half a row of a 16 by 16 product by itself, of halves in words. The comparison with the CPU's results tests
+//! which elements kernels load, stage, multiply and store.
 
 use super::{images, write};
 use crate::context::{Context, Device, GpuValues, Storage};
@@ -96,7 +97,7 @@ fn emulated(wgsl: &str) -> String {
     stored
 }
 
-/// The values of a graph on a GPU, its product emulated.
+/// Returns the values of a graph on a GPU, its product emulated.
 fn run(gpu: &Gpu, context: &Context, y: &Tensor, many: usize) -> Vec<f32> {
     let limits = Limits {
         fuse: true,
@@ -153,7 +154,7 @@ fn leaf(context: &Context, shape: &[usize], seed: usize) -> Tensor {
 
 type Graph = fn(&Context) -> Tensor;
 
-/// Graphs, and from how many tiles on these are large.
+/// Returns graphs, and the number of tiles from which on tiles are large.
 fn graphs() -> Vec<(Graph, usize)> {
     fn deep(c: &Context) -> Tensor {
         leaf(c, &[128, 128], 1)

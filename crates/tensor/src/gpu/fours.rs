@@ -1,4 +1,4 @@
-//! Fours of a matrix along its columns, for kernels that bring parts of matrices into their memory.
+//! Fours of a matrix along its columns, for kernels that load parts of matrices into their memory.
 
 use super::matmul::{element, is_wide};
 use super::source::Source;
@@ -7,12 +7,13 @@ use crate::program::Matrix;
 /// The elements of a four, as WGSL calls them.
 pub(super) const PARTS: [&str; 4] = ["x", "y", "z", "w"];
 
-/// A function `name(row, column, base)` that loads four neighbours of a row, 0 outside, of a matrix that begins at `base`.
+/// Writes a function `name(row, column, base)` that loads four neighbours of a row, 0 outside, of a matrix that begins
+/// at `base`.
 pub(super) fn load(source: &mut Source<'_>, name: &str, matrix: &Matrix, sizes: [usize; 2]) {
     load_within(source, name, matrix, sizes, [true; 2]);
 }
 
-/// [`load`], where the row, or the column, may be outside only if `beyond` says so.
+/// [`load`], with a row or column outside only if `beyond` is true for it.
 pub(super) fn load_within(
     source: &mut Source<'_>,
     name: &str,

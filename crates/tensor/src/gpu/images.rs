@@ -1,11 +1,11 @@
-//! Images as second matrices of products by cooperative matrices: convolutions. Of each part of the sum, which is 32 or 64
-//! channels of one tap ([`Unfold::by_taps`]), an invocation brings fours of neighbouring windows.
+//! Images as second matrices of products by cooperative matrices: convolutions. A part of the sum is 32 or 64 channels
+//! of one tap ([`Unfold::by_taps`]). For each part an invocation loads fours of neighbouring windows.
 //!
-//! 1. Windows are one pixel apart, so four windows read four neighbouring pixels of a channel. These begin `shift` elements
-//!    after a four of the buffer, and `shift` is the same for all windows: it depends on the tap.
-//! 2. So an invocation loads one four, or two neighbours, and joins their parts when it stages them. Loads stay in flight while
-//!    the units multiply.
-//! 3. Rows of images are whole fours. A four is inside of its row or outside of it, and outside all of it is 0.
+//! 1. Windows are one pixel apart, so four windows read four neighbouring pixels of a channel. These begin `shift`
+//!    elements after a four of the buffer, and `shift` is the same for all windows: it depends on the tap.
+//! 2. So an invocation loads one four, or two neighbours, and joins their parts when it stages them. Loads stay in
+//!    flight while the units multiply.
+//! 3. Rows of images are whole fours. A four is inside of its row or outside of it; a four outside becomes 0.
 
 use super::source::Source;
 use crate::graph::windows::Unfold;
@@ -38,7 +38,7 @@ pub(super) fn is_image(matrix: &Matrix) -> bool {
     matrix.unfold.as_ref().is_some_and(suits)
 }
 
-/// Fours of an image that an invocation brings.
+/// Fours of an image that an invocation loads.
 #[derive(Debug, Clone)]
 pub(super) struct Image {
     unfold: Unfold,
@@ -49,7 +49,7 @@ pub(super) struct Image {
 }
 
 impl Image {
-    /// Lines that say which windows an invocation has. `line_b` and `four_b` are there.
+    /// Writes the lines that compute the windows of an invocation. `line_b` and `four_b` must exist.
     pub fn new(
         source: &mut Source<'_>,
         p: &Product,
@@ -85,7 +85,7 @@ impl Image {
         }
     }
 
-    /// Lines that begin the loads of the part of the sum from `k` on.
+    /// Writes the lines that begin the loads of the part of the sum from `k` on.
     pub fn bring(&self, source: &mut Source<'_>, k: &str) {
         let Unfold {
             channels,
@@ -127,7 +127,7 @@ impl Image {
         source.line("}");
     }
 
-    /// Lines that put what was brought into the workgroup's memory, lines `pitch` apart; `place_b` is there.
+    /// Writes the lines that store loaded fours to the workgroup's memory, lines `pitch` apart; `place_b` must exist.
     pub fn stage(&self, source: &mut Source<'_>, memory: &str, pitch: usize) {
         for at in 0..self.count {
             source.line(format!(

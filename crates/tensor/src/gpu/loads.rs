@@ -1,4 +1,4 @@
-//! Loads: functions of a linear index that bring one element or four, by the strides of an access.
+//! Loads: functions of a linear index that load one element or four, by the strides of an access.
 
 use super::source::Source;
 use crate::graph::tensor::DType;
@@ -6,12 +6,12 @@ use crate::program::{Access, Piece, Source as From};
 use std::fmt::Write;
 
 impl Source<'_> {
-    /// Whether a buffer's elements from 0 on can be stored and loaded in fours.
+    /// Returns true if a buffer's elements from 0 on can be stored and loaded in fours.
     pub fn in_fours(&self, buffer: usize) -> bool {
         self.padded[buffer] || self.buffers[buffer].count.is_multiple_of(4)
     }
 
-    /// A function that gives where element `i` of an access is; its name.
+    /// Writes a function that returns the index of element `i` of an access. Returns its name.
     pub fn place(&mut self, access: &Access) -> String {
         let name = format!("at{}", self.loads);
         self.loads += 1;
@@ -39,7 +39,7 @@ impl Source<'_> {
         name
     }
 
-    /// The expression of one element of a binding.
+    /// Returns the expression of one element of a binding.
     pub fn one(name: &str, dtype: DType, at: &str) -> String {
         match dtype {
             DType::F32 => format!("{name}[{at}]"),
@@ -50,7 +50,7 @@ impl Source<'_> {
         }
     }
 
-    /// The expression of the four elements from `at`, a multiple of 4, on.
+    /// Returns the expression of the four elements from `at`, a multiple of 4, on.
     pub fn four(name: &str, dtype: DType, at: &str) -> String {
         match dtype {
             DType::F16 => format!("halves({name}[({at}) >> 2u])"),
@@ -58,7 +58,7 @@ impl Source<'_> {
         }
     }
 
-    /// Whether four neighbours of an access are four neighbours of the buffer, on a boundary of fours.
+    /// Returns true if four neighbours of an access are four neighbours of the buffer, aligned to fours.
     fn is_wide(&self, access: &Access) -> bool {
         let Some((last, before)) = access.dims.split_last() else {
             // The only element of a leaf that this kernel also writes: both are of the same binding.
@@ -115,13 +115,13 @@ impl Source<'_> {
         load
     }
 
-    /// A function of a linear index that loads an input; its name.
+    /// Writes a function of a linear index that loads an input. Returns its name.
     pub fn load(&mut self, input: usize, width: usize) -> String {
         let kernel = self.kernel;
         self.load_of(&kernel.body.inputs[input], width, self.extent())
     }
 
-    /// [`Self::load`] of anything, of which `count` elements are wanted.
+    /// [`Self::load`] of any source, of which `count` elements are needed.
     pub fn load_of(&mut self, input: &From, width: usize, count: usize) -> String {
         match input {
             From::Buffer(access) => self.load_access(access, width),
@@ -177,7 +177,7 @@ impl Source<'_> {
     }
 }
 
-/// Four neighbours one by one; those beyond the end are the last one again.
+/// Returns four neighbours, loaded one by one; those beyond the end are the last one again.
 fn four_of(one: &str, count: usize) -> String {
     let last = count.saturating_sub(1);
     let each = |k: u32| format!("{one}(min(i + {k}u, {last}u))");

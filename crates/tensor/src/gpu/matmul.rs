@@ -18,13 +18,13 @@ use super::{cooperative, slim, tall, tiled};
 use crate::program::{Matrix, Product, Value};
 use std::fmt::Write;
 
-/// Elements of a result that is one of few rows or columns, at most.
+/// Maximum elements of a result with few rows or columns.
 const THIN: usize = 65_536;
 
-/// Terms that an invocation of a thin product loads before it multiplies, at most.
+/// Maximum terms that an invocation of a thin product loads before it multiplies.
 const AHEAD: usize = 16;
 
-/// Writes it; the number of workgroups.
+/// Writes the kernel. Returns the number of workgroups.
 pub(crate) fn write(source: &mut Source<'_>, product: &Product) -> usize {
     finish(source, product);
     if product.plain {
@@ -48,7 +48,7 @@ pub(crate) fn write(source: &mut Source<'_>, product: &Product) -> usize {
     }
 }
 
-/// Elements that are finished at a time. 16-bit ones are stored in fours.
+/// Returns the number of elements that are finished at a time. 16-bit elements are stored in fours.
 pub(super) fn width(source: &Source<'_>, product: &Product) -> usize {
     let in_fours = !product.plain || source.stores_halves();
     if in_fours && product.n.is_multiple_of(4) {
@@ -58,7 +58,7 @@ pub(super) fn width(source: &Source<'_>, product: &Product) -> usize {
     }
 }
 
-/// Each element by itself, or four neighbours where they are stored together.
+/// Computes each element by itself, or four neighbours where they are stored together.
 fn plain(source: &mut Source<'_>, p: &Product) -> usize {
     let width = width(source, p);
     for (name, matrix) in [("one_a", &p.a), ("one_b", &p.b)] {
@@ -99,7 +99,7 @@ fn plain(source: &mut Source<'_>, p: &Product) -> usize {
     count.div_ceil(THREADS * width)
 }
 
-/// `finish(i, value, zero)`: what is done with elements of the product at linear index `i`.
+/// Writes `finish(i, value, zero)`: the elementwise operations on the product at linear index `i`.
 fn finish(source: &mut Source<'_>, product: &Product) {
     let body = &source.kernel.body;
     let width = width(source, product);
@@ -121,7 +121,7 @@ fn finish(source: &mut Source<'_>, product: &Product) {
     ));
 }
 
-/// The linear index of an element of the result.
+/// Returns the linear index of an element of the result.
 pub(super) fn finish_index(p: &Product, row: &str, column: &str) -> String {
     format!("(batch * {}u + {row}) * {}u + {column}", p.m, p.n)
 }
@@ -129,7 +129,8 @@ pub(super) fn finish_index(p: &Product, row: &str, column: &str) -> String {
 /// Tiles that workgroups go down before they go right, so that those that run together read the same parts.
 const DOWN: usize = 8;
 
-/// Lines that say which tile of `m` by `n` a workgroup has, and where its matrices begin; the number of workgroups.
+/// Writes the lines that compute the tile of `m` by `n` of a workgroup, and the offsets of its matrices. Returns the
+/// number of workgroups.
 pub(super) fn tile_of_group(source: &mut Source<'_>, p: &Product, [m, n]: [usize; 2]) -> usize {
     let base_a = base(source, "base_a", &p.a);
     let base_b = base(source, "base_b", &p.b);
@@ -154,7 +155,7 @@ pub(super) fn tile_of_group(source: &mut Source<'_>, p: &Product, [m, n]: [usize
     tiles * p.batch
 }
 
-/// Lines that return an element of a matrix that begins at `base`.
+/// Returns lines that return an element of a matrix that begins at `base`.
 pub(super) fn element(source: &mut Source<'_>, matrix: &Matrix, row: &str, column: &str) -> String {
     let at = format!(
         "    let at = base + {row} * {}u + {column} * {}u;\n",
@@ -173,7 +174,7 @@ pub(super) fn element(source: &mut Source<'_>, matrix: &Matrix, row: &str, colum
     format!("{at}    return {value};\n")
 }
 
-/// A function that gives where a matrix of the batch begins; its name.
+/// Writes a function that returns the offset of a matrix of the batch. Returns its name.
 pub(super) fn base(source: &mut Source<'_>, name: &str, matrix: &Matrix) -> String {
     let mut text = format!(
         "fn {name}(batch: u32) -> u32 {{\n    var r = batch;\n    var a = {}u;\n",
@@ -194,7 +195,7 @@ pub(super) fn base(source: &mut Source<'_>, name: &str, matrix: &Matrix) -> Stri
     name.to_owned()
 }
 
-/// Whether fours along `along` begin at fours of the buffer.
+/// Returns true if fours along `along` begin at fours of the buffer.
 pub(super) fn is_wide(matrix: &Matrix, along: usize, across: usize, size: usize) -> bool {
     let batches = matrix.dims.iter().all(|dim| dim.1.is_multiple_of(4));
     matrix.unfold.is_none()
@@ -205,12 +206,12 @@ pub(super) fn is_wide(matrix: &Matrix, along: usize, across: usize, size: usize)
         && batches
 }
 
-/// How long a sum is.
+/// Returns the length of a sum.
 fn depth(p: &Product) -> usize {
     p.k + p.more.as_ref().map_or(0, |more| more.k)
 }
 
-/// Functions of elements of what is added, 0 outside: `more_a(row, k)`, weighed, and `more_b(k, column)`.
+/// Writes functions of elements of the added product, 0 outside: `more_a(row, k)`, weighted, and `more_b(k, column)`.
 pub(super) fn more(source: &mut Source<'_>, p: &Product) {
     let Some(more) = &p.more else {
         return;
@@ -232,7 +233,7 @@ pub(super) fn more(source: &mut Source<'_>, p: &Product) {
     ));
 }
 
-/// Lines that return what lies beyond the first product's sum: of the first matrix one element.
+/// Returns lines for elements beyond the first product's sum: one element of the first matrix.
 fn beyond_a(p: &Product) -> String {
     match &p.more {
         None => String::new(),
@@ -243,7 +244,7 @@ fn beyond_a(p: &Product) -> String {
     }
 }
 
-/// See [`beyond_a`]: of the second along its columns.
+/// See [`beyond_a`]: four elements of the second matrix along its columns.
 fn beyond_b(p: &Product, width: usize) -> String {
     match (&p.more, width) {
         (None, _) => String::new(),
@@ -258,7 +259,7 @@ fn beyond_b(p: &Product, width: usize) -> String {
     }
 }
 
-/// A function `name(k, column, base)` that loads four of the second matrix along its columns.
+/// Writes a function `name(k, column, base)` that loads four elements of the second matrix along its columns.
 fn load_second(source: &mut Source<'_>, p: &Product) {
     let b = &p.b;
     let beyond = beyond_b(p, 4);
@@ -280,7 +281,7 @@ fn load_second(source: &mut Source<'_>, p: &Product) {
     ));
 }
 
-/// A workgroup has some columns of one row; its invocations share their sums.
+/// Writes the kernel: a workgroup has some columns of one row; its invocations share their sums.
 fn thin(source: &mut Source<'_>, p: &Product) -> usize {
     let width = width(source, p);
     let fours = p.n / width;
@@ -320,7 +321,7 @@ fn thin(source: &mut Source<'_>, p: &Product) -> usize {
         "let from_a = {base_a}(batch);\n    let from_b = {base_b}(batch);"
     ));
     source.line(format!("var sum = {};", Source::literal_of(0.0, width)));
-    // Some on their way at a time.
+    // Some loads in flight at a time.
     let ahead = (depth(p) / parts).clamp(1, AHEAD);
     source.line(format!("var k = local / {across}u;"));
     source.line(format!(

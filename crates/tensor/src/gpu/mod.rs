@@ -1,7 +1,9 @@
-//! The GPU engine: WGSL for each kernel of a program, its buffers from the pool, one recording.
+//! GPU engine: generates WGSL for each kernel of a program, takes its buffers from the pool, and records one command
+//! list.
 //!
-//! `source`, `loads` and `fours` write loads, instructions and stores, which all kernels share; `rows`, `columns`, `matmul`, `tall` and `chain` what
-//! is around them. Every shape and stride is a constant of the WGSL: kernels take no parameters.
+//! `source`, `loads` and `fours` write loads, instructions and stores, which all kernels share. `rows`, `columns`,
+//! `matmul`, `tall` and `chain` write the code around them. Every shape and stride is a constant of the WGSL: kernels
+//! take no parameters.
 
 mod chain;
 mod columns;
@@ -32,28 +34,28 @@ use source::Source;
 pub(crate) struct GpuPlan {
     pub recording: Recording,
     steps: Vec<Step>,
-    /// Which of the program's kernels each step belongs to; copies at the end to none.
+    /// Index of the program's kernel that each step belongs to; copies at the end belong to none.
     kernels: Vec<usize>,
     span: &'static str,
-    /// Each kernel's WGSL; none for what has nothing to do.
+    /// WGSL of each kernel; `None` for kernels without work.
     pub sources: Vec<Option<String>>,
     buffers: Vec<GpuValues>,
-    /// Whether a device does it in less time than a submission takes the host.
+    /// True if the device runs the plan in less time than a submission takes the host.
     pub is_small: bool,
 }
 
-/// What a plan that is small moves and computes at most: some microseconds of a fast device.
+/// Limits of bytes and operations of a small plan: some microseconds of a fast device.
 const SMALL: (f64, f64) = (1e6, 3e7);
 
 /// A command of a run.
 enum Step {
     Dispatch(Bound, Groups),
     Copy(ByteSlice, ByteSlice),
-    /// Of others.
+    /// Command list of a sort of indices.
     Recorded(Recording),
 }
 
-/// Steps so many times, in one span.
+/// Records steps `runs` times, in one span.
 fn record(steps: &[&Step], span: &'static str, runs: usize) -> Result<Recording> {
     let mut recording = Recording::new();
     recording.span(span);
@@ -70,7 +72,7 @@ fn record(steps: &[&Step], span: &'static str, runs: usize) -> Result<Recording>
 /// A kernel in WGSL: its entry point is `main`.
 pub(crate) struct Written {
     pub wgsl: String,
-    /// Names of bindings, and which buffers they are.
+    /// Names of bindings, and the buffers bound to them.
     pub bindings: Vec<(String, usize)>,
     pub groups: usize,
 }
@@ -158,7 +160,7 @@ impl GpuPlan {
         })
     }
 
-    /// Runs of one kernel alone, one after another; which of [`Program::kernels`] each step is, is in `kernels`.
+    /// Records runs of only one kernel, consecutively. `kernels` maps each step to its index in [`Program::kernels`].
     pub fn kernel_repeated(&self, kernel: usize, runs: usize) -> Result<Recording> {
         let own = |(of, _): &(&usize, &Step)| **of == kernel;
         let steps = self.kernels.iter().zip(&self.steps).filter(own);
@@ -166,7 +168,7 @@ impl GpuPlan {
         record(&steps, self.span, runs)
     }
 
-    /// Runs one after another, in one span.
+    /// Records consecutive runs in one span.
     pub fn repeated(&self, runs: usize) -> Result<Recording> {
         record(&self.steps.iter().collect::<Vec<_>>(), self.span, runs)
     }
@@ -176,7 +178,7 @@ impl GpuPlan {
     }
 }
 
-/// Whether a kernel is a product by cooperative matrices.
+/// Returns true if a kernel is a product by cooperative matrices.
 pub(crate) fn is_cooperative(kernel: &KernelPlan) -> bool {
     match &kernel.space {
         Space::MatMul(product) => cooperative::is_cooperative(product),
@@ -184,8 +186,8 @@ pub(crate) fn is_cooperative(kernel: &KernelPlan) -> bool {
     }
 }
 
-/// A kernel's WGSL; `None` if it has nothing to write. `padded` says of each buffer whether it may be loaded in fours to
-/// its end.
+/// Returns a kernel's WGSL; `None` if the kernel is empty. `padded` is true for each buffer that may be loaded in fours
+/// to its end.
 pub(crate) fn write(
     kernel: &KernelPlan,
     buffers: &[BufferPlan],

@@ -1,10 +1,10 @@
-//! Rows that are reduced within: sums, softmax, norms and what is around them, in one dispatch.
+//! Rows with reductions along them: sums, softmax, norms and the operations around them, in one dispatch.
 //!
 //! 1. `lanes` invocations share a row; a workgroup has as many rows as fit.
-//! 2. Each invocation goes over its part of the row. Short rows are loaded once and stay in registers; of long ones
-//!    every pass loads what it needs, which the caches hold.
-//! 3. For each depth of reductions: the invocations' parts are joined, then they are by a tree in the workgroup's memory. The order
-//!    depends on the row's length alone.
+//! 2. Each invocation processes its part of the row. Short rows are loaded once and stay in registers; for long rows
+//!    every pass loads its inputs, which the caches hold.
+//! 3. For each depth of reductions, an invocation joins its parts, then a tree in the workgroup's memory joins the
+//!    invocations. The order depends on the row's length only.
 
 use super::source::{Source, THREADS};
 use crate::program::{Body, Value};
@@ -23,7 +23,7 @@ struct Shape {
     n: usize,
 }
 
-/// Writes it; the number of workgroups.
+/// Writes the kernel. Returns the number of workgroups.
 pub(crate) fn write(source: &mut Source<'_>, rows: usize, n: usize) -> usize {
     let body = &source.kernel.body;
     let width = if n.is_multiple_of(4) { 4 } else { 1 };
@@ -58,7 +58,7 @@ pub(crate) fn write(source: &mut Source<'_>, rows: usize, n: usize) -> usize {
     let phases = body.phases();
     let last = phases.iter().copied().max().unwrap_or(0);
     let in_registers = shape.parts <= MOST_PARTS;
-    // Elements that registers hold already.
+    // Elements that are already in registers.
     let mut held = vec![false; body.instructions.len()];
     for phase in 0..=last {
         by_row(source, body, &phases, phase, &loads);
@@ -122,14 +122,14 @@ pub(crate) fn write(source: &mut Source<'_>, rows: usize, n: usize) -> usize {
     rows.div_ceil(per_group)
 }
 
-/// What a pass over a row does.
+/// Instructions of a pass over a row.
 struct Pass<'a> {
     reductions: &'a [usize],
     stored: &'a [(usize, usize)],
     loads: &'a [String],
 }
 
-/// What is computed for each element to have `wanted`, in order.
+/// Returns the instructions per element that `wanted` depends on, in order.
 fn elements(body: &Body, wanted: &[usize]) -> Vec<usize> {
     let mut needed = vec![false; body.instructions.len()];
     wanted
@@ -148,7 +148,7 @@ fn elements(body: &Body, wanted: &[usize]) -> Vec<usize> {
     (0..needed.len()).filter(|at| needed[*at]).collect()
 }
 
-/// What is one for each row and can be computed now, and not before.
+/// Computes the values per row that become computable in this phase.
 fn by_row(source: &mut Source<'_>, body: &Body, phases: &[usize], phase: usize, loads: &[String]) {
     let now: Vec<usize> = (0..body.instructions.len())
         .filter(|at| body.instructions[*at].by_row && phases[*at] == phase)
@@ -157,7 +157,7 @@ fn by_row(source: &mut Source<'_>, body: &Body, phases: &[usize], phase: usize, 
     source.body.push_str(&text);
 }
 
-/// The row's values as those of elements.
+/// Returns the names of the row's values for use in elements.
 fn known(body: &Body, width: usize) -> impl Fn(usize) -> Option<String> + '_ {
     move |at| {
         let instruction = &body.instructions[at];
@@ -169,17 +169,17 @@ fn known(body: &Body, width: usize) -> impl Fn(usize) -> Option<String> + '_ {
     }
 }
 
-/// Where in a row an invocation is.
+/// Position of an invocation within its row.
 struct Place<'a> {
-    /// The linear index.
+    /// Linear index.
     index: &'a str,
-    /// Of the names of values.
+    /// Suffix of the names of values.
     suffix: &'a str,
-    /// When it is inside of the row; none where it always is.
+    /// Condition for a position inside of the row; `None` if it is always inside.
     guard: Option<&'a str>,
 }
 
-/// Lines that compute instructions at a place, join what is reduced, and store.
+/// Writes the lines that compute instructions at a position, join reduced values, and store.
 fn at_place(
     source: &mut Source<'_>,
     width: usize,
@@ -221,7 +221,7 @@ fn at_place(
     text
 }
 
-/// A part of a row that stays in registers.
+/// Writes the code for a part of a row that stays in registers.
 fn unrolled(source: &mut Source<'_>, shape: &Shape, part: usize, fresh: &[usize], pass: &Pass<'_>) {
     let suffix = format!("_{part}");
     let is_inside = shape.quads.is_multiple_of(shape.lanes) || part + 1 < shape.parts;
@@ -244,7 +244,7 @@ fn unrolled(source: &mut Source<'_>, shape: &Shape, part: usize, fresh: &[usize]
     source.body.push_str(&text);
 }
 
-/// A row that is loaded for each pass over it.
+/// Writes the code for a row that is loaded for each pass over it.
 fn looped(source: &mut Source<'_>, shape: &Shape, needed: &[usize], pass: &Pass<'_>) {
     let (quads, lanes, n, width) = (shape.quads, shape.lanes, shape.n, shape.width);
     source.line(format!(
@@ -261,7 +261,7 @@ fn looped(source: &mut Source<'_>, shape: &Shape, needed: &[usize], pass: &Pass<
     source.line("}");
 }
 
-/// The parts of a row's invocations become `v{at}`.
+/// Joins the parts of a row's invocations to `v{at}`.
 fn join(source: &mut Source<'_>, body: &Body, at: usize, shape: &Shape) {
     let Value::Reduce(op, _) = body.instructions[at].value else {
         return;

@@ -1,17 +1,18 @@
-//! Products of a tall matrix by one of few columns, as LoRA's first product is: its time is that of reading the tall one.
+//! Products of a tall matrix by one of few columns, like LoRA's first product: reading the tall matrix takes most of
+//! the time.
 //!
-//! 1. A workgroup has some rows. Of each, 32 invocations have every 32nd element of the sum, so that neighbours read neighbours of
-//!    both matrices; some are on their way at a time.
-//! 2. They join their sums by a tree in the workgroup's memory.
+//! 1. A workgroup has some rows. For each row, 32 invocations have every 32nd element of the sum, so that neighbours
+//!    read neighbours of both matrices; some loads are in flight at a time.
+//! 2. The invocations join their sums by a tree in the workgroup's memory.
 
 use super::fours::{PARTS, load};
 use super::matmul::{base, element, finish_index, width};
 use super::source::{Source, THREADS};
 use crate::program::Product;
 
-/// Columns at most.
+/// Maximum columns.
 const WIDEST: usize = 16;
-/// Shorter sums, and fewer rows, are a matter of launches.
+/// Minimum length of sums, and minimum rows: below, the time of launches dominates.
 const LEAST: usize = 256;
 /// Invocations that share a row's sum.
 const PARTS_OF_SUM: usize = 32;
@@ -20,7 +21,7 @@ const AHEAD: usize = 4;
 /// Fours in the workgroup's memory: 16 KiB.
 const MEMORY: usize = 1024;
 
-/// Whether it is one of these.
+/// Returns true if a product is slim.
 pub(super) fn is_slim(p: &Product) -> bool {
     p.n <= WIDEST
         && p.m >= LEAST
@@ -31,7 +32,7 @@ pub(super) fn is_slim(p: &Product) -> bool {
         && p.a.column == 1
 }
 
-/// Writes it; the number of workgroups. `finish` is there.
+/// Writes the kernel. Returns the number of workgroups. `finish` must exist.
 pub(super) fn write(source: &mut Source<'_>, p: &Product) -> usize {
     let fours = p.n.div_ceil(4);
     let down = THREADS / PARTS_OF_SUM;
@@ -123,7 +124,7 @@ pub(super) fn write(source: &mut Source<'_>, p: &Product) -> usize {
     tiles * p.batch
 }
 
-/// Lines that finish four sums of a row.
+/// Writes the lines that finish four sums of a row.
 fn results(source: &mut Source<'_>, p: &Product, row: usize, four: usize, at: usize) {
     let index = finish_index(
         p,

@@ -1,10 +1,10 @@
-//! Rows added up by their numbers, many of them: the numbers are sorted once, so that no row looks at those of others.
+//! Sums of many rows by index: the indices are sorted once, so that no row reads the indices of other rows.
 //!
-//! 1. Keys are the numbers, those beyond the last row all alike.
-//! 2. A stable sort: places of one number stay in their order, which is the order of addition.
-//! 3. Each element of the result finds its row's first key by halving, and goes through them.
+//! 1. Keys are the indices; all indices beyond the last row get one key.
+//! 2. A stable sort: positions of one index keep their order, which is the order of addition.
+//! 3. Each element of the result finds its row's first key by bisection, and adds up its entries.
 //!
-//! Few numbers, or ones that are not next to each other in memory, are looked through as they are (`Source::scatter`).
+//! Few indices, or indices that are not contiguous in memory, are searched unsorted (`Source::scatter`).
 
 use super::source::{Source, THREADS};
 use crate::context::Context;
@@ -13,15 +13,15 @@ use dapple_base::{Error, Result};
 use dapple_runtime::primitives::{Count, RadixSort, SortOn, radix_block};
 use dapple_runtime::{ByteSlice, Gpu, Groups, Recording};
 
-/// Looks at numbers, over all elements, from which on they are sorted.
+/// Number of index reads, over all elements, from which on indices are sorted.
 const MOST_LOOKS: usize = 1 << 20;
 
-/// What the kernel binds beside its own.
+/// Name of an additional binding of the kernel.
 pub(super) const KEYS: &str = "sorted_keys";
 /// See [`KEYS`].
 pub(super) const PLACES: &str = "sorted_places";
 
-/// The numbers of a kernel that has them sorted.
+/// Returns the indices of a kernel that sorts them.
 pub(super) fn numbers(kernel: &KernelPlan) -> Option<&Access> {
     let Space::Scatter {
         rows,
@@ -38,14 +38,14 @@ pub(super) fn numbers(kernel: &KernelPlan) -> Option<&Access> {
     (is_dense && rows * width * numbers > MOST_LOOKS).then_some(access)
 }
 
-/// Keys and places, in order, and what puts them there.
+/// Sorted keys and positions, and the command list that sorts them.
 pub(super) struct Sorted {
     pub recording: Recording,
     pub keys: ByteSlice,
     pub places: ByteSlice,
 }
 
-/// The sort of numbers below `rows` that are in `slice`.
+/// Creates the sort of indices below `rows` in `slice`.
 pub(super) fn sort(
     gpu: &Gpu,
     context: &Context,
@@ -108,7 +108,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
 }
 
 impl Source<'_> {
-    /// Rows added up by numbers that are sorted. Returns the number of workgroups.
+    /// Adds up rows by sorted indices. Returns the number of workgroups.
     pub fn scatter_sorted(&mut self, rows: usize, width: usize, numbers: usize) -> usize {
         let values = self.load(0, 1);
         let count = rows * width;
@@ -119,7 +119,7 @@ impl Source<'_> {
             "let row = i / {width}u;\n    let column = i % {width}u;\n    var sum = 0.0;"
         ));
         self.line(format!("var low = 0u;\n    var high = {numbers}u;"));
-        // As often as it takes until nothing lies between the two.
+        // Number of bisections until the interval is empty.
         let halvings = usize::BITS - numbers.leading_zeros();
         self.line(format!("for (var h = 0u; h < {halvings}u; h++) {{"));
         self.line("    let middle = (low + high) / 2u;");

@@ -1,7 +1,7 @@
-//! [`Source`]: the parts of which kernels are written: bindings, loads by linear indices, instructions, stores.
+//! [`Source`]: the building blocks of kernels: bindings, loads by linear indices, instructions, stores.
 //!
-//! Elements are handled four at a time (`width` 4), loaded and stored as 16 bytes of `f32` or 8 of `f16` where strides and
-//! padding let them be. 16-bit values are stored two in a word and packed by `pack2x16float`, which every device has.
+//! Elements are handled four at a time (`width` 4), loaded and stored as 16 bytes of `f32` or 8 of `f16` if strides and
+//! padding permit it. 16-bit values are stored two in a word and packed by `pack2x16float`, which every device has.
 
 use super::Written;
 use crate::graph::element::{ElementOp as E, HELPERS};
@@ -19,10 +19,10 @@ const EIGHTS: usize = 128;
 /// A binding.
 struct Binding {
     buffer: usize,
-    /// Whether it is an array of fours.
+    /// True if the binding is an array of fours.
     wide: bool,
     written: bool,
-    /// What it is an array of, where that is neither.
+    /// Element type of the array, if it is of another type.
     of: Option<&'static str>,
 }
 
@@ -34,18 +34,18 @@ pub(crate) struct Source<'a> {
     bindings: Vec<Binding>,
     /// Functions that come before `main`.
     pub(super) functions: String,
-    /// How many loads there are.
+    /// Number of load functions.
     pub(super) loads: usize,
     /// Operations whose functions are needed, and for how many elements.
     operations: Vec<(E, usize)>,
-    /// What `main` does.
+    /// Lines of `main`.
     pub body: String,
     /// Variables of the workgroup.
     pub shared: String,
     pub threads: usize,
-    /// Extensions of WGSL that it needs, as lines.
+    /// Extensions of WGSL that the kernel needs, as lines.
     pub extensions: &'static str,
-    /// Arrays of `u32` that it reads and that are of no buffer of the program, by their names.
+    /// Names of `u32` arrays that the kernel reads and that are not in a buffer of the program.
     pub more: Vec<&'static str>,
 }
 
@@ -67,14 +67,14 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// A line of `main`.
+    /// Appends a line to `main`.
     pub fn line(&mut self, text: impl AsRef<str>) {
         self.body.push_str("    ");
         self.body.push_str(text.as_ref());
         self.body.push('\n');
     }
 
-    /// A function before `main`.
+    /// Appends a function before `main`.
     pub fn function(&mut self, text: &str) {
         self.functions.push_str(text);
     }
@@ -83,10 +83,10 @@ impl<'a> Source<'a> {
         if width == 4 { "vec4f" } else { "f32" }
     }
 
-    /// A number as WGSL writes it, exact.
+    /// Returns a number in exact WGSL syntax.
     fn literal(value: f32) -> String {
         match value {
-            // What is not finite may not be a constant.
+            // A non-finite value may not be a constant.
             v if !v.is_finite() => format!("bitcast<f32>({:#x}u | zero)", v.to_bits()),
             v => format!("{v:e}f"),
         }
@@ -101,7 +101,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The name of a binding.
+    /// Returns the name of a binding.
     pub fn bind(&mut self, buffer: usize, wide: bool, written: bool) -> String {
         let is_output = self.kernel.outputs.contains(&buffer);
         let found = self
@@ -126,7 +126,7 @@ impl<'a> Source<'a> {
         format!("b{at}")
     }
 
-    /// The name of a binding as an array of another type, only read or only written.
+    /// Returns the name of a binding as an array of another type, only read or only written.
     pub fn bind_as(&mut self, buffer: usize, of: &'static str) -> String {
         let is_same = |b: &Binding| b.buffer == buffer && b.of == Some(of);
         let at = self.bindings.iter().position(is_same).unwrap_or_else(|| {
@@ -141,7 +141,7 @@ impl<'a> Source<'a> {
         format!("b{at}")
     }
 
-    /// Whether an output is of 16-bit elements.
+    /// Returns true if an output is of 16-bit elements.
     pub fn stores_halves(&self) -> bool {
         let mut outputs = self.kernel.outputs.iter();
         outputs.any(|output| self.buffers[*output].dtype == DType::F16)
@@ -151,7 +151,7 @@ impl<'a> Source<'a> {
         self.kernel.extent().0
     }
 
-    /// The expression of an instruction that is an operation, over the names of its operands.
+    /// Returns the expression of an instruction that is an operation, over the names of its operands.
     pub fn operation(&mut self, op: E, operands: &[String], width: usize) -> String {
         if op == E::Round16 {
             return format!("rounded_{width}({}, zero)", operands.join(", "));
@@ -184,8 +184,8 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Lines that compute `wanted` instructions of a body, those of elements, at linear index `i`, as `v0`, `v1`, ..; `known`
-    /// names what is there already, as a value of this width.
+    /// Writes the lines that compute `wanted` instructions per element of a body, at linear index `i`, as `v0`, `v1`,
+    /// ..; `known` returns the names of existing values of this width.
     pub fn instructions(
         &mut self,
         body: &Body,
@@ -215,8 +215,8 @@ impl<'a> Source<'a> {
         text
     }
 
-    /// Lines that store a value at linear index `i` (for four a multiple of 4) of an output. The index may be up to three before
-    /// the end.
+    /// Writes the lines that store a value at linear index `i` (for four a multiple of 4) of an output. The index may
+    /// be up to three before the end.
     pub fn store(&mut self, output: usize, value: &str, width: usize, index: &str) -> String {
         let buffer = self.kernel.outputs[output];
         let (dtype, count) = (self.buffers[buffer].dtype, self.buffers[buffer].count);
@@ -243,7 +243,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The name of an instruction's value.
+    /// Returns the name of an instruction's value.
     pub fn named(body: &Body, at: usize, width: usize, suffix: &str) -> String {
         match &body.instructions[at].value {
             Value::Constant(value) => Self::literal_of(*value, width),
@@ -251,7 +251,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The expression that joins two values of a reduction.
+    /// Returns the expression that joins two values of a reduction.
     pub fn joined(&mut self, op: ReduceOp, a: &str, b: &str, width: usize) -> String {
         match op {
             ReduceOp::Sum => format!("{a} + {b}"),
@@ -262,7 +262,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Elements one by one, four to an invocation, or eight of 16 bits. Returns the number of workgroups.
+    /// Computes elements one by one, four to an invocation, or eight of 16 bits. Returns the number of workgroups.
     pub fn map(&mut self, count: usize) -> usize {
         if self.are_eights(count) {
             return self.map_eights(count);
@@ -286,7 +286,7 @@ impl<'a> Source<'a> {
         quads.div_ceil(THREADS)
     }
 
-    /// Whether all that is loaded and stored are 16-bit elements side by side, and many.
+    /// Returns true if all loads and stores are of contiguous 16-bit elements, and there are many.
     fn are_eights(&self, count: usize) -> bool {
         let is_plain = |input: &From| match input {
             From::Buffer(access) => {
@@ -308,7 +308,7 @@ impl<'a> Source<'a> {
             && self.kernel.outputs.iter().all(is_whole)
     }
 
-    /// 16 bytes to an invocation: half of them a load, the device is not kept busy.
+    /// Computes 16 bytes per invocation: with 8 bytes per load the device is not busy.
     fn map_eights(&mut self, count: usize) -> usize {
         let body = &self.kernel.body;
         self.threads = EIGHTS;
@@ -354,7 +354,7 @@ impl<'a> Source<'a> {
         (count / 8).div_ceil(EIGHTS)
     }
 
-    /// Rows added up by their numbers: each element of the result looks at all numbers in order.
+    /// Adds up rows by index: each element of the result reads all indices in order.
     pub fn scatter(&mut self, rows: usize, width: usize, numbers: usize) -> usize {
         let body = &self.kernel.body;
         let values = self.load(0, 1);
@@ -379,7 +379,7 @@ impl<'a> Source<'a> {
         count.div_ceil(THREADS)
     }
 
-    /// All of it.
+    /// Returns the finished kernel.
     pub fn finish(self, groups: usize) -> Written {
         let mut operations = String::new();
         for (op, width) in &self.operations {

@@ -1,9 +1,10 @@
-//! Products of tall matrices, `[k, m]` transposed by `[k, n]`: gradients of weights, whose sums are as long as there are rows,
+//! Products of tall matrices, `[k, m]` transposed by `[k, n]`: gradients of weights, whose long sums over the rows are
 //! cut into a batch of parts.
 //!
-//! 1. A workgroup has a part, and all of the result. Rows of both matrices come into its memory as they lie, some at a time.
-//! 2. An invocation has up to 8 by 8 sums in registers, of large results 16 by 8. Where the result has fewer such tiles than there
-//!    are invocations, they are in groups, each with every so manyth row.
+//! 1. A workgroup has a part of the sum, and all of the result. Rows of both matrices are copied to its memory in their
+//!    original order, some at a time.
+//! 2. An invocation has up to 8 by 8 sums in registers, 16 by 8 for large results. If the result has fewer such tiles
+//!    than there are invocations, invocations form groups with interleaved rows.
 //! 3. The groups' sums are added up in the workgroup's memory, one group after another.
 
 use super::fours::{PARTS, load};
@@ -24,7 +25,7 @@ const LARGE: usize = 16;
 const DEEPEST: usize = 64;
 const MOST_GROUPS: usize = 30;
 
-/// How a workgroup shares a result.
+/// Split of a result among the invocations of a workgroup.
 struct Grid {
     /// Fours of rows, and of columns, of an invocation.
     each: [usize; 2],
@@ -46,7 +47,7 @@ impl Grid {
         let joins = padded[0] * 4 * padded[1] <= MEMORY;
         let most = THREADS / (tiles[0] * tiles[1]);
         let groups = if joins { most.clamp(1, MOST_GROUPS) } else { 1 };
-        // As deep as there is memory for: between two parts invocations wait for each other.
+        // The maximum depth that the memory permits, because invocations wait for each other between two parts.
         let fits = (MEMORY / (padded[0] + padded[1])).min(DEEPEST);
         let depth = (fits / groups * groups).max(groups);
         Self {
@@ -57,13 +58,13 @@ impl Grid {
         }
     }
 
-    /// Fours of rows and columns of all tiles: some may be beyond the last.
+    /// Returns the fours of rows and columns of all tiles: some may be beyond the last.
     fn padded(&self) -> [usize; 2] {
         [0, 1].map(|side| self.tiles[side] * self.each[side])
     }
 }
 
-/// Whether it is one of these.
+/// Returns true if a product is tall.
 pub(super) fn is_tall(p: &Product) -> bool {
     p.batch >= FEWEST_PARTS
         && p.m <= WIDEST
@@ -76,13 +77,13 @@ pub(super) fn is_tall(p: &Product) -> bool {
         && p.more.is_none()
 }
 
-/// Writes it; the number of workgroups. `finish` is there.
+/// Writes the kernel. Returns the number of workgroups. `finish` must exist.
 pub(super) fn write(source: &mut Source<'_>, p: &Product) -> usize {
     let grid = Grid::new(p);
     let [padded_m, padded_n] = grid.padded();
     let tiles = grid.tiles[0] * grid.tiles[1];
     source.shared = format!("var<workgroup> staged: array<vec4f, {MEMORY}>;\n");
-    // As it lies: row by row of the sum.
+    // In the original order: row by row of the sum.
     let a = Matrix {
         row: p.a.column,
         column: p.a.row,
@@ -109,7 +110,7 @@ pub(super) fn write(source: &mut Source<'_>, p: &Product) -> usize {
     });
     let depth = grid.depth;
     let (fours_a, fours_b) = (depth * padded_m, depth * padded_n);
-    // What an invocation brings of each part: of the first matrix, then of the second.
+    // Loads of an invocation for each part: of the first matrix, then of the second.
     let brings = (fours_a + fours_b).div_ceil(THREADS);
     for at in 0..brings {
         source.line(format!("let place{at} = local + {}u;", at * THREADS));
@@ -134,12 +135,12 @@ pub(super) fn write(source: &mut Source<'_>, p: &Product) -> usize {
         ));
     }
     source.line("workgroupBarrier();");
-    // The next part is on its way while this one is multiplied.
+    // The next part is in flight while this one is multiplied.
     source.line(format!("if k + {depth}u < {}u {{", p.k));
     next(source, &format!("k + {depth}u"));
     source.line("}");
     source.line(format!("if part < {}u {{", grid.groups));
-    // Written out: drivers do not unroll it.
+    // Unrolled here, because drivers do not unroll it.
     for turn in 0..depth.div_ceil(grid.groups) {
         let last = (turn + 1) * grid.groups;
         source.line(match last <= depth {
@@ -155,7 +156,7 @@ pub(super) fn write(source: &mut Source<'_>, p: &Product) -> usize {
     p.batch
 }
 
-/// Lines that multiply row `d` of what is staged.
+/// Writes the lines that multiply row `d` of the staged part.
 fn multiply(source: &mut Source<'_>, grid: &Grid) {
     let [padded_m, padded_n] = grid.padded();
     for row in 0..grid.each[0] {
@@ -180,7 +181,7 @@ fn multiply(source: &mut Source<'_>, grid: &Grid) {
     });
 }
 
-/// For each four of an invocation: of which four of rows, which of these, of which four of columns.
+/// Calls `then` for each four of an invocation: the four of rows, the row within it, the four of columns.
 fn every(grid: &Grid, mut then: impl FnMut(usize, usize, usize)) {
     for row in 0..grid.each[0] {
         for part in 0..4 {
@@ -189,7 +190,7 @@ fn every(grid: &Grid, mut then: impl FnMut(usize, usize, usize)) {
     }
 }
 
-/// Lines that add up the groups' sums, and finish them.
+/// Writes the lines that add up the groups' sums, and finish them.
 fn join(source: &mut Source<'_>, p: &Product, grid: &Grid) {
     let [_, padded_n] = grid.padded();
     let place = |row: usize, part: usize, column: usize| {
@@ -230,7 +231,7 @@ fn join(source: &mut Source<'_>, p: &Product, grid: &Grid) {
     source.line("}");
 }
 
-/// Lines that finish four neighbours at `row` and `four`, if they are of the result.
+/// Writes the lines that finish four neighbours at `row` and `four`, if they are of the result.
 fn finish(source: &mut Source<'_>, p: &Product, sum: &str, only: &str) {
     let width = width(source, p);
     let (m, n) = (p.m, p.n);

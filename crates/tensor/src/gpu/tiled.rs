@@ -1,26 +1,27 @@
-//! Products by tiles: a workgroup has a tile of the result, in the registers of its invocations, 8 by 8, 4 by 8 or 4 by 4 each.
+//! Products by tiles: a workgroup has a tile of the result, in the registers of its invocations, 8 by 8, 4 by 8 or 4 by
+//! 4 each.
 //!
-//! 1. Parts of both matrices, 16 deep, come into the workgroup's memory, both row by row of the sum: of either an invocation
-//!    reads fours. While one part is multiplied the next is on its way to registers.
-//! 2. Each invocation multiplies and adds, in the order of the sum. These lines are written out for all of a part: drivers do not
-//!    unroll the loop, and lose a quarter of the speed to it (BENCHMARKS.md).
-//! 3. What is added to the product (LoRA's second product) is the last part of the sum.
-//! 4. What follows element by element is done before the result is stored.
+//! 1. Parts of both matrices, 16 deep, are loaded into the workgroup's memory, both row by row of the sum: an
+//!    invocation reads fours of either. While one part is multiplied the next is in flight to registers.
+//! 2. Each invocation multiplies and adds, in the order of the sum. These lines are unrolled for a whole part: drivers
+//!    do not unroll the loop, and lose a quarter of the speed to it (BENCHMARKS.md).
+//! 3. A product that is added (LoRA's second product) is the last part of the sum.
+//! 4. Elementwise operations run before the result is stored.
 //!
-//! Invocations of a subgroup are eight by four, the bits of their number in turns for columns and rows: neighbours then read the
-//! same fours of one matrix, which memory serves at once.
+//! Invocations of a subgroup are eight by four, the bits of their number alternately for columns and rows: neighbours
+//! then read the same fours of one matrix, which memory serves at once.
 
 use super::fours::{PARTS, load_within};
 use super::matmul::{finish_index, is_wide, more, tile_of_group, width};
 use super::source::Source;
 use crate::program::{Matrix, Product};
 
-/// So many workgroups keep a large device busy; of many invocations each, half as many.
+/// Number of workgroups that keep a large device busy; half as many for workgroups of many invocations.
 const ENOUGH: usize = 120;
 /// Rows of the sum that come into the workgroup's memory at a time.
 const DEPTH: usize = 16;
 
-/// What a workgroup has, and what each of its invocations.
+/// Tile of a workgroup and of each of its invocations.
 #[derive(Debug, Clone, Copy)]
 struct Tile {
     m: usize,
@@ -51,12 +52,12 @@ impl Tile {
         }
     }
 
-    /// Invocations along a row of the tile.
+    /// Returns the invocations along a row of the tile.
     fn across(self) -> usize {
         self.n / self.columns
     }
 
-    /// Invocations along a column.
+    /// Returns the invocations along a column.
     fn down(self) -> usize {
         self.m / self.rows
     }
@@ -65,13 +66,14 @@ impl Tile {
         self.across() * self.down()
     }
 
-    /// Fours between rows of the sum, of the first matrix: one more than there are, so that neighbours are in different banks.
+    /// Returns the fours between rows of the sum, of the first matrix: one more than there are, so that neighbours are
+    /// in different banks.
     fn pitch(self) -> usize {
         self.m / 4 + 1
     }
 }
 
-/// How the first matrix comes.
+/// Direction of the fours of the first matrix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fours {
     /// Along the sum.
@@ -80,14 +82,14 @@ enum Fours {
     Across,
 }
 
-/// What an invocation brings of each part of the sum: fours of either matrix.
+/// Loads of an invocation for each part of the sum: fours of either matrix.
 struct Brought {
     fours: Fours,
     a: usize,
     b: usize,
 }
 
-/// Writes it; the number of workgroups. `finish` is there.
+/// Writes the kernel. Returns the number of workgroups. `finish` must exist.
 pub(super) fn write(source: &mut Source<'_>, p: &Product) -> usize {
     let tile = Tile::of(p);
     let (threads, wide) = (tile.threads(), tile.n / 4);
@@ -111,7 +113,7 @@ pub(super) fn write(source: &mut Source<'_>, p: &Product) -> usize {
             source.line(format!("var sum{row}_{column} = vec4f(0.0);"));
         }
     }
-    // What is added goes on where the last part of the sum ends.
+    // The added product continues after the last part of the sum.
     let sum = p.k.next_multiple_of(DEPTH);
     let whole = sum + p.more.as_ref().map_or(0, |more| more.k);
     source.line(format!("for (var k = 0u; k < {whole}u; k += {DEPTH}u) {{"));
@@ -135,7 +137,7 @@ pub(super) fn write(source: &mut Source<'_>, p: &Product) -> usize {
     groups
 }
 
-/// Lines that say what of a tile an invocation has, and which fours it brings.
+/// Writes the lines that compute the part of a tile of an invocation, and the fours that it loads.
 fn places(source: &mut Source<'_>, p: &Product, tile: Tile, brought: &Brought) {
     let (threads, wide) = (tile.threads(), tile.n / 4);
     let beside = tile.across() / 8;
@@ -150,7 +152,8 @@ fn places(source: &mut Source<'_>, p: &Product, tile: Tile, brought: &Brought) {
     for at in 0..brought.a {
         let t = format!("(local + {}u)", at * threads);
         let (row, k) = match brought.fours {
-            // Two neighbours read on in a row, those beside them in others: whole sectors, and no bank twice.
+            // Two neighbours read consecutive fours of a row, the next two read other rows: whole sectors, and no bank
+            // twice.
             Fours::Along => (
                 format!("({t} / 2u) % {}u", tile.m),
                 format!("({t} % 2u + {t} / {}u * 2u) * 4u", 2 * tile.m),
@@ -173,7 +176,7 @@ fn places(source: &mut Source<'_>, p: &Product, tile: Tile, brought: &Brought) {
     }
 }
 
-/// Lines that load the part of the sum that begins at `k`.
+/// Writes the lines that load the part of the sum that begins at `k`.
 fn bring(source: &mut Source<'_>, brought: &Brought, declare: &str, k: &str) {
     for at in 0..brought.a {
         let (row, k) = (format!("first_row + row_a{at}"), format!("{k} + k_a{at}"));
@@ -190,7 +193,7 @@ fn bring(source: &mut Source<'_>, brought: &Brought, declare: &str, k: &str) {
     }
 }
 
-/// Lines that load the part after it of what is added, where the sum ends at `sum`.
+/// Writes the lines that load the next part of the added product, where the sum ends at `sum`.
 fn bring_added(source: &mut Source<'_>, brought: &Brought, sum: usize) {
     source.line(format!("let j = k + {DEPTH}u - {sum}u;"));
     let four = |one: &dyn Fn(usize) -> String| (0..4).map(one).collect::<Vec<_>>().join(", ");
@@ -212,7 +215,7 @@ fn bring_added(source: &mut Source<'_>, brought: &Brought, sum: usize) {
     }
 }
 
-/// Lines that put what was brought into the workgroup's memory.
+/// Writes the lines that store the loaded fours into the workgroup's memory.
 fn stage(source: &mut Source<'_>, tile: Tile, brought: &Brought) {
     let (pitch, wide) = (tile.pitch(), tile.n / 4);
     for at in 0..brought.a {
@@ -234,7 +237,7 @@ fn stage(source: &mut Source<'_>, tile: Tile, brought: &Brought) {
     }
 }
 
-/// Lines that multiply one row of the sum.
+/// Writes the lines that multiply one row of the sum.
 fn multiply(source: &mut Source<'_>, tile: Tile, d: usize) {
     let (down, across) = (tile.down(), tile.across());
     for four in 0..tile.rows / 4 {
@@ -261,7 +264,7 @@ fn multiply(source: &mut Source<'_>, tile: Tile, d: usize) {
     }
 }
 
-/// Lines that finish an invocation's sums.
+/// Writes the lines that finish an invocation's sums.
 fn results(source: &mut Source<'_>, p: &Product, tile: Tile) {
     let width = width(source, p);
     for row in 0..tile.rows {
@@ -291,9 +294,9 @@ fn results(source: &mut Source<'_>, p: &Product, tile: Tile) {
     }
 }
 
-/// `load_a` and `load_b`: fours of the matrices, 0 outside; of the first which.
+/// Writes `load_a` and `load_b`: fours of the matrices, 0 outside. Returns the direction of the first matrix's fours.
 fn loads(source: &mut Source<'_>, p: &Product, tile: Tile) -> Fours {
-    // Whether a tile, or the last part of the sum, is not full, or there is none.
+    // True if a tile, or the last part of the sum, is not full, or the sum is empty.
     let beyond_m = !p.m.is_multiple_of(tile.m);
     let beyond_n = !p.n.is_multiple_of(tile.n);
     let beyond_k = p.k == 0 || !p.k.is_multiple_of(DEPTH);

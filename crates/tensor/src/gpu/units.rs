@@ -1,5 +1,5 @@
-//! Comparison of a device's units for cooperative matrices with known numbers. wgpu checks shaders that use them less, so a
-//! plan relies on them only after a comparison with numbers that are known.
+//! Comparison of a device's units for cooperative matrices with known numbers. wgpu checks shaders that use them less,
+//! so a plan uses them only after the comparison.
 
 use crate::context::Context;
 use crate::graph::tensor::DType;
@@ -8,11 +8,11 @@ use crate::plan::{Plan, PlanOptions};
 use dapple_base::Result;
 use half::f16;
 
-/// Returns true if this device's units multiply as they should: small whole numbers, whose products are exact, by both tiles, as they
-/// lie and transposed.
+/// Returns true if this device's units multiply correctly: small whole numbers, whose products are exact, by both
+/// tiles, with plain and transposed matrices.
 ///
 /// # Errors
-/// A device that is lost.
+/// A lost device.
 pub(crate) fn check(context: &Context) -> Result<bool> {
     for (m, k, n, is_transposed) in [
         (64, 64, 128, false),
@@ -44,7 +44,7 @@ pub(crate) fn check(context: &Context) -> Result<bool> {
     convolves(context)
 }
 
-/// A convolution of small whole numbers in `f32`: the image `[channels, h, w]`, outputs, and each of its places by hand.
+/// Computes a convolution of small whole numbers in `f32` directly: the image is `[channels, h, w]`.
 fn convolved(image: &[f32], weight: &[f32], [channels, h, w, outputs]: [usize; 4]) -> Vec<f32> {
     let mut all = vec![0.0; outputs * h * w];
     for (place, sum) in all.iter_mut().enumerate() {
@@ -88,7 +88,7 @@ fn convolves(context: &Context) -> Result<bool> {
     Ok(true)
 }
 
-/// Whole numbers from -4 to 4.
+/// Returns whole numbers from -4 to 4.
 fn whole(count: usize, salt: usize) -> Vec<f32> {
     let value = |i: usize| ((i * 7 + i / 13 + salt) % 9) as f32 - 4.0;
     (0..count).map(value).collect()

@@ -1,11 +1,12 @@
-//! Pixels by tap and window: [`Unfold`] as a function of a place in `[n, channels * taps, windows]`.
+//! Pixels by tap and window: [`Unfold`] as a function of an index in `[n, channels * taps, windows]`.
 
 use super::source::Source;
 use crate::graph::tensor::DType;
 use crate::graph::windows::Unfold;
 
 impl Source<'_> {
-    /// A function that gives the pixel of a place, or what is outside; its name. The image begins at `offset` of the buffer.
+    /// Writes a function that returns the pixel at an index, or the value outside. Returns its name. The image begins
+    /// at `offset` of the buffer.
     pub fn tap(&mut self, buffer: usize, dtype: DType, offset: usize, unfold: &Unfold) -> String {
         let bound = self.bind(buffer, false, false);
         let one = Self::one(&bound, dtype, "at");
@@ -23,7 +24,7 @@ impl Source<'_> {
         let [h, w] = unfold.size;
         let fill = match unfold.fill {
             fill if fill.is_finite() => format!("{fill:e}f"),
-            // What is not finite may not be a constant.
+            // A non-finite value may not be a constant.
             fill => format!("bitcast<f32>({:#x}u | (v & 0u))", fill.to_bits()),
         };
         let rest = match (gy, gx) {

@@ -1,11 +1,12 @@
-//! Gradients, from graph to graph: what they are computed by are ordinary nodes, fused and planned like all others.
+//! Gradients, from graph to graph: gradients are ordinary nodes, fused and planned like all others.
 //!
-//! 1. Nodes that the loss is computed from are visited from the last made to the first. Each has by then the sum of
-//!    what its consumers pass back, in a fixed order.
-//! 2. It passes on to each input what its derivative says; [`CustomOp`]s what they say.
-//! 3. A gradient has its tensor's shape and, if that is stored in 16 bits, is rounded to them at the end.
+//! 1. Nodes that the loss is computed from are visited from the last created to the first. By then each node has the
+//!    sum of the gradients from its consumers, in a fixed order.
+//! 2. Each node passes gradients to its inputs by its derivative; [`CustomOp`]s by their own backward function.
+//! 3. A gradient has its tensor's shape. If the tensor is stored in 16 bits, the gradient is rounded to 16 bits at the
+//!    end.
 //!
-//! Second derivatives are not promised: those of GELU and of custom operations (softmax and the norms among them) are
+//! Second derivatives are not guaranteed: those of GELU and of custom operations (softmax and the norms among them) are
 //! refused or incomplete.
 
 use super::element::ElementOp as E;
@@ -15,7 +16,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 impl Tensor {
-    /// An operation with a backward of its own, on tensors of one context (one at least).
+    /// Creates an operation with its own backward pass, on tensors of one context (at least one).
     #[must_use]
     pub fn custom(op: Arc<dyn CustomOp>, inputs: &[&Self]) -> Self {
         let owned: Vec<Self> = inputs.iter().map(|input| (*input).clone()).collect();
@@ -34,8 +35,8 @@ impl Tensor {
         )
     }
 
-    /// The gradients of this (one element) with respect to `wanted`, each of that one's shape and type: zeros where this
-    /// does not depend on it.
+    /// Returns the gradients of this tensor (one element) with respect to `wanted`, each of the shape and type of its
+    /// tensor. Gradients are zeros if this tensor does not depend on the wanted one.
     pub fn gradients(&self, wanted: &[&Self]) -> Vec<Self> {
         if self.count() != 1 && self.0.problem.is_none() {
             let what = format!("gradients of {}", self.describe());
@@ -52,7 +53,7 @@ impl Tensor {
         self.gradients_from(&one, wanted)
     }
 
-    /// [`Self::gradients`] of the sum of the products of this and `seed`, of the same shape.
+    /// Returns [`Self::gradients`] of the sum of the products of this tensor and `seed`, of the same shape.
     pub fn gradients_from(&self, seed: &Self, wanted: &[&Self]) -> Vec<Self> {
         let all = ancestors(self, wanted);
         let mut passed: HashMap<u64, Self> = HashMap::from([(self.0.id, seed.clone())]);
@@ -85,7 +86,7 @@ impl Tensor {
         finished.collect()
     }
 
-    /// Inputs that take part in a derivative, and what each is passed.
+    /// Returns the inputs that take part in a derivative, and the gradient that each receives.
     fn backward(&self, g: &Self) -> (Vec<Self>, Vec<Option<Self>>) {
         let node = &self.0;
         let inputs = node.inputs.clone();
@@ -118,14 +119,14 @@ impl Tensor {
             }
             Op::Reduce(ReduceOp::Sum, _) => vec![Some(g.expand(inputs[0].shape()))],
             Op::Reduce(..) => {
-                // Those that are as large share it.
+                // Elements equal to the result share the gradient.
                 let x = &inputs[0];
                 let hit = x.to(DType::F32).equal(self);
                 let share = g.div(hit.sum_keep(&[1]));
                 vec![Some(hit.mul(share))]
             }
             Op::Unfold(_) => {
-                let hint = "second derivatives of convolutions and pooling are not there";
+                let hint = "second derivatives of convolutions and pooling are not supported";
                 let problem = Problem::new("the derivative of unfolded images", hint);
                 vec![Some(self.refused(&[self], problem))]
             }
@@ -137,7 +138,7 @@ impl Tensor {
         (inputs, gradients)
     }
 
-    /// A product that is not rounded.
+    /// Returns a product that is not rounded.
     fn matmul_f32(&self, other: &Self) -> Self {
         let product = self.matmul(other);
         match (&product.0.op, product.0.inputs.first()) {
@@ -205,15 +206,15 @@ impl Tensor {
             E::Tan => one(g.mul(self.mul(self).add(1.0))),
             E::Sigmoid => one(g.mul(self.sub(self.mul(self)))),
             E::Tanh => one(g.mul(self.context().constant(1.0).sub(self.mul(self)))),
-            // By the result, which is stored anyway, unless the operand takes less. One operation: two would have the first
-            // computed, and stored, where the result is.
+            // From the result, which is stored anyway, unless the operand takes less memory. One operation: with two,
+            // the first would be computed and stored in the kernel of the result.
             E::Relu if x.dtype() == DType::F32 => one(Self::element(E::Gate, &[self, g])),
             E::Relu => one(Self::element(E::Gate, &[x, g])),
             E::Gate => vec![None, Some(Self::element(E::Gate, &[x, g]))],
             E::Gelu => one(g.mul(Self::element(E::GeluSlope, &[x]))),
             E::GeluErf => one(g.mul(Self::element(E::GeluErfSlope, &[x]))),
             E::GeluSlope | E::GeluErfSlope => {
-                let hint = "second derivatives of gelu are not there: use tanh or sigmoid";
+                let hint = "second derivatives of gelu are not supported: use tanh or sigmoid";
                 let problem = Problem::new("the second derivative of gelu", hint);
                 one(self.refused(&[self], problem))
             }
@@ -221,7 +222,7 @@ impl Tensor {
             E::Sub => vec![Some(g.clone()), Some(g.neg())],
             E::Mul => vec![Some(g.mul(y)), Some(g.mul(x))],
             E::Div => vec![Some(g.div(y)), Some(g.mul(self).div(y).neg())],
-            // Where both are equal, each has half.
+            // If both are equal, each receives half.
             E::Max | E::Min => {
                 let first = if op == E::Max {
                     x.greater(y)
@@ -239,7 +240,7 @@ impl Tensor {
                     let is_flat = y.constant_value() == Some(0.0);
                     return vec![(!is_flat).then(|| g.mul(slope)), None];
                 }
-                // Where the power is 1 or 0 whatever the other operand, infinity times 0 would be NaN.
+                // If the power is 1 or 0 for any other operand, infinity times 0 would be NaN.
                 let by_base = y.equal(0.0).select(0.0, g.mul(slope));
                 let is_zero = x.equal(0.0).mul(y.greater(0.0).maximum(y.equal(0.0)));
                 let by_exponent = is_zero.select(0.0, g.mul(self).mul(x.log()));
@@ -250,7 +251,7 @@ impl Tensor {
     }
 }
 
-/// What `from` is computed from, itself too, by number; only what leads to one of `wanted`.
+/// Returns the tensors that `from` is computed from, and `from` itself, by number; only those that depend on `wanted`.
 fn ancestors(from: &Tensor, wanted: &[&Tensor]) -> BTreeMap<u64, Tensor> {
     let mut all = BTreeMap::new();
     let mut pending = vec![from.clone()];
@@ -259,7 +260,7 @@ fn ancestors(from: &Tensor, wanted: &[&Tensor]) -> BTreeMap<u64, Tensor> {
             continue;
         }
         let inputs = match &tensor.0.op {
-            // What it is made of is not looked into.
+            // The inner graph of a custom operation is not visited.
             Op::Custom(_) => &tensor.0.inputs[1..],
             Op::View(View::Detach) => &[],
             _ => &tensor.0.inputs[..],

@@ -1,5 +1,5 @@
-//! `Display` of a tensor: type, shape and values. The values are computed and waited for, as [`Tensor::read`] does; of long axes
-//! only the first and the last elements are, so that a large tensor is not copied to the host.
+//! `Display` of a tensor: type, shape and values. The values are computed and waited for, like in [`Tensor::read`].
+//! Only the first and the last elements of long axes are computed, so that a large tensor is not copied to the host.
 
 use super::tensor::Tensor;
 use std::fmt;
@@ -8,7 +8,7 @@ use std::fmt;
 const ENDS: usize = 3;
 
 impl Tensor {
-    /// The ends of all long axes.
+    /// Returns the ends of all long axes.
     fn ends(&self) -> Self {
         (0..self.rank()).fold(self.clone(), |now, axis| {
             let length = now.shape()[axis];

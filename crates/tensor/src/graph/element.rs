@@ -1,18 +1,17 @@
-//! [`ElementOp`]: everything that is done element by element: its name, its WGSL, its processor code. Derivatives are in
-//! `autograd.rs`.
+//! [`ElementOp`]: all elementwise operations with their name, WGSL and CPU version. Derivatives are in `autograd.rs`.
 //!
-//! Arithmetic is `f32`. NaN comes through maxima, minima and activations; functions that drivers are free to round
-//! badly (`tanh`, `sin`) are written out.
+//! Arithmetic is `f32`. NaN propagates through maxima, minima and activations. Functions that drivers may round badly
+//! (`tanh`, `sin`) are written out.
 
 use half::f16;
 use half::slice::HalfFloatSliceExt;
 
-/// An operation on elements.
+/// An elementwise operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum ElementOp {
-    /// As it is: a copy of a view, a widened value.
+    /// Copy of the value: a copy of a view, a widened value.
     Copy,
-    /// Rounded to 16 bits.
+    /// Rounding to 16 bits.
     Round16,
     Neg,
     Abs,
@@ -37,20 +36,20 @@ pub(crate) enum ElementOp {
     Max,
     Min,
     Pow,
-    /// 1 where the first is greater, else 0.
+    /// 1 if the first is greater, else 0.
     Greater,
-    /// 1 where both are equal, else 0.
+    /// 1 if both are equal, else 0.
     Equal,
-    /// The second where the first is greater than 0, else 0: what ReLU passes back.
+    /// The second if the first is greater than 0, else 0: the derivative of ReLU.
     Gate,
-    /// The second where the first is not 0, else the third.
+    /// The second if the first is not 0, else the third.
     Select,
 }
 
 use ElementOp as E;
 
 impl ElementOp {
-    /// Its name in errors, labels and WGSL.
+    /// Returns the name in errors, labels and WGSL.
     pub fn name(self) -> &'static str {
         match self {
             E::Copy => "copy",
@@ -85,7 +84,7 @@ impl ElementOp {
         }
     }
 
-    /// Its name for people.
+    /// Returns the name for people.
     pub fn title(self) -> &'static str {
         self.name().trim_end_matches('_')
     }
@@ -107,7 +106,7 @@ impl ElementOp {
         }
     }
 
-    /// Operations of one element, by the formula that tables of throughput use: 1, but 8 for GELU.
+    /// Returns the operations per element, by the formula that tables of throughput use: 1, but 8 for GELU.
     pub fn flops(self) -> f64 {
         match self {
             E::Copy | E::Round16 => 0.0,
@@ -116,7 +115,7 @@ impl ElementOp {
         }
     }
 
-    /// WGSL for one element: a function's body over `a`, `b`, `c`.
+    /// Returns WGSL for one element: a function's body over `a`, `b`, `c`.
     pub fn wgsl(self) -> &'static str {
         match self {
             E::Copy => "return a;",
@@ -168,7 +167,7 @@ impl ElementOp {
         }
     }
 
-    /// WGSL for four elements at once, where it is not four times one.
+    /// Returns WGSL for four elements at once, if it is not four times one.
     pub fn wgsl_vector(self) -> Option<&'static str> {
         Some(match self {
             E::Gelu => {
@@ -181,8 +180,8 @@ impl ElementOp {
         })
     }
 
-    /// `out[i] = op(a[i], b[i], c[i])`, with the widest vectors that the processor has: each element is computed as by
-    /// itself, so results do not depend on them.
+    /// Computes `out[i] = op(a[i], b[i], c[i])`, with the widest vectors of the CPU. Each element is computed
+    /// independently, so results do not depend on the width.
     pub fn apply(self, out: &mut [f32], operands: [&[f32]; 3]) {
         pulp::Arch::new().dispatch(
             #[inline(always)]
@@ -263,7 +262,7 @@ impl ElementOp {
 /// sqrt(2 / pi).
 const SQRT_2_PI: f32 = 0.797_884_6;
 
-/// Of GELU beyond 10, where it is its own limit.
+/// Limit of GELU beyond 10, where GELU equals it.
 #[inline(always)]
 fn ends(a: f32, y: f32, above: f32) -> f32 {
     let y = if a > 10.0 { above } else { y };
@@ -287,9 +286,9 @@ fn gelu_slope(a: f32) -> f32 {
 /// (Moshier 1989). Off by two units in the last place.
 #[inline(always)]
 fn exponential(x: f32) -> f32 {
-    // What is added and taken away rounds to a whole number, which is in the low bits meanwhile.
+    // Adding and subtracting this number rounds to a whole number, which is in the low bits in between.
     const ROUND: f32 = 12_582_912.0;
-    // From here on it is 0 and infinity. NaN stays.
+    // Beyond these limits the result is 0 and infinity. NaN remains.
     let y = x.clamp(-104.0, 89.0);
     let rounded = y * std::f32::consts::LOG2_E + ROUND;
     let k = rounded - ROUND;
@@ -297,7 +296,7 @@ fn exponential(x: f32) -> f32 {
     let series = [1.398_2e-3, 8.333_452e-3, 4.166_579_6e-2, 0.166_666_65, 0.5];
     let p = series.iter().fold(1.987_569_1e-4, |p, term| p * r + term);
     let e = p * r * r + r + 1.0;
-    // In two halves: neither leaves the range.
+    // In two halves: neither exceeds the range.
     let n = (rounded.to_bits() as i32).wrapping_sub(ROUND.to_bits() as i32);
     let half = n >> 1;
     let power = |n: i32| f32::from_bits((n.wrapping_add(127) as u32) << 23);
@@ -330,7 +329,7 @@ fn error_function(x: f32) -> f32 {
     (1.0 - sum * exponential(-x * x)).copysign(x)
 }
 
-/// What the operations' WGSL calls: names, and functions.
+/// Functions that the operations' WGSL calls: names, and code.
 pub(crate) const HELPERS: [(&str, &str); 10] = [
     (
         "halves",

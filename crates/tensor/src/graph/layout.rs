@@ -1,4 +1,4 @@
-//! [`Layout`]: which element of a buffer each element of a tensor is. Views change layouts and copy nothing.
+//! [`Layout`]: maps the elements of a tensor to elements of a buffer. Views change layouts and copy nothing.
 
 /// Shape, strides and offset, in elements. An expanded axis has stride 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,7 +12,7 @@ pub(crate) struct Layout {
 pub(crate) type Dim = (usize, usize);
 
 impl Layout {
-    /// Row-major without gaps.
+    /// Creates a row-major layout without gaps.
     pub fn contiguous(shape: &[usize]) -> Self {
         Self {
             shape: shape.to_vec(),
@@ -32,8 +32,8 @@ impl Layout {
         self.count() == elements && (elements == 0 || (self.offset == 0 && is_dense()))
     }
 
-    /// The same places in fewer axes, outermost first: axes of one element go, neighbours that continue each other
-    /// are joined.
+    /// Returns the same elements in fewer axes, outermost first: axes of one element are dropped, and contiguous
+    /// neighbours are joined.
     pub fn collapsed(&self) -> Vec<Dim> {
         let mut dims: Vec<Dim> = Vec::new();
         for (&size, &stride) in self.shape.iter().zip(&self.strides) {
@@ -56,7 +56,7 @@ impl Layout {
         }
     }
 
-    /// Broadcast to `shape`, which [`broadcast`] has found to fit.
+    /// Broadcasts to `shape`, which [`broadcast`] has checked.
     pub fn expanded(&self, shape: &[usize]) -> Self {
         let new = shape.len() - self.shape.len();
         let stride = |axis: usize| match axis.checked_sub(new) {
@@ -79,7 +79,7 @@ impl Layout {
         sliced
     }
 
-    /// As another shape of as many elements, where that needs no copy.
+    /// Returns the layout of another shape with the same number of elements, if that needs no copy.
     pub fn reshaped(&self, shape: &[usize]) -> Option<Self> {
         if self.count() == 0 {
             return Some(Self::contiguous(shape));
@@ -115,7 +115,8 @@ fn strides_of(shape: &[usize]) -> Vec<usize> {
     strides
 }
 
-/// The shape that both broadcast to: axes match from the last on, and 1 or missing stretches. `None` if they do not fit.
+/// Returns the shape that both broadcast to: axes match from the last on, and 1 or missing stretches. `None` if they do
+/// not fit.
 pub(crate) fn broadcast(a: &[usize], b: &[usize]) -> Option<Vec<usize>> {
     let rank = a.len().max(b.len());
     let at = |shape: &[usize], axis: usize| match (axis + shape.len()).checked_sub(rank) {

@@ -1,4 +1,4 @@
-//! The graph: what tensors are and how they are made. Nothing is computed here.
+//! The graph: tensors and the functions that create them. No function here computes values.
 
 pub(crate) mod autograd;
 pub(crate) mod display;

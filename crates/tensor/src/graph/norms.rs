@@ -1,5 +1,5 @@
-//! Softmax and norms over the last axis, written in other operations: a row's passes are fused into one kernel, forward and
-//! backward. Their derivatives are written out, so that the backward pass keeps means and not rows.
+//! Softmax and norms over the last axis, written in other operations: a row's passes are fused into one kernel, forward
+//! and backward. Their derivatives are written out, so that the backward pass stores means instead of rows.
 
 use super::problem::Problem;
 use super::tensor::{CustomOp, DType, Tensor};
@@ -66,7 +66,8 @@ impl CustomOp for LayerNorm {
         away.div(variance.add(self.0).sqrt()).stored_as(x.dtype())
     }
 
-    // `s (g - mean(g) - n mean(g n))` with `s = 1 / sqrt(variance + eps)` and `n` the normalised row, all of it anew from `x`.
+    // `s (g - mean(g) - n mean(g n))` with `s = 1 / sqrt(variance + eps)` and `n` the normalised row, recomputed from
+    // `x`.
     fn backward(&self, inputs: &[Tensor], _: &Tensor, g: &Tensor) -> Vec<Option<Tensor>> {
         let axes = last(&inputs[0]);
         let x = inputs[0].to(DType::F32);
@@ -116,21 +117,22 @@ impl Tensor {
         Self::custom(Arc::new(op), &[self])
     }
 
-    /// Softmax over the last axis, less the row's largest. A row of nothing but minus infinity is NaN, as by definition.
+    /// Returns the softmax over the last axis; the row's maximum is subtracted first. A row of only minus infinity is
+    /// NaN, by definition.
     #[must_use]
     pub fn softmax(&self) -> Self {
         self.over_rows(Softmax)
     }
 
-    /// The logarithm of [`Self::softmax`], without its rounding.
+    /// Returns the logarithm of [`Self::softmax`], without its rounding.
     #[must_use]
     pub fn log_softmax(&self) -> Self {
         self.over_rows(LogSoftmax)
     }
 
-    /// The mean over rows of `-sum(wanted log softmax)`. `wanted` is either the class of each row, of
-    /// [`Context::indices`](crate::Context::indices) and of this shape without its last axis, or of this shape: the row's share of
-    /// each class. A class beyond the last makes the result NaN.
+    /// Returns the mean over rows of `-sum(wanted log softmax)`. `wanted` is either the class of each row, of
+    /// [`Context::indices`](crate::Context::indices) and of this shape without its last axis, or the share of each
+    /// class, of this shape. A class beyond the last makes the result NaN.
     #[must_use]
     pub fn cross_entropy(&self, wanted: &Self) -> Self {
         let operands = [self, wanted];
@@ -154,7 +156,7 @@ impl Tensor {
         }
     }
 
-    /// The log softmax at one class of each row: `[.., 1]`.
+    /// Returns the log softmax at one class of each row: `[.., 1]`.
     fn log_share_of(&self, classes: &Self) -> Self {
         let count = self.shape().last().copied().unwrap_or(1);
         let all: Vec<f32> = (0..count).map(|class| class as f32).collect();
@@ -162,17 +164,17 @@ impl Tensor {
         let is_wanted = classes.as_f32().unsqueeze(classes.rank()).equal(all);
         let axis = [self.rank() - 1];
         let share = is_wanted.select(self.log_softmax(), 0.0).sum_keep(&axis);
-        // 1, or 0 where there is no such class.
+        // 1, or 0 if the class does not exist.
         share.div(is_wanted.sum_keep(&axis))
     }
 
-    /// `(x - mean) / sqrt(variance + epsilon)` over the last axis.
+    /// Computes `(x - mean) / sqrt(variance + epsilon)` over the last axis.
     #[must_use]
     pub fn layer_norm(&self, epsilon: f32) -> Self {
         self.over_rows(LayerNorm(epsilon))
     }
 
-    /// `x / sqrt(mean(x^2) + epsilon)` over the last axis.
+    /// Computes `x / sqrt(mean(x^2) + epsilon)` over the last axis.
     #[must_use]
     pub fn rms_norm(&self, epsilon: f32) -> Self {
         self.over_rows(RmsNorm(epsilon))

@@ -7,9 +7,9 @@ use super::problem::Problem;
 use super::tensor::{CustomOp, DType, Op, Tensor};
 use std::sync::Arc;
 
-/// What may stand beside a tensor: another, or a number.
+/// Operand of a tensor: another tensor, or a number.
 pub trait Operand {
-    /// As a tensor of the same context as `beside`.
+    /// Returns the operand as a tensor of the same context as `beside`.
     fn tensor(&self, beside: &Tensor) -> Tensor;
 }
 
@@ -49,12 +49,12 @@ impl CustomOp for Clamp {
 }
 
 impl Tensor {
-    /// Returns true if all elements are one number that kernels have written into them.
+    /// Returns true if all elements are one number that is written into the kernels.
     pub(crate) fn is_constant(&self) -> bool {
         self.constant_value().is_some()
     }
 
-    /// The number that all elements of a constant are.
+    /// Returns the number of a constant.
     pub(crate) fn constant_value(&self) -> Option<f32> {
         match self.root().0.op {
             Op::Constant(value) => Some(value),
@@ -62,7 +62,7 @@ impl Tensor {
         }
     }
 
-    /// The type of what is computed of these.
+    /// Returns the type of results from these operands.
     pub(crate) fn joint_dtype(operands: &[&Self]) -> DType {
         let mut known = operands.iter().filter(|operand| !operand.is_constant());
         let all_half =
@@ -70,7 +70,7 @@ impl Tensor {
         if all_half { DType::F16 } else { DType::F32 }
     }
 
-    /// Why operands cannot be taken together: another device, numbers for indices.
+    /// Returns the reason why operands do not fit: another device, numbers for indices.
     pub(crate) fn unfit(op: &str, operands: &[&Self]) -> Option<Arc<Problem>> {
         let first = operands.first()?;
         for other in operands {
@@ -129,7 +129,7 @@ impl Tensor {
         made.stored_as(dtype)
     }
 
-    /// Rounded if it is to be.
+    /// Rounds the tensor if `dtype` requires it.
     pub(crate) fn stored_as(&self, dtype: DType) -> Self {
         match dtype {
             DType::F16 => self.to(DType::F16),
@@ -145,14 +145,14 @@ impl Tensor {
         Self::element(op, &[self, &other.tensor(self)])
     }
 
-    /// Indices as numbers, for comparisons: exact below 2^24.
+    /// Converts indices to numbers, for comparisons: exact below 2^24.
     pub(crate) fn as_f32(&self) -> Self {
         let layout = Layout::contiguous(self.shape());
         let op = Op::Element(E::Copy);
         Self::make(self.context(), op, vec![self.clone()], layout, DType::F32)
     }
 
-    /// Stored as `f32` or `f16`: rounded to the nearest.
+    /// Converts to `f32` or `f16`, rounded to the nearest.
     pub fn to(&self, dtype: DType) -> Self {
         if dtype == self.dtype() {
             return self.clone();
@@ -179,43 +179,44 @@ impl Tensor {
         )
     }
 
-    /// The sum.
+    /// Returns the sum.
     #[must_use]
     pub fn add(&self, other: impl Operand) -> Self {
         self.binary(E::Add, other)
     }
 
-    /// The difference.
+    /// Returns the difference.
     #[must_use]
     pub fn sub(&self, other: impl Operand) -> Self {
         self.binary(E::Sub, other)
     }
 
-    /// The product.
+    /// Returns the product.
     #[must_use]
     pub fn mul(&self, other: impl Operand) -> Self {
         self.binary(E::Mul, other)
     }
 
-    /// The quotient.
+    /// Returns the quotient.
     #[must_use]
     pub fn div(&self, other: impl Operand) -> Self {
         self.binary(E::Div, other)
     }
 
-    /// The larger; NaN if either is.
+    /// Returns the larger value; NaN if either is.
     #[must_use]
     pub fn maximum(&self, other: impl Operand) -> Self {
         self.binary(E::Max, other)
     }
 
-    /// The smaller; NaN if either is.
+    /// Returns the smaller value; NaN if either is.
     #[must_use]
     pub fn minimum(&self, other: impl Operand) -> Self {
         self.binary(E::Min, other)
     }
 
-    /// To a power. Small whole exponents and 0.5 are products and roots; negative bases have powers of whole exponents alone.
+    /// Returns the power by a number. Small whole exponents and 0.5 are products and roots; negative bases have powers
+    /// of whole exponents only.
     #[must_use]
     pub fn pow(&self, exponent: f32) -> Self {
         match exponent {
@@ -228,32 +229,32 @@ impl Tensor {
         }
     }
 
-    /// To a power, element by element. The exponent's gradient is `log(x) x^exponent`: 0 where `x` is 0 and the exponent is
-    /// not below 0, NaN where `x` is below 0.
+    /// Returns the power, element by element. The exponent's gradient is `log(x) x^exponent`: 0 where `x` is 0 and the
+    /// exponent is not below 0, NaN where `x` is below 0.
     #[must_use]
     pub fn power(&self, exponent: &Self) -> Self {
         self.binary(E::Pow, exponent)
     }
 
-    /// 1 where it is greater, else 0.
+    /// Returns 1 where this is greater, else 0.
     #[must_use]
     pub fn greater(&self, other: impl Operand) -> Self {
         self.binary(E::Greater, other)
     }
 
-    /// 1 where it is equal, else 0.
+    /// Returns 1 where both are equal, else 0.
     #[must_use]
     pub fn equal(&self, other: impl Operand) -> Self {
         self.binary(E::Equal, other)
     }
 
-    /// `a` where this is not 0, else `b`.
+    /// Returns `a` where this is not 0, else `b`.
     #[must_use]
     pub fn select(&self, a: impl Operand, b: impl Operand) -> Self {
         Self::element(E::Select, &[self, &a.tensor(self), &b.tensor(self)])
     }
 
-    /// Between two numbers. The gradient goes through where `x` is between them or at one of them.
+    /// Clamps to two numbers. The gradient passes where `x` is between them or at one of them.
     #[must_use]
     pub fn clamp(&self, least: f32, most: f32) -> Self {
         if let Some(problem) = Self::unfit("clamp", &[self]) {
@@ -262,92 +263,92 @@ impl Tensor {
         Self::custom(Arc::new(Clamp(least, most)), &[self])
     }
 
-    /// `x * scale + bias`.
+    /// Computes `x * scale + bias`.
     #[must_use]
     pub fn affine(&self, scale: impl Operand, bias: impl Operand) -> Self {
         self.mul(scale).add(bias)
     }
 
-    /// `-x`.
+    /// Computes `-x`.
     #[must_use]
     pub fn neg(&self) -> Self {
         self.unary(E::Neg)
     }
 
-    /// Without its sign.
+    /// Returns the absolute value.
     #[must_use]
     pub fn abs(&self) -> Self {
         self.unary(E::Abs)
     }
 
-    /// -1, 0, 1.
+    /// Returns the sign: -1, 0, 1.
     #[must_use]
     pub fn sign(&self) -> Self {
         self.unary(E::Sign)
     }
 
-    /// e to the power of it.
+    /// Returns e to the power of this.
     #[must_use]
     pub fn exp(&self) -> Self {
         self.unary(E::Exp)
     }
 
-    /// The natural logarithm.
+    /// Returns the natural logarithm.
     #[must_use]
     pub fn log(&self) -> Self {
         self.unary(E::Log)
     }
 
-    /// The square root.
+    /// Returns the square root.
     #[must_use]
     pub fn sqrt(&self) -> Self {
         self.unary(E::Sqrt)
     }
 
-    /// The sine of radians; on a GPU exact to a few units in the last place up to some thousands, and without meaning from
-    /// 2.6e7 on.
+    /// Returns the sine of radians; on a GPU exact to a few units in the last place up to some thousands, and without
+    /// meaning from 2.6e7 on.
     #[must_use]
     pub fn sin(&self) -> Self {
         self.unary(E::Sin)
     }
 
-    /// The cosine, as [`Self::sin`].
+    /// Returns the cosine, as [`Self::sin`].
     #[must_use]
     pub fn cos(&self) -> Self {
         self.unary(E::Cos)
     }
 
-    /// The tangent, as [`Self::sin`].
+    /// Returns the tangent, as [`Self::sin`].
     #[must_use]
     pub fn tan(&self) -> Self {
         self.unary(E::Tan)
     }
 
-    /// `1 / (1 + exp(-x))`.
+    /// Computes `1 / (1 + exp(-x))`.
     #[must_use]
     pub fn sigmoid(&self) -> Self {
         self.unary(E::Sigmoid)
     }
 
-    /// The hyperbolic tangent.
+    /// Returns the hyperbolic tangent.
     #[must_use]
     pub fn tanh(&self) -> Self {
         self.unary(E::Tanh)
     }
 
-    /// `max(x, 0)`; NaN comes through.
+    /// Computes `max(x, 0)`; NaN propagates.
     #[must_use]
     pub fn relu(&self) -> Self {
         self.unary(E::Relu)
     }
 
-    /// GELU in its tanh form: `0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))`.
+    /// Computes GELU in its tanh form: `0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))`.
     #[must_use]
     pub fn gelu(&self) -> Self {
         self.unary(E::Gelu)
     }
 
-    /// GELU by the error function: `0.5 x (1 + erf(x / sqrt(2)))`.
+    /// Computes GELU by the error function: `0.5 x (1 + erf(x / sqrt(2)))`.
     #[must_use]
     pub fn gelu_erf(&self) -> Self {
         self.unary(E::GeluErf)

@@ -1,10 +1,10 @@
-//! `+`, `-`, `*`, `/` and unary `-` on tensors and numbers: the methods of the same name as operators.
+//! `+`, `-`, `*`, `/` and unary `-` on tensors and numbers: operators for the methods of the same name.
 
 use super::operations::Operand;
 use super::tensor::Tensor;
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
-/// An operator of tensors and what may be next to one, and of a number and a tensor.
+/// Defines an operator on a tensor and an [`Operand`], and on a number and a tensor.
 macro_rules! operator {
     ($name:ident, $method:ident) => {
         impl<T: Operand> $name<T> for &Tensor {

@@ -1,4 +1,4 @@
-//! [`Problem`]: what went wrong while a graph was built. It travels with the tensor, so that chains of calls need no `?`;
+//! [`Problem`]: a mistake in the construction of a graph. The tensor carries it, so that chains of calls need no `?`;
 //! compiling or reading reports the first.
 
 use dapple_base::Error;

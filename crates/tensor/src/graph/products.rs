@@ -4,16 +4,16 @@ use super::layout::{Layout, broadcast};
 use super::problem::Problem;
 use super::tensor::{DType, Op, Tensor};
 
-/// Fewer elements of a product than this leave a large device idle: long sums are cut.
+/// Elements of a product below which a large device is idle: long sums are cut.
 const FEW: usize = 128 * 128;
-/// Sums are cut into parts of no less than this.
+/// Minimum length of the parts of a sum.
 const LEAST_PART: usize = 1024;
-/// Most parts.
+/// Maximum number of parts.
 const MOST_PARTS: usize = 512;
 
 impl Tensor {
-    /// The matrix product of the last two axes, `[.., m, k]` by `[.., k, n]`; axes before them broadcast. Sums are
-    /// `f32`; the result of 16-bit operands is rounded to 16 bits. Transposed views cost no copy.
+    /// Returns the matrix product of the last two axes, `[.., m, k]` by `[.., k, n]`; axes before them broadcast. Sums
+    /// are `f32`; the result of 16-bit operands is rounded to 16 bits. Transposed views cost no copy.
     #[must_use]
     pub fn matmul(&self, other: &Self) -> Self {
         let operands = [self, other];
@@ -36,7 +36,7 @@ impl Tensor {
         let dtype = Self::joint_dtype(&operands);
         let n = other.shape()[other_rank - 1];
         if other_rank == 2 && rank > 2 {
-            // One matrix for all of a batch: a larger product.
+            // One matrix for a whole batch: a larger product.
             let k = self.shape()[rank - 1];
             let rows = self.shape()[..rank - 1].iter().product();
             let flat = self.reshape(&[rows, k]).product(other);
@@ -56,7 +56,7 @@ impl Tensor {
         with(self).product(&with(other)).stored_as(dtype)
     }
 
-    /// Of equal batches.
+    /// Returns the product of equal batches.
     fn product(&self, other: &Self) -> Self {
         self.in_memory().product_in_memory(&other.in_memory())
     }
@@ -73,20 +73,20 @@ impl Tensor {
         Self::make(self.context(), Op::MatMul, inputs, layout, DType::F32)
     }
 
-    /// Into how many parts a long sum is cut, all of one length. What may be left is a sum of its own.
+    /// Returns the number of parts of equal length that a long sum is cut into. A remainder is a sum of its own.
     fn parts(&self, other: &Self) -> Option<usize> {
         if self.rank() != 2 || self.0.problem.is_some() || other.0.problem.is_some() {
             return None;
         }
         let (m, k, n) = (self.shape()[0], self.shape()[1], other.shape()[1]);
-        // Few rows or columns are another kernel's, which cuts short sums by itself.
+        // Another kernel handles few rows or columns, and cuts short sums by itself.
         if m * n > FEW || m * n == 0 || ((m <= 4 || n <= 4) && k < 8 * LEAST_PART) {
             return None;
         }
         let most = (k / LEAST_PART).min(MOST_PARTS);
         let whole = (2..=most).rev().find(|parts| k.is_multiple_of(*parts));
         match whole {
-            // A device that has a few parts only is idle.
+            // A device with only a few parts is idle.
             Some(parts) if parts >= most / 4 => Some(parts),
             _ => Some(most).filter(|most| *most > 1),
         }

@@ -1,25 +1,26 @@
-//! Sums, maxima, minima, means and variances over axes. Results are `f32` whatever is reduced, and the order of addition
-//! is fixed by the shape alone.
+//! Sums, maxima, minima, means and variances over axes. Results are `f32` for every input type, and the order of
+//! addition depends on the shape only.
 //!
 //! 1. Neighbouring axes are reduced together, others one after another.
-//! 2. What is long and few is cut into chunks that reduce at the same time, and these reduce again: both are ordinary
-//!    nodes. What does not divide is a piece of its own.
+//! 2. Few long rows or columns are cut into chunks that are reduced in parallel, and the results are reduced again:
+//!    both are ordinary nodes. A remainder is a chunk of its own.
 
 use super::layout::Layout;
 use super::problem::Problem;
 use super::tensor::{DType, Op, ReduceOp, Tensor};
 use std::ops::Range;
 
-/// Rows up to here are one workgroup's.
+/// Maximum length of a row that one workgroup reduces.
 const LONGEST_ROW: usize = 16_384;
 /// Elements of a chunk of a long row.
 const ROW_CHUNKS: Range<usize> = 1024..8193;
-/// Columns up to here are not cut.
+/// Maximum length of a column that is not cut.
 const LONGEST_COLUMN: usize = 128;
-/// So many chunks of a long row, columns or rows at once fill a large device.
+/// Number of parallel chunks of a long row, columns or rows that fill a large device.
 const ENOUGH: usize = 1024;
 
-/// A length of chunks near `wanted` that leaves no rest, in fours if it can be; `wanted` if there is none.
+/// Returns a length of chunks near `wanted` that divides `n`, a multiple of four if possible; `wanted` if there is
+/// none.
 fn near_divisor(n: usize, wanted: usize) -> usize {
     let near = || {
         (wanted / 2..=wanted)
@@ -73,7 +74,7 @@ impl Tensor {
         now
     }
 
-    /// `[outer, n, inner]` to `[outer, 1, inner]`.
+    /// Reduces `[outer, n, inner]` to `[outer, 1, inner]`.
     fn reduced_middle(&self, op: ReduceOp) -> Self {
         if self.0.problem.is_some() {
             return self.clone();
@@ -94,7 +95,8 @@ impl Tensor {
             }
             1 => None,
             _ if n > LONGEST_COLUMN && outer * inner < ENOUGH * 256 => {
-                // A few hundred thousand elements at once are enough, and pieces should not be shorter than they are many.
+                // A few hundred thousand elements at once are enough, and the length of chunks should be at least their
+                // number.
                 let wanted = (n * outer * inner / (ENOUGH * 256)).next_power_of_two();
                 let least = n.isqrt().next_power_of_two().max(16);
                 Some(near_divisor(n, wanted.max(least)))
@@ -132,7 +134,7 @@ impl Tensor {
         (0..self.rank()).collect()
     }
 
-    /// Without the axes of one element that reducing `axes` left.
+    /// Removes the axes of one element that the reduction of `axes` produced.
     fn dropped(&self, axes: &[usize]) -> Self {
         let kept = self
             .shape()
@@ -147,25 +149,25 @@ impl Tensor {
         }
     }
 
-    /// The sum of all elements: no axes. Of nothing 0.
+    /// Returns the sum of all elements: no axes. The sum of no elements is 0.
     #[must_use]
     pub fn sum(&self) -> Self {
         self.sum_axes(&self.all_axes())
     }
 
-    /// Sums over axes, which go.
+    /// Returns sums over axes, which are removed.
     #[must_use]
     pub fn sum_axes(&self, axes: &[usize]) -> Self {
         self.reduced(ReduceOp::Sum, axes).dropped(axes)
     }
 
-    /// Sums over axes, which remain with one element.
+    /// Returns sums over axes, which remain with one element.
     #[must_use]
     pub fn sum_keep(&self, axes: &[usize]) -> Self {
         self.reduced(ReduceOp::Sum, axes)
     }
 
-    /// The largest element; NaN if there is one; of nothing minus infinity.
+    /// Returns the largest element; NaN if there is one; minus infinity for no elements.
     #[must_use]
     pub fn max(&self) -> Self {
         self.max_keep(&self.all_axes()).dropped(&self.all_axes())
@@ -177,7 +179,7 @@ impl Tensor {
         self.reduced(ReduceOp::Max, axes)
     }
 
-    /// The smallest element; NaN if there is one; of nothing infinity.
+    /// Returns the smallest element; NaN if there is one; infinity for no elements.
     #[must_use]
     pub fn min(&self) -> Self {
         self.min_keep(&self.all_axes()).dropped(&self.all_axes())
@@ -194,25 +196,25 @@ impl Tensor {
         sizes.product::<usize>() as f32
     }
 
-    /// The mean of all elements; of nothing NaN.
+    /// Returns the mean of all elements; NaN for no elements.
     #[must_use]
     pub fn mean(&self) -> Self {
         self.mean_axes(&self.all_axes())
     }
 
-    /// Means over axes, which go.
+    /// Returns means over axes, which are removed.
     #[must_use]
     pub fn mean_axes(&self, axes: &[usize]) -> Self {
         self.mean_keep(axes).dropped(axes)
     }
 
-    /// Means over axes, which remain with one element.
+    /// Returns means over axes, which remain with one element.
     #[must_use]
     pub fn mean_keep(&self, axes: &[usize]) -> Self {
         self.sum_keep(axes).div(self.count_of(axes))
     }
 
-    /// The variance of all elements about their mean, divided by their number.
+    /// Returns the variance of all elements about their mean, divided by their number.
     #[must_use]
     pub fn variance(&self) -> Self {
         let axes = self.all_axes();

@@ -1,4 +1,4 @@
-//! [`Tensor`]: a node of a graph, or values on a device. Making one computes nothing.
+//! [`Tensor`]: a node of a graph, or values on a device. Creating a tensor computes nothing.
 
 use super::element::ElementOp;
 use super::layout::Layout;
@@ -10,7 +10,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// How elements are stored. Arithmetic is `f32` whatever it is.
+/// Storage type of elements. Arithmetic is `f32` for all types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DType {
@@ -18,12 +18,12 @@ pub enum DType {
     F32,
     /// 16-bit floats (IEEE 754 binary16).
     F16,
-    /// Unsigned numbers: what [`Tensor::embedding`] looks up.
+    /// Unsigned numbers: indices for [`Tensor::embedding`].
     U32,
 }
 
 impl DType {
-    /// Bytes of one element.
+    /// Returns the bytes of one element.
     pub fn bytes(self) -> usize {
         match self {
             Self::F16 => 2,
@@ -31,7 +31,7 @@ impl DType {
         }
     }
 
-    /// `f32`, `f16`, `u32`.
+    /// Returns `f32`, `f16` or `u32`.
     pub fn name(self) -> &'static str {
         match self {
             Self::F32 => "f32",
@@ -41,56 +41,56 @@ impl DType {
     }
 }
 
-/// A tensor: values on a device, or what is to be computed. Clones are the same tensor.
+/// A tensor: values on a device, or an operation to compute. Clones are the same tensor.
 ///
-/// Operations build a graph; [`Tensor::read`] or a [`Plan`](crate::Plan) runs it. A mistake (shapes that do not fit, two
-/// devices) is kept in the result and reported there, so calls chain without `?`.
+/// Operations build a graph; [`Tensor::read`] or a [`Plan`](crate::Plan) runs it. A mistake (shapes that do not fit,
+/// two devices) is stored in the result and reported there, so calls chain without `?`.
 #[derive(Clone)]
 pub struct Tensor(pub(crate) Arc<Node>);
 
-/// What a tensor is.
+/// Content of a tensor.
 pub(crate) struct Node {
-    /// Grows: inputs have smaller ones.
+    /// Number that grows: inputs have smaller ones.
     pub id: u64,
     pub context: Context,
     pub op: Op,
     pub inputs: Vec<Tensor>,
-    /// Where its elements are in the buffer of `root`, or of itself.
+    /// Elements in the buffer of `root`, or of the node itself.
     pub layout: Layout,
     pub dtype: DType,
-    /// Of a view: whose buffer it looks at.
+    /// Owner of the buffer, for a view.
     pub root: Option<Tensor>,
     pub problem: Option<Arc<Problem>>,
     pub name: OnceLock<String>,
 }
 
-/// What is done.
+/// Operation of a node.
 pub(crate) enum Op {
     /// Values on the device.
     Leaf(Storage),
     /// One number, written into kernels.
     Constant(f32),
-    /// Nothing: it could not be made.
+    /// A tensor that could not be created.
     Refused,
     View(View),
-    /// What `inputs[0]` is, with a derivative with respect to `inputs[1..]` of its own.
+    /// Value of `inputs[0]`, with its own derivative with respect to `inputs[1..]`.
     Custom(Arc<dyn CustomOp>),
     Element(ElementOp),
-    /// Along an axis.
+    /// Concatenation along an axis.
     Cat(usize),
     /// Rows of `inputs[0]` by the numbers in `inputs[1]`.
     Gather,
     /// Rows of `inputs[0]` added up by the numbers in `inputs[1]`.
     ScatterAdd,
-    /// Over the middle of `[outer, n, inner]`.
+    /// Reduction over the middle of `[outer, n, inner]`.
     Reduce(ReduceOp, [usize; 3]),
-    /// `[.., m, k]` by `[.., k, n]`, batches alike.
+    /// Product of `[.., m, k]` and `[.., k, n]`, with equal batches.
     MatMul,
     /// Pixels of `[n, channels, rows, columns]` by tap and window.
     Unfold(Unfold),
 }
 
-/// Another look at the same values.
+/// View of the same values.
 #[derive(Debug, Clone)]
 pub(crate) enum View {
     Reshape,
@@ -100,11 +100,11 @@ pub(crate) enum View {
         axis: usize,
         start: usize,
     },
-    /// The same, without a derivative.
+    /// View without a derivative.
     Detach,
 }
 
-/// How rows become one number.
+/// Reduction of rows to one number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum ReduceOp {
     Sum,
@@ -121,7 +121,7 @@ impl ReduceOp {
         }
     }
 
-    /// What nothing reduces to.
+    /// Returns the result for no elements.
     pub fn identity(self) -> f32 {
         match self {
             Self::Sum => 0.0,
@@ -130,7 +130,7 @@ impl ReduceOp {
         }
     }
 
-    /// What joins two.
+    /// Returns the operation that joins two values.
     pub fn element(self) -> ElementOp {
         match self {
             Self::Sum => ElementOp::Add,
@@ -140,15 +140,16 @@ impl ReduceOp {
     }
 }
 
-/// An operation with a backward of its own: [`Tensor::custom`].
+/// An operation with its own backward pass: [`Tensor::custom`].
 pub trait CustomOp: Send + Sync {
-    /// What it is called in errors.
+    /// Returns the name in errors.
     fn name(&self) -> &str;
 
-    /// What it computes, of other operations.
+    /// Computes the result by other operations.
     fn forward(&self, inputs: &[Tensor]) -> Tensor;
 
-    /// The gradient with respect to each input, of its shape, given that of the output. `None` where it has none.
+    /// Returns the gradient with respect to each input, of its shape, from the gradient of the output. `None` for
+    /// inputs without a gradient.
     fn backward(
         &self,
         inputs: &[Tensor],
@@ -167,7 +168,7 @@ impl Tensor {
         layout: Layout,
         dtype: DType,
     ) -> Self {
-        // The first mistake is the one that is reported.
+        // The first mistake is reported.
         let problem = inputs.iter().find_map(|input| input.0.problem.clone());
         let problem = problem.or_else(|| {
             let most = u32::MAX as usize / 8;
@@ -205,7 +206,7 @@ impl Tensor {
         }))
     }
 
-    /// A view of this with another layout of the same buffer.
+    /// Returns a view of this with another layout of the same buffer.
     pub(crate) fn view(&self, view: View, layout: Layout) -> Self {
         let root = self.0.root.clone().unwrap_or_else(|| self.clone());
         let problem = self.0.problem.clone();
@@ -219,7 +220,7 @@ impl Tensor {
         )
     }
 
-    /// The tensor whose buffer this one's elements are in: itself, if it is no view.
+    /// Returns the tensor whose buffer contains this tensor's elements: this tensor itself, if it is no view.
     pub(crate) fn root(&self) -> &Self {
         let mut at = self;
         // The root of a custom operation may itself be a view.
@@ -229,7 +230,7 @@ impl Tensor {
         at
     }
 
-    /// A tensor that could not be made, because of the first mistake of its inputs, else of `problem`.
+    /// Returns a tensor that could not be created, with the first mistake of its inputs, else with `problem`.
     pub(crate) fn refused(&self, inputs: &[&Self], problem: Arc<Problem>) -> Self {
         let first = inputs.iter().find_map(|input| input.0.problem.clone());
         let problem = first.unwrap_or(problem);
@@ -243,39 +244,39 @@ impl Tensor {
         )
     }
 
-    /// Sizes of its axes.
+    /// Returns the sizes of the axes.
     pub fn shape(&self) -> &[usize] {
         &self.0.layout.shape
     }
 
-    /// How many axes it has.
+    /// Returns the number of axes.
     pub fn rank(&self) -> usize {
         self.shape().len()
     }
 
-    /// How many elements it has.
+    /// Returns the number of elements.
     pub fn count(&self) -> usize {
         self.0.layout.count()
     }
 
-    /// How its elements are stored.
+    /// Returns the storage type of elements.
     pub fn dtype(&self) -> DType {
         self.0.dtype
     }
 
-    /// Where it is computed.
+    /// Returns the context that computes it.
     pub fn context(&self) -> &Context {
         &self.0.context
     }
 
-    /// Names it for errors and listings; the first name stays.
+    /// Names the tensor for errors and listings; the first name remains.
     #[must_use]
     pub fn named(self, name: &str) -> Self {
         let _ = self.0.name.set(name.to_owned());
         self
     }
 
-    /// Whether it could be made.
+    /// Checks that the tensor could be created.
     ///
     /// # Errors
     /// The first mistake in the operations that lead to it.
@@ -286,7 +287,7 @@ impl Tensor {
             .map_or(Ok(()), |problem| Err(problem.error()))
     }
 
-    /// For errors: name or operation, type and shape.
+    /// Describes the tensor for errors: name or operation, type and shape.
     pub(crate) fn describe(&self) -> String {
         let node = &self.0;
         let name = node
@@ -298,7 +299,7 @@ impl Tensor {
 }
 
 impl Op {
-    /// What it is called.
+    /// Returns the name, or the operation.
     pub fn title(&self) -> String {
         match self {
             Self::Leaf(_) => "values".to_owned(),

@@ -1,4 +1,4 @@
-//! Views (reshape, permute, expand, slice), copies, and what puts tensors together: cat, embedding.
+//! Views (reshape, permute, expand, slice), copies, and operations that combine tensors: cat, embedding.
 
 use super::element::ElementOp;
 use super::layout::{Layout, broadcast};
@@ -6,7 +6,7 @@ use super::problem::Problem;
 use super::tensor::{DType, Op, Tensor, View};
 use crate::context::Context;
 
-/// Most tensors that one kernel concatenates; more are taken in turns.
+/// Maximum tensors that one kernel concatenates; more are concatenated by several kernels.
 const MOST_PIECES: usize = 6;
 
 impl Tensor {
@@ -16,7 +16,8 @@ impl Tensor {
         self.refused(&[self], Problem::new(what, hint))
     }
 
-    /// The same elements in another shape: a view, or a copy (a kernel named `copy`) where strides do not allow it.
+    /// Returns the same elements in another shape: a view, or a copy (a kernel named `copy`) where strides do not allow
+    /// it.
     #[must_use]
     pub fn reshape(&self, shape: &[usize]) -> Self {
         if self.shape() == shape {
@@ -35,7 +36,7 @@ impl Tensor {
         }
     }
 
-    /// Row-major without gaps: itself, or a copy.
+    /// Returns the row-major tensor without gaps: this tensor, or a copy.
     #[must_use]
     pub fn contiguous(&self) -> Self {
         let is_plain = self.0.layout.is_identity(self.root().count()) && !self.is_constant();
@@ -46,7 +47,7 @@ impl Tensor {
         }
     }
 
-    /// In memory, for kernels that take no constants.
+    /// Returns a tensor in memory, for kernels that take no constants.
     pub(crate) fn in_memory(&self) -> Self {
         match self.is_constant() {
             true => self.copied(),
@@ -54,7 +55,7 @@ impl Tensor {
         }
     }
 
-    /// A copy, row-major. Kernels compute in `f32`, which does not hold all indices.
+    /// Returns a row-major copy. Kernels compute in `f32`, which does not hold all indices.
     pub(crate) fn copied(&self) -> Self {
         if self.dtype() == DType::U32 {
             let what = format!("a copy of {}, which holds indices", self.describe());
@@ -75,7 +76,7 @@ impl Tensor {
         )
     }
 
-    /// Axes in another order: axis `i` of the result is axis `axes[i]` of this.
+    /// Returns the tensor with its axes in another order: axis `i` of the result is axis `axes[i]` of this.
     #[must_use]
     pub fn permute(&self, axes: &[usize]) -> Self {
         let mut seen: Vec<usize> = axes.to_vec();
@@ -90,7 +91,7 @@ impl Tensor {
         self.view(View::Permute(axes.to_vec()), self.0.layout.permuted(axes))
     }
 
-    /// The last two axes exchanged.
+    /// Exchanges the last two axes.
     #[must_use]
     pub fn t(&self) -> Self {
         let rank = self.rank();
@@ -106,7 +107,7 @@ impl Tensor {
         self.permute(&axes)
     }
 
-    /// With an axis of one element before `axis`.
+    /// Returns the tensor with an axis of one element inserted before `axis`.
     #[must_use]
     pub fn unsqueeze(&self, axis: usize) -> Self {
         if axis > self.rank() {
@@ -117,7 +118,7 @@ impl Tensor {
         self.reshape(&shape)
     }
 
-    /// Broadcast to a shape: a view.
+    /// Broadcasts to a shape: a view.
     #[must_use]
     pub fn expand(&self, shape: &[usize]) -> Self {
         if broadcast(self.shape(), shape).as_deref() != Some(shape) {
@@ -140,7 +141,7 @@ impl Tensor {
         self.view(View::Expand, self.0.layout.expanded(shape))
     }
 
-    /// `length` elements of an axis from `start` on: a view.
+    /// Returns `length` elements of an axis from `start` on: a view.
     #[must_use]
     pub fn slice(&self, axis: usize, start: usize, length: usize) -> Self {
         if axis >= self.rank() {
@@ -163,13 +164,13 @@ impl Tensor {
         )
     }
 
-    /// The same values, which gradients do not go through.
+    /// Detaches the values: gradients do not pass through the result.
     #[must_use]
     pub fn detach(&self) -> Self {
         self.view(View::Detach, self.0.layout.clone())
     }
 
-    /// Tensors one after another along an axis, all else alike; one at least.
+    /// Concatenates tensors along an axis. All other axes are equal; at least one tensor.
     #[must_use]
     pub fn cat(tensors: &[&Self], axis: usize) -> Self {
         let Some(&first) = tensors.first() else {
@@ -213,9 +214,9 @@ impl Tensor {
         made.stored_as(Self::joint_dtype(tensors))
     }
 
-    /// Rows of this table (`[rows, width]`) by their numbers (`u32`, any shape): of shape `[.., width]`. A number beyond the
-    /// table gives a row of NaN. Its gradient adds rows up in the order of the numbers: every row of the table looks at
-    /// all numbers, so it is for tables of thousands of rows and not of millions.
+    /// Returns rows of this table (`[rows, width]`) by their numbers (`u32`, any shape): of shape `[.., width]`. A
+    /// number beyond the table gives a row of NaN. The gradient adds rows up in the order of the numbers. On a GPU, a
+    /// gradient with many contiguous numbers sorts them first; otherwise every row of the table reads all numbers.
     #[must_use]
     pub fn embedding(&self, numbers: &Self) -> Self {
         let operands = [self, numbers];
@@ -242,7 +243,7 @@ impl Tensor {
         made.stored_as(self.dtype())
     }
 
-    /// The gradient of [`Self::embedding`]: `[.., width]` added up into `[rows, width]`.
+    /// Returns the gradient of [`Self::embedding`]: `[.., width]` added up into `[rows, width]`.
     pub(crate) fn scatter_add(&self, numbers: &Self, rows: usize) -> Self {
         let width = self.shape().last().copied().unwrap_or(1);
         let flat = self.in_memory().reshape(&[numbers.count(), width]);

@@ -1,34 +1,34 @@
 //! Windows of images: convolutions and maximum pooling.
 //!
-//! 1. [`Unfold`] says which pixel each tap of each window is, or that it is outside: `[n, channels * taps, windows]`.
-//!    It is a node that no kernel has to write: products read pixels through it.
-//! 2. A convolution is a product of the weights and that; its gradient by the weights one of the output's and that
-//!    transposed, cut into parts for long sums; by the image one of the weights and the output's gradient, unfolded the
-//!    other way: taps mirrored, strides as gaps.
-//!    Where cooperative matrices multiply them, sums go tap by tap: a part of a sum is then of one tap.
-//! 3. Maximum pooling reduces taps; its gradient goes to the largest, in equal parts where several are.
+//! 1. [`Unfold`] maps each tap of each window to a pixel, or to the outside: `[n, channels * taps, windows]`. No kernel
+//!    has to write this node: products read pixels through it.
+//! 2. A convolution is a product of the weights and the unfolded image. Its gradient by the weights is a product of the
+//!    output's gradient and the transposed unfolded image, cut into parts for long sums. Its gradient by the image is a
+//!    product of the weights and the output's gradient, unfolded in reverse: taps mirrored, strides as gaps. With
+//!    cooperative matrices, sums go tap by tap: a part of a sum then belongs to one tap.
+//! 3. Maximum pooling reduces taps; its gradient goes to the largest, in equal parts if several are equal.
 
 use super::layout::Layout;
 use super::problem::Problem;
 use super::tensor::{CustomOp, DType, Op, ReduceOp, Tensor};
 use std::sync::Arc;
 
-/// Which pixel each tap of each window is: tap `t` of window `w` along an axis is at `w stride + t - padding`, over `gap`,
-/// if that leaves no rest.
+/// Map from each tap of each window to a pixel: tap `t` of window `w` along an axis is at `w stride + t - padding`,
+/// divided by `gap`, if the division has no remainder.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Unfold {
     pub channels: usize,
-    /// Rows and columns of the image, as all pairs here.
+    /// Rows and columns of the image, like all pairs here.
     pub size: [usize; 2],
     pub kernel: [usize; 2],
     pub stride: [usize; 2],
     pub gap: [usize; 2],
     pub padding: [isize; 2],
-    /// Whether taps count from the last.
+    /// True if taps count from the last.
     pub mirrored: bool,
-    /// Windows.
+    /// Number of windows.
     pub out: [usize; 2],
-    /// What is outside.
+    /// Value outside of the image.
     pub fill: f32,
     /// True if the sum goes over the channels of a tap, then the next tap; else over the taps of a channel, then the next
     /// channel.
@@ -36,12 +36,12 @@ pub(crate) struct Unfold {
 }
 
 impl Unfold {
-    /// Taps of all channels.
+    /// Returns the taps of all channels.
     pub fn taps(&self) -> usize {
         self.channels * self.kernel[0] * self.kernel[1]
     }
 
-    /// Channel, row and column of the kernel of place `k` of a sum.
+    /// Returns channel, row and column of the kernel for index `k` of a sum.
     pub fn tap(&self, k: usize) -> [usize; 3] {
         let [kh, kw] = self.kernel;
         let (channel, tap) = match self.by_taps {
@@ -51,17 +51,17 @@ impl Unfold {
         [channel, tap / kw, tap % kw]
     }
 
-    /// Windows of an image.
+    /// Returns the windows of an image.
     pub fn windows(&self) -> usize {
         self.out[0] * self.out[1]
     }
 
-    /// Elements of an image.
+    /// Returns the elements of an image.
     pub fn pixels(&self) -> usize {
         self.channels * self.size[0] * self.size[1]
     }
 
-    /// Where along an axis tap `tap` of window `window` is.
+    /// Returns the position of tap `tap` of window `window` along an axis.
     pub fn place(&self, axis: usize, window: usize, tap: usize) -> Option<usize> {
         let tap = match self.mirrored {
             true => self.kernel[axis] - 1 - tap,
@@ -74,12 +74,12 @@ impl Unfold {
     }
 }
 
-/// How windows lie on an image: rows, columns.
+/// Arrangement of windows on an image: rows, columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Windows {
-    /// From one to the next.
+    /// Distance of windows.
     pub stride: [usize; 2],
-    /// Beyond each edge.
+    /// Padding beyond each edge.
     pub padding: [usize; 2],
 }
 
@@ -93,7 +93,7 @@ impl Default for Windows {
 }
 
 impl Windows {
-    /// The same along both axes.
+    /// Creates equal windows along both axes.
     pub fn new(stride: usize, padding: usize) -> Self {
         Self {
             stride: [stride; 2],
@@ -101,7 +101,7 @@ impl Windows {
         }
     }
 
-    /// How many windows of a kernel fit along each axis.
+    /// Returns the number of windows of a kernel along each axis.
     fn count(&self, size: [usize; 2], kernel: [usize; 2]) -> Option<[usize; 2]> {
         let along = |axis: usize| {
             let whole = size[axis] + 2 * self.padding[axis];
@@ -118,9 +118,9 @@ struct Conv2d {
     by_taps: bool,
 }
 
-/// Products whose tiles are fewer leave a large device idle: long sums are cut.
+/// Number of a product's tiles below which a large device is idle: long sums are cut.
 const ENOUGH_TILES: usize = 512;
-/// Sums are cut into parts of no less than this.
+/// Minimum length of the parts of a sum.
 const LEAST_PART: usize = 256;
 
 fn image(x: &Tensor) -> [usize; 4] {
@@ -251,7 +251,7 @@ struct MaxPool {
 }
 
 impl MaxPool {
-    /// Channels are images of their own: `[n * channels, taps, windows]`.
+    /// Unfolds channels as images of their own: `[n * channels, taps, windows]`.
     fn unfold(&self, x: &Tensor) -> Option<Unfold> {
         let [_, _, h, w] = image(x);
         Some(Unfold {
@@ -319,7 +319,7 @@ impl CustomOp for MaxPool {
 }
 
 impl Tensor {
-    /// `[n, taps, windows]` of `[n, channels, rows, columns]`.
+    /// Unfolds to `[n, taps, windows]` from `[n, channels, rows, columns]`.
     fn unfolded(&self, unfold: Unfold) -> Self {
         let x = self.contiguous();
         let [n, ..] = image(&x);
@@ -328,7 +328,7 @@ impl Tensor {
         Self::make(self.context(), Op::Unfold(unfold), vec![x], layout, dtype)
     }
 
-    /// `[.., m, k]` by `[.., k, n]` of equal batches, the second being unfolded.
+    /// Multiplies `[.., m, k]` by `[.., k, n]` of equal batches, the second being unfolded.
     fn product_of_unfolded(&self, other: &Self) -> Self {
         let mut shape = self.shape().to_vec();
         let rank = shape.len();
@@ -350,10 +350,10 @@ impl Tensor {
         Self::make(self.context(), op, vec![self.clone()], layout, DType::F32)
     }
 
-    /// A convolution (cross-correlation, as networks have it): `[n, channels, rows, columns]` with weights
-    /// `[outputs, channels, kernel rows, kernel columns]` is `[n, outputs, ..]`. Outside of the image there are zeros. Sums are
-    /// `f32`; the result of 16-bit operands is rounded to 16 bits. What follows element by element (see
-    /// [`Conv2d`](crate::layers::Conv2d) for the bias) is done as it is stored.
+    /// Returns a convolution (cross-correlation, as in other neural networks): `[n, channels, rows, columns]` with
+    /// weights `[outputs, channels, kernel rows, kernel columns]` is `[n, outputs, ..]`. Outside of the image there are
+    /// zeros. Sums are `f32`; the result of 16-bit operands is rounded to 16 bits. Elementwise operations on the result
+    /// (see [`Conv2d`](crate::layers::Conv2d) for the bias) run as the result is stored.
     #[must_use]
     pub fn conv2d(&self, weight: &Self, windows: Windows) -> Self {
         let is_cooperative = Self::joint_dtype(&[self, weight]) == DType::F16
@@ -393,7 +393,7 @@ impl Tensor {
         }
         if self.shape()[1] != weight.shape()[1] {
             return wrong(
-                "the image and the weights must have as many channels: groups are not there",
+                "the image and the weights must have as many channels: groups are not supported",
             );
         }
         let op = Conv2d { windows, by_taps };
@@ -402,7 +402,7 @@ impl Tensor {
                 "strides and kernels are 1 or more, and the kernel fits the padded image",
             );
         };
-        // The way back has windows of its own: `Conv2d::backward` refuses those.
+        // The backward pass has its own windows: `Conv2d::backward` refuses those.
         if self.shape()[0] * unfold.taps() * unfold.windows() > u32::MAX as usize {
             return wrong(
                 "all windows together are too many: cut the image, or the batch, into parts",
@@ -411,7 +411,8 @@ impl Tensor {
         Self::custom(Arc::new(op), &operands)
     }
 
-    /// The largest of each window: `[n, channels, rows, columns]` to `[n, channels, ..]`. Padding is never the largest.
+    /// Returns the maximum of each window: `[n, channels, rows, columns]` to `[n, channels, ..]`. Padding is never the
+    /// maximum.
     #[must_use]
     pub fn max_pool2d(&self, kernel: [usize; 2], windows: Windows) -> Self {
         if let Some(problem) = Self::unfit("max_pool2d", &[self]) {

@@ -1,9 +1,10 @@
-//! Low-rank additions: `x W + bias + scale (h B)` becomes one product, whose sum goes on with the second one's. LoRA's base
-//! and what is added to it so write their result once, and read it never.
+//! Low-rank additions: `x W + bias + scale (h B)` becomes one product, whose sum continues with the sum of the second
+//! product. LoRA's base and its addition then write their result once, and never read it.
 //!
-//! 1. A product of a short sum, times a number or not, is added to another of the same shape, or to what sums alone make of
-//!    that one. Which of the two groups took in the rest depends on the order in which the nodes were made.
-//! 2. The other product remains; of the short one only its matrices and the number do.
+//! 1. A product of a short sum, optionally times a number, is added to another product of the same shape, or to a
+//!    result that sums alone compute from that product. Which of the two groups contains the remaining nodes depends on
+//!    the order in which the nodes were created.
+//! 2. The other product remains; only the matrices and the number of the short one remain.
 
 use super::groups::{Builder, Group, Shape};
 use crate::graph::element::ElementOp;
@@ -14,18 +15,18 @@ use crate::graph::tensor::{Op, Tensor};
 pub(crate) struct Added {
     pub product: usize,
     pub scale: f32,
-    /// The node that it is added as: nothing is left of it.
+    /// Node of the addition, which disappears.
     pub node: usize,
 }
 
 impl Builder<'_> {
-    /// Low-rank additions go on with the sum of what they are added to: `x W + bias + scale (h B)` is one product.
+    /// Merges low-rank additions into the sum that they are added to: `x W + bias + scale (h B)` becomes one product.
     pub fn take_in_added(&mut self) {
         for index in 0..self.groups.len() {
             let Some(group) = self.groups[index].clone() else {
                 continue;
             };
-            // Each of four matrices may be bound for two ways to load it.
+            // Each of four matrices may be bound twice, for two methods of loading.
             let fits = self.bindings(&group.nodes) + 4 <= self.limits.bindings;
             if group.shape != Shape::MatMul || group.more.is_some() || !fits {
                 continue;
@@ -50,7 +51,8 @@ impl Builder<'_> {
         }
     }
 
-    /// What is added to a group's product along sums alone, and is a group of its own that nobody else needs.
+    /// Returns the product that is added to a group's product through sums only, and whose own group has no other
+    /// reader.
     fn added(&self, group: &Group) -> Option<(usize, Added)> {
         let first = group.nodes[0];
         let size = |node: usize| self.nodes.list[node].shape().to_vec();
@@ -64,7 +66,7 @@ impl Builder<'_> {
         }
         let mut sum = first;
         loop {
-            // The sum that reads it, alone.
+            // The sum is its only reader.
             let readers = &self.nodes.readers[sum];
             let &[reader] = readers.as_slice() else {
                 return None;
@@ -87,8 +89,9 @@ impl Builder<'_> {
         }
     }
 
-    /// The other way round: the group's own product is the short one, and behind it stands a sum with what another
-    /// product's group gives this one alone. That one's nodes and what is left of these, first its product.
+    /// Handles the reverse case: the group's own product is the short one, and a sum after it adds the result of
+    /// another product's group, whose only reader is this group. Returns the index of the other group, its nodes with
+    /// the remaining ones of this group, product first, and the addition.
     fn added_behind(&self, group: &Group) -> Option<(usize, Vec<usize>, Added)> {
         let product = group.nodes[0];
         let shape = self.nodes.list[product].shape();
@@ -141,7 +144,7 @@ impl Builder<'_> {
         enough.then_some((other, nodes, added))
     }
 
-    /// What a node multiplies by, if that is a number.
+    /// Returns the number that a node multiplies by, if its factor is a number.
     fn weight(&self, node: usize) -> Option<f32> {
         let tensor = &self.nodes.list[node];
         let constant = |input: &Tensor| match self.nodes.list[self.nodes.look(input).0].0.op {
@@ -153,7 +156,8 @@ impl Builder<'_> {
         is_product.then(|| inputs.find_map(constant)).flatten()
     }
 
-    /// Whether a product of this shape has a sum so short that it may go on another's: in memory, not in batches.
+    /// Returns true if a product of this shape has a sum short enough to continue another sum: in memory, not in
+    /// batches.
     fn is_short(&self, product: usize, shape: &[usize]) -> bool {
         const DEEPEST: usize = 128;
         let tensor = &self.nodes.list[product];
@@ -166,7 +170,8 @@ impl Builder<'_> {
             && !seen.any(|node| self.nodes.is_virtual(node))
     }
 
-    /// The group that a node ends, if that is a product of a short sum and of this shape, times a number or not.
+    /// Returns the group that ends with a node, if the node is a product of a short sum and of this shape, optionally
+    /// times a number.
     fn low_rank(&self, node: usize, shape: &[usize]) -> Option<(usize, Added)> {
         let index = self.of[node]?;
         let group = self.group(index)?;

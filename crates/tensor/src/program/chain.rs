@@ -1,29 +1,29 @@
-//! Chains: products one after another on the same rows, as small networks and their backward passes are, in one kernel. What
-//! lies between two products stays with the workgroup; it is stored only where somebody else reads it.
+//! Chains: consecutive products on the same rows, like small networks and their backward passes, in one kernel. Values
+//! between two products stay with the workgroup; they are stored only if other kernels read them.
 //!
-//! 1. A product whose first matrix is, as it is, what another product's group gives goes on with that group: if nothing else
-//!    of it reads the group, nobody lies between the two, and both are narrow.
-//! 2. As many follow as the kernel may bind and the workgroup's memory holds.
-//! 3. Groups are then put in an order again: a chain waits for all that its links wait for.
+//! 1. A product whose first matrix is the unchanged result of another product's group continues that group, if no other
+//!    part of it reads the group, no group is between the two, and both are narrow.
+//! 2. The number of links is limited by the bindings of a kernel and the workgroup's memory.
+//! 3. Groups are then ordered again: a chain comes after all groups that its links depend on.
 
 use super::groups::{Builder, Group, Shape};
 use crate::graph::tensor::{DType, Op};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Columns of a link at most: rows of them stay in the workgroup's memory.
+/// Maximum columns of a link: its rows stay in the workgroup's memory.
 const WIDEST: usize = 128;
-/// Fewer rows are a matter of launches alone, and other kernels cut their sums.
+/// Minimum rows: below, the time of launches dominates, and other kernels cut the sums.
 const LEAST_ROWS: usize = 64;
-/// Nodes of a chain: each link has its own registers.
+/// Maximum nodes of a chain: each link has its own registers.
 const MOST_NODES: usize = 64;
-/// So many workgroups keep a large device busy.
+/// Number of workgroups that keep a large device busy.
 const ENOUGH: usize = 200;
 /// Rows of the largest tile.
 const LARGE: usize = 64;
 /// Bytes that a workgroup may share on every device.
 pub(crate) const EVERYWHERE: usize = 16 << 10;
 
-/// What a workgroup does at a time.
+/// Tile of a workgroup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Tile {
     /// Rows of the chain.
@@ -31,14 +31,15 @@ pub(crate) struct Tile {
     pub threads: usize,
     /// Rows of a link's matrix that are in the workgroup's memory at a time.
     pub depth: usize,
-    /// Between rows, and between rows of a matrix, in fours: one more than there are, so that neighbours are in different
-    /// banks.
+    /// Distance of rows, and of rows of a matrix, in fours: one more than their length, so that neighbours are in
+    /// different banks.
     pub pitch: usize,
     pub matrix_pitch: usize,
 }
 
 impl Tile {
-    /// For links from each of `widths` to the next, on `rows` rows; `None` if `bytes` of a workgroup do not hold it.
+    /// Returns the tile for links from each of `widths` to the next, on `rows` rows; `None` if it exceeds `bytes` of a
+    /// workgroup.
     pub fn of(rows: usize, widths: &[usize], bytes: usize) -> Option<Self> {
         let (last, before) = widths.split_last()?;
         let widest = before.iter().max()?;
@@ -48,7 +49,7 @@ impl Tile {
             .into_iter()
             .flat_map(|tile| [16, 8].map(|depth| (tile, depth)));
         all.find_map(|(tile, depth)| {
-            // Four rows by eight columns each: with eight by eight a GPU has too few of them to hide what each waits for.
+            // Four rows by eight columns each: with eight by eight a GPU has too few invocations to hide their latency.
             let threads = tile * if widest_matrix > 64 { 4 } else { 2 };
             let made = Self {
                 rows: tile,
@@ -62,7 +63,7 @@ impl Tile {
                 matrix_pitch: padded.max().unwrap_or(0) + 1,
                 ..made
             };
-            // More rows share a matrix where there is work for all; else what every device grants is enough.
+            // More rows share a matrix if there are enough rows; otherwise the memory of every device is enough.
             let most = if tile < LARGE {
                 bytes.min(EVERYWHERE)
             } else {
@@ -73,12 +74,12 @@ impl Tile {
         })
     }
 
-    /// Of the workgroup's memory.
+    /// Returns the bytes in the workgroup's memory.
     pub fn bytes(&self) -> usize {
         (self.rows * self.pitch + self.depth * self.matrix_pitch) * 16
     }
 
-    /// How its invocations share a link of `n` columns.
+    /// Returns the split of a link of `n` columns among the invocations.
     pub fn part(&self, n: usize) -> Part {
         let fours = n.div_ceil(4);
         let columns = if fours > 8 { 2 } else { 1 };
@@ -93,25 +94,25 @@ impl Tile {
     }
 }
 
-/// What invocations do of a link: a grid of them, and what each has.
+/// Split of a link: a grid of invocations, and the part of each.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Part {
     pub across: usize,
     pub down: usize,
-    /// Fours of columns of an invocation.
+    /// Fours of columns per invocation.
     pub columns: usize,
     pub rows: usize,
 }
 
 impl Part {
-    /// Fours of columns of all of them: some may be beyond the last.
+    /// Returns the fours of columns of all invocations: some may be beyond the last.
     pub fn padded(&self) -> usize {
         self.across * self.columns
     }
 }
 
 impl Builder<'_> {
-    /// Makes chains of products; whether there is one.
+    /// Creates chains of products. Returns true if there is one.
     pub fn take_in_chains(&mut self) -> bool {
         let mut firsts: Vec<(usize, usize, usize)> = Vec::new();
         for (index, group) in self.groups.iter().enumerate() {
@@ -152,7 +153,7 @@ impl Builder<'_> {
         found
     }
 
-    /// Rows, length of the sum, columns of a product.
+    /// Returns rows, length of the sum, and columns of a product.
     fn sizes(&self, product: usize) -> Option<[usize; 3]> {
         let tensor = &self.nodes.list[product];
         match (tensor.shape(), tensor.0.inputs.first()?.shape()) {
@@ -161,7 +162,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Whether it can be part of a chain: a plain product, narrow, of many rows.
+    /// Returns true if a group can be part of a chain: a plain product, narrow, of many rows.
     fn is_link(&self, group: &Group) -> bool {
         if group.shape != Shape::MatMul || group.more.is_some() {
             return false;
@@ -177,7 +178,7 @@ impl Builder<'_> {
         self.sizes(group.nodes[0]).is_some_and(fits) && inputs.iter().all(is_plain)
     }
 
-    /// The group that goes on where a chain ends.
+    /// Returns the group that continues a chain.
     fn next_link(&self, index: usize, links: &[Vec<usize>]) -> Option<usize> {
         let last = links.last()?;
         let readers = last.iter().flat_map(|node| &self.nodes.readers[*node]);
@@ -195,7 +196,7 @@ impl Builder<'_> {
         found.find(|candidate| self.continues(index, links, *candidate).is_some())
     }
 
-    /// `Some` if a group can be the next link.
+    /// Returns `Some` if a group can be the next link.
     fn continues(&self, index: usize, links: &[Vec<usize>], next: usize) -> Option<()> {
         let group = self.group(next).filter(|group| self.is_link(group))?;
         let product = group.nodes[0];
@@ -211,7 +212,7 @@ impl Builder<'_> {
         let first = &self.nodes.list[product].0.inputs[0];
         let (passed, _) = self.nodes.look(first);
         (self.nodes.is_whole(first) && links.last()?.contains(&passed)).then_some(())?;
-        // Its first matrix is all that it reads of the chain.
+        // The group may read only its first matrix from the chain.
         for node in &group.nodes {
             let inputs = self.nodes.list[*node].0.inputs.iter();
             for input in inputs.skip(usize::from(*node == product)) {
@@ -225,7 +226,7 @@ impl Builder<'_> {
         (fits && !self.is_way_round(index, next)).then_some(())
     }
 
-    /// What a kernel of these nodes binds: each look at what it reads, and what it stores.
+    /// Returns the number of bindings of a kernel of these nodes: each access to its inputs, and its stores.
     fn chain_bindings(&self, all: &[usize]) -> usize {
         let mut read = Vec::new();
         for node in all {
@@ -250,7 +251,7 @@ impl Builder<'_> {
         self.nodes.is_result(node) || readers.any(|reader| !all.contains(reader))
     }
 
-    /// The groups that a group reads.
+    /// Returns the groups that a group reads.
     fn read_by(&self, index: usize) -> BTreeSet<usize> {
         let mut found = BTreeSet::new();
         if let Some(group) = self.group(index) {
@@ -264,7 +265,7 @@ impl Builder<'_> {
         found
     }
 
-    /// Whether what `next` reads besides `index` needs `index` too.
+    /// Returns true if an input of `next` other than `index` depends on `index` too.
     fn is_way_round(&self, index: usize, next: usize) -> bool {
         let mut pending: Vec<usize> = self.read_by(next).into_iter().collect();
         pending.retain(|group| *group != index);
@@ -279,7 +280,7 @@ impl Builder<'_> {
         false
     }
 
-    /// All groups, each after those that it reads; else by level and first node.
+    /// Returns all groups, each after those that it reads; otherwise by level and first node.
     pub fn in_order(&self) -> Vec<Group> {
         let key = |index: usize| {
             let group = self.group(index)?;

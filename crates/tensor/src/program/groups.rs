@@ -1,15 +1,16 @@
-//! Which nodes share a kernel.
+//! Groups of nodes that share a kernel.
 //!
-//! 1. Nodes are visited in the order in which they were made. Each group has a level: it reads nothing but lower levels
-//!    and itself, so groups of one level never wait for each other, and joining two of them makes no circle.
-//! 2. A node's level is that of the highest group that it reads. If it can be computed along with all of those that are
-//!    there (element by element over the same elements; or as a reduction of rows, or from one), they become one group;
-//!    else it begins a group one level up. One kernel so computes several results, and softmax is one.
-//! 3. Then products take in what follows them element by element (bias, activation, residual), and reductions of columns
-//!    what comes before.
-//! 4. Maps take in those of lower levels over as many elements that they read element by element: an optimizer's moments,
-//!    and the value that also reads what scalars of their level give.
-//! 5. Last, narrow products of what another one gave become chains: see `chain`.
+//! 1. Nodes are visited in the order in which they were created. Each group has a level: it reads only lower levels and
+//!    itself. So groups of one level never wait for each other, and joining two of them creates no cycle.
+//! 2. A node's level is that of the highest group that it reads. The node joins the groups of this level that it reads,
+//!    if one kernel can compute all of them: element by element over the same elements, or as a reduction of rows, or
+//!    from one. Otherwise it begins a group one level up. One kernel thus computes several results, and softmax is one
+//!    kernel.
+//! 3. Then products include the elementwise nodes after them (bias, activation, residual), and reductions of columns
+//!    the nodes before them.
+//! 4. Maps include maps of lower levels over the same number of elements that they read element by element. An example
+//!    is an optimizer's moments, and the value that also reads scalars computed at their level.
+//! 5. Last, narrow products of another product's result become chains: see `chain`.
 
 use super::Limits;
 use super::added::Added;
@@ -19,7 +20,7 @@ use crate::graph::layout::Layout;
 use crate::graph::tensor::{DType, Op, ReduceOp};
 use dapple_base::{Error, Result};
 
-/// Instructions of a kernel at most: registers are few.
+/// Maximum instructions of a kernel: registers are few.
 const MOST_NODES: usize = 64;
 
 /// Nodes of one kernel.
@@ -27,15 +28,15 @@ const MOST_NODES: usize = 64;
 pub(crate) struct Group {
     pub level: usize,
     pub shape: Shape,
-    /// In the order in which they were made.
+    /// Nodes in the order in which they were created.
     pub nodes: Vec<usize>,
-    /// Of a product: another that is added to it.
+    /// For a product: another product that is added to it.
     pub more: Option<Added>,
-    /// Of a chain: the nodes of each product, it first.
+    /// For a chain: the nodes of each product, the product first.
     pub links: Vec<Vec<usize>>,
 }
 
-/// What a group goes over.
+/// Index space of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
     Map(usize),
@@ -44,16 +45,16 @@ pub(crate) enum Shape {
     Columns,
     MatMul,
     Scatter,
-    /// Products one after another on the same rows.
+    /// Consecutive products on the same rows.
     Chain,
 }
 
-/// How a node sees an operand of its group.
+/// Access of a node to an operand of its group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sight {
     /// Element by element.
     Same,
-    /// The row's, for each of its `n` elements.
+    /// Value of the row, for each of its `n` elements.
     Row(usize),
     Other,
 }
@@ -73,14 +74,14 @@ pub(super) struct Builder<'a> {
     pub limits: Limits,
     pub groups: Vec<Option<Group>>,
     pub of: Vec<Option<usize>>,
-    /// Whether a node of a group of rows is one for each row.
+    /// True if a node of a group of rows has one value per row.
     by_row: Vec<bool>,
 }
 
-/// Groups in an order in which they can run.
+/// Returns groups in an order in which they can run.
 ///
 /// # Errors
-/// Groups that wait for each other: a defect.
+/// Groups that wait for each other: a bug.
 pub(crate) fn groups(nodes: &Nodes, limits: Limits) -> Result<Vec<Group>> {
     let mut builder = Builder {
         nodes,
@@ -113,7 +114,7 @@ pub(crate) fn groups(nodes: &Nodes, limits: Limits) -> Result<Vec<Group>> {
 }
 
 impl Builder<'_> {
-    /// Operands that are computed: group, and how they are seen.
+    /// Returns the computed operands: group, and access.
     fn operands(&self, node: usize) -> Vec<(usize, usize, Sight)> {
         let inputs = self.nodes.list[node].0.inputs.iter();
         let seen = inputs.filter_map(|input| {
@@ -164,7 +165,7 @@ impl Builder<'_> {
         }));
     }
 
-    /// What a node goes over by itself, and whether it is one for each row.
+    /// Returns the index space of a node by itself, and true if the node has one value per row.
     fn alone(&self, node: usize) -> (Shape, bool) {
         let tensor = &self.nodes.list[node];
         match &tensor.0.op {
@@ -176,8 +177,8 @@ impl Builder<'_> {
         }
     }
 
-    /// What the groups that a node reads at `level` and the node go over together, and whether the node is one for each
-    /// row; `None` if they cannot.
+    /// Returns the joint index space of the node and the groups that it reads at `level`, and true if the node has one
+    /// value per row; `None` if they have no joint space.
     fn joint(
         &self,
         node: usize,
@@ -192,7 +193,7 @@ impl Builder<'_> {
             Op::Reduce(_, [_, _, 1]) => true,
             _ => return None,
         };
-        // The rows that there are, if any group or the node has some.
+        // The rows of the groups or of the node, if any.
         let mut rows = match tensor.0.op {
             Op::Reduce(_, [outer, n, _]) => Some((outer, n)),
             _ => None,
@@ -221,7 +222,7 @@ impl Builder<'_> {
         for (group, root, sight) in here {
             let of_rows = match self.group(*group)?.shape {
                 Shape::Rows(..) => self.by_row[*root],
-                // All of it becomes elements.
+                // The whole group becomes elementwise.
                 _ if self.nodes.list[*root].count() == rows * n => false,
                 _ => return None,
             };
@@ -241,7 +242,7 @@ impl Builder<'_> {
         (!halves && !others).then_some((Shape::Rows(rows, n), by_row))
     }
 
-    /// Whether a kernel of these groups and the node binds no more than it may.
+    /// Returns true if the bindings of a kernel of these groups and the node are within the limit.
     fn fits(&self, node: usize, joined: &[usize]) -> bool {
         let mut all: Vec<usize> = joined
             .iter()
@@ -252,7 +253,8 @@ impl Builder<'_> {
         all.len() <= MOST_NODES && self.bindings(&all) <= self.limits.bindings
     }
 
-    /// What a kernel of these nodes binds, at most: a buffer may be bound for two ways to load it.
+    /// Returns the maximum bindings of a kernel of these nodes: a buffer may be bound twice, for two methods of
+    /// loading.
     pub fn bindings(&self, all: &[usize]) -> usize {
         let mut read: Vec<(usize, bool)> = Vec::new();
         for node in all {
@@ -296,7 +298,8 @@ impl Builder<'_> {
         });
     }
 
-    /// The only group, other than its own, that reads a node; `None` if several do, or the plan's end.
+    /// Returns the only group, other than its own, that reads a node; `None` if several groups or the plan's end read
+    /// it.
     pub fn only_reader(&self, node: usize) -> Option<usize> {
         if self.nodes.is_result(node) {
             return None;
@@ -308,7 +311,7 @@ impl Builder<'_> {
         readers.all(|reader| reader == Some(first)).then_some(first)
     }
 
-    /// Products take in what follows, reductions of columns what comes before.
+    /// Merges the nodes after products, and the nodes before reductions of columns, into them.
     fn take_in(&mut self) {
         for index in 0..self.groups.len() {
             let Some(group) = self.groups[index].clone() else {
@@ -383,7 +386,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Maps take in maps of lower levels that they read element by element, where all else that reads those comes later.
+    /// Merges maps of lower levels that maps read element by element, if all other readers come later.
     fn take_in_maps(&mut self) {
         for index in 0..self.groups.len() {
             let Some(group) = self.groups[index].clone() else {
@@ -405,7 +408,7 @@ impl Builder<'_> {
         }
     }
 
-    /// The map over as many elements that reads a map first, element by element alone.
+    /// Returns the first map over the same number of elements that reads a map, element by element only.
     fn later_map(&self, index: usize, group: &Group) -> Option<usize> {
         if !matches!(group.shape, Shape::Map(_)) {
             return None;
@@ -422,7 +425,7 @@ impl Builder<'_> {
         others.dedup();
         let after = *others.iter().min_by_key(|other| self.level(**other))?;
         let next = self.group(after)?;
-        // One that reads it at the same level might have to run between the two.
+        // A reader at the same level might have to run between the two.
         let is_first = |other: &usize| *other == after || self.level(*other) > next.level;
         let is_seen_plainly = next.nodes.iter().all(|node| {
             let tensor = &self.nodes.list[*node];
@@ -451,7 +454,7 @@ impl Builder<'_> {
     }
 }
 
-/// Whether a group that would become one of rows has 16-bit elements that rows cannot store.
+/// Returns true if a joint group of rows would have 16-bit elements that rows cannot store.
 fn here_halves(
     builder: &Builder<'_>,
     operands: &[(usize, usize, Sight)],
@@ -465,7 +468,7 @@ fn here_halves(
     !n.is_multiple_of(4) && nodes.any(|node| builder.nodes.list[*node].dtype() == DType::F16)
 }
 
-/// Names of nodes for labels: the operations, in order.
+/// Returns the names of nodes for labels: the operations, in order.
 pub(crate) fn label(nodes: &Nodes, group: &Group) -> String {
     let mut names: Vec<String> = Vec::new();
     for node in &group.nodes {

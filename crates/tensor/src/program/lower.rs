@@ -1,4 +1,4 @@
-//! Groups as kernels: what is loaded, in which order it is computed, what is stored.
+//! Lowers groups to kernels: loads, order of instructions, stores.
 
 use super::added::Added;
 use super::groups::{Group, Shape, label};
@@ -12,7 +12,7 @@ use crate::graph::tensor::{Op, Tensor};
 use dapple_base::{Error, Result};
 use std::collections::HashMap;
 
-/// Kernels whose buffers are the numbers of nodes.
+/// Returns kernels whose buffers are the numbers of nodes.
 pub(crate) fn lower(nodes: &Nodes, groups: &[Group], limits: Limits) -> Result<Vec<KernelPlan>> {
     let kernels = groups.iter().map(|group| match group.shape {
         Shape::Chain => chain(nodes, group, limits),
@@ -21,7 +21,7 @@ pub(crate) fn lower(nodes: &Nodes, groups: &[Group], limits: Limits) -> Result<V
     kernels.collect()
 }
 
-/// Products one after another, each with a body of its own.
+/// Lowers consecutive products, each with its own body.
 fn chain(nodes: &Nodes, group: &Group, limits: Limits) -> Result<KernelPlan> {
     let mut outputs = Vec::new();
     let mut links: Vec<Link> = Vec::new();
@@ -74,12 +74,12 @@ struct Lowering<'a> {
     nodes: &'a Nodes,
     inside: &'a [usize],
     body: Body,
-    /// The instruction of a node.
+    /// Instruction of each node.
     of: HashMap<usize, usize>,
     /// Rows, and elements of each.
     rows: Option<(usize, usize)>,
     limits: Limits,
-    /// A node that is part of a product's sum, and the instruction in its place.
+    /// A node that is part of a product's sum, and the instruction that replaces it.
     added: Option<(usize, usize)>,
 }
 
@@ -124,7 +124,7 @@ impl<'a> Lowering<'a> {
         })
     }
 
-    /// Stores what others than its group read.
+    /// Stores values that other groups read.
     fn store(&mut self, group: &Group, outputs: &mut Vec<usize>) {
         let reads_all = |reader: &usize| group.nodes.contains(reader);
         for &node in self.inside {
@@ -144,7 +144,7 @@ impl<'a> Lowering<'a> {
 
     fn push(&mut self, value: Value, by_row: bool) -> usize {
         let instruction = Instruction { value, by_row };
-        // The same again is the same.
+        // An equal instruction is reused.
         if let Some(found) = self
             .body
             .instructions
@@ -179,7 +179,7 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// The instruction for an operand.
+    /// Returns the instruction for an operand.
     fn operand(&mut self, tensor: &Tensor, by_row: bool) -> Result<usize> {
         let (root, _) = self.nodes.look(tensor);
         if let Op::Constant(value) = self.nodes.list[root].0.op {
@@ -198,7 +198,7 @@ impl<'a> Lowering<'a> {
             });
         }
         let mut access = self.access(tensor);
-        // What is the same all along a row is loaded once for it.
+        // A value that is constant along a row is loaded once per row.
         if let Some((rows, n)) = self.rows.filter(|_| !by_row)
             && access.dims.last().is_some_and(|dim| *dim == (n, 0))
             && access.count == rows * n
@@ -285,7 +285,7 @@ impl<'a> Lowering<'a> {
     fn matmul(&mut self, group: &Group) -> Result<Space> {
         let (product, after) = (group.nodes[0], &group.nodes[1..]);
         if let Some(added) = group.more {
-            // It is in the sum already.
+            // The value is already in the sum.
             let nothing = self.push(Value::Constant(0.0), false);
             self.added = Some((added.node, nothing));
         }
@@ -324,7 +324,7 @@ impl<'a> Lowering<'a> {
         let (node, layout) = self.nodes.look(tensor);
         let rank = layout.shape.len();
         let buffer = self.nodes.source(tensor);
-        // Of what is unfolded, the strides are those of taps and windows, the offset that of the image.
+        // For an unfolded matrix, the strides are those of taps and windows, the offset that of the image.
         let (offset, unfold) = match self.nodes.list[node].0.op {
             Op::Unfold(unfold) if self.nodes.is_virtual(node) => (0, Some(unfold)),
             _ => (layout.offset, None),

@@ -1,16 +1,16 @@
-//! Which buffers hold what: static, from when each is last read.
+//! Static assignment of values to buffers, from the last read of each value.
 //!
-//! 1. A kernel's outputs get slots that are free, best of about their size, else new ones. What a plan's end needs keeps its
-//!    slot.
-//! 2. After a kernel the slots of what no later one reads are free: a kernel never writes what it reads.
-//! 3. A value that a leaf gets is written straight into it where that is safe (the kernel loads of it what it stores
-//!    there, and no later kernel reads it), else copied at the end.
+//! 1. A kernel's outputs get free slots, preferably of about their size, else new slots. Outputs of the plan keep their
+//!    slots.
+//! 2. After a kernel, slots without later readers are free: a kernel never writes a slot that it reads.
+//! 3. A new value of a leaf is written straight into the leaf if that is safe: the kernel loads from the leaf only the
+//!    elements that it stores, and no later kernel reads the leaf. Otherwise the value is copied at the end.
 
 use super::nodes::Nodes;
 use super::{Access, BufferPlan, KernelPlan, Limits, Matrix, Piece, Place, Program, Source, Space};
 use crate::graph::tensor::Op;
 
-/// A slot may be so many times as large as what it holds.
+/// Maximum size of a slot as a multiple of its content.
 const MOST_WASTE: usize = 2;
 
 pub(crate) fn plan(mut kernels: Vec<KernelPlan>, nodes: &Nodes, limits: Limits) -> Program {
@@ -84,7 +84,7 @@ pub(crate) fn plan(mut kernels: Vec<KernelPlan>, nodes: &Nodes, limits: Limits) 
     }
 }
 
-/// Puts buffers in the place of nodes: `at` says which.
+/// Replaces nodes by buffers: `at` returns the buffer.
 fn place(kernel: &mut KernelPlan, at: &dyn Fn(usize) -> usize) {
     let outputs = kernel.outputs.iter_mut();
     outputs.for_each(|output| *output = at(*output));
@@ -123,7 +123,7 @@ fn place(kernel: &mut KernelPlan, at: &dyn Fn(usize) -> usize) {
     }
 }
 
-/// Slots, and which of them are free.
+/// Slots, and the free ones among them.
 #[derive(Default)]
 struct Memory {
     bytes: Vec<usize>,
@@ -160,7 +160,7 @@ impl Memory {
     }
 }
 
-/// Updates that their kernel writes straight into the leaf.
+/// Returns the updates that their kernel writes straight into the leaf.
 fn in_place(
     kernels: &[KernelPlan],
     nodes: &Nodes,
@@ -176,7 +176,7 @@ fn in_place(
             .position(|kernel| kernel.outputs.contains(value))?;
         let kernel = &kernels[at];
         let elements = matches!(kernel.space, Space::Map { .. });
-        // Nobody needs the leaf, or the value apart from it, after.
+        // No later kernel needs the leaf, or a separate copy of the value.
         let reads_later = last_read[*leaf] > at
             || kernels
                 .iter()

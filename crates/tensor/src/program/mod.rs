@@ -1,9 +1,9 @@
-//! What a graph becomes before any device sees it: kernels over buffers, in an order, in memory that is used again.
+//! Compiles a graph for all devices: kernels over buffers, in an order, in reused memory.
 //!
-//! 1. `nodes`: the nodes that outputs need, by number; views become accesses to the buffers that they look at.
+//! 1. `nodes`: the nodes that outputs need, by number; views become accesses to the buffers of their roots.
 //! 2. `groups`: nodes that share a kernel.
 //! 3. `lower`: each group as a [`KernelPlan`]: a [`Body`] of instructions between loads and stores.
-//! 4. `memory`: which buffers hold what, and when they are free again.
+//! 4. `memory`: assignment of values to buffers, and the time at which buffers are free again.
 
 mod added;
 mod chain;
@@ -28,12 +28,12 @@ pub(crate) struct BufferPlan {
     pub place: Place,
 }
 
-/// Where a buffer's values are.
+/// Location of a buffer's values.
 #[derive(Debug, Clone)]
 pub(crate) enum Place {
-    /// In a leaf's own memory.
+    /// Memory of a leaf.
     Leaf(Tensor),
-    /// In memory of the plan, by number.
+    /// Memory of the plan, by number.
     Slot(usize),
 }
 
@@ -41,18 +41,18 @@ pub(crate) enum Place {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Access {
     pub buffer: usize,
-    /// Outermost first.
+    /// Axes, outermost first.
     pub dims: Vec<Dim>,
     pub offset: usize,
     pub count: usize,
     pub dtype: DType,
 }
 
-/// What an instruction loads, by a linear index.
+/// Source of a load, by a linear index.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Source {
     Buffer(Access),
-    /// Pieces along an axis: elements of one step along it, and for each piece its steps and where from.
+    /// Pieces along an axis: elements of one step along it, and for each piece its steps and its source.
     Cat(usize, Vec<(usize, Piece)>),
     /// Rows of a table by their numbers: table, numbers, rows, width.
     Gather(Access, Access, usize, usize),
@@ -68,7 +68,7 @@ pub(crate) enum Piece {
 }
 
 impl Source {
-    /// All that it reads.
+    /// Returns all accesses of the source.
     pub fn accesses(&self) -> Vec<&Access> {
         match self {
             Self::Buffer(access) | Self::Unfold(access, _) => vec![access],
@@ -84,15 +84,15 @@ impl Source {
     }
 }
 
-/// What an instruction gives.
+/// Value of an instruction.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Value {
     Input(usize),
     Constant(f32),
     Element(ElementOp, Vec<usize>),
-    /// Over the row that it is in.
+    /// Reduction over the row of the instruction.
     Reduce(ReduceOp, usize),
-    /// The element of the matrix product that comes before.
+    /// The element of the preceding matrix product.
     Product,
 }
 
@@ -100,7 +100,7 @@ pub(crate) enum Value {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Instruction {
     pub value: Value,
-    /// One for each row, not for each element.
+    /// True for one value per row, false for one per element.
     pub by_row: bool,
 }
 
@@ -109,12 +109,12 @@ pub(crate) struct Instruction {
 pub(crate) struct Body {
     pub inputs: Vec<Source>,
     pub instructions: Vec<Instruction>,
-    /// Instructions that are stored, and in which output of the kernel.
+    /// Stored instructions, and the kernel's output of each.
     pub stores: Vec<(usize, usize)>,
 }
 
 impl Body {
-    /// After how many reductions of the row each instruction can be computed.
+    /// Returns the number of row reductions before each instruction can be computed.
     pub fn phases(&self) -> Vec<usize> {
         let mut phases: Vec<usize> = Vec::new();
         for instruction in &self.instructions {
@@ -130,14 +130,14 @@ impl Body {
     }
 }
 
-/// What a kernel goes over.
+/// Index space of a kernel.
 #[derive(Debug, Clone)]
 pub(crate) enum Space {
     /// Elements.
     Map {
         count: usize,
     },
-    /// Rows that are reduced within.
+    /// Rows with reductions along them.
     Rows {
         rows: usize,
         n: usize,
@@ -151,7 +151,7 @@ pub(crate) enum Space {
         value: usize,
     },
     MatMul(Box<Product>),
-    /// Products one after another. What is done with elements is in the links, not in the kernel's body.
+    /// Consecutive products. Elementwise instructions are in the links, not in the kernel's body.
     Chain(Box<Chain>),
     /// `[numbers, width]` added up into `[rows, width]`.
     Scatter {
@@ -170,15 +170,15 @@ pub(crate) struct Product {
     pub n: usize,
     pub a: Matrix,
     pub b: Matrix,
-    /// Each element by itself, from memory.
+    /// True to compute each element by itself, from memory.
     pub plain: bool,
-    /// Whether subgroups may multiply it, of which many large tiles keep a device busy.
+    /// `Some` if subgroups may multiply it: the number of large tiles that keep a device busy.
     pub cooperative: Option<usize>,
     /// Another product that is added.
     pub more: Option<More>,
 }
 
-/// A second product `[m, k]` by `[k, n]`, weighed: its sum goes on where the first one's ends.
+/// A second product `[m, k]` by `[k, n]`, weighted: its sum continues the sum of the first.
 #[derive(Debug, Clone)]
 pub(crate) struct More {
     pub k: usize,
@@ -188,24 +188,24 @@ pub(crate) struct More {
 }
 
 impl Product {
-    /// Its matrices.
+    /// Returns the matrices of the product.
     pub fn matrices(&self) -> impl Iterator<Item = &Matrix> {
         let more = self.more.iter().flat_map(|more| [&more.a, &more.b]);
         [&self.a, &self.b].into_iter().chain(more)
     }
 }
 
-/// Products one after another on the same rows, the first of `a`, `[m, k]`, each other of what the one before gave.
+/// Consecutive products on the same rows: the first of `a`, `[m, k]`, each other of the result of the one before.
 #[derive(Debug, Clone)]
 pub(crate) struct Chain {
     pub m: usize,
     pub a: Matrix,
     pub links: Vec<Link>,
-    /// What a workgroup does at a time.
+    /// Tile of a workgroup.
     pub tile: Tile,
 }
 
-/// A product of a chain, `[m, k]` by `[k, n]`, and what is done with its elements.
+/// A product of a chain, `[m, k]` by `[k, n]`, with its elementwise instructions.
 #[derive(Debug, Clone)]
 pub(crate) struct Link {
     pub k: usize,
@@ -222,13 +222,13 @@ pub(crate) struct Matrix {
     pub buffer: usize,
     pub dtype: DType,
     pub offset: usize,
-    /// Of the batch, outermost first.
+    /// Axes of the batch, outermost first.
     pub dims: Vec<Dim>,
-    /// Between its rows.
+    /// Distance of rows.
     pub row: usize,
-    /// Between its columns.
+    /// Distance of columns.
     pub column: usize,
-    /// Where it is an image, seen by taps and windows: strides and batch are of these.
+    /// `Some` for an image, accessed by taps and windows: strides and batch are those of the unfolded matrix.
     pub unfold: Option<Unfold>,
 }
 
@@ -243,7 +243,7 @@ pub(crate) struct KernelPlan {
 }
 
 impl KernelPlan {
-    /// The links of a chain; none of others.
+    /// Returns the links of a chain; empty for other kernels.
     pub fn links(&self) -> &[Link] {
         match &self.space {
             Space::Chain(chain) => &chain.links,
@@ -251,14 +251,14 @@ impl KernelPlan {
         }
     }
 
-    /// What instructions load.
+    /// Iterates over the accesses of all loads.
     fn accesses(&self) -> impl Iterator<Item = &Access> {
         let links = self.links().iter().flat_map(|link| &link.body.inputs);
         let inputs = self.body.inputs.iter().chain(links);
         inputs.flat_map(Source::accesses)
     }
 
-    /// Buffers that it reads.
+    /// Returns the buffers that the kernel reads.
     pub fn reads(&self) -> Vec<usize> {
         let mut all: Vec<usize> = self.accesses().map(|access| access.buffer).collect();
         match &self.space {
@@ -274,7 +274,7 @@ impl KernelPlan {
         all
     }
 
-    /// Elements that its instructions go over, and rows.
+    /// Returns the elements of its instructions, and rows.
     pub fn extent(&self) -> (usize, usize) {
         match &self.space {
             Space::Map { count } => (*count, 0),
@@ -288,7 +288,7 @@ impl KernelPlan {
         }
     }
 
-    /// Operations by formula: a multiply-add is two.
+    /// Returns the operations by formula: a multiply-add counts as two.
     pub fn flops(&self) -> f64 {
         let (elements, rows) = self.extent();
         let each = |body: &Body, elements: usize| -> f64 {
@@ -320,7 +320,7 @@ impl KernelPlan {
         own + each(&self.body, elements)
     }
 
-    /// Bytes that it must move: each element that it reads once, each that it writes once.
+    /// Returns the minimum bytes that it moves: each element read once, each element written once.
     pub fn bytes(&self, buffers: &[BufferPlan]) -> f64 {
         let mut seen: Vec<&Access> = Vec::new();
         let mut bytes = 0.0;
@@ -367,7 +367,7 @@ impl KernelPlan {
     }
 }
 
-/// Kernels in their order, and the memory for them.
+/// Kernels in order, and their memory.
 #[derive(Debug, Clone)]
 pub(crate) struct Program {
     pub kernels: Vec<KernelPlan>,
@@ -376,32 +376,33 @@ pub(crate) struct Program {
     pub slots: Vec<usize>,
     /// The buffer of each output.
     pub outputs: Vec<usize>,
-    /// What is copied when all kernels have run: values that leaves get, where no kernel can write them in place.
+    /// Copies after all kernels: new values of leaves that no kernel can write in place.
     pub copies: Vec<(usize, usize)>,
 }
 
-/// What a program is to be like.
+/// Options of a program.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
-    /// Whether nodes share kernels.
+    /// True if nodes may share kernels.
     pub fuse: bool,
-    /// Buffers that a kernel may bind.
+    /// Maximum buffers that a kernel binds.
     pub bindings: usize,
-    /// Whether a leaf that gets a new value may be written by the kernel that reads it.
+    /// True if the kernel that reads a leaf may write its new value.
     pub in_place: bool,
-    /// Whether products are computed the plainest way.
+    /// True if products are computed by the plainest kernel.
     pub plain_products: bool,
     /// Bytes that a workgroup may share.
     pub workgroup_bytes: usize,
-    /// Whether subgroups may multiply matrices of 16-bit elements, and how many large tiles there must be before tiles are
+    /// `Some` if subgroups may multiply matrices of 16-bit elements: the number of large tiles from which on tiles are
     /// large.
     pub cooperative: Option<usize>,
 }
 
-/// The program that computes `outputs`, and the second of each pair of `updates` into the first, a leaf.
+/// Compiles the program that computes `outputs`, and writes the second of each pair of `updates` into the first, a
+/// leaf.
 ///
 /// # Errors
-/// The first mistake in the making of the graph; tensors of different contexts.
+/// The first mistake in the construction of the graph; tensors of different contexts.
 pub(crate) fn compile(
     outputs: &[&Tensor],
     updates: &[(Tensor, Tensor)],

@@ -1,25 +1,25 @@
-//! The nodes of a program: what outputs need, in the order in which it was made.
+//! The nodes of a program: all nodes that outputs need, in the order in which they were created.
 
 use crate::graph::layout::Layout;
 use crate::graph::tensor::{Op, Tensor};
 use dapple_base::{Error, Result};
 use std::collections::{BTreeMap, HashMap};
 
-/// Nodes with memory, or computed into it; views and custom operations are looked through.
+/// Nodes with memory, or computed into it; views and custom operations are resolved.
 pub(crate) struct Nodes {
     pub list: Vec<Tensor>,
     index: HashMap<u64, usize>,
-    /// Of each node the nodes that read it.
+    /// Readers of each node.
     pub readers: Vec<Vec<usize>>,
-    /// Nodes that outputs and updates are.
+    /// Nodes of the outputs and updates.
     pub outputs: Vec<usize>,
-    /// Leaf, and the node that it gets the value of.
+    /// Leaf, and the node of its new value.
     pub updates: Vec<(usize, usize)>,
 }
 
 impl Nodes {
     pub fn collect(outputs: &[&Tensor], updates: &[(Tensor, Tensor)]) -> Result<Self> {
-        // A leaf that another gets the value of may be about to change: it is read by a kernel like all others.
+        // A leaf that is the new value of another leaf may change in the same run: a kernel reads it like all others.
         let values = updates.iter().map(|(_, value)| match value.contiguous() {
             plain if matches!(plain.root().0.op, Op::Leaf(_)) => plain.copied(),
             computed => computed,
@@ -92,28 +92,28 @@ impl Nodes {
         })
     }
 
-    /// The node that a tensor is, or looks at, and how it is laid out in there.
+    /// Returns the node of a tensor, or of the root of a view, and its layout in the node.
     pub fn look<'a>(&self, tensor: &'a Tensor) -> (usize, &'a Layout) {
         (self.index[&tensor.root().0.id], &tensor.0.layout)
     }
 
-    /// Returns true if a tensor's elements are those of the node that it looks at, one by one and all of them.
+    /// Returns true if a tensor's elements are exactly those of its node, in order.
     pub fn is_whole(&self, tensor: &Tensor) -> bool {
         let (node, layout) = self.look(tensor);
         layout.is_identity(self.list[node].count())
     }
 
-    /// Whether it has to be in memory when the plan has run.
+    /// Returns true if the node must be in memory after the run.
     pub fn is_result(&self, node: usize) -> bool {
         self.outputs.contains(&node) || self.updates.iter().any(|pair| pair.1 == node)
     }
 
-    /// Whether a kernel computes it.
+    /// Returns true if a kernel computes the node.
     pub fn is_computed(&self, node: usize) -> bool {
         !matches!(self.list[node].0.op, Op::Leaf(_) | Op::Constant(_)) && !self.is_virtual(node)
     }
 
-    /// Whether only products read it, through what it is made of.
+    /// Returns true if only products read the node, through its input.
     pub fn is_virtual(&self, node: usize) -> bool {
         let is_product = |reader: &usize| matches!(self.list[*reader].0.op, Op::MatMul);
         matches!(self.list[node].0.op, Op::Unfold(_))
@@ -121,7 +121,7 @@ impl Nodes {
             && self.readers[node].iter().all(is_product)
     }
 
-    /// What has to be there for a tensor to be read.
+    /// Returns the node that must exist before a tensor can be read.
     pub fn source(&self, tensor: &Tensor) -> usize {
         let (node, _) = self.look(tensor);
         match self.is_virtual(node) {

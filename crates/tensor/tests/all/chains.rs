@@ -1,5 +1,5 @@
-//! Small networks as chains of products: one kernel forward, one back; equal to the unfused and to `f64`, within what every
-//! device grants.
+//! Small networks as chains of products: one kernel forward, one backward. Results are equal to those of unfused plans
+//! and of `f64`, within the limits of every device.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -13,7 +13,7 @@ use proptest::test_runner::{Config, TestRunner};
 use support::gradients::{Case, case, check};
 use support::{both, close, contexts, error, numbers, wide};
 
-/// What is done behind products, all but the last.
+/// Operation after each product except the last.
 #[derive(Debug, Clone, Copy)]
 enum Activation {
     Nothing,
@@ -56,7 +56,7 @@ impl Activation {
     }
 }
 
-/// A network: rows, widths, whether layers have biases, what is between them.
+/// A network: rows, widths, true if layers have biases, operation between products.
 #[derive(Debug, Clone)]
 struct Net {
     rows: usize,
@@ -71,7 +71,7 @@ impl Net {
         self.widths.len() - 1
     }
 
-    /// Shapes of the input, and of each layer's weights and bias.
+    /// Returns the shapes of the input, and of each layer's weights and bias.
     fn shapes(&self) -> Vec<Vec<usize>> {
         let mut all = vec![vec![self.rows, self.widths[0]]];
         for pair in self.widths.windows(2) {
@@ -83,7 +83,7 @@ impl Net {
         all
     }
 
-    /// Weights are scaled so that values stay about as large as they are.
+    /// Returns values; weights are scaled so that intermediate values keep their magnitude.
     fn data(&self) -> Vec<Vec<f32>> {
         let shapes = self.shapes();
         let made = shapes.iter().enumerate().map(|(seed, shape)| {
@@ -150,7 +150,7 @@ fn plan(outputs: &[&Tensor]) -> Plan {
     Plan::compile(outputs).unwrap()
 }
 
-/// Fused, unfused and the formula.
+/// Compares the fused plan, the unfused plan and the formula.
 fn compare(context: &Context, net: &Net) {
     let leaves = net.leaves(context);
     let y = net.graph(&leaves);
@@ -170,7 +170,7 @@ fn compare(context: &Context, net: &Net) {
     let [fused, unfused] = both(&y);
     let (apart, off) = match net.dtype {
         DType::F32 => (2e-6, 1e-5),
-        // A sum whose last bit is another may round to its neighbour.
+        // A sum with another last bit may round to the neighbouring value.
         _ => (3e-4, 2e-3),
     };
     let between = error(&fused, &wide(&unfused));
@@ -181,7 +181,7 @@ fn compare(context: &Context, net: &Net) {
 #[test]
 fn networks_are_one_kernel_and_what_they_are_by_parts() {
     for context in contexts() {
-        // Software takes seconds to compile one.
+        // A software renderer takes seconds to compile one.
         let cases = if context == Context::cpu() { 64 } else { 8 };
         let mut runner = TestRunner::new(Config {
             cases,
@@ -215,7 +215,7 @@ fn networks_are_one_kernel_and_what_they_are_by_parts() {
     }
 }
 
-/// A device that is held to what browsers grant.
+/// Opens a device with the limits of browsers.
 fn browser() -> Option<Context> {
     let options = GpuOptions {
         choice: dapple_base::lacking::test_gpu().parse().unwrap(),
@@ -251,7 +251,7 @@ fn browsers_grant_enough_for_them() {
             compare(&context, &net);
         }
     }
-    // Enough rows for larger tiles, where they are granted.
+    // Enough rows for larger tiles, if the device permits them.
     let net = Net {
         rows: 64 * 200 + 1,
         widths: vec![5, 33, 2],
@@ -368,22 +368,22 @@ fn what_others_read_is_stored_and_nobody_waits_for_himself() {
         let hidden = x.matmul(&a).relu();
         let y = hidden.matmul(&b);
         compare(&[&y, &hidden], 1);
-        // Two heads: one goes on, the other reads what is stored.
+        // Two heads: one continues the chain, the other reads the stored values.
         compare(&[&y, &hidden.matmul(&of(4, &[8, 3]))], 2);
-        // A skip: the second product's kernel reads the first's again, and is one of its own.
+        // A skip connection: the second product's kernel reads the first's result again, and is a separate kernel.
         compare(&[&y.add(&hidden)], 2);
-        // What is added behind the second product needs all of the first.
+        // The addition after the second product needs the whole result of the first.
         compare(&[&y.add(hidden.sum_axes(&[0]))], 3);
         compare(&[&y.add(hidden.softmax())], 3);
-        // Another of rows in between, of which the chain's reader is no part.
+        // Another kernel of rows in between, which the chain cannot include.
         compare(&[&hidden.softmax().matmul(&b)], 3);
-        // The chain is made before what only its first link waits for.
+        // The chain is created before an input that only its first link depends on.
         let late = x.exp();
         compare(&[&late.matmul(&a).relu().matmul(&b).matmul(&b.t())], 2);
-        // Weights that are computed from what the chain passes.
+        // Weights that are computed from values of the chain.
         let own = hidden.slice(0, 0, 8);
         compare(&[&hidden.matmul(&own)], 2);
-        // Few rows are as they were.
+        // Few rows form no chain.
         let few = of(5, &[10, 6]).matmul(&a).relu().matmul(&b);
         compare(&[&few], 2);
     }

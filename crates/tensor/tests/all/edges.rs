@@ -1,4 +1,4 @@
-//! What breaks others: sums in 16 bits, rows of infinities, empty axes, more workgroups than a dispatch has, NaN, mistakes.
+//! Edge cases: sums in 16 bits, rows of infinities, empty axes, more workgroups than a dispatch has, NaN, mistakes.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -104,7 +104,7 @@ fn empty_axes() {
         let thin = context.tensor(&[4, 0], &[]);
         assert_eq!(thin.matmul(&none).read().unwrap(), [0.0; 16]);
         assert_eq!(thin.sum_axes(&[1]).read().unwrap(), [0.0; 4]);
-        // Rows of nothing, fused and not: a row's sum is there, its elements are not.
+        // Rows without elements, fused and not: a row's sum exists, its elements do not.
         let rows = context.tensor(&[3, 0], &[]);
         for norm in [
             rows.softmax(),
@@ -210,7 +210,7 @@ fn a_replay_makes_nothing_and_waits_for_nothing() {
         after.dispatches - before.dispatches,
         100 * plan.work().kernels as u64
     );
-    // Small ones share some.
+    // Small runs share submissions.
     assert!((1..=100).contains(&(after.submissions - before.submissions)));
     assert_eq!(after.bytes_written, before.bytes_written);
 }
@@ -221,7 +221,7 @@ fn mistakes_name_both_operands_and_say_what_to_do() {
         let a = context.tensor(&[2, 3], &[0.0; 6]).named("a");
         let b = context.tensor(&[4, 5], &[0.0; 20]).named("b");
         let says = |tensor: Tensor, words: &[&str]| {
-            // The first mistake comes through what follows.
+            // Later operations pass the first mistake on.
             let error = tensor.relu().sum().read().unwrap_err().to_string();
             for word in words.iter().chain(&["hint:"]) {
                 assert!(error.contains(word), "{error}: {word}");
@@ -250,7 +250,7 @@ fn mistakes_name_both_operands_and_say_what_to_do() {
         let other = Context::cpu().tensor(&[2, 3], &[0.0; 6]).named("other");
         says(
             a.add(&other),
-            &["add", "\"a\"", "\"other\"", "the processor"],
+            &["add", "\"a\"", "\"other\"", "the CPU"],
         );
         assert!(
             a.gradients(&[&a])[0]

@@ -1,5 +1,5 @@
-//! Fused equals unfused: to the last bit where all is done element by element, for random graphs; and which
-//! operations share a kernel.
+//! Fused equals unfused: bit-identical for elementwise operations, for random graphs. Also tests which operations share
+//! a kernel.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -54,7 +54,7 @@ fn graph(context: &Context, shape: &[usize], steps: &[Step], half: bool) -> Vec<
             15 => a.mul(b).add(c),
             16 => a.to(DType::F16).mul(b),
             17 => a.abs().add(1.0).log(),
-            // A number that a kernel of its own computes, for all elements.
+            // A number from a separate kernel, for all elements.
             18 => a.sub(b.mul(scalar.exp())),
             _ => a.pow(3.0).neg(),
         });
@@ -62,7 +62,7 @@ fn graph(context: &Context, shape: &[usize], steps: &[Step], half: bool) -> Vec<
     all.split_off(all.len() - 3)
 }
 
-/// All outputs' bits, NaN as one.
+/// Returns the bits of all outputs, with one pattern for NaN.
 fn run(outputs: &[Tensor], fuse: bool) -> (Vec<u32>, usize) {
     let options = PlanOptions {
         fuse,
@@ -106,13 +106,13 @@ fn random_graphs_are_the_same_fused_and_not() {
     }
 }
 
-/// Of many 16-bit elements an invocation has eight: the bits are those of few.
+/// With many 16-bit elements an invocation has eight: the bits are those of few elements.
 #[test]
 fn many_16_bit_elements_are_what_few_are() {
     const MANY: usize = 1 << 20;
     for context in contexts() {
         let data = numbers(3, MANY + 16);
-        // From an eighth element on they can be loaded so, from a twelfth not.
+        // From an eighth element on they can be loaded in eights, from a twelfth they cannot.
         for shift in [8, 12] {
             let of = |from: usize, count: usize| {
                 let x = &data[from..from + count];
@@ -157,15 +157,15 @@ fn what_can_share_a_kernel_does() {
         // Several results of one kernel.
         let sum = x.add(1.0);
         assert_eq!(kernels(&[&sum, &sum.relu(), &sum.exp()]), 1);
-        // Bias, activation and residual behind a product.
+        // Bias, activation and residual after a product.
         let y = x.matmul(&w).add(&bias).gelu();
         assert_eq!(kernels(&[&y]), 1);
         assert_eq!(kernels(&[&y.add(&y)]), 1);
-        // What comes before a reduction, and what a row is scaled by.
+        // Operations before a reduction, and the scale of a row.
         assert_eq!(kernels(&[&x.mul(&x).sum_axes(&[0])]), 1);
         assert_eq!(kernels(&[&x.mul(&x).sum_axes(&[1])]), 1);
         assert_eq!(kernels(&[&x.softmax().mul(&x).add(1.0)]), 1);
-        // A copy is a kernel of its own, and has a name.
+        // A copy is a separate kernel, and has a name.
         let copied = x.t().reshape(&[2048]);
         let plan = Plan::compile(&[&copied]).unwrap();
         assert!(
@@ -195,7 +195,7 @@ fn updates_go_into_leaves() {
         let x = context.tensor(&[5], &[1.0, 2.0, 3.0, 4.0, 5.0]);
         let y = context.tensor(&[5], &[0.0; 5]);
         let new = x.mul(2.0);
-        // `y` gets what `x` was.
+        // `y` gets the old value of `x`.
         let updates = [(x.clone(), new), (y.clone(), x.clone())];
         let options = PlanOptions {
             updates: &updates,
@@ -220,7 +220,7 @@ fn updates_go_into_leaves() {
     }
 }
 
-/// Moments and value of AdamW are one kernel over the elements, though the value reads numbers that another computes.
+/// Moments and value of AdamW are one kernel over the elements, though the value reads numbers of another kernel.
 #[test]
 fn an_optimizers_step_is_one_kernel_besides_its_numbers() {
     for context in contexts() {

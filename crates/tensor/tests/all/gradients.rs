@@ -1,4 +1,4 @@
-//! Gradients against differences of `f64` formulas, and the same of fused and unfused plans.
+//! Compares gradients with differences of `f64` formulas, for fused and unfused plans.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -384,7 +384,7 @@ impl CustomOp for Cube {
         inputs[0].mul(&inputs[0]).mul(&inputs[0])
     }
 
-    // Wrong on purpose, so that it is seen to be used.
+    // Wrong intentionally, so that its use is visible.
     fn backward(&self, _: &[Tensor], output: &Tensor, gradient: &Tensor) -> Vec<Option<Tensor>> {
         vec![Some(gradient.mul(output).mul(10.0))]
     }

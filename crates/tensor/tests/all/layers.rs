@@ -1,4 +1,4 @@
-//! Layers, optimizers and weights.
+//! Tests of layers, optimizers and weights.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -20,7 +20,7 @@ fn a_lora_that_has_not_learned_changes_no_bit() {
             bits(&lora.forward(&base, &x, None).read().unwrap()),
             bits(&plain)
         );
-        // When it has, merging it gives the same within rounding.
+        // With a B that is not 0, merging gives the same result within rounding.
         lora.b.write(&numbers(2, 8 * 24)).unwrap();
         let added = lora.forward(&base, &x, None).read().unwrap();
         assert_ne!(bits(&added), bits(&plain));
@@ -39,11 +39,11 @@ fn a_lora_that_has_not_learned_changes_no_bit() {
     }
 }
 
-/// The base's product goes on with the addition's: within what the order of a sum makes.
+/// The base's sum continues with the addition's: equal within the rounding of another order.
 #[test]
 fn base_and_addition_are_one_product() {
     let shapes = [
-        // Rows, inputs, outputs, rank: thin, tiled, with rests, on both sides.
+        // Rows, inputs, outputs, rank: thin, tiled, with remainders, on both sides.
         (1, 64, 48, 8),
         (3, 40, 24, 1),
         (1, 36, 7, 3),
@@ -77,7 +77,7 @@ fn base_and_addition_are_one_product() {
                 let [fused, unfused] = both(&gradient);
                 close(&name, &fused, &wide(&unfused), 1e-5);
             }
-            // Where the addition itself is a result it is computed by itself: of many rows and few columns by a chain.
+            // If the addition itself is a result, a separate kernel computes it: a chain for many rows and few columns.
             let chained = rows >= 64 && inputs.max(outputs) <= 128;
             let delta = lora.delta(&x);
             let both = base.forward(&x).add(&delta);
@@ -127,7 +127,7 @@ fn dropout_leaves_out_and_weighs_the_rest() {
         &wide(&expected),
         1e-5,
     );
-    // The layer drops inputs of the addition where a mask is given, and none where it is not.
+    // The layer drops inputs of the addition with a mask, and none without a mask.
     let base = Linear::new(&context, 1000, 10, 1);
     let plain = wide(&base.forward(&x).read().unwrap());
     let without = wide(&lora.delta(&x).read().unwrap());
@@ -217,7 +217,7 @@ fn adam_does_what_its_paper_says() {
     }
 }
 
-/// Trains a small network; its loss before and after, and its weights' bits.
+/// Trains a small network. Returns its loss before and after, and its weights' bits.
 fn trained(context: &Context) -> (f32, f32, Vec<u32>) {
     let net = Mlp::new(context, &[3, 16, 16, 1], 5);
     let embedding = Embedding::new(context, 4, 3, 6);

@@ -1,5 +1,5 @@
-//! Tensors that come and go, in the shapes of another library's performance tests: results, and memory that stays flat.
-//! How long it takes is `dapple bench ops --suite performance`.
+//! Creates and drops tensors, in the shapes of another library's performance tests. Checks results and constant memory
+//! use. `dapple bench ops --suite performance` measures the time.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -12,7 +12,7 @@ use dapple_tensor::{Context, DType, Device, Plan, PlanOptions, Tensor};
 use support::gradients::{case, check};
 use support::{bits, close, contexts, numbers, wide};
 
-/// Bytes that the pool has handed out; none on the processor.
+/// Returns the bytes that the pool has handed out; 0 on the CPU.
 fn live(context: &Context) -> u64 {
     match context.device() {
         Device::Gpu(gpu) => gpu.pool().stats().live_bytes,
@@ -81,7 +81,7 @@ fn ten_thousand_steps_hold_and_make_no_more_than_the_first() {
                 assert_eq!((live(&context), made()), before, "{context:?}, step {step}");
             }
         }
-        // 0.1 is where it stays, whatever it began with.
+        // The value remains 0.1 for every initial value.
         for value in x.read().unwrap() {
             assert!((value - 0.1).abs() < 1e-3, "{value}");
         }
@@ -115,7 +115,7 @@ fn batches_of_images_and_of_samples_are_right() {
     }
 }
 
-/// Losses of some steps of LoRA with AdamW, and what was learned.
+/// Returns losses of some steps of LoRA with AdamW, and the trained values.
 fn trained(context: &Context) -> (Vec<f32>, Vec<Vec<f32>>) {
     let (rows, d) = (32, 64);
     let base = Linear::new(context, d, d, 1);
@@ -163,7 +163,7 @@ fn a_training_step_learns_and_repeats_itself() {
     }
 }
 
-/// So many numbers that they are sorted: one row is many times there, one never, and some numbers are of no row.
+/// Enough indices to be sorted: one row occurs many times, one never, and some indices are beyond the last row.
 #[test]
 fn gradients_of_large_tables_are_sums_in_order() {
     let (rows, width, count) = (3001, 3, 2500);
@@ -191,7 +191,7 @@ fn gradients_of_large_tables_are_sums_in_order() {
         let plan = Plan::compile(&[&gradient[0]]).unwrap();
         for _ in 0..2 {
             plan.run().unwrap();
-            // To the last bit: the order of addition is that of the numbers.
+            // Bit-identical: the order of addition is that of the indices.
             assert_eq!(bits(&plan.read(0).unwrap()), bits(&expected), "{context:?}");
         }
         if let Some(recording) = plan.recording() {
@@ -209,7 +209,7 @@ fn cross_entropy_refuses_other_shapes() {
         .read()
         .unwrap_err();
     assert!(error.to_string().contains("logits"), "{error}");
-    // Of n classes that are all as likely: log n.
+    // For n equally likely classes: log n.
     let wanted = context.tensor(&[2, 3], &[1.0, 0.0, 0.0, 0.0, 0.0, 1.0]);
     close(
         "even",
@@ -219,7 +219,7 @@ fn cross_entropy_refuses_other_shapes() {
     );
 }
 
-/// A program of its own writes a buffer, a plan reads it and writes another that the program reads: no copy, no wait.
+/// Another program writes a buffer, a plan reads it and writes another buffer that the program reads: no copy, no wait.
 #[test]
 fn buffers_are_shared_with_a_program_of_ones_own() {
     let Some(gpu) = support::gpu() else { return };

@@ -1,4 +1,4 @@
-//! Every operation against `f64`, on the processor and on a GPU, fused and not.
+//! Compares every operation with `f64`, on the CPU and on a GPU, fused and not.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -7,7 +7,7 @@ use crate::support;
 use dapple_tensor::{DType, Tensor};
 use support::{bits, both, close, contexts, numbers, wide};
 
-/// An operation of one operand, its `f64` formula, the range that it is tried on.
+/// An operation of one operand, its `f64` formula, and its range in the test.
 type One = (
     &'static str,
     fn(&Tensor) -> Tensor,
@@ -19,7 +19,7 @@ fn gelu(x: f64) -> f64 {
     0.5 * x * (1.0 + (0.797_884_560_8 * (x + 0.044_715 * x * x * x)).tanh())
 }
 
-/// The error function by its series and, far out, by 1.
+/// Computes the error function by its series, and as 1 for large arguments.
 fn erf(x: f64) -> f64 {
     if x.abs() > 5.0 {
         return x.signum();
@@ -211,7 +211,7 @@ fn reductions_go_over_rows_columns_and_all() {
                 let [fused, plain] = both(&x.variance_keep(&[axis]));
                 close(&what, &fused, &of(&variance), 1e-5);
                 close(&what, &plain, &of(&variance), 1e-5);
-                // What comes before is taken in.
+                // The nodes before the reduction are merged.
                 let squares = x.mul(&x).add(1.0).sum_axes(&[axis]);
                 let [fused, plain] = both(&squares);
                 close(
@@ -326,11 +326,11 @@ fn products_of_any_shape() {
         (2, 128, 128, 256),
         (1, 2, 3, 1),
         (1, 3, 20_000, 2),
-        // Few columns of a tall one.
+        // Few columns of a tall matrix.
         (1, 1000, 260, 8),
         (2, 300, 512, 16),
         (1, 258, 301, 5),
-        // Middling and large tiles, all of them full, and not.
+        // Medium and large tiles, full and not full.
         (1, 832, 32, 832),
         (1, 700, 21, 700),
         (1, 1024, 16, 1024),
@@ -354,10 +354,10 @@ fn products_of_any_shape() {
             let product = x.matmul(&y);
             close(&what, &product.read().unwrap(), &expected, 1e-5);
             if expected.len() > 1 << 20 {
-                // Large enough for the largest tiles: once is enough.
+                // Large enough for the largest tiles: one pass is enough.
                 continue;
             }
-            // The same of transposed views of transposed copies.
+            // The same product of transposed views of transposed copies.
             let (x_t, y_t) = (x.t().contiguous(), y.t().contiguous());
             close(
                 &format!("transposed {what}"),
@@ -365,7 +365,7 @@ fn products_of_any_shape() {
                 &expected,
                 1e-5,
             );
-            // Bias, activation and residual are done in the same kernel.
+            // Bias, activation and residual run in the same kernel.
             let bias = context.tensor(&[n], &numbers(10, n));
             let residual = context.tensor(&[batch, m, n], &numbers(11, batch * m * n));
             let y = product.add(&bias).relu().add(&residual);
@@ -377,7 +377,7 @@ fn products_of_any_shape() {
             let [fused, plain] = both(&y);
             close(&what, &fused, &finished, 1e-5);
             close(&what, &plain, &finished, 1e-5);
-            // 16-bit storage: an error of its own beside that of the rounded operands.
+            // 16-bit storage adds its own error to that of the rounded operands.
             let [x16, y16] = [&x, &context.tensor(&[batch, k, n], &b)].map(|t| t.to(DType::F16));
             let product = x16.matmul(&y16);
             assert_eq!(product.dtype(), DType::F16);
@@ -391,8 +391,8 @@ fn products_of_any_shape() {
     }
 }
 
-/// Large and small tiles, as they lie and transposed, in batches, with what follows: where the device has cooperative matrices and
-/// they are used. Elsewhere both plans are the same one.
+/// Large and small tiles, plain and transposed, in batches, with elementwise operations, if the device has cooperative
+/// matrices and uses them. On other devices both plans are equal.
 #[test]
 fn products_of_16_bit_matrices_with_and_without_cooperative_matrices() {
     for context in contexts() {
@@ -446,7 +446,8 @@ fn products_of_16_bit_matrices_with_and_without_cooperative_matrices() {
     }
 }
 
-/// Gradients of weights: `[k, m]` transposed by `[k, n]`, whose long sums are cut into parts, with and without a rest.
+/// Gradients of weights: `[k, m]` transposed by `[k, n]`, whose long sums are cut into parts, with and without a
+/// remainder.
 #[test]
 fn products_of_tall_matrices() {
     let shapes = [
@@ -470,7 +471,7 @@ fn products_of_tall_matrices() {
                     }
                 }
                 let name = format!("{k} rows of {m} and {n} {dtype:?} on {context:?}");
-                // What is behind the sum is of its last kernel.
+                // Operations after the sum are part of its last kernel.
                 let y = a.t().matmul(&b).to(DType::F32).mul(0.5);
                 let expected: Vec<f64> = expected.iter().map(|x| 0.5 * x).collect();
                 let tolerance = if dtype == DType::F32 { 1e-5 } else { 2e-3 };

@@ -1,4 +1,4 @@
-//! First use of the library: operators, `println!`, classes, one way to read.
+//! Tests of first steps with the library: operators, `println!`, classes, one function to read.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -98,7 +98,7 @@ fn cross_entropy_takes_classes() {
         let classes = context.indices(&[4], &CLASSES);
         let found = x.cross_entropy(&classes).item().unwrap();
         close("classes and shares", &[found], &wide(&[by_share]), 1e-6);
-        // A class that is impossible is no part of another class' loss.
+        // An impossible class has no effect on the loss of another class.
         let mut certain = data.clone();
         certain[1] = f32::NEG_INFINITY;
         let x = context.tensor(&[4, 5], &certain);
@@ -119,7 +119,7 @@ fn cross_entropy_takes_classes() {
 
 #[test]
 fn large_16_bit_tensors_travel_in_pieces() {
-    // More than three pieces, no whole number of them, an odd count.
+    // More than three pieces, not a whole number of pieces, an odd count.
     const COUNT: usize = (14 << 20) + 12_345;
     for context in contexts() {
         let at = |i: usize| (i % 4093) as f32 * 0.25 - 511.0;

@@ -1,4 +1,4 @@
-//! What is generated is accepted by the other backends too: SPIR-V, MSL, HLSL, with no more than every device grants.
+//! Generated shaders are accepted by all backends: SPIR-V, MSL, HLSL, with only the features of every device.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -8,7 +8,7 @@ use dapple_runtime::{Grants, translate_with};
 use dapple_tensor::{Context, DType, Plan, PlanOptions, Tensor, Windows};
 use support::numbers;
 
-/// Graphs that between them use every kind of kernel and every operation.
+/// Returns graphs that together use every kind of kernel and every operation.
 fn graphs(context: &Context, dtype: DType) -> Vec<Tensor> {
     let of = |shape: &[usize]| context.tensor_of(dtype, shape, &numbers(1, shape.iter().product()));
     let x = of(&[12, 20]);
@@ -33,7 +33,7 @@ fn graphs(context: &Context, dtype: DType) -> Vec<Tensor> {
     let (image, filters) = (of(&[2, 3, 9, 8]), of(&[4, 3, 3, 3]));
     let convolved = image.conv2d(&filters, Windows::new(2, 1));
     let pooled = image.max_pool2d([3, 3], Windows::new(2, 1));
-    // Chains of products: as they are and back.
+    // Chains of products: forward and backward.
     let (long, wide) = (of(&[70, 20]), of(&[20, 72]));
     let chained = long.matmul(&wide).add(of(&[72])).relu().matmul(&wide.t());
     let back = |y: &Tensor, x: &Tensor| y.to(DType::F32).sum().gradients(&[x])[0].clone();
@@ -97,7 +97,7 @@ fn every_kernel_has_a_translation_for_every_backend() {
                 };
                 let plan = Plan::compile_with(&[&graph], &options).unwrap();
                 for wgsl in plan.sources() {
-                    // Packing 16-bit floats is asked for where they are stored so, and nowhere else.
+                    // Packing of 16-bit floats is used if they are stored, and only then.
                     let grants = Grants {
                         subgroups: false,
                         packs_f16: wgsl.contains("2x16float"),

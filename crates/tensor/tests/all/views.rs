@@ -1,5 +1,5 @@
-//! Random graphs of views and of operations on them: what is read has as many values as the shape has elements, and the
-//! values of a plain model of the same graph, fused and not.
+//! Random graphs of views and of operations on them: the number of values that are read equals the number of elements
+//! of the shape. The values equal those of a plain model of the same graph, fused and not.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -21,7 +21,7 @@ struct Model {
 }
 
 impl Model {
-    /// A tensor of this shape whose element at each place is that of another place of this one.
+    /// Returns a tensor of this shape whose elements are those at other positions of this one.
     fn moved(&self, shape: &[usize], from: impl Fn(&[usize]) -> Vec<usize>) -> Self {
         let count: usize = shape.iter().product();
         let value = |i: usize| {
@@ -160,7 +160,7 @@ fn step(step: Step, all: &[(Tensor, Model)]) -> (Tensor, Model) {
             }
         }
         9 if rank > 0 => {
-            // The largest of an axis: no rounding to disagree about.
+            // The maximum of an axis has no rounding, so results are equal.
             let axis = p % rank;
             let first = model.sliced(axis, 0, shape[axis].min(1));
             let most = (0..shape[axis]).fold(first.each(|_| f32::NEG_INFINITY), |most, at| {
@@ -230,7 +230,7 @@ fn what_is_read_has_the_shapes_elements() {
                     prop_assert_eq!(&plan.read(number).unwrap(), &model.values, "{:?}", tensor);
                 }
             }
-            // Read alone, the last tensor may share kernels with all others.
+            // If only the last tensor is read, it may share kernels with all others.
             let last = &all[all.len() - 1];
             prop_assert_eq!(&last.0.read().unwrap(), &last.1.values);
             Ok(())
@@ -253,7 +253,7 @@ fn prefixes_and_empty_expansions_are_read_at_their_own_length() {
         let gradients = joined.mul(&joined).sum().gradients(&[&y, &x]);
         assert_eq!(gradients[0].read().unwrap().len(), 6);
         assert_eq!(gradients[1].read().unwrap().len(), 18);
-        // Element by element with a prefix of the same kernel's result.
+        // Elementwise with a prefix of the same kernel's result.
         let twice = x.mul(2.0);
         let sum = twice.slice(0, 0, 2).add(&y);
         let plan = Plan::compile(&[&twice, &sum]).unwrap();

@@ -1,4 +1,4 @@
-//! Convolutions and pooling: against `f64` formulas and their differences, in 16 bits, fused, and refused.
+//! Compares convolutions and pooling with `f64` formulas and their differences: in 16 bits, fused, and refused.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -9,7 +9,7 @@ use dapple_tensor::{Context, DType, Plan, PlanOptions, Tensor, Windows};
 use support::gradients::{Case, case, check};
 use support::{close, contexts, numbers, wide};
 
-/// What a convolution is over: image `[n, c, h, w]`, weights `[o, c, kh, kw]`, stride, padding.
+/// Sizes of a convolution: image `[n, c, h, w]`, weights `[o, c, kh, kw]`, stride, padding.
 #[derive(Clone, Copy)]
 struct Shape {
     image: [usize; 4],
@@ -25,13 +25,13 @@ fn shape(image: [usize; 4], (o, kh, kw): (usize, usize, usize), windows: Windows
     }
 }
 
-/// Rows or columns of a result.
+/// Returns the rows or columns of a result.
 fn out(shape: &Shape, axis: usize) -> usize {
     let Windows { stride, padding } = shape.windows;
     (shape.image[2 + axis] + 2 * padding[axis] - shape.weight[2 + axis]) / stride[axis] + 1
 }
 
-/// For each result its place and the taps that are inside: image's index, weight's.
+/// Calls `each` for each result with its position and the taps inside: image's index, weight's.
 fn taps(s: &Shape, mut each: impl FnMut([usize; 4], Vec<(usize, usize)>)) {
     let ([n, c, h, w], [o, _, kh, kw]) = (s.image, s.weight);
     let Windows { stride, padding } = s.windows;
@@ -64,7 +64,7 @@ fn convolved(s: &Shape, image: &[f64], weight: &[f64]) -> Vec<f64> {
     all
 }
 
-/// Of one filter that has a tap for each channel by itself: `[n * c, 1, h, w]`.
+/// Maximum of the inside taps of each window, with one filter for each channel by itself: `[n * c, 1, h, w]`.
 fn pooled(s: &Shape, image: &[f64]) -> Vec<f64> {
     let mut all = Vec::new();
     taps(s, |_, inside| {
@@ -79,7 +79,7 @@ fn shapes() -> Vec<Shape> {
         shape([1, 1, 5, 4], (2, 3, 3), Windows::default()),
         shape([2, 3, 6, 5], (4, 3, 3), Windows::new(1, 1)),
         shape([1, 2, 7, 9], (5, 3, 3), Windows::new(2, 1)),
-        // Steps that leave a rest, and differ by axis.
+        // Steps with a remainder, different for each axis.
         shape(
             [2, 2, 8, 7],
             (3, 4, 2),
@@ -88,7 +88,7 @@ fn shapes() -> Vec<Shape> {
                 padding: [2, 0],
             },
         ),
-        // As AlexNet begins: steps larger than what is padded.
+        // Like the first layer of AlexNet: steps larger than the padding.
         shape([1, 3, 15, 15], (2, 11, 11), Windows::new(4, 2)),
         // A product of pixels.
         shape([3, 4, 3, 3], (2, 1, 1), Windows::default()),
@@ -165,7 +165,7 @@ fn pooling_has_the_values_and_gradients_of_its_formula() {
     }
 }
 
-/// All are as large: they share what is passed back.
+/// All elements are equal: they share the gradient.
 #[test]
 fn equal_pixels_share_a_pools_gradient() {
     for context in contexts() {
@@ -179,7 +179,7 @@ fn equal_pixels_share_a_pools_gradient() {
 
 #[test]
 fn halves_are_near_and_sums_are_wide() {
-    // Sums of 64 * 9: as halves alone they would be off by more.
+    // Sums of 64 * 9 terms: in 16 bits only, the error would exceed the bound.
     let s = shape([1, 64, 12, 16], (8, 3, 3), Windows::new(1, 1));
     for context in contexts() {
         let (image, weight) = (numbers(1, 64 * 12 * 16), numbers(2, 8 * 64 * 9));
@@ -222,7 +222,7 @@ fn halves_are_near_and_sums_are_wide() {
     }
 }
 
-/// Nodes of a plan as kernels.
+/// Returns the kernels of a plan.
 fn kernels(tensors: &[&Tensor], fuse: bool) -> usize {
     let options = PlanOptions {
         fuse,
@@ -244,7 +244,7 @@ fn bias_and_activation_are_done_as_it_is_stored() {
         assert_eq!(kernels(&[&y], false), 3);
         let pool = y.max_pool2d([2, 2], Windows::new(2, 0));
         assert_eq!(kernels(&[&pool], true), 2);
-        // Nothing is as large as all windows together.
+        // No buffer is as large as all windows together.
         let plan = Plan::compile(&[&pool]).unwrap();
         assert!(
             plan.work().buffer_bytes <= 4 * (4 * 64 + 4 * 16) + 64,
@@ -255,7 +255,7 @@ fn bias_and_activation_are_done_as_it_is_stored() {
 
 #[test]
 fn products_in_parts_are_those_of_the_whole() {
-    // So many windows that the gradient of the weights is cut.
+    // Enough windows that the gradient of the weights is cut.
     let s = shape([1, 2, 64, 80], (3, 3, 3), Windows::new(1, 1));
     for context in contexts() {
         let image = numbers(1, 2 * 64 * 80);

@@ -1,4 +1,4 @@
-//! What the tests of this crate share: a device, and kernels to keep it busy.
+//! Support for the tests of this crate: a device, and kernels to keep it busy.
 
 #![allow(clippy::unwrap_used, dead_code, reason = "tests; each uses some of it")]
 
@@ -7,7 +7,7 @@ use dapple_runtime::{
 };
 use std::sync::OnceLock;
 
-/// Of the device that tests take.
+/// Returns the options of the device of the tests.
 pub fn options() -> GpuOptions {
     GpuOptions {
         choice: dapple_base::lacking::test_gpu().parse().unwrap(),
@@ -18,11 +18,11 @@ pub fn options() -> GpuOptions {
 }
 
 pub fn gpu() -> Gpu {
-    // Without a driver this fails, and says so: Mesa's needs no hardware.
+    // Fails without a driver; Mesa's driver needs no hardware.
     Gpu::open(&options()).unwrap()
 }
 
-/// As if the device had none of these features.
+/// Opens a device as if it had none of these features.
 pub fn gpu_without(features: wgpu::Features) -> Gpu {
     let options = options();
     let overrides = Overrides {
@@ -54,7 +54,7 @@ pub fn kernel(gpu: &Gpu, entry: &str) -> Kernel {
     Kernel::new(gpu, &set, "work", entry, &Defines::new()).unwrap()
 }
 
-/// `entry` over 64 values a group.
+/// Records `entry` over 64 values per group.
 pub fn recording(gpu: &Gpu, entry: &str, values: &wgpu::Buffer, groups: u32) -> Recording {
     let mut recording = Recording::new();
     recording.span("work");
@@ -63,8 +63,8 @@ pub fn recording(gpu: &Gpu, entry: &str, values: &wgpu::Buffer, groups: u32) -> 
     recording
 }
 
-/// Immediates of `work`: rounds that last over 2^18 values, some 100 ms on a software renderer, some
-/// 20 ms on a large GPU.
+/// Returns the immediates of `work`: rounds that last over 2^18 values, some 100 ms on a software renderer, some 20 ms
+/// on a large GPU.
 pub fn busy(gpu: &Gpu) -> [u8; 4] {
     let rounds: u32 = if gpu.report().is_software {
         2_000
@@ -74,14 +74,14 @@ pub fn busy(gpu: &Gpu) -> [u8; 4] {
     rounds.to_le_bytes()
 }
 
-/// Work that lasts.
+/// Submits work that lasts.
 pub fn keep_busy(gpu: &Gpu, values: &wgpu::Buffer) {
     let groups = (values.size() / 4 / 64) as u32;
     recording(gpu, "work", values, groups).submit(gpu, &busy(gpu));
 }
 
-/// The adapter of the tests' device, from one instance for all tests: drivers that are unloaded while another thread works
-/// with them crash or hang.
+/// The adapter of the tests' device, from one instance for all tests: drivers that are unloaded while another thread
+/// works with them crash or hang.
 pub fn adapter() -> wgpu::Adapter {
     static INSTANCE: OnceLock<wgpu::Instance> = OnceLock::new();
     let name = gpu().report().name.clone();
@@ -96,7 +96,7 @@ pub fn adapter() -> wgpu::Adapter {
         .unwrap()
 }
 
-/// A device that another part of the program has opened, while no other one compiles.
+/// Opens a device as another part of the program would, while no other device compiles.
 pub fn opened(
     features: wgpu::Features,
     limits: wgpu::Limits,

@@ -1,4 +1,4 @@
-//! Gradients against central differences of `f64` formulas, of fused and unfused plans.
+//! Compares gradients with central differences of `f64` formulas, for fused and unfused plans.
 
 use super::{close, numbers, wide};
 use dapple_tensor::{Context, Tensor};
@@ -31,12 +31,12 @@ pub fn case(
     }
 }
 
-/// Weighs the outputs, so that no gradient is the same for all.
+/// Returns a weight per output, so that gradients differ between outputs.
 pub fn weight(i: usize) -> f64 {
     ((i * 7 + 3) % 11) as f64 / 11.0 - 0.4
 }
 
-/// The gradient of the weighted sum of a formula with respect to each input, by central differences.
+/// Returns the gradient of the weighted sum of a formula with respect to each input, by central differences.
 pub fn differences(formula: &Formula, inputs: &[Vec<f64>]) -> Vec<Vec<f64>> {
     const STEP: f64 = 1e-5;
     let loss = |inputs: &[Vec<f64>]| {

@@ -1,4 +1,4 @@
-//! What the tests of this crate share: devices, numbers, comparisons.
+//! Support for the tests of this crate: devices, numbers, comparisons.
 
 #![allow(clippy::unwrap_used, dead_code, reason = "tests; each uses some of it")]
 
@@ -8,7 +8,7 @@ use dapple_base::lacking;
 use dapple_runtime::{Gpu, GpuOptions};
 use dapple_tensor::{Context, Plan, PlanOptions, Tensor};
 
-/// The device that tests take.
+/// Opens the device of the tests.
 pub fn gpu() -> Option<Gpu> {
     let options = GpuOptions {
         choice: lacking::test_gpu().parse().unwrap(),
@@ -24,13 +24,13 @@ pub fn gpu() -> Option<Gpu> {
     }
 }
 
-/// The processor, and a GPU where there is one.
+/// Returns the CPU, and a GPU if one exists.
 pub fn contexts() -> Vec<Context> {
     let gpu = gpu().map(|gpu| Context::gpu(&gpu));
     std::iter::once(Context::cpu()).chain(gpu).collect()
 }
 
-/// The same numbers for the same seed, from -1 to 1.
+/// Returns numbers from -1 to 1, equal for equal seeds.
 pub fn numbers(seed: u64, count: usize) -> Vec<f32> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {
@@ -42,7 +42,7 @@ pub fn numbers(seed: u64, count: usize) -> Vec<f32> {
     (0..count).map(|_| next()).collect()
 }
 
-/// Read with and without fusion.
+/// Reads with and without fusion.
 pub fn both(tensor: &Tensor) -> [Vec<f32>; 2] {
     [true, false].map(|fuse| {
         let options = PlanOptions {
@@ -55,7 +55,7 @@ pub fn both(tensor: &Tensor) -> [Vec<f32>; 2] {
     })
 }
 
-/// Relative L2 error; places where both are NaN, or equal, count as right.
+/// Returns the relative L2 error; places where both are NaN, or equal, count as right.
 pub fn error(found: &[f32], expected: &[f64]) -> f64 {
     assert_eq!(found.len(), expected.len());
     let mut off = 0.0;
@@ -95,7 +95,7 @@ pub fn wide(values: &[f32]) -> Vec<f64> {
     values.iter().map(|value| f64::from(*value)).collect()
 }
 
-/// Each bit for bit.
+/// Returns the bits of each value.
 pub fn bits(values: &[f32]) -> Vec<u32> {
     values.iter().map(|value| value.to_bits()).collect()
 }
