@@ -524,9 +524,7 @@ impl Tensor {
                 Ok(())
             }
             (Storage::Gpu(old), Device::Gpu(gpu)) => old.write(gpu, self.dtype(), data),
-            (Storage::Gpu(_), Device::Cpu) => {
-                Err(Error::internal("values of a GPU on the CPU"))
-            }
+            (Storage::Gpu(_), Device::Cpu) => Err(Error::internal("values of a GPU on the CPU")),
         }
     }
 }

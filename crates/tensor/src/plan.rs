@@ -192,9 +192,7 @@ impl Plan {
                 Ok(())
             }
             (Engine::Cpu(plan), _) => plan.run(&self.program),
-            (Engine::Gpu(_), Device::Cpu) => {
-                Err(Error::internal("a plan of a GPU on the CPU"))
-            }
+            (Engine::Gpu(_), Device::Cpu) => Err(Error::internal("a plan of a GPU on the CPU")),
         }
     }
 

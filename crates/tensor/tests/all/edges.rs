@@ -248,10 +248,7 @@ fn mistakes_name_both_operands_and_say_what_to_do() {
         says(context.indices(&[1], &[1]).add(&a), &["indices"]);
         says(context.constant(0.0).softmax(), &["softmax"]);
         let other = Context::cpu().tensor(&[2, 3], &[0.0; 6]).named("other");
-        says(
-            a.add(&other),
-            &["add", "\"a\"", "\"other\"", "the CPU"],
-        );
+        says(a.add(&other), &["add", "\"a\"", "\"other\"", "the CPU"]);
         assert!(
             a.gradients(&[&a])[0]
                 .read()
