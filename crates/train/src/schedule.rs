@@ -318,9 +318,9 @@ impl Schedule {
 
     /// Returns the step sizes of the pose of step `step`'s view.
     ///
-    /// A rotation by `a` moves the image by `focal * a` pixels, a translation by `t` moves a point at depth z by `focal
-    /// * t / z`. Depths are about as large as the distances between cameras, so that equal rates, with lengths in units
-    /// of the extent, move the image by equal amounts.
+    /// A rotation by `a` moves the image by `focal * a` pixels, a translation by `t` moves a point at depth z by
+    /// `focal * t / z`. Depths are about as large as the distances between cameras, so that equal rates, with lengths in
+    /// units of the extent, move the image by equal amounts.
     pub fn pose_rates(&self, step: u32) -> PoseRates {
         let poses = &self.config.poses;
         let done = self.done(self.place(step));

@@ -109,7 +109,8 @@ mod tests {
     #[test]
     fn numbers_that_are_not_finite_are_written_to_no_format_and_the_old_file_stays() {
         let folder = tempfile::tempdir().unwrap();
-        let spoils: [(fn(&mut Splats), &str); 6] = [
+        type Spoil = (fn(&mut Splats), &'static str);
+        let spoils: [Spoil; 6] = [
             (|s| s.means[1][1] = f32::INFINITY, "y of Gaussian 1 is inf"),
             (
                 |s| s.scales[1][2] = f32::NAN,

@@ -4,6 +4,7 @@
 //! 1. If the layer pools, take the largest value of each window of the input first (max pooling).
 //! 2. Gather a block of output pixels: their windows side by side as a matrix, zeros beyond the image.
 //! 3. Multiply that matrix by the weights, add the bias, set negative values to zero.
+//!
 //! Blocks are split by counts, and each block writes its own range.
 
 use rayon::prelude::*;
