@@ -59,7 +59,7 @@ mod nearest;
 
 // Compiles the README's example.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../README.md")]
 struct Readme;
 
 pub use device::{AnyEngine, Device, EngineOptions, Opened, best, engine, open};

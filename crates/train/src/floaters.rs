@@ -156,8 +156,8 @@ fn derivatives(off: &[Option<f32>], random: &mut u64) -> (Vec<f32>, Vec<f32>) {
     both.unzip()
 }
 
-/// Of each Gaussian that is marked, the share of the squared error that goes if all that are marked go; photos count by
-/// the inverse of their error, every second one in each number. 0 for the others.
+/// Returns two shares for each Gaussian, 0 for those that are not marked: the part of the squared error that vanishes with
+/// the Gaussian if all marked ones are removed. Each number is from every second photo, weighted by its inverse error.
 fn shares(
     engine: &mut dyn Engine,
     splats: &Splats,
@@ -219,7 +219,7 @@ fn is_gain([even, odd]: [f64; 2]) -> bool {
     sum > 0.0 && even.min(odd) >= -CONTRADICTED * sum
 }
 
-/// What of a scalar vanishes with Gaussian `i`: gradients are by logits of opacities.
+/// Change of a scalar without Gaussian `i`, to first order; the gradients are by logits of opacities.
 fn without_one(splats: &Splats, gradients: &Gradients<f32>, i: usize) -> f64 {
     f64::from(gradients.opacities[i]) * (1.0 + f64::from(splats.opacities[i]).exp())
 }

@@ -62,7 +62,7 @@ fn a_missing_photo_can_be_skipped_and_is_counted() {
         std::fs::remove_file(path.join("capture/images").join(name)).unwrap();
     }
     let none = [&skip[..], &["--overwrite"]].concat();
-    refused(path, &none, INPUT, &["none of 9 photos"]);
+    refused(path, &none, INPUT, &["all 9 photos are missing"]);
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn paths_go_where_photos_were_taken() {
     };
     let said = path_of(&["--path"]);
     assert!(
-        said.contains("path: orbit, since the cameras stand all around"),
+        said.contains("path: orbit, since the cameras are all around"),
         "{said}"
     );
     let read = |name: &str| std::fs::read(path.join("pictures").join(name)).unwrap();
@@ -251,7 +251,7 @@ fn a_run_that_got_worse_says_so() {
     let train = [&loud[..], &wild].concat();
     let text = ok_in(path, &train).stdout;
     assert!(
-        text.contains("worse     after step 20 the held-out photos"),
+        text.contains("worse     the held-out photos scored best after step 20"),
         "{text}"
     );
     assert!(

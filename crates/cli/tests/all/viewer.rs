@@ -155,6 +155,8 @@ fn a_page_that_pauses_a_run_and_vanishes_is_reported_and_the_run_stays_paused() 
             .current_dir(folder.path()),
     );
     let mut page = served.page();
+    // Commands that arrive before the run is shown are dropped.
+    page.told(|said| said["type"] == "stage");
     page.say(&json!({"type": "run", "command": "pause"}));
     page.told(|said| said["paused"] == true);
     drop(page);
@@ -206,7 +208,7 @@ fn a_video_without_ffmpeg_says_what_is_missing() {
         folder.path(),
         &["render", "out", "--path", "bad.json", "-o", "x"],
         3,
-        &["no path"],
+        &["not a camera path"],
     );
 }
 

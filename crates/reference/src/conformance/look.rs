@@ -199,7 +199,7 @@ pub fn looks_match_the_reference(make: Make<'_>) {
     let error = engine
         .step(id, &with_look(settings(&scene, 1)))
         .unwrap_err();
-    assert!(error.to_string().contains("look"), "{error}");
+    assert!(error.to_string().contains("appearance MLP"), "{error}");
     // A step without the appearance MLP is the usual step.
     engine.step(id, &settings(&scene, 1)).unwrap();
     assert!(engine.view_state().unwrap().look.is_empty());
