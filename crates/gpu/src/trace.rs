@@ -226,7 +226,9 @@ impl GpuEngine {
         for (place, splat) in (0..).zip(&inputs.projected) {
             let i = splat.gaussian as usize;
             let ([x, y], [a, b, c]) = (splat.mean2d, splat.form);
-            let ([red, green, blue], [rx, ry]) = (splat.rgb, splat.radius);
+            // `project` marks a clamped channel by -0.0; a trace has zero instead.
+            let [red, green, blue] = splat.rgb.map(|v| if v > 0.0 { v } else { -0.0 });
+            let [rx, ry] = splat.radius;
             let (opacity, depth) = (splat.log2_opacity, splat.depth);
             splats2d.push([x, y, a, b, c, opacity, red, green, blue, depth, rx, ry]);
             tiles.push(splat.tiles);

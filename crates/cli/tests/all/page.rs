@@ -133,7 +133,10 @@ impl Page {
     pub fn told(&mut self, wanted: impl Fn(&Value) -> bool) -> Value {
         let until = Instant::now() + Duration::from_secs(60);
         loop {
-            assert!(Instant::now() < until, "the message has not come in a minute");
+            assert!(
+                Instant::now() < until,
+                "the message has not come in a minute"
+            );
             if let Message::Text(said) = self.0.read().unwrap() {
                 let value: Value = serde_json::from_str(said.as_str()).unwrap();
                 if wanted(&value) {

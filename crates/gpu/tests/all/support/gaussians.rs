@@ -275,7 +275,8 @@ impl Fixture {
         let mut splats2d = vec![[0.0f32; 4]; 3 * self.capacity];
         for (&i, &place) in ranks.iter().zip(&places) {
             visible_rank[i] = place as u32 + 1;
-            let [r, g, b] = slots.colours[i];
+            // A channel of zero is clamped; `project` marks it by -0.0.
+            let [r, g, b] = slots.colours[i].map(|v| if v > 0.0 { v } else { -0.0 });
             splats2d[3 * place + 1] = [0.0, 0.0, r, g];
             splats2d[3 * place + 2] = [b, 0.0, 0.0, 0.0];
         }
