@@ -44,7 +44,7 @@ pub struct RelocatedSplats {
     pub added: usize,
 }
 
-/// Executes one round after step `step`; see the [module](self).
+/// Executes one round after step `step`; see the module.
 pub fn relocate(
     splats: &Splats,
     plan: &Relocation,
