@@ -208,7 +208,8 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     };
     options.moved = frame.moved;
     let edited = editor.into_splats();
-    let splats = held_by(format, edited.clone(), console);
+    let measured = (format.is_lossy() && !args.no_loss).then(|| edited.clone());
+    let splats = held_by(format, edited, console);
     note_frame(format, frame, console);
     let folders = NewFolders::before(&args.output);
     interrupt::remove_if_empty(&folders);
@@ -220,10 +221,9 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         let folders = NewFolders::before(path);
         folders.unless_ok(make_folder_of(path).and_then(|()| Recipe::new(actions).write(path)))?;
     }
-    let loss = match format.is_lossy() && !args.no_loss && !splats.is_empty() {
-        true => lost_in_file(args, &edited, &options, &shown, console),
-        false => None,
-    };
+    let loss = measured
+        .filter(|edited| !edited.is_empty())
+        .and_then(|edited| lost_in_file(args, &edited, &options, &shown, console));
     let bytes = splat_file::size_bytes(&args.output, format);
     let summary = Summary {
         output: &args.output,
