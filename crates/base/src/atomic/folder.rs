@@ -27,18 +27,24 @@ const IN_USE: &str = ".dapple";
 /// Exchanges two paths in one step.
 type Exchange = fn(&Path, &Path) -> io::Result<()>;
 
-/// Writes `files` into `folder`, which exists: names relative to it, with `/` between folders, and contents. The last file
-/// names the others. Afterwards the folder holds them whole, or what it held before. Entries of the folder for which
+/// Writes `files` into `folder`, which is made where it is missing: names relative to it, with `/` between folders, and
+/// contents. The last file names the others. Afterwards the folder holds them whole, or what it held before. Entries of the folder for which
 /// `is_own` is true belong to this kind of result: those of an older result are removed. All others stay.
 ///
 /// # Errors
-/// The folder is missing or not writable, or the disk is full. Nothing new is left behind.
+/// The folder cannot be made or is not writable, or the disk is full. Nothing new is left behind.
 pub fn replace_folder(
     folder: &Path,
     files: &[(String, Vec<u8>)],
     is_own: &dyn Fn(&Path) -> bool,
 ) -> Result<()> {
-    replace_with(folder, files, is_own, exchange)
+    let is_new = !folder.as_os_str().is_empty() && folder.symlink_metadata().is_err();
+    let replaced = replace_with(folder, files, is_own, exchange);
+    if replaced.is_err() && is_new {
+        // An empty folder alone is removed.
+        let _ = fs::remove_dir(folder);
+    }
+    replaced
 }
 
 fn replace_with(
@@ -51,8 +57,8 @@ fn replace_with(
         true => Path::new("."),
         false => folder,
     };
-    let whole = folder
-        .canonicalize()
+    let whole = fs::create_dir_all(folder)
+        .and_then(|()| folder.canonicalize())
         .map_err(|e| Error::io("cannot write into the folder", folder, e))?;
     let old = old_name(&whole);
     if let Some(old) = &old {
@@ -276,7 +282,6 @@ mod tests {
     fn replaces(exchange: Exchange, others: &[&str]) {
         let above = tempfile::tempdir().unwrap();
         let folder = above.path().join("sog");
-        fs::create_dir(&folder).unwrap();
         replace_with(&folder, &files("old", &OLD_NAMES), &is_own, exchange).unwrap();
         assert_eq!(held(&folder), files("old", &OLD_NAMES));
         for other in others {
@@ -307,11 +312,12 @@ mod tests {
     fn a_file_that_cannot_be_written_leaves_the_old_result_and_nothing_else() {
         let above = tempfile::tempdir().unwrap();
         let folder = above.path().join("sog");
-        fs::create_dir(&folder).unwrap();
-        replace_folder(&folder, &files("old", &OLD_NAMES), &is_own).unwrap();
         // No file system takes names as long as this.
         let long = "x".repeat(300);
         let names = ["a.webp", &long, "meta.json"];
+        replace_folder(&folder, &files("new", &names), &is_own).unwrap_err();
+        assert!(!folder.exists());
+        replace_folder(&folder, &files("old", &OLD_NAMES), &is_own).unwrap();
         let error = replace_folder(&folder, &files("new", &names), &is_own).unwrap_err();
         assert!(error.place().unwrap().contains("sog"), "{error}");
         assert_eq!(held(above.path()).len(), OLD_NAMES.len());
