@@ -6,8 +6,8 @@
 use crate::depth::{DepthImage, DepthSample, ImageDerivative};
 use crate::score::to_byte;
 use crate::{
-    BlendCounts, CropLoss, DensifyPlan, Gradients, RenderSettings, RenderedBytes, Report,
-    ScoreAsks, ScoredView, StepCounts, StepSettings, ViewState,
+    BlendCounts, BlendGradients, CropLoss, DensifyPlan, Gradients, RenderSettings, RenderedBytes,
+    Report, ScoreAsks, ScoredView, StepCounts, StepSettings, ViewState,
 };
 use dapple_scene::{Camera, Error, Photo, Result, Splats};
 use std::any::Any;
@@ -276,6 +276,17 @@ pub trait Engine: Send {
             depth: None,
         };
         self.differentiate(camera, settings, &derivative)
+    }
+
+    /// Returns the gradients by opacities and `sh0` alone, equal to those of [`Self::gradients`] without a derivative by
+    /// alpha. An engine on a GPU reads 4 numbers of each Gaussian back, not 59.
+    fn blend_gradients(
+        &mut self,
+        camera: &Camera,
+        settings: &RenderSettings,
+        dl_drgb: &[f32],
+    ) -> Result<BlendGradients> {
+        Ok(self.gradients(camera, settings, dl_drgb, None)?.into())
     }
 }
 

@@ -63,3 +63,21 @@ impl<T: Copy + Into<f64>> Gradients<T> {
         ]
     }
 }
+
+/// Gradients of a scalar by the opacities and the first SH coefficients alone, which are the fastest to read back.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct BlendGradients {
+    /// Gradient by the opacity logits, `[N]`.
+    pub opacities: Vec<f32>,
+    /// Gradient by SH coefficient 0, `[N, 3]`.
+    pub sh0: Vec<[f32; 3]>,
+}
+
+impl From<Gradients<f32>> for BlendGradients {
+    fn from(gradients: Gradients<f32>) -> Self {
+        Self {
+            opacities: gradients.opacities,
+            sh0: gradients.sh0,
+        }
+    }
+}

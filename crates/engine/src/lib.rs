@@ -52,7 +52,7 @@ pub use contract::{Engine, OptimizerState, Rendered, TrainView, ViewId};
 pub use crops::CropLoss;
 pub use depth::{DepthImage, DepthSample, ImageDerivative, check_depths};
 pub use dropout::{DROPOUT, Dropout};
-pub use gradients::Gradients;
+pub use gradients::{BlendGradients, Gradients};
 pub use groups::{PARAM_GROUPS, ParamGroup, STATISTICS, Statistic};
 pub use lens::{LensForm, slope_range};
 pub use look::{Look, LookSettings};

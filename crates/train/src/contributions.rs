@@ -44,7 +44,7 @@ pub fn contributions(
         }
         let pixels = camera.width as usize * camera.height as usize;
         let dl_drgb = [1.0, 0.0, 0.0].repeat(pixels);
-        let gradients = engine.gradients(camera, &settings, &dl_drgb, None)?;
+        let gradients = engine.blend_gradients(camera, &settings, &dl_drgb)?;
         for (sum, gradient) in sums.iter_mut().zip(&gradients.sh0) {
             *sum += f64::from(gradient[0]) / f64::from(SH_C0);
         }

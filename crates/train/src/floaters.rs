@@ -24,8 +24,9 @@
 use crate::contributions::stopped;
 use crate::evaluate::target;
 use dapple_engine::score::mask_counts;
-use dapple_engine::{Engine, Gradients, RenderSettings};
+use dapple_engine::{Engine, RenderSettings};
 use dapple_scene::{Photo, Progress, Result, Splats, View};
+use rayon::prelude::*;
 
 /// Opacities count as at most this logit, just below the cap of a pixel's alpha: gradients vanish at the cap.
 const MOST_LOGIT: f32 = 4.5;
@@ -37,16 +38,22 @@ const LEAST_SCALE: f32 = 1.0 / 255.0;
 const MEDIANS: f32 = 1.4826;
 
 /// By how many deviations a floater exceeds noise, round by round.
-const ROUNDS: [f64; 3] = [20.0, 8.0, 4.0];
+const ROUNDS: [f64; 4] = [20.0, 8.0, 4.0, 4.0];
 
 /// The least part of the second sum that the first has in a floater: weights that fall with r let it be below half.
-const LEAST: f64 = 0.25;
+const LEAST: f64 = 0.1;
 
 /// Part of a gain that one half of the photos may lose.
 const CONTRADICTED: f64 = 0.1;
 
 /// Photos that a round compares with, at most.
 const MOST_VIEWS: usize = 200;
+
+/// Photos that are decoded at once, at most.
+const MOST_PHOTOS: usize = 16;
+
+/// Values of an image that the median is taken from, at most.
+const MEDIAN_SAMPLES: usize = 1 << 16;
 
 /// Returns true for each Gaussian that is a floater, `[N]`. The engine holds other splats afterwards.
 ///
@@ -72,7 +79,6 @@ pub fn floaters(
         depth: false,
         ..*settings
     };
-    let mut random = 0x9e37_79b9_7f4a_7c15;
     progress.start(
         "comparing with photos",
         2 * (ROUNDS.len() * views.len()) as u64,
@@ -84,7 +90,7 @@ pub fn floaters(
             &left,
             &views,
             &settings,
-            (&mut random, &mut own),
+            (round as u64, &mut own),
             progress,
         );
         let against = against.inspect_err(|_| progress.finish())?;
@@ -115,42 +121,66 @@ fn compare(
     splats: &Splats,
     views: &[&View],
     settings: &RenderSettings,
-    (random, own): (&mut u64, &mut [f64]),
+    (round, own): (u64, &mut [f64]),
     progress: &dyn Progress,
 ) -> Result<Vec<f64>> {
     let mut sums = vec![0.0; splats.len()];
-    for view in views {
-        if progress.should_stop() {
-            return Err(stopped());
-        }
-        let photo = view.photo.read()?;
+    for_each_photo(views, progress, |at, view, photo| {
         let shown = engine.render(&view.camera, settings)?.rgb;
-        let (off, signs) = derivatives(&residual(&shown, &photo, settings.background), random);
-        let against = engine.gradients(&view.camera, settings, &off, None)?;
-        let alone = engine.gradients(&view.camera, settings, &signs, None)?;
-        for i in 0..splats.len() {
-            sums[i] += without_one(splats, &against, i);
-            own[i] += without_one(splats, &alone, i).powi(2);
-        }
-        progress.advance(1);
-    }
+        let seed = round << 24 | at as u64;
+        let (off, signs) = derivatives(&residual(&shown, photo, settings.background), seed);
+        let against = engine
+            .blend_gradients(&view.camera, settings, &off)?
+            .opacities;
+        let alone = engine
+            .blend_gradients(&view.camera, settings, &signs)?
+            .opacities;
+        let both = sums.par_iter_mut().zip(own.par_iter_mut()).enumerate();
+        both.for_each(|(i, (sum, own))| {
+            *sum += without_one(splats, &against, i);
+            *own += without_one(splats, &alone, i).powi(2);
+        });
+        Ok(())
+    })?;
     Ok(sums)
 }
 
+/// Calls `work` with each view and its photo, in order. Photos are decoded in parallel, a few at a time.
+fn for_each_photo(
+    views: &[&View],
+    progress: &dyn Progress,
+    mut work: impl FnMut(usize, &View, &Photo) -> Result<()>,
+) -> Result<()> {
+    let at_once = rayon::current_num_threads().clamp(1, MOST_PHOTOS);
+    for (chunk, views) in views.chunks(at_once).enumerate() {
+        let photos: Vec<Result<_>> = views.par_iter().map(|view| view.photo.read()).collect();
+        for (at, (view, photo)) in views.iter().zip(photos).enumerate() {
+            if progress.should_stop() {
+                return Err(stopped());
+            }
+            work(chunk * at_once + at, view, &*photo?)?;
+            progress.advance(1);
+        }
+    }
+    Ok(())
+}
+
 /// w r, and random signs times the root of w; 0 where a mask hides the pixel.
-fn derivatives(off: &[Option<f32>], random: &mut u64) -> (Vec<f32>, Vec<f32>) {
-    let mut sizes: Vec<f32> = off.iter().flatten().map(|r| r.abs()).collect();
+fn derivatives(off: &[Option<f32>], seed: u64) -> (Vec<f32>, Vec<f32>) {
+    let every = off.len().div_ceil(MEDIAN_SAMPLES).max(1);
+    let sample = off.iter().step_by(every).flatten();
+    let mut sizes: Vec<f32> = sample.map(|r| r.abs()).collect();
     let middle = sizes.len() / 2;
     let median = match sizes.is_empty() {
         true => 0.0,
         false => *sizes.select_nth_unstable_by(middle, f32::total_cmp).1,
     };
     let scale = (MEDIANS * median).max(LEAST_SCALE);
-    let both = off.iter().map(|off| match off {
+    let both = off.par_iter().enumerate().map(|(value, off)| match off {
         None => (0.0, 0.0),
         Some(r) => {
             let weight = 1.0 / (scale * scale + r * r);
-            (weight * r, weight.sqrt() * sign(random))
+            (weight * r, weight.sqrt() * sign(seed, value))
         }
     });
     both.unzip()
@@ -185,31 +215,27 @@ fn shares(
         .map(|view| bytes(engine, view))
         .collect::<Result<_>>()?;
     engine.upload(splats, None)?;
-    for (at, (view, without)) in views.iter().zip(&without).enumerate() {
-        if progress.should_stop() {
-            return Err(stopped());
-        }
-        let photo = view.photo.read()?;
+    for_each_photo(views, progress, |at, view, photo| {
         let shown = engine.render(&view.camera, settings)?.rgb;
-        let off = residual(&shown, &photo, settings.background);
+        let off = residual(&shown, photo, settings.background);
         let sum: f32 = off.iter().flatten().map(|r| r * r).sum();
         let mean = sum / off.iter().flatten().count().max(1) as f32;
         let weight = 1.0 / mean.max(LEAST_SCALE * LEAST_SCALE);
         let derivative: Vec<f32> = off
-            .iter()
+            .par_iter()
             .zip(&shown)
-            .zip(without)
+            .zip(&without[at])
             .map(|((off, shown), without)| {
                 let gone = shown.clamp(0.0, 1.0) - f32::from(*without) / 255.0;
                 off.map_or(0.0, |r| weight * (2.0 * r - gone))
             })
             .collect();
-        let gradients = engine.gradients(&view.camera, settings, &derivative, None)?;
+        let gradients = engine.blend_gradients(&view.camera, settings, &derivative)?;
         for i in (0..splats.len()).filter(|&i| marked[i]) {
-            shares[i][at % 2] += without_one(splats, &gradients, i);
+            shares[i][at % 2] += without_one(splats, &gradients.opacities, i);
         }
-        progress.advance(1);
-    }
+        Ok(())
+    })?;
     Ok(shares)
 }
 
@@ -220,8 +246,8 @@ fn is_gain([even, odd]: [f64; 2]) -> bool {
 }
 
 /// Change of a scalar without Gaussian `i`, to first order; the gradients are by logits of opacities.
-fn without_one(splats: &Splats, gradients: &Gradients<f32>, i: usize) -> f64 {
-    f64::from(gradients.opacities[i]) * (1.0 + f64::from(splats.opacities[i]).exp())
+fn without_one(splats: &Splats, gradients: &[f32], i: usize) -> f64 {
+    f64::from(gradients[i]) * (1.0 + f64::from(splats.opacities[i]).exp())
 }
 
 /// The render minus the photo, value by value; `None` where a mask hides the pixel.
@@ -229,18 +255,18 @@ fn residual(shown: &[f32], photo: &Photo, background: [f32; 3]) -> Vec<Option<f3
     let mask = photo.mask.as_deref();
     let counts = |value: usize| mask.is_none_or(|mask| mask_counts(mask[value / 3]));
     let wanted = target(photo, background);
-    let pairs = shown.iter().zip(&wanted).enumerate();
+    let pairs = shown.par_iter().zip(&wanted).enumerate();
     pairs
         .map(|(value, (shown, wanted))| counts(value).then_some(shown - wanted))
         .collect()
 }
 
-/// 1 or -1, from a generator of 64 bits (xorshift).
-fn sign(state: &mut u64) -> f32 {
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    match *state >> 63 {
+/// 1 or -1, by the seed and the place of a value (finalizer of SplitMix64).
+fn sign(seed: u64, value: usize) -> f32 {
+    let mut bits = (seed << 32 ^ value as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    match bits >> 63 {
         0 => -1.0,
         _ => 1.0,
     }

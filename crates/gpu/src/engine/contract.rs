@@ -3,9 +3,9 @@
 use super::GpuEngine;
 use super::commands::Command;
 use dapple_engine::{
-    BlendCounts, CropLoss, DensifyPlan, DepthSample, Engine, Gradients, ImageDerivative,
-    OptimizerState, RenderSettings, Rendered, RenderedBytes, Report, ScoreAsks, ScoredView,
-    StepSettings, TrainView, ViewId, ViewState,
+    BlendCounts, BlendGradients, CropLoss, DensifyPlan, DepthSample, Engine, Gradients,
+    ImageDerivative, OptimizerState, RenderSettings, Rendered, RenderedBytes, Report, ScoreAsks,
+    ScoredView, StepSettings, TrainView, ViewId, ViewState,
 };
 use dapple_scene::{Camera, Photo, Result, Splats};
 use std::any::Any;
@@ -129,5 +129,14 @@ impl Engine for GpuEngine {
         derivative: &ImageDerivative<'_, f32>,
     ) -> Result<Gradients<f32>> {
         self.differentiate_picture(camera, settings, derivative)
+    }
+
+    fn blend_gradients(
+        &mut self,
+        camera: &Camera,
+        settings: &RenderSettings,
+        dl_drgb: &[f32],
+    ) -> Result<BlendGradients> {
+        self.blend_gradients_of_picture(camera, settings, dl_drgb)
     }
 }

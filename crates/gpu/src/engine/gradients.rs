@@ -5,7 +5,7 @@ use crate::layout::{WORKGROUP, plane};
 use crate::params;
 use crate::room::sh_planes;
 use crate::stages::gradients::{GEOMETRY, MEANS2D, POSE, SH};
-use dapple_engine::Gradients;
+use dapple_engine::{BlendGradients, Gradients};
 use dapple_scene::Result;
 
 impl GpuEngine {
@@ -38,6 +38,22 @@ impl GpuEngine {
                 .map(|i| [means2d[i], means2d[capacity + i]])
                 .collect(),
             pose: total,
+        })
+    }
+    /// Waits, and reads the gradients by opacities and `sh0` of the first `n` Gaussians.
+    pub(super) fn read_blend_gradients(&self, n: usize) -> Result<BlendGradients> {
+        let capacity = self.room.gaussians as usize;
+        let buffer = self.buffers.get(GEOMETRY)?;
+        // These planes are neighbours, and the last.
+        let offset = (plane::OPACITY * capacity * size_of::<f32>()) as u64;
+        let floats = (plane::GEOMETRY - plane::OPACITY) * capacity;
+        let planes: Vec<f32> = self.context.gpu.read_at(buffer, offset, floats)?;
+        let at = |p: usize, i: usize| planes[(p - plane::OPACITY) * capacity + i];
+        Ok(BlendGradients {
+            opacities: planes[..n].to_vec(),
+            sh0: (0..n)
+                .map(|i| [0, 1, 2].map(|k| at(plane::SH0 + k, i)))
+                .collect(),
         })
     }
 }

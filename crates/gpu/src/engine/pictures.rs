@@ -5,8 +5,8 @@ use crate::layout;
 use crate::messages::render_immediates;
 use crate::passes::{Bits, Plan};
 use dapple_engine::{
-    DepthImage, Gradients, ImageDerivative, PosedCamera, RenderSettings, Rendered, StepCounts,
-    check_image_gradient,
+    BlendGradients, DepthImage, Gradients, ImageDerivative, PosedCamera, RenderSettings, Rendered,
+    StepCounts, check_image_gradient,
 };
 use dapple_scene::{Camera, Result};
 use rayon::prelude::*;
@@ -78,6 +78,33 @@ impl GpuEngine {
         settings: &RenderSettings,
         derivative: &ImageDerivative<'_, f32>,
     ) -> Result<Gradients<f32>> {
+        let gaussians = self.submit_derivative(camera, settings, derivative)?;
+        self.read_gradients(gaussians)
+    }
+
+    /// Works like [`Self::differentiate_picture`] for a derivative by colour, and reads fewer gradients back.
+    pub(super) fn blend_gradients_of_picture(
+        &mut self,
+        camera: &Camera,
+        settings: &RenderSettings,
+        dl_drgb: &[f32],
+    ) -> Result<BlendGradients> {
+        let derivative = ImageDerivative {
+            rgb: dl_drgb,
+            alpha: None,
+            depth: None,
+        };
+        let gaussians = self.submit_derivative(camera, settings, &derivative)?;
+        self.read_blend_gradients(gaussians)
+    }
+
+    /// Renders, and submits the backward pass from a derivative by the image. Returns the number of Gaussians.
+    fn submit_derivative(
+        &mut self,
+        camera: &Camera,
+        settings: &RenderSettings,
+        derivative: &ImageDerivative<'_, f32>,
+    ) -> Result<usize> {
         let camera = PosedCamera::new(camera)?;
         check_image_gradient(&camera, derivative)?;
         let bits = Bits::GRADIENTS | Bits::when(derivative.depth.is_some(), Bits::DEPTH);
@@ -90,13 +117,14 @@ impl GpuEngine {
             .rgb
             .as_chunks::<3>()
             .0
-            .iter()
+            .par_iter()
             .enumerate()
             .map(|(i, &[r, g, b])| [r, g, b, derivative.alpha.map_or(0.0, |a| -a[i])])
             .collect();
         let gpu = &self.context.gpu;
         gpu.write(self.buffers.get("image_gradient")?, 0, &gradient);
-        self.backward(&camera, settings, &state, bits)
+        self.submit_backward(&camera, settings, bits)?;
+        Ok(state.gaussians as usize)
     }
 
     /// Runs the backward pass from `image_gradient`; waits for the result. Needs `state` as [`Self::forward`] with the

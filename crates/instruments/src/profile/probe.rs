@@ -10,7 +10,7 @@
 use crate::Instrumented;
 use dapple::contract::instruments::{Counters, Detail, DeviceClock, Work};
 use dapple::contract::{
-    BlendCounts, DepthSample, ImageDerivative, RenderedBytes, Stage, StepReport,
+    BlendCounts, BlendGradients, DepthSample, ImageDerivative, RenderedBytes, Stage, StepReport,
 };
 use dapple::contract::{
     CropLoss, DensifyPlan, LossTerm, OptimizerState, Report, ScoreAsks, ScoredView, StepSettings,
@@ -428,5 +428,14 @@ impl Engine for Probe {
     ) -> Result<Gradients<f32>> {
         let mut state = self.lock();
         state.engine.differentiate(camera, settings, derivative)
+    }
+    fn blend_gradients(
+        &mut self,
+        camera: &Camera,
+        settings: &RenderSettings,
+        dl_drgb: &[f32],
+    ) -> Result<BlendGradients> {
+        let mut state = self.lock();
+        state.engine.blend_gradients(camera, settings, dl_drgb)
     }
 }

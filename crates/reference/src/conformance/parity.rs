@@ -55,6 +55,14 @@ pub fn gradients_match_the_reference(make: Make<'_>) {
         let actual = engine
             .gradients(&scene.camera, &scene.settings, &d_rgb, Some(&d_alpha))
             .unwrap();
+        let whole = engine.gradients(&scene.camera, &scene.settings, &d_rgb, None);
+        let part = engine.blend_gradients(&scene.camera, &scene.settings, &d_rgb);
+        if part.unwrap() != whole.unwrap().into() {
+            failures.push(format!(
+                "{}: gradients by opacities and sh0 alone",
+                scene.name
+            ));
+        }
         let mut errors = compare::compare_gradients(&actual, &expected);
         errors.push(("pose", compare::compare_pose(&actual, &expected)));
         for (what, error) in errors {
