@@ -227,7 +227,7 @@ impl FromStr for Strategy {
 }
 
 /// Runs of at least this many steps use `mcmc` by default.
-const MCMC_STEPS: u32 = 3500;
+pub(crate) const MCMC_STEPS: u32 = 3500;
 
 /// Bounds of the growth of `mcmc` in a round: at least the paper's twentieth, and at most so much that more than half
 /// of the Gaussians have settled when the next round begins.

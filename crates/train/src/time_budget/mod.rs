@@ -23,4 +23,4 @@ pub use calibrate::calibrate;
 pub use cost::{CostModel, Timed};
 pub(crate) use keep::Pacing;
 pub use pacer::{Now, Pacer};
-pub use plan::{Plan, Wish, plan};
+pub use plan::{Plan, SHORT_GROW_GRADIENT, Wish, plan};

@@ -74,6 +74,25 @@ fn more_time_buys_more_and_is_filled() {
     assert_eq!((plans[4].downscale, plans[4].max_gaussians), (1, 400_000));
 }
 
+/// A short run doubles its Gaussians at most once in 100 steps of its first half.
+#[test]
+fn a_short_plan_promises_no_more_gaussians_than_its_rounds_can_add() {
+    for seconds in [2.0, 5.0, 10.0, 20.0] {
+        let wish = Wish {
+            first_gaussians: 2_000,
+            size_is_settled: true,
+            ..wish(seconds)
+        };
+        let plan = plan(&model(), &wish);
+        assert!(plan.is_short(), "{plan:?}");
+        let rounds = (plan.steps / 2 - 1) / 100;
+        let most = 2_000 << rounds;
+        assert!(plan.max_gaussians <= most, "{plan:?}, {rounds} rounds");
+        let takes = f64::from(plan.steps) * plan.seconds_per_step;
+        assert!((0.9..=1.0).contains(&(takes / seconds)), "{plan:?}");
+    }
+}
+
 #[test]
 fn what_is_named_stays_and_the_impossible_is_tried() {
     let settled = Wish {
@@ -97,7 +116,7 @@ fn what_is_named_stays_and_the_impossible_is_tried() {
     };
     let got = plan(&model(), &tiny);
     assert_eq!((got.downscale, got.max_gaussians), (1, 10));
-    // Not even if they determine the time of a step: half of 100 x 80, or fewer than 1000 Gaussians.
+    // Not even if they determine the time of a step: half of 100 x 80.
     let by_pixel = CostModel {
         per_pixel: 1e-3,
         ..model()
@@ -116,7 +135,8 @@ fn what_is_named_stays_and_the_impossible_is_tried() {
         full_gaussians: 3000,
         ..wish(60.0)
     };
-    assert_eq!(plan(&by_gaussian, &few).max_gaussians, 1500);
+    // A few steps add no Gaussian.
+    assert_eq!(plan(&by_gaussian, &few).max_gaussians, 100);
     let nothing = Wish {
         pixels: 0.0,
         train_pixels: 0.0,

@@ -10,7 +10,7 @@ use crate::options::DeviceOptions;
 use crate::training_display::{clock, gaussians, grouped};
 use dapple::scene::{Error, NoProgress, Result, load};
 use dapple::train::config::DataPatch;
-use dapple::train::time_budget::{Pacer, Plan, Wish, calibrate, plan};
+use dapple::train::time_budget::{Pacer, Plan, SHORT_GROW_GRADIENT, Wish, calibrate, plan};
 use dapple::train::{ConfigPatch, Evidence, Seen, TrainConfig};
 use std::path::Path;
 use std::time::Instant;
@@ -106,12 +106,19 @@ pub fn planned(
     let mut patch = args.patch()?;
     patch.steps = Some(plan.steps);
     let given = args.config.as_deref().map(ConfigPatch::read).transpose()?;
-    if given.is_none_or(|given| given.eval.every.is_none()) {
+    if given
+        .as_ref()
+        .is_none_or(|given| given.eval.every.is_none())
+    {
         // Scoring during the run is not in the budget, and would delay the end.
         patch.eval.every = Some(0);
     }
     if !wish.gaussians_are_settled {
         patch.max_gaussians = Some(plan.max_gaussians);
+        let is_given = given.is_some_and(|given| given.densify.grow_gradient.is_some());
+        if plan.is_short() && !is_given && patch.densify.grow_gradient.is_none() {
+            patch.densify.grow_gradient = Some(SHORT_GROW_GRADIENT * config.densify.grow_gradient);
+        }
     }
     patch.data = DataPatch {
         downscale: Some(config.data.downscale * plan.downscale),
