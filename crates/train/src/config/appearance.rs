@@ -91,6 +91,8 @@ impl AppearanceModel {
     }
 }
 
+dapple_base::choice_setting!(AppearanceModel);
+
 impl fmt::Display for AppearanceModel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())

@@ -145,6 +145,8 @@ impl Preset {
     }
 }
 
+dapple_base::choice_setting!(Preset);
+
 impl fmt::Display for Preset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())

@@ -1,9 +1,10 @@
-//! Refuses configurations that cannot work, before any photo is read: numbers outside their ranges ([`super::ranges`]),
-//! and contradictory values.
+//! Refuses configurations that cannot work, before any photo is read: numbers outside the ranges of their rows, and
+//! contradictory values.
 
-use super::ranges::{MOST_STEPS, out_of_range};
+use super::rows::MOST_STEPS;
 use super::{DepthSource, TrainConfig};
 use crate::strategy::Strategy;
+use dapple_base::settings::{check_ranges, out_of_range};
 use dapple_scene::{Error, Result};
 
 impl TrainConfig {
@@ -12,7 +13,7 @@ impl TrainConfig {
     /// # Errors
     /// The first fault, named by its key.
     pub fn validate(&self) -> Result<()> {
-        self.validate_ranges()?;
+        check_ranges(self)?;
         self.validate_run()?;
         self.validate_rates()?;
         self.validate_poses()?;

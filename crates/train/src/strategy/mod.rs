@@ -204,6 +204,8 @@ impl Strategy {
     }
 }
 
+dapple_base::choice_setting!(Strategy);
+
 impl fmt::Display for Strategy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())

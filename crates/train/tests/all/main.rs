@@ -15,6 +15,7 @@ mod outlook;
 mod own_strategy;
 mod queues;
 mod real_capture;
+mod rows;
 mod schedule;
 mod strategy;
 mod time_budget;
