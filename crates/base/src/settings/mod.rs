@@ -21,7 +21,7 @@
 //! }
 //!
 //! let mut patch = LossPatch::default();
-//! patch.set("ssim", "0.5").unwrap();
+//! patch.set("ssim", "0.5".as_ref()).unwrap();
 //! let loss = patch.fill(Loss::default());
 //! assert_eq!(loss.ssim, 0.5);
 //! check_ranges(&loss).unwrap();
@@ -35,6 +35,7 @@ pub use range::{Number, Range, out_of_range};
 pub use value::{Choice, Kind, Setting};
 
 use crate::{Error, Result};
+use std::ffi::OsStr;
 use std::fmt;
 
 /// Declaration of one setting.
@@ -67,11 +68,11 @@ pub struct Row {
 /// Option of the command line.
 #[derive(Debug, Clone, Copy)]
 pub struct Flag {
-    /// Name and value: `--dropout <X>`.
+    /// Names and value: `-p, --preset <NAME>`, `--dropout <X>`, `--antialias`.
     pub usage: &'static str,
     /// Older option, which the command line still accepts: `--watch-every`.
     pub old: Option<&'static str>,
-    /// One or two lines.
+    /// First sentence for `-h`, then further sentences for `--help`.
     pub help: &'static str,
     /// True if `-h` lists the option.
     pub is_main: bool,
@@ -80,16 +81,35 @@ pub struct Flag {
 }
 
 impl Flag {
-    /// Returns the name without dashes.
+    /// Returns the long name without dashes.
     pub fn long(&self) -> &'static str {
-        let (name, _) = self.usage.split_once(' ').unwrap_or((self.usage, ""));
-        name.trim_start_matches('-')
+        let (names, _) = self.parts();
+        let (_, long) = names.rsplit_once(' ').unwrap_or(("", names));
+        long.trim_start_matches('-')
+    }
+
+    /// Returns the letter of `-p, --preset`.
+    pub fn short(&self) -> Option<char> {
+        let (short, _) = self.usage.split_once(',')?;
+        short.chars().nth(1)
     }
 
     /// Returns the name of the value; `None` for a switch.
     pub fn value_name(&self) -> Option<&'static str> {
-        let (_, value) = self.usage.split_once(' ')?;
-        Some(value.trim_start_matches('<').trim_end_matches('>'))
+        let (_, value) = self.parts();
+        value.strip_suffix('>')
+    }
+
+    /// Returns the first sentence of the help.
+    pub fn summary(&self) -> &'static str {
+        self.help
+            .split_once(". ")
+            .map_or(self.help, |(first, _)| first)
+    }
+
+    /// Returns the names and the value.
+    fn parts(&self) -> (&'static str, &'static str) {
+        self.usage.split_once(" <").unwrap_or((self.usage, ""))
     }
 }
 
@@ -296,7 +316,7 @@ pub trait Patch: Default + Sized {
     ///
     /// # Errors
     /// The fault of the value, in one line.
-    fn set(&mut self, key: &str, text: &str) -> Result<(), String>;
+    fn set(&mut self, key: &str, text: &OsStr) -> Result<(), String>;
 
     /// Removes the values of the rows that `drop` selects.
     fn clear(&mut self, drop: &dyn Fn(&Row) -> bool);
@@ -461,14 +481,14 @@ macro_rules! settings {
         }
 
         impl $crate::settings::Patch for $patch {
-            fn set(&mut self, key: &str, text: &str) -> ::std::result::Result<(), String> {
+            fn set(&mut self, key: &str, text: &::std::ffi::OsStr) -> ::std::result::Result<(), String> {
                 match key.split_once('.') {
                     $( Some((stringify!($sub), key)) => return self.$sub.set(key, text), )*
                     _ => {}
                 }
                 match key {
                     $( stringify!($field) => {
-                        self.$field = Some($crate::settings::Setting::from_text(text)?);
+                        self.$field = Some($crate::settings::Setting::from_os(text)?);
                     } )+
                     _ => return Err(format!("there is no setting {key}")),
                 }

@@ -1,6 +1,7 @@
 //! Types of settings.
 
 use super::range::Number;
+use std::ffi::OsStr;
 use std::path::PathBuf;
 
 /// Name of a choice.
@@ -10,6 +11,8 @@ pub struct Choice {
     pub name: &'static str,
     /// One line for a help page.
     pub about: &'static str,
+    /// True if help pages do not list the choice.
+    pub is_hidden: bool,
 }
 
 /// Kind of a setting.
@@ -19,8 +22,10 @@ pub enum Kind {
     Switch,
     /// Number.
     Number,
-    /// Path or text with its own syntax.
+    /// Text with its own syntax.
     Text,
+    /// Path.
+    Path,
     /// List of numbers. Files only.
     List,
     /// One of several names.
@@ -37,6 +42,15 @@ pub trait Setting: Clone + Sized {
     /// # Errors
     /// The fault, in one line.
     fn from_text(text: &str) -> Result<Self, String>;
+
+    /// Parses a value like [`Self::from_text`]. Paths need not be UTF-8.
+    ///
+    /// # Errors
+    /// The fault, in one line.
+    fn from_os(text: &OsStr) -> Result<Self, String> {
+        let text = text.to_str().ok_or("the value is not UTF-8")?;
+        Self::from_text(text)
+    }
 
     /// Visits the numbers that a range applies to. A label distinguishes several numbers.
     fn numbers(&self, _visit: &mut dyn FnMut(&'static str, Number)) {}
@@ -126,9 +140,13 @@ impl Setting for f64 {
 }
 
 impl Setting for PathBuf {
-    const KIND: Kind = Kind::Text;
+    const KIND: Kind = Kind::Path;
 
     fn from_text(text: &str) -> Result<Self, String> {
+        Ok(Self::from(text))
+    }
+
+    fn from_os(text: &OsStr) -> Result<Self, String> {
         Ok(Self::from(text))
     }
 }
@@ -166,15 +184,17 @@ impl<const N: usize> Setting for Vec<[u32; N]> {
 
 const FILES_ONLY: &str = "a list is set in a configuration file";
 
-/// Implements [`Setting`] for an enum with `ALL`, `name()`, `about()` and `FromStr`.
+/// Implements [`Setting`](settings::Setting) for an enum with `ALL`, `name()`, `about()` and `FromStr`.
+/// `hidden: function` selects the choices that help pages do not list.
 #[macro_export]
 macro_rules! choice_setting {
-    ($name:ident) => {
+    ($name:ident $(, hidden: $hidden:expr)?) => {
         impl $crate::settings::Setting for $name {
             const KIND: $crate::settings::Kind = $crate::settings::Kind::Choices(|| {
                 let choice = |value: Self| $crate::settings::Choice {
                     name: value.name(),
                     about: value.about(),
+                    is_hidden: [false $(, $hidden(value))?].contains(&true),
                 };
                 Self::ALL.into_iter().map(choice).collect()
             });

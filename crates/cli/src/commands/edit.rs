@@ -163,8 +163,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     let file = splats_file(&args.input)?;
     let flags = ConfigPatch {
         background: args.background.map(Background::Colour),
-        data: args.photos.patch(),
-        ..ConfigPatch::default()
+        ..args.photos.patch()
     };
     let config = config_beside(&file, flags, console)?;
     let (mut splats, aside) = read_splats_with(&file, &read_options(&actions), console)?;

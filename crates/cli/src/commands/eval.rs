@@ -205,12 +205,11 @@ impl Args {
         ConfigPatch {
             background: self.background.map(Background::Colour),
             antialias: self.antialias.then_some(true),
-            data: self.capture.patch(),
             eval: EvalPatch {
                 lpips: self.lpips.clone(),
                 ..EvalPatch::default()
             },
-            ..ConfigPatch::default()
+            ..self.capture.patch()
         }
     }
 }

@@ -167,10 +167,9 @@ struct CaptureInfo {
 impl CaptureInfo {
     fn read(args: &Args, console: &Console) -> Result<Self> {
         let flags = ConfigPatch {
-            data: args.capture.patch(),
-            ..ConfigPatch::default()
+            ..args.capture.patch()
         };
-        let config = merged_config(None, None, flags)?;
+        let config = merged_config(None, flags)?;
         let options = config.load_options();
         let capture = load::open(&args.path, &options)?;
         let split = crate::options::split(&capture, &config.data);

@@ -8,14 +8,15 @@ use crate::ceilings;
 use crate::console::{Console, ProfileProgress};
 use crate::interrupt;
 use crate::options::{
-    CaptureOptions, DeviceOptions, NewFolders, merged_config, read_splats, refuse_existing,
-    refuse_inputs, splats_file,
+    DeviceOptions, NewFolders, merged_config, read_splats, refuse_existing, refuse_inputs,
+    splats_file,
 };
+use crate::settings_args::{PresetAndPhotos, SettingsArgs};
 use crate::training_display::grouped;
 use dapple::scene::atomic::{remove_leftovers, try_writing};
 use dapple::scene::{Error, Result, load, printable};
 use dapple::train::config::DensifyPatch;
-use dapple::train::{ConfigPatch, Preset, RunLock, TrainConfig};
+use dapple::train::{ConfigPatch, RunLock, TrainConfig};
 use dapple_instruments::profile::files::{self, Results};
 use dapple_instruments::profile::{Session, Steps, Subject, Told, fact, synthetic};
 use dapple_profile::profile::{Fact, Program};
@@ -64,10 +65,6 @@ pub struct Args {
     #[arg(long)]
     overwrite: bool,
 
-    /// Base of the settings [default: standard]
-    #[arg(short, long, value_name = "PRESET", value_parser = super::train::preset_parser())]
-    preset: Option<String>,
-
     /// Steps to measure, and again to run without the profiler, for its overhead
     #[arg(long, value_name = "N", default_value = "200", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     steps: u32,
@@ -101,7 +98,7 @@ pub struct Args {
     json: bool,
 
     #[command(flatten)]
-    capture: CaptureOptions,
+    capture: SettingsArgs<PresetAndPhotos>,
 
     #[command(flatten)]
     device: DeviceOptions,
@@ -136,9 +133,8 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     }
     // Invalid input fails before the measurement.
     let old = args.compare.as_deref().map(read_profile).transpose()?;
-    let preset: Option<Preset> = args.preset.as_deref().map(str::parse).transpose()?;
     let mature = args.splats.is_some() || args.synthetic.is_some();
-    let config = merged_config(preset, None, args.patch(mature))?;
+    let config = merged_config(None, args.patch(mature))?;
     let out = args.out_folder()?;
     if let Some(scene) = &args.scene {
         let options = config.training_load_options();
@@ -180,8 +176,7 @@ impl Args {
                 enabled: self.synthetic.map(|_| false),
                 ..DensifyPatch::default()
             },
-            data: self.capture.patch(),
-            ..ConfigPatch::default()
+            ..self.capture.patch()
         }
     }
 

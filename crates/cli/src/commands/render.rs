@@ -197,8 +197,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     let flags = ConfigPatch {
         background: args.background.map(Background::Colour),
         antialias: args.antialias.then_some(true),
-        data: args.capture.patch(),
-        ..ConfigPatch::default()
+        ..args.capture.patch()
     };
     let output = args.output()?;
     let file = splats_file(&args.splats)?;

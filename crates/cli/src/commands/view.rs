@@ -267,8 +267,7 @@ impl Sight {
 /// Detects the kind of a path, and reads it; `compared`: next to another.
 fn sight(path: &Path, compared: bool, args: &Args, console: &Console) -> Result<Sight> {
     let flags = || ConfigPatch {
-        data: args.capture.patch(),
-        ..ConfigPatch::default()
+        ..args.capture.patch()
     };
     let run = RunFolder::open(path);
     let has_checkpoint = run.checkpoint_path().is_file();
@@ -365,7 +364,7 @@ fn capture_alone(path: &Path, args: &Args, flags: ConfigPatch, console: &Console
                 .hint("name a PLY file or the folder of a run; or omit --scene to view a capture"),
         );
     }
-    let config = crate::options::merged_config(None, None, flags)?;
+    let config = crate::options::merged_config(None, flags)?;
     let dataset = load_capture(path, &config, console)?;
     if dataset.points.is_empty() {
         return Err(Error::input("the capture has no sparse points to show")

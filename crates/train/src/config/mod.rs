@@ -34,7 +34,22 @@ pub use rows::{
     LearningRateConfig, LearningRatePatch, PosesConfig, PosesPatch, TrainConfig,
 };
 
+pub use dapple_base::settings::{Choice, Flag, Key, Kind, Patch, Range, Row, Table, keys};
+
 use crate::evaluate::Lpips;
+
+/// Headings of options in help, in their order.
+pub const HEADINGS: [&str; 9] = [
+    "Input",
+    "Length and size",
+    "Densification",
+    "Appearance",
+    "Losses",
+    "Photos",
+    "Output",
+    "Viewer",
+    "Device",
+];
 
 /// Steps that the base schedule is written for.
 pub const BASE_STEPS: u32 = 30_000;

@@ -71,6 +71,11 @@ impl Preset {
         }
     }
 
+    /// Returns true for the presets that test an installation or a setting.
+    pub const fn is_small(self) -> bool {
+        self.steps() <= Self::M10.steps()
+    }
+
     /// Returns the steps of the run, unless another layer sets them.
     pub const fn steps(self) -> u32 {
         match self {
@@ -145,7 +150,7 @@ impl Preset {
     }
 }
 
-dapple_base::choice_setting!(Preset);
+dapple_base::choice_setting!(Preset, hidden: Preset::is_small);
 
 impl fmt::Display for Preset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

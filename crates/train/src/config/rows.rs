@@ -34,7 +34,9 @@ settings! {
     /// Configuration of a training run, except for the capture and the engine.
     pub TrainConfig, ConfigPatch in "Length and size" {
         /// Base of the run: micro, m8-smoke, m8, m9, m10, quick or standard.
-        preset: Preset = Preset::Standard;
+        preset: Preset = Preset::Standard,
+            main_flag("-p, --preset <PRESET>",
+                "Base of the settings [default: standard]");
         /// Training steps, one photo each; 1 to 100000000.
         steps: u32 = BASE_STEPS, counts(1, MOST_STEPS as u64),
             main_flag("--steps <N>",
@@ -76,7 +78,7 @@ settings! {
             main_flag("--max-gaussians <N>",
                 "Gaussian cap, 0 for none [default: the preset's]");
         /// Blend at most this many Gaussians in a tile of 16x16 pixels, nearest first; 0 = all.
-        max_gaussians_per_tile: u32 = 0, range(Range::Any("")), heading("Device"),
+        max_gaussians_per_tile: u32 = 0, range(Range::Any("")),
             flag("--max-gaussians-per-tile <N>",
                 "Blend at most N Gaussians per tile of 16x16 pixels, nearest first; 0 = all [default: 0; 2048 on GPUs whose drivers kill long work, see `dapple doctor`]");
         /// Cull Gaussians nearer to a camera than this, world units, up to 1e12; 0 = 5 % of the scene's extent.

@@ -10,7 +10,7 @@ use dapple::train::{ConfigPatch, PlainBackground, TrainConfig};
 pub(super) fn is_open(args: &Args) -> Result<bool> {
     let file = args.config.as_deref().map(ConfigPatch::read).transpose()?;
     let named = file.and_then(|file| file.background);
-    Ok(args.patch()?.background.or(named).is_none())
+    Ok(args.patch().background.or(named).is_none())
 }
 
 /// Sets the run's background to the plain background of the photos, and prints a note.

@@ -103,7 +103,7 @@ pub fn planned(
     };
     let plan = plan(&model, &wish);
     tell(&plan, &wish, started.elapsed().as_secs_f64(), console);
-    let mut patch = args.patch()?;
+    let mut patch = args.patch();
     patch.steps = Some(plan.steps);
     let given = args.config.as_deref().map(ConfigPatch::read).transpose()?;
     if given.is_none_or(|given| given.eval.every.is_none()) {
@@ -133,6 +133,7 @@ fn wish(
     (evidence, fit): (&Evidence, Option<usize>),
 ) -> Wish {
     let photos = evidence.seen.photos;
+    let data = args.patch().data;
     let pixels = evidence.pixels;
     let first = match (config.initial_gaussians, points) {
         (0, points) => points,
@@ -152,7 +153,7 @@ fn wish(
         first_gaussians: first,
         full_gaussians: full,
         gaussians_are_settled: !grows || config.max_gaussians > 0,
-        size_is_settled: args.capture.downscale.is_some() || args.capture.max_resolution.is_some(),
+        size_is_settled: data.downscale.is_some() || data.max_resolution.is_some(),
     }
 }
 
