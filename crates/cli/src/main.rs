@@ -15,6 +15,7 @@ mod commands;
 mod console;
 mod exit;
 mod flamegraph;
+mod help;
 mod interrupt;
 mod known_capture;
 mod live;
@@ -46,11 +47,14 @@ fn quieten_mesa() {
 
 fn main() -> ExitCode {
     quieten_mesa();
-    let args = match args::parse() {
-        Ok(args) => args,
+    let (args, notes) = match args::parse() {
+        Ok(parsed) => parsed,
         Err(error) => return exit::usage(&error),
     };
     let console = console::Console::new(args.quiet, args.verbose);
+    for note in notes {
+        console.note(&note);
+    }
     let result = interrupt::listen()
         .and_then(|()| workers::start())
         .and_then(|()| args.command.run(&console));

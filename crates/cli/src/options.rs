@@ -21,20 +21,21 @@ use std::path::{Path, PathBuf};
 
 /// Device and resources to compute with.
 #[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Device")]
 pub struct DeviceOptions {
-    /// Device: auto, cpu, gpu, gpu:N or gpu:NAME, as listed by `dapple doctor`. auto selects the best hardware GPU,
-    /// else the CPU, and prints the reason [default: auto]
+    /// auto, cpu, gpu, gpu:N or gpu:NAME, as listed by `dapple doctor` [default: auto]. auto selects the best hardware
+    /// GPU, else the CPU, and prints the reason
     #[arg(long, value_name = "DEVICE", value_parser = parse_device,
         env = "DAPPLE_DEVICE", hide_env_values = true)]
     pub device: Option<Device>,
 
-    /// CPU threads, up to 16 per core [default: one per core]. Results do not depend on it
-    #[arg(long, value_name = "N")]
+    /// CPU threads, up to 16 per core [default: one per core]. Results do not depend on the number
+    #[arg(long, value_name = "N", hide_short_help = true)]
     pub threads: Option<usize>,
 
     /// Storage on a GPU of SH above degree 0 and of optimizer moments: f32, f16, bf16, or SH,MOMENTS [default: f32].
     /// Arithmetic is f32; 16 bits take 400 instead of 720 bytes per Gaussian
-    #[arg(long, value_name = "STORAGE", value_parser = parse_precision)]
+    #[arg(long, value_name = "STORAGE", value_parser = parse_precision, hide_short_help = true)]
     pub precision: Option<Precision>,
 
     /// See [`EngineOptions::default_cap`].

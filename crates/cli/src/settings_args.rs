@@ -32,7 +32,7 @@ pub struct Photos;
 
 impl Selection for Photos {
     fn has(key: &Key) -> bool {
-        key.table == "data" && key.row.name != "watch_every"
+        key.table == "data" && key.row.name != "validate_every"
     }
 }
 

@@ -139,7 +139,7 @@ impl Observer for TrainingDisplay<'_> {
             "step {}: the loss of the withheld photos {gain}",
             grouped(step.into())
         );
-        match (outlook.verdict, config.extended.last()) {
+        match (outlook.verdict, config.extension_log.last()) {
             (Verdict::Extend, Some(&[_, steps, most])) => self.console.note(&format!(
                 "{gain}: the run is extended to {} steps and up to {} (--steps sets the length)",
                 grouped(steps.into()),

@@ -4,7 +4,7 @@
 //!    photos take its steps (`Aside`). The mean loss of the withheld photos is measured at both ends.
 //! 2. If photos agree with each other, training on the others also improves the withheld photos. If they do not,
 //!    training overfits: what the splats had learned of the withheld photos is lost, and their loss rises.
-//! 3. If the loss falls, the run is extended ([`TrainConfig::extended`]): from here on it continues as if it had had
+//! 3. If the loss falls, the run is extended ([`TrainConfig::extension_log`]): from here on it continues as if it had had
 //!    half as many steps again from its start. If the loss falls by `MUCH`, the run has twice the steps and twice the
 //!    Gaussians, within the bounds of both.
 //! 4. A run with twice its steps has another check before its new end. The previous extension must have reduced the
@@ -112,18 +112,18 @@ impl Aside {
         if photos < LEAST_PHOTOS {
             return Self::default();
         }
-        let extended = config.extended.iter().map(|&[_, steps, _]| steps);
+        let extended = config.extension_log.iter().map(|&[_, steps, _]| steps);
         let ends = std::iter::once(config.steps).chain(extended);
         let mut times = Vec::new();
         let mut before = None;
-        for (i, steps) in ends.take(config.extensions as usize).enumerate() {
+        for (i, steps) in ends.take(config.max_extensions as usize).enumerate() {
             let is_asked = before.is_none_or(|before| steps > by_half(before));
             if !is_asked || by_half(steps) > LONGEST {
                 break;
             }
             let at = |part: u64| (u64::from(steps) * part / 100) as u32;
             // The missed steps of some photos are few compared with the rest of an extended run.
-            let is_extended = config.extended.len() > i;
+            let is_extended = config.extension_log.len() > i;
             times.push([
                 at(FROM) + 1,
                 at(TO),
@@ -265,7 +265,7 @@ impl Companion for Asking {
             // A run that repeats a configuration with extensions has them already.
             let is_known = run
                 .config()
-                .extended
+                .extension_log
                 .iter()
                 .any(|&[after, ..]| after >= step);
             match found.verdict {
@@ -298,7 +298,7 @@ mod tests {
     fn config(steps: u32, extensions: u32) -> TrainConfig {
         TrainConfig {
             steps,
-            extensions,
+            max_extensions: extensions,
             ..TrainConfig::default()
         }
     }
@@ -307,7 +307,7 @@ mod tests {
     fn photos_are_asked_on_the_way_to_each_end_that_a_run_has() {
         let times = |steps, extensions, extended: &[[u32; 3]]| {
             let config = TrainConfig {
-                extended: extended.to_vec(),
+                extension_log: extended.to_vec(),
                 ..config(steps, extensions)
             };
             Aside::of(&config, 60).times

@@ -53,7 +53,7 @@ impl Chosen {
     /// Selects the views, and checks each of them.
     pub(crate) fn of(dataset: &Dataset, config: &TrainConfig) -> Result<Self> {
         let (mut train, eval) = choose_views(dataset, config)?;
-        let watch = set_aside(&mut train, config.data.watch_every);
+        let watch = set_aside(&mut train, config.data.validate_every);
         for &index in train.iter().chain(&eval).chain(&watch) {
             check_view(&dataset.views[index])?;
         }

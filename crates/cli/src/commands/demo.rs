@@ -24,13 +24,19 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// Folder for capture and results
-    #[arg(short, long, value_name = "FOLDER", default_value = "out/demo")]
-    out: PathBuf,
-
     /// Training steps
-    #[arg(long, value_name = "N", default_value_t = DEMO_STEPS)]
+    #[arg(long, value_name = "N", default_value_t = DEMO_STEPS, help_heading = "Length and size")]
     steps: u32,
+
+    /// Folder for capture and results
+    #[arg(
+        short,
+        long,
+        value_name = "FOLDER",
+        default_value = "out/demo",
+        help_heading = "Output"
+    )]
+    out: PathBuf,
 
     #[command(flatten)]
     view: ViewOptions,

@@ -34,18 +34,19 @@ Examples:
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
     /// Capture (folder or transforms.json), splat file, or a run's folder
+    #[arg(help_heading = "Input")]
     path: PathBuf,
 
     /// Decode every photo of a capture, to find damaged photos
-    #[arg(long)]
+    #[arg(long, help_heading = "Input")]
     check: bool,
-
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
 
     #[command(flatten)]
     capture: CaptureOptions,
+
+    /// Print one JSON object
+    #[arg(long, help_heading = "Output")]
+    json: bool,
 }
 
 pub fn run(args: &Args, console: &Console) -> Result<()> {

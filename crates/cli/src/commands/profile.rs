@@ -26,16 +26,10 @@ use dapple_profile::{
 use std::path::{Path, PathBuf};
 
 const AFTER_HELP: &str = "\
-Trains for a short time and reports a time budget that adds up to wall time, each stage
-against the measured bandwidth and arithmetic of this device, how busy the device was,
-the bottlenecks that were found, and the most that removing each can gain.
+Trains for a short time and reports a time budget that adds up to wall time, each stage against
+the measured bandwidth and arithmetic of this device, and the bottlenecks that were found.
 
-OUT holds report.html (one page, opens anywhere, no network), PROFILE.md, profile.json (for scripts
-and --compare), trace.json (for ui.perfetto.dev) and flamegraph.svg (CPU time of the host; build
-with `--profile profiling` to see inlined functions).
-
-Training starts at the capture's points, so that the profile is of early steps. For later steps,
-give --warmup more steps, or --splats of a finished run.
+docs/PROFILING.md explains the report and its files.
 
 Examples:
   dapple profile captures/bird
@@ -54,51 +48,66 @@ pub struct Args {
     verb: Option<Verb>,
 
     /// Capture: a COLMAP, Nerfstudio or Blender folder, or its transforms.json
-    #[arg(required_unless_present = "synthetic", conflicts_with = "synthetic")]
+    #[arg(
+        required_unless_present = "synthetic",
+        conflicts_with = "synthetic",
+        help_heading = "Input"
+    )]
     scene: Option<PathBuf>,
 
-    /// Folder for the results [default: profile/<name of the capture>]
-    #[arg(short, long, value_name = "FOLDER")]
-    out: Option<PathBuf>,
-
-    /// Replace a profile in OUT, and other files with its names
-    #[arg(long)]
-    overwrite: bool,
-
-    /// Steps to measure, and again to run without the profiler, for its overhead
-    #[arg(long, value_name = "N", default_value = "200", value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    steps: u32,
-
-    /// Steps before the measurement
-    #[arg(long, value_name = "N", default_value = "50", value_parser = clap::value_parser!(u32).range(..=1_000_000))]
-    warmup: u32,
-
     /// Start at these splats instead of the capture's points: a splat file or a run's folder
-    #[arg(long, value_name = "PLY", conflicts_with = "synthetic")]
+    #[arg(
+        long,
+        value_name = "PLY",
+        conflicts_with = "synthetic",
+        help_heading = "Input"
+    )]
     splats: Option<PathBuf>,
 
     /// Train N synthetic Gaussians with the statistics of a trained scene instead of a capture
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000_000), help_heading = "Input")]
     synthetic: Option<u32>,
 
     /// Size of the photos of --synthetic, pixels
-    #[arg(long, value_name = "WxH", default_value = "516x344", value_parser = parse_size, requires = "synthetic")]
+    #[arg(long, value_name = "WxH", default_value = "516x344", value_parser = parse_size, requires = "synthetic", help_heading = "Input", hide_short_help = true)]
     size: [u32; 2],
 
-    /// Earlier profile.json to compare with: lists faster and slower stages, and noise
-    #[arg(long, value_name = "OLD.json")]
-    compare: Option<PathBuf>,
+    /// Steps to measure, and again to run without the profiler, for its overhead
+    #[arg(long, value_name = "N", default_value = "200", value_parser = clap::value_parser!(u32).range(1..=100_000), help_heading = "Length and size")]
+    steps: u32,
+
+    /// Steps before the measurement
+    #[arg(long, value_name = "N", default_value = "50", value_parser = clap::value_parser!(u32).range(..=1_000_000), help_heading = "Length and size")]
+    warmup: u32,
 
     /// Random seed
-    #[arg(long, value_name = "N", default_value = "0")]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "0",
+        help_heading = "Length and size",
+        hide_short_help = true
+    )]
     seed: u64,
-
-    /// Print profile.json instead of the summary
-    #[arg(long)]
-    json: bool,
 
     #[command(flatten)]
     capture: SettingsArgs<PresetAndPhotos>,
+
+    /// Folder for the results [default: profile/<name of the capture>]
+    #[arg(short, long, value_name = "FOLDER", help_heading = "Output")]
+    out: Option<PathBuf>,
+
+    /// Replace a profile in OUT, and other files with its names
+    #[arg(long, help_heading = "Output")]
+    overwrite: bool,
+
+    /// Earlier profile.json to compare with: lists faster and slower stages, and noise
+    #[arg(long, value_name = "OLD.json", help_heading = "Output")]
+    compare: Option<PathBuf>,
+
+    /// Print profile.json instead of the summary
+    #[arg(long, help_heading = "Output")]
+    json: bool,
 
     #[command(flatten)]
     device: DeviceOptions,

@@ -38,6 +38,11 @@ use std::path::Path;
 
 pub fn run(args: &Args, console: &Console) -> Result<()> {
     let wall = Wall::start();
+    if let Some(file) = &args.config {
+        for (old, new) in ConfigPatch::old_keys(file)? {
+            console.note(&format!("note: {}: {old} is now {new}", file.display()));
+        }
+    }
     let mut done = match &args.resume {
         Some(out) => resume::resume(args, out, wall, console)?,
         None => match begin(args, wall, console)? {
@@ -165,10 +170,10 @@ fn config_for(args: &Args, console: &Console) -> Result<TrainConfig> {
             fitted.steps
         ));
     }
-    if fitted.data.watch_every != config.data.watch_every {
+    if fitted.data.validate_every != config.data.validate_every {
         console.note(&format!(
             "note: a schedule of {} steps is long for {photos} photos: some are withheld to detect \
-             overfitting (--watch-every 0 trains on them)",
+             overfitting (--validate-every 0 trains on them)",
             grouped(fitted.schedule_length().into())
         ));
     }
@@ -368,7 +373,7 @@ fn record_capture(
     match CaptureRecord::new(folder.path(), scene, &capture) {
         Some(record) => folder.write_capture(&record)?,
         None => console.note(
-            "note: the path of the capture is not UTF-8: the run does not record it; name it with --scene",
+            "note: the path of the capture is not UTF-8: the run does not record it; name it with --capture",
         ),
     }
     Ok(())

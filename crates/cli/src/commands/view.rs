@@ -22,24 +22,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const AFTER_HELP: &str = "\
-Prints an address to open in a browser: on this machine, or through a tunnel (`ssh -L`) on another.
-Pictures are rendered on this machine by the training engine and sent as JPEG, at reduced size
-during motion. The page needs no WebGL or WebGPU, and contacts no other host. `Draw in this browser`
-on the page renders free views in the browser, with WebGPU or WebGL2. `?` on the page lists its
-keys.
-
 PATH is one of:
-  a splat file        its splats; with --scene next to the photos of their capture
+  a splat file        its splats; with --capture next to the photos of their capture
   a run's folder      its splats, photos, scores and settings; its snapshots, with a
                       time slider
   a capture           its sparse points as first Gaussians, and its photos
   two of splats, runs with one camera: by a slider, side by side, or as a difference
 
-A splat file, or a finished run, can be edited on the page: select by rectangle, lasso, brush or
-histogram; hide, delete, crop, move, rotate and scale; undo and redo. Save writes NAME-edited.ply
-next to the file, or the file of --save, and NAME.recipe.json next to it: `dapple edit FILE OUT
---recipe` gives the same bytes. The page cannot choose the path. If --host opens the viewer to
-others, saving needs --save. Ctrl-C writes unsaved edits as a recipe, and prints its path.
+docs/VIEWER.md explains the page, edits and their files, and tunnels (`ssh -L`).
 
 Examples:
   dapple view out/bird
@@ -53,27 +43,32 @@ Examples:
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
     /// Splat file, run folder or capture; two of splats or runs are compared
-    #[arg(required = true, value_name = "PATH")]
+    #[arg(required = true, value_name = "PATH", help_heading = "Input")]
     paths: Vec<PathBuf>,
 
     /// Capture with the photos to show [default: the run's]
-    #[arg(long, value_name = "SCENE")]
+    #[arg(
+        long = "capture",
+        alias = "scene",
+        value_name = "CAPTURE",
+        help_heading = "Input"
+    )]
     scene: Option<PathBuf>,
+
+    #[command(flatten)]
+    capture: CaptureOptions,
 
     /// File to save edits to, in the format of its extension, with its recipe next to it [default: NAME-edited.ply
     /// next to the splats]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
     save: Option<PathBuf>,
 
     /// Replace that file and its recipe if they exist
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     overwrite: bool,
 
     #[command(flatten)]
     listen: ListenOptions,
-
-    #[command(flatten)]
-    capture: CaptureOptions,
 
     #[command(flatten)]
     device: DeviceOptions,
@@ -277,7 +272,7 @@ fn sight(path: &Path, compared: bool, args: &Args, console: &Console) -> Result<
         if compared {
             return Err(Error::input("this folder holds no splats to compare")
                 .at_path(path)
-                .hint("name two files of splats, or the folders of two runs; photos come with --scene"));
+                .hint("name two files of splats, or the folders of two runs; photos come with --capture"));
         }
         return capture_alone(path, args, flags(), console);
     }
@@ -361,7 +356,9 @@ fn capture_alone(path: &Path, args: &Args, flags: ConfigPatch, console: &Console
         return Err(
             Error::input("this folder has no splats to show with the photos")
                 .at_path(path)
-                .hint("name a PLY file or the folder of a run; or omit --scene to view a capture"),
+                .hint(
+                    "name a PLY file or the folder of a run; or omit --capture to view a capture",
+                ),
         );
     }
     let config = crate::options::merged_config(None, flags)?;

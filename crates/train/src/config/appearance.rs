@@ -63,7 +63,7 @@ impl AppearanceModel {
                 "a grid of maps per photo over x, y and luminance: vignetting and tone mapping too"
             }
             Self::Mlp => {
-                "a code per photo and a small network of places and of what Gaussians learn: lamps that are lit in some photos, a sun that moves"
+                "an embedding per photo and a small network of positions and features: lamps that are lit in some photos, a sun that moves"
             }
         }
     }

@@ -18,6 +18,7 @@
 mod appearance;
 mod background;
 mod depth;
+mod page;
 mod preset;
 mod printed;
 mod resolve;
@@ -71,10 +72,10 @@ impl TrainConfig {
     /// Returns the last step of the run: `steps`, or the step set by `pace`, or `stop_after` if it is earlier.
     pub fn last_step(&self) -> u32 {
         let planned = self
-            .extended
+            .extension_log
             .last()
             .map_or(self.steps, |&[_, steps, _]| steps);
-        let last = self.pace.last().map_or(planned, |&[_, last]| last);
+        let last = self.step_rate_log.last().map_or(planned, |&[_, last]| last);
         match self.stop_after {
             0 => last,
             stop => stop.min(last),
@@ -83,7 +84,7 @@ impl TrainConfig {
 
     /// Returns the Gaussian cap at the end of the run.
     pub(crate) fn last_budget(&self) -> usize {
-        let raised = self.extended.last().map(|&[_, _, most]| most as usize);
+        let raised = self.extension_log.last().map(|&[_, _, most]| most as usize);
         raised.unwrap_or_else(|| self.gaussian_budget())
     }
 
@@ -93,7 +94,7 @@ impl TrainConfig {
         Self {
             steps,
             max_gaussians,
-            extended: Vec::new(),
+            extension_log: Vec::new(),
             ..scaled
         }
     }

@@ -82,7 +82,7 @@ impl ConfigPatch {
         }
         let mut left: Self = left.try_into().ok()?;
         // Extensions of the printed run do not apply to a run with its own number of steps.
-        (left.extensions, left.extended) = (None, None);
+        (left.max_extensions, left.extension_log) = (None, None);
         // The dropout that an extension check of the printed run started does not apply either.
         if left.dropout_after.take().is_some() {
             left.dropout = None;

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::Seen;
 use crate::strategy::Strategy;
-use dapple_base::settings::{Patch, Row, Scales, Table};
+use dapple_base::settings::{Patch, Row, Scales, Table, keys};
 use dapple_scene::{Error, MaskMode, Result, bounded};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -77,8 +77,8 @@ impl TrainConfig {
     pub fn differences(&self, mut patch: ConfigPatch) -> Result<Vec<(String, String, String)>> {
         patch.near = patch.near.filter(|&near| near != 0.0);
         // The configuration that a run began with has no changes of pace, no extensions and no start of the dropout.
-        patch.pace = patch.pace.filter(|pace| !pace.is_empty());
-        patch.extended = patch.extended.filter(|extended| !extended.is_empty());
+        patch.step_rate_log = patch.step_rate_log.filter(|pace| !pace.is_empty());
+        patch.extension_log = patch.extension_log.filter(|extended| !extended.is_empty());
         if self.dropout_after > 0 {
             patch.dropout = patch.dropout.filter(|&part| part != 0.0);
             patch.dropout_after = patch.dropout_after.filter(|&after| after != 0);
@@ -166,6 +166,27 @@ impl ConfigPatch {
         Self::parse(&text, &path.display().to_string())
     }
 
+    /// Returns the older keys that a TOML file names, each with its present key.
+    ///
+    /// # Errors
+    /// See [`Self::read`].
+    pub fn old_keys(path: &Path) -> Result<Vec<(String, String)>> {
+        let most = bounded::SETTINGS_BYTES;
+        let text = bounded::read_text("cannot read the configuration", path, most)?;
+        Self::parse(&text, &path.display().to_string())?;
+        let named: toml::Table = text.parse().unwrap_or_default();
+        let old = keys::<TrainConfig>().into_iter().filter_map(|key| {
+            let old = key.row.old_name?;
+            let table = match key.table {
+                "" => Some(&named),
+                table => named.get(table).and_then(toml::Value::as_table),
+            };
+            table?.get(old)?;
+            Some((old.to_owned(), key.row.name.to_owned()))
+        });
+        Ok(old.collect())
+    }
+
     /// Parses TOML; `place` names its origin in errors.
     pub fn parse(text: &str, place: &str) -> Result<Self> {
         toml::from_str(text).map_err(|error| {
@@ -197,7 +218,7 @@ impl ConfigPatch {
         let preset = self.preset.unwrap_or_default();
         let suited = seen.steps();
         if preset == Preset::Standard && self.is_open_ended() {
-            self.extensions.get_or_insert(EXTENSIONS);
+            self.max_extensions.get_or_insert(EXTENSIONS);
         }
         self.steps = self.steps.or(match preset {
             Preset::Standard => Some(suited),
@@ -212,7 +233,7 @@ impl ConfigPatch {
         // Poses of withheld photos keep their errors, so that validation would measure these errors.
         let refines = self.poses.refine == Some(true);
         if schedule.unwrap_or(steps) > LONG_RUN * suited && !refines {
-            self.data.watch_every.get_or_insert(WATCH_EVERY);
+            self.data.validate_every.get_or_insert(WATCH_EVERY);
         }
     }
 
@@ -230,8 +251,8 @@ impl ConfigPatch {
                 .model
                 .is_some_and(|model| model != AppearanceModel::None);
         lengths.iter().all(Option::is_none)
-            && self.pace.is_none()
-            && self.data.watch_every.is_none_or(|every| every == 0)
+            && self.step_rate_log.is_none()
+            && self.data.validate_every.is_none_or(|every| every == 0)
             && self
                 .densify
                 .strategy
@@ -330,8 +351,14 @@ fn hint_for(message: &str) -> String {
     let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
     match quoted.as_slice() {
         [unknown, known @ ..] if message.starts_with("unknown field") => {
+            let is_old = |name: &str| {
+                keys::<TrainConfig>()
+                    .iter()
+                    .any(|key| key.row.old_name == Some(name))
+            };
             let nearest = known
                 .iter()
+                .filter(|name| !is_old(name))
                 .map(|key| (edit_distance(unknown, key), *key))
                 .min();
             match nearest {

@@ -33,24 +33,24 @@ const SHARE: Range = Range::above(0.0, 1.0);
 settings! {
     /// Configuration of a training run, except for the capture and the engine.
     pub TrainConfig, ConfigPatch in "Length and size" {
-        /// Base of the run: micro, m8-smoke, m8, m9, m10, quick or standard.
+        /// Base of the run: quick, standard, 7k (standard with 7000 steps) or 30k (30000). Small runs: m8-smoke, micro, m8, m9, m10.
         preset: Preset = Preset::Standard,
             main_flag("-p, --preset <PRESET>",
-                "Base of the settings [default: standard]");
+                "Base of the settings: quick, standard, 7k or 30k [default: standard]. Small runs, to test an installation or a setting: m8-smoke, micro, m8, m9, m10");
         /// Training steps, one photo each; 1 to 100000000.
         steps: u32 = BASE_STEPS, counts(1, MOST_STEPS as u64),
             main_flag("--steps <N>",
-                "Training steps, one photo each [default: the preset's; standard computes 7 000 to 30 000 from the capture: 130 per photo plus 3 000 per place in them]");
+                "Training steps, one photo each [default: from the capture, 7 000 to 30 000]. The default is 130 per photo, or 3 000 per place if that is more; quick has 70 per photo, 3 500 to 7 000");
         /// The schedule below is scaled to this number of steps; later steps continue with its last rates, and with ever smaller ones. 0 = to all steps. A capture sets another default where the run is longer than suits it: 130 for each photo that is trained on and 3000 for each place that they show, 7000 to 30000.
         schedule_steps: u32 = 0, range(Range::Any("at most steps")),
             flag("--schedule-steps <N>",
-                "Steps that learning rates and densification are scaled to; later steps have falling learning rates [default: --steps, at most what the capture needs]");
-        /// Changes of pace, each [after, last]: from step `after` on, the rest of the schedule is run in `last - after` steps. --time-budget writes them; empty without it.
-        pace: Vec<[u32; 2]> = Vec::new();
-        /// Most extensions of the run, 0 to 8. A check withholds some photos for a part of the run. If their loss falls, the run gets half as many steps again; if it falls by 0.006, twice the steps and Gaussians (if it rises, see dropout_after). After an extension that reduced the loss by 15 %, a further one doubles the steps again if the loss still falls. Limits: 30000 steps, 2000000 Gaussians, one Gaussian for 15 pixels of the photos, and max_gaussians if it is named. 0 = never; standard: 2 if neither steps nor a time budget is set.
-        extensions: u32 = 0, counts(0, 8);
+                "Steps of the schedule [default: --steps, at most the default for the capture]. Learning rates and densification are scaled to them; later steps have falling learning rates");
+        /// Changes of the step rate, each [after, last]: from step `after` on, the rest of the schedule is run in `last - after` steps. --time-budget writes them; empty without it.
+        step_rate_log was "pace": Vec<[u32; 2]> = Vec::new();
+        /// Largest number of run extensions, 0 to 8. A check withholds some photos for a part of the run. If their loss falls, the run gets half as many steps again; if it falls by 0.006, twice the steps and Gaussians (if it rises, see dropout_after). After an extension that reduced the loss by 15 %, a further one doubles the steps again if the loss still falls. Limits: 30000 steps, 2000000 Gaussians, one Gaussian for 15 pixels of the photos, and max_gaussians if it is named. 0 = never; standard: 2 if neither steps nor a time budget is set.
+        max_extensions was "extensions": u32 = 0, counts(0, 8);
         /// Extensions of the run, each [after, steps, max_gaussians]: after step `after` the run continues as one that had had `steps` steps and at most `max_gaussians` Gaussians from its start. A run that is extended writes them; empty without extensions.
-        extended: Vec<[u32; 3]> = Vec::new();
+        extension_log was "extended": Vec<[u32; 3]> = Vec::new();
         /// Ends the run after this step although the schedule is longer; 0 = run all steps.
         stop_after: u32 = 0, range(Range::Any("at most steps"));
         /// Seed of everything random; the same seed gives the same splats, bit for bit; 0 to 9223372036854775807.
@@ -60,7 +60,7 @@ settings! {
         /// Highest degree of spherical harmonics, 0 to 3.
         sh_degree: u8 = 3, counts(0, MAX_SH_DEGREE as u64),
             flag("--sh-degree <N>",
-                "Highest degree of spherical harmonics, 0 to 3 [default: 3]. 0 has no view dependence and a quarter of the size"), checked_early();
+                "Highest degree of spherical harmonics, 0 to 3 [default: 3]. Degree 0 has no view dependence and a quarter of the size"), checked_early();
         /// Steps after which the active degree rises by one; 1 or more.
         sh_every: u32 = 1000, range(OFTEN), scales(Scales::Schedule);
         /// Gaussians at the start, drawn from the sparse points, up to 1000000000; 0 = one per point.
@@ -76,7 +76,7 @@ settings! {
         /// Gaussian cap, up to 1000000000; 0 = no limit, or where densify.strategy needs a cap, one computed from the detail of the photos and from how many of them show each place: at most one Gaussian for every 30 pixels of the photos, at most 1500000 (quick: 1000000), and at least as many as at the start.
         max_gaussians: usize = 0, range(GAUSSIANS),
             main_flag("--max-gaussians <N>",
-                "Gaussian cap, 0 for none [default: the preset's]");
+                "Gaussian cap, 0 for none [default: from the detail of the photos]. The default is at most one Gaussian per 30 pixels and 1.5 million, and is printed at the end of the run; adc has no cap");
         /// Blend at most this many Gaussians in a tile of 16x16 pixels, nearest first; 0 = all.
         max_gaussians_per_tile: u32 = 0, range(Range::Any("")),
             flag("--max-gaussians-per-tile <N>",
@@ -93,24 +93,24 @@ settings! {
         dropout: f64 = 0.0, range(Range::closed(0.0, 0.5)), heading("Losses"),
             flag("--dropout <X>",
                 "Dropout rate of Gaussians per step, 0 to 0.5 [default: 0, or 0.1 after a failed extension check]");
-        /// Dropout begins after this step. If an extension check (extensions) finds a rising loss, and neither dropout nor max_gaussians is named, the run writes this step and a dropout of 0.1; 0 = from the first step.
+        /// Dropout begins after this step. If an extension check (max_extensions) finds a rising loss, and neither dropout nor max_gaussians is named, the run writes this step and a dropout of 0.1; 0 = from the first step.
         dropout_after: u32 = 0, range(STEPS), heading("Losses");
         /// Weight of LPIPS between a crop of the render and of the photo in the loss, 0 to 1000, by the weights of eval.lpips; 0 = no crop is compared.
-        perceptual_weight: f64 = 0.0, range(Range::closed(0.0, 1e3)), heading("Losses"),
-            flag("--perceptual <WEIGHT>",
-                "Weight of LPIPS in the loss, for a crop of each render and photo, with the weights of --lpips [default: 0]");
+        lpips_weight was "lpips_weight": f64 = 0.0, range(Range::closed(0.0, 1e3)), heading("Losses"),
+            flag("--lpips-weight <X>",
+                "Weight of LPIPS in the loss [default: 0]. LPIPS compares a crop of each render and photo, with the weights of --lpips"), old_flag("--lpips-weight");
         /// Pixels along an edge of that crop, 16 to 4096; no larger than the smallest photo. Each step draws another position.
-        perceptual_crop: u32 = 128, counts(16, 4096), heading("Losses");
+        lpips_crop was "lpips_crop": u32 = 128, counts(16, 4096), heading("Losses");
         /// Colour behind the splats and behind transparent photos: red, green, blue in 0 to 1, or "random", another colour in each step, scored over black; data.mask_mode segment sets "random".
         background: Background = Background::BLACK, range(Range::closed(0.0, 1.0)), heading("Appearance"),
             flag("--background <random|black|white|R,G,B>",
-                "Background of renders and of transparent photos; numbers 0 to 1 [default: black; random with --mask-mode segment, a new colour each step]. Scores use this colour, and black for random");
+                "Background of renders and of transparent photos [default: black; random with --mask-mode segment]. Numbers are 0 to 1; random is a new colour each step. Scores use this colour, and black for random");
         /// Steps between two rows of the logs, 1 or more (the last step is always logged).
         log_every: u32 = 10, range(OFTEN), heading("Output");
         /// Steps between two checkpoints; 0 = none by steps.
         checkpoint_every: u32 = 0, range(STEPS), heading("Output"), beside_results(),
             flag("--checkpoint-every <N>",
-                "Write a checkpoint every N steps, 0 for only on Ctrl-C [default: every 2 minutes, at most 1 % of the time of a long run]");
+                "Write a checkpoint every N steps, 0 for only on Ctrl-C [default: every 2 minutes]. Checkpoints take at most 1 % of the time of a long run");
         /// Minutes between two checkpoints, more if writing one takes over 1 % of that, up to 1000000; 0 = none by time.
         checkpoint_minutes: f64 = 2.0, range(Range::closed(0.0, 1e6)), heading("Output"), beside_results();
     } {
@@ -139,7 +139,7 @@ settings! {
         /// Hold out every n-th photo by name (0, n, 2n, ...) for scoring, 2 or more; 0 = none.
         eval_every: usize = 8, range(PHOTOS),
             main_flag("--eval-every <N>",
-                "Hold out every N-th photo by name, 0 for none [default: the capture's own split, else 8]");
+                "Hold out every N-th photo, 0 for none [default: the capture's split, else 8]");
         /// Hold out the photos that the capture's own split names (test_filenames, test.txt), where it has one; false wherever eval_every is named by an option, or is another than 8.
         own_split: bool = true;
         /// Divide width and height of the photos by this, 1 to 1024; 1 = full size.
@@ -169,13 +169,13 @@ settings! {
         /// Score at most this many held-out photos, spread evenly, up to 1000000000; 0 = all.
         max_eval_views: usize = 0, range(PHOTOS);
         /// Withhold every n-th (2 or more) of the other photos for validation: they are not trained on, and the splats with the best validation score are stored; 0 = none.
-        watch_every: usize = 0, range(PHOTOS),
-            flag("--watch-every <N>",
-                "Withhold every N-th training photo for validation, 0 for none. The result is the splats with the best validation score [default: 16 if the schedule is more than twice the default for the capture, else 0]");
+        validate_every was "validate_every": usize = 0, range(PHOTOS),
+            flag("--validate-every <N>",
+                "Withhold every N-th training photo for validation, 0 for none. The result is the splats with the best validation score [default: 16 if the schedule is more than twice the default for the capture, else 0]"), old_flag("--validate-every");
         /// auto (masks hide pixels, alpha is transparency), ignore (neither is used) or segment (both are transparent; sets another default: background "random").
         mask_mode: MaskMode = MaskMode::Auto, choice(),
             main_flag("--mask-mode <MODE>",
-                "Use of alpha channels and of masks (masks/ next to the photo folder, with the photos' names; white is used) [default: auto]");
+                "Use of masks and alpha: auto, ignore or segment [default: auto]. Masks are in masks/ next to the photo folder, with the photos' names; white is used");
         /// Masks are white where photos are excluded.
         invert_masks: bool = false,
             flag("--invert-masks",
@@ -189,7 +189,7 @@ settings! {
         /// adc (clone, split, prune), budgeted (the same along a curve that ends at max_gaussians) or mcmc (relocate and add; sets other defaults: stop, reset_every, opacity_reg, scale_reg, initial_opacity, initial_scale, learning_rates.decay and .early, data.coarse_until). Default: mcmc from 3500 steps on.
         strategy: Strategy = Strategy::Adc, choice(),
             main_flag("--strategy <STRATEGY>",
-                "Adds and removes Gaussians by this method [default: mcmc from 3 500 steps on, adc below]. Without --max-gaussians, budgeted and mcmc compute the cap from the detail in the photos");
+                "Method that adds and removes Gaussians [default: mcmc from 3 500 steps on, else adc]. Without --max-gaussians, budgeted and mcmc compute the cap from the detail in the photos");
         /// Add and remove Gaussians.
         enabled: bool = true;
         /// First step after which Gaussians may be added or removed (exclusive).
@@ -203,7 +203,7 @@ settings! {
         /// adc, budgeted: sum the gradients' absolute values over pixels, so that they do not cancel; sets another default: grow_gradient 8e-4.
         absgrad: bool = false, choice(),
             flag("--absgrad",
-                "Sum absolute gradients (AbsGS) for densification, with threshold 0.0008 instead of 0.0002; for adc and budgeted");
+                "Sum absolute gradients for densification (AbsGS) [default: off]. The threshold is then 0.0008 instead of 0.0002; for adc and budgeted");
         /// Growing Gaussians at most this large are cloned, larger ones split; fraction of the scene's extent, 0 to 1e9.
         split_scale: f64 = 0.01, range(Range::closed(0.0, 1e9));
         /// Remove Gaussians less opaque than this, 0 to 1; mcmc relocates them.
@@ -227,7 +227,7 @@ settings! {
         /// Weight of the mean smallest standard deviation in the loss, in units of the scene's extent, 0 to 1000: flat Gaussians, for surfaces.
         flat_reg: f64 = 0.0, range(Range::closed(0.0, 1e3)), heading("Losses"),
             flag("--flat-reg <X>",
-                "Weight of the mean smallest size of Gaussians in the loss, as a fraction of the scene extent [default: 0]. 1 to 10 flattens Gaussians for meshes and normals, and costs some PSNR");
+                "Weight of the mean smallest size of Gaussians in the loss, as a fraction of the scene extent [default: 0]. A weight of 1 to 10 flattens Gaussians for meshes and normals, and costs some PSNR");
     } {}
 }
 
@@ -237,7 +237,7 @@ settings! {
         /// none, exposure (one affine map of colours per photo; sets another default: grid [1, 1, 1]) or bilateral (a grid of them).
         model: AppearanceModel = AppearanceModel::None, choice(),
             main_flag("--appearance <MODEL>",
-                "Model of differences in exposure and colour between photos, stored in OUT/appearance.safetensors [default: none]");
+                "Differences between photos: none, exposure, bilateral or mlp [default: none]. The model is stored in OUT/appearance.safetensors");
         /// Cells of a photo's grid along x, y (1 to 64) and luminance (1 to 8).
         grid: [u32; 3] = [16, 16, 8];
         /// Step size of Adam at the first step, 0 to 10. Each photo has its own steps: about steps / photos of them.
@@ -259,7 +259,7 @@ settings! {
         /// none, points (the sparse points, in the photos that found them) or images (a depth image for each photo).
         from: DepthSource = DepthSource::None, choice(),
             main_flag("--depth-from <SOURCE>",
-                "Supervise depth by the sparse points or by depth images [default: none]. Helps with few photos");
+                "Known depths: none, points or images [default: none]. Depth supervision helps with few photos");
         /// Weight of the relative error of the depths in the loss, at the first step; above 0 to 1000.
         weight: f64 = 0.1, range(Range::above(0.0, 1e3)), remark(": depth.from = none turns depths off"),
             flag("--depth-weight <X>",
@@ -269,7 +269,7 @@ settings! {
         /// Folder of the depth images; empty = the folder that the capture names, or depths/ or depth/ next to the photos.
         folder: PathBuf = PathBuf::new(),
             flag("--depths <FOLDER>",
-                "Folder of depth images with the photos' names, .exr (world units along the camera's axis) or 16-bit .png [default: from transforms.json, else depths/ or depth/ next to the photos]");
+                "Folder of depth images [default: from transforms.json, else depths/ or depth/ next to the photos]. Images have the photos' names: .exr (world units along the camera's axis) or 16-bit .png");
         /// World units of one step of a 16-bit PNG, above 0 to 1e6.
         unit: f64 = 0.001, range(Range::above(0.0, 1e6)),
             flag("--depth-unit <X>",
@@ -277,7 +277,7 @@ settings! {
         /// Depth images are inverse depths of unknown scale and shift, which are fitted to the sparse points.
         relative: bool = false,
             flag("--depth-relative",
-                "Treat depth images as inverse depths of unknown scale and shift (monocular estimators), fitted to the sparse points per photo");
+                "Treat depth images as inverse depths of unknown scale and shift, as of monocular estimators. Scale and shift are fitted to the sparse points per photo");
     } {}
 }
 
@@ -288,10 +288,10 @@ settings! {
         every: u32 = 3000, range(STEPS), scales(Scales::Steps);
         /// Further steps after which to score.
         steps: Vec<u32> = Vec::new(), range(OFTEN);
-        /// Weights of LPIPS (safetensors), for the last scoring, on a GPU for every scoring, and for perceptual_weight; empty = no LPIPS.
+        /// Weights of LPIPS (safetensors), for the last scoring, on a GPU for every scoring, and for lpips_weight; empty = no LPIPS.
         lpips: PathBuf = PathBuf::new(), heading("Losses"),
             flag("--lpips <FILE.safetensors>",
-                "LPIPS weights: score held-out photos by LPIPS at the end of the run, and on a GPU at every scoring; see `dapple eval --help` [default: no LPIPS]");
+                "Weights for LPIPS scores of held-out photos [default: no LPIPS]. They are scored at the end of the run, and on a GPU at every scoring; docs/EVALUATION.md shows how to make the file");
     } {}
 }
 

@@ -223,7 +223,7 @@ fn photos_that_are_set_aside_are_not_read_meanwhile() {
     let folder = tempfile::tempdir().unwrap();
     let config = crate::TrainConfig {
         steps: 400,
-        extensions: 1,
+        max_extensions: 1,
         ..crate::TrainConfig::default()
     };
     let aside = Aside::of(&config, VIEWS);
@@ -259,7 +259,7 @@ fn photos_are_read_in_the_order_of_an_extended_run() {
     let folder = tempfile::tempdir().unwrap();
     let mut config = crate::TrainConfig {
         steps: 40,
-        extensions: 2,
+        max_extensions: 2,
         ..crate::TrainConfig::default()
     };
     let aside = Aside::of(&config, VIEWS);
@@ -276,7 +276,7 @@ fn photos_are_read_in_the_order_of_an_extended_run() {
         next(&mut order, step);
     }
     let before: Vec<usize> = (45..=60).map(|step| order.view_at(step)).collect();
-    config.extended = vec![[30, 80, 10]];
+    config.extension_log = vec![[30, 80, 10]];
     order.set_aside(Aside::of(&config, VIEWS));
     loader.follow(&order, 80);
     let after: Vec<usize> = (45..=60).map(|step| order.view_at(step)).collect();

@@ -137,7 +137,7 @@ impl RunFolder {
         serde_json::from_str(&text).map(Some).map_err(|e| {
             Error::input(format!("this is no record of a run's capture: {e}"))
                 .at_path(&path)
-                .hint("name the capture with --scene, or remove this file")
+                .hint("name the capture with --capture, or remove this file")
         })
     }
 }

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 fn photos_are_set_aside_for_a_while_and_given_back() {
     let log: Arc<Mutex<Log>> = Arc::default();
     let mut config = Preset::Standard.config_for(4000);
-    config.extensions = 1;
+    config.max_extensions = 1;
     let mut trainer = Trainer::new(&capture(48), config, fake(&log, 0, 0)).unwrap();
     assert_eq!(trainer.train_view_count(), 42);
     let folder = tempfile::tempdir().unwrap();
@@ -70,7 +70,7 @@ fn what_is_named_is_left_as_it_is() {
     for (dropout, max_gaussians) in [(0.125, 0), (0.0, 100)] {
         let log: Arc<Mutex<Log>> = Arc::default();
         let mut config = Preset::Standard.config_for(4000);
-        config.extensions = 1;
+        config.max_extensions = 1;
         (config.dropout, config.max_gaussians) = (dropout, max_gaussians);
         let mut trainer = Trainer::new(&capture(48), config, fake(&log, 0, 0)).unwrap();
         trainer.run(&mut Silent).unwrap();
@@ -95,14 +95,14 @@ fn photos_that_gain_extend_the_run_by_what_they_gain() {
             ..FakeEngine::default()
         };
         let mut config = Preset::Standard.config_for(4000);
-        config.extensions = 2;
+        config.max_extensions = 2;
         let mut trainer = Trainer::new(&capture(48), config, Box::new(engine)).unwrap();
         let planned = trainer.config().max_gaussians as u32;
         let steps = trainer.run(&mut Silent).unwrap().steps;
         let verdicts: Vec<Verdict> = trainer.outlooks().iter().map(|o| o.verdict).collect();
         let extended: Vec<(u32, u32, u32)> = trainer
             .config()
-            .extended
+            .extension_log
             .iter()
             .map(|&[after, steps, most]| (after, steps, most / planned))
             .collect();

@@ -53,7 +53,7 @@ pub struct Args {
     steps: u32,
 
     /// Train the appearance MLP too, as `dapple train --appearance mlp` does
-    #[arg(long)]
+    #[arg(long = "appearance-mlp", alias = "looks")]
     looks: bool,
 
     /// Print one JSON object

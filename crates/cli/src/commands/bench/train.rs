@@ -33,22 +33,23 @@ Examples:
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
     /// Capture: a COLMAP, Nerfstudio or Blender folder, or its transforms.json
+    #[arg(help_heading = "Input")]
     scene: PathBuf,
 
     /// Steps to time, after 5 warm-up steps (on a GPU: one per photo)
-    #[arg(long, value_name = "N", default_value = "100", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value = "100", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Length and size")]
     steps: u32,
 
     /// Make K Gaussians of each sparse point
-    #[arg(long, value_name = "K", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "K", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = "Length and size")]
     duplicate: u32,
-
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
 
     #[command(flatten)]
     capture: SettingsArgs<PresetAndPhotos>,
+
+    /// Print one JSON object
+    #[arg(long, help_heading = "Output")]
+    json: bool,
 
     #[command(flatten)]
     device: DeviceOptions,

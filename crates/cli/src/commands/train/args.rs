@@ -11,49 +11,11 @@ use dapple::train::{ConfigPatch, DepthSource, TrainConfig};
 use std::path::{Path, PathBuf};
 
 const AFTER_HELP: &str = "\
-Settings come from the preset, then the configuration file, then the options here: the later wins.
-Schedules (densification, learning rates, SH degree) scale with --steps. --print-config writes the
-result, commented, to stdout; the same file with --config repeats the run.
+Settings come from the preset, then the configuration file, then the options; later ones win.
+--print-config writes all settings, commented; the file with --config repeats the run.
 
-OUT holds splats.ply, config.toml, metrics.json, metrics.csv, renders/ (each held-out photo next to
-its render), errors/ (their difference, blue to red) and cameras.json (training cameras in
-Nerfstudio's schema, refined with --refine-poses). --appearance adds appearance.safetensors,
---snapshots adds snapshots/ (the splats after some steps). The first Ctrl-C ends the run and saves
-these files; the second ends the program at once.
-
-The last line is the wall time of the command: opening the device, loading (capture and first
-Gaussians), training, scoring, and writing, which includes the rest. --json has it as wall_seconds,
-and the times of the whole run, with earlier commands of a resumed run, as seconds.
-
-Run extension: without --steps, --time-budget and --preset quick, the trainer withholds one photo in
-12 from 55 % to 75 % of the schedule. If their loss falls, the run gets half as many steps again. If
-the loss falls by 0.006 or more, steps and Gaussians double, with another check, up to 30 000 steps
-and two million Gaussians. If the loss rises, the photos are overfitted: the remaining steps use a
-dropout rate of 0.1 (not with --max-gaussians; --dropout sets a rate for all steps). `extensions =
-0` in a file given with --config switches the checks off.
-
-Gaussian cap of mcmc and budgeted without --max-gaussians: from the detail in the photos, at most
-one Gaussian per 30 pixels and 1.5 million; printed at the end of the run.
-
---time-budget depends on the speed of this machine at the time. OUT/config.toml records the chosen
-steps, photo size, Gaussians and changes of the step rate: --config OUT/config.toml repeats the run
-bit for bit without a time limit. A run continued with --resume keeps its last step rate and has no
-time limit.
-
-One run at a time writes to OUT: its lock, .dapple.lock, refuses a second. Files that Dapple has not
-written are replaced only with --overwrite. OUT is never a folder with the capture's own files.
-
-Until the run is finished, OUT also holds checkpoint.safetensors, three times the size of the
-splats. `dapple train --resume OUT` continues from it, also after a crash: on the same device to the
-same splats, bit for bit, as an uninterrupted run. Capture, device and settings are read from the
-checkpoint. Other settings are refused, as is a capture with a changed photo, mask, depth image or
-camera.
-
-The same capture, configuration and seed give the same splats, bit for bit, on any number of
-threads.
-
---flamegraph shows inlined functions only if the program was built with debug information:
-cargo build --profile profiling builds at release speed with it. For a GPU it shows the host's work.
+docs/SETTINGS.md lists all settings. docs/TRAINING.md explains the length of runs, the Gaussian cap,
+time budgets, appearance, depth, resuming, and the files of OUT.
 
 Examples:
   dapple train captures/bird                            length from the capture, into out/bird

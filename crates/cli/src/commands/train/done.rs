@@ -252,7 +252,7 @@ fn length(outlooks: &[Outlook], dropout_after: Option<u32>) -> Option<String> {
 pub fn got_worse(worse: &GotWorse) -> String {
     format!(
         "worse     the held-out photos scored best after step {}, with {:.2} dB: {:.2} more than at the \
-         end. Use fewer steps, or --watch-every 8, which keeps the best splats",
+         end. Use fewer steps, or --validate-every 8, which keeps the best splats",
         grouped(worse.best.step.into()),
         worse.best.psnr,
         worse.lost

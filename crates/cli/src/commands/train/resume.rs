@@ -92,7 +92,7 @@ fn holds_run(out: &Path) -> bool {
 
 fn again(out: &Path) -> String {
     format!(
-        "name it: `dapple train SCENE --resume {}`; photos, poses and sizes must be the same",
+        "name it: `dapple train CAPTURE --resume {}`; photos, poses and sizes must be the same",
         out.display()
     )
 }

@@ -185,10 +185,13 @@ pub fn refuse_steps(args: &Args) -> Result<()> {
         ("steps", given.steps.is_some()),
         ("stop_after", given.stop_after.is_some_and(|step| step > 0)),
         (
-            "extensions",
-            given.extensions.is_some_and(|often| often > 0),
+            "max_extensions",
+            given.max_extensions.is_some_and(|often| often > 0),
         ),
-        ("pace", given.pace.is_some_and(|pace| !pace.is_empty())),
+        (
+            "step_rate_log",
+            given.step_rate_log.is_some_and(|pace| !pace.is_empty()),
+        ),
     ];
     match named.iter().find(|(_, is_named)| *is_named) {
         None => Ok(()),

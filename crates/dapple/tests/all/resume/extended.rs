@@ -15,7 +15,7 @@ static WIDE: LazyLock<Dataset> = LazyLock::new(|| ball(60, 0.11));
 fn extending() -> TrainConfig {
     let patch = ConfigPatch {
         steps: Some(300),
-        extensions: Some(1),
+        max_extensions: Some(1),
         sh_degree: Some(1),
         sh_every: Some(60),
         checkpoint_minutes: Some(0.0),
@@ -56,7 +56,7 @@ fn is_extended_bit_for_bit(engine: &dyn Fn() -> Box<dyn Engine>, repeated_too: b
     let said = metrics(&ended);
     let outlook = said.outlooks[0];
     assert_eq!(outlook.verdict, Verdict::Extend, "{outlook:?}");
-    let [after, steps, most] = said.config.extended[0];
+    let [after, steps, most] = said.config.extension_log[0];
     assert_eq!((after, steps, said.steps), (225, 600, 600));
     let planned = said.budget.unwrap().gaussians as u64;
     // The loss on the photos fell by much.
@@ -81,7 +81,7 @@ fn is_extended_bit_for_bit(engine: &dyn Fn() -> Box<dyn Engine>, repeated_too: b
     }
     let config = TrainConfig::resolve(None, Some(&ended.config_path()), ConfigPatch::default());
     let config = config.unwrap();
-    assert_eq!(config.extended, [[225, 600, most]]);
+    assert_eq!(config.extension_log, [[225, 600, most]]);
     let again = run_on(&WIDE, repeated.path(), &config, engine(), None);
     assert!(
         left(&again) == whole,
@@ -122,7 +122,7 @@ fn what_is_learnt_by_heart_leaves_gaussians_out() {
     );
     // The same steps without a check: only dropout and the withheld photos make the difference.
     let config = TrainConfig {
-        extensions: 0,
+        max_extensions: 0,
         dropout_after: 0,
         dropout: 0.0,
         ..config

@@ -149,7 +149,7 @@ fn with_the_looks_of_photos() {
 #[track_caller]
 fn keeps_what_belongs_together(engine: &dyn Fn() -> Box<dyn Engine>) {
     let mut config = with_appearance();
-    config.data.watch_every = 4;
+    config.data.validate_every = 4;
     config.densify.stop = 120;
     config.densify.reset_every = 38;
     let begin = || Trainer::new(&CAPTURE, config.clone(), engine()).unwrap();
