@@ -29,7 +29,10 @@ pub fn find(splats: &Path, console: &Console) -> Result<Option<PathBuf>> {
                 continue;
             }
         };
-        match record.fingerprint.difference(&Fingerprint::of(&capture)) {
+        match record
+            .fingerprint
+            .difference(&Fingerprint::from_capture(&capture))
+        {
             None => {
                 console.note(&format!("capture: that of the run, {}", place.display()));
                 return Ok(Some(place));

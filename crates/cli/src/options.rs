@@ -11,7 +11,7 @@ use dapple::glam::DVec3;
 use dapple::gpu::Precision;
 use dapple::scene::edit::Similarity;
 use dapple::scene::origin::Frame;
-use dapple::scene::splat_file::{self, Aside, Format, NearestBy, ReadOptions};
+use dapple::scene::splat_file::{self, Format, NearestBy, ReadOptions, SplatMetadata};
 use dapple::scene::{Capture, Error, Result, Splats, Split, origin};
 use dapple::train::config::DataConfig;
 use dapple::train::{ConfigPatch, Launch, RunFolder, Seen, TrainConfig};
@@ -282,7 +282,7 @@ fn splat_files(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// Reads splats and prints notes about their file.
-pub fn read_splats(path: &Path, console: &Console) -> Result<(Splats, Aside)> {
+pub fn read_splats(path: &Path, console: &Console) -> Result<(Splats, SplatMetadata)> {
     read_splats_with(path, &ReadOptions::default(), console)
 }
 
@@ -291,25 +291,25 @@ pub fn read_splats_with(
     path: &Path,
     options: &ReadOptions,
     console: &Console,
-) -> Result<(Splats, Aside)> {
-    let (splats, aside) = splat_file::read_with_progress(path, options, &console.progress())?;
-    for note in &aside.notes {
+) -> Result<(Splats, SplatMetadata)> {
+    let (splats, metadata) = splat_file::read_with_progress(path, options, &console.progress())?;
+    for note in &metadata.notes {
         console.note(&format!("note: {}: {note}", path.display()));
     }
-    if aside.origin != DVec3::ZERO {
+    if metadata.origin != DVec3::ZERO {
         console.note(&format!(
             "note: {}: positions are relative to the local origin {}",
             path.display(),
-            origin::shown(aside.origin)
+            origin::shown(metadata.origin)
         ));
     }
-    if aside.moved != Similarity::IDENTITY {
+    if metadata.moved != Similarity::IDENTITY {
         console.note(&format!(
             "note: {}: the splats were moved since training; cameras of the capture are moved with them",
             path.display()
         ));
     }
-    Ok((splats, aside))
+    Ok((splats, metadata))
 }
 
 /// Prints a note if a format cannot store the origin of the splats or their motion since training.

@@ -239,7 +239,7 @@ impl Schedule {
     /// the world does not matter.
     pub fn losses(&self, step: u32) -> LossWeights {
         let config = &self.of(step).config;
-        LossWeights::of(|term| match term {
+        LossWeights::from_fn(|term| match term {
             LossTerm::Ssim => config.ssim_weight as f32,
             LossTerm::Depth => self.depth_weight(step),
             LossTerm::Opacity => config.densify.opacity_reg as f32,
@@ -380,7 +380,7 @@ impl Schedule {
             look: self
                 .config
                 .appearance
-                .look_settings(self.place(step), self.config.steps),
+                .mlp_settings(self.place(step), self.config.steps),
         }
     }
 

@@ -189,7 +189,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
             undeclared_axes: axes,
             ..ReadOptions::default()
         });
-    let (read, aside) = read_splats_with(&input, &read_options, console)?;
+    let (read, metadata) = read_splats_with(&input, &read_options, console)?;
     if args.world && format != Some(Format::Ply) {
         return Err(
             Error::unsupported("only .ply files hold positions in doubles")
@@ -202,7 +202,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         ..ConfigPatch::default()
     };
     let mut config = Judge::settings(&input, args.capture.as_deref(), flags, console)?;
-    config.antialias |= aside.antialiased;
+    config.antialias |= metadata.antialiased;
     let splats = reduced(read.clone(), args, console);
     let options = WriteOptions {
         spz_version: match args.spz_version {
@@ -213,8 +213,8 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         spz_sh_bits: args.spz_sh_bits,
         sog_palette: args.sog_palette.map(|entries| entries as usize),
         antialiased: config.antialias,
-        origin: aside.origin,
-        moved: aside.moved,
+        origin: metadata.origin,
+        moved: metadata.moved,
         world: args.world,
         lod_levels: args
             .lod_levels
@@ -227,7 +227,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     let done = write_judged(args, format, (&read, &splats), (&config, &options), console);
     let (output, written, loss) = folders.unless_ok(done)?;
     let format = Format::of_name(&output)?;
-    note_frame(format, aside.frame(), console);
+    note_frame(format, metadata.frame(), console);
     let bytes = splat_file::size_bytes(&output, format);
     // A plain PLY file also has normals of three floats.
     let plain_bytes = read.size_bytes() + 12 * read.len();
@@ -307,7 +307,7 @@ fn write_judged(
             moved: options.moved,
         };
         let read = (read, frame);
-        Judge::of(read, config, args.capture.as_deref(), engine, console)
+        Judge::new(read, config, args.capture.as_deref(), engine, console)
     };
     if let Some(most) = args.max_loss {
         let mut judge = judge()?;
@@ -346,7 +346,7 @@ pub fn lost_in_file(
         moved: options.moved,
     };
     let (splats, engine) = ((splats, frame), device.engine(console)?);
-    Judge::of(splats, config, None, engine, console)?.loss(&back, console)
+    Judge::new(splats, config, None, engine, console)?.loss(&back, console)
 }
 
 /// Reads a file back, with the origin of the splats written to it.
@@ -357,9 +357,9 @@ fn read_back(path: &Path, options: &WriteOptions) -> Result<Splats> {
         undeclared_axes: options.axes,
         ..ReadOptions::default()
     };
-    let (mut splats, aside) = splat_file::read_with(path, &options)?;
+    let (mut splats, metadata) = splat_file::read_with(path, &options)?;
     if holds_origin {
-        splats.count_from(origin - aside.origin);
+        splats.count_from(origin - metadata.origin);
     }
     Ok(splats)
 }

@@ -12,13 +12,13 @@ use crate::options::{
 };
 use crate::training_display::{gaussians, grouped, written_of};
 use chain::{Chain, Link};
-use dapple::contract::look;
+use dapple::contract::appearance_mlp;
 use dapple::scene::edit::{Action, Editor, Recipe};
 use dapple::scene::origin::Frame;
 use dapple::scene::splat_file::{self, Format, NonFinite, ReadOptions, WriteOptions};
 use dapple::scene::{Error, Result, Splats};
 use dapple::train::config::Background;
-use dapple::train::{ConfigPatch, TrainConfig, read_looks};
+use dapple::train::{ConfigPatch, TrainConfig, read_appearance_mlp};
 use photos::{Loss, Photos};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -158,21 +158,21 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         ..args.photos.patch()
     };
     let config = config_beside(&file, flags, console)?;
-    let (mut splats, aside) = read_splats_with(&file, &read_options(&actions), console)?;
+    let (mut splats, metadata) = read_splats_with(&file, &read_options(&actions), console)?;
     if let Some(photo) = &args.bake_appearance {
         put_on(&mut splats, &file, photo)?;
     }
     let mut options = WriteOptions {
-        antialiased: aside.antialiased || config.antialias,
-        origin: aside.origin,
+        antialiased: metadata.antialiased || config.antialias,
+        origin: metadata.origin,
         nearest: args.device.nearest(),
         ..WriteOptions::default()
     };
     let gaussians_read = splats.len();
     let mut shown = config.clone();
     shown.antialias = options.antialiased;
-    let mut photos = Photos::new(args, (&file, &splats, aside.frame()), config, console);
-    let mut editor = Editor::new(splats).about(aside.origin);
+    let mut photos = Photos::new(args, (&file, &splats, metadata.frame()), config, console);
+    let mut editor = Editor::new(splats).about(metadata.origin);
     let mut done = Vec::with_capacity(actions.len());
     for i in 0..actions.len() {
         editor.set_non_finite(NonFinite::of_chain(&actions[i + 1..]));
@@ -194,8 +194,8 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     }
     grace.check(|| "the edit was stopped; nothing was written".to_owned())?;
     let frame = Frame {
-        moved: aside.moved.then(editor.moved()),
-        ..aside.frame()
+        moved: metadata.moved.then(editor.moved()),
+        ..metadata.frame()
     };
     options.moved = frame.moved;
     let edited = editor.into_splats();
@@ -273,7 +273,7 @@ fn is_same_place(a: &Path, b: &Path) -> bool {
 /// Bakes the appearance of a photo into the splats of a run.
 fn put_on(splats: &mut Splats, file: &Path, photo: &str) -> Result<()> {
     let path = file.with_file_name("appearance.safetensors");
-    let (look, photos) = read_looks(&path, splats.len())?;
+    let (look, photos) = read_appearance_mlp(&path, splats.len())?;
     let stem = |name: &str| Path::new(name).with_extension("");
     let exact = photos.iter().position(|name| name == photo);
     let found = exact.or_else(|| {
@@ -293,7 +293,7 @@ fn put_on(splats: &mut Splats, file: &Path, photo: &str) -> Result<()> {
                 )),
         );
     };
-    look::bake(splats, &look, &look.code(index));
+    appearance_mlp::bake(splats, &look, &look.code(index));
     Ok(())
 }
 

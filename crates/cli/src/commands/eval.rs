@@ -159,11 +159,11 @@ impl Subject {
     fn open(path: &Path, flags: &ConfigPatch, console: &Console) -> Result<Self> {
         let path = splats_file(path)?;
         let mut config = config_beside(&path, flags.clone(), console)?;
-        let (splats, aside) = read_splats(&path, console)?;
-        config.antialias |= aside.antialiased;
+        let (splats, metadata) = read_splats(&path, console)?;
+        config.antialias |= metadata.antialiased;
         Ok(Self {
             splats,
-            frame: aside.frame(),
+            frame: metadata.frame(),
             config,
             path,
         })

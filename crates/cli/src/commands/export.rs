@@ -130,15 +130,21 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     refuse_existing(&args.output, args.overwrite)?;
     let file = splats_file(&args.input)?;
     let mut config = config_beside(&file, ConfigPatch::default(), console)?;
-    let (splats, aside) = read_splats(&file, console)?;
+    let (splats, metadata) = read_splats(&file, console)?;
     if splats.is_empty() {
         return Err(Error::input("there is no Gaussian to show").at_path(&file));
     }
-    let up = aside.up.map(DVec3::from);
-    let opening = opening(args, (&file, &splats, aside.frame()), up, &config, console)?;
+    let up = metadata.up.map(DVec3::from);
+    let opening = opening(
+        args,
+        (&file, &splats, metadata.frame()),
+        up,
+        &config,
+        console,
+    )?;
     let view = opening.view;
-    config.antialias |= aside.antialiased;
-    config.near = f64::from(config.near_plane()) * aside.moved.scale;
+    config.antialias |= metadata.antialiased;
+    config.near = f64::from(config.near_plane()) * metadata.moved.scale;
     let settings = shown_settings(&config, splats.sh_degree);
     let mut options = PageOptions {
         title: args.title.clone().unwrap_or_else(|| title(&args.input)),

@@ -194,10 +194,10 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     let output = args.output()?;
     let file = splats_file(&args.splats)?;
     let config = config_beside(&file, flags, console)?;
-    let (mut splats, aside) = read_splats(&file, console)?;
+    let (mut splats, metadata) = read_splats(&file, console)?;
     // Origin of the renders. Splats of a file without an origin count from zero.
-    let mut frame = aside.frame();
-    let told = args.up.map(DVec3::from).or(aside.up.map(DVec3::from));
+    let mut frame = metadata.frame();
+    let told = args.up.map(DVec3::from).or(metadata.up.map(DVec3::from));
     let mut shots = match &args.path {
         Some(PathChoice::File(path)) => {
             let keys = KeyPath::read(path)?;
@@ -211,13 +211,13 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         Some(PathChoice::Kind(path)) => {
             let up = told.filter(|_| args.up.is_some());
             let seen = seen(args, &file, up, &config, &mut frame, console)?;
-            count_from(&mut splats, aside.origin, frame.origin);
+            count_from(&mut splats, metadata.origin, frame.origin);
             let count = args.frames.unwrap_or(FRAMES);
             frames(*path, seen, count, &splats, told, console)?
         }
         None => {
             let shots = shots((args, &file), &config, &mut frame, console)?;
-            count_from(&mut splats, aside.origin, frame.origin);
+            count_from(&mut splats, metadata.origin, frame.origin);
             shots
         }
     };
@@ -242,9 +242,9 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
             .unwrap_or(splats.sh_degree)
             .min(splats.sh_degree),
         max_gaussians_per_tile: config.max_gaussians_per_tile,
-        near: config.near_plane() * aside.moved.scale as f32,
+        near: config.near_plane() * metadata.moved.scale as f32,
         depth: output.channel.needs_depth(),
-        antialias: config.antialias || aside.antialiased,
+        antialias: config.antialias || metadata.antialiased,
     };
     if video::is_video(&args.out) {
         refuse_existing(&args.out, args.overwrite)?;
@@ -366,7 +366,7 @@ fn lock(folder: Option<&Path>, to_file: bool) -> Result<Vec<RunLock>> {
 
 /// Returns true if the output is one file.
 fn is_file(out: &Path) -> bool {
-    FileFormat::of(out).is_some()
+    FileFormat::from_path(out).is_some()
 }
 
 impl Args {
@@ -391,7 +391,7 @@ impl Args {
 
     /// Returns the channel and format to write.
     fn output(&self) -> Result<Output> {
-        let named = FileFormat::of(&self.out);
+        let named = FileFormat::from_path(&self.out);
         if video::is_video(&self.out) && self.format == Some(FileFormat::Exr) {
             return Err(Error::input("a video is made of PNG files, not of EXR")
                 .at("--format exr")
@@ -432,7 +432,8 @@ impl Args {
 
     /// Returns the colour map for numbers in a PNG.
     fn colours(&self) -> Option<Colormap> {
-        let is_exr = [FileFormat::of(&self.out), self.format].contains(&Some(FileFormat::Exr));
+        let is_exr =
+            [FileFormat::from_path(&self.out), self.format].contains(&Some(FileFormat::Exr));
         let is_dark = self.channel.takes_colours() && self.channel != Channel::Alpha;
         let default = match is_dark && self.depth_unit.is_none() && !is_exr {
             true => Colormap::Turbo,

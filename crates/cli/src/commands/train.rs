@@ -148,7 +148,7 @@ fn config_for(args: &Args, console: &Console) -> Result<TrainConfig> {
     }
     let train = split(&capture, &config.data).train;
     let cameras = train.iter().map(|&i| &capture.images[i].camera);
-    let seen = Seen::of(cameras, &capture.points);
+    let seen = Seen::from_cameras(cameras, &capture.points);
     let photos = seen.photos;
     say_what_did_not_follow(args, Some(seen), console)?;
     let fitted = merged_config_for(Some(seen), file, flags)?;

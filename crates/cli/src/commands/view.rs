@@ -10,10 +10,10 @@ use crate::options::{CaptureOptions, DeviceOptions, config_beside, read_splats, 
 use crate::time_travel::TimeTravel;
 use crate::training_display::gaussians;
 use crate::viewing::{ListenOptions, Stance, entries, page_options, shown_settings, stage};
-use dapple::contract::{Engine, RenderSettings, smoothing};
+use dapple::contract::{Engine, RenderSettings, filter_3d};
 use dapple::glam::DVec3;
 use dapple::scene::origin::{Frame, middle_of};
-use dapple::scene::splat_file::Aside;
+use dapple::scene::splat_file::SplatMetadata;
 use dapple::scene::{Dataset, Error, Result, Splats, bounded, load};
 use dapple::train::evaluate::ImageScore;
 use dapple::train::{Checkpoint, ConfigPatch, Metrics, RunFolder, TrainConfig, init};
@@ -283,14 +283,14 @@ fn sight(path: &Path, compared: bool, args: &Args, console: &Console) -> Result<
         false => splats_file(path)?,
     };
     let mut config = config_beside(&file, flags(), console)?;
-    let (splats, aside) = match from_checkpoint {
+    let (splats, metadata) = match from_checkpoint {
         true => of_checkpoint(&run, console)?,
         false => read_splats(&file, console)?,
     };
-    config.antialias |= aside.antialiased;
-    let up = aside.up.map(DVec3::from);
+    config.antialias |= metadata.antialiased;
+    let up = metadata.up.map(DVec3::from);
     let scores = scores_beside(&file);
-    let mut frame = aside.frame();
+    let mut frame = metadata.frame();
     if frame.moved.scale != 1.0 {
         config.near = f64::from(config.near_plane()) * frame.moved.scale;
     }
@@ -331,7 +331,7 @@ fn sight(path: &Path, compared: bool, args: &Args, console: &Console) -> Result<
 }
 
 /// Returns the splats of a run's checkpoint as in files, with their metadata.
-fn of_checkpoint(run: &RunFolder, console: &Console) -> Result<(Splats, Aside)> {
+fn of_checkpoint(run: &RunFolder, console: &Console) -> Result<(Splats, SplatMetadata)> {
     let Checkpoint {
         mut splats,
         state,
@@ -339,15 +339,15 @@ fn of_checkpoint(run: &RunFolder, console: &Console) -> Result<(Splats, Aside)> 
         capture,
         ..
     } = run.read_checkpoint()?;
-    smoothing::fuse(&mut splats, &state.smoothing);
+    filter_3d::bake(&mut splats, &state.filter_3d);
     console.note(&format!(
         "the run is not finished: this is its checkpoint, after step {step}"
     ));
-    let aside = Aside {
+    let metadata = SplatMetadata {
         origin: capture.origin(),
-        ..Aside::default()
+        ..SplatMetadata::default()
     };
-    Ok((splats, aside))
+    Ok((splats, metadata))
 }
 
 /// Returns the points of a capture as first Gaussians of a run.

@@ -109,7 +109,7 @@ struct PoolUse {
 }
 
 impl PoolUse {
-    fn of(context: &Context) -> Option<Self> {
+    fn from_context(context: &Context) -> Option<Self> {
         let dapple_tensor::Device::Gpu(gpu) = context.device() else {
             return None;
         };
@@ -175,7 +175,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     options.check().map_err(|e| e.at("--only"))?;
     let earlier = args.compare.as_deref().map(read_earlier).transpose()?;
     let engine = args.device.open(false, console)?;
-    let machine = Machine::of(&engine);
+    let machine = Machine::from_engine(&engine);
     let (limits, spread) = ceilings::of(engine.instrument())?;
     if let Some(spread) = spread {
         remark_limits(spread, console);
@@ -231,7 +231,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
             .hint(hint));
     }
     let ceilings = held_again(&mut rows, ceilings, (&engine, &limits.source), console)?;
-    let pool = PoolUse::of(&context);
+    let pool = PoolUse::from_context(&context);
     if args.json {
         return console.json(&Results {
             schema: SCHEMA,

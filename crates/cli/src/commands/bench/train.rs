@@ -68,7 +68,7 @@ struct Results {
 pub fn run(args: &Args, console: &Console) -> Result<()> {
     let config = merged_config(None, args.patch())?;
     let engine = args.device.open(false, console)?;
-    let machine = Machine::of(&engine);
+    let machine = Machine::from_engine(&engine);
     let mut dataset = load(&args.scene, &config.load_options(), &console.progress())?;
     train::duplicate(&mut dataset, args.duplicate, &config)?;
     let results = Results {

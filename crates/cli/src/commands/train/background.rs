@@ -22,7 +22,7 @@ pub(super) fn follow_photos(
     if config.background != Background::BLACK {
         return Ok(());
     }
-    let Some(plain) = PlainBackground::of(dataset, config)? else {
+    let Some(plain) = PlainBackground::find_in(dataset, config)? else {
         return Ok(());
     };
     let colour = plain.colour.map(|v| f64::from(v) / 255.0);

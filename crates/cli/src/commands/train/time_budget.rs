@@ -90,7 +90,7 @@ pub fn planned(
         .split(data.eval_every)
         .limited(data.max_train_views, data.max_eval_views)
         .train;
-    let evidence = Evidence::of(&dataset, &train)?;
+    let evidence = Evidence::measure(&dataset, &train)?;
     let points = dataset.points.len();
     let (model, wish) = {
         let mut engine = device.open_quietly(false)?.engine;
