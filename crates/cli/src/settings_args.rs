@@ -103,7 +103,7 @@ fn option(key: Key) -> Option<Arg> {
     Some(arg.value_name(value_name).value_parser(parser))
 }
 
-/// Checks a value: its syntax, and its range if the row says so.
+/// Checks the syntax of a value, and its range for rows that are checked early.
 fn checked(key: Key, text: &str) -> Result<String, String> {
     ConfigPatch::default().set(&key.to_string(), OsStr::new(text))?;
     let is_early = key.row.flag.is_some_and(|flag| flag.is_checked_early);

@@ -234,7 +234,7 @@ settings! {
 settings! {
     /// Appearance: differences between photos that are learned with the splats.
     pub AppearanceConfig, AppearancePatch in "Appearance" {
-        /// none, exposure (one affine map of colours per photo; sets another default: grid [1, 1, 1]) or bilateral (a grid of them).
+        /// none, exposure (one affine map of colours per photo; sets another default: grid [1, 1, 1]), bilateral (a grid of them) or mlp (an embedding per photo and a network; sets other defaults: grid, rate, rate_final, identity).
         model: AppearanceModel = AppearanceModel::None, choice(),
             main_flag("--appearance <MODEL>",
                 "Differences between photos: none, exposure, bilateral or mlp [default: none]. The model is stored in OUT/appearance.safetensors");
