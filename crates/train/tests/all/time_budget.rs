@@ -261,7 +261,7 @@ fn a_change_of_pace_takes_the_steps_after_the_schedule_first() {
     let place = |pace: Vec<[u32; 2]>, step| {
         let config = TrainConfig {
             schedule_steps: 400,
-            pace,
+            step_rate_log: pace,
             ..Preset::Standard.config_for(1000)
         };
         config.validate().unwrap();
@@ -303,7 +303,7 @@ fn the_schedule_runs_through_whatever_the_pace() {
         vec![[100, 2000], [400, 700], [650, 651]],
     ] {
         let config = TrainConfig {
-            pace: pace.clone(),
+            step_rate_log: pace.clone(),
             ..base.clone()
         };
         config.validate().unwrap();
@@ -339,7 +339,7 @@ fn the_schedule_runs_through_whatever_the_pace() {
         vec![[300, 800], [200, 900]],
     ] {
         let config = TrainConfig {
-            pace: bad.clone(),
+            step_rate_log: bad.clone(),
             ..base.clone()
         };
         assert!(config.validate().is_err(), "{bad:?}");
@@ -372,7 +372,10 @@ fn the_configuration_repeats_a_run_that_kept_its_time() {
         (trainer.config().clone(), trainer.steps_done(), told(&log))
     };
     let (config, steps, kept) = run(base.clone(), Some(Pacer::new(0.4, model(), 192.0)));
-    assert!(!config.pace.is_empty() && steps < 4000, "{steps} steps");
+    assert!(
+        !config.step_rate_log.is_empty() && steps < 4000,
+        "{steps} steps"
+    );
     assert_eq!(config.last_step(), steps);
     let again = TrainConfig::parse(&config.to_toml().unwrap(), "test").unwrap();
     assert_eq!(again, config);

@@ -90,7 +90,7 @@ pub fn planned(
         .split(data.eval_every)
         .limited(data.max_train_views, data.max_eval_views)
         .train;
-    let evidence = Evidence::of(&dataset, &train)?;
+    let evidence = Evidence::measure(&dataset, &train)?;
     let points = dataset.points.len();
     let (model, wish) = {
         let mut engine = device.open_quietly(false)?.engine;
@@ -103,7 +103,7 @@ pub fn planned(
     };
     let plan = plan(&model, &wish);
     tell(&plan, &wish, started.elapsed().as_secs_f64(), console);
-    let mut patch = args.patch()?;
+    let mut patch = args.patch();
     patch.steps = Some(plan.steps);
     let given = args.config.as_deref().map(ConfigPatch::read).transpose()?;
     if given
@@ -140,6 +140,7 @@ fn wish(
     (evidence, fit): (&Evidence, Option<usize>),
 ) -> Wish {
     let photos = evidence.seen.photos;
+    let data = args.patch().data;
     let pixels = evidence.pixels;
     let first = match (config.initial_gaussians, points) {
         (0, points) => points,
@@ -159,7 +160,7 @@ fn wish(
         first_gaussians: first,
         full_gaussians: full,
         gaussians_are_settled: !grows || config.max_gaussians > 0,
-        size_is_settled: args.capture.downscale.is_some() || args.capture.max_resolution.is_some(),
+        size_is_settled: data.downscale.is_some() || data.max_resolution.is_some(),
     }
 }
 
@@ -191,10 +192,13 @@ pub fn refuse_steps(args: &Args) -> Result<()> {
         ("steps", given.steps.is_some()),
         ("stop_after", given.stop_after.is_some_and(|step| step > 0)),
         (
-            "extensions",
-            given.extensions.is_some_and(|often| often > 0),
+            "max_extensions",
+            given.max_extensions.is_some_and(|often| often > 0),
         ),
-        ("pace", given.pace.is_some_and(|pace| !pace.is_empty())),
+        (
+            "step_rate_log",
+            given.step_rate_log.is_some_and(|pace| !pace.is_empty()),
+        ),
     ];
     match named.iter().find(|(_, is_named)| *is_named) {
         None => Ok(()),
