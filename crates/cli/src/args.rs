@@ -8,6 +8,13 @@ use crate::help;
 use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand};
 use dapple::scene;
 
+/// End of the short help.
+const EXAMPLES: &str = "\
+Examples:
+  dapple demo                              run every step on a small synthetic capture
+  dapple train captures/bird               train your own capture into out/bird
+  dapple train -h                          the options of a command that matter; --help shows all";
+
 const AFTER_HELP: &str = "\
 Examples:
   dapple demo                              run every step on a small synthetic capture
@@ -29,7 +36,7 @@ Exit codes:
 
 /// Trains 3D Gaussian splats from photos with camera poses
 #[derive(Debug, Parser)]
-#[command(name = "dapple", version, after_help = AFTER_HELP, max_term_width = 100,
+#[command(name = "dapple", version, after_help = EXAMPLES, after_long_help = AFTER_HELP, max_term_width = 100,
     disable_help_flag = true)]
 pub struct Cli {
     /// Print errors only: no progress, no notes

@@ -9,14 +9,16 @@ use clap::{Arg, Command};
 use std::fmt::Write as _;
 
 /// Headings of options that several commands have.
-const SHARED: [(&str, &[&str]); 3] = [
+const SHARED: [(&str, &[&str]); 2] = [
     ("Input", &["scene", "capture"]),
     (
         "Output",
         &["out", "output", "overwrite", "json", "markdown"],
     ),
-    ("General", &["quiet", "verbose", "help", "version"]),
 ];
+
+/// Heading of the options that all commands have.
+const GENERAL: &str = "General";
 
 /// Examples at the end of `-h`.
 const EXAMPLES: usize = 3;
@@ -24,47 +26,49 @@ const EXAMPLES: usize = 3;
 /// Heading of the examples in the text after the options.
 const HEADING: &str = "Examples:\n";
 
-/// Returns the command with its help pages, and those of its subcommands.
-pub fn with_pages(command: Command) -> Command {
-    let is_general = command.get_name() == "dapple";
+/// Returns the program with the help pages of its commands.
+pub fn with_pages(program: Command) -> Command {
+    // Commands have copies of the global options, since their short help does not list them.
+    let general = |arg: &Arg| arg.clone().help_heading(GENERAL).hide_short_help(true);
+    let globals = program.get_arguments().filter(|arg| arg.is_global_set());
+    let globals: Vec<Arg> = globals.map(general).collect();
+    program.mut_subcommands(|command| page(command, &globals))
+}
+
+/// Returns a command with its help pages, and those of its subcommands.
+fn page(command: Command, globals: &[Arg]) -> Command {
     let command = command
-        .mut_args(move |arg| option(arg, is_general))
-        .mut_subcommands(with_pages);
-    let Some(after) = command.get_after_help().map(ToString::to_string) else {
-        return command;
-    };
-    if is_general {
-        return command;
-    }
-    let examples = after
-        .split_once(HEADING)
-        .map_or("", |(_, examples)| examples);
+        .args(globals)
+        .mut_args(option)
+        .mut_subcommands(|inner| page(inner, globals));
+    let after = command.get_after_help().map(ToString::to_string);
+    let after = after.unwrap_or_default();
+    let (_, examples) = after.split_once(HEADING).unwrap_or_default();
     let mut short = String::new();
-    let whole = examples.lines().filter(|line| line.starts_with("  dapple"));
-    for example in whole.filter(|line| !line.ends_with('\\')).take(EXAMPLES) {
+    let whole = examples
+        .lines()
+        .filter(|line| line.starts_with("  dapple") && !line.ends_with('\\'));
+    for example in whole.take(EXAMPLES) {
         let _ = writeln!(short, "{example}");
     }
+    let heading = if short.is_empty() { "" } else { HEADING };
     command
         .after_long_help(after)
-        .after_help(format!("{HEADING}{short}--help shows all options"))
+        .after_help(format!("{heading}{short}--help shows all options"))
 }
 
 /// Returns the option with its short and its long text.
-fn option(arg: Arg, is_general: bool) -> Arg {
+fn option(arg: Arg) -> Arg {
     let id = arg.get_id().as_str();
     let arg = match SHARED.iter().find(|(_, ids)| ids.contains(&id)) {
-        // The program's own page lists these with the commands.
-        Some(("General", _)) if !is_general => arg.help_heading("General").hide_short_help(true),
-        Some(("General", _)) => return arg,
-        Some((heading, _)) if arg.get_help_heading().is_none() => arg.help_heading(*heading),
-        None if arg.is_positional() && arg.get_help_heading().is_none() => {
-            arg.help_heading("Input")
-        }
-        _ => arg,
+        _ if arg.get_help_heading().is_some() => arg,
+        Some((heading, _)) => arg.help_heading(*heading),
+        None if arg.is_positional() => arg.help_heading("Input"),
+        None => arg,
     };
     let whole = arg.get_long_help().or_else(|| arg.get_help());
     let mut whole = whole.map(ToString::to_string).unwrap_or_default();
-    let summary = whole.split_once(". ").map_or(&*whole, |(first, _)| first);
+    let (summary, _) = whole.split_once(". ").unwrap_or((&whole, ""));
     let summary = summary.to_owned();
     let values = match arg.get_action().takes_values() {
         true => arg.get_possible_values(),

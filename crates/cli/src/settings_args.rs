@@ -76,7 +76,7 @@ fn option(key: Key) -> Option<Arg> {
     let flag = key.row.flag?;
     let arg = Arg::new(flag.long())
         .long(flag.long())
-        .short(flag.short())
+        .short(flag.short().filter(|_| !flag.usage.starts_with("--")))
         .help(flag.summary())
         .long_help(flag.help)
         .help_heading(key.row.heading)

@@ -90,8 +90,8 @@ impl Flag {
 
     /// Returns the letter of `-p, --preset`.
     pub fn short(&self) -> Option<char> {
-        let (short, _) = self.usage.split_once(',')?;
-        short.chars().nth(1)
+        let short = self.usage.strip_prefix('-')?.chars().next();
+        short.filter(|&letter| letter != '-')
     }
 
     /// Returns the name of the value; `None` for a switch.
