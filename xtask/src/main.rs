@@ -37,7 +37,7 @@ enum Command {
     },
     /// Opens pages that `dapple profile` wrote in headless Chromium and checks that they draw all parts
     Page(page::PageArgs),
-    /// Builds the API documentation with warnings as errors, and prints its path
+    /// Writes docs/SETTINGS.md, builds the API documentation with warnings as errors, and prints its path
     Docs {
         /// Opens the documentation in the browser
         #[arg(long)]
@@ -67,7 +67,14 @@ fn bench(args: &[String]) -> Result<(), String> {
     shell::run(&mut command).map(drop)
 }
 
+/// Page of all settings, from the root of the repository.
+const SETTINGS_PAGE: &str = "docs/SETTINGS.md";
+
 fn docs(open: bool) -> Result<(), String> {
+    let mut example = shell::cargo(&["run", "--quiet", "--example", "settings_page"]);
+    let page = shell::run_quietly(&mut example)?.stdout;
+    let path = shell::root().join(SETTINGS_PAGE);
+    std::fs::write(&path, page).map_err(|e| format!("{}: {e}", path.display()))?;
     let mut command = shell::documentation();
     if open {
         command.arg("--open");

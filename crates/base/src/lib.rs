@@ -6,6 +6,7 @@
 //! - [`bounded`]: reads of whole files, up to a limit.
 //! - [`numbers`]: numbers formatted for readers.
 //! - [`printable`]: file names made safe for terminals.
+//! - [`settings`](mod@settings): settings, one row each.
 //! - [`text`]: byte order marks and UTF-16 in text files.
 
 pub mod atomic;
@@ -16,6 +17,7 @@ pub mod lacking;
 pub mod numbers;
 mod printable;
 mod progress;
+pub mod settings;
 pub mod text;
 
 pub use error::{Error, ErrorKind, Result};

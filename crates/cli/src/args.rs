@@ -4,6 +4,7 @@ use crate::commands::{
     bench, convert, demo, doctor, edit, eval, export, info, profile, render, synth, train, view,
 };
 use crate::console::Console;
+use crate::help;
 use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand};
 use dapple::scene;
 
@@ -28,7 +29,8 @@ Exit codes:
 
 /// Trains 3D Gaussian splats from photos with camera poses
 #[derive(Debug, Parser)]
-#[command(name = "dapple", version, after_help = AFTER_HELP, max_term_width = 100)]
+#[command(name = "dapple", version, after_help = AFTER_HELP, max_term_width = 100,
+    disable_help_flag = true)]
 pub struct Cli {
     /// Print errors only: no progress, no notes
     #[arg(short, long, global = true, display_order = 900)]
@@ -43,6 +45,10 @@ pub struct Cli {
         conflicts_with = "quiet"
     )]
     pub verbose: bool,
+
+    /// Print help; -h is shorter
+    #[arg(short, long, global = true, display_order = 900, action = clap::ArgAction::Help)]
+    help: Option<bool>,
 
     #[command(subcommand)]
     pub command: Command,
@@ -87,13 +93,39 @@ impl Command {
     }
 }
 
-/// Reads the command line.
+/// Reads the command line. Also returns a note for each older option on it.
 ///
 /// # Errors
 /// Command lines that the parser rejects, and requests for help or version.
-pub fn parse() -> Result<Cli, clap::Error> {
-    let matches = described().try_get_matches()?;
-    Cli::from_arg_matches(&matches)
+pub fn parse() -> Result<(Cli, Vec<String>), clap::Error> {
+    let command = described();
+    let notes = notes(
+        &command,
+        std::env::args_os().filter_map(|arg| arg.into_string().ok()),
+    );
+    let matches = command.try_get_matches()?;
+    Ok((Cli::from_arg_matches(&matches)?, notes))
+}
+
+/// Returns a note for each older option, which the parser accepts as an alias.
+fn notes(program: &clap::Command, line: impl IntoIterator<Item = String>) -> Vec<String> {
+    let mut command = program;
+    let mut notes = Vec::new();
+    for word in line.into_iter().skip(1) {
+        let name = word.split('=').next().unwrap_or(&word);
+        let Some(name) = name.strip_prefix("--") else {
+            command = command.find_subcommand(name).unwrap_or(command);
+            continue;
+        };
+        let renamed = command.get_arguments().find(|arg| {
+            let aliases = arg.get_all_aliases().unwrap_or_default();
+            aliases.contains(&name)
+        });
+        if let Some(new) = renamed.and_then(Arg::get_long) {
+            notes.push(format!("note: --{name} is now --{new}"));
+        }
+    }
+    notes
 }
 
 /// Returns the command line parser. In all commands, `-1` after an option is its value, so that the error names the
@@ -103,7 +135,7 @@ fn described() -> clap::Command {
         true => arg.allow_negative_numbers(true),
         false => arg,
     };
-    Cli::command().mut_subcommands(|verb| {
+    help::with_pages(Cli::command()).mut_subcommands(|verb| {
         let verb = verb.mut_args(takes_numbers);
         verb.mut_subcommands(|verb| verb.mut_args(takes_numbers))
     })
@@ -127,5 +159,75 @@ mod tests {
     #[test]
     fn the_command_line_contradicts_itself_nowhere() {
         described().debug_assert();
+    }
+
+    #[test]
+    fn older_options_are_accepted_with_a_note() {
+        let line = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        for (text, note) in [
+            (
+                "dapple train c --watch-every 3",
+                "note: --watch-every is now --validate-every",
+            ),
+            (
+                "dapple train c --perceptual=0.1",
+                "note: --perceptual is now --lpips-weight",
+            ),
+            (
+                "dapple eval --scene c out",
+                "note: --scene is now --capture",
+            ),
+            (
+                "dapple edit a b --look x.jpg",
+                "note: --look is now --bake-appearance",
+            ),
+        ] {
+            assert!(
+                described().try_get_matches_from(line(text)).is_ok(),
+                "{text}"
+            );
+            assert_eq!(notes(&described(), line(text)), [note], "{text}");
+        }
+        assert_eq!(
+            notes(&described(), line("dapple synth c --scene field")),
+            Vec::<String>::new()
+        );
+    }
+
+    /// Lines of the short help of a command at 100 columns.
+    const SHORT: usize = 40;
+
+    #[test]
+    fn the_short_help_of_every_command_fits_a_page() {
+        fn check(command: &mut clap::Command, path: &str) {
+            let path = format!("{path} {}", command.get_name());
+            let text = command.clone().term_width(100).render_help().to_string();
+            let lines = text.trim_end().lines().count();
+            assert!(lines <= SHORT, "{path} -h has {lines} lines:\n{text}");
+            let is_program = path == " dapple";
+            assert!(is_program || text.contains("--help shows all"), "{path}");
+            for inner in command.get_subcommands_mut() {
+                check(inner, &path);
+            }
+        }
+        let mut program = described();
+        program.build();
+        check(&mut program, "");
+    }
+
+    #[test]
+    fn headings_of_train_are_in_their_order() {
+        let mut program = described();
+        program.build();
+        let train = program.find_subcommand_mut("train");
+        let text = train.map(|train| train.render_long_help().to_string());
+        let text = text.unwrap_or_default();
+        let place = |heading: &&str| text.find(&format!("\n{heading}:\n"));
+        let places: Vec<Option<usize>> = dapple::train::config::HEADINGS
+            .iter()
+            .map(|h| place(h))
+            .collect();
+        assert!(places.iter().all(Option::is_some), "{places:?}");
+        assert!(places.is_sorted(), "{places:?}");
     }
 }

@@ -70,7 +70,7 @@ impl FileFormat {
     }
 
     /// Returns the format of a file name.
-    pub fn of(path: &Path) -> Option<Self> {
+    pub fn from_path(path: &Path) -> Option<Self> {
         let extension = path.extension()?;
         let is = |format: &Self| extension.eq_ignore_ascii_case(format.extension());
         [Self::Png, Self::Exr].into_iter().find(is)
@@ -318,8 +318,14 @@ mod tests {
 
     #[test]
     fn names_say_the_format() {
-        assert_eq!(FileFormat::of(Path::new("a.EXR")), Some(FileFormat::Exr));
-        assert_eq!(FileFormat::of(Path::new("b/a.png")), Some(FileFormat::Png));
-        assert_eq!(FileFormat::of(Path::new("folder")), None);
+        assert_eq!(
+            FileFormat::from_path(Path::new("a.EXR")),
+            Some(FileFormat::Exr)
+        );
+        assert_eq!(
+            FileFormat::from_path(Path::new("b/a.png")),
+            Some(FileFormat::Png)
+        );
+        assert_eq!(FileFormat::from_path(Path::new("folder")), None);
     }
 }

@@ -29,7 +29,10 @@ pub fn find(splats: &Path, console: &Console) -> Result<Option<PathBuf>> {
                 continue;
             }
         };
-        match record.fingerprint.difference(&Fingerprint::of(&capture)) {
+        match record
+            .fingerprint
+            .difference(&Fingerprint::from_capture(&capture))
+        {
             None => {
                 console.note(&format!("capture: that of the run, {}", place.display()));
                 return Ok(Some(place));
@@ -39,7 +42,7 @@ pub fn find(splats: &Path, console: &Console) -> Result<Option<PathBuf>> {
             }
         }
     }
-    let again = "name it with --scene SCENE (--capture SCENE of `edit` and `convert`)";
+    let again = "name it with --capture CAPTURE";
     Err(match why {
         None => Error::input("the capture of this run is no longer where it was")
             .at_path(&record.path)
@@ -67,7 +70,7 @@ pub fn needed(splats: &Path, console: &Console) -> Result<PathBuf> {
     find(splats, console)?.ok_or_else(|| {
         Error::input("the capture of these splats is not recorded")
             .at_path(splats)
-            .hint("name it with --scene SCENE")
+            .hint("name it with --capture CAPTURE")
     })
 }
 

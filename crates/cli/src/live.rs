@@ -13,7 +13,7 @@ use crate::console::Console;
 use crate::time_travel::TimeTravel;
 use crate::viewing::{Stance, ViewOptions, entries, stage};
 use dapple::scene::{Dataset, Result};
-use dapple::train::{EvalReport, Onlooker, StepProgress, Trainer};
+use dapple::train::{EvalReport, PausedRun, StepProgress, Trainer};
 use dapple_viewer::{Command, Share, Stage, Status, Viewer};
 use std::time::{Duration, Instant};
 
@@ -141,7 +141,7 @@ impl Live {
     /// Receives a failure of the engine.
     pub fn between_steps(
         &mut self,
-        run: &mut Onlooker<'_>,
+        run: &mut PausedRun<'_>,
         stop: impl Fn() -> bool,
         console: &Console,
     ) -> Result<()> {
@@ -215,7 +215,7 @@ impl Live {
     }
 
     /// Answers the next page with a request within this time.
-    fn answer(&mut self, run: &mut Onlooker<'_>, patience: Duration) -> Result<()> {
+    fn answer(&mut self, run: &mut PausedRun<'_>, patience: Duration) -> Result<()> {
         let asked = match patience.is_zero() {
             true => self.viewer.next(patience),
             false => run.rest(|| self.viewer.next(patience)),

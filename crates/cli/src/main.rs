@@ -15,6 +15,7 @@ mod commands;
 mod console;
 mod exit;
 mod flamegraph;
+mod help;
 mod interrupt;
 mod known_capture;
 mod live;
@@ -24,6 +25,7 @@ mod other_names;
 mod outputs;
 mod photo_memory;
 mod pictures;
+mod settings_args;
 mod time_travel;
 mod training_display;
 mod video;
@@ -45,11 +47,14 @@ fn quieten_mesa() {
 
 fn main() -> ExitCode {
     quieten_mesa();
-    let args = match args::parse() {
-        Ok(args) => args,
+    let (args, notes) = match args::parse() {
+        Ok(parsed) => parsed,
         Err(error) => return exit::usage(&error),
     };
     let console = console::Console::new(args.quiet, args.verbose);
+    for note in notes {
+        console.note(&note);
+    }
     let result = interrupt::listen()
         .and_then(|()| workers::start())
         .and_then(|()| args.command.run(&console));

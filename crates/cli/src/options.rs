@@ -1,38 +1,41 @@
 //! Options shared by several commands.
 
 pub use crate::outputs::{refuse_existing, refuse_inputs};
+pub use dapple::train::config::parse_colour;
 
 use crate::console::Console;
+use crate::settings_args::{Photos, SettingsArgs};
 use clap::Args;
 use dapple::contract::Engine;
 use dapple::glam::DVec3;
 use dapple::gpu::Precision;
 use dapple::scene::edit::Similarity;
 use dapple::scene::origin::Frame;
-use dapple::scene::splat_file::{self, Aside, Format, NearestBy, ReadOptions};
-use dapple::scene::{Capture, Error, MaskMode, Result, Splats, Split, origin};
-use dapple::train::config::{Background, DataConfig, DataPatch};
-use dapple::train::{ConfigPatch, Launch, Preset, RunFolder, Seen, TrainConfig};
+use dapple::scene::splat_file::{self, Format, NearestBy, ReadOptions, SplatMetadata};
+use dapple::scene::{Capture, Error, Result, Splats, Split, origin};
+use dapple::train::config::DataConfig;
+use dapple::train::{ConfigPatch, Launch, RunFolder, Seen, TrainConfig};
 use dapple::{AnyEngine, Device, EngineOptions, Opened};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// Device and resources to compute with.
 #[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Device")]
 pub struct DeviceOptions {
-    /// Device: auto, cpu, gpu, gpu:N or gpu:NAME, as listed by `dapple doctor`. auto selects the best hardware GPU,
-    /// else the CPU, and prints the reason [default: auto]
+    /// auto, cpu, gpu, gpu:N or gpu:NAME, as listed by `dapple doctor` [default: auto]. auto selects the best hardware
+    /// GPU, else the CPU, and prints the reason
     #[arg(long, value_name = "DEVICE", value_parser = parse_device,
         env = "DAPPLE_DEVICE", hide_env_values = true)]
     pub device: Option<Device>,
 
-    /// CPU threads, up to 16 per core [default: one per core]. Results do not depend on it
-    #[arg(long, value_name = "N")]
+    /// CPU threads, up to 16 per core [default: one per core]. Results do not depend on the number
+    #[arg(long, value_name = "N", hide_short_help = true)]
     pub threads: Option<usize>,
 
     /// Storage on a GPU of SH above degree 0 and of optimizer moments: f32, f16, bf16, or SH,MOMENTS [default: f32].
     /// Arithmetic is f32; 16 bits take 400 instead of 720 bytes per Gaussian
-    #[arg(long, value_name = "STORAGE", value_parser = parse_precision)]
+    #[arg(long, value_name = "STORAGE", value_parser = parse_precision, hide_short_help = true)]
     pub precision: Option<Precision>,
 
     /// See [`EngineOptions::default_cap`].
@@ -131,37 +134,6 @@ impl DeviceOptions {
             (Device::Gpu(_), None) => e.at(format!("--device {device}")),
             _ => e.at("--threads"),
         })
-    }
-}
-
-/// Parses a training background: a colour or `random`.
-pub fn parse_background(text: &str) -> Result<Background, String> {
-    match text {
-        "random" => Ok(Background::Random),
-        _ => parse_colour(text).map(Background::Colour),
-    }
-}
-
-/// Parses a colour: three numbers in 0..1 as `R,G,B`, or `black` or `white`.
-pub fn parse_colour(text: &str) -> Result<[f64; 3], String> {
-    match text {
-        "black" => return Ok([0.0; 3]),
-        "white" => return Ok([1.0; 3]),
-        _ => {}
-    }
-    let parts: Vec<f64> = text
-        .split(',')
-        .map(|part| {
-            part.trim()
-                .parse::<f64>()
-                .map_err(|e| format!("{part:?}: {e}"))
-        })
-        .collect::<Result<_, _>>()?;
-    match parts.as_slice() {
-        &[r, g, b] if parts.iter().all(|v| (0.0..=1.0).contains(v)) => Ok([r, g, b]),
-        _ => {
-            Err("three numbers between 0 and 1 are needed, for example 1,1,1 for white".to_owned())
-        }
     }
 }
 
@@ -310,7 +282,7 @@ fn splat_files(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// Reads splats and prints notes about their file.
-pub fn read_splats(path: &Path, console: &Console) -> Result<(Splats, Aside)> {
+pub fn read_splats(path: &Path, console: &Console) -> Result<(Splats, SplatMetadata)> {
     read_splats_with(path, &ReadOptions::default(), console)
 }
 
@@ -319,25 +291,25 @@ pub fn read_splats_with(
     path: &Path,
     options: &ReadOptions,
     console: &Console,
-) -> Result<(Splats, Aside)> {
-    let (splats, aside) = splat_file::read_with_progress(path, options, &console.progress())?;
-    for note in &aside.notes {
+) -> Result<(Splats, SplatMetadata)> {
+    let (splats, metadata) = splat_file::read_with_progress(path, options, &console.progress())?;
+    for note in &metadata.notes {
         console.note(&format!("note: {}: {note}", path.display()));
     }
-    if aside.origin != DVec3::ZERO {
+    if metadata.origin != DVec3::ZERO {
         console.note(&format!(
             "note: {}: positions are relative to the local origin {}",
             path.display(),
-            origin::shown(aside.origin)
+            origin::shown(metadata.origin)
         ));
     }
-    if aside.moved != Similarity::IDENTITY {
+    if metadata.moved != Similarity::IDENTITY {
         console.note(&format!(
             "note: {}: the splats were moved since training; cameras of the capture are moved with them",
             path.display()
         ));
     }
-    Ok((splats, aside))
+    Ok((splats, metadata))
 }
 
 /// Prints a note if a format cannot store the origin of the splats or their motion since training.
@@ -389,85 +361,20 @@ pub fn make_folder(folder: &Path) -> Result<()> {
 }
 
 /// Photos of a capture to use, and their size.
-#[derive(Debug, Args)]
-pub struct CaptureOptions {
-    /// Hold out every N-th photo by name, 0 for none [default: the capture's own split, else 8]
-    #[arg(long, value_name = "N")]
-    pub eval_every: Option<usize>,
+pub type CaptureOptions = SettingsArgs<Photos>;
 
-    /// Divide photo width and height by N [default: 1]. An existing folder images_N is used
-    #[arg(long, value_name = "N")]
-    pub downscale: Option<u32>,
-
-    /// Reduce photos whose longer side exceeds this many pixels [default: no limit]
-    #[arg(long, value_name = "PIXELS")]
-    pub max_resolution: Option<u32>,
-
-    /// Photo folder [default: from the capture]
-    #[arg(long, value_name = "FOLDER")]
-    pub images: Option<PathBuf>,
-
-    /// Skip missing photos of the capture and print their number
-    #[arg(long)]
-    pub skip_missing: bool,
-
-    /// Undistort photos while loading, which crops their borders [default: render through the lens distortion]
-    #[arg(long)]
-    pub undistort: bool,
-
-    /// Use of alpha channels and of masks (masks/ next to the photo folder, with the photos' names; white is used)
-    /// [default: auto]
-    #[arg(long, value_name = "MODE", value_parser = mask_mode_parser())]
-    pub mask_mode: Option<String>,
-
-    /// Exclude the white parts of masks instead of the black parts
-    #[arg(long)]
-    pub invert_masks: bool,
-}
-
-fn mask_mode_parser() -> clap::builder::PossibleValuesParser {
-    MaskMode::ALL
-        .map(|mode| clap::builder::PossibleValue::new(mode.name()).help(mode.about()))
-        .into()
-}
-
-impl CaptureOptions {
-    /// Returns the options as a layer of the configuration.
-    pub fn patch(&self) -> DataPatch {
-        DataPatch {
-            eval_every: self.eval_every,
-            // A given number replaces the capture's own split.
-            own_split: self.eval_every.map(|_| false),
-            downscale: self.downscale,
-            max_resolution: self.max_resolution,
-            images: self.images.clone(),
-            skip_missing: self.skip_missing.then_some(true),
-            undistort: self.undistort.then_some(true),
-            // The parser rejects other names.
-            mask_mode: self.mask_mode.as_deref().and_then(|mode| mode.parse().ok()),
-            invert_masks: self.invert_masks.then_some(true),
-            ..DataPatch::default()
-        }
-    }
-}
-
-/// Merges preset, file and options; see [`TrainConfig::resolve`]. Each layer can be the source of a contradiction.
-pub fn merged_config(
-    preset: Option<Preset>,
-    file: Option<&Path>,
-    flags: ConfigPatch,
-) -> Result<TrainConfig> {
-    merged_config_for(None, preset, file, flags)
+/// Merges file and options; see [`TrainConfig::resolve`]. Each layer can be the source of a contradiction.
+pub fn merged_config(file: Option<&Path>, flags: ConfigPatch) -> Result<TrainConfig> {
+    merged_config_for(None, file, flags)
 }
 
 /// Merges like [`merged_config`], with capture statistics of the training photos.
 pub fn merged_config_for(
     seen: Option<Seen>,
-    preset: Option<Preset>,
     file: Option<&Path>,
     flags: ConfigPatch,
 ) -> Result<TrainConfig> {
-    TrainConfig::resolve_for(seen, preset, file, flags).map_err(|e| {
+    TrainConfig::resolve_for(seen, None, file, flags).map_err(|e| {
         if e.place().is_some() {
             return e;
         }
@@ -499,7 +406,7 @@ pub fn config_beside(splats: &Path, flags: ConfigPatch, console: &Console) -> Re
         match TrainConfig::resolve(None, Some(&file), ConfigPatch::default()) {
             Ok(_) => {
                 console.note(&format!("settings: those of the run, {}", file.display()));
-                return merged_config(None, Some(&file), flags);
+                return merged_config(Some(&file), flags);
             }
             Err(e) => console.note(&format!(
                 "warning: {} is not a run's configuration and is not used: {}",
@@ -508,7 +415,7 @@ pub fn config_beside(splats: &Path, flags: ConfigPatch, console: &Console) -> Re
             )),
         }
     }
-    merged_config(None, None, flags)
+    merged_config(None, flags)
 }
 
 /// Splits the photos of a capture into held-out and training photos, as the trainer does.

@@ -6,8 +6,8 @@ use crate::live::Live;
 use dapple::contract::DensifyReport;
 use dapple::scene::Result;
 use dapple::train::{
-    EvalReport, MOST_SNAPSHOT_BYTES, Observer, Onlooker, Outlook, Snapshots, StepProgress, Taken,
-    TrainConfig, Verdict,
+    EvalReport, ExtensionCheck, ExtensionDecision, MOST_SNAPSHOT_BYTES, Observer, PausedRun,
+    Snapshots, StepProgress, Taken, TrainConfig,
 };
 pub use dapple_base::numbers::grouped;
 use indicatif::ProgressBar;
@@ -129,9 +129,9 @@ impl<'a> TrainingDisplay<'a> {
 }
 
 impl Observer for TrainingDisplay<'_> {
-    fn on_outlook(&mut self, outlook: &Outlook, config: &TrainConfig) {
-        let [_, step] = outlook.steps;
-        let gain = match 100.0 * outlook.gain() {
+    fn on_extension_check(&mut self, check: &ExtensionCheck, config: &TrainConfig) {
+        let [_, step] = check.steps;
+        let gain = match 100.0 * check.gain() {
             gain if gain >= 0.0 => format!("fell by {gain:.0} %"),
             gain => format!("rose by {:.0} %", -gain),
         };
@@ -139,13 +139,13 @@ impl Observer for TrainingDisplay<'_> {
             "step {}: the loss of the withheld photos {gain}",
             grouped(step.into())
         );
-        match (outlook.verdict, config.extended.last()) {
-            (Verdict::Extend, Some(&[_, steps, most])) => self.console.note(&format!(
+        match (check.decision, config.extension_log.last()) {
+            (ExtensionDecision::Extend, Some(&[_, steps, most])) => self.console.note(&format!(
                 "{gain}: the run is extended to {} steps and up to {} (--steps sets the length)",
                 grouped(steps.into()),
                 gaussians(most.into())
             )),
-            (Verdict::NotShared, _) if config.dropout_after == step => self.console.note(&format!(
+            (ExtensionDecision::NotShared, _) if config.dropout_after == step => self.console.note(&format!(
                 "{gain}: the photos are overfitted, so each step from here on drops {} % of the Gaussians at \
                  random (--dropout sets the rate)",
                 100.0 * config.dropout
@@ -239,7 +239,7 @@ impl Observer for TrainingDisplay<'_> {
         }
     }
 
-    fn between_steps(&mut self, run: &mut Onlooker<'_>) -> Result<()> {
+    fn between_steps(&mut self, run: &mut PausedRun<'_>) -> Result<()> {
         let taken = self.snapshots.between_steps(run)?;
         self.on_snapshot(run.step(), taken);
         let grace = self.grace;

@@ -15,9 +15,10 @@ use std::net::IpAddr;
 
 /// Address and port of the viewer.
 #[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Viewer")]
 pub struct ListenOptions {
-    /// Address to listen on [default: 127.0.0.1, this machine only]. With another, any user with the printed address
-    /// can watch and pause the run
+    /// Address to listen on [default: 127.0.0.1, this machine only]. With another address, any user with the printed
+    /// address can watch and pause the run
     #[arg(long, value_name = "ADDRESS")]
     pub host: Option<IpAddr>,
 
@@ -28,26 +29,39 @@ pub struct ListenOptions {
 
 /// Options of the live viewer.
 #[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Viewer")]
 pub struct ViewOptions {
     /// Show the run in a browser and print the address. The result is bit-identical
     #[arg(long)]
     pub view: bool,
 
     /// Largest share of the run's time for renders in the browser, 0.01 to 1
-    #[arg(long, value_name = "SHARE", default_value_t = 0.2, requires = "view")]
+    #[arg(
+        long,
+        value_name = "SHARE",
+        default_value_t = 0.2,
+        requires = "view",
+        hide_short_help = true
+    )]
     pub view_share: f64,
 
     /// Address that --view listens on [default: 127.0.0.1, this machine only]
-    #[arg(long, value_name = "ADDRESS", requires = "view")]
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        requires = "view",
+        hide_short_help = true
+    )]
     pub host: Option<IpAddr>,
 
     /// Port that --view listens on [default: 7410, or a free port if 7410 is taken]
-    #[arg(long, value_name = "PORT", requires = "view")]
+    #[arg(long, value_name = "PORT", requires = "view", hide_short_help = true)]
     pub port: Option<u16>,
 
     /// Store N snapshots of the splats as OUT/snapshots/STEP.ply, for `dapple view OUT` [default: 12 with --view,
     /// else 0]. Above 4 GiB in total, every second snapshot is deleted
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=MOST_SNAPSHOTS))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=MOST_SNAPSHOTS),
+        hide_short_help = true)]
     pub snapshots: Option<u32>,
 }
 

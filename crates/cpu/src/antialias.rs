@@ -1,5 +1,5 @@
 //! Anti-aliasing of Mip-Splatting (Yu et al. 2024, arXiv:2311.16493), for up to 16 Gaussians at a time.
-//! Reference: `dapple_reference::{smoothed, project}`. GPU version: `shared/antialias.wgsl`.
+//! Reference: `dapple_reference::{with_filter_3d, project}`. GPU version: `shared/antialias.wgsl`.
 //!
 //! The 3D filter, before projection:
 //! 1. Scales become `s' = sqrt(s^2 + deviation^2)`, the opacity is multiplied by the product of the
@@ -15,14 +15,14 @@
 //!    it is the sum of `W_k R_k`, from which those by T0 and T1 follow. The derivative by cov2d through
 //!    det cov2d is `-1/2 w conic`.
 //!
-//! The rest of the file sets the deviations: `engine::smoothing`.
+//! The rest of the file sets the deviations: `engine::filter_3d`.
 
 use crate::blocks::{Blocks, component};
 use crate::frame::CameraF32;
 use crate::projection::{V3, cross, dot};
 use crate::simd::{ROW, Row, Splat, V, each};
 use dapple_engine::constants::{MIP_DILATION, SMOOTHING_MARGIN};
-use dapple_engine::smoothing::deviation_per_interval;
+use dapple_engine::filter_3d::deviation_per_interval;
 use pulp::Simd;
 use rayon::prelude::*;
 

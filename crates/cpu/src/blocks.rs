@@ -5,7 +5,7 @@
 //! TLB. Lanes after the last Gaussian hold zeros, and their zero quaternion makes them invisible.
 
 use crate::simd::{ROW, Row};
-use dapple_engine::look::FEATURES;
+use dapple_engine::appearance_mlp::FEATURES;
 use dapple_engine::{PARAM_GROUPS, groups};
 use dapple_scene::{Splats, sh_coefficient_count};
 

@@ -1,7 +1,7 @@
 //! [`CpuEngine`]: executes the stages in order and implements the [`Engine`] trait.
 
 mod contract;
-mod looks;
+mod mlp;
 mod pictures;
 
 use crate::antialias;
@@ -17,15 +17,15 @@ use crate::stages::extras::ExtrasStep;
 use crate::stages::regularisers::Regularisers;
 use crate::stages::update::{AdamStep, DensityStats};
 use crate::stages::{
-    appearance, blend, blend_backward, crops, depth, emit, finite, look, loss, order, poses,
-    project, ranges, sort, update,
+    appearance, appearance_mlp, blend, blend_backward, crops, depth, emit, finite, loss, order,
+    poses, project, ranges, sort, update,
 };
 use crate::threads;
 use dapple_engine::appearance::{check_cells, other_cells};
 use dapple_engine::constants::FINITE_EVERY;
 use dapple_engine::crops::{no_crop_loss, origin};
 use dapple_engine::{
-    Appearance, CropLoss, DepthSample, Dropout, Engine, ImageDerivative, Look, LossTerm,
+    Appearance, AppearanceMlp, CropLoss, DepthSample, Dropout, Engine, ImageDerivative, LossTerm,
     RefinedPose, RenderSettings, Report, Stage, StageTime, StepReport, StepSettings, Trace, ViewId,
     check_image_gradient,
 };
@@ -51,15 +51,15 @@ pub struct CpuEngine {
     second: Blocks,
     stats: DensityStats,
     /// 3D filters by block; empty until the first anti-aliased step or render.
-    smoothing: Vec<Row>,
+    filter_3d: Vec<Row>,
     sh_degree: u8,
     views: Vec<HeldView>,
     /// Refined poses by view; empty until a step refines one.
     poses: Vec<RefinedPose>,
     appearance: Appearance,
-    look: Look,
+    look: AppearanceMlp,
     /// Gaussians with the appearance of a photo, if a step requests it.
-    looked: look::Looked,
+    looked: appearance_mlp::MlpColours,
     /// Loss over crops, if one is set.
     crop_loss: Option<Box<dyn CropLoss>>,
     crop: crops::Crop,
@@ -121,11 +121,11 @@ impl CpuEngine {
             first: Blocks::zeros(0, 0),
             second: Blocks::zeros(0, 0),
             stats: DensityStats::default(),
-            smoothing: Vec::new(),
+            filter_3d: Vec::new(),
             sh_degree: 0,
             appearance: Appearance::default(),
-            look: Look::default(),
-            looked: look::Looked::default(),
+            look: AppearanceMlp::default(),
+            looked: appearance_mlp::MlpColours::default(),
             views: Vec::new(),
             crop_loss: None,
             crop: crops::Crop::default(),
@@ -178,7 +178,7 @@ impl CpuEngine {
     }
 
     /// Executes the stages `project` to `blend` of a view. If `looked` is true, they read the Gaussians that
-    /// [`look::run`] has prepared.
+    /// [`appearance_mlp::run`] has prepared.
     fn forward(
         &mut self,
         looked: bool,
@@ -189,15 +189,15 @@ impl CpuEngine {
         clock: &mut Clock,
     ) {
         let degree = settings.sh_degree.min(self.sh_degree);
-        self.fit_smoothing(settings.antialias);
-        let smoothing = settings.antialias.then_some(self.smoothing.as_slice());
+        self.fit_filter_3d(settings.antialias);
+        let filter_3d = settings.antialias.then_some(self.filter_3d.as_slice());
         let frame = &mut self.frame;
         let params = if looked {
             &self.looked.params
         } else {
             &self.params
         };
-        project::run(params, smoothing, camera, degree, dropout, frame);
+        project::run(params, filter_3d, camera, degree, dropout, frame);
         clock.lap(Stage::Project);
         order::run(self.params.len, frame);
         clock.lap(Stage::Order);
@@ -218,9 +218,9 @@ impl CpuEngine {
     }
 
     /// Creates zero 3D filters if they are needed and were never set.
-    fn fit_smoothing(&mut self, antialias: bool) {
-        if antialias && self.smoothing.is_empty() {
-            self.smoothing = vec![Row::ZERO; self.params.count()];
+    fn fit_filter_3d(&mut self, antialias: bool) {
+        if antialias && self.filter_3d.is_empty() {
+            self.filter_3d = vec![Row::ZERO; self.params.count()];
         }
     }
 
@@ -235,7 +235,7 @@ impl CpuEngine {
             let cameras: Vec<CameraF32> = views
                 .map(|(i, held)| self.posed(ViewId(i), held.camera))
                 .collect();
-            self.smoothing = antialias::deviations(&self.params, &cameras, settings.render.near);
+            self.filter_3d = antialias::deviations(&self.params, &cameras, settings.render.near);
         }
         let losses = &settings.losses;
         let samples = Arc::clone(&self.depths[view.0]);
@@ -246,11 +246,11 @@ impl CpuEngine {
         let beside = Beside::depths(mode.depths);
         let prepared = self.prepare_look(view, settings)?;
         if let Some(prepared) = &prepared {
-            look::run(prepared, &self.params, &mut self.looked);
+            appearance_mlp::run(prepared, &self.params, &mut self.looked);
             clock.lap(Stage::Appearance);
         }
         let through = prepared.is_some();
-        let dropout = Dropout::of(settings);
+        let dropout = Dropout::from_settings(settings);
         self.forward(
             through,
             &camera,
@@ -299,20 +299,20 @@ impl CpuEngine {
         let extras = ExtrasStep::new(&settings.extras, settings.step, self.params.len);
         let degree = settings.render.sh_degree.min(self.sh_degree);
         let pose_gradient = (!settings.pose_rates.are_off()).then(|| {
-            let smoothing = antialias.then_some(self.smoothing.as_slice());
+            let filter_3d = antialias.then_some(self.filter_3d.as_slice());
             let params = if through {
                 &self.looked.params
             } else {
                 &self.params
             };
             let frame = &self.frame;
-            update::pose_gradient_of_all(params, smoothing, &camera, degree, mode.depths, frame)
+            update::pose_gradient_of_all(params, filter_3d, &camera, degree, mode.depths, frame)
         });
         update::run(
             &mut self.params,
             &mut self.first,
             &mut self.second,
-            antialias.then_some(self.smoothing.as_slice()),
+            antialias.then_some(self.filter_3d.as_slice()),
             &camera,
             degree,
             &adam,
@@ -328,10 +328,10 @@ impl CpuEngine {
         }
         clock.lap(Stage::Update);
         if let (Some(prepared), Some(learnt)) = (&prepared, &settings.look) {
-            look::step(
+            appearance_mlp::step(
                 prepared,
                 &self.looked,
-                look::Featured {
+                appearance_mlp::Featured {
                     params: &mut self.params,
                     first: &mut self.first,
                     second: &mut self.second,

@@ -38,7 +38,7 @@ pub(crate) fn rate(amount: f64, mut go: impl FnMut()) -> Rated {
         go();
         start.elapsed().as_secs_f64()
     });
-    Rated::of(amount, seconds.collect())
+    Rated::from_seconds(amount, seconds.collect())
 }
 
 /// Returns operations per second, for the faster number of chains.

@@ -167,14 +167,14 @@ fn rotation_matrix<S: Simd>(s: S, q: [V<S>; 4]) -> [V3<S>; 3] {
     ]
 }
 
-/// Projects part `part` of a block. `smoothing` holds the block's 3D filters; only with `ANTIALIAS`.
+/// Projects part `part` of a block. `filter_3d` holds the block's 3D filters; only with `ANTIALIAS`.
 #[inline(always)]
 pub fn project<S: Simd, const LENS: bool, const ANTIALIAS: bool>(
     s: S,
     block: &[Row],
     part: usize,
     camera: &CameraV<S, LENS>,
-    smoothing: &Row,
+    filter_3d: &Row,
 ) -> Projection<S> {
     let mean = each!(3, |i| V::load(s, &block[component::MEAN + i], part));
     let log_scales = each!(3, |i| V::load(s, &block[component::SCALE + i], part));
@@ -235,7 +235,7 @@ pub fn project<S: Simd, const LENS: bool, const ANTIALIAS: bool>(
     let mut opacity = logit.sigmoid();
     let mut filters = Filters::none(s);
     if ANTIALIAS {
-        let deviation = V::load(s, smoothing, part);
+        let deviation = V::load(s, filter_3d, part);
         let (wider, share) = filters.smooth(s, scales, deviation);
         scales = wider;
         opacity = opacity * share;

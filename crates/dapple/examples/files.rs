@@ -83,7 +83,7 @@ fn main() -> dapple::Result<()> {
         std::fs::create_dir(&own).map_err(|e| Error::io("cannot make a folder", &own, e))?;
         let path = own.join(format.file_name("scene"));
         splat_file::write_with_progress(&path, &splats, format, &options, &Line::default())?;
-        let (read, aside) = splat_file::read(&path)?;
+        let (read, metadata) = splat_file::read(&path)?;
         assert_eq!(read.len(), splats.len());
         let bytes = splat_file::size_bytes(&path, format);
         println!(
@@ -91,7 +91,7 @@ fn main() -> dapple::Result<()> {
             format.file_name(""),
             plain / bytes as f64,
             psnr(engine.as_mut(), [&splats, &read], &cameras)?,
-            aside.axes,
+            metadata.axes,
         );
     }
 
@@ -119,7 +119,7 @@ fn main() -> dapple::Result<()> {
         non_finite: NonFinite::Keep,
         ..ReadOptions::default()
     };
-    let (read, aside) = splat_file::read_with(&broken, &kept)?;
+    let (read, metadata) = splat_file::read_with(&broken, &kept)?;
     let mut editor = Editor::new(read);
     for action in &chain {
         editor.apply(action, &mut NoCapture, &NoProgress)?;
@@ -127,7 +127,7 @@ fn main() -> dapple::Result<()> {
     assert_eq!(editor.splats().len(), splats.len() - 1);
     // The file's metadata is written with the splats.
     let options = WriteOptions {
-        antialiased: aside.antialiased,
+        antialiased: metadata.antialiased,
         ..WriteOptions::default()
     };
     let bytes = splat_file::encode(editor.splats(), Format::Spz, &options)?;

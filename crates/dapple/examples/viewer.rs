@@ -4,7 +4,7 @@
 //! The training result is bit-identical.
 
 use dapple::prelude::*;
-use dapple::train::{Onlooker, StepProgress};
+use dapple::train::{PausedRun, StepProgress};
 use dapple_viewer::{CameraEntry, Share, Stage, Status, Viewer, ViewerOptions};
 use std::time::{Duration, Instant};
 
@@ -37,7 +37,7 @@ impl Observer for Shown {
         });
     }
 
-    fn between_steps(&mut self, run: &mut Onlooker<'_>) -> dapple::Result<()> {
+    fn between_steps(&mut self, run: &mut PausedRun<'_>) -> dapple::Result<()> {
         if !self.share.is_ready(Instant::now()) {
             return Ok(());
         }

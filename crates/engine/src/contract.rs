@@ -39,8 +39,8 @@ pub struct OptimizerState {
     /// Number of steps in which each Gaussian was visible since the last densification round, `[N]`.
     pub visible_counts: Vec<f32>,
     /// Standard deviation of each Gaussian's 3D filter, world units, `[N]`. Empty if no step or render was
-    /// anti-aliased. See [`crate::smoothing`].
-    pub smoothing: Vec<f32>,
+    /// anti-aliased. See [`crate::filter_3d`].
+    pub filter_3d: Vec<f32>,
     /// State of the engine's views that training changes.
     pub views: ViewState,
 }
@@ -55,7 +55,7 @@ impl OptimizerState {
             second_moments: zeros(),
             gradient_sums: vec![0.0; n],
             visible_counts: vec![0.0; n],
-            smoothing: Vec::new(),
+            filter_3d: Vec::new(),
             views,
         }
     }
@@ -130,10 +130,10 @@ pub trait Engine: Send {
     }
 
     /// Does the same as [`Self::splats`] and bakes the 3D filters into scales and opacities, as splat files store
-    /// them. See [`crate::smoothing`].
+    /// them. See [`crate::filter_3d`].
     fn fused_splats(&mut self) -> Result<Splats> {
         let (mut splats, state) = self.download()?;
-        crate::smoothing::fuse(&mut splats, &state.smoothing);
+        crate::filter_3d::bake(&mut splats, &state.filter_3d);
         Ok(splats)
     }
 

@@ -26,7 +26,7 @@ pub struct Dropout {
 
 impl Dropout {
     /// Returns the dropout of a step; `None` if its rate is 0.
-    pub fn of(settings: &StepSettings) -> Option<Self> {
+    pub fn from_settings(settings: &StepSettings) -> Option<Self> {
         (settings.dropout > 0.0).then_some(Self {
             rate: settings.dropout,
             seed: settings.extras.seed,
@@ -51,7 +51,7 @@ mod tests {
     use crate::RenderSettings;
 
     fn dropout(rate: f32, step: u32) -> Option<Dropout> {
-        Dropout::of(&StepSettings {
+        Dropout::from_settings(&StepSettings {
             dropout: rate,
             ..StepSettings::new(step, RenderSettings::default())
         })

@@ -143,8 +143,8 @@ pub const STATISTICS: [Statistic; 3] = [
     Statistic {
         name: "antialias.smoothing",
         of_antialiased: true,
-        values: |state| &state.smoothing,
-        values_mut: |state| &mut state.smoothing,
+        values: |state| &state.filter_3d,
+        values_mut: |state| &mut state.filter_3d,
     },
 ];
 

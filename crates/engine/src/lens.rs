@@ -41,7 +41,7 @@ impl LensForm {
     ///
     /// # Errors
     /// A lens that engines do not know; a coefficient that is not finite; one that shows nothing.
-    pub fn of(lens: &Lens) -> Result<Option<Self>> {
+    pub fn from_lens(lens: &Lens) -> Result<Option<Self>> {
         if !lens.is_finite() {
             return Err(Error::input(format!(
                 "the lens {lens:?} has a coefficient that is not finite"

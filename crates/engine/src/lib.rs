@@ -11,7 +11,7 @@
 //! - [`LossTerm`]: list of the terms of the loss.
 //! - [`crops`]: losses over crops that are defined outside the engines.
 //! - [`depth`]: depths of a render, and supervision by known depths.
-//! - [`smoothing`]: 3D filters of anti-aliased splats.
+//! - [`filter_3d`]: 3D filters of anti-aliased splats.
 //! - [`score`]: comparison of a render with its photo on the device.
 //! - [`shown`]: renders as bytes, and the number of Gaussians that a pixel blends.
 //! - [`instruments`]: timings, counters and costs, for benchmarks and profilers.
@@ -20,16 +20,17 @@
 
 mod adam_step;
 pub mod appearance;
+pub mod appearance_mlp;
 pub mod constants;
 mod contract;
 pub mod crops;
 pub mod depth;
 mod dropout;
+pub mod filter_3d;
 mod gradients;
 pub mod groups;
 pub mod instruments;
 mod lens;
-pub mod look;
 mod loss;
 pub mod noise;
 mod pose_step;
@@ -40,7 +41,6 @@ mod report;
 pub mod score;
 mod settings;
 pub mod shown;
-pub mod smoothing;
 mod stage;
 mod trace;
 mod upload;
@@ -48,6 +48,7 @@ mod view_state;
 
 pub use adam_step::adam;
 pub use appearance::{Appearance, AppearanceSettings};
+pub use appearance_mlp::{AppearanceMlp, AppearanceMlpSettings};
 pub use contract::{Engine, OptimizerState, Rendered, TrainView, ViewId};
 pub use crops::CropLoss;
 pub use depth::{DepthImage, DepthSample, ImageDerivative, check_depths};
@@ -55,7 +56,6 @@ pub use dropout::{DROPOUT, Dropout};
 pub use gradients::{BlendGradients, Gradients};
 pub use groups::{PARAM_GROUPS, ParamGroup, STATISTICS, Statistic};
 pub use lens::{LensForm, slope_range};
-pub use look::{Look, LookSettings};
 pub use loss::{LossOf, LossTerm, LossWeights};
 pub use pose_step::{PoseMoments, refine_pose};
 pub use posed_camera::{MAX_IMAGE_SIDE, PosedCamera};

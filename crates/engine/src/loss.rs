@@ -99,7 +99,7 @@ pub struct LossWeights([f32; LossTerm::ALL.len()]);
 
 impl LossWeights {
     /// Creates weights from a function of the term.
-    pub fn of(weight: impl FnMut(LossTerm) -> f32) -> Self {
+    pub fn from_fn(weight: impl FnMut(LossTerm) -> f32) -> Self {
         Self(LossTerm::ALL.map(weight))
     }
 

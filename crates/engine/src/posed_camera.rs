@@ -75,7 +75,7 @@ impl PosedCamera {
             principal: principal.map(|v| v as f32),
             jacobian_min: slope_min.to_array().map(|v| v as f32),
             jacobian_max: slope_max.to_array().map(|v| v as f32),
-            lens: LensForm::of(&camera.lens)?,
+            lens: LensForm::from_lens(&camera.lens)?,
             size,
             tiles: size.map(|v| v.div_ceil(TILE_SIZE)),
         })

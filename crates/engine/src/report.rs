@@ -88,7 +88,7 @@ impl NotFinite {
     }
 
     /// Checks splats on the host.
-    pub fn of(splats: &Splats) -> Option<Self> {
+    pub fn find_in(splats: &Splats) -> Option<Self> {
         let widths = PARAM_GROUPS.map(|group| group.width(splats.sh_degree));
         let tensors = PARAM_GROUPS.map(|group| group.values(splats));
         let bits = |i: usize| {

@@ -1,6 +1,6 @@
 //! Settings of renders, steps and densification rounds: numbers without schedules.
 
-use crate::{AppearanceSettings, LookSettings, LossWeights, PoseRates};
+use crate::{AppearanceMlpSettings, AppearanceSettings, LossWeights, PoseRates};
 use serde::{Deserialize, Serialize};
 
 /// Settings of a render.
@@ -19,7 +19,7 @@ pub struct RenderSettings {
     pub depth: bool,
     /// True to filter detail that a pixel cannot resolve, instead of making it brighter (Mip-Splatting). The
     /// render dilates by [`crate::constants::MIP_DILATION`] and lowers opacities by as much as the dilation
-    /// enlarges ellipses. 3D filters apply if a step has set them. See [`crate::smoothing`].
+    /// enlarges ellipses. 3D filters apply if a step has set them. See [`crate::filter_3d`].
     pub antialias: bool,
 }
 
@@ -119,7 +119,7 @@ pub struct StepSettings {
     /// True to add this step's screen-space gradients to the density statistics.
     pub accumulate_density: bool,
     /// True to set each Gaussian's 3D filter by the training views before the step. Only with
-    /// [`RenderSettings::antialias`]; see [`crate::smoothing`].
+    /// [`RenderSettings::antialias`]; see [`crate::filter_3d`].
     pub refresh_smoothing: bool,
     /// Additions of a density strategy to `update`.
     pub extras: Extras,
@@ -135,7 +135,7 @@ pub struct StepSettings {
     /// Settings of the appearance MLP, if the view is rendered through it: see [`mod@crate::look`]. The engine
     /// must hold an embedding for every view.
     #[serde(default)]
-    pub look: Option<LookSettings>,
+    pub look: Option<AppearanceMlpSettings>,
 }
 
 impl StepSettings {

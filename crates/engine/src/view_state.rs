@@ -5,8 +5,8 @@
 //! a field of [`ViewState`] and a row here.
 
 use crate::appearance::Appearance;
-use crate::look::{CODE, FEATURES, NETWORK};
-use crate::{Look, POSE_WORDS, RefinedPose};
+use crate::appearance_mlp::{CODE, FEATURES, NETWORK};
+use crate::{AppearanceMlp, POSE_WORDS, RefinedPose};
 use dapple_scene::{Error, Result};
 use std::borrow::Cow;
 
@@ -18,7 +18,7 @@ pub struct ViewState {
     /// Bilateral grids; empty if no step has learnt any.
     pub appearance: Appearance,
     /// Appearance MLP with its embeddings; empty if the run learns none.
-    pub look: Look,
+    pub look: AppearanceMlp,
 }
 
 /// Sizes of the tensors of a [`ViewState`].
@@ -269,7 +269,7 @@ mod tests {
                 .map(|_| RefinedPose::from_words(&std::array::from_fn(|_| number())))
                 .collect(),
             appearance: Appearance::identity([2, 3, 1], 2),
-            look: Look::new([0.0; 3], 1.0, 4, 5, 0),
+            look: AppearanceMlp::new([0.0; 3], 1.0, 4, 5, 0),
         };
         let held = &mut state.appearance;
         let look = &mut state.look;

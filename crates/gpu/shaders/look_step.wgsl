@@ -6,7 +6,7 @@
 // two steps on a view its moments do not change. A non-finite number changes nothing, nor does a halted step.
 //
 // look_seen: steps of the network, then by view. look_moments: first and second moments of the network, then first and
-// second moments of each view's embedding. CPU version and reference: dapple_engine::look::step.
+// second moments of each view's embedding. CPU version and reference: dapple_engine::appearance_mlp::step.
 #import shared/step
 #import shared/rests
 #import shared/groups

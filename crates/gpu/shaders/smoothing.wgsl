@@ -1,5 +1,5 @@
 // `smoothing`: sets each Gaussian's 3D filter from the training views, before a step that requests it
-// (engine::smoothing; Yu et al. 2024, arXiv:2311.16493). One invocation per Gaussian:
+// (engine::filter_3d; Yu et al. 2024, arXiv:2311.16493). One invocation per Gaussian:
 // 1. A view counts if the centre is in front of its near plane and inside its frame, enlarged by SMOOTHING_MARGIN on
 //    each side. Over these views: the highest rate of samples per world unit, focal length / depth.
 // 2. The standard deviation is DEVIATION_PER_INTERVAL / rate; 0 where no view sees the Gaussian.

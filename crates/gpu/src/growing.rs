@@ -3,7 +3,7 @@
 use crate::buffers::Carry;
 use crate::passes::{Bits, Extent, Room};
 use crate::stages::appearance;
-use crate::stages::smoothing::SMOOTHING;
+use crate::stages::filter_3d::FILTER_3D;
 use crate::{GpuEngine, layout, room};
 use dapple_engine::appearance::{check_cells, grid_floats, other_cells};
 use dapple_engine::{AppearanceSettings, PosedCamera};
@@ -180,8 +180,8 @@ impl GpuEngine {
     }
 
     /// Allocates the 3D filters if a command uses them, as in few runs. The filters have no effect until they are set.
-    pub(crate) fn fit_smoothing(&mut self, smoothed: bool) -> Result<()> {
-        if smoothed && !self.buffers.has(SMOOTHING) {
+    pub(crate) fn fit_filter_3d(&mut self, is_antialiased: bool) -> Result<()> {
+        if is_antialiased && !self.buffers.has(FILTER_3D) {
             self.fit(Bits::ANTIALIAS)?;
         }
         Ok(())

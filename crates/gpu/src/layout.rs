@@ -3,7 +3,7 @@
 
 use crate::passes;
 use bytemuck::{Pod, Zeroable};
-use dapple_engine::{LossTerm, constants, depth, score, smoothing};
+use dapple_engine::{LossTerm, constants, depth, filter_3d, score};
 use dapple_runtime::{Defines, ShaderSet, primitives};
 use std::mem::offset_of;
 use std::sync::LazyLock;
@@ -365,7 +365,7 @@ pub fn defines() -> Defines {
         .f32("SMOOTHING_MARGIN", constants::SMOOTHING_MARGIN)
         .f32(
             "DEVIATION_PER_INTERVAL",
-            smoothing::deviation_per_interval(),
+            filter_3d::deviation_per_interval(),
         )
         .f32("LOG2_255", -constants::ALPHA_MIN.log2())
         .f32("SSIM_C1", constants::SSIM_C1 as f32)

@@ -70,7 +70,7 @@ pub fn step_parameters(
         losses,
         depth_samples: depth_samples as u32,
         look_network_rate: settings.look.map_or(0.0, |learnt| learnt.network_rate),
-        look_code_rate: settings.look.map_or(0.0, |learnt| learnt.code_rate),
+        look_code_rate: settings.look.map_or(0.0, |learnt| learnt.embedding_rate),
         look_neutral: settings.look.map_or(0.0, |learnt| learnt.neutral),
         look_feature_rate: settings.look.map_or(0.0, |learnt| learnt.feature_rate),
         crop_side,

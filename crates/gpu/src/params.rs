@@ -6,7 +6,7 @@
 use crate::Buffers;
 use crate::layout::plane;
 use crate::precision::{Precision, Storage, Values, pack, unpack};
-use crate::stages::smoothing::SMOOTHING;
+use crate::stages::filter_3d::FILTER_3D;
 use dapple_engine::OptimizerState;
 use dapple_runtime::Gpu;
 use dapple_scene::{Result, Splats};
@@ -71,8 +71,8 @@ pub fn upload(
     stats[..state.gradient_sums.len()].copy_from_slice(&state.gradient_sums);
     stats[capacity..capacity + state.visible_counts.len()].copy_from_slice(&state.visible_counts);
     put("stats", 0, Storage::F32, parameters, &stats)?;
-    if !state.smoothing.is_empty() {
-        gpu.write(buffers.get(SMOOTHING)?, 0, &state.smoothing);
+    if !state.filter_3d.is_empty() {
+        gpu.write(buffers.get(FILTER_3D)?, 0, &state.filter_3d);
     }
     Ok(())
 }
@@ -81,8 +81,8 @@ pub fn upload(
 ///
 /// # Errors
 /// See [`download`].
-pub fn download_smoothing(gpu: &Gpu, buffers: &Buffers, n: usize) -> Result<Vec<f32>> {
-    match buffers.get(SMOOTHING) {
+pub fn download_filter_3d(gpu: &Gpu, buffers: &Buffers, n: usize) -> Result<Vec<f32>> {
+    match buffers.get(FILTER_3D) {
         Ok(buffer) if n > 0 => gpu.read(buffer, n),
         _ => Ok(Vec::new()),
     }
@@ -119,7 +119,7 @@ pub fn download(
         second_moments: moments(Values::Second, second, "sh_second")?,
         gradient_sums: stats[..n].to_vec(),
         visible_counts: stats[capacity..capacity + n].to_vec(),
-        smoothing: download_smoothing(gpu, buffers, n)?,
+        filter_3d: download_filter_3d(gpu, buffers, n)?,
         // The engine adds the state of the views.
         ..OptimizerState::default()
     };

@@ -23,7 +23,7 @@
 //!     Ok(dapple::open(&Device::Cpu, &options)?.engine)
 //! };
 //! let engine = open(false)?;
-//! let machine = Machine::of(&engine);
+//! let machine = Machine::from_engine(&engine);
 //! let (limits, _spread) = limits(&engine)?;
 //!
 //! let splats = synth::splats(200, 0);

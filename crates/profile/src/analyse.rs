@@ -40,7 +40,7 @@ pub fn analyse(recording: &Recording, setup: &Setup) -> Result<(Profile, Trace)>
     check_synchronised(recording, setup)?;
     let window = Window::new(recording, setup);
     let wall_ns = recording.wall_ns() as f64;
-    let step = Stats::of(&window.durations());
+    let step = Stats::from_values(&window.durations());
     let timed = window.times.timed_steps(&window.steps);
     // Only timed steps have stages: their shares are of those steps' part of the window.
     let timed_wall = wall_ns * timed as f64 / window.steps.len() as f64;
@@ -112,7 +112,7 @@ pub fn kernels_of(recording: &Recording) -> Vec<KernelSummary> {
         name: name.into(),
         stage: stage.into(),
         per_step: times.len() as f64 / steps.max(1) as f64,
-        time: Stats::of(&times),
+        time: Stats::from_values(&times),
     };
     kernels.into_iter().map(summary).collect()
 }
@@ -287,7 +287,7 @@ impl<'a> Window<'a> {
         counters.retain(|counter| !counter.by_step.is_empty());
         for counter in &mut counters {
             let values: Vec<f64> = counter.by_step.values().copied().collect();
-            counter.summary.stats = Stats::of(&values);
+            counter.summary.stats = Stats::from_values(&values);
         }
         counters
     }
@@ -394,7 +394,7 @@ impl<'a> Window<'a> {
             busy: share(busy, wall_ns),
             kernels_per_step: many,
             mean_kernel_ns: share(sum, many),
-            gap: Stats::of(&gaps),
+            gap: Stats::from_values(&gaps),
             launch_efficiency: share(sum, step_wall),
             submissions_per_step: counts.submissions,
             syncs_per_step: counts.syncs,
@@ -421,7 +421,7 @@ impl<'a> Window<'a> {
             }
         }
         let lengths: Vec<f64> = extents.values().map(|e| (e.1 - e.0) as f64).collect();
-        (!lengths.is_empty()).then(|| Stats::of(&lengths).median)
+        (!lengths.is_empty()).then(|| Stats::from_values(&lengths).median)
     }
 }
 

@@ -132,7 +132,8 @@ impl Times {
 
     fn error(&self) -> Option<f64> {
         let known = self.steps.len() >= FEW;
-        let of_steps = || known.then(|| MEDIAN_ERROR * Stats::of(&self.steps).relative_error());
+        let of_steps =
+            || known.then(|| MEDIAN_ERROR * Stats::from_values(&self.steps).relative_error());
         self.error.or_else(of_steps)
     }
 }

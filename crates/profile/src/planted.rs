@@ -148,7 +148,7 @@ fn kernels_fill_no_more_than_the_device_was_busy() {
     let kernel = |name: &str, ns: f64| KernelSummary {
         name: name.to_owned(),
         stage: name.to_owned(),
-        time: Stats::of(&[ns]),
+        time: Stats::from_values(&[ns]),
         per_step: 1.0,
     };
     let setup = Setup {

@@ -127,7 +127,7 @@ impl Times {
         let stats: Vec<Stats> = self
             .ns
             .iter()
-            .map(|stage| Stats::of(&stage.iter().flatten().copied().collect::<Vec<_>>()))
+            .map(|stage| Stats::from_values(&stage.iter().flatten().copied().collect::<Vec<_>>()))
             .collect();
         let mut phases: HashMap<Phase, f64> = HashMap::new();
         for ((_, phase), stats) in self.stages.iter().zip(&stats) {

@@ -1,11 +1,11 @@
-//! [`Stats::of`]: statistics of a set of numbers.
+//! [`Stats::from_values`]: statistics of a set of numbers.
 
 use crate::profile::Stats;
 
 impl Stats {
     /// Computes the statistics of `values`, in any order; non-finite values are ignored. All zero without finite
     /// values.
-    pub fn of(values: &[f64]) -> Self {
+    pub fn from_values(values: &[f64]) -> Self {
         let mut sorted: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
         sorted.sort_unstable_by(f64::total_cmp);
         let (Some(&min), Some(&max)) = (sorted.first(), sorted.last()) else {
@@ -66,7 +66,7 @@ mod tests {
     #[test]
     fn hand_computed_values() {
         // Sum 40, mean 5; squared differences 9+1+1+1+0+0+4+16 = 32; 32 / 7.
-        let stats = Stats::of(&[9.0, 2.0, 4.0, 4.0, 5.0, 4.0, 7.0, 5.0]);
+        let stats = Stats::from_values(&[9.0, 2.0, 4.0, 4.0, 5.0, 4.0, 7.0, 5.0]);
         assert_eq!((stats.count, stats.sum, stats.mean), (8, 40.0, 5.0));
         assert!((stats.std - (32.0_f64 / 7.0).sqrt()).abs() < 1e-12);
         assert_eq!((stats.min, stats.median, stats.max), (2.0, 4.5, 9.0));
@@ -77,23 +77,23 @@ mod tests {
     #[test]
     fn percentiles_by_nearest_rank() {
         let hundred: Vec<f64> = (1..=100).rev().map(f64::from).collect();
-        let stats = Stats::of(&hundred);
+        let stats = Stats::from_values(&hundred);
         assert_eq!((stats.p95, stats.p99, stats.median), (95.0, 99.0, 50.5));
         let twenty: Vec<f64> = (1..=20).map(f64::from).collect();
-        assert_eq!(Stats::of(&twenty).p95, 19.0);
+        assert_eq!(Stats::from_values(&twenty).p95, 19.0);
     }
 
     #[test]
     fn of_none_of_one_and_of_what_is_no_number() {
-        assert_eq!(Stats::of(&[]), Stats::default());
-        let one = Stats::of(&[3.0, f64::NAN, f64::INFINITY]);
+        assert_eq!(Stats::from_values(&[]), Stats::default());
+        let one = Stats::from_values(&[3.0, f64::NAN, f64::INFINITY]);
         assert_eq!((one.count, one.mean, one.std), (1, 3.0, 0.0));
         assert_eq!((one.median, one.p95, one.p99), (3.0, 3.0, 3.0));
     }
 
     #[test]
     fn a_small_deviation_of_large_numbers_survives() {
-        let stats = Stats::of(&[1e15, 1e15 + 2.0]);
+        let stats = Stats::from_values(&[1e15, 1e15 + 2.0]);
         assert_eq!(stats.std, 2.0_f64.sqrt());
     }
 }

@@ -78,7 +78,7 @@ pub struct Member<'a> {
 }
 
 impl Group {
-    fn of(binding: &StorageBinding) -> Self {
+    fn from_binding(binding: &StorageBinding) -> Self {
         Self {
             name: String::new(),
             members: vec![binding.name.clone()],
@@ -140,7 +140,7 @@ impl Joins {
         let mut groups: Vec<Group> = bindings
             .iter()
             .filter(|binding| binding.joins)
-            .map(Group::of)
+            .map(Group::from_binding)
             .collect();
         let others = bindings.len() - uniforms.len() - groups.len();
         while others + groups.len() > most {

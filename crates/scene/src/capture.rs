@@ -128,14 +128,14 @@ impl Capture {
         Ok(())
     }
 
-    /// Splits the images into training and held-out photos, see [`Split::of`].
+    /// Splits the images into training and held-out photos, see [`Split::new`].
     pub fn split(&self, eval_every: usize) -> Split {
         let names: Vec<&str> = self
             .images
             .iter()
             .map(|image| image.name.as_str())
             .collect();
-        Split::of(&names, self.own_split.as_ref(), eval_every)
+        Split::new(&names, self.own_split.as_ref(), eval_every)
     }
 
     /// Refuses a capture with missing photos, and names the first of them.

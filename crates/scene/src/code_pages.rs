@@ -38,7 +38,7 @@ pub(crate) struct Matched {
 
 impl Matched {
     /// Finds the code page under which most of `names` are files below `folder`; `None` if no file is found.
-    pub(crate) fn of(folder: &Path, names: &[&[u8]]) -> Option<Self> {
+    pub(crate) fn find(folder: &Path, names: &[&[u8]]) -> Option<Self> {
         let pages = CODE_PAGES.iter().copied().map(Some);
         let tried = std::iter::once(None).chain(pages).map(|code_page| {
             let exists = |name: &&&[u8]| {
@@ -131,7 +131,7 @@ mod tests {
             fs::write(folder.path().join(name), "").unwrap();
             let (bytes, _, failed) = page.encode(name);
             assert!(!failed);
-            let matched = Matched::of(folder.path(), &[&bytes]).unwrap();
+            let matched = Matched::find(folder.path(), &[&bytes]).unwrap();
             let (text, path) = matched.name(&bytes).unwrap();
             assert_eq!(
                 (text.as_deref(), path.as_path()),
@@ -140,11 +140,11 @@ mod tests {
             assert!(matched.note(1).contains(page.name()));
         }
         let folder = tempfile::tempdir().unwrap();
-        assert!(Matched::of(folder.path(), &[b"\xff.jpg"]).is_none());
+        assert!(Matched::find(folder.path(), &[b"\xff.jpg"]).is_none());
         // A name that leads out of the folder has no file.
         fs::create_dir(folder.path().join("inner")).unwrap();
         fs::write(folder.path().join("ü.jpg"), "").unwrap();
-        assert!(Matched::of(&folder.path().join("inner"), &[b"../\xfc.jpg"]).is_none());
+        assert!(Matched::find(&folder.path().join("inner"), &[b"../\xfc.jpg"]).is_none());
     }
 
     #[cfg(unix)]
@@ -154,7 +154,7 @@ mod tests {
         let bytes = b"\xdcbung.jpg";
         // Some file systems refuse such names.
         if fs::write(folder.path().join(bytes_as_path(bytes).unwrap()), "").is_ok() {
-            let matched = Matched::of(folder.path(), &[bytes]).unwrap();
+            let matched = Matched::find(folder.path(), &[bytes]).unwrap();
             let (text, path) = matched.name(bytes).unwrap();
             assert_eq!((text, path), (None, bytes_as_path(bytes).unwrap()));
         }

@@ -28,7 +28,7 @@ pub struct ViewFiles {
 
 impl FileSum {
     /// Computes the checksum of a file's bytes.
-    pub fn of(bytes: &[u8]) -> Self {
+    pub fn from_bytes(bytes: &[u8]) -> Self {
         Self {
             bytes: bytes.len() as u64,
             crc: crc32fast::hash(bytes),
@@ -41,6 +41,6 @@ impl FileSum {
     /// A file that cannot be read.
     pub fn of_file(path: &Path) -> Result<Self> {
         let bytes = std::fs::read(path).map_err(|e| Error::io("cannot read the file", path, e))?;
-        Ok(Self::of(&bytes))
+        Ok(Self::from_bytes(&bytes))
     }
 }

@@ -91,12 +91,12 @@ impl Split {
     /// with `train/` or `test/` and there are both (Blender scenes), the views under `test/` are held out for every
     /// number except zero.
     pub fn of_names(names: &[&str], eval_every: usize) -> Self {
-        Self::of(names, None, eval_every)
+        Self::new(names, None, eval_every)
     }
 
     /// Splits by the capture's own split: its photos are held out for every number except zero. [`OwnSplit::by_number`]
     /// holds out every `eval_every`-th view for all names. Without an own split, see [`Split::of_names`].
-    pub fn of(names: &[&str], own: Option<&OwnSplit>, eval_every: usize) -> Self {
+    pub fn new(names: &[&str], own: Option<&OwnSplit>, eval_every: usize) -> Self {
         if let Some(own) = own.filter(|own| own.is_own() && eval_every > 0) {
             let among = |list: &BTreeSet<String>, i: usize| list.contains(names[i]);
             let used = (0..names.len()).filter(|&i| !among(&own.unused, i));
@@ -150,9 +150,9 @@ impl View {
 }
 
 impl Dataset {
-    /// Splits the views into training and held-out views, see [`Split::of`].
+    /// Splits the views into training and held-out views, see [`Split::new`].
     pub fn split(&self, eval_every: usize) -> Split {
         let names: Vec<&str> = self.views.iter().map(|view| view.name.as_str()).collect();
-        Split::of(&names, self.own_split.as_ref(), eval_every)
+        Split::new(&names, self.own_split.as_ref(), eval_every)
     }
 }

@@ -84,7 +84,7 @@ pub(crate) fn header(path: &Path) -> Result<Header> {
             deep: is_deep(colour),
             alpha: colour.has_alpha(),
             turned: is_turned_unseen(&mut decoder),
-            sum: FileSum::of(&bytes),
+            sum: FileSum::from_bytes(&bytes),
         })
     };
     parse().map_err(|e| e.at_path(path))
@@ -140,7 +140,7 @@ pub(crate) fn decode(path: &Path, accept: impl FnOnce(u32, u32) -> Result<()>) -
     })?;
     Ok(Decoded {
         turned,
-        ..to_photo(image, FileSum::of(&bytes))
+        ..to_photo(image, FileSum::from_bytes(&bytes))
     })
 }
 
@@ -173,7 +173,7 @@ impl Photo {
     /// Other formats, damaged files, CMYK, impossible sizes.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let (image, _) = decode_bytes(bytes, |_, _| Ok(()))?;
-        Ok(to_photo(image, FileSum::of(bytes)).photo)
+        Ok(to_photo(image, FileSum::from_bytes(bytes)).photo)
     }
 }
 

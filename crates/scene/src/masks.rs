@@ -58,6 +58,8 @@ impl MaskMode {
     }
 }
 
+dapple_base::choice_setting!(MaskMode);
+
 impl fmt::Display for MaskMode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())

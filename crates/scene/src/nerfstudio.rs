@@ -337,7 +337,7 @@ pub(crate) fn open(json: &Path, options: &LoadOptions, chosen: Option<&Path>) ->
     }
     let lists = Lists::of_transforms(&transforms);
     let lists = lists.map_or_else(|| Lists::in_folders(&[root]), |lists| Ok(Some(lists)))?;
-    let own = lists.map(|lists| OwnSplit::of(&lists, &posed));
+    let own = lists.map(|lists| OwnSplit::from_lists(&lists, &posed));
     let (own_split, remarks) = own.unwrap_or_default();
     let mut capture = Capture {
         images: posed,
@@ -363,10 +363,10 @@ pub(crate) fn open(json: &Path, options: &LoadOptions, chosen: Option<&Path>) ->
                 Some(_) => e,
                 None => e.at(label.clone()),
             })?;
-            let (points, aside) = ply::read_all_points(&path)?;
-            (capture.points, capture.remainders) = (points, aside.remainders);
+            let (points, metadata) = ply::read_all_points(&path)?;
+            (capture.points, capture.remainders) = (points, metadata.remainders);
             let named = |note: String| format!("{}: {note}", path.display());
-            capture.notes.extend(aside.notes.into_iter().map(named));
+            capture.notes.extend(metadata.notes.into_iter().map(named));
         }
         None => capture.notes.push(NO_POINTS.to_owned()),
     }

@@ -8,7 +8,7 @@
 //!    next to it becomes the origin: [`Capture::origin`]. It is a multiple of a power of ten below the extent. Else it
 //!    is zero, and no bit changes.
 //! 3. Cameras and points count from it, and so does all that is trained. `.ply` files record it as a comment
-//!    ([`crate::splat_file::Aside::origin`]); camera files are in the capture's own frame.
+//!    ([`crate::splat_file::SplatMetadata::origin`]); camera files are in the capture's own frame.
 
 use crate::edit::Similarity;
 use crate::extent::{Region, median, position};

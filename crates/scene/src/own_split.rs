@@ -109,7 +109,7 @@ struct Matcher<'a> {
 }
 
 impl<'a> Matcher<'a> {
-    fn of(images: &'a [PosedImage]) -> Self {
+    fn new(images: &'a [PosedImage]) -> Self {
         let mut keys: [HashMap<String, Option<&'a str>>; 4] = Default::default();
         for image in images {
             let name = image.name.as_str();
@@ -182,10 +182,10 @@ impl OwnSplit {
     }
 
     /// Applies lists to `images`: the split, and notes; `None` if the lists are not used.
-    pub(crate) fn of(lists: &Lists, images: &[PosedImage]) -> (Option<Self>, Vec<String>) {
+    pub(crate) fn from_lists(lists: &Lists, images: &[PosedImage]) -> (Option<Self>, Vec<String>) {
         let mut notes = Vec::new();
         let source = &lists.source;
-        let matcher = Matcher::of(images);
+        let matcher = Matcher::new(images);
         let mut missing = 0;
         let mut named = |list: &Option<Vec<String>>| {
             let (names, unknown) = matcher.names(list.as_deref().unwrap_or_default());
@@ -292,7 +292,7 @@ mod tests {
 
     fn split(lists: &Lists) -> Option<([Vec<String>; 2], Vec<String>)> {
         let images = images(&["a.png", "b.png", "c.png", "sub/d.png"]);
-        let (own, notes) = OwnSplit::of(lists, &images);
+        let (own, notes) = OwnSplit::from_lists(lists, &images);
         let list = |names: BTreeSet<String>| names.into_iter().collect();
         own.map(|own| ([list(own.held_out), list(own.unused)], notes))
     }
@@ -354,7 +354,7 @@ mod tests {
     #[test]
     fn a_base_name_of_two_photos_is_no_name() {
         let images = images(&["a/1.png", "b/1.png", "b/2.png"]);
-        let (own, _) = OwnSplit::of(&lists(&[], &["1.png", "2.png"], &[]), &images);
+        let (own, _) = OwnSplit::from_lists(&lists(&[], &["1.png", "2.png"], &[]), &images);
         assert_eq!(
             own.unwrap().held_out,
             BTreeSet::from(["b/2.png".to_owned()])

@@ -69,7 +69,7 @@ impl Values {
     }
 
     /// Rounds values to the nearest.
-    pub fn of(dtype: DType, data: &[f32]) -> Self {
+    pub fn from_f32(dtype: DType, data: &[f32]) -> Self {
         match dtype {
             DType::F32 => Self::F32(data.to_vec()),
             DType::F16 => Self::F16(halves(data)),
@@ -361,7 +361,7 @@ impl Context {
         let Device::Gpu(gpu) = self.device() else {
             let values = match given {
                 Given::Zeros => Values::zeros(dtype, count),
-                Given::F32(data) => Values::of(dtype, data),
+                Given::F32(data) => Values::from_f32(dtype, data),
                 Given::U32(data) => Values::U32(data.to_vec()),
             };
             return Ok(Storage::Cpu(Arc::new(RwLock::new(values))));
@@ -519,7 +519,7 @@ impl Tensor {
         }
         match (storage, self.context().device()) {
             (Storage::Cpu(old), _) => {
-                let values = Values::of(self.dtype(), data);
+                let values = Values::from_f32(self.dtype(), data);
                 *old.write().unwrap_or_else(PoisonError::into_inner) = values;
                 Ok(())
             }

@@ -25,7 +25,7 @@ pub fn save(file: &Path, tensors: &[(&str, &Tensor)]) -> Result<()> {
                 .hint("give each a name of its own"));
         }
         let values = tensor.read()?;
-        let (dtype, data) = match Values::of(tensor.dtype(), &values) {
+        let (dtype, data) = match Values::from_f32(tensor.dtype(), &values) {
             Values::F32(values) => (
                 Dtype::F32,
                 values

@@ -23,8 +23,8 @@
 //! [`mod@dapple_engine::look`] defines their effect on the colour of a Gaussian.
 
 use crate::checkpoint::{Kind, Reader, Tensor, write_tensors};
-use dapple_engine::look::{CODE, FEATURES, NETWORK};
-use dapple_engine::{Appearance, Look, OptimizerState, ViewState};
+use dapple_engine::appearance_mlp::{CODE, FEATURES, NETWORK};
+use dapple_engine::{Appearance, AppearanceMlp, OptimizerState, ViewState};
 use dapple_scene::atomic::write_atomically;
 use dapple_scene::{Error, Result, Splats};
 use std::fs::File;
@@ -57,7 +57,7 @@ pub fn write_appearance(path: &Path, appearance: &Appearance, photos: &[String])
 ///
 /// # Errors
 /// The file cannot be written.
-pub fn write_looks(path: &Path, look: &Look, photos: &[String]) -> Result<()> {
+pub fn write_appearance_mlp(path: &Path, look: &AppearanceMlp, photos: &[String]) -> Result<()> {
     let name = str::to_owned;
     let views = look.views();
     let tensors = [
@@ -93,8 +93,8 @@ fn write(path: &Path, photos: &[String], tensors: &[Tensor<'_>]) -> Result<()> {
 ///
 /// # Errors
 /// The file cannot be opened, is damaged, has another format, holds grids, or belongs to another number of Gaussians.
-pub fn read_looks(path: &Path, of: usize) -> Result<(Look, Vec<String>)> {
-    let read = || -> Result<(Look, Vec<String>)> {
+pub fn read_appearance_mlp(path: &Path, of: usize) -> Result<(AppearanceMlp, Vec<String>)> {
+    let read = || -> Result<(AppearanceMlp, Vec<String>)> {
         let file =
             File::open(path).map_err(|e| Error::io("cannot open the appearance MLP", path, e))?;
         let mut reader = Reader::open(file)?;
@@ -129,7 +129,7 @@ pub fn read_looks(path: &Path, of: usize) -> Result<(Look, Vec<String>)> {
             ))
             .hint("use the unchanged splats.ply of the run that wrote the appearance MLP"));
         }
-        let look = Look {
+        let look = AppearanceMlp {
             frame: reader.read("frame", Kind::F32, &[4])?,
             network: reader.read("network", Kind::F32, &[NETWORK])?,
             network_moments: vec![0.0; 2 * NETWORK],
@@ -156,7 +156,7 @@ pub(crate) fn first_looks(splats: &Splats, photos: usize, seed: u64) -> Optimize
     OptimizerState::untrained(splats, views)
 }
 
-fn new_look(splats: &Splats, photos: usize, seed: u64) -> Look {
+fn new_look(splats: &Splats, photos: usize, seed: u64) -> AppearanceMlp {
     let n = splats.len();
     let centre = [0, 1, 2].map(|axis| {
         let mut values: Vec<f32> = splats.means.iter().map(|mean| mean[axis]).collect();
@@ -170,5 +170,5 @@ fn new_look(splats: &Splats, photos: usize, seed: u64) -> Look {
         .collect();
     distances.sort_unstable_by(f32::total_cmp);
     let size = distances.get(n / 2).map_or(1.0, |d| d.sqrt());
-    Look::new(centre, size, photos, n, seed)
+    AppearanceMlp::new(centre, size, photos, n, seed)
 }

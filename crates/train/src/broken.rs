@@ -7,6 +7,7 @@
 //! 4. The error names the tensors and the setting that differs most from its default.
 
 use crate::{Ending, TrainConfig};
+use dapple_base::settings::{Number, numbers};
 use dapple_engine::NotFinite;
 use dapple_scene::Error;
 
@@ -60,7 +61,7 @@ const FAR: f64 = 5.0;
 
 /// Returns the setting that differs most from its default, by ratio: key, value, default. If `found` names tensors,
 /// only the learning rates of these tensors count.
-fn suspect(found: Option<NotFinite>, config: &TrainConfig) -> Option<(&'static str, f64, f64)> {
+fn suspect(found: Option<NotFinite>, config: &TrainConfig) -> Option<(String, f64, f64)> {
     let usual = config.unchanged();
     let counts = |key: &str| match (key.strip_prefix("learning_rates."), found) {
         (Some("decay"), _) => false,
@@ -86,12 +87,21 @@ fn suspect(found: Option<NotFinite>, config: &TrainConfig) -> Option<(&'static s
         (true, false) if default == 0.0 => value.ln_1p() + FAR.ln(),
         _ => 0.0,
     };
-    let pairs = config.numbers().into_iter().zip(usual.numbers());
+    let reals = |config: &TrainConfig| {
+        let reals = numbers(config)
+            .into_iter()
+            .filter_map(|entry| match entry.number {
+                Number::Real(value) => Some((entry.name(), value)),
+                Number::Count(_) => None,
+            });
+        reals.collect::<Vec<_>>()
+    };
+    let pairs = reals(config).into_iter().zip(reals(&usual));
     pairs
-        .filter(|((key, ..), (other, ..))| key == other && counts(key))
+        .filter(|((key, _), (other, _))| key == other && counts(key))
         // The near plane has no default before the capture is known.
-        .filter(|((key, ..), _)| *key != "near")
-        .map(|((key, value, ..), (_, default, ..))| (distance(value, default), key, value, default))
+        .filter(|((key, _), _)| *key != "near")
+        .map(|((key, value), (_, default))| (distance(value, default), key, value, default))
         .filter(|(distance, ..)| *distance >= FAR.ln())
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, key, value, default)| (key, value, default))

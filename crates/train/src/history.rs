@@ -54,7 +54,7 @@ impl GotWorse {
     pub const LEAST: f64 = 0.1;
 
     /// Compares the scorings of a run, by step. `None` if the last is the best or close to it.
-    pub fn of(evals: &[EvalRow]) -> Option<Self> {
+    pub fn find_in(evals: &[EvalRow]) -> Option<Self> {
         let (last, before) = evals.split_last()?;
         let best = before.iter().max_by(|a, b| a.psnr.total_cmp(&b.psnr))?;
         let lost = best.psnr - last.psnr;
@@ -212,13 +212,13 @@ mod tests {
             };
             (1..).zip(psnr).map(row).collect()
         };
-        let step = |psnr: &[f64]| GotWorse::of(&rows(psnr)).map(|worse| worse.best.step);
+        let step = |psnr: &[f64]| GotWorse::find_in(&rows(psnr)).map(|worse| worse.best.step);
         assert_eq!(step(&[20.0, 24.0, 23.0, 22.5]), Some(2));
         assert_eq!(step(&[20.0, 24.0, 23.95]), None);
         assert_eq!(step(&[20.0, 24.0, 25.0]), None);
         assert_eq!(step(&[20.0]), None);
         assert_eq!(step(&[]), None);
-        let lost = GotWorse::of(&rows(&[24.0, 22.5])).map(|worse| worse.lost);
+        let lost = GotWorse::find_in(&rows(&[24.0, 22.5])).map(|worse| worse.lost);
         assert_eq!(lost, Some(1.5));
     }
 }

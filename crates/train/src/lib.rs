@@ -3,7 +3,7 @@
 //! - [`TrainConfig`]: configuration of a run; layered from preset, file and flags.
 //! - [`init`]: the first Gaussians, from sparse points or random points.
 //! - [`mod@evidence`]: Gaussian cap and steps from capture statistics.
-//! - [`mod@outlook`]: extension checks, which test during a run whether more steps and Gaussians gain.
+//! - [`mod@extension`]: extension checks, which test during a run whether more steps and Gaussians gain.
 //! - [`Schedule`]: the numbers of each step; a pure function of configuration and step.
 //! - [`mod@strategy`]: rules that add, move and remove Gaussians.
 //! - [`mod@time_budget`]: runs of a given time.
@@ -23,13 +23,13 @@ mod contributions;
 mod depth;
 pub mod evaluate;
 pub mod evidence;
+pub mod extension;
 mod floaters;
 mod history;
 pub mod init;
 mod loader;
 mod observer;
 mod order;
-pub mod outlook;
 mod output;
 mod perceptual;
 mod pictures;
@@ -45,7 +45,9 @@ mod trainer;
 mod views;
 mod watch;
 
-pub use appearance::{APPEARANCE_VERSION, read_looks, write_appearance, write_looks};
+pub use appearance::{
+    APPEARANCE_VERSION, read_appearance_mlp, write_appearance, write_appearance_mlp,
+};
 pub use checkpoint::{CHECKPOINT_VERSION, CaptureIdentity, Checkpoint, Launch, ViewIdentity};
 pub use config::{AppearanceModel, ConfigPatch, DepthSource, Preset, TrainConfig};
 pub use contributions::contributions;
@@ -53,13 +55,13 @@ pub use evaluate::{
     EvalReport, Halves, ImageScore, Scoring, evaluate, evaluate_aligned, evaluate_halves,
 };
 pub use evidence::{Bound, Budget, Evidence, Seen};
+pub use extension::{ExtensionCheck, ExtensionDecision};
 pub use floaters::floaters;
 pub use history::{CapLosses, EvalRow, GotWorse, History, LossRow, Seconds};
 pub use loader::PhotoTraffic;
 pub use observer::{Ending, Observer, Outcome, Silent, StepProgress};
 pub(crate) use order::PhotoOrder;
 pub use order::ViewOrder;
-pub use outlook::{Outlook, Verdict};
 pub use output::{
     CaptureRecord, Fingerprint, METRICS_VERSION, MOST_SNAPSHOT_BYTES, Metrics, PictureWriter,
     RenderNames, RunFolder, RunLock, Snapshot, Snapshots, Taken, Writes, refuse_run_file,
@@ -70,5 +72,5 @@ pub use poses::PoseErrors;
 pub use refit::{Refit, refit};
 pub use schedule::Schedule;
 pub use strategy::{DensityStrategy, Strategy};
-pub use trainer::{Onlooker, Trainer};
+pub use trainer::{PausedRun, Trainer};
 pub use watch::{Best, WatchReport, WatchRow};

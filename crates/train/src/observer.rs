@@ -1,6 +1,6 @@
 //! Progress reports of a run to its caller, and how the run ended.
 
-use crate::{Checkpoint, EvalReport, Onlooker, Outlook, TrainConfig};
+use crate::{Checkpoint, EvalReport, ExtensionCheck, PausedRun, TrainConfig};
 use dapple_engine::{DensifyReport, Pictures};
 use dapple_scene::{Error, ErrorKind, Result, Splats, View};
 use serde::{Deserialize, Serialize};
@@ -38,8 +38,8 @@ pub trait Observer {
     }
 
     /// Called after an extension check. `config` is the current configuration, with the extension if one follows.
-    fn on_outlook(&mut self, outlook: &Outlook, config: &TrainConfig) {
-        let _ = (outlook, config);
+    fn on_extension_check(&mut self, check: &ExtensionCheck, config: &TrainConfig) {
+        let _ = (check, config);
     }
 
     /// Called after held-out photos have been scored after `step` steps.
@@ -83,7 +83,7 @@ pub trait Observer {
 
     /// Called between two steps. A step is enqueued and may not be done. Renders and delays here do not change the
     /// result of the run. An error ends the run with it.
-    fn between_steps(&mut self, run: &mut Onlooker<'_>) -> Result<()> {
+    fn between_steps(&mut self, run: &mut PausedRun<'_>) -> Result<()> {
         let _ = run;
         Ok(())
     }

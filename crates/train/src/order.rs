@@ -1,8 +1,8 @@
 //! Photo of each step. Every epoch takes each training view once, in a permutation keyed by (seed, epoch). Views that
-//! are withheld by an extension check are replaced, and taken more often later ([`mod@crate::outlook`]). The first
+//! are withheld by an extension check are replaced, and taken more often later ([`mod@crate::extension`]). The first
 //! steps take half-size photos.
 
-use crate::outlook::{Allowed, Aside, is_aside};
+use crate::extension::{Allowed, WithheldPhotos, is_withheld};
 use crate::random::{Purpose, below, generator, shuffle};
 
 /// Training view of each step. Steps may be queried in any order; neighbouring steps are cheap.
@@ -12,7 +12,7 @@ pub struct ViewOrder {
     views: usize,
     epoch: Option<u64>,
     permutation: Vec<usize>,
-    aside: Aside,
+    withheld: WithheldPhotos,
 }
 
 impl ViewOrder {
@@ -23,14 +23,14 @@ impl ViewOrder {
             views,
             epoch: None,
             permutation: Vec::new(),
-            aside: Aside::default(),
+            withheld: WithheldPhotos::default(),
         }
     }
 
     /// Returns this order with views that are withheld at times.
     #[must_use]
-    pub(crate) fn without(mut self, aside: Aside) -> Self {
-        self.aside = aside;
+    pub(crate) fn without(mut self, withheld: WithheldPhotos) -> Self {
+        self.withheld = withheld;
         self
     }
 
@@ -48,20 +48,20 @@ impl ViewOrder {
             self.epoch = Some(epoch);
         }
         let view = self.permutation[index % self.views];
-        match self.aside.allows(step) {
-            Allowed::Others if is_aside(view) => self.another(step, false),
-            Allowed::Aside if !is_aside(view) => self.another(step, true),
+        match self.withheld.allows(step) {
+            Allowed::Others if is_withheld(view) => self.another(step, false),
+            Allowed::Withheld if !is_withheld(view) => self.another(step, true),
             _ => view,
         }
     }
 
-    /// Returns one of the withheld views if `aside`, otherwise one of the others, drawn for this step.
-    fn another(&self, step: u32, aside: bool) -> usize {
-        let mut random = generator(self.seed, Purpose::Aside, step.into());
+    /// Returns one of the withheld views if `withheld`, otherwise one of the others, drawn for this step.
+    fn another(&self, step: u32, withheld: bool) -> usize {
+        let mut random = generator(self.seed, Purpose::Withheld, step.into());
         // Whenever views are withheld, there are views of both kinds.
         loop {
             let view = below(self.views, &mut random);
-            if is_aside(view) == aside {
+            if is_withheld(view) == withheld {
                 return view;
             }
         }
@@ -83,13 +83,13 @@ impl PhotoOrder {
     }
 
     /// Returns the steps at which photos are withheld.
-    pub(crate) fn aside(&self) -> &Aside {
-        &self.views.aside
+    pub(crate) fn withheld(&self) -> &WithheldPhotos {
+        &self.views.withheld
     }
 
     /// Sets the steps at which photos are withheld, from the current step on.
-    pub(crate) fn set_aside(&mut self, aside: Aside) {
-        self.views.aside = aside;
+    pub(crate) fn set_withheld(&mut self, withheld: WithheldPhotos) {
+        self.views.withheld = withheld;
     }
 
     /// The number of views.

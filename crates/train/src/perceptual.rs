@@ -10,20 +10,20 @@ use dapple_scene::{Error, Result};
 /// Photos too small for the network; an engine without an LPIPS loss; a device without memory.
 pub(crate) fn hand_over(run: &mut Run, lpips: Option<&Lpips>) -> Result<()> {
     let config = run.config();
-    if config.perceptual_weight == 0.0 {
+    if config.lpips_weight == 0.0 {
         return Ok(());
     }
     // The configuration was validated.
     let lpips = lpips.ok_or_else(|| Error::internal("there are no weights of LPIPS"))?;
-    let side = config.perceptual_crop.min(run.photos.least_edge());
+    let side = config.lpips_crop.min(run.photos.least_edge());
     let least = lpips.backbone().least_edge();
     if (side as usize) < least {
         return Err(Error::input(format!(
             "crops of {side} x {side} pixels are too small for LPIPS with {}, which needs {least}",
             lpips.backbone().name()
         ))
-        .at("perceptual_weight")
-        .hint("train on larger photos, raise perceptual_crop, or omit --perceptual"));
+        .at("lpips_weight")
+        .hint("train on larger photos, raise lpips_crop, or omit --lpips-weight"));
     }
     let crops = lpips.crops(side, run.engine.as_ref())?;
     run.engine.set_crop_loss(Some(Box::new(crops)))

@@ -43,7 +43,7 @@ impl PlainBackground {
     ///
     /// # Errors
     /// A photo cannot be read.
-    pub fn of(dataset: &Dataset, config: &TrainConfig) -> Result<Option<Self>> {
+    pub fn find_in(dataset: &Dataset, config: &TrainConfig) -> Result<Option<Self>> {
         let Ok((train, _)) = choose_views(dataset, config) else {
             return Ok(None);
         };
@@ -188,7 +188,7 @@ mod tests {
     }
 
     fn found(dataset: &Dataset) -> Option<PlainBackground> {
-        PlainBackground::of(dataset, &TrainConfig::default()).unwrap()
+        PlainBackground::find_in(dataset, &TrainConfig::default()).unwrap()
     }
 
     fn points(spread: f32) -> Vec<Point> {

@@ -13,7 +13,7 @@ pub(crate) enum Purpose {
     Background = 4,
     Bootstrap = 5,
     Crop = 6,
-    Aside = 7,
+    Withheld = 7,
     Grown = 8,
 }
 

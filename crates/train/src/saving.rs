@@ -17,7 +17,7 @@ use crate::views::Chosen;
 use crate::{
     CaptureIdentity, Checkpoint, Ending, Launch, Observer, Outcome, Silent, Trainer, broken,
 };
-use dapple_engine::{Appearance, Engine, Look, RefinedPose, ViewState, smoothing};
+use dapple_engine::{Appearance, AppearanceMlp, Engine, RefinedPose, ViewState, filter_3d};
 use dapple_scene::{Dataset, Error, Result, Splats};
 use std::sync::Arc;
 use std::time::Instant;
@@ -138,8 +138,8 @@ impl Saving {
             splats,
             state,
             watched: Vec::new(),
-            outlooks: Vec::new(),
-            outlook_before: None,
+            extension_checks: Vec::new(),
+            loss_before_check: None,
             best: None,
         };
         others.add_to(&mut checkpoint);
@@ -176,7 +176,7 @@ impl Saving {
         let Checkpoint {
             mut splats, state, ..
         } = checkpoint;
-        smoothing::fuse(&mut splats, &state.smoothing);
+        filter_3d::bake(&mut splats, &state.filter_3d);
         let kept = Kept {
             step: run.state.step,
             splats: Arc::new(splats),
@@ -282,10 +282,10 @@ impl Trainer {
     ) -> Result<Self> {
         let started = Instant::now();
         checkpoint.config.validate()?;
-        let capture = CaptureIdentity::of(dataset);
+        let capture = CaptureIdentity::from_dataset(dataset);
         checkpoint.capture.check(&capture)?;
         let is_unchecked = checkpoint.capture.views.is_empty() && !capture.views.is_empty();
-        let chosen = Chosen::of(dataset, &checkpoint.config)?;
+        let chosen = Chosen::new(dataset, &checkpoint.config)?;
         check_appearance(&checkpoint, chosen.train.len())?;
         let (step, config) = (checkpoint.step, checkpoint.config.clone());
         let mut trainer = Self::with_views(dataset, config, engine, &chosen, step)?;
@@ -297,7 +297,7 @@ impl Trainer {
             .upload(&checkpoint.splats, Some(&checkpoint.state))?;
         run.state.gaussians = checkpoint.splats.len() as u64;
         let mut splats = checkpoint.splats;
-        smoothing::fuse(&mut splats, &checkpoint.state.smoothing);
+        filter_3d::bake(&mut splats, &checkpoint.state.filter_3d);
         trainer.saving.begin_with(step, &splats);
         trainer.saving.launch = checkpoint.launch;
         trainer.awaited_strategy = checkpoint.strategy;
@@ -377,7 +377,7 @@ impl Trainer {
 
     /// Returns the learned appearance MLP, empty if the run learns none. After the engine has failed, returns the
     /// recovered one.
-    pub fn look(&mut self) -> Result<Look> {
+    pub fn look(&mut self) -> Result<AppearanceMlp> {
         Ok(self.learnt()?.look)
     }
 
@@ -405,7 +405,7 @@ fn check_appearance(checkpoint: &Checkpoint, photos: usize) -> Result<()> {
         true => (asked.grid, photos),
         false => ([0; 3], 0),
     };
-    let looks = if asked.has_looks() { photos } else { 0 };
+    let looks = if asked.has_mlp() { photos } else { 0 };
     let found = (held.cells, held.views());
     if found == expected && checkpoint.state.views.look.views() == looks {
         return Ok(());

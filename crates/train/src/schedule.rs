@@ -7,7 +7,7 @@
 //! 3. `order.rs` determines the photo of a step.
 //! 4. A random background is another colour in each step, keyed by (seed, step).
 //! 5. Terms of the loss have weights; that of known depths falls log-linearly.
-//! 6. A change of pace ([`TrainConfig::pace`]) runs the rest of the schedule in more or fewer steps: a step of the run
+//! 6. A change of pace ([`TrainConfig::step_rate_log`]) runs the rest of the schedule in more or fewer steps: a step of the run
 //!    has a *place* in the schedule, which determines all its numbers.
 //! 7. The rate of the photos' appearance is zero at first and then falls log-linearly.
 //! 8. The strategy determines density control after a step, and the terms that it adds to steps: [`crate::strategy`].
@@ -17,7 +17,7 @@
 //! 11. Dropout omits a part of the Gaussians in all steps, or in those after a given one, drawn again for each step
 //!     ([`dapple_engine::Dropout`]).
 //! 12. After a run extension, all numbers are those of a run that had this length from its start
-//!     ([`TrainConfig::extended`]).
+//!     ([`TrainConfig::extension_log`]).
 
 use crate::TrainConfig;
 use crate::config::{Background, DepthSource};
@@ -41,7 +41,7 @@ pub struct Schedule {
     strategy: Arc<dyn DensityStrategy>,
     /// True if the caller supplied the strategy, so that the configuration cannot name it.
     strategy_is_own: bool,
-    /// Schedules of run extensions, each with the step after which it applies ([`TrainConfig::extended`]).
+    /// Schedules of run extensions, each with the step after which it applies ([`TrainConfig::extension_log`]).
     extended: Vec<(u32, Schedule)>,
 }
 
@@ -50,11 +50,11 @@ impl Schedule {
     pub fn new(config: TrainConfig, extent: f64) -> Self {
         // Strategies work on places of the schedule.
         let unpaced = TrainConfig {
-            pace: Vec::new(),
+            step_rate_log: Vec::new(),
             ..config.clone()
         };
         let strategy = strategy::of(&unpaced, extent);
-        let extended = config.extended.iter();
+        let extended = config.extension_log.iter();
         let extended = extended
             .map(|&[after, steps, most]| {
                 let longer = config.extended_to(steps, most as usize);
@@ -71,7 +71,7 @@ impl Schedule {
     }
 
     /// Applies the numbers of a run that had `steps` steps and `most` Gaussians from its start to the steps after
-    /// `after` ([`TrainConfig::extended`]).
+    /// `after` ([`TrainConfig::extension_log`]).
     pub(crate) fn extend(&mut self, after: u32, steps: u32, most: usize) {
         let longer = self.config.extended_to(steps, most);
         let mut longer = Self::new(longer, self.extent);
@@ -79,7 +79,7 @@ impl Schedule {
             longer.set_strategy(self.strategy.clone());
         }
         self.config
-            .extended
+            .extension_log
             .push([after, steps, u32::try_from(most).unwrap_or(u32::MAX)]);
         self.extended.push((after, longer));
     }
@@ -126,10 +126,10 @@ impl Schedule {
         &self.config
     }
 
-    /// Runs the rest of the schedule after step `after` in the steps up to `last` ([`TrainConfig::pace`]). Strategies
+    /// Runs the rest of the schedule after step `after` in the steps up to `last` ([`TrainConfig::step_rate_log`]). Strategies
     /// work on places of the schedule, and do not notice the change.
     pub(crate) fn change_pace(&mut self, after: u32, last: u32) {
-        self.config.pace.push([after, last]);
+        self.config.step_rate_log.push([after, last]);
     }
 
     /// Returns the place in the configured schedule of step `step` of the run.
@@ -139,7 +139,7 @@ impl Schedule {
 
     fn own_place(&self, step: u32) -> u32 {
         let (mut from, mut place, mut last) = (0, 0, self.config.steps);
-        for &[after, new_last] in &self.config.pace {
+        for &[after, new_last] in &self.config.step_rate_log {
             if step <= after {
                 break;
             }
@@ -239,19 +239,19 @@ impl Schedule {
     /// the world does not matter.
     pub fn losses(&self, step: u32) -> LossWeights {
         let config = &self.of(step).config;
-        LossWeights::of(|term| match term {
+        LossWeights::from_fn(|term| match term {
             LossTerm::Ssim => config.ssim_weight as f32,
             LossTerm::Depth => self.depth_weight(step),
             LossTerm::Opacity => config.densify.opacity_reg as f32,
             LossTerm::Scale => in_extents(config.densify.scale_reg, self.extent),
             LossTerm::Flatness => in_extents(config.densify.flat_reg, self.extent),
-            LossTerm::Perceptual => config.perceptual_weight as f32,
+            LossTerm::Perceptual => config.lpips_weight as f32,
         })
     }
 
     /// Returns the position of the crop that step `step` compares, as fractions of 2^32.
     fn crop(&self, step: u32) -> [u32; 2] {
-        if self.config.perceptual_weight == 0.0 {
+        if self.config.lpips_weight == 0.0 {
             return [0; 2];
         }
         let mut random = generator(self.config.seed, Purpose::Crop, step.into());
@@ -296,7 +296,7 @@ impl Schedule {
         // An extension begins after these steps.
         let last = self
             .config
-            .extended
+            .extension_log
             .first()
             .map_or(self.config.last_step(), |&[after, ..]| after);
         let (mut coarse, mut fine) = (0, last + 1);
@@ -380,7 +380,7 @@ impl Schedule {
             look: self
                 .config
                 .appearance
-                .look_settings(self.place(step), self.config.steps),
+                .mlp_settings(self.place(step), self.config.steps),
         }
     }
 

@@ -13,18 +13,18 @@
 
 mod companion;
 mod held_out;
-mod onlooker;
+mod paused_run;
 mod photos;
 mod run;
 mod steps;
 mod watching;
 
 pub(crate) use companion::{Companion, Companions};
-pub use onlooker::Onlooker;
+pub use paused_run::PausedRun;
 pub(crate) use run::Run;
 
+use crate::extension::{ExtensionCheck, ExtensionHook};
 use crate::loader::PhotoTraffic;
-use crate::outlook::{Asking, Outlook};
 use crate::perceptual;
 use crate::saving::Saving;
 use crate::time_budget::Pacing;
@@ -73,7 +73,7 @@ impl Trainer {
         let started = Instant::now();
         config.validate()?;
         config.validate_length()?;
-        let chosen = Chosen::of(dataset, &config)?;
+        let chosen = Chosen::new(dataset, &config)?;
         if config.near == 0.0 {
             config.near = NEAR_FRACTION * chosen.extent;
         }
@@ -84,7 +84,7 @@ impl Trainer {
         }
         let seed = config.seed;
         let mut trainer = Self::with_views(dataset, config, engine, &chosen, 0)?;
-        let looks = trainer.config().appearance.has_looks();
+        let looks = trainer.config().appearance.has_mlp();
         let state =
             looks.then(|| appearance::first_looks(&splats, trainer.run.photos.ids.len(), seed));
         trainer.run.engine.upload(&splats, state.as_ref())?;
@@ -116,7 +116,7 @@ impl Trainer {
         let companions = Companions {
             pacing: Pacing::default(),
             watch: Watch::new(views(&chosen.watch), run.config()),
-            asking: Asking::new(&views(&chosen.train), run.config()),
+            extension_hook: ExtensionHook::new(&views(&chosen.train), run.config()),
             held_out: HeldOut {
                 views: views(&chosen.eval),
                 lpips,
@@ -125,7 +125,7 @@ impl Trainer {
         Ok(Self {
             run,
             companions,
-            saving: Saving::new(CaptureIdentity::of(dataset)),
+            saving: Saving::new(CaptureIdentity::from_dataset(dataset)),
             notes,
             awaited_strategy: None,
             stop_at: None,
@@ -259,7 +259,7 @@ impl Trainer {
                 companion.after_step(&mut self.run, observer)?;
             }
             loop {
-                observer.between_steps(&mut Onlooker::of(&mut self.run))?;
+                observer.between_steps(&mut PausedRun::new(&mut self.run))?;
                 let asked = observer.wants_checkpoint();
                 self.saving
                     .after_step(&mut self.run, &mut self.companions, observer, asked)?;
@@ -328,8 +328,8 @@ impl Trainer {
     }
 
     /// Returns the extension checks so far.
-    pub fn outlooks(&self) -> &[Outlook] {
-        &self.companions.asking.said
+    pub fn extension_checks(&self) -> &[ExtensionCheck] {
+        &self.companions.extension_hook.said
     }
 
     /// Returns the names of the training photos, in the engine's order.
@@ -444,7 +444,7 @@ fn settle_budget(
         (n, _) => n,
     };
     let fit = engine.most_gaussians(config.sh_degree);
-    let budget = Evidence::of(dataset, train)?.budget(config.preset, first, fit);
+    let budget = Evidence::measure(dataset, train)?.budget(config.preset, first, fit);
     config.max_gaussians = budget.gaussians;
     Ok(Some(budget))
 }

@@ -51,9 +51,9 @@ pub(crate) struct Chosen {
 
 impl Chosen {
     /// Selects the views, and checks each of them.
-    pub(crate) fn of(dataset: &Dataset, config: &TrainConfig) -> Result<Self> {
+    pub(crate) fn new(dataset: &Dataset, config: &TrainConfig) -> Result<Self> {
         let (mut train, eval) = choose_views(dataset, config)?;
-        let watch = set_aside(&mut train, config.data.watch_every);
+        let watch = set_withheld(&mut train, config.data.validate_every);
         for &index in train.iter().chain(&eval).chain(&watch) {
             check_view(&dataset.views[index])?;
         }
@@ -105,7 +105,7 @@ pub(crate) fn choose_views(
 
 /// Removes every `every`-th of the views, from the middle of the first `every` on, so that validation photos are
 /// between the held-out photos. Removes at least one; none if fewer than two would remain.
-fn set_aside(train: &mut Vec<usize>, every: usize) -> Vec<usize> {
+fn set_withheld(train: &mut Vec<usize>, every: usize) -> Vec<usize> {
     if every == 0 || train.len() < 3 {
         return Vec::new();
     }
@@ -121,7 +121,7 @@ fn set_aside(train: &mut Vec<usize>, every: usize) -> Vec<usize> {
 /// Checks a view: engines need cameras of the photo's size with a supported lens.
 fn check_view(view: &View) -> Result<()> {
     let (camera, [width, height]) = (&view.camera, view.photo.size());
-    LensForm::of(&camera.lens).map_err(|e| e.at(view.name.clone()))?;
+    LensForm::from_lens(&camera.lens).map_err(|e| e.at(view.name.clone()))?;
     if [camera.width, camera.height] != [width, height] {
         return Err(Error::input(format!(
             "the photo is {width}x{height} and its camera {}x{}",
@@ -149,19 +149,19 @@ fn check_view(view: &View) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::set_aside;
+    use super::set_withheld;
 
     #[test]
     fn photos_are_set_aside_evenly_and_never_all() {
-        let aside = |photos: usize, every| {
+        let withheld = |photos: usize, every| {
             let mut train: Vec<usize> = (0..photos).collect();
-            let watch = set_aside(&mut train, every);
+            let watch = set_withheld(&mut train, every);
             assert_eq!(train.len() + watch.len(), photos);
             watch
         };
-        assert_eq!(aside(40, 16), [8, 24]);
-        assert_eq!(aside(14, 16), [7]);
-        assert_eq!(aside(4, 2), [1, 3]);
-        assert!(aside(2, 16).is_empty() && aside(40, 0).is_empty());
+        assert_eq!(withheld(40, 16), [8, 24]);
+        assert_eq!(withheld(14, 16), [7]);
+        assert_eq!(withheld(4, 2), [1, 3]);
+        assert!(withheld(2, 16).is_empty() && withheld(40, 0).is_empty());
     }
 }

@@ -1,6 +1,6 @@
 //! Whole-run validation: detects overfitting with photos that are withheld, neither trained on nor scored.
 //!
-//! 1. Every `data.watch_every`-th photo that is not held out is withheld.
+//! 1. Every `data.validate_every`-th photo that is not held out is withheld.
 //! 2. [`LOOKS`] times in a run, and at its end, these photos are rendered, and their training loss is computed.
 //! 3. The splats with the least loss so far are stored with the appearance learned by then, because colours of one step
 //!    do not match the maps of another. If the last splats are worse by more than [`NOTICEABLE`], the run ends with the

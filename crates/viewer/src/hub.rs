@@ -8,7 +8,7 @@
 
 use crate::edit::{EditRequest, EditState, Effect, Wish};
 use crate::picture::Encoded;
-use crate::protocol::{Command, LookAt, Models};
+use crate::protocol::{Command, Models, ViewRequest};
 use crate::stage::{Stage, Status};
 use axum::body::Bytes;
 use dapple_scene::{Camera, Error, PhotoSource, Result};
@@ -40,7 +40,7 @@ pub(crate) type PageId = u64;
 pub struct Request {
     pub(crate) page: PageId,
     /// The view request.
-    pub look: LookAt,
+    pub look: ViewRequest,
     /// Camera to render, of the frame's size.
     pub camera: Camera,
     /// Photo to compare with, if the page looks through a camera that has one.
@@ -60,7 +60,7 @@ pub(crate) struct Mail {
 
 #[derive(Debug, Default)]
 struct Page {
-    look: Option<LookAt>,
+    look: Option<ViewRequest>,
     /// True if the view request or the splats have changed since the last frame.
     due: bool,
     /// Number of a requested frame that was not shown yet.
@@ -222,7 +222,7 @@ impl Hub {
         self.lock().pages.remove(&id);
     }
 
-    pub(crate) fn look(&self, id: PageId, look: LookAt) {
+    pub(crate) fn look(&self, id: PageId, look: ViewRequest) {
         if let Some(page) = self.lock().pages.get_mut(&id) {
             page.look = Some(look);
             page.due = true;
@@ -393,7 +393,7 @@ impl Inner {
     }
 
     /// Camera of a view request.
-    fn camera(&self, look: &LookAt) -> Camera {
+    fn camera(&self, look: &ViewRequest) -> Camera {
         match look.through.and_then(|i| self.stage.cameras.get(i)) {
             Some(entry) => entry.camera.resized(look.width, look.height),
             None => look.free_camera(),

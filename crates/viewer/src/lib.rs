@@ -49,7 +49,7 @@ mod stage;
 pub use edit::{Edit, EditRequest, EditSession, EditState, Effect, Histogram, SaveTo};
 pub use hub::Request;
 pub use picture::Encoded;
-pub use protocol::{Channel, Command, LookAt, MAX_SIDE, Models};
+pub use protocol::{Channel, Command, MAX_SIDE, Models, ViewRequest};
 pub use share::Share;
 pub use stage::{CameraEntry, Stage, Status};
 
@@ -203,7 +203,7 @@ impl Viewer {
         self.hub.settle(patience);
     }
 
-    /// Returns true if a page shows a snapshot ([`LookAt::snapshot`]).
+    /// Returns true if a page shows a snapshot ([`ViewRequest::snapshot`]).
     pub fn looks_back(&self) -> bool {
         self.hub.looks_back()
     }

@@ -126,7 +126,7 @@ impl Request {
 /// Converts the channels of frames that are compared to bytes. Also returns the most Gaussians that a pixel blends, if
 /// the channel shows this.
 pub(crate) fn shown(seen: Vec<Seen>) -> (Vec<Pixels>, u32) {
-    let range = Range::of(seen.iter().filter_map(|seen| match seen {
+    let range = Range::from_depths(seen.iter().filter_map(|seen| match seen {
         Seen::Depths(depths) => Some(depths.as_slice()),
         _ => None,
     }));
@@ -165,7 +165,7 @@ struct Range {
 
 impl Range {
     /// Computes the range from the 1st to the 99th percentile of the depths.
-    fn of<'a>(pictures: impl Iterator<Item = &'a [f32]>) -> Self {
+    fn from_depths<'a>(pictures: impl Iterator<Item = &'a [f32]>) -> Self {
         let sample = |depths: &'a [f32]| {
             let every = (depths.len() / SAMPLE).max(1);
             depths.iter().step_by(every).copied().filter(|&d| d > 0.0)

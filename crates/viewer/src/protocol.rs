@@ -60,7 +60,7 @@ pub enum Models {
 /// View request of a page.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct LookAt {
+pub struct ViewRequest {
     /// Number of the view request; its frame has the same number.
     pub id: u32,
     /// Width of the frame, pixels.
@@ -91,7 +91,7 @@ pub struct LookAt {
     pub snapshot: Option<u32>,
 }
 
-impl LookAt {
+impl ViewRequest {
     /// Checks that the view request can be rendered.
     ///
     /// # Errors
@@ -167,7 +167,7 @@ pub enum Command {
 #[serde(tag = "type", rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) enum FromPage {
     /// View request from now on.
-    Look(LookAt),
+    Look(ViewRequest),
     /// Acknowledgement of a frame that has arrived and was shown.
     Shown {
         /// Number of the frame's view request.

@@ -22,7 +22,7 @@ const CLOSES: f64 = 2.0;
 
 /// Returns `frames` cameras along the path through `seen`.
 pub fn through(seen: &Seen, frames: u32) -> Vec<Camera> {
-    let metric = Metric::of(&seen.poses);
+    let metric = Metric::from_poses(&seen.poses);
     let poses = in_order(&seen.poses, &metric);
     let curve = Curve::new(&poses, frames as usize, &metric);
     let last = match curve.is_closed {
@@ -43,7 +43,7 @@ struct Metric {
 }
 
 impl Metric {
-    fn of(poses: &[Pose]) -> Self {
+    fn from_poses(poses: &[Pose]) -> Self {
         let mean = poses.iter().map(Pose::centre).sum::<DVec3>() / poses.len().max(1) as f64;
         let spread = poses.iter().map(|pose| pose.centre().distance(mean));
         let spread = spread.fold(0.0, f64::max);

@@ -21,25 +21,10 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 
 const AFTER_HELP: &str = "\
-The output's extension selects the format. Bytes per Gaussian with harmonics of degree 3 / without:
-  .ply             248 / 68   the layout that 3DGS tools share, whatever dialect was read
-  .spz              25 / 15   Niantic's: opens nearly everywhere; --spz-version 4 is newer
-  .sog, meta.json   19 / 14   PlayCanvas', a file or a folder: SuperSplat, PlayCanvas, Spark
-  lod-meta.json     25 / 19   the same in levels of detail, for viewers that stream: SuperSplat, PlayCanvas
-  .compressed.ply   61 / 16   SuperSplat's
-  .splat             - / 32   for older web viewers; no view dependence
-  .glb             236 / 56   glTF with KHR_gaussian_splatting: three.js, PlayCanvas
-All of these are read, and .ksplat. docs/FORMATS.md lists the loss of each on real scenes.
+The extension of OUTPUT selects the format: .ply .spz .sog meta.json lod-meta.json .compressed.ply
+.splat .glb. All of these are read, and .ksplat. The loss of a lossy format is measured.
 
-The loss is measured: the file is read back, and renders before and after are compared, from
-an orbit around the splats or, with --capture, from the cameras of its photos; the loss in dB
-is then that against the photos. Lossless formats (.ply, .glb) are not rendered.
-
-The palette of large .sog, meta.json and lod-meta.json files is computed on --device; the file has
-the same bytes on every device.
-
---max-loss selects the smallest file within that loss, among formats and degrees of
-harmonics; OUTPUT then has no extension, or the extension of the required format.
+docs/FORMATS.md lists the formats with sizes, losses, and the programs that open them.
 
 Examples:
   dapple convert out/bird small.ply --sh-degree 0        no view dependence: a quarter of the size
@@ -55,77 +40,89 @@ Examples:
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
     /// Splats: a file of any format, a SOG folder, or a run's folder
+    #[arg(help_heading = "Input")]
     input: PathBuf,
 
-    /// File to write; its extension selects the format. Missing folders are created
-    output: PathBuf,
-
-    /// Cut or pad the spherical harmonics to this degree, 0 to 3 [default: unchanged]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=i64::from(MAX_SH_DEGREE)))]
-    sh_degree: Option<u8>,
-
-    /// Remove Gaussians less opaque than this, 0 to 1 [default: keep all]
-    #[arg(long, value_name = "X")]
-    min_opacity: Option<f32>,
-
-    /// Keep at most N Gaussians, those with the largest opacity times cross-section [default: 0, which keeps all]
-    #[arg(long, value_name = "N")]
-    max_gaussians: Option<usize>,
-
-    /// Version of an .spz file, 3 or 4 [default: 3, which opens in more viewers]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(3..=4))]
-    spz_version: Option<u8>,
-
-    /// Bits of an .spz file for harmonics of degree 1, and of higher degrees, 1 to 8; other programs use 5,4
-    /// [default: more for larger Gaussians]
-    #[arg(long, value_name = "N,N", value_parser = parse_bits)]
-    spz_sh_bits: Option<[u8; 2]>,
-
-    /// Entries of a SOG file's palette of harmonics, 1 to 65536; more lose less and take more bytes [default: one per
-    /// ten Gaussians, at least 1024]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
-    sog_palette: Option<u32>,
-
-    /// Levels of detail of a lod-meta.json, 1 to 8; each merges the previous level to a quarter [default: 4]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=8))]
-    lod_levels: Option<u32>,
-
-    /// Axes of an .spz file to write; rdf is right, down, forward, as in PLY files of captures [default: rub, as
-    /// specified]
-    #[arg(long, value_name = "AXES", value_parser = parse_axes)]
-    axes: Option<Axes>,
-
     /// Axes of an .spz file to read that does not record them; try rdf if the scene is upside down [default: rub]
-    #[arg(long, value_name = "AXES", value_parser = parse_axes)]
+    #[arg(long, value_name = "AXES", value_parser = parse_axes, help_heading = "Input", hide_short_help = true)]
     from_axes: Option<Axes>,
 
     /// The splats were trained with the Mip-Splatting filters: record it if the format can, and render with them
     /// [default: from the file or its run]
-    #[arg(long)]
+    #[arg(long, help_heading = "Input", hide_short_help = true)]
     antialias: bool,
 
-    /// Write positions in the capture's own frame, as doubles, if the input has a local origin; .ply only
-    #[arg(long, conflicts_with = "max_loss")]
-    world: bool,
-
     /// Measure the loss from the cameras and against the photos of this capture [default: from an orbit]
-    #[arg(long, value_name = "SCENE", conflicts_with = "no_loss")]
+    #[arg(
+        long,
+        value_name = "CAPTURE",
+        conflicts_with = "no_loss",
+        help_heading = "Input"
+    )]
     capture: Option<PathBuf>,
 
+    /// Cut or pad the spherical harmonics to this degree, 0 to 3 [default: unchanged]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=i64::from(MAX_SH_DEGREE)), help_heading = "Length and size")]
+    sh_degree: Option<u8>,
+
+    /// Remove Gaussians less opaque than this, 0 to 1 [default: keep all]
+    #[arg(long, value_name = "X", help_heading = "Length and size")]
+    min_opacity: Option<f32>,
+
+    /// Keep at most N Gaussians, those with the largest opacity times cross-section [default: 0, which keeps all]
+    #[arg(long, value_name = "N", help_heading = "Length and size")]
+    max_gaussians: Option<usize>,
+
+    /// Version of an .spz file, 3 or 4 [default: 3, which opens in more viewers]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(3..=4), help_heading = "Format", hide_short_help = true)]
+    spz_version: Option<u8>,
+
+    /// Bits of an .spz file for harmonics of degree 1, and of higher degrees, 1 to 8; other programs use 5,4
+    /// [default: more for larger Gaussians]
+    #[arg(long, value_name = "N,N", value_parser = parse_bits, help_heading = "Format", hide_short_help = true)]
+    spz_sh_bits: Option<[u8; 2]>,
+
+    /// Entries of a SOG file's palette of harmonics, 1 to 65536; more lose less and take more bytes [default: one per
+    /// ten Gaussians, at least 1024]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536), help_heading = "Format", hide_short_help = true)]
+    sog_palette: Option<u32>,
+
+    /// Levels of detail of a lod-meta.json, 1 to 8; each merges the previous level to a quarter [default: 4]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=8), help_heading = "Format")]
+    lod_levels: Option<u32>,
+
+    /// Axes of an .spz file to write; rdf is right, down, forward, as in PLY files of captures [default: rub, as
+    /// specified]
+    #[arg(long, value_name = "AXES", value_parser = parse_axes, help_heading = "Format", hide_short_help = true)]
+    axes: Option<Axes>,
+
+    /// Write positions in the capture's own frame, as doubles, if the input has a local origin; .ply only
+    #[arg(
+        long,
+        conflicts_with = "max_loss",
+        help_heading = "Format",
+        hide_short_help = true
+    )]
+    world: bool,
+
     /// Write the smallest file with at most this loss in dB: 0.3 or 0.3dB
-    #[arg(long, value_name = "DB", value_parser = parse_decibels, conflicts_with_all = ["no_loss", "sh_degree"])]
+    #[arg(long, value_name = "DB", value_parser = parse_decibels, conflicts_with_all = ["no_loss", "sh_degree"], help_heading = "Loss")]
     max_loss: Option<f64>,
 
     /// Do not measure the loss, which needs renders
-    #[arg(long)]
+    #[arg(long, help_heading = "Loss")]
     no_loss: bool,
 
+    /// File to write; its extension selects the format. Missing folders are created
+    #[arg(help_heading = "Output")]
+    output: PathBuf,
+
     /// Replace OUTPUT if it exists
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     overwrite: bool,
 
     /// Print one JSON object with the results
-    #[arg(long)]
+    #[arg(long, help_heading = "Output", hide_short_help = true)]
     json: bool,
 
     #[command(flatten)]
@@ -192,7 +189,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
             undeclared_axes: axes,
             ..ReadOptions::default()
         });
-    let (read, aside) = read_splats_with(&input, &read_options, console)?;
+    let (read, metadata) = read_splats_with(&input, &read_options, console)?;
     if args.world && format != Some(Format::Ply) {
         return Err(
             Error::unsupported("only .ply files hold positions in doubles")
@@ -205,7 +202,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         ..ConfigPatch::default()
     };
     let mut config = Judge::settings(&input, args.capture.as_deref(), flags, console)?;
-    config.antialias |= aside.antialiased;
+    config.antialias |= metadata.antialiased;
     let splats = reduced(read.clone(), args, console);
     let options = WriteOptions {
         spz_version: match args.spz_version {
@@ -216,8 +213,8 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         spz_sh_bits: args.spz_sh_bits,
         sog_palette: args.sog_palette.map(|entries| entries as usize),
         antialiased: config.antialias,
-        origin: aside.origin,
-        moved: aside.moved,
+        origin: metadata.origin,
+        moved: metadata.moved,
         world: args.world,
         lod_levels: args
             .lod_levels
@@ -230,7 +227,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     let done = write_judged(args, format, (&read, &splats), (&config, &options), console);
     let (output, written, loss) = folders.unless_ok(done)?;
     let format = Format::of_name(&output)?;
-    note_frame(format, aside.frame(), console);
+    note_frame(format, metadata.frame(), console);
     let bytes = splat_file::size_bytes(&output, format);
     // A plain PLY file also has normals of three floats.
     let plain_bytes = read.size_bytes() + 12 * read.len();
@@ -310,7 +307,7 @@ fn write_judged(
             moved: options.moved,
         };
         let read = (read, frame);
-        Judge::of(read, config, args.capture.as_deref(), engine, console)
+        Judge::new(read, config, args.capture.as_deref(), engine, console)
     };
     if let Some(most) = args.max_loss {
         let mut judge = judge()?;
@@ -349,7 +346,7 @@ pub fn lost_in_file(
         moved: options.moved,
     };
     let (splats, engine) = ((splats, frame), device.engine(console)?);
-    Judge::of(splats, config, None, engine, console)?.loss(&back, console)
+    Judge::new(splats, config, None, engine, console)?.loss(&back, console)
 }
 
 /// Reads a file back, with the origin of the splats written to it.
@@ -360,9 +357,9 @@ fn read_back(path: &Path, options: &WriteOptions) -> Result<Splats> {
         undeclared_axes: options.axes,
         ..ReadOptions::default()
     };
-    let (mut splats, aside) = splat_file::read_with(path, &options)?;
+    let (mut splats, metadata) = splat_file::read_with(path, &options)?;
     if holds_origin {
-        splats.count_from(origin - aside.origin);
+        splats.count_from(origin - metadata.origin);
     }
     Ok(splats)
 }

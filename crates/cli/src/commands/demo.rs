@@ -24,13 +24,19 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// Folder for capture and results
-    #[arg(short, long, value_name = "FOLDER", default_value = "out/demo")]
-    out: PathBuf,
-
     /// Training steps
-    #[arg(long, value_name = "N", default_value_t = DEMO_STEPS)]
+    #[arg(long, value_name = "N", default_value_t = DEMO_STEPS, help_heading = "Length and size")]
     steps: u32,
+
+    /// Folder for capture and results
+    #[arg(
+        short,
+        long,
+        value_name = "FOLDER",
+        default_value = "out/demo",
+        help_heading = "Output"
+    )]
+    out: PathBuf,
 
     #[command(flatten)]
     view: ViewOptions,
@@ -50,11 +56,12 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     let last = RunFolder::open(&args.out);
     let holds_demo = last.holds_metrics() || last.checkpoint_path().exists();
     let flags = ConfigPatch {
+        preset: Some(Preset::M9),
         steps: Some(args.steps),
         max_gaussians: Some(DEMO_MAX_GAUSSIANS),
         ..ConfigPatch::default()
     };
-    let config = merged_config(Some(Preset::M9), None, flags)?;
+    let config = merged_config(None, flags)?;
     let mut wall = Wall::start();
     let engine = wall.device(|| args.device.engine(console))?;
     console.note("1/2  making a capture: a table with objects, photographed from all around");

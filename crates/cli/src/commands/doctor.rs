@@ -24,7 +24,7 @@ Examples:
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
     /// Print one JSON object
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     json: bool,
 }
 

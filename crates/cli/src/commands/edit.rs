@@ -12,44 +12,23 @@ use crate::options::{
 };
 use crate::training_display::{gaussians, grouped, written_of};
 use chain::{Chain, Link};
-use dapple::contract::look;
+use dapple::contract::appearance_mlp;
 use dapple::scene::edit::{Action, Editor, Recipe};
 use dapple::scene::origin::Frame;
 use dapple::scene::splat_file::{self, Format, NonFinite, ReadOptions, WriteOptions};
 use dapple::scene::{Error, Result, Splats};
 use dapple::train::config::Background;
-use dapple::train::{ConfigPatch, TrainConfig, read_looks};
+use dapple::train::{ConfigPatch, TrainConfig, read_appearance_mlp};
 use photos::{Loss, Photos};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
 const AFTER_HELP: &str = "\
-Actions are applied in the order of the options: after a move, a crop uses the new positions.
+Conditions compare a property with a number: 'opacity<0.1' (in quotes, for the shell) or
+opacity,lt,0.1. Properties: x y z opacity size thickness elongation area red green blue luminance
+contribution, and fields of a PLY file. `finite` selects Gaussians without NaN and infinite values.
 
-Conditions compare a property with a number by < <= > >= == != (in quotes, for the shell) or by lt
-lte gt gte eq neq between commas. Properties:
-  x y z                   the centre, world units
-  opacity                 0 to 1
-  size, thickness         largest and smallest standard deviation, world units; scale_0 to
-                          scale_2 are along the Gaussian's axes; elongation is size / thickness
-  area                    of the largest cross-section, world units squared
-  red green blue          view-independent colour, 0 to 1; luminance
-  contribution            sum of the blend weights over the pixels of all training photos
-  f_dc_N f_rest_N rot_N opacity_raw scale_N_raw   as in a PLY file
-finite (without a comparison) selects Gaussians without NaN and infinite values. `--keep finite`
-reads files with such values, which are refused otherwise, and removes these Gaussians, also from
-merged files.
-
-Cameras are those of --capture, or of a cameras.json next to IN (runs have one). They are needed by
---orient, --prune, contribution and --refit. With cameras, --decimate keeps what the photos show,
-and fits the result if half or less is left. --floaters compares with the photos of --capture, or of
-the capture that the run recorded. The loss of --decimate, --prune and --floaters is then printed:
-on the held-out photos, and between renders before and after. Without cameras, --ring measures it
-from an orbit around the splats.
-
---save-recipe writes the chain as a file. --recipe replays it, to the same bytes, or on other
-splats. `dapple view` writes recipes too: a selection on the page (rectangle, lasso, brush,
-histogram) is an action `selected`, which has no option here and replays without a viewer.
+docs/EDITING.md explains actions, properties, cameras, the printed loss, and recipes.
 
 Examples:
   dapple edit out/bird clean.ply --drop 'opacity<0.02' --floaters
@@ -59,61 +38,74 @@ Examples:
   dapple edit in.ply out.splat --keep finite --cut box:0,2,0,10,1,10 --save-recipe mine.json
   dapple edit a.ply both.ply --translate -2,0,0 --merge b.ply
   dapple edit other.ply out.ply --recipe mine.json
-  dapple edit out/hall evening.ply --look IMG_0042.jpg     with the appearance of a photo (mlp)";
+  dapple edit out/hall evening.ply --bake-appearance IMG_0042.jpg";
 
 /// Edits splats by a chain of actions: move, crop, filter, clean, merge, decimate
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
     /// Splats: a file of any format, or a run's folder
+    #[arg(help_heading = "Input")]
     input: PathBuf,
 
-    /// File to write; its extension selects the format. Missing folders are created
-    output: PathBuf,
+    /// Bake the appearance of this photo into the colours first, for runs with --appearance mlp; from the
+    /// appearance.safetensors next to IN, not stored in recipes
+    #[arg(
+        long,
+        alias = "look",
+        value_name = "PHOTO",
+        help_heading = "Input",
+        hide_short_help = true
+    )]
+    bake_appearance: Option<String>,
+
+    /// Capture of the splats [default: the run's]
+    #[arg(long, value_name = "CAPTURE", help_heading = "Input")]
+    capture: Option<PathBuf>,
 
     #[command(flatten)]
     chain: Chain,
 
     /// Training steps on renders of the splats before, after each --decimate; needs cameras [default: 300 if half or
     /// less is left and cameras are known, else 0]
-    #[arg(long, value_name = "STEPS", value_parser = clap::value_parser!(u32).range(0..=100_000))]
+    #[arg(long, value_name = "STEPS", value_parser = clap::value_parser!(u32).range(0..=100_000), help_heading = "Actions, applied in the order given; each may be given again", hide_short_help = true)]
     refit: Option<u32>,
 
-    /// Bake the appearance of this photo into the colours first, for runs with --appearance mlp; from the
-    /// appearance.safetensors next to IN, not stored in recipes
-    #[arg(long, value_name = "PHOTO")]
-    look: Option<String>,
-
-    /// Write the chain as a recipe
-    #[arg(long, value_name = "FILE.json")]
-    save_recipe: Option<PathBuf>,
-
-    /// Capture of the splats [default: the run's]
-    #[arg(long, value_name = "SCENE")]
-    capture: Option<PathBuf>,
-
     /// Without cameras, measure the loss from an orbit around the splats
-    #[arg(long)]
-    ring: bool,
+    #[arg(long, alias = "ring", help_heading = "Loss", hide_short_help = true)]
+    orbit: bool,
 
     /// Background for actions that use photos [default: the run's, else black]
-    #[arg(long, value_name = "black|white|R,G,B", value_parser = parse_colour)]
+    #[arg(long, value_name = "black|white|R,G,B", value_parser = parse_colour, help_heading = "Loss", hide_short_help = true)]
     background: Option<[f64; 3]>,
 
     /// Do not measure the loss of a lossy format, which needs renders
-    #[arg(long)]
+    #[arg(long, help_heading = "Loss", hide_short_help = true)]
     no_loss: bool,
-
-    /// Replace OUTPUT and the recipe if they exist
-    #[arg(long)]
-    overwrite: bool,
-
-    /// Print one JSON object with the results
-    #[arg(long)]
-    json: bool,
 
     #[command(flatten)]
     photos: CaptureOptions,
+
+    /// File to write; its extension selects the format. Missing folders are created
+    #[arg(help_heading = "Output")]
+    output: PathBuf,
+
+    /// Write the chain as a recipe
+    #[arg(
+        long,
+        value_name = "FILE.json",
+        help_heading = "Output",
+        hide_short_help = true
+    )]
+    save_recipe: Option<PathBuf>,
+
+    /// Replace OUTPUT and the recipe if they exist
+    #[arg(long, help_heading = "Output")]
+    overwrite: bool,
+
+    /// Print one JSON object with the results
+    #[arg(long, help_heading = "Output", hide_short_help = true)]
+    json: bool,
 
     #[command(flatten)]
     device: DeviceOptions,
@@ -163,25 +155,24 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     let file = splats_file(&args.input)?;
     let flags = ConfigPatch {
         background: args.background.map(Background::Colour),
-        data: args.photos.patch(),
-        ..ConfigPatch::default()
+        ..args.photos.patch()
     };
     let config = config_beside(&file, flags, console)?;
-    let (mut splats, aside) = read_splats_with(&file, &read_options(&actions), console)?;
-    if let Some(photo) = &args.look {
+    let (mut splats, metadata) = read_splats_with(&file, &read_options(&actions), console)?;
+    if let Some(photo) = &args.bake_appearance {
         put_on(&mut splats, &file, photo)?;
     }
     let mut options = WriteOptions {
-        antialiased: aside.antialiased || config.antialias,
-        origin: aside.origin,
+        antialiased: metadata.antialiased || config.antialias,
+        origin: metadata.origin,
         nearest: args.device.nearest(),
         ..WriteOptions::default()
     };
     let gaussians_read = splats.len();
     let mut shown = config.clone();
     shown.antialias = options.antialiased;
-    let mut photos = Photos::new(args, (&file, &splats, aside.frame()), config, console);
-    let mut editor = Editor::new(splats).about(aside.origin);
+    let mut photos = Photos::new(args, (&file, &splats, metadata.frame()), config, console);
+    let mut editor = Editor::new(splats).about(metadata.origin);
     let mut done = Vec::with_capacity(actions.len());
     for i in 0..actions.len() {
         editor.set_non_finite(NonFinite::of_chain(&actions[i + 1..]));
@@ -203,8 +194,8 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     }
     grace.check(|| "the edit was stopped; nothing was written".to_owned())?;
     let frame = Frame {
-        moved: aside.moved.then(editor.moved()),
-        ..aside.frame()
+        moved: metadata.moved.then(editor.moved()),
+        ..metadata.frame()
     };
     options.moved = frame.moved;
     let edited = editor.into_splats();
@@ -282,7 +273,7 @@ fn is_same_place(a: &Path, b: &Path) -> bool {
 /// Bakes the appearance of a photo into the splats of a run.
 fn put_on(splats: &mut Splats, file: &Path, photo: &str) -> Result<()> {
     let path = file.with_file_name("appearance.safetensors");
-    let (look, photos) = read_looks(&path, splats.len())?;
+    let (look, photos) = read_appearance_mlp(&path, splats.len())?;
     let stem = |name: &str| Path::new(name).with_extension("");
     let exact = photos.iter().position(|name| name == photo);
     let found = exact.or_else(|| {
@@ -302,7 +293,7 @@ fn put_on(splats: &mut Splats, file: &Path, photo: &str) -> Result<()> {
                 )),
         );
     };
-    look::bake(splats, &look, &look.code(index));
+    appearance_mlp::bake(splats, &look, &look.code(index));
     Ok(())
 }
 
@@ -429,7 +420,7 @@ impl Args {
                 Link::Recipe(path) => actions.extend(Recipe::read(path)?.actions),
             }
         }
-        if actions.is_empty() && self.look.is_none() {
+        if actions.is_empty() && self.bake_appearance.is_none() {
             return Err(Error::input("there is nothing to do: no action is given")
                 .at("the options given")
                 .hint("`dapple edit --help` lists the actions; `dapple convert` writes another format"));

@@ -27,37 +27,11 @@ use std::path::{Path, PathBuf};
 
 const AFTER_HELP: &str = "\
 The photos are scored with the settings of the run: if a config.toml is next to SPLATS, its photo
-size, hold-out split, masks, background and anti-aliasing are used, and options here change them.
+size, held-out photos, masks, background and anti-aliasing are used, and options here change them.
 Splats of other programs have no config.toml: give the settings that differ from the defaults, for
 example --background white.
 
-PSNR is the mean over the images of 10 log10(1 / mean squared error); SSIM uses an 11x11 window
-(sigma 1.5) inside the image. Both as in the 3DGS paper's evaluation. Pixels that masks hide are
-excluded from both, as are windows centred at one. Transparent photos are blended over the
-background.
-
-LPIPS (lower is better) needs a file of weights, AlexNet's or VGG-16's; docs/EVALUATION.md shows how
-to make one with three lines of Python. LPIPS runs on the GPU that renders. It runs on the CPU with
---device cpu, or if photos are too large for the GPU (a note is printed): there VGG-16 takes seconds
-per megapixel and core.
-
--o writes renders/ (photo next to render), errors/ (blue: no error, red: a quarter of the range;
-grey: masked), scores.json and scores.md. Earlier files of Dapple are replaced, other files only
-with --overwrite. A folder that a run writes to is refused.
-
---compare scores a second splat file on the same photos: difference per photo, its mean with the
-95 % interval, the number of photos on which the first is better, and a test against noise between
-photos. Another seed is another run: to compare methods, train several runs of each.
-
-With --align-poses, or if the run refined poses, photos are scored a second time, pose-aligned: the
-pose of each photo is first fitted to the unchanged splats (60 steps of Adam on the squared error).
-These scores exclude errors of the given poses. Compare them only with each other.
-
-With --halves, photos are scored once more by halves: the appearance of a photo (--appearance) is
-fitted to its left half, in 150 steps with unchanged splats, and the right half is scored. With
-light that changes between photos, a held-out photo's appearance is otherwise unknown. For runs
-without --appearance the right half is scored with the splats only. The appearance MLP (--appearance
-mlp) is read from the appearance.safetensors next to SPLATS.
+docs/EVALUATION.md explains the scores, --compare, --halves, LPIPS weights, and the files of --out.
 
 Examples:
   dapple eval out/bird
@@ -74,71 +48,96 @@ Examples:
 pub struct Args {
     /// Splats: a splat file or a run's folder; optionally preceded by the capture (folder or transforms.json)
     /// [default: the run's]
-    #[arg(required = true, num_args = 1..=2, value_names = ["SCENE", "SPLATS"])]
+    #[arg(required = true, num_args = 1..=2, value_names = ["CAPTURE", "SPLATS"], help_heading = "Input")]
     paths: Vec<PathBuf>,
 
-    /// Capture [default: SCENE, else the run's]
-    #[arg(long, value_name = "SCENE")]
+    /// Capture [default: CAPTURE, else the run's]
+    #[arg(
+        long = "capture",
+        alias = "scene",
+        value_name = "CAPTURE",
+        help_heading = "Input"
+    )]
     scene: Option<PathBuf>,
 
     /// Other splats to compare with on the same photos
-    #[arg(long, value_name = "SPLATS")]
+    #[arg(long, value_name = "SPLATS", help_heading = "Input")]
     compare: Option<PathBuf>,
 
     /// LPIPS weights, to score by LPIPS too [default: the run's, else no LPIPS]
-    #[arg(long, value_name = "FILE.safetensors")]
+    #[arg(long, value_name = "FILE.safetensors", help_heading = "Scores")]
     lpips: Option<PathBuf>,
 
     /// Background of renders and of transparent photos [default: the run's, else black]
-    #[arg(long, value_name = "black|white|R,G,B", value_parser = parse_colour)]
+    #[arg(long, value_name = "black|white|R,G,B", value_parser = parse_colour, help_heading = "Scores")]
     background: Option<[f64; 3]>,
 
-    /// List the N worst images after the table [default: 3, with 6 or more images]
-    #[arg(long, value_name = "N")]
-    worst: Option<usize>,
-
-    /// Print one JSON object with psnr, ssim and the list of images
-    #[arg(long)]
-    json: bool,
-
-    /// Print a Markdown table, for a report or a README
-    #[arg(long, conflicts_with = "json")]
-    markdown: bool,
-
     /// Score again with the pose of each photo fitted to the splats [default: if the run used --refine-poses]
-    #[arg(long)]
+    #[arg(long, help_heading = "Scores")]
     align_poses: bool,
 
     /// True cameras of the capture, as written by `dapple synth --pose-noise`: print the pose errors of the capture
     /// and of refined poses
-    #[arg(long, value_name = "FILE")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        help_heading = "Scores",
+        hide_short_help = true
+    )]
     true_cameras: Option<PathBuf>,
 
     /// Score again with the colours of each render fitted to its photo by an affine map [default: if the run trained
     /// appearance]
-    #[arg(long)]
+    #[arg(long, help_heading = "Scores")]
     colour_corrected: bool,
 
     /// Score again by halves: fit the appearance to the left halves, and score the right halves
-    #[arg(long)]
+    #[arg(long, help_heading = "Scores")]
     halves: bool,
 
     /// With --halves: adapt the appearance MLP to each photo by a LoRA of this rank too [default: only the photo's
     /// appearance embedding]
-    #[arg(long, value_name = "RANK", requires = "halves", value_parser = clap::value_parser!(u8).range(1..=32))]
+    #[arg(long, value_name = "RANK", requires = "halves", value_parser = clap::value_parser!(u8).range(1..=32), help_heading = "Scores", hide_short_help = true)]
     lora: Option<u8>,
 
+    /// Render with the Mip-Splatting filters, for splats of other programs trained with them [default: as in the run]
+    #[arg(long, help_heading = "Scores", hide_short_help = true)]
+    antialias: bool,
+
+    /// List the N worst images after the table [default: 3, with 6 or more images]
+    #[arg(
+        long,
+        value_name = "N",
+        help_heading = "Output",
+        hide_short_help = true
+    )]
+    worst: Option<usize>,
+
+    /// Print one JSON object with psnr, ssim and the list of images
+    #[arg(long, help_heading = "Output")]
+    json: bool,
+
+    /// Print a Markdown table, for a report or a README
+    #[arg(
+        long,
+        conflicts_with = "json",
+        help_heading = "Output",
+        hide_short_help = true
+    )]
+    markdown: bool,
+
     /// Folder for renders, error maps and tables
-    #[arg(short, long, value_name = "FOLDER")]
+    #[arg(short, long, value_name = "FOLDER", help_heading = "Output")]
     out: Option<PathBuf>,
 
     /// Replace files in that folder that Dapple has not written
-    #[arg(long, requires = "out")]
+    #[arg(
+        long,
+        requires = "out",
+        help_heading = "Output",
+        hide_short_help = true
+    )]
     overwrite: bool,
-
-    /// Render with the Mip-Splatting filters, for splats of other programs trained with them [default: as in the run]
-    #[arg(long)]
-    antialias: bool,
 
     #[command(flatten)]
     capture: CaptureOptions,
@@ -160,11 +159,11 @@ impl Subject {
     fn open(path: &Path, flags: &ConfigPatch, console: &Console) -> Result<Self> {
         let path = splats_file(path)?;
         let mut config = config_beside(&path, flags.clone(), console)?;
-        let (splats, aside) = read_splats(&path, console)?;
-        config.antialias |= aside.antialiased;
+        let (splats, metadata) = read_splats(&path, console)?;
+        config.antialias |= metadata.antialiased;
         Ok(Self {
             splats,
-            frame: aside.frame(),
+            frame: metadata.frame(),
             config,
             path,
         })
@@ -196,7 +195,7 @@ impl Args {
             ([scene, splats], None) => Ok((Some(scene), splats)),
             _ => Err(Error::input("the capture is named twice")
                 .at("the options given")
-                .hint("name it before the splats, or with --scene")),
+                .hint("name it before the splats, or with --capture")),
         }
     }
 
@@ -205,12 +204,11 @@ impl Args {
         ConfigPatch {
             background: self.background.map(Background::Colour),
             antialias: self.antialias.then_some(true),
-            data: self.capture.patch(),
             eval: EvalPatch {
                 lpips: self.lpips.clone(),
                 ..EvalPatch::default()
             },
-            ..ConfigPatch::default()
+            ..self.capture.patch()
         }
     }
 }

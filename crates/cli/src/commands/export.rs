@@ -27,13 +27,8 @@ const AFTER_HELP: &str = "\
 page.html is self-contained: it opens from disk, without a network. It needs a browser with WebGL2
 or WebGPU. Tested: Chromium on Linux. Not tested: Firefox, Safari, phones.
 A folder is for a web server: the page shows a coarse scene early and refines it.
-The splats are packed like SPZ, to about a tenth of their PLY file. `dapple convert SPLATS x.spz`
-stores the same numbers in a file, on which `dapple eval` measures the loss.
 
-NOTES is a JSON list; `view`, the camera after a click on the note, has the format of a path's key:
-  [{\"position\": [0, 0, 1], \"text\": \"the lamp\",
-    \"view\": {\"position\": [0, -1, -2], \"rotation\": [1, 0, 0, 0], \"focal\": 1.2}}]
-Save paths with `Save path` on the page of `dapple view`.
+docs/EXPORT.md explains notes, paths, and browsers.
 
 Examples:
   dapple export out/bird bird.html
@@ -52,42 +47,49 @@ const MOST_NOTES: usize = 999;
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
     /// Splat file, or a run's folder
+    #[arg(help_heading = "Input")]
     input: PathBuf,
 
-    /// Page to write (.html or .htm); any other name is a folder for a web server
-    output: PathBuf,
+    /// Capture of the splats, for its cameras [default: those next to the splats]
+    #[arg(
+        long = "capture",
+        alias = "scene",
+        value_name = "CAPTURE",
+        help_heading = "Input"
+    )]
+    scene: Option<PathBuf>,
 
     /// Title of the page [default: from the input]
-    #[arg(long)]
+    #[arg(long, help_heading = "Page")]
     title: Option<String>,
 
     /// Initial view: a photo's name, or a camera file as in `dapple render --camera` [default: a photo that shows the
     /// scene well]
-    #[arg(long, value_name = "PHOTO|FILE.json")]
+    #[arg(long, value_name = "PHOTO|FILE.json", help_heading = "Page")]
     view: Option<String>,
 
-    /// Capture of the splats, for its cameras [default: those next to the splats]
-    #[arg(long)]
-    scene: Option<PathBuf>,
-
     /// Camera path for the page to play
-    #[arg(long, value_name = "FILE.json")]
+    #[arg(long, value_name = "FILE.json", help_heading = "Page")]
     path: Option<PathBuf>,
 
     /// Notes at positions in the scene
-    #[arg(long, value_name = "NOTES.json")]
+    #[arg(long, value_name = "NOTES.json", help_heading = "Page")]
     notes: Option<PathBuf>,
 
     /// Omit the picture that the page shows while the scene loads
-    #[arg(long)]
+    #[arg(long, help_heading = "Page")]
     no_poster: bool,
 
+    /// Page to write (.html or .htm); any other name is a folder for a web server
+    #[arg(help_heading = "Output")]
+    output: PathBuf,
+
     /// Replace OUTPUT if it exists
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     overwrite: bool,
 
     /// Print one JSON object with the results
-    #[arg(long)]
+    #[arg(long, help_heading = "Output", hide_short_help = true)]
     json: bool,
 
     #[command(flatten)]
@@ -128,15 +130,21 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     refuse_existing(&args.output, args.overwrite)?;
     let file = splats_file(&args.input)?;
     let mut config = config_beside(&file, ConfigPatch::default(), console)?;
-    let (splats, aside) = read_splats(&file, console)?;
+    let (splats, metadata) = read_splats(&file, console)?;
     if splats.is_empty() {
         return Err(Error::input("there is no Gaussian to show").at_path(&file));
     }
-    let up = aside.up.map(DVec3::from);
-    let opening = opening(args, (&file, &splats, aside.frame()), up, &config, console)?;
+    let up = metadata.up.map(DVec3::from);
+    let opening = opening(
+        args,
+        (&file, &splats, metadata.frame()),
+        up,
+        &config,
+        console,
+    )?;
     let view = opening.view;
-    config.antialias |= aside.antialiased;
-    config.near = f64::from(config.near_plane()) * aside.moved.scale;
+    config.antialias |= metadata.antialiased;
+    config.near = f64::from(config.near_plane()) * metadata.moved.scale;
     let settings = shown_settings(&config, splats.sh_degree);
     let mut options = PageOptions {
         title: args.title.clone().unwrap_or_else(|| title(&args.input)),
@@ -249,7 +257,7 @@ fn photo_named(named: &[Named], photo: &str) -> Result<usize> {
         let hint = match named.first() {
             Some((first, _)) => format!("name a photo that was trained on, such as {first}"),
             None => {
-                "no cameras are known: name the capture with --scene, or a camera's file, x.json"
+                "no cameras are known: name the capture with --capture, or a camera's file, x.json"
                     .to_owned()
             }
         };

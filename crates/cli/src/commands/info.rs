@@ -34,18 +34,19 @@ Examples:
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
     /// Capture (folder or transforms.json), splat file, or a run's folder
+    #[arg(help_heading = "Input")]
     path: PathBuf,
 
     /// Decode every photo of a capture, to find damaged photos
-    #[arg(long)]
+    #[arg(long, help_heading = "Input")]
     check: bool,
-
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
 
     #[command(flatten)]
     capture: CaptureOptions,
+
+    /// Print one JSON object
+    #[arg(long, help_heading = "Output")]
+    json: bool,
 }
 
 pub fn run(args: &Args, console: &Console) -> Result<()> {
@@ -167,14 +168,13 @@ struct CaptureInfo {
 impl CaptureInfo {
     fn read(args: &Args, console: &Console) -> Result<Self> {
         let flags = ConfigPatch {
-            data: args.capture.patch(),
-            ..ConfigPatch::default()
+            ..args.capture.patch()
         };
-        let config = merged_config(None, None, flags)?;
+        let config = merged_config(None, flags)?;
         let options = config.load_options();
         let capture = load::open(&args.path, &options)?;
         let split = crate::options::split(&capture, &config.data);
-        let mut info = Self::of(&args.path, &capture);
+        let mut info = Self::new(&args.path, &capture);
         (info.train, info.held_out) = (split.train.len(), split.eval.len());
         if args.check {
             info.notes = check(capture, &options, console)?;
@@ -185,7 +185,7 @@ impl CaptureInfo {
         Ok(info)
     }
 
-    fn of(path: &Path, capture: &Capture) -> Self {
+    fn new(path: &Path, capture: &Capture) -> Self {
         let mut sizes = BTreeMap::new();
         let mut lenses = BTreeMap::new();
         for image in &capture.images {
@@ -301,7 +301,7 @@ struct Spread {
 }
 
 impl Spread {
-    fn of(mut values: Vec<f32>) -> Option<Self> {
+    fn from_values(mut values: Vec<f32>) -> Option<Self> {
         values.sort_by(f32::total_cmp);
         let at = |share: f64| {
             let last = values.len().saturating_sub(1);
@@ -364,21 +364,21 @@ struct SplatsInfo {
 
 impl SplatsInfo {
     fn read(path: &Path) -> Result<Self> {
-        let (splats, aside) = splat_file::read(path)?;
+        let (splats, metadata) = splat_file::read(path)?;
         let file_bytes = match Format::of_name(path) {
             Ok(format) => splat_file::size_bytes(path, format),
             Err(_) => std::fs::metadata(path).map_or(0, |file| file.len()),
         };
         Ok(Self {
-            notes: aside.notes,
-            origin: (aside.origin != DVec3::ZERO).then(|| aside.origin.to_array()),
-            moved: (aside.moved != Similarity::IDENTITY).then_some(aside.moved),
-            ..Self::of(path, &splats, file_bytes)
+            notes: metadata.notes,
+            origin: (metadata.origin != DVec3::ZERO).then(|| metadata.origin.to_array()),
+            moved: (metadata.moved != Similarity::IDENTITY).then_some(metadata.moved),
+            ..Self::new(path, &splats, file_bytes)
         })
     }
 
-    fn of(path: &Path, splats: &Splats, file_bytes: u64) -> Self {
-        let axis = |k: usize| Spread::of(splats.means.iter().map(|m| m[k]).collect());
+    fn new(path: &Path, splats: &Splats, file_bytes: u64) -> Self {
+        let axis = |k: usize| Spread::from_values(splats.means.iter().map(|m| m[k]).collect());
         let inner = [axis(0), axis(1), axis(2)];
         let inner_bounds = match inner {
             [Some(x), Some(y), Some(z)] => Some(Bounds {
@@ -393,7 +393,7 @@ impl SplatsInfo {
                 let shortest = s.iter().copied().fold(f32::INFINITY, f32::min);
                 measure(longest, shortest)
             });
-            Spread::of(each.collect())
+            Spread::from_values(each.collect())
         };
         let opacity = splats.opacities.iter().map(|o| 1.0 / (1.0 + (-o).exp()));
         Self {
@@ -406,7 +406,7 @@ impl SplatsInfo {
             moved: None,
             bounds: Bounds::around(splats.means.iter().copied()),
             inner_bounds,
-            opacity: Spread::of(opacity.collect()),
+            opacity: Spread::from_values(opacity.collect()),
             longest_axis: scales(|longest, _| longest.exp()),
             elongation: scales(|longest, shortest| (longest - shortest).exp()),
             file_bytes,

@@ -8,14 +8,15 @@ use crate::ceilings;
 use crate::console::{Console, ProfileProgress};
 use crate::interrupt;
 use crate::options::{
-    CaptureOptions, DeviceOptions, NewFolders, merged_config, read_splats, refuse_existing,
-    refuse_inputs, splats_file,
+    DeviceOptions, NewFolders, merged_config, read_splats, refuse_existing, refuse_inputs,
+    splats_file,
 };
+use crate::settings_args::{PresetAndPhotos, SettingsArgs};
 use crate::training_display::grouped;
 use dapple::scene::atomic::{remove_leftovers, try_writing};
 use dapple::scene::{Error, Result, load, printable};
 use dapple::train::config::DensifyPatch;
-use dapple::train::{ConfigPatch, Preset, RunLock, TrainConfig};
+use dapple::train::{ConfigPatch, RunLock, TrainConfig};
 use dapple_instruments::profile::files::{self, Results};
 use dapple_instruments::profile::{Session, Steps, Subject, Told, fact, synthetic};
 use dapple_profile::profile::{Fact, Program};
@@ -25,16 +26,10 @@ use dapple_profile::{
 use std::path::{Path, PathBuf};
 
 const AFTER_HELP: &str = "\
-Trains for a short time and reports a time budget that adds up to wall time, each stage
-against the measured bandwidth and arithmetic of this device, how busy the device was,
-the bottlenecks that were found, and the most that removing each can gain.
+Trains for a short time and reports a time budget that adds up to wall time, each stage against
+the measured bandwidth and arithmetic of this device, and the bottlenecks that were found.
 
-OUT holds report.html (one page, opens anywhere, no network), PROFILE.md, profile.json (for scripts
-and --compare), trace.json (for ui.perfetto.dev) and flamegraph.svg (CPU time of the host; build
-with `--profile profiling` to see inlined functions).
-
-Training starts at the capture's points, so that the profile is of early steps. For later steps,
-give --warmup more steps, or --splats of a finished run.
+docs/PROFILING.md explains the report and its files.
 
 Examples:
   dapple profile captures/bird
@@ -53,55 +48,66 @@ pub struct Args {
     verb: Option<Verb>,
 
     /// Capture: a COLMAP, Nerfstudio or Blender folder, or its transforms.json
-    #[arg(required_unless_present = "synthetic", conflicts_with = "synthetic")]
+    #[arg(
+        required_unless_present = "synthetic",
+        conflicts_with = "synthetic",
+        help_heading = "Input"
+    )]
     scene: Option<PathBuf>,
 
-    /// Folder for the results [default: profile/<name of the capture>]
-    #[arg(short, long, value_name = "FOLDER")]
-    out: Option<PathBuf>,
-
-    /// Replace a profile in OUT, and other files with its names
-    #[arg(long)]
-    overwrite: bool,
-
-    /// Base of the settings [default: standard]
-    #[arg(short, long, value_name = "PRESET", value_parser = super::train::preset_parser())]
-    preset: Option<String>,
-
-    /// Steps to measure, and again to run without the profiler, for its overhead
-    #[arg(long, value_name = "N", default_value = "200", value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    steps: u32,
-
-    /// Steps before the measurement
-    #[arg(long, value_name = "N", default_value = "50", value_parser = clap::value_parser!(u32).range(..=1_000_000))]
-    warmup: u32,
-
     /// Start at these splats instead of the capture's points: a splat file or a run's folder
-    #[arg(long, value_name = "PLY", conflicts_with = "synthetic")]
+    #[arg(
+        long,
+        value_name = "PLY",
+        conflicts_with = "synthetic",
+        help_heading = "Input"
+    )]
     splats: Option<PathBuf>,
 
     /// Train N synthetic Gaussians with the statistics of a trained scene instead of a capture
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000_000), help_heading = "Input")]
     synthetic: Option<u32>,
 
     /// Size of the photos of --synthetic, pixels
-    #[arg(long, value_name = "WxH", default_value = "516x344", value_parser = parse_size, requires = "synthetic")]
+    #[arg(long, value_name = "WxH", default_value = "516x344", value_parser = parse_size, requires = "synthetic", help_heading = "Input", hide_short_help = true)]
     size: [u32; 2],
 
-    /// Earlier profile.json to compare with: lists faster and slower stages, and noise
-    #[arg(long, value_name = "OLD.json")]
-    compare: Option<PathBuf>,
+    /// Steps to measure, and again to run without the profiler, for its overhead
+    #[arg(long, value_name = "N", default_value = "200", value_parser = clap::value_parser!(u32).range(1..=100_000), help_heading = "Length and size")]
+    steps: u32,
+
+    /// Steps before the measurement
+    #[arg(long, value_name = "N", default_value = "50", value_parser = clap::value_parser!(u32).range(..=1_000_000), help_heading = "Length and size")]
+    warmup: u32,
 
     /// Random seed
-    #[arg(long, value_name = "N", default_value = "0")]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "0",
+        help_heading = "Length and size",
+        hide_short_help = true
+    )]
     seed: u64,
 
-    /// Print profile.json instead of the summary
-    #[arg(long)]
-    json: bool,
-
     #[command(flatten)]
-    capture: CaptureOptions,
+    capture: SettingsArgs<PresetAndPhotos>,
+
+    /// Folder for the results [default: profile/<name of the capture>]
+    #[arg(short, long, value_name = "FOLDER", help_heading = "Output")]
+    out: Option<PathBuf>,
+
+    /// Replace a profile in OUT, and other files with its names
+    #[arg(long, help_heading = "Output")]
+    overwrite: bool,
+
+    /// Earlier profile.json to compare with: lists faster and slower stages, and noise
+    #[arg(long, value_name = "OLD.json", help_heading = "Output")]
+    compare: Option<PathBuf>,
+
+    /// Print profile.json instead of the summary
+    #[arg(long, help_heading = "Output")]
+    json: bool,
 
     #[command(flatten)]
     device: DeviceOptions,
@@ -136,9 +142,8 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     }
     // Invalid input fails before the measurement.
     let old = args.compare.as_deref().map(read_profile).transpose()?;
-    let preset: Option<Preset> = args.preset.as_deref().map(str::parse).transpose()?;
     let mature = args.splats.is_some() || args.synthetic.is_some();
-    let config = merged_config(preset, None, args.patch(mature))?;
+    let config = merged_config(None, args.patch(mature))?;
     let out = args.out_folder()?;
     if let Some(scene) = &args.scene {
         let options = config.training_load_options();
@@ -180,8 +185,7 @@ impl Args {
                 enabled: self.synthetic.map(|_| false),
                 ..DensifyPatch::default()
             },
-            data: self.capture.patch(),
-            ..ConfigPatch::default()
+            ..self.capture.patch()
         }
     }
 

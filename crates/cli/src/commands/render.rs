@@ -27,39 +27,7 @@ use shots::{Shot, frames, numbered, seen, shots};
 use std::path::{Path, PathBuf};
 
 const AFTER_HELP: &str = "\
-Cameras, one of:
-  --views V                 the capture's own cameras: held-out, train, all, or one photo's name
-  --path KIND --frames N    a camera path of N pictures:
-                              orbit    once around the subject of the photos
-                              arc      the part of the orbit that cameras cover
-                              capture  a smooth path through the capture's own cameras
-                              auto     one of these, by the positions of the cameras;
-                                       prints the reason. Default of --path
-  --path FILE.json          keys saved on the page of `dapple view`
-  --camera FILE             one camera, as JSON:
-                              {\"width\": 1280, \"height\": 720, \"field_of_view\": 60,
-                               \"eye\": [0, -1, -4], \"target\": [0, 0, 0]}
-                            or with fx (fy, cx, cy), rotation (w, x, y, z) and translation from
-                            world to camera. Cameras point along +z with y down, as in COLMAP;
-                            coordinates are the capture's, also if SPLATS has a local origin
-
---views uses the capture of --scene, else the run's. A path uses the cameras and the up direction of
---scene, else of the cameras.json next to the splats, which runs of Dapple and of the 3DGS trainer
-write. Without cameras, the path is an orbit around the splats; up is from the file (Nerfstudio's
-comment \"Vertical Axis\"), else -y, as in COLMAP. --up sets another direction.
-
---channel selects the data. .exr files (or --format exr) hold floats: R, G, B; A; depth as Z, world
-units along the camera's axis; normals as X, Y, Z in camera coordinates (x right, y down, z
-forward), facing the camera; the number of Gaussians blended per pixel as N. .png files hold alpha
-in 16 bits; depth and counts in colours (--colormap) over one printed range, or as 16-bit numbers
-with --colormap none or --depth-unit; normals as colours: red right, green up, blue towards the
-camera. Expected depth and normals are 0 if alpha is below one half.
-
-A single picture can go to a .png or .exr file. Several go into a folder, or with ffmpeg into a
-video of 30 pictures per second: -o NAME.mp4 (or .mov, .mkv, .webm). Pictures of the same name are
-replaced if Dapple wrote them, other files only with --overwrite. Views of a lens with distortion
-are rendered through the lens, or with --undistort through a pinhole camera. Paths always use a
-pinhole camera.
+docs/RENDERING.md explains cameras, paths, camera files, and the content of each channel.
 
 Examples:
   dapple render out/bird --views held-out -o renders
@@ -67,7 +35,7 @@ Examples:
   dapple render out/bird --path arc --frames 90 --fov 75 --width 1280 --height 720 -o arc
   dapple render out/bird --path tour.json --width 1920 --height 1080 -o tour.mp4
   dapple render out/bird/splats.ply --camera camera.json -o picture.png
-  dapple render out/bird/splats.ply --scene captures/bird --views all --channel depth --format exr \\
+  dapple render out/bird/splats.ply --capture captures/bird --views all --channel depth --format exr \\
     -o depths";
 
 /// Renders splats to PNG, EXR or video: colours, depth, normals or counts
@@ -76,26 +44,24 @@ Examples:
 #[command(group = clap::ArgGroup::new("from").required(true).args(["views", "path", "camera"]))]
 pub struct Args {
     /// Splats: a splat file, or a run's folder
+    #[arg(help_heading = "Input")]
     splats: PathBuf,
 
-    /// Folder; or for one picture a .png or .exr file; or a video file such as .mp4
-    #[arg(short, long, value_name = "PATH")]
-    out: PathBuf,
-
-    /// Replace files that Dapple has not written too
-    #[arg(long)]
-    overwrite: bool,
-
     /// Capture with the cameras [default: the run's]
-    #[arg(long)]
+    #[arg(
+        long = "capture",
+        alias = "scene",
+        value_name = "CAPTURE",
+        help_heading = "Input"
+    )]
     scene: Option<PathBuf>,
 
     /// Cameras of the capture: held-out, train, all, or a photo's name
-    #[arg(long, value_name = "V")]
+    #[arg(long, value_name = "V", help_heading = "Cameras")]
     views: Option<String>,
 
     /// Camera path: auto, orbit, arc, capture, or a file of keys [default: auto]
-    #[arg(long, value_name = "KIND", num_args = 0..=1, default_missing_value = "auto")]
+    #[arg(long, value_name = "KIND", num_args = 0..=1, default_missing_value = "auto", help_heading = "Cameras")]
     path: Option<PathChoice>,
 
     /// Up direction of a path [default: from the cameras or the file, else -y]
@@ -104,57 +70,83 @@ pub struct Args {
         value_name = "AXIS",
         value_enum,
         allow_hyphen_values = true,
-        requires = "path"
+        requires = "path",
+        help_heading = "Cameras",
+        hide_short_help = true
     )]
     up: Option<Up>,
 
     /// Pictures along the path [default: 60, or 30 per second of a file of keys]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000), help_heading = "Cameras")]
     frames: Option<u32>,
 
     /// JSON file with one camera
-    #[arg(long, value_name = "FILE", conflicts_with = "scene")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with = "scene",
+        help_heading = "Cameras"
+    )]
     camera: Option<PathBuf>,
 
     /// Horizontal field of view of a path or of --camera, degrees [default: from the photos, keys or file]
-    #[arg(long, value_name = "DEGREES", conflicts_with = "views")]
+    #[arg(
+        long,
+        value_name = "DEGREES",
+        conflicts_with = "views",
+        help_heading = "Cameras"
+    )]
     fov: Option<f64>,
 
     /// Picture width, pixels [default: the camera's]
-    #[arg(long, value_name = "PIXELS")]
+    #[arg(long, value_name = "PIXELS", help_heading = "Cameras")]
     width: Option<u32>,
 
     /// Picture height, pixels [default: the camera's, or in proportion to --width]
-    #[arg(long, value_name = "PIXELS")]
+    #[arg(long, value_name = "PIXELS", help_heading = "Cameras")]
     height: Option<u32>,
 
     /// Background [default: the run's, else black]
-    #[arg(long, value_name = "black|white|R,G,B", value_parser = parse_colour)]
+    #[arg(long, value_name = "black|white|R,G,B", value_parser = parse_colour, help_heading = "Data", hide_short_help = true)]
     background: Option<[f64; 3]>,
 
     /// Highest degree of spherical harmonics to use [default: all]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=i64::from(MAX_SH_DEGREE)))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=i64::from(MAX_SH_DEGREE)), help_heading = "Data", hide_short_help = true)]
     sh_degree: Option<u8>,
 
     /// Data to render
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, value_enum, default_value_t, help_heading = "Data")]
     channel: Channel,
 
-    /// File format in a folder [default: png]
-    #[arg(long, value_enum)]
-    format: Option<FileFormat>,
-
     /// Colour map of depths, counts or alpha in PNG files [default: turbo for depths and counts]
-    #[arg(long, value_name = "NAME", value_enum)]
+    #[arg(
+        long,
+        value_name = "NAME",
+        value_enum,
+        help_heading = "Data",
+        hide_short_help = true
+    )]
     colormap: Option<Colormap>,
 
     /// World units per step of a 16-bit depth PNG, at most 65535 steps; implies --colormap none [default: 0.001]
-    #[arg(long, value_name = "X")]
+    #[arg(long, value_name = "X", help_heading = "Data", hide_short_help = true)]
     depth_unit: Option<f64>,
 
     /// Render with the Mip-Splatting filters, for splats of other programs trained with them [default: as in the run]
-    #[arg(long)]
+    #[arg(long, help_heading = "Data", hide_short_help = true)]
     antialias: bool,
+
+    /// Folder; or for one picture a .png or .exr file; or a video file such as .mp4
+    #[arg(short, long, value_name = "PATH", help_heading = "Output")]
+    out: PathBuf,
+
+    /// Replace files that Dapple has not written too
+    #[arg(long, help_heading = "Output")]
+    overwrite: bool,
+
+    /// File format in a folder [default: png]
+    #[arg(long, value_enum, help_heading = "Output")]
+    format: Option<FileFormat>,
 
     #[command(flatten)]
     capture: CaptureOptions,
@@ -197,16 +189,15 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     let flags = ConfigPatch {
         background: args.background.map(Background::Colour),
         antialias: args.antialias.then_some(true),
-        data: args.capture.patch(),
-        ..ConfigPatch::default()
+        ..args.capture.patch()
     };
     let output = args.output()?;
     let file = splats_file(&args.splats)?;
     let config = config_beside(&file, flags, console)?;
-    let (mut splats, aside) = read_splats(&file, console)?;
+    let (mut splats, metadata) = read_splats(&file, console)?;
     // Origin of the renders. Splats of a file without an origin count from zero.
-    let mut frame = aside.frame();
-    let told = args.up.map(DVec3::from).or(aside.up.map(DVec3::from));
+    let mut frame = metadata.frame();
+    let told = args.up.map(DVec3::from).or(metadata.up.map(DVec3::from));
     let mut shots = match &args.path {
         Some(PathChoice::File(path)) => {
             let keys = KeyPath::read(path)?;
@@ -220,13 +211,13 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         Some(PathChoice::Kind(path)) => {
             let up = told.filter(|_| args.up.is_some());
             let seen = seen(args, &file, up, &config, &mut frame, console)?;
-            count_from(&mut splats, aside.origin, frame.origin);
+            count_from(&mut splats, metadata.origin, frame.origin);
             let count = args.frames.unwrap_or(FRAMES);
             frames(*path, seen, count, &splats, told, console)?
         }
         None => {
             let shots = shots((args, &file), &config, &mut frame, console)?;
-            count_from(&mut splats, aside.origin, frame.origin);
+            count_from(&mut splats, metadata.origin, frame.origin);
             shots
         }
     };
@@ -251,9 +242,9 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
             .unwrap_or(splats.sh_degree)
             .min(splats.sh_degree),
         max_gaussians_per_tile: config.max_gaussians_per_tile,
-        near: config.near_plane() * aside.moved.scale as f32,
+        near: config.near_plane() * metadata.moved.scale as f32,
         depth: output.channel.needs_depth(),
-        antialias: config.antialias || aside.antialiased,
+        antialias: config.antialias || metadata.antialiased,
     };
     if video::is_video(&args.out) {
         refuse_existing(&args.out, args.overwrite)?;
@@ -375,7 +366,7 @@ fn lock(folder: Option<&Path>, to_file: bool) -> Result<Vec<RunLock>> {
 
 /// Returns true if the output is one file.
 fn is_file(out: &Path) -> bool {
-    FileFormat::of(out).is_some()
+    FileFormat::from_path(out).is_some()
 }
 
 impl Args {
@@ -400,7 +391,7 @@ impl Args {
 
     /// Returns the channel and format to write.
     fn output(&self) -> Result<Output> {
-        let named = FileFormat::of(&self.out);
+        let named = FileFormat::from_path(&self.out);
         if video::is_video(&self.out) && self.format == Some(FileFormat::Exr) {
             return Err(Error::input("a video is made of PNG files, not of EXR")
                 .at("--format exr")
@@ -441,7 +432,8 @@ impl Args {
 
     /// Returns the colour map for numbers in a PNG.
     fn colours(&self) -> Option<Colormap> {
-        let is_exr = [FileFormat::of(&self.out), self.format].contains(&Some(FileFormat::Exr));
+        let is_exr =
+            [FileFormat::from_path(&self.out), self.format].contains(&Some(FileFormat::Exr));
         let is_dark = self.channel.takes_colours() && self.channel != Channel::Alpha;
         let default = match is_dark && self.depth_unit.is_none() && !is_exr {
             true => Colormap::Turbo,

@@ -30,67 +30,73 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// Folder to create
-    out: PathBuf,
-
-    /// Number of photos; with 40, every eighth can be held out
-    #[arg(long, value_name = "N", default_value_t = SynthOptions::default().photos)]
-    photos: usize,
-
-    /// Width of a photo, pixels
-    #[arg(long, value_name = "PIXELS", default_value_t = SynthOptions::default().width)]
-    width: u32,
-
-    /// Height of a photo, pixels
-    #[arg(long, value_name = "PIXELS", default_value_t = SynthOptions::default().height)]
-    height: u32,
-
-    /// Number of sparse points
-    #[arg(long, value_name = "N", default_value_t = SynthOptions::default().points)]
-    points: usize,
-
     /// Scene
-    #[arg(long, value_enum, default_value = "table")]
+    #[arg(long, value_enum, default_value = "table", help_heading = "Scene")]
     scene: Scene,
 
     /// Make a capture of the scene's table only, in Blender's layout, without sparse points: photos with alpha, or
     /// opaque over BACKGROUND; one held-out photo per four of --photos [default: the whole scene]
     #[arg(long, value_enum, value_name = "BACKGROUND", num_args = 0..=1, require_equals = true,
-          default_missing_value = "transparent", conflicts_with_all = ["points", "point_noise"])]
+          default_missing_value = "transparent", conflicts_with_all = ["points", "point_noise"], help_heading = "Scene")]
     object: Option<Object>,
 
     /// Lens, by COLMAP's names; all but pinhole distort
-    #[arg(long, value_enum, default_value = "pinhole")]
+    #[arg(long, value_enum, default_value = "pinhole", help_heading = "Scene")]
     lens: Lens,
 
+    /// Random seed
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Scene")]
+    seed: u64,
+
+    /// Number of photos; with 40, every eighth can be held out
+    #[arg(long, value_name = "N", default_value_t = SynthOptions::default().photos, help_heading = "Length and size")]
+    photos: usize,
+
+    /// Width of a photo, pixels
+    #[arg(long, value_name = "PIXELS", default_value_t = SynthOptions::default().width, help_heading = "Length and size")]
+    width: u32,
+
+    /// Height of a photo, pixels
+    #[arg(long, value_name = "PIXELS", default_value_t = SynthOptions::default().height, help_heading = "Length and size")]
+    height: u32,
+
+    /// Number of sparse points
+    #[arg(long, value_name = "N", default_value_t = SynthOptions::default().points, help_heading = "Length and size")]
+    points: usize,
+
     /// Noise of the sparse points, standard deviation along each axis; the table is 4.6 units across
-    #[arg(long, value_name = "X", default_value_t = SynthOptions::default().point_noise)]
+    #[arg(long, value_name = "X", default_value_t = SynthOptions::default().point_noise, help_heading = "Noise and light")]
     point_noise: f64,
 
     /// Write noisy poses: rotated by DEG degrees about each axis and moved by FRACTION of the cameras' spread along
     /// each axis, standard deviations. true_cameras.json has the true poses
-    #[arg(long, value_name = "DEG,FRACTION", value_parser = parse_pose_noise)]
+    #[arg(long, value_name = "DEG,FRACTION", value_parser = parse_pose_noise, help_heading = "Noise and light")]
     pose_noise: Option<PoseNoise>,
 
     /// Exposure drift between photos, at most this many stops either way, and a third as much of white balance. Every
     /// eighth photo has the mean [default: 0, none]
-    #[arg(long, value_name = "STOPS", default_value_t = SynthOptions::default().drift, hide_default_value = true)]
+    #[arg(long, value_name = "STOPS", default_value_t = SynthOptions::default().drift, hide_default_value = true, help_heading = "Noise and light")]
     drift: f64,
 
     /// Change of light between photos, including held-out photos. Sparse points have the colours of constant light
-    #[arg(long, value_enum, default_value = "still")]
+    #[arg(
+        long,
+        value_enum,
+        default_value = "still",
+        help_heading = "Noise and light"
+    )]
     light: Light,
 
-    /// Random seed
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    seed: u64,
+    /// Folder to create
+    #[arg(help_heading = "Output")]
+    out: PathBuf,
 
     /// Replace the capture in OUT, if `dapple synth` made it
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     overwrite: bool,
 
     /// Print one JSON object with the results
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     json: bool,
 }
 

@@ -10,7 +10,7 @@ mod resume;
 mod time_budget;
 mod wall;
 
-pub use args::{Args, preset_parser};
+pub use args::Args;
 pub use done::{Done, Summary};
 pub use wall::Wall;
 
@@ -30,14 +30,19 @@ use dapple::scene::load::{self, load};
 use dapple::scene::{Dataset, Error, Result, printable};
 use dapple::train::time_budget::Pacer;
 use dapple::train::{
-    CaptureRecord, ConfigPatch, Launch, Outcome, Preset, RunFolder, Seen, Snapshots, TrainConfig,
-    Trainer, Writes, train_into,
+    CaptureRecord, ConfigPatch, Launch, Outcome, RunFolder, Seen, Snapshots, TrainConfig, Trainer,
+    Writes, train_into,
 };
 use dapple_viewer::Viewer;
 use std::path::Path;
 
 pub fn run(args: &Args, console: &Console) -> Result<()> {
     let wall = Wall::start();
+    if let Some(file) = &args.config {
+        for (old, new) in ConfigPatch::old_keys(file)? {
+            console.note(&format!("note: {}: {old} is now {new}", file.display()));
+        }
+    }
     let mut done = match &args.resume {
         Some(out) => resume::resume(args, out, wall, console)?,
         None => match begin(args, wall, console)? {
@@ -63,11 +68,10 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
 
 /// Starts a run; `None` if --print-config prints the configuration only.
 fn begin(args: &Args, mut wall: Wall, console: &Console) -> Result<Option<Done>> {
-    let preset = args.preset.as_deref().map(str::parse).transpose()?;
     let config = match args.time_budget {
         // The plan sets the steps.
-        Some(_) => merged_config(preset, args.config.as_deref(), args.patch()?)?,
-        None => config_for(args, preset, console)?,
+        Some(_) => merged_config(args.config.as_deref(), args.patch())?,
+        None => config_for(args, console)?,
     };
     if args.print_config {
         console.data(config.to_toml()?.trim_end())?;
@@ -87,7 +91,7 @@ fn begin(args: &Args, mut wall: Wall, console: &Console) -> Result<Option<Done>>
     }
     let device = DeviceOptions {
         // An explicit 0 disables the limit on every device.
-        default_cap: args.max_gaussians_per_tile.filter(|&cap| cap == 0),
+        default_cap: args.patch().max_gaussians_per_tile.filter(|&cap| cap == 0),
         photo_memory: args.photo_memory,
         ..args.device.clone()
     };
@@ -121,7 +125,7 @@ fn begin(args: &Args, mut wall: Wall, console: &Console) -> Result<Option<Done>>
                 time_budget::planned(args, seconds, scene, &config, &device, console)
             })?;
             let (seen, file) = (Some(planned.seen), args.config.as_deref());
-            config = merged_config_for(seen, preset, file, planned.patch)?;
+            config = merged_config_for(seen, file, planned.patch)?;
             job.pacer = Some(planned.pacer);
         }
         let engine = wall.device(|| device.engine(console))?;
@@ -130,9 +134,9 @@ fn begin(args: &Args, mut wall: Wall, console: &Console) -> Result<Option<Done>>
 }
 
 /// Returns the configuration, fitted to the capture if there is one.
-fn config_for(args: &Args, preset: Option<Preset>, console: &Console) -> Result<TrainConfig> {
-    let (file, flags) = (args.config.as_deref(), args.patch()?);
-    let config = merged_config(preset, file, flags.clone())?;
+fn config_for(args: &Args, console: &Console) -> Result<TrainConfig> {
+    let (file, flags) = (args.config.as_deref(), args.patch());
+    let config = merged_config(file, flags.clone())?;
     let Some(scene) = &args.scene else {
         say_what_did_not_follow(args, None, console)?;
         return Ok(config);
@@ -144,10 +148,10 @@ fn config_for(args: &Args, preset: Option<Preset>, console: &Console) -> Result<
     }
     let train = split(&capture, &config.data).train;
     let cameras = train.iter().map(|&i| &capture.images[i].camera);
-    let seen = Seen::of(cameras, &capture.points);
+    let seen = Seen::from_cameras(cameras, &capture.points);
     let photos = seen.photos;
     say_what_did_not_follow(args, Some(seen), console)?;
-    let fitted = merged_config_for(Some(seen), preset, file, flags)?;
+    let fitted = merged_config_for(Some(seen), file, flags)?;
     if fitted.steps != config.steps {
         let shared = seen.coverage.map_or(String::new(), |seen_by| {
             format!(" that show each place {seen_by:.0} times")
@@ -166,10 +170,10 @@ fn config_for(args: &Args, preset: Option<Preset>, console: &Console) -> Result<
             fitted.steps
         ));
     }
-    if fitted.data.watch_every != config.data.watch_every {
+    if fitted.data.validate_every != config.data.validate_every {
         console.note(&format!(
             "note: a schedule of {} steps is long for {photos} photos: some are withheld to detect \
-             overfitting (--watch-every 0 trains on them)",
+             overfitting (--validate-every 0 trains on them)",
             grouped(fitted.schedule_length().into())
         ));
     }
@@ -178,7 +182,7 @@ fn config_for(args: &Args, preset: Option<Preset>, console: &Console) -> Result<
 
 /// Prints the schedule settings of a file that do not follow another number of `--steps`.
 fn say_what_did_not_follow(args: &Args, seen: Option<Seen>, console: &Console) -> Result<()> {
-    let (Some(file), Some(steps)) = (&args.config, args.steps) else {
+    let (Some(file), Some(steps)) = (&args.config, args.patch().steps) else {
         return Ok(());
     };
     let held = ConfigPatch::read(file)?.unscaled(steps, seen);
@@ -369,7 +373,7 @@ fn record_capture(
     match CaptureRecord::new(folder.path(), scene, &capture) {
         Some(record) => folder.write_capture(&record)?,
         None => console.note(
-            "note: the path of the capture is not UTF-8: the run does not record it; name it with --scene",
+            "note: the path of the capture is not UTF-8: the run does not record it; name it with --capture",
         ),
     }
     Ok(())

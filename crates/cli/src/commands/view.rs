@@ -10,10 +10,10 @@ use crate::options::{CaptureOptions, DeviceOptions, config_beside, read_splats, 
 use crate::time_travel::TimeTravel;
 use crate::training_display::gaussians;
 use crate::viewing::{ListenOptions, Stance, entries, page_options, shown_settings, stage};
-use dapple::contract::{Engine, RenderSettings, smoothing};
+use dapple::contract::{Engine, RenderSettings, filter_3d};
 use dapple::glam::DVec3;
 use dapple::scene::origin::{Frame, middle_of};
-use dapple::scene::splat_file::Aside;
+use dapple::scene::splat_file::SplatMetadata;
 use dapple::scene::{Dataset, Error, Result, Splats, bounded, load};
 use dapple::train::evaluate::ImageScore;
 use dapple::train::{Checkpoint, ConfigPatch, Metrics, RunFolder, TrainConfig, init};
@@ -22,24 +22,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const AFTER_HELP: &str = "\
-Prints an address to open in a browser: on this machine, or through a tunnel (`ssh -L`) on another.
-Pictures are rendered on this machine by the training engine and sent as JPEG, at reduced size
-during motion. The page needs no WebGL or WebGPU, and contacts no other host. `Draw in this browser`
-on the page renders free views in the browser, with WebGPU or WebGL2. `?` on the page lists its
-keys.
-
 PATH is one of:
-  a splat file        its splats; with --scene next to the photos of their capture
+  a splat file        its splats; with --capture next to the photos of their capture
   a run's folder      its splats, photos, scores and settings; its snapshots, with a
                       time slider
   a capture           its sparse points as first Gaussians, and its photos
   two of splats, runs with one camera: by a slider, side by side, or as a difference
 
-A splat file, or a finished run, can be edited on the page: select by rectangle, lasso, brush or
-histogram; hide, delete, crop, move, rotate and scale; undo and redo. Save writes NAME-edited.ply
-next to the file, or the file of --save, and NAME.recipe.json next to it: `dapple edit FILE OUT
---recipe` gives the same bytes. The page cannot choose the path. If --host opens the viewer to
-others, saving needs --save. Ctrl-C writes unsaved edits as a recipe, and prints its path.
+docs/VIEWER.md explains the page, edits and their files, and tunnels (`ssh -L`).
 
 Examples:
   dapple view out/bird
@@ -53,27 +43,32 @@ Examples:
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
     /// Splat file, run folder or capture; two of splats or runs are compared
-    #[arg(required = true, value_name = "PATH")]
+    #[arg(required = true, value_name = "PATH", help_heading = "Input")]
     paths: Vec<PathBuf>,
 
     /// Capture with the photos to show [default: the run's]
-    #[arg(long, value_name = "SCENE")]
+    #[arg(
+        long = "capture",
+        alias = "scene",
+        value_name = "CAPTURE",
+        help_heading = "Input"
+    )]
     scene: Option<PathBuf>,
+
+    #[command(flatten)]
+    capture: CaptureOptions,
 
     /// File to save edits to, in the format of its extension, with its recipe next to it [default: NAME-edited.ply
     /// next to the splats]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
     save: Option<PathBuf>,
 
     /// Replace that file and its recipe if they exist
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     overwrite: bool,
 
     #[command(flatten)]
     listen: ListenOptions,
-
-    #[command(flatten)]
-    capture: CaptureOptions,
 
     #[command(flatten)]
     device: DeviceOptions,
@@ -267,8 +262,7 @@ impl Sight {
 /// Detects the kind of a path, and reads it; `compared`: next to another.
 fn sight(path: &Path, compared: bool, args: &Args, console: &Console) -> Result<Sight> {
     let flags = || ConfigPatch {
-        data: args.capture.patch(),
-        ..ConfigPatch::default()
+        ..args.capture.patch()
     };
     let run = RunFolder::open(path);
     let has_checkpoint = run.checkpoint_path().is_file();
@@ -278,7 +272,7 @@ fn sight(path: &Path, compared: bool, args: &Args, console: &Console) -> Result<
         if compared {
             return Err(Error::input("this folder holds no splats to compare")
                 .at_path(path)
-                .hint("name two files of splats, or the folders of two runs; photos come with --scene"));
+                .hint("name two files of splats, or the folders of two runs; photos come with --capture"));
         }
         return capture_alone(path, args, flags(), console);
     }
@@ -289,14 +283,14 @@ fn sight(path: &Path, compared: bool, args: &Args, console: &Console) -> Result<
         false => splats_file(path)?,
     };
     let mut config = config_beside(&file, flags(), console)?;
-    let (splats, aside) = match from_checkpoint {
+    let (splats, metadata) = match from_checkpoint {
         true => of_checkpoint(&run, console)?,
         false => read_splats(&file, console)?,
     };
-    config.antialias |= aside.antialiased;
-    let up = aside.up.map(DVec3::from);
+    config.antialias |= metadata.antialiased;
+    let up = metadata.up.map(DVec3::from);
     let scores = scores_beside(&file);
-    let mut frame = aside.frame();
+    let mut frame = metadata.frame();
     if frame.moved.scale != 1.0 {
         config.near = f64::from(config.near_plane()) * frame.moved.scale;
     }
@@ -337,7 +331,7 @@ fn sight(path: &Path, compared: bool, args: &Args, console: &Console) -> Result<
 }
 
 /// Returns the splats of a run's checkpoint as in files, with their metadata.
-fn of_checkpoint(run: &RunFolder, console: &Console) -> Result<(Splats, Aside)> {
+fn of_checkpoint(run: &RunFolder, console: &Console) -> Result<(Splats, SplatMetadata)> {
     let Checkpoint {
         mut splats,
         state,
@@ -345,15 +339,15 @@ fn of_checkpoint(run: &RunFolder, console: &Console) -> Result<(Splats, Aside)> 
         capture,
         ..
     } = run.read_checkpoint()?;
-    smoothing::fuse(&mut splats, &state.smoothing);
+    filter_3d::bake(&mut splats, &state.filter_3d);
     console.note(&format!(
         "the run is not finished: this is its checkpoint, after step {step}"
     ));
-    let aside = Aside {
+    let metadata = SplatMetadata {
         origin: capture.origin(),
-        ..Aside::default()
+        ..SplatMetadata::default()
     };
-    Ok((splats, aside))
+    Ok((splats, metadata))
 }
 
 /// Returns the points of a capture as first Gaussians of a run.
@@ -362,10 +356,12 @@ fn capture_alone(path: &Path, args: &Args, flags: ConfigPatch, console: &Console
         return Err(
             Error::input("this folder has no splats to show with the photos")
                 .at_path(path)
-                .hint("name a PLY file or the folder of a run; or omit --scene to view a capture"),
+                .hint(
+                    "name a PLY file or the folder of a run; or omit --capture to view a capture",
+                ),
         );
     }
-    let config = crate::options::merged_config(None, None, flags)?;
+    let config = crate::options::merged_config(None, flags)?;
     let dataset = load_capture(path, &config, console)?;
     if dataset.points.is_empty() {
         return Err(Error::input("the capture has no sparse points to show")

@@ -99,7 +99,12 @@ fn a_run_for_a_time_ends_and_its_configuration_repeats_it() {
     assert!(timed.stderr.contains("time budget"), "{}", timed.stderr);
     let config = path.join("timed/config.toml");
     let text = std::fs::read_to_string(&config).unwrap();
-    for key in ["steps = ", "pace = ", "downscale = ", "max_gaussians = "] {
+    for key in [
+        "steps = ",
+        "step_rate_log = ",
+        "downscale = ",
+        "max_gaussians = ",
+    ] {
         assert!(text.contains(key), "{key}: {text}");
     }
     ok_in(

@@ -397,8 +397,8 @@ fn the_mark_of_anti_aliasing_stays() {
     let marked = text.replace("1.0\n", "1.0\ncomment SplatRenderMode: mip\n");
     std::fs::write(path.join("marked.ply"), marked).unwrap();
     let mark = |name: &str| {
-        let (_, aside) = dapple::scene::splat_file::read(&path.join(name)).unwrap();
-        aside.antialiased
+        let (_, metadata) = dapple::scene::splat_file::read(&path.join(name)).unwrap();
+        metadata.antialiased
     };
     for (name, is_marked) in [("plain.ply", false), ("marked.ply", true)] {
         for out in ["o.ply", "o.compressed.ply", "o.spz", "o.sog"] {

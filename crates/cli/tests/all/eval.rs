@@ -162,13 +162,13 @@ fn lpips_is_scored_where_weights_are_given() {
     let run = trained["lpips"].as_f64().unwrap();
     assert!(run > 0.0);
     // A run with the LPIPS loss ends with other splats, and its configuration records the weight.
-    let by_it = ["--perceptual", "2", "-o", "by-it"];
+    let by_it = ["--lpips-weight", "2", "-o", "by-it"];
     let args = [&TRAIN[..3], &TRAIN[5..], &lpips, &by_it].concat();
     ok_in(path, &args);
     let of = |folder: &str| std::fs::read(path.join(folder).join("splats.ply")).unwrap();
     assert!(of("by-it") != of("out"));
     let config = std::fs::read_to_string(path.join("by-it/config.toml")).unwrap();
-    assert!(config.contains("perceptual_weight = 2"), "{config}");
+    assert!(config.contains("lpips_weight = 2"), "{config}");
     let without = [&TRAIN[..3], &TRAIN[5..], &by_it].concat();
     refused(path, &without, INPUT, &["names no weights", "--lpips"]);
     // Without the option, `eval` uses the run's weights.

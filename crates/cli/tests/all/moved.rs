@@ -133,7 +133,7 @@ fn a_run_finds_its_capture_where_it_was_and_where_it_moved_with_it() {
         &["eval", "out"][..],
         &["render", "out", "--views", "all", "-o", "x"],
     ] {
-        refused(path, verb, INPUT, &["no longer where it was", "--scene"]);
+        refused(path, verb, INPUT, &["no longer where it was", "--capture"]);
     }
     std::fs::rename(path.join("away/capture"), path.join("capture")).unwrap();
     assert_eq!(eval(&["out"])["psnr"], named["psnr"]);
@@ -146,7 +146,7 @@ fn a_run_finds_its_capture_where_it_was_and_where_it_moved_with_it() {
         path,
         &["eval", "out"],
         INPUT,
-        &["has changed since", "--scene"],
+        &["has changed since", "--capture"],
     );
     ok_in(path, &["eval", "out", "--scene", "capture"]);
     // Commands that can do without the capture continue, and print the reason.
@@ -158,7 +158,7 @@ fn a_run_finds_its_capture_where_it_was_and_where_it_moved_with_it() {
     );
     // Splats without a run.
     std::fs::copy(path.join("out/splats.ply"), path.join("alone.ply")).unwrap();
-    refused(path, &["eval", "alone.ply"], INPUT, &["--scene"]);
+    refused(path, &["eval", "alone.ply"], INPUT, &["--capture"]);
 }
 
 #[test]

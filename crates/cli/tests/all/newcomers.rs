@@ -228,7 +228,7 @@ fn paths_go_where_photos_were_taken() {
     assert!(free != read("00001.png"));
     let z = read("00001.png");
     let arc = ["render", "out", "--path", "arc", "-o", "none"];
-    refused(path, &arc, INPUT, &["--scene"]);
+    refused(path, &arc, INPUT, &["--capture"]);
     // Nerfstudio's exporter writes the up direction to its file.
     let ply = std::fs::read(path.join("out/splats.ply")).unwrap();
     let at = ply.windows(7).position(|w| w == b"element").unwrap();

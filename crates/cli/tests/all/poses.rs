@@ -70,8 +70,8 @@ fn exact_poses_are_found_exact_and_read_back() {
 fn contradictions_are_refused() {
     let folder = small_capture();
     let path = folder.path();
-    let watch = [&TRAIN[..], &["--refine-poses", "--watch-every", "4"]].concat();
-    refused(path, &watch, 3, &["poses.refine", "data.watch_every"]);
+    let watch = [&TRAIN[..], &["--refine-poses", "--validate-every", "4"]].concat();
+    refused(path, &watch, 3, &["poses.refine", "data.validate_every"]);
     let run = ["synth", "off", "--pose-noise", "0.5"];
     assert_ne!(common::run_in(path, &run).code, 0);
 }

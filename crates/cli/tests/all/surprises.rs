@@ -61,7 +61,7 @@ fn numbers_beyond_all_bounds_are_no_defect() {
         "--max-gaussians",
         "--eval-every",
         "--initial-gaussians",
-        "--watch-every",
+        "--validate-every",
         "--seed",
     ] {
         let args = with(&[option, "9223372036854775808"]);

@@ -51,7 +51,7 @@ impl Engine for CpuEngine {
         self.first = first;
         self.second = second;
         self.stats = stats;
-        self.smoothing = state.map_or(Vec::new(), |state| antialias::rows(&state.smoothing));
+        self.filter_3d = state.map_or(Vec::new(), |state| antialias::rows(&state.filter_3d));
         let views = state.map(|state| state.views.clone()).unwrap_or_default();
         (self.poses, self.appearance, self.look) = (views.poses, views.appearance, views.look);
         self.take_features();
@@ -66,7 +66,7 @@ impl Engine for CpuEngine {
             second_moments: self.second.to_splats(degree),
             gradient_sums: self.stats.gradient_sums.clone(),
             visible_counts: self.stats.visible_counts.clone(),
-            smoothing: antialias::values(&self.smoothing, self.params.len),
+            filter_3d: antialias::values(&self.filter_3d, self.params.len),
             views: self.view_state()?,
         };
         Ok((self.params.to_splats(degree), state))
@@ -185,7 +185,7 @@ impl Engine for CpuEngine {
             first: &mut self.first,
             second: &mut self.second,
             stats: &mut self.stats,
-            smoothing: &mut self.smoothing,
+            filter_3d: &mut self.filter_3d,
         };
         let report = densify::run(plan, state);
         self.reports.push(Report::Densify(report));
@@ -214,10 +214,10 @@ impl Engine for CpuEngine {
             let cap = settings.max_gaussians_per_tile;
             blend_backward::run(&camera, cap, mode, &mut engine.frame);
             let degree = settings.sh_degree.min(engine.sh_degree);
-            let smoothing = engine.smoothing.as_slice();
+            let filter_3d = engine.filter_3d.as_slice();
             Ok(update::run_gradients(
                 &engine.params,
-                settings.antialias.then_some(smoothing),
+                settings.antialias.then_some(filter_3d),
                 &camera,
                 degree,
                 mode.depths,

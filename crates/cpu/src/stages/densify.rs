@@ -36,7 +36,7 @@ pub struct State<'a> {
     /// Sums of screen-space gradients.
     pub stats: &'a mut DensityStats,
     /// 3D filters by block, or empty.
-    pub smoothing: &'a mut Vec<Row>,
+    pub filter_3d: &'a mut Vec<Row>,
 }
 
 /// Executes one round.
@@ -64,10 +64,10 @@ pub fn run(plan: &DensifyPlan, state: State<'_>) -> DensifyReport {
     sources.retain(|&(i, sample, _)| keep(plan, state.params, i, sample.is_some()));
     let pruned = before - sources.len();
 
-    if !state.smoothing.is_empty() {
-        let old = antialias::values(state.smoothing, n);
+    if !state.filter_3d.is_empty() {
+        let old = antialias::values(state.filter_3d, n);
         let kept: Vec<f32> = sources.iter().map(|&(from, ..)| old[from]).collect();
-        *state.smoothing = antialias::rows(&kept);
+        *state.filter_3d = antialias::rows(&kept);
     }
     let (components, features) = (state.params.components, state.params.features);
     let fresh = || Blocks {

@@ -2,6 +2,7 @@
 //! over tiles.
 
 pub mod appearance;
+pub mod appearance_mlp;
 pub mod blend;
 pub mod blend_backward;
 pub mod crops;
@@ -10,7 +11,6 @@ pub mod depth;
 pub mod emit;
 pub mod extras;
 pub mod finite;
-pub mod look;
 pub mod loss;
 pub mod order;
 pub mod poses;

@@ -19,17 +19,17 @@ use dapple_engine::constants::{ALPHA_MIN, TILE_SIZE};
 use pulp::Simd;
 use rayon::prelude::*;
 
-/// Fills `splats2d`, `spans_of` and `spans`. Anti-aliased if `smoothing`, a row for each block, is
+/// Fills `splats2d`, `spans_of` and `spans`. Anti-aliased if `filter_3d`, a row for each block, is
 /// given.
 pub fn run(
     params: &Blocks,
-    smoothing: Option<&[Row]>,
+    filter_3d: Option<&[Row]>,
     camera: &CameraF32,
     sh_degree: u8,
     dropout: Option<Dropout>,
     frame: &mut Frame,
 ) {
-    let run = match (camera.lens.is_some(), smoothing.is_some()) {
+    let run = match (camera.lens.is_some(), filter_3d.is_some()) {
         (false, false) => run_with::<false, false>,
         (true, false) => run_with::<true, false>,
         (false, true) => run_with::<false, true>,
@@ -37,7 +37,7 @@ pub fn run(
     };
     run(
         params,
-        smoothing.unwrap_or_default(),
+        filter_3d.unwrap_or_default(),
         camera,
         sh_degree,
         dropout,
@@ -49,7 +49,7 @@ pub fn run(
 /// (`ANTIALIAS`) or without.
 fn run_with<const LENS: bool, const ANTIALIAS: bool>(
     params: &Blocks,
-    smoothing: &[Row],
+    filter_3d: &[Row],
     camera: &CameraF32,
     sh_degree: u8,
     dropout: Option<Dropout>,
@@ -73,7 +73,7 @@ fn run_with<const LENS: bool, const ANTIALIAS: bool>(
             let first = chunk * (PROJECT_CHUNK / ROW);
             pulp::Arch::new().dispatch(Chunk::<LENS, ANTIALIAS> {
                 rows,
-                smoothing: smoothing.get(first..).unwrap_or_default(),
+                filter_3d: filter_3d.get(first..).unwrap_or_default(),
                 components: params.components,
                 camera,
                 sh_degree,
@@ -89,7 +89,7 @@ fn run_with<const LENS: bool, const ANTIALIAS: bool>(
 struct Chunk<'a, const LENS: bool, const ANTIALIAS: bool> {
     rows: &'a [Row],
     /// 3D filters of this chunk's blocks.
-    smoothing: &'a [Row],
+    filter_3d: &'a [Row],
     components: usize,
     camera: &'a CameraF32,
     sh_degree: u8,
@@ -140,13 +140,13 @@ impl<const LENS: bool, const ANTIALIAS: bool> pulp::WithSimd for Chunk<'_, LENS,
             .chunks_exact_mut(ROW)
             .zip(self.spans_of.chunks_exact_mut(ROW));
         for (i, (block, (splats2d, spans_of))) in blocks.zip(outputs).enumerate() {
-            let smoothing = if ANTIALIAS {
-                &self.smoothing[i]
+            let filter_3d = if ANTIALIAS {
+                &self.filter_3d[i]
             } else {
                 &Row::ZERO
             };
             for part in 0..parts::<S>() {
-                project_part::<S, LENS, ANTIALIAS>(s, block, part, &seen, smoothing, &mut lanes);
+                project_part::<S, LENS, ANTIALIAS>(s, block, part, &seen, filter_3d, &mut lanes);
             }
             if let Some(dropout) = &self.dropout {
                 for lane in 0..ROW {
@@ -182,11 +182,11 @@ fn project_part<S: Simd, const LENS: bool, const ANTIALIAS: bool>(
     block: &[Row],
     part: usize,
     seen: &Seen<S, LENS>,
-    smoothing: &Row,
+    filter_3d: &Row,
     lanes: &mut Lanes,
 ) {
     let camera = &seen.camera;
-    let p = projection::project::<S, LENS, ANTIALIAS>(s, block, part, camera, smoothing);
+    let p = projection::project::<S, LENS, ANTIALIAS>(s, block, part, camera, filter_3d);
     let (direction, _) = view_direction(s, p.mean, camera.centre);
     let (rgb, finite) = colour(s, block, part, seen.sh_degree, direction);
 

@@ -29,13 +29,13 @@ struct Draws {
 pub fn run(plan: &DensifyPlan, relocation: &Relocation, state: State<'_>) -> DensifyReport {
     let draws = draw(plan, relocation, state.params);
     let total = state.params.len + draws.added;
-    if !state.smoothing.is_empty() {
-        let mut values = antialias::values(state.smoothing, state.params.len);
+    if !state.filter_3d.is_empty() {
+        let mut values = antialias::values(state.filter_3d, state.params.len);
         values.resize(total, 0.0);
         for &(to, from) in &draws.copies {
             values[to] = values[from];
         }
-        *state.smoothing = antialias::rows(&values);
+        *state.filter_3d = antialias::rows(&values);
     }
     for blocks in [&mut *state.params, &mut *state.first, &mut *state.second] {
         blocks.extend_to(total);

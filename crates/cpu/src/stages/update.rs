@@ -21,9 +21,9 @@ use crate::blocks::{Blocks, component};
 use crate::frame::{CameraF32, Frame};
 use crate::projection::CameraV;
 use crate::simd::{ROW, Row, Splat, V, each, parts};
+use crate::stages::appearance_mlp::{MlpColourBlocks, MlpColours};
 use crate::stages::blend_backward::Mode;
 use crate::stages::extras::ExtrasStep;
-use crate::stages::look::{Looked, LookedBlocks};
 use crate::stages::regularisers::Regularisers;
 use backward::{Context, backward};
 use dapple_engine::{Adam, LearningRates};
@@ -100,7 +100,7 @@ pub fn run(
     params: &mut Blocks,
     first: &mut Blocks,
     second: &mut Blocks,
-    smoothing: Option<&[Row]>,
+    filter_3d: Option<&[Row]>,
     camera: &CameraF32,
     sh_degree: u8,
     adam: &AdamStep,
@@ -108,15 +108,15 @@ pub fn run(
     mode: Mode,
     regularisers: Option<&Regularisers>,
     extras: Option<&ExtrasStep>,
-    looked: Option<&mut Looked>,
+    looked: Option<&mut MlpColours>,
     frame: &Frame,
 ) {
-    let context = Context::new(camera, smoothing, sh_degree, mode.depths, frame);
+    let context = Context::new(camera, filter_3d, sh_degree, mode.depths, frame);
     let components = params.components;
     let rows = CHUNK_BLOCKS * components;
     let gaussians = CHUNK_BLOCKS * ROW;
     let tasks = params.rows.len().div_ceil(rows.max(1));
-    let looked: Vec<Option<LookedBlocks<'_>>> = match looked {
+    let looked: Vec<Option<MlpColourBlocks<'_>>> = match looked {
         Some(looked) => looked.chunks(CHUNK_BLOCKS).map(Some).collect(),
         None => (0..tasks).map(|_| None).collect(),
     };
@@ -141,7 +141,7 @@ pub fn run(
             looked,
             stats,
         };
-        match (camera.lens.is_some(), smoothing.is_some()) {
+        match (camera.lens.is_some(), filter_3d.is_some()) {
             (false, false) => pulp::Arch::new().dispatch(step),
             (true, false) => pulp::Arch::new().dispatch(step.on::<true, false>()),
             (false, true) => pulp::Arch::new().dispatch(step.on::<false, true>()),
@@ -175,7 +175,7 @@ struct Step<'a, const LENS: bool, const ANTIALIAS: bool> {
     first: &'a mut [Row],
     second: &'a mut [Row],
     /// Gaussians with a photo's appearance.
-    looked: Option<LookedBlocks<'a>>,
+    looked: Option<MlpColourBlocks<'a>>,
     stats: Option<(&'a mut [f32], &'a mut [f32])>,
 }
 

@@ -1,8 +1,8 @@
 //! Appearance MLP adapted to photos with unknown light: a LoRA fits light that an embedding cannot.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use dapple::contract::Look;
-use dapple::contract::look::{self, CODE, ENCODED, FEATURES, HIDDEN};
+use dapple::contract::AppearanceMlp;
+use dapple::contract::appearance_mlp::{self, CODE, ENCODED, FEATURES, HIDDEN};
 use dapple::prelude::*;
 use dapple::train::config::AppearancePatch;
 use dapple::train::{AppearanceModel, ConfigPatch, Halves, evaluate_halves};
@@ -36,7 +36,7 @@ fn drawn(count: usize, seed: f32) -> Vec<f32> {
 #[test]
 fn a_lora_adapts_looks_to_light_that_the_network_has_not_learnt() {
     let (splats, mut engine) = (ball(), dapple::engine(Device::Cpu).unwrap());
-    let mut known = Look::new([0.0; 3], 1.0, 1, splats.len(), 7);
+    let mut known = AppearanceMlp::new([0.0; 3], 1.0, 1, splats.len(), 7);
     known.features = drawn(splats.len() * FEATURES, 1.0);
     // The light of the photos: other weights of the hidden units than the learnt ones.
     let mut changed = known.clone();
@@ -59,7 +59,7 @@ fn a_lora_adapts_looks_to_light_that_the_network_has_not_learnt() {
                 .try_into()
                 .unwrap();
             let mut lit = splats.clone();
-            look::bake(&mut lit, &changed, &code);
+            appearance_mlp::bake(&mut lit, &changed, &code);
             engine.upload(&lit, None).unwrap();
             let angle = 0.4 + 2.0 * f64::from(i);
             let eye = DVec3::new(3.0 * angle.cos(), 0.4, 3.0 * angle.sin());

@@ -70,8 +70,8 @@ fn planted_floaters_are_found_and_the_scene_stays() {
     let between = |i: usize| {
         let eye = views[i % 16].camera.camera_from_world.centre();
         let share = f64::from(0.35 + 0.25 * value(5000 + i, 9));
-        let aside = [10, 11].map(|k| f64::from(value(5000 + i, k)) - 0.5);
-        let place = eye * share + DVec3::new(aside[0], aside[1], aside[0]) * 0.8;
+        let metadata = [10, 11].map(|k| f64::from(value(5000 + i, k)) - 0.5);
+        let place = eye * share + DVec3::new(metadata[0], metadata[1], metadata[0]) * 0.8;
         place.to_array().map(|v| v as f32)
     };
     append(&mut both, about((0..40).map(between).collect(), 0.06, 3000));

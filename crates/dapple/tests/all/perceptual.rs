@@ -246,8 +246,8 @@ fn capture() -> Dataset {
 
 fn config(weights: &Path, weight: f64) -> TrainConfig {
     TrainConfig {
-        perceptual_weight: weight,
-        perceptual_crop: 40,
+        lpips_weight: weight,
+        lpips_crop: 40,
         checkpoint_minutes: 0.0,
         eval: EvalConfig {
             every: 0,
@@ -305,12 +305,12 @@ fn what_cannot_be_is_refused() {
             .is_some_and(|hint| hint.contains("--lpips"))
     );
     let small = TrainConfig {
-        perceptual_crop: 20,
+        lpips_crop: 20,
         ..config(&weights, 0.1)
     };
     let engine = dapple::engine(Device::Cpu).unwrap();
     let error = Trainer::new(&capture(), small, engine).err().unwrap();
     assert!(error.to_string().contains("20 x 20"), "{error}");
     let error = config(&weights, -1.0).validate().unwrap_err();
-    assert!(error.to_string().contains("perceptual_weight"), "{error}");
+    assert!(error.to_string().contains("lpips_weight"), "{error}");
 }

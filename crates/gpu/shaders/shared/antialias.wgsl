@@ -1,6 +1,6 @@
 // Anti-aliasing after Mip-Splatting (Yu et al. 2024, arXiv:2311.16493), permutation ANTIALIAS of the shaders that
 // project and of their backward pass. There DILATION is MIP_DILATION. CPU version: cpu/src/antialias.rs. Reference:
-// dapple_reference::{smoothed, project}.
+// dapple_reference::{with_filter_3d, project}.
 //
 // The 3D filter, before projection:
 // 1. Scales become s' = sqrt(s^2 + deviation^2), the opacity is multiplied by the product of the shares c = s / s'.

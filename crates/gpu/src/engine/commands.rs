@@ -6,8 +6,8 @@ use crate::messages::{densify_report, step_immediates, step_parameters, step_rep
 use crate::passes::{Bits, Plan};
 use crate::ring::Ring;
 use crate::stages::{densify, relocate};
+use dapple_engine::appearance_mlp::no_look;
 use dapple_engine::constants::FINITE_EVERY;
-use dapple_engine::look::no_look;
 use dapple_engine::{DensifyPlan, Report, StepSettings, ViewId};
 use dapple_runtime::Values;
 use dapple_scene::{Error, Result};
@@ -88,7 +88,7 @@ impl GpuEngine {
         let bytes = bytemuck::bytes_of(&immediates);
         let values = Values::new(bytes, bytemuck::bytes_of(&parameters))?;
         if bits.has(Bits::ANTIALIAS) && settings.refresh_smoothing {
-            let recording = self.recording(Plan::Smoothing, bits, slot)?;
+            let recording = self.recording(Plan::Filter3d, bits, slot)?;
             recording.submit_with(&self.context.gpu, values);
         }
         let recording = self.recording(Plan::Step, bits, slot)?;

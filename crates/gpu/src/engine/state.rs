@@ -2,10 +2,12 @@
 
 use super::GpuEngine;
 use crate::passes::Bits;
-use crate::stages::smoothing::SMOOTHING;
-use crate::stages::{appearance, look};
+use crate::stages::filter_3d::FILTER_3D;
+use crate::stages::{appearance, appearance_mlp};
 use crate::{layout, params};
-use dapple_engine::{Appearance, Look, OptimizerState, ViewState, check_upload, check_views};
+use dapple_engine::{
+    Appearance, AppearanceMlp, OptimizerState, ViewState, check_upload, check_views,
+};
 use dapple_scene::{Error, Result, Splats};
 
 impl GpuEngine {
@@ -26,16 +28,16 @@ impl GpuEngine {
             .map_err(|_| Error::input("more Gaussians than 32 bits count"))?;
         let room = n.max(self.options.first_room.gaussians).max(1);
         // If the state has filters, their buffer is allocated.
-        self.buffers.remove(SMOOTHING);
-        self.buffers.remove(look::FEATURES);
-        self.buffers.remove(look::MOMENTS);
+        self.buffers.remove(FILTER_3D);
+        self.buffers.remove(appearance_mlp::FEATURES);
+        self.buffers.remove(appearance_mlp::MOMENTS);
         let before = std::mem::replace(&mut self.sh_degree, splats.sh_degree);
         if let Err(error) = self.make_room(room) {
             self.sh_degree = before;
             return Err(error);
         }
-        let is_smoothed = state.is_some_and(|state| !state.smoothing.is_empty());
-        self.fit_smoothing(is_smoothed)?;
+        let has_filter_3d = state.is_some_and(|state| !state.filter_3d.is_empty());
+        self.fit_filter_3d(has_filter_3d)?;
         params::upload(
             &self.context.gpu,
             &self.buffers,
@@ -74,7 +76,7 @@ impl GpuEngine {
             Some(look) => {
                 self.fit(Bits::LOOK)?;
                 let capacity = self.room.gaussians as usize;
-                look::upload(&self.context, &mut self.buffers, look, capacity)?
+                appearance_mlp::upload(&self.context, &mut self.buffers, look, capacity)?
             }
             None => 0,
         };
@@ -121,8 +123,8 @@ impl GpuEngine {
     pub(super) fn download_fused(&mut self) -> Result<Splats> {
         let mut splats = self.download_splats()?;
         let gpu = &self.context.gpu;
-        let smoothing = params::download_smoothing(gpu, &self.buffers, splats.len())?;
-        dapple_engine::smoothing::fuse(&mut splats, &smoothing);
+        let filter_3d = params::download_filter_3d(gpu, &self.buffers, splats.len())?;
+        dapple_engine::filter_3d::bake(&mut splats, &filter_3d);
         Ok(splats)
     }
 
@@ -151,8 +153,8 @@ impl GpuEngine {
             poses: self.views.poses.clone().unwrap_or_default(),
             appearance: self.download_appearance()?,
             look: match self.looks {
-                0 => Look::default(),
-                views => look::download(&self.context, &self.buffers, views, held)?,
+                0 => AppearanceMlp::default(),
+                views => appearance_mlp::download(&self.context, &self.buffers, views, held)?,
             },
         })
     }

@@ -22,8 +22,9 @@ use crate::Context;
 use crate::precision::Precision;
 use crate::recorder::Recorder;
 use crate::stages::{
-    appearance, blend, blend_backward, bytes, crops, densify, depth, emit, finite, gradients, look,
-    loss, morton, order, poses, project, ranges, relocate, report, score, smoothing, sort, update,
+    appearance, appearance_mlp, blend, blend_backward, bytes, crops, densify, depth, emit,
+    filter_3d, finite, gradients, loss, morton, order, poses, project, ranges, relocate, report,
+    score, sort, update,
 };
 use dapple_scene::Result;
 use rayon::prelude::*;
@@ -241,7 +242,7 @@ static BACK: &[&Pass] = &[
     &update::SUMS,
     &update::EXTRA_SUMS,
     &poses::SUMS,
-    &look::PASS,
+    &appearance_mlp::PASS,
     &update::PASS,
     &poses::PASS,
     &report::PASS,
@@ -254,7 +255,7 @@ static GRADIENTS: &[&Pass] = &[
 ];
 static SCORE: &[&Pass] = &[&score::PASS];
 static SHOWN: &[&Pass] = &[&bytes::PASS];
-static SMOOTHING: &[&Pass] = &[&smoothing::PASS];
+static FILTER_3D: &[&Pass] = &[&filter_3d::PASS];
 static FINITE: &[&Pass] = &[&finite::PASS];
 static ROUND: &[&Pass] = &[
     &densify::PASS,
@@ -281,7 +282,7 @@ pub enum Plan {
     /// From a render to an 8-bit or count image.
     Shown,
     /// 3D filters, before a step.
-    Smoothing,
+    Filter3d,
     /// Search for non-finite parameters, after a report.
     Finite,
     /// A densification round, with the Morton order, and its report.
@@ -298,7 +299,7 @@ impl Plan {
         Self::Gradients,
         Self::Score,
         Self::Shown,
-        Self::Smoothing,
+        Self::Filter3d,
         Self::Finite,
         Self::Round,
     ];
@@ -322,7 +323,7 @@ impl Plan {
             Self::Gradients => GRADIENTS,
             Self::Score => SCORE,
             Self::Shown => SHOWN,
-            Self::Smoothing => SMOOTHING,
+            Self::Filter3d => FILTER_3D,
             Self::Finite => FINITE,
             Self::Round => ROUND,
         }

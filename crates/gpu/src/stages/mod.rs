@@ -1,6 +1,7 @@
 //! A file for each stage: its declaration ([`crate::passes::Pass`]), and the dispatches of its kernels.
 
 pub mod appearance;
+pub mod appearance_mlp;
 pub mod blend;
 pub mod blend_backward;
 pub mod bytes;
@@ -8,10 +9,10 @@ pub mod crops;
 pub mod densify;
 pub mod depth;
 pub mod emit;
+pub mod filter_3d;
 pub mod finite;
 mod gather;
 pub mod gradients;
-pub mod look;
 pub mod loss;
 pub mod morton;
 pub mod order;
@@ -21,7 +22,6 @@ pub mod ranges;
 pub mod relocate;
 pub mod report;
 pub mod score;
-pub mod smoothing;
 pub mod sort;
 pub mod update;
 

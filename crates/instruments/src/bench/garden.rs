@@ -81,7 +81,12 @@ impl Garden {
             let moved = [offset(copy % copies), offset(copy / copies)];
             for (i, point) in self.points.iter().enumerate() {
                 let index = u64::from(copy) << 32 | i as u64;
-                push(&mut splats, point, moved, &mut Random::of(seed, index));
+                push(
+                    &mut splats,
+                    point,
+                    moved,
+                    &mut Random::for_item(seed, index),
+                );
             }
         }
         splats
@@ -107,7 +112,7 @@ fn push(splats: &mut Splats, point: &Point, moved: [f32; 2], random: &mut Random
 /// Returns the start of training, made from the Gaussians of the photos.
 pub fn start(mut splats: Splats, seed: u64) -> Splats {
     for (i, mean) in splats.means.iter_mut().enumerate() {
-        let mut random = Random::of(!seed, i as u64);
+        let mut random = Random::for_item(!seed, i as u64);
         *mean = mean.map(|v| v + (START_SPREAD * random.normal()) as f32);
     }
     for colour in &mut splats.sh0 {

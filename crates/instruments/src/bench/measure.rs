@@ -11,8 +11,8 @@ use super::times::Times;
 use crate::{Instrumented, Open};
 use dapple::contract::instruments::{Cost, Counters, Work};
 use dapple::contract::{
-    LearningRates, LookSettings, LossTerm, LossWeights, OptimizerState, RenderSettings, Report,
-    Stage, StepCounts, StepSettings, TrainView, ViewId,
+    AppearanceMlpSettings, LearningRates, LossTerm, LossWeights, OptimizerState, RenderSettings,
+    Report, Stage, StepCounts, StepSettings, TrainView, ViewId,
 };
 use dapple::cpu::{CpuEngine, CpuOptions};
 use dapple::{Camera, Engine, Photo, Result, Splats};
@@ -44,7 +44,7 @@ pub struct Job<'a> {
     /// Near plane, world units.
     pub near: f32,
     /// Initial state and settings of the appearance MLP; `None` = the run has none.
-    pub looks: Option<(&'a OptimizerState, LookSettings)>,
+    pub looks: Option<(&'a OptimizerState, AppearanceMlpSettings)>,
 }
 
 impl fmt::Debug for Job<'_> {
@@ -238,7 +238,7 @@ impl<'a> Run<'a> {
         let stages = std::mem::take(&mut self.stages).into_iter();
         let measured = stages.map(|(stage, ns)| MeasuredStage {
             stage,
-            times: Times::of(&ns),
+            times: Times::from_ns(&ns),
             cost: self.engine.cost(stage, work).unwrap_or_default(),
         });
         measured.collect()
@@ -258,7 +258,7 @@ impl<'a> Run<'a> {
         let row_visits = rows / u64::from(job.steps.max(1));
         let work = self.work(row_visits);
         Ok(Measured {
-            step: Times::of(&durations_ns),
+            step: Times::from_ns(&durations_ns),
             steps_per_time: 1,
             stages: self.take_stages(&work),
             work,
@@ -282,7 +282,7 @@ impl<'a> Run<'a> {
             host = Some(HostPerStep::new(asked - before, job.steps));
             self.finish()?;
         }
-        let step = Times::of(&durations_ns);
+        let step = Times::from_ns(&durations_ns);
         let mut work = self.work(0);
         drop(self);
         work.row_visits = row_visits(job)?;

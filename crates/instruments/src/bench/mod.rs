@@ -42,7 +42,7 @@ pub struct Machine {
 
 impl Machine {
     /// Describes the machine of an engine.
-    pub fn of(engine: &AnyEngine) -> Self {
+    pub fn from_engine(engine: &AnyEngine) -> Self {
         let gpu = match engine {
             AnyEngine::Gpu(engine) => Some(engine.gpu().report().clone()),
             _ => None,

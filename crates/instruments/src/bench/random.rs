@@ -11,7 +11,7 @@ impl Random {
     }
 
     /// Creates the stream of item number `index`.
-    pub fn of(seed: u64, index: u64) -> Self {
+    pub fn for_item(seed: u64, index: u64) -> Self {
         Self(mix(mix(seed) ^ index))
     }
 

@@ -11,7 +11,8 @@ use super::rows::{LimitRow, StageRow, rows};
 use super::times::Times;
 use crate::Open;
 use dapple::contract::{
-    LearningRates, Look, LookSettings, OptimizerState, RenderSettings, StepCounts, ViewState,
+    AppearanceMlp, AppearanceMlpSettings, LearningRates, OptimizerState, RenderSettings,
+    StepCounts, ViewState,
 };
 use dapple::train::{AppearanceModel, ConfigPatch, TrainConfig};
 use dapple::{Error, Result, Splats};
@@ -34,12 +35,12 @@ const LEARNING_RATES: LearningRates = LearningRates {
 };
 
 /// Returns the settings with which `dapple train --appearance mlp` trains the appearance MLP at first.
-fn look_settings() -> Result<LookSettings> {
+fn mlp_settings() -> Result<AppearanceMlpSettings> {
     let mut named = ConfigPatch::default();
     named.appearance.model = Some(AppearanceModel::Mlp);
     let config = TrainConfig::resolve(None, None, named)?;
     let mut steps = config.appearance.start + 1..=config.steps;
-    let first = steps.find_map(|step| config.appearance.look_settings(step, config.steps));
+    let first = steps.find_map(|step| config.appearance.mlp_settings(step, config.steps));
     first.ok_or_else(|| Error::internal("no step of a run that learns looks does"))
 }
 
@@ -117,10 +118,10 @@ pub fn run(
     }
     drop(engine);
     let splats = garden::start(truth.clone(), SEED);
-    let rates = learns_looks.then(look_settings).transpose()?;
+    let rates = learns_looks.then(mlp_settings).transpose()?;
     let looks = rates.map(|rates| {
         let views = ViewState {
-            look: Look::new([0.0; 3], garden::HALF, views.len(), splats.len(), SEED),
+            look: AppearanceMlp::new([0.0; 3], garden::HALF, views.len(), splats.len(), SEED),
             ..ViewState::default()
         };
         (OptimizerState::untrained(&splats, views), rates)

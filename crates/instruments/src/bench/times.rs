@@ -17,7 +17,7 @@ pub struct Times {
 impl Times {
     /// Computes the statistics of durations in nanoseconds, in any order. Percentiles are by nearest rank; the median
     /// of an even number is the mean of the middle two.
-    pub fn of(durations_ns: &[u64]) -> Self {
+    pub fn from_ns(durations_ns: &[u64]) -> Self {
         let mut sorted = durations_ns.to_vec();
         sorted.sort_unstable();
         let count = sorted.len();
@@ -52,12 +52,12 @@ mod tests {
     #[test]
     fn percentiles_are_of_the_sorted_times() {
         let ns: Vec<u64> = (1..=20).rev().map(|i| i * 1_000_000).collect();
-        let times = Times::of(&ns);
+        let times = Times::from_ns(&ns);
         assert_eq!(
             (times.min_ms, times.median_ms, times.p95_ms),
             (1.0, 10.5, 19.0)
         );
-        let one = Times::of(&[2_000_000]);
+        let one = Times::from_ns(&[2_000_000]);
         assert_eq!((one.min_ms, one.median_ms, one.p95_ms), (2.0, 2.0, 2.0));
         assert_eq!(one.scattered(), None);
         assert!(times.scattered().is_some_and(|spread| spread > 1.8));

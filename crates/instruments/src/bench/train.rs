@@ -109,7 +109,7 @@ fn one_by_one(trainer: &mut Trainer, steps: u32) -> Result<Times> {
             durations_ns.push(start.elapsed().as_nanos() as u64);
         }
     }
-    Ok(Times::of(&durations_ns))
+    Ok(Times::from_ns(&durations_ns))
 }
 
 /// Times steps of an engine with a queue: wall time of sequences divided by their steps. The device is idle before and
@@ -140,7 +140,7 @@ fn in_sequences(
         host = Some(HostPerStep::new(asked, steps));
     }
     trainer.wait()?;
-    Ok((Times::of(&durations_ns), host))
+    Ok((Times::from_ns(&durations_ns), host))
 }
 
 /// Makes `copies` of each finite point of a capture: the point itself, and others at random positions near it. Each is

@@ -68,7 +68,7 @@ struct Shape {
 impl Shape {
     /// Computes the shape for the requested runs of `run` each, within a third of the time limit (there are two
     /// windows, and the work around them).
-    fn of(options: &OpsOptions, run: Duration) -> Self {
+    fn new(options: &OpsOptions, run: Duration) -> Self {
         let affordable = options.time_limit.as_secs_f64() / 3.0 / run.as_secs_f64().max(1e-9);
         let all = options.iterations.min(affordable as u32).max(1);
         match options.plant {
@@ -108,7 +108,7 @@ pub fn profile(
     runner.set_runs(1)?;
     runner.plain(1)?;
     let run = runner.plain(1)?;
-    let shape = Shape::of(options, run);
+    let shape = Shape::new(options, run);
     progress.start("profiling", u64::from(4 * shape.steps));
     runner.set_runs(shape.runs as usize)?;
     let dispatch_ns = runner.dispatch_ns()?;

@@ -171,7 +171,7 @@ impl<'a> Session<'a> {
         }
         let schedule = self.trainer.schedule();
         let step = schedule.step_settings(windows.steps_done.max(1));
-        Tiles::of(view, &windows.splats, &step).map(Some)
+        Tiles::measure(view, &windows.splats, &step).map(Some)
     }
 }
 

@@ -34,7 +34,7 @@ pub(super) struct Tiles {
 
 impl Tiles {
     /// Analyses a view, trained with the settings `step`.
-    pub fn of(view: &View, splats: &Splats, step: &StepSettings) -> Result<Self> {
+    pub fn measure(view: &View, splats: &Splats, step: &StepSettings) -> Result<Self> {
         let mut engine = CpuEngine::new(CpuOptions::default())?;
         let id = engine.add_views(vec![TrainView {
             camera: view.camera,

@@ -26,7 +26,7 @@ pub struct Rated {
 
 impl Rated {
     /// Computes the rate of runs that took `seconds` each, in any order, and did `amount` each.
-    pub fn of(amount: f64, mut seconds: Vec<f64>) -> Self {
+    pub fn from_seconds(amount: f64, mut seconds: Vec<f64>) -> Self {
         seconds.sort_by(f64::total_cmp);
         let middle = seconds.get(seconds.len() / 2).copied();
         let median = middle.unwrap_or_default().max(SHORTEST_SECONDS);
@@ -43,7 +43,7 @@ impl Rated {
     /// The error of the first run that fails.
     pub fn repeat(amount: f64, goes: usize, mut go: impl FnMut() -> Result<f64>) -> Result<Self> {
         let seconds: Result<Vec<f64>> = (0..goes).map(|_| go()).collect();
-        Ok(Self::of(amount, seconds?))
+        Ok(Self::from_seconds(amount, seconds?))
     }
 
     /// Returns the faster of two ways to do the same work.
@@ -109,10 +109,10 @@ mod tests {
 
     #[test]
     fn the_median_counts_and_the_slowest_is_the_spread() {
-        let rated = Rated::of(6.0, vec![4.0, 1.0, 2.0]);
+        let rated = Rated::from_seconds(6.0, vec![4.0, 1.0, 2.0]);
         assert_eq!((rated.per_second, rated.spread), (3.0, 2.0));
-        assert!(Rated::of(1.0, vec![0.0]).per_second.is_finite());
-        assert!(Rated::of(1.0, Vec::new()).per_second.is_finite());
+        assert!(Rated::from_seconds(1.0, vec![0.0]).per_second.is_finite());
+        assert!(Rated::from_seconds(1.0, Vec::new()).per_second.is_finite());
         let mut goes = 0.0;
         let rated = Rated::repeat(1.0, 3, || {
             goes += 1.0;
@@ -120,7 +120,7 @@ mod tests {
         });
         assert_eq!(rated.unwrap().per_second, 0.5);
         assert!(Rated::repeat(1.0, 3, || Err(Error::input("no"))).is_err());
-        let slow = Rated::of(1.0, vec![4.0]);
+        let slow = Rated::from_seconds(1.0, vec![4.0]);
         assert_eq!(slow.or_faster(rated_of(2.0)), rated_of(2.0));
         assert_eq!(slow.times(4.0).per_second, 1.0);
     }

@@ -18,7 +18,7 @@ use std::sync::Arc;
 const MARGIN: f64 = 2e-5;
 
 /// Creates a state in which each Gaussian has the 3D filter of this standard deviation.
-fn state_with(splats: &Splats, smoothing: Vec<f32>) -> OptimizerState {
+fn state_with(splats: &Splats, filter_3d: Vec<f32>) -> OptimizerState {
     let n = splats.len();
     let zeros = Splats {
         means: vec![[0.0; 3]; n],
@@ -34,7 +34,7 @@ fn state_with(splats: &Splats, smoothing: Vec<f32>) -> OptimizerState {
         second_moments: zeros,
         gradient_sums: vec![0.0; n],
         visible_counts: vec![0.0; n],
-        smoothing,
+        filter_3d,
         ..OptimizerState::default()
     }
 }
@@ -96,7 +96,9 @@ fn errors(
     let gaussians = Gaussian::all(splats);
     let wide: Vec<f64> = deviations.iter().map(|&d| d.into()).collect();
     let pairs = gaussians.iter().zip(&wide);
-    let fused: Vec<Gaussian> = pairs.map(|(g, &d)| reference::smoothed(g, d)).collect();
+    let fused: Vec<Gaussian> = pairs
+        .map(|(g, &d)| reference::with_filter_3d(g, d))
+        .collect();
     engine
         .upload(splats, Some(&state_with(splats, deviations)))
         .unwrap();
@@ -117,7 +119,7 @@ fn errors(
         d_alpha[pixel] = 0.0;
     }
     let widened = |values: &[f32]| values.iter().map(|&v| v.into()).collect::<Vec<f64>>();
-    let expected = reference::smoothed_gradients(
+    let expected = reference::with_filter_3d_gradients(
         &gaussians,
         &wide,
         splats.sh_rest_stride(),
@@ -164,7 +166,7 @@ pub fn steps_refresh_the_3d_filter(make: Make<'_>) {
     engine.step(ids[0], &step).unwrap();
     let (after, state) = engine.download().unwrap();
     let expected: Vec<f64> = deviations(&scene.splats, &cameras, &step);
-    let actual: Vec<f64> = state.smoothing.iter().map(|&d| d.into()).collect();
+    let actual: Vec<f64> = state.filter_3d.iter().map(|&d| d.into()).collect();
     assert!(expected.contains(&0.0), "all are seen");
     let error = compare::relative_l2(&actual, &expected);
     println!("deviations {error:.2e}");
@@ -179,7 +181,7 @@ pub fn steps_refresh_the_3d_filter(make: Make<'_>) {
         ..step
     };
     engine.step(ids[1], &next).unwrap();
-    assert_eq!(engine.download().unwrap().1.smoothing, state.smoothing);
+    assert_eq!(engine.download().unwrap().1.filter_3d, state.filter_3d);
     let moved = deviations(&after, &cameras, &step);
     assert!(compare::relative_l2(&moved, &expected) > 1e-4);
 
@@ -191,7 +193,7 @@ pub fn steps_refresh_the_3d_filter(make: Make<'_>) {
     }];
     let id = plain.add_views(views).unwrap()[0];
     plain.step(id, &settings(&scene, 1)).unwrap();
-    assert!(plain.download().unwrap().1.smoothing.is_empty());
+    assert!(plain.download().unwrap().1.filter_3d.is_empty());
 }
 
 /// Returns the gradient of a step's loss in the reference.
@@ -204,7 +206,9 @@ fn loss_gradient(
 ) -> Gradients<f64> {
     let gaussians = Gaussian::all(&scene.splats);
     let pairs = gaussians.iter().zip(deviations);
-    let fused: Vec<Gaussian> = pairs.map(|(g, &d)| reference::smoothed(g, d)).collect();
+    let fused: Vec<Gaussian> = pairs
+        .map(|(g, &d)| reference::with_filter_3d(g, d))
+        .collect();
     let settings = &step.render;
     let image = reference::render_gaussians(&fused, camera, settings).unwrap();
     let target = reference::photo_target(photo, settings.background);
@@ -213,7 +217,8 @@ fn loss_gradient(
     let (_, d_rgb) = reference::loss(&image.rgb, &target, width, height, None, weight);
     let stride = scene.splats.sh_rest_stride();
     let both = (d_rgb.as_slice(), None);
-    reference::smoothed_gradients(&gaussians, deviations, stride, camera, settings, both).unwrap()
+    reference::with_filter_3d_gradients(&gaussians, deviations, stride, camera, settings, both)
+        .unwrap()
 }
 
 fn deviations(splats: &Splats, cameras: &[Camera], step: &StepSettings) -> Vec<f64> {
@@ -245,16 +250,16 @@ pub fn density_control_carries_the_3d_filter(make: Make<'_>) {
     let scene = scenes::named("crowd");
     let n = scene.splats.len();
     // Deviations are unique, so that none can be mistaken for another.
-    let smoothing: Vec<f32> = (0..n).map(|i| (i + 1) as f32 / 1024.0).collect();
+    let filter_3d: Vec<f32> = (0..n).map(|i| (i + 1) as f32 / 1024.0).collect();
     let mut engine = make();
     let mut round = |plan: &DensifyPlan| {
-        let mut state = state_with(&scene.splats, smoothing.clone());
+        let mut state = state_with(&scene.splats, filter_3d.clone());
         state.gradient_sums = (0..n).map(|i| (i % 7) as f32).collect();
         state.visible_counts = vec![4.0; n];
         let mut splats = scene.splats.clone();
         // Unique colours identify the parent of each copy; splitting moves the rest.
         for (i, sh0) in splats.sh0.iter_mut().enumerate() {
-            sh0[0] = smoothing[i];
+            sh0[0] = filter_3d[i];
         }
         splats.opacities = (0..n)
             .map(|i| if i % 9 == 0 { -9.0 } else { 1.0 })
@@ -264,10 +269,10 @@ pub fn density_control_carries_the_3d_filter(make: Make<'_>) {
         let (splats, state) = engine.download().unwrap();
         assert!(splats.len() != n);
         let parents: Vec<f32> = splats.sh0.iter().map(|sh0| sh0[0]).collect();
-        assert_eq!(state.smoothing, parents);
+        assert_eq!(state.filter_3d, parents);
         assert_ne!(
             parents[..n.min(parents.len())],
-            smoothing[..n.min(parents.len())]
+            filter_3d[..n.min(parents.len())]
         );
     };
     let adc = DensifyPlan {
@@ -312,7 +317,7 @@ pub fn antialiased_runs_repeat_themselves(makes: &[Make<'_>]) {
     };
     let first = run(makes[0]);
     assert!(first.0.len() > scene.splats.len(), "nothing grew");
-    assert!(first.1.smoothing.iter().any(|&d| d > 0.0));
+    assert!(first.1.filter_3d.iter().any(|&d| d > 0.0));
     for (i, make) in makes.iter().enumerate().skip(1) {
         assert!(run(make) == first, "run {i} differs");
     }

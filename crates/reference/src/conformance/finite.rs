@@ -39,7 +39,7 @@ pub fn gaussians_that_are_not_finite_are_reported(make: Make<'_>) {
     let names: Vec<_> = found.into_iter().flat_map(NotFinite::names).collect();
     assert_eq!(found.map(|found| found.gaussians), Some(3));
     assert_eq!(names, ["means", "scales", "sh_rest"]);
-    assert_eq!(NotFinite::of(&splats), found, "as the host counts");
+    assert_eq!(NotFinite::find_in(&splats), found, "as the host counts");
     assert_eq!(of_step(&splats, 2 * FINITE_EVERY + 1), None);
     // One non-finite value in each tensor.
     for (which, name) in NotFinite::TENSORS.into_iter().enumerate() {

@@ -27,13 +27,13 @@
 
 mod antialias;
 mod appearance;
+mod appearance_mlp;
 mod capture;
 mod decided;
 mod density;
 mod depth;
 mod dropout;
 mod finite;
-mod look;
 mod parity;
 mod poses;
 mod score;
@@ -46,6 +46,7 @@ pub use antialias::{
     density_control_carries_the_3d_filter, steps_refresh_the_3d_filter,
 };
 pub use appearance::{appearance_matches_the_reference, appearance_repeats_itself};
+pub use appearance_mlp::{looks_match_the_reference, looks_repeat_themselves};
 pub use capture::real_capture_matches_the_reference;
 pub use density::density_control_follows_the_plan;
 pub use depth::{
@@ -54,7 +55,6 @@ pub use depth::{
 };
 pub use dropout::dropout_matches_the_reference;
 pub use finite::gaussians_that_are_not_finite_are_reported;
-pub use look::{looks_match_the_reference, looks_repeat_themselves};
 pub use parity::{
     gradients_match_the_reference, images_match_the_reference, the_cap_says_what_it_cut,
 };

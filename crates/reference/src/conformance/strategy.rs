@@ -218,7 +218,7 @@ fn check_regularisers(make: Make<'_>, scene: &TestScene) {
         let settings = settings(scene, 1);
         let weight = |term| settings.losses[term] + regularisers[term];
         let settings = StepSettings {
-            losses: LossWeights::of(weight),
+            losses: LossWeights::from_fn(weight),
             ..settings
         };
         step(engine.as_mut(), scene, &settings);

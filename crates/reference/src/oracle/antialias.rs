@@ -1,8 +1,8 @@
 //! Anti-aliasing of Mip-Splatting (Yu et al. 2024, arXiv:2311.16493).
 //!
 //! 1. [`deviation`]: the standard deviation of a Gaussian's 3D filter, from the photos that see it:
-//!    see [`dapple_engine::smoothing`].
-//! 2. [`smoothed`]: a Gaussian convolved with its 3D filter, a reparametrisation before `project`.
+//!    see [`dapple_engine::filter_3d`].
+//! 2. [`with_filter_3d`]: a Gaussian convolved with its 3D filter, a reparametrisation before `project`.
 //!    [`smoothed_backward`] is its backward pass, [`smoothed_gradients`] the backward pass of the
 //!    whole render.
 //! 3. The 2D Mip filter is part of [`super::project`]. The covariance on the image V is dilated by d,
@@ -18,7 +18,7 @@ use super::gradients_of_gaussians;
 use super::lens::PosedLens;
 use super::project::{Footprint, Gaussian, sigmoid};
 use dapple_engine::constants::{SMOOTHING_MARGIN, SMOOTHING_VARIANCE};
-use dapple_engine::{Gradients, RenderSettings, smoothing};
+use dapple_engine::{Gradients, RenderSettings, filter_3d};
 use dapple_scene::{Camera, Result};
 use glam::{DMat2, DVec2, DVec3};
 
@@ -46,23 +46,23 @@ pub fn deviation(mean: DVec3, cameras: &[Camera], near: f32) -> Result<f64> {
 }
 
 /// Convolves a Gaussian with a 3D filter of this standard deviation; 0 changes nothing.
-pub fn smoothed(gaussian: &Gaussian, deviation: f64) -> Gaussian {
+pub fn with_filter_3d(gaussian: &Gaussian, deviation: f64) -> Gaussian {
     let mut fused = gaussian.clone();
     if deviation > 0.0 {
         (fused.scale, fused.opacity) =
-            smoothing::smoothed(gaussian.scale, gaussian.opacity, deviation);
+            filter_3d::with_filter_3d(gaussian.scale, gaussian.opacity, deviation);
     }
     fused
 }
 
-/// Converts derivatives by [`smoothed`]'s scales and logit to those by the Gaussian's own.
-pub fn smoothed_backward(
+/// Converts derivatives by [`with_filter_3d`]'s scales and logit to those by the Gaussian's own.
+pub fn with_filter_3d_backward(
     gaussian: &Gaussian,
     deviation: f64,
     scale: [f64; 3],
     opacity: f64,
 ) -> ([f64; 3], f64) {
-    let fused = smoothed(gaussian, deviation);
+    let fused = with_filter_3d(gaussian, deviation);
     // From ln o' = ln o + sum of ln(s / s'). 1 - o is the sigmoid of the negative logit.
     let by_log_opacity = opacity / sigmoid(-fused.opacity);
     // d ln s' / d ln s = (s / s')^2.
@@ -79,7 +79,7 @@ pub fn smoothed_backward(
 ///
 /// # Errors
 /// See [`super::gradients`].
-pub fn smoothed_gradients(
+pub fn with_filter_3d_gradients(
     gaussians: &[Gaussian],
     deviations: &[f64],
     sh_rest_stride: usize,
@@ -88,14 +88,14 @@ pub fn smoothed_gradients(
     (dl_drgb, dl_dalpha): (&[f64], Option<&[f64]>),
 ) -> Result<Gradients<f64>> {
     let pairs = || gaussians.iter().zip(deviations).enumerate();
-    let fused: Vec<Gaussian> = pairs().map(|(_, (g, &d))| smoothed(g, d)).collect();
+    let fused: Vec<Gaussian> = pairs().map(|(_, (g, &d))| with_filter_3d(g, d)).collect();
     let mut out =
         gradients_of_gaussians(&fused, sh_rest_stride, camera, settings, dl_drgb, dl_dalpha)?;
     for (i, (gaussian, &deviation)) in pairs() {
         // Absent Gaussians have no gradient, and may have no finite logit.
         if out.scales[i] != [0.0; 3] || out.opacities[i] != 0.0 {
             (out.scales[i], out.opacities[i]) =
-                smoothed_backward(gaussian, deviation, out.scales[i], out.opacities[i]);
+                with_filter_3d_backward(gaussian, deviation, out.scales[i], out.opacities[i]);
         }
     }
     Ok(out)

@@ -10,11 +10,11 @@
 //! 6. [`blend_backward`]: from dL/dpixel to dL/dellipse; [`depth_loss`](fn@depth_loss) gives dL/ddepth.
 //! 7. [`project_backward`]: from dL/dellipse to the parameters and the camera's pose.
 //! 8. [`adam`](fn@adam): one step of the optimizer.
-//! 9. [`smoothed`]: a Gaussian with its 3D filter, in anti-aliased renders.
+//! 9. [`with_filter_3d`]: a Gaussian with its 3D filter, in anti-aliased renders.
 //! 10. [`refine_pose`]: one step of the optimizer for the camera of a view.
 //! 11. [`fn@regularisers`]: terms of the loss over Gaussians.
 //! 12. [`relocate`], [`perturbation`]: additions of the MCMC strategy.
-//! 13. [`LookNetwork`]: the appearance MLP, with its backward pass.
+//! 13. [`AppearanceMlpReference`]: the appearance MLP, with its backward pass.
 //!
 //! [`render`] is steps 1 to 4, [`gradients`] adds 6 and 7. A camera model is one implementation of
 //! [`LensModel`].
@@ -26,12 +26,12 @@
 
 mod antialias;
 mod appearance;
+mod appearance_mlp;
 mod blend;
 mod depth;
 mod distortion;
 mod dropout;
 mod lens;
-mod look;
 mod loss;
 mod project;
 mod project_backward;
@@ -40,8 +40,9 @@ mod regularisers;
 mod relocation;
 mod sh;
 
-pub use antialias::{deviation, smoothed, smoothed_backward, smoothed_gradients};
+pub use antialias::{deviation, with_filter_3d, with_filter_3d_backward, with_filter_3d_gradients};
 pub use appearance::{appearance, appearance_backward, appearance_regulariser};
+pub use appearance_mlp::{AppearanceMlpGradient, AppearanceMlpReference};
 pub use blend::{
     Contribution, blend, blend_backward, contributions, decision_margin, decision_margins,
 };
@@ -51,7 +52,6 @@ pub use depth::{DepthLoss, depth_loss};
 pub use distortion::{Jet, distort};
 pub use dropout::leave_out;
 pub use lens::{Distorting, LensModel, LensProjection, Pinhole, PosedLens};
-pub use look::{LookGradient, LookNetwork};
 pub use loss::{loss, photo_mask, photo_target, psnr, ssim};
 pub use project::{Gaussian, Projected, ProjectedGradient, order, project};
 pub use project_backward::{GaussianGradient, project_backward};

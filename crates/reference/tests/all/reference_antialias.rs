@@ -5,7 +5,7 @@
 use crate::finite_differences;
 
 use dapple_engine::constants::{MIP_DILATION, SMOOTHING_VARIANCE};
-use dapple_engine::smoothing;
+use dapple_engine::filter_3d;
 use dapple_reference::compare::relative_l2;
 use dapple_reference::scenes::Random;
 use dapple_reference::{self as reference, Gaussian};
@@ -67,21 +67,23 @@ fn deviations(scene: &Scene) -> Vec<f64> {
     scene.gaussians.iter().enumerate().map(one).collect()
 }
 
-fn smoothed(scene: &Scene, deviations: &[f64]) -> Scene {
+fn with_filter_3d(scene: &Scene, deviations: &[f64]) -> Scene {
     let pairs = scene.gaussians.iter().zip(deviations);
     Scene {
-        gaussians: pairs.map(|(g, &d)| reference::smoothed(g, d)).collect(),
+        gaussians: pairs
+            .map(|(g, &d)| reference::with_filter_3d(g, d))
+            .collect(),
         ..scene.clone()
     }
 }
 
 #[test]
 fn the_3d_filter_is_differentiated() {
-    let fused = |scene: &Scene| smoothed(scene, &deviations(scene));
+    let fused = |scene: &Scene| with_filter_3d(scene, &deviations(scene));
     let scene = ANTIALIASED.draw_where(|scene| fused(scene).is_smooth());
     let deviations = deviations(&scene);
     let rgb = weights(1, 3 * scene.pixels());
-    let analytic = reference::smoothed_gradients(
+    let analytic = reference::with_filter_3d_gradients(
         &scene.gaussians,
         &deviations,
         scene.sh_rest_stride(),
@@ -96,7 +98,7 @@ fn the_3d_filter_is_differentiated() {
             .iter()
             .find(|(name, _)| *name == parameter.name)
             .unwrap();
-        let scalar = |scene: &Scene| dot(&rgb, &smoothed(scene, &deviations).render().rgb);
+        let scalar = |scene: &Scene| dot(&rgb, &with_filter_3d(scene, &deviations).render().rgb);
         assert_close(parameter.name, values, &numeric(&scene, &parameter, scalar));
     }
 }
@@ -185,12 +187,12 @@ fn fused_splats_look_the_same() {
     }
     let deviations: Vec<f32> = (0..40).map(|i| 0.002 * (i % 20) as f32).collect();
     let mut fused = splats.clone();
-    smoothing::fuse(&mut fused, &deviations);
+    filter_3d::bake(&mut fused, &deviations);
     assert_eq!(fused.scales[20], splats.scales[20]);
     let expected: Vec<Gaussian> = Gaussian::all(&splats)
         .iter()
         .zip(&deviations)
-        .map(|(g, &d)| reference::smoothed(g, d.into()))
+        .map(|(g, &d)| reference::with_filter_3d(g, d.into()))
         .collect();
     for (fused, expected) in Gaussian::all(&fused).iter().zip(&expected) {
         assert!(relative_l2(&fused.scale, &expected.scale) < 1e-6);

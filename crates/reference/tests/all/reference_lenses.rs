@@ -169,7 +169,7 @@ fn lenses_that_are_none_are_refused() {
         Lens::Radial([-1e9, 0.0]),
         Lens::Fisheye([-1e9, 0.0, 0.0, 0.0]),
     ] {
-        assert!(LensForm::of(&lens).is_err(), "{lens:?}");
+        assert!(LensForm::from_lens(&lens).is_err(), "{lens:?}");
         let error = PosedCamera::new(&camera(lens)).unwrap_err();
         assert!(error.hint_text().is_some());
     }

@@ -231,16 +231,16 @@ fn read_points(
     };
     let label = path.display().to_string();
     if *kind == Kind::Ply {
-        let (points, aside) = ply::read_all_points(path)?;
+        let (points, metadata) = ply::read_all_points(path)?;
         notes.extend(
-            aside
+            metadata
                 .notes
                 .into_iter()
                 .map(|note| format!("{label}: {note}")),
         );
         return Ok(Some(ColmapPoints {
             points,
-            remainders: aside.remainders,
+            remainders: metadata.remainders,
             ..ColmapPoints::default()
         }));
     }

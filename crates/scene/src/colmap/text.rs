@@ -71,7 +71,7 @@ struct Text<'a> {
 }
 
 impl<'a> Text<'a> {
-    fn of(bytes: &'a [u8], file: &str) -> Result<Self> {
+    fn decode(bytes: &'a [u8], file: &str) -> Result<Self> {
         let bytes = text::to_utf8(bytes);
         let at = match std::str::from_utf8(&bytes) {
             Ok(_) => None,
@@ -145,7 +145,7 @@ pub(super) fn announced_count(bytes: &[u8]) -> Option<usize> {
 pub fn parse_cameras_txt(bytes: &[u8], file: &str) -> Result<Vec<ColmapCamera>> {
     let mut cameras = Vec::new();
     let mut seen = HashSet::new();
-    let text = Text::of(bytes, file)?;
+    let text = Text::decode(bytes, file)?;
     for line in text.lines(file).filter(is_record) {
         let mut fields = fields(line.text);
         let id = line.number(&mut fields, "the camera id")?;
@@ -273,7 +273,7 @@ pub(super) fn read_images_txt(
     file: &str,
     observed: &mut dyn FnMut(usize, &str),
 ) -> Result<Vec<ColmapImage>> {
-    let text = Text::of(bytes, file)?;
+    let text = Text::decode(bytes, file)?;
     let mut images = Images::default();
     let mut lines = text.lines(file).filter(|line| !line.text.starts_with('#'));
     let mut next = lines.find(is_record);
@@ -336,7 +336,7 @@ pub(super) fn read_points_txt(
     file: &str,
     found: &mut dyn FnMut(u64, usize),
 ) -> Result<ColmapPoints> {
-    let text = Text::of(bytes, file)?;
+    let text = Text::decode(bytes, file)?;
     let mut out = ColmapPoints::default();
     let mut colours = Colours::default();
     for line in text.lines(file).filter(is_record) {

@@ -282,7 +282,7 @@ impl Editor {
         }
     }
 
-    /// Says which local origin positions count from ([`splat_file::Aside::origin`]): files that are merged are moved to
+    /// Says which local origin positions count from ([`splat_file::SplatMetadata::origin`]): files that are merged are moved to
     /// it.
     #[must_use]
     pub fn about(mut self, origin: DVec3) -> Self {
@@ -383,8 +383,8 @@ impl Editor {
                     non_finite: self.non_finite,
                     ..ReadOptions::default()
                 };
-                let (mut more, aside) = splat_file::read_with(path, &options)?;
-                more.count_from(self.origin - aside.origin);
+                let (mut more, metadata) = splat_file::read_with(path, &options)?;
+                more.count_from(self.origin - metadata.origin);
                 order::append(&mut self.splats, more);
                 for marks in [&mut self.hidden, &mut self.shifted] {
                     if !marks.is_empty() {

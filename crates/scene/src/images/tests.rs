@@ -22,7 +22,7 @@ fn jpeg() -> Vec<u8> {
 }
 
 fn decoded(bytes: &[u8]) -> Result<Decoded> {
-    let sum = FileSum::of(bytes);
+    let sum = FileSum::from_bytes(bytes);
     decode_bytes(bytes, |_, _| Ok(())).map(|(image, _)| to_photo(image, sum))
 }
 

@@ -177,7 +177,7 @@ struct Sample<'a> {
 }
 
 impl<'a> Sample<'a> {
-    fn of(capture: &'a Capture, cameras: usize, points: usize) -> Self {
+    fn draw(capture: &'a Capture, cameras: usize, points: usize) -> Self {
         Self::tracked(capture, points).unwrap_or_else(|| Self::all(capture, cameras, points))
     }
 
@@ -305,13 +305,13 @@ fn of_points(capture: &Capture) -> Option<String> {
     if capture.points.len() < LEAST_POINTS || capture.images.len() < 2 {
         return None;
     }
-    let sample = Sample::of(capture, CAMERAS, POINTS);
+    let sample = Sample::draw(capture, CAMERAS, POINTS);
     let given = sample.fit(&Reading::given());
     let contradicts = given.contradicts(sample.is_tracked);
     if !contradicts && (sample.is_tracked || !given.is_poor()) {
         return None;
     }
-    let few = Sample::of(capture, FEW_CAMERAS, FEW_POINTS);
+    let few = Sample::draw(capture, FEW_CAMERAS, FEW_POINTS);
     let before = few.fit(&Reading::given());
     let mut best: Option<(f64, Fit, Reading)> = None;
     for reading in readings(capture.tracks.is_some()) {

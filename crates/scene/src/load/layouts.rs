@@ -369,7 +369,7 @@ pub(super) fn use_points_beside(capture: &mut Capture, folders: &[&Path]) {
     if is_splats(&path) {
         return;
     }
-    let (points, aside) = match ply::read_all_points(&path) {
+    let (points, metadata) = match ply::read_all_points(&path) {
         Ok(read) => read,
         Err(error) => {
             capture.notes.push(format!(
@@ -394,8 +394,8 @@ pub(super) fn use_points_beside(capture: &mut Capture, folders: &[&Path]) {
         "the sparse points are those of {name}, next to the poses"
     ));
     let named = |note: String| format!("{}: {note}", path.display());
-    capture.notes.extend(aside.notes.into_iter().map(named));
-    (capture.points, capture.remainders) = (points, aside.remainders);
+    capture.notes.extend(metadata.notes.into_iter().map(named));
+    (capture.points, capture.remainders) = (points, metadata.remainders);
     capture.missing_points = None;
     capture.tracks = None;
 }

@@ -143,7 +143,7 @@ fn open_colmap(
     let folder = colmap_photos(&mut finder, model, base);
     let foreign = read.name_bytes.iter().flatten();
     let foreign: Vec<&[u8]> = foreign.map(Vec::as_slice).collect();
-    let matched = Matched::of(chosen.unwrap_or(&folder), &foreign);
+    let matched = Matched::find(chosen.unwrap_or(&folder), &foreign);
     notes.extend(matched.as_ref().map(|matched| matched.note(foreign.len())));
     let named = read.images.into_iter().zip(read.image_ids);
     let named = named.zip(&read.name_bytes);
@@ -197,7 +197,7 @@ fn open_colmap(
     let above = model.parent().filter(|above| above.starts_with(base));
     let folders: Vec<&Path> = std::iter::once(model).chain(above).chain([base]).collect();
     if let Some(lists) = Lists::in_folders(&folders)? {
-        let (own, remarks) = OwnSplit::of(&lists, &images);
+        let (own, remarks) = OwnSplit::from_lists(&lists, &images);
         own_split = own;
         notes.extend(remarks);
     }

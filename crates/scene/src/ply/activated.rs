@@ -1,7 +1,7 @@
 //! Detects opacities from 0 to 1 and lengths instead of logits and logarithms. Some programs store the values that they
 //! render with.
 //!
-//! 1. `Found::of`: logits of a trained scene extend below 0 and above 1, and logarithms of its sizes below 0. Numbers
+//! 1. `Found::read`: logits of a trained scene extend below 0 and above 1, and logarithms of its sizes below 0. Numbers
 //!    that are all within 0 and 1, or all above 0, are opacities and lengths, unless they are few or equal.
 //! 2. Lengths without such opacities need one more sign, because the unit of a scene is free. Most of them are below 1,
 //!    and as logarithms they would be sizes as large as the distances between Gaussians.
@@ -37,7 +37,7 @@ pub(super) struct Found {
 
 impl Found {
     /// Reads all numbers; of each scale the first `axes`.
-    pub(super) fn of(splats: &Splats, axes: usize, is_bytes: bool) -> Self {
+    pub(super) fn read(splats: &Splats, axes: usize, is_bytes: bool) -> Self {
         let bytes = Self {
             bytes: is_bytes,
             ..Self::default()
@@ -171,7 +171,7 @@ mod tests {
             for (opacities, scales) in [(false, false), (true, false), (true, true), (false, true)]
             {
                 let mut read = activated(plain.clone(), opacities, scales);
-                let found = Found::of(&read, 3, false);
+                let found = Found::read(&read, 3, false);
                 let what = format!("unit {unit}: {opacities} {scales}");
                 assert_eq!(
                     (found.opacities, found.scales),
@@ -201,23 +201,23 @@ mod tests {
         // Millimetres: no size is below 1, and all are small compared with the scene.
         let mut large = scene(2000.0);
         assert!(large.scales.iter().flatten().all(|&s| s >= 0.0));
-        assert_eq!(Found::of(&large, 3, false), Found::default());
+        assert_eq!(Found::read(&large, 3, false), Found::default());
         large.opacities.fill(0.5);
-        assert_eq!(Found::of(&large, 3, false), Found::default());
+        assert_eq!(Found::read(&large, 3, false), Found::default());
         let mut few = activated(scene(1.0), true, true);
         few.retain(|i| i < 20);
-        assert_eq!(Found::of(&few, 3, false), Found::default());
+        assert_eq!(Found::read(&few, 3, false), Found::default());
         let mut alike = scene(1.0);
         alike.scales.fill([0.0; 3]);
         alike.opacities.fill(0.0);
-        assert_eq!(Found::of(&alike, 3, false), Found::default());
+        assert_eq!(Found::read(&alike, 3, false), Found::default());
     }
 
     #[test]
     fn bytes_are_opacities() {
         let mut splats = scene(1.0);
         splats.opacities.fill(51.0);
-        let found = Found::of(&splats, 3, true);
+        let found = Found::read(&splats, 3, true);
         assert!(undo(&mut splats, found, 3).unwrap().contains("bytes"));
         assert!((splats.opacities[0] - 0.25f32.ln()).abs() < 1e-5);
     }

@@ -26,7 +26,7 @@ mod write;
 
 use crate::edit::Similarity;
 use crate::mapped::with_bytes;
-use crate::splat_file::{Aside, ReadOptions};
+use crate::splat_file::{ReadOptions, SplatMetadata};
 use crate::{NoProgress, Point, Progress, Result, Splats, text};
 use glam::DVec3;
 use std::path::Path;
@@ -57,28 +57,28 @@ pub(crate) fn parse_all(
     bytes: &[u8],
     options: &ReadOptions,
     progress: &dyn Progress,
-) -> Result<(Splats, Aside)> {
-    let mut aside = aside(bytes)?;
+) -> Result<(Splats, SplatMetadata)> {
+    let mut metadata = metadata(bytes)?;
     let header = header::Header::parse(bytes)?;
     if compressed::is_compressed(&header) {
         let (splats, notes) = compressed::read(&header, bytes, options)?;
-        aside.notes.extend(notes);
-        return Ok((splats, aside));
+        metadata.notes.extend(notes);
+        return Ok((splats, metadata));
     }
     let table = table::Table::find(&header, bytes, "vertex")?;
     let (mut splats, notes) = splats::from_table(&table, options, progress)?;
-    aside.notes.extend(notes);
+    metadata.notes.extend(notes);
     let local = splats::count_from_local_origin(&table, &mut splats)?;
-    aside.origin += local;
-    aside.moved = aside.moved.about(local);
-    Ok((splats, aside))
+    metadata.origin += local;
+    metadata.moved = metadata.moved.about(local);
+    Ok((splats, metadata))
 }
 
 /// Reads the metadata of a PLY file, without its rows.
 ///
 /// # Errors
 /// A malformed header.
-pub fn aside(bytes: &[u8]) -> Result<Aside> {
+pub fn metadata(bytes: &[u8]) -> Result<SplatMetadata> {
     let header = header::Header::parse(bytes)?;
     let unit = match header.encoding {
         header::Encoding::Ascii => "line",
@@ -96,7 +96,7 @@ pub fn aside(bytes: &[u8]) -> Result<Aside> {
         )
     };
     let left = table::left_over(&header, bytes).filter(|&count| count > 0);
-    Ok(Aside {
+    Ok(SplatMetadata {
         up: vertical_axis(&header.comments),
         antialiased: header
             .comments
@@ -113,7 +113,7 @@ pub fn aside(bytes: &[u8]) -> Result<Aside> {
             .find_map(|text| moved(text))
             .unwrap_or_default(),
         notes: left.map(note).into_iter().collect(),
-        ..Aside::default()
+        ..SplatMetadata::default()
     })
 }
 
@@ -229,7 +229,7 @@ pub fn read_points(path: &Path) -> Result<Vec<Point>> {
 ///
 /// # Errors
 /// See [`read_points`].
-pub fn read_all_points(path: &Path) -> Result<(Vec<Point>, Aside)> {
+pub fn read_all_points(path: &Path) -> Result<(Vec<Point>, SplatMetadata)> {
     // Magic number with a byte order mark, which editors put before the header of an ASCII file.
     let first = 2 * (1 + MAGIC.len());
     let wanted = |bytes: &[u8]| is_content(&text::to_utf8(bytes));
@@ -238,13 +238,13 @@ pub fn read_all_points(path: &Path) -> Result<(Vec<Point>, Aside)> {
     })
 }
 
-/// [`parse_points`], with the file's metadata. Points are in the frame of [`Aside::origin`], and [`Aside::remainders`]
+/// [`parse_points`], with the file's metadata. Points are in the frame of [`SplatMetadata::origin`], and [`SplatMetadata::remainders`]
 /// are their rounding remainders in that frame.
-fn parse_all_points(bytes: &[u8]) -> Result<(Vec<Point>, Aside)> {
-    let (read, mut aside) = (points_of(bytes)?, aside(bytes)?);
+fn parse_all_points(bytes: &[u8]) -> Result<(Vec<Point>, SplatMetadata)> {
+    let (read, mut metadata) = (points_of(bytes)?, metadata(bytes)?);
     let mut points = read.points;
     if read.dropped > 0 {
-        aside.notes.push(format!(
+        metadata.notes.push(format!(
             "{} of {} points with NaN or infinite positions were dropped",
             read.dropped,
             read.dropped + points.len()
@@ -253,13 +253,13 @@ fn parse_all_points(bytes: &[u8]) -> Result<(Vec<Point>, Aside)> {
     let header = header::Header::parse(bytes)?;
     if !compressed::is_compressed(&header) {
         let table = table::Table::find(&header, bytes, "vertex")?;
-        aside.remainders = doubles::remainders(&table, &points);
+        metadata.remainders = doubles::remainders(&table, &points);
     }
-    let origin = std::mem::take(&mut aside.origin);
+    let origin = std::mem::take(&mut metadata.origin);
     if origin != DVec3::ZERO {
-        doubles::count_from_zero(&mut points, &mut aside.remainders, origin);
+        doubles::count_from_zero(&mut points, &mut metadata.remainders, origin);
     }
-    Ok((points, aside))
+    Ok((points, metadata))
 }
 
 /// Reads a plain point cloud from the bytes of a PLY file: `x y z`, and `red green blue` as bytes, as 16-bit integers,

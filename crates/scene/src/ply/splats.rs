@@ -130,7 +130,7 @@ pub(super) fn from_table(
     // Values widened by a 3D filter are neither opacities nor lengths.
     if columns.filter.is_none() {
         let is_bytes = columns.opacity.declared == Scalar::U8;
-        let found = Found::of(&splats, columns.scales.len(), is_bytes);
+        let found = Found::read(&splats, columns.scales.len(), is_bytes);
         notes.extend(activated::undo(&mut splats, found, columns.scales.len()));
     }
     Ok((splats, notes))

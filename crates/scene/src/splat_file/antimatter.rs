@@ -5,14 +5,14 @@
 //! first, so that a partly loaded file shows as much as possible.
 
 use super::packed::{alpha, linear_scale, logit, unit};
-use super::{Aside, NON_FINITE_HINT, ReadOptions};
+use super::{NON_FINITE_HINT, ReadOptions, SplatMetadata};
 use crate::{Error, Result, SH_C0, Splats};
 use std::io::{self, Write};
 
 /// Bytes of a Gaussian.
 const BYTES: usize = 32;
 
-pub(super) fn parse(bytes: &[u8], options: &ReadOptions) -> Result<(Splats, Aside)> {
+pub(super) fn parse(bytes: &[u8], options: &ReadOptions) -> Result<(Splats, SplatMetadata)> {
     let (records, rest) = bytes.as_chunks::<BYTES>();
     if !rest.is_empty() || records.is_empty() {
         let what = format!(
@@ -48,7 +48,7 @@ pub(super) fn parse(bytes: &[u8], options: &ReadOptions) -> Result<(Splats, Asid
         splats.opacities.push(logit(share(3)));
         splats.sh0.push([0, 1, 2].map(|k| (share(k) - 0.5) / SH_C0));
     }
-    Ok((splats, Aside::default()))
+    Ok((splats, SplatMetadata::default()))
 }
 
 pub(super) fn write_to(out: &mut dyn Write, splats: &Splats) -> io::Result<()> {

@@ -77,7 +77,7 @@ impl Axes {
             true => 1.0,
             false => -1.0,
         };
-        Signs::of([sign(0, b'r'), sign(1, b'd'), sign(2, b'f')])
+        Signs::from_axes([sign(0, b'r'), sign(1, b'd'), sign(2, b'f')])
     }
 }
 
@@ -93,7 +93,7 @@ pub(super) struct Signs {
 
 impl Signs {
     /// Computes the signs. A spherical harmonic is odd in the axes that its polynomial is odd in.
-    fn of([x, y, z]: [f32; 3]) -> Self {
+    fn from_axes([x, y, z]: [f32; 3]) -> Self {
         let one = 1.0;
         let (xy, yz, xz) = (x * y, y * z, x * z);
         Self {
@@ -126,6 +126,6 @@ mod tests {
         assert_eq!(rub.quat, [1.0, -1.0, -1.0]);
         // y, z, x; xy, yz, 1, xz, 1.
         assert_eq!(rub.sh[..8], [-1.0, -1.0, 1.0, -1.0, 1.0, 1.0, -1.0, 1.0]);
-        assert_eq!(Axes::Rdf.signs(), Signs::of([1.0; 3]));
+        assert_eq!(Axes::Rdf.signs(), Signs::from_axes([1.0; 3]));
     }
 }

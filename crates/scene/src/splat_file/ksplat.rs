@@ -11,7 +11,7 @@
 //!    first two. The reader uses the number of stored bytes, and adds a note.
 
 use super::packed::{Cursor, float_at, linear_scale, logit, unit};
-use super::{Aside, NON_FINITE_HINT, ReadOptions};
+use super::{NON_FINITE_HINT, ReadOptions, SplatMetadata};
 use crate::edit::order::append;
 use crate::ply::{Block, blocks, empty};
 use crate::{Error, MAX_SH_DEGREE, Result, SH_C0, Splats};
@@ -146,7 +146,7 @@ impl Head {
     }
 }
 
-pub(super) fn parse(bytes: &[u8], options: &ReadOptions) -> Result<(Splats, Aside)> {
+pub(super) fn parse(bytes: &[u8], options: &ReadOptions) -> Result<(Splats, SplatMetadata)> {
     let head = Head::read(bytes)?;
     let mut at = head.sections_at(bytes)?;
     // A converter may write 0 as the count of sections, but not as their capacity.
@@ -161,9 +161,9 @@ pub(super) fn parse(bytes: &[u8], options: &ReadOptions) -> Result<(Splats, Asid
         }
         at = end;
     }
-    let aside = Aside {
+    let metadata = SplatMetadata {
         notes: head.compare(&sections, bytes.len() - at)?,
-        ..Aside::default()
+        ..SplatMetadata::default()
     };
     let degree = sections.iter().map(|s| s.degree).max().unwrap_or(0);
     // All bytes of each section exist.
@@ -183,7 +183,7 @@ pub(super) fn parse(bytes: &[u8], options: &ReadOptions) -> Result<(Splats, Asid
         }
         append(&mut splats, part);
     }
-    Ok((splats, aside))
+    Ok((splats, metadata))
 }
 
 fn not_finite(what: &str, at: usize, hint: &'static str) -> Error {

@@ -42,7 +42,7 @@ use std::path::Path;
 
 /// Metadata of a splat file.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Aside {
+pub struct SplatMetadata {
     /// Up direction of the file's program, in the form that the exporters of Nerfstudio and Brush write into PLY: a
     /// header line `comment Vertical Axis: z`.
     pub up: Option<[f64; 3]>,
@@ -65,7 +65,7 @@ pub struct Aside {
     pub notes: Vec<String>,
 }
 
-impl Aside {
+impl SplatMetadata {
     /// Place of the splats relative to the capture that they were trained on.
     pub fn frame(&self) -> Frame {
         Frame {
@@ -116,7 +116,7 @@ struct Known {
 }
 
 /// Reader of a format: returns the splats and their metadata.
-type Reader = fn(&[u8], &ReadOptions, &dyn Progress) -> Result<(Splats, Aside)>;
+type Reader = fn(&[u8], &ReadOptions, &dyn Progress) -> Result<(Splats, SplatMetadata)>;
 
 /// Contents of files with their names.
 type NamedFiles = Vec<(String, Vec<u8>)>;
@@ -263,12 +263,12 @@ impl Format {
         matches!(self, Self::SogFolder | Self::StreamedSog)
     }
 
-    /// Returns true if the format's files record the local origin of the positions ([`Aside::origin`]).
+    /// Returns true if the format's files record the local origin of the positions ([`SplatMetadata::origin`]).
     pub fn holds_origin(self) -> bool {
         matches!(self, Self::Ply | Self::CompressedPly)
     }
 
-    /// Returns true if its files record the motion of splats since training ([`Aside::moved`]).
+    /// Returns true if its files record the motion of splats since training ([`SplatMetadata::moved`]).
     pub fn holds_motion(self) -> bool {
         !matches!(self, Self::Splat | Self::Spz | Self::Ksplat)
     }
@@ -340,7 +340,7 @@ fn listed(formats: &[Format]) -> String {
 ///
 /// # Errors
 /// A file that cannot be read, that is of no known format, or that violates its format; the error names the place.
-pub fn read(path: &Path) -> Result<(Splats, Aside)> {
+pub fn read(path: &Path) -> Result<(Splats, SplatMetadata)> {
     read_with(path, &ReadOptions::default())
 }
 
@@ -348,7 +348,7 @@ pub fn read(path: &Path) -> Result<(Splats, Aside)> {
 ///
 /// # Errors
 /// See [`read`].
-pub fn read_with(path: &Path, options: &ReadOptions) -> Result<(Splats, Aside)> {
+pub fn read_with(path: &Path, options: &ReadOptions) -> Result<(Splats, SplatMetadata)> {
     read_with_progress(path, options, &NoProgress)
 }
 
@@ -360,7 +360,7 @@ pub fn read_with_progress(
     path: &Path,
     options: &ReadOptions,
     progress: &dyn Progress,
-) -> Result<(Splats, Aside)> {
+) -> Result<(Splats, SplatMetadata)> {
     sizes::told(read_any(path, options, progress)?)
 }
 
@@ -368,7 +368,7 @@ fn read_any(
     path: &Path,
     options: &ReadOptions,
     progress: &dyn Progress,
-) -> Result<(Splats, Aside)> {
+) -> Result<(Splats, SplatMetadata)> {
     // JSON files are recognised by their content.
     let by_name = described::by_content(path).or(Format::of_name(path).ok());
     match by_name {
@@ -405,7 +405,7 @@ fn read_any(
 ///
 /// # Errors
 /// Bytes that violate the format; the error names the place.
-pub fn parse(bytes: &[u8], format: Format) -> Result<(Splats, Aside)> {
+pub fn parse(bytes: &[u8], format: Format) -> Result<(Splats, SplatMetadata)> {
     parse_with(bytes, format, &ReadOptions::default())
 }
 
@@ -413,7 +413,11 @@ pub fn parse(bytes: &[u8], format: Format) -> Result<(Splats, Aside)> {
 ///
 /// # Errors
 /// See [`parse`].
-pub fn parse_with(bytes: &[u8], format: Format, options: &ReadOptions) -> Result<(Splats, Aside)> {
+pub fn parse_with(
+    bytes: &[u8],
+    format: Format,
+    options: &ReadOptions,
+) -> Result<(Splats, SplatMetadata)> {
     sizes::told((format.known().read)(bytes, options, &NoProgress)?)
 }
 
@@ -422,7 +426,7 @@ pub fn parse_with(bytes: &[u8], format: Format, options: &ReadOptions) -> Result
 ///
 /// # Errors
 /// The errors of [`parse`]; a format that is one file.
-pub fn parse_files(files: &[(String, Vec<u8>)], format: Format) -> Result<(Splats, Aside)> {
+pub fn parse_files(files: &[(String, Vec<u8>)], format: Format) -> Result<(Splats, SplatMetadata)> {
     let files = files::Memory(files);
     let meta = files.get(format.extension());
     let read = match format {

@@ -401,19 +401,20 @@ fn the_local_origin_goes_through_files() {
             ..WriteOptions::default()
         };
         splat_file::write_with(&path, &splats, format, &options).unwrap();
-        let (read, aside) = splat_file::read(&path).unwrap();
-        assert_eq!(aside.origin, origin);
+        let (read, metadata) = splat_file::read(&path).unwrap();
+        assert_eq!(metadata.origin, origin);
         if format == Format::Ply {
             assert_eq!(read, splats);
             // As sparse points they are in the frame of the capture.
-            let (points, aside) = ply::read_all_points(&path).unwrap();
-            for ((point, rest), mean) in points.iter().zip(&aside.remainders).zip(&splats.means) {
+            let (points, metadata) = ply::read_all_points(&path).unwrap();
+            for ((point, rest), mean) in points.iter().zip(&metadata.remainders).zip(&splats.means)
+            {
                 for k in 0..3 {
                     let exact = f64::from(point.position[k]) + f64::from(rest[k]);
                     assert!((exact - origin[k] - f64::from(mean[k])).abs() < 1e-8);
                 }
             }
-            assert_eq!(aside.origin, DVec3::ZERO);
+            assert_eq!(metadata.origin, DVec3::ZERO);
         }
         assert!(format.holds_origin());
         // Without an origin, files are byte-identical to those of older versions.
@@ -433,7 +434,7 @@ fn the_local_origin_goes_through_files() {
         let text =
             format!("ply\nformat ascii 1.0\ncomment {wrong}\nelement vertex 0\nend_header\n");
         assert_eq!(
-            ply::aside(text.as_bytes()).unwrap().origin,
+            ply::metadata(text.as_bytes()).unwrap().origin,
             DVec3::ZERO,
             "{wrong}"
         );
@@ -457,12 +458,12 @@ fn doubles_far_from_the_origin_are_counted_from_one_of_their_own() {
             ..WriteOptions::default()
         };
         splat_file::write_with(&path, &splats, Format::Ply, &options).unwrap();
-        let (read, aside) = splat_file::read(&path).unwrap();
+        let (read, metadata) = splat_file::read(&path).unwrap();
         assert_eq!(
-            aside.origin != DVec3::ZERO,
+            metadata.origin != DVec3::ZERO,
             is_far,
             "{origin} {}",
-            aside.origin
+            metadata.origin
         );
         assert_eq!(
             (&read.scales, &read.sh_rest),
@@ -470,7 +471,7 @@ fn doubles_far_from_the_origin_are_counted_from_one_of_their_own() {
         );
         for (read, mean) in read.means.iter().zip(&splats.means) {
             for k in 0..3 {
-                let place = f64::from(read[k]) + aside.origin[k];
+                let place = f64::from(read[k]) + metadata.origin[k];
                 assert!(
                     (place - f64::from(mean[k]) - origin[k]).abs() < 1e-6,
                     "{origin}"

@@ -193,7 +193,7 @@ fn anti_aliased_files_say_so_and_are_known() {
         let head = format!("ply\nformat binary_little_endian 1.0\n{lines}\n");
         let file = [head.as_bytes(), &bytes[at..]].concat();
         assert_eq!(
-            dapple_scene::ply::aside(&file).unwrap().antialiased,
+            dapple_scene::ply::metadata(&file).unwrap().antialiased,
             expected,
             "{lines}"
         );
@@ -216,7 +216,7 @@ fn higher_degrees_are_cut_to_the_third() {
             .zip(values.iter().map(String::as_str));
         let rest: Vec<(&str, &str)> = pairs.collect();
         let bytes = file(&[&POSITION[..], &COLOUR, &rest, &SCALE, &REST].concat());
-        let (splats, aside) = parse(&bytes, Format::Ply).unwrap();
+        let (splats, metadata) = parse(&bytes, Format::Ply).unwrap();
         assert_eq!(splats.sh_degree, 3);
         for k in 0..15 {
             for channel in 0..3 {
@@ -225,7 +225,7 @@ fn higher_degrees_are_cut_to_the_third() {
             }
         }
         let word = format!("degree {degree} are dropped");
-        assert!(aside.notes[0].contains(&word), "{:?}", aside.notes);
+        assert!(metadata.notes[0].contains(&word), "{:?}", metadata.notes);
     }
     let error = ply::parse(&file(
         &[
@@ -269,15 +269,15 @@ fn activated_numbers_are_read_as_such_and_told() {
     };
     let sigmoid = |x: f32| 1.0 / (1.0 + (-x).exp());
     for axes in [2, 3] {
-        let (plain, aside) = parse(&file(axes, |o| o, |s| s), Format::Ply).unwrap();
-        assert!(aside.notes.is_empty(), "{:?}", aside.notes);
-        let (read, aside) = parse(&file(axes, sigmoid, f32::exp), Format::Ply).unwrap();
+        let (plain, metadata) = parse(&file(axes, |o| o, |s| s), Format::Ply).unwrap();
+        assert!(metadata.notes.is_empty(), "{:?}", metadata.notes);
+        let (read, metadata) = parse(&file(axes, sigmoid, f32::exp), Format::Ply).unwrap();
         assert!(
-            aside.notes[0].contains("not as logits"),
+            metadata.notes[0].contains("not as logits"),
             "{:?}",
-            aside.notes
+            metadata.notes
         );
-        assert!(aside.notes[0].contains("not as logarithms"));
+        assert!(metadata.notes[0].contains("not as logarithms"));
         for (a, b) in read
             .scales
             .as_flattened()
@@ -289,7 +289,10 @@ fn activated_numbers_are_read_as_such_and_told() {
         for (a, b) in read.opacities.iter().zip(&plain.opacities) {
             assert!((a - b).abs() < 1e-3, "{a} {b}");
         }
-        let (_, aside) = parse(&file(axes, sigmoid, |s| s), Format::Ply).unwrap();
-        assert!(aside.notes[0].contains("not as logits") && !aside.notes[0].contains("logarithms"));
+        let (_, metadata) = parse(&file(axes, sigmoid, |s| s), Format::Ply).unwrap();
+        assert!(
+            metadata.notes[0].contains("not as logits")
+                && !metadata.notes[0].contains("logarithms")
+        );
     }
 }

@@ -113,7 +113,7 @@ fn interval_of_median(count: usize) -> [usize; 2] {
 }
 
 impl Micros {
-    fn of(mut samples: Vec<f64>) -> Self {
+    fn from_samples(mut samples: Vec<f64>) -> Self {
         samples.sort_by(f64::total_cmp);
         let count = samples.len();
         if count == 0 {
@@ -377,7 +377,7 @@ fn measure(context: &Context, plan: &Plan, mode: Ways, samples: usize) -> Result
         let time = sample(context, plan, mode, runs)?;
         times.push(time.as_secs_f64() * 1e6 / runs as f64);
     }
-    Ok((Micros::of(times), runs))
+    Ok((Micros::from_samples(times), runs))
 }
 
 /// Measures `runs` runs, including the wait for them.
@@ -448,10 +448,10 @@ mod tests {
 
     #[test]
     fn the_medians_interval_comes_from_the_samples_order() {
-        let us = Micros::of((0..20).rev().map(f64::from).collect());
+        let us = Micros::from_samples((0..20).rev().map(f64::from).collect());
         assert_eq!((us.median, us.interval), (9.5, [5.0, 14.0]));
-        let few = Micros::of(vec![3.0, 1.0, 2.0]);
+        let few = Micros::from_samples(vec![3.0, 1.0, 2.0]);
         assert_eq!(few.interval, [1.0, 3.0]);
-        assert_eq!(Micros::of(vec![4.0]).interval, [4.0, 4.0]);
+        assert_eq!(Micros::from_samples(vec![4.0]).interval, [4.0, 4.0]);
     }
 }

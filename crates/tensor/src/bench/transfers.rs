@@ -31,7 +31,7 @@ fn sampled(samples: usize, mut call: impl FnMut() -> Result<()>) -> Result<(Micr
     for _ in 0..samples.max(1) {
         times.push(once(runs)? * 1e6 / runs as f64);
     }
-    Ok((Micros::of(times), runs))
+    Ok((Micros::from_samples(times), runs))
 }
 
 /// Waits until all submitted work is done.

@@ -40,7 +40,7 @@ struct Tile {
 }
 
 impl Tile {
-    fn of(p: &Product, many: usize) -> Self {
+    fn for_product(p: &Product, many: usize) -> Self {
         let large = Self {
             m: 128,
             n: 256,
@@ -151,7 +151,7 @@ pub(crate) fn is_cooperative(p: &Product) -> bool {
 
 /// Writes the kernel. Returns the number of workgroups. `finish` must exist.
 pub(super) fn write(source: &mut Source<'_>, p: &Product, many: usize) -> usize {
-    let tile = Tile::of(p, many);
+    let tile = Tile::for_product(p, many);
     let threads = tile.threads();
     let first = Staged::new(&p.a, [tile.m, tile.depth]);
     let second = Staged::new(&p.b, [tile.depth, tile.n]);

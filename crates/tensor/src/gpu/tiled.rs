@@ -31,7 +31,7 @@ struct Tile {
 }
 
 impl Tile {
-    fn of(p: &Product) -> Self {
+    fn for_product(p: &Product) -> Self {
         let enough =
             |m: usize, n: usize, many: usize| p.m.div_ceil(m) * p.n.div_ceil(n) * p.batch >= many;
         let is_high = |m: usize| p.m > m / 2;
@@ -91,7 +91,7 @@ struct Brought {
 
 /// Writes the kernel. Returns the number of workgroups. `finish` must exist.
 pub(super) fn write(source: &mut Source<'_>, p: &Product) -> usize {
-    let tile = Tile::of(p);
+    let tile = Tile::for_product(p);
     let (threads, wide) = (tile.threads(), tile.n / 4);
     source.threads = threads;
     source.shared = format!(

@@ -55,7 +55,7 @@ pub struct ViewIdentity {
 
 impl CaptureIdentity {
     /// Computes the identity of a loaded capture.
-    pub fn of(dataset: &Dataset) -> Self {
+    pub fn from_dataset(dataset: &Dataset) -> Self {
         let (mut names, mut cameras) = (Hasher::new(), Hasher::new());
         for view in &dataset.views {
             names.update(&(view.name.len() as u64).to_le_bytes());
@@ -225,7 +225,7 @@ mod tests {
             photo: Photo::from_rgb(4, 3, vec![0; 36]).into(),
             depth: None,
         };
-        CaptureIdentity::of(&Dataset {
+        CaptureIdentity::from_dataset(&Dataset {
             views: vec![view],
             ..Dataset::default()
         })
@@ -253,7 +253,7 @@ mod tests {
                 origin: DVec3::new(x, 0.0, 0.0),
                 ..Dataset::default()
             };
-            CaptureIdentity::of(&dataset)
+            CaptureIdentity::from_dataset(&dataset)
         };
         // Checkpoints of earlier versions have no origin, which means zero.
         let json = serde_json::to_string(&far(0.0)).unwrap();

@@ -23,7 +23,8 @@ mod tensors;
 pub use capture::{CaptureIdentity, ViewIdentity};
 
 use crate::{
-    Best, Budget, CapLosses, EvalRow, History, LossRow, Outlook, Seconds, TrainConfig, WatchRow,
+    Best, Budget, CapLosses, EvalRow, ExtensionCheck, History, LossRow, Seconds, TrainConfig,
+    WatchRow,
 };
 use dapple_engine::{
     DensifyReport, OptimizerState, PARAM_GROUPS, STATISTICS, VIEW_GROUPS, ViewNumbers, ViewSizes,
@@ -82,9 +83,9 @@ pub struct Checkpoint {
     /// Splats with the best validation score.
     pub best: Option<Arc<Best>>,
     /// Extension checks so far.
-    pub outlooks: Vec<Outlook>,
+    pub extension_checks: Vec<ExtensionCheck>,
     /// Loss of the currently withheld validation photos at the step that withheld them.
-    pub outlook_before: Option<f64>,
+    pub loss_before_check: Option<f64>,
 }
 
 /// How a run was started, for the program that resumes it. Training ignores it.
@@ -118,10 +119,14 @@ struct Run {
     densify: Vec<DensifyReport>,
     #[serde(default)]
     watched: Vec<WatchRow>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    outlooks: Vec<Outlook>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    outlook_before: Option<f64>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty", alias = "outlooks")]
+    extension_checks: Vec<ExtensionCheck>,
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        alias = "outlook_before"
+    )]
+    loss_before_check: Option<f64>,
     /// Refined poses; 0 until a step refines one.
     #[serde(default, skip_serializing_if = "is_zero")]
     poses: usize,
@@ -193,8 +198,8 @@ impl Checkpoint {
             evals: self.history.evals.clone(),
             densify: self.history.densify.clone(),
             watched: self.watched.clone(),
-            outlooks: self.outlooks.clone(),
-            outlook_before: self.outlook_before,
+            extension_checks: self.extension_checks.clone(),
+            loss_before_check: self.loss_before_check,
             budget: self.history.budget,
             poses: self.state.views.poses.len(),
             strategy: self.strategy.clone(),
@@ -286,7 +291,7 @@ impl Checkpoint {
                 .appearance
                 .has_grids()
                 .then_some(config.appearance.grid),
-            looks: config.appearance.has_looks(),
+            looks: config.appearance.has_mlp(),
         };
         let learnt = Learnt {
             cells: of_photos.cells.filter(|_| run.step > 0),
@@ -331,8 +336,8 @@ impl Checkpoint {
             splats,
             state,
             watched: run.watched,
-            outlooks: run.outlooks,
-            outlook_before: run.outlook_before,
+            extension_checks: run.extension_checks,
+            loss_before_check: run.loss_before_check,
             best,
         })
     }

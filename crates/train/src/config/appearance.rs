@@ -1,7 +1,7 @@
 //! Configuration of the differences between photos that a run learns: exposure, white balance, tone.
 
 use super::{AppearanceConfig, AppearancePatch, ConfigPatch};
-use dapple_engine::{AppearanceSettings, LookSettings};
+use dapple_engine::{AppearanceMlpSettings, AppearanceSettings};
 use dapple_scene::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -63,7 +63,7 @@ impl AppearanceModel {
                 "a grid of maps per photo over x, y and luminance: vignetting and tone mapping too"
             }
             Self::Mlp => {
-                "a code per photo and a small network of places and of what Gaussians learn: lamps that are lit in some photos, a sun that moves"
+                "an embedding per photo and a small network of positions and features: lamps that are lit in some photos, a sun that moves"
             }
         }
     }
@@ -90,6 +90,8 @@ impl AppearanceModel {
         }
     }
 }
+
+dapple_base::choice_setting!(AppearanceModel);
 
 impl fmt::Display for AppearanceModel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -119,11 +121,11 @@ impl AppearanceConfig {
 
     /// Returns true if photos have grids of colour maps.
     pub fn has_grids(&self) -> bool {
-        self.is_on() && !self.has_looks()
+        self.is_on() && !self.has_mlp()
     }
 
     /// Returns true if photos have appearance embeddings.
-    pub fn has_looks(&self) -> bool {
+    pub fn has_mlp(&self) -> bool {
         self.model == AppearanceModel::Mlp
     }
 
@@ -138,14 +140,14 @@ impl AppearanceConfig {
     }
 
     /// Returns the settings of the appearance MLP for a step. `None` until `start`, and in every fourth step after it.
-    pub fn look_settings(&self, step: u32, steps: u32) -> Option<LookSettings> {
+    pub fn mlp_settings(&self, step: u32, steps: u32) -> Option<AppearanceMlpSettings> {
         let rate = self.rate_at(step, steps);
         if step.is_multiple_of(NEUTRAL_EVERY) {
             return None;
         }
-        (self.has_looks() && rate > 0.0).then_some(LookSettings {
+        (self.has_mlp() && rate > 0.0).then_some(AppearanceMlpSettings {
             network_rate: (NETWORK_SHARE * rate) as f32,
-            code_rate: rate as f32,
+            embedding_rate: rate as f32,
             feature_rate: (FEATURE_SHARE * rate) as f32,
             neutral: self.identity as f32,
         })

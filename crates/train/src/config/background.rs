@@ -1,5 +1,6 @@
 //! Background of photos and renders: a fixed colour, or a random colour in each step.
 
+use dapple_base::settings::{Kind, Number, Setting};
 use dapple_scene::{Error, Result};
 use serde::de::{self, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -61,6 +62,51 @@ impl FromStr for Background {
             .collect::<Result<_>>()?;
         let colour = numbers.try_into().map_err(|_| refused())?;
         Ok(Self::Colour(colour))
+    }
+}
+
+impl Setting for Background {
+    const KIND: Kind = Kind::Text;
+
+    fn from_text(text: &str) -> Result<Self, String> {
+        match text {
+            "random" => Ok(Self::Random),
+            _ => parse_colour(text).map(Self::Colour),
+        }
+    }
+
+    fn numbers(&self, visit: &mut dyn FnMut(&'static str, Number)) {
+        if let Self::Colour(colour) = self {
+            for (label, value) in ["red", "green", "blue"].into_iter().zip(colour) {
+                visit(label, Number::Real(*value));
+            }
+        }
+    }
+}
+
+/// Parses a colour of the command line: three numbers in 0..1 as `R,G,B`, or `black` or `white`.
+///
+/// # Errors
+/// The fault, in one line.
+pub fn parse_colour(text: &str) -> Result<[f64; 3], String> {
+    match text {
+        "black" => return Ok([0.0; 3]),
+        "white" => return Ok([1.0; 3]),
+        _ => {}
+    }
+    let parts: Vec<f64> = text
+        .split(',')
+        .map(|part| {
+            part.trim()
+                .parse::<f64>()
+                .map_err(|e| format!("{part:?}: {e}"))
+        })
+        .collect::<Result<_, _>>()?;
+    match parts.as_slice() {
+        &[r, g, b] if parts.iter().all(|v| (0.0..=1.0).contains(v)) => Ok([r, g, b]),
+        _ => {
+            Err("three numbers between 0 and 1 are needed, for example 1,1,1 for white".to_owned())
+        }
     }
 }
 

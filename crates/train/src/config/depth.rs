@@ -41,6 +41,8 @@ impl DepthSource {
     }
 }
 
+dapple_base::choice_setting!(DepthSource);
+
 impl fmt::Display for DepthSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())

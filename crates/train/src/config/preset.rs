@@ -27,18 +27,26 @@ pub enum Preset {
     /// The full recipe: 130 steps for each photo and 3 000 for each place, 7 000 to 30 000.
     #[default]
     Standard,
+    /// [`Self::Standard`] with 7 000 steps.
+    #[serde(rename = "7k")]
+    SevenThousand,
+    /// [`Self::Standard`] with 30 000 steps.
+    #[serde(rename = "30k")]
+    ThirtyThousand,
 }
 
 impl Preset {
-    /// All presets, shortest first.
-    pub const ALL: [Self; 7] = [
+    /// All presets: small runs, then full recipes, each shortest first.
+    pub const ALL: [Self; 9] = [
         Self::M8Smoke,
         Self::Micro,
         Self::M8,
         Self::M9,
         Self::M10,
         Self::Quick,
+        Self::SevenThousand,
         Self::Standard,
+        Self::ThirtyThousand,
     ];
 
     /// Returns the name for the command line and the configuration.
@@ -51,6 +59,8 @@ impl Preset {
             Self::M10 => "m10",
             Self::Quick => "quick",
             Self::Standard => "standard",
+            Self::SevenThousand => "7k",
+            Self::ThirtyThousand => "30k",
         }
     }
 
@@ -68,7 +78,14 @@ impl Preset {
             Self::Standard => {
                 "the full recipe: 130 steps for each photo and 3 000 for each place, 7 000 to 30 000"
             }
+            Self::SevenThousand => "standard with 7 000 steps, as --steps 7000",
+            Self::ThirtyThousand => "standard with 30 000 steps, as --steps 30000",
         }
+    }
+
+    /// Returns true for the presets that test an installation or a setting.
+    pub const fn is_small(self) -> bool {
+        self.steps() <= Self::M10.steps()
     }
 
     /// Returns the steps of the run, unless another layer sets them.
@@ -79,17 +96,22 @@ impl Preset {
             Self::M8 => 500,
             Self::M9 => 1000,
             Self::M10 => 2000,
-            Self::Quick => 7000,
-            Self::Standard => BASE_STEPS,
+            Self::Quick | Self::SevenThousand => 7000,
+            Self::Standard | Self::ThirtyThousand => BASE_STEPS,
         }
+    }
+
+    /// Returns true for the full recipe, scaled or not.
+    const fn is_full(self) -> bool {
+        !self.is_small() || matches!(self, Self::M10)
     }
 
     /// Returns the steps that the schedule of this preset is written for. The short presets have their own schedule,
     /// because the base recipe scaled to 100 steps would densify after every third photo.
     pub(super) const fn written_for(self) -> u32 {
-        match self {
-            Self::M10 | Self::Quick | Self::Standard => BASE_STEPS,
-            own => own.steps(),
+        match self.is_full() {
+            true => BASE_STEPS,
+            false => self.steps(),
         }
     }
 
@@ -135,7 +157,7 @@ impl Preset {
             Self::M8Smoke => own_schedule(15, fixed, 0),
             Self::M8 => own_schedule(125, fixed, 250),
             Self::M9 => own_schedule(250, grow(100, 750, 50), 250),
-            Self::M10 | Self::Quick | Self::Standard => ConfigPatch::default(),
+            _ => ConfigPatch::default(),
         }
     }
 
@@ -144,6 +166,8 @@ impl Preset {
         self.config_for(self.steps())
     }
 }
+
+dapple_base::choice_setting!(Preset, hidden: Preset::is_small);
 
 impl fmt::Display for Preset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -12,26 +12,15 @@
 
 use super::{ConfigPatch, TrainConfig};
 use crate::Seen;
+use dapple_base::settings::{self, Row, Scales};
 use toml::{Table, Value};
 
-/// Choices that set other defaults.
-const CHOICES: [&str; 6] = [
-    "densify.strategy",
-    "densify.absgrad",
-    "appearance.model",
-    "data.mask_mode",
-    "poses.refine",
-    "depth.from",
-];
-
-/// Steps of the schedule that scale with `steps` unless a layer names them.
-const SCHEDULE: [&str; 5] = [
-    "sh_every",
-    "densify.start",
-    "densify.stop",
-    "appearance.start",
-    "eval.every",
-];
+/// Returns the keys of the rows that `keep` selects.
+fn keys_of(keep: impl Fn(&Row) -> bool) -> impl Iterator<Item = String> {
+    let keys = settings::keys::<TrainConfig>().into_iter();
+    keys.filter(move |key| keep(key.row))
+        .map(|key| key.to_string())
+}
 
 impl ConfigPatch {
     /// Returns this layer, a file's, for a run whose `steps` another layer sets. Unchanged unless the file was printed
@@ -54,8 +43,8 @@ impl ConfigPatch {
         let Ok(table) = Table::try_from(&left) else {
             return Vec::new();
         };
-        let named = SCHEDULE.iter().filter_map(|key| {
-            let value = get(&table, key)?.as_integer().filter(|&n| n > 0)?;
+        let named = keys_of(|row| row.scales != Scales::No).filter_map(|key| {
+            let value = get(&table, &key)?.as_integer().filter(|&n| n > 0)?;
             Some(format!("{key} = {value}"))
         });
         named.collect()
@@ -75,25 +64,25 @@ impl ConfigPatch {
         };
         let plain = Table::try_from(base.clone().resolved(seen)).ok()?;
         let mut chosen = Table::try_from(&base).ok()?;
-        for key in CHOICES {
-            if let Some(value) = get(&named, key)
-                && get(&plain, key) != Some(value)
+        for key in keys_of(|row| row.is_choice) {
+            if let Some(value) = get(&named, &key)
+                && get(&plain, &key) != Some(value)
             {
-                set(&mut chosen, key, value.clone());
+                set(&mut chosen, &key, value.clone());
             }
         }
         base = chosen.try_into().ok()?;
         let kept = Table::try_from(&base).ok()?;
         let made = Table::try_from(base.resolved(seen)).ok()?;
         let mut left = without_equal(named, &made);
-        for key in CHOICES {
-            if let Some(value) = get(&kept, key) {
-                set(&mut left, key, value.clone());
+        for key in keys_of(|row| row.is_choice) {
+            if let Some(value) = get(&kept, &key) {
+                set(&mut left, &key, value.clone());
             }
         }
         let mut left: Self = left.try_into().ok()?;
         // Extensions of the printed run do not apply to a run with its own number of steps.
-        (left.extensions, left.extended) = (None, None);
+        (left.max_extensions, left.extension_log) = (None, None);
         // The dropout that an extension check of the printed run started does not apply either.
         if left.dropout_after.take().is_some() {
             left.dropout = None;

@@ -1,13 +1,13 @@
 //! Applies the layers of a configuration, scales its schedule, reads and writes TOML.
 
 use super::{
-    AdamConfig, AppearanceConfig, AppearanceModel, BASE_STEPS, Background, ConfigPatch, DataConfig,
-    DataPatch, DensifyConfig, DepthConfig, DepthSource, EvalConfig, LearningRateConfig,
-    PosesConfig, Preset, Strategy, TrainConfig,
+    AppearanceModel, BASE_STEPS, Background, ConfigPatch, DataConfig, DataPatch, DepthSource,
+    Preset, TrainConfig,
 };
 use crate::Seen;
+use crate::strategy::Strategy;
+use dapple_base::settings::{Patch, Row, Scales, Table, keys};
 use dapple_scene::{Error, MaskMode, Result, bounded};
-use serde::Serialize;
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -77,14 +77,13 @@ impl TrainConfig {
     pub fn differences(&self, mut patch: ConfigPatch) -> Result<Vec<(String, String, String)>> {
         patch.near = patch.near.filter(|&near| near != 0.0);
         // The configuration that a run began with has no changes of pace, no extensions and no start of the dropout.
-        patch.pace = patch.pace.filter(|pace| !pace.is_empty());
-        patch.extended = patch.extended.filter(|extended| !extended.is_empty());
+        patch.step_rate_log = patch.step_rate_log.filter(|pace| !pace.is_empty());
+        patch.extension_log = patch.extension_log.filter(|extended| !extended.is_empty());
         if self.dropout_after > 0 {
             patch.dropout = patch.dropout.filter(|&part| part != 0.0);
             patch.dropout_after = patch.dropout_after.filter(|&after| after != 0);
         }
-        patch.checkpoint_every = None;
-        patch.checkpoint_minutes = None;
+        patch.clear(&|row| row.is_beside_results);
         let changed = patch.fill(self.clone()).normalised();
         let (here, there) = (flat(self)?, flat(&changed)?);
         let pairs = here.into_iter().zip(there);
@@ -96,20 +95,14 @@ impl TrainConfig {
 
     /// Returns this configuration without edited numbers: the defaults for the same preset, length and choices.
     pub(crate) fn unchanged(&self) -> Self {
-        let mut named = ConfigPatch {
+        let named = ConfigPatch {
             preset: Some(self.preset),
             steps: Some(self.steps),
             schedule_steps: Some(self.schedule_steps),
             dropout: Some(self.dropout),
             dropout_after: Some(self.dropout_after),
-            ..ConfigPatch::default()
+            ..self.picked(&|row| row.is_choice)
         };
-        named.densify.strategy = Some(self.densify.strategy);
-        named.densify.absgrad = Some(self.densify.absgrad);
-        named.appearance.model = Some(self.appearance.model);
-        named.data.mask_mode = Some(self.data.mask_mode);
-        named.poses.refine = Some(self.poses.refine);
-        named.depth.from = Some(self.depth.from);
         named.resolve_named()
     }
 
@@ -173,6 +166,27 @@ impl ConfigPatch {
         Self::parse(&text, &path.display().to_string())
     }
 
+    /// Returns the older keys that a TOML file names, each with its present key.
+    ///
+    /// # Errors
+    /// See [`Self::read`].
+    pub fn old_keys(path: &Path) -> Result<Vec<(String, String)>> {
+        let most = bounded::SETTINGS_BYTES;
+        let text = bounded::read_text("cannot read the configuration", path, most)?;
+        Self::parse(&text, &path.display().to_string())?;
+        let named: toml::Table = text.parse().unwrap_or_default();
+        let old = keys::<TrainConfig>().into_iter().filter_map(|key| {
+            let old = key.row.old_name?;
+            let table = match key.table {
+                "" => Some(&named),
+                table => named.get(table).and_then(toml::Value::as_table),
+            };
+            table?.get(old)?;
+            Some((old.to_owned(), key.row.name.to_owned()))
+        });
+        Ok(old.collect())
+    }
+
     /// Parses TOML; `place` names its origin in errors.
     pub fn parse(text: &str, place: &str) -> Result<Self> {
         toml::from_str(text).map_err(|error| {
@@ -204,7 +218,7 @@ impl ConfigPatch {
         let preset = self.preset.unwrap_or_default();
         let suited = seen.steps();
         if preset == Preset::Standard && self.is_open_ended() {
-            self.extensions.get_or_insert(EXTENSIONS);
+            self.max_extensions.get_or_insert(EXTENSIONS);
         }
         self.steps = self.steps.or(match preset {
             Preset::Standard => Some(suited),
@@ -219,7 +233,7 @@ impl ConfigPatch {
         // Poses of withheld photos keep their errors, so that validation would measure these errors.
         let refines = self.poses.refine == Some(true);
         if schedule.unwrap_or(steps) > LONG_RUN * suited && !refines {
-            self.data.watch_every.get_or_insert(WATCH_EVERY);
+            self.data.validate_every.get_or_insert(WATCH_EVERY);
         }
     }
 
@@ -237,8 +251,8 @@ impl ConfigPatch {
                 .model
                 .is_some_and(|model| model != AppearanceModel::None);
         lengths.iter().all(Option::is_none)
-            && self.pace.is_none()
-            && self.data.watch_every.is_none_or(|every| every == 0)
+            && self.step_rate_log.is_none()
+            && self.data.validate_every.is_none_or(|every| every == 0)
             && self
                 .densify
                 .strategy
@@ -324,12 +338,11 @@ pub(super) fn scaled(
         _ => (u64::from(value) * u64::from(steps) / u64::from(written_for))
             .clamp(1, u64::from(u32::MAX)) as u32,
     };
-    let scale = |value| to(schedule, value);
-    config.sh_every = scale(config.sh_every);
-    config.densify.start = scale(config.densify.start);
-    config.densify.stop = scale(config.densify.stop);
-    config.appearance.start = scale(config.appearance.start);
-    config.eval.every = to(steps, config.eval.every);
+    config.each_steps(&mut |row, value| match row.scales {
+        Scales::No => {}
+        Scales::Schedule => *value = to(schedule, *value),
+        Scales::Steps => *value = to(steps, *value),
+    });
     config
 }
 
@@ -338,8 +351,14 @@ fn hint_for(message: &str) -> String {
     let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
     match quoted.as_slice() {
         [unknown, known @ ..] if message.starts_with("unknown field") => {
+            let is_old = |name: &str| {
+                keys::<TrainConfig>()
+                    .iter()
+                    .any(|key| key.row.old_name == Some(name))
+            };
             let nearest = known
                 .iter()
+                .filter(|name| !is_old(name))
                 .map(|key| (edit_distance(unknown, key), *key))
                 .min();
             match nearest {
@@ -377,52 +396,29 @@ impl TrainConfig {
              # left out scale with `steps`, steps that are named are taken as they are. Of a file that names\n\
              # every key, as this one does, --steps scales what nobody has changed.\n",
         );
-        write_table(&mut text, "", Self::COMMENTS, self)?;
-        write_table(&mut text, "data", DataConfig::COMMENTS, &self.data)?;
-        write_table(&mut text, "densify", DensifyConfig::COMMENTS, &self.densify)?;
-        let appearance = &self.appearance;
-        write_table(
-            &mut text,
-            "appearance",
-            AppearanceConfig::COMMENTS,
-            appearance,
-        )?;
-        write_table(&mut text, "depth", DepthConfig::COMMENTS, &self.depth)?;
-        write_table(&mut text, "eval", EvalConfig::COMMENTS, &self.eval)?;
-        let rates = &self.learning_rates;
-        write_table(
-            &mut text,
-            "learning_rates",
-            LearningRateConfig::COMMENTS,
-            rates,
-        )?;
-        write_table(&mut text, "adam", AdamConfig::COMMENTS, &self.adam)?;
-        write_table(&mut text, "poses", PosesConfig::COMMENTS, &self.poses)?;
+        let defect = |e: toml::ser::Error| {
+            Error::internal(format!("a configuration cannot be written: {e}")).caused_by(e)
+        };
+        let values = toml::Table::try_from(self).map_err(defect)?;
+        write_rows(&mut text, Self::ROWS, &values);
+        for table in Self::TABLES {
+            let _ = write!(text, "\n[{}]\n", table.name);
+            if let Some(toml::Value::Table(values)) = values.get(table.name) {
+                write_rows(&mut text, table.rows, values);
+            }
+        }
         Ok(text)
     }
 }
 
-/// Writes the keys of `table` that `comments` names, each under its comment.
-fn write_table(
-    text: &mut String,
-    name: &str,
-    comments: &[(&str, &[&str])],
-    table: &impl Serialize,
-) -> Result<()> {
-    let defect = |e: toml::ser::Error| {
-        Error::internal(format!("a configuration cannot be written: {e}")).caused_by(e)
-    };
-    let values = toml::Table::try_from(table).map_err(defect)?;
-    if !name.is_empty() {
-        let _ = write!(text, "\n[{name}]\n");
-    }
-    for (key, comment) in comments {
-        for line in *comment {
+/// Writes the keys of `rows`, each under its comment.
+fn write_rows(text: &mut String, rows: &[Row], values: &toml::Table) {
+    for row in rows {
+        for line in row.comment {
             let _ = writeln!(text, "#{line}");
         }
-        if let Some(value) = values.get(*key) {
-            let _ = writeln!(text, "{key} = {value}");
+        if let Some(value) = values.get(row.name) {
+            let _ = writeln!(text, "{} = {value}", row.name);
         }
     }
-    Ok(())
 }

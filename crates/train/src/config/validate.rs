@@ -1,9 +1,10 @@
-//! Refuses configurations that cannot work, before any photo is read: numbers outside their ranges ([`super::ranges`]),
-//! and contradictory values.
+//! Refuses configurations that cannot work, before any photo is read: numbers outside the ranges of their rows, and
+//! contradictory values.
 
-use super::ranges::{MOST_STEPS, out_of_range};
+use super::rows::MOST_STEPS;
 use super::{DepthSource, TrainConfig};
 use crate::strategy::Strategy;
+use dapple_base::settings::{check_ranges, out_of_range};
 use dapple_scene::{Error, Result};
 
 impl TrainConfig {
@@ -12,7 +13,7 @@ impl TrainConfig {
     /// # Errors
     /// The first fault, named by its key.
     pub fn validate(&self) -> Result<()> {
-        self.validate_ranges()?;
+        check_ranges(self)?;
         self.validate_run()?;
         self.validate_rates()?;
         self.validate_poses()?;
@@ -79,12 +80,14 @@ impl TrainConfig {
         self.validate_pace()?;
         self.validate_extensions()?;
         self.validate_coarse()?;
-        if self.perceptual_weight > 0.0 && self.eval.lpips.as_os_str().is_empty() {
+        if self.lpips_weight > 0.0 && self.eval.lpips.as_os_str().is_empty() {
             return Err(Error::input(format!(
-                "perceptual_weight = {} compares crops by LPIPS, and eval.lpips names no weights of it",
-                self.perceptual_weight
+                "lpips_weight = {} compares crops by LPIPS, and eval.lpips names no weights of it",
+                self.lpips_weight
             ))
-            .hint("add --lpips FILE.safetensors; `dapple eval --help` says where weights come from"));
+            .hint(
+                "add --lpips FILE.safetensors; `dapple eval --help` says where weights come from",
+            ));
         }
         if self.data.eval_every == 1 {
             return Err(Error::input(
@@ -92,12 +95,12 @@ impl TrainConfig {
             )
             .hint("8 holds out every eighth photo, 0 none"));
         }
-        if self.data.watch_every == 1 {
+        if self.data.validate_every == 1 {
             return Err(Error::input(
-                "data.watch_every = 1 withholds every photo, so no photo is left to train on",
+                "data.validate_every = 1 withholds every photo, so no photo is left to train on",
             )
             .hint(
-                "set data.watch_every to 0 for none, or to 2 or more; 16 withholds one photo in 16",
+                "set data.validate_every to 0 for none, or to 2 or more; 16 withholds one photo in 16",
             ));
         }
         Ok(())
@@ -105,11 +108,11 @@ impl TrainConfig {
 
     fn validate_pace(&self) -> Result<()> {
         let mut before = (0, self.steps);
-        for &[after, last] in &self.pace {
+        for &[after, last] in &self.step_rate_log {
             let (least, end) = before;
             if after < least || after >= end || last <= after || last > MOST_STEPS {
                 return Err(Error::input(format!(
-                    "pace = [[{after}, {last}], ...] cannot be: the run is between steps {least} and {end}"
+                    "step_rate_log = [[{after}, {last}], ...] cannot be: the run is between steps {least} and {end}"
                 ))
                 .hint("each entry is [after, last]: a step of the run, and the new last step after it"));
             }
@@ -120,34 +123,34 @@ impl TrainConfig {
 
     fn validate_extensions(&self) -> Result<()> {
         let mut before = (0, self.steps);
-        for &[after, steps, most] in &self.extended {
+        for &[after, steps, most] in &self.extension_log {
             let (least, end) = before;
             if after <= least || after >= end || steps <= end || steps > MOST_STEPS || most == 0 {
                 return Err(Error::input(format!(
-                    "extended = [[{after}, {steps}, {most}], ...] cannot be: the run is between steps {least} and {end}"
+                    "extension_log = [[{after}, {steps}, {most}], ...] cannot be: the run is between steps {least} and {end}"
                 ))
                 .hint("each entry is [after, steps, max_gaussians]: a step of the run, and what it is to have after it"));
             }
             before = (after, steps);
         }
         let others = [
-            ("pace", !self.pace.is_empty()),
+            ("step_rate_log", !self.step_rate_log.is_empty()),
             ("schedule_steps", self.schedule_length() != self.steps),
-            ("data.watch_every", self.data.watch_every > 0),
+            ("data.validate_every", self.data.validate_every > 0),
             ("densify.strategy", self.densify.strategy != Strategy::Mcmc),
             ("appearance.model", self.appearance.is_on()),
             ("poses.refine", self.poses.refine),
             ("depth.from", self.depth.from != DepthSource::None),
         ];
-        let is_asked = self.extensions > 0 || !self.extended.is_empty();
+        let is_asked = self.max_extensions > 0 || !self.extension_log.is_empty();
         match others.into_iter().find(|(_, is_other)| is_asked && *is_other) {
             None => Ok(()),
             Some((key, _)) => Err(Error::input(format!(
-                "extensions = {} and {key} contradict each other",
-                self.extensions
+                "max_extensions = {} and {key} contradict each other",
+                self.max_extensions
             ))
             .hint(format!(
-                "extensions need mcmc, the whole schedule, and no parameters of single photos: remove extensions, or {key}"
+                "run extensions need mcmc, the whole schedule, and no parameters of single photos: remove max_extensions, or {key}"
             ))),
         }
     }
@@ -202,14 +205,14 @@ impl TrainConfig {
 
     fn validate_poses(&self) -> Result<()> {
         let poses = &self.poses;
-        if poses.refine && self.data.watch_every > 0 {
+        if poses.refine && self.data.validate_every > 0 {
             return Err(Error::input(format!(
-                "poses.refine and data.watch_every = {} contradict each other",
-                self.data.watch_every
+                "poses.refine and data.validate_every = {} contradict each other",
+                self.data.validate_every
             ))
             .hint(
-                "photos that are set aside are not refined and would show the errors of their poses: \
-                 leave --watch-every or --refine-poses out",
+                "validation photos are not refined and would show the errors of their poses: \
+                 omit --validate-every or --refine-poses",
             ));
         }
         Ok(())

@@ -15,8 +15,8 @@
 
 use super::host::{counts, target};
 use super::tensors::context_of;
-use dapple_engine::look::{self, CODE, ENCODED, HIDDEN, OUTPUTS};
-use dapple_engine::{Engine, Gradients, ImageDerivative, Look, RenderSettings};
+use dapple_engine::appearance_mlp::{self, CODE, ENCODED, HIDDEN, OUTPUTS};
+use dapple_engine::{AppearanceMlp, Engine, Gradients, ImageDerivative, RenderSettings};
 use dapple_scene::edit::harmonics;
 use dapple_scene::{Camera, Photo, Progress, Result, Splats, sh_coefficient_count};
 use dapple_tensor::layers::{Linear, Lora, LoraOptions};
@@ -57,7 +57,7 @@ impl<'a> Adapter<'a> {
     pub(super) fn new(
         engine: &dyn Engine,
         splats: &'a Splats,
-        look: &Look,
+        look: &AppearanceMlp,
         rank: usize,
     ) -> Result<Self> {
         let context = context_of(engine);
@@ -67,7 +67,7 @@ impl<'a> Adapter<'a> {
             .means
             .iter()
             .zip(features)
-            .flat_map(|(&mean, &own)| look::encode(&look.frame, mean, own))
+            .flat_map(|(&mean, &own)| appearance_mlp::encode(&look.frame, mean, own))
             .collect();
         let (w1, w2) = look.network.split_at(HIDDEN * ENCODED);
         let inputs = context.tensor(&[n, ENCODED], &encoded);
@@ -181,7 +181,7 @@ impl<'a> Adapter<'a> {
         let affine = self.lights.read(0)?;
         let rows = affine.as_chunks::<OUTPUTS>().0;
         let mut lit = splats.clone();
-        look::light(&mut lit, |i, _| rows[i]);
+        appearance_mlp::light(&mut lit, |i, _| rows[i]);
         Ok(lit)
     }
 }
@@ -212,10 +212,11 @@ fn of_one_colour(splats: &Splats, camera: &Camera, sh_degree: u8) -> Splats {
 fn by_affine(splats: &Splats, by_lit: &Gradients<f32>) -> Vec<f32> {
     let mut out = Vec::with_capacity(splats.len() * OUTPUTS);
     for (&by_first, &first) in by_lit.sh0.iter().zip(&splats.sh0) {
-        let by_gain: [f32; 3] =
-            std::array::from_fn(|c| by_first[c] * first[c] + 0.5 * look::by_colour(by_first[c]));
+        let by_gain: [f32; 3] = std::array::from_fn(|c| {
+            by_first[c] * first[c] + 0.5 * appearance_mlp::by_colour(by_first[c])
+        });
         out.extend(by_gain);
-        out.extend(by_first.map(look::by_colour));
+        out.extend(by_first.map(appearance_mlp::by_colour));
     }
     out
 }
@@ -245,7 +246,7 @@ mod tests {
         by_lit.sh0 = vec![[0.3, -1.1, 0.6], [0.8, 0.2, -0.5]];
         let loss = |affine: &[[f32; OUTPUTS]; 2]| -> f32 {
             let mut lit = splats.clone();
-            look::light(&mut lit, |i, _| affine[i]);
+            appearance_mlp::light(&mut lit, |i, _| affine[i]);
             let pairs = lit.sh0.iter().flatten().zip(by_lit.sh0.iter().flatten());
             pairs.map(|(value, by)| value * by).sum()
         };

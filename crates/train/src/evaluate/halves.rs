@@ -16,8 +16,8 @@ use crate::config::AppearanceConfig;
 use dapple_engine::appearance::{AFFINE, Appearance, AppearanceSettings, Place};
 use dapple_engine::constants::LUMINANCE;
 use dapple_engine::{
-    Engine, Look, LookSettings, LossTerm, LossWeights, OptimizerState, RenderSettings, Rendered,
-    StepSettings, TrainView, ViewState, look,
+    AppearanceMlp, AppearanceMlpSettings, Engine, LossTerm, LossWeights, OptimizerState,
+    RenderSettings, Rendered, StepSettings, TrainView, ViewState, appearance_mlp,
 };
 use dapple_scene::{Error, Photo, Progress, Result, Splats, View};
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub struct Halves<'a> {
     /// Appearance configuration of the run.
     pub appearance: &'a AppearanceConfig,
     /// The appearance MLP, if the run learned one.
-    pub look: Option<&'a Look>,
+    pub look: Option<&'a AppearanceMlp>,
     /// Rank of the addition that adapts the appearance MLP to each photo, in addition to its embedding. `None` = no
     /// addition.
     pub lora: Option<usize>,
@@ -83,7 +83,7 @@ pub fn evaluate_halves(
                 }
                 None => {
                     let mut lit = splats.clone();
-                    look::bake(&mut lit, &learnt.look, &code);
+                    appearance_mlp::bake(&mut lit, &learnt.look, &code);
                     lit
                 }
             };
@@ -184,9 +184,9 @@ fn settings_of(step: u32, rate: f64, how: &Halves<'_>) -> StepSettings {
             smoothness: appearance.smoothness as f32,
             identity: appearance.identity as f32,
         }),
-        look: appearance.has_looks().then_some(LookSettings {
+        look: appearance.has_mlp().then_some(AppearanceMlpSettings {
             network_rate: 0.0,
-            code_rate: (CODE_RATE * rate) as f32,
+            embedding_rate: (CODE_RATE * rate) as f32,
             feature_rate: 0.0,
             neutral: appearance.identity as f32,
         }),

@@ -159,7 +159,7 @@ pub fn evaluate(
 ) -> Result<EvalReport> {
     let mut images = Vec::with_capacity(views.len());
     let mut gaussians = 0;
-    let mut lpips = scoring.lpips.map(|lpips| Measure::of(lpips, engine));
+    let mut lpips = scoring.lpips.map(|lpips| Measure::new(lpips, engine));
     in_turn(views, &mut |view, photo| {
         let seen = match on_device(engine, &view.camera, &photo, settings, scoring)? {
             Some(seen) => seen,

@@ -73,16 +73,16 @@ impl Paired {
         let pairs = || a.images.iter().zip(&b.images);
         let lpips: Option<Vec<f64>> = pairs().map(|(a, b)| Some(a.lpips? - b.lpips?)).collect();
         Ok(Self {
-            psnr: Difference::of(pairs().map(|(a, b)| a.psnr - b.psnr).collect(), 1.0),
-            ssim: Difference::of(pairs().map(|(a, b)| a.ssim - b.ssim).collect(), 1.0),
-            lpips: lpips.map(|differences| Difference::of(differences, -1.0)),
+            psnr: Difference::from_images(pairs().map(|(a, b)| a.psnr - b.psnr).collect(), 1.0),
+            ssim: Difference::from_images(pairs().map(|(a, b)| a.ssim - b.ssim).collect(), 1.0),
+            lpips: lpips.map(|differences| Difference::from_images(differences, -1.0)),
         })
     }
 }
 
 impl Difference {
     /// `sign` is 1 if higher is better, -1 if lower is.
-    pub(crate) fn of(images: Vec<f64>, sign: f64) -> Self {
+    pub(crate) fn from_images(images: Vec<f64>, sign: f64) -> Self {
         let count = images.len();
         let mean = images.iter().sum::<f64>() / count.max(1) as f64;
         let better = images.iter().filter(|&&d| d * sign > 0.0).count();
@@ -155,7 +155,7 @@ mod tests {
     fn noise_is_told_from_a_difference() {
         // As many values above zero as below: no difference.
         let noise: Vec<f64> = (0..40).map(|i| (f64::from(i) * 2.4).sin()).collect();
-        let none = Difference::of(noise.clone(), 1.0);
+        let none = Difference::from_images(noise.clone(), 1.0);
         assert!(!none.is_beyond_noise, "{none:?}");
         assert!(none.interval[0] < 0.0 && none.interval[1] > 0.0);
         // The interval of a mean: 1.96 standard errors to each side.
@@ -165,17 +165,17 @@ mod tests {
         assert!((width / expected - 1.0).abs() < 0.05, "{width} {expected}");
 
         let shifted = |by: f64| noise.iter().map(|d| d + by).collect::<Vec<_>>();
-        let better = Difference::of(shifted(0.5), 1.0);
+        let better = Difference::from_images(shifted(0.5), 1.0);
         assert!(better.is_beyond_noise && better.better > better.worse);
         // Lower is better: the same numbers mean worse.
-        let worse = Difference::of(shifted(0.5), -1.0);
+        let worse = Difference::from_images(shifted(0.5), -1.0);
         assert!(worse.is_beyond_noise && worse.better < worse.worse);
         // Five photos are too few, even if unanimous.
-        let few = Difference::of(vec![0.1, 0.2, 0.1, 0.3, 0.1], 1.0);
+        let few = Difference::from_images(vec![0.1, 0.2, 0.1, 0.3, 0.1], 1.0);
         assert!(few.interval[0] > 0.0 && !few.is_beyond_noise);
         assert_eq!(
-            Difference::of(noise.clone(), 1.0),
-            Difference::of(noise, 1.0)
+            Difference::from_images(noise.clone(), 1.0),
+            Difference::from_images(noise, 1.0)
         );
     }
 }

@@ -11,7 +11,7 @@ const LEVELS: usize = 4;
 
 /// Counts the large coefficients of a photo.
 pub(super) fn details(photo: &Photo) -> u64 {
-    let mut level = Level::of(photo).halved();
+    let mut level = Level::from_photo(photo).halved();
     let mut found = 0;
     for _ in 0..LEVELS {
         found += level.stand_out();
@@ -29,7 +29,7 @@ struct Level {
 }
 
 impl Level {
-    fn of(photo: &Photo) -> Self {
+    fn from_photo(photo: &Photo) -> Self {
         let shown = |i: usize| {
             let counts = |plane: &Option<Vec<u8>>| plane.as_ref().is_none_or(|p| p[i] >= 128);
             counts(&photo.mask) && counts(&photo.alpha)

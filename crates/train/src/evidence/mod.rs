@@ -41,7 +41,7 @@ const PHOTOS_PER_SIGHT: f64 = 3.0;
 /// Gaussian's 59. With fewer pixels the run overfits.
 const PIXELS_PER_GAUSSIAN: u64 = 30;
 
-/// Fewest pixels for each Gaussian after a run extension ([`mod@crate::outlook`]).
+/// Fewest pixels for each Gaussian after a run extension ([`mod@crate::extension`]).
 const PIXELS_PER_EXTENDED: u64 = 15;
 
 /// Largest cap that the statistics give. Up to this number, captures with enough detail gain (a million: 0.005 to 0.008
@@ -121,7 +121,10 @@ pub struct Budget {
 
 impl Seen {
     /// Computes the statistics from one camera for each training photo, and from the capture's sparse points.
-    pub fn of<'a>(cameras: impl IntoIterator<Item = &'a Camera>, points: &[Point]) -> Self {
+    pub fn from_cameras<'a>(
+        cameras: impl IntoIterator<Item = &'a Camera>,
+        points: &[Point],
+    ) -> Self {
         let cameras: Vec<&Camera> = cameras.into_iter().collect();
         Self {
             coverage: coverage(&cameras, points),
@@ -149,7 +152,7 @@ impl Evidence {
     ///
     /// # Errors
     /// A photo cannot be read.
-    pub fn of(dataset: &Dataset, train: &[usize]) -> Result<Self> {
+    pub fn measure(dataset: &Dataset, train: &[usize]) -> Result<Self> {
         let views: Vec<_> = train.iter().map(|&i| &dataset.views[i]).collect();
         let pixels = |[width, height]: [u32; 2]| u64::from(width) * u64::from(height);
         let all: u64 = views.iter().map(|view| pixels(view.photo.size())).sum();
@@ -165,7 +168,7 @@ impl Evidence {
         let found = u128::from(details.iter().sum::<u64>());
         let scaled = found * u128::from(all) / u128::from(looked_at.max(1));
         Ok(Self {
-            seen: Seen::of(views.iter().map(|view| &view.camera), &dataset.points),
+            seen: Seen::from_cameras(views.iter().map(|view| &view.camera), &dataset.points),
             pixels: all,
             detail: u64::try_from(scaled).unwrap_or(u64::MAX),
         })

@@ -36,7 +36,7 @@ fn coverage_is_the_mean_number_of_frames_that_hold_a_point() {
         point(0.0, -9.0),
         point(50.0, 0.0),
     ];
-    let seen = Seen::of(&cameras, &points);
+    let seen = Seen::from_cameras(&cameras, &points);
     assert_eq!(
         seen,
         Seen {
@@ -44,8 +44,8 @@ fn coverage_is_the_mean_number_of_frames_that_hold_a_point() {
             coverage: Some(1.5)
         }
     );
-    assert_eq!(Seen::of(&cameras, &[]).coverage, None);
-    assert_eq!(Seen::of(&cameras, &points[2..]).coverage, None);
+    assert_eq!(Seen::from_cameras(&cameras, &[]).coverage, None);
+    assert_eq!(Seen::from_cameras(&cameras, &points[2..]).coverage, None);
 }
 
 #[test]
@@ -141,10 +141,10 @@ fn evidence_is_of_the_photos_trained_on() {
         ..Dataset::default()
     };
     let train: Vec<usize> = (1..40).collect();
-    let found = Evidence::of(&dataset, &train).unwrap();
+    let found = Evidence::measure(&dataset, &train).unwrap();
     assert_eq!(found.pixels, 39 * 64 * 64);
     // A sample of the photos is decoded, and the result is scaled to all photos.
     assert_eq!(found.detail, 39 * 256);
-    assert_eq!(Evidence::of(&dataset, &[0]).unwrap().detail, 0);
-    assert_eq!(Evidence::of(&dataset, &[]).unwrap().detail, 0);
+    assert_eq!(Evidence::measure(&dataset, &[0]).unwrap().detail, 0);
+    assert_eq!(Evidence::measure(&dataset, &[]).unwrap().detail, 0);
 }

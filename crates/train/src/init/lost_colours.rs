@@ -30,7 +30,7 @@ fn is_black(point: &Point) -> bool {
 /// # Errors
 /// A photo that cannot be read.
 pub(super) fn restore(dataset: &Dataset, train: &[usize], points: &mut [Point]) -> Result<()> {
-    let shots = Shot::of(dataset, train)?;
+    let shots = Shot::read_all(dataset, train)?;
     points
         .par_iter_mut()
         .filter(|point| is_black(point))

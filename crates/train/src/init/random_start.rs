@@ -70,7 +70,7 @@ pub(super) fn points(
     let far = dataset.far_off(train);
     let train: Vec<usize> = train.iter().copied().filter(|i| !far.contains(i)).collect();
     let train = train.as_slice();
-    let mut shots = Shot::of(dataset, train)?;
+    let mut shots = Shot::read_all(dataset, train)?;
     let plain = plain_background::colour(dataset, train)?;
     if let Some(colour) = plain {
         shots

@@ -28,7 +28,7 @@ impl Shot {
     ///
     /// # Errors
     /// A photo that cannot be read.
-    pub(super) fn of(dataset: &Dataset, train: &[usize]) -> Result<Vec<Self>> {
+    pub(super) fn read_all(dataset: &Dataset, train: &[usize]) -> Result<Vec<Self>> {
         let count = train.len().min(SHOTS);
         (0..count)
             .into_par_iter()

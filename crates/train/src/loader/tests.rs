@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::ViewOrder;
-use crate::outlook::Aside;
+use crate::extension::WithheldPhotos;
 use dapple_scene::{LoadOptions, NoProgress, load};
 use std::path::Path;
 
@@ -39,16 +39,16 @@ fn photos(folder: &Path) -> Vec<PhotoSource> {
 const BYTES: u64 = 10 * 20 * 3;
 
 fn started(folder: &Path, budget: u64, steps: (u32, u32)) -> (PhotoLoader, PhotoOrder) {
-    started_without(Aside::default(), folder, budget, steps)
+    started_without(WithheldPhotos::default(), folder, budget, steps)
 }
 
 fn started_without(
-    aside: Aside,
+    withheld: WithheldPhotos,
     folder: &Path,
     budget: u64,
     steps: (u32, u32),
 ) -> (PhotoLoader, PhotoOrder) {
-    let order = PhotoOrder::new(ViewOrder::new(3, VIEWS).without(aside), 0);
+    let order = PhotoOrder::new(ViewOrder::new(3, VIEWS).without(withheld), 0);
     let photos = photos(folder);
     let loader = PhotoLoader::start(photos, &order, budget, steps).unwrap();
     (loader, order)
@@ -223,11 +223,11 @@ fn photos_that_are_set_aside_are_not_read_meanwhile() {
     let folder = tempfile::tempdir().unwrap();
     let config = crate::TrainConfig {
         steps: 400,
-        extensions: 1,
+        max_extensions: 1,
         ..crate::TrainConfig::default()
     };
-    let aside = Aside::of(&config, VIEWS);
-    let (loader, mut order) = started_without(aside, folder.path(), 4 * BYTES, (1, 400));
+    let withheld = WithheldPhotos::new(&config, VIEWS);
+    let (loader, mut order) = started_without(withheld, folder.path(), 4 * BYTES, (1, 400));
     for step in 1..=400 {
         let photo = loader.take(step).unwrap();
         let view = order.view_at(step);
@@ -259,11 +259,11 @@ fn photos_are_read_in_the_order_of_an_extended_run() {
     let folder = tempfile::tempdir().unwrap();
     let mut config = crate::TrainConfig {
         steps: 40,
-        extensions: 2,
+        max_extensions: 2,
         ..crate::TrainConfig::default()
     };
-    let aside = Aside::of(&config, VIEWS);
-    let (loader, mut order) = started_without(aside, folder.path(), 4 * BYTES, (1, 40));
+    let withheld = WithheldPhotos::new(&config, VIEWS);
+    let (loader, mut order) = started_without(withheld, folder.path(), 4 * BYTES, (1, 40));
     let next = |order: &mut PhotoOrder, step| {
         let photo = loader.take(step).unwrap();
         assert_eq!(
@@ -276,8 +276,8 @@ fn photos_are_read_in_the_order_of_an_extended_run() {
         next(&mut order, step);
     }
     let before: Vec<usize> = (45..=60).map(|step| order.view_at(step)).collect();
-    config.extended = vec![[30, 80, 10]];
-    order.set_aside(Aside::of(&config, VIEWS));
+    config.extension_log = vec![[30, 80, 10]];
+    order.set_withheld(WithheldPhotos::new(&config, VIEWS));
     loader.follow(&order, 80);
     let after: Vec<usize> = (45..=60).map(|step| order.view_at(step)).collect();
     assert!(

@@ -107,14 +107,14 @@ impl Uses {
             let views: Vec<usize> = (0..self.views as u32)
                 .map(|i| self.order.view_at(begin + i))
                 .collect();
-            self.epochs.push_back(Epoch::of(views));
+            self.epochs.push_back(Epoch::new(views));
         }
         &self.epochs[(epoch - self.first) as usize]
     }
 }
 
 impl Epoch {
-    fn of(views: Vec<usize>) -> Self {
+    fn new(views: Vec<usize>) -> Self {
         let mut places = vec![NEVER; views.len()];
         for (place, &view) in views.iter().enumerate().rev() {
             places[view] = place as u32;

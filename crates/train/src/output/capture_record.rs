@@ -34,7 +34,7 @@ pub struct Fingerprint {
 
 impl Fingerprint {
     /// Computes the fingerprint of an opened capture.
-    pub fn of(capture: &Capture) -> Self {
+    pub fn from_capture(capture: &Capture) -> Self {
         let (mut files, mut cameras) = (Hasher::new(), Hasher::new());
         for image in &capture.images {
             files.update(image.name.as_bytes());
@@ -76,7 +76,7 @@ impl CaptureRecord {
         let record = Self {
             relative: relative(&from, &path),
             path,
-            fingerprint: Fingerprint::of(capture),
+            fingerprint: Fingerprint::from_capture(capture),
         };
         let is_text = record.path.to_str().and(record.relative.to_str()).is_some();
         is_text.then_some(record)
@@ -137,7 +137,7 @@ impl RunFolder {
         serde_json::from_str(&text).map(Some).map_err(|e| {
             Error::input(format!("this is no record of a run's capture: {e}"))
                 .at_path(&path)
-                .hint("name the capture with --scene, or remove this file")
+                .hint("name the capture with --capture, or remove this file")
         })
     }
 }

@@ -1,8 +1,8 @@
 //! Measurements of a run, as `metrics.json` and as rows of `metrics.csv`.
 
 use crate::{
-    Budget, CapLosses, Ending, EvalRow, History, LossRow, Outcome, Outlook, PhotoTraffic, Seconds,
-    TrainConfig, Trainer, WatchReport,
+    Budget, CapLosses, Ending, EvalRow, ExtensionCheck, History, LossRow, Outcome, PhotoTraffic,
+    Seconds, TrainConfig, Trainer, WatchReport,
 };
 use dapple_engine::DensifyReport;
 use glam::DVec3;
@@ -92,8 +92,8 @@ pub struct Metrics {
     #[serde(default)]
     pub watch: Option<WatchReport>,
     /// Extension checks of the run.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub outlooks: Vec<Outlook>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty", alias = "outlooks")]
+    pub extension_checks: Vec<ExtensionCheck>,
     /// Every round of density control.
     pub densify: Vec<DensifyReport>,
     /// The loss every `log_every` steps.
@@ -148,7 +148,7 @@ impl Metrics {
             config: trainer.config().clone(),
             evals: history.evals.clone(),
             watch: trainer.watch_report(),
-            outlooks: trainer.outlooks().to_vec(),
+            extension_checks: trainer.extension_checks().to_vec(),
             densify: history.densify.clone(),
             losses: logged(history, trainer.config()).copied().collect(),
         }

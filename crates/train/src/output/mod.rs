@@ -30,7 +30,7 @@ mod picture_writer;
 mod snapshots;
 
 use crate::{
-    Checkpoint, EvalReport, Observer, Onlooker, Outcome, Outlook, Seconds, StepProgress,
+    Checkpoint, EvalReport, ExtensionCheck, Observer, Outcome, PausedRun, Seconds, StepProgress,
     TrainConfig, Trainer,
 };
 use dapple_engine::{DensifyReport, Pictures};
@@ -149,9 +149,9 @@ fn write_learnt(folder: &RunFolder, trainer: &mut Trainer) -> Result<()> {
     if !trainer.config().appearance.is_on() {
         return remove_old("cannot remove another run's appearance", &path);
     }
-    if trainer.config().appearance.has_looks() {
+    if trainer.config().appearance.has_mlp() {
         let look = trainer.look()?;
-        return crate::write_looks(&path, &look, trainer.train_names());
+        return crate::write_appearance_mlp(&path, &look, trainer.train_names());
     }
     let appearance = trainer.appearance()?;
     if appearance.is_empty() {
@@ -205,8 +205,8 @@ impl Observer for Saver<'_> {
         self.inner.on_densify(report);
     }
 
-    fn on_outlook(&mut self, outlook: &Outlook, config: &TrainConfig) {
-        self.inner.on_outlook(outlook, config);
+    fn on_extension_check(&mut self, check: &ExtensionCheck, config: &TrainConfig) {
+        self.inner.on_extension_check(check, config);
     }
 
     fn on_eval(&mut self, step: u32, report: &EvalReport) {
@@ -265,7 +265,7 @@ impl Observer for Saver<'_> {
         self.inner.on_checkpoint(step, saved);
     }
 
-    fn between_steps(&mut self, run: &mut Onlooker<'_>) -> Result<()> {
+    fn between_steps(&mut self, run: &mut PausedRun<'_>) -> Result<()> {
         self.inner.between_steps(run)
     }
 

@@ -9,7 +9,7 @@
 //! 4. A resumed run keeps its snapshots. The skipped places follow from them.
 
 use super::{RunFolder, all_finite};
-use crate::{Onlooker, TrainConfig};
+use crate::{PausedRun, TrainConfig};
 use dapple_scene::splat_file::{self, Format, WriteOptions};
 use dapple_scene::{Error, Result};
 use std::path::PathBuf;
@@ -85,7 +85,7 @@ impl Snapshots {
     ///
     /// # Errors
     /// The engine has failed. A failure to write is the inner error, and the run may continue.
-    pub fn between_steps(&mut self, run: &mut Onlooker<'_>) -> Result<Result<Taken>> {
+    pub fn between_steps(&mut self, run: &mut PausedRun<'_>) -> Result<Result<Taken>> {
         let (step, steps) = (run.step(), run.steps());
         let Some(place) = self.place(step, steps) else {
             return Ok(Ok(Taken::default()));

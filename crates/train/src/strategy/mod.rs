@@ -143,9 +143,9 @@ impl Strategy {
     /// Returns one line for a help page.
     pub const fn about(self) -> &'static str {
         match self {
-            Self::Adc => "clone, split and prune by gradients, as published",
+            Self::Adc => "clone, split and prune by gradients, as published with 3DGS",
             Self::Budgeted => "the same, growing along a curve that ends at --max-gaussians",
-            Self::Mcmc => "relocate and add under a budget, with noise and regularisers",
+            Self::Mcmc => "relocate and add up to the Gaussian cap, with noise and regularisers",
         }
     }
 
@@ -204,6 +204,8 @@ impl Strategy {
     }
 }
 
+dapple_base::choice_setting!(Strategy);
+
 impl fmt::Display for Strategy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
@@ -227,7 +229,7 @@ impl FromStr for Strategy {
 }
 
 /// Runs of at least this many steps use `mcmc` by default.
-const MCMC_STEPS: u32 = 3500;
+pub(crate) const MCMC_STEPS: u32 = 3500;
 
 /// Bounds of the growth of `mcmc` in a round: at least the paper's twentieth, and at most so much that more than half
 /// of the Gaussians have settled when the next round begins.

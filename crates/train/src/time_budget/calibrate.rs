@@ -45,7 +45,7 @@ pub fn calibrate(
     most: usize,
 ) -> Result<CostModel> {
     config.validate()?;
-    let chosen = Chosen::of(dataset, config)?;
+    let chosen = Chosen::new(dataset, config)?;
     let first = init::initial_splats(dataset, &chosen.train, chosen.extent, config)?;
     let grows = most as f64 > LEAST_GROWTH * first.len() as f64;
     let (many, few) = if grows {

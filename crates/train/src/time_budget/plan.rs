@@ -9,6 +9,7 @@
 //! A resolution or a cap that the user sets is not changed.
 
 use super::CostModel;
+use crate::strategy::MCMC_STEPS;
 
 /// Request for a plan.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -42,6 +43,13 @@ pub struct Plan {
     pub seconds_per_step: f64,
 }
 
+impl Plan {
+    /// Returns true if the run is too short for the strategy `mcmc`.
+    pub fn is_short(&self) -> bool {
+        self.steps < MCMC_STEPS
+    }
+}
+
 const DIVISORS: [u32; 4] = [1, 2, 4, 8];
 
 /// Fewest pixels of a reduced photo, and fewest Gaussians.
@@ -57,6 +65,17 @@ const FEWEST_STEPS: u32 = 100;
 
 /// Most steps of a plan: more bring no gain.
 const MOST_STEPS: f64 = 1e6;
+
+/// Steps between two rounds of densification of a short run, which ends at half of the steps.
+const STEPS_PER_ROUND: f64 = 100.0;
+
+/// Factor by which a round of densification can raise the number of Gaussians of a short run, with
+/// [`SHORT_GROW_GRADIENT`]. `bird` gave 1.6.
+const GROWTH_PER_ROUND: f64 = 1.6;
+
+/// Factor of the gradient from which Gaussians grow in a short run: with the usual one, a capture with few sparse points
+/// does not reach the planned number.
+pub const SHORT_GROW_GRADIENT: f64 = 0.1;
 
 /// Weight of the last number of Gaussians in the mean over the steps of a run; the rest is the weight of the first
 /// number. The number grows about linearly until half of the run, or to five sixths.
@@ -100,10 +119,15 @@ fn best(model: &CostModel, wish: &Wish, bounds: &Bounds) -> Option<Plan> {
             continue;
         }
         for max_gaussians in budgets(wish, bounds.least_gaussians) {
-            let first = wish.first_gaussians.min(max_gaussians) as f64;
-            let mean = (1.0 - GROWN_SHARE) * first + GROWN_SHARE * max_gaussians as f64;
-            let seconds_per_step = model.seconds(pixels, mean);
-            let steps = (wish.seconds / seconds_per_step).clamp(1.0, MOST_STEPS);
+            let timed = |max_gaussians: usize| {
+                let first = wish.first_gaussians.min(max_gaussians) as f64;
+                let mean = (1.0 - GROWN_SHARE) * first + GROWN_SHARE * max_gaussians as f64;
+                let seconds = model.seconds(pixels, mean);
+                (seconds, (wish.seconds / seconds).clamp(1.0, MOST_STEPS))
+            };
+            // Fewer Gaussians leave time for more steps, so that the number is reached.
+            let max_gaussians = reachable(wish, timed(max_gaussians).1).min(max_gaussians);
+            let (seconds_per_step, steps) = timed(max_gaussians);
             let share = max_gaussians as f64 / wish.full_gaussians.max(1) as f64;
             let lost = lost_db(steps, downscale, share);
             if best.is_none_or(|(least, _)| lost < least) {
@@ -118,6 +142,15 @@ fn best(model: &CostModel, wish: &Wish, bounds: &Bounds) -> Option<Plan> {
         }
     }
     best.map(|(_, plan)| plan)
+}
+
+/// Returns the number of Gaussians that density control reaches in so many steps.
+fn reachable(wish: &Wish, steps: f64) -> usize {
+    if wish.gaussians_are_settled || steps >= f64::from(MCMC_STEPS) {
+        return usize::MAX;
+    }
+    let rounds = ((0.5 * steps - 1.0) / STEPS_PER_ROUND).max(0.0).floor();
+    (wish.first_gaussians as f64 * GROWTH_PER_ROUND.powf(rounds)) as usize
 }
 
 /// Returns the caps to choose from, the largest first.

@@ -12,7 +12,7 @@
 
 use super::held_out::HeldOut;
 use super::run::Run;
-use crate::outlook::Asking;
+use crate::extension::ExtensionHook;
 use crate::time_budget::Pacing;
 use crate::watch::Watch;
 use crate::{Best, Checkpoint, Observer};
@@ -45,7 +45,7 @@ pub(crate) trait Companion {
 pub(crate) struct Companions {
     pub(crate) pacing: Pacing,
     pub(crate) watch: Watch,
-    pub(crate) asking: Asking,
+    pub(crate) extension_hook: ExtensionHook,
     pub(crate) held_out: HeldOut,
 }
 
@@ -55,7 +55,7 @@ impl Companions {
         [
             &mut self.pacing,
             &mut self.watch,
-            &mut self.asking,
+            &mut self.extension_hook,
             &mut self.held_out,
         ]
     }

@@ -7,8 +7,8 @@
 //!    both sets consecutively.
 //! 3. The engine learns the photos of the next steps in advance, so that they are copied while earlier steps run.
 
+use crate::extension::WithheldPhotos;
 use crate::loader::{PhotoLoader, PhotoTraffic};
-use crate::outlook::Aside;
 use crate::views::Chosen;
 use crate::{PhotoOrder, Schedule, ViewOrder};
 use dapple_engine::{Engine, TrainView, ViewId};
@@ -58,8 +58,8 @@ impl TrainPhotos {
             Some(halves) => sources.extend(halves),
             None => last_coarse = 0,
         }
-        let aside = Aside::of(config, train.len());
-        let views = ViewOrder::new(config.seed, train.len()).without(aside);
+        let withheld = WithheldPhotos::new(config, train.len());
+        let views = ViewOrder::new(config.seed, train.len()).without(withheld);
         let order = PhotoOrder::new(views, last_coarse);
         let (mut ids, loader) = match dataset.photo_memory_bytes {
             Some(budget) => {
@@ -124,7 +124,8 @@ impl TrainPhotos {
         };
         let config = schedule.config();
         self.order.set_last_coarse(coarse);
-        self.order.set_aside(Aside::of(config, self.names.len()));
+        self.order
+            .set_withheld(WithheldPhotos::new(config, self.names.len()));
         self.announced = self.order.clone();
         if let Some(loader) = &self.loader {
             loader.follow(&self.order, config.last_step());
@@ -132,8 +133,8 @@ impl TrainPhotos {
     }
 
     /// Returns the steps at which photos are withheld.
-    pub(crate) fn aside(&self) -> &Aside {
-        self.order.aside()
+    pub(crate) fn withheld(&self) -> &WithheldPhotos {
+        self.order.withheld()
     }
 
     /// Returns the shortest edge of all photos that steps use, pixels.

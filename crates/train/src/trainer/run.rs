@@ -6,7 +6,7 @@ use crate::clock::Clock;
 use crate::history::Smoothed;
 use crate::views::Chosen;
 use crate::{Ending, History, Schedule, TrainConfig, broken, depth};
-use dapple_engine::{Appearance, Engine, Look, NotFinite, ViewState};
+use dapple_engine::{Appearance, AppearanceMlp, Engine, NotFinite, ViewState};
 use dapple_scene::{Dataset, Error, Result, Splats};
 use glam::DVec3;
 
@@ -17,7 +17,7 @@ pub(crate) struct Run {
     pub(crate) photos: TrainPhotos,
     pub(crate) state: RunState,
     /// Appearance at the step whose splats the run ended with, if that is not the last step: the engine has dropped it.
-    pub(crate) learnt: Option<(Appearance, Look)>,
+    pub(crate) learnt: Option<(Appearance, AppearanceMlp)>,
     /// Local origin of cameras and splats: [`Dataset::origin`].
     pub(crate) origin: DVec3,
 }
@@ -139,7 +139,7 @@ impl Run {
 
     /// Returns true, and ends the run, if a copy of the splats has too many non-finite Gaussians.
     pub(crate) fn is_lost(&mut self, splats: &Splats) -> bool {
-        let found = NotFinite::of(splats);
+        let found = NotFinite::find_in(splats);
         self.look_for_lost(found, self.state.step);
         broken::is_lost(found, splats.len() as u64)
     }

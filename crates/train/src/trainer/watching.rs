@@ -43,7 +43,7 @@ impl Companion for Watch {
 /// a run with the recorded configuration measures at the same steps.
 fn looks_now(watch: &Watch, run: &Run) -> bool {
     let config = run.config();
-    if config.pace.is_empty() {
+    if config.step_rate_log.is_empty() {
         return watch.is_due(run.state.step, config.last_step());
     }
     let mut places = run.schedule.places(run.state.step);

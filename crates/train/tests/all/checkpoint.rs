@@ -4,13 +4,15 @@
 
 use crate::fake;
 
-use dapple_engine::{Appearance, DensifyReport, Look, OptimizerState, RefinedPose, ViewState};
+use dapple_engine::{
+    Appearance, AppearanceMlp, DensifyReport, OptimizerState, RefinedPose, ViewState,
+};
 use dapple_scene::{Error, ErrorKind, Splats};
 use dapple_train::config::{AppearanceConfig, AppearanceModel};
 use dapple_train::{
-    Best, CHECKPOINT_VERSION, CaptureIdentity, Checkpoint, ConfigPatch, Ending, EvalRow, History,
-    Launch, LossRow, Outlook, Preset, RunFolder, Silent, TrainConfig, Trainer, Verdict, WatchRow,
-    train_into,
+    Best, CHECKPOINT_VERSION, CaptureIdentity, Checkpoint, ConfigPatch, Ending, EvalRow,
+    ExtensionCheck, ExtensionDecision, History, Launch, LossRow, Preset, RunFolder, Silent,
+    TrainConfig, Trainer, WatchRow, train_into,
 };
 use fake::{FakeEngine, Listener, capture, fake};
 use proptest::prelude::*;
@@ -57,7 +59,7 @@ fn sample() -> Checkpoint {
             },
             ..Preset::Micro.config()
         },
-        capture: CaptureIdentity::of(&capture(4)),
+        capture: CaptureIdentity::from_dataset(&capture(4)),
         launch: Launch {
             capture: Some("captures/a b".into()),
             device: Some("gpu:0".to_owned()),
@@ -96,7 +98,7 @@ fn sample() -> Checkpoint {
             second_moments: splats(n, 200),
             gradient_sums: numbers(n, 300),
             visible_counts: numbers(n, 400),
-            smoothing: Vec::new(),
+            filter_3d: Vec::new(),
             views: ViewState {
                 poses: (0..3)
                     .map(|i| RefinedPose::from_words(&std::array::from_fn(|k| (29 * i + k) as f32)))
@@ -106,15 +108,15 @@ fn sample() -> Checkpoint {
                     seen: vec![7, 9],
                     ..Appearance::identity([2, 1, 1], 2)
                 },
-                look: Look::default(),
+                look: AppearanceMlp::default(),
             },
         },
-        outlooks: vec![Outlook {
+        extension_checks: vec![ExtensionCheck {
             steps: [1, 2],
             losses: [0.1 + 0.2, 1.0 / 3.0],
-            verdict: Verdict::NotShared,
+            decision: ExtensionDecision::NotShared,
         }],
-        outlook_before: Some(1.0 / 7.0),
+        loss_before_check: Some(1.0 / 7.0),
         watched: vec![WatchRow {
             step: 2,
             loss: 0.1 + 0.2,
@@ -129,7 +131,7 @@ fn sample() -> Checkpoint {
                     seen: vec![5, 6],
                     ..Appearance::identity([2, 1, 1], 2)
                 },
-                look: Look::default(),
+                look: AppearanceMlp::default(),
             },
         })),
     }
@@ -202,7 +204,7 @@ fn filters_against_aliasing_come_out_too() {
     sample.config.antialias = true;
     let lost = bytes(&sample);
     refused(&lost, "antialias.smoothing");
-    sample.state.smoothing = numbers(5, 500);
+    sample.state.filter_3d = numbers(5, 500);
     let whole = bytes(&sample);
     let read = Checkpoint::parse(&whole).unwrap();
     assert_eq!(format!("{:?}", read.state), format!("{:?}", sample.state));

@@ -214,7 +214,11 @@ fn a_capture_decides_what_nobody_names() {
     let of = |photos, toml: &str| {
         let flags: ConfigPatch = toml::from_str(toml).unwrap();
         let config = TrainConfig::resolve_for(Some(seen(photos)), None, None, flags).unwrap();
-        (config.steps, config.densify.stop, config.data.watch_every)
+        (
+            config.steps,
+            config.densify.stop,
+            config.data.validate_every,
+        )
     };
     let schedule_of = |photos, toml: &str| {
         let flags: ConfigPatch = toml::from_str(toml).unwrap();
@@ -248,13 +252,13 @@ fn standard_runs_are_open_ended_unless_somebody_says_otherwise() {
     let of = |toml: &str| {
         let flags: ConfigPatch = toml::from_str(toml).unwrap();
         let config = TrainConfig::resolve_for(Some(seen(50)), None, None, flags).unwrap();
-        config.extensions
+        config.max_extensions
     };
     assert_eq!(of(""), 2);
     assert_eq!(of("max_gaussians = 1000"), 2);
     assert_eq!(of("[data]\nwatch_every = 0"), 2);
-    assert_eq!(of("extensions = 1"), 1);
-    assert_eq!(of("extensions = 0"), 0);
+    assert_eq!(of("max_extensions = 1"), 1);
+    assert_eq!(of("max_extensions = 0"), 0);
     for other in [
         "steps = 9000",
         "stop_after = 3000",
@@ -269,7 +273,7 @@ fn standard_runs_are_open_ended_unless_somebody_says_otherwise() {
         assert_eq!(of(other), 0, "{other}");
     }
     let of_nothing = TrainConfig::resolve(None, None, ConfigPatch::default()).unwrap();
-    assert_eq!(of_nothing.extensions, 0);
+    assert_eq!(of_nothing.max_extensions, 0);
 }
 
 #[test]
@@ -280,7 +284,7 @@ fn a_printed_run_that_is_to_have_another_length_is_not_extended() {
         |flags| TrainConfig::resolve_for(Some(seen(50)), None, Some(&path), flags).unwrap();
     let mut config =
         TrainConfig::resolve_for(Some(seen(50)), None, None, ConfigPatch::default()).unwrap();
-    config.extended = vec![[5000, 14_000, 300]];
+    config.extension_log = vec![[5000, 14_000, 300]];
     (config.dropout, config.dropout_after) = (0.2, 10_000);
     std::fs::write(&path, config.to_toml().unwrap()).unwrap();
     assert_eq!(resolved(ConfigPatch::default()), config);
@@ -289,8 +293,8 @@ fn a_printed_run_that_is_to_have_another_length_is_not_extended() {
         ..ConfigPatch::default()
     };
     let asked = resolved(asked);
-    assert_eq!((asked.steps, asked.extensions), (9000, 0));
-    assert!(asked.extended.is_empty());
+    assert_eq!((asked.steps, asked.max_extensions), (9000, 0));
+    assert!(asked.extension_log.is_empty());
     assert_eq!((asked.dropout, asked.dropout_after), (0.0, 0));
 }
 
@@ -313,12 +317,12 @@ fn what_a_run_left_out_by_itself_is_no_difference() {
 fn extensions_that_cannot_be_are_refused() {
     let mcmc = "steps = 7000\n";
     for wrong in [
-        "extended = [[0, 14000, 100]]",
-        "extended = [[7000, 14000, 100]]",
-        "extended = [[5000, 7000, 100]]",
-        "extended = [[5000, 14000, 0]]",
-        "extended = [[5000, 14000, 100], [5000, 28000, 100]]",
-        "extended = [[5000, 14000, 100], [15000, 28000, 100]]",
+        "extension_log = [[0, 14000, 100]]",
+        "extension_log = [[7000, 14000, 100]]",
+        "extension_log = [[5000, 7000, 100]]",
+        "extension_log = [[5000, 14000, 0]]",
+        "extension_log = [[5000, 14000, 100], [5000, 28000, 100]]",
+        "extension_log = [[5000, 14000, 100], [15000, 28000, 100]]",
     ] {
         let told = error_of(&format!("{mcmc}{wrong}"));
         assert!(
@@ -327,19 +331,19 @@ fn extensions_that_cannot_be_are_refused() {
         );
     }
     for other in [
-        "pace = [[100, 5000]]",
+        "step_rate_log = [[100, 5000]]",
         "schedule_steps = 5000",
         "[densify]\nstrategy = \"adc\"",
         "[data]\nwatch_every = 8",
         "[poses]\nrefine = true",
     ] {
-        let told = error_of(&format!("{mcmc}extensions = 1\n{other}"));
+        let told = error_of(&format!("{mcmc}max_extensions = 1\n{other}"));
         assert!(
             told.contains("contradict") && told.contains("hint"),
             "{told}"
         );
     }
-    assert!(error_of("extensions = 9").contains("extensions"));
+    assert!(error_of("max_extensions = 9").contains("extensions"));
 }
 
 #[test]

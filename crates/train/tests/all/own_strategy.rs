@@ -160,12 +160,12 @@ fn the_callers_strategy_survives_an_extension() {
         ..FakeEngine::default()
     };
     let mut config = Preset::Standard.config_for(4000);
-    config.extensions = 1;
+    config.max_extensions = 1;
     let trainer = Trainer::new(&capture(48), config, Box::new(engine)).unwrap();
     let mut trainer = trainer.with_strategy(Sevens("sevens")).unwrap();
     trainer.run(&mut Silent).unwrap();
     let config = trainer.config().clone();
-    let [after, last, _] = config.extended[0];
+    let [after, last, _] = config.extension_log[0];
     assert_eq!((after, last), (3000, 6000));
     let log = log.lock().unwrap();
     let plans: Vec<u32> = log.plans.iter().map(|plan| plan.step).collect();

@@ -49,12 +49,12 @@ fn coarse_steps_are_a_part_of_the_schedule() {
     config.data.coarse_until = 0.4;
     assert_eq!(last(&config), 400);
     // The steps after step 100 run in half of their number.
-    config.pace = vec![[100, 550]];
+    config.step_rate_log = vec![[100, 550]];
     let schedule = Schedule::new(config.clone(), 1.0);
     let end = schedule.last_coarse_step();
     assert_eq!((end, schedule.place(end)), (250, 400));
     // Steps after the schedule do not belong to it.
-    config.pace.clear();
+    config.step_rate_log.clear();
     config.schedule_steps = 500;
     assert_eq!(last(&config), 200);
     config.data.coarse_until = 1.0;
@@ -175,7 +175,7 @@ fn an_extended_run_goes_on_as_a_longer_one() {
     let short = Schedule::new(config.clone(), 2.0);
     let longer = Schedule::new(planned(12_000, 2000), 2.0);
     let longest = Schedule::new(planned(24_000, 3000), 2.0);
-    config.extended = vec![[4500, 12_000, 2000], [9000, 24_000, 3000]];
+    config.extension_log = vec![[4500, 12_000, 2000], [9000, 24_000, 3000]];
     let extended = Schedule::new(config.clone(), 2.0);
     assert_eq!(config.last_step(), 24_000);
     let mut rounds = 0;

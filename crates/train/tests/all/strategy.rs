@@ -315,7 +315,7 @@ fn photos_with_more_detail_get_more_gaussians() {
         view.photo = Photo::from_rgb(16, 12, rgb.clone()).into();
     }
     let train = capture.split(8).train;
-    let evidence = Evidence::of(&capture, &train).unwrap();
+    let evidence = Evidence::measure(&capture, &train).unwrap();
     assert_eq!(evidence.detail, 12 * train.len() as u64);
     let config = config(Preset::M9, Strategy::Mcmc, None);
     let engine = fake::fake(&Arc::default(), 0, 0);

@@ -74,6 +74,25 @@ fn more_time_buys_more_and_is_filled() {
     assert_eq!((plans[4].downscale, plans[4].max_gaussians), (1, 400_000));
 }
 
+/// A short run doubles its Gaussians at most once in 100 steps of its first half.
+#[test]
+fn a_short_plan_promises_no_more_gaussians_than_its_rounds_can_add() {
+    for seconds in [2.0, 5.0, 10.0, 20.0] {
+        let wish = Wish {
+            first_gaussians: 2_000,
+            size_is_settled: true,
+            ..wish(seconds)
+        };
+        let plan = plan(&model(), &wish);
+        assert!(plan.is_short(), "{plan:?}");
+        let rounds = (plan.steps / 2 - 1) / 100;
+        let most = 2_000 << rounds;
+        assert!(plan.max_gaussians <= most, "{plan:?}, {rounds} rounds");
+        let takes = f64::from(plan.steps) * plan.seconds_per_step;
+        assert!((0.9..=1.0).contains(&(takes / seconds)), "{plan:?}");
+    }
+}
+
 #[test]
 fn what_is_named_stays_and_the_impossible_is_tried() {
     let settled = Wish {
@@ -97,7 +116,7 @@ fn what_is_named_stays_and_the_impossible_is_tried() {
     };
     let got = plan(&model(), &tiny);
     assert_eq!((got.downscale, got.max_gaussians), (1, 10));
-    // Not even if they determine the time of a step: half of 100 x 80, or fewer than 1000 Gaussians.
+    // Not even if they determine the time of a step: half of 100 x 80.
     let by_pixel = CostModel {
         per_pixel: 1e-3,
         ..model()
@@ -116,7 +135,8 @@ fn what_is_named_stays_and_the_impossible_is_tried() {
         full_gaussians: 3000,
         ..wish(60.0)
     };
-    assert_eq!(plan(&by_gaussian, &few).max_gaussians, 1500);
+    // A few steps add no Gaussian.
+    assert_eq!(plan(&by_gaussian, &few).max_gaussians, 100);
     let nothing = Wish {
         pixels: 0.0,
         train_pixels: 0.0,
@@ -241,7 +261,7 @@ fn a_change_of_pace_takes_the_steps_after_the_schedule_first() {
     let place = |pace: Vec<[u32; 2]>, step| {
         let config = TrainConfig {
             schedule_steps: 400,
-            pace,
+            step_rate_log: pace,
             ..Preset::Standard.config_for(1000)
         };
         config.validate().unwrap();
@@ -283,7 +303,7 @@ fn the_schedule_runs_through_whatever_the_pace() {
         vec![[100, 2000], [400, 700], [650, 651]],
     ] {
         let config = TrainConfig {
-            pace: pace.clone(),
+            step_rate_log: pace.clone(),
             ..base.clone()
         };
         config.validate().unwrap();
@@ -319,7 +339,7 @@ fn the_schedule_runs_through_whatever_the_pace() {
         vec![[300, 800], [200, 900]],
     ] {
         let config = TrainConfig {
-            pace: bad.clone(),
+            step_rate_log: bad.clone(),
             ..base.clone()
         };
         assert!(config.validate().is_err(), "{bad:?}");
@@ -352,7 +372,10 @@ fn the_configuration_repeats_a_run_that_kept_its_time() {
         (trainer.config().clone(), trainer.steps_done(), told(&log))
     };
     let (config, steps, kept) = run(base.clone(), Some(Pacer::new(0.4, model(), 192.0)));
-    assert!(!config.pace.is_empty() && steps < 4000, "{steps} steps");
+    assert!(
+        !config.step_rate_log.is_empty() && steps < 4000,
+        "{steps} steps"
+    );
     assert_eq!(config.last_step(), steps);
     let again = TrainConfig::parse(&config.to_toml().unwrap(), "test").unwrap();
     assert_eq!(again, config);

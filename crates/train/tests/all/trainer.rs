@@ -294,7 +294,7 @@ fn photos_that_are_watched_are_not_trained_on_and_choose_the_splats() {
             ..FakeEngine::default()
         };
         let mut config = Preset::M9.config();
-        config.data.watch_every = 16;
+        config.data.validate_every = 16;
         let mut trainer = Trainer::new(&capture(48), config, Box::new(engine)).unwrap();
         // 42 that are not held out, 3 of them withheld.
         assert_eq!(
@@ -321,8 +321,8 @@ fn photos_that_are_watched_are_not_trained_on_and_choose_the_splats() {
 #[test]
 fn looks_follow_the_schedule_when_the_pace_changes() {
     let mut config = Preset::M9.config_for(1010);
-    config.data.watch_every = 16;
-    config.pace = vec![[100, 300]];
+    config.data.validate_every = 16;
+    config.step_rate_log = vec![[100, 300]];
     let mut trainer = Trainer::new(&capture(48), config, fake(&Arc::default(), 0, 0)).unwrap();
     trainer.run(&mut Silent).unwrap();
     let rows = trainer.watch_report().unwrap().rows;
@@ -341,7 +341,7 @@ fn a_run_that_goes_on_remembers_the_best_splats() {
         })
     };
     let mut config = Preset::M9.config();
-    config.data.watch_every = 16;
+    config.data.validate_every = 16;
     let mut trainer = Trainer::new(&capture(48), config, engine()).unwrap();
     trainer.stop_at(Some(500));
     trainer.run(&mut Silent).unwrap();

@@ -1,7 +1,7 @@
 //! Messages of pages about edits, and their conversion to edit commands.
 
 use crate::hub::PageId;
-use crate::protocol::LookAt;
+use crate::protocol::ViewRequest;
 use dapple_scene::edit::{Comparison, Condition, Eye, How, Pick, Property, Shape};
 use dapple_scene::{Camera, Error, Result};
 use serde::Deserialize;
@@ -51,12 +51,12 @@ pub(crate) enum Mode {
 pub(crate) enum Gesture {
     /// Corners in pixels of the view request.
     Polygon {
-        look: LookAt,
+        look: ViewRequest,
         points: Vec<[f64; 2]>,
     },
     /// A brush along points, its radius in pixels of the view request.
     Stroke {
-        look: LookAt,
+        look: ViewRequest,
         points: Vec<[f64; 2]>,
         radius: f64,
     },
@@ -133,7 +133,7 @@ impl Wish {
     /// # Errors
     /// Cameras and numbers out of bounds, unknown properties, and a view request that shows something other than the
     /// edited splats.
-    pub(crate) fn meant(self, camera: impl Fn(&LookAt) -> Camera) -> Result<Edit> {
+    pub(crate) fn meant(self, camera: impl Fn(&ViewRequest) -> Camera) -> Result<Edit> {
         Ok(match self {
             Self::Select { how, by } => {
                 let pick = Pick {
@@ -186,8 +186,8 @@ impl Mode {
 }
 
 impl Gesture {
-    fn meant(self, camera: impl Fn(&LookAt) -> Camera) -> Result<Shape> {
-        let eye = |look: &LookAt| -> Result<Eye> {
+    fn meant(self, camera: impl Fn(&ViewRequest) -> Camera) -> Result<Shape> {
+        let eye = |look: &ViewRequest| -> Result<Eye> {
             look.check()?;
             if look.snapshot.is_some() {
                 return Err(Error::input(

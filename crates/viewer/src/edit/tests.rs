@@ -290,9 +290,9 @@ fn saving_writes_file_and_recipe_and_replaces_nothing_of_others() {
     let mut mine = with(&to);
     assert_eq!(mine.apply(&Edit::Save).unwrap(), Effect::Saved);
     assert!(mine.state().said.contains("new.ply"));
-    let (read, aside) = splat_file::read(&file).unwrap();
+    let (read, metadata) = splat_file::read(&file).unwrap();
     assert_eq!(read, *mine.splats());
-    assert!(aside.antialiased, "the mark stays");
+    assert!(metadata.antialiased, "the mark stays");
     assert_eq!(Recipe::read(&recipe).unwrap(), mine.recipe());
     // The session may replace its own files again.
     mine.apply(&range(7.0, 9.0)).unwrap();

@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn look(id: u32) -> LookAt {
-    LookAt {
+fn look(id: u32) -> ViewRequest {
+    ViewRequest {
         id,
         width: 8,
         height: 6,
@@ -74,7 +74,7 @@ fn pages_take_turns_and_a_stuck_one_holds_up_none() {
 fn one_model_is_no_two_and_looking_back_is_known() {
     let hub = Hub::default();
     let (page, _) = hub.join().unwrap();
-    let asked = LookAt {
+    let asked = ViewRequest {
         models: Models::Both,
         snapshot: Some(3),
         ..look(1)

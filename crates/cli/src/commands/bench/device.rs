@@ -16,14 +16,10 @@ use serde::Serialize;
 use std::path::PathBuf;
 
 const AFTER_HELP: &str = "\
-Without --device: the best GPU, and the CPU. Every number is the median of several runs, each
-waited for; `spread` is the slowest over the median. Results are stored for each device, with their
-date, in the folder for caches (DAPPLE_CACHE_DIR); measuring again replaces them. `dapple doctor`
-shows them.
+Without --device: the best GPU, and the CPU. Results are stored for each device, for `dapple doctor`
+and `dapple profile`; measuring again replaces them.
 
---json prints schema and devices: for each its name and driver, measured_at (UTC), seconds, rates
-(name, unit, value, spread), curves (name, points of bytes and bytes_per_second), kept_in. Units are
-bytes_per_second, operations_per_second (a multiply-add is two), per_second and seconds.
+docs/PROFILING.md explains the rates and the fields of --json.
 
 Examples:
   dapple bench device                          the best GPU and the CPU, about 20 seconds
@@ -39,7 +35,7 @@ const ONE_THREAD: &str = ".one_thread";
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
     /// Print one JSON object
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     json: bool,
 
     #[command(flatten)]

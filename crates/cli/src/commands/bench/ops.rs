@@ -16,30 +16,7 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
 const AFTER_HELP: &str = "\
-A run is timed from its submission until the device has finished, over enough consecutive runs to
-make submission negligible (replayed); small runs also singly (eager) and with a wait for each
-(waited). Times are of one run, over samples of many. Bytes and operations are counted by formula:
-what each kernel reads and writes once, a multiply-add as two. Per cent are of what this device was
-measured to reach: copies for bytes, f32 multiply-adds for operations (`dapple bench device`
-measures and stores them). Bytes of what fits a cache may be above 100 %.
-
-Without --most, hardware GPUs measure all operations; the CPU and software GPUs skip those that take
-minutes.
-
---suite performance measures the ten performance tests of another tensor library against its limits,
-and prints which were met; a missed limit is not an error.
-
-If a row exceeds a ceiling, the ceilings are measured again, and all rows are shown with the new
-ceilings.
-
---json prints schema, machine, fused, ceilings (copy in bytes/s, flops), pool and rows: family,
-name, dtype, mode, us (avg, min, max, median, p95, std, interval), runs, kernels, buffers_created,
-bytes, flops, gb_per_s, gflop_per_s, runs_per_s, percent_of_copy, percent_of_flops. interval is the
-95 % interval of the median. pool, on a GPU: allocations, reuses, reuse_rate, live, peak_live,
-evicted, live_bytes, peak_bytes, pooled, pooled_bytes, total_bytes, size_classes,
-max_buffers_per_size. --compare takes such a file. It shows the old median, the ratio of the medians
-and the interval of the ratio; a row is faster or slower where the interval excludes 1. --suite
---json prints schema, machine and bars: name, value, unit, bar, met.
+docs/TENSORS.md explains the modes, the options, and the fields of --json.
 
 Examples:
   dapple bench ops                                        all operations, a few minutes
@@ -63,23 +40,23 @@ pub struct Args {
     only: Vec<String>,
 
     /// Storage of elements: f32, f16. Sums are always f32
-    #[arg(long, value_name = "TYPE,..", value_delimiter = ',', default_value = "f32,f16", value_parser = parse_dtype)]
+    #[arg(long, value_name = "TYPE,..", value_delimiter = ',', default_value = "f32,f16", value_parser = parse_dtype, hide_short_help = true)]
     dtype: Vec<DType>,
 
     /// Samples of each operation
-    #[arg(long, value_name = "N", default_value = "20", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value = "20", value_parser = clap::value_parser!(u32).range(1..), hide_short_help = true)]
     samples: u32,
 
     /// Skip operations on more elements (products: of the same time) than this
-    #[arg(long, value_name = "ELEMENTS")]
+    #[arg(long, value_name = "ELEMENTS", hide_short_help = true)]
     most: Option<usize>,
 
     /// Use one kernel per operation
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     unfused: bool,
 
     /// Compute products of 16-bit matrices without cooperative matrices
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     no_cooperative: bool,
 
     /// Measure each kernel of an operation too, on a GPU
@@ -91,7 +68,7 @@ pub struct Args {
     compare: Option<PathBuf>,
 
     /// Measure performance tests with pass limits instead: `performance`, the tests of another tensor library
-    #[arg(long, value_name = "SUITE", value_parser = ["performance"], conflicts_with_all = ["only", "compare", "unfused", "most", "kernels", "no_cooperative"])]
+    #[arg(long, value_name = "SUITE", value_parser = ["performance"], conflicts_with_all = ["only", "compare", "unfused", "most", "kernels", "no_cooperative"], hide_short_help = true)]
     suite: Option<String>,
 
     /// Print one JSON object
@@ -132,7 +109,7 @@ struct PoolUse {
 }
 
 impl PoolUse {
-    fn of(context: &Context) -> Option<Self> {
+    fn from_context(context: &Context) -> Option<Self> {
         let dapple_tensor::Device::Gpu(gpu) = context.device() else {
             return None;
         };
@@ -198,7 +175,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     options.check().map_err(|e| e.at("--only"))?;
     let earlier = args.compare.as_deref().map(read_earlier).transpose()?;
     let engine = args.device.open(false, console)?;
-    let machine = Machine::of(&engine);
+    let machine = Machine::from_engine(&engine);
     let (limits, spread) = ceilings::of(engine.instrument())?;
     if let Some(spread) = spread {
         remark_limits(spread, console);
@@ -254,7 +231,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
             .hint(hint));
     }
     let ceilings = held_again(&mut rows, ceilings, (&engine, &limits.source), console)?;
-    let pool = PoolUse::of(&context);
+    let pool = PoolUse::from_context(&context);
     if args.json {
         return console.json(&Results {
             schema: SCHEMA,

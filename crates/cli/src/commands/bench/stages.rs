@@ -67,7 +67,7 @@ struct Results {
 
 pub fn run(args: &Args, console: &Console) -> Result<()> {
     let engine = args.device.open(false, console)?;
-    let machine = Machine::of(&engine);
+    let machine = Machine::from_engine(&engine);
     let limits = limits(&engine, console)?;
     drop(engine);
     if !args.json {

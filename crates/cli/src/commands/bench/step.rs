@@ -53,7 +53,7 @@ pub struct Args {
     steps: u32,
 
     /// Train the appearance MLP too, as `dapple train --appearance mlp` does
-    #[arg(long)]
+    #[arg(long = "appearance-mlp", alias = "looks")]
     looks: bool,
 
     /// Print one JSON object
@@ -79,7 +79,7 @@ struct Results {
 pub fn run(args: &Args, console: &Console) -> Result<()> {
     let garden = Garden::read(&args.folder)?;
     let engine = args.device.open(false, console)?;
-    let machine = Machine::of(&engine);
+    let machine = Machine::from_engine(&engine);
     let limits = limits(&engine, console)?;
     drop(engine);
     if !args.json {

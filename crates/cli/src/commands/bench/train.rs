@@ -5,10 +5,11 @@ use super::table::host_line;
 use super::{SCHEMA, remark};
 use crate::console::Console;
 use crate::machine;
-use crate::options::{CaptureOptions, DeviceOptions, merged_config};
+use crate::options::{DeviceOptions, merged_config};
+use crate::settings_args::{PresetAndPhotos, SettingsArgs};
 use crate::training_display::gaussians;
 use dapple::scene::{Result, load};
-use dapple::train::{ConfigPatch, Preset};
+use dapple::train::ConfigPatch;
 use dapple_instruments::bench::Machine;
 use dapple_instruments::bench::measure::SEQUENCES;
 use dapple_instruments::bench::train::{self, Run};
@@ -32,26 +33,23 @@ Examples:
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
     /// Capture: a COLMAP, Nerfstudio or Blender folder, or its transforms.json
+    #[arg(help_heading = "Input")]
     scene: PathBuf,
 
     /// Steps to time, after 5 warm-up steps (on a GPU: one per photo)
-    #[arg(long, value_name = "N", default_value = "100", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value = "100", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Length and size")]
     steps: u32,
 
-    /// Base of the settings [default: standard, the recipe as published]
-    #[arg(short, long, value_name = "PRESET", value_parser = super::super::train::preset_parser())]
-    preset: Option<String>,
-
     /// Make K Gaussians of each sparse point
-    #[arg(long, value_name = "K", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "K", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = "Length and size")]
     duplicate: u32,
 
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
-
     #[command(flatten)]
-    capture: CaptureOptions,
+    capture: SettingsArgs<PresetAndPhotos>,
+
+    /// Print one JSON object
+    #[arg(long, help_heading = "Output")]
+    json: bool,
 
     #[command(flatten)]
     device: DeviceOptions,
@@ -68,10 +66,9 @@ struct Results {
 }
 
 pub fn run(args: &Args, console: &Console) -> Result<()> {
-    let preset: Option<Preset> = args.preset.as_deref().map(str::parse).transpose()?;
-    let config = merged_config(preset, None, args.patch())?;
+    let config = merged_config(None, args.patch())?;
     let engine = args.device.open(false, console)?;
-    let machine = Machine::of(&engine);
+    let machine = Machine::from_engine(&engine);
     let mut dataset = load(&args.scene, &config.load_options(), &console.progress())?;
     train::duplicate(&mut dataset, args.duplicate, &config)?;
     let results = Results {
@@ -91,8 +88,7 @@ impl Args {
     fn patch(&self) -> ConfigPatch {
         ConfigPatch {
             densify: train::without_density_control(),
-            data: self.capture.patch(),
-            ..ConfigPatch::default()
+            ..self.capture.patch()
         }
     }
 }

@@ -93,7 +93,7 @@ impl Judge {
     }
 
     /// Renders the source splats; `frame`: their frame.
-    pub fn of(
+    pub fn new(
         (splats, frame): (&Splats, Frame),
         config: &TrainConfig,
         capture: Option<&Path>,

@@ -1,7 +1,7 @@
 //! Inputs of edits other than splats: the photos' cameras, an engine, and the loss of an action.
 //!
 //! 1. Cameras are those of the capture (`--capture`): training cameras to weigh and to fit, held-out cameras to
-//!    score. Without a capture they are those of the `cameras.json` next to the splats. With `--ring`, scores use an
+//!    score. Without a capture they are those of the `cameras.json` next to the splats. With `--orbit`, scores use an
 //!    orbit around the splats.
 //! 2. Cameras move with the splats, and the near plane is scaled with them.
 
@@ -245,7 +245,7 @@ impl<'a> Photos<'a> {
         after: &Splats,
         moved: &Similarity,
     ) -> Result<Option<Loss>> {
-        let ring = self.args.ring;
+        let ring = self.args.orbit;
         let (mut scored, extent, mut held_out) = match self.known()? {
             Some(known) => (known.scored.clone(), known.extent(), known.held_out.clone()),
             None => (Vec::new(), None, Vec::new()),

@@ -7,7 +7,7 @@ use dapple::scene::{Dataset, Error, Result, View, extent_of};
 use dapple::train::evaluate::{Lpips, flat_psnr};
 use dapple::train::{
     EvalReport, Halves, PictureWriter, RunFolder, Scoring, evaluate, evaluate_aligned,
-    evaluate_halves, read_looks,
+    evaluate_halves, read_appearance_mlp,
 };
 
 /// Inputs shared by the scorings of one command.
@@ -87,7 +87,7 @@ impl<'a> Scorer<'a> {
     /// of this rank.
     pub fn halves(&mut self, subject: &Subject, lora: Option<u8>) -> Result<EvalReport> {
         let appearance = &subject.config.appearance;
-        if lora.is_some() && !appearance.has_looks() {
+        if lora.is_some() && !appearance.has_mlp() {
             return Err(
                 Error::input("the run has no appearance MLP that a LoRA could adapt")
                     .at("--lora")
@@ -95,8 +95,8 @@ impl<'a> Scorer<'a> {
             );
         }
         let looks = subject.path.with_file_name("appearance.safetensors");
-        let look = match appearance.has_looks() {
-            true => Some(read_looks(&looks, subject.splats.len())?.0),
+        let look = match appearance.has_mlp() {
+            true => Some(read_appearance_mlp(&looks, subject.splats.len())?.0),
             false => None,
         };
         let how = Halves {

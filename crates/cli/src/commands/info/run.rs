@@ -83,7 +83,7 @@ impl RunInfo {
             device: checkpoint.device.clone(),
             train_photos: None,
             held_out_photos: None,
-            got_worse: GotWorse::of(&history.evals),
+            got_worse: GotWorse::find_in(&history.evals),
             dapple: None,
         }))
     }
@@ -102,7 +102,7 @@ impl RunInfo {
             device: metrics.device,
             train_photos: Some(metrics.train_views),
             held_out_photos: Some(metrics.eval_views),
-            got_worse: GotWorse::of(&metrics.evals),
+            got_worse: GotWorse::find_in(&metrics.evals),
             dapple: Some(metrics.dapple),
         }
     }

@@ -20,12 +20,9 @@ use std::time::Duration;
 
 const AFTER_HELP: &str = "\
 Runs LoRA, softmax, norms and products repeatedly, and reports a time budget that adds up to wall
-time, each operation against the measured bandwidth and arithmetic of this device, how busy the
-device was, gaps, launch efficiency, operations per second, and the bottlenecks that were found. A
-GPU replays a recorded list: one submission for many runs, one pass per operation.
+time, and each operation against the measured bandwidth and arithmetic of this device.
 
-Without --only, the CPU and software GPUs skip operations that take too long. OUT holds the files
-that `dapple profile` writes; `dapple profile diff` compares them.
+docs/PROFILING.md explains the report and its files.
 
 Examples:
   dapple profile ops
@@ -37,36 +34,53 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// Folder for the results
-    #[arg(short, long, value_name = "FOLDER", default_value = "profile/ops")]
-    out: PathBuf,
-
-    /// Replace a profile in OUT, and other files with its names
-    #[arg(long)]
-    overwrite: bool,
-
     /// Operations or families: lora, softmax, layer_norm, rms_norm, matmul [default: all]
-    #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
+    #[arg(
+        long,
+        value_name = "NAME,..",
+        value_delimiter = ',',
+        help_heading = "Input"
+    )]
     only: Vec<String>,
 
+    /// Inject a fault, to test its detection: unfused, readback, upload, no-pool, naive-matmul
+    #[arg(
+        long = "inject-fault",
+        alias = "plant",
+        value_name = "FAULT",
+        hide = true,
+        help_heading = "Input"
+    )]
+    plant: Option<Plant>,
+
     /// Runs of each operation to measure, and again without the profiler, for its overhead
-    #[arg(long, value_name = "N", default_value = "1000", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, value_name = "N", default_value = "1000", value_parser = clap::value_parser!(u32).range(1..=1_000_000), help_heading = "Length and size")]
     iterations: u32,
 
     /// Time limit in seconds for all operations, which reduces the runs
-    #[arg(long, value_name = "SECONDS", default_value = "20", value_parser = clap::value_parser!(u32).range(1..=3600))]
+    #[arg(long, value_name = "SECONDS", default_value = "20", value_parser = clap::value_parser!(u32).range(1..=3600), help_heading = "Length and size")]
     time_limit: u32,
 
-    /// Inject a fault, to test its detection: unfused, readback, upload, no-pool, naive-matmul
-    #[arg(long, value_name = "MISTAKE", hide = true)]
-    plant: Option<Plant>,
+    /// Folder for the results
+    #[arg(
+        short,
+        long,
+        value_name = "FOLDER",
+        default_value = "profile/ops",
+        help_heading = "Output"
+    )]
+    out: PathBuf,
+
+    /// Replace a profile in OUT, and other files with its names
+    #[arg(long, help_heading = "Output")]
+    overwrite: bool,
 
     /// Earlier profile.json to compare with: lists faster and slower operations, and noise
-    #[arg(long, value_name = "OLD.json")]
+    #[arg(long, value_name = "OLD.json", help_heading = "Output")]
     compare: Option<PathBuf>,
 
     /// Print profile.json instead of the summary
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     json: bool,
 
     #[command(flatten)]

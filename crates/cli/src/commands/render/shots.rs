@@ -57,7 +57,7 @@ fn count_from(frame: &mut Frame, capture: DVec3) {
     }
 }
 
-/// Returns the poses of the photos, from --scene or from the files next to the splats; `frame` as in [`count_from`].
+/// Returns the poses of the photos, from --capture or from the files next to the splats; `frame` as in [`count_from`].
 pub(super) fn seen(
     args: &Args,
     splats: &Path,
@@ -130,7 +130,7 @@ pub(super) fn frames(
         None if matches!(path, CameraPath::Arc | CameraPath::Capture) => {
             return Err(Error::input("the poses of the photos are not known")
                 .at("--path")
-                .hint("name the capture with --scene; Dapple writes a cameras.json next to trained splats"));
+                .hint("name the capture with --capture; Dapple writes a cameras.json next to trained splats"));
         }
         None => {
             if path == CameraPath::Auto {

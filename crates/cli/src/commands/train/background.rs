@@ -10,7 +10,7 @@ use dapple::train::{ConfigPatch, PlainBackground, TrainConfig};
 pub(super) fn is_open(args: &Args) -> Result<bool> {
     let file = args.config.as_deref().map(ConfigPatch::read).transpose()?;
     let named = file.and_then(|file| file.background);
-    Ok(args.patch()?.background.or(named).is_none())
+    Ok(args.patch().background.or(named).is_none())
 }
 
 /// Sets the run's background to the plain background of the photos, and prints a note.
@@ -22,7 +22,7 @@ pub(super) fn follow_photos(
     if config.background != Background::BLACK {
         return Ok(());
     }
-    let Some(plain) = PlainBackground::of(dataset, config)? else {
+    let Some(plain) = PlainBackground::find_in(dataset, config)? else {
         return Ok(());
     };
     let colour = plain.colour.map(|v| f64::from(v) / 255.0);

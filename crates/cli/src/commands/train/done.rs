@@ -6,8 +6,8 @@ use crate::photo_memory;
 use crate::training_display::{clock, gaussians, grouped};
 use dapple::scene::{Error, ErrorKind, printable};
 use dapple::train::{
-    Budget, CapLosses, Ending, GotWorse, ImageScore, Outcome, Outlook, PhotoTraffic, RunFolder,
-    Seconds, Trainer, Verdict, WatchReport,
+    Budget, CapLosses, Ending, ExtensionCheck, ExtensionDecision, GotWorse, ImageScore, Outcome,
+    PhotoTraffic, RunFolder, Seconds, Trainer, WatchReport,
 };
 use serde::Serialize;
 use std::path::PathBuf;
@@ -46,7 +46,7 @@ pub struct Summary {
     pub(super) budget: Option<Budget>,
     /// Extension checks of the run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) outlooks: Vec<Outlook>,
+    pub(super) extension_checks: Vec<ExtensionCheck>,
     /// Step after which the run used dropout.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) dropout_after: Option<u32>,
@@ -105,9 +105,9 @@ impl Done {
                 photos: trainer.photo_traffic(),
                 watch: trainer.watch_report(),
                 budget: trainer.history().budget,
-                outlooks: trainer.outlooks().to_vec(),
+                extension_checks: trainer.extension_checks().to_vec(),
                 dropout_after: Some(trainer.config().dropout_after).filter(|&after| after > 0),
-                got_worse: GotWorse::of(&trainer.history().evals),
+                got_worse: GotWorse::find_in(&trainer.history().evals),
                 skipped_photos: trainer.skipped_photos(),
                 peak_memory_bytes: machine::peak_memory_bytes(),
             },
@@ -158,7 +158,7 @@ impl Done {
         if let Some(budget) = &s.budget {
             lines.push(format!("budget    {budget}"));
         }
-        if let Some(line) = length(&s.outlooks, s.dropout_after) {
+        if let Some(line) = length(&s.extension_checks, s.dropout_after) {
             lines.push(line);
         }
         if s.cap.steps > 0 {
@@ -223,13 +223,15 @@ impl Done {
 }
 
 /// Returns the line about the run's length and dropout, if an extension check was made.
-fn length(outlooks: &[Outlook], dropout_after: Option<u32>) -> Option<String> {
-    let at = |outlook: &Outlook| grouped(outlook.steps[1].into());
-    let extended = outlooks.iter().filter(|o| o.verdict == Verdict::Extend);
-    let last = outlooks.last()?;
+fn length(extension_checks: &[ExtensionCheck], dropout_after: Option<u32>) -> Option<String> {
+    let at = |check: &ExtensionCheck| grouped(check.steps[1].into());
+    let extended = extension_checks
+        .iter()
+        .filter(|o| o.decision == ExtensionDecision::Extend);
+    let last = extension_checks.last()?;
     let until = extended.map(at).next_back();
-    let length = match (until, last.verdict) {
-        (Some(until), Verdict::Extend) => {
+    let length = match (until, last.decision) {
+        (Some(until), ExtensionDecision::Extend) => {
             format!("length    extended: withheld photos improved until step {until}")
         }
         (Some(until), _) => format!(
@@ -252,7 +254,7 @@ fn length(outlooks: &[Outlook], dropout_after: Option<u32>) -> Option<String> {
 pub fn got_worse(worse: &GotWorse) -> String {
     format!(
         "worse     the held-out photos scored best after step {}, with {:.2} dB: {:.2} more than at the \
-         end. Use fewer steps, or --watch-every 8, which keeps the best splats",
+         end. Use fewer steps, or --validate-every 8, which keeps the best splats",
         grouped(worse.best.step.into()),
         worse.best.psnr,
         worse.lost

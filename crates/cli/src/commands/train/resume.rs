@@ -26,7 +26,7 @@ pub fn resume(args: &Args, out: &Path, mut wall: Wall, console: &Console) -> Res
     folder.refuse_obstacles()?;
     refuse_contradictions(args, &checkpoint, out)?;
     let config = &mut checkpoint.config;
-    if let Some(every) = args.checkpoint_every {
+    if let Some(every) = args.patch().checkpoint_every {
         config.checkpoint_every = every;
         config.checkpoint_minutes = 0.0;
     }
@@ -92,7 +92,7 @@ fn holds_run(out: &Path) -> bool {
 
 fn again(out: &Path) -> String {
     format!(
-        "name it: `dapple train SCENE --resume {}`; photos, poses and sizes must be the same",
+        "name it: `dapple train CAPTURE --resume {}`; photos, poses and sizes must be the same",
         out.display()
     )
 }
@@ -125,10 +125,7 @@ fn refuse_contradictions(args: &Args, checkpoint: &Checkpoint, out: &Path) -> Re
         Some(file) => ConfigPatch::read(file)?,
         None => ConfigPatch::default(),
     };
-    given = given.merged(args.patch()?);
-    if let Some(preset) = &args.preset {
-        given.preset = Some(preset.parse()?);
-    }
+    given = given.merged(args.patch());
     let differences = checkpoint.config.differences(given)?;
     if differences.is_empty() {
         return Ok(());

@@ -10,7 +10,7 @@ use crate::options::DeviceOptions;
 use crate::training_display::{clock, gaussians, grouped};
 use dapple::scene::{Error, NoProgress, Result, load};
 use dapple::train::config::DataPatch;
-use dapple::train::time_budget::{Pacer, Plan, Wish, calibrate, plan};
+use dapple::train::time_budget::{Pacer, Plan, SHORT_GROW_GRADIENT, Wish, calibrate, plan};
 use dapple::train::{ConfigPatch, Evidence, Seen, TrainConfig};
 use std::path::Path;
 use std::time::Instant;
@@ -90,7 +90,7 @@ pub fn planned(
         .split(data.eval_every)
         .limited(data.max_train_views, data.max_eval_views)
         .train;
-    let evidence = Evidence::of(&dataset, &train)?;
+    let evidence = Evidence::measure(&dataset, &train)?;
     let points = dataset.points.len();
     let (model, wish) = {
         let mut engine = device.open_quietly(false)?.engine;
@@ -103,15 +103,22 @@ pub fn planned(
     };
     let plan = plan(&model, &wish);
     tell(&plan, &wish, started.elapsed().as_secs_f64(), console);
-    let mut patch = args.patch()?;
+    let mut patch = args.patch();
     patch.steps = Some(plan.steps);
     let given = args.config.as_deref().map(ConfigPatch::read).transpose()?;
-    if given.is_none_or(|given| given.eval.every.is_none()) {
+    if given
+        .as_ref()
+        .is_none_or(|given| given.eval.every.is_none())
+    {
         // Scoring during the run is not in the budget, and would delay the end.
         patch.eval.every = Some(0);
     }
     if !wish.gaussians_are_settled {
         patch.max_gaussians = Some(plan.max_gaussians);
+        let is_given = given.is_some_and(|given| given.densify.grow_gradient.is_some());
+        if plan.is_short() && !is_given && patch.densify.grow_gradient.is_none() {
+            patch.densify.grow_gradient = Some(SHORT_GROW_GRADIENT * config.densify.grow_gradient);
+        }
     }
     patch.data = DataPatch {
         downscale: Some(config.data.downscale * plan.downscale),
@@ -133,6 +140,7 @@ fn wish(
     (evidence, fit): (&Evidence, Option<usize>),
 ) -> Wish {
     let photos = evidence.seen.photos;
+    let data = args.patch().data;
     let pixels = evidence.pixels;
     let first = match (config.initial_gaussians, points) {
         (0, points) => points,
@@ -152,7 +160,7 @@ fn wish(
         first_gaussians: first,
         full_gaussians: full,
         gaussians_are_settled: !grows || config.max_gaussians > 0,
-        size_is_settled: args.capture.downscale.is_some() || args.capture.max_resolution.is_some(),
+        size_is_settled: data.downscale.is_some() || data.max_resolution.is_some(),
     }
 }
 
@@ -184,10 +192,13 @@ pub fn refuse_steps(args: &Args) -> Result<()> {
         ("steps", given.steps.is_some()),
         ("stop_after", given.stop_after.is_some_and(|step| step > 0)),
         (
-            "extensions",
-            given.extensions.is_some_and(|often| often > 0),
+            "max_extensions",
+            given.max_extensions.is_some_and(|often| often > 0),
         ),
-        ("pace", given.pace.is_some_and(|pace| !pace.is_empty())),
+        (
+            "step_rate_log",
+            given.step_rate_log.is_some_and(|pace| !pace.is_empty()),
+        ),
     ];
     match named.iter().find(|(_, is_named)| *is_named) {
         None => Ok(()),

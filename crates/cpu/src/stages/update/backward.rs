@@ -24,13 +24,13 @@ pub(super) struct Context<'a> {
     /// Gradient slots of depths, if the loss depends on depths.
     pub(super) depth_slots: Option<&'a [f32]>,
     /// 3D filters by block, where renders are anti-aliased.
-    pub(super) smoothing: Option<&'a [Row]>,
+    pub(super) filter_3d: Option<&'a [Row]>,
 }
 
 impl<'a> Context<'a> {
     pub(super) fn new(
         camera: &'a CameraF32,
-        smoothing: Option<&'a [Row]>,
+        filter_3d: Option<&'a [Row]>,
         sh_degree: u8,
         depths: bool,
         frame: &'a Frame,
@@ -44,7 +44,7 @@ impl<'a> Context<'a> {
             slots: &frame.slots,
             absolute_slots: &frame.absolute_slots,
             depth_slots: depths.then_some(&frame.depth.slots),
-            smoothing,
+            filter_3d,
         }
     }
 
@@ -54,14 +54,14 @@ impl<'a> Context<'a> {
         Some(Sums {
             slots: self.sum_slots(block)?,
             depths: self.sum_depths(block),
-            smoothing: self.smoothing_of(block),
+            filter_3d: self.filter_3d_of(block),
         })
     }
 
     /// A block's 3D filters.
     #[inline(always)]
-    fn smoothing_of(&self, block: usize) -> &'a Row {
-        self.smoothing.map_or(&Row::ZERO, |all| &all[block])
+    fn filter_3d_of(&self, block: usize) -> &'a Row {
+        self.filter_3d.map_or(&Row::ZERO, |all| &all[block])
     }
 
     /// The sums of a visible Gaussian's absolute gradients by its centre.
@@ -127,7 +127,7 @@ pub(super) struct Sums<'a> {
     /// Sums of the depth slots, if there are any.
     depths: Option<Row>,
     /// 3D filters.
-    smoothing: &'a Row,
+    filter_3d: &'a Row,
 }
 
 /// The gradients of one vector of Gaussians.
@@ -148,7 +148,7 @@ pub(super) fn backward<S: Simd, const LENS: bool, const ANTIALIAS: bool>(
     sums: &Sums<'_>,
 ) -> BlockGradient<S> {
     let [s0, sx, sy, sxx, sxy, syy] = each!(6, |i| V::load(s, &sums.slots[i], part));
-    let p = projection::project::<S, LENS, ANTIALIAS>(s, block, part, camera, sums.smoothing);
+    let p = projection::project::<S, LENS, ANTIALIAS>(s, block, part, camera, sums.filter_3d);
     let [a, b, c] = p.conic;
     // alpha = opacity exp(-1/2 d^T conic d), d = pixel - centre.
     let screen = ScreenGradient {

@@ -14,13 +14,13 @@ use rayon::prelude::*;
 /// Writes out the gradients in `frame` instead of taking a step.
 pub fn run_gradients(
     params: &Blocks,
-    smoothing: Option<&[Row]>,
+    filter_3d: Option<&[Row]>,
     camera: &CameraF32,
     sh_degree: u8,
     depths: bool,
     frame: &Frame,
 ) -> Gradients<f32> {
-    let context = Context::new(camera, smoothing, sh_degree, depths, frame);
+    let context = Context::new(camera, filter_3d, sh_degree, depths, frame);
     let blocks: Vec<ExportedBlock> = (0..params.count())
         .into_par_iter()
         .map(|block| export_block(params, block, context))
@@ -50,13 +50,13 @@ pub fn run_gradients(
 /// order.
 pub fn pose_gradient_of_all(
     params: &Blocks,
-    smoothing: Option<&[Row]>,
+    filter_3d: Option<&[Row]>,
     camera: &CameraF32,
     sh_degree: u8,
     depths: bool,
     frame: &Frame,
 ) -> [f64; 6] {
-    let context = Context::new(camera, smoothing, sh_degree, depths, frame);
+    let context = Context::new(camera, filter_3d, sh_degree, depths, frame);
     let blocks: Vec<[f64; 6]> = (0..params.count())
         .into_par_iter()
         .map(|block| export_block(params, block, context).pose)
@@ -71,7 +71,7 @@ fn export_block(params: &Blocks, block: usize, context: Context<'_>) -> Exported
         block,
         rows,
     };
-    match (context.camera.lens.is_some(), context.smoothing.is_some()) {
+    match (context.camera.lens.is_some(), context.filter_3d.is_some()) {
         (false, false) => pulp::Arch::new().dispatch(export),
         (true, false) => pulp::Arch::new().dispatch(export.on::<true, false>()),
         (false, true) => pulp::Arch::new().dispatch(export.on::<false, true>()),

@@ -5,7 +5,7 @@ use crate::resume::running::{cpu, gpu, left, metrics, run_on};
 use dapple::contract::Engine;
 use dapple::prelude::*;
 use dapple::train::config::DensifyPatch;
-use dapple::train::{ConfigPatch, Strategy, Verdict};
+use dapple::train::{ConfigPatch, ExtensionDecision, Strategy};
 use std::sync::LazyLock;
 
 /// Capture from places so close together that withheld photos are between others.
@@ -15,7 +15,7 @@ static WIDE: LazyLock<Dataset> = LazyLock::new(|| ball(60, 0.11));
 fn extending() -> TrainConfig {
     let patch = ConfigPatch {
         steps: Some(300),
-        extensions: Some(1),
+        max_extensions: Some(1),
         sh_degree: Some(1),
         sh_every: Some(60),
         checkpoint_minutes: Some(0.0),
@@ -54,34 +54,34 @@ fn is_extended_bit_for_bit(engine: &dyn Fn() -> Box<dyn Engine>, repeated_too: b
     let (whole, parts, repeated) = (folder(), folder(), folder());
     let ended = run_on(&WIDE, whole.path(), &extending(), engine(), None);
     let said = metrics(&ended);
-    let outlook = said.outlooks[0];
-    assert_eq!(outlook.verdict, Verdict::Extend, "{outlook:?}");
-    let [after, steps, most] = said.config.extended[0];
+    let check = said.extension_checks[0];
+    assert_eq!(check.decision, ExtensionDecision::Extend, "{check:?}");
+    let [after, steps, most] = said.config.extension_log[0];
     assert_eq!((after, steps, said.steps), (225, 600, 600));
     let planned = said.budget.unwrap().gaussians as u64;
     // The loss on the photos fell by much.
     assert_eq!(u64::from(most), 2 * planned);
     assert!(said.gaussians > planned, "{} of {planned}", said.gaussians);
-    assert_eq!(outlook.steps, [165, 225]);
+    assert_eq!(check.steps, [165, 225]);
     let whole = left(&ended);
 
     for stop in [190, 224, 226, 375] {
         let stopped = run_on(&WIDE, parts.path(), &extending(), engine(), Some(stop));
         let left = stopped.read_checkpoint().unwrap();
         assert_eq!(left.step, stop);
-        assert_eq!(left.outlook_before.is_some(), stop < 225);
-        assert_eq!(left.outlooks.len(), usize::from(stop > 225));
+        assert_eq!(left.loss_before_check.is_some(), stop < 225);
+        assert_eq!(left.extension_checks.len(), usize::from(stop > 225));
     }
     let parts = run_on(&WIDE, parts.path(), &extending(), engine(), None);
     assert!(left(&parts) == whole, "a stop is seen");
-    assert_eq!(metrics(&parts).outlooks, [outlook]);
+    assert_eq!(metrics(&parts).extension_checks, [check]);
 
     if !repeated_too {
         return;
     }
     let config = TrainConfig::resolve(None, Some(&ended.config_path()), ConfigPatch::default());
     let config = config.unwrap();
-    assert_eq!(config.extended, [[225, 600, most]]);
+    assert_eq!(config.extension_log, [[225, 600, most]]);
     let again = run_on(&WIDE, repeated.path(), &config, engine(), None);
     assert!(
         left(&again) == whole,
@@ -98,8 +98,8 @@ fn what_is_learnt_by_heart_leaves_gaussians_out() {
     let capture = &CONTRADICTORY;
     let ended = run_on(capture, whole.path(), &extending(), cpu(), None);
     let said = metrics(&ended);
-    let outlook = said.outlooks[0];
-    assert_eq!(outlook.verdict, Verdict::NotShared, "{outlook:?}");
+    let check = said.extension_checks[0];
+    assert_eq!(check.decision, ExtensionDecision::NotShared, "{check:?}");
     assert_eq!((said.config.dropout, said.config.dropout_after), (0.1, 225));
     assert_eq!(said.steps, 300);
     let whole = left(&ended);
@@ -122,7 +122,7 @@ fn what_is_learnt_by_heart_leaves_gaussians_out() {
     );
     // The same steps without a check: only dropout and the withheld photos make the difference.
     let config = TrainConfig {
-        extensions: 0,
+        max_extensions: 0,
         dropout_after: 0,
         dropout: 0.0,
         ..config

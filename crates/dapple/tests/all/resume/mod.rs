@@ -93,7 +93,7 @@ fn goes_on_bit_for_bit(config: &TrainConfig, engine: &dyn Fn() -> Box<dyn Engine
     assert_eq!(checkpoint.step, 60);
     let counts = &checkpoint.state.visible_counts;
     assert!(counts.iter().any(|&count| count > 0.0));
-    let filters = &checkpoint.state.smoothing;
+    let filters = &checkpoint.state.filter_3d;
     assert_eq!(filters.iter().any(|&d| d > 0.0), config.antialias);
     // Stopped again, at a scoring, a round and a reset.
     let later = run(parts.path(), config, engine(), Some(80));
@@ -149,7 +149,7 @@ fn with_the_looks_of_photos() {
 #[track_caller]
 fn keeps_what_belongs_together(engine: &dyn Fn() -> Box<dyn Engine>) {
     let mut config = with_appearance();
-    config.data.watch_every = 4;
+    config.data.validate_every = 4;
     config.densify.stop = 120;
     config.densify.reset_every = 38;
     let begin = || Trainer::new(&CAPTURE, config.clone(), engine()).unwrap();

@@ -41,7 +41,7 @@ pub(in super::super) struct Registers {
 impl Registers {
     /// # Safety
     /// `context` is the context that the system passed to a signal handler.
-    unsafe fn of(context: *mut c_void) -> Self {
+    unsafe fn from_context(context: *mut c_void) -> Self {
         // SAFETY: as above.
         let machine = unsafe { &(*context.cast::<libc::ucontext_t>()).uc_mcontext };
         #[cfg(target_arch = "x86_64")]
@@ -80,7 +80,7 @@ pub(in super::super) unsafe fn take(
     bytes: &mut [u8; BYTES],
 ) -> (Registers, usize) {
     // SAFETY: as above.
-    let registers = unsafe { Registers::of(context) };
+    let registers = unsafe { Registers::from_context(context) };
     (registers, copy(registers.sp, bytes))
 }
 

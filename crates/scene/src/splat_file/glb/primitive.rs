@@ -147,7 +147,7 @@ impl Declared {
 /// Reads an SPZ file in a view.
 fn packed(bytes: &[u8], options: &ReadOptions, at: &str) -> Result<Part> {
     let read = spz::parse(bytes, options, &NoProgress);
-    let (splats, aside) = read.map_err(|e| {
+    let (splats, metadata) = read.map_err(|e| {
         let place = match e.place() {
             Some(place) => format!("{at}, its SPZ file, {place}"),
             None => format!("{at}, its SPZ file"),
@@ -158,7 +158,7 @@ fn packed(bytes: &[u8], options: &ReadOptions, at: &str) -> Result<Part> {
         splats,
         is_known: true,
         is_linear: false,
-        notes: aside.notes,
+        notes: metadata.notes,
     })
 }
 

@@ -11,7 +11,7 @@ use super::{EXTENSION, colour, refuse};
 use crate::edit::order::append;
 use crate::splat_file::files::Files;
 use crate::splat_file::packed::{linear_scale, logit};
-use crate::splat_file::{Aside, ReadOptions, extras};
+use crate::splat_file::{ReadOptions, SplatMetadata, extras};
 use crate::{Error, Result, Splats};
 use std::collections::BTreeMap;
 
@@ -24,7 +24,10 @@ const MOST_RATIO: usize = 4800;
 const ROUNDING: f32 = 1e-3;
 
 /// Reads a file whose folder is not known.
-pub(in crate::splat_file) fn parse(bytes: &[u8], options: &ReadOptions) -> Result<(Splats, Aside)> {
+pub(in crate::splat_file) fn parse(
+    bytes: &[u8],
+    options: &ReadOptions,
+) -> Result<(Splats, SplatMetadata)> {
     read(bytes, None, options)
 }
 
@@ -33,11 +36,15 @@ pub(in crate::splat_file) fn parse_beside(
     bytes: &[u8],
     files: &dyn Files,
     options: &ReadOptions,
-) -> Result<(Splats, Aside)> {
+) -> Result<(Splats, SplatMetadata)> {
     read(bytes, Some(files), options)
 }
 
-fn read(bytes: &[u8], files: Option<&dyn Files>, options: &ReadOptions) -> Result<(Splats, Aside)> {
+fn read(
+    bytes: &[u8],
+    files: Option<&dyn Files>,
+    options: &ReadOptions,
+) -> Result<(Splats, SplatMetadata)> {
     let chunks = Chunks::find(bytes)?;
     let gltf = Gltf::parse(chunks.json, chunks.json_at)?;
     let buffers = Buffers::new(&gltf, chunks.numbers, files);
@@ -47,14 +54,14 @@ fn read(bytes: &[u8], files: Option<&dyn Files>, options: &ReadOptions) -> Resul
         options,
         bytes: bytes.len(),
     };
-    let mut aside = Aside {
+    let mut metadata = SplatMetadata {
         moved: extras::moved(&gltf.asset.extras),
-        ..Aside::default()
+        ..SplatMetadata::default()
     };
-    let splats = file.splats(&mut aside.notes)?;
-    aside.notes.extend(file.accessors.notes());
-    aside.notes.extend(chunks.notes);
-    Ok((splats, aside))
+    let splats = file.splats(&mut metadata.notes)?;
+    metadata.notes.extend(file.accessors.notes());
+    metadata.notes.extend(chunks.notes);
+    Ok((splats, metadata))
 }
 
 struct File<'a> {

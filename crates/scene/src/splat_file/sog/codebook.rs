@@ -18,7 +18,7 @@ pub(super) struct Codebook(pub Vec<f32>);
 
 impl Codebook {
     /// Computes the codebook of these values. Only non-finite values are ignored.
-    pub(super) fn of(mut values: Vec<f32>) -> Self {
+    pub(super) fn from_values(mut values: Vec<f32>) -> Self {
         values.retain(|v| v.is_finite());
         values.par_sort_unstable_by(f32::total_cmp);
         let bins = bins(&values);
@@ -153,12 +153,12 @@ mod tests {
 
     #[test]
     fn few_values_are_themselves_and_many_are_near() {
-        let few = Codebook::of((0..256).map(|i| (i * i) as f32).collect());
+        let few = Codebook::from_values((0..256).map(|i| (i * i) as f32).collect());
         assert!((0..256).all(|i| few.0[i] == (i * i) as f32), "{:?}", few.0);
         let values: Vec<f32> = (0..100_000)
             .map(|i| ((i as f32 * 0.618).fract() * 2.0 - 1.0).powi(3) * 7.0)
             .collect();
-        let book = Codebook::of(values.clone());
+        let book = Codebook::from_values(values.clone());
         assert!(book.0.is_sorted());
         let error: f32 = values
             .iter()
@@ -175,6 +175,6 @@ mod tests {
         for v in [-8.0, -0.3, 0.0, 0.001, 9.0] {
             assert_eq!((book.0[usize::from(book.nearest(v))] - v).abs(), brute(v));
         }
-        assert_eq!(Codebook::of(Vec::new()).0, vec![0.0; 256]);
+        assert_eq!(Codebook::from_values(Vec::new()).0, vec![0.0; 256]);
     }
 }

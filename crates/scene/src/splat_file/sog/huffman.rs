@@ -38,7 +38,7 @@ pub(super) struct Code {
 
 impl Code {
     /// Builds the code for symbols with these counts, with words of at most `longest` bits.
-    pub(super) fn of(counts: &[u32], longest: u8) -> Self {
+    pub(super) fn from_counts(counts: &[u32], longest: u8) -> Self {
         let mut counts = counts.to_vec();
         let mut lengths = lengths(&counts);
         // Flatter counts have shorter words.
@@ -132,7 +132,7 @@ pub(super) fn write_code(bits: &mut Bits, code: &Code) {
     let mut counts = [0u32; 19];
     runs.iter()
         .for_each(|&(symbol, _, _)| counts[usize::from(symbol)] += 1);
-    let lengths = Code::of(&counts, 7);
+    let lengths = Code::from_counts(&counts, 7);
     let last = ORDER
         .iter()
         .rposition(|&s| lengths.lengths[s] > 0)

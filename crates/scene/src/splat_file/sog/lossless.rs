@@ -96,12 +96,12 @@ fn put_texels(bits: &mut Bits, texels: &[Texel]) {
         texels
             .iter()
             .for_each(|t| counts[usize::from(t[channel])] += 1);
-        Code::of(&counts, 15)
+        Code::from_counts(&counts, 15)
     });
     for code in &codes {
         write_code(bits, code);
     }
-    write_code(bits, &Code::of(&[0; DISTANCE_SYMBOLS], 15));
+    write_code(bits, &Code::from_counts(&[0; DISTANCE_SYMBOLS], 15));
     for texel in texels {
         for (code, channel) in codes.iter().zip(channels) {
             let (word, length) = code.words[usize::from(texel[channel])];

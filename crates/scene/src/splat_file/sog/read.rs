@@ -8,7 +8,7 @@ use crate::ply::{Block, blocks, empty};
 use crate::splat_file::files::{Beside, Files, Folder, META_BYTES};
 use crate::splat_file::packed::complete;
 use crate::splat_file::watch::Watch;
-use crate::splat_file::{Aside, Format, foreign, streamed};
+use crate::splat_file::{Format, SplatMetadata, foreign, streamed};
 use crate::{Error, Progress, Result, Splats, bounded};
 use rayon::prelude::*;
 use std::borrow::Cow;
@@ -34,12 +34,12 @@ impl Files for Archive<'_> {
 pub(in crate::splat_file) fn parse(
     bytes: &[u8],
     progress: &dyn Progress,
-) -> Result<(Splats, Aside)> {
+) -> Result<(Splats, SplatMetadata)> {
     let archive = Archive::open(bytes)?;
     let all = archive.all_bytes();
     // Streamed SOG has a file of the other name in each of its folders.
     let streamed = archive.find(streamed::META);
-    let (splats, mut aside) = match (streamed, archive.find(META)) {
+    let (splats, mut metadata) = match (streamed, archive.find(META)) {
         (Some(meta), _) => {
             let files = Below::new(&archive, meta);
             streamed::parse_beside(&archive.get(meta)?, &files, progress)?
@@ -52,17 +52,17 @@ pub(in crate::splat_file) fn parse(
     };
     let scenes = archive.names().filter(|name| is_named(name, META)).count();
     if scenes > 1 && streamed.is_none() {
-        aside.notes.push(format!(
+        metadata.notes.push(format!(
             "the archive holds {scenes} files {META}: the first is read"
         ));
     }
     if archive.behind() > 0 {
-        aside.notes.push(format!(
+        metadata.notes.push(format!(
             "{} bytes follow the end of the archive, unread: is this the file that it should be?",
             archive.behind()
         ));
     }
-    Ok((splats, aside))
+    Ok((splats, metadata))
 }
 
 /// Files of an archive, named relative to a folder in it.
@@ -112,7 +112,7 @@ fn no_scene(archive: &Archive<'_>) -> Error {
 pub(in crate::splat_file) fn read_folder(
     path: &Path,
     progress: &dyn Progress,
-) -> Result<(Splats, Aside)> {
+) -> Result<(Splats, SplatMetadata)> {
     let bytes = bounded::read("cannot read the file", path, META_BYTES)?;
     let folder = Folder(path.parent().unwrap_or(Path::new("")));
     parse_beside(&bytes, &Beside::new(&folder, META), progress).map_err(|e| within(e, path))
@@ -138,7 +138,7 @@ pub(in crate::splat_file) fn parse_beside(
     meta: &[u8],
     files: &Beside<'_>,
     progress: &dyn Progress,
-) -> Result<(Splats, Aside)> {
+) -> Result<(Splats, SplatMetadata)> {
     let plan = Plan::parse(meta)?;
     // Textures are not larger than the bytes that can be read; each is checked in its turn.
     let size: usize = plan.files.iter().map(|name| files.size(name)).sum();
@@ -146,7 +146,7 @@ pub(in crate::splat_file) fn parse_beside(
 }
 
 /// Returns the error for a `meta.json` whose folder is not known.
-pub(in crate::splat_file) fn parse_meta_alone(bytes: &[u8]) -> Result<(Splats, Aside)> {
+pub(in crate::splat_file) fn parse_meta_alone(bytes: &[u8]) -> Result<(Splats, SplatMetadata)> {
     Plan::parse(bytes)?;
     Err(
         Error::unsupported("a meta.json holds no splats: the textures next to it do")
@@ -189,7 +189,7 @@ fn from_files(
     files: &dyn Files,
     file_bytes: usize,
     progress: &dyn Progress,
-) -> Result<(Splats, Aside)> {
+) -> Result<(Splats, SplatMetadata)> {
     let count = plan.count;
     check_files(plan, files)?;
     if count > MOST_A_BYTE.saturating_mul(file_bytes) {
@@ -240,13 +240,13 @@ fn from_files(
             .at(format!("Gaussian {row}"))
             .hint(DAMAGED));
     }
-    let aside = Aside {
+    let metadata = SplatMetadata {
         antialiased: plan.antialiased,
         moved: plan.moved,
         notes: compare_counts(count, &textures).into_iter().collect(),
-        ..Aside::default()
+        ..SplatMetadata::default()
     };
-    Ok((splats, aside))
+    Ok((splats, metadata))
 }
 
 /// Returns a note if textures hold more Gaussians than declared, or fewer. Writers fill unused texels with black.

@@ -166,7 +166,7 @@ fn quats(splats: &Splats, order: &[usize]) -> Picture {
 }
 
 fn scales(splats: &Splats, order: &[usize]) -> (Codebook, Picture) {
-    let book = Codebook::of(splats.scales.as_flattened().to_vec());
+    let book = Codebook::from_values(splats.scales.as_flattened().to_vec());
     let picture = picture(order, |i| {
         let [x, y, z] = splats.scales[i].map(|s| book.nearest(s));
         [x, y, z, 255]
@@ -175,7 +175,7 @@ fn scales(splats: &Splats, order: &[usize]) -> (Codebook, Picture) {
 }
 
 fn sh0(splats: &Splats, order: &[usize]) -> (Codebook, Picture) {
-    let book = Codebook::of(splats.sh0.as_flattened().to_vec());
+    let book = Codebook::from_values(splats.sh0.as_flattened().to_vec());
     let picture = picture(order, |i| {
         let [r, g, b] = splats.sh0[i].map(|c| book.nearest(c));
         [r, g, b, (255.0 * alpha(splats.opacities[i])).round() as u8]
@@ -222,9 +222,9 @@ fn harmonics(
     let work = Palette::work(splats.len(), rounds);
     let watch = Watch::start(progress, "finding a palette of harmonics", work, TOLD_WORK);
     let by = options.nearest.get(work >= TOLD_WORK);
-    let mut palette = Palette::of(vectors, entries, rounds, by, &watch)?;
+    let mut palette = Palette::fit(vectors, entries, rounds, by, &watch)?;
     watch.check()?;
-    let book = Codebook::of(palette.entries.clone());
+    let book = Codebook::from_values(palette.entries.clone());
     let places: Vec<u8> = palette
         .entries
         .par_iter()

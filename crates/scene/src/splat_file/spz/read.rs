@@ -9,7 +9,7 @@ use crate::edit::order::append;
 use crate::splat_file::axes::Axes;
 use crate::splat_file::packed::{Cursor, cut_harmonics};
 use crate::splat_file::watch::Watch;
-use crate::splat_file::{Aside, ReadOptions};
+use crate::splat_file::{ReadOptions, SplatMetadata};
 use crate::{Error, MAX_SH_DEGREE, Progress, Result, Splats};
 use flate2::bufread::GzDecoder;
 use rayon::prelude::*;
@@ -22,14 +22,14 @@ const EXTENSION_BYTES: u64 = 1 << 16;
 const MOST_JOINED: usize = 1000;
 
 /// Splats, notes, and the bytes behind the file's end.
-type Part<'a> = (Splats, Aside, &'a [u8]);
+type Part<'a> = (Splats, SplatMetadata, &'a [u8]);
 
 pub(in crate::splat_file) fn parse(
     bytes: &[u8],
     options: &ReadOptions,
     progress: &dyn Progress,
-) -> Result<(Splats, Aside)> {
-    let (mut splats, mut aside, mut rest) = one(bytes, options, progress)?;
+) -> Result<(Splats, SplatMetadata)> {
+    let (mut splats, mut metadata, mut rest) = one(bytes, options, progress)?;
     // Users join files end to end, as .splat files allow.
     let mut files = 1;
     let begins = |rest: &[u8]| rest.starts_with(&MAGIC) || rest.starts_with(&GZIP);
@@ -39,25 +39,25 @@ pub(in crate::splat_file) fn parse(
         };
         append(&mut splats, more);
         for note in other.notes {
-            if !aside.notes.contains(&note) {
-                aside.notes.push(note);
+            if !metadata.notes.contains(&note) {
+                metadata.notes.push(note);
             }
         }
         rest = after;
         files += 1;
     }
     if files > 1 {
-        aside.notes.push(format!(
+        metadata.notes.push(format!(
             "{files} SPZ files are joined in it: the Gaussians of all of them are read"
         ));
     }
     if !rest.is_empty() {
-        aside.notes.push(format!(
+        metadata.notes.push(format!(
             "{} bytes follow the end of the SPZ file, unread: is this the file that it should be?",
             rest.len()
         ));
     }
-    Ok((splats, aside))
+    Ok((splats, metadata))
 }
 
 /// Reads the first file in the bytes.
@@ -75,13 +75,13 @@ fn one<'a>(bytes: &'a [u8], options: &ReadOptions, progress: &dyn Progress) -> R
         return current(bytes, options, progress);
     }
     let plain = Source::Plain(bytes, Cursor::new(bytes, 0, "SPZ"));
-    let (splats, mut aside, rest) = legacy(plain, bytes.len(), options, progress)?;
-    aside.notes.push(
+    let (splats, mut metadata, rest) = legacy(plain, bytes.len(), options, progress)?;
+    metadata.notes.push(
         "the gzip packing around the file is missing, as a download may leave it: Dapple reads it all the same, \
          other programs may not; `dapple convert` writes it whole"
             .to_owned(),
     );
-    Ok((splats, aside, rest))
+    Ok((splats, metadata, rest))
 }
 
 /// Reads versions 1 to 3.
@@ -127,25 +127,25 @@ fn legacy<'a>(
         is_damaged,
         behind,
     } = source.rest(has_records);
-    let mut aside = Aside::default();
+    let mut metadata = SplatMetadata::default();
     // The following data is not part of the splats, so damage there gives only a note.
     if is_damaged {
         let what = "the file's end is damaged; its Gaussians could be read";
-        aside.notes.push(what.to_owned());
+        metadata.notes.push(what.to_owned());
     }
     let declared = match has_records {
         true => declared_axes(&records),
         false => None,
     };
     if !has_records && !records.is_empty() {
-        aside.notes.push(format!(
+        metadata.notes.push(format!(
             "{} bytes follow the last Gaussian, unread: is this the file that it should be?",
             records.len()
         ));
     }
     let planes = planes.each_ref().map(Vec::as_slice);
-    let (splats, aside) = finish(&header, &planes, declared, options, aside);
-    Ok((splats, aside, behind))
+    let (splats, metadata) = finish(&header, &planes, declared, options, metadata);
+    Ok((splats, metadata, behind))
 }
 
 /// Reads version 4, which has its own compression, inside a gzip file.
@@ -157,20 +157,20 @@ fn packed_again<'a>(
 ) -> Result<Part<'a>> {
     let most = MOST_RATIO * stream.file_bytes as u64;
     let unpacked = stream.decoder.by_ref().take(most).read_to_end(&mut whole);
-    let (splats, mut aside, inner) = current(&whole, options, progress)?;
+    let (splats, mut metadata, inner) = current(&whole, options, progress)?;
     if unpacked.is_err() {
         let what = "the file's end is damaged; its Gaussians could be read";
-        aside.notes.push(what.to_owned());
+        metadata.notes.push(what.to_owned());
     } else if !inner.is_empty() {
-        aside.notes.push(format!(
+        metadata.notes.push(format!(
             "{} bytes follow the last Gaussian, unread: is this the file that it should be?",
             inner.len()
         ));
     }
-    aside.notes.push(
+    metadata.notes.push(
         "gzip is around a file of version 4, which has a packing of its own: other programs may not read it".to_owned(),
     );
-    Ok((splats, aside, stream.behind()))
+    Ok((splats, metadata, stream.behind()))
 }
 
 /// Input of versions 1 to 3.
@@ -332,14 +332,14 @@ fn current<'a>(
     for (k, bytes) in &unpacked {
         planes[*k] = bytes;
     }
-    let (splats, aside) = finish(
+    let (splats, metadata) = finish(
         &header,
         &planes,
         declared_axes(records),
         options,
-        Aside::default(),
+        SplatMetadata::default(),
     );
-    Ok((splats, aside, bytes.get(at..).unwrap_or_default()))
+    Ok((splats, metadata, bytes.get(at..).unwrap_or_default()))
 }
 
 /// Unpacks one Zstandard frame.
@@ -380,13 +380,13 @@ fn finish(
     planes: &Planes<'_>,
     declared: Option<Axes>,
     options: &ReadOptions,
-    mut aside: Aside,
-) -> (Splats, Aside) {
+    mut metadata: SplatMetadata,
+) -> (Splats, SplatMetadata) {
     if header.degree > MAX_SH_DEGREE {
-        aside.notes.push(cut_harmonics(header.degree));
+        metadata.notes.push(cut_harmonics(header.degree));
     }
-    aside.antialiased = header.flags & ANTIALIASED != 0;
-    aside.axes = declared;
+    metadata.antialiased = header.flags & ANTIALIASED != 0;
+    metadata.axes = declared;
     let signs = declared.unwrap_or(options.undeclared_axes).signs();
-    (decode(header, planes, &signs), aside)
+    (decode(header, planes, &signs), metadata)
 }

@@ -9,7 +9,7 @@ use super::META;
 use super::meta::{Meta, Node, Run, damaged};
 use crate::edit::order::{append, gather};
 use crate::splat_file::files::{Beside, Files, Folder, is_inside};
-use crate::splat_file::{Aside, sog};
+use crate::splat_file::{SplatMetadata, sog};
 use crate::{Error, Progress, Result, Splats, bounded};
 use std::path::Path;
 
@@ -20,14 +20,14 @@ const META_BYTES: u64 = 64 << 20;
 pub(in crate::splat_file) fn read_folder(
     path: &Path,
     progress: &dyn Progress,
-) -> Result<(Splats, Aside)> {
+) -> Result<(Splats, SplatMetadata)> {
     let bytes = bounded::read("cannot read the file", path, META_BYTES)?;
     let folder = Folder(path.parent().unwrap_or(Path::new("")));
     parse_beside(&bytes, &folder, progress).map_err(|e| sog::within(e, path))
 }
 
 /// Returns the error for a `lod-meta.json` whose folder is not known.
-pub(in crate::splat_file) fn parse_meta_alone(bytes: &[u8]) -> Result<(Splats, Aside)> {
+pub(in crate::splat_file) fn parse_meta_alone(bytes: &[u8]) -> Result<(Splats, SplatMetadata)> {
     Meta::parse(bytes)?;
     Err(
         Error::unsupported("a lod-meta.json holds no splats: the folders next to it do")
@@ -41,7 +41,7 @@ pub(in crate::splat_file) fn parse_beside(
     bytes: &[u8],
     files: &dyn Files,
     progress: &dyn Progress,
-) -> Result<(Splats, Aside)> {
+) -> Result<(Splats, SplatMetadata)> {
     let meta = Meta::parse(bytes)?;
     let finest = finest(&meta.tree).ok_or_else(|| damaged("no level has a Gaussian".to_owned()))?;
     let mut runs = Vec::new();
@@ -61,8 +61,8 @@ pub(in crate::splat_file) fn parse_beside(
     if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
         return Err(damaged(format!("{:?} is named twice", pair[0])));
     }
-    let (mut splats, mut aside) = (Splats::empty(0), Aside::default());
-    aside.notes.extend(compare_counts(&meta, finest, &runs));
+    let (mut splats, mut metadata) = (Splats::empty(0), SplatMetadata::default());
+    metadata.notes.extend(compare_counts(&meta, finest, &runs));
     let mut unused = 0;
     for runs in runs.chunk_by(|a, b| a.file == b.file) {
         let file = runs[0].file;
@@ -73,10 +73,10 @@ pub(in crate::splat_file) fn parse_beside(
             )));
         };
         let (part, beside) = sog_file(name, files, progress)?;
-        aside.antialiased |= beside.antialiased;
-        aside.moved = beside.moved;
+        metadata.antialiased |= beside.antialiased;
+        metadata.moved = beside.moved;
         let named = |note| format!("{name}: {note}");
-        aside.notes.extend(beside.notes.into_iter().map(named));
+        metadata.notes.extend(beside.notes.into_iter().map(named));
         let mut order = Vec::with_capacity(part.len());
         for run in runs {
             let end = run.offset.saturating_add(run.count);
@@ -102,15 +102,15 @@ pub(in crate::splat_file) fn parse_beside(
         );
     }
     if unused > 0 {
-        aside.notes.push(format!(
+        metadata.notes.push(format!(
             "{unused} Gaussians of its files are in no leaf of the tree, unread"
         ));
     }
     if let Some(name) = &meta.environment {
         let (part, beside) = sog_file(name, files, progress)?;
         let named = |note| format!("{name}: {note}");
-        aside.notes.extend(beside.notes.into_iter().map(named));
-        aside.notes.push(format!(
+        metadata.notes.extend(beside.notes.into_iter().map(named));
+        metadata.notes.push(format!(
             "the last {} Gaussians are the scene's environment, which other levels of detail share",
             part.len()
         ));
@@ -118,9 +118,9 @@ pub(in crate::splat_file) fn parse_beside(
     }
     if finest > 0 {
         let note = format!("level {finest} is the finest that has Gaussians");
-        aside.notes.push(note);
+        metadata.notes.push(note);
     }
-    Ok((splats, aside))
+    Ok((splats, metadata))
 }
 
 /// Returns a note if the counts of `lod-meta.json` differ from those of its tree.
@@ -142,7 +142,11 @@ fn plain(name: &str) -> &str {
 }
 
 /// Reads a SOG folder by its `meta.json`, or a bundle.
-fn sog_file(name: &str, files: &dyn Files, progress: &dyn Progress) -> Result<(Splats, Aside)> {
+fn sog_file(
+    name: &str,
+    files: &dyn Files,
+    progress: &dyn Progress,
+) -> Result<(Splats, SplatMetadata)> {
     let name = plain(name);
     if !is_inside(name) {
         return Err(damaged(format!(

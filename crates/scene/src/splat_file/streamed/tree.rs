@@ -19,7 +19,7 @@ pub(super) enum Part {
 
 impl Part {
     /// Computes the box of these centres; non-finite ones count as the origin.
-    pub(super) fn of(means: &[[f32; 3]]) -> Self {
+    pub(super) fn from_means(means: &[[f32; 3]]) -> Self {
         Self::halve(means, (0..means.len() as u32).collect(), (MOST, FEW))
     }
 

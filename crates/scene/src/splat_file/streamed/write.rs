@@ -38,7 +38,7 @@ pub(in crate::splat_file) fn encode_files(
         contents: Vec::new(),
         open: vec![None; starts.len() - 1],
     };
-    let tree = files.node(Part::of(&all.means));
+    let tree = files.node(Part::from_means(&all.means));
     let counts: Vec<u64> = starts
         .windows(2)
         .map(|ends| (ends[1] - ends[0]) as u64)

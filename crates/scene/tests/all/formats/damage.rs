@@ -61,7 +61,7 @@ fn cut_files_say_where() {
             }
             match parse(&bytes[..end], format) {
                 // The end of a gzip member is not part of the splats: a note is sufficient.
-                Ok((_, aside)) => assert!(!aside.notes.is_empty(), "{name} cut at {end}"),
+                Ok((_, metadata)) => assert!(!metadata.notes.is_empty(), "{name} cut at {end}"),
                 Err(error) => assert!(error.hint_text().is_some(), "{name} cut at {end}: {error}"),
             }
         }
@@ -176,8 +176,8 @@ fn bombs_do_not_go_off() {
     // Endless zeros: unpacking stops at the size in the header.
     let mut long = crate::formats::spz::by_hand(3);
     long.resize(64 << 20, 0);
-    let (splats, aside) = parse(&crate::formats::spz::gzip(&long), Format::Spz).unwrap();
-    assert_eq!((splats.len(), aside.notes.len()), (2, 1));
+    let (splats, metadata) = parse(&crate::formats::spz::gzip(&long), Format::Spz).unwrap();
+    assert_eq!((splats.len(), metadata.notes.len()), (2, 1));
 
     // An archive whose meta.json declares more than textures of its size can hold.
     let folder = tempfile::tempdir().unwrap();

@@ -10,8 +10,8 @@ fn what_is_written_is_read_and_y_is_up() {
     for degree in 0..=3 {
         let splats = crowd(100, degree);
         splat_file::write(&path, &splats, Format::Glb).unwrap();
-        let (read, aside) = splat_file::read(&path).unwrap();
-        assert!(aside.notes.is_empty());
+        let (read, metadata) = splat_file::read(&path).unwrap();
+        assert!(metadata.notes.is_empty());
         assert_near(&read, &splats, Steps::NONE, "glb");
         // The first numbers are the first centre, rotated by 180 degrees about z.
         let bytes = std::fs::read(&path).unwrap();

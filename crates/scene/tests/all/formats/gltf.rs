@@ -89,8 +89,8 @@ impl Scene {
     }
 
     pub fn read(&self) -> (Splats, Vec<String>) {
-        let (splats, aside) = parse(&self.bytes(), Format::Glb).unwrap();
-        (splats, aside.notes)
+        let (splats, metadata) = parse(&self.bytes(), Format::Glb).unwrap();
+        (splats, metadata.notes)
     }
 
     pub fn bytes(&self) -> Vec<u8> {

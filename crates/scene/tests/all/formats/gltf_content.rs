@@ -157,8 +157,8 @@ fn text_files_find_their_numbers_and_stay_in_their_folder() {
         "100%25.bin",
         &format!("data:application/octet-stream;base64,{}", base64(&bin)),
     ] {
-        let (found, aside) = read(uri, "\u{feff}").unwrap();
-        assert!(aside.notes.is_empty(), "{:?}", aside.notes);
+        let (found, metadata) = read(uri, "\u{feff}").unwrap();
+        assert!(metadata.notes.is_empty(), "{:?}", metadata.notes);
         assert_near(&found, &splats, Steps::NONE, uri);
     }
     let absolute = folder.path().join("outside.bin").display().to_string();
@@ -250,9 +250,9 @@ fn counts_and_lengths_that_differ_are_told() {
         let mut bytes = bytes.clone();
         bytes[8..12].copy_from_slice(&(length as u32).to_le_bytes());
         bytes.extend(tail);
-        let (read, aside) = parse(&bytes, Format::Glb).unwrap();
+        let (read, metadata) = parse(&bytes, Format::Glb).unwrap();
         assert_eq!(read.len(), 40);
-        aside.notes
+        metadata.notes
     };
     let all = bytes.len();
     assert!(with(all, b"").is_empty());

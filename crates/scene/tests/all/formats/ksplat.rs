@@ -108,8 +108,8 @@ fn every_level_and_degree_is_read() {
     for degree in 0..=3 {
         let splats = crowd(15, degree);
         for level in 0..=2 {
-            let (read, aside) = parse(&file(&splats, level), Format::Ksplat).unwrap();
-            assert!(aside.notes.is_empty());
+            let (read, metadata) = parse(&file(&splats, level), Format::Ksplat).unwrap();
+            assert!(metadata.notes.is_empty());
             let coarse = f32::from(u8::from(level > 0));
             let steps = Steps {
                 mean: 1e-5 + coarse * 0.5 * 32.0 / RANGE,
@@ -182,10 +182,10 @@ fn counts_that_differ_are_told_and_what_is_there_is_read() {
             (&[(4096, 0)], "promise 0 Gaussians, and 15"),
             (&[(4096, 7)], "promise 7 Gaussians, and 15"),
         ] {
-            let (read, aside) = parse(&counted(&splats, level, at), Format::Ksplat).unwrap();
+            let (read, metadata) = parse(&counted(&splats, level, at), Format::Ksplat).unwrap();
             assert_eq!(read, whole, "level {level}, {at:?}");
-            let found = aside.notes.iter().any(|note| note.contains(word));
-            assert!(found, "level {level}, {at:?}: {:?}", aside.notes);
+            let found = metadata.notes.iter().any(|note| note.contains(word));
+            assert!(found, "level {level}, {at:?}: {:?}", metadata.notes);
         }
         // More sections than the capacity, and no capacity at all.
         for at in [&[(4096, 17)][..], &[(8, 3)], &[(4, 0), (8, 0)]] {
@@ -194,12 +194,12 @@ fn counts_that_differ_are_told_and_what_is_there_is_read() {
         }
         let mut longer = file(&splats, level);
         longer.extend(b"more");
-        let (read, aside) = parse(&longer, Format::Ksplat).unwrap();
+        let (read, metadata) = parse(&longer, Format::Ksplat).unwrap();
         assert_eq!(read, whole);
         assert!(
-            aside.notes[0].starts_with("4 bytes follow"),
+            metadata.notes[0].starts_with("4 bytes follow"),
             "{:?}",
-            aside.notes
+            metadata.notes
         );
     }
 }

@@ -54,17 +54,18 @@ fn a_motion_stays_the_same_where_positions_count_from_elsewhere() {
         ..WriteOptions::default()
     };
     write_with(&path, &crowd(300, 0), Format::Ply, &options).unwrap();
-    let (_, aside) = dapple_scene::splat_file::read(&path).unwrap();
+    let (_, metadata) = dapple_scene::splat_file::read(&path).unwrap();
     // The place of a point of the capture, before and after.
     let p = options.origin + DVec3::new(0.1, 0.2, -0.3);
     let place = |moved: &Similarity, origin: DVec3| moved.point(p - origin) + origin;
-    let off = place(&aside.moved, aside.origin).distance(place(&options.moved, options.origin));
+    let off =
+        place(&metadata.moved, metadata.origin).distance(place(&options.moved, options.origin));
     assert!(off < 1e-6, "{off}");
     for bad in ["", "1 2 3", "0 0 0 0 1 0 0 0", "1 0 0 0 nan 0 0 0"] {
         let text = format!(
             "ply\nformat ascii 1.0\ncomment Moved: {bad}\nelement vertex 0\nproperty float x\nend_header\n"
         );
-        let aside = dapple_scene::ply::aside(text.as_bytes()).unwrap();
-        assert_eq!(aside.moved, Similarity::IDENTITY, "{bad}");
+        let metadata = dapple_scene::ply::metadata(text.as_bytes()).unwrap();
+        assert_eq!(metadata.moved, Similarity::IDENTITY, "{bad}");
     }
 }

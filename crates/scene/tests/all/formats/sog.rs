@@ -77,8 +77,8 @@ pub fn first_version(degree: u8) -> (NamedFiles, NamedFiles) {
 fn the_first_version_is_read() {
     for degree in 0..=3 {
         let (first, second) = first_version(degree);
-        let (read, aside) = parse_files(&first, Format::SogFolder).unwrap();
-        assert!(aside.notes.is_empty(), "{:?}", aside.notes);
+        let (read, metadata) = parse_files(&first, Format::SogFolder).unwrap();
+        assert!(metadata.notes.is_empty(), "{:?}", metadata.notes);
         let (mut same, _) = parse_files(&second, Format::SogFolder).unwrap();
         assert_eq!(read.sh_degree, degree);
         let off = |a: &[f32], b: &[f32]| {
@@ -134,20 +134,20 @@ fn textures_that_hold_more_than_is_promised_are_told() {
     let clean = parse_files(&files, Format::SogFolder).unwrap();
     assert!(clean.1.notes.is_empty());
     meta["count"] = json!(299);
-    let (read, aside) = parse_files(&with_meta(&files, &meta), Format::SogFolder).unwrap();
+    let (read, metadata) = parse_files(&with_meta(&files, &meta), Format::SogFolder).unwrap();
     assert_eq!(read.len(), 299);
     assert!(
-        aside.notes[0].contains("the textures hold 300"),
+        metadata.notes[0].contains("the textures hold 300"),
         "{:?}",
-        aside.notes
+        metadata.notes
     );
     meta["count"] = json!(303);
-    let (read, aside) = parse_files(&with_meta(&files, &meta), Format::SogFolder).unwrap();
+    let (read, metadata) = parse_files(&with_meta(&files, &meta), Format::SogFolder).unwrap();
     assert_eq!(read.len(), 303);
     assert!(
-        aside.notes[0].contains("the textures hold 300"),
+        metadata.notes[0].contains("the textures hold 300"),
         "{:?}",
-        aside.notes
+        metadata.notes
     );
 }
 
@@ -158,10 +158,10 @@ fn what_follows_an_archive_is_told() {
     let plain = parse(&whole, Format::Sog).unwrap();
     assert!(plain.1.notes.is_empty());
     for tail in [&b"x"[..], &[0; 70_000], &whole] {
-        let (read, aside) = parse(&[&whole[..], tail].concat(), Format::Sog).unwrap();
+        let (read, metadata) = parse(&[&whole[..], tail].concat(), Format::Sog).unwrap();
         assert!(read == plain.0);
         let said = format!("{} bytes follow", tail.len());
-        assert!(aside.notes[0].starts_with(&said), "{:?}", aside.notes);
+        assert!(metadata.notes[0].starts_with(&said), "{:?}", metadata.notes);
     }
     // A comment belongs to the archive.
     let mut commented = whole.clone();
@@ -212,8 +212,8 @@ fn levels_of_detail_in_an_archive_are_read() {
     let (plain, _) = parse_files(&files, Format::StreamedSog).unwrap();
     assert!(files.len() > 7, "two levels");
     let mut archive = zip(&files);
-    let (read, aside) = parse(&archive, Format::Sog).unwrap();
-    assert!(aside.notes.is_empty(), "{:?}", aside.notes);
+    let (read, metadata) = parse(&archive, Format::Sog).unwrap();
+    assert!(metadata.notes.is_empty(), "{:?}", metadata.notes);
     assert!(read == plain);
     // The error for another archive names its content.
     archive = zip(&[("a/garden.ply".to_owned(), b"ply".to_vec())]);

@@ -61,9 +61,9 @@ fn assert_close(found: &[f32], expected: &[f64]) {
 #[test]
 fn bytes_mean_what_the_description_says() {
     for version in 1..=3 {
-        let (splats, aside) = parse(&gzip(&by_hand(version)), Format::Spz).unwrap();
+        let (splats, metadata) = parse(&gzip(&by_hand(version)), Format::Spz).unwrap();
         assert_eq!((splats.len(), splats.sh_degree), (2, 1));
-        assert!(aside.antialiased && aside.notes.is_empty() && aside.axes.is_none());
+        assert!(metadata.antialiased && metadata.notes.is_empty() && metadata.axes.is_none());
         // Right, up, back in the file; right, down, forward in Dapple.
         assert_close(&splats.means[0], &[1.0, 2.0, -0.5]);
         if version > 1 {
@@ -118,8 +118,8 @@ fn axes_are_those_that_are_declared_or_named() {
     for axes in Axes::ALL {
         // Version 4 declares its axes.
         splat_file::write_with(&path, &splats, Format::Spz, &turned(axes, SpzVersion::V4)).unwrap();
-        let (read, aside) = splat_file::read(&path).unwrap();
-        assert_eq!((aside.axes, aside.antialiased), (Some(axes), true));
+        let (read, metadata) = splat_file::read(&path).unwrap();
+        assert_eq!((metadata.axes, metadata.antialiased), (Some(axes), true));
         assert_near(&read, &splats, Steps::of(Format::Spz), axes.name());
         // Version 3 does not: the caller must know them.
         splat_file::write_with(&path, &splats, Format::Spz, &turned(axes, SpzVersion::V3)).unwrap();
@@ -128,8 +128,8 @@ fn axes_are_those_that_are_declared_or_named() {
             undeclared_axes: axes,
             ..ReadOptions::default()
         };
-        let (read, aside) = parse_with(&bytes, Format::Spz, &options).unwrap();
-        assert_eq!(aside.axes, None);
+        let (read, metadata) = parse_with(&bytes, Format::Spz, &options).unwrap();
+        assert_eq!(metadata.axes, None);
         assert_near(&read, &splats, Steps::of(Format::Spz), axes.name());
         let (raw, _) = parse(&bytes, Format::Spz).unwrap();
         assert_eq!(raw.means[7] == read.means[7], axes == Axes::Rub);
@@ -198,16 +198,19 @@ fn what_contradicts_itself_is_refused_with_its_place() {
     refused(&gzip(b"NGSP"), "within its header");
     let mut long = by_hand(3);
     long.push(0);
-    let (_, aside) = parse(&gzip(&long), Format::Spz).unwrap();
-    assert!(aside.notes[0].starts_with("1 bytes follow"), "{aside:?}");
+    let (_, metadata) = parse(&gzip(&long), Format::Spz).unwrap();
+    assert!(
+        metadata.notes[0].starts_with("1 bytes follow"),
+        "{metadata:?}"
+    );
     // A record of axes behind the harmonics of version 3, as its flag says.
     let mut declared = by_hand(3);
     declared[14] |= 2;
     for word in [0xADBE_0002u32, 4, 0, 0xADBE_0003, 4, 6] {
         declared.extend(word.to_le_bytes());
     }
-    let (splats, aside) = parse(&gzip(&declared), Format::Spz).unwrap();
-    assert_eq!(aside.axes, Some(Axes::Rdf));
+    let (splats, metadata) = parse(&gzip(&declared), Format::Spz).unwrap();
+    assert_eq!(metadata.axes, Some(Axes::Rdf));
     assert_eq!(splats.means[0], [1.0, -2.0, 0.5]);
 }
 
@@ -220,8 +223,8 @@ fn versions() -> Vec<(Vec<u8>, Splats)> {
     };
     files.push(splat_file::encode(&crowd(20, 1), Format::Spz, &options).unwrap());
     let read = |bytes: Vec<u8>| {
-        let (splats, aside) = parse(&bytes, Format::Spz).unwrap();
-        assert!(aside.notes.is_empty());
+        let (splats, metadata) = parse(&bytes, Format::Spz).unwrap();
+        assert!(metadata.notes.is_empty());
         (bytes, splats)
     };
     files.into_iter().map(read).collect()
@@ -232,22 +235,22 @@ fn files_that_stand_end_to_end_are_all_read() {
     let all = versions();
     for (first, a) in &all {
         for (second, b) in &all {
-            let (read, aside) = parse(&[&first[..], second].concat(), Format::Spz).unwrap();
+            let (read, metadata) = parse(&[&first[..], second].concat(), Format::Spz).unwrap();
             assert_eq!(read.len(), a.len() + b.len());
             assert_eq!(read.means[..a.len()], a.means[..]);
             assert_eq!(read.means[a.len()..], b.means[..]);
             assert!(
-                aside.notes[0].starts_with("2 SPZ files"),
+                metadata.notes[0].starts_with("2 SPZ files"),
                 "{:?}",
-                aside.notes
+                metadata.notes
             );
         }
         // Foreign bytes, and a second file that is truncated: noted, and the first file is read.
         for tail in [&b"these bytes"[..], &first[..first.len() / 2]] {
-            let (read, aside) = parse(&[&first[..], tail].concat(), Format::Spz).unwrap();
+            let (read, metadata) = parse(&[&first[..], tail].concat(), Format::Spz).unwrap();
             assert_eq!(read, *a);
             let said = format!("{} bytes follow", tail.len());
-            assert!(aside.notes[0].starts_with(&said), "{:?}", aside.notes);
+            assert!(metadata.notes[0].starts_with(&said), "{:?}", metadata.notes);
         }
     }
 }
@@ -256,31 +259,36 @@ fn files_that_stand_end_to_end_are_all_read() {
 fn files_without_gzip_or_with_too_much_of_it_are_read() {
     for version in 1..=3 {
         let (packed, _) = parse(&gzip(&by_hand(version)), Format::Spz).unwrap();
-        let (bare, aside) = parse(&by_hand(version), Format::Spz).unwrap();
+        let (bare, metadata) = parse(&by_hand(version), Format::Spz).unwrap();
         assert_eq!(bare, packed);
-        assert!(aside.notes[0].contains("gzip"), "{:?}", aside.notes);
+        assert!(metadata.notes[0].contains("gzip"), "{:?}", metadata.notes);
         // Members of a gzip file are one stream, for any cut.
         let whole = by_hand(version);
         for cut in [4, 20, 40] {
             let members = [gzip(&whole[..cut]), gzip(&whole[cut..])].concat();
-            let (read, aside) = parse(&members, Format::Spz).unwrap();
+            let (read, metadata) = parse(&members, Format::Spz).unwrap();
             assert_eq!(read, packed);
-            assert!(aside.notes.is_empty());
+            assert!(metadata.notes.is_empty());
         }
         let cut = &whole[..whole.len() - 1];
         let error = parse(cut, Format::Spz).unwrap_err();
         assert!(error.place().is_some() && error.hint_text().is_some());
         let longer = [&whole[..], b"more"].concat();
-        let (read, aside) = parse(&longer, Format::Spz).unwrap();
+        let (read, metadata) = parse(&longer, Format::Spz).unwrap();
         assert_eq!(read, packed);
-        assert!(aside.notes.iter().any(|n| n.starts_with("4 bytes follow")));
+        assert!(
+            metadata
+                .notes
+                .iter()
+                .any(|n| n.starts_with("4 bytes follow"))
+        );
     }
     let (four, splats) = versions().pop().unwrap();
-    let (read, aside) = parse(&gzip(&four), Format::Spz).unwrap();
+    let (read, metadata) = parse(&gzip(&four), Format::Spz).unwrap();
     assert_eq!(read, splats);
     assert!(
-        aside.notes[0].contains("gzip is around"),
+        metadata.notes[0].contains("gzip is around"),
         "{:?}",
-        aside.notes
+        metadata.notes
     );
 }

@@ -54,8 +54,8 @@ fn what_is_written_is_read_and_levels_tile_their_files() {
     for (degree, count) in [(0, 20_000), (2, 500)] {
         let splats = wide(count, degree);
         splat_file::write_with(&path, &splats, FORMAT, &options(3)).unwrap();
-        let (read, aside) = splat_file::read(&path).unwrap();
-        assert!(aside.notes.is_empty() && !aside.antialiased);
+        let (read, metadata) = splat_file::read(&path).unwrap();
+        assert!(metadata.notes.is_empty() && !metadata.antialiased);
         let steps = Steps {
             // The range is seven times that of the crowd.
             mean: 1.02 * 4.6 / 65_535.0 * 98.0,
@@ -150,11 +150,11 @@ fn bytes_by_hand_are_read() {
     let back = r#"{"file":0,"offset":200,"count":100}"#;
     let front = r#"{"file":0,"offset":0,"count":200}"#;
     // Level 1 is the finest; the coarser file may be missing.
-    let (splats, aside) = read(text(back, front, "")).unwrap();
+    let (splats, metadata) = read(text(back, front, "")).unwrap();
     assert_near(&splats, &fine, Steps::of(FORMAT), "by hand");
-    assert_eq!(aside.notes.len(), 1);
-    let (splats, aside) = read(text(back, front, r#""environment":"b/c/meta.json","#)).unwrap();
-    assert_eq!((splats.len(), aside.notes.len()), (400, 2));
+    assert_eq!(metadata.notes.len(), 1);
+    let (splats, metadata) = read(text(back, front, r#""environment":"b/c/meta.json","#)).unwrap();
+    assert_eq!((splats.len(), metadata.notes.len()), (400, 2));
     // A part of a file.
     let (splats, _) = read(text(back, r#"{"file":0,"offset":7,"count":3}"#, "")).unwrap();
     assert_eq!(splats.len(), 103);
@@ -273,26 +273,26 @@ fn bundles_are_read_as_folders_are() {
             .position(|(name, _)| name == "lod-meta.json")
             .unwrap();
         files[last].1 = meta.to_string().into_bytes();
-        let (read, aside) = parse_files(&files, FORMAT).unwrap();
-        assert!(aside.notes.is_empty(), "{:?}", aside.notes);
+        let (read, metadata) = parse_files(&files, FORMAT).unwrap();
+        assert!(metadata.notes.is_empty(), "{:?}", metadata.notes);
         assert_near(&read, &plain, Steps::of(FORMAT), "bundles");
         // Counts that differ from those of the tree, and Gaussians in no leaf.
         meta["counts"][0] = 7.into();
         files[last].1 = meta.to_string().into_bytes();
-        let (_, aside) = parse_files(&files, FORMAT).unwrap();
+        let (_, metadata) = parse_files(&files, FORMAT).unwrap();
         assert!(
-            aside.notes[0].contains("promises 7 Gaussians"),
+            metadata.notes[0].contains("promises 7 Gaussians"),
             "{:?}",
-            aside.notes
+            metadata.notes
         );
         let text = meta.to_string().replace("\"count\":300", "\"count\":250");
         files[last].1 = text.into_bytes();
-        let (read, aside) = parse_files(&files, FORMAT).unwrap();
+        let (read, metadata) = parse_files(&files, FORMAT).unwrap();
         assert_eq!(read.len(), 250);
         assert!(
-            aside.notes[1].contains("50 Gaussians of its files are in no leaf"),
+            metadata.notes[1].contains("50 Gaussians of its files are in no leaf"),
             "{:?}",
-            aside.notes
+            metadata.notes
         );
         let text = meta.to_string().replace("0_0.sog", "0_0.ply");
         files[last].1 = text.into_bytes();

@@ -164,8 +164,8 @@ fn streamed_sog_both_ways() {
     std::fs::create_dir(folder.path().join("theirs")).unwrap();
     let actions = ["-l", "0", b.to_str().unwrap(), "-l", "1"];
     convert(&tool, &["--gpu", "cpu", "-C", "1"], &a, &actions, &theirs);
-    let (read, aside) = splat_file::read(&theirs).unwrap();
-    assert!(aside.notes.is_empty(), "{:?}", aside.notes);
+    let (read, metadata) = splat_file::read(&theirs).unwrap();
+    assert!(metadata.notes.is_empty(), "{:?}", metadata.notes);
     assert!(folder.path().join("theirs/0_1/meta.json").is_file());
     assert_near(&read, &fine, Steps::of(Format::StreamedSog), "theirs");
 }

@@ -16,7 +16,7 @@ pub(crate) struct Measure<'a> {
 
 impl<'a> Measure<'a> {
     /// A measure on the device of this engine.
-    pub(crate) fn of(lpips: &'a Lpips, engine: &dyn Engine) -> Self {
+    pub(crate) fn new(lpips: &'a Lpips, engine: &dyn Engine) -> Self {
         let mut measure = Self::on_host(lpips);
         if let Some(gpu) = gpu_of(engine) {
             match lpips.on(&Context::gpu(&gpu)) {

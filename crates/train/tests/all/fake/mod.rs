@@ -8,7 +8,7 @@ use dapple_engine::{
     TrainView, ViewId, ViewState,
 };
 use dapple_scene::{Camera, Dataset, Error, Photo, Point, Pose, Result, Splats, View};
-use dapple_train::{EvalReport, Observer, Outlook, StepProgress, TrainConfig};
+use dapple_train::{EvalReport, ExtensionCheck, Observer, StepProgress, TrainConfig};
 use glam::DVec3;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -169,7 +169,7 @@ impl Engine for FakeEngine {
             not_finite: settings
                 .step
                 .is_multiple_of(FINITE_EVERY)
-                .then(|| NotFinite::of(&self.splats))
+                .then(|| NotFinite::find_in(&self.splats))
                 .flatten(),
         }));
         Ok(())
@@ -255,7 +255,7 @@ pub struct Listener {
     pub evals: Vec<u32>,
     pub densified: usize,
     /// Steps of extension checks.
-    pub outlooks: Vec<u32>,
+    pub extension_checks: Vec<u32>,
     pub stop_after: Option<u32>,
 }
 
@@ -268,8 +268,8 @@ impl Observer for Listener {
         self.densified += 1;
     }
 
-    fn on_outlook(&mut self, outlook: &Outlook, _: &TrainConfig) {
-        self.outlooks.push(outlook.steps[1]);
+    fn on_extension_check(&mut self, check: &ExtensionCheck, _: &TrainConfig) {
+        self.extension_checks.push(check.steps[1]);
     }
 
     fn on_eval(&mut self, step: u32, _: &EvalReport) {

@@ -81,7 +81,7 @@ impl<'a> Palette<'a> {
     ///
     /// # Errors
     /// Errors of the nearest-entry search.
-    pub(super) fn of(
+    pub(super) fn fit(
         vectors: Vectors<'a>,
         entries: usize,
         rounds: u32,
@@ -405,7 +405,7 @@ mod tests {
             dim: 9,
             weights: &[1.0; 300],
         };
-        let mut palette = Palette::of(vectors, 300, 4, &OnCpu, &unwatched()).unwrap();
+        let mut palette = Palette::fit(vectors, 300, 4, &OnCpu, &unwatched()).unwrap();
         assert_eq!(palette.entries, values);
         assert_eq!(
             palette.labels(&unwatched()).unwrap(),
@@ -430,7 +430,7 @@ mod tests {
         let of = |threads| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
             pool.map(|pool| {
-                pool.install(|| Palette::of(vectors, 4096, 10, &OnCpu, &unwatched()).unwrap())
+                pool.install(|| Palette::fit(vectors, 4096, 10, &OnCpu, &unwatched()).unwrap())
             })
             .ok()
         };
@@ -457,7 +457,7 @@ mod tests {
             dim: 9,
             weights: &[1.0; 40_000],
         };
-        let mut palette = Palette::of(vectors, 5000, 10, &OnCpu, &unwatched()).unwrap();
+        let mut palette = Palette::fit(vectors, 5000, 10, &OnCpu, &unwatched()).unwrap();
         assert!(palette.entries.len() <= 9 * 64, "{}", palette.entries.len());
         assert_eq!(error(&mut palette), 0.0);
     }

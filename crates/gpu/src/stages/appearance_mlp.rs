@@ -7,8 +7,8 @@ use crate::params::{planes_of, rows_of};
 use crate::passes::{Axis, Bits, Code, Kind, Pass, Tensor};
 use crate::recorder::{Recorder, Size};
 use crate::{Buffers, Context};
-use dapple_engine::Look;
-use dapple_engine::look::{self, CODE, NETWORK};
+use dapple_engine::AppearanceMlp;
+use dapple_engine::appearance_mlp::{self, CODE, NETWORK};
 use dapple_scene::Result;
 
 /// Sums that a workgroup of `look_reduce` adds up.
@@ -19,7 +19,7 @@ pub const FEATURES: &str = "look_features";
 /// See [`FEATURES`].
 pub const MOMENTS: &str = "look_feature_moments";
 /// Planes of features.
-const WIDTH: u32 = look::FEATURES as u32;
+const WIDTH: u32 = appearance_mlp::FEATURES as u32;
 
 const _: () = assert!(NETWORK.is_multiple_of(COLUMNS as usize) && LOOK_GROUPS.is_multiple_of(16));
 
@@ -65,13 +65,13 @@ fn record(r: &mut Recorder<'_>) -> Result<()> {
 pub fn upload(
     context: &Context,
     buffers: &mut Buffers,
-    look: &Look,
+    look: &AppearanceMlp,
     capacity: usize,
 ) -> Result<usize> {
     let gpu = &context.gpu;
     for (name, rows, width) in [
-        (FEATURES, &look.features, look::FEATURES),
-        (MOMENTS, &look.feature_moments, 2 * look::FEATURES),
+        (FEATURES, &look.features, appearance_mlp::FEATURES),
+        (MOMENTS, &look.feature_moments, 2 * appearance_mlp::FEATURES),
     ] {
         gpu.write(buffers.get(name)?, 0, &planes_of(rows, width, capacity));
     }
@@ -100,7 +100,7 @@ pub fn download(
     buffers: &Buffers,
     views: usize,
     (gaussians, capacity): (usize, usize),
-) -> Result<Look> {
+) -> Result<AppearanceMlp> {
     let gpu = &context.gpu;
     let rows = |name: &str, width: usize| -> Result<Vec<f32>> {
         let planes: Vec<f32> = gpu.read(buffers.get(name)?, width * capacity)?;
@@ -113,14 +113,14 @@ pub fn download(
     let mut moments: Vec<f32> = gpu.read(buffers.get("look_moments")?, floats)?;
     let code_moments = moments.split_off(2 * NETWORK);
     let mut seen: Vec<u32> = gpu.read(buffers.get("look_seen")?, views + 1)?;
-    Ok(Look {
+    Ok(AppearanceMlp {
         frame: all,
         network,
         network_moments: moments,
         codes,
         code_moments,
         seen: seen.split_off(1),
-        features: rows(FEATURES, look::FEATURES)?,
-        feature_moments: rows(MOMENTS, 2 * look::FEATURES)?,
+        features: rows(FEATURES, appearance_mlp::FEATURES)?,
+        feature_moments: rows(MOMENTS, 2 * appearance_mlp::FEATURES)?,
     })
 }

@@ -52,11 +52,11 @@ const SH0: f32 = 0.282_094_8;
 
 /// Settings of a step for the appearance MLP.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct LookSettings {
+pub struct AppearanceMlpSettings {
     /// Step size of Adam for the network; 0 = it does not change.
     pub network_rate: f32,
     /// Step size of Adam for the photo's embedding; 0 = it does not change.
-    pub code_rate: f32,
+    pub embedding_rate: f32,
     /// Step size of Adam for the features of the Gaussians that the photo shows; 0 = they do not change.
     pub feature_rate: f32,
     /// Weight, in the loss, of the mean square of the first half of the embedding. It keeps effects that all photos
@@ -67,7 +67,7 @@ pub struct LookSettings {
 /// Appearance MLP with the embeddings of all views: part of the state that a run needs to continue. Empty if the run
 /// learns none.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Look {
+pub struct AppearanceMlp {
     /// Unit of centres: the middle of the scene, and one over its size. Empty or `[4]`.
     pub frame: Vec<f32>,
     /// Weights of the network, [`NETWORK`] numbers.
@@ -86,7 +86,7 @@ pub struct Look {
     pub feature_moments: Vec<f32>,
 }
 
-impl Look {
+impl AppearanceMlp {
     /// Creates a network of random numbers keyed by `seed`, with embeddings and features of zeros: it changes no colour
     /// yet.
     pub fn new(centre: [f32; 3], size: f32, views: usize, gaussians: usize, seed: u64) -> Self {
@@ -210,7 +210,7 @@ pub fn no_look() -> Error {
         .hint("upload a state with an appearance embedding for each view")
 }
 
-/// Computes step 1. `frame` is [`Look::frame`].
+/// Computes step 1. `frame` is [`AppearanceMlp::frame`].
 #[inline(always)]
 pub fn encode(frame: &[f32], mean: [f32; 3], features: [f32; FEATURES]) -> [f32; ENCODED] {
     let mut out = [0.0; ENCODED];
@@ -273,7 +273,7 @@ pub struct Prepared {
 
 impl Prepared {
     /// Prepares a network for one photo's embedding; `None` if `look` holds no network.
-    pub fn new(look: &Look, code: &[f32; CODE]) -> Option<Self> {
+    pub fn new(look: &AppearanceMlp, code: &[f32; CODE]) -> Option<Self> {
         let frame = *look.frame.first_chunk::<4>()?;
         let (w1, w2) = look.network.split_at_checked(HIDDEN * ENCODED)?;
         if w2.len() != OUTPUTS * HIDDEN {
@@ -429,7 +429,7 @@ pub fn by_colour(by_sh0: f32) -> f32 {
 
 /// Bakes the appearance of an embedding into splats, so that any viewer shows the colours of that photo. The splats are
 /// those of the run that learnt `look`, in their order.
-pub fn bake(splats: &mut Splats, look: &Look, code: &[f32; CODE]) {
+pub fn bake(splats: &mut Splats, look: &AppearanceMlp, code: &[f32; CODE]) {
     let Some(prepared) = Prepared::new(look, code) else {
         return;
     };

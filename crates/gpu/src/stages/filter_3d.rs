@@ -8,7 +8,7 @@ use dapple_scene::Result;
 
 /// The tensor of 3D filters, a word per Gaussian; it exists after a command with anti-aliasing. The filters have no
 /// effect until they are set.
-pub const SMOOTHING: &str = "smoothing";
+pub const FILTER_3D: &str = "smoothing";
 
 const OF_VIEWS: Code = Code::new("smoothing", "smoothing_of_views");
 
@@ -16,7 +16,7 @@ const OF_VIEWS: Code = Code::new("smoothing", "smoothing_of_views");
 pub static PASS: Pass = Pass {
     shaders: shaders!["smoothing"],
     kernels: &[OF_VIEWS],
-    tensors: &[Tensor::new(Axis::Gaussian, SMOOTHING, 1)
+    tensors: &[Tensor::new(Axis::Gaussian, FILTER_3D, 1)
         .kind(Kind::State)
         .when(Bits::ANTIALIAS)],
     ..Pass::new("smoothing", record)
@@ -24,6 +24,6 @@ pub static PASS: Pass = Pass {
 
 fn record(r: &mut Recorder<'_>) -> Result<()> {
     // The number of Gaussians is known only in the step after this pass.
-    let capacity = (r.bytes_of(SMOOTHING)? / WORD) as u32;
+    let capacity = (r.bytes_of(FILTER_3D)? / WORD) as u32;
     r.run(&OF_VIEWS, Size::flat(capacity.div_ceil(WORKGROUP)))
 }

@@ -4,7 +4,7 @@
 
 use crate::fake;
 
-use dapple_train::{Preset, RunFolder, Silent, Trainer, Verdict, train_into};
+use dapple_train::{ExtensionDecision, Preset, RunFolder, Silent, Trainer, train_into};
 use fake::{FakeEngine, Listener, Log, capture, fake};
 use std::sync::{Arc, Mutex};
 
@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 fn photos_are_set_aside_for_a_while_and_given_back() {
     let log: Arc<Mutex<Log>> = Arc::default();
     let mut config = Preset::Standard.config_for(4000);
-    config.extensions = 1;
+    config.max_extensions = 1;
     let mut trainer = Trainer::new(&capture(48), config, fake(&log, 0, 0)).unwrap();
     assert_eq!(trainer.train_view_count(), 42);
     let folder = tempfile::tempdir().unwrap();
@@ -22,15 +22,15 @@ fn photos_are_set_aside_for_a_while_and_given_back() {
     let mut listener = Listener::default();
     let outcome = train_into(&folder, &mut trainer, &mut listener).unwrap();
     assert_eq!(outcome.steps, 4000);
-    assert_eq!(listener.outlooks, [3000]);
-    let [said] = trainer.outlooks() else {
-        panic!("{:?}", trainer.outlooks());
+    assert_eq!(listener.extension_checks, [3000]);
+    let [said] = trainer.extension_checks() else {
+        panic!("{:?}", trainer.extension_checks());
     };
     assert_eq!(
-        (said.steps, said.verdict),
-        ([2200, 3000], Verdict::NotShared)
+        (said.steps, said.decision),
+        ([2200, 3000], ExtensionDecision::NotShared)
     );
-    let aside = [6, 18, 30];
+    let withheld = [6, 18, 30];
     let log = log.lock().unwrap();
     let taken = |from: usize, to: usize| {
         let mut times = [0; 42];
@@ -40,7 +40,7 @@ fn photos_are_set_aside_for_a_while_and_given_back() {
         times
     };
     for (view, &times) in taken(2200, 3000).iter().enumerate() {
-        assert_eq!(times == 0, aside.contains(&view), "view {view}");
+        assert_eq!(times == 0, withheld.contains(&view), "view {view}");
         // 19 or 20 of its own, and a few steps of withheld photos: no photo takes all steps of another.
         assert!(times < 30, "view {view} {times} times");
     }
@@ -48,7 +48,7 @@ fn photos_are_set_aside_for_a_while_and_given_back() {
     assert!(taken(2100, 2184).iter().all(|&times| times == 2));
     // They are taken more often until the end: 19 more each than the others' 22 to 24.
     for (view, &times) in taken(3000, 4000).iter().enumerate() {
-        let usual = if aside.contains(&view) {
+        let usual = if withheld.contains(&view) {
             36..52
         } else {
             18..25
@@ -70,11 +70,14 @@ fn what_is_named_is_left_as_it_is() {
     for (dropout, max_gaussians) in [(0.125, 0), (0.0, 100)] {
         let log: Arc<Mutex<Log>> = Arc::default();
         let mut config = Preset::Standard.config_for(4000);
-        config.extensions = 1;
+        config.max_extensions = 1;
         (config.dropout, config.max_gaussians) = (dropout, max_gaussians);
         let mut trainer = Trainer::new(&capture(48), config, fake(&log, 0, 0)).unwrap();
         trainer.run(&mut Silent).unwrap();
-        assert_eq!(trainer.outlooks()[0].verdict, Verdict::NotShared);
+        assert_eq!(
+            trainer.extension_checks()[0].decision,
+            ExtensionDecision::NotShared
+        );
         assert_eq!(trainer.config().dropout_after, 0);
         let log = log.lock().unwrap();
         let mut parts = log.steps.iter().map(|(_, step)| step.dropout);
@@ -86,7 +89,7 @@ fn what_is_named_is_left_as_it_is() {
 /// with another check before the new end.
 #[test]
 fn photos_that_gain_extend_the_run_by_what_they_gain() {
-    use Verdict::{Extend, LittleGained, NotShared};
+    use ExtensionDecision::{Extend, LittleGained, NotShared};
     let run = |shown: &[(u32, f32)]| {
         let log: Arc<Mutex<Log>> = Arc::default();
         let engine = FakeEngine {
@@ -95,14 +98,18 @@ fn photos_that_gain_extend_the_run_by_what_they_gain() {
             ..FakeEngine::default()
         };
         let mut config = Preset::Standard.config_for(4000);
-        config.extensions = 2;
+        config.max_extensions = 2;
         let mut trainer = Trainer::new(&capture(48), config, Box::new(engine)).unwrap();
         let planned = trainer.config().max_gaussians as u32;
         let steps = trainer.run(&mut Silent).unwrap().steps;
-        let verdicts: Vec<Verdict> = trainer.outlooks().iter().map(|o| o.verdict).collect();
+        let decisions: Vec<ExtensionDecision> = trainer
+            .extension_checks()
+            .iter()
+            .map(|o| o.decision)
+            .collect();
         let extended: Vec<(u32, u32, u32)> = trainer
             .config()
-            .extended
+            .extension_log
             .iter()
             .map(|&[after, steps, most]| (after, steps, most / planned))
             .collect();
@@ -110,7 +117,10 @@ fn photos_that_gain_extend_the_run_by_what_they_gain() {
         assert_eq!(log.steps.len(), steps as usize);
         // No dropout follows a falling loss.
         let left_out = log.steps.iter().position(|(_, step)| step.dropout > 0.0);
-        let not_shared = trainer.outlooks().iter().find(|o| o.verdict == NotShared);
+        let not_shared = trainer
+            .extension_checks()
+            .iter()
+            .find(|o| o.decision == NotShared);
         assert_eq!(left_out, not_shared.map(|o| o.steps[1] as usize));
         // The photo that is withheld first, and the period of more than three epochs without it.
         let taken = log
@@ -121,7 +131,7 @@ fn photos_that_gain_extend_the_run_by_what_they_gain() {
         let taken: Vec<usize> = taken.map(|(step, _)| step).collect();
         let gaps = taken.windows(2).filter(|pair| pair[1] - pair[0] > 126);
         let gaps: Vec<usize> = gaps.map(|pair| pair[0] / 100).collect();
-        (steps, verdicts, extended, gaps)
+        (steps, decisions, extended, gaps)
     };
     let little = run(&[(0, 0.51), (2400, 0.507)]);
     assert_eq!(

@@ -1,6 +1,6 @@
 //! Adam for the network, embeddings and features. Moments do not change between two steps that use their parameters.
 
-use super::{CODE, FEATURES, HIDDEN, Look, LookSettings, NETWORK};
+use super::{AppearanceMlp, AppearanceMlpSettings, CODE, FEATURES, HIDDEN, NETWORK};
 use crate::Adam;
 
 /// Threshold of moments: smaller values become zero, as for other parameters.
@@ -9,10 +9,10 @@ const FLUSH: f32 = 1e-30;
 /// Takes a step of Adam with the derivatives by the network and by a view's embedding. A non-finite derivative moves
 /// nothing.
 pub fn step(
-    look: &mut Look,
+    look: &mut AppearanceMlp,
     view: usize,
     gradient: (&[f32], &[f32; CODE]),
-    settings: &LookSettings,
+    settings: &AppearanceMlpSettings,
     adam: &Adam,
 ) {
     look.seen[view] = look.seen[view].saturating_add(1);
@@ -35,7 +35,7 @@ pub fn step(
     }
     let moments = &mut look.code_moments[2 * view * CODE..2 * (view + 1) * CODE];
     let (first, second) = moments.split_at_mut(CODE);
-    let of_code = rates(settings.code_rate, u64::from(look.seen[view]), adam);
+    let of_code = rates(settings.embedding_rate, u64::from(look.seen[view]), adam);
     advance(code, first, second, &by_code, of_code, adam);
 }
 
@@ -56,7 +56,7 @@ pub struct FeatureStep {
 
 impl FeatureStep {
     /// Prepares the next step of `look`.
-    pub fn next(look: &Look, settings: &LookSettings, adam: &Adam) -> Self {
+    pub fn next(look: &AppearanceMlp, settings: &AppearanceMlpSettings, adam: &Adam) -> Self {
         Self {
             rates: rates(settings.feature_rate, look.steps() + 1, adam),
             adam: *adam,

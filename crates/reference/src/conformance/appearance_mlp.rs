@@ -3,29 +3,29 @@
 use super::training::{check_moments, masked_photo, photo, settings};
 use super::{Make, growing, last_report};
 use crate::compare::{self, TOLERANCE};
-use crate::oracle::{self as reference, Gaussian, LookNetwork};
+use crate::oracle::{self as reference, AppearanceMlpReference, Gaussian};
 use crate::scenes::{self, Random, TestScene};
-use dapple_engine::look::{self, CODE, FEATURES, FeatureStep, NETWORK};
+use dapple_engine::appearance_mlp::{self, CODE, FEATURES, FeatureStep, NETWORK};
 use dapple_engine::{
-    Engine, Look, LookSettings, LossTerm, OptimizerState, PoseRates, Report, StepSettings,
-    TrainView, ViewId,
+    AppearanceMlp, AppearanceMlpSettings, Engine, LossTerm, OptimizerState, PoseRates, Report,
+    StepSettings, TrainView, ViewId,
 };
 use dapple_scene::Photo;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-const LOOK: LookSettings = LookSettings {
+const LOOK: AppearanceMlpSettings = AppearanceMlpSettings {
     network_rate: 1e-3,
-    code_rate: 1e-2,
+    embedding_rate: 1e-2,
     feature_rate: 2e-3,
     neutral: 0.3,
 };
 
 /// Draws different embeddings for `views` views.
-fn drawn(scene: &TestScene, views: usize) -> Look {
+fn drawn(scene: &TestScene, views: usize) -> AppearanceMlp {
     let mut random = Random::new(29);
     let mean = scene.splats.means.first().copied().unwrap_or_default();
-    let mut look = Look::new(mean, 2.0, views, scene.splats.len(), 4);
+    let mut look = AppearanceMlp::new(mean, 2.0, views, scene.splats.len(), 4);
     for value in look.codes.iter_mut().chain(&mut look.features) {
         *value = random.uniform(-0.3, 0.3) as f32;
     }
@@ -40,7 +40,7 @@ fn with_look(settings: StepSettings) -> StepSettings {
 }
 
 /// Uploads splats that have taken no step, with this appearance MLP.
-fn upload(engine: &mut dyn Engine, scene: &TestScene, look: &Look) {
+fn upload(engine: &mut dyn Engine, scene: &TestScene, look: &AppearanceMlp) {
     engine.upload(&scene.splats, None).unwrap();
     let (_, mut state) = engine.download().unwrap();
     state.views.look = look.clone();
@@ -64,7 +64,7 @@ fn step_matches(engine: &mut dyn Engine, scene: &TestScene, photo: &Photo, what:
     let (_, state) = engine.download().unwrap();
     assert_eq!(engine.view_state().unwrap(), state.views);
 
-    let model = LookNetwork::new(&before, last);
+    let model = AppearanceMlpReference::new(&before, last);
     let gaussians = Gaussian::all(&scene.splats);
     let looked = model.looked(&gaussians);
     let render = &asked.render;
@@ -80,8 +80,11 @@ fn step_matches(engine: &mut dyn Engine, scene: &TestScene, photo: &Photo, what:
         reference::gradients_of_gaussians(&looked, stride, &scene.camera, render, &d_rgb, None);
     let (gradients, by_look) = model.backward(&gaussians, by_looked.unwrap());
     let mut by_code = by_look.code;
-    for (sum, value) in by_code[..look::HIDDEN].iter_mut().zip(&model.code) {
-        *sum += 2.0 * f64::from(LOOK.neutral) / look::HIDDEN as f64 * value;
+    for (sum, value) in by_code[..appearance_mlp::HIDDEN]
+        .iter_mut()
+        .zip(&model.code)
+    {
+        *sum += 2.0 * f64::from(LOOK.neutral) / appearance_mlp::HIDDEN as f64 * value;
     }
     let relative = (f64::from(report.loss) / loss - 1.0).abs();
     assert!(relative < 1e-5, "{what}: loss {}, not {loss}", report.loss);
@@ -114,20 +117,20 @@ fn step_matches(engine: &mut dyn Engine, scene: &TestScene, photo: &Photo, what:
     // The step, by the shared formula, from the engine's own gradient.
     let narrow = |values: &[f64]| -> Vec<f32> { values.iter().map(|&v| v as f32).collect() };
     let mut expected = before.clone();
-    let unpulled = LookSettings {
+    let unpulled = AppearanceMlpSettings {
         neutral: 0.0,
         ..LOOK
     };
     let own_code: [f32; CODE] = narrow(&found[1].1).try_into().unwrap();
     let gradient = (narrow(&found[0].1), own_code);
-    look::step(
+    appearance_mlp::step(
         &mut expected,
         last,
         (&gradient.0, &gradient.1),
         &unpulled,
         &asked.adam,
     );
-    let numbers = |look: &Look| [look.network.clone(), look.codes.clone()].concat();
+    let numbers = |look: &AppearanceMlp| [look.network.clone(), look.codes.clone()].concat();
     for (i, (a, b)) in numbers(after).iter().zip(numbers(&expected)).enumerate() {
         assert!((a - b).abs() < 1e-5, "{what}: number {i} is {a}, not {b}");
     }
@@ -163,7 +166,7 @@ fn step_matches(engine: &mut dyn Engine, scene: &TestScene, photo: &Photo, what:
 }
 
 /// Returns Adam's first or second moments of features: `[gaussians, FEATURES]`.
-fn moments_of_features(look: &Look, which: usize) -> Vec<f32> {
+fn moments_of_features(look: &AppearanceMlp, which: usize) -> Vec<f32> {
     let rows = look.feature_moments.chunks_exact(2 * FEATURES);
     rows.flat_map(|row| &row[which * FEATURES..(which + 1) * FEATURES])
         .copied()

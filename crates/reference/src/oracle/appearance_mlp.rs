@@ -11,7 +11,7 @@
 
 use super::Gaussian;
 use dapple_engine::Gradients;
-use dapple_engine::look::{CODE, ENCODED, FEATURES, HIDDEN, NETWORK, OUTPUTS, WAVES};
+use dapple_engine::appearance_mlp::{CODE, ENCODED, FEATURES, HIDDEN, NETWORK, OUTPUTS, WAVES};
 use glam::DVec3;
 
 /// Returns SH basis function 0.
@@ -21,7 +21,7 @@ fn y0() -> f64 {
 
 /// Network and a photo's embedding in `f64`.
 #[derive(Debug, Clone)]
-pub struct LookNetwork {
+pub struct AppearanceMlpReference {
     /// Middle of the scene, and one over its size.
     pub frame: [f64; 4],
     /// Weights: `W1` `[HIDDEN, ENCODED]`, then `W2` `[OUTPUTS, HIDDEN]`.
@@ -32,20 +32,20 @@ pub struct LookNetwork {
     pub features: Vec<f64>,
 }
 
-/// Derivatives by the fields of [`LookNetwork`].
+/// Derivatives by the fields of [`AppearanceMlpReference`].
 #[derive(Debug, Clone)]
-pub struct LookGradient {
-    /// Derivative by [`LookNetwork::network`].
+pub struct AppearanceMlpGradient {
+    /// Derivative by [`AppearanceMlpReference::network`].
     pub network: Vec<f64>,
-    /// Derivative by [`LookNetwork::code`].
+    /// Derivative by [`AppearanceMlpReference::code`].
     pub code: Vec<f64>,
-    /// Derivative by [`LookNetwork::features`].
+    /// Derivative by [`AppearanceMlpReference::features`].
     pub features: Vec<f64>,
 }
 
-impl LookNetwork {
+impl AppearanceMlpReference {
     /// Converts an engine's network and the embedding of a view.
-    pub fn new(look: &dapple_engine::Look, view: usize) -> Self {
+    pub fn new(look: &dapple_engine::AppearanceMlp, view: usize) -> Self {
         let wide = |values: &[f32]| values.iter().map(|&v| f64::from(v)).collect();
         Self {
             frame: std::array::from_fn(|i| look.frame[i].into()),
@@ -124,7 +124,7 @@ impl LookNetwork {
         &self,
         gaussians: &[Gaussian],
         mut by_looked: Gradients<f64>,
-    ) -> (Gradients<f64>, LookGradient) {
+    ) -> (Gradients<f64>, AppearanceMlpGradient) {
         let mut network = vec![0.0; NETWORK];
         let mut code = vec![0.0; CODE];
         let mut features = vec![0.0; gaussians.len() * FEATURES];
@@ -165,7 +165,7 @@ impl LookNetwork {
                 }
             }
         }
-        let by_look = LookGradient {
+        let by_look = AppearanceMlpGradient {
             network,
             code,
             features,

@@ -7,12 +7,12 @@ use glam::DVec3;
 use std::time::Instant;
 
 /// A run between two steps: see [`crate::Observer::between_steps`].
-pub struct Onlooker<'a> {
+pub struct PausedRun<'a> {
     run: &'a mut Run,
 }
 
-impl<'a> Onlooker<'a> {
-    pub(super) fn of(run: &'a mut Run) -> Self {
+impl<'a> PausedRun<'a> {
+    pub(super) fn new(run: &'a mut Run) -> Self {
         Self { run }
     }
 

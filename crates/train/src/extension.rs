@@ -1,10 +1,10 @@
 //! Extension checks: measure during a run whether more steps reduce the loss on photos withheld from training.
 //!
 //! 1. From `FROM` to `TO` hundredths of the schedule the order of steps excludes every `EVERY`-th photo, and other
-//!    photos take its steps (`Aside`). The mean loss of the withheld photos is measured at both ends.
+//!    photos take its steps (`WithheldPhotos`). The mean loss of the withheld photos is measured at both ends.
 //! 2. If photos agree with each other, training on the others also improves the withheld photos. If they do not,
 //!    training overfits: what the splats had learned of the withheld photos is lost, and their loss rises.
-//! 3. If the loss falls, the run is extended ([`TrainConfig::extended`]): from here on it continues as if it had had
+//! 3. If the loss falls, the run is extended ([`TrainConfig::extension_log`]): from here on it continues as if it had had
 //!    half as many steps again from its start. If the loss falls by `MUCH`, the run has twice the steps and twice the
 //!    Gaussians, within the bounds of both.
 //! 4. A run with twice its steps has another check before its new end. The previous extension must have reduced the
@@ -53,19 +53,20 @@ const PART: f64 = 0.15;
 
 /// Result of one extension check.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Outlook {
+pub struct ExtensionCheck {
     /// Steps done at the start and at the end of the check.
     pub steps: [u32; 2],
     /// Mean loss of the withheld photos at both steps.
     pub losses: [f64; 2],
     /// Decision taken at the second step.
-    pub verdict: Verdict,
+    #[serde(alias = "verdict")]
+    pub decision: ExtensionDecision,
 }
 
 /// Decision after an extension check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Verdict {
+pub enum ExtensionDecision {
     /// The run is extended.
     Extend,
     /// The loss of withheld photos rises. The remaining steps use dropout, unless the user sets a dropout rate or the
@@ -75,7 +76,7 @@ pub enum Verdict {
     LittleGained,
 }
 
-impl Outlook {
+impl ExtensionCheck {
     /// Returns the relative fall of the loss of the withheld photos: below 0 if it has risen.
     pub fn gain(&self) -> f64 {
         let [before, after] = self.losses;
@@ -90,7 +91,7 @@ impl Outlook {
 
 /// Photos that are excluded from steps, and the steps that exclude them.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Aside {
+pub(crate) struct WithheldPhotos {
     /// First and last step of each check, and the last step that replaces missed steps.
     times: Vec<[u32; 3]>,
 }
@@ -103,27 +104,27 @@ pub(crate) enum Allowed {
     /// Photos that are not withheld.
     Others,
     /// Photos that were withheld.
-    Aside,
+    Withheld,
 }
 
-impl Aside {
+impl WithheldPhotos {
     /// The withheld photos of a run with this configuration on `photos` photos.
-    pub(crate) fn of(config: &TrainConfig, photos: usize) -> Self {
+    pub(crate) fn new(config: &TrainConfig, photos: usize) -> Self {
         if photos < LEAST_PHOTOS {
             return Self::default();
         }
-        let extended = config.extended.iter().map(|&[_, steps, _]| steps);
+        let extended = config.extension_log.iter().map(|&[_, steps, _]| steps);
         let ends = std::iter::once(config.steps).chain(extended);
         let mut times = Vec::new();
         let mut before = None;
-        for (i, steps) in ends.take(config.extensions as usize).enumerate() {
+        for (i, steps) in ends.take(config.max_extensions as usize).enumerate() {
             let is_asked = before.is_none_or(|before| steps > by_half(before));
             if !is_asked || by_half(steps) > LONGEST {
                 break;
             }
             let at = |part: u64| (u64::from(steps) * part / 100) as u32;
             // The missed steps of some photos are few compared with the rest of an extended run.
-            let is_extended = config.extended.len() > i;
+            let is_extended = config.extension_log.len() > i;
             times.push([
                 at(FROM) + 1,
                 at(TO),
@@ -150,7 +151,7 @@ impl Aside {
                 return Allowed::Others;
             }
             if (last + 1..=end).contains(&step) && u64::from(step - last).is_multiple_of(CATCH_UP) {
-                return Allowed::Aside;
+                return Allowed::Withheld;
             }
         }
         Allowed::All
@@ -158,7 +159,7 @@ impl Aside {
 }
 
 /// Returns true if a photo is one of those that checks withhold.
-pub(crate) fn is_aside(view: usize) -> bool {
+pub(crate) fn is_withheld(view: usize) -> bool {
     view % EVERY == EVERY / 2
 }
 
@@ -179,23 +180,23 @@ fn can_leave_out(run: &Run) -> bool {
 }
 
 /// Runs the extension checks, and extends the run.
-pub(crate) struct Asking {
+pub(crate) struct ExtensionHook {
     /// Views that are withheld; empty if the run has no checks.
     views: Vec<View>,
     ssim_weight: f64,
     /// Loss of the currently withheld photos at the start of the check.
     before: Option<f64>,
-    pub(crate) said: Vec<Outlook>,
+    pub(crate) said: Vec<ExtensionCheck>,
 }
 
-impl Asking {
+impl ExtensionHook {
     /// Checks for a run with this configuration that trains on `views`.
     pub(crate) fn new(views: &[View], config: &TrainConfig) -> Self {
-        let asked = match Aside::of(config, views.len()).times.is_empty() {
+        let asked = match WithheldPhotos::new(config, views.len()).times.is_empty() {
             true => &[],
             false => views,
         };
-        let asked = asked.iter().enumerate().filter(|&(i, _)| is_aside(i));
+        let asked = asked.iter().enumerate().filter(|&(i, _)| is_withheld(i));
         Self {
             views: asked.map(|(_, view)| view.clone()).collect(),
             ssim_weight: config.ssim_weight,
@@ -212,13 +213,13 @@ impl Asking {
     }
 
     /// Returns the decision for these losses and the earlier checks.
-    fn verdict(&self, found: &Outlook) -> Verdict {
+    fn decision(&self, found: &ExtensionCheck) -> ExtensionDecision {
         let falls = found.fall() > 0.0;
-        let gained = |before: &Outlook| found.losses[1] <= (1.0 - PART) * before.losses[1];
+        let gained = |before: &ExtensionCheck| found.losses[1] <= (1.0 - PART) * before.losses[1];
         match self.said.last() {
-            _ if !falls => Verdict::NotShared,
-            Some(before) if !gained(before) => Verdict::LittleGained,
-            _ => Verdict::Extend,
+            _ if !falls => ExtensionDecision::NotShared,
+            Some(before) if !gained(before) => ExtensionDecision::LittleGained,
+            _ => ExtensionDecision::Extend,
         }
     }
 
@@ -237,10 +238,10 @@ impl Asking {
     }
 }
 
-impl Companion for Asking {
+impl Companion for ExtensionHook {
     fn after_step(&mut self, run: &mut Run, observer: &mut dyn Observer) -> Result<()> {
         let step = run.state.step;
-        let time = run.photos.aside().at(step);
+        let time = run.photos.withheld().at(step);
         let Some([first, last]) = time.filter(|_| !self.views.is_empty()) else {
             return Ok(());
         };
@@ -256,37 +257,37 @@ impl Companion for Asking {
             return Ok(());
         }
         if let (Some(before), Some(after)) = (self.before.take(), found) {
-            let mut found = Outlook {
+            let mut found = ExtensionCheck {
                 steps: [first - 1, step],
                 losses: [before, after],
-                verdict: Verdict::Extend,
+                decision: ExtensionDecision::Extend,
             };
-            found.verdict = self.verdict(&found);
+            found.decision = self.decision(&found);
             // A run that repeats a configuration with extensions has them already.
             let is_known = run
                 .config()
-                .extended
+                .extension_log
                 .iter()
                 .any(|&[after, ..]| after >= step);
-            match found.verdict {
-                Verdict::Extend if !is_known => self.extend(run, found.fall() >= MUCH),
-                Verdict::NotShared if can_leave_out(run) => run.leave_out(LEFT_OUT),
+            match found.decision {
+                ExtensionDecision::Extend if !is_known => self.extend(run, found.fall() >= MUCH),
+                ExtensionDecision::NotShared if can_leave_out(run) => run.leave_out(LEFT_OUT),
                 _ => {}
             }
             self.said.push(found);
-            observer.on_outlook(&found, run.config());
+            observer.on_extension_check(&found, run.config());
         }
         Ok(())
     }
 
     fn add_to(&self, checkpoint: &mut Checkpoint) {
-        checkpoint.outlooks.clone_from(&self.said);
-        checkpoint.outlook_before = self.before;
+        checkpoint.extension_checks.clone_from(&self.said);
+        checkpoint.loss_before_check = self.before;
     }
 
     fn take_from(&mut self, checkpoint: &mut Checkpoint) {
-        self.said = std::mem::take(&mut checkpoint.outlooks);
-        self.before = checkpoint.outlook_before;
+        self.said = std::mem::take(&mut checkpoint.extension_checks);
+        self.before = checkpoint.loss_before_check;
     }
 }
 
@@ -298,7 +299,7 @@ mod tests {
     fn config(steps: u32, extensions: u32) -> TrainConfig {
         TrainConfig {
             steps,
-            extensions,
+            max_extensions: extensions,
             ..TrainConfig::default()
         }
     }
@@ -307,10 +308,10 @@ mod tests {
     fn photos_are_asked_on_the_way_to_each_end_that_a_run_has() {
         let times = |steps, extensions, extended: &[[u32; 3]]| {
             let config = TrainConfig {
-                extended: extended.to_vec(),
+                extension_log: extended.to_vec(),
                 ..config(steps, extensions)
             };
-            Aside::of(&config, 60).times
+            WithheldPhotos::new(&config, 60).times
         };
         let first = [4005, 5460, 7280];
         // No missed steps are replaced if the end has moved.
@@ -327,43 +328,65 @@ mod tests {
         // 20 000 become 30 000; 21 000 are enough.
         assert_eq!(times(20_000, 2, &[]), [[11_001, 15_000, 20_000]]);
         assert!(times(21_000, 2, &[]).is_empty() && times(7280, 0, &[]).is_empty());
-        assert!(Aside::of(&config(7280, 2), 7).times.is_empty());
+        assert!(WithheldPhotos::new(&config(7280, 2), 7).times.is_empty());
         assert!(times(u32::MAX, 2, &[]).is_empty());
     }
 
     #[test]
     fn every_twelfth_photo_is_left_out_meanwhile_and_makes_up_for_it() {
-        let aside = |view: &usize| is_aside(*view);
-        assert_eq!((0..30).filter(aside).collect::<Vec<_>>(), [6, 18]);
-        let allows = |step| Aside::of(&config(1000, 1), 30).allows(step);
+        let withheld = |view: &usize| is_withheld(*view);
+        assert_eq!((0..30).filter(withheld).collect::<Vec<_>>(), [6, 18]);
+        let allows = |step| WithheldPhotos::new(&config(1000, 1), 30).allows(step);
         assert!((551..=750).all(|step| allows(step) == Allowed::Others));
         let makes_up: Vec<u32> = (751..=1100)
-            .filter(|&step| allows(step) == Allowed::Aside)
+            .filter(|&step| allows(step) == Allowed::Withheld)
             .collect();
         assert_eq!((makes_up[0], makes_up[15], makes_up.len()), (765, 990, 16));
         assert!([1, 550, 751, 1005].map(allows) == [Allowed::All; 4]);
     }
 
-    fn outlook(losses: [f64; 2]) -> Outlook {
-        Outlook {
+    fn check(losses: [f64; 2]) -> ExtensionCheck {
+        ExtensionCheck {
             steps: [550, 750],
             losses,
-            verdict: Verdict::Extend,
+            decision: ExtensionDecision::Extend,
         }
     }
 
     #[test]
     fn a_run_is_extended_where_photos_set_aside_gain_and_have_gained() {
-        let mut asking = Asking::new(&[], &config(1000, 1));
-        let verdict = |asking: &Asking, losses| asking.verdict(&outlook(losses));
-        assert!((outlook([0.4, 0.3]).gain() - 0.25).abs() < 1e-9);
-        assert_eq!(verdict(&asking, [0.4, 0.399]), Verdict::Extend);
-        assert_eq!(verdict(&asking, [0.4, 0.4]), Verdict::NotShared);
-        assert_eq!(verdict(&asking, [0.4, 0.5]), Verdict::NotShared);
-        asking.said.push(outlook([0.4, 0.3]));
-        assert_eq!(verdict(&asking, [0.4, 0.28]), Verdict::LittleGained);
-        assert_eq!(verdict(&asking, [0.4, 0.25]), Verdict::Extend);
-        assert_eq!(verdict(&asking, [0.24, 0.23]), Verdict::Extend);
-        assert_eq!(verdict(&asking, [0.24, 0.25]), Verdict::NotShared);
+        let mut extension_hook = ExtensionHook::new(&[], &config(1000, 1));
+        let decision =
+            |extension_hook: &ExtensionHook, losses| extension_hook.decision(&check(losses));
+        assert!((check([0.4, 0.3]).gain() - 0.25).abs() < 1e-9);
+        assert_eq!(
+            decision(&extension_hook, [0.4, 0.399]),
+            ExtensionDecision::Extend
+        );
+        assert_eq!(
+            decision(&extension_hook, [0.4, 0.4]),
+            ExtensionDecision::NotShared
+        );
+        assert_eq!(
+            decision(&extension_hook, [0.4, 0.5]),
+            ExtensionDecision::NotShared
+        );
+        extension_hook.said.push(check([0.4, 0.3]));
+        assert_eq!(
+            decision(&extension_hook, [0.4, 0.28]),
+            ExtensionDecision::LittleGained
+        );
+        assert_eq!(
+            decision(&extension_hook, [0.4, 0.25]),
+            ExtensionDecision::Extend
+        );
+        assert_eq!(
+            decision(&extension_hook, [0.24, 0.23]),
+            ExtensionDecision::Extend
+        );
+        assert_eq!(
+            decision(&extension_hook, [0.24, 0.25]),
+            ExtensionDecision::NotShared
+        );
     }
 }

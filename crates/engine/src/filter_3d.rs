@@ -12,7 +12,7 @@
 //!
 //! Engines store the deviations with the parameters, set them again if a step requests it, carry them
 //! with the Gaussians, and differentiate step 3. [`fuse`] bakes the filter: splat files hold baked
-//! splats, so that every viewer renders them alike. Reference: `dapple_reference::smoothed`.
+//! splats, so that every viewer renders them alike. Reference: `dapple_reference::with_filter_3d`.
 //!
 //! [`SMOOTHING_MARGIN`]: crate::constants::SMOOTHING_MARGIN
 
@@ -25,13 +25,13 @@ pub fn deviation_per_interval() -> f32 {
 }
 
 /// Bakes filters of these standard deviations, `[N]`, world units; none if empty.
-pub fn fuse(splats: &mut Splats, smoothing: &[f32]) {
+pub fn bake(splats: &mut Splats, filter_3d: &[f32]) {
     let rows = splats.scales.iter_mut().zip(&mut splats.opacities);
-    for ((scales, logit), &deviation) in rows.zip(smoothing) {
+    for ((scales, logit), &deviation) in rows.zip(filter_3d) {
         // Non-finite deviations change nothing either.
         if deviation > 0.0 {
             let (fused, opacity) =
-                smoothed(scales.map(f64::from), (*logit).into(), deviation.into());
+                with_filter_3d(scales.map(f64::from), (*logit).into(), deviation.into());
             *scales = fused.map(|v| v as f32);
             *logit = opacity as f32;
         }
@@ -39,7 +39,7 @@ pub fn fuse(splats: &mut Splats, smoothing: &[f32]) {
 }
 
 /// Computes step 3 for logarithms of scales and a logit.
-pub fn smoothed(log_scales: [f64; 3], logit: f64, deviation: f64) -> ([f64; 3], f64) {
+pub fn with_filter_3d(log_scales: [f64; 3], logit: f64, deviation: f64) -> ([f64; 3], f64) {
     let mut log_share = 0.0;
     let scales = log_scales.map(|log_scale| {
         // From the larger of the two, so that nothing overflows.

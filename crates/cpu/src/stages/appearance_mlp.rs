@@ -4,25 +4,25 @@
 //! 1. Before `project`, [`run`] copies the Gaussians with the colours of the photo's appearance. These colours are SH
 //!    too, so `project` and the backward pass need no change.
 //! 2. `update` runs the backward pass through the copy. It scales the derivatives by the colours with the gains, and
-//!    writes the derivatives by gains and offsets: [`LookedBlocks`].
+//!    writes the derivatives by gains and offsets: [`MlpColourBlocks`].
 //! 3. After `update`, [`step`] sums the Gaussians' contributions to the network's gradient, chunk by chunk in order,
 //!    and takes Adam's step. The features of visible Gaussians take their steps too.
 
 use crate::blocks::{Blocks, component};
 use crate::simd::{ROW, Row, Splat, V, each};
-use dapple_engine::look::{self, ENCODED, FEATURES, FeatureStep, OUTPUTS, Sums};
-use dapple_engine::{Adam, Look, LookSettings};
+use dapple_engine::appearance_mlp::{self, ENCODED, FEATURES, FeatureStep, OUTPUTS, Sums};
+use dapple_engine::{Adam, AppearanceMlp, AppearanceMlpSettings};
 use pulp::Simd;
 use rayon::prelude::*;
 
-pub use dapple_engine::look::Prepared;
+pub use dapple_engine::appearance_mlp::Prepared;
 
 /// Blocks of one task of [`run`] and [`step`]. Fixed, so that sums do not depend on the number of threads.
 const CHUNK_BLOCKS: usize = 256;
 
 /// Gaussians with the appearance of one photo.
 #[derive(Debug, Default)]
-pub struct Looked {
+pub struct MlpColours {
     /// Gaussians with the colours of the photo's appearance.
     pub params: Blocks,
     /// Encoded centres before the step, `[N rounded up to blocks]`: `update` moves the centres.
@@ -33,8 +33,8 @@ pub struct Looked {
     by_affine: Vec<Row>,
 }
 
-/// Part of [`Looked`] for one task of `update`.
-pub struct LookedBlocks<'a> {
+/// Part of [`MlpColours`] for one task of `update`.
+pub struct MlpColourBlocks<'a> {
     /// Part of [`Blocks::rows`].
     params: &'a [Row],
     affine: &'a [Row],
@@ -43,7 +43,7 @@ pub struct LookedBlocks<'a> {
 }
 
 /// Computes step 1.
-pub fn run(prepared: &Prepared, params: &Blocks, looked: &mut Looked) {
+pub fn run(prepared: &Prepared, params: &Blocks, looked: &mut MlpColours) {
     let n = params.components;
     let blocks = params.count();
     (looked.params.components, looked.params.features) = (n, params.features);
@@ -93,7 +93,7 @@ fn look_at(
         let (gain, offset) = (&affine[k % 3], &affine[3 + k % 3]);
         for lane in 0..ROW {
             let added = match k {
-                0..3 => look::added(gain.0[lane], offset.0[lane]),
+                0..3 => appearance_mlp::added(gain.0[lane], offset.0[lane]),
                 _ => 0.0,
             };
             row.0[lane] = (1.0 + gain.0[lane]).mul_add(from.0[lane], added);
@@ -101,9 +101,9 @@ fn look_at(
     }
 }
 
-impl Looked {
+impl MlpColours {
     /// Splits into parts of `blocks` blocks, one for each task.
-    pub fn chunks(&mut self, blocks: usize) -> impl Iterator<Item = LookedBlocks<'_>> {
+    pub fn chunks(&mut self, blocks: usize) -> impl Iterator<Item = MlpColourBlocks<'_>> {
         let components = self.params.components;
         let params = self.params.rows.chunks(blocks * components);
         let affine = self.affine.chunks(blocks * OUTPUTS);
@@ -111,7 +111,7 @@ impl Looked {
         params
             .zip(affine)
             .zip(by_affine)
-            .map(move |((params, affine), by_affine)| LookedBlocks {
+            .map(move |((params, affine), by_affine)| MlpColourBlocks {
                 params,
                 affine,
                 by_affine,
@@ -120,7 +120,7 @@ impl Looked {
     }
 }
 
-impl LookedBlocks<'_> {
+impl MlpColourBlocks<'_> {
     /// Returns block `block` of the task, with the photo's appearance.
     #[inline(always)]
     pub fn block(&self, block: usize) -> &[Row] {
@@ -140,7 +140,7 @@ impl LookedBlocks<'_> {
         let affine = &self.affine[index * OUTPUTS..(index + 1) * OUTPUTS];
         let by_affine = &mut self.by_affine[index * OUTPUTS..(index + 1) * OUTPUTS];
         let by_colour = each!(3, |c| gradient[component::SH + c]
-            * s.k(look::by_colour(1.0)));
+            * s.k(appearance_mlp::by_colour(1.0)));
         let mut by_gain = each!(3, |c| by_colour[c] * s.k(0.5));
         let one = s.k(1.0);
         let gains = each!(3, |c| V::load(s, &affine[c], part) + one);
@@ -169,10 +169,10 @@ pub struct Featured<'a> {
 /// Computes step 3.
 pub fn step(
     prepared: &Prepared,
-    looked: &Looked,
+    looked: &MlpColours,
     featured: Featured<'_>,
-    (held, view): (&mut Look, usize),
-    settings: &LookSettings,
+    (held, view): (&mut AppearanceMlp, usize),
+    settings: &AppearanceMlpSettings,
     adam: &Adam,
 ) {
     let own = FeatureStep::next(held, settings, adam);
@@ -202,7 +202,7 @@ pub fn step(
     let mut total = Sums::ZERO;
     sums.iter().for_each(|each| total.add(each));
     let (network, code) = prepared.gradient(&total);
-    look::step(held, view, (&network, &code), settings, adam);
+    appearance_mlp::step(held, view, (&network, &code), settings, adam);
 }
 
 /// Parameters, first and second moments of a chunk of Gaussians.

@@ -5,10 +5,10 @@
 
 use crate::finite_differences;
 
-use dapple_engine::look::{self, CODE, NETWORK};
-use dapple_engine::{Gradients, Look};
+use dapple_engine::appearance_mlp::{self, CODE, NETWORK};
+use dapple_engine::{AppearanceMlp, Gradients};
 use dapple_reference::scenes::Random;
-use dapple_reference::{Gaussian, LookNetwork};
+use dapple_reference::{AppearanceMlpReference, Gaussian};
 use dapple_scene::Splats;
 use finite_differences::{assert_close, central_difference, weights};
 use glam::DVec3;
@@ -26,9 +26,9 @@ fn splats() -> Splats {
     splats
 }
 
-fn drawn() -> Look {
+fn drawn() -> AppearanceMlp {
     let mut random = Random::new(6);
-    let mut look = Look::new([0.3, -0.2, 0.1], 1.7, 2, 9, 3);
+    let mut look = AppearanceMlp::new([0.3, -0.2, 0.1], 1.7, 2, 9, 3);
     look.codes
         .iter_mut()
         .chain(&mut look.features)
@@ -47,7 +47,7 @@ fn value(gaussians: &[Gaussian], by: &[f64]) -> f64 {
 #[test]
 fn the_way_back_agrees_with_finite_differences() {
     let gaussians = Gaussian::all(&splats());
-    let model = LookNetwork::new(&drawn(), 1);
+    let model = AppearanceMlpReference::new(&drawn(), 1);
     let by = weights(8, gaussians.len() * 12);
     let mut by_looked = Gradients::<f64>::zeros(gaussians.len(), 9);
     for i in 0..gaussians.len() {
@@ -107,8 +107,8 @@ fn the_way_back_agrees_with_finite_differences() {
 #[test]
 fn baked_splats_are_the_references() {
     let (look, mut baked) = (drawn(), splats());
-    let expected = LookNetwork::new(&look, 1).looked(&Gaussian::all(&baked));
-    look::bake(&mut baked, &look, &look.code(1));
+    let expected = AppearanceMlpReference::new(&look, 1).looked(&Gaussian::all(&baked));
+    appearance_mlp::bake(&mut baked, &look, &look.code(1));
     for (found, expected) in Gaussian::all(&baked).iter().zip(&expected) {
         for (a, b) in found.sh.iter().zip(&expected.sh) {
             assert!(a.distance(*b) < 2e-5 * (1.0 + b.length()), "{a} {b}");
@@ -118,27 +118,27 @@ fn baked_splats_are_the_references() {
 
 #[test]
 fn a_code_of_zeros_changes_nothing() {
-    let look = Look::new([0.0; 3], 2.0, 1, 9, 9);
+    let look = AppearanceMlp::new([0.0; 3], 2.0, 1, 9, 9);
     let mut baked = splats();
-    look::bake(&mut baked, &look, &look.code(0));
+    appearance_mlp::bake(&mut baked, &look, &look.code(0));
     assert_eq!(baked, splats());
 }
 
 /// By hand: one unit that is active left of the middle, and doubles red.
 #[test]
 fn a_known_look() {
-    let mut model = LookNetwork::new(&Look::new([0.0; 3], 1.0, 1, 1, 0), 0);
+    let mut model = AppearanceMlpReference::new(&AppearanceMlp::new([0.0; 3], 1.0, 1, 1, 0), 0);
     model.network.fill(0.0);
     model.network[1] = -4.0;
-    model.network[look::HIDDEN * look::ENCODED] = 0.5;
+    model.network[appearance_mlp::HIDDEN * appearance_mlp::ENCODED] = 0.5;
     model.code[0] = 1.0;
-    let none = [0.0; look::FEATURES];
+    let none = [0.0; appearance_mlp::FEATURES];
     assert_eq!(model.affine(DVec3::new(-0.5, 0.6, 0.0), &none)[0], 1.0);
     assert_eq!(model.affine(DVec3::new(0.5, 0.2, 0.0), &none), [0.0; 6]);
-    model.code[look::HIDDEN] = 3.0;
+    model.code[appearance_mlp::HIDDEN] = 3.0;
     assert_eq!(model.affine(DVec3::new(0.5, 0.2, 0.0), &none)[0], 0.5);
     // And for Gaussians with the learnt feature: their second number, twice.
-    model.network[look::WAVES + 1] = 2.0;
+    model.network[appearance_mlp::WAVES + 1] = 2.0;
     let own = [9.0, 0.5, 9.0, 9.0, 9.0, 9.0, 9.0, 9.0];
     assert_eq!(model.affine(DVec3::new(0.5, 0.2, 0.0), &own)[0], 1.0);
 }

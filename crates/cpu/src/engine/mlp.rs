@@ -2,9 +2,9 @@
 
 use super::CpuEngine;
 use crate::blocks::Blocks;
-use crate::stages::look;
-use dapple_engine::look::{FEATURES, no_look};
-use dapple_engine::{Look, StepSettings, ViewId};
+use crate::stages::appearance_mlp;
+use dapple_engine::appearance_mlp::{FEATURES, no_look};
+use dapple_engine::{AppearanceMlp, StepSettings, ViewId};
 use dapple_scene::Result;
 
 impl CpuEngine {
@@ -26,7 +26,7 @@ impl CpuEngine {
     }
 
     /// Returns the appearance MLP with the Gaussians' features.
-    pub(super) fn look_with_features(&self) -> Look {
+    pub(super) fn look_with_features(&self) -> AppearanceMlp {
         let mut look = self.look.clone();
         if look.is_empty() {
             return look;
@@ -44,7 +44,7 @@ impl CpuEngine {
         &mut self,
         view: ViewId,
         settings: &StepSettings,
-    ) -> Result<Option<look::Prepared>> {
+    ) -> Result<Option<appearance_mlp::Prepared>> {
         if settings.look.is_none() {
             return Ok(None);
         }
@@ -52,7 +52,7 @@ impl CpuEngine {
             return Err(no_look());
         }
         let code = self.look.code(view.0);
-        look::Prepared::new(&self.look, &code)
+        appearance_mlp::Prepared::new(&self.look, &code)
             .map(Some)
             .ok_or_else(no_look)
     }
