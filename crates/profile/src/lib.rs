@@ -77,7 +77,7 @@
 
 // The guide's example has to compile.
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/PROFILING.md")]
+#[doc = include_str!("../../../docs/PROFILE_FORMAT.md")]
 struct Guide;
 
 mod analyse;
