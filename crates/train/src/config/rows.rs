@@ -76,7 +76,7 @@ settings! {
         /// Gaussian cap, up to 1000000000; 0 = no limit, or where densify.strategy needs a cap, one computed from the detail of the photos and from how many of them show each place: at most one Gaussian for every 30 pixels of the photos, at most 1500000 (quick: 1000000), and at least as many as at the start.
         max_gaussians: usize = 0, range(GAUSSIANS),
             main_flag("--max-gaussians <N>",
-                "Gaussian cap, 0 for none [default: from the detail of the photos]. The default is at most one Gaussian per 30 pixels and 1.5 million, and is printed at the end of the run; adc has no cap");
+                "Gaussian cap [default: 0, from the detail of the photos]. With 0 it is at most one Gaussian per 30 pixels and 1.5 million, and is printed at the end of the run; adc has no cap");
         /// Blend at most this many Gaussians in a tile of 16x16 pixels, nearest first; 0 = all.
         max_gaussians_per_tile: u32 = 0, range(Range::Any("")),
             flag("--max-gaussians-per-tile <N>",
