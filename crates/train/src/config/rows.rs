@@ -96,11 +96,11 @@ settings! {
         /// Dropout begins after this step. If an extension check (max_extensions) finds a rising loss, and neither dropout nor max_gaussians is named, the run writes this step and a dropout of 0.1; 0 = from the first step.
         dropout_after: u32 = 0, range(STEPS), heading("Losses");
         /// Weight of LPIPS between a crop of the render and of the photo in the loss, 0 to 1000, by the weights of eval.lpips; 0 = no crop is compared.
-        lpips_weight was "lpips_weight": f64 = 0.0, range(Range::closed(0.0, 1e3)), heading("Losses"),
+        lpips_weight was "perceptual_weight": f64 = 0.0, range(Range::closed(0.0, 1e3)), heading("Losses"),
             flag("--lpips-weight <X>",
-                "Weight of LPIPS in the loss [default: 0]. LPIPS compares a crop of each render and photo, with the weights of --lpips"), old_flag("--lpips-weight");
+                "Weight of LPIPS in the loss [default: 0]. LPIPS compares a crop of each render and photo, with the weights of --lpips"), old_flag("--perceptual");
         /// Pixels along an edge of that crop, 16 to 4096; no larger than the smallest photo. Each step draws another position.
-        lpips_crop was "lpips_crop": u32 = 128, counts(16, 4096), heading("Losses");
+        lpips_crop was "perceptual_crop": u32 = 128, counts(16, 4096), heading("Losses");
         /// Colour behind the splats and behind transparent photos: red, green, blue in 0 to 1, or "random", another colour in each step, scored over black; data.mask_mode segment sets "random".
         background: Background = Background::BLACK, range(Range::closed(0.0, 1.0)), heading("Appearance"),
             flag("--background <random|black|white|R,G,B>",
@@ -169,9 +169,9 @@ settings! {
         /// Score at most this many held-out photos, spread evenly, up to 1000000000; 0 = all.
         max_eval_views: usize = 0, range(PHOTOS);
         /// Withhold every n-th (2 or more) of the other photos for validation: they are not trained on, and the splats with the best validation score are stored; 0 = none.
-        validate_every was "validate_every": usize = 0, range(PHOTOS),
+        validate_every was "watch_every": usize = 0, range(PHOTOS),
             flag("--validate-every <N>",
-                "Withhold every N-th training photo for validation, 0 for none. The result is the splats with the best validation score [default: 16 if the schedule is more than twice the default for the capture, else 0]"), old_flag("--validate-every");
+                "Withhold every N-th training photo for validation, 0 for none. The result is the splats with the best validation score [default: 16 if the schedule is more than twice the default for the capture, else 0]"), old_flag("--watch-every");
         /// auto (masks hide pixels, alpha is transparency), ignore (neither is used) or segment (both are transparent; sets another default: background "random").
         mask_mode: MaskMode = MaskMode::Auto, choice(),
             main_flag("--mask-mode <MODE>",

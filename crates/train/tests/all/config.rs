@@ -239,7 +239,7 @@ fn a_capture_decides_what_nobody_names() {
     assert_eq!(of(116, &format!("{long}30000")), (30_000, 25_000, 0));
     assert_eq!(of(115, &format!("{long}30000")), (30_000, 25_000, 16));
     assert_eq!(of(115, &format!("{long}0")), (30_000, 25_000, 16));
-    let unwatched = format!("{long}30000\n[data]\nwatch_every = 0");
+    let unwatched = format!("{long}30000\n[data]\nvalidate_every = 0");
     assert_eq!(of(14, &unwatched).2, 0);
     assert_eq!(of(1000, "preset = \"quick\"").0, 7000);
     assert_eq!(of(75, "preset = \"quick\"").0, 5250);
@@ -256,7 +256,7 @@ fn standard_runs_are_open_ended_unless_somebody_says_otherwise() {
     };
     assert_eq!(of(""), 2);
     assert_eq!(of("max_gaussians = 1000"), 2);
-    assert_eq!(of("[data]\nwatch_every = 0"), 2);
+    assert_eq!(of("[data]\nvalidate_every = 0"), 2);
     assert_eq!(of("max_extensions = 1"), 1);
     assert_eq!(of("max_extensions = 0"), 0);
     for other in [
@@ -268,7 +268,7 @@ fn standard_runs_are_open_ended_unless_somebody_says_otherwise() {
         "[appearance]\nmodel = \"exposure\"",
         "[poses]\nrefine = true",
         "[depth]\nfrom = \"points\"",
-        "[data]\nwatch_every = 8",
+        "[data]\nvalidate_every = 8",
     ] {
         assert_eq!(of(other), 0, "{other}");
     }
@@ -334,7 +334,7 @@ fn extensions_that_cannot_be_are_refused() {
         "step_rate_log = [[100, 5000]]",
         "schedule_steps = 5000",
         "[densify]\nstrategy = \"adc\"",
-        "[data]\nwatch_every = 8",
+        "[data]\nvalidate_every = 8",
         "[poses]\nrefine = true",
     ] {
         let told = error_of(&format!("{mcmc}max_extensions = 1\n{other}"));

@@ -120,7 +120,7 @@ fn options_and_names_are_unique() {
     for key in keys::<TrainConfig>() {
         assert!(names.insert(key.to_string()), "{key}");
         if let Some(flag) = key.row.flag {
-            assert!(flag.usage.starts_with("--"), "{key}");
+            assert!(flag.usage.contains("--"), "{key}");
             assert!(names.insert(flag.usage.to_owned()), "{key}");
             assert!(!key.row.heading.is_empty(), "{key} has no heading");
         }
