@@ -248,7 +248,11 @@ fn enough(photos: usize, inputs: &[PathBuf]) -> Result<()> {
 }
 
 /// Extracts the frames of a video, unless that was done before. Returns them with a note.
-fn frames(work: &mut Work, video: &video::Video, progress: &dyn Progress) -> Result<(Vec<Source>, String)> {
+fn frames(
+    work: &mut Work,
+    video: &video::Video,
+    progress: &dyn Progress,
+) -> Result<(Vec<Source>, String)> {
     let (path, fps) = (video.path.as_path(), video.fps);
     let folder = work.path("frames").join(&video.name);
     let meta = std::fs::metadata(path).map_err(|e| Error::io("cannot open the video", path, e))?;

@@ -86,6 +86,7 @@ fn data(evidence: &Evidence<'_>, review: &Review, frame: &Frame, tool: &str, pat
         "positions": STANDARD.encode(positions),
         "colours": STANDARD.encode(colours),
         "middle": middle.to_array(),
+        "turn": turn(evidence),
         "extent": extent,
     })
 }
@@ -97,6 +98,19 @@ fn subtitle(frame: &Frame, tool: &str) -> String {
         (None, _) => "unknown scale".to_owned(),
     };
     format!("Poses by {tool}. Axes: {}; {scale}.", frame.axes)
+}
+
+/// Returns the angle about the vertical axis from which the page shows the scene: from behind the cameras, and from
+/// the side by a third of a right angle.
+fn turn(evidence: &Evidence<'_>) -> f64 {
+    let forward = |image: &crate::model::Image| image.pose.rotation.conjugate() * DVec3::Z;
+    let sum: DVec3 = evidence.model.images.iter().map(forward).sum();
+    let angle = if sum.x.hypot(sum.z) > 1e-6 {
+        (-sum.x).atan2(sum.z)
+    } else {
+        0.0
+    };
+    angle + 0.5
 }
 
 /// Returns the middle of the cameras and points, and the radius that shows most of them.

@@ -105,8 +105,8 @@ impl Grey {
     }
 }
 
-/// Returns the sharpness: ratio of detail at the fine and at the coarse scale. About 0.25 for a blurred photo, 0.5 to 1
-/// for a sharp one.
+/// Returns the sharpness: ratio of detail at the fine and at the coarse scale. Photos of ten
+/// captures have 0.55 to 1.16; blurred by a thousandth of their edge, they have 0.34 to 0.56.
 pub fn sharpness(photo: &Photo) -> f64 {
     let fine = Grey::of(photo, EDGE);
     if fine.width < 8 || fine.height < 8 {

@@ -122,7 +122,9 @@ pub fn frames(from: &Video, folder: &Path, progress: &dyn Progress) -> Result<Fr
             .hint("install ffmpeg (`apt install ffmpeg`, `brew install ffmpeg`), or give a folder of frames"));
     }
     let length = duration(&from.ffmpeg, video);
-    let rate = from.fps.unwrap_or_else(|| length.map_or(FPS, |length| FPS.min(MOST / length.max(1.0))));
+    let rate = from
+        .fps
+        .unwrap_or_else(|| length.map_or(FPS, |length| FPS.min(MOST / length.max(1.0))));
     extract(from, folder, rate, length, progress)?;
     let candidates = measure(folder, progress)?;
     if candidates.is_empty() {
