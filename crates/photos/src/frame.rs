@@ -361,6 +361,9 @@ fn shown(image: &Image, photos: &HashMap<&str, &Prepared>) -> Pose {
     }
 }
 
+/// Distance from the photos, in metres, that a GPS position may have in any case.
+const GPS_NOISE: f64 = 2.0;
+
 /// Fits cameras to GPS positions.
 fn gps(model: &Model, photos: &HashMap<&str, &Prepared>, frame: &mut Frame) -> Option<Similarity> {
     let known: Vec<(DVec3, Gps)> = model
@@ -391,7 +394,7 @@ fn gps(model: &Model, photos: &HashMap<&str, &Prepared>, frame: &mut Frame) -> O
     let (mut fitted, mut residuals) = fitted(&pairs)?;
     let mut sorted = residuals.clone();
     sorted.sort_by(f64::total_cmp);
-    let most = (4.0 * sorted[sorted.len() / 2]).max(1e-9);
+    let most = (4.0 * sorted[sorted.len() / 2]).max(GPS_NOISE);
     let keep: Vec<bool> = residuals.iter().map(|&residual| residual <= most).collect();
     let dropped = keep.iter().filter(|keep| !**keep).count();
     if dropped > 0 && pairs.len() - dropped >= 3 {

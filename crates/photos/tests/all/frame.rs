@@ -2,7 +2,7 @@
 
 use crate::support::{Bench, HEIGHT, WIDTH, model, photo, row, sound, wall};
 use dapple_base::NoProgress;
-use dapple_photos::model::Model;
+use dapple_photos::model::{Model, NO_POINT};
 use dapple_photos::{Distance, Options, make};
 use dapple_scene::edit::Similarity;
 use exif::experimental::Writer;
@@ -142,7 +142,7 @@ fn a_known_distance_gives_the_scale() {
     let common: Vec<u64> = seen(0)
         .iter()
         .map(|o| o.1)
-        .filter(|id| seen(4).iter().any(|o| o.1 == *id))
+        .filter(|&id| id != NO_POINT && seen(4).iter().any(|o| o.1 == id))
         .collect();
     let [first, second] = [common[0], common[common.len() - 1]];
     let pixel = |photo: usize, id: u64| {
