@@ -138,7 +138,7 @@ pub fn random(seed: u32) -> f64 {
     f64::from(x) / f64::from(u32::MAX)
 }
 
-/// A sharp photo of squares; each seed has another one.
+/// A sharp photo of squares with random colours.
 pub fn photo(seed: u32, width: u32, height: u32) -> RgbImage {
     RgbImage::from_fn(width, height, |x, y| {
         let value =
