@@ -93,7 +93,10 @@ pub fn make(options: &Options, progress: &dyn Progress) -> Result<Done> {
     };
     run.features(&mut work, progress)?;
     let choice = run.matches(&mut work, is_video, progress)?;
-    let (models, mapper) = run.map(&mut work, progress)?;
+    let (mut models, mapper) = run.map(&mut work, progress)?;
+    if let Some((folder, _)) = models.first_mut() {
+        *folder = run.refine(&mut work, folder, progress)?;
+    }
     let mut done = run.finish(&work, models, notes, progress)?;
     (done.pairs, done.mapper) = (choice, mapper);
     Ok(done)

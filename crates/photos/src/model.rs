@@ -4,7 +4,7 @@
 
 use dapple_base::atomic::write_atomically;
 use dapple_base::{Error, Result, bounded};
-use dapple_scene::colmap::{ColmapCamera, parse_cameras_bin};
+use dapple_scene::colmap::{ColmapCamera, MODELS, parse_cameras_bin};
 use dapple_scene::edit::Similarity;
 use dapple_scene::{Camera, Pose};
 use glam::{DVec2, DVec3};
@@ -106,6 +106,56 @@ impl Model {
         let place = Path::new("cameras.bin");
         let camera = |camera: &ColmapCamera| Ok((camera.id, camera.to_camera(place)?));
         self.cameras.iter().map(camera).collect()
+    }
+
+    /// Gives cameras with one radial coefficient and at least `photos` photos the lens OPENCV. Returns their number.
+    pub fn widen_lenses(&mut self, photos: usize) -> usize {
+        let Some(wide) = MODELS.iter().find(|model| model.name == "OPENCV") else {
+            return 0;
+        };
+        let mut widened = 0;
+        for camera in &mut self.cameras {
+            let used = self
+                .images
+                .iter()
+                .filter(|image| image.camera == camera.id)
+                .count();
+            if let ("SIMPLE_RADIAL", &[f, cx, cy, k]) = (camera.model.name, &camera.parameters[..])
+                && used >= photos
+            {
+                camera.model = wide;
+                camera.parameters = vec![f, f, cx, cy, k, 0.0, 0.0, 0.0];
+                widened += 1;
+            }
+        }
+        widened
+    }
+
+    /// Returns the mean reprojection error, pixels; `None` without observations or with an impossible camera.
+    pub fn error(&self) -> Option<f64> {
+        let lenses = self.lenses().ok()?;
+        let position: HashMap<u64, DVec3> = self
+            .points
+            .iter()
+            .map(|point| (point.id, point.position))
+            .collect();
+        let (mut sum, mut count) = (0.0, 0.0);
+        for image in &self.images {
+            let camera = Camera {
+                camera_from_world: image.pose,
+                ..*lenses.get(&image.camera)?
+            };
+            for (pixel, id) in &image.observations {
+                if let Some(found) = position
+                    .get(id)
+                    .and_then(|&point| crate::quality::project(&camera, point))
+                {
+                    sum += found.distance(*pixel);
+                    count += 1.0;
+                }
+            }
+        }
+        (count > 0.0).then_some(sum / count)
     }
 
     /// Moves cameras and points.

@@ -5,15 +5,18 @@ use crate::model::Model;
 use crate::options::{Mapper, Options};
 use crate::pairs::{self, Choice, IndexPair};
 use crate::photos::Prepared;
-use crate::tool::{self, Features, Group, Mapping, Matches, Stage, Tool};
+use crate::tool::{self, Features, Group, Mapping, Matches, Refining, Stage, Tool};
 use crate::work::{self, Work};
-use dapple_base::{Error, Progress, Result};
+use dapple_base::{Error, ErrorKind, Progress, Result};
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 /// Share of registered photos below which the other mapper is tried too.
 const ENOUGH: f64 = 0.9;
+
+/// Photos with a pose from which a camera gets lens parameters beyond one radial coefficient.
+const FULL_LENS: usize = 20;
 
 /// Features of a coarse match, and the edge of its photos in pixels.
 const COARSE: (u32, u32) = (1000, 800);
@@ -248,9 +251,57 @@ impl Run<'_> {
         // The other mapper is a second chance: its failure does not end the work.
         match self.map_with(work, second, progress) {
             Ok(other) if share(&other) > share(&found) => Ok((other, second)),
-            Err(e) if e.kind() == dapple_base::ErrorKind::Interrupted => Err(e),
+            Err(e) if e.kind() == ErrorKind::Interrupted => Err(e),
             _ => Ok((found, first)),
         }
+    }
+
+    /// Adjusts the largest model with more lens parameters, if enough photos share a camera. Returns the folder of the
+    /// better model.
+    pub fn refine(
+        &self,
+        work: &mut Work,
+        model: &Path,
+        progress: &dyn Progress,
+    ) -> Result<PathBuf> {
+        let mut wide = Model::read(model)?;
+        let before = wide.error();
+        if self.options.camera_model.is_some() || wide.widen_lenses(FULL_LENS) == 0 {
+            return Ok(model.to_owned());
+        }
+        let [start, out] = ["wide", "refined"].map(|name| work.path("models").join(name));
+        let settings = format!("{} {}", model.display(), self.options.mapper_threads);
+        let database = work.path("database.db");
+        let refined = work.stage(
+            "refine",
+            &settings,
+            |_| Ok(()),
+            |work| {
+                work::remove(&start)?;
+                work::remove(&out)?;
+                wide.write(&start)?;
+                let refining = Refining {
+                    model: &start,
+                    out: &out,
+                    threads: self.options.mapper_threads,
+                };
+                self.tool.refine(
+                    &self.stage("refining lenses", work.folder(), &database),
+                    &refining,
+                    progress,
+                )
+            },
+        );
+        // A lens that does not fit better, or a failed adjustment, does not end the work.
+        let error = match refined {
+            Err(e) if e.kind() == ErrorKind::Interrupted => return Err(e),
+            Err(_) => None,
+            Ok(()) => Model::read(&out).ok().and_then(|model| model.error()),
+        };
+        let is_better = error
+            .zip(before)
+            .is_some_and(|(after, before)| after <= before);
+        Ok(if is_better { out } else { model.to_owned() })
     }
 
     fn map_with(&self, work: &mut Work, mapper: Mapper, progress: &dyn Progress) -> Result<Models> {

@@ -33,6 +33,13 @@ impl Work {
         let folder = folder
             .canonicalize()
             .map_err(|e| Error::io("cannot open the work folder", &folder, e))?;
+        if folder.to_str().is_none() {
+            return Err(Error::input("the path of the capture is not UTF-8")
+                .at_path(&folder)
+                .hint(
+                    "name a capture whose path has other letters: the tool reads paths as UTF-8",
+                ));
+        }
         Ok(Self {
             folder,
             key: 0,

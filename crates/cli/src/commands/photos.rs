@@ -57,7 +57,7 @@ pub struct Args {
     #[arg(long, value_name = "PIXELS", default_value_t = 1600, value_parser = clap::value_parser!(u32).range(200..20_000))]
     photo_size: u32,
 
-    /// COLMAP's camera model [default: simple-radial for fewer than 30 photos of a camera, else opencv]
+    /// COLMAP's camera model [default: simple-radial, and opencv in a last adjustment of 20 or more photos]
     #[arg(long, value_name = "MODEL")]
     camera_model: Option<String>,
 

@@ -4,7 +4,7 @@
 //! `FeatureExtraction.use_gpu`), so each setting has a list of names, and the first name in the help is used.
 
 use super::process::Job;
-use super::{Features, Mapping, Matches, Stage};
+use super::{Features, Mapping, Matches, Refining, Stage};
 use dapple_base::{Error, Progress, Result};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -208,6 +208,31 @@ impl Colmap {
             count: |line, before| line.contains("Registering image").then_some(before + 1),
         };
         job.run(&mut to.command, progress)
+    }
+
+    /// Adjusts poses, points and lenses of a model.
+    pub fn refine(
+        &self,
+        stage: &Stage<'_>,
+        refining: &Refining<'_>,
+        progress: &dyn Progress,
+    ) -> Result<()> {
+        let mut command = Command::new(&self.program);
+        std::fs::create_dir_all(refining.out)
+            .map_err(|e| Error::io("cannot create the folder", refining.out, e))?;
+        command
+            .arg("bundle_adjuster")
+            .arg("--input_path")
+            .arg(refining.model);
+        command.arg("--output_path").arg(refining.out);
+        let job = Job {
+            what: stage.what,
+            tool: &self.title,
+            log: &stage.work.join("refine.log"),
+            total: 0,
+            count: |_, _| None,
+        };
+        job.run(&mut command, progress)
     }
 }
 

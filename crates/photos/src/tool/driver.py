@@ -1,6 +1,6 @@
 """Runs one stage of pycolmap: `python driver.py STAGE SETTINGS.json`. Prints one JSON object per line.
 
-Stages: features, matches, map. Keys of the settings: see tool/pycolmap.rs.
+Stages: features, matches, map, refine. Keys of the settings: see tool/pycolmap.rs.
 """
 import json
 import os
@@ -145,11 +145,25 @@ def map_photos(settings):
         )
 
 
+def refine(settings):
+    model = pycolmap.Reconstruction(settings["model"])
+    options = pycolmap.BundleAdjustmentOptions()
+    put(options, "refine_principal_point", False)
+    put(options, "min_track_length", 2)
+    for path in ("ceres.solver_options.num_threads", "solver_options.num_threads"):
+        put(options, path, settings["threads"])
+    for path in ("ceres.use_gpu", "use_gpu"):
+        put(options, path, settings["gpu"])
+    pycolmap.bundle_adjustment(model, options)
+    os.makedirs(settings["out"], exist_ok=True)
+    model.write(settings["out"])
+
+
 def main():
     stage, path = sys.argv[1:3]
     with open(path, encoding="utf-8") as file:
         settings = json.load(file)
-    {"features": features, "matches": matches, "map": map_photos}[stage](settings)
+    {"features": features, "matches": matches, "map": map_photos, "refine": refine}[stage](settings)
     say(finished=True)
 
 

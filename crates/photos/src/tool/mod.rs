@@ -8,7 +8,7 @@ pub use process::Job;
 
 use colmap::Colmap;
 use dapple_base::atomic::write_atomically;
-use dapple_base::{Error, Progress, Result};
+use dapple_base::{Error, ErrorKind, Progress, Result};
 use pycolmap::Pycolmap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -88,6 +88,16 @@ pub struct Mapping<'a> {
     pub threads: usize,
     /// Number of photos.
     pub photos: usize,
+}
+
+/// Settings of the adjustment of a model.
+pub struct Refining<'a> {
+    /// Folder of the model.
+    pub model: &'a Path,
+    /// Folder for the adjusted model.
+    pub out: &'a Path,
+    /// Threads; see [`Mapping::threads`].
+    pub threads: usize,
 }
 
 impl Tool {
@@ -204,11 +214,47 @@ impl Tool {
         mapping: &Mapping<'_>,
         progress: &dyn Progress,
     ) -> Result<()> {
-        match self {
+        let mapped = match self {
             Self::Colmap(tool) => tool.map(stage, mapping, progress),
             Self::Pycolmap(tool) => tool.map(stage, mapping, progress),
+        };
+        match mapped {
+            // Photos that do not match are no failure of the tool: the checks name the reason.
+            Err(e) if is_without_model(&e) => Ok(()),
+            mapped => mapped,
         }
     }
+
+    /// Adjusts poses, points and lenses of a model.
+    ///
+    /// # Errors
+    /// A failure of the tool, or a stop by the caller.
+    pub fn refine(
+        &self,
+        stage: &Stage<'_>,
+        refining: &Refining<'_>,
+        progress: &dyn Progress,
+    ) -> Result<()> {
+        match self {
+            Self::Colmap(tool) => tool.refine(stage, refining, progress),
+            Self::Pycolmap(tool) => tool.refine(stage, refining, progress),
+        }
+    }
+}
+
+/// Returns true if the log of a failed mapper shows that it found no model.
+fn is_without_model(error: &Error) -> bool {
+    let log = error.place().and_then(|log| std::fs::read(log).ok());
+    let text = log.map_or(String::new(), |log| {
+        String::from_utf8_lossy(&log).to_lowercase()
+    });
+    let signs = [
+        "failed to create sparse model",
+        "no good initial image pair",
+        "no images with matches",
+        "failed to create any sparse model",
+    ];
+    error.kind() == ErrorKind::Unsupported && signs.iter().any(|sign| text.contains(sign))
 }
 
 /// Command that installs a tool on this system.

@@ -1,7 +1,7 @@
 //! pycolmap, driven by an embedded script: `driver.py`.
 
 use super::process::Job;
-use super::{Features, Mapping, Matches, Stage};
+use super::{Features, Mapping, Matches, Refining, Stage};
 use dapple_base::{Error, Progress, Result};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -128,6 +128,19 @@ impl Pycolmap {
             false => "mapper.log",
         };
         self.run(stage, ("map", log), mapping.photos, &settings, progress)
+    }
+
+    /// Adjusts poses, points and lenses of a model.
+    pub fn refine(
+        &self,
+        stage: &Stage<'_>,
+        refining: &Refining<'_>,
+        progress: &dyn Progress,
+    ) -> Result<()> {
+        let settings = json!({
+            "model": refining.model, "out": refining.out, "gpu": stage.gpu, "threads": refining.threads,
+        });
+        self.run(stage, ("refine", "refine.log"), 0, &settings, progress)
     }
 
     fn run(

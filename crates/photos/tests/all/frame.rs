@@ -184,7 +184,7 @@ fn a_known_distance_gives_the_scale() {
     }
     for (values, words) in [
         ("x.jpg:1,2 0.jpg:3,4 2m", "no photo with a pose"),
-        ("0.jpg:1,2 0.jpg:900,4 2m", "outside the photo"),
+        ("0.jpg:900,4 0.jpg:1,2 2m", "outside the photo"),
     ] {
         let values: Vec<String> = values.split(' ').map(str::to_owned).collect();
         let distance = Some(Distance::parse(&values).unwrap());

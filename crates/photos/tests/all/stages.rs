@@ -2,7 +2,9 @@
 
 use crate::support::{Bench, HEIGHT, WIDTH, executable, model, photo, row, sound, wall};
 use dapple_base::{ErrorKind, NoProgress, Progress};
+use dapple_photos::model::Model;
 use dapple_photos::{Options, make};
+use dapple_scene::colmap::MODELS;
 use dapple_scene::{LoadOptions, load};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -243,4 +245,37 @@ fn a_video_gives_its_sharp_and_different_frames() {
     std::fs::remove_dir_all(bench.capture()).unwrap();
     let error = make(&missing, &NoProgress).unwrap_err();
     assert!(error.to_string().contains("install ffmpeg"), "{error}");
+}
+
+#[test]
+fn many_photos_of_a_camera_refine_its_lens_and_a_failure_of_that_is_none() {
+    let Some(bench) = Bench::new() else { return };
+    bench.add_photos(20);
+    let mut found = sound(20);
+    found.cameras[0].model = MODELS
+        .iter()
+        .find(|model| model.name == "SIMPLE_RADIAL")
+        .unwrap();
+    found.cameras[0].parameters.push(0.0);
+    bench.add_model(0, &found);
+    let lens = || {
+        Model::read(&bench.capture().join("sparse/0"))
+            .unwrap()
+            .cameras[0]
+            .model
+            .name
+    };
+    bench.make().unwrap();
+    assert_eq!(bench.calls()[3..], ["bundle_adjuster"]);
+    assert_eq!(lens(), "OPENCV");
+    bench.set("mode", "no refinement");
+    make(
+        &Options {
+            seed: 1,
+            ..bench.options()
+        },
+        &NoProgress,
+    )
+    .unwrap();
+    assert_eq!(lens(), "SIMPLE_RADIAL");
 }

@@ -17,7 +17,7 @@ def read(name, otherwise):
 
 version, mode = read("version", "3.8"), read("mode", "")
 command, rest = sys.argv[1], sys.argv[2:]
-commands = ["feature_extractor", "matches_importer", "mapper"] + (["global_mapper"] if version >= "4" else [])
+commands = ["feature_extractor", "matches_importer", "mapper", "bundle_adjuster"] + (["global_mapper"] if version >= "4" else [])
 if command == "help":
     print(f"COLMAP {version} -- Structure-from-Motion and Multi-View Stereo\n\nAvailable commands:\n  help")
     print("\n".join(f"  {name}" for name in commands if name != mode))
@@ -27,6 +27,7 @@ names = {
     "feature_extractor": f"database_path image_path image_list_path ImageReader.single_camera ImageReader.camera_model "
     f"ImageReader.mask_path {new}Extraction.use_gpu {new}Extraction.max_image_size SiftExtraction.max_num_features",
     "matches_importer": f"database_path match_list_path match_type {new}Matching.use_gpu {new}Matching.guided_matching",
+    "bundle_adjuster": "input_path output_path",
     "mapper": "database_path image_path output_path Mapper.num_threads Mapper.min_model_size",
     "global_mapper": "database_path image_path output_path GlobalMapper.num_threads",
 }[command].split()
@@ -47,6 +48,11 @@ if mode == f"full {command}":
 if mode == f"slow {command}":
     print("Processed file [1/9]", flush=True)
     time.sleep(60)
+
+if command == "bundle_adjuster":
+    if mode != "no refinement":
+        shutil.copytree(options["--input_path"], options["--output_path"], dirs_exist_ok=True)
+    sys.exit(0 if mode != "no refinement" else "ERROR: bundle adjustment failed")
 
 database = sqlite3.connect(options["--database_path"])
 database.execute("create table if not exists images (image_id integer primary key, name text, camera_id integer)")
@@ -81,5 +87,7 @@ else:
         if os.path.isdir(model):
             shutil.copytree(model, os.path.join(options["--output_path"], str(index)))
             print("Registering image #1 (2)", flush=True)
+    if not os.listdir(options["--output_path"]):
+        sys.exit("ERROR: failed to create sparse model")
 database.commit()
 database.close()
