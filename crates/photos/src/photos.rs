@@ -40,7 +40,7 @@ pub struct Prepared {
     pub exif: ExifData,
     /// See [`sharpness`].
     pub sharpness: f64,
-    /// True if it is blurred beside the other photos.
+    /// True if it is blurred compared with the other photos.
     pub is_blurred: bool,
     /// True if it is dark.
     pub is_dark: bool,

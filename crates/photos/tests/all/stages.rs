@@ -224,7 +224,7 @@ fn a_video_gives_its_sharp_and_different_frames() {
         names
     };
     assert_eq!(names.len(), 5, "{names:?}");
-    // The same frames all over: no motion.
+    // All frames are equal: no motion.
     for index in 1..15u32 {
         photo(0, WIDTH, HEIGHT)
             .save(frames.join(format!("{:06}.jpg", index + 1)))
