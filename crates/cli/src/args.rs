@@ -1,7 +1,8 @@
 //! Command line: commands and their shared options.
 
 use crate::commands::{
-    bench, convert, demo, doctor, edit, eval, export, info, profile, render, synth, train, view,
+    bench, convert, demo, doctor, edit, eval, export, info, photos, profile, render, synth, train,
+    view,
 };
 use crate::console::Console;
 use crate::help;
@@ -18,6 +19,7 @@ Examples:
 const AFTER_HELP: &str = "\
 Examples:
   dapple demo                              run every step on a small synthetic capture
+  dapple photos DCIM/bird -o captures/bird  make a capture from photos
   dapple train captures/bird               train your own capture into out/bird
   dapple eval captures/bird out/bird/splats.ply
   dapple train --help                      help of a command
@@ -66,6 +68,7 @@ pub struct Cli {
 pub enum Command {
     Demo(demo::Args),
     Synth(synth::Args),
+    Photos(Box<photos::Args>),
     Train(Box<train::Args>),
     Eval(Box<eval::Args>),
     Render(render::Args),
@@ -85,6 +88,7 @@ impl Command {
         match self {
             Self::Demo(args) => demo::run(&args, console),
             Self::Synth(args) => synth::run(&args, console),
+            Self::Photos(args) => photos::run(&args, console),
             Self::Train(args) => train::run(&args, console),
             Self::Eval(args) => eval::run(&args, console),
             Self::Render(args) => render::run(&args, console),

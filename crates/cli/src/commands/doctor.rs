@@ -120,6 +120,8 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         findings.push(gpu(adapter));
         findings.extend(usable.then(|| limits(&name, &key)));
     }
+    findings.push(photo_tool());
+    findings.push(video_tool());
     findings.push(writable("temporary folder", &std::env::temp_dir()));
     findings.push(writable("current folder", Path::new(".")));
     let report = Report {
@@ -143,6 +145,35 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         lines.extend(advice.map(|line| format!("    {:<17} {line}", "")));
     }
     console.data(&lines.join("\n"))
+}
+
+/// Returns the structure-from-motion tool of `dapple photos`.
+fn photo_tool() -> Finding {
+    match dapple_photos::Tool::find(None, Path::new("capture")) {
+        Ok(tool) => {
+            let value = format!("{} ({})", tool.title(), tool.program().display());
+            Finding::ok("photos", value)
+        }
+        Err(why) => Finding::not_ok(
+            "photos",
+            Verdict::Missing,
+            why.what().to_owned(),
+            why.hint_text().unwrap_or("`dapple photos` cannot run"),
+        ),
+    }
+}
+
+/// Returns the program that reads and writes videos.
+fn video_tool() -> Finding {
+    match dapple_photos::video::installed(&dapple_photos::video::program()) {
+        Some(version) => Finding::ok("videos", format!("ffmpeg {version}")),
+        None => Finding::not_ok(
+            "videos",
+            Verdict::Missing,
+            "ffmpeg is not installed",
+            "`dapple photos` reads no videos, `dapple render` writes none; install ffmpeg",
+        ),
+    }
 }
 
 /// Returns the device that `--device auto` selects.

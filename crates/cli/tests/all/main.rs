@@ -23,6 +23,7 @@ mod moved;
 mod newcomers;
 mod ops;
 mod page;
+mod photos;
 mod pictures;
 mod poses;
 mod profile;

@@ -1,0 +1,355 @@
+//! Stages that run the tool: features, matches, poses.
+
+use crate::database::{Database, Pair};
+use crate::model::Model;
+use crate::options::{Mapper, Options};
+use crate::pairs::{self, Choice, IndexPair};
+use crate::photos::Prepared;
+use crate::tool::{self, Features, Group, Mapping, Matches, Refining, Stage, Tool};
+use crate::work::{self, Work};
+use dapple_base::{Error, ErrorKind, Progress, Result};
+use std::collections::{BTreeSet, HashMap};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+/// Share of registered photos below which the other mapper is tried too.
+const ENOUGH: f64 = 0.9;
+
+/// Photos with a pose from which a camera gets lens parameters beyond one radial coefficient.
+const FULL_LENS: usize = 20;
+
+/// Features of a coarse match, and the edge of its photos in pixels.
+const COARSE: (u32, u32) = (1000, 800);
+
+/// Models of a mapper: folders with their numbers of photos, the largest first.
+pub type Models = Vec<(PathBuf, usize)>;
+
+/// Photos and tool of one call.
+pub struct Run<'a> {
+    /// Settings.
+    pub options: &'a Options,
+    /// Tool.
+    pub tool: &'a Tool,
+    /// Photos of the capture.
+    pub photos: &'a [Prepared],
+    /// Cameras with their photos.
+    pub groups: &'a [Group],
+    /// Folder of the photos.
+    pub images: &'a Path,
+    /// Folder of the masks, if a photo has one.
+    pub masks: Option<PathBuf>,
+}
+
+impl Run<'_> {
+    fn stage<'b>(&'b self, what: &'b str, work: &'b Path, database: &'b Path) -> Stage<'b> {
+        Stage {
+            what,
+            work,
+            database,
+            images: self.images,
+            gpu: self.options.gpu,
+            seed: self.options.seed,
+        }
+    }
+
+    /// Finds features of all photos.
+    pub fn features(&self, work: &mut Work, progress: &dyn Progress) -> Result<()> {
+        let mut settings = format!(
+            "{} {} {} {} {}",
+            self.tool.title(),
+            self.options.features,
+            self.options.photo_size,
+            self.options.gpu,
+            self.masks.is_some()
+        );
+        for group in self.groups {
+            let _ = write!(settings, "\n{} {}", group.model, group.names.join("\t"));
+        }
+        for photo in self.photos {
+            let _ = write!(settings, " {:08x}", photo.sum);
+        }
+        let database = work.path("database.db");
+        work.stage(
+            "features",
+            &settings,
+            |_| remove_database(&database),
+            |work| {
+                let features = Features {
+                    groups: self.groups,
+                    masks: self.masks.as_deref(),
+                    size: self.options.photo_size,
+                    count: self.options.features,
+                };
+                self.tool.features(
+                    &self.stage("finding features", work.folder(), &database),
+                    &features,
+                    progress,
+                )
+            },
+        )
+    }
+
+    /// Chooses and matches pairs.
+    pub fn matches(
+        &self,
+        work: &mut Work,
+        is_video: bool,
+        progress: &dyn Progress,
+    ) -> Result<Choice> {
+        let with_gps = self
+            .photos
+            .iter()
+            .filter(|photo| photo.exif.gps.is_some())
+            .count();
+        let with_gps = if self.options.gps { with_gps } else { 0 };
+        let choice = Choice::of(self.photos.len(), is_video, with_gps);
+        let database = work.path("database.db");
+        let settings = format!("{choice:?} {}", self.options.seed);
+        work.stage(
+            "matches",
+            &settings,
+            // Matches of other pairs are no fault, and the tool skips known pairs.
+            |_| Ok(()),
+            |work| {
+                let pairs = self.pairs(work, choice, progress)?;
+                let stage = self.stage("matching photos", work.folder(), &database);
+                self.match_pairs(&stage, &pairs, progress)
+            },
+        )?;
+        Ok(choice)
+    }
+
+    fn match_pairs(
+        &self,
+        stage: &Stage<'_>,
+        pairs: &BTreeSet<IndexPair>,
+        progress: &dyn Progress,
+    ) -> Result<()> {
+        let list = stage.work.join("pairs.txt");
+        let line = |&(a, b): &IndexPair| format!("{} {}", self.photos[a].name, self.photos[b].name);
+        tool::write_lines(&list, pairs.iter().map(line))?;
+        let matches = Matches {
+            list: &list,
+            pairs: pairs.len(),
+            guided: false,
+        };
+        self.tool.matches(stage, &matches, progress)
+    }
+
+    fn pairs(
+        &self,
+        work: &Work,
+        choice: Choice,
+        progress: &dyn Progress,
+    ) -> Result<BTreeSet<IndexPair>> {
+        let count = self.photos.len();
+        let index_of: HashMap<&str, usize> = self
+            .photos
+            .iter()
+            .enumerate()
+            .map(|(index, photo)| (photo.name.as_str(), index))
+            .collect();
+        Ok(match choice {
+            Choice::All => pairs::all(count),
+            Choice::Gps => {
+                let gps: Vec<_> = self
+                    .photos
+                    .iter()
+                    .filter_map(|photo| photo.exif.gps)
+                    .collect();
+                let positions: Vec<_> = gps.iter().map(|here| here.relative_to(&gps[0])).collect();
+                pairs::nearest(&positions)
+            }
+            Choice::Sequence => {
+                let coarse = self.coarse(work, &pairs::loop_frames(count), progress)?;
+                let mut found = pairs::sequence(count);
+                found.extend(pairs::loops(&coarse, &index_of, count));
+                found
+            }
+            Choice::Coarse => {
+                let coarse = self.coarse(work, &(0..count).collect::<Vec<_>>(), progress)?;
+                pairs::best_of(&coarse, &index_of, count)
+            }
+        })
+    }
+
+    /// Matches all pairs of some photos with few features.
+    fn coarse(&self, work: &Work, chosen: &[usize], progress: &dyn Progress) -> Result<Vec<Pair>> {
+        let folder = work.path("coarse");
+        std::fs::create_dir_all(&folder)
+            .map_err(|e| Error::io("cannot create the folder", &folder, e))?;
+        let database = folder.join("database.db");
+        let names: BTreeSet<&str> = chosen
+            .iter()
+            .map(|&index| self.photos[index].name.as_str())
+            .collect();
+        let groups: Vec<Group> = self
+            .groups
+            .iter()
+            .map(|group| Group {
+                names: group
+                    .names
+                    .iter()
+                    .filter(|name| names.contains(name.as_str()))
+                    .cloned()
+                    .collect(),
+                model: group.model,
+            })
+            .filter(|group| !group.names.is_empty())
+            .collect();
+        let features = Features {
+            groups: &groups,
+            masks: self.masks.as_deref(),
+            size: COARSE.1,
+            count: COARSE.0,
+        };
+        self.tool.features(
+            &self.stage("coarse match: finding features", &folder, &database),
+            &features,
+            progress,
+        )?;
+        let every: BTreeSet<IndexPair> = pairs::all(chosen.len())
+            .into_iter()
+            .map(|(a, b)| (chosen[a], chosen[b]))
+            .collect();
+        self.match_pairs(
+            &self.stage("coarse match: matching photos", &folder, &database),
+            &every,
+            progress,
+        )?;
+        Ok(Database::read(&database)?.pairs)
+    }
+
+    /// Finds poses. Returns the models of the better mapper.
+    pub fn map(&self, work: &mut Work, progress: &dyn Progress) -> Result<(Models, Mapper)> {
+        let has_global = self.tool.has_global();
+        let first = match self.options.mapper {
+            Mapper::Auto if self.photos.len() > pairs::EXHAUSTIVE && has_global => Mapper::Global,
+            Mapper::Auto | Mapper::Incremental => Mapper::Incremental,
+            Mapper::Global if has_global => Mapper::Global,
+            Mapper::Global => {
+                return Err(Error::unsupported(format!(
+                    "{} has no global mapper",
+                    self.tool.title()
+                ))
+                .at("--mapper global")
+                .hint("omit --mapper, or install COLMAP 4 or pycolmap 4"));
+            }
+        };
+        let found = self.map_with(work, first, progress)?;
+        let share = |models: &Models| {
+            models.first().map_or(0, |model| model.1) as f64 / self.photos.len() as f64
+        };
+        if self.options.mapper != Mapper::Auto || share(&found) >= ENOUGH {
+            return Ok((found, first));
+        }
+        let second = match first {
+            Mapper::Global => Mapper::Incremental,
+            _ if has_global => Mapper::Global,
+            _ => return Ok((found, first)),
+        };
+        // The other mapper is a second chance: its failure does not end the work.
+        match self.map_with(work, second, progress) {
+            Ok(other) if share(&other) > share(&found) => Ok((other, second)),
+            Err(e) if e.kind() == ErrorKind::Interrupted => Err(e),
+            _ => Ok((found, first)),
+        }
+    }
+
+    /// Adjusts the largest model with more lens parameters, if enough photos share a camera. Returns the folder of the
+    /// better model.
+    pub fn refine(
+        &self,
+        work: &mut Work,
+        model: &Path,
+        progress: &dyn Progress,
+    ) -> Result<PathBuf> {
+        let mut wide = Model::read(model)?;
+        let before = wide.error();
+        if self.options.camera_model.is_some() || wide.widen_lenses(FULL_LENS) == 0 {
+            return Ok(model.to_owned());
+        }
+        let [start, out] = ["wide", "refined"].map(|name| work.path("models").join(name));
+        let settings = format!("{} {}", model.display(), self.options.mapper_threads);
+        let database = work.path("database.db");
+        let refined = work.stage(
+            "refine",
+            &settings,
+            |_| Ok(()),
+            |work| {
+                work::remove(&start)?;
+                work::remove(&out)?;
+                wide.write(&start)?;
+                let refining = Refining {
+                    model: &start,
+                    out: &out,
+                    threads: self.options.mapper_threads,
+                };
+                self.tool.refine(
+                    &self.stage("refining lenses", work.folder(), &database),
+                    &refining,
+                    progress,
+                )
+            },
+        );
+        // A lens that does not fit better, or a failed adjustment, does not end the work.
+        let error = match refined {
+            Err(e) if e.kind() == ErrorKind::Interrupted => return Err(e),
+            Err(_) => None,
+            Ok(()) => Model::read(&out).ok().and_then(|model| model.error()),
+        };
+        let is_better = error
+            .zip(before)
+            .is_some_and(|(after, before)| after <= before);
+        Ok(if is_better { out } else { model.to_owned() })
+    }
+
+    fn map_with(&self, work: &mut Work, mapper: Mapper, progress: &dyn Progress) -> Result<Models> {
+        let (name, what) = match mapper {
+            Mapper::Global => ("global", "finding poses, all at once"),
+            _ => ("incremental", "finding poses"),
+        };
+        let out = work.path("models").join(name);
+        let database = work.path("database.db");
+        let settings = format!("{} {}", self.options.mapper_threads, self.options.seed);
+        work.stage(
+            &format!("map-{name}"),
+            &settings,
+            |_| Ok(()),
+            |work| {
+                work::remove(&out)?;
+                std::fs::create_dir_all(&out)
+                    .map_err(|e| Error::io("cannot create the folder", &out, e))?;
+                let mapping = Mapping {
+                    out: &out,
+                    global: mapper == Mapper::Global,
+                    threads: self.options.mapper_threads,
+                    photos: self.photos.len(),
+                };
+                self.tool.map(
+                    &self.stage(what, work.folder(), &database),
+                    &mapping,
+                    progress,
+                )
+            },
+        )?;
+        let mut models = Models::new();
+        for entry in std::fs::read_dir(&out).into_iter().flatten().flatten() {
+            let folder = entry.path();
+            if folder.join("images.bin").is_file() {
+                models.push((folder.clone(), Model::read(&folder)?.images.len()));
+            }
+        }
+        models.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
+        Ok(models)
+    }
+}
+
+fn remove_database(database: &Path) -> Result<()> {
+    for end in ["", "-wal", "-shm"] {
+        let mut name = database.as_os_str().to_owned();
+        name.push(end);
+        work::remove(Path::new(&name))?;
+    }
+    Ok(())
+}

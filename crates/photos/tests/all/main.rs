@@ -1,0 +1,8 @@
+//! Integration tests of this crate as one program.
+
+mod faults;
+mod folds;
+mod frame;
+mod real;
+mod stages;
+mod support;

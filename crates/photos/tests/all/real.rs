@@ -1,0 +1,47 @@
+//! The real pycolmap, where it is installed.
+
+use dapple_base::{NoProgress, lacking};
+use dapple_photos::{Options, Tool, make};
+use dapple_scene::{LoadOptions, load};
+use std::path::PathBuf;
+
+#[test]
+fn pycolmap_makes_a_capture_of_real_photos_twice_with_the_same_bytes() {
+    let Some(photos) = lacking::capture(env!("CARGO_MANIFEST_DIR"), "lund-door/images") else {
+        return;
+    };
+    let named = std::env::var_os("DAPPLE_PYTHON").unwrap_or_else(|| "python3".into());
+    let Ok(Some(tool)) = Tool::open(&PathBuf::from(named)) else {
+        lacking::skipped(
+            "pycolmap",
+            "pycolmap is not installed: `python3 -m pip install pycolmap`, or DAPPLE_PYTHON names a Python",
+        );
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let inputs: Vec<PathBuf> = (4..8)
+        .map(|number| photos.join(format!("DSC_000{number}.JPG")))
+        .collect();
+    let mut bytes = Vec::new();
+    for name in ["one", "two"] {
+        let options = Options {
+            features: 800,
+            photo_size: 600,
+            tool: Some(tool.program().to_owned()),
+            ..Options::new(inputs.clone(), folder.path().join(name))
+        };
+        let done = make(&options, &NoProgress).unwrap();
+        assert_eq!(done.review.registered, 4, "{:?}", done.review.findings);
+        assert!(done.review.error < 1.5, "{}", done.review.error);
+        let read = |file: &str| std::fs::read(options.out.join("sparse/0").join(file)).unwrap();
+        bytes.push(["cameras.bin", "images.bin", "points3D.bin"].map(read));
+    }
+    assert!(bytes[0] == bytes[1], "two calls gave different models");
+    let loaded = load(
+        &folder.path().join("one"),
+        &LoadOptions::default(),
+        &NoProgress,
+    )
+    .unwrap();
+    assert_eq!(loaded.views.len(), 4);
+}
