@@ -1,0 +1,6 @@
+//! Surface: extraction from the signed distances, cleaning, simplification.
+
+mod cells;
+mod extract;
+
+pub use extract::extract;
