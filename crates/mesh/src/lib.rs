@@ -1,7 +1,9 @@
 //! Meshes from depths of posed views.
 mod build;
+pub mod colour;
 pub mod files;
 mod mesh;
+pub mod raster;
 pub mod surface;
 mod view;
 pub mod volume;
