@@ -53,7 +53,9 @@ units along the camera's axis; normals as X, Y, Z in camera coordinates (x right
 forward), facing the camera; the number of Gaussians blended per pixel as N. .png files hold alpha
 in 16 bits; depth and counts in colours (--colormap) over one printed range, or as 16-bit numbers
 with --colormap none or --depth-unit; normals as colours: red right, green up, blue towards the
-camera. Expected depth and normals are 0 if alpha is below one half.
+camera. Expected depth and normals are 0 if alpha is below one half. surface-depth and
+surface-normal use the extent of each Gaussian along the ray, for meshes; depth and median-depth use
+the depths of centres.
 
 A single picture can go to a .png or .exr file. Several go into a folder, or with ffmpeg into a
 video of 30 pictures per second: -o NAME.mp4 (or .mov, .mkv, .webm). Pictures of the same name are
@@ -253,6 +255,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         max_gaussians_per_tile: config.max_gaussians_per_tile,
         near: config.near_plane() * aside.moved.scale as f32,
         depth: output.channel.needs_depth(),
+        surface: output.channel.needs_surface(),
         antialias: config.antialias || aside.antialiased,
     };
     if video::is_video(&args.out) {
@@ -428,7 +431,9 @@ impl Args {
             return Err(
                 Error::input("colours are given to depths, counts and alpha in PNG files")
                     .at("--colormap")
-                    .hint("add --channel depth, median-depth, count or alpha, and no --format exr"),
+                    .hint(
+                        "add --channel depth, median-depth, surface-depth, count or alpha, and no --format exr",
+                    ),
             );
         }
         Ok(Output {

@@ -23,7 +23,8 @@ use crate::precision::Precision;
 use crate::recorder::Recorder;
 use crate::stages::{
     appearance, blend, blend_backward, bytes, crops, densify, depth, emit, finite, gradients, look,
-    loss, morton, order, poses, project, ranges, relocate, report, score, smoothing, sort, update,
+    loss, morton, order, poses, project, ranges, relocate, report, score, smoothing, sort, surface,
+    update,
 };
 use dapple_scene::Result;
 use rayon::prelude::*;
@@ -253,7 +254,7 @@ static GRADIENTS: &[&Pass] = &[
     &gradients::PASS,
 ];
 static SCORE: &[&Pass] = &[&score::PASS];
-static SHOWN: &[&Pass] = &[&bytes::PASS];
+static SHOWN: &[&Pass] = &[&bytes::PASS, &surface::PASS];
 static SMOOTHING: &[&Pass] = &[&smoothing::PASS];
 static FINITE: &[&Pass] = &[&finite::PASS];
 static ROUND: &[&Pass] = &[
@@ -278,7 +279,7 @@ pub enum Plan {
     Gradients,
     /// From a render to its scores.
     Score,
-    /// From a render to an 8-bit or count image.
+    /// From a render to an 8-bit, count or surface image.
     Shown,
     /// 3D filters, before a step.
     Smoothing,
