@@ -1,8 +1,8 @@
 //! Colours of surfaces that no photo shows: those of the nearest splats.
 
+use crate::nearest::Nearest;
 use dapple_scene::{SH_C0, Splats};
 use glam::Vec3;
-use kiddo::{ImmutableKdTree, SquaredEuclidean};
 
 /// Least opacity of a splat whose colour is used.
 const LEAST_OPACITY: f32 = 0.3;
@@ -12,7 +12,7 @@ const GREY: [u8; 3] = [128; 3];
 
 /// Nearest splats.
 pub struct Unseen {
-    tree: Option<ImmutableKdTree<f32, 3>>,
+    nearest: Nearest,
     colours: Vec<[u8; 3]>,
 }
 
@@ -24,21 +24,20 @@ impl Unseen {
         if let Some(splats) = splats {
             let opaque = (0..splats.len()).filter(|&i| splats.opacities[i] >= least);
             for i in opaque.filter(|&i| splats.means[i].iter().all(|v| v.is_finite())) {
-                points.push(splats.means[i]);
+                points.push(Vec3::from(splats.means[i]));
                 let byte = |v: f32| ((0.5 + SH_C0 * v).clamp(0.0, 1.0) * 255.0).round() as u8;
                 colours.push(splats.sh0[i].map(byte));
             }
         }
-        let tree = (!points.is_empty()).then(|| ImmutableKdTree::new_from_slice(&points));
-        Self { tree, colours }
+        Self {
+            nearest: Nearest::new(&points),
+            colours,
+        }
     }
 
     /// Returns the colour at a place.
     pub fn at(&self, place: Vec3) -> [u8; 3] {
-        let Some(tree) = &self.tree else {
-            return GREY;
-        };
-        let nearest = tree.nearest_one::<SquaredEuclidean>(&place.to_array());
-        self.colours.get(nearest.item as usize).copied().unwrap_or(GREY)
+        let nearest = self.nearest.find(place);
+        nearest.map_or(GREY, |(i, _)| self.colours.get(i).copied().unwrap_or(GREY))
     }
 }

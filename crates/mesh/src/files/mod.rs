@@ -1,8 +1,15 @@
 //! Mesh files: PLY, OBJ, GLB.
 
+mod flat;
+mod glb;
+mod obj;
 mod ply;
+mod read;
 
+pub use glb::glb;
+pub use obj::obj;
 pub use ply::ply;
+pub use read::read_ply;
 
 use glam::{DVec3, Vec3};
 
@@ -33,4 +40,29 @@ impl About {
         }
         lines
     }
+}
+
+/// Quality of JPEG textures.
+const JPEG_QUALITY: u8 = 92;
+
+/// Returns a texture as JPEG.
+///
+/// # Errors
+/// A size that JPEG does not hold.
+pub fn jpeg(texture: &crate::mesh::Texture) -> dapple_base::Result<Vec<u8>> {
+    let fail = |e: &dyn std::fmt::Display| {
+        dapple_base::Error::unsupported(format!("the texture cannot be written as JPEG: {e}"))
+    };
+    let [width, height] = texture.size;
+    let side = |v: u32| u16::try_from(v).map_err(|e| fail(&e));
+    let mut bytes = Vec::new();
+    jpeg_encoder::Encoder::new(&mut bytes, JPEG_QUALITY)
+        .encode(
+            &texture.rgb,
+            side(width)?,
+            side(height)?,
+            jpeg_encoder::ColorType::Rgb,
+        )
+        .map_err(|e| fail(&e))?;
+    Ok(bytes)
 }

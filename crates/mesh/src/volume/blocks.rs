@@ -64,6 +64,11 @@ impl Blocks {
         }
         keys.par_sort_unstable();
         keys.dedup();
+        Self::of_keys(keys)
+    }
+
+    /// Makes blocks of sorted places.
+    pub fn of_keys(keys: Vec<Key>) -> Self {
         let index = keys.iter().enumerate().map(|(i, &key)| (key, i as u32));
         Self {
             index: index.collect(),
