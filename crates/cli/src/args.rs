@@ -1,7 +1,8 @@
 //! Command line: commands and their shared options.
 
 use crate::commands::{
-    bench, convert, demo, doctor, edit, eval, export, info, mesh, profile, render, synth, train, view,
+    bench, convert, demo, doctor, edit, eval, export, info, mesh, profile, render, synth, train,
+    view,
 };
 use crate::console::Console;
 use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand};

@@ -73,8 +73,10 @@ fn read_maps(
 ) -> Result<(Vec<DepthMap>, usize)> {
     let cameras = source.cameras().to_vec();
     if cameras.is_empty() {
-        return Err(Error::input("the capture has no cameras to render depths from")
-            .hint("name a capture with posed photos: --scene CAPTURE"));
+        return Err(
+            Error::input("the capture has no cameras to render depths from")
+                .hint("name a capture with posed photos: --scene CAPTURE"),
+        );
     }
     let pinholes: Vec<Pinhole> = cameras.iter().map(Pinhole::new).collect();
     let mut factor = 1;
@@ -85,7 +87,10 @@ fn read_maps(
     let mut maps = Vec::with_capacity(cameras.len());
     for (view, camera) in cameras.iter().enumerate() {
         if progress.should_stop() {
-            let what = format!("{view} of {} depths were rendered; no mesh is written", cameras.len());
+            let what = format!(
+                "{view} of {} depths were rendered; no mesh is written",
+                cameras.len()
+            );
             return Err(Error::new(ErrorKind::Interrupted, what));
         }
         let depths = source.depth(view)?;
@@ -103,12 +108,18 @@ fn map_of(camera: &Camera, depths: &crate::DepthView, factor: usize) -> Result<D
         && depths.alpha.len() == pixels
         && depths.normals.as_ref().is_none_or(|n| n.len() == pixels);
     if !fits {
-        return Err(Error::internal("the depths are not of the size of their camera"));
+        return Err(Error::internal(
+            "the depths are not of the size of their camera",
+        ));
     }
     if factor == 1 {
         return Ok(DepthMap::new(Pinhole::new(camera), depths, JUMP));
     }
     let to = size.map(|side| side.div_ceil(factor));
     let small = camera.resized(to[0] as u32, to[1] as u32);
-    Ok(DepthMap::new(Pinhole::new(&small), &reduced(depths, size, to), JUMP))
+    Ok(DepthMap::new(
+        Pinhole::new(&small),
+        &reduced(depths, size, to),
+        JUMP,
+    ))
 }

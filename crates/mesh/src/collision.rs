@@ -44,9 +44,7 @@ pub fn collision(mesh: &Mesh, triangles: usize) -> Option<Mesh> {
         .flat_map_iter(|&p| {
             let (first, last) = (grid.block_of(p - reach), grid.block_of(p + reach));
             let range = move |k: usize| first[k]..=last[k];
-            range(2).flat_map(move |z| {
-                range(1).flat_map(move |y| range(0).map(move |x| [x, y, z]))
-            })
+            range(2).flat_map(move |z| range(1).flat_map(move |y| range(0).map(move |x| [x, y, z])))
         })
         .collect();
     keys.par_sort_unstable();
@@ -56,7 +54,9 @@ pub fn collision(mesh: &Mesh, triangles: usize) -> Option<Mesh> {
         let (key, i) = (blocks.keys[i / VOXELS], (i % VOXELS) as i32);
         let inner = IVec3::new(i % SIDE, i / SIDE % SIDE, i / SIDE / SIDE);
         let place = grid.position(IVec3::from(key) * SIDE + inner);
-        let distance = nearest.find(place).map_or(f32::INFINITY, |(_, d)| d / voxel);
+        let distance = nearest
+            .find(place)
+            .map_or(f32::INFINITY, |(_, d)| d / voxel);
         (distance - DISTANCE).clamp(-1.0, 1.0)
     });
     let volume = Volume {

@@ -245,7 +245,7 @@ pub fn split_fans(mesh: &mut Mesh) -> usize {
         return 0;
     }
     let mut copies: Vec<u32> = (0..mesh.positions.len() as u32).collect();
-    // The fan that keeps the vertex is the first one in the order of triangles.
+    // The first fan in the order of triangles keeps the vertex.
     let mut owner = vec![usize::MAX; mesh.positions.len()];
     let mut place = std::collections::HashMap::new();
     for corner in 0..fans.len() {

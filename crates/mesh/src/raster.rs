@@ -26,7 +26,7 @@ pub struct Raster {
 /// Corner of a triangle in the image, with one over its depth.
 type Corner = (Vec2, f32);
 
-/// Draws a mesh. Both sides of a triangle are drawn. A triangle that reaches behind the camera is left out.
+/// Draws a mesh. Both sides of a triangle are drawn. A triangle that reaches behind the camera is omitted.
 pub fn rasterize(mesh: &Mesh, camera: &Pinhole) -> Raster {
     let [width, height] = camera.size;
     let corners: Vec<Corner> = mesh

@@ -140,6 +140,8 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     match (&args.compare, &args.out) {
         (Some(truth), _) => comparing::run(args, truth, console),
         (None, Some(out)) => making::run(args, out, console),
-        (None, None) => Err(dapple::scene::Error::internal("the parser let a missing -o pass")),
+        (None, None) => Err(dapple::scene::Error::internal(
+            "the parser let a missing -o pass",
+        )),
     }
 }

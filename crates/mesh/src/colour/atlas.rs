@@ -75,7 +75,11 @@ pub fn texture(
     }
     let (colours, seen) = paint(&spots, mesh, photos, options.tolerance, progress)?;
     let mut rgb = vec![0u8; 3 * texels];
-    for (texel, &spot) in owner.iter().enumerate().filter(|(_, spot)| **spot != u32::MAX) {
+    for (texel, &spot) in owner
+        .iter()
+        .enumerate()
+        .filter(|(_, spot)| **spot != u32::MAX)
+    {
         let spot = spot as usize;
         let colour = match seen[spot] {
             true => to_bytes(colours[spot]),
@@ -129,7 +133,13 @@ fn spot(mesh: &Mesh, triangle: usize, weights: Vec3) -> Spot {
 /// Packs charts in shelves. Returns the side of the page, the factor on the size of the charts, and the place of each.
 fn packed(charts: &[Chart], most: u32) -> Result<(u32, f32, Vec<Vec2>)> {
     let mut order: Vec<usize> = (0..charts.len()).collect();
-    order.sort_by(|&a, &b| charts[b].size.y.total_cmp(&charts[a].size.y).then(a.cmp(&b)));
+    order.sort_by(|&a, &b| {
+        charts[b]
+            .size
+            .y
+            .total_cmp(&charts[a].size.y)
+            .then(a.cmp(&b))
+    });
     let mut side = 256.min(most);
     while side < most {
         if let Some(places) = shelves(charts, &order, side, 1.0) {
@@ -144,9 +154,12 @@ fn packed(charts: &[Chart], most: u32) -> Result<(u32, f32, Vec<Vec2>)> {
         }
         scale *= 0.96;
     }
-    Err(Error::input(format!("{} parts of the mesh do not fit a texture", charts.len()))
-        .at(format!("--texture-size {most}"))
-        .hint("choose a larger texture, or fewer triangles: --triangles"))
+    Err(Error::input(format!(
+        "{} parts of the mesh do not fit a texture",
+        charts.len()
+    ))
+    .at(format!("--texture-size {most}"))
+    .hint("choose a larger texture, or fewer triangles: --triangles"))
 }
 
 fn shelves(charts: &[Chart], order: &[usize], side: u32, scale: f32) -> Option<Vec<Vec2>> {

@@ -10,7 +10,7 @@ use std::collections::{HashMap, VecDeque};
 /// Least cosine between a triangle and the direction of its chart.
 const LEAST_COSINE: f32 = 0.45;
 
-/// Triangles around the first one that decide the direction.
+/// Number of triangles around the first triangle whose mean normal is the direction.
 const AROUND: usize = 200;
 
 /// Part of the mesh in the plane.
@@ -24,11 +24,14 @@ pub struct Chart {
     pub size: Vec2,
 }
 
-/// Returns the triangles beside each triangle.
-fn beside(mesh: &Mesh) -> Vec<[u32; 3]> {
+/// Returns the neighbours of each triangle.
+fn neighbours(mesh: &Mesh) -> Vec<[u32; 3]> {
     let mut found = vec![[u32::MAX; 3]; mesh.triangles.len()];
     let mut put = |t: u32, other: u32| {
-        if let Some(place) = found[t as usize].iter_mut().find(|place| **place == u32::MAX) {
+        if let Some(place) = found[t as usize]
+            .iter_mut()
+            .find(|place| **place == u32::MAX)
+        {
             *place = other;
         }
     };
@@ -43,7 +46,7 @@ fn beside(mesh: &Mesh) -> Vec<[u32; 3]> {
 
 /// Cuts a mesh into charts of `texel` world units per texel.
 pub fn charts(mesh: &Mesh, texel: f32) -> Vec<Chart> {
-    let beside = beside(mesh);
+    let neighbours = neighbours(mesh);
     let crosses: Vec<Vec3> = (0..mesh.triangles.len()).map(|t| mesh.cross(t)).collect();
     let mut is_free = vec![true; mesh.triangles.len()];
     let mut charts = Vec::new();
@@ -51,20 +54,26 @@ pub fn charts(mesh: &Mesh, texel: f32) -> Vec<Chart> {
         if !is_free[seed] {
             continue;
         }
-        let direction = direction(seed, &beside, &crosses, &is_free);
-        let chart = grow(mesh, seed, (direction, texel), (&beside, &crosses), &mut is_free);
+        let direction = direction(seed, &neighbours, &crosses, &is_free);
+        let chart = grow(
+            mesh,
+            seed,
+            (direction, texel),
+            (&neighbours, &crosses),
+            &mut is_free,
+        );
         charts.push(chart);
     }
     charts
 }
 
 /// Returns the mean normal of the free triangles around a triangle.
-fn direction(seed: usize, beside: &[[u32; 3]], crosses: &[Vec3], is_free: &[bool]) -> Vec3 {
+fn direction(seed: usize, neighbours: &[[u32; 3]], crosses: &[Vec3], is_free: &[bool]) -> Vec3 {
     let first = crosses[seed].normalize_or_zero();
     let (mut sum, mut found) = (crosses[seed], vec![seed as u32]);
     let mut next = 0;
     while next < found.len() && found.len() < AROUND {
-        for &other in &beside[found[next] as usize] {
+        for &other in &neighbours[found[next] as usize] {
             if other == u32::MAX || !is_free[other as usize] || found.contains(&other) {
                 continue;
             }
@@ -77,7 +86,11 @@ fn direction(seed: usize, beside: &[[u32; 3]], crosses: &[Vec3], is_free: &[bool
     }
     let mean = sum.normalize_or(Vec3::Z);
     // The first triangle is in its own chart, whatever surrounds it.
-    if mean.dot(first) > LEAST_COSINE || first == Vec3::ZERO { mean } else { first }
+    if mean.dot(first) > LEAST_COSINE || first == Vec3::ZERO {
+        mean
+    } else {
+        first
+    }
 }
 
 /// Grows a chart from a triangle.
@@ -85,13 +98,14 @@ fn grow(
     mesh: &Mesh,
     seed: usize,
     (direction, texel): (Vec3, f32),
-    (beside, crosses): (&[[u32; 3]], &[Vec3]),
+    (neighbours, crosses): (&[[u32; 3]], &[Vec3]),
     is_free: &mut [bool],
 ) -> Chart {
     let across = direction.any_orthonormal_vector();
     let down = direction.cross(across);
     let place = |t: usize| {
-        mesh.corners(t).map(|p| Vec2::new(p.dot(across), p.dot(down)) / texel)
+        mesh.corners(t)
+            .map(|p| Vec2::new(p.dot(across), p.dot(down)) / texel)
     };
     let mut taken: HashMap<[i32; 2], u32> = HashMap::new();
     let (mut triangles, mut corners) = (Vec::new(), Vec::new());
@@ -115,7 +129,12 @@ fn grow(
         is_free[i] = false;
         triangles.push(t);
         corners.push(flat);
-        queue.extend(beside[i].iter().copied().filter(|&other| other != u32::MAX));
+        queue.extend(
+            neighbours[i]
+                .iter()
+                .copied()
+                .filter(|&other| other != u32::MAX),
+        );
     }
     let all = corners.as_flattened().iter();
     let low = all.clone().fold(Vec2::INFINITY, |low, p| low.min(*p));

@@ -83,7 +83,13 @@ pub fn paint(
         }
     }
     progress.finish();
-    let colour = |&(sum, weight): &(Vec3, f32)| if weight > 0.0 { sum / weight } else { Vec3::ZERO };
+    let colour = |&(sum, weight): &(Vec3, f32)| {
+        if weight > 0.0 {
+            sum / weight
+        } else {
+            Vec3::ZERO
+        }
+    };
     Ok((
         sums.iter().map(colour).collect(),
         sums.iter().map(|s| s.1 > 0.0).collect(),
@@ -113,7 +119,12 @@ impl Sight<'_> {
         if cosine < LEAST_COSINE {
             return None;
         }
-        if self.photo.mask.as_ref().is_some_and(|mask| mask[pixel] == 0) {
+        if self
+            .photo
+            .mask
+            .as_ref()
+            .is_some_and(|mask| mask[pixel] == 0)
+        {
             return None;
         }
         let [width, height] = self.camera.size;
@@ -129,7 +140,9 @@ impl Sight<'_> {
                 return None;
             }
         }
-        let rim = place.min(Vec2::new(width as f32, height as f32) - place).min_element();
+        let rim = place
+            .min(Vec2::new(width as f32, height as f32) - place)
+            .min_element();
         let fade = (rim / FADE).clamp(0.01, 1.0);
         Some((cosine * fade * self.camera.mean_focal() / p.z, place))
     }
@@ -139,11 +152,21 @@ impl Sight<'_> {
 pub fn sampled(photo: &Photo, place: Vec2) -> Vec3 {
     let (width, height) = (photo.width as usize, photo.height as usize);
     let corner = (place - 0.5).max(Vec2::ZERO);
-    let (x, y) = ((corner.x as usize).min(width - 1), (corner.y as usize).min(height - 1));
-    let (u, v) = ((corner.x - x as f32).min(1.0), (corner.y - y as f32).min(1.0));
+    let (x, y) = (
+        (corner.x as usize).min(width - 1),
+        (corner.y as usize).min(height - 1),
+    );
+    let (u, v) = (
+        (corner.x - x as f32).min(1.0),
+        (corner.y - y as f32).min(1.0),
+    );
     let at = |x: usize, y: usize| {
         let i = 3 * (y.min(height - 1) * width + x.min(width - 1));
-        Vec3::new(f32::from(photo.rgb[i]), f32::from(photo.rgb[i + 1]), f32::from(photo.rgb[i + 2]))
+        Vec3::new(
+            f32::from(photo.rgb[i]),
+            f32::from(photo.rgb[i + 1]),
+            f32::from(photo.rgb[i + 2]),
+        )
     };
     let upper = at(x, y).lerp(at(x + 1, y), u);
     upper.lerp(at(x, y + 1).lerp(at(x + 1, y + 1), u), v)
@@ -151,5 +174,9 @@ pub fn sampled(photo: &Photo, place: Vec2) -> Vec3 {
 
 /// Converts colours of 0 to 255 to bytes.
 pub fn to_bytes(colour: Vec3) -> [u8; 3] {
-    colour.clamp(Vec3::ZERO, Vec3::splat(255.0)).round().to_array().map(|v| v as u8)
+    colour
+        .clamp(Vec3::ZERO, Vec3::splat(255.0))
+        .round()
+        .to_array()
+        .map(|v| v as u8)
 }

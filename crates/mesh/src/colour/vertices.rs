@@ -24,7 +24,13 @@ pub fn colour_vertices(
         .collect();
     let (colours, seen) = paint(&spots, mesh, photos, tolerance, progress)?;
     mesh.colours = (0..spots.len())
-        .map(|i| if seen[i] { to_bytes(colours[i]) } else { unseen.at(spots[i].position) })
+        .map(|i| {
+            if seen[i] {
+                to_bytes(colours[i])
+            } else {
+                unseen.at(spots[i].position)
+            }
+        })
         .collect();
     let count = seen.iter().filter(|&&seen| seen).count();
     Ok(count as f32 / spots.len().max(1) as f32)

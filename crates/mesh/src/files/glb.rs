@@ -31,7 +31,8 @@ impl Parts {
         while !self.bytes.len().is_multiple_of(4) {
             self.bytes.push(0);
         }
-        let mut view = json!({"buffer": 0, "byteOffset": self.bytes.len(), "byteLength": bytes.len()});
+        let mut view =
+            json!({"buffer": 0, "byteOffset": self.bytes.len(), "byteLength": bytes.len()});
         if let Some(target) = target {
             view["target"] = json!(target);
         }
@@ -60,7 +61,12 @@ pub fn glb(mesh: &Mesh, about: &About, picture: Option<(&[u8], &str)>) -> Result
     let flat = Flat::of(mesh);
     let mut parts = Parts::default();
     let mut attributes = attributes(mesh, &flat, &mut parts);
-    let indices: Vec<u8> = flat.triangles.as_flattened().iter().flat_map(|i| i.to_le_bytes()).collect();
+    let indices: Vec<u8> = flat
+        .triangles
+        .as_flattened()
+        .iter()
+        .flat_map(|i| i.to_le_bytes())
+        .collect();
     let count = 3 * flat.triangles.len();
     let indices = parts.accessor(
         &indices,
@@ -77,7 +83,8 @@ pub fn glb(mesh: &Mesh, about: &About, picture: Option<(&[u8], &str)>) -> Result
     if let Some((bytes, kind)) = picture {
         let view = parts.view(bytes, None);
         root["images"] = json!([{"bufferView": view, "mimeType": kind}]);
-        root["samplers"] = json!([{"magFilter": 9729, "minFilter": 9987, "wrapS": 33071, "wrapT": 33071}]);
+        root["samplers"] =
+            json!([{"magFilter": 9729, "minFilter": 9987, "wrapS": 33071, "wrapT": 33071}]);
         root["textures"] = json!([{"source": 0, "sampler": 0}]);
         pbr["baseColorTexture"] = json!({"index": 0});
     } else if let Some(attributes) = attributes.as_object_mut() {
@@ -170,7 +177,11 @@ fn attributes(mesh: &Mesh, flat: &Flat, parts: &mut Parts) -> Value {
 /// Converts a byte of sRGB to one of linear light.
 fn linear(byte: u8) -> u8 {
     let v = f32::from(byte) / 255.0;
-    let v = if v <= 0.04045 { v / 12.92 } else { ((v + 0.055) / 1.055).powf(2.4) };
+    let v = if v <= 0.04045 {
+        v / 12.92
+    } else {
+        ((v + 0.055) / 1.055).powf(2.4)
+    };
     (v * 255.0).round() as u8
 }
 

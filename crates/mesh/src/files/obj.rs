@@ -40,7 +40,11 @@ pub fn obj(mesh: &Mesh, about: &About, name: &str) -> (String, Option<String>) {
         text.push('f');
         for &i in triangle {
             let v = flat.vertices[i as usize] + 1;
-            let place = if has_texture { (i + 1).to_string() } else { String::new() };
+            let place = if has_texture {
+                (i + 1).to_string()
+            } else {
+                String::new()
+            };
             let _ = match has_normals {
                 true => write!(text, " {v}/{place}/{v}"),
                 false if has_texture => write!(text, " {v}/{place}"),

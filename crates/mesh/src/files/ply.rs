@@ -24,7 +24,11 @@ pub fn ply(mesh: &Mesh, about: &About) -> Vec<u8> {
     let mut bytes = header.into_bytes();
     for (i, position) in mesh.positions.iter().enumerate() {
         let normal = has_normals.then(|| mesh.normals[i].to_array());
-        for value in position.to_array().into_iter().chain(normal.into_iter().flatten()) {
+        for value in position
+            .to_array()
+            .into_iter()
+            .chain(normal.into_iter().flatten())
+        {
             bytes.extend(value.to_le_bytes());
         }
         if has_colours {

@@ -18,7 +18,10 @@ struct Element {
 /// A file that is no PLY file, is cut off, or has indices without a vertex.
 pub fn read_ply(bytes: &[u8]) -> Result<Mesh> {
     let end = b"end_header\n";
-    let at = bytes.windows(end.len()).take(1 << 16).position(|window| window == end);
+    let at = bytes
+        .windows(end.len())
+        .take(1 << 16)
+        .position(|window| window == end);
     let Some(at) = at.filter(|_| bytes.starts_with(b"ply")) else {
         return Err(Error::input("this is no PLY file").hint("give a mesh or points as .ply"));
     };
@@ -58,7 +61,10 @@ pub fn read_ply(bytes: &[u8]) -> Result<Mesh> {
             }
             if element.name == "vertex" {
                 if !place.is_finite() {
-                    return Err(Error::input(format!("vertex {} has no finite position", mesh.positions.len())));
+                    return Err(Error::input(format!(
+                        "vertex {} has no finite position",
+                        mesh.positions.len()
+                    )));
                 }
                 mesh.positions.push(place);
                 if has_colour {
@@ -69,7 +75,9 @@ pub fn read_ply(bytes: &[u8]) -> Result<Mesh> {
     }
     let most = mesh.triangles.as_flattened().iter().max().copied();
     if most.is_some_and(|most| most as usize >= mesh.positions.len()) {
-        return Err(Error::input("a face names a vertex that the file does not have"));
+        return Err(Error::input(
+            "a face names a vertex that the file does not have",
+        ));
     }
     Ok(mesh)
 }
@@ -84,16 +92,22 @@ fn elements(header: &str) -> Result<Vec<Element>> {
                     .parse()
                     .map_err(|_| Error::input(format!("the header has a bad count: {line:?}")))?;
                 let (name, properties) = (name.to_owned(), Vec::new());
-                found.push(Element { name, count, properties });
+                found.push(Element {
+                    name,
+                    count,
+                    properties,
+                });
             }
             ["property", "list", count, kind, name] => {
                 if let Some(last) = found.last_mut() {
-                    last.properties.push((name.to_owned(), vec![count.to_owned(), kind.to_owned()]));
+                    last.properties
+                        .push((name.to_owned(), vec![count.to_owned(), kind.to_owned()]));
                 }
             }
             ["property", kind, name] => {
                 if let Some(last) = found.last_mut() {
-                    last.properties.push((name.to_owned(), vec![kind.to_owned()]));
+                    last.properties
+                        .push((name.to_owned(), vec![kind.to_owned()]));
                 }
             }
             _ => {}
@@ -124,13 +138,23 @@ impl Body<'_> {
     }
 
     fn number(&mut self, kind: &str) -> Result<f64> {
-        let cut = || Error::input("the file ends in the middle of its data").hint("copy the file again");
+        let cut =
+            || Error::input("the file ends in the middle of its data").hint("copy the file again");
         if self.is_text {
-            let start = self.bytes.iter().position(|b| !b.is_ascii_whitespace()).ok_or_else(cut)?;
+            let start = self
+                .bytes
+                .iter()
+                .position(|b| !b.is_ascii_whitespace())
+                .ok_or_else(cut)?;
             let rest = &self.bytes[start..];
-            let length = rest.iter().position(u8::is_ascii_whitespace).unwrap_or(rest.len());
+            let length = rest
+                .iter()
+                .position(u8::is_ascii_whitespace)
+                .unwrap_or(rest.len());
             let text = String::from_utf8_lossy(&rest[..length]);
-            let value = text.parse().map_err(|_| Error::input(format!("{text:?} is no number")))?;
+            let value = text
+                .parse()
+                .map_err(|_| Error::input(format!("{text:?} is no number")))?;
             self.bytes = &rest[length..];
             return Ok(value);
         }
@@ -151,7 +175,11 @@ impl Body<'_> {
             "uint" | "uint32" => f64::from(u32::from_le_bytes(bytes(take(4)?))),
             "float" | "float32" => f64::from(f32::from_le_bytes(bytes(take(4)?))),
             "double" | "float64" => f64::from_le_bytes(bytes(take(8)?)),
-            _ => return Err(Error::input(format!("{kind:?} is no kind of number of a PLY file"))),
+            _ => {
+                return Err(Error::input(format!(
+                    "{kind:?} is no kind of number of a PLY file"
+                )));
+            }
         })
     }
 }

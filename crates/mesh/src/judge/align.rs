@@ -79,7 +79,11 @@ fn fitted(pairs: &[(f32, DVec3, DVec3)]) -> Motion {
         of_to += q.length_squared();
     }
     let rotation = rotation(&products);
-    let scale = if of_from > 0.0 { (of_to / of_from).sqrt() } else { 1.0 };
+    let scale = if of_from > 0.0 {
+        (of_to / of_from).sqrt()
+    } else {
+        1.0
+    };
     Motion {
         scale,
         rotation,
@@ -92,10 +96,30 @@ fn fitted(pairs: &[(f32, DVec3, DVec3)]) -> Motion {
 fn rotation(products: &DMat3) -> DQuat {
     let s = |i: usize, j: usize| products.col(j)[i];
     let n = [
-        [s(0, 0) + s(1, 1) + s(2, 2), s(1, 2) - s(2, 1), s(2, 0) - s(0, 2), s(0, 1) - s(1, 0)],
-        [s(1, 2) - s(2, 1), s(0, 0) - s(1, 1) - s(2, 2), s(0, 1) + s(1, 0), s(2, 0) + s(0, 2)],
-        [s(2, 0) - s(0, 2), s(0, 1) + s(1, 0), s(1, 1) - s(0, 0) - s(2, 2), s(1, 2) + s(2, 1)],
-        [s(0, 1) - s(1, 0), s(2, 0) + s(0, 2), s(1, 2) + s(2, 1), s(2, 2) - s(0, 0) - s(1, 1)],
+        [
+            s(0, 0) + s(1, 1) + s(2, 2),
+            s(1, 2) - s(2, 1),
+            s(2, 0) - s(0, 2),
+            s(0, 1) - s(1, 0),
+        ],
+        [
+            s(1, 2) - s(2, 1),
+            s(0, 0) - s(1, 1) - s(2, 2),
+            s(0, 1) + s(1, 0),
+            s(2, 0) + s(0, 2),
+        ],
+        [
+            s(2, 0) - s(0, 2),
+            s(0, 1) + s(1, 0),
+            s(1, 1) - s(0, 0) - s(2, 2),
+            s(1, 2) + s(2, 1),
+        ],
+        [
+            s(0, 1) - s(1, 0),
+            s(2, 0) + s(0, 2),
+            s(1, 2) + s(2, 1),
+            s(2, 2) - s(0, 0) - s(1, 1),
+        ],
     ];
     // A shift by the norm makes the largest eigenvalue the one of the largest magnitude.
     let shift: f64 = n.as_flattened().iter().map(|v| v * v).sum::<f64>().sqrt();

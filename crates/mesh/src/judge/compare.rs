@@ -8,15 +8,15 @@ use dapple_base::{Error, Result};
 use glam::Vec3;
 use rayon::prelude::*;
 
-/// Points on each mesh.
-const POINTS: usize = 400_000;
-
 /// Rules of a comparison.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rules {
+    /// Number of points on each mesh. A set of points is not resampled.
+    pub points: usize,
     /// Distances of precision and recall, world units.
     pub distances: Vec<f32>,
-    /// Distances above this one count as this one for completeness, and are left out for accuracy; `None` for no limit.
+    /// Limit of distances: larger distances count as the limit for completeness, and are excluded from accuracy. `None`
+    /// for no limit.
     pub most: Option<f32>,
     /// Cell of the grid of which one point is used, world units; 0 for all points.
     pub thinning: f32,
@@ -63,7 +63,8 @@ pub struct Comparison {
 /// # Errors
 /// A mesh or a truth without points in the box.
 pub fn compare(truth: &Mesh, mesh: &Mesh, rules: &Rules) -> Result<Comparison> {
-    let all = |mesh: &Mesh| -> Vec<Vec3> { samples(mesh, POINTS).iter().map(|s| s.0).collect() };
+    let all =
+        |mesh: &Mesh| -> Vec<Vec3> { samples(mesh, rules.points).iter().map(|s| s.0).collect() };
     let (all_truth, mut all_mesh) = (all(truth), all(mesh));
     let mut motion = None;
     if rules.align {
@@ -93,7 +94,9 @@ pub fn compare(truth: &Mesh, mesh: &Mesh, rules: &Rules) -> Result<Comparison> {
         Some(most) => to_truth.iter().copied().filter(|&d| d < most).collect(),
         None => to_truth.clone(),
     };
-    let capped = to_mesh.iter().map(|&d| rules.most.map_or(d, |most| d.min(most)));
+    let capped = to_mesh
+        .iter()
+        .map(|&d| rules.most.map_or(d, |most| d.min(most)));
     let accuracy = mean(near.iter().copied());
     let completeness = mean(capped);
     let shares = rules.distances.iter().map(|&distance| {
@@ -132,8 +135,14 @@ fn distances(from: &[Vec3], to: &[Vec3]) -> Vec<f32> {
 }
 
 fn mean(values: impl Iterator<Item = f32>) -> f64 {
-    let (sum, count) = values.fold((0.0, 0.0), |(sum, count), v| (sum + f64::from(v), count + 1.0));
-    if count > 0.0 { sum / count } else { f64::INFINITY }
+    let (sum, count) = values.fold((0.0, 0.0), |(sum, count), v| {
+        (sum + f64::from(v), count + 1.0)
+    });
+    if count > 0.0 {
+        sum / count
+    } else {
+        f64::INFINITY
+    }
 }
 
 fn share(values: &[f32], distance: f32) -> f64 {

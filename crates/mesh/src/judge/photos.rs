@@ -40,15 +40,26 @@ pub fn picture(mesh: &Mesh, camera: &Pinhole, background: [u8; 3]) -> (Photo, Ve
             return to_bytes(sampled(page, place * size));
         }
         if mesh.colours.len() == mesh.positions.len() {
-            let [a, b, c] = mesh.triangles[t].map(|v| Vec3::from(mesh.colours[v as usize].map(f32::from)));
+            let [a, b, c] =
+                mesh.triangles[t].map(|v| Vec3::from(mesh.colours[v as usize].map(f32::from)));
             return to_bytes(a * shares.x + b * shares.y + c * shares.z);
         }
-        let facing = mesh.cross(t).normalize_or_zero().dot((camera.centre - point).normalize_or_zero());
+        let facing = mesh
+            .cross(t)
+            .normalize_or_zero()
+            .dot((camera.centre - point).normalize_or_zero());
         to_bytes(Vec3::splat(40.0 + 200.0 * facing.abs()))
     };
-    let rgb: Vec<[u8; 3]> = (0..raster.triangle.len()).into_par_iter().map(colour).collect();
+    let rgb: Vec<[u8; 3]> = (0..raster.triangle.len())
+        .into_par_iter()
+        .map(colour)
+        .collect();
     let covered = raster.triangle.iter().map(|&t| t != NOTHING).collect();
-    let photo = Photo::from_rgb(camera.size[0] as u32, camera.size[1] as u32, rgb.into_flattened());
+    let photo = Photo::from_rgb(
+        camera.size[0] as u32,
+        camera.size[1] as u32,
+        rgb.into_flattened(),
+    );
     (photo, covered)
 }
 
@@ -87,7 +98,9 @@ pub fn score_photos(
         let (mut all, mut inside, mut count) = (0.0, 0.0, 0usize);
         for (i, &is_covered) in covered.iter().enumerate() {
             let error: f64 = (0..3)
-                .map(|k| (f64::from(render.rgb[3 * i + k]) - f64::from(photo.rgb[3 * i + k])).powi(2))
+                .map(|k| {
+                    (f64::from(render.rgb[3 * i + k]) - f64::from(photo.rgb[3 * i + k])).powi(2)
+                })
                 .sum();
             all += error;
             if is_covered {
@@ -119,7 +132,11 @@ pub struct SparsePoint {
 
 /// Returns the median distance of sparse points to the mesh in pixels of the nearest camera that observes them, and the
 /// number of points in the box of the mesh; `None` without points there.
-pub fn sparse_distance(mesh: &Mesh, points: &[SparsePoint], cameras: &[Pinhole]) -> Option<(f32, usize)> {
+pub fn sparse_distance(
+    mesh: &Mesh,
+    points: &[SparsePoint],
+    cameras: &[Pinhole],
+) -> Option<(f32, usize)> {
     let [low, high] = mesh.bounds()?;
     let inside: Vec<&SparsePoint> = points
         .iter()
@@ -132,7 +149,11 @@ pub fn sparse_distance(mesh: &Mesh, points: &[SparsePoint], cameras: &[Pinhole])
         let (i, _) = nearest.find(point.position)?;
         let distance = to_triangle(mesh.corners(spots[i].1 as usize), point.position);
         let depth = |camera: &Pinhole| camera.to_camera(point.position).z / camera.mean_focal();
-        let own = point.cameras.iter().filter_map(|&c| cameras.get(c as usize)).map(depth);
+        let own = point
+            .cameras
+            .iter()
+            .filter_map(|&c| cameras.get(c as usize))
+            .map(depth);
         let all = cameras.iter().map(depth);
         let footprint = match point.cameras.is_empty() {
             true => all.filter(|&d| d > 0.0).min_by(f32::total_cmp),

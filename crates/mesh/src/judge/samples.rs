@@ -19,7 +19,10 @@ pub fn samples(mesh: &Mesh, count: usize) -> Vec<(Vec3, u32)> {
         while next < count && (next as f64 + 0.5) / count as f64 * total < sum {
             // A sequence of low discrepancy (Roberts' R2).
             let along = |step: f64| ((next as f64 + 1.0) * step).fract() as f32;
-            let (mut u, mut v) = (along(0.754_877_666_246_692_8), along(0.569_840_290_998_053_2));
+            let (mut u, mut v) = (
+                along(0.754_877_666_246_692_8),
+                along(0.569_840_290_998_053_2),
+            );
             if u + v > 1.0 {
                 (u, v) = (1.0 - u, 1.0 - v);
             }
@@ -31,7 +34,7 @@ pub fn samples(mesh: &Mesh, count: usize) -> Vec<(Vec3, u32)> {
     found
 }
 
-/// Keeps one point per cell of a grid: the first one.
+/// Keeps the first point of each cell of a grid.
 pub fn thinned(points: &[Vec3], cell: f32) -> Vec<Vec3> {
     if cell.is_nan() || cell <= 0.0 {
         return points.to_vec();

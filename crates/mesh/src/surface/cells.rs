@@ -50,7 +50,11 @@ impl Cases {
             let plain = rows_of(case, NO_FLIP);
             for face in 0..6 {
                 let edges = crossed(case, face);
-                if edges.len() == 4 && edges.iter().all(|&e| plain.of_edge[e] == plain.of_edge[edges[0]]) {
+                if edges.len() == 4
+                    && edges
+                        .iter()
+                        .all(|&e| plain.of_edge[e] == plain.of_edge[edges[0]])
+                {
                     doubled[case] |= 1 << face;
                 }
             }
@@ -68,14 +72,15 @@ impl Cases {
     }
 
     /// Returns the face of a cell that is flipped, given the case of the cell on the other side of each face.
-    pub fn flip(&self, case: u8, beside: impl Fn(usize) -> Option<u8>) -> usize {
+    pub fn flip(&self, case: u8, across: impl Fn(usize) -> Option<u8>) -> usize {
         let doubled = self.doubled[usize::from(case)];
         if doubled == 0 {
             return NO_FLIP;
         }
         let flips = |&face: &usize| {
             doubled >> face & 1 == 1
-                && beside(face).is_some_and(|other| self.doubled[usize::from(other)] >> (face ^ 1) & 1 == 1)
+                && across(face)
+                    .is_some_and(|other| self.doubled[usize::from(other)] >> (face ^ 1) & 1 == 1)
         };
         (0..6).find(flips).unwrap_or(NO_FLIP)
     }
@@ -111,7 +116,9 @@ fn pairs(case: usize, face: usize, is_flipped: bool) -> Vec<[usize; 2]> {
         [a, b] => vec![[a, b]],
         [a, b, c, d] => {
             // The corner between the first two edges.
-            let shared = corners_of(a).into_iter().find(|corner| corners_of(b).contains(corner));
+            let shared = corners_of(a)
+                .into_iter()
+                .find(|corner| corners_of(b).contains(corner));
             let around_inside = shared.is_some_and(|corner| is_inside(case, corner));
             match around_inside != is_flipped {
                 true => vec![[a, b], [c, d]],
@@ -125,7 +132,11 @@ fn pairs(case: usize, face: usize, is_flipped: bool) -> Vec<[usize; 2]> {
 fn rows_of(case: usize, flip: usize) -> Rows {
     let mut row: [u8; 12] = std::array::from_fn(|edge| {
         let [low, high] = corners_of(edge);
-        if is_inside(case, low) == is_inside(case, high) { NONE } else { edge as u8 }
+        if is_inside(case, low) == is_inside(case, high) {
+            NONE
+        } else {
+            edge as u8
+        }
     });
     let all_pairs = (0..6).flat_map(|face| pairs(case, face, face == flip));
     for [a, b] in all_pairs.collect::<Vec<_>>() {
@@ -153,7 +164,10 @@ mod tests {
     #[test]
     fn each_row_has_at_least_three_edges_and_each_case_at_most_one_doubled_face() {
         for case in 0..=255u8 {
-            assert!(CASES.doubled[usize::from(case)].count_ones() <= 1, "{case:08b}");
+            assert!(
+                CASES.doubled[usize::from(case)].count_ones() <= 1,
+                "{case:08b}"
+            );
             for flip in 0..7 {
                 let rows = CASES.rows(case, flip);
                 for row in 0..rows.count {
@@ -164,6 +178,9 @@ mod tests {
         }
         assert_eq!(CASES.rows(0b0000_0001, NO_FLIP).count, 1);
         assert_eq!(CASES.rows(0b1000_0001, NO_FLIP).count, 2);
-        assert_eq!(CASES.rows(0, NO_FLIP).count + CASES.rows(255, NO_FLIP).count, 0);
+        assert_eq!(
+            CASES.rows(0, NO_FLIP).count + CASES.rows(255, NO_FLIP).count,
+            0
+        );
     }
 }

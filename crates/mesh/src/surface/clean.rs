@@ -12,7 +12,7 @@ const LEAST_SHARE: f64 = 2e-4;
 /// Rows of unseen triangles around seen ones that stay.
 const RIM: usize = 3;
 
-/// What the cleaning removed and filled.
+/// Counts of removed and filled parts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Cleaned {
     /// Parts that were removed.
@@ -100,7 +100,8 @@ pub fn fill_holes(mesh: &mut Mesh, most: usize) -> usize {
         let middle = mesh.positions.len() as u32;
         mesh.positions.push(sum / rim.len() as f32);
         for (k, &from) in rim.iter().enumerate() {
-            mesh.triangles.push([from, rim[(k + 1) % rim.len()], middle]);
+            mesh.triangles
+                .push([from, rim[(k + 1) % rim.len()], middle]);
         }
     }
     mesh.normals.clear();

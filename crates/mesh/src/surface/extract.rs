@@ -56,7 +56,10 @@ pub fn extract(volume: &Volume, blocks: &Blocks, grid: &Grid, least_weight: f32)
         .map(|block| triangles_of(volume, blocks, block, least_weight, (&parts, &starts)))
         .collect();
     Mesh {
-        positions: parts.iter().flat_map(|part| part.positions.iter().copied()).collect(),
+        positions: parts
+            .iter()
+            .flat_map(|part| part.positions.iter().copied())
+            .collect(),
         triangles: triangles.concat(),
         ..Mesh::default()
     }
@@ -137,12 +140,12 @@ fn part_of(window: &Window, key: Key, grid: &Grid) -> Part {
         let Some(case) = cases[index(cell)].filter(|&case| case != 0 && case != u8::MAX) else {
             continue;
         };
-        let beside = |face: usize| {
+        let across = |face: usize| {
             let mut other = cell;
             other[face / 2] += if face % 2 == 0 { -1 } else { 1 };
             cases[index(other)]
         };
-        let flip = CASES.flip(case, beside);
+        let flip = CASES.flip(case, across);
         first[i as usize] = part.positions.len() as u16 + 1;
         cell_cases[i as usize] = (case, flip as u8);
         let corners = window.corners(cell);
@@ -150,7 +153,8 @@ fn part_of(window: &Window, key: Key, grid: &Grid) -> Part {
         let voxel = IVec3::from(key) * SIDE + cell;
         for row in 0..rows.count {
             let place = vertex(&corners, |edge| rows.of_edge[edge] == row, rows.count == 1);
-            part.positions.push(grid.position(voxel) + place * grid.voxel);
+            part.positions
+                .push(grid.position(voxel) + place * grid.voxel);
         }
     }
     if !part.positions.is_empty() {

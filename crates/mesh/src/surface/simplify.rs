@@ -56,7 +56,9 @@ impl Quadric {
             }
         }
         let places = [middle, from, to];
-        let least = places.into_iter().min_by(|&p, &q| self.error(p).total_cmp(&self.error(q)));
+        let least = places
+            .into_iter()
+            .min_by(|&p, &q| self.error(p).total_cmp(&self.error(q)));
         least.unwrap_or(middle)
     }
 }
@@ -134,7 +136,11 @@ pub fn simplify(mesh: &Mesh, target: usize, most_error: f32) -> Mesh {
 impl Work {
     fn new(mesh: &Mesh) -> Self {
         let origin = mesh.positions.first().map_or(DVec3::ZERO, |p| p.as_dvec3());
-        let places: Vec<DVec3> = mesh.positions.iter().map(|p| p.as_dvec3() - origin).collect();
+        let places: Vec<DVec3> = mesh
+            .positions
+            .iter()
+            .map(|p| p.as_dvec3() - origin)
+            .collect();
         let mut quadrics = vec![Quadric::default(); places.len()];
         let mut around = vec![Vec::new(); places.len()];
         let normal = |t: &[u32; 3]| {
@@ -144,7 +150,11 @@ impl Work {
         for (t, triangle) in mesh.triangles.iter().enumerate() {
             let cross = normal(triangle);
             let area = cross.length() * 0.5;
-            let plane = Quadric::plane(cross.normalize_or_zero(), places[triangle[0] as usize], area);
+            let plane = Quadric::plane(
+                cross.normalize_or_zero(),
+                places[triangle[0] as usize],
+                area,
+            );
             for &i in triangle {
                 quadrics[i as usize].add(&plane);
                 around[i as usize].push(t as u32);
@@ -188,7 +198,8 @@ impl Work {
         let weight = sum.a[0] + sum.a[3] + sum.a[5];
         Collapse {
             // Short edges first among equals, so that flat parts get triangles of even shape.
-            cost: (sum.error(place) + 1e-9 * weight * self.places[a].distance_squared(self.places[b]))
+            cost: (sum.error(place)
+                + 1e-9 * weight * self.places[a].distance_squared(self.places[b]))
                 / weight.max(f64::MIN_POSITIVE),
             edge,
             versions: [self.versions[a], self.versions[b]],
@@ -215,10 +226,17 @@ impl Work {
             .filter(|&t| self.triangles[t as usize].contains(&b))
             .collect();
         let (of_a, of_b) = (self.neighbours(a), self.neighbours(b));
-        let common = of_a.iter().filter(|i| of_b.binary_search(i).is_ok()).count();
+        let common = of_a
+            .iter()
+            .filter(|i| of_b.binary_search(i).is_ok())
+            .count();
         let is_border_edge = shared.len() == 1;
         let joins_borders = self.on_border[ia] && self.on_border[ib] && !is_border_edge;
-        if shared.is_empty() || common != shared.len() || joins_borders || of_a.len() + of_b.len() < 7 {
+        if shared.is_empty()
+            || common != shared.len()
+            || joins_borders
+            || of_a.len() + of_b.len() < 7
+        {
             return false;
         }
         let mut sum = self.quadrics[ia];
@@ -228,14 +246,23 @@ impl Work {
             place = self.places[if self.on_border[ia] { ia } else { ib }];
         }
         let folds = |v: u32| {
-            self.around[v as usize].iter().filter(|t| !shared.contains(t)).any(|&t| {
-                let old = self.triangles[t as usize].map(|i| self.places[i as usize]);
-                let moved = |i: u32| if i == v { place } else { self.places[i as usize] };
-                let new = self.triangles[t as usize].map(moved);
-                let cross = |[p, q, r]: [DVec3; 3]| (q - p).cross(r - p);
-                let (old, new) = (cross(old), cross(new));
-                new.dot(old) <= 0.2 * new.length() * old.length()
-            })
+            self.around[v as usize]
+                .iter()
+                .filter(|t| !shared.contains(t))
+                .any(|&t| {
+                    let old = self.triangles[t as usize].map(|i| self.places[i as usize]);
+                    let moved = |i: u32| {
+                        if i == v {
+                            place
+                        } else {
+                            self.places[i as usize]
+                        }
+                    };
+                    let new = self.triangles[t as usize].map(moved);
+                    let cross = |[p, q, r]: [DVec3; 3]| (q - p).cross(r - p);
+                    let (old, new) = (cross(old), cross(new));
+                    new.dot(old) <= 0.2 * new.length() * old.length()
+                })
         };
         if folds(a) || folds(b) {
             return false;

@@ -98,7 +98,7 @@ fn of_map(map: &DepthMap, grid: &Grid, stride: usize) -> Vec<Key> {
     const MANY: usize = 1 << 20;
     let [width, height] = map.camera.size;
     let mut keys: Vec<Key> = Vec::new();
-    // Cubes of half a block around samples half a block apart leave out no voxel of the band.
+    // Cubes of half a block around samples half a block apart cover the whole band.
     let reach = grid.voxel * SIDE as f32 * 0.25;
     let steps = (2.0 * grid.truncation / (2.0 * reach)).ceil().max(1.0) as i32;
     let mut limit = MANY;

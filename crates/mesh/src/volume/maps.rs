@@ -30,7 +30,7 @@ pub struct DepthMap {
     weight: Vec<u8>,
     /// Cosine between the ray and the normal in steps of 1/255.
     slant: Vec<u8>,
-    /// Largest depth of each tile; [`OPEN`] beside free space.
+    /// Largest depth of each tile; [`OPEN`] if a pixel shows free space.
     farthest: Vec<f32>,
     tiles: [usize; 2],
 }
@@ -143,8 +143,7 @@ impl DepthMap {
     /// Returns the ray through the centre of a pixel, with z = 1, camera coordinates.
     pub fn ray(&self, pixel: usize) -> Vec3 {
         let (x, y) = (pixel % self.camera.size[0], pixel / self.camera.size[0]);
-        self.camera
-            .ray(Vec2::new(x as f32 + 0.5, y as f32 + 0.5))
+        self.camera.ray(Vec2::new(x as f32 + 0.5, y as f32 + 0.5))
     }
 
     /// Returns the pixels that a sphere covers, as ranges of columns and rows, and the largest depth among them; `None`
@@ -184,7 +183,7 @@ impl DepthMap {
 /// around a pixel.
 ///
 /// A plane is fitted to the inverse depths of the 5x5 pixels around a pixel: the inverse depth of a plane is linear in
-/// the image. Pixels beyond an edge are left out.
+/// the image. Pixels beyond an edge are excluded.
 pub fn normals_of(camera: &Pinhole, depth: &[f32]) -> Vec<[f32; 3]> {
     const REACH: isize = 2;
     /// Largest relative difference of depth to the middle of the window, per pixel of distance.
@@ -224,9 +223,8 @@ pub fn normals_of(camera: &Pinhole, depth: &[f32]) -> Vec<[f32; 3]> {
         if n < 6.0 {
             return None;
         }
-        let matrix = glam::Mat3::from_cols_array(&[
-            n, s[0], s[1], s[0], s[2], s[3], s[1], s[3], s[4],
-        ]);
+        let matrix =
+            glam::Mat3::from_cols_array(&[n, s[0], s[1], s[0], s[2], s[3], s[1], s[3], s[4]]);
         if matrix.determinant() <= 1e-3 {
             return None;
         }

@@ -8,5 +8,5 @@ mod plan;
 pub use blocks::{Blocks, Grid, Key, SIDE, VOXELS};
 pub use fuse::{Volume, fuse};
 pub use maps::{DepthMap, OPEN, normals_of};
-pub use plan::{Plan, PlanOptions, map_bytes, plan};
 pub(crate) use plan::median;
+pub use plan::{Plan, PlanOptions, map_bytes, plan};

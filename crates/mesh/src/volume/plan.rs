@@ -60,8 +60,10 @@ pub fn plan(maps: &[DepthMap], options: &PlanOptions) -> Result<Plan> {
     check(options)?;
     let samples: Vec<Sample> = maps.iter().flat_map(samples_of).collect();
     if samples.is_empty() {
-        return Err(Error::input("the splats show no surface from these cameras")
-            .hint("check that the splats belong to this capture: `dapple render --views all`"));
+        return Err(
+            Error::input("the splats show no surface from these cameras")
+                .hint("check that the splats belong to this capture: `dapple render --views all`"),
+        );
     }
     let [low, high] = match options.bounds {
         Some(bounds) => bounds,
@@ -100,9 +102,11 @@ fn check(options: &PlanOptions) -> Result<()> {
             .hint("give world units above zero"));
     }
     if !positive(options.detail) {
-        return Err(Error::input(format!("{} is not a level of detail", options.detail))
-            .at("--detail")
-            .hint("give a factor above zero; 1 is three pixels per voxel"));
+        return Err(
+            Error::input(format!("{} is not a level of detail", options.detail))
+                .at("--detail")
+                .hint("give a factor above zero; 1 is three pixels per voxel"),
+        );
     }
     match options.bounds {
         Some([low, high]) if !(low.is_finite() && high.is_finite() && low.cmplt(high).all()) => {

@@ -18,6 +18,9 @@ pub enum Benchmark {
     Tanks,
 }
 
+/// Points on each mesh.
+const POINTS: usize = 400_000;
+
 /// Default distances, shares of the extent of the truth.
 const SHARES: [f32; 3] = [0.0025, 0.005, 0.01];
 
@@ -49,7 +52,10 @@ pub fn parse_distance(text: &str) -> Result<Distance, String> {
     match number.trim().parse::<f32>() {
         Ok(value) if value > 0.0 && value.is_finite() && is_percent => Ok(Distance::Percent(value)),
         Ok(value) if value > 0.0 && value.is_finite() => Ok(Distance::Units(value)),
-        _ => Err("a length above zero is needed, such as 0.01, or a share of the extent, such as 0.5%".to_owned()),
+        _ => Err(
+            "a length above zero is needed, such as 0.01, or a share of the extent, such as 0.5%"
+                .to_owned(),
+        ),
     }
 }
 
@@ -97,6 +103,7 @@ pub fn run(args: &Args, truth: &Path, console: &Console) -> Result<()> {
         None => Some(MOST * size),
     };
     let rules = Rules {
+        points: POINTS,
         thinning: match () {
             () if dtu => 0.2,
             () if tanks => distances[0] / 2.0,
@@ -134,13 +141,19 @@ fn output(found: &Comparison) -> Output {
 
 fn table(found: &Comparison) -> String {
     let extent = f64::from(found.extent);
-    let mut text = format!("extent        {:.5} units, diagonal of the truth\n", found.extent);
+    let mut text = format!(
+        "extent        {:.5} units, diagonal of the truth\n",
+        found.extent
+    );
     for (name, value) in [
         ("accuracy", found.accuracy),
         ("completeness", found.completeness),
         ("chamfer", found.chamfer),
     ] {
-        text += &format!("{name:<13} {value:.6} units  {:.4} %\n", 100.0 * value / extent);
+        text += &format!(
+            "{name:<13} {value:.6} units  {:.4} %\n",
+            100.0 * value / extent
+        );
     }
     text += &format!("far           {:.2} % of the mesh\n", 100.0 * found.far);
     if let Some(motion) = found.motion {

@@ -114,7 +114,10 @@ pub fn run(args: &Args, out: &Path, console: &Console) -> Result<()> {
             if let Some(proxy) = collision(&mesh, COLLISION_TRIANGLES) {
                 writing::write(&proxy, &about, path)?;
                 let count = proxy.triangles.len();
-                console.note(&format!("collision mesh: {count} triangles in {}", path.display()));
+                console.note(&format!(
+                    "collision mesh: {count} triangles in {}",
+                    path.display()
+                ));
             }
         }
         let has_texture = format.holds_texture() && args.texture_size > 0;
@@ -136,7 +139,12 @@ pub fn run(args: &Args, out: &Path, console: &Console) -> Result<()> {
 fn fused(args: &Args, inputs: &Inputs, console: &Console) -> Result<Fused> {
     let mut engine = args.device.engine(console)?;
     engine.upload(&inputs.splats, None)?;
-    let cameras: Vec<Camera> = inputs.dataset.views.iter().map(|view| view.camera).collect();
+    let cameras: Vec<Camera> = inputs
+        .dataset
+        .views
+        .iter()
+        .map(|view| view.camera)
+        .collect();
     let mut renders = Renders::new(engine, &cameras, inputs.settings, args.depth);
     let options = PlanOptions {
         voxel: args.voxel,
@@ -146,7 +154,8 @@ fn fused(args: &Args, inputs: &Inputs, console: &Console) -> Result<Fused> {
     };
     let fused = fuse_views(&mut renders, &options, &console.progress())?;
     let plan = &fused.plan;
-    let [low, high] = [plan.grid.low, plan.grid.high].map(|p| p.to_array().map(|v| format!("{v:.3}")));
+    let [low, high] =
+        [plan.grid.low, plan.grid.high].map(|p| p.to_array().map(|v| format!("{v:.3}")));
     console.note(&format!(
         "voxel: {} world units; {} MiB of voxels; box {},{}; {:.0} % of the depths are outside",
         plan.grid.voxel,
@@ -191,7 +200,11 @@ fn cleaned(mesh: Mesh, cameras: &[Pinhole], args: &Args, console: &Console) -> M
 }
 
 fn simplified(mesh: Mesh, args: &Args, has_texture: bool, console: &Console) -> Mesh {
-    let default = if has_texture { TEXTURED_TRIANGLES } else { usize::MAX };
+    let default = if has_texture {
+        TEXTURED_TRIANGLES
+    } else {
+        usize::MAX
+    };
     let target = args.triangles.map_or(default, |n| n as usize);
     let mut simple = simplify(&mesh, target, f32::INFINITY);
     if args.triangles.is_some() && simple.triangles.len() > target {
@@ -219,7 +232,10 @@ fn coloured(
     let progress = console.progress();
     if !has_texture {
         let seen = colour_vertices(mesh, &photos, &unseen, tolerance, &progress)?;
-        console.note(&format!("colours: photos show {:.1} % of the vertices", 100.0 * seen));
+        console.note(&format!(
+            "colours: photos show {:.1} % of the vertices",
+            100.0 * seen
+        ));
         return Ok(());
     }
     let options = TextureOptions {
@@ -248,7 +264,9 @@ fn score(mesh: &Mesh, inputs: &Inputs, cameras: &[Pinhole], console: &Console) -
     let scores = score_photos(mesh, &photos, &indices)?;
     if !scores.is_empty() {
         let count = scores.len() as f64;
-        let mean = |of: fn(&dapple_mesh::judge::PhotoScore) -> f64| scores.iter().map(of).sum::<f64>() / count;
+        let mean = |of: fn(&dapple_mesh::judge::PhotoScore) -> f64| {
+            scores.iter().map(of).sum::<f64>() / count
+        };
         console.data(&format!(
             "held-out photos   {} of them: PSNR {:.2} dB, {:.2} dB where the mesh is, which is {:.1} % of the pixels",
             scores.len(),
