@@ -1,8 +1,8 @@
 //! Command line: commands and their shared options.
 
 use crate::commands::{
-    bench, convert, demo, doctor, edit, eval, export, info, photos, profile, render, synth, train,
-    view,
+    bench, convert, demo, doctor, edit, eval, export, info, mesh, photos, profile, render, synth,
+    train, view,
 };
 use crate::console::Console;
 use crate::help;
@@ -77,6 +77,7 @@ pub enum Command {
     Convert(convert::Args),
     Export(export::Args),
     Edit(Box<edit::Args>),
+    Mesh(Box<mesh::Args>),
     Profile(Box<profile::Args>),
     Bench(bench::Args),
     Doctor(doctor::Args),
@@ -97,6 +98,7 @@ impl Command {
             Self::Convert(args) => convert::run(&args, console),
             Self::Export(args) => export::run(&args, console),
             Self::Edit(args) => edit::run(&args, console),
+            Self::Mesh(args) => mesh::run(&args, console),
             Self::Profile(args) => profile::run(&args, console),
             Self::Bench(args) => bench::run(&args, console),
             Self::Doctor(args) => doctor::run(&args, console),

@@ -4,8 +4,8 @@
 //! |---|---|---|
 //! | rgb | R, G, B as they are | 8 bits, clamped |
 //! | alpha | A, 0 to 1 | 16 bits, 65535 = opaque |
-//! | depth, median-depth | Z, world units along +z, 0 = nothing | colours; or 16 bits, steps of `unit` world units |
-//! | normals | X, Y, Z in camera coordinates, zero = nothing | 8 bits: red right, green up, blue towards the camera |
+//! | depth, median-depth, surface-depth | Z, world units along +z, 0 = nothing | colours; or 16 bits, steps of `unit` world units |
+//! | normals, surface-normal | X, Y, Z in camera coordinates, zero = nothing | 8 bits: red right, green up, blue towards the camera |
 //! | count | N, Gaussians that the pixel blends | colours; or 16 bits, the number itself |
 //!
 //! Colour maps cover one range for all pictures. A depth PNG of 16 bits saturates at 65535 steps; `dapple train
@@ -35,6 +35,10 @@ pub enum Channel {
     MedianDepth,
     /// Normals of the surface of expected depth
     Normals,
+    /// Depth inside the Gaussians where half of the light is gone. 0 without one
+    SurfaceDepth,
+    /// Normals of the Gaussians at the surface depth
+    SurfaceNormal,
     /// Number of Gaussians blended in a pixel
     Count,
 }
@@ -42,12 +46,17 @@ pub enum Channel {
 impl Channel {
     /// Returns true if colour maps show its numbers.
     pub fn takes_colours(self) -> bool {
-        !matches!(self, Self::Rgb | Self::Normals)
+        !matches!(self, Self::Rgb | Self::Normals | Self::SurfaceNormal)
     }
 
     /// Returns true if the channel needs a render with depths.
     pub fn needs_depth(self) -> bool {
         matches!(self, Self::Depth | Self::MedianDepth | Self::Normals)
+    }
+
+    /// Returns true if the channel needs a render with a surface.
+    pub fn needs_surface(self) -> bool {
+        matches!(self, Self::SurfaceDepth | Self::SurfaceNormal)
     }
 }
 
@@ -178,6 +187,10 @@ impl Output {
             let missing = || Error::internal("the render has no depths");
             rendered.depth.as_ref().ok_or_else(missing)
         };
+        let surface = || {
+            let missing = || Error::internal("the render has no surface");
+            rendered.surface.as_ref().ok_or_else(missing)
+        };
         let expected = || Ok::<_, Error>(depths()?.covered(&rendered.alpha));
         Ok(match self.channel {
             Channel::Rgb => rendered.rgb.clone(),
@@ -185,6 +198,8 @@ impl Output {
             Channel::Depth => expected()?,
             Channel::MedianDepth => depths()?.median.clone(),
             Channel::Normals => depth::normals(camera, &expected()?).into_flattened(),
+            Channel::SurfaceDepth => surface()?.depth.clone(),
+            Channel::SurfaceNormal => surface()?.normal.clone().into_flattened(),
             Channel::Count => return Err(Error::internal("the render has no counts")),
         })
     }
@@ -193,8 +208,8 @@ impl Output {
         let names: &[&str] = match self.channel {
             Channel::Rgb => &["R", "G", "B"],
             Channel::Alpha => &["A"],
-            Channel::Depth | Channel::MedianDepth => &["Z"],
-            Channel::Normals => &["X", "Y", "Z"],
+            Channel::Depth | Channel::MedianDepth | Channel::SurfaceDepth => &["Z"],
+            Channel::Normals | Channel::SurfaceNormal => &["X", "Y", "Z"],
             Channel::Count => &["N"],
         };
         let plane = |i: usize| {
@@ -229,11 +244,11 @@ impl Output {
         match self.channel {
             Channel::Rgb => Picture::from_floats(width, height, values).into_png(),
             Channel::Alpha => png_bytes(width, height, PngPixels::Grey16(&steps(65535.0))),
-            Channel::Depth | Channel::MedianDepth => {
+            Channel::Depth | Channel::MedianDepth | Channel::SurfaceDepth => {
                 png_bytes(width, height, PngPixels::Grey16(&steps(1.0 / self.unit)))
             }
             Channel::Count => png_bytes(width, height, PngPixels::Grey16(&steps(1.0))),
-            Channel::Normals => {
+            Channel::Normals | Channel::SurfaceNormal => {
                 let (vectors, _) = values.as_chunks::<3>();
                 let shown = vectors.iter().flat_map(|&v| depth::normal_colour(v));
                 png_bytes(width, height, PngPixels::Rgb8(&shown.collect::<Vec<u8>>()))
@@ -245,7 +260,7 @@ impl Output {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use dapple::contract::DepthImage;
+    use dapple::contract::{DepthImage, SurfaceImage};
     use dapple::scene::Pose;
 
     fn rendered() -> Rendered {
@@ -257,6 +272,10 @@ mod tests {
             depth: Some(DepthImage {
                 blended: vec![2.0, 1.0, 0.5, 2.0, 2.0, 2.0],
                 median: vec![2.0, 2.0, 0.0, 2.0, 2.0, 100.0],
+            }),
+            surface: Some(SurfaceImage {
+                depth: vec![1.5, 0.0, 2.0, 2.0, 2.0, 2.0],
+                normal: vec![[0.0, 0.0, -1.0]; 6],
             }),
             ..Rendered::default()
         }
@@ -289,6 +308,10 @@ mod tests {
             grey(Channel::MedianDepth),
             [2000, 2000, 0, 2000, 2000, 65535]
         );
+        assert_eq!(
+            grey(Channel::SurfaceDepth),
+            [1500, 0, 2000, 2000, 2000, 2000]
+        );
         assert_eq!(grey(Channel::Alpha)[..3], [65535, 32768, 16384]);
     }
 
@@ -297,7 +320,9 @@ mod tests {
         let (rendered, camera) = (rendered(), Camera::pinhole(3, 2, 3.0, Pose::IDENTITY));
         for (channel, names) in [
             (Channel::Depth, vec!["Z"]),
+            (Channel::SurfaceDepth, vec!["Z"]),
             (Channel::Normals, vec!["X", "Y", "Z"]),
+            (Channel::SurfaceNormal, vec!["X", "Y", "Z"]),
             (Channel::Rgb, vec!["B", "G", "R"]),
         ] {
             let output = output(channel, FileFormat::Exr);
@@ -308,6 +333,9 @@ mod tests {
             assert_eq!(found, names);
             if channel == Channel::Depth {
                 assert_eq!(image.channels[0].1, values);
+            }
+            if channel == Channel::SurfaceNormal {
+                assert_eq!(image.channels[2].1, [-1.0; 6]);
             }
             if channel == Channel::Normals {
                 // A plane facing the camera. The third pixel is nearly transparent, and the last contains only it.

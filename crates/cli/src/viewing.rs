@@ -235,6 +235,7 @@ pub fn shown_settings(config: &TrainConfig, sh_degree: u8) -> RenderSettings {
         max_gaussians_per_tile: config.max_gaussians_per_tile,
         near: config.near_plane(),
         depth: false,
+        surface: false,
         antialias: config.antialias,
     }
 }

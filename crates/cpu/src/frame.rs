@@ -4,6 +4,7 @@
 //! nothing.
 
 use crate::simd::{ROW, Row};
+use crate::stages::surface::SurfaceFrame;
 use dapple_engine::constants::NEAR;
 use dapple_engine::{PosedCamera, RefinedPose, StepCounts};
 use dapple_scene::{Camera, Result};
@@ -165,6 +166,8 @@ pub struct Frame {
     pub absolute_slots: Vec<AbsoluteSlot>,
     /// Depths, if requested.
     pub depth: DepthFrame,
+    /// Surface, if requested.
+    pub surface: SurfaceFrame,
     /// Number of Gaussians that each pixel blends, one plane, tiled like depths, if requested.
     pub blended: Vec<Row>,
     /// Derivatives of SSIM, see `loss`.

@@ -103,10 +103,12 @@ pub struct Projection<S: Simd> {
     pub opacity: V<S>,
     /// Lanes with a Gaussian in front of the camera and with finite parameters.
     pub valid: M<S>,
-    scales: V3<S>,
+    /// Standard deviations, filtered if anti-aliased.
+    pub scales: V3<S>,
     quat: [V<S>; 4],
     inverse_norm: V<S>,
-    rotation: [V3<S>; 3],
+    /// Rotation of the Gaussian, by rows.
+    pub rotation: [V3<S>; 3],
     /// 1 / z.
     pub inverse_z: V<S>,
     /// x / z and y / z.
@@ -114,8 +116,10 @@ pub struct Projection<S: Simd> {
     /// x / z and y / z, clamped for the Jacobian.
     pub uv_clamped: [V<S>; 2],
     t: [V3<S>; 2],
-    m: [V3<S>; 3],
-    u: [V3<S>; 2],
+    /// M of step 2, by rows.
+    pub m: [V3<S>; 3],
+    /// Rows of U of step 4.
+    pub u: [V3<S>; 2],
     filters: Filters<S>,
 }
 

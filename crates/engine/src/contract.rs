@@ -7,7 +7,7 @@ use crate::depth::{DepthImage, DepthSample, ImageDerivative};
 use crate::score::to_byte;
 use crate::{
     BlendCounts, BlendGradients, CropLoss, DensifyPlan, Gradients, RenderSettings, RenderedBytes,
-    Report, ScoreAsks, ScoredView, StepCounts, StepSettings, ViewState,
+    Report, ScoreAsks, ScoredView, StepCounts, StepSettings, SurfaceImage, ViewState,
 };
 use dapple_scene::{Camera, Error, Photo, Result, Splats};
 use std::any::Any;
@@ -74,6 +74,8 @@ pub struct Rendered {
     pub alpha: Vec<f32>,
     /// Depths, if [`RenderSettings::depth`] is true.
     pub depth: Option<DepthImage>,
+    /// Surface, if [`RenderSettings::surface`] is true.
+    pub surface: Option<SurfaceImage>,
     /// Counts of the render.
     pub counts: StepCounts,
 }
@@ -189,11 +191,11 @@ pub trait Engine: Send {
         }
     }
 
-    /// Renders the current splats.
+    /// Renders the current splats, with depths and the surface if the settings request them.
     fn render(&mut self, camera: &Camera, settings: &RenderSettings) -> Result<Rendered>;
 
-    /// Renders the current splats to 8 bits per channel, with the values of [`crate::shown`]. Depths are not
-    /// rendered, whatever the settings. The default implementation rounds the result of [`Self::render`] on the host;
+    /// Renders the current splats to 8 bits per channel, with the values of [`crate::shown`]. Depths and
+    /// surfaces are not rendered, whatever the settings. The default implementation rounds the result of [`Self::render`] on the host;
     /// an engine on a GPU rounds on the GPU.
     ///
     /// # Errors
@@ -205,6 +207,7 @@ pub trait Engine: Send {
     ) -> Result<RenderedBytes> {
         let settings = RenderSettings {
             depth: false,
+            surface: false,
             ..*settings
         };
         Ok((&self.render(camera, &settings)?).into())

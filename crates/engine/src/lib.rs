@@ -14,6 +14,7 @@
 //! - [`filter_3d`]: 3D filters of anti-aliased splats.
 //! - [`score`]: comparison of a render with its photo on the device.
 //! - [`shown`]: renders as bytes, and the number of Gaussians that a pixel blends.
+//! - [`surface`]: depth and normal of the surface that a pixel shows.
 //! - [`instruments`]: timings, counters and costs, for benchmarks and profilers.
 //!
 //! This crate depends on no engine.
@@ -42,6 +43,7 @@ pub mod score;
 mod settings;
 pub mod shown;
 mod stage;
+pub mod surface;
 mod trace;
 mod upload;
 mod view_state;
@@ -67,6 +69,7 @@ pub use settings::{
 };
 pub use shown::{BlendCounts, RenderedBytes};
 pub use stage::Stage;
+pub use surface::SurfaceImage;
 #[doc(hidden)]
 pub use trace::{Trace, TracedSplat};
 pub use upload::{check_image_gradient, check_photo, check_upload, check_views};

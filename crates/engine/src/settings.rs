@@ -17,6 +17,9 @@ pub struct RenderSettings {
     /// True if a render also returns depths: [`crate::Rendered::depth`]. Steps ignore this field.
     #[serde(default)]
     pub depth: bool,
+    /// True if a render also returns its surface: [`crate::Rendered::surface`]. Steps ignore this field.
+    #[serde(default)]
+    pub surface: bool,
     /// True to filter detail that a pixel cannot resolve, instead of making it brighter (Mip-Splatting). The
     /// render dilates by [`crate::constants::MIP_DILATION`] and lowers opacities by as much as the dilation
     /// enlarges ellipses. 3D filters apply if a step has set them. See [`crate::filter_3d`].
@@ -42,6 +45,7 @@ impl Default for RenderSettings {
             max_gaussians_per_tile: 0,
             near: crate::constants::NEAR,
             depth: false,
+            surface: false,
             antialias: false,
         }
     }

@@ -3,7 +3,7 @@
 
 use crate::passes;
 use bytemuck::{Pod, Zeroable};
-use dapple_engine::{LossTerm, constants, depth, filter_3d, score};
+use dapple_engine::{LossTerm, constants, depth, filter_3d, score, surface};
 use dapple_runtime::{Defines, ShaderSet, primitives};
 use std::mem::offset_of;
 use std::sync::LazyLock;
@@ -361,6 +361,9 @@ pub fn defines() -> Defines {
         .f32("ALPHA_MAX", constants::ALPHA_MAX)
         .f32("TRANSMITTANCE_MIN", constants::TRANSMITTANCE_MIN)
         .f32("MEDIAN_TRANSMITTANCE", depth::MEDIAN_TRANSMITTANCE)
+        .f32("MOST_SLANT", surface::MOST_SLANT)
+        .f32("LEAST_DEVIATION", surface::LEAST_DEVIATION)
+        .f32("REACH", surface::REACH)
         .f32("DILATION", constants::DILATION)
         .f32("SMOOTHING_MARGIN", constants::SMOOTHING_MARGIN)
         .f32(

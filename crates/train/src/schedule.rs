@@ -185,6 +185,7 @@ impl Schedule {
             max_gaussians_per_tile: self.config.max_gaussians_per_tile,
             near: self.config.near_plane(),
             depth: false,
+            surface: false,
             antialias: self.config.antialias,
         }
     }

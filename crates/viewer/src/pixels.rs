@@ -6,7 +6,7 @@
 use crate::hub::Request;
 use crate::protocol::Channel;
 use dapple_engine::score::{error_map, to_byte, turbo};
-use dapple_engine::{Engine, RenderSettings, ScoreAsks, depth};
+use dapple_engine::{Engine, RenderSettings, ScoreAsks, SurfaceImage, depth};
 use dapple_scene::{Error, Result};
 use jpeg_encoder::ColorType;
 use rayon::prelude::*;
@@ -81,10 +81,10 @@ impl Request {
             Channel::Depth => Seen::Depths(self.depths(engine, settings)?),
             Channel::Normals => {
                 let normals = depth::normals(camera, &self.depths(engine, settings)?);
-                let colours = normals.into_par_iter().with_min_len(CHUNK);
-                let colours: Vec<[u8; 3]> = colours.map(depth::normal_colour).collect();
-                Seen::Ready(Pixels::rgb(colours.into_flattened()))
+                Seen::Ready(coloured(normals))
             }
+            Channel::SurfaceDepth => Seen::Depths(self.surface(engine, settings)?.depth),
+            Channel::SurfaceNormal => Seen::Ready(coloured(self.surface(engine, settings)?.normal)),
             Channel::Count => Seen::Counts(engine.blend_counts(camera, settings)?.blended),
             Channel::Error => Seen::Ready(Pixels::rgb(self.errors(engine, settings)?)),
         };
@@ -104,6 +104,17 @@ impl Request {
         Ok(depths.covered(&rendered.alpha))
     }
 
+    /// Renders the surface.
+    fn surface(&self, engine: &mut dyn Engine, settings: &RenderSettings) -> Result<SurfaceImage> {
+        let settings = RenderSettings {
+            surface: true,
+            ..*settings
+        };
+        let rendered = engine.render(&self.camera, &settings)?;
+        let missing = || Error::internal("a render came without the requested surface");
+        rendered.surface.ok_or_else(missing)
+    }
+
     /// Computes the error map against the photo: on the device if the engine renders at the photo's size.
     fn errors(&self, engine: &mut dyn Engine, settings: &RenderSettings) -> Result<Vec<u8>> {
         let source = self.photo.as_ref().ok_or_else(|| {
@@ -121,6 +132,13 @@ impl Request {
         let rendered = engine.render(&self.camera, settings)?;
         Ok(error_map(&rendered, &photo, settings.background))
     }
+}
+
+/// Returns the conventional colours of normals.
+fn coloured(normals: Vec<[f32; 3]>) -> Pixels {
+    let colours = normals.into_par_iter().with_min_len(CHUNK);
+    let colours: Vec<[u8; 3]> = colours.map(depth::normal_colour).collect();
+    Pixels::rgb(colours.into_flattened())
 }
 
 /// Converts the channels of frames that are compared to bytes. Also returns the most Gaussians that a pixel blends, if

@@ -40,6 +40,10 @@ pub enum Channel {
     Normals,
     /// Colour difference from the photo, as in the error maps of scores ([`dapple_engine::score`]): needs a photo.
     Error,
+    /// Depth inside the Gaussians where half of the light is gone, shown as [`Self::Depth`].
+    SurfaceDepth,
+    /// Normals of the Gaussians at the surface depth, camera coordinates.
+    SurfaceNormal,
     /// Gaussians blended per pixel, from dark blue to red, which is the most in the frame.
     Count,
 }

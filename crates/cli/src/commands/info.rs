@@ -10,7 +10,6 @@ use dapple::glam::DVec3;
 use dapple::scene::edit::Similarity;
 use dapple::scene::splat_file::{self, Format};
 use dapple::scene::{Capture, Error, LoadOptions, Result, Splats, load, origin};
-use dapple::train::ConfigPatch;
 use run::RunInfo;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -167,10 +166,7 @@ struct CaptureInfo {
 
 impl CaptureInfo {
     fn read(args: &Args, console: &Console) -> Result<Self> {
-        let flags = ConfigPatch {
-            ..args.capture.patch()
-        };
-        let config = merged_config(None, flags)?;
+        let config = merged_config(None, args.capture.patch())?;
         let options = config.load_options();
         let capture = load::open(&args.path, &options)?;
         let split = crate::options::split(&capture, &config.data);

@@ -8,6 +8,7 @@ pub mod edit;
 pub mod eval;
 pub mod export;
 pub mod info;
+pub mod mesh;
 pub mod photos;
 pub mod profile;
 pub mod render;

@@ -244,6 +244,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         max_gaussians_per_tile: config.max_gaussians_per_tile,
         near: config.near_plane() * metadata.moved.scale as f32,
         depth: output.channel.needs_depth(),
+        surface: output.channel.needs_surface(),
         antialias: config.antialias || metadata.antialiased,
     };
     if video::is_video(&args.out) {
@@ -419,7 +420,9 @@ impl Args {
             return Err(
                 Error::input("colours are given to depths, counts and alpha in PNG files")
                     .at("--colormap")
-                    .hint("add --channel depth, median-depth, count or alpha, and no --format exr"),
+                    .hint(
+                        "add --channel depth, median-depth, surface-depth, count or alpha, and no --format exr",
+                    ),
             );
         }
         Ok(Output {

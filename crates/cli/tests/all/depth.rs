@@ -35,6 +35,8 @@ fn depths_are_rendered_and_trained_with() {
         ("depth", "exr"),
         ("depth", "png"),
         ("median-depth", "exr"),
+        ("surface-depth", "exr"),
+        ("surface-normal", "exr"),
         ("normals", "png"),
         ("normals", "exr"),
         ("alpha", "png"),

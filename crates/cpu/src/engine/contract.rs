@@ -137,8 +137,14 @@ impl Engine for CpuEngine {
         on_pool(self, |engine| {
             let beside = Beside::depths(settings.depth);
             engine.forward(false, &camera, settings, None, beside, &mut Clock::start());
+            if settings.surface {
+                engine.find_surface(&camera, settings);
+            }
         });
-        Ok(self.image(&camera, settings.depth))
+        Ok(Rendered {
+            surface: settings.surface.then(|| self.surface(&camera)),
+            ..self.image(&camera, settings.depth)
+        })
     }
 
     fn render_bytes(

@@ -4,11 +4,14 @@ use super::{CpuEngine, tiled};
 use crate::frame::{CameraF32, PLANES};
 use crate::simd::{ROW, Row};
 use crate::stages::depth::untiled;
+use crate::stages::surface;
 use dapple_engine::score::to_byte;
-use dapple_engine::{BlendCounts, DepthImage, Rendered, RenderedBytes};
+use dapple_engine::{
+    BlendCounts, DepthImage, RenderSettings, Rendered, RenderedBytes, SurfaceImage,
+};
 use rayon::prelude::*;
 
-/// Returns red, green, blue and transmittance of a row's pixels.
+/// Returns the four planes of a row's pixels: red, green, blue and transmittance of an image.
 fn row_of<'a>(
     image: &'a [Row],
     camera: &'a CameraF32,
@@ -48,8 +51,37 @@ impl CpuEngine {
                 blended: untiled(camera, &self.frame.depth.blended),
                 median: untiled(camera, &self.frame.depth.median),
             }),
+            surface: None,
             counts: self.frame.counts,
         }
+    }
+
+    /// Runs `surface` after the stages up to `blend`.
+    pub(super) fn find_surface(&mut self, camera: &CameraF32, settings: &RenderSettings) {
+        let filter_3d = settings.antialias.then_some(self.filter_3d.as_slice());
+        let cap = settings.max_gaussians_per_tile;
+        surface::run(&self.params, filter_3d, camera, cap, &mut self.frame);
+    }
+
+    /// Returns the surface that [`Self::find_surface`] has found.
+    pub(super) fn surface(&self, camera: &CameraF32) -> SurfaceImage {
+        let [width, height] = camera.size.map(|v| v as usize);
+        let rows = &self.frame.surface.rows;
+        let mut depth = vec![0.0; width * height];
+        let mut normal = vec![[0.0; 3]; width * height];
+        self.pool.install(|| {
+            let lines = depth
+                .par_chunks_mut(width)
+                .zip(normal.par_chunks_mut(width));
+            lines.enumerate().for_each(|(y, (depth, normal))| {
+                let places = depth.iter_mut().zip(normal);
+                for ((depth, normal), [z, a, b, c]) in places.zip(row_of(rows, camera, y)) {
+                    *depth = z;
+                    *normal = [a, b, c];
+                }
+            });
+        });
+        SurfaceImage { depth, normal }
     }
 
     /// Returns the rendered image as bytes.

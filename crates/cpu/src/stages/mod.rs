@@ -19,5 +19,6 @@ pub mod ranges;
 pub mod regularisers;
 pub mod relocate;
 pub mod sort;
+pub mod surface;
 pub mod update;
 mod visits;

@@ -17,6 +17,12 @@ fn images_match_the_reference() {
 }
 
 #[test]
+fn surfaces_match_the_reference() {
+    conformance::surfaces_match_the_reference(&|| engine(2));
+    conformance::surfaces_match_the_reference(&|| engine(1));
+}
+
+#[test]
 fn gradients_match_the_reference() {
     conformance::gradients_match_the_reference(&|| engine(2));
 }

@@ -4,9 +4,10 @@ use super::GpuEngine;
 use crate::layout;
 use crate::messages::render_immediates;
 use crate::passes::{Bits, Plan};
+use crate::stages::surface::SURFACE;
 use dapple_engine::{
     BlendGradients, DepthImage, Gradients, ImageDerivative, PosedCamera, RenderSettings, Rendered,
-    StepCounts, check_image_gradient,
+    StepCounts, SurfaceImage, check_image_gradient,
 };
 use dapple_scene::{Camera, Result};
 use rayon::prelude::*;
@@ -51,7 +52,9 @@ impl GpuEngine {
         settings: &RenderSettings,
     ) -> Result<Rendered> {
         let camera = PosedCamera::new(camera)?;
-        let bits = Bits::IMAGE_ONLY | Bits::when(settings.depth, Bits::DEPTH);
+        let bits = Bits::IMAGE_ONLY
+            | Bits::when(settings.depth, Bits::DEPTH)
+            | Bits::when(settings.surface, Bits::SURFACE);
         let state = self.forward(&camera, settings, bits)?;
         let pixels: Vec<[f32; 4]> = self
             .context
@@ -66,6 +69,10 @@ impl GpuEngine {
             depth: settings
                 .depth
                 .then(|| self.depth_image(&camera))
+                .transpose()?,
+            surface: settings
+                .surface
+                .then(|| self.surface_image(&camera, settings, bits))
                 .transpose()?,
             counts: counts_of(&state, &camera),
         })
@@ -204,6 +211,25 @@ impl GpuEngine {
         Ok(DepthImage {
             blended: pixels.iter().map(|p| p[0]).collect(),
             median: pixels.iter().map(|p| p[1]).collect(),
+        })
+    }
+
+    /// Finds the surface of the render that ran last; waits for the result.
+    fn surface_image(
+        &mut self,
+        camera: &PosedCamera,
+        settings: &RenderSettings,
+        bits: Bits,
+    ) -> Result<SurfaceImage> {
+        let immediates = render_immediates(settings, self.sh_degree, self.default_cap);
+        let bits = bits | Bits::of_render(settings, camera.lens.is_some());
+        let recording = self.recording(Plan::Shown, bits, 0)?;
+        recording.submit(&self.context.gpu, bytemuck::bytes_of(&immediates));
+        let buffer = self.buffers.get(SURFACE)?;
+        let pixels: Vec<[f32; 4]> = self.context.gpu.read(buffer, camera.pixel_count())?;
+        Ok(SurfaceImage {
+            depth: pixels.iter().map(|p| p[0]).collect(),
+            normal: pixels.iter().map(|&[_, x, y, z]| [x, y, z]).collect(),
         })
     }
 

@@ -61,6 +61,8 @@ bits! {
     BYTES,
     /// Pixels of a render count the Gaussians that they blend.
     COUNTS,
+    /// A render with the surface of each pixel.
+    SURFACE,
 }
 
 impl Bits {

@@ -24,7 +24,7 @@ use crate::recorder::Recorder;
 use crate::stages::{
     appearance, appearance_mlp, blend, blend_backward, bytes, crops, densify, depth, emit,
     filter_3d, finite, gradients, loss, morton, order, poses, project, ranges, relocate, report,
-    score, sort, update,
+    score, sort, surface, update,
 };
 use dapple_scene::Result;
 use rayon::prelude::*;
@@ -254,7 +254,7 @@ static GRADIENTS: &[&Pass] = &[
     &gradients::PASS,
 ];
 static SCORE: &[&Pass] = &[&score::PASS];
-static SHOWN: &[&Pass] = &[&bytes::PASS];
+static SHOWN: &[&Pass] = &[&bytes::PASS, &surface::PASS];
 static FILTER_3D: &[&Pass] = &[&filter_3d::PASS];
 static FINITE: &[&Pass] = &[&finite::PASS];
 static ROUND: &[&Pass] = &[
@@ -279,7 +279,7 @@ pub enum Plan {
     Gradients,
     /// From a render to its scores.
     Score,
-    /// From a render to an 8-bit or count image.
+    /// From a render to an 8-bit, count or surface image.
     Shown,
     /// 3D filters, before a step.
     Filter3d,

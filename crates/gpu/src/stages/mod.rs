@@ -23,6 +23,7 @@ pub mod relocate;
 pub mod report;
 pub mod score;
 pub mod sort;
+pub mod surface;
 pub mod update;
 
 /// Texts of shaders, by name.

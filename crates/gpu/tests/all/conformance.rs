@@ -144,6 +144,12 @@ fn appearance_repeats_itself_without_subgroups_and_in_short_dispatches() {
 }
 
 #[test]
+fn surfaces_match_the_reference() {
+    require_gpu!();
+    conformance::surfaces_match_the_reference(&|| engine(false));
+}
+
+#[test]
 fn depths_match_the_reference() {
     require_gpu!();
     conformance::depths_match_the_reference(&|| engine(false));

@@ -76,7 +76,7 @@ fn wrong_medians(scene: &TestScene, actual: &[f32], expected: &reference::Image)
 }
 
 /// Returns scenes that are also anti-aliased: through a pinhole and through a lens.
-fn antialiased() -> impl Iterator<Item = TestScene> {
+pub(super) fn antialiased() -> impl Iterator<Item = TestScene> {
     let names = ["random_sh3", "needles", "lens_fisheye"];
     names.into_iter().map(|name| {
         let mut scene = scenes::named(name);

@@ -11,6 +11,7 @@
 //! - a step through the appearance MLP: the network's derivatives and Adam;
 //! - a step that learns the bilateral grids: forward and backward pass, the grid, its Adam;
 //! - depths, their gradients, and a step with known depths;
+//! - surface depths and normals;
 //! - densification and relocation rounds, noise, regularisers;
 //! - scores that an engine computes, on images of every awkward size;
 //! - bytes of renders, and the number of Gaussians that pixels blend;
@@ -39,6 +40,7 @@ mod poses;
 mod score;
 mod shown;
 mod strategy;
+mod surface;
 mod training;
 
 pub use antialias::{
@@ -62,6 +64,7 @@ pub use poses::poses_match_the_reference;
 pub use score::scores_match_the_reference;
 pub use shown::{blend_counts_match_the_reference, bytes_are_those_of_the_host};
 pub use strategy::{extras_match_the_reference, mcmc_repeats_itself, relocation_follows_the_plan};
+pub use surface::surfaces_match_the_reference;
 pub use training::{
     absolute_density_matches_the_reference, adam_takes_the_textbook_step,
     loss_and_gradient_match_the_reference, runs_repeat_themselves,

@@ -15,6 +15,7 @@
 //! 11. [`fn@regularisers`]: terms of the loss over Gaussians.
 //! 12. [`relocate`], [`perturbation`]: additions of the MCMC strategy.
 //! 13. [`AppearanceMlpReference`]: the appearance MLP, with its backward pass.
+//! 14. [`fn@surface`]: depth and normal of the surface that a pixel shows.
 //!
 //! [`render`] is steps 1 to 4, [`gradients`] adds 6 and 7. A camera model is one implementation of
 //! [`LensModel`].
@@ -39,6 +40,7 @@ mod ranges;
 mod regularisers;
 mod relocation;
 mod sh;
+mod surface;
 
 pub use antialias::{deviation, with_filter_3d, with_filter_3d_backward, with_filter_3d_gradients};
 pub use appearance::{appearance, appearance_backward, appearance_regulariser};
@@ -61,6 +63,7 @@ pub use regularisers::{
 };
 pub use relocation::{RelocatedSplats, perturbation, relocate, relocated};
 pub use sh::{sh_basis, sh_basis_gradient};
+pub use surface::{Profile, ROUNDING, Surface, SurfacePoint, surface, surface_of_gaussians};
 
 use dapple_engine::{Gradients, ImageDerivative, RenderSettings};
 use dapple_scene::{Camera, Error, Result, Splats};

@@ -14,3 +14,4 @@ mod reference_loss;
 mod reference_poses;
 mod reference_render;
 mod reference_strategy;
+mod reference_surface;

@@ -1,0 +1,294 @@
+//! From splats to a mesh file.
+
+use super::Args;
+use super::source::{Photos, Renders};
+use super::writing::{self, Format};
+use crate::console::Console;
+use crate::known_capture;
+use crate::options::{
+    NewFolders, config_beside, make_folder_of, read_splats, refuse_inputs, splats_file,
+};
+use crate::viewing::shown_settings;
+use dapple::contract::RenderSettings;
+use dapple::glam::{DVec3, Vec3};
+use dapple::scene::edit::Similarity;
+use dapple::scene::origin::middle_of;
+use dapple::scene::{Camera, Dataset, Result, Splats, load};
+use dapple::train::TrainConfig;
+use dapple_mesh::colour::{TextureOptions, Unseen, colour_vertices, texture};
+use dapple_mesh::files::About;
+use dapple_mesh::judge::{SparsePoint, score_photos, sparse_distance};
+use dapple_mesh::surface::{drop_unseen, fill_holes, simplify};
+use dapple_mesh::volume::PlanOptions;
+use dapple_mesh::{Fused, Mesh, Pinhole, Topology, collision, fuse_views};
+use std::path::Path;
+
+/// Default triangles of a mesh with a texture.
+const TEXTURED_TRIANGLES: usize = 500_000;
+
+/// Triangles of the mesh for collisions.
+const COLLISION_TRIANGLES: usize = 4000;
+
+/// Voxels behind the mesh at which a photo still shows a point.
+const TOLERANCE: f32 = 1.5;
+
+/// Splats and the capture that they belong to, in one frame.
+struct Inputs {
+    splats: Splats,
+    dataset: Dataset,
+    config: TrainConfig,
+    settings: RenderSettings,
+    up: Option<Vec3>,
+}
+
+impl Inputs {
+    fn read(args: &Args, out: &Path, console: &Console) -> Result<Self> {
+        let file = splats_file(&args.splats)?;
+        let config = config_beside(&file, args.capture.patch(), console)?;
+        let (mut splats, metadata) = read_splats(&file, console)?;
+        let scene = match &args.scene {
+            Some(scene) => scene.clone(),
+            None => known_capture::needed(&file, console)?,
+        };
+        let options = config.load_options();
+        let capture = load::open(&scene, &options)?;
+        for path in std::iter::once(out).chain(args.collision.as_deref()) {
+            refuse_inputs(path, &scene, &capture, &options)?;
+        }
+        let dataset = load::decode(capture, &options, &console.progress())?;
+        // The mesh is in the frame of the capture.
+        let frame = metadata.frame().beside(middle_of(&splats), dataset.origin);
+        if frame.moved != Similarity::IDENTITY {
+            frame.moved.inverse().apply(&mut splats);
+        }
+        splats.count_from(dataset.origin - frame.origin);
+        let settings = RenderSettings {
+            antialias: config.antialias || metadata.antialiased,
+            ..shown_settings(&config, splats.sh_degree)
+        };
+        Ok(Self {
+            up: metadata
+                .up
+                .map(|up| DVec3::from(up).as_vec3())
+                .or_else(|| mean_up(&dataset)),
+            splats,
+            dataset,
+            config,
+            settings,
+        })
+    }
+}
+
+/// Returns the mean up direction of the cameras; `None` if they disagree.
+fn mean_up(dataset: &Dataset) -> Option<Vec3> {
+    let up = |camera: &Camera| camera.camera_from_world.rotation.conjugate() * DVec3::NEG_Y;
+    let sum: DVec3 = dataset.views.iter().map(|view| up(&view.camera)).sum();
+    let is_clear = sum.length() > 0.3 * dataset.views.len() as f64;
+    is_clear.then(|| sum.normalize().as_vec3())
+}
+
+pub fn run(args: &Args, out: &Path, console: &Console) -> Result<()> {
+    let format = Format::of(out)?;
+    for path in std::iter::once(out).chain(args.collision.as_deref()) {
+        writing::refuse(path, args.overwrite)?;
+    }
+    let inputs = Inputs::read(args, out, console)?;
+    let fused = fused(args, &inputs, console)?;
+    let voxel = fused.plan.grid.voxel;
+    let cameras: Vec<Pinhole> = fused.maps.iter().map(|map| map.camera).collect();
+    let mesh = cleaned(fused.mesh, &cameras, args, console);
+    let about = About {
+        origin: inputs.dataset.origin,
+        up: inputs.up,
+        voxel,
+    };
+    let folders = NewFolders::before(out);
+    folders.unless_ok((|| {
+        make_folder_of(out)?;
+        if let Some(path) = &args.collision {
+            make_folder_of(path)?;
+            if let Some(proxy) = collision(&mesh, COLLISION_TRIANGLES) {
+                writing::write(&proxy, &about, path)?;
+                let count = proxy.triangles.len();
+                console.note(&format!(
+                    "collision mesh: {count} triangles in {}",
+                    path.display()
+                ));
+            }
+        }
+        let has_texture = format.holds_texture() && args.texture_size > 0;
+        let mut mesh = simplified(mesh, args, has_texture, console);
+        coloured(&mut mesh, &inputs, args, (voxel, has_texture), console)?;
+        writing::write(&mesh, &about, out)?;
+        if args.score {
+            score(&mesh, &inputs, &cameras, console)?;
+        }
+        console.outcome(&format!(
+            "{} triangles in {}",
+            mesh.triangles.len(),
+            out.display()
+        ))
+    })())
+}
+
+/// Renders and fuses the depths, and prints the plan.
+fn fused(args: &Args, inputs: &Inputs, console: &Console) -> Result<Fused> {
+    let mut engine = args.device.engine(console)?;
+    engine.upload(&inputs.splats, None)?;
+    let cameras: Vec<Camera> = inputs
+        .dataset
+        .views
+        .iter()
+        .map(|view| view.camera)
+        .collect();
+    let mut renders = Renders::new(engine, &cameras, inputs.settings, args.depth);
+    let options = PlanOptions {
+        voxel: args.voxel,
+        detail: args.detail,
+        bounds: args.bounds,
+        max_memory: args.max_memory << 20,
+    };
+    let fused = fuse_views(&mut renders, &options, &console.progress())?;
+    let plan = &fused.plan;
+    let [low, high] =
+        [plan.grid.low, plan.grid.high].map(|p| p.to_array().map(|v| format!("{v:.3}")));
+    console.note(&format!(
+        "voxel: {} world units; {} MiB of voxels; box {},{}; {:.0} % of the depths are outside",
+        plan.grid.voxel,
+        plan.bytes >> 20,
+        low.join(","),
+        high.join(","),
+        100.0 * plan.outside
+    ));
+    if let Some(wanted) = plan.wanted {
+        console.note(&format!(
+            "note: a voxel of {wanted} does not fit {} MiB; --max-memory, --box or --voxel change this",
+            args.max_memory
+        ));
+    }
+    if fused.reduced > 1 {
+        console.note(&format!(
+            "note: depth maps are reduced by {} to fit {} MiB (--max-memory)",
+            fused.reduced, args.max_memory
+        ));
+    }
+    Ok(fused)
+}
+
+/// Removes what no camera sees, fills small holes, and prints the topology.
+fn cleaned(mesh: Mesh, cameras: &[Pinhole], args: &Args, console: &Console) -> Mesh {
+    let (mut mesh, mut done) = drop_unseen(&mesh, cameras);
+    dapple_mesh::split_fans(&mut mesh);
+    done.filled = fill_holes(&mut mesh, args.fill_holes);
+    dapple_mesh::split_fans(&mut mesh);
+    let topology = Topology::of(&mesh);
+    console.note(&format!(
+        "surface: {} triangles in {} parts; removed: {} small parts, {} triangles that no camera sees; holes: {} \
+         filled, {} left",
+        mesh.triangles.len(),
+        topology.components,
+        done.parts,
+        done.unseen,
+        done.filled,
+        topology.holes
+    ));
+    mesh
+}
+
+fn simplified(mesh: Mesh, args: &Args, has_texture: bool, console: &Console) -> Mesh {
+    let default = if has_texture {
+        TEXTURED_TRIANGLES
+    } else {
+        usize::MAX
+    };
+    let target = args.triangles.map_or(default, |n| n as usize);
+    let mut simple = simplify(&mesh, target, f32::INFINITY);
+    if args.triangles.is_some() && simple.triangles.len() > target {
+        console.note(&format!(
+            "note: {} triangles remain: fewer would change the topology",
+            simple.triangles.len()
+        ));
+    }
+    simple.compute_normals();
+    simple
+}
+
+/// Colours the mesh by a texture or per vertex.
+fn coloured(
+    mesh: &mut Mesh,
+    inputs: &Inputs,
+    args: &Args,
+    (voxel, has_texture): (f32, bool),
+    console: &Console,
+) -> Result<()> {
+    let split = inputs.dataset.split(inputs.config.data.eval_every);
+    let photos = Photos::new(&inputs.dataset, split.train);
+    let unseen = Unseen::new(Some(&inputs.splats));
+    let tolerance = TOLERANCE * voxel;
+    let progress = console.progress();
+    if !has_texture {
+        let seen = colour_vertices(mesh, &photos, &unseen, tolerance, &progress)?;
+        console.note(&format!(
+            "colours: photos show {:.1} % of the vertices",
+            100.0 * seen
+        ));
+        return Ok(());
+    }
+    let options = TextureOptions {
+        most: args.texture_size,
+        // One pixel of the photos.
+        texel: voxel * args.voxel.map_or(args.detail, |_| 1.0) / 3.0,
+        tolerance,
+    };
+    let done = texture(mesh, &photos, &unseen, &options, &progress)?;
+    let side = mesh.texture.as_ref().map_or(0, |texture| texture.size[0]);
+    console.note(&format!(
+        "texture: {side} x {side} pixels of {:.6} world units, {} charts; photos show {:.1} % of it",
+        done.texel,
+        done.charts,
+        100.0 * done.seen
+    ));
+    Ok(())
+}
+
+/// Prints scores at the held-out photos and the distance to the sparse points.
+fn score(mesh: &Mesh, inputs: &Inputs, cameras: &[Pinhole], console: &Console) -> Result<()> {
+    let dataset = &inputs.dataset;
+    let split = dataset.split(inputs.config.data.eval_every);
+    let photos = Photos::new(dataset, split.eval.clone());
+    let indices: Vec<usize> = (0..split.eval.len()).collect();
+    let scores = score_photos(mesh, &photos, &indices)?;
+    if !scores.is_empty() {
+        let count = scores.len() as f64;
+        let mean = |of: fn(&dapple_mesh::judge::PhotoScore) -> f64| {
+            scores.iter().map(of).sum::<f64>() / count
+        };
+        console.data(&format!(
+            "held-out photos   {} of them: PSNR {:.2} dB, {:.2} dB where the mesh is, which is {:.1} % of the pixels",
+            scores.len(),
+            mean(|s| s.psnr),
+            mean(|s| s.psnr_covered),
+            100.0 * mean(|s| s.covered)
+        ))?;
+    }
+    let points: Vec<SparsePoint> = dataset
+        .points
+        .iter()
+        .enumerate()
+        .map(|(i, point)| SparsePoint {
+            position: Vec3::from(point.position),
+            cameras: dataset
+                .tracks
+                .as_ref()
+                .map(|tracks| tracks.photos_of(i).to_vec())
+                .unwrap_or_default(),
+        })
+        .collect();
+    match sparse_distance(mesh, &points, cameras) {
+        Some((pixels, count)) => console.data(&format!(
+            "sparse points     median distance {pixels:.2} pixels, {count} of {} are in the box of the mesh",
+            points.len()
+        )),
+        None => console.data("sparse points     none in the box of the mesh"),
+    }
+}

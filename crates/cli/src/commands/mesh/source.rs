@@ -1,0 +1,96 @@
+//! Inputs of a mesh: depths that an engine renders, and photos of the capture.
+
+use clap::ValueEnum;
+use dapple::contract::{Engine, RenderSettings};
+use dapple::scene::undistort::{pinhole_camera, undistort};
+use dapple::scene::{Camera, Dataset, Error, Photo, Result};
+use dapple_mesh::{DepthSource, DepthView, PhotoSource};
+use std::sync::Arc;
+
+/// Depths to fuse.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum DepthKind {
+    /// Depth inside the Gaussians where half of the light is gone
+    #[default]
+    Surface,
+    /// Depth of the Gaussian where transmittance falls below one half
+    Median,
+}
+
+/// Renders of the splats from the cameras of a capture, without lens distortion.
+pub struct Renders {
+    engine: Box<dyn Engine>,
+    cameras: Vec<Camera>,
+    settings: RenderSettings,
+    kind: DepthKind,
+}
+
+impl Renders {
+    /// Renders from these cameras. The engine holds the splats.
+    pub fn new(
+        engine: Box<dyn Engine>,
+        cameras: &[Camera],
+        settings: RenderSettings,
+        kind: DepthKind,
+    ) -> Self {
+        Self {
+            engine,
+            cameras: cameras.iter().map(pinhole_camera).collect(),
+            settings: RenderSettings {
+                depth: kind == DepthKind::Median,
+                surface: kind == DepthKind::Surface,
+                ..settings
+            },
+            kind,
+        }
+    }
+}
+
+impl DepthSource for Renders {
+    fn cameras(&self) -> &[Camera] {
+        &self.cameras
+    }
+
+    fn depth(&mut self, view: usize) -> Result<DepthView> {
+        let rendered = self.engine.render(&self.cameras[view], &self.settings)?;
+        let missing = || Error::internal("the render has no depths");
+        let depth = match self.kind {
+            DepthKind::Surface => rendered.surface.ok_or_else(missing)?.depth,
+            DepthKind::Median => rendered.depth.ok_or_else(missing)?.median,
+        };
+        Ok(DepthView {
+            depth,
+            alpha: rendered.alpha,
+            normals: None,
+        })
+    }
+}
+
+/// Photos of a capture, without lens distortion.
+pub struct Photos<'a> {
+    dataset: &'a Dataset,
+    views: Vec<usize>,
+}
+
+impl<'a> Photos<'a> {
+    /// Uses these views.
+    pub fn new(dataset: &'a Dataset, views: Vec<usize>) -> Self {
+        Self { dataset, views }
+    }
+}
+
+impl PhotoSource for Photos<'_> {
+    fn count(&self) -> usize {
+        self.views.len()
+    }
+
+    fn photo(&self, index: usize) -> Result<(Camera, Arc<Photo>)> {
+        let view = &self.dataset.views[self.views[index]];
+        let photo = view.photo.read()?;
+        if view.camera.lens.is_identity() {
+            return Ok((view.camera, photo));
+        }
+        let (photo, camera) = undistort(&photo, &view.camera);
+        Ok((camera, Arc::new(photo)))
+    }
+}

@@ -1,0 +1,410 @@
+//! Surface depth and normal of each pixel, after `blend`, in renders only. Formulas:
+//! [`dapple_engine::surface`]; reference: `dapple_reference::surface`.
+//!
+//! 1. [`Profile`]: the extent of each Gaussian along the rays of its pixels, for blocks of 16 Gaussians.
+//! 2. A tile is walked as in `blend`, with the same alphas. Each row of 16 pixels lists its instances.
+//! 3. Per row, the interval of the depth is halved [`HALVINGS`] times. Transmittances are squared: the
+//!    product of `1 - G` and `(1 - alpha)^2 / (1 - G)` needs neither roots nor logarithms, and is at least
+//!    the square of `TRANSMITTANCE_MIN`.
+
+use super::blend::Layer;
+use super::visits::{BATCH, LiveRows, TileGeometry, Visit, Visits, tile_instances};
+use crate::antialias;
+use crate::blocks::Blocks;
+use crate::frame::{CameraF32, Frame, PROJECT_CHUNK, Splat2d, TileSpans, grow};
+use crate::projection::{self, CameraV, Projection, V3, cross, dot};
+use crate::simd::{M, ROW, Row, Splat, V, each, parts};
+use dapple_engine::depth::MEDIAN_TRANSMITTANCE;
+use dapple_engine::surface::{LEAST_DEVIATION, MOST_SLANT, REACH};
+use pulp::Simd;
+use rayon::prelude::*;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+/// Halvings of the interval of a depth: from eight times the farthest depth to a rounding error.
+const HALVINGS: usize = 27;
+
+/// Square of [`MEDIAN_TRANSMITTANCE`].
+const HALF2: f32 = MEDIAN_TRANSMITTANCE * MEDIAN_TRANSMITTANCE;
+
+/// Planes of a tile: depth, and x, y and z of the normal.
+pub const SURFACE_PLANES: usize = 4;
+
+/// Extent of a Gaussian along the rays of its pixels.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, bytemuck::Pod, bytemuck::Zeroable)]
+pub struct Profile {
+    /// Relative distance of the peak by the offset from the centre, per pixel.
+    slant: [f32; 2],
+    /// Depth of the centre.
+    depth: f32,
+    /// Standard deviation, world units.
+    deviation: f32,
+    /// Unit normal, camera coordinates.
+    normal: [f32; 3],
+}
+
+/// Numbers of a [`Profile`].
+const FIELDS: usize = size_of::<Profile>() / 4;
+
+/// Surface of a view.
+#[derive(Debug, Default)]
+pub struct SurfaceFrame {
+    /// Profiles of Gaussians, of visible ones at least.
+    profiles: Vec<Profile>,
+    /// Surface, tiled, `[tiles, SURFACE_PLANES, 16]` rows.
+    pub rows: Vec<Row>,
+}
+
+/// Fills `surface` after the stages up to `sort`. Anti-aliased if `filter_3d` is given.
+pub fn run(
+    params: &Blocks,
+    filter_3d: Option<&[Row]>,
+    camera: &CameraF32,
+    cap: u32,
+    frame: &mut Frame,
+) {
+    let run = match (camera.lens.is_some(), filter_3d.is_some()) {
+        (false, false) => profiles::<false, false>,
+        (true, false) => profiles::<true, false>,
+        (false, true) => profiles::<false, true>,
+        (true, true) => profiles::<true, true>,
+    };
+    let spans = &frame.spans_of;
+    let found = &mut frame.surface.profiles;
+    run(params, filter_3d.unwrap_or_default(), camera, spans, found);
+    let tiles = camera.tile_count();
+    grow(
+        &mut frame.surface.rows,
+        tiles * SURFACE_PLANES * ROW,
+        Row::ZERO,
+    );
+    let SurfaceFrame { profiles, rows } = &mut frame.surface;
+    let (splats2d, profiles) = (&frame.splats2d, &*profiles);
+    let rows = rows[..tiles * SURFACE_PLANES * ROW].par_chunks_mut(SURFACE_PLANES * ROW);
+    rows.enumerate()
+        .for_each_init(Lists::default, |lists, (tile, rows)| {
+            let instances = tile_instances(&frame.slot_gaussian, &frame.tile_starts, tile, cap);
+            pulp::Arch::new().dispatch(Tile {
+                splats2d,
+                profiles,
+                instances,
+                geometry: TileGeometry::new(camera, tile),
+                lists,
+                rows,
+            });
+        });
+}
+
+/// Computes step 1 for the blocks that have a visible Gaussian.
+fn profiles<const LENS: bool, const ANTIALIAS: bool>(
+    params: &Blocks,
+    filter_3d: &[Row],
+    camera: &CameraF32,
+    spans: &[TileSpans],
+    profiles: &mut Vec<Profile>,
+) {
+    let padded = params.count() * ROW;
+    grow(profiles, padded, Profile::default());
+    let rows_per_chunk = PROJECT_CHUNK / ROW * params.components;
+    let chunks = params.rows.par_chunks(rows_per_chunk);
+    let chunks = chunks.zip(profiles[..padded].par_chunks_mut(PROJECT_CHUNK));
+    let chunks = chunks.zip(spans[..padded].par_chunks(PROJECT_CHUNK));
+    chunks
+        .enumerate()
+        .for_each(|(chunk, ((rows, profiles), spans))| {
+            let first = chunk * (PROJECT_CHUNK / ROW);
+            pulp::Arch::new().dispatch(Chunk::<LENS, ANTIALIAS> {
+                rows,
+                components: params.components,
+                filter_3d: filter_3d.get(first..).unwrap_or_default(),
+                camera,
+                spans,
+                profiles,
+            });
+        });
+}
+
+struct Chunk<'a, const LENS: bool, const ANTIALIAS: bool> {
+    rows: &'a [Row],
+    components: usize,
+    /// 3D filters of this chunk's blocks.
+    filter_3d: &'a [Row],
+    camera: &'a CameraF32,
+    spans: &'a [TileSpans],
+    profiles: &'a mut [Profile],
+}
+
+impl<const LENS: bool, const ANTIALIAS: bool> pulp::WithSimd for Chunk<'_, LENS, ANTIALIAS> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, s: S) {
+        let camera = CameraV::<S, LENS>::new(s, self.camera);
+        let blocks = self.rows.chunks_exact(self.components);
+        let outputs = self.profiles.chunks_exact_mut(ROW);
+        let outputs = outputs.zip(self.spans.chunks_exact(ROW));
+        for (i, (block, (profiles, spans))) in blocks.zip(outputs).enumerate() {
+            if spans.iter().all(|span| span.tiles == 0) {
+                continue;
+            }
+            let filter_3d = if ANTIALIAS {
+                &self.filter_3d[i]
+            } else {
+                &Row::ZERO
+            };
+            let mut fields = [Row::ZERO; FIELDS];
+            for part in 0..parts::<S>() {
+                let p =
+                    projection::project::<S, LENS, ANTIALIAS>(s, block, part, &camera, filter_3d);
+                let found = profile(s, &p, &camera, antialias::dilation(ANTIALIAS));
+                for k in 0..FIELDS {
+                    found[k].store(&mut fields[k], part);
+                }
+            }
+            for lane in 0..ROW {
+                let numbers: [f32; FIELDS] = std::array::from_fn(|k| fields[k].0[lane]);
+                profiles[lane] = bytemuck::cast(numbers);
+            }
+        }
+    }
+}
+
+/// Computes the fields of [`Profile`], in order.
+#[inline(always)]
+fn profile<S: Simd, const LENS: bool>(
+    s: S,
+    p: &Projection<S>,
+    camera: &CameraV<S, LENS>,
+    dilation: f32,
+) -> [V<S>; FIELDS] {
+    let (zero, depth) = (s.k(0.0), p.point[2]);
+    let turn = camera.rotation;
+    // Rows of the map from the unit ball to pixels and depth.
+    let [u, v] = p.u;
+    let along = each!(3, |k| {
+        turn[2][0].mul_add(
+            p.m[0][k],
+            turn[2][1].mul_add(p.m[1][k], turn[2][2] * p.m[2][k]),
+        )
+    });
+    let (ku, kv) = (dot(u, along), dot(v, along));
+    let [a, b, c] = p.conic;
+    let inverse_depth = s.k(1.0) / depth;
+    let slants = [
+        a.mul_add(ku, b * kv) * inverse_depth,
+        b.mul_add(ku, c * kv) * inverse_depth,
+    ];
+    // Numbers beyond f32 are no slant.
+    let slants = each!(2, |k| slants[k]
+        .abs()
+        .lt(s.k(f32::MAX))
+        .select(slants[k], zero));
+    let volume = dot(cross(u, v), along);
+    let (beside_u, beside_v) = (cross(u, along), cross(v, along));
+    let sides = dot(beside_u, beside_u) + dot(beside_v, beside_v);
+    let dilation = s.k(dilation);
+    let dilated = dilation.mul_add(dot(along, along), sides) * dilation;
+    let variance = volume.mul_add(volume, dilated) * p.inverse_determinant;
+    let is_finite = variance.lt(s.k(f32::MAX));
+    let deviation = is_finite.select(variance.max(zero), depth * depth).sqrt();
+    let deviation = deviation.max(depth * s.k(LEAST_DEVIATION)).min(depth);
+    let normal = normal(s, p, camera);
+    [
+        slants[0], slants[1], depth, deviation, normal[0], normal[1], normal[2],
+    ]
+}
+
+/// Computes the normal of the plane of highest density, `-Sigma^-1 p`, in camera coordinates.
+#[inline(always)]
+fn normal<S: Simd, const LENS: bool>(s: S, p: &Projection<S>, camera: &CameraV<S, LENS>) -> V3<S> {
+    let shortest = p.scales[0].min(p.scales[1]).min(p.scales[2]);
+    let mut sum = [s.k(0.0); 3];
+    for k in 0..3 {
+        let world = each!(3, |i| p.rotation[i][k]);
+        let axis = each!(3, |i| dot(camera.rotation[i], world));
+        let share = shortest / p.scales[k];
+        let weight = -(share * share * dot(axis, p.point));
+        for i in 0..3 {
+            sum[i] = axis[i].mul_add(weight, sum[i]);
+        }
+    }
+    unit(s, sum)
+}
+
+/// Returns the unit vector, or zero for a zero vector.
+#[inline(always)]
+fn unit<S: Simd>(s: S, v: V3<S>) -> V3<S> {
+    // From the largest component, so that no square underflows.
+    let most = v[0].abs().max(v[1].abs()).max(v[2].abs());
+    let scale = s.k(1.0) / most.max(s.k(f32::MIN_POSITIVE));
+    let v = each!(3, |i| v[i] * scale);
+    let inverse = s.k(1.0) / dot(v, v).max(s.k(f32::MIN_POSITIVE)).sqrt();
+    each!(3, |i| v[i] * inverse)
+}
+
+/// An instance in a row of pixels.
+#[derive(Clone, Copy)]
+struct Entry {
+    /// Alpha; 0 in pixels that do not blend the instance.
+    alpha: Row,
+    /// Depth of the peak.
+    peak: Row,
+    deviation: f32,
+    normal: [f32; 3],
+}
+
+/// Instances of each row of a tile.
+#[derive(Default)]
+struct Lists([Vec<Entry>; ROW]);
+
+struct Tile<'a> {
+    splats2d: &'a [Splat2d],
+    profiles: &'a [Profile],
+    instances: &'a [AtomicU32],
+    geometry: TileGeometry,
+    lists: &'a mut Lists,
+    rows: &'a mut [Row],
+}
+
+impl pulp::WithSimd for Tile<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, s: S) {
+        let mut transmittance = self.geometry.transmittance();
+        self.lists.0.iter_mut().for_each(Vec::clear);
+        let mut visits = Visits::new();
+        for instances in self.instances.chunks(BATCH) {
+            let live = LiveRows::new(s, &transmittance);
+            if live.is_empty() {
+                break;
+            }
+            visits.fill(s, &self.geometry, instances, self.splats2d, &live);
+            for i in 0..visits.len() {
+                let visit = visits.get(i);
+                let gaussian = instances[visit.instance].load(Relaxed) as usize;
+                let (splat, profile) = (visits.splat(visit.instance), &self.profiles[gaussian]);
+                let in_front = &mut transmittance[visit.y];
+                let origin = self.geometry.origin[0];
+                if let Some(entry) = entry(s, origin, splat, profile, &visit, in_front) {
+                    self.lists.0[visit.y].push(entry);
+                }
+            }
+        }
+        for y in 0..ROW {
+            for part in 0..parts::<S>() {
+                // Finished pixels have a negative transmittance; pixels outside the image are -1.
+                let behind = V::load(s, &transmittance[y], part).abs();
+                let has_surface = s.k(MEDIAN_TRANSMITTANCE).ge(behind);
+                let found = surface(s, &self.lists.0[y], part, has_surface);
+                for k in 0..SURFACE_PLANES {
+                    found[k].store(&mut self.rows[k * ROW + y], part);
+                }
+            }
+        }
+    }
+}
+
+/// Computes step 2 for a visit, and reduces the transmittance of its pixels. `None` if no pixel blends the
+/// instance.
+#[inline(always)]
+fn entry<S: Simd>(
+    s: S,
+    origin_x: f32,
+    splat: &Splat2d,
+    profile: &Profile,
+    visit: &Visit,
+    transmittance: &mut Row,
+) -> Option<Entry> {
+    let mut entry = Entry {
+        alpha: Row::ZERO,
+        peak: Row::ZERO,
+        deviation: profile.deviation,
+        normal: profile.normal,
+    };
+    let mut any = false;
+    for part in 0..parts::<S>() {
+        let in_front = V::load(s, transmittance, part);
+        let layer = Layer::new(s, origin_x, part, splat, visit, in_front);
+        let is_blended = s.k(0.0).lt(layer.weight);
+        any |= is_blended.any();
+        is_blended
+            .select(layer.alpha, s.k(0.0))
+            .store(&mut entry.alpha, part);
+        let most = s.k(MOST_SLANT);
+        let slant = layer
+            .dx
+            .mul_add(s.k(profile.slant[0]), s.k(profile.slant[1] * visit.dy));
+        let slant = slant.min(most).max(-most);
+        (s.k(profile.depth) / (s.k(1.0) - slant)).store(&mut entry.peak, part);
+        layer.behind.store(transmittance, part);
+    }
+    any.then_some(entry)
+}
+
+/// G of an entry, and the distance from its peak in standard deviations.
+#[inline(always)]
+fn density<S: Simd>(s: S, entry: &Entry, part: usize, inverse: f32, t: V<S>) -> (V<S>, V<S>) {
+    let x = (t - V::load(s, &entry.peak, part)) * s.k(inverse);
+    let exponent = x * x * s.k(-0.5 * std::f32::consts::LOG2_E);
+    (V::load(s, &entry.alpha, part) * exponent.exp2(), x)
+}
+
+/// Returns the square of the transmittance in front of `t`.
+#[inline(always)]
+fn transmittance2<S: Simd>(s: S, entries: &[Entry], part: usize, t: V<S>) -> V<S> {
+    let one = s.k(1.0);
+    let mut product = one;
+    for entry in entries {
+        let (density, x) = density(s, entry, part, 1.0 / entry.deviation, t);
+        let rest = one - density;
+        let behind = one - V::load(s, &entry.alpha, part);
+        product = product * s.k(0.0).lt(x).select(behind * behind / rest, rest);
+    }
+    product
+}
+
+/// Computes step 3: depth, and x, y and z of the normal; zeros in pixels without a surface.
+#[inline(always)]
+fn surface<S: Simd>(
+    s: S,
+    entries: &[Entry],
+    part: usize,
+    has_surface: M<S>,
+) -> [V<S>; SURFACE_PLANES] {
+    let (zero, half2) = (s.k(0.0), s.k(HALF2));
+    if !has_surface.any() {
+        return [zero; SURFACE_PLANES];
+    }
+    let has_surface = has_surface.and(half2.lt(transmittance2(s, entries, part, zero)));
+    let (mut near, mut far) = (zero, zero);
+    for entry in entries {
+        let reach = V::load(s, &entry.peak, part) + s.k(REACH * entry.deviation);
+        let is_blended = zero.lt(V::load(s, &entry.alpha, part));
+        far = is_blended.select(reach, zero).max(far);
+    }
+    for _ in 0..HALVINGS {
+        let middle = (near + far) * s.k(0.5);
+        let is_in_front = half2.lt(transmittance2(s, entries, part, middle));
+        near = is_in_front.select(middle, near);
+        far = is_in_front.select(far, middle);
+    }
+    let depth = (near + far) * s.k(0.5);
+    let mut normal = [zero; 3];
+    for entry in entries {
+        let inverse = 1.0 / entry.deviation;
+        let (density, x) = density(s, entry, part, inverse, depth);
+        let weight = x.abs() * density / (s.k(1.0) - density) * s.k(inverse);
+        for i in 0..3 {
+            normal[i] = weight.mul_add(s.k(entry.normal[i]), normal[i]);
+        }
+    }
+    let normal = unit(s, normal);
+    let masked = |v: V<S>| has_surface.select(v, zero);
+    [
+        masked(depth),
+        masked(normal[0]),
+        masked(normal[1]),
+        masked(normal[2]),
+    ]
+}

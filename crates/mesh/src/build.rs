@@ -1,0 +1,125 @@
+//! From depths to a mesh.
+
+use crate::mesh::{Mesh, split_fans};
+use crate::surface::extract;
+use crate::view::{DepthSource, Pinhole, reduced};
+use crate::volume::{DepthMap, Plan, PlanOptions, fuse, map_bytes, plan};
+use dapple_base::{Error, ErrorKind, Progress, Result};
+use dapple_scene::Camera;
+
+/// Largest difference of depth between neighbouring pixels on one surface, pixel footprints.
+const JUMP: f32 = 12.0;
+
+/// Weight that a voxel needs to be observed. A pixel that faces the surface at the usual distance weighs 1.
+const LEAST_WEIGHT: f32 = 0.3;
+
+/// Fused surface, and the depth maps that it was made of.
+#[derive(Debug)]
+pub struct Fused {
+    /// Surface, without colours.
+    pub mesh: Mesh,
+    /// Depth maps, one per view.
+    pub maps: Vec<DepthMap>,
+    /// Plan of the fusion.
+    pub plan: Plan,
+    /// Factor by which depth maps were reduced to fit the memory.
+    pub reduced: usize,
+    /// Vertices that were split so that the mesh is a manifold.
+    pub split: usize,
+}
+
+/// Fuses the depths of all views and extracts the surface.
+///
+/// # Errors
+/// No views; depths that do not fit their camera; see [`plan`]; a request to stop.
+pub fn fuse_views(
+    source: &mut dyn DepthSource,
+    options: &PlanOptions,
+    progress: &dyn Progress,
+) -> Result<Fused> {
+    let (maps, factor) = read_maps(source, options, progress)?;
+    let left = PlanOptions {
+        max_memory: options.max_memory.saturating_sub(bytes_of(&maps)),
+        ..*options
+    };
+    let plan = plan(&maps, &left)?;
+    let volume = fuse(&maps, &plan.blocks, &plan.grid, plan.scale, progress)?;
+    let mut mesh = extract(&volume, &plan.blocks, &plan.grid, LEAST_WEIGHT);
+    drop(volume);
+    if mesh.triangles.is_empty() {
+        return Err(Error::input("the depths of the views agree on no surface")
+            .hint("check that the splats belong to this capture, or choose a larger --voxel"));
+    }
+    let split = split_fans(&mut mesh);
+    Ok(Fused {
+        mesh,
+        maps,
+        plan,
+        reduced: factor,
+        split,
+    })
+}
+
+fn bytes_of(maps: &[DepthMap]) -> u64 {
+    let cameras: Vec<Pinhole> = maps.iter().map(|map| map.camera).collect();
+    map_bytes(&cameras, 1)
+}
+
+/// Renders the depths of all views, reduced until they take at most half of the memory.
+fn read_maps(
+    source: &mut dyn DepthSource,
+    options: &PlanOptions,
+    progress: &dyn Progress,
+) -> Result<(Vec<DepthMap>, usize)> {
+    let cameras = source.cameras().to_vec();
+    if cameras.is_empty() {
+        return Err(
+            Error::input("the capture has no cameras to render depths from")
+                .hint("name a capture with posed photos: --scene CAPTURE"),
+        );
+    }
+    let pinholes: Vec<Pinhole> = cameras.iter().map(Pinhole::new).collect();
+    let mut factor = 1;
+    while map_bytes(&pinholes, factor) > options.max_memory / 2 && factor < 64 {
+        factor *= 2;
+    }
+    progress.start("rendering depths", cameras.len() as u64);
+    let mut maps = Vec::with_capacity(cameras.len());
+    for (view, camera) in cameras.iter().enumerate() {
+        if progress.should_stop() {
+            let what = format!(
+                "{view} of {} depths were rendered; no mesh is written",
+                cameras.len()
+            );
+            return Err(Error::new(ErrorKind::Interrupted, what));
+        }
+        let depths = source.depth(view)?;
+        maps.push(map_of(camera, &depths, factor).map_err(|e| e.at(format!("view {view}")))?);
+        progress.advance(1);
+    }
+    progress.finish();
+    Ok((maps, factor))
+}
+
+fn map_of(camera: &Camera, depths: &crate::DepthView, factor: usize) -> Result<DepthMap> {
+    let size = [camera.width as usize, camera.height as usize];
+    let pixels = size[0] * size[1];
+    let fits = depths.depth.len() == pixels
+        && depths.alpha.len() == pixels
+        && depths.normals.as_ref().is_none_or(|n| n.len() == pixels);
+    if !fits {
+        return Err(Error::internal(
+            "the depths are not of the size of their camera",
+        ));
+    }
+    if factor == 1 {
+        return Ok(DepthMap::new(Pinhole::new(camera), depths, JUMP));
+    }
+    let to = size.map(|side| side.div_ceil(factor));
+    let small = camera.resized(to[0] as u32, to[1] as u32);
+    Ok(DepthMap::new(
+        Pinhole::new(&small),
+        &reduced(depths, size, to),
+        JUMP,
+    ))
+}

@@ -1,0 +1,319 @@
+//! The mesh: positions, triangles, and optional normals, colours and texture.
+
+use glam::{Vec2, Vec3};
+use rayon::prelude::*;
+
+/// Picture on a mesh.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Texture {
+    /// Width and height, pixels.
+    pub size: [u32; 2],
+    /// sRGB colours, `[height, width, 3]`.
+    pub rgb: Vec<u8>,
+    /// Place of each corner of each triangle, 0 to 1 from the upper left corner of the picture.
+    pub corners: Vec<[Vec2; 3]>,
+}
+
+/// Triangle mesh. Triangles are counterclockwise from outside.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Mesh {
+    /// Positions, world units.
+    pub positions: Vec<Vec3>,
+    /// Triangles, as indices of positions.
+    pub triangles: Vec<[u32; 3]>,
+    /// Unit normals per vertex; empty if not computed.
+    pub normals: Vec<Vec3>,
+    /// sRGB colours per vertex; empty without colours.
+    pub colours: Vec<[u8; 3]>,
+    /// Texture, if there is one.
+    pub texture: Option<Texture>,
+}
+
+impl Mesh {
+    /// Returns the corners of a triangle.
+    pub fn corners(&self, triangle: usize) -> [Vec3; 3] {
+        self.triangles[triangle].map(|i| self.positions[i as usize])
+    }
+
+    /// Returns twice the area of a triangle times its unit normal.
+    pub fn cross(&self, triangle: usize) -> Vec3 {
+        let [a, b, c] = self.corners(triangle);
+        (b - a).cross(c - a)
+    }
+
+    /// Returns the least and the largest corner of the box around all positions; `None` without positions.
+    pub fn bounds(&self) -> Option<[Vec3; 2]> {
+        let first = *self.positions.first()?;
+        let fold = |[low, high]: [Vec3; 2], p: &Vec3| [low.min(*p), high.max(*p)];
+        Some(self.positions.iter().fold([first, first], fold))
+    }
+
+    /// Computes the normals: means over the triangles of a vertex, weighted by their angle at the vertex.
+    pub fn compute_normals(&mut self) {
+        let mut normals = vec![Vec3::ZERO; self.positions.len()];
+        for (t, triangle) in self.triangles.iter().enumerate() {
+            let Some(normal) = self.cross(t).try_normalize() else {
+                continue;
+            };
+            let corners = self.corners(t);
+            for k in 0..3 {
+                let (a, b) = (
+                    corners[(k + 1) % 3] - corners[k],
+                    corners[(k + 2) % 3] - corners[k],
+                );
+                let angle = a.angle_between(b);
+                if angle.is_finite() {
+                    normals[triangle[k] as usize] += normal * angle;
+                }
+            }
+        }
+        self.normals = normals
+            .into_par_iter()
+            .map(|n| n.try_normalize().unwrap_or(Vec3::Z))
+            .collect();
+    }
+
+    /// Keeps the triangles for which `keep` is true, and removes positions without triangles. Discards a texture.
+    #[must_use]
+    pub fn filtered(&self, keep: impl Fn(usize) -> bool) -> Self {
+        let kept = (0..self.triangles.len()).filter(|&t| keep(t));
+        let triangles: Vec<[u32; 3]> = kept.map(|t| self.triangles[t]).collect();
+        let mut index = vec![u32::MAX; self.positions.len()];
+        let mut used = Vec::new();
+        for &i in triangles.as_flattened() {
+            if index[i as usize] == u32::MAX {
+                index[i as usize] = 0;
+                used.push(i);
+            }
+        }
+        used.sort_unstable();
+        for (new, &old) in used.iter().enumerate() {
+            index[old as usize] = new as u32;
+        }
+        let triangles = triangles.iter().map(|t| t.map(|i| index[i as usize]));
+        Self {
+            triangles: triangles.collect(),
+            ..self.gathered(&used)
+        }
+    }
+
+    /// Returns the vertices of these indices, without triangles.
+    pub(crate) fn gathered(&self, vertices: &[u32]) -> Self {
+        fn of<T: Copy>(values: &[T], vertices: &[u32]) -> Vec<T> {
+            match values.is_empty() {
+                true => Vec::new(),
+                false => vertices.iter().map(|&i| values[i as usize]).collect(),
+            }
+        }
+        Self {
+            positions: of(&self.positions, vertices),
+            normals: of(&self.normals, vertices),
+            colours: of(&self.colours, vertices),
+            ..Self::default()
+        }
+    }
+}
+
+/// Counts of a mesh's topology.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Topology {
+    /// Edges of one triangle.
+    pub boundary_edges: usize,
+    /// Closed rows of boundary edges.
+    pub holes: usize,
+    /// Edges of three or more triangles, or of two that disagree about the outside.
+    pub bad_edges: usize,
+    /// Vertices whose triangles form more than one fan.
+    pub bad_vertices: usize,
+    /// Connected parts.
+    pub components: usize,
+}
+
+impl Topology {
+    /// Counts the topology of a mesh.
+    pub fn of(mesh: &Mesh) -> Self {
+        let edges = Edges::of(mesh);
+        let mut found = Self::default();
+        let mut rims = Sets::new(mesh.positions.len());
+        let mut on_rim = Vec::new();
+        for (edge, uses) in edges.groups() {
+            match uses {
+                [_] => {
+                    found.boundary_edges += 1;
+                    rims.join(edge[0] as usize, edge[1] as usize);
+                    on_rim.push(edge[0]);
+                }
+                [a, b] if a.forward != b.forward => {}
+                _ => found.bad_edges += 1,
+            }
+        }
+        let mut roots: Vec<usize> = on_rim.iter().map(|&v| rims.root(v as usize)).collect();
+        roots.sort_unstable();
+        roots.dedup();
+        found.holes = roots.len();
+        let (_, fans) = edges.fans(mesh);
+        found.bad_vertices = fans;
+        let parts = components(mesh);
+        found.components = parts.iter().max().map_or(0, |&last| last as usize + 1);
+        found
+    }
+
+    /// Returns true if the mesh is a manifold, possibly with holes.
+    pub fn is_manifold(&self) -> bool {
+        self.bad_edges == 0 && self.bad_vertices == 0
+    }
+}
+
+/// Use of an edge by a triangle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct EdgeUse {
+    edge: [u32; 2],
+    /// Triangle with the edge.
+    pub triangle: u32,
+    /// True if the triangle runs from the smaller to the larger vertex.
+    pub forward: bool,
+}
+
+/// Edges of a mesh, sorted.
+#[derive(Debug)]
+pub(crate) struct Edges(Vec<EdgeUse>);
+
+impl Edges {
+    /// Lists the edges of all triangles.
+    pub fn of(mesh: &Mesh) -> Self {
+        let uses = mesh.triangles.par_iter().enumerate();
+        let mut uses: Vec<EdgeUse> = uses
+            .flat_map_iter(|(t, triangle)| {
+                (0..3).map(move |k| {
+                    let (a, b) = (triangle[k], triangle[(k + 1) % 3]);
+                    EdgeUse {
+                        edge: [a.min(b), a.max(b)],
+                        triangle: t as u32,
+                        forward: a < b,
+                    }
+                })
+            })
+            .collect();
+        uses.par_sort_unstable();
+        Self(uses)
+    }
+
+    /// Returns the uses of each edge, sorted by edge.
+    pub fn groups(&self) -> impl Iterator<Item = ([u32; 2], &[EdgeUse])> {
+        let groups = self.0.chunk_by(|a, b| a.edge == b.edge);
+        groups.map(|uses| (uses[0].edge, uses))
+    }
+
+    /// Groups the corners of all triangles into fans: sets that share a vertex and are linked over edges of exactly two
+    /// triangles. Returns the fan of each corner by a corner of the fan, and the number of fans beyond one per vertex.
+    pub fn fans(&self, mesh: &Mesh) -> (Vec<usize>, usize) {
+        let mut sets = Sets::new(3 * mesh.triangles.len());
+        let corner = |t: u32, v: u32| {
+            let k = mesh.triangles[t as usize].iter().position(|&i| i == v);
+            3 * t as usize + k.unwrap_or(0)
+        };
+        for (edge, uses) in self.groups() {
+            if let [a, b] = uses
+                && a.forward != b.forward
+            {
+                for v in edge {
+                    sets.join(corner(a.triangle, v), corner(b.triangle, v));
+                }
+            }
+        }
+        let fans: Vec<usize> = (0..3 * mesh.triangles.len())
+            .map(|c| sets.root(c))
+            .collect();
+        let mut pairs: Vec<(u32, usize)> = fans
+            .iter()
+            .enumerate()
+            .map(|(c, &fan)| (mesh.triangles[c / 3][c % 3], fan))
+            .collect();
+        pairs.par_sort_unstable();
+        pairs.dedup();
+        let extra = pairs.windows(2).filter(|p| p[0].0 == p[1].0).count();
+        (fans, extra)
+    }
+}
+
+/// Splits vertices with several fans, so that the mesh is a manifold. An edge of three or more triangles becomes a
+/// boundary. Returns the number of new vertices.
+pub fn split_fans(mesh: &mut Mesh) -> usize {
+    let edges = Edges::of(mesh);
+    let (fans, extra) = edges.fans(mesh);
+    if extra == 0 {
+        return 0;
+    }
+    let mut copies: Vec<u32> = (0..mesh.positions.len() as u32).collect();
+    // The first fan in the order of triangles keeps the vertex.
+    let mut owner = vec![usize::MAX; mesh.positions.len()];
+    let mut place = std::collections::HashMap::new();
+    for corner in 0..fans.len() {
+        let v = mesh.triangles[corner / 3][corner % 3] as usize;
+        if owner[v] == usize::MAX {
+            owner[v] = fans[corner];
+        }
+        if owner[v] != fans[corner] {
+            let next = copies.len() as u32;
+            let new = *place.entry(fans[corner]).or_insert(next);
+            if new == next {
+                copies.push(v as u32);
+            }
+            mesh.triangles[corner / 3][corner % 3] = new;
+        }
+    }
+    let triangles = std::mem::take(&mut mesh.triangles);
+    let texture = mesh.texture.take();
+    *mesh = Mesh {
+        triangles,
+        texture,
+        ..mesh.gathered(&copies)
+    };
+    extra
+}
+
+/// Returns the number of the connected part of each triangle; parts are numbered by their first triangle.
+pub fn components(mesh: &Mesh) -> Vec<u32> {
+    let mut sets = Sets::new(mesh.positions.len());
+    for &[a, b, c] in &mesh.triangles {
+        sets.join(a as usize, b as usize);
+        sets.join(a as usize, c as usize);
+    }
+    let mut number = vec![u32::MAX; mesh.positions.len()];
+    let mut next = 0;
+    let parts = mesh.triangles.iter().map(|triangle| {
+        let root = sets.root(triangle[0] as usize);
+        if number[root] == u32::MAX {
+            number[root] = next;
+            next += 1;
+        }
+        number[root]
+    });
+    parts.collect()
+}
+
+/// Disjoint sets; the root of a set is its least member.
+#[derive(Debug)]
+pub(crate) struct Sets(Vec<u32>);
+
+impl Sets {
+    /// Makes sets of one member each.
+    pub fn new(count: usize) -> Self {
+        Self((0..count as u32).collect())
+    }
+
+    /// Returns the least member of a set.
+    pub fn root(&mut self, mut i: usize) -> usize {
+        while self.0[i] as usize != i {
+            self.0[i] = self.0[self.0[i] as usize];
+            i = self.0[i] as usize;
+        }
+        i
+    }
+
+    /// Joins two sets.
+    pub fn join(&mut self, a: usize, b: usize) {
+        let (a, b) = (self.root(a), self.root(b));
+        self.0[a.max(b)] = a.min(b) as u32;
+    }
+}

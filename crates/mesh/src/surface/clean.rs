@@ -1,0 +1,110 @@
+//! Cleaning: parts that cameras hardly see, surfaces that no camera sees, small holes.
+
+use crate::mesh::{Edges, Mesh, components};
+use crate::raster::seen_pixels;
+use crate::view::Pinhole;
+use glam::Vec3;
+use std::collections::BTreeMap;
+
+/// Least share of all seen pixels of a part of the mesh.
+const LEAST_SHARE: f64 = 2e-4;
+
+/// Rows of unseen triangles around seen ones that stay.
+const RIM: usize = 3;
+
+/// Counts of removed and filled parts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Cleaned {
+    /// Parts that were removed.
+    pub parts: usize,
+    /// Triangles that no camera sees and that were removed.
+    pub unseen: usize,
+    /// Holes that were filled.
+    pub filled: usize,
+}
+
+/// Removes surfaces that no camera sees, then parts that cameras hardly see.
+pub fn drop_unseen(mesh: &Mesh, cameras: &[Pinhole]) -> (Mesh, Cleaned) {
+    let pixels = seen_pixels(mesh, cameras);
+    let mut near_seen = vec![false; mesh.positions.len()];
+    for (t, triangle) in mesh.triangles.iter().enumerate() {
+        if pixels[t] > 0 {
+            for &i in triangle {
+                near_seen[i as usize] = true;
+            }
+        }
+    }
+    for _ in 1..RIM {
+        let before = near_seen.clone();
+        for triangle in &mesh.triangles {
+            if triangle.iter().any(|&i| before[i as usize]) {
+                for &i in triangle {
+                    near_seen[i as usize] = true;
+                }
+            }
+        }
+    }
+    let is_near = |t: usize| mesh.triangles[t].iter().any(|&i| near_seen[i as usize]);
+    let kept: Vec<usize> = (0..mesh.triangles.len()).filter(|&t| is_near(t)).collect();
+    let unseen = mesh.triangles.len() - kept.len();
+    let pixels: Vec<u32> = kept.iter().map(|&t| pixels[t]).collect();
+    let mesh = mesh.filtered(is_near);
+    let part_of = components(&mesh);
+    let parts = part_of.iter().max().map_or(0, |&last| last as usize + 1);
+    let mut by_part = vec![0u64; parts];
+    for (&part, &count) in part_of.iter().zip(&pixels) {
+        by_part[part as usize] += u64::from(count);
+    }
+    let total: u64 = by_part.iter().sum();
+    let most = by_part.iter().max().copied().unwrap_or(0);
+    let least = ((total as f64 * LEAST_SHARE) as u64).clamp(1, most.max(1));
+    let is_kept = |t: usize| by_part[part_of[t] as usize] >= least;
+    let removed = by_part.iter().filter(|&&count| count < least).count();
+    let cleaned = Cleaned {
+        parts: removed,
+        unseen,
+        filled: 0,
+    };
+    (mesh.filtered(is_kept), cleaned)
+}
+
+/// Fills holes of at most `most` edges by a fan around their middle. Returns the number of filled holes.
+pub fn fill_holes(mesh: &mut Mesh, most: usize) -> usize {
+    let edges = Edges::of(mesh);
+    let mut next = BTreeMap::new();
+    for (edge, uses) in edges.groups() {
+        if let [only] = uses {
+            // The rim runs against the triangle.
+            let [a, b] = edge;
+            let (from, to) = if only.forward { (b, a) } else { (a, b) };
+            next.insert(from, to);
+        }
+    }
+    let mut filled = 0;
+    while let Some((&start, _)) = next.first_key_value() {
+        let mut rim = Vec::new();
+        let mut at = start;
+        while let Some(to) = next.remove(&at) {
+            rim.push(at);
+            at = to;
+        }
+        if at != start || rim.len() < 3 || rim.len() > most {
+            continue;
+        }
+        filled += 1;
+        if let [a, b, c] = rim[..] {
+            mesh.triangles.push([a, b, c]);
+            continue;
+        }
+        let sum: Vec3 = rim.iter().map(|&i| mesh.positions[i as usize]).sum();
+        let middle = mesh.positions.len() as u32;
+        mesh.positions.push(sum / rim.len() as f32);
+        for (k, &from) in rim.iter().enumerate() {
+            mesh.triangles
+                .push([from, rim[(k + 1) % rim.len()], middle]);
+        }
+    }
+    mesh.normals.clear();
+    mesh.colours.clear();
+    filled
+}

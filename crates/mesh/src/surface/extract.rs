@@ -1,0 +1,289 @@
+//! Surface of the signed distances: dual surface nets, a manifold.
+//!
+//! 1. Each cell of eight voxels with both signs has one vertex for each row of edges ([`super::cells`]): the mean of
+//!    the zeros on the edges, then moved along the gradient onto the zero of the cell.
+//! 2. Each pair of neighbouring voxels of different sign has a quad between the vertices of the four cells around it.
+//!
+//! A cell with an unobserved voxel has no vertex. The mesh ends there.
+
+use super::cells::{CASES, NO_FLIP, NONE, corners_of};
+use crate::mesh::Mesh;
+use crate::volume::{Blocks, Grid, Key, SIDE, VOXELS, Volume};
+use glam::{IVec3, Vec3};
+use rayon::prelude::*;
+
+/// Voxels along a side of a block with its border: one below, two above.
+const WIDE: usize = SIDE as usize + 3;
+
+/// Cells along a side of a block with its border: one on each side.
+const CELLS: usize = SIDE as usize + 2;
+
+/// Steps from the mean of the zeros towards the zero of the cell.
+const STEPS: usize = 2;
+
+/// Cells of a block with vertices.
+#[derive(Debug, Default)]
+struct Part {
+    positions: Vec<Vec3>,
+    /// First vertex of each cell in the block plus one, 0 without a vertex; empty without vertices.
+    first: Vec<u16>,
+    /// Case and flip of each cell.
+    cases: Vec<(u8, u8)>,
+}
+
+/// Signed distances of a block and its border; NaN for an unobserved voxel.
+struct Window {
+    values: Vec<f32>,
+}
+
+/// Extracts the mesh where the weight of a voxel is at least `least_weight`.
+pub fn extract(volume: &Volume, blocks: &Blocks, grid: &Grid, least_weight: f32) -> Mesh {
+    let window = |key: Key| Window::around(volume, blocks, key, least_weight);
+    let parts: Vec<Part> = blocks
+        .keys
+        .par_iter()
+        .map(|&key| window(key).map(|window| part_of(&window, key, grid)))
+        .map(Option::unwrap_or_default)
+        .collect();
+    let mut starts = Vec::with_capacity(parts.len());
+    let mut total = 0u32;
+    for part in &parts {
+        starts.push(total);
+        total += part.positions.len() as u32;
+    }
+    let triangles: Vec<Vec<[u32; 3]>> = (0..parts.len())
+        .into_par_iter()
+        .map(|block| triangles_of(volume, blocks, block, least_weight, (&parts, &starts)))
+        .collect();
+    Mesh {
+        positions: parts
+            .iter()
+            .flat_map(|part| part.positions.iter().copied())
+            .collect(),
+        triangles: triangles.concat(),
+        ..Mesh::default()
+    }
+}
+
+impl Window {
+    /// Gathers a block and its border; `None` if all observed values have the same sign.
+    fn around(volume: &Volume, blocks: &Blocks, key: Key, least_weight: f32) -> Option<Self> {
+        let side = SIDE as usize;
+        let mut values = vec![f32::NAN; WIDE * WIDE * WIDE];
+        let (mut any_inside, mut any_outside) = (false, false);
+        let range = |d: i32| match d {
+            -1 => (side - 1..side, 0),
+            0 => (0..side, 1),
+            _ => (0..2, side + 1),
+        };
+        for (dx, dy, dz) in (0..27).map(|i| (i % 3 - 1, i / 3 % 3 - 1, i / 9 - 1)) {
+            let Some(block) = blocks.find([key[0] + dx, key[1] + dy, key[2] + dz]) else {
+                continue;
+            };
+            let ((xs, x0), (ys, y0), (zs, z0)) = (range(dx), range(dy), range(dz));
+            for (z, wz) in zs.zip(z0..) {
+                for (y, wy) in ys.clone().zip(y0..) {
+                    for (x, wx) in xs.clone().zip(x0..) {
+                        let i = block * VOXELS + x + side * (y + side * z);
+                        if volume.weight[i] < least_weight {
+                            continue;
+                        }
+                        let value = volume.distance[i];
+                        any_inside |= value < 0.0;
+                        any_outside |= value >= 0.0;
+                        values[wx + WIDE * (wy + WIDE * wz)] = value;
+                    }
+                }
+            }
+        }
+        (any_inside && any_outside).then_some(Self { values })
+    }
+
+    /// Returns the values at the corners of a cell; the cell -1 is in the border.
+    fn corners(&self, cell: IVec3) -> [f32; 8] {
+        let [x, y, z] = (cell + 1).to_array().map(|v| v as usize);
+        std::array::from_fn(|c| {
+            let (cx, cy, cz) = (x + (c & 1), y + (c >> 1 & 1), z + (c >> 2));
+            self.values[cx + WIDE * (cy + WIDE * cz)]
+        })
+    }
+
+    /// Returns the case of a cell; `None` if a voxel of it is not observed.
+    fn case(&self, cell: IVec3) -> Option<u8> {
+        let mut case = 0;
+        for (c, value) in self.corners(cell).into_iter().enumerate() {
+            if value.is_nan() {
+                return None;
+            }
+            case |= u8::from(value < 0.0) << c;
+        }
+        Some(case)
+    }
+}
+
+/// Returns the vertices of the cells of a block.
+fn part_of(window: &Window, key: Key, grid: &Grid) -> Part {
+    let index = |cell: IVec3| {
+        let [x, y, z] = (cell + 1).to_array().map(|v| v as usize);
+        x + CELLS * (y + CELLS * z)
+    };
+    let cells = (0..CELLS * CELLS * CELLS).map(|i| {
+        let place = [i % CELLS, i / CELLS % CELLS, i / CELLS / CELLS];
+        window.case(IVec3::from(place.map(|v| v as i32)) - 1)
+    });
+    let cases: Vec<Option<u8>> = cells.collect();
+    let mut part = Part::default();
+    let mut cell_cases = vec![(0, NO_FLIP as u8); VOXELS];
+    let mut first = vec![0; VOXELS];
+    for i in 0..VOXELS as i32 {
+        let cell = IVec3::new(i % SIDE, i / SIDE % SIDE, i / SIDE / SIDE);
+        let Some(case) = cases[index(cell)].filter(|&case| case != 0 && case != u8::MAX) else {
+            continue;
+        };
+        let across = |face: usize| {
+            let mut other = cell;
+            other[face / 2] += if face % 2 == 0 { -1 } else { 1 };
+            cases[index(other)]
+        };
+        let flip = CASES.flip(case, across);
+        first[i as usize] = part.positions.len() as u16 + 1;
+        cell_cases[i as usize] = (case, flip as u8);
+        let corners = window.corners(cell);
+        let rows = CASES.rows(case, flip);
+        let voxel = IVec3::from(key) * SIDE + cell;
+        for row in 0..rows.count {
+            let place = vertex(&corners, |edge| rows.of_edge[edge] == row, rows.count == 1);
+            part.positions
+                .push(grid.position(voxel) + place * grid.voxel);
+        }
+    }
+    if !part.positions.is_empty() {
+        part.first = first;
+        part.cases = cell_cases;
+    }
+    part
+}
+
+fn corner(c: usize) -> Vec3 {
+    Vec3::new((c & 1) as f32, (c >> 1 & 1) as f32, (c >> 2) as f32)
+}
+
+/// Returns the place of a vertex in its cell, 0 to 1: the mean of the zeros on its edges, moved onto the zero of the
+/// trilinear interpolation if the cell has one vertex only.
+fn vertex(values: &[f32; 8], is_of_row: impl Fn(usize) -> bool, is_alone: bool) -> Vec3 {
+    let (mut sum, mut count) = (Vec3::ZERO, 0.0);
+    for edge in (0..12).filter(|&edge| is_of_row(edge)) {
+        let [low, high] = corners_of(edge);
+        let along = values[low] / (values[low] - values[high]);
+        sum += corner(low).lerp(corner(high), along);
+        count += 1.0;
+    }
+    let mut place = sum / count;
+    for _ in 0..if is_alone { STEPS } else { 0 } {
+        let (mut value, mut slope) = (0.0, Vec3::ZERO);
+        for (c, &v) in values.iter().enumerate() {
+            let at = corner(c);
+            let share = Vec3::ONE - (at - place).abs();
+            let sign = 2.0 * at - 1.0;
+            value += v * share.x * share.y * share.z;
+            slope += v * sign * Vec3::new(share.y * share.z, share.x * share.z, share.x * share.y);
+        }
+        let square = slope.length_squared();
+        if square <= 1e-12 {
+            break;
+        }
+        let step = (slope * (value / square)).clamp_length_max(0.25);
+        place = (place - step).clamp(Vec3::splat(0.02), Vec3::splat(0.98));
+    }
+    place
+}
+
+/// Returns the triangles of the edges that begin in a block.
+fn triangles_of(
+    volume: &Volume,
+    blocks: &Blocks,
+    block: usize,
+    least_weight: f32,
+    (parts, starts): (&[Part], &[u32]),
+) -> Vec<[u32; 3]> {
+    let key = blocks.keys[block];
+    let mut triangles = Vec::new();
+    let value = |voxel: IVec3| {
+        let (key, i) = split(voxel);
+        let i = blocks.find(key)? * VOXELS + i;
+        (volume.weight[i] >= least_weight).then(|| volume.distance[i])
+    };
+    let first = IVec3::from(key) * SIDE;
+    // The cells around the edges of a block are in this block and in blocks below it.
+    let below = |dx: i32, dy: i32, dz: i32| blocks.find([key[0] - dx, key[1] - dy, key[2] - dz]);
+    let is_empty = |block: Option<usize>| block.is_none_or(|b| parts[b].first.is_empty());
+    if (0..8).all(|i| is_empty(below(i & 1, i >> 1 & 1, i >> 2))) {
+        return triangles;
+    }
+    for i in 0..VOXELS as i32 {
+        let voxel = first + IVec3::new(i % SIDE, i / SIDE % SIDE, i / SIDE / SIDE);
+        let here = block * VOXELS + i as usize;
+        if volume.weight[here] < least_weight {
+            continue;
+        }
+        let inside = volume.distance[here] < 0.0;
+        for axis in 0..3 {
+            let mut next = voxel;
+            next[axis] += 1;
+            if value(next).is_none_or(|v| (v < 0.0) == inside) {
+                continue;
+            }
+            let (b, c) = ((axis + 1) % 3, (axis + 2) % 3);
+            // Counterclockwise around the axis. The edge has place 1 in a cell below it.
+            let around = [[0, 0], [1, 0], [1, 1], [0, 1]].map(|[on_b, on_c]: [i32; 2]| {
+                let mut cell = voxel;
+                cell[b] -= on_b;
+                cell[c] -= on_c;
+                let edge = 4 * axis + (on_b | on_c << 1) as usize;
+                vertex_of(blocks, cell, edge, (parts, starts))
+            });
+            let [Some(p), Some(q), Some(r), Some(s)] = around else {
+                continue;
+            };
+            let mut quad = [p, q, r, s];
+            if !inside {
+                quad.reverse();
+            }
+            let at = |i: usize| position(quad[i], (parts, starts));
+            let is_shorter = at(0).distance_squared(at(2)) <= at(1).distance_squared(at(3));
+            let start = usize::from(!is_shorter);
+            let corner = |k: usize| quad[(start + k) % 4].1;
+            triangles.push([corner(0), corner(1), corner(2)]);
+            triangles.push([corner(0), corner(2), corner(3)]);
+        }
+    }
+    triangles
+}
+
+/// Returns the block of a voxel, and its index there.
+fn split(voxel: IVec3) -> (Key, usize) {
+    let block = voxel.div_euclid(IVec3::splat(SIDE));
+    let inner = voxel - block * SIDE;
+    let i = inner.x + SIDE * (inner.y + SIDE * inner.z);
+    (block.to_array(), i as usize)
+}
+
+/// Returns the block and the index of the vertex of a cell to which an edge belongs.
+fn vertex_of(
+    blocks: &Blocks,
+    cell: IVec3,
+    edge: usize,
+    (parts, starts): (&[Part], &[u32]),
+) -> Option<(usize, u32)> {
+    let (key, i) = split(cell);
+    let block = blocks.find(key)?;
+    let part = &parts[block];
+    let first = part.first.get(i).copied().filter(|&first| first > 0)?;
+    let (case, flip) = part.cases[i];
+    let row = CASES.rows(case, usize::from(flip)).of_edge[edge];
+    (row != NONE).then(|| (block, starts[block] + u32::from(first - 1) + u32::from(row)))
+}
+
+fn position((block, index): (usize, u32), (parts, starts): (&[Part], &[u32])) -> Vec3 {
+    parts[block].positions[(index - starts[block]) as usize]
+}

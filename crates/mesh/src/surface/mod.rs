@@ -1,0 +1,10 @@
+//! Surface: extraction from the signed distances, cleaning, simplification.
+
+mod cells;
+mod clean;
+mod extract;
+mod simplify;
+
+pub use clean::{Cleaned, drop_unseen, fill_holes};
+pub use extract::extract;
+pub use simplify::simplify;

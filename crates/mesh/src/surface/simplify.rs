@@ -1,0 +1,302 @@
+//! Simplification by edge collapses with quadric errors (Garland and Heckbert, 1997). Deterministic.
+
+use crate::mesh::{Edges, Mesh};
+use glam::{DMat3, DVec3};
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+/// Weight of planes through boundary edges, so that borders keep their shape.
+const BORDER: f64 = 10.0;
+
+/// Symmetric 4x4 matrix: sum of squared distances to planes.
+#[derive(Debug, Clone, Copy, Default)]
+struct Quadric {
+    a: [f64; 6],
+    b: DVec3,
+    c: f64,
+}
+
+impl Quadric {
+    fn plane(normal: DVec3, point: DVec3, weight: f64) -> Self {
+        let d = -normal.dot(point);
+        let DVec3 { x, y, z } = normal;
+        Self {
+            a: [x * x, x * y, x * z, y * y, y * z, z * z].map(|v| v * weight),
+            b: normal * (d * weight),
+            c: d * d * weight,
+        }
+    }
+
+    fn add(&mut self, other: &Self) {
+        for (mine, theirs) in self.a.iter_mut().zip(other.a) {
+            *mine += theirs;
+        }
+        self.b += other.b;
+        self.c += other.c;
+    }
+
+    fn matrix(&self) -> DMat3 {
+        let [xx, xy, xz, yy, yz, zz] = self.a;
+        DMat3::from_cols_array(&[xx, xy, xz, xy, yy, yz, xz, yz, zz])
+    }
+
+    fn error(&self, p: DVec3) -> f64 {
+        (p.dot(self.matrix() * p) + 2.0 * self.b.dot(p) + self.c).max(0.0)
+    }
+
+    /// Returns the place of the least error near an edge.
+    fn best(&self, from: DVec3, to: DVec3) -> DVec3 {
+        let middle = (from + to) * 0.5;
+        let matrix = self.matrix();
+        let scale = self.a[0] + self.a[3] + self.a[5];
+        if matrix.determinant() > 1e-6 * scale * scale * scale {
+            let place = matrix.inverse() * -self.b;
+            if place.distance(middle) <= from.distance(to) {
+                return place;
+            }
+        }
+        let places = [middle, from, to];
+        let least = places
+            .into_iter()
+            .min_by(|&p, &q| self.error(p).total_cmp(&self.error(q)));
+        least.unwrap_or(middle)
+    }
+}
+
+/// Collapse that waits.
+#[derive(Debug, PartialEq)]
+struct Collapse {
+    cost: f64,
+    edge: [u32; 2],
+    versions: [u32; 2],
+}
+
+impl Eq for Collapse {}
+
+impl Ord for Collapse {
+    fn cmp(&self, other: &Self) -> Ordering {
+        // The heap returns the largest: the least cost, then the least edge.
+        let by_cost = other.cost.total_cmp(&self.cost);
+        by_cost.then_with(|| other.edge.cmp(&self.edge))
+    }
+}
+
+impl PartialOrd for Collapse {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+struct Work {
+    origin: DVec3,
+    places: Vec<DVec3>,
+    quadrics: Vec<Quadric>,
+    triangles: Vec<[u32; 3]>,
+    alive: Vec<bool>,
+    around: Vec<Vec<u32>>,
+    versions: Vec<u32>,
+    on_border: Vec<bool>,
+    left: usize,
+}
+
+/// Collapses edges until the mesh has at most `target` triangles, or the next collapse moves the surface by more than
+/// `most_error` world units (root of the mean square). Discards normals, colours and texture.
+pub fn simplify(mesh: &Mesh, target: usize, most_error: f32) -> Mesh {
+    if mesh.triangles.len() <= target {
+        return mesh.clone();
+    }
+    let mut work = Work::new(mesh);
+    let mut heap = BinaryHeap::new();
+    for (edge, _) in Edges::of(mesh).groups() {
+        heap.push(work.collapse(edge));
+    }
+    let limit = f64::from(most_error) * f64::from(most_error);
+    while work.left > target {
+        let Some(next) = heap.pop() else {
+            break;
+        };
+        if next.cost > limit {
+            break;
+        }
+        let [a, b] = next.edge;
+        if [work.versions[a as usize], work.versions[b as usize]] != next.versions {
+            continue;
+        }
+        if work.apply(a, b) {
+            let mut neighbours: Vec<u32> = work.neighbours(a);
+            neighbours.sort_unstable();
+            for other in neighbours {
+                heap.push(work.collapse([a.min(other), a.max(other)]));
+            }
+        }
+    }
+    work.finished()
+}
+
+impl Work {
+    fn new(mesh: &Mesh) -> Self {
+        let origin = mesh.positions.first().map_or(DVec3::ZERO, |p| p.as_dvec3());
+        let places: Vec<DVec3> = mesh
+            .positions
+            .iter()
+            .map(|p| p.as_dvec3() - origin)
+            .collect();
+        let mut quadrics = vec![Quadric::default(); places.len()];
+        let mut around = vec![Vec::new(); places.len()];
+        let normal = |t: &[u32; 3]| {
+            let [a, b, c] = t.map(|i| places[i as usize]);
+            (b - a).cross(c - a)
+        };
+        for (t, triangle) in mesh.triangles.iter().enumerate() {
+            let cross = normal(triangle);
+            let area = cross.length() * 0.5;
+            let plane = Quadric::plane(
+                cross.normalize_or_zero(),
+                places[triangle[0] as usize],
+                area,
+            );
+            for &i in triangle {
+                quadrics[i as usize].add(&plane);
+                around[i as usize].push(t as u32);
+            }
+        }
+        let mut on_border = vec![false; places.len()];
+        for (edge, uses) in Edges::of(mesh).groups() {
+            let [only] = uses else {
+                continue;
+            };
+            let [a, b] = edge.map(|i| places[i as usize]);
+            let along = b - a;
+            let across = along.cross(normal(&mesh.triangles[only.triangle as usize]));
+            let weight = BORDER * along.length_squared();
+            let plane = Quadric::plane(across.normalize_or_zero(), a, weight);
+            for i in edge {
+                quadrics[i as usize].add(&plane);
+                on_border[i as usize] = true;
+            }
+        }
+        Self {
+            origin,
+            versions: vec![0; places.len()],
+            alive: vec![true; mesh.triangles.len()],
+            left: mesh.triangles.len(),
+            triangles: mesh.triangles.clone(),
+            places,
+            quadrics,
+            around,
+            on_border,
+        }
+    }
+
+    /// Returns the collapse of an edge; its cost is the mean squared distance to the planes of both vertices.
+    fn collapse(&self, edge: [u32; 2]) -> Collapse {
+        let [a, b] = edge.map(|i| i as usize);
+        let mut sum = self.quadrics[a];
+        sum.add(&self.quadrics[b]);
+        let place = sum.best(self.places[a], self.places[b]);
+        // The trace is the sum of the weights of all planes.
+        let weight = sum.a[0] + sum.a[3] + sum.a[5];
+        Collapse {
+            // Short edges first among equals, so that flat parts get triangles of even shape.
+            cost: (sum.error(place)
+                + 1e-9 * weight * self.places[a].distance_squared(self.places[b]))
+                / weight.max(f64::MIN_POSITIVE),
+            edge,
+            versions: [self.versions[a], self.versions[b]],
+        }
+    }
+
+    fn neighbours(&self, v: u32) -> Vec<u32> {
+        let mut found: Vec<u32> = self.around[v as usize]
+            .iter()
+            .flat_map(|&t| self.triangles[t as usize])
+            .filter(|&i| i != v)
+            .collect();
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
+    /// Collapses `b` into `a`, unless that would fold a triangle over or make the mesh no manifold.
+    fn apply(&mut self, a: u32, b: u32) -> bool {
+        let (ia, ib) = (a as usize, b as usize);
+        let shared: Vec<u32> = self.around[ia]
+            .iter()
+            .copied()
+            .filter(|&t| self.triangles[t as usize].contains(&b))
+            .collect();
+        let (of_a, of_b) = (self.neighbours(a), self.neighbours(b));
+        let common = of_a
+            .iter()
+            .filter(|i| of_b.binary_search(i).is_ok())
+            .count();
+        let is_border_edge = shared.len() == 1;
+        let joins_borders = self.on_border[ia] && self.on_border[ib] && !is_border_edge;
+        if shared.is_empty()
+            || common != shared.len()
+            || joins_borders
+            || of_a.len() + of_b.len() < 7
+        {
+            return false;
+        }
+        let mut sum = self.quadrics[ia];
+        sum.add(&self.quadrics[ib]);
+        let mut place = sum.best(self.places[ia], self.places[ib]);
+        if self.on_border[ia] != self.on_border[ib] {
+            place = self.places[if self.on_border[ia] { ia } else { ib }];
+        }
+        let folds = |v: u32| {
+            self.around[v as usize]
+                .iter()
+                .filter(|t| !shared.contains(t))
+                .any(|&t| {
+                    let old = self.triangles[t as usize].map(|i| self.places[i as usize]);
+                    let moved = |i: u32| {
+                        if i == v {
+                            place
+                        } else {
+                            self.places[i as usize]
+                        }
+                    };
+                    let new = self.triangles[t as usize].map(moved);
+                    let cross = |[p, q, r]: [DVec3; 3]| (q - p).cross(r - p);
+                    let (old, new) = (cross(old), cross(new));
+                    new.dot(old) <= 0.2 * new.length() * old.length()
+                })
+        };
+        if folds(a) || folds(b) {
+            return false;
+        }
+        for &t in &shared {
+            self.alive[t as usize] = false;
+            self.left -= 1;
+            for i in self.triangles[t as usize] {
+                self.around[i as usize].retain(|&other| other != t);
+            }
+        }
+        for t in std::mem::take(&mut self.around[ib]) {
+            for i in &mut self.triangles[t as usize] {
+                if *i == b {
+                    *i = a;
+                }
+            }
+            self.around[ia].push(t);
+        }
+        self.places[ia] = place;
+        self.quadrics[ia] = sum;
+        self.on_border[ia] |= self.on_border[ib];
+        self.versions[ia] += 1;
+        self.versions[ib] += 1;
+        true
+    }
+
+    fn finished(self) -> Mesh {
+        let positions = self.places.iter().map(|&p| (p + self.origin).as_vec3());
+        let all = Mesh {
+            positions: positions.collect(),
+            triangles: self.triangles,
+            ..Mesh::default()
+        };
+        all.filtered(|t| self.alive[t])
+    }
+}

@@ -1,0 +1,244 @@
+//! Plan of the fusion: box, voxel and memory, before any voxel is allocated.
+
+use super::blocks::{BYTES_PER_BLOCK, Blocks, Grid};
+use super::maps::DepthMap;
+use crate::view::Pinhole;
+use dapple_base::{Error, Result};
+use glam::Vec3;
+
+/// Voxels in a pixel footprint with a detail of 1, as its inverse: pixels of a photo per voxel.
+const PIXELS_PER_VOXEL: f32 = 3.0;
+
+/// Voxels of the truncation.
+const TRUNCATION: f32 = 4.0;
+
+/// Pixels between samples of the plan.
+const STRIDE: usize = 4;
+
+/// Options of a plan.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PlanOptions {
+    /// Distance between voxels, world units; `None` for three pixels of the photos at the surface.
+    pub voxel: Option<f32>,
+    /// Factor on the automatic resolution.
+    pub detail: f32,
+    /// Least and largest corner of the box, world units; `None` for the part that the cameras surround or face.
+    pub bounds: Option<[Vec3; 2]>,
+    /// Most bytes of voxels and depth maps.
+    pub max_memory: u64,
+}
+
+/// Plan of a fusion.
+#[derive(Debug)]
+pub struct Plan {
+    /// Grid of voxels.
+    pub grid: Grid,
+    /// Blocks near surfaces.
+    pub blocks: Blocks,
+    /// Median depth of the surfaces in the box, world units.
+    pub scale: f32,
+    /// Share of the pixels with a depth that are outside the box.
+    pub outside: f32,
+    /// Bytes of the voxels.
+    pub bytes: u64,
+    /// Voxel that was requested, if it does not fit the memory.
+    pub wanted: Option<f32>,
+}
+
+/// Sample of a depth map.
+struct Sample {
+    point: Vec3,
+    depth: f32,
+    footprint: f32,
+}
+
+/// Plans the fusion of these maps.
+///
+/// # Errors
+/// Options out of range; maps without a surface in the box; a memory limit that holds no voxels.
+pub fn plan(maps: &[DepthMap], options: &PlanOptions) -> Result<Plan> {
+    check(options)?;
+    let samples: Vec<Sample> = maps.iter().flat_map(samples_of).collect();
+    if samples.is_empty() {
+        return Err(
+            Error::input("the splats show no surface from these cameras")
+                .hint("check that the splats belong to this capture: `dapple render --views all`"),
+        );
+    }
+    let [low, high] = match options.bounds {
+        Some(bounds) => bounds,
+        None => automatic_box(maps, &samples),
+    };
+    let is_inside = |s: &&Sample| s.point.cmpge(low).all() && s.point.cmple(high).all();
+    let inside: Vec<&Sample> = samples.iter().filter(is_inside).collect();
+    if inside.is_empty() {
+        return Err(Error::input("no surface is inside the box")
+            .at(format!("--box {}", shown(low, high)))
+            .hint(match seen_box(&samples) {
+                Some([low, high]) => format!("the cameras see {}", shown(low, high)),
+                None => "choose another box".to_owned(),
+            }));
+    }
+    let scale = median(inside.iter().map(|s| s.depth).collect());
+    let footprint = median(inside.iter().map(|s| s.footprint).collect());
+    let automatic = footprint * PIXELS_PER_VOXEL / options.detail;
+    let wanted = options.voxel.unwrap_or(automatic);
+    let (grid, blocks) = fitted(maps, options, [low, high], wanted, footprint)?;
+    Ok(Plan {
+        bytes: blocks.len() as u64 * BYTES_PER_BLOCK,
+        outside: 1.0 - inside.len() as f32 / samples.len() as f32,
+        wanted: (grid.voxel > wanted * 1.001).then_some(wanted),
+        scale,
+        grid,
+        blocks,
+    })
+}
+
+fn check(options: &PlanOptions) -> Result<()> {
+    let positive = |v: f32| v > 0.0 && v.is_finite();
+    if let Some(voxel) = options.voxel.filter(|&v| !positive(v)) {
+        return Err(Error::input(format!("{voxel} is not a size of voxels"))
+            .at("--voxel")
+            .hint("give world units above zero"));
+    }
+    if !positive(options.detail) {
+        return Err(
+            Error::input(format!("{} is not a level of detail", options.detail))
+                .at("--detail")
+                .hint("give a factor above zero; 1 is three pixels per voxel"),
+        );
+    }
+    match options.bounds {
+        Some([low, high]) if !(low.is_finite() && high.is_finite() && low.cmplt(high).all()) => {
+            Err(Error::input("the box is empty")
+                .at(format!("--box {}", shown(low, high)))
+                .hint("give the least x, y, z, then the largest"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Finds the blocks for the smallest voxel from `wanted` on that fits the memory.
+fn fitted(
+    maps: &[DepthMap],
+    options: &PlanOptions,
+    [low, high]: [Vec3; 2],
+    wanted: f32,
+    footprint: f32,
+) -> Result<(Grid, Blocks)> {
+    let grid = |voxel: f32| Grid {
+        origin: low,
+        voxel,
+        truncation: TRUNCATION * voxel,
+        low,
+        high,
+    };
+    let stride = |voxel: f32| ((1.5 * voxel / footprint) as usize).clamp(1, 16);
+    let most = options.max_memory / BYTES_PER_BLOCK;
+    let mut voxel = wanted;
+    // The number of blocks of a surface grows with the square of the resolution.
+    let coarse = ((high - low).length() / 256.0).max(wanted);
+    if coarse > wanted {
+        let count = Blocks::near(maps, &grid(coarse), stride(coarse)).len() as f64;
+        let expected = count * (f64::from(coarse) / f64::from(wanted)).powi(2);
+        if expected > 4.0 * most as f64 {
+            voxel = coarse * (count / (2.0 * most as f64)).sqrt() as f32;
+            voxel = voxel.max(wanted);
+        }
+    }
+    for _ in 0..64 {
+        let grid = grid(voxel);
+        let blocks = Blocks::near(maps, &grid, stride(voxel));
+        if blocks.is_empty() {
+            break;
+        }
+        if blocks.len() as u64 <= most {
+            return Ok((grid, blocks));
+        }
+        let excess = blocks.len() as f32 / most.max(1) as f32;
+        voxel *= excess.sqrt().clamp(1.05, 4.0);
+        if voxel > (high - low).length() {
+            break;
+        }
+    }
+    Err(Error::input("the memory limit is too small for this scene")
+        .at(format!("--max-memory {} MiB", options.max_memory >> 20))
+        .hint("allow more memory, or choose a smaller --box"))
+}
+
+fn samples_of(map: &DepthMap) -> impl Iterator<Item = Sample> + '_ {
+    let [width, height] = map.camera.size;
+    let focal = map.camera.mean_focal();
+    let pixels = (0..height)
+        .step_by(STRIDE)
+        .flat_map(move |y| (0..width).step_by(STRIDE).map(move |x| y * width + x));
+    let kept = pixels.filter(|&pixel| map.weight(pixel) > 0.0);
+    kept.map(move |pixel| Sample {
+        point: map.point(pixel),
+        depth: map.depth[pixel],
+        footprint: map.depth[pixel] / focal,
+    })
+}
+
+/// Returns the box around the surfaces that the cameras surround or face: up to a depth of 2.5 times the spread of the
+/// cameras, or twice the depth of the nearest quarter of the pixels, whichever is larger.
+fn automatic_box(maps: &[DepthMap], samples: &[Sample]) -> [Vec3; 2] {
+    let centres = maps.iter().map(|map| map.camera.centre);
+    let middle = centres.clone().sum::<Vec3>() / maps.len().max(1) as f32;
+    let spread = median(centres.map(|c| c.distance(middle)).collect());
+    let mut depths: Vec<f32> = samples.iter().map(|s| s.depth).collect();
+    depths.sort_unstable_by(f32::total_cmp);
+    let quarter = depths.get(depths.len() / 4).copied().unwrap_or(0.0);
+    let far = (2.5 * spread).max(2.0 * quarter);
+    let near: Vec<Vec3> = samples
+        .iter()
+        .filter(|s| s.depth <= far)
+        .map(|s| s.point)
+        .collect();
+    box_of(&near, 0.002)
+}
+
+fn seen_box(samples: &[Sample]) -> Option<[Vec3; 2]> {
+    let points: Vec<Vec3> = samples.iter().map(|s| s.point).collect();
+    (!points.is_empty()).then(|| box_of(&points, 0.01))
+}
+
+/// Returns the box between two quantiles of the points on each axis, enlarged by a twentieth.
+fn box_of(points: &[Vec3], quantile: f32) -> [Vec3; 2] {
+    let (mut low, mut high) = (Vec3::ZERO, Vec3::ZERO);
+    for k in 0..3 {
+        let mut values: Vec<f32> = points.iter().map(|p| p[k]).collect();
+        values.sort_unstable_by(f32::total_cmp);
+        let last = values.len().saturating_sub(1);
+        let cut = (last as f32 * quantile) as usize;
+        low[k] = values.get(cut).copied().unwrap_or(0.0);
+        high[k] = values.get(last - cut).copied().unwrap_or(0.0);
+    }
+    let margin = (high - low).max_element() * 0.05;
+    [low - margin, high + margin]
+}
+
+/// Returns the numbers of a box as the option takes them.
+fn shown(low: Vec3, high: Vec3) -> String {
+    let numbers = low.to_array().into_iter().chain(high.to_array());
+    let numbers: Vec<String> = numbers.map(|v| format!("{v:.4}")).collect();
+    numbers.join(",")
+}
+
+/// Returns the median; 0 without values.
+pub(crate) fn median(mut values: Vec<f32>) -> f32 {
+    let middle = values.len() / 2;
+    if values.is_empty() {
+        return 0.0;
+    }
+    *values.select_nth_unstable_by(middle, f32::total_cmp).1
+}
+
+/// Returns the bytes of the depth maps of these cameras, at `1 / factor` of their size.
+pub fn map_bytes(cameras: &[Pinhole], factor: usize) -> u64 {
+    let pixels = cameras.iter().map(|c| {
+        let [w, h] = c.size.map(|side| side.div_ceil(factor));
+        (w * h) as u64
+    });
+    pixels.sum::<u64>() * super::maps::BYTES_PER_PIXEL
+}

@@ -1,0 +1,117 @@
+//! Comparisons with known results.
+
+use crate::shapes::{Shape, Views};
+use dapple_mesh::judge::{Rules, SparsePoint, compare, sparse_distance, to_triangle};
+use dapple_mesh::{Mesh, Pinhole};
+use glam::{Quat, Vec3};
+
+/// Square of side 1 at a height.
+fn square(z: f32) -> Mesh {
+    let positions = [[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]];
+    Mesh {
+        positions: positions.iter().map(|p| Vec3::new(p[0], p[1], z)).collect(),
+        triangles: vec![[0, 1, 2], [0, 2, 3]],
+        ..Mesh::default()
+    }
+}
+
+fn rules(distances: &[f32]) -> Rules {
+    Rules {
+        points: 10_000,
+        distances: distances.to_vec(),
+        most: None,
+        thinning: 0.0,
+        align: false,
+        bounds: None,
+    }
+}
+
+#[test]
+fn parallel_squares_have_their_distance() {
+    let found = compare(&square(0.0), &square(0.1), &rules(&[0.05, 0.2])).unwrap();
+    for value in [found.accuracy, found.completeness, found.chamfer] {
+        assert!((value - 0.1).abs() < 1e-3, "{found:?}");
+    }
+    assert_eq!(
+        (found.shares[0].f_score, found.shares[1].f_score),
+        (0.0, 1.0)
+    );
+}
+
+#[test]
+fn half_a_square_has_full_precision_and_half_the_recall() {
+    let mut half = square(0.0);
+    half.triangles.truncate(1);
+    let found = compare(&square(0.0), &half, &rules(&[0.01])).unwrap();
+    let share = found.shares[0];
+    assert!(
+        share.precision > 0.999 && (share.recall - 0.51).abs() < 0.02,
+        "{share:?}"
+    );
+    assert!(found.accuracy < found.completeness);
+}
+
+#[test]
+fn far_points_are_left_out_of_accuracy_and_capped_in_completeness() {
+    let mut limited = rules(&[0.01]);
+    limited.most = Some(0.5);
+    let found = compare(&square(0.0), &square(3.0), &limited).unwrap();
+    assert!(
+        (found.far - 1.0).abs() < 1e-9 && (found.completeness - 0.5).abs() < 1e-6,
+        "{found:?}"
+    );
+}
+
+#[test]
+fn alignment_undoes_a_similarity() {
+    let truth = Views::around(Shape::Cuboid, 24, 64).mesh(None).unwrap().1;
+    let turn = Quat::from_rotation_y(0.05) * Quat::from_rotation_x(-0.03);
+    let mut moved = truth.clone();
+    for p in &mut moved.positions {
+        *p = turn * *p * 1.03 + Vec3::new(0.03, -0.02, 0.01);
+    }
+    let mut rules = rules(&[0.02]);
+    let before = compare(&truth, &moved, &rules).unwrap();
+    rules.align = true;
+    let found = compare(&truth, &moved, &rules).unwrap();
+    let scale = found.motion.unwrap().scale;
+    assert!((scale - 1.0 / 1.03).abs() < 2e-3, "{scale}");
+    assert!(
+        found.chamfer < 0.3 * before.chamfer,
+        "{} {}",
+        found.chamfer,
+        before.chamfer
+    );
+}
+
+#[test]
+fn sparse_points_are_measured_in_pixels() {
+    let views = Views::around(Shape::Sphere, 24, 96);
+    let mesh = Views::around(Shape::Sphere, 24, 96).mesh(None).unwrap().1;
+    let cameras: Vec<Pinhole> = views.cameras.iter().map(Pinhole::new).collect();
+    // A pixel at a depth of 3 is 3 / 134.4 units wide.
+    let away = 1.0 + 2.0 * 3.0 / 134.4;
+    let directions = mesh.positions.iter().step_by(50).map(|p| p.normalize());
+    let inner = directions.filter(|d| d.abs().max_element() < 0.9);
+    let points: Vec<SparsePoint> = inner
+        .map(|d| SparsePoint {
+            position: d * away,
+            cameras: Vec::new(),
+        })
+        .collect();
+    let (pixels, count) = sparse_distance(&mesh, &points, &cameras).unwrap();
+    assert!((pixels - 2.0).abs() < 0.2 && count > 10, "{pixels} {count}");
+}
+
+#[test]
+fn distances_to_a_triangle_are_those_of_its_parts() {
+    let triangle = [Vec3::ZERO, Vec3::X, Vec3::Y];
+    for (p, distance) in [
+        (Vec3::new(0.2, 0.2, 0.5), 0.5),
+        (Vec3::new(-1.0, 0.0, 0.0), 1.0),
+        (Vec3::new(0.5, -2.0, 0.0), 2.0),
+        (Vec3::new(1.0, 1.0, 0.0), 0.5f32.sqrt()),
+    ] {
+        assert!((to_triangle(triangle, p) - distance).abs() < 1e-6, "{p}");
+    }
+}

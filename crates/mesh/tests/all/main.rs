@@ -1,0 +1,10 @@
+//! Tests of fusion, surface, files and comparison on shapes with known depths.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod broken;
+mod files;
+mod fusion;
+mod judge;
+mod shapes;
+mod texture;
