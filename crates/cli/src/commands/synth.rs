@@ -19,6 +19,7 @@ The same options and seed give the same files, bit for bit.
 Examples:
   dapple synth captures/table
   dapple synth captures/field --scene field --width 960 --height 720 --points 12000
+  dapple synth captures/plain --scene plain --mesh    and its exact surface, to judge meshes
   dapple synth captures/off --pose-noise 0.5,0.01     poses half a degree off
   dapple synth captures/drift --drift 1                 photos to try `train --appearance` with
   dapple synth captures/lamp --light lamp               light that no exposure explains
@@ -86,6 +87,11 @@ pub struct Args {
         help_heading = "Noise and light"
     )]
     light: Light,
+
+    /// Also write the exact surface as triangles, OUT/mesh.ply, with the number of photos that see each vertex and face
+    /// (`seen`)
+    #[arg(long, conflicts_with = "object", help_heading = "Output")]
+    mesh: bool,
 
     /// Folder to create
     #[arg(help_heading = "Output")]
@@ -223,6 +229,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         drift: args.drift,
         light: args.light.into(),
         object: args.object.map(Into::into),
+        mesh: args.mesh,
     };
     let summary = make(&options, &args.out, console)?;
     if args.json {

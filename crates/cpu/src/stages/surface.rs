@@ -242,7 +242,7 @@ fn unit<S: Simd>(s: S, v: V3<S>) -> V3<S> {
     each!(3, |i| v[i] * inverse)
 }
 
-/// An instance in a row of pixels.
+/// Instance of a tile, at 16 pixels.
 #[derive(Clone, Copy)]
 struct Entry {
     /// Alpha; 0 in pixels that do not blend the instance.

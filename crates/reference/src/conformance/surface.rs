@@ -11,10 +11,10 @@ use glam::{DVec3, Vec3};
 /// Margin of decisions, in units of ln alpha: nearer to a threshold, `f32` may decide otherwise.
 const MARGIN: f64 = 1e-4;
 
-/// Relative error of a depth, beside that by rounding of the transmittance.
+/// Relative error of a depth in addition to that by rounding of the transmittance.
 const DEPTH_TOLERANCE: f64 = 2e-5;
 
-/// Distance of a normal, beside that by rounding of the transmittance.
+/// Distance of a normal in addition to that by rounding of the transmittance.
 const NORMAL_TOLERANCE: f64 = 2e-3;
 
 /// Checks every test scene, some of them anti-aliased too. In decided pixels, depths and normals are those of the

@@ -131,7 +131,7 @@ fn frobenius(a: DMat3, b: DMat3) -> f64 {
 }
 
 /// From dL/dR to dL/dq for a quaternion of any length (arXiv:2312.02121, section 4).
-fn quat_gradient(quat: [f64; 4], g_rotation: DMat3) -> [f64; 4] {
+pub(super) fn quat_gradient(quat: [f64; 4], g_rotation: DMat3) -> [f64; 4] {
     let length = quat.iter().map(|v| v * v).sum::<f64>().sqrt();
     let unit = quat.map(|v| v / length);
     let [w, x, y, z] = unit;

@@ -80,15 +80,15 @@ fn gaussians_that_overlap_share_a_surface() {
 fn a_flat_gaussian_has_the_surface_of_its_plane() {
     let turn = DQuat::from_rotation_y(0.6);
     let plane = turn * DVec3::NEG_Z;
-    // Large beside a pixel's dilation, and thin.
+    // Large compared with a pixel's dilation, and thin.
     let disc = gaussian(0.95, [0.5, 0.5, 1e-4], turn);
     for (x, y) in [(16, 16), (19, 16), (12, 18), (22, 9)] {
         let point = at(std::slice::from_ref(&disc), x, y);
         let ray = DVec3::new((x as f64 - 16.0) / 100.0, (y as f64 - 16.0) / 100.0, 1.0);
         let expected = DEPTH * plane.z / plane.dot(ray);
-        // The dilation of 0.3 pixels squared tilts the plane by 0.2 % of its slope.
+        // The dilation of 0.3 pixels squared makes the slanted disc 0.014 thick along the ray.
         let error = (point.depth - expected).abs();
-        assert!(error < 0.006, "({x}, {y}): {} of {expected}", point.depth);
+        assert!(error < 0.015, "({x}, {y}): {} of {expected}", point.depth);
         assert!(point.normal.distance(plane) < 1e-3, "{}", point.normal);
     }
 }
@@ -104,7 +104,7 @@ fn the_order_of_centres_does_not_decide() {
     let slanted_alone = [at(&[slanted.clone()], 6, 16), at(&[slanted], 26, 16)];
     let wall = at(&[wall], 16, 16).depth;
     let nearer = slanted_alone.map(|p| p.depth.min(wall));
-    assert!((left - nearer[0]).abs() < 0.02, "{left}, not {nearer:?}");
-    assert!((right - nearer[1]).abs() < 0.02, "{right}, not {nearer:?}");
+    assert!((left - nearer[0]).abs() < 0.03, "{left}, not {nearer:?}");
+    assert!((right - nearer[1]).abs() < 0.03, "{right}, not {nearer:?}");
     assert!((left - right).abs() > 0.1, "{left} and {right}");
 }

@@ -15,6 +15,8 @@ use std::path::{Path, PathBuf};
 /// File that marks a folder as a synthetic capture.
 pub(super) const NOTE: &str = "synth.json";
 pub(super) const IMAGES: &str = "images";
+/// File of the exact surface.
+pub(super) const MESH: &str = "mesh.ply";
 pub(super) const SPARSE: &str = "sparse";
 
 /// File of the true cameras if the written ones are perturbed.
@@ -145,7 +147,7 @@ fn refuse_foreign(out: &Path) -> Result<()> {
         return Ok(());
     }
     if let Some(foreign) = names.iter().find(|&name| {
-        let own = [NOTE, IMAGES, SPARSE, TRUTH];
+        let own = [NOTE, IMAGES, SPARSE, TRUTH, MESH];
         !own.iter().chain(&ENTRIES).any(|n| name == n)
     }) {
         return refuse(format!(

@@ -11,7 +11,8 @@
 //! 4. `points`: sparse points with the photos that see them, noise on their positions.
 //! 5. `perturb`: perturbed poses, on request.
 //! 6. `colmap`, `folder`: written as a COLMAP reconstruction, completely or not at all.
-//! 7. `object`: only the table, with alpha or an even background, in Blender's layout and without points.
+//! 7. `mesh`: the exact surface, on request.
+//! 8. `object`: only the table, with alpha or an even background, in Blender's layout and without points.
 //!
 //! `gaussians` is separate: random splats with the statistics of a trained scene.
 //!
@@ -45,6 +46,7 @@ mod gaussians;
 mod gravel;
 mod light;
 mod lightmap;
+mod mesh;
 mod noise;
 mod object;
 mod paint;
@@ -176,6 +178,9 @@ pub struct SynthOptions {
     /// photos, no sparse points ([`Self::points`] is not used). `None` = the whole scene.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub object: Option<ObjectBackground>,
+    /// Also writes the exact surface, `mesh.ply`, with the number of cameras that see each vertex and face.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub mesh: bool,
 }
 
 impl Default for SynthOptions {
@@ -193,6 +198,7 @@ impl Default for SynthOptions {
             drift: 0.0,
             light: LightKind::default(),
             object: None,
+            mesh: false,
         }
     }
 }
@@ -248,7 +254,7 @@ pub struct SynthSummary {
 }
 
 /// Writes a capture into the folder `out`: `images/*.png`, `sparse/0/*.bin` in COLMAP's format, and `synth.json` with
-/// the options. If poses are perturbed, the true ones are in `true_cameras.json` ([`write_cameras`]). An object
+/// the options. With [`SynthOptions::mesh`] also `mesh.ply`. If poses are perturbed, the true ones are in `true_cameras.json` ([`write_cameras`]). An object
 /// ([`SynthOptions::object`]) has `train/*.png`, `test/*.png` and Blender's two transforms files. Missing folders above
 /// `out` are created.
 ///
@@ -285,6 +291,12 @@ pub fn generate(
     written?;
     let points = capture.points(options);
     go_on(progress, out)?;
+    if options.mesh {
+        let truth = staging.root().join(folder::MESH);
+        let scene = (options.scene, &capture.scene);
+        mesh::write(scene, &capture.cameras, &truth, progress)?;
+        go_on(progress, out)?;
+    }
     let noise = &options.pose_noise;
     let written = perturb::perturbed(&capture.cameras, noise, options.seed);
     if !noise.is_off() {

@@ -104,6 +104,7 @@ pub(super) fn check(options: &SynthOptions) -> Result<()> {
         ("drift of exposure", options.drift != 0.0),
         ("changing light", options.light != LightKind::Still),
         ("the scene \"field\"", options.scene == SceneKind::Field),
+        ("an exact surface", options.mesh),
     ];
     match without.iter().find(|(_, is_named)| *is_named) {
         Some((what, _)) => Err(

@@ -16,8 +16,8 @@ use super::setting::{FLOOR, Setting, TABLE_RADIUS};
 use super::shapes::{Object, Shape, around, meet_ball};
 use glam::Vec3A;
 
-const TABLE_THICKNESS: f32 = 0.16;
-const LEG_RADIUS: f32 = 0.3;
+pub(super) const TABLE_THICKNESS: f32 = 0.16;
+pub(super) const LEG_RADIUS: f32 = 0.3;
 
 /// Distance below which a ray hits an object.
 const NEAR_ENOUGH: f32 = 5e-5;
