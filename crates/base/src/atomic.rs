@@ -43,6 +43,12 @@ pub fn write_atomically(
             .at_path(path)
             .hint("name a file, for example one inside that folder"));
     }
+    // The file would take the place of the device for all programs.
+    if path.metadata().is_ok_and(|it| !it.is_file()) {
+        return Err(Error::input("the path of the file to write is a device or a pipe")
+            .at_path(path)
+            .hint("name a file"));
+    }
     let folder = folder_of(path);
     let temporary = locked_file(&folder)
         .map_err(|source| Error::io("cannot write into the folder", &folder, source))?;

@@ -6,9 +6,10 @@
 use crate::interrupt::{self, Grace};
 use dapple::scene::{Error, Progress, Result, printable_lines};
 use dapple_base::numbers::grouped;
-use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
 use std::io::{self, IsTerminal, Write};
 use std::sync::Mutex;
+use ::console::Term;
 
 /// Terminal, with the level of detail of messages.
 #[derive(Debug)]
@@ -24,7 +25,7 @@ impl Console {
     pub fn new(quiet: bool, verbose: bool) -> Self {
         let interactive = io::stderr().is_terminal() && !quiet;
         let target = if interactive {
-            ProgressDrawTarget::stderr()
+            ProgressDrawTarget::term_like(Box::new(Lossy(Term::stderr())))
         } else {
             ProgressDrawTarget::hidden()
         };
@@ -113,6 +114,52 @@ impl Console {
             console: self,
             bar: Mutex::new(None),
         }
+    }
+}
+
+/// Terminal that loses output once it is closed. Bars panic at errors of a terminal.
+#[derive(Debug)]
+struct Lossy(Term);
+
+impl TermLike for Lossy {
+    fn width(&self) -> u16 {
+        self.0.size().1
+    }
+
+    fn height(&self) -> u16 {
+        self.0.size().0
+    }
+
+    fn move_cursor_up(&self, n: usize) -> io::Result<()> {
+        self.0.move_cursor_up(n).or(Ok(()))
+    }
+
+    fn move_cursor_down(&self, n: usize) -> io::Result<()> {
+        self.0.move_cursor_down(n).or(Ok(()))
+    }
+
+    fn move_cursor_right(&self, n: usize) -> io::Result<()> {
+        self.0.move_cursor_right(n).or(Ok(()))
+    }
+
+    fn move_cursor_left(&self, n: usize) -> io::Result<()> {
+        self.0.move_cursor_left(n).or(Ok(()))
+    }
+
+    fn write_line(&self, line: &str) -> io::Result<()> {
+        self.0.write_line(line).or(Ok(()))
+    }
+
+    fn write_str(&self, text: &str) -> io::Result<()> {
+        self.0.write_str(text).or(Ok(()))
+    }
+
+    fn clear_line(&self) -> io::Result<()> {
+        self.0.clear_line().or(Ok(()))
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        self.0.flush().or(Ok(()))
     }
 }
 

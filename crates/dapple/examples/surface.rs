@@ -7,6 +7,7 @@
 
 use dapple::contract::{RenderSettings, depth};
 use dapple::prelude::*;
+use dapple::scene::Error;
 use dapple::scene::synth::SynthOptions;
 use std::path::Path;
 use std::time::Instant;

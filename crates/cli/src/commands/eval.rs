@@ -18,7 +18,7 @@ use dapple::glam::DVec3;
 use dapple::scene::edit::Similarity;
 use dapple::scene::origin::{Frame, middle_of};
 use dapple::scene::{Dataset, Error, Pose, Result, Splats, load};
-use dapple::train::config::{Background, EvalPatch};
+use dapple::train::config::{Background, DataConfig, EvalPatch};
 use dapple::train::evaluate::Paired;
 use dapple::train::{ConfigPatch, RunFolder, TrainConfig, Writes};
 use found::Found;
@@ -326,7 +326,12 @@ fn load_held_out(
 
 /// Both are scored on the photos held out for the first; the second may have a different split.
 fn note_differences(a: &TrainConfig, b: &TrainConfig, console: &Console) {
-    if a.data != b.data {
+    // Photos at half the size at the start change neither the photos nor the split.
+    let data = DataConfig {
+        coarse_until: a.data.coarse_until,
+        ..b.data.clone()
+    };
+    if a.data != data {
         console.note(
             "note: the runs took other photos, sizes or masks of the capture (the table [data] of \
              config.toml); both are scored on those of the first, and the second may have been \

@@ -172,7 +172,7 @@ settings! {
         validate_every was "watch_every": usize = 0, range(PHOTOS),
             flag("--validate-every <N>",
                 "Withhold every N-th training photo for validation, 0 for none. The result is the splats with the best validation score [default: 16 if the schedule is more than twice the default for the capture, else 0]"), old_flag("--watch-every");
-        /// auto (masks hide pixels, alpha is transparency), ignore (neither is used) or segment (both are transparent; sets another default: background "random").
+        /// auto (masks hide pixels, alpha is transparency), ignore (both hide pixels) or segment (both are transparent; sets another default: background "random").
         mask_mode: MaskMode = MaskMode::Auto, choice(),
             main_flag("--mask-mode <MODE>",
                 "Use of masks and alpha: auto, ignore or segment [default: auto]. Masks are in masks/ next to the photo folder, with the photos' names; white is used");

@@ -52,7 +52,7 @@ pub use picture_writer::PictureWriter;
 pub use snapshots::{MOST_BYTES as MOST_SNAPSHOT_BYTES, Snapshot, Snapshots, Taken};
 
 /// Trains to the end of the run (or until the observer stops it) and writes all results to the folder. `config.toml` is
-/// written first, so that a killed run can be repeated. Checkpoints follow as configured, so that a killed run can be
+/// written first, so that a killed run can be repeated; if the folder holds older splats, it is written with the new ones. Checkpoints follow as configured, so that a killed run can be
 /// resumed instead ([`Trainer::resume`]). A finished run has no checkpoint.
 ///
 /// # Errors
@@ -70,7 +70,11 @@ pub fn train_into(
         folder.remove_checkpoint()?;
         folder.remove_snapshots()?;
     }
-    folder.write_config(trainer.config())?;
+    // Older splats keep the configuration that they were trained with until new ones replace them.
+    let has_older = folder.splats_path().exists();
+    if !has_older {
+        folder.write_config(trainer.config())?;
+    }
     let (started, before) = (Instant::now(), trainer.history().seconds);
     let background = trainer.schedule().render_settings().background;
     let (config, origin) = (trainer.config().clone(), trainer.origin());
@@ -104,7 +108,7 @@ pub fn train_into(
         let error = result.err().unwrap_or(error);
         return Err(elsewhere::saved(error, trainer, folder));
     }
-    if *trainer.config() != config {
+    if has_older || *trainer.config() != config {
         // Extensions and changes of pace have changed the configuration.
         folder.write_config(trainer.config())?;
     }
@@ -215,7 +219,7 @@ impl Observer for Saver<'_> {
 
     fn on_last_splats(&mut self, splats: &Arc<Splats>) {
         let (folder, mut held) = (self.folder.clone(), Arc::clone(splats));
-        let (antialiased, origin) = (self.config.antialias, self.origin);
+        let (config, origin) = (self.config.clone(), self.origin);
         let thread = std::thread::Builder::new().name("splats".to_owned());
         // Pictures come after them.
         let hold = self.pictures.hold();
@@ -223,7 +227,9 @@ impl Observer for Saver<'_> {
             if !all_finite(&held) {
                 keep_finite(Arc::make_mut(&mut held));
             }
-            let written = folder.write_splats(&held, antialiased, origin);
+            let written = folder
+                .write_splats(&held, config.antialias, origin)
+                .and_then(|()| folder.write_config(&config));
             if written.is_err() {
                 hold.refuse();
             }
