@@ -409,7 +409,7 @@ mod tests {
                 for face in &shell.faces {
                     let [a, b, c] = face.map(|i| shell.vertices[i as usize]);
                     let (normal, middle) = ((b - a).cross(c - a).normalize(), (a + b + c) / 3.0);
-                    // Middles of faces are inside; a step outwards leaves the object.
+                    // Middles of faces are in the object. A step outwards ends outside.
                     let off = object.distance(middle + normal * 0.02 * size);
                     assert!(off > 0.0, "{:?}: {off} at {middle}", object.shape);
                 }
