@@ -57,7 +57,11 @@ fn main() -> dapple::Result<()> {
         let normals = depth::normals(&view.camera, truth);
         let depths = rendered.depth.unwrap_or_default();
         let surface = rendered.surface.unwrap_or_default();
-        let found = [depths.covered(&rendered.alpha), depths.median, surface.depth];
+        let found = [
+            depths.covered(&rendered.alpha),
+            depths.median,
+            surface.depth,
+        ];
         for (i, (&t, n)) in truth.iter().zip(&normals).enumerate() {
             // One set of pixels for all: those in which every depth is known.
             if t > LANDSCAPE || found.iter().any(|depths| depths[i] <= 0.0) {

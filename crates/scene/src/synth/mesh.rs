@@ -245,7 +245,11 @@ fn turned(profile: &[Vec2], around: u32) -> Shell {
     // Parts of a profile begin where the part before ends; slivers have no direction.
     let mut profile = profile.to_vec();
     profile.dedup_by(|next, point| next.distance(*point) < SLIVER);
-    for point in &profile {
+    for point in &mut profile {
+        // An arc that ends on the axis ends on one side of it.
+        if point.x < SLIVER {
+            point.x = 0.0;
+        }
         for i in 0..around {
             let (z, x) = (TAU * i as f32 / around as f32).sin_cos();
             shell
@@ -405,7 +409,7 @@ mod tests {
                 for face in &shell.faces {
                     let [a, b, c] = face.map(|i| shell.vertices[i as usize]);
                     let (normal, middle) = ((b - a).cross(c - a).normalize(), (a + b + c) / 3.0);
-                    // Middles of faces are inside; a step outwards leaves the object.
+                    // Middles of faces are in the object. A step outwards ends outside.
                     let off = object.distance(middle + normal * 0.02 * size);
                     assert!(off > 0.0, "{:?}: {off} at {middle}", object.shape);
                 }
