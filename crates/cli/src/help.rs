@@ -1,6 +1,6 @@
 //! Help pages: `-h` lists the options that matter, `--help` lists all under headings.
 //!
-//! 1. The first sentence of an option's text is its line in `-h`; `--help` has the whole text, and the values with
+//! 1. The first sentence of an option's text, cut to a line, is in `-h`; `--help` has the whole text, and the values with
 //!    their meaning.
 //! 2. Options that only `--help` lists are marked by `hide_short_help`.
 //! 3. `-h` ends with the first examples of the command.
@@ -21,7 +21,10 @@ const SHARED: [(&str, &[&str]); 2] = [
 const GENERAL: &str = "General";
 
 /// Examples at the end of `-h`.
-const EXAMPLES: usize = 3;
+const EXAMPLES: usize = 2;
+
+/// Characters of the text of an option in `-h`.
+const LINE: usize = 68;
 
 /// Heading of the examples in the text after the options.
 const HEADING: &str = "Examples:\n";
@@ -68,8 +71,7 @@ fn option(arg: Arg) -> Arg {
     };
     let whole = arg.get_long_help().or_else(|| arg.get_help());
     let mut whole = whole.map(ToString::to_string).unwrap_or_default();
-    let (summary, _) = whole.split_once(". ").unwrap_or((&whole, ""));
-    let summary = summary.to_owned();
+    let summary = summary(&whole).to_owned();
     let values = match arg.get_action().takes_values() {
         true => arg.get_possible_values(),
         false => Vec::new(),
@@ -87,4 +89,41 @@ fn option(arg: Arg) -> Arg {
         false => arg.hide_possible_values(true),
     };
     arg.help(summary).long_help(whole)
+}
+
+/// Returns the first sentence. Without its default, and its last clauses, if it is longer than a line.
+fn summary(text: &str) -> &str {
+    let (first, _) = text.split_once(". ").unwrap_or((text, ""));
+    let count = |text: &str| text.chars().count();
+    if count(first) <= LINE {
+        return first;
+    }
+    let mut short = first.split(" [default").next().unwrap_or(first);
+    while count(short) > LINE {
+        let ends = [", ", "; ", ": "].map(|mark| short.rfind(mark));
+        let Some(end) = ends.into_iter().flatten().max() else {
+            break;
+        };
+        short = &short[..end];
+    }
+    short
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_summary_is_one_line() {
+        assert_eq!(
+            summary("Seed [default: 0]. Any number"),
+            "Seed [default: 0]"
+        );
+        let long =
+            "Remove Gaussians inside a region; then more of the same, and more and more words";
+        assert_eq!(
+            summary(long),
+            "Remove Gaussians inside a region; then more of the same"
+        );
+    }
 }

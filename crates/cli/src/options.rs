@@ -23,10 +23,10 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Device")]
 pub struct DeviceOptions {
-    /// auto, cpu, gpu, gpu:N or gpu:NAME, as listed by `dapple doctor` [default: auto]. auto selects the best hardware
-    /// GPU, else the CPU, and prints the reason
+    /// auto, cpu, gpu, gpu:N or gpu:NAME [default: auto]. `dapple doctor` lists devices. auto selects the best hardware
+    /// GPU, else the CPU, and prints the reason. The environment variable DAPPLE_DEVICE sets another default
     #[arg(long, value_name = "DEVICE", value_parser = parse_device,
-        env = "DAPPLE_DEVICE", hide_env_values = true)]
+        env = "DAPPLE_DEVICE", hide_env = true)]
     pub device: Option<Device>,
 
     /// CPU threads, up to 16 per core [default: one per core]. Results do not depend on the number

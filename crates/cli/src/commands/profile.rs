@@ -49,6 +49,7 @@ pub struct Args {
 
     /// Capture: a COLMAP, Nerfstudio or Blender folder, or its transforms.json
     #[arg(
+        value_name = "CAPTURE",
         required_unless_present = "synthetic",
         conflicts_with = "synthetic",
         help_heading = "Input"
@@ -205,7 +206,7 @@ impl Args {
         match (&self.scene, self.synthetic) {
             (_, Some(count)) => synthetic(count, self.size, &self.device.opener()),
             (Some(scene), None) => capture(scene, self.splats.as_deref(), config, console),
-            (None, None) => Err(Error::internal("the parser let a missing SCENE pass")),
+            (None, None) => Err(Error::internal("the parser let a missing CAPTURE pass")),
         }
     }
 }

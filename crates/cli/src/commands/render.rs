@@ -35,8 +35,8 @@ Examples:
   dapple render out/bird --path arc --frames 90 --fov 75 --width 1280 --height 720 -o arc
   dapple render out/bird --path tour.json --width 1920 --height 1080 -o tour.mp4
   dapple render out/bird/splats.ply --camera camera.json -o picture.png
-  dapple render out/bird/splats.ply --capture captures/bird --views all --channel depth --format exr \\
-    -o depths";
+  dapple render out/bird/splats.ply --capture captures/bird --views all --channel depth \\
+    --format exr -o depths";
 
 /// Renders splats to PNG, EXR or video: colours, depth, normals or counts
 #[derive(Debug, clap::Args)]

@@ -80,7 +80,7 @@ fn begin(args: &Args, mut wall: Wall, console: &Console) -> Result<Option<Done>>
     args.check_depth(&config)?;
     check_stop_at(args.stop_at, &config)?;
     let Some(scene) = &args.scene else {
-        return Err(Error::internal("the parser let a missing SCENE pass"));
+        return Err(Error::internal("the parser let a missing CAPTURE pass"));
     };
     let out = args.out_folder(scene)?;
     if args.time_budget.is_some() {

@@ -528,7 +528,7 @@ fn mistakes_in_settings() {
             &["train", "capture", "--background", "1,2"],
             &["--background", "between 0 and 1"],
         ),
-        (&["train"], &["SCENE", "hint:"]),
+        (&["train"], &["CAPTURE", "hint:"]),
         (&["paint"], &["paint", "hint:"]),
         (&["render", "a.ply", "-o", "b"], &["--path", "hint:"]),
     ] {

@@ -132,7 +132,7 @@ fn what_does_not_belong_to_the_run_is_refused() {
     resume(
         &[],
         3,
-        &["does not exist any more", "train SCENE --resume out"],
+        &["does not exist any more", "train CAPTURE --resume out"],
     );
     synth(path, &["--seed", "9"]);
     resume(&[], 3, &["another capture", "capture"]);

@@ -40,7 +40,7 @@ settings! {
         /// Training steps, one photo each; 1 to 100000000.
         steps: u32 = BASE_STEPS, counts(1, MOST_STEPS as u64),
             main_flag("--steps <N>",
-                "Training steps, one photo each [default: from the capture, 7 000 to 30 000]. The default is 130 per photo, or 3 000 per place if that is more; quick has 70 per photo, 3 500 to 7 000");
+                "Training steps, one photo each [default: from the capture]. The default is 7 000 to 30 000: 130 per photo, or 3 000 per place if that is more; quick has 70 per photo, 3 500 to 7 000");
         /// The schedule below is scaled to this number of steps; later steps continue with its last rates, and with ever smaller ones. 0 = to all steps. A capture sets another default where the run is longer than suits it: 130 for each photo that is trained on and 3000 for each place that they show, 7000 to 30000.
         schedule_steps: u32 = 0, range(Range::Any("at most steps")),
             flag("--schedule-steps <N>",
@@ -85,7 +85,7 @@ settings! {
         near: f64 = 0.0, range(Range::closed(0.0, 1e12));
         /// Train with the Mip-Splatting filters, for renders nearer, farther or of another size than the photos. Off by default, since viewers with other filters render such splats differently.
         antialias: bool = false, heading("Appearance"),
-            main_flag("--antialias",
+            flag("--antialias",
                 "Train with the Mip-Splatting filters [default: off]. Improves renders at other sizes than the photos; other viewers show such splats too thick and too bright");
         /// Weight of 1 - SSIM in the loss, 0 to 1; the rest is L1.
         ssim_weight: f64 = 0.2, range(Range::closed(0.0, 1.0)), heading("Losses");
@@ -138,7 +138,7 @@ settings! {
     pub DataConfig, DataPatch in "Photos" {
         /// Hold out every n-th photo by name (0, n, 2n, ...) for scoring, 2 or more; 0 = none.
         eval_every: usize = 8, range(PHOTOS),
-            main_flag("--eval-every <N>",
+            flag("--eval-every <N>",
                 "Hold out every N-th photo, 0 for none [default: the capture's split, else 8]");
         /// Hold out the photos that the capture's own split names (test_filenames, test.txt), where it has one; false wherever eval_every is named by an option, or is another than 8.
         own_split: bool = true;
@@ -188,7 +188,7 @@ settings! {
     pub DensifyConfig, DensifyPatch in "Densification" {
         /// adc (clone, split, prune), budgeted (the same along a curve that ends at max_gaussians) or mcmc (relocate and add; sets other defaults: stop, reset_every, opacity_reg, scale_reg, initial_opacity, initial_scale, learning_rates.decay and .early, data.coarse_until). Default: mcmc from 3500 steps on.
         strategy: Strategy = Strategy::Adc, choice(),
-            main_flag("--strategy <STRATEGY>",
+            flag("--strategy <STRATEGY>",
                 "Method that adds and removes Gaussians [default: mcmc from 3 500 steps on, else adc]. Without --max-gaussians, budgeted and mcmc compute the cap from the detail in the photos");
         /// Add and remove Gaussians.
         enabled: bool = true;
@@ -237,7 +237,7 @@ settings! {
         /// none, exposure (one affine map of colours per photo; sets another default: grid [1, 1, 1]), bilateral (a grid of them) or mlp (an embedding per photo and a network; sets other defaults: grid, rate, rate_final, identity).
         model: AppearanceModel = AppearanceModel::None, choice(),
             main_flag("--appearance <MODEL>",
-                "Differences between photos: none, exposure, bilateral or mlp [default: none]. The model is stored in OUT/appearance.safetensors");
+                "none, exposure, bilateral or mlp [default: none]. Model of differences in exposure and colour between photos. The model is stored in OUT/appearance.safetensors");
         /// Cells of a photo's grid along x, y (1 to 64) and luminance (1 to 8).
         grid: [u32; 3] = [16, 16, 8];
         /// Step size of Adam at the first step, 0 to 10. Each photo has its own steps: about steps / photos of them.
@@ -337,7 +337,7 @@ settings! {
         /// Refine the poses of the photos trained on, and fit those of held-out photos before scoring (both scores are reported). For inaccurate poses.
         refine: bool = false, choice(),
             main_flag("--refine-poses",
-                "Refine the camera poses during training, written to cameras.json [default: off]. Held-out photos are then scored with the given poses and with aligned poses");
+                "Refine the camera poses during training [default: off]. The poses are written to cameras.json. Held-out photos are then scored with the given poses and with aligned poses");
         /// Step size of Adam at first: radians, and for positions the same fraction of the scene's extent, which moves the image as far; above 0 to 0.1.
         rate: f64 = 1e-3, range(Range::above(0.0, 0.1)), remark(": beyond, a step turns a camera by degrees");
         /// The rate falls log-linearly to this fraction of it, above 0 to 1: early steps find the pose, late ones average their noise out.

@@ -78,8 +78,8 @@ fn older_keys_are_read_and_named() {
     assert_eq!(
         ConfigPatch::old_keys(&path).unwrap(),
         [
-            names("lpips_weight", "lpips_weight"),
-            names("validate_every", "validate_every")
+            names("perceptual_weight", "lpips_weight"),
+            names("watch_every", "validate_every")
         ]
     );
     for key in keys::<TrainConfig>() {

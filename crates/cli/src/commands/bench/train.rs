@@ -33,7 +33,7 @@ Examples:
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
     /// Capture: a COLMAP, Nerfstudio or Blender folder, or its transforms.json
-    #[arg(help_heading = "Input")]
+    #[arg(value_name = "CAPTURE", help_heading = "Input")]
     scene: PathBuf,
 
     /// Steps to time, after 5 warm-up steps (on a GPU: one per photo)

@@ -43,8 +43,8 @@ const KNOWN: [Known; 15] = [
     Known {
         name: "rotate",
         value: "X,Y,Z",
-        help: "Rotate about the origin: degrees about the world's x, then y, then z axis; or a quaternion \
-               W,X,Y,Z. Rotates the colours too",
+        help: "Rotate about the origin by degrees about x, then y, then z. Axes are the world's. Or a quaternion W,X,Y,Z. \
+               Rotates the colours too",
         missing: None,
         read: rotation,
     },
@@ -244,6 +244,9 @@ fn in_words(error: &Error) -> String {
 
 const RECIPE: &str = "recipe";
 
+/// Actions that only `--help` lists.
+const RARE: [&str; 3] = ["clusters", "order", "sh-degree"];
+
 impl clap::Args for Chain {
     fn augment_args(command: Command) -> Command {
         let heading = "Actions, applied in the order given; each may be given again";
@@ -256,6 +259,7 @@ impl clap::Args for Chain {
                 .action(ArgAction::Append)
                 .allow_hyphen_values(true)
                 .help_heading(heading)
+                .hide_short_help(RARE.contains(&known.name))
                 .value_parser(move |text: &str| read(text).map_err(|e| in_words(&e)));
             match known.missing {
                 None => arg,

@@ -35,7 +35,7 @@ Examples:
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
     /// Capture: a COLMAP, Nerfstudio or Blender folder, or its transforms.json
-    #[arg(required_unless_present_any = ["print_config", "resume"], help_heading = "Input")]
+    #[arg(value_name = "CAPTURE", required_unless_present_any = ["print_config", "resume"], help_heading = "Input")]
     pub(super) scene: Option<PathBuf>,
 
     /// Configuration file (TOML), also for settings without an option
