@@ -21,7 +21,12 @@ fn read(folder: &Path, name: &str) -> Result<Vec<f32>> {
     let path = folder.join(name).with_extension("exr");
     let bytes = std::fs::read(&path).map_err(|e| Error::io("cannot read", &path, e))?;
     let image = FloatImage::from_exr(&bytes)?;
-    Ok(image.channels.into_iter().next().map(|(_, v)| v).unwrap_or_default())
+    Ok(image
+        .channels
+        .into_iter()
+        .next()
+        .map(|(_, v)| v)
+        .unwrap_or_default())
 }
 
 impl DepthSource for Files {
@@ -60,9 +65,18 @@ fn main() -> Result<()> {
     let began = std::time::Instant::now();
     let mut fused = fuse_views(&mut files, &options, &NoProgress)?;
     println!("inconsistent {}", fused.inconsistent);
-    fused.mesh = dapple_mesh::surface::drop_unsupported(&fused.mesh, &fused.maps, fused.plan.grid.truncation).0;
+    fused.mesh = dapple_mesh::surface::drop_unsupported(
+        &fused.mesh,
+        &fused.maps,
+        fused.plan.grid.truncation,
+    )
+    .0;
     fused.mesh.compute_normals();
-    println!("{:?} {:.1} s", Topology::of(&fused.mesh), began.elapsed().as_secs_f32());
+    println!(
+        "{:?} {:.1} s",
+        Topology::of(&fused.mesh),
+        began.elapsed().as_secs_f32()
+    );
     let about = About::default();
     std::fs::write(out, ply(&fused.mesh, &about)).map_err(|e| Error::io("cannot write", out, e))
 }

@@ -13,8 +13,6 @@ const JUMP: f32 = 12.0;
 /// Distance within which depths of two maps agree, pixel footprints.
 const AGREEMENT: f32 = 6.0;
 
-fn tolerance() -> f32 { std::env::var("TOL").ok().and_then(|v| v.parse().ok()).unwrap_or(AGREEMENT) }
-
 /// Weight that a voxel needs to be observed. A pixel that faces the surface at the usual distance weighs 1.
 const LEAST_WEIGHT: f32 = 0.3;
 
@@ -45,7 +43,7 @@ pub fn fuse_views(
     progress: &dyn Progress,
 ) -> Result<Fused> {
     let (mut maps, factor) = read_maps(source, options, progress)?;
-    let inconsistent = drop_inconsistent(&mut maps, tolerance());
+    let inconsistent = drop_inconsistent(&mut maps, AGREEMENT);
     let left = PlanOptions {
         max_memory: options.max_memory.saturating_sub(bytes_of(&maps)),
         ..*options

@@ -32,11 +32,15 @@ pub struct Cleaned {
     pub filled: usize,
 }
 
-/// Removes the triangles that fewer than three depth maps show, or that more than twice as many maps see through: the
+/// Removes the triangles that fewer than three depth maps show, or that more maps see through than show: the
 /// sky, and Gaussians in front of one camera. Maps of fewer than six views need one map only. Returns the mesh and the
 /// number of removed triangles.
 pub fn drop_unsupported(mesh: &Mesh, maps: &[DepthMap], tolerance: f32) -> (Mesh, usize) {
-    let needed = if maps.len() < FEW_VIEWS { 1 } else { NEEDED_MAPS };
+    let needed = if maps.len() < FEW_VIEWS {
+        1
+    } else {
+        NEEDED_MAPS
+    };
     let is_supported = |t: usize| {
         let [a, b, c] = mesh.corners(t);
         let middle = (a + b + c) / 3.0;
@@ -48,9 +52,12 @@ pub fn drop_unsupported(mesh: &Mesh, maps: &[DepthMap], tolerance: f32) -> (Mesh
                 _ => {}
             }
         }
-        shows >= needed && sees_through <= 2 * shows
+        shows >= needed && sees_through <= shows
     };
-    let supported: Vec<bool> = (0..mesh.triangles.len()).into_par_iter().map(is_supported).collect();
+    let supported: Vec<bool> = (0..mesh.triangles.len())
+        .into_par_iter()
+        .map(is_supported)
+        .collect();
     let removed = supported.iter().filter(|&&kept| !kept).count();
     (mesh.filtered(|t| supported[t]), removed)
 }

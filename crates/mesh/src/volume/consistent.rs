@@ -11,12 +11,12 @@ const NEIGHBOURS: usize = 8;
 const LEAST_COSINE: f32 = 0.5;
 
 /// Maps that must confirm a pixel.
-const NEEDED: usize = 2;
+const NEEDED: usize = 1;
 
 /// Number of neighbours below which no pixel is dropped.
 const FEW: usize = 4;
 
-/// Drops the pixels whose depth fewer than two neighbouring maps confirm within `tolerance` pixel footprints, or which
+/// Drops the pixels whose depth no neighbouring map confirms within `tolerance` pixel footprints, or which
 /// more maps see through than confirm. Returns the share of dropped pixels.
 pub fn drop_inconsistent(maps: &mut [DepthMap], tolerance: f32) -> f32 {
     let (mut all, mut dropped) = (0usize, 0usize);
@@ -41,7 +41,9 @@ pub fn drop_inconsistent(maps: &mut [DepthMap], tolerance: f32) -> f32 {
             }
             confirms < NEEDED || sees_through > confirms
         };
-        let pixels = (0..map.depth.len()).into_par_iter().filter(|&pixel| map.weight(pixel) > 0.0);
+        let pixels = (0..map.depth.len())
+            .into_par_iter()
+            .filter(|&pixel| map.weight(pixel) > 0.0);
         let kept = pixels.clone().count();
         let lone: Vec<usize> = pixels.filter(is_lone).collect();
         all += kept;

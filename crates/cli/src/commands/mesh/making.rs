@@ -101,7 +101,9 @@ pub fn run(args: &Args, out: &Path, console: &Console) -> Result<()> {
     let voxel = fused.plan.grid.voxel;
     let cameras: Vec<Pinhole> = fused.maps.iter().map(|map| map.camera).collect();
     let (mesh, lone) = drop_unsupported(&fused.mesh, &fused.maps, fused.plan.grid.truncation);
-    console.detail(&format!("removed: {lone} triangles that too few depth maps show"));
+    console.detail(&format!(
+        "removed: {lone} triangles that too few depth maps show"
+    ));
     let mesh = cleaned(mesh, &cameras, args, console);
     let about = About {
         origin: inputs.dataset.origin,
