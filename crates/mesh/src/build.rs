@@ -3,12 +3,15 @@
 use crate::mesh::{Mesh, split_fans};
 use crate::surface::extract;
 use crate::view::{DepthSource, Pinhole, reduced};
-use crate::volume::{DepthMap, Plan, PlanOptions, fuse, map_bytes, plan};
+use crate::volume::{DepthMap, Plan, PlanOptions, drop_inconsistent, fuse, map_bytes, plan};
 use dapple_base::{Error, ErrorKind, Progress, Result};
 use dapple_scene::Camera;
 
 /// Largest difference of depth between neighbouring pixels on one surface, pixel footprints.
 const JUMP: f32 = 12.0;
+
+/// Distance within which depths of two maps agree, pixel footprints.
+const AGREEMENT: f32 = 6.0;
 
 /// Weight that a voxel needs to be observed. A pixel that faces the surface at the usual distance weighs 1.
 const LEAST_WEIGHT: f32 = 0.3;
@@ -24,6 +27,8 @@ pub struct Fused {
     pub plan: Plan,
     /// Factor by which depth maps were reduced to fit the memory.
     pub reduced: usize,
+    /// Share of the pixels with a depth that other maps do not confirm and that were dropped.
+    pub inconsistent: f32,
     /// Vertices that were split so that the mesh is a manifold.
     pub split: usize,
 }
@@ -37,7 +42,8 @@ pub fn fuse_views(
     options: &PlanOptions,
     progress: &dyn Progress,
 ) -> Result<Fused> {
-    let (maps, factor) = read_maps(source, options, progress)?;
+    let (mut maps, factor) = read_maps(source, options, progress)?;
+    let inconsistent = drop_inconsistent(&mut maps, AGREEMENT);
     let left = PlanOptions {
         max_memory: options.max_memory.saturating_sub(bytes_of(&maps)),
         ..*options
@@ -56,6 +62,7 @@ pub fn fuse_views(
         maps,
         plan,
         reduced: factor,
+        inconsistent,
         split,
     })
 }

@@ -19,6 +19,7 @@ mod interrupt;
 mod layouts;
 mod lenses;
 mod lost;
+mod mesh;
 mod moved;
 mod newcomers;
 mod ops;

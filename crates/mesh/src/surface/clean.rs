@@ -3,7 +3,10 @@
 use crate::mesh::{Edges, Mesh, components};
 use crate::raster::seen_pixels;
 use crate::view::Pinhole;
+use crate::volume::DepthMap;
 use glam::Vec3;
+use rayon::prelude::*;
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 /// Least share of all seen pixels of a part of the mesh.
@@ -11,6 +14,12 @@ const LEAST_SHARE: f64 = 2e-4;
 
 /// Rows of unseen triangles around seen ones that stay.
 const RIM: usize = 3;
+
+/// Depth maps that must show a triangle.
+const NEEDED_MAPS: usize = 3;
+
+/// Number of views below which one depth map is enough.
+const FEW_VIEWS: usize = 6;
 
 /// Counts of removed and filled parts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -21,6 +30,36 @@ pub struct Cleaned {
     pub unseen: usize,
     /// Holes that were filled.
     pub filled: usize,
+}
+
+/// Removes the triangles that fewer than three depth maps show, or that more maps see through than show: the
+/// sky, and Gaussians in front of one camera. Maps of fewer than six views need one map only. Returns the mesh and the
+/// number of removed triangles.
+pub fn drop_unsupported(mesh: &Mesh, maps: &[DepthMap], tolerance: f32) -> (Mesh, usize) {
+    let needed = if maps.len() < FEW_VIEWS {
+        1
+    } else {
+        NEEDED_MAPS
+    };
+    let is_supported = |t: usize| {
+        let [a, b, c] = mesh.corners(t);
+        let middle = (a + b + c) / 3.0;
+        let (mut shows, mut sees_through) = (0, 0);
+        for map in maps {
+            match map.compare(middle, tolerance) {
+                Some(Ordering::Equal) => shows += 1,
+                Some(Ordering::Less) => sees_through += 1,
+                _ => {}
+            }
+        }
+        shows >= needed && sees_through <= shows
+    };
+    let supported: Vec<bool> = (0..mesh.triangles.len())
+        .into_par_iter()
+        .map(is_supported)
+        .collect();
+    let removed = supported.iter().filter(|&&kept| !kept).count();
+    (mesh.filtered(|t| supported[t]), removed)
 }
 
 /// Removes surfaces that no camera sees, then parts that cameras hardly see.

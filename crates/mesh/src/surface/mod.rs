@@ -5,6 +5,6 @@ mod clean;
 mod extract;
 mod simplify;
 
-pub use clean::{Cleaned, drop_unseen, fill_holes};
+pub use clean::{Cleaned, drop_unseen, drop_unsupported, fill_holes};
 pub use extract::extract;
 pub use simplify::simplify;

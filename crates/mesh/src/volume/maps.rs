@@ -3,6 +3,7 @@
 use crate::view::{DepthView, Pinhole};
 use glam::{Vec2, Vec3};
 use rayon::prelude::*;
+use std::cmp::Ordering;
 
 /// Depth of a pixel that shows free space without end.
 pub const OPEN: f32 = f32::INFINITY;
@@ -133,6 +134,25 @@ impl DepthMap {
         let upper = around[0] + (around[1] - around[0]) * u;
         let lower = around[2] + (around[3] - around[2]) * u;
         upper + (lower - upper) * v
+    }
+
+    /// Compares a world point with the depth of its pixel: `Equal` within `tolerance`, `Less` for a point in front of the
+    /// depth, which the map sees through, `Greater` for a hidden point. `None` outside the image or without a depth.
+    pub fn compare(&self, point: Vec3, tolerance: f32) -> Option<Ordering> {
+        let place = self.camera.to_camera(point);
+        if place.z <= 0.0 {
+            return None;
+        }
+        let pixel = self.camera.pixel(self.camera.project(place))?;
+        let depth = self.depth[pixel];
+        if depth == 0.0 {
+            return None;
+        }
+        Some(match place.z - depth {
+            ahead if ahead < -tolerance => Ordering::Less,
+            behind if behind > tolerance => Ordering::Greater,
+            _ => Ordering::Equal,
+        })
     }
 
     /// Returns the world point of a pixel with a depth.

@@ -1,11 +1,13 @@
 //! Fusion: plan of the grid, depth maps, blocks of voxels, signed distances.
 
 mod blocks;
+mod consistent;
 mod fuse;
 mod maps;
 mod plan;
 
 pub use blocks::{Blocks, Grid, Key, SIDE, VOXELS};
+pub use consistent::drop_inconsistent;
 pub use fuse::{Volume, fuse};
 pub use maps::{DepthMap, OPEN, normals_of};
 pub(crate) use plan::median;

@@ -18,7 +18,7 @@ use dapple::train::TrainConfig;
 use dapple_mesh::colour::{TextureOptions, Unseen, colour_vertices, texture};
 use dapple_mesh::files::About;
 use dapple_mesh::judge::{SparsePoint, score_photos, sparse_distance};
-use dapple_mesh::surface::{drop_unseen, fill_holes, simplify};
+use dapple_mesh::surface::{drop_unseen, drop_unsupported, fill_holes, simplify};
 use dapple_mesh::volume::PlanOptions;
 use dapple_mesh::{Fused, Mesh, Pinhole, Topology, collision, fuse_views};
 use std::path::Path;
@@ -96,7 +96,11 @@ pub fn run(args: &Args, out: &Path, console: &Console) -> Result<()> {
     let fused = fused(args, &inputs, console)?;
     let voxel = fused.plan.grid.voxel;
     let cameras: Vec<Pinhole> = fused.maps.iter().map(|map| map.camera).collect();
-    let mesh = cleaned(fused.mesh, &cameras, args, console);
+    let (mesh, lone) = drop_unsupported(&fused.mesh, &fused.maps, fused.plan.grid.truncation);
+    console.detail(&format!(
+        "removed: {lone} triangles that too few depth maps show"
+    ));
+    let mesh = cleaned(mesh, &cameras, args, console);
     let about = About {
         origin: inputs.dataset.origin,
         up: inputs.up,

@@ -1,0 +1,74 @@
+//! Agreement between depth maps: pixels that no other map confirms are dropped.
+
+use super::maps::DepthMap;
+use rayon::prelude::*;
+use std::cmp::Ordering;
+
+/// Maps that are compared with each map: those of the nearest cameras that look the same way.
+const NEIGHBOURS: usize = 8;
+
+/// Least cosine between the directions of two cameras that are compared.
+const LEAST_COSINE: f32 = 0.5;
+
+/// Maps that must confirm a pixel.
+const NEEDED: usize = 1;
+
+/// Number of neighbours below which no pixel is dropped.
+const FEW: usize = 4;
+
+/// Drops the pixels whose depth no neighbouring map confirms within `tolerance` pixel footprints, or which
+/// more maps see through than confirm. Returns the share of dropped pixels.
+pub fn drop_inconsistent(maps: &mut [DepthMap], tolerance: f32) -> f32 {
+    let (mut all, mut dropped) = (0usize, 0usize);
+    let mut lists = Vec::with_capacity(maps.len());
+    for i in 0..maps.len() {
+        let map = &maps[i];
+        let neighbours = neighbours(maps, i);
+        if neighbours.len() < FEW {
+            lists.push(Vec::new());
+            continue;
+        }
+        let is_lone = |&pixel: &usize| {
+            let point = map.point(pixel);
+            let slack = tolerance * map.depth[pixel] / map.camera.mean_focal();
+            let (mut confirms, mut sees_through) = (0, 0);
+            for &other in &neighbours {
+                match maps[other].compare(point, slack) {
+                    Some(Ordering::Equal) => confirms += 1,
+                    Some(Ordering::Less) => sees_through += 1,
+                    _ => {}
+                }
+            }
+            confirms < NEEDED || sees_through > confirms
+        };
+        let pixels = (0..map.depth.len())
+            .into_par_iter()
+            .filter(|&pixel| map.weight(pixel) > 0.0);
+        let kept = pixels.clone().count();
+        let lone: Vec<usize> = pixels.filter(is_lone).collect();
+        all += kept;
+        dropped += lone.len();
+        lists.push(lone);
+    }
+    for (map, list) in maps.iter_mut().zip(lists) {
+        for pixel in list {
+            map.drop_pixel(pixel);
+        }
+    }
+    dropped as f32 / all.max(1) as f32
+}
+
+/// Returns the maps of the nearest cameras that look the same way.
+fn neighbours(maps: &[DepthMap], of: usize) -> Vec<usize> {
+    let camera = &maps[of].camera;
+    let forward = camera.rotation.row(2);
+    let mut found: Vec<(f32, usize)> = maps
+        .iter()
+        .enumerate()
+        .filter(|&(i, map)| i != of && map.camera.rotation.row(2).dot(forward) > LEAST_COSINE)
+        .map(|(i, map)| (map.camera.centre.distance_squared(camera.centre), i))
+        .collect();
+    found.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    found.truncate(NEIGHBOURS);
+    found.into_iter().map(|(_, i)| i).collect()
+}
