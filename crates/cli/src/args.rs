@@ -11,7 +11,7 @@ use dapple::scene;
 const AFTER_HELP: &str = "\
 Examples:
   dapple demo                              run every step on a small synthetic capture
-  dapple photos DCIM/bird -o captures/bird  make a capture from photos
+  dapple photos DCIM/bird -o captures/bird make a capture from photos
   dapple train captures/bird               train your own capture into out/bird
   dapple eval captures/bird out/bird/splats.ply
   dapple train --help                      help of a command
