@@ -2,6 +2,7 @@
 
 use crate::support::{Bench, HEIGHT, WIDTH, executable, model, photo, row, sound, wall};
 use dapple_base::{ErrorKind, NoProgress, Progress};
+use dapple_photos::database::Database;
 use dapple_photos::model::Model;
 use dapple_photos::{Options, make};
 use dapple_scene::colmap::MODELS;
@@ -278,4 +279,29 @@ fn many_photos_of_a_camera_refine_its_lens_and_a_failure_of_that_is_none() {
     )
     .unwrap();
     assert_eq!(lens(), "SIMPLE_RADIAL");
+}
+
+#[test]
+fn a_damaged_database_is_an_error_and_no_panic() {
+    let Some(bench) = Bench::new() else { return };
+    bench.add_photos(4);
+    bench.add_model(0, &sound(4));
+    bench.make().unwrap();
+    let path = bench.capture().join("photos-work/database.db");
+    let whole = Database::read(&path).unwrap();
+    assert_eq!((whole.features.len(), whole.pairs.len()), (4, 6));
+    assert!(whole.pairs.iter().all(|pair| pair.inliers == 100));
+    let bytes = std::fs::read(&path).unwrap();
+    let copy = bench.root.path().join("copy.db");
+    for step in 0..300 {
+        let mut damaged = bytes.clone();
+        match step % 3 {
+            0 => damaged.truncate(bytes.len() * step / 300),
+            // The headers of pages and cells are at their starts.
+            1 => damaged[step % (bytes.len() / 4096) * 4096 + step % 40] ^= 1 << (step % 8),
+            _ => damaged[(step * 7919) % bytes.len()] ^= 0xff,
+        }
+        std::fs::write(&copy, damaged).unwrap();
+        let _ = Database::read(&copy);
+    }
 }
