@@ -4,7 +4,7 @@ use crate::support::{Bench, HEIGHT, WIDTH, executable, model, photo, row, sound,
 use dapple_base::{ErrorKind, NoProgress, Progress};
 use dapple_photos::database::Database;
 use dapple_photos::model::Model;
-use dapple_photos::{Options, make};
+use dapple_photos::{Choice, Mapper, Options, make};
 use dapple_scene::colmap::MODELS;
 use dapple_scene::{LoadOptions, load};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -304,4 +304,43 @@ fn a_damaged_database_is_an_error_and_no_panic() {
         std::fs::write(&copy, damaged).unwrap();
         let _ = Database::read(&copy);
     }
+}
+
+#[test]
+fn more_than_150_photos_get_the_pairs_of_a_coarse_match() {
+    let Some(bench) = Bench::new() else { return };
+    for index in 0..152 {
+        bench.add_photo(&format!("{index}.jpg"), index, 48, 36);
+    }
+    // Each photo matches its neighbours only.
+    let near = |a: usize| (a + 1..152.min(a + 6)).map(move |b| (a, b));
+    let pairs: Vec<String> = (0..152)
+        .flat_map(near)
+        .flat_map(|(a, b)| [(a, b), (b, a)])
+        .map(|(a, b)| format!("[\"{a}.jpg\", \"{b}.jpg\", 60]"))
+        .collect();
+    bench.set("pairs.json", &format!("[{}]", pairs.join(",")));
+    bench.set("version", "4.0.2");
+    bench.add_model(
+        0,
+        &model(&row(0, 152), &wall(3000, -6.0, 70.0, 1), |_, _| true),
+    );
+    let done = bench.make().unwrap();
+    assert_eq!((done.pairs, done.mapper), (Choice::Coarse, Mapper::Global));
+    assert_eq!(done.review.registered, 152);
+    let calls = bench.calls();
+    let wanted = [
+        "feature_extractor",
+        "feature_extractor",
+        "matches_importer",
+        "matches_importer",
+        "global_mapper",
+    ];
+    assert_eq!(calls[..5], wanted);
+    let lines = |name: &str| {
+        let path = bench.capture().join("photos-work").join(name);
+        std::fs::read_to_string(path).unwrap().lines().count()
+    };
+    assert_eq!(lines("coarse/pairs.txt"), 152 * 151 / 2);
+    assert_eq!(lines("pairs.txt"), 5 * 152 - 15);
 }
