@@ -19,7 +19,7 @@ Examples:
 const AFTER_HELP: &str = "\
 Examples:
   dapple demo                              run every step on a small synthetic capture
-  dapple photos DCIM/bird -o captures/bird  make a capture from photos
+  dapple photos DCIM/bird -o captures/bird make a capture from photos
   dapple train captures/bird               train your own capture into out/bird
   dapple eval captures/bird out/bird/splats.ply
   dapple train --help                      help of a command

@@ -20,15 +20,16 @@ pub fn eigen<const N: usize>(mut a: [[f64; N]; N]) -> Vec<(f64, [f64; N])> {
                 let t = theta.signum() / (theta.abs() + theta.hypot(1.0));
                 let c = 1.0 / t.hypot(1.0);
                 let s = t * c;
-                for k in 0..N {
-                    let (kp, kq) = (a[k][p], a[k][q]);
-                    (a[k][p], a[k][q]) = (c * kp - s * kq, s * kp + c * kq);
+                for row in a.iter_mut() {
+                    let (kp, kq) = (row[p], row[q]);
+                    (row[p], row[q]) = (c * kp - s * kq, s * kp + c * kq);
                 }
-                for k in 0..N {
-                    let (pk, qk) = (a[p][k], a[q][k]);
-                    (a[p][k], a[q][k]) = (c * pk - s * qk, s * pk + c * qk);
-                    let (kp, kq) = (v[k][p], v[k][q]);
-                    (v[k][p], v[k][q]) = (c * kp - s * kq, s * kp + c * kq);
+                let (first, second) = (a[p], a[q]);
+                a[p] = std::array::from_fn(|k| c * first[k] - s * second[k]);
+                a[q] = std::array::from_fn(|k| s * first[k] + c * second[k]);
+                for row in v.iter_mut() {
+                    let (kp, kq) = (row[p], row[q]);
+                    (row[p], row[q]) = (c * kp - s * kq, s * kp + c * kq);
                 }
             }
         }

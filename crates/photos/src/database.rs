@@ -4,6 +4,7 @@
 //! columns ([file format](https://www.sqlite.org/fileformat2.html)).
 
 use dapple_base::{Error, Result, bounded};
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -82,6 +83,8 @@ struct Sqlite<'a> {
     page: usize,
     /// Bytes of a page that content uses.
     usable: usize,
+    /// Pages that may still be visited: a damaged tree may refer to one page many times.
+    visits: Cell<usize>,
 }
 
 /// Row of a table.
@@ -99,10 +102,11 @@ impl<'a> Sqlite<'a> {
         let reserved = usize::from(*bytes.get(20)?);
         let usable = page.checked_sub(reserved)?;
         let is_sound = bytes.starts_with(b"SQLite format 3\0") && page >= 512 && usable >= 480;
-        is_sound.then_some(Self {
+        is_sound.then(|| Self {
             bytes,
             page,
             usable,
+            visits: Cell::new(4 * (bytes.len() / page) + 64),
         })
     }
 
@@ -128,9 +132,10 @@ impl<'a> Sqlite<'a> {
         let kind = *page.get(header)?;
         let cells = be(page.get(header + 3..header + 5)?)? as usize;
         let pointers = header + if kind == 5 { 12 } else { 8 };
-        if depth > DEEPEST || rows.len() > self.bytes.len() {
+        if depth > DEEPEST {
             return None;
         }
+        self.visits.set(self.visits.get().checked_sub(1)?);
         for index in 0..cells {
             let at = pointers + 2 * index;
             let cell = page.get(be(page.get(at..at + 2)?)? as usize..)?;
@@ -167,6 +172,12 @@ impl<'a> Sqlite<'a> {
             }
         };
         let mut payload = rest.get(..local)?.to_vec();
+        let pages = length / (self.usable - 4) + 1;
+        self.visits.set(
+            self.visits
+                .get()
+                .checked_sub(if local < length { pages } else { 0 })?,
+        );
         let mut next = match local < length {
             true => be(rest.get(local..local + 4)?)? as usize,
             false => 0,
@@ -273,6 +284,9 @@ mod tests {
     fn other_files_and_cut_files_are_no_database() {
         assert!(Database::parse(b"").is_none());
         assert!(Database::parse(&[0; 4096]).is_none());
+        let mut sizeless = vec![0; 4096];
+        sizeless[..16].copy_from_slice(b"SQLite format 3\0");
+        assert!(Database::parse(&sizeless).is_none());
         let mut header = vec![0; 4096];
         header[..16].copy_from_slice(b"SQLite format 3\0");
         header[16] = 16;

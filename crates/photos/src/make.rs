@@ -279,7 +279,14 @@ impl Run<'_> {
         model.transform(&moved);
         let evidence = Evidence::new(&model, self.photos, &database, &others)?;
         let report = self.options.out.join("report.html");
-        report::write(&report, &evidence, &review, &frame, self.tool.title())?;
+        report::write(
+            &report,
+            &evidence,
+            &review,
+            &frame,
+            self.tool.title(),
+            &notes,
+        )?;
         progress.finish();
         if model.images.is_empty() {
             return Err(nothing(&review, work, &report));

@@ -397,9 +397,10 @@ fn mark_blurred(set: &mut PreparedSet) {
         .collect();
     if !blurred.is_empty() {
         set.notes.push(format!(
-            "{} of {} are blurred: {}. Shoot them again with a shorter exposure, or remove them",
+            "{} of {} {} blurred: {}. Shoot them again with a shorter exposure, or remove them",
             blurred.len(),
             counted(set.photos.len()),
+            if blurred.len() == 1 { "is" } else { "are" },
             listed(blurred.into_iter())
         ));
     }

@@ -32,8 +32,10 @@ pub fn write(
     review: &Review,
     frame: &Frame,
     tool: &str,
+    notes: &[String],
 ) -> Result<()> {
-    let data = data(evidence, review, frame, tool, path);
+    let mut data = data(evidence, review, frame, tool, path);
+    data["notes"] = json!(notes);
     let text = serde_json::to_string(&data)
         .map_err(|e| Error::internal(format!("a report cannot be written: {e}")))?;
     // A name of a photo must not end the script.

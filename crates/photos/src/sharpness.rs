@@ -34,7 +34,7 @@ impl Grey {
                     let start = ((y * by + dy) * width + x * by) * 3;
                     let end = start + by.min(width) * 3;
                     let line = photo.rgb.get(start..end).unwrap_or(&[]);
-                    // Weights of Rec. 601, in 256ths.
+                    // Weights of Rec. 601, as parts of 256.
                     let grey = |p: &[u8]| {
                         77 * u32::from(p[0]) + 150 * u32::from(p[1]) + 29 * u32::from(p[2])
                     };

@@ -19,7 +19,7 @@ fn bench() -> Option<tempfile::TempDir> {
         return None;
     }
     let folder = tempfile::tempdir().unwrap();
-    synth(folder.path(), &["--width", "96", "--height", "72"]);
+    synth(folder.path(), &[]);
     let at = |name: &str| folder.path().join(name);
     std::fs::create_dir(at("tool")).unwrap();
     std::fs::rename(at("capture/sparse/0"), at("tool/model0")).unwrap();

@@ -303,7 +303,7 @@ fn bad_photos(by_photo: &mut [PhotoReview]) -> Option<Finding> {
     let names = listed(photos.iter().map(String::as_str));
     (!photos.is_empty()).then(|| Finding {
         kind: Kind::BadPhotos,
-        what: format!("{} have a doubtful pose: {names}", counted(photos.len())),
+        what: format!("{} with a doubtful pose: {names}", counted(photos.len())),
         remedy: format!("shoot more photos around {}, or remove these", photos[0]),
         photos,
     })

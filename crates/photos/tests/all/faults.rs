@@ -23,7 +23,11 @@ fn too_few_photos_are_refused() {
         "shows nothing that another photo shows",
         "shoot photos between",
     ]);
-    assert!(bench.capture().join("report.html").is_file());
+    let report = std::fs::read_to_string(bench.capture().join("report.html")).unwrap();
+    assert!(
+        report.contains("0 of 3 photos have a pose"),
+        "the report has the photos at fault"
+    );
 }
 
 #[test]

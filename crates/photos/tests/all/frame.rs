@@ -1,4 +1,5 @@
 //! Up axis, scale and position of a capture.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use crate::support::{Bench, HEIGHT, WIDTH, model, photo, row, sound, wall};
 use dapple_base::NoProgress;

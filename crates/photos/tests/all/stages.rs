@@ -2,8 +2,9 @@
 
 use crate::support::{Bench, HEIGHT, WIDTH, executable, model, photo, row, sound, wall};
 use dapple_base::{ErrorKind, NoProgress, Progress};
+use dapple_photos::database::Database;
 use dapple_photos::model::Model;
-use dapple_photos::{Options, make};
+use dapple_photos::{Choice, Mapper, Options, make};
 use dapple_scene::colmap::MODELS;
 use dapple_scene::{LoadOptions, load};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -278,4 +279,68 @@ fn many_photos_of_a_camera_refine_its_lens_and_a_failure_of_that_is_none() {
     )
     .unwrap();
     assert_eq!(lens(), "SIMPLE_RADIAL");
+}
+
+#[test]
+fn a_damaged_database_is_an_error_and_no_panic() {
+    let Some(bench) = Bench::new() else { return };
+    bench.add_photos(4);
+    bench.add_model(0, &sound(4));
+    bench.make().unwrap();
+    let path = bench.capture().join("photos-work/database.db");
+    let whole = Database::read(&path).unwrap();
+    assert_eq!((whole.features.len(), whole.pairs.len()), (4, 6));
+    assert!(whole.pairs.iter().all(|pair| pair.inliers == 100));
+    let bytes = std::fs::read(&path).unwrap();
+    let copy = bench.root.path().join("copy.db");
+    for step in 0..300 {
+        let mut damaged = bytes.clone();
+        match step % 3 {
+            0 => damaged.truncate(bytes.len() * step / 300),
+            // The headers of pages and cells are at their starts.
+            1 => damaged[step % (bytes.len() / 4096) * 4096 + step % 40] ^= 1 << (step % 8),
+            _ => damaged[(step * 7919) % bytes.len()] ^= 0xff,
+        }
+        std::fs::write(&copy, damaged).unwrap();
+        let _ = Database::read(&copy);
+    }
+}
+
+#[test]
+fn more_than_150_photos_get_the_pairs_of_a_coarse_match() {
+    let Some(bench) = Bench::new() else { return };
+    for index in 0..152 {
+        bench.add_photo(&format!("{index}.jpg"), index, 48, 36);
+    }
+    // Each photo matches its neighbours only.
+    let near = |a: usize| (a + 1..152.min(a + 6)).map(move |b| (a, b));
+    let pairs: Vec<String> = (0..152)
+        .flat_map(near)
+        .flat_map(|(a, b)| [(a, b), (b, a)])
+        .map(|(a, b)| format!("[\"{a}.jpg\", \"{b}.jpg\", 60]"))
+        .collect();
+    bench.set("pairs.json", &format!("[{}]", pairs.join(",")));
+    bench.set("version", "4.0.2");
+    bench.add_model(
+        0,
+        &model(&row(0, 152), &wall(3000, -6.0, 70.0, 1), |_, _| true),
+    );
+    let done = bench.make().unwrap();
+    assert_eq!((done.pairs, done.mapper), (Choice::Coarse, Mapper::Global));
+    assert_eq!(done.review.registered, 152);
+    let calls = bench.calls();
+    let wanted = [
+        "feature_extractor",
+        "feature_extractor",
+        "matches_importer",
+        "matches_importer",
+        "global_mapper",
+    ];
+    assert_eq!(calls[..5], wanted);
+    let lines = |name: &str| {
+        let path = bench.capture().join("photos-work").join(name);
+        std::fs::read_to_string(path).unwrap().lines().count()
+    };
+    assert_eq!(lines("coarse/pairs.txt"), 152 * 151 / 2);
+    assert_eq!(lines("pairs.txt"), 5 * 152 - 15);
 }
