@@ -237,10 +237,8 @@ mod tests {
         let text = train.map(|train| train.render_long_help().to_string());
         let text = text.unwrap_or_default();
         let place = |heading: &&str| text.find(&format!("\n{heading}:\n"));
-        let places: Vec<Option<usize>> = dapple::train::config::HEADINGS
-            .iter()
-            .map(|h| place(h))
-            .collect();
+        let places: Vec<Option<usize>> =
+            dapple::train::config::HEADINGS.iter().map(place).collect();
         assert!(places.iter().all(Option::is_some), "{places:?}");
         assert!(places.is_sorted(), "{places:?}");
     }

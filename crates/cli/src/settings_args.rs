@@ -97,7 +97,7 @@ fn option(key: Key) -> Option<Arg> {
             };
             PossibleValuesParser::new(choices().into_iter().map(value)).into()
         }
-        Kind::Path => value_parser!(PathBuf).into(),
+        Kind::Path => value_parser!(PathBuf),
         _ => ValueParser::new(move |text: &str| checked(key, text)),
     };
     Some(arg.value_name(value_name).value_parser(parser))

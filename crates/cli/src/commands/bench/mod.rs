@@ -50,7 +50,7 @@ enum Bench {
     Ops(ops::Args),
     Stages(stages::Args),
     Step(step::Args),
-    Train(train::Args),
+    Train(Box<train::Args>),
 }
 
 pub fn run(args: &Args, console: &Console) -> Result<()> {
