@@ -8,7 +8,6 @@
 use dapple::contract::{RenderSettings, depth};
 use dapple::prelude::*;
 use dapple::scene::Error;
-use dapple::scene::synth::SynthOptions;
 use std::path::Path;
 use std::time::Instant;
 
@@ -27,7 +26,9 @@ fn main() -> dapple::Result<()> {
     let text = std::fs::read(&note).map_err(|e| Error::io("cannot read", &note, e))?;
     let invalid = |_| Error::input("the file has no options of a capture").at_path(&note);
     let mut note: serde_json::Value = serde_json::from_slice(&text).map_err(invalid)?;
-    let options: SynthOptions = serde_json::from_value(note["options"].take()).map_err(invalid)?;
+    let options = note.get_mut("options").map(serde_json::Value::take);
+    let options: SynthOptions =
+        serde_json::from_value(options.unwrap_or_default()).map_err(invalid)?;
     let truth = synth::depths(&options)?;
     let views = synth::dataset(&options)?.views;
     let device = match rest.first().map(String::as_str) {
