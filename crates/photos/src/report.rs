@@ -99,7 +99,10 @@ fn subtitle(frame: &Frame, tool: &str) -> String {
         (Some(_), _) => "metres by --distance".to_owned(),
         (None, _) => "unknown scale".to_owned(),
     };
-    format!("Poses by {tool}. Axes: {}; {scale}.", frame.axes)
+    match frame.axes {
+        "" => format!("{tool} found no poses."),
+        axes => format!("Poses by {tool}. Axes: {axes}; {scale}."),
+    }
 }
 
 /// Returns the angle about the vertical axis from which the page shows the scene: from behind the cameras, and from
