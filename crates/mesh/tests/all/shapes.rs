@@ -102,7 +102,7 @@ impl Views {
         Self::rays(camera).map(point).collect()
     }
 
-    /// Fuses the views with default options but for `voxel`, and removes surfaces that no camera sees.
+    /// Fuses the views with default options and this voxel, and removes surfaces that no camera sees.
     pub fn mesh(&mut self, voxel: Option<f32>) -> Result<(Fused, Mesh)> {
         let fused = fuse_views(self, &options(voxel), &NoProgress)?;
         let cameras: Vec<Pinhole> = fused.maps.iter().map(|map| map.camera).collect();
