@@ -248,14 +248,14 @@ pub fn split_fans(mesh: &mut Mesh) -> usize {
     // The first fan in the order of triangles keeps the vertex.
     let mut owner = vec![usize::MAX; mesh.positions.len()];
     let mut place = std::collections::HashMap::new();
-    for corner in 0..fans.len() {
+    for (corner, &fan) in fans.iter().enumerate() {
         let v = mesh.triangles[corner / 3][corner % 3] as usize;
         if owner[v] == usize::MAX {
-            owner[v] = fans[corner];
+            owner[v] = fan;
         }
-        if owner[v] != fans[corner] {
+        if owner[v] != fan {
             let next = copies.len() as u32;
-            let new = *place.entry(fans[corner]).or_insert(next);
+            let new = *place.entry(fan).or_insert(next);
             if new == next {
                 copies.push(v as u32);
             }

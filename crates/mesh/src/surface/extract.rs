@@ -142,7 +142,7 @@ fn part_of(window: &Window, key: Key, grid: &Grid) -> Part {
         };
         let across = |face: usize| {
             let mut other = cell;
-            other[face / 2] += if face % 2 == 0 { -1 } else { 1 };
+            other[face / 2] += if face.is_multiple_of(2) { -1 } else { 1 };
             cases[index(other)]
         };
         let flip = CASES.flip(case, across);

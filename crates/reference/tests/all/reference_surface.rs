@@ -20,6 +20,7 @@ fn gaussian(alpha: f64, scales: [f64; 3], turn: DQuat) -> Gaussian {
 }
 
 /// Returns the surface of a pixel of a view of 33 x 33 pixels along +z; the middle is pixel (16, 16).
+#[expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 fn at(gaussians: &[Gaussian], x: usize, y: usize) -> SurfacePoint {
     let camera = Camera::pinhole(33, 33, 100.0, Pose::IDENTITY);
     let settings = RenderSettings::default();
@@ -65,7 +66,7 @@ fn gaussians_that_overlap_share_a_surface() {
     // A second peak far behind changes nothing; the second of two hazes has the surface.
     let mut behind = one.clone();
     behind.mean.z += 2.0;
-    let alone = at(&[one.clone()], 16, 16);
+    let alone = at(std::slice::from_ref(&one), 16, 16);
     assert_near(at(&[one, behind.clone()], 16, 16).depth, alone.depth);
     let haze = gaussian(0.3, [0.3, 0.3, 0.05], DQuat::IDENTITY);
     let depth = at(&[haze, behind], 16, 16).depth;
