@@ -45,9 +45,11 @@ pub fn write_atomically(
     }
     // The file would take the place of the device for all programs.
     if path.metadata().is_ok_and(|it| !it.is_file()) {
-        return Err(Error::input("the path of the file to write is a device or a pipe")
-            .at_path(path)
-            .hint("name a file"));
+        return Err(
+            Error::input("the path of the file to write is a device or a pipe")
+                .at_path(path)
+                .hint("name a file"),
+        );
     }
     let folder = folder_of(path);
     let temporary = locked_file(&folder)

@@ -4,12 +4,12 @@
 //! loses messages, not work. Control characters in file names are not sent to a terminal.
 
 use crate::interrupt::{self, Grace};
+use ::console::Term;
 use dapple::scene::{Error, Progress, Result, printable_lines};
 use dapple_base::numbers::grouped;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
 use std::io::{self, IsTerminal, Write};
 use std::sync::Mutex;
-use ::console::Term;
 
 /// Terminal, with the level of detail of messages.
 #[derive(Debug)]
