@@ -239,7 +239,7 @@ fn shares(
     Ok(shares)
 }
 
-/// Whether the error falls by these shares, and neither half of the photos says otherwise.
+/// Returns true if the error falls by these shares, and neither half of the photos contradicts.
 fn is_gain([even, odd]: [f64; 2]) -> bool {
     let sum = even + odd;
     sum > 0.0 && even.min(odd) >= -CONTRADICTED * sum

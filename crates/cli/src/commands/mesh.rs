@@ -27,7 +27,7 @@ completeness that from the truth to the mesh, chamfer their mean.
 Examples:
   dapple mesh out/bird -o bird.glb
   dapple mesh out/bird -o bird.obj --triangles 50000 --texture-size 2048
-  dapple mesh splats.ply --scene captures/bird -o bird.ply --detail 2
+  dapple mesh splats.ply --capture captures/bird -o bird.ply --detail 2
   dapple mesh out/bird -o bird.glb --box -1,-1,-1,1,1,1 --collision bird-collision.glb
   dapple mesh bird.ply --compare truth.ply --distances 0.5%,1%";
 
@@ -53,7 +53,7 @@ pub struct Args {
     overwrite: bool,
 
     /// Capture with the cameras and photos [default: the run's]
-    #[arg(long)]
+    #[arg(long = "capture", alias = "scene", value_name = "CAPTURE")]
     scene: Option<PathBuf>,
 
     /// Distance between voxels, world units [default: three pixels of the photos]

@@ -58,15 +58,15 @@ pub struct Args {
     photo_size: u32,
 
     /// COLMAP's camera model [default: simple-radial, and opencv in a last adjustment of 20 or more photos]
-    #[arg(long, value_name = "MODEL")]
+    #[arg(long, value_name = "MODEL", hide_short_help = true)]
     camera_model: Option<String>,
 
     /// Mapper of the tool
-    #[arg(long, value_enum, default_value = "auto")]
+    #[arg(long, value_enum, default_value = "auto", hide_short_help = true)]
     mapper: MapperChoice,
 
     /// Threads of the mapper; with more than one, results differ between runs in the last digits
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, hide_short_help = true)]
     mapper_threads: usize,
 
     /// Known distance, three or five values: PHOTO:x,y PHOTO:x,y LENGTH with the depth of the sparse points, or
@@ -75,7 +75,7 @@ pub struct Args {
     distance: Option<Vec<String>>,
 
     /// Ignore GPS positions
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     no_gps: bool,
 
     /// Allow the tool to use a GPU; results may then differ between runs
@@ -83,11 +83,11 @@ pub struct Args {
     gpu: bool,
 
     /// Random seed of the tool
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, hide_short_help = true)]
     seed: u32,
 
     /// Program of the tool: COLMAP, or a Python with pycolmap [default: searched]
-    #[arg(long, value_name = "PROGRAM")]
+    #[arg(long, value_name = "PROGRAM", hide_short_help = true)]
     tool: Option<PathBuf>,
 
     /// Install pycolmap into a virtual environment next to the capture

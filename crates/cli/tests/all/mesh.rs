@@ -146,6 +146,6 @@ fn input_without_a_surface_is_refused() {
         path,
         &["mesh", "alone.ply", "-o", "m.ply"],
         INPUT,
-        &["--scene"],
+        &["--capture"],
     );
 }
