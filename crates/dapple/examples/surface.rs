@@ -20,7 +20,8 @@ const MOST: usize = 8;
 fn main() -> dapple::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [capture, splats, rest @ ..] = &arguments[..] else {
-        return Err(Error::input("CAPTURE and SPLATS are missing"));
+        println!("usage: surface CAPTURE SPLATS [cpu|gpu]");
+        return Ok(());
     };
     let note = Path::new(capture).join("synth.json");
     let text = std::fs::read(&note).map_err(|e| Error::io("cannot read", &note, e))?;
@@ -36,12 +37,12 @@ fn main() -> dapple::Result<()> {
         _ => Device::Cpu,
     };
     let mut engine = dapple::engine(device)?;
-    let (splats, aside) = dapple::scene::splat_file::read(Path::new(splats))?;
+    let (splats, metadata) = dapple::scene::splat_file::read(Path::new(splats))?;
     engine.upload(&splats, None)?;
     let mut settings = RenderSettings {
         depth: true,
         sh_degree: splats.sh_degree,
-        antialias: aside.antialiased,
+        antialias: metadata.antialiased,
         ..RenderSettings::default()
     };
     let mut errors: [(&str, Vec<f32>); 3] = ["expected", "median", "surface"].map(|n| (n, vec![]));

@@ -20,7 +20,7 @@ surface is a manifold. Parts that no camera sees are removed, and small holes ar
 .glb and .obj have a texture made of the photos, .ply has colours per vertex. Coordinates are the
 capture's; the node of a .glb turns the up direction to +y, as glTF viewers expect.
 
---compare TRUTH judges a mesh: distances to a mesh or points in a .ply file, in world units and in
+--compare TRUTH compares a mesh: distances to a mesh or points in a .ply file, in world units and in
 per cent of the truth's extent. Accuracy is the mean distance from the mesh to the truth,
 completeness that from the truth to the mesh, chamfer their mean.
 

@@ -12,7 +12,7 @@ const AFTER_HELP: &str = "\
 The poses come from an installed COLMAP (3.8 or newer) or pycolmap; Dapple selects photos and pairs,
 runs the tool, checks the result and names the photos at fault. --install installs pycolmap into a
 virtual environment next to the capture. `dapple doctor` prints the installed tool. DAPPLE_COLMAP
-names another one.
+names a tool elsewhere.
 
 CAPTURE holds images/, sparse/0/ (COLMAP's layout), report.html (photos, cameras and points in 3D,
 findings), photos.json, and photos-work/ (database, logs of the tool, finished stages). After Ctrl-C

@@ -19,7 +19,7 @@ The same options and seed give the same files, bit for bit.
 Examples:
   dapple synth captures/table
   dapple synth captures/field --scene field --width 960 --height 720 --points 12000
-  dapple synth captures/plain --scene plain --mesh    and its exact surface, to judge meshes
+  dapple synth captures/plain --scene plain --mesh    and its exact surface, to compare meshes
   dapple synth captures/off --pose-noise 0.5,0.01     poses half a degree off
   dapple synth captures/drift --drift 1                 photos to try `train --appearance` with
   dapple synth captures/lamp --light lamp               light that no exposure explains

@@ -410,7 +410,7 @@ mod tests {
                     let [a, b, c] = face.map(|i| shell.vertices[i as usize]);
                     let (normal, middle) = ((b - a).cross(c - a).normalize(), (a + b + c) / 3.0);
                     // Middles of faces are in the object. A step outwards ends outside.
-                    let off = object.distance(middle + normal * 0.02 * size);
+                    let off = object.distance(middle + normal * 0.05 * size);
                     assert!(off > 0.0, "{:?}: {off} at {middle}", object.shape);
                 }
             }

@@ -144,7 +144,7 @@ fn best(model: &CostModel, wish: &Wish, bounds: &Bounds) -> Option<Plan> {
     best.map(|(_, plan)| plan)
 }
 
-/// Returns the number of Gaussians that density control reaches in so many steps.
+/// Returns the number of Gaussians that density control reaches in this number of steps.
 fn reachable(wish: &Wish, steps: f64) -> usize {
     if wish.gaussians_are_settled || steps >= f64::from(MCMC_STEPS) {
         return usize::MAX;

@@ -156,7 +156,7 @@ fn hasty_plans_keep_a_gaussian_for_each_sparse_point_and_pixels_to_tell_them_apa
         ..model()
     };
     let got = plan(&slow, &wish(60.0));
-    assert_eq!((got.downscale, got.max_gaussians), (8, 25_000), "{got:?}");
+    assert_eq!((got.downscale, got.max_gaussians), (8, 20_000), "{got:?}");
     // An eighth of the size has a 64th of the pixels, and the plan needs 50 for each of the 20 000 points.
     let fewer = |train_pixels| Wish {
         train_pixels,
