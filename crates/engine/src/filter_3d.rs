@@ -11,7 +11,7 @@
 //!    its mass is unchanged, the opacity `o prod(s / s')`.
 //!
 //! Engines store the deviations with the parameters, set them again if a step requests it, carry them
-//! with the Gaussians, and differentiate step 3. [`fuse`] bakes the filter: splat files hold baked
+//! with the Gaussians, and differentiate step 3. [`bake`] applies the filter: splat files hold baked
 //! splats, so that every viewer renders them alike. Reference: `dapple_reference::with_filter_3d`.
 //!
 //! [`SMOOTHING_MARGIN`]: crate::constants::SMOOTHING_MARGIN

@@ -6,7 +6,7 @@
 //! - [`Stage`]: the names of the stages of a training step; every engine has a file per stage.
 //! - [`constants`]: thresholds that all engines share, with their derivation.
 //! - [`mod@appearance`]: bilateral grids, a colour correction per photo.
-//! - [`mod@look`]: appearance MLP, for light that differs between photos and places.
+//! - [`mod@appearance_mlp`]: appearance MLP, for light that differs between photos and places.
 //! - [`groups`]: lists of the tensors of a Gaussian.
 //! - [`LossTerm`]: list of the terms of the loss.
 //! - [`crops`]: losses over crops that are defined outside the engines.

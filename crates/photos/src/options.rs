@@ -11,7 +11,7 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mapper {
-    /// Incremental up to [`pairs::EXHAUSTIVE`] photos; of more, global first if the tool has it.
+    /// Incremental up to 150 photos; of more, global first if the tool has it.
     #[default]
     Auto,
     /// One photo after the other.

@@ -184,7 +184,7 @@ impl<const N: usize> Setting for Vec<[u32; N]> {
 
 const FILES_ONLY: &str = "a list is set in a configuration file";
 
-/// Implements [`Setting`](settings::Setting) for an enum with `ALL`, `name()`, `about()` and `FromStr`.
+/// Implements [`Setting`](crate::settings::Setting) for an enum with `ALL`, `name()`, `about()` and `FromStr`.
 /// `hidden: function` selects the choices that help pages do not list.
 #[macro_export]
 macro_rules! choice_setting {

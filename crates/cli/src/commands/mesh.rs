@@ -69,7 +69,7 @@ pub struct Args {
     bounds: Option<[Vec3; 2]>,
 
     /// Most memory of voxels and depth maps, MiB; larger voxels are used if necessary
-    #[arg(long, value_name = "MIB", default_value_t = 4096)]
+    #[arg(long, value_name = "MIB", default_value_t = 4096, hide_short_help = true)]
     max_memory: u64,
 
     /// Depths to fuse
@@ -81,7 +81,7 @@ pub struct Args {
     triangles: Option<u32>,
 
     /// Fill holes of at most N edges, before simplification
-    #[arg(long, value_name = "N", default_value_t = 24)]
+    #[arg(long, value_name = "N", default_value_t = 24, hide_short_help = true)]
     fill_holes: usize,
 
     /// Largest width and height of the texture, pixels; 0 for colours per vertex
