@@ -69,7 +69,12 @@ pub struct Args {
     bounds: Option<[Vec3; 2]>,
 
     /// Most memory of voxels and depth maps, MiB; larger voxels are used if necessary
-    #[arg(long, value_name = "MIB", default_value_t = 4096, hide_short_help = true)]
+    #[arg(
+        long,
+        value_name = "MIB",
+        default_value_t = 4096,
+        hide_short_help = true
+    )]
     max_memory: u64,
 
     /// Depths to fuse

@@ -44,8 +44,12 @@ impl Running {
     }
 
     fn interrupt(&self) {
+        self.send("-INT");
+    }
+
+    fn send(&self, signal: &str) {
         let sent = Command::new("kill")
-            .args(["-INT", &self.child.id().to_string()])
+            .args([signal, &self.child.id().to_string()])
             .status()
             .unwrap();
         assert!(sent.success());
@@ -93,6 +97,47 @@ fn the_first_one_saves_everything() {
     let metrics: serde_json::Value = serde_json::from_str(&metrics).unwrap();
     assert_eq!(metrics["ending"]["reason"], "stopped");
     assert_eq!(metrics["ending"]["step"], metrics["steps"]);
+}
+
+/// A terminal that closes sends two hangups, one from the shell and one from the kernel.
+#[test]
+fn two_hangups_are_one_request_to_stop() {
+    let folder = small_capture();
+    let path = folder.path();
+    let run = long_run(path, Stdio::null());
+    run.send("-HUP");
+    run.send("-HUP");
+    run.send("-TERM");
+    let (code, said) = run.end();
+    assert_eq!(code, Some(130), "{said}");
+    assert!(said.contains("interrupted: stopped after"), "{said}");
+    for name in ["splats.ply", "checkpoint.safetensors", "metrics.json"] {
+        assert!(path.join("out").join(name).exists(), "{name}: {said}");
+    }
+}
+
+/// `nohup` starts a program with the hangup ignored.
+#[test]
+fn a_signal_that_the_parent_ignores_stays_ignored() {
+    let folder = small_capture();
+    let path = folder.path();
+    let mut child = Command::new("sh")
+        .args(["-c", "trap '' HUP; exec \"$0\" \"$@\""])
+        .arg(env!("CARGO_BIN_EXE_dapple"))
+        .args(["train", "capture", "-o", "out", "--steps", "400"])
+        .env("DAPPLE_DEVICE", "cpu")
+        .current_dir(path)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let said = BufReader::new(child.stderr.take().unwrap()).lines();
+    let mut run = Running { child, said };
+    run.wait_for("step 1/");
+    run.send("-HUP");
+    let (code, said) = run.end();
+    assert_eq!(code, Some(0), "{said}");
 }
 
 /// A stdout that accepts nothing for a minute: an interrupted run cannot end by itself until then,

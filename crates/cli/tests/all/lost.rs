@@ -350,3 +350,49 @@ fn splats_that_their_folder_does_not_take_go_to_another_place() {
     assert!(said.contains(saved.to_str().unwrap()), "{said}");
     assert!(!scene::ply::read(&saved).unwrap().is_empty());
 }
+
+/// Until the new splats are written, the older ones keep the configuration that they were trained with.
+#[test]
+fn a_killed_overwrite_leaves_splats_and_their_configuration() {
+    let folder = small_capture();
+    let path = folder.path();
+    ok_in(path, &TRAIN);
+    let [splats, config] = ["splats.ply", "config.toml"]
+        .map(|name| std::fs::read(path.join("out").join(name)).unwrap());
+    let mut child = dapple()
+        .args(["train", "capture", "-o", "out", "--overwrite"])
+        .args(["--background", "white", "--steps", "10000000"])
+        .current_dir(path)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = std::io::BufReader::new(child.stderr.take().unwrap());
+    let is_training =
+        std::io::BufRead::lines(lines).any(|line| line.unwrap().starts_with("step 1/"));
+    assert!(is_training);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(std::fs::read(path.join("out/splats.ply")).unwrap(), splats);
+    assert_eq!(std::fs::read(path.join("out/config.toml")).unwrap(), config);
+    // A run that ends replaces both.
+    ok_in(path, &[&TRAIN[..], &["--overwrite", "--seed=5"]].concat());
+    assert_ne!(std::fs::read(path.join("out/splats.ply")).unwrap(), splats);
+    assert_ne!(std::fs::read(path.join("out/config.toml")).unwrap(), config);
+}
+
+/// As root, a file would replace even a device.
+#[cfg(unix)]
+#[test]
+fn a_result_does_not_replace_a_pipe() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    write_splats(&path.join("in.ply"), 100, 0);
+    let made = std::process::Command::new("mkfifo")
+        .arg(path.join("pipe.ply"))
+        .status();
+    assert!(made.unwrap().success());
+    let args = ["convert", "in.ply", "pipe.ply", "--no-loss", "--overwrite"];
+    refused(path, &args, 3, &["pipe"]);
+    assert!(!std::fs::metadata(path.join("pipe.ply")).unwrap().is_file());
+}
