@@ -1,45 +1,8 @@
-//! Eigenvectors of small symmetric matrices, and the similarity between two lists of points.
+//! Spread of points, and the similarity between two lists of points.
 
+use dapple_scene::algebra::{eigen, rotation_of_pairs};
 use dapple_scene::edit::Similarity;
-use glam::{DMat3, DQuat, DVec3};
-
-/// Sweeps of Jacobi's method: four by four matrices need fewer than ten.
-const SWEEPS: usize = 32;
-
-/// Returns the eigenvalues of a symmetric matrix with their eigenvectors, the largest first.
-pub fn eigen<const N: usize>(mut a: [[f64; N]; N]) -> Vec<(f64, [f64; N])> {
-    let mut v: [[f64; N]; N] =
-        std::array::from_fn(|i| std::array::from_fn(|j| f64::from(u8::from(i == j))));
-    for _ in 0..SWEEPS {
-        for p in 0..N {
-            for q in p + 1..N {
-                if a[p][q].abs() < 1e-300 {
-                    continue;
-                }
-                let theta = (a[q][q] - a[p][p]) / (2.0 * a[p][q]);
-                let t = theta.signum() / (theta.abs() + theta.hypot(1.0));
-                let c = 1.0 / t.hypot(1.0);
-                let s = t * c;
-                for row in a.iter_mut() {
-                    let (kp, kq) = (row[p], row[q]);
-                    (row[p], row[q]) = (c * kp - s * kq, s * kp + c * kq);
-                }
-                let (first, second) = (a[p], a[q]);
-                a[p] = std::array::from_fn(|k| c * first[k] - s * second[k]);
-                a[q] = std::array::from_fn(|k| s * first[k] + c * second[k]);
-                for row in v.iter_mut() {
-                    let (kp, kq) = (row[p], row[q]);
-                    (row[p], row[q]) = (c * kp - s * kq, s * kp + c * kq);
-                }
-            }
-        }
-    }
-    let mut found: Vec<(f64, [f64; N])> = (0..N)
-        .map(|i| (a[i][i], std::array::from_fn(|k| v[k][i])))
-        .collect();
-    found.sort_by(|a, b| b.0.total_cmp(&a.0));
-    found
-}
+use glam::{DMat3, DVec3};
 
 /// Returns the mean.
 pub fn mean(points: impl ExactSizeIterator<Item = DVec3>) -> DVec3 {
@@ -70,43 +33,14 @@ pub fn fit(from: &[DVec3], to: &[DVec3]) -> Option<Similarity> {
     let (mut extent, mut other) = (0.0, 0.0);
     for (p, q) in from.iter().zip(to) {
         let (p, q) = (*p - a, *q - b);
-        m += DMat3::from_cols(q * p.x, q * p.y, q * p.z);
+        m += DMat3::from_cols(p * q.x, p * q.y, p * q.z);
         extent += p.length_squared();
         other += q.length_squared();
     }
     if extent <= 0.0 || other <= 0.0 {
         return None;
     }
-    // s[i][j]: sum of component i of `from` times component j of `to`.
-    let s = |i: usize, j: usize| m.col(i)[j];
-    let n = [
-        [
-            s(0, 0) + s(1, 1) + s(2, 2),
-            s(1, 2) - s(2, 1),
-            s(2, 0) - s(0, 2),
-            s(0, 1) - s(1, 0),
-        ],
-        [
-            s(1, 2) - s(2, 1),
-            s(0, 0) - s(1, 1) - s(2, 2),
-            s(0, 1) + s(1, 0),
-            s(2, 0) + s(0, 2),
-        ],
-        [
-            s(2, 0) - s(0, 2),
-            s(0, 1) + s(1, 0),
-            s(1, 1) - s(0, 0) - s(2, 2),
-            s(1, 2) + s(2, 1),
-        ],
-        [
-            s(0, 1) - s(1, 0),
-            s(2, 0) + s(0, 2),
-            s(1, 2) + s(2, 1),
-            s(2, 2) - s(0, 0) - s(1, 1),
-        ],
-    ];
-    let (_, [w, x, y, z]) = eigen(n)[0];
-    let turn = DQuat::from_xyzw(x, y, z, w).normalize();
+    let turn = rotation_of_pairs(&m);
     let along: f64 = from
         .iter()
         .zip(to)

@@ -12,6 +12,7 @@
 //! - Quaternions are `[w, x, y, z]`; other orders are converted where a file is read.
 //! - Transforms are named after what they map: `camera_from_world`.
 
+pub mod algebra;
 mod blender;
 mod camera;
 mod cameras_file;

@@ -1,10 +1,11 @@
 //! Distances between a mesh and the truth.
 
-use super::align::{Motion, aligned};
+use super::align::aligned;
 use super::samples::{samples, thinned};
 use crate::mesh::Mesh;
 use crate::nearest::Nearest;
 use dapple_base::{Error, Result};
+use dapple_scene::edit::Similarity;
 use glam::Vec3;
 use rayon::prelude::*;
 
@@ -55,7 +56,7 @@ pub struct Comparison {
     /// Length of the diagonal of the box around the truth.
     pub extent: f32,
     /// Motion of the mesh onto the truth.
-    pub motion: Option<Motion>,
+    pub motion: Option<Similarity>,
 }
 
 /// Compares a mesh with the truth, a mesh or a set of points.

@@ -5,7 +5,6 @@ mod compare;
 mod photos;
 mod samples;
 
-pub use align::Motion;
 pub use compare::{Comparison, Rules, Share, compare, extent};
 pub use photos::{PhotoScore, SparsePoint, picture, score_photos, sparse_distance, to_triangle};
 pub use samples::{samples, thinned};
