@@ -195,8 +195,8 @@ pub trait Engine: Send {
     fn render(&mut self, camera: &Camera, settings: &RenderSettings) -> Result<Rendered>;
 
     /// Renders the current splats to 8 bits per channel, with the values of [`crate::shown`]. Depths and
-    /// surfaces are not rendered, whatever the settings. The default implementation rounds the result of [`Self::render`] on the host;
-    /// an engine on a GPU rounds on the GPU.
+    /// surfaces are not rendered, whatever the settings. The default implementation rounds the result of
+    /// [`Self::render`] on the host; an engine on a GPU rounds on the GPU.
     ///
     /// # Errors
     /// See [`Self::render`].

@@ -28,8 +28,9 @@ const IN_USE: &str = ".dapple";
 type Exchange = fn(&Path, &Path) -> io::Result<()>;
 
 /// Writes `files` into `folder`, which is made where it is missing: names relative to it, with `/` between folders, and
-/// contents. The last file names the others. Afterwards the folder holds them whole, or what it held before. Entries of the folder for which
-/// `is_own` is true belong to this kind of result: those of an older result are removed. All others stay.
+/// contents. The last file names the others. Afterwards the folder holds them whole, or what it held before. Entries of
+/// the folder for which `is_own` is true belong to this kind of result: those of an older result are removed. All others
+/// stay.
 ///
 /// # Errors
 /// The folder cannot be made or is not writable, or the disk is full. Nothing new is left behind.
