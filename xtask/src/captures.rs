@@ -9,7 +9,7 @@
 use crate::test::Outcome;
 use crate::totals::Totals;
 use crate::{shell, splat_transform};
-use dapple_base::lacking::requires;
+use dapple_base::test_requirements::requires;
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

@@ -150,7 +150,7 @@ fn run_program(program: &TestProgram, quick: bool, run: &mut TestRun) {
     let start = Instant::now();
     let (output, ended) = shell::attempt_unless_silent(&mut command, SILENCE);
     run.programs.push((program.name.clone(), start.elapsed()));
-    run.totals += Totals::of(&output.stdout);
+    run.totals += Totals::from_output(&output.stdout);
     run.tests.extend(
         output
             .stdout

@@ -280,8 +280,8 @@ fn cargo(args: &[&str]) -> Outcome {
 }
 
 fn finished((output, ended): (shell::Output, Result<(), String>)) -> Outcome {
-    let mut totals = Totals::of(&output.stdout);
-    totals += Totals::of(&output.stderr);
+    let mut totals = Totals::from_output(&output.stdout);
+    totals += Totals::from_output(&output.stderr);
     match ended {
         Ok(()) => Outcome::Passed(totals),
         Err(why) => Outcome::Failed(why, totals),

@@ -25,7 +25,7 @@ impl Totals {
     /// Adds the summary lines in a program's output: nextest's
     /// `Summary [1.2s] 10 tests run: 9 passed, 1 failed, 2 skipped` and libtest's
     /// `test result: ok. 9 passed; 0 failed; 2 ignored; ...`.
-    pub fn of(output: &str) -> Self {
+    pub fn from_output(output: &str) -> Self {
         let mut totals = Self::default();
         for line in output.lines().map(without_colours) {
             if line.contains("Summary [") || line.starts_with("test result:") {
@@ -76,7 +76,7 @@ mod tests {
             \u{1b}[32;1m     Summary\u{1b}[0m [   0.8s] \u{1b}[1m2\u{1b}[0m tests run: \u{1b}[1m2\u{1b}[0m \u{1b}[32;1mpassed\u{1b}[0m, 0 skipped\n\
             test result: ok. 4 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out\n\
             test scene::passed ... ok\n";
-        let totals = Totals::of(output);
+        let totals = Totals::from_output(output);
         assert_eq!(totals.passed, 17);
         assert_eq!(totals.failed, 1);
         assert_eq!(totals.skipped, 4);

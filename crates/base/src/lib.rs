@@ -12,12 +12,12 @@
 pub mod atomic;
 pub mod bounded;
 mod error;
-#[doc(hidden)]
-pub mod lacking;
 pub mod numbers;
 mod printable;
 mod progress;
 pub mod settings;
+#[doc(hidden)]
+pub mod test_requirements;
 pub mod text;
 
 pub use error::{Error, ErrorKind, Result};

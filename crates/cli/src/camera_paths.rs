@@ -1,6 +1,6 @@
 //! Camera paths: an orbit, the photographed part of an orbit, and a path through the capture's own cameras.
 //!
-//! 1. [`Ring`]: target and up direction of a capture's cameras, and their positions around the target.
+//! 1. [`CameraOrbit`]: target and up direction of a capture's cameras, and their positions around the target.
 //! 2. [`choose`] selects the path that shows what was photographed: the orbit if cameras are all around, else their
 //!    sector; a path through the cameras if they have no common target.
 //! 3. [`through`]: the curve through the cameras (`curve`).
@@ -8,11 +8,11 @@
 
 mod curve;
 mod keys;
-mod ring;
+mod orbit;
 
 pub use curve::through;
 pub use keys::KeyPath;
-pub use ring::Ring;
+pub use orbit::CameraOrbit;
 
 use dapple::scene::{Camera, Pose};
 
@@ -68,7 +68,7 @@ pub struct Seen {
 }
 
 /// Returns the path that shows what was photographed, and the reason.
-pub fn choose(seen: &Seen, ring: &Ring) -> (CameraPath, String) {
+pub fn choose(seen: &Seen, ring: &CameraOrbit) -> (CameraPath, String) {
     let gap = 360.0 - ring.sector().span.to_degrees();
     if !ring.looks_inward(&seen.poses) {
         let why = "the cameras have no common target, or no common up direction";

@@ -10,8 +10,8 @@
 //! Renders read the engine's state and do not change it.
 
 use crate::console::Console;
-use crate::time_travel::TimeTravel;
-use crate::viewing::{Stance, ViewOptions, entries, stage};
+use crate::snapshot_playback::SnapshotPlayback;
+use crate::viewing::{InitialView, ViewOptions, entries, stage};
 use dapple::scene::{Dataset, Result};
 use dapple::train::{EvalReport, PausedRun, StepProgress, Trainer};
 use dapple_viewer::{Command, Share, Stage, Status, Viewer};
@@ -32,7 +32,7 @@ pub struct Live {
     viewer: Viewer,
     share: Share,
     stage: Stage,
-    travel: TimeTravel,
+    travel: SnapshotPlayback,
     status: Status,
     begun: Instant,
     reported: Option<Instant>,
@@ -52,11 +52,11 @@ impl Live {
         title: String,
         dataset: &Dataset,
         trainer: &Trainer,
-        travel: TimeTravel,
+        travel: SnapshotPlayback,
     ) -> Result<Self> {
         let cameras: Vec<_> = dataset.views.iter().map(|view| view.camera).collect();
         // The trainer has refused a capture without photos.
-        let stance = Stance::of_cameras(&cameras, None);
+        let stance = InitialView::of_cameras(&cameras, None);
         let stance =
             stance.ok_or_else(|| dapple::scene::Error::internal("a run without photos"))?;
         let config = trainer.config();
@@ -147,7 +147,7 @@ impl Live {
     ) -> Result<()> {
         self.hear();
         self.report_now_and_then();
-        if !self.viewer.looks_back() {
+        if !self.viewer.shows_snapshot() {
             self.travel.come_back();
         }
         if self.viewer.pages() > 0 && self.share.is_ready(Instant::now()) {
@@ -157,7 +157,7 @@ impl Live {
             self.steps -= 1;
         }
         while self.paused && self.steps == 0 && !self.save && !stop() {
-            if !self.viewer.looks_back() {
+            if !self.viewer.shows_snapshot() {
                 self.travel.come_back();
             }
             self.answer(run, PATIENCE)?;
@@ -225,7 +225,7 @@ impl Live {
         };
         let started = Instant::now();
         let travel = &mut self.travel;
-        let picture = run.look(|engine, settings| {
+        let picture = run.with_engine(|engine, settings| {
             // The wait for steps in flight is the run's own time.
             let started = Instant::now();
             let picture = match request.look.snapshot {

@@ -26,7 +26,7 @@ mod outputs;
 mod photo_memory;
 mod pictures;
 mod settings_args;
-mod time_travel;
+mod snapshot_playback;
 mod training_display;
 mod video;
 mod viewing;

@@ -9,9 +9,9 @@
 //!    look outwards, it orbits the median depth in the photo.
 //! 4. The cameras bound the motion of the page: see [`PageBounds`].
 
-use crate::camera_paths::{Ring, Seen};
+use crate::camera_paths::{CameraOrbit, Seen};
 use crate::cameras::Named;
-use crate::viewing::Stance;
+use crate::viewing::InitialView;
 use dapple::scene::undistort::pinhole_camera;
 use dapple::scene::{Camera, Result, Splats, without_far_off};
 use dapple_viewer::export::{PageBounds, PageCamera};
@@ -68,7 +68,7 @@ impl Opening {
     /// # Errors
     /// There are no splats.
     pub fn of_splats(splats: &Splats, up: Option<DVec3>) -> Result<Self> {
-        let (up, centre, distance) = Stance::of_splats(splats, up)?.parts();
+        let (up, centre, distance) = InitialView::of_splats(splats, up)?.parts();
         Ok(Self {
             photo: None,
             view: broadside(splats, up, centre, distance),
@@ -89,7 +89,7 @@ impl Opening {
         let like = pinhole_camera(&named.first()?.1);
         let poses = named.iter().map(|(_, camera)| camera.camera_from_world);
         let poses = without_far_off(poses.collect());
-        let ring = Ring::of_poses(&Seen {
+        let ring = CameraOrbit::of_poses(&Seen {
             poses: poses.clone(),
             like,
             up,

@@ -14,7 +14,7 @@ use dapple::scene::origin::Frame;
 use dapple::scene::splat_file::{self, Format, NearestBy, ReadOptions, SplatMetadata};
 use dapple::scene::{Capture, Error, Result, Splats, Split, origin};
 use dapple::train::config::DataConfig;
-use dapple::train::{ConfigPatch, Launch, RunFolder, Seen, TrainConfig};
+use dapple::train::{ConfigPatch, PhotoCoverage, RunFolder, RunOrigin, TrainConfig};
 use dapple::{AnyEngine, Device, EngineOptions, Opened};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -71,10 +71,10 @@ impl DeviceOptions {
     }
 
     /// Returns the origin of a run with these options, for its checkpoints.
-    pub fn launch(&self, scene: &Path) -> Launch {
+    pub fn launch(&self, scene: &Path) -> RunOrigin {
         // A path that is not UTF-8 cannot be stored: the user then names the capture again.
         let capture = scene.canonicalize().ok().filter(|p| p.to_str().is_some());
-        Launch {
+        RunOrigin {
             capture,
             device: Some(self.device.clone().unwrap_or_default().to_string()),
             precision: Some(self.precision.unwrap_or_default().to_string()),
@@ -370,7 +370,7 @@ pub fn merged_config(file: Option<&Path>, flags: ConfigPatch) -> Result<TrainCon
 
 /// Merges like [`merged_config`], with capture statistics of the training photos.
 pub fn merged_config_for(
-    seen: Option<Seen>,
+    seen: Option<PhotoCoverage>,
     file: Option<&Path>,
     flags: ConfigPatch,
 ) -> Result<TrainConfig> {

@@ -1,6 +1,6 @@
 //! Code shared by `dapple view` and the live viewer: address, initial view and page options.
 
-use crate::camera_paths::{Ring, Seen};
+use crate::camera_paths::{CameraOrbit, Seen};
 use crate::console::Console;
 use dapple::contract::RenderSettings;
 use dapple::scene::edit::Similarity;
@@ -122,13 +122,13 @@ impl ListenOptions {
 
 /// Initial view: position, target and up direction.
 #[derive(Debug, Clone, Copy)]
-pub struct Stance {
+pub struct InitialView {
     up: DVec3,
     centre: DVec3,
     distance: f64,
 }
 
-impl Stance {
+impl InitialView {
     /// Returns the initial view from the cameras of a capture.
     pub fn of_cameras(cameras: &[Camera], up: Option<DVec3>) -> Option<Self> {
         let like = pinhole_camera(cameras.first()?);
@@ -137,7 +137,11 @@ impl Stance {
             .map(|camera| camera.camera_from_world)
             .collect();
         let poses = without_far_off(poses);
-        Some(Self::of_ring(&Ring::of_poses(&Seen { poses, like, up })))
+        Some(Self::of_ring(&CameraOrbit::of_poses(&Seen {
+            poses,
+            like,
+            up,
+        })))
     }
 
     /// Returns the initial view from splats only: 98 % of the opacity along each axis, without distant background,
@@ -146,7 +150,7 @@ impl Stance {
     /// # Errors
     /// There are no splats.
     pub fn of_splats(splats: &Splats, up: Option<DVec3>) -> Result<Self> {
-        let ring = Ring::of_splats(splats, up.unwrap_or(DVec3::NEG_Y))?;
+        let ring = CameraOrbit::of_splats(splats, up.unwrap_or(DVec3::NEG_Y))?;
         let step = splats.len().div_ceil(FRAMED).max(1);
         let solid: Vec<(DVec3, f64)> = (0..splats.len())
             .step_by(step)
@@ -196,7 +200,7 @@ impl Stance {
         self.distance *= way.scale;
     }
 
-    fn of_ring(ring: &Ring) -> Self {
+    fn of_ring(ring: &CameraOrbit) -> Self {
         let (centre, up, distance) = ring.stance();
         Self {
             up,
@@ -265,7 +269,7 @@ const NO_EDITS: &str =
 const NO_DRAWS: &str = "a run is rendered by its engine, since its splats change with every step";
 
 /// Returns a stage with an initial view and no other facts.
-pub fn stage(title: String, device: String, gaussians: u64, stance: &Stance) -> Stage {
+pub fn stage(title: String, device: String, gaussians: u64, stance: &InitialView) -> Stage {
     Stage {
         title,
         device,

@@ -11,7 +11,7 @@ use crate::cost::Work;
 use crate::frame::{CameraF32, Frame, PLANES, TILE_ROWS, grow};
 use crate::limits;
 use crate::simd::{ROW, Row};
-use crate::stages::blend::Beside;
+use crate::stages::blend::BlendExtra;
 use crate::stages::blend_backward::Mode;
 use crate::stages::extras::ExtrasStep;
 use crate::stages::regularisers::Regularisers;
@@ -25,9 +25,9 @@ use dapple_engine::appearance::{check_cells, other_cells};
 use dapple_engine::constants::FINITE_EVERY;
 use dapple_engine::crops::{no_crop_loss, origin};
 use dapple_engine::{
-    Appearance, AppearanceMlp, CropLoss, DepthSample, Dropout, Engine, ImageDerivative, LossTerm,
-    RefinedPose, RenderSettings, Report, Stage, StageTime, StepReport, StepSettings, Trace, ViewId,
-    check_image_gradient,
+    AppearanceGrids, AppearanceMlp, CropLoss, DepthSample, Dropout, Engine, ImageDerivative,
+    LossTerm, RefinedPose, RenderSettings, Report, Stage, StageTime, StepReport, StepSettings,
+    Trace, ViewId, check_image_gradient,
 };
 use dapple_profile::ceilings::{Limits, Measured};
 use dapple_scene::{Error, Photo, Progress, Result};
@@ -56,8 +56,8 @@ pub struct CpuEngine {
     views: Vec<HeldView>,
     /// Refined poses by view; empty until a step refines one.
     poses: Vec<RefinedPose>,
-    appearance: Appearance,
-    look: AppearanceMlp,
+    appearance: AppearanceGrids,
+    appearance_mlp: AppearanceMlp,
     /// Gaussians with the appearance of a photo, if a step requests it.
     looked: appearance_mlp::MlpColours,
     /// Loss over crops, if one is set.
@@ -123,8 +123,8 @@ impl CpuEngine {
             stats: DensityStats::default(),
             filter_3d: Vec::new(),
             sh_degree: 0,
-            appearance: Appearance::default(),
-            look: AppearanceMlp::default(),
+            appearance: AppearanceGrids::default(),
+            appearance_mlp: AppearanceMlp::default(),
             looked: appearance_mlp::MlpColours::default(),
             views: Vec::new(),
             crop_loss: None,
@@ -185,7 +185,7 @@ impl CpuEngine {
         camera: &CameraF32,
         settings: &RenderSettings,
         dropout: Option<Dropout>,
-        beside: Beside,
+        beside: BlendExtra,
         clock: &mut Clock,
     ) {
         let degree = settings.sh_degree.min(self.sh_degree);
@@ -243,7 +243,7 @@ impl CpuEngine {
             absolute: settings.accumulate_density && settings.extras.absolute_density,
             depths: losses[LossTerm::Depth] > 0.0 && !samples.is_empty(),
         };
-        let beside = Beside::depths(mode.depths);
+        let beside = BlendExtra::depths(mode.depths);
         let prepared = self.prepare_look(view, settings)?;
         if let Some(prepared) = &prepared {
             appearance_mlp::run(prepared, &self.params, &mut self.looked);
@@ -327,7 +327,7 @@ impl CpuEngine {
             self.refine(view, &gradient, settings);
         }
         clock.lap(Stage::Update);
-        if let (Some(prepared), Some(learnt)) = (&prepared, &settings.look) {
+        if let (Some(prepared), Some(learnt)) = (&prepared, &settings.appearance_mlp) {
             appearance_mlp::step(
                 prepared,
                 &self.looked,
@@ -336,14 +336,14 @@ impl CpuEngine {
                     first: &mut self.first,
                     second: &mut self.second,
                 },
-                (&mut self.look, view.0),
+                (&mut self.appearance_mlp, view.0),
                 learnt,
                 &settings.adam,
             );
             clock.lap(Stage::Appearance);
         }
-        let looks = settings.step.is_multiple_of(FINITE_EVERY);
-        let not_finite = looks.then(|| finite::run(&self.params)).flatten();
+        let checks = settings.step.is_multiple_of(FINITE_EVERY);
+        let not_finite = checks.then(|| finite::run(&self.params)).flatten();
         let counts = self.frame.counts;
         self.work = Work {
             gaussians: counts.gaussians,

@@ -43,7 +43,7 @@ impl Observer for Shown {
         }
         if let Some(request) = self.viewer.next(Duration::ZERO) {
             let started = Instant::now();
-            let picture = run.look(|engine, settings| request.picture(engine, settings))?;
+            let picture = run.with_engine(|engine, settings| request.picture(engine, settings))?;
             self.viewer.answer(&request, picture);
             self.share.spent(started.elapsed(), Instant::now());
             self.pictures += 1;

@@ -37,7 +37,7 @@ pub struct AppearanceSettings {
 /// Bilateral grids of all views, with Adam's moments: part of the state that a run needs to
 /// continue. Empty until the first step with [`AppearanceSettings`].
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Appearance {
+pub struct AppearanceGrids {
     /// Cells along x, y and luminance.
     pub cells: [u32; 3],
     /// Affine maps, `[views, y, x, luminance, 3, 4]`.
@@ -55,7 +55,7 @@ pub fn grid_floats(cells: [u32; 3]) -> usize {
     cells.iter().map(|&n| n as usize).product::<usize>() * AFFINE
 }
 
-impl Appearance {
+impl AppearanceGrids {
     /// Creates identity grids for `views` views with no steps taken.
     pub fn identity(cells: [u32; 3], views: usize) -> Self {
         let mut out = Self {

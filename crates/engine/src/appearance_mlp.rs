@@ -14,7 +14,7 @@
 //! the appearance can be baked into splats: [`bake`]. Centres are constants to the network and get no gradient from it.
 //! Features in addition to places: Kulhanek et al. 2024, "WildGaussians", arXiv:2407.08447, section 3.2.
 //!
-//! The formulas in `f64`, and their derivatives: `dapple_reference::look`.
+//! The formulas in `f64`, and their derivatives: `dapple_reference::appearance_mlp`.
 
 mod step;
 
@@ -39,7 +39,7 @@ pub const HIDDEN: usize = 32;
 pub const OUTPUTS: usize = 6;
 
 /// Numbers of a photo's embedding: a factor for each hidden unit (`s`), then a bias for each (`b`).
-pub const CODE: usize = 2 * HIDDEN;
+pub const EMBEDDING: usize = 2 * HIDDEN;
 
 /// Numbers of the network: `W1` `[HIDDEN, ENCODED]`, then `W2` `[OUTPUTS, HIDDEN]`.
 pub const NETWORK: usize = HIDDEN * ENCODED + OUTPUTS * HIDDEN;
@@ -75,9 +75,9 @@ pub struct AppearanceMlp {
     /// Adam's moments of the network, first, then second: `[2, NETWORK]`.
     pub network_moments: Vec<f32>,
     /// Embeddings, `[views, CODE]`.
-    pub codes: Vec<f32>,
+    pub embeddings: Vec<f32>,
     /// Adam's moments of the embeddings: `[views, 2, CODE]`.
-    pub code_moments: Vec<f32>,
+    pub embedding_moments: Vec<f32>,
     /// Steps taken on each view, `[views]`; the network has taken their sum.
     pub seen: Vec<u32>,
     /// Features of each Gaussian, `[gaussians, FEATURES]`, in the order of the splats.
@@ -119,8 +119,8 @@ impl AppearanceMlp {
             frame: vec![x, y, z, 1.0 / size.max(f32::MIN_POSITIVE)],
             network,
             network_moments: vec![0.0; 2 * NETWORK],
-            codes: vec![0.0; views * CODE],
-            code_moments: vec![0.0; 2 * views * CODE],
+            embeddings: vec![0.0; views * EMBEDDING],
+            embedding_moments: vec![0.0; 2 * views * EMBEDDING],
             seen: vec![0; views],
             features: vec![0.0; gaussians * FEATURES],
             feature_moments: vec![0.0; 2 * gaussians * FEATURES],
@@ -143,10 +143,12 @@ impl AppearanceMlp {
     }
 
     /// Returns a view's embedding; zeros if there is no such view.
-    pub fn code(&self, view: usize) -> [f32; CODE] {
-        let code = self.codes.get(view * CODE..(view + 1) * CODE);
+    pub fn embedding(&self, view: usize) -> [f32; EMBEDDING] {
+        let code = self
+            .embeddings
+            .get(view * EMBEDDING..(view + 1) * EMBEDDING);
         code.and_then(|code| code.try_into().ok())
-            .unwrap_or([0.0; CODE])
+            .unwrap_or([0.0; EMBEDDING])
     }
 
     /// Returns the network and the features with new embeddings for `views` views. Embeddings and moments are zero.
@@ -156,8 +158,8 @@ impl AppearanceMlp {
             frame: self.frame.clone(),
             network: self.network.clone(),
             network_moments: vec![0.0; 2 * NETWORK],
-            codes: vec![0.0; views * CODE],
-            code_moments: vec![0.0; 2 * views * CODE],
+            embeddings: vec![0.0; views * EMBEDDING],
+            embedding_moments: vec![0.0; 2 * views * EMBEDDING],
             seen: vec![0; views],
             features: self.features.clone(),
             feature_moments: vec![0.0; 2 * self.features.len()],
@@ -180,8 +182,8 @@ impl AppearanceMlp {
             self.frame.len(),
             self.network.len(),
             self.network_moments.len(),
-            self.codes.len(),
-            self.code_moments.len(),
+            self.embeddings.len(),
+            self.embedding_moments.len(),
             self.features.len(),
             self.feature_moments.len(),
         ];
@@ -189,8 +191,8 @@ impl AppearanceMlp {
             4 * is_there,
             NETWORK * is_there,
             2 * NETWORK * is_there,
-            CODE * views,
-            2 * CODE * views,
+            EMBEDDING * views,
+            2 * EMBEDDING * views,
             FEATURES * self.gaussians() * is_there,
             2 * FEATURES * self.gaussians() * is_there,
         ];
@@ -273,9 +275,9 @@ pub struct Prepared {
 
 impl Prepared {
     /// Prepares a network for one photo's embedding; `None` if `look` holds no network.
-    pub fn new(look: &AppearanceMlp, code: &[f32; CODE]) -> Option<Self> {
-        let frame = *look.frame.first_chunk::<4>()?;
-        let (w1, w2) = look.network.split_at_checked(HIDDEN * ENCODED)?;
+    pub fn new(mlp: &AppearanceMlp, code: &[f32; EMBEDDING]) -> Option<Self> {
+        let frame = *mlp.frame.first_chunk::<4>()?;
+        let (w1, w2) = mlp.network.split_at_checked(HIDDEN * ENCODED)?;
         if w2.len() != OUTPUTS * HIDDEN {
             return None;
         }
@@ -373,12 +375,12 @@ impl Prepared {
     }
 
     /// Returns the derivatives by the network and by the embedding.
-    pub fn gradient(&self, sums: &Sums) -> (Vec<f32>, [f32; CODE]) {
+    pub fn gradient(&self, sums: &Sums) -> (Vec<f32>, [f32; EMBEDDING]) {
         let mut network = Vec::with_capacity(NETWORK);
         for k in 0..HIDDEN {
             network.extend(sums.first.iter().map(|row| row[k]));
         }
-        let mut code = [0.0; CODE];
+        let mut code = [0.0; EMBEDDING];
         for (sum, row) in sums.second.iter().zip(&self.second) {
             for k in 0..HIDDEN {
                 network.push(sum[k] * self.scale[k]);
@@ -429,11 +431,11 @@ pub fn by_colour(by_sh0: f32) -> f32 {
 
 /// Bakes the appearance of an embedding into splats, so that any viewer shows the colours of that photo. The splats are
 /// those of the run that learnt `look`, in their order.
-pub fn bake(splats: &mut Splats, look: &AppearanceMlp, code: &[f32; CODE]) {
-    let Some(prepared) = Prepared::new(look, code) else {
+pub fn bake(splats: &mut Splats, mlp: &AppearanceMlp, code: &[f32; EMBEDDING]) {
+    let Some(prepared) = Prepared::new(mlp, code) else {
         return;
     };
-    let features = look.features.as_chunks::<FEATURES>().0;
+    let features = mlp.features.as_chunks::<FEATURES>().0;
     light(splats, |i, mean| {
         prepared.at(mean, features.get(i).copied().unwrap_or_default())
     });

@@ -1,7 +1,7 @@
 //! Dropout: a step drops Gaussians at random, so that none learns to replace its neighbours in one photo
 //! (DropGaussian, Park et al. 2025, arXiv:2504.00773; for networks: dropout, Srivastava et al. 2014).
 //!
-//! 1. A step drops each Gaussian with probability `rate`, as if it were not visible: [`Dropout::leaves_out`], a hash
+//! 1. A step drops each Gaussian with probability `rate`, as if it were not visible: [`Dropout::drops_gaussian`], a hash
 //!    of run, step and index with the same value on every engine.
 //! 2. The opacity of the other Gaussians is multiplied by `1 / (1 - rate)`, so that the mean contribution of each is
 //!    unchanged. The product is at most [`crate::constants::ALPHA_MAX`]. Limiting the opacity of a whole Gaussian
@@ -35,7 +35,7 @@ impl Dropout {
     }
 
     /// Returns true if the step drops this Gaussian.
-    pub fn leaves_out(&self, index: u32) -> bool {
+    pub fn drops_gaussian(&self, index: u32) -> bool {
         noise::uniform(self.seed, self.step, index, DROPOUT) < self.rate
     }
 
@@ -64,8 +64,8 @@ mod tests {
         let n = 100_000;
         let count =
             |f: &dyn Fn(u32) -> bool| (0..n).filter(|&i| f(i)).count() as f64 / f64::from(n);
-        let one = count(&|i| first.leaves_out(i));
-        let both = count(&|i| first.leaves_out(i) && second.leaves_out(i));
+        let one = count(&|i| first.drops_gaussian(i));
+        let both = count(&|i| first.drops_gaussian(i) && second.drops_gaussian(i));
         assert!((one - 0.1).abs() < 0.003, "{one}");
         assert!((both - 0.01).abs() < 0.001, "{both}");
     }

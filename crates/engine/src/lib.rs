@@ -49,7 +49,7 @@ mod upload;
 mod view_state;
 
 pub use adam_step::adam;
-pub use appearance::{Appearance, AppearanceSettings};
+pub use appearance::{AppearanceGrids, AppearanceSettings};
 pub use appearance_mlp::{AppearanceMlp, AppearanceMlpSettings};
 pub use contract::{Engine, OptimizerState, Rendered, TrainView, ViewId};
 pub use crops::CropLoss;
@@ -62,7 +62,7 @@ pub use loss::{LossOf, LossTerm, LossWeights};
 pub use pose_step::{PoseMoments, refine_pose};
 pub use posed_camera::{MAX_IMAGE_SIDE, PosedCamera};
 pub use poses::{POSE_WORDS, PoseRates, RefinedPose};
-pub use report::{DensifyReport, NotFinite, Report, StageTime, StepCounts, StepReport};
+pub use report::{DensifyReport, NonFiniteReport, Report, StageTime, StepCounts, StepReport};
 pub use score::{Pictures, ScoreAsks, ScoredView};
 pub use settings::{
     Adam, DensifyPlan, Extras, LearningRates, Relocation, RenderSettings, StepSettings,

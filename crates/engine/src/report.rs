@@ -57,20 +57,20 @@ pub struct StepReport {
     pub stages: Vec<StageTime>,
     /// Gaussians with a non-finite parameter after the step. Checked if the step's number is a multiple
     /// of [`crate::constants::FINITE_EVERY`]; `None` if there are none.
-    pub not_finite: Option<NotFinite>,
+    pub not_finite: Option<NonFiniteReport>,
 }
 
 /// Gaussians with a parameter that is NaN or infinite. Renders skip these Gaussians and no step moves
 /// them, so the loss does not show them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NotFinite {
+pub struct NonFiniteReport {
     /// Number of these Gaussians, not 0.
     pub gaussians: u64,
     /// Bit set of the affected tensors, a bit for each of [`Self::TENSORS`].
     pub tensors: u32,
 }
 
-impl NotFinite {
+impl NonFiniteReport {
     /// Names of a Gaussian's tensors, by bit of [`Self::tensors`].
     pub const TENSORS: [&str; PARAM_GROUPS.len()] = {
         let mut names = [""; PARAM_GROUPS.len()];

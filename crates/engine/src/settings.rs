@@ -139,7 +139,7 @@ pub struct StepSettings {
     /// Settings of the appearance MLP, if the view is rendered through it: see [`mod@crate::appearance_mlp`]. The engine
     /// must hold an embedding for every view.
     #[serde(default)]
-    pub look: Option<AppearanceMlpSettings>,
+    pub appearance_mlp: Option<AppearanceMlpSettings>,
 }
 
 impl StepSettings {
@@ -167,7 +167,7 @@ impl StepSettings {
             dropout: 0.0,
             pose_rates: PoseRates::default(),
             appearance: None,
-            look: None,
+            appearance_mlp: None,
         }
     }
 
@@ -230,11 +230,11 @@ impl DensifyPlan {
     }
 
     /// Returns by how many Gaussians `count` of them may grow; every engine uses this value.
-    pub fn room(&self, count: usize) -> usize {
-        let room = self.max_gaussians.saturating_sub(count);
-        let least = u32::try_from(room).unwrap_or(u32::MAX);
+    pub fn free_capacity(&self, count: usize) -> usize {
+        let free = self.max_gaussians.saturating_sub(count);
+        let least = u32::try_from(free).unwrap_or(u32::MAX);
         match self.room_share_bits() {
-            u32::MAX => room,
+            u32::MAX => free,
             share => crate::relocation::high_product(share, least) as usize,
         }
     }

@@ -15,13 +15,13 @@ pub fn check_upload(splats: &Splats, state: Option<&OptimizerState>) -> Result<(
     check_splats(&state.first_moments, "the first moments")?;
     check_splats(&state.second_moments, "the second moments")?;
     state.views.appearance.check()?;
-    state.views.look.check()?;
+    state.views.appearance_mlp.check()?;
     let n = splats.len();
     let fits = [&state.first_moments, &state.second_moments]
         .iter()
         .all(|m| m.len() == n && m.sh_degree == splats.sh_degree)
         && STATISTICS.iter().all(|each| each.fits(state, n))
-        && (state.views.look.is_empty() || state.views.look.gaussians() == n);
+        && (state.views.appearance_mlp.is_empty() || state.views.appearance_mlp.gaussians() == n);
     if fits {
         Ok(())
     } else {

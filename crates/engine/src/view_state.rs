@@ -4,8 +4,8 @@
 //! Code that stores or reads the tensors (checkpoints) iterates over the list and names no tensor. A new tensor is
 //! a field of [`ViewState`] and a row here.
 
-use crate::appearance::Appearance;
-use crate::appearance_mlp::{CODE, FEATURES, NETWORK};
+use crate::appearance::AppearanceGrids;
+use crate::appearance_mlp::{EMBEDDING, FEATURES, NETWORK};
 use crate::{AppearanceMlp, POSE_WORDS, RefinedPose};
 use dapple_scene::{Error, Result};
 use std::borrow::Cow;
@@ -16,9 +16,9 @@ pub struct ViewState {
     /// Poses; empty if no step has refined any.
     pub poses: Vec<RefinedPose>,
     /// Bilateral grids; empty if no step has learnt any.
-    pub appearance: Appearance,
+    pub appearance: AppearanceGrids,
     /// Appearance MLP with its embeddings; empty if the run learns none.
-    pub look: AppearanceMlp,
+    pub appearance_mlp: AppearanceMlp,
 }
 
 /// Sizes of the tensors of a [`ViewState`].
@@ -31,7 +31,7 @@ pub struct ViewSizes {
     /// Cells of a grid along x, y and luminance.
     pub cells: [u32; 3],
     /// Number of views with appearance embeddings.
-    pub looks: usize,
+    pub mlp_views: usize,
     /// Number of Gaussians with features for the appearance MLP.
     pub featured: usize,
 }
@@ -100,52 +100,52 @@ pub const VIEW_GROUPS: [ViewGroup; 13] = [
     },
     floats(
         "look.frame",
-        |sizes| vec![sizes.looks.min(1), 4],
-        |state| ViewNumbers::F32((&state.look.frame).into()),
-        |state, _, values| set_floats(&mut state.look.frame, values),
+        |sizes| vec![sizes.mlp_views.min(1), 4],
+        |state| ViewNumbers::F32((&state.appearance_mlp.frame).into()),
+        |state, _, values| set_floats(&mut state.appearance_mlp.frame, values),
     ),
     floats(
         "look.network",
-        |sizes| vec![sizes.looks.min(1), NETWORK],
-        |state| ViewNumbers::F32((&state.look.network).into()),
-        |state, _, values| set_floats(&mut state.look.network, values),
+        |sizes| vec![sizes.mlp_views.min(1), NETWORK],
+        |state| ViewNumbers::F32((&state.appearance_mlp.network).into()),
+        |state, _, values| set_floats(&mut state.appearance_mlp.network, values),
     ),
     floats(
         "look.network_moments",
-        |sizes| vec![sizes.looks.min(1), 2, NETWORK],
-        |state| ViewNumbers::F32((&state.look.network_moments).into()),
-        |state, _, values| set_floats(&mut state.look.network_moments, values),
+        |sizes| vec![sizes.mlp_views.min(1), 2, NETWORK],
+        |state| ViewNumbers::F32((&state.appearance_mlp.network_moments).into()),
+        |state, _, values| set_floats(&mut state.appearance_mlp.network_moments, values),
     ),
     floats(
         "look.codes",
-        |sizes| vec![sizes.looks, CODE],
-        |state| ViewNumbers::F32((&state.look.codes).into()),
-        |state, _, values| set_floats(&mut state.look.codes, values),
+        |sizes| vec![sizes.mlp_views, EMBEDDING],
+        |state| ViewNumbers::F32((&state.appearance_mlp.embeddings).into()),
+        |state, _, values| set_floats(&mut state.appearance_mlp.embeddings, values),
     ),
     floats(
         "look.code_moments",
-        |sizes| vec![sizes.looks, 2, CODE],
-        |state| ViewNumbers::F32((&state.look.code_moments).into()),
-        |state, _, values| set_floats(&mut state.look.code_moments, values),
+        |sizes| vec![sizes.mlp_views, 2, EMBEDDING],
+        |state| ViewNumbers::F32((&state.appearance_mlp.embedding_moments).into()),
+        |state, _, values| set_floats(&mut state.appearance_mlp.embedding_moments, values),
     ),
     ViewGroup {
         name: "look.seen",
         is_count: true,
-        shape: |sizes| vec![sizes.looks],
-        values: |state| ViewNumbers::U32((&state.look.seen).into()),
-        set: |state, _, values| set_counts(&mut state.look.seen, values),
+        shape: |sizes| vec![sizes.mlp_views],
+        values: |state| ViewNumbers::U32((&state.appearance_mlp.seen).into()),
+        set: |state, _, values| set_counts(&mut state.appearance_mlp.seen, values),
     },
     floats(
         "look.features",
         |sizes| vec![sizes.featured, FEATURES],
-        |state| ViewNumbers::F32((&state.look.features).into()),
-        |state, _, values| set_floats(&mut state.look.features, values),
+        |state| ViewNumbers::F32((&state.appearance_mlp.features).into()),
+        |state, _, values| set_floats(&mut state.appearance_mlp.features, values),
     ),
     floats(
         "look.feature_moments",
         |sizes| vec![sizes.featured, 2, FEATURES],
-        |state| ViewNumbers::F32((&state.look.feature_moments).into()),
-        |state, _, values| set_floats(&mut state.look.feature_moments, values),
+        |state| ViewNumbers::F32((&state.appearance_mlp.feature_moments).into()),
+        |state, _, values| set_floats(&mut state.appearance_mlp.feature_moments, values),
     ),
 ];
 
@@ -199,7 +199,7 @@ fn set_grids(
     state: &mut ViewState,
     sizes: &ViewSizes,
     values: ViewNumbers<'_>,
-    of: fn(&mut Appearance) -> &mut Vec<f32>,
+    of: fn(&mut AppearanceGrids) -> &mut Vec<f32>,
 ) -> bool {
     let is_set = set_floats(of(&mut state.appearance), values);
     if is_set {
@@ -215,8 +215,8 @@ impl ViewState {
             poses: self.poses.len(),
             grids: self.appearance.views(),
             cells: self.appearance.cells,
-            looks: self.look.views(),
-            featured: self.look.gaussians(),
+            mlp_views: self.appearance_mlp.views(),
+            featured: self.appearance_mlp.gaussians(),
         }
     }
 }
@@ -268,27 +268,27 @@ mod tests {
             poses: (0..3)
                 .map(|_| RefinedPose::from_words(&std::array::from_fn(|_| number())))
                 .collect(),
-            appearance: Appearance::identity([2, 3, 1], 2),
-            look: AppearanceMlp::new([0.0; 3], 1.0, 4, 5, 0),
+            appearance: AppearanceGrids::identity([2, 3, 1], 2),
+            appearance_mlp: AppearanceMlp::new([0.0; 3], 1.0, 4, 5, 0),
         };
         let held = &mut state.appearance;
-        let look = &mut state.look;
+        let mlp = &mut state.appearance_mlp;
         for values in [
             &mut held.coefficients,
             &mut held.first_moments,
             &mut held.second_moments,
-            &mut look.frame,
-            &mut look.network,
-            &mut look.network_moments,
-            &mut look.codes,
-            &mut look.code_moments,
-            &mut look.features,
-            &mut look.feature_moments,
+            &mut mlp.frame,
+            &mut mlp.network,
+            &mut mlp.network_moments,
+            &mut mlp.embeddings,
+            &mut mlp.embedding_moments,
+            &mut mlp.features,
+            &mut mlp.feature_moments,
         ] {
             values.iter_mut().for_each(|value| *value = number());
         }
         held.seen = vec![7, 9];
-        look.seen = vec![1, 2, 3, 4];
+        mlp.seen = vec![1, 2, 3, 4];
         let sizes = state.sizes();
         let mut copy = ViewState::default();
         for group in VIEW_GROUPS {

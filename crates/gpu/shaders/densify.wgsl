@@ -161,11 +161,11 @@ fn budget(at: Invocation) {
     let count = workgroupUniformLoad(&old_count);
     let wanting = long_scan(blocks_of(count), group, lane).x;
     if t == 0u && count > 0u {
-        var room = max(plan.max_gaussians, count) - count;
+        var free = max(plan.max_gaussians, count) - count;
         if plan.room_share != 0xffffffffu {
-            room = high_product(plan.room_share, room);
+            free = high_product(plan.room_share, free);
         }
-        let growing = min(wanting, room);
+        let growing = min(wanting, free);
         groups[REGROUP_COUNTS] = vec4u(wanting, 0u, 0u, growing);
         if growing < wanting {
             groups[REGROUP_SORT] = regroup_for(wanting, RADIX_BLOCK);

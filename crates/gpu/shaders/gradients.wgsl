@@ -30,13 +30,13 @@
 
 #if ANTIALIAS
 // Standard deviations of 3D filters, by Gaussian: shared/antialias.
-@group(0) @binding(12) var<storage, read> smoothing: array<f32>;
+@group(0) @binding(12) var<storage, read> filter_3d: array<f32>;
 #endif
 #if EXTRA_SLOTS
 // By place, written by extra_sums.wgsl.
 @group(0) @binding(13) var<storage, read> extra_gradients: array<f32>;
 #endif
-#if LOOK
+#if MLP
 // Unused: no caller requests gradients through the appearance MLP. shared/gaussian_backward needs the declaration.
 @group(0) @binding(14) var<storage, read> looked: array<vec4f>;
 #endif

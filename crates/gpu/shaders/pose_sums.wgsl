@@ -26,7 +26,7 @@
 #endif
 #if ANTIALIAS
 // Standard deviations of 3D filters, by Gaussian: shared/antialias.
-@group(0) @binding(9) var<storage, read> smoothing: array<f32>;
+@group(0) @binding(9) var<storage, read> filter_3d: array<f32>;
 #endif
 
 #if DEPTH
@@ -34,7 +34,7 @@
 @group(0) @binding(10) var<storage, read> extra_gradients: array<f32>;
 #endif
 
-#if LOOK
+#if MLP
 // By place, written by `project`.
 @group(0) @binding(11) var<storage, read> looked: array<vec4f>;
 #endif

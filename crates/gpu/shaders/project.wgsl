@@ -18,8 +18,8 @@
 //
 // Bindings: views (and lenses), state, geometry, sh_rest in; visible_placed, the counter, 0 before; out, by Gaussian,
 // visible_rank (0 = invisible, or one more than its place), and group_visible, a word per workgroup; by place splats2d,
-// tiles_touched, and depth_bits (depths once more by themselves, for `order` to read densely). In permutation LOOK,
-// colours go through the appearance MLP of the step's view: shared/look.
+// tiles_touched, and depth_bits (depths once more by themselves, for `order` to read densely). In permutation MLP,
+// colours go through the appearance MLP of the step's view: shared/mlp.
 
 #import shared/step
 #import shared/groups
@@ -51,16 +51,16 @@ const SCAN_WIDTH: u32 = 256u;
 
 #if ANTIALIAS
 // Standard deviations of 3D filters, by Gaussian: shared/antialias.
-@group(0) @binding(11) var<storage, read> smoothing: array<f32>;
+@group(0) @binding(11) var<storage, read> filter_3d: array<f32>;
 #endif
 
-#if LOOK
+#if MLP
 // In: the network and the embeddings of the appearance MLP, and planes of Gaussians' features. Out, by place: gains
 // plus one, and colours before the MLP.
-@group(0) @binding(12) var<storage, read> look: array<vec4f>;
+@group(0) @binding(12) var<storage, read> mlp: array<vec4f>;
 @group(0) @binding(13) var<storage, read_write> looked: array<vec4f>;
-@group(0) @binding(14) var<storage, read> look_features: array<f32>;
-#import shared/look_affine
+@group(0) @binding(14) var<storage, read> mlp_features: array<f32>;
+#import shared/mlp_affine
 #endif
 
 const LN_2: f32 = 0.69314718;
@@ -73,7 +73,7 @@ struct Splat {
     s1: vec4f,
     s2: vec4f,
     tiles: u32,
-#if LOOK
+#if MLP
     gain: vec3f,
     raw: vec3f,
 #endif
@@ -114,9 +114,9 @@ fn splat_of(i: u32) -> Splat {
         return Splat();
     }
     let direction = view_direction(g.mean, view.centre.xyz).xyz;
-#if LOOK
+#if MLP
     let own = raw_colour(i, capacity, step.sh_degree, direction);
-    let affine = look_affine(look_place(i, capacity, g.mean), step.view - 1u);
+    let affine = mlp_affine(mlp_place(i, capacity, g.mean), step.view - 1u);
     let gain = 1.0 + affine.gain;
     let raw = fma(gain, own, affine.offset);
 #else
@@ -131,7 +131,7 @@ fn splat_of(i: u32) -> Splat {
         vec4f(c, log2_opacity, rgb.xy),
         vec4f(rgb.z, point.z, radius),
         tiles,
-#if LOOK
+#if MLP
         gain,
         own,
 #endif
@@ -175,7 +175,7 @@ fn project(
         splats2d[3u * c] = splat.s0;
         splats2d[3u * c + 1u] = splat.s1;
         splats2d[3u * c + 2u] = splat.s2;
-#if LOOK
+#if MLP
         looked[2u * c] = vec4f(splat.gain, 0.0);
         looked[2u * c + 1u] = vec4f(splat.raw, 0.0);
 #endif

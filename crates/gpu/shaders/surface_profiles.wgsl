@@ -21,7 +21,7 @@
 #endif
 #if ANTIALIAS
 // Standard deviations of 3D filters, by Gaussian: shared/antialias.
-@group(0) @binding(6) var<storage, read> smoothing: array<f32>;
+@group(0) @binding(6) var<storage, read> filter_3d: array<f32>;
 #endif
 
 #import shared/projection

@@ -40,10 +40,10 @@
 
 #if ANTIALIAS
 // Standard deviations of 3D filters, by Gaussian: shared/antialias.
-@group(0) @binding(13) var<storage, read> smoothing: array<f32>;
+@group(0) @binding(13) var<storage, read> filter_3d: array<f32>;
 #endif
 
-#if LOOK
+#if MLP
 // By place, written by `project`.
 @group(0) @binding(14) var<storage, read> looked: array<vec4f>;
 #endif

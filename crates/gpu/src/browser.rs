@@ -1,4 +1,4 @@
-//! [`Script`]: a render of this engine as a dispatch list that a page runs with WebGPU, without this program.
+//! [`DispatchList`]: a render of this engine as a dispatch list that a page runs with WebGPU, without this program.
 //!
 //! 1. The passes of a render ([`Plan::Front`], [`Plan::Shown`]) are listed in the order in which the engine records
 //!    them, in the permutation of a device that promises no more than WebGPU's default limits.
@@ -11,7 +11,7 @@
 //! grows buffers that were too small, like the engine.
 
 use crate::layout::{self, State, Step, View};
-use crate::passes::{self, Bits, Code, Entry, Extent, Pass, Plan, Tensor, Words};
+use crate::passes::{self, Bits, BufferSizes, Code, Entry, Pass, Plan, Tensor, Words};
 use crate::precision::{Precision, Storage};
 use crate::recorder::Sort;
 use crate::stages::{emit, order, project, sort};
@@ -31,7 +31,7 @@ const PRECISION: Precision = Precision {
 };
 
 /// Sizes that decide which buffers are joined: about a million Gaussians on two megapixels.
-const USUAL: passes::Room = passes::Room {
+const USUAL: passes::Capacity = passes::Capacity {
     gaussians: 1 << 20,
     visible: 1 << 19,
     instances: 4 << 20,
@@ -42,7 +42,7 @@ const USUAL: passes::Room = passes::Room {
 
 /// Dispatch list of a render: all that a page needs.
 #[derive(Debug, Clone, Serialize)]
-pub struct Script {
+pub struct DispatchList {
     /// WGSL texts.
     pub shaders: Vec<String>,
     /// Dispatches, in order.
@@ -94,12 +94,12 @@ pub struct Sized {
 pub struct Command {
     /// Shader and entry point, for messages.
     pub label: String,
-    /// Index of its text in [`Script::shaders`].
+    /// Index of its text in [`DispatchList::shaders`].
     pub shader: usize,
     /// Entry point.
     pub entry: &'static str,
     /// Bindings of the dispatch.
-    pub bindings: Vec<Bound>,
+    pub bindings: Vec<BoundBuffer>,
     /// Workgroups of the dispatch.
     pub groups: Workgroups,
     /// Arrays that are copied into one buffer before the dispatch, and back after it.
@@ -110,7 +110,7 @@ pub struct Command {
 
 /// A binding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Bound {
+pub struct BoundBuffer {
     /// Bind group.
     pub group: u32,
     /// Number of the binding.
@@ -148,15 +148,15 @@ pub struct Joined {
 ///
 /// # Errors
 /// Shaders that do not parse or bind too many buffers: a bug of this crate.
-pub fn script(sh_degree: u8, antialias: bool) -> Result<Script> {
+pub fn script(sh_degree: u8, antialias: bool) -> Result<DispatchList> {
     let bits = Bits::IMAGE_ONLY | Bits::BYTES | Bits::when(antialias, Bits::ANTIALIAS);
     let defines = primitives::portable_defines(layout::defines()).flag("SMALL_WORKGROUPS", true);
     let mut writer = Writer {
         bits,
         defines: PRECISION.define(defines),
         set: layout::shaders(),
-        extent: Extent {
-            room: USUAL,
+        sizes: BufferSizes {
+            capacity: USUAL,
             precision: PRECISION,
             sh_degree,
             asked: bits,
@@ -173,7 +173,7 @@ pub fn script(sh_degree: u8, antialias: bool) -> Result<Script> {
         }
     }
     let view = |name, at: usize| (name, at / 4);
-    Ok(Script {
+    Ok(DispatchList {
         shaders: writer.shaders,
         commands: writer.commands,
         buffers: writer.buffers,
@@ -223,7 +223,7 @@ struct Writer {
     bits: Bits,
     defines: Defines,
     set: ShaderSet,
-    extent: Extent,
+    sizes: BufferSizes,
     shaders: Vec<String>,
     commands: Vec<Command>,
     buffers: Vec<Sized>,
@@ -305,7 +305,7 @@ impl Writer {
         let bytes_of = |name: &str| {
             let tensor = passes::tensors().find(|tensor| tensor.name == tensor_of(name));
             tensor
-                .and_then(|tensor| tensor.bytes(&self.extent))
+                .and_then(|tensor| tensor.bytes(&self.sizes))
                 .unwrap_or(256)
         };
         let stored = join::storage_bindings(&wgsl, entry)?;
@@ -339,7 +339,7 @@ impl Writer {
             if !own {
                 self.need(&buffer)?;
             }
-            bindings.push(Bound {
+            bindings.push(BoundBuffer {
                 group: binding.group,
                 binding: binding.binding,
                 kind,
@@ -383,18 +383,18 @@ impl Writer {
             let tensor = passes::tensors().find(|tensor| tensor.name == name);
             let tensor =
                 tensor.ok_or_else(|| Error::internal(format!("no pass declares \"{name}\"")))?;
-            sized(tensor, &self.extent)
+            sized(tensor, &self.sizes)
         };
         self.buffers.push(sized);
         Ok(())
     }
 }
 
-fn sized(tensor: &Tensor, extent: &Extent) -> Sized {
+fn sized(tensor: &Tensor, sizes: &BufferSizes) -> Sized {
     let words = match tensor.words {
         // Words of the single camera.
         Words::Each(0) => (size_of::<View>() / 4) as u32,
-        _ => tensor.words(extent),
+        _ => tensor.words(sizes),
     };
     Sized {
         name: tensor.name.to_owned(),
@@ -458,7 +458,7 @@ mod tests {
             let smooths = script
                 .buffers
                 .iter()
-                .any(|buffer| buffer.name == "smoothing");
+                .any(|buffer| buffer.name == "filter_3d");
             assert_eq!(smooths, antialias);
         }
     }

@@ -7,7 +7,7 @@
 //!    the device has no memory for one.
 //! 3. Data that changes with the view (photos and samples of depth) has one buffer for each photo slot.
 
-use crate::passes::{self, Axis, Bits, Extent, Tensor, Use, WORD};
+use crate::passes::{self, Axis, Bits, BufferSizes, Tensor, Use, WORD};
 use crate::{Context, layout};
 use dapple_runtime::{Gpu, Pooled, wgpu};
 use dapple_scene::{Error, Result};
@@ -159,7 +159,7 @@ impl Buffers {
     }
 
     /// Allocates the buffers of every step, the buffers that existed before, and the buffers of a command with `bits`,
-    /// in the sizes of `extent`. A buffer of the right size stays. State of Gaussians is carried over; all other new
+    /// in the sizes of `sizes`. A buffer of the right size stays. State of Gaussians is carried over; all other new
     /// buffers hold zeros.
     ///
     /// # Errors
@@ -167,7 +167,7 @@ impl Buffers {
     pub fn fit(
         &mut self,
         context: &Context,
-        extent: &Extent,
+        sizes: &BufferSizes,
         bits: Bits,
         carry: Option<Carry>,
     ) -> Result<()> {
@@ -176,7 +176,7 @@ impl Buffers {
             if !tensor.is_asked(bits) && !self.has(tensor.name) {
                 continue;
             }
-            let Some(bytes) = tensor.bytes(extent) else {
+            let Some(bytes) = tensor.bytes(sizes) else {
                 continue;
             };
             let before = self.by_name.get(tensor.name).map(|held| &held.buffer);
@@ -186,8 +186,8 @@ impl Buffers {
             }
             let after = make(&context.gpu, tensor, bytes)?;
             if let (true, Some(before), Some(carry)) = (tensor.is_state(), before, carry) {
-                let planes = tensor.words(extent);
-                carry_over(&context.gpu, (before, &after), carry, extent, planes);
+                let planes = tensor.words(sizes);
+                carry_over(&context.gpu, (before, &after), carry, sizes, planes);
             }
             made.push((tensor.name, after));
         }
@@ -198,9 +198,9 @@ impl Buffers {
     }
 
     /// Returns the existing buffers of Gaussians' state, with their planes.
-    pub fn state(&self, extent: &Extent) -> Vec<(&'static Tensor, u32)> {
+    pub fn state(&self, sizes: &BufferSizes) -> Vec<(&'static Tensor, u32)> {
         let there = passes::tensors().filter(|tensor| tensor.is_state() && self.has(tensor.name));
-        there.map(|tensor| (tensor, tensor.words(extent))).collect()
+        there.map(|tensor| (tensor, tensor.words(sizes))).collect()
     }
 }
 
@@ -228,7 +228,7 @@ fn carry_over(
     gpu: &Gpu,
     (before, after): (&wgpu::Buffer, &wgpu::Buffer),
     carry: Carry,
-    extent: &Extent,
+    sizes: &BufferSizes,
     planes: u32,
 ) {
     if carry.gaussians == 0 {
@@ -241,7 +241,7 @@ fn carry_over(
             before,
             bytes(carry.stride, plane),
             after,
-            bytes(extent.room.gaussians, plane),
+            bytes(sizes.capacity.gaussians, plane),
             Some(bytes(carry.gaussians, 1)),
         );
     }

@@ -4,7 +4,7 @@ use crate::layout;
 use crate::passes::{Bits, Code};
 use dapple_runtime::join::{self, Joins, StorageBinding};
 use dapple_runtime::primitives::RadixSort;
-use dapple_runtime::{Defines, Gpu, Kernel, Recording, ShaderSet, primitives};
+use dapple_runtime::{CommandList, Defines, Gpu, Kernel, ShaderSet, primitives};
 use dapple_scene::Result;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,7 +21,7 @@ pub struct Context {
     /// True if dispatches are kept short: see [`layout::DISPATCH_PARTS`].
     pub bounds_dispatches: bool,
     /// The caller's kernels for the loss of a crop: see [`crate::stages::crops`].
-    pub crop_loss: Option<Recording>,
+    pub crop_loss: Option<CommandList>,
     /// Constants that are settings of a run, by their name.
     constants: BTreeMap<&'static str, Defines>,
     kernels: Arc<Mutex<Compiled>>,

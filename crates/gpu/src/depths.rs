@@ -82,8 +82,8 @@ impl Depths {
             Some(there) => (there.buffer.clone(), there.view == view),
             None => {
                 let all = self.views.iter().map(Vec::len).max();
-                let room = all.filter(|_| is_ring).unwrap_or(samples.len());
-                let bytes = (room * size_of::<Sample>()) as u64;
+                let capacity = all.filter(|_| is_ring).unwrap_or(samples.len());
+                let bytes = (capacity * size_of::<Sample>()) as u64;
                 (gpu.buffer("depth_samples", bytes)?, false)
             }
         };

@@ -1,10 +1,10 @@
 //! Capacities of the engine's buffers: the first sizes, and growth when a buffer was too small.
 
 use crate::buffers::Carry;
-use crate::passes::{Bits, Extent, Room};
+use crate::passes::{Bits, BufferSizes, Capacity};
 use crate::stages::appearance;
 use crate::stages::filter_3d::FILTER_3D;
-use crate::{GpuEngine, layout, room};
+use crate::{GpuEngine, layout, memory_use};
 use dapple_engine::appearance::{check_cells, grid_floats, other_cells};
 use dapple_engine::{AppearanceSettings, PosedCamera};
 use dapple_runtime::Defines;
@@ -39,8 +39,8 @@ impl GpuEngine {
     /// # Errors
     /// No memory.
     pub fn reserve_instances(&mut self, instances: u32) -> Result<()> {
-        if instances > self.room.instances {
-            self.grow(self.with_instances(self.room, instances)?, None)?;
+        if instances > self.capacity.instances {
+            self.grow(self.with_instances(self.capacity, instances)?, None)?;
         }
         Ok(())
     }
@@ -56,42 +56,42 @@ impl GpuEngine {
     /// capacity for Gaussians.
     fn first_instances(&self, gaussians: u32, tiles: u32) -> u32 {
         let least = gaussians.saturating_add(1);
-        if self.options.first_room.instances > 0 {
-            return self.options.first_room.instances.max(least);
+        if self.options.first_capacity.instances > 0 {
+            return self.options.first_capacity.instances.max(least);
         }
         let usual = gaussians.saturating_mul(FIRST_INSTANCES_PER_GAUSSIAN);
         // Limited by the device's largest buffer: a view may make fewer instances.
-        let most = room::most_instances(tiles, self.most_bytes());
+        let most = memory_use::most_instances(tiles, self.most_bytes());
         let usual = usual.min(MOST_FIRST_INSTANCES).min(most);
         usual.max(LEAST_ROOM).max(least)
     }
 
     /// Returns the first capacity for visible Gaussians: a view sees half of a capture or less.
     fn first_visible(&self, gaussians: u32) -> u32 {
-        match self.options.first_room.visible {
+        match self.options.first_capacity.visible {
             0 => (gaussians / 2).max(LEAST_ROOM),
             visible => visible,
         }
     }
 
-    /// Sizes every buffer for `room`, and those that a command with `bits` needs: all of them, or none if there is no
+    /// Sizes every buffer for `capacity`, and those that a command with `bits` needs: all of them, or none if there is no
     /// memory for one. The state of the first `keep` Gaussians is carried over.
-    fn fit_to(&mut self, room: Room, bits: Bits, keep: Option<u32>) -> Result<()> {
+    fn fit_to(&mut self, capacity: Capacity, bits: Bits, keep: Option<u32>) -> Result<()> {
         let asked = match bits.has(Bits::IMAGE_ONLY) {
             true => self.asked,
             false => self.asked | bits,
         };
-        let extent = Extent {
-            room,
+        let sizes = BufferSizes {
+            capacity,
             asked,
-            ..self.extent()
+            ..self.sizes()
         };
         let carry = keep.map(|gaussians| Carry {
             gaussians,
-            stride: self.room.gaussians,
+            stride: self.capacity.gaussians,
         });
-        self.buffers.fit(&self.context, &extent, bits, carry)?;
-        self.room = room;
+        self.buffers.fit(&self.context, &sizes, bits, carry)?;
+        self.capacity = capacity;
         self.asked = asked;
         self.drop_stale();
         Ok(())
@@ -100,38 +100,38 @@ impl GpuEngine {
     /// Allocates everything that a command with `bits` needs.
     pub(crate) fn fit(&mut self, bits: Bits) -> Result<()> {
         if self.fitted != Some((bits, self.buffers.now())) {
-            self.fit_to(self.room, bits, None)?;
+            self.fit_to(self.capacity, bits, None)?;
             self.fitted = Some((bits, self.buffers.now()));
         }
         Ok(())
     }
 
     /// Calls [`Self::fit_to`], and writes the capacities to the GPU.
-    fn grow(&mut self, room: Room, keep: Option<u32>) -> Result<()> {
-        self.fit_to(room, Bits::NONE, keep)?;
+    fn grow(&mut self, capacity: Capacity, keep: Option<u32>) -> Result<()> {
+        self.fit_to(capacity, Bits::NONE, keep)?;
         self.write_room()
     }
 
-    /// Returns `room` with this capacity for visible Gaussians.
-    fn with_visible(room: Room, visible: u32) -> Room {
+    /// Returns `capacity` with this capacity for visible Gaussians.
+    fn with_visible(capacity: Capacity, visible: u32) -> Capacity {
         // Bytes need no check: visible Gaussians are at most as many as all Gaussians, and take less each.
         let whole = visible.checked_next_multiple_of(PLANE_STEP);
-        Room {
+        Capacity {
             visible: whole.unwrap_or(visible),
-            ..room
+            ..capacity
         }
     }
 
     pub(crate) fn reserve_visible(&mut self, visible: u32) -> Result<()> {
-        if visible > self.room.visible {
-            self.grow(Self::with_visible(self.room, visible), None)?;
+        if visible > self.capacity.visible {
+            self.grow(Self::with_visible(self.capacity, visible), None)?;
         }
         Ok(())
     }
 
-    /// Returns `room` with this capacity for instances, if they fit.
-    fn with_instances(&self, room: Room, instances: u32) -> Result<Room> {
-        let most = room::most_instances(room.tiles, self.most_bytes());
+    /// Returns `capacity` with this capacity for instances, if they fit.
+    fn with_instances(&self, capacity: Capacity, instances: u32) -> Result<Capacity> {
+        let most = memory_use::most_instances(capacity.tiles, self.most_bytes());
         if instances > most {
             return Err(self
                 .too_large(
@@ -141,7 +141,7 @@ impl GpuEngine {
                 )
                 .hint("lower the resolution or --max-gaussians, or use --device cpu"));
         }
-        Ok(room.with_instances(instances))
+        Ok(capacity.with_instances(instances))
     }
 
     /// Allocates the bilateral grids of all views, if a step requests them, and compiles their kernels.
@@ -214,19 +214,19 @@ impl GpuEngine {
     /// Returns the largest capacity for Gaussians: smaller than that for instances.
     fn most_gaussians(&self) -> u32 {
         let bytes = self.most_bytes();
-        let most = room::most_gaussians(self.options.precision, self.sh_degree, bytes);
-        most.min(room::most_instances(self.room.tiles, bytes).saturating_sub(1))
+        let most = memory_use::most_gaussians(self.options.precision, self.sh_degree, bytes);
+        most.min(memory_use::most_instances(self.capacity.tiles, bytes).saturating_sub(1))
     }
 
     /// Returns the number of Gaussians that train without filling the device. Each of their buffers, and those of the
     /// instances that steps usually make of them, is one binding, and all take at most half of its memory.
     pub(crate) fn comfortable_gaussians(&self, sh_degree: u8) -> usize {
         let bytes = self.most_bytes();
-        let most = room::most_gaussians(self.options.precision, sh_degree, bytes)
-            .min(room::most_instances(self.room.tiles, bytes) / USUAL_INSTANCES);
-        let each = room::bytes_per_gaussian(self.options.precision, sh_degree)
-            + room::bytes_per_visible()
-            + u64::from(USUAL_INSTANCES) * room::bytes_per_instance();
+        let most = memory_use::most_gaussians(self.options.precision, sh_degree, bytes)
+            .min(memory_use::most_instances(self.capacity.tiles, bytes) / USUAL_INSTANCES);
+        let each = memory_use::bytes_per_gaussian(self.options.precision, sh_degree)
+            + memory_use::bytes_per_visible()
+            + u64::from(USUAL_INSTANCES) * memory_use::bytes_per_instance();
         let memory = self.context.gpu.report().memory_bytes.unwrap_or(u64::MAX);
         usize::try_from((memory / 2 / each).min(most.into())).unwrap_or(usize::MAX)
     }
@@ -237,7 +237,7 @@ impl GpuEngine {
         let whole = gaussians.checked_next_multiple_of(PLANE_STEP);
         let capacity = whole.filter(|&c| c <= most).unwrap_or(gaussians);
         if capacity > most {
-            let bytes = room::bytes_per_gaussian(self.options.precision, self.sh_degree);
+            let bytes = memory_use::bytes_per_gaussian(self.options.precision, self.sh_degree);
             return Err(self.too_large("Gaussians", capacity, most).hint(format!(
                 "one takes {bytes} bytes: {:.2} GB in all; use fewer (--max-gaussians), 16-bit \
                      storage, a lower --sh-degree, or --device cpu",
@@ -247,50 +247,53 @@ impl GpuEngine {
         Ok(capacity)
     }
 
-    /// Returns `room` with this capacity for Gaussians, and a larger one for instances: density control's scratch.
-    fn with_gaussians(&self, room: Room, gaussians: u32) -> Result<Room> {
+    /// Returns `capacity` with this capacity for Gaussians, and a larger one for instances: density control's scratch.
+    fn with_gaussians(&self, capacity: Capacity, gaussians: u32) -> Result<Capacity> {
         let gaussians = self.whole_planes(gaussians)?;
         let least = gaussians.saturating_add(1);
-        let room = match least > room.instances {
-            true => self.with_instances(room, least)?,
-            false => room,
+        let capacity = match least > capacity.instances {
+            true => self.with_instances(capacity, least)?,
+            false => capacity,
         };
-        Ok(Room { gaussians, ..room })
+        Ok(Capacity {
+            gaussians,
+            ..capacity
+        })
     }
 
     /// Allocates buffers for new Gaussians; the old Gaussians are dropped if it succeeds.
-    pub(crate) fn make_room(&mut self, gaussians: u32) -> Result<()> {
-        let mut room = self.with_gaussians(self.room, gaussians)?;
-        let instances = self.first_instances(room.gaussians, room.tiles);
-        if instances > room.instances {
-            room = self.with_instances(room, instances)?;
+    pub(crate) fn make_capacity(&mut self, gaussians: u32) -> Result<()> {
+        let mut capacity = self.with_gaussians(self.capacity, gaussians)?;
+        let instances = self.first_instances(capacity.gaussians, capacity.tiles);
+        if instances > capacity.instances {
+            capacity = self.with_instances(capacity, instances)?;
         }
-        let visible = self.first_visible(room.gaussians);
-        if visible > room.visible {
-            room = Self::with_visible(room, visible);
+        let visible = self.first_visible(capacity.gaussians);
+        if visible > capacity.visible {
+            capacity = Self::with_visible(capacity, visible);
         }
-        self.grow(room, None)
+        self.grow(capacity, None)
     }
 
     /// Grows the buffers for a camera's image.
     pub(crate) fn fit_image(&mut self, camera: &PosedCamera) -> Result<()> {
-        let (tiles, pixels) = room::tiles_and_pixels(camera);
+        let (tiles, pixels) = memory_use::tiles_and_pixels(camera);
         self.fit_tiles(tiles, pixels)
     }
 
     pub(crate) fn fit_tiles(&mut self, tiles: u32, pixels: u32) -> Result<()> {
-        if tiles > self.room.tiles || pixels > self.room.pixels {
-            let room = Room {
-                tiles: self.room.tiles.max(tiles),
-                pixels: self.room.pixels.max(pixels),
-                ..self.room
+        if tiles > self.capacity.tiles || pixels > self.capacity.pixels {
+            let capacity = Capacity {
+                tiles: self.capacity.tiles.max(tiles),
+                pixels: self.capacity.pixels.max(pixels),
+                ..self.capacity
             };
             // More tiles leave less for instances where a binding is small.
-            let most = room::most_instances(room.tiles, self.most_bytes());
-            let first = self.first_instances(0, room.tiles);
-            let instances = room.instances.max(first).min(most);
-            let instances = instances.max(room.gaussians.saturating_add(1));
-            self.grow(self.with_instances(room, instances)?, None)?;
+            let most = memory_use::most_instances(capacity.tiles, self.most_bytes());
+            let first = self.first_instances(0, capacity.tiles);
+            let instances = capacity.instances.max(first).min(most);
+            let instances = instances.max(capacity.gaussians.saturating_add(1));
+            self.grow(self.with_instances(capacity, instances)?, None)?;
         }
         Ok(())
     }
@@ -301,40 +304,41 @@ impl GpuEngine {
         let gpu = &self.context.gpu;
         let at = |field: usize| field as u64;
         let capacity = at(offset_of!(layout::State, capacity));
-        gpu.write(state, capacity, &[self.room.gaussians]);
+        gpu.write(state, capacity, &[self.capacity.gaussians]);
         // `halted` and `wanted` follow the three capacities, and are cleared: the buffer is large enough now.
         let first = at(offset_of!(layout::State, visible_capacity));
-        let room = [
-            self.room.visible,
-            self.room.instances,
-            self.room.buckets,
+        let capacity = [
+            self.capacity.visible,
+            self.capacity.instances,
+            self.capacity.buckets,
             0,
             0,
         ];
-        gpu.write(state, first, &room);
+        gpu.write(state, first, &capacity);
         Ok(())
     }
 
     /// Grows the buffer that was too small for a halted command.
     pub(crate) fn grow_for(&mut self, halted: u32, wanted: u32, gaussians: u32) -> Result<()> {
-        let mut room = self.room;
+        let mut capacity = self.capacity;
         if halted & layout::HALT_GAUSSIANS != 0 {
-            let capacity = with_headroom(wanted).min(self.most_gaussians()).max(wanted);
-            room = self.with_gaussians(room, capacity)?;
+            let gaussians = with_headroom(wanted).min(self.most_gaussians()).max(wanted);
+            capacity = self.with_gaussians(capacity, gaussians)?;
         }
         if halted & layout::HALT_VISIBLE != 0 {
-            let visible = with_headroom(wanted).min(room.gaussians).max(wanted);
-            room = Self::with_visible(room, visible);
+            let visible = with_headroom(wanted).min(capacity.gaussians).max(wanted);
+            capacity = Self::with_visible(capacity, visible);
         }
         if halted & (layout::HALT_INSTANCES | layout::HALT_BUCKETS) != 0 {
             let wanted = if halted & layout::HALT_INSTANCES != 0 {
                 wanted
             } else {
-                room.instances.saturating_add(1)
+                capacity.instances.saturating_add(1)
             };
-            let most = room::most_instances(room.tiles, self.most_bytes());
-            room = self.with_instances(room, with_headroom(wanted).min(most).max(wanted))?;
+            let most = memory_use::most_instances(capacity.tiles, self.most_bytes());
+            capacity =
+                self.with_instances(capacity, with_headroom(wanted).min(most).max(wanted))?;
         }
-        self.grow(room, Some(gaussians))
+        self.grow(capacity, Some(gaussians))
     }
 }

@@ -70,13 +70,13 @@ pub struct Parameters {
     /// Samples of known depth that the view has.
     pub depth_samples: u32,
     /// Step size of the network of the appearance MLP.
-    pub look_network_rate: f32,
+    pub mlp_network_rate: f32,
     /// Step size of the view's code.
-    pub look_code_rate: f32,
+    pub mlp_code_rate: f32,
     /// The code's weight in the loss.
-    pub look_neutral: f32,
+    pub mlp_neutral: f32,
     /// Step size of Gaussians' features.
-    pub look_feature_rate: f32,
+    pub mlp_feature_rate: f32,
     /// Pixels along an edge of the crop that is compared.
     pub crop_side: u32,
     /// Its first column and row.
@@ -255,7 +255,7 @@ pub struct Report {
     pub added: u32,
     /// Gaussians that are not finite: `finite` adds them, where it runs.
     pub broken: u32,
-    /// A bit for each tensor that has non-finite numbers: see [`dapple_engine::NotFinite`].
+    /// A bit for each tensor that has non-finite numbers: see [`dapple_engine::NonFiniteReport`].
     pub broken_tensors: u32,
     /// Reserved.
     pub pad: [u32; 2],
@@ -336,8 +336,8 @@ pub const STORAGE_BUFFERS: u32 = 16;
 /// of them takes, `appearance_gather`.
 pub const WORKGROUP_BYTES: u32 = 24 << 10;
 
-/// Workgroups of `look_gather`, a multiple of 16: as many as a large GPU holds at once, and few enough to add up.
-pub const LOOK_GROUPS: u32 = 512;
+/// Workgroups of `mlp_gather`, a multiple of 16: as many as a large GPU holds at once, and few enough to add up.
+pub const MLP_GROUPS: u32 = 512;
 
 /// Storage buffers that every device binds: WebGPU's default limit.
 pub const LEAST_STORAGE_BUFFERS: u32 = 8;
@@ -392,7 +392,7 @@ pub fn defines() -> Defines {
         .u32("EMIT_BLOCK", EMIT_BLOCK)
         .u32("SLOT_SUMS_GAUSSIANS", SLOT_SUMS_GAUSSIANS)
         .u32("UPDATE_THREADS", UPDATE_THREADS)
-        .u32("LOOK_GROUPS", LOOK_GROUPS)
+        .u32("MLP_GROUPS", MLP_GROUPS)
         .u32("DROPOUT", dapple_engine::DROPOUT);
     // Tap d is the weight at distance d from the centre of the symmetric window.
     let window = constants::ssim_window();
@@ -438,9 +438,9 @@ pub fn shaders() -> ShaderSet {
         "shared/lens_form",
         "shared/high_product",
         "shared/is_number",
-        "shared/look",
-        "shared/look_affine",
-        "shared/look_place",
+        "shared/mlp",
+        "shared/mlp_affine",
+        "shared/mlp_place",
         "shared/noise",
         "shared/normal",
         "shared/parameters",

@@ -3,8 +3,8 @@
 use crate::layout;
 use dapple_engine::constants::FINITE_EVERY;
 use dapple_engine::{
-    DensifyPlan, DensifyReport, LossTerm, NotFinite, RenderSettings, Report, StageTime, StepCounts,
-    StepReport, StepSettings, ViewId,
+    DensifyPlan, DensifyReport, LossTerm, NonFiniteReport, RenderSettings, Report, StageTime,
+    StepCounts, StepReport, StepSettings, ViewId,
 };
 
 /// Returns the immediates of a step.
@@ -69,10 +69,16 @@ pub fn step_parameters(
     layout::Parameters {
         losses,
         depth_samples: depth_samples as u32,
-        look_network_rate: settings.look.map_or(0.0, |learnt| learnt.network_rate),
-        look_code_rate: settings.look.map_or(0.0, |learnt| learnt.embedding_rate),
-        look_neutral: settings.look.map_or(0.0, |learnt| learnt.neutral),
-        look_feature_rate: settings.look.map_or(0.0, |learnt| learnt.feature_rate),
+        mlp_network_rate: settings
+            .appearance_mlp
+            .map_or(0.0, |learnt| learnt.network_rate),
+        mlp_code_rate: settings
+            .appearance_mlp
+            .map_or(0.0, |learnt| learnt.embedding_rate),
+        mlp_neutral: settings.appearance_mlp.map_or(0.0, |learnt| learnt.neutral),
+        mlp_feature_rate: settings
+            .appearance_mlp
+            .map_or(0.0, |learnt| learnt.feature_rate),
         crop_side,
         crop,
     }
@@ -116,7 +122,7 @@ pub fn step_report(
         },
         stages,
         not_finite: match settings.step.is_multiple_of(FINITE_EVERY) {
-            true => NotFinite::new(report.broken.into(), report.broken_tensors),
+            true => NonFiniteReport::new(report.broken.into(), report.broken_tensors),
             false => None,
         },
     })

@@ -8,7 +8,7 @@
 
 use crate::layout;
 use bytemuck::{Pod, Zeroable};
-use dapple_runtime::{Buffer, Defines, Gpu, Groups, Kernel, Recording, wgpu};
+use dapple_runtime::{Buffer, CommandList, Defines, Gpu, Groups, Kernel, wgpu};
 use dapple_scene::splat_file::nearest::{CentresOf, LoadedRows, NearestCentres, Rows};
 use dapple_scene::{Error, Progress, Result};
 use rayon::prelude::*;
@@ -219,7 +219,7 @@ impl Loaded<'_> {
                     ("labels", part.labels.raw()),
                 ],
             )?;
-            let mut recording = Recording::new();
+            let mut recording = CommandList::new();
             recording.dispatch(bound, Groups::flat((end - first) as u32));
             let mut encoder = gpu.encoder();
             recording.encode(&mut encoder, &[]);

@@ -1,11 +1,11 @@
 //! [`Recorder`]: records passes in a command list, and notes the dependencies of the list.
 
 use crate::buffers::Uses;
-use crate::passes::{self, Bits, Code, Entry, Extent, Pass, Plan, Tensor};
+use crate::passes::{self, Bits, BufferSizes, Code, Entry, Pass, Plan, Tensor};
 use crate::{Buffers, Context};
 use dapple_runtime::join::{JOINED_AT, Joins, StorageBinding};
 use dapple_runtime::primitives::{Count, RadixSort, SortOn};
-use dapple_runtime::{ByteSlice, Groups, Pooled, Recording, wgpu};
+use dapple_runtime::{ByteSlice, CommandList, Groups, Pooled, wgpu};
 use dapple_scene::Result;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -71,12 +71,12 @@ pub struct Recorder<'a> {
     /// Bits of the command.
     pub bits: Bits,
     /// Inputs of the buffer sizes.
-    pub extent: Extent,
+    pub sizes: BufferSizes,
     /// Photo slot.
     slot: usize,
     tile_bits: u32,
     borrows: &'static [(&'static str, &'static str)],
-    recording: Recording,
+    recording: CommandList,
     uses: Uses,
 }
 
@@ -87,21 +87,21 @@ impl<'a> Recorder<'a> {
             context,
             buffers,
             bits,
-            extent: Extent::default(),
+            sizes: BufferSizes::default(),
             slot: 0,
             tile_bits: LEAST_TILE_BITS,
             borrows: &[],
-            recording: Recording::new(),
+            recording: CommandList::new(),
             uses: Uses::default(),
         }
     }
 
     /// Sets the buffer sizes and the photo slot.
     #[must_use]
-    pub fn over(self, extent: &Extent, slot: usize) -> Self {
-        let tile_bits = extent.room.tiles.max(1).ilog2() + 1;
+    pub fn over(self, sizes: &BufferSizes, slot: usize) -> Self {
+        let tile_bits = sizes.capacity.tiles.max(1).ilog2() + 1;
         Self {
-            extent: *extent,
+            sizes: *sizes,
             slot,
             tile_bits: tile_bits.max(LEAST_TILE_BITS),
             ..self
@@ -273,7 +273,7 @@ impl<'a> Recorder<'a> {
 
     /// Appends a caller's command list, of that name, to the pass's span. The result is valid until there is another
     /// list of that name.
-    pub fn routine(&mut self, name: &'static str, work: Recording) {
+    pub fn routine(&mut self, name: &'static str, work: CommandList) {
         self.buffers.note(name, &mut self.uses);
         self.recording.absorb(work);
     }
@@ -327,22 +327,22 @@ impl<'a> Recorder<'a> {
         for tensor in passes::tensors().filter(|tensor| tensor.is_state()) {
             self.buffers.note(tensor.name, &mut self.uses);
         }
-        self.buffers.state(&self.extent)
+        self.buffers.state(&self.sizes)
     }
 
     /// Appends the command list of a part.
-    pub fn append(&mut self, part: &Recording, uses: &Uses) {
+    pub fn append(&mut self, part: &CommandList, uses: &Uses) {
         self.recording.append(part.clone());
         self.uses.extend(uses);
     }
 
     /// Returns the command list.
-    pub fn finish(self) -> Recording {
+    pub fn finish(self) -> CommandList {
         self.recording
     }
 
     /// Returns the command list and its dependencies.
-    pub fn finish_with_uses(self) -> (Recording, Uses) {
+    pub fn finish_with_uses(self) -> (CommandList, Uses) {
         (self.recording, self.uses)
     }
 }

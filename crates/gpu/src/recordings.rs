@@ -7,10 +7,10 @@
 //!    list keeps its buffers alive.
 
 use crate::buffers::Uses;
-use crate::passes::{Bits, Extent, Plan};
+use crate::passes::{Bits, BufferSizes, Plan};
 use crate::recorder::Recorder;
 use crate::{Buffers, Context};
-use dapple_runtime::Recording;
+use dapple_runtime::CommandList;
 use dapple_scene::Result;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ impl Key {
 
 #[derive(Debug)]
 struct Made {
-    recording: Arc<Recording>,
+    recording: Arc<CommandList>,
     uses: Uses,
 }
 
@@ -49,7 +49,7 @@ pub struct Scope<'a> {
     /// The buffers.
     pub buffers: &'a Buffers,
     /// Inputs of the buffer sizes.
-    pub extent: &'a Extent,
+    pub sizes: &'a BufferSizes,
 }
 
 /// The command lists of an engine.
@@ -65,13 +65,13 @@ impl Recordings {
     ///
     /// # Errors
     /// A tensor is missing; the driver refuses a kernel; no memory for scratch.
-    pub fn get(&mut self, scope: Scope<'_>, key: Key) -> Result<Arc<Recording>> {
+    pub fn get(&mut self, scope: Scope<'_>, key: Key) -> Result<Arc<CommandList>> {
         self.drop_stale(scope.buffers);
         if let Some(made) = self.made.get(&key) {
             return Ok(Arc::clone(&made.recording));
         }
         let mut recorder = Recorder::new(scope.context, scope.buffers, key.bits);
-        recorder = recorder.over(scope.extent, key.slot);
+        recorder = recorder.over(scope.sizes, key.slot);
         for &part in key.plan.parts() {
             let part = Key::new(part, key.bits, key.slot);
             let recording = self.get(scope, part)?;
@@ -99,7 +99,7 @@ impl Recordings {
     }
 
     /// Returns the command list of a step on a photo in this slot, if there is a valid one.
-    pub fn of_step(&self, slot: usize, buffers: &Buffers) -> Option<&Recording> {
+    pub fn of_step(&self, slot: usize, buffers: &Buffers) -> Option<&CommandList> {
         let is_it = |key: &Key| key.plan == Plan::Step && key.slot == slot;
         let mut steps: Vec<_> = self.made.iter().filter(|(key, _)| is_it(key)).collect();
         steps.sort_by_key(|(key, _)| key.bits);

@@ -5,7 +5,7 @@
 //!    copies it when it reaches that point of the queue, and the host does not wait.
 //! 3. The host waits for the oldest chunk only if more than [`CHUNKS_IN_FLIGHT`] chunks are in flight. The GPU still
 //!    has the others to do, so it never idles. If few photos fit on the device, chunks are smaller and fewer are in
-//!    flight: see [`Ring::hold_back`].
+//!    flight: see [`RingBuffer::hold_back`].
 
 use crate::layout::Report;
 use crate::photos::AHEAD;
@@ -49,7 +49,7 @@ struct Chunk {
 
 /// Reports in flight.
 #[derive(Debug)]
-pub struct Ring {
+pub struct RingBuffer {
     chunks: VecDeque<Chunk>,
     /// Sequence number of the next command.
     next: u64,
@@ -62,7 +62,7 @@ pub struct Ring {
     in_flight: usize,
 }
 
-impl Ring {
+impl RingBuffer {
     /// Creates a ring buffer with nothing enqueued.
     pub fn new() -> Self {
         Self {

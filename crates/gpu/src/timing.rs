@@ -6,7 +6,7 @@
 //!    calls [`Times::keep`] and [`Times::take_kept`].
 
 use dapple_engine::{Stage, StageTime};
-use dapple_runtime::{Detail, Gpu, GpuClock, Recording, Timing, Values};
+use dapple_runtime::{CommandList, Detail, Gpu, GpuClock, Timing, Values};
 use dapple_scene::Result;
 use std::collections::BTreeMap;
 
@@ -63,7 +63,7 @@ impl Times {
     pub fn submit(
         &mut self,
         gpu: &Gpu,
-        recording: &Recording,
+        recording: &CommandList,
         values: Values<'_>,
         sequence: u64,
     ) -> Result<()> {

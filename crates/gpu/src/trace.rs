@@ -7,7 +7,7 @@ use crate::layout::{self, BUCKET, EMIT_BLOCK, WORKGROUP};
 use crate::messages::step_immediates;
 use crate::passes::{Bits, Entry, Plan, entry_count};
 use crate::recorder::Recorder;
-use crate::ring::Ring;
+use crate::ring::RingBuffer;
 use crate::stages::{emit, order, project, ranges};
 use dapple_engine::{Engine, PosedCamera, Stage, StepSettings, Trace, TracedSplat, ViewId};
 use dapple_runtime::Groups;
@@ -81,13 +81,13 @@ impl GpuEngine {
             view,
             settings,
             arrived.is_masked,
-            Ring::entry(0),
+            RingBuffer::entry(0),
             self.sh_degree,
             self.default_cap,
         );
         let run = |stage: Stage| {
             let recorder = Recorder::new(&self.context, &buffers, Bits::NONE);
-            let mut recorder = recorder.over(&self.extent(), arrived.slot);
+            let mut recorder = recorder.over(&self.sizes(), arrived.slot);
             let plans = Plan::Step.parts().iter();
             for pass in plans.flat_map(|plan| plan.passes()) {
                 if pass.name == stage.name() {
@@ -119,13 +119,13 @@ impl GpuEngine {
 
     /// Zeroes all data that steps and stages have written, so that no stage finds its results already there.
     fn forget(&self) -> Result<()> {
-        let kept = self.buffers.state(&self.extent());
+        let kept = self.buffers.state(&self.sizes());
         let mut encoder = self.context.gpu.encoder();
         for (name, buffer) in self.buffers.iter() {
             let is_kept = kept.iter().any(|(tensor, _)| tensor.name == name);
             let is_kept = is_kept
                 || name.starts_with("appearance")
-                || matches!(name, "look" | "look_moments" | "look_seen");
+                || matches!(name, "mlp" | "mlp_moments" | "mlp_seen");
             if !is_kept && !matches!(name, "views" | "lenses" | "state") {
                 encoder.clear_buffer(buffer, 0, None);
             }
@@ -152,10 +152,10 @@ impl GpuEngine {
         let buckets = Buckets::new(&inputs.tiles, cap);
         let mut counts = layout::State {
             gaussians,
-            capacity: self.room.gaussians,
-            visible_capacity: self.room.visible,
-            instance_capacity: self.room.instances,
-            bucket_capacity: self.room.buckets,
+            capacity: self.capacity.gaussians,
+            visible_capacity: self.capacity.visible,
+            instance_capacity: self.capacity.instances,
+            bucket_capacity: self.capacity.buckets,
             ..layout::State::default()
         };
         let tiles = camera.tile_count() as u32;

@@ -48,7 +48,7 @@ pub fn store(measured: &Measured) -> Result<PathBuf> {
 ///
 /// # Errors
 /// No memory for the measurement; a lost device.
-pub fn of(engine: &dyn Instrumented) -> Result<(Ceilings, Option<f64>)> {
+pub fn for_engine(engine: &dyn Instrumented) -> Result<(Ceilings, Option<f64>)> {
     if let Some(stored) = cached(&engine.ceilings_key(&processor()))
         && !was_busy(&stored)
         && let (Some(bytes_per_second), Some(flops_per_second)) =

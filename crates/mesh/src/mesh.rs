@@ -131,8 +131,8 @@ pub struct Topology {
 
 impl Topology {
     /// Counts the topology of a mesh.
-    pub fn of(mesh: &Mesh) -> Self {
-        let edges = Edges::of(mesh);
+    pub fn from_mesh(mesh: &Mesh) -> Self {
+        let edges = Edges::from_mesh(mesh);
         let mut found = Self::default();
         let mut rims = Sets::new(mesh.positions.len());
         let mut on_rim = Vec::new();
@@ -180,7 +180,7 @@ pub(crate) struct Edges(Vec<EdgeUse>);
 
 impl Edges {
     /// Lists the edges of all triangles.
-    pub fn of(mesh: &Mesh) -> Self {
+    pub fn from_mesh(mesh: &Mesh) -> Self {
         let uses = mesh.triangles.par_iter().enumerate();
         let mut uses: Vec<EdgeUse> = uses
             .flat_map_iter(|(t, triangle)| {
@@ -239,7 +239,7 @@ impl Edges {
 /// Splits vertices with several fans, so that the mesh is a manifold. An edge of three or more triangles becomes a
 /// boundary. Returns the number of new vertices.
 pub fn split_fans(mesh: &mut Mesh) -> usize {
-    let edges = Edges::of(mesh);
+    let edges = Edges::from_mesh(mesh);
     let (fans, extra) = edges.fans(mesh);
     if extra == 0 {
         return 0;

@@ -275,7 +275,7 @@ impl Run<'_> {
             false => frame::find(&evidence, self.options.distance.as_ref(), self.options.gps)?,
         };
         notes.extend(frame.notes.iter().cloned());
-        let review = Review::of(&evidence);
+        let review = Review::from_evidence(&evidence);
         model.transform(&moved);
         let evidence = Evidence::new(&model, self.photos, &database, &others)?;
         let report = self.options.out.join("report.html");

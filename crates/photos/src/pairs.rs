@@ -49,7 +49,7 @@ pub type IndexPair = (usize, usize);
 
 impl Choice {
     /// Chooses for this number of photos.
-    pub fn of(photos: usize, is_video: bool, with_gps: usize) -> Self {
+    pub fn for_photos(photos: usize, is_video: bool, with_gps: usize) -> Self {
         match photos {
             0..=EXHAUSTIVE => Self::All,
             _ if is_video => Self::Sequence,
@@ -218,9 +218,9 @@ mod tests {
 
     #[test]
     fn the_choice_follows_the_photos() {
-        assert_eq!(Choice::of(150, true, 150), Choice::All);
-        assert_eq!(Choice::of(151, true, 0), Choice::Sequence);
-        assert_eq!(Choice::of(151, false, 151), Choice::Gps);
-        assert_eq!(Choice::of(151, false, 150), Choice::Coarse);
+        assert_eq!(Choice::for_photos(150, true, 150), Choice::All);
+        assert_eq!(Choice::for_photos(151, true, 0), Choice::Sequence);
+        assert_eq!(Choice::for_photos(151, false, 151), Choice::Gps);
+        assert_eq!(Choice::for_photos(151, false, 150), Choice::Coarse);
     }
 }

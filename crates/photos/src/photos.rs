@@ -175,7 +175,7 @@ fn prepare_one(source: &Source, images: &Path, masks: &Path) -> Result<Prepared>
         }
         None => false,
     };
-    let grey = Grey::of(&photo, 256);
+    let grey = Grey::from_photo(&photo, 256);
     Ok(Prepared {
         name,
         width: photo.width,
@@ -225,7 +225,7 @@ fn encode_png(photo: &Photo) -> Result<Vec<u8>> {
 }
 
 fn thumbnail(photo: &Photo) -> Result<Vec<u8>> {
-    let small = Small::of(photo, THUMBNAIL);
+    let small = Small::from_photo(photo, THUMBNAIL);
     let mut bytes = Vec::new();
     let encoder = jpeg_encoder::Encoder::new(&mut bytes, 70);
     encoder
@@ -248,7 +248,7 @@ struct Small {
 
 impl Small {
     /// Averages squares of whole numbers of pixels.
-    fn of(photo: &Photo, edge: u32) -> Self {
+    fn from_photo(photo: &Photo, edge: u32) -> Self {
         let by = photo.width.max(photo.height).div_ceil(edge).max(1) as usize;
         let (width, height) = (
             (photo.width as usize / by).max(1),

@@ -207,7 +207,7 @@ fn links(evidence: &Evidence<'_>) -> Vec<(usize, usize, u32)> {
         .iter()
         .map(|image| index_of.get(image.name.as_str()).copied())
         .collect();
-    let mut all: Vec<(usize, usize, u32)> = Graph::of(evidence)
+    let mut all: Vec<(usize, usize, u32)> = Graph::from_evidence(evidence)
         .shared
         .into_iter()
         .filter_map(|((a, b), shared)| Some((to_photo[a]?, to_photo[b]?, shared)))

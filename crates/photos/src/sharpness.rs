@@ -22,7 +22,7 @@ pub struct Grey {
 
 impl Grey {
     /// Reduces a photo by whole numbers until its longest edge is at most `edge` pixels.
-    pub fn of(photo: &Photo, edge: usize) -> Self {
+    pub fn from_photo(photo: &Photo, edge: usize) -> Self {
         let (width, height) = (photo.width as usize, photo.height as usize);
         let by = width.max(height).div_ceil(edge).max(1);
         let (to_width, to_height) = ((width / by).max(1), (height / by).max(1));
@@ -108,7 +108,7 @@ impl Grey {
 /// Returns the sharpness: ratio of detail at the fine and at the coarse scale. Photos of ten
 /// captures have 0.55 to 1.16; blurred by a thousandth of their edge, they have 0.34 to 0.56.
 pub fn sharpness(photo: &Photo) -> f64 {
-    let fine = Grey::of(photo, EDGE);
+    let fine = Grey::from_photo(photo, EDGE);
     if fine.width < 8 || fine.height < 8 {
         return 0.0;
     }

@@ -102,7 +102,7 @@ impl Run<'_> {
             .filter(|photo| photo.exif.gps.is_some())
             .count();
         let with_gps = if self.options.gps { with_gps } else { 0 };
-        let choice = Choice::of(self.photos.len(), is_video, with_gps);
+        let choice = Choice::for_photos(self.photos.len(), is_video, with_gps);
         let database = work.path("database.db");
         let settings = format!("{choice:?} {}", self.options.seed);
         work.stage(

@@ -223,7 +223,7 @@ fn measure(folder: &Path, progress: &dyn Progress) -> Result<Vec<Candidate>> {
         progress.advance(1);
         Ok(Candidate {
             sharpness: sharpness(&photo),
-            small: Grey::of(&photo, 96),
+            small: Grey::from_photo(&photo, 96),
             path,
         })
     };

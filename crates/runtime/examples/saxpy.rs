@@ -2,7 +2,7 @@
 //!
 //! `cargo run --example saxpy -p dapple-runtime`
 
-use dapple_runtime::{Choice, Defines, Gpu, GpuOptions, Groups, Kernel, Recording, ShaderSet};
+use dapple_runtime::{Choice, CommandList, Defines, Gpu, GpuOptions, Groups, Kernel, ShaderSet};
 
 const SAXPY: &str = "
     @group(0) @binding(0) var<storage, read> x: array<f32>;
@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let set = ShaderSet::new(&[("saxpy", SAXPY)]);
     let kernel = Kernel::new(&gpu, &set, "saxpy", "saxpy", &Defines::new())?;
     let bound = kernel.bind(&gpu, &[("x", &x), ("y", &y)])?;
-    let mut recording = Recording::new();
+    let mut recording = CommandList::new();
     recording.dispatch(bound, Groups::Direct([(COUNT / 256) as u32, 1, 1]));
 
     // Recorded once and run twice, each time with another factor, without a wait between the runs.

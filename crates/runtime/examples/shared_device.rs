@@ -2,7 +2,7 @@
 //!
 //! `cargo run --example shared_device -p dapple-runtime`
 
-use dapple_runtime::{Defines, Gpu, GpuOptions, Groups, Kernel, Recording, ShaderSet, wgpu};
+use dapple_runtime::{CommandList, Defines, Gpu, GpuOptions, Groups, Kernel, ShaderSet, wgpu};
 
 const DOUBLE: &str = "
     @group(0) @binding(0) var<storage, read_write> values: array<u32>;
@@ -38,7 +38,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let gpu = Gpu::from_wgpu(adapter, device, queue, &GpuOptions::default())?;
     let set = ShaderSet::new(&[("double", DOUBLE)]);
     let kernel = Kernel::new(&gpu, &set, "double", "double", &Defines::new())?;
-    let mut recording = Recording::new();
+    let mut recording = CommandList::new();
     let bound = kernel.bind(&gpu, &[("values", &values)])?;
     recording.dispatch(bound, Groups::Direct([1, 1, 1]));
     recording.submit(&gpu, &[]);

@@ -3,7 +3,7 @@
 //! `cargo run --release --example sort -p dapple-runtime [gpu:N]`
 
 use dapple_runtime::primitives::{Count, RadixSort, SortOn, radix_block};
-use dapple_runtime::{Choice, Gpu, GpuOptions, Groups, Recording};
+use dapple_runtime::{Choice, CommandList, Gpu, GpuOptions, Groups};
 use std::time::Instant;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // With `true` the values are the positions of the pairs before the sort.
     let sort = RadixSort::new(&gpu, 32, true)?;
-    let mut recording = Recording::new();
+    let mut recording = CommandList::new();
     let on = SortOn {
         keys: &sorted,
         values: &places,

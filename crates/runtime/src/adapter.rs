@@ -9,7 +9,7 @@
 //! 4. If the system kills dispatches that take too long, the report names the watchdog, and engines bound the work of a
 //!    dispatch.
 
-use crate::turns::COMPILING;
+use crate::compile_lock::COMPILING;
 use dapple_base::{Error, Result};
 use serde::Serialize;
 use std::fmt;

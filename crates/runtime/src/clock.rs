@@ -15,7 +15,7 @@
 //! on the host's timeline matter. Durations do not depend on the offset.
 
 use crate::parameters::Values;
-use crate::{Defines, Detail, Gpu, Groups, Kernel, Readback, Recording, ShaderSet};
+use crate::{CommandList, Defines, Detail, Gpu, Groups, Kernel, Readback, ShaderSet};
 use dapple_base::{Error, Result};
 use serde::Serialize;
 use std::collections::VecDeque;
@@ -75,7 +75,7 @@ pub struct GpuClock {
     /// Tick that others are counted from: differences of ticks fit a float, ticks do not.
     base: u64,
     calibration: Calibration,
-    probe: Recording,
+    probe: CommandList,
     /// True if there are timestamps outside of passes.
     around: bool,
     most_spans: usize,
@@ -121,7 +121,7 @@ impl GpuClock {
         }
         let shaders = ShaderSet::new(&[("nothing", NOTHING)]);
         let kernel = Kernel::new(gpu, &shaders, "nothing", "nothing", &Defines::new())?;
-        let mut probe = Recording::new();
+        let mut probe = CommandList::new();
         probe.span("probe");
         probe.dispatch(kernel.bind(gpu, &[])?, Groups::Direct([1, 1, 1]));
         let free = (0..in_flight.max(1)).map(|_| Queries::new(gpu, most_spans + 1));
@@ -221,7 +221,7 @@ impl GpuClock {
     /// No memory, a lost device.
     pub fn encode(
         &mut self,
-        recording: &Recording,
+        recording: &CommandList,
         encoder: &mut wgpu::CommandEncoder,
         immediates: &[u8],
         tag: u64,
@@ -237,7 +237,7 @@ impl GpuClock {
     /// See [`Self::encode`] for the errors.
     pub fn encode_with(
         &mut self,
-        recording: &Recording,
+        recording: &CommandList,
         encoder: &mut wgpu::CommandEncoder,
         values: Values<'_>,
         (tag, detail): (u64, Detail),
@@ -285,7 +285,7 @@ impl GpuClock {
     /// See [`Self::encode`] for the errors.
     pub fn submit(
         &mut self,
-        recording: &Recording,
+        recording: &CommandList,
         immediates: &[u8],
         tag: u64,
         detail: Detail,
@@ -299,7 +299,7 @@ impl GpuClock {
     /// See [`Self::encode`] for the errors.
     pub fn submit_with(
         &mut self,
-        recording: &Recording,
+        recording: &CommandList,
         values: Values<'_>,
         tag: u64,
         detail: Detail,

@@ -4,8 +4,8 @@
 //! arrive in.
 
 use crate::buffer::ByteSlice;
+use crate::command_list::Groups;
 use crate::kernel::Bound;
-use crate::recording::Groups;
 use crate::{Gpu, Readback, Slice};
 use bytemuck::Pod;
 use dapple_base::{Error, Result};

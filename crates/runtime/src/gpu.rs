@@ -5,11 +5,11 @@
 
 use crate::adapter;
 use crate::cache::{self, Cache};
+use crate::compile_lock::{COMPILING, Turn};
+use crate::device_requirements::{DeviceClass, DeviceRequirements, EnabledFeatures, TIMESTAMPS};
 use crate::link::Link;
-use crate::needs::{DeviceClass, Granted, Needs, TIMESTAMPS};
-use crate::parameters::Ring;
+use crate::parameters::RingBuffer;
 use crate::transfer::LARGE;
-use crate::turns::{COMPILING, Turn};
 use crate::{AdapterReport, Choice, Counters, Pool, Pooled};
 use dapple_base::{Error, Result};
 use std::borrow::Cow;
@@ -29,7 +29,7 @@ pub struct GpuOptions {
     /// If true, the device is used as if it had no timestamps: for drivers whose clocks are wrong.
     pub without_timestamps: bool,
     /// Features that the program requests.
-    pub needs: Needs,
+    pub needs: DeviceRequirements,
     /// Limits that the device is restricted to.
     pub class: DeviceClass,
     /// Advice for error messages.
@@ -100,9 +100,9 @@ struct Inner {
     validate: bool,
     /// True if no other code submits to the queue.
     alone: bool,
-    granted: Granted,
+    granted: EnabledFeatures,
     /// Created when a kernel first takes parameters.
-    parameters: OnceLock<Arc<Ring>>,
+    parameters: OnceLock<Arc<RingBuffer>>,
     /// Dropped last: a device is closed while no other device compiles, opens or closes.
     closing: Option<Turn<'static>>,
 }
@@ -157,7 +157,7 @@ impl Gpu {
         let experimental = wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX;
         let experimental_features = match features.contains(experimental) {
             // SAFETY: shaders that use these features are checked less. Their author vouches for them where they are
-            // compiled, and compares their output (`Needs::cooperative_matrices`).
+            // compiled, and compares their output (`DeviceRequirements::cooperative_matrices`).
             true => unsafe { wgpu::ExperimentalFeatures::enabled() },
             false => wgpu::ExperimentalFeatures::disabled(),
         };
@@ -274,7 +274,7 @@ impl Gpu {
         let subgroup_size = subgroup_size.filter(|_| features.contains(wgpu::Features::SUBGROUP));
         Self {
             inner: Arc::new(Inner {
-                granted: Granted::new(features, &limits, subgroup_size, multiplies_halves),
+                granted: EnabledFeatures::new(features, &limits, subgroup_size, multiplies_halves),
                 parameters: OnceLock::new(),
                 closing: None,
                 pool: Pool::over(link.clone()),
@@ -327,16 +327,16 @@ impl Gpu {
     }
 
     /// Returns the features and limits that this device was opened with.
-    pub fn granted(&self) -> Granted {
+    pub fn granted(&self) -> EnabledFeatures {
         self.inner.granted
     }
 
     /// Returns the ring buffer for the parameters of replays.
-    pub(crate) fn parameters(&self) -> Arc<Ring> {
+    pub(crate) fn parameters(&self) -> Arc<RingBuffer> {
         let make = || {
             let link = &self.inner.link;
             let has_immediates = self.inner.granted.immediate_bytes == 0;
-            Arc::new(Ring::new(
+            Arc::new(RingBuffer::new(
                 &link.device,
                 &link.queue,
                 &link.tally,
@@ -355,7 +355,7 @@ impl Gpu {
         &self.inner.link
     }
 
-    /// Returns true if small command lists may be submitted together: see [`Recording::submit_soon`](crate::Recording).
+    /// Returns true if small command lists may be submitted together: see [`CommandList::submit_batched`](crate::CommandList).
     pub(crate) fn shares_submissions(&self) -> bool {
         self.inner.alone
     }

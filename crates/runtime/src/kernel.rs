@@ -8,10 +8,10 @@
 
 use crate::adapter::IMMEDIATE_BYTES;
 use crate::buffer::ByteSlice;
+use crate::compile_lock::COMPILING;
 use crate::counters::Tally;
 use crate::join::Joins;
-use crate::parameters::{Ring, Values, without_immediates};
-use crate::turns::COMPILING;
+use crate::parameters::{RingBuffer, Values, without_immediates};
 use crate::{Defines, Gpu, ShaderSet};
 use dapple_base::{Error, Result};
 use std::sync::Arc;
@@ -32,7 +32,7 @@ struct Inner {
     bindings: Vec<(String, u32)>,
     has_immediates: bool,
     /// Ring buffer of the parameters that the kernel takes.
-    ring: Option<Arc<Ring>>,
+    ring: Option<Arc<RingBuffer>>,
 }
 
 /// A kernel with its bound buffers.
@@ -56,7 +56,7 @@ impl Bound {
     }
 
     /// Returns the ring buffer that the kernel takes parameters from, if it takes any.
-    pub(crate) fn ring(&self) -> Option<&Ring> {
+    pub(crate) fn ring(&self) -> Option<&RingBuffer> {
         self.kernel.ring.as_deref()
     }
 

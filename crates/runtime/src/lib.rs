@@ -26,11 +26,11 @@
 //! - [`Gpu`]: an open device; [`adapters`] lists the adapters.
 //! - [`ShaderSet`]: named shader includes in WGSL, `#import`, `#if`, constants.
 //! - [`Kernel`]: a compute pipeline made from a composed shader; buffers are bound by name.
-//! - [`Recording`]: a command list of dispatches, copies, clears, uploads and downloads, replayed each step with fresh
+//! - [`CommandList`]: a command list of dispatches, copies, clears, uploads and downloads, replayed each step with fresh
 //!   immediates and parameters ([`Values`]).
 //! - [`Buffer`] and [`Slice`]: typed buffers of the pool and ranges of them, which bindings keep alive.
 //! - [`Pool`]: reuse of buffers; [`Readback`]: a copy to the host, as a future; [`Upload`]: a copy from the host.
-//! - [`Needs`] and [`Granted`]: requested and enabled features; [`DeviceClass`]: the limits of browsers.
+//! - [`DeviceRequirements`] and [`EnabledFeatures`]: requested and enabled features; [`DeviceClass`]: the limits of browsers.
 //! - [`GpuClock`]: durations of the spans of a command list; [`Counters`]: counts of the host's calls.
 //! - [`primitives`]: prefix sums and a stable radix sort.
 //! - [`join`]: runs kernels that bind more buffers than browsers permit, without a rewrite of their source.
@@ -44,45 +44,45 @@ mod buffer;
 mod cache;
 pub mod ceilings;
 mod clock;
+mod command_list;
 mod commands;
+mod compile_lock;
 mod counters;
+mod device_requirements;
 mod gpu;
 pub mod join;
 mod kernel;
 mod limits;
 mod link;
-mod needs;
 mod parameters;
 mod pool;
 pub mod primitives;
 mod readback;
-mod recording;
 mod shader;
-mod soon;
+mod submission_batch;
 mod transfer;
 mod translate;
-mod turns;
 mod upload;
 
 pub use adapter::{AdapterReport, Choice, adapters};
 pub use buffer::{Buffer, ByteSlice, Slice};
 pub use cache::folder as cache_folder;
 pub use clock::{Calibration, GpuClock, SpanTime, Timing};
+pub use command_list::{CommandList, Detail, Dispatch, Groups, Routine, Work};
 pub use commands::{Download, Replay};
+pub use compile_lock::with_drivers_alone;
 pub use counters::Counters;
+pub use device_requirements::{DeviceClass, DeviceRequirements, EnabledFeatures, FeatureRequest};
 pub use gpu::{Gpu, GpuOptions, Hints, Overrides};
 pub use kernel::{Bound, Kernel, KernelBinding, bindings_of};
 pub use limits::{GpuLimits, measure_limits};
-pub use needs::{DeviceClass, Granted, Needs, Want};
 pub use parameters::{BLOCKS, PARAMETER_BYTES, Values, without_immediates};
 pub use pool::{Pool, PoolStats, Pooled};
 pub use readback::Readback;
-pub use recording::{Detail, Dispatch, Groups, Recording, Routine, Work};
 pub use shader::{Defines, ShaderSet};
 pub use transfer::{MappedPart, zeroed_host_memory};
 pub use translate::{
-    EntryNeeds, Grants, Translated, translate, translate_cooperative, translate_with,
+    EntryNeeds, ShaderFeatures, Translated, translate, translate_cooperative, translate_with,
 };
-pub use turns::with_drivers_alone;
 pub use upload::Upload;
 pub use wgpu;

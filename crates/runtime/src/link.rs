@@ -9,7 +9,7 @@
 
 use crate::Hints;
 use crate::counters::Tally;
-use crate::soon::Soon;
+use crate::submission_batch::SubmissionBatch;
 use dapple_base::{Error, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,7 +28,7 @@ pub(crate) struct Link {
     pub(crate) device: wgpu::Device,
     /// Accessed through [`Self::queue`], in the order of calls.
     pub(crate) queue: wgpu::Queue,
-    pub(crate) soon: Arc<Soon>,
+    pub(crate) soon: Arc<SubmissionBatch>,
     pub(crate) tally: Arc<Tally>,
     /// The adapter's name, for messages.
     pub(crate) name: Arc<str>,

@@ -69,7 +69,7 @@ impl<'a> Values<'a> {
 
 /// Ring buffer of a device.
 #[derive(Debug)]
-pub(crate) struct Ring {
+pub(crate) struct RingBuffer {
     buffer: wgpu::Buffer,
     layout: wgpu::BindGroupLayout,
     group: wgpu::BindGroup,
@@ -80,7 +80,7 @@ pub(crate) struct Ring {
     tally: Arc<Tally>,
 }
 
-impl Ring {
+impl RingBuffer {
     pub(crate) fn new(
         device: &wgpu::Device,
         queue: &wgpu::Queue,

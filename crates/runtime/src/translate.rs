@@ -38,19 +38,19 @@ pub struct EntryNeeds {
 /// Features that a shader may use in addition to those of every device. `subgroupBarrier` is never enabled: DX12 does
 /// not have it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Grants {
+pub struct ShaderFeatures {
     /// Subgroup operations.
     pub subgroups: bool,
     /// `pack2x16float` and its inverse: [`AdapterReport::packs_f16`](crate::AdapterReport).
     pub packs_f16: bool,
 }
 
-/// Translates composed WGSL with all of its entry points, all of [`Grants`] enabled.
+/// Translates composed WGSL with all of its entry points, all of [`ShaderFeatures`] enabled.
 ///
 /// # Errors
 /// WGSL that does not parse or validate, or that a backend cannot express.
 pub fn translate(wgsl: &str) -> Result<Translated> {
-    let grants = Grants {
+    let grants = ShaderFeatures {
         subgroups: true,
         packs_f16: true,
     };
@@ -81,7 +81,7 @@ pub fn translate_cooperative(wgsl: &str) -> Result<Vec<u32>> {
 ///
 /// # Errors
 /// See [`translate`] for the errors.
-pub fn translate_with(wgsl: &str, grants: Grants) -> Result<Translated> {
+pub fn translate_with(wgsl: &str, grants: ShaderFeatures) -> Result<Translated> {
     let mut capabilities = Capabilities::IMMEDIATES;
     capabilities.set(Capabilities::SUBGROUP, grants.subgroups);
     capabilities.set(Capabilities::SHADER_FLOAT16_IN_FLOAT32, grants.packs_f16);
@@ -243,7 +243,7 @@ mod tests {
         );
         let large = GOOD.replace("number: u32", "number: u32, more: array<vec4u, 8>");
         assert!(says(&large).contains("144 bytes"), "{}", says(&large));
-        let none = Grants {
+        let none = ShaderFeatures {
             subgroups: false,
             packs_f16: false,
         };

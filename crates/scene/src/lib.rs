@@ -51,7 +51,7 @@ pub use cameras_file::{parse_cameras, read_cameras, read_poses, write_cameras};
 pub use capture::{Capture, PosedImage};
 pub use content::{FileSum, ViewFiles};
 #[doc(hidden)]
-pub use dapple_base::lacking;
+pub use dapple_base::test_requirements;
 pub use dapple_base::{
     Error, ErrorKind, NoProgress, Progress, Result, atomic, bounded, printable, printable_lines,
     text,

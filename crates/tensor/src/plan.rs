@@ -6,7 +6,7 @@ use crate::gpu::{self, GpuPlan};
 use crate::graph::tensor::{DType, Op, Tensor};
 use crate::program::{self, Limits, Program};
 use dapple_base::{Error, Result};
-use dapple_runtime::Recording;
+use dapple_runtime::CommandList;
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -178,7 +178,7 @@ impl Plan {
     }
 
     /// Runs the plan once. On a GPU the call does not wait. Small plans are batched with the runs before and after, and
-    /// submitted at the latest when data is read, written or waited for (see [`Recording::submit_soon`]).
+    /// submitted at the latest when data is read, written or waited for (see [`CommandList::submit_batched`]).
     ///
     /// # Errors
     /// A lost device.
@@ -186,7 +186,7 @@ impl Plan {
         match (&self.engine, self.context.device()) {
             (Engine::Gpu(plan), Device::Gpu(gpu)) => {
                 match plan.is_small {
-                    true => plan.recording.submit_soon(gpu),
+                    true => plan.recording.submit_batched(gpu),
                     false => plan.recording.submit(gpu, &[]),
                 }
                 Ok(())
@@ -198,7 +198,7 @@ impl Plan {
 
     /// Returns the dispatches on a GPU: one pass, if nothing is copied at the end. Append them to another command list
     /// to run the plan within it; the list keeps the plan's buffers.
-    pub fn recording(&self) -> Option<&Recording> {
+    pub fn recording(&self) -> Option<&CommandList> {
         match &self.engine {
             Engine::Gpu(plan) => Some(&plan.recording),
             Engine::Cpu(_) => None,
@@ -209,7 +209,7 @@ impl Plan {
     ///
     /// # Errors
     /// None for compiled plans.
-    pub fn repeated(&self, runs: usize) -> Result<Option<Recording>> {
+    pub fn repeated(&self, runs: usize) -> Result<Option<CommandList>> {
         match &self.engine {
             Engine::Gpu(plan) => plan.repeated(runs).map(Some),
             Engine::Cpu(_) => Ok(None),
@@ -231,7 +231,7 @@ impl Plan {
     ///
     /// # Errors
     /// None for compiled plans.
-    pub fn kernel_repeated(&self, kernel: usize, runs: usize) -> Result<Option<Recording>> {
+    pub fn kernel_repeated(&self, kernel: usize, runs: usize) -> Result<Option<CommandList>> {
         match &self.engine {
             Engine::Gpu(plan) => plan.kernel_repeated(kernel, runs).map(Some),
             Engine::Cpu(_) => Ok(None),

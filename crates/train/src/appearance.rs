@@ -20,11 +20,11 @@
 //! | `features` | `[gaussians, 8]`, in the order of `splats.ply` |
 //! | `seen` | `[photos]`: steps taken on each |
 //!
-//! [`mod@dapple_engine::look`] defines their effect on the colour of a Gaussian.
+//! [`mod@dapple_engine::appearance_mlp`] defines their effect on the colour of a Gaussian.
 
 use crate::checkpoint::{Kind, Reader, Tensor, write_tensors};
-use dapple_engine::appearance_mlp::{CODE, FEATURES, NETWORK};
-use dapple_engine::{Appearance, AppearanceMlp, OptimizerState, ViewState};
+use dapple_engine::appearance_mlp::{EMBEDDING, FEATURES, NETWORK};
+use dapple_engine::{AppearanceGrids, AppearanceMlp, OptimizerState, ViewState};
 use dapple_scene::atomic::write_atomically;
 use dapple_scene::{Error, Result, Splats};
 use std::fs::File;
@@ -37,7 +37,11 @@ pub const APPEARANCE_VERSION: u32 = 1;
 ///
 /// # Errors
 /// The file cannot be written.
-pub fn write_appearance(path: &Path, appearance: &Appearance, photos: &[String]) -> Result<()> {
+pub fn write_appearance(
+    path: &Path,
+    appearance: &AppearanceGrids,
+    photos: &[String],
+) -> Result<()> {
     let views = appearance.views();
     let [x, y, l] = appearance.cells.map(|n| n as usize);
     let shape = [views, y, x, l, 3, 4];
@@ -57,19 +61,24 @@ pub fn write_appearance(path: &Path, appearance: &Appearance, photos: &[String])
 ///
 /// # Errors
 /// The file cannot be written.
-pub fn write_appearance_mlp(path: &Path, look: &AppearanceMlp, photos: &[String]) -> Result<()> {
+pub fn write_appearance_mlp(path: &Path, mlp: &AppearanceMlp, photos: &[String]) -> Result<()> {
     let name = str::to_owned;
-    let views = look.views();
+    let views = mlp.views();
     let tensors = [
-        Tensor::new(name("frame"), Kind::F32, &[look.frame.len()], &look.frame),
-        Tensor::new(name("network"), Kind::F32, &[NETWORK], &look.network),
-        Tensor::new(name("codes"), Kind::F32, &[views, CODE], &look.codes),
-        Tensor::new(name("seen"), Kind::U32, &[views], &look.seen),
+        Tensor::new(name("frame"), Kind::F32, &[mlp.frame.len()], &mlp.frame),
+        Tensor::new(name("network"), Kind::F32, &[NETWORK], &mlp.network),
+        Tensor::new(
+            name("codes"),
+            Kind::F32,
+            &[views, EMBEDDING],
+            &mlp.embeddings,
+        ),
+        Tensor::new(name("seen"), Kind::U32, &[views], &mlp.seen),
         Tensor::new(
             name("features"),
             Kind::F32,
-            &[look.gaussians(), FEATURES],
-            &look.features,
+            &[mlp.gaussians(), FEATURES],
+            &mlp.features,
         ),
     ];
     write(path, photos, &tensors)
@@ -129,18 +138,18 @@ pub fn read_appearance_mlp(path: &Path, of: usize) -> Result<(AppearanceMlp, Vec
             ))
             .hint("use the unchanged splats.ply of the run that wrote the appearance MLP"));
         }
-        let look = AppearanceMlp {
+        let mlp = AppearanceMlp {
             frame: reader.read("frame", Kind::F32, &[4])?,
             network: reader.read("network", Kind::F32, &[NETWORK])?,
             network_moments: vec![0.0; 2 * NETWORK],
-            codes: reader.read("codes", Kind::F32, &[views, CODE])?,
-            code_moments: vec![0.0; 2 * CODE * views],
+            embeddings: reader.read("codes", Kind::F32, &[views, EMBEDDING])?,
+            embedding_moments: vec![0.0; 2 * EMBEDDING * views],
             seen: reader.read("seen", Kind::U32, &[views])?,
             features: reader.read("features", Kind::F32, &[gaussians, FEATURES])?,
             feature_moments: vec![0.0; 2 * FEATURES * gaussians],
         };
-        look.check()?;
-        Ok((look, photos))
+        mlp.check()?;
+        Ok((mlp, photos))
     };
     read().map_err(|error| error.at_path(path))
 }
@@ -148,15 +157,15 @@ pub fn read_appearance_mlp(path: &Path, of: usize) -> Result<(AppearanceMlp, Vec
 /// Initial state of a run with the appearance MLP. The frame of the scene is taken from the first Gaussians: its centre
 /// is their median on each axis, and half of them are within its size. With a size that holds nine tenths of them,
 /// hills around a table reduced the table to a quarter of the finest wave.
-pub(crate) fn first_looks(splats: &Splats, photos: usize, seed: u64) -> OptimizerState {
+pub(crate) fn first_appearance(splats: &Splats, photos: usize, seed: u64) -> OptimizerState {
     let views = ViewState {
-        look: new_look(splats, photos, seed),
+        appearance_mlp: new_mlp(splats, photos, seed),
         ..ViewState::default()
     };
     OptimizerState::untrained(splats, views)
 }
 
-fn new_look(splats: &Splats, photos: usize, seed: u64) -> AppearanceMlp {
+fn new_mlp(splats: &Splats, photos: usize, seed: u64) -> AppearanceMlp {
     let n = splats.len();
     let centre = [0, 1, 2].map(|axis| {
         let mut values: Vec<f32> = splats.means.iter().map(|mean| mean[axis]).collect();

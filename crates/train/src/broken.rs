@@ -8,7 +8,7 @@
 
 use crate::{Ending, TrainConfig};
 use dapple_base::settings::{Number, numbers};
-use dapple_engine::NotFinite;
+use dapple_engine::NonFiniteReport;
 use dapple_scene::Error;
 
 /// One of this many Gaussians may be non-finite. A rare division by zero breaks single Gaussians; a fault of the run
@@ -16,13 +16,13 @@ use dapple_scene::Error;
 const TOLERATED: u64 = 1000;
 
 /// Returns true if the share of non-finite Gaussians ends the run.
-pub(crate) fn is_lost(found: Option<NotFinite>, gaussians: u64) -> bool {
+pub(crate) fn is_lost(found: Option<NonFiniteReport>, gaussians: u64) -> bool {
     found.is_some_and(|found| found.gaussians.saturating_mul(TOLERATED) > gaussians)
 }
 
 /// Returns the error of a run that ended for `ending`. `found` is the engine's report on its parameters, if it made
 /// one.
-pub(crate) fn error(ending: Ending, found: Option<NotFinite>, config: &TrainConfig) -> Error {
+pub(crate) fn error(ending: Ending, found: Option<NonFiniteReport>, config: &TrainConfig) -> Error {
     let (step, what) = match ending {
         Ending::NonFiniteLoss(step) => (step, "the loss".to_owned()),
         Ending::NonFinite(step) => (step, told(found)),
@@ -45,7 +45,7 @@ pub(crate) fn error(ending: Ending, found: Option<NotFinite>, config: &TrainConf
     })
 }
 
-fn told(found: Option<NotFinite>) -> String {
+fn told(found: Option<NonFiniteReport>) -> String {
     let Some(found) = found else {
         return "parameters".to_owned();
     };
@@ -61,7 +61,7 @@ const FAR: f64 = 5.0;
 
 /// Returns the setting that differs most from its default, by ratio: key, value, default. If `found` names tensors,
 /// only the learning rates of these tensors count.
-fn suspect(found: Option<NotFinite>, config: &TrainConfig) -> Option<(String, f64, f64)> {
+fn suspect(found: Option<NonFiniteReport>, config: &TrainConfig) -> Option<(String, f64, f64)> {
     let usual = config.unchanged();
     let counts = |key: &str| match (key.strip_prefix("learning_rates."), found) {
         (Some("decay"), _) => false,
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn single_gaussians_are_no_lost_run() {
-        let found = |n| NotFinite::new(n, 1);
+        let found = |n| NonFiniteReport::new(n, 1);
         assert!(!is_lost(None, 0));
         assert!(!is_lost(found(1), 1000));
         assert!(is_lost(found(2), 1000));
@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn the_setting_furthest_from_its_default_is_named() {
         let mut config = TrainConfig::for_steps(30_000);
-        let scales = NotFinite::new(9, 0b10);
+        let scales = NonFiniteReport::new(9, 0b10);
         let hint = |config: &TrainConfig, found| {
             let error = error(Ending::NonFinite(50), found, config);
             assert!(error.what().contains("step 50"), "{error}");

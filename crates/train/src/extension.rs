@@ -18,8 +18,8 @@
 //! steps that withhold photos follow from the configuration and the extensions that it records, so that threads that
 //! read photos ahead know their order.
 
+use crate::capture_statistics::LONGEST;
 use crate::evaluate::mean_loss;
-use crate::evidence::LONGEST;
 use crate::trainer::{Companion, Run};
 use crate::{Checkpoint, Observer, TrainConfig};
 use dapple_scene::{Result, View};
@@ -42,7 +42,7 @@ const CATCH_UP: u64 = EVERY as u64 * (100 - TO) / (TO - FROM);
 
 /// Dropout rate after a check that found overfitting. Twice the rate gains a little more on large photos, and loses 1
 /// dB on small ones (`docs/experiments/2026-11-25-dropout.md`).
-const LEFT_OUT: f64 = 0.1;
+const DROPOUT_RATE: f64 = 0.1;
 
 /// Fall of the loss of withheld photos that doubles steps and Gaussians; 0.004 is one grey level. Captures whose loss
 /// falls by less can lose by doubling both (`docs/experiments/2026-11-25-half-or-double.md`).
@@ -175,7 +175,7 @@ fn doubled(steps: u32) -> u32 {
 
 /// Returns true if the run may use dropout: the user sets neither a dropout rate nor a Gaussian cap. With a smaller
 /// cap, no two Gaussians represent the same detail.
-fn can_leave_out(run: &Run) -> bool {
+fn can_drop(run: &Run) -> bool {
     run.config().dropout == 0.0 && run.state.history.budget.is_some()
 }
 
@@ -246,7 +246,7 @@ impl Companion for ExtensionHook {
             return Ok(());
         };
         run.drain(observer)?;
-        if !run.is_sound() {
+        if !run.has_finite_state() {
             return Ok(());
         }
         let started = Instant::now();
@@ -271,7 +271,7 @@ impl Companion for ExtensionHook {
                 .any(|&[after, ..]| after >= step);
             match found.decision {
                 ExtensionDecision::Extend if !is_known => self.extend(run, found.fall() >= MUCH),
-                ExtensionDecision::NotShared if can_leave_out(run) => run.leave_out(LEFT_OUT),
+                ExtensionDecision::NotShared if can_drop(run) => run.set_dropout(DROPOUT_RATE),
                 _ => {}
             }
             self.said.push(found);

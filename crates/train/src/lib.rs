@@ -16,13 +16,13 @@
 
 mod appearance;
 mod broken;
+pub mod capture_statistics;
 mod checkpoint;
 mod clock;
 pub mod config;
 mod contributions;
 mod depth;
 pub mod evaluate;
-pub mod evidence;
 pub mod extension;
 mod floaters;
 mod history;
@@ -42,19 +42,19 @@ mod schedule;
 pub mod strategy;
 pub mod time_budget;
 mod trainer;
+mod validation;
 mod views;
-mod watch;
 
 pub use appearance::{
     APPEARANCE_VERSION, read_appearance_mlp, write_appearance, write_appearance_mlp,
 };
-pub use checkpoint::{CHECKPOINT_VERSION, CaptureIdentity, Checkpoint, Launch, ViewIdentity};
+pub use capture_statistics::{Budget, CaptureStatistics, LimitReason, PhotoCoverage};
+pub use checkpoint::{CHECKPOINT_VERSION, CaptureIdentity, Checkpoint, RunOrigin, ViewIdentity};
 pub use config::{AppearanceModel, ConfigPatch, DepthSource, Preset, TrainConfig};
 pub use contributions::contributions;
 pub use evaluate::{
     EvalReport, Halves, ImageScore, Scoring, evaluate, evaluate_aligned, evaluate_halves,
 };
-pub use evidence::{Bound, Budget, Evidence, Seen};
 pub use extension::{ExtensionCheck, ExtensionDecision};
 pub use floaters::floaters;
 pub use history::{CapLosses, EvalRow, GotWorse, History, LossRow, Seconds};
@@ -73,4 +73,4 @@ pub use refit::{Refit, refit};
 pub use schedule::Schedule;
 pub use strategy::{DensityStrategy, Strategy};
 pub use trainer::{PausedRun, Trainer};
-pub use watch::{Best, WatchReport, WatchRow};
+pub use validation::{Best, ValidationRow, WatchReport};

@@ -15,9 +15,9 @@ use crate::clock::Clock;
 use crate::trainer::{Companions, Run};
 use crate::views::Chosen;
 use crate::{
-    CaptureIdentity, Checkpoint, Ending, Launch, Observer, Outcome, Silent, Trainer, broken,
+    CaptureIdentity, Checkpoint, Ending, Observer, Outcome, RunOrigin, Silent, Trainer, broken,
 };
-use dapple_engine::{Appearance, AppearanceMlp, Engine, RefinedPose, ViewState, filter_3d};
+use dapple_engine::{AppearanceGrids, AppearanceMlp, Engine, RefinedPose, ViewState, filter_3d};
 use dapple_scene::{Dataset, Error, Result, Splats};
 use std::sync::Arc;
 use std::time::Instant;
@@ -28,7 +28,7 @@ const SHARE: f64 = 100.0;
 /// State of the checkpoints of a trainer.
 pub(crate) struct Saving {
     pub(crate) capture: CaptureIdentity,
-    pub(crate) launch: Launch,
+    pub(crate) launch: RunOrigin,
     /// Reason why the last checkpoint was not saved.
     pub(crate) unsaved: Option<Error>,
     /// Splats of the last copy; at first the initial splats of the run.
@@ -66,7 +66,7 @@ impl Saving {
     pub(crate) fn new(capture: CaptureIdentity) -> Self {
         Self {
             capture,
-            launch: Launch::default(),
+            launch: RunOrigin::default(),
             unsaved: None,
             kept: None,
             lost: None,
@@ -155,7 +155,7 @@ impl Saving {
     ) -> Result<()> {
         run.drain(observer)?;
         // A non-finite state must not replace a finite one.
-        if !run.is_sound() || run.state.gaussians == 0 {
+        if !run.has_finite_state() || run.state.gaussians == 0 {
             return Ok(());
         }
         let is_new = self.saved_step != Some(run.state.step);
@@ -334,7 +334,7 @@ impl Trainer {
     }
 
     /// Records in checkpoints how the run was started.
-    pub fn set_launch(&mut self, launch: Launch) {
+    pub fn set_launch(&mut self, launch: RunOrigin) {
         self.saving.launch = launch;
     }
 
@@ -371,14 +371,14 @@ impl Trainer {
 
     /// Returns the learned appearance of the photos in [`Self::train_names`], empty if the run learns none. After the
     /// engine has failed, returns the recovered appearance.
-    pub fn appearance(&mut self) -> Result<Appearance> {
+    pub fn appearance(&mut self) -> Result<AppearanceGrids> {
         Ok(self.learnt()?.appearance)
     }
 
     /// Returns the learned appearance MLP, empty if the run learns none. After the engine has failed, returns the
     /// recovered one.
-    pub fn look(&mut self) -> Result<AppearanceMlp> {
-        Ok(self.learnt()?.look)
+    pub fn appearance_mlp(&mut self) -> Result<AppearanceMlp> {
+        Ok(self.learnt()?.appearance_mlp)
     }
 
     fn learnt(&mut self) -> Result<ViewState> {
@@ -405,9 +405,9 @@ fn check_appearance(checkpoint: &Checkpoint, photos: usize) -> Result<()> {
         true => (asked.grid, photos),
         false => ([0; 3], 0),
     };
-    let looks = if asked.has_mlp() { photos } else { 0 };
+    let mlp_views = if asked.has_mlp() { photos } else { 0 };
     let found = (held.cells, held.views());
-    if found == expected && checkpoint.state.views.look.views() == looks {
+    if found == expected && checkpoint.state.views.appearance_mlp.views() == mlp_views {
         return Ok(());
     }
     Err(

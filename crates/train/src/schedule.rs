@@ -85,7 +85,7 @@ impl Schedule {
     }
 
     /// Sets the dropout rate `part` for the steps after `after` ([`TrainConfig::dropout_after`]).
-    pub(crate) fn leave_out(&mut self, after: u32, part: f64) {
+    pub(crate) fn set_dropout(&mut self, after: u32, part: f64) {
         (self.config.dropout_after, self.config.dropout) = (after, part);
     }
 
@@ -378,7 +378,7 @@ impl Schedule {
                 .config
                 .appearance
                 .settings(self.place(step), self.config.steps),
-            look: self
+            appearance_mlp: self
                 .config
                 .appearance
                 .mlp_settings(self.place(step), self.config.steps),

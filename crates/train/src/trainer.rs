@@ -28,11 +28,11 @@ use crate::loader::PhotoTraffic;
 use crate::perceptual;
 use crate::saving::Saving;
 use crate::time_budget::Pacing;
+use crate::validation::Validation;
 use crate::views::{Chosen, notes_on};
-use crate::watch::Watch;
 use crate::{
-    Budget, CaptureIdentity, DensityStrategy, Ending, Evidence, History, Observer, Outcome,
-    Schedule, Silent, Strategy, TrainConfig, WatchReport, appearance, init, strategy,
+    Budget, CaptureIdentity, CaptureStatistics, DensityStrategy, Ending, History, Observer,
+    Outcome, Schedule, Silent, Strategy, TrainConfig, WatchReport, appearance, init, strategy,
 };
 use dapple_engine::{Engine, Rendered};
 use dapple_scene::{Camera, Dataset, Error, Result, View};
@@ -84,9 +84,9 @@ impl Trainer {
         }
         let seed = config.seed;
         let mut trainer = Self::with_views(dataset, config, engine, &chosen, 0)?;
-        let looks = trainer.config().appearance.has_mlp();
-        let state =
-            looks.then(|| appearance::first_looks(&splats, trainer.run.photos.ids.len(), seed));
+        let has_mlp = trainer.config().appearance.has_mlp();
+        let state = has_mlp
+            .then(|| appearance::first_appearance(&splats, trainer.run.photos.ids.len(), seed));
         trainer.run.engine.upload(&splats, state.as_ref())?;
         trainer.saving.begin_with(0, &splats);
         let notes = notes_on(dataset, trainer.config(), chosen.eval.len(), splats.len());
@@ -115,7 +115,7 @@ impl Trainer {
         perceptual::hand_over(&mut run, lpips.as_ref())?;
         let companions = Companions {
             pacing: Pacing::default(),
-            watch: Watch::new(views(&chosen.watch), run.config()),
+            watch: Validation::new(views(&chosen.watch), run.config()),
             extension_hook: ExtensionHook::new(&views(&chosen.train), run.config()),
             held_out: HeldOut {
                 views: views(&chosen.eval),
@@ -247,7 +247,7 @@ impl Trainer {
 
     fn run_to_the_end(&mut self, observer: &mut dyn Observer) -> Result<Outcome> {
         let mut ending = Ending::Finished;
-        while !self.run.is_at_last_step() && self.run.is_sound() {
+        while !self.run.is_at_last_step() && self.run.has_finite_state() {
             let step = self.run.state.step;
             let is_there = self.stop_at.is_some_and(|stop| step >= stop);
             if is_there || observer.should_stop() {
@@ -264,7 +264,7 @@ impl Trainer {
                 self.saving
                     .after_step(&mut self.run, &mut self.companions, observer, asked)?;
                 // A paused run remains paused after a requested checkpoint.
-                if !asked || !self.run.is_sound() {
+                if !asked || !self.run.has_finite_state() {
                     break;
                 }
             }
@@ -311,12 +311,12 @@ impl Trainer {
                 run.engine.upload(&best.splats, None)?;
                 // The engine has dropped the appearance of that step. Runs with validation photos do not refine poses.
                 let views = &best.views;
-                run.learnt = Some((views.appearance.clone(), views.look.clone()));
+                run.learnt = Some((views.appearance.clone(), views.appearance_mlp.clone()));
             }
         }
         let splats = self.saving.copy(run)?;
         run.state.gaussians = splats.len() as u64;
-        if run.is_sound() {
+        if run.has_finite_state() {
             observer.on_last_splats(&splats);
         }
         Ok(())
@@ -444,7 +444,7 @@ fn settle_budget(
         (n, _) => n,
     };
     let fit = engine.most_gaussians(config.sh_degree);
-    let budget = Evidence::measure(dataset, train)?.budget(config.preset, first, fit);
+    let budget = CaptureStatistics::measure(dataset, train)?.budget(config.preset, first, fit);
     config.max_gaussians = budget.gaussians;
     Ok(Some(budget))
 }

@@ -6,7 +6,7 @@
 //! 3. Pages take turns.
 //! 4. When splats change, idle pages are due again.
 
-use crate::edit::{EditRequest, EditState, Effect, Wish};
+use crate::edit::{EditCommand, EditRequest, EditState, Effect};
 use crate::picture::Encoded;
 use crate::protocol::{Command, Models, ViewRequest};
 use crate::stage::{Stage, Status};
@@ -185,7 +185,7 @@ impl Hub {
         }
     }
 
-    pub(crate) fn looks_back(&self) -> bool {
+    pub(crate) fn shows_snapshot(&self) -> bool {
         let back = |page: &Page| page.look.as_ref().is_some_and(|l| l.snapshot.is_some());
         self.lock().pages.values().any(back)
     }
@@ -222,7 +222,7 @@ impl Hub {
         self.lock().pages.remove(&id);
     }
 
-    pub(crate) fn look(&self, id: PageId, look: ViewRequest) {
+    pub(crate) fn request_view(&self, id: PageId, look: ViewRequest) {
         if let Some(page) = self.lock().pages.get_mut(&id) {
             page.look = Some(look);
             page.due = true;
@@ -252,7 +252,7 @@ impl Hub {
     ///
     /// # Errors
     /// Edits are disabled, numbers are out of bounds, or too many edits wait.
-    pub(crate) fn edit(&self, id: PageId, wish: Wish) -> Result<()> {
+    pub(crate) fn edit(&self, id: PageId, wish: EditCommand) -> Result<()> {
         let mut inner = self.lock();
         if let Err(why) = &inner.stage.edits {
             return Err(Error::input(why.clone()));

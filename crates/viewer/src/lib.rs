@@ -204,8 +204,8 @@ impl Viewer {
     }
 
     /// Returns true if a page shows a snapshot ([`ViewRequest::snapshot`]).
-    pub fn looks_back(&self) -> bool {
-        self.hub.looks_back()
+    pub fn shows_snapshot(&self) -> bool {
+        self.hub.shows_snapshot()
     }
 
     /// Returns the number of connected pages.

@@ -304,7 +304,7 @@ async fn serve_page(mut socket: WebSocket, seat: &Seat, wake: &Notify, patience:
 
 fn hear(seat: &Seat, text: &str) {
     match FromPage::parse(text) {
-        Ok(FromPage::Look(look)) => seat.hub.look(seat.id, look),
+        Ok(FromPage::Look(look)) => seat.hub.request_view(seat.id, look),
         Ok(FromPage::Shown { id }) => seat.hub.shown(seat.id, id),
         Ok(FromPage::Run { command }) => seat.hub.command(command),
         Ok(FromPage::Edit { edit }) => {

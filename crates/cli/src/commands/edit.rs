@@ -273,7 +273,7 @@ fn is_same_place(a: &Path, b: &Path) -> bool {
 /// Bakes the appearance of a photo into the splats of a run.
 fn put_on(splats: &mut Splats, file: &Path, photo: &str) -> Result<()> {
     let path = file.with_file_name("appearance.safetensors");
-    let (look, photos) = read_appearance_mlp(&path, splats.len())?;
+    let (mlp, photos) = read_appearance_mlp(&path, splats.len())?;
     let stem = |name: &str| Path::new(name).with_extension("");
     let exact = photos.iter().position(|name| name == photo);
     let found = exact.or_else(|| {
@@ -293,7 +293,7 @@ fn put_on(splats: &mut Splats, file: &Path, photo: &str) -> Result<()> {
                 )),
         );
     };
-    appearance_mlp::bake(splats, &look, &look.code(index));
+    appearance_mlp::bake(splats, &mlp, &mlp.embedding(index));
     Ok(())
 }
 

@@ -147,7 +147,7 @@ pub struct Args {
 }
 
 /// Splats to score, and their settings.
-struct Subject {
+struct EvalInput {
     path: PathBuf,
     splats: Splats,
     /// Frame of the splats relative to their capture.
@@ -155,7 +155,7 @@ struct Subject {
     config: TrainConfig,
 }
 
-impl Subject {
+impl EvalInput {
     fn open(path: &Path, flags: &ConfigPatch, console: &Console) -> Result<Self> {
         let path = splats_file(path)?;
         let mut config = config_beside(&path, flags.clone(), console)?;
@@ -220,10 +220,10 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     }
     let flags = args.flags();
     let (scene, splats) = args.named()?;
-    let mut a = Subject::open(splats, &flags, console)?;
+    let mut a = EvalInput::open(splats, &flags, console)?;
     let other = args.compare.as_ref();
     let mut b = other
-        .map(|path| Subject::open(path, &flags, console))
+        .map(|path| EvalInput::open(path, &flags, console))
         .transpose()?;
     if let Some(b) = &b {
         note_differences(&a.config, &b.config, console);
@@ -256,7 +256,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         console.note(&format!("note: {note}"));
     }
     // Scores used in a comparison are computed for both.
-    let learnt = |subject: &Subject| subject.config.appearance.is_on();
+    let learnt = |subject: &EvalInput| subject.config.appearance.is_on();
     let mut scorer = Scorer {
         engine: args.device.engine(console)?,
         dataset: &dataset,

@@ -18,7 +18,7 @@ use dapple::scene::{Error, Result, load, printable};
 use dapple::train::config::DensifyPatch;
 use dapple::train::{ConfigPatch, RunLock, TrainConfig};
 use dapple_instruments::profile::files::{self, Results};
-use dapple_instruments::profile::{Session, Steps, Subject, Told, fact, synthetic};
+use dapple_instruments::profile::{ProfileTarget, Session, Steps, Told, fact, synthetic};
 use dapple_profile::profile::{Fact, Program};
 use dapple_profile::{
     Comparison, Profile, compare, comparison_markdown, comparison_text, profile_text, read_profile,
@@ -202,7 +202,7 @@ impl Args {
         Ok(Path::new("profile").join(name))
     }
 
-    fn subject(&self, config: &TrainConfig, console: &Console) -> Result<Subject> {
+    fn subject(&self, config: &TrainConfig, console: &Console) -> Result<ProfileTarget> {
         match (&self.scene, self.synthetic) {
             (_, Some(count)) => synthetic(count, self.size, &self.device.opener()),
             (Some(scene), None) => capture(scene, self.splats.as_deref(), config, console),
@@ -217,7 +217,7 @@ fn capture(
     splats: Option<&Path>,
     config: &TrainConfig,
     console: &Console,
-) -> Result<Subject> {
+) -> Result<ProfileTarget> {
     let splats = splats.map(|path| Ok(read_splats(&splats_file(path)?, console)?.0));
     let splats = splats.transpose()?;
     let dataset = load(scene, &config.training_load_options(), &console.progress())?;
@@ -228,7 +228,7 @@ fn capture(
     let name = whole
         .file_name()
         .map_or("scene".into(), |name| name.to_string_lossy());
-    Ok(Subject {
+    Ok(ProfileTarget {
         name: name.into_owned(),
         dataset,
         splats,
@@ -261,7 +261,7 @@ fn profile(
     let program = program();
     let subject = args.subject(&config, console)?;
     let engine = args.device.open(false, console)?;
-    let (ceilings, spread) = ceilings::of(engine.instrument())?;
+    let (ceilings, spread) = ceilings::for_engine(engine.instrument())?;
     if let Some(spread) = spread {
         remark_limits(spread, console);
     }
@@ -331,7 +331,7 @@ fn say(
 }
 
 /// Returns the facts about the run's setup.
-fn settings(args: &Args, subject: &Subject, session: &Session<'_>) -> Vec<Fact> {
+fn settings(args: &Args, subject: &ProfileTarget, session: &Session<'_>) -> Vec<Fact> {
     let trainer = session.trainer();
     let config = trainer.config();
     let view = subject.dataset.views.first();

@@ -22,16 +22,16 @@ use crate::options::{
     DeviceOptions, NewFolders, merged_config, merged_config_for, refuse_inputs, split,
 };
 use crate::photo_memory;
-use crate::time_travel::TimeTravel;
+use crate::snapshot_playback::SnapshotPlayback;
 use crate::training_display::{Shown, TrainingDisplay, gaussians, grouped};
 use crate::viewing::ViewOptions;
 use dapple::contract::Engine;
 use dapple::scene::load::{self, load};
 use dapple::scene::{Dataset, Error, Result, printable};
-use dapple::train::time_budget::Pacer;
+use dapple::train::time_budget::StepRateController;
 use dapple::train::{
-    CaptureRecord, ConfigPatch, Launch, Outcome, RunFolder, Seen, Snapshots, TrainConfig, Trainer,
-    Writes, train_into,
+    CaptureRecord, ConfigPatch, Outcome, PhotoCoverage, RunFolder, RunOrigin, Snapshots,
+    TrainConfig, Trainer, Writes, train_into,
 };
 use dapple_viewer::Viewer;
 use std::path::Path;
@@ -148,7 +148,7 @@ fn config_for(args: &Args, console: &Console) -> Result<TrainConfig> {
     }
     let train = split(&capture, &config.data).train;
     let cameras = train.iter().map(|&i| &capture.images[i].camera);
-    let seen = Seen::from_cameras(cameras, &capture.points);
+    let seen = PhotoCoverage::from_cameras(cameras, &capture.points);
     let photos = seen.photos;
     say_what_did_not_follow(args, Some(seen), console)?;
     let fitted = merged_config_for(Some(seen), file, flags)?;
@@ -181,7 +181,11 @@ fn config_for(args: &Args, console: &Console) -> Result<TrainConfig> {
 }
 
 /// Prints the schedule settings of a file that do not follow another number of `--steps`.
-fn say_what_did_not_follow(args: &Args, seen: Option<Seen>, console: &Console) -> Result<()> {
+fn say_what_did_not_follow(
+    args: &Args,
+    seen: Option<PhotoCoverage>,
+    console: &Console,
+) -> Result<()> {
     let (Some(file), Some(steps)) = (&args.config, args.patch().steps) else {
         return Ok(());
     };
@@ -238,11 +242,11 @@ pub struct Job<'a> {
     /// Most bytes of decoded photos.
     pub photo_memory: Option<u64>,
     /// Controller of the step rate, for a time budget.
-    pub pacer: Option<Pacer>,
+    pub pacer: Option<StepRateController>,
     /// True if no option sets a background, so that the photos can set it.
     pub background_is_open: bool,
     /// Origin of the run, for its checkpoints.
-    pub launch: Launch,
+    pub launch: RunOrigin,
     /// Options of the live viewer.
     pub view: &'a ViewOptions,
     /// Device to render snapshots on during the run.
@@ -327,11 +331,11 @@ fn train_shown(
         Some(_) => e,
         None => e.at_path(job.scene),
     })?;
-    let travel = TimeTravel::new(folder.clone(), job.device.clone());
+    let travel = SnapshotPlayback::new(folder.clone(), job.device.clone());
     let live = live(viewer, job.view, travel, job.out, &dataset, &trainer)?;
     drop(dataset);
     let count = job.view.snapshots(None);
-    trainer.set_launch(Launch {
+    trainer.set_launch(RunOrigin {
         snapshots: Some(count).filter(|&count| count > 0),
         ..job.launch
     });
@@ -350,7 +354,7 @@ fn train_shown(
 fn live(
     viewer: Option<Viewer>,
     options: &ViewOptions,
-    travel: TimeTravel,
+    travel: SnapshotPlayback,
     out: &Path,
     dataset: &Dataset,
     trainer: &Trainer,

@@ -7,9 +7,9 @@ use crate::console::Console;
 use crate::interrupt;
 use crate::known_capture;
 use crate::options::{CaptureOptions, DeviceOptions, config_beside, read_splats, splats_file};
-use crate::time_travel::TimeTravel;
+use crate::snapshot_playback::SnapshotPlayback;
 use crate::training_display::gaussians;
-use crate::viewing::{ListenOptions, Stance, entries, page_options, shown_settings, stage};
+use crate::viewing::{InitialView, ListenOptions, entries, page_options, shown_settings, stage};
 use dapple::contract::{Engine, RenderSettings, filter_3d};
 use dapple::glam::DVec3;
 use dapple::scene::origin::{Frame, middle_of};
@@ -80,7 +80,7 @@ struct Sight {
     /// File of the splats; none for a capture or a checkpoint.
     file: Option<PathBuf>,
     config: TrainConfig,
-    stance: Stance,
+    stance: InitialView,
     cameras: Vec<CameraEntry>,
     settings: String,
     /// Capture with the photos to show.
@@ -133,7 +133,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         shown.models = names([first, path], [&sight.splats, &other.splats]);
         shown.title = format!("{} and {}", title(first), title(path));
     }
-    let mut travel = TimeTravel::new(RunFolder::open(first), args.device.clone());
+    let mut travel = SnapshotPlayback::new(RunFolder::open(first), args.device.clone());
     if second.is_none() && first.is_dir() {
         shown.snapshots = travel.steps();
         shown.steps = sight.config.last_step();
@@ -161,7 +161,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         let Some(request) = viewer.next(Duration::from_millis(100)) else {
             continue;
         };
-        if !viewer.looks_back() {
+        if !viewer.shows_snapshot() {
             travel.come_back();
         }
         let picture = match request.look.snapshot {
@@ -311,9 +311,9 @@ fn sight(path: &Path, compared: bool, args: &Args, console: &Console) -> Result<
         None => cameras_beside(&file, frame, console),
     };
     let seen: Vec<_> = cameras.iter().map(|entry| entry.camera).collect();
-    let stance = match Stance::of_cameras(&seen, up) {
+    let stance = match InitialView::of_cameras(&seen, up) {
         Some(stance) => stance,
-        None => Stance::of_splats(&splats, up)?,
+        None => InitialView::of_splats(&splats, up)?,
     };
     let most = bounded::SETTINGS_BYTES;
     let settings = file.with_file_name("config.toml");
@@ -373,9 +373,9 @@ fn capture_alone(path: &Path, args: &Args, flags: ConfigPatch, console: &Console
     // Opaque enough for a render; a run starts with less opaque Gaussians.
     splats.opacities.fill(2.0);
     let seen: Vec<_> = dataset.views.iter().map(|view| view.camera).collect();
-    let stance = match Stance::of_cameras(&seen, None) {
+    let stance = match InitialView::of_cameras(&seen, None) {
         Some(stance) => stance,
-        None => Stance::of_splats(&splats, None)?,
+        None => InitialView::of_splats(&splats, None)?,
     };
     Ok(Sight {
         cameras: entries(&dataset, &config, &[]),

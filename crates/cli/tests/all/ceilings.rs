@@ -119,7 +119,7 @@ fn a_gpu_is_measured_kept_and_shown() {
         .find(|a| a.name.contains("llvmpipe") && a.unusable.is_none());
     let Some(adapter) = software else {
         let why = "Mesa's software Vulkan driver is not installed";
-        dapple::scene::lacking::skipped("gpu", why);
+        dapple::scene::test_requirements::skipped("gpu", why);
         return;
     };
     let folder = tempfile::tempdir().unwrap();

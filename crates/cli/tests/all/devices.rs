@@ -26,7 +26,7 @@ fn has_llvmpipe(what: &str) -> bool {
             "{what} is NOT tested: Mesa's software Vulkan driver is not installed (apt install \
              mesa-vulkan-drivers)"
         );
-        dapple::scene::lacking::skipped("gpu", &why);
+        dapple::scene::test_requirements::skipped("gpu", &why);
     }
     found
 }

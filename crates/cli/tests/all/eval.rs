@@ -195,7 +195,10 @@ fn lpips_is_scored_where_weights_are_given() {
         assert!((distance - run).abs() < 2e-4, "{distance} {run}");
         assert!(scores.get("notes").is_none(), "{scores}");
     } else {
-        dapple::scene::lacking::skipped("gpu", "LPIPS on a GPU is NOT tested: no llvmpipe");
+        dapple::scene::test_requirements::skipped(
+            "gpu",
+            "LPIPS on a GPU is NOT tested: no llvmpipe",
+        );
     }
     let table = ok_in(path, &["eval", "capture", "out"]).stdout;
     assert!(table.contains("LPIPS"), "{table}");

@@ -120,7 +120,8 @@ fn url(file: &Path) -> String {
 
 /// Exports a page of a guitar with highlights: degree 3, so that harmonics are drawn as well.
 fn shining_page(folder: &Path, more: &[&str]) -> Option<PathBuf> {
-    let guitar = dapple::scene::lacking::capture(env!("CARGO_MANIFEST_DIR"), "guitar/guitar.ply")?;
+    let guitar =
+        dapple::scene::test_requirements::capture(env!("CARGO_MANIFEST_DIR"), "guitar/guitar.ply")?;
     let (mut splats, _) = splat_file::read(&guitar).unwrap();
     splats = splats.with_sh_degree(3);
     for (i, value) in splats.sh_rest.iter_mut().enumerate() {

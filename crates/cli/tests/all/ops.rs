@@ -182,7 +182,10 @@ fn the_pool_of_a_gpu_is_reported() {
     let adapters = dapple::runtime::adapters().into_iter();
     let mut software = adapters.filter(|a| a.is_software && a.unusable.is_none());
     let Some(adapter) = software.next() else {
-        dapple::scene::lacking::skipped("gpu", "a software Vulkan driver is not installed");
+        dapple::scene::test_requirements::skipped(
+            "gpu",
+            "a software Vulkan driver is not installed",
+        );
         return;
     };
     let folder = tempfile::tempdir().unwrap();

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use crate::common::{json, ok_in, refused, synth};
-use dapple_base::lacking;
+use dapple_base::test_requirements;
 use std::path::Path;
 use std::process::Command;
 
@@ -15,7 +15,7 @@ fn bench() -> Option<tempfile::TempDir> {
         .output()
         .is_ok_and(|ran| ran.status.success());
     if cfg!(windows) || !has_python {
-        lacking::skipped("python", "the stub of COLMAP needs python3");
+        test_requirements::skipped("python", "the stub of COLMAP needs python3");
         return None;
     }
     let folder = tempfile::tempdir().unwrap();

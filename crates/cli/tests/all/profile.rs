@@ -427,7 +427,7 @@ fn a_profile_on_a_gpu_is_whole_and_its_page_is_full() {
         |a: &&dapple::runtime::AdapterReport| a.name.contains("llvmpipe") && a.unusable.is_none();
     let adapters = adapters();
     let Some(adapter) = adapters.iter().find(software) else {
-        dapple::scene::lacking::skipped(
+        dapple::scene::test_requirements::skipped(
             "gpu",
             "`dapple profile` on a GPU is NOT tested: Mesa's software Vulkan driver is not installed (apt \
              install mesa-vulkan-drivers)",
@@ -493,7 +493,7 @@ fn without_timestamps_the_host_times_steps_and_says_so() {
         .iter()
         .any(|a| a.name.contains("llvmpipe") && a.unusable.is_none())
     {
-        dapple::scene::lacking::skipped(
+        dapple::scene::test_requirements::skipped(
             "gpu",
             "a GPU without timestamps is NOT tested: there is no software Vulkan driver",
         );

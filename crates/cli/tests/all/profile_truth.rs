@@ -6,8 +6,8 @@
 use crate::chromium;
 
 use dapple::runtime::{
-    Choice, Counters, Defines, Detail, Gpu, GpuClock, GpuOptions, Groups, Kernel, Overrides,
-    Recording, ShaderSet, adapters, wgpu,
+    Choice, CommandList, Counters, Defines, Detail, Gpu, GpuClock, GpuOptions, Groups, Kernel,
+    Overrides, ShaderSet, adapters, wgpu,
 };
 use dapple_profile::html::{Page, report_html};
 use dapple_profile::profile::{Finding, Phase, Profile, StageSummary};
@@ -57,7 +57,7 @@ fn device(lacking: wgpu::Features) -> Option<Gpu> {
             let all = adapters();
             let software = all.iter().find(|a| a.is_software && a.unusable.is_none());
             let Some(adapter) = software else {
-                dapple::scene::lacking::skipped(
+                dapple::scene::test_requirements::skipped(
                     "gpu",
                     "the profiler is NOT held to a device: Mesa's software Vulkan driver is not \
                      installed (apt install mesa-vulkan-drivers)",
@@ -81,10 +81,10 @@ fn device(lacking: wgpu::Features) -> Option<Gpu> {
 }
 
 /// Creates a stage of one dispatch that takes a while.
-fn stage(gpu: &Gpu, name: &'static str, values: &wgpu::Buffer) -> Recording {
+fn stage(gpu: &Gpu, name: &'static str, values: &wgpu::Buffer) -> CommandList {
     let set = ShaderSet::new(&[("planted", SHADER)]);
     let kernel = Kernel::new(gpu, &set, "planted", "work", &Defines::new()).unwrap();
-    let mut recording = Recording::new();
+    let mut recording = CommandList::new();
     recording.span(name);
     let groups = (values.size() / 4 / 64) as u32;
     let bound = kernel.bind(gpu, &[("values", values)]).unwrap();
@@ -175,7 +175,7 @@ fn profile(gpu: &Gpu, planted: Planted) -> Profile {
     profile
 }
 
-fn setup(work: &Recording, asked: Counters) -> Setup {
+fn setup(work: &CommandList, asked: Counters) -> Setup {
     let phase = |name: &str| match name {
         "extra" => Phase::Backward,
         _ => Phase::Forward,

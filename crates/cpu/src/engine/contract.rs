@@ -6,7 +6,7 @@ use crate::antialias;
 use crate::blocks::Blocks;
 use crate::frame::CameraF32;
 use crate::simd::level_name;
-use crate::stages::blend::Beside;
+use crate::stages::blend::BlendExtra;
 use crate::stages::blend_backward::Mode;
 use crate::stages::update::DensityStats;
 use crate::stages::{blend_backward, densify, update};
@@ -53,7 +53,8 @@ impl Engine for CpuEngine {
         self.stats = stats;
         self.filter_3d = state.map_or(Vec::new(), |state| antialias::rows(&state.filter_3d));
         let views = state.map(|state| state.views.clone()).unwrap_or_default();
-        (self.poses, self.appearance, self.look) = (views.poses, views.appearance, views.look);
+        (self.poses, self.appearance, self.appearance_mlp) =
+            (views.poses, views.appearance, views.appearance_mlp);
         self.take_features();
         self.sh_degree = splats.sh_degree;
         Ok(())
@@ -76,7 +77,7 @@ impl Engine for CpuEngine {
         Ok(ViewState {
             poses: self.poses.clone(),
             appearance: self.appearance.clone(),
-            look: self.look_with_features(),
+            appearance_mlp: self.mlp_with_features(),
         })
     }
 
@@ -135,7 +136,7 @@ impl Engine for CpuEngine {
     fn render(&mut self, camera: &Camera, settings: &RenderSettings) -> Result<Rendered> {
         let camera = CameraF32::new(camera)?.with_near(settings.near);
         on_pool(self, |engine| {
-            let beside = Beside::depths(settings.depth);
+            let beside = BlendExtra::depths(settings.depth);
             engine.forward(false, &camera, settings, None, beside, &mut Clock::start());
             if settings.surface {
                 engine.find_surface(&camera, settings);
@@ -159,7 +160,7 @@ impl Engine for CpuEngine {
                 &camera,
                 settings,
                 None,
-                Beside::Nothing,
+                BlendExtra::Nothing,
                 &mut Clock::start(),
             );
         });
@@ -174,7 +175,7 @@ impl Engine for CpuEngine {
                 &camera,
                 settings,
                 None,
-                Beside::Counts,
+                BlendExtra::Counts,
                 &mut Clock::start(),
             );
         });
@@ -214,7 +215,7 @@ impl Engine for CpuEngine {
             depths: derivative.depth.is_some(),
         };
         on_pool(self, |engine| {
-            let beside = Beside::depths(mode.depths);
+            let beside = BlendExtra::depths(mode.depths);
             engine.forward(false, &camera, settings, None, beside, &mut Clock::start());
             engine.set_image_gradient(&camera, derivative)?;
             let cap = settings.max_gaussians_per_tile;

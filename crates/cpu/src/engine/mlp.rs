@@ -11,11 +11,11 @@ impl CpuEngine {
     /// Moves the Gaussians' features from the appearance MLP into the blocks, so that every move of a Gaussian
     /// moves its features.
     pub(super) fn take_features(&mut self) {
-        if self.look.is_empty() {
+        if self.appearance_mlp.is_empty() {
             return;
         }
-        let features = std::mem::take(&mut self.look.features);
-        let moments = std::mem::take(&mut self.look.feature_moments);
+        let features = std::mem::take(&mut self.appearance_mlp.features);
+        let moments = std::mem::take(&mut self.appearance_mlp.feature_moments);
         let with = |blocks: &mut Blocks, own: &[f32], skip: usize, of: usize| {
             let rows = own.as_chunks::<FEATURES>().0.iter().skip(skip).step_by(of);
             *blocks = std::mem::take(blocks).with_features(rows);
@@ -26,17 +26,17 @@ impl CpuEngine {
     }
 
     /// Returns the appearance MLP with the Gaussians' features.
-    pub(super) fn look_with_features(&self) -> AppearanceMlp {
-        let mut look = self.look.clone();
-        if look.is_empty() {
-            return look;
+    pub(super) fn mlp_with_features(&self) -> AppearanceMlp {
+        let mut mlp = self.appearance_mlp.clone();
+        if mlp.is_empty() {
+            return mlp;
         }
         for i in 0..self.params.len {
-            look.features.extend(self.params.features_of(i));
-            look.feature_moments.extend(self.first.features_of(i));
-            look.feature_moments.extend(self.second.features_of(i));
+            mlp.features.extend(self.params.features_of(i));
+            mlp.feature_moments.extend(self.first.features_of(i));
+            mlp.feature_moments.extend(self.second.features_of(i));
         }
-        look
+        mlp
     }
 
     /// Prepares the network for a step's photo, if the step requests it.
@@ -45,14 +45,14 @@ impl CpuEngine {
         view: ViewId,
         settings: &StepSettings,
     ) -> Result<Option<appearance_mlp::Prepared>> {
-        if settings.look.is_none() {
+        if settings.appearance_mlp.is_none() {
             return Ok(None);
         }
-        if view.0 >= self.look.views() {
+        if view.0 >= self.appearance_mlp.views() {
             return Err(no_look());
         }
-        let code = self.look.code(view.0);
-        appearance_mlp::Prepared::new(&self.look, &code)
+        let code = self.appearance_mlp.embedding(view.0);
+        appearance_mlp::Prepared::new(&self.appearance_mlp, &code)
             .map(Some)
             .ok_or_else(no_look)
     }

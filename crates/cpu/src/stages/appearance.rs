@@ -18,7 +18,7 @@ use crate::frame::{CameraF32, Frame, PLANES, TILE_ROWS, grow};
 use crate::simd::{ROW, Row};
 use dapple_engine::appearance::{AFFINE, IDENTITY, Place, grid_floats};
 use dapple_engine::constants::LUMINANCE;
-use dapple_engine::{Adam, Appearance, AppearanceSettings};
+use dapple_engine::{Adam, AppearanceGrids, AppearanceSettings};
 use rayon::prelude::*;
 
 /// Moments below this are flushed to zero, as in `update`.
@@ -260,7 +260,7 @@ impl Slicing<'_> {
 /// Computes step 4: a step of a view's grid along `gradient`, which does not contain the regulariser
 /// yet.
 pub fn step(
-    appearance: &mut Appearance,
+    appearance: &mut AppearanceGrids,
     view: usize,
     mut gradient: Vec<f32>,
     settings: &AppearanceSettings,

@@ -1,5 +1,5 @@
 //! Appearance MLP: applies one photo's appearance to the Gaussians, and trains the network, the embedding and the
-//! features. Reference: `dapple_reference::look`.
+//! features. Reference: `dapple_reference::appearance_mlp`.
 //!
 //! 1. Before `project`, [`run`] copies the Gaussians with the colours of the photo's appearance. These colours are SH
 //!    too, so `project` and the backward pass need no change.

@@ -27,7 +27,7 @@ use std::sync::atomic::AtomicU32;
 
 /// Extra output of a render.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Beside {
+pub enum BlendExtra {
     /// No extra output.
     Nothing,
     /// Depth images.
@@ -36,7 +36,7 @@ pub enum Beside {
     Counts,
 }
 
-impl Beside {
+impl BlendExtra {
     /// Returns `Depths` if requested, else `Nothing`.
     pub fn depths(asked: bool) -> Self {
         if asked { Self::Depths } else { Self::Nothing }
@@ -50,7 +50,13 @@ impl Beside {
 
 /// Fills `image` with colours over the background and the remaining transmittance, and fills the images
 /// of `beside`.
-pub fn run(camera: &CameraF32, background: [f32; 3], cap: u32, beside: Beside, frame: &mut Frame) {
+pub fn run(
+    camera: &CameraF32,
+    background: [f32; 3],
+    cap: u32,
+    beside: BlendExtra,
+    frame: &mut Frame,
+) {
     let tiles = camera.tile_count();
     let Frame {
         splats2d,
@@ -64,17 +70,17 @@ pub fn run(camera: &CameraF32, background: [f32; 3], cap: u32, beside: Beside, f
         ..
     } = frame;
     grow(image, tiles * TILE_ROWS, Row::ZERO);
-    let lengths = |of: Beside| std::iter::repeat_n(beside.rows(of), tiles);
+    let lengths = |of: BlendExtra| std::iter::repeat_n(beside.rows(of), tiles);
     for (plane, of) in [
-        (&mut depth.blended, Beside::Depths),
-        (&mut depth.median, Beside::Depths),
-        (&mut *counted, Beside::Counts),
+        (&mut depth.blended, BlendExtra::Depths),
+        (&mut depth.median, BlendExtra::Depths),
+        (&mut *counted, BlendExtra::Counts),
     ] {
         grow(plane, tiles * beside.rows(of), Row::ZERO);
     }
-    let blended = split_by_lengths(&mut depth.blended, lengths(Beside::Depths));
-    let median = split_by_lengths(&mut depth.median, lengths(Beside::Depths));
-    let counted = split_by_lengths(counted, lengths(Beside::Counts));
+    let blended = split_by_lengths(&mut depth.blended, lengths(BlendExtra::Depths));
+    let median = split_by_lengths(&mut depth.median, lengths(BlendExtra::Depths));
+    let counted = split_by_lengths(counted, lengths(BlendExtra::Counts));
     (*row_visits, counts.lost_transmittance) = image[..tiles * TILE_ROWS]
         .par_chunks_mut(TILE_ROWS)
         .zip(blended)
@@ -96,9 +102,9 @@ pub fn run(camera: &CameraF32, background: [f32; 3], cap: u32, beside: Beside, f
             };
             let arch = pulp::Arch::new();
             let (visits, left) = match beside {
-                Beside::Nothing => arch.dispatch(With::<false, false>(work)),
-                Beside::Depths => arch.dispatch(With::<true, false>(work)),
-                Beside::Counts => arch.dispatch(With::<false, true>(work)),
+                BlendExtra::Nothing => arch.dispatch(With::<false, false>(work)),
+                BlendExtra::Depths => arch.dispatch(With::<true, false>(work)),
+                BlendExtra::Counts => arch.dispatch(With::<false, true>(work)),
             };
             let is_cut = instances.len() < all as usize;
             (visits, if is_cut { left } else { 0.0 })

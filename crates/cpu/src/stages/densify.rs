@@ -131,15 +131,15 @@ fn decide(plan: &DensifyPlan, state: &State<'_>) -> (Vec<Growth>, usize) {
     let mean_gradient =
         |i: usize| state.stats.gradient_sums[i] / state.stats.visible_counts[i].max(1.0);
     let mut wanting: Vec<usize> = (0..n).filter(|&i| mean_gradient(i) > threshold).collect();
-    let room = plan.room(n);
-    let refused = wanting.len().saturating_sub(room);
+    let free = plan.free_capacity(n);
+    let refused = wanting.len().saturating_sub(free);
     if refused > 0 {
         wanting.sort_by(|&a, &b| {
             mean_gradient(b)
                 .total_cmp(&mean_gradient(a))
                 .then(a.cmp(&b))
         });
-        wanting.truncate(room);
+        wanting.truncate(free);
     }
     for i in wanting {
         growth[i] = if largest_axis(state.params, i) <= plan.split_scale {

@@ -2,13 +2,13 @@
 
 use crate::blocks::Blocks;
 use crate::simd::ROW;
-use dapple_engine::{NotFinite, PARAM_GROUPS};
+use dapple_engine::{NonFiniteReport, PARAM_GROUPS};
 use rayon::prelude::*;
 
 /// Blocks of one task.
 const CHUNK_BLOCKS: usize = 256;
 
-/// Returns the first component of each of [`NotFinite::TENSORS`]; each ends at the next one's first.
+/// Returns the first component of each of [`NonFiniteReport::TENSORS`]; each ends at the next one's first.
 fn firsts() -> [usize; PARAM_GROUPS.len()] {
     let mut next = 0;
     // Only the last group's width depends on the SH degree.
@@ -19,7 +19,7 @@ fn firsts() -> [usize; PARAM_GROUPS.len()] {
 }
 
 /// Counts the non-finite Gaussians.
-pub fn run(params: &Blocks) -> Option<NotFinite> {
+pub fn run(params: &Blocks) -> Option<NonFiniteReport> {
     let components = params.components.max(1);
     let firsts = firsts();
     let tensor_bit = |component: usize| {
@@ -52,5 +52,5 @@ pub fn run(params: &Blocks) -> Option<NotFinite> {
         })
     });
     let (gaussians, tensors) = found.reduce(|| (0, 0), |a, b| (a.0 + b.0, a.1 | b.1));
-    NotFinite::new(gaussians, tensors)
+    NonFiniteReport::new(gaussians, tensors)
 }

@@ -150,7 +150,7 @@ impl<const LENS: bool, const ANTIALIAS: bool> pulp::WithSimd for Chunk<'_, LENS,
             }
             if let Some(dropout) = &self.dropout {
                 for lane in 0..ROW {
-                    if dropout.leaves_out((self.first + i * ROW + lane) as u32) {
+                    if dropout.drops_gaussian((self.first + i * ROW + lane) as u32) {
                         lanes.level.0[lane] = -1.0;
                     }
                 }

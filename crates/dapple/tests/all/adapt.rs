@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use dapple::contract::AppearanceMlp;
-use dapple::contract::appearance_mlp::{self, CODE, ENCODED, FEATURES, HIDDEN};
+use dapple::contract::appearance_mlp::{self, EMBEDDING, ENCODED, FEATURES, HIDDEN};
 use dapple::prelude::*;
 use dapple::train::config::AppearancePatch;
 use dapple::train::{AppearanceModel, ConfigPatch, Halves, evaluate_halves};
@@ -52,7 +52,7 @@ fn a_lora_adapts_looks_to_light_that_the_network_has_not_learnt() {
     let settings = RenderSettings::default();
     let views: Vec<View> = (0..2)
         .map(|i| {
-            let code: [f32; CODE] = drawn(CODE, 4.0 + i as f32)
+            let code: [f32; EMBEDDING] = drawn(EMBEDDING, 4.0 + i as f32)
                 .iter()
                 .map(|v| 0.2 * v)
                 .collect::<Vec<_>>()
@@ -80,7 +80,7 @@ fn a_lora_adapts_looks_to_light_that_the_network_has_not_learnt() {
         let mut engine = dapple::engine(Device::Cpu).unwrap();
         let how = Halves {
             appearance: &config.appearance,
-            look: Some(&known),
+            appearance_mlp: Some(&known),
             lora,
             ssim_weight: 0.2,
             settings,

@@ -4,7 +4,7 @@
 
 use dapple::contract::{Engine, Pictures, RenderSettings};
 use dapple::prelude::*;
-use dapple::scene::lacking;
+use dapple::scene::test_requirements;
 use dapple::train::evaluate::{Scoring, evaluate};
 use dapple::train::{ImageScore, init};
 
@@ -111,8 +111,8 @@ fn the_cpu_engine_s_scores_are_the_host_s() {
 
 #[test]
 fn a_gpu_s_scores_are_the_host_s() {
-    match dapple::engine(lacking::test_gpu().parse().unwrap()) {
+    match dapple::engine(test_requirements::test_gpu().parse().unwrap()) {
         Ok(mut engine) => check(engine.as_mut()),
-        Err(error) => lacking::skipped("gpu", &error.to_string()),
+        Err(error) => test_requirements::skipped("gpu", &error.to_string()),
     }
 }

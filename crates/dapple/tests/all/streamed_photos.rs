@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use dapple::contract::Engine;
-use dapple::gpu::{GpuEngine, GpuEngineOptions, Room};
+use dapple::gpu::{Capacity, GpuEngine, GpuEngineOptions};
 use dapple::prelude::*;
 use dapple::scene::{NoProgress, load};
 use dapple::train::config::{DensifyConfig, EvalConfig};
@@ -198,10 +198,10 @@ fn the_first_photos_at_half_the_size() {
 #[test]
 fn on_a_gpu_that_holds_a_few_and_grows() {
     if dapple::runtime::adapters().is_empty() {
-        dapple::scene::lacking::skipped("gpu", "no GPU driver on this machine");
+        dapple::scene::test_requirements::skipped("gpu", "no GPU driver on this machine");
         return;
     }
-    let name = dapple::scene::lacking::test_gpu();
+    let name = dapple::scene::test_requirements::test_gpu();
     let Device::Gpu(choice) = name.parse().unwrap() else {
         panic!("{name} is no GPU");
     };
@@ -210,12 +210,12 @@ fn on_a_gpu_that_holds_a_few_and_grows() {
         options.gpu.choice = choice.clone();
         if let Some(limit) = limit {
             options.photo_budget_bytes = limit;
-            options.first_room = Room {
+            options.first_capacity = Capacity {
                 gaussians: 64,
                 visible: 16,
                 instances: 64,
                 buckets: 16,
-                ..Room::default()
+                ..Capacity::default()
             };
         }
         Box::new(GpuEngine::new(options).unwrap())

@@ -12,7 +12,9 @@ const HEIGHT: u32 = 64;
 fn engine() -> GpuEngine {
     let options = GpuEngineOptions {
         gpu: GpuOptions {
-            choice: dapple::scene::lacking::test_gpu().parse().unwrap(),
+            choice: dapple::scene::test_requirements::test_gpu()
+                .parse()
+                .unwrap(),
             ..GpuOptions::default()
         },
         ..GpuEngineOptions::default()

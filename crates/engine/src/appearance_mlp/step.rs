@@ -1,6 +1,6 @@
 //! Adam for the network, embeddings and features. Moments do not change between two steps that use their parameters.
 
-use super::{AppearanceMlp, AppearanceMlpSettings, CODE, FEATURES, HIDDEN, NETWORK};
+use super::{AppearanceMlp, AppearanceMlpSettings, EMBEDDING, FEATURES, HIDDEN, NETWORK};
 use crate::Adam;
 
 /// Threshold of moments: smaller values become zero, as for other parameters.
@@ -9,33 +9,33 @@ const FLUSH: f32 = 1e-30;
 /// Takes a step of Adam with the derivatives by the network and by a view's embedding. A non-finite derivative moves
 /// nothing.
 pub fn step(
-    look: &mut AppearanceMlp,
+    mlp: &mut AppearanceMlp,
     view: usize,
-    gradient: (&[f32], &[f32; CODE]),
+    gradient: (&[f32], &[f32; EMBEDDING]),
     settings: &AppearanceMlpSettings,
     adam: &Adam,
 ) {
-    look.seen[view] = look.seen[view].saturating_add(1);
+    mlp.seen[view] = mlp.seen[view].saturating_add(1);
     let (by_network, by_code) = gradient;
-    let of_network = rates(settings.network_rate, look.steps().max(1), adam);
-    let (first, second) = look.network_moments.split_at_mut(NETWORK);
+    let of_network = rates(settings.network_rate, mlp.steps().max(1), adam);
+    let (first, second) = mlp.network_moments.split_at_mut(NETWORK);
     advance(
-        &mut look.network,
+        &mut mlp.network,
         first,
         second,
         by_network,
         of_network,
         adam,
     );
-    let code = &mut look.codes[view * CODE..(view + 1) * CODE];
+    let code = &mut mlp.embeddings[view * EMBEDDING..(view + 1) * EMBEDDING];
     let pull = 2.0 * settings.neutral / HIDDEN as f32;
     let mut by_code = *by_code;
     for (sum, value) in by_code[..HIDDEN].iter_mut().zip(&*code) {
         *sum += pull * value;
     }
-    let moments = &mut look.code_moments[2 * view * CODE..2 * (view + 1) * CODE];
-    let (first, second) = moments.split_at_mut(CODE);
-    let of_code = rates(settings.embedding_rate, u64::from(look.seen[view]), adam);
+    let moments = &mut mlp.embedding_moments[2 * view * EMBEDDING..2 * (view + 1) * EMBEDDING];
+    let (first, second) = moments.split_at_mut(EMBEDDING);
+    let of_code = rates(settings.embedding_rate, u64::from(mlp.seen[view]), adam);
     advance(code, first, second, &by_code, of_code, adam);
 }
 
@@ -56,9 +56,9 @@ pub struct FeatureStep {
 
 impl FeatureStep {
     /// Prepares the next step of `look`.
-    pub fn next(look: &AppearanceMlp, settings: &AppearanceMlpSettings, adam: &Adam) -> Self {
+    pub fn next(mlp: &AppearanceMlp, settings: &AppearanceMlpSettings, adam: &Adam) -> Self {
         Self {
-            rates: rates(settings.feature_rate, look.steps() + 1, adam),
+            rates: rates(settings.feature_rate, mlp.steps() + 1, adam),
             adam: *adam,
         }
     }

@@ -6,7 +6,7 @@
 // A visible Gaussian was found finite by `project`; nothing of another is computed with, so that parameters which are
 // not finite give gradients of zero.
 //
-// In permutation DEPTH the importing shader declares `extra_gradients: array<f32>`, in permutation LOOK `looked:
+// In permutation DEPTH the importing shader declares `extra_gradients: array<f32>`, in permutation MLP `looked:
 // array<vec4f>`, of which it reads the gains of the colour. The offsets of the appearance MLP do not matter here.
 #import shared/clamped_colour
 #import shared/slot_sums
@@ -38,7 +38,7 @@ fn gaussian_backward(i: u32, place: u32, old: Gaussian, view: View) -> GaussianG
         d = view_direction(old.mean, view.centre.xyz);
         let rgb = vec3f(splats2d[3u * c + 1u].zw, splats2d[3u * c + 2u].x);
         d_rgb = unclamped_gradient(sums.colour, rgb);
-#if LOOK
+#if MLP
         d_rgb *= looked[2u * c].xyz;
 #endif
         g.sh0 = SH_C0 * d_rgb;

@@ -10,10 +10,10 @@ struct Parameters {
     depth_samples: u32,
     // Step sizes of the appearance MLP: of the network and of the view's embedding. Then the weight of the embedding in
     // the loss, and the step size of Gaussians' features.
-    look_network_rate: f32,
-    look_code_rate: f32,
-    look_neutral: f32,
-    look_feature_rate: f32,
+    mlp_network_rate: f32,
+    mlp_code_rate: f32,
+    mlp_neutral: f32,
+    mlp_feature_rate: f32,
     // Edge length of the crop that is compared, pixels, and its first column and row.
     crop_side: u32,
     crop: vec2u,

@@ -11,7 +11,7 @@
 //
 // In permutation ANTIALIAS, shared/antialias filters between steps 2 and 3 and after step 4.
 //
-// The importing shader declares `geometry: array<f32>`, with ANTIALIAS `smoothing: array<f32>` too, and imports
+// The importing shader declares `geometry: array<f32>`, with ANTIALIAS `filter_3d: array<f32>` too, and imports
 // shared/step and shared/planes.
 #import shared/centre
 #if ANTIALIAS
@@ -112,7 +112,7 @@ fn load_gaussian(i: u32, capacity: u32) -> Gaussian {
         ),
         geometry_at(PLANE_OPACITY, i, capacity),
 #if ANTIALIAS
-        smoothing[i],
+        filter_3d[i],
 #endif
     );
 }

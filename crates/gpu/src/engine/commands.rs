@@ -4,7 +4,7 @@ use super::GpuEngine;
 use crate::layout;
 use crate::messages::{densify_report, step_immediates, step_parameters, step_report};
 use crate::passes::{Bits, Plan};
-use crate::ring::Ring;
+use crate::ring::RingBuffer;
 use crate::stages::{densify, relocate};
 use dapple_engine::appearance_mlp::no_look;
 use dapple_engine::constants::FINITE_EVERY;
@@ -32,7 +32,7 @@ impl GpuEngine {
         if let Command::Step(view, settings) = &command {
             self.place_photo(*view)?;
             self.fit_appearance(settings.appearance.as_ref())?;
-            if settings.look.is_some() && view.0 >= self.looks {
+            if settings.appearance_mlp.is_some() && view.0 >= self.mlp_views {
                 return Err(no_look());
             }
         }
@@ -76,7 +76,7 @@ impl GpuEngine {
             view,
             settings,
             photo.is_masked,
-            Ring::entry(sequence),
+            RingBuffer::entry(sequence),
             self.sh_degree,
             self.default_cap,
         );
@@ -104,7 +104,7 @@ impl GpuEngine {
     fn encode_densify(&mut self, plan: &DensifyPlan, sequence: u64) -> Result<()> {
         let immediates = layout::Step {
             number: plan.step,
-            report: Ring::entry(sequence),
+            report: RingBuffer::entry(sequence),
             ..layout::Step::default()
         };
         let reorders = plan.step.is_multiple_of(MORTON_EVERY);

@@ -2,8 +2,8 @@
 
 use super::GpuEngine;
 use crate::layout::{WORKGROUP, plane};
+use crate::memory_use::sh_planes;
 use crate::params;
-use crate::room::sh_planes;
 use crate::stages::gradients::{GEOMETRY, MEANS2D, POSE, SH};
 use dapple_engine::{BlendGradients, Gradients};
 use dapple_scene::Result;
@@ -11,7 +11,7 @@ use dapple_scene::Result;
 impl GpuEngine {
     /// Waits, and reads the gradients of the first `n` Gaussians, which must be all of them.
     pub(super) fn read_gradients(&self, n: usize) -> Result<Gradients<f32>> {
-        let capacity = self.room.gaussians as usize;
+        let capacity = self.capacity.gaussians as usize;
         let read = |name: &str, floats: usize| {
             let buffer = self.buffers.get(name)?;
             self.context.gpu.read::<f32>(buffer, floats)
@@ -42,7 +42,7 @@ impl GpuEngine {
     }
     /// Waits, and reads the gradients by opacities and `sh0` of the first `n` Gaussians.
     pub(super) fn read_blend_gradients(&self, n: usize) -> Result<BlendGradients> {
-        let capacity = self.room.gaussians as usize;
+        let capacity = self.capacity.gaussians as usize;
         let buffer = self.buffers.get(GEOMETRY)?;
         // These planes are neighbours, and the last.
         let offset = (plane::OPACITY * capacity * size_of::<f32>()) as u64;

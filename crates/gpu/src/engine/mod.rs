@@ -23,17 +23,17 @@ mod state;
 mod views;
 
 use crate::depths::Depths;
-use crate::passes::{self, Bits, Extent, Plan, Room};
+use crate::passes::{self, Bits, BufferSizes, Capacity, Plan};
 use crate::photos::Photos;
 use crate::recordings::{Key, Recordings, Scope};
-use crate::ring::{RING, Ring};
+use crate::ring::{RING, RingBuffer};
 use crate::stages::appearance::Grids;
 use crate::timing::{StepTiming, Times};
 use crate::views::Views;
 use crate::{Buffers, Context, Precision, layout};
 use commands::Command;
 use dapple_engine::{AppearanceSettings, CropLoss, Report, ViewId};
-use dapple_runtime::{Counters, Detail, Gpu, GpuClock, GpuOptions, Hints, Recording};
+use dapple_runtime::{CommandList, Counters, Detail, Gpu, GpuClock, GpuOptions, Hints};
 use dapple_scene::{Error, Result};
 pub use on_device::GradientBuffers;
 use std::collections::VecDeque;
@@ -57,7 +57,7 @@ pub struct GpuEngineOptions {
     pub time_stages: bool,
     /// First capacities for Gaussians, visible Gaussians and instances, for tests of growth; 0 = default.
     #[doc(hidden)]
-    pub first_room: Room,
+    pub first_capacity: Capacity,
     /// Act as if the device's largest binding had this size, for tests.
     #[doc(hidden)]
     pub max_binding_bytes: u64,
@@ -76,7 +76,7 @@ impl Default for GpuEngineOptions {
             bounds_dispatches: None,
             default_cap: None,
             time_stages: false,
-            first_room: Room::default(),
+            first_capacity: Capacity::default(),
             max_binding_bytes: u64::MAX,
         }
     }
@@ -98,12 +98,12 @@ pub struct GpuEngine {
     pub(crate) options: GpuEngineOptions,
     /// The per-tile limit where settings have 0.
     pub(crate) default_cap: u32,
-    pub(crate) room: Room,
+    pub(crate) capacity: Capacity,
     pub(crate) sh_degree: u8,
     /// Bilateral grids of the views, after a step has requested them.
     pub(crate) grids: Option<Grids>,
     /// Number of views that have an appearance embedding.
-    pub(crate) looks: usize,
+    pub(crate) mlp_views: usize,
     /// Loss that compares crops in steps.
     pub(crate) crop_loss: Option<Box<dyn CropLoss>>,
     pub(crate) views: Views,
@@ -118,7 +118,7 @@ pub struct GpuEngine {
     /// True if the GPU does not have all cameras yet.
     pub(crate) views_changed: bool,
     recordings: Recordings,
-    pub(crate) ring: Ring,
+    pub(crate) ring: RingBuffer,
     pending: VecDeque<(u64, Command)>,
     pub(crate) finished: Vec<Report>,
     times: Times,
@@ -155,7 +155,7 @@ impl GpuEngine {
         let default_cap = options.default_cap.unwrap_or(needed);
         passes::compile_first(&context)?;
         let mut buffers = Buffers::default();
-        buffers.fit(&context, &Extent::default(), Bits::NONE, None)?;
+        buffers.fit(&context, &BufferSizes::default(), Bits::NONE, None)?;
         let mut times = Times::default();
         if options.time_stages {
             times.set(&context.gpu, Some(Detail::Spans), RING as usize)?;
@@ -171,14 +171,14 @@ impl GpuEngine {
             buffers,
             options,
             default_cap,
-            room: Room::default(),
+            capacity: Capacity::default(),
             sh_degree: 0,
             grids: None,
-            looks: 0,
+            mlp_views: 0,
             crop_loss: None,
             views_changed: true,
             recordings: Recordings::default(),
-            ring: Ring::new(),
+            ring: RingBuffer::new(),
             pending: VecDeque::new(),
             finished: Vec::new(),
             times,
@@ -243,14 +243,14 @@ impl GpuEngine {
     }
 
     /// Returns the capacities of the buffers.
-    pub fn room(&self) -> Room {
-        self.room
+    pub fn capacity(&self) -> Capacity {
+        self.capacity
     }
 
     /// Returns the inputs of the buffer sizes.
-    pub(crate) fn extent(&self) -> Extent {
-        Extent {
-            room: self.room,
+    pub(crate) fn sizes(&self) -> BufferSizes {
+        BufferSizes {
+            capacity: self.capacity,
             precision: self.options.precision,
             sh_degree: self.sh_degree,
             asked: self.asked,
@@ -264,12 +264,12 @@ impl GpuEngine {
         plan: Plan,
         bits: Bits,
         slot: usize,
-    ) -> Result<Arc<Recording>> {
-        let extent = self.extent();
+    ) -> Result<Arc<CommandList>> {
+        let sizes = self.sizes();
         let scope = Scope {
             context: &self.context,
             buffers: &self.buffers,
-            extent: &extent,
+            sizes: &sizes,
         };
         self.recordings.get(scope, Key::new(plan, bits, slot))
     }
@@ -280,7 +280,7 @@ impl GpuEngine {
     }
 
     fn ready(&self) -> Result<()> {
-        if self.room.gaussians == 0 {
+        if self.capacity.gaussians == 0 {
             return Err(Error::internal("the engine has no splats yet: upload some"));
         }
         Ok(())

@@ -126,7 +126,7 @@ impl GpuEngine {
         self.context.gpu.check()?;
         Ok(GradientBuffers {
             gaussians: state.gaussians as usize,
-            stride: self.room.gaussians as usize,
+            stride: self.capacity.gaussians as usize,
             geometry: self.buffers.get(gradients::GEOMETRY)?,
             sh_rest: self.buffers.get(gradients::SH)?,
             means2d: self.buffers.get(gradients::MEANS2D)?,

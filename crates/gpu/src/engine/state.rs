@@ -6,7 +6,7 @@ use crate::stages::filter_3d::FILTER_3D;
 use crate::stages::{appearance, appearance_mlp};
 use crate::{layout, params};
 use dapple_engine::{
-    Appearance, AppearanceMlp, OptimizerState, ViewState, check_upload, check_views,
+    AppearanceGrids, AppearanceMlp, OptimizerState, ViewState, check_upload, check_views,
 };
 use dapple_scene::{Error, Result, Splats};
 
@@ -20,19 +20,19 @@ impl GpuEngine {
         check_upload(splats, state)?;
         check_views(state, self.views.len())?;
         self.settle()?;
-        if self.room.tiles == 0 {
+        if self.capacity.tiles == 0 {
             // Stages bind the image's buffers also where nothing is rendered.
             self.fit_tiles(1, 1)?;
         }
         let n = u32::try_from(splats.len())
             .map_err(|_| Error::input("more Gaussians than 32 bits count"))?;
-        let room = n.max(self.options.first_room.gaussians).max(1);
+        let capacity = n.max(self.options.first_capacity.gaussians).max(1);
         // If the state has filters, their buffer is allocated.
         self.buffers.remove(FILTER_3D);
         self.buffers.remove(appearance_mlp::FEATURES);
         self.buffers.remove(appearance_mlp::MOMENTS);
         let before = std::mem::replace(&mut self.sh_degree, splats.sh_degree);
-        if let Err(error) = self.make_room(room) {
+        if let Err(error) = self.make_capacity(capacity) {
             self.sh_degree = before;
             return Err(error);
         }
@@ -42,7 +42,7 @@ impl GpuEngine {
             &self.context.gpu,
             &self.buffers,
             self.options.precision,
-            self.room.gaussians as usize,
+            self.capacity.gaussians as usize,
             splats,
             state,
         )?;
@@ -54,10 +54,10 @@ impl GpuEngine {
         }
         let gpu_state = layout::State {
             gaussians: n,
-            capacity: self.room.gaussians,
-            visible_capacity: self.room.visible,
-            instance_capacity: self.room.instances,
-            bucket_capacity: self.room.buckets,
+            capacity: self.capacity.gaussians,
+            visible_capacity: self.capacity.visible,
+            instance_capacity: self.capacity.instances,
+            bucket_capacity: self.capacity.buckets,
             ..layout::State::default()
         };
         self.context
@@ -71,12 +71,12 @@ impl GpuEngine {
             }
             None => None,
         };
-        let look = state.map(|state| &state.views.look);
-        self.looks = match look.filter(|look| !look.is_empty()) {
-            Some(look) => {
-                self.fit(Bits::LOOK)?;
-                let capacity = self.room.gaussians as usize;
-                appearance_mlp::upload(&self.context, &mut self.buffers, look, capacity)?
+        let mlp = state.map(|state| &state.views.appearance_mlp);
+        self.mlp_views = match mlp.filter(|mlp| !mlp.is_empty()) {
+            Some(mlp) => {
+                self.fit(Bits::MLP)?;
+                let capacity = self.capacity.gaussians as usize;
+                appearance_mlp::upload(&self.context, &mut self.buffers, mlp, capacity)?
             }
             None => 0,
         };
@@ -86,7 +86,7 @@ impl GpuEngine {
     /// Waits, and downloads everything that training changes.
     pub(super) fn download_state(&mut self) -> Result<(Splats, OptimizerState)> {
         self.settle()?;
-        if self.room.gaussians == 0 {
+        if self.capacity.gaussians == 0 {
             return Ok(<(Splats, OptimizerState)>::default());
         }
         let n = self.state()?.gaussians as usize;
@@ -94,7 +94,7 @@ impl GpuEngine {
             &self.context.gpu,
             &self.buffers,
             self.options.precision,
-            self.room.gaussians as usize,
+            self.capacity.gaussians as usize,
             n,
             self.sh_degree,
         )?;
@@ -105,7 +105,7 @@ impl GpuEngine {
     /// Waits, and downloads the splats.
     pub(super) fn download_splats(&mut self) -> Result<Splats> {
         self.settle()?;
-        if self.room.gaussians == 0 {
+        if self.capacity.gaussians == 0 {
             return Ok(Splats::default());
         }
         let n = self.state()?.gaussians as usize;
@@ -113,7 +113,7 @@ impl GpuEngine {
             &self.context.gpu,
             &self.buffers,
             self.options.precision,
-            self.room.gaussians as usize,
+            self.capacity.gaussians as usize,
             n,
             self.sh_degree,
         )
@@ -129,11 +129,11 @@ impl GpuEngine {
     }
 
     /// Waits, and downloads the bilateral grids of all views.
-    pub(crate) fn download_appearance(&mut self) -> Result<Appearance> {
+    pub(crate) fn download_appearance(&mut self) -> Result<AppearanceGrids> {
         self.settle()?;
         let grids = self.grids.as_ref();
         grids.map_or_else(
-            || Ok(Appearance::default()),
+            || Ok(AppearanceGrids::default()),
             |grids| appearance::download(&self.context, &self.buffers, grids),
         )
     }
@@ -142,17 +142,17 @@ impl GpuEngine {
     pub(super) fn download_views(&mut self) -> Result<ViewState> {
         self.settle()?;
         self.fetch_poses()?;
-        let held = match self.looks {
+        let held = match self.mlp_views {
             0 => (0, 0),
             _ => (
                 self.state()?.gaussians as usize,
-                self.room.gaussians as usize,
+                self.capacity.gaussians as usize,
             ),
         };
         Ok(ViewState {
             poses: self.views.poses.clone().unwrap_or_default(),
             appearance: self.download_appearance()?,
-            look: match self.looks {
+            appearance_mlp: match self.mlp_views {
                 0 => AppearanceMlp::default(),
                 views => appearance_mlp::download(&self.context, &self.buffers, views, held)?,
             },

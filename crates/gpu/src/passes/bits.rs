@@ -42,7 +42,7 @@ bits! {
     /// The photo's bilateral grid around `loss`.
     APPEARANCE,
     /// The photo's appearance MLP.
-    LOOK,
+    MLP,
     /// A loss of crops.
     CROPS,
     /// A render without a backward pass.
@@ -108,7 +108,7 @@ impl Bits {
             | Self::when(depth, Self::DEPTH)
             | Self::when(!settings.pose_rates.are_off(), Self::POSES)
             | Self::when(settings.appearance.is_some(), Self::APPEARANCE)
-            | Self::when(settings.look.is_some(), Self::LOOK)
+            | Self::when(settings.appearance_mlp.is_some(), Self::MLP)
             | Self::when(settings.losses[LossTerm::Perceptual] != 0.0, Self::CROPS)
     }
 

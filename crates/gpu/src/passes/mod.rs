@@ -16,7 +16,7 @@ mod bits;
 mod tensor;
 
 pub use bits::Bits;
-pub use tensor::{Axis, Extent, Kind, Room, Tensor, Use, WORD, Words};
+pub use tensor::{Axis, BufferSizes, Capacity, Kind, Tensor, Use, WORD, Words};
 
 use crate::Context;
 use crate::precision::Precision;

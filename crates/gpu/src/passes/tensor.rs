@@ -7,7 +7,7 @@ use dapple_engine::constants::TILE_SIZE;
 
 /// Capacities of the buffers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Room {
+pub struct Capacity {
     /// Gaussians: the stride of a plane.
     pub gaussians: u32,
     /// Visible Gaussians.
@@ -24,9 +24,9 @@ pub struct Room {
 
 /// Inputs of buffer sizes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Extent {
+pub struct BufferSizes {
     /// Capacities.
-    pub room: Room,
+    pub capacity: Capacity,
     /// Storage formats of parameters and moments.
     pub precision: Precision,
     /// Degree that harmonics are stored for.
@@ -68,17 +68,17 @@ pub enum Axis {
 
 impl Axis {
     /// Returns the capacity in items; `None` if other code creates the buffer.
-    fn items(self, room: &Room) -> Option<u64> {
+    fn items(self, capacity: &Capacity) -> Option<u64> {
         Some(match self {
             Self::One => 1,
-            Self::Gaussian => room.gaussians.into(),
-            Self::GaussianGroup => room.gaussians.div_ceil(WORKGROUP).into(),
-            Self::Visible => room.visible.into(),
-            Self::Instance => room.instances.into(),
-            Self::Bucket => room.buckets.into(),
-            Self::Pixel => room.pixels.into(),
-            Self::Tile => room.tiles.into(),
-            Self::TilePixel => u64::from(room.tiles) * u64::from(TILE_SIZE * TILE_SIZE),
+            Self::Gaussian => capacity.gaussians.into(),
+            Self::GaussianGroup => capacity.gaussians.div_ceil(WORKGROUP).into(),
+            Self::Visible => capacity.visible.into(),
+            Self::Instance => capacity.instances.into(),
+            Self::Bucket => capacity.buckets.into(),
+            Self::Pixel => capacity.pixels.into(),
+            Self::Tile => capacity.tiles.into(),
+            Self::TilePixel => u64::from(capacity.tiles) * u64::from(TILE_SIZE * TILE_SIZE),
             Self::View | Self::Photo | Self::Given => return None,
         })
     }
@@ -90,7 +90,7 @@ pub enum Words {
     /// A fixed number.
     Each(u32),
     /// A number that depends on the storage formats.
-    Of(fn(&Extent) -> u32),
+    Of(fn(&BufferSizes) -> u32),
 }
 
 /// Lifetime of a tensor's numbers.
@@ -155,7 +155,11 @@ impl Tensor {
     }
 
     /// Creates a tensor whose words depend on the storage formats.
-    pub const fn of(axis: Axis, name: &'static str, words: fn(&Extent) -> u32) -> Self {
+    pub const fn with_words(
+        axis: Axis,
+        name: &'static str,
+        words: fn(&BufferSizes) -> u32,
+    ) -> Self {
         Self {
             words: Words::Of(words),
             ..Self::new(axis, name, 0)
@@ -208,16 +212,19 @@ impl Tensor {
     }
 
     /// Returns the words of an item.
-    pub fn words(&self, extent: &Extent) -> u32 {
+    pub fn words(&self, sizes: &BufferSizes) -> u32 {
         match self.words {
             Words::Each(words) => words,
-            Words::Of(words) => words(extent),
+            Words::Of(words) => words(sizes),
         }
     }
 
     /// Returns its bytes; `None` if the capacity is zero, or other code creates the buffer.
-    pub fn bytes(&self, extent: &Extent) -> Option<u64> {
-        let items = self.axis.items(&extent.room).filter(|items| *items > 0)?;
-        Some((items + self.spare) * u64::from(self.words(extent)) * WORD)
+    pub fn bytes(&self, sizes: &BufferSizes) -> Option<u64> {
+        let items = self
+            .axis
+            .items(&sizes.capacity)
+            .filter(|items| *items > 0)?;
+        Some((items + self.spare) * u64::from(self.words(sizes)) * WORD)
     }
 }

@@ -11,7 +11,7 @@ use crate::recorder::{Recorder, Size};
 use crate::{Buffers, Context};
 use dapple_engine::appearance::grid_floats;
 use dapple_engine::constants::LUMINANCE;
-use dapple_engine::{Appearance as Learnt, AppearanceSettings};
+use dapple_engine::{AppearanceGrids as Learnt, AppearanceSettings};
 use dapple_runtime::Defines;
 use dapple_scene::Result;
 
@@ -89,7 +89,7 @@ pub static BACK: Pass = Pass {
 };
 
 fn record_back(r: &mut Recorder<'_>) -> Result<()> {
-    let [x, y, l] = r.extent.grid;
+    let [x, y, l] = r.sizes.grid;
     // In a halted step this adds up the data of an earlier step, and the result is not read.
     let columns = [x * y, slices([x, y, l]), 1];
     r.run(&GATHER, Size::Workgroups(columns))?;

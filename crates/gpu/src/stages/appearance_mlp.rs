@@ -1,58 +1,58 @@
 //! Appearance MLP: `project` and `update` have separate permutations, and between them the network and the photo's
-//! embedding take their step. See `shaders/shared/look.wgsl`, `shaders/look_gather.wgsl` and `shaders/look_step.wgsl`.
+//! embedding take their step. See `shaders/shared/mlp.wgsl`, `shaders/mlp_gather.wgsl` and `shaders/mlp_step.wgsl`.
 
 use super::shaders;
-use crate::layout::LOOK_GROUPS;
+use crate::layout::MLP_GROUPS;
 use crate::params::{planes_of, rows_of};
 use crate::passes::{Axis, Bits, Code, Kind, Pass, Tensor};
 use crate::recorder::{Recorder, Size};
 use crate::{Buffers, Context};
 use dapple_engine::AppearanceMlp;
-use dapple_engine::appearance_mlp::{self, CODE, NETWORK};
+use dapple_engine::appearance_mlp::{self, EMBEDDING, NETWORK};
 use dapple_scene::Result;
 
 /// Sums that a workgroup of `look_reduce` adds up.
 const COLUMNS: u32 = 16;
 
 /// The tensors of Gaussians' features and of their moments; they exist if the appearance MLP is trained.
-pub const FEATURES: &str = "look_features";
+pub const FEATURES: &str = "mlp_features";
 /// See [`FEATURES`].
-pub const MOMENTS: &str = "look_feature_moments";
+pub const MOMENTS: &str = "mlp_feature_moments";
 /// Planes of features.
 const WIDTH: u32 = appearance_mlp::FEATURES as u32;
 
-const _: () = assert!(NETWORK.is_multiple_of(COLUMNS as usize) && LOOK_GROUPS.is_multiple_of(16));
+const _: () = assert!(NETWORK.is_multiple_of(COLUMNS as usize) && MLP_GROUPS.is_multiple_of(16));
 
-const GATHER: Code = Code::new("look_gather", "look_gather");
-const REDUCE: Code = Code::new("look_step", "look_reduce");
-const ADVANCE: Code = Code::new("look_step", "look_advance");
+const GATHER: Code = Code::new("mlp_gather", "mlp_gather");
+const REDUCE: Code = Code::new("mlp_step", "mlp_reduce");
+const ADVANCE: Code = Code::new("mlp_step", "mlp_advance");
 
 /// After slots are summed, before parameters change: the derivatives by network and embedding, and their step.
 pub static PASS: Pass = Pass {
-    shaders: shaders!["look_gather", "look_step"],
+    shaders: shaders!["mlp_gather", "mlp_step"],
     kernels: &[GATHER, REDUCE, ADVANCE],
-    needs: Bits::LOOK,
+    needs: Bits::MLP,
     tensors: &[
         Tensor::new(Axis::Visible, "looked", 8)
             .and_one()
-            .when(Bits::LOOK),
-        Tensor::new(Axis::One, "look_partials", LOOK_GROUPS * NETWORK as u32).when(Bits::LOOK),
-        Tensor::new(Axis::One, "look_gradient", NETWORK as u32).when(Bits::LOOK),
+            .when(Bits::MLP),
+        Tensor::new(Axis::One, "mlp_partials", MLP_GROUPS * NETWORK as u32).when(Bits::MLP),
+        Tensor::new(Axis::One, "mlp_gradient", NETWORK as u32).when(Bits::MLP),
         Tensor::new(Axis::Gaussian, FEATURES, WIDTH)
             .kind(Kind::State)
-            .when(Bits::LOOK),
+            .when(Bits::MLP),
         Tensor::new(Axis::Gaussian, MOMENTS, 2 * WIDTH)
             .kind(Kind::Moments)
-            .when(Bits::LOOK),
-        Tensor::new(Axis::View, "look", 0),
-        Tensor::new(Axis::View, "look_moments", 0),
-        Tensor::new(Axis::View, "look_seen", 0),
+            .when(Bits::MLP),
+        Tensor::new(Axis::View, "mlp", 0),
+        Tensor::new(Axis::View, "mlp_moments", 0),
+        Tensor::new(Axis::View, "mlp_seen", 0),
     ],
     ..Pass::new("appearance", record)
 };
 
 fn record(r: &mut Recorder<'_>) -> Result<()> {
-    r.run(&GATHER, Size::Workgroups([LOOK_GROUPS, 1, 1]))?;
+    r.run(&GATHER, Size::Workgroups([MLP_GROUPS, 1, 1]))?;
     r.run(&REDUCE, Size::Workgroups([NETWORK as u32 / COLUMNS, 1, 1]))?;
     r.run(&ADVANCE, Size::ONE)
 }
@@ -65,30 +65,27 @@ fn record(r: &mut Recorder<'_>) -> Result<()> {
 pub fn upload(
     context: &Context,
     buffers: &mut Buffers,
-    look: &AppearanceMlp,
+    mlp: &AppearanceMlp,
     capacity: usize,
 ) -> Result<usize> {
     let gpu = &context.gpu;
     for (name, rows, width) in [
-        (FEATURES, &look.features, appearance_mlp::FEATURES),
-        (MOMENTS, &look.feature_moments, 2 * appearance_mlp::FEATURES),
+        (FEATURES, &mlp.features, appearance_mlp::FEATURES),
+        (MOMENTS, &mlp.feature_moments, 2 * appearance_mlp::FEATURES),
     ] {
         gpu.write(buffers.get(name)?, 0, &planes_of(rows, width, capacity));
     }
-    let all = [&look.frame, &look.network, &look.codes].map(Vec::as_slice);
-    buffers.set("look", gpu.upload("look", &all.concat())?);
-    let moments = [&look.network_moments, &look.code_moments].map(Vec::as_slice);
-    buffers.set(
-        "look_moments",
-        gpu.upload("look_moments", &moments.concat())?,
-    );
+    let all = [&mlp.frame, &mlp.network, &mlp.embeddings].map(Vec::as_slice);
+    buffers.set("mlp", gpu.upload("mlp", &all.concat())?);
+    let moments = [&mlp.network_moments, &mlp.embedding_moments].map(Vec::as_slice);
+    buffers.set("mlp_moments", gpu.upload("mlp_moments", &moments.concat())?);
     // A run takes fewer steps than that.
-    let steps = u32::try_from(look.steps()).unwrap_or(u32::MAX);
+    let steps = u32::try_from(mlp.steps()).unwrap_or(u32::MAX);
     let seen: Vec<u32> = std::iter::once(steps)
-        .chain(look.seen.iter().copied())
+        .chain(mlp.seen.iter().copied())
         .collect();
-    buffers.set("look_seen", gpu.upload("look_seen", &seen)?);
-    Ok(look.views())
+    buffers.set("mlp_seen", gpu.upload("mlp_seen", &seen)?);
+    Ok(mlp.views())
 }
 
 /// Waits, and downloads the network, the embeddings of `views` views, and the features of `gaussians` Gaussians.
@@ -106,19 +103,19 @@ pub fn download(
         let planes: Vec<f32> = gpu.read(buffers.get(name)?, width * capacity)?;
         Ok(rows_of(&planes, width, gaussians, capacity))
     };
-    let mut all: Vec<f32> = gpu.read(buffers.get("look")?, 4 + NETWORK + views * CODE)?;
-    let codes = all.split_off(4 + NETWORK);
+    let mut all: Vec<f32> = gpu.read(buffers.get("mlp")?, 4 + NETWORK + views * EMBEDDING)?;
+    let embeddings = all.split_off(4 + NETWORK);
     let network = all.split_off(4);
-    let floats = 2 * NETWORK + 2 * views * CODE;
-    let mut moments: Vec<f32> = gpu.read(buffers.get("look_moments")?, floats)?;
-    let code_moments = moments.split_off(2 * NETWORK);
-    let mut seen: Vec<u32> = gpu.read(buffers.get("look_seen")?, views + 1)?;
+    let floats = 2 * NETWORK + 2 * views * EMBEDDING;
+    let mut moments: Vec<f32> = gpu.read(buffers.get("mlp_moments")?, floats)?;
+    let embedding_moments = moments.split_off(2 * NETWORK);
+    let mut seen: Vec<u32> = gpu.read(buffers.get("mlp_seen")?, views + 1)?;
     Ok(AppearanceMlp {
         frame: all,
         network,
         network_moments: moments,
-        codes,
-        code_moments,
+        embeddings,
+        embedding_moments,
         seen: seen.split_off(1),
         features: rows(FEATURES, appearance_mlp::FEATURES)?,
         feature_moments: rows(MOMENTS, 2 * appearance_mlp::FEATURES)?,

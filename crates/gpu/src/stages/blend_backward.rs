@@ -21,8 +21,8 @@ pub static PASS: Pass = Pass {
     kernels: &[BACKWARD],
     tensors: &[
         Tensor::new(Axis::Instance, "slots", SLOT_FLOATS).and_one(),
-        Tensor::of(Axis::Instance, "extra_slots", |extent| {
-            extent.asked.extra_floats()
+        Tensor::with_words(Axis::Instance, "extra_slots", |sizes| {
+            sizes.asked.extra_floats()
         })
         .and_one()
         .when(EXTRA)

@@ -20,7 +20,7 @@ pub static PASS: Pass = Pass {
 };
 
 fn record(r: &mut Recorder<'_>) -> Result<()> {
-    let room = r.bytes_of("depth_samples")? / size_of::<Sample>() as u64;
-    let workgroups = room.div_ceil(WORKGROUP.into()) as u32;
+    let capacity = r.bytes_of("depth_samples")? / size_of::<Sample>() as u64;
+    let workgroups = capacity.div_ceil(WORKGROUP.into()) as u32;
     r.run(&LOSS, Size::flat(workgroups))
 }

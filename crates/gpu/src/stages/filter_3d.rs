@@ -1,4 +1,4 @@
-//! `smoothing`: sets the Gaussians' 3D filters from the training views. See `shaders/smoothing.wgsl`.
+//! `filter_3d`: sets the Gaussians' 3D filters from the training views. See `shaders/filter_3d.wgsl`.
 
 use super::{WORD, shaders};
 use crate::layout::WORKGROUP;
@@ -8,18 +8,18 @@ use dapple_scene::Result;
 
 /// The tensor of 3D filters, a word per Gaussian; it exists after a command with anti-aliasing. The filters have no
 /// effect until they are set.
-pub const FILTER_3D: &str = "smoothing";
+pub const FILTER_3D: &str = "filter_3d";
 
-const OF_VIEWS: Code = Code::new("smoothing", "smoothing_of_views");
+const OF_VIEWS: Code = Code::new("filter_3d", "filter_3d_of_views");
 
 /// The pass before a step that requests new filters.
 pub static PASS: Pass = Pass {
-    shaders: shaders!["smoothing"],
+    shaders: shaders!["filter_3d"],
     kernels: &[OF_VIEWS],
     tensors: &[Tensor::new(Axis::Gaussian, FILTER_3D, 1)
         .kind(Kind::State)
         .when(Bits::ANTIALIAS)],
-    ..Pass::new("smoothing", record)
+    ..Pass::new("filter_3d", record)
 };
 
 fn record(r: &mut Recorder<'_>) -> Result<()> {

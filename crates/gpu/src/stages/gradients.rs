@@ -5,8 +5,8 @@ use super::blend_backward::EXTRA;
 use super::project::{GAUSSIANS, OPTICS};
 use super::shaders;
 use crate::layout::plane;
+use crate::memory_use::sh_planes;
 use crate::passes::{Axis, Bits, Code, Pass, Tensor};
-use crate::room::sh_planes;
 
 /// `[14, capacity]`.
 pub const GEOMETRY: &str = "gradient_geometry";
@@ -17,17 +17,18 @@ pub const MEANS2D: &str = "gradient_means2d";
 /// Six floats for every 256 Gaussians.
 pub const POSE: &str = "gradient_pose";
 
-const CODE: Code = Code::new("gradients", "gradients").by(EXTRA.with(OPTICS));
+const EMBEDDING: Code = Code::new("gradients", "gradients").by(EXTRA.with(OPTICS));
 
 /// The pass after `blend_backward` if gradients are requested.
 pub static PASS: Pass = Pass {
     shaders: shaders!["gradients"],
-    kernels: &[CODE],
+    kernels: &[EMBEDDING],
     tensors: &[
         Tensor::new(Axis::Gaussian, GEOMETRY, plane::GEOMETRY as u32).when(Bits::GRADIENTS),
-        Tensor::of(Axis::Gaussian, SH, |extent| sh_planes(extent.sh_degree)).when(Bits::GRADIENTS),
+        Tensor::with_words(Axis::Gaussian, SH, |sizes| sh_planes(sizes.sh_degree))
+            .when(Bits::GRADIENTS),
         Tensor::new(Axis::Gaussian, MEANS2D, 2).when(Bits::GRADIENTS),
         Tensor::new(Axis::GaussianGroup, POSE, 6).when(Bits::GRADIENTS),
     ],
-    ..Pass::new("gradients", |r| r.run(&CODE, GAUSSIANS))
+    ..Pass::new("gradients", |r| r.run(&EMBEDDING, GAUSSIANS))
 };

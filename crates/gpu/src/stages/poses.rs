@@ -7,7 +7,7 @@ use crate::passes::{Axis, Bits, Code, Pass, Tensor};
 use crate::recorder::{Recorder, Size};
 
 const POSE_SUM: Code =
-    Code::new("pose_sums", "pose_sum").by(Bits::EXTRAS.with(EXTRA).with(OPTICS).with(Bits::LOOK));
+    Code::new("pose_sums", "pose_sum").by(Bits::EXTRAS.with(EXTRA).with(OPTICS).with(Bits::MLP));
 const POSES: Code = Code::new("poses", "poses");
 
 /// The derivative by the camera's motion: after slots are summed, before parameters change.

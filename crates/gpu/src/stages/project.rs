@@ -3,9 +3,9 @@
 
 use super::{SPLAT, WORD, shaders};
 use crate::layout::{State, plane};
+use crate::memory_use::sh_planes;
 use crate::passes::{Axis, Bits, Code, ENTRY_BYTES, Entry, Pass, Tensor, Use, entry_count};
 use crate::recorder::{Recorder, Size};
-use crate::room::sh_planes;
 use dapple_scene::Result;
 
 /// Gaussians / 256.
@@ -18,7 +18,7 @@ pub const PIXELS: Entry = Entry("GROUPS_PIXELS");
 pub const PIXELS_PART: Entry = Entry("GROUPS_PIXELS_PART");
 
 const BEGIN: Code = Code::new("begin", "begin");
-const PROJECT: Code = Code::new("project", "project").by(OPTICS.with(Bits::LOOK));
+const PROJECT: Code = Code::new("project", "project").by(OPTICS.with(Bits::MLP));
 
 /// Bits that change the projection of Gaussians to the image.
 pub const OPTICS: Bits = Bits::LENS.with(Bits::ANTIALIAS);
@@ -35,7 +35,7 @@ pub static PASS: Pass = Pass {
         Tensor::new(Axis::View, "views", 0),
         Tensor::new(Axis::View, "lenses", 0),
         Tensor::new(Axis::One, "state", (size_of::<State>() / 4) as u32),
-        Tensor::of(Axis::One, "groups", |_| {
+        Tensor::with_words(Axis::One, "groups", |_| {
             (entry_count() * ENTRY_BYTES / WORD) as u32
         })
         .used(Use::Indirect),

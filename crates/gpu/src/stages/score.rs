@@ -29,14 +29,14 @@ pub static PASS: Pass = Pass {
     shaders: shaders!["score"],
     kernels: &[SUMS, SHOWN],
     tensors: &[
-        Tensor::of(Axis::One, PHOTO, |extent| {
-            let pixels = extent.room.pixels.into();
+        Tensor::with_words(Axis::One, PHOTO, |sizes| {
+            let pixels = sizes.capacity.pixels.into();
             (packed_bytes(pixels, true) / 4) as u32
         })
         .when(Bits::SCORE),
         Tensor::new(Axis::Tile, PARTIALS, 4).when(Bits::SCORE),
-        Tensor::of(Axis::One, PICTURES, |extent| {
-            2 * picture_words(extent.room.pixels.into()) as u32
+        Tensor::with_words(Axis::One, PICTURES, |sizes| {
+            2 * picture_words(sizes.capacity.pixels.into()) as u32
         })
         .when(Bits::PICTURES),
     ],

@@ -6,13 +6,13 @@ use super::order::{SLOT_SUMS, VISIBLE};
 use super::project::{OPTICS, UPDATE};
 use super::{PIXEL, WORD, shaders};
 use crate::layout::{SLOT_FLOATS, plane};
+use crate::memory_use::sh_planes;
 use crate::passes::{Axis, Bits, Code, Kind, Pass, Tensor};
-use crate::room::sh_planes;
 
 const SLOTS: Code = Code::new("slot_sums", "slot_sums");
 const EXTRA_SLOTS: Code = Code::new("extra_sums", "extra_sums").by(EXTRA);
-const CODE: Code =
-    Code::new("update", "update").by(Bits::EXTRAS.with(EXTRA).with(OPTICS).with(Bits::LOOK));
+const EMBEDDING: Code =
+    Code::new("update", "update").by(Bits::EXTRAS.with(EXTRA).with(OPTICS).with(Bits::MLP));
 
 /// First part: `splat_gradients` from `slots`.
 pub static SUMS: Pass = Pass {
@@ -28,12 +28,14 @@ pub static EXTRA_SUMS: Pass = Pass {
     shaders: shaders!["extra_sums"],
     kernels: &[EXTRA_SLOTS],
     needs: EXTRA,
-    tensors: &[Tensor::of(Axis::Visible, "extra_gradients", |extent| {
-        extent.asked.extra_floats()
-    })
-    .and_one()
-    .when(EXTRA)
-    .unless(Bits::IMAGE_ONLY)],
+    tensors: &[
+        Tensor::with_words(Axis::Visible, "extra_gradients", |sizes| {
+            sizes.asked.extra_floats()
+        })
+        .and_one()
+        .when(EXTRA)
+        .unless(Bits::IMAGE_ONLY),
+    ],
     ..Pass::new("update", |r| r.run(&EXTRA_SLOTS, VISIBLE))
 };
 
@@ -41,23 +43,23 @@ pub static EXTRA_SUMS: Pass = Pass {
 /// with [`crate::layout::FLAG_DENSITY`], `stats`.
 pub static PASS: Pass = Pass {
     shaders: shaders!["update"],
-    kernels: &[CODE],
+    kernels: &[EMBEDDING],
     tensors: &[
         Tensor::new(Axis::Gaussian, "geometry", plane::GEOMETRY as u32).kind(Kind::State),
-        Tensor::of(Axis::Gaussian, "sh_rest", |extent| {
-            extent.precision.sh.words(sh_planes(extent.sh_degree))
+        Tensor::with_words(Axis::Gaussian, "sh_rest", |sizes| {
+            sizes.precision.sh.words(sh_planes(sizes.sh_degree))
         })
         .kind(Kind::State),
-        Tensor::of(Axis::Gaussian, "geometry_moments", |extent| {
-            2 * extent.precision.moments.words(plane::GEOMETRY as u32)
+        Tensor::with_words(Axis::Gaussian, "geometry_moments", |sizes| {
+            2 * sizes.precision.moments.words(plane::GEOMETRY as u32)
         })
         .kind(Kind::Moments),
-        Tensor::of(Axis::Gaussian, "sh_first", |extent| {
-            extent.precision.moments.words(sh_planes(extent.sh_degree))
+        Tensor::with_words(Axis::Gaussian, "sh_first", |sizes| {
+            sizes.precision.moments.words(sh_planes(sizes.sh_degree))
         })
         .kind(Kind::Moments),
-        Tensor::of(Axis::Gaussian, "sh_second", |extent| {
-            extent.precision.moments.words(sh_planes(extent.sh_degree))
+        Tensor::with_words(Axis::Gaussian, "sh_second", |sizes| {
+            sizes.precision.moments.words(sh_planes(sizes.sh_degree))
         })
         .kind(Kind::Moments),
         Tensor::new(Axis::Gaussian, "stats", 2).kind(Kind::State),
@@ -72,5 +74,5 @@ pub static PASS: Pass = Pass {
             + load.gaussians * (WORD + state)
             + load.visible * (2 * WORD + 2 * slot + PIXEL + 2 * 2 * WORD)
     },
-    ..Pass::new("update", |r| r.run(&CODE, UPDATE))
+    ..Pass::new("update", |r| r.run(&EMBEDDING, UPDATE))
 };

@@ -8,7 +8,7 @@ use dapple_engine::constants::ALPHA_MIN;
 use dapple_gpu::layout;
 use dapple_reference::scenes::Random;
 use dapple_reference::{PixelRect, Projected, ellipse_touches_rect};
-use dapple_runtime::{Groups, Kernel, Recording, ShaderSet};
+use dapple_runtime::{CommandList, Groups, Kernel, ShaderSet};
 use glam::{DVec2, DVec3};
 use support::context;
 
@@ -62,10 +62,10 @@ fn ellipse(random: &mut Random) -> Projected {
 fn splat(p: &Projected) -> [f32; 12] {
     let form = -0.5 * std::f64::consts::LOG2_E;
     let level = 2.0 * (p.opacity / f64::from(ALPHA_MIN)).ln();
-    let extent = |variance: f64| (level * variance).sqrt();
+    let sizes = |variance: f64| (level * variance).sqrt();
     let [xx, xy, yy] = p.conic;
     let [a, b, c] = [form * xx, 2.0 * form * xy, form * yy];
-    let [width, height] = [extent(p.covariance[0]), extent(p.covariance[2])];
+    let [width, height] = [sizes(p.covariance[0]), sizes(p.covariance[2])];
     [
         p.centre.x,
         p.centre.y,
@@ -122,7 +122,7 @@ fn no_block_is_missed_and_few_are_taken_in_vain() {
     let bound = kernel
         .bind(&context.gpu, &[("splats", &input), ("touched", &output)])
         .unwrap();
-    let mut recording = Recording::new();
+    let mut recording = CommandList::new();
     recording.dispatch(
         bound,
         Groups::Direct([splats.len().div_ceil(64) as u32, 1, 1]),

@@ -7,10 +7,10 @@
 use crate::support;
 
 use dapple_engine::{
-    Appearance, AppearanceSettings, DensifyPlan, DepthSample, Engine, Extras, ImageDerivative,
+    AppearanceGrids, AppearanceSettings, DensifyPlan, DepthSample, Engine, Extras, ImageDerivative,
     LossTerm, PoseRates, Relocation, RenderSettings, StepSettings, ViewId,
 };
-use dapple_gpu::{GpuEngine, GpuEngineOptions, Room};
+use dapple_gpu::{Capacity, GpuEngine, GpuEngineOptions};
 use dapple_reference::scenes;
 use dapple_runtime::DeviceClass;
 use dapple_scene::{Camera, Pose, Splats};
@@ -127,10 +127,10 @@ fn trained(
     plan: fn(u32) -> DensifyPlan,
 ) -> GpuEngine {
     let mut engine = engine(class, |options| {
-        options.first_room = Room {
+        options.first_capacity = Capacity {
             visible: 7,
             instances: 64,
-            ..Room::default()
+            ..Capacity::default()
         };
     });
     let splats = scenes::named("crowd").splats;
@@ -206,7 +206,7 @@ fn appearance_is_learnt_there_too_but_for_rounding() {
             .appearance
     });
     assert_eq!((&a.seen, &b.seen), (&vec![4; 3], &vec![4; 3]));
-    let start = Appearance::identity(a.cells, 3).coefficients;
+    let start = AppearanceGrids::identity(a.cells, 3).coefficients;
     let (mut moved, mut apart) = (0.0f64, 0.0f64);
     for ((a, b), start) in a.coefficients.iter().zip(&b.coefficients).zip(&start) {
         moved += f64::from((a - start).powi(2));
@@ -249,7 +249,7 @@ fn around(splats: &Splats) -> Vec<Camera> {
 fn the_guitar_is_that_of_any_other_device() {
     require_gpu!();
     let Some(path) =
-        dapple_scene::lacking::capture(env!("CARGO_MANIFEST_DIR"), "guitar/guitar.ply")
+        dapple_scene::test_requirements::capture(env!("CARGO_MANIFEST_DIR"), "guitar/guitar.ply")
     else {
         return;
     };

@@ -209,11 +209,11 @@ fn antialiased_runs_repeat_themselves() {
 fn with_little_room() -> Box<dyn Engine> {
     let options = GpuEngineOptions {
         gpu: support::options(false),
-        first_room: dapple_gpu::Room {
+        first_capacity: dapple_gpu::Capacity {
             gaussians: 1,
             visible: 1,
             instances: 1,
-            ..dapple_gpu::Room::default()
+            ..dapple_gpu::Capacity::default()
         },
         ..GpuEngineOptions::default()
     };

@@ -153,14 +153,14 @@ fn decides_as_the_cpu_engine_does() {
 fn the_largest_gradients_grow_first_and_ties_by_index() {
     require_gpu!();
     let device = Device::with_subgroups();
-    for (seed, room) in [(1, 0), (2, 1), (3, 57), (4, 300)] {
+    for (seed, capacity) in [(1, 0), (2, 1), (3, 57), (4, 300)] {
         let (splats, mut state) = random(2000, seed);
         // Few different means, reached by different sums.
         for (sum, count) in state.gradient_sums.iter_mut().zip(&state.visible_counts) {
             *sum = (*sum * 5.0).floor() * 0.1 * count.max(1.0);
         }
         let scarce = DensifyPlan {
-            max_gaussians: splats.len() + room,
+            max_gaussians: splats.len() + capacity,
             ..plan()
         };
         compare(
@@ -168,7 +168,7 @@ fn the_largest_gradients_grow_first_and_ties_by_index() {
             &splats,
             &state,
             &scarce,
-            &format!("room for {room}"),
+            &format!("room for {capacity}"),
         );
     }
     let (splats, state) = random(700, 9);

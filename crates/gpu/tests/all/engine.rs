@@ -9,7 +9,7 @@ use dapple_engine::{
     AppearanceSettings, DensifyPlan, Engine, OptimizerState, Report, StepReport, StepSettings,
     ViewId,
 };
-use dapple_gpu::{GpuEngine, GpuEngineOptions, Precision, Room, Storage};
+use dapple_gpu::{Capacity, GpuEngine, GpuEngineOptions, Precision, Storage};
 use dapple_reference::scenes::{self, TestScene};
 use dapple_runtime::{Detail, Gpu};
 use dapple_scene::{Camera, Pose, Splats};
@@ -92,24 +92,24 @@ fn growing_buffers_changes_no_bit() {
     require_gpu!();
     let splats = scene("crowd").splats;
     let mut ample = engine(|o| {
-        o.first_room = Room {
+        o.first_capacity = Capacity {
             gaussians: 50_000,
             visible: 50_000,
             instances: 300_000,
-            ..Room::default()
+            ..Capacity::default()
         }
     });
     let mut tiny = engine(|o| {
-        o.first_room = Room {
+        o.first_capacity = Capacity {
             visible: 7,
             instances: 64,
-            ..Room::default()
+            ..Capacity::default()
         }
     });
     let mut all = Vec::new();
     for engine in [&mut ample, &mut tiny] {
         start(engine, &splats);
-        let before = engine.room();
+        let before = engine.capacity();
         // A halted step must not change other state than splats either.
         let appearance = AppearanceSettings {
             cells: [4, 3, 2],
@@ -119,7 +119,7 @@ fn growing_buffers_changes_no_bit() {
         };
         train_with(engine, 1..=20, &[4, 5, 13], Some(appearance));
         assert_eq!(engine.view_state().unwrap().appearance.seen, [6, 7, 7]);
-        all.push((before, reports(engine), engine.room()));
+        all.push((before, reports(engine), engine.capacity()));
     }
     let (before, expected, after) = &all[0];
     assert_eq!(
@@ -129,9 +129,9 @@ fn growing_buffers_changes_no_bit() {
     let (before, actual, after) = &all[1];
     assert!(after.instances > before.instances && after.gaussians > before.gaussians);
     assert!(before.visible == 64 && after.visible > 64, "{after:?}");
-    for room in [before, after] {
+    for capacity in [before, after] {
         // Density control borrows its scratch from the instances.
-        assert!(room.instances > room.gaussians, "{room:?}");
+        assert!(capacity.instances > capacity.gaussians, "{capacity:?}");
     }
     assert_eq!(expected, actual, "reports");
     let numbers: Vec<u32> = steps(actual).iter().map(|s| s.step).collect();
@@ -233,10 +233,10 @@ fn a_steady_step_costs_the_host_nothing_but_its_commands() {
 fn a_steady_step_makes_no_buffer() {
     require_gpu!();
     let mut engine = engine(|options| {
-        options.first_room = Room {
+        options.first_capacity = Capacity {
             visible: 7,
             instances: 64,
-            ..Room::default()
+            ..Capacity::default()
         };
     });
     start(&mut engine, &scene("random_sh3").splats);

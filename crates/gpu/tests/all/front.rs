@@ -13,7 +13,7 @@ use dapple_gpu::{Context, Storage};
 use dapple_reference::scenes;
 use dapple_reference::{self as reference, Gaussian, PixelRect, Projected, TileLists};
 use dapple_scene::{Camera, Lens, Pose, Splats, synth};
-use front::{Front, Outcome, Room};
+use front::{Capacity, Front, Outcome};
 use glam::DVec3;
 use support::{context, context_without_subgroups};
 
@@ -284,8 +284,8 @@ fn check_scenes(context: Context) {
         .into_iter()
         .filter(|s| s.camera.lens == Lens::Pinhole)
     {
-        let room = Room::for_splats(&scene.splats);
-        let run = || front.run(&scene.splats, &scene.camera, &scene.settings, room);
+        let capacity = Capacity::for_splats(&scene.splats);
+        let run = || front.run(&scene.splats, &scene.camera, &scene.settings, capacity);
         let out = run();
         close += check(
             scene.name,
@@ -295,7 +295,7 @@ fn check_scenes(context: Context) {
             &scene.settings,
         );
         assert!(out == run(), "{}: two runs differ", scene.name);
-        let shuffled = front.run_shuffled(&scene.splats, &scene.camera, &scene.settings, room);
+        let shuffled = front.run_shuffled(&scene.splats, &scene.camera, &scene.settings, capacity);
         assert!(out == shuffled, "{}: places matter", scene.name);
     }
     eprintln!("pairs within the margin: {close}");
@@ -326,7 +326,7 @@ fn images_of_any_size() {
     {
         let camera = synth::bench_camera(width, height);
         settings.max_gaussians_per_tile = [0, 7, 33][i % 3];
-        let out = front.run(&splats, &camera, &settings, Room::for_splats(&splats));
+        let out = front.run(&splats, &camera, &settings, Capacity::for_splats(&splats));
         let name = format!("{width} x {height}");
         check(&name, &out, &splats, &camera, &settings);
         assert!(out.state.visible > 10, "{name}");
@@ -363,11 +363,11 @@ fn gaussians_of_all_sizes() {
         [1.0, 4.0, 30.0, 400.0, 4000.0].map(|size| [size, 0.7 * size, 0.4 * size])[i % 5]
     });
     let settings = settings(&splats);
-    let room = Room {
+    let capacity = Capacity {
         instances: 1 << 17,
-        ..Room::for_splats(&splats)
+        ..Capacity::for_splats(&splats)
     };
-    let out = front.run(&splats, &camera, &settings, room);
+    let out = front.run(&splats, &camera, &settings, capacity);
     check("sizes", &out, &splats, &camera, &settings);
     let most = out.tiles_touched.iter().max().unwrap();
     assert!(*most > 2 * layout::EMIT_BLOCK, "{most}");
@@ -381,7 +381,7 @@ fn long_needles_keep_their_shape() {
     let camera = Camera::pinhole(1003, 707, 800.0, Pose::IDENTITY);
     let splats = row_of(60, &camera, |_| [300.0, 0.01, 0.01]);
     let settings = settings(&splats);
-    let out = front.run(&splats, &camera, &settings, Room::for_splats(&splats));
+    let out = front.run(&splats, &camera, &settings, Capacity::for_splats(&splats));
     let visible = reference::visible(&Gaussian::all(&splats), &camera, &settings).unwrap();
     assert_eq!(out.state.visible, 60);
     check_splats("needles", &out, &visible);
@@ -396,7 +396,7 @@ fn a_block_that_is_just_full() {
     let camera = Camera::pinhole(512, 512, 800.0, Pose::IDENTITY);
     let splats = row_of(1, &camera, |_| [4000.0; 3]);
     let settings = settings(&splats);
-    let out = front.run(&splats, &camera, &settings, Room::for_splats(&splats));
+    let out = front.run(&splats, &camera, &settings, Capacity::for_splats(&splats));
     assert_eq!(out.state.instances, layout::EMIT_BLOCK);
     check("full", &out, &splats, &camera, &settings);
 }
@@ -424,7 +424,7 @@ fn packed_harmonics_give_the_colours_of_what_was_stored() {
                 &scene.splats,
                 &scene.camera,
                 &scene.settings,
-                Room::for_splats(&scene.splats),
+                Capacity::for_splats(&scene.splats),
             );
             assert_eq!(out.tiles_touched.len(), n);
             check(
@@ -443,17 +443,17 @@ fn too_little_room_halts_and_says_how_much_is_wanted() {
     require_gpu!();
     let front = Front::new(context(), 8);
     let scene = scenes::named("crowd");
-    let enough = Room::for_splats(&scene.splats);
-    let run = |room| front.run(&scene.splats, &scene.camera, &scene.settings, room);
+    let enough = Capacity::for_splats(&scene.splats);
+    let run = |capacity| front.run(&scene.splats, &scene.camera, &scene.settings, capacity);
     let State {
         visible,
         instances,
         buckets,
         ..
     } = run(enough).state;
-    for (room, halted, wanted) in [
+    for (capacity, halted, wanted) in [
         (
-            Room {
+            Capacity {
                 visible: visible - 1,
                 ..enough
             },
@@ -461,7 +461,7 @@ fn too_little_room_halts_and_says_how_much_is_wanted() {
             visible,
         ),
         (
-            Room {
+            Capacity {
                 visible: 1,
                 ..enough
             },
@@ -469,7 +469,7 @@ fn too_little_room_halts_and_says_how_much_is_wanted() {
             visible,
         ),
         (
-            Room {
+            Capacity {
                 instances: instances - 1,
                 ..enough
             },
@@ -477,7 +477,7 @@ fn too_little_room_halts_and_says_how_much_is_wanted() {
             instances,
         ),
         (
-            Room {
+            Capacity {
                 instances: 1,
                 ..enough
             },
@@ -485,7 +485,7 @@ fn too_little_room_halts_and_says_how_much_is_wanted() {
             instances,
         ),
         (
-            Room {
+            Capacity {
                 buckets: buckets - 1,
                 ..enough
             },
@@ -493,7 +493,7 @@ fn too_little_room_halts_and_says_how_much_is_wanted() {
             buckets,
         ),
     ] {
-        let out = run(room);
+        let out = run(capacity);
         assert_eq!((out.state.halted, out.state.wanted), (halted, wanted));
         assert_eq!(out.state.buckets, 0);
         assert!(
@@ -502,14 +502,14 @@ fn too_little_room_halts_and_says_how_much_is_wanted() {
             out.groups
         );
         // While halted, a step does nothing.
-        let again = front.run_halted(&scene.splats, &scene.camera, &scene.settings, room);
+        let again = front.run_halted(&scene.splats, &scene.camera, &scene.settings, capacity);
         assert_eq!((again.state.halted, again.state.wanted), (halted, wanted));
         assert_eq!((again.state.visible, again.state.instances), (0, 0));
         // `project` did not run.
         assert!(again.tiles_touched.iter().all(|&n| n == 0));
         assert!(again.groups.iter().all(|&[x, y, z, _]| x * y * z == 0));
     }
-    let exact = run(Room {
+    let exact = run(Capacity {
         visible,
         instances,
         buckets,
@@ -538,7 +538,7 @@ fn nothing_to_see_leaves_empty_tiles() {
     let none = Splats::empty(2);
     for (name, splats) in [("away", &scene.splats), ("none", &none)] {
         let settings = settings(splats);
-        let out = front.run(splats, &away, &settings, Room::for_splats(splats));
+        let out = front.run(splats, &away, &settings, Capacity::for_splats(splats));
         check(name, &out, splats, &away, &settings);
         assert_eq!(
             (out.state.visible, out.state.instances, out.state.buckets),

@@ -77,10 +77,10 @@ fn parameters_are_the_same_on_both_sides() {
     let ours = members!(Parameters {
         losses,
         depth_samples,
-        look_network_rate,
-        look_code_rate,
-        look_neutral,
-        look_feature_rate,
+        mlp_network_rate,
+        mlp_code_rate,
+        mlp_neutral,
+        mlp_feature_rate,
         crop_side,
         crop,
     });

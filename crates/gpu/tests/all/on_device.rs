@@ -5,7 +5,7 @@
 use crate::support;
 
 use dapple_engine::{Engine, Gradients, RenderSettings, TrainView};
-use dapple_gpu::{GpuEngine, GpuEngineOptions, Room};
+use dapple_gpu::{Capacity, GpuEngine, GpuEngineOptions};
 use dapple_reference::scenes::{self, TestScene};
 use dapple_runtime::wgpu;
 use dapple_scene::Photo;
@@ -109,10 +109,10 @@ fn a_warm_render_into_a_buffer_waits_for_nothing() {
 /// Returns an engine with less capacity than any scene needs.
 fn tiny() -> GpuEngine {
     engine(|o| {
-        o.first_room = Room {
+        o.first_capacity = Capacity {
             visible: 1,
             instances: 1,
-            ..Room::default()
+            ..Capacity::default()
         };
     })
 }

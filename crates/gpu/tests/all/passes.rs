@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use dapple_engine::AppearanceSettings;
-use dapple_gpu::passes::{self, Axis, Bits, Code, Extent, Load, Pass, Plan, Room};
+use dapple_gpu::passes::{self, Axis, Bits, BufferSizes, Capacity, Code, Load, Pass, Plan};
 use dapple_gpu::stages::appearance;
 use dapple_gpu::{Precision, layout};
 use dapple_runtime::wgpu::naga;
@@ -162,8 +162,8 @@ fn recordings_are_shared_by_all_that_a_plan_does_not_know() {
 
 #[test]
 fn sizes_follow_from_room_and_from_what_was_asked() {
-    let extent = Extent {
-        room: Room {
+    let sizes = BufferSizes {
+        capacity: Capacity {
             gaussians: 300,
             visible: 200,
             instances: 1000,
@@ -172,28 +172,26 @@ fn sizes_follow_from_room_and_from_what_was_asked() {
             tiles: 2,
         },
         sh_degree: 1,
-        ..Extent::default()
+        ..BufferSizes::default()
     };
-    let bytes = |name: &str, extent: &Extent| {
+    let bytes = |name: &str, sizes: &BufferSizes| {
         let mut all = passes::tensors();
-        all.find(|tensor| tensor.name == name)
-            .unwrap()
-            .bytes(extent)
+        all.find(|tensor| tensor.name == name).unwrap().bytes(sizes)
     };
-    assert_eq!(bytes("geometry", &extent), Some(4 * 14 * 300));
-    assert_eq!(bytes("sh_rest", &extent), Some(4 * 9 * 300));
-    assert_eq!(bytes("group_visible", &extent), Some(4 * (2 + 1)));
-    assert_eq!(bytes("emit_starts", &extent), Some(4 * 201));
-    assert_eq!(bytes("slots", &extent), Some(4 * 9 * 1001));
-    assert_eq!(bytes("checkpoints", &extent), Some(4 * 4 * 256 * 40));
-    assert_eq!(bytes("pixel_end", &extent), Some(4 * 256 * 2));
-    assert_eq!(bytes("views", &extent), None, "who uploads them makes them");
+    assert_eq!(bytes("geometry", &sizes), Some(4 * 14 * 300));
+    assert_eq!(bytes("sh_rest", &sizes), Some(4 * 9 * 300));
+    assert_eq!(bytes("group_visible", &sizes), Some(4 * (2 + 1)));
+    assert_eq!(bytes("emit_starts", &sizes), Some(4 * 201));
+    assert_eq!(bytes("slots", &sizes), Some(4 * 9 * 1001));
+    assert_eq!(bytes("checkpoints", &sizes), Some(4 * 4 * 256 * 40));
+    assert_eq!(bytes("pixel_end", &sizes), Some(4 * 256 * 2));
+    assert_eq!(bytes("views", &sizes), None, "who uploads them makes them");
     assert_eq!(
-        bytes("geometry", &Extent::default()),
+        bytes("geometry", &BufferSizes::default()),
         None,
         "no Gaussians yet"
     );
-    let asked = |asked| Extent { asked, ..extent };
+    let asked = |asked| BufferSizes { asked, ..sizes };
     assert_eq!(bytes("extra_slots", &asked(Bits::DEPTH)), Some(4 * 1001));
     let both = asked(Bits::DEPTH | Bits::ABSOLUTE);
     assert_eq!(bytes("extra_slots", &both), Some(4 * 3 * 1001));

@@ -8,7 +8,7 @@ use crate::support;
 use dapple_engine::{
     DepthSample, Engine, LossTerm, PoseRates, Report, StepSettings, TrainView, ViewId,
 };
-use dapple_gpu::{GpuEngine, GpuEngineOptions, Room};
+use dapple_gpu::{Capacity, GpuEngine, GpuEngineOptions};
 use dapple_reference::scenes;
 use dapple_scene::{Camera, Photo, Pose};
 use glam::DVec3;
@@ -131,10 +131,10 @@ fn assert_same(a: &mut GpuEngine, b: &mut GpuEngine) {
 
 /// Sets a first capacity that is too small for everything.
 fn tiny(options: &mut GpuEngineOptions) {
-    options.first_room = Room {
+    options.first_capacity = Capacity {
         visible: 7,
         instances: 64,
-        ..Room::default()
+        ..Capacity::default()
     };
 }
 
@@ -172,11 +172,11 @@ fn steps_that_are_submitted_again_find_their_photos() {
             tiny(o);
             o.photo_budget_bytes = slots * LARGEST;
         });
-        let before = ring.room();
+        let before = ring.capacity();
         train(&mut ring, from, 24, &settings);
         assert_eq!(reports(&mut ring), expected);
         assert_same(&mut ample, &mut ring);
-        let after = ring.room();
+        let after = ring.capacity();
         assert!(after.instances > before.instances && after.gaussians > before.gaussians);
         assert!(after.visible > before.visible);
     }

@@ -9,16 +9,16 @@ use dapple_engine::score::to_byte;
 use dapple_engine::{Engine, RenderedBytes};
 use dapple_gpu::layout::{Step, View, groups};
 use dapple_gpu::passes::Bits;
-use dapple_gpu::passes::Room;
+use dapple_gpu::passes::Capacity;
 use dapple_gpu::stages::bytes::{BYTES, PASS};
 use dapple_gpu::{Buffers, GpuEngine, GpuEngineOptions, Recorder};
 use dapple_reference::scenes;
 use dapple_runtime::wgpu;
 
-fn engine(first_room: Room) -> GpuEngine {
+fn engine(first_capacity: Capacity) -> GpuEngine {
     support::engine_on(GpuEngineOptions {
         gpu: support::options(false),
-        first_room,
+        first_capacity,
         ..GpuEngineOptions::default()
     })
 }
@@ -28,12 +28,12 @@ fn buffers_that_are_too_small_show_no_half_picture() {
     require_gpu!();
     let scene = scenes::named("crowd");
     let (camera, settings) = (&scene.camera, &scene.settings);
-    let tiny = Room {
+    let tiny = Capacity {
         visible: 7,
         instances: 64,
-        ..Room::default()
+        ..Capacity::default()
     };
-    let mut ample = engine(Room::default());
+    let mut ample = engine(Capacity::default());
     ample.upload(&scene.splats, None).unwrap();
     let expected = RenderedBytes::from(&ample.render(camera, settings).unwrap());
     let counts = ample.blend_counts(camera, settings).unwrap();
@@ -89,8 +89,8 @@ fn colours_at_the_edge_of_two_bytes_are_rounded_as_the_host_does() {
     };
     buffers.set("views", gpu.upload("views", &[view]).unwrap());
     buffers.set("image", gpu.upload("image", &image).unwrap());
-    let room = vec![0u32; pixels + 1];
-    buffers.set(BYTES, gpu.upload(BYTES, &room).unwrap());
+    let capacity = vec![0u32; pixels + 1];
+    buffers.set(BYTES, gpu.upload(BYTES, &capacity).unwrap());
     let mut recorder = Recorder::new(&context, &buffers, Bits::BYTES);
     recorder.pass(&PASS).unwrap();
     let step = Step::default();

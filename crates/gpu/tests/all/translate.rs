@@ -17,7 +17,7 @@ use dapple_engine::AppearanceSettings;
 use dapple_gpu::stages::appearance;
 use dapple_gpu::{Precision, Storage, layout};
 use dapple_runtime::join::{self, Joins};
-use dapple_runtime::{Defines, EntryNeeds, Grants, ShaderSet, primitives, translate_with};
+use dapple_runtime::{Defines, EntryNeeds, ShaderFeatures, ShaderSet, primitives, translate_with};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -40,17 +40,17 @@ struct Axis {
 struct Setting {
     label: String,
     /// Features that a device needs for it.
-    needs: Grants,
+    needs: ShaderFeatures,
     apply: Box<dyn Fn(Defines) -> Defines>,
 }
 
-const NOTHING: Grants = Grants {
+const NOTHING: ShaderFeatures = ShaderFeatures {
     subgroups: false,
     packs_f16: false,
 };
 
 /// Features with which joined bindings are translated: the other translation checks whether a permutation packs.
-const NOTHING_BUT_F16: Grants = Grants {
+const NOTHING_BUT_F16: ShaderFeatures = ShaderFeatures {
     packs_f16: true,
     ..NOTHING
 };
@@ -91,7 +91,7 @@ fn lanes(defines: Defines, lanes: u32) -> Defines {
 /// Returns all axes of the engine's permutations.
 fn axes() -> Vec<Axis> {
     let subgroups = [0, 8, 16, 32, 64].map(|size| Setting {
-        needs: Grants {
+        needs: ShaderFeatures {
             subgroups: size > 0,
             ..NOTHING
         },
@@ -105,7 +105,7 @@ fn axes() -> Vec<Axis> {
         let precision = Precision { sh, moments };
         let label = format!("SH {sh}, moments {moments}");
         Setting {
-            needs: Grants {
+            needs: ShaderFeatures {
                 packs_f16: [sh, moments].contains(&Storage::F16),
                 ..NOTHING
             },
@@ -175,7 +175,7 @@ fn axes() -> Vec<Axis> {
             ],
         },
         switch(&["LENS"]),
-        switch(&["LOOK"]),
+        switch(&["MLP"]),
         switch(&["SMALL_WORKGROUPS"]),
         Axis {
             names: &["ANTIALIAS"],
@@ -249,9 +249,9 @@ fn examine(set: &ShaderSet, texts: &BTreeMap<String, String>, name: &str) -> (Ve
         .iter()
         .filter(|axis| axis.names.iter().any(|n| all.contains(n)))
     {
-        let with = |(label, needs, defines): (String, Grants, Defines)| {
+        let with = |(label, needs, defines): (String, ShaderFeatures, Defines)| {
             axis.settings.iter().map(move |setting| {
-                let needs = Grants {
+                let needs = ShaderFeatures {
                     subgroups: needs.subgroups || setting.needs.subgroups,
                     packs_f16: needs.packs_f16 || setting.needs.packs_f16,
                 };

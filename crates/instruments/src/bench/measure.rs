@@ -44,7 +44,7 @@ pub struct Job<'a> {
     /// Near plane, world units.
     pub near: f32,
     /// Initial state and settings of the appearance MLP; `None` = the run has none.
-    pub looks: Option<(&'a OptimizerState, AppearanceMlpSettings)>,
+    pub appearance_mlp: Option<(&'a OptimizerState, AppearanceMlpSettings)>,
 }
 
 impl fmt::Debug for Job<'_> {
@@ -186,7 +186,7 @@ impl<'a> Run<'a> {
     fn start(job: &'a Job<'a>, time_stages: bool) -> Result<Self> {
         let mut engine = (job.open)(time_stages)?.into_instrument();
         let ids = engine.add_views(job.views.to_vec())?;
-        engine.upload(job.splats, job.looks.map(|(state, _)| state))?;
+        engine.upload(job.splats, job.appearance_mlp.map(|(state, _)| state))?;
         Ok(Self {
             engine,
             job,
@@ -324,7 +324,7 @@ fn settings(job: &Job<'_>, step: u32) -> StepSettings {
         learning_rates: job.learning_rates,
         losses: LossWeights::default().with(LossTerm::Ssim, 0.2),
         accumulate_density: true,
-        look: job.looks.map(|(_, settings)| settings),
+        appearance_mlp: job.appearance_mlp.map(|(_, settings)| settings),
         ..StepSettings::new(step, render)
     }
 }
@@ -354,7 +354,7 @@ fn row_visits(job: &Job<'_>) -> Result<u64> {
     for (step, id) in (1..).zip(&ids) {
         let settings = StepSettings {
             learning_rates: standing_still(),
-            look: None,
+            appearance_mlp: None,
             ..settings(job, step)
         };
         engine.step(*id, &settings)?;

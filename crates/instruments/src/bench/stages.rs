@@ -75,7 +75,7 @@ pub fn run(
         warm_up: WARM_UP,
         steps,
         near: settings.near,
-        looks: None,
+        appearance_mlp: None,
     })?;
     let work = measured.work;
     Ok(Run {

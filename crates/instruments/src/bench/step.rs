@@ -119,9 +119,15 @@ pub fn run(
     drop(engine);
     let splats = garden::start(truth.clone(), SEED);
     let rates = learns_looks.then(mlp_settings).transpose()?;
-    let looks = rates.map(|rates| {
+    let appearance_mlp = rates.map(|rates| {
         let views = ViewState {
-            look: AppearanceMlp::new([0.0; 3], garden::HALF, views.len(), splats.len(), SEED),
+            appearance_mlp: AppearanceMlp::new(
+                [0.0; 3],
+                garden::HALF,
+                views.len(),
+                splats.len(),
+                SEED,
+            ),
             ..ViewState::default()
         };
         (OptimizerState::untrained(&splats, views), rates)
@@ -134,7 +140,9 @@ pub fn run(
         warm_up: WARM_UP,
         steps,
         near: NEAR,
-        looks: looks.as_ref().map(|(state, rates)| (state, *rates)),
+        appearance_mlp: appearance_mlp
+            .as_ref()
+            .map(|(state, rates)| (state, *rates)),
     })?;
     Ok(Run {
         tiles,

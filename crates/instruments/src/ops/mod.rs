@@ -2,7 +2,7 @@
 //!
 //! 1. Compile the operations; run each once to warm the device up.
 //! 2. A step is a number of runs of each operation, replayed: on a GPU one submission, each operation a span and a
-//!    pass. With an injected fault ([`Plant`]) a step is one run of each, executed as in slow programs.
+//!    pass. With an injected fault ([`InjectedFault`]) a step is one run of each, executed as in slow programs.
 //! 3. Half of the steps run without the profiler, all of them with it, the other half without. Some runs follow in
 //!    which every dispatch is timed separately, then a second with samples of CPU time.
 //! 4. Statistics, budget and findings are those of any other program ([`dapple_profile::analyse`]). `report` adds the
@@ -17,7 +17,7 @@ use dapple_profile::profile::{Fact, Phase, Trace};
 use dapple_profile::samples::{DEFAULT_HZ, Sampler};
 use dapple_profile::{ControlTimer, Profile, Recorder, analyse};
 use dapple_tensor::Context;
-use dapple_tensor::bench::workload::{Plant, Workload};
+use dapple_tensor::bench::workload::{InjectedFault, Workload};
 use std::time::{Duration, Instant};
 use steps::Runner;
 
@@ -33,7 +33,7 @@ pub struct OpsOptions {
     /// Time limit of the whole profile, which reduces the number of runs.
     pub time_limit: Duration,
     /// Fault to inject.
-    pub plant: Option<Plant>,
+    pub plant: Option<InjectedFault>,
     /// True to sample the host's CPU time, which interrupts all threads of the process.
     pub samples: bool,
 }
@@ -72,7 +72,7 @@ impl Shape {
         let affordable = options.time_limit.as_secs_f64() / 3.0 / run.as_secs_f64().max(1e-9);
         let all = options.iterations.min(affordable as u32).max(1);
         match options.plant {
-            Some(plant) if plant != Plant::NaiveMatmul => Self {
+            Some(plant) if plant != InjectedFault::NaiveMatmul => Self {
                 steps: all.min(MOST_PLANTED),
                 runs: 1,
             },
@@ -128,7 +128,9 @@ pub fn profile(
     let kernels = runner.kernels(KERNEL_STEPS.min(shape.steps))?;
     let flamegraph = match options.plant {
         // Drivers that register code while they compile cannot be interrupted by an unwinder.
-        Some(Plant::NoPool) => Err("each run compiles, and compilers are not sampled".to_owned()),
+        Some(InjectedFault::NoPool) => {
+            Err("each run compiles, and compilers are not sampled".to_owned())
+        }
         _ if !options.samples => Err("CPU samples were not requested".to_owned()),
         _ => sampled(&mut runner)?,
     };

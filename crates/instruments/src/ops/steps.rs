@@ -1,11 +1,11 @@
 //! [`Runner`]: steps of a workload, on the CPU or a GPU, timed or not.
 
 use super::phase;
-use dapple::runtime::{Counters, Detail, Gpu, GpuClock, Recording as Commands, Timing};
+use dapple::runtime::{CommandList, Counters, Detail, Gpu, GpuClock, Timing};
 use dapple::{Error, ErrorKind, Progress, Result};
 use dapple_profile::profile::{KernelSummary, Phase};
 use dapple_profile::{Recorder, Recording, Span, Synchronised, Track, kernels_of};
-use dapple_tensor::bench::workload::{Operation, Plant, Workload};
+use dapple_tensor::bench::workload::{InjectedFault, Operation, Workload};
 use dapple_tensor::{Context, Device, Plan};
 use std::time::{Duration, Instant};
 
@@ -36,7 +36,7 @@ pub(super) struct Runner<'a> {
     workload: Workload,
     progress: &'a dyn Progress,
     /// Runs of each operation; one command list without an injected fault.
-    commands: Vec<Commands>,
+    commands: Vec<CommandList>,
     runs: usize,
     clock: Option<GpuClock>,
     /// Timings of the submissions of the window: step and spans.
@@ -93,7 +93,7 @@ impl<'a> Runner<'a> {
 
     /// Returns true if a step is one submission of a recorded command list.
     pub fn is_replayed(&self) -> bool {
-        matches!(self.workload.plant, None | Some(Plant::NaiveMatmul))
+        matches!(self.workload.plant, None | Some(InjectedFault::NaiveMatmul))
     }
 
     fn wait(&self) -> Result<()> {
@@ -224,7 +224,7 @@ impl<'a> Runner<'a> {
             return submit(&gpu, &mut self.clock, commands, timed, Detail::Spans);
         }
         let detail = match self.workload.plant {
-            Some(Plant::Unfused) => Detail::Dispatches,
+            Some(InjectedFault::Unfused) => Detail::Dispatches,
             _ => Detail::Spans,
         };
         for operation in &mut self.workload.operations {
@@ -321,7 +321,7 @@ impl<'a> Runner<'a> {
 fn submit(
     gpu: &Gpu,
     clock: &mut Option<GpuClock>,
-    commands: &Commands,
+    commands: &CommandList,
     timed: Option<u64>,
     detail: Detail,
 ) -> Result<()> {
@@ -335,16 +335,16 @@ fn submit(
 }
 
 fn mistake_before(
-    plant: Option<Plant>,
+    plant: Option<InjectedFault>,
     operation: &mut Operation,
     recorder: &Recorder,
 ) -> Result<()> {
     match plant {
-        Some(Plant::Upload) => {
+        Some(InjectedFault::Upload) => {
             let _span = recorder.span("upload", Phase::Transfer);
             operation.upload()
         }
-        Some(Plant::NoPool) => {
+        Some(InjectedFault::NoPool) => {
             let _span = recorder.span("compile and allocate", Phase::Host);
             operation.anew()
         }
@@ -352,8 +352,12 @@ fn mistake_before(
     }
 }
 
-fn mistake_after(plant: Option<Plant>, operation: &Operation, recorder: &Recorder) -> Result<()> {
-    if plant != Some(Plant::Readback) {
+fn mistake_after(
+    plant: Option<InjectedFault>,
+    operation: &Operation,
+    recorder: &Recorder,
+) -> Result<()> {
+    if plant != Some(InjectedFault::Readback) {
         return Ok(());
     }
     // On a GPU a result is few bytes: the time is that of the wait, after which the queue is empty.

@@ -1,6 +1,6 @@
 //! Bottlenecks of training on this machine, and comparison with the limits of the hardware.
 //!
-//! 1. [`Subject`]: the profile target.
+//! 1. [`ProfileTarget`]: the profile target.
 //! 2. `windows`: a short run ([`Session::measure`]), measured through a `probe` between trainer and engine.
 //! 3. `tiles`: distribution of the load of one view over its tiles ([`Session::analyse`]).
 //! 4. `facts`: cost of stages by formula, limits of the device, and all other facts. `dapple-profile` computes
@@ -11,12 +11,12 @@ mod facts;
 pub mod files;
 pub(crate) mod probe;
 mod remedies;
-mod subject;
+mod target;
 mod tiles;
 mod windows;
 
 pub use facts::{device, fact};
-pub use subject::{Subject, synthetic};
+pub use target::{ProfileTarget, synthetic};
 
 use crate::Instrumented;
 use dapple::{Progress, Result, TrainConfig, Trainer};
@@ -50,7 +50,7 @@ pub struct Told {
 
 /// A training run under measurement.
 pub struct Session<'a> {
-    subject: &'a Subject,
+    subject: &'a ProfileTarget,
     probe: Probe,
     trainer: Trainer,
     device: Vec<Fact>,
@@ -81,7 +81,7 @@ impl<'a> Session<'a> {
     /// # Errors
     /// See [`Trainer::new`]; splats cannot be uploaded.
     pub fn new(
-        subject: &'a Subject,
+        subject: &'a ProfileTarget,
         mut config: TrainConfig,
         engine: Box<dyn Instrumented>,
     ) -> Result<Self> {

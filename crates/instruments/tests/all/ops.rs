@@ -5,24 +5,24 @@
 
 use dapple::NoProgress;
 use dapple::runtime::{Gpu, GpuOptions};
-use dapple::scene::lacking;
+use dapple::scene::test_requirements;
 use dapple_instruments::ops::{OpsOptions, profile};
 use dapple_instruments::profile::Told;
 use dapple_profile::profile::{Bound, Ceilings, Finding, Profile, Program};
-use dapple_tensor::bench::workload::Plant;
+use dapple_tensor::bench::workload::InjectedFault;
 use dapple_tensor::{Context, Device};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 fn gpu() -> Option<Gpu> {
     let options = GpuOptions {
-        choice: lacking::test_gpu().parse().unwrap(),
+        choice: test_requirements::test_gpu().parse().unwrap(),
         ..GpuOptions::default()
     };
     match Gpu::open(&options) {
         Ok(gpu) => Some(gpu),
         Err(error) => {
-            lacking::skipped("gpu", &error.to_string());
+            test_requirements::skipped("gpu", &error.to_string());
             None
         }
     }
@@ -42,7 +42,12 @@ static ALONE: Mutex<()> = Mutex::new(());
 /// Number of attempts to measure shares of time while other programs run.
 const LOOKS: usize = 5;
 
-fn look(context: &Context, only: &str, plant: Option<Plant>, ceilings: &Ceilings) -> Profile {
+fn look(
+    context: &Context,
+    only: &str,
+    plant: Option<InjectedFault>,
+    ceilings: &Ceilings,
+) -> Profile {
     let options = OpsOptions {
         only: only.split(',').map(str::to_owned).collect(),
         most: usize::MAX,
@@ -136,7 +141,8 @@ fn fires(rules: &[&str], mut look: impl FnMut() -> Profile) -> (Profile, Finding
 fn unfused_kernels_are_bound_by_launching() {
     let Some(gpu) = gpu() else { return };
     let context = Context::gpu(&gpu);
-    let unfused = |ceilings: &Ceilings| look(&context, ROWS, Some(Plant::Unfused), ceilings);
+    let unfused =
+        |ceilings: &Ceilings| look(&context, ROWS, Some(InjectedFault::Unfused), ceilings);
     let (profile, _) = fires(&["launch_bound", "too_small"], || {
         let first = unfused(&BEYOND);
         // A dispatch takes four tenths of a kernel, as for small kernels on fast devices.
@@ -157,7 +163,7 @@ fn results_that_are_read_each_time_are_waited_for() {
     let Some(gpu) = gpu() else { return };
     let context = Context::gpu(&gpu);
     let (profile, _) = fires(&["sync_bound"], || {
-        look(&context, "lora_512", Some(Plant::Readback), &BEYOND)
+        look(&context, "lora_512", Some(InjectedFault::Readback), &BEYOND)
     });
     let timeline = profile.timeline.unwrap();
     assert_eq!(timeline.syncs_per_step, 1.0);
@@ -171,7 +177,12 @@ fn values_from_the_host_are_transfers() {
     let context = Context::gpu(&gpu);
     // Little is computed on a large upload: a third of the time on a software GPU.
     let (profile, found) = fires(&["transfer_bound"], || {
-        look(&context, "rms_norm_4096", Some(Plant::Upload), &BEYOND)
+        look(
+            &context,
+            "rms_norm_4096",
+            Some(InjectedFault::Upload),
+            &BEYOND,
+        )
     });
     assert!(found.evidence.contains("to the device"), "{found:?}");
     let timeline = profile.timeline.unwrap();
@@ -185,7 +196,7 @@ fn buffers_of_each_run_are_allocations() {
     let profile = look(
         &Context::gpu(&gpu),
         "lora_512",
-        Some(Plant::NoPool),
+        Some(InjectedFault::NoPool),
         &BEYOND,
     );
     let found = finding(&profile, "allocation_in_steady_state");
@@ -199,7 +210,7 @@ fn a_naive_product_is_far_from_the_limits() {
         look(context, "matmul_256", plant, ceilings)
     };
     let rate = |profile: &Profile| profile.stages[0].roofline.unwrap().flops_per_second;
-    let naive_plant = Some(Plant::NaiveMatmul);
+    let naive_plant = Some(InjectedFault::NaiveMatmul);
     let gpu = gpu().map(|gpu| Context::gpu(&gpu));
     // The naive product reaches a quarter of the ceiling: another must be about twice as fast to reach six tenths of
     // it.

@@ -35,7 +35,7 @@ fn neighbours(mesh: &Mesh) -> Vec<[u32; 3]> {
             *place = other;
         }
     };
-    for (_, uses) in Edges::of(mesh).groups() {
+    for (_, uses) in Edges::from_mesh(mesh).groups() {
         if let [a, b] = uses {
             put(a.triangle, b.triangle);
             put(b.triangle, a.triangle);

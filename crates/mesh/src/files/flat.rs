@@ -17,7 +17,7 @@ pub struct Flat {
 
 impl Flat {
     /// Splits vertices that have several places in the texture.
-    pub fn of(mesh: &Mesh) -> Self {
+    pub fn from_mesh(mesh: &Mesh) -> Self {
         let Some(texture) = &mesh.texture else {
             return Self {
                 vertices: (0..mesh.positions.len() as u32).collect(),

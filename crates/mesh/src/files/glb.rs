@@ -58,7 +58,7 @@ pub fn glb(mesh: &Mesh, about: &About, picture: Option<(&[u8], &str)>) -> Result
     if mesh.triangles.is_empty() {
         return Err(Error::input("the mesh has no triangle"));
     }
-    let flat = Flat::of(mesh);
+    let flat = Flat::from_mesh(mesh);
     let mut parts = Parts::default();
     let mut attributes = attributes(mesh, &flat, &mut parts);
     let indices: Vec<u8> = flat

@@ -8,7 +8,7 @@ use std::fmt::Write;
 /// Returns the text of an OBJ file, and of its material file if the mesh has a texture. `name` is the name of the files
 /// without extension.
 pub fn obj(mesh: &Mesh, about: &About, name: &str) -> (String, Option<String>) {
-    let flat = Flat::of(mesh);
+    let flat = Flat::from_mesh(mesh);
     let mut text = String::new();
     for comment in about.comments() {
         let _ = writeln!(text, "# {comment}");

@@ -109,7 +109,7 @@ pub fn drop_unseen(mesh: &Mesh, cameras: &[Pinhole]) -> (Mesh, Cleaned) {
 
 /// Fills holes of at most `most` edges by a fan around their middle. Returns the number of filled holes.
 pub fn fill_holes(mesh: &mut Mesh, most: usize) -> usize {
-    let edges = Edges::of(mesh);
+    let edges = Edges::from_mesh(mesh);
     let mut next = BTreeMap::new();
     for (edge, uses) in edges.groups() {
         if let [only] = uses {

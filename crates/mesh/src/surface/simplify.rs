@@ -107,7 +107,7 @@ pub fn simplify(mesh: &Mesh, target: usize, most_error: f32) -> Mesh {
     }
     let mut work = Work::new(mesh);
     let mut heap = BinaryHeap::new();
-    for (edge, _) in Edges::of(mesh).groups() {
+    for (edge, _) in Edges::from_mesh(mesh).groups() {
         heap.push(work.collapse(edge));
     }
     let limit = f64::from(most_error) * f64::from(most_error);
@@ -161,7 +161,7 @@ impl Work {
             }
         }
         let mut on_border = vec![false; places.len()];
-        for (edge, uses) in Edges::of(mesh).groups() {
+        for (edge, uses) in Edges::from_mesh(mesh).groups() {
             let [only] = uses else {
                 continue;
             };

@@ -47,7 +47,7 @@ fn no_cameras_and_no_depths_are_errors() {
 fn one_camera_gives_the_part_that_it_sees() {
     let mut views = Views::around(Shape::Sphere, 1, 96);
     let (_, mesh) = views.mesh(None).unwrap();
-    let topology = Topology::of(&mesh);
+    let topology = Topology::from_mesh(&mesh);
     assert!(
         topology.is_manifold() && topology.boundary_edges > 0,
         "{topology:?}"
@@ -91,7 +91,7 @@ fn depths_that_contradict_each_other_end_without_a_panic() {
     for depth in [1e-6, 0.5, 3.5, 1e6] {
         let mut source = Constant(cameras.clone(), depth, 1.0);
         match fuse_views(&mut source, &options(None), &NoProgress) {
-            Ok(fused) => assert!(Topology::of(&fused.mesh).is_manifold()),
+            Ok(fused) => assert!(Topology::from_mesh(&fused.mesh).is_manifold()),
             Err(error) => assert_eq!(error.kind(), ErrorKind::Input, "{error}"),
         }
     }
@@ -121,7 +121,7 @@ fn many_small_parts_are_removed() {
         .collect();
     let (clean, _) = drop_unseen(&mesh, &cameras);
     assert_eq!(clean.triangles.len(), real);
-    assert_eq!(Topology::of(&clean).components, 1);
+    assert_eq!(Topology::from_mesh(&clean).components, 1);
 }
 
 #[test]

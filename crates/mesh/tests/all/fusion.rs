@@ -16,7 +16,7 @@ fn mean_distance(mesh: &Mesh, shape: Shape) -> f32 {
 fn a_sphere_becomes_one_closed_manifold_within_a_tenth_of_a_voxel() {
     let mut views = Views::around(Shape::Sphere, 24, 96);
     let (fused, mesh) = views.mesh(None).unwrap();
-    let topology = Topology::of(&mesh);
+    let topology = Topology::from_mesh(&mesh);
     assert!(topology.is_manifold(), "{topology:?}");
     assert_eq!(
         (topology.components, topology.boundary_edges),
@@ -46,7 +46,7 @@ fn a_sphere_becomes_one_closed_manifold_within_a_tenth_of_a_voxel() {
 fn a_box_is_within_a_fifth_of_a_voxel() {
     let mut views = Views::around(Shape::Cuboid, 30, 96);
     let (fused, mesh) = views.mesh(None).unwrap();
-    let topology = Topology::of(&mesh);
+    let topology = Topology::from_mesh(&mesh);
     assert!(
         topology.is_manifold() && topology.boundary_edges == 0,
         "{topology:?}"
@@ -83,7 +83,7 @@ fn simplification_keeps_a_closed_manifold_near_the_surface() {
     let (fused, mesh) = views.mesh(None).unwrap();
     let simple = simplify(&mesh, 600, f32::INFINITY);
     assert!(simple.triangles.len() <= 600 && simple.triangles.len() > 500);
-    let topology = Topology::of(&simple);
+    let topology = Topology::from_mesh(&simple);
     assert!(
         topology.is_manifold() && topology.boundary_edges == 0,
         "{topology:?}"
@@ -102,9 +102,9 @@ fn holes_are_counted_and_filled() {
     // Two triangles apart from each other.
     let far = mesh.triangles.len() / 2;
     let mut open = mesh.filtered(|t| t != 0 && t != far);
-    assert_eq!(Topology::of(&open).holes, 2);
+    assert_eq!(Topology::from_mesh(&open).holes, 2);
     assert_eq!(fill_holes(&mut open, 24), 2);
-    let topology = Topology::of(&open);
+    let topology = Topology::from_mesh(&open);
     assert!(
         topology.is_manifold() && topology.boundary_edges == 0,
         "{topology:?}"
@@ -117,7 +117,7 @@ fn the_collision_mesh_is_closed_even_if_the_mesh_is_open() {
     let (fused, mesh) = views.mesh(None).unwrap();
     let half = mesh.filtered(|t| mesh.corners(t)[0].z > 0.0);
     let proxy = collision(&half, 4000).unwrap();
-    let topology = Topology::of(&proxy);
+    let topology = Topology::from_mesh(&proxy);
     assert!(
         topology.is_manifold() && topology.boundary_edges == 0,
         "{topology:?}"

@@ -25,7 +25,7 @@ pub struct Graph {
 
 impl Graph {
     /// Counts shared points.
-    pub fn of(evidence: &Evidence<'_>) -> Self {
+    pub fn from_evidence(evidence: &Evidence<'_>) -> Self {
         let images = evidence.model.images.iter().enumerate();
         let index_of: HashMap<u32, usize> =
             images.map(|(index, image)| (image.id, index)).collect();

@@ -49,7 +49,7 @@ struct Views {
 
 /// Finds a fold.
 pub(super) fn fold(evidence: &Evidence<'_>) -> Option<Finding> {
-    let views = Views::of(evidence)?;
+    let views = Views::from_evidence(evidence)?;
     let groups = views.divide()?;
     let [first, second] = [true, false].map(|group| groups.iter().filter(|&&g| g == group).count());
     if first.min(second) < 3 {
@@ -103,7 +103,7 @@ pub(super) fn fold(evidence: &Evidence<'_>) -> Option<Finding> {
 }
 
 impl Views {
-    fn of(evidence: &Evidence<'_>) -> Option<Self> {
+    fn from_evidence(evidence: &Evidence<'_>) -> Option<Self> {
         let model = evidence.model;
         let step = model.images.len().div_ceil(PHOTOS).max(1);
         let images: Vec<usize> = (0..model.images.len()).step_by(step).collect();

@@ -170,7 +170,7 @@ pub fn project(camera: &Camera, point: DVec3) -> Option<glam::DVec2> {
 
 impl Review {
     /// Runs all checks.
-    pub fn of(evidence: &Evidence<'_>) -> Self {
+    pub fn from_evidence(evidence: &Evidence<'_>) -> Self {
         let images: HashMap<&str, &Image> = evidence
             .model
             .images
@@ -198,7 +198,7 @@ impl Review {
                 reason: None,
             });
         }
-        let graph = connections::Graph::of(evidence);
+        let graph = connections::Graph::from_evidence(evidence);
         let mut findings = Vec::new();
         findings.extend(fold::fold(evidence));
         findings.extend(fold::inside(evidence));

@@ -1,7 +1,7 @@
 //! The fold test: planted folds are found, sound models are not suspected.
 
 use crate::support::{Bench, View, model, random, row, wall};
-use dapple_base::lacking;
+use dapple_base::test_requirements;
 use dapple_photos::database::Database;
 use dapple_photos::model::Model;
 use dapple_photos::quality::{Evidence, Kind, Review};
@@ -116,14 +116,14 @@ fn real_captures_are_not_suspected() {
         "sakharov",
     ] {
         let Some(folder) =
-            lacking::capture(env!("CARGO_MANIFEST_DIR"), &format!("{name}/sparse/0"))
+            test_requirements::capture(env!("CARGO_MANIFEST_DIR"), &format!("{name}/sparse/0"))
         else {
             return;
         };
         let model = Model::read(&folder).unwrap();
         let database = Database::default();
         let evidence = Evidence::new(&model, &[], &database, &[]).unwrap();
-        let review = Review::of(&evidence);
+        let review = Review::from_evidence(&evidence);
         let suspected = review
             .findings
             .iter()

@@ -1,18 +1,19 @@
 //! The real pycolmap, where it is installed.
 
-use dapple_base::{NoProgress, lacking};
+use dapple_base::{NoProgress, test_requirements};
 use dapple_photos::{Options, Tool, make};
 use dapple_scene::{LoadOptions, load};
 use std::path::PathBuf;
 
 #[test]
 fn pycolmap_makes_a_capture_of_real_photos_twice_with_the_same_bytes() {
-    let Some(photos) = lacking::capture(env!("CARGO_MANIFEST_DIR"), "lund-door/images") else {
+    let Some(photos) = test_requirements::capture(env!("CARGO_MANIFEST_DIR"), "lund-door/images")
+    else {
         return;
     };
     let named = std::env::var_os("DAPPLE_PYTHON").unwrap_or_else(|| "python3".into());
     let Ok(Some(tool)) = Tool::open(&PathBuf::from(named)) else {
-        lacking::skipped(
+        test_requirements::skipped(
             "pycolmap",
             "pycolmap is not installed: `python3 -m pip install pycolmap`, or DAPPLE_PYTHON names a Python",
         );

@@ -4,7 +4,7 @@
 //!    thread that runs gets `SIGPROF`. A thread that waits is never interrupted.
 //! 2. The handler takes a free slot of a ring buffer, stores the data that [`super::stack`] needs of the interrupted
 //!    thread, and marks the slot full. It takes no lock and no memory: the interrupted code may hold both.
-//! 3. A thread of this module, which is never interrupted itself, empties the slots ([`Ring::drain`]).
+//! 3. A thread of this module, which is never interrupted itself, empties the slots ([`RingBuffer::drain`]).
 //!
 //! The ring buffer and the handler stay when sampling ends: a signal may still be pending, and its default action is to
 //! end the program.
@@ -44,7 +44,7 @@ struct Raw {
     thread: [u8; NAME_BYTES],
 }
 
-pub(super) struct Ring {
+pub(super) struct RingBuffer {
     slots: Box<[Slot]>,
     /// Memory of the slots, one each. Never freed: the ring buffer stays.
     memory: *mut [u8; BYTES],
@@ -55,13 +55,13 @@ pub(super) struct Ring {
 
 // SAFETY: a sample and its memory are used by the thread that moved its slot from FREE to TAKEN, and then by the one
 // draining thread, which finds it FULL; both moves are atomic, with acquire and release.
-unsafe impl Sync for Ring {}
+unsafe impl Sync for RingBuffer {}
 // SAFETY: the memory belongs to no thread.
-unsafe impl Send for Ring {}
+unsafe impl Send for RingBuffer {}
 
-static RING: OnceLock<Ring> = OnceLock::new();
+static RING: OnceLock<RingBuffer> = OnceLock::new();
 
-impl Ring {
+impl RingBuffer {
     /// Returns the ring buffer of this process.
     pub(super) fn shared() -> &'static Self {
         RING.get_or_init(|| Self {

@@ -1,6 +1,6 @@
 //! Counts stacks during sampling, and resolves them at the end.
 
-use super::signal::{self, Ring};
+use super::signal::{self, RingBuffer};
 use super::stack::{CUT, Unwinder};
 use super::{SampleError, Samples};
 use std::collections::{BTreeMap, HashMap};
@@ -52,7 +52,7 @@ impl Sampler {
         if !(1..=1000).contains(&hz) {
             return Err(SampleError::Frequency(hz));
         }
-        if !Ring::shared().claim() {
+        if !RingBuffer::shared().claim() {
             return Err(SampleError::Busy);
         }
         let done = Arc::new(AtomicBool::new(false));
@@ -71,7 +71,7 @@ impl Sampler {
             }),
             Err(error) => {
                 done.store(true, Ordering::Release);
-                Ring::shared().release();
+                RingBuffer::shared().release();
                 Err(error)
             }
         }
@@ -93,7 +93,7 @@ impl Sampler {
             stacks,
             hz: self.hz,
             wall,
-            lost: Ring::shared().lost(),
+            lost: RingBuffer::shared().lost(),
         })
     }
 
@@ -104,7 +104,7 @@ impl Sampler {
         self.done.store(true, Ordering::Release);
         thread.thread().unpark();
         let counts = thread.join().ok();
-        Ring::shared().release();
+        RingBuffer::shared().release();
         counts
     }
 }
@@ -123,7 +123,7 @@ fn count(done: &AtomicBool) -> Counts {
     loop {
         let last = done.load(Ordering::Acquire);
         unwinder.follow();
-        Ring::shared().drain(|thread, registers, stack| {
+        RingBuffer::shared().drain(|thread, registers, stack| {
             let addresses = unwinder.addresses(registers, stack).into_boxed_slice();
             *counts.entry((thread.to_vec(), addresses)).or_insert(0) += 1;
         });

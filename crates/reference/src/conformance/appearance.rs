@@ -8,8 +8,8 @@ use crate::oracle::{self as reference, Gaussian};
 use crate::scenes::{self, Random, TestScene};
 use dapple_engine::appearance::{AFFINE, grid_floats};
 use dapple_engine::{
-    Adam, Appearance, AppearanceSettings, Engine, LossTerm, OptimizerState, Report, StepSettings,
-    TrainView, ViewId,
+    Adam, AppearanceGrids, AppearanceSettings, Engine, LossTerm, OptimizerState, Report,
+    StepSettings, TrainView, ViewId,
 };
 use dapple_scene::Photo;
 use std::ops::RangeInclusive;
@@ -36,8 +36,8 @@ fn appearance_settings(cells: [u32; 3]) -> AppearanceSettings {
 }
 
 /// Draws maps that differ from each other and from the identity.
-fn drawn(cells: [u32; 3], views: usize) -> Appearance {
-    let mut appearance = Appearance::identity(cells, views);
+fn drawn(cells: [u32; 3], views: usize) -> AppearanceGrids {
+    let mut appearance = AppearanceGrids::identity(cells, views);
     let mut random = Random::new(23);
     for value in &mut appearance.coefficients {
         *value += random.uniform(-0.2, 0.2) as f32;
@@ -86,7 +86,7 @@ impl Bench<'_> {
     }
 
     /// Executes one step from `appearance` on its last view.
-    fn step(&self, engine: &mut dyn Engine, appearance: &Appearance) -> (f32, OptimizerState) {
+    fn step(&self, engine: &mut dyn Engine, appearance: &AppearanceGrids) -> (f32, OptimizerState) {
         engine.upload(&self.scene.splats, None).unwrap();
         let (_, mut state) = engine.download().unwrap();
         state.views.appearance = appearance.clone();
@@ -162,10 +162,10 @@ impl Bench<'_> {
 
     /// Checks that the step of the last view's grid follows from its moments, and that the other grids do
     /// not change.
-    fn check_adam(&self, before: &Appearance, after: &Appearance, what: &str) {
+    fn check_adam(&self, before: &AppearanceGrids, after: &AppearanceGrids, what: &str) {
         let last = before.views() - 1;
         let begin = last * grid_floats(before.cells);
-        let held = |appearance: &Appearance| {
+        let held = |appearance: &AppearanceGrids| {
             [
                 appearance.coefficients[..begin].to_vec(),
                 appearance.first_moments[..begin].to_vec(),

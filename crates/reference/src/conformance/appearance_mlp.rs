@@ -5,7 +5,7 @@ use super::{Make, growing, last_report};
 use crate::compare::{self, TOLERANCE};
 use crate::oracle::{self as reference, AppearanceMlpReference, Gaussian};
 use crate::scenes::{self, Random, TestScene};
-use dapple_engine::appearance_mlp::{self, CODE, FEATURES, FeatureStep, NETWORK};
+use dapple_engine::appearance_mlp::{self, EMBEDDING, FEATURES, FeatureStep, NETWORK};
 use dapple_engine::{
     AppearanceMlp, AppearanceMlpSettings, Engine, LossTerm, OptimizerState, PoseRates, Report,
     StepSettings, TrainView, ViewId,
@@ -25,25 +25,25 @@ const LOOK: AppearanceMlpSettings = AppearanceMlpSettings {
 fn drawn(scene: &TestScene, views: usize) -> AppearanceMlp {
     let mut random = Random::new(29);
     let mean = scene.splats.means.first().copied().unwrap_or_default();
-    let mut look = AppearanceMlp::new(mean, 2.0, views, scene.splats.len(), 4);
-    for value in look.codes.iter_mut().chain(&mut look.features) {
+    let mut mlp = AppearanceMlp::new(mean, 2.0, views, scene.splats.len(), 4);
+    for value in mlp.embeddings.iter_mut().chain(&mut mlp.features) {
         *value = random.uniform(-0.3, 0.3) as f32;
     }
-    look
+    mlp
 }
 
 fn with_look(settings: StepSettings) -> StepSettings {
     StepSettings {
-        look: Some(LOOK),
+        appearance_mlp: Some(LOOK),
         ..settings
     }
 }
 
 /// Uploads splats that have taken no step, with this appearance MLP.
-fn upload(engine: &mut dyn Engine, scene: &TestScene, look: &AppearanceMlp) {
+fn upload(engine: &mut dyn Engine, scene: &TestScene, mlp: &AppearanceMlp) {
     engine.upload(&scene.splats, None).unwrap();
     let (_, mut state) = engine.download().unwrap();
-    state.views.look = look.clone();
+    state.views.appearance_mlp = mlp.clone();
     engine.upload(&scene.splats, Some(&state)).unwrap();
 }
 
@@ -93,8 +93,8 @@ fn step_matches(engine: &mut dyn Engine, scene: &TestScene, photo: &Photo, what:
     // After one step the first moments are 0.1 times the gradient.
     let tenfold =
         |values: &[f32]| -> Vec<f64> { values.iter().map(|&v| 10.0 * f64::from(v)).collect() };
-    let after = &state.views.look;
-    let code = 2 * CODE * last;
+    let after = &state.views.appearance_mlp;
+    let code = 2 * EMBEDDING * last;
     let [first, second] = [0, 1].map(|k| moments_of_features(after, k));
     let found = [
         (
@@ -104,7 +104,7 @@ fn step_matches(engine: &mut dyn Engine, scene: &TestScene, photo: &Photo, what:
         ),
         (
             "code",
-            tenfold(&after.code_moments[code..code + CODE]),
+            tenfold(&after.embedding_moments[code..code + EMBEDDING]),
             by_code,
         ),
         ("features", tenfold(&first), by_look.features),
@@ -121,7 +121,7 @@ fn step_matches(engine: &mut dyn Engine, scene: &TestScene, photo: &Photo, what:
         neutral: 0.0,
         ..LOOK
     };
-    let own_code: [f32; CODE] = narrow(&found[1].1).try_into().unwrap();
+    let own_code: [f32; EMBEDDING] = narrow(&found[1].1).try_into().unwrap();
     let gradient = (narrow(&found[0].1), own_code);
     appearance_mlp::step(
         &mut expected,
@@ -130,7 +130,7 @@ fn step_matches(engine: &mut dyn Engine, scene: &TestScene, photo: &Photo, what:
         &unpulled,
         &asked.adam,
     );
-    let numbers = |look: &AppearanceMlp| [look.network.clone(), look.codes.clone()].concat();
+    let numbers = |mlp: &AppearanceMlp| [mlp.network.clone(), mlp.embeddings.clone()].concat();
     for (i, (a, b)) in numbers(after).iter().zip(numbers(&expected)).enumerate() {
         assert!((a - b).abs() < 1e-5, "{what}: number {i} is {a}, not {b}");
     }
@@ -166,8 +166,8 @@ fn step_matches(engine: &mut dyn Engine, scene: &TestScene, photo: &Photo, what:
 }
 
 /// Returns Adam's first or second moments of features: `[gaussians, FEATURES]`.
-fn moments_of_features(look: &AppearanceMlp, which: usize) -> Vec<f32> {
-    let rows = look.feature_moments.chunks_exact(2 * FEATURES);
+fn moments_of_features(mlp: &AppearanceMlp, which: usize) -> Vec<f32> {
+    let rows = mlp.feature_moments.chunks_exact(2 * FEATURES);
     rows.flat_map(|row| &row[which * FEATURES..(which + 1) * FEATURES])
         .copied()
         .collect()
@@ -205,7 +205,7 @@ pub fn looks_match_the_reference(make: Make<'_>) {
     assert!(error.to_string().contains("appearance MLP"), "{error}");
     // A step without the appearance MLP is the usual step.
     engine.step(id, &settings(&scene, 1)).unwrap();
-    assert!(engine.view_state().unwrap().look.is_empty());
+    assert!(engine.view_state().unwrap().appearance_mlp.is_empty());
 }
 
 /// Checks that new Gaussians of density control have the features of their parent, and no moments.
@@ -223,14 +223,15 @@ fn features_follow_their_gaussians(engine: &mut dyn Engine) {
     let (after, new) = engine.download().unwrap();
     assert!(after.len() > before.len());
     let row = |state: &OptimizerState, i: usize| {
-        state.views.look.features[i * FEATURES..(i + 1) * FEATURES].to_vec()
+        state.views.appearance_mlp.features[i * FEATURES..(i + 1) * FEATURES].to_vec()
     };
     let mut fresh = 0;
     for i in 0..after.len() {
         // Copies have their parent's colour, and no two parents have the same.
         let from = before.sh0.iter().position(|sh0| *sh0 == after.sh0[i]);
         assert_eq!(row(&new, i), row(&old, from.unwrap()), "Gaussian {i}");
-        let moments = &new.views.look.feature_moments[2 * i * FEATURES..2 * (i + 1) * FEATURES];
+        let moments =
+            &new.views.appearance_mlp.feature_moments[2 * i * FEATURES..2 * (i + 1) * FEATURES];
         fresh += usize::from(moments.iter().all(|&v| v == 0.0));
     }
     assert!(fresh >= after.len() - before.len());
@@ -272,8 +273,11 @@ pub fn looks_repeat_themselves(makes: &[Make<'_>]) {
     second.add_views(views()).unwrap();
     second.upload(&splats, Some(&state)).unwrap();
     let (splats, state) = steps(second.as_mut(), 4..=6);
-    assert_eq!(state.views.look.seen, [3, 3]);
-    assert_ne!(state.views.look.code(0), state.views.look.code(1));
+    assert_eq!(state.views.appearance_mlp.seen, [3, 3]);
+    assert_ne!(
+        state.views.appearance_mlp.embedding(0),
+        state.views.appearance_mlp.embedding(1)
+    );
     for (i, make) in makes.iter().enumerate() {
         let mut engine = make();
         begin(engine.as_mut());

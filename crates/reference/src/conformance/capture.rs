@@ -31,7 +31,9 @@ const MARGIN: f64 = 1e-4;
 /// within [`TOLERANCE`]. Without the capture, the check prints that it is skipped. The capture is in
 /// the folder `DAPPLE_DATA`, or in `shared/data` next to the repository.
 pub fn real_capture_matches_the_reference(make: Make<'_>) {
-    let Some(folder) = dapple_scene::lacking::capture(env!("CARGO_MANIFEST_DIR"), "banana") else {
+    let Some(folder) =
+        dapple_scene::test_requirements::capture(env!("CARGO_MANIFEST_DIR"), "banana")
+    else {
         return;
     };
     let options = LoadOptions {

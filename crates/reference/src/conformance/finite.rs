@@ -4,7 +4,7 @@ use super::training::{photo, settings};
 use super::{Make, with_splats};
 use crate::scenes;
 use dapple_engine::constants::FINITE_EVERY;
-use dapple_engine::{NotFinite, Report, TrainView};
+use dapple_engine::{NonFiniteReport, Report, TrainView};
 use dapple_scene::Splats;
 use std::sync::Arc;
 
@@ -36,13 +36,17 @@ pub fn gaussians_that_are_not_finite_are_reported(make: Make<'_>) {
     splats.scales[17][1] = f32::NEG_INFINITY;
     splats.sh_rest[(last + 1) * stride - 1] = f32::NAN;
     let found = of_step(&splats, 2 * FINITE_EVERY);
-    let names: Vec<_> = found.into_iter().flat_map(NotFinite::names).collect();
+    let names: Vec<_> = found.into_iter().flat_map(NonFiniteReport::names).collect();
     assert_eq!(found.map(|found| found.gaussians), Some(3));
     assert_eq!(names, ["means", "scales", "sh_rest"]);
-    assert_eq!(NotFinite::find_in(&splats), found, "as the host counts");
+    assert_eq!(
+        NonFiniteReport::find_in(&splats),
+        found,
+        "as the host counts"
+    );
     assert_eq!(of_step(&splats, 2 * FINITE_EVERY + 1), None);
     // One non-finite value in each tensor.
-    for (which, name) in NotFinite::TENSORS.into_iter().enumerate() {
+    for (which, name) in NonFiniteReport::TENSORS.into_iter().enumerate() {
         let mut splats = scene.splats.clone();
         match which {
             0 => splats.means[5][1] = f32::NAN,
@@ -53,7 +57,7 @@ pub fn gaussians_that_are_not_finite_are_reported(make: Make<'_>) {
             _ => splats.sh_rest[5 * stride] = f32::NAN,
         }
         let found = of_step(&splats, FINITE_EVERY);
-        let names: Vec<_> = found.into_iter().flat_map(NotFinite::names).collect();
+        let names: Vec<_> = found.into_iter().flat_map(NonFiniteReport::names).collect();
         assert_eq!(names, [name]);
     }
 }

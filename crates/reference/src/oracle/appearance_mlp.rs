@@ -1,5 +1,5 @@
 //! Appearance MLP: applies one photo's appearance to the Gaussians' colours, with its backward pass. The model, its
-//! terms and the order of its numbers: [`mod@dapple_engine::look`].
+//! terms and the order of its numbers: [`mod@dapple_engine::appearance_mlp`].
 //!
 //! 1. `e(x, f)`: with `y = (x - centre) / size`, contracted to `y (2 - 1 / |y|) / |y|` where `|y| > 1`: one, `y`, and
 //!    for each octave k of four sines, then cosines, of `2^k pi y / 2`; then the Gaussian's own features.
@@ -11,7 +11,9 @@
 
 use super::Gaussian;
 use dapple_engine::Gradients;
-use dapple_engine::appearance_mlp::{CODE, ENCODED, FEATURES, HIDDEN, NETWORK, OUTPUTS, WAVES};
+use dapple_engine::appearance_mlp::{
+    EMBEDDING, ENCODED, FEATURES, HIDDEN, NETWORK, OUTPUTS, WAVES,
+};
 use glam::DVec3;
 
 /// Returns SH basis function 0.
@@ -45,13 +47,13 @@ pub struct AppearanceMlpGradient {
 
 impl AppearanceMlpReference {
     /// Converts an engine's network and the embedding of a view.
-    pub fn new(look: &dapple_engine::AppearanceMlp, view: usize) -> Self {
+    pub fn new(mlp: &dapple_engine::AppearanceMlp, view: usize) -> Self {
         let wide = |values: &[f32]| values.iter().map(|&v| f64::from(v)).collect();
         Self {
-            frame: std::array::from_fn(|i| look.frame[i].into()),
-            network: wide(&look.network),
-            code: wide(&look.code(view)),
-            features: wide(&look.features),
+            frame: std::array::from_fn(|i| mlp.frame[i].into()),
+            network: wide(&mlp.network),
+            code: wide(&mlp.embedding(view)),
+            features: wide(&mlp.features),
         }
     }
 
@@ -126,7 +128,7 @@ impl AppearanceMlpReference {
         mut by_looked: Gradients<f64>,
     ) -> (Gradients<f64>, AppearanceMlpGradient) {
         let mut network = vec![0.0; NETWORK];
-        let mut code = vec![0.0; CODE];
+        let mut code = vec![0.0; EMBEDDING];
         let mut features = vec![0.0; gaussians.len() * FEATURES];
         let stride = by_looked.sh_rest.len() / gaussians.len().max(1);
         for (i, gaussian) in gaussians.iter().enumerate() {

@@ -6,7 +6,7 @@
 use crate::finite_differences;
 
 use dapple_engine::appearance::{AFFINE, IDENTITY, check_cells, grid_floats};
-use dapple_engine::{Appearance, AppearanceSettings};
+use dapple_engine::{AppearanceGrids, AppearanceSettings};
 use dapple_reference::scenes::Random;
 use dapple_reference::{appearance, appearance_backward, appearance_regulariser};
 use finite_differences::{assert_close, central_difference, dot, weights};
@@ -93,7 +93,7 @@ fn the_regularisers_gradient_agrees_with_finite_differences() {
 fn grids_mean_what_they_say() {
     for cells in GRIDS {
         let rgb = image(cells, 5);
-        let identity = Appearance::identity(cells, 1);
+        let identity = AppearanceGrids::identity(cells, 1);
         let identity: Vec<f64> = identity.grid(0).iter().map(|&v| v.into()).collect();
         let out = appearance(&identity, cells, &rgb, W, H);
         assert!(out.iter().zip(&rgb).all(|(a, b)| (a - b).abs() < 1e-12));
@@ -139,7 +139,7 @@ fn sizes_that_engines_do_not_take_are_refused() {
     for cells in [[0, 1, 1], [65, 1, 1], [1, 65, 1], [1, 1, 9]] {
         assert!(check_cells(cells).unwrap_err().hint_text().is_some());
     }
-    let mut state = Appearance::identity([2, 2, 2], 3);
+    let mut state = AppearanceGrids::identity([2, 2, 2], 3);
     assert!(state.check().is_ok());
     state.seen.push(0);
     assert!(state.check().is_err());

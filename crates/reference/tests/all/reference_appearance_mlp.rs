@@ -5,7 +5,7 @@
 
 use crate::finite_differences;
 
-use dapple_engine::appearance_mlp::{self, CODE, NETWORK};
+use dapple_engine::appearance_mlp::{self, EMBEDDING, NETWORK};
 use dapple_engine::{AppearanceMlp, Gradients};
 use dapple_reference::scenes::Random;
 use dapple_reference::{AppearanceMlpReference, Gaussian};
@@ -28,12 +28,12 @@ fn splats() -> Splats {
 
 fn drawn() -> AppearanceMlp {
     let mut random = Random::new(6);
-    let mut look = AppearanceMlp::new([0.3, -0.2, 0.1], 1.7, 2, 9, 3);
-    look.codes
+    let mut mlp = AppearanceMlp::new([0.3, -0.2, 0.1], 1.7, 2, 9, 3);
+    mlp.embeddings
         .iter_mut()
-        .chain(&mut look.features)
+        .chain(&mut mlp.features)
         .for_each(|v| *v = random.uniform(-0.6, 0.6) as f32);
-    look
+    mlp
 }
 
 /// Returns the sum of all colours with fixed weights; the weights are its derivative.
@@ -65,7 +65,7 @@ fn the_way_back_agrees_with_finite_differences() {
         })
         .collect();
     assert_close("network", &by_look.network, &numeric);
-    let numeric: Vec<f64> = (0..CODE)
+    let numeric: Vec<f64> = (0..EMBEDDING)
         .map(|i| {
             central_difference(|step| {
                 let mut moved = model.clone();
@@ -106,9 +106,9 @@ fn the_way_back_agrees_with_finite_differences() {
 /// The formulas of engines and splat files, in `f32`.
 #[test]
 fn baked_splats_are_the_references() {
-    let (look, mut baked) = (drawn(), splats());
-    let expected = AppearanceMlpReference::new(&look, 1).looked(&Gaussian::all(&baked));
-    appearance_mlp::bake(&mut baked, &look, &look.code(1));
+    let (mlp, mut baked) = (drawn(), splats());
+    let expected = AppearanceMlpReference::new(&mlp, 1).looked(&Gaussian::all(&baked));
+    appearance_mlp::bake(&mut baked, &mlp, &mlp.embedding(1));
     for (found, expected) in Gaussian::all(&baked).iter().zip(&expected) {
         for (a, b) in found.sh.iter().zip(&expected.sh) {
             assert!(a.distance(*b) < 2e-5 * (1.0 + b.length()), "{a} {b}");
@@ -118,9 +118,9 @@ fn baked_splats_are_the_references() {
 
 #[test]
 fn a_code_of_zeros_changes_nothing() {
-    let look = AppearanceMlp::new([0.0; 3], 2.0, 1, 9, 9);
+    let mlp = AppearanceMlp::new([0.0; 3], 2.0, 1, 9, 9);
     let mut baked = splats();
-    appearance_mlp::bake(&mut baked, &look, &look.code(0));
+    appearance_mlp::bake(&mut baked, &mlp, &mlp.embedding(0));
     assert_eq!(baked, splats());
 }
 

@@ -66,7 +66,7 @@ mod tests {
     /// Opens a device that checks everything.
     pub(super) fn gpu() -> Gpu {
         Gpu::open(&GpuOptions {
-            choice: dapple_base::lacking::test_gpu().parse().unwrap(),
+            choice: dapple_base::test_requirements::test_gpu().parse().unwrap(),
             validate: true,
             ..GpuOptions::default()
         })

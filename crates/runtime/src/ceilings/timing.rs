@@ -1,7 +1,7 @@
 //! Timing of the ceilings; the module `ceilings` lists the steps.
 
 use crate::kernel::Bound;
-use crate::{Gpu, Groups, Recording};
+use crate::{CommandList, Gpu, Groups};
 use dapple_base::Result;
 use dapple_profile::ceilings::{GOES, Rated};
 use std::time::{Duration, Instant};
@@ -33,7 +33,7 @@ pub(crate) fn rate(gpu: &Gpu, bound: &Bound, groups: u32, amount: f64) -> Result
 
 /// Returns the duration of `dispatches` dispatches, from their submission until the device is done.
 pub(crate) fn run(gpu: &Gpu, bound: &Bound, groups: u32, dispatches: u32) -> Result<Duration> {
-    let mut recording = Recording::new();
+    let mut recording = CommandList::new();
     recording.span("ceilings");
     for _ in 0..dispatches {
         recording.dispatch(bound.clone(), Groups::flat(groups));

@@ -74,7 +74,7 @@ impl Lanes {
             .u32("RADIX_THREADS", self.radix_threads())
     }
 
-    fn of(gpu: &Gpu) -> Self {
+    fn for_gpu(gpu: &Gpu) -> Self {
         match gpu.subgroup_size() {
             Some(size @ (8 | 16 | 32 | 64)) => Self { size, native: true },
             _ => Self::PORTABLE,
@@ -100,14 +100,14 @@ impl Lanes {
 
 /// Returns the pairs in a block of [`RadixSort`] on this device: `RADIX_BLOCK` of the shaders.
 pub fn radix_block(gpu: &Gpu) -> u32 {
-    Lanes::of(gpu).radix_block()
+    Lanes::for_gpu(gpu).radix_block()
 }
 
 /// Adds the constants of this device for shaders: the flag `SUBGROUPS` if subgroup operations may be used,
 /// `SUBGROUP_SIZE` (32 without them), and the blocks of scan and sort. The shader that fills the buffer `groups`
 /// divides by the blocks.
 pub fn defines(gpu: &Gpu, defines: Defines) -> Defines {
-    Lanes::of(gpu).define(defines)
+    Lanes::for_gpu(gpu).define(defines)
 }
 
 /// [`defines`] for unknown devices: no subgroup operations.

@@ -1,7 +1,7 @@
 //! [`RadixSort`]: stable sorting of pairs by some bits of their keys. See `shaders/radix.wgsl`.
 
 use super::{Count, defines, radix_block, shaders};
-use crate::{Defines, Gpu, Groups, Kernel, Recording, ShaderSet};
+use crate::{CommandList, Defines, Gpu, Groups, Kernel, ShaderSet};
 use dapple_base::{Error, Result};
 use std::collections::BTreeMap;
 
@@ -114,7 +114,7 @@ impl RadixSort {
     ///
     /// # Errors
     /// Device failures.
-    pub fn record(&self, gpu: &Gpu, recording: &mut Recording, on: SortOn<'_>) -> Result<()> {
+    pub fn record(&self, gpu: &Gpu, recording: &mut CommandList, on: SortOn<'_>) -> Result<()> {
         let there = (on.keys, on.values);
         let (mut from, mut to) = (there, (on.keys_alt, on.values_alt));
         for pass in &self.passes {

@@ -1,7 +1,7 @@
 //! [`Scan`]: exclusive prefix sums. See `shaders/scan.wgsl`.
 
 use super::{Count, SCAN_BLOCK, defines, shaders};
-use crate::{Defines, Gpu, Groups, Kernel, Recording, ShaderSet};
+use crate::{CommandList, Defines, Gpu, Groups, Kernel, ShaderSet};
 use dapple_base::{Error, Result};
 
 /// Exclusive prefix sum of `u32`, modulo 2^32, in three dispatches.
@@ -65,7 +65,7 @@ impl Scan {
     ///
     /// # Errors
     /// Input and output in one buffer, or device failures.
-    pub fn record(&self, gpu: &Gpu, recording: &mut Recording, on: ScanOn<'_>) -> Result<()> {
+    pub fn record(&self, gpu: &Gpu, recording: &mut CommandList, on: ScanOn<'_>) -> Result<()> {
         if on.input == on.output {
             return Err(Error::internal("a scan cannot write over its input"));
         }

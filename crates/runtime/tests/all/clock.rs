@@ -4,7 +4,7 @@
 
 use crate::support;
 
-use dapple_runtime::{Detail, GpuClock, Recording, wgpu};
+use dapple_runtime::{CommandList, Detail, GpuClock, wgpu};
 use std::time::{Duration, Instant};
 use support::{busy, gpu, gpu_without, kernel, recording};
 
@@ -119,7 +119,7 @@ fn what_cannot_be_timed_still_runs() {
     );
     assert!(
         !clock
-            .submit(&Recording::new(), &[], 1, Detail::Spans)
+            .submit(&CommandList::new(), &[], 1, Detail::Spans)
             .unwrap(),
         "no spans"
     );

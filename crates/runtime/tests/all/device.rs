@@ -5,7 +5,8 @@
 use crate::support;
 
 use dapple_runtime::{
-    Detail, Gpu, GpuClock, GpuOptions, Groups, Hints, Kernel, Overrides, Recording, adapters, wgpu,
+    CommandList, Detail, Gpu, GpuClock, GpuOptions, Groups, Hints, Kernel, Overrides, adapters,
+    wgpu,
 };
 use std::path::Path;
 use support::{adapter, gpu, kernel, opened, options, recording};
@@ -238,7 +239,7 @@ fn a_device_of_somebody_else_works_on_its_own_buffers() {
         @compute @workgroup_size(16)
         fn double(@builtin(local_invocation_index) i: u32) { values[i] *= 2u; }";
     let kernel = Kernel::from_wgsl(&gpu, "double", double, "double").unwrap();
-    let mut recording = Recording::new();
+    let mut recording = CommandList::new();
     recording.dispatch(
         kernel.bind(&gpu, &[("values", &theirs)]).unwrap(),
         Groups::Direct([1, 1, 1]),

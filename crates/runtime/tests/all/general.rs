@@ -7,8 +7,8 @@ use crate::support;
 
 use dapple_runtime::primitives::{Count, RadixSort, Scan, ScanOn, SortOn, radix_block};
 use dapple_runtime::{
-    BLOCKS, ByteSlice, DeviceClass, Gpu, GpuOptions, Groups, Kernel, Needs, PARAMETER_BYTES,
-    Recording, Values, Want,
+    BLOCKS, ByteSlice, CommandList, DeviceClass, DeviceRequirements, FeatureRequest, Gpu,
+    GpuOptions, Groups, Kernel, PARAMETER_BYTES, Values,
 };
 use support::{gpu, keep_busy, options};
 
@@ -52,7 +52,7 @@ fn saxpy_takes_its_factor_from_either_on_every_class_of_device() {
         let x = gpu.buffer_of("x", &[1.0f32, 2.0, 3.0]).unwrap();
         for (from, factors) in [(IMMEDIATE, [2.0f32, 0.5]), (PARAMETER, [3.0, 0.25])] {
             let y = gpu.buffer_of("y", &[10.0f32, 20.0, 30.0]).unwrap();
-            let mut recording = Recording::new();
+            let mut recording = CommandList::new();
             let slices = [("x", (&x).into()), ("y", (&y).into())];
             let bound = saxpy(&gpu, from).bind_slices(&gpu, &slices).unwrap();
             recording.dispatch(bound, Groups::flat(1));
@@ -71,7 +71,7 @@ fn replays_that_are_submitted_together_have_each_their_own_parameters() {
     let gpu = gpu();
     let x = gpu.buffer_of("x", &[1.0f32]).unwrap();
     let y = gpu.zeros::<f32>("y", 1).unwrap();
-    let mut recording = Recording::new();
+    let mut recording = CommandList::new();
     let slices = [("x", (&x).into()), ("y", (&y).into())];
     let bound = saxpy(&gpu, PARAMETER).bind_slices(&gpu, &slices).unwrap();
     recording.dispatch(bound, Groups::flat(1));
@@ -98,7 +98,7 @@ fn who_takes_no_parameters_writes_none() {
     let x = gpu.buffer_of("x", &[1.0f32]).unwrap();
     let y = gpu.zeros::<f32>("y", 1).unwrap();
     for (from, copies) in [(IMMEDIATE, 0), (PARAMETER, 3)] {
-        let mut recording = Recording::new();
+        let mut recording = CommandList::new();
         let slices = [("x", (&x).into()), ("y", (&y).into())];
         let bound = saxpy(&gpu, from).bind_slices(&gpu, &slices).unwrap();
         recording.dispatch(bound, Groups::flat(1));
@@ -136,7 +136,7 @@ fn a_browsers_device_sorts_and_scans() {
     let input = gpu.upload("input", &items).unwrap();
     let words = |words: u64| gpu.buffer("words", 4 * words).unwrap();
     let output = words(u64::from(count) + 1);
-    let mut recording = Recording::new();
+    let mut recording = CommandList::new();
     let scan = Scan::new(&gpu).unwrap();
     let on = ScanOn {
         input: &input,
@@ -156,7 +156,7 @@ fn a_browsers_device_sorts_and_scans() {
     }
     assert_eq!(sums[count as usize], sum);
 
-    let mut recording = Recording::new();
+    let mut recording = CommandList::new();
     let values = words(count.into());
     let on = SortOn {
         keys: &input,
@@ -182,7 +182,7 @@ fn copies_clears_uploads_and_downloads_run_in_order() {
     let a = gpu.zeros::<u32>("a", 256).unwrap();
     let b = gpu.zeros::<u32>("b", 256).unwrap();
     let data: Vec<u32> = (0..256).collect();
-    let mut recording = Recording::new();
+    let mut recording = CommandList::new();
     recording.span("all");
     recording.upload(&gpu, &data, &a.all()).unwrap();
     recording.copy(&a, &b).unwrap();
@@ -225,7 +225,7 @@ fn recordings_keep_the_buffers_that_they_are_bound_to() {
     let live = || gpu.pool().stats().live;
     let before = live();
     let values = gpu.buffer_of("values", &[0u32; 256]).unwrap();
-    let mut recording = Recording::new();
+    let mut recording = CommandList::new();
     let kernel = support::kernel(&gpu, "count");
     // Only the second half.
     let half = values.slice(64..128).unwrap();
@@ -268,11 +268,11 @@ fn a_readback_is_awaited_and_does_not_wait_for_what_comes_later() {
 #[test]
 fn features_are_asked_for_and_granted() {
     let without = GpuOptions {
-        needs: Needs {
-            f16: Want::No,
-            subgroups: Want::No,
-            timestamps: Want::No,
-            ..Needs::default()
+        needs: DeviceRequirements {
+            f16: FeatureRequest::No,
+            subgroups: FeatureRequest::No,
+            timestamps: FeatureRequest::No,
+            ..DeviceRequirements::default()
         },
         ..options()
     };
@@ -290,9 +290,9 @@ fn features_are_asked_for_and_granted() {
     // A device with the limits of browsers cannot provide features that browsers lack.
     let too_much = GpuOptions {
         class: DeviceClass::WebGpuDefault,
-        needs: Needs {
-            timestamps: Want::Must,
-            ..Needs::default()
+        needs: DeviceRequirements {
+            timestamps: FeatureRequest::Must,
+            ..DeviceRequirements::default()
         },
         ..options()
     };

@@ -5,5 +5,5 @@ mod device;
 mod general;
 mod pool;
 mod primitives;
-mod soon;
+mod submission_batch;
 mod support;

@@ -55,9 +55,9 @@ fn a_buffer_of_exact_size_is_let_go_and_counted() {
     let shared = std::sync::Arc::clone(&values);
     drop(values);
     assert_eq!(pool.stats().live, 2, "another handle keeps it");
-    let mut recording = dapple_runtime::Recording::new();
+    let mut recording = dapple_runtime::CommandList::new();
     recording.keep(shared);
-    let mut more = dapple_runtime::Recording::new();
+    let mut more = dapple_runtime::CommandList::new();
     more.append(recording);
     assert_eq!(pool.stats().live, 2, "and so does a recording");
     drop((zeros, more));

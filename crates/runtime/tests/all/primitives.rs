@@ -7,7 +7,7 @@ use crate::support;
 use dapple_runtime::primitives::{
     Count, PIECES, RadixSort, SCAN_BLOCK, Scan, ScanOn, SortOn, defines, radix_block,
 };
-use dapple_runtime::{Defines, Gpu, GpuOptions, Groups, Recording, ShaderSet};
+use dapple_runtime::{CommandList, Defines, Gpu, GpuOptions, Groups, ShaderSet};
 use support::{gpu, options};
 
 /// Numbers without a pattern (PCG's output function, O'Neill 2014).
@@ -43,8 +43,8 @@ fn ways() -> Vec<Way> {
 }
 
 /// Runs `record` and checks the device.
-fn run(gpu: &Gpu, record: impl FnOnce(&mut Recording)) {
-    let mut recording = Recording::new();
+fn run(gpu: &Gpu, record: impl FnOnce(&mut CommandList)) {
+    let mut recording = CommandList::new();
     record(&mut recording);
     recording.submit(gpu, &[]);
     gpu.wait().unwrap();
@@ -130,7 +130,7 @@ fn a_scan_over_its_own_input_is_refused() {
         scratch: &buffer,
         groups: Groups::flat(1),
     };
-    assert!(scan.record(&gpu, &mut Recording::new(), on).is_err());
+    assert!(scan.record(&gpu, &mut CommandList::new(), on).is_err());
 }
 
 /// Sorts pairs; values are `None` where the sort numbers them.

@@ -39,7 +39,7 @@ use glam::DVec3;
 pub use orient::{Up, up_of_poses};
 pub use recipe::Recipe;
 pub use region::Region;
-pub use selection::{Deed, Eye, How, Pick, Shape};
+pub use selection::{SelectionAction, SelectionCamera, SelectionStep, SetOperation, Shape};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 pub use transform::Similarity;
@@ -65,11 +65,11 @@ pub enum Action {
     /// Does something with what was picked out, on a screen for instance.
     Selected {
         /// One pick after the other.
-        by: Vec<Pick>,
+        by: Vec<SelectionStep>,
         /// Action on the selection.
-        then: Deed,
+        then: SelectionAction,
     },
-    /// What [`Deed::Hide`] has hidden can be selected again.
+    /// What [`SelectionAction::Hide`] has hidden can be selected again.
     ShowAll,
     /// Spherical harmonics up to this degree; more are zeros.
     ShDegree(u8),

@@ -1,11 +1,11 @@
 //! Selections: Gaussians picked out one gesture after the other, on a screen or by their numbers, and what is then
 //! done with them.
 //!
-//! 1. A selection begins empty. Each [`Pick`] adds the Gaussians in its [`Shape`], removes them, removes all
+//! 1. A selection begins empty. Each [`SelectionStep`] adds the Gaussians in its [`Shape`], removes them, removes all
 //!    others, or inverts them.
 //! 2. A shape on a screen holds its camera: the centre of a Gaussian is projected through it, and is in the shape or
 //!    not. Centres behind the camera, or outside the range of its lens, are in no shape; occluded ones are.
-//! 3. Hidden Gaussians ([`Deed::Hide`]) are in no selection, until all are shown again.
+//! 3. Hidden Gaussians ([`SelectionAction::Hide`]) are in no selection, until all are shown again.
 //! 4. Only centres and cameras count, in `f64`, separately for each Gaussian: a recipe without a viewer gives the
 //!    selection of the viewer.
 
@@ -30,10 +30,10 @@ const CHUNK: usize = 4096;
 /// A gesture of a selection.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Pick {
+pub struct SelectionStep {
     /// Effect on the previous selection.
     #[serde(default)]
-    pub how: How,
+    pub how: SetOperation,
     /// Which Gaussians it is about.
     pub by: Shape,
 }
@@ -41,7 +41,7 @@ pub struct Pick {
 /// Effect of a pick on the previous selection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum How {
+pub enum SetOperation {
     /// Both.
     #[default]
     Add,
@@ -60,14 +60,14 @@ pub enum Shape {
     /// Gaussians with their centre inside a polygon on the screen: it winds around them, in any number of turns.
     Polygon {
         /// Camera of the shape.
-        eye: Eye,
+        eye: SelectionCamera,
         /// Its corners, pixels; the last is joined to the first.
         points: Vec<[f64; 2]>,
     },
     /// Gaussians with their centre within a radius of a line on the screen: a stroke of a round brush.
     Stroke {
         /// Camera of the shape.
-        eye: Eye,
+        eye: SelectionCamera,
         /// The line's points, pixels; one is a disc.
         points: Vec<[f64; 2]>,
         /// Pixels, above 0.
@@ -86,7 +86,7 @@ pub enum Shape {
 /// Camera of a selection, without the size of its image.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Eye {
+pub struct SelectionCamera {
     /// Focal lengths, pixels.
     pub focal: [f64; 2],
     /// The principal point, pixels from the upper left corner.
@@ -107,7 +107,7 @@ fn no_lens() -> Lens {
 /// Action on a selection.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Deed {
+pub enum SelectionAction {
     /// Removes it.
     Drop,
     /// Removes all others, except the hidden ones.
@@ -118,7 +118,7 @@ pub enum Deed {
     Transform(Similarity),
 }
 
-impl From<&Camera> for Eye {
+impl From<&Camera> for SelectionCamera {
     fn from(camera: &Camera) -> Self {
         let Pose {
             rotation: q,
@@ -134,7 +134,7 @@ impl From<&Camera> for Eye {
     }
 }
 
-impl Eye {
+impl SelectionCamera {
     fn check(&self) -> Result<()> {
         let turn: f64 = self.rotation.iter().map(|v| v * v).sum();
         let [fx, fy] = self.focal;
@@ -178,7 +178,7 @@ impl Eye {
     }
 }
 
-impl Pick {
+impl SelectionStep {
     /// Checks its numbers.
     ///
     /// # Errors
@@ -229,17 +229,17 @@ impl Pick {
 }
 
 /// Checks the numbers of a selection and of what is done with it.
-pub(super) fn check(by: &[Pick], then: &Deed) -> Result<()> {
+pub(super) fn check(by: &[SelectionStep], then: &SelectionAction) -> Result<()> {
     if by.is_empty() || by.len() > MOST_PICKS {
         return Err(
             Error::input(format!("a selection of {} picks is none", by.len()))
                 .hint(format!("1 to {MOST_PICKS} of them")),
         );
     }
-    by.iter().try_for_each(Pick::check)?;
+    by.iter().try_for_each(SelectionStep::check)?;
     match then {
-        Deed::Transform(similarity) => similarity.check(),
-        Deed::Drop | Deed::Keep | Deed::Hide => Ok(()),
+        SelectionAction::Transform(similarity) => similarity.check(),
+        SelectionAction::Drop | SelectionAction::Keep | SelectionAction::Hide => Ok(()),
     }
 }
 
@@ -309,7 +309,7 @@ impl Editor {
     ///
     /// # Errors
     /// The errors of [`Self::pick`].
-    pub fn select(&self, picks: &[Pick]) -> Result<Vec<bool>> {
+    pub fn select(&self, picks: &[SelectionStep]) -> Result<Vec<bool>> {
         let mut selected = vec![false; self.splats.len()];
         for pick in picks {
             self.pick(&mut selected, pick)?;
@@ -321,15 +321,15 @@ impl Editor {
     ///
     /// # Errors
     /// Numbers out of range; [`Shape::Moved`] where nothing was moved; then nothing is changed.
-    pub fn pick(&self, selected: &mut [bool], pick: &Pick) -> Result<()> {
+    pub fn pick(&self, selected: &mut [bool], pick: &SelectionStep) -> Result<()> {
         pick.check()?;
         let held = self.held(&pick.by)?;
         for (i, (selected, held)) in selected.iter_mut().zip(held).enumerate() {
             let now = match pick.how {
-                How::Add => *selected || held,
-                How::Subtract => *selected && !held,
-                How::Intersect => *selected && held,
-                How::Toggle => *selected != held,
+                SetOperation::Add => *selected || held,
+                SetOperation::Subtract => *selected && !held,
+                SetOperation::Intersect => *selected && held,
+                SetOperation::Toggle => *selected != held,
             };
             *selected = now && !self.hidden.get(i).copied().unwrap_or(false);
         }
@@ -339,7 +339,9 @@ impl Editor {
     /// Which Gaussians a shape holds.
     fn held(&self, shape: &Shape) -> Result<Vec<bool>> {
         let splats = &self.splats;
-        let seen = |eye: &Eye, [low, high]: [DVec2; 2], test: &(dyn Fn(DVec2) -> bool + Sync)| {
+        let seen = |eye: &SelectionCamera,
+                    [low, high]: [DVec2; 2],
+                    test: &(dyn Fn(DVec2) -> bool + Sync)| {
             let project = eye.projection();
             each(splats, |i| {
                 project(splats.means[i])
@@ -374,21 +376,27 @@ impl Editor {
     }
 
     /// Does something with a selection.
-    pub(super) fn with_selected(&mut self, by: &[Pick], then: &Deed) -> Result<()> {
+    pub(super) fn with_selected(
+        &mut self,
+        by: &[SelectionStep],
+        then: &SelectionAction,
+    ) -> Result<()> {
         let selected = self.select(by)?;
         match then {
-            Deed::Drop => self.keep("the removal of the selection", |_, i| !selected[i])?,
-            Deed::Keep => {
+            SelectionAction::Drop => {
+                self.keep("the removal of the selection", |_, i| !selected[i])?
+            }
+            SelectionAction::Keep => {
                 let hidden = self.hidden.clone();
                 let stays = |i: usize| selected[i] || hidden.get(i).copied().unwrap_or(false);
                 self.keep("the crop to the selection", |_, i| stays(i))?;
             }
-            Deed::Hide => {
+            SelectionAction::Hide => {
                 self.hidden.resize(selected.len(), false);
                 let both = self.hidden.iter_mut().zip(&selected);
                 both.for_each(|(hidden, selected)| *hidden |= selected);
             }
-            Deed::Transform(similarity) => {
+            SelectionAction::Transform(similarity) => {
                 let which: Vec<usize> = (0..selected.len()).filter(|&i| selected[i]).collect();
                 let mut some = order::gather(&self.splats, &which);
                 similarity.apply(&mut some);

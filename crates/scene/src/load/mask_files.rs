@@ -42,7 +42,12 @@ pub(super) fn find_masks(
             }
         }
     }
-    let mut beside = masks_in(finder, images, |image| image.folder.clone(), &Rule::Beside);
+    let mut beside = masks_in(
+        finder,
+        images,
+        |image| image.folder.clone(),
+        &Rule::SiblingFiles,
+    );
     for mask in &mut beside {
         *mask = mask.take().filter(|path| !photos.contains(path));
     }
@@ -115,7 +120,7 @@ enum Rule {
     /// In a folder of masks.
     Folder,
     /// Next to the photos.
-    Beside,
+    SiblingFiles,
 }
 
 fn masks_in(

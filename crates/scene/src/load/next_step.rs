@@ -48,7 +48,7 @@ const LISTED_FOLDERS: usize = 200;
 const LISTED_DEPTH: usize = 2;
 
 impl Names {
-    fn of(finder: &mut Finder, path: &Path) -> Self {
+    fn from_path(finder: &mut Finder, path: &Path) -> Self {
         let mut names = Self::default();
         let mut level = vec![String::new()];
         for depth in 0..=LISTED_DEPTH {
@@ -119,7 +119,7 @@ fn tool_error(tool: &Tool, file: &str, path: &Path) -> Error {
 
 /// Builds the error of a folder without a capture.
 pub(super) fn of_folder(finder: &mut Finder, path: &Path) -> Error {
-    let names = Names::of(finder, path);
+    let names = Names::from_path(finder, path);
     if let Some(error) = incomplete(&names, path).or_else(|| other_json(&names, path)) {
         return error;
     }

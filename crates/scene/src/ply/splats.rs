@@ -316,7 +316,7 @@ fn fill(table: &Table<'_>, columns: &Columns<'_>, block: Block<'_>) -> Option<(N
     }
     if let Some(column) = columns.filter {
         let mut put = |i: usize, value: f32| match value.is_finite() {
-            true => fuse(value, &mut block.scales[i], &mut block.opacities[i]),
+            true => bake_filter_3d(value, &mut block.scales[i], &mut block.opacities[i]),
             // With `keep`, the Gaussian is marked as non-finite.
             false => block.opacities[i] = f32::NAN,
         };
@@ -350,7 +350,7 @@ fn scale(value: f32) -> f32 {
 
 /// Widens a Gaussian by a 3D filter of standard deviation `filter`, and reduces its opacity so that its mass is
 /// unchanged: eq. 7 of Mip-Splatting (Yu et al. 2024). In logarithms, so that nothing overflows.
-fn fuse(filter: f32, scales: &mut [f32; 3], opacity: &mut f32) {
+fn bake_filter_3d(filter: f32, scales: &mut [f32; 3], opacity: &mut f32) {
     if !(filter > 0.0 && filter.is_finite()) {
         return;
     }

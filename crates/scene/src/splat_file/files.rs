@@ -72,14 +72,14 @@ impl Files for Memory<'_> {
 }
 
 /// Files next to one that names them; files of other folders are refused.
-pub(super) struct Beside<'a> {
+pub(super) struct SiblingFiles<'a> {
     files: &'a dyn Files,
     /// Prefix of their names, with the slash; empty at the top.
     folder: &'a str,
     meta: &'a str,
 }
 
-impl<'a> Beside<'a> {
+impl<'a> SiblingFiles<'a> {
     /// Selects the files next to `meta`, which may be in a folder of `files`.
     pub(super) fn new(files: &'a dyn Files, meta: &'a str) -> Self {
         let folder = meta.rfind('/').map_or("", |at| &meta[..=at]);
@@ -91,7 +91,7 @@ impl<'a> Beside<'a> {
     }
 }
 
-impl Files for Beside<'_> {
+impl Files for SiblingFiles<'_> {
     fn get(&self, name: &str) -> Result<Cow<'_, [u8]>> {
         if name.contains('/') || !is_inside(name) {
             let what = format!("{} names {name:?}, which is not next to it", self.meta);

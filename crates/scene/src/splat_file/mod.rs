@@ -431,7 +431,7 @@ pub fn parse_files(files: &[(String, Vec<u8>)], format: Format) -> Result<(Splat
     let meta = files.get(format.extension());
     let read = match format {
         Format::SogFolder => {
-            let beside = files::Beside::new(&files, sog::META);
+            let beside = files::SiblingFiles::new(&files, sog::META);
             sog::parse_beside(&meta?, &beside, &NoProgress)
         }
         Format::StreamedSog => streamed::parse_beside(&meta?, &files, &NoProgress),

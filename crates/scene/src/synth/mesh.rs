@@ -58,7 +58,7 @@ pub(super) struct Mesh {
 
 impl Mesh {
     /// Builds the surface of a scene.
-    pub(super) fn of(kind: SceneKind) -> Self {
+    pub(super) fn from_scene(kind: SceneKind) -> Self {
         let setting = kind.setting();
         let mut mesh = Self::default();
         for object in kind.objects() {
@@ -175,7 +175,7 @@ pub(super) fn write(
     progress: &dyn Progress,
 ) -> Result<()> {
     progress.start("marking the surface that cameras see", 1);
-    let mesh = Mesh::of(kind);
+    let mesh = Mesh::from_scene(kind);
     let seen = mesh.seen(scene, cameras);
     progress.finish();
     mesh.write(&seen, path)
@@ -453,7 +453,7 @@ mod tests {
         };
         let kind = SceneKind::Table;
         let scene = Scene::new(kind, Light::default());
-        let mesh = Mesh::of(kind);
+        let mesh = Mesh::from_scene(kind);
         let seen = mesh.seen(&scene, &cameras::cameras(&options, LensKind::Pinhole));
         let under = |v: &Vec3A| v.y < -0.01 && v.y > FLOOR + 0.01 && v.length() < 2.2;
         let count = |what: &dyn Fn(&Vec3A) -> bool| {

@@ -6,7 +6,7 @@ use dapple_scene::ply;
 use std::path::PathBuf;
 
 fn data(name: &str) -> Option<PathBuf> {
-    dapple_scene::lacking::capture(env!("CARGO_MANIFEST_DIR"), name)
+    dapple_scene::test_requirements::capture(env!("CARGO_MANIFEST_DIR"), name)
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::process::Command;
 pub fn tool() -> Option<PathBuf> {
     let tool = std::env::var_os("DAPPLE_SPLAT_TRANSFORM").map(PathBuf::from);
     if tool.is_none() {
-        dapple_scene::lacking::skipped(
+        dapple_scene::test_requirements::skipped(
             "node",
             "set DAPPLE_SPLAT_TRANSFORM to bin/cli.mjs of @playcanvas/splat-transform",
         );

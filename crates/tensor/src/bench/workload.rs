@@ -3,7 +3,7 @@
 //! 1. Each [`Operation`] is a plan with a span of its own name.
 //! 2. Without a fault, all plans are one command list ([`Workload::recording`]), replayed without allocations or
 //!    transfers.
-//! 3. With a [`Plant`] an operation repeats a mistake of slow programs, and the profiler's rules must find it.
+//! 3. With a [`InjectedFault`] an operation repeats a mistake of slow programs, and the profiler's rules must find it.
 
 use super::operations::values;
 use crate::context::{Context, Device};
@@ -11,12 +11,12 @@ use crate::layers::{Linear, Lora, LoraOptions, normal};
 use crate::plan::{Plan, PlanOptions, PlanWork};
 use crate::{DType, Tensor};
 use dapple_base::{Error, Result};
-use dapple_runtime::Recording;
+use dapple_runtime::CommandList;
 use std::str::FromStr;
 
 /// Injected fault that the profiler must find.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Plant {
+pub enum InjectedFault {
     /// Each node is a kernel, each kernel a pass, each operation a submission.
     Unfused,
     /// Each operation's result is read and waited for.
@@ -29,7 +29,7 @@ pub enum Plant {
     NaiveMatmul,
 }
 
-impl Plant {
+impl InjectedFault {
     /// All faults.
     pub const ALL: [Self; 5] = [
         Self::Unfused,
@@ -51,7 +51,7 @@ impl Plant {
     }
 }
 
-impl FromStr for Plant {
+impl FromStr for InjectedFault {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -191,16 +191,20 @@ pub struct Operation {
     /// Leaves, and the values that come from the host.
     inputs: Vec<(Tensor, Vec<f32>)>,
     context: Context,
-    plant: Option<Plant>,
+    plant: Option<InjectedFault>,
 }
 
 impl Operation {
-    fn compiled(name: &'static str, outputs: &[Tensor], plant: Option<Plant>) -> Result<Plan> {
+    fn compiled(
+        name: &'static str,
+        outputs: &[Tensor],
+        plant: Option<InjectedFault>,
+    ) -> Result<Plan> {
         let outputs: Vec<&Tensor> = outputs.iter().collect();
         let options = PlanOptions {
-            fuse: plant != Some(Plant::Unfused),
+            fuse: plant != Some(InjectedFault::Unfused),
             span: name,
-            plain_products: plant == Some(Plant::NaiveMatmul),
+            plain_products: plant == Some(InjectedFault::NaiveMatmul),
             ..PlanOptions::default()
         };
         Plan::compile_with(&outputs, &options)
@@ -257,7 +261,7 @@ pub struct Workload {
     /// Operations in the order in which they run.
     pub operations: Vec<Operation>,
     /// Injected fault.
-    pub plant: Option<Plant>,
+    pub plant: Option<InjectedFault>,
 }
 
 /// Returns families and operations that `only` may name.
@@ -300,7 +304,7 @@ impl Workload {
         context: &Context,
         only: &[String],
         most: usize,
-        plant: Option<Plant>,
+        plant: Option<InjectedFault>,
     ) -> Result<Self> {
         check(only)?;
         let is_named = |name: &str| only.iter().any(|wanted| wanted == name);
@@ -311,7 +315,7 @@ impl Workload {
             let (outputs, leaves) = kind.make(context)?;
             let plan = Operation::compiled(name, &outputs, plant)?;
             let inputs = match plant {
-                Some(Plant::Upload) => leaves
+                Some(InjectedFault::Upload) => leaves
                     .into_iter()
                     .map(|leaf| leaf.read().map(|data| (leaf, data)))
                     .collect::<Result<_>>()?,
@@ -336,8 +340,8 @@ impl Workload {
     ///
     /// # Errors
     /// None for compiled plans.
-    pub fn recording(&self, runs: usize) -> Result<Recording> {
-        let mut all = Recording::new();
+    pub fn recording(&self, runs: usize) -> Result<CommandList> {
+        let mut all = CommandList::new();
         for operation in &self.operations {
             if let Some(repeated) = operation.plan.repeated(runs)? {
                 all.append(repeated);

@@ -7,7 +7,7 @@ use crate::context::{Context, Device, GpuValues, Storage};
 use crate::graph::tensor::{DType, Op, Tensor};
 use crate::graph::windows::Windows;
 use crate::program::{Limits, Place, compile};
-use dapple_runtime::{ByteSlice, Gpu, GpuOptions, Groups, Kernel, Recording};
+use dapple_runtime::{ByteSlice, CommandList, Gpu, GpuOptions, Groups, Kernel};
 
 const HELPERS: &str = "
 fn half_of(four: vec2u, at: u32) -> f32 { return unpack2x16float(four[at / 2u])[at % 2u]; }
@@ -131,7 +131,7 @@ fn run(gpu: &Gpu, context: &Context, y: &Tensor, many: usize) -> Vec<f32> {
             (name.as_str(), slice)
         });
         let slices: Vec<(&str, ByteSlice)> = slices.collect();
-        let mut recording = Recording::new();
+        let mut recording = CommandList::new();
         recording.span("emulated");
         recording.dispatch(
             compiled.bind_slices(gpu, &slices).unwrap(),
@@ -175,13 +175,13 @@ const SHARED: usize = 32 << 10;
 #[test]
 fn small_tiles_multiply_what_they_should() {
     let options = GpuOptions {
-        choice: dapple_base::lacking::test_gpu().parse().unwrap(),
+        choice: dapple_base::test_requirements::test_gpu().parse().unwrap(),
         validate: true,
         ..GpuOptions::default()
     };
     let gpu = match Gpu::open(&options) {
         Ok(gpu) => gpu,
-        Err(error) => return dapple_base::lacking::skipped("gpu", &error.to_string()),
+        Err(error) => return dapple_base::test_requirements::skipped("gpu", &error.to_string()),
     };
     assert!(gpu.granted().workgroup_bytes as usize >= SHARED);
     let context = Context::gpu(&gpu);

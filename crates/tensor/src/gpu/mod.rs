@@ -27,12 +27,12 @@ use crate::context::{Context, GpuValues, PADDING, Storage};
 use crate::graph::tensor::Op;
 use crate::program::{BufferPlan, KernelPlan, Place, Program, Space};
 use dapple_base::{Error, Result};
-use dapple_runtime::{Bound, ByteSlice, Gpu, Groups, Recording};
+use dapple_runtime::{Bound, ByteSlice, CommandList, Gpu, Groups};
 use source::Source;
 
 /// A program on a GPU.
 pub(crate) struct GpuPlan {
-    pub recording: Recording,
+    pub recording: CommandList,
     steps: Vec<Step>,
     /// Index of the program's kernel that each step belongs to; copies at the end belong to none.
     kernels: Vec<usize>,
@@ -52,12 +52,12 @@ enum Step {
     Dispatch(Bound, Groups),
     Copy(ByteSlice, ByteSlice),
     /// Command list of a sort of indices.
-    Recorded(Recording),
+    Recorded(CommandList),
 }
 
 /// Records steps `runs` times, in one span.
-fn record(steps: &[&Step], span: &'static str, runs: usize) -> Result<Recording> {
-    let mut recording = Recording::new();
+fn record(steps: &[&Step], span: &'static str, runs: usize) -> Result<CommandList> {
+    let mut recording = CommandList::new();
     recording.span(span);
     for step in (0..runs).flat_map(|_| steps) {
         match step {
@@ -161,7 +161,7 @@ impl GpuPlan {
     }
 
     /// Records runs of only one kernel, consecutively. `kernels` maps each step to its index in [`Program::kernels`].
-    pub fn kernel_repeated(&self, kernel: usize, runs: usize) -> Result<Recording> {
+    pub fn kernel_repeated(&self, kernel: usize, runs: usize) -> Result<CommandList> {
         let own = |(of, _): &(&usize, &Step)| **of == kernel;
         let steps = self.kernels.iter().zip(&self.steps).filter(own);
         let steps: Vec<&Step> = steps.map(|(_, step)| step).collect();
@@ -169,7 +169,7 @@ impl GpuPlan {
     }
 
     /// Records consecutive runs in one span.
-    pub fn repeated(&self, runs: usize) -> Result<Recording> {
+    pub fn repeated(&self, runs: usize) -> Result<CommandList> {
         record(&self.steps.iter().collect::<Vec<_>>(), self.span, runs)
     }
 

@@ -11,7 +11,7 @@ use crate::context::Context;
 use crate::program::{Access, KernelPlan, Source as From, Space};
 use dapple_base::{Error, Result};
 use dapple_runtime::primitives::{Count, RadixSort, SortOn, radix_block};
-use dapple_runtime::{ByteSlice, Gpu, Groups, Recording};
+use dapple_runtime::{ByteSlice, CommandList, Gpu, Groups};
 
 /// Number of index reads, over all elements, from which on indices are sorted.
 const MOST_LOOKS: usize = 1 << 20;
@@ -40,7 +40,7 @@ pub(super) fn numbers(kernel: &KernelPlan) -> Option<&Access> {
 
 /// Sorted keys and positions, and the command list that sorts them.
 pub(super) struct Sorted {
-    pub recording: Recording,
+    pub recording: CommandList,
     pub keys: ByteSlice,
     pub places: ByteSlice,
 }
@@ -80,7 +80,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
         gpu,
         &[("numbers", slice.clone()), ("keys", keys_slice.clone())],
     )?;
-    let mut recording = Recording::new();
+    let mut recording = CommandList::new();
     recording.span(span);
     recording.dispatch(bound, Groups::flat(count.div_ceil(THREADS as u32)));
     let bits = u32::BITS - rows.leading_zeros();

@@ -77,7 +77,7 @@ impl Builder<'_> {
                 return None;
             }
             for input in &tensor.0.inputs {
-                let (node, _) = self.nodes.look(input);
+                let (node, _) = self.nodes.root_of(input);
                 if node == sum || !self.nodes.is_whole(input) {
                     continue;
                 }
@@ -110,8 +110,8 @@ impl Builder<'_> {
             return None;
         }
         let mut inputs = sum.0.inputs.iter();
-        let added_to = inputs.find(|input| self.nodes.look(input).0 != node)?;
-        let (before, _) = self.nodes.look(added_to);
+        let added_to = inputs.find(|input| self.nodes.root_of(input).0 != node)?;
+        let (before, _) = self.nodes.root_of(added_to);
         let other = self.of[before]?;
         let first = self.group(other)?;
         let long = first.nodes[0];
@@ -147,7 +147,7 @@ impl Builder<'_> {
     /// Returns the number that a node multiplies by, if its factor is a number.
     fn weight(&self, node: usize) -> Option<f32> {
         let tensor = &self.nodes.list[node];
-        let constant = |input: &Tensor| match self.nodes.list[self.nodes.look(input).0].0.op {
+        let constant = |input: &Tensor| match self.nodes.list[self.nodes.root_of(input).0].0.op {
             Op::Constant(value) => Some(value),
             _ => None,
         };
@@ -163,7 +163,7 @@ impl Builder<'_> {
         let tensor = &self.nodes.list[product];
         let inputs = &tensor.0.inputs;
         let depth = inputs[0].shape().last().copied().unwrap_or(0);
-        let mut seen = inputs.iter().map(|input| self.nodes.look(input).0);
+        let mut seen = inputs.iter().map(|input| self.nodes.root_of(input).0);
         tensor.shape() == shape
             && shape.len() == 2
             && depth <= DEEPEST

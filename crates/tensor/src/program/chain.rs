@@ -40,7 +40,7 @@ pub(crate) struct Tile {
 impl Tile {
     /// Returns the tile for links from each of `widths` to the next, on `rows` rows; `None` if it exceeds `bytes` of a
     /// workgroup.
-    pub fn of(rows: usize, widths: &[usize], bytes: usize) -> Option<Self> {
+    pub fn for_rows(rows: usize, widths: &[usize], bytes: usize) -> Option<Self> {
         let (last, before) = widths.split_last()?;
         let widest = before.iter().max()?;
         let widest_matrix = *widths[1..].iter().max().unwrap_or(last);
@@ -169,7 +169,7 @@ impl Builder<'_> {
         }
         let inputs = &self.nodes.list[group.nodes[0]].0.inputs;
         let is_plain = |input| {
-            let (node, _) = self.nodes.look(input);
+            let (node, _) = self.nodes.root_of(input);
             !self.nodes.is_virtual(node) && self.nodes.list[node].dtype() != DType::U32
         };
         let fits = |[m, k, n]: [usize; 3]| {
@@ -208,9 +208,9 @@ impl Builder<'_> {
             widths.push(k);
         }
         widths.extend([k, n]);
-        Tile::of(m, &widths, self.limits.workgroup_bytes)?;
+        Tile::for_rows(m, &widths, self.limits.workgroup_bytes)?;
         let first = &self.nodes.list[product].0.inputs[0];
-        let (passed, _) = self.nodes.look(first);
+        let (passed, _) = self.nodes.root_of(first);
         (self.nodes.is_whole(first) && links.last()?.contains(&passed)).then_some(())?;
         // The group may read only its first matrix from the chain.
         for node in &group.nodes {
@@ -231,7 +231,7 @@ impl Builder<'_> {
         let mut read = Vec::new();
         for node in all {
             for input in &self.nodes.list[*node].0.inputs {
-                let (root, layout) = self.nodes.look(input);
+                let (root, layout) = self.nodes.root_of(input);
                 let is_constant = matches!(self.nodes.list[root].0.op, Op::Constant(_));
                 let key = (root, layout.offset, layout.collapsed());
                 if !is_constant && !all.contains(&root) && !read.contains(&key) {
@@ -324,7 +324,7 @@ mod tests {
         for k in 1..=WIDEST {
             for n in 1..=WIDEST {
                 for rows in [64, 1000, 1 << 20] {
-                    let tile = Tile::of(rows, &[k, n, k], EVERYWHERE);
+                    let tile = Tile::for_rows(rows, &[k, n, k], EVERYWHERE);
                     assert!(
                         tile.is_some_and(|tile| tile.bytes() <= EVERYWHERE),
                         "{k} {n}"
@@ -338,7 +338,7 @@ mod tests {
                 }
             }
         }
-        let larger = Tile::of(1 << 20, &[32, 64, 64, 3], 48 << 10);
+        let larger = Tile::for_rows(1 << 20, &[32, 64, 64, 3], 48 << 10);
         assert_eq!(larger.map(|tile| tile.rows), Some(64));
     }
 }

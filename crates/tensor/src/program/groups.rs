@@ -118,7 +118,7 @@ impl Builder<'_> {
     fn operands(&self, node: usize) -> Vec<(usize, usize, Sight)> {
         let inputs = self.nodes.list[node].0.inputs.iter();
         let seen = inputs.filter_map(|input| {
-            let (node, layout) = self.nodes.look(input);
+            let (node, layout) = self.nodes.root_of(input);
             let root = self.nodes.source(input);
             let elements = self.nodes.list[node].count();
             Some((self.of[root]?, root, sight(layout, elements)))
@@ -259,7 +259,7 @@ impl Builder<'_> {
         let mut read: Vec<(usize, bool)> = Vec::new();
         for node in all {
             for input in &self.nodes.list[*node].0.inputs {
-                let (root, _) = self.nodes.look(input);
+                let (root, _) = self.nodes.root_of(input);
                 let constant = matches!(self.nodes.list[root].0.op, Op::Constant(_));
                 let key = (root, self.nodes.is_whole(input));
                 if !constant && !all.contains(&root) && !read.contains(&key) {
@@ -336,7 +336,7 @@ impl Builder<'_> {
         };
         let is_seen_plainly = next.nodes.iter().all(|node| {
             let mut inputs = self.nodes.list[*node].0.inputs.iter();
-            inputs.all(|input| self.nodes.look(input).0 != product || self.nodes.is_whole(input))
+            inputs.all(|input| self.nodes.root_of(input).0 != product || self.nodes.is_whole(input))
         });
         let n = tensor.shape().last().copied().unwrap_or(0);
         let halves = next
@@ -366,7 +366,7 @@ impl Builder<'_> {
     fn take_in_before(&mut self, index: usize, group: &Group) {
         let reduction = group.nodes[0];
         let tensor = &self.nodes.list[reduction];
-        let (root, _) = self.nodes.look(&tensor.0.inputs[0]);
+        let (root, _) = self.nodes.root_of(&tensor.0.inputs[0]);
         let is_whole = self.nodes.is_whole(&tensor.0.inputs[0]);
         let Some(before) = self.of[root].filter(|_| is_whole) else {
             return;
@@ -432,7 +432,7 @@ impl Builder<'_> {
             let is_element = matches!(tensor.0.op, Op::Element(_));
             let mut inputs = tensor.0.inputs.iter();
             inputs.all(|input| {
-                let (root, _) = self.nodes.look(input);
+                let (root, _) = self.nodes.root_of(input);
                 !group.nodes.contains(&root) || (is_element && self.nodes.is_whole(input))
             })
         });

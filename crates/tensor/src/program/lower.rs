@@ -58,7 +58,7 @@ fn chain(nodes: &Nodes, group: &Group, limits: Limits) -> Result<KernelPlan> {
         .chain(links.iter().map(|link| link.n))
         .collect();
     let made = first.and_then(|(m, a)| {
-        let tile = Tile::of(m, &widths, limits.workgroup_bytes)?;
+        let tile = Tile::for_rows(m, &widths, limits.workgroup_bytes)?;
         Some(Chain { m, a, links, tile })
     });
     let made = made.ok_or_else(|| Error::internal("a chain that a workgroup cannot hold"))?;
@@ -169,7 +169,7 @@ impl<'a> Lowering<'a> {
     }
 
     fn access(&self, tensor: &Tensor) -> Access {
-        let (buffer, layout) = self.nodes.look(tensor);
+        let (buffer, layout) = self.nodes.root_of(tensor);
         Access {
             buffer,
             dims: layout.collapsed(),
@@ -181,7 +181,7 @@ impl<'a> Lowering<'a> {
 
     /// Returns the instruction for an operand.
     fn operand(&mut self, tensor: &Tensor, by_row: bool) -> Result<usize> {
-        let (root, _) = self.nodes.look(tensor);
+        let (root, _) = self.nodes.root_of(tensor);
         if let Op::Constant(value) = self.nodes.list[root].0.op {
             return Ok(self.push(Value::Constant(value), by_row));
         }
@@ -231,7 +231,7 @@ impl<'a> Lowering<'a> {
             Op::Cat(axis) => {
                 let inner = tensor.shape()[axis + 1..].iter().product();
                 let piece = |input: &Tensor| {
-                    let (root, _) = self.nodes.look(input);
+                    let (root, _) = self.nodes.root_of(input);
                     let piece = match self.nodes.list[root].0.op {
                         Op::Constant(value) => Piece::Constant(value),
                         _ => Piece::Buffer(self.access(input)),
@@ -321,7 +321,7 @@ impl<'a> Lowering<'a> {
     }
 
     fn matrix(&self, tensor: &Tensor) -> Matrix {
-        let (node, layout) = self.nodes.look(tensor);
+        let (node, layout) = self.nodes.root_of(tensor);
         let rank = layout.shape.len();
         let buffer = self.nodes.source(tensor);
         // For an unfolded matrix, the strides are those of taps and windows, the offset that of the image.

@@ -93,13 +93,13 @@ impl Nodes {
     }
 
     /// Returns the node of a tensor, or of the root of a view, and its layout in the node.
-    pub fn look<'a>(&self, tensor: &'a Tensor) -> (usize, &'a Layout) {
+    pub fn root_of<'a>(&self, tensor: &'a Tensor) -> (usize, &'a Layout) {
         (self.index[&tensor.root().0.id], &tensor.0.layout)
     }
 
     /// Returns true if a tensor's elements are exactly those of its node, in order.
     pub fn is_whole(&self, tensor: &Tensor) -> bool {
-        let (node, layout) = self.look(tensor);
+        let (node, layout) = self.root_of(tensor);
         layout.is_identity(self.list[node].count())
     }
 
@@ -123,9 +123,9 @@ impl Nodes {
 
     /// Returns the node that must exist before a tensor can be read.
     pub fn source(&self, tensor: &Tensor) -> usize {
-        let (node, _) = self.look(tensor);
+        let (node, _) = self.root_of(tensor);
         match self.is_virtual(node) {
-            true => self.look(&self.list[node].0.inputs[0]).0,
+            true => self.root_of(&self.list[node].0.inputs[0]).0,
             false => node,
         }
     }

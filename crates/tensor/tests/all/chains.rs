@@ -218,7 +218,7 @@ fn networks_are_one_kernel_and_what_they_are_by_parts() {
 /// Opens a device with the limits of browsers.
 fn browser() -> Option<Context> {
     let options = GpuOptions {
-        choice: dapple_base::lacking::test_gpu().parse().unwrap(),
+        choice: dapple_base::test_requirements::test_gpu().parse().unwrap(),
         validate: true,
         class: DeviceClass::WebGpuDefault,
         ..GpuOptions::default()
@@ -226,7 +226,7 @@ fn browser() -> Option<Context> {
     match Gpu::open(&options) {
         Ok(gpu) => Some(Context::gpu(&gpu)),
         Err(error) => {
-            dapple_base::lacking::skipped("gpu", &error.to_string());
+            dapple_base::test_requirements::skipped("gpu", &error.to_string());
             None
         }
     }

@@ -4,7 +4,7 @@
 
 use crate::support;
 
-use dapple_runtime::{Grants, translate_with};
+use dapple_runtime::{ShaderFeatures, translate_with};
 use dapple_tensor::{Context, DType, Plan, PlanOptions, Tensor, Windows};
 use support::numbers;
 
@@ -98,7 +98,7 @@ fn every_kernel_has_a_translation_for_every_backend() {
                 let plan = Plan::compile_with(&[&graph], &options).unwrap();
                 for wgsl in plan.sources() {
                     // Packing of 16-bit floats is used if they are stored, and only then.
-                    let grants = Grants {
+                    let grants = ShaderFeatures {
                         subgroups: false,
                         packs_f16: wgsl.contains("2x16float"),
                     };

@@ -24,7 +24,7 @@ pub use capture::{CaptureIdentity, ViewIdentity};
 
 use crate::{
     Best, Budget, CapLosses, EvalRow, ExtensionCheck, History, LossRow, Seconds, TrainConfig,
-    WatchRow,
+    ValidationRow,
 };
 use dapple_engine::{
     DensifyReport, OptimizerState, PARAM_GROUPS, STATISTICS, VIEW_GROUPS, ViewNumbers, ViewSizes,
@@ -49,7 +49,7 @@ const BEST: &str = "best.";
 const SEEN: &str = "appearance.seen";
 
 /// Name of the tensor whose length is the number of photos with appearance embeddings.
-const LOOKS_SEEN: &str = "look.seen";
+const MLP_SEEN: &str = "look.seen";
 
 /// Name of the tensor whose first axis is the number of Gaussians with features.
 const FEATURES: &str = "look.features";
@@ -66,7 +66,7 @@ pub struct Checkpoint {
     /// Identity of the training capture.
     pub capture: CaptureIdentity,
     /// How the run was started.
-    pub launch: Launch,
+    pub launch: RunOrigin,
     /// The engine and its device.
     pub device: String,
     /// Name of the density strategy if it was given to [`crate::Trainer::with_strategy`] and is not one of the
@@ -79,7 +79,7 @@ pub struct Checkpoint {
     /// Adam's moments and density statistics.
     pub state: OptimizerState,
     /// Results of the whole-run validation photos so far.
-    pub watched: Vec<WatchRow>,
+    pub watched: Vec<ValidationRow>,
     /// Splats with the best validation score.
     pub best: Option<Arc<Best>>,
     /// Extension checks so far.
@@ -90,7 +90,7 @@ pub struct Checkpoint {
 
 /// How a run was started, for the program that resumes it. Training ignores it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Launch {
+pub struct RunOrigin {
     /// Path of the capture.
     pub capture: Option<PathBuf>,
     /// Requested device.
@@ -111,14 +111,14 @@ struct Run {
     dapple: String,
     step: u32,
     device: String,
-    launch: Launch,
+    launch: RunOrigin,
     capture: CaptureIdentity,
     seconds: Seconds,
     cap: CapLosses,
     evals: Vec<EvalRow>,
     densify: Vec<DensifyReport>,
     #[serde(default)]
-    watched: Vec<WatchRow>,
+    watched: Vec<ValidationRow>,
     #[serde(default, skip_serializing_if = "Vec::is_empty", alias = "outlooks")]
     extension_checks: Vec<ExtensionCheck>,
     #[serde(
@@ -291,7 +291,7 @@ impl Checkpoint {
                 .appearance
                 .has_grids()
                 .then_some(config.appearance.grid),
-            looks: config.appearance.has_mlp(),
+            mlp_views: config.appearance.has_mlp(),
         };
         let learnt = Learnt {
             cells: of_photos.cells.filter(|_| run.step > 0),
@@ -305,7 +305,7 @@ impl Checkpoint {
             let splats = read_splats(&mut reader, "best", n, degree)?;
             let views = read_views(&mut reader, BEST, 0, of_photos)?;
             let (best, last) = (views.sizes(), state.views.sizes());
-            if (best.grids, best.looks) != (last.grids, last.looks) {
+            if (best.grids, best.mlp_views) != (last.grids, last.mlp_views) {
                 return Err(contradiction("its best splats are of other photos"));
             }
             Some(Arc::new(Best { splats, views }))
@@ -428,7 +428,7 @@ struct Learnt {
     /// Number of cells of the grids, if grids are learned.
     cells: Option<[u32; 3]>,
     /// True with the appearance MLP.
-    looks: bool,
+    mlp_views: bool,
 }
 
 /// Reads the tensors of the views' state, for the given number of refined poses and the learned appearance.
@@ -449,8 +449,8 @@ fn read_views<R: Read + Seek>(
     if let Some(cells) = learnt.cells {
         (sizes.grids, sizes.cells) = (photos(SEEN)?, cells);
     }
-    if learnt.looks {
-        sizes.looks = photos(LOOKS_SEEN)?;
+    if learnt.mlp_views {
+        sizes.mlp_views = photos(MLP_SEEN)?;
         sizes.featured = match reader.shape(&format!("{before}{FEATURES}"))? {
             &[gaussians, _] => gaussians,
             _ => return Err(contradiction("its Gaussians' features are no rows")),
@@ -469,7 +469,7 @@ fn read_views<R: Read + Seek>(
         group.set(&mut state, &sizes, values)?;
     }
     state.appearance.check()?;
-    state.look.check()?;
+    state.appearance_mlp.check()?;
     Ok(state)
 }
 

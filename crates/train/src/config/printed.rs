@@ -11,7 +11,7 @@
 //!    them for a note to the user.
 
 use super::{ConfigPatch, TrainConfig};
-use crate::Seen;
+use crate::PhotoCoverage;
 use dapple_base::settings::{self, Row, Scales};
 use toml::{Table, Value};
 
@@ -25,7 +25,7 @@ fn keys_of(keep: impl Fn(&Row) -> bool) -> impl Iterator<Item = String> {
 impl ConfigPatch {
     /// Returns this layer, a file's, for a run whose `steps` another layer sets. Unchanged unless the file was printed
     /// for another number of steps.
-    pub(super) fn for_steps(self, steps: Option<u32>, seen: Option<Seen>) -> Self {
+    pub(super) fn for_steps(self, steps: Option<u32>, seen: Option<PhotoCoverage>) -> Self {
         let is_other = steps.is_some() && self.steps.is_some() && steps != self.steps;
         match is_other {
             true => self.without_what_follows(seen).unwrap_or(self),
@@ -35,7 +35,7 @@ impl ConfigPatch {
 
     /// Returns the steps of the schedule that this layer, a file's, fixes although the run has `steps`: `densify.stop =
     /// 5000`.
-    pub fn unscaled(&self, steps: u32, seen: Option<Seen>) -> Vec<String> {
+    pub fn unscaled(&self, steps: u32, seen: Option<PhotoCoverage>) -> Vec<String> {
         if self.steps.is_none_or(|own| own == steps) {
             return Vec::new();
         }
@@ -51,7 +51,7 @@ impl ConfigPatch {
     }
 
     /// Applies steps 1 to 3. `None` for a file that was not printed.
-    fn without_what_follows(&self, seen: Option<Seen>) -> Option<Self> {
+    fn without_what_follows(&self, seen: Option<PhotoCoverage>) -> Option<Self> {
         let named = Table::try_from(self).ok()?;
         let all = Table::try_from(TrainConfig::default()).ok()?;
         if !names_all_of(&named, &all) {
@@ -93,7 +93,7 @@ impl ConfigPatch {
         Some(left)
     }
 
-    fn resolved(mut self, seen: Option<Seen>) -> TrainConfig {
+    fn resolved(mut self, seen: Option<PhotoCoverage>) -> TrainConfig {
         if let Some(seen) = seen {
             self.suit(&seen);
         }

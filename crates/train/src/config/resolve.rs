@@ -4,7 +4,7 @@ use super::{
     AppearanceModel, BASE_STEPS, Background, ConfigPatch, DataConfig, DataPatch, DepthSource,
     Preset, TrainConfig,
 };
-use crate::Seen;
+use crate::PhotoCoverage;
 use crate::strategy::Strategy;
 use dapple_base::settings::{Patch, Row, Scales, Table, keys};
 use dapple_scene::{Error, MaskMode, Result, bounded};
@@ -33,7 +33,7 @@ impl TrainConfig {
     /// # Errors
     /// See [`Self::resolve`].
     pub fn resolve_for(
-        seen: Option<Seen>,
+        seen: Option<PhotoCoverage>,
         preset: Option<Preset>,
         file: Option<&Path>,
         overrides: ConfigPatch,
@@ -214,7 +214,7 @@ impl ConfigPatch {
     }
 
     /// Sets values that depend on the photos and are not named yet.
-    pub(super) fn suit(&mut self, seen: &Seen) {
+    pub(super) fn suit(&mut self, seen: &PhotoCoverage) {
         let preset = self.preset.unwrap_or_default();
         let suited = seen.steps();
         if preset == Preset::Standard && self.is_open_ended() {

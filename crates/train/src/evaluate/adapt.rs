@@ -15,7 +15,7 @@
 
 use super::host::{counts, target};
 use super::tensors::context_of;
-use dapple_engine::appearance_mlp::{self, CODE, ENCODED, HIDDEN, OUTPUTS};
+use dapple_engine::appearance_mlp::{self, EMBEDDING, ENCODED, HIDDEN, OUTPUTS};
 use dapple_engine::{AppearanceMlp, Engine, Gradients, ImageDerivative, RenderSettings};
 use dapple_scene::edit::harmonics;
 use dapple_scene::{Camera, Photo, Progress, Result, Splats, sh_coefficient_count};
@@ -57,19 +57,19 @@ impl<'a> Adapter<'a> {
     pub(super) fn new(
         engine: &dyn Engine,
         splats: &'a Splats,
-        look: &AppearanceMlp,
+        mlp: &AppearanceMlp,
         rank: usize,
     ) -> Result<Self> {
         let context = context_of(engine);
         let n = splats.len();
-        let features = look.features.as_chunks().0;
+        let features = mlp.features.as_chunks().0;
         let encoded: Vec<f32> = splats
             .means
             .iter()
             .zip(features)
-            .flat_map(|(&mean, &own)| appearance_mlp::encode(&look.frame, mean, own))
+            .flat_map(|(&mean, &own)| appearance_mlp::encode(&mlp.frame, mean, own))
             .collect();
-        let (w1, w2) = look.network.split_at(HIDDEN * ENCODED);
+        let (w1, w2) = mlp.network.split_at(HIDDEN * ENCODED);
         let inputs = context.tensor(&[n, ENCODED], &encoded);
         let code = [0, 1].map(|_| context.tensor(&[HIDDEN], &[0.0; HIDDEN]));
         let first = Linear {
@@ -122,7 +122,7 @@ impl<'a> Adapter<'a> {
         &self,
         engine: &mut dyn Engine,
         (camera, photo): (&Camera, &Photo),
-        code: &[f32; CODE],
+        code: &[f32; EMBEDDING],
         settings: &RenderSettings,
         progress: &dyn Progress,
     ) -> Result<Splats> {
@@ -163,7 +163,7 @@ impl<'a> Adapter<'a> {
     }
 
     /// Resets the addition to zero, and the embedding to `code`.
-    fn begin(&self, code: &[f32; CODE]) -> Result<()> {
+    fn begin(&self, code: &[f32; EMBEDDING]) -> Result<()> {
         self.lora.a.write(&self.first_a)?;
         self.lora.b.write(&vec![0.0; self.lora.b.count()])?;
         self.code[0].write(&code[..HIDDEN])?;

@@ -13,7 +13,7 @@
 use super::adapt::{self, Adapter};
 use super::{EvalReport, ImageScore, score};
 use crate::config::AppearanceConfig;
-use dapple_engine::appearance::{AFFINE, Appearance, AppearanceSettings, Place};
+use dapple_engine::appearance::{AFFINE, AppearanceGrids, AppearanceSettings, Place};
 use dapple_engine::constants::LUMINANCE;
 use dapple_engine::{
     AppearanceMlp, AppearanceMlpSettings, Engine, LossTerm, LossWeights, OptimizerState,
@@ -37,7 +37,7 @@ pub struct Halves<'a> {
     /// Appearance configuration of the run.
     pub appearance: &'a AppearanceConfig,
     /// The appearance MLP, if the run learned one.
-    pub look: Option<&'a AppearanceMlp>,
+    pub appearance_mlp: Option<&'a AppearanceMlp>,
     /// Rank of the addition that adapts the appearance MLP to each photo, in addition to its embedding. `None` = no
     /// addition.
     pub lora: Option<usize>,
@@ -63,9 +63,9 @@ pub fn evaluate_halves(
         false => ViewState::default(),
     };
     engine.upload(splats, None)?;
-    let lora = how.lora.filter(|_| !learnt.look.is_empty());
+    let lora = how.lora.filter(|_| !learnt.appearance_mlp.is_empty());
     let adapter = lora
-        .map(|rank| Adapter::new(engine, splats, &learnt.look, rank))
+        .map(|rank| Adapter::new(engine, splats, &learnt.appearance_mlp, rank))
         .transpose()?;
     if adapter.is_some() {
         let rounds = u64::from(adapt::ROUNDS) * views.len() as u64;
@@ -73,8 +73,8 @@ pub fn evaluate_halves(
     }
     let mut images = Vec::with_capacity(views.len());
     for (i, view) in views.iter().enumerate() {
-        if !learnt.look.is_empty() {
-            let code = learnt.look.code(i);
+        if !learnt.appearance_mlp.is_empty() {
+            let code = learnt.appearance_mlp.embedding(i);
             let lit = match &adapter {
                 Some(adapter) => {
                     let left = half(view.photo.read()?.as_ref(), true);
@@ -83,7 +83,7 @@ pub fn evaluate_halves(
                 }
                 None => {
                     let mut lit = splats.clone();
-                    appearance_mlp::bake(&mut lit, &learnt.look, &code);
+                    appearance_mlp::bake(&mut lit, &learnt.appearance_mlp, &code);
                     lit
                 }
             };
@@ -145,9 +145,9 @@ fn fit(
         });
     }
     let ids = engine.add_views(left)?;
-    let state = how.look.map(|look| {
+    let state = how.appearance_mlp.map(|mlp| {
         let views = ViewState {
-            look: look.for_views(ids.len()),
+            appearance_mlp: mlp.for_views(ids.len()),
             ..ViewState::default()
         };
         OptimizerState::untrained(splats, views)
@@ -184,7 +184,7 @@ fn settings_of(step: u32, rate: f64, how: &Halves<'_>) -> StepSettings {
             smoothness: appearance.smoothness as f32,
             identity: appearance.identity as f32,
         }),
-        look: appearance.has_mlp().then_some(AppearanceMlpSettings {
+        appearance_mlp: appearance.has_mlp().then_some(AppearanceMlpSettings {
             network_rate: 0.0,
             embedding_rate: (CODE_RATE * rate) as f32,
             feature_rate: 0.0,
@@ -209,7 +209,7 @@ fn half(photo: &Photo, is_left: bool) -> Photo {
 }
 
 /// Applies a view's grid to a render: `dapple_reference::appearance`, in `f32`.
-fn map_colours(rendered: &mut Rendered, learnt: &Appearance, view: usize) {
+fn map_colours(rendered: &mut Rendered, learnt: &AppearanceGrids, view: usize) {
     let grid = learnt.grid(view);
     let cells = learnt.cells.map(|n| n as usize);
     let (width, height) = (rendered.width as usize, rendered.height as usize);
@@ -265,11 +265,11 @@ mod tests {
             ..Rendered::default()
         };
         let before = rendered.rgb.clone();
-        map_colours(&mut rendered, &Appearance::identity([2, 3, 2], 1), 0);
+        map_colours(&mut rendered, &AppearanceGrids::identity([2, 3, 2], 1), 0);
         for (a, b) in rendered.rgb.iter().zip(&before) {
             assert!((a - b).abs() < 1e-6, "{a} {b}");
         }
-        let mut bright = Appearance::identity([1; 3], 1);
+        let mut bright = AppearanceGrids::identity([1; 3], 1);
         bright.coefficients[3] = 0.25;
         map_colours(&mut rendered, &bright, 0);
         assert!((rendered.rgb[0] - 0.35).abs() < 1e-6);

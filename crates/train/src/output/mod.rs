@@ -154,8 +154,8 @@ fn write_learnt(folder: &RunFolder, trainer: &mut Trainer) -> Result<()> {
         return remove_old("cannot remove another run's appearance", &path);
     }
     if trainer.config().appearance.has_mlp() {
-        let look = trainer.look()?;
-        return crate::write_appearance_mlp(&path, &look, trainer.train_names());
+        let mlp = trainer.appearance_mlp()?;
+        return crate::write_appearance_mlp(&path, &mlp, trainer.train_names());
     }
     let appearance = trainer.appearance()?;
     if appearance.is_empty() {

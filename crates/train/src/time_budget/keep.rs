@@ -1,13 +1,13 @@
 //! Step hook that applies the step rate controller to a run.
 
-use super::{Now, Pacer};
+use super::{Now, StepRateController};
 use crate::trainer::{Companion, Run};
 use crate::{Observer, TrainConfig, Trainer};
 use dapple_scene::Result;
 
 /// Gives the rest of a run more or fewer steps if its controller requests it.
 #[derive(Debug, Default)]
-pub(crate) struct Pacing(Option<Pacer>);
+pub(crate) struct Pacing(Option<StepRateController>);
 
 impl Companion for Pacing {
     fn after_step(&mut self, run: &mut Run, _: &mut dyn Observer) -> Result<()> {
@@ -25,7 +25,7 @@ impl Companion for Pacing {
             gaussians,
             later_gaussians: later_gaussians(run.config(), place, gaussians),
         };
-        if let Some(last) = pacer.look(&now) {
+        if let Some(last) = pacer.observe(&now) {
             run.change_pace(last);
         }
         Ok(())
@@ -36,7 +36,7 @@ impl Trainer {
     /// Ends the run when its time budget is used. The number of steps changes during the run ([`crate::time_budget`]),
     /// and is recorded in the configuration and in checkpoints. Set the controller before the first step; a resumed run
     /// keeps its last pace.
-    pub fn set_pacer(&mut self, pacer: Pacer) {
+    pub fn set_pacer(&mut self, pacer: StepRateController) {
         self.companions.pacing = Pacing(Some(pacer));
     }
 }

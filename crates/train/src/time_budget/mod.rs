@@ -4,7 +4,7 @@
 //!    [`CostModel`].
 //! 2. [`plan()`] chooses steps, resolution and the Gaussian cap, so that the run takes the given time by the model,
 //!    with the smallest expected loss of quality.
-//! 3. [`Pacer`] measures the step rate during the run, more often towards the end. If the rest would not end in time,
+//! 3. [`StepRateController`] measures the step rate during the run, more often towards the end. If the rest would not end in time,
 //!    the run gets more or fewer steps ([`TrainConfig::step_rate_log`]). All schedules run through their remaining part in these
 //!    steps, so that learning rates always reach their final values.
 //!
@@ -22,5 +22,5 @@ mod plan;
 pub use calibrate::calibrate;
 pub use cost::{CostModel, Timed};
 pub(crate) use keep::Pacing;
-pub use pacer::{Now, Pacer};
-pub use plan::{Plan, SHORT_GROW_GRADIENT, Wish, plan};
+pub use pacer::{Now, StepRateController};
+pub use plan::{Plan, PlanRequest, SHORT_GROW_GRADIENT, plan};

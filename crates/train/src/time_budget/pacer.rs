@@ -38,7 +38,7 @@ pub struct Now {
 
 /// Step rate controller of a run.
 #[derive(Debug, Clone)]
-pub struct Pacer {
+pub struct StepRateController {
     seconds: f64,
     model: CostModel,
     pixels: f64,
@@ -47,7 +47,7 @@ pub struct Pacer {
     next_look: f64,
 }
 
-impl Pacer {
+impl StepRateController {
     /// A controller for a run that trains for `seconds` on photos of `pixels`, from its first step on.
     pub fn new(seconds: f64, model: CostModel, pixels: f64) -> Self {
         Self {
@@ -60,7 +60,7 @@ impl Pacer {
     }
 
     /// Returns the run's new last step, if it should change.
-    pub fn look(&mut self, now: &Now) -> Option<u32> {
+    pub fn observe(&mut self, now: &Now) -> Option<u32> {
         let is_over = now.seconds >= self.seconds;
         if now.step >= now.last || !(is_over || now.seconds >= self.next_look) {
             return None;

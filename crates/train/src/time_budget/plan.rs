@@ -13,7 +13,7 @@ use crate::strategy::MCMC_STEPS;
 
 /// Request for a plan.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Wish {
+pub struct PlanRequest {
     /// Time to train, s.
     pub seconds: f64,
     /// Mean pixels of a photo, as configured.
@@ -82,7 +82,7 @@ pub const SHORT_GROW_GRADIENT: f64 = 0.1;
 const GROWN_SHARE: f64 = 0.7;
 
 /// Returns the best plan for the time.
-pub fn plan(model: &CostModel, wish: &Wish) -> Plan {
+pub fn plan(model: &CostModel, wish: &PlanRequest) -> Plan {
     let whole = Bounds {
         least_gaussians: wish.first_gaussians.max(LEAST_GAUSSIANS),
         least_pixels: PIXELS_PER_POINT * wish.first_gaussians as f64,
@@ -109,7 +109,7 @@ struct Bounds {
     least_pixels: f64,
 }
 
-fn best(model: &CostModel, wish: &Wish, bounds: &Bounds) -> Option<Plan> {
+fn best(model: &CostModel, wish: &PlanRequest, bounds: &Bounds) -> Option<Plan> {
     let mut best: Option<(f64, Plan)> = None;
     for downscale in DIVISORS {
         let area = f64::from(downscale * downscale);
@@ -145,7 +145,7 @@ fn best(model: &CostModel, wish: &Wish, bounds: &Bounds) -> Option<Plan> {
 }
 
 /// Returns the number of Gaussians that density control reaches in this number of steps.
-fn reachable(wish: &Wish, steps: f64) -> usize {
+fn reachable(wish: &PlanRequest, steps: f64) -> usize {
     if wish.gaussians_are_settled || steps >= f64::from(MCMC_STEPS) {
         return usize::MAX;
     }
@@ -154,7 +154,7 @@ fn reachable(wish: &Wish, steps: f64) -> usize {
 }
 
 /// Returns the caps to choose from, the largest first.
-fn budgets(wish: &Wish, least: usize) -> Vec<usize> {
+fn budgets(wish: &PlanRequest, least: usize) -> Vec<usize> {
     let full = wish.full_gaussians.max(1);
     if wish.gaussians_are_settled {
         return vec![full];

@@ -14,7 +14,7 @@ use super::held_out::HeldOut;
 use super::run::Run;
 use crate::extension::ExtensionHook;
 use crate::time_budget::Pacing;
-use crate::watch::Watch;
+use crate::validation::Validation;
 use crate::{Best, Checkpoint, Observer};
 use dapple_scene::Result;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ pub(crate) trait Companion {
 /// All step hooks except saving.
 pub(crate) struct Companions {
     pub(crate) pacing: Pacing,
-    pub(crate) watch: Watch,
+    pub(crate) watch: Validation,
     pub(crate) extension_hook: ExtensionHook,
     pub(crate) held_out: HeldOut,
 }

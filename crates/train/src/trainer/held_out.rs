@@ -23,7 +23,7 @@ impl Companion for HeldOut {
             return Ok(());
         }
         run.drain(observer)?;
-        if run.is_sound() {
+        if run.has_finite_state() {
             let report = self.score(run, false, &mut Silent)?;
             observer.on_eval(step, &report);
         }

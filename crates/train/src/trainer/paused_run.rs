@@ -59,7 +59,7 @@ impl<'a> PausedRun<'a> {
     ///
     /// # Errors
     /// The engine has failed.
-    pub fn look<T>(
+    pub fn with_engine<T>(
         &mut self,
         with: impl FnOnce(&mut dyn Engine, &RenderSettings) -> T,
     ) -> Result<T> {

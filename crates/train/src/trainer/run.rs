@@ -6,7 +6,7 @@ use crate::clock::Clock;
 use crate::history::Smoothed;
 use crate::views::Chosen;
 use crate::{Ending, History, Schedule, TrainConfig, broken, depth};
-use dapple_engine::{Appearance, AppearanceMlp, Engine, NotFinite, ViewState};
+use dapple_engine::{AppearanceGrids, AppearanceMlp, Engine, NonFiniteReport, ViewState};
 use dapple_scene::{Dataset, Error, Result, Splats};
 use glam::DVec3;
 
@@ -17,7 +17,7 @@ pub(crate) struct Run {
     pub(crate) photos: TrainPhotos,
     pub(crate) state: RunState,
     /// Appearance at the step whose splats the run ended with, if that is not the last step: the engine has dropped it.
-    pub(crate) learnt: Option<(Appearance, AppearanceMlp)>,
+    pub(crate) learnt: Option<(AppearanceGrids, AppearanceMlp)>,
     /// Local origin of cameras and splats: [`Dataset::origin`].
     pub(crate) origin: DVec3,
 }
@@ -34,7 +34,7 @@ pub(crate) struct RunState {
     /// Reason why the run cannot continue, although the engine could.
     pub(crate) bad_end: Option<Ending>,
     /// Tensors that were found to be non-finite.
-    pub(crate) not_finite: Option<NotFinite>,
+    pub(crate) not_finite: Option<NonFiniteReport>,
     /// Error of the engine, or of the non-finite parameters. The engine is not called after it is set.
     pub(crate) failure: Option<Error>,
     /// True if a step was ever enqueued and not done, so that a device could be lost.
@@ -110,12 +110,12 @@ impl Run {
     }
 
     /// Sets the dropout rate for the steps from here on. The configuration records it.
-    pub(crate) fn leave_out(&mut self, part: f64) {
-        self.schedule.leave_out(self.state.step, part);
+    pub(crate) fn set_dropout(&mut self, part: f64) {
+        self.schedule.set_dropout(self.state.step, part);
     }
 
     /// Returns true if the run has not ended badly.
-    pub(crate) fn is_sound(&self) -> bool {
+    pub(crate) fn has_finite_state(&self) -> bool {
         self.state.bad_end.is_none()
     }
 
@@ -123,13 +123,13 @@ impl Run {
     pub(crate) fn view_state(&mut self) -> Result<ViewState> {
         let mut views = self.engine.view_state()?;
         if let Some(learnt) = &self.learnt {
-            (views.appearance, views.look) = learnt.clone();
+            (views.appearance, views.appearance_mlp) = learnt.clone();
         }
         Ok(views)
     }
 
     /// Records what an engine found in its parameters after `step`.
-    pub(crate) fn look_for_lost(&mut self, found: Option<NotFinite>, step: u32) {
+    pub(crate) fn look_for_lost(&mut self, found: Option<NonFiniteReport>, step: u32) {
         let state = &mut self.state;
         if broken::is_lost(found, state.gaussians) {
             state.not_finite = state.not_finite.or(found);
@@ -139,7 +139,7 @@ impl Run {
 
     /// Returns true, and ends the run, if a copy of the splats has too many non-finite Gaussians.
     pub(crate) fn is_lost(&mut self, splats: &Splats) -> bool {
-        let found = NotFinite::find_in(splats);
+        let found = NonFiniteReport::find_in(splats);
         self.look_for_lost(found, self.state.step);
         broken::is_lost(found, splats.len() as u64)
     }

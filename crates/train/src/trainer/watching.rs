@@ -2,24 +2,24 @@
 
 use super::companion::Companion;
 use super::run::Run;
-use crate::watch::Watch;
+use crate::validation::Validation;
 use crate::{Best, Checkpoint, Observer};
 use dapple_scene::Result;
 use std::sync::Arc;
 use std::time::Instant;
 
-impl Companion for Watch {
+impl Companion for Validation {
     fn after_step(&mut self, run: &mut Run, observer: &mut dyn Observer) -> Result<()> {
         if !looks_now(self, run) {
             return Ok(());
         }
         run.drain(observer)?;
-        if !run.is_sound() {
+        if !run.has_finite_state() {
             return Ok(());
         }
         let started = Instant::now();
         let settings = run.schedule.render_settings();
-        self.look(run.state.step, run.engine.as_mut(), &settings)?;
+        self.validate(run.state.step, run.engine.as_mut(), &settings)?;
         run.state.history.seconds.eval += started.elapsed().as_secs_f64();
         Ok(())
     }
@@ -41,7 +41,7 @@ impl Companion for Watch {
 
 /// Returns true if validation is due after this step. After a change of pace the place in the schedule counts, so that
 /// a run with the recorded configuration measures at the same steps.
-fn looks_now(watch: &Watch, run: &Run) -> bool {
+fn looks_now(watch: &Validation, run: &Run) -> bool {
     let config = run.config();
     if config.step_rate_log.is_empty() {
         return watch.is_due(run.state.step, config.last_step());

@@ -5,14 +5,14 @@
 use crate::fake;
 
 use dapple_engine::{
-    Appearance, AppearanceMlp, DensifyReport, OptimizerState, RefinedPose, ViewState,
+    AppearanceGrids, AppearanceMlp, DensifyReport, OptimizerState, RefinedPose, ViewState,
 };
 use dapple_scene::{Error, ErrorKind, Splats};
 use dapple_train::config::{AppearanceConfig, AppearanceModel};
 use dapple_train::{
     Best, CHECKPOINT_VERSION, CaptureIdentity, Checkpoint, ConfigPatch, Ending, EvalRow,
-    ExtensionCheck, ExtensionDecision, History, Launch, LossRow, Preset, RunFolder, Silent,
-    TrainConfig, Trainer, WatchRow, train_into,
+    ExtensionCheck, ExtensionDecision, History, LossRow, Preset, RunFolder, RunOrigin, Silent,
+    TrainConfig, Trainer, ValidationRow, train_into,
 };
 use fake::{FakeEngine, Listener, capture, fake};
 use proptest::prelude::*;
@@ -60,7 +60,7 @@ fn sample() -> Checkpoint {
             ..Preset::Micro.config()
         },
         capture: CaptureIdentity::from_dataset(&capture(4)),
-        launch: Launch {
+        launch: RunOrigin {
             capture: Some("captures/a b".into()),
             device: Some("gpu:0".to_owned()),
             precision: None,
@@ -103,12 +103,12 @@ fn sample() -> Checkpoint {
                 poses: (0..3)
                     .map(|i| RefinedPose::from_words(&std::array::from_fn(|k| (29 * i + k) as f32)))
                     .collect(),
-                appearance: Appearance {
+                appearance: AppearanceGrids {
                     first_moments: numbers(2 * 2 * 12, 500),
                     seen: vec![7, 9],
-                    ..Appearance::identity([2, 1, 1], 2)
+                    ..AppearanceGrids::identity([2, 1, 1], 2)
                 },
-                look: AppearanceMlp::default(),
+                appearance_mlp: AppearanceMlp::default(),
             },
         },
         extension_checks: vec![ExtensionCheck {
@@ -117,7 +117,7 @@ fn sample() -> Checkpoint {
             decision: ExtensionDecision::NotShared,
         }],
         loss_before_check: Some(1.0 / 7.0),
-        watched: vec![WatchRow {
+        watched: vec![ValidationRow {
             step: 2,
             loss: 0.1 + 0.2,
             psnr: 1.0 / 3.0,
@@ -126,12 +126,12 @@ fn sample() -> Checkpoint {
             splats: splats(n - 2, 500),
             views: ViewState {
                 poses: Vec::new(),
-                appearance: Appearance {
+                appearance: AppearanceGrids {
                     second_moments: numbers(2 * 2 * 12, 600),
                     seen: vec![5, 6],
-                    ..Appearance::identity([2, 1, 1], 2)
+                    ..AppearanceGrids::identity([2, 1, 1], 2)
                 },
-                look: AppearanceMlp::default(),
+                appearance_mlp: AppearanceMlp::default(),
             },
         })),
     }
@@ -238,7 +238,7 @@ fn what_was_learnt_beside_the_best_splats_must_be_there() {
     refused(&lost, "best.appearance.seen");
     let mut fewer = sample();
     let mut best = (**fewer.best.as_ref().unwrap()).clone();
-    best.views.appearance = Appearance::identity([2, 1, 1], 1);
+    best.views.appearance = AppearanceGrids::identity([2, 1, 1], 1);
     fewer.best = Some(Arc::new(best));
     refused(&bytes(&fewer), "other photos");
 }

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use dapple_train::config::{DensifyPatch, EvalPatch};
-use dapple_train::{AppearanceModel, ConfigPatch, Preset, Seen, Strategy, TrainConfig};
+use dapple_train::{AppearanceModel, ConfigPatch, PhotoCoverage, Preset, Strategy, TrainConfig};
 
 fn resolve(preset: Option<Preset>, toml: &str, flags: ConfigPatch) -> TrainConfig {
     let folder = tempfile::tempdir().unwrap();
@@ -202,8 +202,8 @@ fn errors_name_the_key_the_line_and_the_remedy() {
 }
 
 /// Statistics of `photos` photos, each of which shows everything.
-fn seen(photos: usize) -> Seen {
-    Seen {
+fn seen(photos: usize) -> PhotoCoverage {
+    PhotoCoverage {
         photos,
         coverage: Some(photos as f64),
     }

@@ -9,7 +9,9 @@ use dapple_train::{ConfigPatch, Preset, Silent, TrainConfig, Trainer};
 
 #[test]
 fn banana_reaches_its_bar() {
-    let Some(capture) = dapple_scene::lacking::capture(env!("CARGO_MANIFEST_DIR"), "banana") else {
+    let Some(capture) =
+        dapple_scene::test_requirements::capture(env!("CARGO_MANIFEST_DIR"), "banana")
+    else {
         return;
     };
     let flags = ConfigPatch {

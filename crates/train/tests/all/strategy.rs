@@ -9,7 +9,7 @@ use dapple_scene::Photo;
 use dapple_train::config::DensifyPatch;
 use dapple_train::strategy::growth;
 use dapple_train::{
-    Bound, ConfigPatch, Evidence, Preset, Schedule, Strategy, TrainConfig, Trainer,
+    CaptureStatistics, ConfigPatch, LimitReason, Preset, Schedule, Strategy, TrainConfig, Trainer,
 };
 use std::sync::Arc;
 
@@ -261,7 +261,7 @@ fn a_budget_is_spent_along_a_parabola() {
     assert_eq!(rounds, 144.0);
     for (round, &step) in (1..).zip(&steps) {
         let plan = schedule.densify_plan(step).unwrap();
-        count += plan.room(count);
+        count += plan.free_capacity(count);
         let left = 1.0 - f64::from(round) / rounds;
         let expected = 100_000.0 - (100_000 - first) as f64 * left * left;
         assert!(
@@ -315,7 +315,7 @@ fn photos_with_more_detail_get_more_gaussians() {
         view.photo = Photo::from_rgb(16, 12, rgb.clone()).into();
     }
     let train = capture.split(8).train;
-    let evidence = Evidence::measure(&capture, &train).unwrap();
+    let evidence = CaptureStatistics::measure(&capture, &train).unwrap();
     assert_eq!(evidence.detail, 12 * train.len() as u64);
     let config = config(Preset::M9, Strategy::Mcmc, None);
     let engine = fake::fake(&Arc::default(), 0, 0);
@@ -324,7 +324,7 @@ fn photos_with_more_detail_get_more_gaussians() {
     assert_eq!(budget, evidence.budget(Preset::M9, 20, None));
     assert_eq!(trainer.config().max_gaussians, budget.gaussians);
     assert!(
-        budget.gaussians > 40 && budget.bound != Bound::First,
+        budget.gaussians > 40 && budget.bound != LimitReason::First,
         "{budget}"
     );
     assert!(trainer.config().densify.add >= 0.05);

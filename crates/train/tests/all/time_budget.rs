@@ -5,7 +5,9 @@
 use crate::fake;
 
 use dapple_engine::Engine;
-use dapple_train::time_budget::{CostModel, Now, Pacer, Plan, Timed, Wish, calibrate, plan};
+use dapple_train::time_budget::{
+    CostModel, Now, Plan, PlanRequest, StepRateController, Timed, calibrate, plan,
+};
 use dapple_train::{Preset, Schedule, Silent, TrainConfig, Trainer};
 use fake::{FakeEngine, Log, capture, fake};
 use std::sync::{Arc, Mutex};
@@ -19,8 +21,8 @@ fn model() -> CostModel {
     }
 }
 
-fn wish(seconds: f64) -> Wish {
-    Wish {
+fn wish(seconds: f64) -> PlanRequest {
+    PlanRequest {
         seconds,
         pixels: 1e6,
         train_pixels: 1e8,
@@ -78,7 +80,7 @@ fn more_time_buys_more_and_is_filled() {
 #[test]
 fn a_short_plan_promises_no_more_gaussians_than_its_rounds_can_add() {
     for seconds in [2.0, 5.0, 10.0, 20.0] {
-        let wish = Wish {
+        let wish = PlanRequest {
             first_gaussians: 2_000,
             size_is_settled: true,
             ..wish(seconds)
@@ -95,7 +97,7 @@ fn a_short_plan_promises_no_more_gaussians_than_its_rounds_can_add() {
 
 #[test]
 fn what_is_named_stays_and_the_impossible_is_tried() {
-    let settled = Wish {
+    let settled = PlanRequest {
         gaussians_are_settled: true,
         size_is_settled: true,
         ..wish(1.0)
@@ -108,7 +110,7 @@ fn what_is_named_stays_and_the_impossible_is_tried() {
     };
     assert_eq!(plan(&slow, &wish(1.0)).steps, 1);
     // Small photos are not reduced, and few Gaussians stay.
-    let tiny = Wish {
+    let tiny = PlanRequest {
         pixels: 100.0,
         first_gaussians: 10,
         full_gaussians: 10,
@@ -121,7 +123,7 @@ fn what_is_named_stays_and_the_impossible_is_tried() {
         per_pixel: 1e-3,
         ..model()
     };
-    let small = Wish {
+    let small = PlanRequest {
         pixels: 8000.0,
         ..wish(60.0)
     };
@@ -130,14 +132,14 @@ fn what_is_named_stays_and_the_impossible_is_tried() {
         per_gaussian: 1e-2,
         ..model()
     };
-    let few = Wish {
+    let few = PlanRequest {
         first_gaussians: 100,
         full_gaussians: 3000,
         ..wish(60.0)
     };
     // A few steps add no Gaussian.
     assert_eq!(plan(&by_gaussian, &few).max_gaussians, 100);
-    let nothing = Wish {
+    let nothing = PlanRequest {
         pixels: 0.0,
         train_pixels: 0.0,
         first_gaussians: 0,
@@ -158,13 +160,13 @@ fn hasty_plans_keep_a_gaussian_for_each_sparse_point_and_pixels_to_tell_them_apa
     let got = plan(&slow, &wish(60.0));
     assert_eq!((got.downscale, got.max_gaussians), (8, 20_000), "{got:?}");
     // An eighth of the size has a 64th of the pixels, and the plan needs 50 for each of the 20 000 points.
-    let fewer = |train_pixels| Wish {
+    let fewer = |train_pixels| PlanRequest {
         train_pixels,
         ..wish(60.0)
     };
     assert_eq!(plan(&slow, &fewer(6.5e7)).downscale, 8);
     assert_eq!(plan(&slow, &fewer(6.3e7)).downscale, 4);
-    let longer = Wish {
+    let longer = PlanRequest {
         seconds: 200.0,
         ..fewer(1.5e7)
     };
@@ -175,7 +177,7 @@ fn hasty_plans_keep_a_gaussian_for_each_sparse_point_and_pixels_to_tell_them_apa
 }
 
 fn ends_after(budget: f64, planned: u32, seconds_of: impl Fn(u32) -> f64) -> f64 {
-    let mut pacer = Pacer::new(budget, model(), 1e6);
+    let mut pacer = StepRateController::new(budget, model(), 1e6);
     let (mut step, mut seconds, mut last) = (0, 0.0, planned);
     while step < last {
         step += 1;
@@ -188,7 +190,7 @@ fn ends_after(budget: f64, planned: u32, seconds_of: impl Fn(u32) -> f64) -> f64
             gaussians: 1e5,
             later_gaussians: 1e5,
         };
-        last = pacer.look(&now).unwrap_or(last);
+        last = pacer.observe(&now).unwrap_or(last);
         assert!(last > step || step >= last);
     }
     seconds
@@ -232,7 +234,7 @@ fn the_rest_is_what_fits_behind_the_queue_with_the_gaussians_to_come() {
         per_pixel: 0.0,
         per_gaussian: 1e-6,
     };
-    let mut pacer = Pacer::new(100.0, model, 1e6);
+    let mut pacer = StepRateController::new(100.0, model, 1e6);
     let now = Now {
         step: 150,
         done: 100,
@@ -242,18 +244,18 @@ fn the_rest_is_what_fits_behind_the_queue_with_the_gaussians_to_come() {
         later_gaussians: 1e5,
     };
     // 99 s less 10 and 5.
-    assert_eq!(pacer.clone().look(&now), Some(150 + 840));
+    assert_eq!(pacer.clone().observe(&now), Some(150 + 840));
     let growing = Now {
         later_gaussians: 2e5,
         ..now
     };
-    assert_eq!(pacer.look(&growing), Some(150 + 420));
+    assert_eq!(pacer.observe(&growing), Some(150 + 420));
     // No more steps are done, and the time is over.
     let late = Now {
         seconds: 100.0,
         ..growing
     };
-    assert_eq!(pacer.look(&late), Some(151));
+    assert_eq!(pacer.observe(&late), Some(151));
 }
 
 #[test]
@@ -357,7 +359,7 @@ fn the_configuration_repeats_a_run_that_kept_its_time() {
         max_gaussians: 1000,
         ..Preset::Quick.config_for(4000)
     };
-    let run = |config: TrainConfig, pacer: Option<Pacer>| {
+    let run = |config: TrainConfig, pacer: Option<StepRateController>| {
         let log = Arc::<Mutex<Log>>::default();
         let engine = FakeEngine {
             log: log.clone(),
@@ -371,7 +373,10 @@ fn the_configuration_repeats_a_run_that_kept_its_time() {
         trainer.run(&mut Silent).unwrap();
         (trainer.config().clone(), trainer.steps_done(), told(&log))
     };
-    let (config, steps, kept) = run(base.clone(), Some(Pacer::new(0.4, model(), 192.0)));
+    let (config, steps, kept) = run(
+        base.clone(),
+        Some(StepRateController::new(0.4, model(), 192.0)),
+    );
     assert!(
         !config.step_rate_log.is_empty() && steps < 4000,
         "{steps} steps"

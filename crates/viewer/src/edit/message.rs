@@ -2,14 +2,16 @@
 
 use crate::hub::PageId;
 use crate::protocol::ViewRequest;
-use dapple_scene::edit::{Comparison, Condition, Eye, How, Pick, Property, Shape};
+use dapple_scene::edit::{
+    Comparison, Condition, Property, SelectionCamera, SelectionStep, SetOperation, Shape,
+};
 use dapple_scene::{Camera, Error, Result};
 use serde::Deserialize;
 
 /// Edit message of a page.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub(crate) enum Wish {
+pub(crate) enum EditCommand {
     /// Select by a gesture.
     Select {
         how: Mode,
@@ -79,7 +81,7 @@ pub enum Edit {
         /// True if the previous selection is discarded first.
         anew: bool,
         /// The gesture.
-        pick: Box<Pick>,
+        pick: Box<SelectionStep>,
     },
     /// Selects nothing.
     Deselect,
@@ -127,7 +129,7 @@ fn property(name: &str) -> Result<Property> {
     })
 }
 
-impl Wish {
+impl EditCommand {
     /// Converts the message to an edit command. `camera` returns the camera of a view request.
     ///
     /// # Errors
@@ -136,7 +138,7 @@ impl Wish {
     pub(crate) fn meant(self, camera: impl Fn(&ViewRequest) -> Camera) -> Result<Edit> {
         Ok(match self {
             Self::Select { how, by } => {
-                let pick = Pick {
+                let pick = SelectionStep {
                     how: how.meant(),
                     by: by.meant(camera)?,
                 };
@@ -175,19 +177,19 @@ impl Wish {
 }
 
 impl Mode {
-    fn meant(self) -> How {
+    fn meant(self) -> SetOperation {
         match self {
-            Self::New | Self::Add => How::Add,
-            Self::Subtract => How::Subtract,
-            Self::Intersect => How::Intersect,
-            Self::Toggle => How::Toggle,
+            Self::New | Self::Add => SetOperation::Add,
+            Self::Subtract => SetOperation::Subtract,
+            Self::Intersect => SetOperation::Intersect,
+            Self::Toggle => SetOperation::Toggle,
         }
     }
 }
 
 impl Gesture {
     fn meant(self, camera: impl Fn(&ViewRequest) -> Camera) -> Result<Shape> {
-        let eye = |look: &ViewRequest| -> Result<Eye> {
+        let eye = |look: &ViewRequest| -> Result<SelectionCamera> {
             look.check()?;
             if look.snapshot.is_some() {
                 return Err(Error::input(
@@ -195,7 +197,7 @@ impl Gesture {
                 )
                 .hint("go to the end of the slider of time"));
             }
-            Ok(Eye::from(&camera(look)))
+            Ok(SelectionCamera::from(&camera(look)))
         };
         Ok(match self {
             Self::Polygon { look, points } => Shape::Polygon {

@@ -1,6 +1,6 @@
 //! Edits by hand: a chain of actions and a position in it.
 //!
-//! 1. Pages send a [`Pick`] or an [`Action`] of [`dapple_scene::edit`]. Picks make up the selection. An action on the
+//! 1. Pages send a [`SelectionStep`] or an [`Action`] of [`dapple_scene::edit`]. Picks make up the selection. An action on the
 //!    selection stores its picks, so that it replays without a viewer.
 //! 2. The shown splats are the original with the chain applied up to the present position. Undo moves one position
 //!    back, redo moves one position forward. A new action discards the undone actions.
@@ -13,11 +13,13 @@ mod message;
 mod save;
 
 pub use histogram::{BINS, Histogram, histogram};
-pub(crate) use message::Wish;
+pub(crate) use message::EditCommand;
 pub use message::{Edit, EditRequest};
 pub use save::SaveTo;
 
-use dapple_scene::edit::{Action, Deed, Editor, NoCapture, Pick, Recipe, Shape, Similarity};
+use dapple_scene::edit::{
+    Action, Editor, NoCapture, Recipe, SelectionAction, SelectionStep, Shape, Similarity,
+};
 use dapple_scene::{Error, NoProgress, Result, SH_C0, Splats, bounded};
 use glam::DVec3;
 use save::Saving;
@@ -38,7 +40,7 @@ const TINT_PART: f32 = 0.65;
 struct Step {
     action: Action,
     /// Previous selection.
-    picks: Vec<Pick>,
+    picks: Vec<SelectionStep>,
     /// Bytes of a recipe with this action only.
     bytes: usize,
 }
@@ -84,7 +86,7 @@ pub struct EditSession {
     editor: Option<Editor>,
     chain: Vec<Step>,
     at: usize,
-    picks: Vec<Pick>,
+    picks: Vec<SelectionStep>,
     /// `[N]`; empty if nothing is selected.
     selected: Vec<bool>,
     /// States after this number of actions, ascending.
@@ -184,15 +186,15 @@ impl EditSession {
                 let found = histogram(self.splats(), *property, hidden, selected);
                 return Ok(Effect::Histogram(found));
             }
-            Edit::Delete => self.with_selected(Deed::Drop, "deleted")?,
-            Edit::Crop => self.with_selected(Deed::Keep, "cropped")?,
+            Edit::Delete => self.with_selected(SelectionAction::Drop, "deleted")?,
+            Edit::Crop => self.with_selected(SelectionAction::Keep, "cropped")?,
             Edit::Hide => {
                 let state = self.state();
                 if state.selected + state.hidden == state.gaussians {
                     return Err(Error::input("nothing would be left to see")
                         .hint("select less before you hide it"));
                 }
-                self.with_selected(Deed::Hide, "hidden")?;
+                self.with_selected(SelectionAction::Hide, "hidden")?;
             }
             Edit::ShowAll if !self.hidden().contains(&true) => return Ok(Effect::Nothing),
             Edit::ShowAll => self.act(Action::ShowAll, "all shown")?,
@@ -228,7 +230,7 @@ impl EditSession {
             .get_or_insert_with(|| Editor::new(original.clone()))
     }
 
-    fn select(&mut self, anew: bool, pick: &Pick) -> Result<()> {
+    fn select(&mut self, anew: bool, pick: &SelectionStep) -> Result<()> {
         let most = dapple_scene::edit::selection::MOST_PICKS;
         if !anew && self.picks.len() >= most {
             return Err(
@@ -262,7 +264,7 @@ impl EditSession {
     }
 
     /// Applies an action to the selection.
-    fn with_selected(&mut self, then: Deed, said: &str) -> Result<()> {
+    fn with_selected(&mut self, then: SelectionAction, said: &str) -> Result<()> {
         if self.picks.is_empty() {
             return Err(Error::input("nothing is selected")
                 .hint("draw a rectangle or a lasso, paint, or choose a range of a histogram"));
@@ -298,7 +300,7 @@ impl EditSession {
         };
         match self.picks.is_empty() {
             true => self.act(Action::Transform(similarity), "all moved"),
-            false => self.with_selected(Deed::Transform(similarity), "moved"),
+            false => self.with_selected(SelectionAction::Transform(similarity), "moved"),
         }
     }
 
@@ -338,14 +340,14 @@ impl EditSession {
         let moves = matches!(
             action,
             Action::Selected {
-                then: Deed::Transform(_),
+                then: SelectionAction::Transform(_),
                 ..
             }
         );
         self.deselect();
         if moves {
             // The Gaussians stay selected, to be moved further.
-            self.reselect(vec![Pick {
+            self.reselect(vec![SelectionStep {
                 how: Default::default(),
                 by: Shape::Moved,
             }])?;
@@ -384,7 +386,7 @@ impl EditSession {
         Ok(())
     }
 
-    fn reselect(&mut self, picks: Vec<Pick>) -> Result<()> {
+    fn reselect(&mut self, picks: Vec<SelectionStep>) -> Result<()> {
         if !picks.is_empty() {
             self.selected = self.editor().select(&picks)?;
             self.picks = picks;

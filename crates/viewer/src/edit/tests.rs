@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 
 use super::*;
-use dapple_scene::edit::How;
+use dapple_scene::edit::SetOperation;
 use dapple_scene::splat_file::{self, NearestBy};
 
 /// A row of Gaussians of degree 1, x from 0 on.
@@ -18,17 +18,21 @@ fn row(n: usize) -> Splats {
     }
 }
 
-fn by(shape: Shape, anew: bool, how: How) -> Edit {
+fn by(shape: Shape, anew: bool, how: SetOperation) -> Edit {
     Edit::Select {
         anew,
-        pick: Box::new(Pick { how, by: shape }),
+        pick: Box::new(SelectionStep { how, by: shape }),
     }
 }
 
 /// Selects the Gaussians with x in a range.
 fn range(from: f64, to: f64) -> Edit {
     let conditions = [format!("x>={from}"), format!("x<={to}")].map(|c| c.parse().unwrap());
-    by(Shape::Conditions(conditions.to_vec()), true, How::Add)
+    by(
+        Shape::Conditions(conditions.to_vec()),
+        true,
+        SetOperation::Add,
+    )
 }
 
 fn session(n: usize) -> EditSession {
@@ -61,11 +65,11 @@ fn all_kinds() -> Vec<Edit> {
         range(-100.0, -1.0),
         Edit::Delete,
         Edit::ShowAll,
-        by(Shape::All, true, How::Add),
+        by(Shape::All, true, SetOperation::Add),
         by(
             Shape::Conditions(vec!["x<5".parse().unwrap()]),
             false,
-            How::Subtract,
+            SetOperation::Subtract,
         ),
         Edit::Crop,
     ]
@@ -170,7 +174,9 @@ fn selected_ones_are_tinted_hidden_ones_are_not_shown_and_neither_is_saved() {
     session.apply(&Edit::Hide).unwrap();
     assert_eq!(session.shown().unwrap().len(), 4);
     assert_eq!(*session.splats(), row(6));
-    session.apply(&by(Shape::All, true, How::Add)).unwrap();
+    session
+        .apply(&by(Shape::All, true, SetOperation::Add))
+        .unwrap();
     assert_eq!(session.state().selected, 4);
     let error = session.apply(&Edit::Hide).unwrap_err();
     assert!(error.hint_text().is_some());
@@ -185,7 +191,9 @@ fn what_cannot_be_done_changes_nothing() {
         let error = session.apply(&edit).unwrap_err();
         assert!(error.hint_text().is_some() || edit == Edit::Save, "{error}");
     }
-    session.apply(&by(Shape::All, true, How::Add)).unwrap();
+    session
+        .apply(&by(Shape::All, true, SetOperation::Add))
+        .unwrap();
     // No Gaussian would remain.
     assert!(session.apply(&Edit::Delete).is_err());
     let state = session.state();
@@ -205,7 +213,7 @@ fn gestures_and_actions_are_bounded() {
     let more = by(
         Shape::Conditions(vec!["x<1".parse().unwrap()]),
         false,
-        How::Add,
+        SetOperation::Add,
     );
     let most = dapple_scene::edit::selection::MOST_PICKS;
     for _ in 0..most {

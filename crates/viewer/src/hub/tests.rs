@@ -28,10 +28,10 @@ fn the_newest_look_counts_and_one_is_under_way() {
     let (page, _) = hub.join().unwrap();
     assert_eq!(next(&hub), None);
     for id in 1..100 {
-        hub.look(page, look(id));
+        hub.request_view(page, look(id));
     }
     assert_eq!(next(&hub), Some((page, 99)));
-    hub.look(page, look(100));
+    hub.request_view(page, look(100));
     hub.changed();
     // The page has not acknowledged the last frame.
     assert_eq!(next(&hub), None);
@@ -51,8 +51,8 @@ fn pages_take_turns_and_a_stuck_one_holds_up_none() {
     let (a, _) = hub.join().unwrap();
     let (b, _) = hub.join().unwrap();
     for round in 0..4 {
-        hub.look(a, look(round));
-        hub.look(b, look(round));
+        hub.request_view(a, look(round));
+        hub.request_view(b, look(round));
         let first = next(&hub);
         let second = next(&hub);
         if round == 0 {
@@ -79,9 +79,9 @@ fn one_model_is_no_two_and_looking_back_is_known() {
         snapshot: Some(3),
         ..look(1)
     };
-    assert!(!hub.looks_back());
-    hub.look(page, asked.clone());
-    assert!(hub.looks_back());
+    assert!(!hub.shows_snapshot());
+    hub.request_view(page, asked.clone());
+    assert!(hub.shows_snapshot());
     let taken = hub.next(Duration::ZERO).unwrap().look;
     assert_eq!((taken.models, taken.snapshot), (Models::First, Some(3)));
     hub.shown(page, 1);
@@ -92,7 +92,7 @@ fn one_model_is_no_two_and_looking_back_is_known() {
     let both = hub.next(Duration::ZERO).unwrap().look.models;
     assert_eq!(both, Models::Both);
     hub.leave(page);
-    assert!(!hub.looks_back());
+    assert!(!hub.shows_snapshot());
 }
 
 #[test]

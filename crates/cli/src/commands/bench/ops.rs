@@ -176,7 +176,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     let earlier = args.compare.as_deref().map(read_earlier).transpose()?;
     let engine = args.device.open(false, console)?;
     let machine = Machine::from_engine(&engine);
-    let (limits, spread) = ceilings::of(engine.instrument())?;
+    let (limits, spread) = ceilings::for_engine(engine.instrument())?;
     if let Some(spread) = spread {
         remark_limits(spread, console);
     }

@@ -54,7 +54,7 @@ pub struct Args {
 
     /// Train the appearance MLP too, as `dapple train --appearance mlp` does
     #[arg(long = "appearance-mlp", alias = "looks")]
-    looks: bool,
+    appearance_mlp: bool,
 
     /// Print one JSON object
     #[arg(long)]
@@ -72,7 +72,7 @@ struct Results {
     limits: LimitRow,
     folder: PathBuf,
     seed: u64,
-    looks: bool,
+    appearance_mlp: bool,
     runs: Vec<Run>,
 }
 
@@ -91,7 +91,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         limits,
         folder: args.folder.clone(),
         seed: SEED,
-        looks: args.looks,
+        appearance_mlp: args.appearance_mlp,
         runs: Vec::new(),
     };
     for &tiles in &args.tiles {
@@ -105,7 +105,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
                 size,
                 args.steps,
                 limits,
-                args.looks,
+                args.appearance_mlp,
             )?;
             remark(
                 &run.step,

@@ -7,7 +7,7 @@
 //!    against the photos in dB. Without photos this loss is estimated for splats with [`ASSUMED_PSNR`] dB against the
 //!    truth and independent errors.
 
-use crate::camera_paths::Ring;
+use crate::camera_paths::CameraOrbit;
 use crate::console::Console;
 use crate::options::{config_beside, split};
 use crate::viewing::shown_settings;
@@ -108,7 +108,7 @@ impl Judge {
                 "capture",
             ),
             None => {
-                let ring = Ring::of_splats(splats, DVec3::NEG_Y)?.orbit(RING_VIEWS);
+                let ring = CameraOrbit::of_splats(splats, DVec3::NEG_Y)?.orbit(RING_VIEWS);
                 (
                     ring.into_iter().map(|camera| (camera, None)).collect(),
                     "ring",

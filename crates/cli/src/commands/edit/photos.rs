@@ -6,7 +6,7 @@
 //! 2. Cameras move with the splats, and the near plane is scaled with them.
 
 use super::Args;
-use crate::camera_paths::Ring;
+use crate::camera_paths::CameraOrbit;
 use crate::cameras;
 use crate::console::Console;
 use crate::known_capture;
@@ -257,7 +257,7 @@ impl<'a> Photos<'a> {
             view.camera = moved.camera(&view.camera);
         }
         if scored.is_empty() && ring {
-            scored = Ring::of_splats(before, DVec3::NEG_Y)?.orbit(RING);
+            scored = CameraOrbit::of_splats(before, DVec3::NEG_Y)?.orbit(RING);
         }
         if scored.is_empty() {
             return Ok(None);

@@ -1,6 +1,6 @@
 //! Errors of the capture's poses, and of the poses that a run refined, against the true poses.
 
-use super::Subject;
+use super::EvalInput;
 use dapple::scene::{Error, Pose, Result, read_poses};
 use dapple::train::PoseErrors;
 use serde::Serialize;
@@ -34,7 +34,7 @@ impl PoseReport {
 }
 
 /// Computes the errors of the given and of the refined poses of the training photos.
-pub fn report(truth: &Path, subject: &Subject, given: &[(String, Pose)]) -> Result<PoseReport> {
+pub fn report(truth: &Path, subject: &EvalInput, given: &[(String, Pose)]) -> Result<PoseReport> {
     let true_poses = read_poses(truth)?;
     let Some(given) = PoseErrors::by_name(given, &true_poses) else {
         return Err(

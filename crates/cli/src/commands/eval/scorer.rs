@@ -1,6 +1,6 @@
 //! Scores held-out photos on one engine: with given poses, with fitted poses, by halves.
 
-use super::{Subject, Trained};
+use super::{EvalInput, Trained};
 use crate::console::Console;
 use dapple::contract::Engine;
 use dapple::scene::{Dataset, Error, Result, View, extent_of};
@@ -32,7 +32,7 @@ impl<'a> Scorer<'a> {
     }
 
     /// Scores all views, and writes renders and error maps into `folder`.
-    pub fn score(&mut self, subject: &Subject, folder: Option<&RunFolder>) -> Result<EvalReport> {
+    pub fn score(&mut self, subject: &EvalInput, folder: Option<&RunFolder>) -> Result<EvalReport> {
         let (views, console) = (self.views(), self.console);
         let settings = &subject.settings(self.background);
         self.engine.upload(&subject.splats, None)?;
@@ -75,7 +75,7 @@ impl<'a> Scorer<'a> {
     }
 
     /// Scores with the pose of each photo fitted to the splats.
-    pub fn aligned(&mut self, subject: &Subject, trained: &Trained) -> Result<EvalReport> {
+    pub fn aligned(&mut self, subject: &EvalInput, trained: &Trained) -> Result<EvalReport> {
         let centres = trained.iter().map(|(_, pose)| pose.centre());
         let extent = extent_of(&centres.collect::<Vec<_>>(), &self.dataset.points);
         let (views, settings) = (self.views(), subject.settings(self.background));
@@ -85,7 +85,7 @@ impl<'a> Scorer<'a> {
 
     /// Scores right halves, with the appearance fitted to the left halves, and the appearance MLP adapted by a LoRA
     /// of this rank.
-    pub fn halves(&mut self, subject: &Subject, lora: Option<u8>) -> Result<EvalReport> {
+    pub fn halves(&mut self, subject: &EvalInput, lora: Option<u8>) -> Result<EvalReport> {
         let appearance = &subject.config.appearance;
         if lora.is_some() && !appearance.has_mlp() {
             return Err(
@@ -95,13 +95,13 @@ impl<'a> Scorer<'a> {
             );
         }
         let looks = subject.path.with_file_name("appearance.safetensors");
-        let look = match appearance.has_mlp() {
+        let mlp = match appearance.has_mlp() {
             true => Some(read_appearance_mlp(&looks, subject.splats.len())?.0),
             false => None,
         };
         let how = Halves {
             appearance,
-            look: look.as_ref(),
+            appearance_mlp: mlp.as_ref(),
             lora: lora.map(usize::from),
             ssim_weight: subject.config.ssim_weight,
             settings: subject.settings(self.background),

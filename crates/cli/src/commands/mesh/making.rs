@@ -88,7 +88,7 @@ fn mean_up(dataset: &Dataset) -> Option<Vec3> {
 }
 
 pub fn run(args: &Args, out: &Path, console: &Console) -> Result<()> {
-    let format = Format::of(out)?;
+    let format = Format::from_path(out)?;
     for path in std::iter::once(out).chain(args.collision.as_deref()) {
         writing::refuse(path, args.overwrite)?;
     }
@@ -185,7 +185,7 @@ fn cleaned(mesh: Mesh, cameras: &[Pinhole], args: &Args, console: &Console) -> M
     dapple_mesh::split_fans(&mut mesh);
     done.filled = fill_holes(&mut mesh, args.fill_holes);
     dapple_mesh::split_fans(&mut mesh);
-    let topology = Topology::of(&mesh);
+    let topology = Topology::from_mesh(&mesh);
     console.note(&format!(
         "surface: {} triangles in {} parts; removed: {} small parts, {} triangles that no camera sees; holes: {} \
          filled, {} left",

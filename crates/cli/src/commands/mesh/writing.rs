@@ -20,7 +20,7 @@ impl Format {
     ///
     /// # Errors
     /// A name of another format.
-    pub fn of(path: &Path) -> Result<Self> {
+    pub fn from_path(path: &Path) -> Result<Self> {
         let extension = path.extension().unwrap_or_default().to_ascii_lowercase();
         match extension.to_str() {
             Some("glb") => Ok(Self::Glb),
@@ -40,7 +40,7 @@ impl Format {
 
 /// Returns the files of a mesh.
 fn files(path: &Path) -> Result<Vec<PathBuf>> {
-    Ok(match Format::of(path)? {
+    Ok(match Format::from_path(path)? {
         Format::Obj => vec![
             path.to_owned(),
             path.with_extension("mtl"),
@@ -61,7 +61,7 @@ pub fn refuse(path: &Path, overwrite: bool) -> Result<()> {
 /// Writes a mesh.
 pub fn write(mesh: &Mesh, about: &About, path: &Path) -> Result<()> {
     let put = |path: &Path, bytes: &[u8]| write_atomically(path, |file| file.write_all(bytes));
-    match Format::of(path)? {
+    match Format::from_path(path)? {
         Format::Ply => put(path, &ply(mesh, about)),
         Format::Glb => {
             let picture = mesh.texture.as_ref().map(jpeg).transpose()?;

@@ -14,7 +14,7 @@ use dapple_instruments::profile::files::{self, Results};
 use dapple_instruments::profile::{Told, device, fact};
 use dapple_profile::{compare, read_profile};
 use dapple_tensor::Context;
-use dapple_tensor::bench::workload::{Plant, check};
+use dapple_tensor::bench::workload::{InjectedFault, check};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ pub struct Args {
         hide = true,
         help_heading = "Input"
     )]
-    plant: Option<Plant>,
+    plant: Option<InjectedFault>,
 
     /// Runs of each operation to measure, and again without the profiler, for its overhead
     #[arg(long, value_name = "N", default_value = "1000", value_parser = clap::value_parser!(u32).range(1..=1_000_000), help_heading = "Length and size")]
@@ -113,7 +113,7 @@ fn measure(
 ) -> Result<()> {
     let program = program();
     let engine = args.device.open(false, console)?;
-    let (ceilings, spread) = ceilings::of(engine.instrument())?;
+    let (ceilings, spread) = ceilings::for_engine(engine.instrument())?;
     if let Some(spread) = spread {
         remark_limits(spread, console);
     }

@@ -1,7 +1,7 @@
 //! Cameras of renders: views of a capture, a camera file, or a path around the scene.
 
 use super::Args;
-use crate::camera_paths::{self, CameraPath, Ring, Seen};
+use crate::camera_paths::{self, CameraOrbit, CameraPath, Seen};
 use crate::cameras;
 use crate::console::Console;
 use crate::known_capture;
@@ -113,7 +113,7 @@ pub(super) fn frames(
 ) -> Result<Vec<Shot>> {
     let cameras = match &seen {
         Some(seen) => {
-            let ring = Ring::of_poses(seen);
+            let ring = CameraOrbit::of_poses(seen);
             let mut path = path;
             if path == CameraPath::Auto {
                 let (chosen, why) = camera_paths::choose(seen, &ring);
@@ -142,7 +142,7 @@ pub(super) fn frames(
                      another)",
                 );
             }
-            Ring::of_splats(splats, up.unwrap_or(DVec3::NEG_Y))?.orbit(count)
+            CameraOrbit::of_splats(splats, up.unwrap_or(DVec3::NEG_Y))?.orbit(count)
         }
     };
     Ok(numbered(cameras))

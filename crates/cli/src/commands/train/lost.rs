@@ -11,7 +11,7 @@ use dapple::contract::{
 use dapple::contract::{Engine, Gradients, RenderSettings};
 use dapple::scene::synth::SynthOptions;
 use dapple::scene::{Camera, Error, Result, Splats};
-use dapple::train::{Launch, Preset, RunFolder};
+use dapple::train::{Preset, RunFolder, RunOrigin};
 use std::any::Any;
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -170,7 +170,7 @@ fn pages_are_told_of_a_lost_device() {
         photo_memory: None,
         pacer: None,
         background_is_open: false,
-        launch: Launch::default(),
+        launch: RunOrigin::default(),
         view: &view,
         device: &device,
     };

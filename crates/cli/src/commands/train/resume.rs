@@ -8,10 +8,10 @@
 use super::{Args, Done, Wall, check_stop_at, live, load_capture, record_capture, run_into};
 use crate::console::Console;
 use crate::options::DeviceOptions;
-use crate::time_travel::TimeTravel;
+use crate::snapshot_playback::SnapshotPlayback;
 use crate::training_display::Shown;
 use dapple::scene::{Error, Result};
-use dapple::train::{Checkpoint, ConfigPatch, Launch, RunFolder, RunLock, Snapshots, Trainer};
+use dapple::train::{Checkpoint, ConfigPatch, RunFolder, RunLock, RunOrigin, Snapshots, Trainer};
 use std::path::Path;
 
 /// Continues the run in `out`.
@@ -64,7 +64,7 @@ pub fn resume(args: &Args, out: &Path, mut wall: Wall, console: &Console) -> Res
     let viewer = args.view.start(console)?;
     let dataset = load_capture(&scene, &checkpoint.config, args.photo_memory, console)?;
     let count = args.view.snapshots(checkpoint.launch.snapshots);
-    let launch = Launch {
+    let launch = RunOrigin {
         snapshots: Some(count).filter(|&count| count > 0),
         ..device.launch(&scene)
     };
@@ -73,7 +73,7 @@ pub fn resume(args: &Args, out: &Path, mut wall: Wall, console: &Console) -> Res
             Some(_) => e,
             None => e.at_path(&scene),
         })?;
-    let travel = TimeTravel::new(folder.clone(), device);
+    let travel = SnapshotPlayback::new(folder.clone(), device);
     let live = live(viewer, &args.view, travel, out, &dataset, &trainer)?;
     drop(dataset);
     trainer.set_launch(launch);

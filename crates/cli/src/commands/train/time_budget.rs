@@ -10,8 +10,10 @@ use crate::options::DeviceOptions;
 use crate::training_display::{clock, gaussians, grouped};
 use dapple::scene::{Error, NoProgress, Result, load};
 use dapple::train::config::DataPatch;
-use dapple::train::time_budget::{Pacer, Plan, SHORT_GROW_GRADIENT, Wish, calibrate, plan};
-use dapple::train::{ConfigPatch, Evidence, Seen, TrainConfig};
+use dapple::train::time_budget::{
+    Plan, PlanRequest, SHORT_GROW_GRADIENT, StepRateController, calibrate, plan,
+};
+use dapple::train::{CaptureStatistics, ConfigPatch, PhotoCoverage, TrainConfig};
 use std::path::Path;
 use std::time::Instant;
 
@@ -68,9 +70,9 @@ pub struct Planned {
     /// Layer of options with the plan.
     pub patch: ConfigPatch,
     /// Controller of the step rate.
-    pub pacer: Pacer,
+    pub pacer: StepRateController,
     /// Capture statistics of the training photos.
-    pub seen: Seen,
+    pub seen: PhotoCoverage,
 }
 
 /// Times some steps and plans the run from the result.
@@ -90,7 +92,7 @@ pub fn planned(
         .split(data.eval_every)
         .limited(data.max_train_views, data.max_eval_views)
         .train;
-    let evidence = Evidence::measure(&dataset, &train)?;
+    let evidence = CaptureStatistics::measure(&dataset, &train)?;
     let points = dataset.points.len();
     let (model, wish) = {
         let mut engine = device.open_quietly(false)?.engine;
@@ -127,7 +129,7 @@ pub fn planned(
     let pixels = wish.pixels / f64::from(plan.downscale * plan.downscale);
     Ok(Planned {
         patch,
-        pacer: Pacer::new(seconds, model, pixels),
+        pacer: StepRateController::new(seconds, model, pixels),
         seen: evidence.seen,
     })
 }
@@ -137,8 +139,8 @@ fn wish(
     seconds: f64,
     config: &TrainConfig,
     points: usize,
-    (evidence, fit): (&Evidence, Option<usize>),
-) -> Wish {
+    (evidence, fit): (&CaptureStatistics, Option<usize>),
+) -> PlanRequest {
     let photos = evidence.seen.photos;
     let data = args.patch().data;
     let pixels = evidence.pixels;
@@ -153,7 +155,7 @@ fn wish(
         0 => evidence.budget(config.preset, first, fit).gaussians,
         n => n,
     };
-    Wish {
+    PlanRequest {
         seconds,
         pixels: pixels as f64 / photos.max(1) as f64,
         train_pixels: pixels as f64,
@@ -164,7 +166,7 @@ fn wish(
     }
 }
 
-fn tell(plan: &Plan, wish: &Wish, took: f64, console: &Console) {
+fn tell(plan: &Plan, wish: &PlanRequest, took: f64, console: &Console) {
     let size = match plan.downscale {
         1 => "whole photos".to_owned(),
         n => format!("photos reduced by {n}"),

@@ -6,7 +6,7 @@ use dapple::contract::{DensifyReport, Engine};
 use dapple::gpu::{GpuEngine, GpuEngineOptions, Precision};
 use dapple::prelude::*;
 use dapple::runtime::GpuOptions;
-use dapple::scene::lacking;
+use dapple::scene::test_requirements;
 use dapple::train::{EvalRow, LossRow, Metrics, train_into};
 use std::path::Path;
 
@@ -91,12 +91,12 @@ pub fn on_both_engines(test: impl Fn(&dyn Fn() -> Box<dyn Engine>)) {
 /// Returns the GPU for tests; `None` without a driver.
 pub fn gpu(precision: &str) -> Option<Box<dyn Engine>> {
     if dapple::runtime::adapters().is_empty() {
-        lacking::skipped("gpu", "no GPU driver on this machine");
+        test_requirements::skipped("gpu", "no GPU driver on this machine");
         return None;
     }
     let options = GpuEngineOptions {
         gpu: GpuOptions {
-            choice: lacking::test_gpu().parse().unwrap(),
+            choice: test_requirements::test_gpu().parse().unwrap(),
             ..GpuOptions::default()
         },
         precision: precision.parse::<Precision>().unwrap(),

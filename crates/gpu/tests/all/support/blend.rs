@@ -88,7 +88,7 @@ impl Case {
         let level = |opacity: f64| (opacity / f64::from(ALPHA_MIN)).ln().max(0.0);
         let splat = |p: &Projected| {
             let [xx, xy, yy] = p.conic;
-            let extent = |variance: f64| (2.0 * level(p.opacity) * variance * 1.00001).sqrt();
+            let sizes = |variance: f64| (2.0 * level(p.opacity) * variance * 1.00001).sqrt();
             [
                 p.centre.x,
                 p.centre.y,
@@ -100,8 +100,8 @@ impl Case {
                 p.colour.y,
                 p.colour.z,
                 p.depth,
-                extent(p.covariance[0]),
-                extent(p.covariance[2]),
+                sizes(p.covariance[0]),
+                sizes(p.covariance[2]),
             ]
             .map(|v| v as f32)
         };

@@ -7,7 +7,7 @@ use dapple_gpu::precision::{Values, pack};
 use dapple_gpu::stages::{emit, order, project, ranges, sort};
 use dapple_gpu::{Buffers, Context, Precision, Recorder, Storage};
 use dapple_reference::scenes::Random;
-use dapple_runtime::{Recording, wgpu};
+use dapple_runtime::{CommandList, wgpu};
 use dapple_scene::{Camera, Splats};
 use std::ops::Range;
 
@@ -23,14 +23,14 @@ const RUBBISH: u32 = 0x2a2a_2a2a;
 
 /// Capacities of the buffers. Buffers of visible Gaussians are longer, to detect writes beyond the capacity.
 #[derive(Debug, Clone, Copy)]
-pub struct Room {
+pub struct Capacity {
     pub gaussians: u32,
     pub visible: u32,
     pub instances: u32,
     pub buckets: u32,
 }
 
-impl Room {
+impl Capacity {
     pub fn for_splats(splats: &Splats) -> Self {
         Self {
             // A few more than the count, so that capacity and count differ.
@@ -138,19 +138,19 @@ impl Front {
     }
 
     /// Returns buffers that hold splats and a camera.
-    pub fn buffers(&self, splats: &Splats, camera: &Camera, room: Room) -> Buffers {
+    pub fn buffers(&self, splats: &Splats, camera: &Camera, capacity: Capacity) -> Buffers {
         let gpu = &self.context.gpu;
         let view = view(camera);
         let tiles = u64::from(view.tiles[0] * view.tiles[1]);
         let state = State {
             gaussians: splats.len() as u32,
-            capacity: room.gaussians,
-            visible_capacity: room.visible,
-            instance_capacity: room.instances,
-            bucket_capacity: room.buckets,
+            capacity: capacity.gaussians,
+            visible_capacity: capacity.visible,
+            instance_capacity: capacity.instances,
+            bucket_capacity: capacity.buckets,
             ..State::default()
         };
-        let (geometry, sh_rest) = planes(self.sh, splats, room.gaussians as usize);
+        let (geometry, sh_rest) = planes(self.sh, splats, capacity.gaussians as usize);
         let mut buffers = Buffers::default();
         buffers.set(
             "views",
@@ -165,19 +165,19 @@ impl Front {
             | wgpu::BufferUsages::INDIRECT;
         let bytes = layout::groups::count() * layout::groups::BYTES;
         buffers.set("groups", gpu.buffer_with("groups", bytes, usage).unwrap());
-        let capacity = u64::from(room.gaussians);
-        let instances = u64::from(room.instances);
+        let gaussians = u64::from(capacity.gaussians);
+        let instances = u64::from(capacity.instances);
         for (name, words) in [
-            ("splats2d", 12 * capacity),
-            ("tiles_touched", capacity),
-            ("visible_rank", capacity),
+            ("splats2d", 12 * gaussians),
+            ("tiles_touched", gaussians),
+            ("visible_rank", gaussians),
             ("visible_placed", 1),
-            ("group_visible", capacity / 256 + 1),
-            ("depth_keys", capacity),
-            ("depth_values", capacity),
-            ("depth_keys_alt", capacity),
-            ("depth_values_alt", capacity),
-            ("emit_starts", capacity + 1),
+            ("group_visible", gaussians / 256 + 1),
+            ("depth_keys", gaussians),
+            ("depth_values", gaussians),
+            ("depth_keys_alt", gaussians),
+            ("depth_values_alt", gaussians),
+            ("emit_starts", gaussians + 1),
             ("instance_tile", instances),
             ("instance_tile_alt", instances),
             ("instance_slot_alt", instances),
@@ -187,7 +187,7 @@ impl Front {
             ("tile_start", tiles + 1),
             ("bucket_start", tiles + 1),
             ("tile_order", tiles),
-            ("bucket_tile", u64::from(room.buckets)),
+            ("bucket_tile", u64::from(capacity.buckets)),
         ] {
             // Possible data of an earlier step.
             let rubbish = vec![RUBBISH; words as usize];
@@ -197,22 +197,22 @@ impl Front {
     }
 
     /// Records the stages' dispatches.
-    pub fn record(&self, buffers: &Buffers) -> Recording {
+    pub fn record(&self, buffers: &Buffers) -> CommandList {
         let mut recording = self.record_project(buffers);
         recording.append(self.record_rest(buffers));
         recording
     }
 
-    fn record_project(&self, buffers: &Buffers) -> Recording {
+    fn record_project(&self, buffers: &Buffers) -> CommandList {
         self.record_passes(buffers, &[&project::PASS])
     }
 
-    fn record_rest(&self, buffers: &Buffers) -> Recording {
+    fn record_rest(&self, buffers: &Buffers) -> CommandList {
         let rest = [&order::PASS, &emit::PASS, &sort::PASS, &ranges::PASS];
         self.record_passes(buffers, &rest)
     }
 
-    fn record_passes(&self, buffers: &Buffers, passes: &[&Pass]) -> Recording {
+    fn record_passes(&self, buffers: &Buffers, passes: &[&Pass]) -> CommandList {
         let recorder = Recorder::new(&self.context, buffers, Bits::NONE);
         let mut recorder = recorder.with_tile_bits(self.tile_bits);
         for pass in passes {
@@ -227,9 +227,9 @@ impl Front {
         splats: &Splats,
         camera: &Camera,
         settings: &RenderSettings,
-        room: Room,
+        capacity: Capacity,
     ) -> Outcome {
-        let buffers = self.buffers(splats, camera, room);
+        let buffers = self.buffers(splats, camera, capacity);
         self.record(&buffers)
             .submit(&self.context.gpu, &immediates(settings));
         self.read(&buffers, splats.len(), camera)
@@ -241,10 +241,10 @@ impl Front {
         splats: &Splats,
         camera: &Camera,
         settings: &RenderSettings,
-        room: Room,
+        capacity: Capacity,
     ) -> Outcome {
         let gpu = &self.context.gpu;
-        let buffers = self.buffers(splats, camera, room);
+        let buffers = self.buffers(splats, camera, capacity);
         self.record_project(&buffers)
             .submit(gpu, &immediates(settings));
         let buffer = |name: &str| buffers.get(name).unwrap();
@@ -279,13 +279,13 @@ impl Front {
         splats: &Splats,
         camera: &Camera,
         settings: &RenderSettings,
-        room: Room,
+        capacity: Capacity,
     ) -> Outcome {
         let gpu = &self.context.gpu;
-        let buffers = self.buffers(splats, camera, room);
+        let buffers = self.buffers(splats, camera, capacity);
         let recording = self.record(&buffers);
         recording.submit(gpu, &immediates(settings));
-        let zeros = vec![0u32; room.gaussians as usize];
+        let zeros = vec![0u32; capacity.gaussians as usize];
         gpu.write(buffers.get("visible_rank").unwrap(), 0, &zeros);
         recording.submit(gpu, &immediates(settings));
         self.read(&buffers, splats.len(), camera)

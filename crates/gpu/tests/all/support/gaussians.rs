@@ -11,7 +11,7 @@ use dapple_gpu::stages::{gradients, update};
 use dapple_gpu::{Buffers, Context, Recorder};
 use dapple_reference::scenes::{Random, TestScene};
 use dapple_reference::{self as reference, Gaussian, Projected, ProjectedGradient};
-use dapple_runtime::{Recording, wgpu};
+use dapple_runtime::{CommandList, wgpu};
 use dapple_scene::Splats;
 
 /// Sums over pixels, in the order of a slot.
@@ -371,7 +371,7 @@ impl Fixture {
         ]
     }
 
-    fn record(&self, passes: &[&Pass]) -> Recording {
+    fn record(&self, passes: &[&Pass]) -> CommandList {
         let mut recorder = Recorder::new(&self.stages.context, &self.buffers, Bits::NONE);
         for pass in passes {
             recorder.pass(pass).unwrap();

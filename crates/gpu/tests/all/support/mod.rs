@@ -3,17 +3,17 @@
 #![allow(clippy::unwrap_used, dead_code, reason = "tests; each uses some of it")]
 
 pub mod blend;
+pub mod cpu_agreement;
 pub mod front;
 pub mod gaussians;
 pub mod lease;
-pub mod twins;
 pub mod world;
 
 use dapple_engine::{DensifyPlan, LearningRates, LossTerm, LossWeights, StepSettings, TrainView};
 use dapple_gpu::{Context, GpuEngine, GpuEngineOptions};
 use dapple_reference::scenes;
 use dapple_runtime::GpuOptions;
-use dapple_scene::{Camera, Photo, Pose, lacking};
+use dapple_scene::{Camera, Photo, Pose, test_requirements};
 use glam::DVec3;
 use std::sync::{Arc, LazyLock};
 
@@ -40,7 +40,7 @@ pub fn engine_on(options: GpuEngineOptions) -> GpuEngine {
 pub fn has_gpu() -> bool {
     static FOUND: LazyLock<bool> = LazyLock::new(|| !dapple_runtime::adapters().is_empty());
     if !*FOUND {
-        lacking::skipped(
+        test_requirements::skipped(
             "gpu",
             "no GPU driver on this machine. Install one, for example mesa-vulkan-drivers, which needs \
              no GPU",
@@ -52,7 +52,7 @@ pub fn has_gpu() -> bool {
 /// Returns the options of the tests' device.
 pub fn options(without_subgroups: bool) -> GpuOptions {
     GpuOptions {
-        choice: lacking::test_gpu().parse().unwrap(),
+        choice: test_requirements::test_gpu().parse().unwrap(),
         validate: true,
         without_subgroups,
         ..GpuOptions::default()

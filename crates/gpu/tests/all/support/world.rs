@@ -7,7 +7,7 @@ use crate::support::{context, context_without_subgroups};
 use dapple_engine::DensifyPlan;
 use dapple_engine::OptimizerState;
 use dapple_gpu::layout::{SLOT_FLOATS, State, plane};
-use dapple_gpu::passes::{Bits, Extent, Pass, Room};
+use dapple_gpu::passes::{Bits, BufferSizes, Capacity, Pass};
 use dapple_gpu::stages::{densify, morton};
 use dapple_gpu::{Buffers, Context, Precision, Recorder};
 use dapple_reference::scenes::Random;
@@ -59,7 +59,7 @@ pub struct World<'a> {
     pub context: &'a Context,
     pub precision: Precision,
     pub buffers: Buffers,
-    pub extent: Extent,
+    pub sizes: BufferSizes,
     pub capacity: usize,
 }
 
@@ -71,16 +71,16 @@ impl<'a> World<'a> {
         let precision = *precision;
         let gpu = &context.gpu;
         let mut buffers = Buffers::default();
-        let extent = Extent {
-            room: Room {
+        let sizes = BufferSizes {
+            capacity: Capacity {
                 gaussians: capacity as u32,
-                ..Room::default()
+                ..Capacity::default()
             },
             precision,
             sh_degree: DEGREE,
-            ..Extent::default()
+            ..BufferSizes::default()
         };
-        buffers.fit(context, &extent, Bits::NONE, None).unwrap();
+        buffers.fit(context, &sizes, Bits::NONE, None).unwrap();
         let scratch = [
             ("instance_tile", 1),
             ("instance_tile_alt", 1),
@@ -104,7 +104,7 @@ impl<'a> World<'a> {
             context,
             precision,
             buffers,
-            extent,
+            sizes,
             capacity,
         }
     }
@@ -210,7 +210,7 @@ impl<'a> World<'a> {
 
     fn run(&self, pass: &Pass, bits: Bits) {
         let recorder = Recorder::new(self.context, &self.buffers, bits);
-        let mut recorder = recorder.over(&self.extent, 0);
+        let mut recorder = recorder.over(&self.sizes, 0);
         recorder.pass(pass).unwrap();
         recorder.finish().submit(&self.context.gpu, &[]);
         self.context.gpu.wait().unwrap();

@@ -1,7 +1,7 @@
 //! A stub of COLMAP, photos, and models with known truth.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use dapple_base::{NoProgress, lacking};
+use dapple_base::{NoProgress, test_requirements};
 use dapple_photos::model::{Image, Model, NO_POINT, Point};
 use dapple_photos::{Done, Options, make};
 use dapple_scene::Pose;
@@ -29,7 +29,7 @@ impl Bench {
             .output()
             .is_ok_and(|ran| ran.status.success());
         if cfg!(windows) || !has_python {
-            lacking::skipped("python", "the stub of COLMAP needs python3");
+            test_requirements::skipped("python", "the stub of COLMAP needs python3");
             return None;
         }
         let root = tempfile::tempdir().unwrap();

@@ -61,7 +61,7 @@ pub fn find() -> Result<Option<PathBuf>, String> {
             .status();
         version.is_ok_and(|status| status.success())
     });
-    if found.is_none() && dapple_base::lacking::requires("chromium") {
+    if found.is_none() && dapple_base::test_requirements::requires("chromium") {
         return Err(format!(
             "Chromium is not there and {REQUIRED} names it\nhint: install `chromium`, or name it in {VARIABLE}"
         ));

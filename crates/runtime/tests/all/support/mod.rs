@@ -3,14 +3,14 @@
 #![allow(clippy::unwrap_used, dead_code, reason = "tests; each uses some of it")]
 
 use dapple_runtime::{
-    Defines, Gpu, GpuOptions, Groups, Kernel, Overrides, Recording, ShaderSet, wgpu,
+    CommandList, Defines, Gpu, GpuOptions, Groups, Kernel, Overrides, ShaderSet, wgpu,
 };
 use std::sync::OnceLock;
 
 /// Returns the options of the device of the tests.
 pub fn options() -> GpuOptions {
     GpuOptions {
-        choice: dapple_base::lacking::test_gpu().parse().unwrap(),
+        choice: dapple_base::test_requirements::test_gpu().parse().unwrap(),
         validate: true,
         without_subgroups: false,
         ..GpuOptions::default()
@@ -55,8 +55,8 @@ pub fn kernel(gpu: &Gpu, entry: &str) -> Kernel {
 }
 
 /// Records `entry` over 64 values per group.
-pub fn recording(gpu: &Gpu, entry: &str, values: &wgpu::Buffer, groups: u32) -> Recording {
-    let mut recording = Recording::new();
+pub fn recording(gpu: &Gpu, entry: &str, values: &wgpu::Buffer, groups: u32) -> CommandList {
+    let mut recording = CommandList::new();
     recording.span("work");
     let bound = kernel(gpu, entry).bind(gpu, &[("values", values)]).unwrap();
     recording.dispatch(bound, Groups::flat(groups));

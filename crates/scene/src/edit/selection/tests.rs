@@ -28,8 +28,8 @@ fn plane() -> Splats {
 }
 
 /// In the origin, looks along +z; focal length 100, a picture of 100 x 100.
-fn eye() -> Eye {
-    Eye::from(&Camera::pinhole(100, 100, 100.0, Pose::IDENTITY))
+fn eye() -> SelectionCamera {
+    SelectionCamera::from(&Camera::pinhole(100, 100, 100.0, Pose::IDENTITY))
 }
 
 fn polygon(points: &[[f64; 2]]) -> Shape {
@@ -51,20 +51,20 @@ fn stroke(points: &[[f64; 2]], radius: f64) -> Shape {
     }
 }
 
-fn pick(how: How, by: Shape) -> Pick {
-    Pick { how, by }
+fn pick(how: SetOperation, by: Shape) -> SelectionStep {
+    SelectionStep { how, by }
 }
 
-fn add(by: Shape) -> Pick {
-    pick(How::Add, by)
+fn add(by: Shape) -> SelectionStep {
+    pick(SetOperation::Add, by)
 }
 
-fn selected(splats: &Splats, picks: &[Pick]) -> Vec<usize> {
+fn selected(splats: &Splats, picks: &[SelectionStep]) -> Vec<usize> {
     let found = Editor::new(splats.clone()).select(picks).unwrap();
     (0..found.len()).filter(|&i| found[i]).collect()
 }
 
-fn action(by: Vec<Pick>, then: Deed) -> Action {
+fn action(by: Vec<SelectionStep>, then: SelectionAction) -> Action {
     Action::Selected { by, then }
 }
 
@@ -159,11 +159,11 @@ fn picks_follow_each_other() {
         rectangle([5.0, 5.0], [95.0, 15.0]),
     );
     let with = |how| selected(&plane, &[add(left.clone()), pick(how, top.clone())]).len();
-    assert_eq!(with(How::Add), 18 + 9 - 2);
-    assert_eq!(with(How::Subtract), 16);
-    assert_eq!(with(How::Intersect), 2);
-    assert_eq!(with(How::Toggle), 16 + 7);
-    let others = [add(left), pick(How::Toggle, Shape::All)];
+    assert_eq!(with(SetOperation::Add), 18 + 9 - 2);
+    assert_eq!(with(SetOperation::Subtract), 16);
+    assert_eq!(with(SetOperation::Intersect), 2);
+    assert_eq!(with(SetOperation::Toggle), 16 + 7);
+    let others = [add(left), pick(SetOperation::Toggle, Shape::All)];
     assert_eq!(selected(&plane, &others).len(), 81 - 18);
     let range = ["opacity_raw>=3", "opacity_raw<7"].map(|c| c.parse().unwrap());
     let found = selected(&plane, &[add(Shape::Conditions(range.to_vec()))]);
@@ -176,9 +176,9 @@ fn picks_follow_each_other() {
 fn selections_are_dropped_kept_and_moved() {
     let plane = plane();
     let middle = vec![add(stroke(&[[50.0, 50.0]], 10.5))];
-    let dropped = replayed(&plane, &[action(middle.clone(), Deed::Drop)]).unwrap();
+    let dropped = replayed(&plane, &[action(middle.clone(), SelectionAction::Drop)]).unwrap();
     assert_eq!(dropped.len(), 76);
-    let kept = replayed(&plane, &[action(middle.clone(), Deed::Keep)]).unwrap();
+    let kept = replayed(&plane, &[action(middle.clone(), SelectionAction::Keep)]).unwrap();
     assert_eq!(kept.means[2], plane.means[40]);
     assert_eq!(kept.len(), 5);
     // Moved ones are as if they had been moved alone; all others have their bits.
@@ -187,7 +187,11 @@ fn selections_are_dropped_kept_and_moved() {
         scale: 2.0,
         ..Similarity::rotation(DQuat::from_rotation_z(0.3))
     };
-    let moved = replayed(&plane, &[action(middle.clone(), Deed::Transform(turn))]).unwrap();
+    let moved = replayed(
+        &plane,
+        &[action(middle.clone(), SelectionAction::Transform(turn))],
+    )
+    .unwrap();
     let mut alone = kept;
     turn.apply(&mut alone);
     let order = [31, 39, 40, 41, 49];
@@ -195,11 +199,11 @@ fn selections_are_dropped_kept_and_moved() {
     let rest: Vec<usize> = (0..81).filter(|i| !order.contains(i)).collect();
     assert_eq!(order::gather(&moved, &rest), order::gather(&plane, &rest));
     // Where they were there is nothing any more; `moved` still knows them, also behind others that go.
-    let again = |shape: Shape, then: Deed| action(vec![add(shape)], then);
+    let again = |shape: Shape, then: SelectionAction| action(vec![add(shape)], then);
     let chain = [
-        action(middle, Deed::Transform(turn)),
-        again(rectangle([5.0, 5.0], [95.0, 15.0]), Deed::Drop),
-        again(Shape::Moved, Deed::Keep),
+        action(middle, SelectionAction::Transform(turn)),
+        again(rectangle([5.0, 5.0], [95.0, 15.0]), SelectionAction::Drop),
+        again(Shape::Moved, SelectionAction::Keep),
     ];
     assert_eq!(replayed(&plane, &chain).unwrap(), alone);
 }
@@ -209,17 +213,21 @@ fn what_is_hidden_is_let_alone_until_all_is_shown() {
     let plane = plane();
     let everything = || vec![add(Shape::All)];
     let row = vec![add(rectangle([5.0, 5.0], [95.0, 15.0]))];
-    let hide = action(row.clone(), Deed::Hide);
-    let deed = |then: Deed| replayed(&plane, &[hide.clone(), action(everything(), then)]);
+    let hide = action(row.clone(), SelectionAction::Hide);
+    let deed =
+        |then: SelectionAction| replayed(&plane, &[hide.clone(), action(everything(), then)]);
     // Only what was hidden is left, and it is what it was.
-    let left = deed(Deed::Drop).unwrap();
+    let left = deed(SelectionAction::Drop).unwrap();
     assert_eq!(left.means, plane.means[..9]);
-    assert_eq!(deed(Deed::Keep).unwrap(), plane);
+    assert_eq!(deed(SelectionAction::Keep).unwrap(), plane);
     let kept = replayed(
         &plane,
         &[
             hide.clone(),
-            action(vec![add(stroke(&[[50.0, 50.0]], 1.0))], Deed::Keep),
+            action(
+                vec![add(stroke(&[[50.0, 50.0]], 1.0))],
+                SelectionAction::Keep,
+            ),
         ],
     );
     assert_eq!(kept.unwrap().len(), 10);
@@ -248,7 +256,7 @@ fn what_is_hidden_is_let_alone_until_all_is_shown() {
 #[test]
 fn broken_selections_are_refused_and_change_nothing() {
     let plane = plane();
-    let bad_eye = |change: fn(&mut Eye)| {
+    let bad_eye = |change: fn(&mut SelectionCamera)| {
         let mut eye = eye();
         change(&mut eye);
         Shape::Polygon {
@@ -277,16 +285,19 @@ fn broken_selections_are_refused_and_change_nothing() {
         Shape::Moved,
         Shape::All,
     ] {
-        let error = replayed(&plane, &[action(vec![add(shape.clone())], Deed::Drop)]);
+        let error = replayed(
+            &plane,
+            &[action(vec![add(shape.clone())], SelectionAction::Drop)],
+        );
         let error = error.unwrap_err();
         assert!(error.hint_text().is_some(), "{shape:?}: {error}");
     }
     for picks in [vec![], vec![add(Shape::All); MOST_PICKS + 1]] {
-        assert!(action(picks, Deed::Hide).check().is_err());
+        assert!(action(picks, SelectionAction::Hide).check().is_err());
     }
     let flat = Similarity::scale(0.0);
     assert!(
-        action(vec![add(Shape::All)], Deed::Transform(flat))
+        action(vec![add(Shape::All)], SelectionAction::Transform(flat))
             .check()
             .is_err()
     );
@@ -304,16 +315,16 @@ proptest! {
             translation: DVec3::new(turn, 0.1, 0.3),
         };
         let camera = Camera { lens: Lens::Radial([turn / 10.0, 0.0]), ..Camera::pinhole(100, 100, 97.3, pose) };
-        let how = [How::Add, How::Subtract, How::Intersect, How::Toggle][how];
+        let how = [SetOperation::Add, SetOperation::Subtract, SetOperation::Intersect, SetOperation::Toggle][how];
         let lasso = add(Shape::Polygon { eye: (&camera).into(), points: points.clone() });
         let brush = pick(how, Shape::Stroke { eye: (&camera).into(), points, radius });
         let similarity = Similarity { translation: [turn, 1.0 / 3.0, 0.0], ..Similarity::scale(1.0 + turn) };
         let actions = vec![
-            action(vec![lasso.clone(), brush], Deed::Transform(similarity)),
-            action(vec![add(Shape::Moved)], Deed::Transform(similarity)),
-            action(vec![lasso.clone()], Deed::Hide),
+            action(vec![lasso.clone(), brush], SelectionAction::Transform(similarity)),
+            action(vec![add(Shape::Moved)], SelectionAction::Transform(similarity)),
+            action(vec![lasso.clone()], SelectionAction::Hide),
             Action::ShowAll,
-            action(vec![lasso, pick(How::Toggle, Shape::All)], Deed::Keep),
+            action(vec![lasso, pick(SetOperation::Toggle, Shape::All)], SelectionAction::Keep),
         ];
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("recipe.json");

@@ -5,7 +5,7 @@ use super::picture::Picture;
 use super::plan::{Plan, RestPlan};
 use super::{DAMAGED, ENTRIES_A_ROW, LARGEST_FROM, META};
 use crate::ply::{Block, blocks, empty};
-use crate::splat_file::files::{Beside, Files, Folder, META_BYTES};
+use crate::splat_file::files::{Files, Folder, META_BYTES, SiblingFiles};
 use crate::splat_file::packed::complete;
 use crate::splat_file::watch::Watch;
 use crate::splat_file::{Format, SplatMetadata, foreign, streamed};
@@ -115,7 +115,7 @@ pub(in crate::splat_file) fn read_folder(
 ) -> Result<(Splats, SplatMetadata)> {
     let bytes = bounded::read("cannot read the file", path, META_BYTES)?;
     let folder = Folder(path.parent().unwrap_or(Path::new("")));
-    parse_beside(&bytes, &Beside::new(&folder, META), progress).map_err(|e| within(e, path))
+    parse_beside(&bytes, &SiblingFiles::new(&folder, META), progress).map_err(|e| within(e, path))
 }
 
 /// Inserts the path of the main file before the place of an error.
@@ -136,7 +136,7 @@ pub(in crate::splat_file) fn within(error: Error, path: &Path) -> Error {
 /// Reads a `meta.json`, and the textures that it names.
 pub(in crate::splat_file) fn parse_beside(
     meta: &[u8],
-    files: &Beside<'_>,
+    files: &SiblingFiles<'_>,
     progress: &dyn Progress,
 ) -> Result<(Splats, SplatMetadata)> {
     let plan = Plan::parse(meta)?;

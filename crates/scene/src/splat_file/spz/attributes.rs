@@ -139,7 +139,7 @@ enum HarmonicBits {
 
 impl HarmonicBits {
     /// Returns the requested bits; else bits by the screen coverage of each Gaussian.
-    fn of(splats: &Splats, asked: Option<[u8; 2]>) -> Self {
+    fn from_splats(splats: &Splats, asked: Option<[u8; 2]>) -> Self {
         if let Some(bits) = asked {
             return Self::Same(bits.map(|b| b.clamp(1, 8).into()));
         }
@@ -210,7 +210,7 @@ pub(super) fn encode(
         row.copy_from_slice(&pack_smallest_three([w, x, y, z]).to_le_bytes());
     });
     let rest = splats.sh_rest_stride();
-    let bits = HarmonicBits::of(splats, sh_bits);
+    let bits = HarmonicBits::from_splats(splats, sh_bits);
     let harmonics = plane(rest, &|i, row| {
         let values = &splats.sh_rest[i * rest..][..rest];
         let bits = bits.at(i);
@@ -250,20 +250,20 @@ mod tests {
     fn what_covers_more_has_finer_harmonics() {
         let mut splats = empty(3, 1);
         splats.scales = vec![[-6.0; 3], [-3.9; 3], [-2.0; 3]];
-        let bits = HarmonicBits::of(&splats, None);
+        let bits = HarmonicBits::from_splats(&splats, None);
         // e^3.8 of area are 5.5 doublings, 1.9 bits.
         let of_degree_1: Vec<u32> = (0..3).map(|i| bits.at(i)[0]).collect();
         assert_eq!(of_degree_1, [2, 4, 6]);
         assert_eq!(bits.at(1)[1], 3);
-        let same = HarmonicBits::of(&splats, Some([6, 5]));
+        let same = HarmonicBits::from_splats(&splats, Some([6, 5]));
         assert!((0..3).all(|i| same.at(i) == [6, 5]));
         // Invisible and infinite Gaussians do not change the bits of the others.
         splats.scales[0] = [f32::NEG_INFINITY; 3];
         splats.scales[2] = [500.0; 3];
-        let bits = HarmonicBits::of(&splats, None);
+        let bits = HarmonicBits::from_splats(&splats, None);
         assert_eq!([0, 1, 2].map(|i| bits.at(i)[0]), [1, 4, 8]);
         assert!(
-            matches!(HarmonicBits::of(&empty(0, 1), None), HarmonicBits::ByCover(m) if m.is_empty())
+            matches!(HarmonicBits::from_splats(&empty(0, 1), None), HarmonicBits::ByCover(m) if m.is_empty())
         );
     }
 

@@ -8,7 +8,7 @@
 use super::META;
 use super::meta::{Meta, Node, Run, damaged};
 use crate::edit::order::{append, gather};
-use crate::splat_file::files::{Beside, Files, Folder, is_inside};
+use crate::splat_file::files::{Files, Folder, SiblingFiles, is_inside};
 use crate::splat_file::{SplatMetadata, sog};
 use crate::{Error, Progress, Result, Splats, bounded};
 use std::path::Path;
@@ -167,7 +167,7 @@ fn sog_file(
     let bytes = files.get(name)?;
     let read = match is_bundle {
         true => sog::parse(&bytes, progress),
-        false => sog::parse_beside(&bytes, &Beside::new(files, name), progress),
+        false => sog::parse_beside(&bytes, &SiblingFiles::new(files, name), progress),
     };
     read.map_err(|e| match e.place() {
         Some(place) if place.contains(name) => e,

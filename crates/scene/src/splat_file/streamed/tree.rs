@@ -85,7 +85,7 @@ impl Bound {
 
     /// Computes the box around the oriented box that touches the ellipsoid at one standard deviation. Empty if that is
     /// not finite.
-    pub(super) fn of(splats: &Splats, i: usize) -> Self {
+    pub(super) fn from_splat(splats: &Splats, i: usize) -> Self {
         let [w, x, y, z] = crate::splat_file::unit(splats.quats[i]);
         let s = splats.scales[i].map(f32::exp);
         let rows = [
@@ -178,12 +178,12 @@ mod tests {
             splats.quats.push(quat);
         }
         let near = |a: [f32; 3], b: [f32; 3]| (0..3).all(|k| (a[k] - b[k]).abs() < 1e-5);
-        let (plain, turned) = (Bound::of(&splats, 0), Bound::of(&splats, 1));
+        let (plain, turned) = (Bound::from_splat(&splats, 0), Bound::from_splat(&splats, 1));
         assert!(near(plain.min, [0.0, 0.0, -1.0]) && near(plain.max, [2.0, 4.0, 7.0]));
         // A quarter turn about z: x and y change places.
         assert!(near(turned.min, [-1.0, 1.0, -1.0]) && near(turned.max, [3.0, 3.0, 7.0]));
         splats.scales[0][1] = f32::INFINITY;
-        assert_eq!(Bound::of(&splats, 0), Bound::NOTHING);
+        assert_eq!(Bound::from_splat(&splats, 0), Bound::NOTHING);
         assert_eq!(Bound::NOTHING.or_origin().max, [0.0; 3]);
     }
 }

@@ -121,7 +121,9 @@ impl Files<'_> {
             }
             Part::Leaf(mut indices) => {
                 indices.sort_unstable();
-                let bounds = indices.iter().map(|&i| Bound::of(self.all, i as usize));
+                let bounds = indices
+                    .iter()
+                    .map(|&i| Bound::from_splat(self.all, i as usize));
                 let bound = bounds.fold(Bound::NOTHING, Bound::and).or_origin();
                 let mut lods = BTreeMap::new();
                 for level in 0..self.starts.len() - 1 {

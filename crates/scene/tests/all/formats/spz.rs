@@ -120,7 +120,7 @@ fn axes_are_those_that_are_declared_or_named() {
         splat_file::write_with(&path, &splats, Format::Spz, &turned(axes, SpzVersion::V4)).unwrap();
         let (read, metadata) = splat_file::read(&path).unwrap();
         assert_eq!((metadata.axes, metadata.antialiased), (Some(axes), true));
-        assert_near(&read, &splats, Steps::of(Format::Spz), axes.name());
+        assert_near(&read, &splats, Steps::for_format(Format::Spz), axes.name());
         // Version 3 does not: the caller must know them.
         splat_file::write_with(&path, &splats, Format::Spz, &turned(axes, SpzVersion::V3)).unwrap();
         let bytes = std::fs::read(&path).unwrap();
@@ -130,7 +130,7 @@ fn axes_are_those_that_are_declared_or_named() {
         };
         let (read, metadata) = parse_with(&bytes, Format::Spz, &options).unwrap();
         assert_eq!(metadata.axes, None);
-        assert_near(&read, &splats, Steps::of(Format::Spz), axes.name());
+        assert_near(&read, &splats, Steps::for_format(Format::Spz), axes.name());
         let (raw, _) = parse(&bytes, Format::Spz).unwrap();
         assert_eq!(raw.means[7] == read.means[7], axes == Axes::Rub);
     }

@@ -59,7 +59,7 @@ fn what_is_written_is_read_and_levels_tile_their_files() {
         let steps = Steps {
             // The range is seven times that of the crowd.
             mean: 1.02 * 4.6 / 65_535.0 * 98.0,
-            ..Steps::of(FORMAT)
+            ..Steps::for_format(FORMAT)
         };
         assert_eq!(read.len(), count);
         if count < 1000 {
@@ -151,7 +151,7 @@ fn bytes_by_hand_are_read() {
     let front = r#"{"file":0,"offset":0,"count":200}"#;
     // Level 1 is the finest; the coarser file may be missing.
     let (splats, metadata) = read(text(back, front, "")).unwrap();
-    assert_near(&splats, &fine, Steps::of(FORMAT), "by hand");
+    assert_near(&splats, &fine, Steps::for_format(FORMAT), "by hand");
     assert_eq!(metadata.notes.len(), 1);
     let (splats, metadata) = read(text(back, front, r#""environment":"b/c/meta.json","#)).unwrap();
     assert_eq!((splats.len(), metadata.notes.len()), (400, 2));
@@ -275,7 +275,7 @@ fn bundles_are_read_as_folders_are() {
         files[last].1 = meta.to_string().into_bytes();
         let (read, metadata) = parse_files(&files, FORMAT).unwrap();
         assert!(metadata.notes.is_empty(), "{:?}", metadata.notes);
-        assert_near(&read, &plain, Steps::of(FORMAT), "bundles");
+        assert_near(&read, &plain, Steps::for_format(FORMAT), "bundles");
         // Counts that differ from those of the tree, and Gaussians in no leaf.
         meta["counts"][0] = 7.into();
         files[last].1 = meta.to_string().into_bytes();

@@ -57,7 +57,7 @@ impl Steps {
     };
 
     /// Returns half a step of each, and rounding.
-    pub fn of(format: Format) -> Self {
+    pub fn for_format(format: Format) -> Self {
         match format {
             Format::Spz => Self {
                 mean: 0.5 / 4096.0 + 1e-5,

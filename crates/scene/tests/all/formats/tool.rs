@@ -23,7 +23,7 @@ fn ours_is_theirs(
     convert(tool, &[], &ours, &[], &back);
     let what = format!("{name}, degree {}, {options:?}", splats.sh_degree);
     let (read, _) = splat_file::read(&ours).unwrap();
-    assert_near(&read, splats, Steps::of(format), &what);
+    assert_near(&read, splats, Steps::for_format(format), &what);
     assert_near(&ply::read(&back).unwrap(), &read, Steps::NONE, &what);
 }
 
@@ -36,7 +36,7 @@ fn theirs_is_ours(tool: &Path, splats: &Splats, name: &str, format: Format, opti
     convert(tool, options, &ply, &[], &theirs);
     let what = format!("their {name}, degree {}, {options:?}", splats.sh_degree);
     let (read, _) = splat_file::read(&theirs).unwrap();
-    let mut steps = Steps::of(format);
+    let mut steps = Steps::for_format(format);
     if format == Format::Sog || format == Format::SogFolder {
         // The tool's palette does not find every vector, even with enough entries.
         steps.rest = 1.0;
@@ -153,7 +153,12 @@ fn streamed_sog_both_ways() {
             }
         }
         assert_near(&back, &read, Steps::NONE, "files of our lod-meta.json");
-        assert_near(&read, &splats, Steps::of(Format::StreamedSog), "ours");
+        assert_near(
+            &read,
+            &splats,
+            Steps::for_format(Format::StreamedSog),
+            "ours",
+        );
     }
     // Two levels of the tool, the finer with more Gaussians; small leaves, so that there are several.
     let (fine, coarse) = (crowd(2500, 0), crowd(400, 0));
@@ -167,5 +172,10 @@ fn streamed_sog_both_ways() {
     let (read, metadata) = splat_file::read(&theirs).unwrap();
     assert!(metadata.notes.is_empty(), "{:?}", metadata.notes);
     assert!(folder.path().join("theirs/0_1/meta.json").is_file());
-    assert_near(&read, &fine, Steps::of(Format::StreamedSog), "theirs");
+    assert_near(
+        &read,
+        &fine,
+        Steps::for_format(Format::StreamedSog),
+        "theirs",
+    );
 }

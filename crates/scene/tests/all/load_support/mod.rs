@@ -124,5 +124,5 @@ pub fn write_png(path: &Path, width: u32, height: u32) {
 
 /// Returns the folder of a real capture, or prints that the test is skipped.
 pub fn data(capture: &str) -> Option<PathBuf> {
-    dapple_scene::lacking::capture(env!("CARGO_MANIFEST_DIR"), capture)
+    dapple_scene::test_requirements::capture(env!("CARGO_MANIFEST_DIR"), capture)
 }

@@ -4,21 +4,21 @@
 
 pub mod gradients;
 
-use dapple_base::lacking;
+use dapple_base::test_requirements;
 use dapple_runtime::{Gpu, GpuOptions};
 use dapple_tensor::{Context, Plan, PlanOptions, Tensor};
 
 /// Opens the device of the tests.
 pub fn gpu() -> Option<Gpu> {
     let options = GpuOptions {
-        choice: lacking::test_gpu().parse().unwrap(),
+        choice: test_requirements::test_gpu().parse().unwrap(),
         validate: true,
         ..GpuOptions::default()
     };
     match Gpu::open(&options) {
         Ok(gpu) => Some(gpu),
         Err(error) => {
-            lacking::skipped("gpu", &error.to_string());
+            test_requirements::skipped("gpu", &error.to_string());
             None
         }
     }

@@ -3,7 +3,7 @@
 
 use dapple_engine::constants::FINITE_EVERY;
 use dapple_engine::{
-    DensifyPlan, DensifyReport, DepthSample, Engine, Gradients, ImageDerivative, NotFinite,
+    DensifyPlan, DensifyReport, DepthSample, Engine, Gradients, ImageDerivative, NonFiniteReport,
     OptimizerState, RenderSettings, Rendered, Report, StepCounts, StepReport, StepSettings,
     TrainView, ViewId, ViewState,
 };
@@ -169,7 +169,7 @@ impl Engine for FakeEngine {
             not_finite: settings
                 .step
                 .is_multiple_of(FINITE_EVERY)
-                .then(|| NotFinite::find_in(&self.splats))
+                .then(|| NonFiniteReport::find_in(&self.splats))
                 .flatten(),
         }));
         Ok(())

@@ -4,12 +4,12 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use crate::support;
-use crate::support::twins;
+use crate::support::cpu_agreement;
 
+use cpu_agreement::{Case, cases, stages};
 use dapple_engine::{LossTerm, Stage, StepSettings, Trace};
 use dapple_gpu::{GpuEngine, GpuEngineOptions};
 use dapple_scene::Splats;
-use twins::{Case, cases, stages};
 
 fn engine(without_subgroups: bool, bounds_dispatches: bool) -> GpuEngine {
     support::engine_on(GpuEngineOptions {

@@ -11,7 +11,7 @@ use dapple::train::RunFolder;
 use dapple_viewer::{Encoded, Request};
 
 /// Snapshot playback of a run; the module documents the engine's lifetime.
-pub struct TimeTravel {
+pub struct SnapshotPlayback {
     folder: RunFolder,
     device: DeviceOptions,
     held: Option<Held>,
@@ -24,7 +24,7 @@ struct Held {
     sh_degree: u8,
 }
 
-impl TimeTravel {
+impl SnapshotPlayback {
     /// Creates the playback of a run's snapshots, on this device.
     pub fn new(folder: RunFolder, device: DeviceOptions) -> Self {
         Self {
@@ -102,7 +102,7 @@ impl TimeTravel {
     }
 }
 
-impl std::fmt::Debug for TimeTravel {
+impl std::fmt::Debug for SnapshotPlayback {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let step = self.held.as_ref().and_then(|held| held.step);
         f.debug_struct("TimeTravel").field("step", &step).finish()
@@ -116,12 +116,12 @@ mod tests {
     use dapple::scene::Splats;
     use dapple::scene::splat_file::Format;
 
-    fn travel(folder: &std::path::Path, device: &str) -> TimeTravel {
+    fn travel(folder: &std::path::Path, device: &str) -> SnapshotPlayback {
         let device = DeviceOptions {
             device: Some(device.parse().unwrap()),
             ..DeviceOptions::default()
         };
-        TimeTravel::new(RunFolder::open(folder), device)
+        SnapshotPlayback::new(RunFolder::open(folder), device)
     }
 
     #[test]

@@ -13,7 +13,7 @@ const SEED: u64 = 0;
 
 /// A profile target.
 #[derive(Debug)]
-pub struct Subject {
+pub struct ProfileTarget {
     /// Name in titles and file names.
     pub name: String,
     /// Photos, cameras and points.
@@ -27,7 +27,7 @@ pub struct Subject {
 ///
 /// # Errors
 /// The engine fails.
-pub fn synthetic(count: u32, size: [u32; 2], open: &Open<'_>) -> Result<Subject> {
+pub fn synthetic(count: u32, size: [u32; 2], open: &Open<'_>) -> Result<ProfileTarget> {
     let splats = synth::splats(count as usize, SEED);
     let mut engine = open(false)?.into_engine();
     engine.upload(&splats, None)?;
@@ -49,7 +49,7 @@ pub fn synthetic(count: u32, size: [u32; 2], open: &Open<'_>) -> Result<Subject>
         position,
         rgb: [128; 3],
     });
-    Ok(Subject {
+    Ok(ProfileTarget {
         name: format!("synthetic-{count}"),
         dataset: Dataset {
             views,

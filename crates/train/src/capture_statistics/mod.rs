@@ -9,7 +9,7 @@
 //!    their frame. Photos from one distance repeat the detail of a place, nearer photos add detail: `detail / coverage`
 //!    and `detail` bound the detail of the scene. Most of it is repeated, so the cap uses `detail / coverage^(3/4)`.
 //!
-//! [`Evidence::budget`] computes the Gaussian cap from them, and [`Seen::steps`] the length of a run. Both are
+//! [`CaptureStatistics::budget`] computes the Gaussian cap from them, and [`PhotoCoverage::steps`] the length of a run. Both are
 //! functions of the capture only. `docs/experiments/2026-11-24-cap-by-coverage.md` has the fit of their constants and
 //! the captures.
 
@@ -74,7 +74,7 @@ const QUICK_STEPS: [f64; 2] = [3500.0, 7000.0];
 
 /// Capture statistics that need no decoded photos.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Seen {
+pub struct PhotoCoverage {
     /// Number of training photos.
     pub photos: usize,
     /// Number of photos that show a place; `None` without sparse points.
@@ -83,9 +83,9 @@ pub struct Seen {
 
 /// Capture statistics with the detail of the photos.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Evidence {
+pub struct CaptureStatistics {
     /// Number of photos and coverage.
-    pub seen: Seen,
+    pub seen: PhotoCoverage,
     /// Pixels of all photos.
     pub pixels: u64,
     /// Details of all photos.
@@ -95,7 +95,7 @@ pub struct Evidence {
 /// Reason of a Gaussian cap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Bound {
+pub enum LimitReason {
     /// Detail of the photos.
     Detail,
     /// Number of pixels of the photos.
@@ -114,12 +114,12 @@ pub struct Budget {
     /// The Gaussian cap.
     pub gaussians: usize,
     /// Reason of the cap.
-    pub bound: Bound,
+    pub bound: LimitReason,
     /// Statistics that the cap was computed from.
-    pub evidence: Evidence,
+    pub evidence: CaptureStatistics,
 }
 
-impl Seen {
+impl PhotoCoverage {
     /// Computes the statistics from one camera for each training photo, and from the capture's sparse points.
     pub fn from_cameras<'a>(
         cameras: impl IntoIterator<Item = &'a Camera>,
@@ -147,7 +147,7 @@ impl Seen {
     }
 }
 
-impl Evidence {
+impl CaptureStatistics {
     /// Computes the statistics of the training views of a capture.
     ///
     /// # Errors
@@ -168,7 +168,10 @@ impl Evidence {
         let found = u128::from(details.iter().sum::<u64>());
         let scaled = found * u128::from(all) / u128::from(looked_at.max(1));
         Ok(Self {
-            seen: Seen::from_cameras(views.iter().map(|view| &view.camera), &dataset.points),
+            seen: PhotoCoverage::from_cameras(
+                views.iter().map(|view| &view.camera),
+                &dataset.points,
+            ),
             pixels: all,
             detail: u64::try_from(scaled).unwrap_or(u64::MAX),
         })
@@ -187,17 +190,20 @@ impl Evidence {
         let root = seen_by.max(1.0).sqrt();
         let by_detail = PER_DETAIL * self.detail as f64 / (root * root.sqrt());
         let by_pixels = usize::try_from(self.pixels / PIXELS_PER_GAUSSIAN).unwrap_or(usize::MAX);
-        let mut found = (rounded(by_detail).max(1), Bound::Detail);
-        for (bounded, bound) in [(by_pixels.max(1), Bound::Pixels), (most, Bound::Most)] {
+        let mut found = (rounded(by_detail).max(1), LimitReason::Detail);
+        for (bounded, bound) in [
+            (by_pixels.max(1), LimitReason::Pixels),
+            (most, LimitReason::Most),
+        ] {
             if bounded < found.0 {
                 found = (bounded, bound);
             }
         }
         if first > found.0 {
-            found = (first, Bound::First);
+            found = (first, LimitReason::First);
         }
         if let Some(fit) = fit.filter(|&fit| fit < found.0) {
-            found = (fit.max(1), Bound::Device);
+            found = (fit.max(1), LimitReason::Device);
         }
         Budget {
             gaussians: found.0,
@@ -220,14 +226,14 @@ impl Budget {
 
 impl fmt::Display for Budget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Evidence { seen, detail, .. } = self.evidence;
+        let CaptureStatistics { seen, detail, .. } = self.evidence;
         write!(f, "{} Gaussians at most", short(self.gaussians as u64))?;
         match self.bound {
-            Bound::Detail => {}
-            Bound::Pixels => write!(f, " (one for {PIXELS_PER_GAUSSIAN} pixels)")?,
-            Bound::Most => f.write_str(" (more are taken only when named)")?,
-            Bound::First => f.write_str(" (as many as at the start)")?,
-            Bound::Device => f.write_str(" (more do not fit the device)")?,
+            LimitReason::Detail => {}
+            LimitReason::Pixels => write!(f, " (one for {PIXELS_PER_GAUSSIAN} pixels)")?,
+            LimitReason::Most => f.write_str(" (more are taken only when named)")?,
+            LimitReason::First => f.write_str(" (as many as at the start)")?,
+            LimitReason::Device => f.write_str(" (more do not fit the device)")?,
         }
         write!(f, ": the photos show {} details", short(detail))?;
         match seen.coverage {

@@ -1,4 +1,4 @@
-//! [`Turns`]: compile lock. The threads of one device compile at a time, and threads of other devices wait.
+//! [`CompileLock`]: compile lock. The threads of one device compile at a time, and threads of other devices wait.
 //!
 //! NVIDIA's compiler (driver 580.159) sometimes never returns if a process uses it for two devices at once: one thread
 //! computes for ever, the others wait for the driver's lock. The same hang occurs if a device is opened or closed while
@@ -10,7 +10,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 
 /// State of the lock, and a signal for its release.
 #[derive(Debug, Default)]
-pub(crate) struct Turns {
+pub(crate) struct CompileLock {
     /// The device whose threads hold the lock, and their number.
     working: Mutex<Option<(usize, usize)>>,
     free: Condvar,
@@ -19,11 +19,11 @@ pub(crate) struct Turns {
 /// Work of one thread; dropping it ends the turn.
 #[derive(Debug)]
 pub(crate) struct Turn<'a> {
-    of: &'a Turns,
+    of: &'a CompileLock,
 }
 
 /// Compile lock of the whole process.
-pub(crate) static COMPILING: Turns = Turns::new();
+pub(crate) static COMPILING: CompileLock = CompileLock::new();
 
 /// Runs `work` while this process compiles for no device, and opens or closes none. For programs that open devices
 /// through wgpu itself next to [`Gpu`](crate::Gpu). `work` must not open a [`Gpu`](crate::Gpu), drop the last handle of
@@ -33,7 +33,7 @@ pub fn with_drivers_alone<T>(work: impl FnOnce() -> T) -> T {
     work()
 }
 
-impl Turns {
+impl CompileLock {
     const fn new() -> Self {
         Self {
             working: Mutex::new(None),
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn who_works_alone_waits_for_all_and_all_for_it() {
-        let turns = Turns::new();
+        let turns = CompileLock::new();
         let inside = AtomicUsize::new(0);
         std::thread::scope(|scope| {
             for i in 0..6 {
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn devices_take_turns_and_threads_of_one_do_not() {
-        let turns = Turns::new();
+        let turns = CompileLock::new();
         let (together, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
         // Two threads of one device hold their turns at once.
         let (first, second) = (turns.take(1), turns.take(1));

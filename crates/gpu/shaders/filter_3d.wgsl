@@ -1,4 +1,4 @@
-// `smoothing`: sets each Gaussian's 3D filter from the training views, before a step that requests it
+// `filter_3d`: sets each Gaussian's 3D filter from the training views, before a step that requests it
 // (engine::filter_3d; Yu et al. 2024, arXiv:2311.16493). One invocation per Gaussian:
 // 1. A view counts if the centre is in front of its near plane and inside its frame, enlarged by SMOOTHING_MARGIN on
 //    each side. Over these views: the highest rate of samples per world unit, focal length / depth.
@@ -15,7 +15,7 @@
 @group(0) @binding(0) var<storage, read> views: array<View>;
 @group(0) @binding(1) var<storage, read> state: State;
 @group(0) @binding(2) var<storage, read> geometry: array<f32>;
-@group(0) @binding(3) var<storage, read_write> smoothing: array<f32>;
+@group(0) @binding(3) var<storage, read_write> filter_3d: array<f32>;
 
 fn sampling_rate(mean: vec3f, view: View) -> f32 {
     let point = to_camera(mean, view);
@@ -29,7 +29,7 @@ fn sampling_rate(mean: vec3f, view: View) -> f32 {
 }
 
 @compute @workgroup_size(256)
-fn smoothing_of_views(
+fn filter_3d_of_views(
     @builtin(workgroup_id) id: vec3u,
     @builtin(num_workgroups) dispatched: vec3u,
     @builtin(local_invocation_index) local: u32,
@@ -44,5 +44,5 @@ fn smoothing_of_views(
     for (var v = 1u; v < arrayLength(&views); v++) {
         rate = max(rate, sampling_rate(mean, views[v]));
     }
-    smoothing[i] = select(0.0, DEVIATION_PER_INTERVAL / rate, rate > 0.0);
+    filter_3d[i] = select(0.0, DEVIATION_PER_INTERVAL / rate, rate > 0.0);
 }

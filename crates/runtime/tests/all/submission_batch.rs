@@ -4,7 +4,7 @@
 
 use crate::support;
 
-use dapple_runtime::{ByteSlice, Gpu, Groups, Kernel, Recording, wgpu};
+use dapple_runtime::{ByteSlice, CommandList, Gpu, Groups, Kernel, wgpu};
 use support::{adapter, gpu, opened, options, recording};
 
 /// Doubles `values` and adds 1, so that results depend on the order of runs and writes.
@@ -15,9 +15,9 @@ const DOUBLE: &str = "
         values[id.x] = 2u * values[id.x] + 1u;
     }";
 
-fn doubling(gpu: &Gpu, values: &wgpu::Buffer) -> Recording {
+fn doubling(gpu: &Gpu, values: &wgpu::Buffer) -> CommandList {
     let kernel = Kernel::from_wgsl(gpu, "double", DOUBLE, "double").unwrap();
-    let mut recording = Recording::new();
+    let mut recording = CommandList::new();
     let bound = kernel.bind(gpu, &[("values", values)]).unwrap();
     recording.dispatch(bound, Groups::flat(1));
     recording
@@ -30,7 +30,7 @@ fn many_share_few_submissions_and_nothing_is_lost() {
     let step = recording(&gpu, "count", &values, 1);
     let before = gpu.counters();
     for _ in 0..1000 {
-        step.submit_soon(&gpu);
+        step.submit_batched(&gpu);
     }
     assert_eq!(gpu.read::<u32>(&values, 64).unwrap(), [1000; 64]);
     let done = gpu.counters() - before;
@@ -51,7 +51,7 @@ fn copies_come_between_dispatches() {
     )
     .unwrap();
     step.append(recording(&gpu, "count", &values, 1));
-    (0..100).for_each(|_| step.submit_soon(&gpu));
+    (0..100).for_each(|_| step.submit_batched(&gpu));
     assert_eq!(gpu.read::<u32>(&copy, 64).unwrap(), [199; 64]);
     assert_eq!(gpu.read::<u32>(&values, 64).unwrap(), [200; 64]);
 }
@@ -63,13 +63,13 @@ fn one_that_comes_alone_is_submitted_at_once() {
     let step = recording(&gpu, "count", &values, 1);
     for burst in [0, 3, 20] {
         // For any number of command lists before, and of pending ones.
-        (0..burst).for_each(|_| step.submit_soon(&gpu));
+        (0..burst).for_each(|_| step.submit_batched(&gpu));
         std::thread::sleep(std::time::Duration::from_millis(5));
         let before = gpu.counters();
-        step.submit_soon(&gpu);
+        step.submit_batched(&gpu);
         assert_eq!((gpu.counters() - before).submissions, 1);
     }
-    step.submit_soon(&gpu);
+    step.submit_batched(&gpu);
     assert_eq!(gpu.read::<u32>(&values, 1).unwrap(), [3 + 23 + 1]);
 }
 
@@ -83,7 +83,7 @@ fn everything_else_comes_in_the_order_of_the_calls() {
     let mut expected = 0_u32;
     let run = |times: u32, expected: &mut u32| {
         for _ in 0..times {
-            double.submit_soon(&gpu);
+            double.submit_batched(&gpu);
             *expected = expected.wrapping_mul(2).wrapping_add(1);
         }
     };
@@ -127,6 +127,6 @@ fn on_a_device_of_somebody_else_each_is_submitted_at_once() {
     let values = gpu.upload("values", &[0_u32; 64]).unwrap();
     let step = recording(&gpu, "count", &values, 1);
     let before = gpu.counters();
-    (0..10).for_each(|_| step.submit_soon(&gpu));
+    (0..10).for_each(|_| step.submit_batched(&gpu));
     assert_eq!((gpu.counters() - before).submissions, 10);
 }

@@ -1,7 +1,7 @@
 //! Memory of the engine's buffers: sums over the declarations of passes.
 
 use crate::layout::BUCKET;
-use crate::passes::{Axis, Extent, Room, Tensor, WORD, tensors};
+use crate::passes::{Axis, BufferSizes, Capacity, Tensor, WORD, tensors};
 use crate::precision::Precision;
 use dapple_engine::PosedCamera;
 use dapple_scene::sh_coefficient_count;
@@ -21,11 +21,11 @@ pub fn sh_planes(degree: u8) -> u32 {
     (sh_coefficient_count(degree) as u32 - 1) * 3
 }
 
-fn stored(precision: Precision, sh_degree: u8) -> Extent {
-    Extent {
+fn stored(precision: Precision, sh_degree: u8) -> BufferSizes {
+    BufferSizes {
         precision,
         sh_degree,
-        ..Extent::default()
+        ..BufferSizes::default()
     }
 }
 
@@ -34,13 +34,13 @@ fn along(axis: Axis) -> impl Iterator<Item = &'static Tensor> {
     tensors().filter(move |tensor| tensor.axis == axis && tensor.is_always())
 }
 
-fn bytes_each(axis: Axis, extent: &Extent) -> u64 {
-    let words = along(axis).map(|tensor| u64::from(tensor.words(extent)));
+fn bytes_each(axis: Axis, sizes: &BufferSizes) -> u64 {
+    let words = along(axis).map(|tensor| u64::from(tensor.words(sizes)));
     words.sum::<u64>() * WORD
 }
 
-fn widest(axis: Axis, extent: &Extent) -> u64 {
-    let words = along(axis).map(|tensor| u64::from(tensor.words(extent)));
+fn widest(axis: Axis, sizes: &BufferSizes) -> u64 {
+    let words = along(axis).map(|tensor| u64::from(tensor.words(sizes)));
     words.max().unwrap_or(1) * WORD
 }
 
@@ -53,14 +53,14 @@ pub fn bytes_per_gaussian(precision: Precision, sh_degree: u8) -> u64 {
 /// Returns the bytes of a visible Gaussian in addition to [`bytes_per_gaussian`], without
 /// instances.
 pub fn bytes_per_visible() -> u64 {
-    bytes_each(Axis::Visible, &Extent::default())
+    bytes_each(Axis::Visible, &BufferSizes::default())
 }
 
 /// Returns the bytes of an instance, with its share of a full bucket, rounded up.
 pub fn bytes_per_instance() -> u64 {
-    let extent = Extent::default();
-    let bucket = bytes_each(Axis::Bucket, &extent);
-    bytes_each(Axis::Instance, &extent) + bucket.div_ceil(u64::from(BUCKET))
+    let sizes = BufferSizes::default();
+    let bucket = bytes_each(Axis::Bucket, &sizes);
+    bytes_each(Axis::Instance, &sizes) + bucket.div_ceil(u64::from(BUCKET))
 }
 
 /// Returns the most Gaussians whose buffers take at most `bytes` each.
@@ -72,14 +72,14 @@ pub fn most_gaussians(precision: Precision, sh_degree: u8, bytes: u64) -> u32 {
 /// Returns the most instances whose buffers take at most `bytes` each, on images of this number of
 /// tiles.
 pub fn most_instances(tiles: u32, bytes: u64) -> u32 {
-    let extent = Extent::default();
-    let instances = (bytes / widest(Axis::Instance, &extent)).saturating_sub(1);
-    let buckets = (bytes / widest(Axis::Bucket, &extent)).saturating_sub(u64::from(tiles));
+    let sizes = BufferSizes::default();
+    let instances = (bytes / widest(Axis::Instance, &sizes)).saturating_sub(1);
+    let buckets = (bytes / widest(Axis::Bucket, &sizes)).saturating_sub(u64::from(tiles));
     let most = instances.min(buckets * u64::from(BUCKET));
     most.try_into().unwrap_or(u32::MAX)
 }
 
-impl Room {
+impl Capacity {
     /// Returns capacities with this number of instances, and of the buckets that they fill.
     #[must_use]
     pub(crate) fn with_instances(self, instances: u32) -> Self {

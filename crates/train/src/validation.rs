@@ -24,7 +24,7 @@ const NOTICEABLE: f64 = 0.005;
 
 /// Loss and PSNR of the validation photos after one step.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct WatchRow {
+pub struct ValidationRow {
     /// Steps done before the validation.
     pub step: u32,
     /// Mean loss.
@@ -39,7 +39,7 @@ pub struct WatchReport {
     /// Number of withheld photos.
     pub photos: usize,
     /// All validations.
-    pub rows: Vec<WatchRow>,
+    pub rows: Vec<ValidationRow>,
     /// Step whose splats the run ended with, if they were better than the last.
     pub kept_step: Option<u32>,
 }
@@ -54,16 +54,16 @@ pub struct Best {
 }
 
 /// Withheld photos, and the best splats so far.
-pub(crate) struct Watch {
+pub(crate) struct Validation {
     pub(crate) views: Vec<View>,
     ssim_weight: f64,
     learns_appearance: bool,
-    pub(crate) rows: Vec<WatchRow>,
+    pub(crate) rows: Vec<ValidationRow>,
     pub(crate) best: Option<Arc<Best>>,
     pub(crate) kept_step: Option<u32>,
 }
 
-impl Watch {
+impl Validation {
     /// Validation of a run with this configuration.
     pub(crate) fn new(views: Vec<View>, config: &TrainConfig) -> Self {
         Self {
@@ -82,13 +82,13 @@ impl Watch {
     }
 
     /// Returns the validation with the least loss.
-    pub(crate) fn best_row(&self) -> Option<WatchRow> {
-        let least = |a: WatchRow, b: WatchRow| if b.loss < a.loss { b } else { a };
+    pub(crate) fn best_row(&self) -> Option<ValidationRow> {
+        let least = |a: ValidationRow, b: ValidationRow| if b.loss < a.loss { b } else { a };
         self.rows.iter().copied().reduce(least)
     }
 
     /// Measures the engine's current splats, and stores them, as files hold them, if they are the best.
-    pub(crate) fn look(
+    pub(crate) fn validate(
         &mut self,
         step: u32,
         engine: &mut dyn Engine,
@@ -99,7 +99,7 @@ impl Watch {
         else {
             return Ok(());
         };
-        let row = WatchRow { step, loss, psnr };
+        let row = ValidationRow { step, loss, psnr };
         if self.best_row().is_none_or(|best| row.loss < best.loss) {
             self.best = Some(Arc::new(Best {
                 splats: engine.fused_splats()?,
@@ -137,14 +137,14 @@ mod tests {
     use super::*;
     use dapple_scene::Photo;
 
-    fn watched(losses: &[f64]) -> Watch {
-        let mut watch = Watch::new(Vec::new(), &crate::Preset::Micro.config());
+    fn watched(losses: &[f64]) -> Validation {
+        let mut watch = Validation::new(Vec::new(), &crate::Preset::Micro.config());
         watch.best = Some(Arc::new(Best {
             splats: Splats::empty(0),
             views: ViewState::default(),
         }));
         for (i, &loss) in losses.iter().enumerate() {
-            watch.rows.push(WatchRow {
+            watch.rows.push(ValidationRow {
                 step: 10 * (i as u32 + 1),
                 loss,
                 psnr: 20.0,
@@ -163,7 +163,7 @@ mod tests {
             depth: None,
         };
         let config = crate::Preset::Micro.config();
-        let watch = Watch::new(vec![view], &config);
+        let watch = Validation::new(vec![view], &config);
         let looks = |steps: u32| {
             (1..=steps)
                 .filter(|&step| watch.is_due(step, steps))
@@ -171,7 +171,7 @@ mod tests {
         };
         assert_eq!((looks(1000), looks(1010), looks(7)), (20, 21, 7));
         assert!(watch.is_due(1010, 1010));
-        assert!(!Watch::new(Vec::new(), &config).is_due(1000, 1000));
+        assert!(!Validation::new(Vec::new(), &config).is_due(1000, 1000));
     }
 
     #[test]

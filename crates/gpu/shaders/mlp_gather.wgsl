@@ -1,5 +1,5 @@
 // Appearance MLP, the backward pass before `update` moves the Gaussians: gradients of the network and the photo's
-// embedding, summed over the Gaussians of a workgroup. LOOK_GROUPS workgroups share all Gaussians out in order, 256 at
+// embedding, summed over the Gaussians of a workgroup. MLP_GROUPS workgroups share all Gaussians out in order, 256 at
 // a time.
 //
 // 1. Each invocation takes a Gaussian: its encoded place, and the derivatives by its gains and offsets, from the sums
@@ -9,15 +9,15 @@
 //    of one of the thirty-two, which takes its step of Adam: no other kernel changes the feature or its moments.
 // Thirty-two Gaussians of which none is visible are skipped: adding zeros changes nothing.
 //
-// Sums of workgroup w go to look_partials at 1344 w: by W1, [unit][encoded], then [output][unit], from which
-// look_step.wgsl computes the derivatives by W2 and by the embedding.
-// CPU version: cpu/src/stages/look.rs. Reference: dapple_reference::look_backward.
+// Sums of workgroup w go to mlp_partials at 1344 w: by W1, [unit][encoded], then [output][unit], from which
+// mlp_step.wgsl computes the derivatives by W2 and by the embedding.
+// CPU version: cpu/src/stages/appearance_mlp.rs. Reference: dapple_reference::appearance_mlp.
 #import shared/step
 #import shared/groups
 #import shared/planes
 #import shared/rests
 #import shared/parameters
-#import shared/look_place
+#import shared/mlp_place
 #import shared/clamped_colour
 
 @group(0) @binding(0) var<storage, read> state: State;
@@ -26,12 +26,12 @@
 @group(0) @binding(3) var<storage, read> splats2d: array<vec4f>;
 @group(0) @binding(4) var<storage, read> splat_gradients: array<f32>;
 @group(0) @binding(5) var<storage, read> looked: array<vec4f>;
-@group(0) @binding(6) var<storage, read> look: array<vec4f>;
-@group(0) @binding(7) var<storage, read_write> look_partials: array<f32>;
+@group(0) @binding(6) var<storage, read> mlp: array<vec4f>;
+@group(0) @binding(7) var<storage, read_write> mlp_partials: array<f32>;
 // Planes of features, and of their first, then second moments.
-@group(0) @binding(8) var<storage, read_write> look_features: array<f32>;
-@group(0) @binding(9) var<storage, read_write> look_feature_moments: array<f32>;
-@group(0) @binding(10) var<storage, read> look_seen: array<u32>;
+@group(0) @binding(8) var<storage, read_write> mlp_features: array<f32>;
+@group(0) @binding(9) var<storage, read_write> mlp_feature_moments: array<f32>;
+@group(0) @binding(10) var<storage, read> mlp_seen: array<u32>;
 
 // Vectors of a row, and of a unit: odd, so that neighbours are in other banks.
 const ROW: u32 = 11u;
@@ -51,29 +51,29 @@ var<workgroup> present: u32;
 
 // A number of the network or of a code.
 fn number(at: u32) -> f32 {
-    return look[at / 4u][at % 4u];
+    return mlp[at / 4u][at % 4u];
 }
 
 // A step of Adam for feature `f` of Gaussian `i`.
 fn advance(i: u32, f: u32, derivative: f32, rate: f32, inverse2: f32) {
     let capacity = state.capacity;
     let first = f * capacity + i;
-    let second = (LOOK_FEATURES + f) * capacity + i;
+    let second = (MLP_FEATURES + f) * capacity + i;
     let moved = adam_rested(
-        look_feature_moments[first], look_feature_moments[second], derivative, rate, inverse2,
+        mlp_feature_moments[first], mlp_feature_moments[second], derivative, rate, inverse2,
     );
-    look_feature_moments[first] = moved.m;
-    look_feature_moments[second] = moved.v;
-    look_features[first] -= moved.change;
+    mlp_feature_moments[first] = moved.m;
+    mlp_feature_moments[second] = moved.v;
+    mlp_features[first] -= moved.change;
 }
 
 @compute @workgroup_size(256)
-fn look_gather(
+fn mlp_gather(
     @builtin(workgroup_id) id: vec3u,
     @builtin(local_invocation_index) t: u32,
 ) {
     let count = (state.gaussians + 255u) / 256u;
-    let share = (count + LOOK_GROUPS - 1u) / LOOK_GROUPS;
+    let share = (count + MLP_GROUPS - 1u) / MLP_GROUPS;
     let lane = t % 32u;
     let eighth = t / 32u;
     // In step 2: unit t / 8 of rows t % 8 + 0, 8, 16, 24. In step 3: the same unit, by four entries of encoded places;
@@ -86,28 +86,28 @@ fn look_gather(
     var sums = vec4f(0.0);
     var more = vec4f(0.0);
     let is_halted = state.halted != 0u;
-    let steps = look_seen[0] + 1u;
-    let feature_rate = parameters.look_feature_rate / correction(step.beta1, steps);
+    let steps = mlp_seen[0] + 1u;
+    let feature_rate = parameters.mlp_feature_rate / correction(step.beta1, steps);
     let feature_inverse2 = 1.0 / correction(step.beta2, steps);
-    let code = 4u * LOOK_CODES + LOOK_CODE * (step.view - 1u);
-    let bias = number(code + LOOK_HIDDEN + unit);
+    let code = 4u * MLP_CODES + MLP_CODE * (step.view - 1u);
+    let bias = number(code + MLP_HIDDEN + unit);
     let scale = number(code + unit);
-    let w = LOOK_W1 + 9u * unit;
-    let w0 = look[w];
-    let w1 = look[w + 1u];
-    let w2 = look[w + 2u];
-    let w3 = look[w + 3u];
-    let w4 = look[w + 4u];
-    let w5 = look[w + 5u];
-    let w6 = look[w + 6u];
-    let w7 = look[w + 7u];
-    let w8 = look[w + 8u];
-    let second = 4u * LOOK_W2 + unit;
+    let w = MLP_W1 + 9u * unit;
+    let w0 = mlp[w];
+    let w1 = mlp[w + 1u];
+    let w2 = mlp[w + 2u];
+    let w3 = mlp[w + 3u];
+    let w4 = mlp[w + 4u];
+    let w5 = mlp[w + 5u];
+    let w6 = mlp[w + 6u];
+    let w7 = mlp[w + 7u];
+    let w8 = mlp[w + 8u];
+    let second = 4u * MLP_W2 + unit;
     let by_gains = vec3f(number(second), number(second + 32u), number(second + 64u));
     let by_offsets = vec3f(number(second + 96u), number(second + 128u), number(second + 160u));
     for (var b = 0u; b < share; b++) {
         let i = (id.x * share + b) * 256u + t;
-        var place = LookPlace();
+        var place = MlpPlace();
         var by_gain = vec3f(0.0);
         var by_offset = vec3f(0.0);
         var rank = 0u;
@@ -129,7 +129,7 @@ fn look_gather(
             if size > 0.0 && is_number(size) {
                 let capacity = state.capacity;
                 let mean = vec3f(geometry[i], geometry[i + capacity], geometry[i + 2u * capacity]);
-                place = look_place(i, capacity, mean);
+                place = mlp_place(i, capacity, mean);
                 by_offset = d;
                 by_gain = d * looked[2u * c + 1u].xyz;
                 rank = 1u;
@@ -193,9 +193,9 @@ fn look_gather(
             // Feature `eighth` of row `lane`.
             if rows[ROW * lane + ROW_OFFSETS].z > 0.0 && !is_halted {
                 var derivative = 0.0;
-                for (var k = 0u; k < LOOK_HIDDEN; k++) {
+                for (var k = 0u; k < MLP_HIDDEN; k++) {
                     derivative += units[STRIDE * k + lane % 8u][lane / 8u]
-                        * number(4u * LOOK_W1 + LOOK_ENCODED * k + LOOK_WAVES + eighth);
+                        * number(4u * MLP_W1 + MLP_ENCODED * k + MLP_WAVES + eighth);
                 }
                 let gaussian = (id.x * share + b) * 256u + 32u * part + lane;
                 advance(gaussian, eighth, derivative, feature_rate, feature_inverse2);
@@ -203,27 +203,27 @@ fn look_gather(
             workgroupBarrier();
         }
     }
-    let base = LOOK_NETWORK * id.x;
+    let base = MLP_NETWORK * id.x;
     if part_of < 7u {
-        let at = base + LOOK_ENCODED * unit + 4u * part_of;
-        look_partials[at] = sums.x;
-        look_partials[at + 1u] = sums.y;
-        look_partials[at + 2u] = sums.z;
-        look_partials[at + 3u] = sums.w;
+        let at = base + MLP_ENCODED * unit + 4u * part_of;
+        mlp_partials[at] = sums.x;
+        mlp_partials[at + 1u] = sums.y;
+        mlp_partials[at + 2u] = sums.z;
+        mlp_partials[at + 3u] = sums.w;
         if part_of < 2u {
-            let own = base + LOOK_ENCODED * unit + LOOK_WAVES + 4u * part_of;
-            look_partials[own] = more.x;
-            look_partials[own + 1u] = more.y;
-            look_partials[own + 2u] = more.z;
-            look_partials[own + 3u] = more.w;
+            let own = base + MLP_ENCODED * unit + MLP_WAVES + 4u * part_of;
+            mlp_partials[own] = more.x;
+            mlp_partials[own + 1u] = more.y;
+            mlp_partials[own + 2u] = more.z;
+            mlp_partials[own + 3u] = more.w;
         }
     } else {
-        let at = base + LOOK_HIDDEN * LOOK_ENCODED + unit;
-        look_partials[at] = sums.x;
-        look_partials[at + 32u] = sums.y;
-        look_partials[at + 64u] = sums.z;
-        look_partials[at + 96u] = sums.w;
-        look_partials[at + 128u] = more.x;
-        look_partials[at + 160u] = more.y;
+        let at = base + MLP_HIDDEN * MLP_ENCODED + unit;
+        mlp_partials[at] = sums.x;
+        mlp_partials[at + 32u] = sums.y;
+        mlp_partials[at + 64u] = sums.z;
+        mlp_partials[at + 96u] = sums.w;
+        mlp_partials[at + 128u] = more.x;
+        mlp_partials[at + 160u] = more.y;
     }
 }

@@ -1,4 +1,4 @@
-//! [`Recording::submit_soon`]: batched submissions of small command lists, because each submission costs the host
+//! [`CommandList::submit_batched`]: batched submissions of small command lists, because each submission costs the host
 //! several microseconds.
 //!
 //! 1. A device keeps one encoder open, with a pass in it. Command lists are encoded into it in the order in which they
@@ -12,7 +12,7 @@
 //! the submissions of that part.
 
 use crate::link::Link;
-use crate::{Gpu, Recording};
+use crate::{CommandList, Gpu};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 
 /// Commands that are encoded and not submitted.
 #[derive(Debug, Default)]
-pub(crate) struct Soon(Mutex<Open>);
+pub(crate) struct SubmissionBatch(Mutex<Open>);
 
 #[derive(Debug, Default)]
 struct Open {
@@ -37,7 +37,7 @@ struct Open {
     last: Option<Instant>,
 }
 
-impl Soon {
+impl SubmissionBatch {
     fn lock(&self) -> MutexGuard<'_, Open> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -67,7 +67,7 @@ impl Link {
         }
     }
 
-    fn submit_soon(&self, recording: &Recording) {
+    fn submit_batched(&self, recording: &CommandList) {
         let mut open = self.soon.lock();
         let now = Instant::now();
         let paused = open.last.is_none_or(|last| now - last > PAUSE);
@@ -83,15 +83,15 @@ impl Link {
     }
 }
 
-impl Recording {
+impl CommandList {
     /// Submits all commands except downloads, in a batch with the command lists before and after, if that saves time.
     /// For command lists that take the device less time than a submission takes the host. All other calls to the device
     /// through [`Gpu`] come after it. The last lists of a sequence may remain pending until then: [`Gpu::flush`]
     /// submits them.
-    pub fn submit_soon(&self, gpu: &Gpu) {
+    pub fn submit_batched(&self, gpu: &Gpu) {
         // Parameters and immediates are written ahead of later submissions.
         if gpu.shares_submissions() && !self.takes_parameters() {
-            gpu.link().submit_soon(self);
+            gpu.link().submit_batched(self);
         } else {
             self.submit(gpu, &[]);
         }
@@ -99,7 +99,7 @@ impl Recording {
 }
 
 impl Gpu {
-    /// Submits the pending commands of [`Recording::submit_soon`]. Reads, waits and all other submissions also submit
+    /// Submits the pending commands of [`CommandList::submit_batched`]. Reads, waits and all other submissions also submit
     /// them.
     pub fn flush(&self) {
         self.link().flush();

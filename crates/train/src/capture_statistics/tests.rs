@@ -3,15 +3,15 @@ use super::detail::tests::board;
 use super::*;
 use dapple_scene::{Pose, View};
 
-fn seen(photos: usize, coverage: f64) -> Seen {
-    Seen {
+fn seen(photos: usize, coverage: f64) -> PhotoCoverage {
+    PhotoCoverage {
         photos,
         coverage: Some(coverage),
     }
 }
 
-fn evidence(pixels: u64, detail: u64, coverage: f64) -> Evidence {
-    Evidence {
+fn evidence(pixels: u64, detail: u64, coverage: f64) -> CaptureStatistics {
+    CaptureStatistics {
         seen: seen(100, coverage),
         pixels,
         detail,
@@ -36,16 +36,19 @@ fn coverage_is_the_mean_number_of_frames_that_hold_a_point() {
         point(0.0, -9.0),
         point(50.0, 0.0),
     ];
-    let seen = Seen::from_cameras(&cameras, &points);
+    let seen = PhotoCoverage::from_cameras(&cameras, &points);
     assert_eq!(
         seen,
-        Seen {
+        PhotoCoverage {
             photos: 3,
             coverage: Some(1.5)
         }
     );
-    assert_eq!(Seen::from_cameras(&cameras, &[]).coverage, None);
-    assert_eq!(Seen::from_cameras(&cameras, &points[2..]).coverage, None);
+    assert_eq!(PhotoCoverage::from_cameras(&cameras, &[]).coverage, None);
+    assert_eq!(
+        PhotoCoverage::from_cameras(&cameras, &points[2..]).coverage,
+        None
+    );
 }
 
 #[test]
@@ -58,13 +61,13 @@ fn steps_suit_photos_and_places() {
     assert_eq!(seen(500, 400.0).steps(), 30_000);
     let quick = [14, 84, 161].map(|photos| seen(photos, 10.0).quick_steps());
     assert_eq!(quick, [3500, 5880, 7000]);
-    let unknown = Seen {
+    let unknown = PhotoCoverage {
         photos: 100,
         coverage: None,
     };
     assert_eq!(unknown.steps(), 13_000);
     assert_eq!(
-        Seen {
+        PhotoCoverage {
             photos: 0,
             coverage: None
         }
@@ -75,34 +78,43 @@ fn steps_suit_photos_and_places() {
 
 #[test]
 fn a_budget_goes_by_detail_within_its_bounds() {
-    let found = |evidence: Evidence, first, fit| {
+    let found = |evidence: CaptureStatistics, first, fit| {
         let budget = evidence.budget(Preset::Standard, first, fit);
         (budget.gaussians, budget.bound)
     };
     let some = evidence(100_000_000, 1_000_000, 25.0);
-    assert_eq!(found(some, 10, None), (537_000, Bound::Detail));
-    assert_eq!(found(some, 600_000, None), (600_000, Bound::First));
-    assert_eq!(found(some, 600_000, Some(50_000)), (50_000, Bound::Device));
-    assert_eq!(found(some, 10, Some(550_000)), (537_000, Bound::Detail));
+    assert_eq!(found(some, 10, None), (537_000, LimitReason::Detail));
+    assert_eq!(found(some, 600_000, None), (600_000, LimitReason::First));
+    assert_eq!(
+        found(some, 600_000, Some(50_000)),
+        (50_000, LimitReason::Device)
+    );
+    assert_eq!(
+        found(some, 10, Some(550_000)),
+        (537_000, LimitReason::Detail)
+    );
     let small = evidence(4_000_000, 1_000_000, 25.0);
-    assert_eq!(found(small, 10, None), (133_333, Bound::Pixels));
+    assert_eq!(found(small, 10, None), (133_333, LimitReason::Pixels));
     let rich = evidence(1_000_000_000, 100_000_000, 25.0);
-    assert_eq!(found(rich, 10, None), (MOST, Bound::Most));
-    let quick = |evidence: Evidence| evidence.budget(Preset::Quick, 10, None).gaussians;
+    assert_eq!(found(rich, 10, None), (MOST, LimitReason::Most));
+    let quick = |evidence: CaptureStatistics| evidence.budget(Preset::Quick, 10, None).gaussians;
     assert_eq!((quick(rich), quick(some)), (1_000_000, 537_000));
     // Twice the photos of all: detail that they repeat does not count.
     let twice = evidence(200_000_000, 2_000_000, 50.0);
-    assert_eq!(found(twice, 10, None), (638_000, Bound::Detail));
-    assert_eq!(found(evidence(0, 0, 1.0), 0, None), (1, Bound::Detail));
+    assert_eq!(found(twice, 10, None), (638_000, LimitReason::Detail));
+    assert_eq!(
+        found(evidence(0, 0, 1.0), 0, None),
+        (1, LimitReason::Detail)
+    );
     // Without points a third of the photos is assumed to show each place.
-    let blind = Evidence {
-        seen: Seen {
+    let blind = CaptureStatistics {
+        seen: PhotoCoverage {
             photos: 75,
             coverage: None,
         },
         ..some
     };
-    assert_eq!(found(blind, 10, None), (537_000, Bound::Detail));
+    assert_eq!(found(blind, 10, None), (537_000, LimitReason::Detail));
 }
 
 #[test]
@@ -141,10 +153,13 @@ fn evidence_is_of_the_photos_trained_on() {
         ..Dataset::default()
     };
     let train: Vec<usize> = (1..40).collect();
-    let found = Evidence::measure(&dataset, &train).unwrap();
+    let found = CaptureStatistics::measure(&dataset, &train).unwrap();
     assert_eq!(found.pixels, 39 * 64 * 64);
     // A sample of the photos is decoded, and the result is scaled to all photos.
     assert_eq!(found.detail, 39 * 256);
-    assert_eq!(Evidence::measure(&dataset, &[0]).unwrap().detail, 0);
-    assert_eq!(Evidence::measure(&dataset, &[]).unwrap().detail, 0);
+    assert_eq!(
+        CaptureStatistics::measure(&dataset, &[0]).unwrap().detail,
+        0
+    );
+    assert_eq!(CaptureStatistics::measure(&dataset, &[]).unwrap().detail, 0);
 }

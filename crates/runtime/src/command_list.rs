@@ -1,4 +1,4 @@
-//! [`Recording`]: a command list of dispatches, recorded once and replayed every step.
+//! [`CommandList`]: a command list of dispatches, recorded once and replayed every step.
 //!
 //! wgpu has no command buffers that can be submitted twice, so a replay encodes the list again: about a microsecond of
 //! host time per dispatch, without allocations in Dapple. Values that change from replay to replay travel in the
@@ -7,7 +7,7 @@
 use crate::buffer::ByteSlice;
 use crate::commands::{self, Command, Download, Replay};
 use crate::kernel::Bound;
-use crate::parameters::{Ring, Values};
+use crate::parameters::{RingBuffer, Values};
 use crate::{Gpu, Pooled, Slice};
 use bytemuck::Pod;
 use dapple_base::Result;
@@ -62,7 +62,7 @@ pub enum Detail {
 #[derive(Debug, Clone)]
 pub struct Routine {
     /// The commands; they take nothing from the host.
-    pub recording: Recording,
+    pub recording: CommandList,
     /// Buffers to fill before.
     pub inputs: Vec<Arc<Pooled>>,
     /// Buffers that hold the results after.
@@ -71,7 +71,7 @@ pub struct Routine {
 
 /// Command list: dispatches and other commands in named spans, in order. It keeps the buffers that it is bound to.
 #[derive(Debug, Clone, Default)]
-pub struct Recording {
+pub struct CommandList {
     commands: Vec<Command>,
     /// Names, and the index of the first command of each.
     spans: Vec<(&'static str, usize)>,
@@ -80,7 +80,7 @@ pub struct Recording {
     kept: Vec<Arc<Pooled>>,
 }
 
-impl Recording {
+impl CommandList {
     /// Creates an empty command list.
     pub fn new() -> Self {
         Self::default()
@@ -273,7 +273,7 @@ impl Recording {
     fn write(&self, values: Values<'_>) -> u32 {
         let mut all = self.dispatches();
         let ring = all.find_map(|(_, dispatch)| dispatch.bound.ring());
-        ring.map_or(0, |ring: &Ring| ring.write(values))
+        ring.map_or(0, |ring: &RingBuffer| ring.write(values))
     }
 
     /// Encodes each span, or each dispatch, between two timestamps: `2 * i` and `2 * i + 1` of `queries`. A span

@@ -38,7 +38,7 @@ struct Stand {
 
 /// Orbit of cameras around one point.
 #[derive(Debug, Clone)]
-pub struct Ring {
+pub struct CameraOrbit {
     target: DVec3,
     up: DVec3,
     /// Agreement of the cameras on up, 0 to 1.
@@ -60,7 +60,7 @@ pub struct Sector {
     pub span: f64,
 }
 
-impl Ring {
+impl CameraOrbit {
     /// Returns the orbit fitted to the poses of a capture.
     ///
     /// 1. The target is the point nearest to all optical axes (least squares).
@@ -289,7 +289,7 @@ mod tests {
             look(DVec3::new(0.0, -1.5, 3.0)),
             look(DVec3::new(-2.0, -1.0, -2.0)),
         ];
-        let ring = Ring::of_poses(&seen(poses.to_vec()));
+        let ring = CameraOrbit::of_poses(&seen(poses.to_vec()));
         assert!(ring.target.distance(TARGET) < 1e-9);
         let frames = ring.orbit(8);
         assert_eq!(frames.len(), 8);
@@ -308,7 +308,7 @@ mod tests {
     fn an_arc_stays_where_the_cameras_stand() {
         // From 300 over 0 to 40 degrees: the sector contains the wrap of the angle.
         let one_side = around([300.0, 330.0, 0.0, 20.0, 40.0]);
-        let ring = Ring::of_poses(&one_side);
+        let ring = CameraOrbit::of_poses(&one_side);
         assert!((ring.sector().span.to_degrees() - 100.0).abs() < 0.1);
         let arc = ring.arc(11);
         let (sin, cos) = 350f64.to_radians().sin_cos();
@@ -331,7 +331,7 @@ mod tests {
     #[test]
     fn the_path_is_chosen_by_what_was_photographed() {
         let all_round = around((0..12).map(|i| f64::from(i) * 30.0));
-        let chosen = |seen: &Seen| choose(seen, &Ring::of_poses(seen)).0;
+        let chosen = |seen: &Seen| choose(seen, &CameraOrbit::of_poses(seen)).0;
         assert_eq!(chosen(&all_round), CameraPath::Orbit);
         // From the middle of an indoor scene to its walls.
         let look = |i: i32| {
@@ -354,7 +354,7 @@ mod tests {
             CameraPath::Capture
         );
         assert_eq!(chosen(&around([10.0])), CameraPath::Arc);
-        assert_eq!(Ring::of_poses(&around([10.0])).arc(3).len(), 3);
+        assert_eq!(CameraOrbit::of_poses(&around([10.0])).arc(3).len(), 3);
     }
 
     #[test]
@@ -364,7 +364,7 @@ mod tests {
             ..Splats::default()
         };
         for up in [DVec3::NEG_Y, DVec3::Z, DVec3::X] {
-            for camera in Ring::of_splats(&splats, up).unwrap().orbit(5) {
+            for camera in CameraOrbit::of_splats(&splats, up).unwrap().orbit(5) {
                 let pose = camera.camera_from_world;
                 assert!((pose.rotation * up).y < -0.5, "{up}");
                 assert!((pose.centre() - TARGET).dot(up) > 0.0, "{up}");

@@ -1,4 +1,4 @@
-//! Device requirements of a program ([`Needs`]), enabled features ([`Granted`]), and the class of limits that the
+//! Device requirements of a program ([`DeviceRequirements`]), enabled features ([`EnabledFeatures`]), and the class of limits that the
 //! device is restricted to ([`DeviceClass`]).
 
 use crate::adapter::{IMMEDIATE_BYTES, STORAGE_BUFFERS};
@@ -6,7 +6,7 @@ use dapple_base::{Error, Result};
 
 /// Request for a feature.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Want {
+pub enum FeatureRequest {
     /// The device is opened without the feature.
     No,
     /// The feature is used if the device has it.
@@ -16,18 +16,18 @@ pub enum Want {
     Must,
 }
 
-/// Features that a program requests; [`Granted`] contains the result.
+/// Features that a program requests; [`EnabledFeatures`] contains the result.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Needs {
+pub struct DeviceRequirements {
     /// 16-bit floats in shaders (`enable f16`).
-    pub f16: Want,
+    pub f16: FeatureRequest,
     /// Operations across a subgroup.
-    pub subgroups: Want,
+    pub subgroups: FeatureRequest,
     /// Times on the device's clock.
-    pub timestamps: Want,
+    pub timestamps: FeatureRequest,
     /// Products of small matrices across a subgroup. wgpu calls them experimental: a shader that uses them is checked
     /// less. Users compare its output with the output of other shaders on the same device.
-    pub cooperative_matrices: Want,
+    pub cooperative_matrices: FeatureRequest,
 }
 
 /// Limits that a device is opened with.
@@ -44,7 +44,7 @@ pub enum DeviceClass {
 
 /// Enabled features and limits of an open device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Granted {
+pub struct EnabledFeatures {
     /// 16-bit floats in shaders.
     pub f16: bool,
     /// Invocations in a subgroup, if all subgroups have one size.
@@ -65,7 +65,7 @@ pub struct Granted {
     pub buffer_bytes: u64,
 }
 
-impl Granted {
+impl EnabledFeatures {
     pub(crate) fn new(
         features: wgpu::Features,
         limits: &wgpu::Limits,
@@ -123,9 +123,9 @@ impl DeviceClass {
     }
 }
 
-impl Needs {
+impl DeviceRequirements {
     /// Lists each feature, its name in wgpu, and its name in the error if it is missing.
-    fn list(&self) -> [(Want, wgpu::Features, &'static str); 4] {
+    fn list(&self) -> [(FeatureRequest, wgpu::Features, &'static str); 4] {
         [
             (
                 self.f16,
@@ -154,10 +154,10 @@ impl Needs {
         let mut asked = wgpu::Features::empty();
         for (want, feature, what) in self.list() {
             match want {
-                Want::No => {}
-                Want::IfThere => asked |= has & feature,
-                Want::Must if has.contains(feature) => asked |= feature,
-                Want::Must => {
+                FeatureRequest::No => {}
+                FeatureRequest::IfThere => asked |= has & feature,
+                FeatureRequest::Must if has.contains(feature) => asked |= feature,
+                FeatureRequest::Must => {
                     let message = format!("{name} has no {what}, which this program needs");
                     return Err(Error::unsupported(message).hint("choose another device"));
                 }
