@@ -1,7 +1,7 @@
 //! Help pages: `-h` lists the options that matter, `--help` lists all under headings.
 //!
-//! 1. The first sentence of an option's text, cut to a line, is in `-h`; `--help` has the whole text, and the values with
-//!    their meaning.
+//! 1. The first sentence of an option's text, cut to a line, is in `-h`; `--help` has the whole text, and the values
+//!    with their meaning.
 //! 2. Options that only `--help` lists are marked by `hide_short_help`.
 //! 3. `-h` ends with the first examples of the command.
 

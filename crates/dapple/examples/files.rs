@@ -95,8 +95,8 @@ fn main() -> dapple::Result<()> {
         );
     }
 
-    // A diverged run has left a Gaussian with a non-finite centre. Writing such splats needs the option, and reading the
-    // file is refused with a hint.
+    // A diverged run has left a Gaussian with a non-finite centre. Writing such splats needs the option, and reading
+    // the file is refused with a hint.
     let broken = folder.path().join("broken.ply");
     let mut diverged = splats.clone();
     diverged.means[0] = [f32::NAN; 3];

@@ -281,8 +281,8 @@ pub trait Engine: Send {
         self.differentiate(camera, settings, &derivative)
     }
 
-    /// Returns the gradients by opacities and `sh0` alone, equal to those of [`Self::gradients`] without a derivative by
-    /// alpha. An engine on a GPU reads 4 numbers of each Gaussian back, not 59.
+    /// Returns the gradients by opacities and `sh0` alone, equal to those of [`Self::gradients`] without a derivative
+    /// by alpha. An engine on a GPU reads 4 numbers of each Gaussian back, not 59.
     fn blend_gradients(
         &mut self,
         camera: &Camera,

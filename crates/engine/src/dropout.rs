@@ -1,8 +1,8 @@
 //! Dropout: a step drops Gaussians at random, so that none learns to replace its neighbours in one photo
 //! (DropGaussian, Park et al. 2025, arXiv:2504.00773; for networks: dropout, Srivastava et al. 2014).
 //!
-//! 1. A step drops each Gaussian with probability `rate`, as if it were not visible: [`Dropout::drops_gaussian`], a hash
-//!    of run, step and index with the same value on every engine.
+//! 1. A step drops each Gaussian with probability `rate`, as if it were not visible: [`Dropout::drops_gaussian`], a
+//!    hash of run, step and index with the same value on every engine.
 //! 2. The opacity of the other Gaussians is multiplied by `1 / (1 - rate)`, so that the mean contribution of each is
 //!    unchanged. The product is at most [`crate::constants::ALPHA_MAX`]. Limiting the opacity of a whole Gaussian
 //!    keeps its shape; limiting it pixel by pixel gives a disc, which no render shows. See [`Dropout::shown`].

@@ -136,8 +136,8 @@ pub struct StepSettings {
     /// Settings of the view's bilateral grid, if the run learns it. If `None`, the loss compares the photo with
     /// the render itself. The reported loss is that of the image only.
     pub appearance: Option<AppearanceSettings>,
-    /// Settings of the appearance MLP, if the view is rendered through it: see [`mod@crate::appearance_mlp`]. The engine
-    /// must hold an embedding for every view.
+    /// Settings of the appearance MLP, if the view is rendered through it: see [`mod@crate::appearance_mlp`]. The
+    /// engine must hold an embedding for every view.
     #[serde(default)]
     pub appearance_mlp: Option<AppearanceMlpSettings>,
 }

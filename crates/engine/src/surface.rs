@@ -4,10 +4,10 @@
 //! of each Gaussian along the ray (RaDe-GS, arXiv:2406.01467) as a stochastic solid (Geometry-Grounded Gaussian
 //! Splatting, arXiv:2601.17835):
 //!
-//! 1. Profile. Around a centre at depth z, projection is linear (EWA). In pixels and depth, the covariance of a Gaussian
-//!    is `[V k; k^T v]`, with V its dilated covariance on the image. At a pixel d away from the projected centre, depth
-//!    has the mean `z + x z`, `x = k^T V^-1 d / z`, and the variance `s^2 = v - k^T V^-1 k`. Planes are linear in the
-//!    inverse depth, so the peak is at `t* = z / (1 - x)`. x is clamped to [`MOST_SLANT`], s to
+//! 1. Profile. Around a centre at depth z, projection is linear (EWA). In pixels and depth, the covariance of a
+//!    Gaussian is `[V k; k^T v]`, with V its dilated covariance on the image. At a pixel d away from the projected
+//!    centre, depth has the mean `z + x z`, `x = k^T V^-1 d / z`, and the variance `s^2 = v - k^T V^-1 k`. Planes are
+//!    linear in the inverse depth, so the peak is at `t* = z / (1 - x)`. x is clamped to [`MOST_SLANT`], s to
 //!    [`LEAST_DEVIATION`] z and z.
 //! 2. Transmittance. With `G(t) = alpha exp(-(t - t*)^2 / 2 s^2)`, a Gaussian transmits `sqrt(1 - G)` up to t*, and
 //!    `(1 - alpha) / sqrt(1 - G)` behind t*. Behind the whole Gaussian that is `1 - alpha`, as in the image.

@@ -74,8 +74,8 @@ impl GpuEngine {
         }
     }
 
-    /// Sizes every buffer for `capacity`, and those that a command with `bits` needs: all of them, or none if there is no
-    /// memory for one. The state of the first `keep` Gaussians is carried over.
+    /// Sizes every buffer for `capacity`, and those that a command with `bits` needs: all of them, or none if there is
+    /// no memory for one. The state of the first `keep` Gaussians is carried over.
     fn fit_to(&mut self, capacity: Capacity, bits: Bits, keep: Option<u32>) -> Result<()> {
         let asked = match bits.has(Bits::IMAGE_ONLY) {
             true => self.asked,

@@ -6,8 +6,8 @@
 //! - [`files`]: PLY, OBJ, GLB.
 //! - [`judge`]: distances to a true surface, to sparse points, and renders against photos.
 //!
-//! The results have the same bytes on any number of threads: sums of voxels are in the order of the views, and lists are
-//! sorted.
+//! The results have the same bytes on any number of threads: sums of voxels are in the order of the views, and lists
+//! are sorted.
 //!
 //! A plane at depth 2, seen by one camera:
 //!

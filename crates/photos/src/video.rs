@@ -2,8 +2,8 @@
 //!
 //! 1. ffmpeg writes three candidates per wanted frame.
 //! 2. From each window of three, the sharpest candidate is used.
-//! 3. A frame that is blurred compared with its neighbours is dropped, and so is one that shows almost the same as the last
-//!    used frame.
+//! 3. A frame that is blurred compared with its neighbours is dropped, and so is one that shows almost the same as the
+//!    last used frame.
 
 use crate::inputs::Source;
 use crate::photos::stopped;

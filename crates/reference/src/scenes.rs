@@ -432,8 +432,8 @@ fn empty() -> TestScene {
     scene
 }
 
-/// Gaussians whose red is a hair above zero before clamping, so that its gradient passes the clamp, and whose green is a
-/// hair below it.
+/// Gaussians whose red is a hair above zero before clamping, so that its gradient passes the clamp, and whose green is
+/// a hair below it.
 ///
 /// The viewing direction is the z axis, where basis function 6 is `2 SH_C2_ZZ`. So its coefficient of -1 cancels
 /// 0.5 + SH 0, up to `HAIR`.

@@ -1,5 +1,5 @@
-//! Device requirements of a program ([`DeviceRequirements`]), enabled features ([`EnabledFeatures`]), and the class of limits that the
-//! device is restricted to ([`DeviceClass`]).
+//! Device requirements of a program ([`DeviceRequirements`]), enabled features ([`EnabledFeatures`]), and the class of
+//! limits that the device is restricted to ([`DeviceClass`]).
 
 use crate::adapter::{IMMEDIATE_BYTES, STORAGE_BUFFERS};
 use dapple_base::{Error, Result};

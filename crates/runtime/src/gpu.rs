@@ -355,7 +355,8 @@ impl Gpu {
         &self.inner.link
     }
 
-    /// Returns true if small command lists may be submitted together: see [`CommandList::submit_batched`](crate::CommandList).
+    /// Returns true if small command lists may be submitted together: see
+    /// [`CommandList::submit_batched`](crate::CommandList).
     pub(crate) fn shares_submissions(&self) -> bool {
         self.inner.alone
     }

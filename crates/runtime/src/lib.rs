@@ -26,11 +26,12 @@
 //! - [`Gpu`]: an open device; [`adapters`] lists the adapters.
 //! - [`ShaderSet`]: named shader includes in WGSL, `#import`, `#if`, constants.
 //! - [`Kernel`]: a compute pipeline made from a composed shader; buffers are bound by name.
-//! - [`CommandList`]: a command list of dispatches, copies, clears, uploads and downloads, replayed each step with fresh
-//!   immediates and parameters ([`Values`]).
+//! - [`CommandList`]: a command list of dispatches, copies, clears, uploads and downloads, replayed each step with
+//!   fresh immediates and parameters ([`Values`]).
 //! - [`Buffer`] and [`Slice`]: typed buffers of the pool and ranges of them, which bindings keep alive.
 //! - [`Pool`]: reuse of buffers; [`Readback`]: a copy to the host, as a future; [`Upload`]: a copy from the host.
-//! - [`DeviceRequirements`] and [`EnabledFeatures`]: requested and enabled features; [`DeviceClass`]: the limits of browsers.
+//! - [`DeviceRequirements`] and [`EnabledFeatures`]: requested and enabled features; [`DeviceClass`]: the limits of
+//!   browsers.
 //! - [`GpuClock`]: durations of the spans of a command list; [`Counters`]: counts of the host's calls.
 //! - [`primitives`]: prefix sums and a stable radix sort.
 //! - [`join`]: runs kernels that bind more buffers than browsers permit, without a rewrite of their source.

@@ -99,8 +99,8 @@ impl CommandList {
 }
 
 impl Gpu {
-    /// Submits the pending commands of [`CommandList::submit_batched`]. Reads, waits and all other submissions also submit
-    /// them.
+    /// Submits the pending commands of [`CommandList::submit_batched`]. Reads, waits and all other submissions also
+    /// submit them.
     pub fn flush(&self) {
         self.link().flush();
     }

@@ -3,8 +3,8 @@
 //! 1. A driver pins the pages of a staging buffer when the buffer is made, which takes longer than the transfer. A few
 //!    buffers of the pool, used again and again, serve transfers of any length.
 //! 2. Threads of the rayon pool fill or empty a piece together.
-//! 3. The copies of a transfer are separate submissions. A buffer that other threads write in the meantime is read partly
-//!    before, partly after: the caller excludes that.
+//! 3. The copies of a transfer are separate submissions. A buffer that other threads write in the meantime is read
+//!    partly before, partly after: the caller excludes that.
 
 use crate::{Gpu, Pooled, Readback};
 use bytemuck::Pod;
@@ -202,7 +202,8 @@ impl<'a> MappedPart<'a> {
         parts
     }
 
-    /// Writes values, `at` bytes into the part. From the first byte to the last is fastest: the memory may be behind a bus.
+    /// Writes values, `at` bytes into the part. From the first byte to the last is fastest: the memory may be behind a
+    /// bus.
     pub fn write<T: bytemuck::NoUninit>(&mut self, at: usize, values: &[T]) {
         let bytes: &[u8] = bytemuck::cast_slice(values);
         self.0.slice(at..at + bytes.len()).copy_from_slice(bytes);

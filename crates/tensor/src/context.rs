@@ -204,7 +204,8 @@ impl Context {
             return Ok(kernel.clone());
         }
         // SAFETY: generated kernels compute indices from counts that they were made for, and their buffers were checked
-        // to hold as many (`gpu/mod.rs`); where numbers come from data (`Gather`) they are bounded. Loops have fixed ends.
+        // to hold as many (`gpu/mod.rs`); where numbers come from data (`Gather`) they are bounded. Loops have fixed
+        // ends.
         let kernel = unsafe { Kernel::from_wgsl_unchecked(gpu, label, wgsl, "main") }?;
         lock().insert(wgsl.to_owned(), kernel.clone());
         Ok(kernel)

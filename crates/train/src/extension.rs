@@ -4,9 +4,9 @@
 //!    photos take its steps (`WithheldPhotos`). The mean loss of the withheld photos is measured at both ends.
 //! 2. If photos agree with each other, training on the others also improves the withheld photos. If they do not,
 //!    training overfits: what the splats had learned of the withheld photos is lost, and their loss rises.
-//! 3. If the loss falls, the run is extended ([`TrainConfig::extension_log`]): from here on it continues as if it had had
-//!    half as many steps again from its start. If the loss falls by `MUCH`, the run has twice the steps and twice the
-//!    Gaussians, within the bounds of both.
+//! 3. If the loss falls, the run is extended ([`TrainConfig::extension_log`]): from here on it continues as if it had
+//!    had half as many steps again from its start. If the loss falls by `MUCH`, the run has twice the steps and twice
+//!    the Gaussians, within the bounds of both.
 //! 4. A run with twice its steps has another check before its new end. The previous extension must have reduced the
 //!    loss of the withheld photos by `PART`, and the loss must still fall. Then the run has twice the steps again.
 //! 5. If the loss rises, the remaining steps use dropout ([`TrainConfig::dropout_after`]): what is overfitted to a

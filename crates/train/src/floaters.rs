@@ -1,19 +1,19 @@
 //! Floaters: Gaussians that the photos contradict.
 //!
 //! A pixel's colour is linear in one Gaussian's opacity, the others fixed. So the squared error of the training photos
-//! without that Gaussian follows from two sums over all values of all pixels, with r the render minus the photo and d the
-//! part of the render that vanishes with the Gaussian:
+//! without that Gaussian follows from two sums over all values of all pixels, with r the render minus the photo and d
+//! the part of the render that vanishes with the Gaussian:
 //!
 //! - the sum of w r d, from one backward pass with the derivative w r;
 //! - the sum of w d d, from a backward pass with random signs times the root of w (Hutchinson): the square of what it
 //!   gives has this sum as its mean.
 //!
-//! The weights w are 1 / (s s + r r), with s the scale of the photo's residuals (median): photos that the model does not
-//! explain, and what moved in them, count less.
+//! The weights w are 1 / (s s + r r), with s the scale of the photo's residuals (median): photos that the model does
+//! not explain, and what moved in them, count less.
 //!
-//! Removal lowers the error where the first sum exceeds half the second. In a trained model the first sum is near 0, in a
-//! floater it is near the second. Were r noise, the deviation of the first sum would be at most the root of the second: a
-//! floater exceeds it many times.
+//! Removal lowers the error where the first sum exceeds half the second. In a trained model the first sum is near 0, in
+//! a floater it is near the second. Were r noise, the deviation of the first sum would be at most the root of the
+//! second: a floater exceeds it many times.
 //!
 //! Floaters hide each other, so they are removed in rounds: what exceeds the deviation most goes first, and the next
 //! round renders what is left. Several that overlap may explain one residual, and removal of all of them would
@@ -186,8 +186,9 @@ fn derivatives(off: &[Option<f32>], seed: u64) -> (Vec<f32>, Vec<f32>) {
     both.unzip()
 }
 
-/// Returns two shares for each Gaussian, 0 for those that are not marked: the part of the squared error that vanishes with
-/// the Gaussian if all marked ones are removed. Each number is from every second photo, weighted by its inverse error.
+/// Returns two shares for each Gaussian, 0 for those that are not marked: the part of the squared error that vanishes
+/// with the Gaussian if all marked ones are removed. Each number is from every second photo, weighted by its inverse
+/// error.
 fn shares(
     engine: &mut dyn Engine,
     splats: &Splats,

@@ -4,7 +4,8 @@
 //!    (`lost_colours`), with those of the photos. Where its format has none (Blender), or on request, from
 //!    random points where the cameras look (`random_start`).
 //! 2. Scale: the root mean square distance to the 3 nearest neighbours, the same along each axis.
-//! 3. Opacity 0.1 and that scale unless the configuration says otherwise, random rotation, the point's colour, no view dependence.
+//! 3. Opacity 0.1 and that scale unless the configuration says otherwise, random rotation, the point's colour, no view
+//!    dependence.
 //!
 //! Source: Kerbl et al. 2023, section 5.1, and gsplat's `simple_trainer`.
 

@@ -7,8 +7,8 @@
 //! 3. `order.rs` determines the photo of a step.
 //! 4. A random background is another colour in each step, keyed by (seed, step).
 //! 5. Terms of the loss have weights; that of known depths falls log-linearly.
-//! 6. A change of pace ([`TrainConfig::step_rate_log`]) runs the rest of the schedule in more or fewer steps: a step of the run
-//!    has a *place* in the schedule, which determines all its numbers.
+//! 6. A change of pace ([`TrainConfig::step_rate_log`]) runs the rest of the schedule in more or fewer steps: a step of
+//!    the run has a *place* in the schedule, which determines all its numbers.
 //! 7. The rate of the photos' appearance is zero at first and then falls log-linearly.
 //! 8. The strategy determines density control after a step, and the terms that it adds to steps: [`crate::strategy`].
 //! 9. Rates of scales and quaternions are larger at first ([`crate::config::LearningRateConfig::early`]), and the first
@@ -126,8 +126,8 @@ impl Schedule {
         &self.config
     }
 
-    /// Runs the rest of the schedule after step `after` in the steps up to `last` ([`TrainConfig::step_rate_log`]). Strategies
-    /// work on places of the schedule, and do not notice the change.
+    /// Runs the rest of the schedule after step `after` in the steps up to `last` ([`TrainConfig::step_rate_log`]).
+    /// Strategies work on places of the schedule, and do not notice the change.
     pub(crate) fn change_pace(&mut self, after: u32, last: u32) {
         self.config.step_rate_log.push([after, last]);
     }
@@ -320,8 +320,8 @@ impl Schedule {
     /// Returns the step sizes of the pose of step `step`'s view.
     ///
     /// A rotation by `a` moves the image by `focal * a` pixels, a translation by `t` moves a point at depth z by
-    /// `focal * t / z`. Depths are about as large as the distances between cameras, so that equal rates, with lengths in
-    /// units of the extent, move the image by equal amounts.
+    /// `focal * t / z`. Depths are about as large as the distances between cameras, so that equal rates, with lengths
+    /// in units of the extent, move the image by equal amounts.
     pub fn pose_rates(&self, step: u32) -> PoseRates {
         let poses = &self.config.poses;
         let done = self.done(self.place(step));

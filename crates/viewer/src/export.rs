@@ -219,8 +219,8 @@ pub struct PageOptions {
     pub notes: Value,
     /// A JPEG of the first view, shown while the scene loads.
     pub poster: Option<Vec<u8>>,
-    /// Kernels of the engine as a dispatch list for WebGPU: JSON of the GPU engine's `browser::DispatchList`. Without it the
-    /// page draws with WebGL2 only.
+    /// Kernels of the engine as a dispatch list for WebGPU: JSON of the GPU engine's `browser::DispatchList`. Without
+    /// it the page draws with WebGL2 only.
     pub webgpu: Option<String>,
 }
 

@@ -1,11 +1,11 @@
 //! Messages of a page and messages to it.
 //!
 //! A page sends text, one JSON object per message, of at most [`MAX_MESSAGE_BYTES`]: view requests, commands for the
-//! run, and edit messages ([`EditCommand`]). It receives text messages (the stage, the progress of a run or an edit, errors)
-//! and binary messages. A binary message holds one frame, or two that are compared: the number of the view request,
-//! width, height, microseconds of rendering and of coding, the most Gaussians that a pixel blends (0 if the channel
-//! does not show this), the number of frames, the number of bands per frame, and the bytes of every band (little-endian
-//! `u32`). The bands follow, frame by frame from the top, each a JPEG file of the frame's width.
+//! run, and edit messages ([`EditCommand`]). It receives text messages (the stage, the progress of a run or an edit,
+//! errors) and binary messages. A binary message holds one frame, or two that are compared: the number of the view
+//! request, width, height, microseconds of rendering and of coding, the most Gaussians that a pixel blends (0 if the
+//! channel does not show this), the number of frames, the number of bands per frame, and the bytes of every band
+//! (little-endian `u32`). The bands follow, frame by frame from the top, each a JPEG file of the frame's width.
 
 use crate::edit::EditCommand;
 use dapple_scene::{Camera, Error, Pose, Result};

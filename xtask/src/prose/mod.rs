@@ -1,7 +1,7 @@
 //! The step `prose`: words and phrases that Dapple's prose does not use, in pages, comments, messages and help.
 //!
-//! `docs/words.tsv` lists them: a regular expression, the words to use instead, and a note. `except=/REGEX/` in the note
-//! allows a hit inside a match of REGEX. A line with `style: allow: REASON` is not checked. Not checked either:
+//! `docs/words.tsv` lists them: a regular expression, the words to use instead, and a note. `except=/REGEX/` in the
+//! note allows a hit inside a match of REGEX. A line with `style: allow: REASON` is not checked. Not checked either:
 //! `docs/experiments` (notes of the time), the glossary, and the list itself.
 //!
 //! The README has at most [`README_WORDS`] words and no paragraph over [`README_LINES`] lines of [`LINE`] characters.

@@ -3,12 +3,12 @@
 //! 1. All files go into a new folder next to the old one, and to the disk. After a full disk or a kill, the old result
 //!    is unchanged.
 //! 2. Files of others in the old folder get a second name in the new one: a hard link.
-//! 3. The system exchanges both folders in one step, and the old one is removed, with the files of the older result that
-//!    the new one lacks.
-//! 4. Where no exchange exists, the old folder is renamed to [`OLD`] and its name, and the new one takes its place. After a
-//!    kill between the two, the next call renames the old folder back.
-//! 5. Some folders cannot be exchanged: the current folder, a mount point, one with folders of others or with a lock, one
-//!    whose parent is read-only. There the new files are renamed into the folder one by one. The file that names
+//! 3. The system exchanges both folders in one step, and the old one is removed, with the files of the older result
+//!    that the new one lacks.
+//! 4. Where no exchange exists, the old folder is renamed to [`OLD`] and its name, and the new one takes its place.
+//!    After a kill between the two, the next call renames the old folder back.
+//! 5. Some folders cannot be exchanged: the current folder, a mount point, one with folders of others or with a lock,
+//!    one whose parent is read-only. There the new files are renamed into the folder one by one. The file that names
 //!    the others goes first and comes last, so that old and new are never read together.
 
 use super::leftovers::{TemporaryFolder, is_temporary};
@@ -29,8 +29,8 @@ type Exchange = fn(&Path, &Path) -> io::Result<()>;
 
 /// Writes `files` into `folder`, which is made where it is missing: names relative to it, with `/` between folders, and
 /// contents. The last file names the others. Afterwards the folder holds them whole, or what it held before. Entries of
-/// the folder for which `is_own` is true belong to this kind of result: those of an older result are removed. All others
-/// stay.
+/// the folder for which `is_own` is true belong to this kind of result: those of an older result are removed. All
+/// others stay.
 ///
 /// # Errors
 /// The folder cannot be made or is not writable, or the disk is full. Nothing new is left behind.

@@ -85,8 +85,8 @@ pub fn remove_leftovers(folder: &Path) {
     remove(folder, true);
 }
 
-/// [`remove_leftovers`] before the first file that this process writes to the folder. On a file system without locks all
-/// temporary files stay: they may be in use.
+/// [`remove_leftovers`] before the first file that this process writes to the folder. On a file system without locks
+/// all temporary files stay: they may be in use.
 fn remove_leftovers_once(folder: &Path) {
     let mut looked_in = LOOKED_IN.lock().unwrap_or_else(PoisonError::into_inner);
     if looked_in.insert(folder.to_owned()) {

@@ -3,9 +3,9 @@
 /// Declares a table of settings: a struct, its patch, and their rows. [Example](mod@crate::settings).
 ///
 /// The text after `in` is the heading of the options in help. A row is `/// comment`, `name: Type = default`, then
-/// attributes, which are methods of [`Row`](crate::settings::Row), and a semicolon. A renamed setting is `name was "old_name":
-/// ...`. A second pair of braces lists inner tables as `/// comment`, `name: Table, TablePatch;`. The calling crate
-/// needs `serde`.
+/// attributes, which are methods of [`Row`](crate::settings::Row), and a semicolon. A renamed setting is `name was
+/// "old_name": ...`. A second pair of braces lists inner tables as `/// comment`, `name: Table, TablePatch;`. The
+/// calling crate needs `serde`.
 #[macro_export]
 macro_rules! settings {
     (

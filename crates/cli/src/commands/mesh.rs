@@ -64,7 +64,8 @@ pub struct Args {
     #[arg(long, value_name = "X", default_value_t = 1.0)]
     detail: f32,
 
-    /// Box to mesh or compare, world units: least corner, largest corner [default: around the surfaces near the cameras]
+    /// Box to mesh or compare, world units: least corner, largest corner [default: around the surfaces near the
+    /// cameras]
     #[arg(long = "box", value_name = "X,Y,Z,X,Y,Z", allow_hyphen_values = true, value_parser = parse_box)]
     bounds: Option<[Vec3; 2]>,
 

@@ -1,9 +1,9 @@
 // The colour of a projected Gaussian, clamped at zero, and the channels whose gradient passes the clamp.
 //
-// The gradient passes where the colour before clamping is at least zero, as PyTorch's clamp passes it. A clamped channel
-// is -0.0, which adds nothing to a pixel: its sign marks the channel for the backward pass. Signs are set and read as
-// bits, so that no compiler drops the sign of a zero.
-// CPU version: cpu/src/stages/update/backward.rs, `colour_backward`.
+// The gradient passes where the colour before clamping is at least zero, as PyTorch's clamp passes it. A clamped
+// channel is -0.0, which adds nothing to a pixel: its sign marks the channel for the backward pass. Signs are set and
+// read as bits, so that no compiler drops the sign of a zero. CPU version: cpu/src/stages/update/backward.rs,
+// `colour_backward`.
 
 fn clamped_colour(raw: vec3f) -> vec3f {
     let magnitude = bitcast<vec3u>(max(raw, vec3f())) & vec3u(0x7fffffffu);

@@ -136,8 +136,9 @@ impl DepthMap {
         upper + (lower - upper) * v
     }
 
-    /// Compares a world point with the depth of its pixel: `Equal` within `tolerance`, `Less` for a point in front of the
-    /// depth, which the map sees through, `Greater` for a hidden point. `None` outside the image or without a depth.
+    /// Compares a world point with the depth of its pixel: `Equal` within `tolerance`, `Less` for a point in front of
+    /// the depth, which the map sees through, `Greater` for a hidden point. `None` outside the image or without a
+    /// depth.
     pub fn compare(&self, point: Vec3, tolerance: f32) -> Option<Ordering> {
         let place = self.camera.to_camera(point);
         if place.z <= 0.0 {

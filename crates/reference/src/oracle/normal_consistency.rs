@@ -2,8 +2,8 @@
 //! 2024, "2D Gaussian Splatting", arXiv:2403.17888, eq. 14).
 //!
 //! 1. The normal `n_i` of a Gaussian is its shortest axis, in camera coordinates, towards the camera.
-//! 2. `L = 1 / P sum_p sum_i w_i (1 - n_i . N_p)`, with `w_i` the share of the pixel and P the number of pixels. A pixel
-//!    whose `N_p` is zero has no part in the sum.
+//! 2. `L = 1 / P sum_p sum_i w_i (1 - n_i . N_p)`, with `w_i` the share of the pixel and P the number of pixels. A
+//!    pixel whose `N_p` is zero has no part in the sum.
 //! 3. N is [`surface_normals`]: the normals of the surface depth as an image. N is constant in the derivative.
 //! 4. The sum over i is a blended image with the channels `n_i` and without a background. Its derivative passes through
 //!    [`blend_backward`] as that of colours, and from `n_i` to the quaternion of the Gaussian.

@@ -163,8 +163,8 @@ pub fn clusters(splats: &Splats, cell: f64) -> Result<Clusters> {
     })
 }
 
-/// Returns true for each Gaussian that is kept if the clusters with the least weight are removed, together `share` percent
-/// of all weight. A Gaussian without a cluster counts as its own cluster.
+/// Returns true for each Gaussian that is kept if the clusters with the least weight are removed, together `share`
+/// percent of all weight. A Gaussian without a cluster counts as its own cluster.
 ///
 /// # Errors
 /// The errors of [`clusters`].

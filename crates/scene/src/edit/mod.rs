@@ -282,8 +282,8 @@ impl Editor {
         }
     }
 
-    /// Says which local origin positions count from ([`splat_file::SplatMetadata::origin`]): files that are merged are moved to
-    /// it.
+    /// Says which local origin positions count from ([`splat_file::SplatMetadata::origin`]): files that are merged are
+    /// moved to it.
     #[must_use]
     pub fn about(mut self, origin: DVec3) -> Self {
         self.origin = origin;
@@ -440,8 +440,8 @@ impl Editor {
         Ok(())
     }
 
-    /// Removes what the photos contradict, and then the clusters with the least weight that together have `share` percent
-    /// of all: of the blend weights where cameras are known, else of opacities times areas.
+    /// Removes what the photos contradict, and then the clusters with the least weight that together have `share`
+    /// percent of all: of the blend weights where cameras are known, else of opacities times areas.
     fn remove_floaters(
         &mut self,
         cell: Option<f64>,

@@ -63,7 +63,8 @@ pub fn refuse_output_file(out: &Path, capture: &Capture) -> Result<()> {
     Ok(())
 }
 
-/// Refuses to replace `out` if it is a file of some capture, or a folder with such files. A missing `out` is not refused.
+/// Refuses to replace `out` if it is a file of some capture, or a folder with such files. A missing `out` is not
+/// refused.
 ///
 /// # Errors
 /// The error names the file or folder.

@@ -20,7 +20,8 @@ pub(super) fn notes(capture: &Capture) -> Vec<String> {
 /// Accepted focal lengths, in units of the photo's longer side. A space telescope has about 1000.
 const FOCAL: std::ops::RangeInclusive<f64> = 1e-4..=1e6;
 
-/// Refuses cameras that cannot be trained with: each Gaussian would be infinitely large in them, or smaller than a pixel.
+/// Refuses cameras that cannot be trained with: each Gaussian would be infinitely large in them, or smaller than a
+/// pixel.
 ///
 /// # Errors
 /// An impossible focal length; the error names the photo.

@@ -238,8 +238,8 @@ pub fn read_all_points(path: &Path) -> Result<(Vec<Point>, SplatMetadata)> {
     })
 }
 
-/// [`parse_points`], with the file's metadata. Points are in the frame of [`SplatMetadata::origin`], and [`SplatMetadata::remainders`]
-/// are their rounding remainders in that frame.
+/// [`parse_points`], with the file's metadata. Points are in the frame of [`SplatMetadata::origin`], and
+/// [`SplatMetadata::remainders`] are their rounding remainders in that frame.
 fn parse_all_points(bytes: &[u8]) -> Result<(Vec<Point>, SplatMetadata)> {
     let (read, mut metadata) = (points_of(bytes)?, metadata(bytes)?);
     let mut points = read.points;

@@ -24,8 +24,8 @@ pub fn write(path: &Path, splats: &Splats) -> Result<()> {
 /// Comment of splats that were trained with anti-aliasing, in the form of Brush and `splat-transform`.
 pub(super) const MIP_LINE: &str = "comment SplatRenderMode: mip\n";
 
-/// Comments of the header: the rendering mode of the splats, the local origin of their positions, and their motion since
-/// training.
+/// Comments of the header: the rendering mode of the splats, the local origin of their positions, and their motion
+/// since training.
 pub(super) fn comments(options: &WriteOptions) -> String {
     let mut lines = String::new();
     if options.antialiased {

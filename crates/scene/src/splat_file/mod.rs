@@ -53,8 +53,8 @@ pub struct SplatMetadata {
     /// [`crate::origin`].
     pub origin: DVec3,
     /// Motion of the splats since training, of coordinates relative to `origin`; cameras of the capture follow it
-    /// ([`Similarity::camera`]). PLY stores it in a line `comment Moved: `, with [`Similarity::numbers`]; SOG and glTF in
-    /// the `extras` of their `asset`.
+    /// ([`Similarity::camera`]). PLY stores it in a line `comment Moved: `, with [`Similarity::numbers`]; SOG and glTF
+    /// in the `extras` of their `asset`.
     pub moved: Similarity,
     /// For point clouds: rounding remainders of positions, if the file has them in doubles; see
     /// [`crate::Capture::remainders`].
@@ -127,7 +127,8 @@ enum Writer {
     Rows(fn(&mut dyn Write, &Splats, &WriteOptions) -> io::Result<()>),
     /// In memory first: small files, and files that may be refused.
     Whole(fn(&Splats, &WriteOptions, &dyn Progress) -> Result<Vec<u8>>),
-    /// Several files, by name; the last is the path itself. The second function returns true for entries of such a result.
+    /// Several files, by name; the last is the path itself. The second function returns true for entries of such a
+    /// result.
     Folder(
         fn(&Splats, &WriteOptions, &dyn Progress) -> Result<NamedFiles>,
         fn(&Path) -> bool,

@@ -11,8 +11,8 @@ use std::path::Path;
 /// dropped.
 ///
 /// # Errors
-/// A file that cannot be written; arrays of `splats` with different lengths; a number that is not finite, or would not be
-/// in the file. After an error, the old file is unchanged.
+/// A file that cannot be written; arrays of `splats` with different lengths; a number that is not finite, or would not
+/// be in the file. After an error, the old file is unchanged.
 pub fn write(path: &Path, splats: &Splats, format: Format) -> Result<()> {
     write_with(path, splats, format, &WriteOptions::default())
 }

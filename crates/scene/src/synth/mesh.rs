@@ -2,8 +2,8 @@
 //!
 //! 1. Every vertex is exactly on the surface. Balls, cans, rings and pawns are profiles that turn about an axis, or
 //!    cubes that are blown up. An edge of length h cuts off at most h^2 / 8 r of a surface of radius r.
-//! 2. A camera sees a vertex if the vertex is in its frame, faces it, and the camera's ray meets nothing in front of it.
-//!    A face has the least count of its corners, so that hidden faces (below the table, inside of others) have 0.
+//! 2. A camera sees a vertex if the vertex is in its frame, faces it, and the camera's ray meets nothing in front of
+//!    it. A face has the least count of its corners, so that hidden faces (below the table, inside of others) have 0.
 //! 3. The file is a binary PLY in the capture's world (y down): `x`, `y`, `z`, `seen` of vertices; `vertex_indices`,
 //!    `seen` and `part` of faces ([`Part`]). Faces are counterclockwise from outside.
 

@@ -254,9 +254,9 @@ pub struct SynthSummary {
 }
 
 /// Writes a capture into the folder `out`: `images/*.png`, `sparse/0/*.bin` in COLMAP's format, and `synth.json` with
-/// the options. With [`SynthOptions::mesh`] also `mesh.ply`. If poses are perturbed, the true ones are in `true_cameras.json` ([`write_cameras`]). An object
-/// ([`SynthOptions::object`]) has `train/*.png`, `test/*.png` and Blender's two transforms files. Missing folders above
-/// `out` are created.
+/// the options. With [`SynthOptions::mesh`] also `mesh.ply`. If poses are perturbed, the true ones are in
+/// `true_cameras.json` ([`write_cameras`]). An object ([`SynthOptions::object`]) has `train/*.png`, `test/*.png` and
+/// Blender's two transforms files. Missing folders above `out` are created.
 ///
 /// # Errors
 /// Options out of range; a folder that holds anything but an earlier synthetic capture; no space or permission to

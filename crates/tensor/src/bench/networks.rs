@@ -60,7 +60,8 @@ fn vgg(image: &Tensor, dtype: DType) -> Vec<Tensor> {
     features
 }
 
-/// AlexNet's convolutions (Krizhevsky 2014): channels in and out, size, stride, padding, and whether pooling comes before.
+/// AlexNet's convolutions (Krizhevsky 2014): channels in and out, size, stride, padding, and whether pooling comes
+/// before.
 const ALEX: [([usize; 3], [usize; 2], bool); 5] = [
     ([3, 64, 11], [4, 2], false),
     ([64, 192, 5], [1, 2], true),

@@ -36,7 +36,8 @@ impl Tile {
             |m: usize, n: usize, many: usize| p.m.div_ceil(m) * p.n.div_ceil(n) * p.batch >= many;
         let is_high = |m: usize| p.m > m / 2;
         let [m, n, rows, columns] = match p.b.unfold {
-            // Elements of what is unfolded cost more to find than to multiply: more rows share them, more invocations look.
+            // Elements of what is unfolded cost more to find than to multiply: more rows share them, more invocations
+            // look.
             Some(_) if is_high(128) && p.n > 64 && enough(128, 128, ENOUGH) => [128, 128, 8, 8],
             Some(_) if is_high(64) && p.n > 64 && enough(64, 128, ENOUGH) => [64, 128, 4, 8],
             Some(_) if is_high(64) && p.n > 32 && enough(64, 64, ENOUGH / 2) => [64, 64, 4, 4],

@@ -24,7 +24,8 @@ impl Tensor {
     }
 }
 
-/// Writes the rows of an axis in brackets. `shape` and `shown` are the axes from here on, of the tensor and of `values`.
+/// Writes the rows of an axis in brackets. `shape` and `shown` are the axes from here on, of the tensor and of
+/// `values`.
 fn write_axis(
     f: &mut fmt::Formatter<'_>,
     (shape, shown): (&[usize], &[usize]),

@@ -30,8 +30,8 @@ pub(crate) struct Unfold {
     pub out: [usize; 2],
     /// Value outside of the image.
     pub fill: f32,
-    /// True if the sum goes over the channels of a tap, then the next tap; else over the taps of a channel, then the next
-    /// channel.
+    /// True if the sum goes over the channels of a tap, then the next tap; else over the taps of a channel, then the
+    /// next channel.
     pub by_taps: bool,
 }
 

@@ -419,7 +419,8 @@ fn clamp_passes_gradients_at_its_bounds() {
     }
 }
 
-/// PyTorch 2.5: the exponent's gradient is `x^y log(x)`, and 0 where `x` is 0 and `y >= 0`; the base's is 0 where `y` is 0.
+/// PyTorch 2.5: the exponent's gradient is `x^y log(x)`, and 0 where `x` is 0 and `y >= 0`; the base's is 0 where `y`
+/// is 0.
 #[test]
 fn powers_of_tensors_have_both_gradients() {
     let power = case(

@@ -9,9 +9,9 @@
 //!    their frame. Photos from one distance repeat the detail of a place, nearer photos add detail: `detail / coverage`
 //!    and `detail` bound the detail of the scene. Most of it is repeated, so the cap uses `detail / coverage^(3/4)`.
 //!
-//! [`CaptureStatistics::budget`] computes the Gaussian cap from them, and [`PhotoCoverage::steps`] the length of a run. Both are
-//! functions of the capture only. `docs/experiments/2026-11-24-cap-by-coverage.md` has the fit of their constants and
-//! the captures.
+//! [`CaptureStatistics::budget`] computes the Gaussian cap from them, and [`PhotoCoverage::steps`] the length of a run.
+//! Both are functions of the capture only. `docs/experiments/2026-11-24-cap-by-coverage.md` has the fit of their
+//! constants and the captures.
 
 mod detail;
 

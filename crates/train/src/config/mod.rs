@@ -1,9 +1,9 @@
 //! Configuration of a training run.
 //!
 //! 1. The base is the recipe of the 3DGS paper, written for a run of 30 000 steps.
-//! 2. Layers change the base in this order: a [`Preset`], the [`Strategy`](crate::Strategy) (named, or chosen by the length of the run),
-//!    the [`AppearanceModel`], the TOML file, the flags ([`TrainConfig::resolve`]). Each layer is a [`ConfigPatch`].
-//!    [`TrainConfig::resolve_for`] also sets the values that depend on the capture.
+//! 2. Layers change the base in this order: a [`Preset`], the [`Strategy`](crate::Strategy) (named, or chosen by the
+//!    length of the run), the [`AppearanceModel`], the TOML file, the flags ([`TrainConfig::resolve`]). Each layer is a
+//!    [`ConfigPatch`]. [`TrainConfig::resolve_for`] also sets the values that depend on the capture.
 //! 3. Step-valued entries of the schedule (`sh_every`, `densify.start`, `.stop`, `appearance.start`, `eval.every`)
 //!    that neither the file nor the flags name are scaled by `steps / written_for`, rounded down and at least 1.
 //!    Entries that are named are not scaled, and neither are `densify.every` and `.reset_every`. A printed file names

@@ -52,8 +52,9 @@ pub use picture_writer::PictureWriter;
 pub use snapshots::{MOST_BYTES as MOST_SNAPSHOT_BYTES, Snapshot, Snapshots, Taken};
 
 /// Trains to the end of the run (or until the observer stops it) and writes all results to the folder. `config.toml` is
-/// written first, so that a killed run can be repeated; if the folder holds older splats, it is written with the new ones. Checkpoints follow as configured, so that a killed run can be
-/// resumed instead ([`Trainer::resume`]). A finished run has no checkpoint.
+/// written first, so that a killed run can be repeated; if the folder holds older splats, it is written with the new
+/// ones. Checkpoints follow as configured, so that a killed run can be resumed instead ([`Trainer::resume`]). A
+/// finished run has no checkpoint.
 ///
 /// # Errors
 /// A file cannot be written; the engine fails. A run that ended badly (NaN loss, no Gaussian left, a lost device) is an

@@ -73,8 +73,8 @@ const STEPS_PER_ROUND: f64 = 100.0;
 /// [`SHORT_GROW_GRADIENT`]. `bird` gave 1.6.
 const GROWTH_PER_ROUND: f64 = 1.6;
 
-/// Factor of the gradient from which Gaussians grow in a short run: with the usual one, a capture with few sparse points
-/// does not reach the planned number.
+/// Factor of the gradient from which Gaussians grow in a short run: with the usual one, a capture with few sparse
+/// points does not reach the planned number.
 pub const SHORT_GROW_GRADIENT: f64 = 0.1;
 
 /// Weight of the last number of Gaussians in the mean over the steps of a run; the rest is the weight of the first

@@ -1,7 +1,7 @@
 //! Edits by hand: a chain of actions and a position in it.
 //!
-//! 1. Pages send a [`SelectionStep`] or an [`Action`] of [`dapple_scene::edit`]. Picks make up the selection. An action on the
-//!    selection stores its picks, so that it replays without a viewer.
+//! 1. Pages send a [`SelectionStep`] or an [`Action`] of [`dapple_scene::edit`]. Picks make up the selection. An action
+//!    on the selection stores its picks, so that it replays without a viewer.
 //! 2. The shown splats are the original with the chain applied up to the present position. Undo moves one position
 //!    back, redo moves one position forward. A new action discards the undone actions.
 //! 3. The newest intermediate states are held, up to [`STATES_BYTES`]. Earlier states are replayed from the original.

@@ -34,8 +34,8 @@ const NOTABLE: f64 = 0.05;
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// Families to measure: elements, fused, reduce, norms, matmul, linear, lora, mlp, adam, cat, conv, lpips, training,
-    /// transfer, pool [default: all]
+    /// Families to measure: elements, fused, reduce, norms, matmul, linear, lora, mlp, adam, cat, conv, lpips,
+    /// training, transfer, pool [default: all]
     #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
     only: Vec<String>,
 
