@@ -6,7 +6,7 @@ use crate::support;
 
 use dapple_engine::Engine;
 use dapple_gpu::{GpuEngine, GpuEngineOptions};
-use dapple_reference::{self as reference, compare, conformance, scenes};
+use dapple_reference::{self as reference, compare, scenes};
 
 fn engine(without_subgroups: bool) -> Box<dyn Engine> {
     let options = GpuEngineOptions {
@@ -14,195 +14,6 @@ fn engine(without_subgroups: bool) -> Box<dyn Engine> {
         ..GpuEngineOptions::default()
     };
     Box::new(support::engine_on(options))
-}
-
-#[test]
-fn images_match_the_reference() {
-    require_gpu!();
-    conformance::images_match_the_reference(&|| engine(false));
-}
-
-#[test]
-fn gradients_match_the_reference() {
-    require_gpu!();
-    conformance::gradients_match_the_reference(&|| engine(false));
-}
-
-#[test]
-fn a_real_capture_matches_the_reference() {
-    require_gpu!();
-    conformance::real_capture_matches_the_reference(&|| engine(false));
-}
-
-#[test]
-fn loss_and_gradient_match_the_reference() {
-    require_gpu!();
-    conformance::loss_and_gradient_match_the_reference(&|| engine(false));
-}
-
-#[test]
-fn adam_takes_the_textbook_step() {
-    require_gpu!();
-    conformance::adam_takes_the_textbook_step(&|| engine(false));
-}
-
-#[test]
-fn gaussians_that_are_not_finite_are_reported() {
-    require_gpu!();
-    conformance::gaussians_that_are_not_finite_are_reported(&|| engine(false));
-}
-
-#[test]
-fn density_control_follows_the_plan() {
-    require_gpu!();
-    conformance::density_control_follows_the_plan(&|| engine(false));
-}
-
-#[test]
-fn relocation_follows_the_plan() {
-    require_gpu!();
-    conformance::relocation_follows_the_plan(&|| engine(false));
-    conformance::relocation_follows_the_plan(&|| engine(true));
-}
-
-#[test]
-fn extras_match_the_reference() {
-    require_gpu!();
-    conformance::extras_match_the_reference(&|| engine(false));
-}
-
-#[test]
-fn dropout_matches_the_reference() {
-    require_gpu!();
-    conformance::dropout_matches_the_reference(&|| engine(false));
-    conformance::dropout_matches_the_reference(&|| engine(true));
-}
-
-#[test]
-fn mcmc_repeats_itself_without_subgroups_and_in_short_dispatches() {
-    require_gpu!();
-    conformance::mcmc_repeats_itself(&[
-        &|| engine(false),
-        &|| engine(false),
-        &|| engine(true),
-        &with_short_dispatches,
-    ]);
-}
-
-#[test]
-fn absolute_density_matches_the_reference() {
-    require_gpu!();
-    conformance::absolute_density_matches_the_reference(&[
-        &|| engine(false),
-        &|| engine(true),
-        &with_short_dispatches,
-    ]);
-}
-
-#[test]
-fn poses_match_the_reference() {
-    require_gpu!();
-    conformance::poses_match_the_reference(&[
-        &|| engine(false),
-        &|| engine(true),
-        &with_short_dispatches,
-        &with_little_room,
-    ]);
-}
-
-#[test]
-fn looks_match_the_reference() {
-    require_gpu!();
-    conformance::looks_match_the_reference(&|| engine(false));
-}
-
-#[test]
-fn looks_repeat_themselves_without_subgroups_and_in_short_dispatches() {
-    require_gpu!();
-    conformance::looks_repeat_themselves(&[
-        &|| engine(false),
-        &|| engine(true),
-        &with_short_dispatches,
-        &with_little_room,
-    ]);
-}
-
-#[test]
-fn appearance_matches_the_reference() {
-    require_gpu!();
-    conformance::appearance_matches_the_reference(&|| engine(false));
-}
-
-#[test]
-fn appearance_repeats_itself_without_subgroups_and_in_short_dispatches() {
-    require_gpu!();
-    conformance::appearance_repeats_itself(&[
-        &|| engine(false),
-        &|| engine(true),
-        &with_short_dispatches,
-    ]);
-}
-
-#[test]
-fn surfaces_match_the_reference() {
-    require_gpu!();
-    conformance::surfaces_match_the_reference(&|| engine(false));
-}
-
-#[test]
-fn depths_match_the_reference() {
-    require_gpu!();
-    conformance::depths_match_the_reference(&|| engine(false));
-}
-
-#[test]
-fn depth_gradients_match_the_reference() {
-    require_gpu!();
-    conformance::depth_gradients_match_the_reference(&|| engine(false));
-}
-
-#[test]
-fn depth_steps_match_the_reference() {
-    require_gpu!();
-    conformance::depth_steps_match_the_reference(&|| engine(false));
-}
-
-#[test]
-fn depth_steps_repeat_themselves_without_subgroups_and_in_short_dispatches() {
-    require_gpu!();
-    conformance::depth_steps_repeat_themselves(&[
-        &|| engine(false),
-        &|| engine(true),
-        &with_short_dispatches,
-    ]);
-}
-
-#[test]
-fn antialiasing_matches_the_reference() {
-    require_gpu!();
-    conformance::antialiasing_matches_the_reference(&|| engine(false));
-}
-
-#[test]
-fn steps_refresh_the_3d_filter() {
-    require_gpu!();
-    conformance::steps_refresh_the_3d_filter(&|| engine(false));
-}
-
-#[test]
-fn density_control_carries_the_3d_filter() {
-    require_gpu!();
-    conformance::density_control_carries_the_3d_filter(&|| engine(false));
-}
-
-#[test]
-fn antialiased_runs_repeat_themselves() {
-    require_gpu!();
-    conformance::antialiased_runs_repeat_themselves(&[
-        &|| engine(false),
-        &|| engine(true),
-        &with_little_room,
-    ]);
 }
 
 /// Returns an engine whose every buffer has to grow, in steps that set 3D filters too.
@@ -231,32 +42,20 @@ fn with_short_dispatches() -> Box<dyn Engine> {
     Box::new(support::engine_on(options))
 }
 
-#[test]
-fn runs_repeat_themselves_without_subgroups_and_in_short_dispatches() {
-    require_gpu!();
-    conformance::runs_repeat_themselves(&[
-        &|| engine(false),
-        &|| engine(false),
-        &|| engine(true),
-        &with_short_dispatches,
-    ]);
+/// Usual engine, without subgroups, in short dispatches, with buffers that have to grow.
+const VARIANTS: [fn() -> Box<dyn Engine>; 4] = [
+    || engine(false),
+    || engine(true),
+    with_short_dispatches,
+    with_little_room,
+];
+
+/// Returns true if there is a GPU for tests.
+fn is_ready() -> bool {
+    support::has_gpu()
 }
 
-#[test]
-fn scores_match_the_reference() {
-    require_gpu!();
-    // Five sizes have windows, with a mask's holes four.
-    let compared = conformance::scores_match_the_reference(&|| engine(false));
-    assert_eq!(compared, 2 * (5 + 4));
-    conformance::scores_match_the_reference(&with_little_room);
-    conformance::scores_match_the_reference(&with_short_dispatches);
-}
-
-#[test]
-fn the_cap_says_what_it_cut() {
-    require_gpu!();
-    conformance::the_cap_says_what_it_cut(&|| engine(false));
-}
+dapple_reference::conformance_tests!(VARIANTS, is_ready);
 
 /// SH rounded to sixteen bits moves gradients by about its rounding, and no other parameter does.
 #[test]
@@ -307,17 +106,4 @@ fn stored_sh_moves_gradients_by_its_rounding() {
             }
         }
     }
-}
-
-#[test]
-fn bytes_are_those_of_the_host() {
-    require_gpu!();
-    conformance::bytes_are_those_of_the_host(&|| engine(false));
-}
-
-#[test]
-fn blend_counts_match_the_reference() {
-    require_gpu!();
-    conformance::blend_counts_match_the_reference(&|| engine(false));
-    conformance::blend_counts_match_the_reference(&|| engine(true));
 }

@@ -175,7 +175,7 @@ fn moments_of_features(mlp: &AppearanceMlp, which: usize) -> Vec<f32> {
 
 /// Checks loss, first moments of splats, network and embedding, and their step. The photos are opaque and masked,
 /// with SH of all degrees and with lenses. Also checks what engines refuse.
-pub fn looks_match_the_reference(make: Make<'_>) {
+pub fn appearance_mlp_matches_the_reference(make: Make<'_>) {
     for (name, masked) in [
         ("random_sh3", false),
         ("random_sh1", true),
@@ -240,7 +240,7 @@ fn features_follow_their_gaussians(engine: &mut dyn Engine) {
 /// Checks steps over two views with refined poses and a densification round. One run is downloaded after three
 /// steps and resumed in another engine; whole runs use an engine of each of `makes`. All results are
 /// bit-identical.
-pub fn looks_repeat_themselves(makes: &[Make<'_>]) {
+pub fn appearance_mlp_repeats_itself(makes: &[Make<'_>]) {
     let scene = scenes::named("crowd");
     let view = TrainView {
         camera: scene.camera,

@@ -1,5 +1,5 @@
-//! Conformance suite: checks for every engine, written against [`Engine`]. An engine's own tests are
-//! a list of calls of these checks, so that the requirements are equal for all engines.
+//! Conformance suite: checks for every engine, written against [`Engine`]. An engine declares its
+//! tests with [`conformance_tests!`](crate::conformance_tests), so that the requirements are equal for all engines.
 //!
 //! Checks panic with a description of the failure, as tests do. `make` creates an engine without
 //! splats.
@@ -35,6 +35,7 @@ mod density;
 mod depth;
 mod dropout;
 mod finite;
+mod list;
 mod parity;
 mod poses;
 mod score;
@@ -48,7 +49,7 @@ pub use antialias::{
     density_control_carries_the_3d_filter, steps_refresh_the_3d_filter,
 };
 pub use appearance::{appearance_matches_the_reference, appearance_repeats_itself};
-pub use appearance_mlp::{looks_match_the_reference, looks_repeat_themselves};
+pub use appearance_mlp::{appearance_mlp_matches_the_reference, appearance_mlp_repeats_itself};
 pub use capture::real_capture_matches_the_reference;
 pub use density::density_control_follows_the_plan;
 pub use depth::{
