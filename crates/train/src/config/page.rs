@@ -17,8 +17,10 @@ dapple train captures/bird --config mine.toml              # a file, also for se
 ```
 
 Settings come from the preset, then the file, then the options; later ones win. In a file, `densify.stop` is the key `stop` of the
-table `[densify]`. The column \"default\" has the values of the base recipe for 30 000 steps; presets, strategies and appearance models
-set other defaults, which the last column names.
+table `[densify]`. The column \"default\" has the base recipe for 30 000 steps; presets, strategies and appearance models set other defaults,
+which the last column names. A default run differs from the column: `standard` and `quick` compute `steps`, use `mcmc`, and have a
+computed Gaussian cap; `standard` also has `max_extensions` 2. `--print-config` prints the values of your run. *Coverage* and *detail*:
+[TRAINING.md](TRAINING.md#how-the-numbers-are-computed).
 
 `cargo xtask docs` writes this page from `crates/train/src/config/rows.rs`.
 ";

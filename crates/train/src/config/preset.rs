@@ -24,7 +24,7 @@ pub enum Preset {
     M10,
     /// The full recipe scaled down: 70 steps for each photo, 3 500 to 7 000.
     Quick,
-    /// The full recipe: 130 steps for each photo and 3 000 for each place, 7 000 to 30 000.
+    /// The full recipe: the larger of 130 x photos and 3 000 x photos / coverage, 7 000 to 30 000 steps.
     #[default]
     Standard,
     /// [`Self::Standard`] with 7 000 steps.
@@ -76,7 +76,7 @@ impl Preset {
             Self::M10 => "2 000 steps, the full recipe scaled down",
             Self::Quick => "the full recipe scaled down: 70 steps for each photo, 3 500 to 7 000",
             Self::Standard => {
-                "the full recipe: 130 steps for each photo and 3 000 for each place, 7 000 to 30 000"
+                "the full recipe: the larger of 130 x photos and 3 000 x photos / coverage, 7 000 to 30 000 steps"
             }
             Self::SevenThousand => "standard with 7 000 steps, as --steps 7000",
             Self::ThirtyThousand => "standard with 30 000 steps, as --steps 30000",

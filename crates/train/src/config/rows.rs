@@ -37,19 +37,19 @@ settings! {
         preset: Preset = Preset::Standard,
             main_flag("-p, --preset <PRESET>",
                 "Base of the settings: quick, standard, 7k or 30k [default: standard]. Small runs, to test an installation or a setting: m8-smoke, micro, m8, m9, m10");
-        /// Training steps, one photo each; 1 to 100000000.
+        /// Training steps, one photo each; 1 to 100000000. 30000 is the value of the base recipe; standard and quick compute it from the capture.
         steps: u32 = BASE_STEPS, counts(1, MOST_STEPS as u64),
             main_flag("--steps <N>",
                 "Training steps, one photo each [default: from the capture]. The default is 7 000 to 30 000: 130 per photo, or 3 000 per place if that is more; quick has 70 per photo, 3 500 to 7 000");
-        /// The schedule below is scaled to this number of steps; later steps continue with its last rates, and with ever smaller ones. 0 = to all steps. A capture sets another default where the run is longer than suits it: 130 for each photo that is trained on and 3000 for each place that they show, 7000 to 30000.
+        /// Steps of the schedule: learning rates and densification are scaled to this number. In later steps all rates fall from their last values by the factor learning_rates.decay (mcmc: to a tenth; adc: constant). 0 = all steps. Default: 0; if steps is larger than the computed steps of the capture, these: the larger of 130 x photos and 3000 x photos / coverage, 7000 to 30000.
         schedule_steps: u32 = 0, range(Range::Any("at most steps")),
             flag("--schedule-steps <N>",
                 "Steps of the schedule [default: --steps, at most the default for the capture]. Learning rates and densification are scaled to them; later steps have falling learning rates");
-        /// Changes of the step rate, each [after, last]: from step `after` on, the rest of the schedule is run in `last - after` steps. --time-budget writes them; empty without it.
+        /// Changes of the step rate, each [after, last]: after step `after`, the rest of the schedule is stretched or compressed, so that it ends at step `last`. --time-budget writes them; empty without it.
         step_rate_log was "pace": Vec<[u32; 2]> = Vec::new();
-        /// Largest number of run extensions, 0 to 8. A check withholds some photos for a part of the run. If their loss falls, the run gets half as many steps again; if it falls by 0.006, twice the steps and Gaussians (if it rises, see dropout_after). After an extension that reduced the loss by 15 %, a further one doubles the steps again if the loss still falls. Limits: 30000 steps, 2000000 Gaussians, one Gaussian for 15 pixels of the photos, and max_gaussians if it is named. 0 = never; standard: 2 if neither steps nor a time budget is set.
+        /// Largest number of run extensions, 0 to 8; 0 = none. Default: 2 for standard if neither steps nor a time budget is set, else 0. A check withholds some photos for a part of the run. If their loss falls by less than 0.006, the run gets half as many steps again. If it falls by 0.006 or more, the run gets twice the steps and Gaussians, and a second check before its new end. This check doubles the steps again if the loss still falls and is 15 % below that at the end of the first check. If a loss rises, see dropout_after. Limits: 30000 steps, 2000000 Gaussians, one Gaussian for 15 pixels of the photos, and max_gaussians if it is named.
         max_extensions was "extensions": u32 = 0, counts(0, 8);
-        /// Extensions of the run, each [after, steps, max_gaussians]: after step `after` the run continues as one that had had `steps` steps and at most `max_gaussians` Gaussians from its start. A run that is extended writes them; empty without extensions.
+        /// Extensions of the run, each [after, steps, max_gaussians]: from step `after` on, the run has the schedule of a run with `steps` steps and the cap `max_gaussians`. A run that is extended writes them; empty without extensions.
         extension_log was "extended": Vec<[u32; 3]> = Vec::new();
         /// Ends the run after this step although the schedule is longer; 0 = run all steps.
         stop_after: u32 = 0, range(Range::Any("at most steps"));
@@ -73,7 +73,7 @@ settings! {
         initial_opacity: f64 = 0.1, range(Range::between(0.0, 1.0));
         /// Scale of the Gaussians at the start, in distances to their neighbours, above 0 to 1000; mcmc: 0.3.
         initial_scale: f64 = 1.0, range(Range::above(0.0, 1e3));
-        /// Gaussian cap, up to 1000000000; 0 = no limit, or where densify.strategy needs a cap, one computed from the detail of the photos and from how many of them show each place: at most one Gaussian for every 30 pixels of the photos, at most 1500000 (quick: 1000000), and at least as many as at the start.
+        /// Gaussian cap, up to 1000000000. 0 = no cap for adc; budgeted and mcmc compute it: 6 x detail / coverage^0.75, at most one Gaussian for every 30 pixels of the photos and at most 1500000 (quick: 1000000), but at least as many as at the start.
         max_gaussians: usize = 0, range(GAUSSIANS),
             main_flag("--max-gaussians <N>",
                 "Gaussian cap [default: 0, from the detail of the photos]. With 0 it is at most one Gaussian per 30 pixels and 1.5 million, and is printed at the end of the run; adc has no cap");
@@ -186,7 +186,7 @@ settings! {
 settings! {
     /// When and how Gaussians are added and removed.
     pub DensifyConfig, DensifyPatch in "Densification" {
-        /// adc (clone, split, prune), budgeted (the same along a curve that ends at max_gaussians) or mcmc (relocate and add; sets other defaults: stop, reset_every, opacity_reg, scale_reg, initial_opacity, initial_scale, learning_rates.decay and .early, data.coarse_until). Default: mcmc from 3500 steps on.
+        /// adc (clone, split, prune), budgeted (the same along a curve that ends at max_gaussians) or mcmc (relocate and add; sets other defaults: stop, reset_every, opacity_reg, scale_reg, initial_opacity, initial_scale, learning_rates.decay and .early, data.coarse_until). Default: mcmc if the schedule has 3500 steps or more, as in standard and quick; else adc.
         strategy: Strategy = Strategy::Adc, choice(),
             flag("--strategy <STRATEGY>",
                 "Method that adds and removes Gaussians [default: mcmc from 3 500 steps on, else adc]. Without --max-gaussians, budgeted and mcmc compute the cap from the detail in the photos");
@@ -214,7 +214,7 @@ settings! {
         reset_every: u32 = 3000, range(STEPS);
         /// mcmc adds this fraction of the Gaussians in a round, 0 to 1; 0 = a twentieth, or as much more as reaches max_gaussians after two thirds of the rounds.
         add: f64 = 0.0, range(Range::closed(0.0, 1.0)), remark(": a round can double the Gaussians");
-        /// mcmc moves centres at random: this times their step size times the covariance, lengths in units of the scene's extent; 0 to 1e9.
+        /// mcmc shifts each centre at random in each step: this number times the step size of the centres, times the covariance, times a standard normal sample; less for opaque Gaussians. Lengths are in units of the scene's extent; 0 to 1e9.
         noise: f64 = 5e6, range(Range::closed(0.0, 1e9));
         /// Weight of the mean opacity in the loss, 0 to 1000; mcmc: 0.01.
         opacity_reg: f64 = 0.0, range(Range::closed(0.0, 1e3)), heading("Losses"),
