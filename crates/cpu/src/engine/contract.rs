@@ -1,15 +1,15 @@
 //! Implementation of the [`Engine`](dapple_engine::Engine) trait for [`CpuEngine`], with checks of
 //! the inputs and outputs.
 
-use super::{Clock, CpuEngine, HeldView, no_view, on_pool};
+use super::{CpuEngine, on_pool};
 use crate::antialias;
-use crate::blocks::Blocks;
 use crate::frame::CameraF32;
+use crate::model::Model;
 use crate::simd::level_name;
 use crate::stages::blend::BlendExtra;
 use crate::stages::blend_backward::Mode;
-use crate::stages::update::DensityStats;
 use crate::stages::{blend_backward, densify, update};
+use crate::views::HeldView;
 use dapple_engine::{
     BlendCounts, CropLoss, DensifyPlan, DepthSample, Engine, Gradients, ImageDerivative,
     OptimizerState, RenderSettings, Rendered, RenderedBytes, Report, StepSettings, TrainView,
@@ -28,56 +28,35 @@ impl Engine for CpuEngine {
     fn upload(&mut self, splats: &Splats, state: Option<&OptimizerState>) -> Result<()> {
         check_upload(splats, state)?;
         check_views(state, self.views.len())?;
-        let n = splats.len();
-        let (first, second, stats) = match state {
-            None => (
-                Blocks::zeros(n, splats.sh_degree),
-                Blocks::zeros(n, splats.sh_degree),
-                DensityStats {
-                    gradient_sums: vec![0.0; n],
-                    visible_counts: vec![0.0; n],
-                },
-            ),
-            Some(state) => (
-                Blocks::from_splats(&state.first_moments),
-                Blocks::from_splats(&state.second_moments),
-                DensityStats {
-                    gradient_sums: state.gradient_sums.clone(),
-                    visible_counts: state.visible_counts.clone(),
-                },
-            ),
-        };
-        self.params = Blocks::from_splats(splats);
-        self.first = first;
-        self.second = second;
-        self.stats = stats;
-        self.filter_3d = state.map_or(Vec::new(), |state| antialias::rows(&state.filter_3d));
+        self.model = Model::new(splats, state);
         let views = state.map(|state| state.views.clone()).unwrap_or_default();
-        (self.poses, self.appearance, self.appearance_mlp) =
-            (views.poses, views.appearance, views.appearance_mlp);
-        self.take_features();
-        self.sh_degree = splats.sh_degree;
+        self.views.poses = views.poses;
+        self.features.appearance.held = views.appearance;
+        self.features
+            .appearance_mlp
+            .set(views.appearance_mlp, &mut self.model);
         Ok(())
     }
 
     fn download(&mut self) -> Result<(Splats, OptimizerState)> {
-        let degree = self.sh_degree;
+        let model = &self.model;
+        let degree = model.sh_degree;
         let state = OptimizerState {
-            first_moments: self.first.to_splats(degree),
-            second_moments: self.second.to_splats(degree),
-            gradient_sums: self.stats.gradient_sums.clone(),
-            visible_counts: self.stats.visible_counts.clone(),
-            filter_3d: antialias::values(&self.filter_3d, self.params.len),
+            first_moments: model.first.to_splats(degree),
+            second_moments: model.second.to_splats(degree),
+            gradient_sums: model.stats.gradient_sums.clone(),
+            visible_counts: model.stats.visible_counts.clone(),
+            filter_3d: antialias::values(&model.filter_3d, model.params.len),
             views: self.view_state()?,
         };
-        Ok((self.params.to_splats(degree), state))
+        Ok((self.model.params.to_splats(degree), state))
     }
 
     fn view_state(&mut self) -> Result<ViewState> {
         Ok(ViewState {
-            poses: self.poses.clone(),
-            appearance: self.appearance.clone(),
-            appearance_mlp: self.mlp_with_features(),
+            poses: self.views.poses.clone(),
+            appearance: self.features.appearance.held.clone(),
+            appearance_mlp: self.features.appearance_mlp.get(&self.model),
         })
     }
 
@@ -86,13 +65,11 @@ impl Engine for CpuEngine {
         for view in views {
             let camera = CameraF32::new(&view.camera)?;
             check_photo(&camera, &view.photo)?;
-            ids.push(ViewId(self.views.len()));
-            self.hold(HeldView {
+            ids.push(self.views.add(HeldView {
                 camera,
                 photo: Some(view.photo),
                 comes_each_step: false,
-            });
-            self.depths.push(Arc::default());
+            }));
         }
         Ok(ids)
     }
@@ -100,28 +77,25 @@ impl Engine for CpuEngine {
     fn add_cameras(&mut self, cameras: &[Camera]) -> Result<Vec<ViewId>> {
         let mut ids = Vec::with_capacity(cameras.len());
         for camera in cameras {
-            ids.push(ViewId(self.views.len()));
-            self.hold(HeldView {
+            ids.push(self.views.add(HeldView {
                 camera: CameraF32::new(camera)?,
                 photo: None,
                 comes_each_step: true,
-            });
-            self.depths.push(Arc::default());
+            }));
         }
         Ok(ids)
     }
 
     fn put_photo(&mut self, view: ViewId, photo: Arc<Photo>) -> Result<()> {
-        let held = self.views.get_mut(view.0).ok_or_else(|| no_view(view))?;
+        let held = self.views.get_mut(view)?;
         check_photo(&held.camera, &photo)?;
         held.photo = Some(photo);
         Ok(())
     }
 
     fn supervise_depth(&mut self, view: ViewId, samples: Vec<DepthSample>) -> Result<()> {
-        let held = self.views.get(view.0).ok_or_else(|| no_view(view))?;
-        check_depths(&held.camera, &samples)?;
-        self.depths[view.0] = samples.into();
+        check_depths(&self.views.get(view)?.camera, &samples)?;
+        self.features.depth.set(view, samples);
         Ok(())
     }
 
@@ -129,15 +103,14 @@ impl Engine for CpuEngine {
         if loss.as_ref().is_some_and(|loss| loss.routine().is_some()) {
             return Err(Error::internal("a loss of crops that is made for a GPU"));
         }
-        self.crop_loss = loss;
+        self.features.perceptual.loss = loss;
         Ok(())
     }
 
     fn render(&mut self, camera: &Camera, settings: &RenderSettings) -> Result<Rendered> {
         let camera = CameraF32::new(camera)?.with_near(settings.near);
         on_pool(self, |engine| {
-            let beside = BlendExtra::depths(settings.depth);
-            engine.forward(false, &camera, settings, None, beside, &mut Clock::start());
+            engine.forward(&camera, settings, BlendExtra::depths(settings.depth));
             if settings.surface {
                 engine.find_surface(&camera, settings);
             }
@@ -155,14 +128,7 @@ impl Engine for CpuEngine {
     ) -> Result<RenderedBytes> {
         let camera = CameraF32::new(camera)?.with_near(settings.near);
         on_pool(self, |engine| {
-            engine.forward(
-                false,
-                &camera,
-                settings,
-                None,
-                BlendExtra::Nothing,
-                &mut Clock::start(),
-            );
+            engine.forward(&camera, settings, BlendExtra::Nothing);
         });
         Ok(self.image_bytes(&camera))
     }
@@ -170,14 +136,7 @@ impl Engine for CpuEngine {
     fn blend_counts(&mut self, camera: &Camera, settings: &RenderSettings) -> Result<BlendCounts> {
         let camera = CameraF32::new(camera)?.with_near(settings.near);
         on_pool(self, |engine| {
-            engine.forward(
-                false,
-                &camera,
-                settings,
-                None,
-                BlendExtra::Counts,
-                &mut Clock::start(),
-            );
+            engine.forward(&camera, settings, BlendExtra::Counts);
         });
         Ok(self.blended(&camera))
     }
@@ -187,14 +146,7 @@ impl Engine for CpuEngine {
     }
 
     fn densify(&mut self, plan: &DensifyPlan) -> Result<()> {
-        let state = densify::State {
-            params: &mut self.params,
-            first: &mut self.first,
-            second: &mut self.second,
-            stats: &mut self.stats,
-            filter_3d: &mut self.filter_3d,
-        };
-        let report = densify::run(plan, state);
+        let report = densify::run(plan, &mut self.model);
         self.reports.push(Report::Densify(report));
         Ok(())
     }
@@ -215,18 +167,16 @@ impl Engine for CpuEngine {
             depths: derivative.depth.is_some(),
         };
         on_pool(self, |engine| {
-            let beside = BlendExtra::depths(mode.depths);
-            engine.forward(false, &camera, settings, None, beside, &mut Clock::start());
+            engine.forward(&camera, settings, BlendExtra::depths(mode.depths));
             engine.set_image_gradient(&camera, derivative)?;
             let cap = settings.max_gaussians_per_tile;
             blend_backward::run(&camera, cap, mode, &mut engine.frame);
-            let degree = settings.sh_degree.min(engine.sh_degree);
-            let filter_3d = engine.filter_3d.as_slice();
+            let model = &engine.model;
             Ok(update::run_gradients(
-                &engine.params,
-                settings.antialias.then_some(filter_3d),
+                &model.params,
+                model.filters_if(settings.antialias),
                 &camera,
-                degree,
+                settings.sh_degree.min(model.sh_degree),
                 mode.depths,
                 &engine.frame,
             ))

@@ -58,9 +58,9 @@ impl CpuEngine {
 
     /// Runs `surface` after the stages up to `blend`.
     pub(super) fn find_surface(&mut self, camera: &CameraF32, settings: &RenderSettings) {
-        let filter_3d = settings.antialias.then_some(self.filter_3d.as_slice());
+        let filter_3d = self.model.filters_if(settings.antialias);
         let cap = settings.max_gaussians_per_tile;
-        surface::run(&self.params, filter_3d, camera, cap, &mut self.frame);
+        surface::run(&self.model.params, filter_3d, camera, cap, &mut self.frame);
     }
 
     /// Returns the surface that [`Self::find_surface`] has found.

@@ -9,6 +9,7 @@
 //!    and takes Adam's step. The features of visible Gaussians take their steps too.
 
 use crate::blocks::{Blocks, component};
+use crate::model::Model;
 use crate::simd::{ROW, Row, Splat, V, each};
 use dapple_engine::appearance_mlp::{self, ENCODED, FEATURES, FeatureStep, OUTPUTS, Sums};
 use dapple_engine::{Adam, AppearanceMlp, AppearanceMlpSettings};
@@ -156,34 +157,24 @@ impl MlpColourBlocks<'_> {
     }
 }
 
-/// Blocks whose features move, with Adam's moments.
-pub struct Featured<'a> {
-    /// Parameters of the Gaussians.
-    pub params: &'a mut Blocks,
-    /// First moments.
-    pub first: &'a mut Blocks,
-    /// Second moments.
-    pub second: &'a mut Blocks,
-}
-
 /// Computes step 3.
 pub fn step(
     prepared: &Prepared,
     looked: &MlpColours,
-    featured: Featured<'_>,
+    model: &mut Model,
     (held, view): (&mut AppearanceMlp, usize),
     settings: &AppearanceMlpSettings,
     adam: &Adam,
 ) {
     let own = FeatureStep::next(held, settings, adam);
-    let components = featured.params.components;
+    let components = model.params.components;
     let rows = CHUNK_BLOCKS * components;
-    let moved = featured
+    let moved = model
         .params
         .rows
         .par_chunks_mut(rows)
-        .zip(featured.first.rows.par_chunks_mut(rows))
-        .zip(featured.second.rows.par_chunks_mut(rows));
+        .zip(model.first.rows.par_chunks_mut(rows))
+        .zip(model.second.rows.par_chunks_mut(rows));
     let chunks = looked
         .by_affine
         .par_chunks(CHUNK_BLOCKS * OUTPUTS)

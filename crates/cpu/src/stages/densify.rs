@@ -10,6 +10,7 @@
 
 use crate::antialias;
 use crate::blocks::{Blocks, component};
+use crate::model::Model;
 use crate::simd::Row;
 use crate::stages::update::DensityStats;
 use dapple_engine::{DensifyPlan, DensifyReport, noise};
@@ -25,27 +26,13 @@ enum Growth {
     Split,
 }
 
-/// State of the engine per Gaussian.
-pub struct State<'a> {
-    /// Parameters.
-    pub params: &'a mut Blocks,
-    /// Adam's first moments.
-    pub first: &'a mut Blocks,
-    /// Adam's second moments.
-    pub second: &'a mut Blocks,
-    /// Sums of screen-space gradients.
-    pub stats: &'a mut DensityStats,
-    /// 3D filters by block, or empty.
-    pub filter_3d: &'a mut Vec<Row>,
-}
-
 /// Executes one round.
-pub fn run(plan: &DensifyPlan, state: State<'_>) -> DensifyReport {
+pub fn run(plan: &DensifyPlan, model: &mut Model) -> DensifyReport {
     if let Some(relocation) = &plan.relocate {
-        return super::relocate::run(plan, relocation, state);
+        return super::relocate::run(plan, relocation, model);
     }
-    let n = state.params.len;
-    let (growth, refused) = decide(plan, &state);
+    let n = model.params.len;
+    let (growth, refused) = decide(plan, model);
     let count = |kind: Growth| growth.iter().filter(|&&g| g == kind).count();
     let (clones, splits) = (count(Growth::Clone), count(Growth::Split));
 
@@ -61,15 +48,15 @@ pub fn run(plan: &DensifyPlan, state: State<'_>) -> DensifyReport {
         sources.extend(split.map(|i| (i, Some(sample), true)));
     }
     let before = sources.len();
-    sources.retain(|&(i, sample, _)| keep(plan, state.params, i, sample.is_some()));
+    sources.retain(|&(i, sample, _)| keep(plan, &model.params, i, sample.is_some()));
     let pruned = before - sources.len();
 
-    if !state.filter_3d.is_empty() {
-        let old = antialias::values(state.filter_3d, n);
+    if !model.filter_3d.is_empty() {
+        let old = antialias::values(&model.filter_3d, n);
         let kept: Vec<f32> = sources.iter().map(|&(from, ..)| old[from]).collect();
-        *state.filter_3d = antialias::rows(&kept);
+        model.filter_3d = antialias::rows(&kept);
     }
-    let (components, features) = (state.params.components, state.params.features);
+    let (components, features) = (model.params.components, model.params.features);
     let fresh = || Blocks {
         rows: vec![Row::ZERO; sources.len().div_ceil(16) * components],
         components,
@@ -78,28 +65,33 @@ pub fn run(plan: &DensifyPlan, state: State<'_>) -> DensifyReport {
     };
     let (mut params, mut first, mut second) = (fresh(), fresh(), fresh());
     for (to, &(from, sample, new)) in sources.iter().enumerate() {
-        params.copy_from(to, state.params, from);
+        params.copy_from(to, &model.params, from);
         if let Some(sample) = sample {
             split_into(&mut params, to, plan, from, sample);
         }
         if !new {
-            first.copy_from(to, state.first, from);
-            second.copy_from(to, state.second, from);
+            first.copy_from(to, &model.first, from);
+            second.copy_from(to, &model.second, from);
         }
     }
-    *state.params = params;
-    *state.first = first;
-    *state.second = second;
+    model.params = params;
+    model.first = first;
+    model.second = second;
     let kept = |values: &[f32]| match plan.grow_gradient {
         Some(_) => vec![0.0; sources.len()],
         None => sources.iter().map(|&(from, ..)| values[from]).collect(),
     };
-    *state.stats = DensityStats {
-        gradient_sums: kept(&state.stats.gradient_sums),
-        visible_counts: kept(&state.stats.visible_counts),
+    model.stats = DensityStats {
+        gradient_sums: kept(&model.stats.gradient_sums),
+        visible_counts: kept(&model.stats.visible_counts),
     };
     if let Some(limit) = plan.reset_opacity {
-        reset_opacities(limit, state.params, state.first, state.second);
+        reset_opacities(
+            limit,
+            &mut model.params,
+            &mut model.first,
+            &mut model.second,
+        );
     }
     DensifyReport {
         step: plan.step,
@@ -109,7 +101,7 @@ pub fn run(plan: &DensifyPlan, state: State<'_>) -> DensifyReport {
         refused: refused as u64,
         relocated: 0,
         added: 0,
-        total: state.params.len as u64,
+        total: model.params.len as u64,
     }
 }
 
@@ -122,14 +114,14 @@ fn largest_axis(params: &Blocks, i: usize) -> f32 {
 }
 
 /// Computes steps 1 and 2: the growth of each Gaussian, and the number refused for the cap.
-fn decide(plan: &DensifyPlan, state: &State<'_>) -> (Vec<Growth>, usize) {
-    let n = state.params.len;
+fn decide(plan: &DensifyPlan, model: &Model) -> (Vec<Growth>, usize) {
+    let n = model.params.len;
     let mut growth = vec![Growth::None; n];
     let Some(threshold) = plan.grow_gradient else {
         return (growth, 0);
     };
     let mean_gradient =
-        |i: usize| state.stats.gradient_sums[i] / state.stats.visible_counts[i].max(1.0);
+        |i: usize| model.stats.gradient_sums[i] / model.stats.visible_counts[i].max(1.0);
     let mut wanting: Vec<usize> = (0..n).filter(|&i| mean_gradient(i) > threshold).collect();
     let free = plan.free_capacity(n);
     let refused = wanting.len().saturating_sub(free);
@@ -142,7 +134,7 @@ fn decide(plan: &DensifyPlan, state: &State<'_>) -> (Vec<Growth>, usize) {
         wanting.truncate(free);
     }
     for i in wanting {
-        growth[i] = if largest_axis(state.params, i) <= plan.split_scale {
+        growth[i] = if largest_axis(&model.params, i) <= plan.split_scale {
             Growth::Clone
         } else {
             Growth::Split

@@ -9,9 +9,10 @@
 //!
 //! All Gaussians keep their index; new Gaussians follow.
 
-use super::densify::{State, is_finite};
+use super::densify::is_finite;
 use crate::antialias;
 use crate::blocks::{Blocks, component};
+use crate::model::Model;
 use dapple_engine::{DensifyPlan, DensifyReport, Relocation, relocation};
 
 /// Draws of a round.
@@ -26,21 +27,21 @@ struct Draws {
 }
 
 /// Executes one round.
-pub fn run(plan: &DensifyPlan, relocation: &Relocation, state: State<'_>) -> DensifyReport {
-    let draws = draw(plan, relocation, state.params);
-    let total = state.params.len + draws.added;
-    if !state.filter_3d.is_empty() {
-        let mut values = antialias::values(state.filter_3d, state.params.len);
+pub fn run(plan: &DensifyPlan, relocation: &Relocation, model: &mut Model) -> DensifyReport {
+    let draws = draw(plan, relocation, &model.params);
+    let total = model.params.len + draws.added;
+    if !model.filter_3d.is_empty() {
+        let mut values = antialias::values(&model.filter_3d, model.params.len);
         values.resize(total, 0.0);
         for &(to, from) in &draws.copies {
             values[to] = values[from];
         }
-        *state.filter_3d = antialias::rows(&values);
+        model.filter_3d = antialias::rows(&values);
     }
-    for blocks in [&mut *state.params, &mut *state.first, &mut *state.second] {
+    for blocks in [&mut model.params, &mut model.first, &mut model.second] {
         blocks.extend_to(total);
     }
-    let stats = state.stats;
+    let stats = &mut model.stats;
     for values in [&mut stats.gradient_sums, &mut stats.visible_counts] {
         values.resize(total, 0.0);
         for &(to, from) in &draws.copies {
@@ -48,7 +49,7 @@ pub fn run(plan: &DensifyPlan, relocation: &Relocation, state: State<'_>) -> Den
         }
     }
     for &(to, from) in &draws.copies {
-        state.params.copy_within(to, from);
+        model.params.copy_within(to, from);
     }
     let copied = draws
         .copies
@@ -56,16 +57,16 @@ pub fn run(plan: &DensifyPlan, relocation: &Relocation, state: State<'_>) -> Den
         .map(|&(to, from)| (to, draws.drawn[from]));
     let drawn = draws.drawn.iter().copied().enumerate();
     for (i, times) in drawn.filter(|&(_, times)| times > 0).chain(copied) {
-        let logit = state.params.get(i, component::OPACITY);
+        let logit = model.params.get(i, component::OPACITY);
         let (copy, log_ratio) = relocation::copy_of(logit, times + 1);
         let copy = copy.max(relocation.dead_logit());
-        state.params.set(i, component::OPACITY, copy);
+        model.params.set(i, component::OPACITY, copy);
         for k in component::SCALE..component::SCALE + 3 {
-            let scale = state.params.get(i, k) + log_ratio;
-            state.params.set(i, k, scale);
+            let scale = model.params.get(i, k) + log_ratio;
+            model.params.set(i, k, scale);
         }
-        state.first.clear(i);
-        state.second.clear(i);
+        model.first.clear(i);
+        model.second.clear(i);
     }
     DensifyReport {
         step: plan.step,

@@ -17,14 +17,13 @@ mod export;
 
 pub use export::{pose_gradient_of_all, run_gradients};
 
-use crate::blocks::{Blocks, component};
-use crate::frame::{CameraF32, Frame};
+use crate::blocks::component;
+use crate::model::Model;
 use crate::projection::CameraV;
 use crate::simd::{ROW, Row, Splat, V, each, parts};
-use crate::stages::appearance_mlp::{MlpColourBlocks, MlpColours};
-use crate::stages::blend_backward::Mode;
-use crate::stages::extras::ExtrasStep;
+use crate::stages::appearance_mlp::MlpColourBlocks;
 use crate::stages::regularisers::Regularisers;
+use crate::step::StepContext;
 use backward::{Context, backward};
 use dapple_engine::{Adam, LearningRates};
 use pulp::Simd;
@@ -91,32 +90,26 @@ impl AdamStep {
     }
 }
 
-/// Executes one training step with the gradients in `frame`.
-#[allow(
-    clippy::too_many_arguments,
-    reason = "one call site; a struct would only rename them"
-)]
-pub fn run(
-    params: &mut Blocks,
-    first: &mut Blocks,
-    second: &mut Blocks,
-    filter_3d: Option<&[Row]>,
-    camera: &CameraF32,
-    sh_degree: u8,
-    adam: &AdamStep,
-    stats: Option<&mut DensityStats>,
-    mode: Mode,
-    regularisers: Option<&Regularisers>,
-    extras: Option<&ExtrasStep>,
-    looked: Option<&mut MlpColours>,
-    frame: &Frame,
-) {
-    let context = Context::new(camera, filter_3d, sh_degree, mode.depths, frame);
+/// Executes one training step with the gradients in the frame.
+pub fn run(step: &mut StepContext<'_>, adam: &AdamStep) {
+    let settings = step.settings;
+    let (camera, mode, slots) = (&step.camera, step.mode, &mut step.slots);
+    let Model {
+        params,
+        first,
+        second,
+        stats,
+        filter_3d,
+        ..
+    } = &mut *step.model;
+    let filter_3d = settings.render.antialias.then_some(filter_3d.as_slice());
+    let context = Context::new(camera, filter_3d, step.sh_degree, mode.depths, step.frame);
+    let (regularisers, extras) = (slots.gradient.as_ref(), slots.after_adam.as_ref());
     let components = params.components;
     let rows = CHUNK_BLOCKS * components;
     let gaussians = CHUNK_BLOCKS * ROW;
     let tasks = params.rows.len().div_ceil(rows.max(1));
-    let looked: Vec<Option<MlpColourBlocks<'_>>> = match looked {
+    let looked: Vec<Option<MlpColourBlocks<'_>>> = match &mut slots.mlp {
         Some(looked) => looked.chunks(CHUNK_BLOCKS).map(Some).collect(),
         None => (0..tasks).map(|_| None).collect(),
     };
@@ -127,7 +120,7 @@ pub fn run(
         .zip(second.rows.par_chunks_mut(rows))
         .zip(looked)
         .enumerate();
-    let step = |chunk: usize, params: &mut [Row], first, second, looked, stats| {
+    let task = |chunk: usize, params: &mut [Row], first, second, looked, stats| {
         let step = Step::<false, false> {
             context,
             adam,
@@ -151,14 +144,14 @@ pub fn run(
             extras.perturb(chunk * gaussians, components, params);
         }
     };
-    match stats {
-        Some(stats) => chunks
+    match settings.accumulate_density {
+        true => chunks
             .zip(stats.gradient_sums.par_chunks_mut(gaussians))
             .zip(stats.visible_counts.par_chunks_mut(gaussians))
             .for_each(|(((chunk, (((p, m), v), l)), sums), counts)| {
-                step(chunk, p, m, v, l, Some((sums, counts)));
+                task(chunk, p, m, v, l, Some((sums, counts)));
             }),
-        None => chunks.for_each(|(chunk, (((p, m), v), l))| step(chunk, p, m, v, l, None)),
+        false => chunks.for_each(|(chunk, (((p, m), v), l))| task(chunk, p, m, v, l, None)),
     }
 }
 

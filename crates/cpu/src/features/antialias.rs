@@ -1,0 +1,21 @@
+//! 3D filters of anti-aliased runs: see [`crate::antialias`]. The filters are in [`Model`](crate::model::Model), because
+//! renders read them too.
+
+use super::Feature;
+use crate::antialias::deviations;
+use crate::step::StepContext;
+use dapple_scene::Result;
+
+/// Refresh of the 3D filters.
+#[derive(Debug, Default)]
+pub struct Antialias;
+
+impl Feature for Antialias {
+    fn prepare(&mut self, step: &mut StepContext<'_>) -> Result<()> {
+        let render = &step.settings.render;
+        if render.antialias && step.settings.refresh_smoothing {
+            step.model.filter_3d = deviations(&step.model.params, &step.views.cameras(), render.near);
+        }
+        Ok(())
+    }
+}

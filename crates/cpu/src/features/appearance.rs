@@ -1,0 +1,53 @@
+//! Grids of affine colour maps for each view: see [`crate::stages::appearance`].
+
+use super::Feature;
+use crate::stages::appearance;
+use crate::step::StepContext;
+use dapple_engine::appearance::{check_cells, other_cells};
+use dapple_engine::{AppearanceGrids, Stage};
+use dapple_scene::Result;
+
+/// Grids of a run.
+#[derive(Debug, Default)]
+pub struct Grids {
+    /// Grids of all views, with Adam's moments.
+    pub held: AppearanceGrids,
+}
+
+impl Feature for Grids {
+    /// Makes sure that every view has a grid.
+    fn prepare(&mut self, step: &mut StepContext<'_>) -> Result<()> {
+        let Some(learnt) = &step.settings.appearance else {
+            return Ok(());
+        };
+        if self.held.is_empty() {
+            check_cells(learnt.cells)?;
+            self.held.cells = learnt.cells;
+        } else if self.held.cells != learnt.cells {
+            return Err(other_cells(self.held.cells, learnt.cells));
+        }
+        self.held.extend_to(step.views.len());
+        Ok(())
+    }
+
+    fn image(&mut self, step: &mut StepContext<'_>) {
+        if let Some(learnt) = &step.settings.appearance {
+            let grid = self.held.grid(step.view.0);
+            appearance::run(&step.camera, learnt.cells, grid, step.frame);
+            step.clock.lap(Stage::Appearance);
+            // `loss` reads `image`.
+            std::mem::swap(&mut step.frame.image, &mut step.frame.corrected);
+        }
+    }
+
+    fn image_back(&mut self, step: &mut StepContext<'_>) {
+        if let Some(learnt) = &step.settings.appearance {
+            std::mem::swap(&mut step.frame.image, &mut step.frame.corrected);
+            let view = step.view.0;
+            let grid = self.held.grid(view);
+            let gradient = appearance::backward(&step.camera, learnt.cells, grid, step.frame);
+            appearance::step(&mut self.held, view, gradient, learnt, &step.settings.adam);
+            step.clock.lap(Stage::Appearance);
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Features: what a training step does beyond the stages.
+//!
+//! A feature is a row of [`features!`] and a file. It implements the points of [`Feature`] where it acts; the stages run
+//! between the points. The order at a point is the order of the rows; at [`Feature::image_back`] it is reversed.
+//!
+//! Inside the loops of `project` and `update`, features act through [`KernelSlots`](crate::step::KernelSlots).
+
+use crate::step::StepContext;
+use dapple_scene::Result;
+
+/// Points of a training step at which a feature acts.
+pub trait Feature {
+    /// Before the first stage: checks, cameras, filters, kernel slots.
+    fn prepare(&mut self, _step: &mut StepContext<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    /// Before `project`.
+    fn before_project(&mut self, _step: &mut StepContext<'_>) {}
+
+    /// After `blend`, before `loss`.
+    fn image(&mut self, _step: &mut StepContext<'_>) {}
+
+    /// After the loss of the image: further terms and their gradients.
+    fn image_loss(&mut self, _step: &mut StepContext<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    /// Before `blend_backward`: the gradient by the rendered image.
+    fn image_back(&mut self, _step: &mut StepContext<'_>) {}
+
+    /// After `blend_backward`, before `update` changes the Gaussians.
+    fn gradients(&mut self, _step: &mut StepContext<'_>) {}
+
+    /// After `update`.
+    fn after_update(&mut self, _step: &mut StepContext<'_>) {}
+}
+
+/// Declares the features: a module and a field for each row.
+macro_rules! features {
+    ($(#[doc = $text:literal] $name:ident: $kind:ident,)*) => {
+        $(pub mod $name;)*
+
+        /// All features, with what they hold between steps.
+        #[derive(Debug, Default)]
+        pub struct Features {
+            $(#[doc = $text] pub $name: $name::$kind,)*
+        }
+
+        impl Features {
+            fn all(&mut self) -> [&mut dyn Feature; [$(stringify!($name)),*].len()] {
+                [$(&mut self.$name),*]
+            }
+        }
+    };
+}
+
+features! {
+    /// Refinement of the view's pose.
+    poses: Poses,
+    /// 3D filters of the Gaussians.
+    antialias: Antialias,
+    /// Random omission of Gaussians.
+    dropout: DropGaussians,
+    /// Colours by a network and an embedding of the view.
+    appearance_mlp: Mlp,
+    /// Grids of affine colour maps.
+    appearance: Grids,
+    /// Loss over crops.
+    perceptual: Perceptual,
+    /// Loss by known depths.
+    depth: Depths,
+    /// Loss terms over Gaussians.
+    regularise: Regularise,
+    /// Noise on centres.
+    noise: Noise,
+}
+
+impl Features {
+    /// Calls [`Feature::prepare`] of all features.
+    ///
+    /// # Errors
+    /// The first error of a feature.
+    pub fn prepare(&mut self, step: &mut StepContext<'_>) -> Result<()> {
+        self.all()
+            .into_iter()
+            .try_for_each(|feature| feature.prepare(step))
+    }
+
+    /// Calls [`Feature::before_project`] of all features.
+    pub fn before_project(&mut self, step: &mut StepContext<'_>) {
+        self.all()
+            .into_iter()
+            .for_each(|feature| feature.before_project(step));
+    }
+
+    /// Calls [`Feature::image`] of all features.
+    pub fn image(&mut self, step: &mut StepContext<'_>) {
+        self.all()
+            .into_iter()
+            .for_each(|feature| feature.image(step));
+    }
+
+    /// Calls [`Feature::image_loss`] of all features.
+    ///
+    /// # Errors
+    /// The first error of a feature.
+    pub fn image_loss(&mut self, step: &mut StepContext<'_>) -> Result<()> {
+        self.all()
+            .into_iter()
+            .try_for_each(|feature| feature.image_loss(step))
+    }
+
+    /// Calls [`Feature::image_back`] of all features, from the last to the first.
+    pub fn image_back(&mut self, step: &mut StepContext<'_>) {
+        self.all()
+            .into_iter()
+            .rev()
+            .for_each(|feature| feature.image_back(step));
+    }
+
+    /// Calls [`Feature::gradients`] of all features.
+    pub fn gradients(&mut self, step: &mut StepContext<'_>) {
+        self.all()
+            .into_iter()
+            .for_each(|feature| feature.gradients(step));
+    }
+
+    /// Calls [`Feature::after_update`] of all features.
+    pub fn after_update(&mut self, step: &mut StepContext<'_>) {
+        self.all()
+            .into_iter()
+            .for_each(|feature| feature.after_update(step));
+    }
+}

@@ -1,0 +1,37 @@
+//! Pose refinement: see [`crate::stages::poses`]. The poses are in [`Views`](crate::views::Views).
+
+use super::Feature;
+use crate::stages::{poses, update};
+use crate::step::StepContext;
+use dapple_engine::Stage;
+
+/// Pose refinement of a step.
+#[derive(Debug, Default)]
+pub struct Poses {
+    gradient: Option<[f64; 6]>,
+}
+
+impl Feature for Poses {
+    fn gradients(&mut self, step: &mut StepContext<'_>) {
+        let is_on = !step.settings.pose_rates.are_off();
+        self.gradient = is_on.then(|| {
+            update::pose_gradient_of_all(
+                step.shown(),
+                step.model.filters_if(step.settings.render.antialias),
+                &step.camera,
+                step.sh_degree,
+                step.mode.depths,
+                step.frame,
+            )
+        });
+    }
+
+    fn after_update(&mut self, step: &mut StepContext<'_>) {
+        if let Some(gradient) = self.gradient.take()
+            && let Some(pose) = step.views.pose_mut(step.view)
+        {
+            poses::step(pose, &gradient, &step.settings.pose_rates, &step.settings.adam);
+            step.clock.lap(Stage::Update);
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! Loss terms over Gaussians: see [`crate::stages::regularisers`]. `update` adds their gradients.
+
+use super::Feature;
+use crate::stages::regularisers::Regularisers;
+use crate::step::StepContext;
+use dapple_scene::Result;
+
+/// Regularisers of a step.
+#[derive(Debug, Default)]
+pub struct Regularise;
+
+impl Feature for Regularise {
+    fn prepare(&mut self, step: &mut StepContext<'_>) -> Result<()> {
+        step.slots.gradient = Regularisers::new(&step.settings.losses, step.model.params.len);
+        Ok(())
+    }
+}

@@ -1,0 +1,75 @@
+//! [`Model`]: the Gaussians in training, and all numbers that move with them.
+
+use crate::antialias;
+use crate::blocks::Blocks;
+use crate::simd::Row;
+use crate::stages::update::DensityStats;
+use dapple_engine::OptimizerState;
+use dapple_scene::Splats;
+
+/// Gaussians in training.
+#[derive(Debug)]
+pub struct Model {
+    /// Parameters; features of the appearance MLP are components after them.
+    pub params: Blocks,
+    /// Adam's first moments.
+    pub first: Blocks,
+    /// Adam's second moments.
+    pub second: Blocks,
+    /// Sums of screen-space gradients.
+    pub stats: DensityStats,
+    /// 3D filters by block; empty until the first anti-aliased step or render.
+    pub filter_3d: Vec<Row>,
+    /// SH degree of the parameters.
+    pub sh_degree: u8,
+}
+
+impl Model {
+    /// Creates a model without Gaussians.
+    pub fn empty() -> Self {
+        Self {
+            params: Blocks::zeros(0, 0),
+            first: Blocks::zeros(0, 0),
+            second: Blocks::zeros(0, 0),
+            stats: DensityStats::default(),
+            filter_3d: Vec::new(),
+            sh_degree: 0,
+        }
+    }
+
+    /// Converts splats and the state of a run; without a state, moments and statistics are zero.
+    pub fn new(splats: &Splats, state: Option<&OptimizerState>) -> Self {
+        let n = splats.len();
+        let zeros = || Blocks::zeros(n, splats.sh_degree);
+        let moments = |of: fn(&OptimizerState) -> &Splats| {
+            state.map_or_else(zeros, |state| Blocks::from_splats(of(state)))
+        };
+        let sums = |of: fn(&OptimizerState) -> &Vec<f32>| {
+            state.map_or_else(|| vec![0.0; n], |state| of(state).clone())
+        };
+        Self {
+            params: Blocks::from_splats(splats),
+            first: moments(|state| &state.first_moments),
+            second: moments(|state| &state.second_moments),
+            stats: DensityStats {
+                gradient_sums: sums(|state| &state.gradient_sums),
+                visible_counts: sums(|state| &state.visible_counts),
+            },
+            filter_3d: state.map_or(Vec::new(), |state| antialias::rows(&state.filter_3d)),
+            sh_degree: splats.sh_degree,
+        }
+    }
+
+    /// Returns the 3D filters, if `antialias` is true; filters that were never set are zero.
+    pub fn filters(&mut self, antialias: bool) -> Option<&[Row]> {
+        if antialias && self.filter_3d.is_empty() {
+            self.filter_3d = vec![Row::ZERO; self.params.count()];
+        }
+        self.filters_if(antialias)
+    }
+
+    /// Returns the 3D filters that [`Self::filters`] has made, if `antialias` is true.
+    pub fn filters_if(&self, antialias: bool) -> Option<&[Row]> {
+        antialias.then_some(self.filter_3d.as_slice())
+    }
+}

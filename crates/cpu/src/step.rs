@@ -1,0 +1,223 @@
+//! A training step: the stages, and the features at the points between them.
+
+use crate::blocks::Blocks;
+use crate::cost::Work;
+use crate::features::Features;
+use crate::frame::{CameraF32, Frame};
+use crate::model::Model;
+use crate::simd::Row;
+use crate::stages::appearance_mlp::MlpColours;
+use crate::stages::blend::BlendExtra;
+use crate::stages::blend_backward::Mode;
+use crate::stages::extras::ExtrasStep;
+use crate::stages::regularisers::Regularisers;
+use crate::stages::update::AdamStep;
+use crate::stages::{
+    blend, blend_backward, emit, finite, loss, order, project, ranges, sort, update,
+};
+use crate::views::Views;
+use dapple_engine::constants::FINITE_EVERY;
+use dapple_engine::{
+    Dropout, LossTerm, RenderSettings, Stage, StageTime, StepReport, StepSettings, ViewId,
+};
+use dapple_scene::{Photo, Result};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Clock for the stages of one pass, measured between them.
+pub struct Clock {
+    last: Instant,
+    stages: Vec<StageTime>,
+}
+
+impl Clock {
+    /// Starts a clock.
+    pub fn start() -> Self {
+        Self {
+            last: Instant::now(),
+            stages: Vec::with_capacity(Stage::ALL.len()),
+        }
+    }
+
+    /// Adds the time since the last call to a stage.
+    pub fn lap(&mut self, stage: Stage) {
+        let now = Instant::now();
+        let duration_ns = now.duration_since(self.last).as_nanos() as u64;
+        // `appearance` runs twice: forward and backward.
+        match self.stages.iter_mut().find(|time| time.stage == stage) {
+            Some(time) => time.duration_ns += duration_ns,
+            None => self.stages.push(StageTime { stage, duration_ns }),
+        }
+        self.last = now;
+    }
+}
+
+/// What features do inside the loops of `project` and `update`.
+#[derive(Debug, Default)]
+pub struct KernelSlots {
+    /// `project`: Gaussians that the step drops, and the opacity of the others.
+    pub opacity: Option<Dropout>,
+    /// `project` and `update`: Gaussians with the colours of the photo's appearance.
+    pub mlp: Option<MlpColours>,
+    /// `update`, before Adam: further gradients.
+    pub gradient: Option<Regularisers>,
+    /// `update`, after Adam: noise.
+    pub after_adam: Option<ExtrasStep>,
+}
+
+/// One step of training: what stages and features read and change.
+pub struct StepContext<'a> {
+    /// View of the step.
+    pub view: ViewId,
+    /// Settings of the step.
+    pub settings: &'a StepSettings,
+    /// Photo of the view.
+    pub photo: Arc<Photo>,
+    /// Refined camera of the view.
+    pub camera: CameraF32,
+    /// SH degree of the step.
+    pub sh_degree: u8,
+    /// Gaussians.
+    pub model: &'a mut Model,
+    /// All views.
+    pub views: &'a mut Views,
+    /// Buffers of the stages.
+    pub frame: &'a mut Frame,
+    /// Further outputs of the backward pass.
+    pub mode: Mode,
+    /// Features inside kernels.
+    pub slots: KernelSlots,
+    /// Times of stages.
+    pub clock: Clock,
+}
+
+impl StepContext<'_> {
+    /// Returns the Gaussians that the stages read.
+    pub fn shown(&self) -> &Blocks {
+        match &self.slots.mlp {
+            Some(colours) => &colours.params,
+            None => &self.model.params,
+        }
+    }
+}
+
+/// Inputs of the stages from `project` to `blend`.
+pub struct Forward<'a> {
+    /// Gaussians.
+    pub params: &'a Blocks,
+    /// 3D filters, where the render is anti-aliased.
+    pub filter_3d: Option<&'a [Row]>,
+    /// Camera.
+    pub camera: &'a CameraF32,
+    /// Settings of the render.
+    pub settings: &'a RenderSettings,
+    /// SH degree.
+    pub sh_degree: u8,
+    /// Dropout of the step.
+    pub dropout: Option<Dropout>,
+    /// Further output of `blend`.
+    pub extra: BlendExtra,
+}
+
+impl Forward<'_> {
+    /// Executes the stages.
+    pub fn run(&self, frame: &mut Frame, clock: &mut Clock) {
+        let (camera, settings) = (self.camera, self.settings);
+        let cap = settings.max_gaussians_per_tile;
+        project::run(
+            self.params,
+            self.filter_3d,
+            camera,
+            self.sh_degree,
+            self.dropout,
+            frame,
+        );
+        clock.lap(Stage::Project);
+        order::run(self.params.len, frame);
+        clock.lap(Stage::Order);
+        emit::run(camera, frame);
+        clock.lap(Stage::Emit);
+        ranges::run(camera, cap, frame);
+        clock.lap(Stage::Ranges);
+        sort::run(camera, frame);
+        clock.lap(Stage::Sort);
+        blend::run(camera, settings.background, cap, self.extra, frame);
+        clock.lap(Stage::Blend);
+    }
+}
+
+/// Executes a training step. Returns its report and the counts for [`crate::cost`].
+///
+/// # Errors
+/// An error of a feature.
+pub fn run(mut step: StepContext<'_>, features: &mut Features) -> Result<(StepReport, Work)> {
+    let settings = step.settings;
+    let (render, losses) = (&settings.render, &settings.losses);
+    features.prepare(&mut step)?;
+    features.before_project(&mut step);
+    forward(&mut step);
+    features.image(&mut step);
+    let ssim = losses[LossTerm::Ssim];
+    let loss = loss::run(
+        &step.camera,
+        &step.photo,
+        render.background,
+        ssim,
+        step.frame,
+    );
+    features.image_loss(&mut step)?;
+    step.clock.lap(Stage::Loss);
+    features.image_back(&mut step);
+    blend_backward::run(
+        &step.camera,
+        render.max_gaussians_per_tile,
+        step.mode,
+        step.frame,
+    );
+    step.clock.lap(Stage::BlendBackward);
+    features.gradients(&mut step);
+    let adam = AdamStep::new(&settings.adam, &settings.learning_rates, settings.step);
+    update::run(&mut step, &adam);
+    step.clock.lap(Stage::Update);
+    features.after_update(&mut step);
+    let checks = settings.step.is_multiple_of(FINITE_EVERY);
+    let counts = step.frame.counts;
+    let report = StepReport {
+        step: settings.step,
+        loss,
+        counts,
+        stages: step.clock.stages,
+        not_finite: checks.then(|| finite::run(&step.model.params)).flatten(),
+    };
+    let work = Work {
+        gaussians: counts.gaussians,
+        visible: counts.visible,
+        instances: counts.instances,
+        row_visits: step.frame.row_visits,
+        pixels: step.camera.size.map(u64::from).iter().product(),
+        tiles: counts.tiles,
+        sh_degree: step.sh_degree,
+        ssim: ssim > 0.0,
+    };
+    Ok((report, work))
+}
+
+/// Executes the stages from `project` to `blend`.
+fn forward(step: &mut StepContext<'_>) {
+    let render = &step.settings.render;
+    step.model.filters(render.antialias);
+    let params = match &step.slots.mlp {
+        Some(colours) => &colours.params,
+        None => &step.model.params,
+    };
+    let forward = Forward {
+        params,
+        filter_3d: step.model.filters_if(render.antialias),
+        camera: &step.camera,
+        settings: render,
+        sh_degree: step.sh_degree,
+        dropout: step.slots.opacity,
+        extra: BlendExtra::depths(step.mode.depths),
+    };
+    forward.run(step.frame, &mut step.clock);
+}
