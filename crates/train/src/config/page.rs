@@ -11,9 +11,9 @@ const INTRODUCTION: &str = "\
 All settings of a training run, with options, defaults and ranges. [TRAINING.md](TRAINING.md) shows which settings to change.
 
 ```sh
-dapple train captures/bird --dropout 0.1                   # an option
+dapple train captures/bird --dropout 0.1 -o out/dropout    # an option
 dapple train captures/bird --print-config > mine.toml      # all keys, commented
-dapple train captures/bird --config mine.toml              # a file, also for settings without an option
+dapple train captures/bird --config mine.toml -o out/mine  # a file, also for settings without an option
 ```
 
 Settings come from the preset, then the file, then the options; later ones win. In a file, `densify.stop` is the key `stop` of the

@@ -73,7 +73,7 @@ settings! {
         initial_opacity: f64 = 0.1, range(Range::between(0.0, 1.0));
         /// Scale of the Gaussians at the start, in distances to their neighbours, above 0 to 1000; mcmc: 0.3.
         initial_scale: f64 = 1.0, range(Range::above(0.0, 1e3));
-        /// Gaussian cap, up to 1000000000. 0 = no cap for adc; budgeted and mcmc compute it: 6 x detail / coverage^0.75, at most one Gaussian for every 30 pixels of the photos and at most 1500000 (quick: 1000000), but at least as many as at the start.
+        /// Gaussian cap, up to 1000000000. 0 = no cap for adc; budgeted and mcmc compute it: 6 x detail / coverage^0.75, at most one Gaussian for every 30 pixels of the photos and at most 1500000 (quick: 1000000), but at least as many as at the start, and on a GPU at most as many as fit its memory.
         max_gaussians: usize = 0, range(GAUSSIANS),
             main_flag("--max-gaussians <N>",
                 "Gaussian cap [default: 0, from the detail of the photos]. With 0 it is at most one Gaussian per 30 pixels and 1.5 million, and is printed at the end of the run; adc has no cap");
