@@ -15,7 +15,7 @@ use crate::support;
 
 use dapple_engine::AppearanceSettings;
 use dapple_gpu::stages::appearance;
-use dapple_gpu::{Precision, Storage, layout};
+use dapple_gpu::{Precision, Storage, catalogue, layout, nearest};
 use dapple_runtime::join::{self, Joins};
 use dapple_runtime::{Defines, EntryNeeds, ShaderFeatures, ShaderSet, primitives, translate_with};
 use std::collections::{BTreeMap, BTreeSet};
@@ -332,17 +332,18 @@ fn every_permutation_translates_for_every_backend() {
         "",
         &mut texts,
     );
-    let set = layout::shaders();
-    let known: BTreeSet<&str> = set.names().collect();
-    let missing: Vec<_> = texts
-        .keys()
-        .filter(|name| !known.contains(name.as_str()))
+    let sets = [catalogue::shaders(), nearest::shaders()];
+    let set_of = |name: &str| {
+        let mut sets = sets.iter();
+        sets.find(|set| set.names().any(|known| known == name))
+    };
+    let missing: Vec<_> = texts.keys().filter(|name| set_of(name).is_none()).collect();
+    assert!(missing.is_empty(), "in no set of shaders: {missing:?}");
+    let kernels: Vec<String> = texts.keys().cloned().collect();
+    let kernels: Vec<&String> = kernels
+        .iter()
+        .filter(|n| !n.starts_with("shared/"))
         .collect();
-    assert!(
-        missing.is_empty(),
-        "not among layout::shaders(): {missing:?}"
-    );
-    let kernels: Vec<&String> = texts.keys().filter(|n| !n.starts_with("shared/")).collect();
     let mut imported = BTreeSet::new();
     kernels
         .iter()
@@ -354,7 +355,8 @@ fn every_permutation_translates_for_every_backend() {
     assert!(unused.is_empty(), "no shader imports {unused:?}");
     let (mut wrong, mut tried) = (Vec::new(), 0);
     for name in &kernels {
-        let (found, permutations) = examine(&set, &texts, name);
+        let set = set_of(name).unwrap();
+        let (found, permutations) = examine(set, &texts, name);
         wrong.extend(found);
         tried += permutations;
     }
