@@ -142,6 +142,7 @@ pub fn shaders() -> ShaderSet {
         "shared/projection",
         "shared/projection_backward",
         "shared/regroup",
+        "shared/regroup_blocks",
         "shared/report",
         "shared/rounding",
         "shared/scratch",

@@ -339,17 +339,18 @@ fn every_permutation_translates_for_every_backend() {
     };
     let missing: Vec<_> = texts.keys().filter(|name| set_of(name).is_none()).collect();
     assert!(missing.is_empty(), "in no set of shaders: {missing:?}");
-    let kernels: Vec<String> = texts.keys().cloned().collect();
-    let kernels: Vec<&String> = kernels
-        .iter()
-        .filter(|n| !n.starts_with("shared/"))
-        .collect();
+    let names: Vec<String> = texts.keys().cloned().collect();
+    let is_kernel = |name: &&String| !name.starts_with("shared/");
+    let kernels: Vec<&String> = names.iter().filter(is_kernel).collect();
+    // Shader includes of the runtime have flags too.
+    let pieces = primitives::PIECES.into_iter();
+    texts.extend(pieces.map(|(name, text)| (name.to_owned(), text.to_owned())));
     let mut imported = BTreeSet::new();
     kernels
         .iter()
         .for_each(|name| reach(name, &texts, &mut imported));
-    let unused: Vec<_> = texts
-        .keys()
+    let unused: Vec<_> = names
+        .iter()
         .filter(|n| !imported.contains(n.as_str()))
         .collect();
     assert!(unused.is_empty(), "no shader imports {unused:?}");
