@@ -39,14 +39,17 @@ pub fn entries_wgsl() -> &'static str {
     &WGSL
 }
 
-/// The numbers of the terms of the loss for shaders: the shader include `shared/losses`.
+/// The numbers of the terms of the loss for shaders: the shader include `shared/losses`. SSIM has none:
+/// [`crate::layout::Step::ssim_weight`] is its weight.
 fn losses_wgsl() -> &'static str {
     static WGSL: LazyLock<String> = LazyLock::new(|| {
         let constant = |term: &LossTerm| {
             let name = term.name().to_uppercase();
             format!("const LOSS_{name}: u32 = {}u;\n", *term as usize)
         };
-        LossTerm::ALL.iter().map(constant).collect()
+        let terms = LossTerm::ALL.iter();
+        let terms = terms.filter(|term| **term != LossTerm::Ssim);
+        terms.map(constant).collect()
     });
     &WGSL
 }

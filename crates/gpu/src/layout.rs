@@ -33,7 +33,7 @@ pub struct Step {
     pub epsilon: f32,
     /// `1 / (1 - beta2^step)`.
     pub inverse_correction2: f32,
-    /// Weight of `1 - SSIM`.
+    /// Weight of `1 - SSIM`. All other weights of the loss are in [`Parameters::losses`].
     pub ssim_weight: f32,
     /// `max_gaussians_per_tile`; 0 = all.
     pub cap: u32,
@@ -45,18 +45,12 @@ pub struct Step {
     pub seed: [u32; 2],
     /// See [`dapple_engine::Extras`], as for what follows.
     pub noise: f32,
-    /// Weight of the mean opacity.
-    pub opacity_reg: f32,
-    /// Weight of the mean standard deviation.
-    pub scale_reg: f32,
     /// Step size of the view's rotation, radians.
     pub rate_turn: f32,
     /// Step size of the view's translation, world units.
     pub rate_shift: f32,
     /// Dropout: the fraction of Gaussians that are omitted ([`dapple_engine::Dropout`]).
     pub dropout: f32,
-    /// Alignment.
-    pub pad_end: [u32; 2],
 }
 
 /// Same layout as WGSL's `Parameters`: what else changes from step to step, sent through the runtime's ring buffer. A
@@ -64,7 +58,9 @@ pub struct Step {
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
 pub struct Parameters {
-    /// Weights of the loss by [`LossTerm`]'s number; more than there are, so that a term needs no place of its own.
+    /// Weights of the loss by [`LossTerm`]'s number, for shaders by `loss_weight`; more than there are, so that a term
+    /// needs no place of its own. Shaders read the weight of SSIM from [`Step`]: every step needs it, and a step that
+    /// reads this block costs an upload.
     pub losses: [f32; 8],
     /// Samples of known depth that the view has.
     pub depth_samples: u32,

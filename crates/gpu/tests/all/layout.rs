@@ -67,7 +67,7 @@ fn steps_are_the_same_on_both_sides() {
         view, number, flags, sh_degree, background, near,
         rates as [rate_means, rate_scales, rate_quats, rate_opacities, rate_sh0, rate_sh_rest],
         beta1, beta2, epsilon, inverse_correction2, ssim_weight, cap, report, appearance_rate, seed, noise,
-        opacity_reg, scale_reg, rate_turn, rate_shift, dropout, pad_end,
+        rate_turn, rate_shift, dropout,
     });
     let (theirs, bytes) = of_shader("shared/step", "Step");
     assert_eq!(ours, theirs);
