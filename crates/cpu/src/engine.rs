@@ -5,7 +5,7 @@ mod mlp;
 mod pictures;
 
 use crate::antialias;
-use crate::blocks::Blocks;
+use crate::blocks::{Blocks, DensityStats};
 use crate::ceilings;
 use crate::cost::Work;
 use crate::frame::{CameraF32, Frame, PLANES, TILE_ROWS, grow};
@@ -15,7 +15,7 @@ use crate::stages::blend::BlendExtra;
 use crate::stages::blend_backward::Mode;
 use crate::stages::extras::ExtrasStep;
 use crate::stages::regularisers::Regularisers;
-use crate::stages::update::{AdamStep, DensityStats};
+use crate::stages::update::AdamStep;
 use crate::stages::{
     appearance, appearance_mlp, blend, blend_backward, crops, depth, emit, finite, loss, order,
     poses, project, ranges, sort, update,

@@ -3,12 +3,11 @@
 
 use super::{Clock, CpuEngine, HeldView, no_view, on_pool};
 use crate::antialias;
-use crate::blocks::Blocks;
+use crate::blocks::{Blocks, DensityStats};
 use crate::frame::CameraF32;
 use crate::simd::level_name;
 use crate::stages::blend::BlendExtra;
 use crate::stages::blend_backward::Mode;
-use crate::stages::update::DensityStats;
 use crate::stages::{blend_backward, densify, update};
 use dapple_engine::{
     BlendCounts, CropLoss, DensifyPlan, DepthSample, Engine, Gradients, ImageDerivative,

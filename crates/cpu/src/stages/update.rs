@@ -17,7 +17,7 @@ mod export;
 
 pub use export::{pose_gradient_of_all, run_gradients};
 
-use crate::blocks::{Blocks, component};
+use crate::blocks::{Blocks, DensityStats, MAX_COMPONENTS, component};
 use crate::frame::{CameraF32, Frame};
 use crate::projection::CameraV;
 use crate::simd::{ROW, Row, Splat, V, each, parts};
@@ -30,24 +30,12 @@ use dapple_engine::{Adam, LearningRates};
 use pulp::Simd;
 use rayon::prelude::*;
 
-/// Most components a Gaussian can have.
-pub(super) const MAX_COMPONENTS: usize = component::SH + 48;
-
 /// Blocks of one task.
 const CHUNK_BLOCKS: usize = 64;
 
 /// Threshold below which moments become zero. Decay into denormals would cost a hundred cycles per
 /// operation, and steps of size sqrt(v) vanish long before.
 const FLUSH: f32 = 1e-30;
-
-/// Screen-space gradient of each Gaussian since the last densification round.
-#[derive(Debug, Clone, Default)]
-pub struct DensityStats {
-    /// Sum of norms, `[N]`.
-    pub gradient_sums: Vec<f32>,
-    /// Steps in which the Gaussian was visible, `[N]`.
-    pub visible_counts: Vec<f32>,
-}
 
 /// Adam's coefficients for one step, with the bias correction.
 #[derive(Clone, Copy)]
