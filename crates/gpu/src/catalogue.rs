@@ -1,9 +1,8 @@
-//! What follows from the lists of passes ([`crate::plans`]): tensors, entries, shaders, bytes, and the kernels that are
-//! compiled first.
+//! Tensors, entries, shaders and bytes of all passes, and the kernels that are compiled first. All of this follows from
+//! the lists of passes ([`crate::plans`]).
 
 use crate::Context;
-use crate::passes::Load;
-use crate::passes::{Bits, Code, Declared, Entries, Pass, Tensor};
+use crate::passes::{Bits, Code, Declared, Entries, Load, Pass, Tensor};
 use crate::plans::{all, is_of_rounds};
 use crate::precision::Precision;
 use dapple_engine::LossTerm;
