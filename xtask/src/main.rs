@@ -4,6 +4,7 @@
 //! with a table and the totals.
 
 mod captures;
+mod circles;
 mod page;
 mod programs;
 mod prose;

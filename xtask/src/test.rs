@@ -8,7 +8,7 @@
 use crate::page::chromium;
 use crate::programs::{self, LONGEST_TEST, TestRun};
 use crate::totals::Totals;
-use crate::{captures, prose, shell, splat_transform};
+use crate::{captures, circles, prose, shell, splat_transform};
 use clap::{Args, ValueEnum};
 use serde_json::json;
 use std::process::Command;
@@ -39,6 +39,8 @@ const SLOWEST_SHOWN: usize = 10;
 pub enum Step {
     /// `cargo fmt --check`
     Fmt,
+    /// Import circles between the files of a crate
+    Circles,
     /// Clippy, warnings as errors
     Clippy,
     /// Spelling, if `typos` is installed
@@ -249,10 +251,8 @@ impl Step {
                 cargo(&["deny", "check"])
             }
             Self::Tests => run_tests(quick, tests),
-            Self::Prose => match prose::run() {
-                Ok(()) => Outcome::Passed(Totals::default()),
-                Err(why) => Outcome::Failed(why, Totals::default()),
-            },
+            Self::Circles => checked(circles::run()),
+            Self::Prose => checked(prose::run()),
             Self::Doctests => cargo(&["test", "--workspace", "--doc"]),
             Self::Docs => finished(shell::attempt(&mut shell::documentation())),
             Self::Examples => examples(),
@@ -277,6 +277,13 @@ fn run_tests(quick: bool, tests: &mut TestRun) -> Outcome {
 
 fn cargo(args: &[&str]) -> Outcome {
     finished(shell::attempt(&mut shell::cargo(args)))
+}
+
+fn checked(result: Result<(), String>) -> Outcome {
+    match result {
+        Ok(()) => Outcome::Passed(Totals::default()),
+        Err(why) => Outcome::Failed(why, Totals::default()),
+    }
 }
 
 fn finished((output, ended): (shell::Output, Result<(), String>)) -> Outcome {

@@ -23,6 +23,9 @@ pub mod component {
     pub const SH: usize = 11;
 }
 
+/// Most components a Gaussian can have.
+pub const MAX_COMPONENTS: usize = component::SH + 48;
+
 /// One value per component and Gaussian, 16 Gaussians per block.
 #[derive(Debug, Clone, Default)]
 pub struct Blocks {
@@ -157,6 +160,15 @@ impl Blocks {
         }
         splats
     }
+}
+
+/// Screen-space gradient of each Gaussian since the last densification round.
+#[derive(Debug, Clone, Default)]
+pub struct DensityStats {
+    /// Sum of norms, `[N]`.
+    pub gradient_sums: Vec<f32>,
+    /// Steps in which the Gaussian was visible, `[N]`.
+    pub visible_counts: Vec<f32>,
 }
 
 #[cfg(test)]

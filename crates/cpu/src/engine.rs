@@ -4,16 +4,17 @@ mod contract;
 mod pictures;
 
 use crate::ceilings;
+use crate::context::{Clock, KernelSlots, StepContext};
 use crate::cost::Work;
 use crate::features::Features;
-use crate::frame::{CameraF32, Frame, PLANES, TILE_ROWS, grow};
+use crate::frame::{CameraF32, Frame, TILE_ROWS, grow, tiled};
 use crate::limits;
 use crate::model::Model;
 use crate::simd::{ROW, Row};
 use crate::stages::blend::BlendExtra;
 use crate::stages::blend_backward::Mode;
 use crate::stages::depth;
-use crate::step::{self, Clock, Forward, KernelSlots, StepContext};
+use crate::step::{self, Forward};
 use crate::threads;
 use crate::views::Views;
 use dapple_engine::{
@@ -175,12 +176,6 @@ impl CpuEngine {
         }
         Ok(())
     }
-}
-
-/// Returns the first-plane row and the lane of a pixel in a tiled image.
-pub(crate) fn tiled(camera: &CameraF32, x: usize, y: usize) -> (usize, usize) {
-    let tile = y / ROW * camera.tiles[0] as usize + x / ROW;
-    (tile * PLANES * ROW + y % ROW, x % ROW)
 }
 
 /// Executes `work` on the engine's own threads.

@@ -4,7 +4,6 @@
 //! nothing.
 
 use crate::simd::{ROW, Row};
-use crate::stages::surface::SurfaceFrame;
 use dapple_engine::constants::NEAR;
 use dapple_engine::{PosedCamera, RefinedPose, StepCounts};
 use dapple_scene::{Camera, Result};
@@ -212,4 +211,33 @@ pub fn split_by_lengths<T>(
         rest = others;
     }
     pieces
+}
+
+/// Extent of a Gaussian along the rays of its pixels.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, bytemuck::Pod, bytemuck::Zeroable)]
+pub struct Profile {
+    /// Relative distance of the peak by the offset from the centre, per pixel.
+    pub slant: [f32; 2],
+    /// Depth of the centre.
+    pub depth: f32,
+    /// Standard deviation, world units.
+    pub deviation: f32,
+    /// Unit normal, camera coordinates.
+    pub normal: [f32; 3],
+}
+
+/// Surface of a view.
+#[derive(Debug, Default)]
+pub struct SurfaceFrame {
+    /// Profiles of Gaussians, of visible ones at least.
+    pub profiles: Vec<Profile>,
+    /// Surface, tiled, `[tiles, SURFACE_PLANES, 16]` rows (`stages/surface.rs`).
+    pub rows: Vec<Row>,
+}
+
+/// Returns the first-plane row and the lane of a pixel in a tiled image.
+pub fn tiled(camera: &CameraF32, x: usize, y: usize) -> (usize, usize) {
+    let tile = y / ROW * camera.tiles[0] as usize + x / ROW;
+    (tile * PLANES * ROW + y % ROW, x % ROW)
 }

@@ -13,6 +13,7 @@
 mod antialias;
 mod blocks;
 pub mod ceilings;
+mod context;
 pub mod cost;
 mod engine;
 mod features;

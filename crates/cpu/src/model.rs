@@ -1,9 +1,8 @@
 //! [`Model`]: the Gaussians in training, and all numbers that move with them.
 
 use crate::antialias;
-use crate::blocks::Blocks;
+use crate::blocks::{Blocks, DensityStats};
 use crate::simd::Row;
-use crate::stages::update::DensityStats;
 use dapple_engine::OptimizerState;
 use dapple_scene::Splats;
 

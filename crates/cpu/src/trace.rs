@@ -1,7 +1,6 @@
 //! Trace of a step: its intermediate results in the form in which engines are compared.
 
-use crate::engine::tiled;
-use crate::frame::{CameraF32, Frame};
+use crate::frame::{CameraF32, Frame, tiled};
 use crate::simd::{ROW, Row};
 use dapple_engine::{Trace, TracedSplat};
 use std::sync::atomic::Ordering::Relaxed;

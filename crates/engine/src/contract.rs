@@ -3,11 +3,10 @@
 //! The interface is coarse, because a fused step spans rendering, loss and optimizer and must not wait for the host.
 //! Schedules are part of training and arrive as numbers in the settings.
 
-use crate::depth::{DepthImage, DepthSample, ImageDerivative};
-use crate::score::to_byte;
+use crate::depth::{DepthSample, ImageDerivative};
 use crate::{
-    BlendCounts, BlendGradients, CropLoss, DensifyPlan, Gradients, RenderSettings, RenderedBytes,
-    Report, ScoreAsks, ScoredView, StepCounts, StepSettings, SurfaceImage, ViewState,
+    BlendCounts, BlendGradients, CropLoss, DensifyPlan, Gradients, OptimizerState, RenderSettings,
+    Rendered, RenderedBytes, Report, ScoreAsks, ScoredView, StepSettings, ViewState,
 };
 use dapple_scene::{Camera, Error, Photo, Result, Splats};
 use std::any::Any;
@@ -26,67 +25,6 @@ pub struct TrainView {
 /// Index of a view of an engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ViewId(pub usize);
-
-/// State, in addition to the splats, that a run needs to continue bit-identically.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct OptimizerState {
-    /// Adam's first moments, with the shape of the splats.
-    pub first_moments: Splats,
-    /// Adam's second moments, with the shape of the splats.
-    pub second_moments: Splats,
-    /// Sum of screen-space gradient norms since the last densification round, `[N]`.
-    pub gradient_sums: Vec<f32>,
-    /// Number of steps in which each Gaussian was visible since the last densification round, `[N]`.
-    pub visible_counts: Vec<f32>,
-    /// Standard deviation of each Gaussian's 3D filter, world units, `[N]`. Empty if no step or render was
-    /// anti-aliased. See [`crate::filter_3d`].
-    pub filter_3d: Vec<f32>,
-    /// State of the engine's views that training changes.
-    pub views: ViewState,
-}
-
-impl OptimizerState {
-    /// Creates the state of splats before the first step.
-    pub fn untrained(splats: &Splats, views: ViewState) -> Self {
-        let n = splats.len();
-        let zeros = || crate::groups::zeros(n, splats.sh_degree);
-        Self {
-            first_moments: zeros(),
-            second_moments: zeros(),
-            gradient_sums: vec![0.0; n],
-            visible_counts: vec![0.0; n],
-            filter_3d: Vec::new(),
-            views,
-        }
-    }
-}
-
-/// Render of a view.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Rendered {
-    /// Width, pixels.
-    pub width: u32,
-    /// Height, pixels.
-    pub height: u32,
-    /// Colours over the background, not clamped, `[height, width, 3]`.
-    pub rgb: Vec<f32>,
-    /// Alpha: one minus the remaining transmittance, `[height, width]`.
-    pub alpha: Vec<f32>,
-    /// Depths, if [`RenderSettings::depth`] is true.
-    pub depth: Option<DepthImage>,
-    /// Surface, if [`RenderSettings::surface`] is true.
-    pub surface: Option<SurfaceImage>,
-    /// Counts of the render.
-    pub counts: StepCounts,
-}
-
-impl Rendered {
-    /// Returns the colours as bytes, clamped and rounded.
-    pub fn photo(&self) -> Photo {
-        let bytes = self.rgb.iter().map(|&value| to_byte(value)).collect();
-        Photo::from_rgb(self.width, self.height, bytes)
-    }
-}
 
 /// Engine: holds splats, their optimizer state and the training views, and executes steps, renders and densification.
 ///

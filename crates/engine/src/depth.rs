@@ -14,7 +14,7 @@
 //! 3DGS) have the unit of the scene, and those of expected depths have slopes of 1 / D.
 
 use crate::PosedCamera;
-use crate::score::to_byte;
+use crate::colour_bytes::to_byte;
 use dapple_scene::{Camera, Error, Result};
 use glam::{DVec2, DVec3};
 use rayon::prelude::*;

@@ -9,6 +9,7 @@
 //!    [`FULL_ERROR`]. All error maps have this scale, so that they are comparable. Hidden pixels are
 //!    [`HIDDEN`].
 
+pub use crate::colour_bytes::to_byte;
 use crate::{Rendered, StepCounts};
 use dapple_scene::Photo;
 use rayon::prelude::*;
@@ -126,11 +127,6 @@ pub fn error_colour(target: [f32; 3], rendered: [f32; 3]) -> [u8; 3] {
 pub fn turbo(x: f32) -> [u8; 3] {
     let x = if x.is_nan() { 1.0 } else { x.clamp(0.0, 1.0) };
     TURBO.map(|channel| to_byte(channel.iter().rev().fold(0.0, |sum, c| sum * x + c)))
-}
-
-/// Converts a colour of 0..1 to a byte. The cast saturates and turns NaN into 0.
-pub fn to_byte(value: f32) -> u8 {
-    (value * 255.0 + 0.5) as u8
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@
 //!
 //! [`ALPHA_MIN`]: crate::constants::ALPHA_MIN
 
-use crate::score::to_byte;
+use crate::colour_bytes::to_byte;
 use crate::{Rendered, StepCounts};
 use rayon::prelude::*;
 

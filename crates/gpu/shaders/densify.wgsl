@@ -25,9 +25,7 @@
 #import shared/regroup
 #import shared/high_product
 
-alias ScanValue = vec4u;
-const SCAN_WIDTH: u32 = 256u;
-#import shared/long_scan
+#import shared/regroup_blocks
 
 struct Plan {
     seed: vec2u,
@@ -100,18 +98,6 @@ fn wants(i: u32) -> bool {
         && gradient > plan.grow_gradient;
 }
 
-fn blocks_of(count: u32) -> u32 {
-    return (count + SCAN_WIDTH - 1u) / SCAN_WIDTH;
-}
-
-fn long_scan_item(i: u32) -> vec4u {
-    return block_sums[i];
-}
-
-fn long_scan_put(i: u32, before: vec4u) {
-    block_sums[i] = before;
-}
-
 @compute @workgroup_size(1)
 fn open() {
     for (var entry = STEP_ENTRIES; entry < ALL_ENTRIES; entry++) {
@@ -128,39 +114,25 @@ fn want(
     @builtin(num_workgroups) dispatched: vec3u,
     at: Invocation,
 ) {
-    let group = group_of(at);
-    let lane = lane_of(at);
-    let t = group * SUBGROUP_SIZE + lane;
     let block = group_number(id, dispatched);
     let count = groups_read[REGROUP_OLD].w;
     if block >= blocks_of(count) {
         return;
     }
-    let i = block * SCAN_WIDTH + t;
+    let i = item_of(block, at);
     var wanting = 0u;
     if i < count {
         wanting = u32(wants(i));
     }
-    let scanned = workgroup_scan(vec4u(wanting, 0u, 0u, 0u), group, lane);
-    if t == 0u {
-        block_sums[block] = scanned.total;
-    }
+    sum_block(block, count, vec4u(wanting, 0u, 0u, 0u), at);
 }
-
-// Count of Gaussians, or 0 if nothing may change.
-var<workgroup> old_count: u32;
 
 @compute @workgroup_size(SCAN_WIDTH)
 fn budget(at: Invocation) {
-    let group = group_of(at);
-    let lane = lane_of(at);
-    let t = group * SUBGROUP_SIZE + lane;
-    if t == 0u {
-        old_count = groups[REGROUP_OLD].w;
-    }
-    let count = workgroupUniformLoad(&old_count);
-    let wanting = long_scan(blocks_of(count), group, lane).x;
-    if t == 0u && count > 0u {
+    // Count of Gaussians, or 0 if nothing may change.
+    let count = groups[REGROUP_OLD].w;
+    let wanting = scan_blocks(count, at).x;
+    if index_of(at) == 0u && count > 0u {
         var free = max(plan.max_gaussians, count) - count;
         if plan.room_share != 0xffffffffu {
             free = high_product(plan.room_share, free);
@@ -179,15 +151,12 @@ fn elect(
     @builtin(num_workgroups) dispatched: vec3u,
     at: Invocation,
 ) {
-    let group = group_of(at);
-    let lane = lane_of(at);
-    let t = group * SUBGROUP_SIZE + lane;
     let block = group_number(id, dispatched);
     let count = groups_read[REGROUP_OLD].w;
     if block >= blocks_of(count) {
         return;
     }
-    let i = block * SCAN_WIDTH + t;
+    let i = item_of(block, at);
     let is_scarce = groups_read[REGROUP_SORT].w > 0u;
     var is_wanting = false;
     if i < count {
@@ -197,7 +166,7 @@ fn elect(
     if !is_scarce {
         return;
     }
-    let before = workgroup_scan(vec4u(u32(is_wanting), 0u, 0u, 0u), group, lane).before.x;
+    let before = scan_of(vec4u(u32(is_wanting), 0u, 0u, 0u), at).before.x;
     if is_wanting {
         let place = block_sums[block].x + before;
         let bits = bitcast<u32>(mean_gradient(i));
@@ -257,37 +226,26 @@ fn fates(
     @builtin(num_workgroups) dispatched: vec3u,
     at: Invocation,
 ) {
-    let group = group_of(at);
-    let lane = lane_of(at);
-    let t = group * SUBGROUP_SIZE + lane;
     let block = group_number(id, dispatched);
     let count = groups_read[REGROUP_OLD].w;
     if block >= blocks_of(count) {
         return;
     }
-    let i = block * SCAN_WIDTH + t;
+    let i = item_of(block, at);
     var fate = vec4u();
     if i < count {
         fate = fate_of(i);
         growth[i] = fate.x * FATE_SURVIVES + fate.y * FATE_CLONED + fate.z * FATE_PARENT;
     }
-    let scanned = workgroup_scan(fate, group, lane);
-    if t == 0u {
-        block_sums[block] = scanned.total;
-    }
+    sum_block(block, count, fate, at);
 }
 
 @compute @workgroup_size(SCAN_WIDTH)
 fn settle(at: Invocation) {
-    let group = group_of(at);
-    let lane = lane_of(at);
-    let t = group * SUBGROUP_SIZE + lane;
-    if t == 0u {
-        old_count = groups[REGROUP_OLD].w;
-    }
-    let count = workgroupUniformLoad(&old_count);
-    let sums = long_scan(blocks_of(count), group, lane);
-    if t != 0u || state.halted != 0u {
+    // Count of Gaussians, or 0 if nothing may change.
+    let count = groups[REGROUP_OLD].w;
+    let sums = scan_blocks(count, at);
+    if index_of(at) != 0u || state.halted != 0u {
         return;
     }
     let total = sums.x + sums.y + 2u * sums.z;
@@ -317,20 +275,17 @@ fn place(
     @builtin(num_workgroups) dispatched: vec3u,
     at: Invocation,
 ) {
-    let group = group_of(at);
-    let lane = lane_of(at);
-    let t = group * SUBGROUP_SIZE + lane;
     let block = group_number(id, dispatched);
     let count = groups_read[REGROUP_OLD].w;
     if block >= blocks_of(count) {
         return;
     }
-    let i = block * SCAN_WIDTH + t;
+    let i = item_of(block, at);
     var fate = vec4u();
     if i < count {
         fate = (vec4u(growth[i]) / vec4u(FATE_SURVIVES, FATE_CLONED, FATE_PARENT, 8u)) & vec4u(1u);
     }
-    let places = block_sums[block] + workgroup_scan(fate, group, lane).before;
+    let places = block_sums[block] + scan_of(fate, at).before;
     let counts = groups_read[REGROUP_COUNTS];
     if fate.x != 0u {
         source[places.x] = i;
@@ -343,10 +298,6 @@ fn place(
         source[first] = i;
         source[first + counts.z] = i;
     }
-}
-
-fn put(p: u32, i: u32, value: f32) {
-    geometry[p * state_read.capacity + i] = bitcast<u32>(value);
 }
 
 @compute @workgroup_size(256)

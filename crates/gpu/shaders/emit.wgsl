@@ -25,7 +25,7 @@
 // Sums, and sums in units of 256 rounded up, which do not overflow where the plain sums do.
 alias ScanValue = vec2u;
 const SCAN_WIDTH: u32 = 256u;
-#import shared/long_scan
+#import shared/block_scan
 
 @group(0) @binding(0) var<storage, read> views: array<View>;
 @group(0) @binding(1) var<storage, read_write> state: State;
@@ -44,8 +44,6 @@ const COARSE: u32 = 256u;
 const MOST_TILES: u32 = 0xffffffu;
 const MOST_INSTANCES: u32 = 0xffffffffu;
 
-var<workgroup> length: u32;
-
 fn long_scan_item(i: u32) -> vec2u {
     let sum = emit_sums[i];
     return vec2u(sum, sum / COARSE + 1u);
@@ -59,48 +57,21 @@ fn long_scan_put(i: u32, before: vec2u) {
 fn sums(
     @builtin(workgroup_id) id: vec3u,
     @builtin(num_workgroups) dispatched: vec3u,
-#if SUBGROUPS
-    @builtin(subgroup_id) group: u32,
-    @builtin(subgroup_invocation_id) lane: u32,
-#else
-    @builtin(local_invocation_index) t: u32,
-#endif
+    at: Invocation,
 ) {
-#if !SUBGROUPS
-    let group = t / SUBGROUP_SIZE;
-    let lane = t % SUBGROUP_SIZE;
-#endif
-    let number = group_number(id, dispatched);
-    let rank = number * SCAN_WIDTH + group * SUBGROUP_SIZE + lane;
+    let block = group_number(id, dispatched);
+    let rank = item_of(block, at);
     var tiles = 0u;
     if rank < state.visible {
         tiles = min(tiles_touched[depth_values[rank]], MOST_TILES);
     }
-    let sum = workgroup_scan(vec2u(tiles, 0u), group, lane).total.x;
-    if group == 0u && lane == 0u && number * SCAN_WIDTH < state.visible {
-        emit_sums[number] = sum;
-    }
+    sum_block(block, state.visible, vec2u(tiles, 0u), at);
 }
 
 @compute @workgroup_size(SCAN_WIDTH)
-fn total(
-#if SUBGROUPS
-    @builtin(subgroup_id) group: u32,
-    @builtin(subgroup_invocation_id) lane: u32,
-#else
-    @builtin(local_invocation_index) t: u32,
-#endif
-) {
-#if !SUBGROUPS
-    let group = t / SUBGROUP_SIZE;
-    let lane = t % SUBGROUP_SIZE;
-#endif
-    let is_first = group == 0u && lane == 0u;
-    if is_first {
-        length = (state.visible + SCAN_WIDTH - 1u) / SCAN_WIDTH;
-    }
-    let sum = long_scan(workgroupUniformLoad(&length), group, lane);
-    if !is_first || state.halted != 0u {
+fn total(at: Invocation) {
+    let sum = scan_blocks(state.visible, at);
+    if index_of(at) != 0u || state.halted != 0u {
         return;
     }
     let fits = sum.y <= MOST_INSTANCES / COARSE;
@@ -119,34 +90,25 @@ fn total(
 fn starts(
     @builtin(workgroup_id) id: vec3u,
     @builtin(num_workgroups) dispatched: vec3u,
-#if SUBGROUPS
-    @builtin(subgroup_id) group: u32,
-    @builtin(subgroup_invocation_id) lane: u32,
-#else
-    @builtin(local_invocation_index) t: u32,
-#endif
+    at: Invocation,
 ) {
-#if !SUBGROUPS
-    let group = t / SUBGROUP_SIZE;
-    let lane = t % SUBGROUP_SIZE;
-#endif
-    let number = group_number(id, dispatched);
-    let rank = number * SCAN_WIDTH + group * SUBGROUP_SIZE + lane;
+    let block = group_number(id, dispatched);
+    let rank = item_of(block, at);
     let is_there = rank < state.visible;
     var tiles = 0u;
     if is_there {
         tiles = tiles_touched[depth_values[rank]];
     }
-    let before = workgroup_scan(vec2u(tiles, 0u), group, lane).before.x;
+    let before = scan_of(vec2u(tiles, 0u), at).before.x;
     if !is_there {
         return;
     }
-    let start = emit_sums[number] + before;
+    let start = emit_sums[block] + before;
     emit_starts[rank] = start;
     let end = start + tiles;
-    var block = (start + EMIT_BLOCK - 1u) / EMIT_BLOCK;
-    for (; block * EMIT_BLOCK < end; block++) {
-        emit_blocks[block] = rank;
+    var listed = (start + EMIT_BLOCK - 1u) / EMIT_BLOCK;
+    for (; listed * EMIT_BLOCK < end; listed++) {
+        emit_blocks[listed] = rank;
     }
 }
 

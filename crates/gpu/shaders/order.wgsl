@@ -12,7 +12,7 @@
 
 alias ScanValue = u32;
 const SCAN_WIDTH: u32 = 256u;
-#import shared/long_scan
+#import shared/block_scan
 
 @group(0) @binding(0) var<storage, read_write> state: State;
 @group(0) @binding(1) var<storage, read_write> groups: array<vec4u>;
@@ -21,8 +21,6 @@ const SCAN_WIDTH: u32 = 256u;
 @group(0) @binding(4) var<storage, read> depth_bits: array<u32>;
 @group(0) @binding(5) var<storage, read_write> depth_keys: array<u32>;
 @group(0) @binding(6) var<storage, read_write> depth_values: array<u32>;
-
-var<workgroup> length: u32;
 
 fn long_scan_item(i: u32) -> u32 {
     return group_visible[i];
@@ -33,25 +31,9 @@ fn long_scan_put(i: u32, before: u32) {
 }
 
 @compute @workgroup_size(SCAN_WIDTH)
-fn count(
-#if SUBGROUPS
-    @builtin(subgroup_id) group: u32,
-    @builtin(subgroup_invocation_id) lane: u32,
-#else
-    @builtin(local_invocation_index) t: u32,
-#endif
-) {
-#if !SUBGROUPS
-    let group = t / SUBGROUP_SIZE;
-    let lane = t % SUBGROUP_SIZE;
-#endif
-    let is_first = group == 0u && lane == 0u;
-    if is_first {
-        let parts = (state.gaussians + SCAN_WIDTH - 1u) / SCAN_WIDTH;
-        length = select(0u, parts, state.halted == 0u);
-    }
-    let visible = long_scan(workgroupUniformLoad(&length), group, lane);
-    if is_first {
+fn count(at: Invocation) {
+    let visible = scan_blocks(select(0u, state.gaussians, state.halted == 0u), at);
+    if index_of(at) == 0u {
         if visible > state.visible_capacity {
             halt(HALT_VISIBLE, visible);
             return;
@@ -67,28 +49,19 @@ fn count(
 fn compact(
     @builtin(workgroup_id) id: vec3u,
     @builtin(num_workgroups) dispatched: vec3u,
-#if SUBGROUPS
-    @builtin(subgroup_id) group: u32,
-    @builtin(subgroup_invocation_id) lane: u32,
-#else
-    @builtin(local_invocation_index) t: u32,
-#endif
+    at: Invocation,
 ) {
-#if !SUBGROUPS
-    let group = t / SUBGROUP_SIZE;
-    let lane = t % SUBGROUP_SIZE;
-#endif
-    let number = group_number(id, dispatched);
-    let i = number * SCAN_WIDTH + group * SUBGROUP_SIZE + lane;
+    let block = group_number(id, dispatched);
+    let i = item_of(block, at);
     var rank = 0u;
     if i < state.gaussians {
         rank = visible_rank[i];
     }
     let is_visible = rank > 0u;
-    let before = workgroup_scan(select(0u, 1u, is_visible), group, lane).before;
+    let before = scan_of(select(0u, 1u, is_visible), at).before;
     if is_visible {
-        let at = group_visible[number] + before;
-        depth_keys[at] = depth_bits[rank - 1u];
-        depth_values[at] = rank - 1u;
+        let place = long_scan_item(block) + before;
+        depth_keys[place] = depth_bits[rank - 1u];
+        depth_values[place] = rank - 1u;
     }
 }

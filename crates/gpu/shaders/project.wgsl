@@ -145,26 +145,17 @@ var<workgroup> first_place: u32;
 fn project(
     @builtin(workgroup_id) id: vec3u,
     @builtin(num_workgroups) dispatched: vec3u,
-#if SUBGROUPS
-    @builtin(subgroup_id) group: u32,
-    @builtin(subgroup_invocation_id) lane: u32,
-#else
-    @builtin(local_invocation_index) t: u32,
-#endif
+    at: Invocation,
 ) {
-#if !SUBGROUPS
-    let group = t / SUBGROUP_SIZE;
-    let lane = t % SUBGROUP_SIZE;
-#endif
     let number = group_number(id, dispatched);
-    let i = number * SCAN_WIDTH + group * SUBGROUP_SIZE + lane;
+    let i = number * SCAN_WIDTH + index_of(at);
     var splat = Splat();
     if i < state.gaussians {
         splat = splat_of(i);
     }
     let is_visible = splat.tiles > 0u;
-    let scanned = workgroup_scan(select(0u, 1u, is_visible), group, lane);
-    if group == 0u && lane == 0u && number * SCAN_WIDTH < state.gaussians {
+    let scanned = scan_of(select(0u, 1u, is_visible), at);
+    if index_of(at) == 0u && number * SCAN_WIDTH < state.gaussians {
         group_visible[number] = scanned.total;
         first_place = atomicAdd(&visible_placed, scanned.total);
     }

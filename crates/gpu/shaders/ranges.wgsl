@@ -109,19 +109,9 @@ var<workgroup> starts: array<u32, SCAN_WIDTH>;
 fn buckets(
     @builtin(workgroup_id) id: vec3u,
     @builtin(num_workgroups) dispatched: vec3u,
-#if SUBGROUPS
-    @builtin(subgroup_id) group: u32,
-    @builtin(subgroup_invocation_id) lane: u32,
-#else
-    @builtin(local_invocation_index) t: u32,
-#endif
+    at: Invocation,
 ) {
-#if SUBGROUPS
-    let t = group * SUBGROUP_SIZE + lane;
-#else
-    let group = t / SUBGROUP_SIZE;
-    let lane = t % SUBGROUP_SIZE;
-#endif
+    let t = index_of(at);
     let tiles = tile_count();
     let first = group_number(id, dispatched) * SCAN_WIDTH;
     if first >= tiles {
@@ -150,7 +140,7 @@ fn buckets(
     if t == 0u {
         atomicStore(&most, 0u);
     }
-    let scanned = workgroup_scan(sum, group, lane);
+    let scanned = scan_of(sum, at);
     starts[t] = scanned.before.y;
     atomicMax(&most, most_here);
     workgroupBarrier();

@@ -20,9 +20,7 @@
 #import shared/regroup
 #import shared/high_product
 
-alias ScanValue = vec4u;
-const SCAN_WIDTH: u32 = 256u;
-#import shared/long_scan
+#import shared/regroup_blocks
 
 // Same layout as `stages::relocate::Plan`.
 struct Relocation {
@@ -60,18 +58,6 @@ struct Relocation {
 const DRAW: u32 = 64u;
 const NODES: u32 = 16u;
 
-fn blocks_of(count: u32) -> u32 {
-    return (count + SCAN_WIDTH - 1u) / SCAN_WIDTH;
-}
-
-fn long_scan_item(i: u32) -> vec4u {
-    return block_sums[i];
-}
-
-fn long_scan_put(i: u32, before: vec4u) {
-    block_sums[i] = before;
-}
-
 fn sigmoid_entry(i: u32) -> u32 {
     return relocation.sigmoid[i / 4u][i % 4u];
 }
@@ -106,34 +92,20 @@ fn weigh(
     @builtin(num_workgroups) dispatched: vec3u,
     at: Invocation,
 ) {
-    let group = group_of(at);
-    let lane = lane_of(at);
-    let t = group * SUBGROUP_SIZE + lane;
     let block = group_number(id, dispatched);
     let count = groups_read[REGROUP_OLD].w;
     if block >= blocks_of(count) {
         return;
     }
-    let scanned = workgroup_scan(item(block * SCAN_WIDTH + t, count), group, lane);
-    if t == 0u {
-        block_sums[block] = scanned.total;
-    }
+    sum_block(block, count, item(item_of(block, at), count), at);
 }
-
-// Count of Gaussians, or 0 if nothing may change.
-var<workgroup> old_count: u32;
 
 @compute @workgroup_size(SCAN_WIDTH)
 fn tally(at: Invocation) {
-    let group = group_of(at);
-    let lane = lane_of(at);
-    let t = group * SUBGROUP_SIZE + lane;
-    if t == 0u {
-        old_count = groups[REGROUP_OLD].w;
-    }
-    let count = workgroupUniformLoad(&old_count);
-    let sums = long_scan(blocks_of(count), group, lane);
-    if t != 0u || state.halted != 0u {
+    // Count of Gaussians, or 0 if nothing may change.
+    let count = groups[REGROUP_OLD].w;
+    let sums = scan_blocks(count, at);
+    if index_of(at) != 0u || state.halted != 0u {
         return;
     }
     // Without a live Gaussian nothing can be copied.
@@ -171,17 +143,14 @@ fn list(
     @builtin(num_workgroups) dispatched: vec3u,
     at: Invocation,
 ) {
-    let group = group_of(at);
-    let lane = lane_of(at);
-    let t = group * SUBGROUP_SIZE + lane;
     let block = group_number(id, dispatched);
     let count = groups_read[REGROUP_OLD].w;
     if block >= blocks_of(count) {
         return;
     }
-    let i = block * SCAN_WIDTH + t;
+    let i = item_of(block, at);
     let sums = item(i, count);
-    let before = block_sums[block] + workgroup_scan(sums, group, lane).before;
+    let before = block_sums[block] + scan_of(sums, at).before;
     if i < count {
         weight_sums[i] = before.x;
         source[i] = i;
@@ -279,10 +248,6 @@ fn copy_of(logit: f32, copies: u32) -> vec2f {
     let before = 1.0 / (1.0 + exp(-clamp(logit, -80.0, 80.0)));
     let copy = select(exact_log(max(odds, 1e-30)), share, share > 20.0);
     return vec2f(copy, exact_log(before / (sum * relocation.node_weight)));
-}
-
-fn put(p: u32, i: u32, value: f32) {
-    geometry[p * state_read.capacity + i] = bitcast<u32>(value);
 }
 
 @compute @workgroup_size(256)

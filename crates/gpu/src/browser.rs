@@ -10,8 +10,10 @@
 //! The page's part is `page/export/webgpu.js` of the viewer: it makes buffers, writes the camera, runs the list, and
 //! grows buffers that were too small, like the engine.
 
+use crate::catalogue;
 use crate::layout::{self, State, Step, View};
-use crate::passes::{self, Bits, BufferSizes, Code, Entry, Pass, Plan, Tensor, Words};
+use crate::passes::{Bits, BufferSizes, Capacity, Code, Entry, Pass, Tensor, Words};
+use crate::plans::Plan;
 use crate::precision::{Precision, Storage};
 use crate::recorder::Sort;
 use crate::stages::{emit, order, project, sort};
@@ -31,7 +33,7 @@ const PRECISION: Precision = Precision {
 };
 
 /// Sizes that decide which buffers are joined: about a million Gaussians on two megapixels.
-const USUAL: passes::Capacity = passes::Capacity {
+const USUAL: Capacity = Capacity {
     gaussians: 1 << 20,
     visible: 1 << 19,
     instances: 4 << 20,
@@ -154,7 +156,7 @@ pub fn script(sh_degree: u8, antialias: bool) -> Result<DispatchList> {
     let mut writer = Writer {
         bits,
         defines: PRECISION.define(defines),
-        set: layout::shaders(),
+        set: catalogue::shaders(),
         sizes: BufferSizes {
             capacity: USUAL,
             precision: PRECISION,
@@ -261,7 +263,7 @@ impl Writer {
     /// Lists the dispatches of a sort, in the order in which `RadixSort` appends them.
     fn sort(&mut self, sort: &Sort) -> Result<()> {
         let (mut from, mut to) = ((sort.keys, sort.values), (sort.keys_alt, sort.values_alt));
-        let counted = Workgroups::Counted(sort.size.offset());
+        let counted = counted(sort.size)?;
         let mut shift = 0;
         for bits in primitives::radix_digits(sort.bits) {
             let names = [
@@ -303,7 +305,7 @@ impl Writer {
             named.map_or(binding, |(_, tensor)| tensor).to_owned()
         };
         let bytes_of = |name: &str| {
-            let tensor = passes::tensors().find(|tensor| tensor.name == tensor_of(name));
+            let tensor = catalogue::tensors().find(|tensor| tensor.name == tensor_of(name));
             tensor
                 .and_then(|tensor| tensor.bytes(&self.sizes))
                 .unwrap_or(256)
@@ -380,7 +382,7 @@ impl Writer {
                 spare: 1,
             }
         } else {
-            let tensor = passes::tensors().find(|tensor| tensor.name == name);
+            let tensor = catalogue::tensors().find(|tensor| tensor.name == name);
             let tensor =
                 tensor.ok_or_else(|| Error::internal(format!("no pass declares \"{name}\"")))?;
             sized(tensor, &self.sizes)
@@ -407,7 +409,6 @@ fn sized(tensor: &Tensor, sizes: &BufferSizes) -> Sized {
 /// Returns the workgroups of a render's kernels, equal to those in the `record` functions of their stages. A page with
 /// other numbers shows another picture than the engine; the test of `dapple export` detects this.
 fn workgroups(code: &Code) -> Result<Workgroups> {
-    let counted = |entry: Entry| Ok(Workgroups::Counted(entry.offset()));
     match (code.shader, code.entry) {
         ("begin", "begin") | ("order", "count") | ("emit", "total") => {
             Ok(Workgroups::Direct([1, 1, 1]))
@@ -421,6 +422,12 @@ fn workgroups(code: &Code) -> Result<Workgroups> {
             "the page has no workgroup count for {shader}.{entry}"
         ))),
     }
+}
+
+/// Returns the workgroups that the GPU has counted in an entry.
+fn counted(entry: Entry) -> Result<Workgroups> {
+    let entries = &catalogue::declared().entries;
+    Ok(Workgroups::Counted(entries.offset(entry)?))
 }
 
 /// Returns WGSL without comments and indentation.

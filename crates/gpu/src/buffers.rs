@@ -7,7 +7,7 @@
 //!    the device has no memory for one.
 //! 3. Data that changes with the view (photos and samples of depth) has one buffer for each photo slot.
 
-use crate::passes::{self, Axis, Bits, BufferSizes, Tensor, Use, WORD};
+use crate::passes::{Axis, Bits, BufferSizes, Declared, Tensor, Use, WORD};
 use crate::{Context, layout};
 use dapple_runtime::{Gpu, Pooled, wgpu};
 use dapple_scene::{Error, Result};
@@ -172,7 +172,7 @@ impl Buffers {
         carry: Option<Carry>,
     ) -> Result<()> {
         let mut made = Vec::new();
-        for tensor in passes::tensors() {
+        for &tensor in &context.declared.tensors {
             if !tensor.is_asked(bits) && !self.has(tensor.name) {
                 continue;
             }
@@ -198,8 +198,8 @@ impl Buffers {
     }
 
     /// Returns the existing buffers of Gaussians' state, with their planes.
-    pub fn state(&self, sizes: &BufferSizes) -> Vec<(&'static Tensor, u32)> {
-        let there = passes::tensors().filter(|tensor| tensor.is_state() && self.has(tensor.name));
+    pub fn state(&self, declared: &Declared, sizes: &BufferSizes) -> Vec<(&'static Tensor, u32)> {
+        let there = declared.state().filter(|tensor| self.has(tensor.name));
         there.map(|tensor| (tensor, tensor.words(sizes))).collect()
     }
 }

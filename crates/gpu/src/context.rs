@@ -1,7 +1,7 @@
 //! [`Context`]: the device, the shaders, and every compiled kernel, with which passes are recorded.
 
 use crate::layout;
-use crate::passes::{Bits, Code};
+use crate::passes::{Bits, Code, Declared};
 use dapple_runtime::join::{self, Joins, StorageBinding};
 use dapple_runtime::primitives::RadixSort;
 use dapple_runtime::{CommandList, Defines, Gpu, Kernel, ShaderSet, primitives};
@@ -18,6 +18,8 @@ pub struct Context {
     pub shaders: ShaderSet,
     /// Constants and flags of this engine's permutations.
     pub defines: Defines,
+    /// Tensors and entries of all passes.
+    pub declared: &'static Declared,
     /// True if dispatches are kept short: see [`layout::DISPATCH_PARTS`].
     pub bounds_dispatches: bool,
     /// The caller's kernels for the loss of a crop: see [`crate::stages::crops`].
@@ -39,12 +41,11 @@ struct Compiled {
 }
 
 impl Context {
-    /// Creates the context of an open device.
-    pub fn new(gpu: Gpu) -> Self {
+    /// Creates the context of an open device, with all WGSL and all declarations.
+    pub(crate) fn with(gpu: Gpu, shaders: ShaderSet, declared: &'static Declared) -> Self {
         Self {
-            // SAFETY: all of them index by counts that the host bounds by the sizes of buffers, their loops end, and
-            // the tests run each with wgpu's checks.
-            shaders: unsafe { layout::shaders().without_checks() },
+            shaders,
+            declared,
             defines: primitives::defines(&gpu, layout::defines()).flag(
                 "SMALL_WORKGROUPS",
                 gpu.granted().workgroup_bytes < layout::WORKGROUP_BYTES,

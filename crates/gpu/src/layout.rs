@@ -1,12 +1,11 @@
 //! Types and constants that host and shaders share: structs, planes, dispatch entries. The same structs in WGSL are in
 //! `shaders/shared/`; a test compares their sizes with these.
 
-use crate::passes;
 use bytemuck::{Pod, Zeroable};
 use dapple_engine::{LossTerm, constants, depth, filter_3d, score, surface};
-use dapple_runtime::{Defines, ShaderSet, primitives};
+use dapple_runtime::Defines;
+use dapple_scene::sh_coefficient_count;
 use std::mem::offset_of;
-use std::sync::LazyLock;
 
 /// Same layout as WGSL's `Step`: what changes from step to step, sent as immediates.
 #[repr(C)]
@@ -34,7 +33,7 @@ pub struct Step {
     pub epsilon: f32,
     /// `1 / (1 - beta2^step)`.
     pub inverse_correction2: f32,
-    /// Weight of `1 - SSIM`.
+    /// Weight of `1 - SSIM`. All other weights of the loss are in [`Parameters::losses`].
     pub ssim_weight: f32,
     /// `max_gaussians_per_tile`; 0 = all.
     pub cap: u32,
@@ -46,18 +45,12 @@ pub struct Step {
     pub seed: [u32; 2],
     /// See [`dapple_engine::Extras`], as for what follows.
     pub noise: f32,
-    /// Weight of the mean opacity.
-    pub opacity_reg: f32,
-    /// Weight of the mean standard deviation.
-    pub scale_reg: f32,
     /// Step size of the view's rotation, radians.
     pub rate_turn: f32,
     /// Step size of the view's translation, world units.
     pub rate_shift: f32,
     /// Dropout: the fraction of Gaussians that are omitted ([`dapple_engine::Dropout`]).
     pub dropout: f32,
-    /// Alignment.
-    pub pad_end: [u32; 2],
 }
 
 /// Same layout as WGSL's `Parameters`: what else changes from step to step, sent through the runtime's ring buffer. A
@@ -65,7 +58,9 @@ pub struct Step {
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
 pub struct Parameters {
-    /// Weights of the loss by [`LossTerm`]'s number; more than there are, so that a term needs no place of its own.
+    /// Weights of the loss by [`LossTerm`]'s number, for shaders by `loss_weight`; more than there are, so that a term
+    /// needs no place of its own. Shaders read the weight of SSIM from [`Step`]: every step needs it, and a step that
+    /// reads this block costs an upload.
     pub losses: [f32; 8],
     /// Samples of known depth that the view has.
     pub depth_samples: u32,
@@ -84,18 +79,6 @@ pub struct Parameters {
 }
 
 const _: () = assert!(LossTerm::ALL.len() <= 8);
-
-/// The numbers of the terms of the loss for shaders: the shader include `shared/losses`.
-fn losses_wgsl() -> &'static str {
-    static WGSL: LazyLock<String> = LazyLock::new(|| {
-        let constant = |term: &LossTerm| {
-            let name = term.name().to_uppercase();
-            format!("const LOSS_{name}: u32 = {}u;\n", *term as usize)
-        };
-        LossTerm::ALL.iter().map(constant).collect()
-    });
-    &WGSL
-}
 
 const _: () = assert!(size_of::<Parameters>() <= dapple_runtime::PARAMETER_BYTES);
 
@@ -282,14 +265,16 @@ pub mod plane {
     pub const GEOMETRY: usize = 14;
 }
 
-/// The entries of the buffer `groups` that a step's stages take their dispatches from.
-pub mod groups {
-    pub use crate::passes::{ENTRY_BYTES as BYTES, entry_count as count};
-    pub use crate::stages::emit::{EMIT, SORT_INSTANCES};
-    pub use crate::stages::order::{SLOT_SUMS, SORT_VISIBLE, VISIBLE};
-    pub use crate::stages::project::{GAUSSIANS, PIXELS, PIXELS_PART, UPDATE};
-    pub use crate::stages::ranges::{BUCKETS, BUCKETS_PART};
+/// Returns the planes of SH rest for a degree.
+pub fn sh_planes(degree: u8) -> u32 {
+    (sh_coefficient_count(degree) as u32 - 1) * 3
 }
+
+/// Entries that the buffer `groups` holds: at least those that passes declare.
+pub const MOST_ENTRIES: u32 = 32;
+
+/// Entries of the ring buffer of reports.
+pub const RING: u64 = 256;
 
 /// Returns the dispatch that runs at least `count` workgroups. Same as WGSL's `flat_groups`.
 pub fn flat_groups(count: u32) -> [u32; 3] {
@@ -410,71 +395,4 @@ pub fn antialias(defines: Defines, antialias: bool) -> Defines {
     } else {
         defines
     }
-}
-
-/// All WGSL: what shaders of this crate share, the runtime's that it is built with, and what passes declare.
-pub fn shaders() -> ShaderSet {
-    macro_rules! pieces {
-        ($($name:literal),* $(,)?) => {
-            ShaderSet::new(&[$(($name, include_str!(concat!("../shaders/", $name, ".wgsl")))),*])
-        };
-    }
-    let shared = pieces![
-        "nearest",
-        "shared/adam",
-        "shared/antialias",
-        "shared/appearance",
-        "shared/blocks",
-        "shared/centre",
-        "shared/clamped_colour",
-        "shared/colour",
-        "shared/extra_slots",
-        "shared/extras",
-        "shared/finite",
-        "shared/gaussian_backward",
-        "shared/groups",
-        "shared/halt",
-        "shared/lens",
-        "shared/lens_form",
-        "shared/high_product",
-        "shared/is_number",
-        "shared/mlp",
-        "shared/mlp_affine",
-        "shared/mlp_place",
-        "shared/noise",
-        "shared/normal",
-        "shared/parameters",
-        "shared/photo",
-        "shared/planes",
-        "shared/pose_sum",
-        "shared/rests",
-        "shared/projection",
-        "shared/projection_backward",
-        "shared/regroup",
-        "shared/report",
-        "shared/rounding",
-        "shared/scratch",
-        "shared/sh",
-        "shared/sh_backward",
-        "shared/sh_read",
-        "shared/slot_sums",
-        "shared/splat2d",
-        "shared/ssim",
-        "shared/step",
-        "shared/storage",
-        "shared/tiles",
-        "shared/tree_sum",
-        "shared/windows",
-    ];
-    let passes: Vec<_> = passes::all()
-        .flat_map(|pass| pass.shaders.iter().copied())
-        .collect();
-    let numbered = [
-        ("shared/entries", passes::entries_wgsl()),
-        ("shared/losses", losses_wgsl()),
-    ];
-    shared
-        .with(&primitives::PIECES)
-        .with(&numbered)
-        .with(&passes)
 }

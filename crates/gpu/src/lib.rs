@@ -1,10 +1,11 @@
 //! The GPU engine: every stage in WGSL, on any device that wgpu supports.
 //!
 //! - `shaders/`: one WGSL file for each stage, shader includes under `shaders/shared/`.
-//! - [`passes`]: the declarations of stages, and what follows from them: buffers, dispatch entries,
-//!   costs.
-//! - [`stages`]: one file for each stage: its declaration, and the dispatches of its kernels.
 //! - [`layout`]: types and constants shared by host and shaders.
+//! - [`passes`]: types of the declarations of stages.
+//! - [`stages`]: one file for each stage: its declaration, and the dispatches of its kernels.
+//! - [`plans`]: the lists of passes. [`catalogue`]: what follows from the lists: shaders, buffers,
+//!   dispatch entries, costs.
 //! - [`nearest`]: the nearest of many centres, for palettes of splat files; not a stage of the
 //!   engine.
 //! - [`browser`]: a render as a list of dispatches, for pages that run it with WebGPU.
@@ -14,6 +15,7 @@
 
 pub mod browser;
 mod buffers;
+pub mod catalogue;
 mod context;
 mod depths;
 mod engine;
@@ -25,6 +27,7 @@ pub mod nearest;
 mod params;
 pub mod passes;
 mod photos;
+pub mod plans;
 mod poses;
 pub mod precision;
 mod recorder;

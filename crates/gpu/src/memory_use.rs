@@ -1,10 +1,10 @@
 //! Memory of the engine's buffers: sums over the declarations of passes.
 
+use crate::catalogue::tensors;
 use crate::layout::BUCKET;
-use crate::passes::{Axis, BufferSizes, Capacity, Tensor, WORD, tensors};
+use crate::passes::{Axis, BufferSizes, Capacity, Tensor, WORD};
 use crate::precision::Precision;
 use dapple_engine::PosedCamera;
-use dapple_scene::sh_coefficient_count;
 
 /// Returns the capacities for an image of a camera's size.
 pub fn tiles_and_pixels(camera: &PosedCamera) -> (u32, u32) {
@@ -14,11 +14,6 @@ pub fn tiles_and_pixels(camera: &PosedCamera) -> (u32, u32) {
 /// Returns the most buckets that `instances` can fill: each tile may leave one partly empty.
 pub fn buckets_for(instances: u32, tiles: u32) -> u32 {
     instances.div_ceil(BUCKET).saturating_add(tiles)
-}
-
-/// Returns the planes of SH rest for a degree.
-pub fn sh_planes(degree: u8) -> u32 {
-    (sh_coefficient_count(degree) as u32 - 1) * 3
 }
 
 fn stored(precision: Precision, sh_degree: u8) -> BufferSizes {

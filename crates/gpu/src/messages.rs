@@ -46,8 +46,6 @@ pub fn step_immediates(
             (settings.extras.seed >> 32) as u32,
         ],
         noise: settings.extras.noise,
-        opacity_reg: settings.losses[LossTerm::Opacity],
-        scale_reg: settings.losses[LossTerm::Scale],
         rate_turn: settings.pose_rates.rotation,
         rate_shift: settings.pose_rates.translation,
         dropout: settings.dropout,

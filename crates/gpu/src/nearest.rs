@@ -6,9 +6,10 @@
 //! 3. A block is 64 rows of one group. Blocks go in dispatches of at most 2^32 products, each a submission of its own:
 //!    no device takes long over one, and none of them is refused.
 
-use crate::layout;
 use bytemuck::{Pod, Zeroable};
-use dapple_runtime::{Buffer, CommandList, Defines, Gpu, Groups, Kernel, wgpu};
+use dapple_runtime::{
+    Buffer, CommandList, Defines, Gpu, Groups, Kernel, ShaderSet, primitives, wgpu,
+};
 use dapple_scene::splat_file::nearest::{CentresOf, LoadedRows, NearestCentres, Rows};
 use dapple_scene::{Error, Progress, Result};
 use rayon::prelude::*;
@@ -41,18 +42,18 @@ impl Nearest {
     /// # Errors
     /// A driver that refuses the kernel.
     pub fn new(gpu: &Gpu) -> Result<Self> {
-        let kernel = Kernel::new(
-            gpu,
-            &layout::shaders(),
-            "nearest",
-            "nearest",
-            &Defines::new(),
-        )?;
+        let kernel = Kernel::new(gpu, &shaders(), "nearest", "nearest", &Defines::new())?;
         Ok(Self {
             gpu: gpu.clone(),
             kernel,
         })
     }
+}
+
+/// Returns the WGSL of the search, and nothing of the training engine.
+pub fn shaders() -> ShaderSet {
+    let own = ShaderSet::new(&[("nearest", include_str!("../shaders/nearest.wgsl"))]);
+    own.with(&primitives::PIECES)
 }
 
 impl NearestCentres for Nearest {

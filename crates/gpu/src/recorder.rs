@@ -1,7 +1,7 @@
 //! [`Recorder`]: records passes in a command list, and notes the dependencies of the list.
 
 use crate::buffers::Uses;
-use crate::passes::{self, Bits, BufferSizes, Code, Entry, Pass, Plan, Tensor};
+use crate::passes::{Bits, BufferSizes, Code, Entry, Tensor};
 use crate::{Buffers, Context};
 use dapple_runtime::join::{JOINED_AT, Joins, StorageBinding};
 use dapple_runtime::primitives::{Count, RadixSort, SortOn};
@@ -119,27 +119,16 @@ impl<'a> Recorder<'a> {
         self.tile_bits
     }
 
-    /// Appends the passes of a plan that these bits enable.
-    ///
-    /// # Errors
-    /// See [`Self::pass`].
-    pub fn plan(&mut self, plan: Plan) -> Result<()> {
-        plan.passes().iter().try_for_each(|pass| self.pass(pass))
-    }
-
-    /// Appends a pass, if these bits enable it, in a span of its name.
-    ///
-    /// # Errors
-    /// A tensor is missing; the driver refuses a kernel; no memory for scratch.
-    pub fn pass(&mut self, pass: &Pass) -> Result<()> {
-        if !pass.is_part_of(self.bits) {
-            return Ok(());
+    /// Begins a pass: a span of its name, and the tensors that it borrows.
+    pub(crate) fn begin(
+        &mut self,
+        name: &'static str,
+        borrows: &'static [(&'static str, &'static str)],
+    ) {
+        if self.recording.span_sizes().last().map(|(name, _)| name) != Some(name) {
+            self.recording.span(name);
         }
-        if self.recording.span_sizes().last().map(|(name, _)| name) != Some(pass.name) {
-            self.recording.span(pass.name);
-        }
-        self.borrows = pass.borrows;
-        (pass.record)(self)
+        self.borrows = borrows;
     }
 
     /// Appends a dispatch, or all its parts if it runs in parts.
@@ -196,7 +185,13 @@ impl<'a> Recorder<'a> {
         let mut given = names.iter().chain(self.borrows);
         let borrowed = given.find(|(name, _)| *name == binding);
         let tensor = borrowed.map(|(_, tensor)| *tensor);
-        let tensor = tensor.or_else(|| known(binding)).ok_or_else(|| {
+        let known = || {
+            self.context
+                .declared
+                .tensor(binding)
+                .map(|tensor| tensor.name)
+        };
+        let tensor = tensor.or_else(known).ok_or_else(|| {
             let what = format!("no pass declares \"{binding}\"");
             dapple_scene::Error::internal(what).at(label)
         })?;
@@ -268,7 +263,8 @@ impl<'a> Recorder<'a> {
             Size::CountedOrParts(_, part) => part,
         };
         let buffer = self.buffers.find("groups", self.slot, &mut self.uses)?;
-        Ok(Groups::Indirect(buffer.clone(), entry.offset()))
+        let offset = self.context.declared.entries.offset(entry)?;
+        Ok(Groups::Indirect(buffer.clone(), offset))
     }
 
     /// Appends a caller's command list, of that name, to the pass's span. The result is valid until there is another
@@ -324,10 +320,11 @@ impl<'a> Recorder<'a> {
     /// Returns the buffers of Gaussians' state that exist, with their planes. The command list is valid until such a
     /// buffer is added or removed.
     pub fn state(&mut self) -> Vec<(&'static Tensor, u32)> {
-        for tensor in passes::tensors().filter(|tensor| tensor.is_state()) {
+        let declared = self.context.declared;
+        for tensor in declared.state() {
             self.buffers.note(tensor.name, &mut self.uses);
         }
-        self.buffers.state(&self.sizes)
+        self.buffers.state(declared, &self.sizes)
     }
 
     /// Appends the command list of a part.
@@ -345,11 +342,4 @@ impl<'a> Recorder<'a> {
     pub fn finish_with_uses(self) -> (CommandList, Uses) {
         (self.recording, self.uses)
     }
-}
-
-/// Returns the `'static` name of the tensor of this name.
-fn known(binding: &str) -> Option<&'static str> {
-    let mut all = passes::tensors();
-    all.find(|tensor| tensor.name == binding)
-        .map(|tensor| tensor.name)
 }

@@ -7,7 +7,8 @@
 //!    list keeps its buffers alive.
 
 use crate::buffers::Uses;
-use crate::passes::{Bits, BufferSizes, Plan};
+use crate::passes::{Bits, BufferSizes};
+use crate::plans::Plan;
 use crate::recorder::Recorder;
 use crate::{Buffers, Context};
 use dapple_runtime::CommandList;

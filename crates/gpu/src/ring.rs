@@ -7,16 +7,13 @@
 //!    has the others to do, so it never idles. If few photos fit on the device, chunks are smaller and fewer are in
 //!    flight: see [`RingBuffer::hold_back`].
 
-use crate::layout::Report;
+use crate::layout::{RING, Report};
 use crate::photos::AHEAD;
 use dapple_engine::constants::FINITE_EVERY;
 use dapple_runtime::{Gpu, Readback, wgpu};
 use dapple_scene::{Error, Result};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
-
-/// Entries of the ring buffer of reports.
-pub const RING: u64 = 256;
 
 /// Most reports of a chunk. It is so small that a run with non-finite numbers ends within [`MOST_LOST_STEPS`] of the
 /// step that caused them. (With 32 it was 210; a submission in ten steps is a thousandth of their time.)

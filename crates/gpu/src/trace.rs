@@ -5,7 +5,8 @@
 use crate::GpuEngine;
 use crate::layout::{self, BUCKET, EMIT_BLOCK, WORKGROUP};
 use crate::messages::step_immediates;
-use crate::passes::{Bits, Entry, Plan, entry_count};
+use crate::passes::{Bits, Entries, Entry};
+use crate::plans::Plan;
 use crate::recorder::Recorder;
 use crate::ring::RingBuffer;
 use crate::stages::{emit, order, project, ranges};
@@ -119,7 +120,7 @@ impl GpuEngine {
 
     /// Zeroes all data that steps and stages have written, so that no stage finds its results already there.
     fn forget(&self) -> Result<()> {
-        let kept = self.buffers.state(&self.sizes());
+        let kept = self.buffers.state(self.context.declared, &self.sizes());
         let mut encoder = self.context.gpu.encoder();
         for (name, buffer) in self.buffers.iter() {
             let is_kept = kept.iter().any(|(tensor, _)| tensor.name == name);
@@ -159,32 +160,32 @@ impl GpuEngine {
             ..layout::State::default()
         };
         let tiles = camera.tile_count() as u32;
-        let mut sizes = Sizes::new();
+        let mut sizes = Sizes::new(&self.context.declared.entries);
         if stage > Stage::Project {
             self.put_projected(inputs, gaussians as usize)?;
-            sizes.set(project::GAUSSIANS, gaussians, WORKGROUP);
-            sizes.set(project::UPDATE, gaussians, layout::UPDATE_THREADS);
-            sizes.set(project::PIXELS, tiles, 1);
-            sizes.set(project::PIXELS_PART, tiles, layout::DISPATCH_PARTS);
+            sizes.set(project::GAUSSIANS, gaussians, WORKGROUP)?;
+            sizes.set(project::UPDATE, gaussians, layout::UPDATE_THREADS)?;
+            sizes.set(project::PIXELS, tiles, 1)?;
+            sizes.set(project::PIXELS_PART, tiles, layout::DISPATCH_PARTS)?;
         }
         if stage > Stage::Order {
             self.put_order(inputs)?;
             counts.visible = inputs.order.len() as u32;
-            sizes.set(order::VISIBLE, counts.visible, WORKGROUP);
+            sizes.set(order::VISIBLE, counts.visible, WORKGROUP)?;
             sizes.set(
                 order::SLOT_SUMS,
                 counts.visible,
                 layout::SLOT_SUMS_GAUSSIANS,
-            );
+            )?;
             let block = radix_block(&self.context.gpu);
-            sizes.set(order::SORT_VISIBLE, counts.visible, block);
+            sizes.set(order::SORT_VISIBLE, counts.visible, block)?;
         }
         if stage > Stage::Emit {
             self.put_instances(inputs)?;
             counts.instances = inputs.instances.len() as u32;
-            sizes.set(emit::EMIT, counts.instances, EMIT_BLOCK);
+            sizes.set(emit::EMIT, counts.instances, EMIT_BLOCK)?;
             let block = radix_block(&self.context.gpu);
-            sizes.set(emit::SORT_INSTANCES, counts.instances, block);
+            sizes.set(emit::SORT_INSTANCES, counts.instances, block)?;
         }
         if stage > Stage::Sort {
             let tile_of = |&place: &u32| inputs.instances[place as usize][1];
@@ -202,9 +203,9 @@ impl GpuEngine {
             let order: Vec<u32> = (0..inputs.tiles.len() as u32).collect();
             self.fill("tile_order", &order)?;
             counts.buckets = buckets.bucket_tile.len() as u32;
-            sizes.set(ranges::BUCKETS, counts.buckets, 1);
+            sizes.set(ranges::BUCKETS, counts.buckets, 1)?;
             let parts = layout::DISPATCH_PARTS;
-            sizes.set(ranges::BUCKETS_PART, counts.buckets, parts);
+            sizes.set(ranges::BUCKETS_PART, counts.buckets, parts)?;
         }
         if stage > Stage::Blend {
             self.fill("image", &inputs.image)?;
@@ -215,7 +216,7 @@ impl GpuEngine {
         if stage > Stage::BlendBackward {
             self.fill("slots", &inputs.slots)?;
         }
-        self.fill("groups", &sizes.0)?;
+        self.fill("groups", &sizes.words)?;
         self.fill("state", &[counts])
     }
 
@@ -401,22 +402,29 @@ impl Buckets {
 }
 
 /// The buffer `groups`.
-struct Sizes(Vec<[u32; 4]>);
+struct Sizes<'a> {
+    entries: &'a Entries,
+    words: Vec<[u32; 4]>,
+}
 
-impl Sizes {
-    fn new() -> Self {
-        Self(vec![[0; 4]; entry_count() as usize])
+impl<'a> Sizes<'a> {
+    fn new(entries: &'a Entries) -> Self {
+        Self {
+            entries,
+            words: vec![[0; 4]; entries.count() as usize],
+        }
     }
 
     /// Sets one workgroup per `each` items, none for no items.
-    fn set(&mut self, entry: Entry, items: u32, each: u32) {
+    fn set(&mut self, entry: Entry, items: u32, each: u32) -> Result<()> {
         let count = items.div_ceil(each);
         if let Groups::Direct([x, y, z]) = Groups::flat(count) {
-            self.0[entry.number() as usize] = if count > 0 {
+            self.words[self.entries.number(entry)? as usize] = if count > 0 {
                 [x, y, z, 0]
             } else {
                 [0, 0, 1, 0]
             };
         }
+        Ok(())
     }
 }

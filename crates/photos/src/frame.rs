@@ -11,9 +11,10 @@
 
 use crate::algebra::{fit, spread};
 use crate::exif_data::Gps;
+use crate::model::project;
 use crate::model::{Image, Model};
 use crate::photos::Prepared;
-use crate::quality::{Evidence, project};
+use crate::quality::Evidence;
 use dapple_base::{Error, Result};
 use dapple_scene::edit::{Similarity, up_of_poses};
 use dapple_scene::{Camera, Pose};

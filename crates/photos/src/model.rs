@@ -146,10 +146,7 @@ impl Model {
                 ..*lenses.get(&image.camera)?
             };
             for (pixel, id) in &image.observations {
-                if let Some(found) = position
-                    .get(id)
-                    .and_then(|&point| crate::quality::project(&camera, point))
-                {
+                if let Some(found) = position.get(id).and_then(|&point| project(&camera, point)) {
                     sum += found.distance(*pixel);
                     count += 1.0;
                 }
@@ -314,4 +311,17 @@ fn parse_points(bytes: &[u8]) -> Option<Vec<Point>> {
         });
     }
     Some(points)
+}
+
+/// Returns the pixel of a point, through the lens.
+pub fn project(camera: &Camera, point: DVec3) -> Option<glam::DVec2> {
+    let p = camera.camera_from_world.transform(point);
+    if p.z <= 0.0 {
+        return None;
+    }
+    let (x, y) = camera.lens.distort(p.x / p.z, p.y / p.z);
+    Some(glam::DVec2::new(
+        camera.fx * x + camera.cx,
+        camera.fy * y + camera.cy,
+    ))
 }

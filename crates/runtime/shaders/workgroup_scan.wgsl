@@ -35,6 +35,11 @@ fn lane_of(at: Invocation) -> u32 {
 }
 #endif
 
+// Returns the number of an invocation in its workgroup.
+fn index_of(at: Invocation) -> u32 {
+    return group_of(at) * SUBGROUP_SIZE + lane_of(at);
+}
+
 struct Scanned {
     // Sum over the invocations before this one, and over all.
     before: ScanValue,
@@ -84,3 +89,7 @@ fn workgroup_scan(value: ScanValue, group: u32, lane: u32) -> Scanned {
     return Scanned(sum - value, scan_parts[copy + SCAN_WIDTH - 1u]);
 }
 #endif
+
+fn scan_of(value: ScanValue, at: Invocation) -> Scanned {
+    return workgroup_scan(value, group_of(at), lane_of(at));
+}

@@ -15,25 +15,7 @@ use serde::Serialize;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// Number of workgroups to run.
-#[derive(Debug, Clone)]
-pub enum Groups {
-    /// Count known to the host.
-    Direct([u32; 3]),
-    /// Count written by the GPU: three `u32` at an offset in bytes.
-    Indirect(wgpu::Buffer, u64),
-}
-
-impl Groups {
-    /// Creates at least `count` workgroups, in two dimensions if one dimension does not hold them. Kernels compute `x +
-    /// y * num_workgroups.x` and return beyond their own count.
-    pub fn flat(count: u32) -> Self {
-        let x = count.clamp(1, 32_768);
-        Self::Direct([x, count.div_ceil(x), 1])
-    }
-}
-
-pub use crate::commands::Dispatch;
+pub use crate::commands::{Dispatch, Groups};
 
 /// Number of operations in one replay of a command list.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -323,6 +305,20 @@ impl CommandList {
                 let writes = (at != (None, None)).then_some(writes);
                 encode_run(encoder, run, values, (Some(name), writes));
             }
+        }
+    }
+
+    /// Submits all commands except downloads, in a batch with the command lists before and after, if that saves time.
+    /// For command lists that take the device less time than a submission takes the host. All other calls to the device
+    /// through [`Gpu`] come after it. The last lists of a sequence may remain pending until then: [`Gpu::flush`]
+    /// submits them.
+    pub fn submit_batched(&self, gpu: &Gpu) {
+        // Parameters and immediates are written ahead of later submissions.
+        if gpu.shares_submissions() && !self.takes_parameters() {
+            gpu.link()
+                .submit_batched(|encoder, pass| self.encode_onto(encoder, pass));
+        } else {
+            self.submit(gpu, &[]);
         }
     }
 

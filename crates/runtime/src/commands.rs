@@ -4,12 +4,29 @@
 //! arrive in.
 
 use crate::buffer::ByteSlice;
-use crate::command_list::Groups;
 use crate::kernel::Bound;
 use crate::{Gpu, Readback, Slice};
 use bytemuck::Pod;
 use dapple_base::{Error, Result};
 use std::marker::PhantomData;
+
+/// Number of workgroups to run.
+#[derive(Debug, Clone)]
+pub enum Groups {
+    /// Count known to the host.
+    Direct([u32; 3]),
+    /// Count written by the GPU: three `u32` at an offset in bytes.
+    Indirect(wgpu::Buffer, u64),
+}
+
+impl Groups {
+    /// Creates at least `count` workgroups, in two dimensions if one dimension does not hold them. Kernels compute `x +
+    /// y * num_workgroups.x` and return beyond their own count.
+    pub fn flat(count: u32) -> Self {
+        let x = count.clamp(1, 32_768);
+        Self::Direct([x, count.div_ceil(x), 1])
+    }
+}
 
 /// One command.
 #[derive(Debug, Clone)]

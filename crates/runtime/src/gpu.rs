@@ -7,12 +7,11 @@ use crate::adapter;
 use crate::cache::{self, Cache};
 use crate::compile_lock::{COMPILING, Turn};
 use crate::device_requirements::{DeviceClass, DeviceRequirements, EnabledFeatures, TIMESTAMPS};
+use crate::hints::Hints;
 use crate::link::Link;
 use crate::parameters::RingBuffer;
-use crate::transfer::LARGE;
 use crate::{AdapterReport, Choice, Counters, Pool, Pooled};
 use dapple_base::{Error, Result};
-use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
@@ -34,28 +33,6 @@ pub struct GpuOptions {
     pub class: DeviceClass,
     /// Advice for error messages.
     pub hints: Hints,
-}
-
-/// Advice for users when the device fails or runs out of memory. The advice depends on the program's options, so the
-/// program supplies it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Hints {
-    /// Advice if no memory is left, or a buffer is larger than the device permits.
-    pub memory: Cow<'static, str>,
-    /// Advice if the device does not open.
-    pub open: Cow<'static, str>,
-    /// Advice if the device was lost.
-    pub lost: Cow<'static, str>,
-}
-
-impl Default for Hints {
-    fn default() -> Self {
-        Self {
-            memory: "work on less at once, or end other programs that use the GPU".into(),
-            open: "update the driver, or choose another device".into(),
-            lost: "its driver stopped it: try again, or choose another device".into(),
-        }
-    }
 }
 
 /// Device properties that tests change.
@@ -428,6 +405,12 @@ impl Gpu {
         self.inner.link.wait_for(submission)
     }
 
+    /// Submits the pending commands of [`CommandList::submit_batched`](crate::CommandList::submit_soon). Reads, waits and all
+    /// other submissions also submit them.
+    pub fn flush(&self) {
+        self.inner.link.flush();
+    }
+
     /// Returns the size of a buffer for `bytes` bytes: a binding is never empty, and copies are of whole words.
     pub fn size_of_buffer(&self, bytes: u64) -> u64 {
         crate::link::whole_size(bytes)
@@ -489,18 +472,11 @@ impl Gpu {
         self.write(&buffer, 0, rows);
         Ok(buffer)
     }
+}
 
-    /// Copies `data` into a buffer, `offset` bytes in; takes effect before later submissions.
-    pub fn write<T: bytemuck::Pod>(&self, buffer: &wgpu::Buffer, offset: u64, data: &[T]) {
-        let bytes: &[u8] = bytemuck::cast_slice(data);
-        let is_large = bytes.len() as u64 >= LARGE && bytes.len().is_multiple_of(4);
-        // Without memory for staging pieces, wgpu reports the failure of its own staging buffer.
-        if is_large && self.write_large(buffer, offset, bytes).is_ok() {
-            return;
-        }
-        if !bytes.is_empty() {
-            self.inner.link.tally.wrote(bytes.len() as u64);
-            self.inner.link.queue().write_buffer(buffer, offset, bytes);
-        }
+impl Pool {
+    /// Creates an empty pool.
+    pub fn new(gpu: &Gpu) -> Self {
+        Self::over(gpu.link().clone())
     }
 }

@@ -347,7 +347,7 @@ pub fn storage_bindings(wgsl: &str, entry: &str) -> Result<Vec<StorageBinding>> 
         let why = e.emit_to_string(wgsl);
         Error::internal(format!("a shader does not parse: {why}"))
     })?;
-    let used = crate::kernel::used_globals(&module, entry)
+    let used = crate::translate::used_globals(&module, entry)
         .ok_or_else(|| Error::internal(format!("a shader has no entry point {entry}")))?;
     let declared: Vec<Declaration<'_>> = wgsl.lines().filter_map(declaration).collect();
     let mut bindings = Vec::new();

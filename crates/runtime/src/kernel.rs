@@ -12,6 +12,7 @@ use crate::compile_lock::COMPILING;
 use crate::counters::Tally;
 use crate::join::Joins;
 use crate::parameters::{RingBuffer, Values, without_immediates};
+use crate::translate::used_globals;
 use crate::{Defines, Gpu, ShaderSet};
 use dapple_base::{Error, Result};
 use std::sync::Arc;
@@ -343,30 +344,6 @@ pub fn bindings_of(wgsl: &str, entry: &str) -> Result<Vec<KernelBinding>> {
         })
     });
     Ok(bound.collect())
-}
-
-/// Returns the globals that an entry point reaches; `None` if there is no such entry point.
-pub(crate) fn used_globals(
-    module: &naga::Module,
-    entry: &str,
-) -> Option<Vec<naga::Handle<naga::GlobalVariable>>> {
-    let index = module.entry_points.iter().position(|e| e.name == entry)?;
-    // Code that does not validate is reported when the pipeline is created, with its source.
-    let info = naga::valid::Validator::new(
-        naga::valid::ValidationFlags::all(),
-        naga::valid::Capabilities::all(),
-    )
-    .validate(module);
-    let all = || module.global_variables.iter().map(|(handle, _)| handle);
-    Some(match info {
-        Ok(info) => {
-            let function = info.get_entry_point(index);
-            all()
-                .filter(|&handle| !function[handle].is_empty())
-                .collect()
-        }
-        Err(_) => all().collect(),
-    })
 }
 
 fn shader(gpu: &Gpu, label: &str, wgsl: &str, checked: bool) -> wgpu::ShaderModule {

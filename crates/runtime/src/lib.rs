@@ -51,6 +51,8 @@ mod compile_lock;
 mod counters;
 mod device_requirements;
 mod gpu;
+mod hints;
+mod host_memory;
 pub mod join;
 mod kernel;
 mod limits;
@@ -74,14 +76,15 @@ pub use commands::{Download, Replay};
 pub use compile_lock::with_drivers_alone;
 pub use counters::Counters;
 pub use device_requirements::{DeviceClass, DeviceRequirements, EnabledFeatures, FeatureRequest};
-pub use gpu::{Gpu, GpuOptions, Hints, Overrides};
+pub use gpu::{Gpu, GpuOptions, Overrides};
+pub use hints::Hints;
+pub use host_memory::{MappedPart, zeroed_host_memory};
 pub use kernel::{Bound, Kernel, KernelBinding, bindings_of};
 pub use limits::{GpuLimits, measure_limits};
 pub use parameters::{BLOCKS, PARAMETER_BYTES, Values, without_immediates};
 pub use pool::{Pool, PoolStats, Pooled};
 pub use readback::Readback;
 pub use shader::{Defines, ShaderSet};
-pub use transfer::{MappedPart, zeroed_host_memory};
 pub use translate::{
     EntryNeeds, ShaderFeatures, Translated, translate, translate_cooperative, translate_with,
 };

@@ -7,8 +7,8 @@
 //! 3. `wgpu::Device::poll` panics when the driver reports a loss during a wait. The panic is caught here and becomes
 //!    that error; no other code may poll.
 
-use crate::Hints;
 use crate::counters::Tally;
+use crate::hints::Hints;
 use crate::submission_batch::SubmissionBatch;
 use dapple_base::{Error, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -70,6 +70,26 @@ impl Link {
                 lock(&failures).lost.get_or_insert(message);
             });
         link
+    }
+
+    /// Returns the queue, after the submission of all pending commands.
+    pub(crate) fn queue(&self) -> &wgpu::Queue {
+        self.flush();
+        &self.queue
+    }
+
+    /// Submits the pending commands.
+    pub(crate) fn flush(&self) {
+        self.soon.flush(&self.queue, &self.tally);
+    }
+
+    /// Submits the commands that `encode` appends, together with pending commands: see [`SubmissionBatch`].
+    pub(crate) fn submit_batched(
+        &self,
+        encode: impl FnOnce(&mut wgpu::CommandEncoder, &mut Option<wgpu::ComputePass<'static>>),
+    ) {
+        let on = (&self.queue, &*self.tally);
+        self.soon.add(on, || self.encoder(), encode);
     }
 
     /// Runs the callbacks of finished work; does not wait.

@@ -17,7 +17,6 @@
 //!
 //! wgpu zeroes new buffers; used ones keep their old content. [`Pool::take_zeroed`] clears either.
 
-use crate::Gpu;
 use crate::link::Link;
 use dapple_base::Result;
 use serde::Serialize;
@@ -123,10 +122,6 @@ pub struct Pooled {
 
 impl Pool {
     /// Creates an empty pool.
-    pub fn new(gpu: &Gpu) -> Self {
-        Self::over(gpu.link().clone())
-    }
-
     pub(crate) fn over(link: Link) -> Self {
         Self {
             inner: Arc::new(Inner {
@@ -160,7 +155,7 @@ impl Pool {
         })
     }
 
-    /// Returns a zeroed buffer of exactly `bytes` bytes (see [`Gpu::size_of_buffer`]) and these uses. The buffer is
+    /// Returns a zeroed buffer of exactly `bytes` bytes (see [`Gpu::size_of_buffer`](crate::Gpu::size_of_buffer)) and these uses. The buffer is
     /// new, and is released when its last handle is dropped: the driver frees it when the queue is done with it. If
     /// there is no memory, the pool first releases its free buffers.
     ///
@@ -410,7 +405,7 @@ fn size_class(bytes: u64) -> u64 {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
-    use crate::{Choice, GpuOptions};
+    use crate::{Choice, Gpu, GpuOptions};
 
     #[test]
     fn classes_hold_what_is_asked_and_a_quarter_more_at_most() {

@@ -8,9 +8,9 @@
 //!    still be submitted, and would map it under its next owner.
 
 use crate::Gpu;
+use crate::host_memory::{LARGE, copy_to_host, zeroed_host_memory};
 use crate::link::Link;
 use crate::pool::Pooled;
-use crate::transfer::{LARGE, copy_to_host, zeroed_host_memory};
 use bytemuck::Pod;
 use dapple_base::{Error, Result};
 use std::marker::PhantomData;

@@ -11,8 +11,7 @@
 //! On a device that another part of the program has opened, everything is submitted at once: the runtime does not see
 //! the submissions of that part.
 
-use crate::link::Link;
-use crate::{CommandList, Gpu};
+use crate::counters::Tally;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -41,67 +40,44 @@ impl SubmissionBatch {
     fn lock(&self) -> MutexGuard<'_, Open> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-impl Link {
-    /// Returns the queue, after the submission of all pending commands.
-    pub(crate) fn queue(&self) -> &wgpu::Queue {
-        self.flush();
-        &self.queue
-    }
 
     /// Submits the pending commands.
-    pub(crate) fn flush(&self) {
+    pub(crate) fn flush(&self, queue: &wgpu::Queue, tally: &Tally) {
         // The lock is held during the submission: another thread must not overtake.
-        let mut open = self.soon.lock();
+        let mut open = self.lock();
         open.before = 0;
-        self.submit_open(&mut open);
+        open.submit(queue, tally);
     }
 
-    fn submit_open(&self, open: &mut Open) {
-        open.pass = None;
-        if let Some(encoder) = open.encoder.take() {
-            open.held = 0;
-            self.tally.submitted();
-            self.queue.submit([encoder.finish()]);
-        }
-    }
-
-    fn submit_batched(&self, recording: &CommandList) {
-        let mut open = self.soon.lock();
+    /// Adds a command list to the pending commands, and submits them if they are enough. `make` creates an encoder,
+    /// `encode` appends the list to it.
+    pub(crate) fn add(
+        &self,
+        (queue, tally): (&wgpu::Queue, &Tally),
+        make: impl FnOnce() -> wgpu::CommandEncoder,
+        encode: impl FnOnce(&mut wgpu::CommandEncoder, &mut Option<wgpu::ComputePass<'static>>),
+    ) {
+        let mut open = self.lock();
         let now = Instant::now();
         let paused = open.last.is_none_or(|last| now - last > PAUSE);
         open.last = Some(now);
         let Open { encoder, pass, .. } = &mut *open;
-        let encoder = encoder.get_or_insert_with(|| self.encoder());
-        recording.encode_onto(encoder, pass);
+        encode(encoder.get_or_insert_with(make), pass);
         open.held += 1;
         if paused || open.held >= open.before.clamp(1, MOST) {
             open.before = if paused { 0 } else { open.before + open.held };
-            self.submit_open(&mut open);
+            open.submit(queue, tally);
         }
     }
 }
 
-impl CommandList {
-    /// Submits all commands except downloads, in a batch with the command lists before and after, if that saves time.
-    /// For command lists that take the device less time than a submission takes the host. All other calls to the device
-    /// through [`Gpu`] come after it. The last lists of a sequence may remain pending until then: [`Gpu::flush`]
-    /// submits them.
-    pub fn submit_batched(&self, gpu: &Gpu) {
-        // Parameters and immediates are written ahead of later submissions.
-        if gpu.shares_submissions() && !self.takes_parameters() {
-            gpu.link().submit_batched(self);
-        } else {
-            self.submit(gpu, &[]);
+impl Open {
+    fn submit(&mut self, queue: &wgpu::Queue, tally: &Tally) {
+        self.pass = None;
+        if let Some(encoder) = self.encoder.take() {
+            self.held = 0;
+            tally.submitted();
+            queue.submit([encoder.finish()]);
         }
-    }
-}
-
-impl Gpu {
-    /// Submits the pending commands of [`CommandList::submit_batched`]. Reads, waits and all other submissions also
-    /// submit them.
-    pub fn flush(&self) {
-        self.link().flush();
     }
 }

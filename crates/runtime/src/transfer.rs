@@ -6,6 +6,9 @@
 //! 3. The copies of a transfer are separate submissions. A buffer that other threads write in the meantime is read
 //!    partly before, partly after: the caller excludes that.
 
+use crate::host_memory::{
+    COPIED_AT_ONCE, LARGE, MappedPart, PIECE, copy_to_host, zeroed_host_memory,
+};
 use crate::{Gpu, Pooled, Readback};
 use bytemuck::Pod;
 use dapple_base::{Error, Result};
@@ -14,46 +17,24 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Bytes per piece.
-const PIECE: u64 = 8 << 20;
 /// Maximum of pieces in flight.
 const AHEAD: usize = 4;
-/// Minimum bytes of a transfer that is cut into pieces.
-pub(crate) const LARGE: u64 = 2 * PIECE;
-/// Bytes that one thread copies at a time.
-pub(crate) const COPIED_AT_ONCE: usize = 1 << 20;
-
-/// Returns zeros. If the system provides large pages on request, a large vector uses them: the first write to each
-/// small page costs more than the copy of the page.
-pub fn zeroed_host_memory<T: Pod>(count: usize) -> Vec<T> {
-    // Zeroed memory is not touched before the first write.
-    let values: Vec<T> = bytemuck::zeroed_vec(count);
-    #[cfg(target_os = "linux")]
-    advise_large_pages(values.as_ptr().addr(), size_of_val(values.as_slice()));
-    values
-}
-
-#[cfg(target_os = "linux")]
-fn advise_large_pages(address: usize, bytes: usize) {
-    const PAGE: usize = 4096;
-    const LARGE_PAGE: usize = 2 << 20;
-    if bytes < 4 * LARGE_PAGE {
-        return;
-    }
-    let first = address.next_multiple_of(PAGE);
-    let length = (address + bytes - first) / PAGE * PAGE;
-    // SAFETY: the range is inside of the allocation of `values`, and the advice changes none of its values. A refusal
-    // costs only time.
-    unsafe {
-        libc::madvise(
-            std::ptr::with_exposed_provenance_mut(first),
-            length,
-            libc::MADV_HUGEPAGE,
-        );
-    }
-}
 
 impl Gpu {
+    /// Copies `data` into a buffer, `offset` bytes in; takes effect before later submissions.
+    pub fn write<T: bytemuck::Pod>(&self, buffer: &wgpu::Buffer, offset: u64, data: &[T]) {
+        let bytes: &[u8] = bytemuck::cast_slice(data);
+        let is_large = bytes.len() as u64 >= LARGE && bytes.len().is_multiple_of(4);
+        // Without memory for staging pieces, wgpu reports the failure of its own staging buffer.
+        if is_large && self.write_large(buffer, offset, bytes).is_ok() {
+            return;
+        }
+        if !bytes.is_empty() {
+            self.link().tally.wrote(bytes.len() as u64);
+            self.link().queue().write_buffer(buffer, offset, bytes);
+        }
+    }
+
     /// Writes `bytes` bytes into `buffer`, `offset` bytes in, both multiples of 4. `fill` receives the offset of a
     /// piece within the transfer and memory for all bytes of the piece. The write takes effect before later
     /// submissions.
@@ -179,40 +160,4 @@ impl Gpu {
                 .for_each(|(mut to, from)| to.write(0, from));
         })
     }
-}
-
-/// A part of mapped memory that one thread fills.
-#[derive(Debug)]
-pub struct MappedPart<'a>(wgpu::WriteOnly<'a, [u8]>);
-
-// SAFETY: the part borrows only its bytes, and bytes can be sent. wgpu declares so for types of known size only.
-unsafe impl Send for MappedPart<'_> {}
-
-impl<'a> MappedPart<'a> {
-    /// Splits memory into parts of `bytes` bytes, for several threads; the last part is shorter.
-    pub fn split(memory: wgpu::WriteOnly<'a, [u8]>, bytes: usize) -> Vec<Self> {
-        let mut parts = Vec::new();
-        let mut rest = memory;
-        while rest.len() > bytes {
-            let (part, after) = rest.split_at(bytes);
-            parts.push(Self(part));
-            rest = after;
-        }
-        parts.push(Self(rest));
-        parts
-    }
-
-    /// Writes values, `at` bytes into the part. From the first byte to the last is fastest: the memory may be behind a
-    /// bus.
-    pub fn write<T: bytemuck::NoUninit>(&mut self, at: usize, values: &[T]) {
-        let bytes: &[u8] = bytemuck::cast_slice(values);
-        self.0.slice(at..at + bytes.len()).copy_from_slice(bytes);
-    }
-}
-
-/// Copies on all threads.
-pub(crate) fn copy_to_host(from: &[u8], to: &mut [u8]) {
-    to.par_chunks_mut(COPIED_AT_ONCE)
-        .zip(from.par_chunks(COPIED_AT_ONCE))
-        .for_each(|(to, from)| to.copy_from_slice(from));
 }

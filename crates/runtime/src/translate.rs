@@ -197,6 +197,30 @@ fn hlsl(
     Ok(source)
 }
 
+/// Returns the globals that an entry point reaches; `None` if there is no such entry point.
+pub(crate) fn used_globals(
+    module: &naga::Module,
+    entry: &str,
+) -> Option<Vec<naga::Handle<naga::GlobalVariable>>> {
+    let index = module.entry_points.iter().position(|e| e.name == entry)?;
+    // Code that does not validate is reported when the pipeline is created, with its source.
+    let info = naga::valid::Validator::new(
+        naga::valid::ValidationFlags::all(),
+        naga::valid::Capabilities::all(),
+    )
+    .validate(module);
+    let all = || module.global_variables.iter().map(|(handle, _)| handle);
+    Some(match info {
+        Ok(info) => {
+            let function = info.get_entry_point(index);
+            all()
+                .filter(|&handle| !function[handle].is_empty())
+                .collect()
+        }
+        Err(_) => all().collect(),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]

@@ -1,6 +1,5 @@
 //! [`Context`]: a device and the values of tensors on it.
 
-use crate::gpu::{cooperative, units};
 use crate::graph::layout::Layout;
 use crate::graph::problem::Problem;
 use crate::graph::tensor::{DType, Op, Tensor};
@@ -155,28 +154,9 @@ impl Context {
         }))
     }
 
-    /// Returns true if products of 16-bit matrices are computed by cooperative matrices. The device must have units of
-    /// the supported kind, and their output must have matched known numbers in the first call.
-    ///
-    /// # Errors
-    /// A lost device.
-    pub fn cooperates(&self) -> Result<bool> {
-        if let Some(known) = self.0.cooperates.get() {
-            return Ok(*known);
-        }
-        let found = self.may_cooperate() && units::check(self)?;
-        Ok(*self.0.cooperates.get_or_init(|| found))
-    }
-
-    /// Returns true if the device has the units; their output is not checked.
-    pub(crate) fn may_cooperate(&self) -> bool {
-        let Device::Gpu(gpu) = self.device() else {
-            return false;
-        };
-        let granted = gpu.granted();
-        granted.cooperative_matrices
-            && granted.subgroup_size == Some(cooperative::LANES)
-            && granted.workgroup_bytes as usize >= cooperative::MEMORY
+    /// Result of the comparison of the device's units with known numbers, once it is known.
+    pub(crate) fn cooperation(&self) -> &OnceLock<bool> {
+        &self.0.cooperates
     }
 
     /// Returns the device.

@@ -9,6 +9,7 @@
 use crate::edit::{EditCommand, EditRequest, EditState, Effect};
 use crate::picture::Encoded;
 use crate::protocol::{Command, Models, ViewRequest};
+use crate::request::{PageId, Request};
 use crate::stage::{Stage, Status};
 use axum::body::Bytes;
 use dapple_scene::{Camera, Error, PhotoSource, Result};
@@ -31,21 +32,6 @@ const MOST_WAITING: usize = 2 * MOST_PAGES;
 
 /// Splats as pages draw them ([`crate::export::drawn`]), or the reason why there are none.
 pub(crate) type Drawn = std::result::Result<Bytes, String>;
-
-/// Number of a page.
-pub(crate) type PageId = u64;
-
-/// View request of a page for the owner of the engine to render.
-#[derive(Debug, Clone)]
-pub struct Request {
-    pub(crate) page: PageId,
-    /// The view request.
-    pub look: ViewRequest,
-    /// Camera to render, of the frame's size.
-    pub camera: Camera,
-    /// Photo to compare with, if the page looks through a camera that has one.
-    pub photo: Option<PhotoSource>,
-}
 
 /// Messages that wait to be sent to a page: the newest of each kind.
 #[derive(Debug, Default)]

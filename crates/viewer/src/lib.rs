@@ -42,14 +42,15 @@ mod page;
 mod picture;
 mod pixels;
 mod protocol;
+mod request;
 mod server;
 mod share;
 mod stage;
 
 pub use edit::{Edit, EditRequest, EditSession, EditState, Effect, Histogram, SaveTo};
-pub use hub::Request;
 pub use picture::Encoded;
 pub use protocol::{Channel, Command, MAX_SIDE, Models, ViewRequest};
+pub use request::Request;
 pub use share::Share;
 pub use stage::{CameraEntry, Stage, Status};
 

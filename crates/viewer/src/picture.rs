@@ -1,7 +1,7 @@
 //! Encoding of rendered frames.
 
-use crate::hub::Request;
 use crate::pixels::{Pixels, Seen, shown};
+use crate::request::Request;
 use dapple_engine::{Engine, RenderSettings};
 use dapple_scene::{Error, Result};
 use jpeg_encoder::{ColorType, Encoder, SamplingFactor};

@@ -3,8 +3,8 @@
 //! 1. [`Seen`] holds the engine's output. Colours come as bytes from the device, other channels as numbers.
 //! 2. [`shown`] makes bytes of one frame, or of two that are compared: those share their scales.
 
-use crate::hub::Request;
 use crate::protocol::Channel;
+use crate::request::Request;
 use dapple_engine::score::{error_map, to_byte, turbo};
 use dapple_engine::{Engine, RenderSettings, ScoreAsks, SurfaceImage, depth};
 use dapple_scene::{Error, Result};

@@ -4,10 +4,11 @@
 
 use crate::connections::{self, Place};
 use crate::guard::Guard;
-use crate::hub::{Hub, Mail, PageId};
+use crate::hub::{Hub, Mail};
 use crate::page;
 use crate::picture::jpeg;
 use crate::protocol::{FromPage, MAX_MESSAGE_BYTES};
+use crate::request::PageId;
 use crate::{DEFAULT_PORT, ViewerOptions};
 use axum::body::Bytes;
 use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};

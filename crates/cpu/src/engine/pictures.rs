@@ -1,7 +1,7 @@
 //! Results of a rendered view, row by row, on the engine's own threads: colours, bytes, counts.
 
-use super::{CpuEngine, tiled};
-use crate::frame::{CameraF32, PLANES};
+use super::CpuEngine;
+use crate::frame::{CameraF32, PLANES, tiled};
 use crate::simd::{ROW, Row};
 use crate::stages::depth::untiled;
 use crate::stages::surface;

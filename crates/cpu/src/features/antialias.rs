@@ -1,9 +1,9 @@
 //! 3D filters of anti-aliased runs: see [`crate::antialias`]. The filters are in [`Model`](crate::model::Model), because
 //! renders read them too.
 
-use super::Feature;
+use super::point::Feature;
 use crate::antialias::deviations;
-use crate::step::StepContext;
+use crate::context::StepContext;
 use dapple_scene::Result;
 
 /// Refresh of the 3D filters.

@@ -1,11 +1,11 @@
 //! Appearance MLP: see [`crate::stages::appearance_mlp`]. The Gaussians' features are components after their parameters
 //! ([`Model`]), so that every move of a Gaussian moves its features.
 
-use super::Feature;
+use super::point::Feature;
 use crate::blocks::Blocks;
 use crate::model::Model;
 use crate::stages::appearance_mlp::{self, MlpColours, Prepared};
-use crate::step::StepContext;
+use crate::context::StepContext;
 use dapple_engine::appearance_mlp::{FEATURES, no_look};
 use dapple_engine::{AppearanceMlp, Stage};
 use dapple_scene::Result;
@@ -17,7 +17,7 @@ pub struct Mlp {
     network: AppearanceMlp,
     /// Network for the photo of the step.
     prepared: Option<Prepared>,
-    /// Buffers between steps; in a step they are in [`KernelSlots::mlp`](crate::step::KernelSlots::mlp).
+    /// Buffers between steps; in a step they are in [`KernelSlots::mlp`](crate::context::KernelSlots::mlp).
     colours: MlpColours,
 }
 

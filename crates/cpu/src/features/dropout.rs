@@ -1,7 +1,7 @@
 //! Dropout: see [`dapple_engine::Dropout`]. `project` draws and scales.
 
-use super::Feature;
-use crate::step::StepContext;
+use super::point::Feature;
+use crate::context::StepContext;
 use dapple_engine::Dropout;
 use dapple_scene::Result;
 

@@ -3,38 +3,13 @@
 //! A feature is a row of [`features!`] and a file. It implements the points of [`Feature`] where it acts; the stages run
 //! between the points. The order at a point is the order of the rows; at [`Feature::image_back`] it is reversed.
 //!
-//! Inside the loops of `project` and `update`, features act through [`KernelSlots`](crate::step::KernelSlots).
+//! Inside the loops of `project` and `update`, features act through [`KernelSlots`](crate::context::KernelSlots).
 
-use crate::step::StepContext;
+mod point;
+
+use crate::context::StepContext;
 use dapple_scene::Result;
-
-/// Points of a training step at which a feature acts.
-pub trait Feature {
-    /// Before the first stage: checks, cameras, filters, kernel slots.
-    fn prepare(&mut self, _step: &mut StepContext<'_>) -> Result<()> {
-        Ok(())
-    }
-
-    /// Before `project`.
-    fn before_project(&mut self, _step: &mut StepContext<'_>) {}
-
-    /// After `blend`, before `loss`.
-    fn image(&mut self, _step: &mut StepContext<'_>) {}
-
-    /// After the loss of the image: further terms and their gradients.
-    fn image_loss(&mut self, _step: &mut StepContext<'_>) -> Result<()> {
-        Ok(())
-    }
-
-    /// Before `blend_backward`: the gradient by the rendered image.
-    fn image_back(&mut self, _step: &mut StepContext<'_>) {}
-
-    /// After `blend_backward`, before `update` changes the Gaussians.
-    fn gradients(&mut self, _step: &mut StepContext<'_>) {}
-
-    /// After `update`.
-    fn after_update(&mut self, _step: &mut StepContext<'_>) {}
-}
+use point::Feature;
 
 /// Declares the features: a module and a field for each row.
 macro_rules! features {

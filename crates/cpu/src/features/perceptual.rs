@@ -1,8 +1,8 @@
 //! Loss over crops: see [`crate::stages::crops`].
 
-use super::Feature;
+use super::point::Feature;
 use crate::stages::crops::{self, Crop, Cut};
-use crate::step::StepContext;
+use crate::context::StepContext;
 use dapple_engine::crops::{no_crop_loss, origin};
 use dapple_engine::{CropLoss, LossTerm};
 use dapple_scene::Result;

@@ -1,8 +1,8 @@
 //! Pose refinement: see [`crate::stages::poses`]. The poses are in [`Views`](crate::views::Views).
 
-use super::Feature;
+use super::point::Feature;
 use crate::stages::{poses, update};
-use crate::step::StepContext;
+use crate::context::StepContext;
 use dapple_engine::Stage;
 
 /// Pose refinement of a step.

@@ -6,8 +6,7 @@
 //! 3. Add the derivative times the weight to `image_gradient`, which the loss of the image has filled, except in
 //!    masked pixels.
 
-use crate::engine::tiled;
-use crate::frame::{CameraF32, Frame};
+use crate::frame::{CameraF32, Frame, tiled};
 use crate::simd::ROW;
 use dapple_engine::CropLoss;
 use dapple_engine::score::{mask_counts, over};

@@ -9,10 +9,9 @@
 //! Remaining Gaussians keep their order and moments; new Gaussians follow with moments of zero.
 
 use crate::antialias;
-use crate::blocks::{Blocks, component};
+use crate::blocks::{Blocks, DensityStats, component};
 use crate::model::Model;
 use crate::simd::Row;
-use crate::stages::update::DensityStats;
 use dapple_engine::{DensifyPlan, DensifyReport, noise};
 
 /// Factor by which a split Gaussian's children are smaller (3DGS paper).

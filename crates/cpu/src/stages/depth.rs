@@ -8,8 +8,7 @@
 //! The stage uses no threads: there are at most as many samples as pixels, and a pixel takes ten
 //! operations.
 
-use crate::engine::tiled;
-use crate::frame::{CameraF32, Frame, PLANES, grow};
+use crate::frame::{CameraF32, Frame, PLANES, grow, tiled};
 use crate::simd::{ROW, Row};
 use dapple_engine::DepthSample;
 

@@ -11,7 +11,9 @@ use super::blend::Layer;
 use super::visits::{BATCH, LiveRows, TileGeometry, Visit, Visits, tile_instances};
 use crate::antialias;
 use crate::blocks::Blocks;
-use crate::frame::{CameraF32, Frame, PROJECT_CHUNK, Splat2d, TileSpans, grow};
+use crate::frame::{
+    CameraF32, Frame, PROJECT_CHUNK, Profile, Splat2d, SurfaceFrame, TileSpans, grow,
+};
 use crate::projection::{self, CameraV, Projection, V3, cross, dot};
 use crate::simd::{M, ROW, Row, Splat, V, each, parts};
 use dapple_engine::depth::MEDIAN_TRANSMITTANCE;
@@ -29,31 +31,8 @@ const HALF2: f32 = MEDIAN_TRANSMITTANCE * MEDIAN_TRANSMITTANCE;
 /// Planes of a tile: depth, and x, y and z of the normal.
 pub const SURFACE_PLANES: usize = 4;
 
-/// Extent of a Gaussian along the rays of its pixels.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, Default, bytemuck::Pod, bytemuck::Zeroable)]
-pub struct Profile {
-    /// Relative distance of the peak by the offset from the centre, per pixel.
-    slant: [f32; 2],
-    /// Depth of the centre.
-    depth: f32,
-    /// Standard deviation, world units.
-    deviation: f32,
-    /// Unit normal, camera coordinates.
-    normal: [f32; 3],
-}
-
 /// Numbers of a [`Profile`].
 const FIELDS: usize = size_of::<Profile>() / 4;
-
-/// Surface of a view.
-#[derive(Debug, Default)]
-pub struct SurfaceFrame {
-    /// Profiles of Gaussians, of visible ones at least.
-    profiles: Vec<Profile>,
-    /// Surface, tiled, `[tiles, SURFACE_PLANES, 16]` rows.
-    pub rows: Vec<Row>,
-}
 
 /// Fills `surface` after the stages up to `sort`. Anti-aliased if `filter_3d` is given.
 pub fn run(

@@ -17,20 +17,17 @@ mod export;
 
 pub use export::{pose_gradient_of_all, run_gradients};
 
-use crate::blocks::component;
+use crate::blocks::{MAX_COMPONENTS, component};
+use crate::context::StepContext;
 use crate::model::Model;
 use crate::projection::CameraV;
 use crate::simd::{ROW, Row, Splat, V, each, parts};
 use crate::stages::appearance_mlp::MlpColourBlocks;
 use crate::stages::regularisers::Regularisers;
-use crate::step::StepContext;
 use backward::{Context, backward};
 use dapple_engine::{Adam, LearningRates};
 use pulp::Simd;
 use rayon::prelude::*;
-
-/// Most components a Gaussian can have.
-pub(super) const MAX_COMPONENTS: usize = component::SH + 48;
 
 /// Blocks of one task.
 const CHUNK_BLOCKS: usize = 64;
@@ -38,15 +35,6 @@ const CHUNK_BLOCKS: usize = 64;
 /// Threshold below which moments become zero. Decay into denormals would cost a hundred cycles per
 /// operation, and steps of size sqrt(v) vanish long before.
 const FLUSH: f32 = 1e-30;
-
-/// Screen-space gradient of each Gaussian since the last densification round.
-#[derive(Debug, Clone, Default)]
-pub struct DensityStats {
-    /// Sum of norms, `[N]`.
-    pub gradient_sums: Vec<f32>,
-    /// Steps in which the Gaussian was visible, `[N]`.
-    pub visible_counts: Vec<f32>,
-}
 
 /// Adam's coefficients for one step, with the bias correction.
 #[derive(Clone, Copy)]

@@ -18,16 +18,16 @@ fn logistic(x: f32) -> f32 {
     return 1.0 / (1.0 + exp(-clamp(x, LOGIT_MIN, -LOGIT_MIN)));
 }
 
-// Returns the derivative of opacity_reg times the mean opacity by a logit.
+// Returns the derivative of the weight of opacity times the mean opacity by a logit.
 fn opacity_slope(logit: f32) -> f32 {
     let opacity = logistic(logit);
-    return step.opacity_reg / f32(state.gaussians) * opacity * (1.0 - opacity);
+    return loss_weight(LOSS_OPACITY) / f32(state.gaussians) * opacity * (1.0 - opacity);
 }
 
-// Returns the part of the size regularisers in the derivatives by a Gaussian's logarithms of scales: of scale_reg times
-// the mean standard deviation, and of the weight of flatness times the mean smallest one.
+// Returns the part of the size regularisers in the derivatives by a Gaussian's logarithms of scales: of the weight of
+// scale times the mean standard deviation, and of the weight of flatness times the mean smallest one.
 fn scale_slopes(log_scales: vec3f) -> vec3f {
-    let each = step.scale_reg / (3.0 * f32(state.gaussians));
+    let each = loss_weight(LOSS_SCALE) / (3.0 * f32(state.gaussians));
     let scales = exp(min(log_scales, vec3f(-LOGIT_MIN)));
     let flatness = loss_weight(LOSS_FLATNESS);
     if flatness == 0.0 {

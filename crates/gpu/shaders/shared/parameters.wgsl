@@ -21,7 +21,8 @@ struct Parameters {
 
 @group(1) @binding(0) var<uniform> parameters: Parameters;
 
-// Returns the weight of a term of the loss: LOSS_*.
+// Returns the weight of a term of the loss: LOSS_*. SSIM is the exception: every step needs its weight, which is
+// step.ssim_weight.
 fn loss_weight(loss: u32) -> f32 {
     return parameters.losses[loss / 4u][loss % 4u];
 }

@@ -21,6 +21,7 @@ struct Step {
     epsilon: f32,
     // 1 / (1 - beta2^step).
     inverse_correction2: f32,
+    // Weight of 1 - SSIM. All other weights of the loss: loss_weight.
     ssim_weight: f32,
     // max_gaussians_per_tile; 0 = all.
     cap: u32,
@@ -30,10 +31,8 @@ struct Step {
     appearance_rate: f32,
     // Seed of the run, low and high.
     seed: vec2u,
-    // Parameters of density strategies in `update`; see update.wgsl.
+    // Size of the noise on centres; see shared/extras.
     noise: f32,
-    opacity_reg: f32,
-    scale_reg: f32,
     // Step sizes of the view's pose, radians and world units; see poses.wgsl.
     rate_turn: f32,
     rate_shift: f32,

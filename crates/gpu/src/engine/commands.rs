@@ -1,9 +1,10 @@
 //! Commands: enqueues, encodes and submits them, and waits for them. See the steps in [`super`].
 
-use super::GpuEngine;
+use super::{Command, GpuEngine};
 use crate::layout;
 use crate::messages::{densify_report, step_immediates, step_parameters, step_report};
-use crate::passes::{Bits, Plan};
+use crate::passes::Bits;
+use crate::plans::Plan;
 use crate::ring::RingBuffer;
 use crate::stages::{densify, relocate};
 use dapple_engine::appearance_mlp::no_look;
@@ -15,13 +16,6 @@ use dapple_scene::{Error, Result};
 /// Number of steps between two sorts of the Gaussians in Morton order, so that neighbours in space
 /// are neighbours in memory. The sort runs with the densification round of that step.
 const MORTON_EVERY: u32 = 5000;
-
-/// A command that was enqueued and has not reported.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Command {
-    Step(ViewId, StepSettings),
-    Densify(DensifyPlan),
-}
 
 impl GpuEngine {
     /// Encodes and submits a command.

@@ -1,7 +1,6 @@
 //! Implements the engine contract for [`GpuEngine`], by calls of the other files in this folder.
 
-use super::GpuEngine;
-use super::commands::Command;
+use super::{Command, GpuEngine};
 use dapple_engine::{
     BlendCounts, BlendGradients, CropLoss, DensifyPlan, DepthSample, Engine, Gradients,
     ImageDerivative, OptimizerState, RenderSettings, Rendered, RenderedBytes, Report, ScoreAsks,

@@ -1,8 +1,7 @@
 //! Reads back gradients that the GPU has written.
 
 use super::GpuEngine;
-use crate::layout::{WORKGROUP, plane};
-use crate::memory_use::sh_planes;
+use crate::layout::{WORKGROUP, plane, sh_planes};
 use crate::params;
 use crate::stages::gradients::{GEOMETRY, MEANS2D, POSE, SH};
 use dapple_engine::{BlendGradients, Gradients};

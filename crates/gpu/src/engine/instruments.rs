@@ -3,7 +3,8 @@
 //! stage's passes.
 
 use super::GpuEngine;
-use crate::passes::{self, Load};
+use crate::catalogue;
+use crate::passes::Load;
 use crate::{Precision, bytes_per_gaussian};
 use dapple_engine::instruments::{
     Cost, Counters, Detail, DeviceClock, Fact, Instrumented, SpanTime, StageRun, StepTimings, Work,
@@ -137,7 +138,7 @@ fn spans(timing: Timing) -> Vec<SpanTime> {
         .collect()
 }
 
-/// Returns the bytes that a stage's passes declare to move: [`crate::passes::bytes`].
+/// Returns the bytes that a stage's passes declare to move: [`crate::catalogue::bytes`].
 fn bytes(stage: Stage, work: &Work, precision: Precision) -> u64 {
     let load = Load {
         gaussians: work.gaussians,
@@ -148,7 +149,7 @@ fn bytes(stage: Stage, work: &Work, precision: Precision) -> u64 {
         sh_degree: work.sh_degree,
         ssim: work.ssim,
     };
-    passes::bytes(stage.name(), &load, precision)
+    catalogue::bytes(stage.name(), &load, precision)
 }
 
 #[cfg(test)]

@@ -23,16 +23,16 @@ mod state;
 mod views;
 
 use crate::depths::Depths;
-use crate::passes::{self, Bits, BufferSizes, Capacity, Plan};
+use crate::passes::{Bits, BufferSizes, Capacity};
 use crate::photos::Photos;
+use crate::plans::Plan;
 use crate::recordings::{Key, Recordings, Scope};
-use crate::ring::{RING, RingBuffer};
+use crate::ring::RingBuffer;
 use crate::stages::appearance::Grids;
 use crate::timing::{StepTiming, Times};
 use crate::views::Views;
-use crate::{Buffers, Context, Precision, layout};
-use commands::Command;
-use dapple_engine::{AppearanceSettings, CropLoss, Report, ViewId};
+use crate::{Buffers, Context, Precision, catalogue, layout};
+use dapple_engine::{AppearanceSettings, CropLoss, DensifyPlan, Report, StepSettings, ViewId};
 use dapple_runtime::{CommandList, Counters, Detail, Gpu, GpuClock, GpuOptions, Hints};
 use dapple_scene::{Error, Result};
 pub use on_device::GradientBuffers;
@@ -89,6 +89,13 @@ fn hints() -> Hints {
         open: "update the driver, or use --device cpu".into(),
         lost: "its driver stopped it: try again, lower the resolution, or use --device cpu".into(),
     }
+}
+
+/// A command that was enqueued and has not reported.
+#[derive(Debug, Clone, Copy)]
+enum Command {
+    Step(ViewId, StepSettings),
+    Densify(DensifyPlan),
 }
 
 /// The GPU engine.
@@ -153,12 +160,12 @@ impl GpuEngine {
             0
         };
         let default_cap = options.default_cap.unwrap_or(needed);
-        passes::compile_first(&context)?;
+        catalogue::compile_first(&context)?;
         let mut buffers = Buffers::default();
         buffers.fit(&context, &BufferSizes::default(), Bits::NONE, None)?;
         let mut times = Times::default();
         if options.time_stages {
-            times.set(&context.gpu, Some(Detail::Spans), RING as usize)?;
+            times.set(&context.gpu, Some(Detail::Spans), layout::RING as usize)?;
         }
         Ok(Self {
             views: Views::default(),
@@ -198,7 +205,8 @@ impl GpuEngine {
     pub fn set_timing(&mut self, detail: Option<Detail>) -> Result<bool> {
         self.settle()?;
         self.times.keep();
-        self.times.set(&self.context.gpu, detail, RING as usize)
+        self.times
+            .set(&self.context.gpu, detail, layout::RING as usize)
     }
 
     /// Returns the times of commands that finished since the last call, in order; see [`Self::set_timing`].

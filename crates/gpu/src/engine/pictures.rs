@@ -3,7 +3,8 @@
 use super::GpuEngine;
 use crate::layout;
 use crate::messages::render_immediates;
-use crate::passes::{Bits, Plan};
+use crate::passes::Bits;
+use crate::plans::Plan;
 use crate::stages::surface::SURFACE;
 use dapple_engine::{
     BlendGradients, DepthImage, Gradients, ImageDerivative, PosedCamera, RenderSettings, Rendered,

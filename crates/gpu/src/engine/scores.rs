@@ -8,8 +8,9 @@
 use super::GpuEngine;
 use crate::layout;
 use crate::messages::render_immediates;
-use crate::passes::{Bits, Plan};
+use crate::passes::Bits;
 use crate::photos::{pack, packed_bytes};
+use crate::plans::Plan;
 use crate::stages::score::{PARTIALS, PHOTO, PICTURES, picture_words};
 use crate::views::counted;
 use dapple_engine::{Pictures, PosedCamera, RenderSettings, ScoreAsks, ScoredView};

@@ -85,7 +85,7 @@ impl Axis {
 }
 
 /// Words of an item.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 pub enum Words {
     /// A fixed number.
     Each(u32),
@@ -116,7 +116,7 @@ pub enum Use {
 }
 
 /// A buffer as a pass declares it.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 pub struct Tensor {
     /// Name of the buffer in shaders.
     pub name: &'static str,

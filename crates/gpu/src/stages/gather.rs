@@ -65,6 +65,7 @@ pub(super) fn record(r: &mut Recorder<'_>, source: &'static str) -> Result<()> {
 /// Appends a sort of [`SORT_KEYS`] and [`SORT_VALUES`]; the entry `SORT` has the number of pairs.
 pub(super) fn record_sort(r: &mut Recorder<'_>, bits: u32, numbered: bool) -> Result<()> {
     let words_per_entry = (ENTRY_BYTES / 4) as u32;
+    let pairs = r.context.declared.entries.number(entry::SORT)? as u32;
     r.sort(&Sort {
         bits,
         numbered,
@@ -72,7 +73,7 @@ pub(super) fn record_sort(r: &mut Recorder<'_>, bits: u32, numbered: bool) -> Re
         values: SORT_VALUES.1,
         keys_alt: "instance_tile_alt",
         values_alt: "instance_slot_alt",
-        count: ("groups", entry::SORT.number() as u32 * words_per_entry + 3),
+        count: ("groups", pairs * words_per_entry + 3),
         size: entry::SORT,
     })
 }

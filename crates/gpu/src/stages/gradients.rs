@@ -4,8 +4,7 @@
 use super::blend_backward::EXTRA;
 use super::project::{GAUSSIANS, OPTICS};
 use super::shaders;
-use crate::layout::plane;
-use crate::memory_use::sh_planes;
+use crate::layout::{plane, sh_planes};
 use crate::passes::{Axis, Bits, Code, Pass, Tensor};
 
 /// `[14, capacity]`.

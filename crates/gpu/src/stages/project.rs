@@ -2,9 +2,8 @@
 //! clears a step's counts and sizes its first dispatches.
 
 use super::{SPLAT, WORD, shaders};
-use crate::layout::{State, plane};
-use crate::memory_use::sh_planes;
-use crate::passes::{Axis, Bits, Code, ENTRY_BYTES, Entry, Pass, Tensor, Use, entry_count};
+use crate::layout::{MOST_ENTRIES, State, plane, sh_planes};
+use crate::passes::{Axis, Bits, Code, ENTRY_BYTES, Entry, Pass, Tensor, Use};
 use crate::recorder::{Recorder, Size};
 use dapple_scene::Result;
 
@@ -19,6 +18,9 @@ pub const PIXELS_PART: Entry = Entry("GROUPS_PIXELS_PART");
 
 const BEGIN: Code = Code::new("begin", "begin");
 const PROJECT: Code = Code::new("project", "project").by(OPTICS.with(Bits::MLP));
+
+/// Words of a dispatch entry.
+const ENTRY_WORDS: u32 = (ENTRY_BYTES / WORD) as u32;
 
 /// Bits that change the projection of Gaussians to the image.
 pub const OPTICS: Bits = Bits::LENS.with(Bits::ANTIALIAS);
@@ -35,10 +37,7 @@ pub static PASS: Pass = Pass {
         Tensor::new(Axis::View, "views", 0),
         Tensor::new(Axis::View, "lenses", 0),
         Tensor::new(Axis::One, "state", (size_of::<State>() / 4) as u32),
-        Tensor::with_words(Axis::One, "groups", |_| {
-            (entry_count() * ENTRY_BYTES / WORD) as u32
-        })
-        .used(Use::Indirect),
+        Tensor::new(Axis::One, "groups", MOST_ENTRIES * ENTRY_WORDS).used(Use::Indirect),
         // The counter of visible Gaussians.
         Tensor::new(Axis::One, "visible_placed", 1),
         Tensor::new(Axis::Gaussian, "visible_rank", 1),

@@ -2,10 +2,9 @@
 //! host reads later, see [`crate::layout::Report`], into the ring buffer `reports`.
 
 use super::shaders;
-use crate::layout::Report;
+use crate::layout::{RING, Report};
 use crate::passes::{Axis, Bits, Code, Pass, Tensor};
 use crate::recorder::Size;
-use crate::ring::RING;
 
 const STEP: Code = Code::new("report", "step_report");
 const DENSIFY: Code = Code::new("report", "densify_report");

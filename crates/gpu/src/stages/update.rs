@@ -5,8 +5,7 @@ use super::blend_backward::EXTRA;
 use super::order::{SLOT_SUMS, VISIBLE};
 use super::project::{OPTICS, UPDATE};
 use super::{PIXEL, WORD, shaders};
-use crate::layout::{SLOT_FLOATS, plane};
-use crate::memory_use::sh_planes;
+use crate::layout::{SLOT_FLOATS, plane, sh_planes};
 use crate::passes::{Axis, Bits, Code, Kind, Pass, Tensor};
 
 const SLOTS: Code = Code::new("slot_sums", "slot_sums");

@@ -15,7 +15,7 @@ use dapple_reference::{self as reference, Gaussian, PixelRect, Projected, TileLi
 use dapple_scene::{Camera, Lens, Pose, Splats, synth};
 use front::{Capacity, Front, Outcome};
 use glam::DVec3;
-use support::{context, context_without_subgroups};
+use support::{context, context_without_subgroups, groups};
 
 /// Exact pairs of a Gaussian and a tile that it touches.
 struct Touching<'a> {
@@ -247,24 +247,21 @@ fn check_buckets(name: &str, out: &Outcome, cap: u32) {
     );
     assert_eq!((state.halted, state.wanted), (0, 0), "{name}");
     for (entry, count) in [
-        (layout::groups::GAUSSIANS, state.gaussians.div_ceil(256)),
+        (groups::GAUSSIANS, state.gaussians.div_ceil(256)),
         (
-            layout::groups::UPDATE,
+            groups::UPDATE,
             state.gaussians.div_ceil(layout::UPDATE_THREADS),
         ),
-        (layout::groups::VISIBLE, state.visible.div_ceil(256)),
+        (groups::VISIBLE, state.visible.div_ceil(256)),
         (
-            layout::groups::SLOT_SUMS,
+            groups::SLOT_SUMS,
             state.visible.div_ceil(layout::SLOT_SUMS_GAUSSIANS),
         ),
-        (
-            layout::groups::EMIT,
-            state.instances.div_ceil(layout::EMIT_BLOCK),
-        ),
-        (layout::groups::BUCKETS, buckets),
-        (layout::groups::PIXELS, tiles as u32),
+        (groups::EMIT, state.instances.div_ceil(layout::EMIT_BLOCK)),
+        (groups::BUCKETS, buckets),
+        (groups::PIXELS, tiles as u32),
     ] {
-        let [x, y, z, _] = out.groups[entry.number() as usize];
+        let [x, y, z, _] = out.groups[groups::number(entry)];
         assert_eq!(x * y * z, count, "{name}: dispatch {entry:?}");
     }
 }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use dapple_gpu::catalogue;
 use dapple_gpu::layout::{self, Lens, Parameters, Report, State, Step, View};
 use dapple_runtime::wgpu::naga;
 use std::mem::offset_of;
@@ -35,7 +36,9 @@ macro_rules! members {
 
 /// Returns the members of a shader's struct in naga's layout, and its bytes.
 fn of_shader(file: &str, name: &str) -> (Vec<Member>, u32) {
-    let wgsl = layout::shaders().compose(file, &layout::defines()).unwrap();
+    let wgsl = catalogue::shaders()
+        .compose(file, &layout::defines())
+        .unwrap();
     let module = naga::front::wgsl::parse_str(&wgsl).unwrap();
     let mut layouter = naga::proc::Layouter::default();
     layouter.update(module.to_ctx()).unwrap();
@@ -64,7 +67,7 @@ fn steps_are_the_same_on_both_sides() {
         view, number, flags, sh_degree, background, near,
         rates as [rate_means, rate_scales, rate_quats, rate_opacities, rate_sh0, rate_sh_rest],
         beta1, beta2, epsilon, inverse_correction2, ssim_weight, cap, report, appearance_rate, seed, noise,
-        opacity_reg, scale_reg, rate_turn, rate_shift, dropout, pad_end,
+        rate_turn, rate_shift, dropout,
     });
     let (theirs, bytes) = of_shader("shared/step", "Step");
     assert_eq!(ours, theirs);

@@ -5,7 +5,7 @@
 use crate::support;
 
 use dapple_engine::noise;
-use dapple_gpu::layout::{self, State, Step, View, groups};
+use dapple_gpu::layout::{self, State, Step, View};
 use dapple_gpu::passes::Bits;
 use dapple_gpu::stages::loss::{self, MAPS};
 use dapple_gpu::stages::report;
@@ -13,7 +13,7 @@ use dapple_gpu::{Buffers, Context, Recorder};
 use dapple_reference as reference;
 use dapple_runtime::wgpu;
 use dapple_scene::Photo;
-use support::{context, relative_l2};
+use support::{context, groups, relative_l2};
 
 const BACKGROUND: [f32; 3] = [0.2, 0.9, 0.5];
 const RADIUS: usize = 5;
@@ -149,7 +149,7 @@ fn run(context: &Context, case: &Case) -> (layout::Report, Vec<[f32; 4]>) {
         .unwrap();
     // More workgroups than tiles, in two dimensions: the last ones must find nothing to do.
     let dispatch = [tiles.div_ceil(2), 3, 1, 0];
-    gpu.write(&entries, groups::PIXELS.offset(), &dispatch);
+    gpu.write(&entries, groups::offset(groups::PIXELS), &dispatch);
     // Earlier contents of a buffer must not matter.
     let dirty =
         |name: &'static str, floats: usize| gpu.upload(name, &vec![f32::NAN; floats]).unwrap();

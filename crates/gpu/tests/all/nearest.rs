@@ -4,8 +4,8 @@
 
 use crate::support;
 
-use dapple_gpu::Nearest;
-use dapple_runtime::{DeviceClass, Gpu, GpuOptions};
+use dapple_gpu::{Nearest, catalogue, nearest};
+use dapple_runtime::{DeviceClass, Gpu, GpuOptions, primitives};
 use dapple_scene::splat_file::nearest::{LoadedRows, NearestCentres, OnCpu, Rows, limit};
 use dapple_scene::splat_file::{Format, NearestBy, WriteOptions, encode};
 use dapple_scene::{NoProgress, synth};
@@ -172,4 +172,12 @@ fn a_file_has_the_bytes_that_the_processor_writes() {
     let before = counted.1.load(std::sync::atomic::Ordering::Relaxed);
     encode(&few, Format::Sog, &options).unwrap();
     assert_eq!(counted.1.load(std::sync::atomic::Ordering::Relaxed), before);
+}
+
+#[test]
+fn the_search_has_no_shader_of_the_engine() {
+    let set = nearest::shaders();
+    let is_own = |name: &&str| !primitives::PIECES.iter().any(|(piece, _)| piece == name);
+    assert_eq!(set.names().filter(is_own).collect::<Vec<_>>(), ["nearest"]);
+    assert!(catalogue::shaders().names().all(|name| name != "nearest"));
 }

@@ -1,11 +1,15 @@
-//! The declarations of passes equal those of their shaders, and nothing is declared twice. No device is needed.
+//! The declarations of passes equal those of their shaders, and nothing is declared twice or not at all.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use crate::support;
+
 use dapple_engine::AppearanceSettings;
-use dapple_gpu::passes::{self, Axis, Bits, BufferSizes, Capacity, Code, Load, Pass, Plan};
+use dapple_gpu::passes::{Axis, Bits, BufferSizes, Capacity, Code, Entries, Entry, Load, Pass};
+use dapple_gpu::plans::{Plan, all};
 use dapple_gpu::stages::appearance;
-use dapple_gpu::{Precision, layout};
+use dapple_gpu::stages::project::GAUSSIANS;
+use dapple_gpu::{Buffers, Precision, Recorder, catalogue, layout};
 use dapple_runtime::wgpu::naga;
 use dapple_runtime::{Defines, primitives};
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,7 +55,7 @@ fn permutations(code: &Code) -> Vec<Bits> {
 
 /// Returns the buffers that a kernel binds in a permutation.
 fn bindings(code: &Code, bits: Bits) -> BTreeSet<String> {
-    let wgsl = layout::shaders()
+    let wgsl = catalogue::shaders()
         .compose(code.shader, &bits.define(defines()))
         .unwrap();
     let module = naga::front::wgsl::parse_str(&wgsl).unwrap();
@@ -79,7 +83,7 @@ fn undeclared(pass: &Pass) -> Vec<String> {
     let is_known = |name: &str| {
         let borrowed = pass.borrows.iter().find(|(binding, _)| *binding == name);
         let name = borrowed.map_or(name, |(_, tensor)| *tensor);
-        OWN.contains(&name) || passes::tensors().any(|tensor| tensor.name == name)
+        OWN.contains(&name) || catalogue::tensors().any(|tensor| tensor.name == name)
     };
     let mut found = Vec::new();
     for code in pass.kernels {
@@ -94,7 +98,7 @@ fn undeclared(pass: &Pass) -> Vec<String> {
 
 #[test]
 fn every_binding_is_a_tensor_that_some_pass_declares() {
-    for pass in passes::all() {
+    for pass in all() {
         assert_eq!(undeclared(pass), Vec::<String>::new(), "{}", pass.name);
     }
     // The check can fail: without its borrowed tensors, `ranges` binds a buffer that does not exist.
@@ -109,24 +113,25 @@ fn every_binding_is_a_tensor_that_some_pass_declares() {
 #[test]
 fn nothing_is_declared_twice() {
     let mut tensors = BTreeSet::new();
-    for tensor in passes::tensors() {
+    for tensor in catalogue::tensors() {
         assert!(tensors.insert(tensor.name), "{}", tensor.name);
     }
     let mut entries = BTreeSet::new();
-    for entry in passes::all().flat_map(|pass| pass.entries) {
+    for entry in all().flat_map(|pass| pass.entries) {
         assert!(entries.insert(entry.0), "{}", entry.0);
     }
-    assert_eq!(entries.len() as u64, passes::entry_count());
+    assert_eq!(entries.len() as u64, catalogue::declared().entries.count());
 }
 
 #[test]
 fn shaders_number_entries_as_the_host_does() {
-    let wgsl = passes::entries_wgsl();
+    let wgsl = catalogue::entries_wgsl();
     let mut numbers = BTreeMap::new();
-    for entry in passes::all().flat_map(|pass| pass.entries) {
-        let line = format!("const {}: u32 = {}u;\n", entry.0, entry.number());
+    for entry in all().flat_map(|pass| pass.entries) {
+        let number = catalogue::declared().entries.number(*entry).unwrap();
+        let line = format!("const {}: u32 = {number}u;\n", entry.0);
         assert!(wgsl.contains(&line), "{line}");
-        assert_eq!(numbers.insert(entry.number(), entry.0), None);
+        assert_eq!(numbers.insert(number, entry.0), None);
     }
     // A halt clears the entries of a step, and not those of rounds.
     let steps = wgsl.split("STEP_ENTRIES: u32 = ").nth(1).unwrap();
@@ -134,6 +139,36 @@ fn shaders_number_entries_as_the_host_does() {
     for (number, name) in numbers {
         assert_eq!(number < steps, name.starts_with("GROUPS_"), "{name}");
     }
+}
+
+#[test]
+fn an_entry_that_no_pass_declares_is_an_error() {
+    let nothing = Entry("GROUPS_NOTHING");
+    let message = |entries: &Entries, entry| entries.number(entry).unwrap_err().to_string();
+    let entries = &catalogue::declared().entries;
+    assert!(message(entries, nothing).contains("GROUPS_NOTHING"));
+    assert!(entries.offset(nothing).is_err());
+    assert!(entries.count() <= layout::MOST_ENTRIES.into());
+    // The buffer has no place for this many.
+    let many = (0..layout::MOST_ENTRIES).map(|_| Entry("GROUPS_MANY"));
+    let entries = Entries::new(many, [nothing].into_iter());
+    assert!(message(&entries, nothing).contains("holds 32"));
+}
+
+#[test]
+fn a_dispatch_of_an_entry_that_no_pass_declares_is_not_recorded() {
+    const REPORT: Code = Code::new("report", "densify_report");
+    require_gpu!();
+    let context = support::context();
+    let mut buffers = Buffers::default();
+    let sizes = BufferSizes::default();
+    buffers.fit(&context, &sizes, Bits::NONE, None).unwrap();
+    let mut recorder = Recorder::new(&context, &buffers, Bits::NONE);
+    let known = Pass::new("report", |r| r.run(&REPORT, GAUSSIANS));
+    recorder.pass(&known).unwrap();
+    let unknown = Pass::new("report", |r| r.run(&REPORT, Entry("GROUPS_NOTHING")));
+    let error = recorder.pass(&unknown).unwrap_err().to_string();
+    assert!(error.contains("GROUPS_NOTHING"), "{error}");
 }
 
 #[test]
@@ -175,7 +210,7 @@ fn sizes_follow_from_room_and_from_what_was_asked() {
         ..BufferSizes::default()
     };
     let bytes = |name: &str, sizes: &BufferSizes| {
-        let mut all = passes::tensors();
+        let mut all = catalogue::tensors();
         all.find(|tensor| tensor.name == name).unwrap().bytes(sizes)
     };
     assert_eq!(bytes("geometry", &sizes), Some(4 * 14 * 300));
@@ -195,7 +230,7 @@ fn sizes_follow_from_room_and_from_what_was_asked() {
     assert_eq!(bytes("extra_slots", &asked(Bits::DEPTH)), Some(4 * 1001));
     let both = asked(Bits::DEPTH | Bits::ABSOLUTE);
     assert_eq!(bytes("extra_slots", &both), Some(4 * 3 * 1001));
-    for tensor in passes::tensors().filter(|tensor| tensor.is_state()) {
+    for tensor in catalogue::tensors().filter(|tensor| tensor.is_state()) {
         assert_eq!(tensor.axis, Axis::Gaussian, "{}", tensor.name);
     }
 }
@@ -211,7 +246,7 @@ fn every_stage_of_a_step_tells_its_bytes() {
         sh_degree: 0,
         ssim: true,
     };
-    let of = |stage: &str| passes::bytes(stage, &load, Precision::default());
+    let of = |stage: &str| catalogue::bytes(stage, &load, Precision::default());
     for stage in [
         "project",
         "order",

@@ -6,12 +6,12 @@
 use crate::support;
 
 use dapple_engine::score::{HIDDEN, error_colour, to_byte, turbo};
-use dapple_gpu::layout::{self, Step, View, groups};
+use dapple_gpu::layout::{self, Step, View};
 use dapple_gpu::passes::Bits;
 use dapple_gpu::stages::score::{PARTIALS, PASS, PHOTO, PICTURES, picture_words};
 use dapple_gpu::{Buffers, Context, Recorder};
 use dapple_runtime::wgpu;
-use support::context;
+use support::{context, groups};
 
 const WIDTH: usize = 21;
 const HEIGHT: usize = 13;
@@ -30,7 +30,7 @@ fn scored(context: &Context, image: &[[f32; 4]]) -> (Vec<[f32; 4]>, Vec<u8>, Vec
     let bytes = groups::count() * groups::BYTES;
     let entries = gpu.buffer_with("groups", bytes, usage).unwrap();
     // More workgroups than tiles, in two dimensions.
-    gpu.write(&entries, groups::PIXELS.offset(), &[2, 3, 1, 0]);
+    gpu.write(&entries, groups::offset(groups::PIXELS), &[2, 3, 1, 0]);
     buffers.set("groups", entries);
     let view = View {
         size: [WIDTH as u32, HEIGHT as u32],

@@ -3,11 +3,11 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use crate::support;
+use crate::support::{self, groups};
 
 use dapple_engine::score::to_byte;
 use dapple_engine::{Engine, RenderedBytes};
-use dapple_gpu::layout::{Step, View, groups};
+use dapple_gpu::layout::{Step, View};
 use dapple_gpu::passes::Bits;
 use dapple_gpu::passes::Capacity;
 use dapple_gpu::stages::bytes::{BYTES, PASS};
@@ -80,7 +80,7 @@ fn colours_at_the_edge_of_two_bytes_are_rounded_as_the_host_does() {
         wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::INDIRECT | wgpu::BufferUsages::COPY_DST;
     let bytes = groups::count() * groups::BYTES;
     let entries = gpu.buffer_with("groups", bytes, usage).unwrap();
-    gpu.write(&entries, groups::PIXELS.offset(), &[tiles, 1, 1, 0]);
+    gpu.write(&entries, groups::offset(groups::PIXELS), &[tiles, 1, 1, 0]);
     buffers.set("groups", entries);
     let view = View {
         size: [pixels as u32, 1],

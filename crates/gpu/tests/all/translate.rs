@@ -15,7 +15,7 @@ use crate::support;
 
 use dapple_engine::AppearanceSettings;
 use dapple_gpu::stages::appearance;
-use dapple_gpu::{Precision, Storage, layout};
+use dapple_gpu::{Precision, Storage, catalogue, layout, nearest};
 use dapple_runtime::join::{self, Joins};
 use dapple_runtime::{Defines, EntryNeeds, ShaderFeatures, ShaderSet, primitives, translate_with};
 use std::collections::{BTreeMap, BTreeSet};
@@ -332,29 +332,32 @@ fn every_permutation_translates_for_every_backend() {
         "",
         &mut texts,
     );
-    let set = layout::shaders();
-    let known: BTreeSet<&str> = set.names().collect();
-    let missing: Vec<_> = texts
-        .keys()
-        .filter(|name| !known.contains(name.as_str()))
-        .collect();
-    assert!(
-        missing.is_empty(),
-        "not among layout::shaders(): {missing:?}"
-    );
-    let kernels: Vec<&String> = texts.keys().filter(|n| !n.starts_with("shared/")).collect();
+    let sets = [catalogue::shaders(), nearest::shaders()];
+    let set_of = |name: &str| {
+        let mut sets = sets.iter();
+        sets.find(|set| set.names().any(|known| known == name))
+    };
+    let missing: Vec<_> = texts.keys().filter(|name| set_of(name).is_none()).collect();
+    assert!(missing.is_empty(), "in no set of shaders: {missing:?}");
+    let names: Vec<String> = texts.keys().cloned().collect();
+    let is_kernel = |name: &&String| !name.starts_with("shared/");
+    let kernels: Vec<&String> = names.iter().filter(is_kernel).collect();
+    // Shader includes of the runtime have flags too.
+    let pieces = primitives::PIECES.into_iter();
+    texts.extend(pieces.map(|(name, text)| (name.to_owned(), text.to_owned())));
     let mut imported = BTreeSet::new();
     kernels
         .iter()
         .for_each(|name| reach(name, &texts, &mut imported));
-    let unused: Vec<_> = texts
-        .keys()
+    let unused: Vec<_> = names
+        .iter()
         .filter(|n| !imported.contains(n.as_str()))
         .collect();
     assert!(unused.is_empty(), "no shader imports {unused:?}");
     let (mut wrong, mut tried) = (Vec::new(), 0);
     for name in &kernels {
-        let (found, permutations) = examine(&set, &texts, name);
+        let set = set_of(name).unwrap();
+        let (found, permutations) = examine(set, &texts, name);
         wrong.extend(found);
         tried += permutations;
     }

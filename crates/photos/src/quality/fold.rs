@@ -11,7 +11,8 @@
 //!    to, and no photo of the other does. A fold has many exclusive points on both sides; a division of a sound model
 //!    has few.
 
-use super::{Evidence, Finding, Kind, project};
+use super::{Evidence, Finding, Kind};
+use crate::model::project;
 use crate::photos::{counted, listed};
 use dapple_scene::Camera;
 use glam::DVec3;

@@ -12,11 +12,10 @@ mod fold;
 mod reasons;
 
 use crate::database::Database;
-use crate::model::{Image, Model, NO_POINT};
+use crate::model::{Image, Model, NO_POINT, project};
 use crate::photos::{Prepared, counted, listed};
 use dapple_base::{Error, Result};
 use dapple_scene::Camera;
-use glam::DVec3;
 use serde::Serialize;
 use std::collections::HashMap;
 
@@ -153,19 +152,6 @@ impl<'a> Evidence<'a> {
         let with_point = image.observations.iter().filter(|(_, id)| *id != NO_POINT);
         with_point.filter_map(|(pixel, id)| Some((*self.point_of.get(id)?, *pixel)))
     }
-}
-
-/// Returns the pixel of a point, through the lens.
-pub fn project(camera: &Camera, point: DVec3) -> Option<glam::DVec2> {
-    let p = camera.camera_from_world.transform(point);
-    if p.z <= 0.0 {
-        return None;
-    }
-    let (x, y) = camera.lens.distort(p.x / p.z, p.y / p.z);
-    Some(glam::DVec2::new(
-        camera.fx * x + camera.cx,
-        camera.fy * y + camera.cy,
-    ))
 }
 
 impl Review {

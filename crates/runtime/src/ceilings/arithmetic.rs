@@ -4,7 +4,7 @@
 //! Each invocation runs 32 independent chains (eight vectors of four), which hides their latency. Rounds, factor and
 //! term come from a buffer, and the result might be stored, so the compiler can omit nothing.
 
-use super::timing::rate;
+use super::timing::{kernel, rate};
 use super::{Measured, Unit};
 use crate::Gpu;
 use dapple_base::Result;
@@ -121,7 +121,7 @@ fn run(gpu: &Gpu, name: &str, wgsl: &str, rounds: u64, a: f32, b: f32) -> Result
     };
     let numbers = gpu.upload("numbers", &[rounds as f32, a, b])?;
     let sink = gpu.buffer("sink", 16)?;
-    let kernel = super::kernel(gpu, &format!("ceilings.{name}"), wgsl, "chains")?;
+    let kernel = kernel(gpu, &format!("ceilings.{name}"), wgsl, "chains")?;
     let bound = kernel.bind(gpu, &[("numbers", &numbers), ("sink", &sink)])?;
     let invocations = u64::from(groups * WORKGROUP);
     rate(gpu, &bound, groups, (invocations * rounds * STEPS) as f64)

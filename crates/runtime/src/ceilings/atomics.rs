@@ -2,7 +2,7 @@
 //! or all to one (`atomics_contended`), and sums over a subgroup.
 
 use super::arithmetic::subgroup_add;
-use super::timing::rate;
+use super::timing::{kernel, rate};
 use super::{Measured, Unit};
 use crate::Gpu;
 use dapple_base::Result;
@@ -55,7 +55,7 @@ fn additions(gpu: &Gpu, places: u32) -> Result<Rated> {
     };
     let numbers = gpu.upload("numbers", &[ROUNDS, places - 1])?;
     let memory = gpu.buffer("places", u64::from(PLACES) * 4)?;
-    let kernel = super::kernel(gpu, "ceilings.atomics", ATOMICS, "atomics")?;
+    let kernel = kernel(gpu, "ceilings.atomics", ATOMICS, "atomics")?;
     let bound = kernel.bind(gpu, &[("numbers", &numbers), ("places", &memory)])?;
     let additions = f64::from(groups) * f64::from(WORKGROUP) * f64::from(ROUNDS);
     rate(gpu, &bound, groups, additions)

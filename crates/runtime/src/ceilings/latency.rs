@@ -6,7 +6,7 @@
 //!    submission is waited for.
 
 use super::Measured;
-use super::timing::{rate, run};
+use super::timing::{kernel, rate, run};
 use crate::Gpu;
 use dapple_base::Result;
 use dapple_profile::ceilings::Rated;
@@ -25,7 +25,7 @@ fn little(@builtin(local_invocation_index) t: u32) {
 
 pub(super) fn measure(gpu: &Gpu, measured: &mut Measured) -> Result<()> {
     let sink = gpu.buffer("sink", 64 * 4)?;
-    let kernel = super::kernel(gpu, "ceilings.little", LITTLE, "little")?;
+    let kernel = kernel(gpu, "ceilings.little", LITTLE, "little")?;
     let bound = kernel.bind(gpu, &[("sink", &sink)])?;
     let dispatches = rate(gpu, &bound, 1, 1.0)?;
     measured.duration("dispatch", dispatches);

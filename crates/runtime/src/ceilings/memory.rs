@@ -6,7 +6,7 @@
 //!    contiguous stretch; four sums hide the latency.
 //! 3. The cache plot is `read` over sets of 16 KiB to 1 GiB, each read repeatedly.
 
-use super::timing::rate;
+use super::timing::{kernel, rate};
 use super::{Measured, Unit};
 use crate::Gpu;
 use dapple_base::Result;
@@ -121,7 +121,7 @@ pub(super) fn measure(gpu: &Gpu, measured: &mut Measured) -> Result<()> {
     measured.rate("copy", Unit::BytesPerSecond, copy(gpu)?);
     let bytes = large(gpu);
     let to = gpu.buffer("copy_to", bytes)?;
-    let kernel = super::kernel(gpu, "ceilings.write", WRITE, "writing")?;
+    let kernel = kernel(gpu, "ceilings.write", WRITE, "writing")?;
     let bound = kernel.bind(gpu, &[("copy_to", &to)])?;
     let written = rate(gpu, &bound, groups_of(bytes), bytes as f64)?;
     measured.rate("write", Unit::BytesPerSecond, written);
@@ -138,7 +138,7 @@ pub(crate) fn copy(gpu: &Gpu) -> Result<Rated> {
     let bytes = large(gpu);
     let from = gpu.buffer("copy_from", bytes)?;
     let to = gpu.buffer("copy_to", bytes)?;
-    let kernel = super::kernel(gpu, "ceilings.copy", COPY, "copy")?;
+    let kernel = kernel(gpu, "ceilings.copy", COPY, "copy")?;
     let bound = kernel.bind(gpu, &[("copy_from", &from), ("copy_to", &to)])?;
     rate(gpu, &bound, groups_of(bytes), 2.0 * bytes as f64)
 }
@@ -179,7 +179,7 @@ impl Reading {
     fn new(gpu: &Gpu, from: &wgpu::Buffer) -> Result<Self> {
         let numbers = gpu.buffer("numbers", 16)?;
         let sink = gpu.buffer("sink", 16)?;
-        let kernel = super::kernel(gpu, "ceilings.read", READ, "reading")?;
+        let kernel = kernel(gpu, "ceilings.read", READ, "reading")?;
         let buffers = [("copy_from", from), ("numbers", &numbers), ("sink", &sink)];
         let bound = kernel.bind(gpu, &buffers)?;
         let software = gpu.report().is_software;

@@ -17,7 +17,7 @@ pub(crate) mod memory;
 mod timing;
 mod transfer;
 
-use crate::{AdapterReport, Gpu, Kernel};
+use crate::{AdapterReport, Gpu};
 use dapple_base::{Progress, Result};
 use dapple_profile::ceilings::{self, Group, Unit};
 pub use dapple_profile::ceilings::{DeviceKey, Limits, Measured};
@@ -47,13 +47,6 @@ pub fn measure(gpu: &Gpu, progress: &dyn Progress) -> Result<Measured> {
     let groups = groups.map(|group| Box::new(move |to: &mut Measured| group(gpu, to)) as Group<'_>);
     let title = "measuring what the GPU reaches";
     ceilings::measure(key(gpu.report()), title, groups.into(), progress)
-}
-
-/// Compiles a kernel like the kernels of engines: without runtime checks, which would be measured too.
-fn kernel(gpu: &Gpu, label: &str, wgsl: &str, entry: &str) -> Result<Kernel> {
-    // SAFETY: kernels of this folder index by numbers that are masked by the lengths of their buffers or bounded by
-    // them, and their loops have fixed ends; tests run them with checks.
-    unsafe { Kernel::from_wgsl_unchecked(gpu, label, wgsl, entry) }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Timing of the ceilings; the module `ceilings` lists the steps.
 
 use crate::kernel::Bound;
-use crate::{CommandList, Gpu, Groups};
+use crate::{CommandList, Gpu, Groups, Kernel};
 use dapple_base::Result;
 use dapple_profile::ceilings::{GOES, Rated};
 use std::time::{Duration, Instant};
@@ -46,4 +46,11 @@ pub(crate) fn run(gpu: &Gpu, bound: &Bound, groups: u32, dispatches: u32) -> Res
     gpu.queue().submit([commands]);
     gpu.wait()?;
     Ok(started.elapsed())
+}
+
+/// Compiles a kernel like the kernels of engines: without runtime checks, which would be measured too.
+pub(super) fn kernel(gpu: &Gpu, label: &str, wgsl: &str, entry: &str) -> Result<Kernel> {
+    // SAFETY: kernels of this folder index by numbers that are masked by the lengths of their buffers or bounded by
+    // them, and their loops have fixed ends; tests run them with checks.
+    unsafe { Kernel::from_wgsl_unchecked(gpu, label, wgsl, entry) }
 }

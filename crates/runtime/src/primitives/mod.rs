@@ -13,7 +13,7 @@ use crate::{Defines, Gpu, ShaderSet};
 
 /// WGSL of the primitives, also for shaders of other crates: scans within a workgroup and along a buffer, and the
 /// number of a workgroup within its dispatch.
-pub const PIECES: [(&str, &str); 5] = [
+pub const PIECES: [(&str, &str); 6] = [
     (
         "shared/flat_groups",
         include_str!("../../shaders/flat_groups.wgsl"),
@@ -25,6 +25,10 @@ pub const PIECES: [(&str, &str); 5] = [
     (
         "shared/long_scan",
         include_str!("../../shaders/long_scan.wgsl"),
+    ),
+    (
+        "shared/block_scan",
+        include_str!("../../shaders/block_scan.wgsl"),
     ),
     ("scan", include_str!("../../shaders/scan.wgsl")),
     ("radix", include_str!("../../shaders/radix.wgsl")),

@@ -7,11 +7,14 @@
 
 mod body;
 mod chain;
+mod inputs;
 mod kernels;
 mod windows;
 
+pub(crate) use inputs::{Inputs, dtype_of};
+
 use crate::context::{Context, Storage, Values};
-use crate::graph::tensor::{DType, Op};
+use crate::graph::tensor::Op;
 use crate::program::{Place, Program, Space};
 use dapple_base::{Error, Result};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
@@ -98,27 +101,5 @@ impl CpuPlan {
         self.buffers[buffer]
             .write()
             .unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Inputs of a kernel, by buffer.
-pub(crate) struct Inputs<'a>(&'a [(usize, RwLockReadGuard<'a, Values>)]);
-
-impl Inputs<'_> {
-    fn get(&self, buffer: usize) -> &Values {
-        static NOTHING: Values = Values::F32(Vec::new());
-        self.0
-            .iter()
-            .find(|pair| pair.0 == buffer)
-            .map_or(&NOTHING, |pair| &pair.1)
-    }
-}
-
-/// Returns the element type of a stored value.
-pub(crate) fn dtype_of(values: &Values) -> DType {
-    match values {
-        Values::F32(_) => DType::F32,
-        Values::F16(_) => DType::F16,
-        Values::U32(_) => DType::U32,
     }
 }

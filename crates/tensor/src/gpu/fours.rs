@@ -1,7 +1,7 @@
 //! Fours of a matrix along its columns, for kernels that load parts of matrices into their memory.
 
-use super::matmul::{element, is_wide};
 use super::source::Source;
+use super::tiles::{element, is_wide};
 use crate::program::Matrix;
 
 /// The elements of a four, as WGSL calls them.

@@ -20,6 +20,7 @@ mod sorted;
 mod source;
 mod tall;
 mod tiled;
+mod tiles;
 pub(crate) mod units;
 mod windows;
 
@@ -28,7 +29,7 @@ use crate::graph::tensor::Op;
 use crate::program::{BufferPlan, KernelPlan, Place, Program, Space};
 use dapple_base::{Error, Result};
 use dapple_runtime::{Bound, ByteSlice, CommandList, Gpu, Groups};
-use source::Source;
+use source::{Source, Written};
 
 /// A program on a GPU.
 pub(crate) struct GpuPlan {
@@ -67,14 +68,6 @@ fn record(steps: &[&Step], span: &'static str, runs: usize) -> Result<CommandLis
         }
     }
     Ok(recording)
-}
-
-/// A kernel in WGSL: its entry point is `main`.
-pub(crate) struct Written {
-    pub wgsl: String,
-    /// Names of bindings, and the buffers bound to them.
-    pub bindings: Vec<(String, usize)>,
-    pub groups: usize,
 }
 
 impl GpuPlan {

@@ -6,8 +6,8 @@
 //! 2. The invocations join their sums by a tree in the workgroup's memory.
 
 use super::fours::{PARTS, load};
-use super::matmul::{base, element, finish_index, width};
 use super::source::{Source, THREADS};
+use super::tiles::{base, element, finish_index, width};
 use crate::program::Product;
 
 /// Maximum columns.

@@ -3,11 +3,18 @@
 //! Elements are handled four at a time (`width` 4), loaded and stored as 16 bytes of `f32` or 8 of `f16` if strides and
 //! padding permit it. 16-bit values are stored two in a word and packed by `pack2x16float`, which every device has.
 
-use super::Written;
 use crate::graph::element::{ElementOp as E, HELPERS};
 use crate::graph::tensor::{DType, ReduceOp};
 use crate::program::{Body, BufferPlan, KernelPlan, Source as From, Value};
 use std::fmt::Write;
+
+/// A kernel in WGSL: its entry point is `main`.
+pub(crate) struct Written {
+    pub wgsl: String,
+    /// Names of bindings, and the buffers bound to them.
+    pub bindings: Vec<(String, usize)>,
+    pub groups: usize,
+}
 
 /// Invocations of a workgroup.
 pub(crate) const THREADS: usize = 256;

@@ -8,8 +8,8 @@
 //! 3. The groups' sums are added up in the workgroup's memory, one group after another.
 
 use super::fours::{PARTS, load};
-use super::matmul::{base, width};
 use super::source::{Source, THREADS};
+use super::tiles::{base, width};
 use crate::program::{Matrix, Product};
 
 /// Rows and columns of a result at most.

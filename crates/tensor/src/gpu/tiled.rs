@@ -12,8 +12,8 @@
 //! then read the same fours of one matrix, which memory serves at once.
 
 use super::fours::{PARTS, load_within};
-use super::matmul::{finish_index, is_wide, more, tile_of_group, width};
 use super::source::Source;
+use super::tiles::{finish_index, is_wide, more, tile_of_group, width};
 use crate::program::{Matrix, Product};
 
 /// Number of workgroups that keep a large device busy; half as many for workgroups of many invocations.

@@ -1,19 +1,46 @@
 //! Comparison of a device's units for cooperative matrices with known numbers. wgpu checks shaders that use them less,
 //! so a plan uses them only after the comparison.
 
-use crate::context::Context;
+use super::cooperative::{LANES, MEMORY};
+use crate::context::{Context, Device};
 use crate::graph::tensor::DType;
 use crate::graph::windows::Windows;
 use crate::plan::{Plan, PlanOptions};
 use dapple_base::Result;
 use half::f16;
 
+impl Context {
+    /// Returns true if products of 16-bit matrices are computed by cooperative matrices. The device must have units of
+    /// the supported kind, and their output must have matched known numbers in the first call.
+    ///
+    /// # Errors
+    /// A lost device.
+    pub fn cooperates(&self) -> Result<bool> {
+        if let Some(known) = self.cooperation().get() {
+            return Ok(*known);
+        }
+        let found = self.may_cooperate() && check(self)?;
+        Ok(*self.cooperation().get_or_init(|| found))
+    }
+
+    /// Returns true if the device has the units; their output is not checked.
+    pub(crate) fn may_cooperate(&self) -> bool {
+        let Device::Gpu(gpu) = self.device() else {
+            return false;
+        };
+        let granted = gpu.granted();
+        granted.cooperative_matrices
+            && granted.subgroup_size == Some(LANES)
+            && granted.workgroup_bytes as usize >= MEMORY
+    }
+}
+
 /// Returns true if this device's units multiply correctly: small whole numbers, whose products are exact, by both
 /// tiles, with plain and transposed matrices.
 ///
 /// # Errors
 /// A lost device.
-pub(crate) fn check(context: &Context) -> Result<bool> {
+fn check(context: &Context) -> Result<bool> {
     for (m, k, n, is_transposed) in [
         (64, 64, 128, false),
         (128, 32, 256, false),

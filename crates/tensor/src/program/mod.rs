@@ -7,18 +7,19 @@
 
 mod added;
 mod chain;
+mod compile;
 mod groups;
 mod lower;
 mod memory;
 mod nodes;
 
 pub(crate) use chain::{EVERYWHERE, Part, Tile};
+pub(crate) use compile::compile;
 
 use crate::graph::element::ElementOp;
 use crate::graph::layout::Dim;
 use crate::graph::tensor::{DType, ReduceOp, Tensor};
 use crate::graph::windows::Unfold;
-use dapple_base::Result;
 
 /// A buffer of the program.
 #[derive(Debug, Clone)]
@@ -396,20 +397,4 @@ pub(crate) struct Limits {
     /// `Some` if subgroups may multiply matrices of 16-bit elements: the number of large tiles from which on tiles are
     /// large.
     pub cooperative: Option<usize>,
-}
-
-/// Compiles the program that computes `outputs`, and writes the second of each pair of `updates` into the first, a
-/// leaf.
-///
-/// # Errors
-/// The first mistake in the construction of the graph; tensors of different contexts.
-pub(crate) fn compile(
-    outputs: &[&Tensor],
-    updates: &[(Tensor, Tensor)],
-    limits: Limits,
-) -> Result<Program> {
-    let nodes = nodes::Nodes::collect(outputs, updates)?;
-    let groups = groups::groups(&nodes, limits)?;
-    let lowered = lower::lower(&nodes, &groups, limits)?;
-    Ok(memory::plan(lowered, &nodes, limits))
 }

@@ -1,7 +1,7 @@
 //! Messages of pages about edits, and their conversion to edit commands.
 
-use crate::hub::PageId;
 use crate::protocol::ViewRequest;
+use crate::request::PageId;
 use dapple_scene::edit::{
     Comparison, Condition, Property, SelectionCamera, SelectionStep, SetOperation, Shape,
 };

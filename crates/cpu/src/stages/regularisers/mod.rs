@@ -8,7 +8,7 @@ mod flatness;
 mod opacity;
 mod scale;
 
-use super::update::MAX_COMPONENTS;
+use crate::blocks::MAX_COMPONENTS;
 use crate::simd::{Row, V};
 use dapple_engine::{LossTerm, LossWeights};
 use pulp::Simd;

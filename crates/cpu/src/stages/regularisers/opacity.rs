@@ -1,8 +1,7 @@
 //! Term `opacity`: the mean opacity.
 
-use crate::blocks::component;
+use crate::blocks::{MAX_COMPONENTS, component};
 use crate::simd::{Row, Splat, V};
-use crate::stages::update::MAX_COMPONENTS;
 use pulp::Simd;
 
 /// Numbers per Gaussian in the mean.

@@ -1,8 +1,7 @@
 //! Backward pass for a vector of Gaussians, steps 1 to 3 of `update`: from gradient slots to the
 //! gradients of their parameters and of the camera's motion.
 
-use super::MAX_COMPONENTS;
-use crate::blocks::component;
+use crate::blocks::{MAX_COMPONENTS, component};
 use crate::frame::{AbsoluteSlot, CameraF32, Frame, Slot, TileSpans};
 use crate::projection::{self, CameraV, GeometryGradient, Projection, ScreenGradient, V3};
 use crate::sh;

@@ -1,9 +1,8 @@
 //! Gradients that are written out instead of used for a step: for [`run_gradients`], and of the
 //! camera's motion for pose refinement.
 
-use super::MAX_COMPONENTS;
 use super::backward::{Context, backward};
-use crate::blocks::{Blocks, component};
+use crate::blocks::{Blocks, MAX_COMPONENTS, component};
 use crate::frame::{CameraF32, Frame};
 use crate::projection::CameraV;
 use crate::simd::{ROW, Row, parts};

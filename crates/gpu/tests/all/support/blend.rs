@@ -3,10 +3,10 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use crate::support::{context, relative_l2};
+use crate::support::{context, groups, relative_l2};
 use dapple_engine::constants::{ALPHA_MIN, TILE_SIZE};
 use dapple_engine::{ImageDerivative, PosedCamera, RenderSettings};
-use dapple_gpu::layout::{self, SLOT_FLOATS, State, Step, View, groups};
+use dapple_gpu::layout::{self, SLOT_FLOATS, State, Step, View};
 use dapple_gpu::passes::Bits;
 use dapple_gpu::stages::{blend, blend_backward};
 use dapple_gpu::{Buffers, Context, Recorder};
@@ -247,8 +247,16 @@ pub fn run(stages: &Stages, case: &Case) -> Output {
     let entries = gpu.buffer_with("groups", bytes, usage).unwrap();
     // More workgroups than work, in two dimensions: the last ones must find nothing to do.
     let dispatch = |count: u32| [count.div_ceil(2), 3, 1, 0];
-    gpu.write(&entries, groups::PIXELS.offset(), &dispatch(tiles as u32));
-    gpu.write(&entries, groups::BUCKETS.offset(), &dispatch(state.buckets));
+    gpu.write(
+        &entries,
+        groups::offset(groups::PIXELS),
+        &dispatch(tiles as u32),
+    );
+    gpu.write(
+        &entries,
+        groups::offset(groups::BUCKETS),
+        &dispatch(state.buckets),
+    );
     buffers.set("groups", entries);
 
     let mut recorder = Recorder::new(context, &buffers, Bits::NONE);

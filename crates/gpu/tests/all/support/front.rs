@@ -1,5 +1,6 @@
 //! Runs the stages from `begin` to `ranges`, and reads back their results.
 
+use crate::support::groups;
 use dapple_engine::{PosedCamera, RenderSettings};
 use dapple_gpu::layout::{self, State, Step, View};
 use dapple_gpu::passes::{Bits, Pass};
@@ -163,7 +164,7 @@ impl Front {
             | wgpu::BufferUsages::COPY_SRC
             | wgpu::BufferUsages::COPY_DST
             | wgpu::BufferUsages::INDIRECT;
-        let bytes = layout::groups::count() * layout::groups::BYTES;
+        let bytes = groups::count() * groups::BYTES;
         buffers.set("groups", gpu.buffer_with("groups", bytes, usage).unwrap());
         let gaussians = u64::from(capacity.gaussians);
         let instances = u64::from(capacity.instances);
@@ -299,7 +300,7 @@ impl Front {
         };
         let (visible, instances) = (state.visible as usize, state.instances as usize);
         let tiles = PosedCamera::new(camera).unwrap().tile_count();
-        let groups = layout::groups::count() as usize;
+        let groups = groups::count() as usize;
         let ranks = words("visible_rank", gaussians);
         let places: Vec<(usize, usize)> = (ranks.iter().enumerate())
             .filter(|(_, rank)| **rank > 0)

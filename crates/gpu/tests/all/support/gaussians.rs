@@ -3,8 +3,9 @@
 
 #![allow(clippy::unwrap_used, dead_code, reason = "tests; each uses some of it")]
 
+use crate::support::groups;
 use dapple_engine::{Gradients, ImageDerivative, PosedCamera};
-use dapple_gpu::layout::{self, Step, groups, plane};
+use dapple_gpu::layout::{self, Step, plane};
 use dapple_gpu::passes::{Bits, Pass};
 use dapple_gpu::precision::{Precision, Values, pack, unpack};
 use dapple_gpu::stages::{gradients, update};
@@ -219,7 +220,7 @@ impl Fixture {
             (groups::UPDATE, n32.div_ceil(layout::UPDATE_THREADS)),
         ] {
             let gpu = &fixture.stages.context.gpu;
-            gpu.write(&buffer, entry.offset(), &[count, 1, 1, 0]);
+            gpu.write(&buffer, groups::offset(entry), &[count, 1, 1, 0]);
         }
         fixture.buffers.set("groups", buffer);
 

@@ -6,6 +6,7 @@ pub mod blend;
 pub mod cpu_agreement;
 pub mod front;
 pub mod gaussians;
+pub mod groups;
 pub mod lease;
 pub mod world;
 

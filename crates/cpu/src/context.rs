@@ -1,0 +1,92 @@
+//! [`StepContext`]: what the stages and features of one training step read and change.
+
+use crate::blocks::Blocks;
+use crate::frame::{CameraF32, Frame};
+use crate::model::Model;
+use crate::stages::appearance_mlp::MlpColours;
+use crate::stages::blend_backward::Mode;
+use crate::stages::extras::ExtrasStep;
+use crate::stages::regularisers::Regularisers;
+use crate::views::Views;
+use dapple_engine::{Dropout, Stage, StageTime, StepSettings, ViewId};
+use dapple_scene::Photo;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Clock for the stages of one pass, measured between them.
+pub struct Clock {
+    last: Instant,
+    /// Times so far.
+    pub stages: Vec<StageTime>,
+}
+
+impl Clock {
+    /// Starts a clock.
+    pub fn start() -> Self {
+        Self {
+            last: Instant::now(),
+            stages: Vec::with_capacity(Stage::ALL.len()),
+        }
+    }
+
+    /// Adds the time since the last call to a stage.
+    pub fn lap(&mut self, stage: Stage) {
+        let now = Instant::now();
+        let duration_ns = now.duration_since(self.last).as_nanos() as u64;
+        // `appearance` runs twice: forward and backward.
+        match self.stages.iter_mut().find(|time| time.stage == stage) {
+            Some(time) => time.duration_ns += duration_ns,
+            None => self.stages.push(StageTime { stage, duration_ns }),
+        }
+        self.last = now;
+    }
+}
+
+/// What features do inside the loops of `project` and `update`.
+#[derive(Debug, Default)]
+pub struct KernelSlots {
+    /// `project`: Gaussians that the step drops, and the opacity of the others.
+    pub opacity: Option<Dropout>,
+    /// `project` and `update`: Gaussians with the colours of the photo's appearance.
+    pub mlp: Option<MlpColours>,
+    /// `update`, before Adam: further gradients.
+    pub gradient: Option<Regularisers>,
+    /// `update`, after Adam: noise.
+    pub after_adam: Option<ExtrasStep>,
+}
+
+/// One step of training: what stages and features read and change.
+pub struct StepContext<'a> {
+    /// View of the step.
+    pub view: ViewId,
+    /// Settings of the step.
+    pub settings: &'a StepSettings,
+    /// Photo of the view.
+    pub photo: Arc<Photo>,
+    /// Refined camera of the view.
+    pub camera: CameraF32,
+    /// SH degree of the step.
+    pub sh_degree: u8,
+    /// Gaussians.
+    pub model: &'a mut Model,
+    /// All views.
+    pub views: &'a mut Views,
+    /// Buffers of the stages.
+    pub frame: &'a mut Frame,
+    /// Further outputs of the backward pass.
+    pub mode: Mode,
+    /// Features inside kernels.
+    pub slots: KernelSlots,
+    /// Times of stages.
+    pub clock: Clock,
+}
+
+impl StepContext<'_> {
+    /// Returns the Gaussians that the stages read.
+    pub fn shown(&self) -> &Blocks {
+        match &self.slots.mlp {
+            Some(colours) => &colours.params,
+            None => &self.model.params,
+        }
+    }
+}

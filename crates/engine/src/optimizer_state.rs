@@ -1,0 +1,38 @@
+//! [`OptimizerState`]: what a run needs to continue.
+
+use crate::ViewState;
+use dapple_scene::Splats;
+
+/// State, in addition to the splats, that a run needs to continue bit-identically.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct OptimizerState {
+    /// Adam's first moments, with the shape of the splats.
+    pub first_moments: Splats,
+    /// Adam's second moments, with the shape of the splats.
+    pub second_moments: Splats,
+    /// Sum of screen-space gradient norms since the last densification round, `[N]`.
+    pub gradient_sums: Vec<f32>,
+    /// Number of steps in which each Gaussian was visible since the last densification round, `[N]`.
+    pub visible_counts: Vec<f32>,
+    /// Standard deviation of each Gaussian's 3D filter, world units, `[N]`. Empty if no step or render was
+    /// anti-aliased. See [`crate::filter_3d`].
+    pub filter_3d: Vec<f32>,
+    /// State of the engine's views that training changes.
+    pub views: ViewState,
+}
+
+impl OptimizerState {
+    /// Creates the state of splats before the first step.
+    pub fn untrained(splats: &Splats, views: ViewState) -> Self {
+        let n = splats.len();
+        let zeros = || crate::groups::zeros(n, splats.sh_degree);
+        Self {
+            first_moments: zeros(),
+            second_moments: zeros(),
+            gradient_sums: vec![0.0; n],
+            visible_counts: vec![0.0; n],
+            filter_3d: Vec::new(),
+            views,
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Tensors, entries, shaders and bytes of all passes, and the kernels that are compiled first. All of this follows from
+//! the lists of passes ([`crate::plans`]).
+
+use crate::Context;
+use crate::passes::{Bits, Code, Declared, Entries, Load, Pass, Tensor};
+use crate::plans::{all, is_of_rounds};
+use crate::precision::Precision;
+use dapple_engine::LossTerm;
+use dapple_runtime::{Gpu, ShaderSet, primitives};
+use dapple_scene::Result;
+use rayon::prelude::*;
+use std::sync::LazyLock;
+
+static DECLARED: LazyLock<Declared> = LazyLock::new(|| {
+    let entries = |of_rounds: bool| {
+        let passes = all().filter(move |pass| is_of_rounds(pass) == of_rounds);
+        passes.flat_map(|pass| pass.entries.iter().copied())
+    };
+    Declared {
+        tensors: all().flat_map(|pass| pass.tensors).collect(),
+        entries: Entries::new(entries(false), entries(true)),
+    }
+});
+
+/// Returns the tensors and entries of all passes.
+pub fn declared() -> &'static Declared {
+    &DECLARED
+}
+
+/// Returns every tensor.
+pub fn tensors() -> impl Iterator<Item = &'static Tensor> {
+    DECLARED.tensors.iter().copied()
+}
+
+/// Returns the numbers of all entries for shaders: the shader include `shared/entries`.
+pub fn entries_wgsl() -> &'static str {
+    static WGSL: LazyLock<String> = LazyLock::new(|| DECLARED.entries.wgsl());
+    &WGSL
+}
+
+/// The numbers of the terms of the loss for shaders: the shader include `shared/losses`. SSIM has none:
+/// [`crate::layout::Step::ssim_weight`] is its weight.
+fn losses_wgsl() -> &'static str {
+    static WGSL: LazyLock<String> = LazyLock::new(|| {
+        let constant = |term: &LossTerm| {
+            let name = term.name().to_uppercase();
+            format!("const LOSS_{name}: u32 = {}u;\n", *term as usize)
+        };
+        let terms = LossTerm::ALL.iter();
+        let terms = terms.filter(|term| **term != LossTerm::Ssim);
+        terms.map(constant).collect()
+    });
+    &WGSL
+}
+
+impl Context {
+    /// Creates the context of an open device.
+    pub fn new(gpu: Gpu) -> Self {
+        // SAFETY: all of them index by counts that the host bounds by the sizes of buffers, their loops end, and
+        // the tests run each with wgpu's checks.
+        let shaders = unsafe { shaders().without_checks() };
+        Self::with(gpu, shaders, declared())
+    }
+}
+
+/// Compiles the kernels that passes declare as first, on all cores. A driver without a kernel cache from before takes
+/// seconds for all.
+///
+/// # Errors
+/// The driver refuses a kernel: the error of the first in order.
+pub fn compile_first(context: &Context) -> Result<()> {
+    enum Job {
+        Kernel(Code, Bits),
+        Sort(u32, bool),
+    }
+    let of_pass = |pass: &'static Pass| {
+        let kernels = pass.first.iter().flat_map(|&bits| {
+            let kernels = pass.kernels.iter();
+            kernels.map(move |&code| Job::Kernel(code, bits))
+        });
+        let sorts = pass.sorts.iter();
+        kernels.chain(sorts.map(|&(bits, numbered)| Job::Sort(bits, numbered)))
+    };
+    let jobs: Vec<Job> = all().flat_map(of_pass).collect();
+    let made = jobs.par_iter().map(|job| match job {
+        // A kernel that binds too many buffers is compiled when the sizes of the joined buffers are known.
+        Job::Kernel(code, bits) => match context.beyond(code, *bits)? {
+            Some(_) => Ok(()),
+            None => context.kernels(code, *bits).map(drop),
+        },
+        Job::Sort(bits, numbered) => context.radix_sort(*bits, *numbered).map(drop),
+    });
+    let made: Vec<Result<()>> = made.collect();
+    made.into_iter().collect()
+}
+
+/// Returns the least bytes that the stage of this name reads and writes in a step, by formula.
+///
+/// Counts the arrays that its kernels read and write, each once per kernel, as if caches were perfect within a kernel
+/// and empty between kernels. Not counted: reports, and tables of counts per block in prefix sums and sorts (a
+/// hundredth of the data that they sort). Where counts do not determine the bytes, the result ignores early ends.
+/// Pixels that are finished before the last instance of their tile write fewer checkpoints, so a stage can then move
+/// fewer bytes than this.
+pub fn bytes(stage: &str, load: &Load, precision: Precision) -> u64 {
+    let passes = all().filter(|pass| pass.name == stage);
+    passes.map(|pass| (pass.bytes)(load, precision)).sum()
+}
+
+/// All WGSL: what shaders of this crate share, the runtime's that it is built with, and what passes declare.
+pub fn shaders() -> ShaderSet {
+    macro_rules! pieces {
+        ($($name:literal),* $(,)?) => {
+            ShaderSet::new(&[$(($name, include_str!(concat!("../shaders/", $name, ".wgsl")))),*])
+        };
+    }
+    let shared = pieces![
+        "shared/adam",
+        "shared/antialias",
+        "shared/appearance",
+        "shared/blocks",
+        "shared/centre",
+        "shared/clamped_colour",
+        "shared/colour",
+        "shared/extra_slots",
+        "shared/extras",
+        "shared/finite",
+        "shared/gaussian_backward",
+        "shared/groups",
+        "shared/halt",
+        "shared/lens",
+        "shared/lens_form",
+        "shared/high_product",
+        "shared/is_number",
+        "shared/mlp",
+        "shared/mlp_affine",
+        "shared/mlp_place",
+        "shared/noise",
+        "shared/normal",
+        "shared/parameters",
+        "shared/photo",
+        "shared/planes",
+        "shared/pose_sum",
+        "shared/rests",
+        "shared/projection",
+        "shared/projection_backward",
+        "shared/regroup",
+        "shared/regroup_blocks",
+        "shared/report",
+        "shared/rounding",
+        "shared/scratch",
+        "shared/sh",
+        "shared/sh_backward",
+        "shared/sh_read",
+        "shared/slot_sums",
+        "shared/splat2d",
+        "shared/ssim",
+        "shared/step",
+        "shared/storage",
+        "shared/tiles",
+        "shared/tree_sum",
+        "shared/windows",
+    ];
+    let passes: Vec<_> = all()
+        .flat_map(|pass| pass.shaders.iter().copied())
+        .collect();
+    let numbered = [
+        ("shared/entries", entries_wgsl()),
+        ("shared/losses", losses_wgsl()),
+    ];
+    shared
+        .with(&primitives::PIECES)
+        .with(&numbered)
+        .with(&passes)
+}

@@ -1,0 +1,164 @@
+//! The lists of passes. A [`Plan`] is a list of passes that are submitted for one purpose, in the order of execution.
+//!
+//! To add a stage: a file under `stages/` with its `PASS`, its shader, and its line in one list below.
+
+use crate::passes::{Bits, Pass};
+use crate::recorder::Recorder;
+use crate::stages::{
+    appearance, appearance_mlp, blend, blend_backward, bytes, crops, densify, depth, emit,
+    filter_3d, finite, gradients, loss, morton, order, poses, project, ranges, relocate, report,
+    score, sort, surface, update,
+};
+use dapple_scene::Result;
+
+/// The passes of each plan, in order. A new stage is listed here.
+static FRONT: &[&Pass] = &[
+    &project::PASS,
+    &order::PASS,
+    &emit::PASS,
+    &sort::PASS,
+    &ranges::PASS,
+    &blend::PASS,
+];
+static LOSS: &[&Pass] = &[
+    &appearance::FORTH,
+    &loss::PASS,
+    &crops::PASS,
+    &appearance::BACK,
+    &depth::PASS,
+];
+static BACK: &[&Pass] = &[
+    &blend_backward::PASS,
+    &update::SUMS,
+    &update::EXTRA_SUMS,
+    &poses::SUMS,
+    &appearance_mlp::PASS,
+    &update::PASS,
+    &poses::PASS,
+    &report::PASS,
+];
+static GRADIENTS: &[&Pass] = &[
+    &blend_backward::PASS,
+    &update::SUMS,
+    &update::EXTRA_SUMS,
+    &gradients::PASS,
+];
+static SCORE: &[&Pass] = &[&score::PASS];
+static SHOWN: &[&Pass] = &[&bytes::PASS, &surface::PASS];
+static FILTER_3D: &[&Pass] = &[&filter_3d::PASS];
+static FINITE: &[&Pass] = &[&finite::PASS];
+static ROUND: &[&Pass] = &[
+    &densify::PASS,
+    &relocate::PASS,
+    &morton::PASS,
+    &report::ROUND,
+];
+
+/// A list of passes that is submitted at once, or recorded at once as a part of another plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Plan {
+    /// A render.
+    Front,
+    /// From the image to its gradient.
+    Loss,
+    /// From the image's gradient to new parameters, and the report.
+    Back,
+    /// A step: the three plans above.
+    Step,
+    /// From the image's gradient to gradients that are written out.
+    Gradients,
+    /// From a render to its scores.
+    Score,
+    /// From a render to an 8-bit, count or surface image.
+    Shown,
+    /// 3D filters, before a step.
+    Filter3d,
+    /// Search for non-finite parameters, after a report.
+    Finite,
+    /// A densification round, with the Morton order, and its report.
+    Round,
+}
+
+impl Plan {
+    /// Every plan.
+    pub const ALL: [Self; 10] = [
+        Self::Front,
+        Self::Loss,
+        Self::Back,
+        Self::Step,
+        Self::Gradients,
+        Self::Score,
+        Self::Shown,
+        Self::Filter3d,
+        Self::Finite,
+        Self::Round,
+    ];
+
+    /// Returns the parts of a plan that is composed of others.
+    pub fn parts(self) -> &'static [Self] {
+        match self {
+            Self::Step => &[Self::Front, Self::Loss, Self::Back],
+            _ => &[],
+        }
+    }
+
+    /// Returns its passes, in order, without those of its parts.
+    pub fn passes(self) -> &'static [&'static Pass] {
+        match self {
+            Self::Front => FRONT,
+            Self::Loss => LOSS,
+            Self::Back => BACK,
+            // Its parts have the passes.
+            Self::Step => &[],
+            Self::Gradients => GRADIENTS,
+            Self::Score => SCORE,
+            Self::Shown => SHOWN,
+            Self::Filter3d => FILTER_3D,
+            Self::Finite => FINITE,
+            Self::Round => ROUND,
+        }
+    }
+
+    /// Returns the bits that make a difference to the plan.
+    pub fn understands(self) -> Bits {
+        let own = self.passes().iter().map(|pass| pass.understands());
+        let parts = self.parts().iter().map(|part| part.understands());
+        own.chain(parts).fold(Bits::NONE, |all, bits| all | bits)
+    }
+
+    /// Returns true if the plan is recorded for each photo slot.
+    pub fn has_photo(self) -> bool {
+        matches!(self, Self::Loss | Self::Step)
+    }
+}
+
+/// Returns true if the pass belongs to densification rounds.
+pub(crate) fn is_of_rounds(pass: &Pass) -> bool {
+    let mut rounds = Plan::Round.passes().iter();
+    rounds.any(|other| std::ptr::eq(*other, pass))
+}
+
+/// Returns every pass, once.
+pub fn all() -> impl Iterator<Item = &'static Pass> {
+    let listed = || {
+        Plan::ALL
+            .iter()
+            .flat_map(|plan| plan.passes().iter().copied())
+    };
+    listed().enumerate().filter_map(move |(index, pass)| {
+        let is_new = !listed()
+            .take(index)
+            .any(|before| std::ptr::eq(before, pass));
+        is_new.then_some(pass)
+    })
+}
+
+impl Recorder<'_> {
+    /// Appends the passes of a plan that the bits of the command enable.
+    ///
+    /// # Errors
+    /// See [`Self::pass`].
+    pub fn plan(&mut self, plan: Plan) -> Result<()> {
+        plan.passes().iter().try_for_each(|pass| self.pass(pass))
+    }
+}
