@@ -13,7 +13,7 @@ use crate::console::Console;
 use crate::snapshot_playback::SnapshotPlayback;
 use crate::viewing::{InitialView, ViewOptions, entries, stage};
 use dapple::scene::{Dataset, Result};
-use dapple::train::{EvalReport, PausedRun, StepProgress, Trainer};
+use dapple::train::{EvalReport, Next, PausedRun, StepProgress, Trainer};
 use dapple_viewer::{Command, Share, Stage, Status, Viewer};
 use std::time::{Duration, Instant};
 
@@ -130,12 +130,7 @@ impl Live {
         self.viewer.show(self.stage.clone());
     }
 
-    /// Returns true if a page has requested a checkpoint since the last call.
-    pub fn wants_checkpoint(&mut self) -> bool {
-        std::mem::take(&mut self.save)
-    }
-
-    /// Serves pages between two steps.
+    /// Serves pages between two steps. Returns [`Next::Checkpoint`] if a page has requested one.
     ///
     /// # Errors
     /// Receives a failure of the engine.
@@ -144,7 +139,7 @@ impl Live {
         run: &mut PausedRun<'_>,
         stop: impl Fn() -> bool,
         console: &Console,
-    ) -> Result<()> {
+    ) -> Result<Next> {
         self.hear();
         self.report_now_and_then();
         if !self.viewer.shows_snapshot() {
@@ -164,7 +159,10 @@ impl Live {
             self.hear();
             self.note_if_alone(console);
         }
-        Ok(())
+        Ok(match std::mem::take(&mut self.save) {
+            true => Next::Checkpoint,
+            false => Next::Continue,
+        })
     }
 
     /// Prints once that a paused run has no page left to resume it.

@@ -6,8 +6,8 @@ use crate::live::Live;
 use dapple::contract::DensifyReport;
 use dapple::scene::Result;
 use dapple::train::{
-    EvalReport, ExtensionCheck, ExtensionDecision, MOST_SNAPSHOT_BYTES, Observer, PausedRun,
-    Snapshots, StepProgress, Taken, TrainConfig,
+    Amendment, Change, EvalReport, Event, ExtensionCheck, ExtensionDecision, MOST_SNAPSHOT_BYTES,
+    Next, PausedRun, RunHook, Snapshots, StepProgress, Taken,
 };
 pub use dapple_base::numbers::grouped;
 use indicatif::ProgressBar;
@@ -24,6 +24,8 @@ pub struct TrainingDisplay<'a> {
     bar: ProgressBar,
     last_line: Instant,
     psnr: Option<f64>,
+    /// Text on the extension check that has amended the run.
+    check: Option<String>,
     unsaved: Unsaved,
     /// Live viewer, if the run is shown in a browser.
     live: Option<Live>,
@@ -61,6 +63,7 @@ impl<'a> TrainingDisplay<'a> {
             bar: console.bar(u64::from(steps), "{pos}/{len} [{bar:24}] {msg}"),
             last_line: Instant::now(),
             psnr: None,
+            check: None,
             unsaved: Unsaved::default(),
             live: shown.live,
             snapshots: shown.snapshots,
@@ -128,8 +131,8 @@ impl<'a> TrainingDisplay<'a> {
     }
 }
 
-impl Observer for TrainingDisplay<'_> {
-    fn on_extension_check(&mut self, check: &ExtensionCheck, config: &TrainConfig) {
+impl TrainingDisplay<'_> {
+    fn on_extension_check(&mut self, check: &ExtensionCheck) {
         let [_, step] = check.steps;
         let gain = match 100.0 * check.gain() {
             gain if gain >= 0.0 => format!("fell by {gain:.0} %"),
@@ -139,18 +142,30 @@ impl Observer for TrainingDisplay<'_> {
             "step {}: the loss of the withheld photos {gain}",
             grouped(step.into())
         );
-        match (check.decision, config.extension_log.last()) {
-            (ExtensionDecision::Extend, Some(&[_, steps, most])) => self.console.note(&format!(
+        match check.decision {
+            ExtensionDecision::LittleGained => self.console.detail(&gain),
+            _ => self.check = Some(gain),
+        }
+    }
+
+    fn on_amendment(&mut self, amendment: &Amendment) {
+        let gain = self.check.take();
+        let gain = gain.unwrap_or_else(|| format!("step {}", grouped(amendment.after.into())));
+        match amendment.change {
+            Change::Extension {
+                steps,
+                max_gaussians,
+            } => self.console.note(&format!(
                 "{gain}: the run is extended to {} steps and up to {} (--steps sets the length)",
                 grouped(steps.into()),
-                gaussians(most.into())
+                gaussians(max_gaussians.into())
             )),
-            (ExtensionDecision::NotShared, _) if config.dropout_after == step => self.console.note(&format!(
+            Change::Dropout { rate } => self.console.note(&format!(
                 "{gain}: the photos are overfitted, so each step from here on drops {} % of the Gaussians at \
                  random (--dropout sets the rate)",
-                100.0 * config.dropout
+                100.0 * rate
             )),
-            _ => self.console.detail(&gain),
+            _ => {}
         }
     }
 
@@ -238,19 +253,38 @@ impl Observer for TrainingDisplay<'_> {
             }
         }
     }
+}
 
-    fn between_steps(&mut self, run: &mut PausedRun<'_>) -> Result<()> {
+impl RunHook for TrainingDisplay<'_> {
+    fn name(&self) -> &'static str {
+        "display"
+    }
+
+    fn on(&mut self, event: &Event<'_>) -> Result<()> {
+        match event {
+            Event::Step(progress) => self.on_step(progress),
+            Event::Densify(report) => self.on_densify(report),
+            Event::ExtensionCheck(check) => self.on_extension_check(check),
+            Event::Amended(amendment) => self.on_amendment(amendment),
+            Event::Eval(step, report) => self.on_eval(*step, report),
+            Event::Saved(step, saved) => self.on_checkpoint(*step, saved),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn after_step(&mut self, run: &mut PausedRun<'_>) -> Result<Next> {
+        // The run was not amended after the check.
+        if let Some(check) = self.check.take() {
+            self.console.detail(&check);
+        }
         let taken = self.snapshots.between_steps(run)?;
         self.on_snapshot(run.step(), taken);
         let grace = self.grace;
         match &mut self.live {
             Some(live) => live.between_steps(run, || grace.requested(), self.console),
-            None => Ok(()),
+            None => Ok(Next::Continue),
         }
-    }
-
-    fn wants_checkpoint(&mut self) -> bool {
-        self.live.as_mut().is_some_and(Live::wants_checkpoint)
     }
 
     fn should_stop(&self) -> bool {

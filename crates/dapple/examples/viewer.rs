@@ -4,7 +4,7 @@
 //! The training result is bit-identical.
 
 use dapple::prelude::*;
-use dapple::train::{PausedRun, StepProgress};
+use dapple::train::PausedRun;
 use dapple_viewer::{CameraEntry, Share, Stage, Status, Viewer, ViewerOptions};
 use std::time::{Duration, Instant};
 
@@ -16,8 +16,8 @@ struct Shown {
     begun: Instant,
 }
 
-impl Observer for Shown {
-    fn on_step(&mut self, at: &StepProgress) {
+impl Shown {
+    fn report(&self, at: &StepProgress) {
         if !at.step.is_multiple_of(20) {
             return;
         }
@@ -36,10 +36,23 @@ impl Observer for Shown {
             note: None,
         });
     }
+}
 
-    fn between_steps(&mut self, run: &mut PausedRun<'_>) -> dapple::Result<()> {
+impl RunHook for Shown {
+    fn name(&self) -> &'static str {
+        "viewer"
+    }
+
+    fn on(&mut self, event: &Event<'_>) -> dapple::Result<()> {
+        if let Event::Step(progress) = event {
+            self.report(progress);
+        }
+        Ok(())
+    }
+
+    fn after_step(&mut self, run: &mut PausedRun<'_>) -> dapple::Result<Next> {
         if !self.share.is_ready(Instant::now()) {
-            return Ok(());
+            return Ok(Next::Continue);
         }
         if let Some(request) = self.viewer.next(Duration::ZERO) {
             let started = Instant::now();
@@ -48,7 +61,7 @@ impl Observer for Shown {
             self.share.spent(started.elapsed(), Instant::now());
             self.pictures += 1;
         }
-        Ok(())
+        Ok(Next::Continue)
     }
 }
 

@@ -92,8 +92,8 @@ pub use dapple_scene::{
     Progress, Result, Splats, Split, View, load, ply, synth,
 };
 pub use dapple_train::{
-    ConfigPatch, Ending, EvalReport, Observer, Outcome, Preset, RunFolder, Silent, StepProgress,
-    TrainConfig, Trainer, evaluate, train_into,
+    ConfigPatch, Ending, EvalReport, Event, Next, Outcome, Preset, RunFolder, RunHook, Silent,
+    StepProgress, TrainConfig, Trainer, evaluate, train_into,
 };
 
 /// Prelude for most programs: `use dapple::prelude::*;`.
@@ -106,8 +106,8 @@ pub mod prelude {
         synth,
     };
     pub use dapple_train::{
-        EvalReport, Observer, Outcome, Preset, RunFolder, Silent, StepProgress, TrainConfig,
-        Trainer,
+        EvalReport, Event, Next, Outcome, Preset, RunFolder, RunHook, Silent, StepProgress,
+        TrainConfig, Trainer,
     };
     pub use glam::{DQuat, DVec3};
 }

@@ -21,6 +21,6 @@ mod plan;
 
 pub use calibrate::calibrate;
 pub use cost::{CostModel, Timed};
-pub(crate) use keep::Pacing;
+pub(crate) use keep::StepRateHook;
 pub use pacer::{Now, StepRateController};
 pub use plan::{Plan, PlanRequest, SHORT_GROW_GRADIENT, plan};

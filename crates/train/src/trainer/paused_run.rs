@@ -6,7 +6,7 @@ use dapple_scene::{Result, Splats};
 use glam::DVec3;
 use std::time::Instant;
 
-/// A run between two steps: see [`crate::Observer::between_steps`].
+/// A run between two steps: see [`crate::RunHook::after_step`].
 pub struct PausedRun<'a> {
     run: &'a mut Run,
 }
@@ -14,6 +14,11 @@ pub struct PausedRun<'a> {
 impl<'a> PausedRun<'a> {
     pub(super) fn new(run: &'a mut Run) -> Self {
         Self { run }
+    }
+
+    /// Returns the run, for built-in hooks.
+    pub(crate) fn run(&mut self) -> &mut Run {
+        self.run
     }
 
     /// Returns the steps enqueued so far.
