@@ -63,15 +63,15 @@ impl Live {
         let stage = Stage {
             cameras: entries(dataset, config, &[]),
             trains: true,
-            settings: config.to_toml()?,
+            settings: trainer.plan().to_config().to_toml()?,
             snapshots: travel.steps(),
-            steps: config.last_step(),
+            steps: trainer.plan().last_step(),
             ..stage(title, trainer.device(), trainer.gaussians(), &stance)
         };
         viewer.show(stage.clone());
         let status = Status {
             step: trainer.steps_done(),
-            steps: config.last_step(),
+            steps: trainer.plan().last_step(),
             loss: 0.0,
             psnr: None,
             gaussians: trainer.gaussians(),

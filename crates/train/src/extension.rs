@@ -4,12 +4,12 @@
 //!    photos take its steps (`WithheldPhotos`). The mean loss of the withheld photos is measured at both ends.
 //! 2. If photos agree with each other, training on the others also improves the withheld photos. If they do not,
 //!    training overfits: what the splats had learned of the withheld photos is lost, and their loss rises.
-//! 3. If the loss falls, the run is extended ([`TrainConfig::extension_log`]): from here on it continues as if it had had
+//! 3. If the loss falls, the run is extended ([`crate::Change::Extension`]): from here on it continues as if it had had
 //!    half as many steps again from its start. If the loss falls by by much, the run has twice the steps and twice the
 //!    Gaussians, within the bounds of both.
 //! 4. A run with twice its steps has another check before its new end. The previous extension must have reduced the
 //!    loss of the withheld photos by 15 %, and the loss must still fall. Then the run has twice the steps again.
-//! 5. If the loss rises, the remaining steps use dropout ([`TrainConfig::dropout_after`]): what is overfitted to a
+//! 5. If the loss rises, the remaining steps use dropout ([`crate::Change::Dropout`]): what is overfitted to a
 //!    photo depends on all Gaussians that it was learned with.
 //! 6. After the check the photos return to the order of steps. If the end has not moved, they are taken more often
 //!    until the end, to replace their missed steps (`CATCH_UP`), so that the run uses all photos.
@@ -22,8 +22,8 @@ mod hook;
 
 pub(crate) use hook::ExtensionHook;
 
-use crate::TrainConfig;
 use crate::capture_statistics::LONGEST;
+use crate::plan::Plan;
 use serde::{Deserialize, Serialize};
 
 /// One of this many photos is withheld.
@@ -97,12 +97,13 @@ pub(crate) enum Allowed {
 }
 
 impl WithheldPhotos {
-    /// The withheld photos of a run with this configuration on `photos` photos.
-    pub(crate) fn new(config: &TrainConfig, photos: usize) -> Self {
+    /// The withheld photos of a run with this plan on `photos` photos.
+    pub(crate) fn new(plan: &Plan, photos: usize) -> Self {
         if photos < LEAST_PHOTOS {
             return Self::default();
         }
-        let extended = config.extension_log.iter().map(|&[_, steps, _]| steps);
+        let config = plan.config();
+        let extended = plan.amendments().extensions().map(|(_, steps, _)| steps);
         let ends = std::iter::once(config.steps).chain(extended);
         let mut times = Vec::new();
         let mut before = None;
@@ -113,7 +114,7 @@ impl WithheldPhotos {
             }
             let at = |part: u64| (u64::from(steps) * part / 100) as u32;
             // The missed steps of some photos are few compared with the rest of an extended run.
-            let is_extended = config.extension_log.len() > i;
+            let is_extended = plan.amendments().extensions().count() > i;
             times.push([
                 at(FROM) + 1,
                 at(TO),
@@ -161,23 +162,25 @@ fn by_half(steps: u32) -> u32 {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
+    use crate::TrainConfig;
+    use crate::plan::Amendment;
 
-    fn config(steps: u32, extensions: u32) -> TrainConfig {
-        TrainConfig {
+    fn plan(steps: u32, extensions: u32, extended: &[[u32; 3]]) -> Plan {
+        let amendment = |&[after, steps, most]: &[u32; 3]| Amendment::extension(after, steps, most);
+        let amendments: Vec<Amendment> = extended.iter().map(amendment).collect();
+        let config = TrainConfig {
             steps,
             max_extensions: extensions,
+            amendments: amendments.into(),
             ..TrainConfig::default()
-        }
+        };
+        config.into()
     }
 
     #[test]
     fn photos_are_asked_on_the_way_to_each_end_that_a_run_has() {
         let times = |steps, extensions, extended: &[[u32; 3]]| {
-            let config = TrainConfig {
-                extension_log: extended.to_vec(),
-                ..config(steps, extensions)
-            };
-            WithheldPhotos::new(&config, 60).times
+            WithheldPhotos::new(&plan(steps, extensions, extended), 60).times
         };
         let first = [4005, 5460, 7280];
         // No missed steps are replaced if the end has moved.
@@ -194,7 +197,7 @@ mod tests {
         // 20 000 become 30 000; 21 000 are enough.
         assert_eq!(times(20_000, 2, &[]), [[11_001, 15_000, 20_000]]);
         assert!(times(21_000, 2, &[]).is_empty() && times(7280, 0, &[]).is_empty());
-        assert!(WithheldPhotos::new(&config(7280, 2), 7).times.is_empty());
+        assert!(WithheldPhotos::new(&plan(7280, 2, &[]), 7).times.is_empty());
         assert!(times(u32::MAX, 2, &[]).is_empty());
     }
 
@@ -202,7 +205,7 @@ mod tests {
     fn every_twelfth_photo_is_left_out_meanwhile_and_makes_up_for_it() {
         let withheld = |view: &usize| is_withheld(*view);
         assert_eq!((0..30).filter(withheld).collect::<Vec<_>>(), [6, 18]);
-        let allows = |step| WithheldPhotos::new(&config(1000, 1), 30).allows(step);
+        let allows = |step| WithheldPhotos::new(&plan(1000, 1, &[]), 30).allows(step);
         assert!((551..=750).all(|step| allows(step) == Allowed::Others));
         let makes_up: Vec<u32> = (751..=1100)
             .filter(|&step| allows(step) == Allowed::Withheld)

@@ -43,7 +43,7 @@ pub trait RunHook {
     /// Returns the name of the hook, in lower case.
     fn name(&self) -> &'static str;
 
-    /// Returns what the trainer makes for this hook only.
+    /// Returns the values that the trainer makes for this hook.
     fn needs(&self) -> DeviceRequirements {
         DeviceRequirements::default()
     }
@@ -73,7 +73,7 @@ pub trait RunHook {
     }
 }
 
-/// What the trainer does after a hook was called, before the next hook is called.
+/// Action of the trainer after a call of a hook, before the next hook is called.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum Next {
@@ -85,7 +85,7 @@ pub enum Next {
     Checkpoint,
 }
 
-/// What the trainer makes only if a hook needs it.
+/// Values that the trainer makes only for hooks that need them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DeviceRequirements {
     /// Pictures of the last scoring, for [`Event::Pictures`].

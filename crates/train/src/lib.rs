@@ -4,7 +4,8 @@
 //! - [`init`]: the first Gaussians, from sparse points or random points.
 //! - [`mod@evidence`]: Gaussian cap and steps from capture statistics.
 //! - [`mod@extension`]: extension checks, which test during a run whether more steps and Gaussians gain.
-//! - [`Schedule`]: the numbers of each step; a pure function of configuration and step.
+//! - [`mod@plan`]: the configuration of a run, and what the run has changed since.
+//! - [`Schedule`]: the numbers of each step; a pure function of plan and step.
 //! - [`mod@strategy`]: rules that add, move and remove Gaussians.
 //! - [`mod@time_budget`]: runs of a given time.
 //! - [`Trainer`]: drives an [`Engine`](dapple_engine::Engine) through a run.
@@ -37,7 +38,7 @@ mod output;
 mod perceptual;
 mod pictures;
 mod plain_background;
-mod plan;
+pub mod plan;
 mod poses;
 mod random;
 mod refit;
@@ -74,7 +75,7 @@ pub use output::{
     train_into,
 };
 pub use plain_background::PlainBackground;
-pub use plan::{Amendment, Change};
+pub use plan::{Amendment, Amendments, Change, Plan};
 pub use poses::PoseErrors;
 pub use refit::{Refit, refit};
 pub use schedule::Schedule;

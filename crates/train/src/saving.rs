@@ -109,7 +109,7 @@ impl Saving {
         let (splats, state) = run.engine.download()?;
         Ok(Checkpoint {
             step: run.state.step,
-            config: run.config().clone(),
+            config: run.plan().to_config(),
             capture: self.capture.clone(),
             launch: self.launch.clone(),
             device: run.engine.description(),

@@ -35,7 +35,7 @@ use crate::time_budget::{StepRateController, StepRateHook};
 use crate::validation::Validation;
 use crate::views::{Chosen, notes_on};
 use crate::{
-    Budget, CaptureIdentity, CaptureStatistics, DensityStrategy, Ending, History, Outcome,
+    Budget, CaptureIdentity, CaptureStatistics, DensityStrategy, Ending, History, Outcome, Plan,
     Schedule, Strategy, TrainConfig, WatchReport, appearance, init, strategy,
 };
 use dapple_engine::{Engine, Rendered};
@@ -120,7 +120,7 @@ impl Trainer {
         let hooks = Hooks {
             step_rate: StepRateHook::default(),
             watch: Validation::new(views(&chosen.watch), run.config()),
-            extension: ExtensionHook::new(&views(&chosen.train), run.config()),
+            extension: ExtensionHook::new(&views(&chosen.train), run.plan()),
             held_out: HeldOut {
                 views: views(&chosen.eval),
                 lpips,
@@ -219,7 +219,7 @@ impl Trainer {
     }
 
     /// Ends the run when its time budget is used. The number of steps changes during the run ([`mod@crate::time_budget`]),
-    /// and is recorded in the configuration and in checkpoints. Set the controller before the first step; a resumed run
+    /// and the plan records it. Set the controller before the first step; a resumed run
     /// keeps its last pace.
     pub fn set_pacer(&mut self, pacer: StepRateController) {
         self.hooks.step_rate = StepRateHook(Some(pacer));
@@ -314,7 +314,7 @@ impl Trainer {
         Ok(Ending::Finished)
     }
 
-    /// Calls a hook after a step, and does what it returns.
+    /// Calls a hook after a step, and acts on the value that it returns.
     fn call(&mut self, hook: usize, callers: Callers<'_, '_>) -> Result<()> {
         loop {
             let mut all = self.hooks.each(callers);
@@ -323,7 +323,7 @@ impl Trainer {
             match next {
                 Next::Continue => return Ok(()),
                 Next::Amend(change) => {
-                    self.run.amend(change);
+                    self.run.amend(change)?;
                     return self.send_events(callers);
                 }
                 // The hook is called again, so that a paused run remains paused after a requested checkpoint.
@@ -398,9 +398,14 @@ impl Trainer {
         self.run.state.gaussians
     }
 
-    /// Returns the configuration of this run.
+    /// Returns the configuration of this run, without its amendments. It does not change during the run.
     pub fn config(&self) -> &TrainConfig {
         self.run.config()
+    }
+
+    /// Returns the plan of this run: its configuration, and its amendments so far.
+    pub fn plan(&self) -> &Plan {
+        self.run.plan()
     }
 
     /// Returns the schedule of this run.

@@ -344,7 +344,7 @@ fn train_shown(
     }
     let shown = Shown {
         live,
-        snapshots: Snapshots::new(&folder, trainer.config(), count),
+        snapshots: Snapshots::new(&folder, &trainer.plan().to_config(), count),
     };
     record_capture(&folder, job.scene, trainer.config(), console)?;
     run_into(&folder, &mut trainer, job.stop_at, shown, wall, console)
@@ -421,7 +421,7 @@ fn run_into(
     for note in folder.lock_note().iter().chain(trainer.notes()) {
         console.note(&format!("note: {}", printable(note)));
     }
-    let steps = trainer.config().last_step();
+    let steps = trainer.plan().last_step();
     let from = match trainer.steps_done() {
         0 => String::new(),
         done => format!(" after step {done}"),

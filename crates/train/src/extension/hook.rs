@@ -5,9 +5,9 @@ use crate::capture_statistics::LONGEST;
 use crate::evaluate::mean_loss;
 use crate::event::Event;
 use crate::hook::{Next, RunHook};
-use crate::plan::Change;
+use crate::plan::{Change, Plan};
 use crate::trainer::Run;
-use crate::{Checkpoint, PausedRun, TrainConfig};
+use crate::{Checkpoint, PausedRun};
 use dapple_scene::{Result, View};
 use std::time::Instant;
 
@@ -33,16 +33,16 @@ pub(crate) struct ExtensionHook {
 }
 
 impl ExtensionHook {
-    /// Checks for a run with this configuration that trains on `views`.
-    pub(crate) fn new(views: &[View], config: &TrainConfig) -> Self {
-        let asked = match WithheldPhotos::new(config, views.len()).times.is_empty() {
+    /// Checks for a run with this plan that trains on `views`.
+    pub(crate) fn new(views: &[View], plan: &Plan) -> Self {
+        let asked = match WithheldPhotos::new(plan, views.len()).times.is_empty() {
             true => &[],
             false => views,
         };
         let asked = asked.iter().enumerate().filter(|&(i, _)| is_withheld(i));
         Self {
             views: asked.map(|(_, view)| view.clone()).collect(),
-            ssim_weight: config.ssim_weight,
+            ssim_weight: plan.config().ssim_weight,
             before: None,
             said: Vec::new(),
         }
@@ -68,11 +68,11 @@ impl ExtensionHook {
 
     /// Returns the extension of a run whose loss falls, by much or by less.
     fn extension(&self, run: &Run, gains_much: bool) -> Change {
-        let config = run.config();
-        let (steps, now) = (config.last_step(), config.last_budget());
+        let plan = run.plan();
+        let (steps, now) = (plan.last_step(), plan.last_budget());
         // A cap that the user set is not raised.
         let budget = run.state.history.budget.filter(|_| gains_much);
-        let fit = run.engine.most_gaussians(config.sh_degree);
+        let fit = run.engine.most_gaussians(plan.config().sh_degree);
         let most = budget.map_or(now, |budget| budget.extended(now, fit));
         Change::Extension {
             steps: match gains_much || !self.said.is_empty() {
@@ -83,14 +83,16 @@ impl ExtensionHook {
         }
     }
 
-    /// Returns what the run changes after a check.
+    /// Returns the change that follows a check, if there is one.
     fn change(&self, run: &Run, found: &ExtensionCheck) -> Option<Change> {
-        let step = run.state.step;
-        // A run that repeats a configuration with extensions has them already.
-        let mut extended = run.config().extension_log.iter();
-        let is_known = extended.any(|&[after, ..]| after >= step);
+        let (step, amendments) = (run.state.step, run.plan().amendments());
+        // A run that repeats a plan repeats its decisions.
+        if let Some(repeated) = amendments.after(step) {
+            return Some(repeated.change);
+        }
+        let is_repeated = amendments.extensions().any(|(after, ..)| after > step);
         match found.decision {
-            ExtensionDecision::Extend if !is_known => {
+            ExtensionDecision::Extend if !is_repeated => {
                 Some(self.extension(run, found.fall() >= MUCH))
             }
             ExtensionDecision::NotShared if can_drop(run) => {
@@ -160,12 +162,13 @@ fn doubled(steps: u32) -> u32 {
 /// Returns true if the run may use dropout: the user sets neither a dropout rate nor a Gaussian cap. With a smaller
 /// cap, no two Gaussians represent the same detail.
 fn can_drop(run: &Run) -> bool {
-    run.config().dropout == 0.0 && run.state.history.budget.is_some()
+    run.schedule.step_settings(run.state.step).dropout == 0.0 && run.state.history.budget.is_some()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::TrainConfig;
 
     fn check(losses: [f64; 2]) -> ExtensionCheck {
         ExtensionCheck {
@@ -182,7 +185,8 @@ mod tests {
             max_extensions: 1,
             ..TrainConfig::default()
         };
-        let mut extension_hook = ExtensionHook::new(&[], &config);
+        let plan = Plan::from(config);
+        let mut extension_hook = ExtensionHook::new(&[], &plan);
         let decision =
             |extension_hook: &ExtensionHook, losses| extension_hook.decision(&check(losses));
         assert!((check([0.4, 0.3]).gain() - 0.25).abs() < 1e-9);

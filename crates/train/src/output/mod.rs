@@ -62,7 +62,7 @@ pub fn train_into(
     trainer: &mut Trainer,
     hook: &mut dyn RunHook,
 ) -> Result<Outcome> {
-    folder.reclaim(trainer.config())?;
+    folder.reclaim(&trainer.plan().to_config())?;
     if trainer.steps_done() == 0 {
         // The checkpoint of another run.
         folder.remove_checkpoint()?;
@@ -71,11 +71,11 @@ pub fn train_into(
     // Older splats keep the configuration that they were trained with until new ones replace them.
     let has_older = folder.splats_path().exists();
     if !has_older {
-        folder.write_config(trainer.config())?;
+        folder.write_config(&trainer.plan().to_config())?;
     }
     let (started, before) = (Instant::now(), trainer.history().seconds);
     let background = trainer.schedule().render_settings().background;
-    let (config, origin) = (trainer.config().clone(), trainer.origin());
+    let (config, origin) = (trainer.plan().to_config(), trainer.origin());
     let mut saver = FolderHook {
         folder,
         config: &config,
@@ -89,7 +89,8 @@ pub fn train_into(
     let is_good = result
         .as_ref()
         .is_ok_and(|outcome| outcome.ending.is_good());
-    if let Err(error) = folder.reclaim(trainer.config()) {
+    let amended = trainer.plan().to_config();
+    if let Err(error) = folder.reclaim(&amended) {
         // Results are not mixed with those of another run that writes there.
         let error = result.err().unwrap_or(error);
         return Err(elsewhere::saved(error, trainer, folder));
@@ -105,9 +106,8 @@ pub fn train_into(
         let error = result.err().unwrap_or(error);
         return Err(elsewhere::saved(error, trainer, folder));
     }
-    if has_older || *trainer.config() != config {
-        // Extensions and changes of pace have changed the configuration.
-        folder.write_config(trainer.config())?;
+    if has_older || amended != config {
+        folder.write_config(&amended)?;
     }
     let learnt = write_learnt(folder, trainer);
     // The splats must be saved even if pictures cannot be written.

@@ -27,7 +27,7 @@ impl RunHook for StepRateHook {
             step: state.step,
             done: state.reported,
             seconds: state.clock.seconds(),
-            last: run.config().last_step(),
+            last: run.last_step(),
             gaussians,
             later_gaussians: later_gaussians(run.config(), place, gaussians),
         };

@@ -56,7 +56,7 @@ impl Hooks {
         all
     }
 
-    /// Returns what the hooks need together.
+    /// Returns the needs of all hooks together.
     pub(crate) fn needs(&mut self, callers: Callers<'_, '_>) -> DeviceRequirements {
         let mut all = DeviceRequirements::default();
         for hook in self.each(callers) {
@@ -107,7 +107,7 @@ mod tests {
         let mut hooks = Hooks {
             step_rate: StepRateHook::default(),
             watch: Validation::new(Vec::new(), &config),
-            extension: ExtensionHook::new(&[], &config),
+            extension: ExtensionHook::new(&[], &config.clone().into()),
             held_out: HeldOut {
                 views: Vec::new(),
                 lpips: None,

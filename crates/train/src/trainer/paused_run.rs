@@ -28,7 +28,7 @@ impl<'a> PausedRun<'a> {
 
     /// Returns the steps of the run, as currently planned.
     pub fn steps(&self) -> u32 {
-        self.run.config().last_step()
+        self.run.last_step()
     }
 
     /// Returns the local origin of the splats: [`dapple_scene::Dataset::origin`].

@@ -5,7 +5,7 @@ use super::photos::TrainPhotos;
 use crate::clock::Clock;
 use crate::event::Event;
 use crate::history::Smoothed;
-use crate::plan::{Amendment, Change};
+use crate::plan::{Amendment, Change, Plan};
 use crate::views::Chosen;
 use crate::{Ending, History, Schedule, TrainConfig, broken, depth};
 use dapple_engine::{AppearanceGrids, AppearanceMlp, Engine, NonFiniteReport, ViewState};
@@ -91,30 +91,37 @@ impl Run {
         Ok((run, notes))
     }
 
+    /// Returns the configuration, which does not change.
     pub(crate) fn config(&self) -> &TrainConfig {
         self.schedule.config()
     }
 
-    /// Returns true if every step is enqueued.
-    pub(crate) fn is_at_last_step(&self) -> bool {
-        self.state.step >= self.config().last_step()
+    /// Returns the configuration and the amendments.
+    pub(crate) fn plan(&self) -> &Plan {
+        self.schedule.plan()
     }
 
-    /// Changes the steps from here on. The configuration records the change, so that a run with this configuration
-    /// takes the same steps.
-    pub(crate) fn amend(&mut self, change: Change) {
+    /// Returns the last step, as currently planned.
+    pub(crate) fn last_step(&self) -> u32 {
+        self.plan().last_step()
+    }
+
+    /// Returns true if every step is enqueued.
+    pub(crate) fn is_at_last_step(&self) -> bool {
+        self.state.step >= self.last_step()
+    }
+
+    /// Appends an amendment for the steps from here on to the plan.
+    ///
+    /// # Errors
+    /// The change contradicts the plan.
+    pub(crate) fn amend(&mut self, change: Change) -> Result<()> {
         let after = self.state.step;
-        match change {
-            Change::StepRate { last } => self.schedule.change_pace(after, last),
-            Change::Extension {
-                steps,
-                max_gaussians,
-            } => self.schedule.extend(after, steps, max_gaussians as usize),
-            Change::Dropout { rate } => self.schedule.set_dropout(after, rate),
-        }
+        let amendment = Amendment { after, change };
+        self.schedule.amend(amendment)?;
         self.photos.follow(&self.schedule);
-        self.events
-            .push(Event::Amended(Amendment { after, change }));
+        self.events.push(Event::Amended(amendment));
+        Ok(())
     }
 
     /// Returns true if the run has not ended badly.

@@ -24,7 +24,7 @@ impl Run {
         if let Some(photo) = photo {
             self.engine.put_photo(view, photo)?;
         }
-        let last = self.config().last_step();
+        let last = self.last_step();
         self.photos
             .announce_after(step, last, self.engine.as_mut())?;
         self.engine.step(view, &self.schedule.step_settings(step))?;
@@ -109,7 +109,7 @@ impl Run {
     }
 
     fn progress(&self, step: u32, loss: f32) -> StepProgress {
-        let steps = self.config().last_step();
+        let steps = self.last_step();
         let seconds = self.state.clock.seconds_per_step();
         StepProgress {
             step,

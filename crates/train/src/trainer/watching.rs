@@ -49,12 +49,12 @@ impl Validation {
 }
 
 /// Returns true if validation is due after this step. After a change of pace the place in the schedule counts, so that
-/// a run with the recorded configuration measures at the same steps.
+/// a run that repeats the plan measures at the same steps.
 fn looks_now(watch: &Validation, run: &Run) -> bool {
-    let config = run.config();
-    if config.step_rate_log.is_empty() {
-        return watch.is_due(run.state.step, config.last_step());
+    let plan = run.plan();
+    if plan.amendments().step_rates().next().is_none() {
+        return watch.is_due(run.state.step, plan.last_step());
     }
     let mut places = run.schedule.places(run.state.step);
-    places.any(|place| watch.is_due(place, config.steps))
+    places.any(|place| watch.is_due(place, plan.config().steps))
 }

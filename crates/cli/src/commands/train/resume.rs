@@ -79,7 +79,7 @@ pub fn resume(args: &Args, out: &Path, mut wall: Wall, console: &Console) -> Res
     trainer.set_launch(launch);
     let shown = Shown {
         live,
-        snapshots: Snapshots::new(&folder, trainer.config(), count),
+        snapshots: Snapshots::new(&folder, &trainer.plan().to_config(), count),
     };
     record_capture(&folder, &scene, trainer.config(), console)?;
     run_into(&folder, &mut trainer, args.stop_at, shown, wall, console)

@@ -1,4 +1,4 @@
-//! A fake engine that records its calls, a capture for it, and an observer.
+//! A fake engine that records its calls, a capture for it, and a hook.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use dapple_engine::constants::FINITE_EVERY;
