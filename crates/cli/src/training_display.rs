@@ -2,8 +2,8 @@
 
 use crate::console::Console;
 use crate::interrupt::Grace;
-use crate::live::Live;
 use dapple::contract::DensifyReport;
+use dapple::live::LiveHook;
 use dapple::scene::Result;
 use dapple::train::{
     Amendment, Change, EvalReport, Event, ExtensionCheck, ExtensionDecision, MOST_SNAPSHOT_BYTES,
@@ -28,7 +28,7 @@ pub struct TrainingDisplay<'a> {
     check: Option<String>,
     unsaved: Unsaved,
     /// Live viewer, if the run is shown in a browser.
-    live: Option<Live>,
+    live: Option<LiveHook<'a>>,
     snapshots: Snapshots,
     /// Message about snapshots that could not be written.
     unwritten: Option<String>,
@@ -36,9 +36,9 @@ pub struct TrainingDisplay<'a> {
 
 /// Displays of a run, and its snapshots.
 #[derive(Debug)]
-pub struct Shown {
+pub struct Shown<'a> {
     /// Live viewer.
-    pub live: Option<Live>,
+    pub live: Option<LiveHook<'a>>,
     /// Snapshots on disk.
     pub snapshots: Snapshots,
 }
@@ -56,7 +56,7 @@ struct Unsaved {
 
 impl<'a> TrainingDisplay<'a> {
     /// Creates the display of a run of `steps` steps.
-    pub fn new(console: &'a Console, grace: &'a Grace, steps: u32, shown: Shown) -> Self {
+    pub fn new(console: &'a Console, grace: &'a Grace, steps: u32, shown: Shown<'a>) -> Self {
         Self {
             console,
             grace,
@@ -170,9 +170,6 @@ impl TrainingDisplay<'_> {
     }
 
     fn on_step(&mut self, progress: &StepProgress) {
-        if let Some(live) = &mut self.live {
-            live.on_step(progress);
-        }
         if self.console.interactive() {
             self.bar.set_length(u64::from(progress.steps));
             self.bar.set_position(u64::from(progress.step));
@@ -214,9 +211,6 @@ impl TrainingDisplay<'_> {
 
     fn on_eval(&mut self, step: u32, report: &EvalReport) {
         self.psnr = Some(report.psnr);
-        if let Some(live) = &mut self.live {
-            live.on_eval(report);
-        }
         let lpips = report.lpips;
         let lpips = lpips.map_or(String::new(), |v| format!(", LPIPS {v:.4}"));
         self.console.note(&format!(
@@ -261,6 +255,9 @@ impl RunHook for TrainingDisplay<'_> {
     }
 
     fn on(&mut self, event: &Event<'_>) -> Result<()> {
+        if let Some(live) = &mut self.live {
+            live.on(event)?;
+        }
         match event {
             Event::Step(progress) => self.on_step(progress),
             Event::Densify(report) => self.on_densify(report),
@@ -280,9 +277,8 @@ impl RunHook for TrainingDisplay<'_> {
         }
         let taken = self.snapshots.between_steps(run)?;
         self.on_snapshot(run.step(), taken);
-        let grace = self.grace;
         match &mut self.live {
-            Some(live) => live.between_steps(run, || grace.requested(), self.console),
+            Some(live) => live.after_step(run),
             None => Ok(Next::Continue),
         }
     }

@@ -52,9 +52,11 @@
 //! - [`contract`]: interface of engines, their settings and reports. `dapple-reference` tests an implementation.
 //! - [`cpu`]: the CPU engine.
 //! - [`gpu`]: the GPU engine, for Vulkan, Metal and DirectX 12.
+//! - [`mod@live`]: a run in a browser while it trains.
 //! - [`runtime`]: GPUs of this machine, and their features.
 
 mod device;
+pub mod live;
 mod nearest;
 
 // Compiles the README's example.
