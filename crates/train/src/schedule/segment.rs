@@ -51,17 +51,17 @@ impl Segment {
         }
     }
 
-    /// The same segment, for the steps after `after`.
+    /// Returns this segment for the steps after `after`.
     pub(super) fn from(self, after: u32) -> Self {
         Self { after, ..self }
     }
 
-    /// The same segment with a dropout rate.
+    /// Returns this segment with a dropout rate.
     pub(super) fn with_dropout(self, dropout: f64) -> Self {
         Self { dropout, ..self }
     }
 
-    /// The same segment, with the rest of its schedule after step `after` in the steps up to `last`. Strategies work on
+    /// Returns this segment with the rest of its schedule after step `after` in the steps up to `last`. Strategies work on
     /// places of the schedule, and do not notice the change.
     pub(super) fn paced(&self, after: u32, last: u32) -> Self {
         Self {

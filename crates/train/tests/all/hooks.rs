@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 struct Recorder {
     step: u32,
     seen: Vec<String>,
-    /// What the hook returns after that step, the last first.
+    /// Return values of the calls after that step, the last first.
     returns: Vec<Next>,
 }
 
