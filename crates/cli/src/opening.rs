@@ -11,7 +11,7 @@
 
 use crate::camera_paths::{CameraOrbit, Seen};
 use crate::cameras::Named;
-use crate::viewing::InitialView;
+use crate::viewing::{InitialView, stance_of_splats};
 use dapple::scene::undistort::pinhole_camera;
 use dapple::scene::{Camera, Result, Splats, without_far_off};
 use dapple_viewer::export::{PageBounds, PageCamera};
@@ -68,7 +68,11 @@ impl Opening {
     /// # Errors
     /// There are no splats.
     pub fn of_splats(splats: &Splats, up: Option<DVec3>) -> Result<Self> {
-        let (up, centre, distance) = InitialView::of_splats(splats, up)?.parts();
+        let InitialView {
+            up,
+            centre,
+            distance,
+        } = stance_of_splats(splats, up)?;
         Ok(Self {
             photo: None,
             view: broadside(splats, up, centre, distance),

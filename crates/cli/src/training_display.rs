@@ -2,12 +2,12 @@
 
 use crate::console::Console;
 use crate::interrupt::Grace;
-use crate::live::Live;
 use dapple::contract::DensifyReport;
+use dapple::live::LiveHook;
 use dapple::scene::Result;
 use dapple::train::{
-    EvalReport, ExtensionCheck, ExtensionDecision, MOST_SNAPSHOT_BYTES, Observer, PausedRun,
-    Snapshots, StepProgress, Taken, TrainConfig,
+    Amendment, Change, EvalReport, Event, ExtensionCheck, ExtensionDecision, MOST_SNAPSHOT_BYTES,
+    Next, PausedRun, RunHook, Snapshots, StepProgress, Taken,
 };
 pub use dapple_base::numbers::grouped;
 use indicatif::ProgressBar;
@@ -24,9 +24,11 @@ pub struct TrainingDisplay<'a> {
     bar: ProgressBar,
     last_line: Instant,
     psnr: Option<f64>,
+    /// Text on the extension check that has amended the run.
+    check: Option<String>,
     unsaved: Unsaved,
     /// Live viewer, if the run is shown in a browser.
-    live: Option<Live>,
+    live: Option<LiveHook<'a>>,
     snapshots: Snapshots,
     /// Message about snapshots that could not be written.
     unwritten: Option<String>,
@@ -34,9 +36,9 @@ pub struct TrainingDisplay<'a> {
 
 /// Displays of a run, and its snapshots.
 #[derive(Debug)]
-pub struct Shown {
+pub struct Shown<'a> {
     /// Live viewer.
-    pub live: Option<Live>,
+    pub live: Option<LiveHook<'a>>,
     /// Snapshots on disk.
     pub snapshots: Snapshots,
 }
@@ -54,13 +56,14 @@ struct Unsaved {
 
 impl<'a> TrainingDisplay<'a> {
     /// Creates the display of a run of `steps` steps.
-    pub fn new(console: &'a Console, grace: &'a Grace, steps: u32, shown: Shown) -> Self {
+    pub fn new(console: &'a Console, grace: &'a Grace, steps: u32, shown: Shown<'a>) -> Self {
         Self {
             console,
             grace,
             bar: console.bar(u64::from(steps), "{pos}/{len} [{bar:24}] {msg}"),
             last_line: Instant::now(),
             psnr: None,
+            check: None,
             unsaved: Unsaved::default(),
             live: shown.live,
             snapshots: shown.snapshots,
@@ -128,8 +131,8 @@ impl<'a> TrainingDisplay<'a> {
     }
 }
 
-impl Observer for TrainingDisplay<'_> {
-    fn on_extension_check(&mut self, check: &ExtensionCheck, config: &TrainConfig) {
+impl TrainingDisplay<'_> {
+    fn on_extension_check(&mut self, check: &ExtensionCheck) {
         let [_, step] = check.steps;
         let gain = match 100.0 * check.gain() {
             gain if gain >= 0.0 => format!("fell by {gain:.0} %"),
@@ -139,25 +142,34 @@ impl Observer for TrainingDisplay<'_> {
             "step {}: the loss of the withheld photos {gain}",
             grouped(step.into())
         );
-        match (check.decision, config.extension_log.last()) {
-            (ExtensionDecision::Extend, Some(&[_, steps, most])) => self.console.note(&format!(
+        match check.decision {
+            ExtensionDecision::LittleGained => self.console.detail(&gain),
+            _ => self.check = Some(gain),
+        }
+    }
+
+    fn on_amendment(&mut self, amendment: &Amendment) {
+        let gain = self.check.take();
+        let gain = gain.unwrap_or_else(|| format!("step {}", grouped(amendment.after.into())));
+        match amendment.change {
+            Change::Extension {
+                steps,
+                max_gaussians,
+            } => self.console.note(&format!(
                 "{gain}: the run is extended to {} steps and up to {} (--steps sets the length)",
                 grouped(steps.into()),
-                gaussians(most.into())
+                gaussians(max_gaussians.into())
             )),
-            (ExtensionDecision::NotShared, _) if config.dropout_after == step => self.console.note(&format!(
+            Change::Dropout { rate } => self.console.note(&format!(
                 "{gain}: the photos are overfitted, so each step from here on drops {} % of the Gaussians at \
                  random (--dropout sets the rate)",
-                100.0 * config.dropout
+                100.0 * rate
             )),
-            _ => self.console.detail(&gain),
+            _ => {}
         }
     }
 
     fn on_step(&mut self, progress: &StepProgress) {
-        if let Some(live) = &mut self.live {
-            live.on_step(progress);
-        }
         if self.console.interactive() {
             self.bar.set_length(u64::from(progress.steps));
             self.bar.set_position(u64::from(progress.step));
@@ -199,9 +211,6 @@ impl Observer for TrainingDisplay<'_> {
 
     fn on_eval(&mut self, step: u32, report: &EvalReport) {
         self.psnr = Some(report.psnr);
-        if let Some(live) = &mut self.live {
-            live.on_eval(report);
-        }
         let lpips = report.lpips;
         let lpips = lpips.map_or(String::new(), |v| format!(", LPIPS {v:.4}"));
         self.console.note(&format!(
@@ -238,19 +247,40 @@ impl Observer for TrainingDisplay<'_> {
             }
         }
     }
+}
 
-    fn between_steps(&mut self, run: &mut PausedRun<'_>) -> Result<()> {
-        let taken = self.snapshots.between_steps(run)?;
-        self.on_snapshot(run.step(), taken);
-        let grace = self.grace;
-        match &mut self.live {
-            Some(live) => live.between_steps(run, || grace.requested(), self.console),
-            None => Ok(()),
-        }
+impl RunHook for TrainingDisplay<'_> {
+    fn name(&self) -> &'static str {
+        "display"
     }
 
-    fn wants_checkpoint(&mut self) -> bool {
-        self.live.as_mut().is_some_and(Live::wants_checkpoint)
+    fn on(&mut self, event: &Event<'_>) -> Result<()> {
+        if let Some(live) = &mut self.live {
+            live.on(event)?;
+        }
+        match event {
+            Event::Step(progress) => self.on_step(progress),
+            Event::Densify(report) => self.on_densify(report),
+            Event::ExtensionCheck(check) => self.on_extension_check(check),
+            Event::Amended(amendment) => self.on_amendment(amendment),
+            Event::Eval(step, report) => self.on_eval(*step, report),
+            Event::Saved(step, saved) => self.on_checkpoint(*step, saved),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn after_step(&mut self, run: &mut PausedRun<'_>) -> Result<Next> {
+        // The run was not amended after the check.
+        if let Some(check) = self.check.take() {
+            self.console.detail(&check);
+        }
+        let taken = self.snapshots.between_steps(run)?;
+        self.on_snapshot(run.step(), taken);
+        match &mut self.live {
+            Some(live) => live.after_step(run),
+            None => Ok(Next::Continue),
+        }
     }
 
     fn should_stop(&self) -> bool {

@@ -1,15 +1,13 @@
 //! Code shared by `dapple view` and the live viewer: address, initial view and page options.
 
-use crate::camera_paths::{CameraOrbit, Seen};
+use crate::camera_paths::CameraOrbit;
 use crate::console::Console;
 use dapple::contract::RenderSettings;
-use dapple::scene::edit::Similarity;
-use dapple::scene::undistort::pinhole_camera;
-use dapple::scene::{Camera, Dataset, Error, Result, Splats, without_far_off};
+pub use dapple::live::{InitialView, entries, stage};
+use dapple::live::{Viewer, ViewerOptions};
+use dapple::scene::{Error, Result, Splats};
 use dapple::train::TrainConfig;
-use dapple::train::evaluate::ImageScore;
 use dapple_viewer::export::PageOptions;
-use dapple_viewer::{CameraEntry, Stage, Viewer, ViewerOptions};
 use glam::DVec3;
 use std::net::IpAddr;
 
@@ -120,93 +118,51 @@ impl ListenOptions {
     }
 }
 
-/// Initial view: position, target and up direction.
-#[derive(Debug, Clone, Copy)]
-pub struct InitialView {
-    up: DVec3,
-    centre: DVec3,
-    distance: f64,
+/// Returns the initial view from splats only: 98 % of the opacity along each axis, without distant background,
+/// fills the picture.
+///
+/// # Errors
+/// There are no splats.
+pub fn stance_of_splats(splats: &Splats, up: Option<DVec3>) -> Result<InitialView> {
+    let ring = CameraOrbit::of_splats(splats, up.unwrap_or(DVec3::NEG_Y))?;
+    let step = splats.len().div_ceil(FRAMED).max(1);
+    let solid: Vec<(DVec3, f64)> = (0..splats.len())
+        .step_by(step)
+        .map(|i| {
+            let opacity = 1.0 / (1.0 + (-f64::from(splats.opacities[i])).exp());
+            (DVec3::from(splats.means[i].map(f64::from)), opacity)
+        })
+        .filter(|(place, opacity)| place.is_finite() && *opacity > 0.0)
+        .collect();
+    let along = |k: usize| -> Option<[f64; 2]> {
+        let values: Vec<(f64, f64)> = solid.iter().map(|(p, o)| (p[k], *o)).collect();
+        let [low, before, middle, after, high] =
+            [0.01, 0.25, 0.5, 0.75, 0.99].map(|part| quantile(values.clone(), part));
+        let middle = middle?;
+        // Distant background is not framed.
+        let least = middle - FRAMED_HALVES * (middle - before?);
+        let most = middle + FRAMED_HALVES * (after? - middle);
+        Some([low?.max(least), high?.min(most)])
+    };
+    let [Some(x), Some(y), Some(z)] = [0, 1, 2].map(along) else {
+        return Ok(stance_of_ring(&ring));
+    };
+    let corner = |end: usize| DVec3::new(x[end], y[end], z[end]);
+    let centre = (corner(0) + corner(1)) / 2.0;
+    let radius = (corner(0).distance(corner(1)) / 2.0).max(1e-6);
+    Ok(InitialView {
+        centre,
+        distance: FRAMED_FROM * radius,
+        ..stance_of_ring(&ring)
+    })
 }
 
-impl InitialView {
-    /// Returns the initial view from the cameras of a capture.
-    pub fn of_cameras(cameras: &[Camera], up: Option<DVec3>) -> Option<Self> {
-        let like = pinhole_camera(cameras.first()?);
-        let poses = cameras
-            .iter()
-            .map(|camera| camera.camera_from_world)
-            .collect();
-        let poses = without_far_off(poses);
-        Some(Self::of_ring(&CameraOrbit::of_poses(&Seen {
-            poses,
-            like,
-            up,
-        })))
-    }
-
-    /// Returns the initial view from splats only: 98 % of the opacity along each axis, without distant background,
-    /// fills the picture.
-    ///
-    /// # Errors
-    /// There are no splats.
-    pub fn of_splats(splats: &Splats, up: Option<DVec3>) -> Result<Self> {
-        let ring = CameraOrbit::of_splats(splats, up.unwrap_or(DVec3::NEG_Y))?;
-        let step = splats.len().div_ceil(FRAMED).max(1);
-        let solid: Vec<(DVec3, f64)> = (0..splats.len())
-            .step_by(step)
-            .map(|i| {
-                let opacity = 1.0 / (1.0 + (-f64::from(splats.opacities[i])).exp());
-                (DVec3::from(splats.means[i].map(f64::from)), opacity)
-            })
-            .filter(|(place, opacity)| place.is_finite() && *opacity > 0.0)
-            .collect();
-        let along = |k: usize| -> Option<[f64; 2]> {
-            let values: Vec<(f64, f64)> = solid.iter().map(|(p, o)| (p[k], *o)).collect();
-            let [low, before, middle, after, high] =
-                [0.01, 0.25, 0.5, 0.75, 0.99].map(|part| quantile(values.clone(), part));
-            let middle = middle?;
-            // Distant background is not framed.
-            let least = middle - FRAMED_HALVES * (middle - before?);
-            let most = middle + FRAMED_HALVES * (after? - middle);
-            Some([low?.max(least), high?.min(most)])
-        };
-        let [Some(x), Some(y), Some(z)] = [0, 1, 2].map(along) else {
-            return Ok(Self::of_ring(&ring));
-        };
-        let corner = |end: usize| DVec3::new(x[end], y[end], z[end]);
-        let centre = (corner(0) + corner(1)) / 2.0;
-        let radius = (corner(0).distance(corner(1)) / 2.0).max(1e-6);
-        Ok(Self {
-            centre,
-            distance: FRAMED_FROM * radius,
-            ..Self::of_ring(&ring)
-        })
-    }
-
-    /// Returns the up direction, the target, and the distance from it.
-    pub fn parts(&self) -> (DVec3, DVec3, f64) {
-        (self.up, self.centre, self.distance)
-    }
-
-    /// Changes the origin of the coordinates.
-    pub fn count_from(&mut self, origin: DVec3) {
-        self.centre -= origin;
-    }
-
-    /// Applies the motion of the splats.
-    pub fn go(&mut self, way: &Similarity) {
-        self.centre = way.point(self.centre);
-        self.up = way.quat() * self.up;
-        self.distance *= way.scale;
-    }
-
-    fn of_ring(ring: &CameraOrbit) -> Self {
-        let (centre, up, distance) = ring.stance();
-        Self {
-            up,
-            centre,
-            distance,
-        }
+fn stance_of_ring(ring: &CameraOrbit) -> InitialView {
+    let (centre, up, distance) = ring.stance();
+    InitialView {
+        up,
+        centre,
+        distance,
     }
 }
 
@@ -259,43 +215,4 @@ pub fn page_options(settings: &RenderSettings) -> Result<PageOptions> {
         webgpu: Some(kernels),
         ..PageOptions::default()
     })
-}
-
-/// Reason that a run cannot be edited from pages.
-const NO_EDITS: &str =
-    "a run cannot be edited during training; `dapple view` edits its splats afterwards";
-
-/// Reason that pages do not draw a run themselves.
-const NO_DRAWS: &str = "a run is rendered by its engine, since its splats change with every step";
-
-/// Returns a stage with an initial view and no other facts.
-pub fn stage(title: String, device: String, gaussians: u64, stance: &InitialView) -> Stage {
-    Stage {
-        title,
-        device,
-        gaussians,
-        up: stance.up.into(),
-        centre: stance.centre.into(),
-        distance: stance.distance,
-        edits: Err(NO_EDITS.to_owned()),
-        draws: Err(NO_DRAWS.to_owned()),
-        ..Stage::default()
-    }
-}
-
-/// Returns the photos of a capture with their known scores.
-pub fn entries(dataset: &Dataset, config: &TrainConfig, scores: &[ImageScore]) -> Vec<CameraEntry> {
-    let data = &config.data;
-    let split = dataset.split(data.eval_every);
-    let split = split.limited(data.max_train_views, data.max_eval_views);
-    let views = dataset.views.iter().enumerate();
-    views
-        .map(|(i, view)| CameraEntry {
-            name: view.name.clone(),
-            camera: view.camera,
-            photo: Some(view.photo.clone()),
-            held_out: split.eval.binary_search(&i).is_ok(),
-            psnr: scores.iter().find(|s| s.name == view.name).map(|s| s.psnr),
-        })
-        .collect()
 }

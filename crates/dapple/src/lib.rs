@@ -52,9 +52,11 @@
 //! - [`contract`]: interface of engines, their settings and reports. `dapple-reference` tests an implementation.
 //! - [`cpu`]: the CPU engine.
 //! - [`gpu`]: the GPU engine, for Vulkan, Metal and DirectX 12.
+//! - [`mod@live`]: a run in a browser while it trains.
 //! - [`runtime`]: GPUs of this machine, and their features.
 
 mod device;
+pub mod live;
 mod nearest;
 
 // Compiles the README's example.
@@ -92,8 +94,8 @@ pub use dapple_scene::{
     Progress, Result, Splats, Split, View, load, ply, synth,
 };
 pub use dapple_train::{
-    ConfigPatch, Ending, EvalReport, Observer, Outcome, Preset, RunFolder, Silent, StepProgress,
-    TrainConfig, Trainer, evaluate, train_into,
+    ConfigPatch, Ending, EvalReport, Event, Next, Outcome, Preset, RunFolder, RunHook, Silent,
+    StepProgress, TrainConfig, Trainer, evaluate, train_into,
 };
 
 /// Prelude for most programs: `use dapple::prelude::*;`.
@@ -106,8 +108,8 @@ pub mod prelude {
         synth,
     };
     pub use dapple_train::{
-        EvalReport, Observer, Outcome, Preset, RunFolder, Silent, StepProgress, TrainConfig,
-        Trainer,
+        EvalReport, Event, Next, Outcome, Preset, RunFolder, RunHook, Silent, StepProgress,
+        TrainConfig, Trainer,
     };
     pub use glam::{DQuat, DVec3};
 }

@@ -4,10 +4,12 @@
 //! - [`init`]: the first Gaussians, from sparse points or random points.
 //! - [`mod@evidence`]: Gaussian cap and steps from capture statistics.
 //! - [`mod@extension`]: extension checks, which test during a run whether more steps and Gaussians gain.
-//! - [`Schedule`]: the numbers of each step; a pure function of configuration and step.
+//! - [`mod@plan`]: the configuration of a run, and what the run has changed since.
+//! - [`Schedule`]: the numbers of each step; a pure function of plan and step.
 //! - [`mod@strategy`]: rules that add, move and remove Gaussians.
 //! - [`mod@time_budget`]: runs of a given time.
 //! - [`Trainer`]: drives an [`Engine`](dapple_engine::Engine) through a run.
+//! - [`mod@hook`]: what accompanies the steps of a run, such as scoring, saving and viewing.
 //! - [`Checkpoint`]: a run that was stopped between two steps, as a file.
 //! - [`mod@evaluate`]: PSNR, SSIM and LPIPS of held-out photos, and comparisons of runs.
 //! - [`RunFolder`]: files that a run writes.
@@ -22,18 +24,21 @@ mod clock;
 pub mod config;
 mod contributions;
 mod depth;
+mod ending;
 pub mod evaluate;
+mod event;
 pub mod extension;
 mod floaters;
 mod history;
+pub mod hook;
 pub mod init;
 mod loader;
-mod observer;
 mod order;
 mod output;
 mod perceptual;
 mod pictures;
 mod plain_background;
+pub mod plan;
 mod poses;
 mod random;
 mod refit;
@@ -52,14 +57,16 @@ pub use capture_statistics::{Budget, CaptureStatistics, LimitReason, PhotoCovera
 pub use checkpoint::{CHECKPOINT_VERSION, CaptureIdentity, Checkpoint, RunOrigin, ViewIdentity};
 pub use config::{AppearanceModel, ConfigPatch, DepthSource, Preset, TrainConfig};
 pub use contributions::contributions;
+pub use ending::{Ending, Outcome};
 pub use evaluate::{
     EvalReport, Halves, ImageScore, Scoring, evaluate, evaluate_aligned, evaluate_halves,
 };
+pub use event::{Event, StepProgress};
 pub use extension::{ExtensionCheck, ExtensionDecision};
 pub use floaters::floaters;
 pub use history::{CapLosses, EvalRow, GotWorse, History, LossRow, Seconds};
+pub use hook::{DeviceRequirements, Next, RunHook, Silent};
 pub use loader::PhotoTraffic;
-pub use observer::{Ending, Observer, Outcome, Silent, StepProgress};
 pub(crate) use order::PhotoOrder;
 pub use order::ViewOrder;
 pub use output::{
@@ -68,6 +75,7 @@ pub use output::{
     train_into,
 };
 pub use plain_background::PlainBackground;
+pub use plan::{Amendment, Amendments, Change, Plan};
 pub use poses::PoseErrors;
 pub use refit::{Refit, refit};
 pub use schedule::Schedule;

@@ -1,24 +1,19 @@
-//! Checkpoints of a running trainer, resuming from a checkpoint, and recovery of splats after the engine has failed.
+//! Hook that makes checkpoints, and recovery of splats after the engine has failed.
 //!
 //! 1. A checkpoint is due every N steps, or by time. The time between two is at least [`SHARE`] times the time of the
 //!    last one, so that checkpoints take at most a hundredth of a run.
-//! 2. A checkpoint is a copy of the engine's state once every enqueued step is done. The observer saves it. The trainer
+//! 2. A checkpoint is a copy of the engine's state once every enqueued step is done. A hook saves it. The trainer
 //!    retains the splats too, since the device may be lost, or parameters may become non-finite ([`crate::broken`]).
 //!    Non-finite splats are neither saved nor retained.
 //! 3. A run that is stopped ends with a checkpoint, made before the last scoring.
 //! 4. If the engine fails, the run ends with the splats that the engine still has, or else with those of the last
 //!    checkpoint.
-//! 5. [`Trainer::resume`] uploads the whole state. Views, rates and random numbers follow from seed and step, so that
-//!    the next step is that of an uninterrupted run.
 
-use crate::clock::Clock;
-use crate::trainer::{Companions, Run};
-use crate::views::Chosen;
-use crate::{
-    CaptureIdentity, Checkpoint, Ending, Observer, Outcome, RunOrigin, Silent, Trainer, broken,
-};
-use dapple_engine::{AppearanceGrids, AppearanceMlp, Engine, RefinedPose, ViewState, filter_3d};
-use dapple_scene::{Dataset, Error, Result, Splats};
+use crate::hook::{Next, RunHook};
+use crate::trainer::Run;
+use crate::{CaptureIdentity, Checkpoint, Ending, Outcome, PausedRun, RunOrigin, broken};
+use dapple_engine::{ViewState, filter_3d};
+use dapple_scene::{Error, Result, Splats};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -31,22 +26,26 @@ pub(crate) struct Saving {
     pub(crate) launch: RunOrigin,
     /// Reason why the last checkpoint was not saved.
     pub(crate) unsaved: Option<Error>,
+    /// True if a hook stores checkpoints.
+    pub(crate) is_stored: bool,
     /// Splats of the last copy; at first the initial splats of the run.
-    kept: Option<Kept>,
+    pub(crate) kept: Option<Kept>,
     /// Ending of a run with non-finite parameters.
     lost: Option<Ending>,
-    /// Step of the last checkpoint.
-    saved_step: Option<u32>,
+    /// Step of the last checkpoint that was saved.
+    pub(crate) saved_step: Option<u32>,
+    /// Step of the last checkpoint that was due.
+    due_step: Option<u32>,
     last: Instant,
     last_took_seconds: f64,
 }
 
 /// A copy of the splats, as files hold them.
-struct Kept {
+pub(crate) struct Kept {
     /// Steps done before the copy.
-    step: u32,
-    splats: Arc<Splats>,
-    views: ViewState,
+    pub(crate) step: u32,
+    pub(crate) splats: Arc<Splats>,
+    pub(crate) views: ViewState,
 }
 
 impl Kept {
@@ -68,9 +67,11 @@ impl Saving {
             capture,
             launch: RunOrigin::default(),
             unsaved: None,
+            is_stored: false,
             kept: None,
             lost: None,
             saved_step: None,
+            due_step: None,
             last: Instant::now(),
             last_took_seconds: 0.0,
         }
@@ -86,13 +87,13 @@ impl Saving {
     }
 
     /// Returns the outcome of a run whose engine has failed.
-    fn failed_outcome(&self) -> Option<Outcome> {
+    pub(crate) fn failed_outcome(&self) -> Option<Outcome> {
         let ending = |kept: &Kept| self.lost.unwrap_or(Ending::Failed(kept.step));
         self.kept.as_ref().map(|kept| kept.outcome(ending(kept)))
     }
 
-    fn is_due(&self, run: &Run, observer: &dyn Observer) -> bool {
-        if !observer.saves_checkpoints() && !run.state.has_queue {
+    fn is_due(&self, run: &Run) -> bool {
+        if self.due_step == Some(run.state.step) || !self.is_stored && !run.state.has_queue {
             return false;
         }
         let every = run.config().checkpoint_every;
@@ -102,34 +103,13 @@ impl Saving {
             || least > 0.0 && waited >= least.max(SHARE * self.last_took_seconds)
     }
 
-    /// Called after a step and its step hooks; `asked` is true if the observer requests a checkpoint now.
-    pub(crate) fn after_step(
-        &mut self,
-        run: &mut Run,
-        others: &mut Companions,
-        observer: &mut dyn Observer,
-        asked: bool,
-    ) -> Result<()> {
-        if run.is_at_last_step() {
-            return Ok(());
-        }
-        let scored = run.state.history.evals.last();
-        if scored.is_some_and(|row| row.step == run.state.step) {
-            self.copy_if_cheap(run)?;
-        }
-        if asked || self.is_due(run, observer) {
-            self.save(run, others, observer)?;
-        }
-        Ok(())
-    }
-
-    /// Waits for every enqueued step, and copies the state that the run needs to resume.
-    fn checkpoint(&self, run: &mut Run, others: &mut Companions) -> Result<Checkpoint> {
-        run.drain(&mut Silent)?;
+    /// Waits for every enqueued step, and copies the state that the run needs to resume, without that of hooks.
+    pub(crate) fn checkpoint(&self, run: &mut Run) -> Result<Checkpoint> {
+        run.drain()?;
         let (splats, state) = run.engine.download()?;
-        let mut checkpoint = Checkpoint {
+        Ok(Checkpoint {
             step: run.state.step,
-            config: run.config().clone(),
+            config: run.plan().to_config(),
             capture: self.capture.clone(),
             launch: self.launch.clone(),
             device: run.engine.description(),
@@ -141,38 +121,16 @@ impl Saving {
             extension_checks: Vec::new(),
             loss_before_check: None,
             best: None,
-        };
-        others.add_to(&mut checkpoint);
-        Ok(checkpoint)
+        })
     }
 
-    /// Makes a checkpoint and passes it to the observer. A checkpoint that cannot be saved does not end the run.
-    pub(crate) fn save(
+    /// Retains the splats of a checkpoint, whose making began at `started`.
+    pub(crate) fn keep_checkpoint(
         &mut self,
+        checkpoint: Checkpoint,
+        started: Instant,
         run: &mut Run,
-        others: &mut Companions,
-        observer: &mut dyn Observer,
-    ) -> Result<()> {
-        run.drain(observer)?;
-        // A non-finite state must not replace a finite one.
-        if !run.has_finite_state() || run.state.gaussians == 0 {
-            return Ok(());
-        }
-        let is_new = self.saved_step != Some(run.state.step);
-        if !observer.saves_checkpoints() || !is_new {
-            run.state.gaussians = self.copy(run)?.len() as u64;
-            return Ok(());
-        }
-        let started = Instant::now();
-        let checkpoint = self.checkpoint(run, others)?;
-        run.state.gaussians = checkpoint.splats.len() as u64;
-        if run.is_lost(&checkpoint.splats) {
-            return Ok(());
-        }
-        let saved = observer.save_checkpoint(&checkpoint);
-        observer.on_checkpoint(run.state.step, &saved);
-        self.saved_step = saved.is_ok().then_some(run.state.step);
-        self.unsaved = saved.err();
+    ) {
         let Checkpoint {
             mut splats, state, ..
         } = checkpoint;
@@ -183,7 +141,6 @@ impl Saving {
             views: state.views,
         };
         self.keep(kept, started, run);
-        Ok(())
     }
 
     /// Copies the splats with the photos' appearance and poses, and retains them if the device may be lost. Also
@@ -236,19 +193,14 @@ impl Saving {
     }
 
     /// Ends a run whose engine has failed with the best available splats.
-    pub(crate) fn rescue(
-        &mut self,
-        error: Error,
-        run: &mut Run,
-        observer: &mut dyn Observer,
-    ) -> Result<Outcome> {
+    pub(crate) fn rescue(&mut self, error: Error, run: &mut Run) -> Result<Outcome> {
         // The device may still respond: then no step is lost. No checkpoint is made, because a round of density control
         // may be missing.
         if let Ok(splats) = run.engine.fused_splats()
             && !splats.is_empty()
         {
             // Only the steps of these reports matter now.
-            let _ = run.collect(observer);
+            let _ = run.collect();
             let views = run.view_state().unwrap_or_default();
             self.kept = Some(Kept {
                 step: run.state.reported,
@@ -268,171 +220,26 @@ impl Saving {
     }
 }
 
-impl Trainer {
-    /// Resumes a run from a checkpoint. On the same device the result is bit-identical to an uninterrupted run. Only
-    /// the times of checkpoints (`config.checkpoint_every`, `.checkpoint_minutes`) may have changed in the
-    /// configuration. A run with the caller's own strategy needs the same strategy again ([`Trainer::with_strategy`]).
-    ///
-    /// # Errors
-    /// Another capture; see [`Trainer::new`] for the others.
-    pub fn resume(
-        dataset: &Dataset,
-        mut checkpoint: Checkpoint,
-        engine: Box<dyn Engine>,
-    ) -> Result<Self> {
-        let started = Instant::now();
-        checkpoint.config.validate()?;
-        let capture = CaptureIdentity::from_dataset(dataset);
-        checkpoint.capture.check(&capture)?;
-        let is_unchecked = checkpoint.capture.views.is_empty() && !capture.views.is_empty();
-        let chosen = Chosen::new(dataset, &checkpoint.config)?;
-        check_appearance(&checkpoint, chosen.train.len())?;
-        let (step, config) = (checkpoint.step, checkpoint.config.clone());
-        let mut trainer = Self::with_views(dataset, config, engine, &chosen, step)?;
-        for companion in trainer.companions.all() {
-            companion.take_from(&mut checkpoint);
+impl RunHook for Saving {
+    fn name(&self) -> &'static str {
+        "checkpoints"
+    }
+
+    fn after_step(&mut self, run: &mut PausedRun<'_>) -> Result<Next> {
+        let run = run.run();
+        if run.is_at_last_step() || !run.has_finite_state() {
+            return Ok(Next::Continue);
         }
-        let run = &mut trainer.run;
-        run.engine
-            .upload(&checkpoint.splats, Some(&checkpoint.state))?;
-        run.state.gaussians = checkpoint.splats.len() as u64;
-        let mut splats = checkpoint.splats;
-        filter_3d::bake(&mut splats, &checkpoint.state.filter_3d);
-        trainer.saving.begin_with(step, &splats);
-        trainer.saving.launch = checkpoint.launch;
-        trainer.awaited_strategy = checkpoint.strategy;
-        if is_unchecked {
-            trainer.notes.push(
-                "the checkpoint is of an earlier Dapple, which did not note what photos, masks and depths \
-                 held: only their names and sizes and the cameras are known to be those of the run"
-                    .to_owned(),
-            );
+        let scored = run.state.history.evals.last();
+        if self.due_step != Some(run.state.step)
+            && scored.is_some_and(|row| row.step == run.state.step)
+        {
+            self.copy_if_cheap(run)?;
         }
-        let (then, now) = (checkpoint.device, trainer.device());
-        if kind_of(&then) != kind_of(&now) {
-            trainer.notes.push(format!(
-                "the run began on {then}: on {now} it continues, but not bit for bit as it would have"
-            ));
+        if !self.is_due(run) {
+            return Ok(Next::Continue);
         }
-        let state = &mut trainer.run.state;
-        state.history = checkpoint.history;
-        for row in &state.history.losses {
-            state.smoothed_loss.push(f64::from(row.loss));
-        }
-        let seconds = &mut state.history.seconds;
-        state.clock = Clock::at(seconds.train);
-        seconds.setup += started.elapsed().as_secs_f64();
-        Ok(trainer)
-    }
-
-    /// Waits for every enqueued step, and copies the state that the run needs to resume.
-    ///
-    /// # Errors
-    /// The engine fails.
-    pub fn checkpoint(&mut self) -> Result<Checkpoint> {
-        self.saving.checkpoint(&mut self.run, &mut self.companions)
-    }
-
-    /// Records in checkpoints how the run was started.
-    pub fn set_launch(&mut self, launch: RunOrigin) {
-        self.saving.launch = launch;
-    }
-
-    /// Returns the outcome of a run whose engine has failed.
-    pub(crate) fn failed_outcome(&self) -> Option<Outcome> {
-        self.failure()?;
-        self.saving.failed_outcome()
-    }
-
-    /// Returns the step of the splats of a run that failed, or that had non-finite parameters.
-    pub(crate) fn failed_step(&self) -> Option<u32> {
-        self.failed().map(|kept| kept.step)
-    }
-
-    /// Returns the poses that belong to the splats of a failed run.
-    pub(crate) fn failed_poses(&self) -> Option<&[RefinedPose]> {
-        self.failed().map(|kept| kept.views.poses.as_slice())
-    }
-
-    fn failed(&self) -> Option<&Kept> {
-        self.failure()?;
-        self.saving.kept.as_ref()
-    }
-
-    /// Returns the current splats, with the 3D filters of an anti-aliased run baked in, as in files and viewers. After
-    /// the engine has failed, returns the recovered splats.
-    pub fn splats(&mut self) -> Result<Splats> {
-        if let Some(kept) = self.failed() {
-            return Ok(kept.splats.as_ref().clone());
-        }
-        self.run.drain(&mut Silent)?;
-        self.run.engine.fused_splats()
-    }
-
-    /// Returns the learned appearance of the photos in [`Self::train_names`], empty if the run learns none. After the
-    /// engine has failed, returns the recovered appearance.
-    pub fn appearance(&mut self) -> Result<AppearanceGrids> {
-        Ok(self.learnt()?.appearance)
-    }
-
-    /// Returns the learned appearance MLP, empty if the run learns none. After the engine has failed, returns the
-    /// recovered one.
-    pub fn appearance_mlp(&mut self) -> Result<AppearanceMlp> {
-        Ok(self.learnt()?.appearance_mlp)
-    }
-
-    fn learnt(&mut self) -> Result<ViewState> {
-        if let Some(kept) = self.failed() {
-            return Ok(kept.views.clone());
-        }
-        self.run.drain(&mut Silent)?;
-        self.run.view_state()
-    }
-
-    /// Returns the reason why the last checkpoint could not be saved, if it could not.
-    pub(crate) fn take_unsaved(&mut self) -> Option<Error> {
-        self.saving.unsaved.take()
-    }
-}
-
-/// Checks that a run with appearance has one for each training photo, from its first step on.
-fn check_appearance(checkpoint: &Checkpoint, photos: usize) -> Result<()> {
-    let (held, asked) = (
-        &checkpoint.state.views.appearance,
-        &checkpoint.config.appearance,
-    );
-    let expected = match asked.has_grids() && checkpoint.step > 0 {
-        true => (asked.grid, photos),
-        false => ([0; 3], 0),
-    };
-    let mlp_views = if asked.has_mlp() { photos } else { 0 };
-    let found = (held.cells, held.views());
-    if found == expected && checkpoint.state.views.appearance_mlp.views() == mlp_views {
-        return Ok(());
-    }
-    Err(
-        Error::input("the checkpoint's appearance is not that of its photos and configuration")
-            .hint("another program has written it: use the checkpoint as the run left it"),
-    )
-}
-
-/// Returns the part of a device's description that changes results: without the number of threads.
-fn kind_of(device: &str) -> &str {
-    match device.strip_prefix("cpu (") {
-        Some(rest) => rest.split_once(", ").map_or(rest, |(_, level)| level),
-        None => device,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn devices_are_told_apart_but_not_by_threads() {
-        let cpu = |threads: &str| format!("cpu ({threads}, AVX2)");
-        assert_eq!(kind_of(&cpu("1 thread")), kind_of(&cpu("8 threads")));
-        assert_ne!(kind_of("cpu (2 threads, NEON)"), kind_of(&cpu("2 threads")));
-        assert_ne!(kind_of("gpu (A)"), kind_of("gpu (B)"));
+        self.due_step = Some(run.state.step);
+        Ok(Next::Checkpoint)
     }
 }

@@ -4,40 +4,45 @@
 //! 2. In each step: take the numbers from the schedule, enqueue the step and its density control, collect the reports
 //!    of finished steps.
 //! 3. Score held-out photos at the steps of the schedule, and at the end.
-//! 4. Stop early if the observer requests it, if the loss or Gaussians are non-finite (see [`mod@crate::broken`]), or
+//! 4. Stop early if a hook requests it, if the loss or Gaussians are non-finite (see [`mod@crate::broken`]), or
 //!    if no Gaussian is left.
 //! 5. Measure the withheld validation photos, if there are some, and end with the best splats: [`mod@crate::watch`].
 //! 6. Make a checkpoint when one is due and when the run is stopped: see [`crate::saving`].
 //!
+//! Everything that accompanies the steps is a hook ([`mod@crate::hook`]); `hooks.rs` has their order.
+//!
 //! The trainer waits for the engine only to score, to measure withheld photos, for checkpoints and at the end.
 
-mod companion;
+mod ended;
 mod held_out;
+mod hooks;
 mod paused_run;
 mod photos;
+mod resume;
 mod run;
 mod steps;
 mod watching;
 
-pub(crate) use companion::{Companion, Companions};
 pub use paused_run::PausedRun;
 pub(crate) use run::Run;
 
 use crate::extension::{ExtensionCheck, ExtensionHook};
+use crate::hook::{Next, RunHook};
 use crate::loader::PhotoTraffic;
 use crate::perceptual;
 use crate::saving::Saving;
-use crate::time_budget::Pacing;
+use crate::time_budget::{StepRateController, StepRateHook};
 use crate::validation::Validation;
 use crate::views::{Chosen, notes_on};
 use crate::{
-    Budget, CaptureIdentity, CaptureStatistics, DensityStrategy, Ending, History, Observer,
-    Outcome, Schedule, Silent, Strategy, TrainConfig, WatchReport, appearance, init, strategy,
+    Budget, CaptureIdentity, CaptureStatistics, DensityStrategy, Ending, History, Outcome, Plan,
+    Schedule, Strategy, TrainConfig, WatchReport, appearance, init, strategy,
 };
 use dapple_engine::{Engine, Rendered};
 use dapple_scene::{Camera, Dataset, Error, Result, View};
 use glam::DVec3;
 use held_out::HeldOut;
+use hooks::{Callers, Hooks};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -45,11 +50,10 @@ use std::time::Instant;
 /// in that photo and noise in all others: on `bird` they cost single held-out photos 15 dB.
 const NEAR_FRACTION: f64 = 0.05;
 
-/// A run with its step hooks.
+/// A run with its hooks.
 pub struct Trainer {
     pub(crate) run: Run,
-    pub(crate) companions: Companions,
-    pub(crate) saving: Saving,
+    pub(crate) hooks: Hooks,
     pub(crate) notes: Vec<String>,
     /// Name of the caller's own strategy that the run began with, if the caller has not supplied it again.
     pub(crate) awaited_strategy: Option<String>,
@@ -88,7 +92,7 @@ impl Trainer {
         let state = has_mlp
             .then(|| appearance::first_appearance(&splats, trainer.run.photos.ids.len(), seed));
         trainer.run.engine.upload(&splats, state.as_ref())?;
-        trainer.saving.begin_with(0, &splats);
+        trainer.hooks.saving.begin_with(0, &splats);
         let notes = notes_on(dataset, trainer.config(), chosen.eval.len(), splats.len());
         trainer.notes.extend(notes);
         let state = &mut trainer.run.state;
@@ -113,19 +117,20 @@ impl Trainer {
         };
         let (mut run, notes) = Run::new(dataset, config, engine, chosen, step)?;
         perceptual::hand_over(&mut run, lpips.as_ref())?;
-        let companions = Companions {
-            pacing: Pacing::default(),
+        let hooks = Hooks {
+            step_rate: StepRateHook::default(),
             watch: Validation::new(views(&chosen.watch), run.config()),
-            extension_hook: ExtensionHook::new(&views(&chosen.train), run.config()),
+            extension: ExtensionHook::new(&views(&chosen.train), run.plan()),
             held_out: HeldOut {
                 views: views(&chosen.eval),
                 lpips,
             },
+            added: Vec::new(),
+            saving: Saving::new(CaptureIdentity::from_dataset(dataset)),
         };
         Ok(Self {
             run,
-            companions,
-            saving: Saving::new(CaptureIdentity::from_dataset(dataset)),
+            hooks,
             notes,
             awaited_strategy: None,
             stop_at: None,
@@ -200,136 +205,155 @@ impl Trainer {
         .hint("resume it from that program: Trainer::resume, then Trainer::with_strategy"))
     }
 
-    /// Ends the run after this step with [`Ending::Stopped`], as if the observer had stopped it. The schedule remains
+    /// Ends the run after this step with [`Ending::Stopped`], as if a hook had stopped it. The schedule remains
     /// that of the whole run. `None` runs to the end.
     pub fn stop_at(&mut self, step: Option<u32>) {
         self.stop_at = step;
     }
 
-    /// Takes one training step, with the density control that follows it.
+    /// Adds a hook, such as a viewer. It is called after the built-in hooks, in the order of the calls of this method.
+    #[must_use]
+    pub fn with_hook(mut self, hook: impl RunHook + Send + 'static) -> Self {
+        self.hooks.added.push(Box::new(hook));
+        self
+    }
+
+    /// Ends the run when its time budget is used. The number of steps changes during the run ([`mod@crate::time_budget`]),
+    /// and the plan records it. Set the controller before the first step; a resumed run
+    /// keeps its last pace.
+    pub fn set_pacer(&mut self, pacer: StepRateController) {
+        self.hooks.step_rate = StepRateHook(Some(pacer));
+    }
+
+    /// Takes one training step, with the density control that follows it, without calling hooks.
     ///
     /// # Errors
     /// The engine fails; the loss is non-finite; no Gaussian is left.
     pub fn step(&mut self) -> Result<()> {
         self.check_strategy()?;
-        self.advance(&mut Silent)?;
+        self.advance(&mut [])?;
+        self.run.events.clear();
         let bad_end = self.run.state.bad_end;
         bad_end.and_then(Ending::error).map_or(Ok(()), Err)
     }
 
-    fn advance(&mut self, observer: &mut dyn Observer) -> Result<()> {
-        let photo = match self.run.next_photo() {
-            Ok(photo) => photo,
+    fn advance(&mut self, callers: Callers<'_, '_>) -> Result<()> {
+        match self.run.next_photo() {
+            Ok(photo) => self.run.advance(photo),
             Err(error) => {
-                self.saving
-                    .save(&mut self.run, &mut self.companions, observer)?;
-                return Err(error);
+                self.save(callers)?;
+                Err(error)
             }
-        };
-        self.run.advance(photo, observer)
+        }
     }
 
     /// Runs to the last step of the configuration and scores the held-out photos. If it is called again after a stop,
-    /// it continues from there.
+    /// it continues from there. `hook` accompanies this call; [`crate::Silent`] does nothing.
     ///
     /// # Errors
-    /// The engine fails and no splats can be saved; a strategy is missing. A run that ends badly is not an error here,
-    /// so that its splats can be saved: see [`Outcome::ending`].
-    pub fn run(&mut self, observer: &mut dyn Observer) -> Result<Outcome> {
+    /// The engine fails and no splats can be saved; a hook fails; a strategy is missing. A run that ends badly is not an
+    /// error here, so that its splats can be saved: see [`Outcome::ending`].
+    pub fn run(&mut self, hook: &mut dyn RunHook) -> Result<Outcome> {
+        self.run_with(&mut [hook])
+    }
+
+    /// Like [`Self::run`], with several hooks.
+    ///
+    /// # Errors
+    /// See [`Self::run`].
+    pub fn run_with(&mut self, hooks: &mut [&mut dyn RunHook]) -> Result<Outcome> {
         self.check_strategy()?;
         if let Some(outcome) = self.failed_outcome() {
             return Ok(outcome);
         }
-        let result = self.run_to_the_end(observer);
+        self.run.events.clear();
+        self.hooks.saving.is_stored = self.hooks.needs(hooks).checkpoints;
+        let result = self.run_to_the_end(hooks);
         self.run.state.clock.pause();
-        result.or_else(|error| self.saving.rescue(error, &mut self.run, observer))
-    }
-
-    fn run_to_the_end(&mut self, observer: &mut dyn Observer) -> Result<Outcome> {
-        let mut ending = Ending::Finished;
-        while !self.run.is_at_last_step() && self.run.has_finite_state() {
-            let step = self.run.state.step;
-            let is_there = self.stop_at.is_some_and(|stop| step >= stop);
-            if is_there || observer.should_stop() {
-                ending = Ending::Stopped(step);
-                break;
-            }
-            self.advance(observer)?;
-            for companion in self.companions.all() {
-                companion.after_step(&mut self.run, observer)?;
-            }
-            loop {
-                observer.between_steps(&mut PausedRun::new(&mut self.run))?;
-                let asked = observer.wants_checkpoint();
-                self.saving
-                    .after_step(&mut self.run, &mut self.companions, observer, asked)?;
-                // A paused run remains paused after a requested checkpoint.
-                if !asked || !self.run.has_finite_state() {
-                    break;
-                }
-            }
-        }
-        self.run.drain(observer)?;
-        if let Some(outcome) = self.saving.lost(&mut self.run) {
-            return Ok(outcome);
-        }
-        if ending == Ending::Finished {
-            self.take_last_splats(observer)?;
-        } else {
-            // Without the scoring that follows, which the whole run does not have at this step.
-            self.saving
-                .save(&mut self.run, &mut self.companions, observer)?;
-        }
-        // The copy may have shown non-finite values that no report contained.
-        if let Some(outcome) = self.saving.lost(&mut self.run) {
-            return Ok(outcome);
-        }
-        ending = self.run.state.bad_end.unwrap_or(ending);
-        let (mut eval, mut aligned) = (None, None);
-        if ending.is_good() && !self.eval_views().is_empty() {
-            let report = self.evaluate_at_the_end(observer)?;
-            observer.on_eval(self.run.state.step, &report);
-            eval = Some(report);
-            if self.config().poses.refine {
-                aligned = Some(self.evaluate_aligned()?);
-            }
-        }
-        Ok(Outcome {
-            ending,
-            steps: self.run.state.step,
-            gaussians: self.run.state.gaussians,
-            eval,
-            aligned,
+        result.or_else(|error| {
+            let outcome = self.hooks.saving.rescue(error, &mut self.run)?;
+            self.send_events(hooks)?;
+            Ok(outcome)
         })
     }
 
-    /// Determines the final splats of a run whose steps are all done.
-    fn take_last_splats(&mut self, observer: &mut dyn Observer) -> Result<()> {
-        let run = &mut self.run;
-        for companion in self.companions.all() {
-            if let Some(best) = companion.ends_with() {
-                run.engine.upload(&best.splats, None)?;
-                // The engine has dropped the appearance of that step. Runs with validation photos do not refine poses.
-                let views = &best.views;
-                run.learnt = Some((views.appearance.clone(), views.appearance_mlp.clone()));
+    fn run_to_the_end(&mut self, callers: Callers<'_, '_>) -> Result<Outcome> {
+        let ending = self.take_steps(callers)?;
+        self.run.drain()?;
+        self.send_events(callers)?;
+        if let Some(outcome) = self.hooks.saving.lost(&mut self.run) {
+            return Ok(outcome);
+        }
+        if ending == Ending::Finished {
+            self.take_final_splats(callers)?;
+        } else {
+            // Without the scoring that follows, which the whole run does not have at this step.
+            self.save(callers)?;
+        }
+        // The copy may have shown non-finite values that no report contained.
+        if let Some(outcome) = self.hooks.saving.lost(&mut self.run) {
+            return Ok(outcome);
+        }
+        self.outcome(ending, callers)
+    }
+
+    /// Takes steps until the last, or until the run is stopped or ends badly.
+    fn take_steps(&mut self, callers: Callers<'_, '_>) -> Result<Ending> {
+        while !self.run.is_at_last_step() && self.run.has_finite_state() {
+            let step = self.run.state.step;
+            let is_there = self.stop_at.is_some_and(|stop| step >= stop);
+            if is_there || self.hooks.should_stop(callers) {
+                return Ok(Ending::Stopped(step));
+            }
+            self.advance(callers)?;
+            self.send_events(callers)?;
+            for hook in 0..self.hooks.each(callers).len() {
+                self.call(hook, callers)?;
             }
         }
-        let splats = self.saving.copy(run)?;
-        run.state.gaussians = splats.len() as u64;
-        if run.has_finite_state() {
-            observer.on_last_splats(&splats);
+        Ok(Ending::Finished)
+    }
+
+    /// Calls a hook after a step, and acts on the value that it returns.
+    fn call(&mut self, hook: usize, callers: Callers<'_, '_>) -> Result<()> {
+        loop {
+            let mut all = self.hooks.each(callers);
+            let next = all[hook].after_step(&mut PausedRun::new(&mut self.run))?;
+            self.send_events(callers)?;
+            match next {
+                Next::Continue => return Ok(()),
+                Next::Amend(change) => {
+                    self.run.amend(change)?;
+                    return self.send_events(callers);
+                }
+                // The hook is called again, so that a paused run remains paused after a requested checkpoint.
+                Next::Checkpoint if self.run.is_at_last_step() => {}
+                Next::Checkpoint => {
+                    self.save(callers)?;
+                    if !self.run.has_finite_state() {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sends the events of the run to its hooks.
+    fn send_events(&mut self, callers: Callers<'_, '_>) -> Result<()> {
+        for event in std::mem::take(&mut self.run.events) {
+            self.hooks.send(&event, callers)?;
         }
         Ok(())
     }
 
     /// Returns the results of the whole-run validation photos; `None` without them.
     pub fn watch_report(&self) -> Option<WatchReport> {
-        self.companions.watch.report()
+        self.hooks.watch.report()
     }
 
     /// Returns the extension checks so far.
     pub fn extension_checks(&self) -> &[ExtensionCheck] {
-        &self.companions.extension_hook.said
+        &self.hooks.extension.said
     }
 
     /// Returns the names of the training photos, in the engine's order.
@@ -344,7 +368,7 @@ impl Trainer {
 
     /// Returns the local origin of cameras and splats: [`Dataset::origin`].
     pub fn origin(&self) -> DVec3 {
-        self.saving.capture.origin()
+        self.hooks.saving.capture.origin()
     }
 
     /// Returns the error of the engine if a run has ended with [`Ending::Failed`]. For [`Ending::NonFinite`] and
@@ -355,7 +379,7 @@ impl Trainer {
 
     /// Waits until every enqueued step is done.
     pub fn wait(&mut self) -> Result<()> {
-        self.run.drain(&mut Silent)
+        self.run.drain()
     }
 
     /// Renders the current splats with the settings of scoring.
@@ -374,9 +398,14 @@ impl Trainer {
         self.run.state.gaussians
     }
 
-    /// Returns the configuration of this run.
+    /// Returns the configuration of this run, without its amendments. It does not change during the run.
     pub fn config(&self) -> &TrainConfig {
         self.run.config()
+    }
+
+    /// Returns the plan of this run: its configuration, and its amendments so far.
+    pub fn plan(&self) -> &Plan {
+        self.run.plan()
     }
 
     /// Returns the schedule of this run.
@@ -411,7 +440,7 @@ impl Trainer {
 
     /// Returns the held-out views.
     pub fn eval_views(&self) -> &[View] {
-        &self.companions.held_out.views
+        &self.hooks.held_out.views
     }
 
     /// Returns notes for the user about unexpected properties of this run.

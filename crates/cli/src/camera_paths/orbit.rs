@@ -2,9 +2,9 @@
 
 use super::Seen;
 use crate::cameras::{DEFAULT_FIELD_OF_VIEW, focal};
-use dapple::scene::edit::up_of_poses;
+use dapple::live::InitialView;
 use dapple::scene::{Camera, Error, Lens, Pose, Result, Splats};
-use glam::{DMat3, DQuat, DVec3};
+use glam::{DQuat, DVec3};
 use std::f64::consts::TAU;
 
 /// Least angle of an arc, degrees: a smaller one shows no depth.
@@ -63,30 +63,15 @@ pub struct Sector {
 impl CameraOrbit {
     /// Returns the orbit fitted to the poses of a capture.
     ///
-    /// 1. The target is the point nearest to all optical axes (least squares).
-    /// 2. Up is that of [`up_of_poses`], unless `seen` gives another direction.
-    /// 3. The orbit starts at the first camera's azimuth.
+    /// Target and up are those of [`InitialView::of_poses`]. The orbit starts at the first camera's azimuth.
     pub fn of_poses(seen: &Seen) -> Self {
         let poses = &seen.poses;
         let count = poses.len().max(1) as f64;
         let axis = |pose: &Pose, row: usize| pose.rotation_matrix().transpose().col(row);
         let mean_up = -poses.iter().map(|pose| axis(pose, 1)).sum::<DVec3>() / count;
-        let told = seen.up.and_then(DVec3::try_normalize);
-        let up = told.unwrap_or_else(|| up_of_poses(poses));
-        let centre = poses.iter().map(Pose::centre).sum::<DVec3>() / count;
-        let (mut matrix, mut right) = (DMat3::ZERO, DVec3::ZERO);
-        for pose in poses {
-            let forward = axis(pose, 2);
-            let across = DMat3::IDENTITY - outer(forward);
-            matrix += across;
-            right += across * pose.centre();
-        }
-        let target = if matrix.determinant().abs() > 1e-6 * count {
-            matrix.inverse() * right
-        } else {
-            // Parallel axes have no nearest point: use one a little ahead.
-            centre + poses.first().map_or(DVec3::Z, |pose| axis(pose, 2))
-        };
+        let InitialView {
+            centre: target, up, ..
+        } = InitialView::of_poses(poses, seen.up);
         let flat = |offset: DVec3| offset - up * offset.dot(up);
         let side = poses
             .first()
@@ -259,10 +244,6 @@ impl CameraOrbit {
 }
 
 /// `v v^T`.
-fn outer(v: DVec3) -> DMat3 {
-    DMat3::from_cols(v * v.x, v * v.y, v * v.z)
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::{CameraPath, choose, seen};

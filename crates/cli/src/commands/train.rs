@@ -17,15 +17,14 @@ pub use wall::Wall;
 use crate::console::Console;
 use crate::flamegraph::Flamegraph;
 use crate::interrupt;
-use crate::live::Live;
 use crate::options::{
     DeviceOptions, NewFolders, merged_config, merged_config_for, refuse_inputs, split,
 };
 use crate::photo_memory;
-use crate::snapshot_playback::SnapshotPlayback;
 use crate::training_display::{Shown, TrainingDisplay, gaussians, grouped};
 use crate::viewing::ViewOptions;
 use dapple::contract::Engine;
+use dapple::live::{LiveHook, LiveOptions, Playback, Viewer};
 use dapple::scene::load::{self, load};
 use dapple::scene::{Dataset, Error, Result, printable};
 use dapple::train::time_budget::StepRateController;
@@ -33,7 +32,6 @@ use dapple::train::{
     CaptureRecord, ConfigPatch, Outcome, PhotoCoverage, RunFolder, RunOrigin, Snapshots,
     TrainConfig, Trainer, Writes, train_into,
 };
-use dapple_viewer::Viewer;
 use std::path::Path;
 
 pub fn run(args: &Args, console: &Console) -> Result<()> {
@@ -331,8 +329,9 @@ fn train_shown(
         Some(_) => e,
         None => e.at_path(job.scene),
     })?;
-    let travel = SnapshotPlayback::new(folder.clone(), job.device.clone());
-    let live = live(viewer, job.view, travel, job.out, &dataset, &trainer)?;
+    let played = playback(folder.clone(), job.device);
+    let shown = (job.view, job.out, played);
+    let live = live(viewer, shown, &dataset, &trainer, console)?;
     drop(dataset);
     let count = job.view.snapshots(None);
     trainer.set_launch(RunOrigin {
@@ -344,26 +343,39 @@ fn train_shown(
     }
     let shown = Shown {
         live,
-        snapshots: Snapshots::new(&folder, trainer.config(), count),
+        snapshots: Snapshots::new(&folder, &trainer.plan().to_config(), count),
     };
     record_capture(&folder, job.scene, trainer.config(), console)?;
     run_into(&folder, &mut trainer, job.stop_at, shown, wall, console)
 }
 
 /// Returns the live viewer of a new run, if --view is set.
-fn live(
+fn live<'a>(
     viewer: Option<Viewer>,
-    options: &ViewOptions,
-    travel: SnapshotPlayback,
-    out: &Path,
+    (view, out, playback): (&ViewOptions, &Path, Playback),
     dataset: &Dataset,
     trainer: &Trainer,
-) -> Result<Option<Live>> {
+    console: &'a Console,
+) -> Result<Option<LiveHook<'a>>> {
     let Some(viewer) = viewer else {
         return Ok(None);
     };
-    let title = super::view::title(out);
-    Live::new(viewer, options, title, dataset, trainer, travel).map(Some)
+    let options = LiveOptions {
+        title: super::view::title(out),
+        share: view.view_share,
+        playback: Some(playback),
+        should_stop: Box::new(interrupt::requested),
+        note: Box::new(|text| console.always(text)),
+        memory_bytes: crate::machine::peak_memory_bytes,
+        ..LiveOptions::default()
+    };
+    LiveHook::show(viewer, dataset, trainer, options).map(Some)
+}
+
+/// Returns the snapshots of a run folder, to be rendered on this device.
+pub fn playback(folder: RunFolder, device: &DeviceOptions) -> Playback {
+    let open = device.clone();
+    Playback::new(folder, move || Ok(open.opener()(false)?.into_engine()))
 }
 
 /// Records the path of the capture in the folder of its run.
@@ -414,14 +426,14 @@ fn run_into(
     folder: &RunFolder,
     trainer: &mut Trainer,
     stop_at: Option<u32>,
-    shown: Shown,
+    shown: Shown<'_>,
     mut wall: Wall,
     console: &Console,
 ) -> Result<Done> {
     for note in folder.lock_note().iter().chain(trainer.notes()) {
         console.note(&format!("note: {}", printable(note)));
     }
-    let steps = trainer.config().last_step();
+    let steps = trainer.plan().last_step();
     let from = match trainer.steps_done() {
         0 => String::new(),
         done => format!(" after step {done}"),

@@ -2,14 +2,16 @@
 
 mod editing;
 
+use super::train::playback;
 use crate::cameras;
 use crate::console::Console;
 use crate::interrupt;
 use crate::known_capture;
 use crate::options::{CaptureOptions, DeviceOptions, config_beside, read_splats, splats_file};
-use crate::snapshot_playback::SnapshotPlayback;
 use crate::training_display::gaussians;
-use crate::viewing::{InitialView, ListenOptions, entries, page_options, shown_settings, stage};
+use crate::viewing::{
+    InitialView, ListenOptions, entries, page_options, shown_settings, stage, stance_of_splats,
+};
 use dapple::contract::{Engine, RenderSettings, filter_3d};
 use dapple::glam::DVec3;
 use dapple::scene::origin::{Frame, middle_of};
@@ -133,7 +135,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         shown.models = names([first, path], [&sight.splats, &other.splats]);
         shown.title = format!("{} and {}", title(first), title(path));
     }
-    let mut travel = SnapshotPlayback::new(RunFolder::open(first), args.device.clone());
+    let mut travel = playback(RunFolder::open(first), &args.device);
     if second.is_none() && first.is_dir() {
         shown.snapshots = travel.steps();
         shown.steps = sight.config.last_step();
@@ -162,7 +164,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
             continue;
         };
         if !viewer.shows_snapshot() {
-            travel.come_back();
+            travel.close();
         }
         let picture = match request.look.snapshot {
             Some(step) => travel.picture(step, &request, &model.settings),
@@ -313,7 +315,7 @@ fn sight(path: &Path, compared: bool, args: &Args, console: &Console) -> Result<
     let seen: Vec<_> = cameras.iter().map(|entry| entry.camera).collect();
     let stance = match InitialView::of_cameras(&seen, up) {
         Some(stance) => stance,
-        None => InitialView::of_splats(&splats, up)?,
+        None => stance_of_splats(&splats, up)?,
     };
     let most = bounded::SETTINGS_BYTES;
     let settings = file.with_file_name("config.toml");
@@ -375,7 +377,7 @@ fn capture_alone(path: &Path, args: &Args, flags: ConfigPatch, console: &Console
     let seen: Vec<_> = dataset.views.iter().map(|view| view.camera).collect();
     let stance = match InitialView::of_cameras(&seen, None) {
         Some(stance) => stance,
-        None => InitialView::of_splats(&splats, None)?,
+        None => stance_of_splats(&splats, None)?,
     };
     Ok(Sight {
         cameras: entries(&dataset, &config, &[]),

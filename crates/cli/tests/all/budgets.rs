@@ -101,7 +101,7 @@ fn a_run_for_a_time_ends_and_its_configuration_repeats_it() {
     let text = std::fs::read_to_string(&config).unwrap();
     for key in [
         "steps = ",
-        "step_rate_log = ",
+        "step_rate = ",
         "downscale = ",
         "max_gaussians = ",
     ] {

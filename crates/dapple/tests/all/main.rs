@@ -5,6 +5,7 @@ mod adapt;
 mod floaters;
 #[path = "../../../gpu/tests/all/support/lease.rs"]
 mod lease;
+mod live;
 #[path = "../../../train/tests/all/lpips_weights/mod.rs"]
 mod lpips_weights;
 mod masks;

@@ -18,6 +18,7 @@
 mod appearance;
 mod background;
 mod depth;
+mod old_keys;
 mod page;
 mod preset;
 mod printed;
@@ -37,7 +38,10 @@ pub use rows::{
 
 pub use dapple_base::settings::{Choice, Flag, Key, Kind, Patch, Range, Row, Table, keys};
 
+pub(crate) use old_keys::deserialize_whole;
+
 use crate::evaluate::Lpips;
+use crate::plan::Amendments;
 
 /// Headings of options in help, in their order.
 pub const HEADINGS: [&str; 9] = [
@@ -69,23 +73,18 @@ impl TrainConfig {
         }
     }
 
-    /// Returns the last step of the run: `steps`, or the step set by `pace`, or `stop_after` if it is earlier.
+    /// Returns the last step of the run with its amendments, or `stop_after` if it is earlier.
     pub fn last_step(&self) -> u32 {
-        let planned = self
-            .extension_log
-            .last()
-            .map_or(self.steps, |&[_, steps, _]| steps);
-        let last = self.step_rate_log.last().map_or(planned, |&[_, last]| last);
+        self.last_step_with(&self.amendments)
+    }
+
+    /// Returns the last step of the run with other amendments.
+    pub(crate) fn last_step_with(&self, amendments: &Amendments) -> u32 {
+        let last = amendments.last_step(self.steps);
         match self.stop_after {
             0 => last,
             stop => stop.min(last),
         }
-    }
-
-    /// Returns the Gaussian cap at the end of the run.
-    pub(crate) fn last_budget(&self) -> usize {
-        let raised = self.extension_log.last().map(|&[_, _, most]| most as usize);
-        raised.unwrap_or_else(|| self.gaussian_budget())
     }
 
     /// Returns the configuration of a run with these steps and this Gaussian cap from its start. Scales the schedule.
@@ -94,7 +93,7 @@ impl TrainConfig {
         Self {
             steps,
             max_gaussians,
-            extension_log: Vec::new(),
+            amendments: Amendments::default(),
             ..scaled
         }
     }

@@ -81,12 +81,8 @@ impl ConfigPatch {
             }
         }
         let mut left: Self = left.try_into().ok()?;
-        // Extensions of the printed run do not apply to a run with its own number of steps.
-        (left.max_extensions, left.extension_log) = (None, None);
-        // The dropout that an extension check of the printed run started does not apply either.
-        if left.dropout_after.take().is_some() {
-            left.dropout = None;
-        }
+        // Amendments of the printed run do not apply to a run with its own number of steps.
+        (left.max_extensions, left.amendments) = (None, None);
         (left.preset, left.steps) = (self.preset, self.steps);
         // With a number of Gaussians, a missing key would have another meaning than "false".
         left.random_start = self.random_start;

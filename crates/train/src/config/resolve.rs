@@ -1,5 +1,6 @@
 //! Applies the layers of a configuration, scales its schedule, reads and writes TOML.
 
+use super::old_keys::OldKeys;
 use super::{
     AppearanceModel, BASE_STEPS, Background, ConfigPatch, DataConfig, DataPatch, DepthSource,
     Preset, TrainConfig,
@@ -39,7 +40,10 @@ impl TrainConfig {
         overrides: ConfigPatch,
     ) -> Result<Self> {
         let in_file = file.map(ConfigPatch::read).transpose()?.unwrap_or_default();
-        let in_file = in_file.for_steps(overrides.steps, seen);
+        let mut in_file = in_file.for_steps(overrides.steps, seen);
+        if overrides.dropout.is_some() {
+            in_file.forget_dropout();
+        }
         let preset = overrides.preset.or(preset).or(in_file.preset);
         let random_start = overrides
             .asks_for_random_start()
@@ -76,13 +80,8 @@ impl TrainConfig {
     /// The configuration cannot be written as TOML: a defect.
     pub fn differences(&self, mut patch: ConfigPatch) -> Result<Vec<(String, String, String)>> {
         patch.near = patch.near.filter(|&near| near != 0.0);
-        // The configuration that a run began with has no changes of pace, no extensions and no start of the dropout.
-        patch.step_rate_log = patch.step_rate_log.filter(|pace| !pace.is_empty());
-        patch.extension_log = patch.extension_log.filter(|extended| !extended.is_empty());
-        if self.dropout_after > 0 {
-            patch.dropout = patch.dropout.filter(|&part| part != 0.0);
-            patch.dropout_after = patch.dropout_after.filter(|&after| after != 0);
-        }
+        // The configuration that a run began with has no amendments.
+        patch.amendments = patch.amendments.filter(|amendments| !amendments.is_empty());
         patch.clear(&|row| row.is_beside_results);
         let changed = patch.fill(self.clone()).normalised();
         let (here, there) = (flat(self)?, flat(&changed)?);
@@ -100,7 +99,6 @@ impl TrainConfig {
             steps: Some(self.steps),
             schedule_steps: Some(self.schedule_steps),
             dropout: Some(self.dropout),
-            dropout_after: Some(self.dropout_after),
             ..self.picked(&|row| row.is_choice)
         };
         named.resolve_named()
@@ -173,7 +171,9 @@ impl ConfigPatch {
     pub fn old_keys(path: &Path) -> Result<Vec<(String, String)>> {
         let most = bounded::SETTINGS_BYTES;
         let text = bounded::read_text("cannot read the configuration", path, most)?;
-        Self::parse(&text, &path.display().to_string())?;
+        let (_, logs) = Self::parse_as_written(&text, &path.display().to_string())?;
+        let logs = logs.names().into_iter();
+        let logs = logs.map(|old| (old.to_owned(), "amendments".to_owned()));
         let named: toml::Table = text.parse().unwrap_or_default();
         let old = keys::<TrainConfig>().into_iter().filter_map(|key| {
             let old = key.row.old_name?;
@@ -184,12 +184,19 @@ impl ConfigPatch {
             table?.get(old)?;
             Some((old.to_owned(), key.row.name.to_owned()))
         });
-        Ok(old.collect())
+        Ok(logs.chain(old).collect())
     }
 
     /// Parses TOML; `place` names its origin in errors.
     pub fn parse(text: &str, place: &str) -> Result<Self> {
-        toml::from_str(text).map_err(|error| {
+        let (mut layer, old) = Self::parse_as_written(text, place)?;
+        old.add_to(&mut layer).map_err(|e| e.at(place))?;
+        Ok(layer)
+    }
+
+    /// Parses TOML, separated into present keys and older keys of amendments.
+    fn parse_as_written(text: &str, place: &str) -> Result<(Self, OldKeys)> {
+        OldKeys::read(text).map_err(|error| {
             let place = match error.span() {
                 Some(span) => {
                     let before = text.get(..span.start).unwrap_or(text);
@@ -251,7 +258,7 @@ impl ConfigPatch {
                 .model
                 .is_some_and(|model| model != AppearanceModel::None);
         lengths.iter().all(Option::is_none)
-            && self.step_rate_log.is_none()
+            && self.amendments.is_none()
             && self.data.validate_every.is_none_or(|every| every == 0)
             && self
                 .densify

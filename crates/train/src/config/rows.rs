@@ -3,6 +3,7 @@
 //! The order of the rows is the order of the printed file. To add a setting: `CONTRIBUTING.md`.
 
 use super::{AppearanceModel, BASE_STEPS, Background, DepthSource, Preset};
+use crate::plan::Amendments;
 use crate::strategy::Strategy;
 use dapple_base::settings;
 use dapple_base::settings::{Range, Scales};
@@ -45,12 +46,10 @@ settings! {
         schedule_steps: u32 = 0, range(Range::Any("at most steps")),
             flag("--schedule-steps <N>",
                 "Steps of the schedule [default: --steps, at most the default for the capture]. Learning rates and densification are scaled to them; later steps have falling learning rates");
-        /// Changes of the step rate, each [after, last]: after step `after`, the rest of the schedule is stretched or compressed, so that it ends at step `last`. --time-budget writes them; empty without it.
-        step_rate_log was "pace": Vec<[u32; 2]> = Vec::new();
-        /// Largest number of run extensions, 0 to 8; 0 = none. Default: 2 for standard if neither steps nor a time budget is set, else 0. A check withholds some photos for a part of the run. If their loss falls by less than 0.006, the run gets half as many steps again. If it falls by 0.006 or more, the run gets twice the steps and Gaussians, and a second check before its new end. This check doubles the steps again if the loss still falls and is 15 % below that at the end of the first check. If a loss rises, see dropout_after. Limits: 30000 steps, 2000000 Gaussians, one Gaussian for 15 pixels of the photos, and max_gaussians if it is named.
+        /// Largest number of run extensions, 0 to 8; 0 = none. Default: 2 for standard if neither steps nor a time budget is set, else 0. A check withholds some photos for a part of the run. If their loss falls by less than 0.006, the run gets half as many steps again. If it falls by 0.006 or more, the run gets twice the steps and Gaussians, and a second check before its new end. This check doubles the steps again if the loss still falls and is 15 % below that at the end of the first check. If a loss rises, the rest of the run has a dropout of 0.1, unless dropout or max_gaussians is named. Limits: 30000 steps, 2000000 Gaussians, one Gaussian for 15 pixels of the photos, and max_gaussians if it is named.
         max_extensions was "extensions": u32 = 0, counts(0, 8);
-        /// Extensions of the run, each [after, steps, max_gaussians]: from step `after` on, the run has the schedule of a run with `steps` steps and the cap `max_gaussians`. A run that is extended writes them; empty without extensions.
-        extension_log was "extended": Vec<[u32; 3]> = Vec::new();
+        /// Changes of later steps, in order, each { after = STEP, change = CHANGE }. CHANGE is { step_rate = { last } }, { extension = { steps, max_gaussians } } or { dropout = { rate } }. After an extension the run has the schedule of a run with these steps and this cap. A step rate runs the rest of the schedule in the steps up to `last`. A run writes its own amendments (max_extensions, --time-budget), and repeats those that it is given.
+        amendments: Amendments = Amendments::default();
         /// Ends the run after this step although the schedule is longer; 0 = run all steps.
         stop_after: u32 = 0, range(Range::Any("at most steps"));
         /// Seed of everything random; the same seed gives the same splats, bit for bit; 0 to 9223372036854775807.
@@ -93,8 +92,6 @@ settings! {
         dropout: f64 = 0.0, range(Range::closed(0.0, 0.5)), heading("Losses"),
             flag("--dropout <X>",
                 "Dropout rate of Gaussians per step, 0 to 0.5 [default: 0, or 0.1 after a failed extension check]");
-        /// Dropout begins after this step. If an extension check (max_extensions) finds a rising loss, and neither dropout nor max_gaussians is named, the run writes this step and a dropout of 0.1; 0 = from the first step.
-        dropout_after: u32 = 0, range(STEPS), heading("Losses");
         /// Weight of LPIPS between a crop of the render and of the photo in the loss, 0 to 1000, by the weights of eval.lpips; 0 = no crop is compared.
         lpips_weight was "perceptual_weight": f64 = 0.0, range(Range::closed(0.0, 1e3)), heading("Losses"),
             flag("--lpips-weight <X>",

@@ -3,6 +3,7 @@
 
 use super::rows::MOST_STEPS;
 use super::{DepthSource, TrainConfig};
+use crate::plan::Change;
 use crate::strategy::Strategy;
 use dapple_base::settings::{check_ranges, out_of_range};
 use dapple_scene::{Error, Result};
@@ -77,7 +78,7 @@ impl TrainConfig {
             ))
             .hint("raise steps, or lower schedule_steps; stop_after ends a run before its schedule does"));
         }
-        self.validate_pace()?;
+        self.validate_amendments()?;
         self.validate_extensions()?;
         self.validate_coarse()?;
         if self.lpips_weight > 0.0 && self.eval.lpips.as_os_str().is_empty() {
@@ -106,35 +107,42 @@ impl TrainConfig {
         Ok(())
     }
 
-    fn validate_pace(&self) -> Result<()> {
-        let mut before = (0, self.steps);
-        for &[after, last] in &self.step_rate_log {
-            let (least, end) = before;
-            if after < least || after >= end || last <= after || last > MOST_STEPS {
+    fn validate_amendments(&self) -> Result<()> {
+        let (mut least, mut end) = (0, self.steps);
+        for amendment in self.amendments.iter() {
+            let after = amendment.after;
+            let is_within = (least..end).contains(&after);
+            let (can_be, new_end) = match amendment.change {
+                Change::StepRate { last } => (is_within && last > after, last),
+                Change::Extension {
+                    steps,
+                    max_gaussians,
+                } => {
+                    let is_longer = steps > end && max_gaussians > 0;
+                    (is_within && after > least && is_longer, steps)
+                }
+                Change::Dropout { rate } => (after >= least && (0.0..=0.5).contains(&rate), end),
+            };
+            if !can_be || new_end > MOST_STEPS {
                 return Err(Error::input(format!(
-                    "step_rate_log = [[{after}, {last}], ...] cannot be: the run is between steps {least} and {end}"
+                    "the amendment {amendment} cannot be: the run is between steps {least} and {end}"
                 ))
-                .hint("each entry is [after, last]: a step of the run, and the new last step after it"));
+                .hint(
+                    "`after` is a step of the run, `last` is a later step, `steps` and `max_gaussians` are what an \
+                     extended run is to have, and `rate` is 0 to 0.5",
+                ));
             }
-            before = (after, last);
+            (least, end) = (after, new_end);
         }
         Ok(())
     }
 
     fn validate_extensions(&self) -> Result<()> {
-        let mut before = (0, self.steps);
-        for &[after, steps, most] in &self.extension_log {
-            let (least, end) = before;
-            if after <= least || after >= end || steps <= end || steps > MOST_STEPS || most == 0 {
-                return Err(Error::input(format!(
-                    "extension_log = [[{after}, {steps}, {most}], ...] cannot be: the run is between steps {least} and {end}"
-                ))
-                .hint("each entry is [after, steps, max_gaussians]: a step of the run, and what it is to have after it"));
-            }
-            before = (after, steps);
-        }
         let others = [
-            ("step_rate_log", !self.step_rate_log.is_empty()),
+            (
+                "an amendment of the step rate",
+                self.amendments.step_rates().next().is_some(),
+            ),
             ("schedule_steps", self.schedule_length() != self.steps),
             ("data.validate_every", self.data.validate_every > 0),
             ("densify.strategy", self.densify.strategy != Strategy::Mcmc),
@@ -142,7 +150,8 @@ impl TrainConfig {
             ("poses.refine", self.poses.refine),
             ("depth.from", self.depth.from != DepthSource::None),
         ];
-        let is_asked = self.max_extensions > 0 || !self.extension_log.is_empty();
+        let is_extended = self.amendments.extensions().next().is_some();
+        let is_asked = self.max_extensions > 0 || is_extended;
         match others.into_iter().find(|(_, is_other)| is_asked && *is_other) {
             None => Ok(()),
             Some((key, _)) => Err(Error::input(format!(

@@ -3,6 +3,7 @@
 use super::*;
 use crate::ViewOrder;
 use crate::extension::WithheldPhotos;
+use crate::plan::Amendment;
 use dapple_scene::{LoadOptions, NoProgress, load};
 use std::path::Path;
 
@@ -226,7 +227,7 @@ fn photos_that_are_set_aside_are_not_read_meanwhile() {
         max_extensions: 1,
         ..crate::TrainConfig::default()
     };
-    let withheld = WithheldPhotos::new(&config, VIEWS);
+    let withheld = WithheldPhotos::new(&config.clone().into(), VIEWS);
     let (loader, mut order) = started_without(withheld, folder.path(), 4 * BYTES, (1, 400));
     for step in 1..=400 {
         let photo = loader.take(step).unwrap();
@@ -262,7 +263,7 @@ fn photos_are_read_in_the_order_of_an_extended_run() {
         max_extensions: 2,
         ..crate::TrainConfig::default()
     };
-    let withheld = WithheldPhotos::new(&config, VIEWS);
+    let withheld = WithheldPhotos::new(&config.clone().into(), VIEWS);
     let (loader, mut order) = started_without(withheld, folder.path(), 4 * BYTES, (1, 40));
     let next = |order: &mut PhotoOrder, step| {
         let photo = loader.take(step).unwrap();
@@ -276,8 +277,8 @@ fn photos_are_read_in_the_order_of_an_extended_run() {
         next(&mut order, step);
     }
     let before: Vec<usize> = (45..=60).map(|step| order.view_at(step)).collect();
-    config.extension_log = vec![[30, 80, 10]];
-    order.set_withheld(WithheldPhotos::new(&config, VIEWS));
+    config.amendments = vec![Amendment::extension(30, 80, 10)].into();
+    order.set_withheld(WithheldPhotos::new(&config.into(), VIEWS));
     loader.follow(&order, 80);
     let after: Vec<usize> = (45..=60).map(|step| order.view_at(step)).collect();
     assert!(

@@ -84,7 +84,8 @@ pub struct Metrics {
     /// Local origin of splats and snapshots, in the capture's own frame; `None` if it is zero.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<[f64; 3]>,
-    /// The configuration.
+    /// The configuration that repeats the run, with its amendments.
+    #[serde(deserialize_with = "crate::config::deserialize_whole")]
     pub config: TrainConfig,
     /// Every scoring.
     pub evals: Vec<EvalRow>,
@@ -145,7 +146,7 @@ impl Metrics {
             skipped_photos: trainer.skipped_photos(),
             extent: trainer.schedule().extent(),
             origin: (trainer.origin() != DVec3::ZERO).then(|| trainer.origin().to_array()),
-            config: trainer.config().clone(),
+            config: trainer.plan().to_config(),
             evals: history.evals.clone(),
             watch: trainer.watch_report(),
             extension_checks: trainer.extension_checks().to_vec(),

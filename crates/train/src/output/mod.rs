@@ -29,12 +29,10 @@ mod names;
 mod picture_writer;
 mod snapshots;
 
-use crate::{
-    Checkpoint, EvalReport, ExtensionCheck, Observer, Outcome, PausedRun, Seconds, StepProgress,
-    TrainConfig, Trainer,
-};
-use dapple_engine::{DensifyReport, Pictures};
-use dapple_scene::{Error, Result, Splats, View};
+use crate::event::Event;
+use crate::hook::{DeviceRequirements, RunHook};
+use crate::{Outcome, Seconds, TrainConfig, Trainer};
+use dapple_scene::{Error, Result, Splats};
 use glam::DVec3;
 use rayon::prelude::*;
 use std::sync::Arc;
@@ -51,7 +49,7 @@ pub use names::RenderNames;
 pub use picture_writer::PictureWriter;
 pub use snapshots::{MOST_BYTES as MOST_SNAPSHOT_BYTES, Snapshot, Snapshots, Taken};
 
-/// Trains to the end of the run (or until the observer stops it) and writes all results to the folder. `config.toml` is
+/// Trains to the end of the run (or until a hook stops it) and writes all results to the folder. `config.toml` is
 /// written first, so that a killed run can be repeated; if the folder holds older splats, it is written with the new
 /// ones. Checkpoints follow as configured, so that a killed run can be resumed instead ([`Trainer::resume`]). A
 /// finished run has no checkpoint.
@@ -63,9 +61,9 @@ pub use snapshots::{MOST_BYTES as MOST_SNAPSHOT_BYTES, Snapshot, Snapshots, Take
 pub fn train_into(
     folder: &RunFolder,
     trainer: &mut Trainer,
-    observer: &mut dyn Observer,
+    hook: &mut dyn RunHook,
 ) -> Result<Outcome> {
-    folder.reclaim(trainer.config())?;
+    folder.reclaim(&trainer.plan().to_config())?;
     if trainer.steps_done() == 0 {
         // The checkpoint of another run.
         folder.remove_checkpoint()?;
@@ -74,26 +72,26 @@ pub fn train_into(
     // Older splats keep the configuration that they were trained with until new ones replace them.
     let has_older = folder.splats_path().exists();
     if !has_older {
-        folder.write_config(trainer.config())?;
+        folder.write_config(&trainer.plan().to_config())?;
     }
     let (started, before) = (Instant::now(), trainer.history().seconds);
     let background = trainer.schedule().render_settings().background;
-    let (config, origin) = (trainer.config().clone(), trainer.origin());
-    let mut saver = Saver {
+    let (config, origin) = (trainer.plan().to_config(), trainer.origin());
+    let mut saver = FolderHook {
         folder,
         config: &config,
         origin,
         pictures: PictureWriter::new(folder, background),
         splats: None,
-        inner: observer,
     };
-    let result = trainer.run(&mut saver);
+    let result = trainer.run_with(&mut [&mut saver, hook]);
     let (pictures, writing) = (saver.pictures, saver.splats);
     let written = writing.map(|thread| thread.join());
     let is_good = result
         .as_ref()
         .is_ok_and(|outcome| outcome.ending.is_good());
-    if let Err(error) = folder.reclaim(trainer.config()) {
+    let amended = trainer.plan().to_config();
+    if let Err(error) = folder.reclaim(&amended) {
         // Results are not mixed with those of another run that writes there.
         let error = result.err().unwrap_or(error);
         return Err(elsewhere::saved(error, trainer, folder));
@@ -109,9 +107,8 @@ pub fn train_into(
         let error = result.err().unwrap_or(error);
         return Err(elsewhere::saved(error, trainer, folder));
     }
-    if has_older || *trainer.config() != config {
-        // Extensions and changes of pace have changed the configuration.
-        folder.write_config(trainer.config())?;
+    if has_older || amended != config {
+        folder.write_config(&amended)?;
     }
     let learnt = write_learnt(folder, trainer);
     // The splats must be saved even if pictures cannot be written.
@@ -189,8 +186,8 @@ fn saved_from(error: &Error, step: u32, enqueued: u32, folder: &RunFolder) -> Er
     }
 }
 
-/// Forwards all events to the observer, and writes checkpoints and the pictures of the last scoring.
-struct Saver<'a> {
+/// Hook that writes checkpoints, the final splats and the pictures of the last scoring.
+struct FolderHook<'a> {
     folder: &'a RunFolder,
     config: &'a TrainConfig,
     /// Local origin of the splats.
@@ -198,27 +195,10 @@ struct Saver<'a> {
     pictures: PictureWriter,
     /// Thread that writes the final splats while they are scored.
     splats: Option<JoinHandle<Result<()>>>,
-    inner: &'a mut dyn Observer,
 }
 
-impl Observer for Saver<'_> {
-    fn on_step(&mut self, progress: &StepProgress) {
-        self.inner.on_step(progress);
-    }
-
-    fn on_densify(&mut self, report: &DensifyReport) {
-        self.inner.on_densify(report);
-    }
-
-    fn on_extension_check(&mut self, check: &ExtensionCheck, config: &TrainConfig) {
-        self.inner.on_extension_check(check, config);
-    }
-
-    fn on_eval(&mut self, step: u32, report: &EvalReport) {
-        self.inner.on_eval(step, report);
-    }
-
-    fn on_last_splats(&mut self, splats: &Arc<Splats>) {
+impl FolderHook<'_> {
+    fn write_final(&mut self, splats: &Arc<Splats>) {
         let (folder, mut held) = (self.folder.clone(), Arc::clone(splats));
         let (config, origin) = (self.config.clone(), self.origin);
         let thread = std::thread::Builder::new().name("splats".to_owned());
@@ -241,47 +221,36 @@ impl Observer for Saver<'_> {
         if self.folder.reclaim(self.config).is_ok() {
             self.splats = thread.spawn(write).ok();
         }
-        self.inner.on_last_splats(splats);
+    }
+}
+
+impl RunHook for FolderHook<'_> {
+    fn name(&self) -> &'static str {
+        "run folder"
     }
 
-    fn wants_pictures(&self) -> bool {
-        true
-    }
-
-    fn on_final_render(&mut self, view: &View, pictures: Pictures) -> Result<()> {
-        if self.inner.wants_pictures() {
-            self.inner.on_final_render(view, pictures.clone())?;
+    fn needs(&self) -> DeviceRequirements {
+        DeviceRequirements {
+            pictures: true,
+            checkpoints: true,
         }
-        if self.folder.reclaim(self.config).is_ok() {
-            self.pictures
-                .write(&view.name, view.photo.read()?, pictures);
+    }
+
+    fn on(&mut self, event: &Event<'_>) -> Result<()> {
+        match event {
+            Event::FinalSplats(splats) => self.write_final(splats),
+            Event::Pictures(view, pictures) if self.folder.reclaim(self.config).is_ok() => {
+                let pictures = Arc::clone(pictures);
+                self.pictures
+                    .write(&view.name, view.photo.read()?, pictures);
+            }
+            Event::Checkpoint(checkpoint) => {
+                self.folder.reclaim(&checkpoint.config)?;
+                checkpoint.write(&self.folder.checkpoint_path())?;
+            }
+            _ => {}
         }
         Ok(())
-    }
-
-    fn saves_checkpoints(&self) -> bool {
-        true
-    }
-
-    fn save_checkpoint(&mut self, checkpoint: &Checkpoint) -> Result<()> {
-        self.folder.reclaim(&checkpoint.config)?;
-        checkpoint.write(&self.folder.checkpoint_path())
-    }
-
-    fn on_checkpoint(&mut self, step: u32, saved: &Result<()>) {
-        self.inner.on_checkpoint(step, saved);
-    }
-
-    fn between_steps(&mut self, run: &mut PausedRun<'_>) -> Result<()> {
-        self.inner.between_steps(run)
-    }
-
-    fn wants_checkpoint(&mut self) -> bool {
-        self.inner.wants_checkpoint()
-    }
-
-    fn should_stop(&self) -> bool {
-        self.inner.should_stop()
     }
 }
 

@@ -111,11 +111,11 @@ impl PictureWriter {
     }
 
     /// Queues the view of the photo `name`. Waits only while too many bytes are pending.
-    pub fn write(&mut self, name: &str, photo: Arc<Photo>, pictures: Pictures) {
+    pub fn write(&mut self, name: &str, photo: Arc<Photo>, pictures: impl Into<Arc<Pictures>>) {
         let file_name = self.names.name(name);
+        let pictures = pictures.into();
         let pixels = u64::from(pictures.width) * u64::from(pictures.height);
         let bytes = pixels * BYTES_PER_PIXEL / 2;
-        let pictures = Arc::new(pictures);
         for (folder, shows_errors) in self.folders.clone().into_iter().zip([false, true]) {
             let mut state = self.shared.lock();
             while state.bytes > 0 && state.bytes + bytes > MOST_BYTES {

@@ -1,19 +1,25 @@
-//! Step hook that applies the step rate controller to a run.
+//! Hook that applies the step rate controller to a run.
 
 use super::{Now, StepRateController};
-use crate::trainer::{Companion, Run};
-use crate::{Observer, TrainConfig, Trainer};
+use crate::hook::{Next, RunHook};
+use crate::plan::Change;
+use crate::{PausedRun, TrainConfig};
 use dapple_scene::Result;
 
 /// Gives the rest of a run more or fewer steps if its controller requests it.
 #[derive(Debug, Default)]
-pub(crate) struct Pacing(Option<StepRateController>);
+pub(crate) struct StepRateHook(pub(crate) Option<StepRateController>);
 
-impl Companion for Pacing {
-    fn after_step(&mut self, run: &mut Run, _: &mut dyn Observer) -> Result<()> {
+impl RunHook for StepRateHook {
+    fn name(&self) -> &'static str {
+        "step rate"
+    }
+
+    fn after_step(&mut self, run: &mut PausedRun<'_>) -> Result<Next> {
         let Some(pacer) = &mut self.0 else {
-            return Ok(());
+            return Ok(Next::Continue);
         };
+        let run = run.run();
         let state = &run.state;
         let gaussians = state.gaussians as f64;
         let place = run.schedule.place(state.step);
@@ -21,23 +27,14 @@ impl Companion for Pacing {
             step: state.step,
             done: state.reported,
             seconds: state.clock.seconds(),
-            last: run.config().last_step(),
+            last: run.last_step(),
             gaussians,
             later_gaussians: later_gaussians(run.config(), place, gaussians),
         };
-        if let Some(last) = pacer.observe(&now) {
-            run.change_pace(last);
-        }
-        Ok(())
-    }
-}
-
-impl Trainer {
-    /// Ends the run when its time budget is used. The number of steps changes during the run ([`crate::time_budget`]),
-    /// and is recorded in the configuration and in checkpoints. Set the controller before the first step; a resumed run
-    /// keeps its last pace.
-    pub fn set_pacer(&mut self, pacer: StepRateController) {
-        self.companions.pacing = Pacing(Some(pacer));
+        Ok(match pacer.observe(&now) {
+            Some(last) => Next::Amend(Change::StepRate { last }),
+            None => Next::Continue,
+        })
     }
 }
 

@@ -1,12 +1,14 @@
 //! Scoring of held-out photos, during a run and at its end.
 
-use super::Trainer;
-use super::companion::Companion;
+use super::paused_run::PausedRun;
 use super::run::Run;
 use crate::evaluate::Lpips;
-use crate::{EvalReport, EvalRow, Observer, Scoring, Seconds, Silent, evaluate, evaluate_aligned};
+use crate::event::Event;
+use crate::hook::{Next, RunHook};
+use crate::{EvalReport, EvalRow, Scoring, evaluate, evaluate_aligned};
 use dapple_engine::Pictures;
 use dapple_scene::{Result, View};
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Held-out photos and the weights for their scores.
@@ -16,33 +18,41 @@ pub(crate) struct HeldOut {
     pub(crate) lpips: Option<Lpips>,
 }
 
-impl Companion for HeldOut {
-    fn after_step(&mut self, run: &mut Run, observer: &mut dyn Observer) -> Result<()> {
+impl RunHook for HeldOut {
+    fn name(&self) -> &'static str {
+        "scoring"
+    }
+
+    fn after_step(&mut self, run: &mut PausedRun<'_>) -> Result<Next> {
+        let run = run.run();
         let step = run.state.step;
         if run.is_at_last_step() || !run.schedule.evaluates_at(step) || self.views.is_empty() {
-            return Ok(());
+            return Ok(Next::Continue);
         }
-        run.drain(observer)?;
+        run.drain()?;
         if run.has_finite_state() {
-            let report = self.score(run, false, &mut Silent)?;
-            observer.on_eval(step, &report);
+            let report = Arc::new(self.score(run, false, None)?);
+            run.events.push(Event::Eval(step, report));
         }
-        Ok(())
+        Ok(Next::Continue)
     }
 }
 
+/// Receiver of the pictures of each scored view.
+pub(super) type Show<'a> = &'a mut dyn FnMut(&View, Pictures) -> Result<()>;
+
 impl HeldOut {
-    /// Scores the current splats, and passes each view to the observer if it wants pictures. Computes LPIPS too if the
+    /// Scores the current splats, and passes the pictures of each view to `show`. Computes LPIPS too if the
     /// configuration names weights: at the end of a run, and earlier if the engine has a device for it, because the CPU
     /// takes longer for LPIPS than for all other scores.
     pub(super) fn score(
         &self,
         run: &mut Run,
         is_last: bool,
-        observer: &mut dyn Observer,
+        mut show: Option<Show<'_>>,
     ) -> Result<EvalReport> {
         // Waiting for steps counts as training time.
-        run.drain(&mut Silent)?;
+        run.drain()?;
         let started = Instant::now();
         let settings = run.schedule.render_settings();
         let views: Vec<&View> = self.views.iter().collect();
@@ -50,13 +60,13 @@ impl HeldOut {
         let scoring = Scoring {
             lpips: self.lpips.as_ref().filter(|_| by_lpips),
             fitted: run.config().appearance.is_on(),
-            pictures: is_last && observer.wants_pictures(),
+            pictures: show.is_some(),
         };
-        let show = &mut |view: &View, pictures: Option<Pictures>| match pictures {
-            Some(pictures) => observer.on_final_render(view, pictures),
-            None => Ok(()),
+        let mut show = |view: &View, pictures: Option<Pictures>| match (pictures, &mut show) {
+            (Some(pictures), Some(show)) => show(view, pictures),
+            _ => Ok(()),
         };
-        let report = evaluate(run.engine.as_mut(), &views, &settings, &scoring, show)?;
+        let report = evaluate(run.engine.as_mut(), &views, &settings, &scoring, &mut show)?;
         let step = run.state.step;
         let history = &mut run.state.history;
         history.seconds.eval += started.elapsed().as_secs_f64();
@@ -74,37 +84,13 @@ impl HeldOut {
     }
 }
 
-impl Trainer {
-    /// Scores the held-out photos with the current splats, by PSNR and SSIM; by LPIPS too if the configuration names
-    /// weights and the engine has a device for it.
-    pub fn evaluate(&mut self) -> Result<EvalReport> {
-        let held_out = &self.companions.held_out;
-        held_out.score(&mut self.run, false, &mut Silent)
-    }
-
-    /// Scores the held-out photos as at the end of a run, by LPIPS too if the configuration names weights, and passes
-    /// each view to the observer if it wants pictures.
-    pub fn evaluate_at_the_end(&mut self, observer: &mut dyn Observer) -> Result<EvalReport> {
-        let held_out = &self.companions.held_out;
-        held_out.score(&mut self.run, true, observer)
-    }
-
-    /// Adds time that was spent on the run outside of the trainer: opening the device, reading the capture.
-    pub fn add_seconds(&mut self, seconds: &Seconds) {
-        let history = &mut self.run.state.history;
-        history.seconds = history.seconds.and(seconds);
-    }
-
+impl HeldOut {
     /// Scores the held-out photos, each with its pose fitted to the current splats.
-    ///
-    /// # Errors
-    /// See [`evaluate_aligned`].
-    pub fn evaluate_aligned(&mut self) -> Result<EvalReport> {
-        let run = &mut self.run;
-        run.drain(&mut Silent)?;
+    pub(super) fn score_aligned(&self, run: &mut Run) -> Result<EvalReport> {
+        run.drain()?;
         let started = Instant::now();
         let settings = run.schedule.render_settings();
-        let views: Vec<&View> = self.companions.held_out.views.iter().collect();
+        let views: Vec<&View> = self.views.iter().collect();
         let extent = run.schedule.extent();
         let report = evaluate_aligned(run.engine.as_mut(), &views, &settings, extent)?;
         run.state.history.seconds.eval += started.elapsed().as_secs_f64();

@@ -6,7 +6,7 @@ use dapple_scene::{Result, Splats};
 use glam::DVec3;
 use std::time::Instant;
 
-/// A run between two steps: see [`crate::Observer::between_steps`].
+/// A run between two steps: see [`crate::RunHook::after_step`].
 pub struct PausedRun<'a> {
     run: &'a mut Run,
 }
@@ -16,6 +16,11 @@ impl<'a> PausedRun<'a> {
         Self { run }
     }
 
+    /// Returns the run, for built-in hooks.
+    pub(crate) fn run(&mut self) -> &mut Run {
+        self.run
+    }
+
     /// Returns the steps enqueued so far.
     pub fn step(&self) -> u32 {
         self.run.state.step
@@ -23,7 +28,7 @@ impl<'a> PausedRun<'a> {
 
     /// Returns the steps of the run, as currently planned.
     pub fn steps(&self) -> u32 {
-        self.run.config().last_step()
+        self.run.last_step()
     }
 
     /// Returns the local origin of the splats: [`dapple_scene::Dataset::origin`].

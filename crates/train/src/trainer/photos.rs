@@ -58,13 +58,13 @@ impl TrainPhotos {
             Some(halves) => sources.extend(halves),
             None => last_coarse = 0,
         }
-        let withheld = WithheldPhotos::new(config, train.len());
+        let withheld = WithheldPhotos::new(schedule.plan(), train.len());
         let views = ViewOrder::new(config.seed, train.len()).without(withheld);
         let order = PhotoOrder::new(views, last_coarse);
         let (mut ids, loader) = match dataset.photo_memory_bytes {
             Some(budget) => {
                 let (cameras, photos): (Vec<Camera>, _) = sources.into_iter().unzip();
-                let steps = (step + 1, config.last_step());
+                let steps = (step + 1, schedule.plan().last_step());
                 let ids = engine.add_cameras(&cameras)?;
                 let loader = PhotoLoader::start(photos, &order, budget, steps)?;
                 (ids, Some(loader))
@@ -116,19 +116,19 @@ impl TrainPhotos {
         Ok(())
     }
 
-    /// Updates the order after the pace may have changed, or the run may have been extended.
+    /// Updates the order after an amendment.
     pub(super) fn follow(&mut self, schedule: &Schedule) {
         let coarse = match self.coarse_ids.is_empty() {
             true => 0,
             false => schedule.last_coarse_step(),
         };
-        let config = schedule.config();
+        let plan = schedule.plan();
         self.order.set_last_coarse(coarse);
         self.order
-            .set_withheld(WithheldPhotos::new(config, self.names.len()));
+            .set_withheld(WithheldPhotos::new(plan, self.names.len()));
         self.announced = self.order.clone();
         if let Some(loader) = &self.loader {
-            loader.follow(&self.order, config.last_step());
+            loader.follow(&self.order, plan.last_step());
         }
     }
 

@@ -1,16 +1,18 @@
 //! State of a run: an engine, the numbers of each step, the photos, and the progress. Scores, checkpoints and time are
-//! handled by step hooks ([`super::companion`]).
+//! handled by hooks ([`mod@crate::hook`]).
 
 use super::photos::TrainPhotos;
 use crate::clock::Clock;
+use crate::event::Event;
 use crate::history::Smoothed;
+use crate::plan::{Amendment, Change, Plan};
 use crate::views::Chosen;
 use crate::{Ending, History, Schedule, TrainConfig, broken, depth};
 use dapple_engine::{AppearanceGrids, AppearanceMlp, Engine, NonFiniteReport, ViewState};
 use dapple_scene::{Dataset, Error, Result, Splats};
 use glam::DVec3;
 
-/// A run without its step hooks.
+/// A run without its hooks.
 pub(crate) struct Run {
     pub(crate) engine: Box<dyn Engine>,
     pub(crate) schedule: Schedule,
@@ -20,6 +22,8 @@ pub(crate) struct Run {
     pub(crate) learnt: Option<(AppearanceGrids, AppearanceMlp)>,
     /// Local origin of cameras and splats: [`Dataset::origin`].
     pub(crate) origin: DVec3,
+    /// Events that hooks have not received yet.
+    pub(crate) events: Vec<Event<'static>>,
 }
 
 /// Progress of a run.
@@ -82,36 +86,42 @@ impl Run {
             state: RunState::at(step),
             learnt: None,
             origin: dataset.origin,
+            events: Vec::new(),
         };
         Ok((run, notes))
     }
 
+    /// Returns the configuration, which does not change.
     pub(crate) fn config(&self) -> &TrainConfig {
         self.schedule.config()
     }
 
+    /// Returns the configuration and the amendments.
+    pub(crate) fn plan(&self) -> &Plan {
+        self.schedule.plan()
+    }
+
+    /// Returns the last step, as currently planned.
+    pub(crate) fn last_step(&self) -> u32 {
+        self.plan().last_step()
+    }
+
     /// Returns true if every step is enqueued.
     pub(crate) fn is_at_last_step(&self) -> bool {
-        self.state.step >= self.config().last_step()
+        self.state.step >= self.last_step()
     }
 
-    /// Gives the rest of the run more or fewer steps, so that `last` is its last step. The configuration records the
-    /// change, so that a run with this configuration takes the same steps.
-    pub(crate) fn change_pace(&mut self, last: u32) {
-        self.schedule.change_pace(self.state.step, last);
+    /// Appends an amendment for the steps from here on to the plan.
+    ///
+    /// # Errors
+    /// The change contradicts the plan.
+    pub(crate) fn amend(&mut self, change: Change) -> Result<()> {
+        let after = self.state.step;
+        let amendment = Amendment { after, change };
+        self.schedule.amend(amendment)?;
         self.photos.follow(&self.schedule);
-    }
-
-    /// Continues the run as if it had had `steps` steps and the Gaussian cap `most` from its start. The configuration
-    /// records the extension.
-    pub(crate) fn extend(&mut self, steps: u32, most: usize) {
-        self.schedule.extend(self.state.step, steps, most);
-        self.photos.follow(&self.schedule);
-    }
-
-    /// Sets the dropout rate for the steps from here on. The configuration records it.
-    pub(crate) fn set_dropout(&mut self, part: f64) {
-        self.schedule.set_dropout(self.state.step, part);
+        self.events.push(Event::Amended(amendment));
+        Ok(())
     }
 
     /// Returns true if the run has not ended badly.

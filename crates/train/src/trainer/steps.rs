@@ -1,7 +1,8 @@
 //! Steps of a run: enqueues them one after the other, and processes the reports of finished steps.
 
 use super::run::Run;
-use crate::{Ending, LossRow, Observer, StepProgress};
+use crate::event::Event;
+use crate::{Ending, LossRow, StepProgress};
 use dapple_engine::{Report, StepReport, ViewId};
 use dapple_scene::{Error, Photo, Result};
 use std::sync::Arc;
@@ -18,16 +19,12 @@ impl Run {
     }
 
     /// Enqueues one step on the result of [`Self::next_photo`], and processes the reports of finished steps.
-    pub(super) fn advance(
-        &mut self,
-        (view, photo): (ViewId, Option<Arc<Photo>>),
-        observer: &mut dyn Observer,
-    ) -> Result<()> {
+    pub(super) fn advance(&mut self, (view, photo): (ViewId, Option<Arc<Photo>>)) -> Result<()> {
         let step = self.state.step + 1;
         if let Some(photo) = photo {
             self.engine.put_photo(view, photo)?;
         }
-        let last = self.config().last_step();
+        let last = self.last_step();
         self.photos
             .announce_after(step, last, self.engine.as_mut())?;
         self.engine.step(view, &self.schedule.step_settings(step))?;
@@ -35,20 +32,20 @@ impl Run {
             self.engine.densify(&plan)?;
         }
         self.state.step = step;
-        self.collect(observer)?;
+        self.collect()?;
         self.state.has_queue |= self.state.reported < self.state.step;
         self.stop_the_clock();
         Ok(())
     }
 
     /// Waits until every step has reported, which counts as training time.
-    pub(crate) fn drain(&mut self, observer: &mut dyn Observer) -> Result<()> {
+    pub(crate) fn drain(&mut self) -> Result<()> {
         if self.state.failure.is_some() {
             return Ok(());
         }
         self.state.clock.resume();
         self.engine.finish()?;
-        self.collect(observer)?;
+        self.collect()?;
         self.stop_the_clock();
         if self.state.reported < self.state.step {
             return Err(Error::internal(format!(
@@ -65,15 +62,15 @@ impl Run {
         state.history.seconds.train = state.clock.seconds();
     }
 
-    /// Processes the reports of finished steps.
-    pub(crate) fn collect(&mut self, observer: &mut dyn Observer) -> Result<()> {
+    /// Processes the reports of finished steps, which become events.
+    pub(crate) fn collect(&mut self) -> Result<()> {
         let reports = self.engine.poll()?;
         let is_step = |report: &&Report| matches!(report, Report::Step(_));
         let arrived = reports.iter().filter(is_step).count();
         self.state.clock.arrived(arrived);
         for report in reports {
             match report {
-                Report::Step(done) => self.take_step(&done, observer),
+                Report::Step(done) => self.take_step(&done),
                 Report::Densify(done) => {
                     let state = &mut self.state;
                     state.gaussians = done.total;
@@ -81,7 +78,7 @@ impl Run {
                         state.bad_end.get_or_insert(Ending::NoGaussians(done.step));
                     }
                     state.history.densify.push(done);
-                    observer.on_densify(&done);
+                    self.events.push(Event::Densify(done));
                 }
                 _ => {}
             }
@@ -89,7 +86,7 @@ impl Run {
         Ok(())
     }
 
-    fn take_step(&mut self, done: &StepReport, observer: &mut dyn Observer) {
+    fn take_step(&mut self, done: &StepReport) {
         let state = &mut self.state;
         state.reported = done.step;
         state.gaussians = done.counts.gaussians;
@@ -108,11 +105,11 @@ impl Run {
             gaussians: done.counts.gaussians,
             steps_per_second: progress.steps_per_second,
         });
-        observer.on_step(&progress);
+        self.events.push(Event::Step(progress));
     }
 
     fn progress(&self, step: u32, loss: f32) -> StepProgress {
-        let steps = self.config().last_step();
+        let steps = self.last_step();
         let seconds = self.state.clock.seconds_per_step();
         StepProgress {
             step,

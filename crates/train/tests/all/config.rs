@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use dapple_train::config::{DensifyPatch, EvalPatch};
-use dapple_train::{AppearanceModel, ConfigPatch, PhotoCoverage, Preset, Strategy, TrainConfig};
+use dapple_train::{
+    Amendment, AppearanceModel, ConfigPatch, PhotoCoverage, Preset, Strategy, TrainConfig,
+};
 
 fn resolve(preset: Option<Preset>, toml: &str, flags: ConfigPatch) -> TrainConfig {
     let folder = tempfile::tempdir().unwrap();
@@ -284,8 +286,11 @@ fn a_printed_run_that_is_to_have_another_length_is_not_extended() {
         |flags| TrainConfig::resolve_for(Some(seen(50)), None, Some(&path), flags).unwrap();
     let mut config =
         TrainConfig::resolve_for(Some(seen(50)), None, None, ConfigPatch::default()).unwrap();
-    config.extension_log = vec![[5000, 14_000, 300]];
-    (config.dropout, config.dropout_after) = (0.2, 10_000);
+    config.amendments = vec![
+        Amendment::extension(5000, 14_000, 300),
+        Amendment::dropout(10_000, 0.2),
+    ]
+    .into();
     std::fs::write(&path, config.to_toml().unwrap()).unwrap();
     assert_eq!(resolved(ConfigPatch::default()), config);
     let asked = ConfigPatch {
@@ -294,8 +299,17 @@ fn a_printed_run_that_is_to_have_another_length_is_not_extended() {
     };
     let asked = resolved(asked);
     assert_eq!((asked.steps, asked.max_extensions), (9000, 0));
-    assert!(asked.extension_log.is_empty());
-    assert_eq!((asked.dropout, asked.dropout_after), (0.0, 0));
+    assert!(asked.amendments.is_empty());
+    assert_eq!(asked.dropout, 0.0);
+    // A dropout rate that the user names is that of the whole run.
+    let named = resolved(ConfigPatch {
+        dropout: Some(0.3),
+        ..ConfigPatch::default()
+    });
+    assert_eq!(
+        (named.dropout, named.amendments.dropouts().count()),
+        (0.3, 0)
+    );
 }
 
 /// A resumed run has the configuration that it began with, apart from changes that the run made itself.
@@ -303,14 +317,62 @@ fn a_printed_run_that_is_to_have_another_length_is_not_extended() {
 fn what_a_run_left_out_by_itself_is_no_difference() {
     let began = TrainConfig::default();
     let mut run = began.clone();
-    (run.dropout, run.dropout_after) = (0.2, 5000);
+    run.amendments = vec![Amendment::dropout(5000, 0.2)].into();
     let of = |text: &str| ConfigPatch::parse(text, "it").unwrap();
     let differs = |run: &TrainConfig, patch| !run.differences(patch).unwrap().is_empty();
     assert!(!differs(&run, of(&began.to_toml().unwrap())));
     assert!(differs(&run, of("dropout = 0.1")));
-    assert!(differs(&run, of("dropout_after = 100")));
-    run.dropout_after = 0;
+    assert!(differs(&run, of("dropout = 0.2\ndropout_after = 100")));
+    run.dropout = 0.2;
     assert!(differs(&run, of("dropout = 0")));
+}
+
+/// Amendments are read as they were printed, and from the keys of earlier versions.
+#[test]
+fn amendments_are_read_as_printed_and_from_older_keys() {
+    let config = |text: &str| TrainConfig::parse(text, "it").unwrap();
+    let new = config(
+        "steps = 7000\namendments = [{ after = 5000, change = { extension = { steps = 14000, max_gaussians = 300 } } }, \
+         { after = 9000, change = { dropout = { rate = 0.2 } } }]",
+    );
+    let expected = vec![
+        Amendment::extension(5000, 14_000, 300),
+        Amendment::dropout(9000, 0.2),
+    ];
+    assert_eq!(new.amendments, expected.into());
+    assert_eq!((new.last_step(), new.dropout), (14_000, 0.0));
+    let printed = new.to_toml().unwrap();
+    assert_eq!(config(&printed), new);
+    let old = "extended = [[5000, 14000, 300]]\ndropout = 0.2\ndropout_after = 9000";
+    assert_eq!(config(&format!("steps = 7000\n{old}")), new);
+    // A whole file of an earlier version.
+    let mut older = String::new();
+    for line in printed.lines() {
+        match line.split(" = ").next() {
+            Some("amendments") => {
+                older += "step_rate_log = []\nextension_log = [[5000, 14000, 300]]\ndropout_after = 9000\n";
+            }
+            Some("dropout") => older += "dropout = 0.2\n",
+            _ => older += &format!("{line}\n"),
+        }
+    }
+    assert_eq!(config(&older), new);
+    let paced = config("steps = 1000\nstep_rate_log = [[100, 550]]");
+    assert_eq!(
+        paced.amendments,
+        vec![Amendment::step_rate(100, 550)].into()
+    );
+    for (wrong, said) in [
+        ("dropout_after = 10", "dropout"),
+        ("amendments = [{ after = 5 }]", "change"),
+        (
+            "amendments = [{ after = 5, change = { pause = 1 } }]",
+            "pause",
+        ),
+    ] {
+        let told = error_of(wrong);
+        assert!(told.contains(said), "{told}");
+    }
 }
 
 #[test]
@@ -323,6 +385,8 @@ fn extensions_that_cannot_be_are_refused() {
         "extension_log = [[5000, 14000, 0]]",
         "extension_log = [[5000, 14000, 100], [5000, 28000, 100]]",
         "extension_log = [[5000, 14000, 100], [15000, 28000, 100]]",
+        "amendments = [{ after = 5000, change = { extension = { steps = 7000, max_gaussians = 1 } } }]",
+        "amendments = [{ after = 5000, change = { dropout = { rate = 0.6 } } }]",
     ] {
         let told = error_of(&format!("{mcmc}{wrong}"));
         assert!(

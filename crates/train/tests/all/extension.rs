@@ -4,12 +4,12 @@
 
 use crate::fake;
 
-use dapple_train::{ExtensionDecision, Preset, RunFolder, Silent, Trainer, train_into};
+use dapple_train::{Amendment, ExtensionDecision, Preset, RunFolder, Silent, Trainer, train_into};
 use fake::{FakeEngine, Listener, Log, capture, fake};
 use std::sync::{Arc, Mutex};
 
 /// During a check some photos are excluded and others take their steps. On an engine that learns nothing the run keeps
-/// its length. The observer is notified.
+/// its length. Hooks receive the check.
 #[test]
 fn photos_are_set_aside_for_a_while_and_given_back() {
     let log: Arc<Mutex<Log>> = Arc::default();
@@ -59,8 +59,12 @@ fn photos_are_set_aside_for_a_while_and_given_back() {
     let part = |step: usize| log.steps[step - 1].1.dropout;
     assert!((1..=3000).all(|step| part(step) == 0.0));
     assert!((3001..=4000).all(|step| part(step) == 0.1));
-    let config = trainer.config();
-    assert_eq!((config.dropout, config.dropout_after), (0.1, 3000));
+    assert_eq!(trainer.config().dropout, 0.0);
+    let plan = trainer.plan();
+    assert_eq!(
+        plan.amendments(),
+        &vec![Amendment::dropout(3000, 0.1)].into()
+    );
 }
 
 /// A dropout rate that the user sets stays, whatever the checks find. With a cap that the user sets, no Gaussians are
@@ -78,7 +82,7 @@ fn what_is_named_is_left_as_it_is() {
             trainer.extension_checks()[0].decision,
             ExtensionDecision::NotShared
         );
-        assert_eq!(trainer.config().dropout_after, 0);
+        assert!(trainer.plan().amendments().is_empty());
         let log = log.lock().unwrap();
         let mut parts = log.steps.iter().map(|(_, step)| step.dropout);
         assert!(parts.all(|part| part == dropout as f32));
@@ -108,10 +112,10 @@ fn photos_that_gain_extend_the_run_by_what_they_gain() {
             .map(|o| o.decision)
             .collect();
         let extended: Vec<(u32, u32, u32)> = trainer
-            .config()
-            .extension_log
-            .iter()
-            .map(|&[after, steps, most]| (after, steps, most / planned))
+            .plan()
+            .amendments()
+            .extensions()
+            .map(|(after, steps, most)| (after, steps, most / planned))
             .collect();
         let log = log.lock().unwrap();
         assert_eq!(log.steps.len(), steps as usize);

@@ -8,6 +8,7 @@ mod evaluate;
 mod extension;
 mod fake;
 mod gpu;
+mod hooks;
 mod init;
 mod lpips;
 mod lpips_device;

@@ -164,8 +164,8 @@ fn the_callers_strategy_survives_an_extension() {
     let trainer = Trainer::new(&capture(48), config, Box::new(engine)).unwrap();
     let mut trainer = trainer.with_strategy(Sevens("sevens")).unwrap();
     trainer.run(&mut Silent).unwrap();
-    let config = trainer.config().clone();
-    let [after, last, _] = config.extension_log[0];
+    let config = trainer.plan().to_config();
+    let (after, last, _) = config.amendments.extensions().next().unwrap();
     assert_eq!((after, last), (3000, 6000));
     let log = log.lock().unwrap();
     let plans: Vec<u32> = log.plans.iter().map(|plan| plan.step).collect();

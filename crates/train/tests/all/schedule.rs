@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use dapple_train::config::DensifyPatch;
-use dapple_train::{ConfigPatch, Schedule, Strategy, TrainConfig, ViewOrder};
+use dapple_train::{
+    Amendment, Amendments, ConfigPatch, Schedule, Strategy, TrainConfig, ViewOrder,
+};
 
 fn standard() -> Schedule {
     Schedule::new(TrainConfig::default(), 2.0)
@@ -49,12 +51,12 @@ fn coarse_steps_are_a_part_of_the_schedule() {
     config.data.coarse_until = 0.4;
     assert_eq!(last(&config), 400);
     // The steps after step 100 run in half of their number.
-    config.step_rate_log = vec![[100, 550]];
+    config.amendments = vec![Amendment::step_rate(100, 550)].into();
     let schedule = Schedule::new(config.clone(), 1.0);
     let end = schedule.last_coarse_step();
     assert_eq!((end, schedule.place(end)), (250, 400));
     // Steps after the schedule do not belong to it.
-    config.step_rate_log.clear();
+    config.amendments = Amendments::default();
     config.schedule_steps = 500;
     assert_eq!(last(&config), 200);
     config.data.coarse_until = 1.0;
@@ -175,7 +177,11 @@ fn an_extended_run_goes_on_as_a_longer_one() {
     let short = Schedule::new(config.clone(), 2.0);
     let longer = Schedule::new(planned(12_000, 2000), 2.0);
     let longest = Schedule::new(planned(24_000, 3000), 2.0);
-    config.extension_log = vec![[4500, 12_000, 2000], [9000, 24_000, 3000]];
+    config.amendments = vec![
+        Amendment::extension(4500, 12_000, 2000),
+        Amendment::extension(9000, 24_000, 3000),
+    ]
+    .into();
     let extended = Schedule::new(config.clone(), 2.0);
     assert_eq!(config.last_step(), 24_000);
     let mut rounds = 0;

@@ -8,7 +8,7 @@ use dapple_engine::Engine;
 use dapple_train::time_budget::{
     CostModel, Now, Plan, PlanRequest, StepRateController, Timed, calibrate, plan,
 };
-use dapple_train::{Preset, Schedule, Silent, TrainConfig, Trainer};
+use dapple_train::{Amendment, Amendments, Preset, Schedule, Silent, TrainConfig, Trainer};
 use fake::{FakeEngine, Log, capture, fake};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -258,12 +258,18 @@ fn the_rest_is_what_fits_behind_the_queue_with_the_gaussians_to_come() {
     assert_eq!(pacer.observe(&late), Some(151));
 }
 
+fn paced(rates: &[[u32; 2]]) -> Amendments {
+    let rates = rates.iter();
+    let rates = rates.map(|&[after, last]| Amendment::step_rate(after, last));
+    rates.collect::<Vec<_>>().into()
+}
+
 #[test]
 fn a_change_of_pace_takes_the_steps_after_the_schedule_first() {
     let place = |pace: Vec<[u32; 2]>, step| {
         let config = TrainConfig {
             schedule_steps: 400,
-            step_rate_log: pace,
+            amendments: paced(&pace),
             ..Preset::Standard.config_for(1000)
         };
         config.validate().unwrap();
@@ -305,7 +311,7 @@ fn the_schedule_runs_through_whatever_the_pace() {
         vec![[100, 2000], [400, 700], [650, 651]],
     ] {
         let config = TrainConfig {
-            step_rate_log: pace.clone(),
+            amendments: paced(&pace),
             ..base.clone()
         };
         config.validate().unwrap();
@@ -341,7 +347,7 @@ fn the_schedule_runs_through_whatever_the_pace() {
         vec![[300, 800], [200, 900]],
     ] {
         let config = TrainConfig {
-            step_rate_log: bad.clone(),
+            amendments: paced(&bad),
             ..base.clone()
         };
         assert!(config.validate().is_err(), "{bad:?}");
@@ -371,14 +377,14 @@ fn the_configuration_repeats_a_run_that_kept_its_time() {
             trainer.set_pacer(pacer);
         }
         trainer.run(&mut Silent).unwrap();
-        (trainer.config().clone(), trainer.steps_done(), told(&log))
+        (trainer.plan().to_config(), trainer.steps_done(), told(&log))
     };
     let (config, steps, kept) = run(
         base.clone(),
         Some(StepRateController::new(0.4, model(), 192.0)),
     );
     assert!(
-        !config.step_rate_log.is_empty() && steps < 4000,
+        !config.amendments.is_empty() && steps < 4000,
         "{steps} steps"
     );
     assert_eq!(config.last_step(), steps);

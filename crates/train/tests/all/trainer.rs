@@ -6,8 +6,8 @@ use crate::fake;
 
 use dapple_scene::{Dataset, ErrorKind, Lens, Photo, ply};
 use dapple_train::{
-    AppearanceModel, ConfigPatch, Ending, Metrics, Preset, RunFolder, Silent, TrainConfig, Trainer,
-    train_into,
+    Amendment, AppearanceModel, ConfigPatch, Ending, Metrics, Preset, RunFolder, Silent,
+    TrainConfig, Trainer, train_into,
 };
 use fake::{FakeEngine, Listener, Log, capture, fake};
 use std::sync::{Arc, Mutex};
@@ -66,6 +66,15 @@ fn a_stopped_run_saves_everything_and_can_go_on() {
     let json = std::fs::read_to_string(folder.metrics_path()).unwrap();
     let metrics: Metrics = serde_json::from_str(&json).unwrap();
     assert_eq!((metrics.steps, metrics.ending), (30, Ending::Stopped(30)));
+    // Files of earlier versions have other keys of amendments.
+    let mut older: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let config = older["config"].as_object_mut().unwrap();
+    config.remove("amendments").unwrap();
+    config.insert("pace".to_owned(), serde_json::json!([[40, 90]]));
+    config.insert("dropout_after".to_owned(), serde_json::json!(0));
+    let older: Metrics = serde_json::from_value(older).unwrap();
+    let amendments = vec![Amendment::step_rate(40, 90)].into();
+    assert_eq!(older.config.amendments, amendments);
     let psnr = outcome.eval.unwrap().psnr;
     assert!((metrics.psnr.unwrap() - psnr).abs() < 1e-9);
     let logged: Vec<u32> = metrics.losses.iter().map(|row| row.step).collect();
@@ -322,7 +331,7 @@ fn photos_that_are_watched_are_not_trained_on_and_choose_the_splats() {
 fn looks_follow_the_schedule_when_the_pace_changes() {
     let mut config = Preset::M9.config_for(1010);
     config.data.validate_every = 16;
-    config.step_rate_log = vec![[100, 300]];
+    config.amendments = vec![Amendment::step_rate(100, 300)].into();
     let mut trainer = Trainer::new(&capture(48), config, fake(&Arc::default(), 0, 0)).unwrap();
     trainer.run(&mut Silent).unwrap();
     let rows = trainer.watch_report().unwrap().rows;

@@ -106,7 +106,12 @@ impl Done {
                 watch: trainer.watch_report(),
                 budget: trainer.history().budget,
                 extension_checks: trainer.extension_checks().to_vec(),
-                dropout_after: Some(trainer.config().dropout_after).filter(|&after| after > 0),
+                dropout_after: trainer
+                    .plan()
+                    .amendments()
+                    .dropouts()
+                    .next()
+                    .map(|(after, _)| after),
                 got_worse: GotWorse::find_in(&trainer.history().evals),
                 skipped_photos: trainer.skipped_photos(),
                 peak_memory_bytes: machine::peak_memory_bytes(),

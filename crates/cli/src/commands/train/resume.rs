@@ -5,10 +5,11 @@
 //! 2. Capture, device and storage are the run's unless given: the capture may have moved, and the device may be
 //!    missing. The trainer checks the capture, and prints a note about another device.
 
-use super::{Args, Done, Wall, check_stop_at, live, load_capture, record_capture, run_into};
+use super::{
+    Args, Done, Wall, check_stop_at, live, load_capture, playback, record_capture, run_into,
+};
 use crate::console::Console;
 use crate::options::DeviceOptions;
-use crate::snapshot_playback::SnapshotPlayback;
 use crate::training_display::Shown;
 use dapple::scene::{Error, Result};
 use dapple::train::{Checkpoint, ConfigPatch, RunFolder, RunLock, RunOrigin, Snapshots, Trainer};
@@ -73,13 +74,13 @@ pub fn resume(args: &Args, out: &Path, mut wall: Wall, console: &Console) -> Res
             Some(_) => e,
             None => e.at_path(&scene),
         })?;
-    let travel = SnapshotPlayback::new(folder.clone(), device);
-    let live = live(viewer, &args.view, travel, out, &dataset, &trainer)?;
+    let shown = (&args.view, out, playback(folder.clone(), &device));
+    let live = live(viewer, shown, &dataset, &trainer, console)?;
     drop(dataset);
     trainer.set_launch(launch);
     let shown = Shown {
         live,
-        snapshots: Snapshots::new(&folder, trainer.config(), count),
+        snapshots: Snapshots::new(&folder, &trainer.plan().to_config(), count),
     };
     record_capture(&folder, &scene, trainer.config(), console)?;
     run_into(&folder, &mut trainer, args.stop_at, shown, wall, console)

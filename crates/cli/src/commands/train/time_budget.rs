@@ -198,8 +198,10 @@ pub fn refuse_steps(args: &Args) -> Result<()> {
             given.max_extensions.is_some_and(|often| often > 0),
         ),
         (
-            "step_rate_log",
-            given.step_rate_log.is_some_and(|pace| !pace.is_empty()),
+            "amendments",
+            given
+                .amendments
+                .is_some_and(|amendments| !amendments.is_empty()),
         ),
     ];
     match named.iter().find(|(_, is_named)| *is_named) {

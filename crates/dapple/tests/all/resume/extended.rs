@@ -5,7 +5,7 @@ use crate::resume::running::{cpu, gpu, left, metrics, run_on};
 use dapple::contract::Engine;
 use dapple::prelude::*;
 use dapple::train::config::DensifyPatch;
-use dapple::train::{ConfigPatch, ExtensionDecision, Strategy};
+use dapple::train::{Amendment, Amendments, ConfigPatch, ExtensionDecision, Strategy};
 use std::sync::LazyLock;
 
 /// Capture from places so close together that withheld photos are between others.
@@ -56,7 +56,7 @@ fn is_extended_bit_for_bit(engine: &dyn Fn() -> Box<dyn Engine>, repeated_too: b
     let said = metrics(&ended);
     let check = said.extension_checks[0];
     assert_eq!(check.decision, ExtensionDecision::Extend, "{check:?}");
-    let [after, steps, most] = said.config.extension_log[0];
+    let (after, steps, most) = said.config.amendments.extensions().next().unwrap();
     assert_eq!((after, steps, said.steps), (225, 600, 600));
     let planned = said.budget.unwrap().gaussians as u64;
     // The loss on the photos fell by much.
@@ -81,7 +81,10 @@ fn is_extended_bit_for_bit(engine: &dyn Fn() -> Box<dyn Engine>, repeated_too: b
     }
     let config = TrainConfig::resolve(None, Some(&ended.config_path()), ConfigPatch::default());
     let config = config.unwrap();
-    assert_eq!(config.extension_log, [[225, 600, most]]);
+    assert_eq!(
+        config.amendments,
+        vec![Amendment::extension(225, 600, most)].into()
+    );
     let again = run_on(&WIDE, repeated.path(), &config, engine(), None);
     assert!(
         left(&again) == whole,
@@ -100,21 +103,25 @@ fn what_is_learnt_by_heart_leaves_gaussians_out() {
     let said = metrics(&ended);
     let check = said.extension_checks[0];
     assert_eq!(check.decision, ExtensionDecision::NotShared, "{check:?}");
-    assert_eq!((said.config.dropout, said.config.dropout_after), (0.1, 225));
+    let drops: Amendments = vec![Amendment::dropout(225, 0.1)].into();
+    assert_eq!(
+        (said.config.dropout, &said.config.amendments),
+        (0.0, &drops)
+    );
     assert_eq!(said.steps, 300);
     let whole = left(&ended);
 
     for stop in [190, 224, 226, 260] {
         let stopped = run_on(capture, parts.path(), &extending(), cpu(), Some(stop));
         let config = stopped.read_checkpoint().unwrap().config;
-        assert_eq!(config.dropout_after, if stop > 225 { 225 } else { 0 });
+        assert_eq!(config.amendments.is_empty(), stop < 225);
     }
     let parts = run_on(capture, parts.path(), &extending(), cpu(), None);
     assert!(left(&parts) == whole, "a stop is seen");
 
     let config = TrainConfig::resolve(None, Some(&ended.config_path()), ConfigPatch::default());
     let config = config.unwrap();
-    assert_eq!((config.dropout, config.dropout_after), (0.1, 225));
+    assert_eq!(config.amendments, drops);
     let again = run_on(capture, repeated.path(), &config, cpu(), None);
     assert!(
         left(&again) == whole,
@@ -123,8 +130,7 @@ fn what_is_learnt_by_heart_leaves_gaussians_out() {
     // The same steps without a check: only dropout and the withheld photos make the difference.
     let config = TrainConfig {
         max_extensions: 0,
-        dropout_after: 0,
-        dropout: 0.0,
+        amendments: Amendments::default(),
         ..config
     };
     let unasked = run_on(capture, unasked.path(), &config, cpu(), None);

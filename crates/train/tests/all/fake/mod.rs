@@ -1,4 +1,4 @@
-//! A fake engine that records its calls, a capture for it, and an observer.
+//! A fake engine that records its calls, a capture for it, and a hook.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use dapple_engine::constants::FINITE_EVERY;
@@ -8,7 +8,7 @@ use dapple_engine::{
     TrainView, ViewId, ViewState,
 };
 use dapple_scene::{Camera, Dataset, Error, Photo, Point, Pose, Result, Splats, View};
-use dapple_train::{EvalReport, ExtensionCheck, Observer, StepProgress, TrainConfig};
+use dapple_train::{Event, RunHook, StepProgress};
 use glam::DVec3;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -259,21 +259,20 @@ pub struct Listener {
     pub stop_after: Option<u32>,
 }
 
-impl Observer for Listener {
-    fn on_step(&mut self, progress: &StepProgress) {
-        self.steps.push(*progress);
+impl RunHook for Listener {
+    fn name(&self) -> &'static str {
+        "listener"
     }
 
-    fn on_densify(&mut self, _: &DensifyReport) {
-        self.densified += 1;
-    }
-
-    fn on_extension_check(&mut self, check: &ExtensionCheck, _: &TrainConfig) {
-        self.extension_checks.push(check.steps[1]);
-    }
-
-    fn on_eval(&mut self, step: u32, _: &EvalReport) {
-        self.evals.push(step);
+    fn on(&mut self, event: &Event<'_>) -> Result<()> {
+        match event {
+            Event::Step(progress) => self.steps.push(*progress),
+            Event::Densify(_) => self.densified += 1,
+            Event::ExtensionCheck(check) => self.extension_checks.push(check.steps[1]),
+            Event::Eval(step, _) => self.evals.push(*step),
+            _ => {}
+        }
+        Ok(())
     }
 
     fn should_stop(&self) -> bool {

@@ -4,16 +4,18 @@
 //! 2. It closes when no page shows a snapshot, to free its memory for the run.
 //! 3. A damaged or missing snapshot, or one too large for the device, is an error for the page that requested it.
 
-use crate::options::DeviceOptions;
-use dapple::contract::{Engine, RenderSettings};
-use dapple::scene::{Error, Result, splat_file};
-use dapple::train::RunFolder;
+use dapple_engine::{Engine, RenderSettings};
+use dapple_scene::{Error, Result, splat_file};
+use dapple_train::RunFolder;
 use dapple_viewer::{Encoded, Request};
 
+/// Function that opens an engine.
+type Opener = Box<dyn Fn() -> Result<Box<dyn Engine>> + Send>;
+
 /// Snapshot playback of a run; the module documents the engine's lifetime.
-pub struct SnapshotPlayback {
+pub struct Playback {
     folder: RunFolder,
-    device: DeviceOptions,
+    open: Opener,
     held: Option<Held>,
 }
 
@@ -24,12 +26,15 @@ struct Held {
     sh_degree: u8,
 }
 
-impl SnapshotPlayback {
-    /// Creates the playback of a run's snapshots, on this device.
-    pub fn new(folder: RunFolder, device: DeviceOptions) -> Self {
+impl Playback {
+    /// Creates the playback of a run's snapshots, on an engine that `open` returns.
+    pub fn new(
+        folder: RunFolder,
+        open: impl Fn() -> Result<Box<dyn Engine>> + Send + 'static,
+    ) -> Self {
         Self {
             folder,
-            device,
+            open: Box::new(open),
             held: None,
         }
     }
@@ -61,7 +66,7 @@ impl SnapshotPlayback {
     }
 
     /// Closes the engine.
-    pub fn come_back(&mut self) {
+    pub fn close(&mut self) {
         self.held = None;
     }
 
@@ -86,9 +91,7 @@ impl SnapshotPlayback {
         let mut held = match self.held.take() {
             Some(held) => held,
             None => Held {
-                engine: self.device.opener()(false)
-                    .map_err(does_not_fit)?
-                    .into_engine(),
+                engine: (self.open)().map_err(does_not_fit)?,
                 step: None,
                 sh_degree: 0,
             },
@@ -102,10 +105,10 @@ impl SnapshotPlayback {
     }
 }
 
-impl std::fmt::Debug for SnapshotPlayback {
+impl std::fmt::Debug for Playback {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let step = self.held.as_ref().and_then(|held| held.step);
-        f.debug_struct("TimeTravel").field("step", &step).finish()
+        f.debug_struct("Playback").field("step", &step).finish()
     }
 }
 
@@ -113,15 +116,15 @@ impl std::fmt::Debug for SnapshotPlayback {
 #[allow(clippy::unwrap_used, reason = "a failed test may panic")]
 mod tests {
     use super::*;
-    use dapple::scene::Splats;
-    use dapple::scene::splat_file::Format;
+    use crate::Device;
+    use dapple_scene::Splats;
+    use dapple_scene::splat_file::Format;
 
-    fn travel(folder: &std::path::Path, device: &str) -> SnapshotPlayback {
-        let device = DeviceOptions {
-            device: Some(device.parse().unwrap()),
-            ..DeviceOptions::default()
-        };
-        SnapshotPlayback::new(RunFolder::open(folder), device)
+    fn playback(folder: &std::path::Path, device: &str) -> Playback {
+        let device: Device = device.parse().unwrap();
+        Playback::new(RunFolder::open(folder), move || {
+            crate::engine(device.clone())
+        })
     }
 
     #[test]
@@ -138,17 +141,17 @@ mod tests {
         splat_file::write(&all.join("5.ply"), &splats, Format::Ply).unwrap();
         let whole = std::fs::read(all.join("5.ply")).unwrap();
         std::fs::write(all.join("7.ply"), &whole[..whole.len() - 3]).unwrap();
-        let mut here = travel(folder.path(), "cpu");
+        let mut here = playback(folder.path(), "cpu");
         assert_eq!(here.steps(), [5, 7]);
         assert!(here.hold(7).is_err() && here.hold(9).is_err());
         here.hold(5).unwrap();
         // The held snapshot remains if another cannot be read.
         assert!(here.hold(7).is_err());
         assert_eq!(here.held.as_ref().and_then(|held| held.step), Some(5));
-        here.come_back();
+        here.close();
         assert!(here.held.is_none());
         // A device with too little memory, or a missing device.
-        let error = travel(folder.path(), "gpu:no such device")
+        let error = playback(folder.path(), "gpu:no such device")
             .hold(5)
             .unwrap_err();
         assert!(

@@ -1,0 +1,233 @@
+//! The numbers of each step: a pure function of the plan and the step.
+//!
+//! 1. The centres' learning rate falls log-linearly over the run and is in units of the scene's extent (Kerbl et al.
+//!    2023). The others are constant, and may fall once the number of Gaussians is fixed: the remaining error is noise
+//!    of the steps, which smaller steps average out.
+//! 2. The active SH degree rises by one every `sh_every` steps.
+//! 3. `order.rs` determines the photo of a step.
+//! 4. A random background is another colour in each step, keyed by (seed, step).
+//! 5. Terms of the loss have weights; that of known depths falls log-linearly.
+//! 6. The rate of the photos' appearance is zero at first and then falls log-linearly.
+//! 7. The strategy determines density control after a step, and the terms that it adds to steps: [`crate::strategy`].
+//! 8. Rates of scales and quaternions are larger at first ([`crate::config::LearningRateConfig::early`]), and the first
+//!    photos half as large ([`crate::config::DataConfig::coarse_until`]).
+//! 9. Anti-aliased runs compute the Gaussians' 3D filters again every hundred steps and after density control.
+//! 10. Dropout omits a part of the Gaussians, drawn again for each step ([`dapple_engine::Dropout`]).
+//!
+//! A schedule is a list of segments, one more for each amendment of the plan ([`mod@crate::plan`]). A segment has the
+//! configuration, the strategy and the pace of its steps; it begins after the step of its amendment.
+
+mod segment;
+
+use crate::config::TrainConfig;
+use crate::plan::{Amendment, Change, Plan};
+use crate::strategy::DensityStrategy;
+use dapple_engine::{
+    DensifyPlan, LearningRates, LossWeights, PoseRates, RenderSettings, StepSettings,
+};
+use dapple_scene::Result;
+use segment::Segment;
+use std::sync::Arc;
+
+/// Steps between two updates of the 3D filters, as in Mip-Splatting (Yu et al. 2024).
+const FILTER_EVERY: u32 = 100;
+
+/// The numbers of each step of a run. Steps count from 1.
+#[derive(Debug, Clone)]
+pub struct Schedule {
+    plan: Plan,
+    extent: f64,
+    /// Strategy of the caller, which the configuration cannot name.
+    own_strategy: Option<Arc<dyn DensityStrategy>>,
+    /// Segments by their first step. The first begins with the run.
+    segments: Vec<Segment>,
+}
+
+impl Schedule {
+    /// A schedule for a run in a scene of this extent (world units, [`dapple_scene::Dataset::extent`]).
+    pub fn new(plan: impl Into<Plan>, extent: f64) -> Self {
+        let mut schedule = Self {
+            plan: plan.into(),
+            extent,
+            own_strategy: None,
+            segments: Vec::new(),
+        };
+        schedule.rebuild();
+        schedule
+    }
+
+    /// Replaces the density strategy of the configuration by one of the caller's own.
+    #[must_use]
+    pub fn with_strategy(mut self, strategy: Arc<dyn DensityStrategy>) -> Self {
+        self.set_strategy(strategy);
+        self
+    }
+
+    pub(crate) fn set_strategy(&mut self, strategy: Arc<dyn DensityStrategy>) {
+        self.own_strategy = Some(strategy);
+        self.rebuild();
+    }
+
+    /// Appends an amendment to the plan.
+    ///
+    /// # Errors
+    /// The amendment contradicts the plan.
+    pub(crate) fn amend(&mut self, amendment: Amendment) -> Result<()> {
+        self.plan.amend(amendment)?;
+        self.rebuild();
+        Ok(())
+    }
+
+    /// Makes the segments of the plan.
+    fn rebuild(&mut self) {
+        let config = self.plan.config();
+        let segment = |config: TrainConfig| {
+            let (extent, strategy) = (self.extent, self.own_strategy.clone());
+            Segment::new(config, extent, strategy)
+        };
+        let mut last = segment(config.clone());
+        let mut segments = Vec::with_capacity(1 + self.plan.amendments().iter().len());
+        for amendment in self.plan.amendments().iter() {
+            let after = amendment.after;
+            let next = match amendment.change {
+                Change::StepRate { last: end } => last.paced(after, end),
+                Change::Extension {
+                    steps,
+                    max_gaussians,
+                } => segment(config.extended_to(steps, max_gaussians as usize))
+                    .with_dropout(last.dropout),
+                Change::Dropout { rate } => last.clone().with_dropout(rate),
+            };
+            segments.push(std::mem::replace(&mut last, next.from(after)));
+        }
+        segments.push(last);
+        self.segments = segments;
+    }
+
+    /// Returns the segment of a step.
+    fn of(&self, step: u32) -> &Segment {
+        let begun = self.segments.partition_point(|s| s.after < step);
+        &self.segments[begun.saturating_sub(1)]
+    }
+
+    /// Returns the name of the density strategy.
+    pub fn strategy_name(&self) -> &str {
+        self.of(0).strategy.name()
+    }
+
+    /// Returns the name of the density strategy if it is the caller's own.
+    pub(crate) fn own_strategy(&self) -> Option<&str> {
+        self.own_strategy.as_deref().map(DensityStrategy::name)
+    }
+
+    /// Returns the plan of this schedule.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Returns the configuration of this schedule, without amendments.
+    pub fn config(&self) -> &TrainConfig {
+        self.plan.config()
+    }
+
+    /// Returns the place in the configured schedule of step `step` of the run.
+    pub fn place(&self, step: u32) -> u32 {
+        self.of(step).place(step)
+    }
+
+    /// Returns the scene's extent, world units.
+    pub fn extent(&self) -> f64 {
+        self.extent
+    }
+
+    /// Returns render settings at full degree, over a fixed background: for scoring and for finished splats.
+    pub fn render_settings(&self) -> RenderSettings {
+        self.of(0).render_settings()
+    }
+
+    /// Returns the background colour of step `step`, keyed by (seed, step) if it is random.
+    pub fn background(&self, step: u32) -> [f32; 3] {
+        self.of(step).background(step)
+    }
+
+    /// Returns the degree of spherical harmonics in step `step`.
+    pub fn sh_degree(&self, step: u32) -> u8 {
+        self.of(step).sh_degree(step)
+    }
+
+    /// Returns the step sizes of step `step`.
+    pub fn learning_rates(&self, step: u32) -> LearningRates {
+        self.of(step).learning_rates(step)
+    }
+
+    /// Returns the weights of the loss terms in step `step`. Scales count in units of the extent, so that the unit of
+    /// the world does not matter.
+    pub fn losses(&self, step: u32) -> LossWeights {
+        self.of(step).losses(step)
+    }
+
+    /// Returns the step sizes of the pose of step `step`'s view.
+    pub fn pose_rates(&self, step: u32) -> PoseRates {
+        self.of(step).pose_rates(step)
+    }
+
+    /// Returns the last step, at the current pace, that takes its photo at half the size.
+    pub fn last_coarse_step(&self) -> u32 {
+        let config = self.config();
+        let share = config.data.coarse_until;
+        let end = (share * f64::from(config.schedule_length())) as u32;
+        // An extension begins after these steps.
+        let extended = self.plan.amendments().extensions().next();
+        let last = extended.map_or(self.plan.last_step(), |(after, ..)| after);
+        let (mut coarse, mut fine) = (0, last + 1);
+        // Places rise with steps.
+        while coarse + 1 < fine {
+            let middle = coarse + (fine - coarse) / 2;
+            match self.place(middle) <= end {
+                true => coarse = middle,
+                false => fine = middle,
+            }
+        }
+        coarse
+    }
+
+    /// Returns all settings of step `step` for an engine.
+    pub fn step_settings(&self, step: u32) -> StepSettings {
+        StepSettings {
+            refresh_smoothing: self.refreshes_filters(step),
+            ..self.of(step).step_settings(step)
+        }
+    }
+
+    /// Returns true if step `step` begins by computing the 3D filters again: every [`FILTER_EVERY`] steps, since
+    /// centres move, and after density control.
+    fn refreshes_filters(&self, step: u32) -> bool {
+        let before = step.saturating_sub(1);
+        self.config().antialias
+            && (before.is_multiple_of(FILTER_EVERY) || self.densify_plan(before).is_some())
+    }
+
+    /// Returns the round of density control that follows step `step`, if there is one.
+    pub fn densify_plan(&self, step: u32) -> Option<DensifyPlan> {
+        let segment = self.of(step);
+        let mut plans = segment
+            .places(step)
+            .filter_map(|place| segment.strategy.plan(place));
+        plans.next_back().map(|plan| DensifyPlan { step, ..plan })
+    }
+
+    /// Returns the places of the schedule that `step` has passed since the step before: one place, unless the pace was
+    /// changed.
+    pub(crate) fn places(&self, step: u32) -> std::ops::RangeInclusive<u32> {
+        self.of(step).places(step)
+    }
+
+    /// Returns true if held-out photos are scored after step `step`.
+    pub fn evaluates_at(&self, step: u32) -> bool {
+        let eval = &self.config().eval;
+        let is_due = |place: u32| {
+            (eval.every > 0 && place.is_multiple_of(eval.every)) || eval.steps.contains(&place)
+        };
+        step == self.plan.last_step() || self.places(step).any(is_due)
+    }
+}

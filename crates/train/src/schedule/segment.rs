@@ -1,0 +1,274 @@
+//! A segment of a schedule: the numbers of the steps between two amendments.
+
+use crate::config::{Background, DepthSource, TrainConfig};
+use crate::random::{Purpose, generator, unit};
+use crate::strategy::{self, DensityStrategy, in_extents};
+use dapple_engine::{
+    Adam, Extras, LearningRates, LossTerm, LossWeights, PoseRates, RenderSettings, StepSettings,
+};
+use rand_chacha::rand_core::Rng;
+use std::sync::Arc;
+
+/// Steps with one configuration, strategy, pace and dropout rate.
+#[derive(Debug, Clone)]
+pub(super) struct Segment {
+    /// Last step before the segment.
+    pub(super) after: u32,
+    /// Configuration of a run that has these numbers from its start.
+    config: Arc<TrainConfig>,
+    extent: f64,
+    pub(super) strategy: Arc<dyn DensityStrategy>,
+    pub(super) dropout: f64,
+    pace: Pace,
+}
+
+/// A line from steps to places of the schedule: step `from` has the place `place`, and step `last` has the last place.
+#[derive(Debug, Clone, Copy)]
+struct Pace {
+    from: u32,
+    place: u32,
+    last: u32,
+}
+
+impl Segment {
+    /// The steps of a run with this configuration, from its start. `own` replaces the strategy of the configuration.
+    pub(super) fn new(
+        config: TrainConfig,
+        extent: f64,
+        own: Option<Arc<dyn DensityStrategy>>,
+    ) -> Self {
+        Self {
+            after: 0,
+            strategy: own.unwrap_or_else(|| strategy::of(&config, extent)),
+            extent,
+            dropout: config.dropout,
+            pace: Pace {
+                from: 0,
+                place: 0,
+                last: config.steps,
+            },
+            config: Arc::new(config),
+        }
+    }
+
+    /// Returns this segment for the steps after `after`.
+    pub(super) fn from(self, after: u32) -> Self {
+        Self { after, ..self }
+    }
+
+    /// Returns this segment with a dropout rate.
+    pub(super) fn with_dropout(self, dropout: f64) -> Self {
+        Self { dropout, ..self }
+    }
+
+    /// Returns this segment with the rest of its schedule after step `after` in the steps up to `last`. Strategies work on
+    /// places of the schedule, and do not notice the change.
+    pub(super) fn paced(&self, after: u32, last: u32) -> Self {
+        Self {
+            pace: Pace {
+                from: after,
+                place: self.place(after),
+                last,
+            },
+            ..self.clone()
+        }
+    }
+
+    /// Returns the place of `step` in the schedule. Steps after the schedule are removed or added first.
+    pub(super) fn place(&self, step: u32) -> u32 {
+        let Pace { from, place, last } = self.pace;
+        let (done, all) = (
+            u64::from(step.saturating_sub(from)),
+            u64::from(last.saturating_sub(from)).max(1),
+        );
+        let (length, steps) = (self.config.schedule_length(), self.config.steps);
+        let to = |end: u32| u64::from(end.saturating_sub(place));
+        // Steps within the schedule, and their number as planned.
+        let (own, planned) = match length < steps {
+            true => (to(length).min(all - 1), to(length)),
+            false => (all, to(steps)),
+        };
+        let along = if done <= own || own == all {
+            // Without a change of pace this is `step`, beyond the last step too.
+            done * planned / own.max(1)
+        } else {
+            planned + (done - own) * (to(steps) - planned) / (all - own)
+        };
+        u32::try_from(u64::from(place) + along).unwrap_or(u32::MAX)
+    }
+
+    /// Returns the places that `step` has passed since the step before.
+    pub(super) fn places(&self, step: u32) -> std::ops::RangeInclusive<u32> {
+        self.place(step.saturating_sub(1)) + 1..=self.place(step)
+    }
+
+    pub(super) fn render_settings(&self) -> RenderSettings {
+        RenderSettings {
+            background: self.config.background.fixed(),
+            sh_degree: self.config.sh_degree,
+            max_gaussians_per_tile: self.config.max_gaussians_per_tile,
+            near: self.config.near_plane(),
+            depth: false,
+            surface: false,
+            antialias: self.config.antialias,
+        }
+    }
+
+    pub(super) fn background(&self, step: u32) -> [f32; 3] {
+        match self.config.background {
+            Background::Colour(_) => self.config.background.fixed(),
+            Background::Random => {
+                let mut random = generator(self.config.seed, Purpose::Background, step.into());
+                std::array::from_fn(|_| unit(&mut random))
+            }
+        }
+    }
+
+    pub(super) fn sh_degree(&self, step: u32) -> u8 {
+        let risen = self.place(step).saturating_sub(1) / self.config.sh_every.max(1);
+        u8::try_from(risen)
+            .unwrap_or(u8::MAX)
+            .min(self.config.sh_degree)
+    }
+
+    pub(super) fn learning_rates(&self, step: u32) -> LearningRates {
+        let rates = &self.config.learning_rates;
+        let place = self.place(step);
+        let beyond = rates.decay.powf(self.beyond(place));
+        let means = if rates.means > 0.0 {
+            rates.means * (rates.means_final / rates.means).powf(self.done(place)) * beyond
+        } else {
+            0.0
+        };
+        let others = rates.decay.powf(self.settled(place)) * beyond;
+        let shapes = others * rates.early.powf(self.growing(place));
+        LearningRates {
+            means: (means * self.extent) as f32,
+            scales: (rates.scales * shapes) as f32,
+            quats: (rates.quats * shapes) as f32,
+            opacities: (rates.opacities * others) as f32,
+            sh0: (rates.sh0 * others) as f32,
+            sh_rest: (rates.sh_rest * others) as f32,
+        }
+    }
+
+    pub(super) fn losses(&self, step: u32) -> LossWeights {
+        let config = &self.config;
+        LossWeights::from_fn(|term| match term {
+            LossTerm::Ssim => config.ssim_weight as f32,
+            LossTerm::Depth => self.depth_weight(step),
+            LossTerm::Opacity => config.densify.opacity_reg as f32,
+            LossTerm::Scale => in_extents(config.densify.scale_reg, self.extent),
+            LossTerm::Flatness => in_extents(config.densify.flat_reg, self.extent),
+            LossTerm::Perceptual => config.lpips_weight as f32,
+        })
+    }
+
+    /// Returns the position of the crop that step `step` compares, as fractions of 2^32.
+    fn crop(&self, step: u32) -> [u32; 2] {
+        if self.config.lpips_weight == 0.0 {
+            return [0; 2];
+        }
+        let mut random = generator(self.config.seed, Purpose::Crop, step.into());
+        std::array::from_fn(|_| random.next_u32())
+    }
+
+    /// Returns the weight of the depth loss in step `step`. It is log-linear over the run, so that depths determine the
+    /// position of Gaussians first, and photos refine it later (Kerbl et al. 2024, "A Hierarchical 3D Gaussian
+    /// Representation").
+    fn depth_weight(&self, step: u32) -> f32 {
+        let depth = &self.config.depth;
+        if depth.from == DepthSource::None {
+            return 0.0;
+        }
+        (depth.weight * depth.decay.powf(self.done(self.place(step)))) as f32
+    }
+
+    /// Returns the elapsed part of the schedule, 0 to 1.
+    fn done(&self, place: u32) -> f64 {
+        part(place, 0, self.config.schedule_length())
+    }
+
+    /// Returns the elapsed part of the steps in which the number of Gaussians is fixed, 0 to 1.
+    fn settled(&self, place: u32) -> f64 {
+        let config = &self.config;
+        part(place, config.densify.stop, config.schedule_length())
+    }
+
+    /// Returns the remaining part of the steps in which the number of Gaussians changes, 1 to 0.
+    fn growing(&self, place: u32) -> f64 {
+        let config = &self.config;
+        match config.densify.stop.min(config.schedule_length()) {
+            0 => 0.0,
+            stop => 1.0 - part(place, 0, stop),
+        }
+    }
+
+    /// Returns the elapsed part of the run's steps after its schedule, 0 to 1.
+    fn beyond(&self, place: u32) -> f64 {
+        part(place, self.config.schedule_length(), self.config.steps)
+    }
+
+    /// Returns the step sizes of the pose of step `step`'s view.
+    ///
+    /// A rotation by `a` moves the image by `focal * a` pixels, a translation by `t` moves a point at depth z by
+    /// `focal * t / z`. Depths are about as large as the distances between cameras, so that equal rates, with lengths in
+    /// units of the extent, move the image by equal amounts.
+    pub(super) fn pose_rates(&self, step: u32) -> PoseRates {
+        let poses = &self.config.poses;
+        let done = self.done(self.place(step));
+        if !poses.refine || done < poses.start {
+            return PoseRates::default();
+        }
+        let rate = poses.rate * poses.decay.powf((done - poses.start) / (1.0 - poses.start));
+        PoseRates {
+            rotation: rate as f32,
+            translation: (rate * self.extent) as f32,
+        }
+    }
+
+    /// Returns the settings of step `step`, except for the computation of 3D filters.
+    pub(super) fn step_settings(&self, step: u32) -> StepSettings {
+        let adam = &self.config.adam;
+        let place = self.place(step);
+        let learning_rates = self.learning_rates(step);
+        StepSettings {
+            step,
+            render: RenderSettings {
+                background: self.background(step),
+                sh_degree: self.sh_degree(step),
+                ..self.render_settings()
+            },
+            learning_rates,
+            adam: Adam {
+                beta1: adam.beta1 as f32,
+                beta2: adam.beta2 as f32,
+                epsilon: adam.epsilon as f32,
+            },
+            losses: self.losses(step),
+            crop: self.crop(step),
+            accumulate_density: self.strategy.accumulates(place),
+            refresh_smoothing: false,
+            extras: Extras {
+                seed: self.config.seed,
+                ..self.strategy.extras(place, &learning_rates)
+            },
+            dropout: self.dropout as f32,
+            pose_rates: self.pose_rates(step),
+            appearance: self.config.appearance.settings(place, self.config.steps),
+            appearance_mlp: self
+                .config
+                .appearance
+                .mlp_settings(place, self.config.steps),
+        }
+    }
+}
+
+/// Returns the elapsed part of the steps after `from`, up to `last`, before step `place`: 0 to 1.
+fn part(place: u32, from: u32, last: u32) -> f64 {
+    if from >= last {
+        return 0.0;
+    }
+    let before = place.saturating_sub(1).clamp(from, last);
+    f64::from(before - from) / f64::from(last - from)
+}
