@@ -8,8 +8,8 @@
 //! | normals, surface-normal | X, Y, Z in camera coordinates, zero = nothing | 8 bits: red right, green up, blue towards the camera |
 //! | count | N, Gaussians that the pixel blends | colours; or 16 bits, the number itself |
 //!
-//! Colour maps cover one range for all pictures. A depth PNG of 16 bits saturates at 65535 steps; `dapple train
-//! --depths` reads it.
+//! Colour maps cover one range for all pictures. A depth PNG of 16 bits saturates at 65535 steps, and [`Unfit`] counts
+//! the pixels that do not fit; `dapple train --depths` reads it.
 
 use crate::colormap::{Colormap, Colours, range};
 use crate::pictures::Picture;
@@ -19,6 +19,7 @@ use dapple::scene::atomic::write_atomically;
 use dapple::scene::exr_file::FloatImage;
 use dapple::scene::provenance::{PngPixels, png_bytes};
 use dapple::scene::{Camera, Error, Result};
+use dapple_base::numbers::grouped;
 use std::path::Path;
 
 /// Channel of a render.
@@ -99,20 +100,122 @@ pub struct Output {
     pub colours: Option<Colours>,
 }
 
+/// Pixels whose values do not fit into the 16 bits of a PNG.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Unfit {
+    /// Pixels above the largest number, written as 65535.
+    saturated: u64,
+    /// Pixels that hold a value and are written as 0, which means nothing.
+    vanished: u64,
+    /// Largest value.
+    largest: f64,
+}
+
+impl Unfit {
+    /// Returns the pixels of both.
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            saturated: self.saturated + other.saturated,
+            vanished: self.vanished + other.vanished,
+            largest: self.largest.max(other.largest),
+        }
+    }
+
+    /// Counts the values that have no 16-bit number in steps of `unit`.
+    fn of(values: &[f32], unit: f64) -> Self {
+        let step = |value: f32| (f64::from(value) / unit).round();
+        let count = |is: &dyn Fn(f32) -> bool| values.iter().filter(|&&v| is(v)).count() as u64;
+        Self {
+            saturated: count(&|v| step(v) > f64::from(u16::MAX)),
+            vanished: count(&|v| v > 0.0 && step(v) < 1.0),
+            largest: values.iter().copied().fold(0.0, f32::max).into(),
+        }
+    }
+
+    /// Returns notes for the user on pictures with steps of `unit`.
+    pub fn notes(&self, channel: Channel, unit: f64) -> Vec<String> {
+        let mut notes = Vec::new();
+        let pixels = |count: u64| match count {
+            1 => "1 pixel".to_owned(),
+            n => format!("{} pixels", grouped(n)),
+        };
+        let is_count = channel == Channel::Count;
+        if self.saturated > 0 && is_count {
+            notes.push(format!(
+                "note: {} blend more than 65535 Gaussians, and 65535 was written\n  hint: `--format exr` writes the numbers",
+                pixels(self.saturated)
+            ));
+        } else if self.saturated > 0 {
+            let hint = match larger_unit(self.largest) {
+                Some(larger) => format!(
+                    "`--depth-unit {larger}` reaches {}, or `--format exr` writes floats",
+                    larger * 65535.0
+                ),
+                None => "`--format exr` writes floats".to_owned(),
+            };
+            notes.push(format!(
+                "warning: {} are deeper than {} world units, the largest depth in steps of {unit}, and that depth was \
+                 written; the largest is {:.4}\n  hint: {hint}",
+                pixels(self.saturated),
+                unit * 65535.0,
+                self.largest
+            ));
+        }
+        if self.vanished > 0 && !is_count {
+            notes.push(format!(
+                "warning: {} are less deep than half a step of {unit} world units: 0 was written, which means no depth\n  \
+                 hint: give a smaller --depth-unit, or `--format exr` for floats",
+                pixels(self.vanished)
+            ));
+        }
+        notes
+    }
+}
+
+/// Returns the smallest unit 1, 2 or 5 times a power of ten whose 16-bit numbers reach a depth.
+fn larger_unit(depth: f64) -> Option<f64> {
+    let least = depth / f64::from(u16::MAX);
+    if !(1e-9..1e9).contains(&least) {
+        return None;
+    }
+    let exponent = least.log10().floor() as i32;
+    let units =
+        (exponent..=exponent + 1).flat_map(|e| [1, 2, 5].map(|digit| format!("{digit}e{e}")));
+    units
+        .filter_map(|unit| unit.parse().ok())
+        .find(|&unit: &f64| unit >= least)
+}
+
 /// Most cameras to compute a range from.
 const SAMPLED: usize = 8;
 
 impl Output {
-    /// Renders the view of `camera` and writes it atomically.
+    /// Renders the view of `camera` and writes it atomically. Returns the pixels whose values do not fit.
     pub fn render(
         &self,
         engine: &mut dyn Engine,
         camera: &Camera,
         settings: &RenderSettings,
         path: &Path,
-    ) -> Result<()> {
+    ) -> Result<Unfit> {
         let (rendered, values) = self.rendered(engine, camera, settings)?;
-        self.write(&rendered, values, path)
+        let unfit = self.unfit(&values);
+        self.write(&rendered, values, path)?;
+        Ok(unfit)
+    }
+
+    /// Returns the pixels whose values a PNG of 16 bits does not hold.
+    fn unfit(&self, values: &[f32]) -> Unfit {
+        if self.format == FileFormat::Exr || self.colours.is_some() {
+            return Unfit::default();
+        }
+        match self.channel {
+            Channel::Depth | Channel::MedianDepth | Channel::SurfaceDepth => {
+                Unfit::of(values, self.unit)
+            }
+            Channel::Count => Unfit::of(values, 1.0),
+            _ => Unfit::default(),
+        }
     }
 
     /// Returns the output in these colours, over the range of values in some of the cameras, and a sentence with the
@@ -233,7 +336,7 @@ impl Output {
 
     fn png(&self, rendered: &Rendered, values: &[f32]) -> Result<Vec<u8>> {
         let (width, height) = (rendered.width, rendered.height);
-        // The casts saturate.
+        // The casts saturate; see `Unfit`.
         let steps = |per: f64| -> Vec<u16> {
             let step = |&v: &f32| (f64::from(v) * per).round() as u16;
             values.iter().map(step).collect()
@@ -313,6 +416,39 @@ mod tests {
             [1500, 0, 2000, 2000, 2000, 2000]
         );
         assert_eq!(grey(Channel::Alpha)[..3], [65535, 32768, 16384]);
+    }
+
+    #[test]
+    fn depths_that_do_not_fit_are_counted() {
+        let of = |unit: f64, channel, format| {
+            let output = Output {
+                unit,
+                ..output(channel, format)
+            };
+            let camera = Camera::pinhole(3, 2, 3.0, Pose::IDENTITY);
+            output.unfit(&output.values(&rendered(), &camera).unwrap())
+        };
+        let (median, png) = (Channel::MedianDepth, FileFormat::Png);
+        let unfit = of(0.001, median, png);
+        assert_eq!((unfit.saturated, unfit.vanished), (1, 0));
+        assert_eq!(unfit.and(unfit).saturated, 2);
+        let notes = unfit.notes(median, 0.001);
+        assert!(
+            notes[0].contains("1 pixel are deeper than 65.535"),
+            "{notes:?}"
+        );
+        assert!(notes[0].contains("`--depth-unit 0.002`"), "{notes:?}");
+        assert_eq!(of(0.002, median, png).saturated, 0);
+        // Depths of 2 vanish in steps of 10.
+        let unfit = of(10.0, median, png);
+        assert_eq!((unfit.saturated, unfit.vanished), (0, 4));
+        assert!(unfit.notes(median, 10.0)[0].contains("smaller --depth-unit"));
+        for (channel, format) in [(median, FileFormat::Exr), (Channel::Alpha, png)] {
+            assert_eq!(of(0.001, channel, format).notes(channel, 0.001).len(), 0);
+        }
+        assert_eq!(larger_unit(65535.0), Some(1.0));
+        assert_eq!(larger_unit(65536.0), Some(2.0));
+        assert_eq!(larger_unit(f64::INFINITY), None);
     }
 
     #[test]
