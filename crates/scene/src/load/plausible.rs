@@ -77,7 +77,8 @@ pub(super) fn refuse_impossible_lenses(capture: &Capture) -> Result<()> {
     let coefficients = image.camera.lens.coefficients().iter();
     let coefficients: Vec<String> = coefficients.map(|&k| plain(k)).collect();
     Err(Error::input(format!(
-        "no lens distorts like this: {} with {}",
+        "the lens of the photo \"{}\" is impossible: {} with {}",
+        image.name,
         image.source_model,
         coefficients.join(", ")
     ))
