@@ -293,12 +293,9 @@ impl RunFolder {
     }
 }
 
-/// Returns true if a folder holds anything, or if the path is no folder that can be listed.
+/// Returns true if the path is a folder that holds anything.
 fn holds_files(folder: &Path) -> bool {
-    match std::fs::read_dir(folder) {
-        Ok(mut entries) => entries.next().is_some(),
-        Err(e) => e.kind() != std::io::ErrorKind::NotFound,
-    }
+    std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some())
 }
 
 /// Returns the write options of the splats of a run: anti-aliasing and local origin.
