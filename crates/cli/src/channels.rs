@@ -11,6 +11,10 @@
 //! Colour maps cover one range for all pictures. A depth PNG of 16 bits saturates at 65535 steps, and [`Unfit`] counts
 //! the pixels that do not fit; `dapple train --depths` reads it.
 
+mod unfit;
+
+pub use unfit::Unfit;
+
 use crate::colormap::{Colormap, Colours, range};
 use crate::pictures::Picture;
 use clap::ValueEnum;
@@ -19,7 +23,6 @@ use dapple::scene::atomic::write_atomically;
 use dapple::scene::exr_file::FloatImage;
 use dapple::scene::provenance::{PngPixels, png_bytes};
 use dapple::scene::{Camera, Error, Result};
-use dapple_base::numbers::grouped;
 use std::path::Path;
 
 /// Channel of a render.
@@ -98,92 +101,6 @@ pub struct Output {
     pub unit: f64,
     /// Colour map in a PNG; without one, 16 bits.
     pub colours: Option<Colours>,
-}
-
-/// Pixels whose values do not fit into the 16 bits of a PNG.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Unfit {
-    /// Pixels above the largest number, written as 65535.
-    saturated: u64,
-    /// Pixels that hold a value and are written as 0, which means nothing.
-    vanished: u64,
-    /// Largest value.
-    largest: f64,
-}
-
-impl Unfit {
-    /// Returns the pixels of both.
-    pub fn and(self, other: Self) -> Self {
-        Self {
-            saturated: self.saturated + other.saturated,
-            vanished: self.vanished + other.vanished,
-            largest: self.largest.max(other.largest),
-        }
-    }
-
-    /// Counts the values that have no 16-bit number in steps of `unit`.
-    fn of(values: &[f32], unit: f64) -> Self {
-        let step = |value: f32| (f64::from(value) / unit).round();
-        let count = |is: &dyn Fn(f32) -> bool| values.iter().filter(|&&v| is(v)).count() as u64;
-        Self {
-            saturated: count(&|v| step(v) > f64::from(u16::MAX)),
-            vanished: count(&|v| v > 0.0 && step(v) < 1.0),
-            largest: values.iter().copied().fold(0.0, f32::max).into(),
-        }
-    }
-
-    /// Returns notes for the user on pictures with steps of `unit`.
-    pub fn notes(&self, channel: Channel, unit: f64) -> Vec<String> {
-        let mut notes = Vec::new();
-        let pixels = |count: u64| match count {
-            1 => "1 pixel".to_owned(),
-            n => format!("{} pixels", grouped(n)),
-        };
-        let is_count = channel == Channel::Count;
-        if self.saturated > 0 && is_count {
-            notes.push(format!(
-                "note: {} blend more than 65535 Gaussians, and 65535 was written\n  hint: `--format exr` writes the numbers",
-                pixels(self.saturated)
-            ));
-        } else if self.saturated > 0 {
-            let hint = match larger_unit(self.largest) {
-                Some(larger) => format!(
-                    "`--depth-unit {larger}` reaches {}, or `--format exr` writes floats",
-                    larger * 65535.0
-                ),
-                None => "`--format exr` writes floats".to_owned(),
-            };
-            notes.push(format!(
-                "warning: {} are deeper than {} world units, the largest depth in steps of {unit}, and that depth was \
-                 written; the largest is {:.4}\n  hint: {hint}",
-                pixels(self.saturated),
-                unit * 65535.0,
-                self.largest
-            ));
-        }
-        if self.vanished > 0 && !is_count {
-            notes.push(format!(
-                "warning: {} are less deep than half a step of {unit} world units: 0 was written, which means no depth\n  \
-                 hint: give a smaller --depth-unit, or `--format exr` for floats",
-                pixels(self.vanished)
-            ));
-        }
-        notes
-    }
-}
-
-/// Returns the smallest unit 1, 2 or 5 times a power of ten whose 16-bit numbers reach a depth.
-fn larger_unit(depth: f64) -> Option<f64> {
-    let least = depth / f64::from(u16::MAX);
-    if !(1e-9..1e9).contains(&least) {
-        return None;
-    }
-    let exponent = least.log10().floor() as i32;
-    let units =
-        (exponent..=exponent + 1).flat_map(|e| [1, 2, 5].map(|digit| format!("{digit}e{e}")));
-    units
-        .filter_map(|unit| unit.parse().ok())
-        .find(|&unit: &f64| unit >= least)
 }
 
 /// Most cameras to compute a range from.
@@ -416,39 +333,6 @@ mod tests {
             [1500, 0, 2000, 2000, 2000, 2000]
         );
         assert_eq!(grey(Channel::Alpha)[..3], [65535, 32768, 16384]);
-    }
-
-    #[test]
-    fn depths_that_do_not_fit_are_counted() {
-        let of = |unit: f64, channel, format| {
-            let output = Output {
-                unit,
-                ..output(channel, format)
-            };
-            let camera = Camera::pinhole(3, 2, 3.0, Pose::IDENTITY);
-            output.unfit(&output.values(&rendered(), &camera).unwrap())
-        };
-        let (median, png) = (Channel::MedianDepth, FileFormat::Png);
-        let unfit = of(0.001, median, png);
-        assert_eq!((unfit.saturated, unfit.vanished), (1, 0));
-        assert_eq!(unfit.and(unfit).saturated, 2);
-        let notes = unfit.notes(median, 0.001);
-        assert!(
-            notes[0].contains("1 pixel are deeper than 65.535"),
-            "{notes:?}"
-        );
-        assert!(notes[0].contains("`--depth-unit 0.002`"), "{notes:?}");
-        assert_eq!(of(0.002, median, png).saturated, 0);
-        // Depths of 2 vanish in steps of 10.
-        let unfit = of(10.0, median, png);
-        assert_eq!((unfit.saturated, unfit.vanished), (0, 4));
-        assert!(unfit.notes(median, 10.0)[0].contains("smaller --depth-unit"));
-        for (channel, format) in [(median, FileFormat::Exr), (Channel::Alpha, png)] {
-            assert_eq!(of(0.001, channel, format).notes(channel, 0.001).len(), 0);
-        }
-        assert_eq!(larger_unit(65535.0), Some(1.0));
-        assert_eq!(larger_unit(65536.0), Some(2.0));
-        assert_eq!(larger_unit(f64::INFINITY), None);
     }
 
     #[test]
