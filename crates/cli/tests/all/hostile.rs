@@ -222,7 +222,7 @@ fn pipes_in_the_place_of_files_are_refused_and_not_waited_for() {
             ran.stderr
         );
     };
-    for name in ["a.ply", "a.spz", "a.glb", "meta.json"] {
+    for name in ["a.ply", "a.spz", "a.glb"] {
         pipe(name);
         is_refused(&["info", name]);
     }
@@ -278,7 +278,13 @@ fn outputs_that_exist_are_refused_before_a_loss_is_measured() {
     let folder = small_capture();
     let path = folder.path();
     ok_in(path, &TRAIN);
-    let convert = ["convert", "out", "new", "--max-loss", "50dB"];
+    let convert = [
+        "convert",
+        "out",
+        "new",
+        "--max-loss=50dB",
+        "--capture=capture",
+    ];
     for name in ["new.sog", "new.spz", "new.compressed.ply"] {
         std::fs::write(path.join(name), "mine").unwrap();
     }
@@ -467,7 +473,7 @@ fn lenses_that_show_nothing_are_refused() {
             path,
             &["info", "capture"],
             3,
-            &["no lens distorts like this", "e10"],
+            &["is impossible: SIMPLE_RADIAL", "e10"],
         );
     }
 }
@@ -635,4 +641,43 @@ fn splats_that_do_not_fit_are_saved_in_another_place() {
         assert!(ran.stderr.contains(words), "{words}: {}", ran.stderr);
     }
     ok_in(path, &["info", saved.to_str().unwrap()]);
+}
+
+/// A terminal that closes ends the run as Ctrl-C does, and the summary that has no terminal is no error. Skipped without
+/// the program `script`, which opens a terminal.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_run_whose_terminal_closes_ends_as_an_interrupted_one() {
+    let folder = small_capture();
+    let path = folder.path();
+    let train = "trap : HUP; \"$DAPPLE\" train capture --preset=m9 -o out --steps=10000000 --checkpoint-every=20; \
+                 echo $? > code.part; mv code.part code";
+    std::fs::write(path.join("train.sh"), train).unwrap();
+    let mut command = Command::new("script");
+    command
+        .args(["-qc", "sh train.sh", "/dev/null"])
+        .env("DAPPLE", env!("CARGO_BIN_EXE_dapple"))
+        .env("DAPPLE_DEVICE", "cpu")
+        .current_dir(path)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null());
+    let Ok(mut terminal) = command.spawn() else {
+        return;
+    };
+    wait_for("a checkpoint", || {
+        path.join("out/checkpoint.safetensors").exists()
+    });
+    let lock = std::fs::read_to_string(path.join("out/.dapple.lock")).unwrap();
+    let mut words = lock
+        .split_whitespace()
+        .skip_while(|&word| word != "process");
+    let process = words.nth(1).unwrap();
+    terminal.kill().unwrap();
+    terminal.wait().unwrap();
+    // The kernel may have sent the signal already.
+    let _ = Command::new("kill").args(["-HUP", process]).status();
+    wait_for("the end of the run", || path.join("code").exists());
+    let code = std::fs::read_to_string(path.join("code")).unwrap();
+    assert_eq!(code.trim(), "130");
+    assert!(path.join("out/splats.ply").is_file());
 }

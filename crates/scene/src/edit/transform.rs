@@ -170,7 +170,11 @@ impl Similarity {
         }
         // Positions are f32.
         let most = f64::from(f32::MAX);
-        match self.translation.iter().find(|v| !(v.abs() <= most)) {
+        match self
+            .translation
+            .iter()
+            .find(|v| !(-most..=most).contains(*v))
+        {
             None => Ok(()),
             Some(v) => Err(
                 Error::input(format!("a scene cannot be moved by {}", plain(*v)))
