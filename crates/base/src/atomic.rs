@@ -37,6 +37,29 @@ pub fn write_atomically(
     path: &Path,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> Result<()> {
+    write_to(path, write, true)
+}
+
+/// [`write_atomically`] for a file that does not exist. Of two processes that write the same file at once, one fails.
+///
+/// # Errors
+/// The errors of [`write_atomically`]; an existing file.
+pub fn write_new(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
+    write_to(path, write, false)
+}
+
+/// Returns the error for an output that another process has written since this process looked for it.
+pub fn appeared(path: &Path) -> Error {
+    Error::input("another program has written the output since this one began")
+        .at_path(path)
+        .hint("choose another name, or give --overwrite to replace it")
+}
+
+fn write_to(
+    path: &Path,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    replaces: bool,
+) -> Result<()> {
     let failed = |source| Error::io("cannot write the file", path, source);
     if path.is_dir() {
         return Err(Error::input("the path of the file to write is a folder")
@@ -58,8 +81,17 @@ pub fn write_atomically(
     // each time.
     fill(temporary.as_file(), write).map_err(failed)?;
     temporary.as_file().sync_all().map_err(failed)?;
-    temporary.persist(path).map_err(|e| failed(e.error))?;
-    Ok(())
+    let kept = match replaces {
+        true => temporary.persist(path),
+        false => temporary.persist_noclobber(path),
+    };
+    match kept {
+        Ok(_) => Ok(()),
+        Err(e) if !replaces && e.error.kind() == io::ErrorKind::AlreadyExists => {
+            Err(appeared(path))
+        }
+        Err(e) => Err(failed(e.error)),
+    }
 }
 
 /// Writes to a file, and sends the data to the disk during the writing, so that the last fsync has little left.
@@ -187,6 +219,21 @@ mod tests {
         assert_eq!(names(folder.path()), ["splats.ply"]);
         write_atomically(&path, |out| out.write_all(b"new")).unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"new");
+        assert_eq!(names(folder.path()), ["splats.ply"]);
+    }
+
+    #[test]
+    fn of_two_writers_of_a_new_file_the_second_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("splats.ply");
+        let error = write_new(&path, |out| {
+            write_new(&path, |other| other.write_all(b"first")).unwrap();
+            out.write_all(b"second")
+        })
+        .unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Input);
+        assert!(error.place().unwrap().ends_with("splats.ply"), "{error}");
+        assert_eq!(std::fs::read(&path).unwrap(), b"first");
         assert_eq!(names(folder.path()), ["splats.ply"]);
     }
 

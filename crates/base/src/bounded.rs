@@ -4,7 +4,7 @@
 use crate::{Error, Result};
 use std::borrow::Cow;
 use std::fs::File;
-use std::io::{ErrorKind, Read};
+use std::io::{ErrorKind, IsTerminal, Read};
 use std::path::Path;
 
 /// Maximum size of a configuration, a camera or a plan, bytes: a hundred times the largest known.
@@ -22,15 +22,47 @@ pub const MODEL_BYTES: u64 = 256 << 30;
 /// Maximum size of the data from a pipe or a device, bytes.
 const STREAM_BYTES: u64 = 256 << 20;
 
+/// Opens the file at `path` for reading. Refuses named pipes and terminals: a read would wait for another process or for
+/// the user. Pipes of a shell (`<(...)`, `/dev/stdin`) have a writer, and are opened.
+///
+/// # Errors
+/// An error of the operating system; a named pipe or a terminal.
+pub fn open(what: &str, path: &Path) -> Result<File> {
+    let failed = |source| Error::io(what, path, source);
+    let refused = |kind: &str| {
+        Error::input(format!("{what}: it is {kind}, not a file"))
+            .at_path(path)
+            .hint("name a file; if the path is part of a capture, replace it with the file that is meant")
+    };
+    // The check precedes the opening, which waits for the writer of a pipe. A shell's pipe has no path of its own.
+    if is_pipe(&path.metadata().map_err(failed)?) && path.canonicalize().is_ok() {
+        return Err(refused("a named pipe"));
+    }
+    let file = File::open(path).map_err(failed)?;
+    match file.is_terminal() {
+        true => Err(refused("a terminal")),
+        false => Ok(file),
+    }
+}
+
+#[cfg(unix)]
+fn is_pipe(metadata: &std::fs::Metadata) -> bool {
+    std::os::unix::fs::FileTypeExt::is_fifo(&metadata.file_type())
+}
+
+#[cfg(not(unix))]
+fn is_pipe(_: &std::fs::Metadata) -> bool {
+    false
+}
+
 /// Reads the file at `path`, if it has at most `most` bytes. `what` describes the failure: "cannot read
 /// the photo".
 ///
 /// # Errors
-/// An error of the operating system; a larger file, detected before it is read; a pipe or a device with
-/// more data.
+/// See [`open`]; a larger file, detected before it is read; a pipe or a device with more data.
 pub fn read(what: &str, path: &Path, most: u64) -> Result<Vec<u8>> {
     let failed = |source| Error::io(what, path, source);
-    let file = File::open(path).map_err(failed)?;
+    let file = open(what, path)?;
     let metadata = file.metadata().map_err(failed)?;
     let most = match metadata.is_file() {
         true => most,
@@ -115,6 +147,37 @@ mod tests {
         assert_eq!(error.place(), Some("/dev/zero"));
         // With the largest limit of all.
         assert!(read("cannot read it", zero, MODEL_BYTES).is_err());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_named_pipe_is_refused_and_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.unwrap().success());
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(&pipe, &link).unwrap();
+        for path in [&pipe, &link] {
+            let error = open("cannot read it", path).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Input);
+            assert!(error.what().contains("a named pipe"), "{error}");
+            assert!(read("cannot read it", path, 10).is_err());
+        }
+        // The pipe of a shell has a writer.
+        let script = format!("cat {}", folder.path().join("file").display());
+        std::fs::write(folder.path().join("file"), "text").unwrap();
+        let mut child = std::process::Command::new("sh")
+            .args(["-c", &script])
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let out = child.stdout.take().unwrap();
+        let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&out));
+        if Path::new(&path).exists() {
+            assert_eq!(read("cannot read it", path.as_ref(), 10).unwrap(), b"text");
+        }
+        child.wait().unwrap();
     }
 
     #[test]

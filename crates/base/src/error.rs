@@ -75,7 +75,23 @@ impl Error {
     /// causes.
     pub fn io(what: impl Into<String>, path: impl AsRef<Path>, source: std::io::Error) -> Self {
         use std::io::ErrorKind as Io;
+        let what = what.into();
+        let what = match source.kind() {
+            Io::UnexpectedEof => format!("{what}: it ends too early"),
+            Io::WriteZero => format!("{what}: nothing more can be written"),
+            _ => format!("{what}: {source}"),
+        };
         let hint = match source.kind() {
+            _ if is_out_of_files(&source) => Some(
+                "raise the limit on open files (`ulimit -n`), or close programs that hold many open",
+            ),
+            Io::UnexpectedEof => Some("the file is damaged or cut: copy or export it again"),
+            Io::FileTooLarge => Some(
+                "raise the limit on the size of files (`ulimit -f`), or choose another file system",
+            ),
+            Io::InvalidFilename => {
+                Some("the name is too long, or has characters that the file system refuses")
+            }
             Io::NotFound => Some("check the path: nothing is there"),
             Io::PermissionDenied => Some("check the permissions of the file and its folder"),
             Io::StorageFull | Io::QuotaExceeded => {
@@ -88,8 +104,7 @@ impl Error {
             }
             _ => Some("check the path and the disk, or choose another folder"),
         };
-        let mut error = Self::new(ErrorKind::Io, format!("{}: {source}", what.into()))
-            .at(path.as_ref().display().to_string());
+        let mut error = Self::new(ErrorKind::Io, what).at(path.as_ref().display().to_string());
         error.hint = hint.map(str::to_owned);
         error.source = Some(Box::new(source));
         error
@@ -146,6 +161,28 @@ impl Error {
     }
 }
 
+/// Returns the text of a decoder's error for the user. Decoders report a file that was cut in the words of their reads.
+pub fn decoder_fault(error: &dyn fmt::Display) -> String {
+    let text = error.to_string();
+    let of_reads = ["failed to fill whole buffer", "unexpected end of file"];
+    match of_reads.iter().any(|words| text.contains(words)) {
+        true => "it ends too early".to_owned(),
+        false => text,
+    }
+}
+
+/// Returns true if the process, or the system, has no file descriptor left: EMFILE, ENFILE, or their codes on Windows.
+fn is_out_of_files(error: &std::io::Error) -> bool {
+    let codes: &[i32] = if cfg!(windows) {
+        &[4, 10024]
+    } else {
+        &[23, 24]
+    };
+    error
+        .raw_os_error()
+        .is_some_and(|code| codes.contains(&code))
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Names of photos may contain line breaks, which would look like lines of Dapple's message.
@@ -163,5 +200,31 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.source.as_deref().map(|e| e as _)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io;
+
+    #[test]
+    fn errors_of_the_system_have_a_hint_for_their_cause() {
+        let told =
+            |source: io::Error| Error::io("cannot read the file", "a.ply", source).to_string();
+        let short = told(io::ErrorKind::UnexpectedEof.into());
+        assert!(
+            short.contains("ends too early") && short.contains("copy"),
+            "{short}"
+        );
+        let large = told(io::ErrorKind::FileTooLarge.into());
+        assert!(large.contains("ulimit -f"), "{large}");
+        let cut = io::Error::other("Io: failed to fill whole buffer");
+        assert_eq!(decoder_fault(&cut), "it ends too early");
+        assert_eq!(decoder_fault(&"a bad marker"), "a bad marker");
+        if cfg!(unix) {
+            let many = told(io::Error::from_raw_os_error(24));
+            assert!(many.contains("ulimit -n"), "{many}");
+        }
     }
 }

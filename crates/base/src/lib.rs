@@ -20,6 +20,6 @@ pub mod settings;
 pub mod test_requirements;
 pub mod text;
 
-pub use error::{Error, ErrorKind, Result};
+pub use error::{Error, ErrorKind, Result, decoder_fault};
 pub use printable::{printable, printable_lines};
 pub use progress::{NoProgress, Progress};

@@ -28,9 +28,27 @@ pub fn human_bytes(bytes: u64) -> String {
     format!("{value:.1} TiB")
 }
 
+/// Formats a number that a user gave: in scientific notation if it has more than about ten digits.
+pub fn plain(number: f64) -> String {
+    match number.abs() {
+        magnitude if magnitude == 0.0 || !magnitude.is_finite() => number.to_string(),
+        magnitude if (1e-5..1e10).contains(&magnitude) => number.to_string(),
+        _ => format!("{number:e}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_of_users_are_short() {
+        assert_eq!(plain(0.0), "0");
+        assert_eq!(plain(-1.5), "-1.5");
+        assert_eq!(plain(1e308), "1e308");
+        assert_eq!(plain(-1e-300), "-1e-300");
+        assert_eq!(plain(f64::NAN), "NaN");
+    }
 
     #[test]
     fn numbers_read_well() {

@@ -6,6 +6,7 @@
 
 use crate::options::of_run;
 use dapple::scene::{Camera, Error, Pose, Result, bounded, read_cameras};
+use dapple_base::numbers::plain;
 use glam::DVec3;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
@@ -51,7 +52,11 @@ impl CameraFile {
     fn camera(&self) -> Result<Camera> {
         let fx = match (self.fx, self.field_of_view) {
             (Some(fx), None) => fx,
-            (None, degrees) => focal(self.width, degrees.unwrap_or(DEFAULT_FIELD_OF_VIEW)),
+            (None, degrees) => {
+                let degrees = degrees.unwrap_or(DEFAULT_FIELD_OF_VIEW);
+                check_field_of_view("field_of_view", degrees)?;
+                focal(self.width, degrees)
+            }
             (Some(_), Some(_)) => {
                 return Err(Error::input("the camera has both fx and field_of_view")
                     .hint("give one of the two"));
@@ -74,10 +79,14 @@ impl CameraFile {
                 // World axes as in COLMAP: y points down.
                 let up = DVec3::from(self.up.unwrap_or([0.0, -1.0, 0.0]));
                 let (eye, target) = (DVec3::from(eye), DVec3::from(target));
+                if eye == target {
+                    return Err(Error::input("eye and target of the camera are one point")
+                        .hint("move the target to a point that the camera looks at"));
+                }
                 let sideways = (target - eye).cross(up).length();
                 if sideways.is_nan() || sideways <= 0.0 {
                     return Err(Error::input("the camera looks along its own up direction")
-                        .hint("eye and target must differ, and up must not point from one to the other"));
+                        .hint("give an up direction that does not point from eye to target"));
                 }
                 Ok(Pose::look_at(eye, target, up))
             }
@@ -175,19 +184,24 @@ pub fn resized(camera: &Camera, width: Option<u32>, height: Option<u32>) -> Resu
 /// # Errors
 /// An angle that no pinhole camera has.
 pub fn with_field_of_view(camera: &Camera, degrees: f64) -> Result<Camera> {
-    if !(0.1..=179.0).contains(&degrees) {
-        return Err(
-            Error::input(format!("--fov {degrees} is not a field of view"))
-                .at("the options given")
-                .hint("give degrees between 0.1 and 179, across the picture's width"),
-        );
-    }
+    check_field_of_view("--fov", degrees).map_err(|e| e.at("the options given"))?;
     let focal = focal(camera.width, degrees);
     Ok(Camera {
         fx: focal,
         fy: focal,
         ..*camera
     })
+}
+
+/// Checks a horizontal field of view in degrees; `name` is its option or key.
+fn check_field_of_view(name: &str, degrees: f64) -> Result<()> {
+    match (0.1..=179.0).contains(&degrees) {
+        true => Ok(()),
+        false => Err(
+            Error::input(format!("{name} {} is not a field of view", plain(degrees)))
+                .hint("give degrees between 0.1 and 179, across the picture's width"),
+        ),
+    }
 }
 
 /// Returns the focal length of a horizontal field of view, pixels.
@@ -236,6 +250,9 @@ mod tests {
         for json in [
             r#"{"width": 0, "height": 100, "eye": [0, 0, -4], "target": [0, 0, 0]}"#,
             r#"{"width": 9, "height": 9, "eye": [0, 0, 0], "target": [0, 0, 0]}"#,
+            r#"{"width": 9, "height": 9, "field_of_view": 180, "eye": [0, 0, 1], "target": [0, 0, 0]}"#,
+            r#"{"width": 9, "height": 9, "field_of_view": 0, "eye": [0, 0, 1], "target": [0, 0, 0]}"#,
+            r#"{"width": 9, "height": 9, "field_of_view": -60, "eye": [0, 0, 1], "target": [0, 0, 0]}"#,
             r#"{"width": 9, "height": 9, "fx": 0, "eye": [0, 0, 1], "target": [0, 0, 0]}"#,
             r#"{"width": 9, "height": 9, "eye": [0, 0, 1]}"#,
             r#"{"width": 9, "height": 9, "rotation": [0, 0, 0, 0], "translation": [0, 0, 0]}"#,

@@ -8,8 +8,12 @@
 //! | normals, surface-normal | X, Y, Z in camera coordinates, zero = nothing | 8 bits: red right, green up, blue towards the camera |
 //! | count | N, Gaussians that the pixel blends | colours; or 16 bits, the number itself |
 //!
-//! Colour maps cover one range for all pictures. A depth PNG of 16 bits saturates at 65535 steps; `dapple train
-//! --depths` reads it.
+//! Colour maps cover one range for all pictures. A depth PNG of 16 bits saturates at 65535 steps, and [`Unfit`] counts
+//! the pixels that do not fit; `dapple train --depths` reads it.
+
+mod unfit;
+
+pub use unfit::Unfit;
 
 use crate::colormap::{Colormap, Colours, range};
 use crate::pictures::Picture;
@@ -103,16 +107,32 @@ pub struct Output {
 const SAMPLED: usize = 8;
 
 impl Output {
-    /// Renders the view of `camera` and writes it atomically.
+    /// Renders the view of `camera` and writes it atomically. Returns the pixels whose values do not fit.
     pub fn render(
         &self,
         engine: &mut dyn Engine,
         camera: &Camera,
         settings: &RenderSettings,
         path: &Path,
-    ) -> Result<()> {
+    ) -> Result<Unfit> {
         let (rendered, values) = self.rendered(engine, camera, settings)?;
-        self.write(&rendered, values, path)
+        let unfit = self.unfit(&values);
+        self.write(&rendered, values, path)?;
+        Ok(unfit)
+    }
+
+    /// Returns the pixels whose values a PNG of 16 bits does not hold.
+    fn unfit(&self, values: &[f32]) -> Unfit {
+        if self.format == FileFormat::Exr || self.colours.is_some() {
+            return Unfit::default();
+        }
+        match self.channel {
+            Channel::Depth | Channel::MedianDepth | Channel::SurfaceDepth => {
+                Unfit::of(values, self.unit)
+            }
+            Channel::Count => Unfit::of(values, 1.0),
+            _ => Unfit::default(),
+        }
     }
 
     /// Returns the output in these colours, over the range of values in some of the cameras, and a sentence with the
@@ -233,7 +253,7 @@ impl Output {
 
     fn png(&self, rendered: &Rendered, values: &[f32]) -> Result<Vec<u8>> {
         let (width, height) = (rendered.width, rendered.height);
-        // The casts saturate.
+        // The casts saturate; see `Unfit`.
         let steps = |per: f64| -> Vec<u16> {
             let step = |&v: &f32| (f64::from(v) * per).round() as u16;
             values.iter().map(step).collect()

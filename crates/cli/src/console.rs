@@ -17,6 +17,8 @@ pub struct Console {
     quiet: bool,
     verbose: bool,
     interactive: bool,
+    /// True if stdout was a terminal at the start. A closed terminal gives other errors than a closed pipe.
+    shows_data: bool,
     bars: MultiProgress,
 }
 
@@ -33,6 +35,7 @@ impl Console {
             quiet,
             verbose,
             interactive,
+            shows_data: io::stdout().is_terminal(),
             bars: MultiProgress::with_draw_target(target),
         }
     }
@@ -54,7 +57,7 @@ impl Console {
             writeln!(stdout, "{}", printable_lines(text)).and_then(|()| stdout.flush())
         });
         match written {
-            Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {
+            Err(e) if e.kind() != io::ErrorKind::BrokenPipe && !self.shows_data => {
                 Err(Error::io("cannot print the result", "standard output", e))
             }
             _ => Ok(()),

@@ -41,13 +41,14 @@ pub fn usage(error: &clap::Error) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let text = error.render().to_string();
-    let text = match other_name(error) {
+    let text = match other_name(error).or_else(|| other_verb(error)) {
         Some(hint) => with_hint(&text, &hint),
         None => text,
     };
+    let verbs = crate::args::options();
     let verb = std::env::args()
         .nth(1)
-        .filter(|verb| verb.chars().all(char::is_alphabetic));
+        .filter(|given| verbs.iter().any(|(verb, _)| verb == given));
     let text = shortened(&in_house_style(&text, verb.as_deref()));
     let _ = std::io::stderr().write_all(text.as_bytes());
     ExitCode::from(USAGE)
@@ -91,6 +92,18 @@ fn other_name(error: &clap::Error) -> Option<String> {
         found.map(|(name, _)| name.clone())
     };
     other_names::hint(given, |option| has(&verb, option), elsewhere)
+}
+
+/// Returns a hint for a command that is an option here, or that has another name in other programs.
+fn other_verb(error: &clap::Error) -> Option<String> {
+    use clap::error::{ContextKind, ContextValue};
+    if error.kind() != clap::error::ErrorKind::InvalidSubcommand {
+        return None;
+    }
+    match error.get(ContextKind::InvalidSubcommand) {
+        Some(ContextValue::String(given)) => other_names::verb_hint(given),
+        _ => None,
+    }
 }
 
 /// Returns the message with this hint instead of the parser's tips, which compare only letters.

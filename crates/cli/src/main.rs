@@ -45,10 +45,12 @@ fn quieten_mesa() {
 
 fn main() -> ExitCode {
     quieten_mesa();
-    let (args, notes) = match args::parse() {
+    let mut notes = workers::drop_bad_numbers();
+    let (args, about_options) = match args::parse() {
         Ok(parsed) => parsed,
         Err(error) => return exit::usage(&error),
     };
+    notes.extend(about_options);
     let console = console::Console::new(args.quiet, args.verbose);
     for note in notes {
         console.note(&note);

@@ -92,6 +92,25 @@ const OTHERS: [(&[&str], &[&str]); 15] = [
     (&["--random-seed", "--random_seed"], &["--seed"]),
 ];
 
+/// Command names that users try, and the equivalent command lines of Dapple.
+const OTHER_VERBS: [(&[&str], &str); 5] = [
+    (&["resume", "continue"], "dapple train --resume OUT"),
+    (&["viewer", "serve", "show"], "dapple view SPLATS"),
+    (&["test", "metrics", "score"], "dapple eval SPLATS"),
+    (&["compress", "transform"], "dapple convert SPLATS OUTPUT"),
+    (
+        &["process-data", "ns-process-data", "colmap"],
+        "dapple photos PHOTOS -o CAPTURE",
+    ),
+];
+
+/// Returns a hint for a command that Dapple does not have.
+pub fn verb_hint(given: &str) -> Option<String> {
+    let mut rows = OTHER_VERBS.iter();
+    let (_, ours) = rows.find(|(names, _)| names.contains(&given))?;
+    Some(format!("`{ours}` does this"))
+}
+
 /// Returns a hint for an option that a command does not have; `has` returns true for the options of the command,
 /// `others` the command that has the option.
 pub fn hint(
@@ -134,6 +153,9 @@ mod tests {
         assert!(hint_of("--max_steps=7").contains("`--steps`"));
         assert!(hint_of("--resolution").contains("`--downscale` and `--max-resolution`"));
         assert_eq!(hint("--nonsense", all, none), None);
+        let resume = verb_hint("resume").unwrap_or_default();
+        assert!(resume.contains("`dapple train --resume OUT`"), "{resume}");
+        assert_eq!(verb_hint("nonsense"), None);
         let elsewhere = hint("--fov", |_| false, |_| Some("render".to_owned()));
         assert_eq!(elsewhere.unwrap_or_default(), "`dapple render` has `--fov`");
     }

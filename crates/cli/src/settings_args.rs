@@ -216,10 +216,10 @@ mod tests {
     #[test]
     fn faults_of_values_name_the_option_and_the_fault() {
         for (line, expected) in [
-            (["--steps", "x"], "invalid digit"),
+            (["--steps", "x"], "no whole number"),
             (["--steps", "5000000000"], "not in 0..=4294967295"),
             (["--sh-degree", "4"], "4 is not in 0..=3"),
-            (["--dropout", "much"], "invalid float"),
+            (["--dropout", "much"], "no number"),
             (["--strategy", "mcmd"], "possible values"),
             (["--background", "1,2"], "three numbers"),
         ] {

@@ -15,6 +15,11 @@ fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
+/// Returns the maximum number of threads of a pool on this machine.
+pub fn most() -> usize {
+    MOST_PER_CORE * cores()
+}
+
 /// Checks that a number of threads is plausible on this machine.
 ///
 /// # Errors
@@ -24,7 +29,7 @@ pub fn check_number(threads: usize) -> Result<()> {
         return Err(Error::input("an engine needs at least one thread")
             .hint("leave the number of threads out to use every core"));
     }
-    let most = MOST_PER_CORE * cores();
+    let most = most();
     if threads > most {
         return Err(Error::input(format!(
             "{threads} threads are more than {MOST_PER_CORE} for each core of this machine: they would \

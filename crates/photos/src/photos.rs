@@ -283,9 +283,12 @@ impl Small {
 /// Copies a mask at the size of its photo, as COLMAP needs it.
 fn copy_mask(from: &Path, to: &Path, photo: &Photo) -> Result<()> {
     let undecodable = |e: image::ImageError| {
-        Error::input(format!("the mask cannot be decoded: {e}"))
-            .at_path(from)
-            .hint("save it as PNG")
+        Error::input(format!(
+            "the mask cannot be decoded: {}",
+            dapple_base::decoder_fault(&e)
+        ))
+        .at_path(from)
+        .hint("save it as PNG")
     };
     let bytes = bounded::read("cannot read the mask", from, bounded::IMAGE_BYTES)?;
     let mask = image::load_from_memory(&bytes).map_err(undecodable)?;

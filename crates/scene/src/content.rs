@@ -1,6 +1,6 @@
 //! Checksums of a capture's files at the time of reading, so that a later change is detected.
 
-use crate::{Error, Result};
+use crate::{Result, bounded};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -40,7 +40,7 @@ impl FileSum {
     /// # Errors
     /// A file that cannot be read.
     pub fn of_file(path: &Path) -> Result<Self> {
-        let bytes = std::fs::read(path).map_err(|e| Error::io("cannot read the file", path, e))?;
+        let bytes = bounded::read("cannot read the file", path, bounded::IMAGE_BYTES)?;
         Ok(Self::from_bytes(&bytes))
     }
 }

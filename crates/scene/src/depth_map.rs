@@ -128,8 +128,11 @@ fn read(path: &Path) -> Result<Raw> {
         return from_exr(FloatImage::from_exr(&bytes)?);
     }
     let decoded = image::load_from_memory_with_format(&bytes, ImageFormat::Png).map_err(|e| {
-        Error::input(format!("the depth image cannot be decoded: {e}"))
-            .hint("16-bit grey PNG and OpenEXR are read")
+        Error::input(format!(
+            "the depth image cannot be decoded: {}",
+            dapple_base::decoder_fault(&e)
+        ))
+        .hint("16-bit grey PNG and OpenEXR are read")
     })?;
     let (width, height) = (decoded.width() as usize, decoded.height() as usize);
     let values = match decoded {

@@ -64,8 +64,11 @@ impl FloatImage {
     /// Damaged or foreign files, deep data.
     pub fn from_exr(bytes: &[u8]) -> Result<Self> {
         let wrong = |e: exr::error::Error| {
-            Error::input(format!("the OpenEXR file cannot be read: {e}"))
-                .hint("files with one flat layer are read; if it is damaged, copy it again")
+            Error::input(format!(
+                "the OpenEXR file cannot be read: {}",
+                dapple_base::decoder_fault(&e)
+            ))
+            .hint("files with one flat layer are read; if it is damaged, copy it again")
         };
         // The decoder allocates the size in the header before it detects that the header is wrong.
         let meta = MetaData::read_from_buffered(bytes, false).map_err(wrong)?;

@@ -16,6 +16,7 @@
 mod formats;
 
 use crate::{Error, FileSum, Photo, Result, bounded, jpeg};
+use dapple_base::decoder_fault;
 use formats::check_format;
 use image::metadata::Orientation;
 use image::{ColorType, DynamicImage, ExtendedColorType, ImageDecoder, ImageFormat, ImageReader};
@@ -205,7 +206,11 @@ fn undecodable(error: &image::ImageError) -> Error {
             "open it in an image viewer; if it is damaged, copy it again or remove it from the capture"
         }
     };
-    Error::input(format!("the photo cannot be decoded: {error}")).hint(hint)
+    Error::input(format!(
+        "the photo cannot be decoded: {}",
+        decoder_fault(error)
+    ))
+    .hint(hint)
 }
 
 /// Decodes the image, and returns [`Decoded::turned`].

@@ -1,7 +1,6 @@
 //! Reads files as bytes; large files are mapped into memory.
 
-use crate::{Error, Result};
-use std::fs::File;
+use crate::{Error, Result, bounded};
 use std::io::Read;
 use std::path::Path;
 
@@ -17,7 +16,7 @@ pub(crate) fn with_bytes<T>(
     parse: impl FnOnce(&[u8]) -> Result<T>,
 ) -> Result<T> {
     let failed = |source| Error::io("cannot read the file", path, source);
-    let mut file = File::open(path).map_err(failed)?;
+    let mut file = bounded::open("cannot read the file", path)?;
     let metadata = file.metadata().map_err(failed)?;
     let parsed = if metadata.is_file() && metadata.len() >= MAP_FROM_BYTES {
         // SAFETY: the mapping is read-only and private to this call. If another program shortens the file during the

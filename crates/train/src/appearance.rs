@@ -26,8 +26,7 @@ use crate::checkpoint::{Kind, Reader, Tensor, write_tensors};
 use dapple_engine::appearance_mlp::{EMBEDDING, FEATURES, NETWORK};
 use dapple_engine::{AppearanceGrids, AppearanceMlp, OptimizerState, ViewState};
 use dapple_scene::atomic::write_atomically;
-use dapple_scene::{Error, Result, Splats};
-use std::fs::File;
+use dapple_scene::{Error, Result, Splats, bounded};
 use std::path::Path;
 
 /// Version of the file: rises when a reader of the old one would misread the new one.
@@ -104,8 +103,7 @@ fn write(path: &Path, photos: &[String], tensors: &[Tensor<'_>]) -> Result<()> {
 /// The file cannot be opened, is damaged, has another format, holds grids, or belongs to another number of Gaussians.
 pub fn read_appearance_mlp(path: &Path, of: usize) -> Result<(AppearanceMlp, Vec<String>)> {
     let read = || -> Result<(AppearanceMlp, Vec<String>)> {
-        let file =
-            File::open(path).map_err(|e| Error::io("cannot open the appearance MLP", path, e))?;
+        let file = bounded::open("cannot open the appearance MLP", path)?;
         let mut reader = Reader::open(file)?;
         let is_ours = reader.metadata("format") == Some("dapple-appearance")
             && reader.metadata("version") == Some(&APPEARANCE_VERSION.to_string());

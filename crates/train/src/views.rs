@@ -24,6 +24,14 @@ pub(crate) fn notes_on(
             "the capture has no sparse points: training starts from {gaussians} random ones"
         ));
     }
+    let is_named = config.random_start && !dataset.points.is_empty();
+    if is_named && gaussians < config.initial_gaussians {
+        notes.push(format!(
+            "initial_gaussians = {}, and the {} sparse points give {gaussians}: the run starts from that number",
+            config.initial_gaussians,
+            dataset.points.len()
+        ));
+    }
     if init::colours_are_lost(&dataset.points) {
         notes.push(
             "the sparse points are black, as where no colour was recorded: Gaussians start with the colours \

@@ -91,6 +91,9 @@ impl Hub {
     pub(crate) fn show(&self, stage: Stage) {
         let text = serde_json::to_string(&stage.told()).unwrap_or_default();
         let mut inner = self.lock();
+        if !stage.trains {
+            inner.commands.clear();
+        }
         inner.stage = stage;
         inner.stage_text.clone_from(&text);
         for page in inner.pages.values_mut() {
@@ -227,7 +230,9 @@ impl Hub {
 
     pub(crate) fn command(&self, command: Command) {
         let mut inner = self.lock();
-        if inner.stage.trains && inner.commands.len() < MOST_COMMANDS {
+        // Before the first stage it is unknown whether a run takes commands.
+        let may_train = inner.stage.trains || inner.stage_text.is_empty();
+        if may_train && inner.commands.len() < MOST_COMMANDS {
             inner.commands.push(command);
         }
         drop(inner);

@@ -97,9 +97,17 @@ impl Setting for u32 {
     }
 }
 
+fn not_whole(error: &std::num::ParseIntError) -> String {
+    use std::num::IntErrorKind as Kind;
+    match error.kind() {
+        Kind::PosOverflow | Kind::NegOverflow => "the number is too large".to_owned(),
+        _ => "it is no whole number, such as 30".to_owned(),
+    }
+}
+
 /// Parses a whole number from 0 to `most`.
 fn narrowed<T: TryFrom<i64>>(text: &str, most: i64) -> Result<T, String> {
-    let number: i64 = text.parse().map_err(|e| format!("{e}"))?;
+    let number: i64 = text.parse().map_err(|e| not_whole(&e))?;
     T::try_from(number).map_err(|_| format!("{number} is not in 0..={most}"))
 }
 
@@ -107,7 +115,7 @@ impl Setting for u64 {
     const KIND: Kind = Kind::Number;
 
     fn from_text(text: &str) -> Result<Self, String> {
-        text.parse().map_err(|e| format!("{e}"))
+        text.parse().map_err(|e| not_whole(&e))
     }
 
     fn numbers(&self, visit: &mut dyn FnMut(&'static str, Number)) {
@@ -119,7 +127,7 @@ impl Setting for usize {
     const KIND: Kind = Kind::Number;
 
     fn from_text(text: &str) -> Result<Self, String> {
-        text.parse().map_err(|e| format!("{e}"))
+        text.parse().map_err(|e| not_whole(&e))
     }
 
     fn numbers(&self, visit: &mut dyn FnMut(&'static str, Number)) {
@@ -131,7 +139,8 @@ impl Setting for f64 {
     const KIND: Kind = Kind::Number;
 
     fn from_text(text: &str) -> Result<Self, String> {
-        text.parse().map_err(|e| format!("{e}"))
+        let number = text.parse();
+        number.map_err(|_| "it is no number, such as 0.5 or 1e-3".to_owned())
     }
 
     fn numbers(&self, visit: &mut dyn FnMut(&'static str, Number)) {
@@ -222,8 +231,8 @@ mod tests {
             u32::from_text("-1"),
             Err("-1 is not in 0..=4294967295".to_owned())
         );
-        assert!(u64::from_text("x").is_err_and(|e| e.contains("invalid digit")));
-        assert!(f64::from_text("x").is_err_and(|e| e.contains("invalid float")));
+        assert!(u64::from_text("x").is_err_and(|e| e.contains("no whole number")));
+        assert!(f64::from_text("x").is_err_and(|e| e.contains("no number")));
         assert!(Vec::<u32>::from_text("1").is_err());
     }
 }

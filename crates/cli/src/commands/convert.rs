@@ -1,5 +1,6 @@
 //! `dapple convert`: writes splats in another format, optionally reduced, and measures the loss.
 
+mod choosing;
 mod loss;
 
 use crate::console::Console;
@@ -10,6 +11,7 @@ use crate::options::{
     refuse_existing, splats_file,
 };
 use crate::training_display::written_of;
+use choosing::{choose, free_candidates};
 use dapple::scene::edit::order::largest_first;
 use dapple::scene::origin::Frame;
 use dapple::scene::splat_file::{self, Axes, Format, ReadOptions, SpzVersion, WriteOptions};
@@ -174,9 +176,13 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         (Err(_), Some(_)) if args.output.extension().is_none() => None,
         _ => Some(Format::to_write(&args.output)?),
     };
-    if format.is_some() {
-        refuse_existing(&args.output, args.overwrite)?;
-    }
+    let formats = match format {
+        Some(format) => {
+            refuse_existing(&args.output, args.overwrite)?;
+            vec![format]
+        }
+        None => free_candidates(args, console)?,
+    };
     if args.min_opacity.is_some_and(|x| !(0.0..=1.0).contains(&x)) {
         return Err(Error::input("an opacity is between 0 and 1")
             .at("--min-opacity")
@@ -220,11 +226,18 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
             .lod_levels
             .unwrap_or(WriteOptions::default().lod_levels),
         nearest: args.device.nearest(),
+        refuses_existing: !args.overwrite,
         ..WriteOptions::default()
     };
     let folders = NewFolders::before(&args.output);
     interrupt::remove_if_empty(&folders);
-    let done = write_judged(args, format, (&read, &splats), (&config, &options), console);
+    let done = write_judged(
+        args,
+        &formats,
+        (&read, &splats),
+        (&config, &options),
+        console,
+    );
     let (output, written, loss) = folders.unless_ok(done)?;
     let format = Format::of_name(&output)?;
     note_frame(format, metadata.frame(), console);
@@ -295,7 +308,7 @@ type Written = (usize, u8);
 /// Writes the output, or the best of candidates, and measures the loss.
 fn write_judged(
     args: &Args,
-    format: Option<Format>,
+    formats: &[Format],
     (read, splats): (&Splats, &Splats),
     (config, options): (&TrainConfig, &WriteOptions),
     console: &Console,
@@ -311,12 +324,9 @@ fn write_judged(
     };
     if let Some(most) = args.max_loss {
         let mut judge = judge()?;
-        return choose(args, format, splats, options, (&mut judge, most), console);
+        return choose(args, formats, splats, options, (&mut judge, most), console);
     }
-    let format = match format {
-        Some(format) => format,
-        None => Format::of_name(&args.output)?,
-    };
+    let format = Format::of_name(&args.output)?;
     let splats = held_by(format, splats.clone(), console);
     write(&args.output, &splats, format, options, console)?;
     let measures =
@@ -362,84 +372,6 @@ fn read_back(path: &Path, options: &WriteOptions) -> Result<Splats> {
         splats.count_from(origin - metadata.origin);
     }
     Ok(splats)
-}
-
-/// Formats for --max-loss, likely the smallest first.
-const CANDIDATES: [Format; 4] = [Format::Sog, Format::Spz, Format::CompressedPly, Format::Ply];
-
-/// Writes the smallest file within a loss. Every format and degree is tried in a folder next to the output, and
-/// rendered only if smaller than the best so far.
-fn choose(
-    args: &Args,
-    format: Option<Format>,
-    splats: &Splats,
-    options: &WriteOptions,
-    (judge, most): (&mut Judge, f64),
-    console: &Console,
-) -> Result<(PathBuf, Written, Option<Loss>)> {
-    let formats = match format {
-        Some(format) => vec![format],
-        None => CANDIDATES.to_vec(),
-    };
-    let trial = tempfile::tempdir().map_err(|e| {
-        Error::io(
-            "cannot make a folder for trials in",
-            std::env::temp_dir(),
-            e,
-        )
-    })?;
-    // The folder of trials is deleted at the end, also after an error.
-    let grace = interrupt::grace();
-    let mut best: Option<(u64, Format, u8, Loss)> = None;
-    let mut nearest = f64::INFINITY;
-    for &format in &formats {
-        for degree in (0..=splats.sh_degree.min(format.max_sh_degree())).rev() {
-            grace.check(|| "stopped before a file was chosen; nothing was written".to_owned())?;
-            let less = splats.clone().with_sh_degree(degree);
-            let path = trial.path().join(format.file_name("trial"));
-            write(&path, &less, format, options, console)?;
-            let bytes = splat_file::size_bytes(&path, format);
-            if best
-                .as_ref()
-                .is_some_and(|(smallest, ..)| bytes >= *smallest)
-            {
-                continue;
-            }
-            let loss = judge.loss(&read_back(&path, options)?, console)?;
-            console.note(&format!(
-                "tried .{}, SH degree {degree}: {}, {:.2} dB",
-                format.extension(),
-                human_bytes(bytes),
-                loss.lost_db
-            ));
-            nearest = nearest.min(loss.lost_db);
-            if loss.lost_db > most {
-                // A lower degree loses more.
-                break;
-            }
-            best = Some((bytes, format, degree, loss));
-        }
-    }
-    let Some((_, format, degree, loss)) = best else {
-        // Two significant digits.
-        let digits = (1.0 - nearest.abs().log10().floor()).clamp(2.0, 9.0) as usize;
-        return Err(Error::input(format!("no file loses as little as {most} dB: the best of them loses {nearest:.digits$} dB"))
-            .at("--max-loss")
-            .hint("name another format, or a larger loss; the loss includes --min-opacity and --max-gaussians"));
-    };
-    let output = match Format::of_name(&args.output) {
-        Ok(_) => args.output.clone(),
-        Err(_) => args.output.with_extension(format.extension()),
-    };
-    refuse_existing(&output, args.overwrite)?;
-    write(
-        &output,
-        &splats.clone().with_sh_degree(degree),
-        format,
-        options,
-        console,
-    )?;
-    Ok((output, (splats.len(), degree), Some(loss)))
 }
 
 /// Writes the file, and creates its folder.

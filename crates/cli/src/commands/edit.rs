@@ -166,13 +166,14 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         antialiased: metadata.antialiased || config.antialias,
         origin: metadata.origin,
         nearest: args.device.nearest(),
+        refuses_existing: !args.overwrite,
         ..WriteOptions::default()
     };
     let gaussians_read = splats.len();
     let mut shown = config.clone();
     shown.antialias = options.antialiased;
     let mut photos = Photos::new(args, (&file, &splats, metadata.frame()), config, console);
-    let mut editor = Editor::new(splats).about(metadata.origin);
+    let mut editor = Editor::new(splats).in_frame(metadata.frame());
     let mut done = Vec::with_capacity(actions.len());
     for i in 0..actions.len() {
         editor.set_non_finite(NonFinite::of_chain(&actions[i + 1..]));
@@ -343,6 +344,9 @@ fn apply(
     );
     let before = loses.then(|| editor.splats().clone());
     editor.apply(action, photos, &console.progress())?;
+    for note in editor.take_notes() {
+        console.note(&format!("note: {note}"));
+    }
     let after = editor.splats();
     let loss = match &before {
         Some(before) if before.len() != after.len() => {

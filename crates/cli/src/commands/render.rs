@@ -1,13 +1,13 @@
 //! `dapple render`: renders splats to files.
 
 mod shots;
+mod writing;
 
 use crate::camera_paths::{KeyPath, PathChoice};
 use crate::cameras;
 use crate::channels::{Channel, FileFormat, Output};
 use crate::colormap::Colormap;
 use crate::console::Console;
-use crate::interrupt;
 use crate::options::{
     CaptureOptions, DeviceOptions, NewFolders, config_beside, parse_colour, read_splats,
     refuse_existing, refuse_inputs, splats_file,
@@ -15,16 +15,17 @@ use crate::options::{
 use crate::outputs::refuse_sources;
 use crate::video;
 use clap::ValueEnum;
-use dapple::contract::{Engine, RenderSettings};
+use dapple::contract::RenderSettings;
 use dapple::glam::DVec3;
-use dapple::scene::atomic::TemporaryFolder;
 use dapple::scene::origin::{assumed, middle_of};
 use dapple::scene::provenance::is_dapples_picture;
 use dapple::scene::{Capture, Error, LoadOptions, MAX_SH_DEGREE, Result, Splats, load};
+use dapple::train::ConfigPatch;
 use dapple::train::config::Background;
-use dapple::train::{ConfigPatch, RunLock};
+use dapple_base::numbers::plain;
 use shots::{Shot, frames, numbered, seen, shots};
 use std::path::{Path, PathBuf};
+use writing::{film, save};
 
 const AFTER_HELP: &str = "\
 docs/RENDERING.md explains cameras, paths, camera files, and the content of each channel.
@@ -263,18 +264,17 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         }
         None => output,
     };
-    if video::is_video(&args.out) {
-        return film(&shots, engine.as_mut(), &settings, args, output, console);
+    let unfit = match video::is_video(&args.out) {
+        true => film(&shots, engine.as_mut(), &settings, args, output, console)?,
+        false => {
+            let folders = NewFolders::before(&args.out);
+            let saved = save(&shots, engine.as_mut(), &settings, args, output, console);
+            folders.unless_ok(saved)?
+        }
+    };
+    for note in unfit.notes(output.channel, output.unit) {
+        console.note(&note);
     }
-    let folders = NewFolders::before(&args.out);
-    folders.unless_ok(save(
-        &shots,
-        engine.as_mut(),
-        &settings,
-        args,
-        output,
-        console,
-    ))?;
     console.outcome(&format!(
         "{} pictures in {}",
         shots.len(),
@@ -286,46 +286,6 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
 fn count_from(splats: &mut Splats, said: DVec3, cameras: DVec3) {
     let counts_from = assumed(middle_of(splats), said, cameras);
     splats.count_from(cameras - counts_from);
-}
-
-/// Renders into a folder next to the video, and encodes the video from it.
-fn film(
-    shots: &[Shot],
-    engine: &mut dyn Engine,
-    settings: &RenderSettings,
-    args: &Args,
-    output: Output,
-    console: &Console,
-) -> Result<()> {
-    let folder = args
-        .out
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new("."));
-    std::fs::create_dir_all(folder)
-        .map_err(|e| Error::io("cannot make the output folder", folder, e))?;
-    let pictures = TemporaryFolder::new_in(folder)
-        .map_err(|e| Error::io("cannot make a folder for pictures in", folder, e))?;
-    let grace = interrupt::grace();
-    let bar = console.bar(shots.len() as u64, "rendering [{bar:30}] {pos}/{len} {eta}");
-    for (done, (_, camera)) in shots.iter().enumerate() {
-        grace.check(|| {
-            format!(
-                "{done} of {} pictures were rendered; no video is made",
-                shots.len()
-            )
-        })?;
-        let picture = pictures.path().join(format!("{done:05}.png"));
-        output.render(engine, camera, settings, &picture)?;
-        bar.inc(1);
-    }
-    bar.finish_and_clear();
-    video::encode(pictures.path(), &args.out)?;
-    console.outcome(&format!(
-        "{} pictures in {}",
-        shots.len(),
-        args.out.display()
-    ))
 }
 
 /// Refuses to replace files of captures and of runs, and without --overwrite pictures that Dapple has not written.
@@ -342,27 +302,6 @@ fn refuse_foreign(shots: &[Shot], args: &Args, output: Output) -> Result<()> {
             .at_path(path)
             .hint("choose another --out, or give --overwrite to replace it")),
     }
-}
-
-/// Locks the folder against new runs while pictures are written. A run in the folder, or in the folders above, which
-/// may hold its renders, is an error. Other commands may write pictures at the same time.
-fn lock(folder: Option<&Path>, to_file: bool) -> Result<Vec<RunLock>> {
-    let Some(folder) = folder else {
-        return Ok(Vec::new());
-    };
-    let folder = match folder.as_os_str().is_empty() {
-        true => Path::new("."),
-        false => folder,
-    };
-    let whole = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
-    let mut locked = whole.ancestors().take(3).enumerate();
-    locked.try_fold(Vec::new(), |mut locks, (i, folder)| {
-        // For a single picture, no lock file is created in a folder without one.
-        if i == 0 && !to_file || folder.join(RunLock::FILE).exists() {
-            locks.push(RunLock::shared(folder)?);
-        }
-        Ok(locks)
-    })
 }
 
 /// Returns true if the output is one file.
@@ -410,9 +349,11 @@ impl Args {
         }
         let unit = self.depth_unit.unwrap_or(0.001);
         if !(unit > 0.0 && unit.is_finite()) {
-            return Err(Error::input(format!("--depth-unit {unit} is not a length"))
-                .at("the options given")
-                .hint("give world units for a step of a 16-bit PNG, such as 0.001"));
+            return Err(
+                Error::input(format!("--depth-unit {} is not a length", plain(unit)))
+                    .at("the options given")
+                    .hint("give world units for a step of a 16-bit PNG, such as 0.001"),
+            );
         }
         let format = self.format.or(named).unwrap_or(FileFormat::Png);
         let colours = self.colormap.filter(|&map| map != Colormap::None);
@@ -464,39 +405,4 @@ impl Args {
             camera.width, camera.height
         ));
     }
-}
-
-/// Renders and writes every picture.
-fn save(
-    shots: &[Shot],
-    engine: &mut dyn Engine,
-    settings: &RenderSettings,
-    args: &Args,
-    output: Output,
-    console: &Console,
-) -> Result<()> {
-    let to_file = is_file(&args.out);
-    let folder = if to_file {
-        args.out.parent()
-    } else {
-        Some(args.out.as_path())
-    };
-    if let Some(folder) = folder.filter(|folder| !folder.as_os_str().is_empty()) {
-        std::fs::create_dir_all(folder)
-            .map_err(|e| Error::io("cannot make the output folder", folder, e))?;
-    }
-    let locks = lock(folder, to_file)?;
-    for note in locks.iter().filter_map(RunLock::note) {
-        console.note(&format!("note: {note}"));
-    }
-    let grace = interrupt::grace();
-    let template = "rendering [{bar:30}] {pos}/{len} {eta}";
-    let bar = console.bar(shots.len() as u64, template);
-    for (done, (name, camera)) in shots.iter().enumerate() {
-        grace.check(|| format!("{done} of {} pictures are made", shots.len()))?;
-        output.render(engine, camera, settings, &args.path_of(name, output))?;
-        bar.inc(1);
-    }
-    bar.finish_and_clear();
-    Ok(())
 }

@@ -206,7 +206,7 @@ fn check_stop_at(stop_at: Option<u32>, config: &TrainConfig) -> Result<()> {
             config.last_step()
         ))
         .at("the options given")
-        .hint("omit --stop-at to run to the end, or raise --steps")),
+        .hint("name an earlier step, or omit --stop-at to run to the end")),
         _ => Ok(()),
     }
 }
@@ -455,5 +455,8 @@ fn run_into(
     wall.training_begins(trainer);
     let outcome = train_into(folder, trainer, &mut display);
     display.finish(&ended(&outcome));
+    if let Some(note) = folder.renewal_note() {
+        console.note(&format!("note: {}", printable(&note)));
+    }
     Ok(Done::new(folder, trainer, &outcome?, stop_at, wall))
 }

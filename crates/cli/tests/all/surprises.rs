@@ -89,20 +89,30 @@ fn more_threads_than_make_sense_are_refused_before_any_starts() {
 #[test]
 fn threads_that_the_system_refuses_are_an_error_with_a_remedy() {
     let folder = small_capture();
-    let limited = |args: &str| -> Ran {
+    let limited = |args: &str, kibibytes: u32| -> Ran {
         let binary = env!("CARGO_BIN_EXE_dapple");
         std::process::Command::new("sh")
-            .args(["-c", &format!("ulimit -v 400000; exec {binary} {args}")])
+            .args([
+                "-c",
+                &format!("ulimit -v {kibibytes}; exec {binary} {args}"),
+            ])
             // As on a machine with this number of cores.
-            .env("RAYON_NUM_THREADS", "300")
+            .env(
+                "RAYON_NUM_THREADS",
+                dapple::cpu::threads::most().to_string(),
+            )
             .env("DAPPLE_DEVICE", "cpu")
             .current_dir(folder.path())
             .output()
             .unwrap()
             .into()
     };
+    // The largest limit in this list with which the command fails, and a margin: the stacks take more.
+    let limits = (1..20).rev().map(|n| n * 40_000);
+    let is_refused = |limit: &u32| limited("info capture --check -q", *limit).code != 0;
+    let limit = limits.into_iter().find(is_refused).unwrap() - 40_000;
     for args in ["info capture --check -q", "train capture -q -o out"] {
-        let ran = limited(args);
+        let ran = limited(args, limit);
         assert_eq!(ran.code, IO, "{args}: {}", ran.stderr);
         assert!(
             ran.stderr.starts_with("error: the operating system"),
@@ -131,7 +141,7 @@ fn a_file_without_end_is_not_read_to_its_end() {
     );
     let camera = ["render", "out/splats.ply", "--camera", zero, "-o", "r"];
     refused(path, &camera, INPUT, &[zero]);
-    refused(path, &["info", zero], INPUT, &[zero, "not a PLY file"]);
+    refused(path, &["info", zero], INPUT, &[zero, "no file of splats"]);
     refused(path, &["profile", "diff", zero, zero], INPUT, &[zero]);
     let photo = path.join("capture/images/000.png");
     std::fs::remove_file(&photo).unwrap();

@@ -149,7 +149,7 @@ impl ModelFile {
         // An empty file has no format.
         let is_binary = match bytes.is_empty() {
             true => named_binary,
-            false => !text::is_text(&bytes),
+            false => !text::is_text(&bytes, named_binary),
         };
         Ok(Self {
             label: path.display().to_string(),

@@ -109,14 +109,20 @@ impl<'a> Text<'a> {
     }
 }
 
-/// Returns true if a file with the name of a binary file holds text. A binary file begins with a count of eight bytes,
-/// of which some are zero.
-pub(super) fn is_text(bytes: &[u8]) -> bool {
-    match bytes.first_chunk::<8>() {
-        Some(head) => !head.contains(&0) || text::is_utf16(bytes),
-        None => !bytes.is_empty() && !bytes.contains(&0),
+/// Returns true if a file holds text. A binary file begins with a count of eight bytes, of which some are zero. If the
+/// count is damaged, the name decides: `named_binary` is true for a file with the name of a binary file, whose first
+/// records have zero bytes too.
+pub(super) fn is_text(bytes: &[u8], named_binary: bool) -> bool {
+    if text::is_utf16(bytes) {
+        return true;
     }
+    let read = if named_binary { RECORDS } else { 8 };
+    let head = &bytes[..bytes.len().min(read)];
+    !head.is_empty() && !head.contains(&0)
 }
+
+/// Bytes of a binary file that hold a zero byte, even if the count is damaged: several records.
+const RECORDS: usize = 1 << 12;
 
 /// Splits a line into fields: separated by spaces, tabs, commas and spaces, or, if there is no space, by commas. A
 /// comma inside a field remains, because it may be a decimal comma.

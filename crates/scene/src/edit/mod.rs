@@ -31,11 +31,12 @@ pub mod region;
 pub mod selection;
 pub mod transform;
 
-use crate::splat_file::{NonFinite, ReadOptions};
+use crate::origin::Frame;
+use crate::splat_file::{NonFinite, ReadOptions, SplatMetadata};
 use crate::{Camera, Error, Progress, Result, Splats, splat_file};
 pub use condition::{Comparison, Condition, Property};
+use dapple_base::numbers::plain;
 pub use decimate::Amount;
-use glam::DVec3;
 pub use orient::{Up, up_of_poses};
 pub use recipe::Recipe;
 pub use region::Region;
@@ -130,7 +131,7 @@ impl Action {
         let percent = |share: f64| match (0.0..100.0).contains(&share) {
             true => Ok(()),
             false => Err(
-                Error::input(format!("a share of {share} % cannot be removed"))
+                Error::input(format!("a share of {} % cannot be removed", plain(share)))
                     .hint("a number from 0 to below 100, without the percent sign or with it"),
             ),
         };
@@ -265,8 +266,10 @@ pub struct Editor {
     shifted: Vec<bool>,
     /// Treatment of non-finite numbers in files that are merged.
     non_finite: NonFinite,
-    /// Local origin of the positions; merged files may have another.
-    origin: DVec3,
+    /// Place of the splats at the beginning; merged files may have another.
+    frame: Frame,
+    /// Notes on merged files.
+    notes: Vec<String>,
 }
 
 impl Editor {
@@ -278,16 +281,22 @@ impl Editor {
             hidden: Vec::new(),
             shifted: Vec::new(),
             non_finite: NonFinite::Refuse,
-            origin: DVec3::ZERO,
+            frame: Frame::default(),
+            notes: Vec::new(),
         }
     }
 
-    /// Says which local origin positions count from ([`splat_file::SplatMetadata::origin`]): files that are merged are
-    /// moved to it.
+    /// Sets the local origin and the motion of the splats ([`splat_file::SplatMetadata::frame`]). Merged files are moved
+    /// to that origin.
     #[must_use]
-    pub fn about(mut self, origin: DVec3) -> Self {
-        self.origin = origin;
+    pub fn in_frame(mut self, frame: Frame) -> Self {
+        self.frame = frame;
         self
+    }
+
+    /// Returns the notes on files that were merged since the last call.
+    pub fn take_notes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notes)
     }
 
     /// Sets the treatment of non-finite numbers in files that are merged from now on. Before each
@@ -384,7 +393,8 @@ impl Editor {
                     ..ReadOptions::default()
                 };
                 let (mut more, metadata) = splat_file::read_with(path, &options)?;
-                more.count_from(self.origin - metadata.origin);
+                self.note_merged(path, &metadata);
+                more.count_from(self.frame.origin - metadata.origin);
                 order::append(&mut self.splats, more);
                 for marks in [&mut self.hidden, &mut self.shifted] {
                     if !marks.is_empty() {
@@ -459,6 +469,21 @@ impl Editor {
         let cell = cell.unwrap_or_else(|| clusters::default_cell(splats));
         let is_kept = clusters::most_of_clusters(splats, cell, &weights, share)?;
         self.keep(what, |_, i| is_kept[i])
+    }
+
+    /// Notes what a merged file records that the result does not.
+    fn note_merged(&mut self, path: &Path, metadata: &SplatMetadata) {
+        let named = |note: &String| format!("{}: {note}", path.display());
+        self.notes.extend(metadata.notes.iter().map(named));
+        let moved = self.frame.moved.then(&self.moved);
+        if metadata.moved != Similarity::IDENTITY && metadata.moved != moved {
+            self.notes.push(format!(
+                "{}: its splats were moved since training, and not as the splats that they are added to. They are added \
+                 where the file has them; the result records the motion of the others, and cameras of a capture follow \
+                 that motion",
+                path.display()
+            ));
+        }
     }
 
     fn transform(&mut self, similarity: &Similarity) {

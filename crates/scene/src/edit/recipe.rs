@@ -24,6 +24,17 @@ pub struct Recipe {
     pub actions: Vec<Action>,
 }
 
+/// Returns the sentence and the hint in the text of a JSON error. A value that is parsed from text has an [`Error`] of
+/// several lines inside it.
+fn parts(text: &str) -> (String, Option<String>) {
+    // serde_json appends the place.
+    let text = text.rsplit_once(" at line ").map_or(text, |(text, _)| text);
+    let mut lines = text.split("\n  ");
+    let what = lines.next().unwrap_or_default().to_owned();
+    let hint = lines.find_map(|line| line.strip_prefix("hint: "));
+    (what, hint.map(str::to_owned))
+}
+
 impl Recipe {
     /// Builds a recipe of these actions.
     pub fn new(actions: Vec<Action>) -> Self {
@@ -77,9 +88,10 @@ impl Recipe {
             .hint("use the version of Dapple that wrote it, or a newer one"));
         }
         let recipe: Self = serde_json::from_str(text).map_err(|e| {
-            Error::input(format!("the recipe cannot be understood: {e}"))
-                .at(format!("line {}", e.line()))
-                .hint(hint)
+            let (what, remedy) = parts(&e.to_string());
+            Error::input(format!("the recipe cannot be understood: {what}"))
+                .at(format!("line {}, column {}", e.line(), e.column()))
+                .hint(remedy.as_deref().unwrap_or(hint))
         })?;
         for (i, action) in recipe.actions.iter().enumerate() {
             action

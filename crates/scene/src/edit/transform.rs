@@ -6,6 +6,7 @@
 
 use super::harmonics::Turn;
 use crate::{Camera, Error, Pose, Result, Splats};
+use dapple_base::numbers::plain;
 use glam::{DMat3, DQuat, DVec3};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -163,15 +164,23 @@ impl Similarity {
         // A logarithm of it is added to f32, so the range is that of sensible units.
         if !(1e-9..=1e9).contains(&self.scale) {
             return Err(
-                Error::input(format!("a scene cannot be scaled by {}", self.scale))
+                Error::input(format!("a scene cannot be scaled by {}", plain(self.scale)))
                     .hint("0.01 makes centimetres of metres; mirrors and 0 are not possible"),
             );
         }
-        if self.translation.iter().all(|v| v.is_finite()) {
-            return Ok(());
+        // Positions are f32.
+        let most = f64::from(f32::MAX);
+        match self
+            .translation
+            .iter()
+            .find(|v| !(-most..=most).contains(*v))
+        {
+            None => Ok(()),
+            Some(v) => Err(
+                Error::input(format!("a scene cannot be moved by {}", plain(*v)))
+                    .hint("give three finite numbers, world units: 0,1.5,0"),
+            ),
         }
-        Err(Error::input("a translation needs finite numbers")
-            .hint("three of them, world units: 0,1.5,0"))
     }
 
     /// Moves all Gaussians.

@@ -10,7 +10,10 @@
 //! A rule applies only if all rules before it find nothing. If a rule finds several files, the finder refuses the
 //! capture and names two of them. Each folder is listed once.
 
-use crate::{Error, Result};
+mod refusals;
+
+use crate::Result;
+use refusals::{ambiguous, check_depth, check_used_once};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
@@ -304,8 +307,9 @@ impl Finder {
     /// Finds the files that a capture names by paths relative to `places`, in the order of `files`.
     ///
     /// # Errors
-    /// Several files fit a name; one file fits several names.
+    /// Several files fit a name; one file fits several names; a path has more parts than a file system allows.
     pub fn locate(&mut self, places: &Places, files: &[PathBuf]) -> Result<Vec<Option<Located>>> {
+        files.iter().try_for_each(|file| check_depth(file))?;
         let mut located: Vec<Option<Located>> = Vec::with_capacity(files.len());
         // Files of one folder stay together: a folder that holds one of them counts for all.
         let mut groups: BTreeMap<&Path, Vec<usize>> = BTreeMap::new();
@@ -443,52 +447,6 @@ fn agreeing_parts(a: &Path, b: &Path) -> usize {
     let folded = |part: Component<'_>| fold(&part.as_os_str().to_string_lossy());
     let pairs = a.components().rev().zip(b.components().rev());
     pairs.take_while(|(a, b)| folded(*a) == folded(*b)).count()
-}
-
-/// Discards guesses of a file that another name has exactly, and refuses two guesses of one file.
-fn check_used_once(files: &[PathBuf], located: &mut [Option<Located>]) -> Result<()> {
-    let is_guess = |found: &Located| found.moved || found.how != How::Exact;
-    let exact = located.iter().flatten().filter(|found| !is_guess(found));
-    let exact: HashSet<PathBuf> = exact.map(|found| found.path.clone()).collect();
-    let mut guessed: HashMap<PathBuf, &Path> = HashMap::new();
-    for (file, slot) in files.iter().zip(located) {
-        let Some(found) = slot.as_ref().filter(|found| is_guess(found)) else {
-            continue;
-        };
-        if exact.contains(&found.path) {
-            *slot = None;
-            continue;
-        }
-        match guessed.insert(found.path.clone(), file) {
-            Some(other) if other != file => {
-                return Err(Error::input(format!(
-                    "\"{}\" and \"{}\" of the capture would both be this file",
-                    other.display(),
-                    file.display()
-                ))
-                .at_path(&found.path)
-                .hint("give each its own file under the name that the capture has"));
-            }
-            _ => {}
-        }
-    }
-    Ok(())
-}
-
-fn ambiguous(name: &str, paths: &[PathBuf]) -> Error {
-    let shown: Vec<String> = paths
-        .iter()
-        .take(2)
-        .map(|p| p.display().to_string())
-        .collect();
-    Error::input(format!(
-        "\"{name}\" is ambiguous: several files fit it, {}",
-        shown.join(" and ")
-    ))
-    .at_path(paths.first().map_or(Path::new(""), PathBuf::as_path))
-    .hint(
-        "keep the file that is meant and move the other away, or name the folder of the photos with --images",
-    )
 }
 
 #[cfg(test)]

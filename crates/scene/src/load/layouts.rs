@@ -12,7 +12,7 @@ use super::next_step;
 use super::places::photo_folders;
 use crate::colmap::files::POINTS_PLY;
 use crate::{Capture, Point};
-use crate::{Error, Result, blender, colmap, nerfstudio, ply};
+use crate::{Error, Result, blender, bounded, colmap, nerfstudio, ply};
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -403,7 +403,8 @@ pub(super) fn use_points_beside(capture: &mut Capture, folders: &[&Path]) {
 /// Returns true if the header of a PLY file has the properties of splats.
 fn is_splats(path: &Path) -> bool {
     let mut head = Vec::new();
-    let file = std::fs::File::open(path).map(|file| file.take(1 << 14).read_to_end(&mut head));
+    let file = bounded::open("cannot read the points", path)
+        .map(|file| file.take(1 << 14).read_to_end(&mut head));
     let text = String::from_utf8_lossy(&head);
     let header = text.split("end_header").next().unwrap_or_default();
     file.is_ok()

@@ -9,7 +9,7 @@
 use super::finder::{Finder, fold, split_ending};
 use super::places::conversion;
 use super::tools::{TOOLS, Tool};
-use crate::Error;
+use crate::{Error, bounded};
 use std::ffi::OsString;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -243,8 +243,9 @@ fn other_json(names: &Names, path: &Path) -> Option<Error> {
 /// Returns true if the first 64 KiB of a file hold a word.
 fn contains(path: &Path, word: &str) -> bool {
     let mut head = Vec::new();
-    let read = std::fs::File::open(path).and_then(|file| file.take(1 << 16).read_to_end(&mut head));
-    read.is_ok()
+    let is_read = bounded::open("cannot read the file", path)
+        .is_ok_and(|file| file.take(1 << 16).read_to_end(&mut head).is_ok());
+    is_read
         && head
             .windows(word.len())
             .any(|window| window == word.as_bytes())

@@ -64,6 +64,7 @@ pub fn open(path: &Path, options: &LoadOptions) -> Result<Capture> {
         None => e.at_path(path),
     })?;
     plausible::refuse_impossible(&capture)?;
+    plausible::refuse_impossible_lenses(&capture)?;
     let notes = plausible::notes(&capture);
     capture.notes.extend(notes);
     capture.notes.extend(geometry::note(&capture));

@@ -3,6 +3,7 @@
 use crate::capture::PosedImage;
 use crate::extent::Region;
 use crate::{Capture, Error, Result, printable};
+use dapple_base::numbers::plain;
 use std::collections::HashMap;
 
 /// Points that fill less than this fraction of the distances between cameras count as one position.
@@ -43,6 +44,47 @@ pub(super) fn refuse_impossible(capture: &Capture) -> Result<()> {
     ))
     .at(image.name.clone())
     .hint("correct the focal length, or remove the photo from the capture"))
+}
+
+/// Accepted ratio of the ideal distance from the axis to that in the photo, near the principal point. The lenses of
+/// real cameras have about 1.
+const BENDING: std::ops::RangeInclusive<f64> = 0.01..=100.0;
+
+/// Distance from the principal point at which a lens is checked, in units of the photo's longer side.
+const NEAR_AXIS: f64 = 0.1;
+
+/// Refuses lenses that show nothing around the principal point, or that bend rays there by more than [`BENDING`].
+///
+/// # Errors
+/// Impossible coefficients; the error names the photo.
+pub(super) fn refuse_impossible_lenses(capture: &Capture) -> Result<()> {
+    let is_impossible = |image: &&PosedImage| {
+        let camera = &image.camera;
+        if camera.lens.is_identity() {
+            return false;
+        }
+        let distance = NEAR_AXIS * f64::from(camera.width.max(camera.height).max(1));
+        let max_radius = camera.lens.max_radius();
+        let bent = |dx: f64, dy: f64| {
+            let (x, y) = (dx * distance / camera.fx, dy * distance / camera.fy);
+            let ideal = camera.lens.undistort_within(x, y, max_radius);
+            !ideal.is_some_and(|(u, v)| BENDING.contains(&(u.hypot(v) / x.hypot(y))))
+        };
+        bent(1.0, 0.0) && bent(-1.0, 0.0) && bent(0.0, 1.0) && bent(0.0, -1.0)
+    };
+    let Some(image) = capture.images.iter().find(is_impossible) else {
+        return Ok(());
+    };
+    let coefficients = image.camera.lens.coefficients().iter();
+    let coefficients: Vec<String> = coefficients.map(|&k| plain(k)).collect();
+    Err(Error::input(format!(
+        "the lens of the photo \"{}\" is impossible: {} with {}",
+        image.name,
+        image.source_model,
+        coefficients.join(", ")
+    ))
+    .at(image.name.clone())
+    .hint("correct the distortion coefficients, or remove the photo from the capture"))
 }
 
 /// Maximum number of photos that a note names.

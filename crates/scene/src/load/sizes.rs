@@ -1,10 +1,9 @@
 //! Sizes of photos, from their headers alone.
 
-use crate::{Capture, PosedImage};
+use crate::{Capture, PosedImage, bounded};
 use image::{ImageFormat, ImageReader};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{Cursor, Read};
 
 /// Bytes of a JPEG that contain its size: before it are EXIF data with a thumbnail, and profiles.
@@ -24,7 +23,8 @@ pub fn photo_sizes(capture: &Capture) -> BTreeMap<(u32, u32), usize> {
 fn size(image: &PosedImage) -> Option<(u32, u32)> {
     let path = image.existing()?;
     let mut head = Vec::new();
-    let file = File::open(&path).ok()?;
+    let open = || bounded::open("cannot read the photo", &path).ok();
+    let file = open()?;
     file.take(16).read_to_end(&mut head).ok()?;
     // The JPEG decoder reads its whole input; other decoders read only what they need.
     if image::guess_format(&head).ok() != Some(ImageFormat::Jpeg) {
@@ -32,11 +32,7 @@ fn size(image: &PosedImage) -> Option<(u32, u32)> {
         return reader.with_guessed_format().ok()?.into_dimensions().ok();
     }
     head.clear();
-    File::open(&path)
-        .ok()?
-        .take(HEAD_BYTES)
-        .read_to_end(&mut head)
-        .ok()?;
+    open()?.take(HEAD_BYTES).read_to_end(&mut head).ok()?;
     ImageReader::with_format(Cursor::new(head), ImageFormat::Jpeg)
         .into_dimensions()
         .ok()

@@ -392,8 +392,12 @@ fn read_any(
             return Err(Error::input("the file is empty")
                 .hint("the program that wrote it did not finish, or the disk is full: write or copy it again"));
         }
-        // The PLY reader has the error message for a file of an unknown format.
-        let format = by_content(bytes).or(by_name).unwrap_or(Format::Ply);
+        let Some(format) = by_content(bytes).or(by_name) else {
+            return Err(Error::input(
+                "this is no file of splats: neither its content nor its name is of a known format",
+            )
+            .hint(format!("name a file of splats: {}", Format::extensions())));
+        };
         if matches!(format, Format::Gltf | Format::Glb) {
             let folder = files::Folder(path.parent().unwrap_or(Path::new("")));
             return glb::parse_beside(bytes, &folder, options);

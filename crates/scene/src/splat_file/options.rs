@@ -108,6 +108,8 @@ pub struct WriteOptions {
     pub lod_levels: u32,
     /// Treatment of non-finite numbers, for all formats. Default: such splats are not written.
     pub non_finite: NonFinite,
+    /// True if an existing file is an error. Default: it is replaced.
+    pub refuses_existing: bool,
 }
 
 impl Default for WriteOptions {
@@ -125,6 +127,7 @@ impl Default for WriteOptions {
             nearest: NearestBy::default(),
             lod_levels: 4,
             non_finite: NonFinite::Refuse,
+            refuses_existing: false,
         }
     }
 }

@@ -3,8 +3,9 @@
 use super::checked::check;
 use super::watch::{self, Watch};
 use super::{Format, TOLD_ROWS, WriteOptions, Writer, one_file};
-use crate::atomic::{replace_folder, write_atomically};
+use crate::atomic::{appeared, replace_folder, write_atomically, write_new};
 use crate::{Error, NoProgress, Progress, Result, Splats};
+use std::io;
 use std::path::Path;
 
 /// Writes splats; the file is replaced completely or not at all. Spherical harmonics above the format's degree are
@@ -50,7 +51,7 @@ pub fn write_with_progress(
     match known.write {
         Writer::Rows(write) => {
             let watch = Watch::start(progress, "writing splats", splats.len(), TOLD_ROWS);
-            write_atomically(path, |out| {
+            write_bytes(path, options, |out| {
                 let mut out = watch::Counted::new(out, &watch, row_bytes(splats, format));
                 write(&mut out, splats, options)
             })
@@ -60,13 +61,27 @@ pub fn write_with_progress(
         }
         Writer::Whole(encode) => {
             let bytes = encode(splats, options, progress)?;
-            write_atomically(path, |out| out.write_all(&bytes))
+            write_bytes(path, options, |out| out.write_all(&bytes))
         }
         Writer::Folder(encode, is_part) => {
             let files = encode(splats, options, progress)?;
+            if options.refuses_existing && path.exists() {
+                return Err(appeared(path));
+            }
             replace_folder(path.parent().unwrap_or(Path::new("")), &files, &is_part)
         }
         Writer::None => Err(not_written(format).at_path(path)),
+    }
+}
+
+fn write_bytes(
+    path: &Path,
+    options: &WriteOptions,
+    write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>,
+) -> Result<()> {
+    match options.refuses_existing {
+        true => write_new(path, write),
+        false => write_atomically(path, write),
     }
 }
 

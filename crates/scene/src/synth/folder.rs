@@ -6,7 +6,7 @@
 
 use super::SynthOptions;
 use super::object::ENTRIES;
-use crate::atomic::{TemporaryFolder, put_in_place};
+use crate::atomic::{TemporaryFolder, appeared, put_in_place};
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -65,6 +65,8 @@ impl Note {
 pub(super) struct Staging {
     temporary: TemporaryFolder,
     out: PathBuf,
+    /// True if the target held a capture at the beginning, which is replaced.
+    replaces: bool,
 }
 
 impl Staging {
@@ -82,6 +84,7 @@ impl Staging {
         let staging = Self {
             temporary,
             out: out.to_owned(),
+            replaces: holds_entries(out),
         };
         let root = staging.root();
         fs::create_dir_all(&root)
@@ -119,10 +122,17 @@ impl Staging {
     pub(super) fn finish(self) -> Result<()> {
         // Checked again: another process may have written files in the time between.
         refuse_foreign(&self.out)?;
+        if !self.replaces && holds_entries(&self.out) {
+            return Err(appeared(&self.out));
+        }
         put_in_place(&self.root(), &self.out)
             .map_err(|source| Error::io("cannot put the capture in place", &self.out, source))?;
         Ok(())
     }
+}
+
+fn holds_entries(folder: &Path) -> bool {
+    fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some())
 }
 
 /// Refuses to replace anything but a missing or empty folder, or a synthetic capture without foreign files.

@@ -400,7 +400,10 @@ fn bad_captures_get_one_clear_error() {
             |t| {
                 (t.cameras[0].1, t.cameras[0].4) = (2, vec![18.0, 10.0, 7.0, -1e9]);
             },
-            &["\"a.png\"", "lens shows"],
+            &[
+                "the lens of the photo \"a.png\" is impossible",
+                "-1000000000",
+            ],
         ),
         (
             "no such model",

@@ -31,7 +31,7 @@ use dapple_engine::{
     ViewState,
 };
 use dapple_scene::atomic::write_atomically;
-use dapple_scene::{Error, Result, Splats};
+use dapple_scene::{Error, Result, Splats, bounded};
 use serde::{Deserialize, Serialize};
 use std::io::{Cursor, Read, Seek};
 use std::path::{Path, PathBuf};
@@ -224,8 +224,7 @@ impl Checkpoint {
     /// # Errors
     /// The file cannot be opened; see [`Self::parse`] for the others.
     pub fn read(path: &Path) -> Result<Self> {
-        let file = std::fs::File::open(path)
-            .map_err(|e| Error::io("cannot open the checkpoint", path, e))?;
+        let file = bounded::open("cannot open the checkpoint", path)?;
         Self::load(file).map_err(|e| {
             let place = path.display();
             let place = match e.place() {
@@ -284,7 +283,7 @@ impl Checkpoint {
                 statistic.set(&mut state, values);
             }
         }
-        // Take the lengths from the metadata, as for poses: the checksum covers the metadata but not the names of
+        // Take the lengths from the metadata, as for poses: files of earlier versions have no checksum of the names of
         // tensors.
         let of_photos = Learnt {
             cells: config

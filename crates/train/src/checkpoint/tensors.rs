@@ -5,8 +5,9 @@
 //!    and place in the data; spaces make it a multiple of eight bytes.
 //! 3. The data: the tensors without gaps, little-endian.
 //!
-//! The safetensors format has no checksum. Dapple stores a CRC-32 of metadata and data as the metadata `crc32`, so that
-//! a file with a flipped bit is refused too. Any reader of safetensors opens these files.
+//! The safetensors format has no checksum. Dapple stores a CRC-32 of metadata and data as the metadata `crc32`, and one
+//! of the entries of the tensors as `crc32_tensors`, so that a file with a flipped bit is refused too. Any reader of
+//! safetensors opens these files.
 //!
 //! This module reads and writes the format without the `safetensors` crate for three reasons. The crate writes metadata
 //! in the order of a hash map, so that two files of one state differ. It renames its temporary file before the caller
@@ -31,6 +32,10 @@ const BLOCK_BYTES: usize = 1 << 18;
 
 /// Name of the checksum in the metadata.
 const CHECKSUM: &str = "crc32";
+
+/// Name of the checksum of the names, types, shapes and places of the tensors. [`CHECKSUM`] covers it, as part of the
+/// metadata. Files of earlier versions lack it.
+const TABLE_CHECKSUM: &str = "crc32_tensors";
 
 /// Metadata strings by name.
 pub(crate) type Metadata = BTreeMap<String, String>;
@@ -101,17 +106,36 @@ fn start_checksum(metadata: &Metadata) -> Hasher {
     hasher
 }
 
+/// Returns the checksum of the header entries of tensors.
+fn table_checksum(tensors: &BTreeMap<String, Entry>) -> String {
+    let mut hasher = Hasher::new();
+    for (name, entry) in tensors {
+        let (start, end) = entry.data_offsets;
+        let shape = entry.shape.iter().map(|&n| n as u64);
+        let numbers = [
+            name.len() as u64,
+            entry.dtype.size_bytes(),
+            entry.dtype as u64,
+            start,
+            end,
+        ];
+        hasher.update(name.as_bytes());
+        for number in numbers.into_iter().chain(shape) {
+            hasher.update(&number.to_le_bytes());
+        }
+    }
+    format!("{:08x}", hasher.finalize())
+}
+
 /// Writes a file. Tensors with wider numbers should be first, so that all tensors are aligned.
 pub(crate) fn write(
     out: &mut dyn Write,
     mut metadata: Metadata,
     tensors: &[Tensor<'_>],
 ) -> io::Result<()> {
-    let mut hasher = start_checksum(&metadata);
     let mut entries = BTreeMap::new();
     let mut end = 0;
     for tensor in tensors {
-        hasher.update(tensor.bytes);
         let start = end;
         end += tensor.bytes.len() as u64;
         entries.insert(
@@ -123,6 +147,11 @@ pub(crate) fn write(
             },
         );
     }
+    metadata.insert(TABLE_CHECKSUM.to_owned(), table_checksum(&entries));
+    let mut hasher = start_checksum(&metadata);
+    tensors
+        .iter()
+        .for_each(|tensor| hasher.update(tensor.bytes));
     metadata.insert(CHECKSUM.to_owned(), format!("{:08x}", hasher.finalize()));
     let header = Header {
         metadata,
@@ -213,7 +242,9 @@ impl<R: Read + Seek> Reader<R> {
             hasher.update(part);
             left -= part.len() as u64;
         }
-        if self.metadata(CHECKSUM) == Some(&format!("{:08x}", hasher.finalize())) {
+        let is_whole = self.metadata(CHECKSUM) == Some(&format!("{:08x}", hasher.finalize()));
+        let table = self.metadata(TABLE_CHECKSUM);
+        if is_whole && table.is_none_or(|sum| sum == table_checksum(&self.header.tensors)) {
             return Ok(());
         }
         Err(

@@ -94,20 +94,17 @@ pub fn parse_colour(text: &str) -> Result<[f64; 3], String> {
         "white" => return Ok([1.0; 3]),
         _ => {}
     }
-    let parts: Vec<f64> = text
-        .split(',')
-        .map(|part| {
-            part.trim()
-                .parse::<f64>()
-                .map_err(|e| format!("{part:?}: {e}"))
+    let number = |part: &str| {
+        let number = part.trim().parse::<f64>().ok()?;
+        (0.0..=1.0).contains(&number).then_some(number)
+    };
+    let parts: Option<Vec<f64>> = text.split(',').map(number).collect();
+    parts
+        .and_then(|parts| parts.try_into().ok())
+        .ok_or_else(|| {
+            "give a name of the list, or three numbers between 0 and 1, for example 1,0,0 for red"
+                .to_owned()
         })
-        .collect::<Result<_, _>>()?;
-    match parts.as_slice() {
-        &[r, g, b] if parts.iter().all(|v| (0.0..=1.0).contains(v)) => Ok([r, g, b]),
-        _ => {
-            Err("three numbers between 0 and 1 are needed, for example 1,1,1 for white".to_owned())
-        }
-    }
 }
 
 impl Serialize for Background {

@@ -117,6 +117,11 @@ impl RunFolder {
     /// # Errors
     /// A file that cannot be written.
     pub fn write_capture(&self, record: &CaptureRecord) -> Result<()> {
+        self.keep_capture(record);
+        self.write_record(record)
+    }
+
+    pub(super) fn write_record(&self, record: &CaptureRecord) -> Result<()> {
         let json = serde_json::to_vec_pretty(record).map_err(|e| {
             Error::internal(format!("the capture cannot be recorded: {e}")).caused_by(e)
         })?;

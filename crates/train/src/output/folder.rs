@@ -1,22 +1,53 @@
 //! The folder of a run: paths of its files, and functions that write them.
 
+use super::CaptureRecord;
 use super::foreign;
-use super::lock::RunLock;
+use super::lock::{RunLock, is_at};
 use super::metrics::{Metrics, csv};
 use crate::{Checkpoint, Ending, TrainConfig, Trainer};
 use dapple_scene::atomic::{remove_leftovers, try_writing, write_atomically};
 use dapple_scene::splat_file::{self, Format, WriteOptions};
-use dapple_scene::{Error, Result, Splats, write_cameras};
+use dapple_scene::{Error, Result, Splats, bounded, write_cameras};
 use glam::DVec3;
 use serde::Serialize;
+use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The folder of a run.
 #[derive(Debug, Clone)]
 pub struct RunFolder {
     path: PathBuf,
-    lock: Option<Arc<Mutex<RunLock>>>,
+    held: Option<Arc<Mutex<Held>>>,
+}
+
+/// A folder that this process writes to.
+#[derive(Debug)]
+struct Held {
+    lock: RunLock,
+    /// The folder itself, which has its identity even if another folder gets its name. None if the system opens no
+    /// folders.
+    folder: Option<File>,
+    /// Identity of the capture, for a folder that is created again.
+    capture: Option<CaptureRecord>,
+    /// True if the folder was removed during the run, and created again.
+    is_renewed: bool,
+}
+
+impl Held {
+    fn new(path: &Path) -> Result<Self> {
+        Ok(Self {
+            lock: RunLock::exclusive(path)?,
+            folder: File::open(path).ok(),
+            capture: None,
+            is_renewed: false,
+        })
+    }
+
+    /// Returns true if the path still leads to this folder. Without an identity, returns false.
+    fn is_folder_at(&self, path: &Path) -> bool {
+        self.folder.as_ref().is_some_and(|it| is_at(it, path))
+    }
 }
 
 impl RunFolder {
@@ -29,10 +60,9 @@ impl RunFolder {
         std::fs::create_dir_all(path)
             .map_err(|e| Error::io("cannot make the output folder", path, e))?;
         try_writing(path).map_err(|e| Error::io("cannot write into the output folder", path, e))?;
-        let lock = RunLock::exclusive(path)?;
         let folder = Self {
             path: path.to_owned(),
-            lock: Some(Arc::new(Mutex::new(lock))),
+            held: Some(Arc::new(Mutex::new(Held::new(path)?))),
         };
         // Partial files of processes that have ended: this process holds the lock.
         remove_leftovers(path);
@@ -45,33 +75,73 @@ impl RunFolder {
     pub fn open(path: &Path) -> Self {
         Self {
             path: path.to_owned(),
-            lock: None,
+            held: None,
         }
+    }
+
+    fn held(&self) -> Option<MutexGuard<'_, Held>> {
+        let held = self.held.as_ref()?.lock();
+        Some(held.unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Returns a note for the user about the folder's lock, if there is one.
     pub fn lock_note(&self) -> Option<String> {
-        let lock = self.lock.as_ref()?.lock();
-        let lock = lock.unwrap_or_else(PoisonError::into_inner);
-        lock.note().map(str::to_owned)
+        self.held()?.lock.note().map(str::to_owned)
     }
 
-    /// Creates the folder again, with its lock and configuration, if another process has removed it since the run
-    /// began. Does nothing without a lock.
+    /// Returns a note for the user if the folder was removed during the run.
+    pub fn renewal_note(&self) -> Option<String> {
+        self.held()?.is_renewed.then(|| {
+            format!(
+                "another program removed or moved {} during the run: the folder was created again, and lacks what was \
+                 written before",
+                self.path.display()
+            )
+        })
+    }
+
+    /// Stores the identity of the capture, for a folder that is created again.
+    pub(super) fn keep_capture(&self, record: &CaptureRecord) {
+        if let Some(mut held) = self.held() {
+            held.capture = Some(record.clone());
+        }
+    }
+
+    /// Creates the folder again, with its lock, configuration and capture record, if another process has removed it since
+    /// the run began. Does nothing without a lock.
     ///
     /// # Errors
-    /// Another process writes there now; the folder cannot be created or written.
+    /// Another process writes there now, or another folder with files has the name; the folder cannot be created or
+    /// written.
     pub(super) fn reclaim(&self, config: &TrainConfig) -> Result<()> {
-        let Some(lock) = &self.lock else {
+        let Some(mut held) = self.held() else {
             return Ok(());
         };
-        let mut lock = lock.lock().unwrap_or_else(PoisonError::into_inner);
-        if lock.is_in_place() {
+        let is_same = held.is_folder_at(&self.path);
+        // A system without identities of folders has at least the lock.
+        if held.lock.is_in_place() && (is_same || held.folder.is_none()) {
             return Ok(());
+        }
+        if !is_same && holds_files(&self.path) {
+            return Err(Error::input(
+                "another folder has the name of the output folder, and holds files that this run has not written",
+            )
+            .at_path(&self.path)
+            .hint("do not replace the folder of a run while the run writes to it"));
         }
         std::fs::create_dir_all(&self.path)
             .map_err(|e| Error::io("cannot make the output folder", &self.path, e))?;
-        *lock = RunLock::exclusive(&self.path)?;
+        let new = Held::new(&self.path)?;
+        *held = Held {
+            capture: held.capture.take(),
+            is_renewed: held.is_renewed || !is_same,
+            ..new
+        };
+        let record = held.capture.clone().filter(|_| !is_same);
+        drop(held);
+        if let Some(record) = record {
+            self.write_record(&record)?;
+        }
         self.write_config(config)
     }
 
@@ -149,7 +219,12 @@ impl RunFolder {
                 .at_path(&self.path)
                 .hint("name the folder that the run wrote to, without --resume to begin one"));
         }
-        let metrics = std::fs::read(self.metrics_path()).ok();
+        let metrics = bounded::read(
+            "cannot read the metrics",
+            &self.metrics_path(),
+            bounded::CAMERAS_BYTES,
+        )
+        .ok();
         let metrics = metrics.and_then(|json| serde_json::from_slice::<Metrics>(&json).ok());
         match metrics {
             Some(metrics) if metrics.ending == Ending::Finished => Err(Error::input(format!(
@@ -216,6 +291,11 @@ impl RunFolder {
         write_bytes(&self.scores_path(), &json)?;
         write_bytes(&self.scores_table_path(), table.as_bytes())
     }
+}
+
+/// Returns true if the path is a folder that holds anything.
+fn holds_files(folder: &Path) -> bool {
+    std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some())
 }
 
 /// Returns the write options of the splats of a run: anti-aliasing and local origin.

@@ -69,6 +69,11 @@ impl RunFolder {
         self.checkpoint_path().is_file() || is_signed(&self.config_path()) || self.holds_metrics()
     }
 
+    /// Returns true if a run wrote the configuration in this folder, and it was not edited since.
+    pub fn has_own_config(&self) -> bool {
+        is_signed(&self.config_path())
+    }
+
     /// Returns the files of a run, except for those in inner folders.
     fn files(&self) -> [PathBuf; 7] {
         [

@@ -219,12 +219,16 @@ fn no_locks(folder: &Path, path: &Path, error: &std::io::Error) -> String {
     )
 }
 
-/// Returns true if the opened file is still the one of this name.
+/// Returns true if the opened file or folder is still the one of this name. A link to a folder is followed.
 #[cfg(unix)]
-fn is_at(file: &File, path: &Path) -> bool {
+pub(super) fn is_at(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
     let of = |data: std::fs::Metadata| (data.dev(), data.ino());
-    match (file.metadata(), std::fs::symlink_metadata(path)) {
+    let named = match path.is_dir() {
+        true => path.metadata(),
+        false => path.symlink_metadata(),
+    };
+    match (file.metadata(), named) {
         (Ok(open), Ok(named)) => of(open) == of(named),
         _ => false,
     }
@@ -232,7 +236,7 @@ fn is_at(file: &File, path: &Path) -> bool {
 
 /// Other systems have no file numbers, and an open file keeps its name.
 #[cfg(not(unix))]
-fn is_at(_: &File, path: &Path) -> bool {
+pub(super) fn is_at(_: &File, path: &Path) -> bool {
     path.exists()
 }
 

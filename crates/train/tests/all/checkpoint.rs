@@ -167,7 +167,8 @@ fn rewritten(
     safetensors::serialize(tensors, Some(metadata)).unwrap()
 }
 
-/// Returns [`rewritten`] with a matching checksum: a file that another program might write.
+/// Returns [`rewritten`] with a matching checksum, and without that of the entries: a file that another program, or an
+/// earlier version, might write.
 fn forged(
     change: impl FnOnce(&mut HashMap<String, String>, &mut BTreeMap<String, TensorView<'_>>),
 ) -> Vec<u8> {
@@ -175,6 +176,7 @@ fn forged(
     let (header_bytes, header) = SafeTensors::read_metadata(&bytes).unwrap();
     let mut metadata: BTreeMap<_, _> = header.metadata().clone().unwrap().into_iter().collect();
     metadata.remove("crc32");
+    metadata.remove("crc32_tensors");
     let mut hasher = crc32fast::Hasher::new();
     for (name, value) in &metadata {
         for text in [name, value] {
@@ -315,6 +317,19 @@ fn a_flipped_bit_is_found_wherever_it_is() {
     let mut damaged = WHOLE.clone();
     *damaged.last_mut().unwrap() ^= 1;
     refused(&damaged, "its checksum does not fit");
+}
+
+#[test]
+fn exchanged_names_of_tensors_are_found() {
+    let header = 8 + u64::from_le_bytes(*WHOLE.first_chunk().unwrap()) as usize;
+    let text = std::str::from_utf8(&WHOLE[8..header]).unwrap();
+    let exchanged = text
+        .replace("\"splats.means\"", "\"*\"")
+        .replace("\"splats.scales\"", "\"splats.means\"")
+        .replace("\"*\"", "\"splats.scales\"");
+    assert_eq!(exchanged.len(), text.len());
+    let bytes = [&WHOLE[..8], exchanged.as_bytes(), &WHOLE[header..]].concat();
+    refused(&bytes, "its checksum does not fit");
 }
 
 #[test]

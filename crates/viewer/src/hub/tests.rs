@@ -100,6 +100,7 @@ fn pages_and_commands_are_bounded() {
     let hub = Hub::default();
     let pages: Vec<_> = std::iter::from_fn(|| hub.join()).collect();
     assert_eq!(pages.len(), MOST_PAGES);
+    hub.show(Stage::default());
     hub.command(Command::Pause);
     assert!(hub.take_commands().is_empty(), "nothing trains");
     hub.show(Stage {
@@ -110,4 +111,17 @@ fn pages_and_commands_are_bounded() {
         hub.command(Command::Step);
     }
     assert_eq!(hub.take_commands().len(), MOST_COMMANDS);
+}
+
+#[test]
+fn a_command_before_the_first_stage_waits_for_it() {
+    for trains in [true, false] {
+        let hub = Hub::default();
+        hub.command(Command::Pause);
+        hub.show(Stage {
+            trains,
+            ..Stage::default()
+        });
+        assert_eq!(hub.take_commands().len(), usize::from(trains));
+    }
 }

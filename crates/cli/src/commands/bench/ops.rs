@@ -6,7 +6,7 @@ use crate::console::Console;
 use crate::options::DeviceOptions;
 use dapple::AnyEngine;
 use dapple::runtime::PoolStats;
-use dapple::scene::{Error, Result};
+use dapple::scene::{Error, Result, bounded};
 use dapple_instruments::bench::Machine;
 use dapple_tensor::bench::bars::{self, Bar};
 use dapple_tensor::bench::torch::Torch;
@@ -348,7 +348,7 @@ pub fn with_threads<T: Send>(threads: Option<usize>, work: impl FnOnce() -> T + 
 }
 
 fn read_earlier(file: &Path) -> Result<Earlier> {
-    let text = std::fs::read(file).map_err(|e| Error::io("cannot read", file, e))?;
+    let text = bounded::read("cannot read the result", file, bounded::CAMERAS_BYTES)?;
     serde_json::from_slice(&text).map_err(|e| {
         Error::input(format!("the file is not a result of bench ops: {e}"))
             .at_path(file)

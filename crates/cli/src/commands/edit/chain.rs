@@ -53,9 +53,11 @@ const KNOWN: [Known; 15] = [
         value: "FACTOR",
         help: "Scale about the origin, by a factor above 0",
         missing: None,
-        read: |text| match *numbers(text)?.as_slice() {
-            [factor] => transform(Similarity::scale(factor)),
-            _ => Err(wrong(text, "one factor is needed, such as 0.1")),
+        read: |text| {
+            transform(Similarity::scale(one(
+                text,
+                "one factor is needed, such as 0.1",
+            )?))
         },
     },
     Known {
@@ -160,9 +162,12 @@ const KNOWN: [Known; 15] = [
         help: "Remove Gaussians that contribute least to the photos, together this percentage of all blend \
                weights; 0 removes Gaussians that no photo shows. DeviceRequirements cameras",
         missing: None,
-        read: |text| match *numbers(text.trim_end_matches('%'))?.as_slice() {
-            [share] => checked(Action::Prune { share }),
-            _ => Err(wrong(text, "a share in percent is needed, such as 1")),
+        read: |text| {
+            let share = one(
+                text.trim_end_matches('%'),
+                "a share in percent is needed, such as 1",
+            )?;
+            checked(Action::Prune { share })
         },
     },
     Known {
@@ -190,6 +195,14 @@ fn checked(action: Action) -> Result<Link, Error> {
 
 fn transform(similarity: Similarity) -> Result<Link, Error> {
     checked(Action::Transform(similarity))
+}
+
+/// Parses one finite number.
+fn one(text: &str, hint: &str) -> Result<f64, Error> {
+    match numbers(text).as_deref() {
+        Ok(&[number]) => Ok(number),
+        _ => Err(wrong(text, hint)),
+    }
 }
 
 fn three(text: &str) -> Result<[f64; 3], Error> {

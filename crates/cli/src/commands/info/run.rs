@@ -2,7 +2,7 @@
 
 use super::Shown;
 use crate::training_display::{clock, grouped};
-use dapple::scene::Result;
+use dapple::scene::{Result, bounded};
 use dapple::train::{Checkpoint, EvalRow, GotWorse, RunFolder};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -59,7 +59,12 @@ impl RunInfo {
     pub fn read(path: &Path) -> Result<Option<Self>> {
         let folder = RunFolder::open(path);
         let finished = !folder.checkpoint_path().is_file();
-        let metrics = std::fs::read(folder.metrics_path()).ok();
+        let metrics = bounded::read(
+            "cannot read the metrics",
+            &folder.metrics_path(),
+            bounded::CAMERAS_BYTES,
+        )
+        .ok();
         let metrics = metrics.and_then(|json| serde_json::from_slice::<Metrics>(&json).ok());
         if let Some(metrics) = metrics {
             return Ok(Some(Self::of_metrics(path, metrics, finished)));

@@ -2,7 +2,7 @@
 
 use super::Args;
 use crate::console::Console;
-use dapple::scene::{Error, Result};
+use dapple::scene::{Result, bounded};
 use dapple_mesh::Mesh;
 use dapple_mesh::files::read_ply;
 use dapple_mesh::judge::{Comparison, Rules, compare, extent};
@@ -61,7 +61,7 @@ pub fn parse_distance(text: &str) -> Result<Distance, String> {
 
 /// Reads a mesh or points.
 pub fn read_mesh(path: &Path) -> Result<Mesh> {
-    let bytes = std::fs::read(path).map_err(|e| Error::io("cannot read the mesh", path, e))?;
+    let bytes = bounded::read("cannot read the mesh", path, bounded::MODEL_BYTES)?;
     read_ply(&bytes).map_err(|e| e.at_path(path))
 }
 

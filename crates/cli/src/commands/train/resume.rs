@@ -11,7 +11,7 @@ use super::{
 use crate::console::Console;
 use crate::options::DeviceOptions;
 use crate::training_display::Shown;
-use dapple::scene::{Error, Result};
+use dapple::scene::{Error, OwnSplit, Result, load};
 use dapple::train::{Checkpoint, ConfigPatch, RunFolder, RunLock, RunOrigin, Snapshots, Trainer};
 use std::path::Path;
 
@@ -26,6 +26,7 @@ pub fn resume(args: &Args, out: &Path, mut wall: Wall, console: &Console) -> Res
     let mut checkpoint = folder.read_checkpoint()?;
     folder.refuse_obstacles()?;
     refuse_contradictions(args, &checkpoint, out)?;
+    refuse_edited_config(&folder, &checkpoint)?;
     let config = &mut checkpoint.config;
     if let Some(every) = args.patch().checkpoint_every {
         config.checkpoint_every = every;
@@ -121,23 +122,71 @@ fn device(args: &Args, checkpoint: &Checkpoint, console: &Console) -> DeviceOpti
     }
 }
 
+/// Refuses to replace a configuration that was edited by hand, if its settings are not the run's.
+fn refuse_edited_config(folder: &RunFolder, checkpoint: &Checkpoint) -> Result<()> {
+    let path = folder.config_path();
+    if !path.exists() || folder.has_own_config() {
+        return Ok(());
+    }
+    let differences = checkpoint.config.differences(ConfigPatch::read(&path)?)?;
+    if differences.is_empty() {
+        return Ok(());
+    }
+    Err(Error::input(format!(
+        "the configuration was changed by hand, and a run continues with the settings that it began with: {}",
+        told(&differences)
+    ))
+    .at_path(&path)
+    .hint("move the file away to continue the run; for a run with these settings, omit --resume, and name the file with --config and another --out"))
+}
+
+/// Describes differences of settings: key, value of the run, value given.
+fn told(differences: &[(String, String, String)]) -> String {
+    let told: Vec<String> = differences
+        .iter()
+        .map(|(key, run, given)| format!("{key} = {given}, and the run has {run}"))
+        .collect();
+    told.join("; ")
+}
+
+/// Returns true if the capture of the run names the photos to hold out, or cannot be read.
+fn has_own_split(args: &Args, checkpoint: &Checkpoint) -> bool {
+    let scene = args.scene.as_ref().or(checkpoint.launch.capture.as_ref());
+    let options = checkpoint.config.training_load_options();
+    let capture = scene.map(|scene| load::open(scene, &options));
+    !matches!(capture, Some(Ok(capture)) if !capture.own_split.as_ref().is_some_and(OwnSplit::is_own))
+}
+
 fn refuse_contradictions(args: &Args, checkpoint: &Checkpoint, out: &Path) -> Result<()> {
     let mut given = match &args.config {
         Some(file) => ConfigPatch::read(file)?,
         None => ConfigPatch::default(),
     };
     given = given.merged(args.patch());
-    let differences = checkpoint.config.differences(given)?;
+    let mut differences = checkpoint.config.differences(given)?;
+    let is_of_split = |(key, ..): &(String, String, String)| key == "data.own_split";
+    // --eval-every replaces the capture's own split. Without one, nothing changes.
+    if differences.iter().any(is_of_split) && !has_own_split(args, checkpoint) {
+        differences.retain(|difference| !is_of_split(difference));
+    }
     if differences.is_empty() {
         return Ok(());
     }
-    let told: Vec<String> = differences
-        .iter()
-        .map(|(key, run, given)| format!("{key} = {given}, and the run has {run}"))
-        .collect();
+    if let Some(every) = args.patch().data.eval_every
+        && let [only] = &*differences
+        && is_of_split(only)
+    {
+        return Err(Error::input(format!(
+            "--eval-every {every} replaces the capture's own split, which the run to continue uses"
+        ))
+        .at_path(out)
+        .hint(
+            "omit --eval-every to continue the run; for another run, omit --resume and name --out",
+        ));
+    }
     Err(Error::input(format!(
         "the options contradict the run to continue: {}",
-        told.join("; ")
+        told(&differences)
     ))
     .at_path(out)
     .hint("omit them to continue the run; for another run, omit --resume and name --out"))

@@ -10,7 +10,7 @@
 
 use super::{Args, Model, Sight};
 use crate::console::Console;
-use crate::outputs::refuse_sources;
+use crate::outputs::{refuse_existing, refuse_sources};
 use dapple::scene::splat_file::Format;
 use dapple::scene::{Error, Result, Splats, load};
 use dapple_viewer::{EditRequest, EditSession, Effect, SaveTo, Stage, Viewer};
@@ -56,7 +56,14 @@ impl Plan {
     pub fn begin(self, sight: &mut Sight, stage: Stage, console: &Console) -> Editing {
         let edits = self.0.as_ref().map(|_| ()).map_err(String::clone);
         match &self.0 {
-            Ok(Ok(to)) => console.note(&format!("edits are saved to {}", to.file.display())),
+            Ok(Ok(to)) => console.note(&match existing(to) {
+                None => format!("edits are saved to {}", to.file.display()),
+                Some(path) => format!(
+                    "note: {} exists, and Save does not replace it\n  hint: move it away, or begin with \
+                     `dapple view --save ANOTHER.ply` or with --overwrite",
+                    path.display()
+                ),
+            }),
             Ok(Err(why)) => console.note(&format!("note: edits cannot be saved: {why}")),
             Err(_) => {}
         }
@@ -71,6 +78,12 @@ impl Plan {
             near: sight.config.near_plane(),
         }
     }
+}
+
+/// Returns the file that prevents saving: it exists, and must not be replaced.
+fn existing(to: &SaveTo) -> Option<&PathBuf> {
+    let mut files = [&to.file, &to.recipe].into_iter();
+    files.find(|path| !to.overwrite && path.exists())
 }
 
 /// Returns the paths for saving, or the reason that there are none.
@@ -103,6 +116,10 @@ fn save_to(file: &Path, sight: &Sight, args: &Args) -> Result<std::result::Resul
         let capture = load::open(scene, &sight.config.load_options())?;
         load::refuse_output_file(&to, &capture)?;
         load::refuse_output_file(&recipe, &capture)?;
+    }
+    if args.save.is_some() {
+        refuse_existing(&to, args.overwrite)?;
+        refuse_existing(&recipe, args.overwrite)?;
     }
     Ok(Ok(SaveTo {
         file: to,

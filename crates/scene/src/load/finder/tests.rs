@@ -1,5 +1,6 @@
 //! Names in captures, and the files found for them.
 
+use super::refusals::MOST_PARTS;
 use super::*;
 use std::fs;
 
@@ -145,4 +146,21 @@ fn paths_lose_their_first_folders_until_they_fit() {
     assert_eq!(got, [Some("images/1.jpg".to_owned()), None]);
     let got = found(&["in/1.jpg"], &["in"], &["1.jpg"]).unwrap();
     assert_eq!(got, [Some("in/1.jpg".to_owned())]);
+}
+
+#[test]
+fn a_path_of_endless_folders_is_refused_at_once() {
+    let begun = std::time::Instant::now();
+    let name = format!("{}1.jpg", "a/".repeat(50_000));
+    let error = found(&["images/1.jpg"], &[], &[&name]).unwrap_err();
+    assert!(error.what().contains("nested folders"), "{error}");
+    assert!(
+        error.place().is_some_and(|place| place.len() < 80),
+        "{error}"
+    );
+    assert!(begun.elapsed().as_secs() < 5);
+    // A long path of another machine is searched.
+    let name = format!("{}images/1.jpg", "a/".repeat(MOST_PARTS - 2));
+    let got = found(&["images/1.jpg"], &[], &[&name]).unwrap();
+    assert_eq!(got, [Some("images/1.jpg".to_owned())]);
 }

@@ -51,7 +51,11 @@ impl Picture {
     ) -> Result<Self> {
         let fails = |what: String| Error::input(what).at(name.to_owned()).hint(DAMAGED);
         let failed = |e: image_webp::DecodingError| {
-            fails(format!("the texture {name} is damaged: {e}")).caused_by(e)
+            fails(format!(
+                "the texture {name} is damaged: {}",
+                dapple_base::decoder_fault(&e)
+            ))
+            .caused_by(e)
         };
         let mut decoder = WebPDecoder::new(Cursor::new(bytes)).map_err(failed)?;
         let (width, height) = decoder.dimensions();
