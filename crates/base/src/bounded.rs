@@ -22,8 +22,8 @@ pub const MODEL_BYTES: u64 = 256 << 30;
 /// Maximum size of the data from a pipe or a device, bytes.
 const STREAM_BYTES: u64 = 256 << 20;
 
-/// Opens the file at `path` for reading. Refuses named pipes and terminals: a read would wait for another process or for
-/// the user. Pipes of a shell (`<(...)`, `/dev/stdin`) have a writer, and are opened.
+/// Opens the file at `path` for reading. Refuses named pipes and terminals: a read would wait for another process or
+/// for the user. Pipes of a shell (`<(...)`, `/dev/stdin`) have a writer, and are opened.
 ///
 /// # Errors
 /// An error of the operating system; a named pipe or a terminal.

@@ -405,8 +405,8 @@ impl Gpu {
         self.inner.link.wait_for(submission)
     }
 
-    /// Submits the pending commands of [`CommandList::submit_batched`](crate::CommandList::submit_soon). Reads, waits and all
-    /// other submissions also submit them.
+    /// Submits the pending commands of [`CommandList::submit_batched`](crate::CommandList::submit_soon). Reads, waits
+    /// and all other submissions also submit them.
     pub fn flush(&self) {
         self.inner.link.flush();
     }

@@ -61,7 +61,8 @@ impl<'a> MappedPart<'a> {
         parts
     }
 
-    /// Writes values, `at` bytes into the part. From the first byte to the last is fastest: the memory may be behind a bus.
+    /// Writes values, `at` bytes into the part. From the first byte to the last is fastest: the memory may be behind a
+    /// bus.
     pub fn write<T: bytemuck::NoUninit>(&mut self, at: usize, values: &[T]) {
         let bytes: &[u8] = bytemuck::cast_slice(values);
         self.0.slice(at..at + bytes.len()).copy_from_slice(bytes);

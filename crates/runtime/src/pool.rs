@@ -155,9 +155,10 @@ impl Pool {
         })
     }
 
-    /// Returns a zeroed buffer of exactly `bytes` bytes (see [`Gpu::size_of_buffer`](crate::Gpu::size_of_buffer)) and these uses. The buffer is
-    /// new, and is released when its last handle is dropped: the driver frees it when the queue is done with it. If
-    /// there is no memory, the pool first releases its free buffers.
+    /// Returns a zeroed buffer of exactly `bytes` bytes (see
+    /// [`Gpu::size_of_buffer`](crate::Gpu::size_of_buffer)) and these uses. The buffer is new, and is released when its
+    /// last handle is dropped: the driver frees it when the queue is done with it. If there is no memory, the pool
+    /// first releases its free buffers.
     ///
     /// # Errors
     /// See [`Self::take`] for the errors.

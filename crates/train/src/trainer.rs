@@ -218,8 +218,8 @@ impl Trainer {
         self
     }
 
-    /// Ends the run when its time budget is used. The number of steps changes during the run ([`mod@crate::time_budget`]),
-    /// and the plan records it. Set the controller before the first step; a resumed run
+    /// Ends the run when its time budget is used. The number of steps changes during the run
+    /// ([`mod@crate::time_budget`]), and the plan records it. Set the controller before the first step; a resumed run
     /// keeps its last pace.
     pub fn set_pacer(&mut self, pacer: StepRateController) {
         self.hooks.step_rate = StepRateHook(Some(pacer));
@@ -251,8 +251,8 @@ impl Trainer {
     /// it continues from there. `hook` accompanies this call; [`crate::Silent`] does nothing.
     ///
     /// # Errors
-    /// The engine fails and no splats can be saved; a hook fails; a strategy is missing. A run that ends badly is not an
-    /// error here, so that its splats can be saved: see [`Outcome::ending`].
+    /// The engine fails and no splats can be saved; a hook fails; a strategy is missing. A run that ends badly is not
+    /// an error here, so that its splats can be saved: see [`Outcome::ending`].
     pub fn run(&mut self, hook: &mut dyn RunHook) -> Result<Outcome> {
         self.run_with(&mut [hook])
     }

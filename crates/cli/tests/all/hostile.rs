@@ -1,5 +1,5 @@
-//! Hostile conditions: folders that another program replaces, pipes, full disks, two writers of one file, and values that
-//! mean nothing.
+//! Hostile conditions: folders that another program replaces, pipes, full disks, two writers of one file, and values
+//! that mean nothing.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use crate::common;
@@ -643,8 +643,8 @@ fn splats_that_do_not_fit_are_saved_in_another_place() {
     ok_in(path, &["info", saved.to_str().unwrap()]);
 }
 
-/// A terminal that closes ends the run as Ctrl-C does, and the summary that has no terminal is no error. Skipped without
-/// the program `script`, which opens a terminal.
+/// A terminal that closes ends the run as Ctrl-C does, and the summary that has no terminal is no error. Skipped
+/// without the program `script`, which opens a terminal.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_run_whose_terminal_closes_ends_as_an_interrupted_one() {

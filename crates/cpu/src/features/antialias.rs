@@ -1,5 +1,5 @@
-//! 3D filters of anti-aliased runs: see [`crate::antialias`]. The filters are in [`Model`](crate::model::Model), because
-//! renders read them too.
+//! 3D filters of anti-aliased runs: see [`crate::antialias`]. The filters are in [`Model`](crate::model::Model),
+//! because renders read them too.
 
 use super::point::Feature;
 use crate::antialias::deviations;

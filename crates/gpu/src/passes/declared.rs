@@ -1,5 +1,5 @@
-//! [`Declared`]: the declarations of all passes that buffers and recorder look up by name. [`crate::catalogue`] makes it
-//! from the lists of passes.
+//! [`Declared`]: the declarations of all passes that buffers and recorder look up by name. [`crate::catalogue`] makes
+//! it from the lists of passes.
 
 use super::{Entries, Tensor};
 

@@ -286,8 +286,8 @@ impl Editor {
         }
     }
 
-    /// Sets the local origin and the motion of the splats ([`splat_file::SplatMetadata::frame`]). Merged files are moved
-    /// to that origin.
+    /// Sets the local origin and the motion of the splats ([`splat_file::SplatMetadata::frame`]). Merged files are
+    /// moved to that origin.
     #[must_use]
     pub fn in_frame(mut self, frame: Frame) -> Self {
         self.frame = frame;

@@ -9,7 +9,8 @@
 //!
 //! Used if a device has such units and all tiles are full; tiles of images may extend beyond the last window. The units
 //! add in their own order, which is the same each time and differs from that of other kernels. wgpu checks such shaders
-//! less, so a device's units are first compared with known numbers: [`Context::cooperates`](crate::Context::cooperates).
+//! less, so a device's units are first compared with known numbers:
+//! [`Context::cooperates`](crate::Context::cooperates).
 
 use super::images::{Image, is_image};
 use super::source::Source;

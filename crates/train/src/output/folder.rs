@@ -107,8 +107,8 @@ impl RunFolder {
         }
     }
 
-    /// Creates the folder again, with its lock, configuration and capture record, if another process has removed it since
-    /// the run began. Does nothing without a lock.
+    /// Creates the folder again, with its lock, configuration and capture record, if another process has removed it
+    /// since the run began. Does nothing without a lock.
     ///
     /// # Errors
     /// Another process writes there now, or another folder with files has the name; the folder cannot be created or

@@ -61,8 +61,8 @@ impl Segment {
         Self { dropout, ..self }
     }
 
-    /// Returns this segment with the rest of its schedule after step `after` in the steps up to `last`. Strategies work on
-    /// places of the schedule, and do not notice the change.
+    /// Returns this segment with the rest of its schedule after step `after` in the steps up to `last`. Strategies work
+    /// on places of the schedule, and do not notice the change.
     pub(super) fn paced(&self, after: u32, last: u32) -> Self {
         Self {
             pace: Pace {
@@ -212,8 +212,8 @@ impl Segment {
     /// Returns the step sizes of the pose of step `step`'s view.
     ///
     /// A rotation by `a` moves the image by `focal * a` pixels, a translation by `t` moves a point at depth z by
-    /// `focal * t / z`. Depths are about as large as the distances between cameras, so that equal rates, with lengths in
-    /// units of the extent, move the image by equal amounts.
+    /// `focal * t / z`. Depths are about as large as the distances between cameras, so that equal rates, with lengths
+    /// in units of the extent, move the image by equal amounts.
     pub(super) fn pose_rates(&self, step: u32) -> PoseRates {
         let poses = &self.config.poses;
         let done = self.done(self.place(step));

@@ -5,7 +5,8 @@ use crate::{Error, Result};
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-/// Most parts of a path: rule 4 tries each of them, for each folder of photos. Operating systems accept no longer paths.
+/// Most parts of a path: rule 4 tries each of them, for each folder of photos. Operating systems accept no longer
+/// paths.
 pub(super) const MOST_PARTS: usize = 512;
 
 /// Refuses a path with more parts than a file system has folders.
