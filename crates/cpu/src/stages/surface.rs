@@ -1,7 +1,7 @@
 //! Surface depth and normal of each pixel, after `blend`, in renders only. Formulas:
 //! [`dapple_engine::surface`]; reference: `dapple_reference::surface`.
 //!
-//! 1. [`Profile`]: the extent of each Gaussian along the rays of its pixels, for blocks of 16 Gaussians.
+//! 1. `Profile`: the extent of each Gaussian along the rays of its pixels, for blocks of 16 Gaussians.
 //! 2. A tile is walked as in `blend`, with the same alphas. Each row of 16 pixels lists its instances.
 //! 3. Per row, the interval of the depth is halved `HALVINGS` times. Transmittances are squared: the
 //!    product of `1 - G` and `(1 - alpha)^2 / (1 - G)` needs neither roots nor logarithms, and is at least
