@@ -42,7 +42,7 @@ impl Clock {
     }
 }
 
-/// What features do inside the loops of `project` and `update`.
+/// Parts of features that act inside the loops of `project` and `update`.
 #[derive(Debug, Default)]
 pub struct KernelSlots {
     /// `project`: Gaussians that the step drops, and the opacity of the others.

@@ -14,7 +14,8 @@ impl Feature for Antialias {
     fn prepare(&mut self, step: &mut StepContext<'_>) -> Result<()> {
         let render = &step.settings.render;
         if render.antialias && step.settings.refresh_smoothing {
-            step.model.filter_3d = deviations(&step.model.params, &step.views.cameras(), render.near);
+            step.model.filter_3d =
+                deviations(&step.model.params, &step.views.cameras(), render.near);
         }
         Ok(())
     }

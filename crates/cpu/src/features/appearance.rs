@@ -1,8 +1,8 @@
 //! Grids of affine colour maps for each view: see [`crate::stages::appearance`].
 
 use super::point::Feature;
-use crate::stages::appearance;
 use crate::context::StepContext;
+use crate::stages::appearance;
 use dapple_engine::appearance::{check_cells, other_cells};
 use dapple_engine::{AppearanceGrids, Stage};
 use dapple_scene::Result;

@@ -3,9 +3,9 @@
 
 use super::point::Feature;
 use crate::blocks::Blocks;
+use crate::context::StepContext;
 use crate::model::Model;
 use crate::stages::appearance_mlp::{self, MlpColours, Prepared};
-use crate::context::StepContext;
 use dapple_engine::appearance_mlp::{FEATURES, no_look};
 use dapple_engine::{AppearanceMlp, Stage};
 use dapple_scene::Result;
@@ -80,11 +80,20 @@ impl Feature for Mlp {
 
     fn after_update(&mut self, step: &mut StepContext<'_>) {
         let settings = step.settings;
-        if let (Some(prepared), Some(colours), Some(learnt)) =
-            (self.prepared.take(), step.slots.mlp.take(), &settings.appearance_mlp)
-        {
+        if let (Some(prepared), Some(colours), Some(learnt)) = (
+            self.prepared.take(),
+            step.slots.mlp.take(),
+            &settings.appearance_mlp,
+        ) {
             let held = (&mut self.network, step.view.0);
-            appearance_mlp::step(&prepared, &colours, step.model, held, learnt, &settings.adam);
+            appearance_mlp::step(
+                &prepared,
+                &colours,
+                step.model,
+                held,
+                learnt,
+                &settings.adam,
+            );
             self.colours = colours;
             step.clock.lap(Stage::Appearance);
         }

@@ -1,8 +1,8 @@
 //! Loss by known depths: see [`crate::stages::depth`].
 
 use super::point::Feature;
-use crate::stages::depth;
 use crate::context::StepContext;
+use crate::stages::depth;
 use dapple_engine::{DepthSample, LossTerm, ViewId};
 use dapple_scene::Result;
 use std::sync::Arc;

@@ -1,21 +1,28 @@
 //! Features: what a training step does beyond the stages.
 //!
-//! A feature is a row of [`features!`] and a file. It implements the points of [`Feature`] where it acts; the stages
+//! A feature is a file with its `mod` line and a row of [`features!`]. It implements the points of [`Feature`] where it acts; the stages
 //! run between the points. The order at a point is the order of the rows; at [`Feature::image_back`] it is reversed.
 //!
 //! Inside the loops of `project` and `update`, features act through [`KernelSlots`](crate::context::KernelSlots).
 
+pub mod antialias;
+pub mod appearance;
+pub mod appearance_mlp;
+pub mod depth;
+pub mod dropout;
+pub mod noise;
+pub mod perceptual;
 mod point;
+pub mod poses;
+pub mod regularise;
 
 use crate::context::StepContext;
 use dapple_scene::Result;
 use point::Feature;
 
-/// Declares the features: a module and a field for each row.
+/// Declares a field for each row.
 macro_rules! features {
     ($(#[doc = $text:literal] $name:ident: $kind:ident,)*) => {
-        $(pub mod $name;)*
-
         /// All features, with what they hold between steps.
         #[derive(Debug, Default)]
         pub struct Features {

@@ -1,8 +1,8 @@
 //! Noise on centres: see [`crate::stages::extras`]. `update` draws it after Adam.
 
 use super::point::Feature;
-use crate::stages::extras::ExtrasStep;
 use crate::context::StepContext;
+use crate::stages::extras::ExtrasStep;
 use dapple_scene::Result;
 
 /// Noise of a step.

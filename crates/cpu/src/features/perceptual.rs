@@ -1,8 +1,8 @@
 //! Loss over crops: see [`crate::stages::crops`].
 
 use super::point::Feature;
-use crate::stages::crops::{self, Crop, Cut};
 use crate::context::StepContext;
+use crate::stages::crops::{self, Crop, Cut};
 use dapple_engine::crops::{no_crop_loss, origin};
 use dapple_engine::{CropLoss, LossTerm};
 use dapple_scene::Result;
@@ -27,6 +27,13 @@ impl Feature for Perceptual {
             background: step.settings.render.background,
             weight,
         };
-        crops::run(&step.camera, &step.photo, cut, loss, &mut self.crop, step.frame)
+        crops::run(
+            &step.camera,
+            &step.photo,
+            cut,
+            loss,
+            &mut self.crop,
+            step.frame,
+        )
     }
 }

@@ -1,8 +1,8 @@
 //! Pose refinement: see [`crate::stages::poses`]. The poses are in [`Views`](crate::views::Views).
 
 use super::point::Feature;
-use crate::stages::{poses, update};
 use crate::context::StepContext;
+use crate::stages::{poses, update};
 use dapple_engine::Stage;
 
 /// Pose refinement of a step.
@@ -30,7 +30,12 @@ impl Feature for Poses {
         if let Some(gradient) = self.gradient.take()
             && let Some(pose) = step.views.pose_mut(step.view)
         {
-            poses::step(pose, &gradient, &step.settings.pose_rates, &step.settings.adam);
+            poses::step(
+                pose,
+                &gradient,
+                &step.settings.pose_rates,
+                &step.settings.adam,
+            );
             step.clock.lap(Stage::Update);
         }
     }

@@ -1,8 +1,8 @@
 //! Loss terms over Gaussians: see [`crate::stages::regularisers`]. `update` adds their gradients.
 
 use super::point::Feature;
-use crate::stages::regularisers::Regularisers;
 use crate::context::StepContext;
+use crate::stages::regularisers::Regularisers;
 use dapple_scene::Result;
 
 /// Regularisers of a step.
