@@ -83,7 +83,16 @@ fn write_to(
     temporary.as_file().sync_all().map_err(failed)?;
     let kept = match replaces {
         true => temporary.persist(path),
-        false => temporary.persist_noclobber(path),
+        false => temporary.persist_noclobber(path).or_else(|e| {
+            // Some file systems have neither hard links nor a rename that replaces nothing.
+            let is_there =
+                e.error.kind() == io::ErrorKind::AlreadyExists || path.symlink_metadata().is_ok();
+            if is_there {
+                Err(e)
+            } else {
+                e.file.persist(path)
+            }
+        }),
     };
     match kept {
         Ok(_) => Ok(()),

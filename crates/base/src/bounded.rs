@@ -35,7 +35,12 @@ pub fn open(what: &str, path: &Path) -> Result<File> {
             .hint("name a file; if the path is part of a capture, replace it with the file that is meant")
     };
     // The check precedes the opening, which waits for the writer of a pipe. A shell's pipe has no path of its own.
-    if is_pipe(&path.metadata().map_err(failed)?) && path.canonicalize().is_ok() {
+    // A pipe of a shell has no path on Linux, and one below `/dev/fd` on macOS.
+    let is_named = || {
+        path.canonicalize()
+            .is_ok_and(|whole| !whole.starts_with("/dev/fd"))
+    };
+    if is_pipe(&path.metadata().map_err(failed)?) && is_named() {
         return Err(refused("a named pipe"));
     }
     let file = File::open(path).map_err(failed)?;

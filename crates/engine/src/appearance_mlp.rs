@@ -74,9 +74,9 @@ pub struct AppearanceMlp {
     pub network: Vec<f32>,
     /// Adam's moments of the network, first, then second: `[2, NETWORK]`.
     pub network_moments: Vec<f32>,
-    /// Embeddings, `[views, CODE]`.
+    /// Embeddings, `[views, EMBEDDING]`.
     pub embeddings: Vec<f32>,
-    /// Adam's moments of the embeddings: `[views, 2, CODE]`.
+    /// Adam's moments of the embeddings: `[views, 2, EMBEDDING]`.
     pub embedding_moments: Vec<f32>,
     /// Steps taken on each view, `[views]`; the network has taken their sum.
     pub seen: Vec<u32>,
@@ -274,7 +274,7 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// Prepares a network for one photo's embedding; `None` if `look` holds no network.
+    /// Prepares a network for one photo's embedding; `None` if `mlp` holds no network.
     pub fn new(mlp: &AppearanceMlp, code: &[f32; EMBEDDING]) -> Option<Self> {
         let frame = *mlp.frame.first_chunk::<4>()?;
         let (w1, w2) = mlp.network.split_at_checked(HIDDEN * ENCODED)?;
@@ -430,7 +430,7 @@ pub fn by_colour(by_sh0: f32) -> f32 {
 }
 
 /// Bakes the appearance of an embedding into splats, so that any viewer shows the colours of that photo. The splats are
-/// those of the run that learnt `look`, in their order.
+/// those of the run that learned `mlp`, in their order.
 pub fn bake(splats: &mut Splats, mlp: &AppearanceMlp, code: &[f32; EMBEDDING]) {
     let Some(prepared) = Prepared::new(mlp, code) else {
         return;

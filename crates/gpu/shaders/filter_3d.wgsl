@@ -5,7 +5,7 @@
 // 2. The standard deviation is DEVIATION_PER_INTERVAL / rate; 0 where no view sees the Gaussian.
 // CPU version: `deviations` in cpu/src/antialias.rs. Reference: dapple_reference::deviation.
 //
-// Bindings: views, the first of which is that of renders; state; geometry; smoothing out.
+// Bindings: views, the first of which is that of renders; state; geometry; filter_3d out.
 
 #import shared/step
 #import shared/groups

@@ -1,6 +1,6 @@
 // `finite`: counts the Gaussians that have a NaN or infinite parameter, into the report of the step that has just been
 // written, every FINITE_EVERY steps. One invocation per Gaussian:
-// 1. Find the non-finite tensors of the Gaussian, a bit for each in the order of engine::NotFinite::TENSORS.
+// 1. Find the non-finite tensors of the Gaussian, a bit for each in the order of engine::NonFiniteReport::TENSORS.
 // 2. A workgroup adds up; if it found a non-finite tensor, it adds to the report. A sum of integers does not depend on
 //    the order.
 // Nothing else is written, so the run is the same with and without this kernel. CPU version: cpu/src/stages/finite.rs.

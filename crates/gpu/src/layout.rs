@@ -66,9 +66,9 @@ pub struct Parameters {
     pub depth_samples: u32,
     /// Step size of the network of the appearance MLP.
     pub mlp_network_rate: f32,
-    /// Step size of the view's code.
+    /// Step size of the view's embedding.
     pub mlp_code_rate: f32,
-    /// The code's weight in the loss.
+    /// Weight of the embedding in the loss.
     pub mlp_neutral: f32,
     /// Step size of Gaussians' features.
     pub mlp_feature_rate: f32,

@@ -405,7 +405,7 @@ impl Gpu {
         self.inner.link.wait_for(submission)
     }
 
-    /// Submits the pending commands of [`CommandList::submit_batched`](crate::CommandList::submit_soon). Reads, waits
+    /// Submits the pending commands of [`CommandList::submit_batched`](crate::CommandList::submit_batched). Reads, waits
     /// and all other submissions also submit them.
     pub fn flush(&self) {
         self.inner.link.flush();

@@ -3,7 +3,7 @@
 //! clock. Deterministic: no function of the runtime depends on the order in which workgroups run.
 //!
 //! ```
-//! use dapple_runtime::{Choice, Gpu, GpuOptions, Groups, Kernel, Recording};
+//! use dapple_runtime::{Choice, CommandList, Gpu, GpuOptions, Groups, Kernel};
 //! # fn main() -> dapple_base::Result<()> {
 //! # if dapple_runtime::adapters().is_empty() { return Ok(()); }
 //! let gpu = Gpu::open(&GpuOptions { choice: Choice::Index(0), ..GpuOptions::default() })?;
@@ -15,7 +15,7 @@
 //!         if id.x < arrayLength(&values) { values[id.x] *= values[id.x]; }
 //!     }";
 //! let kernel = Kernel::from_wgsl(&gpu, "square", square, "square")?;
-//! let mut recording = Recording::new();
+//! let mut recording = CommandList::new();
 //! recording.dispatch(kernel.bind(&gpu, &[("values", &values)])?, Groups::flat(1));
 //! recording.submit(&gpu, &[]);
 //! recording.submit(&gpu, &[]);

@@ -2,7 +2,7 @@
 //!
 //! - [`TrainConfig`]: configuration of a run; layered from preset, file and flags.
 //! - [`init`]: the first Gaussians, from sparse points or random points.
-//! - [`mod@evidence`]: Gaussian cap and steps from capture statistics.
+//! - [`mod@capture_statistics`]: Gaussian cap and steps from capture statistics.
 //! - [`mod@extension`]: extension checks, which test during a run whether more steps and Gaussians gain.
 //! - [`mod@plan`]: the configuration of a run, and what the run has changed since.
 //! - [`Schedule`]: the numbers of each step; a pure function of plan and step.

@@ -76,7 +76,7 @@ impl Plan {
         )
     }
 
-    /// Appends an amendment, unless the plan has it from an earlier run.
+    /// Adds an amendment by its step, unless the plan has it from an earlier run.
     ///
     /// # Errors
     /// The amendment contradicts the plan.
@@ -84,11 +84,32 @@ impl Plan {
         if self.amendments.iter().any(|known| *known == amendment) {
             return Ok(());
         }
-        self.amendments.push(amendment);
+        // Amendments of later steps may be planned.
+        let at = self.amendments.insert(amendment);
         let checked = self.to_config().validate();
         if checked.is_err() {
-            self.amendments.pop();
+            self.amendments.remove(at);
         }
         checked
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Preset;
+
+    #[test]
+    fn an_amendment_goes_before_those_of_later_steps() {
+        let mut config = Preset::Micro.config_for(200);
+        let planned = Amendment::dropout(150, 0.1);
+        config.amendments = vec![planned].into();
+        let mut plan = Plan::from(config);
+        let rate = Amendment::step_rate(100, 180);
+        assert!(plan.amend(rate).is_ok());
+        let all: Vec<Amendment> = plan.amendments().iter().copied().collect();
+        assert_eq!(all, [rate, planned]);
+        assert!(plan.amend(Amendment::step_rate(500, 600)).is_err());
+        assert_eq!(plan.amendments().iter().count(), 2);
     }
 }

@@ -6,7 +6,7 @@
 //! 3. Score held-out photos at the steps of the schedule, and at the end.
 //! 4. Stop early if a hook requests it, if the loss or Gaussians are non-finite (see [`mod@crate::broken`]), or
 //!    if no Gaussian is left.
-//! 5. Measure the withheld validation photos, if there are some, and end with the best splats: [`mod@crate::watch`].
+//! 5. Measure the withheld validation photos, if there are some, and end with the best splats: [`mod@crate::validation`].
 //! 6. Make a checkpoint when one is due and when the run is stopped: see [`crate::saving`].
 //!
 //! Everything that accompanies the steps is a hook ([`mod@crate::hook`]); `hooks.rs` has their order.
@@ -231,6 +231,7 @@ impl Trainer {
     /// The engine fails; the loss is non-finite; no Gaussian is left.
     pub fn step(&mut self) -> Result<()> {
         self.check_strategy()?;
+        self.hooks.saving.is_stored = self.hooks.needs(&mut []).checkpoints;
         self.advance(&mut [])?;
         self.run.events.clear();
         let bad_end = self.run.state.bad_end;
@@ -272,7 +273,8 @@ impl Trainer {
         self.run.state.clock.pause();
         result.or_else(|error| {
             let outcome = self.hooks.saving.rescue(error, &mut self.run)?;
-            self.send_events(hooks)?;
+            // A hook that fails again must not hide the recovered splats.
+            let _ = self.send_events(hooks);
             Ok(outcome)
         })
     }

@@ -1,7 +1,8 @@
 //! Features: what a training step does beyond the stages.
 //!
-//! A feature is a file with its `mod` line and a row of [`features!`]. It implements the points of [`Feature`] where it acts; the stages
-//! run between the points. The order at a point is the order of the rows; at [`Feature::image_back`] it is reversed.
+//! A feature is a file with its `mod` line and a row of [`features!`]. It implements the points of [`Feature`] where it
+//! acts; the stages run between the points. The order at a point is the order of the rows; at [`Feature::image_back`]
+//! it is reversed.
 //!
 //! Inside the loops of `project` and `update`, features act through [`KernelSlots`](crate::context::KernelSlots).
 

@@ -55,7 +55,7 @@ pub struct FeatureStep {
 }
 
 impl FeatureStep {
-    /// Prepares the next step of `look`.
+    /// Prepares the next step of `mlp`.
     pub fn next(mlp: &AppearanceMlp, settings: &AppearanceMlpSettings, adam: &Adam) -> Self {
         Self {
             rates: rates(settings.feature_rate, mlp.steps() + 1, adam),

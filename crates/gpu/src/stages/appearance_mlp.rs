@@ -11,7 +11,7 @@ use dapple_engine::AppearanceMlp;
 use dapple_engine::appearance_mlp::{self, EMBEDDING, NETWORK};
 use dapple_scene::Result;
 
-/// Sums that a workgroup of `look_reduce` adds up.
+/// Sums that a workgroup of `mlp_reduce` adds up.
 const COLUMNS: u32 = 16;
 
 /// The tensors of Gaussians' features and of their moments; they exist if the appearance MLP is trained.

@@ -16,12 +16,12 @@ pub const MEANS2D: &str = "gradient_means2d";
 /// Six floats for every 256 Gaussians.
 pub const POSE: &str = "gradient_pose";
 
-const EMBEDDING: Code = Code::new("gradients", "gradients").by(EXTRA.with(OPTICS));
+const KERNEL: Code = Code::new("gradients", "gradients").by(EXTRA.with(OPTICS));
 
 /// The pass after `blend_backward` if gradients are requested.
 pub static PASS: Pass = Pass {
     shaders: shaders!["gradients"],
-    kernels: &[EMBEDDING],
+    kernels: &[KERNEL],
     tensors: &[
         Tensor::new(Axis::Gaussian, GEOMETRY, plane::GEOMETRY as u32).when(Bits::GRADIENTS),
         Tensor::with_words(Axis::Gaussian, SH, |sizes| sh_planes(sizes.sh_degree))
@@ -29,5 +29,5 @@ pub static PASS: Pass = Pass {
         Tensor::new(Axis::Gaussian, MEANS2D, 2).when(Bits::GRADIENTS),
         Tensor::new(Axis::GaussianGroup, POSE, 6).when(Bits::GRADIENTS),
     ],
-    ..Pass::new("gradients", |r| r.run(&EMBEDDING, GAUSSIANS))
+    ..Pass::new("gradients", |r| r.run(&KERNEL, GAUSSIANS))
 };

@@ -10,7 +10,7 @@ use crate::passes::{Axis, Bits, Code, Kind, Pass, Tensor};
 
 const SLOTS: Code = Code::new("slot_sums", "slot_sums");
 const EXTRA_SLOTS: Code = Code::new("extra_sums", "extra_sums").by(EXTRA);
-const EMBEDDING: Code =
+const KERNEL: Code =
     Code::new("update", "update").by(Bits::EXTRAS.with(EXTRA).with(OPTICS).with(Bits::MLP));
 
 /// First part: `splat_gradients` from `slots`.
@@ -42,7 +42,7 @@ pub static EXTRA_SUMS: Pass = Pass {
 /// with [`crate::layout::FLAG_DENSITY`], `stats`.
 pub static PASS: Pass = Pass {
     shaders: shaders!["update"],
-    kernels: &[EMBEDDING],
+    kernels: &[KERNEL],
     tensors: &[
         Tensor::new(Axis::Gaussian, "geometry", plane::GEOMETRY as u32).kind(Kind::State),
         Tensor::with_words(Axis::Gaussian, "sh_rest", |sizes| {
@@ -73,5 +73,5 @@ pub static PASS: Pass = Pass {
             + load.gaussians * (WORD + state)
             + load.visible * (2 * WORD + 2 * slot + PIXEL + 2 * 2 * WORD)
     },
-    ..Pass::new("update", |r| r.run(&EMBEDDING, UPDATE))
+    ..Pass::new("update", |r| r.run(&KERNEL, UPDATE))
 };

@@ -41,7 +41,7 @@ fn mlp_settings() -> Result<AppearanceMlpSettings> {
     let config = TrainConfig::resolve(None, None, named)?;
     let mut steps = config.appearance.start + 1..=config.steps;
     let first = steps.find_map(|step| config.appearance.mlp_settings(step, config.steps));
-    first.ok_or_else(|| Error::internal("no step of a run that learns looks does"))
+    first.ok_or_else(|| Error::internal("no step of a run with an appearance MLP trains it"))
 }
 
 /// Result for one number of Gaussians at one size.

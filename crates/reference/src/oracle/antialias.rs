@@ -3,7 +3,7 @@
 //! 1. [`deviation`]: the standard deviation of a Gaussian's 3D filter, from the photos that see it:
 //!    see [`dapple_engine::filter_3d`].
 //! 2. [`with_filter_3d`]: a Gaussian convolved with its 3D filter, a reparametrisation before `project`.
-//!    [`smoothed_backward`] is its backward pass, [`smoothed_gradients`] the backward pass of the
+//!    [`with_filter_3d_backward`] is its backward pass, [`with_filter_3d_gradients`] the backward pass of the
 //!    whole render.
 //! 3. The 2D Mip filter is part of [`super::project`]. The covariance on the image V is dilated by d,
 //!    and the opacity multiplied by `sqrt(det V / det(V + d I))`. A Gaussian thinner than a pixel thus

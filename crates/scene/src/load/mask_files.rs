@@ -42,12 +42,7 @@ pub(super) fn find_masks(
             }
         }
     }
-    let mut beside = masks_in(
-        finder,
-        images,
-        |image| image.folder.clone(),
-        &Rule::SiblingFiles,
-    );
+    let mut beside = masks_in(finder, images, |image| image.folder.clone(), &Rule::Beside);
     for mask in &mut beside {
         *mask = mask.take().filter(|path| !photos.contains(path));
     }
@@ -120,7 +115,7 @@ enum Rule {
     /// In a folder of masks.
     Folder,
     /// Next to the photos.
-    SiblingFiles,
+    Beside,
 }
 
 fn masks_in(

@@ -3,7 +3,7 @@
 //! 1. Each [`Operation`] is a plan with a span of its own name.
 //! 2. Without a fault, all plans are one command list ([`Workload::recording`]), replayed without allocations or
 //!    transfers.
-//! 3. With a [`InjectedFault`] an operation repeats a mistake of slow programs, and the profiler's rules must find it.
+//! 3. With an [`InjectedFault`] an operation repeats a mistake of slow programs, and the profiler's rules must find it.
 
 use super::operations::values;
 use crate::context::{Context, Device};

@@ -162,7 +162,9 @@ fn doubled(steps: u32) -> u32 {
 /// Returns true if the run may use dropout: the user sets neither a dropout rate nor a Gaussian cap. With a smaller
 /// cap, no two Gaussians represent the same detail.
 fn can_drop(run: &Run) -> bool {
-    run.schedule.step_settings(run.state.step).dropout == 0.0 && run.state.history.budget.is_some()
+    let dropouts = run.plan().amendments().dropouts().next();
+    let is_named = run.config().dropout != 0.0 || dropouts.is_some();
+    !is_named && run.state.history.budget.is_some()
 }
 
 #[cfg(test)]

@@ -122,7 +122,7 @@ impl RunFolder {
         if held.lock.is_in_place() && (is_same || held.folder.is_none()) {
             return Ok(());
         }
-        if !is_same && holds_files(&self.path) {
+        if !is_same && held.folder.is_some() && holds_files(&self.path) {
             return Err(Error::input(
                 "another folder has the name of the output folder, and holds files that this run has not written",
             )

@@ -201,7 +201,7 @@ impl RunFolder {
             let entries = match std::fs::read_dir(&folder) {
                 Ok(entries) => entries,
                 Err(e) if e.kind() == std::io::ErrorKind::NotFound => continue,
-                Err(e) => return Err(Error::io("cannot mlp into the folder", &folder, e)),
+                Err(e) => return Err(Error::io("cannot look into the folder", &folder, e)),
             };
             let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
             paths.sort();

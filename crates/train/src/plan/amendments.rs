@@ -69,7 +69,7 @@ impl fmt::Display for Amendment {
     }
 }
 
-/// Amendments of a run, in the order in which they were made.
+/// Amendments of a run, in the order of their steps.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Amendments(Vec<Amendment>);
@@ -112,12 +112,17 @@ impl Amendments {
         })
     }
 
-    pub(super) fn push(&mut self, amendment: Amendment) {
-        self.0.push(amendment);
+    /// Inserts an amendment by its step, after those of the same step. Returns its index.
+    pub(super) fn insert(&mut self, amendment: Amendment) -> usize {
+        let at = self
+            .0
+            .partition_point(|known| known.after <= amendment.after);
+        self.0.insert(at, amendment);
+        at
     }
 
-    pub(super) fn pop(&mut self) {
-        self.0.pop();
+    pub(super) fn remove(&mut self, at: usize) {
+        self.0.remove(at);
     }
 
     /// Returns the amendment that applies after `step`.

@@ -1,4 +1,4 @@
-//! Hook of whole-run validation: measures photos that are withheld for the whole run: [`mod@crate::watch`].
+//! Hook of whole-run validation: measures photos that are withheld for the whole run: [`mod@crate::validation`].
 
 use super::paused_run::PausedRun;
 use super::run::Run;

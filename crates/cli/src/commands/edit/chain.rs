@@ -64,7 +64,7 @@ const KNOWN: [Known; 15] = [
         name: "orient",
         value: "AXIS",
         help: "Level the scene by its cameras: up on an axis (-y as in COLMAP and files of 3DGS, y, z; auto is \
-               -y), the ground on its zero, the middle of what was photographed above the origin. DeviceRequirements cameras",
+               -y), the ground on its zero, the middle of what was photographed above the origin. Needs cameras",
         missing: None,
         read: |text| match text {
             "auto" | "-y" => Ok(Link::Action(Action::Orient(Up::MinusY))),
@@ -160,7 +160,7 @@ const KNOWN: [Known; 15] = [
         name: "prune",
         value: "SHARE",
         help: "Remove Gaussians that contribute least to the photos, together this percentage of all blend \
-               weights; 0 removes Gaussians that no photo shows. DeviceRequirements cameras",
+               weights; 0 removes Gaussians that no photo shows. Needs cameras",
         missing: None,
         read: |text| {
             let share = one(

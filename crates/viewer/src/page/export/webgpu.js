@@ -27,7 +27,7 @@ import { HARMONICS } from "./spz.js";
  */
 
 /** Buffers that hold the Gaussians: they stay when the image size changes. */
-const KEPT = ["geometry", "sh_rest", "smoothing"];
+const KEPT = ["geometry", "sh_rest", "filter_3d"];
 /** Numbers of a Gaussian's geometry: mean, scales, rotation, opacity, colour. */
 const PLANES = 14;
 /** Largest first dimension of a dispatch, workgroups. */
