@@ -125,6 +125,23 @@ struct Summary<'a> {
     loss: Option<super::convert::Loss>,
 }
 
+impl Summary<'_> {
+    /// Returns the results as text.
+    fn text(&self) -> String {
+        format!(
+            "{}: {}, SH degree {}, {}{}",
+            self.output.display(),
+            written_of(self.gaussians, self.gaussians_read),
+            self.sh_degree,
+            human_bytes(self.bytes),
+            match &self.loss {
+                Some(loss) => format!("\n{}", loss.shown()),
+                None => String::new(),
+            }
+        )
+    }
+}
+
 /// Result of an action.
 #[derive(Serialize)]
 struct Done {
@@ -136,20 +153,7 @@ struct Done {
 
 pub fn run(args: &Args, console: &Console) -> Result<()> {
     let format = Format::to_write(&args.output)?;
-    refuse_existing(&args.output, args.overwrite)?;
-    if let Some(recipe) = &args.save_recipe {
-        refuse_existing(recipe, args.overwrite)?;
-        if [&args.output, &args.input]
-            .into_iter()
-            .any(|other| is_same_place(recipe, other))
-        {
-            return Err(
-                Error::input("the recipe would take the place of the splats")
-                    .at_path(recipe)
-                    .hint("name another file after --save-recipe, mine.json for example"),
-            );
-        }
-    }
+    refuse_outputs(args)?;
     let (mut actions, undecided) = args.actions()?;
     let grace = interrupt::grace();
     let file = splats_file(&args.input)?;
@@ -174,25 +178,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     shown.antialias = options.antialiased;
     let mut photos = Photos::new(args, (&file, &splats, metadata.frame()), config, console);
     let mut editor = Editor::new(splats).in_frame(metadata.frame());
-    let mut done = Vec::with_capacity(actions.len());
-    for i in 0..actions.len() {
-        editor.set_non_finite(NonFinite::of_chain(&actions[i + 1..]));
-        if undecided.contains(&i) {
-            settle_refit(&mut actions[i], editor.splats().len(), &mut photos, console)?;
-        }
-        let action = &actions[i];
-        done.push(apply(&mut editor, action, &mut photos, console).map_err(
-            |e| match e.place() {
-                Some(_) => e,
-                None => e.at(format!(
-                    "action {} of {}, {}",
-                    i + 1,
-                    actions.len(),
-                    name(action)
-                )),
-            },
-        )?);
-    }
+    let done = apply_all(&mut editor, &mut actions, &undecided, &mut photos, console)?;
     grace.check(|| "the edit was stopped; nothing was written".to_owned())?;
     let frame = Frame {
         moved: metadata.moved.then(editor.moved()),
@@ -229,17 +215,27 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     if args.json {
         return console.json(&summary);
     }
-    console.outcome(&format!(
-        "{}: {}, SH degree {}, {}{}",
-        args.output.display(),
-        written_of(summary.gaussians, gaussians_read),
-        summary.sh_degree,
-        human_bytes(bytes),
-        match &summary.loss {
-            Some(loss) => format!("\n{}", loss.shown()),
-            None => String::new(),
-        }
-    ))
+    console.outcome(&summary.text())
+}
+
+/// Refuses to replace existing files without --overwrite, and to write the recipe over the splats.
+fn refuse_outputs(args: &Args) -> Result<()> {
+    refuse_existing(&args.output, args.overwrite)?;
+    let Some(recipe) = &args.save_recipe else {
+        return Ok(());
+    };
+    refuse_existing(recipe, args.overwrite)?;
+    if [&args.output, &args.input]
+        .into_iter()
+        .any(|other| is_same_place(recipe, other))
+    {
+        return Err(
+            Error::input("the recipe would take the place of the splats")
+                .at_path(recipe)
+                .hint("name another file after --save-recipe, mine.json for example"),
+        );
+    }
+    Ok(())
 }
 
 /// Measures the loss of the output's format. The file is complete by then: if the loss cannot be measured, a note has
@@ -328,6 +324,36 @@ fn settle_refit(
         *refit = REFIT;
     }
     Ok(())
+}
+
+/// Applies the actions in order. `undecided` has the indices of decimations without a given --refit.
+fn apply_all(
+    editor: &mut Editor,
+    actions: &mut [Action],
+    undecided: &[usize],
+    photos: &mut Photos<'_>,
+    console: &Console,
+) -> Result<Vec<Done>> {
+    let mut done = Vec::with_capacity(actions.len());
+    for i in 0..actions.len() {
+        editor.set_non_finite(NonFinite::of_chain(&actions[i + 1..]));
+        if undecided.contains(&i) {
+            settle_refit(&mut actions[i], editor.splats().len(), photos, console)?;
+        }
+        let action = &actions[i];
+        done.push(
+            apply(editor, action, photos, console).map_err(|e| match e.place() {
+                Some(_) => e,
+                None => e.at(format!(
+                    "action {} of {}, {}",
+                    i + 1,
+                    actions.len(),
+                    name(action)
+                )),
+            })?,
+        );
+    }
+    Ok(done)
 }
 
 /// Applies one action, and prints its result and its loss.
