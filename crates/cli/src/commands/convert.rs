@@ -14,7 +14,9 @@ use crate::training_display::written_of;
 use choosing::{choose, free_candidates};
 use dapple::scene::edit::order::largest_first;
 use dapple::scene::origin::Frame;
-use dapple::scene::splat_file::{self, Axes, Format, ReadOptions, SpzVersion, WriteOptions};
+use dapple::scene::splat_file::{
+    self, Axes, Format, ReadOptions, SplatMetadata, SpzVersion, WriteOptions,
+};
 use dapple::scene::{Error, MAX_SH_DEGREE, Result, Splats};
 use dapple::train::{ConfigPatch, TrainConfig};
 use loss::Judge;
@@ -170,6 +172,29 @@ struct Summary<'a> {
     loss: Option<Loss>,
 }
 
+impl Summary<'_> {
+    /// Returns the results as text.
+    fn text(&self) -> String {
+        format!(
+            "{}: {}, SH degree {}, {}{}{}",
+            self.output.display(),
+            written_of(self.gaussians, self.gaussians_read),
+            self.sh_degree,
+            human_bytes(self.bytes),
+            match self.ratio {
+                // A file without Gaussians is the smallest.
+                _ if self.gaussians == 0 => String::new(),
+                ratio if ratio >= 1.05 => format!(", a {ratio:.1}th of plain PLY"),
+                ratio => format!(", {:.2} times plain PLY", 1.0 / ratio),
+            },
+            match &self.loss {
+                Some(loss) => format!("\n{}", loss.shown()),
+                None => String::new(),
+            }
+        )
+    }
+}
+
 pub fn run(args: &Args, console: &Console) -> Result<()> {
     // Without a known extension, --max-loss chooses the format.
     let format = match (Format::of_name(&args.output), args.max_loss) {
@@ -210,25 +235,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     let mut config = Judge::settings(&input, args.capture.as_deref(), flags, console)?;
     config.antialias |= metadata.antialiased;
     let splats = reduced(read.clone(), args, console);
-    let options = WriteOptions {
-        spz_version: match args.spz_version {
-            Some(4) => SpzVersion::V4,
-            _ => SpzVersion::V3,
-        },
-        axes: args.axes.unwrap_or(WriteOptions::default().axes),
-        spz_sh_bits: args.spz_sh_bits,
-        sog_palette: args.sog_palette.map(|entries| entries as usize),
-        antialiased: config.antialias,
-        origin: metadata.origin,
-        moved: metadata.moved,
-        world: args.world,
-        lod_levels: args
-            .lod_levels
-            .unwrap_or(WriteOptions::default().lod_levels),
-        nearest: args.device.nearest(),
-        refuses_existing: !args.overwrite,
-        ..WriteOptions::default()
-    };
+    let options = write_options(args, &config, &metadata);
     let folders = NewFolders::before(&args.output);
     interrupt::remove_if_empty(&folders);
     let done = write_judged(
@@ -257,23 +264,30 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     if args.json {
         return console.json(&summary);
     }
-    console.outcome(&format!(
-        "{}: {}, SH degree {}, {}{}{}",
-        output.display(),
-        written_of(summary.gaussians, read.len()),
-        summary.sh_degree,
-        human_bytes(bytes),
-        match summary.ratio {
-            // A file without Gaussians is the smallest.
-            _ if summary.gaussians == 0 => String::new(),
-            ratio if ratio >= 1.05 => format!(", a {ratio:.1}th of plain PLY"),
-            ratio => format!(", {:.2} times plain PLY", 1.0 / ratio),
+    console.outcome(&summary.text())
+}
+
+/// Returns the options of writing, from the command line, the configuration and the metadata of the input.
+fn write_options(args: &Args, config: &TrainConfig, metadata: &SplatMetadata) -> WriteOptions {
+    WriteOptions {
+        spz_version: match args.spz_version {
+            Some(4) => SpzVersion::V4,
+            _ => SpzVersion::V3,
         },
-        match &summary.loss {
-            Some(loss) => format!("\n{}", loss.shown()),
-            None => String::new(),
-        }
-    ))
+        axes: args.axes.unwrap_or(WriteOptions::default().axes),
+        spz_sh_bits: args.spz_sh_bits,
+        sog_palette: args.sog_palette.map(|entries| entries as usize),
+        antialiased: config.antialias,
+        origin: metadata.origin,
+        moved: metadata.moved,
+        world: args.world,
+        lod_levels: args
+            .lod_levels
+            .unwrap_or(WriteOptions::default().lod_levels),
+        nearest: args.device.nearest(),
+        refuses_existing: !args.overwrite,
+        ..WriteOptions::default()
+    }
 }
 
 /// Returns the splats after --min-opacity, --max-gaussians and --sh-degree.
