@@ -99,6 +99,41 @@ struct Results {
     rows: Vec<Row>,
 }
 
+impl Results {
+    /// Prints the rows that exceeded the ceilings `first`, if these were measured again, then the pool and the totals.
+    fn print_end(
+        &self,
+        first: Ceilings,
+        earlier: Option<&Earlier>,
+        console: &Console,
+    ) -> Result<()> {
+        let rows = &self.rows;
+        if self.ceilings != first {
+            for row in rows
+                .iter()
+                .filter(|row| row.held_against(first).exceeds_ceiling())
+            {
+                console.data(&line(row, earlier))?;
+            }
+        }
+        if let Some(pool) = &self.pool {
+            console.data(&format!("\n{}", pool.line()))?;
+        }
+        let scattered = rows
+            .iter()
+            .filter(|row| row.us.scattered().is_some())
+            .count();
+        if scattered * 4 > rows.len() {
+            console.always(&format!(
+                "warning: {scattered} of {} rows scatter: the machine is busy\n  \
+                 hint: end other programs and measure again",
+                rows.len()
+            ));
+        }
+        console.data(&totals(rows))
+    }
+}
+
 /// State of the device's pool after all rows.
 #[derive(Debug, Serialize)]
 struct PoolUse {
@@ -185,13 +220,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         flops: limits.flops_per_second,
     };
     let first = ceilings;
-    let (context, most) = match &engine {
-        AnyEngine::Gpu(engine) if engine.gpu().report().is_software => {
-            (Context::gpu(engine.gpu()), MOST_IN_SOFTWARE)
-        }
-        AnyEngine::Gpu(engine) => (Context::gpu(engine.gpu()), usize::MAX),
-        _ => (Context::cpu(), MOST_ON_PROCESSOR),
-    };
+    let (context, most) = context_of(&engine);
     if args.suite.is_some() {
         return with_threads(args.device.threads, || {
             suite(args, machine, &context, console)
@@ -232,39 +261,29 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     }
     let ceilings = held_again(&mut rows, ceilings, (&engine, &limits.source), console)?;
     let pool = PoolUse::from_context(&context);
+    let results = Results {
+        schema: SCHEMA,
+        machine,
+        fused: !args.unfused,
+        ceilings,
+        pool,
+        rows,
+    };
     if args.json {
-        return console.json(&Results {
-            schema: SCHEMA,
-            machine,
-            fused: !args.unfused,
-            ceilings,
-            pool,
-            rows,
-        });
+        return console.json(&results);
     }
-    if ceilings != first {
-        for row in rows
-            .iter()
-            .filter(|row| row.held_against(first).exceeds_ceiling())
-        {
-            console.data(&line(row, earlier.as_ref()))?;
+    results.print_end(first, earlier.as_ref(), console)
+}
+
+/// Returns the tensor context of an engine's device, and the most elements of an operation on the device.
+fn context_of(engine: &AnyEngine) -> (Context, usize) {
+    match engine {
+        AnyEngine::Gpu(engine) if engine.gpu().report().is_software => {
+            (Context::gpu(engine.gpu()), MOST_IN_SOFTWARE)
         }
+        AnyEngine::Gpu(engine) => (Context::gpu(engine.gpu()), usize::MAX),
+        _ => (Context::cpu(), MOST_ON_PROCESSOR),
     }
-    if let Some(pool) = pool {
-        console.data(&format!("\n{}", pool.line()))?;
-    }
-    let scattered = rows
-        .iter()
-        .filter(|row| row.us.scattered().is_some())
-        .count();
-    if scattered * 4 > rows.len() {
-        console.always(&format!(
-            "warning: {scattered} of {} rows scatter: the machine is busy\n  \
-             hint: end other programs and measure again",
-            rows.len()
-        ));
-    }
-    console.data(&totals(&rows))
 }
 
 /// Returns the ceilings, measured again if a row exceeds them, since stored ones may be from a busy machine. Rows are
