@@ -19,9 +19,10 @@ use dapple::contract::RenderSettings;
 use dapple::glam::DVec3;
 use dapple::scene::origin::{assumed, middle_of};
 use dapple::scene::provenance::is_dapples_picture;
+use dapple::scene::splat_file::SplatMetadata;
 use dapple::scene::{Capture, Error, LoadOptions, MAX_SH_DEGREE, Result, Splats, load};
-use dapple::train::ConfigPatch;
 use dapple::train::config::Background;
+use dapple::train::{ConfigPatch, TrainConfig};
 use dapple_base::numbers::plain;
 use shots::{Shot, frames, numbered, seen, shots};
 use std::path::{Path, PathBuf};
@@ -196,32 +197,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     let file = splats_file(&args.splats)?;
     let config = config_beside(&file, flags, console)?;
     let (mut splats, metadata) = read_splats(&file, console)?;
-    // Origin of the renders. Splats of a file without an origin count from zero.
-    let mut frame = metadata.frame();
-    let told = args.up.map(DVec3::from).or(metadata.up.map(DVec3::from));
-    let mut shots = match &args.path {
-        Some(PathChoice::File(path)) => {
-            let keys = KeyPath::read(path)?;
-            let (width, height) = (args.width.unwrap_or(1280), args.height.unwrap_or(720));
-            let cameras = keys.cameras(args.frames.unwrap_or(keys.frames()), width, height);
-            for camera in &cameras {
-                cameras::check(camera)?;
-            }
-            numbered(cameras)
-        }
-        Some(PathChoice::Kind(path)) => {
-            let up = told.filter(|_| args.up.is_some());
-            let seen = seen(args, &file, up, &config, &mut frame, console)?;
-            count_from(&mut splats, metadata.origin, frame.origin);
-            let count = args.frames.unwrap_or(FRAMES);
-            frames(*path, seen, count, &splats, told, console)?
-        }
-        None => {
-            let shots = shots((args, &file), &config, &mut frame, console)?;
-            count_from(&mut splats, metadata.origin, frame.origin);
-            shots
-        }
-    };
+    let mut shots = placed_shots((args, &file), &config, (&mut splats, &metadata), console)?;
     for (_, camera) in &mut shots {
         *camera = cameras::resized(camera, args.width, args.height)?;
         if let Some(degrees) = args.fov {
@@ -280,6 +256,42 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         shots.len(),
         args.out.display()
     ))
+}
+
+/// Returns the cameras that --views, --path or --camera selects. The splats get the origin of the cameras, except with a
+/// path from a file.
+fn placed_shots(
+    (args, file): (&Args, &Path),
+    config: &TrainConfig,
+    (splats, metadata): (&mut Splats, &SplatMetadata),
+    console: &Console,
+) -> Result<Vec<Shot>> {
+    // Origin of the renders. Splats of a file without an origin count from zero.
+    let mut frame = metadata.frame();
+    let told = args.up.map(DVec3::from).or(metadata.up.map(DVec3::from));
+    Ok(match &args.path {
+        Some(PathChoice::File(path)) => {
+            let keys = KeyPath::read(path)?;
+            let (width, height) = (args.width.unwrap_or(1280), args.height.unwrap_or(720));
+            let cameras = keys.cameras(args.frames.unwrap_or(keys.frames()), width, height);
+            for camera in &cameras {
+                cameras::check(camera)?;
+            }
+            numbered(cameras)
+        }
+        Some(PathChoice::Kind(path)) => {
+            let up = told.filter(|_| args.up.is_some());
+            let seen = seen(args, file, up, config, &mut frame, console)?;
+            count_from(splats, metadata.origin, frame.origin);
+            let count = args.frames.unwrap_or(FRAMES);
+            frames(*path, seen, count, splats, told, console)?
+        }
+        None => {
+            let shots = shots((args, file), config, &mut frame, console)?;
+            count_from(splats, metadata.origin, frame.origin);
+            shots
+        }
+    })
 }
 
 /// Changes the origin of splats from `said`, the file's, to that of the cameras.
