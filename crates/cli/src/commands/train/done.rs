@@ -57,6 +57,25 @@ pub struct Summary {
     pub(super) peak_memory_bytes: Option<u64>,
 }
 
+impl Summary {
+    /// Returns the scores of the held-out photos as text.
+    fn scores(&self) -> String {
+        match (self.psnr, self.ssim) {
+            (Some(psnr), Some(ssim)) => {
+                let lpips = self
+                    .lpips
+                    .map_or(String::new(), |v| format!(", LPIPS {v:.4}"));
+                let worst = self.worst.as_ref().map_or(String::new(), |worst| {
+                    let name = printable(&worst.name);
+                    format!("; worst {name} with {:.2} dB", worst.psnr)
+                });
+                format!("PSNR {psnr:.2} dB, SSIM {ssim:.4}{lpips} on the held-out photos{worst}")
+            }
+            _ => "none: no photo was held out".to_owned(),
+        }
+    }
+}
+
 /// A finished or interrupted run.
 pub struct Done {
     /// Results of the run.
@@ -128,17 +147,7 @@ impl Done {
     /// Returns the results as lines of text.
     pub fn lines(&self) -> String {
         let s = &self.summary;
-        let scores = match (s.psnr, s.ssim) {
-            (Some(psnr), Some(ssim)) => {
-                let lpips = s.lpips.map_or(String::new(), |v| format!(", LPIPS {v:.4}"));
-                let worst = s.worst.as_ref().map_or(String::new(), |worst| {
-                    let name = printable(&worst.name);
-                    format!("; worst {name} with {:.2} dB", worst.psnr)
-                });
-                format!("PSNR {psnr:.2} dB, SSIM {ssim:.4}{lpips} on the held-out photos{worst}")
-            }
-            _ => "none: no photo was held out".to_owned(),
-        };
+        let scores = s.scores();
         let memory = s.peak_memory_bytes.map_or(String::new(), |b| {
             format!(", {} of memory at most", machine::human_bytes(b))
         });
