@@ -5,7 +5,7 @@ use super::{OpsOptions, Shape, phase};
 use crate::machine::human_bytes;
 use crate::profile::{Told, fact};
 use dapple_profile::profile::{
-    BudgetRow, Control, Fact, KernelSummary, Method, Overhead, Phase, Profile, Table,
+    BudgetRow, Control, Fact, KernelSummary, Method, Overhead, Phase, Profile, Table, Timeline,
 };
 use dapple_profile::{Counts, Recorder, Setup, Stage};
 use dapple_tensor::bench::workload::Operation;
@@ -179,6 +179,42 @@ fn memory(runner: &Runner<'_>) -> Table {
     }
 }
 
+/// Returns the measures of the device's timeline: busy time, kernels, and gaps.
+fn device_use(profile: &Profile, timeline: &Timeline, shape: Shape) -> [Fact; 6] {
+    let of_gaps = |row: &&BudgetRow| row.phase == Phase::Gaps;
+    let gaps_ns = profile.budget.rows.iter().find(of_gaps);
+    let gaps_ns = gaps_ns.map_or(0.0, |row| row.per_step_ns);
+    [
+        fact(
+            "device busy (aim: above 80 %)",
+            format!("{:.1} %", 100.0 * timeline.busy),
+        ),
+        fact(
+            "kernels of a run of all",
+            format!("{:.1}", timeline.kernels_per_step / f64::from(shape.runs)),
+        ),
+        fact(
+            "mean kernel",
+            format!("{:.2} us", timeline.mean_kernel_ns * 1e-3),
+        ),
+        fact(
+            "mean gap, of each kernel (aim: below 1 us)",
+            format!(
+                "{:.2} us",
+                gaps_ns / timeline.kernels_per_step.max(1.0) * 1e-3
+            ),
+        ),
+        fact(
+            "mean gap between passes, an operation's runs each",
+            format!("{:.2} us", timeline.gap.mean * 1e-3),
+        ),
+        fact(
+            "launch efficiency: kernels over wall time (aim: above 70 %)",
+            format!("{:.1} %", 100.0 * timeline.launch_efficiency),
+        ),
+    ]
+}
+
 /// Returns the common measures of tensor runtimes in one table, then the rate of each operation.
 pub(super) fn measures(profile: &Profile, operations: &[Operation], shape: Shape) -> Table {
     let runs = f64::from(shape.runs) * f64::from(shape.steps);
@@ -192,38 +228,7 @@ pub(super) fn measures(profile: &Profile, operations: &[Operation], shape: Shape
         ),
     )];
     if let Some(timeline) = &profile.timeline {
-        let of_gaps = |row: &&BudgetRow| row.phase == Phase::Gaps;
-        let gaps_ns = profile.budget.rows.iter().find(of_gaps);
-        let gaps_ns = gaps_ns.map_or(0.0, |row| row.per_step_ns);
-        facts.extend([
-            fact(
-                "device busy (aim: above 80 %)",
-                format!("{:.1} %", 100.0 * timeline.busy),
-            ),
-            fact(
-                "kernels of a run of all",
-                format!("{:.1}", timeline.kernels_per_step / f64::from(shape.runs)),
-            ),
-            fact(
-                "mean kernel",
-                format!("{:.2} us", timeline.mean_kernel_ns * 1e-3),
-            ),
-            fact(
-                "mean gap, of each kernel (aim: below 1 us)",
-                format!(
-                    "{:.2} us",
-                    gaps_ns / timeline.kernels_per_step.max(1.0) * 1e-3
-                ),
-            ),
-            fact(
-                "mean gap between passes, an operation's runs each",
-                format!("{:.2} us", timeline.gap.mean * 1e-3),
-            ),
-            fact(
-                "launch efficiency: kernels over wall time (aim: above 70 %)",
-                format!("{:.1} %", 100.0 * timeline.launch_efficiency),
-            ),
-        ]);
+        facts.extend(device_use(profile, timeline, shape));
     }
     facts.push(fact(
         "operations a second",
