@@ -40,6 +40,31 @@ fn flushed(gpu: &Gpu) -> Result<()> {
     gpu.wait()
 }
 
+/// Measures the creation of a tensor, in a buffer from the pool or in a new buffer. Returns the times, the calls per
+/// sample, and the buffers created per call.
+fn creation(
+    (context, gpu): (&Context, &Gpu),
+    pooled: bool,
+    samples: usize,
+) -> Result<(Micros, usize, f64)> {
+    let data = vec![0.5; TAKEN];
+    let before = gpu.counters().buffers_created;
+    let mut calls = 0;
+    let (us, runs) = sampled(samples, || {
+        calls += 1;
+        if !pooled {
+            gpu.pool().trim();
+        }
+        let tensor: Tensor = context.tensor_of(DType::F16, &[TAKEN], &data);
+        tensor.check()?;
+        drop(tensor);
+        flushed(gpu)
+    })?;
+    let made = gpu.counters().buffers_created - before;
+    let each = made as f64 / f64::from(calls.max(1));
+    Ok((us, runs, each))
+}
+
 /// Measures rows of the families `transfer` and `pool`, which a GPU has and a CPU has not.
 ///
 /// # Errors
@@ -106,23 +131,9 @@ pub(super) fn run(
         if !is_named("pool") {
             break;
         }
-        let data = vec![0.5; TAKEN];
-        let before = gpu.counters().buffers_created;
-        let mut calls = 0;
-        let (us, runs) = sampled(options.samples, || {
-            calls += 1;
-            if !pooled {
-                gpu.pool().trim();
-            }
-            let tensor: Tensor = context.tensor_of(DType::F16, &[TAKEN], &data);
-            tensor.check()?;
-            drop(tensor);
-            flushed(gpu)
-        })?;
-        let made = gpu.counters().buffers_created - before;
-        let each = made as f64 / f64::from(calls.max(1));
+        let measured = creation((context, gpu), pooled, options.samples)?;
         let name = format!("tensor of {TAKEN}, {name}");
-        row("pool", name, 2 * TAKEN, (us, runs, each))?;
+        row("pool", name, 2 * TAKEN, measured)?;
     }
     Ok(rows)
 }
