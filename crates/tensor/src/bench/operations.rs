@@ -84,6 +84,19 @@ fn shown(count: usize) -> String {
     }
 }
 
+/// Creates a LoRA layer of `d` inputs and outputs.
+fn lora_layer(context: &Context, d: usize, rank: usize) -> Option<Lora> {
+    let options = LoraOptions {
+        rank,
+        alpha: 2.0 * rank as f32,
+        ..LoraOptions::default()
+    };
+    let mut lora = Lora::new(context, d, d, &options).ok()?;
+    // Not 0, so that no work is saved by accident.
+    lora.b = normal(context, DType::F32, &[rank, d], 0.1, 9);
+    Some(lora)
+}
+
 impl Cases<'_> {
     /// Returns the storage types of elements.
     pub(super) fn dtypes(&self) -> Vec<DType> {
@@ -275,17 +288,6 @@ impl Cases<'_> {
 
     fn lora(&mut self) {
         let f32 = DType::F32;
-        let options = |rank: usize| LoraOptions {
-            rank,
-            alpha: 2.0 * rank as f32,
-            ..LoraOptions::default()
-        };
-        let layer = move |context: &Context, d: usize, rank: usize| {
-            let mut lora = Lora::new(context, d, d, &options(rank)).ok()?;
-            // Not 0, so that no work is saved by accident.
-            lora.b = normal(context, f32, &[rank, d], 0.1, 9);
-            Some(lora)
-        };
         let shapes: [&[usize]; 4] = [&[1], &[4, 16], &[2, 32], &[4096]];
         for (d, rank) in [
             (512, 8),
@@ -312,56 +314,62 @@ impl Cases<'_> {
                     format!("LoRA delta {shape:?} r{rank}"),
                     (f32, count),
                     move |context| {
-                        layer(context, d, rank)
+                        lora_layer(context, d, rank)
                             .map(|lora| lora.delta(&values(context, f32, &of, 1)))
                             .into_iter()
                             .collect()
                     },
                 );
-                if rank != 8 {
-                    continue;
+                if rank == 8 {
+                    self.lora_with_base((d, rank), &shape);
                 }
-                let of = shape.clone();
-                self.push(
-                    "lora",
-                    format!("base alone {shape:?}"),
-                    (f32, count),
-                    move |context| {
-                        vec![Linear::new(context, d, d, 1).forward(&values(context, f32, &of, 1))]
-                    },
-                );
-                let of = shape.clone();
-                self.push(
-                    "lora",
-                    format!("base + LoRA {shape:?} r{rank}"),
-                    (f32, count),
-                    move |context| {
-                        let base = Linear::new(context, d, d, 1);
-                        let lora = layer(context, d, rank);
-                        lora.map(|lora| lora.forward(&base, &values(context, f32, &of, 1), None))
-                            .into_iter()
-                            .collect()
-                    },
-                );
-                let of = shape.clone();
-                self.push(
-                    "lora",
-                    format!("LoRA forward + backward {shape:?} r{rank}"),
-                    (f32, count),
-                    move |context| {
-                        let base = Linear::new(context, d, d, 1);
-                        let Some(lora) = layer(context, d, rank) else {
-                            return Vec::new();
-                        };
-                        let y = lora.forward(&base, &values(context, f32, &of, 1), None);
-                        let loss = y.mul(&y).mean();
-                        let mut outputs = loss.gradients(&lora.parameters());
-                        outputs.push(loss);
-                        outputs
-                    },
-                );
             }
         }
+    }
+
+    /// Adds three cases: the base layer alone, with LoRA, and with LoRA and the backward pass.
+    fn lora_with_base(&mut self, (d, rank): (usize, usize), shape: &[usize]) {
+        let f32 = DType::F32;
+        let count: usize = shape.iter().product();
+        let of = shape.to_vec();
+        self.push(
+            "lora",
+            format!("base alone {shape:?}"),
+            (f32, count),
+            move |context| {
+                vec![Linear::new(context, d, d, 1).forward(&values(context, f32, &of, 1))]
+            },
+        );
+        let of = shape.to_vec();
+        self.push(
+            "lora",
+            format!("base + LoRA {shape:?} r{rank}"),
+            (f32, count),
+            move |context| {
+                let base = Linear::new(context, d, d, 1);
+                let lora = lora_layer(context, d, rank);
+                lora.map(|lora| lora.forward(&base, &values(context, f32, &of, 1), None))
+                    .into_iter()
+                    .collect()
+            },
+        );
+        let of = shape.to_vec();
+        self.push(
+            "lora",
+            format!("LoRA forward + backward {shape:?} r{rank}"),
+            (f32, count),
+            move |context| {
+                let base = Linear::new(context, d, d, 1);
+                let Some(lora) = lora_layer(context, d, rank) else {
+                    return Vec::new();
+                };
+                let y = lora.forward(&base, &values(context, f32, &of, 1), None);
+                let loss = y.mul(&y).mean();
+                let mut outputs = loss.gradients(&lora.parameters());
+                outputs.push(loss);
+                outputs
+            },
+        );
     }
 
     fn mlp(&mut self) {
