@@ -297,14 +297,13 @@ pub(crate) fn open(json: &Path, options: &LoadOptions, chosen: Option<&Path>) ->
         bounded::CAMERAS_BYTES,
     )?;
     let (transforms, page) = parse_any(&bytes, &label, root)?;
-    let (mut in_degrees, mut bent) = (Vec::new(), 0);
     let mut finder = Finder::default();
     let mut images = posed_images(&transforms, root);
-    let notes =
-        place_photos(&mut finder, root, chosen, &mut images).map_err(|e| match e.place() {
-            Some(_) => e,
-            None => e.at(label.clone()),
-        })?;
+    let at_file = |e: Error| match e.place() {
+        Some(_) => e,
+        None => e.at(label.clone()),
+    };
+    let notes = place_photos(&mut finder, root, chosen, &mut images).map_err(at_file)?;
     place_named(&mut finder, root, &mut images)?;
     let lost = images.iter().zip(&transforms.frames);
     let mut lost = lost.filter(|(image, frame)| frame.leads_out && image.existing().is_none());
@@ -312,9 +311,52 @@ pub(crate) fn open(json: &Path, options: &LoadOptions, chosen: Option<&Path>) ->
         let e = outside(&image.name);
         return Err(e.at(format!("{label}, frame \"{}\"", image.name)));
     }
+    let described = describe(images, &transforms.frames, &label, skip_missing)?;
+    let lists = Lists::of_transforms(&transforms);
+    let lists = lists.map_or_else(|| Lists::in_folders(&[root]), |lists| Ok(Some(lists)))?;
+    let own = lists.map(|lists| OwnSplit::from_lists(&lists, &described.images));
+    let (own_split, remarks) = own.unwrap_or_default();
+    let notes = page.into_iter().chain(notes).chain(remarks);
+    let mut capture = Capture {
+        images: described.images,
+        skipped: described.skipped,
+        own_split,
+        notes: notes.chain(described.notes).collect(),
+        ..Capture::default()
+    };
+    match &transforms.ply_file_path {
+        Some(ply) => {
+            let path = points_file(&mut finder, root, ply).map_err(at_file)?;
+            let (points, metadata) = ply::read_all_points(&path)?;
+            (capture.points, capture.remainders) = (points, metadata.remainders);
+            let named = |note: String| format!("{}: {note}", path.display());
+            capture.notes.extend(metadata.notes.into_iter().map(named));
+        }
+        None => capture.notes.push(NO_POINTS.to_owned()),
+    }
+    Ok(capture)
+}
+
+/// Images with the intrinsics of their frames.
+struct DescribedImages {
+    images: Vec<PosedImage>,
+    /// Number of images without a size that were skipped because their photos are missing.
+    skipped: usize,
+    /// Notes on intrinsics that were read with changes.
+    notes: Vec<String>,
+}
+
+/// Sets the cameras of the images to those of their frames. Errors name the file `label` and the frame.
+fn describe(
+    images: Vec<PosedImage>,
+    frames: &[Frame],
+    label: &str,
+    skip_missing: bool,
+) -> Result<DescribedImages> {
+    let (mut in_degrees, mut bent) = (Vec::new(), 0);
     let mut posed = Vec::new();
     let mut skipped = 0;
-    for (mut image, frame) in images.into_iter().zip(&transforms.frames) {
+    for (mut image, frame) in images.into_iter().zip(frames) {
         if skip_missing && !frame.intrinsics.has_size() && image.existing().is_none() {
             skipped += 1;
             continue;
@@ -335,42 +377,23 @@ pub(crate) fn open(json: &Path, options: &LoadOptions, chosen: Option<&Path>) ->
         (image.camera, image.source_model) = (camera, model);
         posed.push(image);
     }
-    let lists = Lists::of_transforms(&transforms);
-    let lists = lists.map_or_else(|| Lists::in_folders(&[root]), |lists| Ok(Some(lists)))?;
-    let own = lists.map(|lists| OwnSplit::from_lists(&lists, &posed));
-    let (own_split, remarks) = own.unwrap_or_default();
-    let mut capture = Capture {
-        images: posed,
-        skipped,
-        own_split,
-        notes: page.into_iter().chain(notes).chain(remarks).collect(),
-        ..Capture::default()
-    };
+    let mut notes = Vec::new();
     if let Some(angle) = in_degrees.first() {
-        capture.notes.push(format!(
+        notes.push(format!(
             "camera_angle_x is {angle}, more than radians can be: it is read as degrees"
         ));
     }
     if bent > 0 {
-        capture.notes.push(format!(
+        notes.push(format!(
             "camera_model is PINHOLE, and {bent} frames have distortion coefficients (k1, k2, ...) that are not \
              zero: they are used, as OPENCV's; remove them if the photos are undistorted"
         ));
     }
-    match &transforms.ply_file_path {
-        Some(ply) => {
-            let path = points_file(&mut finder, root, ply).map_err(|e| match e.place() {
-                Some(_) => e,
-                None => e.at(label.clone()),
-            })?;
-            let (points, metadata) = ply::read_all_points(&path)?;
-            (capture.points, capture.remainders) = (points, metadata.remainders);
-            let named = |note: String| format!("{}: {note}", path.display());
-            capture.notes.extend(metadata.notes.into_iter().map(named));
-        }
-        None => capture.notes.push(NO_POINTS.to_owned()),
-    }
-    Ok(capture)
+    Ok(DescribedImages {
+        images: posed,
+        skipped,
+        notes,
+    })
 }
 
 /// Finds the masks and depth images that frames name.

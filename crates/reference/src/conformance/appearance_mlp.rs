@@ -3,12 +3,12 @@
 use super::training::{check_moments, masked_photo, photo, settings};
 use super::{Make, growing, last_report};
 use crate::compare::{self, TOLERANCE};
-use crate::oracle::{self as reference, AppearanceMlpReference, Gaussian};
+use crate::oracle::{self as reference, AppearanceMlpGradient, AppearanceMlpReference, Gaussian};
 use crate::scenes::{self, Random, TestScene};
 use dapple_engine::appearance_mlp::{self, EMBEDDING, FEATURES, FeatureStep, NETWORK};
 use dapple_engine::{
-    AppearanceMlp, AppearanceMlpSettings, Engine, LossTerm, OptimizerState, PoseRates, Report,
-    StepSettings, TrainView, ViewId,
+    Adam, AppearanceMlp, AppearanceMlpSettings, Engine, Gradients, LossTerm, OptimizerState,
+    PoseRates, Report, StepSettings, TrainView, ViewId,
 };
 use dapple_scene::Photo;
 use std::ops::RangeInclusive;
@@ -47,6 +47,7 @@ fn upload(engine: &mut dyn Engine, scene: &TestScene, mlp: &AppearanceMlp) {
     engine.upload(&scene.splats, Some(&state)).unwrap();
 }
 
+/// Checks a step of `engine` from drawn embeddings and features.
 fn step_matches(engine: &mut dyn Engine, scene: &TestScene, photo: &Photo, what: &str) {
     let view = TrainView {
         camera: scene.camera,
@@ -64,28 +65,11 @@ fn step_matches(engine: &mut dyn Engine, scene: &TestScene, photo: &Photo, what:
     let (_, state) = engine.download().unwrap();
     assert_eq!(engine.view_state().unwrap(), state.views);
 
-    let model = AppearanceMlpReference::new(&before, last);
-    let gaussians = Gaussian::all(&scene.splats);
-    let looked = model.looked(&gaussians);
-    let render = &asked.render;
-    let (width, height) = (scene.camera.width as usize, scene.camera.height as usize);
-    let image = reference::render_gaussians(&looked, &scene.camera, render).unwrap();
-    let target = reference::photo_target(photo, render.background);
-    let mask = reference::photo_mask(photo);
-    let weight = asked.losses[LossTerm::Ssim].into();
-    let (loss, d_rgb) =
-        reference::loss(&image.rgb, &target, width, height, mask.as_deref(), weight);
-    let stride = scene.splats.sh_rest_stride();
-    let by_looked =
-        reference::gradients_of_gaussians(&looked, stride, &scene.camera, render, &d_rgb, None);
-    let (gradients, by_look) = model.backward(&gaussians, by_looked.unwrap());
-    let mut by_code = by_look.code;
-    for (sum, value) in by_code[..appearance_mlp::HIDDEN]
-        .iter_mut()
-        .zip(&model.code)
-    {
-        *sum += 2.0 * f64::from(LOOK.neutral) / appearance_mlp::HIDDEN as f64 * value;
-    }
+    let Expected {
+        loss,
+        gradients,
+        by_look,
+    } = Expected::compute(scene, photo, &asked, &before, last);
     let relative = (f64::from(report.loss) / loss - 1.0).abs();
     assert!(relative < 1e-5, "{what}: loss {}, not {loss}", report.loss);
     check_moments(&state.first_moments, &gradients, what);
@@ -95,7 +79,7 @@ fn step_matches(engine: &mut dyn Engine, scene: &TestScene, photo: &Photo, what:
         |values: &[f32]| -> Vec<f64> { values.iter().map(|&v| 10.0 * f64::from(v)).collect() };
     let after = &state.views.appearance_mlp;
     let code = 2 * EMBEDDING * last;
-    let [first, second] = [0, 1].map(|k| moments_of_features(after, k));
+    let first = moments_of_features(after, 0);
     let found = [
         (
             "network",
@@ -105,7 +89,7 @@ fn step_matches(engine: &mut dyn Engine, scene: &TestScene, photo: &Photo, what:
         (
             "code",
             tenfold(&after.embedding_moments[code..code + EMBEDDING]),
-            by_code,
+            by_look.code,
         ),
         ("features", tenfold(&first), by_look.features),
     ];
@@ -114,36 +98,99 @@ fn step_matches(engine: &mut dyn Engine, scene: &TestScene, photo: &Photo, what:
         println!("{what:10} {name:10} {error:.2e}");
         assert!(error < TOLERANCE, "{what} {name}: {error:.2e}");
     }
-    // The step, by the shared formula, from the engine's own gradient.
+    let own = (&found[0].1[..], &found[1].1[..]);
+    network_step_matches(&before, after, last, own, &asked.adam, what);
+    feature_steps_match(&before, after, &asked.adam, what);
+}
+
+/// Loss of a step and its derivatives, by the reference.
+struct Expected {
+    loss: f64,
+    gradients: Gradients<f64>,
+    by_look: AppearanceMlpGradient,
+}
+
+impl Expected {
+    /// Computes the step of `view` from `mlp`, including the pull of [`AppearanceMlpSettings::neutral`].
+    fn compute(
+        scene: &TestScene,
+        photo: &Photo,
+        asked: &StepSettings,
+        mlp: &AppearanceMlp,
+        view: usize,
+    ) -> Self {
+        let model = AppearanceMlpReference::new(mlp, view);
+        let gaussians = Gaussian::all(&scene.splats);
+        let looked = model.looked(&gaussians);
+        let render = &asked.render;
+        let (width, height) = (scene.camera.width as usize, scene.camera.height as usize);
+        let image = reference::render_gaussians(&looked, &scene.camera, render).unwrap();
+        let target = reference::photo_target(photo, render.background);
+        let mask = reference::photo_mask(photo);
+        let weight = asked.losses[LossTerm::Ssim].into();
+        let (loss, d_rgb) =
+            reference::loss(&image.rgb, &target, width, height, mask.as_deref(), weight);
+        let stride = scene.splats.sh_rest_stride();
+        let by_looked =
+            reference::gradients_of_gaussians(&looked, stride, &scene.camera, render, &d_rgb, None);
+        let (gradients, mut by_look) = model.backward(&gaussians, by_looked.unwrap());
+        for (sum, value) in by_look.code[..appearance_mlp::HIDDEN]
+            .iter_mut()
+            .zip(&model.code)
+        {
+            *sum += 2.0 * f64::from(LOOK.neutral) / appearance_mlp::HIDDEN as f64 * value;
+        }
+        Self {
+            loss,
+            gradients,
+            by_look,
+        }
+    }
+}
+
+/// Checks the step of the network and of the embedding of `view`, by the shared formula, from the engine's own gradient
+/// by the network and by the embedding.
+fn network_step_matches(
+    before: &AppearanceMlp,
+    after: &AppearanceMlp,
+    view: usize,
+    (by_network, by_code): (&[f64], &[f64]),
+    adam: &Adam,
+    what: &str,
+) {
     let narrow = |values: &[f64]| -> Vec<f32> { values.iter().map(|&v| v as f32).collect() };
     let mut expected = before.clone();
     let unpulled = AppearanceMlpSettings {
         neutral: 0.0,
         ..LOOK
     };
-    let own_code: [f32; EMBEDDING] = narrow(&found[1].1).try_into().unwrap();
-    let gradient = (narrow(&found[0].1), own_code);
+    let own_code: [f32; EMBEDDING] = narrow(by_code).try_into().unwrap();
+    let gradient = (narrow(by_network), own_code);
     appearance_mlp::step(
         &mut expected,
-        last,
+        view,
         (&gradient.0, &gradient.1),
         &unpulled,
-        &asked.adam,
+        adam,
     );
     let numbers = |mlp: &AppearanceMlp| [mlp.network.clone(), mlp.embeddings.clone()].concat();
     for (i, (a, b)) in numbers(after).iter().zip(numbers(&expected)).enumerate() {
         assert!((a - b).abs() < 1e-5, "{what}: number {i} is {a}, not {b}");
     }
     assert_eq!(after.seen, expected.seen, "{what}");
-    // The features' steps; features of invisible Gaussians do not change.
-    let own = FeatureStep::next(&before, &LOOK, &asked.adam);
+}
+
+/// Checks the steps of the features. Features of invisible Gaussians do not change.
+fn feature_steps_match(before: &AppearanceMlp, after: &AppearanceMlp, adam: &Adam, what: &str) {
+    let [first, second] = [0, 1].map(|k| moments_of_features(after, k));
+    let own = FeatureStep::next(before, &LOOK, adam);
     let mut moved = 0;
     for i in 0..before.features.len() / FEATURES {
         let row = |values: &[f32]| -> [f32; FEATURES] {
             values[i * FEATURES..(i + 1) * FEATURES].try_into().unwrap()
         };
         let mut features = row(&before.features);
-        let by = row(&first).map(|m| m / (1.0 - asked.adam.beta1));
+        let by = row(&first).map(|m| m / (1.0 - adam.beta1));
         if by != [0.0; FEATURES] {
             own.advance(
                 &mut features,

@@ -19,6 +19,7 @@
 //! Results depend only on the input, not on the number of threads. Actions that need cameras, or an engine, use a
 //! [`Surroundings`]. Its cameras are those of the photos, and the editor moves them along with the splats.
 
+mod apply;
 pub mod clusters;
 pub mod condition;
 pub mod decimate;
@@ -32,8 +33,8 @@ pub mod selection;
 pub mod transform;
 
 use crate::origin::Frame;
-use crate::splat_file::{NonFinite, ReadOptions, SplatMetadata};
-use crate::{Camera, Error, Progress, Result, Splats, splat_file};
+use crate::splat_file::NonFinite;
+use crate::{Camera, Error, Result, Splats};
 pub use condition::{Comparison, Condition, Property};
 use dapple_base::numbers::plain;
 pub use decimate::Amount;
@@ -286,8 +287,8 @@ impl Editor {
         }
     }
 
-    /// Sets the local origin and the motion of the splats ([`splat_file::SplatMetadata::frame`]). Merged files are
-    /// moved to that origin.
+    /// Sets the local origin and the motion of the splats ([`crate::splat_file::SplatMetadata::frame`]). Merged files
+    /// are moved to that origin.
     #[must_use]
     pub fn in_frame(mut self, frame: Frame) -> Self {
         self.frame = frame;
@@ -318,172 +319,6 @@ impl Editor {
     /// Returns the edited splats and ends the editor.
     pub fn into_splats(self) -> Splats {
         self.splats
-    }
-
-    /// Applies an action.
-    ///
-    /// # Errors
-    /// Numbers out of range; a file to merge that cannot be read; what `surroundings` cannot give; a result without
-    /// any Gaussian, which is refused: the splats are then as they were.
-    pub fn apply(
-        &mut self,
-        action: &Action,
-        surroundings: &mut dyn Surroundings,
-        progress: &dyn Progress,
-    ) -> Result<()> {
-        action.check()?;
-        let splats = &self.splats;
-        match action {
-            Action::Transform(similarity) => self.transform(similarity),
-            Action::Orient(up) => {
-                let cameras = surroundings.cameras()?;
-                let moved: Vec<Camera> = cameras
-                    .iter()
-                    .map(|camera| self.moved.camera(camera))
-                    .collect();
-                let similarity = orient::orient(splats, &moved, *up)?;
-                self.transform(&similarity);
-            }
-            Action::Crop(region) => {
-                self.keep("the crop", |splats, i| region.contains(splats.means[i]))?
-            }
-            Action::Cut(region) => {
-                self.keep("the cut", |splats, i| !region.contains(splats.means[i]))?
-            }
-            Action::Keep(condition) | Action::Drop(condition) => {
-                let contributions = match condition.needs_contributions() {
-                    true => surroundings
-                        .contributions(splats, &self.moved, true)?
-                        .unwrap_or_default(),
-                    false => Vec::new(),
-                };
-                let wanted = matches!(action, Action::Keep(_));
-                let is_kept =
-                    |splats: &Splats, i| condition.holds(splats, &contributions, i) == wanted;
-                self.keep(&format!("the condition {condition}"), is_kept)?;
-            }
-            Action::Remove(ranges) => {
-                let ends = |[first, count]: &[u32; 2]| {
-                    (*first as usize, *first as usize + *count as usize)
-                };
-                if ranges
-                    .last()
-                    .is_some_and(|range| ends(range).1 > splats.len())
-                {
-                    return Err(Error::input(format!(
-                        "indices to remove exceed the number of Gaussians: {}",
-                        splats.len()
-                    ))
-                    .hint("the list of [first, count] was made for another file, or for another place in the chain"));
-                }
-                let mut is_kept = vec![true; splats.len()];
-                for (from, to) in ranges.iter().map(ends) {
-                    is_kept[from..to].fill(false);
-                }
-                self.keep("the removal", |_, i| is_kept[i])?;
-            }
-            Action::Selected { by, then } => self.with_selected(by, then)?,
-            Action::ShowAll => self.hidden.clear(),
-            Action::ShDegree(degree) => {
-                self.splats = std::mem::take(&mut self.splats).with_sh_degree(*degree);
-            }
-            Action::Merge(path) => {
-                let options = ReadOptions {
-                    non_finite: self.non_finite,
-                    ..ReadOptions::default()
-                };
-                let (mut more, metadata) = splat_file::read_with(path, &options)?;
-                self.note_merged(path, &metadata);
-                more.count_from(self.frame.origin - metadata.origin);
-                order::append(&mut self.splats, more);
-                for marks in [&mut self.hidden, &mut self.shifted] {
-                    if !marks.is_empty() {
-                        marks.resize(self.splats.len(), false);
-                    }
-                }
-            }
-            Action::Order(Order::Morton) => {
-                let order = order::morton_order(&splats.means);
-                self.splats = order::gather(splats, &order);
-                self.carry(&order);
-            }
-            Action::Floaters { cell, share } => {
-                self.remove_floaters(*cell, *share, surroundings)?;
-            }
-            Action::Clusters { cell, keep } => {
-                let found = clusters::clusters(
-                    splats,
-                    cell.unwrap_or_else(|| clusters::default_cell(splats)),
-                )?;
-                self.keep("the choice of clusters", |_, i| {
-                    found.of[i].is_some_and(|of| of < *keep)
-                })?;
-            }
-            Action::Prune { share } => {
-                let contributions = surroundings
-                    .contributions(splats, &self.moved, true)?
-                    .unwrap_or_default();
-                let is_kept = most_of(&contributions, *share);
-                self.keep("the pruning", |_, i| {
-                    is_kept.get(i).copied().unwrap_or(false)
-                })?;
-            }
-            Action::Decimate { to, refit } => {
-                let contributions = surroundings.contributions(splats, &self.moved, *refit > 0)?;
-                let few = decimate::decimate(
-                    splats,
-                    to.of(splats.len()),
-                    contributions.as_deref(),
-                    progress,
-                )?;
-                let is_same = few.len() == splats.len();
-                self.splats = match *refit {
-                    0 => few,
-                    _ if is_same => few,
-                    steps => surroundings.refit(splats, few, &self.moved, steps)?,
-                };
-                if !is_same {
-                    self.forget();
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Removes what the photos contradict, and then the clusters with the least weight that together have `share`
-    /// percent of all: of the blend weights where cameras are known, else of opacities times areas.
-    fn remove_floaters(
-        &mut self,
-        cell: Option<f64>,
-        share: f64,
-        surroundings: &mut dyn Surroundings,
-    ) -> Result<()> {
-        let what = "the removal of floaters";
-        if let Some(are) = surroundings.floaters(&self.splats, &self.moved)? {
-            self.keep(what, |_, i| !are[i])?;
-        }
-        let splats = &self.splats;
-        let weights = surroundings
-            .contributions(splats, &self.moved, false)?
-            .unwrap_or_else(|| (0..splats.len()).map(|i| splats.coverage(i)).collect());
-        let cell = cell.unwrap_or_else(|| clusters::default_cell(splats));
-        let is_kept = clusters::most_of_clusters(splats, cell, &weights, share)?;
-        self.keep(what, |_, i| is_kept[i])
-    }
-
-    /// Notes what a merged file records that the result does not.
-    fn note_merged(&mut self, path: &Path, metadata: &SplatMetadata) {
-        let named = |note: &String| format!("{}: {note}", path.display());
-        self.notes.extend(metadata.notes.iter().map(named));
-        let moved = self.frame.moved.then(&self.moved);
-        if metadata.moved != Similarity::IDENTITY && metadata.moved != moved {
-            self.notes.push(format!(
-                "{}: its splats were moved since training, and not as the splats that they are added to. They are added \
-                 where the file has them; the result records the motion of the others, and cameras of a capture follow \
-                 that motion",
-                path.display()
-            ));
-        }
     }
 
     fn transform(&mut self, similarity: &Similarity) {

@@ -149,18 +149,7 @@ fn open_colmap(
     let named = read.images.into_iter().zip(read.image_ids);
     let named = named.zip(&read.name_bytes);
     let named = named.map(|(((name, camera, source_model), id), bytes)| {
-        let found = matched.as_ref().zip(bytes.as_deref());
-        let (name, path) = match found.and_then(|(matched, bytes)| matched.name(bytes)) {
-            Some((text, path)) => {
-                let leads_out = false;
-                (text.unwrap_or(name), NamedPath { path, leads_out })
-            }
-            None => {
-                let path = named_path(&name)
-                    .map_err(|e| e.at(format!("{}, image \"{name}\"", model.display())))?;
-                (name, path)
-            }
-        };
+        let (name, path) = name_and_path(name, bytes.as_deref(), matched.as_ref(), model)?;
         Ok((
             PosedImage {
                 file: path.path,
@@ -215,6 +204,28 @@ fn open_colmap(
         skipped: 0,
         notes,
     })
+}
+
+/// Returns the name and the path of a photo of a COLMAP model: those of `bytes`, the bytes of a name that is not UTF-8,
+/// under the code page `matched`, or else those of `name`.
+fn name_and_path(
+    name: String,
+    bytes: Option<&[u8]>,
+    matched: Option<&Matched>,
+    model: &Path,
+) -> Result<(String, NamedPath)> {
+    let found = matched.zip(bytes);
+    match found.and_then(|(matched, bytes)| matched.name(bytes)) {
+        Some((text, path)) => {
+            let leads_out = false;
+            Ok((text.unwrap_or(name), NamedPath { path, leads_out }))
+        }
+        None => {
+            let path = named_path(&name)
+                .map_err(|e| e.at(format!("{}, image \"{name}\"", model.display())))?;
+            Ok((name, path))
+        }
+    }
 }
 
 /// Returns the folder that a COLMAP model's names are relative to.

@@ -18,21 +18,22 @@
 //! index ([`crate::ViewOrder`]). The order of the Gaussians is state; it is the order of the tensors.
 
 mod capture;
+mod state;
 mod tensors;
 
 pub use capture::{CaptureIdentity, ViewIdentity};
 
 use crate::{
-    Best, Budget, CapLosses, EvalRow, ExtensionCheck, History, LossRow, Seconds, TrainConfig,
-    ValidationRow,
+    Best, Budget, CapLosses, EvalRow, ExtensionCheck, History, Seconds, TrainConfig, ValidationRow,
 };
-use dapple_engine::{
-    DensifyReport, OptimizerState, PARAM_GROUPS, STATISTICS, VIEW_GROUPS, ViewNumbers, ViewSizes,
-    ViewState,
-};
+use dapple_engine::{DensifyReport, OptimizerState, STATISTICS, ViewState};
 use dapple_scene::atomic::write_atomically;
 use dapple_scene::{Error, Result, Splats, bounded};
 use serde::{Deserialize, Serialize};
+use state::{
+    BEST, Learnt, contradiction, read_best, read_gaussian_state, read_losses, read_splats,
+    read_views, splat_tensors, view_tensors, view_values,
+};
 use std::io::{Cursor, Read, Seek};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -41,18 +42,6 @@ pub(crate) use tensors::{Kind, Reader, Tensor, write as write_tensors};
 
 /// Version of the file. It rises if a reader of the old version would resume differently.
 pub const CHECKPOINT_VERSION: u32 = 2;
-
-/// Prefix of the names of the tensors that belong to the best splats.
-const BEST: &str = "best.";
-
-/// Name of the tensor whose length is the number of photos with appearance grids.
-const SEEN: &str = "appearance.seen";
-
-/// Name of the tensor whose length is the number of photos with appearance embeddings.
-const MLP_SEEN: &str = "look.seen";
-
-/// Name of the tensor whose first axis is the number of Gaussians with features.
-const FEATURES: &str = "look.features";
 
 const FORMAT: &str = "dapple-checkpoint";
 
@@ -248,16 +237,7 @@ impl Checkpoint {
         check_version(reader.metadata("format"), reader.metadata("version"))?;
         // Verify the checksum before values are used or memory is allocated.
         reader.verify()?;
-        let Some(config) = reader.metadata("config") else {
-            return Err(contradiction("it has no configuration"));
-        };
-        let config = TrainConfig::parse(config, "the configuration in it")?;
-        let run = reader.metadata("run").unwrap_or_default();
-        let run: Run = serde_json::from_str(run).map_err(|e| {
-            Error::input(format!("the checkpoint's description is not valid: {e}"))
-                .hint("another program has written it: use the checkpoint as the run left it")
-                .caused_by(e)
-        })?;
+        let (config, run) = read_metadata(&reader)?;
         let &[n, 3] = reader.shape("splats.means")? else {
             return Err(contradiction("its centres have no three coordinates"));
         };
@@ -265,24 +245,9 @@ impl Checkpoint {
             return Err(contradiction("it holds no Gaussian"));
         }
         let degree = config.sh_degree;
-        let mut splats = |name| read_splats(&mut reader, name, n, degree);
-        let (splats, first_moments, second_moments) = (
-            splats("splats")?,
-            splats("first_moments")?,
-            splats("second_moments")?,
-        );
-        let mut state = OptimizerState {
-            first_moments,
-            second_moments,
-            ..OptimizerState::default()
-        };
-        for statistic in STATISTICS {
-            // Values that only anti-aliased runs have exist from the first step on.
-            if !statistic.of_antialiased || config.antialias && run.step > 0 {
-                let values = reader.read(statistic.name, Kind::F32, &[n])?;
-                statistic.set(&mut state, values);
-            }
-        }
+        let splats = read_splats(&mut reader, "splats", n, degree)?;
+        let has_smoothing = config.antialias && run.step > 0;
+        let mut state = read_gaussian_state(&mut reader, n, degree, has_smoothing)?;
         // Take the lengths from the metadata, as for poses: files of earlier versions have no checksum of the names of
         // tensors.
         let of_photos = Learnt {
@@ -300,14 +265,8 @@ impl Checkpoint {
         let best = if run.watched.is_empty() {
             None
         } else {
-            let n = reader.shape("best.means")?.first().copied().unwrap_or(0);
-            let splats = read_splats(&mut reader, "best", n, degree)?;
-            let views = read_views(&mut reader, BEST, 0, of_photos)?;
-            let (best, last) = (views.sizes(), state.views.sizes());
-            if (best.grids, best.mlp_views) != (last.grids, last.mlp_views) {
-                return Err(contradiction("its best splats are of other photos"));
-            }
-            Some(Arc::new(Best { splats, views }))
+            let last = state.views.sizes();
+            Some(Arc::new(read_best(&mut reader, degree, of_photos, last)?))
         };
         let losses = read_losses(&mut reader)?;
         let ascend = losses.windows(2).all(|rows| rows[0].step < rows[1].step);
@@ -367,126 +326,17 @@ fn check_version(format: Option<&str>, version: Option<&str>) -> Result<()> {
     .hint(hint))
 }
 
-fn contradiction(what: &str) -> Error {
-    Error::input(format!("the checkpoint contradicts itself: {what}"))
-        .hint("another program has written it: use the checkpoint as the run left it")
-}
-
-/// Returns the tensors of splats, or of values with the same shapes.
-fn splat_tensors<'a>(of: &str, splats: &'a Splats) -> [Tensor<'a>; PARAM_GROUPS.len()] {
-    PARAM_GROUPS.map(|group| {
-        let name = format!("{of}.{}", group.name);
-        let shape = group.shape(splats.len(), splats.sh_degree);
-        Tensor::new(name, Kind::F32, &shape, group.values(splats))
-    })
-}
-
-fn read_splats<R: Read + Seek>(
-    reader: &mut Reader<R>,
-    of: &str,
-    n: usize,
-    sh_degree: u8,
-) -> Result<Splats> {
-    let mut splats = Splats::empty(sh_degree);
-    for group in PARAM_GROUPS {
-        let name = format!("{of}.{}", group.name);
-        let values: Vec<f32> = reader.read(&name, Kind::F32, &group.shape(n, sh_degree))?;
-        group.set(&mut splats, &values);
-    }
-    Ok(splats)
-}
-
-/// Returns the values of the state of the views, in the order of their list.
-fn view_values(state: &ViewState) -> Vec<ViewNumbers<'_>> {
-    let values = VIEW_GROUPS.iter().map(|group| group.values(state));
-    values.collect()
-}
-
-/// Returns the tensors of the views' state that a step has changed.
-fn view_tensors<'a>(
-    before: &str,
-    state: &ViewState,
-    values: &'a [ViewNumbers<'a>],
-) -> Vec<Tensor<'a>> {
-    let sizes = state.sizes();
-    let all = VIEW_GROUPS.iter().zip(values);
-    let tensors = all.filter_map(|(group, values)| {
-        let (name, shape) = (format!("{before}{}", group.name), group.shape(&sizes));
-        let is_there = shape.first().is_some_and(|&views| views > 0);
-        is_there.then(|| match values {
-            ViewNumbers::F32(values) => Tensor::new(name, Kind::F32, &shape, values),
-            ViewNumbers::U32(values) => Tensor::new(name, Kind::U32, &shape, values),
-        })
-    });
-    tensors.collect()
-}
-
-/// Which appearance parameters of photos are learned.
-#[derive(Debug, Clone, Copy)]
-struct Learnt {
-    /// Number of cells of the grids, if grids are learned.
-    cells: Option<[u32; 3]>,
-    /// True with the appearance MLP.
-    mlp_views: bool,
-}
-
-/// Reads the tensors of the views' state, for the given number of refined poses and the learned appearance.
-fn read_views<R: Read + Seek>(
-    reader: &mut Reader<R>,
-    before: &str,
-    poses: usize,
-    learnt: Learnt,
-) -> Result<ViewState> {
-    let mut sizes = ViewSizes {
-        poses,
-        ..ViewSizes::default()
+/// Reads the configuration and the metadata `run`.
+fn read_metadata<R: Read + Seek>(reader: &Reader<R>) -> Result<(TrainConfig, Run)> {
+    let Some(config) = reader.metadata("config") else {
+        return Err(contradiction("it has no configuration"));
     };
-    let photos = |name: &str| match reader.shape(&format!("{before}{name}"))? {
-        &[photos] => Ok(photos),
-        _ => Err(contradiction("its photos' steps are no list")),
-    };
-    if let Some(cells) = learnt.cells {
-        (sizes.grids, sizes.cells) = (photos(SEEN)?, cells);
-    }
-    if learnt.mlp_views {
-        sizes.mlp_views = photos(MLP_SEEN)?;
-        sizes.featured = match reader.shape(&format!("{before}{FEATURES}"))? {
-            &[gaussians, _] => gaussians,
-            _ => return Err(contradiction("its Gaussians' features are no rows")),
-        };
-    }
-    let mut state = ViewState::default();
-    for group in VIEW_GROUPS {
-        let (name, shape) = (format!("{before}{}", group.name), group.shape(&sizes));
-        if shape.first().is_none_or(|&views| views == 0) {
-            continue;
-        }
-        let values = match group.is_count {
-            false => ViewNumbers::F32(reader.read(&name, Kind::F32, &shape)?.into()),
-            true => ViewNumbers::U32(reader.read(&name, Kind::U32, &shape)?.into()),
-        };
-        group.set(&mut state, &sizes, values)?;
-    }
-    state.appearance.check()?;
-    state.appearance_mlp.check()?;
-    Ok(state)
-}
-
-fn read_losses<R: Read + Seek>(reader: &mut Reader<R>) -> Result<Vec<LossRow>> {
-    let &[count] = reader.shape("history.steps")? else {
-        return Err(contradiction("its history is no list"));
-    };
-    let steps: Vec<u32> = reader.read("history.steps", Kind::U32, &[count])?;
-    let losses: Vec<f32> = reader.read("history.losses", Kind::F32, &[count])?;
-    let gaussians: Vec<u64> = reader.read("history.gaussians", Kind::U64, &[count])?;
-    let rates: Vec<f64> = reader.read("history.steps_per_second", Kind::F64, &[count])?;
-    let rows = steps.into_iter().zip(losses).zip(gaussians).zip(rates);
-    Ok(rows
-        .map(|(((step, loss), gaussians), steps_per_second)| LossRow {
-            step,
-            loss,
-            gaussians,
-            steps_per_second,
-        })
-        .collect())
+    let config = TrainConfig::parse(config, "the configuration in it")?;
+    let run = reader.metadata("run").unwrap_or_default();
+    let run: Run = serde_json::from_str(run).map_err(|e| {
+        Error::input(format!("the checkpoint's description is not valid: {e}"))
+            .hint("another program has written it: use the checkpoint as the run left it")
+            .caused_by(e)
+    })?;
+    Ok((config, run))
 }

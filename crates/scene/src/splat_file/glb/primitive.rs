@@ -4,6 +4,7 @@ use super::accessors::{Accessors, Floats};
 use super::json::Primitive;
 use super::{EXTENSION, coefficient, refuse, signs};
 use crate::ply::empty;
+use crate::splat_file::axes::Signs;
 use crate::splat_file::packed::{cut_harmonics, unit};
 use crate::splat_file::{ReadOptions, spz};
 use crate::{Error, MAX_SH_DEGREE, NoProgress, Result, SH_C0, Splats};
@@ -218,6 +219,56 @@ impl Attributes<'_, '_> {
         let fits = width >= 3 && values.len() == width * self.count;
         Ok(fits.then_some((values, width)))
     }
+
+    /// Reads opacities and the coefficients of degree 0. Missing attributes are taken from `COLOR_0`, with a note.
+    fn opacities_and_sh0(&self, notes: &mut Vec<String>) -> Result<(Vec<f32>, Vec<f32>)> {
+        let (opacity_name, sh0_name) = (format!("{EXTENSION}:OPACITY"), coefficient(0, 0));
+        let mut opacities = self.find(&[&opacity_name, "_OPACITY"], 1)?;
+        let mut sh0 = self.find(&[&sh0_name], 3)?;
+        if (opacities.is_none() || sh0.is_none())
+            && let Some((colours, width)) = self.colour()?
+        {
+            let rows = || colours.chunks_exact(width);
+            if sh0.is_none() {
+                let dc = |c: &f32| (c - 0.5) / SH_C0;
+                sh0 = Some(rows().flat_map(|row| row[..3].iter().map(dc)).collect());
+            }
+            if opacities.is_none() && width == 4 {
+                opacities = Some(rows().map(|row| row[3]).collect());
+            }
+            notes.push(
+                "colours or opacities are taken from COLOR_0, where drafts of the extension had them"
+                    .to_owned(),
+            );
+        }
+        let (Some(opacities), Some(sh0)) = (opacities, sh0) else {
+            let lacks = if self.primitive.attributes.contains_key(&sh0_name) {
+                opacity_name
+            } else {
+                sh0_name
+            };
+            return refuse(format!("the splats of the glTF file lack {lacks}"), self.at);
+        };
+        Ok((opacities, sh0))
+    }
+
+    /// Reads the coefficients of degree 1 to `degree` into `splats`.
+    fn read_sh_rest(&self, splats: &mut Splats, degree: usize, signs: &Signs) -> Result<()> {
+        let stride = splats.sh_rest_stride();
+        for degree in 1..=degree {
+            for n in 0..2 * degree + 1 {
+                let values = self.need(&[&coefficient(degree, n)], 3)?;
+                let k = degree * degree - 1 + n;
+                for i in 0..self.count {
+                    for channel in 0..3 {
+                        splats.sh_rest[i * stride + 3 * k + channel] =
+                            values[3 * i + channel] * signs.sh[k];
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Reads attributes in accessors.
@@ -238,34 +289,8 @@ fn plain(primitive: &Primitive, accessors: &Accessors<'_>, at: &str) -> Result<P
     let own = |name: &str| format!("{EXTENSION}:{name}");
     let quats = attributes.need(&[&own("ROTATION"), "_ROTATION"], 4)?;
     let scales = attributes.need(&[&own("SCALE"), "_SCALE"], 3)?;
-    let (opacity_name, sh0_name) = (own("OPACITY"), coefficient(0, 0));
-    let mut opacities = attributes.find(&[&opacity_name, "_OPACITY"], 1)?;
-    let mut sh0 = attributes.find(&[&sh0_name], 3)?;
     let mut notes = Vec::new();
-    if (opacities.is_none() || sh0.is_none())
-        && let Some((colours, width)) = attributes.colour()?
-    {
-        let rows = || colours.chunks_exact(width);
-        if sh0.is_none() {
-            let dc = |c: &f32| (c - 0.5) / SH_C0;
-            sh0 = Some(rows().flat_map(|row| row[..3].iter().map(dc)).collect());
-        }
-        if opacities.is_none() && width == 4 {
-            opacities = Some(rows().map(|row| row[3]).collect());
-        }
-        notes.push(
-            "colours or opacities are taken from COLOR_0, where drafts of the extension had them"
-                .to_owned(),
-        );
-    }
-    let (Some(opacities), Some(sh0)) = (opacities, sh0) else {
-        let lacks = if primitive.attributes.contains_key(&sh0_name) {
-            opacity_name
-        } else {
-            sh0_name
-        };
-        return refuse(format!("the splats of the glTF file lack {lacks}"), at);
-    };
+    let (opacities, sh0) = attributes.opacities_and_sh0(&mut notes)?;
     let has = |degree: &usize| primitive.attributes.contains_key(&coefficient(*degree, 0));
     let stored = (0..=10).rev().find(has).unwrap_or(0);
     let degree = stored.min(usize::from(MAX_SH_DEGREE));
@@ -289,19 +314,7 @@ fn plain(primitive: &Primitive, accessors: &Accessors<'_>, at: &str) -> Result<P
         splats.opacities[i] = opacities[i];
         splats.sh0[i] = three(&sh0);
     }
-    let stride = splats.sh_rest_stride();
-    for degree in 1..=degree {
-        for n in 0..2 * degree + 1 {
-            let values = attributes.need(&[&coefficient(degree, n)], 3)?;
-            let k = degree * degree - 1 + n;
-            for i in 0..count {
-                for channel in 0..3 {
-                    splats.sh_rest[i * stride + 3 * k + channel] =
-                        values[3 * i + channel] * signs.sh[k];
-                }
-            }
-        }
-    }
+    attributes.read_sh_rest(&mut splats, degree, &signs)?;
     Ok(Part {
         splats,
         is_known: false,

@@ -44,23 +44,8 @@ pub(in crate::splat_file) fn parse_beside(
 ) -> Result<(Splats, SplatMetadata)> {
     let meta = Meta::parse(bytes)?;
     let finest = finest(&meta.tree).ok_or_else(|| damaged("no level has a Gaussian".to_owned()))?;
-    let mut runs = Vec::new();
-    gather_runs(&meta.tree, finest, &mut runs);
-    runs.sort_unstable();
-    for (before, run) in runs.iter().zip(runs.iter().skip(1)) {
-        if run.file == before.file && run.offset < before.offset.saturating_add(before.count) {
-            return Err(damaged(format!(
-                "Gaussian {} of file {} is in two leaves",
-                run.offset, run.file
-            )));
-        }
-    }
-    // One file under two numbers would count twice with the bytes of one.
-    let mut names: Vec<&str> = meta.filenames.iter().map(|name| plain(name)).collect();
-    names.sort_unstable();
-    if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-        return Err(damaged(format!("{:?} is named twice", pair[0])));
-    }
+    let runs = disjoint_runs(&meta.tree, finest)?;
+    check_names(&meta.filenames)?;
     let (mut splats, mut metadata) = (Splats::empty(0), SplatMetadata::default());
     metadata.notes.extend(compare_counts(&meta, finest, &runs));
     let mut unused = 0;
@@ -77,19 +62,7 @@ pub(in crate::splat_file) fn parse_beside(
         metadata.moved = beside.moved;
         let named = |note| format!("{name}: {note}");
         metadata.notes.extend(beside.notes.into_iter().map(named));
-        let mut order = Vec::with_capacity(part.len());
-        for run in runs {
-            let end = run.offset.saturating_add(run.count);
-            if end > part.len() {
-                return Err(damaged(format!(
-                    "a leaf has {} Gaussians of {name} from {} on, and there are {}",
-                    run.count,
-                    run.offset,
-                    part.len()
-                )));
-            }
-            order.extend(run.offset..end);
-        }
+        let order = indices_of_runs(runs, name, part.len())?;
         let is_whole = order.iter().copied().eq(0..part.len());
         unused += part.len() - order.len();
         append(
@@ -121,6 +94,49 @@ pub(in crate::splat_file) fn parse_beside(
         metadata.notes.push(note);
     }
     Ok((splats, metadata))
+}
+
+/// Returns the runs of a level in the order of files and offsets, and refuses runs that overlap.
+fn disjoint_runs(tree: &Node, level: u32) -> Result<Vec<Run>> {
+    let mut runs = Vec::new();
+    gather_runs(tree, level, &mut runs);
+    runs.sort_unstable();
+    for (before, run) in runs.iter().zip(runs.iter().skip(1)) {
+        if run.file == before.file && run.offset < before.offset.saturating_add(before.count) {
+            return Err(damaged(format!(
+                "Gaussian {} of file {} is in two leaves",
+                run.offset, run.file
+            )));
+        }
+    }
+    Ok(runs)
+}
+
+/// Refuses files that are named twice.
+fn check_names(filenames: &[String]) -> Result<()> {
+    // One file under two numbers would count twice with the bytes of one.
+    let mut names: Vec<&str> = filenames.iter().map(|name| plain(name)).collect();
+    names.sort_unstable();
+    match names.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => Err(damaged(format!("{:?} is named twice", pair[0]))),
+        None => Ok(()),
+    }
+}
+
+/// Returns the indices of the Gaussians in these runs of the file `name`, which has `count` Gaussians.
+fn indices_of_runs(runs: &[Run], name: &str, count: usize) -> Result<Vec<usize>> {
+    let mut order = Vec::with_capacity(count);
+    for run in runs {
+        let end = run.offset.saturating_add(run.count);
+        if end > count {
+            return Err(damaged(format!(
+                "a leaf has {} Gaussians of {name} from {} on, and there are {count}",
+                run.count, run.offset
+            )));
+        }
+        order.extend(run.offset..end);
+    }
+    Ok(order)
 }
 
 /// Returns a note if the counts of `lod-meta.json` differ from those of its tree.

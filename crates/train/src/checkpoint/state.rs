@@ -1,0 +1,187 @@
+//! Tensors of a checkpoint: splats, moments, statistics, the state of the views, and losses.
+
+use super::tensors::{Kind, Reader, Tensor};
+use crate::{Best, LossRow};
+use dapple_engine::{
+    OptimizerState, PARAM_GROUPS, STATISTICS, VIEW_GROUPS, ViewNumbers, ViewSizes, ViewState,
+};
+use dapple_scene::{Error, Result, Splats};
+use std::io::{Read, Seek};
+
+/// Prefix of the names of the tensors that belong to the best splats.
+pub(super) const BEST: &str = "best.";
+
+/// Name of the tensor whose length is the number of photos with appearance grids.
+const SEEN: &str = "appearance.seen";
+
+/// Name of the tensor whose length is the number of photos with appearance embeddings.
+const MLP_SEEN: &str = "look.seen";
+
+/// Name of the tensor whose first axis is the number of Gaussians with features.
+const FEATURES: &str = "look.features";
+
+/// Builds the error of a checkpoint whose parts contradict each other.
+pub(super) fn contradiction(what: &str) -> Error {
+    Error::input(format!("the checkpoint contradicts itself: {what}"))
+        .hint("another program has written it: use the checkpoint as the run left it")
+}
+
+/// Returns the tensors of splats, or of values with the same shapes.
+pub(super) fn splat_tensors<'a>(of: &str, splats: &'a Splats) -> [Tensor<'a>; PARAM_GROUPS.len()] {
+    PARAM_GROUPS.map(|group| {
+        let name = format!("{of}.{}", group.name);
+        let shape = group.shape(splats.len(), splats.sh_degree);
+        Tensor::new(name, Kind::F32, &shape, group.values(splats))
+    })
+}
+
+/// Reads the moments and the density statistics of `n` Gaussians, and the 3D filters if `has_smoothing`.
+pub(super) fn read_gaussian_state<R: Read + Seek>(
+    reader: &mut Reader<R>,
+    n: usize,
+    sh_degree: u8,
+    has_smoothing: bool,
+) -> Result<OptimizerState> {
+    let mut state = OptimizerState {
+        first_moments: read_splats(reader, "first_moments", n, sh_degree)?,
+        second_moments: read_splats(reader, "second_moments", n, sh_degree)?,
+        ..OptimizerState::default()
+    };
+    for statistic in STATISTICS {
+        // Values that only anti-aliased runs have exist from the first step on.
+        if !statistic.of_antialiased || has_smoothing {
+            let values = reader.read(statistic.name, Kind::F32, &[n])?;
+            statistic.set(&mut state, values);
+        }
+    }
+    Ok(state)
+}
+
+/// Reads the splats with the best validation score. `last` are the sizes of the views' state after the last step.
+pub(super) fn read_best<R: Read + Seek>(
+    reader: &mut Reader<R>,
+    sh_degree: u8,
+    learnt: Learnt,
+    last: ViewSizes,
+) -> Result<Best> {
+    let n = reader.shape("best.means")?.first().copied().unwrap_or(0);
+    let splats = read_splats(reader, "best", n, sh_degree)?;
+    let views = read_views(reader, BEST, 0, learnt)?;
+    let best = views.sizes();
+    if (best.grids, best.mlp_views) != (last.grids, last.mlp_views) {
+        return Err(contradiction("its best splats are of other photos"));
+    }
+    Ok(Best { splats, views })
+}
+
+/// Reads splats, or values with the same shapes.
+pub(super) fn read_splats<R: Read + Seek>(
+    reader: &mut Reader<R>,
+    of: &str,
+    n: usize,
+    sh_degree: u8,
+) -> Result<Splats> {
+    let mut splats = Splats::empty(sh_degree);
+    for group in PARAM_GROUPS {
+        let name = format!("{of}.{}", group.name);
+        let values: Vec<f32> = reader.read(&name, Kind::F32, &group.shape(n, sh_degree))?;
+        group.set(&mut splats, &values);
+    }
+    Ok(splats)
+}
+
+/// Returns the values of the state of the views, in the order of their list.
+pub(super) fn view_values(state: &ViewState) -> Vec<ViewNumbers<'_>> {
+    let values = VIEW_GROUPS.iter().map(|group| group.values(state));
+    values.collect()
+}
+
+/// Returns the tensors of the views' state that a step has changed.
+pub(super) fn view_tensors<'a>(
+    before: &str,
+    state: &ViewState,
+    values: &'a [ViewNumbers<'a>],
+) -> Vec<Tensor<'a>> {
+    let sizes = state.sizes();
+    let all = VIEW_GROUPS.iter().zip(values);
+    let tensors = all.filter_map(|(group, values)| {
+        let (name, shape) = (format!("{before}{}", group.name), group.shape(&sizes));
+        let is_there = shape.first().is_some_and(|&views| views > 0);
+        is_there.then(|| match values {
+            ViewNumbers::F32(values) => Tensor::new(name, Kind::F32, &shape, values),
+            ViewNumbers::U32(values) => Tensor::new(name, Kind::U32, &shape, values),
+        })
+    });
+    tensors.collect()
+}
+
+/// Which appearance parameters of photos are learned.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Learnt {
+    /// Number of cells of the grids, if grids are learned.
+    pub(super) cells: Option<[u32; 3]>,
+    /// True with the appearance MLP.
+    pub(super) mlp_views: bool,
+}
+
+/// Reads the tensors of the views' state, for the given number of refined poses and the learned appearance.
+pub(super) fn read_views<R: Read + Seek>(
+    reader: &mut Reader<R>,
+    before: &str,
+    poses: usize,
+    learnt: Learnt,
+) -> Result<ViewState> {
+    let mut sizes = ViewSizes {
+        poses,
+        ..ViewSizes::default()
+    };
+    let photos = |name: &str| match reader.shape(&format!("{before}{name}"))? {
+        &[photos] => Ok(photos),
+        _ => Err(contradiction("its photos' steps are no list")),
+    };
+    if let Some(cells) = learnt.cells {
+        (sizes.grids, sizes.cells) = (photos(SEEN)?, cells);
+    }
+    if learnt.mlp_views {
+        sizes.mlp_views = photos(MLP_SEEN)?;
+        sizes.featured = match reader.shape(&format!("{before}{FEATURES}"))? {
+            &[gaussians, _] => gaussians,
+            _ => return Err(contradiction("its Gaussians' features are no rows")),
+        };
+    }
+    let mut state = ViewState::default();
+    for group in VIEW_GROUPS {
+        let (name, shape) = (format!("{before}{}", group.name), group.shape(&sizes));
+        if shape.first().is_none_or(|&views| views == 0) {
+            continue;
+        }
+        let values = match group.is_count {
+            false => ViewNumbers::F32(reader.read(&name, Kind::F32, &shape)?.into()),
+            true => ViewNumbers::U32(reader.read(&name, Kind::U32, &shape)?.into()),
+        };
+        group.set(&mut state, &sizes, values)?;
+    }
+    state.appearance.check()?;
+    state.appearance_mlp.check()?;
+    Ok(state)
+}
+
+/// Reads the losses of all steps.
+pub(super) fn read_losses<R: Read + Seek>(reader: &mut Reader<R>) -> Result<Vec<LossRow>> {
+    let &[count] = reader.shape("history.steps")? else {
+        return Err(contradiction("its history is no list"));
+    };
+    let steps: Vec<u32> = reader.read("history.steps", Kind::U32, &[count])?;
+    let losses: Vec<f32> = reader.read("history.losses", Kind::F32, &[count])?;
+    let gaussians: Vec<u64> = reader.read("history.gaussians", Kind::U64, &[count])?;
+    let rates: Vec<f64> = reader.read("history.steps_per_second", Kind::F64, &[count])?;
+    let rows = steps.into_iter().zip(losses).zip(gaussians).zip(rates);
+    Ok(rows
+        .map(|(((step, loss), gaussians), steps_per_second)| LossRow {
+            step,
+            loss,
+            gaussians,
+            steps_per_second,
+        })
+        .collect())
+}
