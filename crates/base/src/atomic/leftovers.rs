@@ -39,12 +39,20 @@ pub(super) fn locked_file(folder: &Path) -> io::Result<NamedTempFile> {
     let mut attempt = 1;
     loop {
         let file = builder.tempfile_in(folder)?;
-        let is_locked = file.as_file().try_lock().is_ok();
-        // Between its creation and its lock another process may have removed it.
-        if !is_locked || file.path().exists() || attempt == ATTEMPTS {
+        if attempt == ATTEMPTS || !was_taken(file.as_file(), file.path()) {
             return Ok(file);
         }
         attempt += 1;
+    }
+}
+
+/// Locks a new temporary file or folder. Returns true if another process has taken it for a leftover meanwhile: the
+/// process holds its lock, or has removed it.
+fn was_taken(file: &File, path: &Path) -> bool {
+    match file.try_lock() {
+        Ok(()) => !path.exists(),
+        Err(TryLockError::WouldBlock) => true,
+        Err(TryLockError::Error(_)) => false,
     }
 }
 
@@ -64,13 +72,21 @@ impl TemporaryFolder {
     /// I/O errors.
     pub fn new_in(parent: &Path) -> io::Result<Self> {
         remove_leftovers_once(parent);
-        let folder = builder().tempdir_in(parent)?;
-        let lock = File::open(folder.path()).ok();
-        let lock = lock.filter(|folder| folder.try_lock().is_ok());
-        Ok(Self {
-            folder,
-            _lock: lock,
-        })
+        let mut attempt = 1;
+        loop {
+            let folder = builder().tempdir_in(parent)?;
+            let lock = File::open(folder.path()).ok();
+            let is_taken = lock
+                .as_ref()
+                .is_some_and(|lock| was_taken(lock, folder.path()));
+            if attempt == ATTEMPTS || !is_taken {
+                return Ok(Self {
+                    folder,
+                    _lock: lock,
+                });
+            }
+            attempt += 1;
+        }
     }
 
     /// Its path.
@@ -89,8 +105,8 @@ pub fn remove_leftovers(folder: &Path) {
 /// all temporary files stay: they may be in use.
 fn remove_leftovers_once(folder: &Path) {
     let mut looked_in = LOOKED_IN.lock().unwrap_or_else(PoisonError::into_inner);
+    // Other threads wait, because they would make files that look like leftovers until they are locked.
     if looked_in.insert(folder.to_owned()) {
-        drop(looked_in);
         remove(folder, false);
     }
 }
@@ -122,6 +138,26 @@ fn remove(folder: &Path, also_without_locks: bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn new_files_outlive_a_process_that_removes_leftovers_meanwhile() {
+        let folder = tempfile::tempdir().unwrap();
+        let is_over = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                        remove(folder.path(), false);
+                    }
+                });
+            }
+            let lost = (0..3000)
+                .filter(|_| !locked_file(folder.path()).unwrap().path().exists())
+                .count();
+            is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+            assert_eq!(lost, 0);
+        });
+    }
 
     #[test]
     fn temporary_files_in_use_stay_and_those_of_a_killed_process_go() {
