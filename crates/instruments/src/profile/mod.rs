@@ -44,7 +44,7 @@ pub struct Told {
     pub program: Program,
     /// Settings of the run.
     pub settings: Vec<Fact>,
-    /// Limits of the device ([`crate::ceilings::of`]).
+    /// Limits of the device ([`crate::ceilings::for_engine`]).
     pub ceilings: Ceilings,
 }
 

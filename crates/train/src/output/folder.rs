@@ -293,9 +293,10 @@ impl RunFolder {
     }
 }
 
-/// Returns true if the path is a folder that holds anything.
+/// Returns true if the path is a folder that holds anything but the lock of a run.
 fn holds_files(folder: &Path) -> bool {
-    std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some())
+    let mut entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.any(|entry| entry.file_name() != RunLock::FILE)
 }
 
 /// Returns the write options of the splats of a run: anti-aliasing and local origin.
