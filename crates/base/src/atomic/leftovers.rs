@@ -46,7 +46,7 @@ pub(super) fn locked_file(folder: &Path) -> io::Result<NamedTempFile> {
     }
 }
 
-/// Locks a new temporary file or folder. Returns true if another process has taken it for a leftover meanwhile: the
+/// Locks a new temporary file or folder. Returns true if another process has taken it for a leftover before: that
 /// process holds its lock, or has removed it.
 fn was_taken(file: &File, path: &Path) -> bool {
     match file.try_lock() {
