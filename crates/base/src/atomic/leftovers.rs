@@ -36,11 +36,19 @@ pub(super) fn locked_file(folder: &Path) -> io::Result<NamedTempFile> {
     // A temporary file is private by default; a result is an ordinary file, as the umask has it.
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    untaken(
+        || builder.tempfile_in(folder),
+        |file| was_taken(file.as_file(), file.path()),
+    )
+}
+
+/// Makes a temporary file or folder. Repeats this while `was_taken` is true for the result.
+fn untaken<T>(make: impl Fn() -> io::Result<T>, was_taken: impl Fn(&T) -> bool) -> io::Result<T> {
     let mut attempt = 1;
     loop {
-        let file = builder.tempfile_in(folder)?;
-        if attempt == ATTEMPTS || !was_taken(file.as_file(), file.path()) {
-            return Ok(file);
+        let made = make()?;
+        if !was_taken(&made) || attempt == ATTEMPTS {
+            return Ok(made);
         }
         attempt += 1;
     }
@@ -62,7 +70,7 @@ fn was_taken(file: &File, path: &Path) -> bool {
 pub struct TemporaryFolder {
     folder: TempDir,
     /// Open as long as the folder is in use; none where folders cannot be opened.
-    _lock: Option<File>,
+    lock: Option<File>,
 }
 
 impl TemporaryFolder {
@@ -72,21 +80,15 @@ impl TemporaryFolder {
     /// I/O errors.
     pub fn new_in(parent: &Path) -> io::Result<Self> {
         remove_leftovers_once(parent);
-        let mut attempt = 1;
-        loop {
+        let make = || {
             let folder = builder().tempdir_in(parent)?;
             let lock = File::open(folder.path()).ok();
-            let is_taken = lock
-                .as_ref()
-                .is_some_and(|lock| was_taken(lock, folder.path()));
-            if attempt == ATTEMPTS || !is_taken {
-                return Ok(Self {
-                    folder,
-                    _lock: lock,
-                });
-            }
-            attempt += 1;
-        }
+            Ok(Self { folder, lock })
+        };
+        untaken(make, |made| {
+            let lock = made.lock.as_ref();
+            lock.is_some_and(|lock| was_taken(lock, made.path()))
+        })
     }
 
     /// Its path.
