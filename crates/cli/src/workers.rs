@@ -54,8 +54,8 @@ mod tests {
     #[test]
     fn numbers_of_threads_are_bounded() {
         let most = threads::most().to_string();
-        for good in ["1", "2", &most] {
-            assert!(is_usable(good), "{good}");
+        for usable in ["1", "2", &most] {
+            assert!(is_usable(usable), "{usable}");
         }
         let beyond = (threads::most() + 1).to_string();
         for bad in ["", "0", "-1", "abc", "1.5", "99999999999999999999", &beyond] {

@@ -55,6 +55,16 @@ pub struct KernelSlots {
     pub after_adam: Option<ExtrasStep>,
 }
 
+impl KernelSlots {
+    /// Returns the Gaussians that the stages read: those with the colours of the photo's appearance, if there are any.
+    pub fn shown<'a>(&'a self, model: &'a Model) -> &'a Blocks {
+        match &self.mlp {
+            Some(colours) => &colours.params,
+            None => &model.params,
+        }
+    }
+}
+
 /// One step of training: what stages and features read and change.
 pub struct StepContext<'a> {
     /// View of the step.
@@ -79,14 +89,4 @@ pub struct StepContext<'a> {
     pub slots: KernelSlots,
     /// Times of stages.
     pub clock: Clock,
-}
-
-impl StepContext<'_> {
-    /// Returns the Gaussians that the stages read.
-    pub fn shown(&self) -> &Blocks {
-        match &self.slots.mlp {
-            Some(colours) => &colours.params,
-            None => &self.model.params,
-        }
-    }
 }

@@ -108,10 +108,10 @@ impl CpuEngine {
 
     /// Executes the stages `project` to `blend` for a render.
     fn forward(&mut self, camera: &CameraF32, settings: &RenderSettings, extra: BlendExtra) {
-        self.model.filters(settings.antialias);
+        self.model.fit_filters(settings.antialias);
         let forward = Forward {
             params: &self.model.params,
-            filter_3d: self.model.filters_if(settings.antialias),
+            filter_3d: self.model.filters(settings.antialias),
             camera,
             settings,
             sh_degree: settings.sh_degree.min(self.model.sh_degree),

@@ -59,16 +59,15 @@ impl Model {
         }
     }
 
-    /// Returns the 3D filters, if `antialias` is true; filters that were never set are zero.
-    pub fn filters(&mut self, antialias: bool) -> Option<&[Row]> {
+    /// Creates zero 3D filters if `antialias` is true and they were never set. Precedes [`Self::filters`].
+    pub fn fit_filters(&mut self, antialias: bool) {
         if antialias && self.filter_3d.is_empty() {
             self.filter_3d = vec![Row::ZERO; self.params.count()];
         }
-        self.filters_if(antialias)
     }
 
-    /// Returns the 3D filters that [`Self::filters`] has made, if `antialias` is true.
-    pub fn filters_if(&self, antialias: bool) -> Option<&[Row]> {
+    /// Returns the 3D filters, if `antialias` is true.
+    pub fn filters(&self, antialias: bool) -> Option<&[Row]> {
         antialias.then_some(self.filter_3d.as_slice())
     }
 }

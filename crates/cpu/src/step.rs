@@ -119,14 +119,10 @@ pub fn run(mut step: StepContext<'_>, features: &mut Features) -> Result<(StepRe
 /// Executes the stages from `project` to `blend`.
 fn forward(step: &mut StepContext<'_>) {
     let render = &step.settings.render;
-    step.model.filters(render.antialias);
-    let params = match &step.slots.mlp {
-        Some(colours) => &colours.params,
-        None => &step.model.params,
-    };
+    step.model.fit_filters(render.antialias);
     let forward = Forward {
-        params,
-        filter_3d: step.model.filters_if(render.antialias),
+        params: step.slots.shown(step.model),
+        filter_3d: step.model.filters(render.antialias),
         camera: &step.camera,
         settings: render,
         sh_degree: step.sh_degree,

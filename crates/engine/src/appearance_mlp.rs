@@ -207,7 +207,7 @@ impl AppearanceMlp {
 }
 
 /// Returns the error of a step that learns the appearance MLP if the engine has none for its view.
-pub fn no_look() -> Error {
+pub fn no_embedding() -> Error {
     Error::input("the step requests the appearance MLP, and the engine holds none")
         .hint("upload a state with an appearance embedding for each view")
 }

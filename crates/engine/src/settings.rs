@@ -124,7 +124,7 @@ pub struct StepSettings {
     pub accumulate_density: bool,
     /// True to set each Gaussian's 3D filter by the training views before the step. Only with
     /// [`RenderSettings::antialias`]; see [`crate::filter_3d`].
-    pub refresh_smoothing: bool,
+    pub refresh_filter_3d: bool,
     /// Additions of a density strategy to `update`.
     pub extras: Extras,
     /// Dropout rate: the share of the Gaussians that the step drops at random, 0 to below 1, keyed by
@@ -162,7 +162,7 @@ impl StepSettings {
             losses: LossWeights::default(),
             crop: [0; 2],
             accumulate_density: false,
-            refresh_smoothing: false,
+            refresh_filter_3d: false,
             extras: Extras::default(),
             dropout: 0.0,
             pose_rates: PoseRates::default(),

@@ -1,6 +1,6 @@
 //! Hostile conditions: folders that another program replaces, pipes, full disks, two writers of one file, and values
 //! that mean nothing.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 
 use crate::common;
 
@@ -187,18 +187,18 @@ fn depths_that_a_png_does_not_hold_are_counted() {
         )
         .stderr
     };
-    let told = render("1e-6", &[]);
+    let stderr = render("1e-6", &[]);
     assert!(
-        told.contains("are deeper than 0.065535 world units"),
-        "{told}"
+        stderr.contains("are deeper than 0.065535 world units"),
+        "{stderr}"
     );
-    assert!(told.contains("hint: `--depth-unit "), "{told}");
-    let told = render("1000", &[]);
-    assert!(told.contains("0 was written"), "{told}");
-    let told = render("0.001", &[]);
-    assert!(!told.contains("deeper"), "{told}");
-    let told = render("1e-6", &["--format", "exr"]);
-    assert!(!told.contains("deeper"), "{told}");
+    assert!(stderr.contains("hint: `--depth-unit "), "{stderr}");
+    let stderr = render("1000", &[]);
+    assert!(stderr.contains("0 was written"), "{stderr}");
+    let stderr = render("0.001", &[]);
+    assert!(!stderr.contains("deeper"), "{stderr}");
+    let stderr = render("1e-6", &["--format", "exr"]);
+    assert!(!stderr.contains("deeper"), "{stderr}");
 }
 
 #[cfg(unix)]
@@ -485,7 +485,7 @@ fn messages_name_the_fault_and_the_remedy() {
     let folder = small_capture();
     let path = folder.path();
     ok_in(path, &TRAIN);
-    let told = |args: &[&str], code: i32, words: &[&str], not: &[&str]| {
+    let check_message = |args: &[&str], code: i32, words: &[&str], not: &[&str]| {
         let ran = run_in(path, args);
         assert_eq!(ran.code, code, "{args:?}: {}", ran.stderr);
         for word in words {
@@ -503,36 +503,36 @@ fn messages_name_the_fault_and_the_remedy() {
             );
         }
     };
-    told(
+    check_message(
         &["resume", "out"],
         2,
         &["`dapple train --resume OUT`"],
         &["dapple resume --help"],
     );
-    told(&["fly"], 2, &["`dapple --help` lists"], &["dapple fly"]);
+    check_message(&["fly"], 2, &["`dapple --help` lists"], &["dapple fly"]);
     let red = ["train", "capture", "--background", "red"];
-    told(&red, 2, &["1,0,0 for red"], &["float literal"]);
+    check_message(&red, 2, &["1,0,0 for red"], &["float literal"]);
     let edit = |more: &[&'static str]| [&["edit", "out", "new.ply"][..], more].concat();
-    told(
+    check_message(
         &edit(&["--prune", "abc"]),
         2,
         &["a share in percent"],
         &["separated by commas"],
     );
-    told(
+    check_message(
         &edit(&["--scale", "1e308"]),
         2,
         &["scaled by 1e308"],
         &["0000000000"],
     );
-    told(
+    check_message(
         &edit(&["--translate", "1e308,0,0"]),
         2,
         &["moved by 1e308"],
         &[],
     );
     let images = edit(&["--merge", "capture/images/000.png"]);
-    told(
+    check_message(
         &images,
         3,
         &["no file of splats", "000.png", ".spz"],
@@ -541,7 +541,7 @@ fn messages_name_the_fault_and_the_remedy() {
     for action in [r#"{"keep": "weight>1"}"#, r#"{"decimate": {"to": "x"}}"#] {
         let recipe = format!(r#"{{"dapple_recipe": 1, "actions": [{action}]}}"#);
         std::fs::write(path.join("r.json"), recipe).unwrap();
-        told(
+        check_message(
             &edit(&["--recipe", "r.json"]),
             3,
             &["at: r.json, line 1", "\n  hint: "],
@@ -553,19 +553,19 @@ fn messages_name_the_fault_and_the_remedy() {
         std::fs::write(path.join("camera.json"), text).unwrap();
         ["render", "out", "--camera", "camera.json", "-o", "c.png"]
     };
-    told(
+    check_message(
         &camera(r#""target": [1, 2, 3]"#),
         3,
         &["are one point", "camera.json"],
         &[],
     );
     let wide = camera(r#""target": [0, 0, 0], "field_of_view": 180"#);
-    told(&wide, 3, &["field_of_view 180 is not"], &[]);
+    check_message(&wide, 3, &["field_of_view 180 is not"], &[]);
     let file = path.join("capture/sparse/0/points3D.bin");
     let mut points = std::fs::read(&file).unwrap();
     points[..8].fill(0xff);
     std::fs::write(&file, points).unwrap();
-    told(
+    check_message(
         &["info", "capture"],
         3,
         &["18446744073709551615 points"],
@@ -587,12 +587,12 @@ fn a_merged_file_that_was_moved_is_noted() {
         let edit = ["edit", input, "both.ply", "--overwrite"];
         ok_in(path, &[&edit[..], more].concat()).stderr
     };
-    let told = merge("out", &["--merge", "moved.ply"]);
-    assert!(told.contains(note), "{told}");
-    let told = merge("out", &["--translate", "1,0,0", "--merge", "moved.ply"]);
-    assert!(!told.contains(note), "{told}");
-    let told = merge("moved.ply", &["--merge", "moved.ply"]);
-    assert!(!told.contains(note), "{told}");
+    let stderr = merge("out", &["--merge", "moved.ply"]);
+    assert!(stderr.contains(note), "{stderr}");
+    let stderr = merge("out", &["--translate", "1,0,0", "--merge", "moved.ply"]);
+    assert!(!stderr.contains(note), "{stderr}");
+    let stderr = merge("moved.ply", &["--merge", "moved.ply"]);
+    assert!(!stderr.contains(note), "{stderr}");
 }
 
 /// The checkpoints of this run do not fit, and the splats do.

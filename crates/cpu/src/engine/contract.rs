@@ -174,7 +174,7 @@ impl Engine for CpuEngine {
             let model = &engine.model;
             Ok(update::run_gradients(
                 &model.params,
-                model.filters_if(settings.antialias),
+                model.filters(settings.antialias),
                 &camera,
                 settings.sh_degree.min(model.sh_degree),
                 mode.depths,

@@ -58,7 +58,7 @@ impl CpuEngine {
 
     /// Runs `surface` after the stages up to `blend`.
     pub(super) fn find_surface(&mut self, camera: &CameraF32, settings: &RenderSettings) {
-        let filter_3d = self.model.filters_if(settings.antialias);
+        let filter_3d = self.model.filters(settings.antialias);
         let cap = settings.max_gaussians_per_tile;
         surface::run(&self.model.params, filter_3d, camera, cap, &mut self.frame);
     }

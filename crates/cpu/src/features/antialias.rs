@@ -13,7 +13,7 @@ pub struct Antialias;
 impl Feature for Antialias {
     fn prepare(&mut self, step: &mut StepContext<'_>) -> Result<()> {
         let render = &step.settings.render;
-        if render.antialias && step.settings.refresh_smoothing {
+        if render.antialias && step.settings.refresh_filter_3d {
             step.model.filter_3d =
                 deviations(&step.model.params, &step.views.cameras(), render.near);
         }

@@ -6,7 +6,7 @@ use crate::blocks::Blocks;
 use crate::context::StepContext;
 use crate::model::Model;
 use crate::stages::appearance_mlp::{self, MlpColours, Prepared};
-use dapple_engine::appearance_mlp::{FEATURES, no_look};
+use dapple_engine::appearance_mlp::{FEATURES, no_embedding};
 use dapple_engine::{AppearanceMlp, Stage};
 use dapple_scene::Result;
 
@@ -61,10 +61,10 @@ impl Feature for Mlp {
         }
         let view = step.view.0;
         if view >= self.network.views() {
-            return Err(no_look());
+            return Err(no_embedding());
         }
         let embedding = self.network.embedding(view);
-        let prepared = Prepared::new(&self.network, &embedding).ok_or_else(no_look)?;
+        let prepared = Prepared::new(&self.network, &embedding).ok_or_else(no_embedding)?;
         self.prepared = Some(prepared);
         Ok(())
     }

@@ -16,8 +16,8 @@ impl Feature for Poses {
         let is_on = !step.settings.pose_rates.are_off();
         self.gradient = is_on.then(|| {
             update::pose_gradient_of_all(
-                step.shown(),
-                step.model.filters_if(step.settings.render.antialias),
+                step.slots.shown(step.model),
+                step.model.filters(step.settings.render.antialias),
                 &step.camera,
                 step.sh_degree,
                 step.mode.depths,

@@ -7,7 +7,7 @@ use crate::passes::Bits;
 use crate::plans::Plan;
 use crate::ring::RingBuffer;
 use crate::stages::{densify, relocate};
-use dapple_engine::appearance_mlp::no_look;
+use dapple_engine::appearance_mlp::no_embedding;
 use dapple_engine::constants::FINITE_EVERY;
 use dapple_engine::{DensifyPlan, Report, StepSettings, ViewId};
 use dapple_runtime::Values;
@@ -27,7 +27,7 @@ impl GpuEngine {
             self.place_photo(*view)?;
             self.fit_appearance(settings.appearance.as_ref())?;
             if settings.appearance_mlp.is_some() && view.0 >= self.mlp_views {
-                return Err(no_look());
+                return Err(no_embedding());
             }
         }
         let sequence = self.ring.upcoming();
@@ -81,7 +81,7 @@ impl GpuEngine {
         self.fit(bits)?;
         let bytes = bytemuck::bytes_of(&immediates);
         let values = Values::new(bytes, bytemuck::bytes_of(&parameters))?;
-        if bits.has(Bits::ANTIALIAS) && settings.refresh_smoothing {
+        if bits.has(Bits::ANTIALIAS) && settings.refresh_filter_3d {
             let recording = self.recording(Plan::Filter3d, bits, slot)?;
             recording.submit_with(&self.context.gpu, values);
         }

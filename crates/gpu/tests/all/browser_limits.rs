@@ -106,7 +106,7 @@ fn everything(step: u32) -> StepSettings {
             .losses
             .with(LossTerm::Depth, 0.1)
             .with(LossTerm::Opacity, 0.01),
-        refresh_smoothing: step.is_multiple_of(4),
+        refresh_filter_3d: step.is_multiple_of(4),
         extras: Extras {
             absolute_density: true,
             noise: 0.1,

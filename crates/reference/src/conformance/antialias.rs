@@ -142,7 +142,7 @@ fn errors(
     errors
 }
 
-/// Checks that a step with `refresh_smoothing` sets the 3D filters by the training views before it
+/// Checks that a step with `refresh_filter_3d` sets the 3D filters by the training views before it
 /// renders, and differentiates through them. Other steps do not change the filters.
 pub fn steps_refresh_the_3d_filter(make: Make<'_>) {
     let scene = scenes::named("random_sh1");
@@ -156,7 +156,7 @@ pub fn steps_refresh_the_3d_filter(make: Make<'_>) {
     let ids = engine.add_views(views.collect()).unwrap();
     let step = StepSettings {
         render: antialiased(&scene),
-        refresh_smoothing: true,
+        refresh_filter_3d: true,
         learning_rates: LearningRates {
             means: 0.05,
             ..settings(&scene, 1).learning_rates
@@ -177,7 +177,7 @@ pub fn steps_refresh_the_3d_filter(make: Make<'_>) {
     // Moved Gaussians have other deviations, but only after a refresh.
     let next = StepSettings {
         step: 2,
-        refresh_smoothing: false,
+        refresh_filter_3d: false,
         ..step
     };
     engine.step(ids[1], &next).unwrap();
@@ -305,7 +305,7 @@ pub fn antialiased_runs_repeat_themselves(makes: &[Make<'_>]) {
         for number in 1..=6 {
             let step = StepSettings {
                 render: antialiased(&scene),
-                refresh_smoothing: number % 3 == 1,
+                refresh_filter_3d: number % 3 == 1,
                 ..settings(&scene, number)
             };
             engine.step(id, &step).unwrap();

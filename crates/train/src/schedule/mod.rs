@@ -194,7 +194,7 @@ impl Schedule {
     /// Returns all settings of step `step` for an engine.
     pub fn step_settings(&self, step: u32) -> StepSettings {
         StepSettings {
-            refresh_smoothing: self.refreshes_filters(step),
+            refresh_filter_3d: self.refreshes_filters(step),
             ..self.of(step).step_settings(step)
         }
     }

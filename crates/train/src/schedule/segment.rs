@@ -248,7 +248,7 @@ impl Segment {
             losses: self.losses(step),
             crop: self.crop(step),
             accumulate_density: self.strategy.accumulates(place),
-            refresh_smoothing: false,
+            refresh_filter_3d: false,
             extras: Extras {
                 seed: self.config.seed,
                 ..self.strategy.extras(place, &learning_rates)

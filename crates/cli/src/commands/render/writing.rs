@@ -9,7 +9,7 @@ use dapple::contract::{Engine, RenderSettings};
 use dapple::scene::atomic::TemporaryFolder;
 use dapple::scene::{Error, Result};
 use dapple::train::RunLock;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Renders into a folder next to the video, and encodes the video from it. Returns the pixels whose values do not fit.
 pub(super) fn film(
@@ -29,21 +29,18 @@ pub(super) fn film(
         .map_err(|e| Error::io("cannot make the output folder", folder, e))?;
     let pictures = TemporaryFolder::new_in(folder)
         .map_err(|e| Error::io("cannot make a folder for pictures in", folder, e))?;
-    let grace = interrupt::grace();
-    let bar = console.bar(shots.len() as u64, "rendering [{bar:30}] {pos}/{len} {eta}");
-    let mut unfit = Unfit::default();
-    for (done, (_, camera)) in shots.iter().enumerate() {
-        grace.check(|| {
+    let unfit = render_all(
+        (shots, output),
+        (engine, settings),
+        console,
+        |done, _| pictures.path().join(format!("{done:05}.png")),
+        |done| {
             format!(
                 "{done} of {} pictures were rendered; no video is made",
                 shots.len()
             )
-        })?;
-        let picture = pictures.path().join(format!("{done:05}.png"));
-        unfit = unfit.and(output.render(engine, camera, settings, &picture)?);
-        bar.inc(1);
-    }
-    bar.finish_and_clear();
+        },
+    )?;
     video::encode(pictures.path(), &args.out)?;
     Ok(unfit)
 }
@@ -71,14 +68,30 @@ pub(super) fn save(
     for note in locks.iter().filter_map(RunLock::note) {
         console.note(&format!("note: {note}"));
     }
+    render_all(
+        (shots, output),
+        (engine, settings),
+        console,
+        |_, name| args.path_of(name, output),
+        |done| format!("{done} of {} pictures are made", shots.len()),
+    )
+}
+
+/// Renders each shot into the file that `path_of` gives for its number and name, with a progress bar. `stopped`
+/// describes a stop after a number of shots. Returns the pixels whose values do not fit.
+fn render_all(
+    (shots, output): (&[Shot], Output),
+    (engine, settings): (&mut dyn Engine, &RenderSettings),
+    console: &Console,
+    path_of: impl Fn(usize, &str) -> PathBuf,
+    stopped: impl Fn(usize) -> String,
+) -> Result<Unfit> {
     let grace = interrupt::grace();
-    let template = "rendering [{bar:30}] {pos}/{len} {eta}";
-    let bar = console.bar(shots.len() as u64, template);
+    let bar = console.bar(shots.len() as u64, "rendering [{bar:30}] {pos}/{len} {eta}");
     let mut unfit = Unfit::default();
     for (done, (name, camera)) in shots.iter().enumerate() {
-        grace.check(|| format!("{done} of {} pictures are made", shots.len()))?;
-        let path = args.path_of(name, output);
-        unfit = unfit.and(output.render(engine, camera, settings, &path)?);
+        grace.check(|| stopped(done))?;
+        unfit = unfit.and(output.render(engine, camera, settings, &path_of(done, name))?);
         bar.inc(1);
     }
     bar.finish_and_clear();

@@ -134,19 +134,19 @@ fn refuse_edited_config(folder: &RunFolder, checkpoint: &Checkpoint) -> Result<(
     }
     Err(Error::input(format!(
         "the configuration was changed by hand, and a run continues with the settings that it began with: {}",
-        told(&differences)
+        described(&differences)
     ))
     .at_path(&path)
     .hint("move the file away to continue the run; for a run with these settings, omit --resume, and name the file with --config and another --out"))
 }
 
 /// Describes differences of settings: key, value of the run, value given.
-fn told(differences: &[(String, String, String)]) -> String {
-    let told: Vec<String> = differences
+fn described(differences: &[(String, String, String)]) -> String {
+    let each: Vec<String> = differences
         .iter()
         .map(|(key, run, given)| format!("{key} = {given}, and the run has {run}"))
         .collect();
-    told.join("; ")
+    each.join("; ")
 }
 
 /// Returns true if the capture of the run names the photos to hold out, or cannot be read.
@@ -186,7 +186,7 @@ fn refuse_contradictions(args: &Args, checkpoint: &Checkpoint, out: &Path) -> Re
     }
     Err(Error::input(format!(
         "the options contradict the run to continue: {}",
-        told(&differences)
+        described(&differences)
     ))
     .at_path(out)
     .hint("omit them to continue the run; for another run, omit --resume and name --out"))
