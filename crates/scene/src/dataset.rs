@@ -1,6 +1,6 @@
 //! A loaded capture: photos with poses, and the sparse points observed in them.
 
-use crate::{Camera, DepthMap, OwnSplit, Photo, PhotoSource, Tracks, ViewFiles};
+use crate::{Camera, DepthMap, OwnSplit, Photo, PhotoSource, Point, Tracks, ViewFiles};
 use glam::DVec3;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -32,15 +32,6 @@ impl View {
             depth: None,
         }
     }
-}
-
-/// A sparse point of the reconstruction.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Point {
-    /// Position, world units.
-    pub position: [f32; 3],
-    /// sRGB colour.
-    pub rgb: [u8; 3],
 }
 
 /// Photos with poses, sorted by name, and sparse points.

@@ -15,6 +15,7 @@ pub(crate) mod finder;
 mod geometry;
 mod inputs;
 mod layouts;
+mod local_origin;
 mod mask_files;
 mod next_step;
 mod open;
