@@ -1,8 +1,8 @@
 //! Applies actions to the splats of an [`Editor`].
 
+use super::clusters::{self, most_of};
 use super::{
-    Action, Amount, Condition, Editor, Order, Similarity, Surroundings, Up, clusters, decimate,
-    most_of, order, orient,
+    Action, Amount, Condition, Editor, Order, Similarity, Surroundings, Up, decimate, order, orient,
 };
 use crate::splat_file::{ReadOptions, SplatMetadata};
 use crate::{Camera, Error, Progress, Result, Splats, splat_file};

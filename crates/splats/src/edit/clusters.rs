@@ -185,7 +185,7 @@ pub(super) fn most_of_clusters(
     for (cluster, weight) in of.iter().zip(weights) {
         sums[*cluster] += weight.max(0.0);
     }
-    let is_kept = super::most_of(&sums, share);
+    let is_kept = most_of(&sums, share);
     Ok(of.into_iter().map(|cluster| is_kept[cluster]).collect())
 }
 
@@ -223,6 +223,28 @@ impl Sets {
         let (a, b) = (self.root(i), self.root(j));
         self.0[a.max(b) as usize] = a.min(b);
     }
+}
+
+/// Marks the Gaussians that stay when those with the least contribution go that together have `share` percent of all.
+/// Gaussians without a contribution go first. Equal ones go by index, the later first.
+pub(super) fn most_of(contributions: &[f32], share: f64) -> Vec<bool> {
+    let all: f64 = contributions.iter().map(|c| f64::from(*c)).sum();
+    let mut ranked: Vec<usize> = (0..contributions.len()).collect();
+    ranked.sort_by(|&a, &b| {
+        contributions[a]
+            .total_cmp(&contributions[b])
+            .then(b.cmp(&a))
+    });
+    let mut is_kept = vec![true; contributions.len()];
+    let mut gone = 0.0;
+    for i in ranked {
+        gone += f64::from(contributions[i]);
+        if contributions[i] > 0.0 && gone > share / 100.0 * all {
+            break;
+        }
+        is_kept[i] = false;
+    }
+    is_kept
 }
 
 #[cfg(test)]

@@ -231,32 +231,6 @@ impl Condition {
     }
 }
 
-/// Returns true if a chain of actions removes non-finite Gaussians before another action uses their numbers: a
-/// file that has some can be read for the chain ([`NonFinite::Keep`](crate::splat_file::NonFinite::Keep)).
-pub fn removes_non_finite(actions: &[super::Action]) -> bool {
-    use super::Action;
-    for action in actions {
-        match action {
-            Action::Keep(Condition::Finite) => return true,
-            // A comparison holds for no NaN, the Z curve has a place for it, and moving leaves it what it is.
-            Action::Keep(condition) | Action::Drop(condition) => {
-                if condition.needs_contributions() {
-                    return false;
-                }
-            }
-            Action::Transform(_)
-            | Action::Crop(_)
-            | Action::Cut(_)
-            | Action::Remove(_)
-            | Action::ShDegree(_)
-            | Action::Merge(_)
-            | Action::Order(_) => {}
-            _ => return false,
-        }
-    }
-    false
-}
-
 /// Returns true if a Gaussian can be drawn: all of its numbers are finite, and its rotation is not zero.
 pub fn is_finite(splats: &Splats, i: usize) -> bool {
     splats.has_finite_numbers(i) && splats.quats[i] != [0.0; 4]

@@ -60,7 +60,7 @@ impl Recipe {
         })?;
         for action in &mut recipe.actions {
             if let Action::Merge(file) = action {
-                *file = super::beside(path, file);
+                *file = beside(path, file);
             }
         }
         Ok(recipe)
@@ -125,4 +125,11 @@ impl Recipe {
             .map_err(|e| Error::internal(format!("a recipe cannot be written as JSON: {e}")))?;
         write_atomically(path, |out| writeln!(out, "{text}"))
     }
+}
+
+/// Returns the path that a recipe names, relative to the recipe's folder unless it is absolute.
+fn beside(recipe: &Path, path: &Path) -> PathBuf {
+    recipe
+        .parent()
+        .map_or_else(|| path.to_owned(), |folder| folder.join(path))
 }

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::*;
-use crate::{NoProgress, Pose, splat_file};
+use crate::{Camera, NoProgress, Pose, Result, Splats, splat_file};
 use glam::{DQuat, DVec3};
 use proptest::prelude::*;
 

@@ -12,11 +12,13 @@
 //!    ignored.
 //! 4. `compressed`: SuperSplat's layout of 256 Gaussians per chunk, packed into integers; `activated`: opacities and
 //!    lengths of programs that store these instead of logits and logarithms.
-//! 5. `write`: the writer of the plain layout, always binary little-endian; `pack`: the writer of the compressed one.
+//! 5. `file`: reads and writes by path.
+//! 6. `write`: the writer of the plain layout, always binary little-endian; `pack`: the writer of the compressed one.
 
 mod activated;
 mod compressed;
 mod doubles;
+mod file;
 mod header;
 mod pack;
 mod points;
@@ -25,28 +27,18 @@ mod table;
 mod write;
 
 use crate::Similarity;
-use crate::mapped::with_bytes;
 use crate::splat_file::{ReadOptions, SplatMetadata};
 use crate::{NoProgress, Point, Progress, Result, Splats};
 use dapple_base::text;
 use glam::DVec3;
-use std::path::Path;
 
+pub use file::{read, read_all_points, read_points, write};
 pub(crate) use pack::write_compressed_to;
 pub(crate) use splats::{Block, blocks, empty};
-pub use write::write;
 pub(crate) use write::write_to;
 
 /// First bytes of every PLY file.
 const MAGIC: &[u8] = b"ply";
-
-/// Reads splats from a PLY file; see [`parse`]. Large files are memory-mapped.
-///
-/// # Errors
-/// The errors of [`parse`]; a file that cannot be read.
-pub fn read(path: &Path) -> Result<Splats> {
-    with_bytes(path, MAGIC.len(), is_content, parse)
-}
 
 /// Returns true if bytes begin like a PLY file.
 pub(crate) fn is_content(bytes: &[u8]) -> bool {
@@ -216,27 +208,6 @@ fn parse_with(
     }
     let table = table::Table::find(&header, bytes, "vertex")?;
     splats::from_table(&table, options, progress)
-}
-
-/// Reads a plain point cloud from a PLY file; see [`parse_points`].
-///
-/// # Errors
-/// The errors of [`parse_points`]; a file that cannot be read.
-pub fn read_points(path: &Path) -> Result<Vec<Point>> {
-    Ok(read_all_points(path)?.0)
-}
-
-/// Reads a plain point cloud like [`read_points`], with the file's metadata.
-///
-/// # Errors
-/// See [`read_points`].
-pub fn read_all_points(path: &Path) -> Result<(Vec<Point>, SplatMetadata)> {
-    // Magic number with a byte order mark, which editors put before the header of an ASCII file.
-    let first = 2 * (1 + MAGIC.len());
-    let wanted = |bytes: &[u8]| is_content(&text::to_utf8(bytes));
-    with_bytes(path, first, wanted, |bytes| {
-        parse_all_points(&text::to_utf8(bytes))
-    })
 }
 
 /// [`parse_points`], with the file's metadata. Points are in the frame of [`SplatMetadata::origin`], and

@@ -1,25 +1,15 @@
 //! Writes [`Splats`] to a PLY file.
 
 use crate::Similarity;
-use crate::splat_file::{self, Format, WriteOptions};
-use crate::{Result, Splats, origin};
+use crate::splat_file::WriteOptions;
+use crate::{Splats, origin};
 use glam::DVec3;
 use rayon::prelude::*;
 use std::fmt::Write as _;
 use std::io::{self, Write};
-use std::path::Path;
 
 /// Rows encoded together, in parallel: 16 MiB at degree 3.
 const ROWS_AT_ONCE: usize = 1 << 16;
-
-/// Writes splats as binary little-endian PLY, with the normals of the layout as zeros. The file is replaced completely
-/// or not at all. Values are written bit by bit.
-///
-/// # Errors
-/// See [`splat_file::write`](crate::splat_file::write()).
-pub fn write(path: &Path, splats: &Splats) -> Result<()> {
-    splat_file::write(path, splats, Format::Ply)
-}
 
 /// Comment of splats that were trained with anti-aliasing, in the form of Brush and `splat-transform`.
 pub(super) const MIP_LINE: &str = "comment SplatRenderMode: mip\n";

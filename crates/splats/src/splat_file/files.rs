@@ -9,6 +9,9 @@ use std::path::Path;
 /// Maximum size of a JSON file that names the others, bytes: SOG's three codebooks are 15 kB.
 pub(super) const META_BYTES: u64 = 1 << 20;
 
+/// Contents of files with their names.
+pub(super) type NamedFiles = Vec<(String, Vec<u8>)>;
+
 /// Files by name.
 pub(super) trait Files: Sync {
     /// Returns a file's content.

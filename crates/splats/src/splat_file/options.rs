@@ -11,19 +11,8 @@ pub enum NonFinite {
     #[default]
     Refuse,
     /// Reads or writes them unchanged, for an edit that removes them
-    /// ([`removes_non_finite`](crate::edit::condition::removes_non_finite)).
+    /// ([`removes_non_finite`](crate::edit::removes_non_finite)).
     Keep,
-}
-
-impl NonFinite {
-    /// Returns the treatment that these actions allow: [`NonFinite::Keep`] if they remove such Gaussians before they
-    /// use their numbers.
-    pub fn of_chain(actions: &[crate::edit::Action]) -> Self {
-        match crate::edit::condition::removes_non_finite(actions) {
-            true => Self::Keep,
-            false => Self::Refuse,
-        }
-    }
 }
 
 /// Options of reading.

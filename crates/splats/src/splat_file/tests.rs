@@ -3,6 +3,8 @@
 
 use super::*;
 use crate::ErrorKind;
+use crate::Splats;
+use std::path::Path;
 
 #[test]
 fn every_format_is_listed_once_and_found_by_its_name() {

@@ -3,6 +3,9 @@
 use crate::{Error, ErrorKind, Progress, Result};
 use std::io::{self, Write};
 
+/// Number of Gaussians from which reading reports progress.
+pub(crate) const TOLD_READ: usize = 1_000_000;
+
 /// Counter of finished units of work.
 pub(crate) struct Watch<'a> {
     progress: &'a dyn Progress,
@@ -26,7 +29,7 @@ impl<'a> Watch<'a> {
 
     /// Starts a report of reading Gaussians.
     pub(crate) fn reading(progress: &'a dyn Progress, count: usize) -> Self {
-        Self::start(progress, "reading splats", count, super::TOLD_READ)
+        Self::start(progress, "reading splats", count, TOLD_READ)
     }
 
     /// Adds finished units.

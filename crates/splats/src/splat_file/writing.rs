@@ -1,12 +1,16 @@
 //! Writes splat files, which are replaced completely or not at all, and bytes in memory.
 
 use super::checked::check;
+use super::format::{Writer, one_file};
 use super::watch::{self, Watch};
-use super::{Format, TOLD_ROWS, WriteOptions, Writer, one_file};
+use super::{Format, WriteOptions};
 use crate::{Error, NoProgress, Progress, Result, Splats};
 use dapple_base::atomic::{appeared, replace_folder, write_atomically, write_new};
 use std::io;
 use std::path::Path;
+
+/// Number of Gaussians from which writing row by row reports progress.
+const TOLD_ROWS: usize = 300_000;
 
 /// Writes splats; the file is replaced completely or not at all. Spherical harmonics above the format's degree are
 /// dropped.

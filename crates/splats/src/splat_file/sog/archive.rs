@@ -5,7 +5,6 @@
 //! before it allocates memory.
 
 use super::DAMAGED;
-use super::read::is_named;
 use crate::splat_file::packed::Cursor;
 use crate::{Error, Result};
 use std::borrow::Cow;
@@ -24,6 +23,11 @@ const DAY: u16 = 0x21;
 
 /// Maximum size of one inflated byte of deflate.
 const MOST_RATIO: usize = 1032;
+
+/// Returns true if a path within an archive ends in this name.
+pub(super) fn is_named(path: &str, name: &str) -> bool {
+    path.rsplit('/').next() == Some(name)
+}
 
 /// Packs files into an archive.
 pub(super) fn pack(files: &[(String, Vec<u8>)]) -> Result<Vec<u8>> {

@@ -1,6 +1,6 @@
 //! Converts textures to splats.
 
-use super::archive::Archive;
+use super::archive::{Archive, is_named};
 use super::picture::Picture;
 use super::plan::{Plan, RestPlan};
 use super::{DAMAGED, ENTRIES_A_ROW, LARGEST_FROM, META};
@@ -87,11 +87,6 @@ impl Files for Below<'_> {
     fn size(&self, name: &str) -> usize {
         Files::size(self.archive, &format!("{}{name}", self.folder))
     }
-}
-
-/// Returns true if a path within an archive ends in this name.
-pub(super) fn is_named(path: &str, name: &str) -> bool {
-    path.rsplit('/').next() == Some(name)
 }
 
 /// Builds the error of an archive without a scene; it names the known content.

@@ -5,7 +5,8 @@ use super::meta::{Asset, Bound, Meta, Node, Run};
 use super::tree::Part;
 use crate::edit::decimate::decimate;
 use crate::order::{append, gather};
-use crate::splat_file::{NamedFiles, WriteOptions, sog};
+use crate::splat_file::files::NamedFiles;
+use crate::splat_file::{WriteOptions, sog};
 use crate::{Error, Progress, Result, Splats};
 use std::collections::BTreeMap;
 

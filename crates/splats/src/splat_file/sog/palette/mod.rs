@@ -12,6 +12,9 @@
 
 mod cells;
 mod grid;
+mod vectors;
+
+pub(super) use vectors::Vectors;
 
 use crate::splat_file::nearest::NearestCentres;
 use crate::splat_file::watch::Watch;
@@ -37,26 +40,6 @@ const NEIGHBOURS: usize = 8;
 
 /// Maximum depth of the division, for vectors that are all equal.
 const DEEPEST: u32 = 6;
-
-/// Vectors, `[N, dim]`, and their weights.
-#[derive(Clone, Copy)]
-pub(super) struct Vectors<'a> {
-    pub values: &'a [f32],
-    pub dim: usize,
-    pub weights: &'a [f32],
-}
-
-impl<'a> Vectors<'a> {
-    fn row(&self, row: u32) -> &'a [f32] {
-        &self.values[row as usize * self.dim..][..self.dim]
-    }
-
-    /// Computes a vector's squared distance from a centre.
-    fn distance(&self, row: u32, centre: &[f32]) -> f32 {
-        let pairs = self.row(row).iter().zip(centre);
-        pairs.map(|(a, b)| (a - b) * (a - b)).sum()
-    }
-}
 
 /// Entries, their cells and the cells' neighbours.
 pub(super) struct Palette<'a> {
