@@ -30,10 +30,12 @@ mod masks;
 pub mod nerfstudio;
 mod own_split;
 mod photo;
+mod photo_faults;
 pub mod provenance;
 mod resize;
 pub mod shown;
 mod source;
+mod split;
 mod tracks;
 pub mod undistort;
 
@@ -50,12 +52,12 @@ pub use dapple_splats::{
     Camera, Lens, MAX_SH_DEGREE, Point, Pose, SH_C0, Splats, edit, harmonics, order, origin, ply,
     sh_coefficient_count, splat_file, without_far_off,
 };
-pub use dataset::{Dataset, Split, View};
+pub use dataset::{Dataset, View};
 pub use depth_map::DepthMap;
 pub use extent::extent_of;
 pub use load::{LoadOptions, load};
 pub use masks::MaskMode;
-pub use own_split::OwnSplit;
 pub use photo::Photo;
 pub use source::{PhotoFile, PhotoSource};
+pub use split::{OwnSplit, Split};
 pub use tracks::Tracks;
