@@ -1,6 +1,6 @@
 //! `dapple bench ops`: times of tensor operations, compared with the device's limits; see [`dapple_tensor::bench`].
 
-use super::{SCHEMA, remark_limits};
+use super::common::{SCHEMA, remark_limits};
 use crate::ceilings;
 use crate::console::Console;
 use crate::options::DeviceOptions;
