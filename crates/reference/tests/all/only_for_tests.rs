@@ -139,13 +139,8 @@ fn the_runtime_knows_nothing_of_splats() {
 #[test]
 fn tensors_know_the_runtime_alone() {
     let all = normal_dependencies();
-    let (_, uses) = all
-        .iter()
-        .find(|(name, _)| name == "dapple-tensor")
-        .unwrap();
-    let own = uses.iter().filter(|name| name.starts_with("dapple"));
-    let own: Vec<&str> = own.map(String::as_str).collect();
-    assert_eq!(own, ["dapple-base", "dapple-profile", "dapple-runtime"]);
+    let own = own_dependencies(&all, "dapple-tensor");
+    assert_eq!(own, ["dapple-base", "dapple-runtime"]);
 }
 
 #[test]

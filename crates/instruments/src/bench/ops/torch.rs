@@ -157,9 +157,9 @@ fn key(name: &str) -> Option<(String, Vec<usize>)> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::super::{Options, operations};
     use super::*;
-    use crate::bench::{Options, operations};
-    use crate::{Context, DType};
+    use dapple_tensor::{Context, DType};
 
     #[test]
     fn names_are_found_by_operation_and_shape() {

@@ -3,11 +3,9 @@
 //! An upload is timed until the device has the bytes, a download until the host has them; each transfer is waited for.
 
 use super::{Ceilings, Micros, Options, Row, SAMPLE};
-use crate::context::{Context, Device};
-use crate::plan::PlanWork;
-use crate::{DType, Tensor};
+use dapple::runtime::Gpu;
 use dapple_base::Result;
-use dapple_runtime::Gpu;
+use dapple_tensor::{Context, DType, Device, PlanWork, Tensor};
 use std::time::Instant;
 
 /// 16-bit elements per transfer.

@@ -11,16 +11,13 @@
 
 pub mod bars;
 mod networks;
-mod operations;
+pub(crate) mod operations;
 pub mod torch;
 mod transfers;
-pub mod workload;
 
-use crate::context::{Context, Device};
-use crate::plan::{Plan, PlanWork};
-use crate::{DType, Tensor};
 use dapple_base::{Error, Result};
 use dapple_profile::ceilings::is_scattered;
+use dapple_tensor::{Context, DType, Device, Plan, PlanOptions, PlanWork, Tensor};
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 
@@ -258,11 +255,11 @@ pub fn run(
         // Created one at a time: the largest fills a small device.
         let case = make(context);
         let outputs: Vec<&Tensor> = case.outputs.iter().collect();
-        let plan_options = crate::PlanOptions {
+        let plan_options = PlanOptions {
             fuse: options.fuse,
             cooperative: options.cooperative,
             updates: &case.updates,
-            ..crate::PlanOptions::default()
+            ..PlanOptions::default()
         };
         let plan = Plan::compile_with(&outputs, &plan_options)?;
         let modes: &[Mode] = match case.latencies {

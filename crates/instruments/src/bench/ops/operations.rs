@@ -1,11 +1,10 @@
 //! Operations and shapes of the benchmarks.
 
 use super::{Case, Options};
-use crate::context::Context;
-use crate::layers::{Linear, Lora, LoraOptions, Mlp, normal};
-use crate::optimizer::Adam;
-use crate::{DType, Plan, Tensor};
 use dapple_base::Result;
+use dapple_tensor::layers::{Linear, Lora, LoraOptions, Mlp, normal};
+use dapple_tensor::optimizer::Adam;
+use dapple_tensor::{Context, DType, Plan, Tensor};
 
 /// Creates a case on a device.
 pub(crate) type Make = Box<dyn Fn(&Context) -> Case>;

@@ -5,11 +5,9 @@
 
 use super::operations::values;
 use super::{Mode, measure};
-use crate::context::{Context, Device};
-use crate::layers::Linear;
-use crate::plan::Plan;
-use crate::{DType, Tensor};
 use dapple_base::Result;
+use dapple_tensor::layers::Linear;
+use dapple_tensor::{Context, DType, Device, Plan, Tensor};
 use serde::Serialize;
 use std::time::{Duration, Instant};
 

@@ -5,13 +5,11 @@
 //!    transfers.
 //! 3. With an [`InjectedFault`] an operation repeats a mistake of slow programs, and the profiler's rules must find it.
 
-use super::operations::values;
-use crate::context::{Context, Device};
-use crate::layers::{Linear, Lora, LoraOptions, normal};
-use crate::plan::{Plan, PlanOptions, PlanWork};
-use crate::{DType, Tensor};
+use crate::bench::ops::operations::values;
+use dapple::runtime::CommandList;
 use dapple_base::{Error, Result};
-use dapple_runtime::CommandList;
+use dapple_tensor::layers::{Linear, Lora, LoraOptions, normal};
+use dapple_tensor::{Context, DType, Device, Plan, PlanOptions, PlanWork, Tensor};
 use std::str::FromStr;
 
 /// Injected fault that the profiler must find.

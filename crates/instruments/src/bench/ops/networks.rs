@@ -1,27 +1,10 @@
 //! Cases of networks: convolutions, and training steps with a loss.
 
 use super::operations::{Cases, values};
-use crate::context::Context;
-use crate::layers::{Conv2d, Linear, Lora, LoraOptions, normal};
-use crate::optimizer::Adam;
-use crate::{DType, Tensor, Windows};
-
-/// VGG-16's convolutions (Simonyan and Zisserman 2015): outputs, and whether pooling comes before.
-const VGG: [(usize, bool); 13] = [
-    (64, false),
-    (64, false),
-    (128, true),
-    (128, false),
-    (256, true),
-    (256, false),
-    (256, false),
-    (512, true),
-    (512, false),
-    (512, false),
-    (512, true),
-    (512, false),
-    (512, false),
-];
+use dapple::train::evaluate::{Backbone, Convolution};
+use dapple_tensor::layers::{Conv2d, Linear, Lora, LoraOptions, normal};
+use dapple_tensor::optimizer::Adam;
+use dapple_tensor::{Context, DType, Tensor, Windows};
 
 /// Converts the values of a leaf to another type, so that no plan converts them.
 fn stored(leaf: &Tensor, dtype: DType) -> Tensor {
@@ -32,43 +15,44 @@ fn stored(leaf: &Tensor, dtype: DType) -> Tensor {
     }
 }
 
+/// Returns the pooled input of a layer: `x` itself if nothing is pooled.
+fn pooled(layer: &Convolution, x: &Tensor) -> Tensor {
+    layer.pool.map_or_else(
+        || x.clone(),
+        |pool| x.max_pool2d([pool.size; 2], Windows::new(pool.stride, pool.padding)),
+    )
+}
+
+/// Returns a layer with random weights.
+fn random(context: &Context, layer: &Convolution, number: usize) -> Conv2d {
+    let ([inputs, outputs], window) = (layer.channels, layer.window);
+    let windows = Windows::new(window.stride, window.padding);
+    Conv2d::new(
+        context,
+        [inputs, outputs, window.size],
+        windows,
+        number as u64,
+    )
+}
+
 /// Returns VGG-16's features of an image, after the last convolution of each of its five parts.
 fn vgg(image: &Tensor, dtype: DType) -> Vec<Tensor> {
     let mut x = image.clone();
-    let mut channels = 3;
     let mut features = Vec::new();
-    for (number, (outputs, pools)) in VGG.into_iter().enumerate() {
-        if pools {
-            features.push(x.clone());
-            x = x.max_pool2d([2, 2], Windows::new(2, 0));
-        }
-        let layer = Conv2d::new(
-            image.context(),
-            [channels, outputs, 3],
-            Windows::new(1, 1),
-            number as u64,
-        );
+    for (number, convolution) in Backbone::Vgg.convolutions().iter().enumerate() {
+        let layer = random(image.context(), convolution, number);
         let layer = Conv2d {
             weight: stored(&layer.weight, dtype),
             bias: layer.bias.map(|bias| stored(&bias, dtype)),
             ..layer
         };
-        x = layer.forward(&x).relu();
-        channels = outputs;
+        x = layer.forward(&pooled(convolution, &x)).relu();
+        if convolution.is_looked_at {
+            features.push(x.clone());
+        }
     }
-    features.push(x);
     features
 }
-
-/// AlexNet's convolutions (Krizhevsky 2014): channels in and out, size, stride, padding, and whether pooling comes
-/// before.
-const ALEX: [([usize; 3], [usize; 2], bool); 5] = [
-    ([3, 64, 11], [4, 2], false),
-    ([64, 192, 5], [1, 2], true),
-    ([192, 384, 3], [1, 1], true),
-    ([384, 256, 3], [1, 1], false),
-    ([256, 256, 3], [1, 1], false),
-];
 
 /// Returns LPIPS of a pair of images (Zhang et al. 2018): the distance of AlexNet's features. Features of each pixel
 /// are divided by their length, squared, weighted, and averaged.
@@ -76,19 +60,14 @@ fn lpips(images: [&Tensor; 2]) -> Tensor {
     let context = images[0].context();
     let mut seen = images.map(Clone::clone);
     let mut total = context.constant(0.0);
-    for (number, (sizes, [stride, padding], pools)) in ALEX.into_iter().enumerate() {
-        let layer = Conv2d::new(context, sizes, Windows::new(stride, padding), number as u64);
-        let forward = |x: &Tensor| {
-            let pooled = match pools {
-                true => x.max_pool2d([3, 3], Windows::new(2, 0)),
-                false => x.clone(),
-            };
-            layer.forward(&pooled).relu()
-        };
+    for (number, convolution) in Backbone::Alex.convolutions().iter().enumerate() {
+        let layer = random(context, convolution, number);
+        let forward = |x: &Tensor| layer.forward(&pooled(convolution, x)).relu();
         seen = [forward(&seen[0]), forward(&seen[1])];
         let unit = |x: &Tensor| x.div(x.mul(x).sum_keep(&[1]).sqrt().add(1e-10));
         let apart = unit(&seen[0]).sub(unit(&seen[1]));
-        let weights = normal(context, DType::F32, &[1, sizes[1], 1, 1], 0.1, 7);
+        let outputs = convolution.channels[1];
+        let weights = normal(context, DType::F32, &[1, outputs, 1, 1], 0.1, 7);
         let places = apart.mul(&apart).mul(&weights).sum_keep(&[1]);
         total = total.add(places.mean());
     }
