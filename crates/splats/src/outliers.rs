@@ -2,8 +2,7 @@
 //!
 //! 1. The middle is the median of the centres along each axis. The usual distance is the median distance of the centres
 //!    from the middle.
-//! 2. Centres are outliers if they are beyond [`FAR`] usual distances, behind a gap of [`GAP`], and at most one in
-//!    [`MOST`].
+//! 2. Centres are outliers if they are beyond 5 usual distances, behind a gap of 3 times, and at most one in four.
 
 use crate::Pose;
 use glam::DVec3;

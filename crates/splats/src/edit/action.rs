@@ -42,7 +42,7 @@ pub enum Action {
     Order(Order),
     /// Removes the Gaussians that the photos contradict, if there are photos, and the clusters with the least weight.
     Floaters {
-        /// A cube's side, world units; `None` = [`clusters::default_cell`].
+        /// A cube's side, world units; `None` = [`default_cell`](super::clusters::default_cell).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cell: Option<f64>,
         /// Percent of all weight that the clusters have together.
@@ -50,7 +50,7 @@ pub enum Action {
     },
     /// Keeps the clusters with most opacity.
     Clusters {
-        /// A cube's side, world units; `None` = [`clusters::default_cell`].
+        /// A cube's side, world units; `None` = [`default_cell`](super::clusters::default_cell).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cell: Option<f64>,
         /// How many.
@@ -128,7 +128,7 @@ impl Action {
         }
     }
 
-    /// Returns true if the action needs [`Surroundings::cameras`] or data derived from them.
+    /// Returns true if the action needs [`Surroundings::cameras`](super::Surroundings::cameras) or data derived from them.
     pub fn needs_cameras(&self) -> bool {
         match self {
             Self::Orient(_) | Self::Prune { .. } => true,
