@@ -6,6 +6,7 @@
 //! - [`Stage`]: the names of the stages of a training step; every engine has a file per stage.
 //! - [`constants`]: thresholds that all engines share, with their derivation.
 //! - [`mod@appearance`]: bilateral grids, a colour correction per photo.
+//! - [`mod@photometric`]: exposure and white balance of photos, vignetting and response of cameras.
 //! - [`mod@appearance_mlp`]: appearance MLP, for light that differs between photos and places.
 //! - [`groups`]: lists of the tensors of a Gaussian.
 //! - [`LossTerm`]: list of the terms of the loss.
@@ -36,6 +37,7 @@ mod lens;
 mod loss;
 pub mod noise;
 mod optimizer_state;
+pub mod photometric;
 mod pose_step;
 mod posed_camera;
 mod poses;
@@ -63,6 +65,7 @@ pub use groups::{PARAM_GROUPS, ParamGroup, STATISTICS, Statistic};
 pub use lens::{LensForm, slope_range};
 pub use loss::{LossOf, LossTerm, LossWeights};
 pub use optimizer_state::OptimizerState;
+pub use photometric::{Photometric, PhotometricSettings};
 pub use pose_step::{PoseMoments, refine_pose};
 pub use posed_camera::{MAX_IMAGE_SIDE, PosedCamera};
 pub use poses::{POSE_WORDS, PoseRates, RefinedPose};

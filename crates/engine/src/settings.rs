@@ -1,6 +1,8 @@
 //! Settings of renders, steps and densification rounds: numbers without schedules.
 
-use crate::{AppearanceMlpSettings, AppearanceSettings, LossWeights, PoseRates};
+use crate::{
+    AppearanceMlpSettings, AppearanceSettings, LossWeights, PhotometricSettings, PoseRates,
+};
 use serde::{Deserialize, Serialize};
 
 /// Settings of a render.
@@ -136,6 +138,9 @@ pub struct StepSettings {
     /// Settings of the view's bilateral grid, if the run learns it. If `None`, the loss compares the photo with
     /// the render itself. The reported loss is that of the image only.
     pub appearance: Option<AppearanceSettings>,
+    /// Settings of the photometric model, if the view's photo is compared through it: see [`mod@crate::photometric`].
+    #[serde(default)]
+    pub photometric: Option<PhotometricSettings>,
     /// Settings of the appearance MLP, if the view is rendered through it: see [`mod@crate::appearance_mlp`]. The
     /// engine must hold an embedding for every view.
     #[serde(default)]
@@ -167,6 +172,7 @@ impl StepSettings {
             dropout: 0.0,
             pose_rates: PoseRates::default(),
             appearance: None,
+            photometric: None,
             appearance_mlp: None,
         }
     }

@@ -6,7 +6,8 @@
 
 use crate::appearance::AppearanceGrids;
 use crate::appearance_mlp::{EMBEDDING, FEATURES, NETWORK};
-use crate::{AppearanceMlp, POSE_WORDS, RefinedPose};
+use crate::photometric::ROW;
+use crate::{AppearanceMlp, POSE_WORDS, Photometric, RefinedPose};
 use dapple_scene::{Error, Result};
 use std::borrow::Cow;
 
@@ -17,6 +18,8 @@ pub struct ViewState {
     pub poses: Vec<RefinedPose>,
     /// Bilateral grids; empty if no step has learnt any.
     pub appearance: AppearanceGrids,
+    /// Photometric models of photos and cameras; empty if no step has learnt any.
+    pub photometric: Photometric,
     /// Appearance MLP with its embeddings; empty if the run learns none.
     pub appearance_mlp: AppearanceMlp,
 }
@@ -30,6 +33,8 @@ pub struct ViewSizes {
     pub grids: usize,
     /// Cells of a grid along x, y and luminance.
     pub cells: [u32; 3],
+    /// Number of views with photometric models.
+    pub photometric: usize,
     /// Number of views with appearance embeddings.
     pub mlp_views: usize,
     /// Number of Gaussians with features for the appearance MLP.
@@ -58,7 +63,7 @@ pub struct ViewGroup {
 }
 
 /// All tensors of the views.
-pub const VIEW_GROUPS: [ViewGroup; 13] = [
+pub const VIEW_GROUPS: [ViewGroup; 18] = [
     ViewGroup {
         name: "poses",
         is_count: false,
@@ -97,6 +102,38 @@ pub const VIEW_GROUPS: [ViewGroup; 13] = [
         shape: |sizes| vec![sizes.grids],
         values: |state| ViewNumbers::U32((&state.appearance.seen).into()),
         set: |state, _, values| set_counts(&mut state.appearance.seen, values),
+    },
+    ViewGroup {
+        name: "photometric.cameras",
+        is_count: true,
+        shape: |sizes| vec![sizes.photometric],
+        values: |state| ViewNumbers::U32((&state.photometric.cameras).into()),
+        set: |state, _, values| set_counts(&mut state.photometric.cameras, values),
+    },
+    floats(
+        "photometric.numbers",
+        |sizes| vec![sizes.photometric, ROW],
+        |state| ViewNumbers::F32((&state.photometric.numbers).into()),
+        |state, _, values| set_floats(&mut state.photometric.numbers, values),
+    ),
+    floats(
+        "photometric.first_moments",
+        |sizes| vec![sizes.photometric, ROW],
+        |state| ViewNumbers::F32((&state.photometric.first_moments).into()),
+        |state, _, values| set_floats(&mut state.photometric.first_moments, values),
+    ),
+    floats(
+        "photometric.second_moments",
+        |sizes| vec![sizes.photometric, ROW],
+        |state| ViewNumbers::F32((&state.photometric.second_moments).into()),
+        |state, _, values| set_floats(&mut state.photometric.second_moments, values),
+    ),
+    ViewGroup {
+        name: "photometric.seen",
+        is_count: true,
+        shape: |sizes| vec![sizes.photometric, 2],
+        values: |state| ViewNumbers::U32((&state.photometric.seen).into()),
+        set: |state, _, values| set_counts(&mut state.photometric.seen, values),
     },
     floats(
         "look.frame",
@@ -215,6 +252,7 @@ impl ViewState {
             poses: self.poses.len(),
             grids: self.appearance.views(),
             cells: self.appearance.cells,
+            photometric: self.photometric.views(),
             mlp_views: self.appearance_mlp.views(),
             featured: self.appearance_mlp.gaussians(),
         }
@@ -269,14 +307,25 @@ mod tests {
                 .map(|_| RefinedPose::from_words(&std::array::from_fn(|_| number())))
                 .collect(),
             appearance: AppearanceGrids::identity([2, 3, 1], 2),
+            photometric: Photometric {
+                cameras: vec![0, 0],
+                numbers: vec![0.0; 2 * ROW],
+                first_moments: vec![0.0; 2 * ROW],
+                second_moments: vec![0.0; 2 * ROW],
+                seen: vec![3, 4, 5, 6],
+            },
             appearance_mlp: AppearanceMlp::new([0.0; 3], 1.0, 4, 5, 0),
         };
         let held = &mut state.appearance;
         let mlp = &mut state.appearance_mlp;
+        let photometric = &mut state.photometric;
         for values in [
             &mut held.coefficients,
             &mut held.first_moments,
             &mut held.second_moments,
+            &mut photometric.numbers,
+            &mut photometric.first_moments,
+            &mut photometric.second_moments,
             &mut mlp.frame,
             &mut mlp.network,
             &mut mlp.network_moments,

@@ -79,6 +79,9 @@ pub fn step_parameters(
             .map_or(0.0, |learnt| learnt.feature_rate),
         crop_side,
         crop,
+        photometric_rate: settings.photometric.map_or(0.0, |learnt| learnt.rate),
+        photometric_prior: settings.photometric.map_or(0.0, |learnt| learnt.prior),
+        pad: [0; 2],
     }
 }
 

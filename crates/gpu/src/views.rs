@@ -45,6 +45,11 @@ impl Views {
         self.views.get(view)
     }
 
+    /// Cameras of all views, without refinement.
+    pub fn cameras(&self) -> impl Iterator<Item = &PosedCamera> {
+        self.views.iter().map(|view| &view.camera)
+    }
+
     /// Number of views.
     pub fn len(&self) -> usize {
         self.views.len()

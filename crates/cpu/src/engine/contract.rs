@@ -32,6 +32,7 @@ impl Engine for CpuEngine {
         let views = state.map(|state| state.views.clone()).unwrap_or_default();
         self.views.poses = views.poses;
         self.features.appearance.held = views.appearance;
+        self.features.photometric.held = views.photometric;
         self.features
             .appearance_mlp
             .set(views.appearance_mlp, &mut self.model);
@@ -56,6 +57,7 @@ impl Engine for CpuEngine {
         Ok(ViewState {
             poses: self.views.poses.clone(),
             appearance: self.features.appearance.held.clone(),
+            photometric: self.features.photometric.held.clone(),
             appearance_mlp: self.features.appearance_mlp.get(&self.model),
         })
     }

@@ -13,6 +13,7 @@ pub mod depth;
 pub mod dropout;
 pub mod noise;
 pub mod perceptual;
+pub mod photometric;
 mod point;
 pub mod poses;
 pub mod regularise;
@@ -49,6 +50,8 @@ features! {
     appearance_mlp: Mlp,
     /// Grids of affine colour maps.
     appearance: Grids,
+    /// Photometric models of photos and cameras.
+    photometric: Cameras,
     /// Loss over crops.
     perceptual: Perceptual,
     /// Loss by known depths.

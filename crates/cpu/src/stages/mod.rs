@@ -13,6 +13,7 @@ pub mod extras;
 pub mod finite;
 pub mod loss;
 pub mod order;
+pub mod photometric;
 pub mod poses;
 pub mod project;
 pub mod ranges;

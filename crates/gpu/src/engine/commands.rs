@@ -26,6 +26,7 @@ impl GpuEngine {
         if let Command::Step(view, settings) = &command {
             self.place_photo(*view)?;
             self.fit_appearance(settings.appearance.as_ref())?;
+            self.fit_photometric(settings.photometric.is_some())?;
             if settings.appearance_mlp.is_some() && view.0 >= self.mlp_views {
                 return Err(no_embedding());
             }

@@ -109,6 +109,8 @@ pub struct GpuEngine {
     pub(crate) sh_degree: u8,
     /// Bilateral grids of the views, after a step has requested them.
     pub(crate) grids: Option<Grids>,
+    /// Number of views that have a photometric model.
+    pub(crate) photometric_views: usize,
     /// Number of views that have an appearance embedding.
     pub(crate) mlp_views: usize,
     /// Loss that compares crops in steps.
@@ -181,6 +183,7 @@ impl GpuEngine {
             capacity: Capacity::default(),
             sh_degree: 0,
             grids: None,
+            photometric_views: 0,
             mlp_views: 0,
             crop_loss: None,
             views_changed: true,

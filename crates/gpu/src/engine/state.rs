@@ -3,10 +3,11 @@
 use super::GpuEngine;
 use crate::passes::Bits;
 use crate::stages::filter_3d::FILTER_3D;
-use crate::stages::{appearance, appearance_mlp};
+use crate::stages::{appearance, appearance_mlp, photometric};
 use crate::{layout, params};
 use dapple_engine::{
-    AppearanceGrids, AppearanceMlp, OptimizerState, ViewState, check_upload, check_views,
+    AppearanceGrids, AppearanceMlp, OptimizerState, Photometric, ViewState, check_upload,
+    check_views,
 };
 use dapple_scene::{Error, Result, Splats};
 
@@ -70,6 +71,11 @@ impl GpuEngine {
                 Some(appearance::upload(&self.context, &mut self.buffers, grids)?)
             }
             None => None,
+        };
+        let models = state.map(|state| &state.views.photometric);
+        self.photometric_views = match models.filter(|models| !models.is_empty()) {
+            Some(models) => photometric::upload(&self.context, &mut self.buffers, models)?,
+            None => 0,
         };
         let mlp = state.map(|state| &state.views.appearance_mlp);
         self.mlp_views = match mlp.filter(|mlp| !mlp.is_empty()) {
@@ -138,6 +144,15 @@ impl GpuEngine {
         )
     }
 
+    /// Waits, and downloads the photometric models of all views.
+    pub(crate) fn download_photometric(&mut self) -> Result<Photometric> {
+        self.settle()?;
+        match self.photometric_views {
+            0 => Ok(Photometric::default()),
+            views => photometric::download(&self.context, &self.buffers, views),
+        }
+    }
+
     /// Waits, and downloads the state of the views that has changed.
     pub(super) fn download_views(&mut self) -> Result<ViewState> {
         self.settle()?;
@@ -152,6 +167,7 @@ impl GpuEngine {
         Ok(ViewState {
             poses: self.views.poses.clone().unwrap_or_default(),
             appearance: self.download_appearance()?,
+            photometric: self.download_photometric()?,
             appearance_mlp: match self.mlp_views {
                 0 => AppearanceMlp::default(),
                 views => appearance_mlp::download(&self.context, &self.buffers, views, held)?,

@@ -41,6 +41,8 @@ bits! {
     POSES,
     /// The photo's bilateral grid around `loss`.
     APPEARANCE,
+    /// The photometric model of the photo around `loss`.
+    PHOTOMETRIC,
     /// The photo's appearance MLP.
     MLP,
     /// A loss of crops.
@@ -108,6 +110,7 @@ impl Bits {
             | Self::when(depth, Self::DEPTH)
             | Self::when(!settings.pose_rates.are_off(), Self::POSES)
             | Self::when(settings.appearance.is_some(), Self::APPEARANCE)
+            | Self::when(settings.photometric.is_some(), Self::PHOTOMETRIC)
             | Self::when(settings.appearance_mlp.is_some(), Self::MLP)
             | Self::when(settings.losses[LossTerm::Perceptual] != 0.0, Self::CROPS)
     }

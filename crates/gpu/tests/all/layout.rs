@@ -86,6 +86,9 @@ fn parameters_are_the_same_on_both_sides() {
         mlp_feature_rate,
         crop_side,
         crop,
+        photometric_rate,
+        photometric_prior,
+        pad,
     });
     let (theirs, bytes) = of_shader("shared/parameters", "Parameters");
     assert_eq!((ours, size_of::<Parameters>() as u32), (theirs, bytes));

@@ -12,6 +12,7 @@ mod reference_gradients;
 mod reference_lenses;
 mod reference_loss;
 mod reference_normal_consistency;
+mod reference_photometric;
 mod reference_poses;
 mod reference_render;
 mod reference_strategy;

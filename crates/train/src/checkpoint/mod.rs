@@ -255,10 +255,12 @@ impl Checkpoint {
                 .appearance
                 .has_grids()
                 .then_some(config.appearance.grid),
+            photometric: config.appearance.has_photometric(),
             mlp_views: config.appearance.has_mlp(),
         };
         let learnt = Learnt {
             cells: of_photos.cells.filter(|_| run.step > 0),
+            photometric: of_photos.photometric && run.step > 0,
             ..of_photos
         };
         state.views = read_views(&mut reader, "", run.poses, learnt)?;

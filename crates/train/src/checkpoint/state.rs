@@ -13,6 +13,7 @@ pub(super) const BEST: &str = "best.";
 
 /// Name of the tensor whose length is the number of photos with appearance grids.
 const SEEN: &str = "appearance.seen";
+const PHOTOMETRIC_CAMERAS: &str = "photometric.cameras";
 
 /// Name of the tensor whose length is the number of photos with appearance embeddings.
 const MLP_SEEN: &str = "look.seen";
@@ -120,6 +121,8 @@ pub(super) fn view_tensors<'a>(
 pub(super) struct Learnt {
     /// Number of cells of the grids, if grids are learned.
     pub(super) cells: Option<[u32; 3]>,
+    /// True with the photometric model.
+    pub(super) photometric: bool,
     /// True with the appearance MLP.
     pub(super) mlp_views: bool,
 }
@@ -142,6 +145,9 @@ pub(super) fn read_views<R: Read + Seek>(
     if let Some(cells) = learnt.cells {
         (sizes.grids, sizes.cells) = (photos(SEEN)?, cells);
     }
+    if learnt.photometric {
+        sizes.photometric = photos(PHOTOMETRIC_CAMERAS)?;
+    }
     if learnt.mlp_views {
         sizes.mlp_views = photos(MLP_SEEN)?;
         sizes.featured = match reader.shape(&format!("{before}{FEATURES}"))? {
@@ -162,6 +168,7 @@ pub(super) fn read_views<R: Read + Seek>(
         group.set(&mut state, &sizes, values)?;
     }
     state.appearance.check()?;
+    state.photometric.check()?;
     state.appearance_mlp.check()?;
     Ok(state)
 }

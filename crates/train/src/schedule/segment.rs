@@ -256,6 +256,10 @@ impl Segment {
             dropout: self.dropout as f32,
             pose_rates: self.pose_rates(step),
             appearance: self.config.appearance.settings(place, self.config.steps),
+            photometric: self
+                .config
+                .appearance
+                .photometric_settings(place, self.config.steps),
             appearance_mlp: self
                 .config
                 .appearance

@@ -8,7 +8,7 @@ use crate::history::Smoothed;
 use crate::plan::{Amendment, Change, Plan};
 use crate::views::Chosen;
 use crate::{Ending, History, Schedule, TrainConfig, broken, depth};
-use dapple_engine::{AppearanceGrids, AppearanceMlp, Engine, NonFiniteReport, ViewState};
+use dapple_engine::{Engine, NonFiniteReport, ViewState};
 use dapple_scene::{Dataset, Error, Result, Splats};
 use glam::DVec3;
 
@@ -19,7 +19,7 @@ pub(crate) struct Run {
     pub(crate) photos: TrainPhotos,
     pub(crate) state: RunState,
     /// Appearance at the step whose splats the run ended with, if that is not the last step: the engine has dropped it.
-    pub(crate) learnt: Option<(AppearanceGrids, AppearanceMlp)>,
+    pub(crate) learnt: Option<ViewState>,
     /// Local origin of cameras and splats: [`Dataset::origin`].
     pub(crate) origin: DVec3,
     /// Events that hooks have not received yet.
@@ -131,11 +131,14 @@ impl Run {
 
     /// Returns the refined poses and the learned appearance of the photos.
     pub(crate) fn view_state(&mut self) -> Result<ViewState> {
-        let mut views = self.engine.view_state()?;
-        if let Some(learnt) = &self.learnt {
-            (views.appearance, views.appearance_mlp) = learnt.clone();
-        }
-        Ok(views)
+        let views = self.engine.view_state()?;
+        Ok(match &self.learnt {
+            Some(learnt) => ViewState {
+                poses: views.poses,
+                ..learnt.clone()
+            },
+            None => views,
+        })
     }
 
     /// Records what an engine found in its parameters after `step`.

@@ -4,9 +4,7 @@
 
 use crate::fake;
 
-use dapple_engine::{
-    AppearanceGrids, AppearanceMlp, DensifyReport, OptimizerState, RefinedPose, ViewState,
-};
+use dapple_engine::{AppearanceGrids, DensifyReport, OptimizerState, RefinedPose, ViewState};
 use dapple_scene::{Error, ErrorKind, Splats};
 use dapple_train::config::{AppearanceConfig, AppearanceModel};
 use dapple_train::{
@@ -108,7 +106,7 @@ fn sample() -> Checkpoint {
                     seen: vec![7, 9],
                     ..AppearanceGrids::identity([2, 1, 1], 2)
                 },
-                appearance_mlp: AppearanceMlp::default(),
+                ..ViewState::default()
             },
         },
         extension_checks: vec![ExtensionCheck {
@@ -131,7 +129,7 @@ fn sample() -> Checkpoint {
                     seen: vec![5, 6],
                     ..AppearanceGrids::identity([2, 1, 1], 2)
                 },
-                appearance_mlp: AppearanceMlp::default(),
+                ..ViewState::default()
             },
         })),
     }
