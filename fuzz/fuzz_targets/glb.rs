@@ -1,7 +1,7 @@
 //! glTF, binary and as text. Bytes that are not such a file become the JSON of one with a few numbers.
 #![no_main]
 
-use dapple_scene::splat_file::{Format, parse};
+use dapple_splats::splat_file::{Format, parse};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {

@@ -2,8 +2,8 @@
 //! of their files.
 #![no_main]
 
-use dapple_scene::Splats;
-use dapple_scene::splat_file::{Format, WriteOptions, encode_files, parse_files};
+use dapple_splats::Splats;
+use dapple_splats::splat_file::{Format, WriteOptions, encode_files, parse_files};
 use libfuzzer_sys::fuzz_target;
 use std::sync::LazyLock;
 

@@ -2,7 +2,7 @@
 //! not produce.
 #![no_main]
 
-use dapple_scene::ply;
+use dapple_splats::ply;
 use libfuzzer_sys::fuzz_target;
 
 const RANGES: [&str; 6] = ["x", "y", "z", "scale_x", "scale_y", "scale_z"];

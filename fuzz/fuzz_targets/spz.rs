@@ -1,7 +1,7 @@
 //! SPZ: the bytes as a file, and as the content of a gzip member, so that mutations reach the attributes.
 #![no_main]
 
-use dapple_scene::splat_file::{Format, parse};
+use dapple_splats::splat_file::{Format, parse};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use libfuzzer_sys::fuzz_target;

@@ -1,6 +1,7 @@
 //! Prints an error as three lines on stderr and returns the exit code.
 
 use crate::console::Console;
+use crate::interrupt::INTERRUPTED;
 use crate::other_names;
 use dapple::scene::{Error, ErrorKind};
 use std::io::Write;
@@ -8,9 +9,6 @@ use std::process::ExitCode;
 
 /// Exit code of a mistake on the command line.
 const USAGE: u8 = 2;
-
-/// Exit code of an interrupted run: 128 + SIGINT, as in shells.
-pub const INTERRUPTED: u8 = 130;
 
 /// Returns the exit code of an error.
 fn code(kind: ErrorKind) -> u8 {

@@ -4,13 +4,15 @@
 //! ends cleanly; a further Ctrl-C ends the program at once. Without a grace the first signal ends the program, after
 //! removing result folders that are still empty ([`remove_if_empty`]).
 
-use crate::exit::INTERRUPTED;
-use crate::options::NewFolders;
+use crate::outputs::NewFolders;
 use dapple::scene::{Error, ErrorKind, Result};
 use dapple::train::RunLock;
 use std::io::Write;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Exit code of an interrupted run: 128 + SIGINT, as in shells.
+pub const INTERRUPTED: u8 = 130;
 
 static GRACE: AtomicBool = AtomicBool::new(false);
 static REQUESTED: AtomicBool = AtomicBool::new(false);

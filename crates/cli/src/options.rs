@@ -1,6 +1,6 @@
 //! Options shared by several commands.
 
-pub use crate::outputs::{refuse_existing, refuse_inputs};
+pub use crate::outputs::{NewFolders, make_folder, make_folder_of, refuse_existing, refuse_inputs};
 pub use dapple::train::config::parse_colour;
 
 use crate::console::Console;
@@ -16,7 +16,6 @@ use dapple::scene::{Capture, Error, Result, Splats, Split, origin};
 use dapple::train::config::DataConfig;
 use dapple::train::{ConfigPatch, PhotoCoverage, RunFolder, RunOrigin, TrainConfig};
 use dapple::{AnyEngine, Device, EngineOptions, Opened};
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// Device and resources to compute with.
@@ -134,40 +133,6 @@ impl DeviceOptions {
             (Device::Gpu(_), None) => e.at(format!("--device {device}")),
             _ => e.at("--threads"),
         })
-    }
-}
-
-/// Folders created for output, removed again if the command writes nothing into them.
-#[derive(Debug, Clone)]
-pub struct NewFolders(Vec<PathBuf>);
-
-impl NewFolders {
-    /// Records which of `path` and its ancestors do not exist yet.
-    pub fn before(path: &Path) -> Self {
-        let missing = path
-            .ancestors()
-            .filter(|ancestor| !ancestor.as_os_str().is_empty())
-            .take_while(|ancestor| !ancestor.exists());
-        Self(missing.map(Path::to_owned).collect())
-    }
-
-    /// Removes the empty folders, innermost first.
-    pub fn remove_empty(&self) {
-        for folder in &self.0 {
-            match std::fs::remove_dir(folder) {
-                Err(e) if e.kind() != ErrorKind::NotFound => return,
-                // A folder that was not created may have a parent that was.
-                _ => {}
-            }
-        }
-    }
-
-    /// Calls [`Self::remove_empty`] if the result is an error.
-    pub fn unless_ok<T>(&self, result: Result<T>) -> Result<T> {
-        if result.is_err() {
-            self.remove_empty();
-        }
-        result
     }
 }
 
@@ -343,21 +308,20 @@ pub fn held_by(format: Format, splats: Splats, console: &Console) -> Splats {
     splats.with_sh_degree(holds)
 }
 
-/// Creates the parent folder of a file.
-pub fn make_folder_of(path: &Path) -> Result<()> {
-    match path
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty())
-    {
-        None => Ok(()),
-        Some(folder) => make_folder(folder),
-    }
-}
-
-/// Creates an output folder.
-pub fn make_folder(folder: &Path) -> Result<()> {
-    std::fs::create_dir_all(folder)
-        .map_err(|e| Error::io("cannot make the output folder", folder, e))
+/// Returns the name of the capture, which names the results.
+pub fn scene_name(scene: &Path) -> Result<String> {
+    let whole = scene
+        .canonicalize()
+        .map_err(|e| Error::io("cannot open the capture", scene, e))?;
+    let folder = if whole.is_file() {
+        whole.parent().unwrap_or(&whole)
+    } else {
+        &whole
+    };
+    let name = folder
+        .file_name()
+        .map_or("scene".into(), |name| name.to_string_lossy());
+    Ok(name.into_owned())
 }
 
 /// Photos of a capture to use, and their size.

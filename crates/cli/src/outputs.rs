@@ -2,7 +2,8 @@
 
 use dapple::scene::{Capture, Error, LoadOptions, Result, load};
 use dapple::train::{RunFolder, refuse_run_file};
-use std::path::Path;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 
 /// Refuses to replace a file of a capture or of a run, with any options.
 pub fn refuse_sources(out: &Path) -> Result<()> {
@@ -50,4 +51,55 @@ pub fn refuse_other_run(out: &Path, splats: &Path) -> Result<()> {
             .at_path(out)
             .hint("name another folder with --out"),
     )
+}
+
+/// Folders created for output, removed again if the command writes nothing into them.
+#[derive(Debug, Clone)]
+pub struct NewFolders(Vec<PathBuf>);
+
+impl NewFolders {
+    /// Records which of `path` and its ancestors do not exist yet.
+    pub fn before(path: &Path) -> Self {
+        let missing = path
+            .ancestors()
+            .filter(|ancestor| !ancestor.as_os_str().is_empty())
+            .take_while(|ancestor| !ancestor.exists());
+        Self(missing.map(Path::to_owned).collect())
+    }
+
+    /// Removes the empty folders, innermost first.
+    pub fn remove_empty(&self) {
+        for folder in &self.0 {
+            match std::fs::remove_dir(folder) {
+                Err(e) if e.kind() != ErrorKind::NotFound => return,
+                // A folder that was not created may have a parent that was.
+                _ => {}
+            }
+        }
+    }
+
+    /// Calls [`Self::remove_empty`] if the result is an error.
+    pub fn unless_ok<T>(&self, result: Result<T>) -> Result<T> {
+        if result.is_err() {
+            self.remove_empty();
+        }
+        result
+    }
+}
+
+/// Creates the parent folder of a file.
+pub fn make_folder_of(path: &Path) -> Result<()> {
+    match path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+    {
+        None => Ok(()),
+        Some(folder) => make_folder(folder),
+    }
+}
+
+/// Creates an output folder.
+pub fn make_folder(folder: &Path) -> Result<()> {
+    std::fs::create_dir_all(folder)
+        .map_err(|e| Error::io("cannot make the output folder", folder, e))
 }

@@ -2,14 +2,16 @@
 
 use crate::camera_paths::CameraOrbit;
 use crate::console::Console;
+use crate::options::DeviceOptions;
 use dapple::contract::RenderSettings;
 pub use dapple::live::{InitialView, entries, stage};
-use dapple::live::{Viewer, ViewerOptions};
+use dapple::live::{Playback, Viewer, ViewerOptions};
 use dapple::scene::{Error, Result, Splats};
-use dapple::train::TrainConfig;
+use dapple::train::{RunFolder, TrainConfig};
 use dapple_viewer::export::PageOptions;
 use glam::DVec3;
 use std::net::IpAddr;
+use std::path::Path;
 
 /// Address and port of the viewer.
 #[derive(Debug, Clone, clap::Args)]
@@ -215,4 +217,17 @@ pub fn page_options(settings: &RenderSettings) -> Result<PageOptions> {
         webgpu: Some(kernels),
         ..PageOptions::default()
     })
+}
+
+/// Returns the last part of a path, or the path if it has one part.
+pub fn title(path: &Path) -> String {
+    let whole = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let name = whole.file_name().unwrap_or(whole.as_os_str());
+    dapple::scene::printable(&name.to_string_lossy()).to_string()
+}
+
+/// Returns the snapshots of a run folder, to be rendered on this device.
+pub fn playback(folder: RunFolder, device: &DeviceOptions) -> Playback {
+    let open = device.clone();
+    Playback::new(folder, move || Ok(open.opener()(false)?.into_engine()))
 }

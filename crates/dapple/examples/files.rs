@@ -5,8 +5,7 @@
 //! 3. Repairs a file with non-finite numbers by a chain of edits.
 
 use dapple::prelude::*;
-use dapple::scene::edit::condition::removes_non_finite;
-use dapple::scene::edit::{Action, Editor, NoCapture};
+use dapple::scene::edit::{Action, Editor, NoCapture, removes_non_finite};
 use dapple::scene::splat_file::{self, Format, NonFinite, ReadOptions, SpzVersion, WriteOptions};
 use dapple::scene::{Error, Progress};
 use std::sync::Mutex;

@@ -67,8 +67,11 @@ struct Readme;
 pub use device::{AnyEngine, Device, EngineOptions, Opened, best, engine, open};
 pub use nearest::nearest;
 
-/// Cameras, photos, splats and their files (`dapple-scene`).
+/// Photos and captures (`dapple-scene`); splats, their files and edits (`dapple-splats`).
 pub use dapple_scene as scene;
+
+/// Synthetic captures (`dapple-synth`).
+pub use dapple_synth as synth;
 
 /// Trainer, schedules, density control and scores (`dapple-train`).
 pub use dapple_train as train;
@@ -91,7 +94,7 @@ pub use glam;
 pub use dapple_engine::{Engine, Gradients, RenderSettings, Rendered};
 pub use dapple_scene::{
     Camera, Dataset, Error, ErrorKind, Lens, LoadOptions, MaskMode, NoProgress, Photo, Point, Pose,
-    Progress, Result, Splats, Split, View, load, ply, synth,
+    Progress, Result, Splats, Split, View, load, ply,
 };
 pub use dapple_train::{
     ConfigPatch, Ending, EvalReport, Event, Next, Outcome, Preset, RunFolder, RunHook, Silent,
@@ -100,13 +103,12 @@ pub use dapple_train::{
 
 /// Prelude for most programs: `use dapple::prelude::*;`.
 pub mod prelude {
-    pub use crate::Device;
+    pub use crate::{Device, synth};
     pub use dapple_engine::{Engine, Gradients, RenderSettings, Rendered};
-    pub use dapple_scene::synth::SynthOptions;
     pub use dapple_scene::{
         Camera, Dataset, LoadOptions, NoProgress, Photo, Point, Pose, SH_C0, Splats, View, ply,
-        synth,
     };
+    pub use dapple_synth::SynthOptions;
     pub use dapple_train::{
         EvalReport, Event, Next, Outcome, Preset, RunFolder, RunHook, Silent, StepProgress,
         TrainConfig, Trainer,

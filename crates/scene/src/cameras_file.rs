@@ -65,28 +65,7 @@ fn frame((name, camera): &(String, Camera)) -> Frame<'_> {
 
 /// Returns the model's name and its named coefficients.
 fn lens(lens: &Lens) -> (&'static str, Vec<(&'static str, f64)>) {
-    let (model, names): (_, &[&str]) = match lens {
-        Lens::Pinhole => ("PINHOLE", &[]),
-        Lens::Radial(_) => ("RADIAL", &["k1", "k2"]),
-        Lens::OpenCv(_) => ("OPENCV", &["k1", "k2", "p1", "p2"]),
-        Lens::FullOpenCv(_) => (
-            "FULL_OPENCV",
-            &["k1", "k2", "p1", "p2", "k3", "k4", "k5", "k6"],
-        ),
-        Lens::Fov(_) => ("FOV", &["omega"]),
-        Lens::Eucm(_) => ("EUCM", &["alpha", "beta"]),
-        Lens::Fisheye(_) => ("OPENCV_FISHEYE", &["k1", "k2", "k3", "k4"]),
-        Lens::ThinPrismFisheye(_) => (
-            "THIN_PRISM_FISHEYE",
-            &["k1", "k2", "p1", "p2", "k3", "k4", "sx1", "sy1"],
-        ),
-        Lens::RadTanThinPrismFisheye(_) => (
-            "RAD_TAN_THIN_PRISM_FISHEYE",
-            &[
-                "k0", "k1", "k2", "k3", "k4", "k5", "p0", "p1", "s0", "s1", "s2", "s3",
-            ],
-        ),
-    };
+    let (model, names) = lens.model();
     let values = lens.coefficients().iter().copied();
     (model, names.iter().copied().zip(values).collect())
 }

@@ -1,7 +1,6 @@
 //! A capture whose files are found and parsed, before its photos are decoded.
 
-use crate::colmap::Observation;
-use crate::load::places::seen_instead;
+use crate::tracks::Observation;
 use crate::{Camera, Error, LoadOptions, OwnSplit, Point, Result, Split, Tracks};
 use glam::DVec3;
 use std::path::{Component, Path, PathBuf};
@@ -34,10 +33,6 @@ pub struct Capture {
     pub notes: Vec<String>,
 }
 
-/// Hint of the error for missing photos.
-const MISSING_HINT: &str = "check the image folder, name another folder with --images, or use the photos \
-                            that exist with --skip-missing";
-
 /// A photo on disk and the camera that took it.
 #[derive(Debug, Clone)]
 pub struct PosedImage {
@@ -62,16 +57,6 @@ pub struct PosedImage {
 }
 
 impl PosedImage {
-    /// Returns the photo's path.
-    pub fn path(&self) -> Result<PathBuf> {
-        self.existing().ok_or_else(|| {
-            let (seen, hint) = seen_instead(self);
-            Error::input(format!("the photo \"{}\" is missing: {seen}", self.name))
-                .at_path(self.folder.join(&self.file))
-                .hint(hint.unwrap_or_else(|| MISSING_HINT.to_owned()))
-        })
-    }
-
     /// Returns the photo's path if that file exists.
     pub(crate) fn existing(&self) -> Option<PathBuf> {
         let path = self.folder.join(&self.file);
@@ -136,35 +121,6 @@ impl Capture {
             .map(|image| image.name.as_str())
             .collect();
         Split::new(&names, self.own_split.as_ref(), eval_every)
-    }
-
-    /// Refuses a capture with missing photos, and names the first of them.
-    ///
-    /// # Errors
-    /// Missing photos, with their number.
-    pub fn check_files(&self) -> Result<()> {
-        let missing: Vec<&PosedImage> = self
-            .images
-            .iter()
-            .filter(|image| image.existing().is_none())
-            .collect();
-        let Some(first) = missing.first() else {
-            return Ok(());
-        };
-        let (seen, hint) = seen_instead(first);
-        let what = if missing.len() == 1 {
-            format!("the photo \"{}\" is missing: {seen}", first.name)
-        } else {
-            format!(
-                "{} of {} photos are missing, the first is \"{}\": {seen}",
-                missing.len(),
-                self.images.len(),
-                first.name
-            )
-        };
-        Err(Error::input(what)
-            .at_path(first.folder.join(&first.file))
-            .hint(hint.unwrap_or_else(|| MISSING_HINT.to_owned())))
     }
 
     /// Removes the images whose photos are missing, counts them and adds a note.

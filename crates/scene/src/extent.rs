@@ -2,8 +2,8 @@
 //!
 //! 1. The middle is the median of the camera centres along each axis. The usual distance is the median distance of the
 //!    centres from the middle, or [`POINTS_SHARE`] of that of the sparse points if this is more.
-//! 2. Cameras are outliers if they are beyond [`FAR`] usual distances, behind a gap of [`GAP`], and at most one in
-//!    [`MOST`]. A camera whose sparse points fill its frame is a distant photo of the scene, and counts with the rest.
+//! 2. Cameras far beyond the usual distance are outliers ([`outliers`]). A camera whose sparse points fill its frame
+//!    is a distant photo of the scene, and counts with the rest.
 //! 3. The extent is 1.1 times the largest distance of the remaining cameras from their mean.
 //! 4. Cameras within [`ONE_PLACE`] of the distance to the sparse points share one position. Their distances are
 //!    rounding errors, so the spread of the points replaces the extent.
@@ -11,21 +11,13 @@
 //! Step 3 is that of the 3DGS paper's released trainer (`cameras_extent`). Without cameras of steps 2 and 4 the
 //! value is bit-identical to step 3 over all cameras.
 
-use crate::{Camera, Dataset, Point, Pose, Tracks};
+use crate::origin::position;
+use crate::{Camera, Dataset, Point, Tracks};
+use dapple_splats::outliers::{self, median};
 use glam::{DVec2, DVec3};
-
-/// Number of usual distances beyond which a camera may be an outlier. Among ten captures of hand-held cameras and
-/// drones the largest distance is 2.6.
-const FAR: f64 = 5.0;
 
 /// Median distances of sparse points from their middle beyond which points do not count.
 const LOST: f64 = 8.0;
-
-/// Ratio of an outlier's distance to that of the next camera within. Cameras that move away step by step remain.
-const GAP: f64 = 3.0;
-
-/// Outlier limit: at most one camera in four is an outlier. A larger group is a part of the capture.
-const MOST: usize = 4;
 
 /// If the distances among cameras are below this share of the distance to the points, they do not measure the scene.
 const POINTS_SHARE: f64 = 0.1;
@@ -33,9 +25,6 @@ const POINTS_SHARE: f64 = 0.1;
 /// Cameras share one position if none is farther from their mean than this share of the median distance to the points:
 /// parallax is then below a tenth of a pixel at a focal length of 1000 pixels.
 const ONE_PLACE: f64 = 1e-4;
-
-/// Limit of rounding without points, as a share of the coordinates' size (at least 1).
-const ROUNDING: f64 = 1e-6;
 
 /// Maximum number of points from which medians and frames are computed.
 const SAMPLE: usize = 4096;
@@ -93,43 +82,20 @@ impl<'a> Region<'a> {
         let Some(middle) = self.middle() else {
             return Vec::new();
         };
-        let distances = self.centres.iter().map(|c| c.distance(middle));
-        let mut ranked: Vec<(f64, usize)> = distances.zip(0..).collect();
-        for (distance, _) in &mut ranked {
-            // NaN is sorted to the end.
-            if distance.is_nan() {
-                *distance = f64::INFINITY;
-            }
-        }
-        ranked.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-        let usual = ranked[ranked.len() / 2].0;
-        let usual = usual.max(POINTS_SHARE * self.distance_of_points(middle));
-        let first = ranked.len() - ranked.len() / MOST;
-        // Cameras that share one position have no usual distance.
-        let begins = (first.max(1)..ranked.len()).find(|&i| {
-            usual > self.rounding()
-                && ranked[i].0 > FAR * usual
-                && ranked[i].0 >= GAP * ranked[i - 1].0
-        });
-        let behind = ranked.iter().skip(begins.unwrap_or(ranked.len()));
-        let mut far: Vec<usize> = behind
-            .map(|&(_, i)| i)
-            .filter(|&i| !self.is_distant_photo(i))
-            .collect();
-        let lost = (0..self.centres.len()).filter(|&i| !self.centres[i].is_finite());
-        far.extend(lost);
-        far.sort_unstable();
-        far.dedup();
-        far
+        let least_usual = POINTS_SHARE * self.distance_of_points(middle);
+        let is_distant_photo = |i| self.is_distant_photo(i);
+        outliers::far_off(
+            &self.centres,
+            middle,
+            least_usual,
+            self.rounding(),
+            is_distant_photo,
+        )
     }
 
     /// Returns the median of the finite centres along each axis; `None` if there is none.
     pub(crate) fn middle(&self) -> Option<DVec3> {
-        let finite: Vec<DVec3> = (self.centres.iter().copied())
-            .filter(|centre| centre.is_finite())
-            .collect();
-        let axis = |k: usize| median(finite.iter().map(|c| c[k]).collect());
-        Some(DVec3::new(axis(0)?, axis(1)?, axis(2)?))
+        outliers::middle(&self.centres)
     }
 
     /// Returns the distance of cameras that rounding may cause.
@@ -140,7 +106,7 @@ impl<'a> Region<'a> {
         let by_points = ONE_PLACE * self.distance_of_points(middle);
         match by_points > 0.0 {
             true => by_points,
-            false => ROUNDING * middle.abs().max_element().max(1.0),
+            false => outliers::rounding(middle),
         }
     }
 
@@ -209,25 +175,6 @@ impl<'a> Region<'a> {
     }
 }
 
-/// Returns a sparse point's position in doubles, with its rounding remainder if that is known.
-pub(crate) fn position(point: &Point, remainder: Option<&[f32; 3]>) -> DVec3 {
-    let rounded = DVec3::from(point.position.map(f64::from));
-    match remainder {
-        Some(rest) => rounded + DVec3::from(rest.map(f64::from)),
-        None => rounded,
-    }
-}
-
-/// Returns the median, the upper one of two; `None` of an empty list.
-pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
-    let middle = values.len() / 2;
-    if values.is_empty() {
-        return None;
-    }
-    let (_, median, _) = values.select_nth_unstable_by(middle, f64::total_cmp);
-    Some(*median)
-}
-
 fn radius_about_mean(points: &[DVec3]) -> f64 {
     if points.is_empty() {
         return 0.0;
@@ -244,17 +191,6 @@ pub fn extent_of(centres: &[DVec3], points: &[Point]) -> f64 {
         ..Region::default()
     };
     region.extent()
-}
-
-/// Returns the poses without outliers in the sense of [`Dataset::far_off`], in their order.
-pub fn without_far_off(poses: Vec<Pose>) -> Vec<Pose> {
-    let region = Region {
-        centres: poses.iter().map(Pose::centre).collect(),
-        ..Region::default()
-    };
-    let far = region.far_off();
-    let near = |(i, pose): (usize, Pose)| far.binary_search(&i).is_err().then_some(pose);
-    poses.into_iter().enumerate().filter_map(near).collect()
 }
 
 impl Dataset {
@@ -295,7 +231,8 @@ impl Dataset {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
-    use crate::{Photo, View};
+    use crate::{Photo, Pose, View};
+    use dapple_splats::without_far_off;
 
     /// Cameras that look at a place from these centres.
     fn looking(centres: &[DVec3], at: DVec3, points: Vec<Point>) -> Dataset {

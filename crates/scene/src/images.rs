@@ -15,6 +15,7 @@
 
 mod formats;
 
+use crate::photo_faults::{CONVERT_HINT, ends_early};
 use crate::{Error, FileSum, Photo, Result, bounded, jpeg};
 use dapple_base::decoder_fault;
 use formats::check_format;
@@ -25,9 +26,6 @@ use std::path::Path;
 
 /// Largest decoded photo, bytes: 350 megapixels of RGB.
 const MAX_DECODED_BYTES: u64 = 1 << 30;
-
-pub(crate) const CONVERT_HINT: &str =
-    "convert it to an 8-bit RGB JPEG or PNG, e.g. `magick photo.tif -colorspace sRGB photo.png`";
 
 /// A decoded photo and the conversions applied to it.
 pub(crate) struct Decoded {
@@ -185,16 +183,6 @@ pub(crate) fn decode_values(path: &Path) -> Result<DynamicImage> {
     Ok(image)
 }
 
-/// Smallest mask value of a used pixel.
-pub(crate) const HALF: u8 = 128;
-
-/// Turns a mask into 0 and 255: a pixel with at least half coverage is used.
-pub(crate) fn threshold(mask: &mut [u8]) {
-    for m in mask {
-        *m = if *m >= HALF { 255 } else { 0 };
-    }
-}
-
 fn read(path: &Path) -> Result<Vec<u8>> {
     bounded::read("cannot read the photo", path, bounded::IMAGE_BYTES)
 }
@@ -253,11 +241,6 @@ fn check_amount(width: u32, height: u32, bytes: u64) -> Result<()> {
         .hint("if the size is right, reduce the photo first"));
     }
     Ok(())
-}
-
-pub(crate) fn ends_early() -> Error {
-    Error::input("the photo ends early: its last part is missing")
-        .hint("copy it again from where it came")
 }
 
 fn is_deep(colour: image::ColorType) -> bool {

@@ -6,7 +6,7 @@
 //!    blurred. Each coefficient of each component must be refined to its last bit.
 //! 3. Bytes that are missing inside a scan are visible only to a decoder: see [`with_longer_end`].
 
-use crate::images::{CONVERT_HINT, ends_early};
+use crate::photo_faults::{CONVERT_HINT, ends_early};
 use crate::{Error, Result};
 
 /// Coefficients of a block of 8x8 pixels.

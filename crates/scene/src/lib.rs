@@ -1,8 +1,8 @@
-//! Input and output of the splatting engines: captures, photos, cameras and splats.
+//! Input of the splatting engines: captures, photos and camera files.
 //!
-//! - [`Camera`], [`Pose`]: the pose and the lens of a photo.
 //! - [`Photo`], [`View`], [`Dataset`]: photos with poses, and their sparse points.
-//! - [`Splats`]: the Gaussians, in the parametrisation that is optimised.
+//! - [`load()`]: captures of COLMAP, Nerfstudio and Blender.
+//! - [`Camera`], [`Pose`], [`Splats`], [`splat_file`], [`edit`]: re-exported from `dapple-splats`.
 //! - [`Error`], [`Progress`]: re-exported from `dapple-base`, which all crates use.
 //!
 //! This crate does not depend on training or on devices.
@@ -14,7 +14,6 @@
 
 pub mod algebra;
 mod blender;
-mod camera;
 mod cameras_file;
 mod capture;
 mod code_pages;
@@ -22,31 +21,24 @@ pub mod colmap;
 mod content;
 mod dataset;
 mod depth_map;
-pub mod edit;
 pub mod exr_file;
 mod extent;
 mod images;
 mod jpeg;
-mod lens;
 pub mod load;
-mod mapped;
 mod masks;
 pub mod nerfstudio;
-pub mod origin;
 mod own_split;
 mod photo;
-pub mod ply;
+mod photo_faults;
 pub mod provenance;
 mod resize;
 pub mod shown;
 mod source;
-pub mod splat_file;
-mod splats;
-pub mod synth;
+mod split;
 mod tracks;
 pub mod undistort;
 
-pub use camera::{Camera, Lens, Pose};
 pub use cameras_file::{parse_cameras, read_cameras, read_poses, write_cameras};
 pub use capture::{Capture, PosedImage};
 pub use content::{FileSum, ViewFiles};
@@ -56,13 +48,16 @@ pub use dapple_base::{
     Error, ErrorKind, NoProgress, Progress, Result, atomic, bounded, printable, printable_lines,
     text,
 };
-pub use dataset::{Dataset, Point, Split, View};
+pub use dapple_splats::{
+    Camera, Lens, MAX_SH_DEGREE, Point, Pose, SH_C0, Splats, edit, harmonics, order, origin, ply,
+    sh_coefficient_count, splat_file, without_far_off,
+};
+pub use dataset::{Dataset, View};
 pub use depth_map::DepthMap;
-pub use extent::{extent_of, without_far_off};
+pub use extent::extent_of;
 pub use load::{LoadOptions, load};
 pub use masks::MaskMode;
-pub use own_split::OwnSplit;
 pub use photo::Photo;
 pub use source::{PhotoFile, PhotoSource};
-pub use splats::{MAX_SH_DEGREE, SH_C0, Splats, sh_coefficient_count};
+pub use split::{OwnSplit, Split};
 pub use tracks::Tracks;

@@ -10,7 +10,7 @@
 //!
 //! Both happen before the photo is reduced and undistorted, so the results follow masks and alpha.
 
-use crate::resize::reduce_grey;
+use crate::resize::{HALF, reduce_grey, threshold};
 use crate::{Error, Photo, Result, images};
 use image::DynamicImage;
 use serde::{Deserialize, Serialize};
@@ -111,7 +111,7 @@ pub(crate) fn apply(
     let grey = read.map(|(grey, _)| grey);
     let idle = grey.as_ref().is_some_and(|grey| match mode {
         MaskMode::Segment => grey.iter().all(|&v| v == 255),
-        _ => grey.iter().all(|&v| v >= images::HALF),
+        _ => grey.iter().all(|&v| v >= HALF),
     });
     match mode {
         MaskMode::Auto => photo.mask = grey.map(hard),
@@ -150,7 +150,7 @@ pub(crate) fn apply(
 
 /// Rounds a mask to 0 or 255.
 fn hard(mut grey: Vec<u8>) -> Vec<u8> {
-    images::threshold(&mut grey);
+    threshold(&mut grey);
     grey
 }
 
@@ -176,7 +176,7 @@ fn values(image: DynamicImage) -> (Vec<u8>, Masked) {
     }
     let brightest = grey.iter().copied().max().unwrap_or(0);
     found.brightest = Some(brightest);
-    let is_dark = (1..images::HALF).contains(&brightest);
+    let is_dark = (1..HALF).contains(&brightest);
     if is_dark && grey.iter().all(|&v| v == 0 || v == brightest) {
         found.labels = true;
         for value in &mut grey {

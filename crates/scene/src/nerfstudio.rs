@@ -15,8 +15,8 @@ use crate::code_pages;
 use crate::images;
 use crate::load::finder::{Finder, Places};
 use crate::load::places::{outside, place_photos};
-use crate::own_split::{Lists, OwnSplit};
-use crate::{Camera, Error, LoadOptions, Pose, Result, bounded, ply, text};
+use crate::own_split::Lists;
+use crate::{Camera, Error, LoadOptions, OwnSplit, Pose, Result, bounded, ply, text};
 use glam::{DMat3, DQuat, DVec3};
 use intrinsics::{Described, Intrinsics};
 use json::Matrix;
@@ -312,7 +312,7 @@ pub(crate) fn open(json: &Path, options: &LoadOptions, chosen: Option<&Path>) ->
         return Err(e.at(format!("{label}, frame \"{}\"", image.name)));
     }
     let described = describe(images, &transforms.frames, &label, skip_missing)?;
-    let lists = Lists::of_transforms(&transforms);
+    let lists = Lists::of_transforms(&transforms.lists);
     let lists = lists.map_or_else(|| Lists::in_folders(&[root]), |lists| Ok(Some(lists)))?;
     let own = lists.map(|lists| OwnSplit::from_lists(&lists, &described.images));
     let (own_split, remarks) = own.unwrap_or_default();

@@ -10,21 +10,10 @@
 //! 4. A split that leaves nothing to train on or to hold out is not used.
 
 use crate::capture::PosedImage;
-use crate::nerfstudio::Transforms;
+use crate::split::OwnSplit;
 use crate::{Result, bounded};
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
-
-/// A capture's own split, by the names of its views.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct OwnSplit {
-    /// Views to hold out; if empty, views are held out by number.
-    pub held_out: BTreeSet<String>,
-    /// Views that are neither trained on nor held out.
-    pub unused: BTreeSet<String>,
-    /// Source of the split, for display.
-    pub source: String,
-}
 
 /// Lists of names, and notes on them.
 #[derive(Debug, Default)]
@@ -43,9 +32,9 @@ pub(crate) const FILES: [&[&str]; 3] = [
 ];
 
 impl Lists {
-    /// Returns the lists in a transforms file.
-    pub(crate) fn of_transforms(transforms: &Transforms) -> Option<Self> {
-        let [train, test, val] = transforms.lists.clone();
+    /// Returns the lists in a transforms file: of training, test and validation photos.
+    pub(crate) fn of_transforms(lists: &[Option<Vec<String>>; 3]) -> Option<Self> {
+        let [train, test, val] = lists.clone();
         let named = [
             ("train_filenames", train.is_some()),
             ("test_filenames", test.is_some()),
@@ -171,16 +160,6 @@ fn keys_of(path: &str) -> [String; 4] {
 }
 
 impl OwnSplit {
-    /// Builds a split that holds out views by number, for all names.
-    pub fn by_number() -> Self {
-        Self::default()
-    }
-
-    /// Returns true if the capture names the views to hold out.
-    pub fn is_own(&self) -> bool {
-        !self.held_out.is_empty()
-    }
-
     /// Applies lists to `images`: the split, and notes; `None` if the lists are not used.
     pub(crate) fn from_lists(lists: &Lists, images: &[PosedImage]) -> (Option<Self>, Vec<String>) {
         let mut notes = Vec::new();

@@ -64,15 +64,6 @@ impl Photo {
             .sum()
     }
 
-    /// Returns the photo at a smaller size, by area averaging. Each new pixel is the mean of the pixels that it covers,
-    /// colours weighted with alpha. A masked pixel counts if at least half of the covered pixels do. Edges longer than
-    /// the photo's own are limited to it.
-    #[must_use]
-    pub fn reduced(&self, width: u32, height: u32) -> Self {
-        let (width, height) = (width.min(self.width), height.min(self.height));
-        crate::resize::reduce(self, width, height)
-    }
-
     /// Returns the number of pixels.
     pub fn pixel_count(&self) -> usize {
         self.width as usize * self.height as usize

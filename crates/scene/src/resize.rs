@@ -7,7 +7,27 @@
 //! 2. It is added to the one or two new rows it overlaps; a new row that is complete is written.
 
 use crate::Photo;
-use crate::images::threshold;
+
+/// Smallest mask value of a used pixel.
+pub(crate) const HALF: u8 = 128;
+
+/// Turns a mask into 0 and 255: a pixel with at least half coverage is used.
+pub(crate) fn threshold(mask: &mut [u8]) {
+    for m in mask {
+        *m = if *m >= HALF { 255 } else { 0 };
+    }
+}
+
+impl Photo {
+    /// Returns the photo at a smaller size, by area averaging. Each new pixel is the mean of the pixels that it covers,
+    /// colours weighted with alpha. A masked pixel counts if at least half of the covered pixels do. Edges longer than
+    /// the photo's own are limited to it.
+    #[must_use]
+    pub fn reduced(&self, width: u32, height: u32) -> Self {
+        let (width, height) = (width.min(self.width), height.min(self.height));
+        reduce(self, width, height)
+    }
+}
 
 /// Returns the photo at `width` x `height`, neither larger than before. Colours are weighted with alpha.
 pub(crate) fn reduce(photo: &Photo, width: u32, height: u32) -> Photo {

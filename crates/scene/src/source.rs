@@ -7,10 +7,7 @@
 //! 3. The caller decides which pixels to cache and when to read ahead.
 
 use crate::capture::PosedImage;
-use crate::load::{self, Treatment};
-use crate::masks::{MaskMode, Masked};
-use crate::undistort::pinhole_camera;
-use crate::{Error, FileSum, LoadOptions, Photo, Result, View, ViewFiles, images};
+use crate::{Error, LoadOptions, Photo, Result, ViewFiles, load};
 use std::sync::Arc;
 
 /// Source of a view's pixels.
@@ -108,12 +105,12 @@ impl From<Arc<Photo>> for PhotoSource {
 /// A photo on disk, with the operations before training.
 #[derive(Debug)]
 pub struct PhotoFile {
-    image: PosedImage,
-    options: LoadOptions,
-    size: [u32; 2],
-    bytes: u64,
-    has_alpha: bool,
-    files: ViewFiles,
+    pub(crate) image: PosedImage,
+    pub(crate) options: LoadOptions,
+    pub(crate) size: [u32; 2],
+    pub(crate) bytes: u64,
+    pub(crate) has_alpha: bool,
+    pub(crate) files: ViewFiles,
 }
 
 impl PhotoFile {
@@ -145,60 +142,4 @@ impl PhotoFile {
         }
         Ok(photo)
     }
-}
-
-/// Builds a view of an image whose file was read, but not decoded.
-pub(crate) fn describe(image: &PosedImage, options: &LoadOptions) -> Result<(View, Treatment)> {
-    let path = image.path()?;
-    let header = images::header(&path)?;
-    let size = (header.width, header.height);
-    load::check_size(image, &path, size.0, size.1)?;
-    let mut camera = load::reduced_camera(image, size, options);
-    let distorts = !camera.lens.is_identity();
-    if !distorts || options.undistort {
-        camera = pinhole_camera(&camera);
-    }
-    let mask = image.mask_path()?;
-    let has_mask = mask.is_some();
-    let files = ViewFiles {
-        photo: Some(header.sum),
-        mask: mask.as_deref().map(FileSum::of_file).transpose()?,
-        depth: load::depth_sum(image, options)?,
-    };
-    let segments = options.mask_mode == MaskMode::Segment;
-    let ignores_alpha = options.mask_mode == MaskMode::Ignore && header.alpha;
-    let treatment = Treatment {
-        rescaled: size != (image.camera.width, image.camera.height) && !image.downscaled,
-        deep: header.deep,
-        distorted: distorts && !options.undistort,
-        undistorted: distorts && options.undistort,
-        // Unknown without the pixels.
-        beyond: false,
-        masked: Masked {
-            ignored: has_mask && !segments || ignores_alpha,
-            transparent: header.alpha && !ignores_alpha || has_mask && segments,
-            ..Masked::default()
-        },
-        turned: header.turned,
-        files,
-    };
-    let planes = 3
-        + u64::from(treatment.masked.transparent)
-        + u64::from(treatment.masked.ignored || distorts);
-    let file = PhotoFile {
-        image: image.clone(),
-        options: options.clone(),
-        size: [camera.width, camera.height],
-        bytes: planes * u64::from(camera.width) * u64::from(camera.height),
-        has_alpha: treatment.masked.transparent,
-        files,
-    };
-    let view = View {
-        name: image.name.clone(),
-        camera,
-        source_model: image.source_model.clone(),
-        photo: PhotoSource::File(Arc::new(file)),
-        depth: load::depth_of(image, &camera, options)?,
-    };
-    Ok((view, treatment))
 }

@@ -71,6 +71,17 @@ impl Tracks {
     }
 }
 
+/// Observation of a sparse point in an image.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Observation {
+    /// Id of the image.
+    pub image: u32,
+    /// Index of the point.
+    pub point: usize,
+    /// Position in pixels of the image's camera.
+    pub pixel: [f64; 2],
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -26,9 +26,7 @@
 //! - [`CustomOp`]: an operation with its own backward pass.
 //! - [`layers`], [`optimizer`]: linear layers, LoRA, embeddings, small networks; Adam and AdamW.
 //! - [`weights`]: safetensors files.
-//! - [`bench`](mod@bench): times of operations, compared with the ceilings of the device.
 
-pub mod bench;
 mod context;
 mod cpu;
 mod gpu;

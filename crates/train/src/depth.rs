@@ -272,8 +272,8 @@ fn samples(view: &View, known: &[Seen], extent: f64) -> Result<Vec<DepthSample>>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use dapple_scene::synth::{self, SynthOptions};
     use dapple_scene::{Lens, Pose};
+    use dapple_synth::{self as synth, SynthOptions};
     use std::sync::Arc;
 
     fn capture() -> (Dataset, Vec<Vec<f32>>) {

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Files of the largest circle that a crate may have, where it is not [`LIMIT`].
-const LIMITS: [(&str, usize); 3] = [("cli", 51), ("scene", 74), ("train", 9)];
+const LIMITS: [(&str, usize); 1] = [("train", 9)];
 
 /// Files of the largest circle of all other crates.
 const LIMIT: usize = 4;

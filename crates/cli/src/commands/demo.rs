@@ -5,8 +5,8 @@ use crate::commands::train::{Job, Wall, train};
 use crate::console::Console;
 use crate::options::{DeviceOptions, merged_config};
 use crate::viewing::ViewOptions;
-use dapple::scene::synth::SynthOptions;
 use dapple::scene::{Error, Result};
+use dapple::synth::SynthOptions;
 use dapple::train::{ConfigPatch, Preset, RunFolder};
 use std::path::{Path, PathBuf};
 

@@ -1,6 +1,6 @@
 //! `dapple export`: writes a scene as one HTML page, or as a folder for a web server.
 
-use super::view::{cameras_beside, title};
+use super::view::cameras_beside;
 use crate::camera_paths::KeyPath;
 use crate::cameras::{self, Named};
 use crate::console::Console;
@@ -12,7 +12,7 @@ use crate::options::{
     refuse_existing, splats_file,
 };
 use crate::training_display::gaussians;
-use crate::viewing::{page_options, shown_settings};
+use crate::viewing::{page_options, shown_settings, title};
 use dapple::contract::RenderSettings;
 use dapple::glam::DVec3;
 use dapple::scene::atomic::{replace_folder, write_atomically};

@@ -9,7 +9,7 @@ use crate::console::{Console, ProfileProgress};
 use crate::interrupt;
 use crate::options::{
     DeviceOptions, NewFolders, merged_config, read_splats, refuse_existing, refuse_inputs,
-    splats_file,
+    scene_name, splats_file,
 };
 use crate::settings_args::{PresetAndPhotos, SettingsArgs};
 use crate::training_display::grouped;
@@ -195,7 +195,7 @@ impl Args {
             return Ok(out.clone());
         }
         let name = match (&self.scene, self.synthetic) {
-            (Some(scene), _) => super::train::scene_name(scene)?,
+            (Some(scene), _) => scene_name(scene)?,
             (None, Some(count)) => format!("synthetic-{count}"),
             (None, None) => "scene".to_owned(),
         };

@@ -4,11 +4,11 @@ use crate::console::Console;
 use crate::interrupt;
 use crate::options::NewFolders;
 use clap::ValueEnum;
-use dapple::scene::synth::{
+use dapple::scene::{Error, Result};
+use dapple::synth::{
     LensKind, LightKind, ObjectBackground, PoseNoise, SceneKind, SynthOptions, SynthSummary,
     generate,
 };
-use dapple::scene::{Error, Result};
 use std::path::{Path, PathBuf};
 
 const AFTER_HELP: &str = "\

@@ -3,6 +3,7 @@
 mod args;
 mod background;
 mod done;
+mod duration;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a failed test may panic")]
 mod lost;
@@ -22,7 +23,7 @@ use crate::options::{
 };
 use crate::photo_memory;
 use crate::training_display::{Shown, TrainingDisplay, gaussians, grouped};
-use crate::viewing::ViewOptions;
+use crate::viewing::{ViewOptions, playback, title};
 use dapple::contract::Engine;
 use dapple::live::{LiveHook, LiveOptions, Playback, Viewer};
 use dapple::scene::load::{self, load};
@@ -211,22 +212,6 @@ fn check_stop_at(stop_at: Option<u32>, config: &TrainConfig) -> Result<()> {
     }
 }
 
-/// Returns the name of the capture, which names the results.
-pub fn scene_name(scene: &Path) -> Result<String> {
-    let whole = scene
-        .canonicalize()
-        .map_err(|e| Error::io("cannot open the capture", scene, e))?;
-    let folder = if whole.is_file() {
-        whole.parent().unwrap_or(&whole)
-    } else {
-        &whole
-    };
-    let name = folder
-        .file_name()
-        .map_or("scene".into(), |name| name.to_string_lossy());
-    Ok(name.into_owned())
-}
-
 /// Inputs of a new run.
 pub struct Job<'a> {
     /// Capture.
@@ -361,7 +346,7 @@ fn live<'a>(
         return Ok(None);
     };
     let options = LiveOptions {
-        title: super::view::title(out),
+        title: title(out),
         share: view.view_share,
         playback: Some(playback),
         should_stop: Box::new(interrupt::requested),
@@ -370,12 +355,6 @@ fn live<'a>(
         ..LiveOptions::default()
     };
     LiveHook::show(viewer, dataset, trainer, options).map(Some)
-}
-
-/// Returns the snapshots of a run folder, to be rendered on this device.
-pub fn playback(folder: RunFolder, device: &DeviceOptions) -> Playback {
-    let open = device.clone();
-    Playback::new(folder, move || Ok(open.opener()(false)?.into_engine()))
 }
 
 /// Records the path of the capture in the folder of its run.

@@ -2,7 +2,6 @@
 
 mod editing;
 
-use super::train::playback;
 use crate::cameras;
 use crate::console::Console;
 use crate::interrupt;
@@ -10,7 +9,8 @@ use crate::known_capture;
 use crate::options::{CaptureOptions, DeviceOptions, config_beside, read_splats, splats_file};
 use crate::training_display::gaussians;
 use crate::viewing::{
-    InitialView, ListenOptions, entries, page_options, shown_settings, stage, stance_of_splats,
+    InitialView, ListenOptions, entries, page_options, playback, shown_settings, stage,
+    stance_of_splats, title,
 };
 use dapple::contract::{Engine, RenderSettings, filter_3d};
 use dapple::glam::DVec3;
@@ -221,13 +221,6 @@ fn names(paths: [&Path; 2], splats: [&Splats; 2]) -> Vec<String> {
     named
         .map(|(name, splats)| format!("{name}: {}", gaussians(splats.len() as u64)))
         .collect()
-}
-
-/// Returns the last part of a path, or the path if it has one part.
-pub fn title(path: &Path) -> String {
-    let whole = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let name = whole.file_name().unwrap_or(whole.as_os_str());
-    dapple::scene::printable(&name.to_string_lossy()).to_string()
 }
 
 impl Sight {

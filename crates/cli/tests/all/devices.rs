@@ -10,7 +10,7 @@ use crate::common;
 use common::{TRAIN, dapple, json, ok_in, refused, small_capture};
 use dapple::ply;
 use dapple::runtime::adapters;
-use dapple::scene::synth;
+use dapple::synth;
 use std::fmt::Write as _;
 use std::path::Path;
 

@@ -6,9 +6,10 @@ use crate::support;
 
 use dapple_gpu::{Nearest, catalogue, nearest};
 use dapple_runtime::{DeviceClass, Gpu, GpuOptions, primitives};
+use dapple_scene::NoProgress;
 use dapple_scene::splat_file::nearest::{LoadedRows, NearestCentres, OnCpu, Rows, limit};
 use dapple_scene::splat_file::{Format, NearestBy, WriteOptions, encode};
-use dapple_scene::{NoProgress, synth};
+use dapple_synth as synth;
 use std::ops::Range;
 use std::sync::Arc;
 

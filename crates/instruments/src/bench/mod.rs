@@ -2,10 +2,11 @@
 //!
 //! [`stages`] measures on synthetic splats, [`step`] on the points of a real scene ([`garden`]), [`train`] on a
 //! capture. They share three modules. [`measure`](mod@measure) times steps of any engine. [`rows`] is a table of stages
-//! with their costs. [`times`] holds times of repeated work.
+//! with their costs. [`times`] holds times of repeated work. [`ops`] measures tensor operations.
 
 pub mod garden;
 pub mod measure;
+pub mod ops;
 mod random;
 pub mod rows;
 pub mod stages;

@@ -1,4 +1,4 @@
-//! Bottlenecks of tensor operations on this machine: the profiler over [`dapple_tensor::bench::workload`].
+//! Bottlenecks of tensor operations on this machine: the profiler over [`workload`].
 //!
 //! 1. Compile the operations; run each once to warm the device up.
 //! 2. A step is a number of runs of each operation, replayed: on a GPU one submission, each operation a span and a
@@ -10,6 +10,7 @@
 
 mod report;
 mod steps;
+pub mod workload;
 
 use crate::profile::Told;
 use dapple::{Progress, Result};
@@ -17,9 +18,9 @@ use dapple_profile::profile::{Fact, Phase, Trace};
 use dapple_profile::samples::{DEFAULT_HZ, Sampler};
 use dapple_profile::{ControlTimer, Profile, Recorder, analyse};
 use dapple_tensor::Context;
-use dapple_tensor::bench::workload::{InjectedFault, Workload};
 use std::time::{Duration, Instant};
 use steps::Runner;
+use workload::{InjectedFault, Workload};
 
 /// Operations to profile, and limits of the measurement.
 #[derive(Debug, Clone)]

@@ -1,6 +1,7 @@
 //! Adds facts to a profile of operations that the recording does not contain.
 
 use super::steps::{Runner, Timed};
+use super::workload::Operation;
 use super::{OpsOptions, Shape, phase};
 use crate::machine::human_bytes;
 use crate::profile::{Told, fact};
@@ -8,7 +9,6 @@ use dapple_profile::profile::{
     BudgetRow, Control, Fact, KernelSummary, Method, Overhead, Phase, Profile, Table, Timeline,
 };
 use dapple_profile::{Counts, Recorder, Setup, Stage};
-use dapple_tensor::bench::workload::Operation;
 
 /// Inputs of [`dapple_profile::analyse`].
 pub(super) struct About<'a> {

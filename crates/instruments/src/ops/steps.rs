@@ -1,11 +1,11 @@
 //! [`Runner`]: steps of a workload, on the CPU or a GPU, timed or not.
 
 use super::phase;
+use super::workload::{InjectedFault, Operation, Workload};
 use dapple::runtime::{CommandList, Counters, Detail, Gpu, GpuClock, Timing};
 use dapple::{Error, ErrorKind, Progress, Result};
 use dapple_profile::profile::{KernelSummary, Phase};
 use dapple_profile::{Recorder, Recording, Span, Synchronised, Track, kernels_of};
-use dapple_tensor::bench::workload::{InjectedFault, Operation, Workload};
 use dapple_tensor::{Context, Device, Plan};
 use std::time::{Duration, Instant};
 

@@ -4,7 +4,8 @@
 use crate::Open;
 use crate::bench::measure::changed;
 use dapple::contract::RenderSettings;
-use dapple::scene::{Camera, Dataset, Point, Result, Splats, View, synth};
+use dapple::scene::{Camera, Dataset, Point, Result, Splats, View};
+use dapple::synth;
 use glam::{DQuat, DVec3};
 
 /// Number of photos for synthetic splats.

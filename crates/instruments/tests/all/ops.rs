@@ -6,10 +6,10 @@
 use dapple::NoProgress;
 use dapple::runtime::{Gpu, GpuOptions};
 use dapple::scene::test_requirements;
+use dapple_instruments::ops::workload::InjectedFault;
 use dapple_instruments::ops::{OpsOptions, profile};
 use dapple_instruments::profile::Told;
 use dapple_profile::profile::{Bound, Ceilings, Finding, Profile, Program};
-use dapple_tensor::bench::workload::InjectedFault;
 use dapple_tensor::{Context, Device};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! Tests that no crate for users depends on the reference, which is slow and only for tests.
+//! Tests of the dependencies between crates: the order of the table "The crates" in `ARCHITECTURE.md`, and no crate for
+//! users depends on the reference, which is slow and only for tests.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -32,6 +33,60 @@ fn normal_dependencies() -> Vec<(String, Vec<String>)> {
             (text(&package["name"]).unwrap(), names)
         })
         .collect()
+}
+
+/// Returns the crates of the table "The crates" in `ARCHITECTURE.md`, in its order, with cargo's names.
+fn table_of_crates() -> Vec<String> {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../ARCHITECTURE.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let (_, section) = page.split_once("\n## The crates\n").unwrap();
+    let section = section.split("\n## ").next().unwrap();
+    let folders = section
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `crates/")?.split('`').next());
+    folders
+        .map(|folder| match folder {
+            "dapple" => "dapple".to_owned(),
+            other => format!("dapple-{other}"),
+        })
+        .collect()
+}
+
+/// Returns the crates of the workspace that a crate uses outside of tests, in order of name.
+fn own_dependencies<'a>(all: &'a [(String, Vec<String>)], name: &str) -> Vec<&'a str> {
+    let (_, uses) = all.iter().find(|(n, _)| n == name).unwrap();
+    let own = uses.iter().map(String::as_str);
+    let mut own: Vec<&str> = own.filter(|n| n.starts_with("dapple")).collect();
+    own.sort_unstable();
+    own
+}
+
+#[test]
+fn each_crate_uses_only_crates_above_it_in_the_table() {
+    let (all, table) = (normal_dependencies(), table_of_crates());
+    let place = |name: &str| table.iter().position(|other| other == name);
+    for (name, _) in all.iter().filter(|(name, _)| name != "xtask") {
+        let own = place(name).unwrap_or_else(|| panic!("{name} is not in the table"));
+        for used in own_dependencies(&all, name) {
+            assert!(place(used).unwrap() < own, "{name} uses {used}");
+        }
+    }
+    for name in &table {
+        assert!(all.iter().any(|(other, _)| other == name), "no {name}");
+    }
+}
+
+#[test]
+fn the_crate_of_splat_files_has_no_photos_and_no_captures() {
+    let all = normal_dependencies();
+    assert_eq!(own_dependencies(&all, "dapple-splats"), ["dapple-base"]);
+    let scene = own_dependencies(&all, "dapple-scene");
+    assert_eq!(scene, ["dapple-base", "dapple-splats"]);
+    assert_eq!(own_dependencies(&all, "dapple-synth"), ["dapple-scene"]);
+    let (_, uses) = all.iter().find(|(n, _)| n == "dapple-splats").unwrap();
+    for heavy in ["image", "exr", "png", "encoding_rs", "wgpu"] {
+        assert!(!uses.iter().any(|name| name == heavy), "{heavy}");
+    }
 }
 
 #[test]
@@ -84,13 +139,8 @@ fn the_runtime_knows_nothing_of_splats() {
 #[test]
 fn tensors_know_the_runtime_alone() {
     let all = normal_dependencies();
-    let (_, uses) = all
-        .iter()
-        .find(|(name, _)| name == "dapple-tensor")
-        .unwrap();
-    let own = uses.iter().filter(|name| name.starts_with("dapple"));
-    let own: Vec<&str> = own.map(String::as_str).collect();
-    assert_eq!(own, ["dapple-base", "dapple-profile", "dapple-runtime"]);
+    let own = own_dependencies(&all, "dapple-tensor");
+    assert_eq!(own, ["dapple-base", "dapple-runtime"]);
 }
 
 #[test]

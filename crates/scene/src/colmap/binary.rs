@@ -1,7 +1,7 @@
 //! Binary COLMAP files: little-endian, a count of records, then the records.
 
-use super::model::by_id;
-use super::{ColmapCamera, ColmapImage, ColmapPoints, ImageName, Images, unique};
+use super::model::{ColmapCamera, by_id};
+use super::records::{ColmapImage, ColmapPoints, ImageName, Images, unique};
 use crate::{Error, Point, Result, Tracks, origin};
 use std::borrow::Cow;
 use std::collections::HashSet;

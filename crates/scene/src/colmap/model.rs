@@ -1,6 +1,5 @@
 //! COLMAP's camera models: their numbers, names and parameters.
 
-use super::ColmapCamera;
 use crate::load::panorama_refused;
 use crate::{Camera, Error, Lens, Pose, Result};
 use std::path::Path;
@@ -14,6 +13,21 @@ pub struct CameraModel {
     pub name: &'static str,
     /// Number of parameters.
     pub parameter_count: usize,
+}
+
+/// A camera of the model: intrinsics shared by its images.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ColmapCamera {
+    /// Id of the camera in the model.
+    pub id: u32,
+    /// Camera model.
+    pub model: &'static CameraModel,
+    /// Width, pixels.
+    pub width: u64,
+    /// Height, pixels.
+    pub height: u64,
+    /// Parameters in the model's order; the length is `model.parameter_count`.
+    pub parameters: Vec<f64>,
 }
 
 const fn model(id: i32, name: &'static str, parameter_count: usize) -> CameraModel {

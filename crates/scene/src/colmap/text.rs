@@ -6,8 +6,8 @@
 //!    ends in a name is the next image.
 //! 3. Colours of points are bytes. If some have a decimal point and none exceeds 1, white is 1.
 
-use super::model::{by_name, parameter_names};
-use super::{ColmapCamera, ColmapImage, ColmapPoints, ImageName, Images, unique};
+use super::model::{ColmapCamera, by_name, parameter_names};
+use super::records::{ColmapImage, ColmapPoints, ImageName, Images, unique};
 use crate::{Error, Result, text};
 use std::borrow::Cow;
 use std::collections::HashSet;

@@ -1,7 +1,6 @@
 //! Detection of a photo's format, and of foreign formats.
 
-use super::CONVERT_HINT;
-use crate::load::places::conversion;
+use crate::photo_faults::{CONVERT_HINT, conversion};
 use crate::{Error, Result, jpeg};
 use image::ImageFormat;
 

@@ -241,8 +241,8 @@ fn resolved(path: &Path) -> PathBuf {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
-    use crate::synth::{SynthOptions, generate};
     use crate::{NoProgress, load};
+    use dapple_synth::{SynthOptions, generate};
     use std::fs;
 
     #[test]

@@ -7,8 +7,8 @@
 //! The first sentence of each error names the content of the path; its hint names a way to a capture.
 
 use super::finder::{Finder, fold, split_ending};
-use super::places::conversion;
 use super::tools::{TOOLS, Tool};
+use crate::photo_faults::conversion;
 use crate::{Error, bounded};
 use std::ffi::OsString;
 use std::io::Read;

@@ -4,12 +4,13 @@ use super::few::note_few_of_many;
 use super::finder::Finder;
 use super::layouts::{Found, detect, use_points_beside};
 use super::mask_files::find_masks;
+use super::options::{LoadOptions, MASKS_HINT, check_options};
 use super::places::{photo_folders, place_photos, use_reduced};
-use super::{LoadOptions, MASKS_HINT, check_options, geometry, plausible};
+use super::{geometry, plausible};
 use crate::capture::{Capture, NamedPath, PosedImage, named_path};
 use crate::code_pages::Matched;
-use crate::own_split::{Lists, OwnSplit};
-use crate::{Error, Result, blender, colmap, nerfstudio};
+use crate::own_split::Lists;
+use crate::{Error, OwnSplit, Result, blender, colmap, nerfstudio};
 use std::path::{Path, PathBuf};
 
 /// Finds the capture at `path` and reads everything but the photos.
@@ -113,22 +114,6 @@ fn image_folder_override(folder: &Path, capture: &Path) -> Result<PathBuf> {
                 .at_path(folder)
                 .hint("name an existing folder, relative to here or to the capture")
         })
-}
-
-/// Returns the refusal of a camera model that shows all directions.
-pub(crate) fn panorama_refused(model: &str) -> Option<Error> {
-    let name = model.to_ascii_uppercase();
-    let words = ["EQUIRECT", "SPHERICAL", "PANORAM", "OMNIDIRECTIONAL"];
-    words.iter().any(|word| name.contains(word)).then(|| {
-        Error::unsupported(format!(
-            "the photos are panoramas (camera model {model}), which Dapple does not train on"
-        ))
-        .hint(
-            "cut each panorama into perspective views and find their poses: COLMAP's example panorama_sfm.py does both; \
-             `ns-process-data images --camera-type equirectangular --images-per-equirect 8 --data PANORAMAS --output-dir \
-             OUT` (Nerfstudio) too",
-        )
-    })
 }
 
 /// Reads a COLMAP model whose photos are under `base`, or in `chosen`.
@@ -261,7 +246,7 @@ fn no_image_folder(finder: &mut Finder, folder: &Path, images: &[PosedImage]) ->
             "use those photos with --downscale {number}, or with --images {name}"
         ));
     }
-    let seen = images.first().map(super::places::seen_instead);
+    let seen = images.first().map(super::missing::seen_instead);
     let seen = seen.map_or(String::new(), |(seen, _)| format!(": {seen}"));
     Error::input(format!("the capture has no image folder{seen}"))
         .at_path(folder)

@@ -5,9 +5,9 @@
 //! 2. An image's folder is the part of its path up to the last folder with a usual name (`images`, `input`, ...), so
 //!    that masks and reduced photos are found next to it.
 //! 3. Notes list photos that were not found by their name. Missing photos keep the name that the capture has, and
-//!    [`seen_instead`] describes the existing files.
+//!    [`seen_instead`](super::missing::seen_instead) describes the existing files.
 
-use super::finder::{FOREIGN, Finder, How, Located, Places, fold, split_ending};
+use super::finder::{Finder, How, Located, Places, fold, split_ending};
 use crate::capture::PosedImage;
 use crate::{Error, Result};
 use std::collections::BTreeMap;
@@ -200,91 +200,6 @@ pub(crate) fn use_reduced(finder: &mut Finder, images: &mut [PosedImage], n: u32
         notes.push(format!("photos are taken from {name}"));
     }
     notes
-}
-
-/// Describes the files found instead of a missing photo, as the end of a sentence, and returns a hint.
-pub(crate) fn seen_instead(image: &PosedImage) -> (String, Option<String>) {
-    let mut finder = Finder::default();
-    let wanted = image.folder.join(&image.file);
-    let folder = wanted.parent().unwrap_or(&image.folder).to_owned();
-    let shown = |folder: &Path| {
-        folder
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned()
-    };
-    let name = wanted
-        .file_name()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned();
-    let stem = fold(split_ending(&name).0);
-    let listing = finder.list(&folder);
-    let same = listing.files.iter().find(|file| {
-        let file = file.to_string_lossy();
-        let (of_file, ending) = split_ending(file.trim_start_matches('.'));
-        let is_foreign = ending.is_some_and(|ending| FOREIGN.contains(&&*ending));
-        is_foreign && [fold(of_file), fold(split_ending(of_file).0)].contains(&stem)
-    });
-    if let Some(same) = same {
-        let same = same.to_string_lossy();
-        let hint = split_ending(&same).1.map(|ending| conversion(&ending));
-        return (format!("{}/{same} is there", shown(&folder)), hint);
-    }
-    let photos = |listing: &super::finder::Listing| {
-        let is_photo = |file: &&std::ffi::OsString| {
-            split_ending(&file.to_string_lossy()).1.is_some()
-                && !file.to_string_lossy().starts_with("._")
-        };
-        let mut photos = listing.files.iter().filter(is_photo);
-        let first = photos.next()?.to_string_lossy().into_owned();
-        Some((1 + photos.count(), first))
-    };
-    if let Some((count, first)) = photos(listing) {
-        let what = format!(
-            "{}/ holds {count} photos, such as \"{first}\"",
-            shown(&folder)
-        );
-        return (what, None);
-    }
-    let exists = if folder.is_dir() {
-        "holds no photo"
-    } else {
-        "does not exist"
-    };
-    let mut what = format!("{}/ {exists}", shown(&folder));
-    let root = image.folder.parent().unwrap_or(&image.folder).to_owned();
-    for other in finder.below(&root) {
-        if let Some((count, first)) = photos(finder.list(&other)) {
-            let other = other
-                .strip_prefix(&root)
-                .unwrap_or(&other)
-                .display()
-                .to_string();
-            what = format!("{what}, {other}/ holds {count} photos, such as \"{first}\"");
-            break;
-        }
-    }
-    (what, None)
-}
-
-/// Returns the command that converts photos of this extension.
-pub(crate) fn conversion(ending: &str) -> String {
-    match ending {
-        "heic" | "heif" | "hif" | "avif" => format!(
-            "convert them to JPEG, e.g. `magick mogrify -format jpg *.{ending}` (ImageMagick) or \
-             `heif-convert IN.{ending} OUT.jpg` for each (libheif)"
-        ),
-        "dng" | "cr2" | "cr3" | "nef" | "arw" | "raf" | "orf" | "rw2" | "pef" | "srw" | "raw" => {
-            "develop the raw photos to JPEG or 8-bit TIFF, e.g. with darktable or RawTherapee, at the size that \
-             the poses were found with"
-                .to_owned()
-        }
-        "icloud" => "the photos are in iCloud alone: download them in Finder first".to_owned(),
-        "exr" | "hdr" => "write the photos as 8-bit PNG with a tone curve, e.g. `magick IN.exr OUT.png`".to_owned(),
-        _ => format!("convert them to PNG, e.g. `magick mogrify -format png *.{ending}`"),
-    }
 }
 
 /// Builds the error of a photo whose path leads out of the capture and that is not found inside.

@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::*;
-use crate::synth::{SynthOptions, generate};
 use crate::{Capture, NoProgress, Splats, colmap, splat_file};
+use dapple_synth::{SynthOptions, generate};
 use std::fs;
 use tempfile::TempDir;
 

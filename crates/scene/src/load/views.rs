@@ -4,10 +4,11 @@
 //!    nothing.
 //! 2. Else decode each photo, and note the operations on it.
 
+use super::describe::describe;
 use super::photo::{Treatment, decode_photo, depth_of, depth_sum, reduced_camera};
 use super::{LoadOptions, colours};
 use crate::capture::{Capture, PosedImage};
-use crate::source::describe;
+use crate::resize::HALF;
 use crate::{Dataset, Error, Progress, Result, View, images};
 use rayon::prelude::*;
 use std::collections::BTreeSet;
@@ -211,7 +212,7 @@ fn each_view(
 fn nothing_left_hint(done: &[Treatment]) -> String {
     let white = "masks are white (255) where photos are used";
     match done.iter().filter_map(|t| t.masked.brightest).max() {
-        Some(brightest @ 1..images::HALF) => format!(
+        Some(brightest @ 1..HALF) => format!(
             "{white}, and the largest value of these is {brightest} of 255: if they hold labels, write the labels to be \
              used as 255 and all others as 0"
         ),

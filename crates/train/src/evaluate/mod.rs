@@ -25,7 +25,7 @@ mod tensors;
 pub use align::{align, evaluate_aligned};
 pub use halves::{Halves, evaluate_halves};
 pub use host::{psnr, score, target};
-pub use lpips::{Backbone, DeviceLpips, Lpips, LpipsCrops};
+pub use lpips::{Backbone, Convolution, DeviceLpips, Lpips, LpipsCrops, Window};
 pub use paired::{Difference, LEAST_IMAGES, Paired};
 pub use ssim::ssim;
 pub use table::{paired_table, table};

@@ -5,7 +5,7 @@
 use crate::fake;
 
 use dapple_engine::LossTerm;
-use dapple_scene::synth::{self, SynthOptions};
+use dapple_synth::{self as synth, SynthOptions};
 use dapple_train::{DepthSource, Preset, Schedule, TrainConfig, Trainer};
 use fake::{Log, fake};
 use std::sync::{Arc, Mutex};

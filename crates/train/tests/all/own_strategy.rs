@@ -6,8 +6,8 @@ use crate::fake;
 
 use dapple_cpu::{CpuEngine, CpuOptions};
 use dapple_engine::{DensifyPlan, Engine, Extras, LearningRates};
-use dapple_scene::synth::{self, SynthOptions};
 use dapple_scene::{Dataset, Splats};
+use dapple_synth::{self as synth, SynthOptions};
 use dapple_train::{Checkpoint, DensityStrategy, Preset, Schedule, Silent, TrainConfig, Trainer};
 use fake::{FakeEngine, Log, capture, fake};
 use std::sync::{Arc, Mutex};

@@ -4,7 +4,7 @@
 //! 2. Measure all rates (`dapple::runtime::ceilings`, `dapple::cpu::ceilings`), and store them.
 //! 3. Print a table of rates, and the bandwidth over sizes as bars.
 
-use super::SCHEMA;
+use super::common::SCHEMA;
 use crate::ceilings;
 use crate::console::Console;
 use crate::machine::human_bytes;

@@ -1,6 +1,6 @@
-//! `dapple bench ops`: times of tensor operations, compared with the device's limits; see [`dapple_tensor::bench`].
+//! `dapple bench ops`: times of tensor operations, compared with the device's limits; see [`dapple_instruments::bench::ops`].
 
-use super::{SCHEMA, remark_limits};
+use super::common::{SCHEMA, remark_limits};
 use crate::ceilings;
 use crate::console::Console;
 use crate::options::DeviceOptions;
@@ -8,9 +8,11 @@ use dapple::AnyEngine;
 use dapple::runtime::PoolStats;
 use dapple::scene::{Error, Result, bounded};
 use dapple_instruments::bench::Machine;
-use dapple_tensor::bench::bars::{self, Bar};
-use dapple_tensor::bench::torch::Torch;
-use dapple_tensor::bench::{Ceilings, Micros, Options, Row, families, run as measure, summary};
+use dapple_instruments::bench::ops::bars::{self, Bar};
+use dapple_instruments::bench::ops::torch::Torch;
+use dapple_instruments::bench::ops::{
+    Ceilings, Micros, Options, Row, families, run as measure, summary,
+};
 use dapple_tensor::{Context, DType};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
 //! `dapple bench stages`: times of the stages of a training step, compared with the machine's limits; see
 //! [`dapple_instruments::bench::stages`].
 
+use super::common::{SCHEMA, limits, parse_size, remark};
 use super::table::{host_line, limits_line, table, title};
-use super::{SCHEMA, limits, parse_size, remark};
 use crate::console::Console;
 use crate::options::DeviceOptions;
 use crate::training_display::grouped;

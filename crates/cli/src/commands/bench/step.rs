@@ -1,8 +1,8 @@
 //! `dapple bench step`: a fixed-size training step, as measured for gsplat and other trainers, on the points of a
 //! real scene; see [`dapple_instruments::bench::step`].
 
+use super::common::{SCHEMA, limits, parse_size, remark};
 use super::table::{host_line, limits_line, table, title};
-use super::{SCHEMA, limits, parse_size, remark};
 use crate::console::Console;
 use crate::options::DeviceOptions;
 use crate::training_display::grouped;

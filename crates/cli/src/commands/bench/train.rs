@@ -1,8 +1,8 @@
 //! `dapple bench train`: seconds per training step on a capture, with a fixed number of Gaussians; see
 //! [`dapple_instruments::bench::train`].
 
+use super::common::{SCHEMA, remark};
 use super::table::host_line;
-use super::{SCHEMA, remark};
 use crate::console::Console;
 use crate::machine;
 use crate::options::{DeviceOptions, merged_config};

@@ -9,12 +9,12 @@ use crate::interrupt;
 use crate::options::{DeviceOptions, NewFolders};
 use dapple::AnyEngine;
 use dapple::scene::Result;
+use dapple_instruments::ops::workload::{InjectedFault, check};
 use dapple_instruments::ops::{OpsOptions, profile};
 use dapple_instruments::profile::files::{self, Results};
 use dapple_instruments::profile::{Told, device, fact};
 use dapple_profile::{compare, read_profile};
 use dapple_tensor::Context;
-use dapple_tensor::bench::workload::{InjectedFault, check};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 

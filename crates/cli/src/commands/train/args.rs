@@ -1,8 +1,7 @@
 //! Options of `dapple train` that are no settings. Options of settings are rows of the configuration.
 
-use super::scene_name;
-use super::time_budget::parse_duration;
-use crate::options::DeviceOptions;
+use super::duration::parse_duration;
+use crate::options::{DeviceOptions, scene_name};
 use crate::photo_memory::parse_bytes;
 use crate::settings_args::{All, SettingsArgs};
 use crate::viewing::ViewOptions;

@@ -9,8 +9,8 @@ use dapple::contract::{
     TrainView, ViewId, ViewState,
 };
 use dapple::contract::{Engine, Gradients, RenderSettings};
-use dapple::scene::synth::SynthOptions;
 use dapple::scene::{Camera, Error, Result, Splats};
+use dapple::synth::SynthOptions;
 use dapple::train::{Preset, RunFolder, RunOrigin};
 use std::any::Any;
 use std::net::TcpStream;

@@ -5,12 +5,11 @@
 //! 2. Capture, device and storage are the run's unless given: the capture may have moved, and the device may be
 //!    missing. The trainer checks the capture, and prints a note about another device.
 
-use super::{
-    Args, Done, Wall, check_stop_at, live, load_capture, playback, record_capture, run_into,
-};
+use super::{Args, Done, Wall, check_stop_at, live, load_capture, record_capture, run_into};
 use crate::console::Console;
 use crate::options::DeviceOptions;
 use crate::training_display::Shown;
+use crate::viewing::playback;
 use dapple::scene::{Error, OwnSplit, Result, load};
 use dapple::train::{Checkpoint, ConfigPatch, RunFolder, RunLock, RunOrigin, Snapshots, Trainer};
 use std::path::Path;

@@ -29,7 +29,8 @@ use std::path::Path;
 pub use crops::LpipsCrops;
 pub use device::DeviceLpips;
 pub(crate) use measure::Measure;
-pub use weights::Backbone;
+pub use network::Window;
+pub use weights::{Backbone, Convolution};
 
 /// Mean and deviation of red, green and blue, for values in -1..1: those of ImageNet.
 const MEAN: [f32; 3] = [-0.030, -0.088, -0.188];

@@ -24,11 +24,13 @@ pub(super) struct Features {
 
 /// A window that moves over an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Window {
-    pub(super) size: usize,
-    pub(super) stride: usize,
+pub struct Window {
+    /// Edge, pixels.
+    pub size: usize,
+    /// Step from place to place, pixels.
+    pub stride: usize,
     /// Zeros on each side.
-    pub(super) padding: usize,
+    pub padding: usize,
 }
 
 impl Window {

@@ -22,13 +22,19 @@ pub enum Backbone {
     Vgg,
 }
 
-/// A convolution: its number among torchvision's `features`, inputs, outputs, window, pooling before.
-struct Plan {
-    number: usize,
-    channels: [usize; 2],
-    window: Window,
-    pool: Option<Window>,
-    is_looked_at: bool,
+/// A convolution of a network, with the max pooling before it and a rectifier after it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Convolution {
+    /// Its number among torchvision's `features`.
+    pub number: usize,
+    /// Channels in and out.
+    pub channels: [usize; 2],
+    /// Window of the convolution.
+    pub window: Window,
+    /// Window of the pooling before it.
+    pub pool: Option<Window>,
+    /// True if LPIPS compares its output.
+    pub is_looked_at: bool,
 }
 
 const fn window(size: usize, stride: usize, padding: usize) -> Window {
@@ -58,7 +64,8 @@ impl Backbone {
         }
     }
 
-    fn plan(self) -> Vec<Plan> {
+    /// Returns the convolutions up to the last that LPIPS compares, in order.
+    pub fn convolutions(self) -> Vec<Convolution> {
         match self {
             Self::Alex => {
                 let pool = Some(window(3, 2, 0));
@@ -69,7 +76,7 @@ impl Backbone {
                     (8, [384, 256], window(3, 1, 1), None),
                     (10, [256, 256], window(3, 1, 1), None),
                 ]
-                .map(|(number, channels, window, pool)| Plan {
+                .map(|(number, channels, window, pool)| Convolution {
                     number,
                     channels,
                     window,
@@ -82,10 +89,10 @@ impl Backbone {
                 // Convolutions in each of the five blocks, and their outputs.
                 let blocks = [(2, 64), (2, 128), (3, 256), (3, 512), (3, 512)];
                 let (mut number, mut inputs) = (0, 3);
-                let mut plan = Vec::new();
+                let mut convolutions = Vec::new();
                 for (block, (length, outputs)) in blocks.into_iter().enumerate() {
                     for i in 0..length {
-                        plan.push(Plan {
+                        convolutions.push(Convolution {
                             number,
                             channels: [inputs, outputs],
                             window: window(3, 1, 1),
@@ -98,7 +105,7 @@ impl Backbone {
                     }
                     number += 1;
                 }
-                plan
+                convolutions
             }
         }
     }
@@ -122,9 +129,9 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Lpips> {
         }
     };
     let (mut layers, mut linear) = (Vec::new(), Vec::new());
-    for plan in backbone.plan() {
+    for layer in backbone.convolutions() {
         let slice = linear.len() + 1;
-        let number = plan.number;
+        let number = layer.number;
         let values = |what: &str, shape: &[usize]| {
             let names = [
                 format!("features.{number}.{what}"),
@@ -132,8 +139,8 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Lpips> {
             ];
             read(&file, &names, shape)
         };
-        let [inputs, outputs] = plan.channels;
-        let size = plan.window.size;
+        let [inputs, outputs] = layer.channels;
+        let size = layer.window.size;
         layers.push(Layer {
             weights: outputs_last(
                 &values("weight", &[outputs, inputs, size, size])?,
@@ -141,15 +148,14 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Lpips> {
                 inputs,
             ),
             bias: values("bias", &[outputs])?,
-            pool: plan.pool,
-            window: plan.window,
+            pool: layer.pool,
+            window: layer.window,
             inputs,
             outputs,
-            is_looked_at: plan.is_looked_at,
+            is_looked_at: layer.is_looked_at,
         });
-        if plan.is_looked_at {
-            let layer = linear.len();
-            let names = [format!("lin{layer}.model.1.weight")];
+        if layer.is_looked_at {
+            let names = [format!("lin{}.model.1.weight", linear.len())];
             linear.push(read(&file, &names, &[1, outputs, 1, 1])?);
         }
     }

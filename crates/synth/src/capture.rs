@@ -1,0 +1,186 @@
+//! Makes captures, in a folder or in memory.
+
+use super::cameras::{self, RayGrid};
+use super::folder::{self, Note, Staging};
+use super::light::{self, Light};
+use super::points::{self, SparsePoint};
+use super::scene::Scene;
+use super::writing::{SynthSummary, go_on, write_png};
+use super::{LensKind, SceneKind, SynthOptions, colmap, drift, mesh, object, perturb, photos};
+use dapple_scene::atomic::write_atomically;
+use dapple_scene::{
+    Camera, Dataset, Error, NoProgress, Photo, Point, Progress, Result, Tracks, View, write_cameras,
+};
+use glam::Vec3A;
+use rayon::prelude::*;
+use std::path::Path;
+
+/// Writes a capture into the folder `out`: `images/*.png`, `sparse/0/*.bin` in COLMAP's format, and `synth.json` with
+/// the options. With [`SynthOptions::mesh`] also `mesh.ply`. If poses are perturbed, the true ones are in
+/// `true_cameras.json` ([`write_cameras`]). An object ([`SynthOptions::object`]) has `train/*.png`, `test/*.png` and
+/// Blender's two transforms files. Missing folders above `out` are created.
+///
+/// # Errors
+/// Options out of range; a folder that holds anything but an earlier synthetic capture; no space or permission to
+/// write; a request to stop ([`Progress::should_stop`]). After an error, `out` is unchanged.
+pub fn generate(
+    options: &SynthOptions,
+    out: &Path,
+    progress: &dyn Progress,
+) -> Result<SynthSummary> {
+    options.check()?;
+    if let Some(background) = options.object {
+        return object::generate(options, background, out, progress);
+    }
+    let staging = Staging::new(out)?;
+    let capture = Capture::new(options, options.lens);
+    let names = photo_names(options.photos);
+    let images = staging.images();
+    progress.start("rendering photos", options.photos as u64);
+    let written = capture
+        .cameras
+        .par_iter()
+        .zip(&names)
+        .enumerate()
+        .try_for_each(|(index, (_, name))| {
+            let photo = capture.photo(index, progress);
+            go_on(progress, out)?;
+            write_png(&images.join(name), &photo)?;
+            progress.advance(1);
+            Ok::<_, Error>(())
+        });
+    progress.finish();
+    written?;
+    let points = capture.points(options);
+    go_on(progress, out)?;
+    if options.mesh {
+        let truth = staging.root().join(folder::MESH);
+        let scene = (options.scene, &capture.scene);
+        mesh::write(scene, &capture.cameras, &truth, progress)?;
+        go_on(progress, out)?;
+    }
+    let noise = &options.pose_noise;
+    let written = perturb::perturbed(&capture.cameras, noise, options.seed);
+    if !noise.is_off() {
+        let named = names.iter().cloned().zip(capture.cameras.iter().copied());
+        let truth = staging.root().join(folder::TRUTH);
+        write_cameras(&truth, &named.collect::<Vec<_>>())?;
+    }
+    let cameras = if noise.is_off() {
+        &capture.cameras
+    } else {
+        &written
+    };
+    colmap::write(&staging.model(), options.lens, cameras, &names, &points)?;
+    write_atomically(&staging.root().join(folder::NOTE), |file| {
+        serde_json::to_writer_pretty(&mut *file, &Note::new(options))?;
+        file.write_all(b"\n")
+    })?;
+    staging.finish()?;
+    Ok(SynthSummary {
+        folder: out.to_owned(),
+        photos: options.photos,
+        points: points.len(),
+        observations: points.iter().map(|point| point.track.len()).sum(),
+    })
+}
+
+/// Builds the capture that [`generate`] would write with a pinhole lens (`options.lens` is not used), in memory: for
+/// tests and benchmarks.
+///
+/// # Errors
+/// Options out of range.
+pub fn dataset(options: &SynthOptions) -> Result<Dataset> {
+    options.check()?;
+    if let Some(background) = options.object {
+        return Ok(object::dataset(options, background));
+    }
+    let capture = Capture::new(options, LensKind::Pinhole);
+    let views = capture
+        .cameras
+        .par_iter()
+        .zip(photo_names(options.photos))
+        .enumerate()
+        .map(|(index, (camera, name))| View::new(name, *camera, capture.photo(index, &NoProgress)))
+        .collect();
+    let found = capture.points(options);
+    let mut tracks = Tracks::default();
+    for point in &found {
+        tracks.push(
+            point.error,
+            point.track.iter().map(|&(photo, _)| photo as u32),
+        );
+    }
+    let points = found.into_iter().map(|point| Point {
+        position: point.position.as_vec3().to_array(),
+        rgb: point.rgb,
+    });
+    Ok(Dataset {
+        views,
+        points: points.collect(),
+        tracks: Some(tracks),
+        ..Dataset::default()
+    })
+}
+
+/// Computes the true depths of the photos of [`dataset`], along +z through the pixels' centres, world units:
+/// `[height, width]` each.
+///
+/// # Errors
+/// Options out of range; an object.
+pub fn depths(options: &SynthOptions) -> Result<Vec<Vec<f32>>> {
+    options.check()?;
+    if options.object.is_some() {
+        return Err(Error::unsupported("depths of an object are not rendered")
+            .hint("render those of the whole scene"));
+    }
+    let capture = Capture::new(options, LensKind::Pinhole);
+    let depths = |camera| photos::depths(&capture.scene, camera, &capture.rays);
+    Ok(capture.cameras.par_iter().map(depths).collect())
+}
+
+/// Inputs of photos and points.
+struct Capture {
+    scene: Scene,
+    cameras: Vec<Camera>,
+    rays: RayGrid,
+    /// Factors of each photo's red, green and blue light.
+    gains: Vec<Vec3A>,
+    kind: SceneKind,
+    lights: Vec<Light>,
+}
+
+impl Capture {
+    fn new(options: &SynthOptions, lens: LensKind) -> Self {
+        Self {
+            scene: Scene::new(options.scene, Light::default()),
+            cameras: cameras::cameras(options, lens),
+            rays: RayGrid::new(&cameras::intrinsics(options, lens)),
+            gains: drift::gains(options),
+            kind: options.scene,
+            lights: light::lights(options),
+        }
+    }
+
+    fn photo(&self, index: usize, progress: &dyn Progress) -> Photo {
+        let camera = &self.cameras[index];
+        let lit = relit(self.kind, self.lights[index]);
+        let scene = lit.as_ref().unwrap_or(&self.scene);
+        photos::photo(scene, camera, &self.rays, self.gains[index], progress)
+    }
+
+    fn points(&self, options: &SynthOptions) -> Vec<SparsePoint> {
+        points::find(&self.scene, &self.cameras, &self.rays, options)
+    }
+}
+
+/// Returns the names "000.png", "001.png", ...: with as many digits as needed to sort by name and by number equally.
+fn photo_names(count: usize) -> Vec<String> {
+    let digits = count.saturating_sub(1).to_string().len().max(3);
+    (0..count).map(|i| format!("{i:0digits$}.png")).collect()
+}
+
+/// Returns the scene in this light, if the light differs from the constant one.
+fn relit(kind: SceneKind, light: Light) -> Option<Scene> {
+    (light != Light::default()).then(|| Scene::new(kind, light))
+}
