@@ -18,7 +18,7 @@ use crate::step::{self, Forward};
 use crate::threads;
 use crate::views::Views;
 use dapple_engine::{
-    Engine, ImageDerivative, RenderSettings, Report, StepSettings, Trace, ViewId,
+    Engine, EngineExt, ImageDerivative, RenderSettings, Report, StepSettings, Trace, ViewId,
     check_image_gradient,
 };
 use dapple_profile::ceilings::{Limits, Measured};

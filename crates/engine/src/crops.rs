@@ -1,6 +1,6 @@
 //! Losses over crops that are defined outside the engines, such as LPIPS: the term [`LossTerm::Perceptual`].
 //!
-//! 1. The caller creates a [`CropLoss`] for an engine's device and passes it to [`Engine::set_crop_loss`].
+//! 1. The caller creates a [`CropLoss`] for an engine's device and passes it to [`EngineExt::set_crop_loss`].
 //! 2. A step with a weight for the term cuts one crop, at [`origin`], out of two images: the render (after the view's
 //!    appearance, if the run learns it) and the photo over the background. In pixels that the photo's mask hides, both
 //!    crops have the photo's colour.
@@ -11,7 +11,7 @@
 //! own kernels, so that no step waits.
 //!
 //! [`LossTerm::Perceptual`]: crate::LossTerm::Perceptual
-//! [`Engine::set_crop_loss`]: crate::Engine::set_crop_loss
+//! [`EngineExt::set_crop_loss`]: crate::EngineExt::set_crop_loss
 
 use crate::relocation::high_product;
 use dapple_scene::{Error, Result};

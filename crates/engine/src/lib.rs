@@ -3,6 +3,9 @@
 //!
 //! - [`Engine`]: the interface between training and engines. Training calls this trait, never a
 //!   specific engine.
+//! - [`EngineExt`]: further methods of every engine, which follow from those of [`Engine`].
+//! - [`extensions`]: abilities that an engine may lack, each a trait.
+//! - [`Observed`]: an engine whose calls pass through a listener.
 //! - [`Stage`]: the names of the stages of a training step; every engine has a file per stage.
 //! - [`constants`]: thresholds that all engines share, with their derivation.
 //! - [`mod@appearance`]: bilateral grids, a colour correction per photo.
@@ -28,6 +31,9 @@ mod contract;
 pub mod crops;
 pub mod depth;
 mod dropout;
+mod engine_ext;
+pub mod extensions;
+mod feature_input;
 pub mod filter_3d;
 mod gradients;
 pub mod groups;
@@ -35,6 +41,7 @@ pub mod instruments;
 mod lens;
 mod loss;
 pub mod noise;
+mod observed;
 mod optimizer_state;
 mod pose_step;
 mod posed_camera;
@@ -48,20 +55,25 @@ pub mod shown;
 mod stage;
 pub mod surface;
 mod trace;
+mod train_view;
 mod upload;
 mod view_state;
 
 pub use adam_step::adam;
 pub use appearance::{AppearanceGrids, AppearanceSettings};
 pub use appearance_mlp::{AppearanceMlp, AppearanceMlpSettings};
-pub use contract::{Engine, TrainView, ViewId};
+pub use contract::{DownloadParts, Engine};
 pub use crops::CropLoss;
 pub use depth::{DepthImage, DepthSample, ImageDerivative, check_depths};
 pub use dropout::{DROPOUT, Dropout};
-pub use gradients::{BlendGradients, Gradients};
+pub use engine_ext::EngineExt;
+pub use extensions::{Scoring, Showing, Streaming};
+pub use feature_input::FeatureInput;
+pub use gradients::{BlendGradients, GradientParts, Gradients};
 pub use groups::{PARAM_GROUPS, ParamGroup, STATISTICS, Statistic};
 pub use lens::{LensForm, slope_range};
 pub use loss::{LossOf, LossTerm, LossWeights};
+pub use observed::{Call, CallListener, Observed};
 pub use optimizer_state::OptimizerState;
 pub use pose_step::{PoseMoments, refine_pose};
 pub use posed_camera::{MAX_IMAGE_SIDE, PosedCamera};
@@ -77,5 +89,6 @@ pub use stage::Stage;
 pub use surface::SurfaceImage;
 #[doc(hidden)]
 pub use trace::{Trace, TracedSplat};
+pub use train_view::{TrainView, ViewId};
 pub use upload::{check_image_gradient, check_photo, check_upload, check_views};
 pub use view_state::{VIEW_GROUPS, ViewGroup, ViewNumbers, ViewSizes, ViewState};

@@ -2,6 +2,7 @@
 
 use crate::evaluate::Lpips;
 use crate::trainer::Run;
+use dapple_engine::EngineExt;
 use dapple_scene::{Error, Result};
 
 /// Passes the LPIPS loss to the engine. Its crops have the configured size, or that of the smallest photo.

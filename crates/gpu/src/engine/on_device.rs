@@ -94,9 +94,9 @@ impl GpuEngine {
     /// by alpha). It needs [`wgpu::BufferUsages::COPY_SRC`] and may be larger.
     ///
     /// # Errors
-    /// See [`Engine::gradients`]; also a buffer that is too small or cannot be copied from.
+    /// See [`EngineExt::gradients`]; also a buffer that is too small or cannot be copied from.
     ///
-    /// [`Engine::gradients`]: dapple_engine::Engine::gradients
+    /// [`EngineExt::gradients`]: dapple_engine::EngineExt::gradients
     pub fn backward_from(
         &mut self,
         camera: &Camera,

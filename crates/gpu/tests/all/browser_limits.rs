@@ -7,8 +7,9 @@
 use crate::support;
 
 use dapple_engine::{
-    AppearanceGrids, AppearanceSettings, DensifyPlan, DepthSample, Engine, Extras, ImageDerivative,
-    LossTerm, PoseRates, Relocation, RenderSettings, StepSettings, ViewId,
+    AppearanceGrids, AppearanceSettings, DensifyPlan, DepthSample, Engine, EngineExt, Extras,
+    GradientParts, ImageDerivative, LossTerm, PoseRates, Relocation, RenderSettings, StepSettings,
+    ViewId,
 };
 use dapple_gpu::{Capacity, GpuEngine, GpuEngineOptions};
 use dapple_reference::scenes;
@@ -86,7 +87,8 @@ fn images_and_gradients_are_those_of_any_other_device() {
                 depth: depth.then_some(&by_depth[..]),
             };
             let [a, b] = engines.each_mut().map(|engine| {
-                let gradients = engine.differentiate(&scene.camera, &settings, &derivative);
+                let gradients =
+                    engine.differentiate(&scene.camera, &settings, &derivative, GradientParts::All);
                 format!("{:?}", gradients.unwrap())
             });
             assert!(a == b, "{name}: the gradients differ");

@@ -6,8 +6,8 @@
 use crate::support;
 
 use dapple_engine::{
-    AppearanceSettings, DensifyPlan, Engine, OptimizerState, Report, StepReport, StepSettings,
-    ViewId,
+    AppearanceSettings, DensifyPlan, Engine, EngineExt, OptimizerState, Report, StepReport,
+    StepSettings, ViewId,
 };
 use dapple_gpu::{Capacity, GpuEngine, GpuEngineOptions, Precision, Storage};
 use dapple_reference::scenes::{self, TestScene};

@@ -4,7 +4,7 @@
 
 use crate::support;
 
-use dapple_engine::{Engine, Gradients, RenderSettings, TrainView};
+use dapple_engine::{Engine, EngineExt, Gradients, RenderSettings, TrainView};
 use dapple_gpu::{Capacity, GpuEngine, GpuEngineOptions};
 use dapple_reference::scenes::{self, TestScene};
 use dapple_runtime::wgpu;

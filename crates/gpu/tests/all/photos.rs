@@ -6,7 +6,7 @@
 use crate::support;
 
 use dapple_engine::{
-    DepthSample, Engine, LossTerm, PoseRates, Report, StepSettings, TrainView, ViewId,
+    DepthSample, Engine, EngineExt, LossTerm, PoseRates, Report, StepSettings, TrainView, ViewId,
 };
 use dapple_gpu::{Capacity, GpuEngine, GpuEngineOptions};
 use dapple_reference::scenes;

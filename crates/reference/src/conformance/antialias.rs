@@ -7,7 +7,7 @@ use crate::compare::{self, TOLERANCE};
 use crate::oracle::{self as reference, Gaussian};
 use crate::scenes::{self, Random, TestScene};
 use dapple_engine::{
-    DensifyPlan, Engine, Gradients, LearningRates, LossTerm, OptimizerState, Relocation,
+    DensifyPlan, Engine, EngineExt, Gradients, LearningRates, LossTerm, OptimizerState, Relocation,
     RenderSettings, StepSettings, TrainView,
 };
 use dapple_scene::{Camera, Photo, Splats};

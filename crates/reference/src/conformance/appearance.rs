@@ -8,7 +8,7 @@ use crate::oracle::{self as reference, Gaussian};
 use crate::scenes::{self, Random, TestScene};
 use dapple_engine::appearance::{AFFINE, grid_floats};
 use dapple_engine::{
-    Adam, AppearanceGrids, AppearanceSettings, Engine, LossTerm, OptimizerState, Report,
+    Adam, AppearanceGrids, AppearanceSettings, Engine, EngineExt, LossTerm, OptimizerState, Report,
     StepSettings, TrainView, ViewId,
 };
 use dapple_scene::Photo;

@@ -7,8 +7,8 @@ use crate::oracle::{self as reference, AppearanceMlpGradient, AppearanceMlpRefer
 use crate::scenes::{self, Random, TestScene};
 use dapple_engine::appearance_mlp::{self, EMBEDDING, FEATURES, FeatureStep, NETWORK};
 use dapple_engine::{
-    Adam, AppearanceMlp, AppearanceMlpSettings, Engine, Gradients, LossTerm, OptimizerState,
-    PoseRates, Report, StepSettings, TrainView, ViewId,
+    Adam, AppearanceMlp, AppearanceMlpSettings, Engine, EngineExt, Gradients, LossTerm,
+    OptimizerState, PoseRates, Report, StepSettings, TrainView, ViewId,
 };
 use dapple_scene::Photo;
 use std::ops::RangeInclusive;

@@ -4,7 +4,7 @@ use super::training::{check_moments, photo, settings, step_with};
 use super::{Make, with_splats};
 use crate::oracle::{self as reference, Gaussian};
 use crate::scenes;
-use dapple_engine::{Extras, LossTerm, StepSettings};
+use dapple_engine::{EngineExt, Extras, LossTerm, StepSettings};
 use dapple_scene::Splats;
 
 /// Checks loss and first moments of a step that drops a third of the Gaussians; dropped Gaussians have moments

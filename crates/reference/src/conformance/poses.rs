@@ -7,8 +7,8 @@ use crate::compare::{self, TOLERANCE};
 use crate::oracle::{self as reference, PoseMoments};
 use crate::scenes::{self, TestScene};
 use dapple_engine::{
-    Engine, LossTerm, OptimizerState, PoseRates, RefinedPose, Report, StepSettings, TrainView,
-    ViewId,
+    Engine, EngineExt, LossTerm, OptimizerState, PoseRates, RefinedPose, Report, StepSettings,
+    TrainView, ViewId,
 };
 use dapple_scene::{Camera, Photo, Pose, Splats};
 use glam::{DQuat, DVec3};

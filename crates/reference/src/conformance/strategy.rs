@@ -6,8 +6,8 @@ use crate::compare::{self, TOLERANCE};
 use crate::oracle::{self as reference, Gaussian};
 use crate::scenes::{self, TestScene};
 use dapple_engine::{
-    DensifyPlan, Engine, Extras, LearningRates, LossTerm, LossWeights, OptimizerState, Relocation,
-    Report, StepSettings, TrainView, relocation,
+    DensifyPlan, Engine, EngineExt, Extras, LearningRates, LossTerm, LossWeights, OptimizerState,
+    Relocation, Report, StepSettings, TrainView, relocation,
 };
 use dapple_scene::Splats;
 use std::sync::Arc;

@@ -6,8 +6,8 @@ use crate::compare::{self, TOLERANCE};
 use crate::oracle as reference;
 use crate::scenes::{self, Random, TestScene};
 use dapple_engine::{
-    Adam, Engine, Extras, Gradients, LearningRates, LossTerm, LossWeights, OptimizerState,
-    StepSettings, TrainView,
+    Adam, Engine, EngineExt, Extras, Gradients, LearningRates, LossTerm, LossWeights,
+    OptimizerState, StepSettings, TrainView,
 };
 use dapple_scene::{Photo, Splats};
 use std::sync::Arc;

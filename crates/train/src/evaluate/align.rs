@@ -15,7 +15,7 @@
 //! were not aligned.
 
 use super::{EvalReport, Scoring, evaluate, target};
-use dapple_engine::{Adam, Engine, PoseRates, RenderSettings, Rendered};
+use dapple_engine::{Adam, Engine, EngineExt, PoseRates, RenderSettings, Rendered};
 use dapple_engine::{PoseMoments, refine_pose};
 use dapple_scene::{Photo, Result, View};
 

@@ -16,7 +16,7 @@ use crate::config::AppearanceConfig;
 use dapple_engine::appearance::{AFFINE, AppearanceGrids, AppearanceSettings, Place};
 use dapple_engine::constants::LUMINANCE;
 use dapple_engine::{
-    AppearanceMlp, AppearanceMlpSettings, Engine, LossTerm, LossWeights, OptimizerState,
+    AppearanceMlp, AppearanceMlpSettings, Engine, EngineExt, LossTerm, LossWeights, OptimizerState,
     RenderSettings, Rendered, StepSettings, TrainView, ViewState, appearance_mlp,
 };
 use dapple_scene::{Error, Photo, Progress, Result, Splats, View};

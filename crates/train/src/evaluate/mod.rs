@@ -6,7 +6,7 @@
 //!    file of weights ([`Lpips`]).
 //! 4. The score of a capture is the mean over its images, as in the 3DGS paper's evaluation.
 //!
-//! The engine computes 1 to 3 if it can ([`Engine::score`]), otherwise this module does ([`score`]). LPIPS and fitted
+//! The engine computes 1 to 3 if it can ([`EngineExt::score`]), otherwise this module does ([`score`]). LPIPS and fitted
 //! colours need the render's floats and are always computed here: LPIPS by tensors on the engine's device, if that is a
 //! GPU.
 
@@ -37,7 +37,7 @@ use lpips::Measure;
 
 use crate::loader::in_turn;
 use crate::pictures::pictures_of;
-use dapple_engine::{Engine, Pictures, RenderSettings, ScoreAsks, ScoredView};
+use dapple_engine::{Engine, EngineExt, Pictures, RenderSettings, ScoreAsks, ScoredView};
 use dapple_scene::{Camera, Error, Photo, Result, View};
 use serde::{Deserialize, Serialize};
 

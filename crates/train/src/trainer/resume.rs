@@ -10,7 +10,9 @@ use crate::event::Event;
 use crate::saving::Kept;
 use crate::views::Chosen;
 use crate::{CaptureIdentity, Checkpoint, Outcome, RunOrigin};
-use dapple_engine::{AppearanceGrids, AppearanceMlp, Engine, RefinedPose, ViewState, filter_3d};
+use dapple_engine::{
+    AppearanceGrids, AppearanceMlp, Engine, EngineExt, RefinedPose, ViewState, filter_3d,
+};
 use dapple_scene::{Dataset, Error, Result, Splats};
 use std::time::Instant;
 

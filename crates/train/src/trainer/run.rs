@@ -8,7 +8,9 @@ use crate::history::Smoothed;
 use crate::plan::{Amendment, Change, Plan};
 use crate::views::Chosen;
 use crate::{Ending, History, Schedule, TrainConfig, broken, depth};
-use dapple_engine::{AppearanceGrids, AppearanceMlp, Engine, NonFiniteReport, ViewState};
+use dapple_engine::{
+    AppearanceGrids, AppearanceMlp, Engine, EngineExt, NonFiniteReport, ViewState,
+};
 use dapple_scene::{Dataset, Error, Result, Splats};
 use glam::DVec3;
 
