@@ -16,7 +16,6 @@ use crate::{
     Report, StepSettings, TrainView, ViewId,
 };
 use dapple_scene::{Camera, Result, Splats};
-use std::any::Any;
 
 /// Parts of an engine's state to copy to the host. An engine on a GPU reads only these.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,11 +41,6 @@ pub trait Engine: Send {
     /// Returns the most Gaussians of this SH degree that fit the device, with a reserve for the instances of a usual
     /// step. `None` if only system memory is the limit.
     fn most_gaussians(&self, sh_degree: u8) -> Option<usize>;
-
-    /// Returns a handle to the engine's device, for callers that know its type and submit work of their own. For an
-    /// engine on a GPU it is the runtime's `Gpu`; `None` if the engine computes on the CPU. The handle keeps the
-    /// device open.
-    fn device_handle(&self) -> Option<Box<dyn Any>>;
 
     /// Replaces the splats and the optimizer state.
     ///

@@ -8,7 +8,7 @@ pub enum FeatureInput {
     /// Known depths of a view, which replace its earlier ones. Samples are in ascending order of pixel, at most one per
     /// pixel. Steps whose weight of [`crate::LossTerm::Depth`] is not 0 compare with them.
     Depth(ViewId, Vec<DepthSample>),
-    /// Loss over crops on the host; `None` removes the loss. Steps whose weight of [`crate::LossTerm::Perceptual`] is
+    /// Loss over crops for an engine on the host; `None` removes the loss. Steps whose weight of [`crate::LossTerm::Perceptual`] is
     /// not 0 evaluate it. See [`crate::crops`].
     Perceptual(Option<Box<dyn CropLoss>>),
 }

@@ -9,7 +9,6 @@ use crate::{
     ScoredView, StepSettings, TrainView, ViewId,
 };
 use dapple_scene::{Camera, Error, Photo, Result, Splats};
-use std::any::Any;
 use std::sync::Arc;
 
 /// Declares the calls.
@@ -66,6 +65,8 @@ calls! {
     RenderBytes(&'a Camera, &'a RenderSettings),
     /// [`Showing::blend_counts`].
     BlendCounts(&'a Camera, &'a RenderSettings),
+    /// Method of `DeviceBuffers` of the crate `dapple-device`: its name.
+    OnDevice(&'static str),
 }
 
 /// Listener to the calls of an [`Observed`] engine.
@@ -118,10 +119,6 @@ impl<L: CallListener, E: Engine + ?Sized> Engine for Observed<L, E> {
 
     fn most_gaussians(&self, sh_degree: u8) -> Option<usize> {
         self.engine.most_gaussians(sh_degree)
-    }
-
-    fn device_handle(&self) -> Option<Box<dyn Any>> {
-        self.engine.device_handle()
     }
 
     fn upload(&mut self, splats: &Splats, state: Option<&OptimizerState>) -> Result<()> {

@@ -2,6 +2,7 @@
 
 use crate::evaluate::Lpips;
 use crate::trainer::Run;
+use dapple_device::BoxedEngine;
 use dapple_engine::EngineExt;
 use dapple_scene::{Error, Result};
 
@@ -26,6 +27,11 @@ pub(crate) fn hand_over(run: &mut Run, lpips: Option<&Lpips>) -> Result<()> {
         .at("lpips_weight")
         .hint("train on larger photos, raise lpips_crop, or omit --lpips-weight"));
     }
-    let crops = lpips.crops(side, run.engine.as_ref())?;
-    run.engine.set_crop_loss(Some(Box::new(crops)))
+    match &mut run.engine {
+        BoxedEngine::Host(engine) => engine.set_crop_loss(Some(Box::new(lpips.crops(side)?))),
+        BoxedEngine::Device(engine) => {
+            let routine = lpips.crop_routine(side, engine.gpu())?;
+            engine.set_crop_routine(Some(routine))
+        }
+    }
 }

@@ -38,6 +38,7 @@ use crate::{
     Budget, CaptureIdentity, CaptureStatistics, DensityStrategy, Ending, History, Outcome, Plan,
     Schedule, Strategy, TrainConfig, WatchReport, appearance, init, strategy,
 };
+use dapple_device::BoxedEngine;
 use dapple_engine::{Engine, Rendered};
 use dapple_scene::{Camera, Dataset, Error, Result, View};
 use glam::DVec3;
@@ -69,11 +70,7 @@ impl Trainer {
     /// The configuration contradicts itself, also if its `steps` were set and its schedule is that of a longer run:
     /// [`Preset::config_for`](crate::Preset::config_for) scales the schedule. The capture cannot be trained on (a
     /// single photo, none left after the split, an invalid lens, lost points). The engine refuses the run.
-    pub fn new(
-        dataset: &Dataset,
-        mut config: TrainConfig,
-        engine: Box<dyn Engine>,
-    ) -> Result<Self> {
+    pub fn new(dataset: &Dataset, mut config: TrainConfig, engine: BoxedEngine) -> Result<Self> {
         let started = Instant::now();
         config.validate()?;
         config.validate_length()?;
@@ -106,7 +103,7 @@ impl Trainer {
     pub(crate) fn with_views(
         dataset: &Dataset,
         config: TrainConfig,
-        engine: Box<dyn Engine>,
+        engine: BoxedEngine,
         chosen: &Chosen,
         step: u32,
     ) -> Result<Self> {

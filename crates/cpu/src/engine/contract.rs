@@ -17,8 +17,7 @@ use dapple_engine::{
     Showing, StepSettings, Streaming, TrainView, ViewId, ViewState, check_depths, check_photo,
     check_upload, check_views,
 };
-use dapple_scene::{Camera, Error, Photo, Result, Splats};
-use std::any::Any;
+use dapple_scene::{Camera, Photo, Result, Splats};
 use std::sync::Arc;
 
 impl Engine for CpuEngine {
@@ -29,10 +28,6 @@ impl Engine for CpuEngine {
     }
 
     fn most_gaussians(&self, _sh_degree: u8) -> Option<usize> {
-        None
-    }
-
-    fn device_handle(&self) -> Option<Box<dyn Any>> {
         None
     }
 
@@ -104,12 +99,7 @@ impl Engine for CpuEngine {
                 check_depths(&self.views.get(view)?.camera, &samples)?;
                 self.features.depth.set(view, samples);
             }
-            FeatureInput::Perceptual(loss) => {
-                if loss.as_ref().is_some_and(|loss| loss.routine().is_some()) {
-                    return Err(Error::internal("a loss of crops that is made for a GPU"));
-                }
-                self.features.perceptual.loss = loss;
-            }
+            FeatureInput::Perceptual(loss) => self.features.perceptual.loss = loss,
         }
         Ok(())
     }

@@ -7,17 +7,12 @@ use dapple_engine::{
     ImageDerivative, OptimizerState, RenderSettings, Rendered, RenderedBytes, Report, ScoreAsks,
     ScoredView, Scoring, Showing, StepSettings, Streaming, TrainView, ViewId,
 };
-use dapple_scene::{Camera, Photo, Result, Splats};
-use std::any::Any;
+use dapple_scene::{Camera, Error, Photo, Result, Splats};
 use std::sync::Arc;
 
 impl Engine for GpuEngine {
     fn description(&self) -> String {
         format!("gpu ({})", self.context.gpu.device_name())
-    }
-
-    fn device_handle(&self) -> Option<Box<dyn Any>> {
-        Some(Box::new(self.context.gpu.clone()))
     }
 
     fn most_gaussians(&self, sh_degree: u8) -> Option<usize> {
@@ -58,7 +53,10 @@ impl Engine for GpuEngine {
     fn set_input(&mut self, input: FeatureInput) -> Result<()> {
         match input {
             FeatureInput::Depth(view, samples) => self.set_depths(view, samples),
-            FeatureInput::Perceptual(loss) => self.set_crops(loss),
+            FeatureInput::Perceptual(None) => self.set_crops(None),
+            FeatureInput::Perceptual(Some(_)) => Err(Error::internal(
+                "a loss of crops on the host for an engine on a GPU",
+            )),
         }
     }
 

@@ -7,11 +7,11 @@
 use super::measure::{HostPerStep, SEQUENCES};
 use super::random::Random;
 use super::times::Times;
+use crate::instruments_of;
 use crate::machine;
-use crate::{Instrumented, instruments_of};
 use dapple::train::config::DensifyPatch;
 use dapple::train::init;
-use dapple::{Dataset, Point, Result, TrainConfig, Trainer};
+use dapple::{BoxedEngine, Dataset, Point, Result, TrainConfig, Trainer};
 use serde::Serialize;
 use std::time::Instant;
 
@@ -64,7 +64,7 @@ pub fn without_density_control() -> DensifyPatch {
 pub fn run(
     dataset: Dataset,
     mut config: TrainConfig,
-    engine: Box<dyn Instrumented>,
+    mut engine: BoxedEngine,
     steps: u32,
 ) -> Result<Run> {
     config.data.coarse_until = 0.0;
@@ -73,7 +73,7 @@ pub fn run(
     let (width, height) = sizes
         .max_by_key(|&(w, h)| u64::from(w) * u64::from(h))
         .unwrap_or((0, 0));
-    let has_queue = engine.has_queue();
+    let has_queue = instruments_of(engine.as_mut())?.has_queue();
     let mut trainer = Trainer::new(&dataset, config, engine)?;
     drop(dataset);
     let (step, host) = if has_queue {

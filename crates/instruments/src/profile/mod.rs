@@ -18,9 +18,8 @@ mod windows;
 pub use facts::{device, fact};
 pub use target::{ProfileTarget, synthetic};
 
-use crate::{Instrumented, instruments_of};
-use dapple::contract::Observed;
-use dapple::{Progress, Result, TrainConfig, Trainer};
+use crate::instruments_of;
+use dapple::{BoxedEngine, Progress, Result, TrainConfig, Trainer};
 use dapple_profile::profile::{Ceilings, Fact, HeatMap, Program, Trace};
 use dapple_profile::{Profile, analyse};
 use facts::About;
@@ -84,13 +83,13 @@ impl<'a> Session<'a> {
     pub fn new(
         subject: &'a ProfileTarget,
         mut config: TrainConfig,
-        engine: Box<dyn Instrumented>,
+        mut engine: BoxedEngine,
     ) -> Result<Self> {
         config.data.coarse_until = 0.0;
-        let device = facts::device(engine.as_ref());
+        let device = facts::device(instruments_of(engine.as_mut())?);
         let probe = Probe::default();
-        let engine = Observed::new(probe.clone(), engine);
-        let mut trainer = Trainer::new(&subject.dataset, config, Box::new(engine))?;
+        let engine = engine.observed(probe.clone());
+        let mut trainer = Trainer::new(&subject.dataset, config, engine)?;
         if let Some(splats) = &subject.splats {
             trainer.engine_mut().upload(splats, None)?;
         }

@@ -15,6 +15,7 @@
 
 use super::host::{counts, target};
 use super::tensors::context_of;
+use dapple_device::BoxedEngine;
 use dapple_engine::appearance_mlp::{self, EMBEDDING, ENCODED, HIDDEN, OUTPUTS};
 use dapple_engine::{
     AppearanceMlp, Engine, GradientParts, Gradients, ImageDerivative, RenderSettings,
@@ -57,7 +58,7 @@ impl<'a> Adapter<'a> {
     /// # Errors
     /// A rank of 0 or above the layer's; not enough memory for the values of all Gaussians.
     pub(super) fn new(
-        engine: &dyn Engine,
+        engine: &BoxedEngine,
         splats: &'a Splats,
         mlp: &AppearanceMlp,
         rank: usize,

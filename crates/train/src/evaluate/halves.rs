@@ -13,6 +13,7 @@
 use super::adapt::{self, Adapter};
 use super::{EvalReport, ImageScore, score};
 use crate::config::AppearanceConfig;
+use dapple_device::BoxedEngine;
 use dapple_engine::appearance::{AFFINE, AppearanceGrids, AppearanceSettings, Place};
 use dapple_engine::constants::LUMINANCE;
 use dapple_engine::{
@@ -52,14 +53,14 @@ pub struct Halves<'a> {
 /// # Errors
 /// No view has pixels to score; the engine fails; a request to stop.
 pub fn evaluate_halves(
-    engine: &mut dyn Engine,
+    engine: &mut BoxedEngine,
     splats: &Splats,
     views: &[&View],
     how: &Halves<'_>,
     progress: &dyn Progress,
 ) -> Result<EvalReport> {
     let learnt = match how.appearance.is_on() {
-        true => fit(engine, splats, views, how, progress)?,
+        true => fit(engine.as_mut(), splats, views, how, progress)?,
         false => ViewState::default(),
     };
     engine.upload(splats, None)?;
@@ -79,7 +80,7 @@ pub fn evaluate_halves(
                 Some(adapter) => {
                     let left = half(view.photo.read()?.as_ref(), true);
                     let seen = (&view.camera, &left);
-                    adapter.fit(engine, seen, &code, &how.settings, progress)?
+                    adapter.fit(engine.as_mut(), seen, &code, &how.settings, progress)?
                 }
                 None => {
                     let mut lit = splats.clone();

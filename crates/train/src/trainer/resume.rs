@@ -10,9 +10,8 @@ use crate::event::Event;
 use crate::saving::Kept;
 use crate::views::Chosen;
 use crate::{CaptureIdentity, Checkpoint, Outcome, RunOrigin};
-use dapple_engine::{
-    AppearanceGrids, AppearanceMlp, Engine, EngineExt, RefinedPose, ViewState, filter_3d,
-};
+use dapple_device::BoxedEngine;
+use dapple_engine::{AppearanceGrids, AppearanceMlp, EngineExt, RefinedPose, ViewState, filter_3d};
 use dapple_scene::{Dataset, Error, Result, Splats};
 use std::time::Instant;
 
@@ -26,7 +25,7 @@ impl Trainer {
     pub fn resume(
         dataset: &Dataset,
         mut checkpoint: Checkpoint,
-        engine: Box<dyn Engine>,
+        engine: BoxedEngine,
     ) -> Result<Self> {
         let started = Instant::now();
         checkpoint.config.validate()?;

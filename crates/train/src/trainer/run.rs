@@ -8,15 +8,14 @@ use crate::history::Smoothed;
 use crate::plan::{Amendment, Change, Plan};
 use crate::views::Chosen;
 use crate::{Ending, History, Schedule, TrainConfig, broken, depth};
-use dapple_engine::{
-    AppearanceGrids, AppearanceMlp, Engine, EngineExt, NonFiniteReport, ViewState,
-};
+use dapple_device::BoxedEngine;
+use dapple_engine::{AppearanceGrids, AppearanceMlp, EngineExt, NonFiniteReport, ViewState};
 use dapple_scene::{Dataset, Error, Result, Splats};
 use glam::DVec3;
 
 /// A run without its hooks.
 pub(crate) struct Run {
-    pub(crate) engine: Box<dyn Engine>,
+    pub(crate) engine: BoxedEngine,
     pub(crate) schedule: Schedule,
     pub(crate) photos: TrainPhotos,
     pub(crate) state: RunState,
@@ -70,7 +69,7 @@ impl Run {
     pub(super) fn new(
         dataset: &Dataset,
         config: TrainConfig,
-        mut engine: Box<dyn Engine>,
+        mut engine: BoxedEngine,
         chosen: &Chosen,
         step: u32,
     ) -> Result<(Self, Vec<String>)> {

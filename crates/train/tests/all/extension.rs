@@ -4,6 +4,7 @@
 
 use crate::fake;
 
+use dapple_device::BoxedEngine;
 use dapple_train::{Amendment, ExtensionDecision, Preset, RunFolder, Silent, Trainer, train_into};
 use fake::{FakeEngine, Listener, Log, capture, fake};
 use std::sync::{Arc, Mutex};
@@ -103,7 +104,7 @@ fn photos_that_gain_extend_the_run_by_what_they_gain() {
         };
         let mut config = Preset::Standard.config_for(4000);
         config.max_extensions = 2;
-        let mut trainer = Trainer::new(&capture(48), config, Box::new(engine)).unwrap();
+        let mut trainer = Trainer::new(&capture(48), config, BoxedEngine::host(engine)).unwrap();
         let planned = trainer.config().max_gaussians as u32;
         let steps = trainer.run(&mut Silent).unwrap().steps;
         let decisions: Vec<ExtensionDecision> = trainer

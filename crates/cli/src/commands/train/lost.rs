@@ -4,7 +4,7 @@ use super::{Job, Wall};
 use crate::console::Console;
 use crate::options::DeviceOptions;
 use crate::viewing::ViewOptions;
-use dapple::contract::{Call, CallListener, Engine, Observed};
+use dapple::contract::{Call, CallListener, Engine};
 use dapple::scene::synth::SynthOptions;
 use dapple::scene::{Error, Result};
 use dapple::train::{Preset, RunFolder, RunOrigin};
@@ -93,7 +93,7 @@ fn pages_are_told_of_a_lost_device() {
     };
     let lost = Arc::new(AtomicBool::new(false));
     let engine = device.engine(&console).unwrap();
-    let engine = Observed::new(Lossy(Arc::clone(&lost)), engine);
+    let engine = engine.observed(Lossy(Arc::clone(&lost)));
     let view = ViewOptions {
         view: true,
         view_share: 0.9,
@@ -123,7 +123,7 @@ fn pages_are_told_of_a_lost_device() {
         device: &device,
     };
     let to = (RunFolder::create(&out).unwrap(), Some(viewer));
-    let ended = super::train_shown(job, config, Box::new(engine), to, Wall::start(), &console);
+    let ended = super::train_shown(job, config, engine, to, Wall::start(), &console);
     let error = ended
         .err()
         .map(|error| error.to_string())

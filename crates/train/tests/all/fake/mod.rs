@@ -1,6 +1,7 @@
 //! A fake engine that records its calls, a capture for it, and a hook.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use dapple_device::BoxedEngine;
 use dapple_engine::constants::FINITE_EVERY;
 use dapple_engine::instruments::Instrumented;
 use dapple_engine::{
@@ -11,7 +12,6 @@ use dapple_engine::{
 use dapple_scene::{Camera, Dataset, Error, Photo, Point, Pose, Result, Splats, View};
 use dapple_train::{Event, RunHook, StepProgress};
 use glam::DVec3;
-use std::any::Any;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -95,10 +95,6 @@ impl Engine for FakeEngine {
     }
 
     fn most_gaussians(&self, _: u8) -> Option<usize> {
-        None
-    }
-
-    fn device_handle(&self) -> Option<Box<dyn Any>> {
         None
     }
 
@@ -248,8 +244,8 @@ impl Streaming for FakeEngine {
     }
 }
 
-pub fn fake(log: &Arc<Mutex<Log>>, nan_at: u32, empty_at: u32) -> Box<dyn Engine> {
-    Box::new(FakeEngine {
+pub fn fake(log: &Arc<Mutex<Log>>, nan_at: u32, empty_at: u32) -> BoxedEngine {
+    BoxedEngine::host(FakeEngine {
         log: log.clone(),
         nan_at,
         empty_at,
