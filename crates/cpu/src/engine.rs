@@ -134,7 +134,7 @@ impl CpuEngine {
             views: &mut self.views,
             frame: &mut self.frame,
             mode: Mode {
-                absolute: settings.accumulate_density && settings.extras.absolute_density,
+                absolute: settings.accumulate_density && settings.absolute_density,
                 depths: false,
             },
             slots: KernelSlots::default(),

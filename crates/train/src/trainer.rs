@@ -27,9 +27,9 @@ pub use paused_run::PausedRun;
 pub(crate) use run::Run;
 
 use crate::extension::{ExtensionCheck, ExtensionHook};
+use crate::features::{self, HandOver};
 use crate::hook::{Next, RunHook};
 use crate::loader::PhotoTraffic;
-use crate::perceptual;
 use crate::saving::Saving;
 use crate::time_budget::{StepRateController, StepRateHook};
 use crate::validation::Validation;
@@ -112,8 +112,19 @@ impl Trainer {
         let views = |which: &[usize]| -> Vec<View> {
             which.iter().map(|&i| dataset.views[i].clone()).collect()
         };
-        let (mut run, notes) = Run::new(dataset, config, engine, chosen, step)?;
-        perceptual::hand_over(&mut run, lpips.as_ref())?;
+        let mut run = Run::new(dataset, config, engine, chosen, step)?;
+        let mut notes = Vec::new();
+        features::hand_over(&mut HandOver {
+            engine: &mut run.engine,
+            config: run.schedule.config(),
+            dataset,
+            train: &chosen.train,
+            ids: &run.photos.ids,
+            least_edge: run.photos.least_edge(),
+            extent: chosen.extent,
+            lpips: lpips.as_ref(),
+            notes: &mut notes,
+        })?;
         let hooks = Hooks {
             step_rate: StepRateHook::default(),
             watch: Validation::new(views(&chosen.watch), run.config()),

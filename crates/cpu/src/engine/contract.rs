@@ -237,6 +237,7 @@ impl CpuEngine {
             poses: self.views.poses.clone(),
             appearance: self.features.appearance.held.clone(),
             appearance_mlp: self.features.appearance_mlp.get(&self.model),
+            ..ViewState::default()
         }
     }
 }

@@ -6,7 +6,8 @@ use crate::resume::running::gpu;
 
 use dapple::BoxedEngine;
 use dapple::contract::{
-    AppearanceSettings, CropLoss, LossTerm, LossWeights, StepSettings, TrainView, ViewId, crops,
+    AppearanceSettings, CropLoss, LossTerm, LossWeights, StepFeatures, StepSettings, TrainView,
+    ViewId, crops,
 };
 use dapple::prelude::*;
 use dapple::train::config::EvalConfig;
@@ -80,8 +81,13 @@ fn step_settings(weight: f32, appearance: Option<AppearanceSettings>) -> StepSet
         losses: LossWeights::default()
             .with(LossTerm::Ssim, 0.2)
             .with(LossTerm::Perceptual, weight),
-        crop: [1 << 31, 3 << 30],
-        appearance,
+        features: StepFeatures {
+            perceptual: dapple::contract::features::perceptual::Step {
+                crop: [1 << 31, 3 << 30],
+            },
+            appearance,
+            ..StepFeatures::default()
+        },
         ..StepSettings::new(1, render)
     }
 }
@@ -129,7 +135,8 @@ fn distance(a: &[f64], b: &[f64]) -> f64 {
 
 /// Returns the derivative by the image that steps should add: that of the crop, computed on the CPU, at its place.
 fn expected(rgb: &[f32], photo: &Photo, settings: &StepSettings) -> Vec<f32> {
-    let [left, top] = crops::origin(settings.crop, [WIDTH, HEIGHT], SIDE).unwrap();
+    let [left, top] =
+        crops::origin(settings.features.perceptual.crop, [WIDTH, HEIGHT], SIDE).unwrap();
     assert_eq!([left, top], [18, 14]);
     let pixels: Vec<usize> = (0..SIDE * SIDE)
         .map(|i| ((top + i / SIDE) * WIDTH + left + i % SIDE) as usize)

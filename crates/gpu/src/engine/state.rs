@@ -152,6 +152,7 @@ impl GpuEngine {
                 0 => AppearanceMlp::default(),
                 views => appearance_mlp::download(&self.context, &self.buffers, views, held)?,
             },
+            ..ViewState::default()
         })
     }
 

@@ -31,7 +31,7 @@ impl GpuEngine {
         let side = self.crop_side.ok_or_else(no_crop_loss)?;
         let view = self.views.get(view.0);
         let size = view.map_or([0; 2], |view| view.camera.size);
-        Ok((side, origin(settings.crop, size, side)?))
+        Ok((side, origin(settings.features.perceptual.crop, size, side)?))
     }
 
     /// Adds a view, with its photo unless the photo is uploaded for each step.

@@ -8,7 +8,7 @@ use crate::oracle as reference;
 use crate::scenes::{self, Random, TestScene};
 use dapple_engine::depth::MEDIAN_TRANSMITTANCE;
 use dapple_engine::{
-    DepthSample, Engine, EngineExt, Extras, GradientParts, Gradients, ImageDerivative, LossTerm,
+    DepthSample, Engine, EngineExt, GradientParts, Gradients, ImageDerivative, LossTerm,
     OptimizerState, RenderSettings, StepSettings, TrainView,
 };
 use dapple_scene::Splats;
@@ -229,12 +229,8 @@ pub fn depth_steps_match_the_reference(make: Make<'_>) {
             assert!(error < TOLERANCE, "{name} {what}: {error:.2e}");
         }
 
-        let extras = Extras {
-            absolute_density: true,
-            ..Extras::default()
-        };
         let absolute = StepSettings {
-            extras,
+            absolute_density: true,
             ..with_depth
         };
         let (other, other_state, _) = run(&samples, &absolute);

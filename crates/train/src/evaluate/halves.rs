@@ -18,7 +18,7 @@ use dapple_engine::appearance::{AFFINE, AppearanceGrids, AppearanceSettings, Pla
 use dapple_engine::constants::LUMINANCE;
 use dapple_engine::{
     AppearanceMlp, AppearanceMlpSettings, Engine, EngineExt, LossTerm, LossWeights, OptimizerState,
-    RenderSettings, Rendered, StepSettings, TrainView, ViewState, appearance_mlp,
+    RenderSettings, Rendered, StepFeatures, StepSettings, TrainView, ViewState, appearance_mlp,
 };
 use dapple_scene::{Error, Photo, Progress, Result, Splats, View};
 use std::sync::Arc;
@@ -179,18 +179,21 @@ fn settings_of(step: u32, rate: f64, how: &Halves<'_>) -> StepSettings {
     let appearance = how.appearance;
     StepSettings {
         losses: LossWeights::default().with(LossTerm::Ssim, how.ssim_weight as f32),
-        appearance: appearance.has_grids().then_some(AppearanceSettings {
-            cells: appearance.grid,
-            rate: (appearance.rate * rate) as f32,
-            smoothness: appearance.smoothness as f32,
-            identity: appearance.identity as f32,
-        }),
-        appearance_mlp: appearance.has_mlp().then_some(AppearanceMlpSettings {
-            network_rate: 0.0,
-            embedding_rate: (CODE_RATE * rate) as f32,
-            feature_rate: 0.0,
-            neutral: appearance.identity as f32,
-        }),
+        features: StepFeatures {
+            appearance: appearance.has_grids().then_some(AppearanceSettings {
+                cells: appearance.grid,
+                rate: (appearance.rate * rate) as f32,
+                smoothness: appearance.smoothness as f32,
+                identity: appearance.identity as f32,
+            }),
+            appearance_mlp: appearance.has_mlp().then_some(AppearanceMlpSettings {
+                network_rate: 0.0,
+                embedding_rate: (CODE_RATE * rate) as f32,
+                feature_rate: 0.0,
+                neutral: appearance.identity as f32,
+            }),
+            ..StepFeatures::default()
+        },
         ..StepSettings::new(step, how.settings)
     }
 }

@@ -7,7 +7,7 @@ use crate::event::Event;
 use crate::history::Smoothed;
 use crate::plan::{Amendment, Change, Plan};
 use crate::views::Chosen;
-use crate::{Ending, History, Schedule, TrainConfig, broken, depth};
+use crate::{Ending, History, Schedule, TrainConfig, broken};
 use dapple_device::BoxedEngine;
 use dapple_engine::{AppearanceGrids, AppearanceMlp, EngineExt, NonFiniteReport, ViewState};
 use dapple_scene::{Dataset, Error, Result, Splats};
@@ -65,22 +65,17 @@ impl RunState {
 }
 
 impl Run {
-    /// A run after `step` steps, its engine without splats. Also returns notes for the user.
+    /// A run after `step` steps, its engine without splats.
     pub(super) fn new(
         dataset: &Dataset,
         config: TrainConfig,
         mut engine: BoxedEngine,
         chosen: &Chosen,
         step: u32,
-    ) -> Result<(Self, Vec<String>)> {
-        let known = depth::supervision(dataset, &chosen.train, chosen.extent, &config)?;
+    ) -> Result<Self> {
         let schedule = Schedule::new(config, chosen.extent);
         let photos = TrainPhotos::hand_over(dataset, &schedule, engine.as_mut(), chosen, step)?;
-        let (samples, notes) = known;
-        for (&view, samples) in photos.ids.iter().zip(samples) {
-            engine.supervise_depth(view, samples)?;
-        }
-        let run = Self {
+        Ok(Self {
             engine,
             schedule,
             photos,
@@ -88,8 +83,7 @@ impl Run {
             learnt: None,
             origin: dataset.origin,
             events: Vec::new(),
-        };
-        Ok((run, notes))
+        })
     }
 
     /// Returns the configuration, which does not change.

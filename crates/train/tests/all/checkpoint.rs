@@ -110,6 +110,7 @@ fn sample() -> Checkpoint {
                     ..AppearanceGrids::identity([2, 1, 1], 2)
                 },
                 appearance_mlp: AppearanceMlp::default(),
+                ..ViewState::default()
             },
         },
         extension_checks: vec![ExtensionCheck {
@@ -133,6 +134,7 @@ fn sample() -> Checkpoint {
                     ..AppearanceGrids::identity([2, 1, 1], 2)
                 },
                 appearance_mlp: AppearanceMlp::default(),
+                ..ViewState::default()
             },
         })),
     }

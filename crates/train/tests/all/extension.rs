@@ -57,7 +57,7 @@ fn photos_are_set_aside_for_a_while_and_given_back() {
         assert!(usual.contains(&times), "view {view} {times} times");
     }
     // The check finds overfitting: from here on steps use dropout.
-    let part = |step: usize| log.steps[step - 1].1.dropout;
+    let part = |step: usize| log.steps[step - 1].1.features.dropout.rate;
     assert!((1..=3000).all(|step| part(step) == 0.0));
     assert!((3001..=4000).all(|step| part(step) == 0.1));
     assert_eq!(trainer.config().dropout, 0.0);
@@ -85,7 +85,7 @@ fn what_is_named_is_left_as_it_is() {
         );
         assert!(trainer.plan().amendments().is_empty());
         let log = log.lock().unwrap();
-        let mut parts = log.steps.iter().map(|(_, step)| step.dropout);
+        let mut parts = log.steps.iter().map(|(_, step)| step.features.dropout.rate);
         assert!(parts.all(|part| part == dropout as f32));
     }
 }
@@ -121,7 +121,10 @@ fn photos_that_gain_extend_the_run_by_what_they_gain() {
         let log = log.lock().unwrap();
         assert_eq!(log.steps.len(), steps as usize);
         // No dropout follows a falling loss.
-        let left_out = log.steps.iter().position(|(_, step)| step.dropout > 0.0);
+        let left_out = log
+            .steps
+            .iter()
+            .position(|(_, step)| step.features.dropout.rate > 0.0);
         let not_shared = trainer
             .extension_checks()
             .iter()

@@ -63,7 +63,7 @@ fn the_callers_strategy_alone_decides() {
     for (_, settings) in &log.steps {
         let step = settings.step;
         assert_eq!(settings.accumulate_density, step.is_multiple_of(2));
-        assert_eq!(settings.extras.noise, 1e-6 * step as f32);
+        assert_eq!(settings.features.noise.scale, 1e-6 * step as f32);
     }
 }
 

@@ -1,6 +1,8 @@
 //! [`FeatureInput`]: data that features of a run need in addition to photos and splats.
 
-use crate::{CropLoss, DepthSample, ViewId};
+use super::depth::DepthSample;
+use super::perceptual::CropLoss;
+use crate::ViewId;
 
 /// Input of a feature, passed to an engine once before the steps that use it.
 #[derive(Debug)]

@@ -16,7 +16,18 @@
 
 use crate::relocation::high_product;
 use dapple_scene::{Error, Result};
+use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
+
+/// Numbers of a step.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    /// Place of the crop: fractions of 2^32, see [`origin`].
+    pub crop: [u32; 2],
+}
+
+/// The loss has no state of views.
+pub type State = ();
 
 /// Distance between a crop of a render and the same crop of its photo, on the host.
 pub trait CropLoss: Send + Debug {
