@@ -1,4 +1,4 @@
-//! Depth of renders, and supervision by known depths.
+//! Depth of renders.
 //!
 //! A Gaussian's depth is the camera z of its centre, the sort key of `order`. With w_i its share of a pixel
 //! (alpha times the transmittance in front), alpha = sum w_i:
@@ -8,14 +8,10 @@
 //! - *median* depth is the depth of the Gaussian behind which the transmittance is first at most a half; 0
 //!   where that never happens. It is discontinuous and not differentiated.
 //!
-//! Supervision (`dapple_reference::depth_loss`) is `sum_k c_k |D / t_k - alpha|` over samples of known depth
-//! t_k: the relative error of the expected depth, weighted by alpha. The term has no unit, no divisor depends
-//! on the render, and its slopes are bounded. The term does not pull at empty pixels. Disparities (gsplat,
-//! 3DGS) have the unit of the scene, and those of expected depths have slopes of 1 / D.
+//! Supervision by known depths: [`crate::features::depth`].
 
-use crate::PosedCamera;
 use crate::colour_bytes::to_byte;
-use dapple_scene::{Camera, Error, Result};
+use dapple_scene::Camera;
 use glam::{DVec2, DVec3};
 use rayon::prelude::*;
 
@@ -25,17 +21,6 @@ pub const MEDIAN_TRANSMITTANCE: f32 = 0.5;
 /// Minimum alpha of a pixel for which expected depths and normals are shown. With less alpha, they are those of
 /// haze.
 pub const LEAST_ALPHA: f32 = 0.5;
-
-/// Known depth of a pixel.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct DepthSample {
-    /// Index of the pixel, `y * width + x`.
-    pub pixel: u32,
-    /// One over the depth along +z, world units.
-    pub inverse_depth: f32,
-    /// Weight of the sample; the weights of a view usually add up to 1.
-    pub weight: f32,
-}
 
 /// Depths of a rendered view, world units along +z.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -86,30 +71,6 @@ pub struct ImageDerivative<'a, T> {
     pub alpha: Option<&'a [T]>,
     /// Derivative by the blended depth `sum w_i z_i`, `[height, width]`; zero if `None`.
     pub depth: Option<&'a [T]>,
-}
-
-/// Checks the depth samples of a view: inside the image, in ascending order of pixel, at most one per pixel.
-///
-/// # Errors
-/// Samples in another order or outside the image, or a number that is non-finite or negative.
-pub fn check_depths(camera: &PosedCamera, samples: &[DepthSample]) -> Result<()> {
-    let ascending = samples.windows(2).all(|pair| pair[0].pixel < pair[1].pixel);
-    let inside = samples
-        .last()
-        .is_none_or(|last| (last.pixel as usize) < camera.pixel_count());
-    let sound = |v: f32| v.is_finite() && v >= 0.0;
-    let finite = samples
-        .iter()
-        .all(|s| sound(s.inverse_depth) && sound(s.weight));
-    if ascending && inside && finite {
-        return Ok(());
-    }
-    Err(
-        Error::input("the depth samples do not fit their view").hint(format!(
-            "name each pixel of the {} x {} once, in ascending order, with finite numbers",
-            camera.size[0], camera.size[1]
-        )),
-    )
 }
 
 /// Computes normals of the surface in a depth image, `[height, width, 3]`: unit vectors in camera coordinates

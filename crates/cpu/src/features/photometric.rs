@@ -9,18 +9,18 @@ use dapple_scene::Result;
 
 /// Photometric models of a run.
 #[derive(Debug, Default)]
-pub struct Cameras {
+pub struct Held {
     /// Numbers of all views and cameras, with Adam's moments.
     pub held: Photometric,
     /// Model of the step's view.
     model: Option<Model>,
 }
 
-impl Feature for Cameras {
+impl Feature for Held {
     /// Makes sure that every view has a model.
     fn prepare(&mut self, step: &mut StepContext<'_>) -> Result<()> {
         self.model = None;
-        if step.settings.photometric.is_some() {
+        if step.settings.features.photometric.is_some() {
             if self.held.views() < step.views.len() {
                 self.held.extend_to(step.views.unrefined());
             }
@@ -39,7 +39,7 @@ impl Feature for Cameras {
     }
 
     fn image_back(&mut self, step: &mut StepContext<'_>) {
-        if let (Some(model), Some(learnt)) = (self.model.take(), &step.settings.photometric) {
+        if let (Some(model), Some(learnt)) = (self.model.take(), &step.settings.features.photometric) {
             std::mem::swap(&mut step.frame.image, &mut step.frame.corrected);
             let gradient = photometric::backward(&step.camera, &model, step.frame);
             let adam = &step.settings.adam;

@@ -7,10 +7,10 @@
 //! 4. Take Adam's step and update the statistics of density control; or, for [`run_gradients`], write the
 //!    gradients out.
 //! 5. If the step requests them, add regularisers before Adam ([`regularisers`]) and noise after
-//!    ([`extras`]).
+//!    ([`noise`]).
 //!
 //! [`regularisers`]: super::regularisers
-//! [`extras`]: super::extras
+//! [`noise`]: super::noise
 
 mod backward;
 mod export;
@@ -92,7 +92,7 @@ pub fn run(step: &mut StepContext<'_>, adam: &AdamStep) {
     } = &mut *step.model;
     let filter_3d = settings.render.antialias.then_some(filter_3d.as_slice());
     let context = Context::new(camera, filter_3d, step.sh_degree, mode.depths, step.frame);
-    let (regularisers, extras) = (slots.gradient.as_ref(), slots.after_adam.as_ref());
+    let (regularisers, noise) = (slots.gradient.as_ref(), slots.after_adam.as_ref());
     let components = params.components;
     let rows = CHUNK_BLOCKS * components;
     let gaussians = CHUNK_BLOCKS * ROW;
@@ -128,8 +128,8 @@ pub fn run(step: &mut StepContext<'_>, adam: &AdamStep) {
             (false, true) => pulp::Arch::new().dispatch(step.on::<false, true>()),
             (true, true) => pulp::Arch::new().dispatch(step.on::<true, true>()),
         }
-        if let Some(extras) = extras {
-            extras.perturb(chunk * gaussians, components, params);
+        if let Some(noise) = noise {
+            noise.perturb(chunk * gaussians, components, params);
         }
     };
     match settings.accumulate_density {

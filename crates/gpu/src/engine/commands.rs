@@ -25,9 +25,9 @@ impl GpuEngine {
         // Before the command has its number, because these calls may submit other commands again.
         if let Command::Step(view, settings) = &command {
             self.place_photo(*view)?;
-            self.fit_appearance(settings.appearance.as_ref())?;
-            self.fit_photometric(settings.photometric.is_some())?;
-            if settings.appearance_mlp.is_some() && view.0 >= self.mlp_views {
+            self.fit_appearance(settings.features.appearance.as_ref())?;
+            self.fit_photometric(settings.features.photometric.is_some())?;
+            if settings.features.appearance_mlp.is_some() && view.0 >= self.mlp_views {
                 return Err(no_embedding());
             }
         }
@@ -82,7 +82,7 @@ impl GpuEngine {
         self.fit(bits)?;
         let bytes = bytemuck::bytes_of(&immediates);
         let values = Values::new(bytes, bytemuck::bytes_of(&parameters))?;
-        if bits.has(Bits::ANTIALIAS) && settings.refresh_filter_3d {
+        if bits.has(Bits::ANTIALIAS) && settings.features.antialias.refresh {
             let recording = self.recording(Plan::Filter3d, bits, slot)?;
             recording.submit_with(&self.context.gpu, values);
         }

@@ -125,13 +125,9 @@ impl GpuEngine {
         )
     }
 
-    /// Waits, and downloads the splats with their 3D filters baked in.
-    pub(super) fn download_fused(&mut self) -> Result<Splats> {
-        let mut splats = self.download_splats()?;
-        let gpu = &self.context.gpu;
-        let filter_3d = params::download_filter_3d(gpu, &self.buffers, splats.len())?;
-        dapple_engine::filter_3d::bake(&mut splats, &filter_3d);
-        Ok(splats)
+    /// Downloads the 3D filters of the first `n` Gaussians; empty if there are none.
+    pub(super) fn download_filters(&self, n: usize) -> Result<Vec<f32>> {
+        params::download_filter_3d(&self.context.gpu, &self.buffers, n)
     }
 
     /// Waits, and downloads the bilateral grids of all views.
@@ -172,6 +168,7 @@ impl GpuEngine {
                 0 => AppearanceMlp::default(),
                 views => appearance_mlp::download(&self.context, &self.buffers, views, held)?,
             },
+            ..ViewState::default()
         })
     }
 

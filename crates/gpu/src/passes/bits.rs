@@ -27,7 +27,7 @@ macro_rules! bits {
 }
 
 bits! {
-    /// Regularisers and noise, see [`dapple_engine::Extras`].
+    /// Regularisers and noise.
     EXTRAS,
     /// Density statistics of absolute gradients.
     ABSOLUTE,
@@ -102,16 +102,17 @@ impl Bits {
     /// Returns the bits of these settings, on a view whose lens distorts or does not, and whose depths are known or
     /// not.
     pub fn of_step(settings: &StepSettings, lens: bool, knows_depths: bool) -> Self {
-        let absolute = settings.accumulate_density && settings.extras.absolute_density;
+        let features = &settings.features;
+        let absolute = settings.accumulate_density && settings.absolute_density;
         let depth = settings.losses[LossTerm::Depth] > 0.0 && knows_depths;
         Self::of_render(&settings.render, lens)
             | Self::when(settings.adds_to_update(), Self::EXTRAS)
             | Self::when(absolute, Self::ABSOLUTE)
             | Self::when(depth, Self::DEPTH)
-            | Self::when(!settings.pose_rates.are_off(), Self::POSES)
-            | Self::when(settings.appearance.is_some(), Self::APPEARANCE)
-            | Self::when(settings.photometric.is_some(), Self::PHOTOMETRIC)
-            | Self::when(settings.appearance_mlp.is_some(), Self::MLP)
+            | Self::when(!features.poses.are_off(), Self::POSES)
+            | Self::when(features.appearance.is_some(), Self::APPEARANCE)
+            | Self::when(features.photometric.is_some(), Self::PHOTOMETRIC)
+            | Self::when(features.appearance_mlp.is_some(), Self::MLP)
             | Self::when(settings.losses[LossTerm::Perceptual] != 0.0, Self::CROPS)
     }
 

@@ -6,9 +6,10 @@ use super::{Make, growing, with_splats};
 use crate::compare::{self, TOLERANCE};
 use crate::oracle::{self as reference, Gaussian};
 use crate::scenes::{self, Random, TestScene};
+use dapple_engine::features::antialias;
 use dapple_engine::{
-    DensifyPlan, Engine, Gradients, LearningRates, LossTerm, OptimizerState, Relocation,
-    RenderSettings, StepSettings, TrainView,
+    DensifyPlan, Engine, EngineExt, Gradients, LearningRates, LossTerm, OptimizerState, Relocation,
+    RenderSettings, StepFeatures, StepSettings, TrainView,
 };
 use dapple_scene::{Camera, Photo, Splats};
 use std::sync::Arc;
@@ -142,7 +143,15 @@ fn errors(
     errors
 }
 
-/// Checks that a step with `refresh_filter_3d` sets the 3D filters by the training views before it
+/// Returns the numbers of a step that sets the 3D filters, or not.
+fn refreshing(refresh: bool) -> StepFeatures {
+    StepFeatures {
+        antialias: antialias::Step { refresh },
+        ..StepFeatures::default()
+    }
+}
+
+/// Checks that a step with `refresh` sets the 3D filters by the training views before it
 /// renders, and differentiates through them. Other steps do not change the filters.
 pub fn steps_refresh_the_3d_filter(make: Make<'_>) {
     let scene = scenes::named("random_sh1");
@@ -156,7 +165,7 @@ pub fn steps_refresh_the_3d_filter(make: Make<'_>) {
     let ids = engine.add_views(views.collect()).unwrap();
     let step = StepSettings {
         render: antialiased(&scene),
-        refresh_filter_3d: true,
+        features: refreshing(true),
         learning_rates: LearningRates {
             means: 0.05,
             ..settings(&scene, 1).learning_rates
@@ -177,7 +186,7 @@ pub fn steps_refresh_the_3d_filter(make: Make<'_>) {
     // Moved Gaussians have other deviations, but only after a refresh.
     let next = StepSettings {
         step: 2,
-        refresh_filter_3d: false,
+        features: refreshing(false),
         ..step
     };
     engine.step(ids[1], &next).unwrap();
@@ -305,7 +314,7 @@ pub fn antialiased_runs_repeat_themselves(makes: &[Make<'_>]) {
         for number in 1..=6 {
             let step = StepSettings {
                 render: antialiased(&scene),
-                refresh_filter_3d: number % 3 == 1,
+                features: refreshing(number % 3 == 1),
                 ..settings(&scene, number)
             };
             engine.step(id, &step).unwrap();

@@ -8,8 +8,8 @@ use crate::oracle as reference;
 use crate::scenes::{self, Random, TestScene};
 use dapple_engine::depth::MEDIAN_TRANSMITTANCE;
 use dapple_engine::{
-    DepthSample, Engine, Extras, Gradients, ImageDerivative, LossTerm, OptimizerState,
-    RenderSettings, StepSettings, TrainView,
+    DepthSample, Engine, EngineExt, GradientParts, Gradients, ImageDerivative, LossTerm,
+    OptimizerState, RenderSettings, StepSettings, TrainView,
 };
 use dapple_scene::Splats;
 use glam::DVec2;
@@ -106,7 +106,9 @@ pub fn depth_gradients_match_the_reference(make: Make<'_>) {
             depth: Some(&depth),
         };
         engine.upload(splats, None).unwrap();
-        let actual = engine.differentiate(camera, settings, &derivative).unwrap();
+        let actual = engine
+            .differentiate(camera, settings, &derivative, GradientParts::All)
+            .unwrap();
         let mut errors = compare::compare_gradients(&actual, &expected);
         errors.push(("pose", compare::compare_pose(&actual, &expected)));
         for (what, error) in errors {
@@ -227,12 +229,8 @@ pub fn depth_steps_match_the_reference(make: Make<'_>) {
             assert!(error < TOLERANCE, "{name} {what}: {error:.2e}");
         }
 
-        let extras = Extras {
-            absolute_density: true,
-            ..Extras::default()
-        };
         let absolute = StepSettings {
-            extras,
+            absolute_density: true,
             ..with_depth
         };
         let (other, other_state, _) = run(&samples, &absolute);

@@ -74,7 +74,7 @@ pub use training::{
     loss_and_gradient_match_the_reference, runs_repeat_themselves,
 };
 
-use dapple_engine::{DensifyPlan, Engine, Report};
+use dapple_engine::{DensifyPlan, Engine, EngineExt, Report};
 use dapple_scene::Splats;
 
 /// Constructor of an engine without splats.

@@ -7,8 +7,8 @@ use crate::oracle::{self as reference, Gaussian, PhotometricImage};
 use crate::scenes::{self, Random, TestScene};
 use dapple_engine::photometric::{CAMERA, CAMERA_SHARE, ROW};
 use dapple_engine::{
-    Adam, Engine, Gradients, LossTerm, OptimizerState, Photometric, PhotometricSettings,
-    PosedCamera, Report, StepSettings, TrainView, ViewId,
+    Adam, Engine, EngineExt, Gradients, LossTerm, OptimizerState, Photometric, PhotometricSettings,
+    PosedCamera, Report, StepFeatures, StepSettings, TrainView, ViewId,
 };
 use dapple_scene::{Camera, Photo};
 use std::ops::RangeInclusive;
@@ -57,7 +57,10 @@ fn widened(values: &[f32]) -> Vec<f64> {
 
 fn with_model(step: StepSettings) -> StepSettings {
     StepSettings {
-        photometric: Some(LEARNT),
+        features: StepFeatures {
+            photometric: Some(LEARNT),
+            ..step.features
+        },
         ..step
     }
 }

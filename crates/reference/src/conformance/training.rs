@@ -6,7 +6,7 @@ use crate::compare::{self, TOLERANCE};
 use crate::oracle as reference;
 use crate::scenes::{self, Random, TestScene};
 use dapple_engine::{
-    Adam, Engine, Extras, Gradients, LearningRates, LossTerm, LossWeights, OptimizerState,
+    Adam, Engine, EngineExt, Gradients, LearningRates, LossTerm, LossWeights, OptimizerState,
     StepSettings, TrainView,
 };
 use dapple_scene::{Photo, Splats};
@@ -216,10 +216,7 @@ pub fn absolute_density_matches_the_reference(makes: &[Make<'_>]) {
         let photo = photo(&scene);
         let plain = settings(&scene, 1);
         let absolute = StepSettings {
-            extras: Extras {
-                absolute_density: true,
-                ..Extras::default()
-            },
+            absolute_density: true,
             ..plain
         };
         let run = |make: Make<'_>, settings: &StepSettings| {

@@ -193,7 +193,7 @@ impl AppearanceConfig {
     }
 
     /// Refuses contradictory values.
-    pub(super) fn validate(&self, steps: u32) -> Result<()> {
+    pub(crate) fn validate(&self, steps: u32) -> Result<()> {
         dapple_engine::appearance::check_cells(self.grid).map_err(|e| e.at("appearance.grid"))?;
         if self.model == AppearanceModel::Exposure && self.grid != [1; 3] {
             return Err(Error::input(format!(

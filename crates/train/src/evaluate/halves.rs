@@ -13,13 +13,14 @@
 use super::adapt::{self, Adapter};
 use super::{EvalReport, ImageScore, score};
 use crate::config::AppearanceConfig;
+use dapple_device::BoxedEngine;
 use dapple_engine::appearance::{AFFINE, AppearanceGrids, AppearanceSettings, Place};
 use dapple_engine::constants::LUMINANCE;
 use dapple_engine::photometric::{Model, Radii};
 use dapple_engine::{
-    AppearanceMlp, AppearanceMlpSettings, Engine, LossTerm, LossWeights, OptimizerState,
-    PhotometricSettings, RenderSettings, Rendered, StepSettings, TrainView, ViewState,
-    appearance_mlp,
+    AppearanceMlp, AppearanceMlpSettings, Engine, EngineExt, LossTerm, LossWeights, OptimizerState,
+    PhotometricSettings, RenderSettings, Rendered, StepFeatures, StepSettings, TrainView,
+    ViewState, appearance_mlp,
 };
 use dapple_scene::{Camera, Error, Photo, Progress, Result, Splats, View};
 use std::sync::Arc;
@@ -54,14 +55,14 @@ pub struct Halves<'a> {
 /// # Errors
 /// No view has pixels to score; the engine fails; a request to stop.
 pub fn evaluate_halves(
-    engine: &mut dyn Engine,
+    engine: &mut BoxedEngine,
     splats: &Splats,
     views: &[&View],
     how: &Halves<'_>,
     progress: &dyn Progress,
 ) -> Result<EvalReport> {
     let learnt = match how.appearance.is_on() {
-        true => fit(engine, splats, views, how, progress)?,
+        true => fit(engine.as_mut(), splats, views, how, progress)?,
         false => ViewState::default(),
     };
     engine.upload(splats, None)?;
@@ -81,7 +82,7 @@ pub fn evaluate_halves(
                 Some(adapter) => {
                     let left = half(view.photo.read()?.as_ref(), true);
                     let seen = (&view.camera, &left);
-                    adapter.fit(engine, seen, &code, &how.settings, progress)?
+                    adapter.fit(engine.as_mut(), seen, &code, &how.settings, progress)?
                 }
                 None => {
                     let mut lit = splats.clone();
@@ -183,22 +184,25 @@ fn settings_of(step: u32, rate: f64, how: &Halves<'_>) -> StepSettings {
     let appearance = how.appearance;
     StepSettings {
         losses: LossWeights::default().with(LossTerm::Ssim, how.ssim_weight as f32),
-        appearance: appearance.has_grids().then_some(AppearanceSettings {
-            cells: appearance.grid,
-            rate: (appearance.rate * rate) as f32,
-            smoothness: appearance.smoothness as f32,
-            identity: appearance.identity as f32,
-        }),
-        photometric: appearance.has_photometric().then_some(PhotometricSettings {
-            rate: (appearance.rate * rate) as f32,
-            prior: appearance.identity as f32,
-        }),
-        appearance_mlp: appearance.has_mlp().then_some(AppearanceMlpSettings {
-            network_rate: 0.0,
-            embedding_rate: (CODE_RATE * rate) as f32,
-            feature_rate: 0.0,
-            neutral: appearance.identity as f32,
-        }),
+        features: StepFeatures {
+            appearance: appearance.has_grids().then_some(AppearanceSettings {
+                cells: appearance.grid,
+                rate: (appearance.rate * rate) as f32,
+                smoothness: appearance.smoothness as f32,
+                identity: appearance.identity as f32,
+            }),
+            photometric: appearance.has_photometric().then_some(PhotometricSettings {
+                rate: (appearance.rate * rate) as f32,
+                prior: appearance.identity as f32,
+            }),
+            appearance_mlp: appearance.has_mlp().then_some(AppearanceMlpSettings {
+                network_rate: 0.0,
+                embedding_rate: (CODE_RATE * rate) as f32,
+                feature_rate: 0.0,
+                neutral: appearance.identity as f32,
+            }),
+            ..StepFeatures::default()
+        },
         ..StepSettings::new(step, how.settings)
     }
 }

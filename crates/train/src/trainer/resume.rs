@@ -10,8 +10,9 @@ use crate::event::Event;
 use crate::saving::Kept;
 use crate::views::Chosen;
 use crate::{CaptureIdentity, Checkpoint, Outcome, RunOrigin};
+use dapple_device::BoxedEngine;
 use dapple_engine::{
-    AppearanceGrids, AppearanceMlp, Engine, Photometric, RefinedPose, ViewState, filter_3d,
+    AppearanceGrids, AppearanceMlp, EngineExt, Photometric, RefinedPose, ViewState, filter_3d,
 };
 use dapple_scene::{Dataset, Error, Result, Splats};
 use std::time::Instant;
@@ -26,7 +27,7 @@ impl Trainer {
     pub fn resume(
         dataset: &Dataset,
         mut checkpoint: Checkpoint,
-        engine: Box<dyn Engine>,
+        engine: BoxedEngine,
     ) -> Result<Self> {
         let started = Instant::now();
         checkpoint.config.validate()?;

@@ -7,14 +7,15 @@ use crate::event::Event;
 use crate::history::Smoothed;
 use crate::plan::{Amendment, Change, Plan};
 use crate::views::Chosen;
-use crate::{Ending, History, Schedule, TrainConfig, broken, depth};
-use dapple_engine::{Engine, NonFiniteReport, ViewState};
+use crate::{Ending, History, Schedule, TrainConfig, broken};
+use dapple_device::BoxedEngine;
+use dapple_engine::{EngineExt, NonFiniteReport, ViewState};
 use dapple_scene::{Dataset, Error, Result, Splats};
 use glam::DVec3;
 
 /// A run without its hooks.
 pub(crate) struct Run {
-    pub(crate) engine: Box<dyn Engine>,
+    pub(crate) engine: BoxedEngine,
     pub(crate) schedule: Schedule,
     pub(crate) photos: TrainPhotos,
     pub(crate) state: RunState,
@@ -64,22 +65,17 @@ impl RunState {
 }
 
 impl Run {
-    /// A run after `step` steps, its engine without splats. Also returns notes for the user.
+    /// A run after `step` steps, its engine without splats.
     pub(super) fn new(
         dataset: &Dataset,
         config: TrainConfig,
-        mut engine: Box<dyn Engine>,
+        mut engine: BoxedEngine,
         chosen: &Chosen,
         step: u32,
-    ) -> Result<(Self, Vec<String>)> {
-        let known = depth::supervision(dataset, &chosen.train, chosen.extent, &config)?;
+    ) -> Result<Self> {
         let schedule = Schedule::new(config, chosen.extent);
         let photos = TrainPhotos::hand_over(dataset, &schedule, engine.as_mut(), chosen, step)?;
-        let (samples, notes) = known;
-        for (&view, samples) in photos.ids.iter().zip(samples) {
-            engine.supervise_depth(view, samples)?;
-        }
-        let run = Self {
+        Ok(Self {
             engine,
             schedule,
             photos,
@@ -87,8 +83,7 @@ impl Run {
             learnt: None,
             origin: dataset.origin,
             events: Vec::new(),
-        };
-        Ok((run, notes))
+        })
     }
 
     /// Returns the configuration, which does not change.

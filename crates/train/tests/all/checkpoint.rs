@@ -4,6 +4,7 @@
 
 use crate::fake;
 
+use dapple_device::BoxedEngine;
 use dapple_engine::{AppearanceGrids, DensifyReport, OptimizerState, RefinedPose, ViewState};
 use dapple_scene::{Error, ErrorKind, Splats};
 use dapple_train::config::{AppearanceConfig, AppearanceModel};
@@ -468,7 +469,7 @@ fn a_checkpoint_that_cannot_be_saved_does_not_cost_the_run() {
         ..Preset::M8Smoke.config()
     };
     let engine = || {
-        Box::new(FakeEngine {
+        BoxedEngine::host(FakeEngine {
             ..FakeEngine::default()
         })
     };

@@ -1,7 +1,8 @@
 //! Inputs of a mesh: depths that an engine renders, and photos of the capture.
 
 use clap::ValueEnum;
-use dapple::contract::{Engine, RenderSettings};
+use dapple::BoxedEngine;
+use dapple::contract::RenderSettings;
 use dapple::scene::undistort::{pinhole_camera, undistort};
 use dapple::scene::{Camera, Dataset, Error, Photo, Result};
 use dapple_mesh::{DepthSource, DepthView, PhotoSource};
@@ -19,7 +20,7 @@ pub enum DepthKind {
 
 /// Renders of the splats from the cameras of a capture, without lens distortion.
 pub struct Renders {
-    engine: Box<dyn Engine>,
+    engine: BoxedEngine,
     cameras: Vec<Camera>,
     settings: RenderSettings,
     kind: DepthKind,
@@ -28,7 +29,7 @@ pub struct Renders {
 impl Renders {
     /// Renders from these cameras. The engine holds the splats.
     pub fn new(
-        engine: Box<dyn Engine>,
+        engine: BoxedEngine,
         cameras: &[Camera],
         settings: RenderSettings,
         kind: DepthKind,

@@ -4,8 +4,8 @@
 
 use dapple_cpu::{CpuEngine, CpuOptions};
 use dapple_engine::{
-    Engine, LearningRates, OptimizerState, Stage, StepSettings, Trace, TracedSplat, TrainView,
-    ViewId,
+    Engine, EngineExt, LearningRates, OptimizerState, Stage, StepSettings, Trace, TracedSplat,
+    TrainView, ViewId,
 };
 use dapple_gpu::GpuEngine;
 use dapple_reference::compare::relative_l2;

@@ -16,6 +16,7 @@
 //! The parts are those of PPISP ("Physically-Plausible Compensation and Control of Photometric Variations in Radiance
 //! Field Reconstruction"); the formulas of the gains and of the curve are simpler.
 
+use super::tensors::{TensorRow, ViewTensors, tensor_row};
 use crate::PosedCamera;
 use dapple_scene::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -65,6 +66,28 @@ pub struct Photometric {
     pub second_moments: Vec<f32>,
     /// Steps taken on each view, and on its camera, `[views, 2]`.
     pub seen: Vec<u32>,
+}
+
+/// Settings of the photometric model, if the view's photo is compared through it.
+pub type Step = Option<PhotometricSettings>;
+
+/// Models of the views and their cameras.
+pub type State = Photometric;
+
+/// The size is the number of views with models.
+impl ViewTensors for State {
+    type Sizes = usize;
+    const TENSORS: &'static [TensorRow<Self>] = &[
+        tensor_row!("photometric.cameras", U32 cameras, |views| vec![*views]),
+        tensor_row!("photometric.numbers", F32 numbers, |views| vec![*views, ROW]),
+        tensor_row!("photometric.first_moments", F32 first_moments, |views| vec![*views, ROW]),
+        tensor_row!("photometric.second_moments", F32 second_moments, |views| vec![*views, ROW]),
+        tensor_row!("photometric.seen", U32 seen, |views| vec![*views, 2]),
+    ];
+
+    fn sizes(&self) -> usize {
+        self.views()
+    }
 }
 
 /// Returns true if two views were taken by the same camera: the same size, intrinsics and lens.

@@ -48,7 +48,7 @@ struct Seen {
 ///
 /// # Errors
 /// The capture lacks the depths that the configuration requires.
-pub(crate) fn supervision(
+pub(super) fn supervision(
     dataset: &Dataset,
     views: &[usize],
     extent: f64,
