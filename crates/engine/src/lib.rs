@@ -22,6 +22,7 @@
 mod adam_step;
 pub mod appearance;
 pub mod appearance_mlp;
+pub mod camera_model;
 mod colour_bytes;
 pub mod constants;
 mod contract;
@@ -54,6 +55,7 @@ mod view_state;
 pub use adam_step::adam;
 pub use appearance::{AppearanceGrids, AppearanceSettings};
 pub use appearance_mlp::{AppearanceMlp, AppearanceMlpSettings};
+pub use camera_model::CameraModel;
 pub use contract::{Engine, TrainView, ViewId};
 pub use crops::CropLoss;
 pub use depth::{DepthImage, DepthSample, ImageDerivative, check_depths};

@@ -67,6 +67,7 @@ fn frame((name, camera): &(String, Camera)) -> Frame<'_> {
 fn lens(lens: &Lens) -> (&'static str, Vec<(&'static str, f64)>) {
     let (model, names): (_, &[&str]) = match lens {
         Lens::Pinhole => ("PINHOLE", &[]),
+        Lens::Equirectangular => ("EQUIRECTANGULAR", &[]),
         Lens::Radial(_) => ("RADIAL", &["k1", "k2"]),
         Lens::OpenCv(_) => ("OPENCV", &["k1", "k2", "p1", "p2"]),
         Lens::FullOpenCv(_) => (

@@ -153,6 +153,7 @@ pub(crate) fn describe(image: &PosedImage, options: &LoadOptions) -> Result<(Vie
     let header = images::header(&path)?;
     let size = (header.width, header.height);
     load::check_size(image, &path, size.0, size.1)?;
+    load::check_undistort(image, options)?;
     let mut camera = load::reduced_camera(image, size, options);
     let distorts = !camera.lens.is_identity();
     if !distorts || options.undistort {
@@ -170,7 +171,8 @@ pub(crate) fn describe(image: &PosedImage, options: &LoadOptions) -> Result<(Vie
     let treatment = Treatment {
         rescaled: size != (image.camera.width, image.camera.height) && !image.downscaled,
         deep: header.deep,
-        distorted: distorts && !options.undistort,
+        distorted: distorts && !options.undistort && !camera.lens.is_panorama(),
+        panorama: camera.lens.is_panorama(),
         undistorted: distorts && options.undistort,
         // Unknown without the pixels.
         beyond: false,

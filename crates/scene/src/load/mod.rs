@@ -18,6 +18,7 @@ mod layouts;
 mod mask_files;
 mod next_step;
 mod open;
+mod panorama;
 mod photo;
 pub(crate) mod places;
 mod plausible;
@@ -32,12 +33,14 @@ use crate::masks::{MaskMode, Masked};
 use crate::{Dataset, Error, Progress, Result};
 pub use inputs::{refuse_capture_file, refuse_output, refuse_output_file};
 pub use open::open;
-pub(crate) use open::panorama_refused;
+pub(crate) use panorama::{is_panorama, panorama};
 use serde::{Deserialize, Serialize};
 pub use sizes::photo_sizes;
 use std::path::{Path, PathBuf};
 
-pub(crate) use photo::{Treatment, check_size, decode_photo, depth_of, depth_sum, reduced_camera};
+pub(crate) use photo::{
+    Treatment, check_size, check_undistort, decode_photo, depth_of, depth_sum, reduced_camera,
+};
 pub use views::{check, decode, describe_all};
 
 /// Options of loading: the selected photos, and their size.

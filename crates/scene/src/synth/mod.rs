@@ -108,16 +108,20 @@ pub enum LensKind {
     /// `OPENCV_FISHEYE`: equidistant with four coefficients, 96 degrees wide.
     #[serde(rename = "opencv-fisheye")]
     OpenCvFisheye,
+    /// `EQUIRECTANGULAR`: panoramas of all directions, twice as wide as high.
+    #[serde(rename = "equirect")]
+    Equirectangular,
 }
 
 impl LensKind {
     /// All kinds.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Pinhole,
         Self::SimpleRadial,
         Self::Radial,
         Self::OpenCv,
         Self::OpenCvFisheye,
+        Self::Equirectangular,
     ];
 
     /// Returns the name that [`FromStr`](std::str::FromStr) accepts: "pinhole", "simple-radial", ...
@@ -128,6 +132,7 @@ impl LensKind {
             Self::Radial => "radial",
             Self::OpenCv => "opencv",
             Self::OpenCvFisheye => "opencv-fisheye",
+            Self::Equirectangular => "equirect",
         }
     }
 }
@@ -217,6 +222,13 @@ impl SynthOptions {
         {
             let what = format!("photos cannot be {} x {} pixels", self.width, self.height);
             return refuse(what, format!("choose 1 to {MAX_EDGE} for each edge"));
+        }
+        if self.lens == LensKind::Equirectangular && self.width != 2 * self.height {
+            let what = format!(
+                "panoramas cannot be {} x {} pixels",
+                self.width, self.height
+            );
+            return refuse(what, "choose twice the height as width".to_owned());
         }
         if self.points > MAX_POINTS {
             let what = format!("{} sparse points are too many", self.points);
