@@ -20,6 +20,7 @@
 //! This crate depends on no engine.
 
 mod adam_step;
+pub mod camera_model;
 mod colour_bytes;
 pub mod constants;
 mod contract;
@@ -49,6 +50,7 @@ mod train_view;
 mod upload;
 
 pub use adam_step::adam;
+pub use camera_model::CameraModel;
 pub use contract::{DownloadParts, Engine};
 pub use depth::{DepthImage, ImageDerivative};
 pub use engine_ext::EngineExt;

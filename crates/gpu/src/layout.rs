@@ -170,8 +170,10 @@ pub struct View {
     pub counted_pixels: u32,
     /// SSIM windows that count in the loss.
     pub counted_windows: u32,
+    /// Not 0 = a panorama.
+    pub is_panorama: u32,
     /// Alignment.
-    pub pad: [u32; 2],
+    pub pad: u32,
 }
 
 /// Same layout as WGSL's `Lens`: [`dapple_engine::LensForm`]; zeros for a pinhole, whose kernels do not read it.

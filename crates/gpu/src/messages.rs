@@ -74,8 +74,14 @@ pub fn step_parameters(
         mlp_feature_rate: mlp.map_or(0.0, |learnt| learnt.feature_rate),
         crop_side,
         crop,
-        photometric_rate: settings.features.photometric.map_or(0.0, |learnt| learnt.rate),
-        photometric_prior: settings.features.photometric.map_or(0.0, |learnt| learnt.prior),
+        photometric_rate: settings
+            .features
+            .photometric
+            .map_or(0.0, |learnt| learnt.rate),
+        photometric_prior: settings
+            .features
+            .photometric
+            .map_or(0.0, |learnt| learnt.prior),
         pad: [0; 2],
     }
 }

@@ -107,7 +107,8 @@ pub fn entry(camera: &PosedCamera, counts: Option<(u32, u32)>) -> layout::View {
         tiles: camera.tiles,
         counted_pixels,
         counted_windows,
-        pad: [0; 2],
+        is_panorama: camera.model.is_panorama().into(),
+        pad: 0,
     }
 }
 

@@ -39,7 +39,9 @@ impl Feature for Held {
     }
 
     fn image_back(&mut self, step: &mut StepContext<'_>) {
-        if let (Some(model), Some(learnt)) = (self.model.take(), &step.settings.features.photometric) {
+        if let (Some(model), Some(learnt)) =
+            (self.model.take(), &step.settings.features.photometric)
+        {
             std::mem::swap(&mut step.frame.image, &mut step.frame.corrected);
             let gradient = photometric::backward(&step.camera, &model, step.frame);
             let adam = &step.settings.adam;

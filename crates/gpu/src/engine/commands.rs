@@ -49,15 +49,16 @@ impl GpuEngine {
 
     fn encode_step(&mut self, view: ViewId, settings: &StepSettings, sequence: u64) -> Result<()> {
         let crop = self.crop(view, settings)?;
-        let lens = self
-            .views
-            .get(view.0)
-            .is_some_and(|v| v.camera.lens.is_some());
+        let model = self.views.get(view.0).map(|v| v.camera.model);
         let photo = self.photos.arrive(view.0, sequence)?;
         if let Some(counted) = photo.counted {
             self.write_counted(view, counted)?;
         }
-        let bits = Bits::of_step(settings, lens, self.depths.count(view.0) > 0);
+        let bits = Bits::of_step(
+            settings,
+            model.unwrap_or_default(),
+            self.depths.count(view.0) > 0,
+        );
         let slot = photo.slot;
         self.buffers.set_in_slot("photo", slot, &photo.buffer);
         if bits.has(Bits::DEPTH) {

@@ -129,7 +129,7 @@ impl GpuEngine {
         bits: Bits,
     ) -> Result<()> {
         let immediates = render_immediates(settings, self.sh_degree, self.default_cap);
-        let bits = bits | Bits::of_render(settings, camera.lens.is_some());
+        let bits = bits | Bits::of_render(settings, camera.model);
         let recording = self.recording(Plan::Gradients, bits, 0)?;
         recording.submit(&self.context.gpu, bytemuck::bytes_of(&immediates));
         Ok(())
@@ -165,7 +165,7 @@ impl GpuEngine {
         self.ready()?;
         self.fit_image(camera)?;
         self.write_views(Some(camera))?;
-        let bits = bits | Bits::of_render(settings, camera.lens.is_some());
+        let bits = bits | Bits::of_render(settings, camera.model);
         self.fit(bits)?;
         Ok(bits)
     }
@@ -196,7 +196,7 @@ impl GpuEngine {
         bits: Bits,
     ) -> Result<SurfaceImage> {
         let immediates = render_immediates(settings, self.sh_degree, self.default_cap);
-        let bits = bits | Bits::of_render(settings, camera.lens.is_some());
+        let bits = bits | Bits::of_render(settings, camera.model);
         let recording = self.recording(Plan::Shown, bits, 0)?;
         recording.submit(&self.context.gpu, bytemuck::bytes_of(&immediates));
         let buffer = self.buffers.get(SURFACE)?;

@@ -67,7 +67,13 @@ fn assert_same_image(engines: &mut [GpuEngine; 2], camera: &Camera, settings: &R
 fn images_and_gradients_are_those_of_any_other_device() {
     require_gpu!();
     let mut engines = both();
-    for name in ["random_sh3", "lens_opencv", "background", "crowd"] {
+    for name in [
+        "random_sh3",
+        "lens_opencv",
+        "panorama_seam",
+        "background",
+        "crowd",
+    ] {
         let scene = scenes::named(name);
         for engine in &mut engines {
             engine.upload(&scene.splats, None).unwrap();

@@ -128,7 +128,7 @@ fn views_are_the_same_on_both_sides() {
     let ours = members!(View {
         rows as [row0, row1, row2],
         centre, focal, principal, jacobian_min, jacobian_max, size, tiles, counted_pixels,
-        counted_windows, pad,
+        counted_windows, is_panorama, pad,
     });
     assert_eq!(
         (ours, size_of::<View>() as u32),

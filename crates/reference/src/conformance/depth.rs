@@ -75,9 +75,15 @@ fn wrong_medians(scene: &TestScene, actual: &[f32], expected: &reference::Image)
     (0..actual.len()).filter(is_wrong).count()
 }
 
-/// Returns scenes that are also anti-aliased: through a pinhole and through a lens.
+/// Returns scenes that are also anti-aliased: through a pinhole, through a lens, and panoramas.
 pub(super) fn antialiased() -> impl Iterator<Item = TestScene> {
-    let names = ["random_sh3", "needles", "lens_fisheye"];
+    let names = [
+        "random_sh3",
+        "needles",
+        "lens_fisheye",
+        "panorama",
+        "panorama_poles",
+    ];
     names.into_iter().map(|name| {
         let mut scene = scenes::named(name);
         scene.settings.antialias = true;
@@ -204,6 +210,7 @@ pub fn depth_steps_match_the_reference(make: Make<'_>) {
         "deep_stack",
         "tiny_image",
         "lens_fisheye",
+        "panorama_seam",
     ] {
         let scene = scenes::named(name);
         let samples = samples(&scene);

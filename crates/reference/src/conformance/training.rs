@@ -151,6 +151,7 @@ pub fn loss_and_gradient_match_the_reference(make: Make<'_>) {
         "lens_opencv",
         "off_centre",
         "lens_rad_tan_prism",
+        "panorama_seam",
         "background",
     ] {
         let scene = scenes::named(name);
@@ -211,6 +212,7 @@ pub fn absolute_density_matches_the_reference(makes: &[Make<'_>]) {
         "tile_cap",
         "deep_stack",
         "lens_fisheye",
+        "panorama_seam",
     ] {
         let scene = scenes::named(name);
         let photo = photo(&scene);

@@ -8,6 +8,7 @@ mod reference_antialias;
 mod reference_appearance;
 mod reference_appearance_mlp;
 mod reference_depth;
+mod reference_equirectangular;
 mod reference_gradients;
 mod reference_lenses;
 mod reference_loss;
