@@ -18,7 +18,7 @@ pub use unfit::Unfit;
 use crate::colormap::{Colormap, Colours, range};
 use crate::pictures::Picture;
 use clap::ValueEnum;
-use dapple::contract::{Engine, RenderSettings, Rendered, depth};
+use dapple::contract::{Engine, EngineExt, RenderSettings, Rendered, depth};
 use dapple::scene::atomic::write_atomically;
 use dapple::scene::exr_file::FloatImage;
 use dapple::scene::provenance::{PngPixels, png_bytes};

@@ -90,6 +90,13 @@ impl Opening {
         up: Option<DVec3>,
         chosen: Option<usize>,
     ) -> Option<Self> {
+        // Of a panorama, its front.
+        let flat = |(name, camera): &Named| {
+            let front = camera.lens.is_panorama().then(|| pinhole_camera(camera));
+            (name.clone(), front.unwrap_or(*camera))
+        };
+        let named: Vec<Named> = named.iter().map(flat).collect();
+        let named = named.as_slice();
         let like = pinhole_camera(&named.first()?.1);
         let poses = named.iter().map(|(_, camera)| camera.camera_from_world);
         let poses = without_far_off(poses.collect());

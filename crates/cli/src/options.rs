@@ -6,7 +6,6 @@ pub use dapple::train::config::parse_colour;
 use crate::console::Console;
 use crate::settings_args::{Photos, SettingsArgs};
 use clap::Args;
-use dapple::contract::Engine;
 use dapple::glam::DVec3;
 use dapple::gpu::Precision;
 use dapple::scene::edit::Similarity;
@@ -15,7 +14,7 @@ use dapple::scene::splat_file::{self, Format, NearestBy, ReadOptions, SplatMetad
 use dapple::scene::{Capture, Error, Result, Splats, Split, origin};
 use dapple::train::config::DataConfig;
 use dapple::train::{ConfigPatch, PhotoCoverage, RunFolder, RunOrigin, TrainConfig};
-use dapple::{AnyEngine, Device, EngineOptions, Opened};
+use dapple::{AnyEngine, BoxedEngine, Device, EngineOptions, Opened};
 use std::path::{Path, PathBuf};
 
 /// Device and resources to compute with.
@@ -59,7 +58,7 @@ fn parse_device(text: &str) -> Result<Device, String> {
 
 impl DeviceOptions {
     /// Opens the selected engine and prints its name and the reason for the selection.
-    pub fn engine(&self, console: &Console) -> Result<Box<dyn Engine>> {
+    pub fn engine(&self, console: &Console) -> Result<BoxedEngine> {
         Ok(self.open(false, console)?.into_engine())
     }
 

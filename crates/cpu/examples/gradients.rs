@@ -7,7 +7,7 @@
 //! `Gradients`. `gradients_gsplat.py` reads them.
 
 use dapple_cpu::{CpuEngine, CpuOptions};
-use dapple_engine::{Engine, Gradients, RenderSettings};
+use dapple_engine::{Engine, EngineExt, Gradients, RenderSettings};
 use dapple_reference::scenes::Random;
 use dapple_reference::{
     Contribution, Projected, contributions, decision_margins, gradients, ranges, render, visible,

@@ -180,6 +180,13 @@ fn sampling_rate(mean: [f32; 3], camera: &CameraF32, near: f32) -> f32 {
             row[1].mul_add(from_camera[1], row[2] * from_camera[2]),
         )
     });
+    if camera.model.is_panorama() {
+        let distance = x.mul_add(x, y.mul_add(y, z * z)).sqrt();
+        return match distance >= near && distance > 0.0 {
+            true => camera.focal[0].max(camera.focal[1]) / distance,
+            false => 0.0,
+        };
+    }
     let is_inside = |axis: usize, along: f32| {
         let size = camera.size[axis] as f32;
         let pixel = along / z * camera.focal[axis] + camera.principal[axis];

@@ -5,7 +5,7 @@ use crate::frame::{CameraF32, Frame};
 use crate::model::Model;
 use crate::stages::appearance_mlp::MlpColours;
 use crate::stages::blend_backward::Mode;
-use crate::stages::extras::ExtrasStep;
+use crate::stages::noise::NoiseStep;
 use crate::stages::regularisers::Regularisers;
 use crate::views::Views;
 use dapple_engine::{Dropout, Stage, StageTime, StepSettings, ViewId};
@@ -52,7 +52,7 @@ pub struct KernelSlots {
     /// `update`, before Adam: further gradients.
     pub gradient: Option<Regularisers>,
     /// `update`, after Adam: noise.
-    pub after_adam: Option<ExtrasStep>,
+    pub after_adam: Option<NoiseStep>,
 }
 
 impl KernelSlots {

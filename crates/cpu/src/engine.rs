@@ -18,7 +18,7 @@ use crate::step::{self, Forward};
 use crate::threads;
 use crate::views::Views;
 use dapple_engine::{
-    Engine, ImageDerivative, RenderSettings, Report, StepSettings, Trace, ViewId,
+    Engine, EngineExt, ImageDerivative, RenderSettings, Report, StepSettings, Trace, ViewId,
     check_image_gradient,
 };
 use dapple_profile::ceilings::{Limits, Measured};
@@ -134,7 +134,7 @@ impl CpuEngine {
             views: &mut self.views,
             frame: &mut self.frame,
             mode: Mode {
-                absolute: settings.accumulate_density && settings.extras.absolute_density,
+                absolute: settings.accumulate_density && settings.absolute_density,
                 depths: false,
             },
             slots: KernelSlots::default(),

@@ -80,7 +80,7 @@ pub struct Splat2d {
     pub rgb: [f32; 3],
     /// Half the width and height, pixels, of the ellipse with alpha 1/255 at its border.
     pub radius: [f32; 2],
-    /// Depth along +z.
+    /// Depth: along +z, or the distance for a panorama.
     pub depth: f32,
 }
 
@@ -91,7 +91,7 @@ pub struct TileSpans {
     pub start: u32,
     /// First tile row.
     pub row: u16,
-    /// Number of tile rows, one span each.
+    /// Number of spans: one for each tile row, and two on a panorama.
     pub rows: u16,
     /// Number of tiles in all spans; 0 = invisible.
     pub tiles: u32,

@@ -12,6 +12,7 @@
 
 mod antialias;
 mod blocks;
+mod cameras;
 pub mod ceilings;
 mod context;
 pub mod cost;
@@ -19,7 +20,6 @@ mod engine;
 mod features;
 mod frame;
 mod instruments;
-mod lens;
 mod limits;
 mod model;
 mod projection;

@@ -8,15 +8,15 @@
 //!    |U1|^2) + dilation^2 (Lagrange's identity), which does not cancel for needles.
 //! 5. conic = cov2d^-1.
 //!
-//! For a camera whose lens distorts (`LENS`), [`crate::lens`] replaces the last part of step 1 and
-//! step 3. With `ANTIALIAS`, [`crate::antialias`] filters between steps 2 and 3 and after step 4.
+//! The last part of step 1 and step 3 are those of a pinhole. [`crate::cameras`] has them for each camera
+//! model. With `ANTIALIAS`, [`crate::antialias`] filters between steps 2 and 3 and after step 4.
 //!
 //! The backward pass is the chain rule through the same steps; `dapple_reference` has it in f64.
 
 use crate::antialias::{self, Filters};
 use crate::blocks::component;
+use crate::cameras::{Projector, Shape, Slopes};
 use crate::frame::CameraF32;
-use crate::lens::{self, LensV};
 use crate::simd::{M, Row, Splat, V, each};
 use pulp::Simd;
 
@@ -45,9 +45,9 @@ fn transposed<S: Simd>(m: [V3<S>; 3]) -> [V3<S>; 3] {
     each!(3, |j| [m[0][j], m[1][j], m[2][j]])
 }
 
-/// Camera constants in every lane; with `LENS`, of a camera whose lens distorts.
+/// Camera constants in every lane, for a camera of model `C`.
 #[derive(Clone, Copy)]
-pub struct CameraV<S: Simd, const LENS: bool> {
+pub struct CameraV<S: Simd, C: Projector> {
     /// Rows of the world-to-camera rotation.
     pub rotation: [V3<S>; 3],
     centre_rest: V3<S>,
@@ -62,11 +62,11 @@ pub struct CameraV<S: Simd, const LENS: bool> {
     /// Largest x/z and y/z of the Jacobian; see [`dapple_engine::PosedCamera`].
     pub jacobian_max: [V<S>; 2],
     near: V<S>,
-    /// Lens; unused without `LENS`.
-    pub lens: LensV<S>,
+    /// Constants of the model.
+    pub model: C::Constants<S>,
 }
 
-impl<S: Simd, const LENS: bool> CameraV<S, LENS> {
+impl<S: Simd, C: Projector> CameraV<S, C> {
     /// Broadcasts a camera.
     #[inline(always)]
     pub fn new(s: S, camera: &CameraF32) -> Self {
@@ -79,7 +79,7 @@ impl<S: Simd, const LENS: bool> CameraV<S, LENS> {
             jacobian_min: each!(2, |i| s.k(camera.jacobian_min[i])),
             jacobian_max: each!(2, |i| s.k(camera.jacobian_max[i])),
             near: s.k(camera.near),
-            lens: LensV::new(s, &camera.lens.filter(|_| LENS).unwrap_or_default()),
+            model: C::constants(s, camera),
         }
     }
 }
@@ -101,7 +101,7 @@ pub struct Projection<S: Simd> {
     pub variance: [V<S>; 2],
     /// Opacity.
     pub opacity: V<S>,
-    /// Lanes with a Gaussian in front of the camera and with finite parameters.
+    /// Lanes with a Gaussian that the camera shows and with finite parameters.
     pub valid: M<S>,
     /// Standard deviations, filtered if anti-aliased.
     pub scales: V3<S>,
@@ -109,13 +109,10 @@ pub struct Projection<S: Simd> {
     inverse_norm: V<S>,
     /// Rotation of the Gaussian, by rows.
     pub rotation: [V3<S>; 3],
-    /// 1 / z.
-    pub inverse_z: V<S>,
-    /// x / z and y / z.
-    pub uv: [V<S>; 2],
-    /// x / z and y / z, clamped for the Jacobian.
-    pub uv_clamped: [V<S>; 2],
-    t: [V3<S>; 2],
+    /// Slopes, of perspective cameras.
+    pub slopes: Slopes<S>,
+    /// Rows of T of step 3.
+    pub t: [V3<S>; 2],
     /// M of step 2, by rows.
     pub m: [V3<S>; 3],
     /// Rows of U of step 4.
@@ -173,11 +170,11 @@ fn rotation_matrix<S: Simd>(s: S, q: [V<S>; 4]) -> [V3<S>; 3] {
 
 /// Projects part `part` of a block. `filter_3d` holds the block's 3D filters; only with `ANTIALIAS`.
 #[inline(always)]
-pub fn project<S: Simd, const LENS: bool, const ANTIALIAS: bool>(
+pub fn project<S: Simd, C: Projector, const ANTIALIAS: bool>(
     s: S,
     block: &[Row],
     part: usize,
-    camera: &CameraV<S, LENS>,
+    camera: &CameraV<S, C>,
     filter_3d: &Row,
 ) -> Projection<S> {
     let mean = each!(3, |i| V::load(s, &block[component::MEAN + i], part));
@@ -206,33 +203,16 @@ pub fn project<S: Simd, const LENS: bool, const ANTIALIAS: bool>(
     let point = each!(3, |i| dot(camera.rotation[i], from_camera));
     // The square of a denormal quaternion underflows: below this value it has no direction.
     let valid = finite
-        .and(point[2].ge(camera.near))
+        .and(C::depth(point).ge(camera.near))
         .and(norm2.ge(s.k(f32::MIN_POSITIVE)));
     // Keeps the results of invalid lanes finite.
-    let z = valid.select(point[2], s.k(1.0));
     let inverse_norm = s.k(1.0) / valid.select(norm2, s.k(1.0)).sqrt();
-    let inverse_z = s.k(1.0) / z;
-    let uv = [point[0] * inverse_z, point[1] * inverse_z];
-    let uv_clamped = each!(2, |a| uv[a]
-        .max(camera.jacobian_min[a])
-        .min(camera.jacobian_max[a]));
-    let valid = if LENS {
-        valid.and(camera.lens.shows(uv))
-    } else {
-        valid
-    };
-    let (mean2d, t) = if LENS {
-        lens::forward(s, camera, uv, uv_clamped, inverse_z)
-    } else {
-        let mean2d = each!(2, |a| uv[a].mul_add(camera.focal[a], camera.principal[a]));
-        let t = each!(2, |a| {
-            let factor = camera.focal[a] * inverse_z;
-            each!(3, |j| {
-                uv_clamped[a].neg_mul_add(camera.rotation[2][j], camera.rotation[a][j]) * factor
-            })
-        });
-        (mean2d, t)
-    };
+    let Shape {
+        valid,
+        mean2d,
+        t,
+        slopes,
+    } = C::forward(s, camera, point, valid);
 
     let quat = each!(4, |i| stored[i] * inverse_norm);
     let mut scales = each!(3, |i| log_scales[i].exp());
@@ -283,9 +263,7 @@ pub fn project<S: Simd, const LENS: bool, const ANTIALIAS: bool>(
         quat,
         inverse_norm,
         rotation,
-        inverse_z,
-        uv,
-        uv_clamped,
+        slopes,
         t,
         m,
         u,
@@ -296,10 +274,10 @@ pub fn project<S: Simd, const LENS: bool, const ANTIALIAS: bool>(
 /// Computes the backward pass of [`project`]. `weight` is the derivative by the opacity's logarithm;
 /// only with `ANTIALIAS`.
 #[inline(always)]
-pub fn project_backward<S: Simd, const LENS: bool, const ANTIALIAS: bool>(
+pub fn project_backward<S: Simd, C: Projector, const ANTIALIAS: bool>(
     s: S,
     p: &Projection<S>,
-    camera: &CameraV<S, LENS>,
+    camera: &CameraV<S, C>,
     g: &ScreenGradient<S>,
     weight: V<S>,
 ) -> GeometryGradient<S> {
@@ -345,11 +323,7 @@ pub fn project_backward<S: Simd, const LENS: bool, const ANTIALIAS: bool>(
     }
     let quat = quat_backward(s, p, &dr);
 
-    let (point, omega) = if LENS {
-        lens::backward(s, p, camera, g.mean2d, &dt)
-    } else {
-        pinhole_backward(s, p, camera, g.mean2d, &dt)
-    };
+    let (point, omega) = C::backward(s, p, camera, g.mean2d, &dt);
     let mean = each!(3, |j| {
         camera.rotation[0][j].mul_add(
             point[0],
@@ -363,35 +337,6 @@ pub fn project_backward<S: Simd, const LENS: bool, const ANTIALIAS: bool>(
         point,
         omega,
     }
-}
-
-/// Computes the derivatives by the point in camera coordinates, and by a small rotation of the
-/// camera through T only, from dL/dcentre and dL/dT.
-#[inline(always)]
-fn pinhole_backward<S: Simd, const LENS: bool>(
-    s: S,
-    p: &Projection<S>,
-    camera: &CameraV<S, LENS>,
-    d_mean2d: [V<S>; 2],
-    dt: &[V3<S>; 2],
-) -> (V3<S>, V3<S>) {
-    // T row a = focal_a / z (R_a - uv_a R_2).
-    let mut duv = each!(2, |a| d_mean2d[a] * camera.focal[a]);
-    let mut dz = -(dot(p.t[0], dt[0]) + dot(p.t[1], dt[1])) * p.inverse_z;
-    let mut through_jacobian = [s.k(0.0); 2];
-    for a in 0..2 {
-        let factor = camera.focal[a] * p.inverse_z;
-        let d = -(dot(camera.rotation[2], dt[a]) * factor);
-        // A clamped position of the Jacobian has no derivative.
-        let inside = p.uv[a]
-            .ge(camera.jacobian_min[a])
-            .and(camera.jacobian_max[a].ge(p.uv[a]));
-        through_jacobian[a] = inside.select(d, s.k(0.0));
-        duv[a] += through_jacobian[a];
-    }
-    dz += -(duv[0] * p.uv[0] + duv[1] * p.uv[1]) * p.inverse_z;
-    let point = [duv[0] * p.inverse_z, duv[1] * p.inverse_z, dz];
-    (point, rotation_of_jacobian(p, camera, dt))
 }
 
 /// Computes dL/d(stored quaternion) from dL/d(rotation matrix): through the matrix's entries, then
@@ -415,27 +360,4 @@ fn quat_backward<S: Simd>(s: S, p: &Projection<S>, dr: &[V3<S>; 3]) -> [V<S>; 4]
     let along = w * dw + x * dx + y * dy + z * dz;
     let d = [dw, dx, dy, dz];
     each!(4, |i| along.neg_mul_add(p.quat[i], d[i]) * p.inverse_norm)
-}
-
-/// Computes the derivative of the loss by a small rotation of the camera's axes at a fixed
-/// camera-space point: R_i' = R_i + (omega x R)_i in `T`'s rows. The caller adds the point's own
-/// motion.
-#[inline(always)]
-fn rotation_of_jacobian<S: Simd, const LENS: bool>(
-    p: &Projection<S>,
-    camera: &CameraV<S, LENS>,
-    dt: &[V3<S>; 2],
-) -> V3<S> {
-    // dL/dR by rows: T_a = f_a / z (R_a - uv_a R_2).
-    let f = each!(2, |a| camera.focal[a] * p.inverse_z);
-    let d0 = each!(3, |j| dt[0][j] * f[0]);
-    let d1 = each!(3, |j| dt[1][j] * f[1]);
-    let d2 = each!(3, |j| -(p.uv_clamped[0] * d0[j] + p.uv_clamped[1] * d1[j]));
-    // (omega x R) row 0 = omega_y R_2 - omega_z R_1, and cyclic.
-    let r = camera.rotation;
-    [
-        dot(d2, r[1]) - dot(d1, r[2]),
-        dot(d0, r[2]) - dot(d2, r[0]),
-        dot(d1, r[0]) - dot(d0, r[1]),
-    ]
 }

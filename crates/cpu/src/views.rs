@@ -1,7 +1,7 @@
 //! [`Views`]: cameras and photos to train on, and the refined poses.
 
 use crate::frame::CameraF32;
-use dapple_engine::{RefinedPose, ViewId};
+use dapple_engine::{PosedCamera, RefinedPose, ViewId};
 use dapple_scene::{Error, Photo, Result};
 use std::sync::Arc;
 
@@ -28,6 +28,11 @@ impl Views {
     /// Returns the number of views.
     pub fn len(&self) -> usize {
         self.held.len()
+    }
+
+    /// Returns the cameras of all views, without refinement.
+    pub fn unrefined(&self) -> impl Iterator<Item = &PosedCamera> {
+        self.held.iter().map(|view| &*view.camera)
     }
 
     /// Adds a view.

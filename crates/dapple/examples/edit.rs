@@ -4,13 +4,14 @@
 //! A caller with cameras and an engine passes both to the editor through a `Surroundings` of its own. This example
 //! computes the contribution of each Gaussian to the photos, so that decimation keeps visible Gaussians.
 
+use dapple::BoxedEngine;
 use dapple::prelude::*;
 use dapple::scene::edit::{Action, Editor, Recipe, Similarity, Surroundings};
 
 /// Cameras of a capture, and an engine.
 struct Photos {
     cameras: Vec<Camera>,
-    engine: Box<dyn Engine>,
+    engine: BoxedEngine,
 }
 
 impl Surroundings for Photos {

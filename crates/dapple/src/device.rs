@@ -5,6 +5,7 @@
 //! slowly than the CPU engine. It is used only if its number or name is given.
 
 use dapple_cpu::{CpuEngine, CpuOptions};
+use dapple_device::BoxedEngine;
 use dapple_engine::Engine;
 use dapple_engine::instruments::Instrumented;
 use dapple_gpu::{GpuEngine, GpuEngineOptions, Precision};
@@ -81,11 +82,11 @@ impl AnyEngine {
         }
     }
 
-    /// Converts to an [`Engine`] without the kind.
-    pub fn into_engine(self) -> Box<dyn Engine> {
+    /// Converts to an engine whose device is known, but not its kind.
+    pub fn into_engine(self) -> BoxedEngine {
         match self {
-            Self::Cpu(engine) => engine,
-            Self::Gpu(engine) => engine,
+            Self::Cpu(engine) => BoxedEngine::Host(engine),
+            Self::Gpu(engine) => BoxedEngine::Device(engine),
         }
     }
 }
@@ -113,7 +114,7 @@ pub struct Opened {
 ///
 /// # Errors
 /// A device that cannot be opened. `Auto` always finds one.
-pub fn engine(device: Device) -> Result<Box<dyn Engine>> {
+pub fn engine(device: Device) -> Result<BoxedEngine> {
     Ok(open(&device, &EngineOptions::default())?
         .engine
         .into_engine())

@@ -91,7 +91,8 @@ pub use dapple_runtime as runtime;
 /// Vectors and quaternions of the public types.
 pub use glam;
 
-pub use dapple_engine::{Engine, Gradients, RenderSettings, Rendered};
+pub use dapple_device::{BoxedEngine, DeviceBuffers};
+pub use dapple_engine::{Engine, EngineExt, Gradients, RenderSettings, Rendered};
 pub use dapple_scene::{
     Camera, Dataset, Error, ErrorKind, Lens, LoadOptions, MaskMode, NoProgress, Photo, Point, Pose,
     Progress, Result, Splats, Split, View, load, ply,
@@ -104,7 +105,7 @@ pub use dapple_train::{
 /// Prelude for most programs: `use dapple::prelude::*;`.
 pub mod prelude {
     pub use crate::{Device, synth};
-    pub use dapple_engine::{Engine, Gradients, RenderSettings, Rendered};
+    pub use dapple_engine::{Engine, EngineExt, Gradients, RenderSettings, Rendered};
     pub use dapple_scene::{
         Camera, Dataset, LoadOptions, NoProgress, Photo, Point, Pose, SH_C0, Splats, View, ply,
     };

@@ -1,21 +1,17 @@
-//! Depth of renders, and supervision by known depths.
+//! Depth of renders.
 //!
-//! A Gaussian's depth is the camera z of its centre, the sort key of `order`. With w_i its share of a pixel
-//! (alpha times the transmittance in front), alpha = sum w_i:
+//! A Gaussian's depth is the camera z of its centre (for a panorama its distance), the sort key of `order`. With w_i its
+//! share of a pixel (alpha times the transmittance in front), alpha = sum w_i:
 //! - *blended* depth is `D = sum w_i z_i`: a fourth channel next to the colours, without a background. Only
 //!   this depth is differentiated.
 //! - *expected* depth is `D / alpha`, 0 where alpha is 0.
 //! - *median* depth is the depth of the Gaussian behind which the transmittance is first at most a half; 0
 //!   where that never happens. It is discontinuous and not differentiated.
 //!
-//! Supervision (`dapple_reference::depth_loss`) is `sum_k c_k |D / t_k - alpha|` over samples of known depth
-//! t_k: the relative error of the expected depth, weighted by alpha. The term has no unit, no divisor depends
-//! on the render, and its slopes are bounded. The term does not pull at empty pixels. Disparities (gsplat,
-//! 3DGS) have the unit of the scene, and those of expected depths have slopes of 1 / D.
+//! Supervision by known depths: [`crate::features::depth`].
 
-use crate::PosedCamera;
 use crate::colour_bytes::to_byte;
-use dapple_scene::{Camera, Error, Result};
+use dapple_scene::{Camera, Rays};
 use glam::{DVec2, DVec3};
 use rayon::prelude::*;
 
@@ -25,17 +21,6 @@ pub const MEDIAN_TRANSMITTANCE: f32 = 0.5;
 /// Minimum alpha of a pixel for which expected depths and normals are shown. With less alpha, they are those of
 /// haze.
 pub const LEAST_ALPHA: f32 = 0.5;
-
-/// Known depth of a pixel.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct DepthSample {
-    /// Index of the pixel, `y * width + x`.
-    pub pixel: u32,
-    /// One over the depth along +z, world units.
-    pub inverse_depth: f32,
-    /// Weight of the sample; the weights of a view usually add up to 1.
-    pub weight: f32,
-}
 
 /// Depths of a rendered view, world units along +z.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -88,37 +73,13 @@ pub struct ImageDerivative<'a, T> {
     pub depth: Option<&'a [T]>,
 }
 
-/// Checks the depth samples of a view: inside the image, in ascending order of pixel, at most one per pixel.
-///
-/// # Errors
-/// Samples in another order or outside the image, or a number that is non-finite or negative.
-pub fn check_depths(camera: &PosedCamera, samples: &[DepthSample]) -> Result<()> {
-    let ascending = samples.windows(2).all(|pair| pair[0].pixel < pair[1].pixel);
-    let inside = samples
-        .last()
-        .is_none_or(|last| (last.pixel as usize) < camera.pixel_count());
-    let sound = |v: f32| v.is_finite() && v >= 0.0;
-    let finite = samples
-        .iter()
-        .all(|s| sound(s.inverse_depth) && sound(s.weight));
-    if ascending && inside && finite {
-        return Ok(());
-    }
-    Err(
-        Error::input("the depth samples do not fit their view").hint(format!(
-            "name each pixel of the {} x {} once, in ascending order, with finite numbers",
-            camera.size[0], camera.size[1]
-        )),
-    )
-}
-
 /// Computes normals of the surface in a depth image, `[height, width, 3]`: unit vectors in camera coordinates
 /// (x right, y down, z forward) that face the camera. Zero where there is no depth or too little depth around
 /// the pixel.
 ///
 /// The normals are those of the depth image, not of the Gaussians. No loss determines which axis of a Gaussian
-/// is the shortest, while depth is the result of blending all Gaussians. `depth` is along +z,
-/// `[height, width]`, 0 where there is none.
+/// is the shortest, while depth is the result of blending all Gaussians. `depth` is along +z, for a
+/// panorama the distance, `[height, width]`, 0 where there is none.
 ///
 /// 1. A pixel's point is its ray, through the camera's lens, times its depth.
 /// 2. Across and down, the difference to the neighbour of nearer depth is used, because the other may be
@@ -128,16 +89,13 @@ pub fn check_depths(camera: &PosedCamera, samples: &[DepthSample]) -> Result<()>
 /// Runs on all cores.
 pub fn normals(camera: &Camera, depth: &[f32]) -> Vec<[f32; 3]> {
     let (width, height) = (camera.width as usize, camera.height as usize);
-    let slopes = slopes(camera);
+    let rays = rays(camera);
     // A pixel that no ray of the lens reaches has no point.
     let at = |x: usize, y: usize| {
-        let known = depth.get(y * width + x).zip(slopes[y * width + x]);
+        let known = depth.get(y * width + x).zip(rays[y * width + x]);
         known.map_or(0.0, |(&z, _)| f64::from(z))
     };
-    let point = |x: usize, y: usize| {
-        let slope = slopes[y * width + x].unwrap_or_default();
-        slope.extend(1.0) * at(x, y)
-    };
+    let point = |x: usize, y: usize| rays[y * width + x].unwrap_or_default() * at(x, y);
     // The difference along one axis, towards the neighbour of nearer depth.
     let along = |here: (usize, usize), before: Option<(usize, usize)>, after| -> Option<DVec3> {
         let z = at(here.0, here.1);
@@ -173,24 +131,12 @@ pub fn normals(camera: &Camera, depth: &[f32]) -> Vec<[f32; 3]> {
     .collect()
 }
 
-/// Returns `(x / z, y / z)` of the ray through each pixel's centre, `[height, width]`; `None` for a pixel that
-/// no ray of the lens reaches.
-fn slopes(camera: &Camera) -> Vec<Option<DVec2>> {
-    let is_plain = camera.lens.is_identity();
-    let reach = camera.lens.max_radius();
-    let slope = |x: u32, y: u32| {
-        let pixel = DVec2::new(f64::from(x) + 0.5, f64::from(y) + 0.5);
-        let seen = (pixel - DVec2::new(camera.cx, camera.cy)) / DVec2::new(camera.fx, camera.fy);
-        if is_plain {
-            return Some(seen);
-        }
-        let ideal = camera.lens.undistort_within(seen.x, seen.y, reach);
-        ideal.map(DVec2::from)
-    };
+/// Returns the ray of depth 1 through each pixel's centre, `[height, width]`; `None` for a pixel that no ray of the lens
+/// reaches.
+fn rays(camera: &Camera) -> Vec<Option<DVec3>> {
+    let through = Rays::new(camera);
+    let ray = |x: u32, y: u32| through.ray(DVec2::new(f64::from(x) + 0.5, f64::from(y) + 0.5));
     let rows = (0..camera.height).into_par_iter();
-    rows.flat_map_iter(|y| {
-        let slope = &slope;
-        (0..camera.width).map(move |x| slope(x, y))
-    })
-    .collect()
+    rows.flat_map_iter(|y| (0..camera.width).map(move |x| ray(x, y)))
+        .collect()
 }

@@ -64,6 +64,15 @@ impl<T: Copy + Into<f64>> Gradients<T> {
     }
 }
 
+/// Parts of [`Gradients`] to copy to the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GradientParts {
+    /// All gradients.
+    All,
+    /// [`Gradients::opacities`] and [`Gradients::sh0`], which are the fastest to read back.
+    Blend,
+}
+
 /// Gradients of a scalar by the opacities and the first SH coefficients alone, which are the fastest to read back.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct BlendGradients {

@@ -37,7 +37,7 @@ pub struct LensForm {
 }
 
 impl LensForm {
-    /// Converts a lens; `None` for a lens without distortion.
+    /// Converts a lens; `None` for a lens without distortion, and for a panorama.
     ///
     /// # Errors
     /// A lens that engines do not know; a coefficient that is not finite; one that shows nothing.
@@ -48,7 +48,7 @@ impl LensForm {
             ))
             .hint("calibrate the camera again"));
         }
-        if lens.is_identity() {
+        if lens.is_identity() || lens.is_panorama() {
             return Ok(None);
         }
         let reach = lens.max_radius();
@@ -127,10 +127,15 @@ const BORDER_SAMPLES: u32 = 12;
 ///
 /// A division model of positive `k` is a lens in slopes, as the radial ones are: its slopes end at 1 / (2 sqrt(k)).
 ///
+/// A panorama has no slopes.
+///
 /// A lens that bends angles has no limits but what it shows: its tangent stays within the focal
 /// length over the distance, up to a small factor, and one taken at a clamped slope would grow with
 /// 1/z instead.
 pub fn slope_range(camera: &Camera) -> (DVec2, DVec2) {
+    if camera.lens.is_panorama() {
+        return (DVec2::ZERO, DVec2::ZERO);
+    }
     let size = DVec2::new(f64::from(camera.width), f64::from(camera.height));
     let focal = DVec2::new(camera.fx, camera.fy);
     let principal = DVec2::new(camera.cx, camera.cy);

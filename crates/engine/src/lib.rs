@@ -3,15 +3,15 @@
 //!
 //! - [`Engine`]: the interface between training and engines. Training calls this trait, never a
 //!   specific engine.
+//! - [`EngineExt`]: further methods of every engine, which follow from those of [`Engine`].
+//! - [`extensions`]: abilities that an engine may lack, each a trait.
+//! - [`Observed`]: an engine whose calls pass through a listener.
 //! - [`Stage`]: the names of the stages of a training step; every engine has a file per stage.
 //! - [`constants`]: thresholds that all engines share, with their derivation.
-//! - [`mod@appearance`]: bilateral grids, a colour correction per photo.
-//! - [`mod@appearance_mlp`]: appearance MLP, for light that differs between photos and places.
+//! - [`features`]: what a step can do beyond its stages, one file each: poses, anti-aliasing, dropout, appearance, depths.
 //! - [`groups`]: lists of the tensors of a Gaussian.
 //! - [`LossTerm`]: list of the terms of the loss.
-//! - [`crops`]: losses over crops that are defined outside the engines.
-//! - [`depth`]: depths of a render, and supervision by known depths.
-//! - [`filter_3d`]: 3D filters of anti-aliased splats.
+//! - [`depth`]: depths of a render.
 //! - [`score`]: comparison of a render with its photo on the device.
 //! - [`shown`]: renders as bytes, and the number of Gaussians that a pixel blends.
 //! - [`surface`]: depth and normal of the surface that a pixel shows.
@@ -20,25 +20,23 @@
 //! This crate depends on no engine.
 
 mod adam_step;
-pub mod appearance;
-pub mod appearance_mlp;
+pub mod camera_model;
 mod colour_bytes;
 pub mod constants;
 mod contract;
-pub mod crops;
 pub mod depth;
-mod dropout;
-pub mod filter_3d;
+mod engine_ext;
+pub mod extensions;
+pub mod features;
 mod gradients;
 pub mod groups;
 pub mod instruments;
 mod lens;
 mod loss;
 pub mod noise;
+mod observed;
 mod optimizer_state;
-mod pose_step;
 mod posed_camera;
-mod poses;
 pub mod relocation;
 mod rendered;
 mod report;
@@ -48,24 +46,31 @@ pub mod shown;
 mod stage;
 pub mod surface;
 mod trace;
+mod train_view;
 mod upload;
-mod view_state;
 
 pub use adam_step::adam;
-pub use appearance::{AppearanceGrids, AppearanceSettings};
-pub use appearance_mlp::{AppearanceMlp, AppearanceMlpSettings};
-pub use contract::{Engine, TrainView, ViewId};
-pub use crops::CropLoss;
-pub use depth::{DepthImage, DepthSample, ImageDerivative, check_depths};
-pub use dropout::{DROPOUT, Dropout};
-pub use gradients::{BlendGradients, Gradients};
+pub use camera_model::CameraModel;
+pub use contract::{DownloadParts, Engine};
+pub use depth::{DepthImage, ImageDerivative};
+pub use engine_ext::EngineExt;
+pub use extensions::{Scoring, Showing, Streaming};
+pub use features::antialias as filter_3d;
+pub use features::appearance::{self, AppearanceGrids, AppearanceSettings};
+pub use features::appearance_mlp::{self, AppearanceMlp, AppearanceMlpSettings};
+pub use features::depth::{DepthSample, check_depths};
+pub use features::dropout::{DROPOUT, Dropout};
+pub use features::perceptual::{self as crops, CropLoss};
+pub use features::photometric::{self, Photometric, PhotometricSettings};
+pub use features::poses::{POSE_WORDS, PoseMoments, PoseRates, RefinedPose, refine_pose};
+pub use features::{FeatureInput, StepFeatures, ViewSizes, ViewState};
+pub use gradients::{BlendGradients, GradientParts, Gradients};
 pub use groups::{PARAM_GROUPS, ParamGroup, STATISTICS, Statistic};
 pub use lens::{LensForm, slope_range};
 pub use loss::{LossOf, LossTerm, LossWeights};
+pub use observed::{Call, CallListener, Observed};
 pub use optimizer_state::OptimizerState;
-pub use pose_step::{PoseMoments, refine_pose};
 pub use posed_camera::{MAX_IMAGE_SIDE, PosedCamera};
-pub use poses::{POSE_WORDS, PoseRates, RefinedPose};
 pub use rendered::Rendered;
 pub use report::{DensifyReport, NonFiniteReport, Report, StageTime, StepCounts, StepReport};
 pub use score::{Pictures, ScoreAsks, ScoredView};
@@ -77,5 +82,5 @@ pub use stage::Stage;
 pub use surface::SurfaceImage;
 #[doc(hidden)]
 pub use trace::{Trace, TracedSplat};
+pub use train_view::{TrainView, ViewId};
 pub use upload::{check_image_gradient, check_photo, check_upload, check_views};
-pub use view_state::{VIEW_GROUPS, ViewGroup, ViewNumbers, ViewSizes, ViewState};

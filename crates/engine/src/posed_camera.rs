@@ -1,7 +1,7 @@
 //! Posed camera with the precision and the fields of kernels.
 
 use crate::constants::TILE_SIZE;
-use crate::{LensForm, slope_range};
+use crate::{CameraModel, LensForm, slope_range};
 use dapple_scene::{Camera, Error, Result};
 
 /// Longest side of an image, pixels.
@@ -26,7 +26,9 @@ pub struct PosedCamera {
     pub jacobian_min: [f32; 2],
     /// Largest x/z and y/z at which the projection's Jacobian is evaluated; see [`slope_range`].
     pub jacobian_max: [f32; 2],
-    /// Distortion of the lens; `None` for a pinhole.
+    /// Camera model.
+    pub model: CameraModel,
+    /// Distortion of the lens; `None` for a pinhole and for a panorama.
     pub lens: Option<LensForm>,
     /// Image size, pixels.
     pub size: [u32; 2],
@@ -60,6 +62,7 @@ impl PosedCamera {
                 "each side must be between 1 and {MAX_IMAGE_SIDE} pixels"
             )));
         }
+        check_panorama(camera)?;
         let pose = &camera.camera_from_world;
         let r = pose.rotation_matrix();
         let exact = pose.centre().to_array();
@@ -75,6 +78,7 @@ impl PosedCamera {
             principal: principal.map(|v| v as f32),
             jacobian_min: slope_min.to_array().map(|v| v as f32),
             jacobian_max: slope_max.to_array().map(|v| v as f32),
+            model: CameraModel::of(&camera.lens),
             lens: LensForm::from_lens(&camera.lens)?,
             size,
             tiles: size.map(|v| v.div_ceil(TILE_SIZE)),
@@ -90,4 +94,23 @@ impl PosedCamera {
     pub fn pixel_count(&self) -> usize {
         self.size[0] as usize * self.size[1] as usize
     }
+}
+
+/// Refuses a panorama that does not show all directions, such as a part cut out of one.
+fn check_panorama(camera: &Camera) -> Result<()> {
+    let whole = Camera::equirectangular(camera.width, camera.height, camera.camera_from_world);
+    let near = |a: f64, b: f64| (a - b).abs() <= 1e-6 * b;
+    let is_whole = near(camera.fx, whole.fx)
+        && near(camera.fy, whole.fy)
+        && near(camera.cx, whole.cx)
+        && near(camera.cy, whole.cy);
+    if is_whole || !camera.lens.is_panorama() {
+        return Ok(());
+    }
+    Err(
+        Error::input("a panorama does not show all directions").hint(format!(
+            "an equirectangular camera of {} x {} pixels has focal lengths of {:.3} and {:.3} and its centre in the middle",
+            camera.width, camera.height, whole.fx, whole.fy
+        )),
+    )
 }

@@ -1,6 +1,7 @@
 //! Settings of renders, steps and densification rounds: numbers without schedules.
 
-use crate::{AppearanceMlpSettings, AppearanceSettings, LossWeights, PoseRates};
+use crate::LossWeights;
+use crate::features::StepFeatures;
 use serde::{Deserialize, Serialize};
 
 /// Settings of a render.
@@ -116,30 +117,17 @@ pub struct StepSettings {
     pub adam: Adam,
     /// Weights of the loss by term. The depth term applies if the view has samples of known depth.
     pub losses: LossWeights,
-    /// Place of the crop of [`LossTerm::Perceptual`](crate::LossTerm::Perceptual): fractions of 2^32, see
-    /// [`crate::crops`].
+    /// Seed of the run; keys the noise and the dropout.
     #[serde(default)]
-    pub crop: [u32; 2],
+    pub seed: u64,
     /// True to add this step's screen-space gradients to the density statistics.
     pub accumulate_density: bool,
-    /// True to set each Gaussian's 3D filter by the training views before the step. Only with
-    /// [`RenderSettings::antialias`]; see [`crate::filter_3d`].
-    pub refresh_filter_3d: bool,
-    /// Additions of a density strategy to `update`.
-    pub extras: Extras,
-    /// Dropout rate: the share of the Gaussians that the step drops at random, 0 to below 1, keyed by
-    /// [`Extras::seed`]. 0 by default. See [`crate::Dropout`].
+    /// True to add up absolute values in the density statistics: see [`Extras::absolute_density`].
     #[serde(default)]
-    pub dropout: f32,
-    /// Step sizes of the view's pose; off by default.
-    pub pose_rates: PoseRates,
-    /// Settings of the view's bilateral grid, if the run learns it. If `None`, the loss compares the photo with
-    /// the render itself. The reported loss is that of the image only.
-    pub appearance: Option<AppearanceSettings>,
-    /// Settings of the appearance MLP, if the view is rendered through it: see [`mod@crate::appearance_mlp`]. The
-    /// engine must hold an embedding for every view.
+    pub absolute_density: bool,
+    /// Numbers of the features.
     #[serde(default)]
-    pub appearance_mlp: Option<AppearanceMlpSettings>,
+    pub features: StepFeatures,
 }
 
 impl StepSettings {
@@ -160,31 +148,23 @@ impl StepSettings {
             learning_rates: LearningRates::NONE,
             adam: Adam::default(),
             losses: LossWeights::default(),
-            crop: [0; 2],
+            seed: 0,
             accumulate_density: false,
-            refresh_filter_3d: false,
-            extras: Extras::default(),
-            dropout: 0.0,
-            pose_rates: PoseRates::default(),
-            appearance: None,
-            appearance_mlp: None,
+            absolute_density: false,
+            features: StepFeatures::default(),
         }
     }
 
     /// Returns true if `update` has additions to the image's gradient: terms of the loss over Gaussians, or noise.
     pub fn adds_to_update(&self) -> bool {
-        self.losses.regularise() || self.extras.noise != 0.0
+        self.losses.regularise() || self.features.noise.scale != 0.0
     }
 }
 
-/// Additions of density strategies to `update`; none by default. Formula of the noise:
-/// `dapple_reference::perturbation`.
+/// Additions of a density strategy to a step; none by default.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Extras {
-    /// Seed of the run; keys the noise and the dropout.
-    pub seed: u64,
-    /// Scale of the random motion of centres: this value times the covariance, world units, less for more opaque
-    /// Gaussians. The motion follows Adam's step and uses its result.
+    /// Scale of the random motion of centres: [`noise::Step::scale`](crate::features::noise::Step::scale).
     pub noise: f32,
     /// True to add up absolute values of each pixel's contribution in the density statistics, per axis, instead of
     /// the values. Gradients of pixels that pull a large Gaussian in opposite directions then do not cancel

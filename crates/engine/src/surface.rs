@@ -18,6 +18,8 @@
 //!    coordinates, `-Sigma^-1 p`, which faces the camera. The surface normal is the mean of these with the weights
 //!    `-d ln T_i / dt` at the surface depth, normalised. It is 0 where the depth is 0.
 //!
+//! For a panorama, depth is the distance from the centre, and k is its covariance with the pixel.
+//!
 //! Nothing here is differentiated. Reference: `dapple_reference::surface`.
 
 /// Largest relative distance of a peak from the depth of the centre: x in step 1.

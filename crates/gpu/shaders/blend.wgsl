@@ -35,6 +35,9 @@
 #import shared/groups
 #import shared/splat2d
 #import shared/blocks
+#if EQUIRECT
+#import shared/ring
+#endif
 
 @group(0) @binding(0) var<storage, read> views: array<View>;
 @group(0) @binding(1) var<storage, read> splats2d: array<vec4f>;
@@ -102,7 +105,11 @@ struct Ray {
 
 // Runs step 1 for instance `local` of a batch: stores its splat, returns the blocks it reaches.
 fn fetch(local: u32, gaussian: u32, corner: vec2f) -> u32 {
+#if EQUIRECT
+    let s0 = nearest_copy(splats2d[3u * gaussian], corner.x);
+#else
     let s0 = splats2d[3u * gaussian];
+#endif
     let s1 = splats2d[3u * gaussian + 1u];
     let s2 = splats2d[3u * gaussian + 2u];
     shapes[local] = s0;

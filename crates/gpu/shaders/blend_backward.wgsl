@@ -43,6 +43,9 @@
 #import shared/groups
 #import shared/splat2d
 #import shared/blocks
+#if EQUIRECT
+#import shared/ring
+#endif
 #import shared/extra_slots
 
 @group(0) @binding(0) var<storage, read> views: array<View>;
@@ -430,6 +433,9 @@ fn blend_backward(
         if batch + lane < end {
             let gaussian = sorted_gaussian[start + batch + lane];
             s0 = splats2d[3u * gaussian];
+#if EQUIRECT
+            s0 = nearest_copy(s0, f32(corner.x));
+#endif
             s1 = splats2d[3u * gaussian + 1u];
             s2 = splats2d[3u * gaussian + 2u];
             touched = live_blocks(tile, batch)

@@ -136,8 +136,14 @@ fn put_heads(rank: u32, first: u32) {
     let s0 = splats2d[3u * gaussian];
     let s1 = splats2d[3u * gaussian + 1u];
     let s2 = splats2d[3u * gaussian + 2u];
-    let e = ellipse_of(s0.xy, s0.z, s0.w, s1.x, s1.y, s2.zw, view);
+    let ellipse = ellipse_of(s0.xy, s0.z, s0.w, s1.x, s1.y, s2.zw, view);
     var tile = 0u;
+#if EQUIRECT
+    for (var copy = 0u; copy < 2u; copy++) {
+    let e = copy_of(ellipse, copy, view);
+#else
+    let e = ellipse;
+#endif
     for (var row = e.first_row; row < e.end_row && at < min(end, block_end); row++) {
         let span = row_span(e, row);
         // Never more than `project` counted.
@@ -151,6 +157,9 @@ fn put_heads(rank: u32, first: u32) {
             at += count;
         }
     }
+#if EQUIRECT
+    }
+#endif
     // Never less: a compiler that rounds differently here than in `project` may miss a tile that the ellipse barely
     // touches. A neighbouring tile, in which the Gaussian is invisible, takes its place.
     if at < min(end, block_end) {

@@ -1,6 +1,6 @@
 // `filter_3d`: sets each Gaussian's 3D filter from the training views, before a step that requests it
 // (engine::filter_3d; Yu et al. 2024, arXiv:2311.16493). One invocation per Gaussian:
-// 1. A view counts if the centre is in front of its near plane and inside its frame, enlarged by SMOOTHING_MARGIN on
+// 1. A panorama counts beyond its near plane. Another view counts if the centre is in front of its near plane and inside its frame, enlarged by SMOOTHING_MARGIN on
 //    each side. Over these views: the highest rate of samples per world unit, focal length / depth.
 // 2. The standard deviation is DEVIATION_PER_INTERVAL / rate; 0 where no view sees the Gaussian.
 // CPU version: `deviations` in cpu/src/antialias.rs. Reference: dapple_reference::deviation.
@@ -19,6 +19,11 @@
 
 fn sampling_rate(mean: vec3f, view: View) -> f32 {
     let point = to_camera(mean, view);
+    if view.is_panorama != 0u {
+        let distance = sqrt(dot(point, point));
+        let is_seen = distance >= step.near && distance > 0.0;
+        return select(0.0, max(view.focal.x, view.focal.y) / distance, is_seen);
+    }
     if !(point.z >= step.near && point.z > 0.0) {
         return 0.0;
     }

@@ -85,14 +85,13 @@ fn splat_of(i: u32) -> Splat {
     let capacity = state.capacity;
     let g = load_gaussian(i, capacity);
     let point = to_camera(g.mean, view);
-    if !is_valid_gaussian(g) || point.z < step.near || point.z <= 0.0 {
+    let depth = camera_depth(point);
+    if !is_valid_gaussian(g) || depth < step.near || depth <= 0.0 {
         return Splat();
     }
-#if LENS
-    if !lens_shows(lenses[step.view], point) {
+    if !camera_shows(point) {
         return Splat();
     }
-#endif
     var p = project_gaussian(g, point, view);
     if step.dropout > 0.0 {
         if uniform_number(noise_key(step.seed, step.number, i), DROPOUT) < step.dropout {
@@ -109,7 +108,8 @@ fn splat_of(i: u32) -> Splat {
     let a = p.conic.x * FORM;
     let b = p.conic.y * (2.0 * FORM);
     let c = p.conic.z * FORM;
-    let tiles = count_tiles(ellipse_of(p.mean2d, a, b, c, log2_opacity, radius, view));
+    let ellipse = ellipse_of(p.mean2d, a, b, c, log2_opacity, radius, view);
+    let tiles = count_tiles(ellipse, view);
     if tiles == 0u {
         return Splat();
     }
@@ -129,7 +129,7 @@ fn splat_of(i: u32) -> Splat {
     return Splat(
         vec4f(p.mean2d, a, b),
         vec4f(c, log2_opacity, rgb.xy),
-        vec4f(rgb.z, point.z, radius),
+        vec4f(rgb.z, depth, radius),
         tiles,
 #if MLP
         gain,

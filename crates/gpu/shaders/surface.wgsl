@@ -17,6 +17,9 @@
 #import shared/groups
 #import shared/splat2d
 #import shared/blocks
+#if EQUIRECT
+#import shared/ring
+#endif
 
 @group(0) @binding(0) var<storage, read> views: array<View>;
 @group(0) @binding(1) var<storage, read> splats2d: array<vec4f>;
@@ -68,10 +71,14 @@ struct Layer {
 }
 
 // Loads the instances from `first` on. The caller waits at a barrier before and after.
-fn load(start: u32, first: u32, count: u32, t: u32) {
+fn load(start: u32, first: u32, count: u32, t: u32, corner: f32) {
     if first + t < count {
         let place = sorted_gaussian[start + first + t];
+#if EQUIRECT
+        shapes[t] = nearest_copy(splats2d[3u * place], corner);
+#else
         shapes[t] = splats2d[3u * place];
+#endif
         tones[t] = splats2d[3u * place + 1u].xy;
         profiles[t] = surface_profiles[2u * place];
         places[t] = place;
@@ -174,6 +181,7 @@ fn surface(
     }
     let place = tile_corner(tile, view.tiles.x) + block_pixel(t / BLOCK_PIXELS, t % BLOCK_PIXELS);
     let is_inside = all(place < view.size);
+    let corner = f32(tile_corner(tile, view.tiles.x).x);
     let start = tile_start[tile];
     let whole = tile_start[tile + 1u] - start;
     let count = select(whole, min(whole, step.cap), step.cap > 0u);
@@ -191,7 +199,7 @@ fn surface(
     }
     for (var first = 0u; first < count; first += TILE_PIXELS) {
         workgroupBarrier();
-        load(start, first, count, t);
+        load(start, first, count, t, corner);
         if t == 0u {
             atomicStore(&live, 0u);
         }
@@ -233,7 +241,7 @@ fn surface(
         );
         for (var first = 0u; first < end; first += TILE_PIXELS) {
             workgroupBarrier();
-            load(start, first, end, t);
+            load(start, first, end, t, corner);
             workgroupBarrier();
             for (var k = 0u; k < TILE_PIXELS && first + k < pixel.end; k++) {
                 let layer = layer_at(pixel.centre, k);
@@ -269,7 +277,7 @@ fn surface(
     var normal = vec3f();
     for (var first = 0u; first < end; first += TILE_PIXELS) {
         workgroupBarrier();
-        load(start, first, end, t);
+        load(start, first, end, t, corner);
         workgroupBarrier();
         for (var k = 0u; k < TILE_PIXELS && first + k < pixel.end; k++) {
             let layer = layer_at(pixel.centre, k);

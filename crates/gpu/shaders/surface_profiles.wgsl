@@ -67,8 +67,8 @@ fn surface_profiles_of(
     let g = load_gaussian(i, state.capacity);
     let p = project_gaussian(g, to_camera(g.mean, view), view);
     // Rows of the map from the unit ball to pixels and depth.
-    let along = view.row2.xyz * p.m;
-    let depth = p.point.z;
+    let along = depth_row(p.point, view) * p.m;
+    let depth = camera_depth(p.point);
     let cross_covariance = vec2f(dot(p.u0, along), dot(p.u1, along));
     var slant = vec2f(
         dot(p.conic.xy, cross_covariance),

@@ -2,8 +2,8 @@
 
 use crate::buffers::Carry;
 use crate::passes::{Bits, BufferSizes, Capacity};
-use crate::stages::appearance;
 use crate::stages::filter_3d::FILTER_3D;
+use crate::stages::{appearance, photometric};
 use crate::{GpuEngine, layout, memory_use};
 use dapple_engine::appearance::{check_cells, grid_floats, other_cells};
 use dapple_engine::{AppearanceSettings, PosedCamera};
@@ -176,6 +176,17 @@ impl GpuEngine {
             self.buffers.touch(appearance::CONSTANTS);
             self.learnt = compiled;
         }
+        Ok(())
+    }
+
+    /// Allocates the photometric models of all views, if a step requests them.
+    pub(crate) fn fit_photometric(&mut self, is_learnt: bool) -> Result<()> {
+        if !is_learnt || self.photometric_views == self.views.len() {
+            return Ok(());
+        }
+        let mut models = self.download_photometric()?;
+        models.extend_to(self.views.cameras());
+        self.photometric_views = photometric::upload(&self.context, &mut self.buffers, &models)?;
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 //! `shaders/shared/`; a test compares their sizes with these.
 
 use bytemuck::{Pod, Zeroable};
-use dapple_engine::{LossTerm, constants, depth, filter_3d, score, surface};
+use dapple_engine::{LossTerm, constants, depth, filter_3d, photometric, score, surface};
 use dapple_runtime::Defines;
 use dapple_scene::sh_coefficient_count;
 use std::mem::offset_of;
@@ -76,6 +76,12 @@ pub struct Parameters {
     pub crop_side: u32,
     /// Its first column and row.
     pub crop: [u32; 2],
+    /// Step size of a photo's gains in the photometric model.
+    pub photometric_rate: f32,
+    /// Weight of the prior of the photometric model in the loss.
+    pub photometric_prior: f32,
+    /// Unused.
+    pub pad: [u32; 2],
 }
 
 const _: () = assert!(LossTerm::ALL.len() <= 8);
@@ -164,8 +170,10 @@ pub struct View {
     pub counted_pixels: u32,
     /// SSIM windows that count in the loss.
     pub counted_windows: u32,
+    /// Not 0 = a panorama.
+    pub is_panorama: u32,
     /// Alignment.
-    pub pad: [u32; 2],
+    pub pad: u32,
 }
 
 /// Same layout as WGSL's `Lens`: [`dapple_engine::LensForm`]; zeros for a pinhole, whose kernels do not read it.
@@ -378,6 +386,8 @@ pub fn defines() -> Defines {
         .u32("SLOT_SUMS_GAUSSIANS", SLOT_SUMS_GAUSSIANS)
         .u32("UPDATE_THREADS", UPDATE_THREADS)
         .u32("MLP_GROUPS", MLP_GROUPS)
+        .u32("PHOTOMETRIC_ROW", photometric::ROW as u32)
+        .f32("PHOTOMETRIC_CAMERA_SHARE", photometric::CAMERA_SHARE)
         .u32("DROPOUT", dapple_engine::DROPOUT);
     // Tap d is the weight at distance d from the centre of the symmetric window.
     let window = constants::ssim_window();

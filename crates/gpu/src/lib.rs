@@ -40,7 +40,7 @@ mod views;
 
 pub use buffers::Buffers;
 pub use context::Context;
-pub use engine::{GpuEngine, GpuEngineOptions, GradientBuffers};
+pub use engine::{GpuEngine, GpuEngineOptions};
 pub use memory_use::{bytes_per_gaussian, bytes_per_instance, bytes_per_visible};
 pub use nearest::Nearest;
 pub use passes::Capacity;

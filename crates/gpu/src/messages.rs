@@ -40,15 +40,15 @@ pub fn step_immediates(
         inverse_correction2: (1.0 / correction(adam.beta2)) as f32,
         ssim_weight: settings.losses[LossTerm::Ssim],
         report,
-        appearance_rate: settings.appearance.map_or(0.0, |learnt| learnt.rate),
-        seed: [
-            settings.extras.seed as u32,
-            (settings.extras.seed >> 32) as u32,
-        ],
-        noise: settings.extras.noise,
-        rate_turn: settings.pose_rates.rotation,
-        rate_shift: settings.pose_rates.translation,
-        dropout: settings.dropout,
+        appearance_rate: settings
+            .features
+            .appearance
+            .map_or(0.0, |learnt| learnt.rate),
+        seed: [settings.seed as u32, (settings.seed >> 32) as u32],
+        noise: settings.features.noise.scale,
+        rate_turn: settings.features.poses.rotation,
+        rate_shift: settings.features.poses.translation,
+        dropout: settings.features.dropout.rate,
         ..render_immediates(&settings.render, sh_degree, default_cap)
     }
 }
@@ -64,21 +64,25 @@ pub fn step_parameters(
     for term in LossTerm::ALL {
         losses[term as usize] = settings.losses[term];
     }
+    let mlp = settings.features.appearance_mlp;
     layout::Parameters {
         losses,
         depth_samples: depth_samples as u32,
-        mlp_network_rate: settings
-            .appearance_mlp
-            .map_or(0.0, |learnt| learnt.network_rate),
-        mlp_code_rate: settings
-            .appearance_mlp
-            .map_or(0.0, |learnt| learnt.embedding_rate),
-        mlp_neutral: settings.appearance_mlp.map_or(0.0, |learnt| learnt.neutral),
-        mlp_feature_rate: settings
-            .appearance_mlp
-            .map_or(0.0, |learnt| learnt.feature_rate),
+        mlp_network_rate: mlp.map_or(0.0, |learnt| learnt.network_rate),
+        mlp_code_rate: mlp.map_or(0.0, |learnt| learnt.embedding_rate),
+        mlp_neutral: mlp.map_or(0.0, |learnt| learnt.neutral),
+        mlp_feature_rate: mlp.map_or(0.0, |learnt| learnt.feature_rate),
         crop_side,
         crop,
+        photometric_rate: settings
+            .features
+            .photometric
+            .map_or(0.0, |learnt| learnt.rate),
+        photometric_prior: settings
+            .features
+            .photometric
+            .map_or(0.0, |learnt| learnt.prior),
+        pad: [0; 2],
     }
 }
 

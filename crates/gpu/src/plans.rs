@@ -6,8 +6,8 @@ use crate::passes::{Bits, Pass};
 use crate::recorder::Recorder;
 use crate::stages::{
     appearance, appearance_mlp, blend, blend_backward, bytes, crops, densify, depth, emit,
-    filter_3d, finite, gradients, loss, morton, order, poses, project, ranges, relocate, report,
-    score, sort, surface, update,
+    filter_3d, finite, gradients, loss, morton, order, photometric, poses, project, ranges,
+    relocate, report, score, sort, surface, update,
 };
 use dapple_scene::Result;
 
@@ -22,8 +22,10 @@ static FRONT: &[&Pass] = &[
 ];
 static LOSS: &[&Pass] = &[
     &appearance::FORTH,
+    &photometric::FORTH,
     &loss::PASS,
     &crops::PASS,
+    &photometric::BACK,
     &appearance::BACK,
     &depth::PASS,
 ];

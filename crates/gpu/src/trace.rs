@@ -10,7 +10,9 @@ use crate::plans::Plan;
 use crate::recorder::Recorder;
 use crate::ring::RingBuffer;
 use crate::stages::{emit, order, project, ranges};
-use dapple_engine::{Engine, PosedCamera, Stage, StepSettings, Trace, TracedSplat, ViewId};
+use dapple_engine::{
+    Engine, EngineExt, PosedCamera, Stage, StepSettings, Trace, TracedSplat, ViewId,
+};
 use dapple_runtime::Groups;
 use dapple_runtime::primitives::radix_block;
 use dapple_scene::{Error, Result};

@@ -45,6 +45,11 @@ impl Views {
         self.views.get(view)
     }
 
+    /// Cameras of all views, without refinement.
+    pub fn cameras(&self) -> impl Iterator<Item = &PosedCamera> {
+        self.views.iter().map(|view| &view.camera)
+    }
+
     /// Number of views.
     pub fn len(&self) -> usize {
         self.views.len()
@@ -102,7 +107,8 @@ pub fn entry(camera: &PosedCamera, counts: Option<(u32, u32)>) -> layout::View {
         tiles: camera.tiles,
         counted_pixels,
         counted_windows,
-        pad: [0; 2],
+        is_panorama: camera.model.is_panorama().into(),
+        pad: 0,
     }
 }
 

@@ -41,7 +41,16 @@ pub mod profile;
 
 pub use dapple::contract::instruments::Instrumented;
 
-use dapple::{AnyEngine, Result};
+use dapple::{AnyEngine, Engine, Error, Result};
 
 /// Opens an engine. Each measurement uses a new engine. The argument is true if a GPU should time its stages.
 pub type Open<'a> = dyn Fn(bool) -> Result<AnyEngine> + 'a;
+
+/// Returns the measurements of an engine.
+///
+/// # Errors
+/// The engine measures nothing.
+pub(crate) fn instruments_of(engine: &mut dyn Engine) -> Result<&mut dyn Instrumented> {
+    let what = "this engine has no measurements";
+    engine.instruments().ok_or_else(|| Error::unsupported(what))
+}

@@ -9,6 +9,7 @@
 //! Scenes are 72 x 52 pixels, so that tiles at the right and bottom edges are cut.
 
 mod lenses;
+mod panoramas;
 
 pub use lenses::lenses;
 
@@ -55,6 +56,7 @@ pub fn all() -> Vec<TestScene> {
     ]
     .into_iter()
     .chain(lenses::all())
+    .chain(panoramas::all())
     .collect()
 }
 
@@ -120,7 +122,7 @@ struct Batch {
     count: usize,
     /// Where centres land, pixels: `[x_lo, x_hi, y_lo, y_hi]`.
     window: [f64; 4],
-    /// Camera z, stratified.
+    /// Depth, stratified.
     depth: [f64; 2],
     /// Standard deviation of each axis, pixels, log-uniform.
     sigma: [f64; 2],
@@ -160,8 +162,7 @@ fn scatter(splats: &mut Splats, random: &mut Random, camera: &Camera, batch: Bat
         let z = near + (far - near) * t;
         let x = random.uniform(batch.window[0], batch.window[1]);
         let y = random.uniform(batch.window[2], batch.window[3]);
-        let [a, b] = slope_of(camera, [x, y]);
-        let p = DVec3::new(a * z, b * z, z);
+        let p = panoramas::point_at(camera, [x, y], z);
         let mean = world_from_camera * (p - camera.camera_from_world.translation);
         splats.means.push(mean.as_vec3().to_array());
         let world_per_pixel = z.abs() / camera.fx;

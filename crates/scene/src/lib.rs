@@ -49,8 +49,8 @@ pub use dapple_base::{
     text,
 };
 pub use dapple_splats::{
-    Camera, Lens, MAX_SH_DEGREE, Point, Pose, SH_C0, Splats, edit, harmonics, order, origin, ply,
-    sh_coefficient_count, splat_file, without_far_off,
+    Camera, Lens, MAX_SH_DEGREE, Point, Pose, Rays, SH_C0, Splats, edit, harmonics, order, origin,
+    ply, rays, sh_coefficient_count, splat_file, without_far_off,
 };
 pub use dataset::{Dataset, View};
 pub use depth_map::DepthMap;

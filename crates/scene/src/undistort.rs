@@ -9,8 +9,10 @@
 //! 3. Pixels that the photo does not show (strong mixed distortion, beyond a lens's fold) become black, and the mask
 //!    excludes them.
 
-use crate::{Camera, Lens, Photo};
+use crate::{Camera, Lens, Photo, Pose, Rays};
+use glam::{DQuat, DVec3};
 use rayon::prelude::*;
+use std::f64::consts::PI;
 
 /// Largest angle between the axis and a side of the frame, radians: 55 degrees, a field of 110. Beyond it a
 /// pinhole image spends most of its pixels on the rim, and splatting's local affine approximation
@@ -23,8 +25,34 @@ pub const MAX_GROWTH: f64 = 1.5;
 /// Sampled points along each border in the search for the frame.
 const BORDER_SAMPLES: u32 = 64;
 
-/// Returns the pinhole camera to which [`undistort`] renders a photo of `camera`.
+/// Returns pinhole cameras that together show what `camera` shows: [`pinhole_camera`], or the six faces of a cube for a
+/// panorama, with the panorama's pixels per radian in their middles.
+pub fn pinhole_cameras(camera: &Camera) -> Vec<Camera> {
+    if !camera.lens.is_panorama() {
+        return vec![pinhole_camera(camera)];
+    }
+    let side = (2.0 * camera.fx).ceil().max(1.0) as u32;
+    let sideways = [0.0, 0.5, 1.0, 1.5].map(|turns| DQuat::from_rotation_y(-PI * turns));
+    let ends = [-0.5, 0.5].map(|turns| DQuat::from_rotation_x(PI * turns));
+    let face = |turn: &DQuat| {
+        let pose = camera.camera_from_world;
+        let turned = Pose {
+            rotation: *turn * pose.rotation,
+            translation: *turn * pose.translation,
+        };
+        Camera::pinhole(side, side, 0.5 * f64::from(side), turned)
+    };
+    sideways.iter().chain(&ends).map(face).collect()
+}
+
+/// Returns the pinhole camera to which [`undistort`] renders a photo of `camera`. For a panorama these are the front 90
+/// degrees, in a frame of 4:3.
 pub fn pinhole_camera(camera: &Camera) -> Camera {
+    if camera.lens.is_panorama() {
+        let edge = |length: f64| length.round().max(1.0) as u32;
+        let (width, height) = (edge(2.0 * camera.fx), edge(1.5 * camera.fx));
+        return Camera::pinhole(width, height, camera.fx, camera.camera_from_world);
+    }
     if camera.lens.is_identity() {
         return Camera {
             lens: Lens::Pinhole,
@@ -77,7 +105,13 @@ pub fn undistort(photo: &Photo, camera: &Camera) -> (Photo, Camera) {
     if camera.lens.is_identity() {
         return (photo.clone(), target);
     }
-    let reach = camera.lens.max_radius();
+    (resample(photo, camera, &target), target)
+}
+
+/// Renders `photo`, taken by `camera`, as the pinhole camera `target` at the same place would see it.
+pub fn resample(photo: &Photo, camera: &Camera, target: &Camera) -> Photo {
+    let rays = Rays::with_reach(camera, camera.lens.max_radius());
+    let turn = camera.camera_from_world.rotation * target.camera_from_world.rotation.conjugate();
     let width = target.width as usize;
     let pixels = width * target.height as usize;
     let mut rgb = vec![0u8; pixels * 3];
@@ -97,12 +131,13 @@ pub fn undistort(photo: &Photo, camera: &Camera) -> (Photo, Camera) {
             let y = (row as f64 + 0.5 - target.cy) / target.fy;
             for column in 0..width {
                 let x = (column as f64 + 0.5 - target.cx) / target.fx;
-                if x.hypot(y) > reach {
-                    continue;
-                }
-                let (dx, dy) = camera.lens.distort(x, y);
-                let place = (camera.fx * dx + camera.cx, camera.fy * dy + camera.cy);
-                let Some(sample) = sample(photo, place) else {
+                let ray = DVec3::new(x, y, 1.0);
+                let turned = match camera.lens.is_panorama() {
+                    true => turn * ray,
+                    false => ray,
+                };
+                let place = rays.pixel(turned);
+                let Some(sample) = place.and_then(|place| sample(photo, place.into())) else {
                     continue;
                 };
                 rgb[column * 3..column * 3 + 3].copy_from_slice(&sample.rgb);
@@ -114,14 +149,13 @@ pub fn undistort(photo: &Photo, camera: &Camera) -> (Photo, Camera) {
         });
     drop(alpha_rows);
     let whole = mask.iter().all(|&m| m == 255);
-    let photo = Photo {
+    Photo {
         width: target.width,
         height: target.height,
         rgb,
         alpha: photo.alpha.is_some().then_some(alpha),
         mask: (!whole).then_some(mask),
-    };
-    (photo, target)
+    }
 }
 
 struct Sample {
@@ -178,7 +212,6 @@ fn sample(photo: &Photo, (px, py): (f64, f64)) -> Option<Sample> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Pose;
 
     fn camera(lens: Lens) -> Camera {
         Camera {
@@ -301,5 +334,42 @@ mod tests {
         assert_eq!(mask[0], 0);
         assert_eq!(mask[mask.len() - 1], 255);
         assert_eq!(mask.len(), pinhole.width as usize * pinhole.height as usize);
+    }
+
+    /// The faces of a cube show the radiance of their rays, and meet without gaps.
+    #[test]
+    fn a_panorama_becomes_six_faces() {
+        let panorama = Camera::equirectangular(240, 120, Pose::IDENTITY);
+        let rays = Rays::new(&panorama);
+        let light = |ray: DVec3| {
+            (ray.normalize() * 100.0 + 128.0)
+                .to_array()
+                .map(|v| v as u8)
+        };
+        let mut rgb = Vec::new();
+        for y in 0..120 {
+            for x in 0..240 {
+                let pixel = glam::DVec2::new(f64::from(x) + 0.5, f64::from(y) + 0.5);
+                rgb.extend(rays.ray(pixel).map_or([0; 3], light));
+            }
+        }
+        let photo = Photo::from_rgb(240, 120, rgb);
+        let faces = pinhole_cameras(&panorama);
+        assert_eq!(faces.len(), 6);
+        for face in &faces {
+            let seen = resample(&photo, &panorama, face);
+            assert!(seen.mask.is_none(), "a face has gaps");
+            let through = Rays::new(face);
+            for (i, found) in seen.rgb.as_chunks::<3>().0.iter().enumerate() {
+                let (x, y) = (i % face.width as usize, i / face.width as usize);
+                let pixel = glam::DVec2::new(x as f64 + 0.5, y as f64 + 0.5);
+                let ray = face.camera_from_world.rotation.conjugate()
+                    * through.ray(pixel).unwrap_or_default();
+                let off = |c: usize| found[c].abs_diff(light(ray)[c]);
+                assert!((0..3).all(|c| off(c) <= 3), "{x} {y}");
+            }
+        }
+        let front = pinhole_camera(&panorama);
+        assert_eq!((front.width, front.height), (76, 57));
     }
 }

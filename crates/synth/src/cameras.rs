@@ -11,7 +11,8 @@ use super::LensKind;
 use super::SynthOptions;
 use super::random::Random;
 use super::setting::Setting;
-use dapple_scene::{Camera, Lens, Pose};
+use dapple_scene::rays::direction;
+use dapple_scene::{Camera, Lens, Pose, Rays};
 use glam::{DVec2, DVec3};
 use rayon::prelude::*;
 use std::f64::consts::{PI, TAU};
@@ -27,6 +28,9 @@ const CAMERA_STREAM: u64 = 1;
 
 /// Returns image size, focal lengths, principal point and lens; the pose is the identity.
 pub(super) fn intrinsics(options: &SynthOptions, lens: LensKind) -> Camera {
+    if lens == LensKind::Equirectangular {
+        return Camera::equirectangular(options.width, options.height, Pose::IDENTITY);
+    }
     let longest = f64::from(options.width.max(options.height));
     // 61 degrees along the longer edge.
     let mut camera = Camera::pinhole(
@@ -41,7 +45,7 @@ pub(super) fn intrinsics(options: &SynthOptions, lens: LensKind) -> Camera {
         camera.cy -= 0.007 * longest;
     }
     match lens {
-        LensKind::Pinhole => {}
+        LensKind::Pinhole | LensKind::Equirectangular => {}
         LensKind::SimpleRadial => camera.lens = Lens::Radial([-0.1, 0.0]),
         LensKind::Radial => camera.lens = Lens::Radial([-0.14, 0.04]),
         LensKind::OpenCv => {
@@ -117,13 +121,14 @@ fn pose(setting: &Setting, (i, count): (usize, usize), turns: f64, seed: u64) ->
     Pose::look_at(eye, target, DVec3::NEG_Y)
 }
 
-/// Ideal image points of a photo's pixels. Within a pixel a lens is almost linear: the error of interpolation between
-/// its corners is below 1e-4 pixels.
+/// Rays of a photo's pixels. Within a pixel a lens is almost linear: the error of interpolation between its corners is
+/// below 1e-4 pixels.
 #[derive(Debug)]
 pub(super) struct RayGrid {
-    /// Ideal points at the corners of pixels, normalised coordinates, `[height + 1, width + 1]`; `None` if the lens
-    /// shows nothing there.
+    /// Ideal points at the corners of pixels, normalised coordinates, or longitudes and latitudes of a panorama,
+    /// `[height + 1, width + 1]`; `None` if the lens shows nothing there.
     corners: Vec<Option<DVec2>>,
+    is_panorama: bool,
     width: usize,
     height: usize,
 }
@@ -142,7 +147,7 @@ impl RayGrid {
                 for (column, corner) in line.iter_mut().enumerate() {
                     let x = (column as f64 - camera.cx) / camera.fx;
                     let found = match camera.lens {
-                        Lens::Pinhole => Some((x, y)),
+                        Lens::Pinhole | Lens::Equirectangular => Some((x, y)),
                         lens => before
                             .and_then(|near| undistort_near(lens, (x, y), near))
                             .filter(|(x, y)| x.hypot(*y) <= reach)
@@ -154,24 +159,29 @@ impl RayGrid {
             });
         Self {
             corners,
+            is_panorama: camera.lens.is_panorama(),
             width,
             height,
         }
     }
 
-    /// Returns the ideal point at `inside` (0 to 1, 0 to 1) of a pixel.
-    pub(super) fn at(&self, column: usize, row: usize, inside: DVec2) -> Option<DVec2> {
+    /// Returns the ray at `inside` (0 to 1, 0 to 1) of a pixel, camera coordinates, with a depth of 1.
+    pub(super) fn at(&self, column: usize, row: usize, inside: DVec2) -> Option<DVec3> {
         let corner = |column: usize, row: usize| {
             let at = row * (self.width + 1) + column;
             self.corners.get(at).copied().flatten()
         };
         let above = corner(column, row)?.lerp(corner(column + 1, row)?, inside.x);
         let below = corner(column, row + 1)?.lerp(corner(column + 1, row + 1)?, inside.x);
-        Some(above.lerp(below, inside.y))
+        let place = above.lerp(below, inside.y);
+        Some(match self.is_panorama {
+            true => direction(place),
+            false => place.extend(1.0),
+        })
     }
 
-    /// Returns the ideal point of a random position in the photo.
-    pub(super) fn random(&self, random: &mut Random) -> Option<DVec2> {
+    /// Returns the ray of a random position in the photo.
+    pub(super) fn random(&self, random: &mut Random) -> Option<DVec3> {
         let (column, row) = (random.index(self.width), random.index(self.height));
         self.at(column, row, DVec2::new(random.unit(), random.unit()))
     }
@@ -202,15 +212,11 @@ fn undistort_near(lens: Lens, (x, y): (f64, f64), near: (f64, f64)) -> Option<(f
 /// frame. `reach` is the lens's largest radius.
 pub(super) fn project(camera: &Camera, reach: f64, point: DVec3) -> Option<[f64; 2]> {
     let p = camera.camera_from_world.transform(point);
-    if p.z <= 0.05 {
+    let rays = Rays::with_reach(camera, reach);
+    if rays.depth(p) <= 0.05 {
         return None;
     }
-    let (x, y) = (p.x / p.z, p.y / p.z);
-    if x.hypot(y) > reach {
-        return None;
-    }
-    let (x, y) = camera.lens.distort(x, y);
-    let (px, py) = (camera.fx * x + camera.cx, camera.fy * y + camera.cy);
+    let [px, py] = rays.pixel(p)?.to_array();
     let inside = (0.0..f64::from(camera.width)).contains(&px)
         && (0.0..f64::from(camera.height)).contains(&py);
     inside.then_some([px, py])

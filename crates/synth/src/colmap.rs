@@ -52,6 +52,10 @@ fn model(lens: LensKind, camera: &Camera) -> (i32, Vec<f64>) {
         LensKind::Radial => (3, with(&[fx, cx, cy], 2)),
         LensKind::OpenCv => (4, with(&[fx, fy, cx, cy], 4)),
         LensKind::OpenCvFisheye => (5, with(&[fx, fy, cx, cy], 4)),
+        LensKind::Equirectangular => {
+            let size = [camera.width, camera.height].map(f64::from);
+            (17, with(&size, 0))
+        }
     }
 }
 

@@ -16,7 +16,7 @@ use super::random::Random;
 use super::scene::{Scene, flip};
 use super::{LensKind, SynthOptions};
 use dapple_scene::{Camera, Pose, SH_C0, Splats, sh_coefficient_count};
-use glam::{DVec2, DVec3, Mat3A, Quat, Vec3A};
+use glam::{DVec3, Mat3A, Quat, Vec3A};
 use rayon::prelude::*;
 
 /// The kind of random stream that places Gaussians.
@@ -106,9 +106,10 @@ fn gaussian(scene: &Scene, cameras: &[Camera], crowd: f64, mut random: Random) -
     let camera = &cameras[random.index(cameras.len())];
     let eye = Eye::new(camera);
     let place = |pixels: u32, random: &mut Random| random.unit() * f64::from(pixels);
-    let direction = eye.direction(DVec2::new(
+    let direction = eye.direction(DVec3::new(
         (place(camera.width, &mut random) - camera.cx) / camera.fx,
         (place(camera.height, &mut random) - camera.cy) / camera.fy,
+        1.0,
     ));
     let hit = scene.hit(eye.origin, direction);
     let p = eye.origin + direction * hit.distance;

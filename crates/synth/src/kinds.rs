@@ -91,16 +91,20 @@ pub enum LensKind {
     /// `OPENCV_FISHEYE`: equidistant with four coefficients, 96 degrees wide.
     #[serde(rename = "opencv-fisheye")]
     OpenCvFisheye,
+    /// `EQUIRECTANGULAR`: panoramas of all directions, twice as wide as high.
+    #[serde(rename = "equirect")]
+    Equirectangular,
 }
 
 impl LensKind {
     /// All kinds.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Pinhole,
         Self::SimpleRadial,
         Self::Radial,
         Self::OpenCv,
         Self::OpenCvFisheye,
+        Self::Equirectangular,
     ];
 
     /// Returns the name that [`FromStr`](std::str::FromStr) accepts: "pinhole", "simple-radial", ...
@@ -111,6 +115,7 @@ impl LensKind {
             Self::Radial => "radial",
             Self::OpenCv => "opencv",
             Self::OpenCvFisheye => "opencv-fisheye",
+            Self::Equirectangular => "equirect",
         }
     }
 }

@@ -99,8 +99,8 @@ impl Object {
             .filter(|_| !progress.should_stop())
             .for_each(|(row, line)| {
                 for (column, pixel) in line.iter_mut().enumerate() {
-                    let (light, opaque) = photos::pixel(&self.rays, column, row, |point| {
-                        self.scene.look_at_object(eye.origin, eye.direction(point))
+                    let (light, opaque) = photos::pixel(&self.rays, column, row, |ray| {
+                        self.scene.look_at_object(eye.origin, eye.direction(ray))
                     });
                     let [r, g, b] = encode(light / opaque.max(f32::MIN_POSITIVE));
                     *pixel = [r, g, b, (255.0 * opaque).round() as u8];

@@ -85,6 +85,13 @@ impl SynthOptions {
             let what = format!("photos cannot be {} x {} pixels", self.width, self.height);
             return refuse(what, format!("choose 1 to {MAX_EDGE} for each edge"));
         }
+        if self.lens == LensKind::Equirectangular && self.width != 2 * self.height {
+            let what = format!(
+                "panoramas cannot be {} x {} pixels",
+                self.width, self.height
+            );
+            return refuse(what, "choose twice the height as width".to_owned());
+        }
         if self.points > MAX_POINTS {
             let what = format!("{} sparse points are too many", self.points);
             return refuse(what, format!("choose at most {MAX_POINTS}"));

@@ -41,8 +41,8 @@ pub(super) fn photo(
             for (column, pixel) in line.chunks_exact_mut(3).enumerate() {
                 let sample = |[x, y]: [u8; 2]| {
                     let inside = DVec2::new(f64::from(x) + 0.5, f64::from(y) + 0.5) / 8.0;
-                    rays.at(column, row, inside).map_or(Vec3A::ZERO, |point| {
-                        scene.look(eye.origin, eye.direction(point))
+                    rays.at(column, row, inside).map_or(Vec3A::ZERO, |ray| {
+                        scene.look(eye.origin, eye.direction(ray))
                     })
                 };
                 pixel.copy_from_slice(&encode(mean(sample) * gain));
@@ -58,12 +58,11 @@ pub(super) fn depths(scene: &Scene, camera: &Camera, rays: &RayGrid) -> Vec<f32>
     let (width, height) = (camera.width as usize, camera.height as usize);
     let pixels = (0..height).flat_map(|row| (0..width).map(move |column| (column, row)));
     let depth = |(column, row)| {
-        rays.at(column, row, DVec2::splat(0.5))
-            .map_or(0.0, |point| {
-                // Along a ray of length 1, which is 1 / |(x, y, 1)| deep.
-                let hit = scene.hit(eye.origin, eye.direction(point));
-                hit.distance / point.extend(1.0).length() as f32
-            })
+        rays.at(column, row, DVec2::splat(0.5)).map_or(0.0, |ray| {
+            // Along a direction of length 1, which is 1 / |ray| deep.
+            let hit = scene.hit(eye.origin, eye.direction(ray));
+            hit.distance / ray.length() as f32
+        })
     };
     pixels.map(depth).collect()
 }
@@ -74,7 +73,7 @@ pub(super) fn pixel(
     rays: &RayGrid,
     column: usize,
     row: usize,
-    look: impl Fn(DVec2) -> (Vec3A, f32),
+    look: impl Fn(DVec3) -> (Vec3A, f32),
 ) -> (Vec3A, f32) {
     let sample = |[x, y]: [u8; 2]| {
         let inside = DVec2::new(f64::from(x) + 0.5, f64::from(y) + 0.5) / 8.0;
@@ -130,9 +129,9 @@ impl Eye {
         }
     }
 
-    /// Returns the unit direction of the ray through an ideal image point.
-    pub(super) fn direction(&self, point: DVec2) -> Vec3A {
-        (self.scene_from_camera * point.extend(1.0).as_vec3a()).normalize()
+    /// Returns the unit direction, scene coordinates, of a ray in camera coordinates.
+    pub(super) fn direction(&self, ray: DVec3) -> Vec3A {
+        (self.scene_from_camera * ray.as_vec3a()).normalize()
     }
 }
 

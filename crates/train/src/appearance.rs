@@ -10,6 +10,16 @@
 //! `x`, `y` and `luminance` are 1 for an exposure. `dapple_reference::appearance` defines how the map of a pixel is
 //! read from the grid. The map of a photo turns rendered colours into the colours of the photo.
 //!
+//! With the photometric model the file has these tensors instead:
+//!
+//! | tensor | what |
+//! |---|---|
+//! | `numbers` | `[photos, 20]`: log gains of red, green, blue, one unused number; vignetting `[3, 3]` (channel, power of r^2) and response `[3, 2]` (channel, coefficient) of the camera that begins with the photo, one unused number |
+//! | `cameras` | `[photos]`: for each photo the first photo of its camera |
+//! | `seen` | `[photos, 2]`: steps taken on each photo, and on its camera |
+//!
+//! [`mod@dapple_engine::photometric`] has the formulas.
+//!
 //! With the appearance MLP the file has these tensors instead:
 //!
 //! | tensor | what |
@@ -24,7 +34,8 @@
 
 use crate::checkpoint::{Kind, Reader, Tensor, write_tensors};
 use dapple_engine::appearance_mlp::{EMBEDDING, FEATURES, NETWORK};
-use dapple_engine::{AppearanceGrids, AppearanceMlp, OptimizerState, ViewState};
+use dapple_engine::photometric::ROW;
+use dapple_engine::{AppearanceGrids, AppearanceMlp, OptimizerState, Photometric, ViewState};
 use dapple_scene::atomic::write_atomically;
 use dapple_scene::{Error, Result, Splats, bounded};
 use std::path::Path;
@@ -52,6 +63,21 @@ pub fn write_appearance(
             &appearance.coefficients,
         ),
         Tensor::new("seen".to_owned(), Kind::U32, &[views], &appearance.seen),
+    ];
+    write(path, photos, &tensors)
+}
+
+/// Writes the file of the photometric models atomically. `photos` are the names of the views.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn write_photometric(path: &Path, models: &Photometric, photos: &[String]) -> Result<()> {
+    let name = str::to_owned;
+    let views = models.views();
+    let tensors = [
+        Tensor::new(name("numbers"), Kind::F32, &[views, ROW], &models.numbers),
+        Tensor::new(name("cameras"), Kind::U32, &[views], &models.cameras),
+        Tensor::new(name("seen"), Kind::U32, &[views, 2], &models.seen),
     ];
     write(path, photos, &tensors)
 }
@@ -121,10 +147,10 @@ pub fn read_appearance_mlp(path: &Path, of: usize) -> Result<(AppearanceMlp, Vec
                 .caused_by(e)
         })?;
         if reader.shape("network").is_err() {
-            return Err(
-                Error::input("the file holds grids of colour maps, and no appearance MLP")
-                    .hint("train with --appearance mlp to learn one"),
-            );
+            return Err(Error::input(
+                "the file holds the colour maps of photos, and no appearance MLP",
+            )
+            .hint("train with --appearance mlp to learn one"));
         }
         let views = photos.len();
         let &[gaussians, _] = reader.shape("features")? else {

@@ -8,7 +8,7 @@
 //! 2. For each camera compute the gradients of the sum of red by `sh0`, which is [`SH_C0`] times the weights.
 //! 3. Add them over cameras, in their order, in `f64`.
 
-use dapple_engine::{Engine, RenderSettings};
+use dapple_engine::{Engine, EngineExt, RenderSettings};
 use dapple_scene::{Camera, Error, ErrorKind, Progress, Result, SH_C0, Splats};
 
 /// Returns the sum of each Gaussian's blend weights over all pixels of these cameras, `[N]`. Replaces the splats of the

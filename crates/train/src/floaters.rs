@@ -24,7 +24,7 @@
 use crate::contributions::stopped;
 use crate::evaluate::target;
 use dapple_engine::score::mask_counts;
-use dapple_engine::{Engine, RenderSettings};
+use dapple_engine::{Engine, EngineExt, RenderSettings};
 use dapple_scene::{Photo, Progress, Result, Splats, View};
 use rayon::prelude::*;
 

@@ -23,11 +23,11 @@ mod checkpoint;
 mod clock;
 pub mod config;
 mod contributions;
-mod depth;
 mod ending;
 pub mod evaluate;
 mod event;
 pub mod extension;
+mod features;
 mod floaters;
 mod history;
 pub mod hook;
@@ -35,7 +35,6 @@ pub mod init;
 mod loader;
 mod order;
 mod output;
-mod perceptual;
 mod pictures;
 mod plain_background;
 pub mod plan;
@@ -52,6 +51,7 @@ mod views;
 
 pub use appearance::{
     APPEARANCE_VERSION, read_appearance_mlp, write_appearance, write_appearance_mlp,
+    write_photometric,
 };
 pub use capture_statistics::{Budget, CaptureStatistics, LimitReason, PhotoCoverage};
 pub use checkpoint::{CHECKPOINT_VERSION, CaptureIdentity, Checkpoint, RunOrigin, ViewIdentity};

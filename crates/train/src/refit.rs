@@ -9,7 +9,8 @@
 use crate::ViewOrder;
 use crate::contributions::stopped;
 use dapple_engine::{
-    Engine, LearningRates, LossTerm, LossWeights, RenderSettings, StepSettings, TrainView,
+    Engine, EngineExt, LearningRates, LossTerm, LossWeights, RenderSettings, StepSettings,
+    TrainView,
 };
 use dapple_scene::{Camera, Photo, Progress, Result, Splats};
 use std::sync::Arc;

@@ -12,7 +12,7 @@
 use crate::hook::{Next, RunHook};
 use crate::trainer::Run;
 use crate::{CaptureIdentity, Checkpoint, Ending, Outcome, PausedRun, RunOrigin, broken};
-use dapple_engine::{ViewState, filter_3d};
+use dapple_engine::{EngineExt, ViewState, filter_3d};
 use dapple_scene::{Error, Result, Splats};
 use std::sync::Arc;
 use std::time::Instant;

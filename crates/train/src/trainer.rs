@@ -27,9 +27,9 @@ pub use paused_run::PausedRun;
 pub(crate) use run::Run;
 
 use crate::extension::{ExtensionCheck, ExtensionHook};
+use crate::features::{self, HandOver};
 use crate::hook::{Next, RunHook};
 use crate::loader::PhotoTraffic;
-use crate::perceptual;
 use crate::saving::Saving;
 use crate::time_budget::{StepRateController, StepRateHook};
 use crate::validation::Validation;
@@ -38,6 +38,7 @@ use crate::{
     Budget, CaptureIdentity, CaptureStatistics, DensityStrategy, Ending, History, Outcome, Plan,
     Schedule, Strategy, TrainConfig, WatchReport, appearance, init, strategy,
 };
+use dapple_device::BoxedEngine;
 use dapple_engine::{Engine, Rendered};
 use dapple_scene::{Camera, Dataset, Error, Result, View};
 use glam::DVec3;
@@ -69,11 +70,7 @@ impl Trainer {
     /// The configuration contradicts itself, also if its `steps` were set and its schedule is that of a longer run:
     /// [`Preset::config_for`](crate::Preset::config_for) scales the schedule. The capture cannot be trained on (a
     /// single photo, none left after the split, an invalid lens, lost points). The engine refuses the run.
-    pub fn new(
-        dataset: &Dataset,
-        mut config: TrainConfig,
-        engine: Box<dyn Engine>,
-    ) -> Result<Self> {
+    pub fn new(dataset: &Dataset, mut config: TrainConfig, engine: BoxedEngine) -> Result<Self> {
         let started = Instant::now();
         config.validate()?;
         config.validate_length()?;
@@ -106,7 +103,7 @@ impl Trainer {
     pub(crate) fn with_views(
         dataset: &Dataset,
         config: TrainConfig,
-        engine: Box<dyn Engine>,
+        engine: BoxedEngine,
         chosen: &Chosen,
         step: u32,
     ) -> Result<Self> {
@@ -115,8 +112,19 @@ impl Trainer {
         let views = |which: &[usize]| -> Vec<View> {
             which.iter().map(|&i| dataset.views[i].clone()).collect()
         };
-        let (mut run, notes) = Run::new(dataset, config, engine, chosen, step)?;
-        perceptual::hand_over(&mut run, lpips.as_ref())?;
+        let mut run = Run::new(dataset, config, engine, chosen, step)?;
+        let mut notes = Vec::new();
+        features::hand_over(&mut HandOver {
+            engine: &mut run.engine,
+            config: run.schedule.config(),
+            dataset,
+            train: &chosen.train,
+            ids: &run.photos.ids,
+            least_edge: run.photos.least_edge(),
+            extent: chosen.extent,
+            lpips: lpips.as_ref(),
+            notes: &mut notes,
+        })?;
         let hooks = Hooks {
             step_rate: StepRateHook::default(),
             watch: Validation::new(views(&chosen.watch), run.config()),

@@ -11,7 +11,7 @@
 
 use crate::TrainConfig;
 use crate::evaluate::{MeanLoss, mean_loss};
-use dapple_engine::{Engine, RenderSettings, ViewState};
+use dapple_engine::{Engine, EngineExt, RenderSettings, ViewState};
 use dapple_scene::{Result, Splats, View};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;

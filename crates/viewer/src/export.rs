@@ -9,7 +9,7 @@
 
 use base64::Engine as Base64;
 use base64::engine::general_purpose::STANDARD;
-use dapple_engine::{Engine, RenderSettings};
+use dapple_engine::{Engine, EngineExt, RenderSettings};
 use dapple_scene::edit::order::{gather, largest_first};
 use dapple_scene::splat_file::{Axes, Format, WriteOptions, encode};
 use dapple_scene::{Camera, Error, Pose, Result, Splats};

@@ -6,7 +6,7 @@
 use crate::protocol::Channel;
 use crate::request::Request;
 use dapple_engine::score::{error_map, to_byte, turbo};
-use dapple_engine::{Engine, RenderSettings, ScoreAsks, SurfaceImage, depth};
+use dapple_engine::{Engine, EngineExt, RenderSettings, ScoreAsks, SurfaceImage, depth};
 use dapple_scene::{Error, Result};
 use jpeg_encoder::ColorType;
 use rayon::prelude::*;

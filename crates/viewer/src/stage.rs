@@ -1,5 +1,6 @@
 //! Stage: title, cameras and abilities of the shown scene, as sent to pages.
 
+use dapple_scene::undistort::pinhole_camera;
 use dapple_scene::{Camera, PhotoSource};
 use serde::Serialize;
 
@@ -142,13 +143,16 @@ impl Stage {
         let cameras = self.cameras.iter().map(|entry| {
             let camera = &entry.camera;
             let q = camera.camera_from_world.rotation;
+            // The page's own camera is a pinhole: at a panorama it shows the front.
+            let front = camera.lens.is_panorama().then(|| pinhole_camera(camera));
+            let flat = front.as_ref().unwrap_or(camera);
             ToldCamera {
                 name: &entry.name,
                 width: camera.width,
                 height: camera.height,
                 position: camera.camera_from_world.centre().into(),
                 rotation: [q.w, q.x, q.y, q.z],
-                focal: camera.fy / f64::from(camera.height),
+                focal: flat.fy / f64::from(flat.height),
                 photo: entry.photo.is_some(),
                 held_out: entry.held_out,
                 psnr: entry.psnr,

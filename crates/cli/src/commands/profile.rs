@@ -265,7 +265,7 @@ fn profile(
     if let Some(spread) = spread {
         remark_limits(spread, console);
     }
-    let mut session = Session::new(&subject, config, engine.into_instrument())?;
+    let mut session = Session::new(&subject, config, engine.into_engine())?;
     for note in session.trainer().notes() {
         console.note(&format!("note: {}", printable(note)));
     }

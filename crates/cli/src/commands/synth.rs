@@ -41,7 +41,7 @@ pub struct Args {
           default_missing_value = "transparent", conflicts_with_all = ["points", "point_noise"], help_heading = "Scene")]
     object: Option<Object>,
 
-    /// Lens, by COLMAP's names; all but pinhole distort
+    /// Lens, by COLMAP's names; all but pinhole distort, and equirect photos are panoramas, twice as wide as high
     #[arg(long, value_enum, default_value = "pinhole", help_heading = "Scene")]
     lens: Lens,
 
@@ -194,6 +194,7 @@ enum Lens {
     Radial,
     Opencv,
     OpencvFisheye,
+    Equirect,
 }
 
 impl From<Lens> for LensKind {
@@ -204,6 +205,7 @@ impl From<Lens> for LensKind {
             Lens::Radial => Self::Radial,
             Lens::Opencv => Self::OpenCv,
             Lens::OpencvFisheye => Self::OpenCvFisheye,
+            Lens::Equirect => Self::Equirectangular,
         }
     }
 }

@@ -24,7 +24,7 @@ use crate::options::{
 use crate::photo_memory;
 use crate::training_display::{Shown, TrainingDisplay, gaussians, grouped};
 use crate::viewing::{ViewOptions, playback, title};
-use dapple::contract::Engine;
+use dapple::BoxedEngine;
 use dapple::live::{LiveHook, LiveOptions, Playback, Viewer};
 use dapple::scene::load::{self, load};
 use dapple::scene::{Dataset, Error, Result, printable};
@@ -240,7 +240,7 @@ pub struct Job<'a> {
 pub fn train(
     job: Job<'_>,
     config: TrainConfig,
-    engine: Box<dyn Engine>,
+    engine: BoxedEngine,
     wall: Wall,
     console: &Console,
 ) -> Result<Done> {
@@ -284,7 +284,7 @@ fn refuse_results(out: &Path, overwrite: bool) -> Result<()> {
 fn train_new(
     job: Job<'_>,
     config: TrainConfig,
-    engine: Box<dyn Engine>,
+    engine: BoxedEngine,
     wall: Wall,
     console: &Console,
 ) -> Result<Done> {
@@ -301,7 +301,7 @@ fn train_new(
 fn train_shown(
     job: Job<'_>,
     mut config: TrainConfig,
-    engine: Box<dyn Engine>,
+    engine: BoxedEngine,
     (folder, viewer): (RunFolder, Option<Viewer>),
     wall: Wall,
     console: &Console,

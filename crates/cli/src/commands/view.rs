@@ -12,7 +12,8 @@ use crate::viewing::{
     InitialView, ListenOptions, entries, page_options, playback, shown_settings, stage,
     stance_of_splats, title,
 };
-use dapple::contract::{Engine, RenderSettings, filter_3d};
+use dapple::BoxedEngine;
+use dapple::contract::{RenderSettings, filter_3d};
 use dapple::glam::DVec3;
 use dapple::scene::origin::{Frame, middle_of};
 use dapple::scene::splat_file::SplatMetadata;
@@ -93,13 +94,13 @@ struct Sight {
 
 /// Model, and the engine that holds it.
 struct Model {
-    engine: Box<dyn Engine>,
+    engine: BoxedEngine,
     settings: RenderSettings,
 }
 
 impl Model {
     /// Uploads the splats to the device.
-    fn open(sight: &Sight, engine: Box<dyn Engine>) -> Result<Self> {
+    fn open(sight: &Sight, engine: BoxedEngine) -> Result<Self> {
         let mut engine = engine;
         engine.upload(&sight.splats, None)?;
         let settings = shown_settings(&sight.config, sight.splats.sh_degree);

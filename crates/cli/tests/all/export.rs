@@ -8,7 +8,7 @@ use crate::page;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use common::{dapple, ok_in, refused};
-use dapple::contract::{Engine, RenderSettings};
+use dapple::contract::{Engine, EngineExt, RenderSettings};
 use dapple::scene::Splats;
 use dapple::scene::splat_file::{self, Axes, Format, ReadOptions};
 use dapple_viewer::export::PageCamera;

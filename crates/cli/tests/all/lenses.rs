@@ -5,8 +5,10 @@
 
 use crate::common;
 
-use common::{TRAIN, files, json, ok_in, synth};
+use common::{TRAIN, files, json, ok_in, refused, run_in, synth};
 use std::path::Path;
+
+const UNSUPPORTED: i32 = 5;
 
 /// Trains `capture/` into `out`, with further options; returns the stderr.
 fn train(folder: &Path, out: &str, more: &[&str]) -> String {
@@ -90,5 +92,62 @@ fn a_fisheye_trains_natively_and_undistorted() {
     assert_eq!(
         sizes(&at.join("ring")),
         [sizes(&at.join("flat-views"))[0]; 2]
+    );
+}
+
+/// A panorama is trained on, scored, rendered and meshed as it is; what cannot be done says so.
+#[test]
+fn a_panorama_trains_and_renders_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let lens = [
+        "synth", "capture", "-q", "--photos", "9", "--lens", "equirect",
+    ];
+    let size = |height| ["--width", "64", "--height", height, "--points", "200"];
+    let error = run_in(at, &[&lens[..], &size("48")].concat()).stderr;
+    assert!(
+        error.contains("64 x 48") && error.contains("twice"),
+        "{error}"
+    );
+    ok_in(at, &[&lens[..], &size("32")].concat());
+
+    let said = train(at, "run", &["--refine-poses", "--antialias"]);
+    assert!(
+        said.contains("are panoramas of all directions (EQUIRECTANGULAR)"),
+        "{said}"
+    );
+    let flat = [&TRAIN[..], &["--undistort", "--overwrite"]].concat();
+    refused(at, &flat, UNSUPPORTED, &["panorama", "omit --undistort"]);
+
+    let splats = "run/splats.ply";
+    let scores = json(&ok_in(at, &["eval", "capture", splats, "-q", "--json"]));
+    assert!(scores["psnr"].as_f64().unwrap() > 5.0, "{scores}");
+    let render = ["render", splats, "--scene", "capture", "-q"];
+    for (channel, out) in [
+        ("rgb", "views"),
+        ("surface-depth", "depths"),
+        ("normals", "normals"),
+    ] {
+        let views = ["--views", "held-out", "--channel", channel, "-o", out];
+        ok_in(at, &[&render[..], &views].concat());
+        assert!(sizes(&at.join(out)).iter().all(|&size| size == (64, 32)));
+    }
+    // Refined cameras are those of panoramas, and a path of them renders panoramas.
+    let path = ["--path", "run/cameras.json", "-o", "again"];
+    ok_in(at, &[&render[..], &path].concat());
+    assert!(
+        sizes(&at.join("again"))
+            .iter()
+            .all(|&size| size == (64, 32))
+    );
+    // An orbit has a pinhole camera.
+    let orbit = ["--path", "orbit", "--frames", "2", "-o", "ring"];
+    ok_in(at, &[&render[..], &orbit].concat());
+    assert_eq!(sizes(&at.join("ring")), [(20, 15); 2]);
+    ok_in(
+        at,
+        &[
+            "mesh", "run", "-o", "mesh.glb", "--device", "cpu", "--score",
+        ],
     );
 }

@@ -10,12 +10,14 @@ use crate::stages::blend::BlendExtra;
 use crate::stages::blend_backward::Mode;
 use crate::stages::{blend_backward, densify, update};
 use crate::views::HeldView;
+use dapple_engine::instruments::Instrumented;
 use dapple_engine::{
-    BlendCounts, CropLoss, DensifyPlan, DepthSample, Engine, Gradients, ImageDerivative,
-    OptimizerState, RenderSettings, Rendered, RenderedBytes, Report, StepSettings, TrainView,
-    ViewId, ViewState, check_depths, check_photo, check_upload, check_views,
+    BlendCounts, DensifyPlan, DownloadParts, Engine, FeatureInput, GradientParts, Gradients,
+    ImageDerivative, OptimizerState, RenderSettings, Rendered, RenderedBytes, Report, Scoring,
+    Showing, StepSettings, Streaming, TrainView, ViewId, ViewState, check_depths, check_photo,
+    check_upload, check_views,
 };
-use dapple_scene::{Camera, Error, Photo, Result, Splats};
+use dapple_scene::{Camera, Photo, Result, Splats};
 use std::sync::Arc;
 
 impl Engine for CpuEngine {
@@ -25,6 +27,10 @@ impl Engine for CpuEngine {
         format!("cpu ({threads} thread{plural}, {})", level_name())
     }
 
+    fn most_gaussians(&self, _sh_degree: u8) -> Option<usize> {
+        None
+    }
+
     fn upload(&mut self, splats: &Splats, state: Option<&OptimizerState>) -> Result<()> {
         check_upload(splats, state)?;
         check_views(state, self.views.len())?;
@@ -32,31 +38,45 @@ impl Engine for CpuEngine {
         let views = state.map(|state| state.views.clone()).unwrap_or_default();
         self.views.poses = views.poses;
         self.features.appearance.held = views.appearance;
+        self.features.photometric.held = views.photometric;
         self.features
             .appearance_mlp
             .set(views.appearance_mlp, &mut self.model);
         Ok(())
     }
 
-    fn download(&mut self) -> Result<(Splats, OptimizerState)> {
+    fn download_parts(&mut self, parts: DownloadParts) -> Result<(Splats, OptimizerState)> {
         let model = &self.model;
         let degree = model.sh_degree;
-        let state = OptimizerState {
-            first_moments: model.first.to_splats(degree),
-            second_moments: model.second.to_splats(degree),
-            gradient_sums: model.stats.gradient_sums.clone(),
-            visible_counts: model.stats.visible_counts.clone(),
-            filter_3d: antialias::values(&model.filter_3d, model.params.len),
-            views: self.view_state()?,
-        };
-        Ok((self.model.params.to_splats(degree), state))
-    }
-
-    fn view_state(&mut self) -> Result<ViewState> {
-        Ok(ViewState {
-            poses: self.views.poses.clone(),
-            appearance: self.features.appearance.held.clone(),
-            appearance_mlp: self.features.appearance_mlp.get(&self.model),
+        let splats = || model.params.to_splats(degree);
+        let filter_3d = || antialias::values(&model.filter_3d, model.params.len);
+        Ok(match parts {
+            DownloadParts::All => (
+                splats(),
+                OptimizerState {
+                    first_moments: model.first.to_splats(degree),
+                    second_moments: model.second.to_splats(degree),
+                    gradient_sums: model.stats.gradient_sums.clone(),
+                    visible_counts: model.stats.visible_counts.clone(),
+                    filter_3d: filter_3d(),
+                    views: self.views_state(),
+                },
+            ),
+            DownloadParts::Splats => (splats(), OptimizerState::default()),
+            DownloadParts::SplatsAndFilters => (
+                splats(),
+                OptimizerState {
+                    filter_3d: filter_3d(),
+                    ..OptimizerState::default()
+                },
+            ),
+            DownloadParts::Views => (
+                Splats::default(),
+                OptimizerState {
+                    views: self.views_state(),
+                    ..OptimizerState::default()
+                },
+            ),
         })
     }
 
@@ -74,36 +94,14 @@ impl Engine for CpuEngine {
         Ok(ids)
     }
 
-    fn add_cameras(&mut self, cameras: &[Camera]) -> Result<Vec<ViewId>> {
-        let mut ids = Vec::with_capacity(cameras.len());
-        for camera in cameras {
-            ids.push(self.views.add(HeldView {
-                camera: CameraF32::new(camera)?,
-                photo: None,
-                comes_each_step: true,
-            }));
+    fn set_input(&mut self, input: FeatureInput) -> Result<()> {
+        match input {
+            FeatureInput::Depth(view, samples) => {
+                check_depths(&self.views.get(view)?.camera, &samples)?;
+                self.features.depth.set(view, samples);
+            }
+            FeatureInput::Perceptual(loss) => self.features.perceptual.loss = loss,
         }
-        Ok(ids)
-    }
-
-    fn put_photo(&mut self, view: ViewId, photo: Arc<Photo>) -> Result<()> {
-        let held = self.views.get_mut(view)?;
-        check_photo(&held.camera, &photo)?;
-        held.photo = Some(photo);
-        Ok(())
-    }
-
-    fn supervise_depth(&mut self, view: ViewId, samples: Vec<DepthSample>) -> Result<()> {
-        check_depths(&self.views.get(view)?.camera, &samples)?;
-        self.features.depth.set(view, samples);
-        Ok(())
-    }
-
-    fn set_crop_loss(&mut self, loss: Option<Box<dyn CropLoss>>) -> Result<()> {
-        if loss.as_ref().is_some_and(|loss| loss.routine().is_some()) {
-            return Err(Error::internal("a loss of crops that is made for a GPU"));
-        }
-        self.features.perceptual.loss = loss;
         Ok(())
     }
 
@@ -121,26 +119,6 @@ impl Engine for CpuEngine {
         })
     }
 
-    fn render_bytes(
-        &mut self,
-        camera: &Camera,
-        settings: &RenderSettings,
-    ) -> Result<RenderedBytes> {
-        let camera = CameraF32::new(camera)?.with_near(settings.near);
-        on_pool(self, |engine| {
-            engine.forward(&camera, settings, BlendExtra::Nothing);
-        });
-        Ok(self.image_bytes(&camera))
-    }
-
-    fn blend_counts(&mut self, camera: &Camera, settings: &RenderSettings) -> Result<BlendCounts> {
-        let camera = CameraF32::new(camera)?.with_near(settings.near);
-        on_pool(self, |engine| {
-            engine.forward(&camera, settings, BlendExtra::Counts);
-        });
-        Ok(self.blended(&camera))
-    }
-
     fn step(&mut self, view: ViewId, settings: &StepSettings) -> Result<()> {
         on_pool(self, |engine| engine.train_step(view, settings))
     }
@@ -148,6 +126,10 @@ impl Engine for CpuEngine {
     fn densify(&mut self, plan: &DensifyPlan) -> Result<()> {
         let report = densify::run(plan, &mut self.model);
         self.reports.push(Report::Densify(report));
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<()> {
         Ok(())
     }
 
@@ -160,6 +142,7 @@ impl Engine for CpuEngine {
         camera: &Camera,
         settings: &RenderSettings,
         derivative: &ImageDerivative<'_, f32>,
+        _parts: GradientParts,
     ) -> Result<Gradients<f32>> {
         let camera = CameraF32::new(camera)?.with_near(settings.near);
         let mode = Mode {
@@ -181,5 +164,82 @@ impl Engine for CpuEngine {
                 &engine.frame,
             ))
         })
+    }
+    fn streaming(&mut self) -> Option<&mut dyn Streaming> {
+        Some(self)
+    }
+
+    /// The host scores renders of this engine: both are on the CPU.
+    fn scoring(&mut self) -> Option<&mut dyn Scoring> {
+        None
+    }
+
+    fn showing(&mut self) -> Option<&mut dyn Showing> {
+        Some(self)
+    }
+
+    fn instruments(&mut self) -> Option<&mut dyn Instrumented> {
+        Some(self)
+    }
+}
+
+impl Streaming for CpuEngine {
+    fn add_cameras(&mut self, cameras: &[Camera]) -> Result<Vec<ViewId>> {
+        let mut ids = Vec::with_capacity(cameras.len());
+        for camera in cameras {
+            ids.push(self.views.add(HeldView {
+                camera: CameraF32::new(camera)?,
+                photo: None,
+                comes_each_step: true,
+            }));
+        }
+        Ok(ids)
+    }
+
+    fn put_photo(&mut self, view: ViewId, photo: Arc<Photo>) -> Result<()> {
+        let held = self.views.get_mut(view)?;
+        check_photo(&held.camera, &photo)?;
+        held.photo = Some(photo);
+        Ok(())
+    }
+
+    /// Does nothing: there is no transfer.
+    fn announce(&mut self, _view: ViewId, _photo: Option<Arc<Photo>>) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl Showing for CpuEngine {
+    fn render_bytes(
+        &mut self,
+        camera: &Camera,
+        settings: &RenderSettings,
+    ) -> Result<RenderedBytes> {
+        let camera = CameraF32::new(camera)?.with_near(settings.near);
+        on_pool(self, |engine| {
+            engine.forward(&camera, settings, BlendExtra::Nothing);
+        });
+        Ok(self.image_bytes(&camera))
+    }
+
+    fn blend_counts(&mut self, camera: &Camera, settings: &RenderSettings) -> Result<BlendCounts> {
+        let camera = CameraF32::new(camera)?.with_near(settings.near);
+        on_pool(self, |engine| {
+            engine.forward(&camera, settings, BlendExtra::Counts);
+        });
+        Ok(self.blended(&camera))
+    }
+}
+
+impl CpuEngine {
+    /// Returns what training has changed of the views.
+    fn views_state(&self) -> ViewState {
+        ViewState {
+            poses: self.views.poses.clone(),
+            appearance: self.features.appearance.held.clone(),
+            photometric: self.features.photometric.held.clone(),
+            appearance_mlp: self.features.appearance_mlp.get(&self.model),
+            ..ViewState::default()
+        }
     }
 }

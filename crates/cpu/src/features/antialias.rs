@@ -8,12 +8,12 @@ use dapple_scene::Result;
 
 /// Refresh of the 3D filters.
 #[derive(Debug, Default)]
-pub struct Antialias;
+pub struct Held;
 
-impl Feature for Antialias {
+impl Feature for Held {
     fn prepare(&mut self, step: &mut StepContext<'_>) -> Result<()> {
         let render = &step.settings.render;
-        if render.antialias && step.settings.refresh_filter_3d {
+        if render.antialias && step.settings.features.antialias.refresh {
             step.model.filter_3d =
                 deviations(&step.model.params, &step.views.cameras(), render.near);
         }

@@ -9,15 +9,15 @@ use dapple_scene::Result;
 
 /// Grids of a run.
 #[derive(Debug, Default)]
-pub struct Grids {
+pub struct Held {
     /// Grids of all views, with Adam's moments.
     pub held: AppearanceGrids,
 }
 
-impl Feature for Grids {
+impl Feature for Held {
     /// Makes sure that every view has a grid.
     fn prepare(&mut self, step: &mut StepContext<'_>) -> Result<()> {
-        let Some(learnt) = &step.settings.appearance else {
+        let Some(learnt) = &step.settings.features.appearance else {
             return Ok(());
         };
         if self.held.is_empty() {
@@ -31,7 +31,7 @@ impl Feature for Grids {
     }
 
     fn image(&mut self, step: &mut StepContext<'_>) {
-        if let Some(learnt) = &step.settings.appearance {
+        if let Some(learnt) = &step.settings.features.appearance {
             let grid = self.held.grid(step.view.0);
             appearance::run(&step.camera, learnt.cells, grid, step.frame);
             step.clock.lap(Stage::Appearance);
@@ -41,7 +41,7 @@ impl Feature for Grids {
     }
 
     fn image_back(&mut self, step: &mut StepContext<'_>) {
-        if let Some(learnt) = &step.settings.appearance {
+        if let Some(learnt) = &step.settings.features.appearance {
             std::mem::swap(&mut step.frame.image, &mut step.frame.corrected);
             let view = step.view.0;
             let grid = self.held.grid(view);

@@ -12,7 +12,7 @@ use dapple_scene::Result;
 
 /// Appearance MLP of a run.
 #[derive(Debug, Default)]
-pub struct Mlp {
+pub struct Held {
     /// Network, embeddings and their moments, without the Gaussians' features.
     network: AppearanceMlp,
     /// Network for the photo of the step.
@@ -21,7 +21,7 @@ pub struct Mlp {
     colours: MlpColours,
 }
 
-impl Mlp {
+impl Held {
     /// Takes the network of a state, and moves the Gaussians' features into the blocks.
     pub fn set(&mut self, mut network: AppearanceMlp, model: &mut Model) {
         if !network.is_empty() {
@@ -53,10 +53,10 @@ impl Mlp {
     }
 }
 
-impl Feature for Mlp {
+impl Feature for Held {
     fn prepare(&mut self, step: &mut StepContext<'_>) -> Result<()> {
         self.prepared = None;
-        if step.settings.appearance_mlp.is_none() {
+        if step.settings.features.appearance_mlp.is_none() {
             return Ok(());
         }
         let view = step.view.0;
@@ -83,7 +83,7 @@ impl Feature for Mlp {
         if let (Some(prepared), Some(colours), Some(learnt)) = (
             self.prepared.take(),
             step.slots.mlp.take(),
-            &settings.appearance_mlp,
+            &settings.features.appearance_mlp,
         ) {
             let held = (&mut self.network, step.view.0);
             appearance_mlp::step(

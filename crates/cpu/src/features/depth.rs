@@ -9,12 +9,12 @@ use std::sync::Arc;
 
 /// Samples of known depth.
 #[derive(Debug, Default)]
-pub struct Depths {
+pub struct Held {
     /// Samples by view; views without samples may be absent.
     samples: Vec<Arc<[DepthSample]>>,
 }
 
-impl Depths {
+impl Held {
     /// Sets the samples of a view.
     pub fn set(&mut self, view: ViewId, samples: Vec<DepthSample>) {
         if self.samples.len() <= view.0 {
@@ -28,7 +28,7 @@ impl Depths {
     }
 }
 
-impl Feature for Depths {
+impl Feature for Held {
     fn prepare(&mut self, step: &mut StepContext<'_>) -> Result<()> {
         step.mode.depths =
             step.settings.losses[LossTerm::Depth] > 0.0 && !self.of(step.view).is_empty();

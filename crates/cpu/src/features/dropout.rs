@@ -7,11 +7,12 @@ use dapple_scene::Result;
 
 /// Dropout of a step.
 #[derive(Debug, Default)]
-pub struct DropGaussians;
+pub struct Held;
 
-impl Feature for DropGaussians {
+impl Feature for Held {
     fn prepare(&mut self, step: &mut StepContext<'_>) -> Result<()> {
-        step.slots.opacity = Dropout::from_settings(step.settings);
+        let settings = step.settings;
+        step.slots.opacity = Dropout::new(settings.features.dropout, settings.seed, settings.step);
         Ok(())
     }
 }

@@ -1,8 +1,8 @@
 //! Features: what a training step does beyond the stages.
 //!
-//! A feature is a file with its `mod` line and a row of [`features!`]. It implements the points of [`Feature`] where it
-//! acts; the stages run between the points. The order at a point is the order of the rows; at [`Feature::image_back`]
-//! it is reversed.
+//! The list is [`dapple_engine::for_each_feature!`]. A feature is a file with its `mod` line. Its `Held` implements the
+//! points of [`Feature`] where it acts; the stages run between the points. The order at a point is the order of the
+//! list; at [`Feature::image_back`] it is reversed.
 //!
 //! Inside the loops of `project` and `update`, features act through [`KernelSlots`](crate::context::KernelSlots).
 
@@ -13,6 +13,7 @@ pub mod depth;
 pub mod dropout;
 pub mod noise;
 pub mod perceptual;
+pub mod photometric;
 mod point;
 pub mod poses;
 pub mod regularise;
@@ -21,13 +22,13 @@ use crate::context::StepContext;
 use dapple_scene::Result;
 use point::Feature;
 
-/// Declares a field for each row.
+/// Declares a field for each feature.
 macro_rules! features {
-    ($(#[doc = $text:literal] $name:ident: $kind:ident,)*) => {
+    ($(#[doc = $text:literal] $name:ident,)*) => {
         /// All features, with what they hold between steps.
         #[derive(Debug, Default)]
         pub struct Features {
-            $(#[doc = $text] pub $name: $name::$kind,)*
+            $(#[doc = $text] pub $name: $name::Held,)*
         }
 
         impl Features {
@@ -38,26 +39,7 @@ macro_rules! features {
     };
 }
 
-features! {
-    /// Refinement of the view's pose.
-    poses: Poses,
-    /// 3D filters of the Gaussians.
-    antialias: Antialias,
-    /// Random omission of Gaussians.
-    dropout: DropGaussians,
-    /// Colours by a network and an embedding of the view.
-    appearance_mlp: Mlp,
-    /// Grids of affine colour maps.
-    appearance: Grids,
-    /// Loss over crops.
-    perceptual: Perceptual,
-    /// Loss by known depths.
-    depth: Depths,
-    /// Loss terms over Gaussians.
-    regularise: Regularise,
-    /// Noise on centres.
-    noise: Noise,
-}
+dapple_engine::for_each_feature!(features);
 
 impl Features {
     /// Calls [`Feature::prepare`] of all features.

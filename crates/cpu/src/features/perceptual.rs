@@ -9,13 +9,13 @@ use dapple_scene::Result;
 
 /// Loss over crops, if one is set.
 #[derive(Debug, Default)]
-pub struct Perceptual {
+pub struct Held {
     /// The loss.
     pub loss: Option<Box<dyn CropLoss>>,
     crop: Crop,
 }
 
-impl Feature for Perceptual {
+impl Feature for Held {
     fn image_loss(&mut self, step: &mut StepContext<'_>) -> Result<()> {
         let weight = step.settings.losses[LossTerm::Perceptual];
         if weight == 0.0 {
@@ -23,7 +23,11 @@ impl Feature for Perceptual {
         }
         let loss = self.loss.as_deref_mut().ok_or_else(no_crop_loss)?;
         let cut = Cut {
-            origin: origin(step.settings.crop, step.camera.size, loss.side())?,
+            origin: origin(
+                step.settings.features.perceptual.crop,
+                step.camera.size,
+                loss.side(),
+            )?,
             background: step.settings.render.background,
             weight,
         };

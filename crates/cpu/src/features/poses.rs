@@ -7,13 +7,13 @@ use dapple_engine::Stage;
 
 /// Pose refinement of a step.
 #[derive(Debug, Default)]
-pub struct Poses {
+pub struct Held {
     gradient: Option<[f64; 6]>,
 }
 
-impl Feature for Poses {
+impl Feature for Held {
     fn gradients(&mut self, step: &mut StepContext<'_>) {
-        let is_on = !step.settings.pose_rates.are_off();
+        let is_on = !step.settings.features.poses.are_off();
         self.gradient = is_on.then(|| {
             update::pose_gradient_of_all(
                 step.slots.shown(step.model),
@@ -33,7 +33,7 @@ impl Feature for Poses {
             poses::step(
                 pose,
                 &gradient,
-                &step.settings.pose_rates,
+                &step.settings.features.poses,
                 &step.settings.adam,
             );
             step.clock.lap(Stage::Update);

@@ -7,9 +7,9 @@ use dapple_scene::Result;
 
 /// Regularisers of a step.
 #[derive(Debug, Default)]
-pub struct Regularise;
+pub struct Held;
 
-impl Feature for Regularise {
+impl Feature for Held {
     fn prepare(&mut self, step: &mut StepContext<'_>) -> Result<()> {
         step.slots.gradient = Regularisers::new(&step.settings.losses, step.model.params.len);
         Ok(())

@@ -61,7 +61,7 @@ pub fn run(camera: &CameraF32, frame: &mut Frame) {
                 let gaussian = index(key.load(Relaxed));
                 first_instance[gaussian].store((start + at) as u32, Relaxed);
                 let list = spans_of[gaussian];
-                for tile in tiles_of(&list, &spans[gaussian / PROJECT_CHUNK], camera.tiles[0]) {
+                for tile in tiles_of(&list, &spans[gaussian / PROJECT_CHUNK], camera) {
                     own[at] = tile;
                     histogram[tile as usize] += 1;
                     at += 1;
@@ -70,17 +70,19 @@ pub fn run(camera: &CameraF32, frame: &mut Frame) {
         });
 }
 
-/// Returns the tiles of a Gaussian, row by row.
+/// Returns the tiles of a Gaussian, row by row. A row has one span, and two on a panorama.
 fn tiles_of<'a>(
     list: &TileSpans,
     spans: &'a [Span],
-    tiles_across: u32,
+    camera: &CameraF32,
 ) -> impl Iterator<Item = u32> + 'a {
-    let first_row = u32::from(list.row);
+    let (first_row, tiles_across) = (u32::from(list.row), camera.tiles[0]);
+    let shift = u32::from(camera.model.is_panorama());
     spans[list.start as usize..][..usize::from(list.rows)]
         .iter()
-        .zip(first_row..)
-        .flat_map(move |(span, row)| {
+        .zip(0u32..)
+        .flat_map(move |(span, i)| {
+            let row = first_row + (i >> shift);
             (u32::from(span.first)..=u32::from(span.last)).map(move |x| row * tiles_across + x)
         })
 }

@@ -10,14 +10,17 @@
 
 use crate::blocks::Blocks;
 use crate::blocks::component;
+use crate::cameras::{Projector, for_model};
 use crate::frame::{CameraF32, Frame, PROJECT_CHUNK, Span, Splat2d, TileSpans, grow};
 use crate::projection::{self, CameraV, V3};
 use crate::sh;
 use crate::simd::{M, ROW, Row, Splat, V, each, parts};
 use dapple_engine::Dropout;
+use dapple_engine::camera_model::copies;
 use dapple_engine::constants::{ALPHA_MIN, TILE_SIZE};
 use pulp::Simd;
 use rayon::prelude::*;
+use std::marker::PhantomData;
 
 /// Fills `splats2d`, `spans_of` and `spans`. Anti-aliased if `filter_3d`, a row for each block, is
 /// given.
@@ -29,25 +32,14 @@ pub fn run(
     dropout: Option<Dropout>,
     frame: &mut Frame,
 ) {
-    let run = match (camera.lens.is_some(), filter_3d.is_some()) {
-        (false, false) => run_with::<false, false>,
-        (true, false) => run_with::<true, false>,
-        (false, true) => run_with::<false, true>,
-        (true, true) => run_with::<true, true>,
-    };
-    run(
-        params,
-        filter_3d.unwrap_or_default(),
-        camera,
-        sh_degree,
-        dropout,
-        frame,
-    );
+    let filters = filter_3d.unwrap_or_default();
+    for_model!(camera, filter_3d.is_some(), |C, ANTIALIAS| {
+        run_with::<C, ANTIALIAS>(params, filters, camera, sh_degree, dropout, frame);
+    });
 }
 
-/// Implements [`run`] for cameras whose lens distorts (`LENS`) or does not, with anti-aliasing
-/// (`ANTIALIAS`) or without.
-fn run_with<const LENS: bool, const ANTIALIAS: bool>(
+/// Implements [`run`] for a camera model, with anti-aliasing (`ANTIALIAS`) or without.
+fn run_with<C: Projector, const ANTIALIAS: bool>(
     params: &Blocks,
     filter_3d: &[Row],
     camera: &CameraF32,
@@ -71,7 +63,8 @@ fn run_with<const LENS: bool, const ANTIALIAS: bool>(
         .for_each(|(chunk, (((rows, splats2d), spans_of), spans))| {
             spans.clear();
             let first = chunk * (PROJECT_CHUNK / ROW);
-            pulp::Arch::new().dispatch(Chunk::<LENS, ANTIALIAS> {
+            pulp::Arch::new().dispatch(Chunk::<C, ANTIALIAS> {
+                model: PhantomData,
                 rows,
                 filter_3d: filter_3d.get(first..).unwrap_or_default(),
                 components: params.components,
@@ -86,7 +79,8 @@ fn run_with<const LENS: bool, const ANTIALIAS: bool>(
         });
 }
 
-struct Chunk<'a, const LENS: bool, const ANTIALIAS: bool> {
+struct Chunk<'a, C: Projector, const ANTIALIAS: bool> {
+    model: PhantomData<C>,
     rows: &'a [Row],
     /// 3D filters of this chunk's blocks.
     filter_3d: &'a [Row],
@@ -102,8 +96,8 @@ struct Chunk<'a, const LENS: bool, const ANTIALIAS: bool> {
 }
 
 /// Camera and settings of all Gaussians.
-struct Seen<S: Simd, const LENS: bool> {
-    camera: CameraV<S, LENS>,
+struct Seen<S: Simd, C: Projector> {
+    camera: CameraV<S, C>,
     sh_degree: u8,
     /// Factor and limit of the opacity: [`Dropout::shown`].
     shown: Option<(f32, f32)>,
@@ -119,13 +113,13 @@ struct Lanes {
     level: Row,
 }
 
-impl<const LENS: bool, const ANTIALIAS: bool> pulp::WithSimd for Chunk<'_, LENS, ANTIALIAS> {
+impl<C: Projector, const ANTIALIAS: bool> pulp::WithSimd for Chunk<'_, C, ANTIALIAS> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, s: S) {
         let seen = Seen {
-            camera: CameraV::<S, LENS>::new(s, self.camera),
+            camera: CameraV::<S, C>::new(s, self.camera),
             sh_degree: self.sh_degree,
             shown: self.dropout.map(|dropout| dropout.shown()),
         };
@@ -146,7 +140,7 @@ impl<const LENS: bool, const ANTIALIAS: bool> pulp::WithSimd for Chunk<'_, LENS,
                 &Row::ZERO
             };
             for part in 0..parts::<S>() {
-                project_part::<S, LENS, ANTIALIAS>(s, block, part, &seen, filter_3d, &mut lanes);
+                project_part::<S, C, ANTIALIAS>(s, block, part, &seen, filter_3d, &mut lanes);
             }
             if let Some(dropout) = &self.dropout {
                 for lane in 0..ROW {
@@ -177,16 +171,16 @@ pub fn view_direction<S: Simd>(s: S, mean: V3<S>, centre: V3<S>) -> (V3<S>, V<S>
 }
 
 #[inline(always)]
-fn project_part<S: Simd, const LENS: bool, const ANTIALIAS: bool>(
+fn project_part<S: Simd, C: Projector, const ANTIALIAS: bool>(
     s: S,
     block: &[Row],
     part: usize,
-    seen: &Seen<S, LENS>,
+    seen: &Seen<S, C>,
     filter_3d: &Row,
     lanes: &mut Lanes,
 ) {
     let camera = &seen.camera;
-    let p = projection::project::<S, LENS, ANTIALIAS>(s, block, part, camera, filter_3d);
+    let p = projection::project::<S, C, ANTIALIAS>(s, block, part, camera, filter_3d);
     let (direction, _) = view_direction(s, p.mean, camera.centre);
     let (rgb, finite) = colour(s, block, part, seen.sh_degree, direction);
 
@@ -211,7 +205,7 @@ fn project_part<S: Simd, const LENS: bool, const ANTIALIAS: bool>(
         rgb[2],
         radius[0],
         radius[1],
-        p.point[2],
+        C::depth(p.point),
     ];
     for i in 0..fields.len() {
         fields[i].store(&mut lanes.splat[i], part);
@@ -245,7 +239,8 @@ fn colour<S: Simd>(
     (each!(3, |c| rgb[c].max(zero)), poison.ge(zero))
 }
 
-/// Lists the tiles whose pixel centres the ellipse `d^T conic d <= level` reaches.
+/// Lists the tiles whose pixel centres the ellipse `d^T conic d <= level` reaches. On a panorama a row of tiles has two
+/// spans, one for each copy of the ellipse: see [`dapple_engine::camera_model::copies`].
 fn touched_tiles(
     splat: &Splat2d,
     conic: [f32; 4],
@@ -259,20 +254,15 @@ fn touched_tiles(
     let [mx, my] = splat.mean;
     let [rx, ry] = splat.radius;
     let [width, height] = camera.size.map(|v| v as f32);
+    let is_panorama = camera.model.is_panorama();
     let visible = level > 0.0
         && splat.log2_opacity >= ALPHA_MIN.log2()
-        && mx + rx >= 0.5
-        && mx - rx <= width - 0.5
+        && (is_panorama || mx + rx >= 0.5 && mx - rx <= width - 0.5)
         && my + ry >= 0.5
         && my - ry <= height - 0.5;
     if !visible {
         return TileSpans::default();
     }
-    let tile = TILE_SIZE as f32;
-    // A tile reaches from its first pixel centre to its last: [16 i + 0.5, 16 i + 15.5].
-    let first_tile = |low: f32| ((low - (tile - 0.5)) / tile).ceil().max(0.0) as u32;
-    let last_tile =
-        |high: f32, count: u32| (((high - 0.5) / tile).floor().max(0.0) as u32).min(count - 1);
     let first_row = first_tile(my - ry);
     let last_row = last_tile(my + ry, camera.tiles[1]);
     let mut list = TileSpans {
@@ -281,15 +271,86 @@ fn touched_tiles(
         rows: 0,
         tiles: 0,
     };
-    let [a, b, c, inverse_determinant] = conic;
-    // The ellipse's rightmost point is at dy = -b/c * rx, its leftmost mirrored.
-    let dy_right = -b / c * rx;
-    // Half the chord at dy. b^2 - a c is minus the inverse determinant of the covariance, which
-    // does not cancel for needles.
-    let half_width = |dy: f32| (a * level - inverse_determinant * dy * dy).max(0.0).sqrt();
-    for row in first_row..=last_row {
-        let top = (row as f32 * tile + 0.5 - my).max(-ry);
-        let bottom = ((row + 1) as f32 * tile - 0.5)
+    let ellipse = Ellipse {
+        mean: splat.mean,
+        radius: splat.radius,
+        conic,
+        level,
+        size: [width, height],
+    };
+    let mut push = |span: Option<[u32; 2]>| {
+        spans.push(match span {
+            Some([first, last]) => {
+                list.tiles += last - first + 1;
+                Span {
+                    first: first as u16,
+                    last: last as u16,
+                }
+            }
+            None => Span { first: 1, last: 0 },
+        });
+        list.rows += 1;
+    };
+    if is_panorama {
+        let ([left, right], count) = copies(mx, width, camera.tiles[0]);
+        for row in first_row..=last_row {
+            push(ellipse.tiles(left, row, [0, count]));
+            push(ellipse.tiles(right, row, [count, camera.tiles[0]]));
+        }
+    } else {
+        for row in first_row..=last_row {
+            push(ellipse.tiles(mx, row, [0, camera.tiles[0]]));
+        }
+    }
+    if list.tiles == 0 {
+        spans.truncate(list.start as usize);
+        return TileSpans::default();
+    }
+    list
+}
+
+/// Returns the first tile whose last pixel centre is not before `low`: a tile reaches from its first pixel centre to
+/// its last, [16 i + 0.5, 16 i + 15.5].
+fn first_tile(low: f32) -> u32 {
+    ((low - (TILE - 0.5)) / TILE).ceil().max(0.0) as u32
+}
+
+/// Returns the last of `count` tiles whose first pixel centre is not beyond `high`.
+fn last_tile(high: f32, count: u32) -> u32 {
+    (((high - 0.5) / TILE).floor().max(0.0) as u32).min(count - 1)
+}
+
+/// Side of a tile, pixels.
+const TILE: f32 = TILE_SIZE as f32;
+
+/// Ellipse `d^T conic d <= level`.
+struct Ellipse {
+    mean: [f32; 2],
+    radius: [f32; 2],
+    /// Conic xx, xy, yy, and its determinant.
+    conic: [f32; 4],
+    level: f32,
+    /// Size of the image, pixels.
+    size: [f32; 2],
+}
+
+impl Ellipse {
+    /// Returns the first and the last tile of a tile row, among `from..end`, that the ellipse with its centre in column
+    /// `mx` reaches.
+    fn tiles(&self, mx: f32, row: u32, [from, end]: [u32; 2]) -> Option<[u32; 2]> {
+        let ([_, my], [rx, ry], [width, height]) = (self.mean, self.radius, self.size);
+        let [a, b, c, inverse_determinant] = self.conic;
+        // The ellipse's rightmost point is at dy = -b/c * rx, its leftmost mirrored.
+        let dy_right = -b / c * rx;
+        // Half the chord at dy. b^2 - a c is minus the inverse determinant of the covariance, which
+        // does not cancel for needles.
+        let half_width = |dy: f32| {
+            (a * self.level - inverse_determinant * dy * dy)
+                .max(0.0)
+                .sqrt()
+        };
+        let top = (row as f32 * TILE + 0.5 - my).max(-ry);
+        let bottom = ((row + 1) as f32 * TILE - 0.5)
             .min(height - 0.5)
             .min(my + ry)
             - my;
@@ -297,23 +358,11 @@ fn touched_tiles(
         let dy_l = (-dy_right).clamp(top.min(bottom), bottom.max(top));
         let right = mx + (-b * dy_r + half_width(dy_r)) / a;
         let left = mx + (-b * dy_l - half_width(dy_l)) / a;
-        let (first, last) = (first_tile(left), last_tile(right, camera.tiles[0]));
-        let inside = bottom >= top && right >= 0.5 && left <= width - 0.5;
-        let span = if inside && first <= last {
-            list.tiles += last - first + 1;
-            Span {
-                first: first as u16,
-                last: last as u16,
-            }
-        } else {
-            Span { first: 1, last: 0 }
-        };
-        spans.push(span);
-        list.rows += 1;
+        let is_inside = end > 0 && bottom >= top && right >= 0.5 && left <= width - 0.5;
+        if !is_inside {
+            return None;
+        }
+        let (first, last) = (first_tile(left).max(from), last_tile(right, end));
+        (first <= last).then_some([first, last])
     }
-    if list.tiles == 0 {
-        spans.truncate(list.start as usize);
-        return TileSpans::default();
-    }
-    list
 }

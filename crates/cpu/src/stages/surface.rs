@@ -11,6 +11,7 @@ use super::blend::Layer;
 use super::visits::{BATCH, LiveRows, TileGeometry, Visit, Visits, tile_instances};
 use crate::antialias;
 use crate::blocks::Blocks;
+use crate::cameras::{Projector, for_model};
 use crate::frame::{
     CameraF32, Frame, PROJECT_CHUNK, Profile, Splat2d, SurfaceFrame, TileSpans, grow,
 };
@@ -20,6 +21,7 @@ use dapple_engine::depth::MEDIAN_TRANSMITTANCE;
 use dapple_engine::surface::{LEAST_DEVIATION, MOST_SLANT, REACH};
 use pulp::Simd;
 use rayon::prelude::*;
+use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// Halvings of the interval of a depth: from eight times the farthest depth to a rounding error.
@@ -42,15 +44,12 @@ pub fn run(
     cap: u32,
     frame: &mut Frame,
 ) {
-    let run = match (camera.lens.is_some(), filter_3d.is_some()) {
-        (false, false) => profiles::<false, false>,
-        (true, false) => profiles::<true, false>,
-        (false, true) => profiles::<false, true>,
-        (true, true) => profiles::<true, true>,
-    };
     let spans = &frame.spans_of;
     let found = &mut frame.surface.profiles;
-    run(params, filter_3d.unwrap_or_default(), camera, spans, found);
+    let filters = filter_3d.unwrap_or_default();
+    for_model!(camera, filter_3d.is_some(), |C, ANTIALIAS| {
+        profiles::<C, ANTIALIAS>(params, filters, camera, spans, found);
+    });
     let tiles = camera.tile_count();
     grow(
         &mut frame.surface.rows,
@@ -75,7 +74,7 @@ pub fn run(
 }
 
 /// Computes step 1 for the blocks that have a visible Gaussian.
-fn profiles<const LENS: bool, const ANTIALIAS: bool>(
+fn profiles<C: Projector, const ANTIALIAS: bool>(
     params: &Blocks,
     filter_3d: &[Row],
     camera: &CameraF32,
@@ -92,7 +91,8 @@ fn profiles<const LENS: bool, const ANTIALIAS: bool>(
         .enumerate()
         .for_each(|(chunk, ((rows, profiles), spans))| {
             let first = chunk * (PROJECT_CHUNK / ROW);
-            pulp::Arch::new().dispatch(Chunk::<LENS, ANTIALIAS> {
+            pulp::Arch::new().dispatch(Chunk::<C, ANTIALIAS> {
+                model: PhantomData,
                 rows,
                 components: params.components,
                 filter_3d: filter_3d.get(first..).unwrap_or_default(),
@@ -103,7 +103,8 @@ fn profiles<const LENS: bool, const ANTIALIAS: bool>(
         });
 }
 
-struct Chunk<'a, const LENS: bool, const ANTIALIAS: bool> {
+struct Chunk<'a, C: Projector, const ANTIALIAS: bool> {
+    model: PhantomData<C>,
     rows: &'a [Row],
     components: usize,
     /// 3D filters of this chunk's blocks.
@@ -113,12 +114,12 @@ struct Chunk<'a, const LENS: bool, const ANTIALIAS: bool> {
     profiles: &'a mut [Profile],
 }
 
-impl<const LENS: bool, const ANTIALIAS: bool> pulp::WithSimd for Chunk<'_, LENS, ANTIALIAS> {
+impl<C: Projector, const ANTIALIAS: bool> pulp::WithSimd for Chunk<'_, C, ANTIALIAS> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, s: S) {
-        let camera = CameraV::<S, LENS>::new(s, self.camera);
+        let camera = CameraV::<S, C>::new(s, self.camera);
         let blocks = self.rows.chunks_exact(self.components);
         let outputs = self.profiles.chunks_exact_mut(ROW);
         let outputs = outputs.zip(self.spans.chunks_exact(ROW));
@@ -133,8 +134,7 @@ impl<const LENS: bool, const ANTIALIAS: bool> pulp::WithSimd for Chunk<'_, LENS,
             };
             let mut fields = [Row::ZERO; FIELDS];
             for part in 0..parts::<S>() {
-                let p =
-                    projection::project::<S, LENS, ANTIALIAS>(s, block, part, &camera, filter_3d);
+                let p = projection::project::<S, C, ANTIALIAS>(s, block, part, &camera, filter_3d);
                 let found = profile(s, &p, &camera, antialias::dilation(ANTIALIAS));
                 for k in 0..FIELDS {
                     found[k].store(&mut fields[k], part);
@@ -150,20 +150,20 @@ impl<const LENS: bool, const ANTIALIAS: bool> pulp::WithSimd for Chunk<'_, LENS,
 
 /// Computes the fields of [`Profile`], in order.
 #[inline(always)]
-fn profile<S: Simd, const LENS: bool>(
+fn profile<S: Simd, C: Projector>(
     s: S,
     p: &Projection<S>,
-    camera: &CameraV<S, LENS>,
+    camera: &CameraV<S, C>,
     dilation: f32,
 ) -> [V<S>; FIELDS] {
-    let (zero, depth) = (s.k(0.0), p.point[2]);
-    let turn = camera.rotation;
+    let (zero, depth) = (s.k(0.0), C::depth(p.point));
+    let forward = C::depth_row(camera, p);
     // Rows of the map from the unit ball to pixels and depth.
     let [u, v] = p.u;
     let along = each!(3, |k| {
-        turn[2][0].mul_add(
+        forward[0].mul_add(
             p.m[0][k],
-            turn[2][1].mul_add(p.m[1][k], turn[2][2] * p.m[2][k]),
+            forward[1].mul_add(p.m[1][k], forward[2] * p.m[2][k]),
         )
     });
     let (ku, kv) = (dot(u, along), dot(v, along));
@@ -195,7 +195,7 @@ fn profile<S: Simd, const LENS: bool>(
 
 /// Computes the normal of the plane of highest density, `-Sigma^-1 p`, in camera coordinates.
 #[inline(always)]
-fn normal<S: Simd, const LENS: bool>(s: S, p: &Projection<S>, camera: &CameraV<S, LENS>) -> V3<S> {
+fn normal<S: Simd, C: Projector>(s: S, p: &Projection<S>, camera: &CameraV<S, C>) -> V3<S> {
     let shortest = p.scales[0].min(p.scales[1]).min(p.scales[2]);
     let mut sum = [s.k(0.0); 3];
     for k in 0..3 {

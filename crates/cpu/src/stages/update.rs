@@ -7,10 +7,10 @@
 //! 4. Take Adam's step and update the statistics of density control; or, for [`run_gradients`], write the
 //!    gradients out.
 //! 5. If the step requests them, add regularisers before Adam ([`regularisers`]) and noise after
-//!    ([`extras`]).
+//!    ([`noise`]).
 //!
 //! [`regularisers`]: super::regularisers
-//! [`extras`]: super::extras
+//! [`noise`]: super::noise
 
 mod backward;
 mod export;
@@ -18,6 +18,7 @@ mod export;
 pub use export::{pose_gradient_of_all, run_gradients};
 
 use crate::blocks::{MAX_COMPONENTS, component};
+use crate::cameras::{Pinhole, Projector, for_model};
 use crate::context::StepContext;
 use crate::model::Model;
 use crate::projection::CameraV;
@@ -28,6 +29,7 @@ use backward::{Context, backward};
 use dapple_engine::{Adam, LearningRates};
 use pulp::Simd;
 use rayon::prelude::*;
+use std::marker::PhantomData;
 
 /// Blocks of one task.
 const CHUNK_BLOCKS: usize = 64;
@@ -92,7 +94,7 @@ pub fn run(step: &mut StepContext<'_>, adam: &AdamStep) {
     } = &mut *step.model;
     let filter_3d = settings.render.antialias.then_some(filter_3d.as_slice());
     let context = Context::new(camera, filter_3d, step.sh_degree, mode.depths, step.frame);
-    let (regularisers, extras) = (slots.gradient.as_ref(), slots.after_adam.as_ref());
+    let (regularisers, noise) = (slots.gradient.as_ref(), slots.after_adam.as_ref());
     let components = params.components;
     let rows = CHUNK_BLOCKS * components;
     let gaussians = CHUNK_BLOCKS * ROW;
@@ -109,7 +111,8 @@ pub fn run(step: &mut StepContext<'_>, adam: &AdamStep) {
         .zip(looked)
         .enumerate();
     let task = |chunk: usize, params: &mut [Row], first, second, looked, stats| {
-        let step = Step::<false, false> {
+        let step = Step::<Pinhole, false> {
+            model: PhantomData,
             context,
             adam,
             absolute: mode.absolute,
@@ -122,14 +125,11 @@ pub fn run(step: &mut StepContext<'_>, adam: &AdamStep) {
             looked,
             stats,
         };
-        match (camera.lens.is_some(), filter_3d.is_some()) {
-            (false, false) => pulp::Arch::new().dispatch(step),
-            (true, false) => pulp::Arch::new().dispatch(step.on::<true, false>()),
-            (false, true) => pulp::Arch::new().dispatch(step.on::<false, true>()),
-            (true, true) => pulp::Arch::new().dispatch(step.on::<true, true>()),
-        }
-        if let Some(extras) = extras {
-            extras.perturb(chunk * gaussians, components, params);
+        for_model!(camera, filter_3d.is_some(), |C, ANTIALIAS| {
+            pulp::Arch::new().dispatch(step.on::<C, ANTIALIAS>());
+        });
+        if let Some(noise) = noise {
+            noise.perturb(chunk * gaussians, components, params);
         }
     };
     match settings.accumulate_density {
@@ -143,8 +143,9 @@ pub fn run(step: &mut StepContext<'_>, adam: &AdamStep) {
     }
 }
 
-/// Task of a step. `LENS`: the camera's lens distorts. `ANTIALIAS`: with the anti-aliasing filters.
-struct Step<'a, const LENS: bool, const ANTIALIAS: bool> {
+/// Task of a step. `C`: the camera's model. `ANTIALIAS`: with the anti-aliasing filters.
+struct Step<'a, C: Projector, const ANTIALIAS: bool> {
+    model: PhantomData<C>,
     context: Context<'a>,
     adam: &'a AdamStep,
     /// True if the statistics are of absolute gradients.
@@ -160,9 +161,10 @@ struct Step<'a, const LENS: bool, const ANTIALIAS: bool> {
     stats: Option<(&'a mut [f32], &'a mut [f32])>,
 }
 
-impl<'a> Step<'a, false, false> {
-    fn on<const LENS: bool, const ANTIALIAS: bool>(self) -> Step<'a, LENS, ANTIALIAS> {
+impl<'a> Step<'a, Pinhole, false> {
+    fn on<C: Projector, const ANTIALIAS: bool>(self) -> Step<'a, C, ANTIALIAS> {
         Step {
+            model: PhantomData,
             context: self.context,
             adam: self.adam,
             absolute: self.absolute,
@@ -178,12 +180,12 @@ impl<'a> Step<'a, false, false> {
     }
 }
 
-impl<const LENS: bool, const ANTIALIAS: bool> pulp::WithSimd for Step<'_, LENS, ANTIALIAS> {
+impl<C: Projector, const ANTIALIAS: bool> pulp::WithSimd for Step<'_, C, ANTIALIAS> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(mut self, s: S) {
-        let camera = CameraV::<S, LENS>::new(s, self.context.camera);
+        let camera = CameraV::<S, C>::new(s, self.context.camera);
         let n = self.components;
         let active = component::SH + 3 * dapple_scene::sh_coefficient_count(self.context.sh_degree);
         let blocks = self.params.chunks_exact_mut(n);
@@ -212,7 +214,7 @@ impl<const LENS: bool, const ANTIALIAS: bool> pulp::WithSimd for Step<'_, LENS, 
                     Some(looked) => looked.block(i),
                     None => block,
                 };
-                let mut g = backward::<S, LENS, ANTIALIAS>(s, seen, part, &camera, degree, sums);
+                let mut g = backward::<S, C, ANTIALIAS>(s, seen, part, &camera, degree, sums);
                 if let Some(looked) = &mut self.looked {
                     looked.backward(s, (i, block), part, &mut g.components);
                 }

@@ -16,6 +16,7 @@
 
 use crate::frame::{CameraF32, Splat2d};
 use crate::simd::{ROW, Row, Splat, V, parts};
+use dapple_engine::camera_model::nearest;
 use dapple_engine::constants::ALPHA_MIN;
 use pulp::Simd;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -33,6 +34,8 @@ pub struct TileGeometry {
     pub origin: [f32; 2],
     /// Pixels across and down that lie inside the image.
     pub size: [u32; 2],
+    /// Width of the image of a panorama, whose tiles see the nearest copy of each ellipse; 0 for others.
+    pub period: f32,
 }
 
 impl TileGeometry {
@@ -48,6 +51,10 @@ impl TileGeometry {
                 (camera.size[0] - x).min(ROW as u32),
                 (camera.size[1] - y).min(ROW as u32),
             ],
+            period: match camera.model.is_panorama() {
+                true => camera.size[0] as f32,
+                false => 0.0,
+            },
         }
     }
 
@@ -187,6 +194,11 @@ impl Visits {
         let count = instances.len().min(BATCH);
         for (place, instance) in self.splats.iter_mut().zip(instances) {
             *place = splats2d[instance.load(Relaxed) as usize];
+        }
+        if geometry.period > 0.0 {
+            for splat in &mut self.splats[..count] {
+                splat.mean[0] = nearest(splat.mean[0], geometry.origin[0], geometry.period);
+            }
         }
         let mut len = 0;
         for first in (0..count).step_by(ROW) {
@@ -371,6 +383,7 @@ mod tests {
         let geometry = TileGeometry {
             origin: [160.0, 96.0],
             size: [16, 16],
+            period: 0.0,
         };
         let (mut needed, mut visited) = (0, 0);
         for round in 0..2000 {

@@ -4,13 +4,14 @@
 //! 2. It closes when no page shows a snapshot, to free its memory for the run.
 //! 3. A damaged or missing snapshot, or one too large for the device, is an error for the page that requested it.
 
-use dapple_engine::{Engine, RenderSettings};
+use dapple_device::BoxedEngine;
+use dapple_engine::RenderSettings;
 use dapple_scene::{Error, Result, splat_file};
 use dapple_train::RunFolder;
 use dapple_viewer::{Encoded, Request};
 
 /// Function that opens an engine.
-type Opener = Box<dyn Fn() -> Result<Box<dyn Engine>> + Send>;
+type Opener = Box<dyn Fn() -> Result<BoxedEngine> + Send>;
 
 /// Snapshot playback of a run; the module documents the engine's lifetime.
 pub struct Playback {
@@ -20,7 +21,7 @@ pub struct Playback {
 }
 
 struct Held {
-    engine: Box<dyn Engine>,
+    engine: BoxedEngine,
     /// Snapshot that the engine holds; none after a failed read.
     step: Option<u32>,
     sh_degree: u8,
@@ -28,10 +29,7 @@ struct Held {
 
 impl Playback {
     /// Creates the playback of a run's snapshots, on an engine that `open` returns.
-    pub fn new(
-        folder: RunFolder,
-        open: impl Fn() -> Result<Box<dyn Engine>> + Send + 'static,
-    ) -> Self {
+    pub fn new(folder: RunFolder, open: impl Fn() -> Result<BoxedEngine> + Send + 'static) -> Self {
         Self {
             folder,
             open: Box::new(open),

@@ -86,7 +86,7 @@ fn a_lora_adapts_looks_to_light_that_the_network_has_not_learnt() {
             settings,
         };
         let all: Vec<&View> = views.iter().collect();
-        evaluate_halves(engine.as_mut(), &splats, &all, &how, &dapple::NoProgress).unwrap()
+        evaluate_halves(&mut engine, &splats, &all, &how, &dapple::NoProgress).unwrap()
     };
     let (by_code, by_lora) = (score(None), score(Some(4)));
     println!("code {:.2} dB, LoRA {:.2} dB", by_code.psnr, by_lora.psnr);

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use dapple::contract::{Engine, RenderSettings};
+use dapple::contract::{Engine, EngineExt, RenderSettings};
 use dapple::cpu::{CpuEngine, CpuOptions};
 use dapple::glam::DVec3;
 use dapple::scene::edit::order::append;

@@ -4,13 +4,14 @@
 use crate::lpips_weights;
 use crate::resume::running::gpu;
 
+use dapple::BoxedEngine;
 use dapple::contract::{
-    AppearanceSettings, CropLoss, LossTerm, LossWeights, StepSettings, TrainView, ViewId, crops,
+    AppearanceSettings, CropLoss, LossTerm, LossWeights, StepFeatures, StepSettings, TrainView,
+    ViewId, crops,
 };
 use dapple::prelude::*;
 use dapple::train::config::EvalConfig;
 use dapple::train::evaluate::Lpips;
-use dapple_tensor::Context;
 use lpips_weights::{ALEX, file, random};
 use std::path::Path;
 
@@ -22,8 +23,22 @@ fn lpips() -> Lpips {
     Lpips::parse(&file(&random(ALEX, false))).unwrap()
 }
 
+/// Sets the loss over crops of an engine, for its device.
+fn set_loss(engine: &mut BoxedEngine) {
+    match engine {
+        BoxedEngine::Host(engine) => {
+            let loss = lpips().crops(SIDE).unwrap();
+            engine.set_crop_loss(Some(Box::new(loss))).unwrap();
+        }
+        BoxedEngine::Device(engine) => {
+            let loss = lpips().crop_routine(SIDE, engine.gpu()).unwrap();
+            engine.set_crop_routine(Some(loss)).unwrap();
+        }
+    }
+}
+
 /// Returns the CPU engine and the GPU for tests.
-fn engines() -> Vec<Box<dyn Engine>> {
+fn engines() -> Vec<BoxedEngine> {
     let mut engines = vec![dapple::engine(Device::Cpu).unwrap()];
     engines.extend(gpu("f32"));
     engines
@@ -66,8 +81,13 @@ fn step_settings(weight: f32, appearance: Option<AppearanceSettings>) -> StepSet
         losses: LossWeights::default()
             .with(LossTerm::Ssim, 0.2)
             .with(LossTerm::Perceptual, weight),
-        crop: [1 << 31, 3 << 30],
-        appearance,
+        features: StepFeatures {
+            perceptual: dapple::contract::features::perceptual::Step {
+                crop: [1 << 31, 3 << 30],
+            },
+            appearance,
+            ..StepFeatures::default()
+        },
         ..StepSettings::new(1, render)
     }
 }
@@ -115,7 +135,8 @@ fn distance(a: &[f64], b: &[f64]) -> f64 {
 
 /// Returns the derivative by the image that steps should add: that of the crop, computed on the CPU, at its place.
 fn expected(rgb: &[f32], photo: &Photo, settings: &StepSettings) -> Vec<f32> {
-    let [left, top] = crops::origin(settings.crop, [WIDTH, HEIGHT], SIDE).unwrap();
+    let [left, top] =
+        crops::origin(settings.features.perceptual.crop, [WIDTH, HEIGHT], SIDE).unwrap();
     assert_eq!([left, top], [18, 14]);
     let pixels: Vec<usize> = (0..SIDE * SIDE)
         .map(|i| ((top + i / SIDE) * WIDTH + left + i % SIDE) as usize)
@@ -135,7 +156,7 @@ fn expected(rgb: &[f32], photo: &Photo, settings: &StepSettings) -> Vec<f32> {
             });
         }
     }
-    let mut loss = lpips().crops_on(SIDE, &Context::cpu()).unwrap();
+    let mut loss = lpips().crops(SIDE).unwrap();
     let mut derivative = vec![0.0; a.len()];
     loss.differentiate(&a, &b, &mut derivative).unwrap();
     let mut image = vec![0.0; rgb.len()];
@@ -152,7 +173,6 @@ fn the_derivative_of_a_crop_reaches_the_gaussians() {
     let (splats, photo) = (synth::splats(500, 3), photo());
     let mut found = Vec::new();
     for mut engine in engines() {
-        let engine = engine.as_mut();
         let view = TrainView {
             camera: camera(),
             photo: photo.clone().into(),
@@ -164,10 +184,9 @@ fn the_derivative_of_a_crop_reaches_the_gaussians() {
             engine.step(ViewId(0), &with).is_err(),
             "compared by nothing"
         );
-        let loss = lpips().crops(SIDE, engine).unwrap();
-        engine.set_crop_loss(Some(Box::new(loss))).unwrap();
-        let [plain] = gradients(engine, &splats, &step_settings(0.0, None));
-        let [both] = gradients(engine, &splats, &with);
+        set_loss(&mut engine);
+        let [plain] = gradients(engine.as_mut(), &splats, &step_settings(0.0, None));
+        let [both] = gradients(engine.as_mut(), &splats, &with);
         let part: Vec<f64> = both.iter().zip(&plain).map(|(a, b)| a - b).collect();
         engine.upload(&splats, None).unwrap();
         let rendered = engine.render(&camera(), &with.render).unwrap();
@@ -180,7 +199,7 @@ fn the_derivative_of_a_crop_reaches_the_gaussians() {
         let apart = distance(&part, &truth);
         println!("{}: {apart:.1e}", engine.description());
         assert!(apart < 1e-3, "{apart}");
-        let [again] = gradients(engine, &splats, &with);
+        let [again] = gradients(engine.as_mut(), &splats, &with);
         assert_eq!(both, again, "not the same twice");
         // With a learnt appearance, the crop is cut after the bilateral grid, and the derivative passes through the
         // grid.
@@ -191,13 +210,14 @@ fn the_derivative_of_a_crop_reaches_the_gaussians() {
             identity: 0.0,
         };
         let learning = step_settings(30.0, Some(learnt));
-        let [first, second] = gradients(engine, &splats, &learning);
+        let [first, second] = gradients(engine.as_mut(), &splats, &learning);
         assert!(
             distance(&first, &both) < 1e-4,
             "the first map changes nothing"
         );
         assert!(distance(&second, &both) > 1e-2, "the second is another");
         found.push([both, second]);
+        let engine = engine.as_mut();
         engine.set_crop_loss(None).unwrap();
         assert!(engine.step(ViewId(0), &with).is_err(), "it was taken away");
     }

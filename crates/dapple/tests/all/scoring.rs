@@ -2,7 +2,8 @@
 //! kinds of photos. Requested images do not change the scores.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use dapple::contract::{Engine, Pictures, RenderSettings};
+use dapple::BoxedEngine;
+use dapple::contract::{Pictures, RenderSettings};
 use dapple::prelude::*;
 use dapple::scene::test_requirements;
 use dapple::train::evaluate::{Scoring, evaluate};
@@ -47,7 +48,7 @@ fn views() -> (Splats, Vec<View>) {
 type Shown = Vec<Option<Pictures>>;
 
 fn scored(
-    engine: &mut dyn Engine,
+    engine: &mut BoxedEngine,
     views: &[View],
     scoring: &Scoring<'_>,
 ) -> (Vec<ImageScore>, Shown) {
@@ -64,7 +65,7 @@ fn scored(
     (report.unwrap().images, shown)
 }
 
-fn check(engine: &mut dyn Engine) {
+fn check(engine: &mut BoxedEngine) {
     let (splats, views) = views();
     engine.upload(&splats, None).unwrap();
     let with = Scoring {
@@ -106,13 +107,13 @@ fn check(engine: &mut dyn Engine) {
 
 #[test]
 fn the_cpu_engine_s_scores_are_the_host_s() {
-    check(dapple::engine(Device::Cpu).unwrap().as_mut());
+    check(&mut dapple::engine(Device::Cpu).unwrap());
 }
 
 #[test]
 fn a_gpu_s_scores_are_the_host_s() {
     match dapple::engine(test_requirements::test_gpu().parse().unwrap()) {
-        Ok(mut engine) => check(engine.as_mut()),
+        Ok(mut engine) => check(&mut engine),
         Err(error) => test_requirements::skipped("gpu", &error.to_string()),
     }
 }

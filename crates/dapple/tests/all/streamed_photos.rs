@@ -2,7 +2,7 @@
 //! in memory, on both engines, also after a stop and a resume.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use dapple::contract::Engine;
+use dapple::BoxedEngine;
 use dapple::gpu::{Capacity, GpuEngine, GpuEngineOptions};
 use dapple::prelude::*;
 use dapple::scene::{NoProgress, load};
@@ -90,7 +90,7 @@ fn run(
     folder: &Path,
     dataset: &Dataset,
     config: TrainConfig,
-    engine: Box<dyn Engine>,
+    engine: BoxedEngine,
     stop: Option<u32>,
 ) {
     let folder = RunFolder::create(folder).unwrap();
@@ -121,7 +121,7 @@ fn metrics(folder: &Path) -> Metrics {
 fn same_bytes(
     (photos, scale): (usize, u32),
     config: &TrainConfig,
-    engine: &dyn Fn(Option<u64>) -> Box<dyn Engine>,
+    engine: &dyn Fn(Option<u64>) -> BoxedEngine,
 ) {
     let steps = config.steps;
     let root = tempfile::tempdir().unwrap();
@@ -218,7 +218,7 @@ fn on_a_gpu_that_holds_a_few_and_grows() {
                 ..Capacity::default()
             };
         }
-        Box::new(GpuEngine::new(options).unwrap())
+        BoxedEngine::device(GpuEngine::new(options).unwrap())
     });
 }
 

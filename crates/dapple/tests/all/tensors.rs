@@ -1,6 +1,7 @@
 //! A custom loss on tensors of the engine's device: the image and its derivative are never copied to the host.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use dapple::DeviceBuffers;
 use dapple::gpu::{GpuEngine, GpuEngineOptions};
 use dapple::prelude::*;
 use dapple::runtime::GpuOptions;

@@ -49,10 +49,9 @@ fn gaussian_backward(i: u32, place: u32, old: Gaussian, view: View) -> GaussianG
         let screen = screen_gradient(p, sums.linear, sums.quadratic);
         g.geometry = project_backward(p, view, screen);
 #if DEPTH
-        // Depth is the camera's z.
         let by_depth = extra_gradients[EXTRA_DEPTH * state.visible_capacity + place - 1u];
-        g.geometry.point.z += by_depth;
-        g.geometry.mean += by_depth * view.row2.xyz;
+        g.geometry.point = with_depth(g.geometry.point, by_depth, p.point);
+        g.geometry.mean += by_depth * depth_row(p.point, view);
 #endif
         g.geometry.mean += through_direction;
         g.through_direction = through_direction;

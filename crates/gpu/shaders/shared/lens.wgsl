@@ -1,5 +1,4 @@
-// Projection through a lens that distorts, forward and backward: in permutation LENS, it replaces the pinhole
-// projection of shared/projection and shared/projection_backward.
+// Projection through a lens that distorts, forward and backward: permutation LENS.
 // With (a, b) = (x/z, y/z) and t = a^2 + b^2:
 // 1. A(t) = atan(sqrt(m t)) / sqrt(m t), m = bend, with A' and A'': by its series where m t is small and the closed
 //    form would cancel. The arctangent is four times that of the tangent of a quarter of the angle, which the same
@@ -10,10 +9,11 @@
 // 4. The place is (a, b) s + G Q + P; its first and second derivatives follow from the above.
 // 5. centre = focal place(a, b) + principal; T = focal D (R_k - c_k R_2) / z, where D is the derivative of the place at
 //    the clamped slopes c.
-// CPU version: cpu/src/lens.rs. Reference: dapple_reference::distort.
+// CPU version: cpu/src/cameras/lens.rs. Reference: dapple_reference::distort.
 //
 // The importing shader declares `lenses: array<Lens>`, an entry a view.
 #import shared/lens_form
+#import shared/perspective
 
 // Where a ray lands, in units of the focal length, with the derivatives by the slopes (a, b).
 struct Jet {
@@ -23,13 +23,6 @@ struct Jet {
     daa: vec2f,
     dab: vec2f,
     dbb: vec2f,
-}
-
-struct LensGradient {
-    // By the centre, camera coordinates.
-    point: vec3f,
-    // By a small rotation of the camera, through T alone.
-    omega: vec3f,
 }
 
 // Below this m t the series is taken: there its tenth term is 3e-6 of the second derivative.
@@ -156,13 +149,14 @@ fn lens_jet(lens: Lens, slope: vec2f) -> Jet {
 }
 
 // Returns true if the lens shows a point before the camera.
-fn lens_shows(lens: Lens, point: vec3f) -> bool {
+fn camera_shows(point: vec3f) -> bool {
     let slope = point.xy * (1.0 / point.z);
-    return dot(slope, slope) <= lens.reach;
+    return dot(slope, slope) <= lenses[step.view].reach;
 }
 
-// Step 5, from `p`'s inverse_z, uv and uv_clamped: its centre and the rows of T.
-fn lens_project(p: ptr<function, Projection>, view: View) {
+// Step 5, from `p`'s point: its centre and the rows of T.
+fn camera_project(p: ptr<function, Projection>, view: View) {
+    slopes_of(p, view);
     let lens = lenses[step.view];
     let shape = lens_jet(lens, (*p).uv_clamped);
     let ra = (view.row0.xyz - (*p).uv_clamped.x * view.row2.xyz) * (*p).inverse_z;
@@ -173,7 +167,7 @@ fn lens_project(p: ptr<function, Projection>, view: View) {
 }
 
 // The chain rule through step 5, from dL/dcentre and dL/dT.
-fn lens_backward(p: Projection, view: View, d_mean2d: vec2f, dt0: vec3f, dt1: vec3f) -> LensGradient {
+fn camera_backward(p: Projection, view: View, d_mean2d: vec2f, dt0: vec3f, dt1: vec3f) -> CameraGradient {
     let lens = lenses[step.view];
     let at = lens_jet(lens, p.uv);
     let shape = lens_jet(lens, p.uv_clamped);
@@ -203,7 +197,7 @@ fn lens_backward(p: Projection, view: View, d_mean2d: vec2f, dt0: vec3f, dt1: ve
     let d0 = dra * p.inverse_z;
     let d1 = drb * p.inverse_z;
     let d2 = -(p.uv_clamped.x * d0 + p.uv_clamped.y * d1);
-    return LensGradient(
+    return CameraGradient(
         vec3f(duv * p.inverse_z, dz * p.inverse_z),
         vec3f(
             dot(d2, view.row1.xyz) - dot(d1, view.row2.xyz),

@@ -17,6 +17,9 @@ struct Parameters {
     // Edge length of the crop that is compared, pixels, and its first column and row.
     crop_side: u32,
     crop: vec2u,
+    // Step size of a photo's gains in the photometric model, and the weight of its prior in the loss.
+    photometric_rate: f32,
+    photometric_prior: f32,
 }
 
 @group(1) @binding(0) var<uniform> parameters: Parameters;

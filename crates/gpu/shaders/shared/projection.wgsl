@@ -7,7 +7,8 @@
 // 4. U = T M; cov2d = U U^T + dilation. Its determinant is |U0 x U1|^2 + dilation (|U0|^2 + |U1|^2) + dilation^2
 //    (Lagrange's identity), which does not cancel for needles.
 // 5. conic = cov2d^-1.
-// In permutation LENS, shared/lens computes the centre of step 1 and the T of step 3, through a lens that distorts.
+// The centre of step 1 and the T of step 3 are those of a pinhole. Each camera model has a file for both: shared/pinhole,
+// in permutation LENS shared/lens, in permutation EQUIRECT shared/equirectangular.
 //
 // In permutation ANTIALIAS, shared/antialias filters between steps 2 and 3 and after step 4.
 //
@@ -21,6 +22,20 @@
 #if LENS
 #import shared/lens
 #endif
+#if EQUIRECT
+#import shared/equirectangular
+#endif
+#if PINHOLE
+#import shared/pinhole
+#endif
+
+// From the backward pass of a camera model.
+struct CameraGradient {
+    // By the centre, camera coordinates.
+    point: vec3f,
+    // By a small rotation of the camera, through T alone.
+    omega: vec3f,
+}
 
 // A Gaussian as stored: logarithms of scales, quaternion (w, x, y, z) of any length, logit.
 struct Gaussian {
@@ -51,7 +66,7 @@ struct Projection {
     inverse_norm: f32,
     rotation: mat3x3f,
     m: mat3x3f,
-    // Step 3: 1 / z; x/z and y/z, and the slopes at which the Jacobian is evaluated; the rows of T.
+    // Step 3: 1 / z; x/z and y/z (not of a panorama), and the slopes at which the Jacobian is evaluated; the rows of T.
     inverse_z: f32,
     uv: vec2f,
     uv_clamped: vec2f,
@@ -143,14 +158,7 @@ fn rotation_of(quat: vec4f) -> mat3x3f {
 fn project_gaussian(g: Gaussian, point: vec3f, view: View) -> Projection {
     var p: Projection;
     p.point = point;
-    p.inverse_z = 1.0 / point.z;
-    p.uv = point.xy * p.inverse_z;
-    p.uv_clamped = clamp(p.uv, view.jacobian_min, view.jacobian_max);
-#if LENS
-    lens_project(&p, view);
-#else
-    p.mean2d = fma(p.uv, view.focal, view.principal);
-#endif
+    camera_project(&p, view);
     p.opacity = 1.0 / (1.0 + exp(-max(g.logit, LOGIT_MIN)));
 
     p.inverse_norm = 1.0 / sqrt(dot(g.quat, g.quat));
@@ -169,11 +177,6 @@ fn project_gaussian(g: Gaussian, point: vec3f, view: View) -> Projection {
         p.rotation[2] * p.scales.z,
     );
 
-#if !LENS
-    let factor = view.focal * p.inverse_z;
-    p.t0 = (view.row0.xyz - p.uv_clamped.x * view.row2.xyz) * factor.x;
-    p.t1 = (view.row1.xyz - p.uv_clamped.y * view.row2.xyz) * factor.y;
-#endif
     p.u0 = p.t0 * p.m;
     p.u1 = p.t1 * p.m;
 

@@ -4,8 +4,7 @@
 //    sy) and dL/dconic = -1/2 (sxx, 2 sxy, syy).
 // 2. d cov2d = -conic d(conic) conic; cov2d = U U^T, so that dL/dU = 2 dL/dcov2d U.
 // 3. U = T M: to M, and from there to scales, rotation and quaternion; to T.
-// 4. T's rows are focal / z (R_a - uv_a R_2): to the point, and to the camera's rotation. In permutation LENS by
-//    shared/lens.
+// 4. To the point, and to the camera's rotation, by the file of the camera model: see shared/projection.
 // Ye & Kanazawa, "Mathematical Supplement for the gsplat Library" (arXiv:2312.02121).
 #import shared/projection
 
@@ -79,31 +78,10 @@ fn project_backward(p: Projection, view: View, screen: ScreenGradient) -> Geomet
     g.quat = quat_backward(p, dr);
 #endif
 
-#if LENS
-    let back = lens_backward(p, view, screen.mean2d, dt0, dt1);
+    let back = camera_backward(p, view, screen.mean2d, dt0, dt1);
     g.point = back.point;
     g.mean = view.row0.xyz * g.point.x + view.row1.xyz * g.point.y + view.row2.xyz * g.point.z;
     g.omega = back.omega;
-#else
-    let factor = view.focal * p.inverse_z;
-    // A clamped position of the Jacobian has no derivative.
-    let inside = (p.uv >= view.jacobian_min) & (p.uv <= view.jacobian_max);
-    let through_jacobian = -vec2f(dot(view.row2.xyz, dt0), dot(view.row2.xyz, dt1)) * factor;
-    let duv = screen.mean2d * view.focal + select(vec2f(0.0), through_jacobian, inside);
-    let dz = -(dot(p.t0, dt0) + dot(p.t1, dt1)) - dot(duv, p.uv);
-    g.point = vec3f(duv, dz) * p.inverse_z;
-    g.mean = view.row0.xyz * g.point.x + view.row1.xyz * g.point.y + view.row2.xyz * g.point.z;
-
-    // By R's rows; turned, row 0 becomes omega_y R_2 - omega_z R_1, and cyclic.
-    let d0 = dt0 * factor.x;
-    let d1 = dt1 * factor.y;
-    let d2 = -(p.uv_clamped.x * d0 + p.uv_clamped.y * d1);
-    g.omega = vec3f(
-        dot(d2, view.row1.xyz) - dot(d1, view.row2.xyz),
-        dot(d0, view.row2.xyz) - dot(d2, view.row0.xyz),
-        dot(d1, view.row0.xyz) - dot(d0, view.row1.xyz),
-    );
-#endif
     return g;
 }
 

@@ -100,5 +100,7 @@ struct View {
     // Pixels, and whole SSIM windows, that count in the loss.
     counted_pixels: u32,
     counted_windows: u32,
-    pad: vec2u,
+    // Not 0 = a panorama. Only kernels over several views read it: others are compiled for each camera model.
+    is_panorama: u32,
+    pad: u32,
 }

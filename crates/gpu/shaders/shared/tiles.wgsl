@@ -8,6 +8,9 @@
 // 2. Its right end is rightmost at dy = tip, where |x| = radius.x; within the band, at the height nearest to that. Its
 //    left end mirrors it.
 //
+// In permutation EQUIRECT the image is a ring: the tiles from the left see one copy of the ellipse, the others the next
+// one (engine::camera_model), and each copy is listed among its tiles.
+//
 // `project` counts with the functions that `emit` lists with, over numbers that splats2d holds exactly. Every sum of
 // products is an explicit fma, so that no compiler contracts it in only one of the two. `emit` tolerates a difference
 // nevertheless: see emit.wgsl.
@@ -31,6 +34,10 @@ struct Ellipse {
     // Last pixel centre of the image, and its last tile column.
     last: vec2f,
     last_column: f32,
+#if EQUIRECT
+    // First tile column that sees this copy.
+    first_column: f32,
+#endif
     // Tile rows that the ellipse may touch: first, and one past the last.
     first_row: u32,
     end_row: u32,
@@ -68,7 +75,11 @@ fn ellipse_of(
     let last = vec2f(view.size) - FIRST_CENTRE;
     e.last = last;
     e.last_column = f32(view.tiles.x - 1u);
+#if EQUIRECT
+    let on_image = mean.y + radius.y >= FIRST_CENTRE && mean.y - radius.y <= last.y;
+#else
     let on_image = all(mean + radius >= vec2f(FIRST_CENTRE)) && all(mean - radius <= last);
+#endif
     let rows = f32(view.tiles.y);
     let first = clamp(first_tile(mean.y - radius.y), 0.0, rows);
     let end = clamp(last_tile(mean.y + radius.y) + 1.0, first, rows);
@@ -93,15 +104,44 @@ fn row_span(e: Ellipse, row: u32) -> vec2u {
     let left_at = clamp(-e.tip, top, max(top, bottom));
     let right = e.mean.x + fma(e.skew, right_at, half_chord(e, right_at));
     let left = e.mean.x + fma(e.skew, left_at, -half_chord(e, left_at));
-    let first = clamp(first_tile(left), 0.0, e.last_column + 1.0);
+#if EQUIRECT
+    let least = e.first_column;
+#else
+    let least = 0.0;
+#endif
+    let first = clamp(first_tile(left), least, e.last_column + 1.0);
     // -1 where the row's part is left of the image: the span is empty.
-    let last = clamp(last_tile(right), -1.0, e.last_column);
+    let last = clamp(last_tile(right), least - 1.0, e.last_column);
     let is_there = bottom >= top && left <= e.last.x;
     let count = select(0.0, max(last - first + 1.0, 0.0), is_there);
     return vec2u(u32(first), u32(count));
 }
 
-fn count_tiles(e: Ellipse) -> u32 {
+#if EQUIRECT
+// Returns a copy of the ellipse: 0 = that of the tiles from the left, 1 = that of the others.
+fn copy_of(e: Ellipse, copy: u32, view: View) -> Ellipse {
+    let width = f32(view.size.x);
+    let first = e.mean.x - select(width, 0.0, e.mean.x < 0.5 * width);
+    let tiles = f32(view.tiles.x);
+    let side = f32(TILE_SIZE);
+    let count = clamp(floor((first + 0.5 * width - 0.5 * side) / side) + 1.0, 0.0, tiles);
+    var out = e;
+    out.mean.x = first + select(0.0, width, copy == 1u);
+    out.first_column = select(0.0, count, copy == 1u);
+    out.last_column = select(count, tiles, copy == 1u) - 1.0;
+    return out;
+}
+
+fn count_tiles(e: Ellipse, view: View) -> u32 {
+    return count_rows(copy_of(e, 0u, view)) + count_rows(copy_of(e, 1u, view));
+}
+#else
+fn count_tiles(e: Ellipse, view: View) -> u32 {
+    return count_rows(e);
+}
+#endif
+
+fn count_rows(e: Ellipse) -> u32 {
     var count = 0u;
     for (var row = e.first_row; row < e.end_row; row++) {
         count += row_span(e, row).y;

@@ -25,8 +25,9 @@ impl GpuEngine {
         // Before the command has its number, because these calls may submit other commands again.
         if let Command::Step(view, settings) = &command {
             self.place_photo(*view)?;
-            self.fit_appearance(settings.appearance.as_ref())?;
-            if settings.appearance_mlp.is_some() && view.0 >= self.mlp_views {
+            self.fit_appearance(settings.features.appearance.as_ref())?;
+            self.fit_photometric(settings.features.photometric.is_some())?;
+            if settings.features.appearance_mlp.is_some() && view.0 >= self.mlp_views {
                 return Err(no_embedding());
             }
         }
@@ -48,15 +49,16 @@ impl GpuEngine {
 
     fn encode_step(&mut self, view: ViewId, settings: &StepSettings, sequence: u64) -> Result<()> {
         let crop = self.crop(view, settings)?;
-        let lens = self
-            .views
-            .get(view.0)
-            .is_some_and(|v| v.camera.lens.is_some());
+        let model = self.views.get(view.0).map(|v| v.camera.model);
         let photo = self.photos.arrive(view.0, sequence)?;
         if let Some(counted) = photo.counted {
             self.write_counted(view, counted)?;
         }
-        let bits = Bits::of_step(settings, lens, self.depths.count(view.0) > 0);
+        let bits = Bits::of_step(
+            settings,
+            model.unwrap_or_default(),
+            self.depths.count(view.0) > 0,
+        );
         let slot = photo.slot;
         self.buffers.set_in_slot("photo", slot, &photo.buffer);
         if bits.has(Bits::DEPTH) {
@@ -81,7 +83,7 @@ impl GpuEngine {
         self.fit(bits)?;
         let bytes = bytemuck::bytes_of(&immediates);
         let values = Values::new(bytes, bytemuck::bytes_of(&parameters))?;
-        if bits.has(Bits::ANTIALIAS) && settings.refresh_filter_3d {
+        if bits.has(Bits::ANTIALIAS) && settings.features.antialias.refresh {
             let recording = self.recording(Plan::Filter3d, bits, slot)?;
             recording.submit_with(&self.context.gpu, values);
         }

@@ -1,22 +1,18 @@
 //! Implements the engine contract for [`GpuEngine`], by calls of the other files in this folder.
 
 use super::{Command, GpuEngine};
+use dapple_engine::instruments::Instrumented;
 use dapple_engine::{
-    BlendCounts, BlendGradients, CropLoss, DensifyPlan, DepthSample, Engine, Gradients,
+    BlendCounts, DensifyPlan, DownloadParts, Engine, FeatureInput, GradientParts, Gradients,
     ImageDerivative, OptimizerState, RenderSettings, Rendered, RenderedBytes, Report, ScoreAsks,
-    ScoredView, StepSettings, TrainView, ViewId, ViewState,
+    ScoredView, Scoring, Showing, StepSettings, Streaming, TrainView, ViewId,
 };
-use dapple_scene::{Camera, Photo, Result, Splats};
-use std::any::Any;
+use dapple_scene::{Camera, Error, Photo, Result, Splats};
 use std::sync::Arc;
 
 impl Engine for GpuEngine {
     fn description(&self) -> String {
         format!("gpu ({})", self.context.gpu.device_name())
-    }
-
-    fn device_handle(&self) -> Option<Box<dyn Any>> {
-        Some(Box::new(self.context.gpu.clone()))
     }
 
     fn most_gaussians(&self, sh_degree: u8) -> Option<usize> {
@@ -27,20 +23,21 @@ impl Engine for GpuEngine {
         self.upload_state(splats, state)
     }
 
-    fn download(&mut self) -> Result<(Splats, OptimizerState)> {
-        self.download_state()
-    }
-
-    fn splats(&mut self) -> Result<Splats> {
-        self.download_splats()
-    }
-
-    fn fused_splats(&mut self) -> Result<Splats> {
-        self.download_fused()
-    }
-
-    fn view_state(&mut self) -> Result<ViewState> {
-        self.download_views()
+    fn download_parts(&mut self, parts: DownloadParts) -> Result<(Splats, OptimizerState)> {
+        let state = OptimizerState::default();
+        Ok(match parts {
+            DownloadParts::All => self.download_state()?,
+            DownloadParts::Splats => (self.download_splats()?, state),
+            DownloadParts::SplatsAndFilters => {
+                let splats = self.download_splats()?;
+                let filter_3d = self.download_filters(splats.len())?;
+                (splats, OptimizerState { filter_3d, ..state })
+            }
+            DownloadParts::Views => {
+                let views = self.download_views()?;
+                (Splats::default(), OptimizerState { views, ..state })
+            }
+        })
     }
 
     fn add_views(&mut self, views: Vec<TrainView>) -> Result<Vec<ViewId>> {
@@ -53,56 +50,18 @@ impl Engine for GpuEngine {
         self.fit_views(ids)
     }
 
-    fn add_cameras(&mut self, cameras: &[Camera]) -> Result<Vec<ViewId>> {
-        self.settle()?;
-        self.fetch_poses()?;
-        let cameras = cameras.iter();
-        let ids = cameras.map(|camera| self.add_view(camera, None)).collect();
-        self.fit_views(ids)
-    }
-
-    fn put_photo(&mut self, view: ViewId, photo: Arc<Photo>) -> Result<()> {
-        self.photos.put(view.0, photo)
-    }
-
-    fn announce(&mut self, view: ViewId, photo: Option<Arc<Photo>>) -> Result<()> {
-        let pending = self.pending_from();
-        let gpu = &self.context.gpu;
-        self.photos.announce(gpu, view.0, photo, pending)
-    }
-
-    fn supervise_depth(&mut self, view: ViewId, samples: Vec<DepthSample>) -> Result<()> {
-        self.set_depths(view, samples)
-    }
-
-    fn set_crop_loss(&mut self, loss: Option<Box<dyn CropLoss>>) -> Result<()> {
-        self.set_crops(loss)
+    fn set_input(&mut self, input: FeatureInput) -> Result<()> {
+        match input {
+            FeatureInput::Depth(view, samples) => self.set_depths(view, samples),
+            FeatureInput::Perceptual(None) => self.set_crops(None),
+            FeatureInput::Perceptual(Some(_)) => Err(Error::internal(
+                "a loss of crops on the host for an engine on a GPU",
+            )),
+        }
     }
 
     fn render(&mut self, camera: &Camera, settings: &RenderSettings) -> Result<Rendered> {
         self.picture(camera, settings)
-    }
-
-    fn render_bytes(
-        &mut self,
-        camera: &Camera,
-        settings: &RenderSettings,
-    ) -> Result<RenderedBytes> {
-        self.bytes(camera, settings)
-    }
-
-    fn blend_counts(&mut self, camera: &Camera, settings: &RenderSettings) -> Result<BlendCounts> {
-        self.counted(camera, settings)
-    }
-
-    fn score(
-        &mut self,
-        camera: &Camera,
-        settings: &RenderSettings,
-        photo: &Photo,
-        asks: ScoreAsks,
-    ) -> Result<Option<ScoredView>> {
-        self.scored(camera, settings, photo, asks)
     }
 
     fn finish(&mut self) -> Result<()> {
@@ -126,16 +85,74 @@ impl Engine for GpuEngine {
         camera: &Camera,
         settings: &RenderSettings,
         derivative: &ImageDerivative<'_, f32>,
+        parts: GradientParts,
     ) -> Result<Gradients<f32>> {
-        self.differentiate_picture(camera, settings, derivative)
+        let gaussians = self.submit_derivative(camera, settings, derivative)?;
+        match parts {
+            GradientParts::All => self.read_gradients(gaussians),
+            GradientParts::Blend => self.read_blend_gradients(gaussians),
+        }
     }
 
-    fn blend_gradients(
+    fn streaming(&mut self) -> Option<&mut dyn Streaming> {
+        Some(self)
+    }
+
+    fn scoring(&mut self) -> Option<&mut dyn Scoring> {
+        Some(self)
+    }
+
+    fn showing(&mut self) -> Option<&mut dyn Showing> {
+        Some(self)
+    }
+
+    fn instruments(&mut self) -> Option<&mut dyn Instrumented> {
+        Some(self)
+    }
+}
+
+impl Streaming for GpuEngine {
+    fn add_cameras(&mut self, cameras: &[Camera]) -> Result<Vec<ViewId>> {
+        self.settle()?;
+        self.fetch_poses()?;
+        let cameras = cameras.iter();
+        let ids = cameras.map(|camera| self.add_view(camera, None)).collect();
+        self.fit_views(ids)
+    }
+
+    fn put_photo(&mut self, view: ViewId, photo: Arc<Photo>) -> Result<()> {
+        self.photos.put(view.0, photo)
+    }
+
+    fn announce(&mut self, view: ViewId, photo: Option<Arc<Photo>>) -> Result<()> {
+        let pending = self.pending_from();
+        let gpu = &self.context.gpu;
+        self.photos.announce(gpu, view.0, photo, pending)
+    }
+}
+
+impl Scoring for GpuEngine {
+    fn score(
         &mut self,
         camera: &Camera,
         settings: &RenderSettings,
-        dl_drgb: &[f32],
-    ) -> Result<BlendGradients> {
-        self.blend_gradients_of_picture(camera, settings, dl_drgb)
+        photo: &Photo,
+        asks: ScoreAsks,
+    ) -> Result<Option<ScoredView>> {
+        self.scored(camera, settings, photo, asks)
+    }
+}
+
+impl Showing for GpuEngine {
+    fn render_bytes(
+        &mut self,
+        camera: &Camera,
+        settings: &RenderSettings,
+    ) -> Result<RenderedBytes> {
+        self.bytes(camera, settings)
+    }
+
+    fn blend_counts(&mut self, camera: &Camera, settings: &RenderSettings) -> Result<BlendCounts> {
+        self.counted(camera, settings)
     }
 }

@@ -4,7 +4,7 @@ use super::GpuEngine;
 use crate::layout::{WORKGROUP, plane, sh_planes};
 use crate::params;
 use crate::stages::gradients::{GEOMETRY, MEANS2D, POSE, SH};
-use dapple_engine::{BlendGradients, Gradients};
+use dapple_engine::Gradients;
 use dapple_scene::Result;
 
 impl GpuEngine {
@@ -39,8 +39,9 @@ impl GpuEngine {
             pose: total,
         })
     }
-    /// Waits, and reads the gradients by opacities and `sh0` of the first `n` Gaussians.
-    pub(super) fn read_blend_gradients(&self, n: usize) -> Result<BlendGradients> {
+
+    /// Waits, and reads the gradients by opacities and `sh0` of the first `n` Gaussians; the others are empty.
+    pub(super) fn read_blend_gradients(&self, n: usize) -> Result<Gradients<f32>> {
         let capacity = self.capacity.gaussians as usize;
         let buffer = self.buffers.get(GEOMETRY)?;
         // These planes are neighbours, and the last.
@@ -48,11 +49,12 @@ impl GpuEngine {
         let floats = (plane::GEOMETRY - plane::OPACITY) * capacity;
         let planes: Vec<f32> = self.context.gpu.read_at(buffer, offset, floats)?;
         let at = |p: usize, i: usize| planes[(p - plane::OPACITY) * capacity + i];
-        Ok(BlendGradients {
+        Ok(Gradients {
             opacities: planes[..n].to_vec(),
             sh0: (0..n)
                 .map(|i| [0, 1, 2].map(|k| at(plane::SH0 + k, i)))
                 .collect(),
+            ..Gradients::default()
         })
     }
 }

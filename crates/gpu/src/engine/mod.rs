@@ -32,10 +32,9 @@ use crate::stages::appearance::Grids;
 use crate::timing::{StepTiming, Times};
 use crate::views::Views;
 use crate::{Buffers, Context, Precision, catalogue, layout};
-use dapple_engine::{AppearanceSettings, CropLoss, DensifyPlan, Report, StepSettings, ViewId};
+use dapple_engine::{AppearanceSettings, DensifyPlan, Report, StepSettings, ViewId};
 use dapple_runtime::{CommandList, Counters, Detail, Gpu, GpuClock, GpuOptions, Hints};
 use dapple_scene::{Error, Result};
-pub use on_device::GradientBuffers;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -109,10 +108,12 @@ pub struct GpuEngine {
     pub(crate) sh_degree: u8,
     /// Bilateral grids of the views, after a step has requested them.
     pub(crate) grids: Option<Grids>,
+    /// Number of views that have a photometric model.
+    pub(crate) photometric_views: usize,
     /// Number of views that have an appearance embedding.
     pub(crate) mlp_views: usize,
-    /// Loss that compares crops in steps.
-    pub(crate) crop_loss: Option<Box<dyn CropLoss>>,
+    /// Edge of the crops that steps compare, pixels, if a loss over crops is set.
+    pub(crate) crop_side: Option<u32>,
     pub(crate) views: Views,
     pub(crate) photos: Photos,
     depths: Depths,
@@ -181,8 +182,9 @@ impl GpuEngine {
             capacity: Capacity::default(),
             sh_degree: 0,
             grids: None,
+            photometric_views: 0,
             mlp_views: 0,
-            crop_loss: None,
+            crop_side: None,
             views_changed: true,
             recordings: Recordings::default(),
             ring: RingBuffer::new(),

@@ -7,8 +7,8 @@ use crate::passes::Bits;
 use crate::plans::Plan;
 use crate::stages::surface::SURFACE;
 use dapple_engine::{
-    BlendGradients, DepthImage, Gradients, ImageDerivative, PosedCamera, RenderSettings, Rendered,
-    StepCounts, SurfaceImage, check_image_gradient,
+    DepthImage, Gradients, ImageDerivative, PosedCamera, RenderSettings, Rendered, StepCounts,
+    SurfaceImage, check_image_gradient,
 };
 use dapple_scene::{Camera, Result};
 use rayon::prelude::*;
@@ -79,35 +79,8 @@ impl GpuEngine {
         })
     }
 
-    /// Renders, and runs the backward pass from a derivative by the image; waits for the result.
-    pub(super) fn differentiate_picture(
-        &mut self,
-        camera: &Camera,
-        settings: &RenderSettings,
-        derivative: &ImageDerivative<'_, f32>,
-    ) -> Result<Gradients<f32>> {
-        let gaussians = self.submit_derivative(camera, settings, derivative)?;
-        self.read_gradients(gaussians)
-    }
-
-    /// Works like [`Self::differentiate_picture`] for a derivative by colour, and reads fewer gradients back.
-    pub(super) fn blend_gradients_of_picture(
-        &mut self,
-        camera: &Camera,
-        settings: &RenderSettings,
-        dl_drgb: &[f32],
-    ) -> Result<BlendGradients> {
-        let derivative = ImageDerivative {
-            rgb: dl_drgb,
-            alpha: None,
-            depth: None,
-        };
-        let gaussians = self.submit_derivative(camera, settings, &derivative)?;
-        self.read_blend_gradients(gaussians)
-    }
-
     /// Renders, and submits the backward pass from a derivative by the image. Returns the number of Gaussians.
-    fn submit_derivative(
+    pub(super) fn submit_derivative(
         &mut self,
         camera: &Camera,
         settings: &RenderSettings,
@@ -156,7 +129,7 @@ impl GpuEngine {
         bits: Bits,
     ) -> Result<()> {
         let immediates = render_immediates(settings, self.sh_degree, self.default_cap);
-        let bits = bits | Bits::of_render(settings, camera.lens.is_some());
+        let bits = bits | Bits::of_render(settings, camera.model);
         let recording = self.recording(Plan::Gradients, bits, 0)?;
         recording.submit(&self.context.gpu, bytemuck::bytes_of(&immediates));
         Ok(())
@@ -192,7 +165,7 @@ impl GpuEngine {
         self.ready()?;
         self.fit_image(camera)?;
         self.write_views(Some(camera))?;
-        let bits = bits | Bits::of_render(settings, camera.lens.is_some());
+        let bits = bits | Bits::of_render(settings, camera.model);
         self.fit(bits)?;
         Ok(bits)
     }
@@ -223,7 +196,7 @@ impl GpuEngine {
         bits: Bits,
     ) -> Result<SurfaceImage> {
         let immediates = render_immediates(settings, self.sh_degree, self.default_cap);
-        let bits = bits | Bits::of_render(settings, camera.lens.is_some());
+        let bits = bits | Bits::of_render(settings, camera.model);
         let recording = self.recording(Plan::Shown, bits, 0)?;
         recording.submit(&self.context.gpu, bytemuck::bytes_of(&immediates));
         let buffer = self.buffers.get(SURFACE)?;

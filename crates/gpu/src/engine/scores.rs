@@ -37,7 +37,7 @@ impl GpuEngine {
         self.settle()?;
         self.fit_image(&camera)?;
         let bits = Bits::IMAGE_ONLY | Bits::SCORE | Bits::when(asks.pictures, Bits::PICTURES);
-        self.fit(bits | Bits::of_render(settings, camera.lens.is_some()))?;
+        self.fit(bits | Bits::of_render(settings, camera.model))?;
         self.bring(photo)?;
         let state = self.forward(&camera, settings, bits)?;
         let mut immediates = render_immediates(settings, self.sh_degree, self.default_cap);

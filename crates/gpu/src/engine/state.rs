@@ -3,10 +3,11 @@
 use super::GpuEngine;
 use crate::passes::Bits;
 use crate::stages::filter_3d::FILTER_3D;
-use crate::stages::{appearance, appearance_mlp};
+use crate::stages::{appearance, appearance_mlp, photometric};
 use crate::{layout, params};
 use dapple_engine::{
-    AppearanceGrids, AppearanceMlp, OptimizerState, ViewState, check_upload, check_views,
+    AppearanceGrids, AppearanceMlp, OptimizerState, Photometric, ViewState, check_upload,
+    check_views,
 };
 use dapple_scene::{Error, Result, Splats};
 
@@ -71,6 +72,11 @@ impl GpuEngine {
             }
             None => None,
         };
+        let models = state.map(|state| &state.views.photometric);
+        self.photometric_views = match models.filter(|models| !models.is_empty()) {
+            Some(models) => photometric::upload(&self.context, &mut self.buffers, models)?,
+            None => 0,
+        };
         let mlp = state.map(|state| &state.views.appearance_mlp);
         self.mlp_views = match mlp.filter(|mlp| !mlp.is_empty()) {
             Some(mlp) => {
@@ -119,13 +125,9 @@ impl GpuEngine {
         )
     }
 
-    /// Waits, and downloads the splats with their 3D filters baked in.
-    pub(super) fn download_fused(&mut self) -> Result<Splats> {
-        let mut splats = self.download_splats()?;
-        let gpu = &self.context.gpu;
-        let filter_3d = params::download_filter_3d(gpu, &self.buffers, splats.len())?;
-        dapple_engine::filter_3d::bake(&mut splats, &filter_3d);
-        Ok(splats)
+    /// Downloads the 3D filters of the first `n` Gaussians; empty if there are none.
+    pub(super) fn download_filters(&self, n: usize) -> Result<Vec<f32>> {
+        params::download_filter_3d(&self.context.gpu, &self.buffers, n)
     }
 
     /// Waits, and downloads the bilateral grids of all views.
@@ -136,6 +138,15 @@ impl GpuEngine {
             || Ok(AppearanceGrids::default()),
             |grids| appearance::download(&self.context, &self.buffers, grids),
         )
+    }
+
+    /// Waits, and downloads the photometric models of all views.
+    pub(crate) fn download_photometric(&mut self) -> Result<Photometric> {
+        self.settle()?;
+        match self.photometric_views {
+            0 => Ok(Photometric::default()),
+            views => photometric::download(&self.context, &self.buffers, views),
+        }
     }
 
     /// Waits, and downloads the state of the views that has changed.
@@ -152,10 +163,12 @@ impl GpuEngine {
         Ok(ViewState {
             poses: self.views.poses.clone().unwrap_or_default(),
             appearance: self.download_appearance()?,
+            photometric: self.download_photometric()?,
             appearance_mlp: match self.mlp_views {
                 0 => AppearanceMlp::default(),
                 views => appearance_mlp::download(&self.context, &self.buffers, views, held)?,
             },
+            ..ViewState::default()
         })
     }
 

@@ -4,21 +4,21 @@ use super::GpuEngine;
 use crate::layout;
 use crate::stages::crops;
 use crate::views::GpuView;
+use dapple_device::CropRoutine;
 use dapple_engine::crops::{no_crop_loss, origin};
-use dapple_engine::{
-    CropLoss, DepthSample, LossTerm, PosedCamera, StepSettings, ViewId, check_depths,
-};
+use dapple_engine::{DepthSample, LossTerm, PosedCamera, StepSettings, ViewId, check_depths};
 use dapple_scene::{Camera, Error, Photo, Result};
 use std::sync::Arc;
 
 impl GpuEngine {
     /// Sets the loss that compares crops in steps from now on.
-    pub(super) fn set_crops(&mut self, loss: Option<Box<dyn CropLoss>>) -> Result<()> {
+    pub(super) fn set_crops(&mut self, loss: Option<CropRoutine>) -> Result<()> {
         // Commands that are submitted again need the loss with which they were enqueued.
         self.settle()?;
-        self.crop_loss = None;
-        crops::set(&mut self.context, &mut self.buffers, loss.as_deref())?;
-        self.crop_loss = loss;
+        self.crop_side = None;
+        let side = loss.as_ref().map(|loss| loss.side);
+        crops::set(&mut self.context, &mut self.buffers, loss)?;
+        self.crop_side = side;
         self.drop_stale();
         Ok(())
     }
@@ -28,10 +28,10 @@ impl GpuEngine {
         if settings.losses[LossTerm::Perceptual] == 0.0 {
             return Ok((0, [0; 2]));
         }
-        let side = self.crop_loss.as_ref().ok_or_else(no_crop_loss)?.side();
+        let side = self.crop_side.ok_or_else(no_crop_loss)?;
         let view = self.views.get(view.0);
         let size = view.map_or([0; 2], |view| view.camera.size);
-        Ok((side, origin(settings.crop, size, side)?))
+        Ok((side, origin(settings.features.perceptual.crop, size, side)?))
     }
 
     /// Adds a view, with its photo unless the photo is uploaded for each step.

@@ -2,7 +2,7 @@
 //! that differ only in other bits share its kernels and command lists.
 
 use crate::layout;
-use dapple_engine::{LossTerm, RenderSettings, StepSettings};
+use dapple_engine::{CameraModel, LossTerm, RenderSettings, StepSettings};
 use dapple_runtime::Defines;
 use std::fmt;
 use std::ops::{BitAnd, BitOr, BitOrAssign};
@@ -27,7 +27,7 @@ macro_rules! bits {
 }
 
 bits! {
-    /// Regularisers and noise, see [`dapple_engine::Extras`].
+    /// Regularisers and noise.
     EXTRAS,
     /// Density statistics of absolute gradients.
     ABSOLUTE,
@@ -35,12 +35,16 @@ bits! {
     DEPTH,
     /// A lens that distorts.
     LENS,
+    /// A panorama of all directions.
+    EQUIRECT,
     /// The filters against aliasing.
     ANTIALIAS,
     /// Pose refinement around `update`, whose kernel stays the same.
     POSES,
     /// The photo's bilateral grid around `loss`.
     APPEARANCE,
+    /// The photometric model of the photo around `loss`.
+    PHOTOMETRIC,
     /// The photo's appearance MLP.
     MLP,
     /// A loss of crops.
@@ -97,24 +101,30 @@ impl Bits {
         self.0 & others.0 != 0
     }
 
-    /// Returns the bits of these settings, on a view whose lens distorts or does not, and whose depths are known or
-    /// not.
-    pub fn of_step(settings: &StepSettings, lens: bool, knows_depths: bool) -> Self {
-        let absolute = settings.accumulate_density && settings.extras.absolute_density;
+    /// Returns the bits of these settings, on a view of this camera model whose depths are known or not.
+    pub fn of_step(settings: &StepSettings, model: CameraModel, knows_depths: bool) -> Self {
+        let features = &settings.features;
+        let absolute = settings.accumulate_density && settings.absolute_density;
         let depth = settings.losses[LossTerm::Depth] > 0.0 && knows_depths;
-        Self::of_render(&settings.render, lens)
+        Self::of_render(&settings.render, model)
             | Self::when(settings.adds_to_update(), Self::EXTRAS)
             | Self::when(absolute, Self::ABSOLUTE)
             | Self::when(depth, Self::DEPTH)
-            | Self::when(!settings.pose_rates.are_off(), Self::POSES)
-            | Self::when(settings.appearance.is_some(), Self::APPEARANCE)
-            | Self::when(settings.appearance_mlp.is_some(), Self::MLP)
+            | Self::when(!features.poses.are_off(), Self::POSES)
+            | Self::when(features.appearance.is_some(), Self::APPEARANCE)
+            | Self::when(features.photometric.is_some(), Self::PHOTOMETRIC)
+            | Self::when(features.appearance_mlp.is_some(), Self::MLP)
             | Self::when(settings.losses[LossTerm::Perceptual] != 0.0, Self::CROPS)
     }
 
     /// Returns the bits of the projection of a render.
-    pub fn of_render(settings: &RenderSettings, lens: bool) -> Self {
-        Self::when(lens, Self::LENS) | Self::when(settings.antialias, Self::ANTIALIAS)
+    pub fn of_render(settings: &RenderSettings, model: CameraModel) -> Self {
+        let camera = match model {
+            CameraModel::Pinhole => Self::NONE,
+            CameraModel::Lens => Self::LENS,
+            CameraModel::Equirectangular => Self::EQUIRECT,
+        };
+        camera | Self::when(settings.antialias, Self::ANTIALIAS)
     }
 
     /// Returns the numbers of an instance in addition to those of its gradient slot: see
@@ -129,7 +139,10 @@ impl Bits {
             .iter()
             .filter(|(bit, _)| *bit != Self::ANTIALIAS && self.has(*bit));
         let defines = flags.fold(defines, |defines, (_, name)| defines.flag(name, true));
-        let defines = defines.flag("EXTRA_SLOTS", self.extra_floats() > 0);
+        let is_pinhole = !self.meets(Self::LENS.with(Self::EQUIRECT));
+        let defines = defines
+            .flag("EXTRA_SLOTS", self.extra_floats() > 0)
+            .flag("PINHOLE", is_pinhole);
         layout::antialias(defines, self.has(Self::ANTIALIAS))
     }
 }

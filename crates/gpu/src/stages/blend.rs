@@ -9,7 +9,10 @@ use dapple_engine::constants::TILE_SIZE;
 use dapple_scene::Result;
 
 const BLEND: Code = Code::new("blend", "blend")
-    .by(Bits::DEPTH.with(Bits::IMAGE_ONLY).with(Bits::COUNTS))
+    .by(Bits::EQUIRECT
+        .with(Bits::DEPTH)
+        .with(Bits::IMAGE_ONLY)
+        .with(Bits::COUNTS))
     .in_parts();
 
 /// Pixels of a tile.

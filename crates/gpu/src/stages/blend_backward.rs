@@ -12,7 +12,7 @@ use dapple_scene::Result;
 pub const EXTRA: Bits = Bits::ABSOLUTE.with(Bits::DEPTH);
 
 const BACKWARD: Code = Code::new("blend_backward", "blend_backward")
-    .by(EXTRA)
+    .by(EXTRA.with(Bits::EQUIRECT))
     .in_parts();
 
 /// The stage: fills `slots`, in some permutations `extra_slots`, from `image_gradient` and the output of `blend`.

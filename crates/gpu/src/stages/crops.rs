@@ -6,9 +6,8 @@ use crate::layout::WORKGROUP;
 use crate::passes::{Axis, Bits, Code, Pass, Tensor};
 use crate::recorder::{Recorder, Size};
 use crate::{Buffers, Context};
-use dapple_engine::CropLoss;
+use dapple_device::CropRoutine;
 use dapple_engine::crops::no_crop_loss;
-use dapple_runtime::Routine;
 use dapple_scene::{Error, Result};
 
 /// The name of the loss, a dependency of command lists.
@@ -47,12 +46,8 @@ fn record(r: &mut Recorder<'_>) -> Result<()> {
 /// Sets a loss's kernels and buffers, or removes them.
 ///
 /// # Errors
-/// The loss is made for another device.
-pub fn set(
-    context: &mut Context,
-    buffers: &mut Buffers,
-    loss: Option<&dyn CropLoss>,
-) -> Result<()> {
+/// Other inputs and outputs than two crops and a derivative, or buffers that are too small.
+pub fn set(context: &mut Context, buffers: &mut Buffers, loss: Option<CropRoutine>) -> Result<()> {
     context.crop_loss = None;
     buffers.touch(LOSS);
     let Some(loss) = loss else {
@@ -61,15 +56,13 @@ pub fn set(
         }
         return Ok(());
     };
-    let other = || Error::internal("a loss of crops that is made for another device");
-    let routine = loss.routine().and_then(|routine| routine.downcast().ok());
-    let routine: Routine = *routine.ok_or_else(other)?;
+    let CropRoutine { side, routine } = loss;
     let ([render, photo], [derivative]) = (&*routine.inputs, &*routine.outputs) else {
         return Err(Error::internal(
             "a loss of crops takes two buffers in and fills one",
         ));
     };
-    let bytes = 3 * super::WORD * u64::from(loss.side()).pow(2);
+    let bytes = 3 * super::WORD * u64::from(side).pow(2);
     if [render, photo, derivative].iter().any(|b| b.size() < bytes) {
         return Err(Error::internal(
             "a loss of crops in buffers too small for them",

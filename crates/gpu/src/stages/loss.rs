@@ -48,7 +48,7 @@ fn record(r: &mut Recorder<'_>) -> Result<()> {
 
 /// Returns the tensor that photos are compared with.
 pub fn compared(bits: Bits) -> &'static str {
-    match bits.has(Bits::APPEARANCE) {
+    match bits.meets(Bits::APPEARANCE | Bits::PHOTOMETRIC) {
         true => "corrected",
         false => "image",
     }

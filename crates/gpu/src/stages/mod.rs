@@ -16,6 +16,7 @@ pub mod gradients;
 pub mod loss;
 pub mod morton;
 pub mod order;
+pub mod photometric;
 pub mod poses;
 pub mod project;
 pub mod ranges;

@@ -75,6 +75,7 @@ fn full_tile(cap: u32) -> Case {
             index,
             centre: DVec2::new(random.uniform(16.0, 32.0), random.uniform(0.0, 16.0)),
             depth: 1.0 + index as f64,
+            period: 0.0,
             covariance,
             conic: [yy, -xy, xx].map(|v| v / determinant),
             opacity: if index % 501 == 500 {
@@ -104,6 +105,7 @@ fn layers(opacities: &[f64]) -> Case {
         index,
         centre: DVec2::new(3.0, 5.0),
         depth: 1.0 + index as f64,
+        period: 0.0,
         covariance: [variance, 0.0, variance],
         conic: [variance.recip(), 0.0, variance.recip()],
         opacity,

@@ -52,6 +52,7 @@ fn ellipse(random: &mut Random) -> Projected {
         index: 0,
         centre,
         depth: 1.0,
+        period: 0.0,
         covariance: [xx, xy, yy],
         conic: [yy, -xy, xx].map(|v| v / determinant),
         opacity: random.uniform(0.0, f64::from(ALPHA_MIN).ln()).exp(),

@@ -6,9 +6,11 @@
 
 use crate::support;
 
+use dapple_engine::features::{antialias, noise};
 use dapple_engine::{
-    AppearanceGrids, AppearanceSettings, DensifyPlan, DepthSample, Engine, Extras, ImageDerivative,
-    LossTerm, PoseRates, Relocation, RenderSettings, StepSettings, ViewId,
+    AppearanceGrids, AppearanceSettings, DensifyPlan, DepthSample, Engine, EngineExt,
+    GradientParts, ImageDerivative, LossTerm, PoseRates, Relocation, RenderSettings, StepFeatures,
+    StepSettings, ViewId,
 };
 use dapple_gpu::{Capacity, GpuEngine, GpuEngineOptions};
 use dapple_reference::scenes;
@@ -65,7 +67,13 @@ fn assert_same_image(engines: &mut [GpuEngine; 2], camera: &Camera, settings: &R
 fn images_and_gradients_are_those_of_any_other_device() {
     require_gpu!();
     let mut engines = both();
-    for name in ["random_sh3", "lens_opencv", "background", "crowd"] {
+    for name in [
+        "random_sh3",
+        "lens_opencv",
+        "panorama_seam",
+        "background",
+        "crowd",
+    ] {
         let scene = scenes::named(name);
         for engine in &mut engines {
             engine.upload(&scene.splats, None).unwrap();
@@ -86,7 +94,8 @@ fn images_and_gradients_are_those_of_any_other_device() {
                 depth: depth.then_some(&by_depth[..]),
             };
             let [a, b] = engines.each_mut().map(|engine| {
-                let gradients = engine.differentiate(&scene.camera, &settings, &derivative);
+                let gradients =
+                    engine.differentiate(&scene.camera, &settings, &derivative, GradientParts::All);
                 format!("{:?}", gradients.unwrap())
             });
             assert!(a == b, "{name}: the gradients differ");
@@ -106,15 +115,17 @@ fn everything(step: u32) -> StepSettings {
             .losses
             .with(LossTerm::Depth, 0.1)
             .with(LossTerm::Opacity, 0.01),
-        refresh_filter_3d: step.is_multiple_of(4),
-        extras: Extras {
-            absolute_density: true,
-            noise: 0.1,
-            ..plain.extras
-        },
-        pose_rates: PoseRates {
-            rotation: 1e-3,
-            translation: 1e-3,
+        absolute_density: true,
+        features: StepFeatures {
+            antialias: antialias::Step {
+                refresh: step.is_multiple_of(4),
+            },
+            noise: noise::Step { scale: 0.1 },
+            poses: PoseRates {
+                rotation: 1e-3,
+                translation: 1e-3,
+            },
+            ..plain.features
         },
         ..plain
     }
@@ -184,14 +195,15 @@ fn a_training_with_everything_is_too() {
 #[test]
 fn appearance_is_learnt_there_too_but_for_rounding() {
     require_gpu!();
-    let of_step = |step| StepSettings {
-        appearance: Some(AppearanceSettings {
+    let of_step = |step| {
+        let mut settings = settings(step);
+        settings.features.appearance = Some(AppearanceSettings {
             cells: [4, 3, 8],
             rate: 1e-2,
             smoothness: 10.0,
             identity: 0.1,
-        }),
-        ..settings(step)
+        });
+        settings
     };
     let plan = |step| DensifyPlan {
         grow_gradient: None,

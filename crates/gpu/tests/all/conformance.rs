@@ -4,7 +4,7 @@
 
 use crate::support;
 
-use dapple_engine::Engine;
+use dapple_engine::{Engine, EngineExt};
 use dapple_gpu::{GpuEngine, GpuEngineOptions};
 use dapple_reference::{self as reference, compare, scenes};
 

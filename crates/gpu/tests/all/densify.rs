@@ -6,7 +6,7 @@ use crate::support;
 use crate::support::world;
 
 use dapple_cpu::{CpuEngine, CpuOptions};
-use dapple_engine::{DensifyPlan, DensifyReport, Engine, OptimizerState, Report};
+use dapple_engine::{DensifyPlan, DensifyReport, Engine, EngineExt, OptimizerState, Report};
 use dapple_gpu::layout::{HALT_GAUSSIANS, HALT_INSTANCES, State, plane};
 use dapple_gpu::{Precision, Storage};
 use dapple_scene::Splats;

@@ -6,8 +6,7 @@
 use crate::support;
 
 use dapple_engine::{
-    AppearanceSettings, DensifyPlan, Engine, OptimizerState, Report, StepReport, StepSettings,
-    ViewId,
+    AppearanceSettings, DensifyPlan, Engine, EngineExt, OptimizerState, Report, StepReport, ViewId,
 };
 use dapple_gpu::{Capacity, GpuEngine, GpuEngineOptions, Precision, Storage};
 use dapple_reference::scenes::{self, TestScene};
@@ -50,10 +49,8 @@ fn train_with(
     appearance: Option<AppearanceSettings>,
 ) {
     for step in steps {
-        let settings = StepSettings {
-            appearance,
-            ..settings(step)
-        };
+        let mut settings = settings(step);
+        settings.features.appearance = appearance;
         engine.step(ViewId(step as usize % 3), &settings).unwrap();
         if rounds.contains(&step) {
             engine.densify(&plan(step)).unwrap();

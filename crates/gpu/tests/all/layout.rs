@@ -86,6 +86,9 @@ fn parameters_are_the_same_on_both_sides() {
         mlp_feature_rate,
         crop_side,
         crop,
+        photometric_rate,
+        photometric_prior,
+        pad,
     });
     let (theirs, bytes) = of_shader("shared/parameters", "Parameters");
     assert_eq!((ours, size_of::<Parameters>() as u32), (theirs, bytes));
@@ -125,7 +128,7 @@ fn views_are_the_same_on_both_sides() {
     let ours = members!(View {
         rows as [row0, row1, row2],
         centre, focal, principal, jacobian_min, jacobian_max, size, tiles, counted_pixels,
-        counted_windows, pad,
+        counted_windows, is_panorama, pad,
     });
     assert_eq!(
         (ours, size_of::<View>() as u32),

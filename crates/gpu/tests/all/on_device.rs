@@ -4,12 +4,13 @@
 
 use crate::support;
 
-use dapple_engine::{Engine, Gradients, RenderSettings, TrainView};
+use dapple_device::{BoxedEngine, DeviceBuffers};
+use dapple_engine::{Call, CallListener, Engine, EngineExt, Gradients, RenderSettings, TrainView};
 use dapple_gpu::{Capacity, GpuEngine, GpuEngineOptions};
 use dapple_reference::scenes::{self, TestScene};
 use dapple_runtime::wgpu;
-use dapple_scene::Photo;
-use std::sync::Arc;
+use dapple_scene::{Photo, Result};
+use std::sync::{Arc, Mutex};
 use support::{options, settings};
 
 fn engine(change: impl FnOnce(&mut GpuEngineOptions)) -> GpuEngine {
@@ -200,13 +201,14 @@ fn assert_planes(
 ) {
     let gpu = engine.gpu().clone();
     let before = gpu.counters();
-    let there = engine
+    let gaussians = engine
         .backward_to(&scene.camera, &scene.settings, derivative)
         .unwrap();
+    let there = engine.gradient_buffers().unwrap();
     let cost = gpu.counters() - before;
     assert_eq!((cost.waits, cost.buffers_created), (1, 0), "{cost:?}");
     let (n, stride) = (scene.splats.len(), there.stride);
-    assert_eq!(there.gaussians, n);
+    assert_eq!(gaussians, n);
     // Later commands on the same queue find them: here a copy into a buffer of the caller.
     let own = gpu.buffer("own", there.geometry.size()).unwrap();
     let mut encoder = gpu.encoder();
@@ -261,4 +263,54 @@ fn buffers_that_do_not_do_are_refused() {
     assert!(error.to_string().contains("COPY_DST"), "{error}");
     let error = engine.backward_from(camera, settings, &closed).unwrap_err();
     assert!(error.to_string().contains("COPY_SRC"), "{error}");
+}
+
+/// Records the names of the methods on the device.
+struct Names(Arc<Mutex<Vec<&'static str>>>);
+
+impl CallListener for Names {
+    fn on_call<E: Engine + ?Sized, R>(
+        &self,
+        call: &Call<'_>,
+        engine: &mut E,
+        run: impl FnOnce(&mut E) -> Result<R>,
+    ) -> Result<R> {
+        if let Call::OnDevice(name) = call {
+            self.0.lock().unwrap().push(name);
+        }
+        run(engine)
+    }
+}
+
+#[test]
+fn methods_on_the_device_pass_the_listener() {
+    require_gpu!();
+    let names = Arc::new(Mutex::new(Vec::new()));
+    let mut inside = engine(|_| {});
+    let scene = scenes::named("random_sh3");
+    inside.upload(&scene.splats, None).unwrap();
+    let expected = inside.render(&scene.camera, &scene.settings).unwrap();
+    let boxed = BoxedEngine::device(inside).observed(Names(Arc::clone(&names)));
+    let BoxedEngine::Device(mut engine) = boxed else {
+        panic!("an observed engine has the device of the engine inside");
+    };
+    let bytes = 16 * expected.alpha.len() as u64;
+    let target = engine.gpu().buffer("target", bytes).unwrap();
+    let (camera, settings) = (&scene.camera, &scene.settings);
+    engine.set_crop_routine(None).unwrap();
+    engine.render_to(camera, settings, &target).unwrap();
+    assert!(engine.rendered_whole().unwrap());
+    let gradients = engine.backward_from(camera, settings, &target).unwrap();
+    let gaussians = engine.backward_to(camera, settings, &target).unwrap();
+    assert_eq!(gaussians, scene.splats.len());
+    assert_eq!(gradients.opacities.len(), gaussians);
+    assert!(engine.gradient_buffers().unwrap().stride >= gaussians);
+    let all = [
+        "set_crop_routine",
+        "render_to",
+        "rendered_whole",
+        "backward_from",
+        "backward_to",
+    ];
+    assert_eq!(*names.lock().unwrap(), all);
 }

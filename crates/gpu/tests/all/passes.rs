@@ -40,7 +40,7 @@ fn defines() -> Defines {
         .u32("RADIX_THREADS", 256)
 }
 
-/// Returns every combination of the bits that a kernel understands.
+/// Returns every combination of the bits that a kernel understands. A camera has one model.
 fn permutations(code: &Code) -> Vec<Bits> {
     let known = Bits::ALL.iter().map(|(bit, _)| *bit);
     let known: Vec<Bits> = known.filter(|bit| code.bits.has(*bit)).collect();
@@ -50,6 +50,7 @@ fn permutations(code: &Code) -> Vec<Bits> {
             let chosen = chosen.filter(|(i, _)| which >> i & 1 == 1);
             chosen.fold(Bits::NONE, |all, (_, bit)| all | *bit)
         })
+        .filter(|bits| !bits.has(Bits::LENS | Bits::EQUIRECT))
         .collect()
 }
 

@@ -6,7 +6,8 @@
 use crate::support;
 
 use dapple_engine::{
-    DepthSample, Engine, LossTerm, PoseRates, Report, StepSettings, TrainView, ViewId,
+    DepthSample, Engine, EngineExt, LossTerm, PoseRates, Report, StepFeatures, StepSettings,
+    TrainView, ViewId,
 };
 use dapple_gpu::{Capacity, GpuEngine, GpuEngineOptions};
 use dapple_reference::scenes;
@@ -187,9 +188,12 @@ fn steps_that_are_submitted_again_find_their_photos() {
 fn refined_poses_and_known_depths_are_those_of_photos_that_are_held() {
     require_gpu!();
     let refining = |step: u32| StepSettings {
-        pose_rates: PoseRates {
-            rotation: 1e-3,
-            translation: 1e-3,
+        features: StepFeatures {
+            poses: PoseRates {
+                rotation: 1e-3,
+                translation: 1e-3,
+            },
+            ..StepFeatures::default()
         },
         losses: settings(step).losses.with(LossTerm::Depth, 0.1),
         ..settings(step)

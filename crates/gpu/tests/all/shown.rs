@@ -6,7 +6,7 @@
 use crate::support::{self, groups};
 
 use dapple_engine::score::to_byte;
-use dapple_engine::{Engine, RenderedBytes};
+use dapple_engine::{Engine, EngineExt, RenderedBytes};
 use dapple_gpu::layout::{Step, View};
 use dapple_gpu::passes::Bits;
 use dapple_gpu::passes::Capacity;

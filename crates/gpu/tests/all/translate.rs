@@ -174,7 +174,12 @@ fn axes() -> Vec<Axis> {
                 }),
             ],
         },
-        switch(&["LENS"]),
+        Axis {
+            names: &["LENS", "EQUIRECT", "PINHOLE"],
+            settings: ["PINHOLE", "LENS", "EQUIRECT"]
+                .map(|name| setting(name, move |d| d.flag(name, true)))
+                .into(),
+        },
         switch(&["MLP"]),
         switch(&["SMALL_WORKGROUPS"]),
         Axis {

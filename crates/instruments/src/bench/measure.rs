@@ -12,7 +12,7 @@ use crate::{Instrumented, Open};
 use dapple::contract::instruments::{Cost, Counters, Work};
 use dapple::contract::{
     AppearanceMlpSettings, LearningRates, LossTerm, LossWeights, OptimizerState, RenderSettings,
-    Report, Stage, StepCounts, StepSettings, TrainView, ViewId,
+    Report, Stage, StepCounts, StepFeatures, StepSettings, TrainView, ViewId,
 };
 use dapple::cpu::{CpuEngine, CpuOptions};
 use dapple::{Camera, Engine, Photo, Result, Splats};
@@ -324,7 +324,10 @@ fn settings(job: &Job<'_>, step: u32) -> StepSettings {
         learning_rates: job.learning_rates,
         losses: LossWeights::default().with(LossTerm::Ssim, 0.2),
         accumulate_density: true,
-        appearance_mlp: job.appearance_mlp.map(|(_, settings)| settings),
+        features: StepFeatures {
+            appearance_mlp: job.appearance_mlp.map(|(_, settings)| settings),
+            ..StepFeatures::default()
+        },
         ..StepSettings::new(step, render)
     }
 }
@@ -354,7 +357,7 @@ fn row_visits(job: &Job<'_>) -> Result<u64> {
     for (step, id) in (1..).zip(&ids) {
         let settings = StepSettings {
             learning_rates: standing_still(),
-            appearance_mlp: None,
+            features: StepFeatures::default(),
             ..settings(job, step)
         };
         engine.step(*id, &settings)?;

@@ -7,12 +7,11 @@
 use super::measure::{HostPerStep, SEQUENCES};
 use super::random::Random;
 use super::times::Times;
-use crate::Instrumented;
+use crate::instruments_of;
 use crate::machine;
-use crate::profile::probe::Probe;
 use dapple::train::config::DensifyPatch;
 use dapple::train::init;
-use dapple::{Dataset, Point, Result, TrainConfig, Trainer};
+use dapple::{BoxedEngine, Dataset, Point, Result, TrainConfig, Trainer};
 use serde::Serialize;
 use std::time::Instant;
 
@@ -65,7 +64,7 @@ pub fn without_density_control() -> DensifyPatch {
 pub fn run(
     dataset: Dataset,
     mut config: TrainConfig,
-    engine: Box<dyn Instrumented>,
+    mut engine: BoxedEngine,
     steps: u32,
 ) -> Result<Run> {
     config.data.coarse_until = 0.0;
@@ -74,12 +73,11 @@ pub fn run(
     let (width, height) = sizes
         .max_by_key(|&(w, h)| u64::from(w) * u64::from(h))
         .unwrap_or((0, 0));
-    let has_queue = engine.has_queue();
-    let probe = Probe::new(engine);
-    let mut trainer = Trainer::new(&dataset, config, Box::new(probe.clone()))?;
+    let has_queue = instruments_of(engine.as_mut())?.has_queue();
+    let mut trainer = Trainer::new(&dataset, config, engine)?;
     drop(dataset);
     let (step, host) = if has_queue {
-        in_sequences(&mut trainer, &probe, steps)?
+        in_sequences(&mut trainer, steps)?
     } else {
         (one_by_one(&mut trainer, steps)?, None)
     };
@@ -114,11 +112,7 @@ fn one_by_one(trainer: &mut Trainer, steps: u32) -> Result<Times> {
 
 /// Times steps of an engine with a queue: wall time of sequences divided by their steps. The device is idle before and
 /// after each sequence. Also counts the host's calls to the device during the sequences.
-fn in_sequences(
-    trainer: &mut Trainer,
-    probe: &Probe,
-    steps: u32,
-) -> Result<(Times, Option<HostPerStep>)> {
+fn in_sequences(trainer: &mut Trainer, steps: u32) -> Result<(Times, Option<HostPerStep>)> {
     // Trains on every photo once, so that all are on the device.
     let photos = u32::try_from(trainer.train_view_count()).unwrap_or(u32::MAX);
     for _ in 0..WARM_UP.max(photos) {
@@ -128,14 +122,14 @@ fn in_sequences(
     let mut host = None;
     for _ in 0..SEQUENCES {
         trainer.wait()?;
-        probe.wait()?;
-        let before = probe.counters();
+        instruments_of(trainer.engine_mut())?.wait()?;
+        let before = instruments_of(trainer.engine_mut())?.counters();
         let start = Instant::now();
         for _ in 0..steps {
             trainer.step()?;
         }
-        let asked = probe.counters() - before;
-        probe.wait()?;
+        let asked = instruments_of(trainer.engine_mut())?.counters() - before;
+        instruments_of(trainer.engine_mut())?.wait()?;
         durations_ns.push(start.elapsed().as_nanos() as u64 / u64::from(steps));
         host = Some(HostPerStep::new(asked, steps));
     }

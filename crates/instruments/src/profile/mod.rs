@@ -1,7 +1,7 @@
 //! Bottlenecks of training on this machine, and comparison with the limits of the hardware.
 //!
 //! 1. [`ProfileTarget`]: the profile target.
-//! 2. `windows`: a short run ([`Session::measure`]), measured through a `probe` between trainer and engine.
+//! 2. `windows`: a short run ([`Session::measure`]), measured by a `probe` that listens to the engine.
 //! 3. `tiles`: distribution of the load of one view over its tiles ([`Session::analyse`]).
 //! 4. `facts`: cost of stages by formula, limits of the device, and all other facts. `dapple-profile` computes
 //!    statistics, budget and findings from them.
@@ -18,8 +18,8 @@ mod windows;
 pub use facts::{device, fact};
 pub use target::{ProfileTarget, synthetic};
 
-use crate::Instrumented;
-use dapple::{Progress, Result, TrainConfig, Trainer};
+use crate::instruments_of;
+use dapple::{BoxedEngine, Progress, Result, TrainConfig, Trainer};
 use dapple_profile::profile::{Ceilings, Fact, HeatMap, Program, Trace};
 use dapple_profile::{Profile, analyse};
 use facts::About;
@@ -83,12 +83,13 @@ impl<'a> Session<'a> {
     pub fn new(
         subject: &'a ProfileTarget,
         mut config: TrainConfig,
-        engine: Box<dyn Instrumented>,
+        mut engine: BoxedEngine,
     ) -> Result<Self> {
         config.data.coarse_until = 0.0;
-        let device = facts::device(engine.as_ref());
-        let probe = Probe::new(engine);
-        let mut trainer = Trainer::new(&subject.dataset, config, Box::new(probe.clone()))?;
+        let device = facts::device(instruments_of(engine.as_mut())?);
+        let probe = Probe::default();
+        let engine = engine.observed(probe.clone());
+        let mut trainer = Trainer::new(&subject.dataset, config, engine)?;
         if let Some(splats) = &subject.splats {
             trainer.engine_mut().upload(splats, None)?;
         }
@@ -110,9 +111,10 @@ impl<'a> Session<'a> {
     /// # Errors
     /// Training fails; `progress` requests a stop.
     pub fn measure(&mut self, steps: Steps, progress: &dyn Progress) -> Result<Measured> {
+        let queued = instruments_of(self.trainer.engine_mut())?.has_queue();
         let windows = Run {
             trainer: &mut self.trainer,
-            queued: self.probe.with(|engine| engine.has_queue()),
+            queued,
             probe: &self.probe,
             progress,
             warm_up: steps.warm_up,
@@ -126,24 +128,23 @@ impl<'a> Session<'a> {
     ///
     /// # Errors
     /// A photo cannot be read again; nothing was measured.
-    pub fn analyse(&self, measured: Measured, told: Told) -> Result<Profiled> {
+    pub fn analyse(&mut self, measured: Measured, told: Told) -> Result<Profiled> {
         let Measured { windows, steps } = measured;
         let tiles = self.tiles(&windows)?;
-        let setup = self.probe.with(|engine| {
-            About {
-                program: told.program,
-                device: self.device.clone(),
-                settings: told.settings,
-                ceilings: told.ceilings,
-                warm_up: steps.warm_up,
-                steps: steps.measured,
-                windows: &windows,
-                tiles: tiles.as_ref(),
-                engine,
-                views: self.trainer.train_view_count(),
-            }
-            .setup()
-        });
+        let views = self.trainer.train_view_count();
+        let setup = About {
+            program: told.program,
+            device: self.device.clone(),
+            settings: told.settings,
+            ceilings: told.ceilings,
+            warm_up: steps.warm_up,
+            steps: steps.measured,
+            windows: &windows,
+            tiles: tiles.as_ref(),
+            engine: instruments_of(self.trainer.engine_mut())?,
+            views,
+        }
+        .setup();
         let (profile, trace) = analyse(&windows.recording, &setup)?;
         Ok(Profiled {
             profile,

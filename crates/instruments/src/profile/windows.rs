@@ -10,11 +10,13 @@
 //! ([`ControlTimer`]), which shows changes of the machine's own speed.
 
 use super::probe::{Probe, Sums};
+use crate::Instrumented;
+use dapple::contract::EngineExt;
 use dapple::contract::instruments::{Counters, Detail};
 use dapple::{Error, ErrorKind, Progress, Result, Splats, Trainer};
 use dapple_profile::profile::{Control, KernelSummary, Phase};
 use dapple_profile::samples::{DEFAULT_HZ, Sampler};
-use dapple_profile::{ControlTimer, Recorder, Recording, kernels_of};
+use dapple_profile::{ControlTimer, Recorder, Recording, Synchronised, kernels_of};
 use std::time::Instant;
 
 /// Most timed steps before the window: more than are ever in flight.
@@ -75,25 +77,25 @@ impl Run<'_> {
         let n = self.steps;
         self.progress.start(WHAT, self.total());
         self.advance(self.warm_up)?;
-        self.probe.rest()?;
+        self.rest()?;
 
-        let mut control = ControlTimer::new(self.threads());
+        let mut control = ControlTimer::new(self.threads()?);
         control.take();
         let first = n / 2;
         let before = self.off(first)?;
-        let device_clock = self.queued && self.probe.set_detail(Some(Detail::Stages))?;
+        let device_clock = self.queued && self.instruments()?.set_detail(Some(Detail::Stages))?;
         let waited_for_steps = self.queued && !device_clock;
         self.probe.wait_for_steps(waited_for_steps);
         // Timing allocates its own buffers here, before the window.
         self.advance(n.min(TIMED_FIRST))?;
-        self.probe.rest()?;
+        self.rest()?;
         control.take();
         let (recording, asked) = self.window(n)?;
         let on_ns = recording.wall_ns() as f64 / f64::from(n);
         let (sums, check) = (self.probe.sums(), self.probe.take_clock_check());
-        let clock = self.probe.device_clock();
+        let clock = self.instruments()?.device_clock();
         self.probe.set_recorder(&Recorder::off());
-        self.probe.set_detail(None)?;
+        self.instruments()?.set_detail(None)?;
         self.probe.wait_for_steps(false);
         let splats = self.trainer.engine_mut().splats()?;
         let steps_done = self.trainer.steps_done();
@@ -128,8 +130,17 @@ impl Run<'_> {
     }
 
     /// Returns the number of working threads: on a GPU, 1, the one that drives it.
-    fn threads(&self) -> usize {
-        self.probe.with(|engine| engine.workers()).unwrap_or(1)
+    fn threads(&mut self) -> Result<usize> {
+        Ok(self.instruments()?.workers().unwrap_or(1))
+    }
+
+    fn instruments(&mut self) -> Result<&mut dyn Instrumented> {
+        crate::instruments_of(self.trainer.engine_mut())
+    }
+
+    /// See [`Probe::rest`].
+    fn rest(&mut self) -> Result<Synchronised> {
+        self.probe.rest(self.trainer.engine_mut())
     }
 
     /// Returns the steps of all windows, except for what sampling takes beyond its share.
@@ -161,33 +172,35 @@ impl Run<'_> {
     fn window(&mut self, steps: u32) -> Result<(Recording, Counters)> {
         let recorder = Recorder::new();
         self.probe.set_recorder(&recorder);
-        let begin = self.probe.counters();
-        recorder.begin_window(self.probe.rest()?);
+        let begin = self.instruments()?.counters();
+        let idle = self.rest()?;
+        recorder.begin_window(idle);
         for _ in 0..steps {
             let step = u64::from(self.trainer.steps_done()) + 1;
             let _span = recorder.span("trainer", Phase::Host).step(step);
             self.advance(1)?;
         }
-        let asked = self.probe.counters() - begin;
-        recorder.end_window(self.probe.rest()?);
+        let asked = self.instruments()?.counters() - begin;
+        let idle = self.rest()?;
+        recorder.end_window(idle);
         Ok((recorder.finish()?, asked))
     }
 
     /// Runs steps without the profiler. Returns their wall time, ns.
     fn off(&mut self, steps: u32) -> Result<f64> {
-        self.probe.rest()?;
+        self.rest()?;
         let started = Instant::now();
         self.advance(steps)?;
-        self.probe.rest()?;
+        self.rest()?;
         Ok(started.elapsed().as_nanos() as f64)
     }
 
     /// Runs steps with each dispatch timed separately.
     fn kernels(&mut self, steps: u32) -> Result<Vec<KernelSummary>> {
-        self.probe.set_detail(Some(Detail::Kernels))?;
+        self.instruments()?.set_detail(Some(Detail::Kernels))?;
         let kernels = kernels_of(&self.window(steps)?.0);
         self.probe.set_recorder(&Recorder::off());
-        self.probe.set_detail(None)?;
+        self.instruments()?.set_detail(None)?;
         Ok(kernels)
     }
 
@@ -200,7 +213,7 @@ impl Run<'_> {
             Err(error) => return Ok(Err(error.to_string())),
         };
         self.advance(steps)?;
-        self.probe.rest()?;
+        self.rest()?;
         let drawn = sampler
             .finish()
             .and_then(|samples| samples.to_svg("dapple profile: CPU time of the host"));

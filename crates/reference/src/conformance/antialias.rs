@@ -6,9 +6,10 @@ use super::{Make, growing, with_splats};
 use crate::compare::{self, TOLERANCE};
 use crate::oracle::{self as reference, Gaussian};
 use crate::scenes::{self, Random, TestScene};
+use dapple_engine::features::antialias;
 use dapple_engine::{
-    DensifyPlan, Engine, Gradients, LearningRates, LossTerm, OptimizerState, Relocation,
-    RenderSettings, StepSettings, TrainView,
+    DensifyPlan, Engine, EngineExt, Gradients, LearningRates, LossTerm, OptimizerState, Relocation,
+    RenderSettings, StepFeatures, StepSettings, TrainView,
 };
 use dapple_scene::{Camera, Photo, Splats};
 use std::sync::Arc;
@@ -142,7 +143,15 @@ fn errors(
     errors
 }
 
-/// Checks that a step with `refresh_filter_3d` sets the 3D filters by the training views before it
+/// Returns the numbers of a step that sets the 3D filters, or not.
+fn refreshing(refresh: bool) -> StepFeatures {
+    StepFeatures {
+        antialias: antialias::Step { refresh },
+        ..StepFeatures::default()
+    }
+}
+
+/// Checks that a step with `refresh` sets the 3D filters by the training views before it
 /// renders, and differentiates through them. Other steps do not change the filters.
 pub fn steps_refresh_the_3d_filter(make: Make<'_>) {
     let scene = scenes::named("random_sh1");
@@ -156,7 +165,7 @@ pub fn steps_refresh_the_3d_filter(make: Make<'_>) {
     let ids = engine.add_views(views.collect()).unwrap();
     let step = StepSettings {
         render: antialiased(&scene),
-        refresh_filter_3d: true,
+        features: refreshing(true),
         learning_rates: LearningRates {
             means: 0.05,
             ..settings(&scene, 1).learning_rates
@@ -177,13 +186,31 @@ pub fn steps_refresh_the_3d_filter(make: Make<'_>) {
     // Moved Gaussians have other deviations, but only after a refresh.
     let next = StepSettings {
         step: 2,
-        refresh_filter_3d: false,
+        features: refreshing(false),
         ..step
     };
     engine.step(ids[1], &next).unwrap();
     assert_eq!(engine.download().unwrap().1.filter_3d, state.filter_3d);
     let moved = deviations(&after, &cameras, &step);
     assert!(compare::relative_l2(&moved, &expected) > 1e-4);
+
+    // A panorama sees all beyond its near plane, among other views.
+    let round = Camera::equirectangular(64, 32, cameras[0].camera_from_world);
+    let mixed = [cameras[1], round, cameras[2]];
+    let mut engine = with_splats(make, &scene.splats);
+    let mut views = mixed.map(|camera| TrainView {
+        camera,
+        photo: Arc::new(photo.clone()),
+    });
+    views[1].photo = Arc::new(Photo::from_rgb(64, 32, vec![90; 64 * 32 * 3]));
+    let ids = engine.add_views(views.into()).unwrap();
+    engine.step(ids[1], &step).unwrap();
+    let (_, state) = engine.download().unwrap();
+    let expected: Vec<f64> = deviations(&scene.splats, &mixed, &step);
+    let actual: Vec<f64> = state.filter_3d.iter().map(|&d| d.into()).collect();
+    assert!(!expected.contains(&0.0), "a panorama misses some");
+    let error = compare::relative_l2(&actual, &expected);
+    assert!(error < 1e-6, "deviations of a panorama: {error:.2e}");
 
     // A run without anti-aliasing has no filters.
     let mut plain = with_splats(make, &scene.splats);
@@ -305,7 +332,7 @@ pub fn antialiased_runs_repeat_themselves(makes: &[Make<'_>]) {
         for number in 1..=6 {
             let step = StepSettings {
                 render: antialiased(&scene),
-                refresh_filter_3d: number % 3 == 1,
+                features: refreshing(number % 3 == 1),
                 ..settings(&scene, number)
             };
             engine.step(id, &step).unwrap();

@@ -8,8 +8,8 @@ use crate::oracle::{self as reference, Gaussian};
 use crate::scenes::{self, Random, TestScene};
 use dapple_engine::appearance::{AFFINE, grid_floats};
 use dapple_engine::{
-    Adam, AppearanceGrids, AppearanceSettings, Engine, LossTerm, OptimizerState, Report,
-    StepSettings, TrainView, ViewId,
+    Adam, AppearanceGrids, AppearanceSettings, Engine, EngineExt, LossTerm, OptimizerState, Report,
+    StepFeatures, StepSettings, TrainView, ViewId,
 };
 use dapple_scene::Photo;
 use std::ops::RangeInclusive;
@@ -107,7 +107,7 @@ impl Bench<'_> {
 
     fn settings_with_appearance(&self) -> StepSettings {
         StepSettings {
-            appearance: Some(self.appearance),
+            features: learning(self.appearance),
             ..self.settings
         }
     }
@@ -234,6 +234,14 @@ pub fn appearance_matches_the_reference(make: Make<'_>) {
     its_own_steps_count(make);
 }
 
+/// Returns the numbers of a step that learns grids.
+fn learning(appearance: AppearanceSettings) -> StepFeatures {
+    StepFeatures {
+        appearance: Some(appearance),
+        ..StepFeatures::default()
+    }
+}
+
 /// Checks that bias corrections count a grid's own steps, with splats that do not move. The first step
 /// creates the grids.
 fn its_own_steps_count(make: Make<'_>) {
@@ -288,7 +296,7 @@ pub fn appearance_repeats_itself(makes: &[Make<'_>]) {
     let steps = |engine: &mut dyn Engine, steps: RangeInclusive<u32>| {
         for step in steps {
             let settings = StepSettings {
-                appearance: Some(appearance_settings([6, 5, 4])),
+                features: learning(appearance_settings([6, 5, 4])),
                 ..settings(&scene, step)
             };
             engine.step(ViewId(step as usize % 2), &settings).unwrap();

@@ -7,8 +7,8 @@ use crate::oracle::{self as reference, AppearanceMlpGradient, AppearanceMlpRefer
 use crate::scenes::{self, Random, TestScene};
 use dapple_engine::appearance_mlp::{self, EMBEDDING, FEATURES, FeatureStep, NETWORK};
 use dapple_engine::{
-    Adam, AppearanceMlp, AppearanceMlpSettings, Engine, Gradients, LossTerm, OptimizerState,
-    PoseRates, Report, StepSettings, TrainView, ViewId,
+    Adam, AppearanceMlp, AppearanceMlpSettings, Engine, EngineExt, Gradients, LossTerm,
+    OptimizerState, PoseRates, Report, StepFeatures, StepSettings, TrainView, ViewId,
 };
 use dapple_scene::Photo;
 use std::ops::RangeInclusive;
@@ -34,7 +34,10 @@ fn drawn(scene: &TestScene, views: usize) -> AppearanceMlp {
 
 fn with_look(settings: StepSettings) -> StepSettings {
     StepSettings {
-        appearance_mlp: Some(LOOK),
+        features: StepFeatures {
+            appearance_mlp: Some(LOOK),
+            ..settings.features
+        },
         ..settings
     }
 }
@@ -296,12 +299,10 @@ pub fn appearance_mlp_repeats_itself(makes: &[Make<'_>]) {
     let views = || vec![view.clone(), view.clone()];
     let steps = |engine: &mut dyn Engine, steps: RangeInclusive<u32>| {
         for step in steps {
-            let settings = StepSettings {
-                pose_rates: PoseRates {
-                    rotation: 1e-4,
-                    translation: 1e-4,
-                },
-                ..with_look(settings(&scene, step))
+            let mut settings = with_look(settings(&scene, step));
+            settings.features.poses = PoseRates {
+                rotation: 1e-4,
+                translation: 1e-4,
             };
             engine.step(ViewId(step as usize % 2), &settings).unwrap();
             if step == 3 {

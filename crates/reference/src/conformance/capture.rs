@@ -14,7 +14,7 @@ use super::decided::decided;
 use crate::compare::{self, TOLERANCE};
 use crate::oracle as reference;
 use crate::scenes::Random;
-use dapple_engine::RenderSettings;
+use dapple_engine::{EngineExt, RenderSettings};
 use dapple_scene::{Dataset, LoadOptions, NoProgress, SH_C0, Splats, View, load};
 
 /// Longest side of a photo, pixels.

@@ -1,7 +1,7 @@
 //! Results of densification rounds.
 
 use super::{Make, growing, last_report, with_splats};
-use dapple_engine::{DensifyPlan, DensifyReport, Engine, Report};
+use dapple_engine::{DensifyPlan, DensifyReport, Engine, EngineExt, Report};
 use dapple_scene::Splats;
 
 /// Checks that growth, the Gaussian cap, pruning and the reset of opacities follow the plan, in the

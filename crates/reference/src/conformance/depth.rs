@@ -8,8 +8,8 @@ use crate::oracle as reference;
 use crate::scenes::{self, Random, TestScene};
 use dapple_engine::depth::MEDIAN_TRANSMITTANCE;
 use dapple_engine::{
-    DepthSample, Engine, Extras, Gradients, ImageDerivative, LossTerm, OptimizerState,
-    RenderSettings, StepSettings, TrainView,
+    DepthSample, Engine, EngineExt, GradientParts, Gradients, ImageDerivative, LossTerm,
+    OptimizerState, RenderSettings, StepSettings, TrainView,
 };
 use dapple_scene::Splats;
 use glam::DVec2;
@@ -75,9 +75,15 @@ fn wrong_medians(scene: &TestScene, actual: &[f32], expected: &reference::Image)
     (0..actual.len()).filter(is_wrong).count()
 }
 
-/// Returns scenes that are also anti-aliased: through a pinhole and through a lens.
+/// Returns scenes that are also anti-aliased: through a pinhole, through a lens, and panoramas.
 pub(super) fn antialiased() -> impl Iterator<Item = TestScene> {
-    let names = ["random_sh3", "needles", "lens_fisheye"];
+    let names = [
+        "random_sh3",
+        "needles",
+        "lens_fisheye",
+        "panorama",
+        "panorama_poles",
+    ];
     names.into_iter().map(|name| {
         let mut scene = scenes::named(name);
         scene.settings.antialias = true;
@@ -106,7 +112,9 @@ pub fn depth_gradients_match_the_reference(make: Make<'_>) {
             depth: Some(&depth),
         };
         engine.upload(splats, None).unwrap();
-        let actual = engine.differentiate(camera, settings, &derivative).unwrap();
+        let actual = engine
+            .differentiate(camera, settings, &derivative, GradientParts::All)
+            .unwrap();
         let mut errors = compare::compare_gradients(&actual, &expected);
         errors.push(("pose", compare::compare_pose(&actual, &expected)));
         for (what, error) in errors {
@@ -202,6 +210,7 @@ pub fn depth_steps_match_the_reference(make: Make<'_>) {
         "deep_stack",
         "tiny_image",
         "lens_fisheye",
+        "panorama_seam",
     ] {
         let scene = scenes::named(name);
         let samples = samples(&scene);
@@ -227,12 +236,8 @@ pub fn depth_steps_match_the_reference(make: Make<'_>) {
             assert!(error < TOLERANCE, "{name} {what}: {error:.2e}");
         }
 
-        let extras = Extras {
-            absolute_density: true,
-            ..Extras::default()
-        };
         let absolute = StepSettings {
-            extras,
+            absolute_density: true,
             ..with_depth
         };
         let (other, other_state, _) = run(&samples, &absolute);

@@ -4,7 +4,8 @@ use super::training::{check_moments, photo, settings, step_with};
 use super::{Make, with_splats};
 use crate::oracle::{self as reference, Gaussian};
 use crate::scenes;
-use dapple_engine::{Extras, LossTerm, StepSettings};
+use dapple_engine::features::dropout;
+use dapple_engine::{EngineExt, LossTerm, StepFeatures, StepSettings};
 use dapple_scene::Splats;
 
 /// Checks loss and first moments of a step that drops a third of the Gaussians; dropped Gaussians have moments
@@ -21,15 +22,15 @@ pub fn dropout_matches_the_reference(make: Make<'_>) {
         let photo = photo(&scene);
         let plain = settings(&scene, 7);
         let thinned = StepSettings {
-            dropout: 0.3,
-            extras: Extras {
-                seed: 0x2_0000_0005,
-                ..Extras::default()
+            seed: 0x2_0000_0005,
+            features: StepFeatures {
+                dropout: dropout::Step { rate: 0.3 },
+                ..StepFeatures::default()
             },
             ..plain
         };
         let mut gaussians = Gaussian::all(&scene.splats);
-        reference::leave_out(&mut gaussians, thinned.dropout, thinned.extras.seed, 7);
+        reference::leave_out(&mut gaussians, 0.3, thinned.seed, 7);
         let (width, height) = (photo.width as usize, photo.height as usize);
         let image =
             reference::render_gaussians(&gaussians, &scene.camera, &scene.settings).unwrap();

@@ -10,6 +10,7 @@
 //! - the refined pose of a view;
 //! - a step through the appearance MLP: the network's derivatives and Adam;
 //! - a step that learns the bilateral grids: forward and backward pass, the grid, its Adam;
+//! - a step that learns the photometric model: forward and backward pass, the model, its Adam;
 //! - depths, their gradients, and a step with known depths;
 //! - surface depths and normals;
 //! - densification and relocation rounds, noise, regularisers;
@@ -37,6 +38,7 @@ mod dropout;
 mod finite;
 mod list;
 mod parity;
+mod photometric;
 mod poses;
 mod score;
 mod shown;
@@ -61,6 +63,7 @@ pub use finite::gaussians_that_are_not_finite_are_reported;
 pub use parity::{
     gradients_match_the_reference, images_match_the_reference, the_cap_says_what_it_cut,
 };
+pub use photometric::{photometric_matches_the_reference, photometric_repeats_itself};
 pub use poses::poses_match_the_reference;
 pub use score::scores_match_the_reference;
 pub use shown::{blend_counts_match_the_reference, bytes_are_those_of_the_host};
@@ -71,7 +74,7 @@ pub use training::{
     loss_and_gradient_match_the_reference, runs_repeat_themselves,
 };
 
-use dapple_engine::{DensifyPlan, Engine, Report};
+use dapple_engine::{DensifyPlan, Engine, EngineExt, Report};
 use dapple_scene::Splats;
 
 /// Constructor of an engine without splats.

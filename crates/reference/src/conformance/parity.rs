@@ -4,7 +4,7 @@ use super::Make;
 use crate::compare::{self, TOLERANCE};
 use crate::oracle as reference;
 use crate::scenes::{self, Random};
-use dapple_engine::RenderSettings;
+use dapple_engine::{EngineExt, RenderSettings};
 use dapple_scene::{Camera, Pose, Splats};
 use glam::DVec3;
 

@@ -7,8 +7,8 @@ use crate::compare::{self, TOLERANCE};
 use crate::oracle::{self as reference, PoseMoments};
 use crate::scenes::{self, TestScene};
 use dapple_engine::{
-    Engine, LossTerm, OptimizerState, PoseRates, RefinedPose, Report, StepSettings, TrainView,
-    ViewId,
+    Engine, EngineExt, LossTerm, OptimizerState, PoseRates, RefinedPose, Report, StepFeatures,
+    StepSettings, TrainView, ViewId,
 };
 use dapple_scene::{Camera, Photo, Pose, Splats};
 use glam::{DQuat, DVec3};
@@ -26,7 +26,7 @@ const STEPS: u32 = 4;
 /// splats of a step do not depend on refinement. An engine that uploads a downloaded state continues
 /// bit-identically. Engines of `makes` differ only in settings that must not change the result.
 pub fn poses_match_the_reference(makes: &[Make<'_>]) {
-    for name in ["random_sh3", "off_centre", "crowd"] {
+    for name in ["random_sh3", "off_centre", "crowd", "panorama_seam"] {
         let scene = scenes::named(name);
         let photo = photo(&scene);
         follows_the_reference(makes[0], &scene, &photo);
@@ -75,7 +75,7 @@ fn run(
     engine.upload(&scene.splats, None).unwrap();
     for step in 1..=STEPS {
         let settings = StepSettings {
-            pose_rates: rates,
+            features: moving(rates),
             ..settings(scene, step)
         };
         engine.step(ViewId(1), &settings).unwrap();
@@ -88,6 +88,14 @@ fn run(
     engine.download().unwrap()
 }
 
+/// Returns the numbers of a step that moves the view's camera at these rates.
+fn moving(poses: PoseRates) -> StepFeatures {
+    StepFeatures {
+        poses,
+        ..StepFeatures::default()
+    }
+}
+
 /// Checks steps with fixed splats: only the camera moves, and the reference follows it.
 fn follows_the_reference(make: Make<'_>, scene: &TestScene, photo: &Photo) {
     let mut engine = make();
@@ -96,7 +104,7 @@ fn follows_the_reference(make: Make<'_>, scene: &TestScene, photo: &Photo) {
     let mut before = None;
     for step in 1..=STEPS {
         let mut settings = StepSettings {
-            pose_rates: RATES,
+            features: moving(RATES),
             ..settings(scene, step)
         };
         let none = &mut settings.learning_rates;
@@ -164,7 +172,7 @@ fn check_step(
         &old,
         &moments,
         &gradient,
-        &settings.pose_rates,
+        &settings.features.poses,
         &settings.adam,
     );
 
@@ -210,7 +218,7 @@ fn a_first_step_changes_no_splat(make: Make<'_>) {
         engine.add_views(views(&scene, &photo)).unwrap();
         engine.upload(&scene.splats, None).unwrap();
         let settings = StepSettings {
-            pose_rates: rates,
+            features: moving(rates),
             ..settings(&scene, 1)
         };
         engine.step(ViewId(0), &settings).unwrap();

@@ -4,7 +4,7 @@ use super::{Make, with_splats};
 use crate::oracle::{loss, photo_mask, photo_target};
 use crate::scenes;
 use dapple_engine::score::{HIDDEN, error_colour, to_byte};
-use dapple_engine::{Pictures, RenderSettings, Rendered, ScoreAsks, ScoredView, noise};
+use dapple_engine::{EngineExt, Pictures, RenderSettings, Rendered, ScoreAsks, ScoredView, noise};
 use dapple_scene::{Camera, Photo};
 
 /// Maximum relative error of sums: 2e-5 of the squared error is 1e-4 dB.

@@ -4,7 +4,7 @@ use super::Make;
 use super::decided::decided;
 use crate::oracle::{self as reference, Gaussian};
 use crate::scenes::{self, TestScene};
-use dapple_engine::RenderedBytes;
+use dapple_engine::{EngineExt, RenderedBytes};
 use glam::DVec2;
 
 /// Margin of decisions, in units of ln alpha: nearer to a threshold, `f32` may decide otherwise.

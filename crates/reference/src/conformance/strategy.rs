@@ -5,9 +5,10 @@ use super::{Make, growing, last_report, with_splats};
 use crate::compare::{self, TOLERANCE};
 use crate::oracle::{self as reference, Gaussian};
 use crate::scenes::{self, TestScene};
+use dapple_engine::features::noise;
 use dapple_engine::{
-    DensifyPlan, Engine, Extras, LearningRates, LossTerm, LossWeights, OptimizerState, Relocation,
-    Report, StepSettings, TrainView, relocation,
+    DensifyPlan, Engine, EngineExt, LearningRates, LossTerm, LossWeights, OptimizerState,
+    Relocation, Report, StepFeatures, StepSettings, TrainView, relocation,
 };
 use dapple_scene::Splats;
 use std::sync::Arc;
@@ -174,26 +175,30 @@ pub fn extras_match_the_reference(make: Make<'_>) {
     }
 }
 
+/// Returns the numbers of a step with noise of this scale.
+fn noisy(scale: f32) -> StepFeatures {
+    StepFeatures {
+        noise: noise::Step { scale },
+        ..StepFeatures::default()
+    }
+}
+
 fn check_noise(make: Make<'_>, scene: &TestScene) {
     // From almost transparent to opaque.
     let splats = opacities(&scene.splats, |i| -8.0 + (i % 10) as f32);
     let mut engine = with_splats(make, &splats);
-    let extras = Extras {
-        seed: 0x1_0000_0003,
-        noise: 0.7,
-        ..Extras::default()
-    };
     let settings = StepSettings {
         learning_rates: LearningRates::NONE,
-        extras,
+        seed: 0x1_0000_0003,
+        features: noisy(0.7),
         ..settings(scene, 12)
     };
     step(engine.as_mut(), scene, &settings);
     let (after, _) = engine.download().unwrap();
     let (mut moved, mut expected) = (Vec::new(), Vec::new());
     for (i, gaussian) in Gaussian::all(&splats).iter().enumerate() {
-        let noise = extras.noise.into();
-        let by = reference::perturbation(gaussian, noise, extras.seed, 12, i as u32);
+        let scale = settings.features.noise.scale.into();
+        let by = reference::perturbation(gaussian, scale, settings.seed, 12, i as u32);
         let to = glam::DVec3::from(after.means[i].map(f64::from));
         // Rounding of a small step from a large number in f32 is not an error of the noise.
         let rounding = gaussian.mean.abs().max_element() * f64::from(f32::EPSILON);
@@ -265,11 +270,8 @@ pub fn mcmc_repeats_itself(makes: &[Make<'_>]) {
         let mut engine = with_splats(make, &start);
         for number in 1..=6 {
             let settings = StepSettings {
-                extras: Extras {
-                    seed: 3,
-                    noise: 0.01,
-                    ..Extras::default()
-                },
+                seed: 3,
+                features: noisy(0.01),
                 losses: LossWeights::default()
                     .with(LossTerm::Ssim, 0.2)
                     .with(LossTerm::Opacity, 0.01)

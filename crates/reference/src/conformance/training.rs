@@ -6,7 +6,7 @@ use crate::compare::{self, TOLERANCE};
 use crate::oracle as reference;
 use crate::scenes::{self, Random, TestScene};
 use dapple_engine::{
-    Adam, Engine, Extras, Gradients, LearningRates, LossTerm, LossWeights, OptimizerState,
+    Adam, Engine, EngineExt, Gradients, LearningRates, LossTerm, LossWeights, OptimizerState,
     StepSettings, TrainView,
 };
 use dapple_scene::{Photo, Splats};
@@ -151,6 +151,7 @@ pub fn loss_and_gradient_match_the_reference(make: Make<'_>) {
         "lens_opencv",
         "off_centre",
         "lens_rad_tan_prism",
+        "panorama_seam",
         "background",
     ] {
         let scene = scenes::named(name);
@@ -211,15 +212,13 @@ pub fn absolute_density_matches_the_reference(makes: &[Make<'_>]) {
         "tile_cap",
         "deep_stack",
         "lens_fisheye",
+        "panorama_seam",
     ] {
         let scene = scenes::named(name);
         let photo = photo(&scene);
         let plain = settings(&scene, 1);
         let absolute = StepSettings {
-            extras: Extras {
-                absolute_density: true,
-                ..Extras::default()
-            },
+            absolute_density: true,
             ..plain
         };
         let run = |make: Make<'_>, settings: &StepSettings| {

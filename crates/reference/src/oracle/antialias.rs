@@ -32,12 +32,13 @@ pub fn deviation(mean: DVec3, cameras: &[Camera], near: f32) -> Result<f64> {
     for camera in cameras {
         let eye = PosedLens::new(camera)?;
         let point = eye.to_camera(mean);
-        if point.is_finite() && point.z >= f64::from(near) && point.z > 0.0 {
+        let depth = eye.lens.depth(point);
+        if point.is_finite() && depth >= f64::from(near) && depth > 0.0 {
             let size = DVec2::new(camera.width.into(), camera.height.into());
             let place = eye.lens.project(point).centre / size;
             let margin = f64::from(SMOOTHING_MARGIN);
             if place.min_element() >= -margin && place.max_element() <= 1.0 + margin {
-                rate = rate.max(camera.fx.max(camera.fy) / point.z);
+                rate = rate.max(camera.fx.max(camera.fy) / depth);
             }
         }
     }

@@ -49,7 +49,7 @@ pub fn contributions(
     let mut transmittance = 1.0;
     for &position in list {
         let projected = &visible[position];
-        let offset = pixel - projected.centre;
+        let offset = pixel - projected.centre_from(pixel.x);
         let falloff = (-power(projected, offset)).exp();
         let unclamped = projected.opacity * falloff;
         let clamped = unclamped > f64::from(ALPHA_MAX);
@@ -197,7 +197,8 @@ fn pixel_margin(visible: &[Projected], list: &[usize], centre: DVec2) -> f64 {
     let mut transmittance = 1.0;
     for &position in list {
         let projected = &visible[position];
-        let unclamped = projected.opacity * (-power(projected, centre - projected.centre)).exp();
+        let unclamped =
+            projected.opacity * (-power(projected, centre - projected.centre_from(centre.x))).exp();
         consider(unclamped, ALPHA_MIN);
         consider(unclamped, ALPHA_MAX);
         if unclamped < f64::from(ALPHA_MIN) {

@@ -8,7 +8,8 @@
 //! 3. the derivative of that Jacobian by the centre (the shape changes when the centre moves).
 
 use super::distortion::{Jet, distort};
-use dapple_engine::slope_range;
+use super::equirectangular::Equirectangular;
+use dapple_engine::{CameraModel, slope_range};
 use dapple_scene::{Camera, Error, Lens, Result};
 use glam::{DMat3, DVec2, DVec3};
 
@@ -27,11 +28,26 @@ pub struct LensProjection {
 
 /// Camera model: from camera coordinates to pixels.
 pub trait LensModel {
-    /// Returns true if the lens shows a point in camera coordinates with `z > 0`, inside or outside
+    /// Returns the depth of a point in camera coordinates: the key of `order`, not positive behind the camera.
+    fn depth(&self, point: DVec3) -> f64 {
+        point.z
+    }
+
+    /// Returns the derivative of the depth by the point.
+    fn depth_gradient(&self, _: DVec3) -> DVec3 {
+        DVec3::Z
+    }
+
+    /// Returns the width of an image whose left and right edges meet, pixels, or `None`.
+    fn period(&self) -> Option<f64> {
+        None
+    }
+
+    /// Returns true if the lens shows a point in camera coordinates of positive depth, inside or outside
     /// of the image.
     fn shows(&self, point: DVec3) -> bool;
 
-    /// Projects a point in camera coordinates with `z > 0` that the lens shows.
+    /// Projects a point in camera coordinates of positive depth that the lens shows.
     fn project(&self, point: DVec3) -> LensProjection;
 }
 
@@ -214,9 +230,10 @@ impl PosedLens {
                 "the camera has an empty image or a focal length that is not positive",
             ));
         }
-        let lens: Box<dyn LensModel> = match camera.lens.is_identity() {
-            true => Box::new(Pinhole::new(camera)),
-            false => Box::new(Distorting::new(camera)?),
+        let lens: Box<dyn LensModel> = match CameraModel::of(&camera.lens) {
+            CameraModel::Pinhole => Box::new(Pinhole::new(camera)),
+            CameraModel::Lens => Box::new(Distorting::new(camera)?),
+            CameraModel::Equirectangular => Box::new(Equirectangular::new(camera)),
         };
         Ok(Self {
             lens,

@@ -2,7 +2,7 @@
 //! central finite differences of itself (`tests/all/reference_*.rs`).
 //!
 //! 1. [`project`](fn@project): each Gaussian becomes an ellipse with a colour, or is absent.
-//! 2. [`order`]: by camera z, ties by index.
+//! 2. [`order`]: by depth (camera z, or the distance for a panorama), ties by index.
 //! 3. [`ranges`]: the Gaussians that a tile may blend; only with a per-tile limit.
 //! 4. [`blend`](fn@blend): every pixel visits all of them, front to back.
 //! 5. [`loss`](fn@loss): L1 and SSIM against a photo; if a run learns bilateral grids, with
@@ -33,9 +33,11 @@ mod blend;
 mod depth;
 mod distortion;
 mod dropout;
+mod equirectangular;
 mod lens;
 mod loss;
 mod normal_consistency;
+mod photometric;
 mod project;
 mod project_backward;
 mod ranges;
@@ -55,9 +57,11 @@ pub use dapple_engine::{PoseMoments, adam, refine_pose};
 pub use depth::{DepthLoss, depth_loss};
 pub use distortion::{Jet, distort};
 pub use dropout::leave_out;
+pub use equirectangular::Equirectangular;
 pub use lens::{Distorting, LensModel, LensProjection, Pinhole, PosedLens};
 pub use loss::{loss, photo_mask, photo_target, psnr, ssim};
 pub use normal_consistency::{NormalConsistency, normal_consistency, surface_normals};
+pub use photometric::{PhotometricImage, photometric_prior};
 pub use project::{Gaussian, Projected, ProjectedGradient, order, project};
 pub use project_backward::{GaussianGradient, project_backward};
 pub use ranges::{PixelRect, TileLists, ellipse_touches_rect, least_power_in_rect, ranges};

@@ -8,12 +8,12 @@
 //!    which makes it at least a pixel wide.
 //! 4. Opacity is the sigmoid of its logit, times `shown` and the factor of [`super::antialias`]. Colour is
 //!    `max(0, 0.5 + SH(direction))`, with the direction of the ray from the camera's centre.
-//! 5. Order: by camera z, ties by index.
+//! 5. Order: by depth, ties by index. On a panorama, a pixel sees the copy of the ellipse that is nearest to its tile.
 
 use super::lens::{LensProjection, PosedLens};
 use super::sh::sh_basis;
 use dapple_engine::RenderSettings;
-use dapple_engine::constants::{ALPHA_MAX, ALPHA_MIN};
+use dapple_engine::constants::{ALPHA_MAX, ALPHA_MIN, TILE_SIZE};
 use dapple_scene::{Splats, sh_coefficient_count};
 use glam::{DMat2, DMat3, DVec2, DVec3};
 
@@ -86,8 +86,10 @@ pub struct Projected {
     pub index: usize,
     /// Projected centre, pixels.
     pub centre: DVec2,
-    /// Camera z, world units.
+    /// Camera z, or the distance for a panorama, world units.
     pub depth: f64,
+    /// Width of an image whose left and right edges meet, pixels; 0 for others.
+    pub period: f64,
     /// Dilated covariance, pixels squared: `[xx, xy, yy]`.
     pub covariance: [f64; 3],
     /// Inverse of the covariance: `[xx, xy, yy]`.
@@ -96,6 +98,25 @@ pub struct Projected {
     pub opacity: f64,
     /// Colour, not negative, not bounded above.
     pub colour: DVec3,
+}
+
+impl Projected {
+    /// Returns the centre of the copy that the pixels of a tile see; the tile contains column `x`. Tiles are those of
+    /// [`super::ranges`].
+    pub fn centre_from(&self, x: f64) -> DVec2 {
+        let tile = f64::from(TILE_SIZE);
+        let ahead = ((x / tile).floor() + 0.5) * tile - self.centre.x;
+        let shift = if self.period == 0.0 {
+            0.0
+        } else if ahead > 0.5 * self.period {
+            self.period
+        } else if ahead <= -0.5 * self.period {
+            -self.period
+        } else {
+            0.0
+        };
+        self.centre + DVec2::X * shift
+    }
 }
 
 /// Derivatives of a loss by a [`Projected`].
@@ -225,7 +246,8 @@ pub fn project(
     }
     let uncompensated = sigmoid(gaussian.opacity);
     let point = eye.to_camera(gaussian.mean);
-    if point.z < f64::from(settings.near) || uncompensated < f64::from(ALPHA_MIN) {
+    let depth = eye.lens.depth(point);
+    if depth < f64::from(settings.near) || uncompensated < f64::from(ALPHA_MIN) {
         return None;
     }
     if !eye.lens.shows(point) {
@@ -246,7 +268,8 @@ pub fn project(
     Some(Projected {
         index,
         centre: footprint.lens.centre,
-        depth: footprint.point.z,
+        depth,
+        period: eye.lens.period().unwrap_or(0.0),
         covariance: upper(covariance),
         conic: upper(conic),
         opacity,
@@ -258,7 +281,7 @@ fn upper(m: DMat2) -> [f64; 3] {
     [m.x_axis.x, m.x_axis.y, m.y_axis.y]
 }
 
-/// Sorts front to back: by camera z, ties by index.
+/// Sorts front to back: by depth, ties by index.
 pub fn order(mut projected: Vec<Projected>) -> Vec<Projected> {
     projected.sort_by(|a, b| a.depth.total_cmp(&b.depth).then(a.index.cmp(&b.index)));
     projected

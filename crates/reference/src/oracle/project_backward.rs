@@ -86,8 +86,7 @@ pub fn project_backward(
             g_point += g[column] * gradient;
         }
     }
-    // Depth is the camera's z.
-    g_point.z += dl.depth;
+    g_point += dl.depth * eye.lens.depth_gradient(footprint.point);
     let (sh, g_direction) = colour_backward(gaussian, eye, sh_degree, dl.colour);
     let mean = eye.rotation.transpose() * g_point + g_direction;
 

@@ -43,7 +43,7 @@ impl PixelRect {
 /// Returns the least `0.5 d^T conic d` over a rectangle. It is zero if the centre is inside. Else
 /// the minimum is on the boundary (the form is convex), where it is a parabola along each edge.
 pub fn least_power_in_rect(projected: &Projected, rect: PixelRect) -> f64 {
-    let centre = projected.centre;
+    let centre = projected.centre_from(rect.min.x);
     if centre.cmpge(rect.min).all() && centre.cmple(rect.max).all() {
         return 0.0;
     }

@@ -73,9 +73,13 @@ impl Profile {
         // Rows of the map from the unit ball to pixels and depth.
         let [u, v] = footprint.lens.jacobian;
         let row = |by: DVec3| m.transpose() * by * footprint.sigma;
-        let (u, v, along) = (row(u), row(v), row(DVec3::Z));
+        let (u, v, along) = (
+            row(u),
+            row(v),
+            row(eye.lens.depth_gradient(footprint.point)),
+        );
         let covariance: DMat2 = footprint.covariance;
-        let depth = footprint.point.z;
+        let depth = eye.lens.depth(footprint.point);
         let slant = covariance.inverse() * DVec2::new(u.dot(along), v.dot(along)) / depth;
         // The determinant of the dilated covariance in pixels and depth, over that on the image: nothing cancels.
         let dilation = f64::from(settings.dilation());

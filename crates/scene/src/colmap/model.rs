@@ -1,6 +1,6 @@
 //! COLMAP's camera models: their numbers, names and parameters.
 
-use crate::load::panorama_refused;
+use crate::load::panorama;
 use crate::{Camera, Error, Lens, Pose, Result};
 use std::path::Path;
 
@@ -57,7 +57,6 @@ pub const MODELS: &[CameraModel] = &[
     model(14, "SIMPLE_FISHEYE", 3),
     model(15, "FISHEYE", 4),
     model(16, "EUCM", 6),
-    // Accepted by the parser, but refused if an image uses it.
     model(17, "EQUIRECTANGULAR", 2),
 ];
 
@@ -110,8 +109,9 @@ impl ColmapCamera {
                 self.width, self.height
             )));
         };
-        if let Some(refused) = panorama_refused(self.model.name) {
-            return Err(refused.at_path(place));
+        if self.model.name == "EQUIRECTANGULAR" {
+            // Its parameters are the size.
+            return panorama(width, height, Pose::IDENTITY).map_err(|error| error.at_path(place));
         }
         let Some(([fx, fy, cx, cy], lens)) = intrinsics(self.model.name, &self.parameters) else {
             return Err(Error::unsupported(format!(

@@ -1,6 +1,6 @@
 //! Views of photos that stay in their files.
 
-use super::photo::{Treatment, check_size, depth_of, depth_sum, reduced_camera};
+use super::photo::{Treatment, check_size, check_undistort, depth_of, depth_sum, reduced_camera};
 use crate::capture::PosedImage;
 use crate::masks::{MaskMode, Masked};
 use crate::source::{PhotoFile, PhotoSource};
@@ -14,6 +14,7 @@ pub(super) fn describe(image: &PosedImage, options: &LoadOptions) -> Result<(Vie
     let header = images::header(&path)?;
     let size = (header.width, header.height);
     check_size(image, &path, size.0, size.1)?;
+    check_undistort(image, options)?;
     let mut camera = reduced_camera(image, size, options);
     let distorts = !camera.lens.is_identity();
     if !distorts || options.undistort {
@@ -31,7 +32,8 @@ pub(super) fn describe(image: &PosedImage, options: &LoadOptions) -> Result<(Vie
     let treatment = Treatment {
         rescaled: size != (image.camera.width, image.camera.height) && !image.downscaled,
         deep: header.deep,
-        distorted: distorts && !options.undistort,
+        distorted: distorts && !options.undistort && !camera.lens.is_panorama(),
+        panorama: camera.lens.is_panorama(),
         undistorted: distorts && options.undistort,
         // Unknown without the pixels.
         beyond: false,

@@ -22,7 +22,7 @@ mod missing;
 mod next_step;
 mod open;
 mod options;
-mod panoramas;
+mod panorama;
 mod photo;
 pub(crate) mod places;
 mod plausible;
@@ -39,7 +39,7 @@ pub use inputs::{refuse_capture_file, refuse_output, refuse_output_file};
 pub use open::open;
 pub use options::LoadOptions;
 use options::MASKS_HINT;
-pub(crate) use panoramas::panorama_refused;
+pub(crate) use panorama::{is_panorama, panorama};
 pub use sizes::photo_sizes;
 use std::path::Path;
 

@@ -20,6 +20,8 @@ pub(crate) struct Treatment {
     pub(crate) turned: bool,
     /// True if the lens distorts, and the camera keeps it.
     pub(crate) distorted: bool,
+    /// True if the photo is a panorama.
+    pub(crate) panorama: bool,
     /// True if pixels outside the range of the lens were masked.
     pub(crate) beyond: bool,
     pub(crate) undistorted: bool,
@@ -48,6 +50,7 @@ pub(crate) fn decode_photo(
     options: &LoadOptions,
 ) -> Result<(Photo, Camera, Treatment)> {
     let path = image.path()?;
+    check_undistort(image, options)?;
     let Decoded {
         mut photo,
         deep,
@@ -80,7 +83,8 @@ pub(crate) fn decode_photo(
             (photo, camera) = undistort(&photo, &camera);
             treatment.undistorted = true;
         } else {
-            treatment.distorted = true;
+            treatment.panorama = camera.lens.is_panorama();
+            treatment.distorted = !treatment.panorama;
             treatment.beyond = mask_beyond(&mut photo, &camera);
         }
         if wanted && photo.mask.as_ref().is_some_and(|mask| !mask.contains(&255)) {
@@ -93,6 +97,19 @@ pub(crate) fn decode_photo(
         }
     }
     Ok((photo, camera, treatment))
+}
+
+/// Refuses to undistort a panorama.
+pub(crate) fn check_undistort(image: &PosedImage, options: &LoadOptions) -> Result<()> {
+    if !(options.undistort && image.camera.lens.is_panorama()) {
+        return Ok(());
+    }
+    Err(Error::unsupported(format!(
+        "the photo \"{}\" is a panorama, which no single photo without distortion can show",
+        image.name
+    ))
+    .at(image.name.clone())
+    .hint("omit --undistort: panoramas are trained on as they are"))
 }
 
 /// Refuses a photo with another aspect ratio than the camera's.

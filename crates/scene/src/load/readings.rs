@@ -1,6 +1,6 @@
 //! Other readings of a capture's poses, intrinsics and points: common mistakes of writers.
 
-use crate::{Camera, Lens, Pose};
+use crate::{Camera, Pose, Rays};
 use glam::{DMat3, DQuat, DVec2, DVec3};
 use std::f64::consts::PI;
 
@@ -198,37 +198,29 @@ pub(super) struct Projected {
 pub(super) struct Probe {
     camera: Camera,
     turn: DMat3,
-    reach: f64,
+    rays: Rays,
 }
 
 impl Probe {
     pub(super) fn new(camera: &Camera, reading: &Reading) -> Self {
-        let reach = match camera.lens {
-            Lens::Pinhole => f64::INFINITY,
-            lens => lens.max_radius(),
-        };
+        let camera = reading.camera(camera);
         Self {
-            camera: reading.camera(camera),
+            rays: Rays::new(&camera),
+            camera,
             turn: reading.turn,
-            reach,
         }
     }
 
     pub(super) fn project(&self, point: DVec3) -> Projected {
         let camera = &self.camera;
         let p = camera.camera_from_world.transform(self.turn * point);
-        let is_in_front = p.z > 0.0;
-        let (x, y) = (p.x / p.z, p.y / p.z);
-        let is_shown = is_in_front && x.hypot(y) <= self.reach;
-        let pixel = is_shown.then(|| {
-            let (x, y) = camera.lens.distort(x, y);
-            DVec2::new(camera.fx * x + camera.cx, camera.fy * y + camera.cy)
-        });
+        let depth = self.rays.depth(p);
+        let pixel = self.rays.pixel(p);
         let (w, h) = (f64::from(camera.width), f64::from(camera.height));
         let inside = pixel.filter(|p| (0.0..w).contains(&p.x) && (0.0..h).contains(&p.y));
         Projected {
-            is_in_front,
-            depth: p.z,
+            is_in_front: depth > 0.0,
+            depth,
             pixel,
             inside,
         }

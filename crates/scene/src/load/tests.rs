@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::*;
-use crate::{Capture, NoProgress, Splats, colmap, splat_file};
+use crate::{Camera, Capture, NoProgress, Splats, colmap, splat_file};
 use dapple_synth::{SynthOptions, generate};
 use std::fs;
 use tempfile::TempDir;
@@ -595,7 +595,7 @@ fn what_masks_hold_is_told() {
 }
 
 #[test]
-fn panoramas_are_told_what_to_do() {
+fn panoramas_load_by_their_names_and_need_their_shape() {
     for model in ["EQUIRECTANGULAR", "equirectangular", "SPHERICAL"] {
         let folder = capture();
         transforms(
@@ -603,15 +603,38 @@ fn panoramas_are_told_what_to_do() {
             &format!(r#""camera_model": "{model}","#),
             "images/",
         );
-        let words = ["panorama", model, "perspective views", "ns-process-data"];
-        refused(folder.path(), &words);
+        refused(folder.path(), &["16x12", "twice as wide as high", "pad"]);
+        for name in names(&folder) {
+            let path = folder.path().join("images").join(&name);
+            image::RgbImage::new(24, 12).save(&path).unwrap();
+        }
         let text = fs::read_to_string(folder.path().join("transforms.json")).unwrap();
-        write(
-            &folder,
-            "transforms.json",
-            text.replace(r#""fl_x": 20,"#, ""),
+        // A focal length is neither needed nor read.
+        let text = text.replace(r#""fl_x": 20,"#, "").replace("16", "24");
+        write(&folder, "transforms.json", text);
+        let loaded = load(folder.path(), &LoadOptions::default(), &NoProgress).unwrap();
+        let camera = &loaded.views[0].camera;
+        let pose = camera.camera_from_world;
+        assert_eq!(*camera, Camera::equirectangular(24, 12, pose), "{model}");
+        assert!(loaded.notes.iter().any(|n| n.contains("panoramas")));
+        let smaller = LoadOptions {
+            max_resolution: Some(12),
+            ..LoadOptions::default()
+        };
+        let loaded = load(folder.path(), &smaller, &NoProgress).unwrap();
+        let pose = loaded.views[0].camera.camera_from_world;
+        assert_eq!(
+            loaded.views[0].camera,
+            Camera::equirectangular(12, 6, pose),
+            "{model}"
         );
-        refused(folder.path(), &words);
+        let flat = LoadOptions {
+            undistort: true,
+            ..LoadOptions::default()
+        };
+        let error = load(folder.path(), &flat, &NoProgress).unwrap_err();
+        assert!(error.to_string().contains("panorama"), "{error}");
+        assert!(error.hint_text().unwrap().contains("--undistort"));
     }
     let folder = capture();
     let mut cameras = 1u64.to_le_bytes().to_vec();
@@ -620,10 +643,7 @@ fn panoramas_are_told_what_to_do() {
         cameras.extend(value.to_le_bytes());
     }
     write(&folder, "sparse/0/cameras.bin", cameras);
-    let said = refused(
-        folder.path(),
-        &["panorama", "EQUIRECTANGULAR", "perspective views"],
-    );
+    let said = refused(folder.path(), &["16x12", "twice as wide as high"]);
     assert!(!said.contains("image_undistorter"), "{said}");
 }
 

@@ -270,6 +270,13 @@ fn note_treatments(done: &[Treatment], images: &[PosedImage], notes: &mut Vec<St
         |t| t.distorted,
     );
     say(
+        &format!(
+            "are panoramas of all directions ({}), and kept as they are",
+            models(|t| t.panorama)
+        ),
+        |t| t.panorama,
+    );
+    say(
         "show more than their lens model reaches: the rest is masked",
         |t| t.beyond,
     );

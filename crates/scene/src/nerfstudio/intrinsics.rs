@@ -8,7 +8,7 @@
 
 use super::FORMAT_HINT;
 use super::json::{Matrix, flag, number};
-use crate::load::panorama_refused;
+use crate::load::{is_panorama, panorama};
 use crate::{Camera, Error, Lens, Pose, Result};
 use serde::Deserialize;
 use serde_json::Value;
@@ -329,8 +329,18 @@ impl Intrinsics {
             },
             _ => actual()?,
         };
-        if let Some(refused) = self.camera_model.as_deref().and_then(panorama_refused) {
-            return Err(refused);
+        if let Some(model) = self
+            .camera_model
+            .as_deref()
+            .filter(|name| is_panorama(name))
+        {
+            // Focal lengths have no meaning: the size is enough.
+            return Ok(Described {
+                camera: panorama(width, height, camera_from_world)?,
+                model: model.to_owned(),
+                in_degrees: false,
+                bent_pinhole: false,
+            });
         }
         let (w, h) = (f64::from(width), f64::from(height));
         let (unit, in_degrees) = self.angle_unit()?;

@@ -35,6 +35,10 @@ fn camera(lens: Lens) -> Camera {
     }
 }
 
+fn panorama() -> Camera {
+    Camera::equirectangular(160, 80, camera(Lens::Pinhole).camera_from_world)
+}
+
 #[test]
 fn every_lens_comes_back_with_every_bit() {
     let folder = tempfile::tempdir().unwrap();
@@ -42,6 +46,7 @@ fn every_lens_comes_back_with_every_bit() {
     let written: Vec<(String, Camera)> = lenses()
         .into_iter()
         .map(|(name, lens)| (format!("left/{name}.png"), camera(lens)))
+        .chain([("left/panorama.png".to_owned(), panorama())])
         .collect();
     write_cameras(&path, &written).unwrap();
     let read = read_cameras(&path).unwrap();

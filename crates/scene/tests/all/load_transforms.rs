@@ -126,7 +126,7 @@ fn bad_transforms_get_one_clear_error() {
         (good.replace("[0,0,1,3]", "[0,0,1,NaN]"), &["line"]),
         (
             two_frames(&format!("{TOP} \"camera_model\": \"EQUIRECTANGULAR\","), ""),
-            &["EQUIRECTANGULAR"],
+            &["panorama", "20x15", "twice as wide as high"],
         ),
         (
             two_frames(TOP, r#", "mask_path": "gone.png""#),

@@ -10,7 +10,7 @@
 //!    selection of the viewer.
 
 use super::{Condition, Editor, Region, Similarity, order};
-use crate::{Camera, Error, Lens, Pose, Result, Splats};
+use crate::{Camera, Error, Lens, Pose, Rays, Result, Splats};
 use glam::{DVec2, DVec3};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -155,25 +155,19 @@ impl SelectionCamera {
     /// How it projects: made once for many points.
     fn projection(&self) -> impl Fn([f32; 3]) -> Option<DVec2> + Sync + use<> {
         let pose = Pose::from_wxyz(self.rotation, self.translation.into());
-        let (focal, centre) = (DVec2::from(self.focal), DVec2::from(self.centre));
-        let lens = self.lens;
-        let bends = !lens.is_identity();
-        let reach = if bends {
-            lens.max_radius()
-        } else {
-            f64::INFINITY
-        };
+        let rays = Rays::new(&Camera {
+            width: 0,
+            height: 0,
+            fx: self.focal[0],
+            fy: self.focal[1],
+            cx: self.centre[0],
+            cy: self.centre[1],
+            lens: self.lens,
+            camera_from_world: pose,
+        });
         move |mean| {
-            let p = pose.transform(DVec3::from(mean.map(f64::from)));
-            if p.is_nan() || p.z <= 0.0 {
-                return None;
-            }
-            let (x, y) = (p.x / p.z, p.y / p.z);
-            if x.hypot(y) > reach {
-                return None;
-            }
-            let (x, y) = if bends { lens.distort(x, y) } else { (x, y) };
-            Some(focal * DVec2::new(x, y) + centre)
+            let pixel = rays.pixel(pose.transform(DVec3::from(mean.map(f64::from))));
+            pixel.filter(|pixel| !pixel.is_nan())
         }
     }
 }

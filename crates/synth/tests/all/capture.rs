@@ -5,6 +5,7 @@
 use dapple_scene::{Camera, Dataset, ErrorKind, LoadOptions, NoProgress, Photo, Progress, load};
 use dapple_synth::{self as synth, LensKind, LightKind, ObjectBackground, SceneKind, SynthOptions};
 use glam::{DMat2, DVec2, DVec3};
+use std::f64::consts::{PI, TAU};
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -170,6 +171,13 @@ fn project(camera: &Camera, params: &[f64], lens: LensKind, point: DVec3) -> [f6
             let v = y * s + p1 * (r2 + 2.0 * y * y) + 2.0 * p2 * x * y;
             [params[0] * u + params[2], params[1] * v + params[3]]
         }
+        LensKind::Equirectangular => {
+            let (longitude, latitude) = (p.x.atan2(p.z), (p.y / p.length()).asin());
+            [
+                params[0] * (0.5 + longitude / TAU),
+                params[1] * (0.5 + latitude / PI),
+            ]
+        }
         LensKind::OpenCvFisheye => {
             let r = r2.sqrt();
             let t = r.atan();
@@ -185,13 +193,14 @@ fn project(camera: &Camera, params: &[f64], lens: LensKind, point: DVec3) -> [f6
 
 #[test]
 fn photos_show_every_point_where_colmap_would_look_for_it() {
-    for (lens, model) in LensKind::ALL.into_iter().zip(1i32..) {
+    for (lens, model) in LensKind::ALL.into_iter().zip([1i32, 2, 3, 4, 5, 17]) {
+        let is_panorama = lens == LensKind::Equirectangular;
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("capture");
         // Large enough that a pixel's mean is near the colour at a point.
         let options = SynthOptions {
             width: 400,
-            height: 300,
+            height: if is_panorama { 200 } else { 300 },
             ..small(lens)
         };
         let summary = synth::generate(&options, &out, &NoProgress).unwrap();
@@ -201,9 +210,9 @@ fn photos_show_every_point_where_colmap_would_look_for_it() {
             .chunks_exact(8)
             .map(|b| f64::from_le_bytes(b.try_into().unwrap()))
             .collect();
-        // The capture after loading: poses unchanged, photos without distortion.
+        // The capture after loading: poses unchanged, photos without distortion. A panorama stays one.
         let undistort = LoadOptions {
-            undistort: true,
+            undistort: !is_panorama,
             ..LoadOptions::default()
         };
         let flat = load(&out, &undistort, &NoProgress).unwrap();
@@ -743,7 +752,11 @@ fn no_synthetic_capture_contradicts_itself() {
             let options = SynthOptions {
                 photos: 6,
                 width: 64,
-                height: 48,
+                height: if lens == LensKind::Equirectangular {
+                    32
+                } else {
+                    48
+                },
                 scene,
                 ..small(lens)
             };

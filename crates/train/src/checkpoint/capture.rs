@@ -201,6 +201,7 @@ fn add_camera(sum: &mut Hasher, camera: &Camera) {
         Lens::Fisheye(_) => "fisheye",
         Lens::ThinPrismFisheye(_) => "thin prism fisheye",
         Lens::RadTanThinPrismFisheye(_) => "rad tan thin prism fisheye",
+        Lens::Equirectangular => "equirectangular",
         _ => "other",
     };
     sum.update(model.as_bytes());

@@ -26,13 +26,13 @@ pub use capture::{CaptureIdentity, ViewIdentity};
 use crate::{
     Best, Budget, CapLosses, EvalRow, ExtensionCheck, History, Seconds, TrainConfig, ValidationRow,
 };
-use dapple_engine::{DensifyReport, OptimizerState, STATISTICS, ViewState};
+use dapple_engine::{DensifyReport, OptimizerState, STATISTICS};
 use dapple_scene::atomic::write_atomically;
 use dapple_scene::{Error, Result, Splats, bounded};
 use serde::{Deserialize, Serialize};
 use state::{
     BEST, Learnt, contradiction, read_best, read_gaussian_state, read_losses, read_splats,
-    read_views, splat_tensors, view_tensors, view_values,
+    read_views, splat_tensors, view_tensors,
 };
 use std::io::{Cursor, Read, Seek};
 use std::path::{Path, PathBuf};
@@ -166,12 +166,10 @@ impl Checkpoint {
                 all.push(Tensor::new(name, Kind::F32, &[values.len()], values));
             }
         }
-        let views = view_values(&state.views);
-        all.extend(view_tensors("", &state.views, &views));
-        let none = ViewState::default();
-        let best = self.best.as_ref().map_or(&none, |best| &best.views);
-        let best_values = view_values(best);
-        all.extend(view_tensors(BEST, best, &best_values));
+        let views = state.views.tensors();
+        all.extend(view_tensors("", &views));
+        let best = self.best.as_ref().map(|best| best.views.tensors());
+        all.extend(view_tensors(BEST, best.as_deref().unwrap_or_default()));
         write_atomically(path, |out| tensors::write(out, metadata, &all))
     }
 
@@ -255,10 +253,12 @@ impl Checkpoint {
                 .appearance
                 .has_grids()
                 .then_some(config.appearance.grid),
+            photometric: config.appearance.has_photometric(),
             mlp_views: config.appearance.has_mlp(),
         };
         let learnt = Learnt {
             cells: of_photos.cells.filter(|_| run.step > 0),
+            photometric: of_photos.photometric && run.step > 0,
             ..of_photos
         };
         state.views = read_views(&mut reader, "", run.poses, learnt)?;

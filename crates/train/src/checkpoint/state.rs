@@ -2,9 +2,9 @@
 
 use super::tensors::{Kind, Reader, Tensor};
 use crate::{Best, LossRow};
-use dapple_engine::{
-    OptimizerState, PARAM_GROUPS, STATISTICS, VIEW_GROUPS, ViewNumbers, ViewSizes, ViewState,
-};
+use dapple_engine::features::appearance::GridSizes;
+use dapple_engine::features::{Numbers, StateTensor};
+use dapple_engine::{OptimizerState, PARAM_GROUPS, STATISTICS, ViewSizes, ViewState};
 use dapple_scene::{Error, Result, Splats};
 use std::io::{Read, Seek};
 
@@ -13,6 +13,7 @@ pub(super) const BEST: &str = "best.";
 
 /// Name of the tensor whose length is the number of photos with appearance grids.
 const SEEN: &str = "appearance.seen";
+const PHOTOMETRIC_CAMERAS: &str = "photometric.cameras";
 
 /// Name of the tensor whose length is the number of photos with appearance embeddings.
 const MLP_SEEN: &str = "look.seen";
@@ -68,7 +69,9 @@ pub(super) fn read_best<R: Read + Seek>(
     let splats = read_splats(reader, "best", n, sh_degree)?;
     let views = read_views(reader, BEST, 0, learnt)?;
     let best = views.sizes();
-    if (best.grids, best.mlp_views) != (last.grids, last.mlp_views) {
+    if (best.appearance.views, best.appearance_mlp.views)
+        != (last.appearance.views, last.appearance_mlp.views)
+    {
         return Err(contradiction("its best splats are of other photos"));
     }
     Ok(Best { splats, views })
@@ -90,29 +93,18 @@ pub(super) fn read_splats<R: Read + Seek>(
     Ok(splats)
 }
 
-/// Returns the values of the state of the views, in the order of their list.
-pub(super) fn view_values(state: &ViewState) -> Vec<ViewNumbers<'_>> {
-    let values = VIEW_GROUPS.iter().map(|group| group.values(state));
-    values.collect()
-}
-
-/// Returns the tensors of the views' state that a step has changed.
+/// Returns tensors of the views' state, with `before` in front of their names.
 pub(super) fn view_tensors<'a>(
-    before: &str,
-    state: &ViewState,
-    values: &'a [ViewNumbers<'a>],
-) -> Vec<Tensor<'a>> {
-    let sizes = state.sizes();
-    let all = VIEW_GROUPS.iter().zip(values);
-    let tensors = all.filter_map(|(group, values)| {
-        let (name, shape) = (format!("{before}{}", group.name), group.shape(&sizes));
-        let is_there = shape.first().is_some_and(|&views| views > 0);
-        is_there.then(|| match values {
-            ViewNumbers::F32(values) => Tensor::new(name, Kind::F32, &shape, values),
-            ViewNumbers::U32(values) => Tensor::new(name, Kind::U32, &shape, values),
-        })
-    });
-    tensors.collect()
+    before: &'a str,
+    tensors: &'a [StateTensor<'a>],
+) -> impl Iterator<Item = Tensor<'a>> {
+    tensors.iter().map(move |tensor| {
+        let (name, shape) = (format!("{before}{}", tensor.name), &tensor.shape);
+        match &tensor.numbers {
+            Numbers::F32(values) => Tensor::new(name, Kind::F32, shape, values),
+            Numbers::U32(values) => Tensor::new(name, Kind::U32, shape, values),
+        }
+    })
 }
 
 /// Which appearance parameters of photos are learned.
@@ -120,6 +112,8 @@ pub(super) fn view_tensors<'a>(
 pub(super) struct Learnt {
     /// Number of cells of the grids, if grids are learned.
     pub(super) cells: Option<[u32; 3]>,
+    /// True with the photometric model.
+    pub(super) photometric: bool,
     /// True with the appearance MLP.
     pub(super) mlp_views: bool,
 }
@@ -140,28 +134,30 @@ pub(super) fn read_views<R: Read + Seek>(
         _ => Err(contradiction("its photos' steps are no list")),
     };
     if let Some(cells) = learnt.cells {
-        (sizes.grids, sizes.cells) = (photos(SEEN)?, cells);
+        sizes.appearance = GridSizes {
+            views: photos(SEEN)?,
+            cells,
+        };
+    }
+    if learnt.photometric {
+        sizes.photometric = photos(PHOTOMETRIC_CAMERAS)?;
     }
     if learnt.mlp_views {
-        sizes.mlp_views = photos(MLP_SEEN)?;
-        sizes.featured = match reader.shape(&format!("{before}{FEATURES}"))? {
+        sizes.appearance_mlp.views = photos(MLP_SEEN)?;
+        sizes.appearance_mlp.gaussians = match reader.shape(&format!("{before}{FEATURES}"))? {
             &[gaussians, _] => gaussians,
             _ => return Err(contradiction("its Gaussians' features are no rows")),
         };
     }
-    let mut state = ViewState::default();
-    for group in VIEW_GROUPS {
-        let (name, shape) = (format!("{before}{}", group.name), group.shape(&sizes));
-        if shape.first().is_none_or(|&views| views == 0) {
-            continue;
-        }
-        let values = match group.is_count {
-            false => ViewNumbers::F32(reader.read(&name, Kind::F32, &shape)?.into()),
-            true => ViewNumbers::U32(reader.read(&name, Kind::U32, &shape)?.into()),
-        };
-        group.set(&mut state, &sizes, values)?;
-    }
+    let state = ViewState::read(&sizes, |name, shape, is_count| {
+        let name = format!("{before}{name}");
+        Ok(match is_count {
+            false => Numbers::F32(reader.read(&name, Kind::F32, shape)?.into()),
+            true => Numbers::U32(reader.read(&name, Kind::U32, shape)?.into()),
+        })
+    })?;
     state.appearance.check()?;
+    state.photometric.check()?;
     state.appearance_mlp.check()?;
     Ok(state)
 }

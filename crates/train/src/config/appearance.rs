@@ -1,7 +1,7 @@
 //! Configuration of the differences between photos that a run learns: exposure, white balance, tone.
 
 use super::{AppearanceConfig, AppearancePatch, ConfigPatch};
-use dapple_engine::{AppearanceMlpSettings, AppearanceSettings};
+use dapple_engine::{AppearanceMlpSettings, AppearanceSettings, PhotometricSettings};
 use dapple_scene::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -36,13 +36,21 @@ pub enum AppearanceModel {
     Exposure,
     /// A grid of affine colour maps over x, y and luminance.
     Bilateral,
+    /// A gain for each channel of a photo; vignetting and response curves of its camera.
+    Photometric,
     /// A small network that computes colour changes from the position and the features of a Gaussian.
     Mlp,
 }
 
 impl AppearanceModel {
     /// All models.
-    pub const ALL: [Self; 4] = [Self::None, Self::Exposure, Self::Bilateral, Self::Mlp];
+    pub const ALL: [Self; 5] = [
+        Self::None,
+        Self::Exposure,
+        Self::Bilateral,
+        Self::Photometric,
+        Self::Mlp,
+    ];
 
     /// Returns the name for the command line and the configuration.
     pub const fn name(self) -> &'static str {
@@ -50,6 +58,7 @@ impl AppearanceModel {
             Self::None => "none",
             Self::Exposure => "exposure",
             Self::Bilateral => "bilateral",
+            Self::Photometric => "photometric",
             Self::Mlp => "mlp",
         }
     }
@@ -62,6 +71,9 @@ impl AppearanceModel {
             Self::Bilateral => {
                 "a grid of maps per photo over x, y and luminance: vignetting and tone mapping too"
             }
+            Self::Photometric => {
+                "exposure and white balance per photo, vignetting and response per camera: few numbers with a meaning"
+            }
             Self::Mlp => {
                 "an embedding per photo and a small network of positions and features: lamps that are lit in some photos, a sun that moves"
             }
@@ -71,7 +83,7 @@ impl AppearanceModel {
     /// Returns the changes that this model makes to the base configuration.
     pub(crate) fn patch(self) -> ConfigPatch {
         let appearance = match self {
-            Self::None | Self::Bilateral => AppearancePatch::default(),
+            Self::None | Self::Bilateral | Self::Photometric => AppearancePatch::default(),
             Self::Mlp => AppearancePatch {
                 grid: Some([1; 3]),
                 rate: Some(MLP_RATES[0]),
@@ -121,12 +133,28 @@ impl AppearanceConfig {
 
     /// Returns true if photos have grids of colour maps.
     pub fn has_grids(&self) -> bool {
-        self.is_on() && !self.has_mlp()
+        matches!(
+            self.model,
+            AppearanceModel::Exposure | AppearanceModel::Bilateral
+        )
     }
 
     /// Returns true if photos have appearance embeddings.
     pub fn has_mlp(&self) -> bool {
         self.model == AppearanceModel::Mlp
+    }
+
+    /// Returns true if photos have a photometric model.
+    pub fn has_photometric(&self) -> bool {
+        self.model == AppearanceModel::Photometric
+    }
+
+    /// Returns the settings of the photometric model in step `step` of a run of `steps`.
+    pub fn photometric_settings(&self, step: u32, steps: u32) -> Option<PhotometricSettings> {
+        self.has_photometric().then_some(PhotometricSettings {
+            rate: self.rate_at(step, steps) as f32,
+            prior: self.identity as f32,
+        })
     }
 
     /// Returns the grid settings of step `step` of a run of `steps`.
@@ -165,7 +193,7 @@ impl AppearanceConfig {
     }
 
     /// Refuses contradictory values.
-    pub(super) fn validate(&self, steps: u32) -> Result<()> {
+    pub(crate) fn validate(&self, steps: u32) -> Result<()> {
         dapple_engine::appearance::check_cells(self.grid).map_err(|e| e.at("appearance.grid"))?;
         if self.model == AppearanceModel::Exposure && self.grid != [1; 3] {
             return Err(Error::input(format!(

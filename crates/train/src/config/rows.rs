@@ -231,10 +231,10 @@ settings! {
 settings! {
     /// Appearance: differences between photos that are learned with the splats.
     pub AppearanceConfig, AppearancePatch in "Appearance" {
-        /// none, exposure (one affine map of colours per photo; sets another default: grid [1, 1, 1]), bilateral (a grid of them) or mlp (an embedding per photo and a network; sets other defaults: grid, rate, rate_final, identity).
+        /// none, exposure (one affine map of colours per photo; sets another default: grid [1, 1, 1]), bilateral (a grid of them), photometric (a gain per channel of a photo, vignetting and response curves of its camera) or mlp (an embedding per photo and a network; sets other defaults: grid, rate, rate_final, identity).
         model: AppearanceModel = AppearanceModel::None, choice(),
             main_flag("--appearance <MODEL>",
-                "none, exposure, bilateral or mlp [default: none]. Model of differences in exposure and colour between photos. The model is stored in OUT/appearance.safetensors");
+                "none, exposure, bilateral, photometric or mlp [default: none]. Model of differences in exposure and colour between photos. The model is stored in OUT/appearance.safetensors");
         /// Cells of a photo's grid along x, y (1 to 64) and luminance (1 to 8).
         grid: [u32; 3] = [16, 16, 8];
         /// Step size of Adam at the first step, 0 to 10. Each photo has its own steps: about steps / photos of them.
@@ -245,7 +245,7 @@ settings! {
         start: u32 = 1000, range(STEPS), scales(Scales::Schedule);
         /// Weight of the mean squared difference of neighbouring maps, by axis, in the loss; 0 to 1e6.
         smoothness: f64 = 100.0, range(Range::closed(0.0, 1e6));
-        /// Weight of the mean squared distance of the maps from the identity in the loss, 0 to 1e6: keeps the splats at the average appearance.
+        /// Weight of the mean squared distance of the maps from the identity in the loss, 0 to 1e6: keeps the splats at the average appearance. For photometric: of the mean squares of its numbers.
         identity: f64 = 0.1, range(Range::closed(0.0, 1e6));
     } {}
 }

@@ -3,6 +3,7 @@
 
 use super::rows::MOST_STEPS;
 use super::{DepthSource, TrainConfig};
+use crate::features;
 use crate::plan::Change;
 use crate::strategy::Strategy;
 use dapple_base::settings::{check_ranges, out_of_range};
@@ -17,9 +18,7 @@ impl TrainConfig {
         check_ranges(self)?;
         self.validate_run()?;
         self.validate_rates()?;
-        self.validate_poses()?;
-        self.appearance.validate(self.steps)?;
-        self.validate_depth()?;
+        features::validate(self)?;
         self.validate_densify()
     }
 
@@ -81,15 +80,6 @@ impl TrainConfig {
         self.validate_amendments()?;
         self.validate_extensions()?;
         self.validate_coarse()?;
-        if self.lpips_weight > 0.0 && self.eval.lpips.as_os_str().is_empty() {
-            return Err(Error::input(format!(
-                "lpips_weight = {} compares crops by LPIPS, and eval.lpips names no weights of it",
-                self.lpips_weight
-            ))
-            .hint(
-                "add --lpips FILE.safetensors; `dapple eval --help` says where weights come from",
-            ));
-        }
         if self.data.eval_every == 1 {
             return Err(Error::input(
                 "data.eval_every = 1 holds out every photo: none is left to train on",
@@ -190,39 +180,6 @@ impl TrainConfig {
                 "learning_rates.means and means_final must both be 0 or both be larger",
             )
             .hint("the rate falls log-linearly from one to the other"));
-        }
-        Ok(())
-    }
-
-    fn validate_depth(&self) -> Result<()> {
-        let depth = &self.depth;
-        let of_images = [
-            ("depth.folder", !depth.folder.as_os_str().is_empty()),
-            ("depth.relative", depth.relative),
-        ];
-        for (key, is_set) in of_images {
-            if is_set && depth.from != DepthSource::Images {
-                return Err(Error::input(format!(
-                    "{key} is set, but depth.from = {} reads no depth images",
-                    depth.from
-                ))
-                .hint("set depth.from = \"images\" (--depth-from images), or omit the option"));
-            }
-        }
-        Ok(())
-    }
-
-    fn validate_poses(&self) -> Result<()> {
-        let poses = &self.poses;
-        if poses.refine && self.data.validate_every > 0 {
-            return Err(Error::input(format!(
-                "poses.refine and data.validate_every = {} contradict each other",
-                self.data.validate_every
-            ))
-            .hint(
-                "validation photos are not refined and would show the errors of their poses: \
-                 omit --validate-every or --refine-poses",
-            ));
         }
         Ok(())
     }

@@ -15,8 +15,11 @@
 
 use super::host::{counts, target};
 use super::tensors::context_of;
+use dapple_device::BoxedEngine;
 use dapple_engine::appearance_mlp::{self, EMBEDDING, ENCODED, HIDDEN, OUTPUTS};
-use dapple_engine::{AppearanceMlp, Engine, Gradients, ImageDerivative, RenderSettings};
+use dapple_engine::{
+    AppearanceMlp, Engine, GradientParts, Gradients, ImageDerivative, RenderSettings,
+};
 use dapple_scene::edit::harmonics;
 use dapple_scene::{Camera, Photo, Progress, Result, Splats, sh_coefficient_count};
 use dapple_tensor::layers::{Linear, Lora, LoraOptions};
@@ -55,7 +58,7 @@ impl<'a> Adapter<'a> {
     /// # Errors
     /// A rank of 0 or above the layer's; not enough memory for the values of all Gaussians.
     pub(super) fn new(
-        engine: &dyn Engine,
+        engine: &BoxedEngine,
         splats: &'a Splats,
         mlp: &AppearanceMlp,
         rank: usize,
@@ -154,7 +157,7 @@ impl<'a> Adapter<'a> {
                 alpha: None,
                 depth: None,
             };
-            let by_lit = engine.differentiate(camera, settings, &derivative)?;
+            let by_lit = engine.differentiate(camera, settings, &derivative, GradientParts::All)?;
             self.by_affine.write(&by_affine(&seen_from_here, &by_lit))?;
             self.learns.run()?;
             progress.advance(1);

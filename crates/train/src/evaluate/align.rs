@@ -7,7 +7,7 @@
 //! As is usual with refined poses (Lin et al. 2021, "BARF", arXiv:2104.06405, section 4; Bian et al. 2023,
 //! "NoPe-NeRF"), only the photo's pose is fitted to the frozen splats:
 //!
-//! 1. [`STEPS`] times: render, the derivative of the mean squared error by the camera's motion (`Engine::gradients`), a
+//! 1. [`STEPS`] times: render, the derivative of the mean squared error by the camera's motion (`EngineExt::gradients`), a
 //!    step of Adam (`reference::refine_pose`) with a rate that falls to a hundredth.
 //! 2. The pose with the least error of all that were rendered is taken. The given pose is among them.
 //!
@@ -15,7 +15,8 @@
 //! were not aligned.
 
 use super::{EvalReport, Scoring, evaluate, target};
-use dapple_engine::{Adam, Engine, PoseRates, RenderSettings, Rendered};
+use dapple_device::BoxedEngine;
+use dapple_engine::{Adam, Engine, EngineExt, PoseRates, RenderSettings, Rendered};
 use dapple_engine::{PoseMoments, refine_pose};
 use dapple_scene::{Photo, Result, View};
 
@@ -35,14 +36,14 @@ const DECAY: f64 = 0.01;
 /// # Errors
 /// See [`evaluate`].
 pub fn evaluate_aligned(
-    engine: &mut dyn Engine,
+    engine: &mut BoxedEngine,
     views: &[&View],
     settings: &RenderSettings,
     extent: f64,
 ) -> Result<EvalReport> {
     let mut aligned = Vec::with_capacity(views.len());
     for view in views {
-        aligned.push(align(engine, view, settings, extent)?);
+        aligned.push(align(engine.as_mut(), view, settings, extent)?);
     }
     let views: Vec<&View> = aligned.iter().collect();
     let scoring = Scoring::default();

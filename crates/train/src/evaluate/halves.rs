@@ -13,13 +13,16 @@
 use super::adapt::{self, Adapter};
 use super::{EvalReport, ImageScore, score};
 use crate::config::AppearanceConfig;
+use dapple_device::BoxedEngine;
 use dapple_engine::appearance::{AFFINE, AppearanceGrids, AppearanceSettings, Place};
 use dapple_engine::constants::LUMINANCE;
+use dapple_engine::photometric::{Model, Radii};
 use dapple_engine::{
-    AppearanceMlp, AppearanceMlpSettings, Engine, LossTerm, LossWeights, OptimizerState,
-    RenderSettings, Rendered, StepSettings, TrainView, ViewState, appearance_mlp,
+    AppearanceMlp, AppearanceMlpSettings, Engine, EngineExt, LossTerm, LossWeights, OptimizerState,
+    PhotometricSettings, RenderSettings, Rendered, StepFeatures, StepSettings, TrainView,
+    ViewState, appearance_mlp,
 };
-use dapple_scene::{Error, Photo, Progress, Result, Splats, View};
+use dapple_scene::{Camera, Error, Photo, Progress, Result, Splats, View};
 use std::sync::Arc;
 
 /// Steps for each photo.
@@ -52,14 +55,14 @@ pub struct Halves<'a> {
 /// # Errors
 /// No view has pixels to score; the engine fails; a request to stop.
 pub fn evaluate_halves(
-    engine: &mut dyn Engine,
+    engine: &mut BoxedEngine,
     splats: &Splats,
     views: &[&View],
     how: &Halves<'_>,
     progress: &dyn Progress,
 ) -> Result<EvalReport> {
     let learnt = match how.appearance.is_on() {
-        true => fit(engine, splats, views, how, progress)?,
+        true => fit(engine.as_mut(), splats, views, how, progress)?,
         false => ViewState::default(),
     };
     engine.upload(splats, None)?;
@@ -79,7 +82,7 @@ pub fn evaluate_halves(
                 Some(adapter) => {
                     let left = half(view.photo.read()?.as_ref(), true);
                     let seen = (&view.camera, &left);
-                    adapter.fit(engine, seen, &code, &how.settings, progress)?
+                    adapter.fit(engine.as_mut(), seen, &code, &how.settings, progress)?
                 }
                 None => {
                     let mut lit = splats.clone();
@@ -92,6 +95,9 @@ pub fn evaluate_halves(
         let mut rendered = engine.render(&view.camera, &how.settings)?;
         if !learnt.appearance.is_empty() {
             map_colours(&mut rendered, &learnt.appearance, i);
+        }
+        if let Some(model) = learnt.photometric.model(i) {
+            correct(&mut rendered, &model, &view.camera);
         }
         let photo = half(view.photo.read()?.as_ref(), false);
         let scores = score(&rendered, &photo, how.settings.background, None)
@@ -178,18 +184,25 @@ fn settings_of(step: u32, rate: f64, how: &Halves<'_>) -> StepSettings {
     let appearance = how.appearance;
     StepSettings {
         losses: LossWeights::default().with(LossTerm::Ssim, how.ssim_weight as f32),
-        appearance: appearance.has_grids().then_some(AppearanceSettings {
-            cells: appearance.grid,
-            rate: (appearance.rate * rate) as f32,
-            smoothness: appearance.smoothness as f32,
-            identity: appearance.identity as f32,
-        }),
-        appearance_mlp: appearance.has_mlp().then_some(AppearanceMlpSettings {
-            network_rate: 0.0,
-            embedding_rate: (CODE_RATE * rate) as f32,
-            feature_rate: 0.0,
-            neutral: appearance.identity as f32,
-        }),
+        features: StepFeatures {
+            appearance: appearance.has_grids().then_some(AppearanceSettings {
+                cells: appearance.grid,
+                rate: (appearance.rate * rate) as f32,
+                smoothness: appearance.smoothness as f32,
+                identity: appearance.identity as f32,
+            }),
+            photometric: appearance.has_photometric().then_some(PhotometricSettings {
+                rate: (appearance.rate * rate) as f32,
+                prior: appearance.identity as f32,
+            }),
+            appearance_mlp: appearance.has_mlp().then_some(AppearanceMlpSettings {
+                network_rate: 0.0,
+                embedding_rate: (CODE_RATE * rate) as f32,
+                feature_rate: 0.0,
+                neutral: appearance.identity as f32,
+            }),
+            ..StepFeatures::default()
+        },
         ..StepSettings::new(step, how.settings)
     }
 }
@@ -206,6 +219,20 @@ fn half(photo: &Photo, is_left: bool) -> Photo {
         if is_left { right } else { left }.fill(0);
     }
     half
+}
+
+/// Applies a photometric model to a render.
+fn correct(rendered: &mut Rendered, model: &Model, camera: &Camera) {
+    let size = [rendered.width, rendered.height];
+    let radii = Radii::new(size, [camera.cx as f32, camera.cy as f32]);
+    let curves = model.curves();
+    let width = rendered.width as usize;
+    for (pixel, colour) in rendered.rgb.chunks_exact_mut(3).enumerate() {
+        let radius2 = radii.squared(pixel % width, pixel / width);
+        for (c, value) in colour.iter_mut().enumerate() {
+            *value = model.apply(c, *value, radius2, curves[c]).value;
+        }
+    }
 }
 
 /// Applies a view's grid to a render: `dapple_reference::appearance`, in `f32`.

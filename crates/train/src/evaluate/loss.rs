@@ -2,7 +2,7 @@
 
 use super::{Scores, mean_difference, score};
 use crate::loader::in_turn;
-use dapple_engine::{Engine, RenderSettings, ScoreAsks};
+use dapple_engine::{Engine, EngineExt, RenderSettings, ScoreAsks};
 use dapple_scene::{Photo, Result, View};
 
 /// Mean over some photos.

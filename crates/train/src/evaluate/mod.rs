@@ -6,7 +6,7 @@
 //!    file of weights ([`Lpips`]).
 //! 4. The score of a capture is the mean over its images, as in the 3DGS paper's evaluation.
 //!
-//! The engine computes 1 to 3 if it can ([`Engine::score`]), otherwise this module does ([`score`]). LPIPS and fitted
+//! The engine computes 1 to 3 if it can ([`EngineExt::score`]), otherwise this module does ([`score`]). LPIPS and fitted
 //! colours need the render's floats and are always computed here: LPIPS by tensors on the engine's device, if that is a
 //! GPU.
 
@@ -37,7 +37,8 @@ use lpips::Measure;
 
 use crate::loader::in_turn;
 use crate::pictures::pictures_of;
-use dapple_engine::{Engine, Pictures, RenderSettings, ScoreAsks, ScoredView};
+use dapple_device::BoxedEngine;
+use dapple_engine::{Engine, EngineExt, Pictures, RenderSettings, ScoreAsks, ScoredView};
 use dapple_scene::{Camera, Error, Photo, Result, View};
 use serde::{Deserialize, Serialize};
 
@@ -151,7 +152,7 @@ struct Seen {
 /// # Errors
 /// No view to score, a photo of another size than its camera, a failed engine, and errors of `on_view`.
 pub fn evaluate(
-    engine: &mut dyn Engine,
+    engine: &mut BoxedEngine,
     views: &[&View],
     settings: &RenderSettings,
     scoring: &Scoring<'_>,
@@ -161,9 +162,15 @@ pub fn evaluate(
     let mut gaussians = 0;
     let mut lpips = scoring.lpips.map(|lpips| Measure::new(lpips, engine));
     in_turn(views, &mut |view, photo| {
-        let seen = match on_device(engine, &view.camera, &photo, settings, scoring)? {
+        let seen = match on_device(engine.as_mut(), &view.camera, &photo, settings, scoring)? {
             Some(seen) => seen,
-            None => on_host(engine, view, &photo, settings, (scoring, lpips.as_mut()))?,
+            None => on_host(
+                engine.as_mut(),
+                view,
+                &photo,
+                settings,
+                (scoring, lpips.as_mut()),
+            )?,
         };
         gaussians = seen.gaussians;
         if let Some(Scores { psnr, ssim, lpips }) = seen.scores {

@@ -268,10 +268,12 @@ fn watched_cube(dataset: &Dataset, train: &[usize], extent: f64) -> Cube {
     };
     let in_frame = |camera: &&&Camera| {
         let seen = camera.camera_from_world.transform(focus);
-        camera.project_pinhole(seen).is_some_and(|pixel| {
-            let (width, height) = (f64::from(camera.width), f64::from(camera.height));
-            (0.0..width).contains(&pixel.x) && (0.0..height).contains(&pixel.y)
-        })
+        // A panorama shows everything and looks nowhere.
+        !camera.lens.is_panorama()
+            && camera.project_pinhole(seen).is_some_and(|pixel| {
+                let (width, height) = (f64::from(camera.width), f64::from(camera.height));
+                (0.0..width).contains(&pixel.x) && (0.0..height).contains(&pixel.y)
+            })
     };
     let looking = cameras.iter().filter(in_frame).count() as f64;
     let half_width = |(camera, centre): (&&Camera, &DVec3)| {

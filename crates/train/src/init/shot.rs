@@ -1,6 +1,6 @@
 //! Small copies of some photos, in which world points are looked up.
 
-use dapple_scene::{Camera, Dataset, Photo, Result};
+use dapple_scene::{Camera, Dataset, Photo, Rays, Result};
 use glam::{DVec2, DVec3};
 use rayon::prelude::*;
 
@@ -17,8 +17,7 @@ const OPAQUE: u8 = 128;
 pub(super) struct Shot {
     pub(super) camera: Camera,
     photo: Photo,
-    /// Radius up to which the lens shows rays, normalised coordinates.
-    reach: f64,
+    rays: Rays,
     /// Pixels that show only a plain background, if its colour is known.
     plain: Option<Vec<bool>>,
 }
@@ -41,10 +40,11 @@ impl Shot {
                     true => photo.reduced(scaled(photo.width), scaled(photo.height)),
                     false => photo.as_ref().clone(),
                 };
+                let camera = view.camera.resized(photo.width, photo.height);
                 Ok(Self {
-                    camera: view.camera.resized(photo.width, photo.height),
+                    rays: Rays::new(&camera),
+                    camera,
                     photo,
-                    reach: view.camera.lens.max_radius(),
                     plain: None,
                 })
             })
@@ -84,18 +84,7 @@ impl Shot {
     pub(super) fn pixel(&self, point: DVec3) -> Option<usize> {
         let camera = &self.camera;
         let p = camera.camera_from_world.transform(point);
-        if p.z <= 0.0 {
-            return None;
-        }
-        let (x, y) = (p.x / p.z, p.y / p.z);
-        if x.hypot(y) > self.reach {
-            return None;
-        }
-        let (x, y) = match camera.lens.is_identity() {
-            true => (x, y),
-            false => camera.lens.distort(x, y),
-        };
-        let (x, y) = (camera.fx * x + camera.cx, camera.fy * y + camera.cy);
+        let DVec2 { x, y } = self.rays.pixel(p)?;
         let (width, height) = (f64::from(camera.width), f64::from(camera.height));
         let inside = (0.0..width).contains(&x) && (0.0..height).contains(&y);
         inside.then(|| y as usize * camera.width as usize + x as usize)
@@ -130,21 +119,13 @@ impl Shot {
         filled as f64 / self.pixels().max(1) as f64
     }
 
-    /// The direction in the world of the ray through a pixel's centre, 1 long along the optical axis; `None`
+    /// The direction in the world of the ray through a pixel's centre, with a depth of 1; `None`
     /// where the lens shows nothing.
     pub(super) fn ray(&self, pixel: usize) -> Option<DVec3> {
         let camera = &self.camera;
         let width = camera.width as usize;
         let at = DVec2::new((pixel % width) as f64, (pixel / width) as f64) + 0.5;
-        let (x, y) = (
-            (at.x - camera.cx) / camera.fx,
-            (at.y - camera.cy) / camera.fy,
-        );
-        let (x, y) = match camera.lens.is_identity() {
-            true => (x, y),
-            false => camera.lens.undistort_within(x, y, self.reach)?,
-        };
-        Some(camera.camera_from_world.rotation.conjugate() * DVec3::new(x, y, 1.0))
+        Some(camera.camera_from_world.rotation.conjugate() * self.rays.ray(at)?)
     }
 }
 

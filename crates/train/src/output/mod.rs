@@ -155,6 +155,13 @@ fn write_learnt(folder: &RunFolder, trainer: &mut Trainer) -> Result<()> {
         let mlp = trainer.appearance_mlp()?;
         return crate::write_appearance_mlp(&path, &mlp, trainer.train_names());
     }
+    if trainer.config().appearance.has_photometric() {
+        let models = trainer.photometric()?;
+        return match models.is_empty() {
+            true => Ok(()),
+            false => crate::write_photometric(&path, &models, trainer.train_names()),
+        };
+    }
     let appearance = trainer.appearance()?;
     if appearance.is_empty() {
         return Ok(());

@@ -29,9 +29,6 @@ use dapple_scene::Result;
 use segment::Segment;
 use std::sync::Arc;
 
-/// Steps between two updates of the 3D filters, as in Mip-Splatting (Yu et al. 2024).
-const FILTER_EVERY: u32 = 100;
-
 /// The numbers of each step of a run. Steps count from 1.
 #[derive(Debug, Clone)]
 pub struct Schedule {
@@ -168,7 +165,7 @@ impl Schedule {
 
     /// Returns the step sizes of the pose of step `step`'s view.
     pub fn pose_rates(&self, step: u32) -> PoseRates {
-        self.of(step).pose_rates(step)
+        self.step_settings(step).features.poses
     }
 
     /// Returns the last step, at the current pace, that takes its photo at half the size.
@@ -193,18 +190,8 @@ impl Schedule {
 
     /// Returns all settings of step `step` for an engine.
     pub fn step_settings(&self, step: u32) -> StepSettings {
-        StepSettings {
-            refresh_filter_3d: self.refreshes_filters(step),
-            ..self.of(step).step_settings(step)
-        }
-    }
-
-    /// Returns true if step `step` begins by computing the 3D filters again: every [`FILTER_EVERY`] steps, since
-    /// centres move, and after density control.
-    fn refreshes_filters(&self, step: u32) -> bool {
-        let before = step.saturating_sub(1);
-        self.config().antialias
-            && (before.is_multiple_of(FILTER_EVERY) || self.densify_plan(before).is_some())
+        let follows_round = || self.densify_plan(step.saturating_sub(1)).is_some();
+        self.of(step).step_settings(step, &follows_round)
     }
 
     /// Returns the round of density control that follows step `step`, if there is one.

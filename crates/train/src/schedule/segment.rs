@@ -1,12 +1,10 @@
 //! A segment of a schedule: the numbers of the steps between two amendments.
 
-use crate::config::{Background, DepthSource, TrainConfig};
+use crate::config::{Background, TrainConfig};
+use crate::features::{self, At, depth};
 use crate::random::{Purpose, generator, unit};
 use crate::strategy::{self, DensityStrategy, in_extents};
-use dapple_engine::{
-    Adam, Extras, LearningRates, LossTerm, LossWeights, PoseRates, RenderSettings, StepSettings,
-};
-use rand_chacha::rand_core::Rng;
+use dapple_engine::{Adam, LearningRates, LossTerm, LossWeights, RenderSettings, StepSettings};
 use std::sync::Arc;
 
 /// Steps with one configuration, strategy, pace and dropout rate.
@@ -156,32 +154,12 @@ impl Segment {
         let config = &self.config;
         LossWeights::from_fn(|term| match term {
             LossTerm::Ssim => config.ssim_weight as f32,
-            LossTerm::Depth => self.depth_weight(step),
+            LossTerm::Depth => depth::weight(&config.depth, self.done(self.place(step))),
             LossTerm::Opacity => config.densify.opacity_reg as f32,
             LossTerm::Scale => in_extents(config.densify.scale_reg, self.extent),
             LossTerm::Flatness => in_extents(config.densify.flat_reg, self.extent),
             LossTerm::Perceptual => config.lpips_weight as f32,
         })
-    }
-
-    /// Returns the position of the crop that step `step` compares, as fractions of 2^32.
-    fn crop(&self, step: u32) -> [u32; 2] {
-        if self.config.lpips_weight == 0.0 {
-            return [0; 2];
-        }
-        let mut random = generator(self.config.seed, Purpose::Crop, step.into());
-        std::array::from_fn(|_| random.next_u32())
-    }
-
-    /// Returns the weight of the depth loss in step `step`. It is log-linear over the run, so that depths determine the
-    /// position of Gaussians first, and photos refine it later (Kerbl et al. 2024, "A Hierarchical 3D Gaussian
-    /// Representation").
-    fn depth_weight(&self, step: u32) -> f32 {
-        let depth = &self.config.depth;
-        if depth.from == DepthSource::None {
-            return 0.0;
-        }
-        (depth.weight * depth.decay.powf(self.done(self.place(step)))) as f32
     }
 
     /// Returns the elapsed part of the schedule, 0 to 1.
@@ -209,29 +187,17 @@ impl Segment {
         part(place, self.config.schedule_length(), self.config.steps)
     }
 
-    /// Returns the step sizes of the pose of step `step`'s view.
-    ///
-    /// A rotation by `a` moves the image by `focal * a` pixels, a translation by `t` moves a point at depth z by
-    /// `focal * t / z`. Depths are about as large as the distances between cameras, so that equal rates, with lengths
-    /// in units of the extent, move the image by equal amounts.
-    pub(super) fn pose_rates(&self, step: u32) -> PoseRates {
-        let poses = &self.config.poses;
-        let done = self.done(self.place(step));
-        if !poses.refine || done < poses.start {
-            return PoseRates::default();
-        }
-        let rate = poses.rate * poses.decay.powf((done - poses.start) / (1.0 - poses.start));
-        PoseRates {
-            rotation: rate as f32,
-            translation: (rate * self.extent) as f32,
-        }
-    }
-
-    /// Returns the settings of step `step`, except for the computation of 3D filters.
-    pub(super) fn step_settings(&self, step: u32) -> StepSettings {
+    /// Returns the settings of step `step`. `follows_round` returns true if a round of density control precedes the
+    /// step.
+    pub(super) fn step_settings(
+        &self,
+        step: u32,
+        follows_round: &dyn Fn() -> bool,
+    ) -> StepSettings {
         let adam = &self.config.adam;
         let place = self.place(step);
         let learning_rates = self.learning_rates(step);
+        let extras = self.strategy.extras(place, &learning_rates);
         StepSettings {
             step,
             render: RenderSettings {
@@ -246,20 +212,19 @@ impl Segment {
                 epsilon: adam.epsilon as f32,
             },
             losses: self.losses(step),
-            crop: self.crop(step),
+            seed: self.config.seed,
             accumulate_density: self.strategy.accumulates(place),
-            refresh_filter_3d: false,
-            extras: Extras {
-                seed: self.config.seed,
-                ..self.strategy.extras(place, &learning_rates)
-            },
-            dropout: self.dropout as f32,
-            pose_rates: self.pose_rates(step),
-            appearance: self.config.appearance.settings(place, self.config.steps),
-            appearance_mlp: self
-                .config
-                .appearance
-                .mlp_settings(place, self.config.steps),
+            absolute_density: extras.absolute_density,
+            features: features::step(&At {
+                config: &self.config,
+                step,
+                place,
+                done: self.done(place),
+                extent: self.extent,
+                dropout: self.dropout,
+                extras,
+                follows_round,
+            }),
         }
     }
 }

@@ -16,8 +16,7 @@ impl Trainer {
             if let Some(best) = hook.final_splats() {
                 run.engine.upload(&best.splats, None)?;
                 // The engine has dropped the appearance of that step. Runs with validation photos do not refine poses.
-                let views = &best.views;
-                run.learnt = Some((views.appearance.clone(), views.appearance_mlp.clone()));
+                run.learnt = Some(best.views.clone());
             }
         }
         let splats = self.hooks.saving.copy(run)?;

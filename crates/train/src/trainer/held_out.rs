@@ -56,7 +56,7 @@ impl HeldOut {
         let started = Instant::now();
         let settings = run.schedule.render_settings();
         let views: Vec<&View> = self.views.iter().collect();
-        let by_lpips = is_last || run.engine.device_handle().is_some();
+        let by_lpips = is_last || run.engine.gpu().is_some();
         let scoring = Scoring {
             lpips: self.lpips.as_ref().filter(|_| by_lpips),
             fitted: run.config().appearance.is_on(),
@@ -66,7 +66,7 @@ impl HeldOut {
             (Some(pictures), Some(show)) => show(view, pictures),
             _ => Ok(()),
         };
-        let report = evaluate(run.engine.as_mut(), &views, &settings, &scoring, &mut show)?;
+        let report = evaluate(&mut run.engine, &views, &settings, &scoring, &mut show)?;
         let step = run.state.step;
         let history = &mut run.state.history;
         history.seconds.eval += started.elapsed().as_secs_f64();
@@ -92,7 +92,7 @@ impl HeldOut {
         let settings = run.schedule.render_settings();
         let views: Vec<&View> = self.views.iter().collect();
         let extent = run.schedule.extent();
-        let report = evaluate_aligned(run.engine.as_mut(), &views, &settings, extent)?;
+        let report = evaluate_aligned(&mut run.engine, &views, &settings, extent)?;
         run.state.history.seconds.eval += started.elapsed().as_secs_f64();
         Ok(report)
     }

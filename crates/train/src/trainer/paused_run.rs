@@ -1,7 +1,7 @@
 //! Paused run: access to a run between two steps, for rendering and pauses. The result of the run does not change.
 
 use super::run::Run;
-use dapple_engine::{Engine, RenderSettings};
+use dapple_engine::{Engine, EngineExt, RenderSettings};
 use dapple_scene::{Result, Splats};
 use glam::DVec3;
 use std::time::Instant;

@@ -11,7 +11,7 @@ use crate::extension::WithheldPhotos;
 use crate::loader::{PhotoLoader, PhotoTraffic};
 use crate::views::Chosen;
 use crate::{PhotoOrder, Schedule, ViewOrder};
-use dapple_engine::{Engine, TrainView, ViewId};
+use dapple_engine::{Engine, EngineExt, TrainView, ViewId};
 use dapple_scene::{Camera, Dataset, Photo, PhotoSource, Result, View};
 use rayon::prelude::*;
 use std::sync::Arc;

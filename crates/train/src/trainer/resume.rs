@@ -10,7 +10,10 @@ use crate::event::Event;
 use crate::saving::Kept;
 use crate::views::Chosen;
 use crate::{CaptureIdentity, Checkpoint, Outcome, RunOrigin};
-use dapple_engine::{AppearanceGrids, AppearanceMlp, Engine, RefinedPose, ViewState, filter_3d};
+use dapple_device::BoxedEngine;
+use dapple_engine::{
+    AppearanceGrids, AppearanceMlp, EngineExt, Photometric, RefinedPose, ViewState, filter_3d,
+};
 use dapple_scene::{Dataset, Error, Result, Splats};
 use std::time::Instant;
 
@@ -24,7 +27,7 @@ impl Trainer {
     pub fn resume(
         dataset: &Dataset,
         mut checkpoint: Checkpoint,
-        engine: Box<dyn Engine>,
+        engine: BoxedEngine,
     ) -> Result<Self> {
         let started = Instant::now();
         checkpoint.config.validate()?;
@@ -156,6 +159,12 @@ impl Trainer {
         Ok(self.learnt()?.appearance_mlp)
     }
 
+    /// Returns the learned photometric models, empty if the run learns none. After the engine has failed, returns the
+    /// recovered ones.
+    pub fn photometric(&mut self) -> Result<Photometric> {
+        Ok(self.learnt()?.photometric)
+    }
+
     fn learnt(&mut self) -> Result<ViewState> {
         if let Some(kept) = self.failed() {
             return Ok(kept.views.clone());
@@ -182,7 +191,15 @@ fn check_appearance(checkpoint: &Checkpoint, photos: usize) -> Result<()> {
     };
     let looks = if asked.has_mlp() { photos } else { 0 };
     let found = (held.cells, held.views());
-    if found == expected && checkpoint.state.views.appearance_mlp.views() == looks {
+    let models = match asked.has_photometric() && checkpoint.step > 0 {
+        true => photos,
+        false => 0,
+    };
+    let views = &checkpoint.state.views;
+    if found == expected
+        && views.photometric.views() == models
+        && views.appearance_mlp.views() == looks
+    {
         return Ok(());
     }
     Err(

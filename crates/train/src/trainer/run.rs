@@ -7,19 +7,20 @@ use crate::event::Event;
 use crate::history::Smoothed;
 use crate::plan::{Amendment, Change, Plan};
 use crate::views::Chosen;
-use crate::{Ending, History, Schedule, TrainConfig, broken, depth};
-use dapple_engine::{AppearanceGrids, AppearanceMlp, Engine, NonFiniteReport, ViewState};
+use crate::{Ending, History, Schedule, TrainConfig, broken};
+use dapple_device::BoxedEngine;
+use dapple_engine::{EngineExt, NonFiniteReport, ViewState};
 use dapple_scene::{Dataset, Error, Result, Splats};
 use glam::DVec3;
 
 /// A run without its hooks.
 pub(crate) struct Run {
-    pub(crate) engine: Box<dyn Engine>,
+    pub(crate) engine: BoxedEngine,
     pub(crate) schedule: Schedule,
     pub(crate) photos: TrainPhotos,
     pub(crate) state: RunState,
     /// Appearance at the step whose splats the run ended with, if that is not the last step: the engine has dropped it.
-    pub(crate) learnt: Option<(AppearanceGrids, AppearanceMlp)>,
+    pub(crate) learnt: Option<ViewState>,
     /// Local origin of cameras and splats: [`Dataset::origin`].
     pub(crate) origin: DVec3,
     /// Events that hooks have not received yet.
@@ -64,22 +65,17 @@ impl RunState {
 }
 
 impl Run {
-    /// A run after `step` steps, its engine without splats. Also returns notes for the user.
+    /// A run after `step` steps, its engine without splats.
     pub(super) fn new(
         dataset: &Dataset,
         config: TrainConfig,
-        mut engine: Box<dyn Engine>,
+        mut engine: BoxedEngine,
         chosen: &Chosen,
         step: u32,
-    ) -> Result<(Self, Vec<String>)> {
-        let known = depth::supervision(dataset, &chosen.train, chosen.extent, &config)?;
+    ) -> Result<Self> {
         let schedule = Schedule::new(config, chosen.extent);
         let photos = TrainPhotos::hand_over(dataset, &schedule, engine.as_mut(), chosen, step)?;
-        let (samples, notes) = known;
-        for (&view, samples) in photos.ids.iter().zip(samples) {
-            engine.supervise_depth(view, samples)?;
-        }
-        let run = Self {
+        Ok(Self {
             engine,
             schedule,
             photos,
@@ -87,8 +83,7 @@ impl Run {
             learnt: None,
             origin: dataset.origin,
             events: Vec::new(),
-        };
-        Ok((run, notes))
+        })
     }
 
     /// Returns the configuration, which does not change.
@@ -131,11 +126,14 @@ impl Run {
 
     /// Returns the refined poses and the learned appearance of the photos.
     pub(crate) fn view_state(&mut self) -> Result<ViewState> {
-        let mut views = self.engine.view_state()?;
-        if let Some(learnt) = &self.learnt {
-            (views.appearance, views.appearance_mlp) = learnt.clone();
-        }
-        Ok(views)
+        let views = self.engine.view_state()?;
+        Ok(match &self.learnt {
+            Some(learnt) => ViewState {
+                poses: views.poses,
+                ..learnt.clone()
+            },
+            None => views,
+        })
     }
 
     /// Records what an engine found in its parameters after `step`.

@@ -3,7 +3,7 @@
 use super::run::Run;
 use crate::event::Event;
 use crate::{Ending, LossRow, StepProgress};
-use dapple_engine::{Report, StepReport, ViewId};
+use dapple_engine::{EngineExt, Report, StepReport, ViewId};
 use dapple_scene::{Error, Photo, Result};
 use std::sync::Arc;
 

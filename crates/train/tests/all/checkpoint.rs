@@ -4,9 +4,8 @@
 
 use crate::fake;
 
-use dapple_engine::{
-    AppearanceGrids, AppearanceMlp, DensifyReport, OptimizerState, RefinedPose, ViewState,
-};
+use dapple_device::BoxedEngine;
+use dapple_engine::{AppearanceGrids, DensifyReport, OptimizerState, RefinedPose, ViewState};
 use dapple_scene::{Error, ErrorKind, Splats};
 use dapple_train::config::{AppearanceConfig, AppearanceModel};
 use dapple_train::{
@@ -108,7 +107,7 @@ fn sample() -> Checkpoint {
                     seen: vec![7, 9],
                     ..AppearanceGrids::identity([2, 1, 1], 2)
                 },
-                appearance_mlp: AppearanceMlp::default(),
+                ..ViewState::default()
             },
         },
         extension_checks: vec![ExtensionCheck {
@@ -131,7 +130,7 @@ fn sample() -> Checkpoint {
                     seen: vec![5, 6],
                     ..AppearanceGrids::identity([2, 1, 1], 2)
                 },
-                appearance_mlp: AppearanceMlp::default(),
+                ..ViewState::default()
             },
         })),
     }
@@ -470,7 +469,7 @@ fn a_checkpoint_that_cannot_be_saved_does_not_cost_the_run() {
         ..Preset::M8Smoke.config()
     };
     let engine = || {
-        Box::new(FakeEngine {
+        BoxedEngine::host(FakeEngine {
             ..FakeEngine::default()
         })
     };

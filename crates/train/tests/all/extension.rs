@@ -4,6 +4,7 @@
 
 use crate::fake;
 
+use dapple_device::BoxedEngine;
 use dapple_train::{Amendment, ExtensionDecision, Preset, RunFolder, Silent, Trainer, train_into};
 use fake::{FakeEngine, Listener, Log, capture, fake};
 use std::sync::{Arc, Mutex};
@@ -56,7 +57,7 @@ fn photos_are_set_aside_for_a_while_and_given_back() {
         assert!(usual.contains(&times), "view {view} {times} times");
     }
     // The check finds overfitting: from here on steps use dropout.
-    let part = |step: usize| log.steps[step - 1].1.dropout;
+    let part = |step: usize| log.steps[step - 1].1.features.dropout.rate;
     assert!((1..=3000).all(|step| part(step) == 0.0));
     assert!((3001..=4000).all(|step| part(step) == 0.1));
     assert_eq!(trainer.config().dropout, 0.0);
@@ -84,7 +85,7 @@ fn what_is_named_is_left_as_it_is() {
         );
         assert!(trainer.plan().amendments().is_empty());
         let log = log.lock().unwrap();
-        let mut parts = log.steps.iter().map(|(_, step)| step.dropout);
+        let mut parts = log.steps.iter().map(|(_, step)| step.features.dropout.rate);
         assert!(parts.all(|part| part == dropout as f32));
     }
 }
@@ -103,7 +104,7 @@ fn photos_that_gain_extend_the_run_by_what_they_gain() {
         };
         let mut config = Preset::Standard.config_for(4000);
         config.max_extensions = 2;
-        let mut trainer = Trainer::new(&capture(48), config, Box::new(engine)).unwrap();
+        let mut trainer = Trainer::new(&capture(48), config, BoxedEngine::host(engine)).unwrap();
         let planned = trainer.config().max_gaussians as u32;
         let steps = trainer.run(&mut Silent).unwrap().steps;
         let decisions: Vec<ExtensionDecision> = trainer
@@ -120,7 +121,10 @@ fn photos_that_gain_extend_the_run_by_what_they_gain() {
         let log = log.lock().unwrap();
         assert_eq!(log.steps.len(), steps as usize);
         // No dropout follows a falling loss.
-        let left_out = log.steps.iter().position(|(_, step)| step.dropout > 0.0);
+        let left_out = log
+            .steps
+            .iter()
+            .position(|(_, step)| step.features.dropout.rate > 0.0);
         let not_shared = trainer
             .extension_checks()
             .iter()

@@ -4,6 +4,7 @@
 
 use crate::fake;
 
+use dapple_device::BoxedEngine;
 use dapple_scene::{Error, Result};
 use dapple_train::{
     Amendment, Change, DeviceRequirements, Event, Next, PausedRun, Preset, RunHook, Silent, Trainer,
@@ -78,7 +79,8 @@ fn a_check_amends_the_run_before_it_is_scored_and_saved() {
     let mut config = Preset::Standard.config_for(4000);
     (config.max_extensions, config.eval.steps) = (1, vec![3000]);
     (config.checkpoint_every, config.eval.every) = (1000, 0);
-    let mut trainer = Trainer::new(&capture(48), config.clone(), Box::new(engine)).unwrap();
+    let mut trainer =
+        Trainer::new(&capture(48), config.clone(), BoxedEngine::host(engine)).unwrap();
     let mut recorder = Recorder::at(3000, Vec::new());
     trainer.run(&mut recorder).unwrap();
     let round = recorder.seen.iter().filter(|text| *text != "densify");

@@ -5,8 +5,6 @@ use crate::gpu;
 use crate::lpips_weights;
 
 use dapple_engine::CropLoss;
-use dapple_runtime::Routine;
-use dapple_tensor::Context;
 use dapple_train::evaluate::{Backbone, Lpips};
 use lpips_weights::{ALEX, Noise, Row, Tensors, VGG, file, pair, random, tensors};
 
@@ -134,7 +132,7 @@ fn the_derivative_by_a_crop_agrees_with_finite_differences() {
         let lpips = Lpips::parse(&file(&tensors)).unwrap();
         let (a, b) = pair(side, side);
         let mut derivative = vec![0.0; a.len()];
-        let mut crops = lpips.crops_on(side as u32, &Context::cpu()).unwrap();
+        let mut crops = lpips.crops(side as u32).unwrap();
         crops.differentiate(&a, &b, &mut derivative).unwrap();
         let (from, to) = (wide(&a), wide(&b));
         let mut noise = Noise(11);
@@ -170,8 +168,8 @@ fn the_derivative_by_a_crop_agrees_with_finite_differences() {
         assert!(derivative.iter().all(|g| g.is_finite()));
         let Some(gpu) = &gpu else { continue };
         crops.differentiate(&a, &b, &mut derivative).unwrap();
-        let crops = lpips.crops_on(side as u32, &Context::gpu(gpu)).unwrap();
-        let routine: Routine = *crops.routine().unwrap().downcast().unwrap();
+        let crops = lpips.crop_routine(side as u32, gpu).unwrap();
+        let routine = crops.routine;
         gpu.write(&routine.inputs[0], 0, &a);
         gpu.write(&routine.inputs[1], 0, &b);
         routine.recording.submit(gpu, &[]);

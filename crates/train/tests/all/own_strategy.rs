@@ -5,7 +5,8 @@
 use crate::fake;
 
 use dapple_cpu::{CpuEngine, CpuOptions};
-use dapple_engine::{DensifyPlan, Engine, Extras, LearningRates};
+use dapple_device::BoxedEngine;
+use dapple_engine::{DensifyPlan, Extras, LearningRates};
 use dapple_scene::{Dataset, Splats};
 use dapple_synth::{self as synth, SynthOptions};
 use dapple_train::{Checkpoint, DensityStrategy, Preset, Schedule, Silent, TrainConfig, Trainer};
@@ -62,7 +63,7 @@ fn the_callers_strategy_alone_decides() {
     for (_, settings) in &log.steps {
         let step = settings.step;
         assert_eq!(settings.accumulate_density, step.is_multiple_of(2));
-        assert_eq!(settings.extras.noise, 1e-6 * step as f32);
+        assert_eq!(settings.features.noise.scale, 1e-6 * step as f32);
     }
 }
 
@@ -77,8 +78,8 @@ fn small() -> Dataset {
     .unwrap()
 }
 
-fn cpu() -> Box<dyn Engine> {
-    Box::new(CpuEngine::new(CpuOptions::default()).unwrap())
+fn cpu() -> BoxedEngine {
+    BoxedEngine::host(CpuEngine::new(CpuOptions::default()).unwrap())
 }
 
 fn config() -> TrainConfig {
@@ -161,7 +162,7 @@ fn the_callers_strategy_survives_an_extension() {
     };
     let mut config = Preset::Standard.config_for(4000);
     config.max_extensions = 1;
-    let trainer = Trainer::new(&capture(48), config, Box::new(engine)).unwrap();
+    let trainer = Trainer::new(&capture(48), config, BoxedEngine::host(engine)).unwrap();
     let mut trainer = trainer.with_strategy(Sevens("sevens")).unwrap();
     trainer.run(&mut Silent).unwrap();
     let config = trainer.plan().to_config();

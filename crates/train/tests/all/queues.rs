@@ -4,6 +4,7 @@
 
 use crate::fake;
 
+use dapple_device::BoxedEngine;
 use dapple_scene::{ErrorKind, ply};
 use dapple_train::config::EvalPatch;
 use dapple_train::{
@@ -31,7 +32,7 @@ fn config(checkpoint_every: u32, scored: Option<u32>) -> TrainConfig {
 }
 
 fn trainer(config: TrainConfig, engine: FakeEngine) -> Trainer {
-    Trainer::new(&capture(24), config, Box::new(engine)).unwrap()
+    Trainer::new(&capture(24), config, BoxedEngine::host(engine)).unwrap()
 }
 
 fn queued(log: &Arc<Mutex<Log>>) -> FakeEngine {

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use dapple_cpu::{CpuEngine, CpuOptions};
+use dapple_device::BoxedEngine;
 use dapple_scene::{NoProgress, load};
 use dapple_train::config::DataPatch;
 use dapple_train::{ConfigPatch, Preset, Silent, TrainConfig, Trainer};
@@ -27,7 +28,7 @@ fn banana_reaches_its_bar() {
     let config = TrainConfig::resolve(Some(Preset::M9), None, flags).unwrap();
     let dataset = load(&capture, &config.load_options(), &NoProgress).unwrap();
     let engine = CpuEngine::new(CpuOptions::default()).unwrap();
-    let mut trainer = Trainer::new(&dataset, config, Box::new(engine)).unwrap();
+    let mut trainer = Trainer::new(&dataset, config, BoxedEngine::host(engine)).unwrap();
     let before = trainer.evaluate().unwrap();
     let outcome = trainer.run(&mut Silent).unwrap();
     let after = outcome.eval.unwrap();

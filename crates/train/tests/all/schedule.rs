@@ -81,7 +81,7 @@ fn anti_aliased_runs_set_3d_filters_every_hundred_steps_and_after_density_contro
     config.densify.every = 70;
     let set = |config: &TrainConfig| -> Vec<u32> {
         let schedule = Schedule::new(config.clone(), 1.0);
-        let is_set = |&step: &u32| schedule.step_settings(step).refresh_filter_3d;
+        let is_set = |&step: &u32| schedule.step_settings(step).features.antialias.refresh;
         (1..=702).filter(is_set).collect()
     };
     // Rounds after 560, 630 and 700.

@@ -81,9 +81,9 @@ fn mcmc_relocates_and_nothing_else() {
     // Noise goes with the step size of the centres, to the end of the run.
     for step in [1, 10_000, 30_000] {
         let settings = schedule.step_settings(step);
-        let ratio = settings.extras.noise / settings.learning_rates.means;
+        let ratio = settings.features.noise.scale / settings.learning_rates.means;
         assert!((ratio / (5e6 / 4.0) - 1.0).abs() < 1e-6, "{ratio}");
-        assert_eq!(settings.extras.seed, 7);
+        assert_eq!(settings.seed, 7);
         assert_eq!(settings.losses[LossTerm::Scale], 0.01);
         assert!(!settings.accumulate_density);
     }
@@ -196,14 +196,17 @@ fn the_unit_of_the_world_does_not_matter() {
     };
     let (small, large) = (settings(1.0), settings(10.0));
     // Covariances are 100 times, noise and scales shall be 10 times as large.
-    let ratio = large.extras.noise / small.extras.noise;
+    let ratio = large.features.noise.scale / small.features.noise.scale;
     assert!((10.0 * ratio - 1.0).abs() < 1e-6);
     let ratio = |term| large.losses[term] / small.losses[term];
     assert!((10.0 * ratio(LossTerm::Scale) - 1.0).abs() < 1e-6);
     assert_eq!(ratio(LossTerm::Opacity), 1.0);
     // All cameras in one place.
     let nowhere = settings(0.0);
-    let weights = (nowhere.extras.noise, nowhere.losses[LossTerm::Scale]);
+    let weights = (
+        nowhere.features.noise.scale,
+        nowhere.losses[LossTerm::Scale],
+    );
     assert_eq!(weights, (0.0, 0.0));
 }
 
@@ -215,7 +218,10 @@ fn the_default_strategy_adds_nothing_to_steps() {
     config.densify.opacity_reg = 0.5;
     let settings = Schedule::new(config, 2.0).step_settings(1);
     assert!(settings.adds_to_update());
-    let added = (settings.losses[LossTerm::Opacity], settings.extras.noise);
+    let added = (
+        settings.losses[LossTerm::Opacity],
+        settings.features.noise.scale,
+    );
     assert_eq!(added, (0.5, 0.0));
 }
 
@@ -233,9 +239,9 @@ fn absolute_gradients_have_a_threshold_of_their_own() {
         };
         let config = TrainConfig::resolve(None, None, flags).unwrap();
         let schedule = Schedule::new(config, 2.0);
-        let extras = schedule.step_settings(600).extras;
+        let absolute = schedule.step_settings(600).absolute_density;
         let plan = schedule.densify_plan(600).unwrap();
-        (plan.grow_gradient.unwrap(), extras.absolute_density)
+        (plan.grow_gradient.unwrap(), absolute)
     };
     assert_eq!(of(None, None), (2e-4, false));
     assert_eq!(of(Some(true), None), (8e-4, true));

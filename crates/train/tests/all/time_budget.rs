@@ -4,6 +4,7 @@
 
 use crate::fake;
 
+use dapple_device::BoxedEngine;
 use dapple_engine::Engine;
 use dapple_train::time_budget::{
     CostModel, Now, Plan, PlanRequest, StepRateController, Timed, calibrate, plan,
@@ -372,7 +373,7 @@ fn the_configuration_repeats_a_run_that_kept_its_time() {
             step_time: Duration::from_millis(1),
             ..FakeEngine::default()
         };
-        let mut trainer = Trainer::new(&capture(9), config, Box::new(engine)).unwrap();
+        let mut trainer = Trainer::new(&capture(9), config, BoxedEngine::host(engine)).unwrap();
         if let Some(pacer) = pacer {
             trainer.set_pacer(pacer);
         }

@@ -4,6 +4,7 @@
 
 use crate::fake;
 
+use dapple_device::BoxedEngine;
 use dapple_scene::{Dataset, ErrorKind, Lens, Photo, ply};
 use dapple_train::{
     Amendment, AppearanceModel, ConfigPatch, Ending, Metrics, Preset, RunFolder, Silent,
@@ -175,7 +176,7 @@ fn gaussians_that_are_not_finite_end_a_run_whose_loss_tells_nothing() {
     let mut config = Preset::M9.config_for(300);
     config.eval.every = 90;
     config.learning_rates.scales = 1.0;
-    let mut trainer = Trainer::new(&capture(8), config, Box::new(engine)).unwrap();
+    let mut trainer = Trainer::new(&capture(8), config, BoxedEngine::host(engine)).unwrap();
     let error = train_into(&folder, &mut trainer, &mut Listener::default()).unwrap_err();
     // Detected within a hundred steps; the error names the tensor and the suspect setting.
     assert_eq!(error.kind(), ErrorKind::Input);
@@ -212,7 +213,7 @@ fn a_run_whose_last_steps_break_it_does_not_end_well() {
     };
     let mut config = Preset::M9.config_for(70);
     config.eval.every = 0;
-    let mut trainer = Trainer::new(&capture(8), config, Box::new(engine)).unwrap();
+    let mut trainer = Trainer::new(&capture(8), config, BoxedEngine::host(engine)).unwrap();
     let error = train_into(&folder, &mut trainer, &mut Listener::default()).unwrap_err();
     assert!(error.what().contains("by step 70"), "{error}");
     assert_eq!(metrics(&folder).ending, Ending::NonFinite(70));
@@ -304,7 +305,7 @@ fn photos_that_are_watched_are_not_trained_on_and_choose_the_splats() {
         };
         let mut config = Preset::M9.config();
         config.data.validate_every = 16;
-        let mut trainer = Trainer::new(&capture(48), config, Box::new(engine)).unwrap();
+        let mut trainer = Trainer::new(&capture(48), config, BoxedEngine::host(engine)).unwrap();
         // 42 that are not held out, 3 of them withheld.
         assert_eq!(
             (trainer.train_view_count(), trainer.eval_views().len()),
@@ -344,7 +345,7 @@ fn looks_follow_the_schedule_when_the_pace_changes() {
 #[test]
 fn a_run_that_goes_on_remembers_the_best_splats() {
     let engine = || {
-        Box::new(FakeEngine {
+        BoxedEngine::host(FakeEngine {
             shown: vec![(320, 0.9)],
             ..FakeEngine::default()
         })

@@ -3,16 +3,17 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use dapple_cpu::{CpuEngine, CpuOptions};
-use dapple_engine::{Engine, RenderSettings};
+use dapple_device::BoxedEngine;
+use dapple_engine::RenderSettings;
 use dapple_scene::{Camera, Dataset, Point, Pose, SH_C0, Splats, View, ply};
 use dapple_train::{Outcome, Preset, RunFolder, Silent, TrainConfig, Trainer, train_into};
 use glam::DVec3;
 
-fn engine(threads: usize) -> Box<dyn Engine> {
+fn engine(threads: usize) -> BoxedEngine {
     let options = CpuOptions {
         threads: Some(threads),
     };
-    Box::new(CpuEngine::new(options).unwrap())
+    BoxedEngine::host(CpuEngine::new(options).unwrap())
 }
 
 /// A ball of coloured Gaussians on a golden spiral, seen from 16 places; sparse points with noise.

@@ -75,7 +75,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         schema: SCHEMA,
         machine,
         scene: args.scene.clone(),
-        run: train::run(dataset, config, engine.into_instrument(), args.steps)?,
+        run: train::run(dataset, config, engine.into_engine(), args.steps)?,
     };
     remark(&results.run.step, "the steps", console);
     if args.json {

@@ -11,7 +11,8 @@ use crate::camera_paths::CameraOrbit;
 use crate::console::Console;
 use crate::options::{config_beside, split};
 use crate::viewing::shown_settings;
-use dapple::contract::{Engine, RenderSettings};
+use dapple::BoxedEngine;
+use dapple::contract::RenderSettings;
 use dapple::glam::DVec3;
 use dapple::scene::origin::{Frame, middle_of};
 use dapple::scene::{Camera, Photo, Result, Splats, load};
@@ -68,7 +69,7 @@ struct Sight {
 
 /// Renders of the source splats, and the engine for later renders.
 pub struct Judge {
-    engine: Box<dyn Engine>,
+    engine: BoxedEngine,
     settings: RenderSettings,
     sights: Vec<Sight>,
     cameras: &'static str,
@@ -97,7 +98,7 @@ impl Judge {
         (splats, frame): (&Splats, Frame),
         config: &TrainConfig,
         capture: Option<&Path>,
-        engine: Box<dyn Engine>,
+        engine: BoxedEngine,
         console: &Console,
     ) -> Result<Self> {
         let mut settings = shown_settings(config, splats.sh_degree);

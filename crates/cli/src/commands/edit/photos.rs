@@ -13,7 +13,8 @@ use crate::known_capture;
 use crate::options::split;
 use crate::photo_memory;
 use crate::viewing::shown_settings;
-use dapple::contract::{Engine, RenderSettings};
+use dapple::BoxedEngine;
+use dapple::contract::RenderSettings;
 use dapple::glam::DVec3;
 use dapple::scene::edit::{Similarity, Surroundings};
 use dapple::scene::origin::{Frame, middle_of};
@@ -122,7 +123,7 @@ pub struct Photos<'a> {
     config: TrainConfig,
     console: &'a Console,
     known: Option<Option<Known>>,
-    engine: Option<Box<dyn Engine>>,
+    engine: Option<BoxedEngine>,
 }
 
 impl<'a> Photos<'a> {
@@ -212,12 +213,12 @@ impl<'a> Photos<'a> {
         })
     }
 
-    fn engine(&mut self) -> Result<&mut dyn Engine> {
+    fn engine(&mut self) -> Result<&mut BoxedEngine> {
         if self.engine.is_none() {
             self.engine = Some(self.args.device.engine(self.console)?);
         }
         match &mut self.engine {
-            Some(engine) => Ok(engine.as_mut()),
+            Some(engine) => Ok(engine),
             None => Err(Error::internal("an opened engine is missing")),
         }
     }
@@ -335,7 +336,14 @@ impl Surroundings for Photos<'_> {
         let settings = self.settings(extent, 0, moved);
         let cameras: Vec<Camera> = trained.iter().map(|camera| moved.camera(camera)).collect();
         let progress = self.console.progress();
-        contributions(self.engine()?, splats, &cameras, &settings, &progress).map(Some)
+        contributions(
+            self.engine()?.as_mut(),
+            splats,
+            &cameras,
+            &settings,
+            &progress,
+        )
+        .map(Some)
     }
 
     fn floaters(&mut self, splats: &Splats, moved: &Similarity) -> Result<Option<Vec<bool>>> {
@@ -351,7 +359,14 @@ impl Surroundings for Photos<'_> {
         }
         let settings = self.settings(extent, splats.sh_degree, moved);
         let progress = self.console.progress();
-        floaters(self.engine()?, splats, &views, &settings, &progress).map(Some)
+        floaters(
+            self.engine()?.as_mut(),
+            splats,
+            &views,
+            &settings,
+            &progress,
+        )
+        .map(Some)
     }
 
     fn refit(

@@ -2,7 +2,7 @@
 
 use super::{EvalInput, Trained};
 use crate::console::Console;
-use dapple::contract::Engine;
+use dapple::BoxedEngine;
 use dapple::scene::{Dataset, Error, Result, View, extent_of};
 use dapple::train::evaluate::{Lpips, flat_psnr};
 use dapple::train::{
@@ -13,7 +13,7 @@ use dapple::train::{
 /// Inputs shared by the scorings of one command.
 pub struct Scorer<'a> {
     /// Engine that renders, and scores if it can.
-    pub engine: Box<dyn Engine>,
+    pub engine: BoxedEngine,
     /// Held-out photos.
     pub dataset: &'a Dataset,
     /// Background of the scores; the same for both of two splat files.
@@ -45,7 +45,7 @@ impl<'a> Scorer<'a> {
         };
         let mut flat = Vec::new();
         let report = evaluate(
-            self.engine.as_mut(),
+            &mut self.engine,
             &views,
             settings,
             &scoring,
@@ -80,7 +80,7 @@ impl<'a> Scorer<'a> {
         let extent = extent_of(&centres.collect::<Vec<_>>(), &self.dataset.points);
         let (views, settings) = (self.views(), subject.settings(self.background));
         self.engine.upload(&subject.splats, None)?;
-        evaluate_aligned(self.engine.as_mut(), &views, &settings, extent)
+        evaluate_aligned(&mut self.engine, &views, &settings, extent)
     }
 
     /// Scores right halves, with the appearance fitted to the left halves, and the appearance MLP adapted by a LoRA
@@ -108,7 +108,7 @@ impl<'a> Scorer<'a> {
         };
         let views = self.views();
         evaluate_halves(
-            self.engine.as_mut(),
+            &mut self.engine,
             &subject.splats,
             &views,
             &how,

@@ -13,14 +13,15 @@ use dapple::contract::RenderSettings;
 use dapple::glam::{DVec3, Vec3};
 use dapple::scene::edit::Similarity;
 use dapple::scene::origin::middle_of;
-use dapple::scene::{Camera, Dataset, Result, Splats, load};
+use dapple::scene::undistort::pinhole_cameras;
+use dapple::scene::{Camera, Dataset, Point, Result, Splats, load};
 use dapple::train::TrainConfig;
 use dapple_mesh::colour::{TextureOptions, Unseen, colour_vertices, texture};
 use dapple_mesh::files::About;
 use dapple_mesh::judge::{SparsePoint, score_photos, sparse_distance};
 use dapple_mesh::surface::{drop_unseen, drop_unsupported, fill_holes, simplify};
 use dapple_mesh::volume::PlanOptions;
-use dapple_mesh::{Fused, Mesh, Pinhole, Topology, collision, fuse_views};
+use dapple_mesh::{Fused, Mesh, PhotoSource, Pinhole, Topology, collision, fuse_views};
 use std::path::Path;
 
 /// Default triangles of a mesh with a texture.
@@ -226,7 +227,7 @@ fn coloured(
     console: &Console,
 ) -> Result<()> {
     let split = inputs.dataset.split(inputs.config.data.eval_every);
-    let photos = Photos::new(&inputs.dataset, split.train);
+    let photos = Photos::new(&inputs.dataset, &split.train);
     let unseen = Unseen::new(Some(&inputs.splats));
     let tolerance = TOLERANCE * voxel;
     let progress = console.progress();
@@ -259,8 +260,8 @@ fn coloured(
 fn score(mesh: &Mesh, inputs: &Inputs, cameras: &[Pinhole], console: &Console) -> Result<()> {
     let dataset = &inputs.dataset;
     let split = dataset.split(inputs.config.data.eval_every);
-    let photos = Photos::new(dataset, split.eval.clone());
-    let indices: Vec<usize> = (0..split.eval.len()).collect();
+    let photos = Photos::new(dataset, &split.eval);
+    let indices: Vec<usize> = (0..photos.count()).collect();
     let scores = score_photos(mesh, &photos, &indices)?;
     if !scores.is_empty() {
         let count = scores.len() as f64;
@@ -275,6 +276,7 @@ fn score(mesh: &Mesh, inputs: &Inputs, cameras: &[Pinhole], console: &Console) -
             100.0 * mean(|s| s.covered)
         ))?;
     }
+    let firsts = first_renders(dataset);
     let points: Vec<SparsePoint> = dataset
         .points
         .iter()
@@ -284,7 +286,11 @@ fn score(mesh: &Mesh, inputs: &Inputs, cameras: &[Pinhole], console: &Console) -
             cameras: dataset
                 .tracks
                 .as_ref()
-                .map(|tracks| tracks.photos_of(i).to_vec())
+                .map(|tracks| {
+                    let photos = tracks.photos_of(i).iter();
+                    let render = |&photo| render_of(photo, &firsts, point, cameras);
+                    photos.filter_map(render).collect()
+                })
                 .unwrap_or_default(),
         })
         .collect();
@@ -295,4 +301,29 @@ fn score(mesh: &Mesh, inputs: &Inputs, cameras: &[Pinhole], console: &Console) -
         )),
         None => console.data("sparse points     none in the box of the mesh"),
     }
+}
+
+/// Returns the number of the first render of each photo, and the number of all renders: a panorama has several.
+fn first_renders(dataset: &Dataset) -> Vec<u32> {
+    let mut next = 0;
+    let counts = dataset
+        .views
+        .iter()
+        .map(|view| pinhole_cameras(&view.camera).len());
+    let mut firsts = vec![0];
+    firsts.extend(counts.map(|count| {
+        next += count as u32;
+        next
+    }));
+    firsts
+}
+
+/// Returns the render of a photo that shows a point: of the faces of a panorama, the one that it is before.
+fn render_of(photo: u32, firsts: &[u32], point: &Point, cameras: &[Pinhole]) -> Option<u32> {
+    let (first, end) = (firsts.get(photo as usize)?, firsts.get(photo as usize + 1)?);
+    let depth = |&render: &u32| {
+        let camera = cameras.get(render as usize);
+        camera.map_or(f32::MIN, |c| c.to_camera(point.position.into()).z)
+    };
+    (*first..*end).max_by(|a, b| depth(a).total_cmp(&depth(b)))
 }

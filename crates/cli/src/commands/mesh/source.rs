@@ -1,8 +1,9 @@
 //! Inputs of a mesh: depths that an engine renders, and photos of the capture.
 
 use clap::ValueEnum;
-use dapple::contract::{Engine, RenderSettings};
-use dapple::scene::undistort::{pinhole_camera, undistort};
+use dapple::BoxedEngine;
+use dapple::contract::RenderSettings;
+use dapple::scene::undistort::{pinhole_cameras, resample};
 use dapple::scene::{Camera, Dataset, Error, Photo, Result};
 use dapple_mesh::{DepthSource, DepthView, PhotoSource};
 use std::sync::Arc;
@@ -17,9 +18,9 @@ pub enum DepthKind {
     Median,
 }
 
-/// Renders of the splats from the cameras of a capture, without lens distortion.
+/// Renders of the splats from the cameras of a capture, without lens distortion; six for a panorama.
 pub struct Renders {
-    engine: Box<dyn Engine>,
+    engine: BoxedEngine,
     cameras: Vec<Camera>,
     settings: RenderSettings,
     kind: DepthKind,
@@ -28,14 +29,14 @@ pub struct Renders {
 impl Renders {
     /// Renders from these cameras. The engine holds the splats.
     pub fn new(
-        engine: Box<dyn Engine>,
+        engine: BoxedEngine,
         cameras: &[Camera],
         settings: RenderSettings,
         kind: DepthKind,
     ) -> Self {
         Self {
             engine,
-            cameras: cameras.iter().map(pinhole_camera).collect(),
+            cameras: cameras.iter().flat_map(pinhole_cameras).collect(),
             settings: RenderSettings {
                 depth: kind == DepthKind::Median,
                 surface: kind == DepthKind::Surface,
@@ -66,16 +67,24 @@ impl DepthSource for Renders {
     }
 }
 
-/// Photos of a capture, without lens distortion.
+/// Photos of a capture, without lens distortion; six faces of a cube for a panorama.
 pub struct Photos<'a> {
     dataset: &'a Dataset,
-    views: Vec<usize>,
+    /// Views, and the pinhole camera of each photo.
+    views: Vec<(usize, Camera)>,
 }
 
 impl<'a> Photos<'a> {
     /// Uses these views.
-    pub fn new(dataset: &'a Dataset, views: Vec<usize>) -> Self {
-        Self { dataset, views }
+    pub fn new(dataset: &'a Dataset, views: &[usize]) -> Self {
+        let faces = |&view: &usize| {
+            let cameras = pinhole_cameras(&dataset.views[view].camera);
+            cameras.into_iter().map(move |camera| (view, camera))
+        };
+        Self {
+            dataset,
+            views: views.iter().flat_map(faces).collect(),
+        }
     }
 }
 
@@ -85,12 +94,13 @@ impl PhotoSource for Photos<'_> {
     }
 
     fn photo(&self, index: usize) -> Result<(Camera, Arc<Photo>)> {
-        let view = &self.dataset.views[self.views[index]];
+        let (view, target) = &self.views[index];
+        let view = &self.dataset.views[*view];
         let photo = view.photo.read()?;
         if view.camera.lens.is_identity() {
             return Ok((view.camera, photo));
         }
-        let (photo, camera) = undistort(&photo, &view.camera);
-        Ok((camera, Arc::new(photo)))
+        let photo = resample(&photo, &view.camera, target);
+        Ok((*target, Arc::new(photo)))
     }
 }

@@ -4,15 +4,10 @@ use super::{Job, Wall};
 use crate::console::Console;
 use crate::options::DeviceOptions;
 use crate::viewing::ViewOptions;
-use dapple::contract::{
-    DensifyPlan, DepthSample, ImageDerivative, OptimizerState, Rendered, Report, StepSettings,
-    TrainView, ViewId, ViewState,
-};
-use dapple::contract::{Engine, Gradients, RenderSettings};
-use dapple::scene::{Camera, Error, Result, Splats};
+use dapple::contract::{Call, CallListener, Engine};
+use dapple::scene::{Error, Result};
 use dapple::synth::SynthOptions;
 use dapple::train::{Preset, RunFolder, RunOrigin};
-use std::any::Any;
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,65 +15,20 @@ use std::time::Duration;
 use tungstenite::Message;
 use tungstenite::client::IntoClientRequest;
 
-/// CPU engine that fails once its device is marked as lost.
-struct Lossy {
-    engine: Box<dyn Engine>,
-    lost: Arc<AtomicBool>,
-}
+/// Fails every call once the device is marked as lost.
+struct Lossy(Arc<AtomicBool>);
 
-impl Lossy {
-    fn there(&mut self) -> Result<&mut dyn Engine> {
-        match self.lost.load(Ordering::Relaxed) {
+impl CallListener for Lossy {
+    fn on_call<E: Engine + ?Sized, R>(
+        &self,
+        _call: &Call<'_>,
+        engine: &mut E,
+        run: impl FnOnce(&mut E) -> Result<R>,
+    ) -> Result<R> {
+        match self.0.load(Ordering::Relaxed) {
             true => Err(Error::unsupported("the device is lost").at("a test")),
-            false => Ok(self.engine.as_mut()),
+            false => run(engine),
         }
-    }
-}
-
-impl Engine for Lossy {
-    fn description(&self) -> String {
-        self.engine.description()
-    }
-    fn device_handle(&self) -> Option<Box<dyn Any>> {
-        self.engine.device_handle()
-    }
-    fn upload(&mut self, splats: &Splats, state: Option<&OptimizerState>) -> Result<()> {
-        self.there()?.upload(splats, state)
-    }
-    fn download(&mut self) -> Result<(Splats, OptimizerState)> {
-        self.there()?.download()
-    }
-    fn view_state(&mut self) -> Result<ViewState> {
-        self.there()?.view_state()
-    }
-    fn add_views(&mut self, views: Vec<TrainView>) -> Result<Vec<ViewId>> {
-        self.there()?.add_views(views)
-    }
-    fn supervise_depth(&mut self, view: ViewId, samples: Vec<DepthSample>) -> Result<()> {
-        self.there()?.supervise_depth(view, samples)
-    }
-    fn render(&mut self, camera: &Camera, settings: &RenderSettings) -> Result<Rendered> {
-        self.there()?.render(camera, settings)
-    }
-    fn step(&mut self, view: ViewId, settings: &StepSettings) -> Result<()> {
-        self.there()?.step(view, settings)
-    }
-    fn densify(&mut self, plan: &DensifyPlan) -> Result<()> {
-        self.there()?.densify(plan)
-    }
-    fn finish(&mut self) -> Result<()> {
-        self.there()?.finish()
-    }
-    fn poll(&mut self) -> Result<Vec<Report>> {
-        self.there()?.poll()
-    }
-    fn differentiate(
-        &mut self,
-        camera: &Camera,
-        settings: &RenderSettings,
-        derivative: &ImageDerivative<'_, f32>,
-    ) -> Result<Gradients<f32>> {
-        self.there()?.differentiate(camera, settings, derivative)
     }
 }
 
@@ -142,10 +92,8 @@ fn pages_are_told_of_a_lost_device() {
         ..DeviceOptions::default()
     };
     let lost = Arc::new(AtomicBool::new(false));
-    let engine = Lossy {
-        engine: device.engine(&console).unwrap(),
-        lost: Arc::clone(&lost),
-    };
+    let engine = device.engine(&console).unwrap();
+    let engine = engine.observed(Lossy(Arc::clone(&lost)));
     let view = ViewOptions {
         view: true,
         view_share: 0.9,
@@ -175,7 +123,7 @@ fn pages_are_told_of_a_lost_device() {
         device: &device,
     };
     let to = (RunFolder::create(&out).unwrap(), Some(viewer));
-    let ended = super::train_shown(job, config, Box::new(engine), to, Wall::start(), &console);
+    let ended = super::train_shown(job, config, engine, to, Wall::start(), &console);
     let error = ended
         .err()
         .map(|error| error.to_string())

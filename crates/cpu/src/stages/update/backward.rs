@@ -2,6 +2,7 @@
 //! gradients of their parameters and of the camera's motion.
 
 use crate::blocks::{MAX_COMPONENTS, component};
+use crate::cameras::Projector;
 use crate::frame::{AbsoluteSlot, CameraF32, Frame, Slot, TileSpans};
 use crate::projection::{self, CameraV, GeometryGradient, Projection, ScreenGradient, V3};
 use crate::sh;
@@ -138,29 +139,29 @@ pub(super) struct BlockGradient<S: Simd> {
 
 /// Steps 2 and 3 for part `part` of a block.
 #[inline(always)]
-pub(super) fn backward<S: Simd, const LENS: bool, const ANTIALIAS: bool>(
+pub(super) fn backward<S: Simd, C: Projector, const ANTIALIAS: bool>(
     s: S,
     block: &[Row],
     part: usize,
-    camera: &CameraV<S, LENS>,
+    camera: &CameraV<S, C>,
     sh_degree: u8,
     sums: &Sums<'_>,
 ) -> BlockGradient<S> {
     let [s0, sx, sy, sxx, sxy, syy] = each!(6, |i| V::load(s, &sums.slots[i], part));
-    let p = projection::project::<S, LENS, ANTIALIAS>(s, block, part, camera, sums.filter_3d);
+    let p = projection::project::<S, C, ANTIALIAS>(s, block, part, camera, sums.filter_3d);
     let [a, b, c] = p.conic;
     // alpha = opacity exp(-1/2 d^T conic d), d = pixel - centre.
     let screen = ScreenGradient {
         mean2d: [a * sx + b * sy, b * sx + c * sy],
         conic: [sxx * s.k(-0.5), -sxy, syy * s.k(-0.5)],
     };
-    let mut g = projection::project_backward::<S, LENS, ANTIALIAS>(s, &p, camera, &screen, s0);
+    let mut g = projection::project_backward::<S, C, ANTIALIAS>(s, &p, camera, &screen, s0);
     if let Some(depths) = &sums.depths {
-        // Depth is the camera's z.
         let by_depth = V::load(s, depths, part);
-        g.point[2] += by_depth;
+        C::add_depth(&p, by_depth, &mut g);
+        let row = C::depth_row(camera, &p);
         for i in 0..3 {
-            g.mean[i] = camera.rotation[2][i].mul_add(by_depth, g.mean[i]);
+            g.mean[i] = row[i].mul_add(by_depth, g.mean[i]);
         }
     }
     let mut components = [s.k(0.0); MAX_COMPONENTS];
@@ -242,9 +243,9 @@ fn colour_backward<S: Simd>(
 
 /// The camera's small motion `p -> p + omega x p + t`, see `Gradients::pose`.
 #[inline(always)]
-fn pose_gradient<S: Simd, const LENS: bool>(
+fn pose_gradient<S: Simd, C: Projector>(
     p: &Projection<S>,
-    camera: &CameraV<S, LENS>,
+    camera: &CameraV<S, C>,
     g: &GeometryGradient<S>,
     through_direction: V3<S>,
 ) -> [V<S>; 6] {

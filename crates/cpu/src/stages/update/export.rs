@@ -3,12 +3,14 @@
 
 use super::backward::{Context, backward};
 use crate::blocks::{Blocks, MAX_COMPONENTS, component};
+use crate::cameras::{Pinhole, Projector, for_model};
 use crate::frame::{CameraF32, Frame};
 use crate::projection::CameraV;
 use crate::simd::{ROW, Row, parts};
 use dapple_engine::Gradients;
 use pulp::Simd;
 use rayon::prelude::*;
+use std::marker::PhantomData;
 
 /// Writes out the gradients in `frame` instead of taking a step.
 pub fn run_gradients(
@@ -65,17 +67,17 @@ pub fn pose_gradient_of_all(
 
 fn export_block(params: &Blocks, block: usize, context: Context<'_>) -> ExportedBlock {
     let rows = &params.rows[block * params.components..(block + 1) * params.components];
-    let export = Export::<false, false> {
+    let export = Export::<Pinhole, false> {
+        model: PhantomData,
         context,
         block,
         rows,
     };
-    match (context.camera.lens.is_some(), context.filter_3d.is_some()) {
-        (false, false) => pulp::Arch::new().dispatch(export),
-        (true, false) => pulp::Arch::new().dispatch(export.on::<true, false>()),
-        (false, true) => pulp::Arch::new().dispatch(export.on::<false, true>()),
-        (true, true) => pulp::Arch::new().dispatch(export.on::<true, true>()),
-    }
+    for_model!(
+        context.camera,
+        context.filter_3d.is_some(),
+        |C, ANTIALIAS| { pulp::Arch::new().dispatch(export.on::<C, ANTIALIAS>()) }
+    )
 }
 
 struct ExportedBlock {
@@ -84,16 +86,18 @@ struct ExportedBlock {
     pose: [f64; 6],
 }
 
-/// Task of an export. `LENS`: the camera's lens distorts. `ANTIALIAS`: with the anti-aliasing filters.
-struct Export<'a, const LENS: bool, const ANTIALIAS: bool> {
+/// Task of an export. `C`: the camera's model. `ANTIALIAS`: with the anti-aliasing filters.
+struct Export<'a, C: Projector, const ANTIALIAS: bool> {
+    model: PhantomData<C>,
     context: Context<'a>,
     block: usize,
     rows: &'a [Row],
 }
 
-impl<'a> Export<'a, false, false> {
-    fn on<const LENS: bool, const ANTIALIAS: bool>(self) -> Export<'a, LENS, ANTIALIAS> {
+impl<'a> Export<'a, Pinhole, false> {
+    fn on<C: Projector, const ANTIALIAS: bool>(self) -> Export<'a, C, ANTIALIAS> {
         Export {
+            model: PhantomData,
             context: self.context,
             block: self.block,
             rows: self.rows,
@@ -101,7 +105,7 @@ impl<'a> Export<'a, false, false> {
     }
 }
 
-impl<const LENS: bool, const ANTIALIAS: bool> pulp::WithSimd for Export<'_, LENS, ANTIALIAS> {
+impl<C: Projector, const ANTIALIAS: bool> pulp::WithSimd for Export<'_, C, ANTIALIAS> {
     type Output = ExportedBlock;
 
     #[inline(always)]
@@ -114,10 +118,10 @@ impl<const LENS: bool, const ANTIALIAS: bool> pulp::WithSimd for Export<'_, LENS
         let Some(sums) = self.context.sums_of(self.block) else {
             return out;
         };
-        let camera = CameraV::<S, LENS>::new(s, self.context.camera);
+        let camera = CameraV::<S, C>::new(s, self.context.camera);
         let degree = self.context.sh_degree;
         for part in 0..parts::<S>() {
-            let g = backward::<S, LENS, ANTIALIAS>(s, self.rows, part, &camera, degree, &sums);
+            let g = backward::<S, C, ANTIALIAS>(s, self.rows, part, &camera, degree, &sums);
             for i in 0..MAX_COMPONENTS {
                 g.components[i].store(&mut out.components[i], part);
             }

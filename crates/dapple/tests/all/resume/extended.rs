@@ -2,7 +2,7 @@
 
 use crate::resume::captures::ball;
 use crate::resume::running::{cpu, gpu, left, metrics, run_on};
-use dapple::contract::Engine;
+use dapple::BoxedEngine;
 use dapple::prelude::*;
 use dapple::train::config::DensifyPatch;
 use dapple::train::{Amendment, Amendments, ConfigPatch, ExtensionDecision, Strategy};
@@ -49,7 +49,7 @@ static CONTRADICTORY: LazyLock<Dataset> = LazyLock::new(|| {
 /// Checks that stops are without effect, while photos are withheld and after the extension, and that the configuration
 /// of the finished run repeats it.
 #[track_caller]
-fn is_extended_bit_for_bit(engine: &dyn Fn() -> Box<dyn Engine>, repeated_too: bool) {
+fn is_extended_bit_for_bit(engine: &dyn Fn() -> BoxedEngine, repeated_too: bool) {
     let folder = || tempfile::tempdir().unwrap();
     let (whole, parts, repeated) = (folder(), folder(), folder());
     let ended = run_on(&WIDE, whole.path(), &extending(), engine(), None);

@@ -6,7 +6,7 @@ mod extended;
 pub mod running;
 
 use captures::{CAPTURE, capture_with_tracks};
-use dapple::contract::Engine;
+use dapple::BoxedEngine;
 use dapple::prelude::*;
 use dapple::train::config::{AppearancePatch, Background, DensifyConfig, EvalConfig};
 use dapple::train::{AppearanceModel, Checkpoint, ConfigPatch, DepthSource};
@@ -79,7 +79,7 @@ fn learning(appearance: AppearancePatch) -> TrainConfig {
 }
 
 #[track_caller]
-fn goes_on_bit_for_bit(config: &TrainConfig, engine: &dyn Fn() -> Box<dyn Engine>) {
+fn goes_on_bit_for_bit(config: &TrainConfig, engine: &dyn Fn() -> BoxedEngine) {
     let (whole, parts) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let whole = left(&run(whole.path(), config, engine(), None));
     let steps: Vec<u32> = whole.evals.iter().map(|row| row.0).collect();
@@ -147,7 +147,7 @@ fn with_the_looks_of_photos() {
 /// Opacities are reset shortly before the end, which spoils the last splats. A run with validation ends with the splats
 /// of an earlier step, and with the appearance of that step.
 #[track_caller]
-fn keeps_what_belongs_together(engine: &dyn Fn() -> Box<dyn Engine>) {
+fn keeps_what_belongs_together(engine: &dyn Fn() -> BoxedEngine) {
     let mut config = with_appearance();
     config.data.validate_every = 4;
     config.densify.stop = 120;
@@ -250,7 +250,7 @@ fn across_the_order_of_gaussians_on_a_gpu() {
 
 /// Depths are a function of capture, configuration and step: the checkpoint does not contain them.
 #[track_caller]
-fn goes_on_with_depths(engine: &dyn Fn() -> Box<dyn Engine>) {
+fn goes_on_with_depths(engine: &dyn Fn() -> BoxedEngine) {
     let capture = capture_with_tracks();
     let mut supervised = config();
     supervised.depth.from = DepthSource::Points;

@@ -2,7 +2,8 @@
 
 use crate::lease;
 use crate::resume::captures::CAPTURE;
-use dapple::contract::{DensifyReport, Engine};
+use dapple::BoxedEngine;
+use dapple::contract::DensifyReport;
 use dapple::gpu::{GpuEngine, GpuEngineOptions, Precision};
 use dapple::prelude::*;
 use dapple::runtime::GpuOptions;
@@ -49,7 +50,7 @@ pub fn left(folder: &RunFolder) -> Left {
 pub fn run(
     folder: &Path,
     config: &TrainConfig,
-    engine: Box<dyn Engine>,
+    engine: BoxedEngine,
     stop_at: Option<u32>,
 ) -> RunFolder {
     run_on(&CAPTURE, folder, config, engine, stop_at)
@@ -59,7 +60,7 @@ pub fn run_on(
     capture: &Dataset,
     folder: &Path,
     config: &TrainConfig,
-    engine: Box<dyn Engine>,
+    engine: BoxedEngine,
     stop_at: Option<u32>,
 ) -> RunFolder {
     let folder = RunFolder::create(folder).unwrap();
@@ -76,12 +77,12 @@ pub fn run_on(
     RunFolder::open(folder.path())
 }
 
-pub fn cpu() -> Box<dyn Engine> {
+pub fn cpu() -> BoxedEngine {
     dapple::engine(Device::Cpu).unwrap()
 }
 
 /// Runs a test with a constructor of the CPU engine and, if there is one, of the GPU engine.
-pub fn on_both_engines(test: impl Fn(&dyn Fn() -> Box<dyn Engine>)) {
+pub fn on_both_engines(test: impl Fn(&dyn Fn() -> BoxedEngine)) {
     test(&cpu);
     if gpu("f32").is_some() {
         test(&|| gpu("f32").unwrap());
@@ -89,7 +90,7 @@ pub fn on_both_engines(test: impl Fn(&dyn Fn() -> Box<dyn Engine>)) {
 }
 
 /// Returns the GPU for tests; `None` without a driver.
-pub fn gpu(precision: &str) -> Option<Box<dyn Engine>> {
+pub fn gpu(precision: &str) -> Option<BoxedEngine> {
     if dapple::runtime::adapters().is_empty() {
         test_requirements::skipped("gpu", "no GPU driver on this machine");
         return None;
@@ -103,5 +104,7 @@ pub fn gpu(precision: &str) -> Option<Box<dyn Engine>> {
         ..GpuEngineOptions::default()
     };
     let device = lease::device(&options.gpu).unwrap();
-    Some(Box::new(GpuEngine::on(&device, options).unwrap()))
+    Some(BoxedEngine::device(
+        GpuEngine::on(&device, options).unwrap(),
+    ))
 }

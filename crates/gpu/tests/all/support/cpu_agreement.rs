@@ -4,8 +4,8 @@
 
 use dapple_cpu::{CpuEngine, CpuOptions};
 use dapple_engine::{
-    Engine, LearningRates, OptimizerState, Stage, StepSettings, Trace, TracedSplat, TrainView,
-    ViewId,
+    Engine, EngineExt, LearningRates, OptimizerState, Stage, StepSettings, Trace, TracedSplat,
+    TrainView, ViewId,
 };
 use dapple_gpu::GpuEngine;
 use dapple_reference::compare::relative_l2;
@@ -273,6 +273,7 @@ fn is_borderline(splat: &TracedSplat, camera: &Camera) -> bool {
         index: 0,
         centre: DVec2::from(splat.mean2d.map(f64::from)),
         depth: 0.0,
+        period: 0.0,
         covariance: [0.0; 3],
         conic: [a, 0.5 * b, c],
         opacity: f64::from(splat.log2_opacity).exp2(),

@@ -1,89 +1,85 @@
 //! LPIPS as a loss of crops: [`dapple_engine::crops`].
 //!
 //! 1. Once: a plan of the distance of two crops, and of its derivative by the first.
-//! 2. On a GPU the plan reads crops from buffers that the engine fills, and writes the derivative to a buffer that the
-//!    engine reads. The engine runs the plan within a step. On the CPU the engine's values are copied in and out.
+//! 2. On the CPU ([`LpipsCrops`]) the engine's values are copied in and out.
+//! 3. On a GPU ([`Lpips::crop_routine`]) the plan reads crops from buffers that the engine fills, and writes the
+//!    derivative to a buffer that the engine reads. The engine runs the plan within a step.
 
 use super::device::Root;
 use super::{DeviceLpips, Lpips};
-use crate::evaluate::tensors::context_of;
-use dapple_engine::{CropLoss, Engine};
-use dapple_runtime::{Pooled, Routine};
+use dapple_device::CropRoutine;
+use dapple_engine::CropLoss;
+use dapple_runtime::{Gpu, Routine};
 use dapple_scene::{Error, Result};
-use dapple_tensor::{Context, DType, Device, Plan, PlanOptions, Tensor};
-use std::any::Any;
-use std::sync::Arc;
+use dapple_tensor::{Context, DType, Plan, PlanOptions, Tensor};
 
-/// The distance of crops of one size, with its derivative.
+/// The distance of crops of one size, with its derivative, on the CPU.
 #[derive(Debug)]
 pub struct LpipsCrops {
     side: u32,
+    /// Its first output is the derivative.
     plan: Plan,
-    at: Place,
-}
-
-/// Storage of crops and derivative.
-#[derive(Debug)]
-enum Place {
-    /// Tensors that values are copied into; the derivative is the plan's first output.
-    Host([Tensor; 2]),
-    /// Buffers of the crops, and of the derivative.
-    Device([Arc<Pooled>; 2], Arc<Pooled>),
+    crops: [Tensor; 2],
 }
 
 impl Lpips {
-    /// Returns the loss of crops of `side` x `side` pixels for an engine, on its device.
+    /// Returns the loss of crops of `side` x `side` pixels for an engine on the host.
+    ///
+    /// # Errors
+    /// Crops too small for the network's strides.
+    pub fn crops(&self, side: u32) -> Result<LpipsCrops> {
+        let context = Context::cpu();
+        let lpips = self.of_crops(side, &context)?;
+        let edge = side as usize;
+        let crop = || context.tensor(&[edge, edge, 3], &vec![0.0; 3 * edge * edge]);
+        let crops = [crop(), crop()];
+        let plan = Plan::compile(&[&by_render(&lpips, &crops)?])?;
+        Ok(LpipsCrops { side, plan, crops })
+    }
+
+    /// Returns the loss of crops of `side` x `side` pixels for an engine on this GPU.
     ///
     /// # Errors
     /// Crops too small for the network's strides; a device without memory for the intermediate values.
-    pub fn crops(&self, side: u32, engine: &dyn Engine) -> Result<LpipsCrops> {
-        self.crops_on(side, &context_of(engine))
-    }
-
-    /// Like [`Self::crops`], for engines on the device of this context.
-    ///
-    /// # Errors
-    /// See [`Self::crops`].
-    pub fn crops_on(&self, side: u32, context: &Context) -> Result<LpipsCrops> {
+    pub fn crop_routine(&self, side: u32, gpu: &Gpu) -> Result<CropRoutine> {
+        let context = Context::gpu(gpu);
+        let lpips = self.of_crops(side, &context)?;
         let edge = side as usize;
-        self.backbone().check_size(edge, edge)?;
-        LpipsCrops::new(&self.on(context)?, side)
-    }
-}
-
-impl LpipsCrops {
-    fn new(lpips: &DeviceLpips, side: u32) -> Result<Self> {
-        let context = lpips.context();
-        let edge = side as usize;
+        let bytes = (size_of::<f32>() * 3 * edge * edge) as u64;
+        let buffer = |name| gpu.buffer(name, bytes);
+        let inputs = [buffer("crop_render")?, buffer("crop_photo")?];
+        let output = buffer("crop_derivative")?;
         let shape = [edge, edge, 3];
-        let floats = 3 * edge * edge;
-        let by_render = |pictures: &[Tensor; 2]| -> Result<Tensor> {
-            let (distance, _) = lpips.distance_of(pictures, Root::Smooth)?;
-            let gradient = distance.gradients(&[&pictures[0]]).pop();
-            gradient.ok_or_else(|| Error::internal("the plan returned no derivative"))
-        };
-        let Device::Gpu(gpu) = context.device() else {
-            let picture = || context.tensor(&shape, &vec![0.0; floats]);
-            let pictures = [picture(), picture()];
-            let plan = Plan::compile(&[&by_render(&pictures)?])?;
-            let at = Place::Host(pictures);
-            return Ok(Self { side, plan, at });
-        };
-        let buffer = |name| gpu.buffer(name, (size_of::<f32>() * floats) as u64);
-        let crops = [buffer("crop_render")?, buffer("crop_photo")?];
-        let derivative = buffer("crop_derivative")?;
-        let over = |buffer: &Arc<Pooled>| context.external(DType::F32, &shape, buffer, buffer);
-        let pictures = [over(&crops[0]), over(&crops[1])];
-        let (to, gradient) = (over(&derivative), by_render(&pictures)?);
-        let updates = [(to, gradient)];
+        let over = |buffer| context.external(DType::F32, &shape, buffer, buffer);
+        let crops = [over(&inputs[0]), over(&inputs[1])];
+        let updates = [(over(&output), by_render(&lpips, &crops)?)];
         let options = PlanOptions {
             updates: &updates,
             ..PlanOptions::default()
         };
         let plan = Plan::compile_with(&[], &options)?;
-        let at = Place::Device(crops, derivative);
-        Ok(Self { side, plan, at })
+        let unrecorded = || Error::internal("a plan on a GPU has no commands");
+        let routine = Routine {
+            recording: plan.recording().ok_or_else(unrecorded)?.clone(),
+            inputs: inputs.to_vec(),
+            outputs: vec![output],
+        };
+        Ok(CropRoutine { side, routine })
     }
+
+    /// Returns the weights on a device, for crops of this size.
+    fn of_crops(&self, side: u32, context: &Context) -> Result<DeviceLpips> {
+        let edge = side as usize;
+        self.backbone().check_size(edge, edge)?;
+        self.on(context)
+    }
+}
+
+/// Returns the derivative of the distance by the first crop.
+fn by_render(lpips: &DeviceLpips, crops: &[Tensor; 2]) -> Result<Tensor> {
+    let (distance, _) = lpips.distance_of(crops, Root::Smooth)?;
+    let gradient = distance.gradients(&[&crops[0]]).pop();
+    gradient.ok_or_else(|| Error::internal("the plan returned no derivative"))
 }
 
 impl CropLoss for LpipsCrops {
@@ -97,25 +93,11 @@ impl CropLoss for LpipsCrops {
         photo: &[f32],
         derivative: &mut [f32],
     ) -> Result<()> {
-        let Place::Host([a, b]) = &self.at else {
-            return Err(Error::internal("crops that are compared on a GPU"));
-        };
+        let [a, b] = &self.crops;
         a.write(render)?;
         b.write(photo)?;
         self.plan.run()?;
         derivative.copy_from_slice(&self.plan.read(0)?);
         Ok(())
-    }
-
-    fn routine(&self) -> Option<Box<dyn Any>> {
-        let Place::Device(crops, derivative) = &self.at else {
-            return None;
-        };
-        let recording = self.plan.recording()?.clone();
-        Some(Box::new(Routine {
-            recording,
-            inputs: crops.to_vec(),
-            outputs: vec![derivative.clone()],
-        }))
     }
 }

@@ -257,10 +257,6 @@ impl DeviceLpips {
             .ok_or_else(|| Error::internal("a network without layers that the distance uses"))?;
         Ok((total, shares))
     }
-
-    pub(super) fn context(&self) -> &Context {
-        &self.context
-    }
 }
 
 impl DeviceLayer {

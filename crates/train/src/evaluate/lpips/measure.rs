@@ -1,8 +1,7 @@
 //! Selects where a scoring computes LPIPS: on the GPU of its engine, or on the CPU.
 
 use super::{DeviceLpips, Lpips};
-use crate::evaluate::tensors::gpu_of;
-use dapple_engine::Engine;
+use dapple_device::BoxedEngine;
 use dapple_scene::Result;
 use dapple_tensor::Context;
 
@@ -16,10 +15,10 @@ pub(crate) struct Measure<'a> {
 
 impl<'a> Measure<'a> {
     /// A measure on the device of this engine.
-    pub(crate) fn new(lpips: &'a Lpips, engine: &dyn Engine) -> Self {
+    pub(crate) fn new(lpips: &'a Lpips, engine: &BoxedEngine) -> Self {
         let mut measure = Self::on_host(lpips);
-        if let Some(gpu) = gpu_of(engine) {
-            match lpips.on(&Context::gpu(&gpu)) {
+        if let Some(gpu) = engine.gpu() {
+            match lpips.on(&Context::gpu(gpu)) {
                 Ok(device) => measure.device = Some(device),
                 Err(error) => measure.fall_back(error.what()),
             }

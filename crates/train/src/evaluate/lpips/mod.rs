@@ -10,8 +10,8 @@
 //! Weights come from a file that the user names; none are part of this program. Work is split by rows and pixels, and
 //! added in order: the result does not depend on the number of threads.
 //!
-//! [`Lpips::distance`] computes on the CPU and [`DeviceLpips`] by tensors on a GPU. [`LpipsCrops`] computes the
-//! derivative for training. [`Measure`] selects the GPU of an engine, or the CPU if there is no GPU or the image does
+//! [`Lpips::distance`] computes on the CPU and [`DeviceLpips`] by tensors on a GPU. [`LpipsCrops`] and
+//! [`Lpips::crop_routine`] compute the derivative for training. [`Measure`] selects the GPU of an engine, or the CPU if there is no GPU or the image does
 //! not fit it.
 
 mod crops;

@@ -1,11 +1,13 @@
 //! A fake engine that records its calls, a capture for it, and a hook.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use dapple_device::BoxedEngine;
 use dapple_engine::constants::FINITE_EVERY;
+use dapple_engine::instruments::Instrumented;
 use dapple_engine::{
-    DensifyPlan, DensifyReport, DepthSample, Engine, Gradients, ImageDerivative, NonFiniteReport,
-    OptimizerState, RenderSettings, Rendered, Report, StepCounts, StepReport, StepSettings,
-    TrainView, ViewId, ViewState,
+    DensifyPlan, DensifyReport, DepthSample, DownloadParts, Engine, FeatureInput, GradientParts,
+    Gradients, ImageDerivative, NonFiniteReport, OptimizerState, RenderSettings, Rendered, Report,
+    Scoring, Showing, StepCounts, StepReport, StepSettings, Streaming, TrainView, ViewId,
 };
 use dapple_scene::{Camera, Dataset, Error, Photo, Point, Pose, Result, Splats, View};
 use dapple_train::{Event, RunHook, StepProgress};
@@ -92,41 +94,28 @@ impl Engine for FakeEngine {
         "fake".to_owned()
     }
 
+    fn most_gaussians(&self, _: u8) -> Option<usize> {
+        None
+    }
+
     fn upload(&mut self, splats: &Splats, _: Option<&OptimizerState>) -> Result<()> {
         self.splats = splats.clone();
         Ok(())
     }
 
-    fn download(&mut self) -> Result<(Splats, OptimizerState)> {
+    fn download_parts(&mut self, parts: DownloadParts) -> Result<(Splats, OptimizerState)> {
+        if parts == DownloadParts::Views {
+            return Ok(<(Splats, OptimizerState)>::default());
+        }
         self.device()?;
         self.wait();
         self.log.lock().unwrap().downloads += 1;
         Ok((self.splats.clone(), OptimizerState::default()))
     }
 
-    fn view_state(&mut self) -> Result<ViewState> {
-        Ok(ViewState::default())
-    }
-
     fn add_views(&mut self, views: Vec<TrainView>) -> Result<Vec<ViewId>> {
         self.log.lock().unwrap().views = views.len();
         Ok((0..views.len()).map(ViewId).collect())
-    }
-
-    fn add_cameras(&mut self, cameras: &[Camera]) -> Result<Vec<ViewId>> {
-        self.log.lock().unwrap().views = cameras.len();
-        Ok((0..cameras.len()).map(ViewId).collect())
-    }
-
-    fn put_photo(&mut self, view: ViewId, photo: Arc<Photo>) -> Result<()> {
-        self.log.lock().unwrap().photos.push((view.0, photo));
-        Ok(())
-    }
-
-    fn announce(&mut self, view: ViewId, photo: Option<Arc<Photo>>) -> Result<()> {
-        assert!(photo.is_none(), "the engine holds all photos");
-        self.log.lock().unwrap().announced.push(view.0);
-        Ok(())
     }
 
     fn render(&mut self, camera: &Camera, _: &RenderSettings) -> Result<Rendered> {
@@ -200,9 +189,14 @@ impl Engine for FakeEngine {
         Ok(self.pending.drain(..ready).map(|(_, r)| r).collect())
     }
 
-    fn supervise_depth(&mut self, view: ViewId, samples: Vec<DepthSample>) -> Result<()> {
-        self.log.lock().unwrap().depths.push((view.0, samples));
-        Ok(())
+    fn set_input(&mut self, input: FeatureInput) -> Result<()> {
+        match input {
+            FeatureInput::Depth(view, samples) => {
+                self.log.lock().unwrap().depths.push((view.0, samples));
+                Ok(())
+            }
+            FeatureInput::Perceptual(_) => Err(Error::unsupported("a fake engine has no crops")),
+        }
     }
 
     fn differentiate(
@@ -210,13 +204,48 @@ impl Engine for FakeEngine {
         _: &Camera,
         _: &RenderSettings,
         _: &ImageDerivative<'_, f32>,
+        _: GradientParts,
     ) -> Result<Gradients<f32>> {
         Err(Error::unsupported("a fake engine has no gradients"))
     }
+
+    fn streaming(&mut self) -> Option<&mut dyn Streaming> {
+        Some(self)
+    }
+
+    fn scoring(&mut self) -> Option<&mut dyn Scoring> {
+        None
+    }
+
+    fn showing(&mut self) -> Option<&mut dyn Showing> {
+        None
+    }
+
+    fn instruments(&mut self) -> Option<&mut dyn Instrumented> {
+        None
+    }
 }
 
-pub fn fake(log: &Arc<Mutex<Log>>, nan_at: u32, empty_at: u32) -> Box<dyn Engine> {
-    Box::new(FakeEngine {
+impl Streaming for FakeEngine {
+    fn add_cameras(&mut self, cameras: &[Camera]) -> Result<Vec<ViewId>> {
+        self.log.lock().unwrap().views = cameras.len();
+        Ok((0..cameras.len()).map(ViewId).collect())
+    }
+
+    fn put_photo(&mut self, view: ViewId, photo: Arc<Photo>) -> Result<()> {
+        self.log.lock().unwrap().photos.push((view.0, photo));
+        Ok(())
+    }
+
+    fn announce(&mut self, view: ViewId, photo: Option<Arc<Photo>>) -> Result<()> {
+        assert!(photo.is_none(), "the engine holds all photos");
+        self.log.lock().unwrap().announced.push(view.0);
+        Ok(())
+    }
+}
+
+pub fn fake(log: &Arc<Mutex<Log>>, nan_at: u32, empty_at: u32) -> BoxedEngine {
+    BoxedEngine::host(FakeEngine {
         log: log.clone(),
         nan_at,
         empty_at,

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![allow(dead_code, reason = "each test binary uses its part")]
 
-use dapple_engine::{Engine, RenderSettings};
+use dapple_engine::{Engine, EngineExt, RenderSettings};
 use dapple_scene::{Camera, Photo, Pose, Splats};
 use dapple_viewer::export::{self, PageOptions};
 use dapple_viewer::{CameraEntry, EditSession, Effect, SaveTo, Stage, Viewer, ViewerOptions};

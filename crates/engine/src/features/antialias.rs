@@ -1,4 +1,4 @@
-//! 3D filter of Mip-Splatting (Yu et al. 2024, arXiv:2311.16493, section 4.1): no Gaussian is finer than
+//! Anti-aliasing: the 3D filter of Mip-Splatting (Yu et al. 2024, arXiv:2311.16493, section 4.1): no Gaussian is finer than
 //! the sampling of the photos.
 //!
 //! 1. A photo of focal length f samples a Gaussian at depth z at a rate of f / z. The Gaussian's centre
@@ -18,6 +18,18 @@
 
 use crate::constants::SMOOTHING_VARIANCE;
 use dapple_scene::Splats;
+use serde::{Deserialize, Serialize};
+
+/// Numbers of a step.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    /// True to set each Gaussian's 3D filter by the training views before the step. Only with
+    /// [`RenderSettings::antialias`](crate::RenderSettings::antialias).
+    pub refresh: bool,
+}
+
+/// Filters belong to Gaussians: [`OptimizerState::filter_3d`](crate::OptimizerState::filter_3d).
+pub type State = ();
 
 /// Returns the filter's standard deviation times the highest sampling rate.
 pub fn deviation_per_interval() -> f32 {

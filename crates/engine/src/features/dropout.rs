@@ -11,7 +11,19 @@
 //! 4. Renders, scores and calls for gradients drop no Gaussian.
 
 use crate::constants::ALPHA_MAX;
-use crate::{StepSettings, noise};
+use crate::noise;
+use serde::{Deserialize, Serialize};
+
+/// Dropout has no state.
+pub type State = ();
+
+/// Numbers of a step.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    /// Dropout rate: the share of the Gaussians that the step drops at random, 0 to below 1, keyed by
+    /// [`StepSettings::seed`](crate::StepSettings::seed).
+    pub rate: f32,
+}
 
 /// Number of the random draw of [`noise`] for dropout: above the draws of splits, noise and relocation.
 pub const DROPOUT: u32 = 65;
@@ -25,13 +37,10 @@ pub struct Dropout {
 }
 
 impl Dropout {
-    /// Returns the dropout of a step; `None` if its rate is 0.
-    pub fn from_settings(settings: &StepSettings) -> Option<Self> {
-        (settings.dropout > 0.0).then_some(Self {
-            rate: settings.dropout,
-            seed: settings.extras.seed,
-            step: settings.step,
-        })
+    /// Returns the dropout of step number `step` of a run with this seed; `None` if its rate is 0.
+    pub fn new(numbers: Step, seed: u64, step: u32) -> Option<Self> {
+        let rate = numbers.rate;
+        (rate > 0.0).then_some(Self { rate, seed, step })
     }
 
     /// Returns true if the step drops this Gaussian.
@@ -48,13 +57,9 @@ impl Dropout {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::RenderSettings;
 
     fn dropout(rate: f32, step: u32) -> Option<Dropout> {
-        Dropout::from_settings(&StepSettings {
-            dropout: rate,
-            ..StepSettings::new(step, RenderSettings::default())
-        })
+        Dropout::new(Step { rate }, 0, step)
     }
 
     #[test]

@@ -1,13 +1,13 @@
-//! Additions of density strategies to `update`: noise on centres. Reference:
+//! Noise on centres, part of `update`. Reference:
 //! `dapple_reference::perturbation`.
 //!
-//! [`ExtrasStep::perturb`] moves centres after Adam. Random numbers are drawn one by one. A Gaussian that is
+//! [`NoiseStep::perturb`] moves centres after Adam. Random numbers are drawn one by one. A Gaussian that is
 //! too opaque to move costs one comparison, and most Gaussians soon are.
 
 use super::densify::rotation;
 use crate::blocks::component;
 use crate::simd::{ROW, Row};
-use dapple_engine::{Extras, noise, relocation};
+use dapple_engine::{StepSettings, noise, relocation};
 
 /// Logit of opacity 0.2. For larger opacities, the noise is less than 4e-9 of its value at opacity zero.
 const STILL_LOGIT: f32 = -1.386_294_4;
@@ -18,18 +18,21 @@ const STILL_OPACITY: f32 = 0.005;
 
 /// Noise of one step.
 #[derive(Debug, Clone, Copy)]
-pub struct ExtrasStep {
-    extras: Extras,
+pub struct NoiseStep {
+    scale: f32,
+    seed: u64,
     step: u32,
     gaussians: usize,
 }
 
-impl ExtrasStep {
+impl NoiseStep {
     /// Prepares the noise of a step; `None` if there is none.
-    pub fn new(extras: &Extras, step: u32, gaussians: usize) -> Option<Self> {
-        (extras.noise != 0.0).then_some(Self {
-            extras: *extras,
-            step,
+    pub fn new(settings: &StepSettings, gaussians: usize) -> Option<Self> {
+        let scale = settings.features.noise.scale;
+        (scale != 0.0).then_some(Self {
+            scale,
+            seed: settings.seed,
+            step: settings.step,
             gaussians,
         })
     }
@@ -55,7 +58,7 @@ impl ExtrasStep {
         let turn = rotation([0, 1, 2, 3].map(|k| get(component::QUAT + k)));
         let eta = [0, 1, 2].map(|k| {
             let which = relocation::NOISE_NORMAL + k;
-            noise::normal(self.extras.seed, self.step, index, which)
+            noise::normal(self.seed, self.step, index, which)
         });
         // Sigma eta = R S^2 R^T eta.
         let along = [0, 1, 2].map(|j| {
@@ -65,7 +68,7 @@ impl ExtrasStep {
         });
         for k in 0..3 {
             let offset: f32 = (0..3).map(|j| turn[k][j] * along[j]).sum();
-            block[component::MEAN + k].0[lane] += offset * still * self.extras.noise;
+            block[component::MEAN + k].0[lane] += offset * still * self.scale;
         }
     }
 }

@@ -1,9 +1,14 @@
-//! Refined poses: the state of a view's camera in an engine.
+//! Pose refinement: the state of a view's camera in an engine.
 //!
 //! A step moves the camera of its view by `p -> exp(omega) p + t`, in camera coordinates, with Adam's
 //! step of [`crate::Gradients::pose`]; see [`crate::refine_pose`]. The steps of a run alternate
 //! between photos, so each photo has its own moments and bias correction.
 
+mod step;
+
+pub use step::{PoseMoments, refine_pose};
+
+use super::tensors::{Field, TensorRow, ViewTensors};
 use crate::PosedCamera;
 use dapple_scene::{Camera, Pose};
 use glam::{DMat3, DQuat, DVec3};
@@ -16,6 +21,31 @@ pub struct PoseRates {
     pub rotation: f32,
     /// Moves along the camera's axes, world units.
     pub translation: f32,
+}
+
+/// Step sizes of the pose of a step's view.
+pub type Step = PoseRates;
+
+/// Refined poses by view; empty if no step has refined any.
+pub type State = Vec<RefinedPose>;
+
+impl ViewTensors for State {
+    type Sizes = usize;
+    const TENSORS: &'static [TensorRow<Self>] = &[TensorRow {
+        name: "poses",
+        field: Field::Converted(
+            |poses| poses.iter().flat_map(RefinedPose::to_words).collect(),
+            |poses, words| {
+                let rows = words.as_chunks::<POSE_WORDS>().0;
+                *poses = rows.iter().map(RefinedPose::from_words).collect();
+            },
+        ),
+        shape: |&views| vec![views, POSE_WORDS],
+    }];
+
+    fn sizes(&self) -> usize {
+        self.len()
+    }
 }
 
 impl PoseRates {

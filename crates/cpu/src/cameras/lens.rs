@@ -1,5 +1,4 @@
-//! Projection through a lens that distorts, forward and backward. For a camera with such a lens, this
-//! module replaces the pinhole's projection in [`crate::projection`].
+//! Projection through a lens that distorts, forward and backward.
 //!
 //! With (a, b) = (x/z, y/z) and t = a^2 + b^2, as in [`LensForm`]:
 //! 1. A(t) = atan(sqrt(m t)) / sqrt(m t), m = bend, with A' and A'': by its series where m t is small
@@ -14,6 +13,9 @@
 //!
 //! GPU version: shaders/shared/lens.wgsl. Reference: `dapple_reference::distort`.
 
+use super::pinhole::slopes;
+use super::{Projector, Shape, Slopes};
+use crate::frame::CameraF32;
 use crate::projection::{CameraV, Projection, V3, dot};
 use crate::simd::{M, Splat, V, each};
 use dapple_engine::LensForm;
@@ -229,8 +231,8 @@ fn jet<S: Simd>(s: S, lens: &LensV<S>, slope: [V<S>; 2]) -> Jet<S> {
 
 /// Rows k of `(R_k - c_k R_2) / z`, at the slopes c.
 #[inline(always)]
-fn slope_rows<S: Simd, const LENS: bool>(
-    camera: &CameraV<S, LENS>,
+fn slope_rows<S: Simd>(
+    camera: &CameraV<S, DistortingLens>,
     c: [V<S>; 2],
     inverse_z: V<S>,
 ) -> [V3<S>; 2] {
@@ -239,82 +241,104 @@ fn slope_rows<S: Simd, const LENS: bool>(
         * inverse_z))
 }
 
-/// Step 5: the centre, pixels, and the rows of T.
-#[inline(always)]
-pub fn forward<S: Simd, const LENS: bool>(
-    s: S,
-    camera: &CameraV<S, LENS>,
-    uv: [V<S>; 2],
-    uv_clamped: [V<S>; 2],
-    inverse_z: V<S>,
-) -> ([V<S>; 2], [V3<S>; 2]) {
-    let at = jet(s, &camera.lens, uv);
-    let shape = jet(s, &camera.lens, uv_clamped);
-    let [p, q] = slope_rows(camera, uv_clamped, inverse_z);
-    let mean2d = each!(2, |i| at.place[i]
-        .mul_add(camera.focal[i], camera.principal[i]));
-    let t = each!(2, |i| each!(3, |j| camera.focal[i]
-        * (shape.da[i] * p[j] + shape.db[i] * q[j])));
-    (mean2d, t)
-}
+/// Perspective camera with a lens that distorts.
+#[derive(Debug, Clone, Copy)]
+pub struct DistortingLens;
 
-/// The chain rule through [`forward`], from dL/dcentre and dL/dT: to the point in camera
-/// coordinates, and to a small rotation of the camera through T alone.
-#[inline(always)]
-pub fn backward<S: Simd, const LENS: bool>(
-    s: S,
-    projection: &Projection<S>,
-    camera: &CameraV<S, LENS>,
-    d_mean2d: [V<S>; 2],
-    dt: &[V3<S>; 2],
-) -> (V3<S>, V3<S>) {
-    let (uv, clamped, inverse_z) = (projection.uv, projection.uv_clamped, projection.inverse_z);
-    let at = jet(s, &camera.lens, uv);
-    let shape = jet(s, &camera.lens, clamped);
-    let rows = slope_rows(camera, clamped, inverse_z);
-    let ft = each!(2, |i| each!(3, |j| dt[i][j] * camera.focal[i]));
-    // To the rows, and to D: T_i = f_i (D_ia P_a + D_ib P_b).
-    let d_rows = [
-        each!(3, |j| shape.da[0] * ft[0][j] + shape.da[1] * ft[1][j]),
-        each!(3, |j| shape.db[0] * ft[0][j] + shape.db[1] * ft[1][j]),
-    ];
-    let d_da = each!(2, |i| dot(ft[i], rows[0]));
-    let d_db = each!(2, |i| dot(ft[i], rows[1]));
-    // To the slopes that D and the rows are taken at; clamped ones do not move.
-    let through_shape = [
-        d_da[0] * shape.daa[0]
-            + d_da[1] * shape.daa[1]
-            + d_db[0] * shape.dab[0]
-            + d_db[1] * shape.dab[1],
-        d_da[0] * shape.dab[0]
-            + d_da[1] * shape.dab[1]
-            + d_db[0] * shape.dbb[0]
-            + d_db[1] * shape.dbb[1],
-    ];
-    let through_rows = each!(2, |k| -(dot(camera.rotation[2], d_rows[k]) * inverse_z));
-    let moves = each!(2, |k| uv[k]
-        .ge(camera.jacobian_min[k])
-        .and(camera.jacobian_max[k].ge(uv[k]))
-        .select(through_shape[k] + through_rows[k], s.k(0.0)));
-    // To the slopes of the centre.
-    let fc = each!(2, |i| d_mean2d[i] * camera.focal[i]);
-    let duv = [
-        moves[0] + fc[0] * at.da[0] + fc[1] * at.da[1],
-        moves[1] + fc[0] * at.db[0] + fc[1] * at.db[1],
-    ];
-    let dz = -(dot(rows[0], d_rows[0]) + dot(rows[1], d_rows[1]) + duv[0] * uv[0] + duv[1] * uv[1])
-        * inverse_z;
-    let point = [duv[0] * inverse_z, duv[1] * inverse_z, dz];
+impl Projector for DistortingLens {
+    type Constants<S: Simd> = LensV<S>;
 
-    // By R's rows; turned, row 0 becomes omega_y R_2 - omega_z R_1, and cyclic.
-    let d0 = each!(3, |j| d_rows[0][j] * inverse_z);
-    let d1 = each!(3, |j| d_rows[1][j] * inverse_z);
-    let d2 = each!(3, |j| -(clamped[0] * d0[j] + clamped[1] * d1[j]));
-    let r = &camera.rotation;
-    let omega = [
-        dot(d2, r[1]) - dot(d1, r[2]),
-        dot(d0, r[2]) - dot(d2, r[0]),
-        dot(d1, r[0]) - dot(d0, r[1]),
-    ];
-    (point, omega)
+    #[inline(always)]
+    fn constants<S: Simd>(s: S, camera: &CameraF32) -> LensV<S> {
+        LensV::new(s, &camera.lens.unwrap_or_default())
+    }
+
+    /// Step 5.
+    #[inline(always)]
+    fn forward<S: Simd>(s: S, camera: &CameraV<S, Self>, point: V3<S>, valid: M<S>) -> Shape<S> {
+        let slopes = slopes(s, camera, point, valid);
+        let Slopes {
+            inverse_z,
+            uv,
+            clamped,
+        } = slopes;
+        let valid = valid.and(camera.model.shows(uv));
+        let at = jet(s, &camera.model, uv);
+        let shape = jet(s, &camera.model, clamped);
+        let [p, q] = slope_rows(camera, clamped, inverse_z);
+        let mean2d = each!(2, |i| at.place[i]
+            .mul_add(camera.focal[i], camera.principal[i]));
+        let t = each!(2, |i| each!(3, |j| camera.focal[i]
+            * (shape.da[i] * p[j] + shape.db[i] * q[j])));
+        Shape {
+            valid,
+            mean2d,
+            t,
+            slopes,
+        }
+    }
+
+    #[inline(always)]
+    fn backward<S: Simd>(
+        s: S,
+        p: &Projection<S>,
+        camera: &CameraV<S, Self>,
+        d_mean2d: [V<S>; 2],
+        dt: &[V3<S>; 2],
+    ) -> (V3<S>, V3<S>) {
+        let Slopes {
+            inverse_z,
+            uv,
+            clamped,
+        } = p.slopes;
+        let at = jet(s, &camera.model, uv);
+        let shape = jet(s, &camera.model, clamped);
+        let rows = slope_rows(camera, clamped, inverse_z);
+        let ft = each!(2, |i| each!(3, |j| dt[i][j] * camera.focal[i]));
+        // To the rows, and to D: T_i = f_i (D_ia P_a + D_ib P_b).
+        let d_rows = [
+            each!(3, |j| shape.da[0] * ft[0][j] + shape.da[1] * ft[1][j]),
+            each!(3, |j| shape.db[0] * ft[0][j] + shape.db[1] * ft[1][j]),
+        ];
+        let d_da = each!(2, |i| dot(ft[i], rows[0]));
+        let d_db = each!(2, |i| dot(ft[i], rows[1]));
+        // To the slopes that D and the rows are taken at; clamped ones do not move.
+        let through_shape = [
+            d_da[0] * shape.daa[0]
+                + d_da[1] * shape.daa[1]
+                + d_db[0] * shape.dab[0]
+                + d_db[1] * shape.dab[1],
+            d_da[0] * shape.dab[0]
+                + d_da[1] * shape.dab[1]
+                + d_db[0] * shape.dbb[0]
+                + d_db[1] * shape.dbb[1],
+        ];
+        let through_rows = each!(2, |k| -(dot(camera.rotation[2], d_rows[k]) * inverse_z));
+        let moves = each!(2, |k| uv[k]
+            .ge(camera.jacobian_min[k])
+            .and(camera.jacobian_max[k].ge(uv[k]))
+            .select(through_shape[k] + through_rows[k], s.k(0.0)));
+        // To the slopes of the centre.
+        let fc = each!(2, |i| d_mean2d[i] * camera.focal[i]);
+        let duv = [
+            moves[0] + fc[0] * at.da[0] + fc[1] * at.da[1],
+            moves[1] + fc[0] * at.db[0] + fc[1] * at.db[1],
+        ];
+        let dz =
+            -(dot(rows[0], d_rows[0]) + dot(rows[1], d_rows[1]) + duv[0] * uv[0] + duv[1] * uv[1])
+                * inverse_z;
+        let point = [duv[0] * inverse_z, duv[1] * inverse_z, dz];
+
+        // By R's rows; turned, row 0 becomes omega_y R_2 - omega_z R_1, and cyclic.
+        let d0 = each!(3, |j| d_rows[0][j] * inverse_z);
+        let d1 = each!(3, |j| d_rows[1][j] * inverse_z);
+        let d2 = each!(3, |j| -(clamped[0] * d0[j] + clamped[1] * d1[j]));
+        let r = &camera.rotation;
+        let omega = [
+            dot(d2, r[1]) - dot(d1, r[2]),
+            dot(d0, r[2]) - dot(d2, r[0]),
+            dot(d1, r[0]) - dot(d0, r[1]),
+        ];
+        (point, omega)
+    }
 }

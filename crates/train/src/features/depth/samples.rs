@@ -20,7 +20,7 @@
 use crate::TrainConfig;
 use crate::config::{DepthConfig, DepthSource};
 use dapple_engine::DepthSample;
-use dapple_scene::{Camera, Dataset, DepthMap, Error, Result, View};
+use dapple_scene::{Camera, Dataset, DepthMap, Error, Rays, Result, View};
 use glam::DVec3;
 use std::collections::BTreeMap;
 
@@ -48,7 +48,7 @@ struct Seen {
 ///
 /// # Errors
 /// The capture lacks the depths that the configuration requires.
-pub(crate) fn supervision(
+pub(super) fn supervision(
     dataset: &Dataset,
     views: &[usize],
     extent: f64,
@@ -131,10 +131,10 @@ fn points_of_views(dataset: &Dataset, near: f64) -> Result<Vec<Vec<Seen>>> {
     };
     let seen = tracks.points_of_photos(dataset.views.len());
     let of_view = |(view, points): (&View, &Vec<u32>)| {
-        let reach = view.camera.lens.max_radius();
+        let rays = Rays::new(&view.camera);
         let points = points.iter().filter_map(|&point| {
             let at = dataset.points.get(point as usize)?.position.map(f64::from);
-            let seen = see(&view.camera, DVec3::from(at), near, reach)?;
+            let seen = see(&view.camera, &rays, DVec3::from(at), near)?;
             let weight = trust(tracks.errors()[point as usize]);
             Some(Seen { weight, ..seen })
         });
@@ -143,21 +143,19 @@ fn points_of_views(dataset: &Dataset, near: f64) -> Result<Vec<Vec<Seen>>> {
     Ok(dataset.views.iter().zip(&seen).map(of_view).collect())
 }
 
-/// Projects a place into a camera. `None` if the place is nearer than `near`, or farther off the axis than the lens
-/// shows rays, `reach` ([`dapple_scene::Lens::max_radius`]).
-fn see(camera: &Camera, place: DVec3, near: f64, reach: f64) -> Option<Seen> {
+/// Projects a place into a camera. `None` if the place is nearer than `near`, or if the lens does not show it.
+fn see(camera: &Camera, rays: &Rays, place: DVec3, near: f64) -> Option<Seen> {
     let point = camera.camera_from_world.transform(place);
-    let (x, y) = (point.x / point.z, point.y / point.z);
-    if !(point.z > near && x.hypot(y) <= reach) {
+    let depth = rays.depth(point);
+    if !(depth > near) {
         return None;
     }
-    let (u, v) = camera.lens.distort(x, y);
-    let (px, py) = (u * camera.fx + camera.cx, v * camera.fy + camera.cy);
+    let [px, py] = rays.pixel(point)?.to_array();
     let (width, height) = (f64::from(camera.width), f64::from(camera.height));
     let inside = px >= 0.0 && py >= 0.0 && px < width && py < height;
     inside.then_some(Seen {
         pixel: py as usize * camera.width as usize + px as usize,
-        depth: point.z,
+        depth,
         weight: 1.0,
     })
 }
@@ -328,14 +326,14 @@ mod tests {
         let mut camera = Camera::pinhole(80, 60, 40.0, Pose::IDENTITY);
         // (0.8, 0, 1) to x = 0.8 (1 - 0.25 0.64), which is pixel 66.88; without a lens, 72.
         camera.lens = Lens::Radial([-0.25, 0.0]);
-        let reach = camera.lens.max_radius();
+        let rays = Rays::new(&camera);
         let place = |slope: f64| DVec3::new(2.0 * slope, 0.0, 2.0);
-        let seen = see(&camera, place(0.8), 0.01, reach).unwrap();
+        let seen = see(&camera, &rays, place(0.8), 0.01).unwrap();
         assert_eq!((seen.pixel, seen.depth), (30 * 80 + 66, 2.0));
         // The polynomial has folded back: 1.8 (1 - 0.81) is in the middle of the image again.
-        assert!(see(&camera, place(1.8), 0.01, reach).is_none());
-        assert!(see(&camera, place(0.8), 2.5, reach).is_none());
-        assert!(see(&camera, -place(0.8), 0.01, reach).is_none());
+        assert!(see(&camera, &rays, place(1.8), 0.01).is_none());
+        assert!(see(&camera, &rays, place(0.8), 2.5).is_none());
+        assert!(see(&camera, &rays, -place(0.8), 0.01).is_none());
     }
 
     /// Far depths and badly triangulated points have lower weights, and of two depths in a pixel the heavier is taken.

@@ -10,7 +10,8 @@
 //! Moments are in the axes of the camera, which turn with it. A pose turns by about a degree in a
 //! run, and the effect on the moments is below the noise of the steps.
 
-use crate::{Adam, PoseRates};
+use super::PoseRates;
+use crate::Adam;
 use dapple_scene::Pose;
 use glam::{DQuat, DVec3};
 

@@ -1,24 +1,35 @@
 //! Losses over crops that are defined outside the engines, such as LPIPS: the term [`LossTerm::Perceptual`].
 //!
-//! 1. The caller creates a [`CropLoss`] for an engine's device and passes it to [`Engine::set_crop_loss`].
+//! 1. The caller passes a [`CropLoss`] to an engine on the host ([`EngineExt::set_crop_loss`]), or kernels to an engine on
+//!    a GPU (`set_crop_routine` of the crate `dapple-device`).
 //! 2. A step with a weight for the term cuts one crop, at [`origin`], out of two images: the render (after the view's
 //!    appearance, if the run learns it) and the photo over the background. In pixels that the photo's mask hides, both
 //!    crops have the photo's colour.
 //! 3. The crop loss returns its derivative by the render's crop. The engine multiplies the derivative by the weight and
 //!    adds it to that of the image, except in masked pixels.
 //!
-//! An engine on the CPU calls [`CropLoss::differentiate`]. An engine on a GPU submits [`CropLoss::routine`] with its
-//! own kernels, so that no step waits.
+//! An engine on the host calls [`CropLoss::differentiate`]. An engine on a GPU submits the kernels with its own, so that no
+//! step waits.
 //!
 //! [`LossTerm::Perceptual`]: crate::LossTerm::Perceptual
-//! [`Engine::set_crop_loss`]: crate::Engine::set_crop_loss
+//! [`EngineExt::set_crop_loss`]: crate::EngineExt::set_crop_loss
 
 use crate::relocation::high_product;
 use dapple_scene::{Error, Result};
-use std::any::Any;
+use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
 
-/// Distance between a crop of a render and the same crop of its photo.
+/// Numbers of a step.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    /// Place of the crop: fractions of 2^32, see [`origin`].
+    pub crop: [u32; 2],
+}
+
+/// The loss has no state of views.
+pub type State = ();
+
+/// Distance between a crop of a render and the same crop of its photo, on the host.
 pub trait CropLoss: Send + Debug {
     /// Returns the edge of a crop, pixels.
     fn side(&self) -> u32;
@@ -27,19 +38,13 @@ pub trait CropLoss: Send + Debug {
     /// are not clamped.
     ///
     /// # Errors
-    /// A loss for a GPU.
+    /// The loss cannot be computed.
     fn differentiate(
         &mut self,
         render: &[f32],
         photo: &[f32],
         derivative: &mut [f32],
     ) -> Result<()>;
-
-    /// Returns the work of an engine on a GPU: the runtime's `Routine` from two inputs, the crops of render and photo,
-    /// to one output, the derivative. All are `[side, side, 3]` of `f32`. `None` for a loss on the CPU.
-    fn routine(&self) -> Option<Box<dyn Any>> {
-        None
-    }
 }
 
 /// Returns the first column and row of a step's crop in an image of size `size`. `place` is two fractions of 2^32,

@@ -5,6 +5,7 @@
 //! compares the photo with the render after the photo's grid. The formulas are in
 //! `dapple_reference::appearance`. A grid of one cell is an exposure.
 
+use super::tensors::{TensorRow, ViewTensors, tensor_row};
 use dapple_scene::{Error, Result};
 use serde::{Deserialize, Serialize};
 
@@ -48,6 +49,47 @@ pub struct AppearanceGrids {
     pub second_moments: Vec<f32>,
     /// Steps taken on each view, `[views]`.
     pub seen: Vec<u32>,
+}
+
+/// Settings of the view's bilateral grid, if the run learns it. If `None`, the loss compares the photo with the render
+/// itself. The reported loss is that of the image only.
+pub type Step = Option<AppearanceSettings>;
+
+/// Grids of the views.
+pub type State = AppearanceGrids;
+
+/// Sizes of the grids of a run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct GridSizes {
+    /// Number of views with grids.
+    pub views: usize,
+    /// Cells of a grid along x, y and luminance.
+    pub cells: [u32; 3],
+}
+
+impl GridSizes {
+    /// Returns the shape of all grids.
+    fn shape(&self) -> Vec<usize> {
+        let [x, y, luminance] = self.cells.map(|n| n as usize);
+        vec![self.views, y, x, luminance, 3, 4]
+    }
+}
+
+impl ViewTensors for State {
+    type Sizes = GridSizes;
+    const TENSORS: &'static [TensorRow<Self>] = &[
+        tensor_row!("appearance.coefficients", F32 coefficients, GridSizes::shape),
+        tensor_row!("appearance.first_moments", F32 first_moments, GridSizes::shape),
+        tensor_row!("appearance.second_moments", F32 second_moments, GridSizes::shape),
+        tensor_row!("appearance.seen", U32 seen, |sizes| vec![sizes.views]),
+    ];
+
+    fn sizes(&self) -> GridSizes {
+        GridSizes {
+            views: self.views(),
+            cells: self.cells,
+        }
+    }
 }
 
 /// Returns the count of numbers in one view's grid.

@@ -20,6 +20,7 @@ mod step;
 
 pub use step::{FeatureStep, step};
 
+use super::tensors::{TensorRow, ViewTensors, tensor_row};
 use dapple_scene::{Error, Result, Splats};
 use serde::{Deserialize, Serialize};
 
@@ -84,6 +85,55 @@ pub struct AppearanceMlp {
     pub features: Vec<f32>,
     /// Adam's moments of the features: `[gaussians, 2, FEATURES]`.
     pub feature_moments: Vec<f32>,
+}
+
+/// Settings of the appearance MLP, if the view is rendered through it. The engine must hold an embedding for every view.
+pub type Step = Option<AppearanceMlpSettings>;
+
+/// The network, with embeddings of the views and features of the Gaussians.
+pub type State = AppearanceMlp;
+
+/// Sizes of the appearance MLP of a run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct MlpSizes {
+    /// Number of views with embeddings.
+    pub views: usize,
+    /// Number of Gaussians with features.
+    pub gaussians: usize,
+}
+
+/// The network has one row for all views, and its features have one row for each Gaussian.
+impl ViewTensors for State {
+    type Sizes = MlpSizes;
+    const TENSORS: &'static [TensorRow<Self>] = &[
+        tensor_row!("look.frame", F32 frame, |sizes| vec![sizes.views.min(1), 4]),
+        tensor_row!("look.network", F32 network, |sizes| {
+            vec![sizes.views.min(1), NETWORK]
+        }),
+        tensor_row!("look.network_moments", F32 network_moments, |sizes| {
+            vec![sizes.views.min(1), 2, NETWORK]
+        }),
+        tensor_row!("look.codes", F32 embeddings, |sizes| {
+            vec![sizes.views, EMBEDDING]
+        }),
+        tensor_row!("look.code_moments", F32 embedding_moments, |sizes| {
+            vec![sizes.views, 2, EMBEDDING]
+        }),
+        tensor_row!("look.seen", U32 seen, |sizes| vec![sizes.views]),
+        tensor_row!("look.features", F32 features, |sizes| {
+            vec![sizes.gaussians, FEATURES]
+        }),
+        tensor_row!("look.feature_moments", F32 feature_moments, |sizes| {
+            vec![sizes.gaussians, 2, FEATURES]
+        }),
+    ];
+
+    fn sizes(&self) -> MlpSizes {
+        MlpSizes {
+            views: self.views(),
+            gaussians: self.gaussians(),
+        }
+    }
 }
 
 impl AppearanceMlp {

@@ -1,0 +1,52 @@
+//! Photometric models of photos and cameras: see [`crate::stages::photometric`].
+
+use super::point::Feature;
+use crate::context::StepContext;
+use crate::stages::photometric;
+use dapple_engine::photometric::Model;
+use dapple_engine::{Photometric, Stage};
+use dapple_scene::Result;
+
+/// Photometric models of a run.
+#[derive(Debug, Default)]
+pub struct Held {
+    /// Numbers of all views and cameras, with Adam's moments.
+    pub held: Photometric,
+    /// Model of the step's view.
+    model: Option<Model>,
+}
+
+impl Feature for Held {
+    /// Makes sure that every view has a model.
+    fn prepare(&mut self, step: &mut StepContext<'_>) -> Result<()> {
+        self.model = None;
+        if step.settings.features.photometric.is_some() {
+            if self.held.views() < step.views.len() {
+                self.held.extend_to(step.views.unrefined());
+            }
+            self.model = self.held.model(step.view.0);
+        }
+        Ok(())
+    }
+
+    fn image(&mut self, step: &mut StepContext<'_>) {
+        if let Some(model) = &self.model {
+            photometric::run(&step.camera, model, step.frame);
+            step.clock.lap(Stage::Appearance);
+            // `loss` reads `image`.
+            std::mem::swap(&mut step.frame.image, &mut step.frame.corrected);
+        }
+    }
+
+    fn image_back(&mut self, step: &mut StepContext<'_>) {
+        if let (Some(model), Some(learnt)) =
+            (self.model.take(), &step.settings.features.photometric)
+        {
+            std::mem::swap(&mut step.frame.image, &mut step.frame.corrected);
+            let gradient = photometric::backward(&step.camera, &model, step.frame);
+            let adam = &step.settings.adam;
+            photometric::step(&mut self.held, step.view.0, &gradient, learnt, adam);
+            step.clock.lap(Stage::Appearance);
+        }
+    }
+}

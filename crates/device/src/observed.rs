@@ -1,0 +1,59 @@
+//! [`DeviceBuffers`] of an engine whose calls pass through a listener.
+
+use crate::{CropRoutine, DeviceBuffers, GradientBuffers};
+use dapple_engine::{Call, CallListener, Gradients, Observed, RenderSettings};
+use dapple_runtime::{Gpu, wgpu};
+use dapple_scene::{Camera, Result};
+
+impl<L: CallListener, E: DeviceBuffers + ?Sized> DeviceBuffers for Observed<L, E> {
+    fn gpu(&self) -> &Gpu {
+        self.inner().gpu()
+    }
+
+    fn set_crop_routine(&mut self, routine: Option<CropRoutine>) -> Result<()> {
+        self.call(&Call::OnDevice("set_crop_routine"), |e| {
+            e.set_crop_routine(routine)
+        })
+    }
+
+    fn render_to(
+        &mut self,
+        camera: &Camera,
+        settings: &RenderSettings,
+        target: &wgpu::Buffer,
+    ) -> Result<()> {
+        self.call(&Call::OnDevice("render_to"), |e| {
+            e.render_to(camera, settings, target)
+        })
+    }
+
+    fn rendered_whole(&mut self) -> Result<bool> {
+        self.call(&Call::OnDevice("rendered_whole"), E::rendered_whole)
+    }
+
+    fn backward_from(
+        &mut self,
+        camera: &Camera,
+        settings: &RenderSettings,
+        derivative: &wgpu::Buffer,
+    ) -> Result<Gradients<f32>> {
+        self.call(&Call::OnDevice("backward_from"), |e| {
+            e.backward_from(camera, settings, derivative)
+        })
+    }
+
+    fn backward_to(
+        &mut self,
+        camera: &Camera,
+        settings: &RenderSettings,
+        derivative: &wgpu::Buffer,
+    ) -> Result<usize> {
+        self.call(&Call::OnDevice("backward_to"), |e| {
+            e.backward_to(camera, settings, derivative)
+        })
+    }
+
+    fn gradient_buffers(&self) -> Result<GradientBuffers<'_>> {
+        self.inner().gradient_buffers()
+    }
+}

@@ -1,0 +1,63 @@
+//! Extensions of the engine contract: abilities that an engine may lack, each a trait that the engine returns.
+
+use crate::{BlendCounts, RenderSettings, RenderedBytes, ScoreAsks, ScoredView, ViewId};
+use dapple_scene::{Camera, Photo, Result};
+use std::sync::Arc;
+
+/// Photos that arrive one by one, for captures that do not fit into memory.
+pub trait Streaming {
+    /// Adds views without photos. [`Self::put_photo`] delivers each photo later;
+    /// [`Engine::add_views`](crate::Engine::add_views) adds views with photos.
+    ///
+    /// # Errors
+    /// An invalid camera.
+    fn add_cameras(&mut self, cameras: &[Camera]) -> Result<Vec<ViewId>>;
+
+    /// Delivers the photo of a view of [`Self::add_cameras`] for its next step; every call for a view passes the same
+    /// photo. The engine drops the photo as soon as it can. Returns at once, unless more photos are in flight to the
+    /// device than the engine may hold.
+    ///
+    /// # Errors
+    /// An unknown view, or a photo whose size differs from its camera's.
+    fn put_photo(&mut self, view: ViewId, photo: Arc<Photo>) -> Result<()>;
+
+    /// Announces a step on `view`, with its photo if the view is one of [`Self::add_cameras`]. An engine may start
+    /// the transfer of the photo to its device. No result depends on this call. The step need not follow, and its
+    /// photo must still be delivered before the step.
+    ///
+    /// # Errors
+    /// An unknown view, or a photo whose size differs from its camera's.
+    fn announce(&mut self, view: ViewId, photo: Option<Arc<Photo>>) -> Result<()>;
+}
+
+/// Scores on the device.
+pub trait Scoring {
+    /// Renders the current splats and compares the render with a photo of the camera's size: see [`crate::score`].
+    /// `None` if the engine cannot score this photo: its mask hides every pixel or every window of SSIM.
+    ///
+    /// # Errors
+    /// See [`Engine::render`](crate::Engine::render).
+    fn score(
+        &mut self,
+        camera: &Camera,
+        settings: &RenderSettings,
+        photo: &Photo,
+        asks: ScoreAsks,
+    ) -> Result<Option<ScoredView>>;
+}
+
+/// Renders for display, made on the device. See [`crate::shown`].
+pub trait Showing {
+    /// Renders the current splats to 8 bits per channel. Depths and surfaces are not rendered, whatever the settings.
+    ///
+    /// # Errors
+    /// See [`Engine::render`](crate::Engine::render).
+    fn render_bytes(&mut self, camera: &Camera, settings: &RenderSettings)
+    -> Result<RenderedBytes>;
+
+    /// Counts the Gaussians that each pixel of a render blends.
+    ///
+    /// # Errors
+    /// See [`Engine::render`](crate::Engine::render).
+    fn blend_counts(&mut self, camera: &Camera, settings: &RenderSettings) -> Result<BlendCounts>;
+}

@@ -1,0 +1,26 @@
+//! [`FeatureInput`]: data that features of a run need in addition to photos and splats.
+
+use super::depth::DepthSample;
+use super::perceptual::CropLoss;
+use crate::ViewId;
+
+/// Input of a feature, passed to an engine once before the steps that use it.
+#[derive(Debug)]
+pub enum FeatureInput {
+    /// Known depths of a view, which replace its earlier ones. Samples are in ascending order of pixel, at most one per
+    /// pixel. Steps whose weight of [`crate::LossTerm::Depth`] is not 0 compare with them.
+    Depth(ViewId, Vec<DepthSample>),
+    /// Loss over crops for an engine on the host; `None` removes the loss. Steps whose weight of [`crate::LossTerm::Perceptual`] is
+    /// not 0 evaluate it. See [`crate::crops`].
+    Perceptual(Option<Box<dyn CropLoss>>),
+}
+
+impl FeatureInput {
+    /// Returns the name of the feature.
+    pub fn feature(&self) -> &'static str {
+        match self {
+            Self::Depth(..) => "depth",
+            Self::Perceptual(_) => "perceptual",
+        }
+    }
+}

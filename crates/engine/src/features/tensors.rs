@@ -1,0 +1,132 @@
+//! [`ViewTensors`]: what a feature holds of the views, as a list of tensors. Checkpoints iterate over the list and name no
+//! tensor.
+
+use dapple_scene::{Error, Result};
+use std::borrow::Cow;
+
+/// Numbers of a tensor, row by row.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Numbers<'a> {
+    /// Floats; most tensors.
+    F32(Cow<'a, [f32]>),
+    /// Counts.
+    U32(Cow<'a, [u32]>),
+}
+
+/// Tensor of a state, for files.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StateTensor<'a> {
+    /// Name, also in files.
+    pub name: &'static str,
+    /// Shape.
+    pub shape: Vec<usize>,
+    /// Numbers, row by row.
+    pub numbers: Numbers<'a>,
+}
+
+/// State of a feature. [`Self::TENSORS`] has every number of it.
+pub trait ViewTensors: Default + 'static {
+    /// Sizes of the tensors.
+    type Sizes: Copy + Default + PartialEq;
+
+    /// All tensors.
+    const TENSORS: &'static [TensorRow<Self>];
+
+    /// Returns the sizes of the tensors.
+    fn sizes(&self) -> Self::Sizes;
+}
+
+/// A feature without a state.
+impl ViewTensors for () {
+    type Sizes = ();
+    const TENSORS: &'static [TensorRow<Self>] = &[];
+
+    fn sizes(&self) {}
+}
+
+/// Tensor of a state, as a row of [`ViewTensors::TENSORS`].
+#[derive(Debug)]
+pub struct TensorRow<S: ViewTensors> {
+    /// Name, also in files; the part before the first dot is the group's name.
+    pub name: &'static str,
+    /// Access to the numbers.
+    pub field: Field<S>,
+    /// Returns the shape. Without a first dimension there is no tensor.
+    pub shape: fn(&S::Sizes) -> Vec<usize>,
+}
+
+/// Access to the numbers of a tensor.
+#[derive(Debug)]
+pub enum Field<S> {
+    /// Floats in a field of the state.
+    F32(fn(&S) -> &Vec<f32>, fn(&mut S) -> &mut Vec<f32>),
+    /// Counts in a field of the state.
+    U32(fn(&S) -> &Vec<u32>, fn(&mut S) -> &mut Vec<u32>),
+    /// Floats that the state holds in another form.
+    Converted(fn(&S) -> Vec<f32>, fn(&mut S, &[f32])),
+}
+
+/// Row for a field of floats or counts of a state.
+macro_rules! tensor_row {
+    ($name:literal, $kind:ident $($field:ident).+, $shape:expr) => {
+        $crate::features::TensorRow {
+            name: $name,
+            field: $crate::features::tensors::Field::$kind(
+                |state| &state.$($field).+,
+                |state| &mut state.$($field).+,
+            ),
+            shape: $shape,
+        }
+    };
+}
+pub(crate) use tensor_row;
+
+/// Appends the tensors of a state that are not empty.
+pub(super) fn push<'a, S: ViewTensors>(state: &'a S, tensors: &mut Vec<StateTensor<'a>>) {
+    let sizes = state.sizes();
+    for row in S::TENSORS {
+        let shape = (row.shape)(&sizes);
+        if shape.first().is_none_or(|&rows| rows == 0) {
+            continue;
+        }
+        tensors.push(StateTensor {
+            name: row.name,
+            shape,
+            numbers: match row.field {
+                Field::F32(get, _) => Numbers::F32(get(state).into()),
+                Field::U32(get, _) => Numbers::U32(get(state).into()),
+                Field::Converted(get, _) => Numbers::F32(get(state).into()),
+            },
+        });
+    }
+}
+
+/// Reads the tensors of a state.
+///
+/// # Errors
+/// Those of `read`; numbers of another type.
+pub(super) fn read<S: ViewTensors>(
+    state: &mut S,
+    sizes: &S::Sizes,
+    read: &mut dyn FnMut(&'static str, &[usize], bool) -> Result<Numbers<'static>>,
+) -> Result<()> {
+    for row in S::TENSORS {
+        let shape = (row.shape)(sizes);
+        if shape.first().is_none_or(|&rows| rows == 0) {
+            continue;
+        }
+        let is_count = matches!(row.field, Field::U32(..));
+        match (&row.field, read(row.name, &shape, is_count)?) {
+            (Field::F32(_, get), Numbers::F32(values)) => *get(state) = values.into_owned(),
+            (Field::U32(_, get), Numbers::U32(values)) => *get(state) = values.into_owned(),
+            (Field::Converted(_, set), Numbers::F32(values)) => set(state, &values),
+            _ => {
+                let name = row.name;
+                return Err(Error::internal(format!(
+                    "the numbers of {name} have another type"
+                )));
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,91 @@
+//! `appearance` by the photometric model: the image through gains, vignetting and response before `loss`, and the
+//! backward pass and the model's own step after it. See `shaders/photometric.wgsl`.
+
+use super::project::PIXELS;
+use super::shaders;
+use crate::passes::{Axis, Bits, Code, Pass, Tensor};
+use crate::recorder::{Recorder, Size};
+use crate::{Buffers, Context};
+use dapple_engine::Photometric;
+use dapple_engine::photometric::ROW;
+use dapple_scene::Result;
+
+/// Numbers of a model that change: a row without its two unused numbers.
+const NUMBERS: u32 = ROW as u32 - 2;
+
+/// Counts of a view in `photometric_seen`: its steps, those of its camera, the row of its camera.
+const COUNTS: usize = 3;
+
+const APPLY: Code = Code::new("photometric", "photometric_apply");
+const BACKWARD: Code = Code::new("photometric", "photometric_back");
+const ADVANCE: Code = Code::new("photometric", "photometric_advance");
+const COUNT: Code = Code::new("photometric", "photometric_count");
+
+/// From `image` to `corrected`.
+pub static FORTH: Pass = Pass {
+    shaders: shaders!["photometric"],
+    kernels: &[APPLY],
+    needs: Bits::PHOTOMETRIC,
+    tensors: &[
+        Tensor::new(Axis::Tile, "photometric_partials", NUMBERS).when(Bits::PHOTOMETRIC),
+        Tensor::new(Axis::View, "photometric", 0),
+        Tensor::new(Axis::View, "photometric_seen", 0),
+    ],
+    ..Pass::new("appearance", |r| r.run(&APPLY, PIXELS))
+};
+
+/// `image_gradient` from dL/d`corrected` to dL/d`image`, and the step of the view's model.
+pub static BACK: Pass = Pass {
+    kernels: &[BACKWARD, ADVANCE, COUNT],
+    needs: Bits::PHOTOMETRIC,
+    ..Pass::new("appearance", record_back)
+};
+
+fn record_back(r: &mut Recorder<'_>) -> Result<()> {
+    r.run(&BACKWARD, PIXELS)?;
+    r.run(&ADVANCE, Size::Workgroups([NUMBERS, 1, 1]))?;
+    r.run(&COUNT, Size::ONE)
+}
+
+/// Uploads the models of all views into buffers of their own. Returns the number of views.
+///
+/// # Errors
+/// No memory, or more than a binding can hold.
+pub fn upload(context: &Context, buffers: &mut Buffers, models: &Photometric) -> Result<usize> {
+    let views = models.views();
+    let mut numbers = Vec::with_capacity(3 * ROW * views);
+    let mut seen = Vec::with_capacity(COUNTS * views);
+    for view in 0..views {
+        let row = view * ROW..(view + 1) * ROW;
+        numbers.extend_from_slice(&models.numbers[row.clone()]);
+        numbers.extend_from_slice(&models.first_moments[row.clone()]);
+        numbers.extend_from_slice(&models.second_moments[row]);
+        seen.extend_from_slice(&models.seen[2 * view..2 * view + 2]);
+        seen.push(models.cameras[view]);
+    }
+    let gpu = &context.gpu;
+    buffers.set("photometric", gpu.upload("photometric", &numbers)?);
+    buffers.set("photometric_seen", gpu.upload("photometric_seen", &seen)?);
+    Ok(views)
+}
+
+/// Waits, and downloads the models of this number of views.
+///
+/// # Errors
+/// A lost device, no memory for the copies.
+pub fn download(context: &Context, buffers: &Buffers, views: usize) -> Result<Photometric> {
+    let gpu = &context.gpu;
+    let numbers: Vec<f32> = gpu.read(buffers.get("photometric")?, 3 * ROW * views)?;
+    let seen: Vec<u32> = gpu.read(buffers.get("photometric_seen")?, COUNTS * views)?;
+    let mut models = Photometric::default();
+    for rows in numbers.as_chunks::<{ 3 * ROW }>().0 {
+        models.numbers.extend_from_slice(&rows[..ROW]);
+        models.first_moments.extend_from_slice(&rows[ROW..2 * ROW]);
+        models.second_moments.extend_from_slice(&rows[2 * ROW..]);
+    }
+    for &[photo, camera, row] in seen.as_chunks::<COUNTS>().0 {
+        models.seen.extend([photo, camera]);
+        models.cameras.push(row);
+    }
+    Ok(models)
+}

@@ -1,0 +1,111 @@
+//! Scenes that a panorama shows: all round, across the seam, and at the poles.
+
+use super::{BATCH, Batch, Random, TestScene, scatter, scene, slope_of, tilted_camera};
+use dapple_scene::{Camera, Rays, Splats};
+use glam::DVec3;
+
+/// Width and height of the panoramas. The width is no multiple of a tile.
+const SIZE: [u32; 2] = [104, 52];
+
+/// Every scene of this module, in a fixed order.
+pub(super) fn all() -> [TestScene; 4] {
+    [all_round(), seam(), poles(), around_the_eye()]
+}
+
+/// Returns the point of this depth that lands on a pixel, in camera coordinates.
+pub(super) fn point_at(camera: &Camera, place: [f64; 2], depth: f64) -> DVec3 {
+    if camera.lens.is_panorama() {
+        let ray = Rays::new(camera).ray(place.into());
+        return ray.unwrap_or_default() * depth;
+    }
+    let [a, b] = slope_of(camera, place);
+    DVec3::new(a * depth, b * depth, depth)
+}
+
+fn camera() -> Camera {
+    Camera::equirectangular(SIZE[0], SIZE[1], tilted_camera().camera_from_world)
+}
+
+fn drawn(name: &'static str, seed: u64, sh_degree: u8, batches: &[Batch]) -> TestScene {
+    let mut splats = Splats::empty(sh_degree);
+    let random = &mut Random::new(seed);
+    for &batch in batches {
+        scatter(&mut splats, random, &camera(), batch);
+    }
+    scene(name, splats, camera())
+}
+
+/// Gaussians in all directions: half of them are behind +z.
+fn all_round() -> TestScene {
+    let batch = Batch {
+        count: 300,
+        window: [0.0, 104.0, 3.0, 49.0],
+        ..BATCH
+    };
+    drawn("panorama", 701, 3, &[batch])
+}
+
+/// Gaussians across the seam, from small ones to some that cover the whole width.
+fn seam() -> TestScene {
+    let at = |window, count, sigma| Batch {
+        count,
+        window,
+        sigma,
+        logit: [-2.0, 2.0],
+        ..BATCH
+    };
+    drawn(
+        "panorama_seam",
+        702,
+        1,
+        &[
+            at([-6.0, 6.0, 8.0, 44.0], 80, [0.4, 6.0]),
+            at([98.0, 110.0, 8.0, 44.0], 20, [4.0, 12.0]),
+            at([0.0, 104.0, 8.0, 44.0], 12, [20.0, 60.0]),
+        ],
+    )
+}
+
+/// Gaussians at both poles, also within half a pixel, where the cosine of the latitude is bounded.
+fn poles() -> TestScene {
+    let at = |low: f64, high: f64, count, depth| Batch {
+        count,
+        window: [0.0, 104.0, low, high],
+        depth,
+        sigma: [0.4, 3.0],
+        logit: [-2.0, 1.0],
+        ..BATCH
+    };
+    drawn(
+        "panorama_poles",
+        703,
+        1,
+        &[
+            at(0.6, 6.0, 40, [2.0, 4.0]),
+            at(46.0, 51.4, 40, [4.2, 8.0]),
+            at(0.2, 0.45, 4, [1.0, 1.4]),
+            at(51.55, 51.8, 4, [1.5, 1.9]),
+        ],
+    )
+}
+
+/// Gaussians so near that they are large, and some nearer than the near plane.
+fn around_the_eye() -> TestScene {
+    let at = |depth, count, sigma| Batch {
+        count,
+        window: [0.0, 104.0, 4.0, 48.0],
+        depth,
+        sigma,
+        logit: [-3.0, 0.0],
+    };
+    drawn(
+        "panorama_near",
+        704,
+        0,
+        &[
+            at([0.02, 0.4], 40, [2.0, 20.0]),
+            at([0.001, 0.009], 20, [1.0, 9.0]),
+            at([2.0, 6.0], 60, [0.4, 6.0]),
+        ],
+    )
+}

@@ -1,0 +1,22 @@
+//! Bilateral grids of the photos ([`mod@dapple_engine::appearance`]).
+
+use super::point::{At, TrainFeature};
+use crate::TrainConfig;
+use dapple_engine::features::appearance;
+use dapple_scene::Result;
+
+/// See the module.
+pub(super) struct Feature;
+
+impl TrainFeature for Feature {
+    type Step = appearance::Step;
+
+    fn step(at: &At<'_>) -> Self::Step {
+        at.config.appearance.settings(at.place, at.config.steps)
+    }
+
+    /// Checks the model of appearance, grids or network.
+    fn validate(config: &TrainConfig) -> Result<()> {
+        config.appearance.validate(config.steps)
+    }
+}

@@ -1,0 +1,17 @@
+//! Dropout ([`dapple_engine::features::dropout`]): the configured rate, or that of an amendment.
+
+use super::point::{At, TrainFeature};
+use dapple_engine::features::dropout;
+
+/// See the module.
+pub(super) struct Feature;
+
+impl TrainFeature for Feature {
+    type Step = dropout::Step;
+
+    fn step(at: &At<'_>) -> Self::Step {
+        dropout::Step {
+            rate: at.dropout as f32,
+        }
+    }
+}

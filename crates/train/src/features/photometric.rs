@@ -1,0 +1,16 @@
+//! Photometric models of photos and cameras ([`mod@dapple_engine::photometric`]).
+
+use super::point::{At, TrainFeature};
+use dapple_engine::features::photometric;
+
+/// See the module.
+pub(super) struct Feature;
+
+impl TrainFeature for Feature {
+    type Step = photometric::Step;
+
+    fn step(at: &At<'_>) -> Self::Step {
+        let appearance = &at.config.appearance;
+        appearance.photometric_settings(at.place, at.config.steps)
+    }
+}

@@ -1,0 +1,74 @@
+//! [`TrainFeature`]: the points of a run at which a feature acts.
+
+use crate::TrainConfig;
+use crate::evaluate::Lpips;
+use dapple_device::BoxedEngine;
+use dapple_engine::{Extras, ViewId};
+use dapple_scene::{Dataset, Result};
+
+/// A step, for the numbers of features.
+pub(crate) struct At<'a> {
+    /// Configuration of the step's segment.
+    pub(crate) config: &'a TrainConfig,
+    /// Number of the step.
+    pub(crate) step: u32,
+    /// Place of the step in the schedule.
+    pub(crate) place: u32,
+    /// Elapsed part of the schedule, 0 to 1.
+    pub(crate) done: f64,
+    /// Extent of the scene, world units.
+    pub(crate) extent: f64,
+    /// Dropout rate after amendments.
+    pub(crate) dropout: f64,
+    /// Additions of the density strategy.
+    pub(crate) extras: Extras,
+    /// Returns true if a round of density control precedes the step.
+    pub(crate) follows_round: &'a dyn Fn() -> bool,
+}
+
+/// A run whose engine has its photos, and no splats.
+pub(crate) struct HandOver<'a> {
+    /// Engine of the run.
+    pub(crate) engine: &'a mut BoxedEngine,
+    /// Configuration of the run.
+    pub(crate) config: &'a TrainConfig,
+    /// Capture of the run.
+    pub(crate) dataset: &'a Dataset,
+    /// Indices of the training views in the capture.
+    pub(crate) train: &'a [usize],
+    /// The engine's views of these, at full size.
+    pub(crate) ids: &'a [ViewId],
+    /// Shortest edge of all photos that steps use, pixels.
+    pub(crate) least_edge: u32,
+    /// Extent of the scene, world units.
+    pub(crate) extent: f64,
+    /// Weights of LPIPS.
+    pub(crate) lpips: Option<&'a Lpips>,
+    /// Notes for the user.
+    pub(crate) notes: &'a mut Vec<String>,
+}
+
+/// Points of a run at which a feature acts.
+pub(crate) trait TrainFeature {
+    /// Numbers of a step.
+    type Step;
+
+    /// Returns the numbers of a step.
+    fn step(at: &At<'_>) -> Self::Step;
+
+    /// Refuses contradictions in the configuration.
+    ///
+    /// # Errors
+    /// The first contradiction, named by its key.
+    fn validate(_config: &TrainConfig) -> Result<()> {
+        Ok(())
+    }
+
+    /// Passes the input of the feature to the engine.
+    ///
+    /// # Errors
+    /// An input that the capture or the engine lacks.
+    fn hand_over(_to: &mut HandOver<'_>) -> Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,13 @@
+//! Loss terms over Gaussians: their weights are in the schedule ([`crate::Schedule::losses`]).
+
+use super::point::{At, TrainFeature};
+use dapple_engine::features::regularise;
+
+/// See the module.
+pub(super) struct Feature;
+
+impl TrainFeature for Feature {
+    type Step = regularise::Step;
+
+    fn step(_at: &At<'_>) -> Self::Step {}
+}
