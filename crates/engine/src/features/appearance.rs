@@ -90,6 +90,13 @@ impl ViewTensors for State {
             cells: self.cells,
         }
     }
+
+    fn with_sizes(sizes: &GridSizes) -> Self {
+        Self {
+            cells: if sizes.views > 0 { sizes.cells } else { [0; 3] },
+            ..Self::default()
+        }
+    }
 }
 
 /// Returns the count of numbers in one view's grid.

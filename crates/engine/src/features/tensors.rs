@@ -34,6 +34,11 @@ pub trait ViewTensors: Default + 'static {
 
     /// Returns the sizes of the tensors.
     fn sizes(&self) -> Self::Sizes;
+
+    /// Creates a state of these sizes before its tensors are read.
+    fn with_sizes(_sizes: &Self::Sizes) -> Self {
+        Self::default()
+    }
 }
 
 /// A feature without a state.
@@ -110,6 +115,7 @@ pub(super) fn read<S: ViewTensors>(
     sizes: &S::Sizes,
     read: &mut dyn FnMut(&'static str, &[usize], bool) -> Result<Numbers<'static>>,
 ) -> Result<()> {
+    *state = S::with_sizes(sizes);
     for row in S::TENSORS {
         let shape = (row.shape)(sizes);
         if shape.first().is_none_or(|&rows| rows == 0) {

@@ -64,7 +64,7 @@ fn tensors_are_all_there_is_of_a_view() {
             Numbers::U32(values) => Numbers::U32(values.into_owned().into()),
         })
     });
-    assert_eq!(copy.unwrap(), state);
+    assert!(copy.unwrap() == state, "a tensor is missing in a list");
     assert_eq!(tensors.next(), None);
     for wrong in ["appearance.seen", "look.network", "poses"] {
         let read = ViewState::read(&sizes, |name, _, is_count| {

@@ -274,7 +274,7 @@ fn an_observed_engine_has_the_extensions_of_the_engine_inside() {
     let camera = Camera::pinhole(4, 3, 4.0, Pose::IDENTITY);
     let settings = RenderSettings::default();
     let photo = Arc::new(Photo::from_rgb(4, 3, vec![0; 36]));
-    // What follows from an absent extension.
+    // Results without the extensions.
     let refused = engine.put_photo(ViewId(0), Arc::clone(&photo)).unwrap_err();
     assert!(
         refused.to_string().contains("only all at once"),

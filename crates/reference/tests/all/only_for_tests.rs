@@ -171,3 +171,14 @@ fn the_instruments_measure_through_the_contract() {
     }
     assert!(seen > 10, "{seen} files");
 }
+
+#[test]
+fn the_contract_and_the_cpu_engine_know_no_gpu() {
+    let all = normal_dependencies();
+    for name in ["dapple-engine", "dapple-cpu"] {
+        let (_, uses) = all.iter().find(|(other, _)| other == name).unwrap();
+        for gpu in ["wgpu", "dapple-runtime", "dapple-device", "dapple-gpu"] {
+            assert!(!uses.iter().any(|other| other == gpu), "{name} uses {gpu}");
+        }
+    }
+}

@@ -5,7 +5,7 @@ use crate::TrainConfig;
 use dapple_engine::features::appearance;
 use dapple_scene::Result;
 
-/// See the module.
+/// The feature in training.
 pub(super) struct Feature;
 
 impl TrainFeature for Feature {

@@ -3,7 +3,7 @@
 use super::point::{At, TrainFeature};
 use dapple_engine::features::noise;
 
-/// See the module.
+/// The feature in training.
 pub(super) struct Feature;
 
 impl TrainFeature for Feature {

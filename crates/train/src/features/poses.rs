@@ -6,7 +6,7 @@ use dapple_engine::PoseRates;
 use dapple_engine::features::poses;
 use dapple_scene::{Error, Result};
 
-/// See the module.
+/// The feature in training.
 pub(super) struct Feature;
 
 impl TrainFeature for Feature {
