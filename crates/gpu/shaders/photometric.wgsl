@@ -178,7 +178,7 @@ fn photometric_back(
     }
 }
 
-// A number of the model: its place in a row, whose row it is, and the weight of the prior.
+// A number of the model: its place within its row, the owner of the row, and the weight of the prior.
 struct Number {
     at: u32,
     is_camera: bool,

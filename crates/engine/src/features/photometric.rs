@@ -30,13 +30,13 @@ pub const VIGNETTING: usize = 3;
 /// Coefficients of a channel's response curve.
 pub const RESPONSE: usize = 2;
 
-/// Index of a camera's first number in a row: the photo's log gains and one unused number are before it.
+/// Index of a camera's first number within its row: the photo's log gains and one unused number are before it.
 pub const CAMERA: usize = 4;
 
 /// Numbers of a row: the log gains of a view, and the vignetting and response of a camera, by channel.
 pub const ROW: usize = CAMERA + CHANNELS * (VIGNETTING + RESPONSE) + 1;
 
-/// Index of the first coefficient of the response curves in a row.
+/// Index of the first coefficient of the response curves within a row.
 pub const CURVES: usize = CAMERA + CHANNELS * VIGNETTING;
 
 /// Step size of a camera's numbers as a share of that of a photo's: every photo of a camera moves them.
@@ -172,7 +172,7 @@ impl Photometric {
 /// Photometric model of one photo: see the formulas of this module.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Model {
-    /// Log gains, vignetting and response, as in a row of [`Photometric::numbers`].
+    /// Log gains, vignetting and response, laid out like the rows of [`Photometric::numbers`].
     pub row: [f32; ROW],
 }
 

@@ -106,15 +106,14 @@ pub(super) fn push<'a, S: ViewTensors>(state: &'a S, tensors: &mut Vec<StateTens
     }
 }
 
+/// Function that returns the numbers of a tensor by its name, its shape, and true for counts.
+type Read<'a> = &'a mut dyn FnMut(&'static str, &[usize], bool) -> Result<Numbers<'static>>;
+
 /// Reads the tensors of a state.
 ///
 /// # Errors
 /// Those of `read`; numbers of another type.
-pub(super) fn read<S: ViewTensors>(
-    state: &mut S,
-    sizes: &S::Sizes,
-    read: &mut dyn FnMut(&'static str, &[usize], bool) -> Result<Numbers<'static>>,
-) -> Result<()> {
+pub(super) fn read<S: ViewTensors>(state: &mut S, sizes: &S::Sizes, read: Read<'_>) -> Result<()> {
     *state = S::with_sizes(sizes);
     for row in S::TENSORS {
         let shape = (row.shape)(sizes);

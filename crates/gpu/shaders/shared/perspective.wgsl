@@ -1,4 +1,4 @@
-// What a pinhole and a camera with a lens that distorts have in common: depth along z, and slopes.
+// Common part of a pinhole and a camera whose lens distorts: depth along z, and slopes.
 
 fn camera_depth(point: vec3f) -> f32 {
     return point.z;

@@ -116,7 +116,7 @@ fn step(
     (report.loss, state)
 }
 
-/// Returns the first moments of a view's model, as in a row.
+/// Returns the first moments of a view's model, laid out like its row.
 fn moments_of(models: &Photometric, view: usize) -> Vec<f64> {
     let rows = models.first_moments.as_chunks::<ROW>().0;
     let mut row = widened(&rows[models.camera_row(view)]);

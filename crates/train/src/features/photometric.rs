@@ -3,7 +3,7 @@
 use super::point::{At, TrainFeature};
 use dapple_engine::features::photometric;
 
-/// See the module.
+/// Photometric model as a feature of training.
 pub(super) struct Feature;
 
 impl TrainFeature for Feature {
