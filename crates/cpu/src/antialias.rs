@@ -19,8 +19,7 @@
 
 use crate::blocks::{Blocks, component};
 use crate::frame::CameraF32;
-use crate::projection::{V3, cross, dot};
-use crate::simd::{ROW, Row, Splat, V, each};
+use crate::simd::{ROW, Row, Splat, V, V3, cross, dot, each};
 use dapple_engine::constants::{MIP_DILATION, SMOOTHING_MARGIN};
 use dapple_engine::filter_3d::deviation_per_interval;
 use pulp::Simd;

@@ -15,73 +15,14 @@
 
 use crate::antialias::{self, Filters};
 use crate::blocks::component;
-use crate::cameras::{Projector, Shape, Slopes};
-use crate::frame::CameraF32;
-use crate::simd::{M, Row, Splat, V, each};
+use crate::cameras::{CameraV, Projector, Shape};
+use crate::simd::{M, Row, Splat, V, V3, cross, dot, each};
 use pulp::Simd;
-
-/// Three vectors: x, y, z.
-pub type V3<S> = [V<S>; 3];
-
-/// Returns the dot product.
-#[inline(always)]
-pub fn dot<S: Simd>(a: V3<S>, b: V3<S>) -> V<S> {
-    a[0].mul_add(b[0], a[1].mul_add(b[1], a[2] * b[2]))
-}
-
-/// Returns the cross product.
-#[inline(always)]
-pub fn cross<S: Simd>(a: V3<S>, b: V3<S>) -> V3<S> {
-    [
-        a[1].mul_add(b[2], -(a[2] * b[1])),
-        a[2].mul_add(b[0], -(a[0] * b[2])),
-        a[0].mul_add(b[1], -(a[1] * b[0])),
-    ]
-}
 
 /// Returns the columns of a 3x3 matrix given by rows.
 #[inline(always)]
 fn transposed<S: Simd>(m: [V3<S>; 3]) -> [V3<S>; 3] {
     each!(3, |j| [m[0][j], m[1][j], m[2][j]])
-}
-
-/// Camera constants in every lane, for a camera of model `C`.
-#[derive(Clone, Copy)]
-pub struct CameraV<S: Simd, C: Projector> {
-    /// Rows of the world-to-camera rotation.
-    pub rotation: [V3<S>; 3],
-    centre_rest: V3<S>,
-    /// Centre in world coordinates.
-    pub centre: V3<S>,
-    /// Focal lengths, pixels.
-    pub focal: [V<S>; 2],
-    /// Principal point, pixels.
-    pub principal: [V<S>; 2],
-    /// Least x/z and y/z of the Jacobian; see [`dapple_engine::PosedCamera`].
-    pub jacobian_min: [V<S>; 2],
-    /// Largest x/z and y/z of the Jacobian; see [`dapple_engine::PosedCamera`].
-    pub jacobian_max: [V<S>; 2],
-    near: V<S>,
-    /// Constants of the model.
-    pub model: C::Constants<S>,
-}
-
-impl<S: Simd, C: Projector> CameraV<S, C> {
-    /// Broadcasts a camera.
-    #[inline(always)]
-    pub fn new(s: S, camera: &CameraF32) -> Self {
-        Self {
-            rotation: each!(3, |i| each!(3, |j| s.k(camera.rotation[i][j]))),
-            centre_rest: each!(3, |i| s.k(camera.centre_rest[i])),
-            centre: each!(3, |i| s.k(camera.centre[i])),
-            focal: each!(2, |i| s.k(camera.focal[i])),
-            principal: each!(2, |i| s.k(camera.principal[i])),
-            jacobian_min: each!(2, |i| s.k(camera.jacobian_min[i])),
-            jacobian_max: each!(2, |i| s.k(camera.jacobian_max[i])),
-            near: s.k(camera.near),
-            model: C::constants(s, camera),
-        }
-    }
 }
 
 /// Intermediate results of the forward projection of a vector of Gaussians.
@@ -91,8 +32,8 @@ pub struct Projection<S: Simd> {
     pub mean: V3<S>,
     /// Centres, camera.
     pub point: V3<S>,
-    /// Centres, pixels.
-    pub mean2d: [V<S>; 2],
+    /// Centres on the image, and the rows of T of step 3.
+    pub shape: Shape<S>,
     /// Inverse of `cov2d`: xx, xy, yy.
     pub conic: V3<S>,
     /// Determinant of `conic`.
@@ -109,10 +50,6 @@ pub struct Projection<S: Simd> {
     inverse_norm: V<S>,
     /// Rotation of the Gaussian, by rows.
     pub rotation: [V3<S>; 3],
-    /// Slopes, of perspective cameras.
-    pub slopes: Slopes<S>,
-    /// Rows of T of step 3.
-    pub t: [V3<S>; 2],
     /// M of step 2, by rows.
     pub m: [V3<S>; 3],
     /// Rows of U of step 4.
@@ -207,12 +144,8 @@ pub fn project<S: Simd, C: Projector, const ANTIALIAS: bool>(
         .and(norm2.ge(s.k(f32::MIN_POSITIVE)));
     // Keeps the results of invalid lanes finite.
     let inverse_norm = s.k(1.0) / valid.select(norm2, s.k(1.0)).sqrt();
-    let Shape {
-        valid,
-        mean2d,
-        t,
-        slopes,
-    } = C::forward(s, camera, point, valid);
+    let shape = C::forward(s, camera, point, valid);
+    let (valid, t) = (shape.valid, shape.t);
 
     let quat = each!(4, |i| stored[i] * inverse_norm);
     let mut scales = each!(3, |i| log_scales[i].exp());
@@ -253,7 +186,7 @@ pub fn project<S: Simd, C: Projector, const ANTIALIAS: bool>(
     Projection {
         mean,
         point,
-        mean2d,
+        shape,
         conic,
         inverse_determinant: inverse,
         variance,
@@ -263,8 +196,6 @@ pub fn project<S: Simd, C: Projector, const ANTIALIAS: bool>(
         quat,
         inverse_norm,
         rotation,
-        slopes,
-        t,
         m,
         u,
         filters,
@@ -304,7 +235,8 @@ pub fn project_backward<S: Simd, C: Projector, const ANTIALIAS: bool>(
     ];
     // U = T M.
     let dm = each!(3, |i| {
-        each!(3, |j| p.t[0][i].mul_add(du[0][j], p.t[1][i] * du[1][j]))
+        each!(3, |j| p.shape.t[0][i]
+            .mul_add(du[0][j], p.shape.t[1][i] * du[1][j]))
     });
     let mut dt = each!(2, |a| each!(3, |i| dot(du[a], p.m[i])));
 
@@ -318,12 +250,13 @@ pub fn project_backward<S: Simd, C: Projector, const ANTIALIAS: bool>(
     let mut dr = each!(3, |i| each!(3, |j| dm[i][j] * p.scales[j]));
     if ANTIALIAS {
         let onto = (&mut dscales, &mut dr, &mut dt);
-        p.filters.area_backward(s, weight, p.rotation, p.t, onto);
+        p.filters
+            .area_backward(s, weight, p.rotation, p.shape.t, onto);
         dscales = p.filters.smooth_backward(s, weight, dscales);
     }
     let quat = quat_backward(s, p, &dr);
 
-    let (point, omega) = C::backward(s, p, camera, g.mean2d, &dt);
+    let (point, omega) = C::backward(s, p.point, &p.shape, camera, g.mean2d, &dt);
     let mean = each!(3, |j| {
         camera.rotation[0][j].mul_add(
             point[0],

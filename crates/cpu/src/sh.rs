@@ -5,8 +5,7 @@
 //! depends on the direction only through `normalize(mean - centre)`, so the part of that gradient
 //! along the direction has no effect and is removed.
 
-use crate::projection::V3;
-use crate::simd::{Splat, V};
+use crate::simd::{Splat, V, V3};
 use pulp::Simd;
 
 const C0: f32 = 0.282_094_8;

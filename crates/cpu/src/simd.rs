@@ -362,6 +362,25 @@ pub fn level_name() -> &'static str {
     }
 }
 
+/// Three vectors: x, y, z.
+pub type V3<S> = [V<S>; 3];
+
+/// Returns the dot product.
+#[inline(always)]
+pub fn dot<S: Simd>(a: V3<S>, b: V3<S>) -> V<S> {
+    a[0].mul_add(b[0], a[1].mul_add(b[1], a[2] * b[2]))
+}
+
+/// Returns the cross product.
+#[inline(always)]
+pub fn cross<S: Simd>(a: V3<S>, b: V3<S>) -> V3<S> {
+    [
+        a[1].mul_add(b[2], -(a[2] * b[1])),
+        a[2].mul_add(b[0], -(a[0] * b[2])),
+        a[0].mul_add(b[1], -(a[1] * b[0])),
+    ]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

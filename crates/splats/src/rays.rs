@@ -47,8 +47,8 @@ impl Rays {
     /// Returns the pixel of a point in camera coordinates, inside the frame or not; `None` if the camera does not show
     /// the point.
     pub fn pixel(&self, point: DVec3) -> Option<DVec2> {
-        // Also true for NaN.
-        if !(self.depth(point) > 0.0) {
+        let depth = self.depth(point);
+        if depth.is_nan() || depth <= 0.0 {
             return None;
         }
         let place = if self.lens.is_panorama() {

@@ -6,10 +6,9 @@
 //! 2. Rows of J: `focal_x e_lon / b` and `focal_y e_lat / r`, b = max(h, c r). T = J R.
 //! 3. Backward, with G the derivatives by the rows of J: the frame turns with longitude and latitude, and b and r move.
 
-use super::{Projector, Shape, Slopes};
+use super::projector::{CameraV, Projector, Shape, Slopes};
 use crate::frame::CameraF32;
-use crate::projection::{CameraV, GeometryGradient, Projection, V3, cross, dot};
-use crate::simd::{M, Splat, V, each};
+use crate::simd::{M, Splat, V, V3, cross, dot, each};
 use dapple_engine::camera_model::least_cosine;
 use pulp::Simd;
 use std::f32::consts::{FRAC_PI_2, PI};
@@ -120,16 +119,16 @@ impl Projector for Equirectangular {
     }
 
     #[inline(always)]
-    fn depth_row<S: Simd>(camera: &CameraV<S, Self>, p: &Projection<S>) -> V3<S> {
-        let inverse = camera.focal[0].0.k(1.0) / Self::depth(p.point);
-        to_world(camera, each!(3, |i| p.point[i] * inverse))
+    fn depth_row<S: Simd>(camera: &CameraV<S, Self>, point: V3<S>) -> V3<S> {
+        let inverse = camera.focal[0].0.k(1.0) / Self::depth(point);
+        to_world(camera, each!(3, |i| point[i] * inverse))
     }
 
     #[inline(always)]
-    fn add_depth<S: Simd>(p: &Projection<S>, by_depth: V<S>, g: &mut GeometryGradient<S>) {
-        let share = by_depth / Self::depth(p.point);
+    fn add_depth<S: Simd>(point: V3<S>, by_depth: V<S>, d_point: &mut V3<S>) {
+        let share = by_depth / Self::depth(point);
         for i in 0..3 {
-            g.point[i] = share.mul_add(p.point[i], g.point[i]);
+            d_point[i] = share.mul_add(point[i], d_point[i]);
         }
     }
 
@@ -160,12 +159,13 @@ impl Projector for Equirectangular {
     #[inline(always)]
     fn backward<S: Simd>(
         s: S,
-        p: &Projection<S>,
+        point: V3<S>,
+        _: &Shape<S>,
         camera: &CameraV<S, Self>,
         d_mean2d: [V<S>; 2],
         dt: &[V3<S>; 2],
     ) -> (V3<S>, V3<S>) {
-        let f = Frame::new(s, p.point, camera.model);
+        let f = Frame::new(s, point, camera.model);
         let [ju, jv] = f.jacobian(camera.focal);
         let [gu, gv] = each!(2, |a| each!(3, |k| dot(camera.rotation[k], dt[a])));
         // Factors of e_lon, e_lat, e_r and the derivative of b.

@@ -14,10 +14,9 @@
 //! GPU version: shaders/shared/lens.wgsl. Reference: `dapple_reference::distort`.
 
 use super::pinhole::slopes;
-use super::{Projector, Shape, Slopes};
+use super::projector::{CameraV, Projector, Shape, Slopes};
 use crate::frame::CameraF32;
-use crate::projection::{CameraV, Projection, V3, dot};
-use crate::simd::{M, Splat, V, each};
+use crate::simd::{M, Splat, V, V3, dot, each};
 use dapple_engine::LensForm;
 use pulp::Simd;
 
@@ -281,7 +280,8 @@ impl Projector for DistortingLens {
     #[inline(always)]
     fn backward<S: Simd>(
         s: S,
-        p: &Projection<S>,
+        _: V3<S>,
+        p: &Shape<S>,
         camera: &CameraV<S, Self>,
         d_mean2d: [V<S>; 2],
         dt: &[V3<S>; 2],

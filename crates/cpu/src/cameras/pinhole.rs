@@ -1,9 +1,8 @@
 //! Pinhole: u = x / z, v = y / z; centre = (fx u + cx, fy v + cy). GPU version: shaders/shared/pinhole.wgsl.
 
-use super::{Projector, Shape, Slopes};
+use super::projector::{CameraV, Projector, Shape, Slopes};
 use crate::frame::CameraF32;
-use crate::projection::{CameraV, Projection, V3, dot};
-use crate::simd::{M, Splat, V, each};
+use crate::simd::{M, Splat, V, V3, dot, each};
 use pulp::Simd;
 
 /// Perspective camera without distortion.
@@ -63,7 +62,8 @@ impl Projector for Pinhole {
     #[inline(always)]
     fn backward<S: Simd>(
         s: S,
-        p: &Projection<S>,
+        _: V3<S>,
+        p: &Shape<S>,
         camera: &CameraV<S, Self>,
         d_mean2d: [V<S>; 2],
         dt: &[V3<S>; 2],
@@ -93,7 +93,7 @@ impl Projector for Pinhole {
 /// motion.
 #[inline(always)]
 fn rotation_of_jacobian<S: Simd>(
-    p: &Projection<S>,
+    p: &Shape<S>,
     camera: &CameraV<S, Pinhole>,
     dt: &[V3<S>; 2],
 ) -> V3<S> {

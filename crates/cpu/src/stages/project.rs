@@ -10,11 +10,11 @@
 
 use crate::blocks::Blocks;
 use crate::blocks::component;
-use crate::cameras::{Projector, for_model};
+use crate::cameras::{CameraV, Projector, for_model};
 use crate::frame::{CameraF32, Frame, PROJECT_CHUNK, Span, Splat2d, TileSpans, grow};
-use crate::projection::{self, CameraV, V3};
+use crate::projection;
 use crate::sh;
-use crate::simd::{M, ROW, Row, Splat, V, each, parts};
+use crate::simd::{M, ROW, Row, Splat, V, V3, dot, each, parts};
 use dapple_engine::Dropout;
 use dapple_engine::camera_model::copies;
 use dapple_engine::constants::{ALPHA_MIN, TILE_SIZE};
@@ -165,7 +165,7 @@ impl<C: Projector, const ANTIALIAS: bool> pulp::WithSimd for Chunk<'_, C, ANTIAL
 #[inline(always)]
 pub fn view_direction<S: Simd>(s: S, mean: V3<S>, centre: V3<S>) -> (V3<S>, V<S>) {
     let offset = each!(3, |i| mean[i] - centre[i]);
-    let length2 = projection::dot(offset, offset).max(V::splat(s, f32::MIN_POSITIVE));
+    let length2 = dot(offset, offset).max(V::splat(s, f32::MIN_POSITIVE));
     let inverse = V::splat(s, 1.0) / length2.sqrt();
     (each!(3, |i| offset[i] * inverse), inverse)
 }
@@ -194,8 +194,8 @@ fn project_part<S: Simd, C: Projector, const ANTIALIAS: bool>(
     // alpha = 2^(log2_opacity + quadratic form): fold log2(e) and the -1/2 into the conic.
     let half = s.k(-0.5 * std::f32::consts::LOG2_E);
     let fields = [
-        p.mean2d[0],
-        p.mean2d[1],
+        p.shape.mean2d[0],
+        p.shape.mean2d[1],
         p.conic[0] * half,
         p.conic[1] * (half + half),
         p.conic[2] * half,

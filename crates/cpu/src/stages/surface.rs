@@ -11,12 +11,12 @@ use super::blend::Layer;
 use super::visits::{BATCH, LiveRows, TileGeometry, Visit, Visits, tile_instances};
 use crate::antialias;
 use crate::blocks::Blocks;
-use crate::cameras::{Projector, for_model};
+use crate::cameras::{CameraV, Projector, for_model};
 use crate::frame::{
     CameraF32, Frame, PROJECT_CHUNK, Profile, Splat2d, SurfaceFrame, TileSpans, grow,
 };
-use crate::projection::{self, CameraV, Projection, V3, cross, dot};
-use crate::simd::{M, ROW, Row, Splat, V, each, parts};
+use crate::projection::{self, Projection};
+use crate::simd::{M, ROW, Row, Splat, V, V3, cross, dot, each, parts};
 use dapple_engine::depth::MEDIAN_TRANSMITTANCE;
 use dapple_engine::surface::{LEAST_DEVIATION, MOST_SLANT, REACH};
 use pulp::Simd;
@@ -157,7 +157,7 @@ fn profile<S: Simd, C: Projector>(
     dilation: f32,
 ) -> [V<S>; FIELDS] {
     let (zero, depth) = (s.k(0.0), C::depth(p.point));
-    let forward = C::depth_row(camera, p);
+    let forward = C::depth_row(camera, p.point);
     // Rows of the map from the unit ball to pixels and depth.
     let [u, v] = p.u;
     let along = each!(3, |k| {

@@ -18,10 +18,9 @@ mod export;
 pub use export::{pose_gradient_of_all, run_gradients};
 
 use crate::blocks::{MAX_COMPONENTS, component};
-use crate::cameras::{Pinhole, Projector, for_model};
+use crate::cameras::{CameraV, Pinhole, Projector, for_model};
 use crate::context::StepContext;
 use crate::model::Model;
-use crate::projection::CameraV;
 use crate::simd::{ROW, Row, Splat, V, each, parts};
 use crate::stages::appearance_mlp::MlpColourBlocks;
 use crate::stages::regularisers::Regularisers;

@@ -74,7 +74,6 @@ fn poles() -> TestScene {
         depth,
         sigma: [0.4, 3.0],
         logit: [-2.0, 1.0],
-        ..BATCH
     };
     drawn(
         "panorama_poles",

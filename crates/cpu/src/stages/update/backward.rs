@@ -2,11 +2,11 @@
 //! gradients of their parameters and of the camera's motion.
 
 use crate::blocks::{MAX_COMPONENTS, component};
-use crate::cameras::Projector;
+use crate::cameras::{CameraV, Projector};
 use crate::frame::{AbsoluteSlot, CameraF32, Frame, Slot, TileSpans};
-use crate::projection::{self, CameraV, GeometryGradient, Projection, ScreenGradient, V3};
+use crate::projection::{self, GeometryGradient, Projection, ScreenGradient};
 use crate::sh;
-use crate::simd::{ROW, Row, Splat, V, each};
+use crate::simd::{ROW, Row, Splat, V, V3, dot, each};
 use crate::stages::project::view_direction;
 use pulp::Simd;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -158,8 +158,8 @@ pub(super) fn backward<S: Simd, C: Projector, const ANTIALIAS: bool>(
     let mut g = projection::project_backward::<S, C, ANTIALIAS>(s, &p, camera, &screen, s0);
     if let Some(depths) = &sums.depths {
         let by_depth = V::load(s, depths, part);
-        C::add_depth(&p, by_depth, &mut g);
-        let row = C::depth_row(camera, &p);
+        C::add_depth(p.point, by_depth, &mut g.point);
+        let row = C::depth_row(camera, p.point);
         for i in 0..3 {
             g.mean[i] = row[i].mul_add(by_depth, g.mean[i]);
         }
@@ -232,7 +232,7 @@ fn colour_backward<S: Simd>(
         }
     }
     let d = sh::basis_backward(s, sh_degree, direction, &weights);
-    let along = projection::dot(d, direction);
+    let along = dot(d, direction);
     // A colour that is not finite makes the Gaussian absent; zero times it is not zero.
     let finite = ((rgb[0] + rgb[1] + rgb[2]) * zero).ge(zero);
     each!(3, |i| {
@@ -257,10 +257,7 @@ fn pose_gradient<S: Simd, C: Projector>(
         g.omega[2] + x * dy - y * dx,
     ];
     // The centre moves by -R^T t, and only t moves it; the direction sees the opposite motion.
-    let shift = each!(3, |i| projection::dot(
-        camera.rotation[i],
-        through_direction
-    ));
+    let shift = each!(3, |i| dot(camera.rotation[i], through_direction));
     [
         omega[0],
         omega[1],

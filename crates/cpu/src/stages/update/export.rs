@@ -3,9 +3,8 @@
 
 use super::backward::{Context, backward};
 use crate::blocks::{Blocks, MAX_COMPONENTS, component};
-use crate::cameras::{Pinhole, Projector, for_model};
+use crate::cameras::{CameraV, Pinhole, Projector, for_model};
 use crate::frame::{CameraF32, Frame};
-use crate::projection::CameraV;
 use crate::simd::{ROW, Row, parts};
 use dapple_engine::Gradients;
 use pulp::Simd;

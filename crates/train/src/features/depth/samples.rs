@@ -147,7 +147,7 @@ fn points_of_views(dataset: &Dataset, near: f64) -> Result<Vec<Vec<Seen>>> {
 fn see(camera: &Camera, rays: &Rays, place: DVec3, near: f64) -> Option<Seen> {
     let point = camera.camera_from_world.transform(place);
     let depth = rays.depth(point);
-    if !(depth > near) {
+    if depth.is_nan() || depth <= near {
         return None;
     }
     let [px, py] = rays.pixel(point)?.to_array();
