@@ -13,7 +13,8 @@
 //!     // Methods of all engines.
 //!     let image = engine.render(camera, &RenderSettings::default())?;
 //!     // The device, for tensors and other work on it.
-//!     let device = engine.gpu().map_or("the host", |gpu| gpu.device_name());
+//!     let device = engine.gpu().map(|gpu| gpu.device_name());
+//!     let device = device.unwrap_or_else(|| "the host".to_owned());
 //!     Ok(format!("{} pixels on {device}", image.alpha.len()))
 //! }
 //! ```

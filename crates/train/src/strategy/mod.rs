@@ -50,8 +50,8 @@ pub trait DensityStrategy: fmt::Debug + Send + Sync {
     /// Returns true if later rounds need the screen-space gradients of step `step`.
     fn accumulates(&self, step: u32) -> bool;
 
-    /// Returns the terms of `update` in step `step`, whose step sizes are `rates`. The trainer sets [`Extras::seed`],
-    /// which keys random numbers.
+    /// Returns the additions of the strategy to step `step`, whose step sizes are `rates`. The run's seed keys random
+    /// numbers.
     fn extras(&self, step: u32, rates: &LearningRates) -> Extras;
 }
 
