@@ -132,14 +132,6 @@ fn a_panorama_trains_and_renders_as_it_is() {
         ok_in(at, &[&render[..], &views].concat());
         assert!(sizes(&at.join(out)).iter().all(|&size| size == (64, 32)));
     }
-    // Refined cameras are those of panoramas, and a path of them renders panoramas.
-    let path = ["--path", "run/cameras.json", "-o", "again"];
-    ok_in(at, &[&render[..], &path].concat());
-    assert!(
-        sizes(&at.join("again"))
-            .iter()
-            .all(|&size| size == (64, 32))
-    );
     // An orbit has a pinhole camera.
     let orbit = ["--path", "orbit", "--frames", "2", "-o", "ring"];
     ok_in(at, &[&render[..], &orbit].concat());
