@@ -140,7 +140,7 @@ fn draw(seed: u64, windows: &[([f64; 4], [f64; 2])], antialias: bool) -> Scene {
     }
 }
 
-/// From the image to every parameter and the pose: in front, behind, across the seam, and near the poles.
+/// From the image to every parameter and the pose: in front, behind, across the left and right edge, and near the poles.
 #[test]
 fn every_parameter_and_the_pose() {
     for (name, windows) in [
