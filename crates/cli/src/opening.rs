@@ -90,7 +90,7 @@ impl Opening {
         up: Option<DVec3>,
         chosen: Option<usize>,
     ) -> Option<Self> {
-        // A panorama starts with its front.
+        // A panorama counts as its front.
         let flat = |(name, camera): &Named| {
             let front = camera.lens.is_panorama().then(|| pinhole_camera(camera));
             (name.clone(), front.unwrap_or(*camera))

@@ -95,7 +95,7 @@ fn a_fisheye_trains_natively_and_undistorted() {
     );
 }
 
-/// A panorama is trained on, scored, rendered and meshed as it is; the other commands end with an error.
+/// A panorama is trained on, scored, rendered and meshed; `--undistort` is refused.
 #[test]
 fn a_panorama_trains_and_renders_as_it_is() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-// Common part of a pinhole and a camera whose lens distorts: depth along z, and slopes.
+// Functions of a pinhole and of a camera with a lens that distorts: depth along z, and slopes.
 
 fn camera_depth(point: vec3f) -> f32 {
     return point.z;

@@ -1,4 +1,4 @@
-//! Scenes that a panorama shows: all round, across the edge where it closes, and at the poles.
+//! Scenes that a panorama shows: all round, across the left and right edge, and at the poles.
 
 use super::{BATCH, Batch, Random, TestScene, scatter, scene, slope_of, tilted_camera};
 use dapple_scene::{Camera, Rays, Splats};
@@ -45,7 +45,7 @@ fn all_round() -> TestScene {
     drawn("panorama", 701, 3, &[batch])
 }
 
-/// Gaussians across the edge where it closes, from small ones to some that cover the whole width.
+/// Gaussians across the left and right edge, from small ones to some that cover the whole width.
 fn seam() -> TestScene {
     let at = |window, count, sigma| Batch {
         count,

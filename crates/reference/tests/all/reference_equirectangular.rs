@@ -140,7 +140,7 @@ fn draw(seed: u64, windows: &[([f64; 4], [f64; 2])], antialias: bool) -> Scene {
     }
 }
 
-/// From the image to every parameter and the pose: in front, behind, across the closing edge, and near the poles.
+/// From the image to every parameter and the pose: in front, behind, across the left and right edge, and near the poles.
 #[test]
 fn every_parameter_and_the_pose() {
     for (name, windows) in [
@@ -153,7 +153,7 @@ fn every_parameter_and_the_pose() {
             ],
         ),
         (
-            "across the closing edge",
+            "across the seam",
             [
                 ([-2.0, 2.0, 4.0, 16.0], [1.0, 4.0]),
                 ([0.0, 40.0, 6.0, 14.0], [3.0, 9.0]),
@@ -192,8 +192,8 @@ fn every_parameter_and_the_pose() {
     }
 }
 
-/// A camera that turns about its vertical axis by whole pixels shifts its image around: no column is special, not even
-/// the edge where the image closes. The shift is a whole number of tiles, so that tiles see the same copies.
+/// A camera that turns about its vertical axis by whole pixels shifts its image around: no column is special, the seam
+/// included. The shift is a whole number of tiles, so that tiles see the same copies.
 #[test]
 fn a_turned_panorama_is_a_shifted_one() {
     let scene = draw(
