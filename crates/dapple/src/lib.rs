@@ -47,7 +47,8 @@
 //! ```
 //!
 //! # Modules
-//! - [`scene`]: cameras, photos, splats, their files, synthetic captures.
+//! - [`scene`]: cameras, photos, splats, their files.
+//! - [`synth`]: synthetic captures.
 //! - [`mod@train`]: configuration, schedules, trainer, scores.
 //! - [`contract`]: interface of engines, their settings and reports. `dapple-reference` tests an implementation.
 //! - [`cpu`]: the CPU engine.

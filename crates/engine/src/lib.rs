@@ -7,6 +7,7 @@
 //! - [`extensions`]: abilities that an engine may lack, each a trait.
 //! - [`Observed`]: an engine whose calls pass through a listener.
 //! - [`Stage`]: the names of the stages of a training step; every engine has a file per stage.
+//! - [`camera_model`]: how points become pixels, for pinholes, lenses and panoramas.
 //! - [`constants`]: thresholds that all engines share, with their derivation.
 //! - [`features`]: what a step can do beyond its stages, one file each: poses, anti-aliasing, dropout, appearance, depths.
 //! - [`groups`]: lists of the tensors of a Gaussian.

@@ -20,8 +20,8 @@ pub enum Stage {
     Ranges,
     /// Blend front to back per tile.
     Blend,
-    /// Apply the photo's bilateral grid to the render, if the run learns it. After `loss`: its
-    /// backward pass and its step.
+    /// Apply the photo's bilateral grid or photometric model to the render, if the run learns one.
+    /// After `loss`: its backward pass and its step.
     Appearance,
     /// Compute L1 + SSIM and their gradient.
     Loss,

@@ -181,7 +181,7 @@ impl GpuEngine {
 
     /// Allocates the photometric models of all views, if a step requests them.
     pub(crate) fn fit_photometric(&mut self, is_learnt: bool) -> Result<()> {
-        if !is_learnt || self.photometric_views == self.views.len() {
+        if !is_learnt || self.photometric_views >= self.views.len() {
             return Ok(());
         }
         let mut models = self.download_photometric()?;

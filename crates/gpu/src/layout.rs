@@ -43,7 +43,7 @@ pub struct Step {
     pub appearance_rate: f32,
     /// Seed, low and high.
     pub seed: [u32; 2],
-    /// See [`dapple_engine::Extras`], as for what follows.
+    /// Scale of the noise on centres: [`dapple_engine::features::noise::Step::scale`].
     pub noise: f32,
     /// Step size of the view's rotation, radians.
     pub rate_turn: f32,

@@ -2,7 +2,7 @@
 //! [`Instrumented`] and do not depend on its implementation.
 //!
 //! - [`bench`](mod@bench): time of a training step by stage, on synthetic splats, on the fixed-size scene, on a
-//!   capture.
+//!   capture; time of tensor operations.
 //! - [`profile`](mod@profile): profile of a short run, and the report of its bottlenecks.
 //! - [`ceilings`]: measured limits of a device, and their cache.
 //! - [`ops`]: tensor operations under the same profiler.

@@ -15,6 +15,7 @@ use crate::origin::position;
 use crate::{Camera, Dataset, Point, Tracks};
 use dapple_splats::outliers::{self, median};
 use glam::{DVec2, DVec3};
+use std::f64::consts::PI;
 
 /// Median distances of sparse points from their middle beyond which points do not count.
 const LOST: f64 = 8.0;
@@ -154,6 +155,16 @@ impl<'a> Region<'a> {
         if seen.is_empty() {
             let step = self.points.len().div_ceil(SAMPLE).max(1);
             seen = (0..self.points.len()).step_by(step).collect();
+        }
+        if camera.lens.is_panorama() {
+            // Every point is in the frame of a panorama: the part of the sphere that they fill counts.
+            let ways = seen
+                .iter()
+                .map(|&i| camera.camera_from_world.transform(self.point(i)));
+            let ways: Vec<DVec3> = ways.filter_map(DVec3::try_normalize).collect();
+            let mean = ways.iter().copied().sum::<DVec3>() / ways.len().max(1) as f64;
+            let spread = (1.0 - mean.length_squared()).max(0.0).sqrt();
+            return ways.len() >= FEWEST_POINTS && spread >= SPREAD_IN_FRAME * PI;
         }
         let (width, height) = (f64::from(camera.width), f64::from(camera.height));
         let in_frame = |&i: &usize| {

@@ -126,7 +126,7 @@ fn write(path: &Path, photos: &[String], tensors: &[Tensor<'_>]) -> Result<()> {
 /// photos.
 ///
 /// # Errors
-/// The file cannot be opened, is damaged, has another format, holds grids, or belongs to another number of Gaussians.
+/// The file cannot be opened, is damaged, has another format, holds no MLP, or belongs to another number of Gaussians.
 pub fn read_appearance_mlp(path: &Path, of: usize) -> Result<(AppearanceMlp, Vec<String>)> {
     let read = || -> Result<(AppearanceMlp, Vec<String>)> {
         let file = bounded::open("cannot open the appearance MLP", path)?;

@@ -27,7 +27,7 @@ pub use paused_run::PausedRun;
 pub(crate) use run::Run;
 
 use crate::extension::{ExtensionCheck, ExtensionHook};
-use crate::features::{self, HandOver};
+use crate::features::{self, Finding, HandOver};
 use crate::hook::{Next, RunHook};
 use crate::loader::PhotoTraffic;
 use crate::saving::Saving;
@@ -112,19 +112,24 @@ impl Trainer {
         let views = |which: &[usize]| -> Vec<View> {
             which.iter().map(|&i| dataset.views[i].clone()).collect()
         };
-        let mut run = Run::new(dataset, config, engine, chosen, step)?;
-        let mut notes = Vec::new();
-        features::hand_over(&mut HandOver {
-            engine: &mut run.engine,
-            config: run.schedule.config(),
+        let found = features::find(&Finding {
+            config: &config,
             dataset,
             train: &chosen.train,
+            extent: chosen.extent,
+        })?;
+        let mut run = Run::new(dataset, config, engine, chosen, step)?;
+        let mut notes = Vec::new();
+        let mut to = HandOver {
+            engine: &mut run.engine,
+            config: run.schedule.config(),
             ids: &run.photos.ids,
             least_edge: run.photos.least_edge(),
-            extent: chosen.extent,
             lpips: lpips.as_ref(),
             notes: &mut notes,
-        })?;
+        };
+        features::hand_over(&mut to)?;
+        found.into_iter().try_for_each(|input| input(&mut to))?;
         let hooks = Hooks {
             step_rate: StepRateHook::default(),
             watch: Validation::new(views(&chosen.watch), run.config()),
@@ -459,8 +464,8 @@ impl Trainer {
     }
 
     /// Returns the engine, for calls that the trainer does not offer.
-    pub fn engine_mut(&mut self) -> &mut dyn Engine {
-        self.run.engine.as_mut()
+    pub fn engine_mut(&mut self) -> &mut BoxedEngine {
+        &mut self.run.engine
     }
 }
 

@@ -66,7 +66,10 @@ impl<S: Simd> Frame<S> {
         let inverse_r = one / r.max(s.k(f32::MIN_POSITIVE));
         let is_level = s.k(f32::MIN_POSITIVE).lt(h);
         let inverse_h = one / h.max(s.k(f32::MIN_POSITIVE));
-        let (sin_lon, cos_lon) = (x * inverse_h, is_level.select(z * inverse_h, one));
+        let (sin_lon, cos_lon) = (
+            is_level.select(x * inverse_h, zero),
+            is_level.select(z * inverse_h, one),
+        );
         let (sin, cos) = (y * inverse_r, h * inverse_r);
         let bound = least_cosine * r;
         let e_r = each!(3, |i| point[i] * inverse_r);

@@ -239,7 +239,12 @@ impl CpuEngine {
             appearance: self.features.appearance.held.clone(),
             photometric: self.features.photometric.held.clone(),
             appearance_mlp: self.features.appearance_mlp.get(&self.model),
-            ..ViewState::default()
+            antialias: (),
+            dropout: (),
+            perceptual: (),
+            depth: (),
+            regularise: (),
+            noise: (),
         }
     }
 }

@@ -20,6 +20,7 @@ impl Feature for Held {
     /// Makes sure that every view has a model.
     fn prepare(&mut self, step: &mut StepContext<'_>) -> Result<()> {
         self.model = None;
+        step.settings.features.check()?;
         if step.settings.features.photometric.is_some() {
             if self.held.views() < step.views.len() {
                 self.held.extend_to(step.views.unrefined());

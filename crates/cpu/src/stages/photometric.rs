@@ -151,6 +151,8 @@ pub fn step(
         for i in numbers {
             let at = row * ROW + i;
             let by = gradient[i] + weight * held.numbers[at];
+            // As on a GPU: a derivative that is not finite moves nothing.
+            let by = if by.is_finite() { by } else { 0.0 };
             let (m, v) = (&mut held.first_moments[at], &mut held.second_moments[at]);
             *m = adam.beta1 * *m + (1.0 - adam.beta1) * by;
             *v = adam.beta2 * *v + (1.0 - adam.beta2) * by * by;

@@ -256,7 +256,7 @@ impl<'a> LiveHook<'a> {
             let started = Instant::now();
             let picture = match (request.look.snapshot, playback) {
                 (Some(step), Some(playback)) => playback.picture(step, &request, settings),
-                _ => request.picture(engine, settings),
+                _ => request.picture(engine.as_mut(), settings),
             };
             (picture, started.elapsed())
         });

@@ -19,7 +19,7 @@ pub type State = ();
 pub struct DepthSample {
     /// Index of the pixel, `y * width + x`.
     pub pixel: u32,
-    /// One over the depth along +z, world units.
+    /// One over the depth along +z, world units; for a panorama over the distance.
     pub inverse_depth: f32,
     /// Weight of the sample; the weights of a view usually add up to 1.
     pub weight: f32,

@@ -117,5 +117,21 @@ macro_rules! features {
 
 for_each_feature!(features);
 
+impl StepFeatures {
+    /// Refuses two corrections of one image.
+    ///
+    /// # Errors
+    /// Grids and the photometric model in one step.
+    pub fn check(&self) -> Result<()> {
+        match self.appearance.is_some() && self.photometric.is_some() {
+            false => Ok(()),
+            true => Err(dapple_scene::Error::input(
+                "a step cannot learn the grid and the photometric model of one photo",
+            )
+            .hint("set one of appearance and photometric")),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests;

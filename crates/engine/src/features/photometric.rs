@@ -92,7 +92,11 @@ impl ViewTensors for State {
 
 /// Returns true if two views were taken by the same camera: the same size, intrinsics and lens.
 fn is_same_camera(a: &PosedCamera, b: &PosedCamera) -> bool {
-    a.size == b.size && a.focal == b.focal && a.principal == b.principal && a.lens == b.lens
+    a.size == b.size
+        && a.focal == b.focal
+        && a.principal == b.principal
+        && a.lens == b.lens
+        && a.model == b.model
 }
 
 impl Photometric {
@@ -103,12 +107,13 @@ impl Photometric {
             let known = kinds
                 .iter()
                 .find(|(_, other)| is_same_camera(other, camera));
-            let first = known.map_or(view, |(first, _)| *first);
-            if first == view {
+            // The row that the state has for that camera.
+            let row = known.map_or(view as u32, |(first, _)| self.cameras[*first]);
+            if known.is_none() {
                 kinds.push((view, camera));
             }
             if view >= self.cameras.len() {
-                self.cameras.push(first as u32);
+                self.cameras.push(row);
             }
         }
         let views = self.cameras.len();

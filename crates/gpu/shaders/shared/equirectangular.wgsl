@@ -54,7 +54,7 @@ fn frame_of(point: vec3f, view: View) -> Frame {
     let h = sqrt(h2);
     let inverse_r = 1.0 / max(r, LENGTH_MIN);
     let inverse_h = 1.0 / max(h, LENGTH_MIN);
-    let sin_lon = point.x * inverse_h;
+    let sin_lon = select(0.0, point.x * inverse_h, LENGTH_MIN < h);
     let cos_lon = select(1.0, point.z * inverse_h, LENGTH_MIN < h);
     let sine = point.y * inverse_r;
     let bound = least_cosine * r;

@@ -1,6 +1,6 @@
 // Optional parts of `update`, in steps that enable them: loss terms of Gaussians, opacity and scale, and noise on
 // centres that follows a Gaussian's shape (Kheradmand et al. 2024, arXiv:2404.09591, eq. 10). CPU version:
-// cpu/src/stages/{regularisers/, extras.rs}. Reference: dapple_reference::{regularisers_backward, perturbation}.
+// cpu/src/stages/{regularisers/, noise.rs}. Reference: dapple_reference::{regularisers_backward, perturbation}.
 //
 // The importing shader declares `geometry: array<f32>` for writing and `state`, and imports shared/projection.
 #import shared/normal

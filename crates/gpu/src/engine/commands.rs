@@ -25,6 +25,7 @@ impl GpuEngine {
         // Before the command has its number, because these calls may submit other commands again.
         if let Command::Step(view, settings) = &command {
             self.place_photo(*view)?;
+            settings.features.check()?;
             self.fit_appearance(settings.features.appearance.as_ref())?;
             self.fit_photometric(settings.features.photometric.is_some())?;
             if settings.features.appearance_mlp.is_some() && view.0 >= self.mlp_views {

@@ -168,7 +168,12 @@ impl GpuEngine {
                 0 => AppearanceMlp::default(),
                 views => appearance_mlp::download(&self.context, &self.buffers, views, held)?,
             },
-            ..ViewState::default()
+            antialias: (),
+            dropout: (),
+            perceptual: (),
+            depth: (),
+            regularise: (),
+            noise: (),
         })
     }
 

@@ -18,7 +18,7 @@ const WINDOWS: Code = Code::new("loss_windows", "windows");
 const GRADIENT: Code = Code::new("loss_gradient", "gradient");
 
 /// The stage: from `image` and `photo` of the step's view to `image_gradient` and `loss_partials`. With
-/// [`Bits::APPEARANCE`] the output of the bilateral grid is compared.
+/// [`Bits::APPEARANCE`] or [`Bits::PHOTOMETRIC`] the corrected image is compared.
 pub static PASS: Pass = Pass {
     shaders: shaders!["loss_windows", "loss_gradient"],
     kernels: &[WINDOWS, GRADIENT],

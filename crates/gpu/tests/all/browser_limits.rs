@@ -9,8 +9,8 @@ use crate::support;
 use dapple_engine::features::{antialias, noise};
 use dapple_engine::{
     AppearanceGrids, AppearanceSettings, DensifyPlan, DepthSample, Engine, EngineExt,
-    GradientParts, ImageDerivative, LossTerm, PoseRates, Relocation, RenderSettings, StepFeatures,
-    StepSettings, ViewId,
+    GradientParts, ImageDerivative, LossTerm, PhotometricSettings, PoseRates, Relocation,
+    RenderSettings, StepFeatures, StepSettings, ViewId,
 };
 use dapple_gpu::{Capacity, GpuEngine, GpuEngineOptions};
 use dapple_reference::scenes;
@@ -225,6 +225,20 @@ fn appearance_is_learnt_there_too_but_for_rounding() {
         apart += f64::from((a - b).powi(2));
     }
     assert!(moved > 0.0 && apart <= 1e-10 * moved, "{apart} of {moved}");
+}
+
+#[test]
+fn a_training_with_photometric_models_is_too() {
+    require_gpu!();
+    let of_step = |step| {
+        let mut settings = settings(step);
+        settings.features.photometric = Some(PhotometricSettings {
+            rate: 1e-2,
+            prior: 0.1,
+        });
+        settings
+    };
+    assert_same_training(of_step, plan);
 }
 
 #[test]

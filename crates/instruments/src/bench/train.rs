@@ -122,14 +122,14 @@ fn in_sequences(trainer: &mut Trainer, steps: u32) -> Result<(Times, Option<Host
     let mut host = None;
     for _ in 0..SEQUENCES {
         trainer.wait()?;
-        instruments_of(trainer.engine_mut())?.wait()?;
-        let before = instruments_of(trainer.engine_mut())?.counters();
+        instruments_of(trainer.engine_mut().as_mut())?.wait()?;
+        let before = instruments_of(trainer.engine_mut().as_mut())?.counters();
         let start = Instant::now();
         for _ in 0..steps {
             trainer.step()?;
         }
-        let asked = instruments_of(trainer.engine_mut())?.counters() - before;
-        instruments_of(trainer.engine_mut())?.wait()?;
+        let asked = instruments_of(trainer.engine_mut().as_mut())?.counters() - before;
+        instruments_of(trainer.engine_mut().as_mut())?.wait()?;
         durations_ns.push(start.elapsed().as_nanos() as u64 / u64::from(steps));
         host = Some(HostPerStep::new(asked, steps));
     }

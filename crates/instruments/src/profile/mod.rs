@@ -111,7 +111,7 @@ impl<'a> Session<'a> {
     /// # Errors
     /// Training fails; `progress` requests a stop.
     pub fn measure(&mut self, steps: Steps, progress: &dyn Progress) -> Result<Measured> {
-        let queued = instruments_of(self.trainer.engine_mut())?.has_queue();
+        let queued = instruments_of(self.trainer.engine_mut().as_mut())?.has_queue();
         let windows = Run {
             trainer: &mut self.trainer,
             queued,
@@ -141,7 +141,7 @@ impl<'a> Session<'a> {
             steps: steps.measured,
             windows: &windows,
             tiles: tiles.as_ref(),
-            engine: instruments_of(self.trainer.engine_mut())?,
+            engine: instruments_of(self.trainer.engine_mut().as_mut())?,
             views,
         }
         .setup();

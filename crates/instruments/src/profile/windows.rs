@@ -135,12 +135,12 @@ impl Run<'_> {
     }
 
     fn instruments(&mut self) -> Result<&mut dyn Instrumented> {
-        crate::instruments_of(self.trainer.engine_mut())
+        crate::instruments_of(self.trainer.engine_mut().as_mut())
     }
 
     /// See [`Probe::rest`].
     fn rest(&mut self) -> Result<Synchronised> {
-        self.probe.rest(self.trainer.engine_mut())
+        self.probe.rest(self.trainer.engine_mut().as_mut())
     }
 
     /// Returns the steps of all windows, except for what sampling takes beyond its share.

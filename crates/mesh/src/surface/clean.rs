@@ -3,7 +3,7 @@
 use crate::mesh::{Edges, Mesh, components};
 use crate::raster::seen_pixels;
 use crate::view::Pinhole;
-use crate::volume::DepthMap;
+use crate::volume::{DepthMap, is_same_place};
 use glam::Vec3;
 use rayon::prelude::*;
 use std::cmp::Ordering;
@@ -36,11 +36,7 @@ pub struct Cleaned {
 /// sky, and Gaussians in front of one camera. Maps of fewer than six views need one map only. Returns the mesh and the
 /// number of removed triangles.
 pub fn drop_unsupported(mesh: &Mesh, maps: &[DepthMap], tolerance: f32) -> (Mesh, usize) {
-    let needed = if maps.len() < FEW_VIEWS {
-        1
-    } else {
-        NEEDED_MAPS
-    };
+    let needed = if are_few(maps) { 1 } else { NEEDED_MAPS };
     let is_supported = |t: usize| {
         let [a, b, c] = mesh.corners(t);
         let middle = (a + b + c) / 3.0;
@@ -60,6 +56,21 @@ pub fn drop_unsupported(mesh: &Mesh, maps: &[DepthMap], tolerance: f32) -> (Mesh
         .collect();
     let removed = supported.iter().filter(|&&kept| !kept).count();
     (mesh.filtered(|t| supported[t]), removed)
+}
+
+/// Returns true if the maps are of fewer than [`FEW_VIEWS`] places: the faces of a panorama share one.
+fn are_few(maps: &[DepthMap]) -> bool {
+    let mut places: Vec<Vec3> = Vec::new();
+    for map in maps {
+        let centre = map.camera.centre;
+        if !places.iter().any(|place| is_same_place(*place, centre)) {
+            places.push(centre);
+        }
+        if places.len() == FEW_VIEWS {
+            return false;
+        }
+    }
+    true
 }
 
 /// Removes surfaces that no camera sees, then parts that cameras hardly see.

@@ -1,6 +1,7 @@
 //! Agreement between depth maps: pixels that no other map confirms are dropped.
 
 use super::maps::DepthMap;
+use glam::Vec3;
 use rayon::prelude::*;
 use std::cmp::Ordering;
 
@@ -23,11 +24,13 @@ pub fn drop_inconsistent(maps: &mut [DepthMap], tolerance: f32) -> f32 {
     let mut lists = Vec::with_capacity(maps.len());
     for i in 0..maps.len() {
         let map = &maps[i];
-        let neighbours = neighbours(maps, i);
+        let mut neighbours = neighbours(maps, i);
         if neighbours.len() < FEW {
             lists.push(Vec::new());
             continue;
         }
+        let others = other_faces(maps, i, &neighbours);
+        neighbours.extend(others);
         let is_lone = |&pixel: &usize| {
             let point = map.point(pixel);
             let slack = tolerance * map.depth[pixel] / map.camera.mean_focal();
@@ -56,6 +59,23 @@ pub fn drop_inconsistent(maps: &mut [DepthMap], tolerance: f32) -> f32 {
         }
     }
     dropped as f32 / all.max(1) as f32
+}
+
+/// Returns true if two cameras have one centre, as the faces of a panorama have.
+pub fn is_same_place(a: Vec3, b: Vec3) -> bool {
+    a.distance(b) <= 1e-6 * a.length().max(b.length())
+}
+
+/// Returns the other maps from the places of these neighbours: any face of a panorama may show a point.
+fn other_faces(maps: &[DepthMap], of: usize, neighbours: &[usize]) -> Vec<usize> {
+    let centre = |i: usize| maps[i].camera.centre;
+    let is_beside = |i: usize| {
+        let is_at = |&n: &usize| is_same_place(centre(n), centre(i));
+        !is_same_place(centre(i), centre(of)) && neighbours.iter().any(is_at)
+    };
+    (0..maps.len())
+        .filter(|i| !neighbours.contains(i) && is_beside(*i))
+        .collect()
 }
 
 /// Returns the maps of the nearest cameras that look the same way.

@@ -7,7 +7,7 @@ mod maps;
 mod plan;
 
 pub use blocks::{Blocks, Grid, Key, SIDE, VOXELS};
-pub use consistent::drop_inconsistent;
+pub use consistent::{drop_inconsistent, is_same_place};
 pub use fuse::{Volume, fuse};
 pub use maps::{DepthMap, OPEN, normals_of};
 pub(crate) use plan::median;

@@ -1,4 +1,4 @@
-//! `depth_loss`: difference between blended and known depths, see [`dapple_engine::depth`].
+//! `depth_loss`: difference between blended and known depths, see [`dapple_engine::features::depth`].
 //!
 //! 1. `residual = D / t - alpha = sum_i w_i (z_i / t - 1)`.
 //! 2. `L = sum_k c_k |residual_k|`, so that `dL/dD = c sign / t` and `dL/dalpha = -c sign`:

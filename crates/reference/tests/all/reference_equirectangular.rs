@@ -192,8 +192,8 @@ fn every_parameter_and_the_pose() {
     }
 }
 
-/// A camera that turns about its vertical axis by whole pixels shifts its image around: no column is special, the seam
-/// included. The shift is a whole number of tiles, so that tiles see the same copies.
+/// A camera that turns about its vertical axis by whole pixels shifts its image around: no column is special, not even
+/// the first and the last. The shift is a whole number of tiles, so that tiles see the same copies.
 #[test]
 fn a_turned_panorama_is_a_shifted_one() {
     let scene = draw(

@@ -12,7 +12,7 @@
 //! Samples are evenly spread and limited, so the check takes milliseconds for any size of capture.
 
 use super::readings::{Kind, Probe, Reading, readings};
-use crate::{Camera, Capture, Lens};
+use crate::{Camera, Capture, Lens, Rays};
 use glam::{DVec2, DVec3};
 use std::collections::HashMap;
 
@@ -55,8 +55,9 @@ fn all_behind(capture: &Capture) -> Option<String> {
     let points = spread(capture.points.len(), POINTS).map(|i| position(capture, i));
     let mut cameras = spread(capture.images.len(), CAMERAS).map(|i| &capture.images[i].camera);
     let sees = |camera: &Camera| {
+        let rays = Rays::new(camera);
         let mut points = points.clone();
-        points.any(|point| camera.camera_from_world.transform(point).z > 0.0)
+        points.any(|point| rays.depth(camera.camera_from_world.transform(point)) > 0.0)
     };
     let is_behind = !capture.points.is_empty() && !capture.images.is_empty();
     (is_behind && !cameras.any(sees)).then(|| {

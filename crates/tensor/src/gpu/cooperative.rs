@@ -1,7 +1,8 @@
 //! Products of 16-bit matrices by cooperative matrices: units that multiply 16 by 16 matrices for a whole subgroup of
 //! 32, and add up in `f32`.
 //!
-//! 1. A workgroup has a tile of the result, 128 by 256 or 64 by 64, its subgroups parts of it, as 16 by 16 sums.
+//! 1. A workgroup has a tile of the result, 128 by 128 or 64 by 64, of images 128 or 64 by 256; its subgroups have parts
+//!    of it, as 16 by 16 sums.
 //! 2. Parts of both matrices are copied to the workgroup's memory without a transpose. The distance of rows is 16 bytes
 //!    more than their length, so that neighbouring rows are in different banks. The next part is in flight while one is
 //!    multiplied. The units load a transposed matrix transposed.
@@ -24,9 +25,6 @@ pub(crate) const MEMORY: usize = 44 << 10;
 pub(crate) const LANES: u32 = 32;
 /// Number of large tiles that keep a large device busy.
 pub(crate) const MANY: usize = 100;
-/// Parts of the sum in registers while another is multiplied: two hide the latency of memory. One needs fewer
-/// registers.
-const AHEAD: usize = 2;
 /// Fours between rows in addition to their length.
 const APART: usize = 2;
 
@@ -44,17 +42,22 @@ impl Tile {
     fn for_product(p: &Product, many: usize) -> Self {
         let large = Self {
             m: 128,
-            n: 256,
+            n: 128,
             depth: 32,
-            subgroups: [2, 4],
+            subgroups: [2, 2],
         };
         if p.b.unfold.is_some() {
+            let wide = Self {
+                n: 256,
+                subgroups: [2, 4],
+                ..large
+            };
             let high = [128, 64].into_iter().find(|m| {
-                let tiles = p.batch * (p.m / m) * p.n.div_ceil(large.n);
+                let tiles = p.batch * (p.m / m) * p.n.div_ceil(wide.n);
                 p.m.is_multiple_of(*m) && tiles >= many
             });
             if let Some(m) = high {
-                return Self { m, ..large };
+                return Self { m, ..wide };
             }
         }
         let tiles = p.batch * (p.m / large.m) * (p.n / large.n);
@@ -184,32 +187,22 @@ pub(super) fn write(source: &mut Source<'_>, p: &Product, many: usize) -> usize 
         }
     }
     let depth = tile.depth;
-    let ahead = match p.b.unfold {
-        None if p.k.is_multiple_of(AHEAD * depth) => AHEAD,
-        // A part of an image takes twice the registers.
-        _ => 1,
-    };
-    for set in 0..ahead {
-        let k = format!("{}u", set * depth);
-        brought.iter().for_each(|b| b.declare(source, set));
-        brought.iter().for_each(|b| b.bring(source, set, &k));
-    }
-    let step = ahead * depth;
-    source.line(format!("for (var k = 0u; k < {}u; k += {step}u) {{", p.k));
-    for set in 0..ahead {
-        brought.iter().for_each(|b| b.stage(source, set));
-        source.line("workgroupBarrier();");
-        let next = format!("k + {}u", step + set * depth);
-        source.line(format!("if {next} < {}u {{", p.k));
-        brought.iter().for_each(|b| b.bring(source, set, &next));
+    brought.iter().for_each(|b| b.declare(source));
+    brought.iter().for_each(|b| b.bring(source, "0u"));
+    source.line(format!("for (var k = 0u; k < {}u; k += {depth}u) {{", p.k));
+    brought.iter().for_each(|b| b.stage(source));
+    source.line("workgroupBarrier();");
+    // The next part is in registers while this one is multiplied.
+    let next = format!("k + {depth}u");
+    source.line(format!("if {next} < {}u {{", p.k));
+    brought.iter().for_each(|b| b.bring(source, &next));
+    source.line("}");
+    for k in (0..depth).step_by(16) {
+        source.line("{");
+        multiply(source, tile, [first, second], k);
         source.line("}");
-        for k in (0..depth).step_by(16) {
-            source.line("{");
-            multiply(source, tile, [first, second], k);
-            source.line("}");
-        }
-        source.line("workgroupBarrier();");
     }
+    source.line("workgroupBarrier();");
     source.line("}");
     results(source, p, tile);
     groups
@@ -290,17 +283,17 @@ impl Brought {
         }
     }
 
-    fn declare(&self, source: &mut Source<'_>, set: usize) {
+    fn declare(&self, source: &mut Source<'_>) {
         if let From::Buffer { .. } = self.from {
             for at in 0..self.count {
                 let name = self.name;
-                source.line(format!("var next{set}_{name}{at} = vec4<f16>();"));
+                source.line(format!("var next_{name}{at} = vec4<f16>();"));
             }
         }
     }
 
     /// Writes the lines that begin the loads of the part of the sum from `k` on, a multiple of 4.
-    fn bring(&self, source: &mut Source<'_>, set: usize, k: &str) {
+    fn bring(&self, source: &mut Source<'_>, k: &str) {
         let name = self.name;
         match &self.from {
             From::Image(image) => image.bring(source, k),
@@ -315,7 +308,7 @@ impl Brought {
                 for at in 0..self.count {
                     let offset = at * self.per * between / 4;
                     source.line(format!(
-                        "next{set}_{name}{at} = {bound}[begun + {offset}u];"
+                        "next_{name}{at} = {bound}[begun + {offset}u];"
                     ));
                 }
                 source.line("}");
@@ -324,7 +317,7 @@ impl Brought {
     }
 
     /// Writes the lines that store the loaded fours into the workgroup's memory.
-    fn stage(&self, source: &mut Source<'_>, set: usize) {
+    fn stage(&self, source: &mut Source<'_>) {
         let (name, memory) = (self.name, self.memory);
         match &self.from {
             From::Image(image) => image.stage(source, memory, self.pitch),
@@ -332,7 +325,7 @@ impl Brought {
                 for at in 0..self.count {
                     let offset = at * self.per * self.pitch;
                     source.line(format!(
-                        "{memory}[place_{name} + {offset}u] = next{set}_{name}{at};"
+                        "{memory}[place_{name} + {offset}u] = next_{name}{at};"
                     ));
                 }
             }
@@ -443,7 +436,7 @@ mod tests {
                 assert!(wgsl.contains("coopMultiplyAdd"), "{wgsl}");
                 dapple_runtime::translate_cooperative(&wgsl).unwrap();
                 // Parts that the units do not load are staged completely.
-                assert!(wgsl.contains("next0_a0"));
+                assert!(wgsl.contains("next_a0"));
             }
             let count = program
                 .kernels

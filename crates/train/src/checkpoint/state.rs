@@ -68,10 +68,8 @@ pub(super) fn read_best<R: Read + Seek>(
     let n = reader.shape("best.means")?.first().copied().unwrap_or(0);
     let splats = read_splats(reader, "best", n, sh_degree)?;
     let views = read_views(reader, BEST, 0, learnt)?;
-    let best = views.sizes();
-    if (best.appearance.views, best.appearance_mlp.views)
-        != (last.appearance.views, last.appearance_mlp.views)
-    {
+    let photos = |s: &ViewSizes| (s.appearance.views, s.photometric, s.appearance_mlp.views);
+    if photos(&views.sizes()) != photos(&last) {
         return Err(contradiction("its best splats are of other photos"));
     }
     Ok(Best { splats, views })

@@ -2,11 +2,11 @@
 //! half is scored (as in Martin-Brualla et al. 2021, "NeRF in the Wild", arXiv:2008.02268, section 5).
 //!
 //! 1. The held-out photos become views of the engine, their right halves masked. Splats and the network of the
-//!    appearance MLP are frozen: [`STEPS`] steps for each photo move only its grid or its embedding, by the training
-//!    loss, with Adam and rates that fall to a hundredth.
+//!    appearance MLP are frozen: [`STEPS`] steps for each photo move only its grid, its photometric model with that of
+//!    its camera, or its embedding, by the training loss, with Adam and rates that fall to a hundredth.
 //! 2. On request the appearance MLP is adapted further, by a LoRA on its network ([`super::adapt`]).
-//! 3. The appearance of an embedding is baked into the splats, or the maps of a grid are applied to their render. Then
-//!    the right half is scored.
+//! 3. The appearance of an embedding is baked into the splats, or the maps of a grid or the photometric model are
+//!    applied to their render. Then the right half is scored.
 //!
 //! Without appearance, no fit takes place: right halves are scored directly, for comparison.
 

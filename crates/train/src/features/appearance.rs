@@ -15,7 +15,7 @@ impl TrainFeature for Feature {
         at.config.appearance.settings(at.place, at.config.steps)
     }
 
-    /// Checks the model of appearance, grids or network.
+    /// Checks the configuration of all models of appearance.
     fn validate(config: &TrainConfig) -> Result<()> {
         config.appearance.validate(config.steps)
     }

@@ -2,7 +2,7 @@
 
 mod samples;
 
-use super::point::{At, HandOver, TrainFeature};
+use super::point::{At, Finding, Found, TrainFeature};
 use crate::TrainConfig;
 use crate::config::{DepthConfig, DepthSource};
 use dapple_engine::EngineExt;
@@ -36,13 +36,15 @@ impl TrainFeature for Feature {
         Ok(())
     }
 
-    fn hand_over(to: &mut HandOver<'_>) -> Result<()> {
-        let (samples, notes) = supervision(to.dataset, to.train, to.extent, to.config)?;
-        to.notes.extend(notes);
-        for (&view, samples) in to.ids.iter().zip(samples) {
-            to.engine.supervise_depth(view, samples)?;
-        }
-        Ok(())
+    fn find(of: &Finding<'_>) -> Result<Option<Found>> {
+        let (samples, notes) = supervision(of.dataset, of.train, of.extent, of.config)?;
+        Ok(Some(Box::new(move |to| {
+            to.notes.extend(notes);
+            for (&view, samples) in to.ids.iter().zip(samples) {
+                to.engine.supervise_depth(view, samples)?;
+            }
+            Ok(())
+        })))
     }
 }
 

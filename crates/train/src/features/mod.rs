@@ -15,12 +15,12 @@ mod point;
 mod poses;
 mod regularise;
 
-pub(crate) use point::{At, HandOver};
+pub(crate) use point::{At, Finding, HandOver};
 
 use crate::TrainConfig;
 use dapple_engine::StepFeatures;
 use dapple_scene::Result;
-use point::TrainFeature;
+use point::{Found, TrainFeature};
 
 /// Declares functions that call all features.
 macro_rules! features {
@@ -39,6 +39,15 @@ macro_rules! features {
         pub(crate) fn validate(config: &TrainConfig) -> Result<()> {
             $($name::Feature::validate(config)?;)*
             Ok(())
+        }
+
+        /// Finds the inputs of features in the capture.
+        ///
+        /// # Errors
+        /// An input that the capture lacks.
+        pub(crate) fn find(of: &Finding<'_>) -> Result<Vec<Found>> {
+            let found = [$($name::Feature::find(of)?,)*];
+            Ok(found.into_iter().flatten().collect())
         }
 
         /// Passes the inputs of features to the engine.

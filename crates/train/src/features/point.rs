@@ -26,22 +26,31 @@ pub(crate) struct At<'a> {
     pub(crate) follows_round: &'a dyn Fn() -> bool,
 }
 
-/// A run whose engine has its photos, and no splats.
-pub(crate) struct HandOver<'a> {
-    /// Engine of the run.
-    pub(crate) engine: &'a mut BoxedEngine,
+/// Capture of a run, before the engine gets its photos.
+pub(crate) struct Finding<'a> {
     /// Configuration of the run.
     pub(crate) config: &'a TrainConfig,
     /// Capture of the run.
     pub(crate) dataset: &'a Dataset,
     /// Indices of the training views in the capture.
     pub(crate) train: &'a [usize],
-    /// The engine's views of these, at full size.
+    /// Extent of the scene, world units.
+    pub(crate) extent: f64,
+}
+
+/// Input that was found; passes itself to the engine.
+pub(crate) type Found = Box<dyn FnOnce(&mut HandOver<'_>) -> Result<()>>;
+
+/// A run whose engine has its photos, and no splats.
+pub(crate) struct HandOver<'a> {
+    /// Engine of the run.
+    pub(crate) engine: &'a mut BoxedEngine,
+    /// Configuration of the run.
+    pub(crate) config: &'a TrainConfig,
+    /// The engine's views of the training photos, at full size.
     pub(crate) ids: &'a [ViewId],
     /// Shortest edge of all photos that steps use, pixels.
     pub(crate) least_edge: u32,
-    /// Extent of the scene, world units.
-    pub(crate) extent: f64,
     /// Weights of LPIPS.
     pub(crate) lpips: Option<&'a Lpips>,
     /// Notes for the user.
@@ -64,7 +73,15 @@ pub(crate) trait TrainFeature {
         Ok(())
     }
 
-    /// Passes the input of the feature to the engine.
+    /// Finds the input of the feature in the capture, before slow work.
+    ///
+    /// # Errors
+    /// An input that the capture lacks.
+    fn find(_of: &Finding<'_>) -> Result<Option<Found>> {
+        Ok(None)
+    }
+
+    /// Passes an input that needs no search to the engine.
     ///
     /// # Errors
     /// An input that the capture or the engine lacks.

@@ -1,7 +1,8 @@
 //! Paused run: access to a run between two steps, for rendering and pauses. The result of the run does not change.
 
 use super::run::Run;
-use dapple_engine::{Engine, EngineExt, RenderSettings};
+use dapple_device::BoxedEngine;
+use dapple_engine::{EngineExt, RenderSettings};
 use dapple_scene::{Result, Splats};
 use glam::DVec3;
 use std::time::Instant;
@@ -66,12 +67,12 @@ impl<'a> PausedRun<'a> {
     /// The engine has failed.
     pub fn with_engine<T>(
         &mut self,
-        with: impl FnOnce(&mut dyn Engine, &RenderSettings) -> T,
+        with: impl FnOnce(&mut BoxedEngine, &RenderSettings) -> T,
     ) -> Result<T> {
         self.wait()?;
         let started = Instant::now();
         let settings = self.run.schedule.render_settings();
-        let result = with(self.run.engine.as_mut(), &settings);
+        let result = with(&mut self.run.engine, &settings);
         self.run.state.history.seconds.view += started.elapsed().as_secs_f64();
         Ok(result)
     }

@@ -7,6 +7,7 @@ pub mod running;
 
 use captures::{CAPTURE, capture_with_tracks};
 use dapple::BoxedEngine;
+use dapple::contract::{AppearanceGrids, Photometric};
 use dapple::prelude::*;
 use dapple::train::config::{AppearancePatch, Background, DensifyConfig, EvalConfig};
 use dapple::train::{AppearanceModel, Checkpoint, ConfigPatch, DepthSource};
@@ -51,6 +52,14 @@ fn with_appearance() -> TrainConfig {
     learning(AppearancePatch {
         model: Some(AppearanceModel::Bilateral),
         grid: Some([5, 4, 3]),
+        ..AppearancePatch::default()
+    })
+}
+
+/// Returns this configuration with a photometric model.
+fn with_photometric() -> TrainConfig {
+    learning(AppearancePatch {
+        model: Some(AppearanceModel::Photometric),
         ..AppearancePatch::default()
     })
 }
@@ -139,16 +148,28 @@ fn with_the_appearance_of_photos() {
 }
 
 #[test]
+fn with_the_photometric_models_of_photos() {
+    on_both_engines(|engine| goes_on_bit_for_bit(&with_photometric(), engine));
+}
+
+#[test]
 fn with_the_looks_of_photos() {
     // On a GPU, the engine's own tests check it with fewer steps, because a software GPU takes seven minutes for these.
     goes_on_bit_for_bit(&with_looks(), &cpu);
 }
 
+/// Returns the grids and the photometric models of a run.
+fn learnt(trainer: &mut Trainer) -> (AppearanceGrids, Photometric) {
+    (
+        trainer.appearance().unwrap(),
+        trainer.photometric().unwrap(),
+    )
+}
+
 /// Opacities are reset shortly before the end, which spoils the last splats. A run with validation ends with the splats
 /// of an earlier step, and with the appearance of that step.
 #[track_caller]
-fn keeps_what_belongs_together(engine: &dyn Fn() -> BoxedEngine) {
-    let mut config = with_appearance();
+fn keeps_what_belongs_together(mut config: TrainConfig, engine: &dyn Fn() -> BoxedEngine) {
     config.data.validate_every = 4;
     config.densify.stop = 120;
     config.densify.reset_every = 38;
@@ -157,7 +178,7 @@ fn keeps_what_belongs_together(engine: &dyn Fn() -> BoxedEngine) {
         trainer.stop_at(None);
         trainer.run(&mut Silent).unwrap();
         let kept_step = trainer.watch_report().unwrap().kept_step;
-        let left = (trainer.splats().unwrap(), trainer.appearance().unwrap());
+        let left = (trainer.splats().unwrap(), learnt(trainer));
         (kept_step.unwrap(), left)
     };
     let (step, whole) = kept(&mut begin());
@@ -167,7 +188,7 @@ fn keeps_what_belongs_together(engine: &dyn Fn() -> BoxedEngine) {
     let mut trainer = begin();
     trainer.stop_at(Some(step));
     trainer.run(&mut Silent).unwrap();
-    let then = (trainer.splats().unwrap(), trainer.appearance().unwrap());
+    let then = (trainer.splats().unwrap(), learnt(&mut trainer));
     assert!(whole.0 == then.0, "splats of another step");
     assert!(whole.1 == then.1, "the appearance of another step");
     trainer.stop_at(Some(116));
@@ -176,17 +197,17 @@ fn keeps_what_belongs_together(engine: &dyn Fn() -> BoxedEngine) {
     let path = folder.path().join("c.safetensors");
     trainer.checkpoint().unwrap().write(&path).unwrap();
     let checkpoint = Checkpoint::read(&path).unwrap();
-    assert!(
-        checkpoint.state.views.appearance != then.1,
-        "it has not changed"
-    );
+    let views = &checkpoint.state.views;
+    let now = (views.appearance.clone(), views.photometric.clone());
+    assert!(now != then.1, "it has not changed");
     let mut resumed = Trainer::resume(&CAPTURE, checkpoint, engine()).unwrap();
     assert!(kept(&mut resumed) == (step, then), "not as without a stop");
 }
 
 #[test]
 fn with_an_appearance_and_a_watch() {
-    on_both_engines(|engine| keeps_what_belongs_together(engine));
+    on_both_engines(|engine| keeps_what_belongs_together(with_appearance(), engine));
+    keeps_what_belongs_together(with_photometric(), &cpu);
 }
 
 #[test]

@@ -9,9 +9,10 @@ use super::device::Root;
 use super::{DeviceLpips, Lpips};
 use dapple_device::CropRoutine;
 use dapple_engine::CropLoss;
-use dapple_runtime::{Gpu, Routine};
+use dapple_runtime::{Gpu, Pooled, Routine};
 use dapple_scene::{Error, Result};
 use dapple_tensor::{Context, DType, Plan, PlanOptions, Tensor};
+use std::sync::Arc;
 
 /// The distance of crops of one size, with its derivative, on the CPU.
 #[derive(Debug)]
@@ -50,7 +51,7 @@ impl Lpips {
         let inputs = [buffer("crop_render")?, buffer("crop_photo")?];
         let output = buffer("crop_derivative")?;
         let shape = [edge, edge, 3];
-        let over = |buffer| context.external(DType::F32, &shape, buffer, buffer);
+        let over = |buffer: &Arc<Pooled>| context.external(DType::F32, &shape, buffer, buffer);
         let crops = [over(&inputs[0]), over(&inputs[1])];
         let updates = [(over(&output), by_render(&lpips, &crops)?)];
         let options = PlanOptions {
