@@ -307,9 +307,7 @@ impl Brought {
                 ));
                 for at in 0..self.count {
                     let offset = at * self.per * between / 4;
-                    source.line(format!(
-                        "next_{name}{at} = {bound}[begun + {offset}u];"
-                    ));
+                    source.line(format!("next_{name}{at} = {bound}[begun + {offset}u];"));
                 }
                 source.line("}");
             }
