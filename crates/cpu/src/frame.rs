@@ -184,6 +184,12 @@ pub fn rank_chunk(visible: usize) -> usize {
     visible.div_ceil(64).max(4096)
 }
 
+/// Returns the first-plane row and the lane of a pixel within a row of tiles.
+#[inline(always)]
+pub fn within(x: usize, y: usize) -> (usize, usize) {
+    (x / ROW * TILE_ROWS + y % ROW, x % ROW)
+}
+
 /// Extends a buffer to at least `len` values; the caller overwrites its contents.
 pub fn grow<T: Clone>(buffer: &mut Vec<T>, len: usize, value: T) {
     if buffer.len() < len {

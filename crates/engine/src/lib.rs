@@ -50,7 +50,7 @@ mod trace;
 mod train_view;
 mod upload;
 
-pub use adam_step::adam;
+pub use adam_step::{RestedAdam, adam};
 pub use camera_model::CameraModel;
 pub use contract::{DownloadParts, Engine};
 pub use depth::{DepthImage, ImageDerivative};

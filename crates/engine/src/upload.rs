@@ -14,9 +14,7 @@ pub fn check_upload(splats: &Splats, state: Option<&OptimizerState>) -> Result<(
     };
     check_splats(&state.first_moments, "the first moments")?;
     check_splats(&state.second_moments, "the second moments")?;
-    state.views.appearance.check()?;
-    state.views.photometric.check()?;
-    state.views.appearance_mlp.check()?;
+    state.views.check()?;
     let n = splats.len();
     let fits = [&state.first_moments, &state.second_moments]
         .iter()

@@ -11,6 +11,7 @@
 #import shared/step
 #import shared/groups
 #import shared/appearance
+#import shared/tile_pixel
 
 @group(0) @binding(0) var<storage, read> views: array<View>;
 @group(0) @binding(1) var<storage, read> image: array<vec4f>;
@@ -65,17 +66,14 @@ struct Pixel {
 }
 
 fn pixel_of(group: vec3u, groups: vec3u, lane: u32) -> Pixel {
-    let number = group_number(group, groups);
-    let tiles = views[step.view].tiles;
+    let own = tile_pixel(group, groups, lane);
     let size = views[step.view].size;
-    let local = vec2u(lane % TILE_SIZE, lane / TILE_SIZE);
-    let at = vec2u(number % tiles.x, number / tiles.x) * TILE_SIZE + local;
-    var pixel: Pixel;
-    pixel.inside = number < tiles.x * tiles.y && all(at < size);
-    pixel.index = at.y * size.x + at.x;
-    pixel.x = place(along_image(at.x, size.x, GRID_X), GRID_X);
-    pixel.y = place(along_image(at.y, size.y, GRID_Y), GRID_Y);
-    return pixel;
+    return Pixel(
+        own.inside,
+        own.index,
+        place(along_image(own.at.x, size.x, GRID_X), GRID_X),
+        place(along_image(own.at.y, size.y, GRID_Y), GRID_Y),
+    );
 }
 
 fn pair_at(pixel: Pixel, luminance: f32) -> Pair {

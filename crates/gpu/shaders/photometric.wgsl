@@ -2,8 +2,7 @@
 //
 // `photometric_apply`, before `loss`, one invocation per pixel, one workgroup per tile: from image to corrected.
 // `photometric_back`, after `loss`: turns dL/d(corrected) into dL/d(image), and sums the derivatives by the numbers of
-// the model over the tile in a fixed order. A round of nine numbers shares 9 KiB: sums of 16 invocations, then of 16
-// sums.
+// the model over the tile in a fixed order, six at a time.
 // `photometric_advance`, one workgroup per number: adds up the tiles, each lane its own, then the lanes in a fixed
 // order; the prior; Adam, with the bias correction of the photo's steps or of its camera's. A halted step changes
 // nothing.
@@ -17,6 +16,8 @@
 #import shared/rests
 #import shared/groups
 #import shared/parameters
+#import shared/tile_pixel
+#import shared/tree_sum
 
 @group(0) @binding(0) var<storage, read> state: State;
 @group(0) @binding(1) var<storage, read> views: array<View>;
@@ -33,11 +34,7 @@ const CAMERA: u32 = 4u;
 const CURVES: u32 = 13u;
 // Numbers that change, without the unused ones.
 const NUMBERS: u32 = 18u;
-const ROUND: u32 = 9u;
 const LANES: u32 = TILE_SIZE * TILE_SIZE;
-
-var<workgroup> shares: array<f32, ROUND * LANES>;
-var<workgroup> joined: array<f32, ROUND * 16u>;
 
 // Rows of the view and of its camera.
 fn photo_row() -> u32 {
@@ -85,26 +82,11 @@ fn correct(x: vec3f, radius2: f32) -> Corrected {
     return out;
 }
 
-struct Pixel {
-    inside: bool,
-    tile: u32,
-    index: u32,
-    radius2: f32,
-}
-
-fn pixel_of(group: vec3u, groups: vec3u, lane: u32) -> Pixel {
-    let number = group_number(group, groups);
-    let view = views[step.view];
-    let local = vec2u(lane % TILE_SIZE, lane / TILE_SIZE);
-    let at = vec2u(number % view.tiles.x, number / view.tiles.x) * TILE_SIZE + local;
-    let from_centre = vec2f(at) + 0.5 - view.principal;
-    let size = vec2f(view.size);
-    var pixel: Pixel;
-    pixel.tile = number;
-    pixel.inside = number < view.tiles.x * view.tiles.y && all(at < view.size);
-    pixel.index = at.y * view.size.x + at.x;
-    pixel.radius2 = dot(from_centre, from_centre) * (4.0 / dot(size, size));
-    return pixel;
+// Returns the squared distance of a pixel from the principal point, in halves of the diagonal.
+fn radius2_of(at: vec2u) -> f32 {
+    let from_centre = vec2f(at) + 0.5 - views[step.view].principal;
+    let size = vec2f(views[step.view].size);
+    return dot(from_centre, from_centre) * (4.0 / dot(size, size));
 }
 
 @compute @workgroup_size(TILE_SIZE * TILE_SIZE)
@@ -113,38 +95,22 @@ fn photometric_apply(
     @builtin(num_workgroups) groups: vec3u,
     @builtin(local_invocation_index) lane: u32,
 ) {
-    let pixel = pixel_of(group, groups, lane);
+    let pixel = tile_pixel(group, groups, lane);
     if pixel.inside {
         let render = image[pixel.index];
-        corrected[pixel.index] = vec4f(correct(render.rgb, pixel.radius2).value, render.a);
+        corrected[pixel.index] = vec4f(correct(render.rgb, radius2_of(pixel.at)).value, render.a);
     }
 }
 
-// Sums nine numbers of all invocations: the lanes below nine return theirs.
-fn sum_round(numbers: array<vec3f, 3>, lane: u32) -> f32 {
-    for (var k = 0u; k < 3u; k += 1u) {
-        shares[(3u * k) * LANES + lane] = numbers[k].x;
-        shares[(3u * k + 1u) * LANES + lane] = numbers[k].y;
-        shares[(3u * k + 2u) * LANES + lane] = numbers[k].z;
+// Sums six numbers of a tile's pixels, and writes them to the tile's partials from `first` on.
+fn sum_tile(tile: u32, first: u32, a: vec3f, b: vec3f, lane: u32) {
+    sum_six(lane, a, b);
+    let tiles = views[step.view].tiles;
+    if lane < 6u && tile < tiles.x * tiles.y {
+        photometric_partials[NUMBERS * tile + first + lane] = six_sums[256u * lane];
     }
+    // The next sums use the same memory.
     workgroupBarrier();
-    if lane < ROUND * 16u {
-        // A share is every sixteenth invocation, so that neighbours use different banks.
-        let number = lane / 16u;
-        var sum = 0.0;
-        for (var i = lane % 16u; i < LANES; i += 16u) {
-            sum += shares[number * LANES + i];
-        }
-        joined[lane] = sum;
-    }
-    workgroupBarrier();
-    var total = 0.0;
-    if lane < ROUND {
-        for (var i = 0u; i < 16u; i += 1u) {
-            total += joined[16u * lane + i];
-        }
-    }
-    return total;
 }
 
 @compute @workgroup_size(TILE_SIZE * TILE_SIZE)
@@ -153,12 +119,13 @@ fn photometric_back(
     @builtin(num_workgroups) groups: vec3u,
     @builtin(local_invocation_index) lane: u32,
 ) {
-    let pixel = pixel_of(group, groups, lane);
+    let pixel = tile_pixel(group, groups, lane);
+    let r2 = radius2_of(pixel.at);
     var by_exponent = vec3f(0.0);
     var by_c1 = vec3f(0.0);
     var by_c2 = vec3f(0.0);
     if pixel.inside {
-        let at = correct(image[pixel.index].rgb, pixel.radius2);
+        let at = correct(image[pixel.index].rgb, r2);
         let by = image_gradient[pixel.index];
         by_exponent = by.rgb * at.slope * at.light;
         by_c1 = by.rgb * at.by_c1;
@@ -166,16 +133,9 @@ fn photometric_back(
         image_gradient[pixel.index] = vec4f(by.rgb * at.slope * at.gain, by.a);
     }
     // Gains and curves; then vignetting, by power.
-    let r2 = pixel.radius2;
-    let first = sum_round(array<vec3f, 3>(by_exponent, by_c1, by_c2), lane);
-    let by_powers = array<vec3f, 3>(r2 * by_exponent, r2 * r2 * by_exponent, r2 * r2 * r2 * by_exponent);
-    let second = sum_round(by_powers, lane);
-    let tiles = views[step.view].tiles;
-    if lane < ROUND && pixel.tile < tiles.x * tiles.y {
-        let at = NUMBERS * pixel.tile + lane;
-        photometric_partials[at] = first;
-        photometric_partials[at + ROUND] = second;
-    }
+    sum_tile(pixel.tile, 0u, by_exponent, by_c1, lane);
+    sum_tile(pixel.tile, 6u, by_c2, r2 * by_exponent, lane);
+    sum_tile(pixel.tile, 12u, r2 * r2 * by_exponent, r2 * r2 * r2 * by_exponent, lane);
 }
 
 // A number of the model: its place within its row, the owner of the row, and the weight of the prior.
@@ -211,23 +171,11 @@ fn photometric_advance(
     for (var tile = lane; tile < count; tile += LANES) {
         sum += photometric_partials[NUMBERS * tile + index];
     }
-    shares[lane] = sum;
-    workgroupBarrier();
-    if lane < 16u {
-        var share = 0.0;
-        for (var i = lane; i < LANES; i += 16u) {
-            share += shares[i];
-        }
-        joined[lane] = share;
-    }
-    workgroupBarrier();
+    sum_six(lane, vec3f(sum, 0.0, 0.0), vec3f());
     if lane != 0u || state.halted != 0u {
         return;
     }
-    var by = 0.0;
-    for (var i = 0u; i < 16u; i += 1u) {
-        by += joined[i];
-    }
+    var by = six_sums[0];
     let number = number_of(index);
     let row = select(photo_row(), camera_row(), number.is_camera);
     let at = 3u * row * ROW + number.at;

@@ -160,6 +160,7 @@ pub fn shaders() -> ShaderSet {
         "shared/ssim",
         "shared/step",
         "shared/storage",
+        "shared/tile_pixel",
         "shared/tiles",
         "shared/tree_sum",
         "shared/windows",

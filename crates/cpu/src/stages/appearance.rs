@@ -14,15 +14,12 @@
 //! 4. The regulariser's derivative is added, and Adam takes its step. The bias correction counts the
 //!    steps of this photo; between two of them, its moments do not change.
 
-use crate::frame::{CameraF32, Frame, PLANES, TILE_ROWS, grow};
+use crate::frame::{CameraF32, Frame, PLANES, TILE_ROWS, grow, within};
 use crate::simd::{ROW, Row};
 use dapple_engine::appearance::{AFFINE, IDENTITY, Place, grid_floats};
 use dapple_engine::constants::LUMINANCE;
-use dapple_engine::{Adam, AppearanceGrids, AppearanceSettings};
+use dapple_engine::{Adam, AppearanceGrids, AppearanceSettings, RestedAdam};
 use rayon::prelude::*;
-
-/// Moments below this are flushed to zero, as in `update`.
-const FLUSH: f32 = 1e-30;
 
 type Affine = [f32; AFFINE];
 
@@ -112,12 +109,6 @@ impl<'a> Slicing<'a> {
 #[inline(always)]
 fn affine(mixed: &[f32], cell: usize) -> &[f32] {
     &mixed[cell * AFFINE..(cell + 1) * AFFINE]
-}
-
-/// Returns the first-plane row and the lane of a pixel within a row of tiles.
-#[inline(always)]
-fn within(x: usize, y: usize) -> (usize, usize) {
-    (x / ROW * TILE_ROWS + y % ROW, x % ROW)
 }
 
 #[inline(always)]
@@ -274,23 +265,12 @@ pub fn step(
         &mut gradient,
     );
     appearance.seen[view] = appearance.seen[view].saturating_add(1);
-    let seen = f64::from(appearance.seen[view]);
-    let correction = |beta: f32| 1.0 - f64::from(beta).powf(seen);
-    let rate = (f64::from(settings.rate) / correction(adam.beta1)) as f32;
-    let inverse_correction2 = (1.0 / correction(adam.beta2)) as f32;
+    let adam = RestedAdam::new(settings.rate, appearance.seen[view].into(), adam);
     let coefficients = &mut appearance.coefficients[range.clone()];
     let first = &mut appearance.first_moments[range.clone()];
     let second = &mut appearance.second_moments[range];
-    for (((p, m), v), g) in coefficients.iter_mut().zip(first).zip(second).zip(gradient) {
-        *m = adam.beta1 * *m + (1.0 - adam.beta1) * g;
-        *v = adam.beta2 * *v + (1.0 - adam.beta2) * g * g;
-        if m.abs() < FLUSH {
-            *m = 0.0;
-        }
-        if *v < FLUSH {
-            *v = 0.0;
-        }
-        *p -= rate * *m / ((*v * inverse_correction2).sqrt() + adam.epsilon);
+    for (((number, m), v), g) in coefficients.iter_mut().zip(first).zip(second).zip(gradient) {
+        adam.advance(number, m, v, g);
     }
 }
 

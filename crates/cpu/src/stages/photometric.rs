@@ -7,22 +7,13 @@
 //! 3. The prior's derivative is added, and Adam takes its step, for the photo's numbers by its own steps and for the
 //!    camera's by the steps of all its photos.
 
-use crate::frame::{CameraF32, Frame, TILE_ROWS, grow};
+use crate::frame::{CameraF32, Frame, TILE_ROWS, grow, within};
 use crate::simd::{ROW as LANES, Row};
 use dapple_engine::photometric::{
     CAMERA, CAMERA_SHARE, CURVES, Corrected, Model, RESPONSE, ROW, Radii, VIGNETTING, by_curve,
 };
-use dapple_engine::{Adam, Photometric, PhotometricSettings};
+use dapple_engine::{Adam, Photometric, PhotometricSettings, RestedAdam};
 use rayon::prelude::*;
-
-/// Moments below this are flushed to zero, as in `update`.
-const FLUSH: f32 = 1e-30;
-
-/// Returns the first-plane row and the lane of a pixel within a row of tiles.
-#[inline(always)]
-fn within(x: usize, y: usize) -> (usize, usize) {
-    (x / LANES * TILE_ROWS + y % LANES, x % LANES)
-}
 
 fn radii(camera: &CameraF32) -> Radii {
     Radii::new(camera.size, camera.principal)
@@ -145,24 +136,14 @@ pub fn step(
     ];
     for (row, numbers, seen, rate) in parts {
         let weight = 2.0 * settings.prior / numbers.len() as f32;
-        let correction = |beta: f32| 1.0 - f64::from(beta).powf(seen.into());
-        let rate = (f64::from(rate) / correction(adam.beta1)) as f32;
-        let inverse_correction2 = (1.0 / correction(adam.beta2)) as f32;
+        let adam = RestedAdam::new(rate, seen.into(), adam);
         for i in numbers {
             let at = row * ROW + i;
             let by = gradient[i] + weight * held.numbers[at];
             // As on a GPU: a derivative that is not finite moves nothing.
             let by = if by.is_finite() { by } else { 0.0 };
             let (m, v) = (&mut held.first_moments[at], &mut held.second_moments[at]);
-            *m = adam.beta1 * *m + (1.0 - adam.beta1) * by;
-            *v = adam.beta2 * *v + (1.0 - adam.beta2) * by * by;
-            if m.abs() < FLUSH {
-                *m = 0.0;
-            }
-            if *v < FLUSH {
-                *v = 0.0;
-            }
-            held.numbers[at] -= rate * *m / ((*v * inverse_correction2).sqrt() + adam.epsilon);
+            adam.advance(&mut held.numbers[at], m, v, by);
         }
     }
 }

@@ -97,6 +97,10 @@ impl ViewTensors for State {
             ..Self::default()
         }
     }
+
+    fn check(&self) -> Result<()> {
+        AppearanceGrids::check(self)
+    }
 }
 
 /// Returns the count of numbers in one view's grid.

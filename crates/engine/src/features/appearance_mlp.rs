@@ -134,6 +134,10 @@ impl ViewTensors for State {
             gaussians: self.gaussians(),
         }
     }
+
+    fn check(&self) -> Result<()> {
+        AppearanceMlp::check(self)
+    }
 }
 
 impl AppearanceMlp {

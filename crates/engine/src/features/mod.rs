@@ -91,6 +91,15 @@ macro_rules! features {
                 }
             }
 
+            /// Checks that the lengths of all tensors are consistent.
+            ///
+            /// # Errors
+            /// Lengths that differ.
+            pub fn check(&self) -> Result<()> {
+                $(ViewTensors::check(&self.$name)?;)*
+                Ok(())
+            }
+
             /// Returns all tensors that are not empty, for files.
             pub fn tensors(&self) -> Vec<StateTensor<'_>> {
                 let mut tensors = Vec::new();

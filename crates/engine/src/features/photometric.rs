@@ -88,6 +88,10 @@ impl ViewTensors for State {
     fn sizes(&self) -> usize {
         self.views()
     }
+
+    fn check(&self) -> Result<()> {
+        Photometric::check(self)
+    }
 }
 
 /// Returns true if two views were taken by the same camera: the same size, intrinsics and lens.

@@ -35,6 +35,14 @@ pub trait ViewTensors: Default + 'static {
     /// Returns the sizes of the tensors.
     fn sizes(&self) -> Self::Sizes;
 
+    /// Checks that the lengths of all tensors are consistent.
+    ///
+    /// # Errors
+    /// Lengths that differ.
+    fn check(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Creates a state of these sizes before its tensors are read.
     fn with_sizes(_sizes: &Self::Sizes) -> Self {
         Self::default()

@@ -1,8 +1,8 @@
 //! Steps that learn the bilateral grids, against the reference, and bit-identical results of repeated
 //! runs.
 
-use super::training::{masked_photo, photo, settings};
-use super::{Make, growing, last_report};
+use super::training::{learnt_models_repeat, masked_photo, photo, settings};
+use super::{Make, last_report};
 use crate::compare::{self, TOLERANCE};
 use crate::oracle::{self as reference, Gaussian};
 use crate::scenes::{self, Random, TestScene};
@@ -12,7 +12,6 @@ use dapple_engine::{
     StepFeatures, StepSettings, TrainView, ViewId,
 };
 use dapple_scene::Photo;
-use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// Grid sizes: one cell, one along some axes, more than tiles, the default.
@@ -292,42 +291,13 @@ pub fn appearance_repeats_itself(makes: &[Make<'_>]) {
         camera: scene.camera,
         photo: Arc::new(photo(&scene)),
     };
-    let views = || vec![view.clone(), view.clone()];
-    let steps = |engine: &mut dyn Engine, steps: RangeInclusive<u32>| {
-        for step in steps {
-            let settings = StepSettings {
-                features: learning(appearance_settings([6, 5, 4])),
-                ..settings(&scene, step)
-            };
-            engine.step(ViewId(step as usize % 2), &settings).unwrap();
-            if step == 3 {
-                engine.densify(&growing()).unwrap();
-            }
-        }
-        engine.download().unwrap()
-    };
-    let (mut first, mut second) = (makes[0](), makes[1]());
-    first.upload(&scene.splats, None).unwrap();
-    first.add_views(views()).unwrap();
-    let (splats, state) = steps(first.as_mut(), 1..=3);
-    second.upload(&splats, Some(&state)).unwrap();
-    second.add_views(views()).unwrap();
-    let (splats, state) = steps(second.as_mut(), 4..=6);
+    let state = learnt_models_repeat(makes, &scene, &[view.clone(), view], |step| StepSettings {
+        features: learning(appearance_settings([6, 5, 4])),
+        ..settings(&scene, step)
+    });
     assert_eq!(state.views.appearance.seen, [3, 3]);
     assert_ne!(
         state.views.appearance.grid(0),
         state.views.appearance.grid(1)
     );
-    let mut engines = vec![first, second];
-    for make in &makes[2..] {
-        let mut engine = make();
-        engine.add_views(views()).unwrap();
-        engines.push(engine);
-    }
-    for (i, engine) in engines.iter_mut().enumerate() {
-        engine.upload(&scene.splats, None).unwrap();
-        let (other, other_state) = steps(engine.as_mut(), 1..=6);
-        assert!(splats == other, "engine {i}: other splats");
-        assert!(state == other_state, "engine {i}: other state");
-    }
 }

@@ -1,7 +1,7 @@
 //! Steps that learn the photometric model, against the reference, and bit-identical results of repeated runs.
 
-use super::training::{masked_photo, photo, settings};
-use super::{Make, growing, last_report};
+use super::training::{learnt_models_repeat, masked_photo, photo, settings};
+use super::{Make, last_report};
 use crate::compare::{self, TOLERANCE};
 use crate::oracle::{self as reference, Gaussian, PhotometricImage};
 use crate::scenes::{self, Random, TestScene};
@@ -11,7 +11,6 @@ use dapple_engine::{
     PosedCamera, Report, StepFeatures, StepSettings, TrainView, ViewId,
 };
 use dapple_scene::{Camera, Photo};
-use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 const LEARNT: PhotometricSettings = PhotometricSettings {
@@ -245,35 +244,9 @@ pub fn photometric_matches_the_reference(make: Make<'_>) {
 /// another engine; whole runs use an engine of each of `makes`. Splats, moments and models are bit-identical.
 pub fn photometric_repeats_itself(makes: &[Make<'_>]) {
     let scene = scenes::named("crowd");
-    let views = || views(&scene, &photo(&scene));
-    let steps = |engine: &mut dyn Engine, steps: RangeInclusive<u32>| {
-        for step in steps {
-            let learning = with_model(settings(&scene, step));
-            engine.step(ViewId(step as usize % 3), &learning).unwrap();
-            if step == 3 {
-                engine.densify(&growing()).unwrap();
-            }
-        }
-        engine.download().unwrap()
-    };
-    let (mut first, mut second) = (makes[0](), makes[1]());
-    first.upload(&scene.splats, None).unwrap();
-    first.add_views(views()).unwrap();
-    let (splats, state) = steps(first.as_mut(), 1..=3);
-    second.upload(&splats, Some(&state)).unwrap();
-    second.add_views(views()).unwrap();
-    let (splats, state) = steps(second.as_mut(), 4..=6);
+    let views = views(&scene, &photo(&scene));
+    let state = learnt_models_repeat(makes, &scene, &views, |step| {
+        with_model(settings(&scene, step))
+    });
     assert_eq!(state.views.photometric.seen, [2, 4, 2, 2, 2, 0]);
-    let mut engines = vec![first, second];
-    for make in &makes[2..] {
-        let mut engine = make();
-        engine.add_views(views()).unwrap();
-        engines.push(engine);
-    }
-    for (i, engine) in engines.iter_mut().enumerate() {
-        engine.upload(&scene.splats, None).unwrap();
-        let (other, other_state) = steps(engine.as_mut(), 1..=6);
-        assert!(splats == other, "engine {i}: other splats");
-        assert!(state == other_state, "engine {i}: other state");
-    }
 }

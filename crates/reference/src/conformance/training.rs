@@ -7,9 +7,10 @@ use crate::oracle as reference;
 use crate::scenes::{self, Random, TestScene};
 use dapple_engine::{
     Adam, Engine, EngineExt, Gradients, LearningRates, LossTerm, LossWeights, OptimizerState,
-    StepSettings, TrainView,
+    StepSettings, TrainView, ViewId,
 };
 use dapple_scene::{Photo, Splats};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 const SSIM_WEIGHT: f32 = 0.2;
@@ -312,4 +313,45 @@ pub fn runs_repeat_themselves(makes: &[Make<'_>]) {
         assert!(splats == other, "run {i} gives other splats");
         assert!(state == other_state, "run {i} gives other moments");
     }
+}
+
+/// Checks steps that learn models of views, and a densification round after the third. One run is downloaded after
+/// three steps and resumed in another engine; whole runs use an engine of each of `makes`. Splats and states are
+/// bit-identical. `settings` makes the settings of a step; steps take the views in turn. Returns the last state.
+pub(super) fn learnt_models_repeat(
+    makes: &[Make<'_>],
+    scene: &TestScene,
+    views: &[TrainView],
+    settings: impl Fn(u32) -> StepSettings,
+) -> OptimizerState {
+    let steps = |engine: &mut dyn Engine, steps: RangeInclusive<u32>| {
+        for step in steps {
+            let view = ViewId(step as usize % views.len());
+            engine.step(view, &settings(step)).unwrap();
+            if step == 3 {
+                engine.densify(&growing()).unwrap();
+            }
+        }
+        engine.download().unwrap()
+    };
+    let (mut first, mut second) = (makes[0](), makes[1]());
+    first.upload(&scene.splats, None).unwrap();
+    first.add_views(views.to_vec()).unwrap();
+    let (splats, state) = steps(first.as_mut(), 1..=3);
+    second.upload(&splats, Some(&state)).unwrap();
+    second.add_views(views.to_vec()).unwrap();
+    let (splats, state) = steps(second.as_mut(), 4..=6);
+    let mut engines = vec![first, second];
+    for make in &makes[2..] {
+        let mut engine = make();
+        engine.add_views(views.to_vec()).unwrap();
+        engines.push(engine);
+    }
+    for (i, engine) in engines.iter_mut().enumerate() {
+        engine.upload(&scene.splats, None).unwrap();
+        let (other, other_state) = steps(engine.as_mut(), 1..=6);
+        assert!(splats == other, "engine {i}: other splats");
+        assert!(state == other_state, "engine {i}: other state");
+    }
+    state
 }

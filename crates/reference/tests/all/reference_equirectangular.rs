@@ -153,7 +153,7 @@ fn every_parameter_and_the_pose() {
             ],
         ),
         (
-            "across the seam",
+            "across the left and right edge",
             [
                 ([-2.0, 2.0, 4.0, 16.0], [1.0, 4.0]),
                 ([0.0, 40.0, 6.0, 14.0], [3.0, 9.0]),

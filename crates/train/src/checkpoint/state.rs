@@ -154,9 +154,7 @@ pub(super) fn read_views<R: Read + Seek>(
             true => Numbers::U32(reader.read(&name, Kind::U32, shape)?.into()),
         })
     })?;
-    state.appearance.check()?;
-    state.photometric.check()?;
-    state.appearance_mlp.check()?;
+    state.check()?;
     Ok(state)
 }
 

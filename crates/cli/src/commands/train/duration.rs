@@ -63,8 +63,8 @@ mod tests {
             assert!(parse_duration(bad).is_err(), "{bad}");
         }
         // Each message names its own limit.
-        let told = |text| parse_duration(text).unwrap_err();
-        assert!(told("0.5s").contains("at least 1 second"));
-        assert!(told("99999999h").contains("at most 2778 hours"));
+        let refusal = |text| parse_duration(text).unwrap_err();
+        assert!(refusal("0.5s").contains("at least 1 second"));
+        assert!(refusal("99999999h").contains("at most 2778 hours"));
     }
 }
