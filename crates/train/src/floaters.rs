@@ -1,8 +1,8 @@
 //! Floaters: Gaussians that the photos contradict.
 //!
 //! A pixel's colour is linear in one Gaussian's opacity, the others fixed. So the squared error of the training photos
-//! without that Gaussian follows from two sums over all values of all pixels, with r the render minus the photo and d
-//! the part of the render that vanishes with the Gaussian:
+//! with a part of that Gaussian's opacity follows from two sums over all values of all pixels, with r the render minus
+//! the photo and d the part of the render that vanishes with the Gaussian:
 //!
 //! - the sum of w r d, from one backward pass with the derivative w r;
 //! - the sum of w d d, from a backward pass with random signs times the root of w (Hutchinson): the square of what it
@@ -11,15 +11,18 @@
 //! The weights w are 1 / (s s + r r), with s the scale of the photo's residuals (median): photos that the model does
 //! not explain, and what moved in them, count less.
 //!
-//! Removal lowers the error where the first sum exceeds half the second. In a trained model the first sum is near 0, in
-//! a floater it is near the second. Were r noise, the deviation of the first sum would be at most the root of the
-//! second: a floater exceeds it many times.
+//! # Fit
+//! In a trained model the first sum is near 0, in a floater it is near the second. Were r noise, the deviation of the
+//! first sum would be at most the root of the second: a floater exceeds it many times. Floaters overlap, hide each other
+//! and explain each other's residuals. So the opacities of all Gaussians that exceed the deviation are fitted together:
+//! each keeps a part of its opacity, from 1 down to [`LEAST_PART`], and each round moves it by the ratio of the sums
+//! (Newton). The length of a Gaussian's step grows while the first sum keeps its sign and shrinks where it changes it
+//! (Rprop, Riedmiller and Braun 1993): the former where weights fall with r, the latter where many overlap.
 //!
-//! Floaters hide each other, so they are removed in rounds: what exceeds the deviation most goes first, and the next
-//! round renders what is left. Several that overlap may explain one residual, and removal of all of them would
-//! overshoot. So each round renders what is left without them, D less, and shares the change of the squared error, the
-//! sum of D (2 r - D), among them by their d. Those with a share that is not above 0 stay, and those with a share that
-//! one half of the photos contradicts.
+//! # Test
+//! What the fit puts below one half is a candidate: floaters, and what stood behind them. The candidates are dimmed to
+//! [`LEAST_PART`], all others are restored, and both sums are computed again. They give the change of the squared error
+//! if the Gaussian alone came back. It is removed if the error would rise, and neither half of the photos contradicts.
 
 use crate::contributions::stopped;
 use crate::evaluate::target;
@@ -37,11 +40,30 @@ const LEAST_SCALE: f32 = 1.0 / 255.0;
 /// The scale of residuals in medians of their size.
 const MEDIANS: f32 = 1.4826;
 
-/// By how many deviations a floater exceeds noise, round by round.
-const ROUNDS: [f64; 4] = [20.0, 8.0, 4.0, 4.0];
+/// Rounds of the fit.
+const ROUNDS: usize = 12;
 
-/// The least part of the second sum that the first has in a floater: weights that fall with r let it be below half.
-const LEAST: f64 = 0.1;
+/// By how many deviations a Gaussian must exceed noise before its opacity is fitted.
+const DEVIATIONS: f64 = 4.0;
+
+/// The least part of the second sum that the first has in a floater: weights that fall with r make it smaller.
+const LEAST: f64 = 0.05;
+
+/// The least part of its opacity that a Gaussian keeps in the fit: sums of a Gaussian that is gone are 0.
+const LEAST_PART: f64 = 0.02;
+
+/// The part of its opacity below which a Gaussian is a candidate.
+const CANDIDATE: f64 = 0.5;
+
+/// Length of the first step, in steps of Newton's method; what it grows and shrinks by; its bound.
+const FIRST_STEP: f64 = 0.6;
+const GROWTH: f64 = 2.0;
+const SHRINKAGE: f64 = 0.5;
+const LONGEST_STEP: f64 = 10.0;
+
+/// Bounds of the change of a part in one step, relative to the part: down and up.
+const MOST_DOWN: f64 = 0.7;
+const MOST_UP: f64 = 1.0;
 
 /// Part of a gain that one half of the photos may lose.
 const CONTRADICTED: f64 = 0.1;
@@ -66,83 +88,154 @@ pub fn floaters(
     settings: &RenderSettings,
     progress: &dyn Progress,
 ) -> Result<Vec<bool>> {
-    let mut left = splats.clone();
-    for logit in &mut left.opacities {
+    let mut splats = splats.clone();
+    for logit in &mut splats.opacities {
         *logit = logit.min(MOST_LOGIT);
     }
-    let mut indices: Vec<usize> = (0..splats.len()).collect();
-    // Sums of d d gather over rounds: each has other signs.
-    let mut own = vec![0.0; splats.len()];
     let step = views.len().div_ceil(MOST_VIEWS).max(1);
     let views: Vec<&View> = views.iter().step_by(step).collect();
-    let settings = RenderSettings {
-        depth: false,
-        ..*settings
+    let comparison = Comparison {
+        splats: &splats,
+        views: &views,
+        settings: RenderSettings {
+            depth: false,
+            ..*settings
+        },
+        progress,
     };
-    progress.start(
-        "comparing with photos",
-        2 * (ROUNDS.len() * views.len()) as u64,
-    );
-    for (round, deviations) in ROUNDS.into_iter().enumerate() {
-        engine.upload(&left, None)?;
-        let against = compare(
-            engine,
-            &left,
-            &views,
-            &settings,
-            (round as u64, &mut own),
-            progress,
-        );
-        let against = against.inspect_err(|_| progress.finish())?;
-        let is_floater = |i: usize| {
-            let (against, own) = (against[i], own[i] / (round + 1) as f64);
-            against > LEAST * own && against > deviations * own.sqrt()
-        };
-        let marked: Vec<bool> = (0..left.len()).map(is_floater).collect();
-        let shares = shares(engine, &left, &marked, &views, &settings, progress);
-        let shares = shares.inspect_err(|_| progress.finish())?;
-        let is_kept = |i: &usize| !(marked[*i] && is_gain(shares[*i]));
-        let kept: Vec<usize> = (0..left.len()).filter(is_kept).collect();
-        left.retain(|i| kept.binary_search(&i).is_ok());
-        indices = kept.iter().map(|&i| indices[i]).collect();
-        own = kept.iter().map(|&i| own[i]).collect();
-    }
+    progress.start("comparing with photos", ((ROUNDS + 1) * views.len()) as u64);
+    let are = comparison
+        .candidates(engine)
+        .and_then(|candidates| comparison.contradicted(engine, &candidates));
     progress.finish();
-    let mut are = vec![true; splats.len()];
-    for i in indices {
-        are[i] = false;
-    }
-    Ok(are)
+    are
 }
 
-/// The sums of w r d over these views; those of w d d are added to the second of `gathered`.
-fn compare(
-    engine: &mut dyn Engine,
-    splats: &Splats,
-    views: &[&View],
-    settings: &RenderSettings,
-    (round, own): (u64, &mut [f64]),
-    progress: &dyn Progress,
-) -> Result<Vec<f64>> {
-    let mut sums = vec![0.0; splats.len()];
-    for_each_photo(views, progress, |at, view, photo| {
-        let shown = engine.render(&view.camera, settings)?.rgb;
-        let seed = round << 24 | at as u64;
-        let (off, signs) = derivatives(&residual(&shown, photo, settings.background), seed);
-        let against = engine
-            .blend_gradients(&view.camera, settings, &off)?
-            .opacities;
-        let alone = engine
-            .blend_gradients(&view.camera, settings, &signs)?
-            .opacities;
-        let both = sums.par_iter_mut().zip(own.par_iter_mut()).enumerate();
-        both.for_each(|(i, (sum, own))| {
-            *sum += without_one(splats, &against, i);
-            *own += without_one(splats, &alone, i).powi(2);
-        });
-        Ok(())
-    })?;
-    Ok(sums)
+/// A model and the photos that it is compared with.
+struct Comparison<'a> {
+    splats: &'a Splats,
+    views: &'a [&'a View],
+    settings: RenderSettings,
+    progress: &'a dyn Progress,
+}
+
+/// Sums over all values of photos, for each Gaussian `[N]`: of w r d and of w d d. The two entries are those of the
+/// photos with even and with odd numbers.
+#[derive(Clone, Copy, Default)]
+struct Sums {
+    against: [f64; 2],
+    own: [f64; 2],
+}
+
+/// The part of its opacity that a Gaussian keeps, and the state of its fit.
+#[derive(Clone, Copy)]
+struct Fitted {
+    part: f64,
+    /// Length of the next step, in steps of Newton's method.
+    step: f64,
+    /// First sum of the step before; 0 before the first step.
+    before: f64,
+    /// Sum of w d d at the whole opacity, added over rounds: each has other signs.
+    own: f64,
+}
+
+impl Fitted {
+    const WHOLE: Self = Self {
+        part: 1.0,
+        step: FIRST_STEP,
+        before: 0.0,
+        own: 0.0,
+    };
+
+    /// Moves the part of a Gaussian by the sums of the round with this number, counted from 1.
+    fn advance(&mut self, sums: &Sums, round: usize) {
+        let against: f64 = sums.against.iter().sum();
+        let square = self.part * self.part;
+        self.own += sums.own.iter().sum::<f64>() / square;
+        let own = self.own / round as f64 * square;
+        let exceeds = against > DEVIATIONS * own.sqrt() && against > LEAST * own;
+        if own <= 0.0 || (self.part >= 1.0 && !exceeds) {
+            return;
+        }
+        if self.before * against > 0.0 {
+            self.step = (self.step * GROWTH).min(LONGEST_STEP);
+        } else if self.before * against < 0.0 {
+            self.step *= SHRINKAGE;
+        }
+        self.before = against;
+        let change = (self.step * against / own).clamp(-MOST_UP, MOST_DOWN);
+        self.part = (self.part * (1.0 - change)).max(LEAST_PART);
+        if self.part >= 1.0 {
+            (self.part, self.step, self.before) = (1.0, FIRST_STEP, 0.0);
+        }
+    }
+}
+
+impl Comparison<'_> {
+    /// Returns true for each Gaussian that the fit dims to less than half of its opacity.
+    fn candidates(&self, engine: &mut dyn Engine) -> Result<Vec<bool>> {
+        let mut fitted = vec![Fitted::WHOLE; self.splats.len()];
+        for round in 0..ROUNDS {
+            let sums = self.compare(engine, |i| fitted[i].part, round as u64)?;
+            for (fitted, sums) in fitted.iter_mut().zip(&sums) {
+                fitted.advance(sums, round + 1);
+            }
+        }
+        Ok(fitted.iter().map(|of| of.part < CANDIDATE).collect())
+    }
+
+    /// Returns true for each candidate whose return would raise the error, with no other candidate in place.
+    fn contradicted(&self, engine: &mut dyn Engine, candidates: &[bool]) -> Result<Vec<bool>> {
+        let part = |i: usize| if candidates[i] { LEAST_PART } else { 1.0 };
+        let sums = self.compare(engine, part, ROUNDS as u64)?;
+        let rise = |sums: &Sums, half: usize| {
+            2.0 * sums.against[half] / LEAST_PART + sums.own[half] / (LEAST_PART * LEAST_PART)
+        };
+        let both = sums.iter().zip(candidates);
+        Ok(both
+            .map(|(sums, is)| *is && is_gain([rise(sums, 0), rise(sums, 1)]))
+            .collect())
+    }
+
+    /// The sums of all Gaussians where each has this part of its opacity.
+    fn compare(
+        &self,
+        engine: &mut dyn Engine,
+        part: impl Fn(usize) -> f64,
+        round: u64,
+    ) -> Result<Vec<Sums>> {
+        let mut splats = self.splats.clone();
+        for (i, logit) in splats.opacities.iter_mut().enumerate() {
+            *logit = dimmed(*logit, part(i));
+        }
+        engine.upload(&splats, None)?;
+        let mut sums = vec![Sums::default(); splats.len()];
+        for_each_photo(self.views, self.progress, |at, view, photo| {
+            let settings = &self.settings;
+            let shown = engine.render(&view.camera, settings)?.rgb;
+            let seed = round << 24 | at as u64;
+            let (off, signs) = derivatives(&residual(&shown, photo, settings.background), seed);
+            let mut gradients =
+                |derivative: &[f32]| engine.blend_gradients(&view.camera, settings, derivative);
+            let against = gradients(&off)?.opacities;
+            let own = gradients(&signs)?.opacities;
+            sums.par_iter_mut().enumerate().for_each(|(i, sums)| {
+                sums.against[at % 2] += without_one(&splats, &against, i);
+                sums.own[at % 2] += without_one(&splats, &own, i).powi(2);
+            });
+            Ok(())
+        })?;
+        Ok(sums)
+    }
+}
+
+/// The logit of a part of this logit's opacity.
+fn dimmed(logit: f32, part: f64) -> f32 {
+    if part >= 1.0 {
+        return logit;
+    }
+    let opacity = part / (1.0 + (-f64::from(logit)).exp());
+    (opacity / (1.0 - opacity)).ln() as f32
 }
 
 /// Calls `work` with each view and its photo, in order. Photos are decoded in parallel, a few at a time.
@@ -186,61 +279,7 @@ fn derivatives(off: &[Option<f32>], seed: u64) -> (Vec<f32>, Vec<f32>) {
     both.unzip()
 }
 
-/// Returns two shares for each Gaussian, 0 for those that are not marked: the part of the squared error that vanishes
-/// with the Gaussian if all marked ones are removed. Each number is from every second photo, weighted by its inverse
-/// error.
-fn shares(
-    engine: &mut dyn Engine,
-    splats: &Splats,
-    marked: &[bool],
-    views: &[&View],
-    settings: &RenderSettings,
-    progress: &dyn Progress,
-) -> Result<Vec<[f64; 2]>> {
-    let mut shares = vec![[0.0; 2]; splats.len()];
-    if marked.iter().all(|is| *is) || !marked.contains(&true) {
-        progress.advance(views.len() as u64);
-        return Ok(shares);
-    }
-    let mut rest = splats.clone();
-    rest.retain(|i| !marked[i]);
-    engine.upload(&rest, None)?;
-    // Bytes: all renders are held.
-    let bytes = |engine: &mut dyn Engine, view: &View| {
-        let shown = engine.render_bytes(&view.camera, settings)?;
-        let rgb = shown.rgba.chunks_exact(4).flat_map(|p| [p[0], p[1], p[2]]);
-        Ok(rgb.collect())
-    };
-    let without: Vec<Vec<u8>> = views
-        .iter()
-        .map(|view| bytes(engine, view))
-        .collect::<Result<_>>()?;
-    engine.upload(splats, None)?;
-    for_each_photo(views, progress, |at, view, photo| {
-        let shown = engine.render(&view.camera, settings)?.rgb;
-        let off = residual(&shown, photo, settings.background);
-        let sum: f32 = off.iter().flatten().map(|r| r * r).sum();
-        let mean = sum / off.iter().flatten().count().max(1) as f32;
-        let weight = 1.0 / mean.max(LEAST_SCALE * LEAST_SCALE);
-        let derivative: Vec<f32> = off
-            .par_iter()
-            .zip(&shown)
-            .zip(&without[at])
-            .map(|((off, shown), without)| {
-                let gone = shown.clamp(0.0, 1.0) - f32::from(*without) / 255.0;
-                off.map_or(0.0, |r| weight * (2.0 * r - gone))
-            })
-            .collect();
-        let gradients = engine.blend_gradients(&view.camera, settings, &derivative)?;
-        for i in (0..splats.len()).filter(|&i| marked[i]) {
-            shares[i][at % 2] += without_one(splats, &gradients.opacities, i);
-        }
-        Ok(())
-    })?;
-    Ok(shares)
-}
-
-/// Returns true if the error falls by these shares, and neither half of the photos contradicts.
+/// Returns true if removal lowers the error by these amounts, and neither half of the photos contradicts.
 fn is_gain([even, odd]: [f64; 2]) -> bool {
     let sum = even + odd;
     sum > 0.0 && even.min(odd) >= -CONTRADICTED * sum
