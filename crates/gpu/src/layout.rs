@@ -2,7 +2,7 @@
 //! `shaders/shared/`; a test compares their sizes with these.
 
 use bytemuck::{Pod, Zeroable};
-use dapple_engine::{LossTerm, constants, depth, filter_3d, photometric, score, surface};
+use dapple_engine::{LossTerm, constants, depth, filter_3d, score, surface};
 use dapple_runtime::Defines;
 use dapple_scene::sh_coefficient_count;
 use std::mem::offset_of;
@@ -329,9 +329,6 @@ pub const STORAGE_BUFFERS: u32 = 16;
 /// of them takes, `appearance_gather`.
 pub const WORKGROUP_BYTES: u32 = 24 << 10;
 
-/// Workgroups of `mlp_gather`, a multiple of 16: as many as a large GPU holds at once, and few enough to add up.
-pub const MLP_GROUPS: u32 = 512;
-
 /// Storage buffers that every device binds: WebGPU's default limit.
 pub const LEAST_STORAGE_BUFFERS: u32 = 8;
 
@@ -345,7 +342,7 @@ const SSIM_TAPS: [&str; constants::SSIM_WINDOW / 2 + 1] = [
     "SSIM_TAP_5",
 ];
 
-/// Constants that every shader may use.
+/// Constants that every shader may use; [`crate::catalogue::defines`] adds those of features.
 pub fn defines() -> Defines {
     let [r, g, b] = score::HIDDEN;
     let defines = Defines::new()
@@ -384,11 +381,7 @@ pub fn defines() -> Defines {
         )
         .u32("EMIT_BLOCK", EMIT_BLOCK)
         .u32("SLOT_SUMS_GAUSSIANS", SLOT_SUMS_GAUSSIANS)
-        .u32("UPDATE_THREADS", UPDATE_THREADS)
-        .u32("MLP_GROUPS", MLP_GROUPS)
-        .u32("PHOTOMETRIC_ROW", photometric::ROW as u32)
-        .f32("PHOTOMETRIC_CAMERA_SHARE", photometric::CAMERA_SHARE)
-        .u32("DROPOUT", dapple_engine::DROPOUT);
+        .u32("UPDATE_THREADS", UPDATE_THREADS);
     // Tap d is the weight at distance d from the centre of the symmetric window.
     let window = constants::ssim_window();
     let taps = SSIM_TAPS.iter().zip(&window[constants::SSIM_WINDOW / 2..]);

@@ -4,6 +4,7 @@
 //! - [`layout`]: types and constants shared by host and shaders.
 //! - [`passes`]: types of the declarations of stages.
 //! - [`stages`]: one file for each stage: its declaration, and the dispatches of its kernels.
+//! - [`features`]: one file for each feature: its passes and what it holds between steps.
 //! - [`plans`]: the lists of passes. [`catalogue`]: what follows from the lists: shaders, buffers,
 //!   dispatch entries, costs.
 //! - [`nearest`]: the nearest of many centres, for palettes of splat files; not a stage of the
@@ -17,8 +18,8 @@ pub mod browser;
 mod buffers;
 pub mod catalogue;
 mod context;
-mod depths;
 mod engine;
+pub mod features;
 mod growing;
 pub mod layout;
 mod memory_use;
@@ -28,7 +29,6 @@ mod params;
 pub mod passes;
 mod photos;
 pub mod plans;
-mod poses;
 pub mod precision;
 mod recorder;
 mod recordings;

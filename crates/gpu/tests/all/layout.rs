@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use dapple_gpu::catalogue;
-use dapple_gpu::layout::{self, Lens, Parameters, Report, State, Step, View};
+use dapple_gpu::layout::{Lens, Parameters, Report, State, Step, View};
 use dapple_runtime::wgpu::naga;
 use std::mem::offset_of;
 
@@ -37,7 +37,7 @@ macro_rules! members {
 /// Returns the members of a shader's struct in naga's layout, and its bytes.
 fn of_shader(file: &str, name: &str) -> (Vec<Member>, u32) {
     let wgsl = catalogue::shaders()
-        .compose(file, &layout::defines())
+        .compose(file, &catalogue::defines())
         .unwrap();
     let module = naga::front::wgsl::parse_str(&wgsl).unwrap();
     let mut layouter = naga::proc::Layouter::default();

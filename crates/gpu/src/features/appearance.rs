@@ -4,16 +4,19 @@
 //! The size of the grid and the regulariser's weights are constants of the kernels, which are compiled when a step
 //! first needs them.
 
-use super::project::PIXELS;
-use super::shaders;
+use super::point::{Feature, FeatureContext, Point};
+use crate::buffers::too_large;
 use crate::passes::{Axis, Bits, Code, Pass, Tensor};
 use crate::recorder::{Recorder, Size};
+use crate::stages::project::PIXELS;
+use crate::stages::shaders;
+use crate::views::Views;
 use crate::{Buffers, Context};
-use dapple_engine::appearance::grid_floats;
+use dapple_engine::appearance::{check_cells, grid_floats, other_cells};
 use dapple_engine::constants::LUMINANCE;
-use dapple_engine::{AppearanceGrids as Learnt, AppearanceSettings};
+use dapple_engine::{AppearanceGrids as Learnt, AppearanceSettings, StepSettings, ViewId};
 use dapple_runtime::Defines;
-use dapple_scene::Result;
+use dapple_scene::{Error, Result};
 
 /// Approximate workgroups of `appearance_gather`: columns of a small grid divide their pixels into shares.
 const GATHERING: u32 = 1024;
@@ -25,7 +28,7 @@ const MOST_SLICES: u32 = 64;
 const STEP_THREADS: u32 = 64;
 
 /// Returns the number of shares of the pixels around a column of cells.
-pub fn slices(cells: [u32; 3]) -> u32 {
+fn slices(cells: [u32; 3]) -> u32 {
     GATHERING
         .div_ceil(cells[0] * cells[1])
         .clamp(1, MOST_SLICES)
@@ -55,7 +58,7 @@ pub fn define(defines: Defines, settings: &AppearanceSettings) -> Defines {
 }
 
 /// Name of the settings that are constants of the kernels.
-pub const CONSTANTS: &str = "appearance settings";
+const CONSTANTS: &str = "appearance settings";
 
 const APPLY: Code = Code::new("appearance", "apply").with_constants(CONSTANTS);
 const GATHER: Code = Code::new("appearance_gather", "gather").with_constants(CONSTANTS);
@@ -89,7 +92,8 @@ pub static BACK: Pass = Pass {
 };
 
 fn record_back(r: &mut Recorder<'_>) -> Result<()> {
-    let [x, y, l] = r.sizes.grid;
+    let cells = r.context.sizes.get(CONSTANTS).copied();
+    let [x, y, l] = cells.ok_or_else(|| Error::internal("the grids have no size"))?;
     // In a halted step this adds up the data of an earlier step, and the result is not read.
     let columns = [x * y, slices([x, y, l]), 1];
     r.run(&GATHER, Size::Workgroups(columns))?;
@@ -101,18 +105,119 @@ fn record_back(r: &mut Recorder<'_>) -> Result<()> {
 
 /// Sizes of the views' grids.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Grids {
+struct Grids {
     /// Cells of each grid.
-    pub cells: [u32; 3],
+    cells: [u32; 3],
     /// Number of grids.
-    pub views: usize,
+    views: usize,
+}
+
+/// Grids of a run.
+#[derive(Debug, Default)]
+pub struct Held {
+    /// Sizes of the grids, after a step has requested them.
+    grids: Option<Grids>,
+    /// Settings that kernels were compiled with.
+    compiled: Option<AppearanceSettings>,
+}
+
+impl Held {
+    /// Makes sure that every view has a grid.
+    fn fit(&mut self, at: &mut FeatureContext<'_>, cells: [u32; 3]) -> Result<()> {
+        let views = at.views.len();
+        match self.grids {
+            Some(grids) if grids.cells != cells => Err(other_cells(grids.cells, cells)),
+            Some(grids) if grids.views == views => Ok(()),
+            _ => {
+                let mut all = self.download(at)?;
+                check_cells(cells)?;
+                check_views(at, cells, views)?;
+                all.cells = cells;
+                all.extend_to(views);
+                self.grids = Some(upload(at.context, at.buffers, &all)?);
+                Ok(())
+            }
+        }
+    }
+
+    /// Makes the settings constants of the kernels, except for the rate: it is sent with the step.
+    fn compile(&mut self, at: &mut FeatureContext<'_>, settings: &AppearanceSettings) {
+        let compiled = Some(AppearanceSettings {
+            rate: 0.0,
+            ..*settings
+        });
+        if self.compiled != compiled {
+            let constants = define(Defines::new(), settings);
+            at.context.set_constants(CONSTANTS, constants);
+            at.context.sizes.insert(CONSTANTS, settings.cells);
+            at.buffers.touch(CONSTANTS);
+            self.compiled = compiled;
+        }
+    }
+}
+
+impl Feature for Held {
+    type State = Learnt;
+    const PASSES: &'static [(Point, &'static Pass)] =
+        &[(Point::Image, &FORTH), (Point::ImageBack, &BACK)];
+
+    fn bits(&self, _view: ViewId, settings: &StepSettings) -> Bits {
+        Bits::when(settings.features.appearance.is_some(), Bits::APPEARANCE)
+    }
+
+    fn reads_back(&self, views: &Views, settings: &StepSettings) -> bool {
+        settings.features.appearance.is_some()
+            && self.grids.is_some_and(|grids| grids.views != views.len())
+    }
+
+    fn prepare(
+        &mut self,
+        at: &mut FeatureContext<'_>,
+        _view: ViewId,
+        settings: &StepSettings,
+    ) -> Result<()> {
+        if let Some(learnt) = &settings.features.appearance {
+            self.fit(at, learnt.cells)?;
+            self.compile(at, learnt);
+        }
+        Ok(())
+    }
+
+    fn upload(&mut self, at: &mut FeatureContext<'_>, grids: &Learnt) -> Result<()> {
+        self.grids = None;
+        if !grids.is_empty() {
+            check_views(at, grids.cells, grids.views())?;
+            self.grids = Some(upload(at.context, at.buffers, grids)?);
+        }
+        Ok(())
+    }
+
+    fn download(&mut self, at: &mut FeatureContext<'_>) -> Result<Learnt> {
+        match &self.grids {
+            Some(grids) => download(at.context, at.buffers, grids),
+            None => Ok(Learnt::default()),
+        }
+    }
+}
+
+/// Checks that the grids of this number of views fit one buffer.
+fn check_views(at: &FeatureContext<'_>, cells: [u32; 3], views: usize) -> Result<()> {
+    let bytes = 4 * grid_floats(cells) as u64;
+    let most = at.most_bytes / bytes.max(1);
+    if views as u64 <= most {
+        return Ok(());
+    }
+    let counts = [views as u64, most].map(|count| u32::try_from(count).unwrap_or(u32::MAX));
+    let what = "photos whose appearance is learnt";
+    Err(too_large(&at.context.gpu, at.most_bytes, what, counts)
+        .hint("make appearance.grid smaller, or use --appearance exposure, or --device cpu"))
 }
 
 /// Uploads grids into buffers of their own.
 ///
 /// # Errors
 /// No memory, or more than a binding can hold.
-pub fn upload(context: &Context, buffers: &mut Buffers, grids: &Learnt) -> Result<Grids> {
+fn upload(context: &Context, buffers: &mut Buffers, grids: &Learnt) -> Result<Grids> {
     let gpu = &context.gpu;
     for (name, values) in [
         ("appearance", &grids.coefficients),
@@ -143,7 +248,7 @@ pub fn upload(context: &Context, buffers: &mut Buffers, grids: &Learnt) -> Resul
 ///
 /// # Errors
 /// A lost device, no memory for the copies.
-pub fn download(context: &Context, buffers: &Buffers, grids: &Grids) -> Result<Learnt> {
+fn download(context: &Context, buffers: &Buffers, grids: &Grids) -> Result<Learnt> {
     let gpu = &context.gpu;
     let floats = grids.views * grid_floats(grids.cells);
     Ok(Learnt {

@@ -1,23 +1,27 @@
 //! Appearance MLP: `project` and `update` have separate permutations, and between them the network and the photo's
 //! embedding take their step. See `shaders/shared/mlp.wgsl`, `shaders/mlp_gather.wgsl` and `shaders/mlp_step.wgsl`.
 
-use super::shaders;
-use crate::layout::MLP_GROUPS;
+use super::point::{Feature, FeatureContext, Point};
 use crate::params::{planes_of, rows_of};
 use crate::passes::{Axis, Bits, Code, Kind, Pass, Tensor};
 use crate::recorder::{Recorder, Size};
+use crate::stages::shaders;
 use crate::{Buffers, Context};
-use dapple_engine::AppearanceMlp;
-use dapple_engine::appearance_mlp::{self, EMBEDDING, NETWORK};
+use dapple_engine::appearance_mlp::{self, EMBEDDING, NETWORK, no_embedding};
+use dapple_engine::{AppearanceMlp, OptimizerState, StepSettings, ViewId};
+use dapple_runtime::Defines;
 use dapple_scene::Result;
+
+/// Workgroups of `mlp_gather`, a multiple of 16: as many as a large GPU holds at once, and few enough to add up.
+pub const MLP_GROUPS: u32 = 512;
 
 /// Sums that a workgroup of `mlp_reduce` adds up.
 const COLUMNS: u32 = 16;
 
 /// The tensors of Gaussians' features and of their moments; they exist if the appearance MLP is trained.
-pub const FEATURES: &str = "mlp_features";
+const FEATURES: &str = "mlp_features";
 /// See [`FEATURES`].
-pub const MOMENTS: &str = "mlp_feature_moments";
+const MOMENTS: &str = "mlp_feature_moments";
 /// Planes of features.
 const WIDTH: u32 = appearance_mlp::FEATURES as u32;
 
@@ -57,12 +61,66 @@ fn record(r: &mut Recorder<'_>) -> Result<()> {
     r.run(&ADVANCE, Size::ONE)
 }
 
+/// Network, embeddings and features.
+#[derive(Debug, Default)]
+pub struct Held {
+    /// Number of views that have an embedding.
+    views: usize,
+}
+
+impl Feature for Held {
+    type State = AppearanceMlp;
+    const PASSES: &'static [(Point, &'static Pass)] = &[(Point::Gradients, &PASS)];
+
+    fn define(defines: Defines) -> Defines {
+        defines.u32("MLP_GROUPS", MLP_GROUPS)
+    }
+
+    fn bits(&self, _view: ViewId, settings: &StepSettings) -> Bits {
+        Bits::when(settings.features.appearance_mlp.is_some(), Bits::MLP)
+    }
+
+    fn bits_of_state(state: &OptimizerState) -> Bits {
+        Bits::when(!state.views.appearance_mlp.is_empty(), Bits::MLP)
+    }
+
+    fn prepare(
+        &mut self,
+        _at: &mut FeatureContext<'_>,
+        view: ViewId,
+        settings: &StepSettings,
+    ) -> Result<()> {
+        match settings.features.appearance_mlp.is_some() && view.0 >= self.views {
+            true => Err(no_embedding()),
+            false => Ok(()),
+        }
+    }
+
+    fn upload(&mut self, at: &mut FeatureContext<'_>, mlp: &AppearanceMlp) -> Result<()> {
+        self.views = match mlp.is_empty() {
+            true => 0,
+            false => upload(at.context, at.buffers, mlp, at.capacity)?,
+        };
+        Ok(())
+    }
+
+    fn download(&mut self, at: &mut FeatureContext<'_>) -> Result<AppearanceMlp> {
+        match self.views {
+            0 => Ok(AppearanceMlp::default()),
+            views => {
+                let gaussians = (at.gaussians()?, at.capacity);
+                download(at.context, at.buffers, views, gaussians)
+            }
+        }
+    }
+}
+
 /// Uploads the network and embeddings into buffers of their own, and the features of this number of Gaussians into
 /// their planes. Returns the number of views that have an embedding.
 ///
 /// # Errors
 /// No memory, or more than a binding can hold.
-pub fn upload(
+fn upload(
     context: &Context,
     buffers: &mut Buffers,
     mlp: &AppearanceMlp,
@@ -92,7 +150,7 @@ pub fn upload(
 ///
 /// # Errors
 /// A lost device, no memory for the copies.
-pub fn download(
+fn download(
     context: &Context,
     buffers: &Buffers,
     views: usize,

@@ -1,13 +1,16 @@
 //! `appearance` by the photometric model: the image through gains, vignetting and response before `loss`, and the
 //! backward pass and the model's own step after it. See `shaders/photometric.wgsl`.
 
-use super::project::PIXELS;
-use super::shaders;
+use super::point::{Feature, FeatureContext, Point};
 use crate::passes::{Axis, Bits, Code, Pass, Tensor};
 use crate::recorder::{Recorder, Size};
+use crate::stages::project::PIXELS;
+use crate::stages::shaders;
+use crate::views::Views;
 use crate::{Buffers, Context};
-use dapple_engine::Photometric;
-use dapple_engine::photometric::ROW;
+use dapple_engine::photometric::{self, ROW};
+use dapple_engine::{Photometric, StepSettings, ViewId};
+use dapple_runtime::Defines;
 use dapple_scene::Result;
 
 /// Numbers of a model that change: a row without its two unused numbers.
@@ -47,11 +50,74 @@ fn record_back(r: &mut Recorder<'_>) -> Result<()> {
     r.run(&COUNT, Size::ONE)
 }
 
+/// Models of the views.
+#[derive(Debug, Default)]
+pub struct Held {
+    /// Number of views that have a model.
+    views: usize,
+}
+
+impl Held {
+    fn is_short(&self, views: &Views, settings: &StepSettings) -> bool {
+        settings.features.photometric.is_some() && self.views < views.len()
+    }
+}
+
+impl Feature for Held {
+    type State = Photometric;
+    const PASSES: &'static [(Point, &'static Pass)] =
+        &[(Point::Image, &FORTH), (Point::ImageBack, &BACK)];
+
+    fn define(defines: Defines) -> Defines {
+        defines
+            .u32("PHOTOMETRIC_ROW", ROW as u32)
+            .f32("PHOTOMETRIC_CAMERA_SHARE", photometric::CAMERA_SHARE)
+    }
+
+    fn bits(&self, _view: ViewId, settings: &StepSettings) -> Bits {
+        Bits::when(settings.features.photometric.is_some(), Bits::PHOTOMETRIC)
+    }
+
+    fn reads_back(&self, views: &Views, settings: &StepSettings) -> bool {
+        self.is_short(views, settings)
+    }
+
+    /// Makes sure that every view has a model.
+    fn prepare(
+        &mut self,
+        at: &mut FeatureContext<'_>,
+        _view: ViewId,
+        settings: &StepSettings,
+    ) -> Result<()> {
+        if self.is_short(at.views, settings) {
+            let mut models = self.download(at)?;
+            models.extend_to(at.views.cameras());
+            self.views = upload(at.context, at.buffers, &models)?;
+        }
+        Ok(())
+    }
+
+    fn upload(&mut self, at: &mut FeatureContext<'_>, models: &Photometric) -> Result<()> {
+        self.views = match models.is_empty() {
+            true => 0,
+            false => upload(at.context, at.buffers, models)?,
+        };
+        Ok(())
+    }
+
+    fn download(&mut self, at: &mut FeatureContext<'_>) -> Result<Photometric> {
+        match self.views {
+            0 => Ok(Photometric::default()),
+            views => download(at.context, at.buffers, views),
+        }
+    }
+}
+
 /// Uploads the models of all views into buffers of their own. Returns the number of views.
 ///
 /// # Errors
 /// No memory, or more than a binding can hold.
-pub fn upload(context: &Context, buffers: &mut Buffers, models: &Photometric) -> Result<usize> {
+fn upload(context: &Context, buffers: &mut Buffers, models: &Photometric) -> Result<usize> {
     let views = models.views();
     let mut numbers = Vec::with_capacity(3 * ROW * views);
     let mut seen = Vec::with_capacity(COUNTS * views);
@@ -73,7 +139,7 @@ pub fn upload(context: &Context, buffers: &mut Buffers, models: &Photometric) ->
 ///
 /// # Errors
 /// A lost device, no memory for the copies.
-pub fn download(context: &Context, buffers: &Buffers, views: usize) -> Result<Photometric> {
+fn download(context: &Context, buffers: &Buffers, views: usize) -> Result<Photometric> {
     let gpu = &context.gpu;
     let numbers: Vec<f32> = gpu.read(buffers.get("photometric")?, 3 * ROW * views)?;
     let seen: Vec<u32> = gpu.read(buffers.get("photometric_seen")?, COUNTS * views)?;
