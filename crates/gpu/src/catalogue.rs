@@ -4,6 +4,7 @@
 use crate::passes::{Bits, Code, Declared, Entries, Load, Pass, Tensor};
 use crate::plans::{all, is_of_rounds};
 use crate::precision::Precision;
+use crate::shared_struct::wgsl;
 use crate::{Context, features, layout};
 use dapple_engine::LossTerm;
 use dapple_runtime::{Defines, Gpu, ShaderSet, primitives};
@@ -56,6 +57,25 @@ fn losses_wgsl() -> &'static str {
 /// Constants that every shader may use, those of features included.
 pub fn defines() -> Defines {
     features::define(layout::defines())
+}
+
+/// Structs that host and shaders share, as shader includes.
+fn structs() -> Vec<(&'static str, &'static str)> {
+    static WGSL: LazyLock<[(&str, String); 6]> = LazyLock::new(|| {
+        [
+            ("shared/struct_step", wgsl::<layout::Step>("Step")),
+            (
+                "shared/struct_parameters",
+                wgsl::<layout::Parameters>("Parameters"),
+            ),
+            ("shared/struct_state", wgsl::<layout::State>("State")),
+            ("shared/struct_view", wgsl::<layout::View>("View")),
+            ("shared/struct_lens", wgsl::<layout::Lens>("Lens")),
+            ("shared/struct_report", wgsl::<layout::Report>("Report")),
+        ]
+    });
+    let structs = WGSL.iter();
+    structs.map(|(name, wgsl)| (*name, wgsl.as_str())).collect()
 }
 
 impl Context {
@@ -180,5 +200,6 @@ pub fn shaders() -> ShaderSet {
     shared
         .with(&primitives::PIECES)
         .with(&numbered)
+        .with(&structs())
         .with(&passes)
 }

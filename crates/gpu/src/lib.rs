@@ -2,6 +2,7 @@
 //!
 //! - `shaders/`: one WGSL file for each stage, shader includes under `shaders/shared/`.
 //! - [`layout`]: types and constants shared by host and shaders.
+//! - [`shared_struct`]: structs of host and shaders, declared once.
 //! - [`passes`]: types of the declarations of stages.
 //! - [`stages`]: one file for each stage: its declaration, and the dispatches of its kernels.
 //! - [`features`]: one file for each feature: its passes and what it holds between steps.
@@ -33,6 +34,7 @@ pub mod precision;
 mod recorder;
 mod recordings;
 mod ring;
+pub mod shared_struct;
 pub mod stages;
 mod timing;
 mod trace;

@@ -49,7 +49,7 @@ impl GpuEngine {
     }
 
     fn encode_step(&mut self, view: ViewId, settings: &StepSettings, sequence: u64) -> Result<()> {
-        let crop = self.features.perceptual.crop(&self.views, view, settings)?;
+        let numbers = self.features.parameters(&self.views, view, settings)?;
         let model = self.views.get(view.0).map(|v| v.camera.model);
         let photo = self.photos.arrive(view.0, sequence)?;
         if let Some(counted) = photo.counted {
@@ -70,7 +70,7 @@ impl GpuEngine {
             self.sh_degree,
             self.default_cap,
         );
-        let parameters = step_parameters(settings, self.features.depth.samples.count(view.0), crop);
+        let parameters = step_parameters(settings, numbers);
         self.fit(bits)?;
         let bytes = bytemuck::bytes_of(&immediates);
         let values = Values::new(bytes, bytemuck::bytes_of(&parameters))?;

@@ -38,6 +38,8 @@ pub struct Held;
 /// A render with anti-aliasing has the permutation, so that steps need none of their own.
 impl Feature for Held {
     type State = ();
+    type Immediates = ();
+    type Parameters = ();
     const PASSES: &'static [(Point, &'static Pass)] = &[(Point::BeforeStep, &PASS)];
 
     fn bits_of_state(state: &OptimizerState) -> Bits {

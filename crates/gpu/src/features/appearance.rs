@@ -8,6 +8,7 @@ use super::point::{Feature, FeatureContext, Point};
 use crate::buffers::too_large;
 use crate::passes::{Axis, Bits, Code, Pass, Tensor};
 use crate::recorder::{Recorder, Size};
+use crate::shared_struct::shared_struct;
 use crate::stages::project::PIXELS;
 use crate::stages::shaders;
 use crate::views::Views;
@@ -156,10 +157,27 @@ impl Held {
     }
 }
 
+shared_struct! {
+    /// Numbers of a step.
+    pub struct Immediates {
+        /// Step size of the view's grid.
+        appearance_rate: f32,
+    }
+}
+
 impl Feature for Held {
     type State = Learnt;
+    type Immediates = Immediates;
+    type Parameters = ();
     const PASSES: &'static [(Point, &'static Pass)] =
         &[(Point::Image, &FORTH), (Point::ImageBack, &BACK)];
+
+    fn immediates(settings: &StepSettings) -> Immediates {
+        let learnt = settings.features.appearance;
+        Immediates {
+            appearance_rate: learnt.map_or(0.0, |learnt| learnt.rate),
+        }
+    }
 
     fn bits(&self, _view: ViewId, settings: &StepSettings) -> Bits {
         Bits::when(settings.features.appearance.is_some(), Bits::APPEARANCE)

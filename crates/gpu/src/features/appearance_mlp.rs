@@ -5,7 +5,9 @@ use super::point::{Feature, FeatureContext, Point};
 use crate::params::{planes_of, rows_of};
 use crate::passes::{Axis, Bits, Code, Kind, Pass, Tensor};
 use crate::recorder::{Recorder, Size};
+use crate::shared_struct::shared_struct;
 use crate::stages::shaders;
+use crate::views::Views;
 use crate::{Buffers, Context};
 use dapple_engine::appearance_mlp::{self, EMBEDDING, NETWORK, no_embedding};
 use dapple_engine::{AppearanceMlp, OptimizerState, StepSettings, ViewId};
@@ -68,9 +70,40 @@ pub struct Held {
     views: usize,
 }
 
+shared_struct! {
+    /// Numbers of a step.
+    pub struct Parameters {
+        /// Step size of the network.
+        mlp_network_rate: f32,
+        /// Step size of the view's embedding.
+        mlp_code_rate: f32,
+        /// Weight of the embedding in the loss.
+        mlp_neutral: f32,
+        /// Step size of Gaussians' features.
+        mlp_feature_rate: f32,
+    }
+}
+
 impl Feature for Held {
     type State = AppearanceMlp;
+    type Immediates = ();
+    type Parameters = Parameters;
     const PASSES: &'static [(Point, &'static Pass)] = &[(Point::Gradients, &PASS)];
+
+    fn parameters(
+        &self,
+        _views: &Views,
+        _view: ViewId,
+        settings: &StepSettings,
+    ) -> Result<Parameters> {
+        let learnt = settings.features.appearance_mlp;
+        Ok(Parameters {
+            mlp_network_rate: learnt.map_or(0.0, |learnt| learnt.network_rate),
+            mlp_code_rate: learnt.map_or(0.0, |learnt| learnt.embedding_rate),
+            mlp_neutral: learnt.map_or(0.0, |learnt| learnt.neutral),
+            mlp_feature_rate: learnt.map_or(0.0, |learnt| learnt.feature_rate),
+        })
+    }
 
     fn define(defines: Defines) -> Defines {
         defines.u32("MLP_GROUPS", MLP_GROUPS)

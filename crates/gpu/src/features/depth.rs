@@ -6,7 +6,9 @@ use super::point::{Feature, Point};
 use crate::layout::WORKGROUP;
 use crate::passes::{Axis, Bits, Code, Pass, Tensor};
 use crate::recorder::{Recorder, Size};
+use crate::shared_struct::shared_struct;
 use crate::stages::shaders;
+use crate::views::Views;
 use crate::{Buffers, Context};
 use dapple_engine::{LossTerm, StepSettings, ViewId};
 use dapple_scene::Result;
@@ -37,9 +39,30 @@ pub struct Held {
     pub samples: Depths,
 }
 
+shared_struct! {
+    /// Numbers of a step.
+    pub struct Parameters {
+        /// Samples of known depth that the view has.
+        depth_samples: u32,
+    }
+}
+
 impl Feature for Held {
     type State = ();
+    type Immediates = ();
+    type Parameters = Parameters;
     const PASSES: &'static [(Point, &'static Pass)] = &[(Point::RenderLoss, &PASS)];
+
+    fn parameters(
+        &self,
+        _views: &Views,
+        view: ViewId,
+        _settings: &StepSettings,
+    ) -> Result<Parameters> {
+        Ok(Parameters {
+            depth_samples: self.samples.count(view.0) as u32,
+        })
+    }
 
     fn bits(&self, view: ViewId, settings: &StepSettings) -> Bits {
         let is_weighted = settings.losses[LossTerm::Depth] > 0.0;

@@ -21,6 +21,7 @@ pub mod regularise;
 pub use point::{Feature, FeatureContext, Point};
 
 use crate::passes::{Bits, Pass};
+use crate::shared_struct::shared_struct;
 use crate::views::Views;
 use crate::{Buffers, Context};
 use dapple_engine::{OptimizerState, StepSettings, ViewId, ViewState};
@@ -34,6 +35,27 @@ macro_rules! features {
         #[derive(Debug, Default)]
         pub struct Features {
             $(#[doc = $text] pub $name: $name::Held,)*
+        }
+
+        shared_struct! {
+            /// Numbers of the features that are sent as immediates.
+            pub struct Immediates {
+                $(#[doc = $text] $name: <$name::Held as Feature>::Immediates,)*
+            }
+        }
+
+        shared_struct! {
+            /// Numbers of the features that are sent as parameters.
+            pub struct Parameters {
+                $(#[doc = $text] $name: <$name::Held as Feature>::Parameters,)*
+            }
+        }
+
+        /// Returns the immediates of a step.
+        pub fn immediates(settings: &StepSettings) -> Immediates {
+            Immediates {
+                $($name: <$name::Held as Feature>::immediates(settings),)*
+            }
         }
 
         /// Returns the passes at a point, in order.
@@ -67,6 +89,21 @@ macro_rules! features {
             /// Returns the bits of a step on a view.
             pub fn bits(&self, view: ViewId, settings: &StepSettings) -> Bits {
                 Bits::NONE $(| self.$name.bits(view, settings))*
+            }
+
+            /// Calls [`Feature::parameters`].
+            ///
+            /// # Errors
+            /// The first error of a feature.
+            pub fn parameters(
+                &self,
+                views: &Views,
+                view: ViewId,
+                settings: &StepSettings,
+            ) -> Result<Parameters> {
+                Ok(Parameters {
+                    $($name: self.$name.parameters(views, view, settings)?,)*
+                })
             }
 
             /// Calls [`Feature::reads_back`].

@@ -5,6 +5,7 @@ use super::point::{Feature, Point};
 use crate::layout::WORKGROUP;
 use crate::passes::{Axis, Bits, Code, Pass, Tensor, WORD};
 use crate::recorder::{Recorder, Size};
+use crate::shared_struct::shared_struct;
 use crate::stages::{loss, shaders};
 use crate::views::Views;
 use crate::{Buffers, Context};
@@ -76,7 +77,7 @@ impl Held {
     ///
     /// # Errors
     /// No loss is set; an image smaller than the crop.
-    pub fn crop(
+    fn crop(
         &self,
         views: &Views,
         view: ViewId,
@@ -92,9 +93,31 @@ impl Held {
     }
 }
 
+shared_struct! {
+    /// Numbers of a step.
+    pub struct Parameters {
+        /// First column and row of the crop that is compared.
+        crop: [u32; 2],
+        /// Pixels along its edge.
+        crop_side: u32,
+    }
+}
+
 impl Feature for Held {
     type State = ();
+    type Immediates = ();
+    type Parameters = Parameters;
     const PASSES: &'static [(Point, &'static Pass)] = &[(Point::ImageLoss, &PASS)];
+
+    fn parameters(
+        &self,
+        views: &Views,
+        view: ViewId,
+        settings: &StepSettings,
+    ) -> Result<Parameters> {
+        let (crop_side, crop) = self.crop(views, view, settings)?;
+        Ok(Parameters { crop, crop_side })
+    }
 
     fn bits(&self, _view: ViewId, settings: &StepSettings) -> Bits {
         Bits::when(settings.losses[LossTerm::Perceptual] != 0.0, Bits::CROPS)

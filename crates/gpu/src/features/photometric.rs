@@ -4,6 +4,7 @@
 use super::point::{Feature, FeatureContext, Point};
 use crate::passes::{Axis, Bits, Code, Pass, Tensor};
 use crate::recorder::{Recorder, Size};
+use crate::shared_struct::shared_struct;
 use crate::stages::project::PIXELS;
 use crate::stages::shaders;
 use crate::views::Views;
@@ -63,10 +64,35 @@ impl Held {
     }
 }
 
+shared_struct! {
+    /// Numbers of a step.
+    pub struct Parameters {
+        /// Step size of a photo's gains.
+        photometric_rate: f32,
+        /// Weight of the prior in the loss.
+        photometric_prior: f32,
+    }
+}
+
 impl Feature for Held {
     type State = Photometric;
+    type Immediates = ();
+    type Parameters = Parameters;
     const PASSES: &'static [(Point, &'static Pass)] =
         &[(Point::Image, &FORTH), (Point::ImageBack, &BACK)];
+
+    fn parameters(
+        &self,
+        _views: &Views,
+        _view: ViewId,
+        settings: &StepSettings,
+    ) -> Result<Parameters> {
+        let learnt = settings.features.photometric;
+        Ok(Parameters {
+            photometric_rate: learnt.map_or(0.0, |learnt| learnt.rate),
+            photometric_prior: learnt.map_or(0.0, |learnt| learnt.prior),
+        })
+    }
 
     fn define(defines: Defines) -> Defines {
         defines

@@ -2,6 +2,7 @@
 
 use crate::layout::State;
 use crate::passes::{Bits, Pass};
+use crate::shared_struct::Shared;
 use crate::views::Views;
 use crate::{Buffers, Context};
 use dapple_engine::{OptimizerState, StepSettings, ViewId};
@@ -63,12 +64,36 @@ pub trait Feature: Default {
     /// State that training changes: the feature's `State` of [`dapple_engine::features`].
     type State: Default;
 
+    /// Numbers of a step that are sent as immediates: few bytes, for features without other kernels of their own.
+    type Immediates: Shared + Default;
+
+    /// Numbers of a step that are sent as [`crate::layout::Parameters`].
+    type Parameters: Shared + Default;
+
     /// Passes with their places in the plans.
     const PASSES: &'static [(Point, &'static Pass)] = &[];
 
     /// Adds constants of the shaders.
     fn define(defines: Defines) -> Defines {
         defines
+    }
+
+    /// Returns the immediates of a step.
+    fn immediates(_settings: &StepSettings) -> Self::Immediates {
+        Self::Immediates::default()
+    }
+
+    /// Returns the parameters of a step on a view.
+    ///
+    /// # Errors
+    /// A step that the feature refuses.
+    fn parameters(
+        &self,
+        _views: &Views,
+        _view: ViewId,
+        _settings: &StepSettings,
+    ) -> Result<Self::Parameters> {
+        Ok(Self::Parameters::default())
     }
 
     /// Returns the bits of a step on a view.

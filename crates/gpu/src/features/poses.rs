@@ -8,6 +8,7 @@ use super::point::{Feature, FeatureContext, Point};
 use crate::layout;
 use crate::passes::{Axis, Bits, Code, Pass, Tensor};
 use crate::recorder::{Recorder, Size};
+use crate::shared_struct::shared_struct;
 use crate::stages::blend_backward::EXTRA;
 use crate::stages::project::{GAUSSIANS, OPTICS};
 use crate::stages::shaders;
@@ -45,10 +46,29 @@ pub static PASS: Pass = Pass {
 #[derive(Debug, Default)]
 pub struct Held;
 
+shared_struct! {
+    /// Numbers of a step.
+    pub struct Immediates {
+        /// Step size of the view's rotation, radians.
+        rate_turn: f32,
+        /// Step size of the view's translation, world units.
+        rate_shift: f32,
+    }
+}
+
 impl Feature for Held {
     type State = Vec<RefinedPose>;
+    type Immediates = Immediates;
+    type Parameters = ();
     const PASSES: &'static [(Point, &'static Pass)] =
         &[(Point::Gradients, &SUMS), (Point::AfterUpdate, &PASS)];
+
+    fn immediates(settings: &StepSettings) -> Immediates {
+        Immediates {
+            rate_turn: settings.features.poses.rotation,
+            rate_shift: settings.features.poses.translation,
+        }
+    }
 
     fn bits(&self, _view: ViewId, settings: &StepSettings) -> Bits {
         Bits::when(!settings.features.poses.are_off(), Bits::POSES)

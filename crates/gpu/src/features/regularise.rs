@@ -10,6 +10,8 @@ pub struct Held;
 
 impl Feature for Held {
     type State = ();
+    type Immediates = ();
+    type Parameters = ();
 
     /// Shares the permutation of noise.
     fn bits(&self, _view: ViewId, settings: &StepSettings) -> Bits {
