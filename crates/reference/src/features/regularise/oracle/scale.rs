@@ -1,7 +1,8 @@
 //! Mean standard deviation, over Gaussians and axes (Kheradmand et al. 2024, arXiv:2404.09591, section 3.4,
 //! where it is the root of the covariance's eigenvalues): Gaussians are no larger than the photos require.
 
-use super::{Gaussian, Regulariser, RegulariserGradient};
+use super::{Regulariser, RegulariserGradient};
+use crate::oracle::Gaussian;
 use dapple_engine::LossTerm;
 
 pub(super) struct Scale;

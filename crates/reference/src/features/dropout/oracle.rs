@@ -3,7 +3,7 @@
 //! (`ALPHA_MAX`), and its derivative is that without the limit. Random numbers are those of
 //! [`dapple_engine::noise`], keyed by seed, step and index.
 
-use super::Gaussian;
+use crate::oracle::Gaussian;
 use dapple_engine::{DROPOUT, noise};
 
 /// Sets the opacity factor of each Gaussian for the step.

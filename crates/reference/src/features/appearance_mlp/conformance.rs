@@ -1,10 +1,19 @@
 //! Steps through the appearance MLP, against the reference, and bit-identical results of repeated runs.
 
-use super::training::{check_moments, masked_photo, photo, settings};
-use super::{Make, growing, last_report};
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::missing_panics_doc,
+    reason = "a suite of tests that engines share"
+)]
+
+use crate as reference;
 use crate::compare::{self, TOLERANCE};
-use crate::oracle::{self as reference, AppearanceMlpGradient, AppearanceMlpReference, Gaussian};
+use crate::conformance::engines::{Make, growing, last_report};
+use crate::conformance::training::{check_moments, masked_photo, photo, settings};
 use crate::scenes::{self, Random, TestScene};
+use crate::{AppearanceMlpGradient, AppearanceMlpReference, Gaussian};
 use dapple_engine::appearance_mlp::{self, EMBEDDING, FEATURES, FeatureStep, NETWORK};
 use dapple_engine::{
     Adam, AppearanceMlp, AppearanceMlpSettings, Engine, EngineExt, Gradients, LossTerm,

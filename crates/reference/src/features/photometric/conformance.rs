@@ -1,10 +1,19 @@
 //! Steps that learn the photometric model, against the reference, and bit-identical results of repeated runs.
 
-use super::training::{learnt_models_repeat, masked_photo, photo, settings};
-use super::{Make, last_report};
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::missing_panics_doc,
+    reason = "a suite of tests that engines share"
+)]
+
+use crate as reference;
 use crate::compare::{self, TOLERANCE};
-use crate::oracle::{self as reference, Gaussian, PhotometricImage};
+use crate::conformance::engines::{Make, last_report};
+use crate::conformance::training::{learnt_models_repeat, masked_photo, photo, settings};
 use crate::scenes::{self, Random, TestScene};
+use crate::{Gaussian, PhotometricImage};
 use dapple_engine::photometric::{CAMERA, CAMERA_SHARE, ROW};
 use dapple_engine::{
     Adam, Engine, EngineExt, Gradients, LossTerm, OptimizerState, Photometric, PhotometricSettings,

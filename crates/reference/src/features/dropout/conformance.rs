@@ -1,8 +1,17 @@
 //! Dropout: steps that drop Gaussians at random.
 
-use super::training::{check_moments, photo, settings, step_with};
-use super::{Make, with_splats};
-use crate::oracle::{self as reference, Gaussian};
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::missing_panics_doc,
+    reason = "a suite of tests that engines share"
+)]
+
+use crate as reference;
+use crate::Gaussian;
+use crate::conformance::engines::{Make, with_splats};
+use crate::conformance::training::{check_moments, photo, settings, step_with};
 use crate::scenes;
 use dapple_engine::features::dropout;
 use dapple_engine::{EngineExt, LossTerm, StepFeatures, StepSettings};

@@ -1,7 +1,8 @@
 //! Mean opacity (Kheradmand et al. 2024, "3D Gaussian Splatting as Markov Chain Monte Carlo",
 //! arXiv:2404.09591, section 3.4): Gaussians that no photo needs fade.
 
-use super::{Gaussian, Regulariser, RegulariserGradient};
+use super::{Regulariser, RegulariserGradient};
+use crate::oracle::Gaussian;
 use dapple_engine::LossTerm;
 
 pub(super) struct Opacity;

@@ -1,10 +1,19 @@
 //! Pose refinement against the reference: gradient, Adam, the motion, and bit-identical results of
 //! resumed and repeated runs.
 
-use super::training::{photo, settings};
-use super::{Make, last_report};
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::missing_panics_doc,
+    reason = "a suite of tests that engines share"
+)]
+
+use crate as reference;
+use crate::PoseMoments;
 use crate::compare::{self, TOLERANCE};
-use crate::oracle::{self as reference, PoseMoments};
+use crate::conformance::engines::{Make, last_report};
+use crate::conformance::training::{photo, settings};
 use crate::scenes::{self, TestScene};
 use dapple_engine::{
     Engine, EngineExt, LossTerm, OptimizerState, PoseRates, RefinedPose, Report, StepFeatures,

@@ -1,10 +1,19 @@
 //! Anti-aliasing: images, gradients, steps and density control with both filters.
 
-use super::decided::{decided, settle};
-use super::training::{check_moments, photo, settings};
-use super::{Make, growing, with_splats};
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::missing_panics_doc,
+    reason = "a suite of tests that engines share"
+)]
+
+use crate as reference;
+use crate::Gaussian;
 use crate::compare::{self, TOLERANCE};
-use crate::oracle::{self as reference, Gaussian};
+use crate::conformance::decided::{decided, settle};
+use crate::conformance::engines::{Make, growing, with_splats};
+use crate::conformance::training::{check_moments, photo, settings};
 use crate::scenes::{self, Random, TestScene};
 use dapple_engine::features::antialias;
 use dapple_engine::{

@@ -9,7 +9,7 @@
 //!
 //! Centres are constants: no derivative by them goes through the network.
 
-use super::Gaussian;
+use crate::oracle::Gaussian;
 use dapple_engine::Gradients;
 use dapple_engine::appearance_mlp::{
     EMBEDDING, ENCODED, FEATURES, HIDDEN, NETWORK, OUTPUTS, WAVES,

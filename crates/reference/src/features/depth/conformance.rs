@@ -1,10 +1,18 @@
 //! Depths of a render, their gradients, and steps with known depths, against the f64 reference.
 
-use super::parity::{weights, widened};
-use super::training::{photo, settings};
-use super::{Make, growing, last_loss, with_splats};
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::missing_panics_doc,
+    reason = "a suite of tests that engines share"
+)]
+
+use crate as reference;
 use crate::compare::{self, TOLERANCE};
-use crate::oracle as reference;
+use crate::conformance::engines::{Make, growing, last_loss, with_splats};
+use crate::conformance::parity::{weights, widened};
+use crate::conformance::training::{photo, settings};
 use crate::scenes::{self, Random, TestScene};
 use dapple_engine::depth::MEDIAN_TRANSMITTANCE;
 use dapple_engine::{
@@ -76,7 +84,7 @@ fn wrong_medians(scene: &TestScene, actual: &[f32], expected: &reference::Image)
 }
 
 /// Returns scenes that are also anti-aliased: through a pinhole, through a lens, and panoramas.
-pub(super) fn antialiased() -> impl Iterator<Item = TestScene> {
+pub(crate) fn antialiased() -> impl Iterator<Item = TestScene> {
     let names = [
         "random_sh3",
         "needles",

@@ -4,7 +4,7 @@
 //! 2. `L = sum_k c_k |residual_k|`, so that `dL/dD = c sign / t` and `dL/dalpha = -c sign`:
 //!    Gaussians at wrong depths fade, and depths move towards t.
 
-use super::Image;
+use crate::oracle::Image;
 use dapple_engine::DepthSample;
 
 /// Result of [`depth_loss`].

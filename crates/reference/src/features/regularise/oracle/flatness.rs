@@ -2,7 +2,8 @@
 //! Reconstruction with 3D Gaussian Splatting Guidance", arXiv:2312.00846, section 3.2): Gaussians become discs
 //! that lie in surfaces.
 
-use super::{Gaussian, Regulariser, RegulariserGradient};
+use super::{Regulariser, RegulariserGradient};
+use crate::oracle::Gaussian;
 use dapple_engine::LossTerm;
 
 pub(super) struct Flatness;

@@ -5,7 +5,7 @@ mod flatness;
 mod opacity;
 mod scale;
 
-use super::Gaussian;
+use crate::oracle::Gaussian;
 use dapple_engine::{LossTerm, LossWeights};
 
 /// All regularisers.

@@ -1,10 +1,19 @@
 //! Steps that learn the bilateral grids, against the reference, and bit-identical results of repeated
 //! runs.
 
-use super::training::{learnt_models_repeat, masked_photo, photo, settings};
-use super::{Make, last_report};
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::missing_panics_doc,
+    reason = "a suite of tests that engines share"
+)]
+
+use crate as reference;
+use crate::Gaussian;
 use crate::compare::{self, TOLERANCE};
-use crate::oracle::{self as reference, Gaussian};
+use crate::conformance::engines::{Make, last_report};
+use crate::conformance::training::{learnt_models_repeat, masked_photo, photo, settings};
 use crate::scenes::{self, Random, TestScene};
 use dapple_engine::appearance::{AFFINE, grid_floats};
 use dapple_engine::{

@@ -5,7 +5,7 @@
 //! 2. [`with_filter_3d`]: a Gaussian convolved with its 3D filter, a reparametrisation before `project`.
 //!    [`with_filter_3d_backward`] is its backward pass, [`with_filter_3d_gradients`] the backward pass of the
 //!    whole render.
-//! 3. The 2D Mip filter is part of [`super::project`]. The covariance on the image V is dilated by d,
+//! 3. The 2D Mip filter is part of [`crate::oracle::project`]. The covariance on the image V is dilated by d,
 //!    and the opacity multiplied by `sqrt(det V / det(V + d I))`. A Gaussian thinner than a pixel thus
 //!    covers a pixel more faintly. [`compensation_backward`] is its derivative: with rho for the root,
 //!    `d rho = rho/2 (tr(V^-1 dV) - tr((V + d I)^-1 dV))`.
@@ -14,9 +14,9 @@
 //! too, and a Gaussian below `ALPHA_MIN` is absent. So rho is at least 1/255 wherever there is a
 //! derivative.
 
-use super::gradients_of_gaussians;
-use super::lens::PosedLens;
-use super::project::{Footprint, Gaussian, sigmoid};
+use crate::oracle::gradients_of_gaussians;
+use crate::oracle::lens::PosedLens;
+use crate::oracle::project::{Footprint, Gaussian, sigmoid};
 use dapple_engine::constants::{SMOOTHING_MARGIN, SMOOTHING_VARIANCE};
 use dapple_engine::{Gradients, RenderSettings, filter_3d};
 use dapple_scene::{Camera, Result};
@@ -26,7 +26,7 @@ use glam::{DMat2, DVec2, DVec3};
 /// cameras with this near plane. In world units; 0 if no photo sees it.
 ///
 /// # Errors
-/// See [`super::render`].
+/// See [`crate::oracle::render`].
 pub fn deviation(mean: DVec3, cameras: &[Camera], near: f32) -> Result<f64> {
     let mut rate: f64 = 0.0;
     for camera in cameras {
@@ -75,11 +75,11 @@ pub fn with_filter_3d_backward(
     )
 }
 
-/// Returns [`super::gradients_of_gaussians`] for Gaussians with 3D filters of these standard
+/// Returns [`crate::oracle::gradients_of_gaussians`] for Gaussians with 3D filters of these standard
 /// deviations.
 ///
 /// # Errors
-/// See [`super::gradients`].
+/// See [`crate::oracle::gradients`].
 pub fn with_filter_3d_gradients(
     gaussians: &[Gaussian],
     deviations: &[f64],
@@ -104,7 +104,7 @@ pub fn with_filter_3d_gradients(
 
 impl Footprint {
     /// Returns the factor of the opacity by the 2D Mip filter, or 1 without the filter.
-    pub(super) fn compensation(&self, settings: &RenderSettings) -> f64 {
+    pub(crate) fn compensation(&self, settings: &RenderSettings) -> f64 {
         if settings.antialias {
             (self.bare_determinant / self.covariance.determinant()).sqrt()
         } else {
@@ -114,7 +114,7 @@ impl Footprint {
 
     /// Returns the derivative of the opacity's logarithm by the covariance, through
     /// [`Self::compensation`].
-    pub(super) fn compensation_backward(&self, settings: &RenderSettings) -> DMat2 {
+    pub(crate) fn compensation_backward(&self, settings: &RenderSettings) -> DMat2 {
         if !settings.antialias {
             return DMat2::ZERO;
         }
