@@ -152,7 +152,8 @@ pub struct Joined {
 /// Shaders that do not parse or bind too many buffers: a bug of this crate.
 pub fn script(sh_degree: u8, antialias: bool) -> Result<DispatchList> {
     let bits = Bits::IMAGE_ONLY | Bits::BYTES | Bits::when(antialias, Bits::ANTIALIAS);
-    let defines = primitives::portable_defines(layout::defines()).flag("SMALL_WORKGROUPS", true);
+    let defines =
+        primitives::portable_defines(crate::catalogue::defines()).flag("SMALL_WORKGROUPS", true);
     let mut writer = Writer {
         bits,
         defines: PRECISION.define(defines),
@@ -162,7 +163,6 @@ pub fn script(sh_degree: u8, antialias: bool) -> Result<DispatchList> {
             precision: PRECISION,
             sh_degree,
             asked: bits,
-            grid: [0; 3],
         },
         shaders: Vec::new(),
         commands: Vec::new(),

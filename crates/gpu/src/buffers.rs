@@ -204,6 +204,15 @@ impl Buffers {
     }
 }
 
+/// Returns the error of `[wanted, most]` items of which only `most` fit into buffers of at most `most_bytes` bytes.
+pub(crate) fn too_large(gpu: &Gpu, most_bytes: u64, what: &str, [wanted, most]: [u32; 2]) -> Error {
+    Error::unsupported(format!(
+        "there are {wanted} {what}, and {most} fit: {} takes {:.2} MB in one buffer",
+        gpu.device_name(),
+        most_bytes as f64 * 1e-6
+    ))
+}
+
 fn missing(name: &str) -> Error {
     Error::internal(format!("there is no buffer \"{name}\""))
 }

@@ -1,12 +1,13 @@
 //! Tensors, entries, shaders and bytes of all passes, and the kernels that are compiled first. All of this follows from
 //! the lists of passes ([`crate::plans`]).
 
-use crate::Context;
 use crate::passes::{Bits, Code, Declared, Entries, Load, Pass, Tensor};
 use crate::plans::{all, is_of_rounds};
 use crate::precision::Precision;
+use crate::shared_struct::wgsl;
+use crate::{Context, features, layout};
 use dapple_engine::LossTerm;
-use dapple_runtime::{Gpu, ShaderSet, primitives};
+use dapple_runtime::{Defines, Gpu, ShaderSet, primitives};
 use dapple_scene::Result;
 use rayon::prelude::*;
 use std::sync::LazyLock;
@@ -53,13 +54,37 @@ fn losses_wgsl() -> &'static str {
     &WGSL
 }
 
+/// Constants that every shader may use, those of features included.
+pub fn defines() -> Defines {
+    features::define(layout::defines())
+}
+
+/// Structs that host and shaders share, as shader includes.
+fn structs() -> Vec<(&'static str, &'static str)> {
+    static WGSL: LazyLock<[(&str, String); 6]> = LazyLock::new(|| {
+        [
+            ("shared/struct_step", wgsl::<layout::Step>("Step")),
+            (
+                "shared/struct_parameters",
+                wgsl::<layout::Parameters>("Parameters"),
+            ),
+            ("shared/struct_state", wgsl::<layout::State>("State")),
+            ("shared/struct_view", wgsl::<layout::View>("View")),
+            ("shared/struct_lens", wgsl::<layout::Lens>("Lens")),
+            ("shared/struct_report", wgsl::<layout::Report>("Report")),
+        ]
+    });
+    let structs = WGSL.iter();
+    structs.map(|(name, wgsl)| (*name, wgsl.as_str())).collect()
+}
+
 impl Context {
     /// Creates the context of an open device.
     pub fn new(gpu: Gpu) -> Self {
         // SAFETY: all of them index by counts that the host bounds by the sizes of buffers, their loops end, and
         // the tests run each with wgpu's checks.
         let shaders = unsafe { shaders().without_checks() };
-        Self::with(gpu, shaders, declared())
+        Self::with(gpu, shaders, declared(), defines())
     }
 }
 
@@ -175,5 +200,6 @@ pub fn shaders() -> ShaderSet {
     shared
         .with(&primitives::PIECES)
         .with(&numbered)
+        .with(&structs())
         .with(&passes)
 }

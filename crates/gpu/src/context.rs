@@ -22,8 +22,10 @@ pub struct Context {
     pub declared: &'static Declared,
     /// True if dispatches are kept short: see [`layout::DISPATCH_PARTS`].
     pub bounds_dispatches: bool,
-    /// The caller's kernels for the loss of a crop: see [`crate::stages::crops`].
-    pub crop_loss: Option<CommandList>,
+    /// Kernels of callers that passes append, by name: see [`crate::Recorder::routine`].
+    pub routines: BTreeMap<&'static str, CommandList>,
+    /// Sizes of dispatches that are settings of a run, by the name of their constants.
+    pub sizes: BTreeMap<&'static str, [u32; 3]>,
     /// Constants that are settings of a run, by their name.
     constants: BTreeMap<&'static str, Defines>,
     kernels: Arc<Mutex<Compiled>>,
@@ -42,16 +44,22 @@ struct Compiled {
 
 impl Context {
     /// Creates the context of an open device, with all WGSL and all declarations.
-    pub(crate) fn with(gpu: Gpu, shaders: ShaderSet, declared: &'static Declared) -> Self {
+    pub(crate) fn with(
+        gpu: Gpu,
+        shaders: ShaderSet,
+        declared: &'static Declared,
+        defines: Defines,
+    ) -> Self {
         Self {
             shaders,
             declared,
-            defines: primitives::defines(&gpu, layout::defines()).flag(
+            defines: primitives::defines(&gpu, defines).flag(
                 "SMALL_WORKGROUPS",
                 gpu.granted().workgroup_bytes < layout::WORKGROUP_BYTES,
             ),
             bounds_dispatches: gpu.report().bounds_dispatches,
-            crop_loss: None,
+            routines: BTreeMap::new(),
+            sizes: BTreeMap::new(),
             constants: BTreeMap::new(),
             kernels: Arc::default(),
             gpu,

@@ -1,13 +1,9 @@
 //! Capacities of the engine's buffers: the first sizes, and growth when a buffer was too small.
 
-use crate::buffers::Carry;
+use crate::buffers::{Carry, too_large};
 use crate::passes::{Bits, BufferSizes, Capacity};
-use crate::stages::filter_3d::FILTER_3D;
-use crate::stages::{appearance, photometric};
 use crate::{GpuEngine, layout, memory_use};
-use dapple_engine::appearance::{check_cells, grid_floats, other_cells};
-use dapple_engine::{AppearanceSettings, PosedCamera};
-use dapple_runtime::Defines;
+use dapple_engine::PosedCamera;
 use dapple_scene::{Error, Result};
 use std::mem::offset_of;
 
@@ -46,7 +42,7 @@ impl GpuEngine {
     }
 
     /// Returns the largest size of a buffer, bytes.
-    fn most_bytes(&self) -> u64 {
+    pub(crate) fn most_bytes(&self) -> u64 {
         let device = self.context.gpu.report();
         let most = device.max_binding_bytes.min(device.max_buffer_bytes);
         most.min(self.options.max_binding_bytes)
@@ -144,82 +140,8 @@ impl GpuEngine {
         Ok(capacity.with_instances(instances))
     }
 
-    /// Allocates the bilateral grids of all views, if a step requests them, and compiles their kernels.
-    pub(crate) fn fit_appearance(&mut self, settings: Option<&AppearanceSettings>) -> Result<()> {
-        let views = self.views.len();
-        let Some(settings) = settings.filter(|_| views > 0) else {
-            return Ok(());
-        };
-        match self.grids {
-            Some(grids) if grids.cells != settings.cells => {
-                return Err(other_cells(grids.cells, settings.cells));
-            }
-            Some(grids) if grids.views == views => {}
-            _ => {
-                let mut all = self.download_appearance()?;
-                check_cells(settings.cells)?;
-                self.check_grids(settings.cells, views)?;
-                all.cells = settings.cells;
-                all.extend_to(views);
-                let grids = appearance::upload(&self.context, &mut self.buffers, &all)?;
-                self.grids = Some(grids);
-            }
-        }
-        // The rate is sent with the step; all other settings are compiled in.
-        let compiled = Some(AppearanceSettings {
-            rate: 0.0,
-            ..*settings
-        });
-        if self.learnt != compiled {
-            let constants = appearance::define(Defines::new(), settings);
-            self.context.set_constants(appearance::CONSTANTS, constants);
-            self.buffers.touch(appearance::CONSTANTS);
-            self.learnt = compiled;
-        }
-        Ok(())
-    }
-
-    /// Allocates the photometric models of all views, if a step requests them.
-    pub(crate) fn fit_photometric(&mut self, is_learnt: bool) -> Result<()> {
-        if !is_learnt || self.photometric_views >= self.views.len() {
-            return Ok(());
-        }
-        let mut models = self.download_photometric()?;
-        models.extend_to(self.views.cameras());
-        self.photometric_views = photometric::upload(&self.context, &mut self.buffers, &models)?;
-        Ok(())
-    }
-
-    /// Allocates the 3D filters if a command uses them, as in few runs. The filters have no effect until they are set.
-    pub(crate) fn fit_filter_3d(&mut self, is_antialiased: bool) -> Result<()> {
-        if is_antialiased && !self.buffers.has(FILTER_3D) {
-            self.fit(Bits::ANTIALIAS)?;
-        }
-        Ok(())
-    }
-
-    /// Checks that the grids of this number of views fit one buffer.
-    pub(crate) fn check_grids(&self, cells: [u32; 3], views: usize) -> Result<()> {
-        let bytes = 4 * grid_floats(cells) as u64;
-        let most = self.most_bytes() / bytes.max(1);
-        if views as u64 <= most {
-            return Ok(());
-        }
-        Err(self
-            .too_large(
-                "photos whose appearance is learnt",
-                u32::try_from(views).unwrap_or(u32::MAX),
-                u32::try_from(most).unwrap_or(u32::MAX),
-            )
-            .hint("make appearance.grid smaller, or use --appearance exposure, or --device cpu"))
-    }
-
     fn too_large(&self, what: &str, wanted: u32, most: u32) -> Error {
-        Error::unsupported(format!(
-            "there are {wanted} {what}, and {most} fit: {} takes {:.2} MB in one buffer",
-            self.context.gpu.device_name(),
-            self.most_bytes() as f64 * 1e-6
-        ))
+        too_large(&self.context.gpu, self.most_bytes(), what, [wanted, most])
     }
 
     /// Returns the largest capacity for Gaussians: smaller than that for instances.

@@ -2,8 +2,10 @@
 //!
 //! - `shaders/`: one WGSL file for each stage, shader includes under `shaders/shared/`.
 //! - [`layout`]: types and constants shared by host and shaders.
+//! - [`shared_struct`]: structs of host and shaders, declared once.
 //! - [`passes`]: types of the declarations of stages.
 //! - [`stages`]: one file for each stage: its declaration, and the dispatches of its kernels.
+//! - [`features`]: one file for each feature: its passes and what it holds between steps.
 //! - [`plans`]: the lists of passes. [`catalogue`]: what follows from the lists: shaders, buffers,
 //!   dispatch entries, costs.
 //! - [`nearest`]: the nearest of many centres, for palettes of splat files; not a stage of the
@@ -17,8 +19,8 @@ pub mod browser;
 mod buffers;
 pub mod catalogue;
 mod context;
-mod depths;
 mod engine;
+pub mod features;
 mod growing;
 pub mod layout;
 mod memory_use;
@@ -28,11 +30,11 @@ mod params;
 pub mod passes;
 mod photos;
 pub mod plans;
-mod poses;
 pub mod precision;
 mod recorder;
 mod recordings;
 mod ring;
+pub mod shared_struct;
 pub mod stages;
 mod timing;
 mod trace;

@@ -1,6 +1,6 @@
 //! Conversions between the data that commands send to the GPU or receive from it and the types of the engine contract.
 
-use crate::layout;
+use crate::{features, layout};
 use dapple_engine::constants::FINITE_EVERY;
 use dapple_engine::{
     DensifyPlan, DensifyReport, LossTerm, NonFiniteReport, RenderSettings, Report, StageTime,
@@ -40,50 +40,23 @@ pub fn step_immediates(
         inverse_correction2: (1.0 / correction(adam.beta2)) as f32,
         ssim_weight: settings.losses[LossTerm::Ssim],
         report,
-        appearance_rate: settings
-            .features
-            .appearance
-            .map_or(0.0, |learnt| learnt.rate),
         seed: [settings.seed as u32, (settings.seed >> 32) as u32],
-        noise: settings.features.noise.scale,
-        rate_turn: settings.features.poses.rotation,
-        rate_shift: settings.features.poses.translation,
-        dropout: settings.features.dropout.rate,
+        features: features::immediates(settings),
         ..render_immediates(&settings.render, sh_degree, default_cap)
     }
 }
 
-/// Returns the numbers of a step that only some steps have, on a view with this number of samples of known depth.
-/// `crop` is the crop that the step compares: its side and first pixel.
+/// Returns the numbers of a step that only some steps have, with those of the features.
 pub fn step_parameters(
     settings: &StepSettings,
-    depth_samples: usize,
-    (crop_side, crop): (u32, [u32; 2]),
+    features: features::Parameters,
 ) -> layout::Parameters {
-    let mut losses = [0.0; 8];
+    let mut losses = [[0.0; 4]; 2];
     for term in LossTerm::ALL {
-        losses[term as usize] = settings.losses[term];
+        let place = term as usize;
+        losses[place / 4][place % 4] = settings.losses[term];
     }
-    let mlp = settings.features.appearance_mlp;
-    layout::Parameters {
-        losses,
-        depth_samples: depth_samples as u32,
-        mlp_network_rate: mlp.map_or(0.0, |learnt| learnt.network_rate),
-        mlp_code_rate: mlp.map_or(0.0, |learnt| learnt.embedding_rate),
-        mlp_neutral: mlp.map_or(0.0, |learnt| learnt.neutral),
-        mlp_feature_rate: mlp.map_or(0.0, |learnt| learnt.feature_rate),
-        crop_side,
-        crop,
-        photometric_rate: settings
-            .features
-            .photometric
-            .map_or(0.0, |learnt| learnt.rate),
-        photometric_prior: settings
-            .features
-            .photometric
-            .map_or(0.0, |learnt| learnt.prior),
-        pad: [0; 2],
-    }
+    layout::Parameters { losses, features }
 }
 
 /// Returns the immediates of a render.

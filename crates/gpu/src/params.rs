@@ -4,9 +4,9 @@
 //! [`crate::precision`].
 
 use crate::Buffers;
+use crate::features::antialias::FILTER_3D;
 use crate::layout::plane;
 use crate::precision::{Precision, Storage, Values, pack, unpack};
-use crate::stages::filter_3d::FILTER_3D;
 use dapple_engine::OptimizerState;
 use dapple_runtime::Gpu;
 use dapple_scene::{Result, Splats};

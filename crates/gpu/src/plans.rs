@@ -1,18 +1,50 @@
 //! The lists of passes. A [`Plan`] is a list of passes that are submitted for one purpose, in the order of execution.
 //!
-//! To add a stage: a file under `stages/` with its `PASS`, its shader, and its line in one list below.
+//! To add a stage: a file under `stages/` with its `PASS`, its shader, and its line in one list below. Features have no
+//! lines here: their passes declare a [`Point`].
 
+use crate::features::{self, Point};
 use crate::passes::{Bits, Pass};
 use crate::recorder::Recorder;
 use crate::stages::{
-    appearance, appearance_mlp, blend, blend_backward, bytes, crops, densify, depth, emit,
-    filter_3d, finite, gradients, loss, morton, order, photometric, poses, project, ranges,
-    relocate, report, score, sort, surface, update,
+    blend, blend_backward, bytes, densify, emit, finite, gradients, loss, morton, order, project,
+    ranges, relocate, report, score, sort, surface, update,
 };
 use dapple_scene::Result;
+use std::sync::LazyLock;
+
+/// Passes of a plan, in order: those of stages by name, those of features by their points.
+macro_rules! passes {
+    ($($item:expr),* $(,)?) => {
+        LazyLock::new(|| {
+            let mut all: Vec<&'static Pass> = Vec::new();
+            $($item.add_to(&mut all);)*
+            all
+        })
+    };
+}
+
+/// A part of a plan.
+trait Item {
+    fn add_to(self, all: &mut Vec<&'static Pass>);
+}
+
+impl Item for &'static Pass {
+    fn add_to(self, all: &mut Vec<&'static Pass>) {
+        all.push(self);
+    }
+}
+
+impl Item for Point {
+    fn add_to(self, all: &mut Vec<&'static Pass>) {
+        all.extend(features::passes(self));
+    }
+}
+
+type Passes = LazyLock<Vec<&'static Pass>>;
 
 /// The passes of each plan, in order. A new stage is listed here.
-static FRONT: &[&Pass] = &[
+static FRONT: Passes = passes![
     &project::PASS,
     &order::PASS,
     &emit::PASS,
@@ -20,36 +52,33 @@ static FRONT: &[&Pass] = &[
     &ranges::PASS,
     &blend::PASS,
 ];
-static LOSS: &[&Pass] = &[
-    &appearance::FORTH,
-    &photometric::FORTH,
+static LOSS: Passes = passes![
+    Point::Image,
     &loss::PASS,
-    &crops::PASS,
-    &photometric::BACK,
-    &appearance::BACK,
-    &depth::PASS,
+    Point::ImageLoss,
+    Point::ImageBack,
+    Point::RenderLoss,
 ];
-static BACK: &[&Pass] = &[
+static BACK: Passes = passes![
     &blend_backward::PASS,
     &update::SUMS,
     &update::EXTRA_SUMS,
-    &poses::SUMS,
-    &appearance_mlp::PASS,
+    Point::Gradients,
     &update::PASS,
-    &poses::PASS,
+    Point::AfterUpdate,
     &report::PASS,
 ];
-static GRADIENTS: &[&Pass] = &[
+static GRADIENTS: Passes = passes![
     &blend_backward::PASS,
     &update::SUMS,
     &update::EXTRA_SUMS,
     &gradients::PASS,
 ];
-static SCORE: &[&Pass] = &[&score::PASS];
-static SHOWN: &[&Pass] = &[&bytes::PASS, &surface::PASS];
-static FILTER_3D: &[&Pass] = &[&filter_3d::PASS];
-static FINITE: &[&Pass] = &[&finite::PASS];
-static ROUND: &[&Pass] = &[
+static SCORE: Passes = passes![&score::PASS];
+static SHOWN: Passes = passes![&bytes::PASS, &surface::PASS];
+static BEFORE_STEP: Passes = passes![Point::BeforeStep];
+static FINITE: Passes = passes![&finite::PASS];
+static ROUND: Passes = passes![
     &densify::PASS,
     &relocate::PASS,
     &morton::PASS,
@@ -73,8 +102,8 @@ pub enum Plan {
     Score,
     /// From a render to an 8-bit, count or surface image.
     Shown,
-    /// 3D filters, before a step.
-    Filter3d,
+    /// Passes of features before a step that requests them.
+    BeforeStep,
     /// Search for non-finite parameters, after a report.
     Finite,
     /// A densification round, with the Morton order, and its report.
@@ -91,7 +120,7 @@ impl Plan {
         Self::Gradients,
         Self::Score,
         Self::Shown,
-        Self::Filter3d,
+        Self::BeforeStep,
         Self::Finite,
         Self::Round,
     ];
@@ -107,17 +136,17 @@ impl Plan {
     /// Returns its passes, in order, without those of its parts.
     pub fn passes(self) -> &'static [&'static Pass] {
         match self {
-            Self::Front => FRONT,
-            Self::Loss => LOSS,
-            Self::Back => BACK,
+            Self::Front => &FRONT,
+            Self::Loss => &LOSS,
+            Self::Back => &BACK,
             // Its parts have the passes.
             Self::Step => &[],
-            Self::Gradients => GRADIENTS,
-            Self::Score => SCORE,
-            Self::Shown => SHOWN,
-            Self::Filter3d => FILTER_3D,
-            Self::Finite => FINITE,
-            Self::Round => ROUND,
+            Self::Gradients => &GRADIENTS,
+            Self::Score => &SCORE,
+            Self::Shown => &SHOWN,
+            Self::BeforeStep => &BEFORE_STEP,
+            Self::Finite => &FINITE,
+            Self::Round => &ROUND,
         }
     }
 

@@ -123,7 +123,7 @@ pub fn lens_entry(camera: &PosedCamera) -> layout::Lens {
         bend: lens.bend,
         reach: lens.reach,
         decentres_distorted: lens.decentres_distorted.into(),
-        numerator: [n0, n1, n2, n3, n4, n5, n6, 0.0],
+        numerator: [[n0, n1, n2, n3], [n4, n5, n6, 0.0]],
         denominator: [1.0, d1, d2, d3],
         prism: lens.prism,
         tangential: lens.tangential,

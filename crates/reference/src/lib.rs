@@ -5,10 +5,15 @@
 //! - [`scenes`]: small test scenes for every engine, with degenerate ones.
 //! - [`compare`]: distance of an engine from the reference, one number per tensor.
 //! - [`conformance`]: checks for every engine.
+//! - [`features`]: oracle and checks of each feature.
 
 pub mod compare;
 pub mod conformance;
+pub mod features;
 mod oracle;
 pub mod scenes;
 
+#[doc(hidden)]
+pub use dapple_engine::for_each_feature;
+pub use features::oracles::*;
 pub use oracle::*;

@@ -1,13 +1,13 @@
 //! Commands: enqueues, encodes and submits them, and waits for them. See the steps in [`super`].
 
 use super::{Command, GpuEngine};
+use crate::features::runs_before;
 use crate::layout;
 use crate::messages::{densify_report, step_immediates, step_parameters, step_report};
 use crate::passes::Bits;
 use crate::plans::Plan;
 use crate::ring::RingBuffer;
 use crate::stages::{densify, relocate};
-use dapple_engine::appearance_mlp::no_embedding;
 use dapple_engine::constants::FINITE_EVERY;
 use dapple_engine::{DensifyPlan, Report, StepSettings, ViewId};
 use dapple_runtime::Values;
@@ -26,11 +26,11 @@ impl GpuEngine {
         if let Command::Step(view, settings) = &command {
             self.place_photo(*view)?;
             settings.features.check()?;
-            self.fit_appearance(settings.features.appearance.as_ref())?;
-            self.fit_photometric(settings.features.photometric.is_some())?;
-            if settings.features.appearance_mlp.is_some() && view.0 >= self.mlp_views {
-                return Err(no_embedding());
+            if self.features.reads_back(&self.views, settings) {
+                self.settle()?;
             }
+            let (features, mut at) = self.features();
+            features.prepare(&mut at, *view, settings)?;
         }
         let sequence = self.ring.upcoming();
         match command {
@@ -49,26 +49,19 @@ impl GpuEngine {
     }
 
     fn encode_step(&mut self, view: ViewId, settings: &StepSettings, sequence: u64) -> Result<()> {
-        let crop = self.crop(view, settings)?;
+        let numbers = self.features.parameters(&self.views, view, settings)?;
         let model = self.views.get(view.0).map(|v| v.camera.model);
         let photo = self.photos.arrive(view.0, sequence)?;
         if let Some(counted) = photo.counted {
             self.write_counted(view, counted)?;
         }
-        let bits = Bits::of_step(
-            settings,
-            model.unwrap_or_default(),
-            self.depths.count(view.0) > 0,
-        );
+        let bits =
+            Bits::of_step(settings, model.unwrap_or_default()) | self.features.bits(view, settings);
         let slot = photo.slot;
         self.buffers.set_in_slot("photo", slot, &photo.buffer);
-        if bits.has(Bits::DEPTH) {
-            let gpu = &self.context.gpu;
-            let place = (slot, self.photos.is_ring());
-            if let Some(samples) = self.depths.bring(gpu, view.0, place)? {
-                self.buffers.set_in_slot("depth_samples", slot, &samples);
-            }
-        }
+        let place = (slot, self.photos.is_ring());
+        self.features
+            .fill_slot(&self.context, &mut self.buffers, view, settings, place)?;
         let immediates = step_immediates(
             view,
             settings,
@@ -77,15 +70,12 @@ impl GpuEngine {
             self.sh_degree,
             self.default_cap,
         );
-        let parameters = step_parameters(settings, self.depths.count(view.0), crop);
-        if bits.has(Bits::POSES) {
-            self.fit_poses()?;
-        }
+        let parameters = step_parameters(settings, numbers);
         self.fit(bits)?;
         let bytes = bytemuck::bytes_of(&immediates);
         let values = Values::new(bytes, bytemuck::bytes_of(&parameters))?;
-        if bits.has(Bits::ANTIALIAS) && settings.features.antialias.refresh {
-            let recording = self.recording(Plan::Filter3d, bits, slot)?;
+        if runs_before(settings) {
+            let recording = self.recording(Plan::BeforeStep, bits, slot)?;
             recording.submit_with(&self.context.gpu, values);
         }
         let recording = self.recording(Plan::Step, bits, slot)?;

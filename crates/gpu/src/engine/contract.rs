@@ -41,8 +41,7 @@ impl Engine for GpuEngine {
     }
 
     fn add_views(&mut self, views: Vec<TrainView>) -> Result<Vec<ViewId>> {
-        self.settle()?;
-        self.fetch_poses()?;
+        self.fetch_views()?;
         let views = views.into_iter();
         let ids = views
             .map(|view| self.add_view(&view.camera, Some(view.photo)))
@@ -113,8 +112,7 @@ impl Engine for GpuEngine {
 
 impl Streaming for GpuEngine {
     fn add_cameras(&mut self, cameras: &[Camera]) -> Result<Vec<ViewId>> {
-        self.settle()?;
-        self.fetch_poses()?;
+        self.fetch_views()?;
         let cameras = cameras.iter();
         let ids = cameras.map(|camera| self.add_view(camera, None)).collect();
         self.fit_views(ids)

@@ -22,17 +22,16 @@ mod shown;
 mod state;
 mod views;
 
-use crate::depths::Depths;
+use crate::features::{FeatureContext, Features};
 use crate::passes::{Bits, BufferSizes, Capacity};
 use crate::photos::Photos;
 use crate::plans::Plan;
 use crate::recordings::{Key, Recordings, Scope};
 use crate::ring::RingBuffer;
-use crate::stages::appearance::Grids;
 use crate::timing::{StepTiming, Times};
 use crate::views::Views;
 use crate::{Buffers, Context, Precision, catalogue, layout};
-use dapple_engine::{AppearanceSettings, DensifyPlan, Report, StepSettings, ViewId};
+use dapple_engine::{DensifyPlan, Report, StepSettings, ViewId};
 use dapple_runtime::{CommandList, Counters, Detail, Gpu, GpuClock, GpuOptions, Hints};
 use dapple_scene::{Error, Result};
 use std::collections::VecDeque;
@@ -106,23 +105,13 @@ pub struct GpuEngine {
     pub(crate) default_cap: u32,
     pub(crate) capacity: Capacity,
     pub(crate) sh_degree: u8,
-    /// Bilateral grids of the views, after a step has requested them.
-    pub(crate) grids: Option<Grids>,
-    /// Number of views that have a photometric model.
-    pub(crate) photometric_views: usize,
-    /// Number of views that have an appearance embedding.
-    pub(crate) mlp_views: usize,
-    /// Edge of the crops that steps compare, pixels, if a loss over crops is set.
-    pub(crate) crop_side: Option<u32>,
+    pub(crate) features: Features,
     pub(crate) views: Views,
     pub(crate) photos: Photos,
-    depths: Depths,
     /// All bits that steps and gradients have requested so far, in addition to the default.
     pub(crate) asked: Bits,
     /// Bits of the last command, and the generation since which all its buffers exist.
     pub(crate) fitted: Option<(Bits, u64)>,
-    /// Settings that kernels were compiled with.
-    pub(crate) learnt: Option<AppearanceSettings>,
     /// True if the GPU does not have all cameras yet.
     pub(crate) views_changed: bool,
     recordings: Recordings,
@@ -171,20 +160,15 @@ impl GpuEngine {
         Ok(Self {
             views: Views::default(),
             photos: Photos::new(options.photo_budget_bytes),
-            depths: Depths::default(),
             asked: Bits::NONE,
             fitted: None,
-            learnt: None,
             context,
             buffers,
             options,
             default_cap,
             capacity: Capacity::default(),
             sh_degree: 0,
-            grids: None,
-            photometric_views: 0,
-            mlp_views: 0,
-            crop_side: None,
+            features: Features::default(),
             views_changed: true,
             recordings: Recordings::default(),
             ring: RingBuffer::new(),
@@ -244,7 +228,7 @@ impl GpuEngine {
 
     /// Returns the bytes of the engine's buffers, photos included.
     pub fn memory_bytes(&self) -> u64 {
-        self.buffers.bytes() + self.photos.resident_bytes() + self.depths.resident_bytes()
+        self.buffers.bytes() + self.photos.resident_bytes() + self.features.resident_bytes()
     }
 
     /// Returns the number of photos copied to the GPU so far.
@@ -264,8 +248,21 @@ impl GpuEngine {
             precision: self.options.precision,
             sh_degree: self.sh_degree,
             asked: self.asked,
-            grid: self.grids.map_or([0; 3], |grids| grids.cells),
         }
+    }
+
+    /// Returns the features, and what they may change.
+    pub(crate) fn features(&mut self) -> (&mut Features, FeatureContext<'_>) {
+        let most_bytes = self.most_bytes();
+        let context = FeatureContext {
+            context: &mut self.context,
+            buffers: &mut self.buffers,
+            views: &mut self.views,
+            views_changed: &mut self.views_changed,
+            capacity: self.capacity.gaussians as usize,
+            most_bytes,
+        };
+        (&mut self.features, context)
     }
 
     /// Returns a command list over the present buffers, on the photo in `slot` if the plan reads a photo.

@@ -1,14 +1,10 @@
 //! Uploads and downloads splats and all other state that a run needs to continue.
 
 use super::GpuEngine;
+use crate::features::bits_of_state;
 use crate::passes::Bits;
-use crate::stages::filter_3d::FILTER_3D;
-use crate::stages::{appearance, appearance_mlp, photometric};
 use crate::{layout, params};
-use dapple_engine::{
-    AppearanceGrids, AppearanceMlp, OptimizerState, Photometric, ViewState, check_upload,
-    check_views,
-};
+use dapple_engine::{OptimizerState, ViewState, check_upload, check_views};
 use dapple_scene::{Error, Result, Splats};
 
 impl GpuEngine {
@@ -28,17 +24,20 @@ impl GpuEngine {
         let n = u32::try_from(splats.len())
             .map_err(|_| Error::input("more Gaussians than 32 bits count"))?;
         let capacity = n.max(self.options.first_capacity.gaussians).max(1);
-        // If the state has filters, their buffer is allocated.
-        self.buffers.remove(FILTER_3D);
-        self.buffers.remove(appearance_mlp::FEATURES);
-        self.buffers.remove(appearance_mlp::MOMENTS);
+        // The buffers of features that the state has are allocated again.
+        let declared = self.context.declared.state();
+        for tensor in declared.filter(|tensor| !tensor.is_always()) {
+            self.buffers.remove(tensor.name);
+        }
         let before = std::mem::replace(&mut self.sh_degree, splats.sh_degree);
         if let Err(error) = self.make_capacity(capacity) {
             self.sh_degree = before;
             return Err(error);
         }
-        let has_filter_3d = state.is_some_and(|state| !state.filter_3d.is_empty());
-        self.fit_filter_3d(has_filter_3d)?;
+        let bits = state.map_or(Bits::NONE, bits_of_state);
+        if bits != Bits::NONE {
+            self.fit(bits)?;
+        }
         params::upload(
             &self.context.gpu,
             &self.buffers,
@@ -47,12 +46,6 @@ impl GpuEngine {
             splats,
             state,
         )?;
-        let poses = state.map(|state| state.views.poses.clone());
-        let poses = poses.unwrap_or_default();
-        if self.views.poses.is_some() || !poses.is_empty() {
-            self.views.poses = (!poses.is_empty()).then_some(poses);
-            self.views_changed = true;
-        }
         let gpu_state = layout::State {
             gaussians: n,
             capacity: self.capacity.gaussians,
@@ -64,28 +57,11 @@ impl GpuEngine {
         self.context
             .gpu
             .write(self.buffers.get("state")?, 0, &[gpu_state]);
-        let grids = state.map(|state| &state.views.appearance);
-        self.grids = match grids.filter(|grids| !grids.is_empty()) {
-            Some(grids) => {
-                self.check_grids(grids.cells, grids.views())?;
-                Some(appearance::upload(&self.context, &mut self.buffers, grids)?)
-            }
-            None => None,
-        };
-        let models = state.map(|state| &state.views.photometric);
-        self.photometric_views = match models.filter(|models| !models.is_empty()) {
-            Some(models) => photometric::upload(&self.context, &mut self.buffers, models)?,
-            None => 0,
-        };
-        let mlp = state.map(|state| &state.views.appearance_mlp);
-        self.mlp_views = match mlp.filter(|mlp| !mlp.is_empty()) {
-            Some(mlp) => {
-                self.fit(Bits::MLP)?;
-                let capacity = self.capacity.gaussians as usize;
-                appearance_mlp::upload(&self.context, &mut self.buffers, mlp, capacity)?
-            }
-            None => 0,
-        };
+        let (features, mut at) = self.features();
+        match state {
+            Some(state) => features.upload(&mut at, &state.views)?,
+            None => features.upload(&mut at, &ViewState::default())?,
+        }
         self.context.gpu.check()
     }
 
@@ -130,51 +106,18 @@ impl GpuEngine {
         params::download_filter_3d(&self.context.gpu, &self.buffers, n)
     }
 
-    /// Waits, and downloads the bilateral grids of all views.
-    pub(crate) fn download_appearance(&mut self) -> Result<AppearanceGrids> {
-        self.settle()?;
-        let grids = self.grids.as_ref();
-        grids.map_or_else(
-            || Ok(AppearanceGrids::default()),
-            |grids| appearance::download(&self.context, &self.buffers, grids),
-        )
-    }
-
-    /// Waits, and downloads the photometric models of all views.
-    pub(crate) fn download_photometric(&mut self) -> Result<Photometric> {
-        self.settle()?;
-        match self.photometric_views {
-            0 => Ok(Photometric::default()),
-            views => photometric::download(&self.context, &self.buffers, views),
-        }
-    }
-
     /// Waits, and downloads the state of the views that has changed.
     pub(super) fn download_views(&mut self) -> Result<ViewState> {
         self.settle()?;
-        self.fetch_poses()?;
-        let held = match self.mlp_views {
-            0 => (0, 0),
-            _ => (
-                self.state()?.gaussians as usize,
-                self.capacity.gaussians as usize,
-            ),
-        };
-        Ok(ViewState {
-            poses: self.views.poses.clone().unwrap_or_default(),
-            appearance: self.download_appearance()?,
-            photometric: self.download_photometric()?,
-            appearance_mlp: match self.mlp_views {
-                0 => AppearanceMlp::default(),
-                views => appearance_mlp::download(&self.context, &self.buffers, views, held)?,
-            },
-            antialias: (),
-            dropout: (),
-            perceptual: (),
-            depth: (),
-            regularise: (),
-            noise: (),
-        })
+        let (features, mut at) = self.features();
+        features.download(&mut at)
+    }
+
+    /// Waits, and updates the host's copies of what features change, before views are added.
+    pub(super) fn fetch_views(&mut self) -> Result<()> {
+        self.settle()?;
+        let (features, mut at) = self.features();
+        features.fetch(&mut at)
     }
 
     /// Waits, and returns the counts on the GPU.

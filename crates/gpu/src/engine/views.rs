@@ -2,11 +2,9 @@
 
 use super::GpuEngine;
 use crate::layout;
-use crate::stages::crops;
 use crate::views::GpuView;
 use dapple_device::CropRoutine;
-use dapple_engine::crops::{no_crop_loss, origin};
-use dapple_engine::{DepthSample, LossTerm, PosedCamera, StepSettings, ViewId, check_depths};
+use dapple_engine::{DepthSample, PosedCamera, ViewId, check_depths};
 use dapple_scene::{Camera, Error, Photo, Result};
 use std::sync::Arc;
 
@@ -15,23 +13,10 @@ impl GpuEngine {
     pub(super) fn set_crops(&mut self, loss: Option<CropRoutine>) -> Result<()> {
         // Commands that are submitted again need the loss with which they were enqueued.
         self.settle()?;
-        self.crop_side = None;
-        let side = loss.as_ref().map(|loss| loss.side);
-        crops::set(&mut self.context, &mut self.buffers, loss)?;
-        self.crop_side = side;
+        let (context, buffers) = (&mut self.context, &mut self.buffers);
+        self.features.perceptual.set(context, buffers, loss)?;
         self.drop_stale();
         Ok(())
-    }
-
-    /// Returns side and first pixel of the crop that a step compares; zeros if it compares none.
-    pub(super) fn crop(&self, view: ViewId, settings: &StepSettings) -> Result<(u32, [u32; 2])> {
-        if settings.losses[LossTerm::Perceptual] == 0.0 {
-            return Ok((0, [0; 2]));
-        }
-        let side = self.crop_side.ok_or_else(no_crop_loss)?;
-        let view = self.views.get(view.0);
-        let size = view.map_or([0; 2], |view| view.camera.size);
-        Ok((side, origin(settings.features.perceptual.crop, size, side)?))
     }
 
     /// Adds a view, with its photo unless the photo is uploaded for each step.
@@ -51,7 +36,7 @@ impl GpuEngine {
         if let Some(slots) = self.photos.fit() {
             self.ring.hold_back(slots);
         }
-        self.depths.release();
+        self.features.release_slots();
         self.buffers.clear_slots();
         let ids = ids?;
         // Fits the largest image at once: growing later would record the command lists again.
@@ -69,7 +54,8 @@ impl GpuEngine {
             let (entries, lenses) = (self.views.entries(render), self.views.lenses(render));
             self.buffers.set("views", gpu.upload("views", &entries)?);
             self.buffers.set("lenses", gpu.upload("lenses", &lenses)?);
-            self.write_moments()?;
+            let (features, mut at) = self.features();
+            features.cameras_written(&mut at)?;
             self.views_changed = false;
         } else if let Some(camera) = render {
             let entry = crate::views::entry(camera, None);
@@ -114,7 +100,7 @@ impl GpuEngine {
         check_depths(&camera, &samples)?;
         // Steps in flight may have to be submitted again, with the samples that they had.
         self.settle()?;
-        self.depths.set(view.0, &samples);
+        self.features.depth.samples.set(view.0, &samples);
         self.buffers.clear_slots();
         self.drop_stale();
         Ok(())

@@ -2,7 +2,7 @@
 //! that differ only in other bits share its kernels and command lists.
 
 use crate::layout;
-use dapple_engine::{CameraModel, LossTerm, RenderSettings, StepSettings};
+use dapple_engine::{CameraModel, RenderSettings, StepSettings};
 use dapple_runtime::Defines;
 use std::fmt;
 use std::ops::{BitAnd, BitOr, BitOrAssign};
@@ -101,20 +101,10 @@ impl Bits {
         self.0 & others.0 != 0
     }
 
-    /// Returns the bits of these settings, on a view of this camera model whose depths are known or not.
-    pub fn of_step(settings: &StepSettings, model: CameraModel, knows_depths: bool) -> Self {
-        let features = &settings.features;
+    /// Returns the bits of these settings on a view of this camera model, without those of features.
+    pub fn of_step(settings: &StepSettings, model: CameraModel) -> Self {
         let absolute = settings.accumulate_density && settings.absolute_density;
-        let depth = settings.losses[LossTerm::Depth] > 0.0 && knows_depths;
-        Self::of_render(&settings.render, model)
-            | Self::when(settings.adds_to_update(), Self::EXTRAS)
-            | Self::when(absolute, Self::ABSOLUTE)
-            | Self::when(depth, Self::DEPTH)
-            | Self::when(!features.poses.are_off(), Self::POSES)
-            | Self::when(features.appearance.is_some(), Self::APPEARANCE)
-            | Self::when(features.photometric.is_some(), Self::PHOTOMETRIC)
-            | Self::when(features.appearance_mlp.is_some(), Self::MLP)
-            | Self::when(settings.losses[LossTerm::Perceptual] != 0.0, Self::CROPS)
+        Self::of_render(&settings.render, model) | Self::when(absolute, Self::ABSOLUTE)
     }
 
     /// Returns the bits of the projection of a render.

@@ -33,8 +33,6 @@ pub struct BufferSizes {
     pub sh_degree: u8,
     /// All bits that steps and gradients have requested so far.
     pub asked: Bits,
-    /// Cells of a view's bilateral grid; zeros without bilateral grids.
-    pub grid: [u32; 3],
 }
 
 /// The axis along which a tensor has items.

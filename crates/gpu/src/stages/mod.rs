@@ -1,23 +1,16 @@
 //! A file for each stage: its declaration ([`crate::passes::Pass`]), and the dispatches of its kernels.
 
-pub mod appearance;
-pub mod appearance_mlp;
 pub mod blend;
 pub mod blend_backward;
 pub mod bytes;
-pub mod crops;
 pub mod densify;
-pub mod depth;
 pub mod emit;
-pub mod filter_3d;
 pub mod finite;
 mod gather;
 pub mod gradients;
 pub mod loss;
 pub mod morton;
 pub mod order;
-pub mod photometric;
-pub mod poses;
 pub mod project;
 pub mod ranges;
 pub mod relocate;
@@ -33,7 +26,7 @@ macro_rules! shaders {
         &[$(($name, include_str!(concat!("../../shaders/", $name, ".wgsl")))),*]
     };
 }
-use shaders;
+pub(crate) use shaders;
 
 /// A float, an index, a key.
 const WORD: u64 = crate::passes::WORD;

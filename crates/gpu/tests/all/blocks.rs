@@ -5,7 +5,7 @@
 use crate::support;
 
 use dapple_engine::constants::ALPHA_MIN;
-use dapple_gpu::layout;
+use dapple_gpu::catalogue;
 use dapple_reference::scenes::Random;
 use dapple_reference::{PixelRect, Projected, ellipse_touches_rect};
 use dapple_runtime::{CommandList, Groups, Kernel, ShaderSet};
@@ -107,7 +107,7 @@ fn no_block_is_missed_and_few_are_taken_in_vain() {
             include_str!("../../shaders/shared/blocks.wgsl"),
         ),
     ]);
-    let defines = layout::defines()
+    let defines = catalogue::defines()
         .f32("CORNER_X", CORNER[0])
         .f32("CORNER_Y", CORNER[1]);
     let kernel = Kernel::new(&context.gpu, &set, "probe", "probe", &defines).unwrap();

@@ -5,9 +5,9 @@
 use crate::support;
 
 use dapple_engine::AppearanceSettings;
+use dapple_gpu::features::appearance;
 use dapple_gpu::passes::{Axis, Bits, BufferSizes, Capacity, Code, Entries, Entry, Load, Pass};
 use dapple_gpu::plans::{Plan, all};
-use dapple_gpu::stages::appearance;
 use dapple_gpu::stages::project::GAUSSIANS;
 use dapple_gpu::{Buffers, Precision, Recorder, catalogue, layout};
 use dapple_runtime::wgpu::naga;
@@ -31,7 +31,7 @@ fn defines() -> Defines {
         smoothness: 1.0,
         identity: 0.1,
     };
-    let defines = appearance::define(layout::defines(), &grid);
+    let defines = appearance::define(catalogue::defines(), &grid);
     let defines = Precision::default().define(defines);
     defines
         .u32("SUBGROUP_SIZE", 32)

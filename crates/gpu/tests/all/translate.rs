@@ -14,7 +14,7 @@
 use crate::support;
 
 use dapple_engine::AppearanceSettings;
-use dapple_gpu::stages::appearance;
+use dapple_gpu::features::appearance;
 use dapple_gpu::{Precision, Storage, catalogue, layout, nearest};
 use dapple_runtime::join::{self, Joins};
 use dapple_runtime::{Defines, EntryNeeds, ShaderFeatures, ShaderSet, primitives, translate_with};
@@ -249,7 +249,7 @@ fn examine(set: &ShaderSet, texts: &BTreeMap<String, String>, name: &str) -> (Ve
             wrong.push(format!("{name}: this test does not know the flag {flag}"));
         }
     }
-    let mut permutations = vec![(String::new(), NOTHING, layout::defines())];
+    let mut permutations = vec![(String::new(), NOTHING, catalogue::defines())];
     for axis in axes
         .iter()
         .filter(|axis| axis.names.iter().any(|n| all.contains(n)))

@@ -9,10 +9,10 @@
 //!    pixels have no gradient: a Gaussian there is about to be skipped, or the pixel about to be
 //!    finished. An engine in `f32` may decide otherwise there and is not wrong.
 
-use super::Make;
 use super::decided::decided;
+use super::engines::Make;
+use crate as reference;
 use crate::compare::{self, TOLERANCE};
-use crate::oracle as reference;
 use crate::scenes::Random;
 use dapple_engine::{EngineExt, RenderSettings};
 use dapple_scene::{Dataset, LoadOptions, NoProgress, SH_C0, Splats, View, load};

@@ -4,7 +4,8 @@
 //! threshold can be on either side in two engines, and neither is wrong. Such pixels are excluded from
 //! comparisons.
 
-use crate::oracle::{self as reference, Gaussian, Image};
+use crate as reference;
+use crate::{Gaussian, Image};
 use dapple_engine::{RenderSettings, Rendered};
 use dapple_scene::Camera;
 
@@ -13,7 +14,7 @@ const UNDECIDED: f64 = 0.01;
 
 /// Returns for each pixel true if all its decisions are farther than `margin` from their thresholds,
 /// in units of ln alpha.
-pub(super) fn decided(
+pub(crate) fn decided(
     name: &str,
     gaussians: &[Gaussian],
     camera: &Camera,
@@ -32,7 +33,7 @@ pub(super) fn decided(
 }
 
 /// Sets the undecided pixels to the colours and alphas of the reference.
-pub(super) fn settle(actual: &mut Rendered, expected: &Image, decided: &[bool]) {
+pub(crate) fn settle(actual: &mut Rendered, expected: &Image, decided: &[bool]) {
     for (pixel, _) in decided.iter().enumerate().filter(|&(_, &sure)| !sure) {
         for channel in 3 * pixel..3 * pixel + 3 {
             actual.rgb[channel] = expected.rgb[channel] as f32;

@@ -1,6 +1,6 @@
 //! Results of densification rounds.
 
-use super::{Make, growing, last_report, with_splats};
+use super::engines::{Make, growing, last_report, with_splats};
 use dapple_engine::{DensifyPlan, DensifyReport, Engine, EngineExt, Report};
 use dapple_scene::Splats;
 

@@ -1,7 +1,7 @@
 //! Reports of non-finite Gaussians, and their time.
 
+use super::engines::{Make, with_splats};
 use super::training::{photo, settings};
-use super::{Make, with_splats};
 use crate::scenes;
 use dapple_engine::constants::FINITE_EVERY;
 use dapple_engine::{NonFiniteReport, Report, TrainView};

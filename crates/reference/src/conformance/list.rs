@@ -6,7 +6,8 @@
 ///   result: threads, subgroups, capacities. The first variant is the usual engine.
 /// - `$is_ready`: function that returns false if this machine cannot run the engine. Its tests then do nothing.
 ///
-/// A new check is a row here, and every engine runs it:
+/// Checks of a feature are in its `checks!` ([`crate::features`]). Any other new check is a row here, and every engine
+/// runs it:
 ///
 /// - `first`: checks of one engine, which get the first variant;
 /// - `each`: the same, for every variant;
@@ -28,34 +29,27 @@ macro_rules! conformance_tests {
                 the_cap_says_what_it_cut,
                 bytes_are_those_of_the_host,
                 surfaces_match_the_reference,
-                depths_match_the_reference,
-                depth_gradients_match_the_reference,
-                depth_steps_match_the_reference,
-                appearance_matches_the_reference,
-                photometric_matches_the_reference,
-                appearance_mlp_matches_the_reference,
-                antialiasing_matches_the_reference,
-                steps_refresh_the_3d_filter,
-                density_control_carries_the_3d_filter,
             ],
             each: [
                 relocation_follows_the_plan,
-                dropout_matches_the_reference,
                 blend_counts_match_the_reference,
                 scores_match_the_reference,
             ],
             all: [
                 runs_repeat_themselves,
                 mcmc_repeats_itself,
-                appearance_repeats_itself,
-                photometric_repeats_itself,
-                appearance_mlp_repeats_itself,
-                depth_steps_repeat_themselves,
-                antialiased_runs_repeat_themselves,
                 absolute_density_matches_the_reference,
-                poses_match_the_reference,
             ],
         }
+        $crate::conformance_tests! { @features ($) $variants, $is_ready }
+    };
+    (@features ($d:tt) $variants:path, $is_ready:path) => {
+        macro_rules! checks_of_features {
+            ($d(#[doc = $d text:literal] $d name:ident,)*) => {
+                $d($crate::features::$d name::checks! { $variants, $is_ready })*
+            };
+        }
+        $crate::for_each_feature!(checks_of_features);
     };
     (
         @tests $variants:path, $is_ready:path,

@@ -1,19 +1,19 @@
 //! Images, every gradient and the pose against the f64 reference.
 
-use super::Make;
+use super::engines::Make;
+use crate as reference;
 use crate::compare::{self, TOLERANCE};
-use crate::oracle as reference;
 use crate::scenes::{self, Random};
 use dapple_engine::{EngineExt, RenderSettings};
 use dapple_scene::{Camera, Pose, Splats};
 use glam::DVec3;
 
-pub(super) fn weights(seed: u64, n: usize) -> Vec<f32> {
+pub(crate) fn weights(seed: u64, n: usize) -> Vec<f32> {
     let mut random = Random::new(seed);
     (0..n).map(|_| random.uniform(-1.0, 1.0) as f32).collect()
 }
 
-pub(super) fn widened(values: &[f32]) -> Vec<f64> {
+pub(crate) fn widened(values: &[f32]) -> Vec<f64> {
     values.iter().map(|&v| f64::from(v)).collect()
 }
 

@@ -1,6 +1,6 @@
 //! Scores that an engine computes, against the `f64` reference on the engine's render.
 
-use super::{Make, with_splats};
+use super::engines::{Make, with_splats};
 use crate::oracle::{loss, photo_mask, photo_target};
 use crate::scenes;
 use dapple_engine::score::{HIDDEN, error_colour, to_byte};

@@ -1,8 +1,9 @@
 //! Renders for display: bytes of colours, and the number of Gaussians that a pixel blends.
 
-use super::Make;
 use super::decided::decided;
-use crate::oracle::{self as reference, Gaussian};
+use super::engines::Make;
+use crate as reference;
+use crate::Gaussian;
 use crate::scenes::{self, TestScene};
 use dapple_engine::{EngineExt, RenderedBytes};
 use glam::DVec2;

@@ -1,9 +1,10 @@
 //! Functions of an engine for other strategies than the default: relocation, noise, regularisers.
 
+use super::engines::{Make, growing, last_report, with_splats};
 use super::training::{photo, settings};
-use super::{Make, growing, last_report, with_splats};
+use crate as reference;
+use crate::Gaussian;
 use crate::compare::{self, TOLERANCE};
-use crate::oracle::{self as reference, Gaussian};
 use crate::scenes::{self, TestScene};
 use dapple_engine::features::noise;
 use dapple_engine::{

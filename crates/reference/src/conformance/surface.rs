@@ -1,10 +1,11 @@
 //! Surface depths and normals against the f64 reference.
 
-use super::Make;
 use super::decided::decided;
-use super::depth::antialiased;
-use crate::oracle::{self as reference, Gaussian, SurfacePoint};
+use super::engines::Make;
+use crate as reference;
+use crate::features::depth::conformance::antialiased;
 use crate::scenes;
+use crate::{Gaussian, SurfacePoint};
 use dapple_engine::RenderSettings;
 use glam::{DVec3, Vec3};
 

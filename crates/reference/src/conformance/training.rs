@@ -1,9 +1,9 @@
 //! A training step against the reference: loss and its gradient through the whole chain, Adam,
 //! density statistics; and bit-identical results of repeated runs.
 
-use super::{Make, growing, last_loss, with_splats};
+use super::engines::{Make, growing, last_loss, with_splats};
+use crate as reference;
 use crate::compare::{self, TOLERANCE};
-use crate::oracle as reference;
 use crate::scenes::{self, Random, TestScene};
 use dapple_engine::{
     Adam, Engine, EngineExt, Gradients, LearningRates, LossTerm, LossWeights, OptimizerState,
@@ -16,7 +16,7 @@ use std::sync::Arc;
 const SSIM_WEIGHT: f32 = 0.2;
 
 /// Returns noise as a photo, which differs from any render in every pixel.
-pub(super) fn photo(scene: &TestScene) -> Photo {
+pub(crate) fn photo(scene: &TestScene) -> Photo {
     let mut random = Random::new(11);
     let n = scene.camera.width as usize * scene.camera.height as usize;
     let rgb = (0..3 * n)
@@ -36,13 +36,13 @@ fn plane(scene: &TestScene, value: impl Fn(u32, u32) -> u8) -> Option<Vec<u8>> {
 }
 
 /// Returns [`photo`] with masked patches.
-pub(super) fn masked_photo(scene: &TestScene) -> Photo {
+pub(crate) fn masked_photo(scene: &TestScene) -> Photo {
     let mut masked = photo(scene);
     masked.mask = plane(scene, |x, y| if (x / 9 + y / 7) % 3 == 0 { 0 } else { 255 });
     masked
 }
 
-pub(super) fn settings(scene: &TestScene, step: u32) -> StepSettings {
+pub(crate) fn settings(scene: &TestScene, step: u32) -> StepSettings {
     StepSettings {
         learning_rates: LearningRates {
             means: 1e-3,
@@ -63,7 +63,7 @@ fn step_loss(engine: &mut dyn Engine, scene: &TestScene, photo: &Photo, step: u3
 }
 
 /// Returns the loss of one step with this photo.
-pub(super) fn step_with(
+pub(crate) fn step_with(
     engine: &mut dyn Engine,
     scene: &TestScene,
     photo: &Photo,
@@ -79,7 +79,7 @@ pub(super) fn step_with(
 }
 
 /// Checks first moments: after one step they are 0.1 times the gradient.
-pub(super) fn check_moments(moments: &Splats, expected: &Gradients<f64>, what: &str) {
+pub(crate) fn check_moments(moments: &Splats, expected: &Gradients<f64>, what: &str) {
     let flat = |rows: &mut dyn Iterator<Item = f32>| -> Vec<f64> {
         rows.map(|v| f64::from(v) * 10.0).collect()
     };
@@ -318,7 +318,7 @@ pub fn runs_repeat_themselves(makes: &[Make<'_>]) {
 /// Checks steps that learn models of views, and a densification round after the third. One run is downloaded after
 /// three steps and resumed in another engine; whole runs use an engine of each of `makes`. Splats and states are
 /// bit-identical. `settings` makes the settings of a step; steps take the views in turn. Returns the last state.
-pub(super) fn learnt_models_repeat(
+pub(crate) fn learnt_models_repeat(
     makes: &[Make<'_>],
     scene: &TestScene,
     views: &[TrainView],

@@ -6,15 +6,15 @@
 //! 3. [`ranges`]: the Gaussians that a tile may blend; only with a per-tile limit.
 //! 4. [`blend`](fn@blend): every pixel visits all of them, front to back.
 //! 5. [`loss`](fn@loss): L1 and SSIM against a photo; if a run learns bilateral grids, with
-//!    [`appearance`](fn@appearance) before it and [`appearance_backward`] after it.
-//! 6. [`blend_backward`]: from dL/dpixel to dL/dellipse; [`depth_loss`](fn@depth_loss) gives dL/ddepth.
+//!    [`appearance`](fn@crate::appearance) before it and [`appearance_backward`](crate::appearance_backward) after it.
+//! 6. [`blend_backward`]: from dL/dpixel to dL/dellipse; [`depth_loss`](fn@crate::depth_loss) gives dL/ddepth.
 //! 7. [`project_backward`]: from dL/dellipse to the parameters and the camera's pose.
 //! 8. [`adam`](fn@adam): one step of the optimizer.
-//! 9. [`with_filter_3d`]: a Gaussian with its 3D filter, in anti-aliased renders.
-//! 10. [`refine_pose`]: one step of the optimizer for the camera of a view.
-//! 11. [`fn@regularisers`]: terms of the loss over Gaussians.
-//! 12. [`relocate`], [`perturbation`]: additions of the MCMC strategy.
-//! 13. [`AppearanceMlpReference`]: the appearance MLP, with its backward pass.
+//! 9. [`with_filter_3d`](crate::with_filter_3d): a Gaussian with its 3D filter, in anti-aliased renders.
+//! 10. [`refine_pose`](crate::refine_pose): one step of the optimizer for the camera of a view.
+//! 11. [`regularisers`](fn@crate::regularisers): terms of the loss over Gaussians.
+//! 12. [`relocate`], [`perturbation`](crate::perturbation): additions of the MCMC strategy.
+//! 13. [`AppearanceMlpReference`](crate::AppearanceMlpReference): the appearance MLP, with its backward pass.
 //! 14. [`fn@surface`]: depth and normal of the surface that a pixel shows.
 //! 15. [`fn@normal_consistency`]: the normals of Gaussians against those of the surface depth.
 //!
@@ -26,49 +26,33 @@
 //! gsplat Library", arXiv:2312.02121; Wang et al. 2004, "Image Quality Assessment"; Kingma & Ba
 //! 2015, "Adam".
 
-mod antialias;
-mod appearance;
-mod appearance_mlp;
 mod blend;
-mod depth;
 mod distortion;
-mod dropout;
 mod equirectangular;
-mod lens;
+pub(crate) mod lens;
 mod loss;
 mod normal_consistency;
-mod photometric;
-mod project;
-mod project_backward;
+pub(crate) mod project;
+pub(crate) mod project_backward;
 mod ranges;
-mod regularisers;
 mod relocation;
 mod sh;
 mod surface;
 
-pub use antialias::{deviation, with_filter_3d, with_filter_3d_backward, with_filter_3d_gradients};
-pub use appearance::{appearance, appearance_backward, appearance_regulariser};
-pub use appearance_mlp::{AppearanceMlpGradient, AppearanceMlpReference};
 pub use blend::{
     Contribution, blend, blend_backward, contributions, decision_margin, decision_margins,
 };
+pub use dapple_engine::adam;
 pub use dapple_engine::constants::ssim_window;
-pub use dapple_engine::{PoseMoments, adam, refine_pose};
-pub use depth::{DepthLoss, depth_loss};
 pub use distortion::{Jet, distort};
-pub use dropout::leave_out;
 pub use equirectangular::Equirectangular;
 pub use lens::{Distorting, LensModel, LensProjection, Pinhole, PosedLens};
 pub use loss::{loss, photo_mask, photo_target, psnr, ssim};
 pub use normal_consistency::{NormalConsistency, normal_consistency, surface_normals};
-pub use photometric::{PhotometricImage, photometric_prior};
 pub use project::{Gaussian, Projected, ProjectedGradient, order, project};
 pub use project_backward::{GaussianGradient, project_backward};
 pub use ranges::{PixelRect, TileLists, ellipse_touches_rect, least_power_in_rect, ranges};
-pub use regularisers::{
-    REGULARISERS, Regulariser, RegulariserGradient, regularisers, regularisers_backward,
-};
-pub use relocation::{RelocatedSplats, perturbation, relocate, relocated};
+pub use relocation::{RelocatedSplats, relocate, relocated};
 pub use sh::{sh_basis, sh_basis_gradient};
 pub use surface::{Profile, ROUNDING, Surface, SurfacePoint, surface, surface_of_gaussians};
 

@@ -6,7 +6,7 @@
 //! 2. Covariance in the world: `R S S^T R^T` (Kerbl et al. 2023, eq. 6).
 //! 3. On the image: `J W Sigma W^T J^T` (Zwicker et al. 2001, eq. 31; Kerbl et al. 2023, eq. 5), plus the dilation,
 //!    which makes it at least a pixel wide.
-//! 4. Opacity is the sigmoid of its logit, times `shown` and the factor of [`super::antialias`]. Colour is
+//! 4. Opacity is the sigmoid of its logit, times `shown` and the factor of [`crate::features::antialias`]. Colour is
 //!    `max(0, 0.5 + SH(direction))`, with the direction of the ray from the camera's centre.
 //! 5. Order: by depth, ties by index. On a panorama, a pixel sees the copy of the ellipse that is nearest to its tile.
 
@@ -28,7 +28,7 @@ pub struct Gaussian {
     pub quat: [f64; 4],
     /// Logit of the opacity.
     pub opacity: f64,
-    /// Factor of the opacity in this render: 1, or the factor of [`super::leave_out`].
+    /// Factor of the opacity in this render: 1, or the factor of [`crate::leave_out`].
     pub shown: f64,
     /// All stored coefficients, `sh0` first.
     pub sh: Vec<DVec3>,
@@ -55,7 +55,7 @@ impl Gaussian {
     }
 
     /// Returns the coefficients of this degree.
-    pub(super) fn active_sh(&self, sh_degree: u8) -> &[DVec3] {
+    pub(crate) fn active_sh(&self, sh_degree: u8) -> &[DVec3] {
         let count = sh_coefficient_count(sh_degree).min(self.sh.len());
         &self.sh[..count]
     }
@@ -75,7 +75,7 @@ impl Gaussian {
 }
 
 /// Returns the degree with `count` coefficients.
-pub(super) fn degree_of(count: usize) -> u8 {
+pub(crate) fn degree_of(count: usize) -> u8 {
     (count.max(1).isqrt() - 1) as u8
 }
 
@@ -138,7 +138,7 @@ pub struct ProjectedGradient {
 }
 
 /// Intermediate results of a Gaussian's ellipse, also for `project_backward`.
-pub(super) struct Footprint {
+pub(crate) struct Footprint {
     /// Centre in camera coordinates.
     pub point: DVec3,
     /// Standard deviations, world units.
@@ -188,7 +188,7 @@ impl Footprint {
 }
 
 /// Returns the rotation of a quaternion `[w, x, y, z]` of any length but zero.
-pub(super) fn rotation_matrix(quat: [f64; 4]) -> DMat3 {
+pub(crate) fn rotation_matrix(quat: [f64; 4]) -> DMat3 {
     let length = quat.iter().map(|v| v * v).sum::<f64>().sqrt();
     let [w, x, y, z] = quat.map(|v| v / length);
     DMat3::from_cols(
@@ -211,12 +211,12 @@ pub(super) fn rotation_matrix(quat: [f64; 4]) -> DMat3 {
 }
 
 /// Returns the opacity of a logit (logistic function).
-pub(super) fn sigmoid(logit: f64) -> f64 {
+pub(crate) fn sigmoid(logit: f64) -> f64 {
     1.0 / (1.0 + (-logit).exp())
 }
 
 /// Returns `0.5 + SH(direction)`, before the clamp at zero.
-pub(super) fn raw_colour(gaussian: &Gaussian, eye: &PosedLens, sh_degree: u8) -> DVec3 {
+pub(crate) fn raw_colour(gaussian: &Gaussian, eye: &PosedLens, sh_degree: u8) -> DVec3 {
     let sh = gaussian.active_sh(sh_degree);
     let direction = (gaussian.mean - eye.centre).normalize();
     let basis = sh_basis(degree_of(sh.len()), direction);
@@ -225,7 +225,7 @@ pub(super) fn raw_colour(gaussian: &Gaussian, eye: &PosedLens, sh_degree: u8) ->
 }
 
 /// Returns the blended opacity of a Gaussian with this `compensation` by anti-aliasing.
-pub(super) fn shown_opacity(gaussian: &Gaussian, compensation: f64) -> f64 {
+pub(crate) fn shown_opacity(gaussian: &Gaussian, compensation: f64) -> f64 {
     let opacity = sigmoid(gaussian.opacity) * compensation;
     match gaussian.shown {
         1.0 => opacity,

@@ -5,7 +5,7 @@
 //! the top, where the conic's single xy is shared out to its two places.
 //!
 //! 1. Conic = covariance^-1: `G_V = -Q G_Q Q` (arXiv:2312.02121, section 4); and by way of the
-//!    opacity, where [`super::antialias`] makes it depend on the covariance.
+//!    opacity, where [`crate::features::antialias`] makes it depend on the covariance.
 //! 2. `V = J C J^T`: `G_C = J^T G_V J`, `G_J = 2 G_V J C`.
 //! 3. `C = W Sigma W^T`: `G_Sigma = W^T G_C W`.
 //! 4. `Sigma = M M^T`, `M = R S`: `G_M = 2 G_Sigma M`, then to scales and rotation.
@@ -130,7 +130,7 @@ fn frobenius(a: DMat3, b: DMat3) -> f64 {
 }
 
 /// From dL/dR to dL/dq for a quaternion of any length (arXiv:2312.02121, section 4).
-pub(super) fn quat_gradient(quat: [f64; 4], g_rotation: DMat3) -> [f64; 4] {
+pub(crate) fn quat_gradient(quat: [f64; 4], g_rotation: DMat3) -> [f64; 4] {
     let length = quat.iter().map(|v| v * v).sum::<f64>().sqrt();
     let unit = quat.map(|v| v / length);
     let [w, x, y, z] = unit;

@@ -1,5 +1,5 @@
 //! Relocation (Kheradmand et al. 2024, "3D Gaussian Splatting as Markov Chain Monte Carlo",
-//! arXiv:2404.09591, section 3.3 and eq. 9), and noise.
+//! arXiv:2404.09591, section 3.3 and eq. 9).
 //!
 //! A round of [`relocate`]:
 //! 1. Gaussians that are non-finite or at most `dead_opacity` opaque are dead.
@@ -9,10 +9,9 @@
 //! 3. A Gaussian drawn N - 1 times becomes N copies of opacity and scale by [`relocated`].
 
 use super::Gaussian;
+use dapple_engine::Relocation;
 use dapple_engine::relocation;
-use dapple_engine::{Relocation, noise};
 use dapple_scene::Splats;
-use glam::{DMat3, DVec3};
 
 /// Returns the opacity of each of `copies` that replace a Gaussian of this opacity, and the factor of
 /// its scales, by eq. 9 itself. Its terms cancel, so `copies` must not be more than about 40.
@@ -100,25 +99,4 @@ pub fn relocate(
     }
     out.copies = out.source.iter().map(|&i| 1 + drawn[i]).collect();
     out
-}
-
-/// Returns the random motion of a Gaussian's centre in `update`:
-/// `amount * sigmoid(100 (0.005 - opacity)) * Sigma * eta`, eta standard normal, keyed by seed, step and
-/// index. By the paper's eq. 10, the noise follows the Gaussian's shape and vanishes for opaque
-/// Gaussians.
-pub fn perturbation(gaussian: &Gaussian, amount: f64, seed: u64, step: u32, index: u32) -> DVec3 {
-    let eta = DVec3::from([0, 1, 2].map(|k| {
-        f64::from(noise::normal(
-            seed,
-            step,
-            index,
-            relocation::NOISE_NORMAL + k,
-        ))
-    }));
-    let opacity = 1.0 / (1.0 + (-gaussian.opacity).exp());
-    let still = 1.0 / (1.0 + (-100.0 * (0.005 - opacity)).exp());
-    let [w, x, y, z] = gaussian.quat;
-    let turn = DMat3::from_quat(glam::DQuat::from_xyzw(x, y, z, w).normalize());
-    let squared = DMat3::from_diagonal(DVec3::from(gaussian.scale.map(|s| (2.0 * s).exp())));
-    turn * squared * turn.transpose() * eta * (amount * still)
 }
