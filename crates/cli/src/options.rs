@@ -9,7 +9,7 @@ use clap::Args;
 use dapple::glam::DVec3;
 use dapple::gpu::Precision;
 use dapple::scene::edit::Similarity;
-use dapple::scene::origin::Frame;
+use dapple::scene::origin::{Frame, middle_of};
 use dapple::scene::splat_file::{self, Format, NearestBy, ReadOptions, SplatMetadata};
 use dapple::scene::{Capture, Error, Result, Splats, Split, origin};
 use dapple::train::config::DataConfig;
@@ -78,6 +78,7 @@ impl DeviceOptions {
             precision: Some(self.precision.unwrap_or_default().to_string()),
             default_cap: self.default_cap,
             snapshots: None,
+            start: None,
         }
     }
 
@@ -274,6 +275,15 @@ pub fn read_splats_with(
         ));
     }
     Ok((splats, metadata))
+}
+
+/// Undoes motion of splats since training, and changes their origin to that of the capture's cameras.
+pub fn into_capture(splats: &mut Splats, frame: Frame, origin: DVec3) {
+    let frame = frame.beside(middle_of(splats), origin);
+    if frame.moved != Similarity::IDENTITY {
+        frame.moved.inverse().apply(splats);
+    }
+    splats.count_from(origin - frame.origin);
 }
 
 /// Prints a note if a format cannot store the origin of the splats or their motion since training.

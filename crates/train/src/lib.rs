@@ -54,7 +54,9 @@ pub use appearance::{
     write_photometric,
 };
 pub use capture_statistics::{Budget, CaptureStatistics, LimitReason, PhotoCoverage};
-pub use checkpoint::{CHECKPOINT_VERSION, CaptureIdentity, Checkpoint, RunOrigin, ViewIdentity};
+pub use checkpoint::{
+    CHECKPOINT_VERSION, CaptureIdentity, Checkpoint, RunOrigin, StartSplats, ViewIdentity,
+};
 pub use config::{AppearanceModel, ConfigPatch, DepthSource, Preset, TrainConfig};
 pub use contributions::contributions;
 pub use ending::{Ending, Outcome};

@@ -13,6 +13,7 @@
 //!
 //! The trainer waits for the engine only to score, to measure withheld photos, for checkpoints and at the end.
 
+mod begin;
 mod ended;
 mod held_out;
 mod hooks;
@@ -33,23 +34,18 @@ use crate::loader::PhotoTraffic;
 use crate::saving::Saving;
 use crate::time_budget::{StepRateController, StepRateHook};
 use crate::validation::Validation;
-use crate::views::{Chosen, notes_on};
+use crate::views::Chosen;
 use crate::{
-    Budget, CaptureIdentity, CaptureStatistics, DensityStrategy, Ending, History, Outcome, Plan,
-    Schedule, Strategy, TrainConfig, WatchReport, appearance, init, strategy,
+    CaptureIdentity, DensityStrategy, Ending, History, Outcome, Plan, Schedule, TrainConfig,
+    WatchReport,
 };
 use dapple_device::BoxedEngine;
-use dapple_engine::{Engine, Rendered};
+use dapple_engine::Rendered;
 use dapple_scene::{Camera, Dataset, Error, Result, View};
 use glam::DVec3;
 use held_out::HeldOut;
 use hooks::{Callers, Hooks};
 use std::sync::Arc;
-use std::time::Instant;
-
-/// Near plane as a fraction of the scene's extent, if the configuration sets none. Gaussians close to a camera are fog
-/// in that photo and noise in all others: on `bird` they cost single held-out photos 15 dB.
-const NEAR_FRACTION: f64 = 0.05;
 
 /// A run with its hooks.
 pub struct Trainer {
@@ -64,41 +60,6 @@ pub struct Trainer {
 }
 
 impl Trainer {
-    /// Prepares a run: checks the capture, makes the first Gaussians and passes them and the photos to the engine.
-    ///
-    /// # Errors
-    /// The configuration contradicts itself, also if its `steps` were set and its schedule is that of a longer run:
-    /// [`Preset::config_for`](crate::Preset::config_for) scales the schedule. The capture cannot be trained on (a
-    /// single photo, none left after the split, an invalid lens, lost points). The engine refuses the run.
-    pub fn new(dataset: &Dataset, mut config: TrainConfig, engine: BoxedEngine) -> Result<Self> {
-        let started = Instant::now();
-        config.validate()?;
-        config.validate_length()?;
-        let chosen = Chosen::new(dataset, &config)?;
-        if config.near == 0.0 {
-            config.near = NEAR_FRACTION * chosen.extent;
-        }
-        let budget = settle_budget(&mut config, dataset, &chosen.train, engine.as_ref())?;
-        let splats = init::initial_splats(dataset, &chosen.train, chosen.extent, &config)?;
-        if config.densify.strategy == Strategy::Mcmc && config.densify.add == 0.0 {
-            config.densify.add = strategy::growth(&config, splats.len() as u64);
-        }
-        let seed = config.seed;
-        let mut trainer = Self::with_views(dataset, config, engine, &chosen, 0)?;
-        let has_mlp = trainer.config().appearance.has_mlp();
-        let state = has_mlp
-            .then(|| appearance::first_appearance(&splats, trainer.run.photos.ids.len(), seed));
-        trainer.run.engine.upload(&splats, state.as_ref())?;
-        trainer.hooks.saving.begin_with(0, &splats);
-        let notes = notes_on(dataset, trainer.config(), chosen.eval.len(), splats.len());
-        trainer.notes.extend(notes);
-        let state = &mut trainer.run.state;
-        state.gaussians = splats.len() as u64;
-        state.history.budget = budget;
-        state.history.seconds.setup = started.elapsed().as_secs_f64();
-        Ok(trainer)
-    }
-
     /// A trainer after `step` steps, its engine without splats.
     pub(crate) fn with_views(
         dataset: &Dataset,
@@ -467,28 +428,4 @@ impl Trainer {
     pub fn engine_mut(&mut self) -> &mut BoxedEngine {
         &mut self.run.engine
     }
-}
-
-/// Sets the Gaussian cap and the growth per round in the configuration, if it sets none; both stay for the whole run.
-/// Returns the computed cap and its reason, unless the user set the cap.
-///
-/// # Errors
-/// A photo cannot be read.
-fn settle_budget(
-    config: &mut TrainConfig,
-    dataset: &Dataset,
-    train: &[usize],
-    engine: &dyn Engine,
-) -> Result<Option<Budget>> {
-    if config.max_gaussians > 0 || !config.densify.strategy.has_budget() {
-        return Ok(None);
-    }
-    let first = match (config.initial_gaussians, dataset.points.len()) {
-        (0, points) => points,
-        (n, _) => n,
-    };
-    let fit = engine.most_gaussians(config.sh_degree);
-    let budget = CaptureStatistics::measure(dataset, train)?.budget(config.preset, first, fit);
-    config.max_gaussians = budget.gaussians;
-    Ok(Some(budget))
 }

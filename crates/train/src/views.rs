@@ -5,12 +5,13 @@ use crate::{TrainConfig, init};
 use dapple_engine::LensForm;
 use dapple_scene::{Dataset, Error, Result, Split, View};
 
-/// Returns notes for the user about unexpected properties of a run.
+/// Returns notes for the user about unexpected properties of a run. `gaussians` is the number of Gaussians
+/// from the capture's points; `None` for a run from splats.
 pub(crate) fn notes_on(
     dataset: &Dataset,
     config: &TrainConfig,
     eval_views: usize,
-    gaussians: usize,
+    gaussians: Option<usize>,
 ) -> Vec<String> {
     let mut notes = Vec::new();
     if config.background == Background::Random {
@@ -19,25 +20,28 @@ pub(crate) fn notes_on(
                 .to_owned(),
         );
     }
-    if dataset.points.is_empty() {
-        notes.push(format!(
-            "the capture has no sparse points: training starts from {gaussians} random ones"
-        ));
-    }
-    let is_named = config.random_start && !dataset.points.is_empty();
-    if is_named && gaussians < config.initial_gaussians {
-        notes.push(format!(
-            "initial_gaussians = {}, and the {} sparse points give {gaussians}: the run starts from that number",
-            config.initial_gaussians,
-            dataset.points.len()
-        ));
-    }
-    if init::colours_are_lost(&dataset.points) {
-        notes.push(
-            "the sparse points are black, as where no colour was recorded: Gaussians start with the colours \
-             of the photos"
-                .to_owned(),
-        );
+    // The sparse points have no effect on a run from splats.
+    if let Some(gaussians) = gaussians {
+        if dataset.points.is_empty() {
+            notes.push(format!(
+                "the capture has no sparse points: training starts from {gaussians} random ones"
+            ));
+        }
+        let is_named = config.random_start && !dataset.points.is_empty();
+        if is_named && gaussians < config.initial_gaussians {
+            notes.push(format!(
+                "initial_gaussians = {}, and the {} sparse points give {gaussians}: the run starts from that number",
+                config.initial_gaussians,
+                dataset.points.len()
+            ));
+        }
+        if init::colours_are_lost(&dataset.points) {
+            notes.push(
+                "the sparse points are black, as where no colour was recorded: Gaussians start with the colours \
+                 of the photos"
+                    .to_owned(),
+            );
+        }
     }
     if eval_views == 0 {
         notes.push("no photo is held out: nothing will be scored".to_owned());

@@ -75,6 +75,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         stop_at: None,
         photo_memory: None,
         pacer: None,
+        from: None,
         background_is_open: false,
         launch: args.device.launch(&capture),
         view: &args.view,

@@ -7,16 +7,15 @@ mod scorer;
 use crate::console::Console;
 use crate::known_capture;
 use crate::options::{
-    CaptureOptions, DeviceOptions, config_beside, parse_colour, read_splats, refuse_inputs,
-    splats_file, split,
+    CaptureOptions, DeviceOptions, config_beside, into_capture, parse_colour, read_splats,
+    refuse_inputs, splats_file, split,
 };
 use crate::outputs::refuse_other_run;
 use crate::photo_memory;
 use crate::viewing::shown_settings;
 use dapple::contract::RenderSettings;
 use dapple::glam::DVec3;
-use dapple::scene::edit::Similarity;
-use dapple::scene::origin::{Frame, middle_of};
+use dapple::scene::origin::Frame;
 use dapple::scene::{Dataset, Error, Pose, Result, Splats, load};
 use dapple::train::config::{Background, DataConfig, EvalPatch};
 use dapple::train::evaluate::Paired;
@@ -171,11 +170,7 @@ impl EvalInput {
 
     /// Undoes motion of the splats since training, and changes their origin to that of the capture's cameras.
     fn count_from(&mut self, origin: DVec3) {
-        let frame = self.frame.beside(middle_of(&self.splats), origin);
-        if frame.moved != Similarity::IDENTITY {
-            frame.moved.inverse().apply(&mut self.splats);
-        }
-        self.splats.count_from(origin - frame.origin);
+        into_capture(&mut self.splats, self.frame, origin);
     }
 
     /// Sets the given background.

@@ -4,6 +4,7 @@ mod args;
 mod background;
 mod done;
 mod duration;
+mod from;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a failed test may panic")]
 mod lost;
@@ -13,6 +14,7 @@ mod wall;
 
 pub use args::Args;
 pub use done::{Done, Summary};
+pub use from::FromSplats;
 pub use wall::Wall;
 
 use crate::console::Console;
@@ -31,7 +33,7 @@ use dapple::scene::{Dataset, Error, Result, printable};
 use dapple::train::time_budget::StepRateController;
 use dapple::train::{
     CaptureRecord, ConfigPatch, Outcome, PhotoCoverage, RunFolder, RunOrigin, Snapshots,
-    TrainConfig, Trainer, Writes, train_into,
+    StartSplats, TrainConfig, Trainer, Writes, train_into,
 };
 use std::path::Path;
 
@@ -77,6 +79,9 @@ fn begin(args: &Args, mut wall: Wall, console: &Console) -> Result<Option<Done>>
         return Ok(None);
     }
     args.check_depth(&config)?;
+    let mut config = config;
+    let from = from::read(args, &mut config, console)?;
+    let inherits = from.as_ref().is_some_and(|from| from.has_config);
     check_stop_at(args.stop_at, &config)?;
     let Some(scene) = &args.scene else {
         return Err(Error::internal("the parser let a missing CAPTURE pass"));
@@ -101,7 +106,8 @@ fn begin(args: &Args, mut wall: Wall, console: &Console) -> Result<Option<Done>>
         stop_at: args.stop_at,
         photo_memory: args.photo_memory,
         pacer: None,
-        background_is_open: background::is_open(args)?,
+        background_is_open: background::is_open(args)? && !inherits,
+        from,
         launch: device.launch(scene),
         view: &args.view,
         device: &device,
@@ -228,6 +234,8 @@ pub struct Job<'a> {
     pub pacer: Option<StepRateController>,
     /// True if no option sets a background, so that the photos can set it.
     pub background_is_open: bool,
+    /// Splats to start from.
+    pub from: Option<FromSplats>,
     /// Origin of the run, for its checkpoints.
     pub launch: RunOrigin,
     /// Options of the live viewer.
@@ -310,10 +318,14 @@ fn train_shown(
     if job.background_is_open {
         background::follow_photos(&dataset, &mut config, console)?;
     }
-    let mut trainer = Trainer::new(&dataset, config, engine).map_err(|e| match e.place() {
-        Some(_) => e,
-        None => e.at_path(job.scene),
-    })?;
+    let start = job.from.as_ref().map(|from| from.start.clone());
+    let mut trainer = match job.from {
+        Some(from) => from.trainer(&dataset, config, engine, console)?,
+        None => Trainer::new(&dataset, config, engine).map_err(|e| match e.place() {
+            Some(_) => e,
+            None => e.at_path(job.scene),
+        })?,
+    };
     let played = playback(folder.clone(), job.device);
     let shown = (job.view, job.out, played);
     let live = live(viewer, shown, &dataset, &trainer, console)?;
@@ -321,6 +333,7 @@ fn train_shown(
     let count = job.view.snapshots(None);
     trainer.set_launch(RunOrigin {
         snapshots: Some(count).filter(|&count| count > 0),
+        start: start.clone(),
         ..job.launch
     });
     if let Some(pacer) = job.pacer {
@@ -330,7 +343,7 @@ fn train_shown(
         live,
         snapshots: Snapshots::new(&folder, &trainer.plan().to_config(), count),
     };
-    record_capture(&folder, job.scene, trainer.config(), console)?;
+    record_capture(&folder, (job.scene, start), trainer.config(), console)?;
     run_into(&folder, &mut trainer, job.stop_at, shown, wall, console)
 }
 
@@ -357,16 +370,16 @@ fn live<'a>(
     LiveHook::show(viewer, dataset, trainer, options).map(Some)
 }
 
-/// Records the path of the capture in the folder of its run.
+/// Records the path of the capture, and the splats that the run started from, in its folder.
 fn record_capture(
     folder: &RunFolder,
-    scene: &Path,
+    (scene, start): (&Path, Option<StartSplats>),
     config: &TrainConfig,
     console: &Console,
 ) -> Result<()> {
     let capture = load::open(scene, &config.load_options())?;
     match CaptureRecord::new(folder.path(), scene, &capture) {
-        Some(record) => folder.write_capture(&record)?,
+        Some(record) => folder.write_capture(&CaptureRecord { start, ..record })?,
         None => console.note(
             "note: the path of the capture is not UTF-8: the run does not record it; name it with --capture",
         ),

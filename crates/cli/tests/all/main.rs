@@ -15,6 +15,7 @@ mod eval;
 mod export;
 mod flamegraph;
 mod folders;
+mod from_splats;
 mod hostile;
 mod interrupt;
 mod layouts;

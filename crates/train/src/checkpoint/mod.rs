@@ -78,6 +78,38 @@ pub struct Checkpoint {
     pub loss_before_check: Option<f64>,
 }
 
+/// File of the splats that a run started from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StartSplats {
+    /// Path of the file.
+    pub path: PathBuf,
+    /// CRC-32 of its content; of a SOG folder, of its meta.json.
+    pub crc32: u32,
+    /// Number of Gaussians.
+    pub gaussians: u64,
+}
+
+impl StartSplats {
+    /// Computes the CRC-32 of a file.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn crc32_of(path: &Path) -> Result<u32> {
+        let mut file = bounded::open("cannot open the splats", path)?;
+        let mut hasher = crc32fast::Hasher::new();
+        let mut block = vec![0; 1 << 16];
+        loop {
+            let read = file
+                .read(&mut block)
+                .map_err(|e| Error::io("cannot read the splats", path, e))?;
+            if read == 0 {
+                return Ok(hasher.finalize());
+            }
+            hasher.update(&block[..read]);
+        }
+    }
+}
+
 /// How a run was started, for the program that resumes it. Training ignores it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunOrigin {
@@ -92,6 +124,9 @@ pub struct RunOrigin {
     /// Requested number of snapshots.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshots: Option<u32>,
+    /// Splats that the run started from; `None` if it started from the capture's points.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<StartSplats>,
 }
 
 /// The metadata `run`.

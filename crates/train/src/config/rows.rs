@@ -60,8 +60,8 @@ settings! {
         sh_degree: u8 = 3, counts(0, MAX_SH_DEGREE as u64),
             flag("--sh-degree <N>",
                 "Highest degree of spherical harmonics, 0 to 3 [default: 3]. Degree 0 has no view dependence and a quarter of the size"), checked_early();
-        /// Steps after which the active degree rises by one; 1 or more.
-        sh_every: u32 = 1000, range(OFTEN), scales(Scales::Schedule);
+        /// Steps after which the active degree rises by one; 0 = all degrees are active from the first step.
+        sh_every: u32 = 1000, range(STEPS), scales(Scales::Schedule);
         /// Gaussians at the start, drawn from the sparse points, up to 1000000000; 0 = one per point.
         initial_gaussians: usize = 0, range(GAUSSIANS),
             flag("--initial-gaussians <N>",

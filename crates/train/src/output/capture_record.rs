@@ -5,6 +5,7 @@
 //! together with its capture.
 
 use super::RunFolder;
+use crate::StartSplats;
 use crc32fast::Hasher;
 use dapple_scene::{Capture, Error, Result, bounded};
 use serde::{Deserialize, Serialize};
@@ -19,6 +20,9 @@ pub struct CaptureRecord {
     pub relative: PathBuf,
     /// Content of the capture.
     pub fingerprint: Fingerprint,
+    /// Splats that the run started from; `None` if it started from the capture's points.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<StartSplats>,
 }
 
 /// Content of a capture, computed without decoding a photo.
@@ -77,6 +81,7 @@ impl CaptureRecord {
             relative: relative(&from, &path),
             path,
             fingerprint: Fingerprint::from_capture(capture),
+            start: None,
         };
         let is_text = record.path.to_str().and(record.relative.to_str()).is_some();
         is_text.then_some(record)

@@ -8,7 +8,7 @@
 //! | `metrics.json` | all measurements, versioned ([`Metrics`]) |
 //! | `metrics.csv` | a row every `log_every` steps, for spreadsheets |
 //! | `cameras.json` | the training cameras, refined with `poses.refine` ([`dapple_scene::write_cameras`]): viewers read the seen region and the up direction from it |
-//! | `capture.json` | the place of the capture, and its fingerprint ([`CaptureRecord`]) |
+//! | `capture.json` | the place of the capture, its fingerprint, and the splats that the run started from ([`CaptureRecord`]) |
 //! | `renders/NAME.png` | each held-out photo next to its rendered view |
 //! | `errors/NAME.png` | the difference of both: blue for none, red for a quarter of the range |
 //! | `scores.json`, `scores.md` | of `dapple eval --out`: every score |

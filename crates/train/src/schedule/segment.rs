@@ -123,7 +123,13 @@ impl Segment {
     }
 
     pub(super) fn sh_degree(&self, step: u32) -> u8 {
-        let risen = self.place(step).saturating_sub(1) / self.config.sh_every.max(1);
+        let Some(risen) = self
+            .place(step)
+            .saturating_sub(1)
+            .checked_div(self.config.sh_every)
+        else {
+            return self.config.sh_degree;
+        };
         u8::try_from(risen)
             .unwrap_or(u8::MAX)
             .min(self.config.sh_degree)

@@ -65,6 +65,7 @@ fn sample() -> Checkpoint {
             precision: None,
             default_cap: Some(0),
             snapshots: Some(12),
+            start: None,
         },
         device: "fake".to_owned(),
         history: History {

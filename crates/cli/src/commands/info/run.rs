@@ -1,9 +1,9 @@
 //! Facts about a run from its folder: from `metrics.json`, or from the checkpoint of an unfinished run.
 
 use super::Shown;
-use crate::training_display::{clock, grouped};
+use crate::training_display::{clock, gaussians, grouped};
 use dapple::scene::{Result, bounded};
-use dapple::train::{Checkpoint, EvalRow, GotWorse, RunFolder};
+use dapple::train::{Checkpoint, EvalRow, GotWorse, RunFolder, StartSplats};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -28,6 +28,9 @@ pub struct RunInfo {
     held_out_photos: Option<usize>,
     got_worse: Option<GotWorse>,
     dapple: Option<String>,
+    /// Splats that the run started from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    start: Option<StartSplats>,
 }
 
 /// Shown fields of `metrics.json`: other versions may have fewer or more.
@@ -90,6 +93,7 @@ impl RunInfo {
             held_out_photos: None,
             got_worse: GotWorse::find_in(&history.evals),
             dapple: None,
+            start: checkpoint.launch.start.clone(),
         }))
     }
 
@@ -109,8 +113,15 @@ impl RunInfo {
             held_out_photos: Some(metrics.eval_views),
             got_worse: GotWorse::find_in(&metrics.evals),
             dapple: Some(metrics.dapple),
+            start: start_of(path),
         }
     }
+}
+
+/// Returns the splats that the finished run in `path` started from.
+fn start_of(path: &Path) -> Option<StartSplats> {
+    let record = RunFolder::open(path).read_capture().ok()??;
+    record.start
 }
 
 impl Shown for RunInfo {
@@ -141,6 +152,11 @@ impl Shown for RunInfo {
         ];
         if let (Some(train), Some(held_out)) = (self.train_photos, self.held_out_photos) {
             lines.push(("photos", format!("{train} trained on, {held_out} held out")));
+        }
+        if let Some(start) = &self.start {
+            let (path, crc) = (start.path.display(), start.crc32);
+            let count = gaussians(start.gaussians);
+            lines.push(("start", format!("{count} of {path} (CRC-32 {crc:08x})")));
         }
         if let Some(worse) = &self.got_worse {
             lines.push((

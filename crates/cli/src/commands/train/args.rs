@@ -25,6 +25,7 @@ Examples:
   dapple train --preset m10 --print-config > mine.toml
   dapple train captures/bird --config mine.toml -o out/mine
   dapple train --resume out/bird                        after Ctrl-C, a crash, or --stop-at
+  dapple train captures/bird --from out/bird -o out/more  start from splats that exist
   dapple train captures/bird --depth-from points        few photos: depths from the sparse points
   dapple train captures/bird --view                     show the run in a browser
   dapple train captures/bird --preset m8 --flamegraph bird.svg";
@@ -40,6 +41,11 @@ pub struct Args {
     /// Configuration file (TOML), also for settings without an option
     #[arg(short, long, value_name = "FILE", help_heading = "Input")]
     pub(super) config: Option<PathBuf>,
+
+    /// Start from these splats, a splat file of any format or a run's folder, instead of from sparse points
+    #[arg(long, value_name = "SPLATS", help_heading = "Input",
+        conflicts_with_all = ["resume", "print_config", "time_budget"])]
+    pub(super) from: Option<PathBuf>,
 
     /// Continue the run in the folder OUT from its last checkpoint
     #[arg(long, value_name = "OUT", help_heading = "Input",

@@ -117,6 +117,7 @@ fn pages_are_told_of_a_lost_device() {
         stop_at: None,
         photo_memory: None,
         pacer: None,
+        from: None,
         background_is_open: false,
         launch: RunOrigin::default(),
         view: &view,

@@ -65,7 +65,9 @@ pub fn resume(args: &Args, out: &Path, mut wall: Wall, console: &Console) -> Res
     let viewer = args.view.start(console)?;
     let dataset = load_capture(&scene, &checkpoint.config, args.photo_memory, console)?;
     let count = args.view.snapshots(checkpoint.launch.snapshots);
+    let start = checkpoint.launch.start.clone();
     let launch = RunOrigin {
+        start: start.clone(),
         snapshots: Some(count).filter(|&count| count > 0),
         ..device.launch(&scene)
     };
@@ -82,7 +84,7 @@ pub fn resume(args: &Args, out: &Path, mut wall: Wall, console: &Console) -> Res
         live,
         snapshots: Snapshots::new(&folder, &trainer.plan().to_config(), count),
     };
-    record_capture(&folder, &scene, trainer.config(), console)?;
+    record_capture(&folder, (&scene, start), trainer.config(), console)?;
     run_into(&folder, &mut trainer, args.stop_at, shown, wall, console)
 }
 
