@@ -1,4 +1,4 @@
-//! [`shared_struct!`]: a struct that host and shaders share, declared once. Its WGSL is a shader include that
+//! `shared_struct!`: a struct that host and shaders share, declared once. Its WGSL is a shader include that
 //! [`crate::catalogue`] makes from [`wgsl`].
 //!
 //! Members have the host's order and no padding between them, so each must begin where WGSL's alignment puts it: vectors of

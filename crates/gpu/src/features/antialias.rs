@@ -1,5 +1,5 @@
 //! Anti-aliasing: `filter_3d` sets the Gaussians' 3D filters from the training views. See `shaders/filter_3d.wgsl`. The
-//! filters are state of Gaussians; [`crate::params`] transfers them.
+//! filters are state of Gaussians; the module `params` transfers them.
 
 use super::point::{Feature, Point};
 use crate::layout::WORKGROUP;

@@ -59,7 +59,7 @@ impl Held {
     /// Sets the loss that compares crops in steps from now on; no command is in flight.
     ///
     /// # Errors
-    /// See [`set`].
+    /// See the function `set`.
     pub fn set(
         &mut self,
         context: &mut Context,

@@ -1,4 +1,4 @@
-//! Conformance suite: checks for every engine, written against [`Engine`]. An engine declares its
+//! Conformance suite: checks for every engine, written against [`dapple_engine::Engine`]. An engine declares its
 //! tests with [`conformance_tests!`](crate::conformance_tests), so that the requirements are equal for all engines.
 //!
 //! Checks panic with a description of the failure, as tests do. `make` creates an engine without

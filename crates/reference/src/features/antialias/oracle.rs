@@ -7,7 +7,7 @@
 //!    whole render.
 //! 3. The 2D Mip filter is part of [`crate::oracle::project`]. The covariance on the image V is dilated by d,
 //!    and the opacity multiplied by `sqrt(det V / det(V + d I))`. A Gaussian thinner than a pixel thus
-//!    covers a pixel more faintly. [`compensation_backward`] is its derivative: with rho for the root,
+//!    covers a pixel more faintly. `compensation_backward` is its derivative: with rho for the root,
 //!    `d rho = rho/2 (tr(V^-1 dV) - tr((V + d I)^-1 dV))`.
 //!
 //! The root of det V is not smooth at det V = 0. No floor is needed there, because the opacity is 0
