@@ -26,7 +26,7 @@ pub fn adam(
 /// Threshold of moments: smaller values become zero, as for Gaussians.
 const FLUSH: f32 = 1e-30;
 
-/// A step of Adam in `f32` for numbers whose moments rest between the steps that move them: those of a view, a camera, a
+/// A step of Adam in `f32` for numbers whose moments are idle between the steps that move them: those of a view, camera or
 /// network.
 #[derive(Debug, Clone, Copy)]
 pub struct RestedAdam {

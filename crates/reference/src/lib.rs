@@ -5,7 +5,7 @@
 //! - [`scenes`]: small test scenes for every engine, with degenerate ones.
 //! - [`compare`]: distance of an engine from the reference, one number per tensor.
 //! - [`conformance`]: checks for every engine.
-//! - [`features`]: oracle and checks of each feature.
+//! - [`features`]: formulas and checks of each feature.
 
 pub mod compare;
 pub mod conformance;

@@ -59,7 +59,7 @@ impl FeatureContext<'_> {
     }
 }
 
-/// What a feature adds to the engine, and what it holds between steps. Everything has a default that adds nothing.
+/// Passes, numbers and state that a feature adds to the engine. Everything has a default that adds nothing.
 pub trait Feature: Default {
     /// State that training changes: the feature's `State` of [`dapple_engine::features`].
     type State: Default;

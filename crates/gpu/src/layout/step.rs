@@ -5,7 +5,7 @@ use crate::shared_struct::shared_struct;
 use dapple_engine::LossTerm;
 
 shared_struct! {
-    /// What changes from step to step, sent as immediates. A step without features needs every number of the stages.
+    /// Numbers of each step, sent as immediates. A step without features needs every number of the stages.
     pub struct Step {
         /// Number of the view.
         view: u32,
@@ -43,7 +43,7 @@ shared_struct! {
 }
 
 shared_struct! {
-    /// What else changes from step to step, sent through the runtime's ring buffer. A new feature's numbers go here:
+    /// Further numbers of each step, sent through the runtime's ring buffer. A new feature's numbers go here:
     /// immediates are for what every step needs.
     pub struct Parameters {
         /// Weights of the loss by [`LossTerm`]'s number, for shaders by `loss_weight`; more than there are, so that a

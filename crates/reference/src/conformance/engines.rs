@@ -1,4 +1,4 @@
-//! What checks share: engines with splats, their last report, and a plan.
+//! Helpers of checks: engines with splats, their last report, and a plan.
 
 use dapple_engine::{DensifyPlan, Engine, EngineExt, Report};
 use dapple_scene::Splats;

@@ -1,4 +1,4 @@
-//! Features: oracle and checks of each, in a folder of its own.
+//! Features: formulas and checks of each, in a folder of its own.
 //!
 //! The list is [`dapple_engine::for_each_feature!`]. A feature is a file with its `mod` line. Its `oracle` has the
 //! textbook functions, its `conformance` the checks of engines, and its `checks!` registers them with

@@ -1,9 +1,9 @@
-//! Loss over crops. The loss itself is the caller's, so there is no oracle; tests of engines compare the crops.
+//! Loss over crops. The loss itself is the caller's, so there is no formula; tests of engines compare the crops.
 
 /// No checks of its own.
 pub mod conformance {}
 
-/// No oracle.
+/// No formulas.
 pub mod oracle {}
 
 /// Checks of engines: see [`crate::conformance_tests`].
