@@ -7,6 +7,8 @@
 //! |---|---|
 //! | `dapple-engine` | `Step`: its numbers in a step. `State`: what training changes of views. Both may be `()` |
 //! | `dapple-cpu` | `Held`: its points in a step of the CPU engine |
+//! | `dapple-gpu` | `Held`: its passes at points of a step, numbers, and state |
+//! | `dapple-reference` | `oracle`: its formulas in `f64`. `conformance`: checks of engines |
 //! | `dapple-train` | `Feature`: its numbers by schedule, contradictions in the configuration, inputs of the engine |
 //!
 //! To add a feature: a row of the list, and a file with its `mod` line in each of these crates. A missing file is a
