@@ -15,6 +15,13 @@ pub mod photometric;
 pub mod poses;
 pub mod regularise;
 
+/// Checks of a feature that has none of its own.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! no_checks {
+    ($variants:path, $is_ready:path) => {};
+}
+
 /// Collects the items of all features.
 macro_rules! features {
     ($(#[doc = $text:literal] $name:ident,)*) => {
