@@ -1,8 +1,8 @@
 //! `shared_struct!`: a struct that host and shaders share, declared once. Its WGSL is a shader include that
 //! [`crate::catalogue`] makes from [`wgsl`].
 //!
-//! Members have the host's order and no padding between them, so each must begin where WGSL's alignment puts it: vectors of
-//! two at multiples of 8 bytes, other vectors at multiples of 16. A test compares the offsets with naga's.
+//! Members have the host's order and no padding between them, so each must begin where WGSL's alignment puts it:
+//! vectors of two at multiples of 8 bytes, other vectors at multiples of 16. A test compares the offsets with naga's.
 
 use bytemuck::Pod;
 

@@ -56,10 +56,10 @@ pub struct Held {
 }
 
 impl Held {
-    /// Sets the loss that compares crops in steps from now on; no command is in flight.
+    /// Sets the loss that compares crops in steps from now on, or removes it; no command is in flight.
     ///
     /// # Errors
-    /// See the function `set`.
+    /// Other inputs and outputs than two crops and a derivative, or buffers that are too small.
     pub fn set(
         &mut self,
         context: &mut Context,
@@ -67,9 +67,30 @@ impl Held {
         loss: Option<CropRoutine>,
     ) -> Result<()> {
         self.side = None;
-        let side = loss.as_ref().map(|loss| loss.side);
-        set(context, buffers, loss)?;
-        self.side = side;
+        context.routines.remove(LOSS);
+        buffers.touch(LOSS);
+        let Some(CropRoutine { side, routine }) = loss else {
+            for name in [RENDER, PHOTO, DERIVATIVE] {
+                buffers.remove(name);
+            }
+            return Ok(());
+        };
+        let ([render, photo], [derivative]) = (&*routine.inputs, &*routine.outputs) else {
+            return Err(Error::internal(
+                "a loss of crops takes two buffers in and fills one",
+            ));
+        };
+        let bytes = 3 * WORD * u64::from(side).pow(2);
+        if [render, photo, derivative].iter().any(|b| b.size() < bytes) {
+            return Err(Error::internal(
+                "a loss of crops in buffers too small for them",
+            ));
+        }
+        buffers.set(RENDER, render.clone());
+        buffers.set(PHOTO, photo.clone());
+        buffers.set(DERIVATIVE, derivative.clone());
+        context.routines.insert(LOSS, routine.recording);
+        self.side = Some(side);
         Ok(())
     }
 
@@ -122,36 +143,4 @@ impl Feature for Held {
     fn bits(&self, _view: ViewId, settings: &StepSettings) -> Bits {
         Bits::when(settings.losses[LossTerm::Perceptual] != 0.0, Bits::CROPS)
     }
-}
-
-/// Sets a loss's kernels and buffers, or removes them.
-///
-/// # Errors
-/// Other inputs and outputs than two crops and a derivative, or buffers that are too small.
-fn set(context: &mut Context, buffers: &mut Buffers, loss: Option<CropRoutine>) -> Result<()> {
-    context.routines.remove(LOSS);
-    buffers.touch(LOSS);
-    let Some(loss) = loss else {
-        for name in [RENDER, PHOTO, DERIVATIVE] {
-            buffers.remove(name);
-        }
-        return Ok(());
-    };
-    let CropRoutine { side, routine } = loss;
-    let ([render, photo], [derivative]) = (&*routine.inputs, &*routine.outputs) else {
-        return Err(Error::internal(
-            "a loss of crops takes two buffers in and fills one",
-        ));
-    };
-    let bytes = 3 * WORD * u64::from(side).pow(2);
-    if [render, photo, derivative].iter().any(|b| b.size() < bytes) {
-        return Err(Error::internal(
-            "a loss of crops in buffers too small for them",
-        ));
-    }
-    buffers.set(RENDER, render.clone());
-    buffers.set(PHOTO, photo.clone());
-    buffers.set(DERIVATIVE, derivative.clone());
-    context.routines.insert(LOSS, routine.recording);
-    Ok(())
 }
