@@ -82,5 +82,5 @@ pub use poses::PoseErrors;
 pub use refit::{Refit, refit};
 pub use schedule::Schedule;
 pub use strategy::{DensityStrategy, Strategy};
-pub use trainer::{PausedRun, Trainer};
+pub use trainer::{PausedRun, Trainer, refuse_no_gaussian};
 pub use validation::{Best, ValidationRow, WatchReport};

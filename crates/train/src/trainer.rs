@@ -24,6 +24,7 @@ mod run;
 mod steps;
 mod watching;
 
+pub use begin::refuse_no_gaussian;
 pub use paused_run::PausedRun;
 pub(crate) use run::Run;
 

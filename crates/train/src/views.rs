@@ -22,29 +22,36 @@ pub(crate) fn notes_on(
     }
     // The sparse points have no effect on a run from splats.
     if let Some(gaussians) = gaussians {
-        if dataset.points.is_empty() {
-            notes.push(format!(
-                "the capture has no sparse points: training starts from {gaussians} random ones"
-            ));
-        }
-        let is_named = config.random_start && !dataset.points.is_empty();
-        if is_named && gaussians < config.initial_gaussians {
-            notes.push(format!(
-                "initial_gaussians = {}, and the {} sparse points give {gaussians}: the run starts from that number",
-                config.initial_gaussians,
-                dataset.points.len()
-            ));
-        }
-        if init::colours_are_lost(&dataset.points) {
-            notes.push(
-                "the sparse points are black, as where no colour was recorded: Gaussians start with the colours \
-                 of the photos"
-                    .to_owned(),
-            );
-        }
+        notes.extend(notes_on_points(dataset, config, gaussians));
     }
     if eval_views == 0 {
         notes.push("no photo is held out: nothing will be scored".to_owned());
+    }
+    notes
+}
+
+/// Returns notes about the sparse points that a run with this number of Gaussians starts from.
+fn notes_on_points(dataset: &Dataset, config: &TrainConfig, gaussians: usize) -> Vec<String> {
+    let mut notes = Vec::new();
+    if dataset.points.is_empty() {
+        notes.push(format!(
+            "the capture has no sparse points: training starts from {gaussians} random ones"
+        ));
+    }
+    let is_named = config.random_start && !dataset.points.is_empty();
+    if is_named && gaussians < config.initial_gaussians {
+        notes.push(format!(
+            "initial_gaussians = {}, and the {} sparse points give {gaussians}: the run starts from that number",
+            config.initial_gaussians,
+            dataset.points.len()
+        ));
+    }
+    if init::colours_are_lost(&dataset.points) {
+        notes.push(
+            "the sparse points are black, as where no colour was recorded: Gaussians start with the colours \
+             of the photos"
+                .to_owned(),
+        );
     }
     notes
 }

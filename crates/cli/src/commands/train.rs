@@ -69,7 +69,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
 
 /// Starts a run; `None` if --print-config prints the configuration only.
 fn begin(args: &Args, mut wall: Wall, console: &Console) -> Result<Option<Done>> {
-    let config = match args.time_budget {
+    let mut config = match args.time_budget {
         // The plan sets the steps.
         Some(_) => merged_config(args.config.as_deref(), args.patch())?,
         None => config_for(args, console)?,
@@ -79,7 +79,6 @@ fn begin(args: &Args, mut wall: Wall, console: &Console) -> Result<Option<Done>>
         return Ok(None);
     }
     args.check_depth(&config)?;
-    let mut config = config;
     let from = from::read(args, &mut config, console)?;
     let inherits = from.as_ref().is_some_and(|from| from.has_config);
     check_stop_at(args.stop_at, &config)?;

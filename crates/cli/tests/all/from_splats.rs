@@ -1,6 +1,6 @@
 //! Runs that start from existing splats: `dapple train --from`.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
 use crate::common;
 

@@ -48,13 +48,7 @@ impl Trainer {
         splats: Splats,
     ) -> Result<Self> {
         splats.check_lengths()?;
-        if splats.is_empty() {
-            return Err(
-                Error::input("the splats to start from have no Gaussian").hint(
-                    "name a file with Gaussians, or omit --from to start from the sparse points",
-                ),
-            );
-        }
+        refuse_no_gaussian(&splats)?;
         if let Some(i) = (0..splats.len()).find(|&i| !splats.has_finite_numbers(i)) {
             return Err(Error::input(format!(
                 "Gaussian {i} of the splats to start from is NaN or infinite"
@@ -82,10 +76,8 @@ impl Trainer {
         if self.hooks.held_out.views.is_empty() {
             return Ok(None);
         }
-        let evals = self.run.state.history.evals.clone();
-        let report = self.hooks.held_out.score(&mut self.run, false, None)?;
-        self.run.state.history.evals = evals;
-        Ok(Some(report))
+        let held_out = &self.hooks.held_out;
+        held_out.measure(&mut self.run, false, None).map(Some)
     }
 
     fn begin(
@@ -130,6 +122,18 @@ impl Trainer {
         state.history.budget = budget;
         state.history.seconds.setup = started.elapsed().as_secs_f64();
         Ok(trainer)
+    }
+}
+
+/// Refuses to start a run from splats without a Gaussian.
+///
+/// # Errors
+/// No Gaussian.
+pub fn refuse_no_gaussian(splats: &Splats) -> Result<()> {
+    match splats.is_empty() {
+        true => Err(Error::input("the splats to start from have no Gaussian")
+            .hint("name a file with Gaussians, or omit --from to start from the sparse points")),
+        false => Ok(()),
     }
 }
 

@@ -42,10 +42,33 @@ impl RunHook for HeldOut {
 pub(super) type Show<'a> = &'a mut dyn FnMut(&View, Pictures) -> Result<()>;
 
 impl HeldOut {
+    /// Scores the current splats as [`Self::measure`] does, and adds a row to the history.
+    pub(super) fn score(
+        &self,
+        run: &mut Run,
+        is_last: bool,
+        show: Option<Show<'_>>,
+    ) -> Result<EvalReport> {
+        let report = self.measure(run, is_last, show)?;
+        let step = run.state.step;
+        let history = &mut run.state.history;
+        // Replaces the row of a run that is stopped at a scored step.
+        history.evals.retain(|row| row.step != step);
+        history.evals.push(EvalRow {
+            step,
+            psnr: report.psnr,
+            ssim: report.ssim,
+            lpips: report.lpips,
+            gaussians: report.gaussians,
+            train_seconds: history.seconds.train,
+        });
+        Ok(report)
+    }
+
     /// Scores the current splats, and passes the pictures of each view to `show`. Computes LPIPS too if the
     /// configuration names weights: at the end of a run, and earlier if the engine has a device for it, because the CPU
     /// takes longer for LPIPS than for all other scores.
-    pub(super) fn score(
+    pub(super) fn measure(
         &self,
         run: &mut Run,
         is_last: bool,
@@ -67,19 +90,7 @@ impl HeldOut {
             _ => Ok(()),
         };
         let report = evaluate(&mut run.engine, &views, &settings, &scoring, &mut show)?;
-        let step = run.state.step;
-        let history = &mut run.state.history;
-        history.seconds.eval += started.elapsed().as_secs_f64();
-        // Replaces the row of a run that is stopped at a scored step.
-        history.evals.retain(|row| row.step != step);
-        history.evals.push(EvalRow {
-            step,
-            psnr: report.psnr,
-            ssim: report.ssim,
-            lpips: report.lpips,
-            gaussians: report.gaussians,
-            train_seconds: history.seconds.train,
-        });
+        run.state.history.seconds.eval += started.elapsed().as_secs_f64();
         Ok(report)
     }
 }

@@ -119,6 +119,12 @@ impl Args {
         self.settings.patch()
     }
 
+    /// Returns what the configuration file and the options set, without a preset.
+    pub(super) fn given(&self) -> Result<ConfigPatch> {
+        let file = self.config.as_deref().map(ConfigPatch::read).transpose()?;
+        Ok(file.unwrap_or_default().merged(self.patch()))
+    }
+
     /// Refuses depth options that have no effect.
     pub(super) fn check_depth(&self, config: &TrainConfig) -> Result<()> {
         let depth = self.patch().depth;

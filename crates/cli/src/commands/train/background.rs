@@ -4,13 +4,11 @@ use super::Args;
 use crate::console::Console;
 use dapple::scene::{Dataset, Result};
 use dapple::train::config::Background;
-use dapple::train::{ConfigPatch, PlainBackground, TrainConfig};
+use dapple::train::{PlainBackground, TrainConfig};
 
 /// Returns true if neither the flags nor the file set a background, so that the photos can set it.
 pub(super) fn is_open(args: &Args) -> Result<bool> {
-    let file = args.config.as_deref().map(ConfigPatch::read).transpose()?;
-    let named = file.and_then(|file| file.background);
-    Ok(args.patch().background.or(named).is_none())
+    Ok(args.given()?.background.is_none())
 }
 
 /// Sets the run's background to the plain background of the photos, and prints a note.

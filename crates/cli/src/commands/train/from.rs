@@ -5,12 +5,12 @@
 
 use super::Args;
 use crate::console::Console;
-use crate::options::{config_beside, into_capture, read_splats, splats_file};
+use crate::options::{config_beside, into_capture, of_run, read_splats, splats_file};
 use crate::training_display::gaussians;
 use dapple::BoxedEngine;
 use dapple::scene::origin::Frame;
 use dapple::scene::{Dataset, Error, Result, Splats};
-use dapple::train::{ConfigPatch, StartSplats, TrainConfig, Trainer};
+use dapple::train::{ConfigPatch, StartSplats, TrainConfig, Trainer, refuse_no_gaussian};
 use std::path::Path;
 
 /// Splats to start a run from.
@@ -37,20 +37,15 @@ pub(super) fn read(
     refuse_own_output(&path, &args.out_folder(scene)?)?;
     let beside = config_beside(&path, ConfigPatch::default(), console)?;
     let (splats, metadata) = read_splats(&path, console)?;
-    if splats.is_empty() {
-        return Err(Error::input("the splats to start from have no Gaussian")
-            .at_path(&path)
-            .hint("name a file with Gaussians, or omit --from to start from the sparse points"));
-    }
-    let file = args.config.as_deref().map(ConfigPatch::read).transpose()?;
-    let given = file.unwrap_or_default().merged(args.patch());
+    refuse_no_gaussian(&splats).map_err(|e| e.at_path(&path))?;
+    let given = args.given()?;
     if config.near == 0.0 {
         config.near = f64::from(beside.near_plane());
     }
     if given.antialias.is_none() {
         config.antialias |= beside.antialias || metadata.antialiased;
     }
-    let has_config = beside_has_config(&path);
+    let has_config = of_run(&path, "config.toml").is_file();
     if has_config && given.background.is_none() {
         config.background = beside.background;
     }
@@ -71,10 +66,6 @@ pub(super) fn read(
         start,
         has_config,
     }))
-}
-
-fn beside_has_config(splats: &Path) -> bool {
-    splats.with_file_name("config.toml").is_file()
 }
 
 /// Refuses an output folder that contains the splats.
