@@ -26,8 +26,8 @@ pub fn adam(
 /// Threshold of moments: smaller values become zero, as for Gaussians.
 const FLUSH: f32 = 1e-30;
 
-/// A step of Adam in `f32` for numbers whose moments are idle between the steps that move them: those of a view, camera or
-/// network.
+/// A step of Adam in `f32` for numbers whose moments are idle between the steps that move them: those of a view,
+/// a camera or a network.
 #[derive(Debug, Clone, Copy)]
 pub struct RestedAdam {
     rate: f32,

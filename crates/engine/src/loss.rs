@@ -14,8 +14,8 @@
 //!
 //! A term has the same name everywhere. A term of the Gaussians only (a *regulariser*) consists of:
 //! 1. a variant here, with its row in [`LossTerm::ALL`];
-//! 2. a file of the reference in `features/regularise/oracle` with value and gradient. The tests of the reference compare them with
-//!    finite differences, and the conformance suite compares engines with them, for every term in its list;
+//! 2. a file of the reference in `features/regularise/oracle` with value and gradient. The tests of the reference
+//!    compare them with finite differences, and the conformance suite compares engines with them, for every term in its list;
 //! 3. a file or function per engine: `cpu/src/stages/regularisers`, `gpu/shaders/shared/extras.wgsl`;
 //! 4. its weight in `dapple_train::Schedule::losses`, from a number of the configuration.
 //!

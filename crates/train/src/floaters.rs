@@ -20,9 +20,9 @@
 //! (Rprop, Riedmiller and Braun 1993): the former where weights fall with r, the latter where many overlap.
 //!
 //! # Test
-//! What the fit puts below one half is a candidate: floaters, and Gaussians behind them. The candidates are dimmed to
-//! [`LEAST_PART`], all others are restored, and both sums are computed again. They give the change of the squared error
-//! if the Gaussian alone came back. It is removed if the error would rise, and neither half of the photos contradicts.
+//! A Gaussian that the fit puts below one half is a candidate: a floater, or one behind a floater. The candidates
+//! are dimmed to [`LEAST_PART`], all others are restored, and both sums are computed again. They give the change of the
+//! squared error if the Gaussian alone came back. It is removed if the error would rise, and neither half of the photos contradicts.
 
 use crate::contributions::stopped;
 use crate::evaluate::target;
