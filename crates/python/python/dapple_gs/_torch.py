@@ -1,0 +1,196 @@
+"""`rasterization` with torch: automatic differentiation around the passes of numpy."""
+
+import itertools
+
+import numpy as np
+import torch
+
+from ._errors import ArgumentTypeError, InputError
+from ._info import Info, sizes
+from ._passes import Passes, Scene
+from ._projection import project
+from ._rasterization import ARRAYS, shown_by
+
+_calls = itertools.count()
+
+
+class Namespace:
+    """Functions of torch by the names that numpy has."""
+
+    stack = staticmethod(torch.stack)
+    where = staticmethod(torch.where)
+    swapaxes = staticmethod(torch.transpose)
+    arctan2 = staticmethod(torch.atan2)
+    zeros_like = staticmethod(torch.zeros_like)
+    ones_like = staticmethod(torch.ones_like)
+    log = staticmethod(torch.log)
+    ceil = staticmethod(torch.ceil)
+
+    @staticmethod
+    def clip(values, least, most):
+        return torch.clamp(values, least, most)
+
+
+def _checked(arrays):
+    """Checks types and devices."""
+    device = arrays["means"].device
+    for name, tensor in arrays.items():
+        if tensor is None:
+            continue
+        if tensor.dtype != torch.float32:
+            raise ArgumentTypeError(f"{name} is {tensor.dtype}, not torch.float32", name, f"convert it: {name}.float()")
+        if tensor.device != device:
+            raise InputError(f"{name} is on {tensor.device}, and means on {device}", name,
+                             f"move it: {name}.to(means.device)")
+    return device
+
+
+def _numbers(tensor):
+    """Returns the numbers of a tensor as a C-contiguous array of the host; no copy of a contiguous CPU tensor."""
+    return None if tensor is None else tensor.detach().contiguous().cpu().numpy()
+
+
+class _Means2d(torch.autograd.Function):
+    """Projected centres as a function of the centres, so that their gradient can be kept.
+
+    Its backward pass adds nothing: `_Blend` has the whole gradient by all arrays already.
+    """
+
+    @staticmethod
+    def forward(ctx, means, values):
+        ctx.shape = means.shape
+        return values.clone()
+
+    @staticmethod
+    def backward(ctx, by_means2d):
+        return None, None
+
+
+class _Blend(torch.autograd.Function):
+    """Images and alphas as a function of all arrays."""
+
+    @staticmethod
+    def forward(ctx, passes, means2d, where, *tensors):
+        image, alphas = passes.forward()
+        device = tensors[0].device
+        image, alphas = torch.from_numpy(image), torch.from_numpy(alphas)
+        ctx.passes, ctx.where, ctx.device = passes, where, device
+        ctx.packed_shape = means2d.shape
+        image, alphas = image.to(device), alphas.to(device)
+        ctx.save_for_backward(image, alphas, *tensors)
+        ctx.set_materialize_grads(True)
+        return image, alphas
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, by_image, by_alphas):
+        # Reading them raises if the caller has changed one in place since the render.
+        image, alphas, *_ = ctx.saved_tensors
+        passes = ctx.passes
+        found = passes.backward(*(_numbers(tensor) for tensor in (image, alphas, by_image, by_alphas)))
+        by_means2d = found.pop("means2d")
+        if ctx.where is not None:
+            by_means2d = by_means2d[ctx.where]
+        gradients = [found.get(name) for name in ARRAYS]
+        gradients[ARRAYS.index("Ks")] = None
+        tensors = [g if g is None else torch.from_numpy(np.ascontiguousarray(g)).to(ctx.device) for g in gradients]
+        means2d = torch.from_numpy(np.ascontiguousarray(by_means2d)).to(ctx.device)
+        return (None, means2d, None, *tensors)
+
+
+def one(arrays, options, engine, packed):
+    """Renders tensors without batch dimensions."""
+    device = _checked(arrays)
+    scene = Scene(**{name: _numbers(tensor) for name, tensor in arrays.items()}, key=next(_calls))
+    scene.shown = shown_by(scene, options)
+    passes = Passes(scene, options, engine)
+    needs_gradients = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in arrays.values())
+    c, n = len(passes.cameras), scene.means.shape[0]
+
+    def projected():
+        with torch.no_grad():
+            rows = [project(Namespace, *(arrays[name].detach() for name in ("means", "quats", "scales", "opacities")),
+                            viewmat, K, options)[:4]
+                    for viewmat, K in zip(arrays["viewmats"].detach(), arrays["Ks"].detach())]
+            if not rows:
+                return [torch.zeros((0, n) + tail, device=device) for tail in ((2,), (2,), (), (3,))]
+            radii, *others = (torch.stack(part) for part in zip(*rows))
+            return [radii.to(torch.int32), *others]
+
+    if not needs_gradients:
+        image, alphas = passes.forward()
+        image, alphas = torch.from_numpy(image).to(device), torch.from_numpy(alphas).to(device)
+        return image, alphas, _info(options, c, arrays, projected, packed, None)
+
+    values = projected()
+    where = None
+    if packed:
+        where = (values[0] > 0).all(-1).nonzero(as_tuple=True)
+    centres = values[1] if where is None else values[1][where]
+    means2d = _Means2d.apply(arrays["means"], centres)
+    on_host = None if where is None else tuple(index.cpu().numpy() for index in where)
+    image, alphas = _Blend.apply(passes, means2d, on_host, *arrays.values())
+    return image, alphas, _info(options, c, arrays, lambda: values, packed, means2d)
+
+
+def _info(options, c, arrays, projected, packed, means2d):
+    """Returns gsplat's dictionary."""
+    opacities = arrays["opacities"]
+    made = []
+
+    def values():
+        if not made:
+            made.append(projected())
+        return made[0]
+
+    def rows():
+        return (values()[0] > 0).all(-1).nonzero(as_tuple=True)
+
+    def entry(index):
+        return (lambda: values()[index][rows()]) if packed else (lambda: values()[index])
+
+    lazy = {"radii": entry(0), "means2d": entry(1), "depths": entry(2), "conics": entry(3)}
+    if packed:
+        lazy["camera_ids"] = lambda: rows()[0]
+        lazy["gaussian_ids"] = lambda: rows()[1]
+        lazy["batch_ids"] = lambda: torch.zeros_like(rows()[0])
+        lazy["opacities"] = lambda: opacities[rows()[1]]
+    else:
+        lazy["opacities"] = lambda: opacities.expand(c, -1)
+    lazy["tiles_per_gauss"] = lambda: _tiles(options, info["means2d"].detach(), info["radii"])
+    if means2d is not None:
+        del lazy["means2d"]
+    ready = sizes(options, c, 1)
+    if means2d is not None:
+        ready["means2d"] = means2d
+    info = Info(ready, lazy)
+    return info
+
+
+def _tiles(options, centres, radii):
+    """Returns the number of tiles that the rectangle of each Gaussian touches."""
+    counts = 1
+    for axis, size in ((0, options.width), (1, options.height)):
+        last = -(-size // 16)
+        first = ((centres[..., axis] - radii[..., axis]) / 16).floor().clamp(0, last)
+        end = ((centres[..., axis] + radii[..., axis]) / 16).ceil().clamp(0, last)
+        counts = counts * (end - first).clamp(min=0)
+    return (counts * (radii > 0).all(-1)).to(torch.int32)
+
+
+def many(arrays, options, engine, packed, batch):
+    """Renders each batch element; the dictionary has a list of those of the elements."""
+    _checked(arrays)
+    count = int(np.prod(batch))
+    flat = {name: tensor if tensor is None else tensor.reshape((count,) + tuple(tensor.shape[len(batch):]))
+            for name, tensor in arrays.items()}
+    parts = [one({name: tensor if tensor is None else tensor[i] for name, tensor in flat.items()}, options, engine,
+                 packed) for i in range(count)]
+    image, alphas = (torch.stack([part[k] for part in parts]) for k in (0, 1))
+    ready = {**sizes(options, parts[0][0].shape[0], count), "elements": [part[2] for part in parts]}
+    lazy = {}
+    if not packed and count:
+        for name in ("radii", "means2d", "depths", "conics", "opacities"):
+            lazy[name] = lambda name=name: torch.stack([part[2][name] for part in parts]).reshape(
+                batch + tuple(parts[0][2][name].shape))
+    return image.reshape(batch + image.shape[1:]), alphas.reshape(batch + alphas.shape[1:]), Info(ready, lazy)

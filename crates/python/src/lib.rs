@@ -1,0 +1,30 @@
+//! The extension module of the Python package `dapple-gs`.
+//!
+//! It has arrays and engines; what follows gsplat's functions is Python, under `python/dapple_gs`. Every call that computes
+//! releases the interpreter's lock ([`errors::detached`]).
+
+mod array;
+mod camera;
+mod errors;
+mod files;
+mod gaussians;
+mod pool;
+mod rasterizer;
+mod training;
+
+use pyo3::prelude::*;
+
+/// Engines behind arrays; private to the package.
+#[pymodule(name = "_native")]
+mod native {
+    #[pymodule_export]
+    use crate::camera::PyCamera;
+    #[pymodule_export]
+    use crate::rasterizer::Rasterizer;
+    #[pymodule_export]
+    use crate::files::{read_splats, write_splats};
+    #[pymodule_export]
+    use crate::training::{PyTrainer, settings};
+    #[pymodule_export]
+    const VERSION: &str = env!("CARGO_PKG_VERSION");
+}

@@ -1,0 +1,223 @@
+//! An engine behind arrays: upload, render, gradients.
+
+use crate::array::{new as array, slice};
+use crate::camera::{PyCamera, by_viewmat};
+use crate::errors::{detached, exception};
+use crate::gaussians::{self, Arrays, Colours, Uploaded};
+use dapple::contract::{GradientParts, ImageDerivative};
+use dapple::{BoxedEngine, Device, Error, RenderSettings, Result};
+use numpy::PyReadonlyArrayDyn;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::sync::{Mutex, PoisonError};
+
+/// Arrays of any rank.
+type Array<'py> = PyReadonlyArrayDyn<'py, f32>;
+
+/// An engine with uploaded Gaussians.
+#[pyclass(frozen, module = "dapple_gs._native")]
+pub struct Rasterizer {
+    state: Mutex<State>,
+    process: u32,
+    /// Engine and device, for messages.
+    #[pyo3(get)]
+    description: String,
+    /// True if the engine computes on a GPU.
+    #[pyo3(get)]
+    is_gpu: bool,
+    /// Reason for the device that "auto" chose.
+    #[pyo3(get)]
+    why: Option<String>,
+}
+
+struct State {
+    engine: BoxedEngine,
+    uploaded: Option<Uploaded>,
+    /// Number of the last upload.
+    token: u64,
+}
+
+#[pymethods]
+impl Rasterizer {
+    /// Opens an engine: "auto", "cpu", "gpu", "gpu:N" or "gpu:name".
+    #[new]
+    #[pyo3(signature = (device = "auto"))]
+    fn new(py: Python<'_>, device: &str) -> PyResult<Self> {
+        let device: Device = device.parse().map_err(|e| exception(py, &e))?;
+        let (engine, why) = detached(py, || {
+            let opened = dapple::open(&device, &dapple::EngineOptions::default())?;
+            Ok((opened.engine.into_engine(), opened.why))
+        })?;
+        Ok(Self {
+            process: std::process::id(),
+            description: engine.description(),
+            is_gpu: engine.gpu().is_some(),
+            why,
+            state: Mutex::new(State {
+                engine,
+                uploaded: None,
+                token: 0,
+            }),
+        })
+    }
+
+    /// Replaces the Gaussians and returns the number of the upload. `sh_degree` is that of the harmonics in `colors`,
+    /// `[N, K, 3]`; without it `colors` is `[N, 3]`, and `shift` is added to it.
+    #[pyo3(signature = (means, quats, scales, opacities, colors, sh_degree = None, shift = 0.0))]
+    #[expect(clippy::too_many_arguments, reason = "the arrays of gsplat's function")]
+    fn upload(
+        &self,
+        py: Python<'_>,
+        means: Array<'_>,
+        quats: Array<'_>,
+        scales: Array<'_>,
+        opacities: Array<'_>,
+        colors: Array<'_>,
+        sh_degree: Option<u8>,
+        shift: f32,
+    ) -> PyResult<u64> {
+        let colours = match (sh_degree, colors.as_array().shape()) {
+            (Some(degree), &[_, coefficients, 3]) => Colours::Harmonics(coefficients, degree),
+            _ => Colours::Values(shift),
+        };
+        let arrays = Arrays {
+            means: slice(&means, "means")?,
+            quats: slice(&quats, "quats")?,
+            scales: slice(&scales, "scales")?,
+            opacities: slice(&opacities, "opacities")?,
+            colors: slice(&colors, "colors")?,
+        };
+        self.work(py, |state| {
+            let (splats, uploaded) = gaussians::splats(&arrays, colours)?;
+            state.uploaded = None;
+            state.engine.upload(&splats, None)?;
+            state.uploaded = Some(uploaded);
+            state.token += 1;
+            Ok(state.token)
+        })
+    }
+
+    /// Renders the Gaussians of an upload. Returns colours, alpha and, with `depth`, the sum of weighted depths; colours
+    /// are over black.
+    fn render<'py>(
+        &self,
+        py: Python<'py>,
+        token: u64,
+        camera: &PyCamera,
+        near: f32,
+        antialias: bool,
+        depth: bool,
+    ) -> PyResult<(
+        Bound<'py, PyAny>,
+        Bound<'py, PyAny>,
+        Option<Bound<'py, PyAny>>,
+    )> {
+        let camera = camera.camera;
+        let image = self.work(py, |state| {
+            let settings = state.settings(token, near, antialias, depth)?;
+            state.engine.render(&camera, &settings)
+        })?;
+        let (height, width) = (camera.height as usize, camera.width as usize);
+        let depth = image.depth.map(|d| d.blended);
+        Ok((
+            array(py, image.rgb, &[height, width, 3])?,
+            array(py, image.alpha, &[height, width])?,
+            depth
+                .map(|values| array(py, values, &[height, width]))
+                .transpose()?,
+        ))
+    }
+
+    /// Returns the gradients of a scalar by the arrays of an upload, from its derivatives by colours, alpha and the sum of
+    /// weighted depths.
+    #[pyo3(signature = (token, camera, near, antialias, by_rgb, by_alpha, by_depth = None))]
+    #[expect(clippy::too_many_arguments, reason = "derivatives by all outputs")]
+    fn gradients<'py>(
+        &self,
+        py: Python<'py>,
+        token: u64,
+        camera: &PyCamera,
+        near: f32,
+        antialias: bool,
+        by_rgb: Array<'_>,
+        by_alpha: Array<'_>,
+        by_depth: Option<Array<'_>>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let camera = camera.camera;
+        let derivative = ImageDerivative {
+            rgb: slice(&by_rgb, "by_rgb")?,
+            alpha: Some(slice(&by_alpha, "by_alpha")?),
+            depth: by_depth
+                .as_ref()
+                .map(|values| slice(values, "by_depth"))
+                .transpose()?,
+        };
+        let (by, pose, n, width) = self.work(py, |state| {
+            let settings = state.settings(token, near, antialias, derivative.depth.is_some())?;
+            let engine = &mut state.engine;
+            let found =
+                engine.differentiate(&camera, &settings, &derivative, GradientParts::All)?;
+            let of = state.uploaded.as_ref().ok_or_else(stale)?;
+            let pose = found.pose;
+            let n = found.opacities.len();
+            let by = gaussians::by_parameters(found, of);
+            let width = by.colors.len() / n.max(1);
+            Ok((by, pose, n, width))
+        })?;
+        let all = PyDict::new(py);
+        all.set_item("means", array(py, by.means, &[n, 3])?)?;
+        all.set_item("quats", array(py, by.quats, &[n, 4])?)?;
+        all.set_item("scales", array(py, by.scales, &[n, 3])?)?;
+        all.set_item("opacities", array(py, by.opacities, &[n])?)?;
+        all.set_item("colors", array(py, by.colors, &[n, width])?)?;
+        all.set_item("means2d", array(py, by.means2d, &[n, 2])?)?;
+        let by_pose = by_viewmat(&camera, pose).as_flattened().to_vec();
+        all.set_item("viewmat", array(py, by_pose, &[4, 4])?)?;
+        Ok(all)
+    }
+}
+
+impl Rasterizer {
+    /// Runs work on the engine, without the interpreter's lock.
+    fn work<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut State) -> Result<T> + Send,
+    ) -> PyResult<T> {
+        if self.process != std::process::id() {
+            let error = Error::input("this engine belongs to the process that this one was forked from")
+                .at("Rasterizer")
+                .hint("open an engine in each process, or start processes by \"spawn\"");
+            return Err(exception(py, &error));
+        }
+        detached(py, || {
+            work(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+        })
+    }
+}
+
+impl State {
+    fn settings(
+        &self,
+        token: u64,
+        near: f32,
+        antialias: bool,
+        depth: bool,
+    ) -> Result<RenderSettings> {
+        let of = self.uploaded.as_ref().filter(|_| token == self.token);
+        let of = of.ok_or_else(stale)?;
+        Ok(RenderSettings {
+            sh_degree: of.degree(),
+            near,
+            antialias,
+            depth,
+            ..RenderSettings::default()
+        })
+    }
+}
+
+fn stale() -> Error {
+    Error::input("the engine has the Gaussians of another upload")
+        .at("token")
+        .hint("upload again before the render, and use one engine from one thread at a time")
+}
