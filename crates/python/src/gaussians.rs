@@ -95,8 +95,8 @@ pub fn splats(arrays: &Arrays<'_>, colours: Colours) -> Result<(Splats, Uploaded
         ))
         .at("colors"));
     }
-    let log = |s: f32| s.abs().max(LEAST_SCALE).ln();
-    // NaN stays NaN: such a Gaussian is not rendered.
+    // NaN stays NaN: such a Gaussian is not rendered. `max` would drop it.
+    let log = |s: f32| s.abs().clamp(LEAST_SCALE, f32::INFINITY).ln();
     let logit = |o: f32| {
         let o = o.clamp(OPACITY_MARGIN, 1.0 - OPACITY_MARGIN);
         (o / (1.0 - o)).ln()

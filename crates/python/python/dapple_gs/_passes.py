@@ -61,7 +61,8 @@ class Passes:
     def rounds(self):
         """Yields `(upload key, cameras of this upload, chunk)`: as few uploads as possible."""
         apart = self.is_by_camera or self.scene.shown is not None
-        groups = [[i] for i in range(len(self.cameras))] if apart else [range(len(self.cameras))]
+        every = range(len(self.cameras))
+        groups = [[i] for i in every] if apart else [every] if every else []
         for group in groups:
             for chunk in self.chunks():
                 yield group[0] if apart else None, group, chunk

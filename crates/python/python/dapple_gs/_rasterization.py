@@ -5,7 +5,7 @@ import sys
 import numpy as np
 
 from . import _arguments, _engines
-from ._errors import ArgumentTypeError, UnsupportedError
+from ._errors import ArgumentTypeError, InputError, UnsupportedError
 from ._info import Info, sizes
 from ._passes import Passes, Scene
 from ._projection import in_numpy
@@ -74,7 +74,8 @@ def rasterization(
     batch, n, c = _arguments.shapes(*arrays.values(), sh_degree)
     lenses = [_host_of(values) for values in (radial_coeffs, tangential_coeffs, thin_prism_coeffs)]
     if any(values is not None for values in lenses) and batch:
-        raise UnsupportedError("coefficients of lenses with batch dimensions are not supported", "radial_coeffs")
+        raise UnsupportedError("coefficients of lenses with batch dimensions are not supported", "radial_coeffs",
+                               "call once for each batch element")
     options.coefficients = _arguments.coefficients(c, camera_model, *lenses)
     engine = _engines.engine(device)
     if not batch:
@@ -124,7 +125,8 @@ def one(arrays, options, engine, packed):
     """Renders arrays of numpy without batch dimensions."""
     scene = Scene(**arrays)
     scene.shown = shown_by(scene, options)
-    image, alphas = Passes(scene, options, engine).forward()
+    passes = Passes(scene, options, engine)
+    image, alphas = passes.forward()
 
     def projected(index):
         def read():
@@ -138,6 +140,7 @@ def one(arrays, options, engine, packed):
     names = ("radii", "means2d", "depths", "conics")
     info = Info({**sizes(options, len(scene.viewmats), 1), "opacities": scene.opacities},
                 {name: projected(i) for i, name in enumerate(names)})
+    info.passes = passes
     return image, alphas, info
 
 
@@ -151,3 +154,34 @@ def many(arrays, options, engine, packed, batch):
     image, alphas = (np.stack([part[k] for part in parts]) for k in (0, 1))
     info = Info({**sizes(options, parts[0][0].shape[0], count), "elements": [part[2] for part in parts]}, {})
     return image.reshape(batch + image.shape[1:]), alphas.reshape(batch + alphas.shape[1:]), info
+
+
+def rasterization_vjp(means, quats, scales, opacities, colors, viewmats, Ks, width, height, **options):
+    """Renders arrays as `rasterization` does, and returns a function for gradients without torch.
+
+    Args: those of `rasterization`, without batch dimensions: arrays of numpy, or of a library with DLPack.
+
+    Returns:
+        Images, alphas, and `vjp(by_images, by_alphas=None)`: a dictionary with the gradients by `means`, `quats`, `scales`,
+        `opacities`, `colors`, `viewmats`, `backgrounds` (if given), and by the projected centres `means2d`, [C, N, 2].
+    """
+    backgrounds = options.pop("backgrounds", None)
+    given = (means, quats, scales, opacities, colors, viewmats, Ks, backgrounds)
+    arrays = {name: _host(name, array) for name, array in zip(ARRAYS, given)}
+    image, alphas, info = rasterization(*(arrays[name] for name in ARRAYS[:-1]), width, height,
+                                        backgrounds=arrays["backgrounds"], **options)
+    passes = info.passes
+
+    def vjp(by_images, by_alphas=None):
+        by_images = _shaped("by_images", by_images, image)
+        by_alphas = np.zeros_like(alphas) if by_alphas is None else _shaped("by_alphas", by_alphas, alphas)
+        return passes.backward(image, alphas, by_images, by_alphas)
+
+    return image, alphas, vjp
+
+
+def _shaped(name, array, like):
+    array = _host(name, array)
+    if array.shape != like.shape:
+        raise InputError(f"{name} has shape {array.shape}, not {like.shape}", name)
+    return array

@@ -1,0 +1,6 @@
+"""Density control over a dictionary of parameters and one of optimizers, with gsplat's methods."""
+
+from .default import DefaultStrategy
+from .mcmc import MCMCStrategy
+
+__all__ = ["DefaultStrategy", "MCMCStrategy"]
