@@ -8,6 +8,7 @@ mod circles;
 mod page;
 mod programs;
 mod prose;
+mod python;
 mod shell;
 mod splat_transform;
 mod test;

@@ -8,7 +8,7 @@
 use crate::page::chromium;
 use crate::programs::{self, LONGEST_TEST, TestRun};
 use crate::totals::Totals;
-use crate::{captures, circles, prose, shell, splat_transform};
+use crate::{captures, circles, prose, python, shell, splat_transform};
 use clap::{Args, ValueEnum};
 use serde_json::json;
 use std::process::Command;
@@ -53,6 +53,8 @@ pub enum Step {
     Deny,
     /// Unit and integration tests
     Tests,
+    /// The Python package, if there is a Python with numpy
+    Python,
     /// Words and phrases of pages, comments, messages and help
     Prose,
     /// The examples in the documentation
@@ -251,6 +253,14 @@ impl Step {
                 cargo(&["deny", "check"])
             }
             Self::Tests => run_tests(quick, tests),
+            Self::Python => match python::interpreter() {
+                Ok(interpreter) => match python::tests(&interpreter) {
+                    Ok(mut command) => finished(shell::attempt(&mut command)),
+                    Err(why) => Outcome::Failed(why, Totals::default()),
+                },
+                Err(why) if is_required("python") => Outcome::Failed(why, Totals::default()),
+                Err(why) => Outcome::Skipped(why),
+            },
             Self::Circles => checked(circles::run()),
             Self::Prose => checked(prose::run()),
             Self::Doctests => cargo(&["test", "--workspace", "--doc"]),
@@ -259,6 +269,12 @@ impl Step {
             Self::Captures => captures::run(),
         }
     }
+}
+
+/// Returns true if `DAPPLE_REQUIRE` names what a step needs.
+fn is_required(what: &str) -> bool {
+    let required = std::env::var("DAPPLE_REQUIRE").unwrap_or_default();
+    required.split(',').any(|name| name == what)
 }
 
 fn run_tests(quick: bool, tests: &mut TestRun) -> Outcome {

@@ -117,6 +117,18 @@ pub trait DeviceBuffers: Engine {
     /// # Errors
     /// No gradient was computed yet.
     fn gradient_buffers(&self) -> Result<GradientBuffers<'_>>;
+
+    /// Replaces the parameters of all Gaussians by those in buffers of this engine's device, in planes of the stride of
+    /// [`Self::parameter_stride`]: geometry `[14, stride]` in the order of [`GradientBuffers::geometry`], and
+    /// `[3 (K - 1), stride]` of the other coefficients. Their number, the degree and the optimizer's state stay. Does
+    /// not wait.
+    ///
+    /// # Errors
+    /// Harmonics that the engine stores in 16 bits; a buffer that is too small or cannot be copied from; no splats.
+    fn set_parameters(&mut self, geometry: &wgpu::Buffer, sh_rest: &wgpu::Buffer) -> Result<()>;
+
+    /// Returns the capacity of a plane in Gaussians; [`Engine::upload`] may change it.
+    fn parameter_stride(&self) -> usize;
 }
 
 /// Gradients of a scalar on the device. All are `f32`, in planes: number p of Gaussian i is at `p * stride + i`. The

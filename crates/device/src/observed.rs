@@ -56,4 +56,14 @@ impl<L: CallListener, E: DeviceBuffers + ?Sized> DeviceBuffers for Observed<L, E
     fn gradient_buffers(&self) -> Result<GradientBuffers<'_>> {
         self.inner().gradient_buffers()
     }
+
+    fn set_parameters(&mut self, geometry: &wgpu::Buffer, sh_rest: &wgpu::Buffer) -> Result<()> {
+        self.call(&Call::OnDevice("set_parameters"), |e| {
+            e.set_parameters(geometry, sh_rest)
+        })
+    }
+
+    fn parameter_stride(&self) -> usize {
+        self.inner().parameter_stride()
+    }
 }

@@ -82,11 +82,14 @@ fn pose(viewmat: &[[f64; 4]; 4]) -> Result<Pose> {
     let off = difference
         .to_cols_array()
         .into_iter()
-        .fold(0.0, |most: f64, v| if v.abs() <= most { most } else { v.abs() });
+        .fold(
+            0.0,
+            |most: f64, v| if v.abs() <= most { most } else { v.abs() },
+        );
     let is_rigid = off <= ROUNDING && rotation.determinant() > 0.0;
     let last = viewmat[3];
-    let is_affine = last[..3].iter().all(|v| v.abs() <= ROUNDING)
-        && (last[3] - 1.0).abs() <= ROUNDING;
+    let is_affine =
+        last[..3].iter().all(|v| v.abs() <= ROUNDING) && (last[3] - 1.0).abs() <= ROUNDING;
     if !is_rigid || !is_affine {
         return Err(Error::input(
             "viewmats has a matrix that is no rotation and translation",

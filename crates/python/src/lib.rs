@@ -10,6 +10,7 @@ mod files;
 mod gaussians;
 mod pool;
 mod rasterizer;
+mod shared;
 mod training;
 
 use pyo3::prelude::*;
@@ -20,9 +21,16 @@ mod native {
     #[pymodule_export]
     use crate::camera::PyCamera;
     #[pymodule_export]
-    use crate::rasterizer::Rasterizer;
-    #[pymodule_export]
     use crate::files::{read_splats, write_splats};
+    #[pymodule_export]
+    use crate::rasterizer::Rasterizer;
+    #[cfg(target_os = "linux")]
+    #[pymodule_export]
+    use crate::shared::allocate;
+    #[pymodule_export]
+    use crate::shared::{
+        free, gradients_shared, read_shared, render_shared, reserve, set_parameters,
+    };
     #[pymodule_export]
     use crate::training::{PyTrainer, settings};
     #[pymodule_export]

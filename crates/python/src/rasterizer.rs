@@ -4,6 +4,7 @@ use crate::array::{new as array, slice};
 use crate::camera::{PyCamera, by_viewmat};
 use crate::errors::{detached, exception};
 use crate::gaussians::{self, Arrays, Colours, Uploaded};
+use crate::shared::SharedMemory;
 use dapple::contract::{GradientParts, ImageDerivative};
 use dapple::{BoxedEngine, Device, Error, RenderSettings, Result};
 use numpy::PyReadonlyArrayDyn;
@@ -30,11 +31,14 @@ pub struct Rasterizer {
     why: Option<String>,
 }
 
-struct State {
-    engine: BoxedEngine,
+/// Engine and what was uploaded last.
+pub struct State {
+    pub engine: BoxedEngine,
     uploaded: Option<Uploaded>,
     /// Number of the last upload.
     token: u64,
+    /// Memory that CUDA has imported too.
+    pub shared: SharedMemory,
 }
 
 #[pymethods]
@@ -44,10 +48,7 @@ impl Rasterizer {
     #[pyo3(signature = (device = "auto"))]
     fn new(py: Python<'_>, device: &str) -> PyResult<Self> {
         let device: Device = device.parse().map_err(|e| exception(py, &e))?;
-        let (engine, why) = detached(py, || {
-            let opened = dapple::open(&device, &dapple::EngineOptions::default())?;
-            Ok((opened.engine.into_engine(), opened.why))
-        })?;
+        let (engine, why) = detached(py, || crate::shared::open(&device))?;
         Ok(Self {
             process: std::process::id(),
             description: engine.description(),
@@ -57,6 +58,7 @@ impl Rasterizer {
                 engine,
                 uploaded: None,
                 token: 0,
+                shared: SharedMemory::default(),
             }),
         })
     }
@@ -178,16 +180,23 @@ impl Rasterizer {
 }
 
 impl Rasterizer {
+    /// Forgets the last upload: the engine has other Gaussians now.
+    pub fn forget(state: &mut State) {
+        state.uploaded = None;
+        state.token += 1;
+    }
+
     /// Runs work on the engine, without the interpreter's lock.
-    fn work<T: Send>(
+    pub fn work<T: Send>(
         &self,
         py: Python<'_>,
         work: impl FnOnce(&mut State) -> Result<T> + Send,
     ) -> PyResult<T> {
         if self.process != std::process::id() {
-            let error = Error::input("this engine belongs to the process that this one was forked from")
-                .at("Rasterizer")
-                .hint("open an engine in each process, or start processes by \"spawn\"");
+            let error =
+                Error::input("this engine belongs to the process that this one was forked from")
+                    .at("Rasterizer")
+                    .hint("open an engine in each process, or start processes by \"spawn\"");
             return Err(exception(py, &error));
         }
         detached(py, || {

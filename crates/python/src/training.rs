@@ -3,7 +3,7 @@
 use crate::camera::PyCamera;
 use crate::errors::{detached, exception};
 use crate::{array, files};
-use dapple::train::config::{Background, Patch, keys};
+use dapple::train::config::{Background, Kind, Patch, keys};
 use dapple::train::{CaptureRecord, EvalReport, PhotoCoverage, PlainBackground, RunOrigin};
 use dapple::{
     ConfigPatch, Device, EngineOptions, Error, Event, LoadOptions, NoProgress, Outcome, Result,
@@ -29,9 +29,23 @@ pub fn settings() -> Vec<(String, String, String, String)> {
             Some(flag) => flag.help.to_owned(),
             None => key.row.comment.concat().trim().to_owned(),
         };
-        (key.to_string(), name, format!("{:?}", key.row.kind), help)
+        (key.to_string(), name, kind(key.row.kind), help)
     });
     rows.collect()
+}
+
+/// Returns the type of a value: "bool", "number", "path", "text", or the names of choices.
+fn kind(kind: Kind) -> String {
+    match kind {
+        Kind::Switch => "bool".to_owned(),
+        Kind::Number => "number".to_owned(),
+        Kind::Path => "path".to_owned(),
+        Kind::Choices(choices) => {
+            let names: Vec<&str> = choices().iter().map(|choice| choice.name).collect();
+            names.join("|")
+        }
+        _ => "text".to_owned(),
+    }
 }
 
 /// A run: capture, configuration, engine.
@@ -145,7 +159,8 @@ impl PyTrainer {
 
     /// Returns the current splats as stored parameters.
     fn splats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let (splats, origin) = self.work(py, |trainer| Ok((trainer.splats()?, trainer.origin())))?;
+        let (splats, origin) =
+            self.work(py, |trainer| Ok((trainer.splats()?, trainer.origin())))?;
         let all = files::arrays(py, splats)?;
         all.set_item("origin", origin.to_array())?;
         Ok(all)
@@ -183,11 +198,11 @@ impl PyTrainer {
         detached(py, || match self.trainer.try_lock() {
             Ok(mut trainer) => work(&mut trainer),
             Err(TryLockError::Poisoned(poisoned)) => work(&mut poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => {
-                Err(Error::input("the run is busy: another call has not returned")
-                    .at("Trainer")
-                    .hint("call `step` and read the splats between calls, not in a callback"))
-            }
+            Err(TryLockError::WouldBlock) => Err(Error::input(
+                "the run is busy: another call has not returned",
+            )
+            .at("Trainer")
+            .hint("call `step` and read the splats between calls, not in a callback")),
         })
     }
 }
@@ -215,7 +230,9 @@ fn begin(
     let opened = dapple::scene::load::open(capture, &options)?;
     let data = &general.data;
     let split = opened.split(data.eval_every);
-    let train = split.limited(data.max_train_views, data.max_eval_views).train;
+    let train = split
+        .limited(data.max_train_views, data.max_eval_views)
+        .train;
     let cameras = train.iter().map(|&i| &opened.images[i].camera);
     let seen = PhotoCoverage::from_cameras(cameras, &opened.points);
     let mut config = resolve(Some(seen))?;

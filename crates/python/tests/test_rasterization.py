@@ -292,7 +292,7 @@ class Processes(unittest.TestCase):
             thread.join()
         self.assertEqual(wrong, [])
 
-    @unittest.skipUnless(hasattr(os, "fork"), "no fork")
+    @unittest.skipUnless(hasattr(os, "fork") and os.environ["DAPPLE_DEVICE"] == "cpu", "a GPU does not survive a fork")
     def test_a_forked_process_renders(self):
         code = """if True:
             import os, numpy as np, dapple_gs as dapple

@@ -28,6 +28,18 @@ pub struct DeviceRequirements {
     /// Products of small matrices across a subgroup. wgpu calls them experimental: a shader that uses them is checked
     /// less. Users compare its output with the output of other shaders on the same device.
     pub cooperative_matrices: FeatureRequest,
+    /// Buffers whose memory other interfaces import: `Gpu::external_buffer`. Not requested by default.
+    pub external_memory: ExternalMemory,
+}
+
+/// Request for buffers whose memory other interfaces import.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ExternalMemory {
+    /// The device is opened without them.
+    #[default]
+    No,
+    /// They are used if the device has them.
+    IfThere,
 }
 
 /// Limits that a device is opened with.
@@ -125,7 +137,11 @@ impl DeviceClass {
 
 impl DeviceRequirements {
     /// Lists each feature, its name in wgpu, and its name in the error if it is missing.
-    fn list(&self) -> [(FeatureRequest, wgpu::Features, &'static str); 4] {
+    fn list(&self) -> [(FeatureRequest, wgpu::Features, &'static str); 5] {
+        let external = match self.external_memory {
+            ExternalMemory::No => FeatureRequest::No,
+            ExternalMemory::IfThere => FeatureRequest::IfThere,
+        };
         [
             (
                 self.f16,
@@ -142,6 +158,11 @@ impl DeviceRequirements {
                 self.cooperative_matrices,
                 wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX,
                 "cooperative matrices",
+            ),
+            (
+                external,
+                wgpu::Features::VULKAN_EXTERNAL_MEMORY_FD,
+                "memory that other interfaces import",
             ),
         ]
     }

@@ -50,6 +50,8 @@ mod commands;
 mod compile_lock;
 mod counters;
 mod device_requirements;
+#[cfg(target_os = "linux")]
+mod external;
 mod gpu;
 mod hints;
 mod host_memory;
@@ -75,7 +77,11 @@ pub use command_list::{CommandList, Detail, Dispatch, Groups, Routine, Work};
 pub use commands::{Download, Replay};
 pub use compile_lock::with_drivers_alone;
 pub use counters::Counters;
-pub use device_requirements::{DeviceClass, DeviceRequirements, EnabledFeatures, FeatureRequest};
+pub use device_requirements::{
+    DeviceClass, DeviceRequirements, EnabledFeatures, ExternalMemory, FeatureRequest,
+};
+#[cfg(target_os = "linux")]
+pub use external::ExternalBuffer;
 pub use gpu::{Gpu, GpuOptions, Overrides};
 pub use hints::Hints;
 pub use host_memory::{MappedPart, zeroed_host_memory};

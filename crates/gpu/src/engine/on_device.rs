@@ -4,11 +4,12 @@
 use super::GpuEngine;
 use crate::layout;
 use crate::passes::Bits;
+use crate::precision::Storage;
 use crate::stages::gradients;
 use dapple_device::{CropRoutine, DeviceBuffers, GradientBuffers};
 use dapple_engine::{Gradients, PosedCamera, RenderSettings};
 use dapple_runtime::{Gpu, wgpu};
-use dapple_scene::{Camera, Error, Result};
+use dapple_scene::{Camera, Error, Result, sh_coefficient_count};
 use std::mem::offset_of;
 
 /// Bytes of a pixel in the callers' buffers.
@@ -100,6 +101,34 @@ impl DeviceBuffers for GpuEngine {
             pose: self.buffers.get(gradients::POSE)?,
         })
     }
+
+    fn set_parameters(&mut self, geometry: &wgpu::Buffer, sh_rest: &wgpu::Buffer) -> Result<()> {
+        if self.options.precision.sh != Storage::F32 {
+            return Err(Error::unsupported("the engine stores harmonics in 16 bits")
+                .hint("open it with 32-bit harmonics"));
+        }
+        self.settle()?;
+        let stride = self.capacity.gaussians as u64 * WORD_BYTES;
+        let rest = 3 * (sh_coefficient_count(self.sh_degree) as u64 - 1);
+        let mut encoder = self.context.gpu.encoder();
+        for (source, target, planes) in [
+            (geometry, "geometry", layout::plane::GEOMETRY as u64),
+            (sh_rest, "sh_rest", rest),
+        ] {
+            let bytes = planes * stride;
+            if bytes == 0 {
+                continue;
+            }
+            check_source(source, bytes)?;
+            encoder.copy_buffer_to_buffer(source, 0, self.buffers.get(target)?, 0, bytes);
+        }
+        self.context.gpu.submit(encoder);
+        self.context.gpu.check()
+    }
+
+    fn parameter_stride(&self) -> usize {
+        self.capacity.gaussians as usize
+    }
 }
 
 impl GpuEngine {
@@ -123,6 +152,19 @@ impl GpuEngine {
 
 fn bytes_of(camera: &PosedCamera) -> u64 {
     PIXEL_BYTES * camera.pixel_count() as u64
+}
+
+/// Checks a caller's buffer of parameters.
+fn check_source(buffer: &wgpu::Buffer, bytes: u64) -> Result<()> {
+    if buffer.size() < bytes || !buffer.usage().contains(wgpu::BufferUsages::COPY_SRC) {
+        return Err(Error::input(format!(
+            "the buffer has {} bytes and the usages {:?}, and the parameters take {bytes} and COPY_SRC",
+            buffer.size(),
+            buffer.usage()
+        ))
+        .hint("make it of planes of the engine's stride"));
+    }
+    Ok(())
 }
 
 /// Checks a caller's buffer for this camera.

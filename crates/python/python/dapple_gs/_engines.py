@@ -20,13 +20,21 @@ class Engine:
         self.native = _native.Rasterizer(device)
         self.lock = threading.RLock()
         self.process = os.getpid()
+        self.transfer = "staged" if self.native.is_gpu else "in place"
         self._key = None
         self._token = 0
+
+    def forget(self):
+        """Notes that the engine has other Gaussians than those of the last upload."""
+        self._key = None
 
     def upload(self, key, make):
         """Uploads `make()` unless the last upload had the same key, and returns the number of the upload."""
         if self._key is None or self._key != key:
             self._key = None
+            for link in getattr(self, "links", {}).values():
+                if link is not None:
+                    link.reserved = link.holds = None
             self._token = self.native.upload(**make())
             self._key = key
         return self._token
@@ -69,15 +77,11 @@ def set_device(device):
 def backend():
     """Returns what computes: a dictionary with `device`, `why` ("auto" alone) and `transfer`.
 
-    `transfer` is "in place" if arrays of the host need no copy to another device, and "staged" if they are copied to and
-    from a GPU at each call.
+    `transfer` is "in place" if arrays of the host need no copy to another device, "staged" if they are copied to and from a
+    GPU at each call, and "shared" once tensors of CUDA were used in memory that the engine and CUDA share.
     """
-    found = engine().native
-    return {
-        "device": found.description,
-        "why": found.why,
-        "transfer": "staged" if found.is_gpu else "in place",
-    }
+    found = engine()
+    return {"device": found.native.description, "why": found.native.why, "transfer": found.transfer}
 
 
 def camera(viewmat, K, width, height, model, coefficients):

@@ -24,12 +24,6 @@ def rotation_matrices(xp, quats):
     return xp.stack(rows, -1).reshape(quats.shape[:-1] + (3, 3))
 
 
-def covariances(xp, quats, scales):
-    """Returns covariances in the world, `[N, 3, 3]`."""
-    axes = rotation_matrices(xp, quats) * scales[..., None, :]
-    return axes @ xp.swapaxes(axes, -1, -2)
-
-
 def on_image(xp, points, K, width, height, model):
     """Returns centres `[N, 2]` in pixels and Jacobians `[N, 2, 3]` of points in camera coordinates."""
     x, y, z = points.T
@@ -57,6 +51,17 @@ def on_image(xp, points, K, width, height, model):
     return centres, jacobians.reshape(-1, 2, 3)
 
 
+def centres_of(xp, means, viewmat, K, options):
+    """Returns the projected centres of all Gaussians, `[N, 2]`; of those that are culled any finite value."""
+    points = means @ viewmat[:3, :3].T + viewmat[:3, 3]
+    is_near = points[:, 2] > options.near_plane
+    safe = xp.where(is_near[:, None], points, xp.ones_like(points))
+    if options.model == "fisheye":
+        return on_image(xp, safe, K, options.width, options.height, options.model)[0]
+    x, y, z = safe.T
+    return xp.stack([K[0, 0] * x / z + K[0, 2], K[1, 1] * y / z + K[1, 2]], -1)
+
+
 def project(xp, means, quats, scales, opacities, viewmat, K, options):
     """Projects all Gaussians to one camera.
 
@@ -72,9 +77,10 @@ def project(xp, means, quats, scales, opacities, viewmat, K, options):
     safe = xp.where(is_near[:, None], points, xp.ones_like(points))
     centres, jacobians = on_image(xp, safe, K, width, height, options.model)
     steps = jacobians @ rotation
-    world = covariances(xp, quats, scales)
-    flat = steps @ world @ xp.swapaxes(steps, -1, -2)
-    a, b, c = flat[:, 0, 0], flat[:, 0, 1], flat[:, 1, 1]
+    # J W R S, [N, 2, 3]: products of small matrices by broadcasting, which is faster than one by one.
+    axes = rotation_matrices(xp, quats) * scales[..., None, :]
+    flat = (steps[..., None] * axes[:, None]).sum(-2)
+    a, b, c = (flat[:, 0] ** 2).sum(-1), (flat[:, 0] * flat[:, 1]).sum(-1), (flat[:, 1] ** 2).sum(-1)
     before = a * c - b * b
     a, c = a + options.eps2d, c + options.eps2d
     determinant = a * c - b * b

@@ -5,10 +5,11 @@ import itertools
 import numpy as np
 import torch
 
+from . import _cuda, _engines
 from ._errors import ArgumentTypeError, InputError
 from ._info import Info, sizes
 from ._passes import Passes, Scene
-from ._projection import project
+from ._projection import centres_of, project
 from ._rasterization import ARRAYS, shown_by
 
 _calls = itertools.count()
@@ -98,56 +99,112 @@ class _Blend(torch.autograd.Function):
         return (None, means2d, None, *tensors)
 
 
+class _BlendShared(torch.autograd.Function):
+    """Images and alphas as a function of all arrays, in memory that the engine and CUDA share."""
+
+    @staticmethod
+    def forward(ctx, call, means2d, where, *tensors):
+        means, quats, scales, opacities, colors, _, _, backgrounds = (t if t is None else t.detach() for t in tensors)
+        image, alphas = call.forward(means, quats, scales, opacities, colors, backgrounds)
+        ctx.call, ctx.where = call, where
+        ctx.save_for_backward(alphas, *tensors)
+        return image, alphas
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, by_image, by_alphas):
+        alphas, *tensors = ctx.saved_tensors
+        found, by_viewmats, by_backgrounds, by_means2d = ctx.call.backward(tensors, alphas, by_image, by_alphas)
+        if ctx.where is not None:
+            by_means2d = by_means2d[ctx.where]
+        return (None, by_means2d, None, *found, by_viewmats, None, by_backgrounds)
+
+
+def _shared(arrays, options, engine, device):
+    """Returns the call in shared memory, or None if it has to be staged through the host."""
+    if device.type != "cuda" or not engine.native.is_gpu:
+        return None
+    is_masked = options.far_plane < 1e9 or options.radius_clip > 0.0
+    if not _cuda.fits(arrays, options, is_masked):
+        return None
+    link = _cuda.link(engine, device)
+    if link is None:
+        return None
+    matrices = [arrays[name].detach().cpu().numpy() for name in ("viewmats", "Ks")]
+    cameras = [_engines.camera(viewmat, K, options.width, options.height, options.model, coefficients)
+               for viewmat, K, coefficients in zip(*matrices, options.coefficients)]
+    return _cuda.Call(link, cameras, options, next(_calls))
+
+
 def one(arrays, options, engine, packed):
     """Renders tensors without batch dimensions."""
     device = _checked(arrays)
+    call = _shared(arrays, options, engine, device)
+    if call is not None:
+        return _one(arrays, options, call, device, packed)
     scene = Scene(**{name: _numbers(tensor) for name, tensor in arrays.items()}, key=next(_calls))
     scene.shown = shown_by(scene, options)
-    passes = Passes(scene, options, engine)
+    return _one(arrays, options, Passes(scene, options, engine), device, packed)
+
+
+def _one(arrays, options, passes, device, packed):
+    """Renders by passes of numpy, or by a call in shared memory."""
     needs_gradients = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in arrays.values())
-    c, n = len(passes.cameras), scene.means.shape[0]
+    c, n = len(passes.cameras), arrays["means"].shape[0]
+
+    made = []
 
     def projected():
+        if made:
+            return made
         with torch.no_grad():
             rows = [project(Namespace, *(arrays[name].detach() for name in ("means", "quats", "scales", "opacities")),
                             viewmat, K, options)[:4]
                     for viewmat, K in zip(arrays["viewmats"].detach(), arrays["Ks"].detach())]
             if not rows:
-                return [torch.zeros((0, n) + tail, device=device) for tail in ((2,), (2,), (), (3,))]
+                made.extend(torch.zeros((0, n) + tail, device=device) for tail in ((2,), (2,), (), (3,)))
+                return made
             radii, *others = (torch.stack(part) for part in zip(*rows))
-            return [radii.to(torch.int32), *others]
+            made.extend([radii.to(torch.int32), *others])
+            return made
 
     if not needs_gradients:
-        image, alphas = passes.forward()
-        image, alphas = torch.from_numpy(image).to(device), torch.from_numpy(alphas).to(device)
+        if isinstance(passes, _cuda.Call):
+            names = ("means", "quats", "scales", "opacities", "colors", "backgrounds")
+            image, alphas = passes.forward(*(arrays[name] for name in names))
+        else:
+            image, alphas = passes.forward()
+            image, alphas = torch.from_numpy(image).to(device), torch.from_numpy(alphas).to(device)
         return image, alphas, _info(options, c, arrays, projected, packed, None)
 
-    values = projected()
     where = None
     if packed:
-        where = (values[0] > 0).all(-1).nonzero(as_tuple=True)
-    centres = values[1] if where is None else values[1][where]
+        where = (projected()[0] > 0).all(-1).nonzero(as_tuple=True)
+        centres = projected()[1][where]
+    else:
+        # The rest of the projection is computed when it is read.
+        with torch.no_grad():
+            parts = [centres_of(Namespace, arrays["means"].detach(), viewmat, K, options)
+                     for viewmat, K in zip(arrays["viewmats"].detach(), arrays["Ks"].detach())]
+            centres = torch.stack(parts) if parts else torch.zeros((0, n, 2), device=device)
     means2d = _Means2d.apply(arrays["means"], centres)
-    on_host = None if where is None else tuple(index.cpu().numpy() for index in where)
-    image, alphas = _Blend.apply(passes, means2d, on_host, *arrays.values())
-    return image, alphas, _info(options, c, arrays, lambda: values, packed, means2d)
+    if isinstance(passes, _cuda.Call):
+        image, alphas = _BlendShared.apply(passes, means2d, where, *arrays.values())
+    else:
+        on_host = None if where is None else tuple(index.cpu().numpy() for index in where)
+        image, alphas = _Blend.apply(passes, means2d, on_host, *arrays.values())
+    return image, alphas, _info(options, c, arrays, projected, packed, means2d)
 
 
 def _info(options, c, arrays, projected, packed, means2d):
     """Returns gsplat's dictionary."""
     opacities = arrays["opacities"]
-    made = []
-
-    def values():
-        if not made:
-            made.append(projected())
-        return made[0]
 
     def rows():
-        return (values()[0] > 0).all(-1).nonzero(as_tuple=True)
+        return (projected()[0] > 0).all(-1).nonzero(as_tuple=True)
 
     def entry(index):
-        return (lambda: values()[index][rows()]) if packed else (lambda: values()[index])
+        return (lambda: projected()[index][rows()]) if packed else (lambda: projected()[index])
 
     lazy = {"radii": entry(0), "means2d": entry(1), "depths": entry(2), "conics": entry(3)}
     if packed:

@@ -8,10 +8,11 @@ REQUIRED = ("means", "scales", "quats", "opacities")
 
 
 def check(params, optimizers):
-    """Checks that each parameter has one optimizer of its own."""
-    if set(params.keys()) != set(optimizers.keys()):
-        raise InputError(f"params has {sorted(params)} and optimizers {sorted(optimizers)}", "optimizers",
-                         "give each parameter an optimizer of the same name")
+    """Checks that each parameter with gradients has one optimizer of its own."""
+    trained = {name for name, param in params.items() if param.requires_grad}
+    if trained != set(optimizers.keys()):
+        raise InputError(f"params has {sorted(trained)} with gradients, and optimizers {sorted(optimizers)}", "optimizers",
+                         "give each of them an optimizer of the same name")
     for name in REQUIRED:
         if name not in params:
             raise InputError(f"params lacks {name}", "params")
@@ -28,21 +29,23 @@ def update(params, optimizers, change_values, change_state, names=None):
     for name in list(params.keys()) if names is None else names:
         old = params[name]
         new = torch.nn.Parameter(change_values(name, old.detach()), requires_grad=old.requires_grad)
-        optimizer = optimizers[name]
+        params[name] = new
+        optimizer = optimizers.get(name)
+        if optimizer is None:
+            continue
         state = optimizer.state.pop(old, {})
         optimizer.state[new] = {
             key: change_state(value) if torch.is_tensor(value) and value.dim() and len(value) == len(old) else value
             for key, value in state.items()
         }
         optimizer.param_groups[0]["params"] = [new]
-        params[name] = new
 
 
 def append(params, optimizers, statistics, rows):
-    """Appends `rows[name]` to each parameter. Moments of new rows are zero, statistics those of their sources.
+    """Appends `rows[name]` to each parameter. Moments and statistics of new rows are zero.
 
     Args:
-        statistics: dictionary of tensors with a row for each Gaussian (others are left), and `source`, their rows.
+        statistics: dictionary of tensors with a row for each Gaussian, which get rows of zero.
         rows: new values for each parameter.
     """
     count = len(next(iter(rows.values())))

@@ -1,0 +1,244 @@
+//! Renders and gradients in memory that CUDA imports: no copy through the host.
+//!
+//! Parameters and gradients are planes, `[component][Gaussian]`, as the engine has them; Python converts. The caller waits
+//! for its own work before each call, and each call waits for the engine's.
+
+use crate::array;
+use crate::camera::{PyCamera, by_viewmat};
+use crate::rasterizer::{Rasterizer, State};
+use dapple::gpu::{GpuEngine, GpuEngineOptions};
+use dapple::runtime::{Choice, DeviceRequirements, ExternalMemory, GpuOptions, wgpu};
+use dapple::scene::sh_coefficient_count;
+use dapple::{BoxedEngine, Device, DeviceBuffers, Error, RenderSettings, Result, Splats};
+use pyo3::prelude::*;
+use std::collections::HashMap;
+
+/// Numbers of a Gaussian in the plane of geometry: centre, logarithms of scales, quaternion, logit, coefficient 0.
+const GEOMETRY: usize = 14;
+
+/// Buffers by the numbers that Python has for them.
+#[derive(Default)]
+pub struct SharedMemory {
+    buffers: HashMap<u64, wgpu::Buffer>,
+    next: u64,
+}
+
+/// Opens an engine, on a GPU with memory that CUDA can import if the device has it, and returns the reason for "auto".
+pub fn open(device: &Device) -> Result<(BoxedEngine, Option<String>)> {
+    let choice = match device {
+        Device::Gpu(choice) => Some(choice.clone()),
+        Device::Auto => dapple::best(&dapple::runtime::adapters())
+            .ok()
+            .map(|adapter| Choice::Index(adapter.index)),
+        _ => None,
+    };
+    if let Some(choice) = choice {
+        let usual = GpuEngineOptions::default();
+        let opened = GpuEngine::new(GpuEngineOptions {
+            gpu: GpuOptions {
+                choice,
+                needs: DeviceRequirements {
+                    external_memory: ExternalMemory::IfThere,
+                    ..usual.gpu.needs
+                },
+                ..usual.gpu
+            },
+            ..usual
+        });
+        match opened {
+            Ok(engine) => return Ok((BoxedEngine::device(engine), None)),
+            Err(error) if *device != Device::Auto => return Err(error),
+            Err(_) => {}
+        }
+    }
+    let opened = dapple::open(device, &dapple::EngineOptions::default())?;
+    Ok((opened.engine.into_engine(), opened.why))
+}
+
+/// Allocates memory that CUDA can import. Returns its number, a file descriptor that the import takes over, and its
+/// bytes.
+#[pyfunction]
+#[cfg(target_os = "linux")]
+pub fn allocate(rasterizer: &Bound<'_, Rasterizer>, bytes: u64) -> PyResult<(u64, i32, u64)> {
+    use std::os::fd::IntoRawFd;
+    rasterizer.get().work(rasterizer.py(), |state| {
+        let shared = state.on_device()?.gpu().external_buffer("shared", bytes)?;
+        let memory = &mut state.shared;
+        memory.next += 1;
+        memory.buffers.insert(memory.next, shared.buffer);
+        Ok((
+            memory.next,
+            shared.handle.into_raw_fd(),
+            shared.memory_bytes,
+        ))
+    })
+}
+
+/// Frees memory of `allocate`, which CUDA must have released.
+#[pyfunction]
+pub fn free(rasterizer: &Bound<'_, Rasterizer>, number: u64) -> PyResult<()> {
+    rasterizer.get().work(rasterizer.py(), |state| {
+        state.shared.buffers.remove(&number);
+        Ok(())
+    })
+}
+
+/// Returns the first numbers of shared memory, to check an import.
+#[pyfunction]
+pub fn read_shared<'py>(
+    rasterizer: &Bound<'py, Rasterizer>,
+    number: u64,
+    count: usize,
+) -> PyResult<Bound<'py, PyAny>> {
+    let values: Vec<f32> = rasterizer.get().work(rasterizer.py(), |state| {
+        let buffer = state.buffer(number)?;
+        state.on_device()?.gpu().read(&buffer, count)
+    })?;
+    array::new(rasterizer.py(), values, &[count])
+}
+
+/// Makes place for this number of Gaussians, whose parameters come by `render_shared`. Returns the stride of a plane.
+#[pyfunction]
+pub fn reserve(
+    rasterizer: &Bound<'_, Rasterizer>,
+    gaussians: usize,
+    sh_degree: u8,
+) -> PyResult<usize> {
+    rasterizer.get().work(rasterizer.py(), |state| {
+        let n = gaussians;
+        let splats = Splats {
+            means: vec![[0.0; 3]; n],
+            scales: vec![[0.0; 3]; n],
+            quats: vec![[1.0, 0.0, 0.0, 0.0]; n],
+            opacities: vec![0.0; n],
+            sh0: vec![[0.0; 3]; n],
+            sh_rest: vec![0.0; n * 3 * (sh_coefficient_count(sh_degree) - 1)],
+            sh_degree,
+        };
+        Rasterizer::forget(state);
+        state.engine.upload(&splats, None)?;
+        Ok(state.on_device()?.parameter_stride())
+    })
+}
+
+/// Takes parameters from shared memory: planes of geometry and of the other coefficients.
+#[pyfunction]
+pub fn set_parameters(
+    rasterizer: &Bound<'_, Rasterizer>,
+    geometry: u64,
+    sh_rest: u64,
+) -> PyResult<()> {
+    rasterizer.get().work(rasterizer.py(), |state| {
+        let (geometry, sh_rest) = (state.buffer(geometry)?, state.buffer(sh_rest)?);
+        state.on_device()?.set_parameters(&geometry, &sh_rest)
+    })
+}
+
+/// Renders into shared memory: `[height, width, 4]`, colours over black and transmittance. Waits.
+#[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "the settings of a render")]
+pub fn render_shared(
+    rasterizer: &Bound<'_, Rasterizer>,
+    image: u64,
+    camera: &PyCamera,
+    sh_degree: u8,
+    near: f32,
+    antialias: bool,
+) -> PyResult<()> {
+    let settings = settings(sh_degree, near, antialias);
+    let camera = camera.camera;
+    rasterizer.get().work(rasterizer.py(), |state| {
+        let image = state.buffer(image)?;
+        let engine = state.on_device()?;
+        loop {
+            engine.render_to(&camera, &settings, &image)?;
+            if engine.rendered_whole()? {
+                return Ok(());
+            }
+        }
+    })
+}
+
+/// Computes gradients from the derivative in shared memory, `[height, width, 4]`, into shared memory: planes of
+/// geometry, of the other coefficients, and of the projected centres. Returns the gradient by the camera's matrix.
+/// Waits.
+#[pyfunction]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the settings of a render, and four buffers"
+)]
+pub fn gradients_shared<'py>(
+    rasterizer: &Bound<'py, Rasterizer>,
+    derivative: u64,
+    targets: (u64, u64, u64),
+    camera: &PyCamera,
+    sh_degree: u8,
+    near: f32,
+    antialias: bool,
+) -> PyResult<Bound<'py, PyAny>> {
+    let settings = settings(sh_degree, near, antialias);
+    let camera = camera.camera;
+    let pose = rasterizer.get().work(rasterizer.py(), |state| {
+        let derivative = state.buffer(derivative)?;
+        let (geometry, sh_rest, means2d) = targets;
+        let targets = [
+            state.buffer(geometry)?,
+            state.buffer(sh_rest)?,
+            state.buffer(means2d)?,
+        ];
+        let engine = state.on_device()?;
+        let n = engine.backward_to(&camera, &settings, &derivative)?;
+        let found = engine.gradient_buffers()?;
+        let rest = 3 * (sh_coefficient_count(sh_degree) - 1);
+        let sources = [
+            (found.geometry, GEOMETRY),
+            (found.sh_rest, rest),
+            (found.means2d, 2),
+        ];
+        let gpu = engine.gpu();
+        let mut encoder = gpu.encoder();
+        for ((source, planes), target) in sources.into_iter().zip(&targets) {
+            let bytes = (planes * found.stride * size_of::<f32>()) as u64;
+            if bytes > 0 {
+                encoder.copy_buffer_to_buffer(source, 0, target, 0, bytes.min(target.size()));
+            }
+        }
+        gpu.submit(encoder);
+        // This waits for the copies too.
+        let parts: Vec<f32> = gpu.read(found.pose, 6 * n.div_ceil(256))?;
+        let mut sums = [0.0; 6];
+        for part in parts.as_chunks::<6>().0 {
+            for (sum, &value) in sums.iter_mut().zip(part) {
+                *sum += f64::from(value);
+            }
+        }
+        Ok(sums)
+    })?;
+    let by_pose = by_viewmat(&camera, pose).as_flattened().to_vec();
+    array::new(rasterizer.py(), by_pose, &[4, 4])
+}
+
+impl State {
+    fn on_device(&mut self) -> Result<&mut dyn DeviceBuffers> {
+        match &mut self.engine {
+            BoxedEngine::Device(engine) => Ok(engine.as_mut()),
+            BoxedEngine::Host(_) => Err(Error::unsupported("the engine is not on a GPU")),
+        }
+    }
+
+    /// Returns a handle to a buffer.
+    fn buffer(&self, number: u64) -> Result<wgpu::Buffer> {
+        let buffer = self.shared.buffers.get(&number);
+        let gone = || Error::internal(format!("there is no shared memory {number}"));
+        buffer.cloned().ok_or_else(gone)
+    }
+}
+
+fn settings(sh_degree: u8, near: f32, antialias: bool) -> RenderSettings {
+    RenderSettings {
+        sh_degree,
+        near,
+        antialias,
+        ..RenderSettings::default()
+    }
+}
