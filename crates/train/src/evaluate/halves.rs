@@ -11,7 +11,8 @@
 //! Without appearance, no fit takes place: right halves are scored directly, for comparison.
 
 use super::adapt::{self, Adapter};
-use super::{EvalReport, ImageScore, score};
+use super::host::score;
+use super::scores::{EvalReport, ImageScore};
 use crate::config::AppearanceConfig;
 use dapple_device::BoxedEngine;
 use dapple_engine::appearance::{AFFINE, AppearanceGrids, AppearanceSettings, Place};
