@@ -15,6 +15,7 @@ pub(super) struct Feature;
 
 impl TrainFeature for Feature {
     type Step = depth::Step;
+    type State = depth::State;
 
     fn step(_at: &At<'_>) -> Self::Step {}
 

@@ -14,6 +14,7 @@ pub(super) struct Feature;
 
 impl TrainFeature for Feature {
     type Step = perceptual::Step;
+    type State = perceptual::State;
 
     /// Draws the position of the crop that the step compares.
     fn step(at: &At<'_>) -> Self::Step {

@@ -8,6 +8,7 @@ pub(super) struct Feature;
 
 impl TrainFeature for Feature {
     type Step = regularise::Step;
+    type State = regularise::State;
 
     fn step(_at: &At<'_>) -> Self::Step {}
 }
