@@ -115,7 +115,7 @@ impl CpuEngine {
             camera,
             settings,
             sh_degree: settings.sh_degree.min(self.model.sh_degree),
-            dropout: None,
+            slots: &KernelSlots::default(),
             extra,
         };
         forward.run(&mut self.frame, &mut Clock::start());
