@@ -7,7 +7,7 @@
 mod antialias;
 mod appearance;
 mod appearance_mlp;
-pub(crate) mod depth;
+mod depth;
 mod dropout;
 mod noise;
 mod perceptual;
@@ -16,12 +16,12 @@ mod point;
 mod poses;
 mod regularise;
 
-pub(crate) use point::{At, Finding, HandOver, Stored};
+pub(crate) use point::{At, Finding, HandOver, Stored, Weighing};
 
 use crate::TrainConfig;
 use crate::config::AppearanceConfig;
 use dapple_engine::features::StateTensor;
-use dapple_engine::{Rendered, StepFeatures, ViewSizes, ViewState};
+use dapple_engine::{LossWeights, Rendered, StepFeatures, ViewSizes, ViewState};
 use dapple_scene::{Camera, Result};
 use point::{Found, TrainFeature};
 
@@ -33,6 +33,11 @@ macro_rules! features {
             StepFeatures {
                 $($name: $name::Feature::step(at),)*
             }
+        }
+
+        /// Sets the weights of the features' terms in the loss of a step.
+        pub(crate) fn weigh(of: &Weighing<'_>, weights: &mut LossWeights) {
+            $($name::Feature::weigh(of, weights);)*
         }
 
         /// Refuses contradictions in the configuration of features.

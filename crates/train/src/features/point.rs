@@ -5,7 +5,7 @@ use crate::config::AppearanceConfig;
 use crate::evaluate::Lpips;
 use dapple_device::BoxedEngine;
 use dapple_engine::features::{StateTensor, ViewTensors};
-use dapple_engine::{Extras, Rendered, ViewId};
+use dapple_engine::{Extras, LossWeights, Rendered, ViewId};
 use dapple_scene::{Camera, Dataset, Result};
 
 /// A step, for the numbers of features.
@@ -26,6 +26,16 @@ pub(crate) struct At<'a> {
     pub(crate) extras: Extras,
     /// Returns true if a round of density control precedes the step.
     pub(crate) follows_round: &'a dyn Fn() -> bool,
+}
+
+/// Step whose loss is weighed.
+pub(crate) struct Weighing<'a> {
+    /// Configuration of the step's segment.
+    pub(crate) config: &'a TrainConfig,
+    /// Elapsed part of the schedule, 0 to 1.
+    pub(crate) done: f64,
+    /// Extent of the scene, world units.
+    pub(crate) extent: f64,
 }
 
 /// Capture of a run, before the engine gets its photos.
@@ -84,6 +94,9 @@ pub(crate) trait TrainFeature {
 
     /// Returns the numbers of a step.
     fn step(at: &At<'_>) -> Self::Step;
+
+    /// Sets the weights of the feature's terms in the loss of a step.
+    fn weigh(_of: &Weighing<'_>, _weights: &mut LossWeights) {}
 
     /// Refuses contradictions in the configuration.
     ///
