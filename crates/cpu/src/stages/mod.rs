@@ -10,7 +10,6 @@ pub mod loss;
 pub mod order;
 pub mod project;
 pub mod ranges;
-pub mod relocate;
 pub mod sort;
 pub mod surface;
 pub mod update;

@@ -46,7 +46,7 @@ pub use parity::{
 };
 pub use score::scores_match_the_reference;
 pub use shown::{blend_counts_match_the_reference, bytes_are_those_of_the_host};
-pub use strategy::{extras_match_the_reference, mcmc_repeats_itself, relocation_follows_the_plan};
+pub use strategy::*;
 pub use surface::surfaces_match_the_reference;
 pub use training::{
     absolute_density_matches_the_reference, adam_takes_the_textbook_step,
