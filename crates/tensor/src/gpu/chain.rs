@@ -255,7 +255,7 @@ impl Results<'_> {
         format!("(tx + {}u)", column * self.part.across)
     }
 
-    /// Returns the condition for an invocation that has this four, if its row is there.
+    /// Returns the condition for an invocation that has this four, if its row exists.
     fn has_column(&self, four: Four) -> String {
         // For few columns, only some of the invocations have any.
         let busy = self.part.across * self.part.down;
@@ -267,7 +267,7 @@ impl Results<'_> {
         format!("{is_busy}{} < {fours}u", self.column(four))
     }
 
-    /// Returns the condition for a row that is there.
+    /// Returns the condition for a row that exists.
     fn has_row(&self, four: Four) -> String {
         format!("first_row + {} < {}u", self.row(four), self.chain.m)
     }

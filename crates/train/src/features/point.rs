@@ -89,7 +89,7 @@ pub(crate) trait TrainFeature {
     /// Numbers of a step.
     type Step: Default;
 
-    /// What training changes of the views.
+    /// State of the views that training changes.
     type State: ViewTensors;
 
     /// Returns the numbers of a step.
