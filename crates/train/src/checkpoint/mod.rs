@@ -11,7 +11,7 @@
 //! | `best.*` | if photos are withheld for validation: the splats with the best validation score, with the tensors of `splats.*` and their own number of Gaussians; `best.appearance.*`, `best.photometric.*` or `best.look.*` with the tensors of the appearance, from the same step |
 //! | `antialias.smoothing` `[N]` | the 3D filters of anti-aliased runs |
 //! | `appearance.*` | if grids are learned: `coefficients`, `first_moments`, `second_moments` `[V, y, x, luminance, 3, 4]`, `seen` `[V]` |
-//! | `photometric.*` | with the photometric model: `cameras` `[V]`, `numbers`, `first_moments`, `second_moments` `[V, 20]`, `seen` `[V, 2]`, see `dapple_engine::Photometric` |
+//! | `photometric.*` | with the photometric model: `cameras` `[V]`, `numbers`, `first_moments`, `second_moments` `[V, 20]`, `seen` `[V, 2]`, see `dapple_engine::features::photometric` |
 //! | `look.*` | with the appearance MLP: `frame` `[1, 4]`, `network` `[1, 1344]`, `network_moments` `[1, 2, 1344]`, `codes` `[V, 64]`, `code_moments` `[V, 2, 64]`, `seen` `[V]`; for each Gaussian `features` `[N, 8]`, `feature_moments` `[N, 2, 8]` |
 //! | `history.*` | of each step `steps`, `losses`, `gaussians`, `steps_per_second` `[S]` |
 //!
