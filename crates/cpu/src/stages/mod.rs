@@ -1,5 +1,5 @@
 //! Stages: one file per stage, named as in `dapple_engine::Stage`. `visits` is shared by both walks
-//! over tiles. Kernels of features are in their folders: [`crate::features`].
+//! over tiles. Kernels of features are in their folders: `features`.
 
 pub mod blend;
 pub mod blend_backward;

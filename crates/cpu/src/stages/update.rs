@@ -6,11 +6,8 @@
 //! 3. Apply the chain rule through projection and SH, with recomputed forward values.
 //! 4. Take Adam's step and update the statistics of density control; or, for [`run_gradients`], write the
 //!    gradients out.
-//! 5. If the step requests them, add regularisers before Adam ([`regularisers`]) and noise after
-//!    ([`noise`]).
-//!
-//! [`regularisers`]: crate::features::regularise
-//! [`noise`]: crate::features::noise
+//! 5. If the step requests them, add regularisers before Adam (`features/regularise`) and noise after
+//!    (`features/noise`).
 
 mod backward;
 mod export;
