@@ -1,12 +1,12 @@
 //! [`StepContext`]: what the stages and features of one training step read and change.
 
 use crate::blocks::Blocks;
+use crate::features::appearance_mlp::kernels::MlpColours;
+use crate::features::noise::kernels::NoiseStep;
+use crate::features::regularise::kernels::Regularisers;
 use crate::frame::{CameraF32, Frame};
 use crate::model::Model;
-use crate::stages::appearance_mlp::MlpColours;
 use crate::stages::blend_backward::Mode;
-use crate::stages::noise::NoiseStep;
-use crate::stages::regularisers::Regularisers;
 use crate::views::Views;
 use dapple_engine::{Dropout, Stage, StageTime, StepSettings, ViewId};
 use dapple_scene::Photo;

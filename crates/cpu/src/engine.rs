@@ -7,13 +7,13 @@ use crate::ceilings;
 use crate::context::{Clock, KernelSlots, StepContext};
 use crate::cost::Work;
 use crate::features::Features;
+use crate::features::depth::kernels as depth;
 use crate::frame::{CameraF32, Frame, TILE_ROWS, grow, tiled};
 use crate::limits;
 use crate::model::Model;
 use crate::simd::{ROW, Row};
 use crate::stages::blend::BlendExtra;
 use crate::stages::blend_backward::Mode;
-use crate::stages::depth;
 use crate::step::{self, Forward};
 use crate::threads;
 use crate::views::Views;
@@ -115,7 +115,7 @@ impl CpuEngine {
             camera,
             settings,
             sh_degree: settings.sh_degree.min(self.model.sh_degree),
-            dropout: None,
+            slots: &KernelSlots::default(),
             extra,
         };
         forward.run(&mut self.frame, &mut Clock::start());

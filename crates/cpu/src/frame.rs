@@ -155,7 +155,7 @@ pub struct Frame {
     pub tile_starts: Vec<u32>,
     /// Rendered image, tiled: `[tiles, PLANES, 16]` rows.
     pub image: Vec<Row>,
-    /// Image after the photo's bilateral grid or photometric model, tiled like `image`, if a step learns one.
+    /// Image after the photo's model of colours, tiled like `image`, if a step learns one.
     pub corrected: Vec<Row>,
     /// Derivative of the loss by the image, tiled like `image`.
     pub image_gradient: Vec<Row>,

@@ -1,7 +1,7 @@
 //! A training step: the stages, and the features at the points between them.
 
 use crate::blocks::Blocks;
-use crate::context::{Clock, StepContext};
+use crate::context::{Clock, KernelSlots, StepContext};
 use crate::cost::Work;
 use crate::features::Features;
 use crate::frame::{CameraF32, Frame};
@@ -12,7 +12,7 @@ use crate::stages::{
     blend, blend_backward, emit, finite, loss, order, project, ranges, sort, update,
 };
 use dapple_engine::constants::FINITE_EVERY;
-use dapple_engine::{Dropout, LossTerm, RenderSettings, Stage, StepReport};
+use dapple_engine::{LossTerm, RenderSettings, Stage, StepReport};
 use dapple_scene::Result;
 
 /// Inputs of the stages from `project` to `blend`.
@@ -27,8 +27,8 @@ pub struct Forward<'a> {
     pub settings: &'a RenderSettings,
     /// SH degree.
     pub sh_degree: u8,
-    /// Dropout of the step.
-    pub dropout: Option<Dropout>,
+    /// Features inside `project`.
+    pub slots: &'a KernelSlots,
     /// Further output of `blend`.
     pub extra: BlendExtra,
 }
@@ -43,7 +43,7 @@ impl Forward<'_> {
             self.filter_3d,
             camera,
             self.sh_degree,
-            self.dropout,
+            self.slots,
             frame,
         );
         clock.lap(Stage::Project);
@@ -126,7 +126,7 @@ fn forward(step: &mut StepContext<'_>) {
         camera: &step.camera,
         settings: render,
         sh_degree: step.sh_degree,
-        dropout: step.slots.opacity,
+        slots: &step.slots,
         extra: BlendExtra::depths(step.mode.depths),
     };
     forward.run(step.frame, &mut step.clock);

@@ -48,7 +48,7 @@ impl DensityStrategy for TwiceAsMany {
             max_gaussians: (self.first as f64 * (1.0 + share)) as usize,
             room_share: 1.0,
             reset_opacity: None,
-            relocate: None,
+            ..DensifyPlan::NOTHING
         })
     }
 

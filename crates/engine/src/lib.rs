@@ -62,7 +62,6 @@ pub use features::appearance_mlp::{self, AppearanceMlp, AppearanceMlpSettings};
 pub use features::depth::{DepthSample, check_depths};
 pub use features::dropout::{DROPOUT, Dropout};
 pub use features::perceptual::{self as crops, CropLoss};
-pub use features::photometric::{self, Photometric, PhotometricSettings};
 pub use features::poses::{POSE_WORDS, PoseMoments, PoseRates, RefinedPose, refine_pose};
 pub use features::{FeatureInput, StepFeatures, ViewSizes, ViewState};
 pub use gradients::{BlendGradients, GradientParts, Gradients};

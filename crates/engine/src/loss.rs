@@ -16,8 +16,8 @@
 //! 1. a variant here, with its row in [`LossTerm::ALL`];
 //! 2. a file of the reference in `features/regularise/oracle` with value and gradient. The tests of the reference
 //!    compare them with finite differences, and the conformance suite compares engines with them, for every term in its list;
-//! 3. a file or function per engine: `cpu/src/stages/regularisers`, `gpu/shaders/shared/extras.wgsl`;
-//! 4. its weight in `dapple_train::Schedule::losses`, from a number of the configuration.
+//! 3. a file or function per engine: `cpu/src/features/regularise/kernels`, `gpu/shaders/shared/extras.wgsl`;
+//! 4. its weight, from a number of the configuration: a line in `train/src/features/regularise.rs`.
 //!
 //! [`StepSettings::losses`]: crate::StepSettings::losses
 

@@ -203,6 +203,20 @@ pub struct DensifyPlan {
 }
 
 impl DensifyPlan {
+    /// A round that changes nothing: plans state what differs.
+    pub const NOTHING: Self = Self {
+        step: 0,
+        seed: 0,
+        grow_gradient: None,
+        split_scale: 0.0,
+        prune_opacity: None,
+        prune_scale: None,
+        max_gaussians: usize::MAX,
+        room_share: 1.0,
+        reset_opacity: None,
+        relocate: None,
+    };
+
     /// Returns [`Self::room_share`] as a fraction of 2^32, and `u32::MAX` for 1.
     pub fn room_share_bits(&self) -> u32 {
         // The cast saturates.

@@ -20,7 +20,7 @@ pub enum Stage {
     Ranges,
     /// Blend front to back per tile.
     Blend,
-    /// Apply the photo's bilateral grid or photometric model to the render, if the run learns one.
+    /// Apply the photo's grid, or another model of its colours, to the render, if the run learns one.
     /// After `loss`: its backward pass and its step.
     Appearance,
     /// Compute L1 + SSIM and their gradient.

@@ -6,7 +6,7 @@
 // directly and also through its luminance, which is the coordinate on the grid's third axis.
 //
 // appearance: rows of maps, by view, see shared/appearance. image: the render. corrected: the result. image_gradient:
-// in and out. Reference: dapple_reference::appearance. CPU version: cpu/src/stages/appearance.rs.
+// in and out. Reference: dapple_reference::appearance. CPU version: cpu/src/features/appearance/kernels.rs.
 
 #import shared/step
 #import shared/groups

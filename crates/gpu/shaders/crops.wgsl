@@ -5,7 +5,7 @@
 // 2. Between the two dispatches the caller's kernels compute the derivative by the render's crop.
 // 3. paste: adds the derivative, times the weight, to image_gradient, which the loss of the image has filled; not where
 //    pixels are masked.
-// CPU version: cpu/src/stages/crops.rs.
+// CPU version: cpu/src/features/perceptual/kernels.rs.
 //
 // Bindings: views; image, the render that the loss compares; photo; crop_render, crop_photo (out of cut) and
 // crop_derivative (into paste), [side, side, 3]; image_gradient, in and out. The crop's position is in the parameters.

@@ -4,7 +4,7 @@
 // 2. dL/dD = c sign / t, next to D: `blend` has written zero there, which remains at pixels without a sample.
 // 3. dL/dalpha = -c sign: the derivative by transmittance, one minus alpha, is c sign. The loss of the image has
 //    written zero there.
-// CPU version: cpu/src/stages/depth.rs. Reference: dapple_reference::depth_loss.
+// CPU version: cpu/src/features/depth/kernels.rs. Reference: dapple_reference::depth_loss.
 //
 // Bindings: depth_samples, the view's, with spare capacity; image, from blend.wgsl; depth_pixels and image_gradient, in
 // and out. The number of samples is a parameter.

@@ -11,7 +11,7 @@
 //
 // Sums of workgroup w go to mlp_partials at 1344 w: by W1, [unit][encoded], then [output][unit], from which
 // mlp_step.wgsl computes the derivatives by W2 and by the embedding.
-// CPU version: cpu/src/stages/appearance_mlp.rs. Reference: dapple_reference::appearance_mlp.
+// CPU version: cpu/src/features/appearance_mlp/kernels.rs. Reference: dapple_reference::appearance_mlp.
 #import shared/step
 #import shared/groups
 #import shared/planes

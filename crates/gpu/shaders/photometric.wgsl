@@ -10,7 +10,7 @@
 // photometric: for each view a row of PHOTOMETRIC_ROW numbers, its first and its second moments. photometric_seen: for
 // each view its steps, those of the camera that begins with it, and the view that its camera begins with.
 // photometric_partials: [tile][number]. Reference: dapple_reference::PhotometricImage. CPU version:
-// cpu/src/stages/photometric.rs.
+// cpu/src/features/photometric/kernels.rs.
 
 #import shared/step
 #import shared/rests

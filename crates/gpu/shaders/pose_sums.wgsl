@@ -4,7 +4,7 @@
 //    derivatives are dropped: `update` computes them again. This kernel reads a sixth of the bytes that `update` moves,
 //    and `update` needs no change.
 // 2. Add up by a fixed tree; workgroup w writes six floats of pose_sums, (omega, t), at 6 w.
-// CPU version: cpu/src/stages/poses.rs. Reference: dapple_reference::gradients.
+// CPU version: cpu/src/features/poses/kernels.rs. Reference: dapple_reference::gradients.
 #import shared/step
 #import shared/groups
 #import shared/planes

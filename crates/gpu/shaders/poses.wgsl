@@ -5,7 +5,7 @@
 // 3. Replace the pose p by exp(omega) p + t and write it into `views`, from which the next step on this view reads it:
 //    nothing is read back. Rows are made orthonormal again, so that they do not drift; the centre stays in two floats.
 // A non-finite derivative changes nothing, and neither does a halted step.
-// CPU version: cpu/src/stages/poses.rs. Reference: dapple_reference::refine_pose.
+// CPU version: cpu/src/features/poses/kernels.rs. Reference: dapple_reference::refine_pose.
 #import shared/step
 #import shared/is_number
 #import shared/tree_sum

@@ -1,5 +1,5 @@
 // `densify` by relocation: dead Gaussians become copies of live ones, and so do new Gaussians (Kheradmand et al. 2024,
-// arXiv:2404.09591). CPU version: cpu/src/stages/relocate.rs. Reference: dapple_reference::relocate. Both draw with
+// arXiv:2404.09591). CPU version: cpu/src/stages/densify/relocate.rs. Reference: dapple_reference::relocate. Both draw with
 // engine::relocation.
 // 1. densify.wgsl's `open` sizes the dispatches, or halts if the scratch buffers are too small. `weigh`, by block of
 //    256: the sum of the weights of live Gaussians, integers made from their opacities, and the number of dead
@@ -22,7 +22,7 @@
 
 #import shared/regroup_blocks
 
-// Same layout as `stages::relocate::Plan`.
+// Same layout as `stages::densify::relocate::Plan`.
 struct Relocation {
     seed: vec2u,
     // The step after which this runs.

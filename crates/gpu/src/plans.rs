@@ -6,9 +6,10 @@
 use crate::features::{self, Point};
 use crate::passes::{Bits, Pass};
 use crate::recorder::Recorder;
+use crate::stages::densify::relocate;
 use crate::stages::{
     blend, blend_backward, bytes, densify, emit, finite, gradients, loss, morton, order, project,
-    ranges, relocate, report, score, sort, surface, update,
+    ranges, report, score, sort, surface, update,
 };
 use dapple_scene::Result;
 use std::sync::LazyLock;

@@ -6,10 +6,12 @@
 //! - [`compare`]: distance of an engine from the reference, one number per tensor.
 //! - [`conformance`]: checks for every engine.
 //! - [`features`]: formulas and checks of each feature.
+//! - [`finite_differences`]: comparison of gradients with finite differences, for tests of formulas.
 
 pub mod compare;
 pub mod conformance;
 pub mod features;
+pub mod finite_differences;
 mod oracle;
 pub mod scenes;
 

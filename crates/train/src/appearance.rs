@@ -18,7 +18,7 @@
 //! | `cameras` | `[photos]`: for each photo the first photo of its camera |
 //! | `seen` | `[photos, 2]`: steps taken on each photo, and on its camera |
 //!
-//! [`mod@dapple_engine::photometric`] has the formulas.
+//! [`mod@dapple_engine::features::photometric`] has the formulas.
 //!
 //! With the appearance MLP the file has these tensors instead:
 //!
@@ -32,10 +32,10 @@
 //!
 //! [`mod@dapple_engine::appearance_mlp`] defines their effect on the colour of a Gaussian.
 
-use crate::checkpoint::{Kind, Reader, Tensor, write_tensors};
+use crate::checkpoint::{Kind, Reader, Tensor, view_tensors, write_tensors};
+use crate::features;
 use dapple_engine::appearance_mlp::{EMBEDDING, FEATURES, NETWORK};
-use dapple_engine::photometric::ROW;
-use dapple_engine::{AppearanceGrids, AppearanceMlp, OptimizerState, Photometric, ViewState};
+use dapple_engine::{AppearanceMlp, OptimizerState, ViewState};
 use dapple_scene::atomic::write_atomically;
 use dapple_scene::{Error, Result, Splats, bounded};
 use std::path::Path;
@@ -43,70 +43,17 @@ use std::path::Path;
 /// Version of the file: rises when a reader of the old one would misread the new one.
 pub const APPEARANCE_VERSION: u32 = 1;
 
-/// Writes the file atomically. `photos` are the names of the views.
+/// Writes the file atomically; without a learned appearance, writes nothing. `photos` are the names of the views.
 ///
 /// # Errors
 /// The file cannot be written.
-pub fn write_appearance(
-    path: &Path,
-    appearance: &AppearanceGrids,
-    photos: &[String],
-) -> Result<()> {
-    let views = appearance.views();
-    let [x, y, l] = appearance.cells.map(|n| n as usize);
-    let shape = [views, y, x, l, 3, 4];
-    let tensors = [
-        Tensor::new(
-            "coefficients".to_owned(),
-            Kind::F32,
-            &shape,
-            &appearance.coefficients,
-        ),
-        Tensor::new("seen".to_owned(), Kind::U32, &[views], &appearance.seen),
-    ];
-    write(path, photos, &tensors)
-}
-
-/// Writes the file of the photometric models atomically. `photos` are the names of the views.
-///
-/// # Errors
-/// The file cannot be written.
-pub fn write_photometric(path: &Path, models: &Photometric, photos: &[String]) -> Result<()> {
-    let name = str::to_owned;
-    let views = models.views();
-    let tensors = [
-        Tensor::new(name("numbers"), Kind::F32, &[views, ROW], &models.numbers),
-        Tensor::new(name("cameras"), Kind::U32, &[views], &models.cameras),
-        Tensor::new(name("seen"), Kind::U32, &[views, 2], &models.seen),
-    ];
-    write(path, photos, &tensors)
-}
-
-/// Writes the file of the appearance MLP atomically. `photos` are the names of the views.
-///
-/// # Errors
-/// The file cannot be written.
-pub fn write_appearance_mlp(path: &Path, mlp: &AppearanceMlp, photos: &[String]) -> Result<()> {
-    let name = str::to_owned;
-    let views = mlp.views();
-    let tensors = [
-        Tensor::new(name("frame"), Kind::F32, &[mlp.frame.len()], &mlp.frame),
-        Tensor::new(name("network"), Kind::F32, &[NETWORK], &mlp.network),
-        Tensor::new(
-            name("codes"),
-            Kind::F32,
-            &[views, EMBEDDING],
-            &mlp.embeddings,
-        ),
-        Tensor::new(name("seen"), Kind::U32, &[views], &mlp.seen),
-        Tensor::new(
-            name("features"),
-            Kind::F32,
-            &[mlp.gaussians(), FEATURES],
-            &mlp.features,
-        ),
-    ];
-    write(path, photos, &tensors)
+pub fn write_appearance(path: &Path, learned: &ViewState, photos: &[String]) -> Result<()> {
+    let tensors = features::result(learned);
+    let tensors: Vec<Tensor<'_>> = view_tensors("", &tensors).collect();
+    match tensors.is_empty() {
+        true => Ok(()),
+        false => write(path, photos, &tensors),
+    }
 }
 
 fn write(path: &Path, photos: &[String], tensors: &[Tensor<'_>]) -> Result<()> {

@@ -49,10 +49,7 @@ mod trainer;
 mod validation;
 mod views;
 
-pub use appearance::{
-    APPEARANCE_VERSION, read_appearance_mlp, write_appearance, write_appearance_mlp,
-    write_photometric,
-};
+pub use appearance::{APPEARANCE_VERSION, read_appearance_mlp, write_appearance};
 pub use capture_statistics::{Budget, CaptureStatistics, LimitReason, PhotoCoverage};
 pub use checkpoint::{
     CHECKPOINT_VERSION, CaptureIdentity, Checkpoint, RunOrigin, StartSplats, ViewIdentity,

@@ -6,8 +6,7 @@
 //!    through is no dependency. A `pub use` of a child by its parent is no dependency either.
 //! 4. Files that reach each other through these dependencies form a circle. Method calls are not counted.
 //!
-//! [`LIMITS`] has the largest circle of each crate. The step fails above it; a limit that is too high is printed, and
-//! only ever lowered.
+//! The step fails if a circle has more than [`LIMIT`] files.
 
 mod lexer;
 mod names;
@@ -17,10 +16,7 @@ use crate::shell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// Files of the largest circle that a crate may have, where it is not [`LIMIT`].
-const LIMITS: [(&str, usize); 1] = [("train", 9)];
-
-/// Files of the largest circle of all other crates.
+/// Most files of a circle.
 const LIMIT: usize = 4;
 
 /// Dependencies between the files of a crate: each file with the files that it uses.
@@ -29,38 +25,27 @@ type Graph = BTreeMap<String, BTreeSet<String>>;
 /// Prints the circles of every crate.
 ///
 /// # Errors
-/// A circle over the limit of its crate; a file that cannot be read.
+/// A circle over the limit; a file that cannot be read.
 pub fn run() -> Result<(), String> {
     let mut failures = Vec::new();
     for name in crates()? {
         let graph = names::graph(&shell::root().join("crates").join(&name).join("src"))?;
         let found = circles(&graph);
-        let limit = limit_of(&name);
         let largest = found.first().map_or(1, Vec::len);
         for circle in &found {
             println!("{name}: {} files: {}", circle.len(), circle.join(", "));
         }
-        if largest > limit {
+        if largest > LIMIT {
             print_links(&graph, &found[0]);
             failures.push(format!(
-                "{name}: a circle of {largest} files, at most {limit}"
+                "{name}: a circle of {largest} files, at most {LIMIT}"
             ));
-        } else if largest.max(LIMIT) < limit {
-            println!(
-                "{name}: the largest circle is of {largest} files, lower the limit of {limit}"
-            );
         }
     }
     match failures.is_empty() {
         true => Ok(()),
         false => Err(failures.join("; ")),
     }
-}
-
-fn limit_of(name: &str) -> usize {
-    let mut limits = LIMITS.iter();
-    let found = limits.find(|(krate, _)| *krate == name);
-    found.map_or(LIMIT, |(_, limit)| *limit)
 }
 
 /// Returns the names of the folders under `crates`.
@@ -128,8 +113,6 @@ fn reached_from<'a>(graph: &'a Graph, start: &String) -> BTreeSet<&'a String> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "a test may panic")]
-
     use super::*;
 
     fn graph(links: &[(&str, &[&str])]) -> Graph {
@@ -153,16 +136,5 @@ mod tests {
             ("f", &["a"]),
         ]);
         assert_eq!(circles(&graph), [vec!["a", "b", "c"], vec!["d", "e"]]);
-    }
-
-    #[test]
-    fn limits_name_crates_that_exist_once_and_exceed_the_default() {
-        let crates = crates().unwrap();
-        for (name, limit) in LIMITS {
-            assert!(crates.iter().any(|other| other == name), "{name}");
-            assert!(limit > LIMIT, "{name}");
-            let same = LIMITS.iter().filter(|(other, _)| *other == name);
-            assert_eq!(same.count(), 1, "{name}");
-        }
     }
 }

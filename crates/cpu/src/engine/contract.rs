@@ -14,8 +14,7 @@ use dapple_engine::instruments::Instrumented;
 use dapple_engine::{
     BlendCounts, DensifyPlan, DownloadParts, Engine, FeatureInput, GradientParts, Gradients,
     ImageDerivative, OptimizerState, RenderSettings, Rendered, RenderedBytes, Report, Scoring,
-    Showing, StepSettings, Streaming, TrainView, ViewId, ViewState, check_depths, check_photo,
-    check_upload, check_views,
+    Showing, StepSettings, Streaming, TrainView, ViewId, check_photo, check_upload, check_views,
 };
 use dapple_scene::{Camera, Photo, Result, Splats};
 use std::sync::Arc;
@@ -36,12 +35,8 @@ impl Engine for CpuEngine {
         check_views(state, self.views.len())?;
         self.model = Model::new(splats, state);
         let views = state.map(|state| state.views.clone()).unwrap_or_default();
-        self.views.poses = views.poses;
-        self.features.appearance.held = views.appearance;
-        self.features.photometric.held = views.photometric;
         self.features
-            .appearance_mlp
-            .set(views.appearance_mlp, &mut self.model);
+            .set_state(views, &mut self.model, &mut self.views);
         Ok(())
     }
 
@@ -59,7 +54,7 @@ impl Engine for CpuEngine {
                     gradient_sums: model.stats.gradient_sums.clone(),
                     visible_counts: model.stats.visible_counts.clone(),
                     filter_3d: filter_3d(),
-                    views: self.views_state(),
+                    views: self.features.state(model, &self.views),
                 },
             ),
             DownloadParts::Splats => (splats(), OptimizerState::default()),
@@ -73,7 +68,7 @@ impl Engine for CpuEngine {
             DownloadParts::Views => (
                 Splats::default(),
                 OptimizerState {
-                    views: self.views_state(),
+                    views: self.features.state(model, &self.views),
                     ..OptimizerState::default()
                 },
             ),
@@ -95,14 +90,7 @@ impl Engine for CpuEngine {
     }
 
     fn set_input(&mut self, input: FeatureInput) -> Result<()> {
-        match input {
-            FeatureInput::Depth(view, samples) => {
-                check_depths(&self.views.get(view)?.camera, &samples)?;
-                self.features.depth.set(view, samples);
-            }
-            FeatureInput::Perceptual(loss) => self.features.perceptual.loss = loss,
-        }
-        Ok(())
+        self.features.set_input(&self.views, input)
     }
 
     fn render(&mut self, camera: &Camera, settings: &RenderSettings) -> Result<Rendered> {
@@ -228,23 +216,5 @@ impl Showing for CpuEngine {
             engine.forward(&camera, settings, BlendExtra::Counts);
         });
         Ok(self.blended(&camera))
-    }
-}
-
-impl CpuEngine {
-    /// Returns what training has changed of the views.
-    fn views_state(&self) -> ViewState {
-        ViewState {
-            poses: self.views.poses.clone(),
-            appearance: self.features.appearance.held.clone(),
-            photometric: self.features.photometric.held.clone(),
-            appearance_mlp: self.features.appearance_mlp.get(&self.model),
-            antialias: (),
-            dropout: (),
-            perceptual: (),
-            depth: (),
-            regularise: (),
-            noise: (),
-        }
     }
 }

@@ -1,9 +1,9 @@
 //! Results of a rendered view, row by row, on the engine's own threads: colours, bytes, counts.
 
 use super::CpuEngine;
+use crate::features::depth::kernels::untiled;
 use crate::frame::{CameraF32, PLANES, tiled};
 use crate::simd::{ROW, Row};
-use crate::stages::depth::untiled;
 use crate::stages::surface;
 use dapple_engine::score::to_byte;
 use dapple_engine::{

@@ -1,7 +1,7 @@
 //! 3D filters of anti-aliased runs: see [`crate::antialias`]. The filters are in [`Model`](crate::model::Model),
 //! because renders read them too.
 
-use super::point::Feature;
+use super::point::{Feature, Learnt};
 use crate::antialias::deviations;
 use crate::context::StepContext;
 use dapple_scene::Result;
@@ -19,4 +19,8 @@ impl Feature for Held {
         }
         Ok(())
     }
+}
+
+impl Learnt for Held {
+    type State = ();
 }

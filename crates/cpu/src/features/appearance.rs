@@ -1,8 +1,11 @@
-//! Grids of affine colour maps for each view: see [`crate::stages::appearance`].
+//! Grids of affine colour maps for each view: see [`kernels`].
 
-use super::point::Feature;
+pub mod kernels;
+
+use super::point::{Feature, Learnt};
 use crate::context::StepContext;
-use crate::stages::appearance;
+use crate::model::Model;
+use crate::views::Views;
 use dapple_engine::appearance::{check_cells, other_cells};
 use dapple_engine::{AppearanceGrids, Stage};
 use dapple_scene::Result;
@@ -11,7 +14,7 @@ use dapple_scene::Result;
 #[derive(Debug, Default)]
 pub struct Held {
     /// Grids of all views, with Adam's moments.
-    pub held: AppearanceGrids,
+    held: AppearanceGrids,
 }
 
 impl Feature for Held {
@@ -33,7 +36,7 @@ impl Feature for Held {
     fn image(&mut self, step: &mut StepContext<'_>) {
         if let Some(learnt) = &step.settings.features.appearance {
             let grid = self.held.grid(step.view.0);
-            appearance::run(&step.camera, learnt.cells, grid, step.frame);
+            kernels::run(&step.camera, learnt.cells, grid, step.frame);
             step.clock.lap(Stage::Appearance);
             // `loss` reads `image`.
             std::mem::swap(&mut step.frame.image, &mut step.frame.corrected);
@@ -45,9 +48,21 @@ impl Feature for Held {
             std::mem::swap(&mut step.frame.image, &mut step.frame.corrected);
             let view = step.view.0;
             let grid = self.held.grid(view);
-            let gradient = appearance::backward(&step.camera, learnt.cells, grid, step.frame);
-            appearance::step(&mut self.held, view, gradient, learnt, &step.settings.adam);
+            let gradient = kernels::backward(&step.camera, learnt.cells, grid, step.frame);
+            kernels::step(&mut self.held, view, gradient, learnt, &step.settings.adam);
             step.clock.lap(Stage::Appearance);
         }
+    }
+}
+
+impl Learnt for Held {
+    type State = AppearanceGrids;
+
+    fn set_state(&mut self, state: AppearanceGrids, _model: &mut Model, _views: &mut Views) {
+        self.held = state;
+    }
+
+    fn state(&self, _model: &Model, _views: &Views) -> AppearanceGrids {
+        self.held.clone()
     }
 }

@@ -1,14 +1,17 @@
-//! Appearance MLP: see [`crate::stages::appearance_mlp`]. The Gaussians' features are components after their parameters
+//! Appearance MLP: see [`kernels`]. The Gaussians' features are components after their parameters
 //! ([`Model`]), so that every move of a Gaussian moves its features.
 
-use super::point::Feature;
+pub mod kernels;
+
+use super::point::{Feature, Learnt};
 use crate::blocks::Blocks;
 use crate::context::StepContext;
 use crate::model::Model;
-use crate::stages::appearance_mlp::{self, MlpColours, Prepared};
+use crate::views::Views;
 use dapple_engine::appearance_mlp::{FEATURES, no_embedding};
 use dapple_engine::{AppearanceMlp, Stage};
 use dapple_scene::Result;
+use kernels::{MlpColours, Prepared};
 
 /// Appearance MLP of a run.
 #[derive(Debug, Default)]
@@ -19,38 +22,6 @@ pub struct Held {
     prepared: Option<Prepared>,
     /// Buffers between steps; in a step they are in [`KernelSlots::mlp`](crate::context::KernelSlots::mlp).
     colours: MlpColours,
-}
-
-impl Held {
-    /// Takes the network of a state, and moves the Gaussians' features into the blocks.
-    pub fn set(&mut self, mut network: AppearanceMlp, model: &mut Model) {
-        if !network.is_empty() {
-            let features = std::mem::take(&mut network.features);
-            let moments = std::mem::take(&mut network.feature_moments);
-            let with = |blocks: &mut Blocks, own: &[f32], skip: usize, of: usize| {
-                let rows = own.as_chunks::<FEATURES>().0.iter().skip(skip).step_by(of);
-                *blocks = std::mem::take(blocks).with_features(rows);
-            };
-            with(&mut model.params, &features, 0, 1);
-            with(&mut model.first, &moments, 0, 2);
-            with(&mut model.second, &moments, 1, 2);
-        }
-        self.network = network;
-    }
-
-    /// Returns the network with the Gaussians' features.
-    pub fn get(&self, model: &Model) -> AppearanceMlp {
-        let mut mlp = self.network.clone();
-        if mlp.is_empty() {
-            return mlp;
-        }
-        for i in 0..model.params.len {
-            mlp.features.extend(model.params.features_of(i));
-            mlp.feature_moments.extend(model.first.features_of(i));
-            mlp.feature_moments.extend(model.second.features_of(i));
-        }
-        mlp
-    }
 }
 
 impl Feature for Held {
@@ -72,7 +43,7 @@ impl Feature for Held {
     fn before_project(&mut self, step: &mut StepContext<'_>) {
         if let Some(prepared) = &self.prepared {
             let mut colours = std::mem::take(&mut self.colours);
-            appearance_mlp::run(prepared, &step.model.params, &mut colours);
+            kernels::run(prepared, &step.model.params, &mut colours);
             step.slots.mlp = Some(colours);
             step.clock.lap(Stage::Appearance);
         }
@@ -86,7 +57,7 @@ impl Feature for Held {
             &settings.features.appearance_mlp,
         ) {
             let held = (&mut self.network, step.view.0);
-            appearance_mlp::step(
+            kernels::step(
                 &prepared,
                 &colours,
                 step.model,
@@ -97,5 +68,39 @@ impl Feature for Held {
             self.colours = colours;
             step.clock.lap(Stage::Appearance);
         }
+    }
+}
+
+impl Learnt for Held {
+    type State = AppearanceMlp;
+
+    /// Takes the network of a state, and moves the Gaussians' features into the blocks.
+    fn set_state(&mut self, mut network: AppearanceMlp, model: &mut Model, _views: &mut Views) {
+        if !network.is_empty() {
+            let features = std::mem::take(&mut network.features);
+            let moments = std::mem::take(&mut network.feature_moments);
+            let with = |blocks: &mut Blocks, own: &[f32], skip: usize, of: usize| {
+                let rows = own.as_chunks::<FEATURES>().0.iter().skip(skip).step_by(of);
+                *blocks = std::mem::take(blocks).with_features(rows);
+            };
+            with(&mut model.params, &features, 0, 1);
+            with(&mut model.first, &moments, 0, 2);
+            with(&mut model.second, &moments, 1, 2);
+        }
+        self.network = network;
+    }
+
+    /// Returns the network with the Gaussians' features.
+    fn state(&self, model: &Model, _views: &Views) -> AppearanceMlp {
+        let mut mlp = self.network.clone();
+        if mlp.is_empty() {
+            return mlp;
+        }
+        for i in 0..model.params.len {
+            mlp.features.extend(model.params.features_of(i));
+            mlp.feature_moments.extend(model.first.features_of(i));
+            mlp.feature_moments.extend(model.second.features_of(i));
+        }
+        mlp
     }
 }

@@ -1,9 +1,11 @@
-//! Loss by known depths: see [`crate::stages::depth`].
+//! Loss by known depths: see [`kernels`].
 
-use super::point::Feature;
+pub mod kernels;
+
+use super::point::{Feature, Learnt};
 use crate::context::StepContext;
-use crate::stages::depth;
-use dapple_engine::{DepthSample, LossTerm, ViewId};
+use crate::views::Views;
+use dapple_engine::{DepthSample, FeatureInput, LossTerm, ViewId, check_depths};
 use dapple_scene::Result;
 use std::sync::Arc;
 
@@ -15,20 +17,25 @@ pub struct Held {
 }
 
 impl Held {
-    /// Sets the samples of a view.
-    pub fn set(&mut self, view: ViewId, samples: Vec<DepthSample>) {
-        if self.samples.len() <= view.0 {
-            self.samples.resize(view.0 + 1, Arc::default());
-        }
-        self.samples[view.0] = samples.into();
-    }
-
     fn of(&self, view: ViewId) -> &[DepthSample] {
         self.samples.get(view.0).map_or(&[], |samples| samples)
     }
 }
 
 impl Feature for Held {
+    /// Replaces the samples of a view.
+    fn set_input(&mut self, views: &Views, input: FeatureInput) -> Result<Option<FeatureInput>> {
+        let FeatureInput::Depth(view, samples) = input else {
+            return Ok(Some(input));
+        };
+        check_depths(&views.get(view)?.camera, &samples)?;
+        if self.samples.len() <= view.0 {
+            self.samples.resize(view.0 + 1, Arc::default());
+        }
+        self.samples[view.0] = samples.into();
+        Ok(None)
+    }
+
     fn prepare(&mut self, step: &mut StepContext<'_>) -> Result<()> {
         step.mode.depths =
             step.settings.losses[LossTerm::Depth] > 0.0 && !self.of(step.view).is_empty();
@@ -38,8 +45,12 @@ impl Feature for Held {
     fn image_loss(&mut self, step: &mut StepContext<'_>) -> Result<()> {
         if step.mode.depths {
             let weight = step.settings.losses[LossTerm::Depth];
-            depth::run(&step.camera, self.of(step.view), weight, step.frame);
+            kernels::run(&step.camera, self.of(step.view), weight, step.frame);
         }
         Ok(())
     }
+}
+
+impl Learnt for Held {
+    type State = ();
 }

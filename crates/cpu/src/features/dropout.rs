@@ -1,6 +1,6 @@
 //! Dropout: see [`dapple_engine::Dropout`]. `project` draws and scales.
 
-use super::point::Feature;
+use super::point::{Feature, Learnt};
 use crate::context::StepContext;
 use dapple_engine::Dropout;
 use dapple_scene::Result;
@@ -15,4 +15,8 @@ impl Feature for Held {
         step.slots.opacity = Dropout::new(settings.features.dropout, settings.seed, settings.step);
         Ok(())
     }
+}
+
+impl Learnt for Held {
+    type State = ();
 }

@@ -1,7 +1,8 @@
 //! Features: what a training step does beyond the stages.
 //!
 //! The list is [`dapple_engine::for_each_feature!`]. A feature is a file with its `mod` line. Its `Held` implements the
-//! points of [`Feature`] where it acts; the stages run between the points. The order at a point is the order of the
+//! points of [`Feature`] where it acts, and [`Learnt`]; the stages run between the points. A feature with much code has
+//! a folder, with its loops over pixels or Gaussians in `kernels`. The order at a point is the order of the
 //! list; at [`Feature::image_back`] it is reversed.
 //!
 //! Inside the loops of `project` and `update`, features act through [`KernelSlots`](crate::context::KernelSlots).
@@ -19,8 +20,11 @@ pub mod poses;
 pub mod regularise;
 
 use crate::context::StepContext;
+use crate::model::Model;
+use crate::views::Views;
+use dapple_engine::{FeatureInput, ViewState};
 use dapple_scene::Result;
-use point::Feature;
+use point::{Feature, Learnt};
 
 /// Declares a field for each feature.
 macro_rules! features {
@@ -35,6 +39,18 @@ macro_rules! features {
             fn all(&mut self) -> [&mut dyn Feature; [$(stringify!($name)),*].len()] {
                 [$(&mut self.$name),*]
             }
+
+            /// Replaces what training has changed of the views.
+            pub fn set_state(&mut self, state: ViewState, model: &mut Model, views: &mut Views) {
+                $(self.$name.set_state(state.$name, model, views);)*
+            }
+
+            /// Returns what training has changed of the views.
+            pub fn state(&self, model: &Model, views: &Views) -> ViewState {
+                ViewState {
+                    $($name: self.$name.state(model, views),)*
+                }
+            }
         }
     };
 }
@@ -42,6 +58,21 @@ macro_rules! features {
 dapple_engine::for_each_feature!(features);
 
 impl Features {
+    /// Passes an input to its feature.
+    ///
+    /// # Errors
+    /// An input that the feature refuses.
+    pub fn set_input(&mut self, views: &Views, input: FeatureInput) -> Result<()> {
+        let mut input = input;
+        for feature in self.all() {
+            match feature.set_input(views, input)? {
+                Some(other) => input = other,
+                None => return Ok(()),
+            }
+        }
+        Err(input.unused())
+    }
+
     /// Calls [`Feature::prepare`] of all features.
     ///
     /// # Errors

@@ -1,9 +1,11 @@
-//! Noise on centres: see [`crate::stages::noise`]. `update` draws it after Adam.
+//! Noise on centres: see [`kernels`]. `update` draws it after Adam.
 
-use super::point::Feature;
+pub mod kernels;
+
+use super::point::{Feature, Learnt};
 use crate::context::StepContext;
-use crate::stages::noise::NoiseStep;
 use dapple_scene::Result;
+use kernels::NoiseStep;
 
 /// Noise of a step.
 #[derive(Debug, Default)]
@@ -16,4 +18,8 @@ impl Feature for Held {
         step.slots.after_adam = NoiseStep::new(settings, gaussians);
         Ok(())
     }
+}
+
+impl Learnt for Held {
+    type State = ();
 }

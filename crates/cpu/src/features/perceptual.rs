@@ -1,21 +1,34 @@
-//! Loss over crops: see [`crate::stages::crops`].
+//! Loss over crops: see [`kernels`].
 
-use super::point::Feature;
+pub mod kernels;
+
+use super::point::{Feature, Learnt};
 use crate::context::StepContext;
-use crate::stages::crops::{self, Crop, Cut};
+use crate::views::Views;
 use dapple_engine::crops::{no_crop_loss, origin};
-use dapple_engine::{CropLoss, LossTerm};
+use dapple_engine::{CropLoss, FeatureInput, LossTerm};
 use dapple_scene::Result;
+use kernels::{Crop, Cut};
 
 /// Loss over crops, if one is set.
 #[derive(Debug, Default)]
 pub struct Held {
     /// The loss.
-    pub loss: Option<Box<dyn CropLoss>>,
+    loss: Option<Box<dyn CropLoss>>,
     crop: Crop,
 }
 
 impl Feature for Held {
+    fn set_input(&mut self, _views: &Views, input: FeatureInput) -> Result<Option<FeatureInput>> {
+        match input {
+            FeatureInput::Perceptual(loss) => {
+                self.loss = loss;
+                Ok(None)
+            }
+            other => Ok(Some(other)),
+        }
+    }
+
     fn image_loss(&mut self, step: &mut StepContext<'_>) -> Result<()> {
         let weight = step.settings.losses[LossTerm::Perceptual];
         if weight == 0.0 {
@@ -31,7 +44,7 @@ impl Feature for Held {
             background: step.settings.render.background,
             weight,
         };
-        crops::run(
+        kernels::run(
             &step.camera,
             &step.photo,
             cut,
@@ -40,4 +53,8 @@ impl Feature for Held {
             step.frame,
         )
     }
+}
+
+impl Learnt for Held {
+    type State = ();
 }

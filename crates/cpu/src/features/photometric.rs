@@ -1,19 +1,22 @@
-//! Photometric models of photos and cameras: see [`crate::stages::photometric`].
+//! Photometric models of photos and cameras: see [`kernels`].
 
-use super::point::Feature;
+pub mod kernels;
+
+use super::point::{Feature, Learnt};
 use crate::context::StepContext;
-use crate::stages::photometric;
-use dapple_engine::photometric::Model;
-use dapple_engine::{Photometric, Stage};
+use crate::model::Model;
+use crate::views::Views;
+use dapple_engine::Stage;
+use dapple_engine::features::photometric::{self, Photometric};
 use dapple_scene::Result;
 
 /// Photometric models of a run.
 #[derive(Debug, Default)]
 pub struct Held {
     /// Numbers of all views and cameras, with Adam's moments.
-    pub held: Photometric,
+    held: Photometric,
     /// Model of the step's view.
-    model: Option<Model>,
+    model: Option<photometric::Model>,
 }
 
 impl Feature for Held {
@@ -32,7 +35,7 @@ impl Feature for Held {
 
     fn image(&mut self, step: &mut StepContext<'_>) {
         if let Some(model) = &self.model {
-            photometric::run(&step.camera, model, step.frame);
+            kernels::run(&step.camera, model, step.frame);
             step.clock.lap(Stage::Appearance);
             // `loss` reads `image`.
             std::mem::swap(&mut step.frame.image, &mut step.frame.corrected);
@@ -44,10 +47,22 @@ impl Feature for Held {
             (self.model.take(), &step.settings.features.photometric)
         {
             std::mem::swap(&mut step.frame.image, &mut step.frame.corrected);
-            let gradient = photometric::backward(&step.camera, &model, step.frame);
+            let gradient = kernels::backward(&step.camera, &model, step.frame);
             let adam = &step.settings.adam;
-            photometric::step(&mut self.held, step.view.0, &gradient, learnt, adam);
+            kernels::step(&mut self.held, step.view.0, &gradient, learnt, adam);
             step.clock.lap(Stage::Appearance);
         }
+    }
+}
+
+impl Learnt for Held {
+    type State = Photometric;
+
+    fn set_state(&mut self, state: Photometric, _model: &mut Model, _views: &mut Views) {
+        self.held = state;
+    }
+
+    fn state(&self, _model: &Model, _views: &Views) -> Photometric {
+        self.held.clone()
     }
 }

@@ -1,9 +1,13 @@
-//! Pose refinement: see [`crate::stages::poses`]. The poses are in [`Views`](crate::views::Views).
+//! Pose refinement: see [`kernels`]. The poses are in [`Views`](crate::views::Views).
 
-use super::point::Feature;
+pub mod kernels;
+
+use super::point::{Feature, Learnt};
 use crate::context::StepContext;
-use crate::stages::{poses, update};
-use dapple_engine::Stage;
+use crate::model::Model;
+use crate::stages::update;
+use crate::views::Views;
+use dapple_engine::{RefinedPose, Stage};
 
 /// Pose refinement of a step.
 #[derive(Debug, Default)]
@@ -30,7 +34,7 @@ impl Feature for Held {
         if let Some(gradient) = self.gradient.take()
             && let Some(pose) = step.views.pose_mut(step.view)
         {
-            poses::step(
+            kernels::step(
                 pose,
                 &gradient,
                 &step.settings.features.poses,
@@ -38,5 +42,17 @@ impl Feature for Held {
             );
             step.clock.lap(Stage::Update);
         }
+    }
+}
+
+impl Learnt for Held {
+    type State = Vec<RefinedPose>;
+
+    fn set_state(&mut self, state: Self::State, _model: &mut Model, views: &mut Views) {
+        views.poses = state;
+    }
+
+    fn state(&self, _model: &Model, views: &Views) -> Self::State {
+        views.poses.clone()
     }
 }

@@ -1,9 +1,11 @@
-//! Loss terms over Gaussians: see [`crate::stages::regularisers`]. `update` adds their gradients.
+//! Loss terms over Gaussians: see [`kernels`]. `update` adds their gradients.
 
-use super::point::Feature;
+pub mod kernels;
+
+use super::point::{Feature, Learnt};
 use crate::context::StepContext;
-use crate::stages::regularisers::Regularisers;
 use dapple_scene::Result;
+use kernels::Regularisers;
 
 /// Regularisers of a step.
 #[derive(Debug, Default)]
@@ -14,4 +16,8 @@ impl Feature for Held {
         step.slots.gradient = Regularisers::new(&step.settings.losses, step.model.params.len);
         Ok(())
     }
+}
+
+impl Learnt for Held {
+    type State = ();
 }

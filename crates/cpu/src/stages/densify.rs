@@ -8,6 +8,8 @@
 //!
 //! Remaining Gaussians keep their order and moments; new Gaussians follow with moments of zero.
 
+mod relocate;
+
 use crate::antialias;
 use crate::blocks::{Blocks, DensityStats, component};
 use crate::model::Model;
@@ -28,7 +30,7 @@ enum Growth {
 /// Executes one round.
 pub fn run(plan: &DensifyPlan, model: &mut Model) -> DensifyReport {
     if let Some(relocation) = &plan.relocate {
-        return super::relocate::run(plan, relocation, model);
+        return relocate::run(plan, relocation, model);
     }
     let n = model.params.len;
     let (growth, refused) = decide(plan, model);

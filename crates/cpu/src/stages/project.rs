@@ -11,6 +11,7 @@
 use crate::blocks::Blocks;
 use crate::blocks::component;
 use crate::cameras::{CameraV, Projector, for_model};
+use crate::context::KernelSlots;
 use crate::frame::{CameraF32, Frame, PROJECT_CHUNK, Span, Splat2d, TileSpans, grow};
 use crate::projection;
 use crate::sh;
@@ -29,12 +30,12 @@ pub fn run(
     filter_3d: Option<&[Row]>,
     camera: &CameraF32,
     sh_degree: u8,
-    dropout: Option<Dropout>,
+    slots: &KernelSlots,
     frame: &mut Frame,
 ) {
     let filters = filter_3d.unwrap_or_default();
     for_model!(camera, filter_3d.is_some(), |C, ANTIALIAS| {
-        run_with::<C, ANTIALIAS>(params, filters, camera, sh_degree, dropout, frame);
+        run_with::<C, ANTIALIAS>(params, filters, camera, sh_degree, slots, frame);
     });
 }
 
@@ -44,7 +45,7 @@ fn run_with<C: Projector, const ANTIALIAS: bool>(
     filter_3d: &[Row],
     camera: &CameraF32,
     sh_degree: u8,
-    dropout: Option<Dropout>,
+    slots: &KernelSlots,
     frame: &mut Frame,
 ) {
     let padded = params.count() * ROW;
@@ -70,7 +71,7 @@ fn run_with<C: Projector, const ANTIALIAS: bool>(
                 components: params.components,
                 camera,
                 sh_degree,
-                dropout,
+                dropout: slots.opacity,
                 first: chunk * PROJECT_CHUNK,
                 splats2d,
                 spans_of,

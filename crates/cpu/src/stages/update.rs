@@ -6,11 +6,8 @@
 //! 3. Apply the chain rule through projection and SH, with recomputed forward values.
 //! 4. Take Adam's step and update the statistics of density control; or, for [`run_gradients`], write the
 //!    gradients out.
-//! 5. If the step requests them, add regularisers before Adam ([`regularisers`]) and noise after
-//!    ([`noise`]).
-//!
-//! [`regularisers`]: super::regularisers
-//! [`noise`]: super::noise
+//! 5. If the step requests them, add regularisers before Adam (`features/regularise`) and noise after
+//!    (`features/noise`).
 
 mod backward;
 mod export;
@@ -20,10 +17,10 @@ pub use export::{pose_gradient_of_all, run_gradients};
 use crate::blocks::{MAX_COMPONENTS, component};
 use crate::cameras::{CameraV, Pinhole, Projector, for_model};
 use crate::context::StepContext;
+use crate::features::appearance_mlp::kernels::MlpColourBlocks;
+use crate::features::regularise::kernels::Regularisers;
 use crate::model::Model;
 use crate::simd::{ROW, Row, Splat, V, each, parts};
-use crate::stages::appearance_mlp::MlpColourBlocks;
-use crate::stages::regularisers::Regularisers;
 use backward::{Context, backward};
 use dapple_engine::{Adam, LearningRates};
 use pulp::Simd;

@@ -3,6 +3,7 @@
 use super::depth::DepthSample;
 use super::perceptual::CropLoss;
 use crate::ViewId;
+use dapple_scene::Error;
 
 /// Input of a feature, passed to an engine once before the steps that use it.
 #[derive(Debug)]
@@ -16,6 +17,11 @@ pub enum FeatureInput {
 }
 
 impl FeatureInput {
+    /// Returns the error of an engine none of whose features takes this input.
+    pub fn unused(&self) -> Error {
+        Error::internal(format!("the engine has no input of {}", self.feature()))
+    }
+
     /// Returns the name of the feature.
     pub fn feature(&self) -> &'static str {
         match self {

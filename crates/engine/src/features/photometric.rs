@@ -276,6 +276,7 @@ impl Radii {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::features::tensors::assert_complete;
     use dapple_scene::{Camera, Lens, Pose};
 
     fn camera(fx: f64) -> PosedCamera {
@@ -290,6 +291,19 @@ mod tests {
             camera_from_world: Pose::IDENTITY,
         };
         PosedCamera::new(&camera).unwrap()
+    }
+
+    #[test]
+    fn tensors_are_all_there_is_of_a_model() {
+        let rows = |first: u16| (0..2 * ROW as u16).map(|i| f32::from(first + i)).collect();
+        let models = Photometric {
+            cameras: vec![0, 1],
+            numbers: rows(100),
+            first_moments: rows(200),
+            second_moments: rows(300),
+            seen: vec![3, 4, 5, 6],
+        };
+        assert_complete(&models);
     }
 
     #[test]

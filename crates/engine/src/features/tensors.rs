@@ -24,6 +24,26 @@ pub struct StateTensor<'a> {
     pub numbers: Numbers<'a>,
 }
 
+impl<'a> StateTensor<'a> {
+    /// Creates a tensor of floats.
+    pub fn floats(name: &'static str, shape: &[usize], values: &'a [f32]) -> Self {
+        Self {
+            name,
+            shape: shape.to_vec(),
+            numbers: Numbers::F32(values.into()),
+        }
+    }
+
+    /// Creates a tensor of counts.
+    pub fn counts(name: &'static str, shape: &[usize], values: &'a [u32]) -> Self {
+        Self {
+            name,
+            shape: shape.to_vec(),
+            numbers: Numbers::U32(values.into()),
+        }
+    }
+}
+
 /// State of a feature. [`Self::TENSORS`] has every number of it.
 pub trait ViewTensors: Default + 'static {
     /// Sizes of the tensors.
@@ -142,4 +162,31 @@ pub(super) fn read<S: ViewTensors>(state: &mut S, sizes: &S::Sizes, read: Read<'
         }
     }
     Ok(())
+}
+
+/// Asserts that the list contains every number of a state, and that each row writes the tensor that it reads. The numbers
+/// of the state must differ from each other.
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+pub(super) fn assert_complete<S: ViewTensors + PartialEq>(state: &S) {
+    let mut tensors = Vec::new();
+    push(state, &mut tensors);
+    let mut tensors = tensors.into_iter();
+    let mut copy = S::default();
+    let mut next = |name: &'static str, shape: &[usize], is_count: bool| {
+        let tensor = tensors.next().unwrap();
+        assert_eq!((tensor.name, tensor.shape.as_slice()), (name, shape));
+        let (len, counts) = match &tensor.numbers {
+            Numbers::F32(values) => (values.len(), false),
+            Numbers::U32(values) => (values.len(), true),
+        };
+        assert_eq!((len, counts), (shape.iter().product(), is_count), "{name}");
+        Ok(match tensor.numbers {
+            Numbers::F32(values) => Numbers::F32(values.into_owned().into()),
+            Numbers::U32(values) => Numbers::U32(values.into_owned().into()),
+        })
+    };
+    read(&mut copy, &state.sizes(), &mut next).unwrap();
+    assert!(copy == *state, "a tensor is missing in the list");
+    assert_eq!(tensors.next(), None);
 }

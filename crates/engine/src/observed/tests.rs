@@ -189,7 +189,7 @@ fn call_everything(engine: &mut dyn Engine) -> usize {
         max_gaussians: 1,
         room_share: 1.0,
         reset_opacity: None,
-        relocate: None,
+        ..DensifyPlan::NOTHING
     };
     let id = ViewId(0);
     let asks = ScoreAsks::default();

@@ -1,7 +1,7 @@
 // Position of a pixel in the bilateral grid of its photo. Reference: dapple_reference::appearance.
 //
 // The grid has GRID_X x GRID_Y x GRID_L cells, [y][x][luminance], each an affine map of colours: three rows of (red,
-// green, blue, 1). Constants GRID_* and LUMA_*: see stages/appearance.rs.
+// green, blue, 1). Constants GRID_* and LUMA_*: see features/appearance.rs.
 
 const LUMA: vec3f = vec3f(LUMA_R, LUMA_G, LUMA_B);
 const GRID_COLUMNS: u32 = GRID_X * GRID_Y;

@@ -7,7 +7,7 @@ use crate::messages::{densify_report, step_immediates, step_parameters, step_rep
 use crate::passes::Bits;
 use crate::plans::Plan;
 use crate::ring::RingBuffer;
-use crate::stages::{densify, relocate};
+use crate::stages::densify;
 use dapple_engine::constants::FINITE_EVERY;
 use dapple_engine::{DensifyPlan, Report, StepSettings, ViewId};
 use dapple_runtime::Values;
@@ -95,14 +95,10 @@ impl GpuEngine {
             ..layout::Step::default()
         };
         let reorders = plan.step.is_multiple_of(MORTON_EVERY);
-        let bits = Bits::when(plan.relocate.is_some(), Bits::RELOCATE)
-            | Bits::when(reorders, Bits::REORDER);
+        let bits = densify::bits(plan) | Bits::when(reorders, Bits::REORDER);
         self.fit(bits)?;
         let recording = self.recording(Plan::Round, bits, 0)?;
-        match &plan.relocate {
-            None => densify::set_plan(&self.context, &self.buffers, plan)?,
-            Some(how) => relocate::set_plan(&self.context, &self.buffers, plan, how)?,
-        }
+        densify::set_plan(&self.context, &self.buffers, plan)?;
         let values = Values::new(bytemuck::bytes_of(&immediates), &[])?;
         let gpu = &self.context.gpu;
         self.times.submit(gpu, &recording, values, sequence)

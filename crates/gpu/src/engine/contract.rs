@@ -7,7 +7,7 @@ use dapple_engine::{
     ImageDerivative, OptimizerState, RenderSettings, Rendered, RenderedBytes, Report, ScoreAsks,
     ScoredView, Scoring, Showing, StepSettings, Streaming, TrainView, ViewId,
 };
-use dapple_scene::{Camera, Error, Photo, Result, Splats};
+use dapple_scene::{Camera, Photo, Result, Splats};
 use std::sync::Arc;
 
 impl Engine for GpuEngine {
@@ -50,13 +50,12 @@ impl Engine for GpuEngine {
     }
 
     fn set_input(&mut self, input: FeatureInput) -> Result<()> {
-        match input {
-            FeatureInput::Depth(view, samples) => self.set_depths(view, samples),
-            FeatureInput::Perceptual(None) => self.set_crops(None),
-            FeatureInput::Perceptual(Some(_)) => Err(Error::internal(
-                "a loss of crops on the host for an engine on a GPU",
-            )),
-        }
+        // Commands that are submitted again need the inputs with which they were enqueued.
+        self.settle()?;
+        let (features, mut context) = self.features();
+        features.set_input(&mut context, input)?;
+        self.drop_stale();
+        Ok(())
     }
 
     fn render(&mut self, camera: &Camera, settings: &RenderSettings) -> Result<Rendered> {

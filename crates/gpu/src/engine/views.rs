@@ -1,11 +1,11 @@
-//! Adds views, with their photos and known depths.
+//! Adds views with their photos, and sets the loss of crops.
 
 use super::GpuEngine;
 use crate::layout;
 use crate::views::GpuView;
 use dapple_device::CropRoutine;
-use dapple_engine::{DepthSample, PosedCamera, ViewId, check_depths};
-use dapple_scene::{Camera, Error, Photo, Result};
+use dapple_engine::{PosedCamera, ViewId};
+use dapple_scene::{Camera, Photo, Result};
 use std::sync::Arc;
 
 impl GpuEngine {
@@ -89,20 +89,6 @@ impl GpuEngine {
             let buffer = self.buffers.get("views")?;
             self.context.gpu.write(buffer, offset as u64, &[entry]);
         }
-        Ok(())
-    }
-
-    /// Replaces the samples of known depth of a view.
-    pub(super) fn set_depths(&mut self, view: ViewId, samples: Vec<DepthSample>) -> Result<()> {
-        let Some(camera) = self.views.get(view.0).map(|v| v.camera) else {
-            return Err(Error::internal(format!("there is no view {}", view.0)));
-        };
-        check_depths(&camera, &samples)?;
-        // Steps in flight may have to be submitted again, with the samples that they had.
-        self.settle()?;
-        self.features.depth.samples.set(view.0, &samples);
-        self.buffers.clear_slots();
-        self.drop_stale();
         Ok(())
     }
 }

@@ -73,7 +73,7 @@ pub static FORTH: Pass = Pass {
     kernels: &[APPLY],
     needs: Bits::APPEARANCE,
     tensors: &[
-        Tensor::new(Axis::Pixel, "corrected", 4).when(Bits::APPEARANCE.with(Bits::PHOTOMETRIC)),
+        Tensor::new(Axis::Pixel, "corrected", 4).when(Bits::CORRECTED),
         Tensor::new(Axis::View, "appearance", 0),
         Tensor::new(Axis::View, "appearance_first", 0),
         Tensor::new(Axis::View, "appearance_second", 0),

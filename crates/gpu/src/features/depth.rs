@@ -2,7 +2,7 @@
 
 mod samples;
 
-use super::point::{Feature, Point};
+use super::point::{Feature, FeatureContext, Point};
 use crate::layout::WORKGROUP;
 use crate::passes::{Axis, Bits, Code, Pass, Tensor};
 use crate::recorder::{Recorder, Size};
@@ -10,8 +10,8 @@ use crate::shared_struct::shared_struct;
 use crate::stages::shaders;
 use crate::views::Views;
 use crate::{Buffers, Context};
-use dapple_engine::{LossTerm, StepSettings, ViewId};
-use dapple_scene::Result;
+use dapple_engine::{FeatureInput, LossTerm, StepSettings, ViewId, check_depths};
+use dapple_scene::{Error, Result};
 use samples::{Depths, Sample};
 
 const LOSS: Code = Code::new("depth_loss", "depth_loss");
@@ -36,7 +36,7 @@ fn record(r: &mut Recorder<'_>) -> Result<()> {
 #[derive(Debug, Default)]
 pub struct Held {
     /// The samples.
-    pub samples: Depths,
+    samples: Depths,
 }
 
 shared_struct! {
@@ -67,6 +67,24 @@ impl Feature for Held {
     fn bits(&self, view: ViewId, settings: &StepSettings) -> Bits {
         let is_weighted = settings.losses[LossTerm::Depth] > 0.0;
         Bits::when(is_weighted && self.samples.count(view.0) > 0, Bits::DEPTH)
+    }
+
+    /// Replaces the samples of a view.
+    fn set_input(
+        &mut self,
+        at: &mut FeatureContext<'_>,
+        input: FeatureInput,
+    ) -> Result<Option<FeatureInput>> {
+        let FeatureInput::Depth(view, samples) = input else {
+            return Ok(Some(input));
+        };
+        let Some(camera) = at.views.get(view.0).map(|held| held.camera) else {
+            return Err(Error::internal(format!("there is no view {}", view.0)));
+        };
+        check_depths(&camera, &samples)?;
+        self.samples.set(view.0, &samples);
+        at.buffers.clear_slots();
+        Ok(None)
     }
 
     fn fill_slot(

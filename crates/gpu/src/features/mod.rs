@@ -24,7 +24,7 @@ use crate::passes::{Bits, Pass};
 use crate::shared_struct::shared_struct;
 use crate::views::Views;
 use crate::{Buffers, Context};
-use dapple_engine::{OptimizerState, StepSettings, ViewId, ViewState};
+use dapple_engine::{FeatureInput, OptimizerState, StepSettings, ViewId, ViewState};
 use dapple_runtime::Defines;
 use dapple_scene::Result;
 
@@ -123,6 +123,23 @@ macro_rules! features {
             ) -> Result<()> {
                 $(self.$name.prepare(at, view, settings)?;)*
                 Ok(())
+            }
+
+            /// Passes an input to its feature; no command is in flight.
+            ///
+            /// # Errors
+            /// An input that the feature refuses.
+            pub fn set_input(
+                &mut self,
+                at: &mut FeatureContext<'_>,
+                input: FeatureInput,
+            ) -> Result<()> {
+                $(
+                    let Some(input) = self.$name.set_input(at, input)? else {
+                        return Ok(());
+                    };
+                )*
+                Err(input.unused())
             }
 
             /// Calls [`Feature::fill_slot`].

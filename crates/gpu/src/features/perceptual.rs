@@ -1,7 +1,7 @@
 //! The loss of a crop, part of the stage `loss`: cuts the crop out, runs the caller's kernels, and adds the gradient.
 //! See `shaders/crops.wgsl` and [`dapple_engine::crops`].
 
-use super::point::{Feature, Point};
+use super::point::{Feature, FeatureContext, Point};
 use crate::layout::WORKGROUP;
 use crate::passes::{Axis, Bits, Code, Pass, Tensor, WORD};
 use crate::recorder::{Recorder, Size};
@@ -11,7 +11,7 @@ use crate::views::Views;
 use crate::{Buffers, Context};
 use dapple_device::CropRoutine;
 use dapple_engine::crops::{no_crop_loss, origin};
-use dapple_engine::{LossTerm, StepSettings, ViewId};
+use dapple_engine::{FeatureInput, LossTerm, StepSettings, ViewId};
 use dapple_scene::{Error, Result};
 
 /// The name of the loss, a dependency of command lists.
@@ -138,6 +138,24 @@ impl Feature for Held {
     ) -> Result<Parameters> {
         let (crop_side, crop) = self.crop(views, view, settings)?;
         Ok(Parameters { crop, crop_side })
+    }
+
+    /// Removes the loss. On a GPU a loss is a routine, which [`Held::set`] takes.
+    fn set_input(
+        &mut self,
+        at: &mut FeatureContext<'_>,
+        input: FeatureInput,
+    ) -> Result<Option<FeatureInput>> {
+        match input {
+            FeatureInput::Perceptual(None) => {
+                self.set(at.context, at.buffers, None)?;
+                Ok(None)
+            }
+            FeatureInput::Perceptual(Some(_)) => Err(Error::internal(
+                "a loss of crops on the host for an engine on a GPU",
+            )),
+            other => Ok(Some(other)),
+        }
     }
 
     fn bits(&self, _view: ViewId, settings: &StepSettings) -> Bits {

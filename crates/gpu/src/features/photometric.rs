@@ -9,8 +9,9 @@ use crate::stages::project::PIXELS;
 use crate::stages::shaders;
 use crate::views::Views;
 use crate::{Buffers, Context};
-use dapple_engine::photometric::{self, ROW};
-use dapple_engine::{Photometric, StepSettings, ViewId};
+use dapple_engine::features::photometric::Photometric;
+use dapple_engine::features::photometric::{self, ROW};
+use dapple_engine::{StepSettings, ViewId};
 use dapple_runtime::Defines;
 use dapple_scene::Result;
 

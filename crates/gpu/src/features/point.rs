@@ -5,7 +5,7 @@ use crate::passes::{Bits, Pass};
 use crate::shared_struct::Shared;
 use crate::views::Views;
 use crate::{Buffers, Context};
-use dapple_engine::{OptimizerState, StepSettings, ViewId};
+use dapple_engine::{FeatureInput, OptimizerState, StepSettings, ViewId};
 use dapple_runtime::Defines;
 use dapple_scene::{Error, Result};
 
@@ -127,6 +127,18 @@ pub trait Feature: Default {
         _settings: &StepSettings,
     ) -> Result<()> {
         Ok(())
+    }
+
+    /// Takes an input of this feature; no command is in flight. Returns an input of another feature.
+    ///
+    /// # Errors
+    /// An input that does not fit the views, or the device.
+    fn set_input(
+        &mut self,
+        _at: &mut FeatureContext<'_>,
+        input: FeatureInput,
+    ) -> Result<Option<FeatureInput>> {
+        Ok(Some(input))
     }
 
     /// Sets the buffers of the step's photo slot. `slot` has its number, and true if slots change their photos.

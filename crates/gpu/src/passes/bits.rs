@@ -73,6 +73,9 @@ impl Bits {
     /// The empty set.
     pub const NONE: Self = Self(0);
 
+    /// Features that correct the image before `loss`, which then compares the tensor `corrected`.
+    pub const CORRECTED: Self = Self::APPEARANCE.with(Self::PHOTOMETRIC);
+
     /// Returns these bits and `more`; like `|`, for constants.
     #[must_use]
     pub const fn with(self, more: Self) -> Self {

@@ -1,6 +1,8 @@
 //! `densify`: clone, split, prune, reset. See `shaders/densify.wgsl`. CPU version: `densify` of `dapple-cpu`, with the
 //! same decisions in the same order.
 
+pub mod relocate;
+
 use super::gather::{self, SORT_KEYS, SORT_VALUES, entry};
 use super::shaders;
 use crate::passes::{Axis, Bits, Code, Pass, Tensor, Use};
@@ -128,10 +130,18 @@ pub static PASS: Pass = Pass {
 /// # Errors
 /// The buffer does not exist: a bug of this crate.
 pub fn set_plan(context: &Context, buffers: &Buffers, plan: &DensifyPlan) -> Result<()> {
+    if let Some(relocation) = &plan.relocate {
+        return relocate::set_plan(context, buffers, plan, relocation);
+    }
     context
         .gpu
         .write(buffers.get("plan")?, 0, &[Plan::from(plan)]);
     Ok(())
+}
+
+/// Returns the bits of a round.
+pub fn bits(plan: &DensifyPlan) -> Bits {
+    Bits::when(plan.relocate.is_some(), Bits::RELOCATE)
 }
 
 /// Source of each Gaussian, by place.

@@ -18,7 +18,7 @@ const WINDOWS: Code = Code::new("loss_windows", "windows");
 const GRADIENT: Code = Code::new("loss_gradient", "gradient");
 
 /// The stage: from `image` and `photo` of the step's view to `image_gradient` and `loss_partials`. With
-/// [`Bits::APPEARANCE`] or [`Bits::PHOTOMETRIC`] the corrected image is compared.
+/// [`Bits::CORRECTED`] the corrected image is compared.
 pub static PASS: Pass = Pass {
     shaders: shaders!["loss_windows", "loss_gradient"],
     kernels: &[WINDOWS, GRADIENT],
@@ -48,7 +48,7 @@ fn record(r: &mut Recorder<'_>) -> Result<()> {
 
 /// Returns the tensor that photos are compared with.
 pub fn compared(bits: Bits) -> &'static str {
-    match bits.meets(Bits::APPEARANCE | Bits::PHOTOMETRIC) {
+    match bits.meets(Bits::CORRECTED) {
         true => "corrected",
         false => "image",
     }

@@ -13,7 +13,6 @@ pub mod morton;
 pub mod order;
 pub mod project;
 pub mod ranges;
-pub mod relocate;
 pub mod report;
 pub mod score;
 pub mod sort;
@@ -23,7 +22,7 @@ pub mod update;
 /// Texts of shaders, by name.
 macro_rules! shaders {
     ($($name:literal),* $(,)?) => {
-        &[$(($name, include_str!(concat!("../../shaders/", $name, ".wgsl")))),*]
+        &[$(($name, include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/shaders/", $name, ".wgsl")))),*]
     };
 }
 pub(crate) use shaders;

@@ -6,11 +6,12 @@
 
 use crate::support;
 
+use dapple_engine::features::photometric::PhotometricSettings;
 use dapple_engine::features::{antialias, noise};
 use dapple_engine::{
     AppearanceGrids, AppearanceSettings, DensifyPlan, DepthSample, Engine, EngineExt,
-    GradientParts, ImageDerivative, LossTerm, PhotometricSettings, PoseRates, Relocation,
-    RenderSettings, StepFeatures, StepSettings, ViewId,
+    GradientParts, ImageDerivative, LossTerm, PoseRates, Relocation, RenderSettings, StepFeatures,
+    StepSettings, ViewId,
 };
 use dapple_gpu::{Capacity, GpuEngine, GpuEngineOptions};
 use dapple_reference::scenes;

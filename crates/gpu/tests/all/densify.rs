@@ -24,7 +24,7 @@ fn plan() -> DensifyPlan {
         max_gaussians: 1_000_000,
         reset_opacity: None,
         room_share: 1.0,
-        relocate: None,
+        ..DensifyPlan::NOTHING
     }
 }
 

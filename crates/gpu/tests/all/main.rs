@@ -1,5 +1,7 @@
 //! The integration tests of this crate, as one program: linking is most of the cost of another program.
 
+#![allow(clippy::too_many_lines, reason = "a test is one scenario")]
+
 /// Ends a test, with a message, on a machine without any GPU driver.
 macro_rules! require_gpu {
     () => {

@@ -39,6 +39,6 @@ pub(crate) fn growing() -> DensifyPlan {
         max_gaussians: usize::MAX,
         room_share: 1.0,
         reset_opacity: None,
-        relocate: None,
+        ..DensifyPlan::NOTHING
     }
 }

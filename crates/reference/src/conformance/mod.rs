@@ -7,11 +7,7 @@
 //! - images and gradients against the f64 reference, on every scene of [`crate::scenes`];
 //! - images and gradients on views of a real capture;
 //! - a training step: loss and its gradient through the whole chain, Adam, density statistics;
-//! - the refined pose of a view;
-//! - a step through the appearance MLP: the network's derivatives and Adam;
-//! - a step that learns the bilateral grids: forward and backward pass, the grid, its Adam;
-//! - a step that learns the photometric model: forward and backward pass, the model, its Adam;
-//! - depths, their gradients, and a step with known depths;
+//! - a step with each feature ([`crate::features`]): forward and backward pass, the feature's state, its Adam;
 //! - surface depths and normals;
 //! - densification and relocation rounds, noise, regularisers;
 //! - scores that an engine computes, on images of every awkward size;
@@ -50,7 +46,7 @@ pub use parity::{
 };
 pub use score::scores_match_the_reference;
 pub use shown::{blend_counts_match_the_reference, bytes_are_those_of_the_host};
-pub use strategy::{extras_match_the_reference, mcmc_repeats_itself, relocation_follows_the_plan};
+pub use strategy::*;
 pub use surface::surfaces_match_the_reference;
 pub use training::{
     absolute_density_matches_the_reference, adam_takes_the_textbook_step,

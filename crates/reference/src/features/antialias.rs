@@ -2,6 +2,8 @@
 
 pub mod conformance;
 pub mod oracle;
+#[cfg(test)]
+mod tests;
 
 /// Checks of engines: see [`crate::conformance_tests`].
 #[doc(hidden)]

@@ -2,7 +2,8 @@
 //!
 //! The list is [`dapple_engine::for_each_feature!`]. A feature is a file with its `mod` line. Its `oracle` has the
 //! textbook functions, its `conformance` the checks of engines, and its `checks!` registers them with
-//! [`conformance_tests!`](crate::conformance_tests). Finite differences of oracles are in `tests/all/reference_*.rs`.
+//! [`conformance_tests!`](crate::conformance_tests). Its `tests` compare its
+//! formulas with [finite differences](crate::finite_differences) and known values.
 
 pub mod antialias;
 pub mod appearance;

@@ -6,6 +6,8 @@ pub mod conformance;
 pub mod oracle {
     pub use dapple_engine::{PoseMoments, refine_pose};
 }
+#[cfg(test)]
+mod tests;
 
 /// Checks of engines: see [`crate::conformance_tests`].
 #[doc(hidden)]

@@ -2,19 +2,12 @@
 //! program.
 
 mod compare;
-mod finite_differences;
 mod only_for_tests;
-mod reference_antialias;
-mod reference_appearance;
-mod reference_appearance_mlp;
-mod reference_depth;
 mod reference_equirectangular;
 mod reference_gradients;
 mod reference_lenses;
 mod reference_loss;
 mod reference_normal_consistency;
-mod reference_photometric;
-mod reference_poses;
 mod reference_render;
 mod reference_strategy;
 mod reference_surface;

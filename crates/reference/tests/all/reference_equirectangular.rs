@@ -3,14 +3,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use crate::finite_differences;
-
 use dapple_engine::camera_model::least_cosine;
 use dapple_engine::{ImageDerivative, PosedCamera, RenderSettings};
+use dapple_reference::finite_differences::{
+    Scene, assert_agrees, central_difference, dot, weights,
+};
 use dapple_reference::scenes::Random;
 use dapple_reference::{self as reference, Gaussian, PosedLens};
 use dapple_scene::{Camera, Pose, Rays, sh_coefficient_count};
-use finite_differences::{Scene, assert_agrees, central_difference, dot, weights};
 use glam::{DVec2, DVec3};
 
 fn camera() -> Camera {

@@ -2,17 +2,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use crate::finite_differences;
-
 use dapple_engine::ImageDerivative;
 use dapple_engine::slope_range;
 use dapple_reference::compare::relative_l2;
-use dapple_reference::scenes::Random;
-use dapple_reference::{self as reference, Gaussian, Projected};
-use finite_differences::{
+use dapple_reference::finite_differences::{
     Recipe, Scene, assert_agrees, assert_close, central_difference, dot, numeric, parameters,
     weights,
 };
+use dapple_reference::scenes::Random;
+use dapple_reference::{self as reference, Gaussian, Projected};
 use glam::{DMat2, DVec2};
 
 /// Checks with random weights on every pixel's colour and alpha, so that no gradient cancels by

@@ -3,13 +3,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use crate::finite_differences;
-
 use dapple_engine::{LensForm, PosedCamera, RenderSettings, slope_range};
+use dapple_reference::finite_differences::{
+    Recipe, assert_agrees, central_difference, dot, weights,
+};
 use dapple_reference::scenes::{self, Random};
 use dapple_reference::{self as reference, PosedLens};
 use dapple_scene::{Camera, Lens, Pose};
-use finite_differences::{Recipe, assert_agrees, central_difference, dot, weights};
 use glam::{DVec2, DVec3};
 
 fn camera(lens: Lens) -> Camera {

@@ -2,13 +2,11 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
-use crate::finite_differences;
-
 use dapple_engine::Adam;
+use dapple_reference::finite_differences::{assert_close, central_difference};
 use dapple_reference::scenes::Random;
 use dapple_reference::{adam, loss, photo_mask, photo_target, psnr, ssim, ssim_window};
 use dapple_scene::Photo;
-use finite_differences::{assert_close, central_difference};
 
 const W: usize = 17;
 const H: usize = 14;

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use crate::finite_differences::{Recipe, Scene, assert_agrees_without};
+use dapple_reference::finite_differences::{Recipe, Scene, assert_agrees_without};
 
 use dapple_engine::RenderSettings;
 use dapple_reference::{self as reference, Gaussian};

@@ -1,6 +1,7 @@
 //! Captures in the variants that tools and people write: each is read, or its error names the next step.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::too_many_lines, reason = "a test is one scenario")]
 
 use super::*;
 use crate::{Camera, Capture, NoProgress, Splats, colmap, splat_file};

@@ -48,6 +48,30 @@ pub(super) struct Known {
     pub(super) write: Writer,
 }
 
+impl Known {
+    /// A format with view dependence of every degree and logarithms of sizes, without a signature: rows state what
+    /// differs.
+    fn new(extension: &'static str, read: Reader, write: Writer) -> Self {
+        Self {
+            extension,
+            max_sh_degree: crate::MAX_SH_DEGREE,
+            linear_sizes: false,
+            is_content: |_| false,
+            read,
+            write,
+        }
+    }
+}
+
+/// Reads both forms of glTF.
+fn read_gltf(
+    bytes: &[u8],
+    options: &ReadOptions,
+    _progress: &dyn Progress,
+) -> Result<(Splats, SplatMetadata)> {
+    glb::parse(bytes, options)
+}
+
 /// Reader of a format: returns the splats and their metadata.
 pub(super) type Reader = fn(&[u8], &ReadOptions, &dyn Progress) -> Result<(Splats, SplatMetadata)>;
 
@@ -85,85 +109,61 @@ impl Format {
     pub(super) fn known(self) -> Known {
         match self {
             Self::Ply => Known {
-                extension: "ply",
-                max_sh_degree: crate::MAX_SH_DEGREE,
-                linear_sizes: false,
                 is_content: ply::is_content,
-                read: ply::parse_all,
-                write: Writer::Rows(ply::write_to),
+                ..Known::new("ply", ply::parse_all, Writer::Rows(ply::write_to))
             },
             // The PLY reader itself distinguishes the two layouts.
-            Self::CompressedPly => Known {
-                extension: "compressed.ply",
-                max_sh_degree: crate::MAX_SH_DEGREE,
-                linear_sizes: false,
-                is_content: |_| false,
-                read: ply::parse_all,
-                write: Writer::Rows(ply::write_compressed_to),
-            },
+            Self::CompressedPly => {
+                let writer = Writer::Rows(ply::write_compressed_to);
+                Known::new("compressed.ply", ply::parse_all, writer)
+            }
             Self::Splat => Known {
-                extension: "splat",
                 max_sh_degree: 0,
                 linear_sizes: true,
-                is_content: |_| false,
-                read: |bytes, options, _| antimatter::parse(bytes, options),
-                write: Writer::Rows(|out, splats, _| antimatter::write_to(out, splats)),
+                ..Known::new(
+                    "splat",
+                    |bytes, options, _| antimatter::parse(bytes, options),
+                    Writer::Rows(|out, splats, _| antimatter::write_to(out, splats)),
+                )
             },
             Self::Spz => Known {
-                extension: "spz",
-                max_sh_degree: crate::MAX_SH_DEGREE,
-                linear_sizes: false,
                 is_content: spz::is_content,
-                read: spz::parse,
-                write: Writer::Whole(spz::encode),
+                ..Known::new("spz", spz::parse, Writer::Whole(spz::encode))
             },
             Self::Sog => Known {
-                extension: "sog",
-                max_sh_degree: crate::MAX_SH_DEGREE,
-                linear_sizes: false,
                 is_content: sog::is_content,
-                read: |bytes, _, progress| sog::parse(bytes, progress),
-                write: Writer::Whole(sog::encode),
+                ..Known::new(
+                    "sog",
+                    |bytes, _, progress| sog::parse(bytes, progress),
+                    Writer::Whole(sog::encode),
+                )
             },
-            Self::SogFolder => Known {
-                extension: sog::META,
-                max_sh_degree: crate::MAX_SH_DEGREE,
-                linear_sizes: false,
-                is_content: |_| false,
-                read: |bytes, _, _| sog::parse_meta_alone(bytes),
-                write: Writer::Folder(sog::encode_files, sog::is_part),
-            },
-            Self::StreamedSog => Known {
-                extension: streamed::META,
-                max_sh_degree: crate::MAX_SH_DEGREE,
-                linear_sizes: false,
-                is_content: |_| false,
-                read: |bytes, _, _| streamed::parse_meta_alone(bytes),
-                write: Writer::Folder(streamed::encode_files, streamed::is_part),
-            },
+            Self::SogFolder => Known::new(
+                sog::META,
+                |bytes, _, _| sog::parse_meta_alone(bytes),
+                Writer::Folder(sog::encode_files, sog::is_part),
+            ),
+            Self::StreamedSog => Known::new(
+                streamed::META,
+                |bytes, _, _| streamed::parse_meta_alone(bytes),
+                Writer::Folder(streamed::encode_files, streamed::is_part),
+            ),
             Self::Gltf => Known {
-                extension: "gltf",
-                max_sh_degree: crate::MAX_SH_DEGREE,
                 linear_sizes: true,
-                is_content: |_| false,
-                read: |bytes, options, _| glb::parse(bytes, options),
-                write: Writer::None,
+                ..Known::new("gltf", read_gltf, Writer::None)
             },
             Self::Glb => Known {
-                extension: "glb",
-                max_sh_degree: crate::MAX_SH_DEGREE,
                 linear_sizes: true,
                 is_content: glb::is_content,
-                read: |bytes, options, _| glb::parse(bytes, options),
-                write: Writer::Whole(glb::encode),
+                ..Known::new("glb", read_gltf, Writer::Whole(glb::encode))
             },
             Self::Ksplat => Known {
-                extension: "ksplat",
-                max_sh_degree: crate::MAX_SH_DEGREE,
                 linear_sizes: true,
-                is_content: |_| false,
-                read: |bytes, options, _| ksplat::parse(bytes, options),
-                write: Writer::None,
+                ..Known::new(
+                    "ksplat",
+                    |bytes, options, _| ksplat::parse(bytes, options),
+                    Writer::None,
+                )
             },
         }
     }

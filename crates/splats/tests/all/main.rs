@@ -1,5 +1,7 @@
 //! Integration tests of this crate as one program, because linking is most of the cost of each further program.
 
+#![allow(clippy::too_many_lines, reason = "a test is one scenario")]
+
 mod formats;
 mod ply_compressed;
 mod ply_format;

@@ -48,7 +48,15 @@ pub(crate) fn write(source: &mut Source<'_>, chain: &Chain) -> usize {
         source.line(format!("// Product {number}.\n    {{"));
         let part = tile.part(link.n);
         sums(source, chain, (number, link), part);
-        results(source, chain, (number, link), (part, is_last), &loads);
+        let results = Results {
+            chain,
+            number,
+            link,
+            part,
+            is_last,
+            loads: &loads,
+        };
+        results.write(source);
         source.line("}");
     }
     groups
@@ -206,99 +214,138 @@ fn multiply(source: &mut Source<'_>, (pitch, matrix_pitch): (usize, usize), part
 /// loads and stores would wait for each load.
 const AHEAD: usize = 4;
 
-/// Writes the lines that finish an invocation's sums, and store them over the rows.
-fn results(
-    source: &mut Source<'_>,
-    chain: &Chain,
-    (number, link): (usize, &Link),
-    (part, is_last): (Part, bool),
-    loads: &[String],
-) {
-    let (m, n, pitch) = (chain.m, link.n, chain.tile.pitch);
-    if !is_last {
-        source.line("workgroupBarrier();");
-    }
-    // For few columns, only some of the invocations have any.
-    let busy = part.across * part.down;
-    let is_busy = match busy < chain.tile.threads {
-        true => format!("local < {busy}u && "),
-        false => String::new(),
-    };
-    let (before, after) = match is_last {
-        true => ("", ""),
-        false => ("passed", " = "),
-    };
-    let all: Vec<(usize, usize)> = (0..part.rows)
-        .flat_map(|row| (0..part.columns).map(move |column| (row, column)))
-        .collect();
-    for some in all.chunks(AHEAD * part.columns) {
-        let four = |column: usize| format!("(tx + {}u)", column * part.across);
-        let row_of = |row: usize| format!("(ty + {}u)", row * part.down);
-        let is_there = |row: usize, column: usize| {
-            format!(
-                "{is_busy}{} < {}u && first_row + {} < {m}u",
-                four(column),
-                n.div_ceil(4),
-                row_of(row)
-            )
-        };
-        for &(row, column) in some {
-            source.line(format!(
-                "let i{row}_{column} = (first_row + {}) * {n}u + {} * 4u;",
-                row_of(row),
-                four(column)
-            ));
-            if width(link) == 4 {
-                for (input, load) in loads.iter().enumerate() {
-                    source.line(format!(
-                        "var in{input}_{row}_{column} = vec4f(0.0);\n    \
-                         if {} {{ in{input}_{row}_{column} = {load}(i{row}_{column}); }}",
-                        is_there(row, column)
-                    ));
-                }
+/// Results of a product in a chain.
+struct Results<'a> {
+    chain: &'a Chain,
+    number: usize,
+    link: &'a Link,
+    part: Part,
+    is_last: bool,
+    /// Functions that load the inputs of `finish`.
+    loads: &'a [String],
+}
+
+/// A four of an invocation's results: its numbers among the invocation's rows, and columns.
+type Four = (usize, usize);
+
+impl Results<'_> {
+    /// Writes the lines that finish an invocation's sums, and store them over the rows.
+    fn write(&self, source: &mut Source<'_>) {
+        if !self.is_last {
+            source.line("workgroupBarrier();");
+        }
+        let all: Vec<Four> = (0..self.part.rows)
+            .flat_map(|row| (0..self.part.columns).map(move |column| (row, column)))
+            .collect();
+        for some in all.chunks(AHEAD * self.part.columns) {
+            for four in some {
+                self.load(source, *four);
+            }
+            for four in some {
+                self.finish(source, *four);
             }
         }
-        for &(row, column) in some {
-            let (i, sum) = (format!("i{row}_{column}"), format!("sum{row}_{column}"));
+    }
+
+    fn row(&self, (row, _): Four) -> String {
+        format!("(ty + {}u)", row * self.part.down)
+    }
+
+    fn column(&self, (_, column): Four) -> String {
+        format!("(tx + {}u)", column * self.part.across)
+    }
+
+    /// Returns the condition for an invocation that has this four, if its row exists.
+    fn has_column(&self, four: Four) -> String {
+        // For few columns, only some of the invocations have any.
+        let busy = self.part.across * self.part.down;
+        let is_busy = match busy < self.chain.tile.threads {
+            true => format!("local < {busy}u && "),
+            false => String::new(),
+        };
+        let fours = self.link.n.div_ceil(4);
+        format!("{is_busy}{} < {fours}u", self.column(four))
+    }
+
+    /// Returns the condition for a row that exists.
+    fn has_row(&self, four: Four) -> String {
+        format!("first_row + {} < {}u", self.row(four), self.chain.m)
+    }
+
+    /// Writes the lines that load the inputs of a four.
+    fn load(&self, source: &mut Source<'_>, four: Four) {
+        let (row, column) = four;
+        source.line(format!(
+            "let i{row}_{column} = (first_row + {}) * {}u + {} * 4u;",
+            self.row(four),
+            self.link.n,
+            self.column(four)
+        ));
+        if width(self.link) != 4 {
+            return;
+        }
+        for (input, load) in self.loads.iter().enumerate() {
             source.line(format!(
-                "if {is_busy}{} < {}u {{",
-                four(column),
-                n.div_ceil(4)
+                "var in{input}_{row}_{column} = vec4f(0.0);\n    \
+                 if {} && {} {{ in{input}_{row}_{column} = {load}(i{row}_{column}); }}",
+                self.has_column(four),
+                self.has_row(four)
             ));
-            source.line("var passed = vec4f(0.0);");
-            source.line(format!("if first_row + {} < {m}u {{", row_of(row)));
-            if width(link) == 4 {
-                let inputs: String = (0..loads.len())
-                    .map(|input| format!("in{input}_{row}_{column}, "))
-                    .collect();
-                source.line(format!(
-                    "{before}{after}finish{number}({i}, {sum}, {inputs}zero);"
-                ));
-            } else {
-                for (k, name) in PARTS.iter().enumerate() {
-                    let into = match is_last {
-                        true => String::new(),
-                        false => format!("{before}.{name}{after}"),
-                    };
-                    let inputs: String = loads
-                        .iter()
-                        .map(|load| format!("{load}({i} + {k}u), "))
-                        .collect();
-                    source.line(format!(
-                        "if {} * 4u + {k}u < {n}u {{ {into}finish{number}({i} + {k}u, {sum}.{name}, {inputs}zero); }}",
-                        four(column)
-                    ));
-                }
-            }
-            source.line("}");
-            if !is_last {
-                source.line(format!(
-                    "rows[{} * {pitch}u + {}] = passed;",
-                    row_of(row),
-                    four(column)
-                ));
-            }
-            source.line("}");
+        }
+    }
+
+    /// Writes the lines that finish a four, and store it over the rows.
+    fn finish(&self, source: &mut Source<'_>, four: Four) {
+        source.line(format!("if {} {{", self.has_column(four)));
+        source.line("var passed = vec4f(0.0);");
+        source.line(format!("if {} {{", self.has_row(four)));
+        match width(self.link) {
+            4 => self.finish_whole(source, four),
+            _ => self.finish_elements(source, four),
+        }
+        source.line("}");
+        if !self.is_last {
+            source.line(format!(
+                "rows[{} * {}u + {}] = passed;",
+                self.row(four),
+                self.chain.tile.pitch,
+                self.column(four)
+            ));
+        }
+        source.line("}");
+    }
+
+    /// Writes the call that finishes a four at once.
+    fn finish_whole(&self, source: &mut Source<'_>, (row, column): Four) {
+        let into = if self.is_last { "" } else { "passed = " };
+        let inputs: String = (0..self.loads.len())
+            .map(|input| format!("in{input}_{row}_{column}, "))
+            .collect();
+        source.line(format!(
+            "{into}finish{}(i{row}_{column}, sum{row}_{column}, {inputs}zero);",
+            self.number
+        ));
+    }
+
+    /// Writes the calls that finish the elements of a four one by one.
+    fn finish_elements(&self, source: &mut Source<'_>, four: Four) {
+        let (row, column) = four;
+        for (k, name) in PARTS.iter().enumerate() {
+            let into = match self.is_last {
+                true => String::new(),
+                false => format!("passed.{name} = "),
+            };
+            let inputs: String = self
+                .loads
+                .iter()
+                .map(|load| format!("{load}(i{row}_{column} + {k}u), "))
+                .collect();
+            source.line(format!(
+                "if {} * 4u + {k}u < {}u {{ {into}finish{}(i{row}_{column} + {k}u, sum{row}_{column}.{name}, {inputs}zero); }}",
+                self.column(four),
+                self.link.n,
+                self.number
+            ));
         }
     }
 }

@@ -26,6 +26,8 @@ impl Source<'_> {
             dims => {
                 let _ = writeln!(text, "    var r = i;\n    var a = {}u;", access.offset);
                 for (size, stride) in dims[1..].iter().rev() {
+                    // WGSL refuses a constant 0 as divisor, even where no element is read.
+                    let size = size.max(&1);
                     if *stride > 0 {
                         let _ = writeln!(text, "    a += (r % {size}u) * {stride}u;");
                     }

@@ -70,6 +70,21 @@ fn record(steps: &[&Step], span: &'static str, runs: usize) -> Result<CommandLis
     Ok(recording)
 }
 
+/// Returns the memory of a program's buffers: slots of its own, and tensors that exist.
+fn buffers_of(gpu: &Gpu, program: &Program) -> Result<Vec<GpuValues>> {
+    let slots = program.slots.iter();
+    let slots = slots.map(|bytes| GpuValues::new(gpu, "plan", *bytes as u64));
+    let slots = slots.collect::<Result<Vec<_>>>()?;
+    let place = |buffer: &BufferPlan| match &buffer.place {
+        Place::Slot(slot) => Ok(slots[*slot].clone()),
+        Place::Leaf(tensor) => match &tensor.0.op {
+            Op::Leaf(Storage::Gpu(values)) => Ok(values.clone()),
+            _ => Err(Error::internal("a leaf of a plan is not on its GPU")),
+        },
+    };
+    program.buffers.iter().map(place).collect()
+}
+
 impl GpuPlan {
     pub fn new(
         gpu: &Gpu,
@@ -77,23 +92,7 @@ impl GpuPlan {
         program: &Program,
         span: &'static str,
     ) -> Result<Self> {
-        let slots = program
-            .slots
-            .iter()
-            .map(|bytes| GpuValues::new(gpu, "plan", *bytes as u64));
-        let slots = slots.collect::<Result<Vec<_>>>()?;
-        let place = |buffer: &BufferPlan| match &buffer.place {
-            Place::Slot(slot) => Ok(slots[*slot].clone()),
-            Place::Leaf(tensor) => match &tensor.0.op {
-                Op::Leaf(Storage::Gpu(values)) => Ok(values.clone()),
-                _ => Err(Error::internal("a leaf of a plan is not on its GPU")),
-            },
-        };
-        let buffers = program
-            .buffers
-            .iter()
-            .map(place)
-            .collect::<Result<Vec<_>>>()?;
+        let buffers = buffers_of(gpu, program)?;
         let padded: Vec<bool> = program
             .buffers
             .iter()

@@ -13,6 +13,7 @@ use std::fmt::Write;
 /// Parts of a row in an invocation's registers at most.
 const MOST_PARTS: usize = 8;
 
+/// Split of a row among invocations.
 struct Shape {
     width: usize,
     /// Fours (or ones) of a row.
@@ -23,29 +24,67 @@ struct Shape {
     n: usize,
 }
 
+impl Shape {
+    fn new(n: usize) -> Self {
+        let width = if n.is_multiple_of(4) { 4 } else { 1 };
+        let quads = n / width;
+        let lanes = quads.next_power_of_two().clamp(1, THREADS);
+        Self {
+            width,
+            quads,
+            lanes,
+            parts: quads.div_ceil(lanes),
+            n,
+        }
+    }
+
+    /// Returns the rows of a workgroup.
+    fn per_group(&self) -> usize {
+        THREADS / self.lanes
+    }
+}
+
 /// Writes the kernel. Returns the number of workgroups.
 pub(crate) fn write(source: &mut Source<'_>, rows: usize, n: usize) -> usize {
     let body = &source.kernel.body;
-    let width = if n.is_multiple_of(4) { 4 } else { 1 };
-    let quads = n / width;
-    let lanes = quads.next_power_of_two().clamp(1, THREADS);
-    let shape = Shape {
-        width,
-        quads,
-        lanes,
-        parts: quads.div_ceil(lanes),
-        n,
+    let shape = Shape::new(n);
+    let loads = load_functions(source, shape.width);
+    begin(source, rows, &shape);
+    let phases = body.phases();
+    let last = phases.iter().copied().max().unwrap_or(0);
+    // Elements that are already in registers.
+    let mut held = vec![false; body.instructions.len()];
+    for phase in 0..=last {
+        by_row(source, body, &phases, phase, &loads);
+        let pass = Pass {
+            reductions: reductions(body, &phases, phase),
+            stored: match phase == last {
+                true => stored(body, false),
+                false => Vec::new(),
+            },
+            loads: &loads,
+        };
+        over_row(source, &shape, &pass, &mut held);
+    }
+    store_by_row(source, body);
+    rows.div_ceil(shape.per_group())
+}
+
+/// Writes the functions that load the inputs. Returns their names.
+fn load_functions(source: &mut Source<'_>, width: usize) -> Vec<String> {
+    let body = &source.kernel.body;
+    let is_by_row = |input: usize| {
+        let mut instructions = body.instructions.iter();
+        instructions.any(|i| i.by_row && i.value == Value::Input(input))
     };
-    let per_group = THREADS / lanes;
-    let loads: Vec<String> = (0..body.inputs.len())
-        .map(|input| {
-            let is_by_row = body
-                .instructions
-                .iter()
-                .any(|i| i.by_row && i.value == Value::Input(input));
-            source.load(input, if is_by_row { 1 } else { width })
-        })
-        .collect();
+    (0..body.inputs.len())
+        .map(|input| source.load(input, if is_by_row(input) { 1 } else { width }))
+        .collect()
+}
+
+/// Writes the lines that find the row of an invocation.
+fn begin(source: &mut Source<'_>, rows: usize, shape: &Shape) {
+    let (lanes, per_group) = (shape.lanes, shape.per_group());
     source.line(format!("let lane = local % {lanes}u;"));
     source.line(format!(
         "let wanted_row = group_index * {per_group}u + local / {lanes}u;"
@@ -55,78 +94,68 @@ pub(crate) fn write(source: &mut Source<'_>, rows: usize, n: usize) -> usize {
         rows.saturating_sub(1)
     ));
     source.line(format!("let live = wanted_row < {rows}u;"));
-    let phases = body.phases();
-    let last = phases.iter().copied().max().unwrap_or(0);
-    let in_registers = shape.parts <= MOST_PARTS;
-    // Elements that are already in registers.
-    let mut held = vec![false; body.instructions.len()];
-    for phase in 0..=last {
-        by_row(source, body, &phases, phase, &loads);
-        let reductions: Vec<usize> = (0..body.instructions.len())
-            .filter(|at| {
-                phases[*at] == phase + 1
-                    && matches!(body.instructions[*at].value, Value::Reduce(..))
-            })
-            .collect();
-        let stored: Vec<(usize, usize)> = body
-            .stores
-            .iter()
-            .copied()
-            .filter(|(at, _)| phase == last && !body.instructions[*at].by_row)
-            .collect();
-        let mut wanted: Vec<usize> = reductions
-            .iter()
-            .filter_map(|at| match body.instructions[*at].value {
-                Value::Reduce(_, operand) => Some(operand),
-                _ => None,
-            })
-            .collect();
-        wanted.extend(stored.iter().map(|store| store.0));
-        let needed = elements(body, &wanted);
-        for at in &reductions {
-            if let Value::Reduce(op, _) = body.instructions[*at].value {
-                let identity = Source::literal_of(op.identity(), width);
-                source.line(format!("var part{at} = {identity};"));
-            }
-        }
-        if !wanted.is_empty() {
-            let passes = Pass {
-                reductions: &reductions,
-                stored: &stored,
-                loads: &loads,
-            };
-            if in_registers {
-                for part in 0..shape.parts {
-                    let fresh: Vec<usize> =
-                        needed.iter().copied().filter(|at| !held[*at]).collect();
-                    unrolled(source, &shape, part, &fresh, &passes);
-                }
-                needed.iter().for_each(|at| held[*at] = true);
-            } else {
-                looped(source, &shape, &needed, &passes);
-            }
-        }
-        for at in &reductions {
-            join(source, body, *at, &shape);
-        }
-    }
-    for (at, output) in &body.stores {
-        if body.instructions[*at].by_row {
-            let value = Source::named(body, *at, 1, "");
-            let text = source.store(*output, &value, 1, "row");
-            source.line("if live && lane == 0u {");
-            source.body.push_str(&text);
-            source.line("}");
-        }
-    }
-    rows.div_ceil(per_group)
 }
 
 /// Instructions of a pass over a row.
 struct Pass<'a> {
-    reductions: &'a [usize],
-    stored: &'a [(usize, usize)],
+    reductions: Vec<usize>,
+    /// Instructions with the outputs that they are stored in.
+    stored: Vec<(usize, usize)>,
     loads: &'a [String],
+}
+
+/// Returns the reductions whose results the phase after `phase` reads.
+fn reductions(body: &Body, phases: &[usize], phase: usize) -> Vec<usize> {
+    let is_reduction = |at: usize| matches!(body.instructions[at].value, Value::Reduce(..));
+    (0..body.instructions.len())
+        .filter(|at| phases[*at] == phase + 1 && is_reduction(*at))
+        .collect()
+}
+
+/// Returns the stores of values per row, or of values per element.
+fn stored(body: &Body, by_row: bool) -> Vec<(usize, usize)> {
+    let stores = body.stores.iter().copied();
+    stores
+        .filter(|(at, _)| body.instructions[*at].by_row == by_row)
+        .collect()
+}
+
+/// Writes a pass over the elements of a row: it joins reductions, and stores values. Values in registers are `held`.
+fn over_row(source: &mut Source<'_>, shape: &Shape, pass: &Pass<'_>, held: &mut [bool]) {
+    let body = &source.kernel.body;
+    let mut wanted: Vec<usize> = Vec::new();
+    for at in &pass.reductions {
+        if let Value::Reduce(op, operand) = body.instructions[*at].value {
+            let identity = Source::literal_of(op.identity(), shape.width);
+            source.line(format!("var part{at} = {identity};"));
+            wanted.push(operand);
+        }
+    }
+    wanted.extend(pass.stored.iter().map(|store| store.0));
+    let needed = elements(body, &wanted);
+    if !wanted.is_empty() && shape.parts <= MOST_PARTS {
+        let fresh: Vec<usize> = needed.iter().copied().filter(|at| !held[*at]).collect();
+        for part in 0..shape.parts {
+            unrolled(source, shape, part, &fresh, pass);
+        }
+        needed.iter().for_each(|at| held[*at] = true);
+    } else if !wanted.is_empty() {
+        looped(source, shape, &needed, pass);
+    }
+    for at in &pass.reductions {
+        join(source, body, *at, shape);
+    }
+}
+
+/// Writes the lines by which one invocation stores the values of its row.
+fn store_by_row(source: &mut Source<'_>, body: &Body) {
+    for (at, output) in stored(body, true) {
+        let value = Source::named(body, at, 1, "");
+        let text = source.store(output, &value, 1, "row");
+        source.line("if live && lane == 0u {");
+        source.body.push_str(&text);
+        source.line("}");
+    }
 }
 
 /// Returns the instructions per element that `wanted` depends on, in order.
@@ -196,7 +225,7 @@ fn at_place(
     let row_values = known(body, width);
     let named = (width, index, suffix);
     let mut text = source.instructions(body, instructions, named, pass.loads, &row_values);
-    for at in pass.reductions {
+    for at in &pass.reductions {
         let Value::Reduce(op, operand) = body.instructions[*at].value else {
             continue;
         };
@@ -210,7 +239,7 @@ fn at_place(
             None => writeln!(text, "    part{at} = {joined};"),
         };
     }
-    for (at, output) in pass.stored {
+    for (at, output) in &pass.stored {
         let value = Source::named(body, *at, width, suffix);
         let store = source.store(*output, &value, width, index);
         let _ = match guard {

@@ -32,15 +32,42 @@ pub(super) fn is_slim(p: &Product) -> bool {
         && p.a.column == 1
 }
 
+/// Sums of an invocation.
+struct Shape {
+    /// Rows.
+    each: usize,
+    /// Fours of columns.
+    fours: usize,
+}
+
+impl Shape {
+    fn new(p: &Product) -> Self {
+        let fours = p.n.div_ceil(4);
+        Self {
+            each: (MEMORY / (THREADS * fours)).clamp(1, 2),
+            fours,
+        }
+    }
+
+    /// Returns the row and the four of all sums, in the order of the workgroup's memory.
+    fn sums(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+        (0..self.each).flat_map(|row| (0..self.fours).map(move |four| (row, four)))
+    }
+
+    /// Returns where the workgroup's memory has a sum of its first invocation.
+    fn place(&self, (row, four): (usize, usize)) -> usize {
+        (row * self.fours + four) * THREADS
+    }
+}
+
 /// Writes the kernel. Returns the number of workgroups. `finish` must exist.
 pub(super) fn write(source: &mut Source<'_>, p: &Product) -> usize {
-    let fours = p.n.div_ceil(4);
-    let down = THREADS / PARTS_OF_SUM;
-    let each = (MEMORY / (THREADS * fours)).clamp(1, 2);
-    let rows = down * each;
+    let shape = Shape::new(p);
+    let each = shape.each;
+    let rows = THREADS / PARTS_OF_SUM * each;
     source.shared = format!(
         "var<workgroup> scratch: array<vec4f, {}>;\n",
-        THREADS * each * fours
+        THREADS * each * shape.fours
     );
     let value = element(source, &p.a, "row", "k");
     source.function(&format!(
@@ -58,10 +85,20 @@ pub(super) fn write(source: &mut Source<'_>, p: &Product) -> usize {
          let first_row = (group_index % {tiles}u) * {rows}u + (local / {PARTS_OF_SUM}u) * {each}u;\n    \
          let from_a = {base_a}(batch);\n    let from_b = {base_b}(batch);"
     ));
-    for row in 0..each {
-        for four in 0..fours {
-            source.line(format!("var sum{row}_{four} = vec4f(0.0);"));
-        }
+    add_up(source, p, &shape);
+    join(source, &shape);
+    source.line("if part == 0u {");
+    for (row, four) in shape.sums() {
+        results(source, p, row, four, shape.place((row, four)));
+    }
+    source.line("}");
+    tiles * p.batch
+}
+
+/// Writes the lines that add up an invocation's part of its sums.
+fn add_up(source: &mut Source<'_>, p: &Product, shape: &Shape) {
+    for (row, four) in shape.sums() {
+        source.line(format!("var sum{row}_{four} = vec4f(0.0);"));
     }
     source.line(format!(
         "for (var k = part; k < {}u; k += {}u) {{",
@@ -70,12 +107,12 @@ pub(super) fn write(source: &mut Source<'_>, p: &Product) -> usize {
     ));
     for at in 0..AHEAD {
         let k = format!("k + {}u", at * PARTS_OF_SUM);
-        for row in 0..each {
+        for row in 0..shape.each {
             source.line(format!(
                 "let a{at}_{row} = one_a(first_row + {row}u, {k}, from_a);"
             ));
         }
-        for four in 0..fours {
+        for four in 0..shape.fours {
             source.line(format!(
                 "let b{at}_{four} = load_b({k}, {}u, from_b);",
                 four * 4
@@ -83,29 +120,29 @@ pub(super) fn write(source: &mut Source<'_>, p: &Product) -> usize {
         }
     }
     for at in 0..AHEAD {
-        for row in 0..each {
-            for four in 0..fours {
-                let sum = format!("sum{row}_{four}");
-                source.line(format!(
-                    "{sum} = fma(vec4f(a{at}_{row}), b{at}_{four}, {sum});"
-                ));
-            }
+        for (row, four) in shape.sums() {
+            let sum = format!("sum{row}_{four}");
+            source.line(format!(
+                "{sum} = fma(vec4f(a{at}_{row}), b{at}_{four}, {sum});"
+            ));
         }
     }
     source.line("}");
-    for row in 0..each {
-        for four in 0..fours {
-            source.line(format!(
-                "scratch[local + {}u] = sum{row}_{four};",
-                (row * fours + four) * THREADS
-            ));
-        }
+}
+
+/// Writes the lines that join the sums of invocations by a tree: the first invocation of each row has the result.
+fn join(source: &mut Source<'_>, shape: &Shape) {
+    for (row, four) in shape.sums() {
+        source.line(format!(
+            "scratch[local + {}u] = sum{row}_{four};",
+            shape.place((row, four))
+        ));
     }
     source.line("workgroupBarrier();");
     let mut step = PARTS_OF_SUM / 2;
     while step > 0 {
         source.line(format!("if part < {step}u {{"));
-        for at in (0..each * fours).map(|at| at * THREADS) {
+        for at in shape.sums().map(|sum| shape.place(sum)) {
             source.line(format!(
                 "scratch[local + {at}u] += scratch[local + {}u];",
                 at + step
@@ -114,14 +151,6 @@ pub(super) fn write(source: &mut Source<'_>, p: &Product) -> usize {
         source.line("}\n    workgroupBarrier();");
         step /= 2;
     }
-    source.line("if part == 0u {");
-    for row in 0..each {
-        for four in 0..fours {
-            results(source, p, row, four, (row * fours + four) * THREADS);
-        }
-    }
-    source.line("}");
-    tiles * p.batch
 }
 
 /// Writes the lines that finish four sums of a row.

@@ -3,7 +3,9 @@
 //! Elements are handled four at a time (`width` 4), loaded and stored as 16 bytes of `f32` or 8 of `f16` if strides and
 //! padding permit it. 16-bit values are stored two in a word and packed by `pack2x16float`, which every device has.
 
-use crate::graph::element::{ElementOp as E, HELPERS};
+mod finish;
+
+use crate::graph::element::ElementOp as E;
 use crate::graph::tensor::{DType, ReduceOp};
 use crate::program::{Body, BufferPlan, KernelPlan, Source as From, Value};
 use std::fmt::Write;
@@ -384,110 +386,5 @@ impl<'a> Source<'a> {
         let text = self.store(0, "sum", 1, "i");
         self.body.push_str(&text);
         count.div_ceil(THREADS)
-    }
-
-    /// Returns the finished kernel.
-    pub fn finish(self, groups: usize) -> Written {
-        let mut operations = String::new();
-        for (op, width) in &self.operations {
-            let names = ["a", "b", "c"];
-            let ty = Self::type_of(*width);
-            let arguments: Vec<String> = names[..op.arity()]
-                .iter()
-                .map(|name| format!("{name}: {ty}"))
-                .collect();
-            let text = match (*width, op.wgsl_vector()) {
-                (1, _) => op.wgsl().to_owned(),
-                (_, Some(text)) => text.to_owned(),
-                _ => {
-                    let of = |part: &str| {
-                        let each: Vec<String> = names[..op.arity()]
-                            .iter()
-                            .map(|name| format!("{name}.{part}"))
-                            .collect();
-                        format!("{}_1({})", op.name(), each.join(", "))
-                    };
-                    format!(
-                        "return vec4f({}, {}, {}, {});",
-                        of("x"),
-                        of("y"),
-                        of("z"),
-                        of("w")
-                    )
-                }
-            };
-            let _ = writeln!(
-                operations,
-                "fn {}_{width}({}) -> {ty} {{\n    {text}\n}}",
-                op.name(),
-                arguments.join(", ")
-            );
-        }
-        let mut wgsl = self.extensions.to_owned();
-        for (at, binding) in self.bindings.iter().enumerate() {
-            let access = if binding.written {
-                "read_write"
-            } else {
-                "read"
-            };
-            let ty = match (self.buffers[binding.buffer].dtype, binding.wide) {
-                _ if binding.of.is_some() => binding.of.unwrap_or_default(),
-                (DType::F32, true) => "vec4f",
-                (DType::F32, false) => "f32",
-                (DType::F16, true) => "vec2u",
-                _ => "u32",
-            };
-            let _ = writeln!(
-                wgsl,
-                "@group(0) @binding({at}) var<storage, {access}> b{at}: array<{ty}>;"
-            );
-        }
-        for (at, name) in self.more.iter().enumerate() {
-            let at = self.bindings.len() + at;
-            let _ = writeln!(
-                wgsl,
-                "@group(0) @binding({at}) var<storage, read> {name}: array<u32>;"
-            );
-        }
-        wgsl.push_str(&self.shared);
-        let code = [&operations, &self.functions, &self.body]
-            .map(String::as_str)
-            .concat();
-        // Helpers may need others, which come before them.
-        let mut needed = vec![false; HELPERS.len()];
-        for _ in 0..2 {
-            for at in 0..HELPERS.len() {
-                let call = format!("{}(", HELPERS[at].0);
-                let by_helper = (0..HELPERS.len())
-                    .any(|other| other != at && needed[other] && HELPERS[other].1.contains(&call));
-                needed[at] |= code.contains(&call) || by_helper;
-            }
-        }
-        for (at, (_, text)) in HELPERS.iter().enumerate() {
-            if needed[at] {
-                wgsl.push_str(text);
-            }
-        }
-        wgsl.push_str(&operations);
-        wgsl.push_str(&self.functions);
-        let _ = writeln!(
-            wgsl,
-            "@compute @workgroup_size({})\nfn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u, \
-             @builtin(local_invocation_index) local: u32) {{\n    let zero = group.z;\n    \
-             let group_index = group.x + group.y * groups.x;",
-            self.threads
-        );
-        wgsl.push_str(&self.body);
-        wgsl.push_str("}\n");
-        Written {
-            wgsl,
-            bindings: self
-                .bindings
-                .iter()
-                .enumerate()
-                .map(|(at, b)| (format!("b{at}"), b.buffer))
-                .collect(),
-            groups,
-        }
     }
 }

@@ -129,6 +129,11 @@ fn empty_axes() {
         }
         let some = context.tensor(&[2, 4], &[1.0; 8]);
         assert_eq!(Tensor::cat(&[&none, &some], 0).read().unwrap(), [1.0; 8]);
+        // No column of a wider tensor, whose rows are apart.
+        let no_column = some.slice(1, 1, 0);
+        let last = some.slice(1, 3, 1);
+        let joined = Tensor::cat(&[&no_column, &last], 1);
+        assert_eq!(joined.read().unwrap(), [1.0; 2]);
     }
 }
 

@@ -11,7 +11,7 @@
 //! | `best.*` | if photos are withheld for validation: the splats with the best validation score, with the tensors of `splats.*` and their own number of Gaussians; `best.appearance.*`, `best.photometric.*` or `best.look.*` with the tensors of the appearance, from the same step |
 //! | `antialias.smoothing` `[N]` | the 3D filters of anti-aliased runs |
 //! | `appearance.*` | if grids are learned: `coefficients`, `first_moments`, `second_moments` `[V, y, x, luminance, 3, 4]`, `seen` `[V]` |
-//! | `photometric.*` | with the photometric model: `cameras` `[V]`, `numbers`, `first_moments`, `second_moments` `[V, 20]`, `seen` `[V, 2]`, see `dapple_engine::Photometric` |
+//! | `photometric.*` | with the photometric model: `cameras` `[V]`, `numbers`, `first_moments`, `second_moments` `[V, 20]`, `seen` `[V, 2]`, see `dapple_engine::features::photometric` |
 //! | `look.*` | with the appearance MLP: `frame` `[1, 4]`, `network` `[1, 1344]`, `network_moments` `[1, 2, 1344]`, `codes` `[V, 64]`, `code_moments` `[V, 2, 64]`, `seen` `[V]`; for each Gaussian `features` `[N, 8]`, `feature_moments` `[N, 2, 8]` |
 //! | `history.*` | of each step `steps`, `losses`, `gaussians`, `steps_per_second` `[S]` |
 //!
@@ -31,9 +31,10 @@ use dapple_engine::{DensifyReport, OptimizerState, STATISTICS};
 use dapple_scene::atomic::write_atomically;
 use dapple_scene::{Error, Result, Splats, bounded};
 use serde::{Deserialize, Serialize};
+pub(crate) use state::view_tensors;
 use state::{
-    BEST, Learnt, contradiction, read_best, read_gaussian_state, read_losses, read_splats,
-    read_views, splat_tensors, view_tensors,
+    BEST, contradiction, read_best, read_gaussian_state, read_losses, read_splats, read_views,
+    splat_tensors,
 };
 use std::io::{Cursor, Read, Seek};
 use std::path::{Path, PathBuf};
@@ -282,27 +283,13 @@ impl Checkpoint {
         let splats = read_splats(&mut reader, "splats", n, degree)?;
         let has_smoothing = config.antialias && run.step > 0;
         let mut state = read_gaussian_state(&mut reader, n, degree, has_smoothing)?;
-        // Take the lengths from the metadata, as for poses: files of earlier versions have no checksum of the names of
-        // tensors.
-        let of_photos = Learnt {
-            cells: config
-                .appearance
-                .has_grids()
-                .then_some(config.appearance.grid),
-            photometric: config.appearance.has_photometric(),
-            mlp_views: config.appearance.has_mlp(),
-        };
-        let learnt = Learnt {
-            cells: of_photos.cells.filter(|_| run.step > 0),
-            photometric: of_photos.photometric && run.step > 0,
-            ..of_photos
-        };
-        state.views = read_views(&mut reader, "", run.poses, learnt)?;
+        let has_steps = run.step > 0;
+        state.views = read_views(&mut reader, "", &config, (has_steps, run.poses))?;
         let best = if run.watched.is_empty() {
             None
         } else {
             let last = state.views.sizes();
-            Some(Arc::new(read_best(&mut reader, degree, of_photos, last)?))
+            Some(Arc::new(read_best(&mut reader, &config, &last)?))
         };
         let losses = read_losses(&mut reader)?;
         let ascend = losses.windows(2).all(|rows| rows[0].step < rows[1].step);

@@ -1,8 +1,8 @@
 //! Tensors of a checkpoint: splats, moments, statistics, the state of the views, and losses.
 
 use super::tensors::{Kind, Reader, Tensor};
-use crate::{Best, LossRow};
-use dapple_engine::features::appearance::GridSizes;
+use crate::features::{self, Stored};
+use crate::{Best, LossRow, TrainConfig};
 use dapple_engine::features::{Numbers, StateTensor};
 use dapple_engine::{OptimizerState, PARAM_GROUPS, STATISTICS, ViewSizes, ViewState};
 use dapple_scene::{Error, Result, Splats};
@@ -10,16 +10,6 @@ use std::io::{Read, Seek};
 
 /// Prefix of the names of the tensors that belong to the best splats.
 pub(super) const BEST: &str = "best.";
-
-/// Name of the tensor whose length is the number of photos with appearance grids.
-const SEEN: &str = "appearance.seen";
-const PHOTOMETRIC_CAMERAS: &str = "photometric.cameras";
-
-/// Name of the tensor whose length is the number of photos with appearance embeddings.
-const MLP_SEEN: &str = "look.seen";
-
-/// Name of the tensor whose first axis is the number of Gaussians with features.
-const FEATURES: &str = "look.features";
 
 /// Builds the error of a checkpoint whose parts contradict each other.
 pub(super) fn contradiction(what: &str) -> Error {
@@ -61,15 +51,13 @@ pub(super) fn read_gaussian_state<R: Read + Seek>(
 /// Reads the splats with the best validation score. `last` are the sizes of the views' state after the last step.
 pub(super) fn read_best<R: Read + Seek>(
     reader: &mut Reader<R>,
-    sh_degree: u8,
-    learnt: Learnt,
-    last: ViewSizes,
+    config: &TrainConfig,
+    last: &ViewSizes,
 ) -> Result<Best> {
     let n = reader.shape("best.means")?.first().copied().unwrap_or(0);
-    let splats = read_splats(reader, "best", n, sh_degree)?;
-    let views = read_views(reader, BEST, 0, learnt)?;
-    let photos = |s: &ViewSizes| (s.appearance.views, s.photometric, s.appearance_mlp.views);
-    if photos(&views.sizes()) != photos(&last) {
+    let splats = read_splats(reader, "best", n, config.sh_degree)?;
+    let views = read_views(reader, BEST, config, (true, 0))?;
+    if features::photos(&views.sizes()) != features::photos(last) {
         return Err(contradiction("its best splats are of other photos"));
     }
     Ok(Best { splats, views })
@@ -92,7 +80,7 @@ pub(super) fn read_splats<R: Read + Seek>(
 }
 
 /// Returns tensors of the views' state, with `before` in front of their names.
-pub(super) fn view_tensors<'a>(
+pub(crate) fn view_tensors<'a>(
     before: &'a str,
     tensors: &'a [StateTensor<'a>],
 ) -> impl Iterator<Item = Tensor<'a>> {
@@ -105,48 +93,27 @@ pub(super) fn view_tensors<'a>(
     })
 }
 
-/// Which appearance parameters of photos are learned.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Learnt {
-    /// Number of cells of the grids, if grids are learned.
-    pub(super) cells: Option<[u32; 3]>,
-    /// True with the photometric model.
-    pub(super) photometric: bool,
-    /// True with the appearance MLP.
-    pub(super) mlp_views: bool,
-}
-
-/// Reads the tensors of the views' state, for the given number of refined poses and the learned appearance.
+/// Reads the tensors of the views' state, with `before` in front of their names. `has_steps` is false before the first
+/// step; `poses` is the number of refined poses.
 pub(super) fn read_views<R: Read + Seek>(
     reader: &mut Reader<R>,
     before: &str,
-    poses: usize,
-    learnt: Learnt,
+    config: &TrainConfig,
+    (has_steps, poses): (bool, usize),
 ) -> Result<ViewState> {
-    let mut sizes = ViewSizes {
+    let rows = |name: &str| {
+        let shape = reader.shape(&format!("{before}{name}"))?;
+        let rows = shape.first().copied();
+        rows.ok_or_else(|| contradiction("its photos have no rows"))
+    };
+    // Which tensors exist follows from the configuration: files of earlier versions have no checksum of the names of
+    // tensors.
+    let sizes = features::sizes(&Stored {
+        config,
+        has_steps,
         poses,
-        ..ViewSizes::default()
-    };
-    let photos = |name: &str| match reader.shape(&format!("{before}{name}"))? {
-        &[photos] => Ok(photos),
-        _ => Err(contradiction("its photos' steps are no list")),
-    };
-    if let Some(cells) = learnt.cells {
-        sizes.appearance = GridSizes {
-            views: photos(SEEN)?,
-            cells,
-        };
-    }
-    if learnt.photometric {
-        sizes.photometric = photos(PHOTOMETRIC_CAMERAS)?;
-    }
-    if learnt.mlp_views {
-        sizes.appearance_mlp.views = photos(MLP_SEEN)?;
-        sizes.appearance_mlp.gaussians = match reader.shape(&format!("{before}{FEATURES}"))? {
-            &[gaussians, _] => gaussians,
-            _ => return Err(contradiction("its Gaussians' features are no rows")),
-        };
-    }
+        rows: &rows,
+    })?;
     let state = ViewState::read(&sizes, |name, shape, is_count| {
         let name = format!("{before}{name}");
         Ok(match is_count {

@@ -1,7 +1,8 @@
 //! Configuration of the differences between photos that a run learns: exposure, white balance, tone.
 
 use super::{AppearanceConfig, AppearancePatch, ConfigPatch};
-use dapple_engine::{AppearanceMlpSettings, AppearanceSettings, PhotometricSettings};
+use dapple_engine::features::photometric::PhotometricSettings;
+use dapple_engine::{AppearanceMlpSettings, AppearanceSettings};
 use dapple_scene::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -6,7 +6,7 @@ use super::{DepthSource, TrainConfig};
 use crate::features;
 use crate::plan::Change;
 use crate::strategy::Strategy;
-use dapple_base::settings::{check_ranges, out_of_range};
+use dapple_base::settings::check_ranges;
 use dapple_scene::{Error, Result};
 
 impl TrainConfig {
@@ -202,44 +202,6 @@ impl TrainConfig {
                 "choose a preset that densifies (m9, m10, quick, standard), or omit --strategy",
             ));
         }
-        if densify.strategy == Strategy::Mcmc {
-            return self.validate_mcmc();
-        }
-        if densify.enabled && densify.reset_every > 0 && densify.prune_opacity >= 0.5 {
-            return Err(out_of_range(
-                "densify.prune_opacity",
-                densify.prune_opacity,
-                "below 0.5 while opacities are reset to twice of it",
-            ));
-        }
-        Ok(())
-    }
-}
-
-impl TrainConfig {
-    fn validate_mcmc(&self) -> Result<()> {
-        let densify = &self.densify;
-        if densify.reset_every > 0 {
-            return Err(Error::input(format!(
-                "densify.reset_every = {} and densify.strategy = mcmc contradict each other",
-                densify.reset_every
-            ))
-            .hint("mcmc never resets opacities: remove reset_every, or choose adc"));
-        }
-        if densify.absgrad {
-            return Err(Error::input(
-                "densify.absgrad and densify.strategy = mcmc contradict each other",
-            )
-            .hint("mcmc does not use gradients: remove absgrad, or choose adc"));
-        }
-        if !(densify.prune_opacity > 0.0 && densify.prune_opacity < 0.5) {
-            let range = "larger than 0 and below 0.5 for mcmc, which relocates Gaussians below it";
-            return Err(out_of_range(
-                "densify.prune_opacity",
-                densify.prune_opacity,
-                range,
-            ));
-        }
-        Ok(())
+        densify.strategy.validate(self)
     }
 }

@@ -13,7 +13,7 @@
 //! An embedding scales and shifts the existing units; the addition rotates them. The addition begins at zero, and the
 //! embedding at its fitted value.
 
-use super::host::{counts, target};
+use super::pixels::{counts, target};
 use super::tensors::context_of;
 use dapple_device::BoxedEngine;
 use dapple_engine::appearance_mlp::{self, EMBEDDING, ENCODED, HIDDEN, OUTPUTS};

@@ -14,7 +14,9 @@
 //! Both scores are reported. The score after alignment measures the splats. Do not compare it with scores of runs that
 //! were not aligned.
 
-use super::{EvalReport, Scoring, evaluate, target};
+use super::pixels::target;
+use super::scores::EvalReport;
+use super::{Scoring, evaluate};
 use dapple_device::BoxedEngine;
 use dapple_engine::{Adam, Engine, EngineExt, PoseRates, RenderSettings, Rendered};
 use dapple_engine::{PoseMoments, refine_pose};

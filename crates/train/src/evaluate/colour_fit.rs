@@ -11,7 +11,7 @@
 //!    `B = sum (c, 1) t^T`.
 //! 3. PSNR and SSIM of the result, clamped to 0..1, are `cc_psnr` and `cc_ssim`.
 
-use super::host::{clamped, counts, target};
+use super::pixels::{clamped, counts, target};
 use dapple_engine::Rendered;
 use dapple_scene::Photo;
 use rayon::prelude::*;

@@ -2,34 +2,29 @@
 //! half is scored (as in Martin-Brualla et al. 2021, "NeRF in the Wild", arXiv:2008.02268, section 5).
 //!
 //! 1. The held-out photos become views of the engine, their right halves masked. Splats and the network of the
-//!    appearance MLP are frozen: [`STEPS`] steps for each photo move only its grid, its photometric model with that of
-//!    its camera, or its embedding, by the training loss, with Adam and rates that fall to a hundredth.
+//!    appearance MLP are frozen: [`STEPS`] steps for each photo move only its own appearance (a grid, numbers of the
+//!    photo and its camera, an embedding), by the training loss, with Adam and rates that fall to a hundredth.
 //! 2. On request the appearance MLP is adapted further, by a LoRA on its network ([`super::adapt`]).
-//! 3. The appearance of an embedding is baked into the splats, or the maps of a grid or the photometric model are
-//!    applied to their render. Then the right half is scored.
+//! 3. The appearance of an embedding is baked into the splats; other corrections are applied to their render. Then the
+//!    right half is scored.
 //!
 //! Without appearance, no fit takes place: right halves are scored directly, for comparison.
 
 use super::adapt::{self, Adapter};
-use super::{EvalReport, ImageScore, score};
+use super::host::score;
+use super::scores::{EvalReport, ImageScore};
 use crate::config::AppearanceConfig;
+use crate::features;
 use dapple_device::BoxedEngine;
-use dapple_engine::appearance::{AFFINE, AppearanceGrids, AppearanceSettings, Place};
-use dapple_engine::constants::LUMINANCE;
-use dapple_engine::photometric::{Model, Radii};
 use dapple_engine::{
-    AppearanceMlp, AppearanceMlpSettings, Engine, EngineExt, LossTerm, LossWeights, OptimizerState,
-    PhotometricSettings, RenderSettings, Rendered, StepFeatures, StepSettings, TrainView,
-    ViewState, appearance_mlp,
+    AppearanceMlp, Engine, EngineExt, LossTerm, LossWeights, OptimizerState, RenderSettings,
+    StepSettings, TrainView, ViewState, appearance_mlp,
 };
-use dapple_scene::{Camera, Error, Photo, Progress, Result, Splats, View};
+use dapple_scene::{Error, Photo, Progress, Result, Splats, View};
 use std::sync::Arc;
 
 /// Steps for each photo.
 const STEPS: u32 = 150;
-
-/// First step size of an embedding. A grid uses the rate of its run.
-const CODE_RATE: f64 = 0.1;
 
 /// The last rate as a fraction of the first.
 const DECAY: f64 = 0.01;
@@ -93,12 +88,7 @@ pub fn evaluate_halves(
             engine.upload(&lit, None)?;
         }
         let mut rendered = engine.render(&view.camera, &how.settings)?;
-        if !learnt.appearance.is_empty() {
-            map_colours(&mut rendered, &learnt.appearance, i);
-        }
-        if let Some(model) = learnt.photometric.model(i) {
-            correct(&mut rendered, &model, &view.camera);
-        }
+        features::correct(&learnt, i, &view.camera, &mut rendered);
         let photo = half(view.photo.read()?.as_ref(), false);
         let scores = score(&rendered, &photo, how.settings.background, None)
             .map_err(|error| error.at(view.name.clone()))?;
@@ -181,28 +171,9 @@ fn fit(
 
 /// Returns the settings of a step that moves only the photo's appearance.
 fn settings_of(step: u32, rate: f64, how: &Halves<'_>) -> StepSettings {
-    let appearance = how.appearance;
     StepSettings {
         losses: LossWeights::default().with(LossTerm::Ssim, how.ssim_weight as f32),
-        features: StepFeatures {
-            appearance: appearance.has_grids().then_some(AppearanceSettings {
-                cells: appearance.grid,
-                rate: (appearance.rate * rate) as f32,
-                smoothness: appearance.smoothness as f32,
-                identity: appearance.identity as f32,
-            }),
-            photometric: appearance.has_photometric().then_some(PhotometricSettings {
-                rate: (appearance.rate * rate) as f32,
-                prior: appearance.identity as f32,
-            }),
-            appearance_mlp: appearance.has_mlp().then_some(AppearanceMlpSettings {
-                network_rate: 0.0,
-                embedding_rate: (CODE_RATE * rate) as f32,
-                feature_rate: 0.0,
-                neutral: appearance.identity as f32,
-            }),
-            ..StepFeatures::default()
-        },
+        features: features::fit(how.appearance, rate),
         ..StepSettings::new(step, how.settings)
     }
 }
@@ -221,54 +192,6 @@ fn half(photo: &Photo, is_left: bool) -> Photo {
     half
 }
 
-/// Applies a photometric model to a render.
-fn correct(rendered: &mut Rendered, model: &Model, camera: &Camera) {
-    let size = [rendered.width, rendered.height];
-    let radii = Radii::new(size, [camera.cx as f32, camera.cy as f32]);
-    let curves = model.curves();
-    let width = rendered.width as usize;
-    for (pixel, colour) in rendered.rgb.chunks_exact_mut(3).enumerate() {
-        let radius2 = radii.squared(pixel % width, pixel / width);
-        for (c, value) in colour.iter_mut().enumerate() {
-            *value = model.apply(c, *value, radius2, curves[c]).value;
-        }
-    }
-}
-
-/// Applies a view's grid to a render: `dapple_reference::appearance`, in `f32`.
-fn map_colours(rendered: &mut Rendered, learnt: &AppearanceGrids, view: usize) {
-    let grid = learnt.grid(view);
-    let cells = learnt.cells.map(|n| n as usize);
-    let (width, height) = (rendered.width as usize, rendered.height as usize);
-    for (pixel, colour) in rendered.rgb.chunks_exact_mut(3).enumerate() {
-        let luminance: f32 = (0..3).map(|c| LUMINANCE[c] * colour[c]).sum();
-        let places = [
-            ((pixel % width) as f32 + 0.5) / width as f32,
-            ((pixel / width) as f32 + 0.5) / height as f32,
-            luminance.clamp(0.0, 1.0),
-        ];
-        let around: [[(usize, f32); 2]; 3] = std::array::from_fn(|axis| {
-            let place = Place::at(places[axis] * (cells[axis] - 1) as f32, cells[axis]);
-            [(place.first, 1.0 - place.part), (place.next, place.part)]
-        });
-        let mut map = [0.0f32; AFFINE];
-        for (x, wx) in around[0] {
-            for (y, wy) in around[1] {
-                for (l, wl) in around[2] {
-                    let cell = ((y * cells[0] + x) * cells[2] + l) * AFFINE;
-                    for (sum, value) in map.iter_mut().zip(&grid[cell..cell + AFFINE]) {
-                        *sum += wx * wy * wl * value;
-                    }
-                }
-            }
-        }
-        let input = [colour[0], colour[1], colour[2], 1.0];
-        for (c, out) in colour.iter_mut().enumerate() {
-            *out = (0..4).map(|k| map[4 * c + k] * input[k]).sum();
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -281,24 +204,5 @@ mod tests {
         let both: Vec<u8> = left.iter().zip(&right).map(|(a, b)| a | b).collect();
         assert!(left.iter().zip(&right).all(|(a, b)| a & b == 0));
         assert_eq!(both, [255; 10]);
-    }
-
-    #[test]
-    fn a_grid_that_changes_nothing_changes_nothing() {
-        let mut rendered = Rendered {
-            width: 3,
-            height: 1,
-            rgb: vec![0.1, 0.2, 0.3, 0.0, 1.5, 0.5, 1.0, 1.0, 1.0],
-            ..Rendered::default()
-        };
-        let before = rendered.rgb.clone();
-        map_colours(&mut rendered, &AppearanceGrids::identity([2, 3, 2], 1), 0);
-        for (a, b) in rendered.rgb.iter().zip(&before) {
-            assert!((a - b).abs() < 1e-6, "{a} {b}");
-        }
-        let mut bright = AppearanceGrids::identity([1; 3], 1);
-        bright.coefficients[3] = 0.25;
-        map_colours(&mut rendered, &bright, 0);
-        assert!((rendered.rgb[0] - 0.35).abs() < 1e-6);
     }
 }

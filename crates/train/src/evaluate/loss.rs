@@ -1,6 +1,8 @@
 //! Training loss of photos that are measured but not trained on.
 
-use super::{Scores, mean_difference, score};
+use super::host::score;
+use super::pixels::mean_difference;
+use super::scores::Scores;
 use crate::loader::in_turn;
 use dapple_engine::{Engine, EngineExt, RenderSettings, ScoreAsks};
 use dapple_scene::{Photo, Result, View};

@@ -18,112 +18,32 @@ mod host;
 mod loss;
 mod lpips;
 mod paired;
+mod pixels;
+mod scores;
 mod ssim;
 mod table;
 mod tensors;
 
 pub use align::{align, evaluate_aligned};
 pub use halves::{Halves, evaluate_halves};
-pub use host::{psnr, score, target};
+pub use host::{psnr, score};
 pub use lpips::{Backbone, Convolution, DeviceLpips, Lpips, LpipsCrops, Window};
 pub use paired::{Difference, LEAST_IMAGES, Paired};
+pub use pixels::target;
+pub use scores::{EvalReport, ImageScore, PSNR_MAX, Scores};
 pub use ssim::ssim;
 pub use table::{paired_table, table};
 
 use host::score_by;
-pub(crate) use host::{counts, mean_difference, target_row};
 pub(crate) use loss::{MeanLoss, mean_loss};
 use lpips::Measure;
+pub(crate) use pixels::{counts, target_row};
 
 use crate::loader::in_turn;
 use crate::pictures::pictures_of;
 use dapple_device::BoxedEngine;
-use dapple_engine::{Engine, EngineExt, Pictures, RenderSettings, ScoreAsks, ScoredView};
+use dapple_engine::{Engine, EngineExt, Pictures, RenderSettings, ScoreAsks};
 use dapple_scene::{Camera, Error, Photo, Result, View};
-use serde::{Deserialize, Serialize};
-
-/// PSNR of identical images, dB: the logarithm is bounded here.
-pub const PSNR_MAX: f64 = 100.0;
-
-/// Scores of one image.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ImageScore {
-    /// Name of the photo.
-    pub name: String,
-    /// Peak signal-to-noise ratio, dB, at most [`PSNR_MAX`].
-    pub psnr: f64,
-    /// Structural similarity, 1 = equal.
-    pub ssim: f64,
-    /// Perceptual distance, 0 = equal; `None` without weights.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lpips: Option<f64>,
-    /// PSNR after the render's colours were fitted to the photo's, dB, see [`Scoring::fitted`]; `None` unless
-    /// requested.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cc_psnr: Option<f64>,
-    /// SSIM after the render's colours were fitted to the photo's; `None` unless requested.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cc_ssim: Option<f64>,
-}
-
-/// Scores of a capture.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct EvalReport {
-    /// Mean PSNR over the images, dB.
-    pub psnr: f64,
-    /// Mean SSIM over the images.
-    pub ssim: f64,
-    /// Mean LPIPS over the images; `None` without weights.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lpips: Option<f64>,
-    /// Mean PSNR with fitted colours, dB, see [`Scoring::fitted`]; `None` unless requested.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cc_psnr: Option<f64>,
-    /// Mean SSIM with fitted colours; `None` unless requested.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cc_ssim: Option<f64>,
-    /// Number of rendered Gaussians.
-    pub gaussians: u64,
-    /// Background of transparent photos and of renders, 0..1.
-    #[serde(default)]
-    pub background: [f32; 3],
-    /// Scores of each image, in the order of the views. Images that their mask hides completely are omitted.
-    pub images: Vec<ImageScore>,
-    /// Notes for the user about the scoring, such as that LPIPS did not fit the device.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub notes: Vec<String>,
-}
-
-impl EvalReport {
-    /// Returns the `count` images with the lowest PSNR, worst first.
-    pub fn worst(&self, count: usize) -> Vec<&ImageScore> {
-        let mut images: Vec<&ImageScore> = self.images.iter().collect();
-        images.sort_by(|a, b| a.psnr.total_cmp(&b.psnr));
-        images.truncate(count);
-        images
-    }
-}
-
-/// Scores of one rendered view: PSNR (dB), SSIM, and LPIPS if weights were given.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Scores {
-    /// Peak signal-to-noise ratio, dB, at most [`PSNR_MAX`].
-    pub psnr: f64,
-    /// Structural similarity, 1 = equal.
-    pub ssim: f64,
-    /// Perceptual distance, 0 = equal.
-    pub lpips: Option<f64>,
-}
-
-impl From<&ScoredView> for Scores {
-    fn from(scored: &ScoredView) -> Self {
-        Self {
-            psnr: host::psnr_of(scored.squared_error, scored.values),
-            ssim: scored.similarity / scored.windows.max(1) as f64,
-            lpips: None,
-        }
-    }
-}
 
 /// Requests in addition to PSNR and SSIM.
 #[derive(Debug, Clone, Copy, Default)]

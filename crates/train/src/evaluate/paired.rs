@@ -11,7 +11,7 @@
 //! A difference that counts would also show on other photos of the scene. Another seed is another run: to show that a
 //! *method* is better takes several runs of each.
 
-use super::EvalReport;
+use super::scores::EvalReport;
 use crate::random::{Purpose, below, generator};
 use dapple_scene::{Error, Result};
 use serde::Serialize;

@@ -8,7 +8,7 @@
 //! 3. SSIM of each window, summed over the row in `f64`; rows are added in order, so that the result does not depend on
 //!    the number of threads.
 
-use super::host::{clamped, counts, squared_errors, target_row};
+use super::pixels::{clamped, counts, squared_errors, target_row};
 use dapple_engine::constants::{SSIM_C1, SSIM_C2, SSIM_SIGMA, SSIM_WINDOW};
 use dapple_scene::Photo;
 use rayon::prelude::*;

@@ -1,6 +1,7 @@
 //! Scores as a table: for terminals, or in Markdown.
 
-use super::{EvalReport, ImageScore, Paired};
+use super::paired::Paired;
+use super::scores::{EvalReport, ImageScore};
 use dapple_scene::printable;
 use std::fmt::Write as _;
 

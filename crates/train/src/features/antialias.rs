@@ -11,6 +11,7 @@ pub(super) struct Feature;
 
 impl TrainFeature for Feature {
     type Step = antialias::Step;
+    type State = antialias::State;
 
     fn step(at: &At<'_>) -> Self::Step {
         antialias::Step {

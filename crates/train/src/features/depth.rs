@@ -2,11 +2,11 @@
 
 mod samples;
 
-use super::point::{At, Finding, Found, TrainFeature};
+use super::point::{At, Finding, Found, TrainFeature, Weighing};
 use crate::TrainConfig;
 use crate::config::{DepthConfig, DepthSource};
-use dapple_engine::EngineExt;
 use dapple_engine::features::depth;
+use dapple_engine::{EngineExt, LossTerm, LossWeights};
 use dapple_scene::{Error, Result};
 use samples::supervision;
 
@@ -15,8 +15,13 @@ pub(super) struct Feature;
 
 impl TrainFeature for Feature {
     type Step = depth::Step;
+    type State = depth::State;
 
     fn step(_at: &At<'_>) -> Self::Step {}
+
+    fn weigh(of: &Weighing<'_>, weights: &mut LossWeights) {
+        weights[LossTerm::Depth] = weight(&of.config.depth, of.done);
+    }
 
     fn validate(config: &TrainConfig) -> Result<()> {
         let depth = &config.depth;
@@ -51,7 +56,7 @@ impl TrainFeature for Feature {
 /// Returns the weight of the depth loss. It is log-linear over the run, so that depths determine the position of
 /// Gaussians first, and photos refine it later (Kerbl et al. 2024, "A Hierarchical 3D Gaussian Representation").
 /// `done` is the elapsed part of the schedule.
-pub(crate) fn weight(config: &DepthConfig, done: f64) -> f32 {
+fn weight(config: &DepthConfig, done: f64) -> f32 {
     if config.from == DepthSource::None {
         return 0.0;
     }

@@ -8,6 +8,7 @@ pub(super) struct Feature;
 
 impl TrainFeature for Feature {
     type Step = dropout::Step;
+    type State = dropout::State;
 
     fn step(at: &At<'_>) -> Self::Step {
         dropout::Step {

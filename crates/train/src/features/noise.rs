@@ -8,6 +8,7 @@ pub(super) struct Feature;
 
 impl TrainFeature for Feature {
     type Step = noise::Step;
+    type State = noise::State;
 
     fn step(at: &At<'_>) -> Self::Step {
         noise::Step {

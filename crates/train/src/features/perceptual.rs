@@ -1,11 +1,11 @@
 //! LPIPS loss of a run: compares crops with the user's weights, if the configuration gives the loss a weight.
 
-use super::point::{At, HandOver, TrainFeature};
+use super::point::{At, HandOver, TrainFeature, Weighing};
 use crate::TrainConfig;
 use crate::random::{Purpose, generator};
 use dapple_device::BoxedEngine;
-use dapple_engine::EngineExt;
 use dapple_engine::features::perceptual;
+use dapple_engine::{EngineExt, LossTerm, LossWeights};
 use dapple_scene::{Error, Result};
 use rand_chacha::rand_core::Rng;
 
@@ -14,6 +14,7 @@ pub(super) struct Feature;
 
 impl TrainFeature for Feature {
     type Step = perceptual::Step;
+    type State = perceptual::State;
 
     /// Draws the position of the crop that the step compares.
     fn step(at: &At<'_>) -> Self::Step {
@@ -24,6 +25,10 @@ impl TrainFeature for Feature {
         perceptual::Step {
             crop: std::array::from_fn(|_| random.next_u32()),
         }
+    }
+
+    fn weigh(of: &Weighing<'_>, weights: &mut LossWeights) {
+        weights[LossTerm::Perceptual] = of.config.lpips_weight as f32;
     }
 
     fn validate(config: &TrainConfig) -> Result<()> {

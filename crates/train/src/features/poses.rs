@@ -1,6 +1,6 @@
 //! Pose refinement ([`dapple_engine::features::poses`]): poses are fixed until `poses.start`, then their rates fall.
 
-use super::point::{At, TrainFeature};
+use super::point::{At, Stored, TrainFeature};
 use crate::TrainConfig;
 use dapple_engine::PoseRates;
 use dapple_engine::features::poses;
@@ -11,6 +11,7 @@ pub(super) struct Feature;
 
 impl TrainFeature for Feature {
     type Step = poses::Step;
+    type State = poses::State;
 
     /// A rotation by `a` moves the image by `focal * a` pixels, a translation by `t` moves a point at depth z by
     /// `focal * t / z`. Depths are about as large as the distances between cameras, so that equal rates, with lengths
@@ -41,5 +42,9 @@ impl TrainFeature for Feature {
             ));
         }
         Ok(())
+    }
+
+    fn sizes(of: &Stored<'_>) -> Result<usize> {
+        Ok(of.poses)
     }
 }

@@ -151,22 +151,8 @@ fn write_learnt(folder: &RunFolder, trainer: &mut Trainer) -> Result<()> {
     if !trainer.config().appearance.is_on() {
         return remove_old("cannot remove another run's appearance", &path);
     }
-    if trainer.config().appearance.has_mlp() {
-        let mlp = trainer.appearance_mlp()?;
-        return crate::write_appearance_mlp(&path, &mlp, trainer.train_names());
-    }
-    if trainer.config().appearance.has_photometric() {
-        let models = trainer.photometric()?;
-        return match models.is_empty() {
-            true => Ok(()),
-            false => crate::write_photometric(&path, &models, trainer.train_names()),
-        };
-    }
-    let appearance = trainer.appearance()?;
-    if appearance.is_empty() {
-        return Ok(());
-    }
-    crate::write_appearance(&path, &appearance, trainer.train_names())
+    let learned = trainer.view_state()?;
+    crate::write_appearance(&path, &learned, trainer.train_names())
 }
 
 /// Returns the engine's error with a note of what was saved.

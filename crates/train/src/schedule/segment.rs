@@ -1,9 +1,9 @@
 //! A segment of a schedule: the numbers of the steps between two amendments.
 
 use crate::config::{Background, TrainConfig};
-use crate::features::{self, At, depth};
+use crate::features::{self, At, Weighing};
 use crate::random::{Purpose, generator, unit};
-use crate::strategy::{self, DensityStrategy, in_extents};
+use crate::strategy::{self, DensityStrategy};
 use dapple_engine::{Adam, LearningRates, LossTerm, LossWeights, RenderSettings, StepSettings};
 use std::sync::Arc;
 
@@ -158,14 +158,15 @@ impl Segment {
 
     pub(super) fn losses(&self, step: u32) -> LossWeights {
         let config = &self.config;
-        LossWeights::from_fn(|term| match term {
-            LossTerm::Ssim => config.ssim_weight as f32,
-            LossTerm::Depth => depth::weight(&config.depth, self.done(self.place(step))),
-            LossTerm::Opacity => config.densify.opacity_reg as f32,
-            LossTerm::Scale => in_extents(config.densify.scale_reg, self.extent),
-            LossTerm::Flatness => in_extents(config.densify.flat_reg, self.extent),
-            LossTerm::Perceptual => config.lpips_weight as f32,
-        })
+        let ssim = config.ssim_weight as f32;
+        let mut weights = LossWeights::default().with(LossTerm::Ssim, ssim);
+        let of = Weighing {
+            config,
+            done: self.done(self.place(step)),
+            extent: self.extent,
+        };
+        features::weigh(&of, &mut weights);
+        weights
     }
 
     /// Returns the elapsed part of the schedule, 0 to 1.

@@ -9,7 +9,9 @@
 
 use super::{DensityStrategy, Strategy, is_round};
 use crate::TrainConfig;
+use dapple_base::settings::out_of_range;
 use dapple_engine::{DensifyPlan, Extras, LearningRates};
+use dapple_scene::Result;
 
 /// The strategy `adc`, described in the module.
 #[derive(Debug, Clone)]
@@ -26,6 +28,19 @@ impl Adc {
             extent,
         }
     }
+}
+
+/// Refuses thresholds that contradict each other.
+pub(super) fn validate(config: &TrainConfig) -> Result<()> {
+    let densify = &config.densify;
+    if densify.enabled && densify.reset_every > 0 && densify.prune_opacity >= 0.5 {
+        return Err(out_of_range(
+            "densify.prune_opacity",
+            densify.prune_opacity,
+            "below 0.5 while opacities are reset to twice of it",
+        ));
+    }
+    Ok(())
 }
 
 impl DensityStrategy for Adc {
@@ -56,7 +71,7 @@ impl DensityStrategy for Adc {
             room_share: 1.0,
             // Twice the pruning threshold: Gaussians that do not recover fall below it.
             reset_opacity: reset.then_some(2.0 * densify.prune_opacity as f32),
-            relocate: None,
+            ..DensifyPlan::NOTHING
         })
     }
 

@@ -10,7 +10,9 @@
 
 use super::{DensityStrategy, Strategy, growth, in_extents, is_round};
 use crate::TrainConfig;
+use dapple_base::settings::out_of_range;
 use dapple_engine::{DensifyPlan, Extras, LearningRates, Relocation};
+use dapple_scene::{Error, Result};
 
 /// The strategy `mcmc`, described in the module.
 #[derive(Debug, Clone)]
@@ -36,6 +38,33 @@ impl Mcmc {
     }
 }
 
+/// Refuses settings of other strategies.
+pub(super) fn validate(config: &TrainConfig) -> Result<()> {
+    let densify = &config.densify;
+    if densify.reset_every > 0 {
+        return Err(Error::input(format!(
+            "densify.reset_every = {} and densify.strategy = mcmc contradict each other",
+            densify.reset_every
+        ))
+        .hint("mcmc never resets opacities: remove reset_every, or choose adc"));
+    }
+    if densify.absgrad {
+        return Err(Error::input(
+            "densify.absgrad and densify.strategy = mcmc contradict each other",
+        )
+        .hint("mcmc does not use gradients: remove absgrad, or choose adc"));
+    }
+    if !(densify.prune_opacity > 0.0 && densify.prune_opacity < 0.5) {
+        let range = "larger than 0 and below 0.5 for mcmc, which relocates Gaussians below it";
+        return Err(out_of_range(
+            "densify.prune_opacity",
+            densify.prune_opacity,
+            range,
+        ));
+    }
+    Ok(())
+}
+
 impl DensityStrategy for Mcmc {
     fn name(&self) -> &str {
         Strategy::Mcmc.name()
@@ -46,17 +75,12 @@ impl DensityStrategy for Mcmc {
         is_round(&self.config, step).then(|| DensifyPlan {
             step,
             seed: self.config.seed,
-            grow_gradient: None,
-            split_scale: 0.0,
-            prune_opacity: None,
-            prune_scale: None,
             max_gaussians: self.config.gaussian_budget(),
-            room_share: 1.0,
-            reset_opacity: None,
             relocate: Some(Relocation {
                 dead_opacity: densify.prune_opacity as f32,
                 add_permille: (1000.0 * self.add).round() as u32,
             }),
+            ..DensifyPlan::NOTHING
         })
     }
 

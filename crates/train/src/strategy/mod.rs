@@ -164,6 +164,17 @@ impl Strategy {
         }
     }
 
+    /// Refuses contradictions in the settings of this strategy.
+    ///
+    /// # Errors
+    /// The first contradiction, named by its key.
+    pub(crate) fn validate(self, config: &TrainConfig) -> Result<()> {
+        match self {
+            Self::Adc | Self::Budgeted => adc::validate(config),
+            Self::Mcmc => mcmc::validate(config),
+        }
+    }
+
     /// Returns the changes of this strategy to a preset whose schedule is written for `written_for` steps.
     pub(crate) fn patch(self, written_for: u32, absgrad: bool) -> ConfigPatch {
         match self {

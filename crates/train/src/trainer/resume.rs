@@ -7,13 +7,12 @@ use super::Trainer;
 use super::hooks::Callers;
 use crate::clock::Clock;
 use crate::event::Event;
+use crate::features;
 use crate::saving::Kept;
 use crate::views::Chosen;
 use crate::{CaptureIdentity, Checkpoint, Outcome, RunOrigin};
 use dapple_device::BoxedEngine;
-use dapple_engine::{
-    AppearanceGrids, AppearanceMlp, EngineExt, Photometric, RefinedPose, ViewState, filter_3d,
-};
+use dapple_engine::{EngineExt, RefinedPose, ViewState, filter_3d};
 use dapple_scene::{Dataset, Error, Result, Splats};
 use std::time::Instant;
 
@@ -147,25 +146,9 @@ impl Trainer {
         self.run.engine.fused_splats()
     }
 
-    /// Returns the learned appearance of the photos in [`Self::train_names`], empty if the run learns none. After the
-    /// engine has failed, returns the recovered appearance.
-    pub fn appearance(&mut self) -> Result<AppearanceGrids> {
-        Ok(self.learnt()?.appearance)
-    }
-
-    /// Returns the learned appearance MLP, empty if the run learns none. After the engine has failed, returns the
-    /// recovered one.
-    pub fn appearance_mlp(&mut self) -> Result<AppearanceMlp> {
-        Ok(self.learnt()?.appearance_mlp)
-    }
-
-    /// Returns the learned photometric models, empty if the run learns none. After the engine has failed, returns the
-    /// recovered ones.
-    pub fn photometric(&mut self) -> Result<Photometric> {
-        Ok(self.learnt()?.photometric)
-    }
-
-    fn learnt(&mut self) -> Result<ViewState> {
+    /// Returns what training has changed of the views: refined poses, and the learned appearance of the photos in
+    /// [`Self::train_names`]. After the engine has failed, returns the recovered state.
+    pub fn view_state(&mut self) -> Result<ViewState> {
         if let Some(kept) = self.failed() {
             return Ok(kept.views.clone());
         }
@@ -181,25 +164,9 @@ impl Trainer {
 
 /// Checks that a run with appearance has one for each training photo, from its first step on.
 fn check_appearance(checkpoint: &Checkpoint, photos: usize) -> Result<()> {
-    let (held, asked) = (
-        &checkpoint.state.views.appearance,
-        &checkpoint.config.appearance,
-    );
-    let expected = match asked.has_grids() && checkpoint.step > 0 {
-        true => (asked.grid, photos),
-        false => ([0; 3], 0),
-    };
-    let looks = if asked.has_mlp() { photos } else { 0 };
-    let found = (held.cells, held.views());
-    let models = match asked.has_photometric() && checkpoint.step > 0 {
-        true => photos,
-        false => 0,
-    };
-    let views = &checkpoint.state.views;
-    if found == expected
-        && views.photometric.views() == models
-        && views.appearance_mlp.views() == looks
-    {
+    let held = features::photos(&checkpoint.state.views.sizes());
+    let has_steps = checkpoint.step > 0;
+    if held == features::expected_photos(&checkpoint.config, has_steps, photos) {
         return Ok(());
     }
     Err(

@@ -1,5 +1,7 @@
 //! The integration tests of this crate, as one program: each further program would cost mostly its link time.
 
+#![allow(clippy::too_many_lines, reason = "a test is one scenario")]
+
 mod align;
 mod checkpoint;
 mod config;

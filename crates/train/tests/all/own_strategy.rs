@@ -33,7 +33,7 @@ impl DensityStrategy for Sevens {
             max_gaussians: 600 + step as usize,
             room_share: 1.0,
             reset_opacity: None,
-            relocate: None,
+            ..DensifyPlan::NOTHING
         })
     }
 

@@ -512,9 +512,8 @@ divider.addEventListener("pointermove", (event) => {
   view.style.setProperty("--cut", `${cut}%`);
 });
 listenToTyping((key) => {
-  const shows = ["rgb", "depth", "normals", "alpha", "error", "count", "surface-depth", "surface-normal"];
-  if (key >= "1" && key <= String(shows.length)) {
-    show.value = shows[Number(key) - 1];
+  if (key >= "1" && key <= String(show.options.length)) {
+    show.selectedIndex = Number(key) - 1;
     show.dispatchEvent(new Event("change"));
   } else if (key === "k") find("key").click();
   else if (key === "p") play();

@@ -7,7 +7,8 @@ pub mod running;
 
 use captures::{CAPTURE, capture_with_tracks};
 use dapple::BoxedEngine;
-use dapple::contract::{AppearanceGrids, Photometric};
+use dapple::contract::AppearanceGrids;
+use dapple::contract::features::photometric::Photometric;
 use dapple::prelude::*;
 use dapple::train::config::{AppearancePatch, Background, DensifyConfig, EvalConfig};
 use dapple::train::{AppearanceModel, Checkpoint, ConfigPatch, DepthSource};
@@ -161,8 +162,8 @@ fn with_the_looks_of_photos() {
 /// Returns the grids and the photometric models of a run.
 fn learnt(trainer: &mut Trainer) -> (AppearanceGrids, Photometric) {
     (
-        trainer.appearance().unwrap(),
-        trainer.photometric().unwrap(),
+        trainer.view_state().unwrap().appearance,
+        trainer.view_state().unwrap().photometric,
     )
 }
 

@@ -96,7 +96,7 @@ pub fn plan(step: u32) -> DensifyPlan {
         max_gaussians: usize::MAX,
         reset_opacity: None,
         room_share: 1.0,
-        relocate: None,
+        ..DensifyPlan::NOTHING
     }
 }
 

@@ -14,10 +14,11 @@ use crate::conformance::engines::{Make, last_report};
 use crate::conformance::training::{learnt_models_repeat, masked_photo, photo, settings};
 use crate::scenes::{self, Random, TestScene};
 use crate::{Gaussian, PhotometricImage};
-use dapple_engine::photometric::{CAMERA, CAMERA_SHARE, ROW};
+use dapple_engine::features::photometric::{CAMERA, CAMERA_SHARE, ROW};
+use dapple_engine::features::photometric::{Photometric, PhotometricSettings};
 use dapple_engine::{
-    Adam, Engine, EngineExt, Gradients, LossTerm, OptimizerState, Photometric, PhotometricSettings,
-    PosedCamera, Report, StepFeatures, StepSettings, TrainView, ViewId,
+    Adam, Engine, EngineExt, Gradients, LossTerm, OptimizerState, PosedCamera, Report,
+    StepFeatures, StepSettings, TrainView, ViewId,
 };
 use dapple_scene::{Camera, Photo};
 use std::sync::Arc;

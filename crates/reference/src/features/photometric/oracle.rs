@@ -1,13 +1,13 @@
 //! `appearance` by the photometric model: exposure and white balance of a photo, vignetting and response of a camera.
 //!
-//! Formulas: [`dapple_engine::photometric`]. The row of a photo with its camera: log gains by channel, one unused
+//! Formulas: [`dapple_engine::features::photometric`]. The row of a photo with its camera: log gains by channel, one unused
 //! number, vignetting by channel, response by channel, one unused number.
 //!
 //! 1. Forward: `z = f(x exp(g + a1 r^2 + a2 r^4 + a3 r^6))` for each channel of each pixel.
 //! 2. Backward: by x, by g and by a through the gain, by p through `c = tanh(p) / 2`.
 //! 3. The prior: `prior (mean g^2 + mean a^2 + mean p^2)`.
 
-use dapple_engine::photometric::{CAMERA, CURVES, RESPONSE, ROW, VIGNETTING};
+use dapple_engine::features::photometric::{CAMERA, CURVES, RESPONSE, ROW, VIGNETTING};
 
 /// Image that the photometric model corrects.
 #[derive(Debug, Clone, Copy)]

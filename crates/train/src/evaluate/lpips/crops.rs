@@ -5,8 +5,8 @@
 //! 3. On a GPU ([`Lpips::crop_routine`]) the plan reads crops from buffers that the engine fills, and writes the
 //!    derivative to a buffer that the engine reads. The engine runs the plan within a step.
 
-use super::device::Root;
-use super::{DeviceLpips, Lpips};
+use super::Lpips;
+use super::device::{DeviceLpips, Root};
 use dapple_device::CropRoutine;
 use dapple_engine::CropLoss;
 use dapple_runtime::{Gpu, Pooled, Routine};

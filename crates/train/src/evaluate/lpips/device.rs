@@ -10,8 +10,9 @@
 //! The order of sums depends only on the size: the same images give the same bytes. The sums are `f32` in another order
 //! than those of the CPU version, which agrees within 1e-4 (`tests/all/lpips_device.rs`).
 
+use super::backbone::Backbone;
 use super::network::Window;
-use super::{Backbone, DEVIATION, EPSILON, Lpips, MEAN, is_shown};
+use super::{DEVIATION, EPSILON, Lpips, MEAN, is_shown};
 use dapple_engine::score::mask_counts;
 use dapple_scene::{Error, Result};
 use dapple_tensor::layers::Conv2d;

@@ -1,6 +1,7 @@
 //! Selects where a scoring computes LPIPS: on the GPU of its engine, or on the CPU.
 
-use super::{DeviceLpips, Lpips};
+use super::Lpips;
+use super::device::DeviceLpips;
 use dapple_device::BoxedEngine;
 use dapple_scene::Result;
 use dapple_tensor::Context;
@@ -73,7 +74,7 @@ impl<'a> Measure<'a> {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
-    use crate::evaluate::lpips::Backbone;
+    use crate::evaluate::lpips::backbone::Backbone;
     use crate::evaluate::lpips::network::{Layer, Window};
 
     /// One convolution that hands colours on.

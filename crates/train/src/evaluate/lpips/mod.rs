@@ -14,23 +14,23 @@
 //! [`Lpips::crop_routine`] compute the derivative for training. [`Measure`] selects the GPU of an engine, or the CPU if there is no GPU or the image does
 //! not fit it.
 
+mod backbone;
 mod crops;
 mod device;
 mod measure;
 mod network;
 mod weights;
 
-use super::counts;
-use dapple_scene::{Error, Result, bounded};
+use super::pixels::counts;
+use dapple_scene::Result;
 use network::{Features, Layer};
 use rayon::prelude::*;
-use std::path::Path;
 
+pub use backbone::{Backbone, Convolution};
 pub use crops::LpipsCrops;
 pub use device::DeviceLpips;
 pub(crate) use measure::Measure;
 pub use network::Window;
-pub use weights::{Backbone, Convolution};
 
 /// Mean and deviation of red, green and blue, for values in -1..1: those of ImageNet.
 const MEAN: [f32; 3] = [-0.030, -0.088, -0.188];
@@ -49,33 +49,6 @@ pub struct Lpips {
 }
 
 impl Lpips {
-    /// Reads weights from a safetensors file: the state of the package `lpips`' module
-    /// (`net.slice1.0.weight`, `lin0.model.1.weight`), or torchvision's features with `lpips`' linear
-    /// layers (`features.0.weight`, `lin0.model.1.weight`). Shapes tell AlexNet from VGG-16.
-    ///
-    /// # Errors
-    /// The file cannot be read or is not safetensors; a tensor is missing or has another type or shape; a weight is not
-    /// finite.
-    pub fn read(path: &Path) -> Result<Self> {
-        let most = bounded::CAMERAS_BYTES;
-        let bytes = bounded::read("cannot read the LPIPS weights", path, most)?;
-        Self::parse(&bytes).map_err(|e| match e.place() {
-            Some(place) => {
-                let place = format!("{}, {place}", path.display());
-                e.at(place)
-            }
-            None => e.at_path(path),
-        })
-    }
-
-    /// Reads weights from the bytes of such a file.
-    ///
-    /// # Errors
-    /// See [`Self::read`].
-    pub fn parse(bytes: &[u8]) -> Result<Self> {
-        weights::parse(bytes)
-    }
-
     /// Returns the network of these weights.
     pub fn backbone(&self) -> Backbone {
         self.backbone
@@ -129,22 +102,6 @@ fn input(
         height,
         channels: 3,
         values: (0..width * height * 3).into_par_iter().map(value).collect(),
-    }
-}
-
-impl Backbone {
-    /// # Errors
-    /// An image too small for the network's strides.
-    fn check_size(self, width: usize, height: usize) -> Result<()> {
-        let least = self.least_edge();
-        if width >= least && height >= least {
-            return Ok(());
-        }
-        Err(Error::input(format!(
-            "LPIPS with {} needs images of {least} x {least} pixels, and this one has {width} x {height}",
-            self.name()
-        ))
-        .hint("score larger photos, or omit LPIPS"))
     }
 }
 

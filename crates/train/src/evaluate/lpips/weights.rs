@@ -6,113 +6,46 @@
 //! 3. Linear layers are `linL.model.1.weight`.
 
 use super::Lpips;
-use super::network::{Layer, Window};
-use dapple_scene::{Error, Result};
+use super::backbone::Backbone;
+use super::network::Layer;
+use dapple_scene::{Error, Result, bounded};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
+use std::path::Path;
 
 const HINT: &str = "make the file as docs/EVALUATION.md shows: \
                     save_file of lpips.LPIPS(net=\"alex\").state_dict()";
 
-/// Network whose features are compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Backbone {
-    /// AlexNet (Krizhevsky 2014, arXiv:1404.5997): fast; the paper's authors use it for scores.
-    Alex,
-    /// VGG-16 (Simonyan & Zisserman 2014, arXiv:1409.1556): the network of scores in 3DGS papers.
-    Vgg,
-}
-
-/// A convolution of a network, with the max pooling before it and a rectifier after it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Convolution {
-    /// Its number among torchvision's `features`.
-    pub number: usize,
-    /// Channels in and out.
-    pub channels: [usize; 2],
-    /// Window of the convolution.
-    pub window: Window,
-    /// Window of the pooling before it.
-    pub pool: Option<Window>,
-    /// True if LPIPS compares its output.
-    pub is_looked_at: bool,
-}
-
-const fn window(size: usize, stride: usize, padding: usize) -> Window {
-    Window {
-        size,
-        stride,
-        padding,
-    }
-}
-
-impl Backbone {
-    /// Returns the display name: AlexNet, VGG-16.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Alex => "AlexNet",
-            Self::Vgg => "VGG-16",
-        }
-    }
-
-    /// Returns the edge of the smallest image with a pixel in the last layer.
-    pub const fn least_edge(self) -> usize {
-        match self {
-            // 31 -> 7 -> 3 -> 1.
-            Self::Alex => 31,
-            // Halved four times.
-            Self::Vgg => 16,
-        }
-    }
-
-    /// Returns the convolutions up to the last that LPIPS compares, in order.
-    pub fn convolutions(self) -> Vec<Convolution> {
-        match self {
-            Self::Alex => {
-                let pool = Some(window(3, 2, 0));
-                [
-                    (0, [3, 64], window(11, 4, 2), None),
-                    (3, [64, 192], window(5, 1, 2), pool),
-                    (6, [192, 384], window(3, 1, 1), pool),
-                    (8, [384, 256], window(3, 1, 1), None),
-                    (10, [256, 256], window(3, 1, 1), None),
-                ]
-                .map(|(number, channels, window, pool)| Convolution {
-                    number,
-                    channels,
-                    window,
-                    pool,
-                    is_looked_at: true,
-                })
-                .into()
+impl Lpips {
+    /// Reads weights from a safetensors file: the state of the package `lpips`' module
+    /// (`net.slice1.0.weight`, `lin0.model.1.weight`), or torchvision's features with `lpips`' linear
+    /// layers (`features.0.weight`, `lin0.model.1.weight`). Shapes tell AlexNet from VGG-16.
+    ///
+    /// # Errors
+    /// The file cannot be read or is not safetensors; a tensor is missing or has another type or shape; a weight is not
+    /// finite.
+    pub fn read(path: &Path) -> Result<Self> {
+        let most = bounded::CAMERAS_BYTES;
+        let bytes = bounded::read("cannot read the LPIPS weights", path, most)?;
+        Self::parse(&bytes).map_err(|e| match e.place() {
+            Some(place) => {
+                let place = format!("{}, {place}", path.display());
+                e.at(place)
             }
-            Self::Vgg => {
-                // Convolutions in each of the five blocks, and their outputs.
-                let blocks = [(2, 64), (2, 128), (3, 256), (3, 512), (3, 512)];
-                let (mut number, mut inputs) = (0, 3);
-                let mut convolutions = Vec::new();
-                for (block, (length, outputs)) in blocks.into_iter().enumerate() {
-                    for i in 0..length {
-                        convolutions.push(Convolution {
-                            number,
-                            channels: [inputs, outputs],
-                            window: window(3, 1, 1),
-                            pool: (block > 0 && i == 0).then_some(window(2, 2, 0)),
-                            is_looked_at: i + 1 == length,
-                        });
-                        // A rectifier follows each, pooling each block.
-                        number += 2;
-                        inputs = outputs;
-                    }
-                    number += 1;
-                }
-                convolutions
-            }
-        }
+            None => e.at_path(path),
+        })
+    }
+
+    /// Reads weights from the bytes of such a file.
+    ///
+    /// # Errors
+    /// See [`Self::read`].
+    pub fn parse(bytes: &[u8]) -> Result<Self> {
+        parse(bytes)
     }
 }
 
 /// Steps 1 to 3.
-pub(super) fn parse(bytes: &[u8]) -> Result<Lpips> {
+fn parse(bytes: &[u8]) -> Result<Lpips> {
     let file = SafeTensors::deserialize(bytes).map_err(|e| {
         Error::input(format!("the LPIPS weights are no safetensors file: {e}")).hint(HINT)
     })?;

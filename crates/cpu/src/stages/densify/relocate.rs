@@ -9,7 +9,7 @@
 //!
 //! All Gaussians keep their index; new Gaussians follow.
 
-use super::densify::is_finite;
+use super::is_finite;
 use crate::antialias;
 use crate::blocks::{Blocks, component};
 use crate::model::Model;

@@ -3,14 +3,12 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
-use crate::finite_differences;
-
+use crate::finite_differences::{assert_close, central_difference, weights};
+use crate::scenes::Random;
+use crate::{AppearanceMlpReference, Gaussian};
 use dapple_engine::appearance_mlp::{self, EMBEDDING, NETWORK};
 use dapple_engine::{AppearanceMlp, Gradients};
-use dapple_reference::scenes::Random;
-use dapple_reference::{AppearanceMlpReference, Gaussian};
 use dapple_scene::Splats;
-use finite_differences::{assert_close, central_difference, weights};
 use glam::DVec3;
 
 /// Returns Gaussians of SH degree 1, inside the frame and outside of it.

@@ -2,16 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use crate::finite_differences;
-
+use crate::finite_differences::{
+    Recipe, Scene, assert_agrees, assert_close, central_difference, dot, weights,
+};
+use crate::{self as reference, Image, Projected};
 use dapple_engine::{
     DepthImage, DepthSample, Gradients, ImageDerivative, PosedCamera, check_depths, depth,
 };
-use dapple_reference::{self as reference, Image, Projected};
 use dapple_scene::{Camera, Lens, Pose};
-use finite_differences::{
-    Recipe, Scene, assert_agrees, assert_close, central_difference, dot, weights,
-};
 use glam::DVec3;
 
 fn differentiate(scene: &Scene, derivative: &ImageDerivative<'_, f64>) -> Gradients<f64> {

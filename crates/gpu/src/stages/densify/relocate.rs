@@ -1,10 +1,10 @@
 //! `densify` by relocation. See `shaders/relocate.wgsl`. CPU version: `relocate` of `dapple-cpu`, with the same draws.
 
-use super::densify::OPENS;
-use super::gather::{self, entry};
-use super::shaders;
+use super::OPENS;
 use crate::passes::{Axis, Bits, Code, Pass, Tensor, Use};
 use crate::recorder::{Recorder, Size};
+use crate::stages::gather::{self, entry};
+use crate::stages::shaders;
 use crate::{Buffers, Context};
 use bytemuck::{Pod, Zeroable};
 use dapple_engine::{DensifyPlan, Relocation, relocation};
@@ -57,7 +57,7 @@ const RENEW: Code = Code::new("relocate", "renew");
 const SOURCE: &str = "sorted_gaussian";
 
 /// The stage: one round by the plan that was set last; see [`set_plan`]. Scratch and reasons for a halt are those of
-/// [`super::densify::PASS`].
+/// [`super::PASS`].
 pub static PASS: Pass = Pass {
     shaders: shaders!["relocate"],
     kernels: &[OPENS, WEIGH, TALLY, LIST, DRAW, MARK, RENEW],

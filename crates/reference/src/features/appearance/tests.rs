@@ -3,13 +3,11 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
-use crate::finite_differences;
-
+use crate::finite_differences::{assert_close, central_difference, dot, weights};
+use crate::scenes::Random;
+use crate::{appearance, appearance_backward, appearance_regulariser};
 use dapple_engine::appearance::{AFFINE, IDENTITY, check_cells, grid_floats};
 use dapple_engine::{AppearanceGrids, AppearanceSettings};
-use dapple_reference::scenes::Random;
-use dapple_reference::{appearance, appearance_backward, appearance_regulariser};
-use finite_differences::{assert_close, central_difference, dot, weights};
 
 const W: usize = 7;
 const H: usize = 5;

@@ -2,9 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use crate::scenes;
+use crate::{self as reference, PoseMoments, refine_pose};
 use dapple_engine::{Adam, PoseRates};
-use dapple_reference::scenes;
-use dapple_reference::{self as reference, PoseMoments, refine_pose};
 use dapple_scene::{Camera, Pose};
 use glam::{DQuat, DVec3};
 

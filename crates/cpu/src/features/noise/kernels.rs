@@ -4,9 +4,9 @@
 //! [`NoiseStep::perturb`] moves centres after Adam. Random numbers are drawn one by one. A Gaussian that is
 //! too opaque to move costs one comparison, and most Gaussians soon are.
 
-use super::densify::rotation;
 use crate::blocks::component;
 use crate::simd::{ROW, Row};
+use crate::stages::densify::rotation;
 use dapple_engine::{StepSettings, noise, relocation};
 
 /// Logit of opacity 0.2. For larger opacities, the noise is less than 4e-9 of its value at opacity zero.

@@ -2,12 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
-use crate::finite_differences;
-
-use dapple_engine::photometric::{CAMERA, CURVES, ROW};
-use dapple_reference::scenes::Random;
-use dapple_reference::{PhotometricImage, photometric_prior};
-use finite_differences::{assert_close, central_difference, dot, weights};
+use crate::finite_differences::{assert_close, central_difference, dot, weights};
+use crate::scenes::Random;
+use crate::{PhotometricImage, photometric_prior};
+use dapple_engine::features::photometric::{CAMERA, CURVES, ROW};
 
 const SIZE: [usize; 2] = [7, 5];
 const PRINCIPAL: [f64; 2] = [3.1, 2.7];

@@ -2,17 +2,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use crate::finite_differences;
-
-use dapple_engine::constants::{MIP_DILATION, SMOOTHING_VARIANCE};
-use dapple_engine::filter_3d;
-use dapple_reference::compare::relative_l2;
-use dapple_reference::scenes::Random;
-use dapple_reference::{self as reference, Gaussian};
-use dapple_scene::{Camera, Pose, Splats};
-use finite_differences::{
+use crate::compare::relative_l2;
+use crate::finite_differences::{
     Recipe, Scene, assert_agrees, assert_close, dot, numeric, parameters, weights,
 };
+use crate::scenes::Random;
+use crate::{self as reference, Gaussian};
+use dapple_engine::constants::{MIP_DILATION, SMOOTHING_VARIANCE};
+use dapple_engine::filter_3d;
+use dapple_scene::{Camera, Pose, Splats};
 use glam::DVec3;
 
 const ANTIALIASED: Recipe = Recipe {

@@ -9,10 +9,11 @@
 
 use crate::frame::{CameraF32, Frame, TILE_ROWS, grow, within};
 use crate::simd::{ROW as LANES, Row};
-use dapple_engine::photometric::{
+use dapple_engine::features::photometric::{
     CAMERA, CAMERA_SHARE, CURVES, Corrected, Model, RESPONSE, ROW, Radii, VIGNETTING, by_curve,
 };
-use dapple_engine::{Adam, Photometric, PhotometricSettings, RestedAdam};
+use dapple_engine::features::photometric::{Photometric, PhotometricSettings};
+use dapple_engine::{Adam, RestedAdam};
 use rayon::prelude::*;
 
 fn radii(camera: &CameraF32) -> Radii {

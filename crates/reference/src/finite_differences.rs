@@ -1,13 +1,19 @@
 //! Shared code of the finite-difference tests: small scenes without decisions at a threshold, one
 //! list of all parameters, central differences.
+//!
+//! Functions panic with a description of the failure, as tests do.
 
-#![allow(dead_code, reason = "each test binary uses its part")]
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::missing_panics_doc,
+    reason = "code of tests"
+)]
 
+use crate::compare::relative_l2;
+use crate::scenes::Random;
+use crate::{self as reference, Gaussian, PosedLens, Projected};
 use dapple_engine::{Gradients, RenderSettings, slope_range};
-use dapple_reference::compare::relative_l2;
-use dapple_reference::scenes::Random;
-use dapple_reference::{self as reference, Gaussian, PosedLens, Projected};
 use dapple_scene::{Camera, Lens, Pose, sh_coefficient_count};
 use glam::{DQuat, DVec3};
 
@@ -19,16 +25,20 @@ pub const STEP: f64 = 1e-6;
 pub const TOLERANCE: f64 = 1e-6;
 
 /// Small scene in `f64`.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct Scene {
+    /// Gaussians.
     pub gaussians: Vec<Gaussian>,
+    /// Camera of the image.
     pub camera: Camera,
+    /// How to render.
     pub settings: RenderSettings,
 }
 
 /// Parameters of a random scene.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 pub struct Recipe {
+    /// Degree of spherical harmonics.
     pub sh_degree: u8,
     /// True for a principal point near a corner and fx != fy.
     pub off_centre: bool,
@@ -38,12 +48,16 @@ pub struct Recipe {
     pub logit_max: f64,
     /// Factor of all sizes.
     pub size: f64,
+    /// Per-tile limit of Gaussians, 0 = none.
     pub cap: u32,
+    /// Lens of the camera.
     pub lens: Lens,
+    /// True for both filters against aliasing.
     pub antialias: bool,
 }
 
 impl Recipe {
+    /// A pinhole without a limit.
     pub const PLAIN: Self = Self {
         sh_degree: 1,
         off_centre: false,
@@ -129,18 +143,22 @@ impl Recipe {
 }
 
 impl Scene {
+    /// Returns the number of pixels.
     pub fn pixels(&self) -> usize {
         self.camera.width as usize * self.camera.height as usize
     }
 
+    /// Returns the visible Gaussians by depth.
     pub fn visible(&self) -> Vec<Projected> {
         reference::visible(&self.gaussians, &self.camera, &self.settings).unwrap()
     }
 
+    /// Returns the image.
     pub fn render(&self) -> reference::Image {
         reference::render_gaussians(&self.gaussians, &self.camera, &self.settings).unwrap()
     }
 
+    /// Returns the gradients for derivatives by colours and alpha.
     pub fn gradients(&self, dl_drgb: &[f64], dl_dalpha: Option<&[f64]>) -> Gradients<f64> {
         reference::gradients_of_gaussians(
             &self.gaussians,
@@ -153,10 +171,12 @@ impl Scene {
         .unwrap()
     }
 
+    /// Returns the number of SH coefficients of a Gaussian after the first three.
     pub fn sh_rest_stride(&self) -> usize {
         (self.gaussians[0].sh.len() - 1) * 3
     }
 
+    /// Returns true if no value is near a threshold, and all Gaussians are visible.
     pub fn is_smooth(&self) -> bool {
         let visible = self.visible();
         let cap = self.settings.max_gaussians_per_tile;
@@ -212,9 +232,13 @@ impl Scene {
 }
 
 /// Kind of parameter: name, numbers per Gaussian, access to one of them.
+#[derive(Debug)]
 pub struct Parameter {
+    /// Name, as in `Gradients::tensors`.
     pub name: &'static str,
+    /// Numbers of a Gaussian.
     pub width: usize,
+    /// Access to a number.
     pub at: fn(&mut Gaussian, usize) -> &mut f64,
 }
 
@@ -285,6 +309,7 @@ pub fn assert_agrees_without(
     assert_close("pose", &analytic.pose, &numeric);
 }
 
+/// Asserts that analytic and numeric gradients of a tensor agree, and are not all near zero.
 pub fn assert_close(name: &str, analytic: &[f64], numeric: &[f64]) {
     let distance = relative_l2(analytic, numeric);
     assert!(distance <= TOLERANCE, "{name}: relative L2 {distance:e}");
@@ -300,6 +325,7 @@ pub fn weights(seed: u64, n: usize) -> Vec<f64> {
     (0..n).map(|_| random.uniform(-1.0, 1.0)).collect()
 }
 
+/// Returns the sum of products.
 pub fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
