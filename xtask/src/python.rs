@@ -27,7 +27,12 @@ pub fn interpreter() -> Result<String, String> {
 /// # Errors
 /// The build fails; a file cannot be copied.
 pub fn tests(interpreter: &str) -> Result<Command, String> {
-    shell::run(&mut shell::cargo(&["build", "--workspace", "--lib", "--bins"]))?;
+    shell::run(&mut shell::cargo(&[
+        "build",
+        "--workspace",
+        "--lib",
+        "--bins",
+    ]))?;
     let built = shell::target_folder().join("debug");
     let package = package(&built).map_err(|why| format!("cannot make the package: {why}"))?;
     let mut command = Command::new(interpreter);

@@ -107,8 +107,8 @@ fn pose(viewmat: &[[f64; 4]; 4]) -> Result<Pose> {
     })
 }
 
-/// Returns the gradient by the entries of `viewmat` from that by a small motion of the camera, `[omega, t]`. Of the part by
-/// the rotation it has the component along rotations.
+/// Returns the gradient by the entries of `viewmat` from that by a small motion of the camera, `[omega, t]`. The part by
+/// the rotation is the component along rotations.
 pub fn by_viewmat(camera: &Camera, pose: [f64; 6]) -> [[f32; 4]; 4] {
     let [a, b, c, x, y, z] = pose;
     let (by_omega, by_t) = (DVec3::new(a, b, c), DVec3::new(x, y, z));

@@ -1,7 +1,7 @@
 //! Gaussians from arrays in gsplat's parametrisation, and gradients by it.
 //!
 //! gsplat has standard deviations and opacities in 0..1, Dapple stores logarithms and logits. Colours are harmonics, or
-//! values that are shown as they are.
+//! plain values.
 
 use dapple::scene::{SH_C0, sh_coefficient_count};
 use dapple::{Error, Gradients, Result, Splats};
@@ -30,7 +30,7 @@ pub struct Arrays<'a> {
 /// Meaning of the array of colours.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Colours {
-    /// Shown as they are; the number is added first, so that none is near 0, where renders clamp.
+    /// Plain values. The number is added before the render, which clamps at 0.
     Values(f32),
     /// Harmonics with this number of coefficients, of which this degree is evaluated.
     Harmonics(usize, u8),
@@ -53,7 +53,7 @@ impl Colours {
     }
 }
 
-/// What gradients by gsplat's parameters need of the uploaded Gaussians.
+/// Uploaded numbers that gradients by gsplat's parameters need.
 pub struct Uploaded {
     scales: Vec<[f32; 3]>,
     opacities: Vec<f32>,

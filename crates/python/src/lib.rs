@@ -1,7 +1,7 @@
 //! The extension module of the Python package `dapple-gs`.
 //!
 //! It has arrays and engines; what follows gsplat's functions is Python, under `python/dapple_gs`. Every call that computes
-//! releases the interpreter's lock ([`errors::detached`]).
+//! releases the lock of the interpreter.
 
 mod array;
 mod camera;

@@ -15,6 +15,13 @@ use std::sync::{Mutex, PoisonError};
 /// Arrays of any rank.
 type Array<'py> = PyReadonlyArrayDyn<'py, f32>;
 
+/// Colours, alpha and depth of a render.
+type Images<'py> = (
+    Bound<'py, PyAny>,
+    Bound<'py, PyAny>,
+    Option<Bound<'py, PyAny>>,
+);
+
 /// An engine with uploaded Gaussians.
 #[pyclass(frozen, module = "dapple_gs._native")]
 pub struct Rasterizer {
@@ -109,11 +116,7 @@ impl Rasterizer {
         near: f32,
         antialias: bool,
         depth: bool,
-    ) -> PyResult<(
-        Bound<'py, PyAny>,
-        Bound<'py, PyAny>,
-        Option<Bound<'py, PyAny>>,
-    )> {
+    ) -> PyResult<Images<'py>> {
         let camera = camera.camera;
         let image = self.work(py, |state| {
             let settings = state.settings(token, near, antialias, depth)?;
@@ -180,7 +183,7 @@ impl Rasterizer {
 }
 
 impl Rasterizer {
-    /// Forgets the last upload: the engine has other Gaussians now.
+    /// Marks the last upload as replaced by other Gaussians.
     pub fn forget(state: &mut State) {
         state.uploaded = None;
         state.token += 1;

@@ -136,7 +136,6 @@ pub fn set_parameters(
 
 /// Renders into shared memory: `[height, width, 4]`, colours over black and transmittance. Waits.
 #[pyfunction]
-#[expect(clippy::too_many_arguments, reason = "the settings of a render")]
 pub fn render_shared(
     rasterizer: &Bound<'_, Rasterizer>,
     image: u64,
@@ -163,10 +162,6 @@ pub fn render_shared(
 /// geometry, of the other coefficients, and of the projected centres. Returns the gradient by the camera's matrix.
 /// Waits.
 #[pyfunction]
-#[expect(
-    clippy::too_many_arguments,
-    reason = "the settings of a render, and four buffers"
-)]
 pub fn gradients_shared<'py>(
     rasterizer: &Bound<'py, Rasterizer>,
     derivative: u64,

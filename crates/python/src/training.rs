@@ -145,7 +145,7 @@ impl PyTrainer {
             }
             None => trainer.run(&mut hook),
         });
-        // What the callback raised, with its own traceback, before the error that it caused here.
+        // The exception of the callback, with its own traceback, precedes the error that it caused here.
         if let Some(raised) = hook.raised {
             return Err(raised);
         }

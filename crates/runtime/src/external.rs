@@ -9,6 +9,7 @@ use ash::{khr, vk};
 use dapple_base::{Error, Result};
 use std::os::fd::{FromRawFd, OwnedFd};
 use wgpu::hal::api::Vulkan;
+use wgpu::hal::vulkan;
 
 /// Kind of the exported handle.
 const HANDLE: vk::ExternalMemoryHandleTypeFlags = vk::ExternalMemoryHandleTypeFlags::OPAQUE_FD;
@@ -43,13 +44,49 @@ impl Gpu {
         }
         // SAFETY: the device is not destroyed while the guard is alive.
         let device = unsafe { self.device().as_hal::<Vulkan>() }.ok_or_else(lacks)?;
-        let instance = device.shared_instance().raw_instance();
-        let raw = device.raw_device();
-        let failed = |what: &str, result: vk::Result| {
-            Error::unsupported(format!("cannot share {bytes} bytes of GPU memory: {what}: {result}"))
-                .at(label.to_owned())
+        let raw = Raw::new(&device, bytes).map_err(|(what, result)| {
+            Error::unsupported(format!(
+                "cannot share {bytes} bytes of GPU memory: {what}: {result}"
+            ))
+            .at(label.to_owned())
+        })?;
+        drop(device);
+        // SAFETY: buffer and memory are this device's, and belong to wgpu from here on.
+        let buffer = unsafe {
+            let owned = vulkan::Buffer::from_raw_managed(raw.buffer, raw.memory, 0, raw.bytes);
+            self.device().create_buffer_from_hal::<Vulkan>(
+                owned,
+                &wgpu::BufferDescriptor {
+                    label: Some(label),
+                    size: bytes,
+                    usage: wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST,
+                    mapped_at_creation: false,
+                },
+            )
         };
+        Ok(ExternalBuffer {
+            buffer,
+            handle: raw.handle,
+            memory_bytes: raw.bytes,
+        })
+    }
+}
 
+/// Objects of Vulkan.
+struct Raw {
+    buffer: vk::Buffer,
+    memory: vk::DeviceMemory,
+    bytes: u64,
+    handle: OwnedFd,
+}
+
+/// Name of a call that failed, and its result.
+type Failure = (&'static str, vk::Result);
+
+impl Raw {
+    /// Creates a buffer of this many bytes with memory of its own, and exports the memory.
+    fn new(device: &vulkan::Device, bytes: u64) -> Result<Self, Failure> {
+        let raw = device.raw_device();
         let mut external = vk::ExternalMemoryBufferCreateInfo::default().handle_types(HANDLE);
         let info = vk::BufferCreateInfo::default()
             .size(bytes)
@@ -57,74 +94,78 @@ impl Gpu {
             .sharing_mode(vk::SharingMode::EXCLUSIVE)
             .push_next(&mut external);
         // SAFETY: the structures are valid, and the device is alive.
-        let buffer =
-            unsafe { raw.create_buffer(&info, None) }.map_err(|e| failed("buffer", e))?;
+        let buffer = unsafe { raw.create_buffer(&info, None) }.map_err(|e| ("buffer", e))?;
         // SAFETY: the buffer belongs to this device.
         let needs = unsafe { raw.get_buffer_memory_requirements(buffer) };
-        // SAFETY: the physical device belongs to this instance.
-        let types =
-            unsafe { instance.get_physical_device_memory_properties(device.raw_physical_device()) };
-        let is_fit = |i: u32| {
-            needs.memory_type_bits & (1 << i) != 0
-                && types.memory_types[i as usize]
-                    .property_flags
-                    .contains(vk::MemoryPropertyFlags::DEVICE_LOCAL)
-        };
-        let kind = (0..types.memory_type_count).find(|&i| is_fit(i));
-
-        let mut dedicated = vk::MemoryDedicatedAllocateInfo::default().buffer(buffer);
-        let mut export = vk::ExportMemoryAllocateInfo::default().handle_types(HANDLE);
-        let memory = kind.ok_or(vk::Result::ERROR_FEATURE_NOT_PRESENT).and_then(|kind| {
-            let info = vk::MemoryAllocateInfo::default()
-                .allocation_size(needs.size)
-                .memory_type_index(kind)
-                .push_next(&mut dedicated)
-                .push_next(&mut export);
-            // SAFETY: as above.
-            unsafe { raw.allocate_memory(&info, None) }
-        });
-        let memory = memory.map_err(|e| {
+        let memory = allocate(device, buffer, &needs).inspect_err(|_| {
             // SAFETY: nothing uses the buffer.
             unsafe { raw.destroy_buffer(buffer, None) };
-            failed("memory", e)
         })?;
-        let functions = khr::external_memory_fd::Device::new(instance, raw);
-        let get = vk::MemoryGetFdInfoKHR::default()
-            .memory(memory)
-            .handle_type(HANDLE);
-        // SAFETY: the memory was allocated for export, and is bound once, at its start.
-        let bound = unsafe {
-            raw.bind_buffer_memory(buffer, memory, 0)
-                .and_then(|()| functions.get_memory_fd(&get))
-        };
-        let handle = bound.map_err(|e| {
+        let handle = export(device, buffer, memory).inspect_err(|_| {
             // SAFETY: nothing uses them.
             unsafe {
                 raw.destroy_buffer(buffer, None);
                 raw.free_memory(memory, None);
             }
-            failed("export", e)
         })?;
-        let usage = wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
-        drop(device);
-        // SAFETY: buffer and memory are this device's, and belong to wgpu from here on.
-        let buffer = unsafe {
-            let owned = wgpu::hal::vulkan::Buffer::from_raw_managed(buffer, memory, 0, needs.size);
-            self.device().create_buffer_from_hal::<Vulkan>(
-                owned,
-                &wgpu::BufferDescriptor {
-                    label: Some(label),
-                    size: bytes,
-                    usage,
-                    mapped_at_creation: false,
-                },
-            )
-        };
-        Ok(ExternalBuffer {
+        Ok(Self {
             buffer,
-            // SAFETY: a new descriptor that nobody else owns.
-            handle: unsafe { OwnedFd::from_raw_fd(handle) },
-            memory_bytes: needs.size,
+            memory,
+            bytes: needs.size,
+            handle,
         })
     }
+}
+
+/// Allocates memory of the device that can be exported, for one buffer alone.
+fn allocate(
+    device: &vulkan::Device,
+    buffer: vk::Buffer,
+    needs: &vk::MemoryRequirements,
+) -> Result<vk::DeviceMemory, Failure> {
+    let instance = device.shared_instance().raw_instance();
+    // SAFETY: the physical device belongs to this instance.
+    let types =
+        unsafe { instance.get_physical_device_memory_properties(device.raw_physical_device()) };
+    let is_fit = |i: u32| {
+        needs.memory_type_bits & (1 << i) != 0
+            && types.memory_types[i as usize]
+                .property_flags
+                .contains(vk::MemoryPropertyFlags::DEVICE_LOCAL)
+    };
+    let kind = (0..types.memory_type_count)
+        .find(|&i| is_fit(i))
+        .ok_or(("memory", vk::Result::ERROR_FEATURE_NOT_PRESENT))?;
+    let mut dedicated = vk::MemoryDedicatedAllocateInfo::default().buffer(buffer);
+    let mut export = vk::ExportMemoryAllocateInfo::default().handle_types(HANDLE);
+    let info = vk::MemoryAllocateInfo::default()
+        .allocation_size(needs.size)
+        .memory_type_index(kind)
+        .push_next(&mut dedicated)
+        .push_next(&mut export);
+    // SAFETY: the structures are valid, and the device is alive.
+    unsafe { device.raw_device().allocate_memory(&info, None) }.map_err(|e| ("memory", e))
+}
+
+/// Binds memory to its buffer and returns a handle of the memory.
+fn export(
+    device: &vulkan::Device,
+    buffer: vk::Buffer,
+    memory: vk::DeviceMemory,
+) -> Result<OwnedFd, Failure> {
+    let raw = device.raw_device();
+    let functions =
+        khr::external_memory_fd::Device::new(device.shared_instance().raw_instance(), raw);
+    let get = vk::MemoryGetFdInfoKHR::default()
+        .memory(memory)
+        .handle_type(HANDLE);
+    // SAFETY: the memory was allocated for export, and is bound once, at its start.
+    let handle = unsafe {
+        raw.bind_buffer_memory(buffer, memory, 0)
+            .and_then(|()| functions.get_memory_fd(&get))
+    };
+    // SAFETY: a new descriptor, which belongs to this process alone.
+    handle
+        .map(|handle| unsafe { OwnedFd::from_raw_fd(handle) })
+        .map_err(|e| ("export", e))
 }
