@@ -112,6 +112,7 @@ impl TrainConfig {
                     (is_within && after > least && is_longer, steps)
                 }
                 Change::Dropout { rate } => (after >= least && (0.0..=0.5).contains(&rate), end),
+                Change::FreshMoments => (is_within, end),
             };
             if !can_be || new_end > MOST_STEPS {
                 return Err(Error::input(format!(

@@ -75,7 +75,7 @@ impl RunFolder {
     }
 
     /// Returns the files of a run, except for those in inner folders.
-    fn files(&self) -> [PathBuf; 7] {
+    fn files(&self) -> [PathBuf; 8] {
         [
             self.splats_path(),
             self.config_path(),
@@ -83,6 +83,7 @@ impl RunFolder {
             self.appearance_path(),
             self.metrics_path(),
             self.csv_path(),
+            self.state_path(),
             self.checkpoint_path(),
         ]
     }
@@ -165,6 +166,7 @@ impl RunFolder {
             self.appearance_path(),
             self.metrics_path(),
             self.csv_path(),
+            self.state_path(),
             self.checkpoint_path(),
         ]
         .into_iter()

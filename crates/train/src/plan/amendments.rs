@@ -35,6 +35,9 @@ pub enum Change {
         /// Dropout rate.
         rate: f64,
     },
+    /// The moments of the optimizer and the density statistics start at zero. Learning rates are corrected as in the
+    /// first steps of a run, and density control waits for one interval.
+    FreshMoments,
 }
 
 impl Amendment {
@@ -56,6 +59,12 @@ impl Amendment {
     /// Drops this part of the Gaussians in each step after `after`.
     pub fn dropout(after: u32, rate: f64) -> Self {
         let change = Change::Dropout { rate };
+        Self { after, change }
+    }
+
+    /// Starts the moments of the optimizer at zero after step `after`.
+    pub fn fresh_moments(after: u32) -> Self {
+        let change = Change::FreshMoments;
         Self { after, change }
     }
 }
@@ -136,7 +145,7 @@ impl Amendments {
             .fold(planned, |last, amendment| match amendment.change {
                 Change::StepRate { last } => last,
                 Change::Extension { steps, .. } => steps,
-                Change::Dropout { .. } => last,
+                Change::Dropout { .. } | Change::FreshMoments => last,
             })
     }
 }

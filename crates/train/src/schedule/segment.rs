@@ -17,6 +17,8 @@ pub(super) struct Segment {
     extent: f64,
     pub(super) strategy: Arc<dyn DensityStrategy>,
     pub(super) dropout: f64,
+    /// Step after which moments and density statistics started at zero; `None` if they did at the start of the run.
+    pub(super) fresh_after: Option<u32>,
     pace: Pace,
 }
 
@@ -40,6 +42,7 @@ impl Segment {
             strategy: own.unwrap_or_else(|| strategy::of(&config, extent)),
             extent,
             dropout: config.dropout,
+            fresh_after: None,
             pace: Pace {
                 from: 0,
                 place: 0,
@@ -57,6 +60,34 @@ impl Segment {
     /// Returns this segment with a dropout rate.
     pub(super) fn with_dropout(self, dropout: f64) -> Self {
         Self { dropout, ..self }
+    }
+
+    /// Returns this segment with moments that started at zero after a step.
+    pub(super) fn with_fresh_moments(self, fresh_after: Option<u32>) -> Self {
+        Self {
+            fresh_after,
+            ..self
+        }
+    }
+
+    /// Returns true if density statistics cover one interval of rounds.
+    pub(super) fn has_statistics(&self, step: u32) -> bool {
+        let every = self.config.densify.every;
+        self.fresh_after
+            .is_none_or(|after| step.saturating_sub(after) >= every)
+    }
+
+    /// Returns the factor of the rates for moments that started at zero: the bias correction of Adam (Kingma and Ba 2015)
+    /// for the steps since then, divided by the engine's, which counts from the start of the run.
+    fn correction(&self, step: u32) -> f64 {
+        let Some(after) = self.fresh_after else {
+            return 1.0;
+        };
+        let part = |beta: f64, steps: u32| 1.0 - beta.powf(f64::from(steps.max(1)));
+        let (adam, since) = (&self.config.adam, step.saturating_sub(after));
+        let (first, second) = (adam.beta1, adam.beta2);
+        let wanted = part(second, since).sqrt() / part(first, since);
+        wanted * part(first, step) / part(second, step).sqrt()
     }
 
     /// Returns this segment with the rest of its schedule after step `after` in the steps up to `last`. Strategies work
@@ -145,6 +176,8 @@ impl Segment {
             0.0
         };
         let others = rates.decay.powf(self.settled(place)) * beyond;
+        let correction = self.correction(step);
+        let (means, others) = (means * correction, others * correction);
         let shapes = others * rates.early.powf(self.growing(place));
         LearningRates {
             means: (means * self.extent) as f32,
