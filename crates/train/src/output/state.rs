@@ -53,6 +53,17 @@ impl RunFolder {
         remove_old("cannot remove an unfinished state", &self.next_state_path())
     }
 
+    /// Removes the checkpoint, the snapshots and the state of another run, before a part of a run is written to this
+    /// folder. Other results are replaced by whole ones.
+    ///
+    /// # Errors
+    /// A file cannot be removed.
+    pub fn clear_older(&self) -> Result<()> {
+        self.remove_checkpoint()?;
+        self.remove_snapshots()?;
+        remove_old("cannot remove the state of another run", &self.state_path())
+    }
+
     /// Reads the run in this folder to continue it ([`crate::Trainer::continue_run`]): the checkpoint of a stopped run,
     /// else the state of a finished run. Without both, returns the splats with an empty optimizer state.
     ///
