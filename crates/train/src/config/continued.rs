@@ -6,8 +6,10 @@
 //! 2. Choices (strategy, appearance and the like) stay, unless the next part names others.
 //! 3. What the splats have already gained stays: the degree of the harmonics does not fall, photos do not return to half
 //!    of their size, and learned appearance does not pause.
-//! 4. Amendments of the part before are not repeated: its last dropout rate and Gaussian cap are named instead.
-//! 5. Settings that set the start of a run or its photos cannot change ([`FIXED`]).
+//! 4. Density control catches up: if the part before has ended it, it acts for as many further steps as a run of the new
+//!    length has more of it (`docs/experiments/2026-11-27-continue.md`).
+//! 5. Amendments of the part before are not repeated: its last dropout rate and Gaussian cap are named instead.
+//! 6. Settings that set the start of a run or its photos cannot change ([`FIXED`]).
 
 use super::resolve::flat;
 use super::{ConfigPatch, DataPatch, TrainConfig};
@@ -111,7 +113,8 @@ impl TrainConfig {
             named.suit(&seen);
         }
         let mut config = named.resolve_named();
-        config.keep_gained(self, done, &given);
+        let before = plan.extended().unwrap_or_else(|| self.clone());
+        config.keep_gained(&before, done, &given);
         config.validate()?;
         Ok(config)
     }
@@ -151,6 +154,14 @@ impl TrainConfig {
     /// Changes what would undo a part of what the run before has gained in `done` steps, unless `given` names it.
     fn keep_gained(&mut self, before: &Self, done: u32, given: &ConfigPatch) {
         let was = Schedule::new(before.clone(), 1.0);
+        if given.densify.stop.is_none() {
+            // Rounds that a run of the new length has had by now, and this one has not.
+            let missed = done.saturating_sub(before.densify.stop);
+            let longer = self.densify.stop.saturating_sub(before.densify.stop);
+            if missed > 0 {
+                self.densify.stop = self.densify.stop.max(done.saturating_add(longer));
+            }
+        }
         if given.sh_every.is_none() {
             self.sh_every = self.sh_every.min(before.sh_every);
         }

@@ -46,7 +46,13 @@ impl Trainer {
         let now = CaptureIdentity::from_dataset(dataset);
         if ended.capture != CaptureIdentity::default() {
             let before = &ended.config;
-            ended.capture.check_content(&now, before, &config)?;
+            let checked = ended.capture.check_content(&now, before, &config);
+            checked.map_err(|e| {
+                e.hint(
+                    "give the capture of the run, unchanged: `dapple train CAPTURE --continue RUN`; --from starts a run \
+                     with another capture",
+                )
+            })?;
         }
         ended.capture = now;
         let has_state = !ended.state.first_moments.is_empty();
