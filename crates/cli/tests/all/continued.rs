@@ -154,7 +154,7 @@ fn a_run_without_state_continues_from_its_splats_at_reduced_rates() {
     assert_eq!(all["continuations"][0]["has_state"], false);
     assert!(all["psnr"].as_f64().unwrap() > before, "{before} {}", all["psnr"]);
     let config = std::fs::read_to_string(path.join("a/config.toml")).unwrap();
-    assert!(config.contains("fresh_moments"), "{config}");
+    assert!(config.contains("fresh_moments = true"), "{config}");
     // The state of the second part is that of the results.
     go_on(path, "a", &["-q", "--steps=+20", "--no-state"]);
     assert!(!path.join("a/state.safetensors").exists());

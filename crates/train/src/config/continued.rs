@@ -1,8 +1,9 @@
 //! Configuration of the next part of a run (`dapple train --continue`).
 //!
 //! 1. The next part has the schedule of a run of the new length, from the last step of the part before on: unedited steps
-//!    of the schedule follow the new length, as those of a printed file do (`printed.rs`). So the learning rate of the
-//!    centres rises to the value that a run of this length has at this step, and falls again.
+//!    of the schedule follow the new length, as those of a printed file do (`printed.rs`). The learning rate of the
+//!    centres begins above the value that a run of this length has at this step, and falls again: the part before has
+//!    let it fall faster ([`TrainConfig::first_rate`]).
 //! 2. Choices (strategy, appearance and the like) stay, unless the next part names others.
 //! 3. What the splats have already gained stays: the degree of the harmonics does not fall, photos do not return to half
 //!    of their size, and learned appearance does not pause.
@@ -13,7 +14,7 @@
 
 use super::resolve::flat;
 use super::{ConfigPatch, DataPatch, TrainConfig};
-use crate::plan::Plan;
+use crate::plan::{Amendment, Plan};
 use crate::{PhotoCoverage, Schedule};
 use dapple_base::settings::Table;
 use dapple_scene::{Error, Result};
@@ -113,8 +114,15 @@ impl TrainConfig {
             named.suit(&seen);
         }
         let mut config = named.resolve_named();
+        let first = given.learning_rates.means;
+        if first.is_some() {
+            // It is the rate of the first step of the part.
+            config.learning_rates.means = self.learning_rates.means;
+        }
         let before = plan.extended().unwrap_or_else(|| self.clone());
         config.keep_gained(&before, done, &given);
+        let first = first.unwrap_or_else(|| config.first_rate(self, done));
+        config.amendments = vec![Amendment::continuation(done, first)].into();
         config.validate()?;
         Ok(config)
     }
@@ -149,6 +157,24 @@ impl TrainConfig {
             return Err(refused("max_extensions", "", why));
         }
         Ok(())
+    }
+
+    /// Returns the learning rate of the centres in the first step of a part with this configuration, after `done` steps of
+    /// `before`: that of a run of this length, times the root of its ratio to the last rate before, at most that of the
+    /// first step of a run.
+    fn first_rate(&self, before: &Self, done: u32) -> f64 {
+        let rate = |config: &Self, step| {
+            let schedule = Schedule::new(config.clone(), 1.0);
+            f64::from(schedule.learning_rates(step).means)
+        };
+        let (was, longer) = (rate(before, done), rate(self, done + 1));
+        let most = self.learning_rates.means.max(longer);
+        let first = match was > 0.0 && longer > was {
+            true => (longer * (longer / was).sqrt()).min(most),
+            false => longer,
+        };
+        // Three digits, to be read in config.toml.
+        format!("{first:.2e}").parse().unwrap_or(first)
     }
 
     /// Changes what would undo a part of what the run before has gained in `done` steps, unless `given` names it.

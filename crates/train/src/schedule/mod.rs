@@ -12,8 +12,9 @@
 //! 8. Rates of scales and quaternions are larger at first ([`crate::config::LearningRateConfig::early`]), and the first
 //!    photos half as large ([`crate::config::DataConfig::coarse_until`]).
 //! 9. Anti-aliased runs compute the Gaussians' 3D filters again every hundred steps and after density control.
-//! 10. After moments that start at zero ([`Change::FreshMoments`]), rates are corrected as at the start of a run, and
-//!     the first round of density control waits until statistics cover one interval.
+//! 10. In a further part of a run ([`Change::Continuation`]) the centres' rate falls from a value of the part. If its
+//!     moments start at zero, rates are corrected as at the start of a run, and the first round of density control waits
+//!     until statistics cover one interval.
 //! 11. Dropout omits a part of the Gaussians, drawn again for each step ([`dapple_engine::Dropout`]).
 //!
 //! A schedule is a list of segments, one more for each amendment of the plan ([`mod@crate::plan`]). A segment has the
@@ -95,9 +96,12 @@ impl Schedule {
                     max_gaussians,
                 } => segment(config.extended_to(steps, max_gaussians as usize))
                     .with_dropout(last.dropout)
-                    .with_fresh_moments(last.fresh_after),
+                    .with_parts_of(&last),
                 Change::Dropout { rate } => last.clone().with_dropout(rate),
-                Change::FreshMoments => last.clone().with_fresh_moments(Some(after)),
+                Change::Continuation {
+                    means,
+                    fresh_moments,
+                } => last.clone().continued(after, means, fresh_moments),
             };
             segments.push(std::mem::replace(&mut last, next.from(after)));
         }

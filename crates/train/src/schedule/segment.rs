@@ -18,7 +18,9 @@ pub(super) struct Segment {
     pub(super) strategy: Arc<dyn DensityStrategy>,
     pub(super) dropout: f64,
     /// Step after which moments and density statistics started at zero; `None` if they did at the start of the run.
-    pub(super) fresh_after: Option<u32>,
+    fresh_after: Option<u32>,
+    /// Last further part of the run: the step before it, and the centres' rate in its first step.
+    part: Option<(u32, f64)>,
     pace: Pace,
 }
 
@@ -43,6 +45,7 @@ impl Segment {
             extent,
             dropout: config.dropout,
             fresh_after: None,
+            part: None,
             pace: Pace {
                 from: 0,
                 place: 0,
@@ -62,10 +65,23 @@ impl Segment {
         Self { dropout, ..self }
     }
 
-    /// Returns this segment with moments that started at zero after a step.
-    pub(super) fn with_fresh_moments(self, fresh_after: Option<u32>) -> Self {
+    /// Returns this segment as a further part of the run after step `after`, with the centres' rate in its first step.
+    pub(super) fn continued(self, after: u32, means: f64, fresh_moments: bool) -> Self {
         Self {
-            fresh_after,
+            part: Some((after, means)),
+            fresh_after: match fresh_moments {
+                true => Some(after),
+                false => self.fresh_after,
+            },
+            ..self
+        }
+    }
+
+    /// Returns this segment with the parts of another one.
+    pub(super) fn with_parts_of(self, other: &Self) -> Self {
+        Self {
+            part: other.part,
+            fresh_after: other.fresh_after,
             ..self
         }
     }
@@ -170,8 +186,15 @@ impl Segment {
         let rates = &self.config.learning_rates;
         let place = self.place(step);
         let beyond = rates.decay.powf(self.beyond(place));
-        let means = if rates.means > 0.0 {
-            rates.means * (rates.means_final / rates.means).powf(self.done(place)) * beyond
+        let (first, done) = match self.part {
+            None => (rates.means, self.done(place)),
+            Some((after, first)) => {
+                let length = self.config.schedule_length();
+                (first, part(place, self.place(after), length))
+            }
+        };
+        let means = if first > 0.0 {
+            first * (rates.means_final / first).powf(done) * beyond
         } else {
             0.0
         };

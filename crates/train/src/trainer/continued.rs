@@ -2,7 +2,6 @@
 
 use super::Trainer;
 use super::begin::settle_budget;
-use crate::plan::{Amendment, Amendments};
 use crate::views::Chosen;
 use crate::{
     Best, CaptureIdentity, Checkpoint, Continuation, SettingChange, Strategy, TrainConfig,
@@ -58,7 +57,7 @@ impl Trainer {
         let has_state = !ended.state.first_moments.is_empty();
         if !has_state {
             refuse_without_state(&ended.config)?;
-            config.amendments = Amendments::from(vec![Amendment::fresh_moments(ended.step)]);
+            config.amendments.forget_moments(ended.step);
             ended.state = OptimizerState::untrained(&ended.splats, ViewState::default());
         }
         let chosen = Chosen::new(dataset, &config)?;
