@@ -71,7 +71,10 @@ fn a_run_continues_to_the_same_bytes_also_after_a_stop_and_shows_its_parts() {
     go_on(path, "b", &["-q", "--steps=+200", "-o=other"]);
     assert!(splats(path, "b") == first, "the run stays as it is");
     go_on(path, "c", &["-q", "--steps=400", "--stop-at=310"]);
-    assert!(!path.join("c/state.safetensors").exists(), "of the results before");
+    assert!(
+        !path.join("c/state.safetensors").exists(),
+        "of the results before"
+    );
     ok_in(path, &["train", "-q", "--resume", "c"]);
     let whole = splats(path, "a");
     assert!(whole != first);
@@ -83,19 +86,23 @@ fn a_run_continues_to_the_same_bytes_also_after_a_stop_and_shows_its_parts() {
     assert_eq!(all["losses"][0]["step"], 1);
     let part = &all["continuations"][0];
     assert_eq!((&part["after"], &part["steps"]), (&200.into(), &400.into()));
-    let info = json(&ok_in(path, &["info", "a", "--json"]));
+    let info = json(&ok_in(path, &["info", "a", "--json"]))["run"].clone();
     let scored = |part: usize| info["parts"][part]["psnr"].as_f64().unwrap();
     assert_eq!(scored(1), all["psnr"].as_f64().unwrap());
     assert!(scored(0) < scored(1), "{info}");
     assert!(info["state_bytes"].as_u64().unwrap() > 0);
     let info = ok_in(path, &["info", "c"]).stdout;
-    for words in ["1: steps 1 to 200, PSNR", "2: steps 201 to 400", "--continue c"] {
+    for words in [
+        "1: steps 1 to 200, PSNR",
+        "2: steps 201 to 400",
+        "--continue c",
+    ] {
         assert!(info.contains(words), "{words}: {info}");
     }
     // A third part, with the default number of steps.
     let said = go_on(path, "a", &[]).stderr;
     assert!(said.contains("steps: 600, half as many again"), "{said}");
-    let parts = json(&ok_in(path, &["info", "a", "--json"]))["parts"].clone();
+    let parts = json(&ok_in(path, &["info", "a", "--json"]))["run"]["parts"].clone();
     assert_eq!(parts.as_array().unwrap().len(), 3);
 }
 
@@ -122,7 +129,12 @@ fn a_part_that_is_killed_resumes_and_keeps_earlier_results_until_then() {
         std::thread::sleep(Duration::from_millis(2));
     }
     // The folder is in use meanwhile.
-    refused(path, &["train", "-q", "--continue", "b"], INPUT, &["another"]);
+    refused(
+        path,
+        &["train", "-q", "--continue", "b"],
+        INPUT,
+        &["another"],
+    );
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(first == splats(path, "b"), "the results of the first part");
@@ -136,7 +148,13 @@ fn a_part_that_is_killed_resumes_and_keeps_earlier_results_until_then() {
     // A stopped run continues with another length.
     let said = go_on(path, "c", &["--steps=1000", "-o=d"]).stderr;
     assert!(said.contains("after step 900"), "{said}");
-    assert_eq!(metrics(path, "d")["continuations"].as_array().unwrap().len(), 2);
+    assert_eq!(
+        metrics(path, "d")["continuations"]
+            .as_array()
+            .unwrap()
+            .len(),
+        2
+    );
 }
 
 #[test]
@@ -152,7 +170,11 @@ fn a_run_without_state_continues_from_its_splats_at_reduced_rates() {
     assert!(splats(path, "a") == splats(path, "b"), "the same command");
     let all = metrics(path, "a");
     assert_eq!(all["continuations"][0]["has_state"], false);
-    assert!(all["psnr"].as_f64().unwrap() > before, "{before} {}", all["psnr"]);
+    assert!(
+        all["psnr"].as_f64().unwrap() > before,
+        "{before} {}",
+        all["psnr"]
+    );
     let config = std::fs::read_to_string(path.join("a/config.toml")).unwrap();
     assert!(config.contains("fresh_moments = true"), "{config}");
     // The state of the second part is that of the results.
@@ -161,7 +183,12 @@ fn a_run_without_state_continues_from_its_splats_at_reduced_rates() {
     // Another capture.
     std::fs::remove_dir_all(path.join("capture")).unwrap();
     synth(path, &["--seed", "9"]);
-    refused(path, &["train", "-q", "--continue", "a"], INPUT, &["another capture"]);
+    refused(
+        path,
+        &["train", "-q", "--continue", "a"],
+        INPUT,
+        &["another capture"],
+    );
 }
 
 #[test]
@@ -171,7 +198,10 @@ fn settings_change_between_parts_where_they_can() {
     train(path, &["-q", "--steps=200", "-o=a"]);
     let further = ["-q", "--steps=+60", "--overwrite"];
     for (changes, key) in [
-        (&["--strategy=mcmc", "--max-gaussians=900"][..], "densify.strategy"),
+        (
+            &["--strategy=mcmc", "--max-gaussians=900"][..],
+            "densify.strategy",
+        ),
         (&["--downscale=2"], "data.downscale"),
         (&["--sh-degree=3"], "sh_degree"),
         (&["--sh-degree=0"], "sh_degree"),
@@ -214,7 +244,11 @@ fn runs_that_cannot_continue_are_refused_and_stay_as_they_are() {
         refused(path, &args, INPUT, words);
     };
     refuse("a", &["--steps=+0"], &["adds no step", "--steps +2000"]);
-    refuse("a", &["--steps=60"], &["none to continue with", "has done 60"]);
+    refuse(
+        "a",
+        &["--steps=60"],
+        &["none to continue with", "has done 60"],
+    );
     refuse("a", &["--steps=+9", "--stop-at=60"], &["is past"]);
     refuse("a", &["--overwrite"], &["no effect"]);
     refuse("a/splats.ply", &[], &["a file", "--from"]);
@@ -226,7 +260,12 @@ fn runs_that_cannot_continue_are_refused_and_stay_as_they_are() {
         INPUT,
         &["adds steps", "--continue RUN"],
     );
-    let ran = refused(path, &["train", "-q", "--resume", "a"], INPUT, &["finished"]);
+    let ran = refused(
+        path,
+        &["train", "-q", "--resume", "a"],
+        INPUT,
+        &["finished"],
+    );
     assert!(ran.stderr.contains("train --continue a"), "{}", ran.stderr);
     let old = path.join("a/state.safetensors");
     let whole = std::fs::read(&old).unwrap();

@@ -150,8 +150,7 @@ impl CaptureIdentity {
         now: &TrainConfig,
     ) -> Result<()> {
         let (a, b) = (&before.data, &now.data);
-        let has_size =
-            (a.downscale, a.max_resolution) == (b.downscale, b.max_resolution);
+        let has_size = (a.downscale, a.max_resolution) == (b.downscale, b.max_resolution);
         let has_masks = (a.mask_mode, a.invert_masks) == (b.mask_mode, b.invert_masks);
         let has_depths = before.depth == now.depth;
         if has_size && has_masks && has_depths {

@@ -29,7 +29,8 @@ mod tensors;
 pub use capture::{CaptureIdentity, ViewIdentity};
 
 use crate::{
-    Best, Budget, CapLosses, Continuation, EvalRow, ExtensionCheck, History, Seconds, TrainConfig, ValidationRow,
+    Best, Budget, CapLosses, Continuation, EvalRow, ExtensionCheck, History, Seconds, TrainConfig,
+    ValidationRow,
 };
 use dapple_engine::{DensifyReport, OptimizerState, STATISTICS};
 use dapple_scene::atomic::write_atomically;

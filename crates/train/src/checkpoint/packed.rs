@@ -35,10 +35,23 @@ mod tests {
 
     #[test]
     fn numbers_keep_their_sign_size_and_eight_bits() {
-        for value in [0.0, -0.0, 1.0, -2.5, 1e-30, 3e-39, -7.1e-12, f32::MAX, f32::MIN] {
+        for value in [
+            0.0,
+            -0.0,
+            1.0,
+            -2.5,
+            1e-30,
+            3e-39,
+            -7.1e-12,
+            f32::MAX,
+            f32::MIN,
+        ] {
             let again = unpacked(&packed(&[value]))[0];
             assert!(again.is_finite() && again.is_sign_positive() == value.is_sign_positive());
-            assert!((again - value).abs() <= value.abs() / 128.0, "{value} {again}");
+            assert!(
+                (again - value).abs() <= value.abs() / 128.0,
+                "{value} {again}"
+            );
         }
         // Ties go to the even neighbour.
         let tie = |upper: u32| f32::from_bits(upper << 16 | 0x8000);

@@ -204,7 +204,8 @@ impl TrainConfig {
     pub(crate) fn changes(&self, other: &Self) -> Result<Vec<(String, String, String)>> {
         let pairs = flat(self)?.into_iter().zip(flat(other)?);
         let changed = pairs.filter(|((key, a), (_, b))| {
-            let is_beside = |row: &dapple_base::settings::Row| row.is_beside_results && row.name == key;
+            let is_beside =
+                |row: &dapple_base::settings::Row| row.is_beside_results && row.name == key;
             a != b && key != "amendments" && !Self::ROWS.iter().any(is_beside)
         });
         Ok(changed.map(|((key, a), (_, b))| (key, a, b)).collect())

@@ -251,9 +251,11 @@ impl RunFolder {
                 "`dapple train --continue {} --steps +N` trains it for N more steps",
                 self.path.display()
             ))),
-            _ => Err(Error::input("this folder holds no checkpoint to resume from")
-                .at_path(&path)
-                .hint("the run ended before its first one: begin it again without --resume")),
+            _ => Err(
+                Error::input("this folder holds no checkpoint to resume from")
+                    .at_path(&path)
+                    .hint("the run ended before its first one: begin it again without --resume"),
+            ),
         }
     }
 

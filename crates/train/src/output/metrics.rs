@@ -1,8 +1,8 @@
 //! Measurements of a run, as `metrics.json` and as rows of `metrics.csv`.
 
 use crate::{
-    Budget, CapLosses, Continuation, Ending, EvalRow, ExtensionCheck, History, LossRow, Outcome, PhotoTraffic,
-    Seconds, TrainConfig, Trainer, WatchReport,
+    Budget, CapLosses, Continuation, Ending, EvalRow, ExtensionCheck, History, LossRow, Outcome,
+    PhotoTraffic, Seconds, TrainConfig, Trainer, WatchReport,
 };
 use dapple_engine::DensifyReport;
 use glam::DVec3;

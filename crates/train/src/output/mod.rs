@@ -163,7 +163,8 @@ fn settle_state(
         _ => false,
     };
     let is_bad = !outcome.ending.is_good();
-    let is_unsaved = matches!(outcome.ending, Ending::Stopped(_)) && !folder.checkpoint_path().is_file();
+    let is_unsaved =
+        matches!(outcome.ending, Ending::Stopped(_)) && !folder.checkpoint_path().is_file();
     match !written && (is_bad || is_unsaved) && trainer.is_continued() {
         true => Ok(()),
         false => folder.settle_state(written),

@@ -3,7 +3,7 @@
 use super::Trainer;
 use super::hooks::{Callers, Hooks};
 use crate::event::Event;
-use crate::{Ending, broken, EvalReport, Outcome, Seconds};
+use crate::{Ending, EvalReport, Outcome, Seconds, broken};
 use dapple_engine::{NonFiniteReport, Pictures};
 use dapple_scene::{Result, View};
 use std::sync::Arc;

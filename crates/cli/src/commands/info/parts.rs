@@ -59,7 +59,8 @@ pub fn lines_of(parts: &[Part]) -> Vec<(&'static str, String)> {
             grouped((part.after + 1).into()),
             grouped(part.steps.into())
         );
-        let changes = part.changes.iter().map(|change| {
+        let changes = part.changes.iter().filter(|change| change.key != "steps");
+        let changes = changes.map(|change| {
             let SettingChange { key, before, now } = change;
             format!("{key} = {now} (was {before})")
         });

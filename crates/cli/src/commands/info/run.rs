@@ -1,10 +1,10 @@
 //! Facts about a run from its folder: from `metrics.json`, or from the checkpoint of an unfinished run.
 
 use super::Shown;
-use crate::training_display::{clock, gaussians, grouped};
-use dapple::scene::{Result, bounded};
 use super::parts::{Part, lines_of, parts_of};
 use crate::machine;
+use crate::training_display::{clock, gaussians, grouped};
+use dapple::scene::{Result, bounded};
 use dapple::train::{Checkpoint, Continuation, EvalRow, GotWorse, RunFolder, StartSplats};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};

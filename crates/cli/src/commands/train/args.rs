@@ -132,9 +132,11 @@ impl Args {
         if !self.settings.adds_steps() || self.continue_run.is_some() {
             return Ok(());
         }
-        Err(Error::input("--steps +N adds steps to a run that has ended")
-            .at("the options given")
-            .hint("name the run with --continue RUN, or omit the plus sign"))
+        Err(
+            Error::input("--steps +N adds steps to a run that has ended")
+                .at("the options given")
+                .hint("name the run with --continue RUN, or omit the plus sign"),
+        )
     }
 
     /// Returns what the configuration file and the options set, without a preset.

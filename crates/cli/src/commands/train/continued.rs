@@ -16,8 +16,8 @@ use crate::viewing::playback;
 use dapple::scene::load::{self};
 use dapple::scene::{Capture, Error, Result};
 use dapple::train::{
-    Checkpoint, Continuation, Fingerprint, PhotoCoverage, RunFolder, RunOrigin, Schedule, Snapshots,
-    TrainConfig, Trainer,
+    Checkpoint, Continuation, Fingerprint, PhotoCoverage, RunFolder, RunOrigin, Schedule,
+    Snapshots, TrainConfig, Trainer,
 };
 use std::path::{Path, PathBuf};
 
@@ -87,7 +87,11 @@ fn continue_into(
     let count = args.view.snapshots(ended.launch.snapshots);
     let start = ended.launch.start.clone();
     let before = ended.config.clone();
-    let psnr = ended.history.evals.last().filter(|row| row.step == ended.step);
+    let psnr = ended
+        .history
+        .evals
+        .last()
+        .filter(|row| row.step == ended.step);
     let psnr = psnr.map(|row| row.psnr);
     let mut trainer =
         Trainer::continue_run(&dataset, ended, config, engine).map_err(|e| match e.place() {
@@ -222,7 +226,10 @@ fn plan(
         grouped(part.steps.into())
     )];
     let (first, last) = (part.after + 1, now.last_step());
-    let (was, schedule) = (Schedule::new(before.clone(), 1.0), Schedule::new(now.clone(), 1.0));
+    let (was, schedule) = (
+        Schedule::new(before.clone(), 1.0),
+        Schedule::new(now.clone(), 1.0),
+    );
     let rate = |schedule: &Schedule, step| schedule.learning_rates(step).means;
     lines.push(format!(
         "  centres    learning rate {:.2e} to {:.2e} of the extent, {:.2e} at the end of the part before",
@@ -230,13 +237,16 @@ fn plan(
         rate(&schedule, last),
         rate(&was, part.after)
     ));
-    lines.push(format!("  density    {}", density(&schedule, (first, last), now)));
+    lines.push(format!(
+        "  density    {}",
+        density(&schedule, (first, last), now)
+    ));
     lines.push(format!(
         "  harmonics  degree {} at once, highest {}",
         schedule.sh_degree(first),
         now.sh_degree
     ));
-    for change in &part.changes {
+    for change in part.changes.iter().filter(|change| change.key != "steps") {
         lines.push(format!(
             "  changed    {} = {}, was {}",
             change.key, change.now, change.before
