@@ -1,4 +1,4 @@
-//! Parts of a run: each [`Continuation`] begins another one.
+//! Further parts of a run: [`Continuation`].
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ pub struct Continuation {
     pub steps: u32,
     /// Gaussians at its start.
     pub gaussians: u64,
-    /// True if it started with the optimizer state of the part before, false if with its splats alone.
+    /// True if it started with the optimizer state of the part before, false if with the splats only.
     pub has_state: bool,
     /// Settings that differ from those of the part before.
     pub changes: Vec<SettingChange>,

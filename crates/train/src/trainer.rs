@@ -392,7 +392,7 @@ impl Trainer {
         &self.run.schedule
     }
 
-    /// Returns true if the run is a later part of another one.
+    /// Returns true if the run has further parts ([`Self::continue_run`]).
     pub fn is_continued(&self) -> bool {
         !self.run.state.history.continuations.is_empty()
     }

@@ -128,7 +128,7 @@ fn a_part_that_is_killed_resumes_and_keeps_earlier_results_until_then() {
     while !checkpoint.exists() && started.elapsed() < Duration::from_secs(60) {
         std::thread::sleep(Duration::from_millis(2));
     }
-    // The folder is in use meanwhile.
+    // The folder is in use.
     refused(
         path,
         &["train", "-q", "--continue", "b"],
@@ -165,7 +165,7 @@ fn a_run_without_state_continues_from_its_splats_at_reduced_rates() {
     assert!(!path.join("a/state.safetensors").exists());
     let before = metrics(path, "a")["psnr"].as_f64().unwrap();
     let said = go_on(path, "a", &["--steps=+200", "-o=b"]).stderr;
-    assert!(said.contains("from its splats alone"), "{said}");
+    assert!(said.contains("from its splats only"), "{said}");
     go_on(path, "a", &["-q", "--steps=400"]);
     assert!(splats(path, "a") == splats(path, "b"), "the same command");
     let all = metrics(path, "a");

@@ -5,7 +5,7 @@
 //!    centres begins above the value that a run of this length has at this step, and falls again: the part before has
 //!    let it fall faster ([`TrainConfig::first_rate`]).
 //! 2. Choices (strategy, appearance and the like) stay, unless the next part names others.
-//! 3. What the splats have already gained stays: the degree of the harmonics does not fall, photos do not return to half
+//! 3. Gains of the splats so far stay: the degree of the harmonics does not fall, photos do not return to half
 //!    of their size, and learned appearance does not pause.
 //! 4. Density control catches up: if the part before has ended it, it acts for as many further steps as a run of the new
 //!    length has more of it (`docs/experiments/2026-11-27-continue.md`).

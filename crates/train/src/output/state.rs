@@ -2,7 +2,7 @@
 //!
 //! 1. The file is written next to its final place while the splats are scored, and takes its place after all other
 //!    results are written. Until then an earlier state belongs to the results in the folder.
-//! 2. The state belongs to the results if both have the same number of steps. A run that ended badly leaves the state of
+//! 2. The state belongs to the results if both have the same number of steps. A run that ended badly keeps the state of
 //!    the part before.
 //! 3. A run without a state continues from its splats, with the history of `metrics.json`.
 
@@ -118,7 +118,7 @@ impl RunFolder {
         }
     }
 
-    /// Returns a run to continue from its splats alone.
+    /// Returns a run to continue from its splats only.
     fn from_splats(&self, metrics: Metrics) -> Result<Checkpoint> {
         let path = self.splats_path();
         if !path.is_file() || metrics.steps == 0 {

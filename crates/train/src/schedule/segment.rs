@@ -77,7 +77,7 @@ impl Segment {
         }
     }
 
-    /// Returns this segment with the parts of another one.
+    /// Returns this segment with the parts of `other`.
     pub(super) fn with_parts_of(self, other: &Self) -> Self {
         Self {
             part: other.part,

@@ -34,7 +34,7 @@ impl Trainer {
     ///
     /// # Errors
     /// Another capture, or photos that have changed; more Gaussians than the cap; state that the configuration needs and
-    /// splats alone lack; see [`Trainer::new`] for the others.
+    /// splats do not hold; see [`Trainer::new`] for the others.
     pub fn continue_run(
         dataset: &Dataset,
         mut ended: Checkpoint,
@@ -99,7 +99,7 @@ impl Trainer {
     }
 }
 
-/// Refuses to continue a run from its splats alone, if it has learned what the splats do not hold.
+/// Refuses to continue a run from its splats only, if it has learned what the splats do not hold.
 fn refuse_without_state(before: &TrainConfig) -> Result<()> {
     let lacks = match (before.poses.refine, before.antialias) {
         (true, _) => "refined poses",

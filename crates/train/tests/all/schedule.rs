@@ -226,7 +226,7 @@ fn next_part(before: &TrainConfig, steps: u32) -> TrainConfig {
 fn a_further_part_has_the_schedule_of_the_longer_run_and_raised_rates() {
     let (before, longer) = (first_part(), Preset::Standard.config_for(4000));
     let config = next_part(&before, 4000);
-    // The default strategy of 4 000 steps is another one.
+    // 4 000 steps have another default strategy.
     assert_ne!(longer.densify.strategy, before.densify.strategy);
     assert_eq!(config.densify.strategy, before.densify.strategy);
     assert_eq!((config.steps, config.eval.every), (4000, longer.eval.every));

@@ -2,7 +2,7 @@
 //!
 //! 1. The part starts from the checkpoint of a stopped run, from the state of a finished run, or else from its splats.
 //! 2. Its configuration is that of the run for the new number of steps, with the options on top
-//!    ([`TrainConfig::continued`]). What the schedule does is printed before the first step.
+//!    ([`TrainConfig::continued`]). The numbers of its schedule are printed before the first step.
 //! 3. Results are written into the folder of the run, or into --out. Splats, scores and state of the part before are
 //!    replaced when the new ones are whole.
 
@@ -51,7 +51,7 @@ fn continue_into(
     console: &Console,
 ) -> Result<Done> {
     let is_same = is_same_folder(run, out);
-    // Locked before reading, so that another process that trains there is found. A folder without a run stays as it is.
+    // Locked before reading, so that another process that trains there is found. A folder without a run does not change.
     let source = match is_same && RunFolder::open(run).holds_run() {
         true => RunFolder::create(run)?,
         false => RunFolder::open(run),
@@ -216,7 +216,7 @@ fn plan(
     let psnr = psnr.map_or(String::new(), |psnr| format!(", PSNR {psnr:.2} dB"));
     let with = match part.has_state {
         true => "with its optimizer state",
-        false => "from its splats alone: the optimizer starts without moments, at reduced rates",
+        false => "from its splats only: the optimizer starts without moments, at reduced rates",
     };
     let mut lines = vec![format!(
         "continues {} after step {} ({}{psnr}) to step {}, {with}",
