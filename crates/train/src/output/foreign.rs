@@ -159,6 +159,7 @@ impl RunFolder {
         // Cameras have no signature; those next to a run's configuration belong to the run.
         let cameras = Some(self.cameras_path()).filter(|_| !is_there);
         let capture = Some(self.capture_path()).filter(|_| !is_there);
+        let state = Some(self.state_path()).filter(|_| !is_there);
         // Snapshots have no signature either.
         let snapshots = self.snapshots().into_iter().filter(|_| !is_there);
         [
@@ -166,12 +167,12 @@ impl RunFolder {
             self.appearance_path(),
             self.metrics_path(),
             self.csv_path(),
-            self.state_path(),
             self.checkpoint_path(),
         ]
         .into_iter()
         .chain(cameras)
         .chain(capture)
+        .chain(state)
         .chain(snapshots.map(|snapshot| snapshot.path))
         .find(|path| path.symlink_metadata().is_ok())
     }

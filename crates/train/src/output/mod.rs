@@ -235,7 +235,7 @@ struct FolderHook<'a> {
     pictures: PictureWriter,
     /// Thread that writes the final splats while they are scored.
     splats: Option<JoinHandle<Result<()>>>,
-    /// Thread that writes the state of a finished run meanwhile.
+    /// Thread that writes the state of a finished run while its splats are scored.
     state: Option<JoinHandle<Result<()>>>,
 }
 

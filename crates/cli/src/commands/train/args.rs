@@ -53,9 +53,10 @@ pub struct Args {
         conflicts_with_all = ["out", "overwrite", "print_config"])]
     pub(super) resume: Option<PathBuf>,
 
-    /// Train the finished or stopped run in the folder RUN further, with its settings and those given. --steps is the
-    /// number of all steps, --steps +N of further steps [default: half as many steps again]. The results replace those
-    /// of RUN, unless --out names another folder
+    /// Train the finished or stopped run in the folder RUN further, --steps +N steps
+    ///
+    /// Settings are those of the run, changed by options. --steps N is the number of all steps, --steps +N of further
+    /// steps [default: half as many steps again]. The results replace those of RUN, unless --out names another folder
     #[arg(long = "continue", value_name = "RUN", help_heading = "Input",
         conflicts_with_all = ["resume", "from", "print_config", "time_budget", "preset"])]
     pub(super) continue_run: Option<PathBuf>,
