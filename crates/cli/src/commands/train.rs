@@ -450,7 +450,7 @@ fn run_into(
     let outcome = train_into(folder, trainer, &mut display);
     display.finish(&ended(&outcome));
     for note in folder.renewal_note().iter().chain(&folder.state_note()) {
-        console.note(&format!("note: {}", printable(&note)));
+        console.note(&format!("note: {}", printable(note)));
     }
     Ok(Done::new(folder, trainer, &outcome?, stop_at, wall))
 }

@@ -80,7 +80,7 @@ impl RunFolder {
         };
         let metrics = self.read_metrics();
         let Some(mut state) = state else {
-            return self.from_splats(metrics?);
+            return self.splats_to_continue(metrics?);
         };
         let Ok(metrics) = metrics else {
             return Ok(state);
@@ -92,7 +92,7 @@ impl RunFolder {
                 state.history.seconds = metrics.seconds;
                 Ok(state)
             }
-            false if metrics.ending == Ending::Finished => self.from_splats(metrics),
+            false if metrics.ending == Ending::Finished => self.splats_to_continue(metrics),
             false => Ok(state),
         }
     }
@@ -119,7 +119,7 @@ impl RunFolder {
     }
 
     /// Returns a run to continue from its splats only.
-    fn from_splats(&self, metrics: Metrics) -> Result<Checkpoint> {
+    fn splats_to_continue(&self, metrics: Metrics) -> Result<Checkpoint> {
         let path = self.splats_path();
         if !path.is_file() || metrics.steps == 0 {
             return Err(self.no_run());
