@@ -50,6 +50,7 @@ impl Selection for PresetAndPhotos {
 #[derive(Debug, Clone)]
 pub struct SettingsArgs<S> {
     patch: ConfigPatch,
+    adds_steps: bool,
     selection: PhantomData<S>,
 }
 
@@ -57,6 +58,11 @@ impl<S: Selection> SettingsArgs<S> {
     /// Returns the settings as a layer of the configuration.
     pub fn patch(&self) -> ConfigPatch {
         self.patch.clone()
+    }
+
+    /// Returns true if `--steps +N` names steps to add.
+    pub fn adds_steps(&self) -> bool {
+        self.adds_steps
     }
 
     /// Returns the selected keys with an option, in the order of their headings.
@@ -130,6 +136,7 @@ impl<S: Selection> clap::Args for SettingsArgs<S> {
 impl<S: Selection> FromArgMatches for SettingsArgs<S> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let mut patch = ConfigPatch::default();
+        let mut adds_steps = false;
         for key in Self::keys() {
             let Some(flag) = key.row.flag else {
                 continue;
@@ -141,6 +148,7 @@ impl<S: Selection> FromArgMatches for SettingsArgs<S> {
                 _ => matches.get_one::<String>(id).map(OsStr::new),
             };
             if let Some(value) = value {
+                adds_steps |= id == "steps" && value.to_string_lossy().starts_with('+');
                 patch.set(&key.to_string(), value).map_err(|fault| {
                     clap::Error::raw(clap::error::ErrorKind::ValueValidation, fault)
                 })?;
@@ -149,6 +157,7 @@ impl<S: Selection> FromArgMatches for SettingsArgs<S> {
         settle(&mut patch);
         Ok(Self {
             patch,
+            adds_steps,
             selection: PhantomData,
         })
     }

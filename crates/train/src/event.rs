@@ -39,6 +39,8 @@ pub enum Event<'a> {
     Amended(Amendment),
     /// Held-out photos were scored after this many steps.
     Eval(u32, Arc<EvalReport>),
+    /// All steps are done: the state to continue the run from. Sent before [`Event::FinalSplats`] to hooks that need it.
+    FinalState(&'a Arc<Checkpoint>),
     /// All steps are done: the final splats, as files hold them. The last scoring follows.
     FinalSplats(&'a Arc<Splats>),
     /// The last scoring has rendered a held-out view, whose photo is in memory. Sent to hooks that need pictures.

@@ -1,6 +1,6 @@
 //! History of a run: losses, scores, density control and times.
 
-use crate::Budget;
+use crate::{Budget, Continuation};
 use dapple_engine::{DensifyReport, StepCounts};
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -160,6 +160,8 @@ pub struct History {
     pub cap: CapLosses,
     /// Gaussian cap and its reason; `None` if the user set the cap or there is no limit.
     pub budget: Option<Budget>,
+    /// Later parts of the run, in order.
+    pub continuations: Vec<Continuation>,
 }
 
 /// An exponential mean that starts unbiased (the correction of Adam's moments).

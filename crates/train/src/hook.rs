@@ -92,6 +92,8 @@ pub struct DeviceRequirements {
     pub pictures: bool,
     /// Checkpoints, for [`Event::Checkpoint`].
     pub checkpoints: bool,
+    /// State of the finished run, for [`Event::FinalState`].
+    pub final_state: bool,
 }
 
 /// Hook that does nothing.

@@ -22,6 +22,7 @@ pub mod capture_statistics;
 mod checkpoint;
 mod clock;
 pub mod config;
+mod continuation;
 mod contributions;
 mod ending;
 pub mod evaluate;
@@ -55,6 +56,7 @@ pub use checkpoint::{
     CHECKPOINT_VERSION, CaptureIdentity, Checkpoint, RunOrigin, StartSplats, ViewIdentity,
 };
 pub use config::{AppearanceModel, ConfigPatch, DepthSource, Preset, TrainConfig};
+pub use continuation::{Continuation, SettingChange};
 pub use contributions::contributions;
 pub use ending::{Ending, Outcome};
 pub use evaluate::{

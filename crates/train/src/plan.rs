@@ -76,6 +76,12 @@ impl Plan {
         )
     }
 
+    /// Returns the configuration of the last extension; `None` without one.
+    pub(crate) fn extended(&self) -> Option<TrainConfig> {
+        let (_, steps, most) = self.amendments.extensions().next_back()?;
+        Some(self.config.extended_to(steps, most as usize))
+    }
+
     /// Adds an amendment by its step, unless the plan has it from an earlier run.
     ///
     /// # Errors

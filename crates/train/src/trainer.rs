@@ -14,6 +14,7 @@
 //! The trainer waits for the engine only to score, to measure withheld photos, for checkpoints and at the end.
 
 mod begin;
+mod continued;
 mod ended;
 mod held_out;
 mod hooks;
@@ -262,6 +263,7 @@ impl Trainer {
             return Ok(outcome);
         }
         if ending == Ending::Finished {
+            self.send_final_state(callers)?;
             self.take_final_splats(callers)?;
         } else {
             // Without the scoring that follows, which the whole run does not have at this step.
@@ -388,6 +390,11 @@ impl Trainer {
     /// Returns the schedule of this run.
     pub fn schedule(&self) -> &Schedule {
         &self.run.schedule
+    }
+
+    /// Returns true if the run has further parts ([`Self::continue_run`]).
+    pub fn is_continued(&self) -> bool {
+        !self.run.state.history.continuations.is_empty()
     }
 
     /// Returns the history up to the current step.

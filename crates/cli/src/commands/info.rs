@@ -1,5 +1,6 @@
 //! `dapple info`: describes a capture, a splat file or a run.
 
+mod parts;
 mod run;
 
 use crate::console::Console;

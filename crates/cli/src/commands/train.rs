@@ -2,6 +2,7 @@
 
 mod args;
 mod background;
+mod continued;
 mod done;
 mod duration;
 mod from;
@@ -44,9 +45,11 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
             console.note(&format!("note: {}: {old} is now {new}", file.display()));
         }
     }
-    let mut done = match &args.resume {
-        Some(out) => resume::resume(args, out, wall, console)?,
-        None => match begin(args, wall, console)? {
+    args.refuse_added_steps()?;
+    let mut done = match (&args.resume, &args.continue_run) {
+        (Some(out), _) => resume::resume(args, out, wall, console)?,
+        (_, Some(run)) => continued::continue_run(args, run, wall, console)?,
+        _ => match begin(args, wall, console)? {
             Some(done) => done,
             None => return Ok(()),
         },
@@ -446,8 +449,8 @@ fn run_into(
     wall.training_begins(trainer);
     let outcome = train_into(folder, trainer, &mut display);
     display.finish(&ended(&outcome));
-    if let Some(note) = folder.renewal_note() {
-        console.note(&format!("note: {}", printable(&note)));
+    for note in folder.renewal_note().iter().chain(&folder.state_note()) {
+        console.note(&format!("note: {}", printable(note)));
     }
     Ok(Done::new(folder, trainer, &outcome?, stop_at, wall))
 }

@@ -10,6 +10,7 @@ mod ceilings;
 #[path = "../../../profile/tests/all/support/chromium.rs"]
 mod chromium;
 mod common;
+mod continued;
 mod depth;
 mod devices;
 mod edit;

@@ -359,7 +359,7 @@ fn a_checkpoint_without_sums_goes_on_with_a_note() {
 fn checkpoints_that_fail_are_told_once_and_counted() {
     let folder = small_capture();
     let script = format!(
-        "trap '' XFSZ; ulimit -f 24; exec {} train capture -o out --preset m9 --steps 60 --checkpoint-every 1",
+        "trap '' XFSZ; ulimit -f 32; exec {} train capture -o out --preset m9 --steps 60 --checkpoint-every 1",
         env!("CARGO_BIN_EXE_dapple")
     );
     let limited = std::process::Command::new("sh")

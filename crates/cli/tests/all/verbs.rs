@@ -69,11 +69,12 @@ fn a_run_leaves_what_the_help_promises_and_eval_agrees_with_it() {
         "metrics.csv",
         "metrics.json",
         "splats.ply",
+        "state.safetensors",
     ] {
         assert!(left.iter().any(|file| file == name), "{name}: {left:?}");
     }
     assert_eq!(left.iter().filter(|f| f.starts_with("errors/")).count(), 2);
-    assert_eq!(left.len(), 10, "nothing else: {left:?}");
+    assert_eq!(left.len(), 11, "nothing else: {left:?}");
 
     let args = [
         "eval",

@@ -1,5 +1,6 @@
 //! Identity of the capture of a run, so that the run does not resume with another capture.
 
+use crate::TrainConfig;
 use crc32fast::Hasher;
 use dapple_scene::{Camera, Dataset, Error, Lens, Result, ViewFiles, origin};
 use glam::DVec3;
@@ -133,6 +134,48 @@ impl CaptureIdentity {
                 "give the capture that the run began with, unchanged: `dapple train SCENE --resume OUT`",
             ),
         )
+    }
+}
+
+impl CaptureIdentity {
+    /// Checks that the next part of a run can continue with `other`. Photos may have another size, masks and depths
+    /// another use: their sums are compared only if `before` and `now` read them in the same way.
+    ///
+    /// # Errors
+    /// See [`Self::check`].
+    pub(crate) fn check_content(
+        &self,
+        other: &Self,
+        before: &TrainConfig,
+        now: &TrainConfig,
+    ) -> Result<()> {
+        let (a, b) = (&before.data, &now.data);
+        let has_size = (a.downscale, a.max_resolution) == (b.downscale, b.max_resolution);
+        let has_masks = (a.mask_mode, a.invert_masks) == (b.mask_mode, b.invert_masks);
+        let has_depths = before.depth == now.depth;
+        if has_size && has_masks && has_depths {
+            return self.check(other);
+        }
+        let bare = |identity: &Self| {
+            let mut bare = identity.clone();
+            if !has_size {
+                // Of another size, a photo can come from another file.
+                (bare.names_and_sizes, bare.cameras) = (0, 0);
+            }
+            for view in &mut bare.views {
+                if !has_size {
+                    (view.camera, view.files.photo) = (0, None);
+                }
+                if !has_size || !has_masks {
+                    view.files.mask = None;
+                }
+                if !has_size || !has_depths {
+                    view.files.depth = None;
+                }
+            }
+            bare
+        };
+        bare(self).check(&bare(other))
     }
 }
 

@@ -15,17 +15,22 @@
 //! | `look.*` | with the appearance MLP: `frame` `[1, 4]`, `network` `[1, 1344]`, `network_moments` `[1, 2, 1344]`, `codes` `[V, 64]`, `code_moments` `[V, 2, 64]`, `seen` `[V]`; for each Gaussian `features` `[N, 8]`, `feature_moments` `[N, 2, 8]` |
 //! | `history.*` | of each step `steps`, `losses`, `gaussians`, `steps_per_second` `[S]` |
 //!
+//! `state.safetensors` of a finished run has the same format. Its moments are in 16 bits (`BF16`,
+//! [`Checkpoint::write_packed`]), since a run that continues is another run from there on.
+//!
 //! No random state is stored, because random numbers have none: views, splits and rounding are keyed by seed, step and
 //! index ([`crate::ViewOrder`]). The order of the Gaussians is state; it is the order of the tensors.
 
 mod capture;
+mod packed;
 mod state;
 mod tensors;
 
 pub use capture::{CaptureIdentity, ViewIdentity};
 
 use crate::{
-    Best, Budget, CapLosses, EvalRow, ExtensionCheck, History, Seconds, TrainConfig, ValidationRow,
+    Best, Budget, CapLosses, Continuation, EvalRow, ExtensionCheck, History, Seconds, TrainConfig,
+    ValidationRow,
 };
 use dapple_engine::{DensifyReport, OptimizerState, STATISTICS};
 use dapple_scene::atomic::write_atomically;
@@ -33,8 +38,8 @@ use dapple_scene::{Error, Result, Splats, bounded};
 use serde::{Deserialize, Serialize};
 pub(crate) use state::view_tensors;
 use state::{
-    BEST, contradiction, read_best, read_gaussian_state, read_losses, read_splats, read_views,
-    splat_tensors,
+    BEST, contradiction, pack_moments, packed_tensors, read_best, read_gaussian_state, read_losses,
+    read_splats, read_views, splat_tensors,
 };
 use std::io::{Cursor, Read, Seek};
 use std::path::{Path, PathBuf};
@@ -162,6 +167,8 @@ struct Run {
     /// Name of a density strategy that the program supplies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     strategy: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    continuations: Vec<Continuation>,
 }
 
 fn is_zero(count: &usize) -> bool {
@@ -174,6 +181,18 @@ impl Checkpoint {
     /// # Errors
     /// The file cannot be written.
     pub fn write(&self, path: &Path) -> Result<()> {
+        self.write_with(path, false)
+    }
+
+    /// Writes the file atomically with moments in 16 bits: two thirds of the size of [`Self::write`].
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn write_packed(&self, path: &Path) -> Result<()> {
+        self.write_with(path, true)
+    }
+
+    fn write_with(&self, path: &Path, packs: bool) -> Result<()> {
         let metadata = self.metadata()?;
         let rows = &self.history.losses;
         let steps: Vec<u32> = rows.iter().map(|row| row.step).collect();
@@ -190,8 +209,16 @@ impl Checkpoint {
         ];
         let state = &self.state;
         all.extend(splat_tensors("splats", &self.splats));
-        all.extend(splat_tensors("first_moments", &state.first_moments));
-        all.extend(splat_tensors("second_moments", &state.second_moments));
+        let moments = [
+            ("first_moments", &state.first_moments),
+            ("second_moments", &state.second_moments),
+        ];
+        let packed = packs.then(|| moments.map(|(_, moments)| pack_moments(moments)));
+        if packed.is_none() {
+            for (name, moments) in moments {
+                all.extend(splat_tensors(name, moments));
+            }
+        }
         if let Some(best) = &self.best {
             all.extend(splat_tensors("best", &best.splats));
         }
@@ -207,6 +234,10 @@ impl Checkpoint {
         all.extend(view_tensors("", &views));
         let best = self.best.as_ref().map(|best| best.views.tensors());
         all.extend(view_tensors(BEST, best.as_deref().unwrap_or_default()));
+        // Narrow numbers come last.
+        for ((name, _), packed) in moments.iter().zip(packed.iter().flatten()) {
+            all.extend(packed_tensors(name, &self.splats, packed));
+        }
         write_atomically(path, |out| tensors::write(out, metadata, &all))
     }
 
@@ -227,6 +258,7 @@ impl Checkpoint {
             budget: self.history.budget,
             poses: self.state.views.poses.len(),
             strategy: self.strategy.clone(),
+            continuations: self.history.continuations.clone(),
         };
         let run = serde_json::to_string(&run).map_err(|e| {
             Error::internal(format!("the checkpoint cannot be written: {e}")).caused_by(e)
@@ -313,6 +345,7 @@ impl Checkpoint {
                 seconds: run.seconds,
                 cap: run.cap,
                 budget: run.budget,
+                continuations: run.continuations,
             },
             splats,
             state,

@@ -1,5 +1,6 @@
 //! Tensors of a checkpoint: splats, moments, statistics, the state of the views, and losses.
 
+use super::packed::{packed, unpacked};
 use super::tensors::{Kind, Reader, Tensor};
 use crate::features::{self, Stored};
 use crate::{Best, LossRow, TrainConfig};
@@ -24,6 +25,29 @@ pub(super) fn splat_tensors<'a>(of: &str, splats: &'a Splats) -> [Tensor<'a>; PA
         let shape = group.shape(splats.len(), splats.sh_degree);
         Tensor::new(name, Kind::F32, &shape, group.values(splats))
     })
+}
+
+/// Moments in 16 bits, by parameter group.
+pub(super) type PackedMoments = [Vec<u16>; PARAM_GROUPS.len()];
+
+/// Packs values with the shapes of splats into 16 bits.
+pub(super) fn pack_moments(moments: &Splats) -> PackedMoments {
+    PARAM_GROUPS.map(|group| packed(group.values(moments)))
+}
+
+/// Returns the tensors of packed moments of the shapes of `splats`.
+pub(super) fn packed_tensors<'a>(
+    of: &str,
+    splats: &Splats,
+    moments: &'a PackedMoments,
+) -> Vec<Tensor<'a>> {
+    let groups = PARAM_GROUPS.into_iter().zip(moments);
+    let tensor = |(group, values): (dapple_engine::ParamGroup, &'a Vec<u16>)| {
+        let name = format!("{of}.{}", group.name);
+        let shape = group.shape(splats.len(), splats.sh_degree);
+        Tensor::new(name, Kind::BF16, &shape, values)
+    };
+    groups.map(tensor).collect()
 }
 
 /// Reads the moments and the density statistics of `n` Gaussians, and the 3D filters if `has_smoothing`.
@@ -63,7 +87,7 @@ pub(super) fn read_best<R: Read + Seek>(
     Ok(Best { splats, views })
 }
 
-/// Reads splats, or values with the same shapes.
+/// Reads splats, or values with the same shapes, in 32 or 16 bits.
 pub(super) fn read_splats<R: Read + Seek>(
     reader: &mut Reader<R>,
     of: &str,
@@ -73,7 +97,11 @@ pub(super) fn read_splats<R: Read + Seek>(
     let mut splats = Splats::empty(sh_degree);
     for group in PARAM_GROUPS {
         let name = format!("{of}.{}", group.name);
-        let values: Vec<f32> = reader.read(&name, Kind::F32, &group.shape(n, sh_degree))?;
+        let shape = group.shape(n, sh_degree);
+        let values: Vec<f32> = match reader.kind(&name)? {
+            Kind::BF16 => unpacked(&reader.read(&name, Kind::BF16, &shape)?),
+            _ => reader.read(&name, Kind::F32, &shape)?,
+        };
         group.set(&mut splats, &values);
     }
     Ok(splats)

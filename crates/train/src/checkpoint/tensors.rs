@@ -47,11 +47,13 @@ pub(crate) enum Kind {
     F64,
     U32,
     U64,
+    BF16,
 }
 
 impl Kind {
     fn size_bytes(self) -> u64 {
         match self {
+            Self::BF16 => 2,
             Self::F32 | Self::U32 => 4,
             Self::F64 | Self::U64 => 8,
         }
@@ -259,6 +261,14 @@ impl<R: Read + Seek> Reader<R> {
     /// No tensor has this name.
     pub(crate) fn shape(&self, name: &str) -> Result<&[usize]> {
         Ok(&self.entry(name)?.shape)
+    }
+
+    /// Returns the kind of the numbers of a tensor.
+    ///
+    /// # Errors
+    /// No tensor has this name.
+    pub(crate) fn kind(&self, name: &str) -> Result<Kind> {
+        Ok(self.entry(name)?.dtype)
     }
 
     /// Returns the values of a tensor, as arrays if `T` is an array.

@@ -17,6 +17,7 @@
 
 mod appearance;
 mod background;
+mod continued;
 mod depth;
 mod old_keys;
 mod page;

@@ -51,7 +51,7 @@ impl ConfigPatch {
     }
 
     /// Applies steps 1 to 3. `None` for a file that was not printed.
-    fn without_what_follows(&self, seen: Option<PhotoCoverage>) -> Option<Self> {
+    pub(super) fn without_what_follows(&self, seen: Option<PhotoCoverage>) -> Option<Self> {
         let named = Table::try_from(self).ok()?;
         let all = Table::try_from(TrainConfig::default()).ok()?;
         if !names_all_of(&named, &all) {

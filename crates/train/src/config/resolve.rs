@@ -115,7 +115,7 @@ impl TrainConfig {
 }
 
 /// Returns every key of a configuration, such as `densify.every`, with its TOML value, by key.
-fn flat(config: &TrainConfig) -> Result<Vec<(String, String)>> {
+pub(super) fn flat(config: &TrainConfig) -> Result<Vec<(String, String)>> {
     let defect = |e: toml::ser::Error| {
         Error::internal(format!("a configuration cannot be written: {e}")).caused_by(e)
     };

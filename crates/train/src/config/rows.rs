@@ -48,7 +48,7 @@ settings! {
                 "Steps of the schedule [default: --steps, at most the default for the capture]. Learning rates and densification are scaled to them; later steps have falling learning rates");
         /// Largest number of run extensions, 0 to 8; 0 = none. Default: 2 for standard if neither steps nor a time budget is set, else 0. A check withholds some photos for a part of the run. If their loss falls by less than 0.006, the run gets half as many steps again. If it falls by 0.006 or more, the run gets twice the steps and Gaussians, and a second check before its new end. This check doubles the steps again if the loss still falls and is 15 % below that at the end of the first check. If a loss rises, the rest of the run has a dropout of 0.1, unless dropout or max_gaussians is named. Limits: 30000 steps, 2000000 Gaussians, one Gaussian for 15 pixels of the photos, and max_gaussians if it is named.
         max_extensions was "extensions": u32 = 0, counts(0, 8);
-        /// Changes of later steps, in order, each { after = STEP, change = CHANGE }. CHANGE is { step_rate = { last } }, { extension = { steps, max_gaussians } } or { dropout = { rate } }. After an extension the run has the schedule of a run with these steps and this cap. A step rate runs the rest of the schedule in the steps up to `last`. A run writes its own amendments (max_extensions, --time-budget), and repeats those that it is given.
+        /// Changes of later steps, in order, each { after = STEP, change = CHANGE }. CHANGE is { step_rate = { last } }, { extension = { steps, max_gaussians } }, { dropout = { rate } } or { continuation = { means, fresh_moments } }. After an extension the run has the schedule of a run with these steps and this cap. A step rate runs the rest of the schedule in the steps up to `last`. After a continuation (--continue), the learning rate of the centres falls from `means`; with fresh_moments the optimizer starts without moments. A run writes its own amendments (max_extensions, --time-budget), and repeats those that it is given.
         amendments: Amendments = Amendments::default();
         /// Ends the run after this step although the schedule is longer; 0 = run all steps.
         stop_after: u32 = 0, range(Range::Any("at most steps"));
@@ -110,6 +110,10 @@ settings! {
                 "Write a checkpoint every N steps, 0 for only on Ctrl-C [default: every 2 minutes]. Checkpoints take at most 1 % of the time of a long run");
         /// Minutes between two checkpoints, more if writing one takes over 1 % of that, up to 1000000; 0 = none by time.
         checkpoint_minutes: f64 = 2.0, range(Range::closed(0.0, 1e6)), heading("Output"), beside_results();
+        /// Write no state.safetensors at the end, the optimizer state from which the run can be continued.
+        no_state: bool = false, heading("Output"), beside_results(),
+            flag("--no-state",
+                "Write no state.safetensors at the end of the run. The file has twice the size of splats.ply; --continue then starts without optimizer moments");
     } {
         /// Selection and size of the photos.
         data: DataConfig, DataPatch;

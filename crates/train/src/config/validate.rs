@@ -112,6 +112,9 @@ impl TrainConfig {
                     (is_within && after > least && is_longer, steps)
                 }
                 Change::Dropout { rate } => (after >= least && (0.0..=0.5).contains(&rate), end),
+                Change::Continuation { means, .. } => {
+                    (is_within && (0.0..=10.0).contains(&means), end)
+                }
             };
             if !can_be || new_end > MOST_STEPS {
                 return Err(Error::input(format!(
@@ -119,7 +122,7 @@ impl TrainConfig {
                 ))
                 .hint(
                     "`after` is a step of the run, `last` is a later step, `steps` and `max_gaussians` are what an \
-                     extended run is to have, and `rate` is 0 to 0.5",
+                     extended run is to have, `rate` is 0 to 0.5, and `means` 0 to 10",
                 ));
             }
             (least, end) = (after, new_end);

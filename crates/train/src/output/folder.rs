@@ -32,6 +32,8 @@ struct Held {
     capture: Option<CaptureRecord>,
     /// True if the folder was removed during the run, and created again.
     is_renewed: bool,
+    /// Reason why the state of the finished run is missing.
+    state_note: Option<String>,
 }
 
 impl Held {
@@ -41,6 +43,7 @@ impl Held {
             folder: File::open(path).ok(),
             capture: None,
             is_renewed: false,
+            state_note: None,
         })
     }
 
@@ -68,6 +71,7 @@ impl RunFolder {
         remove_leftovers(path);
         remove_leftovers(&folder.renders_path());
         remove_leftovers(&folder.errors_path());
+        folder.remove_next_state()?;
         Ok(folder)
     }
 
@@ -98,6 +102,17 @@ impl RunFolder {
                 self.path.display()
             )
         })
+    }
+
+    /// Returns a note for the user if the state of the finished run could not be written.
+    pub fn state_note(&self) -> Option<String> {
+        self.held()?.state_note.clone()
+    }
+
+    pub(super) fn keep_state_note(&self, note: String) {
+        if let Some(mut held) = self.held() {
+            held.state_note = Some(note);
+        }
     }
 
     /// Stores the identity of the capture, for a folder that is created again.
@@ -232,13 +247,15 @@ impl RunFolder {
                 metrics.steps
             ))
             .at_path(&self.path)
-            .hint(
-                "its splats are in splats.ply; a longer run has another schedule from the first step \
-                 on: begin it with --steps and another --out",
-            )),
-            _ => Err(Error::input("this folder holds no checkpoint to resume from")
-                .at_path(&path)
-                .hint("the run ended before its first one: begin it again without --resume")),
+            .hint(format!(
+                "`dapple train --continue {} --steps +N` trains it for N more steps",
+                self.path.display()
+            ))),
+            _ => Err(
+                Error::input("this folder holds no checkpoint to resume from")
+                    .at_path(&path)
+                    .hint("the run ended before its first one: begin it again without --resume"),
+            ),
         }
     }
 

@@ -75,7 +75,7 @@ impl RunFolder {
     }
 
     /// Returns the files of a run, except for those in inner folders.
-    fn files(&self) -> [PathBuf; 7] {
+    fn files(&self) -> [PathBuf; 8] {
         [
             self.splats_path(),
             self.config_path(),
@@ -83,6 +83,7 @@ impl RunFolder {
             self.appearance_path(),
             self.metrics_path(),
             self.csv_path(),
+            self.state_path(),
             self.checkpoint_path(),
         ]
     }
@@ -158,6 +159,7 @@ impl RunFolder {
         // Cameras have no signature; those next to a run's configuration belong to the run.
         let cameras = Some(self.cameras_path()).filter(|_| !is_there);
         let capture = Some(self.capture_path()).filter(|_| !is_there);
+        let state = Some(self.state_path()).filter(|_| !is_there);
         // Snapshots have no signature either.
         let snapshots = self.snapshots().into_iter().filter(|_| !is_there);
         [
@@ -170,6 +172,7 @@ impl RunFolder {
         .into_iter()
         .chain(cameras)
         .chain(capture)
+        .chain(state)
         .chain(snapshots.map(|snapshot| snapshot.path))
         .find(|path| path.symlink_metadata().is_ok())
     }

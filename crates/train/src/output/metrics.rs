@@ -1,8 +1,8 @@
 //! Measurements of a run, as `metrics.json` and as rows of `metrics.csv`.
 
 use crate::{
-    Budget, CapLosses, Ending, EvalRow, ExtensionCheck, History, LossRow, Outcome, PhotoTraffic,
-    Seconds, TrainConfig, Trainer, WatchReport,
+    Budget, CapLosses, Continuation, Ending, EvalRow, ExtensionCheck, History, LossRow, Outcome,
+    PhotoTraffic, Seconds, TrainConfig, Trainer, WatchReport,
 };
 use dapple_engine::DensifyReport;
 use glam::DVec3;
@@ -92,6 +92,9 @@ pub struct Metrics {
     /// Results of the whole-run validation photos; `None` without them.
     #[serde(default)]
     pub watch: Option<WatchReport>,
+    /// Later parts of the run, each continuing the part before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub continuations: Vec<Continuation>,
     /// Extension checks of the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty", alias = "outlooks")]
     pub extension_checks: Vec<ExtensionCheck>,
@@ -149,6 +152,7 @@ impl Metrics {
             config: trainer.plan().to_config(),
             evals: history.evals.clone(),
             watch: trainer.watch_report(),
+            continuations: history.continuations.clone(),
             extension_checks: trainer.extension_checks().to_vec(),
             densify: history.densify.clone(),
             losses: logged(history, trainer.config()).copied().collect(),

@@ -12,6 +12,7 @@
 //! | `renders/NAME.png` | each held-out photo next to its rendered view |
 //! | `errors/NAME.png` | the difference of both: blue for none, red for a quarter of the range |
 //! | `scores.json`, `scores.md` | of `dapple eval --out`: every score |
+//! | `state.safetensors` | of a finished run, unless `no_state` is set: the state to continue from ([`RunFolder::read_to_continue`]) |
 //! | `checkpoint.safetensors` | while the run is not finished: the state to resume from ([`Checkpoint`]) |
 //!
 //! Every file is written atomically, and the splats before the pictures. If the splats cannot be written to the folder,
@@ -28,10 +29,11 @@ mod metrics;
 mod names;
 mod picture_writer;
 mod snapshots;
+mod state;
 
 use crate::event::Event;
 use crate::hook::{DeviceRequirements, RunHook};
-use crate::{Outcome, Seconds, TrainConfig, Trainer};
+use crate::{Checkpoint, Ending, Outcome, Seconds, TrainConfig, Trainer};
 use dapple_scene::{Error, Result, Splats};
 use glam::DVec3;
 use rayon::prelude::*;
@@ -83,10 +85,12 @@ pub fn train_into(
         origin,
         pictures: PictureWriter::new(folder, background),
         splats: None,
+        state: None,
     };
     let result = trainer.run_with(&mut [&mut saver, hook]);
-    let (pictures, writing) = (saver.pictures, saver.splats);
+    let (pictures, writing, state) = (saver.pictures, saver.splats, saver.state);
     let written = writing.map(|thread| thread.join());
+    let state = state.map(|thread| thread.join());
     let is_good = result
         .as_ref()
         .is_ok_and(|outcome| outcome.ending.is_good());
@@ -123,6 +127,7 @@ pub fn train_into(
         ..Seconds::default()
     });
     folder.write_metrics(&Metrics::new(trainer, &outcome))?;
+    settle_state(folder, trainer, (&outcome, state))?;
     if let (Some(step), Some(error)) = (trainer.failed_step(), trainer.failure()) {
         return Err(saved_from(error, step, trainer.steps_done(), folder));
     }
@@ -136,6 +141,34 @@ pub fn train_into(
         None => folder.remove_checkpoint()?,
     }
     unwritten_picture.map(|()| outcome)
+}
+
+/// Moves the written state of a finished run to its place. Without one, removes the state of the results that this run has
+/// replaced. A run that ended badly keeps it, to continue from there.
+fn settle_state(
+    folder: &RunFolder,
+    trainer: &mut Trainer,
+    (outcome, state): (&Outcome, Option<std::thread::Result<Result<()>>>),
+) -> Result<()> {
+    let written = match state {
+        Some(Ok(Err(error))) => {
+            let what = format!(
+                "the state of the run could not be written, so --continue starts from its splats: {}",
+                error.what()
+            );
+            folder.keep_state_note(what);
+            false
+        }
+        Some(Ok(Ok(()))) => true,
+        _ => false,
+    };
+    let is_bad = !outcome.ending.is_good();
+    let is_unsaved =
+        matches!(outcome.ending, Ending::Stopped(_)) && !folder.checkpoint_path().is_file();
+    match !written && (is_bad || is_unsaved) && trainer.is_continued() {
+        true => Ok(()),
+        false => folder.settle_state(written),
+    }
 }
 
 /// Returns the splats of a run without non-finite Gaussians, which readers refuse.
@@ -188,9 +221,20 @@ struct FolderHook<'a> {
     pictures: PictureWriter,
     /// Thread that writes the final splats while they are scored.
     splats: Option<JoinHandle<Result<()>>>,
+    /// Thread that writes the state of a finished run while its splats are scored.
+    state: Option<JoinHandle<Result<()>>>,
 }
 
 impl FolderHook<'_> {
+    fn write_state(&mut self, state: &Arc<Checkpoint>) {
+        let (folder, state) = (self.folder.clone(), Arc::clone(state));
+        let thread = std::thread::Builder::new().name("state".to_owned());
+        if self.folder.reclaim(self.config).is_ok() {
+            let write = move || folder.write_next_state(&state);
+            self.state = thread.spawn(write).ok();
+        }
+    }
+
     fn write_final(&mut self, splats: &Arc<Splats>) {
         let (folder, mut held) = (self.folder.clone(), Arc::clone(splats));
         let (config, origin) = (self.config.clone(), self.origin);
@@ -226,11 +270,13 @@ impl RunHook for FolderHook<'_> {
         DeviceRequirements {
             pictures: true,
             checkpoints: true,
+            final_state: !self.config.no_state,
         }
     }
 
     fn on(&mut self, event: &Event<'_>) -> Result<()> {
         match event {
+            Event::FinalState(state) if !self.config.no_state => self.write_state(state),
             Event::FinalSplats(splats) => self.write_final(splats),
             Event::Pictures(view, pictures) if self.folder.reclaim(self.config).is_ok() => {
                 let pictures = Arc::clone(pictures);

@@ -35,6 +35,15 @@ pub enum Change {
         /// Dropout rate.
         rate: f64,
     },
+    /// A further part of the run begins. The learning rate of the centres falls log-linearly from `means` to that of the
+    /// last step of the schedule.
+    Continuation {
+        /// Learning rate of the centres in the first step of the part, in units of the scene's extent.
+        means: f64,
+        /// True if the moments of the optimizer and the density statistics start at zero. Learning rates are then
+        /// corrected as in the first steps of a run, and density control waits for one interval.
+        fresh_moments: bool,
+    },
 }
 
 impl Amendment {
@@ -56,6 +65,15 @@ impl Amendment {
     /// Drops this part of the Gaussians in each step after `after`.
     pub fn dropout(after: u32, rate: f64) -> Self {
         let change = Change::Dropout { rate };
+        Self { after, change }
+    }
+
+    /// Begins a further part after step `after`, with the optimizer state of the part before.
+    pub fn continuation(after: u32, means: f64) -> Self {
+        let change = Change::Continuation {
+            means,
+            fresh_moments: false,
+        };
         Self { after, change }
     }
 }
@@ -112,6 +130,15 @@ impl Amendments {
         })
     }
 
+    /// Sets the moments of the optimizer to zero at the begin of the part after step `after`.
+    pub(crate) fn forget_moments(&mut self, after: u32) {
+        for amendment in &mut self.0 {
+            if let Change::Continuation { fresh_moments, .. } = &mut amendment.change {
+                *fresh_moments |= amendment.after == after;
+            }
+        }
+    }
+
     /// Inserts an amendment by its step, after those of the same step. Returns its index.
     pub(super) fn insert(&mut self, amendment: Amendment) -> usize {
         let at = self
@@ -136,7 +163,7 @@ impl Amendments {
             .fold(planned, |last, amendment| match amendment.change {
                 Change::StepRate { last } => last,
                 Change::Extension { steps, .. } => steps,
-                Change::Dropout { .. } => last,
+                Change::Dropout { .. } | Change::Continuation { .. } => last,
             })
     }
 }

@@ -12,7 +12,10 @@
 //! 8. Rates of scales and quaternions are larger at first ([`crate::config::LearningRateConfig::early`]), and the first
 //!    photos half as large ([`crate::config::DataConfig::coarse_until`]).
 //! 9. Anti-aliased runs compute the Gaussians' 3D filters again every hundred steps and after density control.
-//! 10. Dropout omits a part of the Gaussians, drawn again for each step ([`dapple_engine::Dropout`]).
+//! 10. In a further part of a run ([`Change::Continuation`]) the centres' rate falls from a value of the part. If its
+//!     moments start at zero, rates are corrected as at the start of a run, and the first round of density control waits
+//!     until statistics cover one interval.
+//! 11. Dropout omits a part of the Gaussians, drawn again for each step ([`dapple_engine::Dropout`]).
 //!
 //! A schedule is a list of segments, one more for each amendment of the plan ([`mod@crate::plan`]). A segment has the
 //! configuration, the strategy and the pace of its steps; it begins after the step of its amendment.
@@ -92,8 +95,13 @@ impl Schedule {
                     steps,
                     max_gaussians,
                 } => segment(config.extended_to(steps, max_gaussians as usize))
-                    .with_dropout(last.dropout),
+                    .with_dropout(last.dropout)
+                    .with_parts_of(&last),
                 Change::Dropout { rate } => last.clone().with_dropout(rate),
+                Change::Continuation {
+                    means,
+                    fresh_moments,
+                } => last.clone().continued(after, means, fresh_moments),
             };
             segments.push(std::mem::replace(&mut last, next.from(after)));
         }
@@ -197,6 +205,9 @@ impl Schedule {
     /// Returns the round of density control that follows step `step`, if there is one.
     pub fn densify_plan(&self, step: u32) -> Option<DensifyPlan> {
         let segment = self.of(step);
+        if !segment.has_statistics(step) {
+            return None;
+        }
         let mut plans = segment
             .places(step)
             .filter_map(|place| segment.strategy.plan(place));

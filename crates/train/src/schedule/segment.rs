@@ -17,6 +17,10 @@ pub(super) struct Segment {
     extent: f64,
     pub(super) strategy: Arc<dyn DensityStrategy>,
     pub(super) dropout: f64,
+    /// Step after which moments and density statistics started at zero; `None` if they did at the start of the run.
+    fresh_after: Option<u32>,
+    /// Last further part of the run: the step before it, and the centres' rate in its first step.
+    part: Option<(u32, f64)>,
     pace: Pace,
 }
 
@@ -40,6 +44,8 @@ impl Segment {
             strategy: own.unwrap_or_else(|| strategy::of(&config, extent)),
             extent,
             dropout: config.dropout,
+            fresh_after: None,
+            part: None,
             pace: Pace {
                 from: 0,
                 place: 0,
@@ -57,6 +63,47 @@ impl Segment {
     /// Returns this segment with a dropout rate.
     pub(super) fn with_dropout(self, dropout: f64) -> Self {
         Self { dropout, ..self }
+    }
+
+    /// Returns this segment as a further part of the run after step `after`, with the centres' rate in its first step.
+    pub(super) fn continued(self, after: u32, means: f64, fresh_moments: bool) -> Self {
+        Self {
+            part: Some((after, means)),
+            fresh_after: match fresh_moments {
+                true => Some(after),
+                false => self.fresh_after,
+            },
+            ..self
+        }
+    }
+
+    /// Returns this segment with the parts of `other`.
+    pub(super) fn with_parts_of(self, other: &Self) -> Self {
+        Self {
+            part: other.part,
+            fresh_after: other.fresh_after,
+            ..self
+        }
+    }
+
+    /// Returns true if density statistics cover one interval of rounds.
+    pub(super) fn has_statistics(&self, step: u32) -> bool {
+        let every = self.config.densify.every;
+        self.fresh_after
+            .is_none_or(|after| step.saturating_sub(after) >= every)
+    }
+
+    /// Returns the factor of the rates for moments that started at zero: the bias correction of Adam (Kingma and Ba 2015)
+    /// for the steps since then, divided by the engine's, which counts from the start of the run.
+    fn correction(&self, step: u32) -> f64 {
+        let Some(after) = self.fresh_after else {
+            return 1.0;
+        };
+        let part = |beta: f64, steps: u32| 1.0 - beta.powf(f64::from(steps.max(1)));
+        let (adam, since) = (&self.config.adam, step.saturating_sub(after));
+        let (first, second) = (adam.beta1, adam.beta2);
+        let wanted = part(second, since).sqrt() / part(first, since);
+        wanted * part(first, step) / part(second, step).sqrt()
     }
 
     /// Returns this segment with the rest of its schedule after step `after` in the steps up to `last`. Strategies work
@@ -139,12 +186,21 @@ impl Segment {
         let rates = &self.config.learning_rates;
         let place = self.place(step);
         let beyond = rates.decay.powf(self.beyond(place));
-        let means = if rates.means > 0.0 {
-            rates.means * (rates.means_final / rates.means).powf(self.done(place)) * beyond
+        let (first, done) = match self.part {
+            None => (rates.means, self.done(place)),
+            Some((after, first)) => {
+                let length = self.config.schedule_length();
+                (first, part(place, self.place(after), length))
+            }
+        };
+        let means = if first > 0.0 {
+            first * (rates.means_final / first).powf(done) * beyond
         } else {
             0.0
         };
         let others = rates.decay.powf(self.settled(place)) * beyond;
+        let correction = self.correction(step);
+        let (means, others) = (means * correction, others * correction);
         let shapes = others * rates.early.powf(self.growing(place));
         LearningRates {
             means: (means * self.extent) as f32,

@@ -154,7 +154,7 @@ fn settle_config(config: &mut TrainConfig) {
 ///
 /// # Errors
 /// A photo cannot be read.
-fn settle_budget(
+pub(super) fn settle_budget(
     config: &mut TrainConfig,
     dataset: &Dataset,
     train: &[usize],

@@ -3,12 +3,30 @@
 use super::Trainer;
 use super::hooks::{Callers, Hooks};
 use crate::event::Event;
-use crate::{Ending, EvalReport, Outcome, Seconds};
-use dapple_engine::Pictures;
+use crate::{Ending, EvalReport, Outcome, Seconds, broken};
+use dapple_engine::{NonFiniteReport, Pictures};
 use dapple_scene::{Result, View};
 use std::sync::Arc;
+use std::time::Instant;
 
 impl Trainer {
+    /// Copies the state of a run whose steps are all done, and sends it to the hooks that need it.
+    pub(super) fn send_final_state(&mut self, callers: Callers<'_, '_>) -> Result<()> {
+        if !self.hooks.needs(callers).final_state || !self.run.has_finite_state() {
+            return Ok(());
+        }
+        let started = Instant::now();
+        let checkpoint = Arc::new(self.checkpoint()?);
+        self.run.state.history.seconds.checkpoints += started.elapsed().as_secs_f64();
+        // Such a run ends badly, or with earlier splats.
+        let found = NonFiniteReport::find_in(&checkpoint.splats);
+        let count = checkpoint.splats.len() as u64;
+        match count == 0 || broken::is_lost(found, count) {
+            true => Ok(()),
+            false => self.hooks.send(&Event::FinalState(&checkpoint), callers),
+        }
+    }
+
     /// Determines the final splats of a run whose steps are all done.
     pub(super) fn take_final_splats(&mut self, callers: Callers<'_, '_>) -> Result<()> {
         let run = &mut self.run;

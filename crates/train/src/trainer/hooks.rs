@@ -63,6 +63,7 @@ impl Hooks {
             let needs = hook.needs();
             all.pictures |= needs.pictures;
             all.checkpoints |= needs.checkpoints;
+            all.final_state |= needs.final_state;
         }
         all
     }

@@ -4,7 +4,7 @@
 
 use dapple_train::config::DensifyPatch;
 use dapple_train::{
-    Amendment, Amendments, ConfigPatch, Schedule, Strategy, TrainConfig, ViewOrder,
+    Amendment, Amendments, Change, ConfigPatch, Preset, Schedule, Strategy, TrainConfig, ViewOrder,
 };
 
 fn standard() -> Schedule {
@@ -207,4 +207,108 @@ fn an_extended_run_goes_on_as_a_longer_one() {
     assert!(rounds > 100, "{rounds}");
     // The steps with half-size photos are over by then.
     assert_eq!(extended.last_coarse_step(), short.last_coarse_step());
+}
+
+/// Configuration of a run of 2 000 steps.
+fn first_part() -> TrainConfig {
+    Preset::Standard.config_for(2000)
+}
+
+fn next_part(before: &TrainConfig, steps: u32) -> TrainConfig {
+    let given = ConfigPatch {
+        steps: Some(steps),
+        ..ConfigPatch::default()
+    };
+    before.continued(before.steps, given, None).unwrap()
+}
+
+#[test]
+fn a_further_part_has_the_schedule_of_the_longer_run_and_raised_rates() {
+    let (before, longer) = (first_part(), Preset::Standard.config_for(4000));
+    let config = next_part(&before, 4000);
+    // 4 000 steps have another default strategy.
+    assert_ne!(longer.densify.strategy, before.densify.strategy);
+    assert_eq!(config.densify.strategy, before.densify.strategy);
+    assert_eq!((config.steps, config.eval.every), (4000, longer.eval.every));
+    assert_eq!(config.sh_every, before.sh_every);
+    // The part catches up the rounds of 1 000 steps.
+    assert_eq!((before.densify.stop, config.densify.stop), (1000, 3000));
+    let means = |config: &TrainConfig, step| {
+        let schedule = Schedule::new(config.clone(), 1.0);
+        f64::from(schedule.learning_rates(step).means)
+    };
+    // 1.6e-5 in the longer run, which the first part has passed by a factor of ten: 1.6e-5 * sqrt(10).
+    let first = means(&config, 2001);
+    assert!((first / 5.06e-5 - 1.0).abs() < 0.01, "{first}");
+    let last = means(&config, 4000);
+    assert!((last / 1.6e-6 - 1.0).abs() < 0.01, "{last}");
+    assert!(means(&config, 3000) < first && means(&config, 3000) > last);
+    // A part of few steps raises the rate little; no part raises it above the first rate of a run.
+    let short = means(&next_part(&before, 2100), 2001);
+    assert!(short > 1.6e-6 && short < 3e-6, "{short}");
+    let long = means(&next_part(&before, 40_000), 2001);
+    assert!((long / 1.6e-4 - 1.0).abs() < 0.01, "{long}");
+    // A third part follows the second.
+    let third = next_part(&config, 6000);
+    assert_eq!(third.amendments.iter().count(), 1);
+    assert_eq!(third.densify.strategy, before.densify.strategy);
+}
+
+#[test]
+fn a_stopped_run_with_its_own_length_keeps_its_rates() {
+    let before = first_part();
+    let config = before.continued(700, ConfigPatch::default(), None).unwrap();
+    assert_eq!(config.steps, 2000);
+    assert_eq!(config.densify, before.densify);
+    let schedules = [&before, &config].map(|config| Schedule::new(config.clone(), 1.0));
+    for step in [701, 1500, 2000] {
+        let [old, new] = [0, 1].map(|i: usize| schedules[i].learning_rates(step).means);
+        assert!((old / new - 1.0).abs() < 0.01, "{step}: {old} {new}");
+    }
+    let refused = |given: ConfigPatch| before.continued(2000, given, None).unwrap_err();
+    let given = |steps| ConfigPatch {
+        steps: Some(steps),
+        ..ConfigPatch::default()
+    };
+    assert!(refused(given(2000)).what().contains("none to continue"));
+    let mut other = given(3000);
+    other.antialias = Some(true);
+    assert!(refused(other).what().contains("antialias"));
+}
+
+#[test]
+fn fresh_moments_reduce_the_first_rates_and_delay_density_control() {
+    let mut config = next_part(&first_part(), 4000);
+    let warm = Schedule::new(config.clone(), 1.0);
+    let change = Change::Continuation {
+        means: 1e-5,
+        fresh_moments: true,
+    };
+    config.amendments = vec![Amendment {
+        after: 2050,
+        change,
+    }]
+    .into();
+    let fresh = Schedule::new(config, 1.0);
+    let factor = |step| {
+        let [fresh, warm] = [&fresh, &warm].map(|schedule| schedule.learning_rates(step).sh0);
+        f64::from(fresh / warm)
+    };
+    // Adam's correction of step 1 is sqrt(1 - 0.999) / (1 - 0.9); that of step 2 051 is 0.93.
+    let first = 0.1_f64.sqrt() / 0.93;
+    assert!(
+        (factor(2051) / first - 1.0).abs() < 0.02,
+        "{}",
+        factor(2051)
+    );
+    assert!(factor(2060) < factor(2051) && factor(2400) > factor(2200));
+    assert!((factor(4000) - 1.0).abs() < 0.1, "{}", factor(4000));
+    let rounds = |schedule: &Schedule, until| {
+        let steps = 2051..until;
+        steps
+            .filter(|&step| schedule.densify_plan(step).is_some())
+            .count()
+    };
+    assert_eq!((rounds(&warm, 2101), rounds(&fresh, 2101)), (1, 0));
+    assert_eq!((rounds(&warm, 2201), rounds(&fresh, 2201)), (2, 1));
 }

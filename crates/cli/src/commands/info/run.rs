@@ -1,9 +1,11 @@
 //! Facts about a run from its folder: from `metrics.json`, or from the checkpoint of an unfinished run.
 
 use super::Shown;
+use super::parts::{Part, lines_of, parts_of};
+use crate::machine;
 use crate::training_display::{clock, gaussians, grouped};
 use dapple::scene::{Result, bounded};
-use dapple::train::{Checkpoint, EvalRow, GotWorse, RunFolder, StartSplats};
+use dapple::train::{Checkpoint, Continuation, EvalRow, GotWorse, RunFolder, StartSplats};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -31,6 +33,12 @@ pub struct RunInfo {
     /// Splats that the run started from.
     #[serde(skip_serializing_if = "Option::is_none")]
     start: Option<StartSplats>,
+    /// Parts of a run that was continued.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    parts: Vec<Part>,
+    /// Size of the state that a finished run can be continued from, bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    state_bytes: Option<u64>,
 }
 
 /// Shown fields of `metrics.json`: other versions may have fewer or more.
@@ -47,6 +55,8 @@ struct Metrics {
     eval_views: usize,
     #[serde(default)]
     evals: Vec<EvalRow>,
+    #[serde(default)]
+    continuations: Vec<Continuation>,
 }
 
 #[derive(Deserialize)]
@@ -94,6 +104,8 @@ impl RunInfo {
             got_worse: GotWorse::find_in(&history.evals),
             dapple: None,
             start: checkpoint.launch.start.clone(),
+            parts: parts_of(&history.continuations, &history.evals, checkpoint.step),
+            state_bytes: None,
         }))
     }
 
@@ -102,6 +114,8 @@ impl RunInfo {
             kind: "run",
             path: path.to_owned(),
             finished,
+            parts: parts_of(&metrics.continuations, &metrics.evals, metrics.steps),
+            state_bytes: RunFolder::open(path).state_bytes().filter(|_| finished),
             steps: metrics.steps,
             psnr: metrics.psnr,
             ssim: metrics.ssim,
@@ -157,6 +171,14 @@ impl Shown for RunInfo {
             let (path, crc) = (start.path.display(), start.crc32);
             let count = gaussians(start.gaussians);
             lines.push(("start", format!("{count} of {path} (CRC-32 {crc:08x})")));
+        }
+        lines.extend(lines_of(&self.parts));
+        if let Some(bytes) = self.state_bytes {
+            let bytes = machine::human_bytes(bytes);
+            lines.push((
+                "state",
+                format!("{bytes}: `dapple train --continue {path}` trains further"),
+            ));
         }
         if let Some(worse) = &self.got_worse {
             lines.push((

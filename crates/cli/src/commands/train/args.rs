@@ -25,6 +25,7 @@ Examples:
   dapple train --preset m10 --print-config > mine.toml
   dapple train captures/bird --config mine.toml -o out/mine
   dapple train --resume out/bird                        after Ctrl-C, a crash, or --stop-at
+  dapple train --continue out/bird --steps +2000        train a finished or stopped run further
   dapple train captures/bird --from out/bird -o out/more  start from splats that exist
   dapple train captures/bird --depth-from points        few photos: depths from the sparse points
   dapple train captures/bird --view                     show the run in a browser
@@ -35,7 +36,7 @@ Examples:
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
     /// Capture: a COLMAP, Nerfstudio or Blender folder, or its transforms.json
-    #[arg(value_name = "CAPTURE", required_unless_present_any = ["print_config", "resume"], help_heading = "Input")]
+    #[arg(value_name = "CAPTURE", required_unless_present_any = ["print_config", "resume", "continue_run"], help_heading = "Input")]
     pub(super) scene: Option<PathBuf>,
 
     /// Configuration file (TOML), also for settings without an option
@@ -51,6 +52,14 @@ pub struct Args {
     #[arg(long, value_name = "OUT", help_heading = "Input",
         conflicts_with_all = ["out", "overwrite", "print_config"])]
     pub(super) resume: Option<PathBuf>,
+
+    /// Train the finished or stopped run in the folder RUN further, --steps +N steps
+    ///
+    /// Settings are those of the run, changed by options. --steps N is the number of all steps, --steps +N of further
+    /// steps [default: half as many steps again]. The results replace those of RUN, unless --out names another folder
+    #[arg(long = "continue", value_name = "RUN", help_heading = "Input",
+        conflicts_with_all = ["resume", "from", "print_config", "time_budget", "preset"])]
+    pub(super) continue_run: Option<PathBuf>,
 
     /// Memory for decoded photos, for example 4GiB [default: half of the free memory]. The limit applies to the host
     /// and, up to 4 GiB, to the GPU. Further photos are read again during training
@@ -117,6 +126,18 @@ impl Args {
     /// Returns the options as a layer of the configuration.
     pub(super) fn patch(&self) -> ConfigPatch {
         self.settings.patch()
+    }
+
+    /// Refuses `--steps +N` without a run to add steps to.
+    pub(super) fn refuse_added_steps(&self) -> Result<()> {
+        if !self.settings.adds_steps() || self.continue_run.is_some() {
+            return Ok(());
+        }
+        Err(
+            Error::input("--steps +N adds steps to a run that has ended")
+                .at("the options given")
+                .hint("name the run with --continue RUN, or omit the plus sign"),
+        )
     }
 
     /// Returns what the configuration file and the options set, without a preset.

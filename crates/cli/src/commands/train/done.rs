@@ -19,6 +19,9 @@ pub struct Summary {
     pub(super) splats: PathBuf,
     pub(super) metrics: PathBuf,
     pub(super) renders: PathBuf,
+    /// State to continue the finished run from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) state: Option<State>,
     pub(super) ending: Ending,
     pub(super) steps: u32,
     pub(super) gaussians: u64,
@@ -55,6 +58,20 @@ pub struct Summary {
     /// Missing photos of the capture, skipped with --skip-missing.
     pub(super) skipped_photos: usize,
     pub(super) peak_memory_bytes: Option<u64>,
+}
+
+/// File with the state of a finished run.
+#[derive(Debug, Serialize)]
+pub struct State {
+    path: PathBuf,
+    bytes: u64,
+}
+
+impl State {
+    fn of(folder: &RunFolder) -> Option<Self> {
+        let (path, bytes) = (folder.state_path(), folder.state_bytes()?);
+        Some(Self { path, bytes })
+    }
 }
 
 impl Summary {
@@ -102,6 +119,7 @@ impl Done {
                 splats: folder.splats_path(),
                 metrics: folder.metrics_path(),
                 renders: folder.renders_path(),
+                state: State::of(folder).filter(|_| outcome.ending == Ending::Finished),
                 ending: outcome.ending,
                 steps: outcome.steps,
                 gaussians: outcome.gaussians,
@@ -212,6 +230,14 @@ impl Done {
         }
         if s.psnr.is_some() {
             lines.push(format!("renders   {}", s.renders.display()));
+        }
+        if let Some(state) = &s.state {
+            lines.push(format!(
+                "state     {}, {}: `dapple train --continue {}` trains further",
+                state.path.display(),
+                machine::human_bytes(state.bytes),
+                s.out.display()
+            ));
         }
         lines.push(wall::line(&s.wall_seconds));
         lines.join("\n")

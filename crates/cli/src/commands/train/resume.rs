@@ -31,6 +31,7 @@ pub fn resume(args: &Args, out: &Path, mut wall: Wall, console: &Console) -> Res
         config.checkpoint_every = every;
         config.checkpoint_minutes = 0.0;
     }
+    config.no_state |= args.patch().no_state == Some(true);
     check_stop_at(args.stop_at, config)?;
     if let Some(step) = args.stop_at.filter(|&step| step <= checkpoint.step) {
         return Err(Error::input(format!(
@@ -101,7 +102,7 @@ fn again(out: &Path) -> String {
 }
 
 /// Returns the devices of the options, or else of the run.
-fn device(args: &Args, checkpoint: &Checkpoint, console: &Console) -> DeviceOptions {
+pub(super) fn device(args: &Args, checkpoint: &Checkpoint, console: &Console) -> DeviceOptions {
     let launch = &checkpoint.launch;
     let given = &args.device;
     let precision = launch.precision.as_deref().and_then(|p| p.parse().ok());
@@ -124,7 +125,7 @@ fn device(args: &Args, checkpoint: &Checkpoint, console: &Console) -> DeviceOpti
 }
 
 /// Refuses to replace a configuration that was edited by hand, if its settings are not the run's.
-fn refuse_edited_config(folder: &RunFolder, checkpoint: &Checkpoint) -> Result<()> {
+pub(super) fn refuse_edited_config(folder: &RunFolder, checkpoint: &Checkpoint) -> Result<()> {
     let path = folder.config_path();
     if !path.exists() || folder.has_own_config() {
         return Ok(());

@@ -1,0 +1,182 @@
+//! Further parts of a run that has ended: [`Trainer::continue_run`].
+
+use super::Trainer;
+use super::begin::settle_budget;
+use crate::views::Chosen;
+use crate::{
+    Best, CaptureIdentity, Checkpoint, Continuation, SettingChange, Strategy, TrainConfig,
+    appearance, strategy,
+};
+use dapple_device::BoxedEngine;
+use dapple_engine::features::photometric::Photometric;
+use dapple_engine::{AppearanceGrids, OptimizerState, PosedCamera, ViewState};
+use dapple_scene::{Dataset, Error, Result, Splats};
+use std::sync::Arc;
+
+impl Trainer {
+    /// Continues a run that has ended with a configuration of [`TrainConfig::continued`]. The state is that of
+    /// [`crate::RunFolder::read_to_continue`], or a [`Checkpoint`] of a stopped run. Without moments in the state, the
+    /// moments start at zero, and learning rates are corrected for that. The same state, configuration and device give
+    /// the same bytes. [`crate::train_into`] may write to the folder of the run: it replaces its results only by whole
+    /// ones.
+    ///
+    /// ```no_run
+    /// # use dapple_train::{ConfigPatch, RunFolder, Silent, Trainer, train_into};
+    /// # fn example(dataset: &dapple_scene::Dataset, engine: dapple_device::BoxedEngine) -> dapple_scene::Result<()> {
+    /// let folder = RunFolder::create("out/bird".as_ref())?;
+    /// let ended = folder.read_to_continue()?;
+    /// let given = ConfigPatch { steps: Some(ended.step + 2000), ..ConfigPatch::default() };
+    /// let config = ended.config.continued(ended.step, given, None)?;
+    /// let mut trainer = Trainer::continue_run(dataset, ended, config, engine)?;
+    /// train_into(&folder, &mut trainer, &mut Silent)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Another capture, or photos that have changed; more Gaussians than the cap; state that the configuration needs and
+    /// splats do not hold; see [`Trainer::new`] for the others.
+    pub fn continue_run(
+        dataset: &Dataset,
+        mut ended: Checkpoint,
+        mut config: TrainConfig,
+        engine: BoxedEngine,
+    ) -> Result<Self> {
+        config.validate()?;
+        let now = CaptureIdentity::from_dataset(dataset);
+        if ended.capture != CaptureIdentity::default() {
+            let before = &ended.config;
+            let checked = ended.capture.check_content(&now, before, &config);
+            checked.map_err(|e| {
+                e.hint(
+                    "give the capture of the run, unchanged: `dapple train CAPTURE --continue RUN`; --from starts a run \
+                     with another capture",
+                )
+            })?;
+        }
+        ended.capture = now;
+        let has_state = !ended.state.first_moments.is_empty();
+        if !has_state {
+            refuse_without_state(&ended.config)?;
+            config.amendments.forget_moments(ended.step);
+            ended.state = OptimizerState::untrained(&ended.splats, ViewState::default());
+        }
+        let chosen = Chosen::new(dataset, &config)?;
+        let count = ended.splats.len();
+        if count > config.gaussian_budget() {
+            return Err(Error::input(format!(
+                "the run has {count} Gaussians, more than max_gaussians = {}",
+                config.max_gaussians
+            ))
+            .hint("set a larger --max-gaussians"));
+        }
+        let budget = settle_budget(
+            &mut config,
+            dataset,
+            &chosen.train,
+            Some(count),
+            engine.as_ref(),
+        )?;
+        ended.history.budget = budget.or(ended.history.budget);
+        if config.densify.strategy == Strategy::Mcmc && config.densify.add == 0.0 {
+            config.densify.add = strategy::growth(&config, count as u64);
+        }
+        if config.near == 0.0 {
+            config.near = ended.config.near;
+        }
+        fit_state(&mut ended, &config, dataset, (&chosen, has_state))?;
+        let changes = ended.config.changes(&config)?.into_iter();
+        let changes = changes.map(|(key, before, now)| SettingChange { key, before, now });
+        ended.history.continuations.push(Continuation {
+            after: ended.step,
+            steps: config.last_step(),
+            gaussians: count as u64,
+            has_state,
+            changes: changes.collect(),
+        });
+        ended.config = config;
+        ended.loss_before_check = None;
+        Self::resume(dataset, ended, engine)
+    }
+}
+
+/// Refuses to continue a run from its splats only, if it has learned what the splats do not hold.
+fn refuse_without_state(before: &TrainConfig) -> Result<()> {
+    let lacks = match (before.poses.refine, before.antialias) {
+        (true, _) => "refined poses",
+        (_, true) => "3D filters of the Gaussians",
+        _ => return Ok(()),
+    };
+    Err(Error::input(format!(
+        "the run has no state.safetensors, which holds the {lacks} that it continues with"
+    ))
+    .hint("start another run from its splats: `dapple train CAPTURE --from RUN -o OUT`"))
+}
+
+/// Fits the state to the configuration of the next part: harmonics, statistics of another strategy, and appearance.
+fn fit_state(
+    ended: &mut Checkpoint,
+    config: &TrainConfig,
+    dataset: &Dataset,
+    (chosen, has_state): (&Chosen, bool),
+) -> Result<()> {
+    let degree = config.sh_degree;
+    let state = &mut ended.state;
+    for splats in [
+        &mut ended.splats,
+        &mut state.first_moments,
+        &mut state.second_moments,
+    ] {
+        *splats = std::mem::replace(splats, Splats::empty(degree)).with_sh_degree(degree);
+    }
+    if ended.config.densify.strategy != config.densify.strategy {
+        state.gradient_sums.fill(0.0);
+        state.visible_counts.fill(0.0);
+    }
+    let (old, new) = (&ended.config.appearance, &config.appearance);
+    let is_other = old.model != new.model || old.grid != new.grid;
+    if is_other || !has_state {
+        state.views = ViewState {
+            poses: std::mem::take(&mut state.views.poses),
+            ..first_views(&ended.splats, config, dataset, chosen)?
+        };
+        if is_other {
+            // The best splats so far have another appearance.
+            ended.watched.clear();
+            ended.best = None;
+        }
+    }
+    if let Some(best) = ended.best.take() {
+        ended.best = Some(Arc::new(Best {
+            splats: best.splats.clone().with_sh_degree(degree),
+            views: best.views.clone(),
+        }));
+    }
+    Ok(())
+}
+
+/// Returns the appearance of photos before its first step.
+fn first_views(
+    splats: &Splats,
+    config: &TrainConfig,
+    dataset: &Dataset,
+    chosen: &Chosen,
+) -> Result<ViewState> {
+    let (model, photos) = (&config.appearance, chosen.train.len());
+    let mut views = ViewState::default();
+    if model.has_grids() {
+        views.appearance = AppearanceGrids::identity(model.grid, photos);
+    }
+    if model.has_photometric() {
+        let cameras = chosen.train.iter();
+        let cameras = cameras.map(|&i| PosedCamera::new(&dataset.views[i].camera));
+        let cameras = cameras.collect::<Result<Vec<_>>>()?;
+        views.photometric = Photometric::default();
+        views.photometric.extend_to(&cameras);
+    }
+    if model.has_mlp() {
+        let first = appearance::first_appearance(splats, photos, config.seed);
+        views.appearance_mlp = first.views.appearance_mlp;
+    }
+    Ok(views)
+}
