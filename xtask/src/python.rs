@@ -13,7 +13,10 @@ const SOURCES: [&str; 3] = ["py", "pyi", "typed"];
 /// # Errors
 /// There is none; holds the reason.
 pub fn interpreter() -> Result<String, String> {
-    let named = std::env::var("DAPPLE_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    let named = std::env::var("DAPPLE_PYTHON")
+        .ok()
+        .filter(|name| !name.is_empty())
+        .unwrap_or_else(|| "python3".to_owned());
     if shell::works(&named, &["-c", "import numpy"]) {
         return Ok(named);
     }
