@@ -35,6 +35,8 @@ pub fn tests(interpreter: &str) -> Result<Command, String> {
         "--workspace",
         "--lib",
         "--bins",
+        // The features of the tests, so that nothing is compiled again.
+        "--tests",
     ]))?;
     let built = shell::target_folder().join("debug");
     let package = package(&built).map_err(|why| format!("cannot make the package: {why}"))?;

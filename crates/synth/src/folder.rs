@@ -9,6 +9,7 @@ use dapple_scene::atomic::{TemporaryFolder, appeared, put_in_place};
 use dapple_scene::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// File that marks a folder as a synthetic capture.
@@ -131,8 +132,11 @@ impl Staging {
         if !self.replaces && holds_entries(&self.out) {
             return Err(appeared(&self.out));
         }
-        put_in_place(&self.root(), &self.out)
-            .map_err(|source| Error::io("cannot put the capture in place", &self.out, source))?;
+        put_in_place(&self.root(), &self.out).map_err(|source| match source.kind() {
+            // Another program has filled the folder since the check at the start.
+            ErrorKind::AlreadyExists | ErrorKind::DirectoryNotEmpty => appeared(&self.out),
+            _ => Error::io("cannot put the capture in place", &self.out, source),
+        })?;
         Ok(())
     }
 }

@@ -259,7 +259,7 @@ settings! {
     pub DepthConfig, DepthPatch in "Losses" {
         /// none, points (the sparse points, in the photos that found them) or images (a depth image for each photo).
         from: DepthSource = DepthSource::None, choice(),
-            main_flag("--depth-from <SOURCE>",
+            flag("--depth-from <SOURCE>",
                 "Known depths: none, points or images [default: none]. Depth supervision helps with few photos");
         /// Weight of the relative error of the depths in the loss, at the first step; above 0 to 1000.
         weight: f64 = 0.1, range(Range::above(0.0, 1e3)), remark(": depth.from = none turns depths off"),
