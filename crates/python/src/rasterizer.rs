@@ -4,7 +4,7 @@ use crate::array::{new as array, slice};
 use crate::camera::{PyCamera, by_viewmat};
 use crate::errors::{detached, exception};
 use crate::gaussians::{self, Arrays, Colours, Uploaded};
-use crate::shared::SharedMemory;
+use crate::shared::{SharedMemory, settings};
 use dapple::contract::{GradientParts, ImageDerivative};
 use dapple::{BoxedEngine, Device, Error, RenderSettings, Result};
 use numpy::PyReadonlyArrayDyn;
@@ -219,11 +219,8 @@ impl State {
         let of = self.uploaded.as_ref().filter(|_| token == self.token);
         let of = of.ok_or_else(stale)?;
         Ok(RenderSettings {
-            sh_degree: of.degree(),
-            near,
-            antialias,
             depth,
-            ..RenderSettings::default()
+            ..settings(of.degree(), near, antialias)
         })
     }
 }

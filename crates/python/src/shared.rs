@@ -229,7 +229,8 @@ impl State {
     }
 }
 
-fn settings(sh_degree: u8, near: f32, antialias: bool) -> RenderSettings {
+/// Returns the settings of a render over black.
+pub fn settings(sh_degree: u8, near: f32, antialias: bool) -> RenderSettings {
     RenderSettings {
         sh_degree,
         near,

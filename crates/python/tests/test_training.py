@@ -3,6 +3,8 @@
 import hashlib
 import os
 import pathlib
+import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -117,6 +119,11 @@ class Settings(unittest.TestCase):
         names = dapple.settings()
         for name in ("steps", "preset", "sh_degree", "strategy", "dropout", "seed"):
             self.assertIn(name, names)
+
+    def test_the_type_stubs_are_current(self):
+        stubs = pathlib.Path(__file__).resolve().parent.parent / "stubs.py"
+        done = subprocess.run([sys.executable, stubs, "--check"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_errors_survive_processes(self):
         import pickle

@@ -40,6 +40,11 @@ class Options:
     def is_expected_depth(self):
         return "ED" in self.render_mode
 
+    @property
+    def hides_gaussians(self):
+        """True if the far plane or the least radius hides Gaussians of a camera."""
+        return self.far_plane < 1e9 or self.radius_clip > 0.0
+
     def channels(self, colors):
         """Returns the channels of the image for this number of channels of colours."""
         return colors * self.has_colors + self.has_depth

@@ -146,11 +146,11 @@ def link(engine, device):
     return links[device]
 
 
-def fits(arrays, options, scene_is_masked):
+def fits(arrays, options):
     """Returns true if a call can run in shared memory: three channels, no depth, one set of colours, no masks."""
     harmonic = options.sh_degree is not None
     dims = 3 if harmonic else 2
-    return (options.render_mode == "RGB" and arrays["colors"].dim() == dims and not scene_is_masked
+    return (options.render_mode == "RGB" and arrays["colors"].dim() == dims and not options.hides_gaussians
             and (harmonic or arrays["colors"].shape[-1] == 3) and arrays["means"].shape[0] > 0)
 
 

@@ -116,7 +116,7 @@ def _host_of(values):
 
 def shown_by(scene, options):
     """Returns which Gaussians each camera shows, `[C, N]`, if the far plane or a least radius limits them; else None."""
-    if options.far_plane >= 1e9 and options.radius_clip <= 0.0:
+    if not options.hides_gaussians:
         return None
     return (in_numpy(scene, options)[0] > 0).all(-1)
 

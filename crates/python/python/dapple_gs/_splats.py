@@ -9,8 +9,6 @@ import numpy as np
 from . import _native
 from ._errors import InputError
 
-SH_C0 = 0.28209479177387814
-
 
 @dataclass
 class Splats:

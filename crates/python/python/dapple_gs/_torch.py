@@ -20,7 +20,6 @@ class Namespace:
 
     stack = staticmethod(torch.stack)
     where = staticmethod(torch.where)
-    swapaxes = staticmethod(torch.transpose)
     arctan2 = staticmethod(torch.atan2)
     zeros_like = staticmethod(torch.zeros_like)
     ones_like = staticmethod(torch.ones_like)
@@ -124,8 +123,7 @@ def _shared(arrays, options, engine, device):
     """Returns the call in shared memory, or None if it has to be staged through the host."""
     if device.type != "cuda" or not engine.native.is_gpu:
         return None
-    is_masked = options.far_plane < 1e9 or options.radius_clip > 0.0
-    if not _cuda.fits(arrays, options, is_masked):
+    if not _cuda.fits(arrays, options):
         return None
     link = _cuda.link(engine, device)
     if link is None:

@@ -7,13 +7,14 @@ import torch
 from .._errors import UnsupportedError
 from .._projection import rotation_matrices
 from . import rows
+from .base import Strategy
 
 # Standard deviations of the halves of a split Gaussian over those of the whole.
 SPLIT_SHRINKS = 1.6
 
 
 @dataclass
-class DefaultStrategy:
+class DefaultStrategy(Strategy):
     """Clones, splits and prunes Gaussians, and resets their opacities. Names and defaults are gsplat's.
 
     Attributes:
@@ -52,10 +53,6 @@ class DefaultStrategy:
                                    "dapple_gs.train(..., absgrad=True)")
         if self.key_for_gradient != "means2d":
             raise UnsupportedError(f"key_for_gradient={self.key_for_gradient!r} is not supported", "key_for_gradient")
-
-    def check_sanity(self, params, optimizers):
-        """Raises an error if parameters and optimizers do not fit together."""
-        rows.check(params, optimizers)
 
     def initialize_state(self, scene_scale=1.0):
         """Returns the state for the other methods."""

@@ -7,6 +7,7 @@ import torch
 
 from .._projection import rotation_matrices
 from . import rows
+from .base import Strategy
 
 # Opacity around which the noise of centres fades, and the steepness of the fading (the paper's section 4.1).
 NOISE_OPACITY, NOISE_STEEPNESS = 0.005, 100.0
@@ -17,7 +18,7 @@ GROWTH = 1.05
 
 
 @dataclass
-class MCMCStrategy:
+class MCMCStrategy(Strategy):
     """Moves dead Gaussians to live ones, adds copies up to a limit, and adds noise. Names and defaults are gsplat's.
 
     Attributes:
@@ -35,16 +36,9 @@ class MCMCStrategy:
     min_opacity: float = 0.005
     verbose: bool = False
 
-    def check_sanity(self, params, optimizers):
-        """Raises an error if parameters and optimizers do not fit together."""
-        rows.check(params, optimizers)
-
     def initialize_state(self):
         """Returns the state for the other methods."""
         return {}
-
-    def step_pre_backward(self, params, optimizers, state, step, info):
-        """To be called before `loss.backward()`; does nothing."""
 
     @torch.no_grad()
     def step_post_backward(self, params, optimizers, state, step, info, lr):
