@@ -18,50 +18,29 @@ pub use unfit::Unfit;
 use crate::colormap::{Colormap, Colours, range};
 use crate::pictures::Picture;
 use clap::ValueEnum;
-use dapple::contract::{Engine, EngineExt, RenderSettings, Rendered, depth};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser, ValueParser};
+use dapple::contract::channel::{Channel, Values};
+use dapple::contract::{Engine, RenderSettings, Rendered, depth};
 use dapple::scene::atomic::write_atomically;
 use dapple::scene::exr_file::FloatImage;
 use dapple::scene::provenance::{PngPixels, png_bytes};
-use dapple::scene::{Camera, Error, Result};
+use dapple::scene::{Camera, Result};
 use std::path::Path;
 
-/// Channel of a render.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub enum Channel {
-    /// Colours over the background
-    #[default]
-    Rgb,
-    /// Share of a pixel that the splats cover
-    Alpha,
-    /// Expected depth: mean over the blend weights. 0 if less than half is covered
-    Depth,
-    /// Depth of the Gaussian where transmittance falls below one half. 0 without one
-    MedianDepth,
-    /// Normals of the surface of expected depth
-    Normals,
-    /// Depth inside the Gaussians where half of the light is gone. 0 without one
-    SurfaceDepth,
-    /// Normals of the Gaussians at the surface depth
-    SurfaceNormal,
-    /// Number of Gaussians blended in a pixel
-    Count,
+/// Returns the parser of a channel's name: those that need no photo.
+pub fn parser() -> ValueParser {
+    let channels = Channel::ALL.into_iter().filter(|c| !c.needs_photo());
+    let value = |channel: Channel| PossibleValue::new(channel.name()).help(channel.about());
+    let parser = PossibleValuesParser::new(channels.map(value));
+    let found = |name: String| Channel::ALL.into_iter().find(|c| c.name() == name);
+    parser
+        .map(move |name| found(name).unwrap_or_default())
+        .into()
 }
 
-impl Channel {
-    /// Returns true if colour maps show its numbers.
-    pub fn takes_colours(self) -> bool {
-        !matches!(self, Self::Rgb | Self::Normals | Self::SurfaceNormal)
-    }
-
-    /// Returns true if the channel needs a render with depths.
-    pub fn needs_depth(self) -> bool {
-        matches!(self, Self::Depth | Self::MedianDepth | Self::Normals)
-    }
-
-    /// Returns true if the channel needs a render with a surface.
-    pub fn needs_surface(self) -> bool {
-        matches!(self, Self::SurfaceDepth | Self::SurfaceNormal)
-    }
+/// Returns true if colour maps show the channel's numbers.
+pub fn takes_colours(channel: Channel) -> bool {
+    !matches!(channel.values(), Values::Colours | Values::Normals)
 }
 
 /// Picture formats.
@@ -115,7 +94,7 @@ impl Output {
         settings: &RenderSettings,
         path: &Path,
     ) -> Result<Unfit> {
-        let (rendered, values) = self.rendered(engine, camera, settings)?;
+        let (rendered, values) = self.channel.render(engine, camera, settings)?;
         let unfit = self.unfit(&values);
         self.write(&rendered, values, path)?;
         Ok(unfit)
@@ -126,11 +105,9 @@ impl Output {
         if self.format == FileFormat::Exr || self.colours.is_some() {
             return Unfit::default();
         }
-        match self.channel {
-            Channel::Depth | Channel::MedianDepth | Channel::SurfaceDepth => {
-                Unfit::of(values, self.unit)
-            }
-            Channel::Count => Unfit::of(values, 1.0),
+        match self.channel.values() {
+            Values::Depths => Unfit::of(values, self.unit),
+            Values::Counts => Unfit::of(values, 1.0),
             _ => Unfit::default(),
         }
     }
@@ -147,12 +124,12 @@ impl Output {
         let every = cameras.len().div_ceil(SAMPLED).max(1);
         let mut values = Vec::new();
         for camera in cameras.step_by(every) {
-            values.extend(self.rendered(engine, camera, settings)?.1);
+            values.extend(self.channel.render(engine, camera, settings)?.1);
         }
         let [mut low, mut high] = range(values);
-        let unit = match self.channel {
-            Channel::Count => " Gaussians in a pixel",
-            Channel::Alpha => {
+        let unit = match self.channel.values() {
+            Values::Counts => " Gaussians in a pixel",
+            Values::Share => {
                 (low, high) = (0.0, 1.0);
                 " of a pixel covered"
             }
@@ -168,29 +145,6 @@ impl Output {
         Ok((Self { colours, ..self }, note))
     }
 
-    /// Returns a render of the camera's size, and the channel's values.
-    fn rendered(
-        &self,
-        engine: &mut dyn Engine,
-        camera: &Camera,
-        settings: &RenderSettings,
-    ) -> Result<(Rendered, Vec<f32>)> {
-        if self.channel != Channel::Count {
-            let rendered = engine.render(camera, settings)?;
-            let values = self.values(&rendered, camera)?;
-            return Ok((rendered, values));
-        }
-        let found = engine.blend_counts(camera, settings)?;
-        let size = Rendered {
-            width: found.width,
-            height: found.height,
-            ..Rendered::default()
-        };
-        // Exact below 2^24.
-        let values = found.blended.iter().map(|&count| count as f32);
-        Ok((size, values.collect()))
-    }
-
     /// Writes the values of a picture of this size.
     fn write(&self, rendered: &Rendered, values: Vec<f32>, path: &Path) -> Result<()> {
         let bytes = match self.format {
@@ -201,36 +155,13 @@ impl Output {
         write_atomically(path, |file| file.write_all(&bytes))
     }
 
-    /// Returns the channel's values, interleaved.
-    fn values(&self, rendered: &Rendered, camera: &Camera) -> Result<Vec<f32>> {
-        let depths = || {
-            let missing = || Error::internal("the render has no depths");
-            rendered.depth.as_ref().ok_or_else(missing)
-        };
-        let surface = || {
-            let missing = || Error::internal("the render has no surface");
-            rendered.surface.as_ref().ok_or_else(missing)
-        };
-        let expected = || Ok::<_, Error>(depths()?.covered(&rendered.alpha));
-        Ok(match self.channel {
-            Channel::Rgb => rendered.rgb.clone(),
-            Channel::Alpha => rendered.alpha.clone(),
-            Channel::Depth => expected()?,
-            Channel::MedianDepth => depths()?.median.clone(),
-            Channel::Normals => depth::normals(camera, &expected()?).into_flattened(),
-            Channel::SurfaceDepth => surface()?.depth.clone(),
-            Channel::SurfaceNormal => surface()?.normal.clone().into_flattened(),
-            Channel::Count => return Err(Error::internal("the render has no counts")),
-        })
-    }
-
     fn exr(&self, rendered: &Rendered, values: Vec<f32>) -> Result<Vec<u8>> {
-        let names: &[&str] = match self.channel {
-            Channel::Rgb => &["R", "G", "B"],
-            Channel::Alpha => &["A"],
-            Channel::Depth | Channel::MedianDepth | Channel::SurfaceDepth => &["Z"],
-            Channel::Normals | Channel::SurfaceNormal => &["X", "Y", "Z"],
-            Channel::Count => &["N"],
+        let names: &[&str] = match self.channel.values() {
+            Values::Colours => &["R", "G", "B"],
+            Values::Share => &["A"],
+            Values::Depths => &["Z"],
+            Values::Normals => &["X", "Y", "Z"],
+            Values::Counts => &["N"],
         };
         let plane = |i: usize| {
             values
@@ -261,14 +192,12 @@ impl Output {
         if let Some(colours) = self.colours {
             return png_bytes(width, height, PngPixels::Rgb8(&colours.bytes(values)));
         }
-        match self.channel {
-            Channel::Rgb => Picture::from_floats(width, height, values).into_png(),
-            Channel::Alpha => png_bytes(width, height, PngPixels::Grey16(&steps(65535.0))),
-            Channel::Depth | Channel::MedianDepth | Channel::SurfaceDepth => {
-                png_bytes(width, height, PngPixels::Grey16(&steps(1.0 / self.unit)))
-            }
-            Channel::Count => png_bytes(width, height, PngPixels::Grey16(&steps(1.0))),
-            Channel::Normals | Channel::SurfaceNormal => {
+        match self.channel.values() {
+            Values::Colours => Picture::from_floats(width, height, values).into_png(),
+            Values::Share => png_bytes(width, height, PngPixels::Grey16(&steps(65535.0))),
+            Values::Depths => png_bytes(width, height, PngPixels::Grey16(&steps(1.0 / self.unit))),
+            Values::Counts => png_bytes(width, height, PngPixels::Grey16(&steps(1.0))),
+            Values::Normals => {
                 let (vectors, _) = values.as_chunks::<3>();
                 let shown = vectors.iter().flat_map(|&v| depth::normal_colour(v));
                 png_bytes(width, height, PngPixels::Rgb8(&shown.collect::<Vec<u8>>()))
@@ -313,7 +242,7 @@ mod tests {
     fn grey(channel: Channel) -> Vec<u16> {
         let (rendered, camera) = (rendered(), Camera::pinhole(3, 2, 3.0, Pose::IDENTITY));
         let output = output(channel, FileFormat::Png);
-        let values = output.values(&rendered, &camera).unwrap();
+        let values = channel.of(&rendered, &camera).unwrap();
         let png = output.png(&rendered, &values).unwrap();
         image::load_from_memory(&png)
             .unwrap()
@@ -346,7 +275,7 @@ mod tests {
             (Channel::Rgb, vec!["B", "G", "R"]),
         ] {
             let output = output(channel, FileFormat::Exr);
-            let values = output.values(&rendered, &camera).unwrap();
+            let values = channel.of(&rendered, &camera).unwrap();
             let bytes = output.exr(&rendered, values.clone()).unwrap();
             let image = FloatImage::from_exr(&bytes).unwrap();
             let found: Vec<&str> = image.channels.iter().map(|(n, _)| n.as_str()).collect();

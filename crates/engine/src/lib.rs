@@ -22,6 +22,7 @@
 
 mod adam_step;
 pub mod camera_model;
+pub mod channel;
 mod colour_bytes;
 pub mod constants;
 mod contract;
@@ -52,6 +53,7 @@ mod upload;
 
 pub use adam_step::{RestedAdam, adam};
 pub use camera_model::CameraModel;
+pub use channel::Channel;
 pub use contract::{DownloadParts, Engine};
 pub use depth::{DepthImage, ImageDerivative};
 pub use engine_ext::EngineExt;

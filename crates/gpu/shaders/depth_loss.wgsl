@@ -12,13 +12,7 @@
 #import shared/step
 #import shared/groups
 #import shared/parameters
-
-// Same layout as `depths::Sample`.
-struct DepthSample {
-    pixel: u32,
-    inverse_depth: f32,
-    weight: f32,
-}
+#import shared/struct_depth_sample
 
 @group(0) @binding(0) var<storage, read> depth_samples: array<DepthSample>;
 @group(0) @binding(1) var<storage, read> image: array<vec4f>;

@@ -61,7 +61,7 @@ pub fn defines() -> Defines {
 
 /// Structs that host and shaders share, as shader includes.
 fn structs() -> Vec<(&'static str, &'static str)> {
-    static WGSL: LazyLock<[(&str, String); 6]> = LazyLock::new(|| {
+    static WGSL: LazyLock<[(&str, String); 7]> = LazyLock::new(|| {
         [
             ("shared/struct_step", wgsl::<layout::Step>("Step")),
             (
@@ -72,6 +72,10 @@ fn structs() -> Vec<(&'static str, &'static str)> {
             ("shared/struct_view", wgsl::<layout::View>("View")),
             ("shared/struct_lens", wgsl::<layout::Lens>("Lens")),
             ("shared/struct_report", wgsl::<layout::Report>("Report")),
+            (
+                "shared/struct_depth_sample",
+                wgsl::<features::depth::Sample>("DepthSample"),
+            ),
         ]
     });
     let structs = WGSL.iter();

@@ -49,7 +49,7 @@ mod stage;
 
 pub use edit::{Edit, EditRequest, EditSession, EditState, Effect, Histogram, SaveTo};
 pub use picture::Encoded;
-pub use protocol::{Channel, Command, MAX_SIDE, Models, ViewRequest};
+pub use protocol::{Command, MAX_SIDE, Models, ViewRequest};
 pub use request::Request;
 pub use share::Share;
 pub use stage::{CameraEntry, Stage, Status};

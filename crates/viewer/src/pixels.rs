@@ -3,10 +3,10 @@
 //! 1. [`Seen`] holds the engine's output. Colours come as bytes from the device, other channels as numbers.
 //! 2. [`shown`] makes bytes of one frame, or of two that are compared: those share their scales.
 
-use crate::protocol::Channel;
 use crate::request::Request;
+use dapple_engine::channel::{Channel, Values};
 use dapple_engine::score::{error_map, to_byte, turbo};
-use dapple_engine::{Engine, EngineExt, RenderSettings, ScoreAsks, SurfaceImage, depth};
+use dapple_engine::{Engine, EngineExt, RenderSettings, ScoreAsks, depth};
 use dapple_scene::{Error, Result};
 use jpeg_encoder::ColorType;
 use rayon::prelude::*;
@@ -71,48 +71,25 @@ impl Request {
         settings: &RenderSettings,
     ) -> Result<([u32; 2], Seen)> {
         let camera = &self.camera;
-        let seen = match self.look.show {
-            Channel::Rgb => Seen::Ready(Pixels::rgba(engine.render_bytes(camera, settings)?.rgba)),
-            Channel::Alpha => {
+        let show = self.look.show;
+        let seen = match show.values() {
+            _ if show == Channel::Error => Seen::Ready(Pixels::rgb(self.errors(engine, settings)?)),
+            Values::Colours => {
+                Seen::Ready(Pixels::rgba(engine.render_bytes(camera, settings)?.rgba))
+            }
+            Values::Share => {
                 let rgba = engine.render_bytes(camera, settings)?.rgba;
                 let alphas = rgba.par_chunks_exact(4).with_min_len(CHUNK).map(|p| p[3]);
                 Seen::Ready(Pixels::grey(alphas.collect()))
             }
-            Channel::Depth => Seen::Depths(self.depths(engine, settings)?),
-            Channel::Normals => {
-                let normals = depth::normals(camera, &self.depths(engine, settings)?);
-                Seen::Ready(coloured(normals))
+            Values::Depths => Seen::Depths(show.render(engine, camera, settings)?.1),
+            Values::Normals => {
+                let (_, values) = show.render(engine, camera, settings)?;
+                Seen::Ready(coloured(values.as_chunks().0))
             }
-            Channel::SurfaceDepth => Seen::Depths(self.surface(engine, settings)?.depth),
-            Channel::SurfaceNormal => Seen::Ready(coloured(self.surface(engine, settings)?.normal)),
-            Channel::Count => Seen::Counts(engine.blend_counts(camera, settings)?.blended),
-            Channel::Error => Seen::Ready(Pixels::rgb(self.errors(engine, settings)?)),
+            Values::Counts => Seen::Counts(engine.blend_counts(camera, settings)?.blended),
         };
         Ok(([camera.width, camera.height], seen))
-    }
-
-    /// Renders expected depths, 0 where less than half of a pixel is covered.
-    fn depths(&self, engine: &mut dyn Engine, settings: &RenderSettings) -> Result<Vec<f32>> {
-        let settings = RenderSettings {
-            depth: true,
-            ..*settings
-        };
-        let rendered = engine.render(&self.camera, &settings)?;
-        let depths = rendered
-            .depth
-            .ok_or_else(|| Error::internal("a render came without the requested depths"))?;
-        Ok(depths.covered(&rendered.alpha))
-    }
-
-    /// Renders the surface.
-    fn surface(&self, engine: &mut dyn Engine, settings: &RenderSettings) -> Result<SurfaceImage> {
-        let settings = RenderSettings {
-            surface: true,
-            ..*settings
-        };
-        let rendered = engine.render(&self.camera, &settings)?;
-        let missing = || Error::internal("a render came without the requested surface");
-        rendered.surface.ok_or_else(missing)
     }
 
     /// Computes the error map against the photo: on the device if the engine renders at the photo's size.
@@ -135,9 +112,9 @@ impl Request {
 }
 
 /// Returns the conventional colours of normals.
-fn coloured(normals: Vec<[f32; 3]>) -> Pixels {
-    let colours = normals.into_par_iter().with_min_len(CHUNK);
-    let colours: Vec<[u8; 3]> = colours.map(depth::normal_colour).collect();
+fn coloured(normals: &[[f32; 3]]) -> Pixels {
+    let colours = normals.par_iter().with_min_len(CHUNK);
+    let colours: Vec<[u8; 3]> = colours.map(|&n| depth::normal_colour(n)).collect();
     Pixels::rgb(colours.into_flattened())
 }
 

@@ -8,6 +8,7 @@
 //! (little-endian `u32`). The bands follow, frame by frame from the top, each a JPEG file of the frame's width.
 
 use crate::edit::EditCommand;
+use dapple_engine::Channel;
 use dapple_scene::{Camera, Error, Pose, Result};
 use glam::{DQuat, DVec3};
 use serde::{Deserialize, Serialize};
@@ -24,29 +25,6 @@ pub(crate) const MAX_MESSAGE_BYTES: usize = 8192;
 /// JPEG quality while a page moves, and at rest.
 const MOVING_QUALITY: u8 = 65;
 const RESTING_QUALITY: u8 = 92;
-
-/// Channel that a frame shows.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Channel {
-    /// Colours over the background.
-    #[default]
-    Rgb,
-    /// Coverage of a pixel by the splats.
-    Alpha,
-    /// Expected depth, from near (bright) to far (dark), over the range in the frame.
-    Depth,
-    /// Normals of the surface of expected depths, camera coordinates.
-    Normals,
-    /// Colour difference from the photo, as in the error maps of scores ([`dapple_engine::score`]): needs a photo.
-    Error,
-    /// Depth inside the Gaussians where half of the light is gone, shown as [`Self::Depth`].
-    SurfaceDepth,
-    /// Normals of the Gaussians at the surface depth, camera coordinates.
-    SurfaceNormal,
-    /// Gaussians blended per pixel, from dark blue to red, which is the most in the frame.
-    Count,
-}
 
 /// Selection of one or both compared models.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,7 +5,7 @@ mod writing;
 
 use crate::camera_paths::{KeyPath, PathChoice};
 use crate::cameras;
-use crate::channels::{Channel, FileFormat, Output};
+use crate::channels::{self, FileFormat, Output};
 use crate::colormap::Colormap;
 use crate::console::Console;
 use crate::options::{
@@ -15,7 +15,7 @@ use crate::options::{
 use crate::outputs::refuse_sources;
 use crate::video;
 use clap::ValueEnum;
-use dapple::contract::RenderSettings;
+use dapple::contract::{Channel, RenderSettings};
 use dapple::glam::DVec3;
 use dapple::scene::origin::{assumed, middle_of};
 use dapple::scene::provenance::is_dapples_picture;
@@ -117,7 +117,13 @@ pub struct Args {
     sh_degree: Option<u8>,
 
     /// Data to render
-    #[arg(long, value_enum, default_value_t, help_heading = "Data")]
+    #[arg(
+        long,
+        value_name = "CHANNEL",
+        value_parser = channels::parser(),
+        default_value = Channel::default().name(),
+        help_heading = "Data"
+    )]
     channel: Channel,
 
     /// Colour map of depths, counts or alpha in PNG files [default: turbo for depths and counts]
@@ -220,8 +226,8 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
             .min(splats.sh_degree),
         max_gaussians_per_tile: config.max_gaussians_per_tile,
         near: config.near_plane() * metadata.moved.scale as f32,
-        depth: output.channel.needs_depth(),
-        surface: output.channel.needs_surface(),
+        depth: false,
+        surface: false,
         antialias: config.antialias || metadata.antialiased,
     };
     if video::is_video(&args.out) {
@@ -369,7 +375,9 @@ impl Args {
         }
         let format = self.format.or(named).unwrap_or(FileFormat::Png);
         let colours = self.colormap.filter(|&map| map != Colormap::None);
-        if colours.is_some() && (!self.channel.takes_colours() || format == FileFormat::Exr) {
+        if colours.is_some()
+            && (!channels::takes_colours(self.channel) || format == FileFormat::Exr)
+        {
             return Err(
                 Error::input("colours are given to depths, counts and alpha in PNG files")
                     .at("--colormap")
@@ -390,7 +398,7 @@ impl Args {
     fn colours(&self) -> Option<Colormap> {
         let is_exr =
             [FileFormat::from_path(&self.out), self.format].contains(&Some(FileFormat::Exr));
-        let is_dark = self.channel.takes_colours() && self.channel != Channel::Alpha;
+        let is_dark = channels::takes_colours(self.channel) && self.channel != Channel::Alpha;
         let default = match is_dark && self.depth_unit.is_none() && !is_exr {
             true => Colormap::Turbo,
             false => Colormap::None,

@@ -12,7 +12,8 @@ use crate::views::Views;
 use crate::{Buffers, Context};
 use dapple_engine::{FeatureInput, LossTerm, StepSettings, ViewId, check_depths};
 use dapple_scene::{Error, Result};
-use samples::{Depths, Sample};
+use samples::Depths;
+pub use samples::Sample;
 
 const LOSS: Code = Code::new("depth_loss", "depth_loss");
 

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use dapple_gpu::catalogue;
+use dapple_gpu::features::depth::Sample;
 use dapple_gpu::layout::{Lens, Parameters, Report, State, Step, View};
 use dapple_gpu::shared_struct::{Shared, members};
 use dapple_runtime::wgpu::naga;
@@ -61,6 +62,7 @@ fn items_of_buffers_are_the_same_on_both_sides() {
         compare::<View>("shared/step", "View"),
         compare::<Lens>("shared/lens_form", "Lens"),
         compare::<Report>("shared/report", "Report"),
+        compare::<Sample>("depth_loss", "DepthSample"),
     ] {
         assert_eq!(ours, theirs);
     }

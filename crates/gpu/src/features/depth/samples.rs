@@ -1,22 +1,22 @@
 //! Samples of known depth on the GPU. A buffer for each photo slot holds the samples of the view whose photo is in the
 //! slot.
 
-use bytemuck::{Pod, Zeroable};
+use crate::shared_struct::shared_struct;
 use dapple_engine::DepthSample;
 use dapple_runtime::{Gpu, Pooled};
 use dapple_scene::Result;
 use std::sync::Arc;
 
-/// Same layout as WGSL's `DepthSample`.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, PartialEq, Pod, Zeroable)]
-pub struct Sample {
-    /// `y * width + x`.
-    pub pixel: u32,
-    /// One over the depth.
-    pub inverse_depth: f32,
-    /// Weight of the sample.
-    pub weight: f32,
+shared_struct! {
+    /// Sample of known depth.
+    pub struct Sample {
+        /// `y * width + x`.
+        pixel: u32,
+        /// One over the depth.
+        inverse_depth: f32,
+        /// Weight of the sample.
+        weight: f32,
+    }
 }
 
 impl From<&DepthSample> for Sample {
