@@ -7,7 +7,7 @@
 //! ```
 //! use dapple_device::BoxedEngine;
 //! use dapple_engine::RenderSettings;
-//! use dapple_scene::{Camera, Result};
+//! use dapple_scene::{Camera, Result, sh_coefficient_count};
 //!
 //! fn describe(engine: &mut BoxedEngine, camera: &Camera) -> Result<String> {
 //!     // Methods of all engines.
@@ -26,7 +26,7 @@ pub use boxed_engine::BoxedEngine;
 
 use dapple_engine::{Engine, Gradients, RenderSettings};
 use dapple_runtime::{Gpu, Routine, wgpu};
-use dapple_scene::{Camera, Result};
+use dapple_scene::{Camera, Result, sh_coefficient_count};
 
 /// Loss over crops as kernels of an engine's device: see [`dapple_engine::crops`].
 #[derive(Debug, Clone)]
@@ -48,7 +48,8 @@ pub struct CropRoutine {
 /// 3. [`Self::backward_from`] renders, reads the derivative by the image from the caller's buffer, and runs the backward
 ///    pass. It waits, because the gradients are copied to the host.
 /// 4. [`Self::backward_to`] keeps the gradients on the device: [`Self::gradient_buffers`], which commands of the caller
-///    can bind or copy from.
+///    can bind or copy from. After [`Self::forward_to`] it does not render again.
+/// 5. [`Self::load_rows`] and [`Self::gradient_rows`] take parameters and write gradients as gsplat has them.
 ///
 /// The layout of both images is the engine's own: `[height, width, 4]`, `f32`.
 pub trait DeviceBuffers: Engine {
@@ -78,6 +79,18 @@ pub trait DeviceBuffers: Engine {
         target: &wgpu::Buffer,
     ) -> Result<()>;
 
+    /// Works like [`Self::render_to`], but waits until the image is whole, and keeps what a backward pass reads: the next
+    /// call may be [`Self::backward_to`] with the same camera and settings, which then does not render again.
+    ///
+    /// # Errors
+    /// See [`Self::render_to`]; no memory for larger buffers.
+    fn forward_to(
+        &mut self,
+        camera: &Camera,
+        settings: &RenderSettings,
+        target: &wgpu::Buffer,
+    ) -> Result<()>;
+
     /// Returns true if the last [`Self::render_to`] wrote a whole image, regardless of later commands; waits. If it
     /// returns false, the buffers that were too small are larger now: render again.
     ///
@@ -100,8 +113,9 @@ pub trait DeviceBuffers: Engine {
     ) -> Result<Gradients<f32>>;
 
     /// Works like [`Self::backward_from`], but the gradients stay in buffers of the engine
-    /// ([`Self::gradient_buffers`]). Waits for the render, which must be whole, and not for the backward pass. Commands
-    /// that the caller submits afterwards to the same queue read the gradients. Returns the number of Gaussians.
+    /// ([`Self::gradient_buffers`]). Waits for the render, which must be whole, and not for the backward pass; directly
+    /// after [`Self::forward_to`] with the same camera and settings it renders and waits for nothing. Commands that the
+    /// caller submits afterwards to the same queue read the gradients.
     ///
     /// # Errors
     /// See [`Self::backward_from`].
@@ -110,7 +124,7 @@ pub trait DeviceBuffers: Engine {
         camera: &Camera,
         settings: &RenderSettings,
         derivative: &wgpu::Buffer,
-    ) -> Result<usize>;
+    ) -> Result<()>;
 
     /// Returns the buffers of the last [`Self::backward_to`]; every other call of the engine may overwrite them.
     ///
@@ -118,17 +132,28 @@ pub trait DeviceBuffers: Engine {
     /// No gradient was computed yet.
     fn gradient_buffers(&self) -> Result<GradientBuffers<'_>>;
 
-    /// Replaces the parameters of all Gaussians by those in buffers of this engine's device, in planes of the stride of
-    /// [`Self::parameter_stride`]: geometry `[14, stride]` in the order of [`GradientBuffers::geometry`], and
-    /// `[3 (K - 1), stride]` of the other coefficients. Their number, the degree and the optimizer's state stay. Does
-    /// not wait.
+    /// Replaces the parameters of all Gaussians by those in a buffer of this engine's device, in rows as gsplat has them:
+    /// means `[n, 3]`, quaternions `[n, 4]`, standard deviations `[n, 3]`, opacities in 0 to 1 `[n]`, and coefficients of
+    /// the degree of the splats `[n, K, 3]` ([`row_floats`]). `n` is the number of uploaded splats. The optimizer's state
+    /// stays. The buffer needs [`wgpu::BufferUsages::STORAGE`]. Does not wait.
     ///
     /// # Errors
-    /// Harmonics that the engine stores in 16 bits; a buffer that is too small or cannot be copied from; no splats.
-    fn set_parameters(&mut self, geometry: &wgpu::Buffer, sh_rest: &wgpu::Buffer) -> Result<()>;
+    /// Harmonics that the engine stores in 16 bits; more rows than the engine has place for; a buffer that is too small
+    /// or cannot be bound; no splats.
+    fn load_rows(&mut self, rows: &wgpu::Buffer, n: usize) -> Result<()>;
 
-    /// Returns the capacity of a plane in Gaussians; [`Engine::upload`] may change it.
-    fn parameter_stride(&self) -> usize;
+    /// Writes the gradients of the last [`Self::backward_to`] by the values of `rows`, of [`Self::load_rows`], in rows of
+    /// the same order, and after them those by the projected centres `[n, 2]`. Does not wait.
+    ///
+    /// # Errors
+    /// No gradient was computed yet; a buffer that is too small or cannot be bound.
+    fn gradient_rows(&mut self, rows: &wgpu::Buffer, n: usize, target: &wgpu::Buffer)
+    -> Result<()>;
+}
+
+/// Returns the numbers of `n` Gaussians in rows: see [`DeviceBuffers::load_rows`].
+pub fn row_floats(n: usize, sh_degree: u8) -> usize {
+    n * (11 + 3 * sh_coefficient_count(sh_degree))
 }
 
 /// Gradients of a scalar on the device. All are `f32`, in planes: number p of Gaussian i is at `p * stride + i`. The

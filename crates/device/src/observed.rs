@@ -27,6 +27,17 @@ impl<L: CallListener, E: DeviceBuffers + ?Sized> DeviceBuffers for Observed<L, E
         })
     }
 
+    fn forward_to(
+        &mut self,
+        camera: &Camera,
+        settings: &RenderSettings,
+        target: &wgpu::Buffer,
+    ) -> Result<()> {
+        self.call(&Call::OnDevice("forward_to"), |e| {
+            e.forward_to(camera, settings, target)
+        })
+    }
+
     fn rendered_whole(&mut self) -> Result<bool> {
         self.call(&Call::OnDevice("rendered_whole"), E::rendered_whole)
     }
@@ -47,7 +58,7 @@ impl<L: CallListener, E: DeviceBuffers + ?Sized> DeviceBuffers for Observed<L, E
         camera: &Camera,
         settings: &RenderSettings,
         derivative: &wgpu::Buffer,
-    ) -> Result<usize> {
+    ) -> Result<()> {
         self.call(&Call::OnDevice("backward_to"), |e| {
             e.backward_to(camera, settings, derivative)
         })
@@ -57,13 +68,18 @@ impl<L: CallListener, E: DeviceBuffers + ?Sized> DeviceBuffers for Observed<L, E
         self.inner().gradient_buffers()
     }
 
-    fn set_parameters(&mut self, geometry: &wgpu::Buffer, sh_rest: &wgpu::Buffer) -> Result<()> {
-        self.call(&Call::OnDevice("set_parameters"), |e| {
-            e.set_parameters(geometry, sh_rest)
-        })
+    fn load_rows(&mut self, rows: &wgpu::Buffer, n: usize) -> Result<()> {
+        self.call(&Call::OnDevice("load_rows"), |e| e.load_rows(rows, n))
     }
 
-    fn parameter_stride(&self) -> usize {
-        self.inner().parameter_stride()
+    fn gradient_rows(
+        &mut self,
+        rows: &wgpu::Buffer,
+        n: usize,
+        target: &wgpu::Buffer,
+    ) -> Result<()> {
+        self.call(&Call::OnDevice("gradient_rows"), |e| {
+            e.gradient_rows(rows, n, target)
+        })
     }
 }

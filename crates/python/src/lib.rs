@@ -28,9 +28,7 @@ mod native {
     #[pymodule_export]
     use crate::shared::allocate;
     #[pymodule_export]
-    use crate::shared::{
-        free, gradients_shared, read_shared, render_shared, reserve, set_parameters,
-    };
+    use crate::shared::{free, gradients_shared, load_rows, read_shared, render_shared, reserve};
     #[pymodule_export]
     use crate::training::{PyTrainer, settings};
     #[pymodule_export]

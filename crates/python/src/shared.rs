@@ -1,7 +1,7 @@
 //! Renders and gradients in memory that CUDA imports: no copy through the host.
 //!
-//! Parameters and gradients are planes, `[component][Gaussian]`, as the engine has them; Python converts. The caller waits
-//! for its own work before each call, and each call waits for the engine's.
+//! Parameters and gradients are rows, as gsplat has them; kernels of the engine convert. The caller waits for its own work
+//! before each call, and each call waits for the engine's.
 
 use crate::array;
 use crate::camera::{PyCamera, by_viewmat};
@@ -12,9 +12,6 @@ use dapple::scene::sh_coefficient_count;
 use dapple::{BoxedEngine, Device, DeviceBuffers, Error, RenderSettings, Result, Splats};
 use pyo3::prelude::*;
 use std::collections::HashMap;
-
-/// Numbers of a Gaussian in the plane of geometry: centre, logarithms of scales, quaternion, logit, coefficient 0.
-const GEOMETRY: usize = 14;
 
 /// Buffers by the numbers that Python has for them.
 #[derive(Default)]
@@ -97,13 +94,13 @@ pub fn read_shared<'py>(
     array::new(rasterizer.py(), values, &[count])
 }
 
-/// Makes place for this number of Gaussians, whose parameters come by `render_shared`. Returns the stride of a plane.
+/// Makes place for this number of Gaussians, whose parameters come by `load_rows`.
 #[pyfunction]
 pub fn reserve(
     rasterizer: &Bound<'_, Rasterizer>,
     gaussians: usize,
     sh_degree: u8,
-) -> PyResult<usize> {
+) -> PyResult<()> {
     rasterizer.get().work(rasterizer.py(), |state| {
         let n = gaussians;
         let splats = Splats {
@@ -116,25 +113,22 @@ pub fn reserve(
             sh_degree,
         };
         Rasterizer::forget(state);
-        state.engine.upload(&splats, None)?;
-        Ok(state.on_device()?.parameter_stride())
+        state.engine.upload(&splats, None)
     })
 }
 
-/// Takes parameters from shared memory: planes of geometry and of the other coefficients.
+/// Takes parameters from shared memory: see [`DeviceBuffers::load_rows`]. CUDA must have written them.
 #[pyfunction]
-pub fn set_parameters(
-    rasterizer: &Bound<'_, Rasterizer>,
-    geometry: u64,
-    sh_rest: u64,
-) -> PyResult<()> {
+pub fn load_rows(rasterizer: &Bound<'_, Rasterizer>, rows: u64, gaussians: usize) -> PyResult<()> {
     rasterizer.get().work(rasterizer.py(), |state| {
-        let (geometry, sh_rest) = (state.buffer(geometry)?, state.buffer(sh_rest)?);
-        state.on_device()?.set_parameters(&geometry, &sh_rest)
+        let rows = state.buffer(rows)?;
+        Rasterizer::forget(state);
+        state.on_device()?.load_rows(&rows, gaussians)
     })
 }
 
-/// Renders into shared memory: `[height, width, 4]`, colours over black and transmittance. Waits.
+/// Renders into shared memory: `[height, width, 4]`, colours over black and transmittance. Waits. With `keep`, the
+/// gradients of this render do not render again.
 #[pyfunction]
 pub fn render_shared(
     rasterizer: &Bound<'_, Rasterizer>,
@@ -143,12 +137,16 @@ pub fn render_shared(
     sh_degree: u8,
     near: f32,
     antialias: bool,
+    keep: bool,
 ) -> PyResult<()> {
     let settings = settings(sh_degree, near, antialias);
     let camera = camera.camera;
     rasterizer.get().work(rasterizer.py(), |state| {
         let image = state.buffer(image)?;
         let engine = state.on_device()?;
+        if keep {
+            return engine.forward_to(&camera, &settings, &image);
+        }
         loop {
             engine.render_to(&camera, &settings, &image)?;
             if engine.rendered_whole()? {
@@ -158,14 +156,17 @@ pub fn render_shared(
     })
 }
 
-/// Computes gradients from the derivative in shared memory, `[height, width, 4]`, into shared memory: planes of
-/// geometry, of the other coefficients, and of the projected centres. Returns the gradient by the camera's matrix.
-/// Waits.
+/// Computes gradients from shared memory: the derivative, `[height, width, 4]`, and the rows of `load_rows`. Writes them
+/// into the third: see [`DeviceBuffers::gradient_rows`]. Returns the gradient by the camera's matrix. Waits.
 #[pyfunction]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the memory and settings of a call"
+)]
 pub fn gradients_shared<'py>(
     rasterizer: &Bound<'py, Rasterizer>,
-    derivative: u64,
-    targets: (u64, u64, u64),
+    memory: (u64, u64, u64),
+    gaussians: usize,
     camera: &PyCamera,
     sh_degree: u8,
     near: f32,
@@ -174,33 +175,18 @@ pub fn gradients_shared<'py>(
     let settings = settings(sh_degree, near, antialias);
     let camera = camera.camera;
     let pose = rasterizer.get().work(rasterizer.py(), |state| {
-        let derivative = state.buffer(derivative)?;
-        let (geometry, sh_rest, means2d) = targets;
-        let targets = [
-            state.buffer(geometry)?,
-            state.buffer(sh_rest)?,
-            state.buffer(means2d)?,
+        let (derivative, rows, target) = memory;
+        let [derivative, rows, target] = [
+            state.buffer(derivative)?,
+            state.buffer(rows)?,
+            state.buffer(target)?,
         ];
         let engine = state.on_device()?;
-        let n = engine.backward_to(&camera, &settings, &derivative)?;
-        let found = engine.gradient_buffers()?;
-        let rest = 3 * (sh_coefficient_count(sh_degree) - 1);
-        let sources = [
-            (found.geometry, GEOMETRY),
-            (found.sh_rest, rest),
-            (found.means2d, 2),
-        ];
-        let gpu = engine.gpu();
-        let mut encoder = gpu.encoder();
-        for ((source, planes), target) in sources.into_iter().zip(&targets) {
-            let bytes = (planes * found.stride * size_of::<f32>()) as u64;
-            if bytes > 0 {
-                encoder.copy_buffer_to_buffer(source, 0, target, 0, bytes.min(target.size()));
-            }
-        }
-        gpu.submit(encoder);
-        // This waits for the copies too.
-        let parts: Vec<f32> = gpu.read(found.pose, 6 * n.div_ceil(256))?;
+        engine.backward_to(&camera, &settings, &derivative)?;
+        engine.gradient_rows(&rows, gaussians, &target)?;
+        let pose = engine.gradient_buffers()?.pose;
+        // This waits for the rows too.
+        let parts: Vec<f32> = engine.gpu().read(pose, 6 * gaussians.div_ceil(256))?;
         let mut sums = [0.0; 6];
         for part in parts.as_chunks::<6>().0 {
             for (sum, &value) in sums.iter_mut().zip(part) {

@@ -129,6 +129,65 @@ class Rasterization(unittest.TestCase):
         self.assertLess(losses[-1], 0.3 * losses[0])
 
 
+@unittest.skipUnless(torch.cuda.is_available(), "needs a GPU of NVIDIA with torch for CUDA")
+class SharedMemory(unittest.TestCase):
+    """Tensors of CUDA and an engine on the same GPU."""
+
+    NAMES = ("means", "quats", "scales", "opacities", "colors", "viewmats")
+
+    def gradients(self, device, weights, options, call, backgrounds=None):
+        arrays = {name: tensor.detach().to(device).requires_grad_(name in self.NAMES)
+                  for name, tensor in tensors(**options).items()}
+        if backgrounds is not None:
+            arrays["backgrounds"] = backgrounds.detach().clone().to(device).requires_grad_()
+        image, alphas, info = render(arrays, device="gpu", packed=False, **call)
+        info["means2d"].retain_grad()
+        ((image * weights.to(device)).sum() + alphas.square().sum()).backward()
+        found = {name: tensor.grad.cpu() for name, tensor in arrays.items() if tensor.grad is not None}
+        return image.detach().cpu(), {**found, "means2d": info["means2d"].grad.cpu()}, info["means2d"].detach().cpu()
+
+    def test_images_and_gradients_are_those_of_staged_calls(self):
+        backgrounds = torch.tensor([[0.2, 0.7, 0.1], [0.9, 0.0, 0.4]])
+        for options, call, behind in (({}, {}, None), ({}, {}, backgrounds), ({"degree": 3}, {"sh_degree": 3}, None),
+                                      ({"degree": 3}, {"sh_degree": 1}, backgrounds), ({"degree": 2}, {"sh_degree": 0}, None)):
+            weights = torch.from_numpy(np.random.default_rng(2).normal(size=(2, HEIGHT, WIDTH, 3)).astype(np.float32))
+            expected, by, centres = self.gradients("cpu", weights, options, call, behind)
+            image, found, own = self.gradients("cuda", weights, options, call, behind)
+            self.assertEqual(dapple.backend()["transfer"], "shared")
+            np.testing.assert_allclose(image, expected, atol=2e-6)
+            np.testing.assert_allclose(own, centres, rtol=1e-5, atol=1e-3)
+            self.assertEqual(set(found), set(by))
+            for name, gradient in by.items():
+                off = float((found[name] - gradient).norm() / gradient.norm())
+                self.assertLess(off, 1e-5, f"{name} {options} {call}")
+
+    def test_gradients_stay_when_others_are_computed(self):
+        arrays = {name: tensor.detach().cuda().requires_grad_() for name, tensor in tensors(degree=3).items()}
+        render(arrays, sh_degree=3, device="gpu")[0].square().sum().backward()
+        kept = {name: arrays[name].grad for name in self.NAMES}
+        copies = {name: gradient.clone() for name, gradient in kept.items()}
+        for tensor in arrays.values():
+            tensor.grad = None
+        for _ in range(5):
+            render(arrays, sh_degree=3, device="gpu")[0].sum().backward()
+        for name in self.NAMES:
+            self.assertTrue(torch.equal(kept[name], copies[name]), name)
+
+    def test_memory_of_gradients_is_used_again(self):
+        arrays = {name: tensor.detach().cuda().requires_grad_() for name, tensor in tensors(n=20_000, degree=3).items()}
+
+        def calls(count):
+            for _ in range(count):
+                render(arrays, sh_degree=3, device="gpu")[0].sum().backward()
+                for tensor in arrays.values():
+                    tensor.grad = None
+            gc.collect()
+            return torch.cuda.mem_get_info()[0]
+
+        before = calls(5)
+        self.assertLess(before - calls(200), 32 << 20)
+
+
 class Functions(unittest.TestCase):
     def test_harmonics_are_those_of_renders(self):
         arrays = tensors(requires_grad=False, degree=3, cameras=1)

@@ -17,7 +17,7 @@ const HANDLE: vk::ExternalMemoryHandleTypeFlags = vk::ExternalMemoryHandleTypeFl
 /// A buffer, and the handle of its memory.
 #[derive(Debug)]
 pub struct ExternalBuffer {
-    /// The buffer, with the uses `COPY_SRC` and `COPY_DST`.
+    /// The buffer, with the uses `COPY_SRC`, `COPY_DST` and `STORAGE`.
     pub buffer: wgpu::Buffer,
     /// Handle of the memory. An import takes ownership of it.
     pub handle: OwnedFd,
@@ -59,7 +59,9 @@ impl Gpu {
                 &wgpu::BufferDescriptor {
                     label: Some(label),
                     size: bytes,
-                    usage: wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST,
+                    usage: wgpu::BufferUsages::COPY_SRC
+                        | wgpu::BufferUsages::COPY_DST
+                        | wgpu::BufferUsages::STORAGE,
                     mapped_at_creation: false,
                 },
             )
@@ -90,7 +92,11 @@ impl Raw {
         let mut external = vk::ExternalMemoryBufferCreateInfo::default().handle_types(HANDLE);
         let info = vk::BufferCreateInfo::default()
             .size(bytes)
-            .usage(vk::BufferUsageFlags::TRANSFER_SRC | vk::BufferUsageFlags::TRANSFER_DST)
+            .usage(
+                vk::BufferUsageFlags::TRANSFER_SRC
+                    | vk::BufferUsageFlags::TRANSFER_DST
+                    | vk::BufferUsageFlags::STORAGE_BUFFER,
+            )
             .sharing_mode(vk::SharingMode::EXCLUSIVE)
             .push_next(&mut external);
         // SAFETY: the structures are valid, and the device is alive.

@@ -8,7 +8,8 @@
 //! 3. Calls that return data (`download`, `render`, `gradients`) wait.
 //!
 //! This file has the options and the engine's fields. `contract` has the entry points, `commands` steps and rounds,
-//! `pictures` renders, `on_device` renders that stay on the device. `scores` compares renders with photos, `shown`
+//! `pictures` renders, `on_device` renders that stay on the device, `rows`
+//! parameters in rows. `scores` compares renders with photos, `shown`
 //! makes 8-bit renders, `views` handles cameras and photos, `state` splats and checkpoints.
 
 mod commands;
@@ -17,6 +18,7 @@ mod gradients;
 mod instruments;
 mod on_device;
 mod pictures;
+pub(crate) mod rows;
 mod scores;
 mod shown;
 mod state;
@@ -31,9 +33,9 @@ use crate::ring::RingBuffer;
 use crate::timing::{StepTiming, Times};
 use crate::views::Views;
 use crate::{Buffers, Context, Precision, catalogue, layout};
-use dapple_engine::{DensifyPlan, Report, StepSettings, ViewId};
+use dapple_engine::{DensifyPlan, RenderSettings, Report, StepSettings, ViewId};
 use dapple_runtime::{CommandList, Counters, Detail, Gpu, GpuClock, GpuOptions, Hints};
-use dapple_scene::{Error, Result};
+use dapple_scene::{Camera, Error, Result};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -114,6 +116,8 @@ pub struct GpuEngine {
     pub(crate) fitted: Option<(Bits, u64)>,
     /// True if the GPU does not have all cameras yet.
     pub(crate) views_changed: bool,
+    /// Camera and settings of the render whose inputs of a backward pass are in the buffers.
+    kept: Option<(Camera, RenderSettings)>,
     recordings: Recordings,
     pub(crate) ring: RingBuffer,
     pending: VecDeque<(u64, Command)>,
@@ -170,6 +174,7 @@ impl GpuEngine {
             sh_degree: 0,
             features: Features::default(),
             views_changed: true,
+            kept: None,
             recordings: Recordings::default(),
             ring: RingBuffer::new(),
             pending: VecDeque::new(),

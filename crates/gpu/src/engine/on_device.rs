@@ -4,12 +4,11 @@
 use super::GpuEngine;
 use crate::layout;
 use crate::passes::Bits;
-use crate::precision::Storage;
 use crate::stages::gradients;
 use dapple_device::{CropRoutine, DeviceBuffers, GradientBuffers};
 use dapple_engine::{Gradients, PosedCamera, RenderSettings};
 use dapple_runtime::{Gpu, wgpu};
-use dapple_scene::{Camera, Error, Result, sh_coefficient_count};
+use dapple_scene::{Camera, Error, Result};
 use std::mem::offset_of;
 
 /// Bytes of a pixel in the callers' buffers.
@@ -51,6 +50,30 @@ impl DeviceBuffers for GpuEngine {
         gpu.check()
     }
 
+    fn forward_to(
+        &mut self,
+        camera: &Camera,
+        settings: &RenderSettings,
+        target: &wgpu::Buffer,
+    ) -> Result<()> {
+        let posed = PosedCamera::new(camera)?;
+        check(target, wgpu::BufferUsages::COPY_DST, &posed)?;
+        let bits = self.prepare_front(&posed, settings, Bits::GRADIENTS)?;
+        loop {
+            self.submit_front(settings, bits)?;
+            let mut encoder = self.context.gpu.encoder();
+            let image = self.buffers.get("image")?;
+            encoder.copy_buffer_to_buffer(image, 0, target, 0, bytes_of(&posed));
+            self.context.gpu.submit(encoder);
+            let state = self.state()?;
+            if state.halted == 0 {
+                self.kept = Some((*camera, *settings));
+                return Ok(());
+            }
+            self.grow_for(state.halted, state.wanted, state.gaussians)?;
+        }
+    }
+
     fn rendered_whole(&mut self) -> Result<bool> {
         let Ok(halted) = self.buffers.get(HALTED) else {
             return Ok(true);
@@ -84,12 +107,17 @@ impl DeviceBuffers for GpuEngine {
         camera: &Camera,
         settings: &RenderSettings,
         derivative: &wgpu::Buffer,
-    ) -> Result<usize> {
-        let camera = PosedCamera::new(camera)?;
-        let state = self.forward_with(&camera, settings, derivative)?;
-        self.submit_backward(&camera, settings, Bits::GRADIENTS)?;
-        self.context.gpu.check()?;
-        Ok(state.gaussians as usize)
+    ) -> Result<()> {
+        let posed = PosedCamera::new(camera)?;
+        // The pass overwrites what the render has kept.
+        if self.kept.take() == Some((*camera, *settings)) {
+            check(derivative, wgpu::BufferUsages::COPY_SRC, &posed)?;
+            self.copy_derivative(&posed, derivative)?;
+        } else {
+            self.forward_with(&posed, settings, derivative)?;
+        }
+        self.submit_backward(&posed, settings, Bits::GRADIENTS)?;
+        self.context.gpu.check()
     }
 
     fn gradient_buffers(&self) -> Result<GradientBuffers<'_>> {
@@ -102,32 +130,17 @@ impl DeviceBuffers for GpuEngine {
         })
     }
 
-    fn set_parameters(&mut self, geometry: &wgpu::Buffer, sh_rest: &wgpu::Buffer) -> Result<()> {
-        if self.options.precision.sh != Storage::F32 {
-            return Err(Error::unsupported("the engine stores harmonics in 16 bits")
-                .hint("open it with 32-bit harmonics"));
-        }
-        self.settle()?;
-        let stride = self.capacity.gaussians as u64 * WORD_BYTES;
-        let rest = 3 * (sh_coefficient_count(self.sh_degree) as u64 - 1);
-        let mut encoder = self.context.gpu.encoder();
-        for (source, target, planes) in [
-            (geometry, "geometry", layout::plane::GEOMETRY as u64),
-            (sh_rest, "sh_rest", rest),
-        ] {
-            let bytes = planes * stride;
-            if bytes == 0 {
-                continue;
-            }
-            check_source(source, bytes)?;
-            encoder.copy_buffer_to_buffer(source, 0, self.buffers.get(target)?, 0, bytes);
-        }
-        self.context.gpu.submit(encoder);
-        self.context.gpu.check()
+    fn load_rows(&mut self, rows: &wgpu::Buffer, n: usize) -> Result<()> {
+        self.submit_load(rows, n)
     }
 
-    fn parameter_stride(&self) -> usize {
-        self.capacity.gaussians as usize
+    fn gradient_rows(
+        &mut self,
+        rows: &wgpu::Buffer,
+        n: usize,
+        target: &wgpu::Buffer,
+    ) -> Result<()> {
+        self.submit_store(rows, n, target)
     }
 }
 
@@ -141,30 +154,22 @@ impl GpuEngine {
     ) -> Result<layout::State> {
         check(derivative, wgpu::BufferUsages::COPY_SRC, camera)?;
         let state = self.forward(camera, settings, Bits::GRADIENTS)?;
+        self.copy_derivative(camera, derivative)?;
+        Ok(state)
+    }
+
+    fn copy_derivative(&self, camera: &PosedCamera, derivative: &wgpu::Buffer) -> Result<()> {
         let gpu = &self.context.gpu;
         let mut encoder = gpu.encoder();
         let gradient = self.buffers.get("image_gradient")?;
         encoder.copy_buffer_to_buffer(derivative, 0, gradient, 0, bytes_of(camera));
         gpu.submit(encoder);
-        Ok(state)
+        Ok(())
     }
 }
 
 fn bytes_of(camera: &PosedCamera) -> u64 {
     PIXEL_BYTES * camera.pixel_count() as u64
-}
-
-/// Checks a caller's buffer of parameters.
-fn check_source(buffer: &wgpu::Buffer, bytes: u64) -> Result<()> {
-    if buffer.size() < bytes || !buffer.usage().contains(wgpu::BufferUsages::COPY_SRC) {
-        return Err(Error::input(format!(
-            "the buffer has {} bytes and the usages {:?}, and the parameters take {bytes} and COPY_SRC",
-            buffer.size(),
-            buffer.usage()
-        ))
-        .hint("make it of planes of the engine's stride"));
-    }
-    Ok(())
 }
 
 /// Checks a caller's buffer for this camera.

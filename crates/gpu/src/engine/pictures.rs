@@ -163,6 +163,7 @@ impl GpuEngine {
     ) -> Result<Bits> {
         self.settle()?;
         self.ready()?;
+        self.kept = None;
         self.fit_image(camera)?;
         self.write_views(Some(camera))?;
         let bits = bits | Bits::of_render(settings, camera.model);

@@ -16,6 +16,7 @@ impl GpuEngine {
     ) -> Result<()> {
         check_upload(splats, state)?;
         check_views(state, self.views.len())?;
+        self.kept = None;
         self.settle()?;
         if self.capacity.tiles == 0 {
             // Stages bind the image's buffers also where nothing is rendered.

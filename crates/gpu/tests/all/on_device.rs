@@ -4,11 +4,11 @@
 
 use crate::support;
 
-use dapple_device::{BoxedEngine, DeviceBuffers};
+use dapple_device::{BoxedEngine, DeviceBuffers, row_floats};
 use dapple_engine::{Call, CallListener, Engine, EngineExt, Gradients, RenderSettings, TrainView};
 use dapple_gpu::{Capacity, GpuEngine, GpuEngineOptions};
 use dapple_reference::scenes::{self, TestScene};
-use dapple_runtime::wgpu;
+use dapple_runtime::{Pooled, wgpu};
 use dapple_scene::{Photo, Result};
 use std::sync::{Arc, Mutex};
 use support::{options, settings};
@@ -201,14 +201,13 @@ fn assert_planes(
 ) {
     let gpu = engine.gpu().clone();
     let before = gpu.counters();
-    let gaussians = engine
+    engine
         .backward_to(&scene.camera, &scene.settings, derivative)
         .unwrap();
     let there = engine.gradient_buffers().unwrap();
     let cost = gpu.counters() - before;
     assert_eq!((cost.waits, cost.buffers_created), (1, 0), "{cost:?}");
     let (n, stride) = (scene.splats.len(), there.stride);
-    assert_eq!(gaussians, n);
     // Later commands on the same queue find them: here a copy into a buffer of the caller.
     let own = gpu.buffer("own", there.geometry.size()).unwrap();
     let mut encoder = gpu.encoder();
@@ -301,16 +300,163 @@ fn methods_on_the_device_pass_the_listener() {
     engine.render_to(camera, settings, &target).unwrap();
     assert!(engine.rendered_whole().unwrap());
     let gradients = engine.backward_from(camera, settings, &target).unwrap();
-    let gaussians = engine.backward_to(camera, settings, &target).unwrap();
-    assert_eq!(gaussians, scene.splats.len());
-    assert_eq!(gradients.opacities.len(), gaussians);
-    assert!(engine.gradient_buffers().unwrap().stride >= gaussians);
+    engine.backward_to(camera, settings, &target).unwrap();
+    let n = scene.splats.len();
+    assert_eq!(gradients.opacities.len(), n);
+    assert!(engine.gradient_buffers().unwrap().stride >= n);
+    engine.forward_to(camera, settings, &target).unwrap();
+    let rows = engine.gpu().upload("rows", &rows_of(&scene)).unwrap();
+    let by = engine
+        .gpu()
+        .buffer("by", rows.size() + 8 * n as u64)
+        .unwrap();
+    engine.load_rows(&rows, n).unwrap();
+    engine.gradient_rows(&rows, n, &by).unwrap();
     let all = [
         "set_crop_routine",
         "render_to",
         "rendered_whole",
         "backward_from",
         "backward_to",
+        "forward_to",
+        "load_rows",
+        "gradient_rows",
     ];
     assert_eq!(*names.lock().unwrap(), all);
+}
+
+/// Returns the splats of a scene in rows, as gsplat has them.
+fn rows_of(scene: &TestScene) -> Vec<f32> {
+    let splats = &scene.splats;
+    let mut rows = Vec::new();
+    rows.extend(splats.means.as_flattened());
+    rows.extend(splats.quats.as_flattened());
+    rows.extend(splats.scales.as_flattened().iter().map(|s| s.exp()));
+    let sigmoid = |x: &f32| 1.0 / (1.0 + (-x).exp());
+    rows.extend(splats.opacities.iter().map(sigmoid));
+    let rest = splats.sh_rest.len() / splats.len();
+    for (i, first) in splats.sh0.iter().enumerate() {
+        rows.extend(first);
+        rows.extend(&splats.sh_rest[i * rest..(i + 1) * rest]);
+    }
+    assert_eq!(rows.len(), row_floats(splats.len(), splats.sh_degree));
+    rows
+}
+
+fn derivative_of(engine: &GpuEngine, scene: &TestScene) -> Arc<Pooled> {
+    let wave = |i: usize| (0.37 * i as f32).sin();
+    let four: Vec<[f32; 4]> = (0..pixels(scene))
+        .map(|i| std::array::from_fn(|k| wave(4 * i + k)))
+        .collect();
+    engine.gpu().upload("derivative", &four).unwrap()
+}
+
+/// Asserts that numbers are the same but for rounding.
+fn assert_close(found: &[f32], expected: &[f32], what: &str) {
+    assert_eq!(found.len(), expected.len(), "{what}");
+    let norm = |v: &mut dyn Iterator<Item = f64>| v.map(|x| x * x).sum::<f64>().sqrt();
+    let mut off = found.iter().zip(expected).map(|(a, b)| f64::from(a - b));
+    let mut all = expected.iter().map(|&v| f64::from(v));
+    let (off, all) = (norm(&mut off), norm(&mut all));
+    assert!(off <= 1e-4 * all, "{what}: {off} of {all}");
+}
+
+#[test]
+fn parameters_in_rows_render_and_differentiate_like_uploaded_splats() {
+    require_gpu!();
+    // More than one workgroup of rows, all degrees.
+    for name in ["random_sh3", "background", "crowd"] {
+        let mut engine = engine(|_| {});
+        let scene = scenes::named(name);
+        let n = scene.splats.len();
+        engine.upload(&scene.splats, None).unwrap();
+        let derivative = derivative_of(&engine, &scene);
+        let expected = engine
+            .backward_from(&scene.camera, &scene.settings, &derivative)
+            .unwrap();
+        let mut other = scene.splats.clone();
+        other.opacities.fill(-9.0);
+        other.means.fill([0.0; 3]);
+        engine.upload(&other, None).unwrap();
+        let values = rows_of(&scene);
+        let rows = engine.gpu().upload("rows", &values).unwrap();
+        engine.load_rows(&rows, n).unwrap();
+        let loaded = engine.download().unwrap().0;
+        assert_eq!(loaded.means, scene.splats.means);
+        assert_eq!(loaded.quats, scene.splats.quats);
+        assert_eq!(loaded.sh0, scene.splats.sh0);
+        assert_eq!(loaded.sh_rest, scene.splats.sh_rest);
+        assert_close(&loaded.opacities, &scene.splats.opacities, "opacities");
+        let by = engine
+            .gpu()
+            .buffer("by", rows.size() + 8 * n as u64)
+            .unwrap();
+        engine
+            .backward_to(&scene.camera, &scene.settings, &derivative)
+            .unwrap();
+        engine.gradient_rows(&rows, n, &by).unwrap();
+        let found: Vec<f32> = engine.gpu().read(&by, values.len() + 2 * n).unwrap();
+        let coefficients = values.len() - 11 * n;
+        let mut rest = found.as_slice();
+        let mut take = |count: usize| rest.split_off(..count).unwrap();
+        assert_close(take(3 * n), expected.means.as_flattened(), "means");
+        assert_close(take(4 * n), expected.quats.as_flattened(), "quats");
+        let scales: Vec<f32> = expected.scales.as_flattened().to_vec();
+        let scales = scales.iter().zip(&values[7 * n..]).map(|(g, s)| g / s);
+        assert_close(take(3 * n), &scales.collect::<Vec<f32>>(), "scales");
+        let by_opacity = expected.opacities.iter().zip(&values[10 * n..]);
+        let by_opacity = by_opacity.map(|(g, o)| g / (o * (1.0 - o)));
+        assert_close(take(n), &by_opacity.collect::<Vec<f32>>(), "opacities");
+        let words = coefficients / n - 3;
+        let mut colours = Vec::new();
+        for (i, first) in expected.sh0.iter().enumerate() {
+            colours.extend(first);
+            colours.extend(&expected.sh_rest[i * words..(i + 1) * words]);
+        }
+        assert_close(take(coefficients), &colours, "coefficients");
+        assert_close(take(2 * n), expected.means2d.as_flattened(), "means2d");
+    }
+}
+
+#[test]
+fn a_backward_pass_after_its_forward_pass_renders_once() {
+    require_gpu!();
+    let scene = scenes::named("random_sh3");
+    let (camera, settings) = (&scene.camera, &scene.settings);
+    let mut engine = tiny();
+    engine.upload(&scene.splats, None).unwrap();
+    let derivative = derivative_of(&engine, &scene);
+    let expected = engine.backward_from(camera, settings, &derivative).unwrap();
+    let target = engine
+        .gpu()
+        .buffer("target", 16 * pixels(&scene) as u64)
+        .unwrap();
+    let n = scene.splats.len();
+    let planes_of_host = |by: &Gradients<f32>| by.opacities.clone();
+    let planes_of = |engine: &mut GpuEngine| {
+        let there = engine.gradient_buffers().unwrap();
+        let at = (10 * there.stride * 4) as u64;
+        engine.gpu().read_at::<f32>(there.geometry, at, n).unwrap()
+    };
+    let gradients = |engine: &mut GpuEngine| {
+        let before = engine.counters();
+        engine.backward_to(camera, settings, &derivative).unwrap();
+        let waits = engine.counters().waits - before.waits;
+        (waits, planes_of(engine))
+    };
+    engine.forward_to(camera, settings, &target).unwrap();
+    let whole: Vec<[f32; 4]> = engine.gpu().read(&target, pixels(&scene)).unwrap();
+    let expected = planes_of_host(&expected);
+    assert!(gradients(&mut engine) == (0, expected.clone()), "kept");
+    assert!(gradients(&mut engine) == (1, expected.clone()), "used up");
+    // Every other call in between takes the place of what was kept.
+    engine.forward_to(camera, settings, &target).unwrap();
+    let mut other = *settings;
+    other.near *= 2.0;
+    engine.render(camera, &other).unwrap();
+    assert!(gradients(&mut engine) == (1, expected.clone()), "rendered");
+    engine.forward_to(camera, settings, &target).unwrap();
+    engine.upload(&scene.splats, None).unwrap();
+    assert!(gradients(&mut engine) == (1, expected), "uploaded");
+    assert_eq!(rendered_to(&mut engine, &scene, settings), whole);
 }

@@ -1,11 +1,12 @@
 """Memory of the engine's GPU as tensors of CUDA: no copy through the host.
 
-The engine allocates memory that Vulkan exports, and the CUDA driver imports it. Planes are `[component][Gaussian]`, as the
-engine has them.
+The engine allocates memory that Vulkan exports, and the CUDA driver imports it. Parameters and gradients are rows in one
+piece of memory, in the order of `Rows`; kernels of the engine convert between rows and its own planes.
 """
 
 import ctypes
 import functools
+import weakref
 
 import numpy as np
 import torch
@@ -13,8 +14,9 @@ import torch
 from . import _native
 
 FD, DEDICATED = 1, 1
-GEOMETRY = 14
 FLOAT = 4
+# The engine binds rows at once, and no binding is larger.
+MOST_BYTES = (1 << 31) - 4
 
 
 class _Handle(ctypes.Structure):
@@ -45,12 +47,30 @@ def _check(code, what):
         raise OSError(f"{what} failed with code {code} of the CUDA driver")
 
 
+class Rows:
+    """Views of parameters, or of gradients by them, in one tensor: rows of `n` Gaussians with `k` coefficients."""
+
+    def __init__(self, tensor, n, k):
+        bounds = [0, 3, 7, 10, 11, 11 + 3 * k, 13 + 3 * k]
+        means, quats, scales, opacities, colors, means2d = (
+            tensor[n * first : n * end] for first, end in zip(bounds, bounds[1:]))
+        self.means, self.quats, self.scales = means.view(n, 3), quats.view(n, 4), scales.view(n, 3)
+        self.opacities, self.colors = opacities, colors.view(n, k, 3)
+        # By projected centres; parameters have none.
+        self.means2d = means2d.view(-1, 2)
+
+    @staticmethod
+    def floats(n, k):
+        """Returns the size of rows, with gradients by projected centres."""
+        return n * (13 + 3 * k)
+
+
 class Shared:
-    """Memory of the engine as a tensor of CUDA.
+    """Memory of the engine that CUDA has imported.
 
     Attributes:
         number: the engine's number of the memory.
-        tensor: float32, one dimension.
+        floats: its size.
     """
 
     def __init__(self, native, floats, device):
@@ -63,14 +83,17 @@ class Shared:
             window = _Range(offset=0, size=floats * FLOAT)
             _check(_driver().cuExternalMemoryGetMappedBuffer(ctypes.byref(self._pointer), self._memory,
                                                              ctypes.byref(window)), "the mapping")
-        self.__cuda_array_interface__ = {
-            "shape": (floats,), "typestr": "<f4", "data": (self._pointer.value, False), "version": 3}
-        self.tensor = torch.as_tensor(self, device=device)
-        self.floats = floats
+        self.device, self.floats = device, floats
+
+    def tensor(self, on_end=None):
+        """Returns the memory as a tensor, float32 of one dimension. `on_end` is called when the last view of it is gone."""
+        view = _View(self._pointer.value, self.floats)
+        if on_end is not None:
+            weakref.finalize(view, on_end, self).atexit = False
+        return torch.as_tensor(view, device=self.device)
 
     def close(self):
         """Releases the memory on both sides."""
-        self.tensor = None
         if self._pointer.value:
             _driver().cuMemFree_v2(self._pointer)
             _driver().cuDestroyExternalMemory(self._memory)
@@ -78,57 +101,71 @@ class Shared:
         _native.free(self._native, self.number)
 
 
+class _View:
+    """Memory of CUDA; torch keeps it alive as long as a tensor has its storage."""
+
+    def __init__(self, pointer, floats):
+        self.__cuda_array_interface__ = {
+            "shape": (floats,), "typestr": "<f4", "data": (pointer, False), "version": 3}
+
+
 class Link:
     """The memory that an engine and CUDA share: parameters, gradients, image and its derivative.
 
-    Its memory grows with the number of Gaussians and pixels, and is used again.
+    Parameters, image and derivative have memory that grows and is used again. Gradients are given to the caller without a
+    copy, and their memory comes back when the caller's tensors are gone.
     """
 
     def __init__(self, engine, device):
         self.engine, self.native, self.device = engine, engine.native, device
-        self.parts, self.reserved, self.holds = {}, None, None
-        probe = self.part("image", 1024)
-        probe.tensor.copy_(torch.arange(1024, device=device))
-        torch.cuda.current_stream(device).synchronize()
-        if not np.array_equal(_native.read_shared(self.native, probe.number, 1024), np.arange(1024, dtype=np.float32)):
+        self.parts, self.reserved, self.holds, self.unused = {}, None, None, []
+        number, probe = self.part("image", 1024)
+        probe[:1024].copy_(torch.arange(1024, device=device))
+        self.wait()
+        if not np.array_equal(_native.read_shared(self.native, number, 1024), np.arange(1024, dtype=np.float32)):
             raise OSError("the engine's GPU is not the GPU of the tensors")
 
     def part(self, name, floats):
-        """Returns shared memory of at least this size."""
+        """Returns number and tensor of shared memory of at least this size."""
         found = self.parts.get(name)
-        if found is None or found.floats < floats:
+        if found is None or found[0].floats < floats:
             if found is not None:
-                found.close()
-            found = self.parts[name] = Shared(self.native, floats, self.device)
-        return found
+                del self.parts[name]
+                found[0].close()
+            shared = Shared(self.native, floats, self.device)
+            found = self.parts[name] = shared, shared.tensor()
+        return found[0].number, found[1]
+
+    def gradients(self, floats):
+        """Returns number and tensor of memory that no tensor of the caller has."""
+        fitting = [shared for shared in self.unused if shared.floats == floats]
+        for shared in self.unused:
+            if shared not in fitting:
+                shared.close()
+        self.unused = fitting
+        shared = fitting.pop() if fitting else Shared(self.native, floats, self.device)
+        return shared.number, shared.tensor(on_end=self.unused_again)
+
+    def unused_again(self, shared):
+        self.unused.append(shared)
 
     def reserve(self, n, degree):
-        """Makes place for this number of Gaussians and returns the planes of parameters and of gradients."""
-        rest = 3 * ((degree + 1) ** 2 - 1)
-        if self.reserved is None or self.reserved[:2] != (n, degree):
+        """Makes place for this number of Gaussians."""
+        if self.reserved != (n, degree):
             self.engine.forget()
             self.holds = None
-            stride = _native.reserve(self.native, n, degree)
-            self.reserved = (n, degree, stride)
-        stride = self.reserved[2]
-        sizes = {"geometry": GEOMETRY, "sh_rest": rest, "by_geometry": GEOMETRY, "by_sh_rest": rest, "by_means2d": 2}
-        planes = {}
-        for name, count in sizes.items():
-            part = self.part(name, max(count * stride, 1))
-            planes[name] = part.tensor[: count * stride].view(count, stride)[:, :n]
-        return planes
+            _native.reserve(self.native, n, degree)
+            self.reserved = n, degree
 
     def pixels(self, name, height, width):
-        """Returns the image or its derivative, [height, width, 4]."""
+        """Returns number and tensor of the image or its derivative, [height, width, 4]."""
         count = height * width * 4
-        return self.part(name, count).tensor[:count].view(height, width, 4)
-
-    def number(self, name):
-        return self.parts[name].number
+        number, tensor = self.part(name, count)
+        return number, tensor[:count].view(height, width, 4)
 
     def wait(self):
-        """Waits until CUDA has done what the engine reads."""
-        torch.cuda.current_stream(self.device).synchronize()
+        """Waits until CUDA has done what the engine reads, and what reads memory that the engine writes."""
+        torch.cuda.synchronize(self.device)
 
 
 def link(engine, device):
@@ -151,11 +188,16 @@ def fits(arrays, options):
     harmonic = options.sh_degree is not None
     dims = 3 if harmonic else 2
     return (options.render_mode == "RGB" and arrays["colors"].dim() == dims and not options.hides_gaussians
-            and (harmonic or arrays["colors"].shape[-1] == 3) and arrays["means"].shape[0] > 0)
+            and (harmonic or arrays["colors"].shape[-1] == 3) and arrays["means"].shape[0] > 0
+            and FLOAT * Rows.floats(arrays["means"].shape[0], coefficients(options)) <= MOST_BYTES)
+
+
+def coefficients(options):
+    """Returns the number of coefficients that a render reads."""
+    return ((options.sh_degree or 0) + 1) ** 2
 
 
 SH_C0 = 0.28209479177387814
-OPACITY_MARGIN, LEAST_SCALE = 1e-7, 1e-30
 
 
 class Call:
@@ -163,37 +205,35 @@ class Call:
 
     def __init__(self, link, cameras, options, key):
         self.link, self.cameras, self.options, self.key = link, cameras, options, key
-        self.degree = options.sh_degree or 0
+        self.degree, self.coefficients = options.sh_degree or 0, coefficients(options)
+        # Added to plain colours: a render clamps at 0.
+        self.shift = 0.0
 
     def load(self, means, quats, scales, opacities, colors):
-        """Writes parameters into the shared planes, unless they are there."""
+        """Brings parameters to the engine, unless they are there. Returns the number of their memory."""
         link, n = self.link, means.shape[0]
-        planes = link.reserve(n, self.degree)
+        link.reserve(n, self.degree)
+        number, tensor = link.part("rows", Rows.floats(n, self.coefficients))
         if link.holds == self.key:
-            return planes
+            return number
         link.holds = None
-        geometry = planes["geometry"]
-        geometry[0:3].copy_(means.T)
-        geometry[3:6].copy_(scales.T.abs().clamp(min=LEAST_SCALE).log_())
-        geometry[6:10].copy_(quats.T)
-        geometry[10].copy_(torch.logit(opacities, OPACITY_MARGIN))
-        self.shift = 0.0
+        rows = Rows(tensor, n, self.coefficients)
+        for to, values in ((rows.means, means), (rows.quats, quats), (rows.scales, scales), (rows.opacities, opacities)):
+            to.copy_(values)
         if self.options.sh_degree is None:
             least = float(colors.min())
             self.shift = 0.5 - least if least < 0.01 else 0.0
-            geometry[11:14].copy_((colors.T + (self.shift - 0.5)) / SH_C0)
+            rows.colors[:, 0].copy_((colors + (self.shift - 0.5)) / SH_C0)
         else:
-            geometry[11:14].copy_(colors[:, 0].T)
-            count = planes["sh_rest"].shape[0]
-            if count:
-                planes["sh_rest"].copy_(colors[:, 1 : 1 + count // 3].reshape(n, count).T)
+            rows.colors.copy_(colors[:, : self.coefficients])
         link.wait()
-        _native.set_parameters(link.native, link.number("geometry"), link.number("sh_rest"))
+        _native.load_rows(link.native, number, n)
         link.engine.forget()
         link.holds = self.key
-        return planes
+        return number
 
-    def forward(self, means, quats, scales, opacities, colors, backgrounds):
+    def forward(self, means, quats, scales, opacities, colors, backgrounds, keep=False):
+        """Renders. With `keep`, the gradients of the last camera do not render again."""
         options, link = self.options, self.link
         size = (len(self.cameras), options.height, options.width)
         image = torch.empty(size + (3,), device=means.device)
@@ -201,64 +241,59 @@ class Call:
         with link.engine.lock:
             self.load(means, quats, scales, opacities, colors)
             for i, camera in enumerate(self.cameras):
-                pixels = link.pixels("image", options.height, options.width)
+                number, pixels = link.pixels("image", options.height, options.width)
                 link.wait()
-                _native.render_shared(link.native, link.number("image"), camera, self.degree, options.near_plane,
-                                      options.antialiased)
-                alphas[i] = 1 - pixels[..., 3:]
-                image[i] = pixels[..., :3]
-            link.wait()
+                _native.render_shared(link.native, number, camera, self.degree, options.near_plane, options.antialiased,
+                                      keep and i + 1 == len(self.cameras))
+                torch.sub(1, pixels[..., 3:], out=alphas[i])
+                image[i].copy_(pixels[..., :3])
         if self.shift:
             image -= self.shift * alphas
         if backgrounds is not None:
             image += (1 - alphas) * backgrounds[:, None, None]
         return image, alphas
 
-    def backward(self, tensors, alphas, by_image, by_alphas):
+    def backward(self, tensors, alphas, by_image, by_alphas, needs_viewmats):
         """Returns gradients by means, quats, scales, opacities, colors, viewmats, backgrounds, and means2d."""
         means, quats, scales, opacities, colors, _, _, backgrounds = tensors
-        link, options, n = self.link, self.options, means.shape[0]
+        link, options, n, k = self.link, self.options, means.shape[0], self.coefficients
         by_backgrounds = None
         if backgrounds is not None:
             by_backgrounds = torch.einsum("chwx,chw->cx", by_image, 1 - alphas[..., 0])
             by_alphas = by_alphas - torch.einsum("chwx,cx->chw", by_image, backgrounds)[..., None]
-        geometry = rest = None
-        by_viewmats, by_means2d = [], []
+        count = len(self.cameras)
+        by_viewmats, by_means2d, total = [None] * count, [None] * count, None
         with link.engine.lock:
-            planes = self.load(means, quats, scales, opacities, colors)
+            rows = self.load(means, quats, scales, opacities, colors)
             if self.shift:
                 by_alphas = by_alphas - self.shift * by_image.sum(-1, keepdim=True)
-            for i, camera in enumerate(self.cameras):
-                derivative = link.pixels("derivative", options.height, options.width)
-                derivative[..., :3].copy_(by_image[i])
-                derivative[..., 3:].copy_(-by_alphas[i])
+            # The last camera first: the engine may have kept its render.
+            for i in reversed(range(count)):
+                derivative, pixels = link.pixels("derivative", options.height, options.width)
+                pixels[..., :3].copy_(by_image[i])
+                torch.neg(by_alphas[i], out=pixels[..., 3:])
+                target, gradients = link.gradients(Rows.floats(n, k))
                 link.wait()
-                targets = tuple(link.number(name) for name in ("by_geometry", "by_sh_rest", "by_means2d"))
-                by_viewmats.append(_native.gradients_shared(
-                    link.native, link.number("derivative"), targets, camera, self.degree, options.near_plane,
-                    options.antialiased))
-                last = i + 1 == len(self.cameras)
-                if geometry is None:
-                    geometry, rest = planes["by_geometry"], planes["by_sh_rest"]
-                    if not last:
-                        geometry, rest = geometry.clone(), rest.clone()
+                by_viewmats[i] = _native.gradients_shared(
+                    link.native, (derivative, rows, target), n, self.cameras[i], self.degree, options.near_plane,
+                    options.antialiased)
+                by_means2d[i] = Rows(gradients, n, k).means2d
+                if total is None:
+                    total = gradients
                 else:
-                    geometry, rest = geometry + planes["by_geometry"], rest + planes["by_sh_rest"]
-                by_means2d.append(planes["by_means2d"].T.contiguous())
-            opacity = opacities.clamp(OPACITY_MARGIN, 1 - OPACITY_MARGIN)
-            if options.sh_degree is None:
-                by_colors = (geometry[11:14].T / SH_C0).contiguous()
-            else:
-                by_colors = torch.zeros_like(colors) if colors.shape[1] != (self.degree + 1) ** 2 else torch.empty_like(colors)
-                by_colors[:, 0] = geometry[11:14].T
-                count = rest.shape[0] // 3
-                if count:
-                    by_colors[:, 1 : 1 + count] = rest.T.reshape(n, count, 3)
-            found = [
-                geometry[0:3].T.contiguous(), geometry[6:10].T.contiguous(),
-                torch.where(scales.abs() > LEAST_SCALE, geometry[3:6].T / scales, torch.zeros_like(scales)),
-                geometry[10] / (opacity * (1 - opacity)), by_colors,
-            ]
-            link.wait()
-        by_viewmats = torch.from_numpy(np.stack(by_viewmats)).to(means.device)
-        return found, by_viewmats, by_backgrounds, torch.stack(by_means2d)
+                    by_means2d[i] = by_means2d[i].clone()
+                    total[: n * (11 + 3 * k)] += gradients[: n * (11 + 3 * k)]
+                del gradients
+        total = Rows(total, n, k)
+        if options.sh_degree is None:
+            by_colors = total.colors[:, 0] / SH_C0
+        elif colors.shape[1] == k:
+            by_colors = total.colors
+        else:
+            by_colors = torch.zeros_like(colors)
+            by_colors[:, :k] = total.colors
+        found = [total.means, total.quats, total.scales, total.opacities, by_colors]
+        # The copy to the device waits for it.
+        by_viewmats = torch.from_numpy(np.stack(by_viewmats)).to(means.device) if needs_viewmats else None
+        by_means2d = by_means2d[0][None] if count == 1 else torch.stack(by_means2d)
+        return found, by_viewmats, by_backgrounds, by_means2d

@@ -51,17 +51,6 @@ def on_image(xp, points, K, width, height, model):
     return centres, jacobians.reshape(-1, 2, 3)
 
 
-def centres_of(xp, means, viewmat, K, options):
-    """Returns the projected centres of all Gaussians, `[N, 2]`; of those that are culled any finite value."""
-    points = means @ viewmat[:3, :3].T + viewmat[:3, 3]
-    is_near = points[:, 2] > options.near_plane
-    safe = xp.where(is_near[:, None], points, xp.ones_like(points))
-    if options.model == "fisheye":
-        return on_image(xp, safe, K, options.width, options.height, options.model)[0]
-    x, y, z = safe.T
-    return xp.stack([K[0, 0] * x / z + K[0, 2], K[1, 1] * y / z + K[1, 2]], -1)
-
-
 def project(xp, means, quats, scales, opacities, viewmat, K, options):
     """Projects all Gaussians to one camera.
 

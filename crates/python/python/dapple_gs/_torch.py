@@ -9,7 +9,7 @@ from . import _cuda, _engines
 from ._errors import ArgumentTypeError, InputError
 from ._info import Info, sizes
 from ._passes import Passes, Scene
-from ._projection import centres_of, project
+from ._projection import project
 from ._rasterization import ARRAYS, shown_by
 
 _calls = itertools.count()
@@ -53,13 +53,13 @@ def _numbers(tensor):
 class _Means2d(torch.autograd.Function):
     """Projected centres as a function of the centres, so that their gradient can be kept.
 
-    Its backward pass adds nothing: `_Blend` has the whole gradient by all arrays already.
+    Its values are written when they are read. Its backward pass adds nothing: `_Blend` has the whole gradient by all
+    arrays already.
     """
 
     @staticmethod
-    def forward(ctx, means, values):
-        ctx.shape = means.shape
-        return values.clone()
+    def forward(ctx, means, shape):
+        return means.new_empty(shape)
 
     @staticmethod
     def backward(ctx, by_means2d):
@@ -104,7 +104,7 @@ class _BlendShared(torch.autograd.Function):
     @staticmethod
     def forward(ctx, call, means2d, where, *tensors):
         means, quats, scales, opacities, colors, _, _, backgrounds = (t if t is None else t.detach() for t in tensors)
-        image, alphas = call.forward(means, quats, scales, opacities, colors, backgrounds)
+        image, alphas = call.forward(means, quats, scales, opacities, colors, backgrounds, keep=True)
         ctx.call, ctx.where = call, where
         ctx.save_for_backward(alphas, *tensors)
         return image, alphas
@@ -113,7 +113,8 @@ class _BlendShared(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx, by_image, by_alphas):
         alphas, *tensors = ctx.saved_tensors
-        found, by_viewmats, by_backgrounds, by_means2d = ctx.call.backward(tensors, alphas, by_image, by_alphas)
+        found, by_viewmats, by_backgrounds, by_means2d = ctx.call.backward(
+            tensors, alphas, by_image, by_alphas, ctx.needs_input_grad[3 + ARRAYS.index("viewmats")])
         if ctx.where is not None:
             by_means2d = by_means2d[ctx.where]
         return (None, by_means2d, None, *found, by_viewmats, None, by_backgrounds)
@@ -128,7 +129,10 @@ def _shared(arrays, options, engine, device):
     link = _cuda.link(engine, device)
     if link is None:
         return None
-    matrices = [arrays[name].detach().cpu().numpy() for name in ("viewmats", "Ks")]
+    # One transfer for both: each waits for the device.
+    both = [arrays[name].detach().reshape(-1) for name in ("viewmats", "Ks")]
+    numbers = torch.cat(both).cpu().numpy()
+    matrices = numbers[: len(both[0])].reshape(-1, 4, 4), numbers[len(both[0]) :].reshape(-1, 3, 3)
     cameras = [_engines.camera(viewmat, K, options.width, options.height, options.model, coefficients)
                for viewmat, K, coefficients in zip(*matrices, options.coefficients)]
     return _cuda.Call(link, cameras, options, next(_calls))
@@ -178,14 +182,7 @@ def _one(arrays, options, passes, device, packed):
     where = None
     if packed:
         where = (projected()[0] > 0).all(-1).nonzero(as_tuple=True)
-        centres = projected()[1][where]
-    else:
-        # The rest of the projection is computed when it is read.
-        with torch.no_grad():
-            parts = [centres_of(Namespace, arrays["means"].detach(), viewmat, K, options)
-                     for viewmat, K in zip(arrays["viewmats"].detach(), arrays["Ks"].detach())]
-            centres = torch.stack(parts) if parts else torch.zeros((0, n, 2), device=device)
-    means2d = _Means2d.apply(arrays["means"], centres)
+    means2d = _Means2d.apply(arrays["means"], (len(where[0]), 2) if packed else (c, n, 2))
     if isinstance(passes, _cuda.Call):
         image, alphas = _BlendShared.apply(passes, means2d, where, *arrays.values())
     else:
@@ -214,11 +211,13 @@ def _info(options, c, arrays, projected, packed, means2d):
         lazy["opacities"] = lambda: opacities.expand(c, -1)
     lazy["tiles_per_gauss"] = lambda: _tiles(options, info["means2d"].detach(), info["radii"])
     if means2d is not None:
-        del lazy["means2d"]
-    ready = sizes(options, c, 1)
-    if means2d is not None:
-        ready["means2d"] = means2d
-    info = Info(ready, lazy)
+        values = lazy["means2d"]
+
+        def filled():
+            means2d.data.copy_(values())
+            return means2d
+        lazy["means2d"] = filled
+    info = Info(sizes(options, c, 1), lazy)
     return info
 
 
