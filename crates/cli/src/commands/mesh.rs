@@ -10,7 +10,7 @@ use crate::options::{CaptureOptions, DeviceOptions};
 use comparing::{Benchmark, Distance, parse_distance};
 use dapple::glam::Vec3;
 use dapple::scene::Result;
-use source::DepthKind;
+use source::{DepthKind, Exposure};
 use std::path::PathBuf;
 
 const AFTER_HELP: &str = "\
@@ -93,6 +93,16 @@ pub struct Args {
     /// Largest width and height of the texture, pixels; 0 for colours per vertex
     #[arg(long, value_name = "PIXELS", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(..=16384))]
     texture_size: u32,
+
+    /// Exposure of the photos in the colours of the mesh
+    #[arg(
+        long,
+        value_name = "NAME",
+        value_enum,
+        default_value_t,
+        hide_short_help = true
+    )]
+    exposure: Exposure,
 
     /// Also write a closed mesh of about 4000 triangles around the surface, for collisions
     #[arg(long, value_name = "FILE")]

@@ -104,6 +104,27 @@ fn a_run_becomes_meshes_of_all_formats_with_the_same_bytes_on_any_number_of_thre
 }
 
 #[test]
+fn photos_of_a_run_with_appearance_get_the_exposure_of_its_splats() {
+    let tmp = tempfile::tempdir().unwrap();
+    let path = tmp.path();
+    let synth = ["synth", "c", "--drift", "1", "--photos", "9"];
+    let small = ["--width", "96", "--height", "72", "--points", "400"];
+    ok_in(path, &[&synth[..], &small].concat());
+    let train = ["train", "c", "-o", "run", "--device", "cpu", "--steps", "60"];
+    ok_in(path, &[&train[..], &["--appearance", "exposure"]].concat());
+    let mesh = |name: &str, more: &[&str]| {
+        let make = ["mesh", "run", "--device", "cpu", "-o", name];
+        ok_in(path, &[&make[..], more].concat()).stderr
+    };
+    assert!(mesh("auto.ply", &[]).contains("exposure: that of the splats"));
+    let plain = mesh("photos.ply", &["--exposure", "photos"]);
+    assert!(!plain.contains("exposure: that"), "{plain}");
+    mesh("splats.ply", &["--exposure", "splats"]);
+    assert!(bytes(path, "auto.ply") == bytes(path, "splats.ply"));
+    assert!(bytes(path, "auto.ply") != bytes(path, "photos.ply"));
+}
+
+#[test]
 fn input_without_a_surface_is_refused() {
     let folder = trained();
     let path = folder.path();

@@ -1,12 +1,14 @@
-//! Colours of a mesh: per vertex, or by a texture.
+//! Colours of a mesh: per vertex, or by a texture; from photos as they are, or in the exposure of the splats.
 
 mod atlas;
 mod charts;
+mod exposure;
 mod paint;
 mod unseen;
 mod vertices;
 
 pub use atlas::{TextureOptions, Textured, texture};
+pub use exposure::{ColourMap, Matched, Reduced};
 pub use paint::{Spot, paint, sampled, to_bytes};
 pub use unseen::Unseen;
 pub use vertices::colour_vertices;

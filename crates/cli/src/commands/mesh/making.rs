@@ -1,7 +1,7 @@
 //! From splats to a mesh file.
 
 use super::Args;
-use super::source::{Photos, Renders};
+use super::source::{Exposure, Photos, Renders};
 use super::writing::{self, Format};
 use crate::console::Console;
 use crate::known_capture;
@@ -16,7 +16,8 @@ use dapple::scene::origin::middle_of;
 use dapple::scene::undistort::pinhole_cameras;
 use dapple::scene::{Camera, Dataset, Point, Result, Splats, load};
 use dapple::train::TrainConfig;
-use dapple_mesh::colour::{TextureOptions, Unseen, colour_vertices, texture};
+use dapple::train::config::AppearanceModel;
+use dapple_mesh::colour::{Matched, Reduced, TextureOptions, Unseen, colour_vertices, texture};
 use dapple_mesh::files::About;
 use dapple_mesh::judge::{SparsePoint, score_photos, sparse_distance};
 use dapple_mesh::surface::{drop_unseen, drop_unsupported, fill_holes, simplify};
@@ -80,6 +81,43 @@ impl Inputs {
     }
 }
 
+impl Inputs {
+    /// Returns the photos of the training.
+    fn photos(&self) -> Photos<'_> {
+        let split = self.dataset.split(self.config.data.eval_every);
+        Photos::new(&self.dataset, &split.train)
+    }
+
+    /// Returns the photos as they are, or in the exposure of the splats.
+    fn exposed<'a>(
+        &self,
+        args: &Args,
+        photos: &'a Photos<'_>,
+        renders: &'a [Option<Reduced>],
+        console: &Console,
+    ) -> Box<dyn PhotoSource + 'a> {
+        let has_learned = self.config.appearance.model != AppearanceModel::None;
+        let matches = match args.exposure {
+            Exposure::Auto => has_learned,
+            Exposure::Splats => true,
+            Exposure::Photos => false,
+        };
+        let firsts = first_renders(&self.dataset);
+        let render =
+            |(view, face): (usize, usize)| renders.get(firsts[view] as usize + face)?.as_ref();
+        let of_photos: Option<Vec<&Reduced>> = photos.faces().map(render).collect();
+        match of_photos.filter(|_| matches) {
+            Some(renders) => {
+                console.note(
+                    "exposure: that of the splats (--exposure photos keeps that of each photo)",
+                );
+                Box::new(Matched::new(photos, renders))
+            }
+            None => Box::new(Photos::clone(photos)),
+        }
+    }
+}
+
 /// Returns the mean up direction of the cameras; `None` if they disagree.
 fn mean_up(dataset: &Dataset) -> Option<Vec3> {
     let up = |camera: &Camera| camera.camera_from_world.rotation.conjugate() * DVec3::NEG_Y;
@@ -94,7 +132,7 @@ pub fn run(args: &Args, out: &Path, console: &Console) -> Result<()> {
         writing::refuse(path, args.overwrite)?;
     }
     let inputs = Inputs::read(args, out, console)?;
-    let fused = fused(args, &inputs, console)?;
+    let (fused, renders) = fused(args, &inputs, console)?;
     let voxel = fused.plan.grid.voxel;
     let cameras: Vec<Pinhole> = fused.maps.iter().map(|map| map.camera).collect();
     let (mesh, lone) = drop_unsupported(&fused.mesh, &fused.maps, fused.plan.grid.truncation);
@@ -123,7 +161,15 @@ pub fn run(args: &Args, out: &Path, console: &Console) -> Result<()> {
         }
         let has_texture = format.holds_texture() && args.texture_size > 0;
         let mut mesh = simplified(mesh, args, has_texture, console);
-        coloured(&mut mesh, &inputs, args, (voxel, has_texture), console)?;
+        let photos = inputs.photos();
+        let photos = inputs.exposed(args, &photos, &renders, console);
+        coloured(
+            &mut mesh,
+            &inputs,
+            &*photos,
+            (args, voxel, has_texture),
+            console,
+        )?;
         writing::write(&mesh, &about, out)?;
         if args.score {
             score(&mesh, &inputs, &cameras, console)?;
@@ -136,8 +182,8 @@ pub fn run(args: &Args, out: &Path, console: &Console) -> Result<()> {
     })())
 }
 
-/// Renders and fuses the depths, and prints the plan.
-fn fused(args: &Args, inputs: &Inputs, console: &Console) -> Result<Fused> {
+/// Renders and fuses the depths, and prints the plan. Also returns the colours of the renders.
+fn fused(args: &Args, inputs: &Inputs, console: &Console) -> Result<(Fused, Vec<Option<Reduced>>)> {
     let mut engine = args.device.engine(console)?;
     engine.upload(&inputs.splats, None)?;
     let cameras: Vec<Camera> = inputs
@@ -177,7 +223,7 @@ fn fused(args: &Args, inputs: &Inputs, console: &Console) -> Result<Fused> {
             fused.reduced, args.max_memory
         ));
     }
-    Ok(fused)
+    Ok((fused, renders.into_colours()))
 }
 
 /// Removes what no camera sees, fills small holes, and prints the topology.
@@ -222,17 +268,15 @@ fn simplified(mesh: Mesh, args: &Args, has_texture: bool, console: &Console) -> 
 fn coloured(
     mesh: &mut Mesh,
     inputs: &Inputs,
-    args: &Args,
-    (voxel, has_texture): (f32, bool),
+    photos: &dyn PhotoSource,
+    (args, voxel, has_texture): (&Args, f32, bool),
     console: &Console,
 ) -> Result<()> {
-    let split = inputs.dataset.split(inputs.config.data.eval_every);
-    let photos = Photos::new(&inputs.dataset, &split.train);
     let unseen = Unseen::new(Some(&inputs.splats));
     let tolerance = TOLERANCE * voxel;
     let progress = console.progress();
     if !has_texture {
-        let seen = colour_vertices(mesh, &photos, &unseen, tolerance, &progress)?;
+        let seen = colour_vertices(mesh, photos, &unseen, tolerance, &progress)?;
         console.note(&format!(
             "colours: photos show {:.1} % of the vertices",
             100.0 * seen
@@ -245,7 +289,7 @@ fn coloured(
         texel: voxel * args.voxel.map_or(args.detail, |_| 1.0) / 3.0,
         tolerance,
     };
-    let done = texture(mesh, &photos, &unseen, &options, &progress)?;
+    let done = texture(mesh, photos, &unseen, &options, &progress)?;
     let side = mesh.texture.as_ref().map_or(0, |texture| texture.size[0]);
     console.note(&format!(
         "texture: {side} x {side} pixels of {:.6} world units, {} charts; photos show {:.1} % of it",

@@ -5,6 +5,7 @@ use dapple::BoxedEngine;
 use dapple::contract::RenderSettings;
 use dapple::scene::undistort::{pinhole_cameras, resample};
 use dapple::scene::{Camera, Dataset, Error, Photo, Result};
+use dapple_mesh::colour::Reduced;
 use dapple_mesh::{DepthSource, DepthView, PhotoSource};
 use std::sync::Arc;
 
@@ -18,12 +19,26 @@ pub enum DepthKind {
     Median,
 }
 
+/// Exposure of the photos that colour a mesh.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum Exposure {
+    /// That of the splats if their run has learned the appearance of photos, else that of each photo
+    #[default]
+    Auto,
+    /// That of the splats, for all photos
+    Splats,
+    /// That of each photo
+    Photos,
+}
+
 /// Renders of the splats from the cameras of a capture, without lens distortion; six for a panorama.
 pub struct Renders {
     engine: BoxedEngine,
     cameras: Vec<Camera>,
     settings: RenderSettings,
     kind: DepthKind,
+    /// Colours of the renders so far, by camera.
+    colours: Vec<Option<Reduced>>,
 }
 
 impl Renders {
@@ -34,9 +49,11 @@ impl Renders {
         settings: RenderSettings,
         kind: DepthKind,
     ) -> Self {
+        let cameras: Vec<Camera> = cameras.iter().flat_map(pinhole_cameras).collect();
         Self {
             engine,
-            cameras: cameras.iter().flat_map(pinhole_cameras).collect(),
+            colours: vec![None; cameras.len()],
+            cameras,
             settings: RenderSettings {
                 depth: kind == DepthKind::Median,
                 surface: kind == DepthKind::Surface,
@@ -44,6 +61,11 @@ impl Renders {
             },
             kind,
         }
+    }
+
+    /// Returns the colours of the renders by camera.
+    pub fn into_colours(self) -> Vec<Option<Reduced>> {
+        self.colours
     }
 }
 
@@ -54,6 +76,9 @@ impl DepthSource for Renders {
 
     fn depth(&mut self, view: usize) -> Result<DepthView> {
         let rendered = self.engine.render(&self.cameras[view], &self.settings)?;
+        let size = [rendered.width as usize, rendered.height as usize];
+        let colours = Reduced::of_render(size, &rendered.rgb, &rendered.alpha);
+        self.colours[view] = Some(colours);
         let missing = || Error::internal("the render has no depths");
         let depth = match self.kind {
             DepthKind::Surface => rendered.surface.ok_or_else(missing)?.depth,
@@ -68,10 +93,11 @@ impl DepthSource for Renders {
 }
 
 /// Photos of a capture, without lens distortion; six faces of a cube for a panorama.
+#[derive(Clone)]
 pub struct Photos<'a> {
     dataset: &'a Dataset,
-    /// Views, and the pinhole camera of each photo.
-    views: Vec<(usize, Camera)>,
+    /// Of each photo: its view, which of the view's pinhole cameras it has, and this camera.
+    views: Vec<(usize, usize, Camera)>,
 }
 
 impl<'a> Photos<'a> {
@@ -79,12 +105,18 @@ impl<'a> Photos<'a> {
     pub fn new(dataset: &'a Dataset, views: &[usize]) -> Self {
         let faces = |&view: &usize| {
             let cameras = pinhole_cameras(&dataset.views[view].camera);
-            cameras.into_iter().map(move |camera| (view, camera))
+            let cameras = cameras.into_iter().enumerate();
+            cameras.map(move |(face, camera)| (view, face, camera))
         };
         Self {
             dataset,
             views: views.iter().flat_map(faces).collect(),
         }
+    }
+
+    /// Returns the number of the view of each photo, and which of the view's pinhole cameras it has.
+    pub fn faces(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+        self.views.iter().map(|&(view, face, _)| (view, face))
     }
 }
 
@@ -94,7 +126,7 @@ impl PhotoSource for Photos<'_> {
     }
 
     fn photo(&self, index: usize) -> Result<(Camera, Arc<Photo>)> {
-        let (view, target) = &self.views[index];
+        let (view, _, target) = &self.views[index];
         let view = &self.dataset.views[*view];
         let photo = view.photo.read()?;
         if view.camera.lens.is_identity() {
