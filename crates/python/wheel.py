@@ -92,10 +92,12 @@ def pack(built, output, platform):
 
 
 def stripped(file):
-    """Returns a compiled file without its symbols, where the system has `strip`."""
+    """Returns a compiled file without its symbols, where the system has `strip`. On macOS that would void the signature."""
+    if sys.platform == "darwin":
+        return file.read_bytes()
     copy = file.with_name(file.name + ".stripped")
     try:
-        subprocess.run(["strip", "-x" if sys.platform == "darwin" else "-s", "-o", copy, file], check=True)
+        subprocess.run(["strip", "-s", "-o", copy, file], check=True)
         return copy.read_bytes()
     except (OSError, subprocess.CalledProcessError):
         return file.read_bytes()

@@ -11,8 +11,7 @@ use dapple::gpu::Precision;
 use dapple::scene::edit::Similarity;
 use dapple::scene::origin::{Frame, middle_of};
 use dapple::scene::splat_file::{self, Format, NearestBy, ReadOptions, SplatMetadata};
-use dapple::scene::{Capture, Error, Result, Splats, Split, origin};
-use dapple::train::config::DataConfig;
+use dapple::scene::{Error, Result, Splats, origin};
 use dapple::train::{ConfigPatch, PhotoCoverage, RunFolder, RunOrigin, TrainConfig};
 use dapple::{AnyEngine, BoxedEngine, Device, EngineOptions, Opened};
 use std::path::{Path, PathBuf};
@@ -389,10 +388,4 @@ pub fn config_beside(splats: &Path, flags: ConfigPatch, console: &Console) -> Re
         }
     }
     merged_config(None, flags)
-}
-
-/// Splits the photos of a capture into held-out and training photos, as the trainer does.
-pub fn split(capture: &Capture, data: &DataConfig) -> Split {
-    let split = capture.split(data.eval_every);
-    split.limited(data.max_train_views, data.max_eval_views)
 }

@@ -2,7 +2,7 @@
 // `store_sh`: gradients by them from planes into rows. One invocation per Gaussian.
 //
 // Rows have standard deviations s and opacities o where planes have logarithms and logits: dL/ds = dL/d(log s) / s, and
-// dL/do = dL/d(logit o) / (o (1 - o)). Values are kept from the ends, where logarithms and logits are infinite; s beyond
+// dL/do = dL/d(logit o) / (o (1 - o)). Values are moved off the ends, where logarithms and logits are infinite; s beyond
 // its end has no gradient. A value that is no number is passed on, and such a Gaussian is not rendered.
 //
 // A buffer of rows of n Gaussians with K coefficients has means [n, 3], quaternions [n, 4], standard deviations [n, 3],

@@ -159,10 +159,6 @@ pub fn render_shared(
 /// Computes gradients from shared memory: the derivative, `[height, width, 4]`, and the rows of `load_rows`. Writes them
 /// into the third: see [`DeviceBuffers::gradient_rows`]. Returns the gradient by the camera's matrix. Waits.
 #[pyfunction]
-#[expect(
-    clippy::too_many_arguments,
-    reason = "the memory and settings of a call"
-)]
 pub fn gradients_shared<'py>(
     rasterizer: &Bound<'py, Rasterizer>,
     memory: (u64, u64, u64),

@@ -3,7 +3,7 @@
 use crate::camera::PyCamera;
 use crate::errors::{detached, exception};
 use crate::{array, files};
-use dapple::train::config::{Background, Kind, Patch, keys};
+use dapple::train::config::{Kind, Patch, keys};
 use dapple::train::{CaptureRecord, EvalReport, PhotoCoverage, PlainBackground, RunOrigin};
 use dapple::{
     ConfigPatch, Device, EngineOptions, Error, Event, LoadOptions, NoProgress, Outcome, Result,
@@ -228,24 +228,14 @@ fn begin(
     let general = resolve(None)?;
     let options: LoadOptions = general.training_load_options();
     let opened = dapple::scene::load::open(capture, &options)?;
-    let data = &general.data;
-    let split = opened.split(data.eval_every);
-    let train = split
-        .limited(data.max_train_views, data.max_eval_views)
-        .train;
-    let cameras = train.iter().map(|&i| &opened.images[i].camera);
-    let seen = PhotoCoverage::from_cameras(cameras, &opened.points);
+    let train = general.data.split(&opened).train;
+    let seen = PhotoCoverage::of_capture(&opened, &train);
     let mut config = resolve(Some(seen))?;
     let engine = dapple::open(device, &EngineOptions::default())?;
     let dataset = dapple::load(capture, &config.training_load_options(), &NoProgress)?;
     let in_file = file.map(ConfigPatch::read).transpose()?.unwrap_or_default();
-    let is_open = in_file.merged(patch.clone()).background.is_none();
-    if is_open
-        && config.background == Background::BLACK
-        && let Some(plain) = PlainBackground::find_in(&dataset, &config)?
-        && !plain.has_points
-    {
-        config.background = Background::Colour(plain.colour.map(|v| f64::from(v) / 255.0));
+    if in_file.merged(patch.clone()).background.is_none() {
+        PlainBackground::set_in(&mut config, &dataset)?;
     }
     let mut notes = dataset.notes.clone();
     let mut trainer = Trainer::new(&dataset, config, engine.engine.into_engine())?;
@@ -261,13 +251,9 @@ fn begin(
 
 /// Returns the folder for the results of a new run.
 fn folder(path: &Path, overwrite: bool) -> Result<RunFolder> {
-    let holds = |name: &str| path.join(name).exists();
-    let results = ["checkpoint.safetensors", "splats.ply", "metrics.json"];
-    if !overwrite && results.into_iter().any(holds) {
-        return Err(Error::input("the output folder holds the results of a run")
-            .at_path(path)
-            .hint("name another folder, or give overwrite=True to replace them"));
-    }
+    RunFolder::open(path).refuse_for_new_run(overwrite, |_| {
+        "name another folder, or give overwrite=True to replace it".to_owned()
+    })?;
     RunFolder::create(path)
 }
 

@@ -46,6 +46,14 @@ class Runs(unittest.TestCase):
         np.testing.assert_array_equal(splats.means, dapple.load(self.root / "run").means)
         self.assertEqual(trainer.evaluate()["psnr"], self.trained.result["eval"]["psnr"])
 
+    def test_files_of_others_are_not_replaced(self):
+        folder = self.root / "foreign"
+        folder.mkdir()
+        (folder / "config.toml").write_text("# by hand\n")
+        with self.assertRaisesRegex(dapple.InputError, "has not written"):
+            dapple.train(self.capture, folder, steps=2, device="cpu")
+        self.assertEqual((folder / "config.toml").read_text(), "# by hand\n")
+
     def test_callback_sees_the_run(self):
         steps = [state["step"] for state in self.seen if "loss" in state]
         self.assertEqual(steps, [20, 40, 60])

@@ -71,9 +71,9 @@ pub use loader::PhotoTraffic;
 pub(crate) use order::PhotoOrder;
 pub use order::ViewOrder;
 pub use output::{
-    CaptureRecord, Fingerprint, METRICS_VERSION, MOST_SNAPSHOT_BYTES, Metrics, PictureWriter,
-    RenderNames, RunFolder, RunLock, Snapshot, Snapshots, Taken, Writes, refuse_run_file,
-    train_into,
+    CaptureRecord, EarlierRun, Fingerprint, METRICS_VERSION, MOST_SNAPSHOT_BYTES, Metrics,
+    PictureWriter, RenderNames, RunFolder, RunLock, Snapshot, Snapshots, Taken, Writes,
+    refuse_run_file, train_into,
 };
 pub use plain_background::PlainBackground;
 pub use plan::{Amendment, Amendments, Change, Plan};

@@ -8,6 +8,7 @@
 //! 3. If sparse points are seen on that colour, the colour is part of the scene: a wall, an overcast sky.
 
 use crate::TrainConfig;
+use crate::config::Background;
 use crate::views::choose_views;
 use dapple_scene::{Camera, Dataset, Photo, Point, Result};
 use glam::DVec3;
@@ -54,6 +55,24 @@ impl PlainBackground {
             colour,
             has_points: has_points(dataset, &train, colour)?,
         }))
+    }
+
+    /// Sets the background of a run to the plain background of its photos, if it is black and no sparse points are seen on
+    /// that background. Returns a plain background that is not black.
+    ///
+    /// # Errors
+    /// A photo cannot be read.
+    pub fn set_in(config: &mut TrainConfig, dataset: &Dataset) -> Result<Option<Self>> {
+        if config.background != Background::BLACK {
+            return Ok(None);
+        }
+        let found = Self::find_in(dataset, config)?;
+        let found = found.filter(|plain| plain.colour != [0; 3]);
+        if let Some(plain) = found.filter(|plain| !plain.has_points) {
+            let colour = plain.colour.map(|v| f64::from(v) / 255.0);
+            config.background = Background::Colour(colour);
+        }
+        Ok(found)
     }
 
     /// Returns the colour as an argument of `--background`, and in words.

@@ -8,7 +8,7 @@ use crate::console::Console;
 use crate::known_capture;
 use crate::options::{
     CaptureOptions, DeviceOptions, config_beside, into_capture, parse_colour, read_splats,
-    refuse_inputs, splats_file, split,
+    refuse_inputs, splats_file,
 };
 use crate::outputs::refuse_other_run;
 use crate::photo_memory;
@@ -296,7 +296,7 @@ fn load_held_out(
     if let Some(out) = &args.out {
         refuse_inputs(out, scene, &capture, &options)?;
     }
-    let split = split(&capture, &config.data);
+    let split = config.data.split(&capture);
     let held_out = split.eval;
     if held_out.is_empty() {
         return Err(Error::input("no photo is held out: there is nothing to score")

@@ -170,7 +170,7 @@ impl CaptureInfo {
         let config = merged_config(None, args.capture.patch())?;
         let options = config.load_options();
         let capture = load::open(&args.path, &options)?;
-        let split = crate::options::split(&capture, &config.data);
+        let split = config.data.split(&capture);
         let mut info = Self::new(&args.path, &capture);
         (info.train, info.held_out) = (split.train.len(), split.eval.len());
         if args.check {

@@ -21,9 +21,7 @@ pub use wall::Wall;
 use crate::console::Console;
 use crate::flamegraph::Flamegraph;
 use crate::interrupt;
-use crate::options::{
-    DeviceOptions, NewFolders, merged_config, merged_config_for, refuse_inputs, split,
-};
+use crate::options::{DeviceOptions, NewFolders, merged_config, merged_config_for, refuse_inputs};
 use crate::photo_memory;
 use crate::training_display::{Shown, TrainingDisplay, gaussians, grouped};
 use crate::viewing::{ViewOptions, playback, title};
@@ -33,8 +31,8 @@ use dapple::scene::load::{self, load};
 use dapple::scene::{Dataset, Error, Result, printable};
 use dapple::train::time_budget::StepRateController;
 use dapple::train::{
-    CaptureRecord, ConfigPatch, Outcome, PhotoCoverage, RunFolder, RunOrigin, Snapshots,
-    StartSplats, TrainConfig, Trainer, Writes, train_into,
+    CaptureRecord, ConfigPatch, EarlierRun, Outcome, PhotoCoverage, RunFolder, RunOrigin,
+    Snapshots, StartSplats, TrainConfig, Trainer, train_into,
 };
 use std::path::Path;
 
@@ -153,9 +151,8 @@ fn config_for(args: &Args, console: &Console) -> Result<TrainConfig> {
     if !args.print_config {
         refuse_inputs(&args.out_folder(scene)?, scene, &capture, &options)?;
     }
-    let train = split(&capture, &config.data).train;
-    let cameras = train.iter().map(|&i| &capture.images[i].camera);
-    let seen = PhotoCoverage::from_cameras(cameras, &capture.points);
+    let train = config.data.split(&capture).train;
+    let seen = PhotoCoverage::of_capture(&capture, &train);
     let photos = seen.photos;
     say_what_did_not_follow(args, Some(seen), console)?;
     let fitted = merged_config_for(Some(seen), file, flags)?;
@@ -267,28 +264,16 @@ pub fn train(
 
 /// Refuses to replace results of a run, and files that Dapple has not written, without --overwrite.
 fn refuse_results(out: &Path, overwrite: bool) -> Result<()> {
-    RunFolder::open(out).refuse_obstacles()?;
-    if overwrite {
-        return Ok(());
-    }
-    let holds = |name: &str| out.join(name).exists();
-    if holds("checkpoint.safetensors") {
-        return Err(
-            Error::input("the output folder holds a run that is not finished")
-                .at_path(out)
-                .hint(format!(
-                    "`dapple train --resume {}` continues it; to start another run, name another \
-                     folder with --out, or give --overwrite to replace it",
-                    out.display()
-                )),
-        );
-    }
-    if holds("splats.ply") || holds("metrics.json") {
-        return Err(Error::input("the output folder holds the results of a run")
-            .at_path(out)
-            .hint("name another with --out, or give --overwrite to replace them"));
-    }
-    RunFolder::open(out).refuse_foreign(Writes::Run)
+    RunFolder::open(out).refuse_for_new_run(overwrite, |earlier| match earlier {
+        EarlierRun::Unfinished => format!(
+            "`dapple train --resume {}` continues it; to start another run, name another \
+             folder with --out, or give --overwrite to replace it",
+            out.display()
+        ),
+        EarlierRun::Finished => {
+            "name another with --out, or give --overwrite to replace them".to_owned()
+        }
+    })
 }
 
 fn train_new(

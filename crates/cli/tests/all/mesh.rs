@@ -110,7 +110,9 @@ fn photos_of_a_run_with_appearance_get_the_exposure_of_its_splats() {
     let synth = ["synth", "c", "--drift", "1", "--photos", "9"];
     let small = ["--width", "96", "--height", "72", "--points", "400"];
     ok_in(path, &[&synth[..], &small].concat());
-    let train = ["train", "c", "-o", "run", "--device", "cpu", "--steps", "60"];
+    let train = [
+        "train", "c", "-o", "run", "--device", "cpu", "--steps", "60",
+    ];
     ok_in(path, &[&train[..], &["--appearance", "exposure"]].concat());
     let mesh = |name: &str, more: &[&str]| {
         let make = ["mesh", "run", "--device", "cpu", "-o", name];

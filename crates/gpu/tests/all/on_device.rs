@@ -449,7 +449,7 @@ fn a_backward_pass_after_its_forward_pass_renders_once() {
     let expected = planes_of_host(&expected);
     assert!(gradients(&mut engine) == (0, expected.clone()), "kept");
     assert!(gradients(&mut engine) == (1, expected.clone()), "used up");
-    // Every other call in between takes the place of what was kept.
+    // Every other call in between overwrites it.
     engine.forward_to(camera, settings, &target).unwrap();
     let mut other = *settings;
     other.near *= 2.0;

@@ -117,7 +117,7 @@ impl ColourMap {
         let mut map = Self::IDENTITY;
         for round in 0..ROUNDS {
             let weight = |&(from, to): &(DVec3, DVec3)| match round {
-                // The first solution has no residuals to judge by.
+                // The first solution has no residuals yet.
                 0 => 1.0,
                 _ => 1.0 / (1.0 + (map.of(from) - to).length_squared() / (SPREAD * SPREAD)),
             };

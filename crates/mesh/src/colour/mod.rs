@@ -1,4 +1,4 @@
-//! Colours of a mesh: per vertex, or by a texture; from photos as they are, or in the exposure of the splats.
+//! Colours of a mesh: per vertex, or by a texture; from photos in their own exposure or that of the splats.
 
 mod atlas;
 mod charts;

@@ -16,7 +16,7 @@
 mod detail;
 
 use crate::Preset;
-use dapple_scene::{Camera, Dataset, Point, Result};
+use dapple_scene::{Camera, Capture, Dataset, Point, Result};
 use detail::details;
 use glam::DVec3;
 use rayon::prelude::*;
@@ -130,6 +130,12 @@ impl PhotoCoverage {
             coverage: coverage(&cameras, points),
             photos: cameras.len(),
         }
+    }
+
+    /// Computes the statistics of photos of a capture that has not been read.
+    pub fn of_capture(capture: &Capture, train: &[usize]) -> Self {
+        let cameras = train.iter().map(|&i| &capture.images[i].camera);
+        Self::from_cameras(cameras, &capture.points)
     }
 
     /// Returns the steps of a run without a time limit: enough for each photo and for each place, within bounds.

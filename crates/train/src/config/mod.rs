@@ -43,6 +43,7 @@ pub(crate) use old_keys::deserialize_whole;
 
 use crate::evaluate::Lpips;
 use crate::plan::Amendments;
+use dapple_scene::{Capture, Split};
 
 /// Headings of options in help, in their order.
 pub const HEADINGS: [&str; 9] = [
@@ -59,6 +60,14 @@ pub const HEADINGS: [&str; 9] = [
 
 /// Steps that the base schedule is written for.
 pub const BASE_STEPS: u32 = 30_000;
+
+impl DataConfig {
+    /// Splits the photos of a capture into held-out and training photos, as the trainer does.
+    pub fn split(&self, capture: &Capture) -> Split {
+        let split = capture.split(self.eval_every);
+        split.limited(self.max_train_views, self.max_eval_views)
+    }
+}
 
 impl TrainConfig {
     /// The base recipe, scaled to `steps`.

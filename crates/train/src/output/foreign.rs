@@ -30,6 +30,15 @@ pub enum Writes {
     Scores,
 }
 
+/// An earlier run in a folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EarlierRun {
+    /// With a checkpoint to resume.
+    Unfinished,
+    /// With results.
+    Finished,
+}
+
 /// Refuses to replace `out` if it is a file of a run, in the run's folder or a folder inside it.
 ///
 /// # Errors
@@ -118,6 +127,32 @@ impl RunFolder {
         Err(Error::input(what)
             .at_path(path)
             .hint("move it away, or name another folder with --out"))
+    }
+
+    /// Refuses a folder for a new run: obstacles ([`Self::refuse_obstacles`]), and unless it may be overwritten, an
+    /// earlier run and files that Dapple has not written. `hint` is the advice for an earlier run.
+    ///
+    /// # Errors
+    /// Names the folder, or the first such file.
+    pub fn refuse_for_new_run(
+        &self,
+        overwrite: bool,
+        hint: impl Fn(EarlierRun) -> String,
+    ) -> Result<()> {
+        self.refuse_obstacles()?;
+        if overwrite {
+            return Ok(());
+        }
+        let (earlier, what) = if self.checkpoint_path().exists() {
+            (EarlierRun::Unfinished, "a run that is not finished")
+        } else if self.splats_path().exists() || self.metrics_path().exists() {
+            (EarlierRun::Finished, "the results of a run")
+        } else {
+            return self.refuse_foreign(Writes::Run);
+        };
+        Err(Error::input(format!("the output folder holds {what}"))
+            .at_path(self.path())
+            .hint(hint(earlier)))
     }
 
     /// Returns true if a run of Dapple has written its metrics here.

@@ -44,7 +44,7 @@ use std::time::Instant;
 pub use capture_record::{CaptureRecord, Fingerprint};
 pub use folder::RunFolder;
 use folder::remove_old;
-pub use foreign::{Writes, refuse_run_file};
+pub use foreign::{EarlierRun, Writes, refuse_run_file};
 pub use lock::RunLock;
 pub use metrics::{METRICS_VERSION, Metrics};
 pub use names::RenderNames;

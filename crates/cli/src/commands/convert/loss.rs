@@ -9,7 +9,7 @@
 
 use crate::camera_paths::CameraOrbit;
 use crate::console::Console;
-use crate::options::{config_beside, split};
+use crate::options::config_beside;
 use crate::viewing::shown_settings;
 use dapple::BoxedEngine;
 use dapple::contract::RenderSettings;
@@ -208,7 +208,7 @@ fn of_capture(
 ) -> Result<Vec<(Camera, Option<Photo>)>> {
     let options = config.load_options();
     let mut capture = load::open(scene, &options)?;
-    let held_out = split(&capture, &config.data).eval;
+    let held_out = config.data.split(&capture).eval;
     let chosen: Vec<usize> = match held_out.is_empty() {
         true => (0..capture.images.len()).collect(),
         false => held_out,

@@ -10,7 +10,6 @@ use crate::camera_paths::CameraOrbit;
 use crate::cameras;
 use crate::console::Console;
 use crate::known_capture;
-use crate::options::split;
 use crate::photo_memory;
 use crate::viewing::shown_settings;
 use dapple::BoxedEngine;
@@ -184,7 +183,7 @@ impl<'a> Photos<'a> {
         let options = self.config.load_options();
         let capture = load::open(&scene, &options)?;
         load::refuse_output_file(&self.args.output, &capture)?;
-        let split = split(&capture, &self.config.data);
+        let split = self.config.data.split(&capture);
         let options = photo_memory::limited(options, None);
         let mut dataset = load::decode(capture, &options, &self.console.progress())?;
         let extent = dataset.extent(&split.train) * self.frame.moved.scale;

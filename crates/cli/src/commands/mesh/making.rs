@@ -88,7 +88,7 @@ impl Inputs {
         Photos::new(&self.dataset, &split.train)
     }
 
-    /// Returns the photos as they are, or in the exposure of the splats.
+    /// Returns the photos, in the exposure of the splats if the options select this.
     fn exposed<'a>(
         &self,
         args: &Args,

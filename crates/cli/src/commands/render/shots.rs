@@ -5,7 +5,6 @@ use crate::camera_paths::{self, CameraOrbit, CameraPath, Seen};
 use crate::cameras;
 use crate::console::Console;
 use crate::known_capture;
-use crate::options::split;
 use clap::ValueEnum;
 use dapple::glam::DVec3;
 use dapple::scene::edit::Similarity;
@@ -159,7 +158,7 @@ pub(super) fn numbered(cameras: Vec<Camera>) -> Vec<Shot> {
 /// Returns the views that `wanted` names: indices into the capture's images, ascending.
 fn chosen(capture: &Capture, wanted: &str, config: &TrainConfig) -> Result<Vec<usize>> {
     let images = &capture.images;
-    let split = split(capture, &config.data);
+    let split = config.data.split(capture);
     let indices: Vec<usize> = match wanted {
         "all" => (0..images.len()).collect(),
         "train" => split.train,

@@ -3,7 +3,6 @@
 use super::Args;
 use crate::console::Console;
 use dapple::scene::{Dataset, Result};
-use dapple::train::config::Background;
 use dapple::train::{PlainBackground, TrainConfig};
 
 /// Returns true if neither the flags nor the file set a background, so that the photos can set it.
@@ -17,16 +16,9 @@ pub(super) fn follow_photos(
     config: &mut TrainConfig,
     console: &Console,
 ) -> Result<()> {
-    if config.background != Background::BLACK {
-        return Ok(());
-    }
-    let Some(plain) = PlainBackground::find_in(dataset, config)? else {
+    let Some(plain) = PlainBackground::set_in(config, dataset)? else {
         return Ok(());
     };
-    let colour = plain.colour.map(|v| f64::from(v) / 255.0);
-    if colour == [0.0; 3] {
-        return Ok(());
-    }
     let name = plain.name();
     if plain.has_points {
         console.note(&format!(
@@ -35,7 +27,6 @@ pub(super) fn follow_photos(
         ));
         return Ok(());
     }
-    config.background = Background::Colour(colour);
     console.note(&format!(
         "note: the photos show a plain background, {name} at all borders: the run takes it as its background \
          (--background black keeps black)"

@@ -7,8 +7,8 @@
 //!    replaced when the new ones are whole.
 
 use super::resume::{device, refuse_edited_config};
+use super::run_into;
 use super::{Args, Done, Wall, check_stop_at, live, load_capture, record_capture, refuse_results};
-use super::{run_into, split};
 use crate::console::Console;
 use crate::options::{NewFolders, refuse_inputs};
 use crate::training_display::{Shown, gaussians, grouped};
@@ -170,9 +170,8 @@ fn next_config(
     if ended.state.first_moments.is_empty() {
         check_fingerprint(source, scene, &capture)?;
     }
-    let train = split(&capture, &ended.config.data).train;
-    let cameras = train.iter().map(|&i| &capture.images[i].camera);
-    let seen = PhotoCoverage::from_cameras(cameras, &capture.points);
+    let train = ended.config.data.split(&capture).train;
+    let seen = PhotoCoverage::of_capture(&capture, &train);
     let added = args.settings.adds_steps() && given.steps == Some(ended.step);
     let config = ended
         .config
