@@ -351,7 +351,7 @@ fn derivative_of(engine: &GpuEngine, scene: &TestScene) -> Arc<Pooled> {
     engine.gpu().upload("derivative", &four).unwrap()
 }
 
-/// Asserts that numbers are the same but for rounding.
+/// Asserts that numbers are the same except for rounding.
 fn assert_close(found: &[f32], expected: &[f32], what: &str) {
     assert_eq!(found.len(), expected.len(), "{what}");
     let norm = |v: &mut dyn Iterator<Item = f64>| v.map(|x| x * x).sum::<f64>().sqrt();

@@ -96,7 +96,7 @@ impl DepthSource for Renders {
 #[derive(Clone)]
 pub struct Photos<'a> {
     dataset: &'a Dataset,
-    /// Of each photo: its view, which of the view's pinhole cameras it has, and this camera.
+    /// A view, one of its pinhole cameras by number, and this camera, for each photo.
     views: Vec<(usize, usize, Camera)>,
 }
 
