@@ -126,6 +126,7 @@ impl DeviceOptions {
             time_stages,
             // Bypass for drivers with wrong timestamps; see docs/PROFILING.md.
             without_timestamps: std::env::var_os("DAPPLE_NO_TIMESTAMPS").is_some_and(|v| v == "1"),
+            shares_memory: false,
         };
         dapple::open(&device, &options).map_err(|e| match (&device, e.place()) {
             (_, Some(_)) => e,

@@ -9,7 +9,9 @@ use dapple_device::BoxedEngine;
 use dapple_engine::Engine;
 use dapple_engine::instruments::Instrumented;
 use dapple_gpu::{GpuEngine, GpuEngineOptions, Precision};
-use dapple_runtime::{AdapterReport, Choice, GpuOptions, adapters};
+use dapple_runtime::{
+    AdapterReport, Choice, DeviceRequirements, FeatureRequest, GpuOptions, adapters,
+};
 use dapple_scene::{Error, Result};
 use std::fmt;
 use std::str::FromStr;
@@ -45,6 +47,8 @@ pub struct EngineOptions {
     pub time_stages: bool,
     /// True to ignore the timestamps of a GPU, for drivers with wrong clocks.
     pub without_timestamps: bool,
+    /// True to open a GPU so that other interfaces can import memory of it, if it can: `Gpu::external_buffer`.
+    pub shares_memory: bool,
 }
 
 /// Engine with a known kind, for functions that only one kind has. All other functions are in
@@ -199,10 +203,18 @@ fn cpu(options: &EngineOptions, why: Option<String>) -> Result<Opened> {
 fn gpu(choice: &Choice, options: &EngineOptions, why: Option<String>) -> Result<Opened> {
     let usual = GpuEngineOptions::default();
     let photo_budget_bytes = options.photo_memory_bytes.unwrap_or(u64::MAX);
+    let external = match options.shares_memory {
+        true => FeatureRequest::IfThere,
+        false => FeatureRequest::No,
+    };
     let engine = GpuEngine::new(GpuEngineOptions {
         gpu: GpuOptions {
             choice: choice.clone(),
             without_timestamps: options.without_timestamps,
+            needs: DeviceRequirements {
+                external_memory: external,
+                ..usual.gpu.needs
+            },
             ..usual.gpu
         },
         precision: options.precision,

@@ -6,7 +6,7 @@ use crate::errors::{detached, exception};
 use crate::gaussians::{self, Arrays, Colours, Uploaded};
 use crate::shared::{SharedMemory, settings};
 use dapple::contract::{GradientParts, ImageDerivative};
-use dapple::{BoxedEngine, Device, Error, RenderSettings, Result};
+use dapple::{BoxedEngine, Device, EngineOptions, Error, RenderSettings, Result};
 use numpy::PyReadonlyArrayDyn;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -55,7 +55,12 @@ impl Rasterizer {
     #[pyo3(signature = (device = "auto"))]
     fn new(py: Python<'_>, device: &str) -> PyResult<Self> {
         let device: Device = device.parse().map_err(|e| exception(py, &e))?;
-        let (engine, why) = detached(py, || crate::shared::open(&device))?;
+        let options = EngineOptions {
+            shares_memory: true,
+            ..EngineOptions::default()
+        };
+        let opened = detached(py, || dapple::open(&device, &options))?;
+        let (engine, why) = (opened.engine.into_engine(), opened.why);
         Ok(Self {
             process: std::process::id(),
             description: engine.description(),

@@ -6,10 +6,9 @@
 use crate::array;
 use crate::camera::{PyCamera, by_viewmat};
 use crate::rasterizer::{Rasterizer, State};
-use dapple::gpu::{GpuEngine, GpuEngineOptions};
-use dapple::runtime::{Choice, DeviceRequirements, ExternalMemory, GpuOptions, wgpu};
+use dapple::runtime::wgpu;
 use dapple::scene::sh_coefficient_count;
-use dapple::{BoxedEngine, Device, DeviceBuffers, Error, RenderSettings, Result, Splats};
+use dapple::{BoxedEngine, DeviceBuffers, Error, RenderSettings, Result, Splats};
 use pyo3::prelude::*;
 use std::collections::HashMap;
 
@@ -18,38 +17,6 @@ use std::collections::HashMap;
 pub struct SharedMemory {
     buffers: HashMap<u64, wgpu::Buffer>,
     next: u64,
-}
-
-/// Opens an engine, on a GPU with memory that CUDA can import if the device has it, and returns the reason for "auto".
-pub fn open(device: &Device) -> Result<(BoxedEngine, Option<String>)> {
-    let choice = match device {
-        Device::Gpu(choice) => Some(choice.clone()),
-        Device::Auto => dapple::best(&dapple::runtime::adapters())
-            .ok()
-            .map(|adapter| Choice::Index(adapter.index)),
-        _ => None,
-    };
-    if let Some(choice) = choice {
-        let usual = GpuEngineOptions::default();
-        let opened = GpuEngine::new(GpuEngineOptions {
-            gpu: GpuOptions {
-                choice,
-                needs: DeviceRequirements {
-                    external_memory: ExternalMemory::IfThere,
-                    ..usual.gpu.needs
-                },
-                ..usual.gpu
-            },
-            ..usual
-        });
-        match opened {
-            Ok(engine) => return Ok((BoxedEngine::device(engine), None)),
-            Err(error) if *device != Device::Auto => return Err(error),
-            Err(_) => {}
-        }
-    }
-    let opened = dapple::open(device, &dapple::EngineOptions::default())?;
-    Ok((opened.engine.into_engine(), opened.why))
 }
 
 /// Allocates memory that CUDA can import. Returns its number, a file descriptor that the import takes over, and its

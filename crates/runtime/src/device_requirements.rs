@@ -17,7 +17,7 @@ pub enum FeatureRequest {
 }
 
 /// Features that a program requests; [`EnabledFeatures`] contains the result.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeviceRequirements {
     /// 16-bit floats in shaders (`enable f16`).
     pub f16: FeatureRequest,
@@ -29,17 +29,20 @@ pub struct DeviceRequirements {
     /// less. Users compare its output with the output of other shaders on the same device.
     pub cooperative_matrices: FeatureRequest,
     /// Buffers whose memory other interfaces import: `Gpu::external_buffer`. Not requested by default.
-    pub external_memory: ExternalMemory,
+    pub external_memory: FeatureRequest,
 }
 
-/// Request for buffers whose memory other interfaces import.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum ExternalMemory {
-    /// The device is opened without them.
-    #[default]
-    No,
-    /// They are used if the device has them.
-    IfThere,
+impl Default for DeviceRequirements {
+    fn default() -> Self {
+        let if_there = FeatureRequest::IfThere;
+        Self {
+            f16: if_there,
+            subgroups: if_there,
+            timestamps: if_there,
+            cooperative_matrices: if_there,
+            external_memory: FeatureRequest::No,
+        }
+    }
 }
 
 /// Limits that a device is opened with.
@@ -138,10 +141,6 @@ impl DeviceClass {
 impl DeviceRequirements {
     /// Lists each feature, its name in wgpu, and its name in the error if it is missing.
     fn list(&self) -> [(FeatureRequest, wgpu::Features, &'static str); 5] {
-        let external = match self.external_memory {
-            ExternalMemory::No => FeatureRequest::No,
-            ExternalMemory::IfThere => FeatureRequest::IfThere,
-        };
         [
             (
                 self.f16,
@@ -160,7 +159,7 @@ impl DeviceRequirements {
                 "cooperative matrices",
             ),
             (
-                external,
+                self.external_memory,
                 wgpu::Features::VULKAN_EXTERNAL_MEMORY_FD,
                 "memory that other interfaces import",
             ),

@@ -77,9 +77,7 @@ pub use command_list::{CommandList, Detail, Dispatch, Groups, Routine, Work};
 pub use commands::{Download, Replay};
 pub use compile_lock::with_drivers_alone;
 pub use counters::Counters;
-pub use device_requirements::{
-    DeviceClass, DeviceRequirements, EnabledFeatures, ExternalMemory, FeatureRequest,
-};
+pub use device_requirements::{DeviceClass, DeviceRequirements, EnabledFeatures, FeatureRequest};
 #[cfg(target_os = "linux")]
 pub use external::ExternalBuffer;
 pub use gpu::{Gpu, GpuOptions, Overrides};
