@@ -7,7 +7,7 @@
 //! ```
 //! use dapple_device::BoxedEngine;
 //! use dapple_engine::RenderSettings;
-//! use dapple_scene::{Camera, Result, sh_coefficient_count};
+//! use dapple_scene::{Camera, Result};
 //!
 //! fn describe(engine: &mut BoxedEngine, camera: &Camera) -> Result<String> {
 //!     // Methods of all engines.

@@ -58,20 +58,15 @@ impl DeviceBuffers for GpuEngine {
     ) -> Result<()> {
         let posed = PosedCamera::new(camera)?;
         check(target, wgpu::BufferUsages::COPY_DST, &posed)?;
-        let bits = self.prepare_front(&posed, settings, Bits::GRADIENTS)?;
-        loop {
-            self.submit_front(settings, bits)?;
-            let mut encoder = self.context.gpu.encoder();
-            let image = self.buffers.get("image")?;
+        self.forward_then(&posed, settings, Bits::GRADIENTS, |engine| {
+            let mut encoder = engine.context.gpu.encoder();
+            let image = engine.buffers.get("image")?;
             encoder.copy_buffer_to_buffer(image, 0, target, 0, bytes_of(&posed));
-            self.context.gpu.submit(encoder);
-            let state = self.state()?;
-            if state.halted == 0 {
-                self.kept = Some((*camera, *settings));
-                return Ok(());
-            }
-            self.grow_for(state.halted, state.wanted, state.gaussians)?;
-        }
+            engine.context.gpu.submit(encoder);
+            Ok(())
+        })?;
+        self.kept = Some((*camera, *settings));
+        Ok(())
     }
 
     fn rendered_whole(&mut self) -> Result<bool> {

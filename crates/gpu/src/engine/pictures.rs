@@ -142,9 +142,21 @@ impl GpuEngine {
         settings: &RenderSettings,
         bits: Bits,
     ) -> Result<layout::State> {
+        self.forward_then(camera, settings, bits, |_| Ok(()))
+    }
+
+    /// Works like [`Self::forward`]; `then` submits more commands after each render, before the wait for it.
+    pub(super) fn forward_then(
+        &mut self,
+        camera: &PosedCamera,
+        settings: &RenderSettings,
+        bits: Bits,
+        then: impl Fn(&Self) -> Result<()>,
+    ) -> Result<layout::State> {
         let bits = self.prepare_front(camera, settings, bits)?;
         loop {
             self.submit_front(settings, bits)?;
+            then(self)?;
             let state = self.state()?;
             if state.halted == 0 {
                 return Ok(state);
