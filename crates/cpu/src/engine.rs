@@ -135,7 +135,7 @@ impl CpuEngine {
             frame: &mut self.frame,
             mode: Mode {
                 absolute: settings.accumulate_density && settings.absolute_density,
-                depths: false,
+                ..Mode::default()
             },
             slots: KernelSlots::default(),
             clock: Clock::start(),

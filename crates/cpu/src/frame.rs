@@ -126,6 +126,22 @@ pub struct DepthFrame {
     pub slots: Vec<f32>,
 }
 
+/// Second blend of a view, of the planes of Gaussians: see `features/normals`. Fields with the name of a field of
+/// [`Frame`] are in its place during the blend.
+#[derive(Debug, Default)]
+pub struct NormalFrame {
+    /// Projected Gaussians, with the normal as colour and the distance of the plane as depth.
+    pub splats2d: Vec<Splat2d>,
+    /// Blended normals.
+    pub image: Vec<Row>,
+    /// Derivative of the loss by the blended normals.
+    pub image_gradient: Vec<Row>,
+    /// Gradient sums, one per gradient slot.
+    pub slots: Vec<Slot>,
+    /// Blended distances and their derivatives.
+    pub depth: DepthFrame,
+}
+
 /// Intermediate results of one view.
 #[derive(Debug, Default)]
 pub struct Frame {
@@ -165,6 +181,8 @@ pub struct Frame {
     pub absolute_slots: Vec<AbsoluteSlot>,
     /// Depths, if requested.
     pub depth: DepthFrame,
+    /// Normals of Gaussians, if requested.
+    pub normals: NormalFrame,
     /// Surface, if requested.
     pub surface: SurfaceFrame,
     /// Number of Gaussians that each pixel blends, one plane, tiled like depths, if requested.
@@ -176,6 +194,18 @@ pub struct Frame {
     /// Rows of 16 pixels that `blend` visits, over all instances. The operations of `blend` follow
     /// from this count.
     pub row_visits: u64,
+}
+
+impl Frame {
+    /// Exchanges what a blend reads and writes with that of the normals.
+    pub fn exchange_normals(&mut self) {
+        let normals = &mut self.normals;
+        std::mem::swap(&mut self.splats2d, &mut normals.splats2d);
+        std::mem::swap(&mut self.image, &mut normals.image);
+        std::mem::swap(&mut self.image_gradient, &mut normals.image_gradient);
+        std::mem::swap(&mut self.slots, &mut normals.slots);
+        std::mem::swap(&mut self.depth, &mut normals.depth);
+    }
 }
 
 /// Returns the number of visible Gaussians per task of `emit` and `sort`: at most 64 tasks, so that

@@ -275,7 +275,7 @@ pub fn project_backward<S: Simd, C: Projector, const ANTIALIAS: bool>(
 /// Computes dL/d(stored quaternion) from dL/d(rotation matrix): through the matrix's entries, then
 /// through the normalisation, which removes the part along the quaternion.
 #[inline(always)]
-fn quat_backward<S: Simd>(s: S, p: &Projection<S>, dr: &[V3<S>; 3]) -> [V<S>; 4] {
+pub fn quat_backward<S: Simd>(s: S, p: &Projection<S>, dr: &[V3<S>; 3]) -> [V<S>; 4] {
     let [w, x, y, z] = p.quat;
     let two = V::splat(s, 2.0);
     let four = V::splat(s, 4.0);

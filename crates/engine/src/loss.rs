@@ -5,6 +5,7 @@
 //! | `ssim` | the image | `w (1 - SSIM) + (1 - w) L1` against the photo: both share a weight of 1 |
 //! | `perceptual` | the image | a loss over crops that engines do not define, such as LPIPS: see [`crate::crops`] |
 //! | `depth` | depths | the relative error of expected depths where depths are known, see [`crate::depth`] |
+//! | `normals` | depths | the disagreement of normals and depths, see [`crate::features::normals`] |
 //! | `opacity` | Gaussians | the mean opacity |
 //! | `scale` | Gaussians | the mean standard deviation over Gaussians and axes, world units |
 //! | `flatness` | Gaussians | the mean of each Gaussian's smallest standard deviation, world units |
@@ -40,6 +41,8 @@ pub enum LossTerm {
     Flatness,
     /// Loss over a crop, defined outside the engines.
     Perceptual,
+    /// Disagreement of the normals of Gaussians and of the surface that they form.
+    Normals,
 }
 
 /// Input of a term.
@@ -55,13 +58,14 @@ pub enum LossOf {
 
 impl LossTerm {
     /// All terms.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Ssim,
         Self::Depth,
         Self::Opacity,
         Self::Scale,
         Self::Flatness,
         Self::Perceptual,
+        Self::Normals,
     ];
 
     /// Returns the name in reports and tests.
@@ -73,6 +77,7 @@ impl LossTerm {
             Self::Scale => "scale",
             Self::Flatness => "flatness",
             Self::Perceptual => "perceptual",
+            Self::Normals => "normals",
         }
     }
 
@@ -80,7 +85,7 @@ impl LossTerm {
     pub const fn of(self) -> LossOf {
         match self {
             Self::Ssim | Self::Perceptual => LossOf::Image,
-            Self::Depth => LossOf::Depths,
+            Self::Depth | Self::Normals => LossOf::Depths,
             Self::Opacity | Self::Scale | Self::Flatness => LossOf::Gaussians,
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::constants::TILE_SIZE;
 use crate::{CameraModel, LensForm, slope_range};
-use dapple_scene::{Camera, Error, Result};
+use dapple_scene::{Camera, Error, Rays, Result};
 
 /// Longest side of an image, pixels.
 pub const MAX_IMAGE_SIDE: u32 = 1 << 16;
@@ -30,6 +30,8 @@ pub struct PosedCamera {
     pub model: CameraModel,
     /// Distortion of the lens; `None` for a pinhole and for a panorama.
     pub lens: Option<LensForm>,
+    /// Rays of the pixels, in camera coordinates.
+    pub rays: Rays,
     /// Image size, pixels.
     pub size: [u32; 2],
     /// Tiles across and down.
@@ -70,6 +72,8 @@ impl PosedCamera {
         let focal = [camera.fx, camera.fy];
         let principal = [camera.cx, camera.cy];
         let (slope_min, slope_max) = slope_range(camera);
+        let lens = LensForm::from_lens(&camera.lens)?;
+        let reach = lens.map_or(f64::INFINITY, |lens| f64::from(lens.reach).sqrt());
         Ok(Self {
             rotation: [0, 1, 2].map(|i| r.row(i).to_array().map(|v| v as f32)),
             centre,
@@ -79,7 +83,8 @@ impl PosedCamera {
             jacobian_min: slope_min.to_array().map(|v| v as f32),
             jacobian_max: slope_max.to_array().map(|v| v as f32),
             model: CameraModel::of(&camera.lens),
-            lens: LensForm::from_lens(&camera.lens)?,
+            lens,
+            rays: Rays::with_reach(camera, reach),
             size,
             tiles: size.map(|v| v.div_ceil(TILE_SIZE)),
         })

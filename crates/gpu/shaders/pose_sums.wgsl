@@ -39,6 +39,11 @@
 @group(0) @binding(11) var<storage, read> looked: array<vec4f>;
 #endif
 
+#if NORMALS
+// By place, written by the second slot_sums.wgsl and normal_sums.wgsl.
+@group(0) @binding(12) var<storage, read> normal_gradients: array<f32>;
+#endif
+
 #import shared/pose_sum
 
 #import shared/sh_read

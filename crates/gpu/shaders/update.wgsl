@@ -48,6 +48,11 @@
 @group(0) @binding(14) var<storage, read> looked: array<vec4f>;
 #endif
 
+#if NORMALS
+// By place, written by the second slot_sums.wgsl and normal_sums.wgsl.
+@group(0) @binding(15) var<storage, read> normal_gradients: array<f32>;
+#endif
+
 #import shared/adam
 #import shared/gaussian_backward
 #if EXTRAS

@@ -139,6 +139,22 @@ impl<'a> Recorder<'a> {
         self.run_with(code, size, &[], &[])
     }
 
+    /// Calls `record` with other bits of the command.
+    ///
+    /// # Errors
+    /// Those of `record`.
+    pub fn with_bits(
+        &mut self,
+        of: fn(Bits) -> Bits,
+        record: impl FnOnce(&mut Self) -> Result<()>,
+    ) -> Result<()> {
+        let own = self.bits;
+        self.bits = of(own);
+        let recorded = record(self);
+        self.bits = own;
+        recorded
+    }
+
     /// Works like [`Self::run`], with some bindings' tensors given by name, and with buffers that only this dispatch
     /// uses.
     ///

@@ -7,7 +7,7 @@ use crate::{Camera, Lens};
 use glam::{DVec2, DVec3};
 
 /// A camera without its pose, prepared for many points or pixels.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rays {
     focal: DVec2,
     principal: DVec2,

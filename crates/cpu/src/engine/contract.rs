@@ -134,8 +134,8 @@ impl Engine for CpuEngine {
     ) -> Result<Gradients<f32>> {
         let camera = CameraF32::new(camera)?.with_near(settings.near);
         let mode = Mode {
-            absolute: false,
             depths: derivative.depth.is_some(),
+            ..Mode::default()
         };
         on_pool(self, |engine| {
             engine.forward(&camera, settings, BlendExtra::depths(mode.depths));
@@ -148,7 +148,7 @@ impl Engine for CpuEngine {
                 model.filters(settings.antialias),
                 &camera,
                 settings.sh_degree.min(model.sh_degree),
-                mode.depths,
+                mode,
                 &engine.frame,
             ))
         })

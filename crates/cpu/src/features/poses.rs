@@ -24,7 +24,7 @@ impl Feature for Held {
                 step.model.filters(step.settings.render.antialias),
                 &step.camera,
                 step.sh_degree,
-                step.mode.depths,
+                step.mode,
                 step.frame,
             )
         });

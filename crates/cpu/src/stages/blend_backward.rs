@@ -37,6 +37,8 @@ pub struct Mode {
     pub absolute: bool,
     /// True for step 5, from `depth.blended` and `depth.gradient`.
     pub depths: bool,
+    /// True if the slots of `normals` are filled too; `blend_backward` itself does not read it.
+    pub normals: bool,
 }
 
 /// Fills `slots` from `image` and `image_gradient`.
@@ -44,7 +46,9 @@ pub struct Mode {
 /// A slot holds the sums of s, s dx, s dy, s dx^2, s dx dy, s dy^2, and of w times dL/d(red, green,
 /// blue).
 pub fn run(camera: &CameraF32, cap: u32, mode: Mode, frame: &mut Frame) {
-    let Mode { absolute, depths } = mode;
+    let Mode {
+        absolute, depths, ..
+    } = mode;
     let tiles = camera.tile_count();
     let Frame {
         splats2d,

@@ -89,7 +89,7 @@ pub fn run(step: &mut StepContext<'_>, adam: &AdamStep) {
         ..
     } = &mut *step.model;
     let filter_3d = settings.render.antialias.then_some(filter_3d.as_slice());
-    let context = Context::new(camera, filter_3d, step.sh_degree, mode.depths, step.frame);
+    let context = Context::new(camera, filter_3d, step.sh_degree, mode, step.frame);
     let (regularisers, noise) = (slots.gradient.as_ref(), slots.after_adam.as_ref());
     let components = params.components;
     let rows = CHUNK_BLOCKS * components;

@@ -21,6 +21,7 @@ pub mod depth;
 pub mod dropout;
 mod input;
 pub mod noise;
+pub mod normals;
 pub mod perceptual;
 pub mod photometric;
 pub mod poses;
@@ -38,6 +39,8 @@ use serde::{Deserialize, Serialize};
 macro_rules! for_each_feature {
     ($with:ident) => {
         $with! {
+            /// Loss of the normals of Gaussians against their surface; before the poses that it moves.
+            normals,
             /// Refinement of the view's pose.
             poses,
             /// 3D filters of the Gaussians.

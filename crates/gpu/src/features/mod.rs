@@ -12,6 +12,7 @@ pub mod appearance_mlp;
 pub mod depth;
 pub mod dropout;
 pub mod noise;
+pub mod normals;
 pub mod perceptual;
 pub mod photometric;
 mod point;

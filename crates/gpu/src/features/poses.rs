@@ -12,6 +12,7 @@ use crate::shared_struct::shared_struct;
 use crate::stages::blend_backward::EXTRA;
 use crate::stages::project::{GAUSSIANS, OPTICS};
 use crate::stages::shaders;
+use crate::stages::update::OF_FEATURES;
 use dapple_engine::{RefinedPose, StepSettings, ViewId};
 use dapple_scene::Result;
 
@@ -19,7 +20,7 @@ use dapple_scene::Result;
 const MOMENTS: usize = 14;
 
 const POSE_SUM: Code =
-    Code::new("pose_sums", "pose_sum").by(Bits::EXTRAS.with(EXTRA).with(OPTICS).with(Bits::MLP));
+    Code::new("pose_sums", "pose_sum").by(Bits::EXTRAS.with(EXTRA).with(OPTICS).with(OF_FEATURES));
 const POSES: Code = Code::new("poses", "poses");
 
 /// The derivative by the camera's motion: after slots are summed, before parameters change.

@@ -37,6 +37,8 @@ bits! {
     LENS,
     /// A panorama of all directions.
     EQUIRECT,
+    /// A loss with a term of normals.
+    NORMALS,
     /// The filters against aliasing.
     ANTIALIAS,
     /// Pose refinement around `update`, whose kernel stays the same.

@@ -8,7 +8,8 @@ use crate::recorder::{Recorder, Size};
 use dapple_engine::constants::TILE_SIZE;
 use dapple_scene::Result;
 
-const BLEND: Code = Code::new("blend", "blend")
+/// The kernel, also of a second blend.
+pub const BLEND: Code = Code::new("blend", "blend")
     .by(Bits::EQUIRECT
         .with(Bits::DEPTH)
         .with(Bits::IMAGE_ONLY)

@@ -11,7 +11,8 @@ use dapple_scene::Result;
 /// Bits with which an instance has more numbers than its gradient slot holds.
 pub const EXTRA: Bits = Bits::ABSOLUTE.with(Bits::DEPTH);
 
-const BACKWARD: Code = Code::new("blend_backward", "blend_backward")
+/// The kernel, also of a second blend.
+pub const BACKWARD: Code = Code::new("blend_backward", "blend_backward")
     .by(EXTRA.with(Bits::EQUIRECT))
     .in_parts();
 

@@ -8,10 +8,14 @@ use super::{PIXEL, WORD, shaders};
 use crate::layout::{SLOT_FLOATS, plane, sh_planes};
 use crate::passes::{Axis, Bits, Code, Kind, Pass, Tensor};
 
-const SLOTS: Code = Code::new("slot_sums", "slot_sums");
+/// The kernel that adds up gradient slots, also those of a second blend.
+pub const SLOTS: Code = Code::new("slot_sums", "slot_sums");
 const EXTRA_SLOTS: Code = Code::new("extra_sums", "extra_sums").by(EXTRA);
 const KERNEL: Code =
-    Code::new("update", "update").by(Bits::EXTRAS.with(EXTRA).with(OPTICS).with(Bits::MLP));
+    Code::new("update", "update").by(Bits::EXTRAS.with(EXTRA).with(OPTICS).with(OF_FEATURES));
+
+/// Features that change the gradients of a Gaussian.
+pub const OF_FEATURES: Bits = Bits::MLP.with(Bits::NORMALS);
 
 /// First part: `splat_gradients` from `slots`.
 pub static SUMS: Pass = Pass {

@@ -58,6 +58,23 @@ pub(crate) fn settings(scene: &TestScene, step: u32) -> StepSettings {
     }
 }
 
+/// Returns the gradients of a first step, from the first moments.
+pub(crate) fn moments(state: &OptimizerState) -> Vec<(&'static str, Vec<f64>)> {
+    let m = &state.first_moments;
+    let rest = f64::from(1.0 - Adam::default().beta1);
+    let flat = |values: &mut dyn Iterator<Item = f32>| -> Vec<f64> {
+        values.map(|v| f64::from(v) / rest).collect()
+    };
+    vec![
+        ("means", flat(&mut m.means.iter().flatten().copied())),
+        ("scales", flat(&mut m.scales.iter().flatten().copied())),
+        ("quats", flat(&mut m.quats.iter().flatten().copied())),
+        ("opacities", flat(&mut m.opacities.iter().copied())),
+        ("sh0", flat(&mut m.sh0.iter().flatten().copied())),
+        ("sh_rest", flat(&mut m.sh_rest.iter().copied())),
+    ]
+}
+
 fn step_loss(engine: &mut dyn Engine, scene: &TestScene, photo: &Photo, step: u32) -> f32 {
     step_with(engine, scene, photo, &settings(scene, step))
 }

@@ -11,6 +11,7 @@ pub mod appearance_mlp;
 pub mod depth;
 pub mod dropout;
 pub mod noise;
+pub mod normals;
 pub mod perceptual;
 pub mod photometric;
 pub mod poses;

@@ -16,7 +16,7 @@
 //! 12. [`relocate`], [`perturbation`](crate::perturbation): additions of the MCMC strategy.
 //! 13. [`AppearanceMlpReference`](crate::AppearanceMlpReference): the appearance MLP, with its backward pass.
 //! 14. [`fn@surface`]: depth and normal of the surface that a pixel shows.
-//! 15. [`fn@normal_consistency`]: the normals of Gaussians against those of the surface depth.
+//! 15. [`fn@crate::normal_consistency`]: the normals of Gaussians against those of the planes that they form.
 //!
 //! [`render`] is steps 1 to 4, [`gradients`] adds 6 and 7. A camera model is one implementation of
 //! [`LensModel`].
@@ -31,7 +31,6 @@ mod distortion;
 mod equirectangular;
 pub(crate) mod lens;
 mod loss;
-mod normal_consistency;
 pub(crate) mod project;
 pub(crate) mod project_backward;
 mod ranges;
@@ -48,7 +47,6 @@ pub use distortion::{Jet, distort};
 pub use equirectangular::Equirectangular;
 pub use lens::{Distorting, LensModel, LensProjection, Pinhole, PosedLens};
 pub use loss::{loss, photo_mask, photo_target, psnr, ssim};
-pub use normal_consistency::{NormalConsistency, normal_consistency, surface_normals};
 pub use project::{Gaussian, Projected, ProjectedGradient, order, project};
 pub use project_backward::{GaussianGradient, project_backward};
 pub use ranges::{PixelRect, TileLists, ellipse_touches_rect, least_power_in_rect, ranges};

@@ -7,7 +7,6 @@ mod reference_equirectangular;
 mod reference_gradients;
 mod reference_lenses;
 mod reference_loss;
-mod reference_normal_consistency;
 mod reference_render;
 mod reference_strategy;
 mod reference_surface;

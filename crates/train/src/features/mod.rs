@@ -10,6 +10,7 @@ mod appearance_mlp;
 mod depth;
 mod dropout;
 mod noise;
+mod normals;
 mod perceptual;
 mod photometric;
 mod point;

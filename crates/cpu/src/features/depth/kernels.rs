@@ -63,6 +63,6 @@ fn clear_gradient(camera: &CameraF32, frame: &mut Frame) {
 
 /// Returns the row, in an image of one plane, of the pixels that `row` has in the first plane of
 /// the image.
-fn depth_row(row: usize) -> usize {
+pub fn depth_row(row: usize) -> usize {
     row / (PLANES * ROW) * ROW + row % ROW
 }

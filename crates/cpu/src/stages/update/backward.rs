@@ -3,10 +3,12 @@
 
 use crate::blocks::{MAX_COMPONENTS, component};
 use crate::cameras::{CameraV, Projector};
-use crate::frame::{AbsoluteSlot, CameraF32, Frame, Slot, TileSpans};
+use crate::features::normals::kernels::{NormalSums, normal_backward};
+use crate::frame::{AbsoluteSlot, CameraF32, Frame, NormalFrame, Slot, TileSpans};
 use crate::projection::{self, GeometryGradient, Projection, ScreenGradient};
 use crate::sh;
 use crate::simd::{ROW, Row, Splat, V, V3, dot, each};
+use crate::stages::blend_backward::Mode;
 use crate::stages::project::view_direction;
 use pulp::Simd;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -23,6 +25,8 @@ pub(super) struct Context<'a> {
     pub(super) absolute_slots: &'a [AbsoluteSlot],
     /// Gradient slots of depths, if the loss depends on depths.
     pub(super) depth_slots: Option<&'a [f32]>,
+    /// Gradient slots of normals, if the loss depends on them.
+    pub(super) normals: Option<&'a NormalFrame>,
     /// 3D filters by block, where renders are anti-aliased.
     pub(super) filter_3d: Option<&'a [Row]>,
 }
@@ -32,7 +36,7 @@ impl<'a> Context<'a> {
         camera: &'a CameraF32,
         filter_3d: Option<&'a [Row]>,
         sh_degree: u8,
-        depths: bool,
+        mode: Mode,
         frame: &'a Frame,
     ) -> Self {
         Self {
@@ -43,7 +47,8 @@ impl<'a> Context<'a> {
             instance_slot: &frame.instance_slot,
             slots: &frame.slots,
             absolute_slots: &frame.absolute_slots,
-            depth_slots: depths.then_some(&frame.depth.slots),
+            depth_slots: mode.depths.then_some(&frame.depth.slots),
+            normals: mode.normals.then_some(&frame.normals),
             filter_3d,
         }
     }
@@ -52,8 +57,14 @@ impl<'a> Context<'a> {
     #[inline(always)]
     pub(super) fn sums_of(&self, block: usize) -> Option<Sums<'a>> {
         Some(Sums {
-            slots: self.sum_slots(block)?,
-            depths: self.sum_depths(block),
+            slots: self.sum_slots(block, self.slots)?,
+            depths: self.depth_slots.map(|slots| self.sum_depths(block, slots)),
+            normals: self.normals.and_then(|normals| {
+                Some(NormalSums {
+                    slots: self.sum_slots(block, &normals.slots)?,
+                    distances: self.sum_depths(block, &normals.depth.slots),
+                })
+            }),
             filter_3d: self.filter_3d_of(block),
         })
     }
@@ -78,9 +89,8 @@ impl<'a> Context<'a> {
         sum.map(|v| v * std::f32::consts::LN_2)
     }
 
-    /// The sums of the depth slots of a block's Gaussians, where there are some.
-    fn sum_depths(&self, block: usize) -> Option<Row> {
-        let slots = self.depth_slots?;
+    /// The sums of the depth slots of a block's Gaussians.
+    fn sum_depths(&self, block: usize, slots: &[f32]) -> Row {
         let mut sums = Row::ZERO;
         for (lane, sum) in sums.0.iter_mut().enumerate() {
             let gaussian = block * ROW + lane;
@@ -91,11 +101,11 @@ impl<'a> Context<'a> {
                 *sum = own.iter().map(|&slot| slots[slot as usize]).sum();
             }
         }
-        Some(sums)
+        sums
     }
 
     /// Step 1: the sums of the slots of a block's Gaussians. `None` if all are invisible.
-    fn sum_slots(&self, block: usize) -> Option<[Row; 9]> {
+    fn sum_slots(&self, block: usize, slots: &[Slot]) -> Option<[Row; 9]> {
         let mut sums = [Row::ZERO; 9];
         let mut any = false;
         for lane in 0..ROW {
@@ -108,7 +118,7 @@ impl<'a> Context<'a> {
             let first = self.first_instance[gaussian].load(Relaxed) as usize;
             let mut sum = [0.0f32; 9];
             for &slot in &self.instance_slot[first..first + tiles] {
-                for (total, value) in sum.iter_mut().zip(&self.slots[slot as usize]) {
+                for (total, value) in sum.iter_mut().zip(&slots[slot as usize]) {
                     *total += value;
                 }
             }
@@ -126,6 +136,8 @@ pub(super) struct Sums<'a> {
     slots: [Row; 9],
     /// Sums of the depth slots, if there are any.
     depths: Option<Row>,
+    /// Sums of the slots of normals, if there are any.
+    normals: Option<NormalSums>,
     /// 3D filters.
     filter_3d: &'a Row,
 }
@@ -147,7 +159,11 @@ pub(super) fn backward<S: Simd, C: Projector, const ANTIALIAS: bool>(
     sh_degree: u8,
     sums: &Sums<'_>,
 ) -> BlockGradient<S> {
-    let [s0, sx, sy, sxx, sxy, syy] = each!(6, |i| V::load(s, &sums.slots[i], part));
+    let of_image = each!(6, |i| V::load(s, &sums.slots[i], part));
+    let [s0, sx, sy, sxx, sxy, syy] = match &sums.normals {
+        Some(normals) => each!(6, |i| of_image[i] + V::load(s, &normals.slots[i], part)),
+        None => of_image,
+    };
     let p = projection::project::<S, C, ANTIALIAS>(s, block, part, camera, sums.filter_3d);
     let [a, b, c] = p.conic;
     // alpha = opacity exp(-1/2 d^T conic d), d = pixel - centre.
@@ -164,6 +180,9 @@ pub(super) fn backward<S: Simd, C: Projector, const ANTIALIAS: bool>(
             g.mean[i] = row[i].mul_add(by_depth, g.mean[i]);
         }
     }
+    if let Some(normals) = &sums.normals {
+        normal_backward(s, block, part, camera, &p, normals, &mut g);
+    }
     let mut components = [s.k(0.0); MAX_COMPONENTS];
     let through_direction = colour_backward(
         s,
@@ -179,6 +198,9 @@ pub(super) fn backward<S: Simd, C: Projector, const ANTIALIAS: bool>(
         g.mean[i] += through_direction[i];
     }
     let zero = s.k(0.0);
+    // Density control follows the photos alone.
+    let [_, sx, sy, ..] = of_image;
+    let mean2d = [a * sx + b * sy, b * sx + c * sy];
     for i in 0..3 {
         components[component::MEAN + i] = p.valid.select(g.mean[i], zero);
         components[component::SCALE + i] = p.valid.select(g.scales[i], zero);
@@ -195,7 +217,7 @@ pub(super) fn backward<S: Simd, C: Projector, const ANTIALIAS: bool>(
     }
     BlockGradient {
         components,
-        mean2d: each!(2, |a| p.valid.select(screen.mean2d[a], zero)),
+        mean2d: each!(2, |a| p.valid.select(mean2d[a], zero)),
         pose: each!(6, |i| p.valid.select(pose[i], zero)),
     }
 }

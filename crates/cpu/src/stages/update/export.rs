@@ -6,6 +6,7 @@ use crate::blocks::{Blocks, MAX_COMPONENTS, component};
 use crate::cameras::{CameraV, Pinhole, Projector, for_model};
 use crate::frame::{CameraF32, Frame};
 use crate::simd::{ROW, Row, parts};
+use crate::stages::blend_backward::Mode;
 use dapple_engine::Gradients;
 use pulp::Simd;
 use rayon::prelude::*;
@@ -17,10 +18,10 @@ pub fn run_gradients(
     filter_3d: Option<&[Row]>,
     camera: &CameraF32,
     sh_degree: u8,
-    depths: bool,
+    mode: Mode,
     frame: &Frame,
 ) -> Gradients<f32> {
-    let context = Context::new(camera, filter_3d, sh_degree, depths, frame);
+    let context = Context::new(camera, filter_3d, sh_degree, mode, frame);
     let blocks: Vec<ExportedBlock> = (0..params.count())
         .into_par_iter()
         .map(|block| export_block(params, block, context))
@@ -53,10 +54,10 @@ pub fn pose_gradient_of_all(
     filter_3d: Option<&[Row]>,
     camera: &CameraF32,
     sh_degree: u8,
-    depths: bool,
+    mode: Mode,
     frame: &Frame,
 ) -> [f64; 6] {
-    let context = Context::new(camera, filter_3d, sh_degree, depths, frame);
+    let context = Context::new(camera, filter_3d, sh_degree, mode, frame);
     let blocks: Vec<[f64; 6]> = (0..params.count())
         .into_par_iter()
         .map(|block| export_block(params, block, context).pose)

@@ -12,7 +12,7 @@ use crate as reference;
 use crate::compare::{self, TOLERANCE};
 use crate::conformance::engines::{Make, growing, last_loss, with_splats};
 use crate::conformance::parity::{weights, widened};
-use crate::conformance::training::{photo, settings};
+use crate::conformance::training::{moments, photo, settings};
 use crate::scenes::{self, Random, TestScene};
 use dapple_engine::depth::MEDIAN_TRANSMITTANCE;
 use dapple_engine::{
@@ -253,23 +253,6 @@ pub fn depth_steps_match_the_reference(make: Make<'_>) {
         let larger = other_state.gradient_sums.iter().zip(&state.gradient_sums);
         assert!(larger.clone().all(|(a, b)| *a >= *b * 0.999));
     }
-}
-
-/// Returns the gradients of a first step, from the first moments.
-fn moments(state: &OptimizerState) -> Vec<(&'static str, Vec<f64>)> {
-    let m = &state.first_moments;
-    let rest = f64::from(1.0 - dapple_engine::Adam::default().beta1);
-    let flat = |values: &mut dyn Iterator<Item = f32>| -> Vec<f64> {
-        values.map(|v| f64::from(v) / rest).collect()
-    };
-    vec![
-        ("means", flat(&mut m.means.iter().flatten().copied())),
-        ("scales", flat(&mut m.scales.iter().flatten().copied())),
-        ("quats", flat(&mut m.quats.iter().flatten().copied())),
-        ("opacities", flat(&mut m.opacities.iter().copied())),
-        ("sh0", flat(&mut m.sh0.iter().flatten().copied())),
-        ("sh_rest", flat(&mut m.sh_rest.iter().copied())),
-    ]
 }
 
 /// Checks that steps with known depths and a densification round are bit-identical with an engine of
