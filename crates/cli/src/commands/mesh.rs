@@ -128,6 +128,11 @@ pub struct Args {
     #[arg(long, value_name = "NAME", value_enum, requires = "compare")]
     benchmark: Option<Benchmark>,
 
+    /// Parts of the truth that fewer cameras see do not count for completeness and recall; 0 for all parts. Only for a truth with
+    /// these numbers, as `synth --mesh` writes it
+    #[arg(long, value_name = "N", requires = "compare", default_value_t = 2)]
+    seen: u32,
+
     /// Move the mesh onto the truth by a similarity first
     #[arg(long, requires = "compare")]
     align: bool,

@@ -9,7 +9,7 @@ mod read;
 pub use glb::glb;
 pub use obj::obj;
 pub use ply::ply;
-pub use read::read_ply;
+pub use read::{Counted, read_counted_ply, read_ply};
 
 use glam::{DVec3, Vec3};
 

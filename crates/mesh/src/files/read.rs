@@ -12,11 +12,28 @@ struct Element {
     properties: Vec<(String, Vec<String>)>,
 }
 
+/// Mesh of a file, and what the file has of its triangles.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Counted {
+    /// Mesh.
+    pub mesh: Mesh,
+    /// Number of cameras that see each triangle (property `seen` of the faces); empty if the file has none.
+    pub seen: Vec<u32>,
+}
+
 /// Reads a PLY file: positions, triangles (polygons become fans), colours. A file without faces is a set of points.
 ///
 /// # Errors
 /// A file that is no PLY file, is cut off, or has indices without a vertex.
 pub fn read_ply(bytes: &[u8]) -> Result<Mesh> {
+    Ok(read_counted_ply(bytes)?.mesh)
+}
+
+/// Reads a PLY file as [`read_ply`] does, and the number of cameras that see each triangle.
+///
+/// # Errors
+/// Those of [`read_ply`].
+pub fn read_counted_ply(bytes: &[u8]) -> Result<Counted> {
     let end = b"end_header\n";
     let at = bytes
         .windows(end.len())
@@ -35,6 +52,7 @@ pub fn read_ply(bytes: &[u8]) -> Result<Mesh> {
             .hint("write it as binary_little_endian"));
     }
     let mut mesh = Mesh::default();
+    let mut seen = Vec::new();
     for element in elements(&header)? {
         for _ in 0..element.count {
             let mut rgb = [0u8; 3];
@@ -56,6 +74,7 @@ pub fn read_ply(bytes: &[u8]) -> Result<Mesh> {
                             mesh.triangles.push([of(0), of(k - 1), of(k)]);
                         }
                     }
+                    ("face", "seen") => seen.resize(mesh.triangles.len(), first as u32),
                     _ => {}
                 }
             }
@@ -79,7 +98,7 @@ pub fn read_ply(bytes: &[u8]) -> Result<Mesh> {
             "a face names a vertex that the file does not have",
         ));
     }
-    Ok(mesh)
+    Ok(Counted { mesh, seen })
 }
 
 fn elements(header: &str) -> Result<Vec<Element>> {

@@ -2,6 +2,7 @@
 
 use super::align::aligned;
 use super::samples::{samples, thinned};
+use crate::files::Counted;
 use crate::mesh::Mesh;
 use crate::nearest::Nearest;
 use dapple_base::{Error, Result};
@@ -21,6 +22,8 @@ pub struct Rules {
     pub most: Option<f32>,
     /// Cell of the grid of which one point is used, world units; 0 for all points.
     pub thinning: f32,
+    /// Parts of the truth that fewer cameras see do not count for completeness and recall, if the truth has the numbers.
+    pub least_seen: u32,
     /// True to move the mesh onto the truth by a similarity first.
     pub align: bool,
     /// Least and largest corner of the box in which points count.
@@ -59,14 +62,22 @@ pub struct Comparison {
     pub motion: Option<Similarity>,
 }
 
+/// Returns the part of the truth that at least so many cameras see; `None` for all of it.
+fn seen_part(truth: &Counted, least: u32) -> Option<Mesh> {
+    let is_known = least > 0 && truth.seen.len() == truth.mesh.triangles.len();
+    let is_seen = |t: usize| truth.seen[t] >= least;
+    (is_known && !truth.seen.is_empty()).then(|| truth.mesh.filtered(is_seen))
+}
+
 /// Compares a mesh with the truth, a mesh or a set of points.
 ///
 /// # Errors
-/// A mesh or a truth without points in the box.
-pub fn compare(truth: &Mesh, mesh: &Mesh, rules: &Rules) -> Result<Comparison> {
+/// A mesh or a truth without points in the box, or without a part that enough cameras see.
+pub fn compare(truth: &Counted, mesh: &Mesh, rules: &Rules) -> Result<Comparison> {
     let all =
         |mesh: &Mesh| -> Vec<Vec3> { samples(mesh, rules.points).iter().map(|s| s.0).collect() };
-    let (all_truth, mut all_mesh) = (all(truth), all(mesh));
+    let (all_truth, mut all_mesh) = (all(&truth.mesh), all(mesh));
+    let to_find = seen_part(truth, rules.least_seen).map(|part| all(&part));
     let mut motion = None;
     if rules.align {
         let (found, moved) = aligned(&all_truth, &all_mesh)?;
@@ -83,14 +94,19 @@ pub fn compare(truth: &Mesh, mesh: &Mesh, rules: &Rules) -> Result<Comparison> {
         }
     };
     let (truth_points, mesh_points) = (cut(&all_truth), cut(&all_mesh));
-    for (points, name) in [(&truth_points, "truth"), (&mesh_points, "mesh")] {
+    let to_find = to_find.map_or_else(|| truth_points.clone(), |points| cut(&points));
+    for (points, name) in [
+        (&truth_points, "truth"),
+        (&mesh_points, "mesh"),
+        (&to_find, "part of the truth that cameras see"),
+    ] {
         if points.is_empty() {
             return Err(Error::input(format!("the {name} has no point to compare"))
                 .hint("choose another --box, or check the files"));
         }
     }
     let to_truth = distances(&mesh_points, &truth_points);
-    let to_mesh = distances(&truth_points, &mesh_points);
+    let to_mesh = distances(&to_find, &mesh_points);
     let near: Vec<f32> = match rules.most {
         Some(most) => to_truth.iter().copied().filter(|&d| d < most).collect(),
         None => to_truth.clone(),

@@ -1,6 +1,7 @@
 //! Comparisons with known results.
 
 use crate::shapes::{Shape, Views};
+use dapple_mesh::files::Counted;
 use dapple_mesh::judge::{Rules, SparsePoint, compare, sparse_distance, to_triangle};
 use dapple_mesh::{Mesh, Pinhole};
 use glam::{Quat, Vec3};
@@ -15,12 +16,20 @@ fn square(z: f32) -> Mesh {
     }
 }
 
+fn truth(mesh: Mesh) -> Counted {
+    Counted {
+        mesh,
+        seen: Vec::new(),
+    }
+}
+
 fn rules(distances: &[f32]) -> Rules {
     Rules {
         points: 10_000,
         distances: distances.to_vec(),
         most: None,
         thinning: 0.0,
+        least_seen: 1,
         align: false,
         bounds: None,
     }
@@ -28,7 +37,7 @@ fn rules(distances: &[f32]) -> Rules {
 
 #[test]
 fn parallel_squares_have_their_distance() {
-    let found = compare(&square(0.0), &square(0.1), &rules(&[0.05, 0.2])).unwrap();
+    let found = compare(&truth(square(0.0)), &square(0.1), &rules(&[0.05, 0.2])).unwrap();
     for value in [found.accuracy, found.completeness, found.chamfer] {
         assert!((value - 0.1).abs() < 1e-3, "{found:?}");
     }
@@ -42,7 +51,7 @@ fn parallel_squares_have_their_distance() {
 fn half_a_square_has_full_precision_and_half_the_recall() {
     let mut half = square(0.0);
     half.triangles.truncate(1);
-    let found = compare(&square(0.0), &half, &rules(&[0.01])).unwrap();
+    let found = compare(&truth(square(0.0)), &half, &rules(&[0.01])).unwrap();
     let share = found.shares[0];
     assert!(
         share.precision > 0.999 && (share.recall - 0.51).abs() < 0.02,
@@ -52,10 +61,24 @@ fn half_a_square_has_full_precision_and_half_the_recall() {
 }
 
 #[test]
+fn parts_that_no_camera_sees_need_not_be_found() {
+    let mut half = square(0.0);
+    half.triangles.truncate(1);
+    let mut truth = truth(square(0.0));
+    truth.seen = vec![3, 0];
+    let found = compare(&truth, &half, &rules(&[0.01])).unwrap();
+    assert!(found.shares[0].recall > 0.999, "{found:?}");
+    assert!(found.completeness < 0.01, "{found:?}");
+    truth.seen = vec![0, 0];
+    let error = compare(&truth, &half, &rules(&[0.01])).unwrap_err();
+    assert!(error.to_string().contains("cameras see"), "{error}");
+}
+
+#[test]
 fn far_points_are_left_out_of_accuracy_and_capped_in_completeness() {
     let mut limited = rules(&[0.01]);
     limited.most = Some(0.5);
-    let found = compare(&square(0.0), &square(3.0), &limited).unwrap();
+    let found = compare(&truth(square(0.0)), &square(3.0), &limited).unwrap();
     assert!(
         (found.far - 1.0).abs() < 1e-9 && (found.completeness - 0.5).abs() < 1e-6,
         "{found:?}"
@@ -64,16 +87,17 @@ fn far_points_are_left_out_of_accuracy_and_capped_in_completeness() {
 
 #[test]
 fn alignment_undoes_a_similarity() {
-    let truth = Views::around(Shape::Cuboid, 24, 64).mesh(None).unwrap().1;
+    let surface = Views::around(Shape::Cuboid, 24, 64).mesh(None).unwrap().1;
     let turn = Quat::from_rotation_y(0.05) * Quat::from_rotation_x(-0.03);
-    let mut moved = truth.clone();
+    let mut moved = surface.clone();
+    let truth_of = truth(surface);
     for p in &mut moved.positions {
         *p = turn * *p * 1.03 + Vec3::new(0.03, -0.02, 0.01);
     }
     let mut rules = rules(&[0.02]);
-    let before = compare(&truth, &moved, &rules).unwrap();
+    let before = compare(&truth_of, &moved, &rules).unwrap();
     rules.align = true;
-    let found = compare(&truth, &moved, &rules).unwrap();
+    let found = compare(&truth_of, &moved, &rules).unwrap();
     let scale = found.motion.unwrap().scale;
     assert!((scale - 1.0 / 1.03).abs() < 2e-3, "{scale}");
     assert!(

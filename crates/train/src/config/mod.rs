@@ -34,7 +34,8 @@ pub use preset::Preset;
 pub use rows::{
     AdamConfig, AdamPatch, AppearanceConfig, AppearancePatch, ConfigPatch, DataConfig, DataPatch,
     DensifyConfig, DensifyPatch, DepthConfig, DepthPatch, EvalConfig, EvalPatch,
-    LearningRateConfig, LearningRatePatch, PosesConfig, PosesPatch, TrainConfig,
+    LearningRateConfig, LearningRatePatch, PosesConfig, PosesPatch, SurfaceConfig, SurfacePatch,
+    TrainConfig,
 };
 
 pub use dapple_base::settings::{Choice, Flag, Key, Kind, Patch, Range, Row, Table, keys};

@@ -302,6 +302,9 @@ impl ConfigPatch {
         if self.data.mask_mode == Some(MaskMode::Segment) {
             base.background = Background::Random;
         }
+        if self.surface.enabled.unwrap_or(base.surface.enabled) {
+            base.densify.flat_reg = FLATNESS;
+        }
         let model = self.appearance.model.unwrap_or(base.appearance.model);
         let mut base = model.patch().fill(base);
         // Parameters of single photos are learned from their pixels at full size.
@@ -315,6 +318,9 @@ impl ConfigPatch {
             .normalised()
     }
 }
+
+/// Weight of the smallest standard deviation in training for surfaces.
+const FLATNESS: f64 = 2.0;
 
 /// A schedule of more than this multiple of the capture's default steps has validation photos.
 const LONG_RUN: u32 = 2;

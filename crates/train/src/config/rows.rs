@@ -123,6 +123,8 @@ settings! {
         appearance: AppearanceConfig, AppearancePatch;
         /// Known depths that supervise the run.
         depth: DepthConfig, DepthPatch;
+        /// Training for surfaces.
+        surface: SurfaceConfig, SurfacePatch;
         /// When held-out photos are scored.
         eval: EvalConfig, EvalPatch;
         /// Step sizes of Adam.
@@ -279,6 +281,24 @@ settings! {
         relative: bool = false,
             flag("--depth-relative",
                 "Treat depth images as inverse depths of unknown scale and shift, as of monocular estimators. Scale and shift are fitted to the sparse points per photo");
+    } {}
+}
+
+settings! {
+    /// Training for surfaces: Gaussians become discs that lie in the surface that they form.
+    pub SurfaceConfig, SurfacePatch in "Losses" {
+        /// Train for surfaces; sets another default: densify.flat_reg.
+        enabled: bool = false, choice(),
+            main_flag("--surface",
+                "Train for surfaces, for `dapple mesh` and for normals [default: off]. Gaussians become flat and lie in the surface that they form, which costs some PSNR and time");
+        /// Weight of the disagreement of normals and depths in the loss, 0 to 1000.
+        normals: f64 = 0.05, range(Range::closed(0.0, 1e3)),
+            flag("--surface-normals <X>",
+                "Weight of the disagreement of normals and depths in the loss, with --surface [default: 0.05]");
+        /// The first fraction of the schedule without this loss, 0 to 1: the first Gaussians form no surface.
+        start: f64 = 0.3, range(Range::closed(0.0, 1.0));
+        /// Every n-th step has this loss, with n times its weight, 1 to 1000: it needs a second render.
+        every: u32 = 2, counts(1, 1000);
     } {}
 }
 

@@ -14,6 +14,10 @@ impl TrainFeature for Feature {
     fn step(_at: &At<'_>) -> Self::Step {}
 
     fn weigh(of: &Weighing<'_>, weights: &mut LossWeights) {
-        weights[LossTerm::Normals] = of.config.densify.flat_reg as f32 * 0.0;
+        let surface = &of.config.surface;
+        let is_on = surface.enabled && of.done >= surface.start;
+        if is_on && of.step.is_multiple_of(surface.every) {
+            weights[LossTerm::Normals] = (surface.normals * f64::from(surface.every)) as f32;
+        }
     }
 }

@@ -32,6 +32,8 @@ pub(crate) struct At<'a> {
 pub(crate) struct Weighing<'a> {
     /// Configuration of the step's segment.
     pub(crate) config: &'a TrainConfig,
+    /// Number of the step.
+    pub(crate) step: u32,
     /// Elapsed part of the schedule, 0 to 1.
     pub(crate) done: f64,
     /// Extent of the scene, world units.

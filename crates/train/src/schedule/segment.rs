@@ -218,6 +218,7 @@ impl Segment {
         let mut weights = LossWeights::default().with(LossTerm::Ssim, ssim);
         let of = Weighing {
             config,
+            step,
             done: self.done(self.place(step)),
             extent: self.extent,
         };

@@ -3,8 +3,7 @@
 use super::Args;
 use crate::console::Console;
 use dapple::scene::{Result, bounded};
-use dapple_mesh::Mesh;
-use dapple_mesh::files::read_ply;
+use dapple_mesh::files::{Counted, read_counted_ply};
 use dapple_mesh::judge::{Comparison, Rules, compare, extent};
 use serde::Serialize;
 use std::path::Path;
@@ -60,9 +59,9 @@ pub fn parse_distance(text: &str) -> Result<Distance, String> {
 }
 
 /// Reads a mesh or points.
-pub fn read_mesh(path: &Path) -> Result<Mesh> {
+pub fn read_mesh(path: &Path) -> Result<Counted> {
     let bytes = bounded::read("cannot read the mesh", path, bounded::MODEL_BYTES)?;
-    read_ply(&bytes).map_err(|e| e.at_path(path))
+    read_counted_ply(&bytes).map_err(|e| e.at_path(path))
 }
 
 /// Row of the JSON output.
@@ -88,8 +87,8 @@ struct Output {
 
 /// Compares the mesh with the truth and prints the result.
 pub fn run(args: &Args, truth: &Path, console: &Console) -> Result<()> {
-    let (truth, mesh) = (read_mesh(truth)?, read_mesh(&args.splats)?);
-    let size = extent(&truth.positions);
+    let (truth, mesh) = (read_mesh(truth)?, read_mesh(&args.splats)?.mesh);
+    let size = extent(&truth.mesh.positions);
     let tanks = args.benchmark == Some(Benchmark::Tanks);
     let dtu = args.benchmark == Some(Benchmark::Dtu);
     let mut distances: Vec<f32> = args.distances.iter().map(|d| d.of(size)).collect();
@@ -111,6 +110,7 @@ pub fn run(args: &Args, truth: &Path, console: &Console) -> Result<()> {
         },
         distances,
         most,
+        least_seen: args.seen,
         align: args.align,
         bounds: args.bounds,
     };

@@ -186,9 +186,8 @@ fn sides_of(
     blended: Vec3,
 ) -> Option<Sides> {
     let here = points[pixel]?;
-    let near = |i: usize| {
-        points[i].filter(|p| (p.factor - here.factor).abs() <= MOST_STEP * here.factor)
-    };
+    let near =
+        |i: usize| points[i].filter(|p| (p.factor - here.factor).abs() <= MOST_STEP * here.factor);
     let [left, right, above, below] = around.map(near);
     let across = right?.place() - left?.place();
     let down = below?.place() - above?.place();

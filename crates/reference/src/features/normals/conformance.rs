@@ -73,7 +73,11 @@ pub fn normal_steps_match_the_reference(make: Make<'_>) {
         let [of_image, of_normals] = expected.map(|g| g.tensors());
         for (what, actual) in moments(&state) {
             let named = |all: &[(&'static str, Vec<f64>)]| -> Vec<f64> {
-                all.iter().find(|(tensor, _)| *tensor == what).unwrap().1.clone()
+                all.iter()
+                    .find(|(tensor, _)| *tensor == what)
+                    .unwrap()
+                    .1
+                    .clone()
             };
             let (image, normals) = (named(&of_image), named(&of_normals));
             let expected: Vec<f64> = image.iter().zip(&normals).map(|(a, b)| a + b).collect();

@@ -79,12 +79,7 @@ impl PlaneImage {
     }
 
     /// Step 1 of the formulas.
-    fn point(
-        &self,
-        pixel: usize,
-        ray: Option<DVec3>,
-        margin: &mut f64,
-    ) -> Option<PlanePoint> {
+    fn point(&self, pixel: usize, ray: Option<DVec3>, margin: &mut f64) -> Option<PlanePoint> {
         let ray = ray?;
         let alpha = self.alpha[pixel];
         let slope = self.normals[pixel].dot(ray);

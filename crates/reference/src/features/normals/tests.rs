@@ -71,10 +71,8 @@ fn every_channel_of_the_image() {
             normals: (0..n)
                 .map(|i| {
                     let turn = DVec3::new(noise[i], noise[n + i], noise[2 * n + i]);
-                    let ray = dapple_scene::Rays::new(&camera).ray(glam::DVec2::new(
-                        (i % 9) as f64 + 0.5,
-                        (i / 9) as f64 + 0.5,
-                    ));
+                    let ray = dapple_scene::Rays::new(&camera)
+                        .ray(glam::DVec2::new((i % 9) as f64 + 0.5, (i / 9) as f64 + 0.5));
                     -0.8 * ray.unwrap().normalize() + 0.02 * turn
                 })
                 .collect(),
@@ -152,6 +150,10 @@ fn discs_move_into_a_plane() {
             }
         }
         let after = at(&discs).value;
-        assert!(after < 0.5 * before.value, "{after}, before {}", before.value);
+        assert!(
+            after < 0.5 * before.value,
+            "{after}, before {}",
+            before.value
+        );
     }
 }
