@@ -40,6 +40,10 @@
 // Unused: no caller requests gradients through the appearance MLP. shared/gaussian_backward needs the declaration.
 @group(0) @binding(14) var<storage, read> looked: array<vec4f>;
 #endif
+#if NORMALS
+// Unused, like `looked`.
+@group(0) @binding(15) var<storage, read> normal_gradients: array<f32>;
+#endif
 
 #import shared/pose_sum
 

@@ -16,7 +16,8 @@
 @group(0) @binding(4) var<storage, read> splats2d: array<vec4f>;
 @group(0) @binding(5) var<storage, read_write> normal_splats: array<vec4f>;
 
-#import shared/projection
+#import shared/centre
+#import shared/geometry
 #import shared/normal_plane
 
 @compute @workgroup_size(256)
@@ -34,10 +35,14 @@ fn normal_splats_of(
         return;
     }
     let view = views[step.view];
-    let g = load_gaussian(i, state.capacity);
-    let point = to_camera(g.mean, view);
-    let rotation = rotation_of(g.quat / sqrt(dot(g.quat, g.quat)));
-    let plane = normal_plane(g.log_scales, rotation, point, view);
+    let point = to_camera(geometry3(PLANE_MEAN, i, state.capacity), view);
+    let quat = vec4f(
+        geometry_at(PLANE_QUAT, i, state.capacity),
+        geometry3(PLANE_QUAT + 1u, i, state.capacity),
+    );
+    let rotation = rotation_of(quat / sqrt(dot(quat, quat)));
+    let log_scales = geometry3(PLANE_SCALE, i, state.capacity);
+    let plane = normal_plane(log_scales, rotation, point, view);
     let at = 3u * (rank - 1u);
     normal_splats[at] = splats2d[at];
     normal_splats[at + 1u] = vec4f(splats2d[at + 1u].xy, plane.normal.xy);

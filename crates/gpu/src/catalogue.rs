@@ -156,6 +156,7 @@ pub fn shaders() -> ShaderSet {
         "shared/extras",
         "shared/finite",
         "shared/gaussian_backward",
+        "shared/geometry",
         "shared/groups",
         "shared/halt",
         "shared/lens",

@@ -15,6 +15,7 @@
 // The importing shader declares `geometry: array<f32>`, with ANTIALIAS `filter_3d: array<f32>` too, and imports
 // shared/step and shared/planes.
 #import shared/centre
+#import shared/geometry
 #if ANTIALIAS
 #import shared/antialias
 #endif
@@ -108,15 +109,6 @@ fn magnitude4(v: vec4f) -> u32 {
     return max(max(bits.x, bits.y), max(bits.z, bits.w));
 }
 
-fn geometry_at(plane: u32, i: u32, capacity: u32) -> f32 {
-    return geometry[plane * capacity + i];
-}
-
-fn geometry3(plane: u32, i: u32, capacity: u32) -> vec3f {
-    let at = plane * capacity + i;
-    return vec3f(geometry[at], geometry[at + capacity], geometry[at + 2u * capacity]);
-}
-
 fn load_gaussian(i: u32, capacity: u32) -> Gaussian {
     return Gaussian(
         geometry3(PLANE_MEAN, i, capacity),
@@ -139,19 +131,6 @@ fn is_valid_gaussian(g: Gaussian) -> bool {
         max(magnitude4(g.quat), magnitude(g.logit)),
     );
     return is_finite_bits(most) && dot(g.quat, g.quat) >= QUAT_NORM2_MIN;
-}
-
-// Returns the matrix of a unit quaternion (w, x, y, z), by columns.
-fn rotation_of(quat: vec4f) -> mat3x3f {
-    let w = quat.x;
-    let x = quat.y;
-    let y = quat.z;
-    let z = quat.w;
-    return mat3x3f(
-        vec3f(1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y + w * z), 2.0 * (x * z - w * y)),
-        vec3f(2.0 * (x * y - w * z), 1.0 - 2.0 * (x * x + z * z), 2.0 * (y * z + w * x)),
-        vec3f(2.0 * (x * z + w * y), 2.0 * (y * z - w * x), 1.0 - 2.0 * (x * x + y * y)),
-    );
 }
 
 // Runs steps 1 to 5 for a valid Gaussian in front of the camera; `point` is its centre in camera coordinates.

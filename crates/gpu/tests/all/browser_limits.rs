@@ -115,6 +115,7 @@ fn everything(step: u32) -> StepSettings {
         losses: plain
             .losses
             .with(LossTerm::Depth, 0.1)
+            .with(LossTerm::Normals, 0.1)
             .with(LossTerm::Opacity, 0.01),
         absolute_density: true,
         features: StepFeatures {

@@ -180,7 +180,16 @@ fn axes() -> Vec<Axis> {
                 .map(|name| setting(name, move |d| d.flag(name, true)))
                 .into(),
         },
-        switch(&["MLP"]),
+        // What one of them declares, the other does not read.
+        Axis {
+            names: &["MLP", "NORMALS"],
+            settings: vec![
+                setting("", |d| d),
+                setting("MLP and NORMALS", |d| {
+                    d.flag("MLP", true).flag("NORMALS", true)
+                }),
+            ],
+        },
         switch(&["SMALL_WORKGROUPS"]),
         Axis {
             names: &["ANTIALIAS"],

@@ -298,7 +298,7 @@ settings! {
         /// The first fraction of the schedule without this loss, 0 to 1: the first Gaussians form no surface.
         start: f64 = 0.3, range(Range::closed(0.0, 1.0));
         /// Every n-th step has this loss, with n times its weight, 1 to 1000: it needs a second render.
-        every: u32 = 2, counts(1, 1000);
+        every: u32 = 3, counts(1, 1000);
     } {}
 }
 
