@@ -3,9 +3,12 @@
 use crate::mesh::{Mesh, split_fans};
 use crate::surface::extract;
 use crate::view::{DepthSource, Pinhole, reduced};
-use crate::volume::{DepthMap, Plan, PlanOptions, drop_inconsistent, fuse, map_bytes, plan};
+use crate::volume::{
+    DepthMap, Grid, Levels, Plan, PlanOptions, drop_inconsistent, fuse, map_bytes, plan, plan_level,
+};
 use dapple_base::{Error, ErrorKind, Progress, Result};
 use dapple_scene::Camera;
+use glam::Vec3;
 
 /// Largest difference of depth between neighbouring pixels on one surface, pixel footprints.
 const JUMP: f32 = 12.0;
@@ -16,6 +19,12 @@ const AGREEMENT: f32 = 6.0;
 /// Weight that a voxel needs to be observed. A pixel that faces the surface at the usual distance weighs 1.
 const LEAST_WEIGHT: f32 = 0.3;
 
+/// Most levels around the box.
+const MOST_LEVELS: usize = 12;
+
+/// Share of the depths outside all levels below which there is no further level.
+const LEAST_OUTSIDE: f32 = 2e-3;
+
 /// Fused surface, and the depth maps that it was made of.
 #[derive(Debug)]
 pub struct Fused {
@@ -25,6 +34,10 @@ pub struct Fused {
     pub maps: Vec<DepthMap>,
     /// Plan of the fusion.
     pub plan: Plan,
+    /// Levels of the mesh: the box of the plan, and coarser levels around it.
+    pub levels: Levels,
+    /// Share of the pixels with a depth that are outside all levels.
+    pub outside: f32,
     /// Factor by which depth maps were reduced to fit the memory.
     pub reduced: usize,
     /// Share of the pixels with a depth that other maps do not confirm and that were dropped.
@@ -49,9 +62,15 @@ pub fn fuse_views(
         ..*options
     };
     let plan = plan(&maps, &left)?;
-    let volume = fuse(&maps, &plan.blocks, &plan.grid, plan.scale, progress)?;
-    let mut mesh = extract(&volume, &plan.blocks, &plan.grid, LEAST_WEIGHT);
-    drop(volume);
+    let mut mesh = surface_of(&maps, &plan, progress)?;
+    let mut levels = Levels::new([plan.grid.low, plan.grid.high]);
+    let outside = match options.far {
+        true => {
+            mesh = trimmed(&mesh, &plan.grid);
+            add_levels(&maps, &left, &plan, (&mut mesh, &mut levels), progress)?
+        }
+        false => plan.outside,
+    };
     if mesh.triangles.is_empty() {
         return Err(Error::input("the depths of the views agree on no surface")
             .hint("check that the splats belong to this capture, or choose a larger --voxel"));
@@ -61,10 +80,68 @@ pub fn fuse_views(
         mesh,
         maps,
         plan,
+        levels,
+        outside,
         reduced: factor,
         inconsistent,
         split,
     })
+}
+
+/// Returns the surface of a plan.
+fn surface_of(maps: &[DepthMap], plan: &Plan, progress: &dyn Progress) -> Result<Mesh> {
+    let volume = fuse(maps, &plan.blocks, &plan.grid, plan.scale, progress)?;
+    Ok(extract(&volume, &plan.blocks, &plan.grid, LEAST_WEIGHT))
+}
+
+/// Removes the part of a level that other levels have: outside its box, and in its hole, both except for a voxel. There
+/// the levels overlap, so that no gap is between them.
+fn trimmed(mesh: &Mesh, grid: &Grid) -> Mesh {
+    let is_in_box =
+        |p: &Vec3| p.cmpge(grid.low - grid.voxel).all() && p.cmple(grid.high + grid.voxel).all();
+    mesh.filtered(|t| {
+        let corners = mesh.corners(t);
+        corners.iter().any(is_in_box) && !corners.iter().all(|p| grid.is_in_hole(*p, grid.voxel))
+    })
+}
+
+/// Adds the surfaces outside the box, in levels of twice the size each. Returns the share of the depths outside all
+/// levels.
+fn add_levels(
+    maps: &[DepthMap],
+    options: &PlanOptions,
+    finest: &Plan,
+    (mesh, levels): (&mut Mesh, &mut Levels),
+    progress: &dyn Progress,
+) -> Result<f32> {
+    let mut outside = finest.outside;
+    let mut finer: Option<Plan> = None;
+    let mut factor = 2.0;
+    for _ in 0..MOST_LEVELS {
+        if outside < LEAST_OUTSIDE {
+            break;
+        }
+        let bounds = levels.next();
+        let coarse = plan_level(
+            maps,
+            options,
+            bounds,
+            finer.as_ref().unwrap_or(finest),
+            factor,
+        )?;
+        levels.push(bounds);
+        let Some(coarse) = coarse else {
+            // The next level has its hole around the last level with a surface.
+            factor *= 2.0;
+            continue;
+        };
+        let surface = surface_of(maps, &coarse, progress)?;
+        mesh.append(&trimmed(&surface, &coarse.grid));
+        outside = coarse.outside;
+        finer = Some(coarse);
+        factor = 2.0;
+    }
+    Ok(outside)
 }
 
 fn bytes_of(maps: &[DepthMap]) -> u64 {

@@ -35,6 +35,7 @@ pub fn collision(mesh: &Mesh, triangles: usize) -> Option<Mesh> {
         truncation: voxel * BAND,
         low,
         high,
+        hole: None,
     };
     let points: Vec<Vec3> = samples(mesh, POINTS).iter().map(|s| s.0).collect();
     let nearest = Nearest::new(&points);

@@ -31,7 +31,7 @@
 //! }
 //!
 //! let mut plane = Plane([Camera::pinhole(64, 48, 60.0, Pose::IDENTITY)]);
-//! let options = PlanOptions { voxel: Some(0.1), detail: 1.0, bounds: None, max_memory: 1 << 28 };
+//! let options = PlanOptions { voxel: Some(0.1), detail: 1.0, bounds: None, max_memory: 1 << 28, far: false };
 //! let fused = fuse_views(&mut plane, &options, &NoProgress)?;
 //! assert!(Topology::from_mesh(&fused.mesh).is_manifold());
 //! assert!(fused.mesh.positions.iter().all(|p| (p.z - 2.0).abs() < 0.01));

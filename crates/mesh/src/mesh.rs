@@ -73,6 +73,14 @@ impl Mesh {
             .collect();
     }
 
+    /// Adds the positions and triangles of another mesh; both have nothing else.
+    pub fn append(&mut self, other: &Self) {
+        let first = self.positions.len() as u32;
+        self.positions.extend(&other.positions);
+        let moved = other.triangles.iter().map(|t| t.map(|i| i + first));
+        self.triangles.extend(moved);
+    }
+
     /// Keeps the triangles for which `keep` is true, and removes positions without triangles. Discards a texture.
     #[must_use]
     pub fn filtered(&self, keep: impl Fn(usize) -> bool) -> Self {

@@ -69,6 +69,10 @@ pub struct Args {
     #[arg(long = "box", value_name = "X,Y,Z,X,Y,Z", allow_hyphen_values = true, value_parser = parse_box)]
     bounds: Option<[Vec3; 2]>,
 
+    /// Also mesh what is outside the box: in a box of twice the size with voxels of twice the size, and so on
+    #[arg(long)]
+    far: bool,
+
     /// Most memory of voxels and depth maps, MiB; larger voxels are used if necessary
     #[arg(
         long,

@@ -103,7 +103,7 @@ fn gaussian_backward(i: u32, place: u32, old: Gaussian, view: View) -> GaussianG
     if visible {
         let p = project_gaussian(old, to_camera(old.mean, view), view);
         let screen = screen_gradient(p, sums.linear, sums.quadratic);
-        // Density control follows the photos alone.
+        // Density control uses the gradients of the image only.
         g.mean2d = screen.mean2d;
 #if NORMALS
         let normals = load_normal_sums(place - 1u);

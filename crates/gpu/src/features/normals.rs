@@ -1,8 +1,8 @@
-//! Normal consistency: a second blend of normals and distances, its loss, and its way back, after the slots of colours
-//! are summed. See `shaders/normal_loss.wgsl`.
+//! Normal consistency: a second blend of normals and distances, its loss, and its backward pass, after the slots of
+//! colours are summed. See `shaders/normal_loss.wgsl`.
 //!
-//! The kernels are those of `blend`, `blend_backward` and `slot_sums`, with other tensors: [`IN_PLACE`]. What colours do
-//! not need any more is used again: slots, checkpoints, the gradient of the image.
+//! The kernels are `blend`, `blend_backward` and `slot_sums`, with other tensors: [`INSTEAD`]. Slots, checkpoints and the
+//! gradient of the image are used again: nothing reads those of colours any more.
 
 use super::point::{Feature, Point};
 use crate::layout::SLOT_FLOATS;
@@ -27,8 +27,8 @@ const POINTS: Code =
 const LOSS: Code = Code::new("normal_loss", "normal_loss").by(Bits::LENS.with(Bits::EQUIRECT));
 const SUMS: Code = Code::new("normal_sums", "normal_sums");
 
-/// Tensors in place of those of colours, by the names of bindings.
-const IN_PLACE: &[(&str, &str)] = &[
+/// Tensors instead of those of colours, by the names of bindings.
+const INSTEAD: &[(&str, &str)] = &[
     ("splats2d", "normal_splats"),
     ("image", "normal_image"),
     ("depth_pixels", "normal_depths"),
@@ -50,7 +50,7 @@ static FORTH: Pass = Pass {
         Tensor::new(Axis::Pixel, "normal_depths", 2).when(Bits::NORMALS),
         Tensor::new(Axis::Bucket, "normal_checkpoints", TILE_SIZE * TILE_SIZE).when(Bits::NORMALS),
     ],
-    borrows: IN_PLACE,
+    borrows: INSTEAD,
     ..Pass::new("blend", record_forth)
 };
 
@@ -66,14 +66,14 @@ static COMPARE: Pass = Pass {
     })
 };
 
-/// The way back through the second blend.
+/// The backward pass of the second blend.
 static BACK: Pass = Pass {
     kernels: &[BACKWARD],
     needs: Bits::NORMALS,
     tensors: &[Tensor::new(Axis::Instance, "normal_slots", 1)
         .and_one()
         .when(Bits::NORMALS)],
-    borrows: IN_PLACE,
+    borrows: INSTEAD,
     ..Pass::new("blend_backward", |r| {
         r.with_bits(of_blend, |r| {
             r.run(&BACKWARD, Size::CountedOrParts(BUCKETS, BUCKETS_PART))
@@ -91,7 +91,7 @@ static ADD: Pass = Pass {
             .and_one()
             .when(Bits::NORMALS),
     ],
-    borrows: IN_PLACE,
+    borrows: INSTEAD,
     ..Pass::new("update", |r| {
         r.run(&SLOTS, SLOT_SUMS)?;
         r.run(&SUMS, VISIBLE)

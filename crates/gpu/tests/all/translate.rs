@@ -180,7 +180,7 @@ fn axes() -> Vec<Axis> {
                 .map(|name| setting(name, move |d| d.flag(name, true)))
                 .into(),
         },
-        // What one of them declares, the other does not read.
+        // Both flags together: no shader reads a declaration of the other flag.
         Axis {
             names: &["MLP", "NORMALS"],
             settings: vec![

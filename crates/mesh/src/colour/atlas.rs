@@ -5,6 +5,7 @@ use super::paint::{Spot, paint, to_bytes};
 use super::unseen::Unseen;
 use crate::mesh::{Mesh, Texture};
 use crate::view::PhotoSource;
+use crate::volume::ByLevel;
 use dapple_base::{Error, Progress, Result};
 use glam::{Vec2, Vec3};
 
@@ -15,14 +16,14 @@ const MARGIN: f32 = 2.0;
 const DILATION: usize = 4;
 
 /// Options of a texture.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct TextureOptions {
     /// Largest width and height, texels.
     pub most: u32,
     /// World units of a texel, unless the page is too small.
-    pub texel: f32,
+    pub texel: ByLevel,
     /// See [`paint`].
-    pub tolerance: f32,
+    pub tolerance: ByLevel,
 }
 
 /// Texture of a mesh, and facts about it.
@@ -30,7 +31,7 @@ pub struct TextureOptions {
 pub struct Textured {
     /// Charts.
     pub charts: usize,
-    /// World units of a texel.
+    /// World units of a texel in the finest level.
     pub texel: f32,
     /// Share of the texels that a photo shows.
     pub seen: f32,
@@ -47,7 +48,7 @@ pub fn texture(
     options: &TextureOptions,
     progress: &dyn Progress,
 ) -> Result<Textured> {
-    let charts = charts(mesh, options.texel);
+    let charts = charts(mesh, &options.texel);
     let (side, scale, places) = packed(&charts, options.most)?;
     let mut corners = vec![[Vec2::ZERO; 3]; mesh.triangles.len()];
     for (chart, place) in charts.iter().zip(&places) {
@@ -73,7 +74,7 @@ pub fn texture(
             });
         }
     }
-    let (colours, seen) = paint(&spots, mesh, photos, options.tolerance, progress)?;
+    let (colours, seen) = paint(&spots, mesh, photos, &options.tolerance, progress)?;
     let mut rgb = vec![0u8; 3 * texels];
     for (texel, &spot) in owner
         .iter()
@@ -98,7 +99,7 @@ pub fn texture(
     let count = seen.iter().filter(|&&seen| seen).count();
     Ok(Textured {
         charts: charts.len(),
-        texel: options.texel / scale,
+        texel: options.texel.finest() / scale,
         seen: count as f32 / spots.len().max(1) as f32,
     })
 }

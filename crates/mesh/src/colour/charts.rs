@@ -4,6 +4,7 @@
 //! are free. Directions are means of the normals around the first triangle.
 
 use crate::mesh::{Edges, Mesh};
+use crate::volume::ByLevel;
 use glam::{Vec2, Vec3};
 use std::collections::{HashMap, VecDeque};
 
@@ -44,8 +45,8 @@ fn neighbours(mesh: &Mesh) -> Vec<[u32; 3]> {
     found
 }
 
-/// Cuts a mesh into charts of `texel` world units per texel.
-pub fn charts(mesh: &Mesh, texel: f32) -> Vec<Chart> {
+/// Cuts a mesh into charts of `texel` world units per texel, that of the first triangle of each chart.
+pub fn charts(mesh: &Mesh, texel: &ByLevel) -> Vec<Chart> {
     let neighbours = neighbours(mesh);
     let crosses: Vec<Vec3> = (0..mesh.triangles.len()).map(|t| mesh.cross(t)).collect();
     let mut is_free = vec![true; mesh.triangles.len()];
@@ -58,7 +59,7 @@ pub fn charts(mesh: &Mesh, texel: f32) -> Vec<Chart> {
         let chart = grow(
             mesh,
             seed,
-            (direction, texel),
+            (direction, texel.at(mesh.corners(seed)[0])),
             (&neighbours, &crosses),
             &mut is_free,
         );

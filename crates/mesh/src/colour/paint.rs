@@ -7,6 +7,7 @@
 use crate::mesh::Mesh;
 use crate::raster::{Raster, rasterize};
 use crate::view::{PhotoSource, Pinhole};
+use crate::volume::ByLevel;
 use dapple_base::{Error, ErrorKind, Progress, Result};
 use dapple_scene::Photo;
 use glam::{Vec2, Vec3};
@@ -39,7 +40,7 @@ pub fn paint(
     spots: &[Spot],
     mesh: &Mesh,
     photos: &dyn PhotoSource,
-    tolerance: f32,
+    tolerance: &ByLevel,
     progress: &dyn Progress,
 ) -> Result<(Vec<Vec3>, Vec<bool>)> {
     let mut best = vec![0.0f32; spots.len()];
@@ -101,7 +102,7 @@ struct Sight<'a> {
     camera: Pinhole,
     raster: Raster,
     photo: &'a Photo,
-    tolerance: f32,
+    tolerance: &'a ByLevel,
 }
 
 impl Sight<'_> {
@@ -130,7 +131,8 @@ impl Sight<'_> {
         let [width, height] = self.camera.size;
         let (x, y) = (pixel % width, pixel / width);
         // A surface in front of any pixel around the place may hide the spot.
-        let slack = self.tolerance * (1.0 + 1.0 / cosine) + p.z / self.camera.mean_focal();
+        let slack = self.tolerance.at(spot.position) * (1.0 + 1.0 / cosine)
+            + p.z / self.camera.mean_focal();
         for (dx, dy) in [(0, 0), (-1, 0), (1, 0), (0, -1), (0, 1)] {
             let (nx, ny) = (x as isize + dx, y as isize + dy);
             if nx < 0 || ny < 0 || nx >= width as isize || ny >= height as isize {

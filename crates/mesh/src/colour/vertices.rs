@@ -4,6 +4,7 @@ use super::paint::{Spot, paint, to_bytes};
 use super::unseen::Unseen;
 use crate::mesh::Mesh;
 use crate::view::PhotoSource;
+use crate::volume::ByLevel;
 use dapple_base::{Progress, Result};
 
 /// Colours the vertices from photos; vertices that no photo shows get the colour of the splats around them. Returns the
@@ -15,7 +16,7 @@ pub fn colour_vertices(
     mesh: &mut Mesh,
     photos: &dyn PhotoSource,
     unseen: &Unseen,
-    tolerance: f32,
+    tolerance: &ByLevel,
     progress: &dyn Progress,
 ) -> Result<f32> {
     let places = mesh.positions.iter().zip(&mesh.normals);

@@ -62,7 +62,7 @@ pub struct Comparison {
     pub motion: Option<Similarity>,
 }
 
-/// Returns the part of the truth that at least so many cameras see; `None` for all of it.
+/// Returns the part of the truth that at least `least` cameras see; `None` for all of it.
 fn seen_part(truth: &Counted, least: u32) -> Option<Mesh> {
     let is_known = least > 0 && truth.seen.len() == truth.mesh.triangles.len();
     let is_seen = |t: usize| truth.seen[t] >= least;

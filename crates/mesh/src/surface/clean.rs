@@ -3,7 +3,7 @@
 use crate::mesh::{Edges, Mesh, components};
 use crate::raster::seen_pixels;
 use crate::view::Pinhole;
-use crate::volume::{DepthMap, is_same_place};
+use crate::volume::{ByLevel, DepthMap, is_same_place};
 use glam::Vec3;
 use rayon::prelude::*;
 use std::cmp::Ordering;
@@ -35,12 +35,13 @@ pub struct Cleaned {
 /// Removes the triangles that fewer than three depth maps show, or that more maps see through than show: the
 /// sky, and Gaussians in front of one camera. Maps of fewer than six views need one map only. Returns the mesh and the
 /// number of removed triangles.
-pub fn drop_unsupported(mesh: &Mesh, maps: &[DepthMap], tolerance: f32) -> (Mesh, usize) {
+pub fn drop_unsupported(mesh: &Mesh, maps: &[DepthMap], tolerance: &ByLevel) -> (Mesh, usize) {
     let needed = if are_few(maps) { 1 } else { NEEDED_MAPS };
     let is_supported = |t: usize| {
         let [a, b, c] = mesh.corners(t);
         let middle = (a + b + c) / 3.0;
         let (mut shows, mut sees_through) = (0, 0);
+        let tolerance = tolerance.at(middle);
         for map in maps {
             match map.compare(middle, tolerance) {
                 Some(Ordering::Equal) => shows += 1,

@@ -30,12 +30,21 @@ pub struct Grid {
     pub low: Vec3,
     /// Largest corner of the box, world units.
     pub high: Vec3,
+    /// Box whose surfaces a finer grid has.
+    pub hole: Option<[Vec3; 2]>,
 }
 
 impl Grid {
     /// Returns the position of a voxel.
     pub fn position(&self, voxel: IVec3) -> Vec3 {
         self.origin + voxel.as_vec3() * self.voxel
+    }
+
+    /// Returns true if a place is in the hole, farther than `margin` from its sides.
+    pub fn is_in_hole(&self, place: Vec3, margin: f32) -> bool {
+        self.hole.is_some_and(|[low, high]| {
+            place.cmpgt(low + margin).all() && place.cmplt(high - margin).all()
+        })
     }
 
     /// Returns the block that contains a position.
@@ -110,7 +119,8 @@ fn of_map(map: &DepthMap, grid: &Grid, stride: usize) -> Vec<Key> {
             continue;
         }
         let point = map.point(pixel);
-        if point.cmplt(grid.low).any() || point.cmpgt(grid.high).any() {
+        let is_outside = point.cmplt(grid.low).any() || point.cmpgt(grid.high).any();
+        if is_outside || grid.is_in_hole(point, 2.0 * grid.truncation) {
             continue;
         }
         let direction = (point - map.camera.centre).normalize_or_zero();

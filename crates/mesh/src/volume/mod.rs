@@ -1,14 +1,16 @@
-//! Fusion: plan of the grid, depth maps, blocks of voxels, signed distances.
+//! Fusion: plan of the grid, depth maps, blocks of voxels, signed distances, levels of resolution.
 
 mod blocks;
 mod consistent;
 mod fuse;
+mod levels;
 mod maps;
 mod plan;
 
 pub use blocks::{Blocks, Grid, Key, SIDE, VOXELS};
 pub use consistent::{drop_inconsistent, is_same_place};
 pub use fuse::{Volume, fuse};
+pub use levels::{ByLevel, Levels};
 pub use maps::{DepthMap, OPEN, normals_of};
 pub(crate) use plan::median;
-pub use plan::{Plan, PlanOptions, map_bytes, plan};
+pub use plan::{Plan, PlanOptions, map_bytes, plan, plan_level};

@@ -15,6 +15,9 @@ const TRUNCATION: f32 = 4.0;
 /// Pixels between samples of the plan.
 const STRIDE: usize = 4;
 
+/// Least share of the depths for which there is a coarser level.
+const LEAST_LEVEL: f32 = 1e-3;
+
 /// Options of a plan.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PlanOptions {
@@ -26,6 +29,8 @@ pub struct PlanOptions {
     pub bounds: Option<[Vec3; 2]>,
     /// Most bytes of voxels and depth maps.
     pub max_memory: u64,
+    /// True to mesh what is outside the box too, in coarser levels.
+    pub far: bool,
 }
 
 /// Plan of a fusion.
@@ -83,7 +88,7 @@ pub fn plan(maps: &[DepthMap], options: &PlanOptions) -> Result<Plan> {
     let footprint = median(inside.iter().map(|s| s.footprint).collect());
     let automatic = footprint * PIXELS_PER_VOXEL / options.detail;
     let wanted = options.voxel.unwrap_or(automatic);
-    let (grid, blocks) = fitted(maps, options, [low, high], wanted, footprint)?;
+    let (grid, blocks) = fitted(maps, options, ([low, high], None), wanted, footprint)?;
     Ok(Plan {
         bytes: blocks.len() as u64 * BYTES_PER_BLOCK,
         outside: 1.0 - inside.len() as f32 / samples.len() as f32,
@@ -92,6 +97,43 @@ pub fn plan(maps: &[DepthMap], options: &PlanOptions) -> Result<Plan> {
         grid,
         blocks,
     })
+}
+
+/// Plans a coarser level around `finer`: its voxels, times `factor`. `None` if the level adds less than a thousandth of
+/// the depths.
+///
+/// # Errors
+/// A memory limit that holds no voxels.
+pub fn plan_level(
+    maps: &[DepthMap],
+    options: &PlanOptions,
+    bounds: [Vec3; 2],
+    finer: &Plan,
+    factor: f32,
+) -> Result<Option<Plan>> {
+    let samples: Vec<Sample> = maps.iter().flat_map(samples_of).collect();
+    let is_in =
+        |s: &Sample, [low, high]: [Vec3; 2]| s.point.cmpge(low).all() && s.point.cmple(high).all();
+    let hole = [finer.grid.low, finer.grid.high];
+    let added: Vec<&Sample> = samples
+        .iter()
+        .filter(|s| is_in(s, bounds) && !is_in(s, hole))
+        .collect();
+    if (added.len() as f32) < LEAST_LEVEL * samples.len() as f32 {
+        return Ok(None);
+    }
+    let inside = samples.iter().filter(|s| is_in(s, bounds)).count();
+    let footprint = median(added.iter().map(|s| s.footprint).collect());
+    let voxel = finer.grid.voxel * factor;
+    let (grid, blocks) = fitted(maps, options, (bounds, Some(hole)), voxel, footprint)?;
+    Ok(Some(Plan {
+        bytes: blocks.len() as u64 * BYTES_PER_BLOCK,
+        outside: 1.0 - inside as f32 / samples.len() as f32,
+        wanted: (grid.voxel > voxel * 1.001).then_some(voxel),
+        scale: median(added.iter().map(|s| s.depth).collect()),
+        grid,
+        blocks,
+    }))
 }
 
 fn check(options: &PlanOptions) -> Result<()> {
@@ -122,7 +164,7 @@ fn check(options: &PlanOptions) -> Result<()> {
 fn fitted(
     maps: &[DepthMap],
     options: &PlanOptions,
-    [low, high]: [Vec3; 2],
+    ([low, high], hole): ([Vec3; 2], Option<[Vec3; 2]>),
     wanted: f32,
     footprint: f32,
 ) -> Result<(Grid, Blocks)> {
@@ -132,6 +174,7 @@ fn fitted(
         truncation: TRUNCATION * voxel,
         low,
         high,
+        hole,
     };
     let stride = |voxel: f32| ((1.5 * voxel / footprint) as usize).clamp(1, 16);
     let most = options.max_memory / BYTES_PER_BLOCK;

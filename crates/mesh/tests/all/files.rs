@@ -14,8 +14,8 @@ fn textured() -> Mesh {
     let voxel = fused.plan.grid.voxel;
     let options = TextureOptions {
         most: 512,
-        texel: voxel / 2.0,
-        tolerance: voxel,
+        texel: (voxel / 2.0).into(),
+        tolerance: voxel.into(),
     };
     texture(&mut mesh, &views, &Unseen::new(None), &options, &NoProgress).unwrap();
     mesh

@@ -2,10 +2,12 @@
 
 use crate::shapes::{Shape, Views, options};
 use dapple_base::NoProgress;
-use dapple_mesh::files::{About, ply};
-use dapple_mesh::judge::samples;
+use dapple_mesh::files::{About, Counted, ply};
+use dapple_mesh::judge::{Rules, compare, samples};
 use dapple_mesh::surface::{fill_holes, simplify};
+use dapple_mesh::volume::PlanOptions;
 use dapple_mesh::{Mesh, Topology, collision, fuse_views};
+use glam::Vec3;
 
 fn mean_distance(mesh: &Mesh, shape: Shape) -> f32 {
     let points = samples(mesh, 20_000);
@@ -57,6 +59,54 @@ fn a_box_is_within_a_fifth_of_a_voxel() {
         "{distance} of {}",
         fused.plan.grid.voxel
     );
+}
+
+#[test]
+fn coarser_levels_continue_the_surface_outside_the_box_without_gaps() {
+    let whole = Views::around(Shape::Sphere, 24, 96).mesh(None).unwrap().1;
+    let corner = PlanOptions {
+        voxel: Some(0.02),
+        bounds: Some([Vec3::new(0.2, -0.45, -0.45), Vec3::new(1.1, 0.45, 0.45)]),
+        ..options(None)
+    };
+    let fused = |far: bool| {
+        let mut views = Views::around(Shape::Sphere, 24, 96);
+        fuse_views(&mut views, &PlanOptions { far, ..corner }, &NoProgress).unwrap()
+    };
+    let truth = Counted {
+        mesh: whole,
+        seen: Vec::new(),
+    };
+    let rules = Rules {
+        points: 50_000,
+        distances: vec![0.03],
+        most: None,
+        thinning: 0.0,
+        least_seen: 0,
+        align: false,
+        bounds: None,
+    };
+    let near = fused(false);
+    let of_near = compare(&truth, &near.mesh, &rules).unwrap();
+    assert!(of_near.shares[0].recall < 0.3, "{of_near:?}");
+    let far = fused(true);
+    let levels = &far.levels;
+    assert!(levels.boxes().len() > 2, "{levels:?}");
+    assert!(far.outside < 2e-3, "{}", far.outside);
+    let of_far = compare(&truth, &far.mesh, &rules).unwrap();
+    assert!(of_far.shares[0].recall > 0.9999, "{of_far:?}");
+    let topology = Topology::from_mesh(&far.mesh);
+    assert!(topology.is_manifold(), "{topology:?}");
+    // Triangles grow with the voxels of their level.
+    let mean_size = |factor: f32| {
+        let of_level = (0..far.mesh.triangles.len())
+            .filter(|&t| levels.factor(far.mesh.corners(t)[0]) == factor)
+            .map(|t| far.mesh.cross(t).length().sqrt());
+        let sizes: Vec<f32> = of_level.collect();
+        sizes.iter().sum::<f32>() / sizes.len() as f32
+    };
+    let growth = mean_size(4.0) / mean_size(1.0);
+    assert!((2.5..5.0).contains(&growth), "{growth}");
 }
 
 #[test]

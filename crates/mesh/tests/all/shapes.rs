@@ -119,6 +119,7 @@ pub fn options(voxel: Option<f32>) -> PlanOptions {
         detail: 1.0,
         bounds: None,
         max_memory: 1 << 30,
+        far: false,
     }
 }
 

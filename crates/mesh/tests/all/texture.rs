@@ -13,7 +13,14 @@ fn vertices_have_the_colours_of_the_photos() {
     let mut views = Views::around(Shape::Sphere, 24, 96);
     let (fused, mut mesh) = views.mesh(None).unwrap();
     let voxel = fused.plan.grid.voxel;
-    let seen = colour_vertices(&mut mesh, &views, &Unseen::new(None), voxel, &NoProgress).unwrap();
+    let seen = colour_vertices(
+        &mut mesh,
+        &views,
+        &Unseen::new(None),
+        &voxel.into(),
+        &NoProgress,
+    )
+    .unwrap();
     assert!(seen > 0.999, "{seen}");
     let errors = mesh.positions.iter().zip(&mesh.colours).map(|(p, c)| {
         (0..3)
@@ -33,8 +40,8 @@ fn a_texture_on_few_triangles_shows_the_photos() {
     mesh.compute_normals();
     let options = TextureOptions {
         most: 1024,
-        texel: voxel / 3.0,
-        tolerance: voxel,
+        texel: (voxel / 3.0).into(),
+        tolerance: voxel.into(),
     };
     let done = texture(&mut mesh, &views, &Unseen::new(None), &options, &NoProgress).unwrap();
     assert!(done.charts < 100 && done.seen > 0.98, "{done:?}");

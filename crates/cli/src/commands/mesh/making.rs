@@ -21,7 +21,7 @@ use dapple_mesh::colour::{Matched, Reduced, TextureOptions, Unseen, colour_verti
 use dapple_mesh::files::About;
 use dapple_mesh::judge::{SparsePoint, score_photos, sparse_distance};
 use dapple_mesh::surface::{drop_unseen, drop_unsupported, fill_holes, simplify};
-use dapple_mesh::volume::PlanOptions;
+use dapple_mesh::volume::{ByLevel, PlanOptions};
 use dapple_mesh::{Fused, Mesh, PhotoSource, Pinhole, Topology, collision, fuse_views};
 use std::path::Path;
 
@@ -135,7 +135,8 @@ pub fn run(args: &Args, out: &Path, console: &Console) -> Result<()> {
     let (fused, renders) = fused(args, &inputs, console)?;
     let voxel = fused.plan.grid.voxel;
     let cameras: Vec<Pinhole> = fused.maps.iter().map(|map| map.camera).collect();
-    let (mesh, lone) = drop_unsupported(&fused.mesh, &fused.maps, fused.plan.grid.truncation);
+    let truncation = fused.levels.length(fused.plan.grid.truncation);
+    let (mesh, lone) = drop_unsupported(&fused.mesh, &fused.maps, &truncation);
     console.detail(&format!(
         "removed: {lone} triangles that too few depth maps show"
     ));
@@ -167,7 +168,7 @@ pub fn run(args: &Args, out: &Path, console: &Console) -> Result<()> {
             &mut mesh,
             &inputs,
             &*photos,
-            (args, voxel, has_texture),
+            (args, &fused.levels.length(voxel), has_texture),
             console,
         )?;
         writing::write(&mesh, &about, out)?;
@@ -198,6 +199,7 @@ fn fused(args: &Args, inputs: &Inputs, console: &Console) -> Result<(Fused, Vec<
         detail: args.detail,
         bounds: args.bounds,
         max_memory: args.max_memory << 20,
+        far: args.far,
     };
     let fused = fuse_views(&mut renders, &options, &console.progress())?;
     let plan = &fused.plan;
@@ -211,6 +213,17 @@ fn fused(args: &Args, inputs: &Inputs, console: &Console) -> Result<(Fused, Vec<
         high.join(","),
         100.0 * plan.outside
     ));
+    let levels = fused.levels.boxes();
+    if let [_, .., [low, high]] = levels {
+        let [low, high] = [low, high].map(|p| p.to_array().map(|v| format!("{v:.3}")));
+        console.note(&format!(
+            "far: {} coarser levels up to the box {},{}; {:.1} % of the depths are outside",
+            levels.len() - 1,
+            low.join(","),
+            high.join(","),
+            100.0 * fused.outside
+        ));
+    }
     if let Some(wanted) = plan.wanted {
         console.note(&format!(
             "note: a voxel of {wanted} does not fit {} MiB; --max-memory, --box or --voxel change this",
@@ -269,14 +282,14 @@ fn coloured(
     mesh: &mut Mesh,
     inputs: &Inputs,
     photos: &dyn PhotoSource,
-    (args, voxel, has_texture): (&Args, f32, bool),
+    (args, voxel, has_texture): (&Args, &ByLevel, bool),
     console: &Console,
 ) -> Result<()> {
     let unseen = Unseen::new(Some(&inputs.splats));
-    let tolerance = TOLERANCE * voxel;
+    let tolerance = voxel.times(TOLERANCE);
     let progress = console.progress();
     if !has_texture {
-        let seen = colour_vertices(mesh, photos, &unseen, tolerance, &progress)?;
+        let seen = colour_vertices(mesh, photos, &unseen, &tolerance, &progress)?;
         console.note(&format!(
             "colours: photos show {:.1} % of the vertices",
             100.0 * seen
@@ -286,7 +299,7 @@ fn coloured(
     let options = TextureOptions {
         most: args.texture_size,
         // One pixel of the photos.
-        texel: voxel * args.voxel.map_or(args.detail, |_| 1.0) / 3.0,
+        texel: voxel.times(args.voxel.map_or(args.detail, |_| 1.0) / 3.0),
         tolerance,
     };
     let done = texture(mesh, photos, &unseen, &options, &progress)?;

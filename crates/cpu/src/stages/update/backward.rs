@@ -198,7 +198,7 @@ pub(super) fn backward<S: Simd, C: Projector, const ANTIALIAS: bool>(
         g.mean[i] += through_direction[i];
     }
     let zero = s.k(0.0);
-    // Density control follows the photos alone.
+    // Density control uses the gradients of the image only.
     let [_, sx, sy, ..] = of_image;
     let mean2d = [a * sx + b * sy, b * sx + c * sy];
     for i in 0..3 {

@@ -116,7 +116,7 @@ fn disc(mean: DVec3, turn: DQuat) -> Gaussian {
     }
 }
 
-/// Discs in a tilted plane have no loss; discs that are turned, or lie before and behind it, move into it.
+/// Discs in a tilted plane have no loss; discs that are turned, or are before and behind it, move into it.
 #[test]
 fn discs_move_into_a_plane() {
     let tilt = DQuat::from_rotation_x(0.4);
