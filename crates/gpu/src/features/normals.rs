@@ -1,7 +1,7 @@
 //! Normal consistency: a second blend of normals and distances, its loss, and its backward pass, after the slots of
 //! colours are summed. See `shaders/normal_loss.wgsl`.
 //!
-//! The kernels are `blend`, `blend_backward` and `slot_sums`, with other tensors: [`INSTEAD`]. Slots, checkpoints and the
+//! The kernels are `blend`, `blend_backward` and `slot_sums`, with other tensors: `INSTEAD`. Slots, checkpoints and the
 //! gradient of the image are used again: nothing reads those of colours any more.
 
 use super::point::{Feature, Point};

@@ -21,6 +21,7 @@ mod real_capture;
 mod rows;
 mod schedule;
 mod strategy;
+mod surface;
 mod time_budget;
 mod trainer;
 mod training;
