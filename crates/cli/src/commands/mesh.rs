@@ -134,7 +134,13 @@ pub struct Args {
 
     /// Parts of the truth that fewer cameras see do not count for completeness and recall; 0 for all parts. Only for a truth with
     /// these numbers, as `synth --mesh` writes it
-    #[arg(long, value_name = "N", requires = "compare", default_value_t = 2)]
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "compare",
+        default_value_t = 2,
+        hide_short_help = true
+    )]
     seen: u32,
 
     /// Move the mesh onto the truth by a similarity first

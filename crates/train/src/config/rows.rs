@@ -289,7 +289,7 @@ settings! {
     pub SurfaceConfig, SurfacePatch in "Losses" {
         /// Train for surfaces; sets another default: densify.flat_reg.
         enabled: bool = false, choice(),
-            main_flag("--surface",
+            flag("--surface",
                 "Train for surfaces, for `dapple mesh` and for normals [default: off]. Gaussians become flat and lie in the surface that they form, which costs some PSNR and time");
         /// Weight of the disagreement of normals and depths in the loss, 0 to 1000.
         normals: f64 = 0.05, range(Range::closed(0.0, 1e3)),
