@@ -272,6 +272,20 @@ pub fn project_backward<S: Simd, C: Projector, const ANTIALIAS: bool>(
     }
 }
 
+/// Returns `value` for the axis along which a Gaussian is thinnest, the first of equal ones, and zero for the others.
+#[inline(always)]
+pub fn at_thinnest<S: Simd>(s: S, log_scales: V3<S>, value: V<S>) -> V3<S> {
+    let [a, b, c] = log_scales;
+    let none = s.k(0.0);
+    let second = b.lt(a);
+    let third = c.lt(a.min(b));
+    [
+        third.select(none, second.select(none, value)),
+        third.select(none, second.select(value, none)),
+        third.select(value, none),
+    ]
+}
+
 /// Computes dL/d(stored quaternion) from dL/d(rotation matrix): through the matrix's entries, then
 /// through the normalisation, which removes the part along the quaternion.
 #[inline(always)]

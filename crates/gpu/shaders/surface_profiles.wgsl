@@ -38,12 +38,7 @@ fn normal_of(p: Projection, view: View) -> vec3f {
     let shares = min(p.scales.x, min(p.scales.y, p.scales.z)) / p.scales;
     var sum = vec3f();
     for (var k = 0u; k < 3u; k++) {
-        let world = p.rotation[k];
-        let axis = vec3f(
-            dot(view.row0.xyz, world),
-            dot(view.row1.xyz, world),
-            dot(view.row2.xyz, world),
-        );
+        let axis = row_in_camera(p.rotation[k], view);
         sum -= axis * (shares[k] * shares[k] * dot(axis, p.point));
     }
     return unit(sum);

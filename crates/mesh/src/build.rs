@@ -4,11 +4,11 @@ use crate::mesh::{Mesh, split_fans};
 use crate::surface::extract;
 use crate::view::{DepthSource, Pinhole, reduced};
 use crate::volume::{
-    DepthMap, Grid, Levels, Plan, PlanOptions, drop_inconsistent, fuse, map_bytes, plan, plan_level,
+    DepthMap, Grid, Levels, Plan, PlanOptions, drop_inconsistent, fuse, is_in_box, map_bytes, plan,
+    plan_level,
 };
 use dapple_base::{Error, ErrorKind, Progress, Result};
 use dapple_scene::Camera;
-use glam::Vec3;
 
 /// Largest difference of depth between neighbouring pixels on one surface, pixel footprints.
 const JUMP: f32 = 12.0;
@@ -97,11 +97,11 @@ fn surface_of(maps: &[DepthMap], plan: &Plan, progress: &dyn Progress) -> Result
 /// Removes the part of a level that other levels have: outside its box, and in its hole, both except for a voxel. There
 /// the levels overlap, so that no gap is between them.
 fn trimmed(mesh: &Mesh, grid: &Grid) -> Mesh {
-    let is_in_box =
-        |p: &Vec3| p.cmpge(grid.low - grid.voxel).all() && p.cmple(grid.high + grid.voxel).all();
+    let own = [grid.low - grid.voxel, grid.high + grid.voxel];
     mesh.filtered(|t| {
         let corners = mesh.corners(t);
-        corners.iter().any(is_in_box) && !corners.iter().all(|p| grid.is_in_hole(*p, grid.voxel))
+        corners.iter().any(|&p| is_in_box(p, own))
+            && !corners.iter().all(|p| grid.is_in_hole(*p, grid.voxel))
     })
 }
 

@@ -73,16 +73,6 @@ fn frame_of(point: vec3f, view: View) -> Frame {
     );
 }
 
-// Returns a row in the world of a row in camera coordinates.
-fn row_in_world(row: vec3f, view: View) -> vec3f {
-    return row.x * view.row0.xyz + (row.y * view.row1.xyz + row.z * view.row2.xyz);
-}
-
-// Returns a row in camera coordinates of a row in the world.
-fn row_in_camera(row: vec3f, view: View) -> vec3f {
-    return vec3f(dot(view.row0.xyz, row), dot(view.row1.xyz, row), dot(view.row2.xyz, row));
-}
-
 fn camera_depth(point: vec3f) -> f32 {
     return sqrt(dot(point, point));
 }

@@ -36,15 +36,6 @@ fn scale_slopes(log_scales: vec3f) -> vec3f {
     return each * scales + flatness / f32(state.gaussians) * scales * thinnest(log_scales);
 }
 
-// Returns 1 for the axis along which a Gaussian is thinnest, the first of equal axes.
-fn thinnest(log_scales: vec3f) -> vec3f {
-    let first = min(log_scales.x, log_scales.y);
-    if log_scales.z < first {
-        return vec3f(0.0, 0.0, 1.0);
-    }
-    return select(vec3f(1.0, 0.0, 0.0), vec3f(0.0, 1.0, 0.0), log_scales.y < log_scales.x);
-}
-
 // Adds noise to the centre. Runs after the step, on its result.
 fn perturb(i: u32, capacity: u32) {
     let now = load_gaussian(i, capacity);

@@ -65,20 +65,16 @@ fn with_normal(
     let plane = normal_plane(log_scales, p.rotation, p.point, view);
     let by_normal = sums.sums.colour + sums.by_distance * p.point;
     let by_point = sums.by_distance * plane.normal;
-    let turned = plane.direction * row_to_world(by_normal, view);
-    let chosen = vec3f(vec3u(0u, 1u, 2u) == vec3u(plane.axis));
+    let turned = row_in_world(by_normal, view);
+    let by_rotation = mat3x3f(turned * plane.axis.x, turned * plane.axis.y, turned * plane.axis.z);
     var g = gradient;
     g.point += by_point;
-    g.mean += row_to_world(by_point, view);
-    g.quat += quat_backward(p, mat3x3f(turned * chosen.x, turned * chosen.y, turned * chosen.z));
+    g.mean += row_in_world(by_point, view);
+    g.quat += quat_backward(p, by_rotation);
     g.omega += cross(plane.normal, by_normal);
     return g;
 }
 
-// Returns a vector in camera coordinates in those of the world.
-fn row_to_world(v: vec3f, view: View) -> vec3f {
-    return view.row0.xyz * v.x + view.row1.xyz * v.y + view.row2.xyz * v.z;
-}
 #endif
 
 // Gaussian i; `place`: 0 = invisible, or one more than its place among the visible ones.

@@ -21,3 +21,12 @@ fn rotation_of(quat: vec4f) -> mat3x3f {
         vec3f(2.0 * (x * z + w * y), 2.0 * (y * z - w * x), 1.0 - 2.0 * (x * x + y * y)),
     );
 }
+
+// Returns 1 for the axis along which a Gaussian is thinnest, the first of equal axes.
+fn thinnest(log_scales: vec3f) -> vec3f {
+    let first = min(log_scales.x, log_scales.y);
+    if log_scales.z < first {
+        return vec3f(0.0, 0.0, 1.0);
+    }
+    return select(vec3f(1.0, 0.0, 0.0), vec3f(0.0, 1.0, 0.0), log_scales.y < log_scales.x);
+}

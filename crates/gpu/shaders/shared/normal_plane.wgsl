@@ -1,23 +1,17 @@
-// The plane that a Gaussian stands for in the loss of normals: engine::features::normals.
+// The plane that a Gaussian stands for in the loss of normals: engine::features::normals. The importing shader imports
+// shared/centre and shared/geometry.
 
 struct NormalPlane {
-    // Number of the shortest axis, and -1 if the axis points away from the camera, else 1.
-    axis: u32,
-    direction: f32,
+    // The thinnest axis: 1 for it, or -1 if it points away from the camera; 0 for the others.
+    axis: vec3f,
     // Towards the camera, camera coordinates.
     normal: vec3f,
 }
 
 // `rotation` is that of the Gaussian, by columns; `point` its centre in camera coordinates.
 fn normal_plane(log_scales: vec3f, rotation: mat3x3f, point: vec3f, view: View) -> NormalPlane {
-    var axis = select(0u, 1u, log_scales.y < log_scales.x);
-    axis = select(axis, 2u, log_scales.z < min(log_scales.x, log_scales.y));
-    let world = rotation[axis];
-    let along = vec3f(
-        dot(view.row0.xyz, world),
-        dot(view.row1.xyz, world),
-        dot(view.row2.xyz, world),
-    );
+    let axis = thinnest(log_scales);
+    let along = row_in_camera(rotation * axis, view);
     let direction = select(1.0, -1.0, dot(along, point) > 0.0);
-    return NormalPlane(axis, direction, direction * along);
+    return NormalPlane(direction * axis, direction * along);
 }

@@ -7,14 +7,13 @@
 use super::point::{Feature, Point};
 use crate::layout::SLOT_FLOATS;
 use crate::passes::{Axis, Bits, Code, Pass, Tensor};
-use crate::recorder::{Recorder, Size};
-use crate::stages::blend::BLEND;
-use crate::stages::blend_backward::BACKWARD;
-use crate::stages::order::{SLOT_SUMS, VISIBLE};
-use crate::stages::project::{GAUSSIANS, PIXELS, PIXELS_PART};
-use crate::stages::ranges::{BUCKETS, BUCKETS_PART};
+use crate::recorder::Recorder;
+use crate::stages::blend::{self, BLEND};
+use crate::stages::blend_backward::{self, BACKWARD};
+use crate::stages::order::VISIBLE;
+use crate::stages::project::{GAUSSIANS, PIXELS};
 use crate::stages::shaders;
-use crate::stages::update::SLOTS;
+use crate::stages::update::{self, SLOTS};
 use dapple_engine::constants::TILE_SIZE;
 use dapple_engine::features::normals::{LEAST_ALPHA, LEAST_COSINE, MOST_STEP};
 use dapple_engine::{LossTerm, StepSettings, ViewId};
@@ -75,9 +74,7 @@ static BACK: Pass = Pass {
         .when(Bits::NORMALS)],
     borrows: INSTEAD,
     ..Pass::new("blend_backward", |r| {
-        r.with_bits(of_blend, |r| {
-            r.run(&BACKWARD, Size::CountedOrParts(BUCKETS, BUCKETS_PART))
-        })
+        r.with_bits(of_blend, blend_backward::PASS.record)
     })
 };
 
@@ -93,7 +90,7 @@ static ADD: Pass = Pass {
     ],
     borrows: INSTEAD,
     ..Pass::new("update", |r| {
-        r.run(&SLOTS, SLOT_SUMS)?;
+        (update::SUMS.record)(r)?;
         r.run(&SUMS, VISIBLE)
     })
 };
@@ -101,9 +98,7 @@ static ADD: Pass = Pass {
 fn record_forth(r: &mut Recorder<'_>) -> Result<()> {
     // The splats themselves are read from the tensor of colours.
     r.run_with(&SPLATS, GAUSSIANS, &[("splats2d", "splats2d")], &[])?;
-    r.with_bits(of_blend, |r| {
-        r.run(&BLEND, Size::CountedOrParts(PIXELS, PIXELS_PART))
-    })
+    r.with_bits(of_blend, blend::PASS.record)
 }
 
 /// Returns the bits of the second blend: distances are its depths, and density control counts the first alone.

@@ -5,6 +5,7 @@ use super::samples::{samples, thinned};
 use crate::files::Counted;
 use crate::mesh::Mesh;
 use crate::nearest::Nearest;
+use crate::volume::is_in_box;
 use dapple_base::{Error, Result};
 use dapple_scene::edit::Similarity;
 use glam::Vec3;
@@ -87,18 +88,16 @@ pub fn compare(truth: &Counted, mesh: &Mesh, rules: &Rules) -> Result<Comparison
         let thin = thinned(points, rules.thinning);
         match rules.bounds {
             None => thin,
-            Some([low, high]) => thin
-                .into_iter()
-                .filter(|p| p.cmpge(low).all() && p.cmple(high).all())
-                .collect(),
+            Some(bounds) => thin.into_iter().filter(|&p| is_in_box(p, bounds)).collect(),
         }
     };
     let (truth_points, mesh_points) = (cut(&all_truth), cut(&all_mesh));
-    let to_find = to_find.map_or_else(|| truth_points.clone(), |points| cut(&points));
+    let seen_points = to_find.map(|points| cut(&points));
+    let to_find = seen_points.as_ref().unwrap_or(&truth_points);
     for (points, name) in [
         (&truth_points, "truth"),
         (&mesh_points, "mesh"),
-        (&to_find, "part of the truth that cameras see"),
+        (to_find, "part of the truth that cameras see"),
     ] {
         if points.is_empty() {
             return Err(Error::input(format!("the {name} has no point to compare"))
@@ -106,7 +105,7 @@ pub fn compare(truth: &Counted, mesh: &Mesh, rules: &Rules) -> Result<Comparison
         }
     }
     let to_truth = distances(&mesh_points, &truth_points);
-    let to_mesh = distances(&to_find, &mesh_points);
+    let to_mesh = distances(to_find, &mesh_points);
     let near: Vec<f32> = match rules.most {
         Some(most) => to_truth.iter().copied().filter(|&d| d < most).collect(),
         None => to_truth.clone(),

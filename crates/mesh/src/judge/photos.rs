@@ -6,7 +6,7 @@ use crate::mesh::Mesh;
 use crate::nearest::Nearest;
 use crate::raster::{NOTHING, rasterize};
 use crate::view::{PhotoSource, Pinhole};
-use crate::volume::median;
+use crate::volume::{is_in_box, median};
 use dapple_base::Result;
 use dapple_scene::Photo;
 use glam::{Vec2, Vec3};
@@ -137,10 +137,10 @@ pub fn sparse_distance(
     points: &[SparsePoint],
     cameras: &[Pinhole],
 ) -> Option<(f32, usize)> {
-    let [low, high] = mesh.bounds()?;
+    let bounds = mesh.bounds()?;
     let inside: Vec<&SparsePoint> = points
         .iter()
-        .filter(|p| p.position.cmpge(low).all() && p.position.cmple(high).all())
+        .filter(|p| is_in_box(p.position, bounds))
         .collect();
     let spots = samples(mesh, (4 * mesh.triangles.len()).clamp(POINTS[0], POINTS[1]));
     let places: Vec<Vec3> = spots.iter().map(|s| s.0).collect();

@@ -15,6 +15,11 @@ pub struct ByLevel {
     levels: Levels,
 }
 
+/// Returns true if a place is in the box between two corners.
+pub(crate) fn is_in_box(place: Vec3, [low, high]: [Vec3; 2]) -> bool {
+    place.cmpge(low).all() && place.cmple(high).all()
+}
+
 impl Levels {
     /// Creates the finest level.
     pub fn new(finest: [Vec3; 2]) -> Self {
@@ -43,9 +48,10 @@ impl Levels {
     /// Returns the size of the voxels at a place, in voxels of the finest level. Places outside all boxes are of the
     /// coarsest level.
     pub fn factor(&self, place: Vec3) -> f32 {
-        let is_inside =
-            |[low, high]: &[Vec3; 2]| place.cmpge(*low).all() && place.cmple(*high).all();
-        let found = self.boxes.iter().position(is_inside);
+        let found = self
+            .boxes
+            .iter()
+            .position(|&bounds| is_in_box(place, bounds));
         let level = found.unwrap_or(self.boxes.len().saturating_sub(1));
         2.0f32.powi(level as i32)
     }

@@ -10,6 +10,7 @@ mod plan;
 pub use blocks::{Blocks, Grid, Key, SIDE, VOXELS};
 pub use consistent::{drop_inconsistent, is_same_place};
 pub use fuse::{Volume, fuse};
+pub(crate) use levels::is_in_box;
 pub use levels::{ByLevel, Levels};
 pub use maps::{DepthMap, OPEN, normals_of};
 pub(crate) use plan::median;

@@ -1,6 +1,7 @@
 //! Plan of the fusion: box, voxel and memory, before any voxel is allocated.
 
 use super::blocks::{BYTES_PER_BLOCK, Blocks, Grid};
+use super::levels::is_in_box;
 use super::maps::DepthMap;
 use crate::view::Pinhole;
 use dapple_base::{Error, Result};
@@ -74,7 +75,7 @@ pub fn plan(maps: &[DepthMap], options: &PlanOptions) -> Result<Plan> {
         Some(bounds) => bounds,
         None => automatic_box(maps, &samples),
     };
-    let is_inside = |s: &&Sample| s.point.cmpge(low).all() && s.point.cmple(high).all();
+    let is_inside = |s: &&Sample| is_in_box(s.point, [low, high]);
     let inside: Vec<&Sample> = samples.iter().filter(is_inside).collect();
     if inside.is_empty() {
         return Err(Error::input("no surface is inside the box")
@@ -84,14 +85,34 @@ pub fn plan(maps: &[DepthMap], options: &PlanOptions) -> Result<Plan> {
                 None => "choose another box".to_owned(),
             }));
     }
-    let scale = median(inside.iter().map(|s| s.depth).collect());
-    let footprint = median(inside.iter().map(|s| s.footprint).collect());
+    let outside = 1.0 - inside.len() as f32 / samples.len() as f32;
+    planned(
+        maps,
+        options,
+        ([low, high], None),
+        &inside,
+        outside,
+        options.voxel,
+    )
+}
+
+/// Plans the voxels of a box. `chosen` are the samples that the voxels are for; `voxel` is `None` for an automatic size.
+fn planned(
+    maps: &[DepthMap],
+    options: &PlanOptions,
+    place: ([Vec3; 2], Option<[Vec3; 2]>),
+    chosen: &[&Sample],
+    outside: f32,
+    voxel: Option<f32>,
+) -> Result<Plan> {
+    let scale = median(chosen.iter().map(|s| s.depth).collect());
+    let footprint = median(chosen.iter().map(|s| s.footprint).collect());
     let automatic = footprint * PIXELS_PER_VOXEL / options.detail;
-    let wanted = options.voxel.unwrap_or(automatic);
-    let (grid, blocks) = fitted(maps, options, ([low, high], None), wanted, footprint)?;
+    let wanted = voxel.unwrap_or(automatic);
+    let (grid, blocks) = fitted(maps, options, place, wanted, footprint)?;
     Ok(Plan {
         bytes: blocks.len() as u64 * BYTES_PER_BLOCK,
-        outside: 1.0 - inside.len() as f32 / samples.len() as f32,
+        outside,
         wanted: (grid.voxel > wanted * 1.001).then_some(wanted),
         scale,
         grid,
@@ -112,8 +133,7 @@ pub fn plan_level(
     factor: f32,
 ) -> Result<Option<Plan>> {
     let samples: Vec<Sample> = maps.iter().flat_map(samples_of).collect();
-    let is_in =
-        |s: &Sample, [low, high]: [Vec3; 2]| s.point.cmpge(low).all() && s.point.cmple(high).all();
+    let is_in = |s: &Sample, bounds| is_in_box(s.point, bounds);
     let hole = [finer.grid.low, finer.grid.high];
     let added: Vec<&Sample> = samples
         .iter()
@@ -123,17 +143,10 @@ pub fn plan_level(
         return Ok(None);
     }
     let inside = samples.iter().filter(|s| is_in(s, bounds)).count();
-    let footprint = median(added.iter().map(|s| s.footprint).collect());
+    let outside = 1.0 - inside as f32 / samples.len() as f32;
     let voxel = finer.grid.voxel * factor;
-    let (grid, blocks) = fitted(maps, options, (bounds, Some(hole)), voxel, footprint)?;
-    Ok(Some(Plan {
-        bytes: blocks.len() as u64 * BYTES_PER_BLOCK,
-        outside: 1.0 - inside as f32 / samples.len() as f32,
-        wanted: (grid.voxel > voxel * 1.001).then_some(voxel),
-        scale: median(added.iter().map(|s| s.depth).collect()),
-        grid,
-        blocks,
-    }))
+    let place = (bounds, Some(hole));
+    planned(maps, options, place, &added, outside, Some(voxel)).map(Some)
 }
 
 fn check(options: &PlanOptions) -> Result<()> {

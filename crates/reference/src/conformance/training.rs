@@ -75,6 +75,30 @@ pub(crate) fn moments(state: &OptimizerState) -> Vec<(&'static str, Vec<f64>)> {
     ]
 }
 
+/// Checks that four steps and a densification round are bit-identical with an engine of each of `makes`. `step` executes
+/// the step of a number.
+pub(crate) fn steps_repeat_themselves(
+    makes: &[Make<'_>],
+    scene: &TestScene,
+    step: &dyn Fn(&mut dyn Engine, u32),
+) {
+    let run = |make: Make<'_>| -> (Splats, OptimizerState) {
+        let mut engine = with_splats(make, &scene.splats);
+        for number in 1..=4 {
+            step(engine.as_mut(), number);
+            if number == 2 {
+                engine.densify(&growing()).unwrap();
+            }
+        }
+        engine.download().unwrap()
+    };
+    let first = run(makes[0]);
+    assert!(first.0.len() > scene.splats.len(), "nothing grew");
+    for (i, make) in makes.iter().enumerate().skip(1) {
+        assert!(run(make) == first, "run {i} differs");
+    }
+}
+
 fn step_loss(engine: &mut dyn Engine, scene: &TestScene, photo: &Photo, step: u32) -> f32 {
     step_with(engine, scene, photo, &settings(scene, step))
 }

@@ -10,7 +10,7 @@ use crate::blocks::{Blocks, component};
 use crate::cameras::{CameraV, Projector};
 use crate::features::depth::kernels::depth_row;
 use crate::frame::{CameraF32, Frame, PLANES, TILE_ROWS, grow, tiled};
-use crate::projection::{GeometryGradient, Projection, quat_backward};
+use crate::projection::{GeometryGradient, Projection, at_thinnest, quat_backward};
 use crate::simd::{ROW, Row, Splat, V, V3, cross, dot, each};
 use dapple_engine::features::normals::{LEAST_ALPHA, LEAST_COSINE, MOST_STEP};
 use glam::{DVec2, Mat3, Quat, Vec3};
@@ -270,14 +270,8 @@ pub fn normal_backward<S: Simd, C: Projector>(
 ) {
     let (zero, one) = (s.k(0.0), s.k(1.0));
     let log_scales = each!(3, |k| V::load(s, &block[component::SCALE + k], part));
-    let second = log_scales[1].lt(log_scales[0]);
-    let third = log_scales[2].lt(second.select(log_scales[1], log_scales[0]));
-    // 1 for the shortest axis, 0 for the others.
-    let chosen = [
-        third.select(zero, second.select(zero, one)),
-        third.select(zero, second.select(one, zero)),
-        third.select(one, zero),
-    ];
+    // 1 for the thinnest axis, 0 for the others.
+    let chosen = at_thinnest(s, log_scales, one);
     let axis: V3<S> = each!(3, |i| {
         let [a, b, c] = p.rotation[i];
         a.mul_add(chosen[0], b.mul_add(chosen[1], c * chosen[2]))

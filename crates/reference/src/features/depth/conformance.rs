@@ -10,16 +10,15 @@
 
 use crate as reference;
 use crate::compare::{self, TOLERANCE};
-use crate::conformance::engines::{Make, growing, last_loss, with_splats};
+use crate::conformance::engines::{Make, last_loss};
 use crate::conformance::parity::{weights, widened};
-use crate::conformance::training::{moments, photo, settings};
+use crate::conformance::training::{moments, photo, settings, steps_repeat_themselves};
 use crate::scenes::{self, Random, TestScene};
 use dapple_engine::depth::MEDIAN_TRANSMITTANCE;
 use dapple_engine::{
     DepthSample, Engine, EngineExt, GradientParts, Gradients, ImageDerivative, LossTerm,
-    OptimizerState, RenderSettings, StepSettings, TrainView,
+    RenderSettings, StepSettings, TrainView,
 };
-use dapple_scene::Splats;
 use glam::DVec2;
 use std::sync::Arc;
 
@@ -260,24 +259,8 @@ pub fn depth_steps_match_the_reference(make: Make<'_>) {
 pub fn depth_steps_repeat_themselves(makes: &[Make<'_>]) {
     let scene = scenes::named("crowd");
     let samples = samples(&scene);
-    let run = |make: Make<'_>| -> (Splats, OptimizerState) {
-        let mut engine = with_splats(make, &scene.splats);
-        for number in 1..=4 {
-            step(
-                engine.as_mut(),
-                &scene,
-                &samples,
-                &supervised(&scene, number, WEIGHT),
-            );
-            if number == 2 {
-                engine.densify(&growing()).unwrap();
-            }
-        }
-        engine.download().unwrap()
-    };
-    let first = run(makes[0]);
-    assert!(first.0.len() > scene.splats.len(), "nothing grew");
-    for (i, make) in makes.iter().enumerate().skip(1) {
-        assert!(run(make) == first, "run {i} differs");
-    }
+    steps_repeat_themselves(makes, &scene, &|engine, number| {
+        let settings = supervised(&scene, number, WEIGHT);
+        step(engine, &scene, &samples, &settings);
+    });
 }

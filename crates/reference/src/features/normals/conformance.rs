@@ -8,11 +8,10 @@
 
 use crate as reference;
 use crate::compare::{self, TOLERANCE};
-use crate::conformance::engines::{Make, growing, with_splats};
-use crate::conformance::training::{moments, photo, settings, step_with};
+use crate::conformance::engines::Make;
+use crate::conformance::training::{moments, photo, settings, step_with, steps_repeat_themselves};
 use crate::scenes::{self, TestScene};
-use dapple_engine::{EngineExt, Gradients, LossTerm, OptimizerState, StepSettings};
-use dapple_scene::Splats;
+use dapple_engine::{EngineExt, Gradients, LossTerm, StepSettings};
 
 /// Least distance of decisions from their thresholds.
 const MARGIN: f64 = 1e-5;
@@ -92,20 +91,8 @@ pub fn normal_steps_match_the_reference(make: Make<'_>) {
 /// Checks that steps and a densification round are bit-identical with an engine of each of `makes`.
 pub fn normal_steps_repeat_themselves(makes: &[Make<'_>]) {
     let scene = scenes::named("crowd");
-    let run = |make: Make<'_>| -> (Splats, OptimizerState) {
-        let mut engine = with_splats(make, &scene.splats);
-        for number in 1..=4 {
-            let settings = weighted(&scene, number, WEIGHT);
-            step_with(engine.as_mut(), &scene, &photo(&scene), &settings);
-            if number == 2 {
-                engine.densify(&growing()).unwrap();
-            }
-        }
-        engine.download().unwrap()
-    };
-    let first = run(makes[0]);
-    assert!(first.0.len() > scene.splats.len(), "nothing grew");
-    for (i, make) in makes.iter().enumerate().skip(1) {
-        assert!(run(make) == first, "run {i} differs");
-    }
+    steps_repeat_themselves(makes, &scene, &|engine, number| {
+        let settings = weighted(&scene, number, WEIGHT);
+        step_with(engine, &scene, &photo(&scene), &settings);
+    });
 }

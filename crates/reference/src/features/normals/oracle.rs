@@ -5,6 +5,7 @@
 //! 2. [`normal_consistency`]: the channels of the Gaussians, their blend, the loss, and the gradients: as those of
 //!    colours and depth through the blend, then to the quaternion and the centre of each Gaussian.
 
+use crate::features::regularise::oracle::thinnest;
 use crate::oracle::project::{Footprint, Projected};
 use crate::oracle::project_backward::{project_backward, quat_gradient};
 use crate::oracle::{Gaussian, PosedLens, blend, blend_backward, ranges, visible};
@@ -166,9 +167,7 @@ struct Plane {
 impl Plane {
     fn new(gaussian: &Gaussian, eye: &PosedLens, settings: &RenderSettings) -> Self {
         let footprint = Footprint::new(gaussian, eye, settings);
-        let s = gaussian.scale;
-        let first = if s[1] < s[0] { 1 } else { 0 };
-        let axis = if s[2] < s[first] { 2 } else { first };
+        let axis = thinnest(gaussian);
         let along = eye.rotation * footprint.rotation.col(axis);
         let sign = if along.dot(footprint.point) > 0.0 {
             -1.0

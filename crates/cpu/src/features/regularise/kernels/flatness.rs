@@ -1,6 +1,7 @@
 //! Term `flatness`: the mean of each Gaussian's smallest standard deviation.
 
 use crate::blocks::{MAX_COMPONENTS, component};
+use crate::projection::at_thinnest;
 use crate::simd::{Row, Splat, V};
 use pulp::Simd;
 
@@ -18,16 +19,7 @@ pub(super) fn add<S: Simd>(
 ) {
     let [a, b, c] = [0, 1, 2].map(|k| V::load(s, &block[component::SCALE + k], part));
     let slope = a.min(b).min(c).exp() * s.k(each);
-    let none = s.k(0.0);
-    // Index of the smallest axis: the first, unless a later one is smaller.
-    let second = b.lt(a);
-    let third = c.lt(a.min(b));
-    let all = [
-        third.select(none, second.select(none, slope)),
-        third.select(none, second.select(slope, none)),
-        third.select(slope, none),
-    ];
-    for (k, slope) in all.into_iter().enumerate() {
+    for (k, slope) in at_thinnest(s, [a, b, c], slope).into_iter().enumerate() {
         let gradient = &mut gradients[component::SCALE + k];
         *gradient += slope;
     }

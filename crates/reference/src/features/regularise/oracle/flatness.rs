@@ -9,7 +9,7 @@ use dapple_engine::LossTerm;
 pub(super) struct Flatness;
 
 /// Returns the axis along which a Gaussian is thinnest: the first of equal ones.
-fn thinnest(gaussian: &Gaussian) -> usize {
+pub(crate) fn thinnest(gaussian: &Gaussian) -> usize {
     let s = gaussian.scale;
     let first = if s[1] < s[0] { 1 } else { 0 };
     if s[2] < s[first] { 2 } else { first }

@@ -5,6 +5,8 @@ mod flatness;
 mod opacity;
 mod scale;
 
+pub(crate) use flatness::thinnest;
+
 use crate::oracle::Gaussian;
 use dapple_engine::{LossTerm, LossWeights};
 
