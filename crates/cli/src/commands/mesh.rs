@@ -132,8 +132,8 @@ pub struct Args {
     #[arg(long, value_name = "NAME", value_enum, requires = "compare")]
     benchmark: Option<Benchmark>,
 
-    /// Parts of the truth that fewer cameras see do not count for completeness and recall; 0 for all parts. Only for a truth with
-    /// these numbers, as `synth --mesh` writes it
+    /// Parts of the truth that fewer cameras see do not count for completeness and recall; 0 for all parts. Only for a
+    /// truth with these numbers, as `synth --mesh` writes it
     #[arg(
         long,
         value_name = "N",
