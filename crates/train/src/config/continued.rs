@@ -29,6 +29,7 @@ const FIXED: [(&[&str], &str); 5] = [
         &[
             "initial_gaussians",
             "random_start",
+            "from_splats",
             "initial_opacity",
             "initial_scale",
         ],

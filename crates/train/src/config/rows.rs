@@ -68,6 +68,8 @@ settings! {
                 "Gaussians at the start, sampled from the sparse points [default: one per point]. Without sparse points in a COLMAP capture, the number of random Gaussians");
         /// Start from random points if a COLMAP model has lost its sparse points; naming initial_gaussians sets it.
         random_start: bool = false;
+        /// The run starts from splats, and this file has the schedule of such a run; --from sets it.
+        from_splats: bool = false;
         /// Opacity of the Gaussians at the start, between 0 and 1; mcmc: 0.5.
         initial_opacity: f64 = 0.1, range(Range::between(0.0, 1.0));
         /// Scale of the Gaussians at the start, in distances to their neighbours, above 0 to 1000; mcmc: 0.3.

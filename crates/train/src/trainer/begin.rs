@@ -8,6 +8,7 @@
 //! 3. All photos have their full size (`data.coarse_until = 0`).
 //! 4. Opacities are not reset (`densify.reset_every = 0`): a reset would remove what the splats show.
 //! 5. The Gaussian cap is at least the number of the splats.
+//! 6. `from_splats` is set, so that a run with this configuration does not begin in the middle of the rest.
 
 use super::Trainer;
 use crate::views::{Chosen, notes_on};
@@ -137,8 +138,12 @@ pub fn refuse_no_gaussian(splats: &Splats) -> Result<()> {
     }
 }
 
-/// Sets the schedule of a run from splats.
+/// Sets the schedule of a run from splats, unless the configuration is that of an earlier such run.
 fn settle_config(config: &mut TrainConfig) {
+    if config.from_splats {
+        return;
+    }
+    config.from_splats = true;
     config.sh_every = 0;
     config.data.coarse_until = 0.0;
     config.densify.reset_every = 0;
