@@ -2,7 +2,7 @@
 
 use crate::commands::{
     bench, convert, demo, doctor, edit, eval, export, info, mesh, photos, profile, render, synth,
-    train, view,
+    train, verify, view,
 };
 use crate::console::Console;
 use crate::help;
@@ -30,8 +30,8 @@ Exit codes:
   0    done
   1    a defect of dapple itself
   2    a mistake on the command line
-  3    input that cannot be used (a damaged file, a contradiction in a configuration), or a run whose
-       numbers became non-finite
+  3    input that cannot be used (a damaged file, a contradiction in a configuration), a run whose
+       numbers became non-finite, or a run that `dapple verify` cannot repeat
   4    the operating system refused (no such file, no permission, disk full)
   5    understood, but not possible with this build, device or format
   130  interrupted; what was finished has been saved";
@@ -71,6 +71,7 @@ pub enum Command {
     Photos(Box<photos::Args>),
     Train(Box<train::Args>),
     Eval(Box<eval::Args>),
+    Verify(verify::Args),
     Render(render::Args),
     View(view::Args),
     Info(info::Args),
@@ -92,6 +93,7 @@ impl Command {
             Self::Photos(args) => photos::run(&args, console),
             Self::Train(args) => train::run(&args, console),
             Self::Eval(args) => eval::run(&args, console),
+            Self::Verify(args) => verify::run(&args, console),
             Self::Render(args) => render::run(&args, console),
             Self::View(args) => view::run(&args, console),
             Self::Info(args) => info::run(&args, console),

@@ -13,6 +13,7 @@
 //! - [`Checkpoint`]: a run that was stopped between two steps, as a file.
 //! - [`mod@evaluate`]: PSNR, SSIM and LPIPS of held-out photos, and comparisons of runs.
 //! - [`RunFolder`]: files that a run writes.
+//! - [`mod@verification`]: compares a repeated run with the record of the first.
 //!
 //! This crate depends on no backend: the caller passes engines.
 
@@ -48,6 +49,7 @@ pub mod strategy;
 pub mod time_budget;
 mod trainer;
 mod validation;
+pub mod verification;
 mod views;
 
 pub use appearance::{APPEARANCE_VERSION, read_appearance_mlp, write_appearance};
@@ -83,3 +85,4 @@ pub use schedule::Schedule;
 pub use strategy::{DensityStrategy, Strategy};
 pub use trainer::{PausedRun, Trainer, refuse_no_gaussian};
 pub use validation::{Best, ValidationRow, WatchReport};
+pub use verification::Verifier;

@@ -14,4 +14,5 @@ pub mod profile;
 pub mod render;
 pub mod synth;
 pub mod train;
+pub mod verify;
 pub mod view;

@@ -15,7 +15,7 @@ mod wall;
 
 pub use args::Args;
 pub use done::{Done, Summary};
-pub use from::FromSplats;
+pub use from::{FromSplats, of_run as start_of_run};
 pub use wall::Wall;
 
 use crate::console::Console;
@@ -374,7 +374,7 @@ fn record_capture(
     Ok(())
 }
 
-fn load_capture(
+pub fn load_capture(
     scene: &Path,
     config: &TrainConfig,
     photo_memory: Option<u64>,
@@ -390,7 +390,7 @@ fn load_capture(
 }
 
 /// Returns the message for pages at the end of the run.
-fn ended(outcome: &Result<Outcome>) -> String {
+pub fn ended(outcome: &Result<Outcome>) -> String {
     match outcome {
         Ok(outcome) => match outcome.ending.error() {
             None => format!("The run has finished after {} steps.", outcome.steps),

@@ -253,7 +253,7 @@ fn runs_that_cannot_continue_are_refused_and_stay_as_they_are() {
     refuse("a", &["--overwrite"], &["no effect"]);
     refuse("a/splats.ply", &[], &["a file", "--from"]);
     refuse("nowhere", &[], &["no such folder"]);
-    refuse("capture", &[], &["no run to continue"]);
+    refuse("capture", &[], &["holds no run"]);
     refused(
         path,
         &["train", "capture", "--steps=+9", "-o=x"],

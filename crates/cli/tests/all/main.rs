@@ -38,6 +38,7 @@ mod resume;
 mod snapshots;
 mod surprises;
 mod verbs;
+mod verify;
 mod viewer;
 mod viewer_edits;
 mod viewer_page;

@@ -16,8 +16,8 @@ fn every_verb_explains_itself() {
         assert!(general.contains(&format!("\n  {code}")), "exit code {code}");
     }
     for verb in [
-        "demo", "synth", "photos", "train", "eval", "render", "view", "info", "convert", "edit",
-        "bench", "doctor",
+        "demo", "synth", "photos", "train", "eval", "verify", "render", "view", "info", "convert",
+        "edit", "bench", "doctor",
     ] {
         assert!(
             general.contains(&format!("\n  {verb}")),

@@ -317,7 +317,7 @@ fn holds_files(folder: &Path) -> bool {
 }
 
 /// Returns the write options of the splats of a run: anti-aliasing and local origin.
-pub(super) fn splat_options(antialiased: bool, origin: DVec3) -> WriteOptions {
+pub(crate) fn splat_options(antialiased: bool, origin: DVec3) -> WriteOptions {
     WriteOptions {
         antialiased,
         origin,

@@ -44,6 +44,7 @@ use std::time::Instant;
 pub use capture_record::{CaptureRecord, Fingerprint};
 pub use folder::RunFolder;
 use folder::remove_old;
+pub(crate) use folder::splat_options;
 pub use foreign::{EarlierRun, Writes, refuse_run_file};
 pub use lock::RunLock;
 pub use metrics::{METRICS_VERSION, Metrics};
@@ -172,7 +173,7 @@ fn settle_state(
 }
 
 /// Returns the splats of a run without non-finite Gaussians, which readers refuse.
-fn finite_splats(trainer: &mut Trainer) -> Result<Splats> {
+pub(crate) fn finite_splats(trainer: &mut Trainer) -> Result<Splats> {
     let mut splats = trainer.splats()?;
     keep_finite(&mut splats);
     Ok(splats)

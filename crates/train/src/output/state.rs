@@ -97,7 +97,11 @@ impl RunFolder {
         }
     }
 
-    fn read_metrics(&self) -> Result<Metrics> {
+    /// Reads `metrics.json`.
+    ///
+    /// # Errors
+    /// The folder holds no finished or stopped run, or the run of another version; the file is damaged.
+    pub fn read_metrics(&self) -> Result<Metrics> {
         let path = self.metrics_path();
         if !path.is_file() {
             return Err(self.no_run());
@@ -167,11 +171,11 @@ impl RunFolder {
                 .hint("start a run from splats of a file: `dapple train CAPTURE --from FILE`");
         }
         if !path.is_dir() {
-            return Error::input("there is no such folder, so no run to continue")
+            return Error::input("there is no such folder")
                 .at_path(path)
                 .hint("name the folder that a run wrote to");
         }
-        Error::input("this folder holds no run to continue")
+        Error::input("this folder holds no run")
             .at_path(path)
             .hint(
                 "name the folder of a run, with its metrics.json; `dapple train CAPTURE --from FILE` starts a run from \
@@ -181,16 +185,16 @@ impl RunFolder {
 }
 
 fn other_version(what: String, path: &Path) -> Error {
-    Error::unsupported(what)
-        .at_path(path)
-        .hint("continue it with the version of Dapple that wrote it, or start another run from its splats with --from")
+    Error::unsupported(what).at_path(path).hint(
+        "use the version of Dapple that wrote it, or start another run from its splats with --from",
+    )
 }
 
 /// Returns the error of a state file with its own hint.
 fn of_state(error: Error, path: &Path) -> Error {
     let hint = match error.kind() {
         ErrorKind::Unsupported => {
-            "continue it with the version of Dapple that wrote it, or start another run from its splats with --from"
+            "use the version of Dapple that wrote it, or start another run from its splats with --from"
         }
         _ => "remove the file to continue from the splats of the run",
     };

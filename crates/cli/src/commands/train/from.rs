@@ -5,7 +5,9 @@
 
 use super::Args;
 use crate::console::Console;
-use crate::options::{config_beside, into_capture, of_run, read_splats, splats_file};
+use crate::options::{
+    config_beside, into_capture, of_run as of_run_file, read_splats, splats_file,
+};
 use crate::training_display::gaussians;
 use dapple::BoxedEngine;
 use dapple::scene::origin::Frame;
@@ -45,7 +47,7 @@ pub(super) fn read(
     if given.antialias.is_none() {
         config.antialias |= beside.antialias || metadata.antialiased;
     }
-    let has_config = of_run(&path, "config.toml").is_file();
+    let has_config = of_run_file(&path, "config.toml").is_file();
     if has_config && given.background.is_none() {
         config.background = beside.background;
     }
@@ -68,6 +70,28 @@ pub(super) fn read(
     }))
 }
 
+/// Reads the splats that a run was started from again.
+///
+/// # Errors
+/// The file is missing or damaged, or has changed.
+pub fn of_run(start: &StartSplats, console: &Console) -> Result<FromSplats> {
+    let changed = || {
+        Error::input("the splats that the run started from have changed")
+            .at_path(&start.path)
+            .hint("the run cannot be repeated without them")
+    };
+    if StartSplats::crc32_of(&start.path)? != start.crc32 {
+        return Err(changed());
+    }
+    let (splats, metadata) = read_splats(&start.path, console)?;
+    Ok(FromSplats {
+        splats,
+        frame: metadata.frame(),
+        start: start.clone(),
+        has_config: of_run_file(&start.path, "config.toml").is_file(),
+    })
+}
+
 /// Refuses an output folder that contains the splats.
 fn refuse_own_output(splats: &Path, out: &Path) -> Result<()> {
     let (Ok(splats), Ok(out)) = (splats.canonicalize(), out.canonicalize()) else {
@@ -85,7 +109,7 @@ fn refuse_own_output(splats: &Path, out: &Path) -> Result<()> {
 
 impl FromSplats {
     /// Returns the trainer of the run, and prints the score before its first step.
-    pub(super) fn trainer(
+    pub fn trainer(
         mut self,
         dataset: &Dataset,
         config: TrainConfig,
