@@ -208,7 +208,7 @@ fn repeat(
     display.finish(&ended(&outcome));
     let outcome = outcome?;
     if interrupt::requested() {
-        let what = "interrupted before the comparison was complete";
+        let what = "the runs are equal so far";
         return Err(Error::new(ErrorKind::Interrupted, what)
             .at(format!("step {}", grouped(outcome.steps.into()))));
     }
