@@ -2,7 +2,7 @@
 //!
 //! 1. `cargo test --no-run` builds every program; its messages name the path of each.
 //! 2. Each program runs in the folder of its crate, as `cargo test` would run it, and prints the time of each test.
-//! 3. The times are collected: the summary shows the [`slowest`], and a JSON file lists all.
+//! 3. The times are collected: the summary shows the slowest, and a JSON file lists all.
 //!
 //! libtest measures tests only as an unstable option, so the programs (but not the compiler) get `RUSTC_BOOTSTRAP=1`.
 
