@@ -55,7 +55,25 @@ fn parse_device(text: &str) -> Result<Device, String> {
     })
 }
 
+/// Sets the place of an error that has none.
+pub fn placed(error: Error, path: &Path) -> Error {
+    match error.place() {
+        Some(_) => error,
+        None => error.at_path(path),
+    }
+}
+
 impl DeviceOptions {
+    /// Returns the options with the precision and the per-tile limit of a run where none are given.
+    pub fn like_run(&self, launch: &RunOrigin) -> Self {
+        let precision = launch.precision.as_deref().and_then(|p| p.parse().ok());
+        Self {
+            precision: self.precision.or(precision),
+            default_cap: launch.default_cap,
+            ..self.clone()
+        }
+    }
+
     /// Opens the selected engine and prints its name and the reason for the selection.
     pub fn engine(&self, console: &Console) -> Result<BoxedEngine> {
         Ok(self.open(false, console)?.into_engine())

@@ -15,13 +15,15 @@ mod wall;
 
 pub use args::Args;
 pub use done::{Done, Summary};
-pub use from::{FromSplats, of_run as start_of_run};
+pub use from::FromSplats;
 pub use wall::Wall;
 
 use crate::console::Console;
 use crate::flamegraph::Flamegraph;
 use crate::interrupt;
-use crate::options::{DeviceOptions, NewFolders, merged_config, merged_config_for, refuse_inputs};
+use crate::options::{
+    DeviceOptions, NewFolders, merged_config, merged_config_for, placed, refuse_inputs,
+};
 use crate::photo_memory;
 use crate::training_display::{Shown, TrainingDisplay, gaussians, grouped};
 use crate::viewing::{ViewOptions, playback, title};
@@ -308,10 +310,7 @@ fn train_shown(
     let start = job.from.as_ref().map(|from| from.start.clone());
     let mut trainer = match job.from {
         Some(from) => from.trainer(&dataset, config, engine, console)?,
-        None => Trainer::new(&dataset, config, engine).map_err(|e| match e.place() {
-            Some(_) => e,
-            None => e.at_path(job.scene),
-        })?,
+        None => Trainer::new(&dataset, config, engine).map_err(|e| placed(e, job.scene))?,
     };
     let played = playback(folder.clone(), job.device);
     let shown = (job.view, job.out, played);

@@ -3,15 +3,15 @@
 use crate::console::Console;
 use crate::interrupt;
 use crate::known_capture;
-use crate::options::DeviceOptions;
+use crate::options::{DeviceOptions, placed};
 use crate::training_display::{Shown, TrainingDisplay, gaussians, grouped};
 use dapple::scene::{Error, ErrorKind, Result, printable};
 use dapple::train::verification::{Compared, Difference, SplatsComparison};
 use dapple::train::{Ending, Metrics, RunFolder, Snapshots, Trainer, Verifier};
 use serde::Serialize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use super::train::{ended, load_capture, start_of_run};
+use super::train::{FromSplats, ended, load_capture};
 
 const AFTER_HELP: &str = "\
 The same seed gives the same bytes on a device, with any number of threads. This command proves it
@@ -77,26 +77,24 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     let recorded = read(&folder)?;
     let start = folder.read_capture()?.and_then(|record| record.start);
     let start = start
-        .map(|start| start_of_run(&start, console))
+        .map(|start| FromSplats::again(start, console))
         .transpose()?;
     let scene = match &args.capture {
         Some(scene) => scene.clone(),
         None => known_capture::needed(&folder.splats_path(), console)?,
     };
-    let last = recorded.steps;
-    let until = args.until.filter(|&until| until < last);
+    let until = args.until.unwrap_or(u32::MAX).min(recorded.steps);
     let device = device_of_run(args, &folder);
     let engine = device.engine(console)?;
     let dataset = load_capture(&scene, &recorded.config, None, console)?;
     let config = recorded.config.clone();
     let mut trainer = match start {
         Some(start) => start.trainer(&dataset, config, engine, console)?,
-        None => Trainer::new(&dataset, config, engine).map_err(|e| at(e, &scene))?,
+        None => Trainer::new(&dataset, config, engine).map_err(|e| placed(e, &scene))?,
     };
     drop(dataset);
-    let until_step = until.unwrap_or(last);
-    let verifier = repeat(&folder, &mut trainer, until_step, &recorded, console)?;
-    let is_whole = until.is_none() && verifier.difference().is_none();
+    let verifier = repeat(&folder, &mut trainer, until, &recorded, console)?;
+    let is_whole = until == recorded.steps && verifier.difference().is_none();
     let splats = is_whole
         .then(|| folder.compare_splats(&mut trainer))
         .transpose()?;
@@ -158,25 +156,8 @@ fn read(folder: &RunFolder) -> Result<Metrics> {
 
 /// Returns the options of the device, with the precision and the limit of the run where it recorded them.
 fn device_of_run(args: &Args, folder: &RunFolder) -> DeviceOptions {
-    let launch = folder.read_to_continue().ok().map(|state| state.launch);
-    let precision = launch
-        .as_ref()
-        .and_then(|launch| launch.precision.as_deref());
-    DeviceOptions {
-        precision: args
-            .device
-            .precision
-            .or_else(|| precision.and_then(|p| p.parse().ok())),
-        default_cap: launch.and_then(|launch| launch.default_cap),
-        ..args.device.clone()
-    }
-}
-
-fn at(error: Error, scene: &Path) -> Error {
-    match error.place() {
-        Some(_) => error,
-        None => error.at_path(scene),
-    }
+    let launch = folder.read_to_continue().map(|state| state.launch);
+    args.device.like_run(&launch.unwrap_or_default())
 }
 
 /// Trains to a step, or to the first difference.

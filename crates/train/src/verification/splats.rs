@@ -2,6 +2,7 @@
 
 use crate::output::{finite_splats, splat_options};
 use crate::{RunFolder, Trainer};
+use dapple_engine::PARAM_GROUPS;
 use dapple_scene::splat_file::{self, Format};
 use dapple_scene::{Error, Result, Splats};
 
@@ -12,7 +13,7 @@ pub struct SplatsComparison {
     pub crc32: [u32; 2],
     /// Number of Gaussians of the file, and of the second run.
     pub gaussians: [usize; 2],
-    /// The first tensor that differs, in the order of the fields of [`Splats`]; `None` with other numbers of Gaussians.
+    /// The first tensor that differs, in the order of [`PARAM_GROUPS`]; `None` with other numbers of Gaussians.
     pub first: Option<TensorDifference>,
 }
 
@@ -79,33 +80,15 @@ impl RunFolder {
 
 /// Returns the difference of the first tensor that differs. Both have the same number of Gaussians.
 fn first_difference(a: &Splats, b: &Splats) -> Option<TensorDifference> {
-    let rest = a.sh_rest_stride();
-    [
-        ("means", a.means.as_flattened(), b.means.as_flattened(), 3),
-        (
-            "scales",
-            a.scales.as_flattened(),
-            b.scales.as_flattened(),
-            3,
-        ),
-        ("quats", a.quats.as_flattened(), b.quats.as_flattened(), 4),
-        ("opacities", &a.opacities, &b.opacities, 1),
-        ("sh0", a.sh0.as_flattened(), b.sh0.as_flattened(), 3),
-        ("sh_rest", &a.sh_rest, &b.sh_rest, rest),
-    ]
-    .into_iter()
-    .find_map(|(tensor, a, b, stride)| of_tensor(tensor, a, b, stride))
+    PARAM_GROUPS.iter().find_map(|group| {
+        let width = group.width(a.sh_degree).max(1);
+        of_tensor(group.name, group.values(a), group.values(b), width)
+    })
 }
 
-fn of_tensor(
-    tensor: &'static str,
-    a: &[f32],
-    b: &[f32],
-    stride: usize,
-) -> Option<TensorDifference> {
-    let stride = stride.max(1);
+fn of_tensor(tensor: &'static str, a: &[f32], b: &[f32], width: usize) -> Option<TensorDifference> {
     let mut found: Option<TensorDifference> = None;
-    for (gaussian, (a, b)) in a.chunks(stride).zip(b.chunks(stride)).enumerate() {
+    for (gaussian, (a, b)) in a.chunks(width).zip(b.chunks(width)).enumerate() {
         if a.iter().zip(b).all(|(a, b)| a.to_bits() == b.to_bits()) {
             continue;
         }
@@ -125,7 +108,7 @@ fn of_tensor(
         (a.len() != b.len()).then_some(TensorDifference {
             tensor,
             gaussian: 0,
-            count: a.len().max(b.len()) / stride,
+            count: a.len().max(b.len()) / width,
             largest: f32::INFINITY,
         })
     })

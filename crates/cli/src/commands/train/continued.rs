@@ -10,7 +10,7 @@ use super::resume::{device, refuse_edited_config};
 use super::run_into;
 use super::{Args, Done, Wall, check_stop_at, live, load_capture, record_capture, refuse_results};
 use crate::console::Console;
-use crate::options::{NewFolders, refuse_inputs};
+use crate::options::{NewFolders, placed, refuse_inputs};
 use crate::training_display::{Shown, gaussians, grouped};
 use crate::viewing::playback;
 use dapple::scene::load::{self};
@@ -94,10 +94,7 @@ fn continue_into(
         .filter(|row| row.step == ended.step);
     let psnr = psnr.map(|row| row.psnr);
     let mut trainer =
-        Trainer::continue_run(&dataset, ended, config, engine).map_err(|e| match e.place() {
-            Some(_) => e,
-            None => e.at_path(&scene),
-        })?;
+        Trainer::continue_run(&dataset, ended, config, engine).map_err(|e| placed(e, &scene))?;
     if !is_same {
         folder.clear_older()?;
     }

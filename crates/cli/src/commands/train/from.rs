@@ -5,9 +5,7 @@
 
 use super::Args;
 use crate::console::Console;
-use crate::options::{
-    config_beside, into_capture, of_run as of_run_file, read_splats, splats_file,
-};
+use crate::options::{config_beside, into_capture, of_run, placed, read_splats, splats_file};
 use crate::training_display::gaussians;
 use dapple::BoxedEngine;
 use dapple::scene::origin::Frame;
@@ -47,7 +45,7 @@ pub(super) fn read(
     if given.antialias.is_none() {
         config.antialias |= beside.antialias || metadata.antialiased;
     }
-    let has_config = of_run_file(&path, "config.toml").is_file();
+    let has_config = of_run(&path, "config.toml").is_file();
     if has_config && given.background.is_none() {
         config.background = beside.background;
     }
@@ -70,28 +68,6 @@ pub(super) fn read(
     }))
 }
 
-/// Reads the splats that a run was started from again.
-///
-/// # Errors
-/// The file is missing or damaged, or has changed.
-pub fn of_run(start: &StartSplats, console: &Console) -> Result<FromSplats> {
-    let changed = || {
-        Error::input("the splats that the run started from have changed")
-            .at_path(&start.path)
-            .hint("the run cannot be repeated without them")
-    };
-    if StartSplats::crc32_of(&start.path)? != start.crc32 {
-        return Err(changed());
-    }
-    let (splats, metadata) = read_splats(&start.path, console)?;
-    Ok(FromSplats {
-        splats,
-        frame: metadata.frame(),
-        start: start.clone(),
-        has_config: of_run_file(&start.path, "config.toml").is_file(),
-    })
-}
-
 /// Refuses an output folder that contains the splats.
 fn refuse_own_output(splats: &Path, out: &Path) -> Result<()> {
     let (Ok(splats), Ok(out)) = (splats.canonicalize(), out.canonicalize()) else {
@@ -108,6 +84,27 @@ fn refuse_own_output(splats: &Path, out: &Path) -> Result<()> {
 }
 
 impl FromSplats {
+    /// Reads the splats that a run was started from again.
+    ///
+    /// # Errors
+    /// The file is missing or damaged, or has changed.
+    pub fn again(start: StartSplats, console: &Console) -> Result<Self> {
+        if StartSplats::crc32_of(&start.path)? != start.crc32 {
+            return Err(
+                Error::input("the splats that the run started from have changed")
+                    .at_path(&start.path)
+                    .hint("the run cannot be repeated without them"),
+            );
+        }
+        let (splats, metadata) = read_splats(&start.path, console)?;
+        Ok(Self {
+            splats,
+            frame: metadata.frame(),
+            has_config: of_run(&start.path, "config.toml").is_file(),
+            start,
+        })
+    }
+
     /// Returns the trainer of the run, and prints the score before its first step.
     pub fn trainer(
         mut self,
@@ -118,13 +115,8 @@ impl FromSplats {
     ) -> Result<Trainer> {
         into_capture(&mut self.splats, self.frame, dataset.origin);
         let path = &self.start.path;
-        let mut trainer =
-            Trainer::from_splats(dataset, config, engine, self.splats).map_err(|e| {
-                match e.place() {
-                    Some(_) => e,
-                    None => e.at_path(path),
-                }
-            })?;
+        let mut trainer = Trainer::from_splats(dataset, config, engine, self.splats)
+            .map_err(|e| placed(e, path))?;
         let score = trainer.first_score()?;
         let score = score.map_or(String::new(), |score| {
             format!(

@@ -7,7 +7,7 @@
 
 use super::{Args, Done, Wall, check_stop_at, live, load_capture, record_capture, run_into};
 use crate::console::Console;
-use crate::options::DeviceOptions;
+use crate::options::{DeviceOptions, placed};
 use crate::training_display::Shown;
 use crate::viewing::playback;
 use dapple::scene::{Error, OwnSplit, Result, load};
@@ -73,10 +73,7 @@ pub fn resume(args: &Args, out: &Path, mut wall: Wall, console: &Console) -> Res
         ..device.launch(&scene)
     };
     let mut trainer =
-        Trainer::resume(&dataset, checkpoint, engine).map_err(|e| match e.place() {
-            Some(_) => e,
-            None => e.at_path(&scene),
-        })?;
+        Trainer::resume(&dataset, checkpoint, engine).map_err(|e| placed(e, &scene))?;
     let shown = (&args.view, out, playback(folder.clone(), &device));
     let live = live(viewer, shown, &dataset, &trainer, console)?;
     drop(dataset);
@@ -105,8 +102,8 @@ fn again(out: &Path) -> String {
 pub(super) fn device(args: &Args, checkpoint: &Checkpoint, console: &Console) -> DeviceOptions {
     let launch = &checkpoint.launch;
     let given = &args.device;
-    let precision = launch.precision.as_deref().and_then(|p| p.parse().ok());
-    if given.precision.is_some() && given.precision != precision {
+    let of_run = DeviceOptions::default().like_run(launch);
+    if given.precision.is_some() && given.precision != of_run.precision {
         console.note(&format!(
             "note: the run started with --precision {}: it continues, but not bit for bit",
             launch.precision.as_deref().unwrap_or("f32")
@@ -117,10 +114,8 @@ pub(super) fn device(args: &Args, checkpoint: &Checkpoint, console: &Console) ->
             .device
             .clone()
             .or_else(|| launch.device.as_deref().and_then(|d| d.parse().ok())),
-        precision: given.precision.or(precision),
-        threads: given.threads,
-        default_cap: launch.default_cap,
         photo_memory: args.photo_memory,
+        ..given.like_run(launch)
     }
 }
 
