@@ -59,6 +59,11 @@ fn runs_are_repeated_and_every_changed_number_is_found() {
     let words = ["Gaussians after density control is", "hint:"];
     refused(path, &["verify", "a"], INPUT, &words);
     edit(path, "a/metrics.json", |metrics| {
+        let psnr = &mut metrics["evals"][0]["psnr"];
+        *psnr = (psnr.as_f64().unwrap() + 1e-9).into();
+    });
+    refused(path, &["verify", "a"], INPUT, &["differs: PSNR is"]);
+    edit(path, "a/metrics.json", |metrics| {
         let loss = &mut metrics["losses"][5]["loss"];
         *loss = (loss.as_f64().unwrap() * 1.01).into();
     });
