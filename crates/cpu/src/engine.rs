@@ -18,8 +18,8 @@ use crate::step::{self, Forward};
 use crate::threads;
 use crate::views::Views;
 use dapple_engine::{
-    Engine, EngineExt, ImageDerivative, RenderSettings, Report, StepSettings, Trace, ViewId,
-    check_image_gradient,
+    Engine, EngineExt, ImageDerivative, OpenBatch, RenderSettings, Report, StepSettings, Trace,
+    ViewId, check_image_gradient,
 };
 use dapple_profile::ceilings::{Limits, Measured};
 use dapple_scene::{Progress, Result};
@@ -42,6 +42,7 @@ pub struct CpuEngine {
     features: Features,
     frame: Frame,
     work: Work,
+    batch: OpenBatch,
     reports: Vec<Report>,
 }
 
@@ -62,6 +63,7 @@ impl CpuEngine {
             features: Features::default(),
             frame: Frame::default(),
             work: Work::default(),
+            batch: OpenBatch::default(),
             reports: Vec::new(),
         })
     }
@@ -124,6 +126,7 @@ impl CpuEngine {
     fn train_step(&mut self, view: ViewId, settings: &StepSettings) -> Result<()> {
         let photo = self.views.photo(view)?;
         let camera = self.views.camera(view)?.with_near(settings.render.near);
+        self.batch.step(settings.batch)?;
         let step = StepContext {
             view,
             settings,

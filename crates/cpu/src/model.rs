@@ -17,6 +17,9 @@ pub struct Model {
     pub second: Blocks,
     /// Sums of screen-space gradients.
     pub stats: DensityStats,
+    /// Sums of gradients over the steps of a batch, like the rows of [`Self::params`]; empty outside of batches of
+    /// several steps.
+    pub batch_sums: Vec<Row>,
     /// 3D filters by block; empty until the first anti-aliased step or render.
     pub filter_3d: Vec<Row>,
     /// SH degree of the parameters.
@@ -31,6 +34,7 @@ impl Model {
             first: Blocks::zeros(0, 0),
             second: Blocks::zeros(0, 0),
             stats: DensityStats::default(),
+            batch_sums: Vec::new(),
             filter_3d: Vec::new(),
             sh_degree: 0,
         }
@@ -54,6 +58,7 @@ impl Model {
                 gradient_sums: sums(|state| &state.gradient_sums),
                 visible_counts: sums(|state| &state.visible_counts),
             },
+            batch_sums: Vec::new(),
             filter_3d: state.map_or(Vec::new(), |state| antialias::rows(&state.filter_3d)),
             sh_degree: splats.sh_degree,
         }

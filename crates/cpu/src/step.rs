@@ -7,7 +7,6 @@ use crate::features::Features;
 use crate::frame::{CameraF32, Frame};
 use crate::simd::Row;
 use crate::stages::blend::BlendExtra;
-use crate::stages::update::AdamStep;
 use crate::stages::{
     blend, blend_backward, emit, finite, loss, order, project, ranges, sort, update,
 };
@@ -90,8 +89,7 @@ pub fn run(mut step: StepContext<'_>, features: &mut Features) -> Result<(StepRe
     );
     step.clock.lap(Stage::BlendBackward);
     features.gradients(&mut step);
-    let adam = AdamStep::new(&settings.adam, &settings.learning_rates, settings.step);
-    update::run(&mut step, &adam);
+    update::run(&mut step);
     step.clock.lap(Stage::Update);
     features.after_update(&mut step);
     let checks = settings.step.is_multiple_of(FINITE_EVERY);

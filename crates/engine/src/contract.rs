@@ -44,7 +44,7 @@ pub trait Engine: Send {
 
     /// Replaces the splats and the optimizer state.
     ///
-    /// If `state` is `None`, Adam's moments and the density statistics start at zero, and every view returns to the
+    /// A batch whose last step is missing is dropped. If `state` is `None`, Adam's moments and the density statistics start at zero, and every view returns to the
     /// pose given to [`Self::add_views`].
     ///
     /// # Errors
@@ -71,15 +71,16 @@ pub trait Engine: Send {
     fn set_input(&mut self, input: FeatureInput) -> Result<()>;
 
     /// Enqueues one training step and returns at once. An engine without a queue executes the step before it returns.
+    /// The Gaussians move in the last step of a batch ([`StepSettings::batch`]).
     ///
     /// # Errors
-    /// An unknown view, a missing photo or input, a lost device.
+    /// An unknown view, a missing photo or input, a step that is not the next of its batch, a lost device.
     fn step(&mut self, view: ViewId, settings: &StepSettings) -> Result<()>;
 
     /// Enqueues one densification round.
     ///
     /// # Errors
-    /// A lost device, or no memory for the new Gaussians.
+    /// A batch whose last step is missing, a lost device, or no memory for the new Gaussians.
     fn densify(&mut self, plan: &DensifyPlan) -> Result<()>;
 
     /// Waits until all enqueued work is done; [`Self::poll`] then returns all pending reports.

@@ -21,6 +21,7 @@
 //! This crate depends on no engine.
 
 mod adam_step;
+mod batch;
 pub mod camera_model;
 pub mod channel;
 mod colour_bytes;
@@ -52,6 +53,7 @@ mod train_view;
 mod upload;
 
 pub use adam_step::{RestedAdam, adam};
+pub use batch::{Batch, GaussianUpdate, OpenBatch};
 pub use camera_model::CameraModel;
 pub use channel::Channel;
 pub use contract::{DownloadParts, Engine};

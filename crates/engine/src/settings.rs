@@ -1,7 +1,7 @@
 //! Settings of renders, steps and densification rounds: numbers without schedules.
 
-use crate::LossWeights;
 use crate::features::StepFeatures;
+use crate::{Batch, LossWeights};
 use serde::{Deserialize, Serialize};
 
 /// Settings of a render.
@@ -79,6 +79,19 @@ impl LearningRates {
         sh0: 0.0,
         sh_rest: 0.0,
     };
+
+    /// Returns step sizes that `of` makes of these.
+    #[must_use]
+    pub fn map(self, of: impl Fn(f32) -> f32) -> Self {
+        Self {
+            means: of(self.means),
+            scales: of(self.scales),
+            quats: of(self.quats),
+            opacities: of(self.opacities),
+            sh0: of(self.sh0),
+            sh_rest: of(self.sh_rest),
+        }
+    }
 }
 
 /// Constants of Adam (Kingma & Ba 2015).
@@ -109,6 +122,9 @@ impl Default for Adam {
 pub struct StepSettings {
     /// Number of the step, from 1; Adam's bias correction uses it.
     pub step: u32,
+    /// Place of the step in its batch: the last step of a batch moves the Gaussians.
+    #[serde(default)]
+    pub batch: Batch,
     /// Settings of the render.
     pub render: RenderSettings,
     /// Step sizes.
@@ -144,6 +160,7 @@ impl StepSettings {
     pub fn new(step: u32, render: RenderSettings) -> Self {
         Self {
             step,
+            batch: Batch::ONE,
             render,
             learning_rates: LearningRates::NONE,
             adam: Adam::default(),

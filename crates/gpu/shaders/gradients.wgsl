@@ -4,6 +4,8 @@
 //    capacity] (zero beyond the active degree), gradient_means2d [2, capacity]. Always f32.
 // 3. Add up the workgroup's gradients of the camera's pose by a fixed tree; workgroup w writes six floats of
 //    gradient_pose, (omega, t), at 6 w. The host adds them up in order.
+// In permutation BATCH, a step of a batch of several: step 2 adds to the sums of the batch, without gradient_means2d, and
+// adds to the statistics of density control. There is no step 3.
 // CPU version: `run_gradients` in cpu/src/stages/update.rs. Reference: dapple_reference::gradients.
 #import shared/step
 #import shared/groups
@@ -21,8 +23,12 @@
 // Out.
 @group(0) @binding(7) var<storage, read_write> gradient_geometry: array<f32>;
 @group(0) @binding(8) var<storage, read_write> gradient_sh: array<f32>;
+#if BATCH
+@group(0) @binding(9) var<storage, read_write> stats: array<f32>;
+#else
 @group(0) @binding(9) var<storage, read_write> gradient_means2d: array<f32>;
 @group(0) @binding(10) var<storage, read_write> gradient_pose: array<f32>;
+#endif
 #if LENS
 // In: the views' lenses.
 @group(0) @binding(11) var<storage, read> lenses: array<Lens>;
@@ -37,16 +43,20 @@
 @group(0) @binding(13) var<storage, read> extra_gradients: array<f32>;
 #endif
 #if MLP
-// Unused: no caller requests gradients through the appearance MLP. shared/gaussian_backward needs the declaration.
+// By place, written by `project`. Unused outside of batches: no caller requests gradients through the appearance MLP.
 @group(0) @binding(14) var<storage, read> looked: array<vec4f>;
 #endif
 #if NORMALS
-// Unused, like `looked`.
+// By place, written by the second slot_sums.wgsl and normal_sums.wgsl. Unused outside of batches.
 @group(0) @binding(15) var<storage, read> normal_gradients: array<f32>;
 #endif
 
+#if BATCH
+#import shared/density
+#import shared/gaussian_backward
+#else
 #import shared/pose_sum
-
+#endif
 #import shared/sh_read
 
 fn sh_take(j: u32, i: u32, unit: ShPair, odd: vec3f, even: vec3f) {
@@ -59,35 +69,86 @@ fn sh_take_odd(j: u32, i: u32, unit: ShPair, odd: vec3f) {
 }
 
 fn put_sh(plane: u32, i: u32, value: vec3f) {
-    let at = plane * state.capacity + i;
-    gradient_sh[at] = value.x;
-    gradient_sh[at + state.capacity] = value.y;
-    gradient_sh[at + 2u * state.capacity] = value.z;
+    put_sh_number(plane, i, value.x);
+    put_sh_number(plane + 1u, i, value.y);
+    put_sh_number(plane + 2u, i, value.z);
 }
 
 fn put_geometry(plane: u32, i: u32, value: vec3f) {
-    let at = plane * state.capacity + i;
-    gradient_geometry[at] = value.x;
-    gradient_geometry[at + state.capacity] = value.y;
-    gradient_geometry[at + 2u * state.capacity] = value.z;
+    put_number(plane, i, value.x);
+    put_number(plane + 1u, i, value.y);
+    put_number(plane + 2u, i, value.z);
 }
+
+#if BATCH
+fn is_first() -> bool {
+    return (step.flags & FLAG_BATCH_FIRST) != 0u;
+}
+
+fn put_sh_number(plane: u32, i: u32, value: f32) {
+    let at = plane * state.capacity + i;
+    gradient_sh[at] = select(gradient_sh[at], 0.0, is_first()) + value;
+}
+
+fn put_number(plane: u32, i: u32, value: f32) {
+    let at = plane * state.capacity + i;
+    gradient_geometry[at] = select(gradient_geometry[at], 0.0, is_first()) + value;
+}
+#else
+fn put_sh_number(plane: u32, i: u32, value: f32) {
+    gradient_sh[plane * state.capacity + i] = value;
+}
+
+fn put_number(plane: u32, i: u32, value: f32) {
+    gradient_geometry[plane * state.capacity + i] = value;
+}
+#endif
 
 // Runs step 2, without SH rest.
 fn put(i: u32, g: GaussianGradient) {
     put_geometry(PLANE_MEAN, i, g.geometry.mean);
     put_geometry(PLANE_SCALE, i, g.geometry.log_scales);
-    gradient_geometry[PLANE_QUAT * state.capacity + i] = g.geometry.quat.x;
+    put_number(PLANE_QUAT, i, g.geometry.quat.x);
     put_geometry(PLANE_QUAT + 1u, i, g.geometry.quat.yzw);
-    gradient_geometry[PLANE_OPACITY * state.capacity + i] = g.logit;
+    put_number(PLANE_OPACITY, i, g.logit);
     put_geometry(PLANE_SH0, i, g.sh0);
+#if BATCH
+    if !is_first() {
+        return;
+    }
+#else
     gradient_means2d[i] = g.mean2d.x;
     gradient_means2d[state.capacity + i] = g.mean2d.y;
+#endif
     let used = 3u * ((step.sh_degree + 1u) * (step.sh_degree + 1u) - 1u);
     for (var p = used; p < arrayLength(&gradient_sh) / state.capacity; p++) {
         gradient_sh[p * state.capacity + i] = 0.0;
     }
 }
 
+#if BATCH
+@compute @workgroup_size(256)
+fn batch_gradients(
+    @builtin(workgroup_id) id: vec3u,
+    @builtin(num_workgroups) dispatched: vec3u,
+    @builtin(local_invocation_index) local: u32,
+) {
+    let i = group_number(id, dispatched) * 256u + local;
+    if state.halted != 0u || i >= state.gaussians {
+        return;
+    }
+    let place = visible_rank[i];
+    if place == 0u && !is_first() {
+        return;
+    }
+    let view = views[step.view];
+    let g = gaussian_backward(i, place, load_gaussian(i, state.capacity), view);
+    put(i, g);
+    if place > 0u {
+        note_density(i, place, view, g.mean2d);
+    }
+}
+#else
 @compute @workgroup_size(256)
 fn gradients(
     @builtin(workgroup_id) id: vec3u,
@@ -115,3 +176,4 @@ fn gradients(
         gradient_pose[6u * number + local] = six_sums[256u * local];
     }
 }
+#endif

@@ -8,13 +8,17 @@
 // 4. Adam on the geometry. Invisible Gaussians take the same steps with gradients of zero.
 // 5. With FLAG_DENSITY, the statistics for density control.
 // 6. In permutation EXTRAS, the additions of a density strategy: regularisers before 4, noise after.
+// In permutation BATCH, the last step of a batch of several: instead of 1 to 3 and 5, it takes the mean of the sums of
+// gradients that gradients.wgsl has written in each step of the batch.
 // Parameters and moments are read and written once: 24 bytes a number, and memory is the limit.
 // CPU version: cpu/src/stages/update.rs. Reference: dapple_reference::{project_backward, adam}.
 #import shared/step
 #import shared/groups
 #import shared/planes
 
+#if !BATCH
 @group(0) @binding(0) var<storage, read> views: array<View>;
+#endif
 @group(0) @binding(1) var<storage, read> state: State;
 // In and out: parameters, moments, and statistics (sums of norms, then counts).
 @group(0) @binding(2) var<storage, read_write> geometry: array<f32>;
@@ -22,12 +26,18 @@
 @group(0) @binding(4) var<storage, read_write> geometry_moments: array<u32>;
 @group(0) @binding(5) var<storage, read_write> sh_first: array<u32>;
 @group(0) @binding(6) var<storage, read_write> sh_second: array<u32>;
+#if BATCH
+// Sums of a batch, as planes like the parameters.
+@group(0) @binding(7) var<storage, read> gradient_geometry: array<f32>;
+@group(0) @binding(8) var<storage, read> gradient_sh: array<f32>;
+#else
 @group(0) @binding(7) var<storage, read_write> stats: array<f32>;
 // By Gaussian, 0 = invisible, or one more than its place among the visible Gaussians; by place, the colour and the sums
 // of the slots.
 @group(0) @binding(8) var<storage, read> visible_rank: array<u32>;
 @group(0) @binding(9) var<storage, read> splats2d: array<vec4f>;
 @group(0) @binding(10) var<storage, read> splat_gradients: array<f32>;
+#endif
 
 #if EXTRA_SLOTS
 // By place, written by extra_sums.wgsl; absolute sums are derivatives of the base-2 exponent.
@@ -54,7 +64,13 @@
 #endif
 
 #import shared/adam
+#if BATCH
+#import shared/gaussian_gradient
+#import shared/storage
+#else
+#import shared/density
 #import shared/gaussian_backward
+#endif
 #if EXTRAS
 #import shared/extras
 #endif
@@ -239,11 +255,45 @@ fn step_geometry(i: u32, old: Gaussian, sh0: vec3f, gradient: GaussianGradient) 
     store_geometry(6u, i, adam(sh, d_sh0.yz, vec2f(step.rate_sh0)));
 }
 
-// Runs step 5: in normalised pixels, where half the image is 1.
-fn note_density(i: u32, view: View, mean2d: vec2f) {
-    stats[i] += length(mean2d * 0.5 * vec2f(view.size));
-    stats[state.capacity + i] += 1.0;
+#if BATCH
+fn geometry_mean(plane: u32, i: u32) -> f32 {
+    return parameters.batch_share * gradient_geometry[plane * state.capacity + i];
 }
+
+fn geometry_mean3(plane: u32, i: u32) -> vec3f {
+    return vec3f(
+        geometry_mean(plane, i), geometry_mean(plane + 1u, i), geometry_mean(plane + 2u, i),
+    );
+}
+
+fn sh_mean3(plane: u32, i: u32) -> vec3f {
+    let at = plane * state.capacity + i;
+    return parameters.batch_share * vec3f(
+        gradient_sh[at],
+        gradient_sh[at + state.capacity],
+        gradient_sh[at + 2u * state.capacity],
+    );
+}
+
+// Returns the mean gradients of the batch, and takes the steps of SH rest.
+fn batch_gradient(i: u32) -> GaussianGradient {
+    var g = GaussianGradient();
+    g.geometry.mean = geometry_mean3(PLANE_MEAN, i);
+    g.geometry.log_scales = geometry_mean3(PLANE_SCALE, i);
+    g.geometry.quat = vec4f(geometry_mean(PLANE_QUAT, i), geometry_mean3(PLANE_QUAT + 1u, i));
+    g.logit = geometry_mean(PLANE_OPACITY, i);
+    g.sh0 = geometry_mean3(PLANE_SH0, i);
+    let coefficients = (step.sh_degree + 1u) * (step.sh_degree + 1u) - 1u;
+    let pairs = coefficients / 2u;
+    for (var j = 0u; j < pairs; j++) {
+        sh_take(j, i, sh_load(j, i), sh_mean3(6u * j, i), sh_mean3(6u * j + 3u, i));
+    }
+    if coefficients % 2u == 1u {
+        sh_take_odd(pairs, i, sh_load_odd(pairs, i), sh_mean3(6u * pairs, i));
+    }
+    return g;
+}
+#endif
 
 @compute @workgroup_size(UPDATE_THREADS)
 fn update(
@@ -262,24 +312,22 @@ fn update(
     start_rounding(i);
 #endif
 #endif
-    let place = visible_rank[i];
-    let view = views[step.view];
     let old = load_gaussian(i, state.capacity);
     let sh0 = geometry3(PLANE_SH0, i, state.capacity);
+#if BATCH
+    var gradient = batch_gradient(i);
+#else
+    let place = visible_rank[i];
+    let view = views[step.view];
     var gradient = gaussian_backward(i, place, old, view);
+    if place > 0u {
+        note_density(i, place, view, gradient.mean2d);
+    }
+#endif
 #if EXTRAS
     gradient.logit += opacity_slope(old.logit);
     gradient.geometry.log_scales += scale_slopes(old.log_scales);
 #endif
-    if place > 0u && (step.flags & FLAG_DENSITY) != 0u {
-#if ABSOLUTE
-        let at = place - 1u;
-        let sums = vec2f(extra_gradients[at], extra_gradients[state.visible_capacity + at]);
-        note_density(i, view, 0.6931471805599453 * sums);
-#else
-        note_density(i, view, gradient.mean2d);
-#endif
-    }
     step_geometry(i, old, sh0, gradient);
 #if EXTRAS
     perturb(i, state.capacity);

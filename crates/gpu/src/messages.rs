@@ -3,8 +3,8 @@
 use crate::{features, layout};
 use dapple_engine::constants::FINITE_EVERY;
 use dapple_engine::{
-    DensifyPlan, DensifyReport, LossTerm, NonFiniteReport, RenderSettings, Report, StageTime,
-    StepCounts, StepReport, StepSettings, ViewId,
+    DensifyPlan, DensifyReport, GaussianUpdate, LossTerm, NonFiniteReport, RenderSettings, Report,
+    StageTime, StepCounts, StepReport, StepSettings, ViewId,
 };
 
 /// Returns the immediates of a step.
@@ -16,15 +16,16 @@ pub fn step_immediates(
     sh_degree: u8,
     default_cap: u32,
 ) -> layout::Step {
-    let (adam, rates) = (&settings.adam, &settings.learning_rates);
-    let correction = |beta: f32| 1.0 - f64::from(beta).powf(f64::from(settings.step.max(1)));
-    let first = correction(adam.beta1);
+    let update = GaussianUpdate::of(settings);
+    let (adam, rates) = (&settings.adam, &update.learning_rates);
+    let first = update.correction(update.adam.beta1);
     let flag = |on: bool, flag: u32| if on { flag } else { 0 };
     layout::Step {
         view: view.0 as u32 + 1,
         number: settings.step,
         flags: flag(settings.accumulate_density, layout::FLAG_DENSITY)
-            | flag(masked, layout::FLAG_MASK),
+            | flag(masked, layout::FLAG_MASK)
+            | flag(settings.batch.is_first(), layout::FLAG_BATCH_FIRST),
         rates: [
             rates.means,
             rates.scales,
@@ -37,7 +38,7 @@ pub fn step_immediates(
         beta1: adam.beta1,
         beta2: adam.beta2,
         epsilon: adam.epsilon,
-        inverse_correction2: (1.0 / correction(adam.beta2)) as f32,
+        inverse_correction2: (1.0 / update.correction(update.adam.beta2)) as f32,
         ssim_weight: settings.losses[LossTerm::Ssim],
         report,
         seed: [settings.seed as u32, (settings.seed >> 32) as u32],
@@ -56,7 +57,15 @@ pub fn step_parameters(
         let place = term as usize;
         losses[place / 4][place % 4] = settings.losses[term];
     }
-    layout::Parameters { losses, features }
+    let update = GaussianUpdate::of(settings);
+    layout::Parameters {
+        losses,
+        batch_share: update.share,
+        batch_beta1: update.adam.beta1,
+        batch_beta2: update.adam.beta2,
+        batch_epsilon: update.adam.epsilon,
+        features,
+    }
 }
 
 /// Returns the immediates of a render.

@@ -8,8 +8,8 @@ use crate::passes::{Bits, Pass};
 use crate::recorder::Recorder;
 use crate::stages::densify::relocate;
 use crate::stages::{
-    blend, blend_backward, bytes, densify, emit, finite, gradients, loss, morton, order, project,
-    ranges, report, score, sort, surface, update,
+    batch, blend, blend_backward, bytes, densify, emit, finite, gradients, loss, morton, order,
+    project, ranges, report, score, sort, surface, update,
 };
 use dapple_scene::Result;
 use std::sync::LazyLock;
@@ -66,6 +66,8 @@ static BACK: Passes = passes![
     &update::EXTRA_SUMS,
     Point::Gradients,
     &update::PASS,
+    &batch::SUMS,
+    &batch::UPDATE_PASS,
     Point::AfterUpdate,
     &report::PASS,
 ];

@@ -99,12 +99,19 @@ impl Saving {
         let every = run.config().checkpoint_every;
         let least = 60.0 * run.config().checkpoint_minutes;
         let waited = self.last.elapsed().as_secs_f64();
-        every > 0 && run.state.step.is_multiple_of(every)
+        every > 0 && run.last_batch().any(|step| step.is_multiple_of(every))
             || least > 0.0 && waited >= least.max(SHARE * self.last_took_seconds)
     }
 
     /// Waits for every enqueued step, and copies the state that the run needs to resume, without that of hooks.
     pub(crate) fn checkpoint(&self, run: &mut Run) -> Result<Checkpoint> {
+        if !run.is_between_batches() {
+            return Err(Error::input(format!(
+                "step {} is in the middle of a batch, whose gradients no checkpoint holds",
+                run.state.step
+            ))
+            .hint("make checkpoints after the last step of a batch"));
+        }
         run.drain()?;
         let (splats, state) = run.engine.download()?;
         Ok(Checkpoint {

@@ -6,8 +6,9 @@
 //! 3. Score held-out photos at the steps of the schedule, and at the end.
 //! 4. Stop early if a hook requests it, if the loss or Gaussians are non-finite (see [`mod@crate::broken`]), or
 //!    if no Gaussian is left.
-//! 5. Measure the withheld validation photos, if there are some, and end with the best splats: [`mod@crate::validation`].
-//! 6. Make a checkpoint when one is due and when the run is stopped: see [`crate::saving`].
+//! 5. Call hooks after each batch of steps; a batch is one step, unless the configuration sets `views_per_step`.
+//! 6. Measure the withheld validation photos, if there are some, and end with the best splats: [`mod@crate::validation`].
+//! 7. Make a checkpoint when one is due and when the run is stopped: see [`crate::saving`].
 //!
 //! Everything that accompanies the steps is a hook ([`mod@crate::hook`]); `hooks.rs` has their order.
 //!
@@ -49,6 +50,19 @@ use held_out::HeldOut;
 use hooks::{Callers, Hooks};
 use std::sync::Arc;
 
+/// # Errors
+/// More views per step than training photos: a batch would take a photo twice.
+fn refuse_large_batch(config: &TrainConfig, photos: usize) -> Result<()> {
+    let views = config.views_per_step;
+    match views > 1 && views as usize > photos {
+        false => Ok(()),
+        true => Err(Error::input(format!(
+            "views_per_step = {views}, and the capture has {photos} training photos"
+        ))
+        .hint(format!("lower --views-per-step to at most {photos}"))),
+    }
+}
+
 /// A run with its hooks.
 pub struct Trainer {
     pub(crate) run: Run,
@@ -70,6 +84,7 @@ impl Trainer {
         chosen: &Chosen,
         step: u32,
     ) -> Result<Self> {
+        refuse_large_batch(&config, chosen.train.len())?;
         // Read the file before slow work, so that a fault is found early.
         let lpips = config.read_lpips()?;
         let views = |which: &[usize]| -> Vec<View> {
@@ -181,7 +196,7 @@ impl Trainer {
         .hint("resume it from that program: Trainer::resume, then Trainer::with_strategy"))
     }
 
-    /// Ends the run after this step with [`Ending::Stopped`], as if a hook had stopped it. The schedule remains
+    /// Ends the run after the batch of this step with [`Ending::Stopped`], as if a hook had stopped it. The schedule remains
     /// that of the whole run. `None` runs to the end.
     pub fn stop_at(&mut self, step: Option<u32>) {
         self.stop_at = step;
@@ -218,7 +233,10 @@ impl Trainer {
         match self.run.next_photo() {
             Ok(photo) => self.run.advance(photo),
             Err(error) => {
-                self.save(callers)?;
+                // A checkpoint has no sums of a batch.
+                if self.run.is_between_batches() {
+                    self.save(callers)?;
+                }
                 Err(error)
             }
         }
@@ -281,11 +299,15 @@ impl Trainer {
         while !self.run.is_at_last_step() && self.run.has_finite_state() {
             let step = self.run.state.step;
             let is_there = self.stop_at.is_some_and(|stop| step >= stop);
-            if is_there || self.hooks.should_stop(callers) {
+            let may_stop = self.run.is_between_batches();
+            if may_stop && (is_there || self.hooks.should_stop(callers)) {
                 return Ok(Ending::Stopped(step));
             }
             self.advance(callers)?;
             self.send_events(callers)?;
+            if !self.run.is_between_batches() {
+                continue;
+            }
             for hook in 0..self.hooks.each(callers).len() {
                 self.call(hook, callers)?;
             }

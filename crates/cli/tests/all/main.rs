@@ -4,6 +4,7 @@
 #![allow(clippy::too_many_lines, reason = "a test is one scenario")]
 
 mod bad_input;
+mod batches;
 mod bench;
 mod budgets;
 mod ceilings;

@@ -33,6 +33,7 @@ impl Engine for CpuEngine {
     fn upload(&mut self, splats: &Splats, state: Option<&OptimizerState>) -> Result<()> {
         check_upload(splats, state)?;
         check_views(state, self.views.len())?;
+        self.batch.clear();
         self.model = Model::new(splats, state);
         let views = state.map(|state| state.views.clone()).unwrap_or_default();
         self.features
@@ -112,6 +113,7 @@ impl Engine for CpuEngine {
     }
 
     fn densify(&mut self, plan: &DensifyPlan) -> Result<()> {
+        self.batch.refuse("a densification round")?;
         let report = densify::run(plan, &mut self.model);
         self.reports.push(Report::Densify(report));
         Ok(())

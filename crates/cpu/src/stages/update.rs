@@ -8,8 +8,12 @@
 //!    gradients out.
 //! 5. If the step requests them, add regularisers before Adam (`features/regularise`) and noise after
 //!    (`features/noise`).
+//!
+//! In a batch of several steps ([`dapple_engine::Batch`]), each step adds its gradients to sums, and only the last takes
+//! the steps from 4 on, with the mean.
 
 mod backward;
+mod batch;
 mod export;
 
 pub use export::{pose_gradient_of_all, run_gradients};
@@ -22,7 +26,8 @@ use crate::features::regularise::kernels::Regularisers;
 use crate::model::Model;
 use crate::simd::{ROW, Row, Splat, V, each, parts};
 use backward::{Context, backward};
-use dapple_engine::{Adam, LearningRates};
+use batch::BatchSums;
+use dapple_engine::GaussianUpdate;
 use pulp::Simd;
 use rayon::prelude::*;
 use std::marker::PhantomData;
@@ -46,10 +51,10 @@ pub struct AdamStep {
 }
 
 impl AdamStep {
-    /// Computes the coefficients of step `step`, counted from 1.
-    pub fn new(adam: &Adam, rates: &LearningRates, step: u32) -> Self {
-        let power = |beta: f32| 1.0 - f64::from(beta).powf(f64::from(step.max(1)));
-        let (c1, c2) = (power(adam.beta1), power(adam.beta2));
+    /// Computes the coefficients of an update.
+    pub fn new(update: &GaussianUpdate) -> Self {
+        let (adam, rates) = (&update.adam, &update.learning_rates);
+        let (c1, c2) = (update.correction(adam.beta1), update.correction(adam.beta2));
         let rate = |c: usize| match c {
             0..component::SCALE => rates.means,
             component::SCALE..component::QUAT => rates.scales,
@@ -77,8 +82,10 @@ impl AdamStep {
 }
 
 /// Executes one training step with the gradients in the frame.
-pub fn run(step: &mut StepContext<'_>, adam: &AdamStep) {
+pub fn run(step: &mut StepContext<'_>) {
     let settings = step.settings;
+    let update = GaussianUpdate::of(settings);
+    let (adam, moves) = (&AdamStep::new(&update), settings.batch.is_last());
     let (camera, mode, slots) = (&step.camera, step.mode, &mut step.slots);
     let Model {
         params,
@@ -86,11 +93,14 @@ pub fn run(step: &mut StepContext<'_>, adam: &AdamStep) {
         second,
         stats,
         filter_3d,
+        batch_sums,
         ..
     } = &mut *step.model;
+    batch::begin(settings.batch, params.rows.len(), batch_sums);
     let filter_3d = settings.render.antialias.then_some(filter_3d.as_slice());
     let context = Context::new(camera, filter_3d, step.sh_degree, mode, step.frame);
-    let (regularisers, noise) = (slots.gradient.as_ref(), slots.after_adam.as_ref());
+    let regularisers = slots.gradient.as_ref();
+    let noise = slots.after_adam.as_ref().filter(|_| moves);
     let components = params.components;
     let rows = CHUNK_BLOCKS * components;
     let gaussians = CHUNK_BLOCKS * ROW;
@@ -99,14 +109,16 @@ pub fn run(step: &mut StepContext<'_>, adam: &AdamStep) {
         Some(looked) => looked.chunks(CHUNK_BLOCKS).map(Some).collect(),
         None => (0..tasks).map(|_| None).collect(),
     };
+    let share = moves.then_some(update.share);
+    let sums = batch::chunks(settings.batch, batch_sums, rows, tasks, share);
     let chunks = params
         .rows
         .par_chunks_mut(rows)
         .zip(first.rows.par_chunks_mut(rows))
         .zip(second.rows.par_chunks_mut(rows))
-        .zip(looked)
+        .zip(looked.into_par_iter().zip(sums))
         .enumerate();
-    let task = |chunk: usize, params: &mut [Row], first, second, looked, stats| {
+    let task = |chunk: usize, params: &mut [Row], first, second, (looked, batch), stats| {
         let step = Step::<Pinhole, false> {
             model: PhantomData,
             context,
@@ -119,6 +131,7 @@ pub fn run(step: &mut StepContext<'_>, adam: &AdamStep) {
             first,
             second,
             looked,
+            batch,
             stats,
         };
         for_model!(camera, filter_3d.is_some(), |C, ANTIALIAS| {
@@ -154,6 +167,8 @@ struct Step<'a, C: Projector, const ANTIALIAS: bool> {
     second: &'a mut [Row],
     /// Gaussians with a photo's appearance.
     looked: Option<MlpColourBlocks<'a>>,
+    /// Sums of a batch of several steps.
+    batch: Option<BatchSums<'a>>,
     stats: Option<(&'a mut [f32], &'a mut [f32])>,
 }
 
@@ -171,6 +186,7 @@ impl<'a> Step<'a, Pinhole, false> {
             first: self.first,
             second: self.second,
             looked: self.looked,
+            batch: self.batch,
             stats: self.stats,
         }
     }
@@ -199,10 +215,12 @@ impl<C: Projector, const ANTIALIAS: bool> pulp::WithSimd for Step<'_, C, ANTIALI
                 );
                 let Some(sums) = &sums else {
                     let mut zeros = [V::splat(s, 0.0); MAX_COMPONENTS];
-                    if let Some(regularisers) = self.regularisers {
-                        regularisers.add(s, block, part, &mut zeros);
+                    if BatchSums::take(&mut self.batch, s, i * n, part, &mut zeros[..active]) {
+                        if let Some(regularisers) = self.regularisers {
+                            regularisers.add(s, block, part, &mut zeros);
+                        }
+                        adam_part(s, self.adam, part, block, first, second, &zeros);
                     }
-                    adam_part(s, self.adam, part, block, first, second, &zeros);
                     continue;
                 };
                 let degree = self.context.sh_degree;
@@ -214,10 +232,13 @@ impl<C: Projector, const ANTIALIAS: bool> pulp::WithSimd for Step<'_, C, ANTIALI
                 if let Some(looked) = &mut self.looked {
                     looked.backward(s, (i, block), part, &mut g.components);
                 }
-                if let Some(regularisers) = self.regularisers {
-                    regularisers.add(s, block, part, &mut g.components);
+                let own = &mut g.components[..active];
+                if BatchSums::take(&mut self.batch, s, i * n, part, own) {
+                    if let Some(regularisers) = self.regularisers {
+                        regularisers.add(s, block, part, &mut g.components);
+                    }
+                    adam_part(s, self.adam, part, block, first, second, &g.components);
                 }
-                adam_part(s, self.adam, part, block, first, second, &g.components);
                 if let Some((sum, count)) = &mut self.stats {
                     // Normalised pixels: half the image is 1.
                     let size = self.context.camera.size;

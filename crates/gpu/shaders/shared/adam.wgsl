@@ -2,6 +2,19 @@
 // sixteen-bit storage. Reference: dapple_reference::adam. CPU version: `adam_part` of
 // cpu/src/stages/update.rs.
 
+#if BATCH
+#import shared/parameters
+
+// Decays of the moments, and epsilon.
+fn adam_numbers() -> vec3f {
+    return vec3f(parameters.batch_beta1, parameters.batch_beta2, parameters.batch_epsilon);
+}
+#else
+fn adam_numbers() -> vec3f {
+    return vec3f(step.beta1, step.beta2, step.epsilon);
+}
+#endif
+
 struct AdamPair {
     // Parameters, first moments and second moments.
     p: vec2f,
@@ -15,8 +28,11 @@ const FLUSH: f32 = 1e-30;
 
 // `rates` are already divided by the first bias correction.
 fn adam(old: AdamPair, gradient: vec2f, rates: vec2f) -> AdamPair {
-    var m = step.beta1 * old.m + (1.0 - step.beta1) * gradient;
-    var v = step.beta2 * old.v + (1.0 - step.beta2) * gradient * gradient;
+    let numbers = adam_numbers();
+    let beta1 = numbers.x;
+    let beta2 = numbers.y;
+    var m = beta1 * old.m + (1.0 - beta1) * gradient;
+    var v = beta2 * old.v + (1.0 - beta2) * gradient * gradient;
     m = select(m, vec2f(0.0), abs(m) < vec2f(FLUSH));
     v = select(v, vec2f(0.0), v < vec2f(FLUSH));
 #if MOMENTS_PACKED
@@ -24,11 +40,11 @@ fn adam(old: AdamPair, gradient: vec2f, rates: vec2f) -> AdamPair {
     // sum a_i g_i <= sqrt(sum a_i^2 / b_i) sqrt(sum b_i g_i^2), a_i = (1 - beta1) beta1^i and b_i =
     // (1 - beta2) beta2^i. Only rounding violates it, where m survives and v vanishes. Without the
     // clamp such a Gaussian would jump.
-    let ratio = max(1.0 - step.beta1 * step.beta1 / max(step.beta2, 1e-6), 1e-6);
-    let bound = (1.0 - step.beta1) * inverseSqrt(max(1.0 - step.beta2, 1e-6) * ratio) * sqrt(v);
+    let ratio = max(1.0 - beta1 * beta1 / max(beta2, 1e-6), 1e-6);
+    let bound = (1.0 - beta1) * inverseSqrt(max(1.0 - beta2, 1e-6) * ratio) * sqrt(v);
     m = clamp(m, -bound, bound);
 #endif
-    let change = m / (sqrt(v * step.inverse_correction2) + step.epsilon);
+    let change = m / (sqrt(v * step.inverse_correction2) + numbers.z);
     return AdamPair(old.p - rates * change, m, v);
 }
 

@@ -20,16 +20,7 @@
 #import shared/normal_plane
 #endif
 
-struct GaussianGradient {
-    geometry: GeometryGradient,
-    logit: f32,
-    // By the coefficients of SH 0.
-    sh0: vec3f,
-    // By the centre, pixels.
-    mean2d: vec2f,
-    // The centre's, through the viewing direction; counted in `geometry.mean` too.
-    through_direction: vec3f,
-}
+#import shared/gaussian_gradient
 
 #if NORMALS
 // Sums of the second blend: the third part of `sums` is by the normal.

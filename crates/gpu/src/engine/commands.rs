@@ -14,7 +14,7 @@ use dapple_runtime::Values;
 use dapple_scene::{Error, Result};
 
 /// Number of steps between two sorts of the Gaussians in Morton order, so that neighbours in space
-/// are neighbours in memory. The sort runs with the densification round of that step.
+/// are neighbours in memory. The sort runs with the densification round after the batch of that step.
 const MORTON_EVERY: u32 = 5000;
 
 impl GpuEngine {
@@ -36,7 +36,7 @@ impl GpuEngine {
         let sequence = self.ring.upcoming();
         match command {
             Command::Step(view, settings) => self.encode_step(view, &settings, sequence)?,
-            Command::Densify(plan) => self.encode_densify(&plan, sequence)?,
+            Command::Densify(plan, steps) => self.encode_densify(&plan, steps, sequence)?,
         }
         self.ring.enqueued();
         self.pending.push_back((sequence, command));
@@ -89,13 +89,15 @@ impl GpuEngine {
         Ok(())
     }
 
-    fn encode_densify(&mut self, plan: &DensifyPlan, sequence: u64) -> Result<()> {
+    /// Encodes a round after a batch of `steps` steps.
+    fn encode_densify(&mut self, plan: &DensifyPlan, steps: u32, sequence: u64) -> Result<()> {
         let immediates = layout::Step {
             number: plan.step,
             report: RingBuffer::entry(sequence),
             ..layout::Step::default()
         };
-        let reorders = plan.step.is_multiple_of(MORTON_EVERY);
+        let batch = plan.step.saturating_sub(steps - 1)..=plan.step;
+        let reorders = { batch }.any(|step| step.is_multiple_of(MORTON_EVERY));
         let bits = densify::bits(plan) | Bits::when(reorders, Bits::REORDER);
         self.fit(bits)?;
         let recording = self.recording(Plan::Round, bits, 0)?;
@@ -135,7 +137,7 @@ impl GpuEngine {
                     let stages = self.times.finished(sequence, settings.step, false);
                     step_report(&settings, &report, stages)
                 }
-                Command::Densify(plan) => {
+                Command::Densify(plan, _) => {
                     self.times.finished(sequence, plan.step, true);
                     densify_report(&plan, &report)
                 }

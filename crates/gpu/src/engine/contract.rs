@@ -67,11 +67,13 @@ impl Engine for GpuEngine {
     }
 
     fn step(&mut self, view: ViewId, settings: &StepSettings) -> Result<()> {
+        self.batch.step(settings.batch)?;
         self.enqueue(Command::Step(view, *settings))
     }
 
     fn densify(&mut self, plan: &DensifyPlan) -> Result<()> {
-        self.enqueue(Command::Densify(*plan))
+        self.batch.refuse("a densification round")?;
+        self.enqueue(Command::Densify(*plan, self.batch.size()))
     }
 
     fn poll(&mut self) -> Result<Vec<Report>> {

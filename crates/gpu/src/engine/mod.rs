@@ -33,7 +33,7 @@ use crate::ring::RingBuffer;
 use crate::timing::{StepTiming, Times};
 use crate::views::Views;
 use crate::{Buffers, Context, Precision, catalogue, layout};
-use dapple_engine::{DensifyPlan, RenderSettings, Report, StepSettings, ViewId};
+use dapple_engine::{DensifyPlan, OpenBatch, RenderSettings, Report, StepSettings, ViewId};
 use dapple_runtime::{CommandList, Counters, Detail, Gpu, GpuClock, GpuOptions, Hints};
 use dapple_scene::{Camera, Error, Result};
 use std::collections::VecDeque;
@@ -95,7 +95,8 @@ fn hints() -> Hints {
 #[derive(Debug, Clone, Copy)]
 enum Command {
     Step(ViewId, StepSettings),
-    Densify(DensifyPlan),
+    /// With the steps of the batch before it.
+    Densify(DensifyPlan, u32),
 }
 
 /// The GPU engine.
@@ -120,6 +121,7 @@ pub struct GpuEngine {
     kept: Option<(Camera, RenderSettings)>,
     recordings: Recordings,
     pub(crate) ring: RingBuffer,
+    batch: OpenBatch,
     pending: VecDeque<(u64, Command)>,
     pub(crate) finished: Vec<Report>,
     times: Times,
@@ -177,6 +179,7 @@ impl GpuEngine {
             kept: None,
             recordings: Recordings::default(),
             ring: RingBuffer::new(),
+            batch: OpenBatch::default(),
             pending: VecDeque::new(),
             finished: Vec::new(),
             times,

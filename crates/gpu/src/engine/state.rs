@@ -17,6 +17,7 @@ impl GpuEngine {
         check_upload(splats, state)?;
         check_views(state, self.views.len())?;
         self.kept = None;
+        self.batch.clear();
         self.settle()?;
         if self.capacity.tiles == 0 {
             // Stages bind the image's buffers also where nothing is rendered.

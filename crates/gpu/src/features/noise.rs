@@ -3,7 +3,7 @@
 use super::point::Feature;
 use crate::passes::Bits;
 use crate::shared_struct::shared_struct;
-use dapple_engine::{StepSettings, ViewId};
+use dapple_engine::{GaussianUpdate, StepSettings, ViewId};
 
 /// Noise holds nothing.
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ impl Feature for Held {
 
     fn immediates(settings: &StepSettings) -> Immediates {
         Immediates {
-            noise: settings.features.noise.scale,
+            noise: GaussianUpdate::of(settings).noise,
         }
     }
 

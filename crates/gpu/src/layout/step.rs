@@ -50,6 +50,15 @@ shared_struct! {
         /// term needs no place of its own. Shaders read the weight of SSIM from [`Step`]: every step needs it, and a
         /// step that reads this block costs an upload.
         losses: [[f32; 4]; 2],
+        /// Numbers of the last step of a batch of several ([`dapple_engine::GaussianUpdate`]): factor of the sums of
+        /// gradients.
+        batch_share: f32,
+        /// Decay of the first moment.
+        batch_beta1: f32,
+        /// Decay of the second moment.
+        batch_beta2: f32,
+        /// Adam's epsilon.
+        batch_epsilon: f32,
         /// Numbers of the features.
         features: features::Parameters,
     }

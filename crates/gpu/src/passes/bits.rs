@@ -55,6 +55,10 @@ bits! {
     IMAGE_ONLY,
     /// Gradients are written out.
     GRADIENTS,
+    /// A step of a batch of several.
+    BATCH,
+    /// A step of a batch that is not its last.
+    BATCH_OPEN,
     /// A render is compared with its photo.
     SCORE,
     /// The compared images are also returned as pictures.
@@ -109,7 +113,10 @@ impl Bits {
     /// Returns the bits of these settings on a view of this camera model, without those of features.
     pub fn of_step(settings: &StepSettings, model: CameraModel) -> Self {
         let absolute = settings.accumulate_density && settings.absolute_density;
-        Self::of_render(&settings.render, model) | Self::when(absolute, Self::ABSOLUTE)
+        Self::of_render(&settings.render, model)
+            | Self::when(absolute, Self::ABSOLUTE)
+            | Self::when(!settings.batch.is_single(), Self::BATCH)
+            | Self::when(!settings.batch.is_last(), Self::BATCH_OPEN)
     }
 
     /// Returns the bits of the projection of a render.

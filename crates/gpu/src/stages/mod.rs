@@ -1,5 +1,6 @@
 //! A file for each stage: its declaration ([`crate::passes::Pass`]), and the dispatches of its kernels.
 
+pub mod batch;
 pub mod blend;
 pub mod blend_backward;
 pub mod bytes;

@@ -43,7 +43,7 @@ pub static EXTRA_SUMS: Pass = Pass {
 };
 
 /// Third part, the step. Reads the results of the stages before for visible Gaussians; changes parameters, moments and,
-/// with [`crate::layout::FLAG_DENSITY`], `stats`.
+/// with [`crate::layout::FLAG_DENSITY`], `stats`. Batches of several steps have other passes: [`super::batch`].
 pub static PASS: Pass = Pass {
     shaders: shaders!["update"],
     kernels: &[KERNEL],
@@ -77,5 +77,6 @@ pub static PASS: Pass = Pass {
             + load.gaussians * (WORD + state)
             + load.visible * (2 * WORD + 2 * slot + PIXEL + 2 * 2 * WORD)
     },
+    unless: Bits::BATCH,
     ..Pass::new("update", |r| r.run(&KERNEL, UPDATE))
 };

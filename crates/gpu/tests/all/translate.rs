@@ -160,6 +160,7 @@ fn axes() -> Vec<Axis> {
         switch(&["IMAGE_ONLY"]),
         switch(&["COUNTS"]),
         switch(&["EXTRAS"]),
+        switch(&["BATCH"]),
         Axis {
             names: &["ABSOLUTE", "DEPTH", "EXTRA_SLOTS"],
             settings: vec![

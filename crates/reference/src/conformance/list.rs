@@ -39,6 +39,7 @@ macro_rules! conformance_tests {
                 runs_repeat_themselves,
                 mcmc_repeats_itself,
                 absolute_density_matches_the_reference,
+                batches_match_the_reference,
             ],
         }
         $crate::conformance_tests! { @features ($) $variants, $is_ready }

@@ -7,6 +7,7 @@
 //! - images and gradients against the f64 reference, on every scene of [`crate::scenes`];
 //! - images and gradients on views of a real capture;
 //! - a training step: loss and its gradient through the whole chain, Adam, density statistics;
+//! - batches of steps, whose mean gradient moves the Gaussians;
 //! - a step with each feature ([`crate::features`]): forward and backward pass, the feature's state, its Adam;
 //! - surface depths and normals;
 //! - densification and relocation rounds, noise, regularisers;
@@ -23,6 +24,7 @@
     reason = "a suite of tests that engines share"
 )]
 
+mod batches;
 mod capture;
 pub(crate) mod decided;
 mod density;
@@ -37,6 +39,7 @@ mod surface;
 pub(crate) mod training;
 
 pub use crate::features::checks::*;
+pub use batches::batches_match_the_reference;
 pub use capture::real_capture_matches_the_reference;
 pub use density::density_control_follows_the_plan;
 pub use engines::Make;

@@ -13,6 +13,9 @@ use std::path::PathBuf;
 /// Longer runs than this are a typing error.
 pub(super) const MOST_STEPS: u32 = 100_000_000;
 
+/// Larger batches have no use on captures of usual size.
+const MOST_VIEWS_PER_STEP: u32 = 1024;
+
 /// Upper limit of Gaussians in any engine: they have 236 GB of parameters.
 const GAUSSIANS: Range = Range::Counts(0, 1_000_000_000);
 
@@ -50,6 +53,10 @@ settings! {
         max_extensions was "extensions": u32 = 0, counts(0, 8);
         /// Changes of later steps, in order, each { after = STEP, change = CHANGE }. CHANGE is { step_rate = { last } }, { extension = { steps, max_gaussians } }, { dropout = { rate } } or { continuation = { means, fresh_moments } }. After an extension the run has the schedule of a run with these steps and this cap. A step rate runs the rest of the schedule in the steps up to `last`. After a continuation (--continue), the learning rate of the centres falls from `means`; with fresh_moments the optimizer starts without moments. A run writes its own amendments (max_extensions, --time-budget), and repeats those that it is given.
         amendments: Amendments = Amendments::default();
+        /// Photos whose mean gradient moves the Gaussians at once, 1 to 1024, at most the training photos. A step still takes one photo; the Gaussians move after the last step of each batch. Learning rates grow by the root of the number, and moments decay as much as in that many steps.
+        views_per_step: u32 = 1, counts(1, MOST_VIEWS_PER_STEP as u64),
+            flag("--views-per-step <N>",
+                "Photos whose mean gradient moves the Gaussians at once [default: 1]. --steps still counts photos: the Gaussians move N times less often, and further");
         /// Ends the run after this step although the schedule is longer; 0 = run all steps.
         stop_after: u32 = 0, range(Range::Any("at most steps"));
         /// Seed of everything random; the same seed gives the same splats, bit for bit; 0 to 9223372036854775807.

@@ -123,7 +123,8 @@ impl RunHook for ExtensionHook {
     fn after_step(&mut self, run: &mut PausedRun<'_>) -> Result<Next> {
         let run = run.run();
         let step = run.state.step;
-        let time = run.photos.withheld().at(step);
+        let withheld = run.photos.withheld();
+        let time = run.last_batch().find_map(|step| withheld.at(step));
         let Some([first, last]) = time.filter(|_| !self.views.is_empty()) else {
             return Ok(Next::Continue);
         };

@@ -87,7 +87,8 @@ impl Snapshots {
     /// The engine has failed. A failure to write is the inner error, and the run may continue.
     pub fn between_steps(&mut self, run: &mut PausedRun<'_>) -> Result<Result<Taken>> {
         let (step, steps) = (run.step(), run.steps());
-        let Some(place) = self.place(step, steps) else {
+        let mut batch = run.last_batch();
+        let Some(place) = batch.find_map(|step| self.place(step, steps)) else {
             return Ok(Ok(Taken::default()));
         };
         let stride = match self.stride {

@@ -15,7 +15,9 @@
 //! 10. In a further part of a run ([`Change::Continuation`]) the centres' rate falls from a value of the part. If its
 //!     moments start at zero, rates are corrected as at the start of a run, and the first round of density control waits
 //!     until statistics cover one interval.
-//! 11. Dropout omits a part of the Gaussians, drawn again for each step ([`dapple_engine::Dropout`]).
+//! 11. With several views per step, steps form batches that move the Gaussians together ([`dapple_engine::Batch`]).
+//!     Density control, scores and everything else that follows a step follows the batch of that step.
+//! 12. Dropout omits a part of the Gaussians, drawn again for each step ([`dapple_engine::Dropout`]).
 //!
 //! A schedule is a list of segments, one more for each amendment of the plan ([`mod@crate::plan`]). A segment has the
 //! configuration, the strategy and the pace of its steps; it begins after the step of its amendment.
@@ -26,10 +28,11 @@ use crate::config::TrainConfig;
 use crate::plan::{Amendment, Change, Plan};
 use crate::strategy::DensityStrategy;
 use dapple_engine::{
-    DensifyPlan, LearningRates, LossWeights, PoseRates, RenderSettings, StepSettings,
+    Batch, DensifyPlan, LearningRates, LossWeights, PoseRates, RenderSettings, StepSettings,
 };
 use dapple_scene::Result;
 use segment::Segment;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// The numbers of each step of a run. Steps count from 1.
@@ -109,10 +112,29 @@ impl Schedule {
         self.segments = segments;
     }
 
+    /// Returns the number of the segment of a step.
+    fn number_of(&self, step: u32) -> usize {
+        let begun = self.segments.partition_point(|s| s.after < step);
+        begun.saturating_sub(1)
+    }
+
     /// Returns the segment of a step.
     fn of(&self, step: u32) -> &Segment {
-        let begun = self.segments.partition_point(|s| s.after < step);
-        &self.segments[begun.saturating_sub(1)]
+        &self.segments[self.number_of(step)]
+    }
+
+    /// Returns the place of a step in its batch. Batches begin with a segment; the last one before a segment or before the
+    /// end of the run may be smaller.
+    pub fn batch(&self, step: u32) -> Batch {
+        let number = self.number_of(step);
+        let next = self.segments.get(number + 1).map(|next| next.after);
+        let end = next.unwrap_or_else(|| self.plan.last_step());
+        self.segments[number].batch(step, end)
+    }
+
+    /// Returns the steps of a batch up to `step`: all of them for its last step.
+    pub(crate) fn batch_until(&self, step: u32) -> RangeInclusive<u32> {
+        step - self.batch(step).index.min(step)..=step
     }
 
     /// Returns the name of the density strategy.
@@ -199,25 +221,31 @@ impl Schedule {
     /// Returns all settings of step `step` for an engine.
     pub fn step_settings(&self, step: u32) -> StepSettings {
         let follows_round = || self.densify_plan(step.saturating_sub(1)).is_some();
-        self.of(step).step_settings(step, &follows_round)
+        let batch = self.batch(step);
+        self.of(step).step_settings((step, batch), &follows_round)
     }
 
-    /// Returns the round of density control that follows step `step`, if there is one.
+    /// Returns the round of density control that follows step `step`, if there is one: those of its batch together.
     pub fn densify_plan(&self, step: u32) -> Option<DensifyPlan> {
         let segment = self.of(step);
         if !segment.has_statistics(step) {
             return None;
         }
-        let mut plans = segment
+        let mut plans = self
             .places(step)
             .filter_map(|place| segment.strategy.plan(place));
         plans.next_back().map(|plan| DensifyPlan { step, ..plan })
     }
 
-    /// Returns the places of the schedule that `step` has passed since the step before: one place, unless the pace was
-    /// changed.
-    pub(crate) fn places(&self, step: u32) -> std::ops::RangeInclusive<u32> {
-        self.of(step).places(step)
+    /// Returns the places of the schedule that the batch of `step` has passed since the batch before: one place, unless
+    /// the pace was changed or batches have several steps. None before the last step of a batch.
+    pub(crate) fn places(&self, step: u32) -> RangeInclusive<u32> {
+        let segment = self.of(step);
+        let before = match self.batch(step) {
+            batch if batch.is_last() => step.saturating_sub(batch.index + 1),
+            _ => step,
+        };
+        segment.place(before) + 1..=segment.place(step)
     }
 
     /// Returns true if held-out photos are scored after step `step`.

@@ -4,7 +4,9 @@ use crate::config::{Background, TrainConfig};
 use crate::features::{self, At, Weighing};
 use crate::random::{Purpose, generator, unit};
 use crate::strategy::{self, DensityStrategy};
-use dapple_engine::{Adam, LearningRates, LossTerm, LossWeights, RenderSettings, StepSettings};
+use dapple_engine::{
+    Adam, Batch, LearningRates, LossTerm, LossWeights, RenderSettings, StepSettings,
+};
 use std::sync::Arc;
 
 /// Steps with one configuration, strategy, pace and dropout rate.
@@ -142,9 +144,15 @@ impl Segment {
         u32::try_from(u64::from(place) + along).unwrap_or(u32::MAX)
     }
 
-    /// Returns the places that `step` has passed since the step before.
-    pub(super) fn places(&self, step: u32) -> std::ops::RangeInclusive<u32> {
-        self.place(step.saturating_sub(1)) + 1..=self.place(step)
+    /// Returns the place of a step in its batch; no batch goes beyond step `end`.
+    pub(super) fn batch(&self, step: u32, end: u32) -> Batch {
+        let size = self.config.views_per_step.max(1);
+        let index = step.saturating_sub(self.after + 1) % size;
+        let left = end.saturating_sub(step);
+        Batch {
+            index,
+            size: size.min(index + 1 + left),
+        }
     }
 
     pub(super) fn render_settings(&self) -> RenderSettings {
@@ -251,11 +259,11 @@ impl Segment {
         part(place, self.config.schedule_length(), self.config.steps)
     }
 
-    /// Returns the settings of step `step`. `follows_round` returns true if a round of density control precedes the
+    /// Returns the settings of step `step` in its batch. `follows_round` returns true if a round of density control precedes the
     /// step.
     pub(super) fn step_settings(
         &self,
-        step: u32,
+        (step, batch): (u32, Batch),
         follows_round: &dyn Fn() -> bool,
     ) -> StepSettings {
         let adam = &self.config.adam;
@@ -264,6 +272,7 @@ impl Segment {
         let extras = self.strategy.extras(place, &learning_rates);
         StepSettings {
             step,
+            batch,
             render: RenderSettings {
                 background: self.background(step),
                 sh_degree: self.sh_degree(step),

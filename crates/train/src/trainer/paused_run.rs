@@ -5,6 +5,7 @@ use dapple_device::BoxedEngine;
 use dapple_engine::{EngineExt, RenderSettings};
 use dapple_scene::{Result, Splats};
 use glam::DVec3;
+use std::ops::RangeInclusive;
 use std::time::Instant;
 
 /// A run between two steps: see [`crate::RunHook::after_step`].
@@ -25,6 +26,11 @@ impl<'a> PausedRun<'a> {
     /// Returns the steps enqueued so far.
     pub fn step(&self) -> u32 {
         self.run.state.step
+    }
+
+    /// Returns the steps since the last call of hooks: one, unless the configuration sets `views_per_step`.
+    pub fn last_batch(&self) -> RangeInclusive<u32> {
+        self.run.last_batch()
     }
 
     /// Returns the steps of the run, as currently planned.

@@ -12,6 +12,7 @@ use dapple_device::BoxedEngine;
 use dapple_engine::{EngineExt, NonFiniteReport, ViewState};
 use dapple_scene::{Dataset, Error, Result, Splats};
 use glam::DVec3;
+use std::ops::RangeInclusive;
 
 /// A run without its hooks.
 pub(crate) struct Run {
@@ -99,6 +100,16 @@ impl Run {
     /// Returns the last step, as currently planned.
     pub(crate) fn last_step(&self) -> u32 {
         self.plan().last_step()
+    }
+
+    /// Returns the steps of the last batch: one, unless the Gaussians move by several photos at once.
+    pub(crate) fn last_batch(&self) -> RangeInclusive<u32> {
+        self.schedule.batch_until(self.state.step)
+    }
+
+    /// Returns true if the steps so far have moved the Gaussians: the last of them was the last of its batch.
+    pub(crate) fn is_between_batches(&self) -> bool {
+        self.state.step == 0 || self.schedule.batch(self.state.step).is_last()
     }
 
     /// Returns true if every step is enqueued.

@@ -53,7 +53,8 @@ impl Validation {
 fn looks_now(watch: &Validation, run: &Run) -> bool {
     let plan = run.plan();
     if plan.amendments().step_rates().next().is_none() {
-        return watch.is_due(run.state.step, plan.last_step());
+        let last = plan.last_step();
+        return run.last_batch().any(|step| watch.is_due(step, last));
     }
     let mut places = run.schedule.places(run.state.step);
     places.any(|place| watch.is_due(place, plan.config().steps))

@@ -3,6 +3,7 @@
 #![allow(clippy::too_many_lines, reason = "a test is one scenario")]
 
 mod align;
+mod batches;
 mod checkpoint;
 mod config;
 mod depth;

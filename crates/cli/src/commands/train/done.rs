@@ -113,7 +113,11 @@ impl Done {
         let seconds = trainer.history().seconds;
         Self {
             wall,
-            as_asked: stop_at.map(Ending::Stopped) == Some(outcome.ending),
+            // A run stops after the whole batch of a step.
+            as_asked: match outcome.ending {
+                Ending::Stopped(step) => stop_at.is_some_and(|stop| step >= stop),
+                _ => false,
+            },
             summary: Summary {
                 out: folder.path().to_owned(),
                 splats: folder.splats_path(),

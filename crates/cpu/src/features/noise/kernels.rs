@@ -7,7 +7,7 @@
 use crate::blocks::component;
 use crate::simd::{ROW, Row};
 use crate::stages::densify::rotation;
-use dapple_engine::{StepSettings, noise, relocation};
+use dapple_engine::{GaussianUpdate, StepSettings, noise, relocation};
 
 /// Logit of opacity 0.2. For larger opacities, the noise is less than 4e-9 of its value at opacity zero.
 const STILL_LOGIT: f32 = -1.386_294_4;
@@ -28,7 +28,7 @@ pub struct NoiseStep {
 impl NoiseStep {
     /// Prepares the noise of a step; `None` if there is none.
     pub fn new(settings: &StepSettings, gaussians: usize) -> Option<Self> {
-        let scale = settings.features.noise.scale;
+        let scale = GaussianUpdate::of(settings).noise;
         (scale != 0.0).then_some(Self {
             scale,
             seed: settings.seed,

@@ -1,0 +1,18 @@
+// Statistics of density control. The importing shader declares `stats: array<f32>`, sums of norms, then counts, and in
+// permutation ABSOLUTE `extra_gradients: array<f32>`, whose sums are derivatives of the base-2 exponent.
+
+// Adds a visible Gaussian's gradient by its centre in normalised pixels, where half the image is 1.
+fn note_density(i: u32, place: u32, view: View, mean2d: vec2f) {
+    if (step.flags & FLAG_DENSITY) == 0u {
+        return;
+    }
+#if ABSOLUTE
+    let at = place - 1u;
+    let sums = vec2f(extra_gradients[at], extra_gradients[state.visible_capacity + at]);
+    let gradient = 0.6931471805599453 * sums;
+#else
+    let gradient = mean2d;
+#endif
+    stats[i] += length(gradient * 0.5 * vec2f(view.size));
+    stats[state.capacity + i] += 1.0;
+}
