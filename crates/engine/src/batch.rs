@@ -149,7 +149,7 @@ impl OpenBatch {
         self.size.max(1)
     }
 
-    /// Forgets an open batch.
+    /// Drops an open batch.
     pub fn clear(&mut self) {
         self.next = None;
     }

@@ -4,13 +4,13 @@
 //!    half waves per turn, so that the next turn is high where this one was low. The ends of the path are not extremes.
 //!    The number of turns leaves no direction to held-out photos only ([`turns`]), so that every held-out photo has
 //!    training photos on both sides. Each camera is moved a little at random and looks near that middle.
+//!    The cameras of a city are its own: [`city::pose`].
 //! 2. All share one lens. Its distortion is strong enough that ignoring it shows.
 //! 3. Rays are computed once for all photos, by inverting the lens numerically at every pixel's corner.
 
-use super::LensKind;
-use super::SynthOptions;
 use super::random::Random;
-use super::setting::Setting;
+use super::setting::{Setting, Site};
+use super::{LensKind, SceneKind, SynthOptions, city};
 use dapple_scene::rays::direction;
 use dapple_scene::{Camera, Lens, Pose, Rays};
 use glam::{DVec2, DVec3};
@@ -64,11 +64,19 @@ pub(super) fn intrinsics(options: &SynthOptions, lens: LensKind) -> Camera {
 /// Returns all cameras of a capture.
 pub(super) fn cameras(options: &SynthOptions, lens: LensKind) -> Vec<Camera> {
     let base = intrinsics(options, lens);
-    let setting = options.scene.setting();
-    let turns = turns(options.photos) as f64;
-    (0..options.photos)
+    let setting = Site::of(options).setting();
+    let count = options.photos;
+    let turns = turns(count) as f64;
+    let pose = |i: usize| match options.scene {
+        SceneKind::City => {
+            let random = Random::new(options.seed, CAMERA_STREAM, i as u64);
+            city::pose(options.blocks, (i, count), random)
+        }
+        _ => pose(&setting, (i, count), turns, options.seed),
+    };
+    (0..count)
         .map(|i| Camera {
-            camera_from_world: pose(&setting, (i, options.photos), turns, options.seed),
+            camera_from_world: pose(i),
             ..base
         })
         .collect()

@@ -5,8 +5,9 @@ use super::folder::{self, Note, Staging};
 use super::light::{self, Light};
 use super::points::{self, SparsePoint};
 use super::scene::Scene;
+use super::setting::Site;
 use super::writing::{SynthSummary, go_on, write_png};
-use super::{LensKind, SceneKind, SynthOptions, colmap, drift, mesh, object, perturb, photos};
+use super::{LensKind, SynthOptions, colmap, drift, mesh, object, perturb, photos};
 use dapple_scene::atomic::write_atomically;
 use dapple_scene::{
     Camera, Dataset, Error, NoProgress, Photo, Point, Progress, Result, Tracks, View, write_cameras,
@@ -55,7 +56,7 @@ pub fn generate(
     go_on(progress, out)?;
     if options.mesh {
         let truth = staging.root().join(folder::MESH);
-        let scene = (options.scene, &capture.scene);
+        let scene = (capture.site, &capture.scene);
         mesh::write(scene, &capture.cameras, &truth, progress)?;
         go_on(progress, out)?;
     }
@@ -146,25 +147,25 @@ struct Capture {
     rays: RayGrid,
     /// Factors of each photo's red, green and blue light.
     gains: Vec<Vec3A>,
-    kind: SceneKind,
+    site: Site,
     lights: Vec<Light>,
 }
 
 impl Capture {
     fn new(options: &SynthOptions, lens: LensKind) -> Self {
         Self {
-            scene: Scene::new(options.scene, Light::default()),
+            scene: Scene::new(Site::of(options), Light::default()),
             cameras: cameras::cameras(options, lens),
             rays: RayGrid::new(&cameras::intrinsics(options, lens)),
             gains: drift::gains(options),
-            kind: options.scene,
+            site: Site::of(options),
             lights: light::lights(options),
         }
     }
 
     fn photo(&self, index: usize, progress: &dyn Progress) -> Photo {
         let camera = &self.cameras[index];
-        let lit = relit(self.kind, self.lights[index]);
+        let lit = relit(self.site, self.lights[index]);
         let scene = lit.as_ref().unwrap_or(&self.scene);
         photos::photo(scene, camera, &self.rays, self.gains[index], progress)
     }
@@ -181,6 +182,6 @@ fn photo_names(count: usize) -> Vec<String> {
 }
 
 /// Returns the scene in this light, if the light differs from the constant one.
-fn relit(kind: SceneKind, light: Light) -> Option<Scene> {
-    (light != Light::default()).then(|| Scene::new(kind, light))
+fn relit(site: Site, light: Light) -> Option<Scene> {
+    (light != Light::default()).then(|| Scene::new(site, light))
 }

@@ -14,6 +14,7 @@ use super::light::Light;
 use super::photos::Eye;
 use super::random::Random;
 use super::scene::{Scene, flip};
+use super::setting::Site;
 use super::{LensKind, SynthOptions};
 use dapple_scene::{Camera, Pose, SH_C0, Splats, sh_coefficient_count};
 use glam::{DVec3, Mat3A, Quat, Vec3A};
@@ -63,7 +64,7 @@ pub fn splats(count: usize, seed: u64) -> Splats {
         seed,
         ..SynthOptions::default()
     };
-    let scene = Scene::new(options.scene, Light::default());
+    let scene = Scene::new(Site::of(&options), Light::default());
     let cameras = cameras::cameras(&options, LensKind::Pinhole);
     let crowd = (REFERENCE_COUNT / count.max(1) as f64).sqrt();
     let gaussians: Vec<Gaussian> = (0..count)

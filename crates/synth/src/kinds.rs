@@ -48,11 +48,20 @@ pub enum SceneKind {
     /// Houses, silos and trees on a meadow, up to 40 units away; hills at 60, and the sky.
     #[serde(rename = "field")]
     Field,
+    /// Streets of a city, from their pavements and from above: blocks of houses, parks, trees and cars. A unit is a metre.
+    #[serde(rename = "city")]
+    City,
 }
 
 impl SceneKind {
     /// All kinds.
-    pub const ALL: [Self; 4] = [Self::Table, Self::Plain, Self::Gravel, Self::Field];
+    pub const ALL: [Self; 5] = [
+        Self::Table,
+        Self::Plain,
+        Self::Gravel,
+        Self::Field,
+        Self::City,
+    ];
 
     /// Returns the name that [`FromStr`](std::str::FromStr) accepts: "table", "plain", ...
     pub const fn name(self) -> &'static str {
@@ -61,6 +70,7 @@ impl SceneKind {
             Self::Plain => "plain",
             Self::Gravel => "gravel",
             Self::Field => "field",
+            Self::City => "city",
         }
     }
 

@@ -5,7 +5,7 @@
 //!
 //! 1. `cameras`: poses around the middle and the lens; one ray for every corner of a pixel.
 //! 2. `scene`, `shapes`, `paint`, `noise`, `lightmap`: the hit of a ray and its colour; `setting`, `plain`, `gravel`,
-//!    `field`: the differences of scenes.
+//!    `field`, `city`: the differences of scenes; `grid`: the objects near a ray, in a city.
 //! 3. `kinds`, `options`: the choices of a capture. `capture`: its parts together.
 //! 4. `photos`: a pixel is the mean of up to eight rays, times the photo's gains (`drift`); `light`: the differences of
 //!    photos in lamp and sun.
@@ -21,12 +21,14 @@
 
 mod cameras;
 mod capture;
+mod city;
 mod colmap;
 mod drift;
 mod field;
 mod folder;
 mod gaussians;
 mod gravel;
+mod grid;
 mod kinds;
 mod light;
 mod lightmap;

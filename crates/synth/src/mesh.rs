@@ -11,7 +11,7 @@ use super::SceneKind;
 use super::cameras::project;
 use super::photos::Eye;
 use super::scene::{LEG_RADIUS, Scene, TABLE_THICKNESS, flip};
-use super::setting::{FLOOR, TABLE_RADIUS};
+use super::setting::{FLOOR, Site, TABLE_RADIUS};
 use super::shapes::{Object, Shape};
 use dapple_scene::atomic::write_atomically;
 use dapple_scene::{Camera, Progress, Result};
@@ -23,6 +23,9 @@ use std::path::Path;
 /// Length of the edges of objects, units; farther away from the middle it grows by [`GROWTH`] of the distance.
 const EDGE: f32 = 0.02;
 const GROWTH: f32 = 0.006;
+
+/// Length of the edges of a city's objects: houses are flat.
+const CITY_EDGE: f32 = 0.25;
 
 /// Length of the edges of level surfaces and of the landscape, and its growth.
 const LEVEL_EDGE: f32 = 0.05;
@@ -59,11 +62,15 @@ pub(super) struct Mesh {
 
 impl Mesh {
     /// Builds the surface of a scene.
-    pub(super) fn from_scene(kind: SceneKind) -> Self {
-        let setting = kind.setting();
+    pub(super) fn from_scene(site: Site) -> Self {
+        let setting = site.setting();
+        let finest = match site.kind {
+            SceneKind::City => CITY_EDGE,
+            _ => EDGE,
+        };
         let mut mesh = Self::default();
-        for object in kind.objects() {
-            mesh.append(&of_object(&object), Part::Object);
+        for object in site.objects() {
+            mesh.append(&of_object(&object, finest), Part::Object);
         }
         if setting.table {
             let edge = Vec2::new(TABLE_RADIUS, 0.0);
@@ -170,13 +177,13 @@ impl Mesh {
 
 /// Writes the surface of a scene with the cameras that see it.
 pub(super) fn write(
-    (kind, scene): (SceneKind, &Scene),
+    (site, scene): (Site, &Scene),
     cameras: &[Camera],
     path: &Path,
     progress: &dyn Progress,
 ) -> Result<()> {
     progress.start("marking the surface that cameras see", 1);
-    let mesh = Mesh::from_scene(kind);
+    let mesh = Mesh::from_scene(site);
     let seen = mesh.seen(scene, cameras);
     progress.finish();
     mesh.write(&seen, path)
@@ -296,9 +303,9 @@ fn blown(cuts: u32, map: impl Fn(Vec3A) -> Vec3A) -> Shell {
     shell
 }
 
-/// Builds the surface of an object.
-fn of_object(object: &Object) -> Shell {
-    let edge = EDGE.max(GROWTH * object.centre.length());
+/// Builds the surface of an object, with edges of at least `finest`.
+fn of_object(object: &Object, finest: f32) -> Shell {
+    let edge = finest.max(GROWTH * object.centre.length());
     let around = |radius: f32| (TAU * radius / edge).ceil() as u32;
     // Even, so that the edges of octahedra are edges of faces.
     let cuts = |radius: f32| 2 * (0.5 * FRAC_PI_2 * radius / edge).ceil().max(2.0) as u32;
@@ -309,6 +316,7 @@ fn of_object(object: &Object) -> Shell {
             let inner = outer.clamp(Vec3A::splat(round - half), Vec3A::splat(half - round));
             inner + (outer - inner).normalize() * round
         }),
+        Shape::Box(half) => blown(cuts(half.max_element()), |p| p * half),
         Shape::Gem { radius, squash } => blown(cuts(radius), |p| {
             // The octahedron in the same direction; its corners are those of the cube's faces.
             let p = octahedral(p) * radius;
@@ -396,11 +404,15 @@ mod tests {
     use super::super::{LensKind, SynthOptions, cameras};
     use super::*;
 
+    fn site(kind: SceneKind) -> Site {
+        Site { kind, blocks: 2 }
+    }
+
     #[test]
     fn vertices_are_on_the_surface_and_faces_look_outwards() {
         for kind in SceneKind::ALL {
-            for object in kind.objects() {
-                let shell = of_object(&object);
+            for object in site(kind).objects() {
+                let shell = of_object(&object, EDGE.max(0.05 * object.bound));
                 let size = object.bound;
                 assert!(shell.faces.len() > 100, "{object:?}");
                 for &vertex in &shell.vertices {
@@ -427,12 +439,12 @@ mod tests {
             });
             six.sum::<f32>() / 6.0
         };
-        for object in SceneKind::Table.objects() {
+        for object in site(SceneKind::Table).objects() {
             let about = Object {
                 centre: Vec3A::ZERO,
                 ..object
             };
-            let found = volume(&of_object(&about));
+            let found = volume(&of_object(&about, EDGE));
             let expected = match object.shape {
                 Shape::Ball(r) => 4.0 / 3.0 * PI * r * r * r,
                 Shape::Ring { major, minor } => TAU * major * PI * minor * minor,
@@ -452,9 +464,9 @@ mod tests {
             photos: 6,
             ..SynthOptions::default()
         };
-        let kind = SceneKind::Table;
-        let scene = Scene::new(kind, Light::default());
-        let mesh = Mesh::from_scene(kind);
+        let site = site(SceneKind::Table);
+        let scene = Scene::new(site, Light::default());
+        let mesh = Mesh::from_scene(site);
         let seen = mesh.seen(&scene, &cameras::cameras(&options, LensKind::Pinhole));
         let under = |v: &Vec3A| v.y < -0.01 && v.y > FLOOR + 0.01 && v.length() < 2.2;
         let count = |what: &dyn Fn(&Vec3A) -> bool| {

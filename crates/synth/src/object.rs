@@ -14,6 +14,7 @@ use super::light::Light;
 use super::photos::{self, Eye, encode};
 use super::random::Random;
 use super::scene::Scene;
+use super::setting::Site;
 use super::writing::{SynthSummary, go_on, write_png};
 use super::{ObjectBackground, SynthOptions};
 use dapple_scene::atomic::write_atomically;
@@ -71,7 +72,7 @@ impl Object {
         let trained = (0..train).map(|i| camera(0, i, train));
         let tested = (0..held_out).map(|i| camera(1, i, held_out));
         Self {
-            scene: Scene::new(options.scene, Light::default()),
+            scene: Scene::new(Site::of(options), Light::default()),
             background,
             rays: RayGrid::new(&base),
             cameras: trained.chain(tested).collect(),

@@ -8,7 +8,14 @@ use serde::{Deserialize, Serialize};
 /// Maximum width and height of photos.
 const MAX_EDGE: u32 = 16_384;
 const MAX_PHOTOS: usize = 100_000;
-const MAX_POINTS: usize = 10_000_000;
+const MAX_POINTS: usize = 100_000_000;
+
+/// Blocks along each side of a city whose surface is written: a quarter of a million faces each.
+const MAX_BLOCKS_OF_MESH: u32 = 6;
+
+/// Blocks along each side of a city: two kilometres, where coordinates in `f32` are still exact to a tenth of a
+/// millimetre.
+const MAX_BLOCKS: u32 = 64;
 const MAX_DRIFT: f64 = 4.0;
 
 /// Options of a synthetic capture.
@@ -26,6 +33,9 @@ pub struct SynthOptions {
     /// Scene that the photos show.
     #[serde(skip_serializing_if = "SceneKind::is_table")]
     pub scene: SceneKind,
+    /// Blocks along each side of [`SceneKind::City`], each 32 metres; other scenes have the default, 2.
+    #[serde(skip_serializing_if = "is_usual_city")]
+    pub blocks: u32,
     /// Lens of the camera.
     pub lens: LensKind,
     /// Seed of cameras and points; the scene does not depend on it.
@@ -58,6 +68,7 @@ impl Default for SynthOptions {
             height: 240,
             points: 4000,
             scene: SceneKind::default(),
+            blocks: USUAL_BLOCKS,
             lens: LensKind::Pinhole,
             seed: 0,
             point_noise: 0.005,
@@ -110,7 +121,43 @@ impl SynthOptions {
             let hint = "choose at most 90 degrees, and at most 1 for the centres";
             return refuse(what, hint.to_owned());
         }
+        check_city(self)?;
         check_object(self)
+    }
+}
+
+/// Blocks along each side of a city by default.
+const USUAL_BLOCKS: u32 = 2;
+
+/// Returns true for the default, which notes omit, because older versions had no such key.
+fn is_usual_city(blocks: &u32) -> bool {
+    *blocks == USUAL_BLOCKS
+}
+
+/// Refuses a size of a scene that has none, and options that a city does not support.
+fn check_city(options: &SynthOptions) -> Result<()> {
+    let (kind, blocks) = (options.scene, options.blocks);
+    if kind != SceneKind::City {
+        return match is_usual_city(&blocks) {
+            true => Ok(()),
+            false => Err(Error::input(format!("the scene \"{kind}\" has no blocks"))
+                .hint("remove --blocks, or make a city: --scene city")),
+        };
+    }
+    if !(1..=MAX_BLOCKS).contains(&blocks) {
+        return Err(
+            Error::input(format!("a city cannot have {blocks} x {blocks} blocks"))
+                .hint(format!("choose 1 to {MAX_BLOCKS}; a block is 32 metres")),
+        );
+    }
+    match options.mesh && blocks > MAX_BLOCKS_OF_MESH {
+        false => Ok(()),
+        true => Err(Error::unsupported(format!(
+            "the exact surface of {blocks} x {blocks} blocks is too large"
+        ))
+        .hint(format!(
+            "remove --mesh, or choose at most {MAX_BLOCKS_OF_MESH} blocks"
+        ))),
     }
 }
 
@@ -125,6 +172,7 @@ fn check_object(options: &SynthOptions) -> Result<()> {
         ("drift of exposure", options.drift != 0.0),
         ("changing light", options.light != LightKind::Still),
         ("the scene \"field\"", options.scene == SceneKind::Field),
+        ("the scene \"city\"", options.scene == SceneKind::City),
         ("an exact surface", options.mesh),
     ];
     match without.iter().find(|(_, is_named)| *is_named) {

@@ -7,41 +7,45 @@
 
 use super::material::{Material, srgb};
 use super::noise::{fbm, hash, noise};
+use super::setting::Site;
 use super::shapes::{Paint, around};
-use super::{SceneKind, field, gravel, plain};
+use super::{SceneKind, city, field, gravel, plain};
 use glam::{Vec2, Vec3A};
 use std::f32::consts::{PI, TAU};
 
 /// Radius of the cloth on the table.
 const CLOTH_RADIUS: f32 = 2.1;
 
-/// Returns the material of an object at `p`, in its own coordinates.
-pub(super) fn object(kind: SceneKind, paint: Paint, p: Vec3A) -> Material {
-    let material = pattern(paint, p);
+/// Returns the material of an object at `p`, in its own coordinates. `footprint`: what a pixel covers, units; only the
+/// patterns of a city fade with it.
+pub(super) fn object(kind: SceneKind, paint: Paint, p: Vec3A, footprint: f32) -> Material {
+    let material = pattern(paint, p, footprint);
     match kind {
         SceneKind::Gravel => Material {
             albedo: material.albedo * gravel::speckle(p),
             ..material
         },
-        SceneKind::Table | SceneKind::Plain | SceneKind::Field => material,
+        SceneKind::Table | SceneKind::Plain | SceneKind::Field | SceneKind::City => material,
     }
 }
 
 /// Paints the table at `p`; `top` is its upper side.
 pub(super) fn table(kind: SceneKind, p: Vec3A, top: bool) -> Material {
     match kind {
-        SceneKind::Table | SceneKind::Field => cloth(p, top),
+        SceneKind::Table | SceneKind::Field | SceneKind::City => cloth(p, top),
         SceneKind::Plain => plain::table(top),
         SceneKind::Gravel => gravel::table(p, top),
     }
 }
 
-pub(super) fn floor(kind: SceneKind, p: Vec3A) -> Material {
-    match kind {
+/// Paints the floor; `footprint` as in [`object`].
+pub(super) fn floor(site: Site, p: Vec3A, footprint: f32) -> Material {
+    match site.kind {
         SceneKind::Table => yard(p),
         SceneKind::Plain => plain::floor(),
         SceneKind::Gravel => gravel::floor(p),
         SceneKind::Field => field::ground(p),
+        SceneKind::City => city::ground(p, site.blocks, footprint),
     }
 }
 
@@ -51,10 +55,11 @@ pub(super) fn dome(kind: SceneKind, p: Vec3A) -> Vec3A {
         SceneKind::Table | SceneKind::Gravel => landscape(p, 1.0),
         SceneKind::Plain => plain::dome(p),
         SceneKind::Field => landscape(p, 0.4),
+        SceneKind::City => landscape(p, 0.25),
     }
 }
 
-fn pattern(paint: Paint, p: Vec3A) -> Material {
+fn pattern(paint: Paint, p: Vec3A, footprint: f32) -> Material {
     match paint {
         Paint::BeachBall => beach_ball(p),
         Paint::Doughnut => doughnut(p),
@@ -85,6 +90,7 @@ fn pattern(paint: Paint, p: Vec3A) -> Material {
         Paint::Sheet(colour) => field::sheet(p, colour),
         Paint::Bark => field::bark(p),
         Paint::Leaves(colour) => field::leaves(p, colour),
+        Paint::Facade { walls, half, key } => city::facade(p, (walls, half, key), footprint),
     }
 }
 

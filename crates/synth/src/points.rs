@@ -3,17 +3,19 @@
 //! 1. A ray through a random place of a random photo meets a surface: that is a point.
 //! 2. A photo sees the point if the point is in its frame and not hidden, and observes it with probability [`FOUND`]. A
 //!    point needs two photos, like a triangulated one.
+//!    In a city only photos near the point count, and a point has few observations: [`Nearby`].
 //! 3. The observations are exact projections. The position has Gaussian noise. The colour is the mean over the photos
 //!    that observe the point.
 
-use super::SynthOptions;
 use super::cameras::{RayGrid, project};
 use super::photos::{Eye, encode};
 use super::random::Random;
 use super::scene::{Scene, flip};
+use super::{SceneKind, SynthOptions};
 use dapple_scene::Camera;
 use glam::{DVec3, Vec3A};
 use rayon::prelude::*;
+use std::collections::HashMap;
 
 /// The kind of random stream that places points.
 const POINT_STREAM: u64 = 2;
@@ -47,7 +49,13 @@ pub(super) fn find(
     let Some(first) = cameras.first() else {
         return Vec::new();
     };
-    let reach = first.lens.max_radius();
+    let observers = Observers {
+        scene,
+        cameras,
+        reach: first.lens.max_radius(),
+        noise: options.point_noise,
+        nearby: (options.scene == SceneKind::City).then(|| Nearby::new(cameras, options.points)),
+    };
     (0..options.points)
         .into_par_iter()
         .filter_map(|index| {
@@ -59,57 +67,139 @@ pub(super) fn find(
                 let direction = eye.direction(rays.random(&mut random)?);
                 let hit = scene.hit(eye.origin, direction);
                 let place = flip(eye.origin + direction * hit.distance);
-                let noise = options.point_noise;
-                observe(scene, cameras, reach, place, noise, &mut random)
+                observers.observe(place, &mut random)
             })
         })
         .collect()
 }
 
-/// Projects a place into every photo; `None` unless enough photos observe it.
-fn observe(
-    scene: &Scene,
-    cameras: &[Camera],
+/// Photos by place, where there are many over a large area.
+struct Nearby {
+    /// Photos by square, ascending.
+    by_square: HashMap<[i32; 2], Vec<u32>>,
+    /// Most observations of a point.
+    most: usize,
+}
+
+impl Nearby {
+    /// Edge of a square, units. A point is observed from its square and the squares within [`Self::RING`] of it.
+    const SQUARE: f64 = 40.0;
+    const RING: i32 = 3;
+
+    /// Observations of a point, and of each of more points than [`Self::MANY`], so that files have some gigabytes.
+    const MOST: [usize; 2] = [8, 2];
+    const MANY: usize = 10_000_000;
+
+    fn new(cameras: &[Camera], points: usize) -> Self {
+        let mut by_square: HashMap<[i32; 2], Vec<u32>> = HashMap::new();
+        for (index, camera) in (0u32..).zip(cameras) {
+            let square = Self::square(camera.camera_from_world.centre());
+            by_square.entry(square).or_default().push(index);
+        }
+        let most = Self::MOST[usize::from(points > Self::MANY)];
+        Self { by_square, most }
+    }
+
+    fn square(p: DVec3) -> [i32; 2] {
+        [p.x, p.z].map(|v| (v / Self::SQUARE).floor() as i32)
+    }
+
+    /// Returns the photos near a point, beginning with a random one.
+    fn of(&self, p: DVec3, random: &mut Random) -> Vec<usize> {
+        let [x, z] = Self::square(p);
+        let around = -Self::RING..=Self::RING;
+        let squares = around
+            .clone()
+            .flat_map(|dz| around.clone().map(move |dx| [x + dx, z + dz]));
+        let photos = squares.filter_map(|square| self.by_square.get(&square));
+        let mut photos: Vec<usize> = photos.flatten().map(|&photo| photo as usize).collect();
+        if !photos.is_empty() {
+            let first = random.index(photos.len());
+            photos.rotate_left(first);
+        }
+        photos
+    }
+}
+
+/// Scene and cameras of the observations.
+struct Observers<'a> {
+    scene: &'a Scene,
+    cameras: &'a [Camera],
+    /// Largest radius of the lens.
     reach: f64,
-    place: Vec3A,
+    /// Noise of positions.
     noise: f64,
-    random: &mut Random,
-) -> Option<SparsePoint> {
-    let truth = DVec3::from(place.to_array().map(f64::from));
-    let mut track = Vec::new();
-    let mut colour = Vec3A::ZERO;
-    for (index, camera) in cameras.iter().enumerate() {
-        let found = random.unit() < FOUND || cameras.len() == 1;
-        let Some(pixel) = project(camera, reach, truth).filter(|_| found) else {
-            continue;
+    nearby: Option<Nearby>,
+}
+
+impl Observers<'_> {
+    /// Projects a place into the photos; `None` unless enough of them observe it.
+    fn observe(&self, place: Vec3A, random: &mut Random) -> Option<SparsePoint> {
+        let truth = DVec3::from(place.to_array().map(f64::from));
+        let mut track = Vec::new();
+        let mut colour = Vec3A::ZERO;
+        let least = self.cameras.len().min(2);
+        let mut try_photo = |index: usize, random: &mut Random| {
+            if let Some((pixel, light)) = self.see(index, truth, random) {
+                track.push((index, pixel));
+                colour += light;
+            }
+            track.len()
         };
+        match &self.nearby {
+            None => (0..self.cameras.len()).for_each(|index| {
+                try_photo(index, random);
+            }),
+            Some(nearby) => {
+                for index in nearby.of(truth, random) {
+                    if try_photo(index, random) >= nearby.most {
+                        break;
+                    }
+                }
+            }
+        }
+        if track.len() < least {
+            return None;
+        }
+        track.sort_unstable_by_key(|&(photo, _)| photo);
+        Some(self.point(truth, track, colour, random))
+    }
+
+    /// Returns the pixel and the light of a point in a photo; `None` if it does not show the point, or misses it.
+    fn see(&self, index: usize, truth: DVec3, random: &mut Random) -> Option<([f64; 2], Vec3A)> {
+        let camera = &self.cameras[index];
+        let found = random.unit() < FOUND || self.cameras.len() == 1;
+        let pixel = project(camera, self.reach, truth).filter(|_| found)?;
         let eye = camera.camera_from_world.centre();
         let origin = flip(eye.as_vec3a());
         let direction = flip((truth - eye).normalize().as_vec3a());
-        let hit = scene.hit(origin, direction);
+        let hit = self.scene.hit(origin, direction);
         // Nearer than the point: another surface hides it.
         let distance = truth.distance(eye) as f32;
-        if hit.distance < distance - 2e-3 {
-            continue;
+        let is_hidden = hit.distance < distance - 2e-3;
+        (!is_hidden).then(|| (pixel, self.scene.light(origin, direction, hit)))
+    }
+
+    fn point(
+        &self,
+        truth: DVec3,
+        track: Vec<(usize, [f64; 2])>,
+        colour: Vec3A,
+        random: &mut Random,
+    ) -> SparsePoint {
+        let shift = DVec3::new(random.normal(), random.normal(), random.normal()) * self.noise;
+        let position = truth + shift;
+        let errors = track.iter().map(|&(index, seen)| {
+            project(&self.cameras[index], self.reach, position)
+                .map_or(0.0, |[x, y]| (x - seen[0]).hypot(y - seen[1]))
+        });
+        let error = errors.sum::<f64>() / track.len() as f64;
+        let rgb = encode(colour / track.len() as f32);
+        SparsePoint {
+            position,
+            rgb,
+            error,
+            track,
         }
-        track.push((index, pixel));
-        colour += scene.light(origin, direction, hit);
     }
-    if track.len() < cameras.len().min(2) {
-        return None;
-    }
-    let shift = DVec3::new(random.normal(), random.normal(), random.normal()) * noise;
-    let position = truth + shift;
-    let errors = track.iter().map(|&(index, seen)| {
-        project(&cameras[index], reach, position)
-            .map_or(0.0, |[x, y]| (x - seen[0]).hypot(y - seen[1]))
-    });
-    let error = errors.sum::<f64>() / track.len() as f64;
-    let rgb = encode(colour / track.len() as f32);
-    Some(SparsePoint {
-        position,
-        rgb,
-        error,
-        track,
-    })
 }

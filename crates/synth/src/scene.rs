@@ -8,14 +8,15 @@
 //! Here y points up. The world of a capture has y down (COLMAP's usual convention), which is rotated by 180 degrees
 //! about x: [`flip`].
 
+use super::grid::Grid;
 use super::kinds::SceneKind;
 use super::light::Light;
 use super::lightmap::LightMap;
 use super::material::Material;
 use super::paint;
-use super::setting::{FLOOR, Setting, TABLE_RADIUS};
+use super::setting::{FLOOR, Setting, Site, TABLE_RADIUS};
 use super::shapes::{self, Object, Shape, around, meet_ball};
-use super::{field, plain};
+use super::{city, field, plain};
 use glam::Vec3A;
 
 pub(super) const TABLE_THICKNESS: f32 = 0.16;
@@ -37,14 +38,25 @@ pub(super) fn flip(p: Vec3A) -> Vec3A {
     Vec3A::new(p.x, -p.y, -p.z)
 }
 
-impl SceneKind {
+/// Edge of a square of a city's grid, and the margin around it: what casts a soft shadow on a point is not further from
+/// its ray, because nothing is higher than [`city::HIGHEST`].
+const SQUARE: f32 = 8.0;
+const MARGIN: f32 = 5.0;
+
+impl Site {
     /// Returns all objects of the scene.
     pub(super) fn objects(self) -> Vec<Object> {
-        match self {
-            Self::Table | Self::Gravel => shapes::objects(),
-            Self::Plain => plain::objects(),
-            Self::Field => field::objects(),
+        match self.kind {
+            SceneKind::Table | SceneKind::Gravel => shapes::objects(),
+            SceneKind::Plain => plain::objects(),
+            SceneKind::Field => field::objects(),
+            SceneKind::City => city::objects(self.blocks),
         }
+    }
+
+    /// Returns the grid of a scene with many objects.
+    fn grid(self, objects: &[Object]) -> Option<Grid> {
+        (self.kind == SceneKind::City).then(|| Grid::new(objects, SQUARE, MARGIN))
     }
 }
 
@@ -76,9 +88,11 @@ impl Hit {
 /// The whole scene. All coordinates of its methods have y up.
 #[derive(Debug)]
 pub(super) struct Scene {
-    kind: SceneKind,
+    site: Site,
     setting: Setting,
     objects: Vec<Object>,
+    /// Objects by place; `None` in scenes with few, which every ray tests.
+    grid: Option<Grid>,
     light: Light,
     /// Light on the top of the table and on the floor; `None` during their computation, and in scenes too large for
     /// them.
@@ -86,11 +100,13 @@ pub(super) struct Scene {
 }
 
 impl Scene {
-    pub(super) fn new(kind: SceneKind, light: Light) -> Self {
+    pub(super) fn new(site: Site, light: Light) -> Self {
+        let objects = site.objects();
         let mut scene = Self {
-            kind,
-            setting: kind.setting(),
-            objects: kind.objects(),
+            site,
+            setting: site.setting(),
+            grid: site.grid(&objects),
+            objects,
             light,
             maps: None,
         };
@@ -106,6 +122,12 @@ impl Scene {
         });
         scene.maps = maps;
         scene
+    }
+
+    /// Returns the scene with all objects tested for every ray.
+    #[cfg(test)]
+    pub(super) fn without_grid(self) -> Self {
+        Self { grid: None, ..self }
     }
 
     /// Returns the nearest surface that a ray from inside the dome meets; `direction` is a unit vector.
@@ -135,44 +157,64 @@ impl Scene {
         }
         let (centre, radius) = (setting.objects_centre, setting.objects_radius);
         let near = meet_ball(origin, direction, centre, radius);
-        let objects = if near.is_some() {
-            &self.objects[..]
-        } else {
-            &[]
-        };
-        for (index, object) in objects.iter().enumerate() {
-            let Some((enter, leave)) = object.bounds(origin, direction, 0.0) else {
-                continue;
-            };
-            let leave = leave.min(hit.distance);
-            let met = match object.shape {
-                // A ball is its own bound.
-                Shape::Ball(_) => (enter < leave).then_some(enter),
-                _ => march(object, origin, direction, enter, leave),
-            };
-            if let Some(distance) = met {
-                hit = Hit {
-                    distance,
-                    surface: Surface::Object(index),
-                };
-            }
+        if near.is_none() {
+            return hit;
+        }
+        match &self.grid {
+            None => (0..self.objects.len())
+                .for_each(|index| self.offer_object(index, origin, direction, &mut hit)),
+            Some(grid) => grid.walk(origin, direction, |near, entered| {
+                let is_ahead = entered < hit.distance;
+                if is_ahead {
+                    near.iter().for_each(|&index| {
+                        self.offer_object(index as usize, origin, direction, &mut hit);
+                    });
+                }
+                is_ahead
+            }),
         }
         hit
+    }
+
+    /// Replaces a hit if a ray meets an object before it.
+    fn offer_object(&self, index: usize, origin: Vec3A, direction: Vec3A, hit: &mut Hit) {
+        let object = &self.objects[index];
+        let Some((enter, leave)) = object.bounds(origin, direction, 0.0) else {
+            return;
+        };
+        let leave = leave.min(hit.distance);
+        let met = match object.shape {
+            // A ball is its own bound.
+            Shape::Ball(_) => (enter < leave).then_some(enter),
+            Shape::Box(half) => {
+                let met = object.meet_box(half, origin, direction);
+                met.filter(|distance| *distance < hit.distance)
+            }
+            _ => march(object, origin, direction, enter, leave),
+        };
+        if let Some(distance) = met {
+            *hit = Hit {
+                distance,
+                surface: Surface::Object(index),
+            };
+        }
     }
 
     /// Computes the light that reaches `origin` from the hit, linear.
     pub(super) fn light(&self, origin: Vec3A, direction: Vec3A, hit: Hit) -> Vec3A {
         let p = origin + direction * hit.distance;
+        let normal = self.normal(p, hit);
+        // Extent of a pixel on the surface, in photos about 1000 pixels wide.
+        let footprint = hit.distance / (850.0 * normal.dot(direction).abs().max(0.02));
         let material = match hit.surface {
             Surface::Dome => return self.dome(p),
             Surface::Object(index) => {
                 let object = &self.objects[index];
-                paint::object(self.kind, object.paint, object.local(p))
+                paint::object(self.site.kind, object.paint, object.local(p), footprint)
             }
-            Surface::Table | Surface::Leg => paint::table(self.kind, p, p.y > -1e-3),
-            Surface::Floor => paint::floor(self.kind, p),
+            Surface::Table | Surface::Leg => paint::table(self.site.kind, p, p.y > -1e-3),
+            Surface::Floor => paint::floor(self.site, p, footprint),
         };
-        let normal = self.normal(p, hit);
         let light = match (hit.surface, &self.maps) {
             (Surface::Table, Some([table, _])) if normal == Vec3A::Y => table.at(p.x, p.z),
             (Surface::Floor, Some([_, floor])) => floor.at(p.x, p.z),
@@ -191,14 +233,18 @@ impl Scene {
 
     /// Returns the landscape behind a point at the dome.
     fn dome(&self, p: Vec3A) -> Vec3A {
-        paint::dome(self.kind, p / self.setting.dome)
+        paint::dome(self.site.kind, p / self.setting.dome)
     }
 
     /// Returns the unit normal, towards the origins of rays, of the surface that was hit at `p`.
     pub(super) fn normal(&self, p: Vec3A, hit: Hit) -> Vec3A {
         match hit.surface {
             Surface::Dome => -p.normalize_or(Vec3A::Y),
-            Surface::Object(index) => self.objects[index].normal(p),
+            Surface::Object(index) => {
+                let object = &self.objects[index];
+                let exact = object.exact_normal(p).filter(|_| self.grid.is_some());
+                exact.unwrap_or_else(|| object.normal(p))
+            }
             Surface::Table if p.y > -1e-3 => Vec3A::Y,
             Surface::Table | Surface::Leg => outward(p),
             Surface::Floor => Vec3A::Y,
@@ -211,7 +257,7 @@ impl Scene {
     }
 
     /// Computes the visible share of the sun's disc, and the openness to the sky.
-    fn find_light(&self, p: Vec3A, normal: Vec3A) -> [f32; 2] {
+    pub(super) fn find_light(&self, p: Vec3A, normal: Vec3A) -> [f32; 2] {
         let sunlight = if normal.dot(self.light.sun) > 0.0 {
             self.unshadowed(p + normal * LIFT, self.light.sun, f32::INFINITY)
         } else {
@@ -284,32 +330,25 @@ impl Scene {
         if meet_ball(p, towards, centre, radius + PENUMBRA).is_none() {
             return smooth(light);
         }
-        for object in &self.objects {
-            // At a larger distance from the ray, the object covers nothing of the disc.
-            let furthest = (object.centre - p).dot(towards) + object.bound;
-            let penumbra = furthest.max(0.0) / SHADOW_SHARPNESS;
-            let Some((enter, leave)) = object.bounds(p, towards, penumbra) else {
-                continue;
-            };
-            let leave = leave.min(far);
-            if light < 0.01 {
-                return 0.0;
-            }
-            if let Shape::Ball(radius) = object.shape {
-                // The closest point is where the ray passes the centre.
-                let t = (object.centre - p).dot(towards).clamp(LIFT, far.max(LIFT));
-                let distance = (p + towards * t - object.centre).length() - radius;
-                light = light.min(SHADOW_SHARPNESS * distance / t);
-                continue;
-            }
-            let mut t = enter.max(LIFT);
-            for _ in 0..MARCH_STEPS {
-                if t > leave || light < 0.01 {
-                    break;
+        match &self.grid {
+            None => {
+                for object in &self.objects {
+                    cover(object, p, towards, far, &mut light);
                 }
-                let distance = object.distance(p + towards * t);
-                light = light.min(SHADOW_SHARPNESS * distance / t);
-                t += distance.max(0.05);
+            }
+            Some(grid) => {
+                // Nothing is higher than the highest house; a little above it, soft shadows end.
+                let top = FLOOR + city::HIGHEST + MARGIN;
+                let far = match towards.y > 0.0 {
+                    true => far.min((top - p.y).max(0.0) / towards.y),
+                    false => far,
+                };
+                grid.walk(p, towards, |near, entered| {
+                    for &index in near {
+                        cover(&self.objects[index as usize], p, towards, far, &mut light);
+                    }
+                    entered < far && light >= 0.01
+                });
             }
         }
         smooth(light)
@@ -329,15 +368,23 @@ impl Scene {
                 let probe = p + normal * reach;
                 let near =
                     (probe - setting.objects_centre).length() < setting.objects_radius + reach;
-                let objects = if near { &self.objects[..] } else { &[] };
-                let room = objects.iter().fold(reach, |room, object| {
+                let closer = |room: f32, object: &Object| {
                     let far = (probe - object.centre).length() - object.bound;
                     if far >= room {
                         room
                     } else {
                         room.min(object.distance(probe))
                     }
-                });
+                };
+                let room = match (near, &self.grid) {
+                    (false, _) => reach,
+                    (true, None) => self.objects.iter().fold(reach, closer),
+                    (true, Some(grid)) => {
+                        let objects = grid.at(probe).iter();
+                        let objects = objects.map(|&index| &self.objects[index as usize]);
+                        objects.fold(reach, closer)
+                    }
+                };
                 // The ground occludes the lower half space.
                 let height = p.y - setting.ground;
                 let above = height >= -1e-3 && around(p) < setting.ground_radius;
@@ -350,6 +397,38 @@ impl Scene {
             })
             .sum();
         (1.0 - 1.6 * covered).clamp(0.25, 1.0)
+    }
+}
+
+/// Reduces `light`, the visible share of a disc in the direction `towards`, by what an object covers of it: see
+/// [`Scene::unshadowed`].
+fn cover(object: &Object, p: Vec3A, towards: Vec3A, far: f32, light: &mut f32) {
+    // At a larger distance from the ray, the object covers nothing of the disc.
+    let furthest = (object.centre - p).dot(towards) + object.bound;
+    let penumbra = furthest.max(0.0) / SHADOW_SHARPNESS;
+    let Some((enter, leave)) = object.bounds(p, towards, penumbra) else {
+        return;
+    };
+    let leave = leave.min(far);
+    if *light < 0.01 {
+        *light = 0.0;
+        return;
+    }
+    if let Shape::Ball(radius) = object.shape {
+        // The closest point is where the ray passes the centre.
+        let t = (object.centre - p).dot(towards).clamp(LIFT, far.max(LIFT));
+        let distance = (p + towards * t - object.centre).length() - radius;
+        *light = light.min(SHADOW_SHARPNESS * distance / t);
+        return;
+    }
+    let mut t = enter.max(LIFT);
+    for _ in 0..MARCH_STEPS {
+        if t > leave || *light < 0.01 {
+            break;
+        }
+        let distance = object.distance(p + towards * t);
+        *light = light.min(SHADOW_SHARPNESS * distance / t);
+        t += distance.max(0.05);
     }
 }
 

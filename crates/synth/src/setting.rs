@@ -2,17 +2,33 @@
 //!
 //! All scenes share one renderer: a scene is a [`Setting`], its objects, and its paint.
 
-use super::SceneKind;
+use super::{SceneKind, SynthOptions, city};
 use glam::{DVec3, Vec3A};
 
 /// Height of the floor, y up.
 pub(super) const FLOOR: f32 = -1.5;
 
-impl SceneKind {
+/// A scene and its size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Site {
+    pub(super) kind: SceneKind,
+    /// Blocks of a city along each side; other scenes have no size.
+    pub(super) blocks: u32,
+}
+
+impl Site {
+    pub(super) fn of(options: &SynthOptions) -> Self {
+        Self {
+            kind: options.scene,
+            blocks: options.blocks,
+        }
+    }
+
     pub(super) fn setting(self) -> Setting {
-        match self {
-            Self::Table | Self::Plain | Self::Gravel => TABLE,
-            Self::Field => FIELD,
+        match self.kind {
+            SceneKind::Table | SceneKind::Plain | SceneKind::Gravel => TABLE,
+            SceneKind::Field => FIELD,
+            SceneKind::City => city(self.blocks),
         }
     }
 }
@@ -83,19 +99,43 @@ const FIELD: Setting = Setting {
     aim: DVec3::new(1.0, 0.4, 1.0),
 };
 
+/// The setting of a city: the haze begins at its edge.
+fn city(blocks: u32) -> Setting {
+    let [low, high] = city::extent(blocks);
+    let corner = Vec3A::new(low, FLOOR, low).length() + city::PITCH;
+    let reach = corner.max(Vec3A::new(high, FLOOR, high).length() + city::PITCH);
+    let dome = 2.0 * reach + 200.0;
+    Setting {
+        table: false,
+        ground: FLOOR,
+        ground_radius: f32::INFINITY,
+        maps: None,
+        objects_centre: Vec3A::new(0.0, FLOOR, 0.0),
+        objects_radius: reach + city::HIGHEST,
+        haze: [reach + 20.0, 0.9 * dome - reach],
+        dome,
+        lamp: ([16.0, FLOOR + 8.0, 0.0], 8.0),
+        ..FIELD
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::photos::Eye;
     use super::super::{LensKind, SynthOptions, cameras};
     use super::*;
 
+    fn site(kind: SceneKind) -> Site {
+        Site { kind, blocks: 2 }
+    }
+
     #[test]
     fn objects_stand_in_their_ball_on_the_ground() {
         for kind in SceneKind::ALL {
-            let setting = kind.setting();
+            let setting = site(kind).setting();
             let radius = setting.objects_radius;
             assert!(setting.objects_centre.length() + radius < setting.dome);
-            for object in kind.objects() {
+            for object in site(kind).objects() {
                 let away = object.centre.distance(setting.objects_centre);
                 assert!(away + object.bound <= radius, "{kind}: {object:?}");
                 assert!(object.centre.y > setting.ground, "{kind}: {object:?}");
@@ -105,9 +145,9 @@ mod tests {
 
     #[test]
     fn no_camera_is_inside_of_anything() {
-        for (kind, seed) in SceneKind::ALL.into_iter().zip([1u64, 2, 3, 4]) {
-            let setting = kind.setting();
-            let objects = kind.objects();
+        for (kind, seed) in SceneKind::ALL.into_iter().zip([1u64, 2, 3, 4, 5]) {
+            let setting = site(kind).setting();
+            let objects = site(kind).objects();
             let options = SynthOptions {
                 photos: 400,
                 scene: kind,

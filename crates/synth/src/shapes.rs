@@ -23,6 +23,8 @@ pub(super) enum Shape {
     },
     /// A turned game piece, 1 high.
     Pawn,
+    /// Half edges, sharp.
+    Box(Vec3A),
     /// Octahedron with its corners `radius` away, stretched upwards by `1 / squash`.
     Gem { radius: f32, squash: f32 },
 }
@@ -35,6 +37,10 @@ impl Shape {
             Self::Block { half, round } => {
                 let q = p.abs() - Vec3A::splat(half - round);
                 q.max(Vec3A::ZERO).length() + q.max_element().min(0.0) - round
+            }
+            Self::Box(half) => {
+                let q = p.abs() - half;
+                q.max(Vec3A::ZERO).length() + q.max_element().min(0.0)
             }
             Self::Ring { major, minor } => Vec2::new(around(p) - major, p.y).length() - minor,
             Self::Can {
@@ -63,6 +69,7 @@ impl Shape {
             Self::Ball(radius) => radius,
             // sqrt(3), rounded up.
             Self::Block { half, .. } => 1.7321 * half,
+            Self::Box(half) => half.length(),
             Self::Ring { major, minor } => major + minor,
             Self::Can {
                 radius,
@@ -127,6 +134,12 @@ pub(super) enum Paint {
     Sheet(Vec3A),
     Bark,
     Leaves(Vec3A),
+    /// A house in a [`city`](super::city): colour of its walls, half edges, key of its windows.
+    Facade {
+        walls: Vec3A,
+        half: [f32; 3],
+        key: i32,
+    },
 }
 
 /// A shape at a position.
@@ -173,6 +186,38 @@ impl Object {
         ];
         let gradient: Vec3A = CORNERS.iter().map(|&c| c * self.distance(p + c * H)).sum();
         gradient.normalize_or(Vec3A::Y)
+    }
+
+    /// Returns the outward unit normal of a ball or box exactly; differences of distances are coarse far from the origin.
+    /// `None` for other shapes.
+    pub(super) fn exact_normal(&self, p: Vec3A) -> Option<Vec3A> {
+        let local = self.local(p);
+        let normal = match self.shape {
+            Shape::Ball(_) => local.normalize_or(Vec3A::Y),
+            Shape::Box(half) => {
+                let q = local.abs() - half;
+                let most = q.max_element();
+                let axis = match (q.x == most, q.y == most) {
+                    (true, _) => Vec3A::X,
+                    (false, true) => Vec3A::Y,
+                    (false, false) => Vec3A::Z,
+                };
+                axis * local.signum()
+            }
+            _ => return None,
+        };
+        Some(self.object_from_scene.transpose() * normal)
+    }
+
+    /// Returns the distance at which a ray from outside meets a box of these half edges.
+    pub(super) fn meet_box(&self, half: Vec3A, origin: Vec3A, direction: Vec3A) -> Option<f32> {
+        let from = self.local(origin);
+        let along = self.object_from_scene * direction;
+        // A direction of zero along an axis gives infinities, which the minimum and maximum drop.
+        let (a, b) = ((-half - from) / along, (half - from) / along);
+        let enter = a.min(b).max_element();
+        let leave = a.max(b).min_element();
+        (enter < leave && enter >= 0.0).then_some(enter)
     }
 
     /// Returns the distances at which a ray enters and exits the ball that holds the object.

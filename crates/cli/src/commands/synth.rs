@@ -20,6 +20,7 @@ Examples:
   dapple synth captures/table
   dapple synth captures/field --scene field --width 960 --height 720 --points 12000
   dapple synth captures/plain --scene plain --mesh    and its exact surface, to compare meshes
+  dapple synth captures/city --scene city --blocks 4 --photos 128 --points 100000
   dapple synth captures/off --pose-noise 0.5,0.01     poses half a degree off
   dapple synth captures/drift --drift 1                 photos to try `train --appearance` with
   dapple synth captures/lamp --light lamp               light that no exposure explains
@@ -34,6 +35,10 @@ pub struct Args {
     /// Scene
     #[arg(long, value_enum, default_value = "table", help_heading = "Scene")]
     scene: Scene,
+
+    /// Blocks along each side of a city, 32 metres each [default: 2]
+    #[arg(long, value_name = "N", help_heading = "Scene")]
+    blocks: Option<u32>,
 
     /// Make a capture of the scene's table only, in Blender's layout, without sparse points: photos with alpha, or
     /// opaque over BACKGROUND; one held-out photo per four of --photos [default: the whole scene]
@@ -125,6 +130,8 @@ enum Scene {
     Gravel,
     /// Houses and trees on a meadow, up to 40 units away, and the sky: distant objects
     Field,
+    /// Streets of a city from the pavement and from above, up to two kilometres: as large as --blocks says
+    City,
 }
 
 impl From<Scene> for SceneKind {
@@ -134,6 +141,7 @@ impl From<Scene> for SceneKind {
             Scene::Plain => Self::Plain,
             Scene::Gravel => Self::Gravel,
             Scene::Field => Self::Field,
+            Scene::City => Self::City,
         }
     }
 }
@@ -224,6 +232,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         height: args.height,
         points: args.points,
         scene: args.scene.into(),
+        blocks: args.blocks.unwrap_or(SynthOptions::default().blocks),
         lens: args.lens.into(),
         seed: args.seed,
         point_noise: args.point_noise,

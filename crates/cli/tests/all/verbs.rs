@@ -291,6 +291,8 @@ fn results_are_replaced_only_when_told_to() {
     let convert = ["convert", "out/splats.ply", "out/splats.ply"];
     common::refused(path, &convert, 3, &["file of a run"]);
     common::refused(path, &["synth", "capture"], 3, &["--overwrite"]);
+    let blocks = ["synth", "other", "--scene=field", "--blocks=3"];
+    common::refused(path, &blocks, 3, &["--scene city"]);
     common::refused(path, &["demo", "-o", "out"], 3, &["not a demo"]);
     assert!(before == std::fs::read(path.join("out/splats.ply")).unwrap());
 }

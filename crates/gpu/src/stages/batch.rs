@@ -17,7 +17,7 @@ const ADD: Code = Code::new("gradients", "batch_gradients")
     .by(EXTRA.with(OPTICS).with(OF_FEATURES).with(Bits::BATCH));
 const MOVE: Code = Code::new("update", "update").by(Bits::EXTRAS.with(Bits::BATCH));
 
-/// Every step of a batch, in place of `update`: adds the gradients of visible Gaussians to the sums, and with
+/// Every step of a batch, instead of `update`: adds the gradients of visible Gaussians to the sums, and with
 /// [`crate::layout::FLAG_DENSITY`] to `stats`.
 pub static SUMS: Pass = Pass {
     kernels: &[ADD],

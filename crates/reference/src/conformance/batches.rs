@@ -288,7 +288,7 @@ fn noise_comes_once(make: Make<'_>, scene: &TestScene, views: &[TrainView]) {
     assert!(run(&of_four) == alone, "{}: other noise", scene.name);
 }
 
-/// Refuses a round or another batch between the steps of a batch; an upload begins anew.
+/// Refuses a round or another batch between the steps of a batch; an upload drops the batch.
 fn order_is_enforced(make: Make<'_>, scene: &TestScene, views: &[TrainView]) {
     let mut engine = with_splats(make, &scene.splats);
     engine.add_views(views.to_vec()).unwrap();

@@ -654,7 +654,7 @@ fn scenes_have_names_and_old_notes_mean_the_table() {
         error
             .hint_text()
             .unwrap()
-            .contains("table, plain, gravel, field"),
+            .contains("table, plain, gravel, field, city"),
         "{error}"
     );
 }
@@ -884,4 +884,105 @@ fn an_object_is_the_same_on_any_number_of_threads_and_refuses_what_it_has_not() 
         assert!(error.what().contains("object"), "{}", error.what());
     }
     assert!(synth::depths(&options).is_err());
+}
+
+#[test]
+fn a_city_has_its_size_and_points_on_its_surfaces_seen_by_few() {
+    let options = SynthOptions {
+        photos: 24,
+        points: 600,
+        point_noise: 0.0,
+        ..shows(SceneKind::City)
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let made = |threads: usize, blocks: u32| {
+        let out = folder.path().join(format!("{threads}-{blocks}"));
+        let options = SynthOptions {
+            blocks,
+            ..options.clone()
+        };
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
+        let pool = pool.build().unwrap();
+        pool.install(|| synth::generate(&options, &out, &NoProgress))
+            .unwrap();
+        (contents(&out), reload(&out))
+    };
+    let (files, capture) = made(1, 2);
+    assert_eq!(files, made(3, 2).0);
+    // Without a key for the usual size.
+    let note = |files: &[(String, Vec<u8>)]| {
+        let note = files.iter().find(|(path, _)| path.ends_with("synth.json"));
+        String::from_utf8(note.unwrap().1.clone()).unwrap()
+    };
+    assert!(!note(&files).contains("blocks"));
+    assert!(capture.points.len() > 550, "{}", capture.points.len());
+    let tracks = capture.tracks.as_ref().unwrap();
+    let lengths = (0..tracks.len()).map(|i| tracks.photos_of(i).len());
+    assert!(lengths.clone().all(|n| (2..=8).contains(&n)) && lengths.max() == Some(8));
+    // Heights above the ground, which is 1.5 below the origin: y points down.
+    let heights = capture.points.iter().map(|p| -p.position[1] + 1.5);
+    let near: Vec<f32> = heights.filter(|h| *h < 60.0).collect();
+    assert!(near.iter().all(|h| *h > -1e-3), "below the ground");
+    let level = near.iter().filter(|h| h.abs() < 1e-3).count();
+    assert!(
+        level > 100 && near.len() > level + 150,
+        "{level} of {}",
+        near.len()
+    );
+    let (more, larger) = made(2, 5);
+    assert!(note(&more).contains("\"blocks\": 5"));
+    let extent = |capture: &Dataset| {
+        let centres = capture
+            .views
+            .iter()
+            .map(|v| v.camera.camera_from_world.centre());
+        let x = centres.map(|c| c.x);
+        x.clone().fold(f64::MIN, f64::max) - x.fold(f64::MAX, f64::min)
+    };
+    let [small, large] = [&capture, &larger].map(extent);
+    assert!(
+        (55.0..75.0).contains(&small) && (145.0..175.0).contains(&large),
+        "{small} {large}"
+    );
+}
+
+#[test]
+fn a_city_of_no_size_or_too_large_is_refused() {
+    let options = shows(SceneKind::City);
+    for (bad, words) in [
+        (
+            SynthOptions {
+                blocks: 0,
+                ..options.clone()
+            },
+            "0 x 0 blocks",
+        ),
+        (
+            SynthOptions {
+                blocks: 65,
+                ..options.clone()
+            },
+            "65 x 65 blocks",
+        ),
+        (
+            SynthOptions {
+                blocks: 7,
+                mesh: true,
+                ..options.clone()
+            },
+            "too large",
+        ),
+        (
+            SynthOptions {
+                scene: SceneKind::Table,
+                blocks: 3,
+                ..options.clone()
+            },
+            "no blocks",
+        ),
+    ] {
+        let error = synth::dataset(&bad).unwrap_err();
+        assert!(error.what().contains(words), "{}", error.what());
+        assert!(error.hint_text().is_some());
+    }
 }
