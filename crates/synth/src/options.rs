@@ -141,12 +141,14 @@ fn check_city(options: &SynthOptions) -> Result<()> {
         return match is_usual_city(&blocks) {
             true => Ok(()),
             false => Err(Error::input(format!("the scene \"{kind}\" has no blocks"))
+                .at("--blocks")
                 .hint("remove --blocks, or make a city: --scene city")),
         };
     }
     if !(1..=MAX_BLOCKS).contains(&blocks) {
         return Err(
             Error::input(format!("a city cannot have {blocks} x {blocks} blocks"))
+                .at("--blocks")
                 .hint(format!("choose 1 to {MAX_BLOCKS}; a block is 32 metres")),
         );
     }
@@ -155,6 +157,7 @@ fn check_city(options: &SynthOptions) -> Result<()> {
         true => Err(Error::unsupported(format!(
             "the exact surface of {blocks} x {blocks} blocks is too large"
         ))
+        .at("--mesh")
         .hint(format!(
             "remove --mesh, or choose at most {MAX_BLOCKS_OF_MESH} blocks"
         ))),
