@@ -38,9 +38,10 @@ pub trait Engine: Send {
     /// Returns the name of the engine and of its device, for messages: "cpu (2 threads, AVX-512)".
     fn description(&self) -> String;
 
-    /// Returns the most Gaussians of this SH degree that fit the device, with a reserve for the instances of a usual
-    /// step. `None` if only system memory is the limit.
-    fn most_gaussians(&self, sh_degree: u8) -> Option<usize>;
+    /// Returns the most Gaussians that fit the device in steps with these settings and in those that were requested so
+    /// far, with a reserve for the instances of a usual step. [`RenderSettings::sh_degree`] is that of the Gaussians.
+    /// `None` if only system memory is the limit.
+    fn most_gaussians(&self, settings: &StepSettings) -> Option<usize>;
 
     /// Replaces the splats and the optimizer state.
     ///

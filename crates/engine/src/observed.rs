@@ -117,8 +117,8 @@ impl<L: CallListener, E: Engine + ?Sized> Engine for Observed<L, E> {
         self.engine.description()
     }
 
-    fn most_gaussians(&self, sh_degree: u8) -> Option<usize> {
-        self.engine.most_gaussians(sh_degree)
+    fn most_gaussians(&self, settings: &StepSettings) -> Option<usize> {
+        self.engine.most_gaussians(settings)
     }
 
     fn upload(&mut self, splats: &Splats, state: Option<&OptimizerState>) -> Result<()> {

@@ -128,7 +128,7 @@ fn put(i: u32, g: GaussianGradient) {
 
 #if BATCH
 @compute @workgroup_size(256)
-fn batch_gradients(
+fn gradients(
     @builtin(workgroup_id) id: vec3u,
     @builtin(num_workgroups) dispatched: vec3u,
     @builtin(local_invocation_index) local: u32,

@@ -3,7 +3,7 @@
 use crate::buffers::{Carry, too_large};
 use crate::passes::{Bits, BufferSizes, Capacity};
 use crate::{GpuEngine, layout, memory_use};
-use dapple_engine::PosedCamera;
+use dapple_engine::{CameraModel, LossTerm, PosedCamera, StepSettings, ViewId};
 use dapple_scene::{Error, Result};
 use std::mem::offset_of;
 
@@ -153,13 +153,18 @@ impl GpuEngine {
 
     /// Returns the number of Gaussians that train without filling the device. Each of their buffers, and those of the
     /// instances that steps usually make of them, is one binding, and all take at most half of its memory.
-    pub(crate) fn comfortable_gaussians(&self, sh_degree: u8) -> usize {
+    pub(crate) fn comfortable_gaussians(&self, settings: &StepSettings) -> usize {
         let bytes = self.most_bytes();
+        let sh_degree = settings.render.sh_degree;
         let most = memory_use::most_gaussians(self.options.precision, sh_degree, bytes)
             .min(memory_use::most_instances(self.capacity.tiles, bytes) / USUAL_INSTANCES);
-        let each = memory_use::bytes_per_gaussian(self.options.precision, sh_degree)
-            + memory_use::bytes_per_visible()
-            + u64::from(USUAL_INSTANCES) * memory_use::bytes_per_instance();
+        // Depths of a view are unknown before its samples: a step with a weight of theirs has them.
+        let bits = Bits::of_step(settings, CameraModel::default())
+            | self.features.bits(ViewId(0), settings)
+            | Bits::when(settings.losses[LossTerm::Depth] > 0.0, Bits::DEPTH);
+        let asked = self.asked | bits;
+        let each =
+            memory_use::bytes_in_steps(self.options.precision, sh_degree, asked, USUAL_INSTANCES);
         let memory = self.context.gpu.report().memory_bytes.unwrap_or(u64::MAX);
         usize::try_from((memory / 2 / each).min(most.into())).unwrap_or(usize::MAX)
     }

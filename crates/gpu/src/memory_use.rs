@@ -2,7 +2,7 @@
 
 use crate::catalogue::tensors;
 use crate::layout::BUCKET;
-use crate::passes::{Axis, BufferSizes, Capacity, Tensor, WORD};
+use crate::passes::{Axis, Bits, BufferSizes, Capacity, Tensor, WORD};
 use crate::precision::Precision;
 use dapple_engine::PosedCamera;
 
@@ -24,18 +24,18 @@ fn stored(precision: Precision, sh_degree: u8) -> BufferSizes {
     }
 }
 
-/// Returns the tensors of every step along an axis.
-fn along(axis: Axis) -> impl Iterator<Item = &'static Tensor> {
-    tensors().filter(move |tensor| tensor.axis == axis && tensor.is_always())
+/// Returns the tensors along an axis of steps with these bits.
+fn along(axis: Axis, bits: Bits) -> impl Iterator<Item = &'static Tensor> {
+    tensors().filter(move |tensor| tensor.axis == axis && tensor.is_asked(bits))
 }
 
 fn bytes_each(axis: Axis, sizes: &BufferSizes) -> u64 {
-    let words = along(axis).map(|tensor| u64::from(tensor.words(sizes)));
+    let words = along(axis, sizes.asked).map(|tensor| u64::from(tensor.words(sizes)));
     words.sum::<u64>() * WORD
 }
 
 fn widest(axis: Axis, sizes: &BufferSizes) -> u64 {
-    let words = along(axis).map(|tensor| u64::from(tensor.words(sizes)));
+    let words = along(axis, Bits::NONE).map(|tensor| u64::from(tensor.words(sizes)));
     words.max().unwrap_or(1) * WORD
 }
 
@@ -56,6 +56,19 @@ pub fn bytes_per_instance() -> u64 {
     let sizes = BufferSizes::default();
     let bucket = bytes_each(Axis::Bucket, &sizes);
     bytes_each(Axis::Instance, &sizes) + bucket.div_ceil(u64::from(BUCKET))
+}
+
+/// Returns the bytes of a visible Gaussian with this number of instances in steps with these bits.
+pub fn bytes_in_steps(precision: Precision, sh_degree: u8, bits: Bits, instances: u32) -> u64 {
+    let sizes = BufferSizes {
+        asked: bits,
+        ..stored(precision, sh_degree)
+    };
+    let bucket = bytes_each(Axis::Bucket, &sizes);
+    let instance = bytes_each(Axis::Instance, &sizes) + bucket.div_ceil(u64::from(BUCKET));
+    bytes_each(Axis::Gaussian, &sizes)
+        + bytes_each(Axis::Visible, &sizes)
+        + u64::from(instances) * instance
 }
 
 /// Returns the most Gaussians whose buffers take at most `bytes` each.
@@ -99,5 +112,11 @@ mod tests {
         assert_eq!(bytes(Storage::Bf16, Storage::Bf16), 400);
         assert_eq!(bytes_per_visible(), 108);
         assert_eq!(bytes_per_instance(), 60 + 65);
+        let in_steps = |bits| bytes_in_steps(Precision::default(), 3, bits, 6);
+        let plain = 720 + 108 + 6 * 125;
+        assert_eq!(in_steps(Bits::NONE), plain);
+        // Sums of gradients: 14 numbers of the geometry and 45 of the harmonics.
+        assert_eq!(in_steps(Bits::BATCH), plain + 4 * 59);
+        assert!(in_steps(Bits::NORMALS | Bits::DEPTH) >= plain + 6 * 16);
     }
 }

@@ -26,7 +26,7 @@ impl Engine for CpuEngine {
         format!("cpu ({threads} thread{plural}, {})", level_name())
     }
 
-    fn most_gaussians(&self, _sh_degree: u8) -> Option<usize> {
+    fn most_gaussians(&self, _settings: &StepSettings) -> Option<usize> {
         None
     }
 

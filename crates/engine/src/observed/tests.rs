@@ -35,8 +35,8 @@ impl Engine for Logging {
     fn description(&self) -> String {
         "logging".to_owned()
     }
-    fn most_gaussians(&self, sh_degree: u8) -> Option<usize> {
-        Some(100 + usize::from(sh_degree))
+    fn most_gaussians(&self, settings: &StepSettings) -> Option<usize> {
+        Some(100 + usize::from(settings.render.sh_degree))
     }
     fn upload(&mut self, _: &Splats, _: Option<&OptimizerState>) -> Result<()> {
         self.log.push("Upload");
@@ -248,7 +248,8 @@ fn every_call_passes_the_listener_and_reaches_the_engine() {
     assert_eq!(names(&inside), CALLS, "the engine inside");
     // Methods without a call.
     assert_eq!(observed.description(), "logging");
-    assert_eq!(observed.most_gaussians(3), Some(103));
+    let settings = StepSettings::new(1, RenderSettings::default());
+    assert_eq!(observed.most_gaussians(&settings), Some(103));
     assert!(observed.instruments().is_none());
 
     let mut failing = Observed::new(listener(true), logging());

@@ -15,8 +15,8 @@ impl Engine for GpuEngine {
         format!("gpu ({})", self.context.gpu.device_name())
     }
 
-    fn most_gaussians(&self, sh_degree: u8) -> Option<usize> {
-        Some(self.comfortable_gaussians(sh_degree))
+    fn most_gaussians(&self, settings: &StepSettings) -> Option<usize> {
+        Some(self.comfortable_gaussians(settings))
     }
 
     fn upload(&mut self, splats: &Splats, state: Option<&OptimizerState>) -> Result<()> {

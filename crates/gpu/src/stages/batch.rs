@@ -13,8 +13,8 @@ const GEOMETRY_SUMS: &str = "batch_geometry";
 /// `[(K - 1) * 3, capacity]`.
 const SH_SUMS: &str = "batch_sh";
 
-const ADD: Code = Code::new("gradients", "batch_gradients")
-    .by(EXTRA.with(OPTICS).with(OF_FEATURES).with(Bits::BATCH));
+const ADD: Code =
+    Code::new("gradients", "gradients").by(EXTRA.with(OPTICS).with(OF_FEATURES).with(Bits::BATCH));
 const MOVE: Code = Code::new("update", "update").by(Bits::EXTRAS.with(Bits::BATCH));
 
 /// Every step of a batch, instead of `update`: adds the gradients of visible Gaussians to the sums, and with

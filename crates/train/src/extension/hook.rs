@@ -6,7 +6,7 @@ use crate::evaluate::mean_loss;
 use crate::event::Event;
 use crate::hook::{Next, RunHook};
 use crate::plan::{Change, Plan};
-use crate::trainer::Run;
+use crate::trainer::{Run, fitting_gaussians};
 use crate::{Checkpoint, PausedRun};
 use dapple_scene::{Result, View};
 use std::time::Instant;
@@ -72,7 +72,7 @@ impl ExtensionHook {
         let (steps, now) = (plan.last_step(), plan.last_budget());
         // A cap that the user set is not raised.
         let budget = run.state.history.budget.filter(|_| gains_much);
-        let fit = run.engine.most_gaussians(plan.config().sh_degree);
+        let fit = fitting_gaussians(plan.config(), run.engine.as_ref());
         let most = budget.map_or(now, |budget| budget.extended(now, fit));
         Change::Extension {
             steps: match gains_much || !self.said.is_empty() {

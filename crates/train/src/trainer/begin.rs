@@ -13,7 +13,8 @@
 use super::Trainer;
 use crate::views::{Chosen, notes_on};
 use crate::{
-    Budget, CaptureStatistics, EvalReport, Strategy, TrainConfig, appearance, init, strategy,
+    Budget, CaptureStatistics, EvalReport, Schedule, Strategy, TrainConfig, appearance, init,
+    strategy,
 };
 use dapple_device::BoxedEngine;
 use dapple_engine::Engine;
@@ -23,6 +24,9 @@ use std::time::Instant;
 /// Near plane as a fraction of the scene's extent, if the configuration sets none. Gaussians close to a camera are fog
 /// in that photo and noise in all others: on `bird` they cost single held-out photos 15 dB.
 const NEAR_FRACTION: f64 = 0.05;
+
+/// Steps in a row whose settings are looked at.
+const SAMPLED: u32 = 12;
 
 impl Trainer {
     /// Prepares a run: checks the capture, makes the first Gaussians and passes them and the photos to the engine.
@@ -154,6 +158,24 @@ fn settle_config(config: &mut TrainConfig) {
     }
 }
 
+/// Returns the most Gaussians that fit an engine in the steps of a run: the least of some steps at the start, in the middle
+/// and at the end, several of each because some terms of the loss apply in every few steps. `None` if only system memory
+/// is the limit.
+pub fn fitting_gaussians(config: &TrainConfig, engine: &dyn Engine) -> Option<usize> {
+    let schedule = Schedule::new(config.clone(), 1.0);
+    let last = schedule.plan().last_step();
+    let starts = [1, last / 2, last.saturating_sub(SAMPLED)];
+    let steps = starts
+        .into_iter()
+        .flat_map(|first| first..=first.saturating_add(SAMPLED));
+    let fit = steps.filter_map(|step| {
+        let mut settings = schedule.step_settings(step.clamp(1, last.max(1)));
+        settings.render.sh_degree = config.sh_degree;
+        engine.most_gaussians(&settings)
+    });
+    fit.min()
+}
+
 /// Sets the Gaussian cap and the growth per round in the configuration, if it sets none; both stay for the whole run.
 /// Returns the computed cap and its reason, unless the user set the cap.
 ///
@@ -173,7 +195,7 @@ pub(super) fn settle_budget(
         (0, points) => points,
         (n, _) => n,
     });
-    let fit = engine.most_gaussians(config.sh_degree);
+    let fit = fitting_gaussians(config, engine);
     let budget = CaptureStatistics::measure(dataset, train)?.budget(config.preset, first, fit);
     config.max_gaussians = budget.gaussians.max(given.unwrap_or(0));
     Ok(Some(budget))

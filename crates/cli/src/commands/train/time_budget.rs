@@ -13,7 +13,9 @@ use dapple::train::config::DataPatch;
 use dapple::train::time_budget::{
     Plan, PlanRequest, SHORT_GROW_GRADIENT, StepRateController, calibrate, plan,
 };
-use dapple::train::{CaptureStatistics, ConfigPatch, PhotoCoverage, TrainConfig};
+use dapple::train::{
+    CaptureStatistics, ConfigPatch, PhotoCoverage, TrainConfig, fitting_gaussians,
+};
 use std::path::Path;
 use std::time::Instant;
 
@@ -54,7 +56,7 @@ pub fn planned(
     let (model, wish) = {
         let mut engine = device.open_quietly(false)?.engine;
         let engine = engine.as_engine();
-        let fit = engine.most_gaussians(config.sh_degree);
+        let fit = fitting_gaussians(config, engine);
         let wish = wish(args, seconds, config, points, (&evidence, fit));
         let share = (CALIBRATION * seconds).clamp(LEAST_CALIBRATION, MOST_CALIBRATION);
         let most = wish.full_gaussians;

@@ -94,7 +94,7 @@ impl Engine for FakeEngine {
         "fake".to_owned()
     }
 
-    fn most_gaussians(&self, _: u8) -> Option<usize> {
+    fn most_gaussians(&self, _: &StepSettings) -> Option<usize> {
         None
     }
 
