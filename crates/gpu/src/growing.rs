@@ -158,7 +158,7 @@ impl GpuEngine {
         let sh_degree = settings.render.sh_degree;
         let most = memory_use::most_gaussians(self.options.precision, sh_degree, bytes)
             .min(memory_use::most_instances(self.capacity.tiles, bytes) / USUAL_INSTANCES);
-        // Depths of a view are unknown before its samples: a step with a weight of theirs has them.
+        // Depths of a view are unknown before its samples: every step with a weight of this term counts.
         let bits = Bits::of_step(settings, CameraModel::default())
             | self.features.bits(ViewId(0), settings)
             | Bits::when(settings.losses[LossTerm::Depth] > 0.0, Bits::DEPTH);

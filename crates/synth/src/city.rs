@@ -53,7 +53,7 @@ pub(super) fn objects(blocks: u32) -> Vec<Object> {
     objects
 }
 
-/// Adds a block: its houses or its park, and what stands along its kerbs.
+/// Adds a block: its houses or its park, and trees and cars along its kerbs.
 fn block(x: i32, z: i32, to: &mut Vec<Object>) {
     let corner = Vec2::new(x as f32, z as f32) * PITCH;
     let is_park = hash(x, z, 401) < 0.12;
@@ -86,7 +86,7 @@ impl Hash {
     }
 }
 
-/// Adds a box that stands at a height above the ground.
+/// Adds a box whose lower side is at a height above the ground.
 fn stand(at: Vec2, above: f32, half: [f32; 3], paint: Paint, to: &mut Vec<Object>) {
     let centre = [at.x, FLOOR + above + half[1], at.y];
     let shape = Shape::Box(Vec3A::from(half));
@@ -108,7 +108,7 @@ fn house(at: Vec2, random: Hash, to: &mut Vec<Object>) {
     let key = (random.of(8) * 4096.0) as i32;
     let paint = Paint::Facade { walls, half, key };
     stand(at, 0.0, half, paint, to);
-    // What stands on the roof: the stairs, or a machine.
+    // Stairs or a machine on the roof.
     let room = Vec2::new(half[0], half[2]) - 1.3;
     let spot = Vec2::new(random.between(9, -1.0, 1.0), random.between(10, -1.0, 1.0));
     let roof = [

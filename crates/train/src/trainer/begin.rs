@@ -25,7 +25,7 @@ use std::time::Instant;
 /// in that photo and noise in all others: on `bird` they cost single held-out photos 15 dB.
 const NEAR_FRACTION: f64 = 0.05;
 
-/// Steps in a row whose settings are looked at.
+/// Number of consecutive steps whose settings are read.
 const SAMPLED: u32 = 12;
 
 impl Trainer {
