@@ -100,6 +100,7 @@ impl Trainer {
         }
         let count = first.as_ref().map(Splats::len);
         let budget = settle_budget(&mut config, dataset, &chosen.train, count, engine.as_ref())?;
+        let memory = note_on_memory(&config, engine.as_ref());
         let from_splats = first.is_some();
         let splats = match first {
             Some(splats) => splats,
@@ -121,7 +122,7 @@ impl Trainer {
             chosen.eval.len(),
             (!from_splats).then_some(splats.len()),
         );
-        trainer.notes.extend(notes);
+        trainer.notes.extend(notes.into_iter().chain(memory));
         let state = &mut trainer.run.state;
         state.gaussians = splats.len() as u64;
         state.history.budget = budget;
@@ -174,6 +175,17 @@ pub fn fitting_gaussians(config: &TrainConfig, engine: &dyn Engine) -> Option<us
         engine.most_gaussians(&settings)
     });
     fit.min()
+}
+
+/// Returns a note if the cap that the user set is beyond the memory of the device.
+fn note_on_memory(config: &TrainConfig, engine: &dyn Engine) -> Option<String> {
+    let (most, fit) = (config.max_gaussians, fitting_gaussians(config, engine)?);
+    (most > fit).then(|| {
+        format!(
+            "max_gaussians = {most}, and about {fit} Gaussians fit the memory of this device: a run that grows further \
+             ends early; a lower --max-gaussians, a lower --sh-degree or --precision f16 help"
+        )
+    })
 }
 
 /// Sets the Gaussian cap and the growth per round in the configuration, if it sets none; both stay for the whole run.

@@ -111,6 +111,28 @@ fn a_run_stops_and_saves_between_batches() {
 }
 
 #[test]
+fn a_cap_beyond_the_memory_of_the_device_gets_a_note() {
+    let notes = |max_gaussians: usize, fitting: Option<usize>| {
+        let engine = fake::FakeEngine {
+            fitting,
+            ..fake::FakeEngine::default()
+        };
+        let config = TrainConfig {
+            max_gaussians,
+            ..config(1)
+        };
+        let trainer = Trainer::new(&capture(24), config, BoxedEngine::host(engine)).unwrap();
+        let notes = trainer.notes().iter();
+        notes.filter(|note| note.contains("fit the memory")).count()
+    };
+    assert_eq!(notes(2_000_000, Some(1_000_000)), 1);
+    assert_eq!(notes(1_000_000, Some(1_000_000)), 0);
+    assert_eq!(notes(2_000_000, None), 0);
+    // The computed cap respects the memory.
+    assert_eq!(notes(0, Some(1000)), 0);
+}
+
+#[test]
 fn a_batch_is_at_most_all_photos() {
     let mut config = config(22);
     config.data.eval_every = 8;

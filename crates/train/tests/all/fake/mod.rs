@@ -49,6 +49,8 @@ pub struct FakeEngine {
     pub step_time: Duration,
     /// Additional time of a step for each Gaussian.
     pub gaussian_time: Duration,
+    /// Gaussians that fit the device.
+    pub fitting: Option<usize>,
     pub splats: Splats,
     pub failed: bool,
     pub pending: VecDeque<(Instant, Report)>,
@@ -95,7 +97,7 @@ impl Engine for FakeEngine {
     }
 
     fn most_gaussians(&self, _: &StepSettings) -> Option<usize> {
-        None
+        self.fitting
     }
 
     fn upload(&mut self, splats: &Splats, _: Option<&OptimizerState>) -> Result<()> {
