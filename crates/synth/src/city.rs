@@ -368,12 +368,12 @@ const SURVEY: f64 = 58.0;
 /// 1. In the streets: one path over all streets, at the height of eyes or of a car's roof, looking ahead or to a side.
 /// 2. Above: rows of a survey, looking down or at an angle to one of four sides.
 pub(super) fn pose(blocks: u32, (i, count): (usize, usize), mut random: Random) -> Pose {
-    let is_above = (i + i / 8).is_multiple_of(2);
-    // Cameras of the same kind before this one, and all of them, by the same rule.
+    let above_at = |k: usize| (k + k / 8).is_multiple_of(2);
+    let is_above = above_at(i);
+    // Cameras of the same kind before this one, and all of them. Four of eight are above.
     let same = |end: usize| {
-        (0..end)
-            .filter(|k| (k + k / 8).is_multiple_of(2) == is_above)
-            .count()
+        let whole = end / 8 * 8;
+        whole / 2 + (whole..end).filter(|&k| above_at(k) == is_above).count()
     };
     let part = (same(i) as f64 + 0.5) / same(count).max(1) as f64;
     let (eye, target) = match is_above {
@@ -394,9 +394,11 @@ fn in_street(blocks: u32, part: f64, random: &mut Random) -> (DVec3, DVec3) {
     let forward = (number as u32).is_multiple_of(2);
     let along = if forward { along } else { 1.0 - along };
     let place = low + (high - low) * along;
-    // Near the end of a street, back.
-    let beyond = (place - 0.5 * (low + high)) / (high - low);
-    let ahead = match (beyond.abs() > 0.3, forward) {
+    // Near the end of a street, back: at two blocks from it, or a fifth of the street if that is more.
+    let beyond = place - 0.5 * (low + high);
+    let left = 0.5 * (high - low) - beyond.abs();
+    let turns_back = left < (2.0 * f64::from(PITCH)).max(0.2 * (high - low));
+    let ahead = match (turns_back, forward) {
         (true, _) => -beyond.signum(),
         (false, true) => 1.0,
         (false, false) => -1.0,
@@ -540,6 +542,44 @@ mod tests {
         let trained: Vec<usize> = (0..64).filter(|i| i % 8 != 0).collect();
         assert_eq!(heights(&held_out), [4, 4]);
         assert!(heights(&trained).iter().all(|&count| count > 20));
+    }
+
+    #[test]
+    fn street_cameras_see_the_city_before_its_end() {
+        for (blocks, count) in [(1, 40), (2, 64), (9, 200)] {
+            let [low, high] = extent(blocks).map(f64::from);
+            let inside = low - f64::from(STREET)..=high + f64::from(STREET);
+            let mut street = 0;
+            for i in 0..count {
+                let pose = pose(blocks, (i, count), Random::new(5, 1, i as u64));
+                let eye = pose.centre();
+                let ahead = pose.rotation_matrix().transpose().z_axis;
+                if -eye.y > 10.0 {
+                    continue;
+                }
+                street += 1;
+                let end = eye + 15.0 * DVec3::new(ahead.x, 0.0, ahead.z).normalize();
+                // World z is that of the scene turned round.
+                let is_inside = inside.contains(&end.x) && inside.contains(&-end.z);
+                assert!(is_inside, "photo {i} of {blocks} blocks looks at {end}");
+            }
+            assert_eq!(street, count / 2);
+        }
+    }
+
+    #[test]
+    fn cameras_of_a_large_city_keep_away_from_its_objects() {
+        let objects = objects(9);
+        for i in 0..600 {
+            let eye = pose(9, (i, 600), Random::new(8, 1, i as u64)).centre();
+            let eye = Vec3A::new(eye.x as f32, -eye.y as f32, -eye.z as f32);
+            let distance = |object: &Object| object.distance(eye);
+            let nearest = objects.iter().map(distance).fold(f32::MAX, f32::min);
+            assert!(
+                nearest > 0.8,
+                "photo {i}: {nearest} to the nearest of {eye}"
+            );
+        }
     }
 
     #[test]
