@@ -3,7 +3,7 @@
 use super::cameras::{self, RayGrid};
 use super::folder::{self, Note, Staging};
 use super::light::{self, Light};
-use super::points::{self, SparsePoint};
+use super::points::{Finder, SparsePoint};
 use super::scene::Scene;
 use super::setting::Site;
 use super::writing::{SynthSummary, go_on, write_png};
@@ -52,8 +52,6 @@ pub fn generate(
         });
     progress.finish();
     written?;
-    let points = capture.points(options);
-    go_on(progress, out)?;
     if options.mesh {
         let truth = staging.root().join(folder::MESH);
         let scene = (capture.site, &capture.scene);
@@ -72,7 +70,16 @@ pub fn generate(
     } else {
         &written
     };
-    colmap::write(&staging.model(), options.lens, cameras, &names, &points)?;
+    let folders = colmap::Folders {
+        model: &staging.model(),
+        temporary: staging.temporary(),
+    };
+    let parts = capture.parts(options, progress, out);
+    let points = colmap::write(&folders, options.lens, (cameras, &names), parts);
+    if is_long(options) {
+        progress.finish();
+    }
+    let points = points?;
     write_atomically(&staging.root().join(folder::NOTE), |file| {
         serde_json::to_writer_pretty(&mut *file, &Note::new(options))?;
         file.write_all(b"\n")
@@ -81,8 +88,8 @@ pub fn generate(
     Ok(SynthSummary {
         folder: out.to_owned(),
         photos: options.photos,
-        points: points.len(),
-        observations: points.iter().map(|point| point.track.len()).sum(),
+        points: points.points,
+        observations: points.observations,
     })
 }
 
@@ -140,6 +147,14 @@ pub fn depths(options: &SynthOptions) -> Result<Vec<Vec<f32>>> {
     Ok(capture.cameras.par_iter().map(depths).collect())
 }
 
+/// Points that are found and written at a time: tens of megabytes with their observations.
+const PART: usize = 1 << 17;
+
+/// Returns true if the points take more than one part, which is worth reporting as progress.
+fn is_long(options: &SynthOptions) -> bool {
+    options.points > PART
+}
+
 /// Inputs of photos and points.
 struct Capture {
     scene: Scene,
@@ -171,7 +186,32 @@ impl Capture {
     }
 
     fn points(&self, options: &SynthOptions) -> Vec<SparsePoint> {
-        points::find(&self.scene, &self.cameras, &self.rays, options)
+        Finder::new(&self.scene, &self.cameras, &self.rays, options).find(0..options.points)
+    }
+
+    /// Returns the points of [`Capture::points`] in parts that fit into memory; an error after a request to stop.
+    fn parts<'a>(
+        &'a self,
+        options: &SynthOptions,
+        progress: &'a dyn Progress,
+        out: &'a Path,
+    ) -> impl Iterator<Item = Result<Vec<SparsePoint>>> + use<'a> {
+        let finder = Finder::new(&self.scene, &self.cameras, &self.rays, options);
+        let count = options.points;
+        let is_long = is_long(options);
+        if is_long {
+            progress.start("placing points", count as u64);
+        }
+        (0..count).step_by(PART).map(move |first| {
+            go_on(progress, out)?;
+            let numbers = first..(first + PART).min(count);
+            let done = numbers.len() as u64;
+            let found = finder.find(numbers);
+            if is_long {
+                progress.advance(done);
+            }
+            Ok(found)
+        })
     }
 }
 

@@ -114,6 +114,11 @@ impl Staging {
         self.root().join(IMAGES)
     }
 
+    /// Returns the folder for files that are no part of the capture; it is deleted at the end.
+    pub(super) fn temporary(&self) -> &Path {
+        self.temporary.path()
+    }
+
     /// Returns the folder of COLMAP's files.
     pub(super) fn model(&self) -> PathBuf {
         self.root().join(SPARSE).join("0")

@@ -36,6 +36,7 @@ mod material;
 mod mesh;
 mod noise;
 mod object;
+mod observations;
 mod options;
 mod paint;
 mod perturb;

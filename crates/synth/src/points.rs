@@ -16,6 +16,7 @@ use dapple_scene::Camera;
 use glam::{DVec3, Vec3A};
 use rayon::prelude::*;
 use std::collections::HashMap;
+use std::ops::Range;
 
 /// The kind of random stream that places points.
 const POINT_STREAM: u64 = 2;
@@ -39,38 +40,55 @@ pub(super) struct SparsePoint {
     pub(super) track: Vec<(usize, [f64; 2])>,
 }
 
-/// Finds the points, at most `options.points`.
-pub(super) fn find(
-    scene: &Scene,
-    cameras: &[Camera],
-    rays: &RayGrid,
-    options: &SynthOptions,
-) -> Vec<SparsePoint> {
-    let Some(first) = cameras.first() else {
-        return Vec::new();
-    };
-    let observers = Observers {
-        scene,
-        cameras,
-        reach: first.lens.max_radius(),
-        noise: options.point_noise,
-        nearby: (options.scene == SceneKind::City).then(|| Nearby::new(cameras, options.points)),
-    };
-    (0..options.points)
-        .into_par_iter()
-        .filter_map(|index| {
-            let mut random = Random::new(options.seed, POINT_STREAM, index as u64);
+/// Finds the points of a capture, in any parts: point `i` depends on the options and on `i` only.
+pub(super) struct Finder<'a> {
+    observers: Observers<'a>,
+    rays: &'a RayGrid,
+    seed: u64,
+}
+
+impl<'a> Finder<'a> {
+    pub(super) fn new(
+        scene: &'a Scene,
+        cameras: &'a [Camera],
+        rays: &'a RayGrid,
+        options: &SynthOptions,
+    ) -> Self {
+        let is_city = options.scene == SceneKind::City;
+        let observers = Observers {
+            scene,
+            cameras,
+            reach: cameras.first().map_or(0.0, |one| one.lens.max_radius()),
+            noise: options.point_noise,
+            nearby: is_city.then(|| Nearby::new(cameras, options.points)),
+        };
+        Self {
+            observers,
+            rays,
+            seed: options.seed,
+        }
+    }
+
+    /// Returns the points of these numbers, fewer where a place is hardly seen.
+    pub(super) fn find(&self, numbers: Range<usize>) -> Vec<SparsePoint> {
+        let cameras = self.observers.cameras;
+        if cameras.is_empty() {
+            return Vec::new();
+        }
+        let find = |number: usize| {
+            let mut random = Random::new(self.seed, POINT_STREAM, number as u64);
             let mut attempts = 0..ATTEMPTS;
             attempts.find_map(|_| {
                 let camera = &cameras[random.index(cameras.len())];
                 let eye = Eye::new(camera);
-                let direction = eye.direction(rays.random(&mut random)?);
-                let hit = scene.hit(eye.origin, direction);
+                let direction = eye.direction(self.rays.random(&mut random)?);
+                let hit = self.observers.scene.hit(eye.origin, direction);
                 let place = flip(eye.origin + direction * hit.distance);
-                observers.observe(place, &mut random)
+                self.observers.observe(place, &mut random)
             })
-        })
-        .collect()
+        };
+        numbers.into_par_iter().filter_map(find).collect()
+    }
 }
 
 /// Photos by place, where there are many over a large area.
@@ -200,6 +218,41 @@ impl Observers<'_> {
             rgb,
             error,
             track,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::light::Light;
+    use super::super::setting::Site;
+    use super::super::{LensKind, cameras};
+    use super::*;
+
+    #[test]
+    fn points_found_in_parts_are_those_found_at_once_and_lie_on_surfaces() {
+        let options = SynthOptions {
+            scene: SceneKind::City,
+            photos: 24,
+            points: 300,
+            point_noise: 0.0,
+            ..SynthOptions::default()
+        };
+        let scene = Scene::new(Site::of(&options), Light::default());
+        let cameras = cameras::cameras(&options, LensKind::Pinhole);
+        let rays = RayGrid::new(&cameras::intrinsics(&options, LensKind::Pinhole));
+        let finder = Finder::new(&scene, &cameras, &rays, &options);
+        let all = finder.find(0..300);
+        let parts = [0..101, 101..102, 102..300].map(|numbers| finder.find(numbers));
+        assert_eq!(format!("{all:?}"), format!("{:?}", parts.concat()));
+        for point in &all {
+            for &(photo, _) in &point.track {
+                let eye = cameras[photo].camera_from_world.centre();
+                let along = (point.position - eye).normalize();
+                let hit = scene.hit(flip(eye.as_vec3a()), flip(along.as_vec3a()));
+                let distance = point.position.distance(eye) as f32;
+                assert!((hit.distance - distance).abs() < 0.02, "{point:?}");
+            }
         }
     }
 }
