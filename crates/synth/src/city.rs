@@ -473,11 +473,6 @@ mod tests {
     use super::*;
     use crate::SceneKind;
 
-    fn scene(blocks: u32) -> Scene {
-        let kind = SceneKind::City;
-        Scene::new(Site { kind, blocks }, Light::default())
-    }
-
     /// A random place in or above a city of three blocks, and a random direction.
     fn ray(random: &mut Random) -> (Vec3A, Vec3A) {
         let mut between = |from: f64, to: f64| random.uniform(from, to) as f32;
@@ -490,32 +485,45 @@ mod tests {
         (origin, along.normalize())
     }
 
+    /// The lowest sun of [`LightKind::Sun`](crate::LightKind::Sun).
+    fn low_sun() -> Light {
+        let (y, level) = 0.6f32.sin_cos();
+        Light {
+            sun: Vec3A::new(0.6 * level, y, 0.8 * level),
+            ..Light::default()
+        }
+    }
+
     #[test]
     fn rays_meet_the_same_with_and_without_the_grid() {
-        let with = scene(3);
-        let without = scene(3).without_grid();
-        let mut random = Random::new(1, 2, 3);
-        let (mut objects, mut shadows, mut corners) = (0, 0, 0);
-        for _ in 0..4000 {
-            let (origin, along) = ray(&mut random);
-            let (hit, other) = (with.hit(origin, along), without.hit(origin, along));
-            assert_eq!(format!("{hit:?}"), format!("{other:?}"), "{origin} {along}");
-            objects += i32::from(!hit.is_surrounding());
-            let p = origin + along * hit.distance;
-            let normal = with.normal(p, hit);
-            let (light, full) = (with.find_light(p, normal), without.find_light(p, normal));
+        let site = Site {
+            kind: SceneKind::City,
+            blocks: 3,
+        };
+        for light in [Light::default(), low_sun()] {
+            let with = Scene::new(site, light);
+            let without = Scene::new(site, light).without_grid();
+            let mut random = Random::new(1, 2, 3);
+            let (mut objects, mut shadows, mut corners) = (0, 0, 0);
+            for _ in 0..4000 {
+                let (origin, along) = ray(&mut random);
+                let (hit, other) = (with.hit(origin, along), without.hit(origin, along));
+                assert_eq!(format!("{hit:?}"), format!("{other:?}"), "{origin} {along}");
+                objects += i32::from(!hit.is_surrounding());
+                let p = origin + along * hit.distance;
+                let normal = with.normal(p, hit);
+                let (light, full) = (with.find_light(p, normal), without.find_light(p, normal));
+                let apart = (light[0] - full[0]).abs();
+                assert!(apart < 1e-3, "{light:?}, not {full:?} at {p}");
+                assert_eq!(light[1], full[1], "openness at {p}");
+                shadows += i32::from(light[0] < 0.5);
+                corners += i32::from(light[1] < 0.9);
+            }
             assert!(
-                (light[0] - full[0]).abs() < 1e-3,
-                "{light:?}, not {full:?} at {p}"
+                objects > 600 && shadows > 500 && corners > 50,
+                "{objects} {shadows} {corners}"
             );
-            assert_eq!(light[1], full[1], "openness at {p}");
-            shadows += i32::from(light[0] < 0.5);
-            corners += i32::from(light[1] < 0.9);
         }
-        assert!(
-            objects > 600 && shadows > 500 && corners > 50,
-            "{objects} {shadows} {corners}"
-        );
     }
 
     #[test]

@@ -22,7 +22,7 @@ impl Grid {
     /// Lists `objects` in squares of this edge; `margin` is the distance up to which an object matters to a square.
     pub(super) fn new(objects: &[Object], edge: f32, margin: f32) -> Self {
         let flat = |p: Vec3A| Vec2::new(p.x, p.z);
-        let reach = |object: &Object| Vec2::splat(object.bound + margin);
+        let reach = |object: &Object| flat(object.half_edges()) + margin;
         let low = |object: &Object| flat(object.centre) - reach(object);
         let high = |object: &Object| flat(object.centre) + reach(object);
         let corner = objects
@@ -78,19 +78,18 @@ impl Grid {
         self.square(place.x as i32, place.y as i32).unwrap_or(&[])
     }
 
-    /// Passes the objects of the squares along a ray to `visit`, with the distance at which the ray enters the square,
-    /// until `visit` returns false or the ray leaves the grid. An object may come several times.
+    /// Passes the objects of the squares along a ray between two distances to `visit`, with the distance at which the
+    /// ray enters the square, until `visit` returns false or the ray leaves the grid. An object may come several times.
     pub(super) fn walk(
         &self,
-        origin: Vec3A,
-        direction: Vec3A,
+        (origin, direction): (Vec3A, Vec3A),
+        [mut enter, mut leave]: [f32; 2],
         mut visit: impl FnMut(&[u32], f32) -> bool,
     ) {
         let from = (Vec2::new(origin.x, origin.z) - self.corner) / self.edge;
         let along = Vec2::new(direction.x, direction.z) / self.edge;
         let most = Vec2::new(self.size[0] as f32, self.size[1] as f32);
         // Distances at which the ray enters and leaves the whole grid.
-        let (mut enter, mut leave) = (0.0f32, f32::INFINITY);
         for axis in 0..2 {
             let (at, step) = (from[axis], along[axis]);
             if step == 0.0 {

@@ -38,10 +38,22 @@ pub(super) fn flip(p: Vec3A) -> Vec3A {
     Vec3A::new(p.x, -p.y, -p.z)
 }
 
-/// Edge of a square of a city's grid, and the margin around it: what casts a soft shadow on a point is not further from
-/// its ray, because nothing is higher than [`city::HIGHEST`].
+/// Edge of a square of a city's grids.
 const SQUARE: f32 = 8.0;
-const MARGIN: f32 = 5.0;
+
+/// Margin around the objects of a square for rays, and for [`Scene::openness`], which reaches less far.
+const NEAR_MARGIN: f32 = 0.5;
+
+/// Margin for soft shadows: what covers a part of the sun is not further from the ray, because nothing is higher than
+/// [`city::HIGHEST`] and the lowest sun is 34 degrees above the horizon.
+const SHADOW_MARGIN: f32 = 6.0;
+
+/// Objects of a city by place.
+#[derive(Debug)]
+struct Grids {
+    near: Grid,
+    shadows: Grid,
+}
 
 impl Site {
     /// Returns all objects of the scene.
@@ -54,9 +66,12 @@ impl Site {
         }
     }
 
-    /// Returns the grid of a scene with many objects.
-    fn grid(self, objects: &[Object]) -> Option<Grid> {
-        (self.kind == SceneKind::City).then(|| Grid::new(objects, SQUARE, MARGIN))
+    /// Returns the grids of a scene with many objects.
+    fn grids(self, objects: &[Object]) -> Option<Grids> {
+        (self.kind == SceneKind::City).then(|| Grids {
+            near: Grid::new(objects, SQUARE, NEAR_MARGIN),
+            shadows: Grid::new(objects, SQUARE, SHADOW_MARGIN),
+        })
     }
 }
 
@@ -92,7 +107,7 @@ pub(super) struct Scene {
     setting: Setting,
     objects: Vec<Object>,
     /// Objects by place; `None` in scenes with few, which every ray tests.
-    grid: Option<Grid>,
+    grids: Option<Grids>,
     light: Light,
     /// Light on the top of the table and on the floor; `None` during their computation, and in scenes too large for
     /// them.
@@ -105,7 +120,7 @@ impl Scene {
         let mut scene = Self {
             site,
             setting: site.setting(),
-            grid: site.grid(&objects),
+            grids: site.grids(&objects),
             objects,
             light,
             maps: None,
@@ -127,7 +142,10 @@ impl Scene {
     /// Returns the scene with all objects tested for every ray.
     #[cfg(test)]
     pub(super) fn without_grid(self) -> Self {
-        Self { grid: None, ..self }
+        Self {
+            grids: None,
+            ..self
+        }
     }
 
     /// Returns the nearest surface that a ray from inside the dome meets; `direction` is a unit vector.
@@ -160,18 +178,22 @@ impl Scene {
         if near.is_none() {
             return hit;
         }
-        match &self.grid {
+        match &self.grids {
             None => (0..self.objects.len())
                 .for_each(|index| self.offer_object(index, origin, direction, &mut hit)),
-            Some(grid) => grid.walk(origin, direction, |near, entered| {
-                let is_ahead = entered < hit.distance;
-                if is_ahead {
-                    near.iter().for_each(|&index| {
-                        self.offer_object(index as usize, origin, direction, &mut hit);
-                    });
-                }
-                is_ahead
-            }),
+            Some(grids) => grids.near.walk(
+                (origin, direction),
+                below_roofs(origin, direction),
+                |near, entered| {
+                    let is_ahead = entered < hit.distance;
+                    if is_ahead {
+                        near.iter().for_each(|&index| {
+                            self.offer_object(index as usize, origin, direction, &mut hit);
+                        });
+                    }
+                    is_ahead
+                },
+            ),
         }
         hit
     }
@@ -242,7 +264,7 @@ impl Scene {
             Surface::Dome => -p.normalize_or(Vec3A::Y),
             Surface::Object(index) => {
                 let object = &self.objects[index];
-                let exact = object.exact_normal(p).filter(|_| self.grid.is_some());
+                let exact = object.exact_normal(p).filter(|_| self.grids.is_some());
                 exact.unwrap_or_else(|| object.normal(p))
             }
             Surface::Table if p.y > -1e-3 => Vec3A::Y,
@@ -330,25 +352,27 @@ impl Scene {
         if meet_ball(p, towards, centre, radius + PENUMBRA).is_none() {
             return smooth(light);
         }
-        match &self.grid {
+        match &self.grids {
             None => {
                 for object in &self.objects {
                     cover(object, p, towards, far, &mut light);
                 }
             }
-            Some(grid) => {
+            Some(grids) => {
                 // Nothing is higher than the highest house; a little above it, soft shadows end.
-                let top = FLOOR + city::HIGHEST + MARGIN;
+                let top = FLOOR + city::HIGHEST + SHADOW_MARGIN;
                 let far = match towards.y > 0.0 {
                     true => far.min((top - p.y).max(0.0) / towards.y),
                     false => far,
                 };
-                grid.walk(p, towards, |near, entered| {
-                    for &index in near {
-                        cover(&self.objects[index as usize], p, towards, far, &mut light);
-                    }
-                    entered < far && light >= 0.01
-                });
+                grids
+                    .shadows
+                    .walk((p, towards), [0.0, far], |near, entered| {
+                        for &index in near {
+                            cover(&self.objects[index as usize], p, towards, far, &mut light);
+                        }
+                        entered < far && light >= 0.01
+                    });
             }
         }
         smooth(light)
@@ -376,11 +400,11 @@ impl Scene {
                         room.min(object.distance(probe))
                     }
                 };
-                let room = match (near, &self.grid) {
+                let room = match (near, &self.grids) {
                     (false, _) => reach,
                     (true, None) => self.objects.iter().fold(reach, closer),
-                    (true, Some(grid)) => {
-                        let objects = grid.at(probe).iter();
+                    (true, Some(grids)) => {
+                        let objects = grids.near.at(probe).iter();
                         let objects = objects.map(|&index| &self.objects[index as usize]);
                         objects.fold(reach, closer)
                     }
@@ -397,6 +421,19 @@ impl Scene {
             })
             .sum();
         (1.0 - 1.6 * covered).clamp(0.25, 1.0)
+    }
+}
+
+/// Returns the distances between which a ray is not above all objects of a city.
+fn below_roofs(origin: Vec3A, direction: Vec3A) -> [f32; 2] {
+    let above = FLOOR + city::HIGHEST - origin.y;
+    let crossing = above / direction.y;
+    match (direction.y < 0.0, above < 0.0) {
+        (true, true) => [crossing, f32::INFINITY],
+        (false, true) => [0.0, 0.0],
+        (true, false) => [0.0, f32::INFINITY],
+        // A level ray crosses at infinity.
+        (false, false) => [0.0, crossing.abs()],
     }
 }
 

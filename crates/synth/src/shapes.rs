@@ -169,6 +169,15 @@ impl Object {
         self.object_from_scene * (p - self.centre)
     }
 
+    /// Returns the half edges, along the axes of the scene, of a box that holds the object.
+    pub(super) fn half_edges(&self) -> Vec3A {
+        let Shape::Box(half) = self.shape else {
+            return Vec3A::splat(self.bound);
+        };
+        let axes = self.object_from_scene.transpose();
+        axes.x_axis.abs() * half.x + axes.y_axis.abs() * half.y + axes.z_axis.abs() * half.z
+    }
+
     /// Returns the signed distance of a scene point.
     pub(super) fn distance(&self, p: Vec3A) -> f32 {
         self.shape.distance(self.local(p))
