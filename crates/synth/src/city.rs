@@ -403,7 +403,7 @@ fn in_street(blocks: u32, part: f64, random: &mut Random) -> (DVec3, DVec3) {
         (false, true) => 1.0,
         (false, false) => -1.0,
     };
-    // Ahead, or to a side; in the outer streets to the side of the city.
+    // Ahead, or to a side; in the outer streets to the side of the city, a little even ahead.
     let street = number % streets;
     let inward = match (street < 0.5, street > streets - 1.5) {
         (true, _) => Some(1.0),
@@ -413,7 +413,8 @@ fn in_street(blocks: u32, part: f64, random: &mut Random) -> (DVec3, DVec3) {
     let side = if random.unit() < 0.5 { 1.0 } else { -1.0 };
     let turned = random.uniform(0.5, 1.2) * inward.unwrap_or(side);
     let is_turned = random.unit() < 0.67;
-    let turn = if is_turned { turned } else { 0.0 } + random.uniform(-0.1, 0.1);
+    let straight = inward.map_or(0.0, |side| 0.3 * side);
+    let turn = if is_turned { turned } else { straight } + random.uniform(-0.1, 0.1);
     let off = low + f64::from(PITCH) * street + random.uniform(-1.2, 1.2);
     let height = f64::from(FLOOR) + random.uniform(1.7, 3.0);
     let (sin, cos) = turn.sin_cos();
