@@ -53,9 +53,12 @@ pub fn bytes_per_visible() -> u64 {
 
 /// Returns the bytes of an instance, with its share of a full bucket, rounded up.
 pub fn bytes_per_instance() -> u64 {
-    let sizes = BufferSizes::default();
-    let bucket = bytes_each(Axis::Bucket, &sizes);
-    bytes_each(Axis::Instance, &sizes) + bucket.div_ceil(u64::from(BUCKET))
+    instance_bytes(&BufferSizes::default())
+}
+
+fn instance_bytes(sizes: &BufferSizes) -> u64 {
+    let bucket = bytes_each(Axis::Bucket, sizes);
+    bytes_each(Axis::Instance, sizes) + bucket.div_ceil(u64::from(BUCKET))
 }
 
 /// Returns the bytes of a visible Gaussian with this number of instances in steps with these bits.
@@ -64,11 +67,9 @@ pub fn bytes_in_steps(precision: Precision, sh_degree: u8, bits: Bits, instances
         asked: bits,
         ..stored(precision, sh_degree)
     };
-    let bucket = bytes_each(Axis::Bucket, &sizes);
-    let instance = bytes_each(Axis::Instance, &sizes) + bucket.div_ceil(u64::from(BUCKET));
     bytes_each(Axis::Gaussian, &sizes)
         + bytes_each(Axis::Visible, &sizes)
-        + u64::from(instances) * instance
+        + u64::from(instances) * instance_bytes(&sizes)
 }
 
 /// Returns the most Gaussians whose buffers take at most `bytes` each.

@@ -404,14 +404,10 @@ mod tests {
     use super::super::{LensKind, SynthOptions, cameras};
     use super::*;
 
-    fn site(kind: SceneKind) -> Site {
-        Site { kind, blocks: 2 }
-    }
-
     #[test]
     fn vertices_are_on_the_surface_and_faces_look_outwards() {
         for kind in SceneKind::ALL {
-            for object in site(kind).objects() {
+            for object in Site::usual(kind).objects() {
                 let shell = of_object(&object, EDGE.max(0.05 * object.bound));
                 let size = object.bound;
                 assert!(shell.faces.len() > 100, "{object:?}");
@@ -439,7 +435,7 @@ mod tests {
             });
             six.sum::<f32>() / 6.0
         };
-        for object in site(SceneKind::Table).objects() {
+        for object in Site::usual(SceneKind::Table).objects() {
             let about = Object {
                 centre: Vec3A::ZERO,
                 ..object
@@ -464,7 +460,7 @@ mod tests {
             photos: 6,
             ..SynthOptions::default()
         };
-        let site = site(SceneKind::Table);
+        let site = Site::usual(SceneKind::Table);
         let scene = Scene::new(site, Light::default());
         let mesh = Mesh::from_scene(site);
         let seen = mesh.seen(&scene, &cameras::cameras(&options, LensKind::Pinhole));

@@ -24,6 +24,16 @@ impl Site {
         }
     }
 
+    /// The scene at its default size.
+    #[cfg(test)]
+    pub(super) fn usual(kind: SceneKind) -> Self {
+        let scene = kind;
+        Self::of(&SynthOptions {
+            scene,
+            ..SynthOptions::default()
+        })
+    }
+
     pub(super) fn setting(self) -> Setting {
         match self.kind {
             SceneKind::Table | SceneKind::Plain | SceneKind::Gravel => TABLE,
@@ -125,17 +135,13 @@ mod tests {
     use super::super::{LensKind, SynthOptions, cameras};
     use super::*;
 
-    fn site(kind: SceneKind) -> Site {
-        Site { kind, blocks: 2 }
-    }
-
     #[test]
     fn objects_stand_in_their_ball_on_the_ground() {
         for kind in SceneKind::ALL {
-            let setting = site(kind).setting();
+            let setting = Site::usual(kind).setting();
             let radius = setting.objects_radius;
             assert!(setting.objects_centre.length() + radius < setting.dome);
-            for object in site(kind).objects() {
+            for object in Site::usual(kind).objects() {
                 let away = object.centre.distance(setting.objects_centre);
                 assert!(away + object.bound <= radius, "{kind}: {object:?}");
                 assert!(object.centre.y > setting.ground, "{kind}: {object:?}");
@@ -146,8 +152,8 @@ mod tests {
     #[test]
     fn no_camera_is_inside_of_anything() {
         for (kind, seed) in SceneKind::ALL.into_iter().zip([1u64, 2, 3, 4, 5]) {
-            let setting = site(kind).setting();
-            let objects = site(kind).objects();
+            let setting = Site::usual(kind).setting();
+            let objects = Site::usual(kind).objects();
             let options = SynthOptions {
                 photos: 400,
                 scene: kind,

@@ -105,12 +105,10 @@ pub fn run(step: &mut StepContext<'_>) {
     let rows = CHUNK_BLOCKS * components;
     let gaussians = CHUNK_BLOCKS * ROW;
     let tasks = params.rows.len().div_ceil(rows.max(1));
-    let looked: Vec<Option<MlpColourBlocks<'_>>> = match &mut slots.mlp {
-        Some(looked) => looked.chunks(CHUNK_BLOCKS).map(Some).collect(),
-        None => (0..tasks).map(|_| None).collect(),
-    };
+    let looked = slots.mlp.as_mut();
+    let looked = by_task(tasks, looked.map(|looked| looked.chunks(CHUNK_BLOCKS)));
     let share = moves.then_some(update.share);
-    let sums = batch::chunks(settings.batch, batch_sums, rows, tasks, share);
+    let sums = by_task(tasks, batch::chunks(batch_sums, rows, share));
     let chunks = params
         .rows
         .par_chunks_mut(rows)
@@ -149,6 +147,14 @@ pub fn run(step: &mut StepContext<'_>) {
                 task(chunk, p, m, v, l, Some((sums, counts)));
             }),
         false => chunks.for_each(|(chunk, (((p, m), v), l))| task(chunk, p, m, v, l, None)),
+    }
+}
+
+/// Returns what each task takes of an optional input; `None` for all without the input.
+fn by_task<T>(tasks: usize, parts: Option<impl Iterator<Item = T>>) -> Vec<Option<T>> {
+    match parts {
+        Some(parts) => parts.map(Some).collect(),
+        None => (0..tasks).map(|_| None).collect(),
     }
 }
 

@@ -7,9 +7,9 @@ use crate::compare::{self, TOLERANCE};
 use crate::scenes::{self, Random, TestScene};
 use dapple_engine::{
     Adam, Engine, EngineExt, Gradients, LearningRates, LossTerm, LossWeights, OptimizerState,
-    StepSettings, TrainView, ViewId,
+    RenderSettings, StepSettings, TrainView, ViewId,
 };
-use dapple_scene::{Photo, Splats};
+use dapple_scene::{Camera, Photo, Splats};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -145,23 +145,41 @@ pub(crate) fn check_moments(moments: &Splats, expected: &Gradients<f64>, what: &
     }
 }
 
+/// Returns the loss of a photo, and its gradients.
+pub(crate) fn truth(
+    splats: &Splats,
+    camera: &Camera,
+    settings: &RenderSettings,
+    photo: &Photo,
+) -> (f64, Gradients<f64>) {
+    let image = reference::render(splats, camera, settings).unwrap();
+    let (loss, d_rgb) = reference::loss(
+        &image.rgb,
+        &reference::photo_target(photo, settings.background),
+        photo.width as usize,
+        photo.height as usize,
+        reference::photo_mask(photo).as_deref(),
+        SSIM_WEIGHT.into(),
+    );
+    let gradients = reference::gradients(splats, camera, settings, &d_rgb, None).unwrap();
+    (loss, gradients)
+}
+
+/// Returns the density statistics of a photo: screen-space gradients in units of half the image.
+pub(crate) fn density_norms(gradients: &Gradients<f64>, photo: &Photo) -> Vec<f64> {
+    let half = [f64::from(photo.width) / 2.0, f64::from(photo.height) / 2.0];
+    let means2d = gradients.means2d.iter();
+    means2d
+        .map(|g| (g[0] * half[0]).hypot(g[1] * half[1]))
+        .collect()
+}
+
 fn check_chain(engine: &mut dyn Engine, scene: &TestScene, photo: &Photo, what: &str) {
     engine.upload(&scene.splats, None).unwrap();
     let loss = step_loss(engine, scene, photo, 1);
     let (_, state) = engine.download().unwrap();
 
-    let image = reference::render(&scene.splats, &scene.camera, &scene.settings).unwrap();
-    let (width, height) = (photo.width as usize, photo.height as usize);
-    let (expected_loss, d_rgb) = reference::loss(
-        &image.rgb,
-        &reference::photo_target(photo, scene.settings.background),
-        width,
-        height,
-        reference::photo_mask(photo).as_deref(),
-        SSIM_WEIGHT.into(),
-    );
-    let expected =
-        reference::gradients(&scene.splats, &scene.camera, &scene.settings, &d_rgb, None).unwrap();
+    let (expected_loss, expected) = truth(&scene.splats, &scene.camera, &scene.settings, photo);
     let relative = (f64::from(loss) / expected_loss - 1.0).abs();
     assert!(
         relative < 1e-5,
@@ -170,13 +188,7 @@ fn check_chain(engine: &mut dyn Engine, scene: &TestScene, photo: &Photo, what: 
 
     check_moments(&state.first_moments, &expected, what);
 
-    // Density statistics: the screen-space gradient in units of half the image.
-    let half = [f64::from(photo.width) / 2.0, f64::from(photo.height) / 2.0];
-    let norms: Vec<f64> = expected
-        .means2d
-        .iter()
-        .map(|g| (g[0] * half[0]).hypot(g[1] * half[1]))
-        .collect();
+    let norms = density_norms(&expected, photo);
     let sums: Vec<f64> = state.gradient_sums.iter().map(|&v| v.into()).collect();
     let error = compare::relative_l2(&sums, &norms);
     assert!(error < TOLERANCE, "{what} density: {error:.2e}");

@@ -99,8 +99,9 @@ impl Trainer {
             config.near = NEAR_FRACTION * chosen.extent;
         }
         let count = first.as_ref().map(Splats::len);
-        let budget = settle_budget(&mut config, dataset, &chosen.train, count, engine.as_ref())?;
-        let memory = note_on_memory(&config, engine.as_ref());
+        let fit = fitting_gaussians(&config, engine.as_ref());
+        let budget = settle_budget(&mut config, dataset, &chosen.train, count, fit)?;
+        let memory = note_on_memory(config.max_gaussians, fit);
         let from_splats = first.is_some();
         let splats = match first {
             Some(splats) => splats,
@@ -178,14 +179,12 @@ pub fn fitting_gaussians(config: &TrainConfig, engine: &dyn Engine) -> Option<us
 }
 
 /// Returns a note if the cap that the user set is beyond the memory of the device.
-fn note_on_memory(config: &TrainConfig, engine: &dyn Engine) -> Option<String> {
-    let (most, fit) = (config.max_gaussians, fitting_gaussians(config, engine)?);
-    (most > fit).then(|| {
-        format!(
-            "max_gaussians = {most}, and about {fit} Gaussians fit the memory of this device: a run that grows further \
-             ends early; a lower --max-gaussians, a lower --sh-degree or --precision f16 help"
-        )
-    })
+fn note_on_memory(most: usize, fit: Option<usize>) -> Option<String> {
+    let fit = fit.filter(|fit| most > *fit)?;
+    Some(format!(
+        "max_gaussians = {most}, and about {fit} Gaussians fit the memory of this device: a run that grows further \
+         ends early; a lower --max-gaussians, a lower --sh-degree or --precision f16 help"
+    ))
 }
 
 /// Sets the Gaussian cap and the growth per round in the configuration, if it sets none; both stay for the whole run.
@@ -198,7 +197,7 @@ pub(super) fn settle_budget(
     dataset: &Dataset,
     train: &[usize],
     given: Option<usize>,
-    engine: &dyn Engine,
+    fit: Option<usize>,
 ) -> Result<Option<Budget>> {
     if config.max_gaussians > 0 || !config.densify.strategy.has_budget() {
         return Ok(None);
@@ -207,7 +206,6 @@ pub(super) fn settle_budget(
         (0, points) => points,
         (n, _) => n,
     });
-    let fit = fitting_gaussians(config, engine);
     let budget = CaptureStatistics::measure(dataset, train)?.budget(config.preset, first, fit);
     config.max_gaussians = budget.gaussians.max(given.unwrap_or(0));
     Ok(Some(budget))

@@ -1,7 +1,7 @@
 //! Further parts of a run that has ended: [`Trainer::continue_run`].
 
 use super::Trainer;
-use super::begin::settle_budget;
+use super::begin::{fitting_gaussians, settle_budget};
 use crate::views::Chosen;
 use crate::{
     Best, CaptureIdentity, Checkpoint, Continuation, SettingChange, Strategy, TrainConfig,
@@ -70,13 +70,8 @@ impl Trainer {
             ))
             .hint("set a larger --max-gaussians"));
         }
-        let budget = settle_budget(
-            &mut config,
-            dataset,
-            &chosen.train,
-            Some(count),
-            engine.as_ref(),
-        )?;
+        let fit = fitting_gaussians(&config, engine.as_ref());
+        let budget = settle_budget(&mut config, dataset, &chosen.train, Some(count), fit)?;
         ended.history.budget = budget.or(ended.history.budget);
         if config.densify.strategy == Strategy::Mcmc && config.densify.add == 0.0 {
             config.densify.add = strategy::growth(&config, count as u64);

@@ -21,19 +21,14 @@ pub(super) fn begin(batch: Batch, rows: usize, sums: &mut Vec<Row>) {
     }
 }
 
-/// Returns the sums of each of `tasks` tasks of `rows` rows; `None` without a batch of several steps.
+/// Returns the sums of tasks of `rows` rows; `None` without a batch of several steps.
 pub(super) fn chunks(
-    batch: Batch,
     sums: &mut [Row],
     rows: usize,
-    tasks: usize,
     share: Option<f32>,
-) -> Vec<Option<BatchSums<'_>>> {
-    if batch.is_single() {
-        return (0..tasks).map(|_| None).collect();
-    }
-    let chunks = sums.chunks_mut(rows.max(1));
-    chunks.map(|rows| Some(BatchSums { rows, share })).collect()
+) -> Option<impl Iterator<Item = BatchSums<'_>>> {
+    let chunks = (!sums.is_empty()).then(|| sums.chunks_mut(rows));
+    chunks.map(|chunks| chunks.map(move |rows| BatchSums { rows, share }))
 }
 
 impl BatchSums<'_> {
