@@ -45,6 +45,8 @@ impl Clock {
 /// Parts of features that act inside the loops of `project` and `update`.
 #[derive(Debug, Default)]
 pub struct KernelSlots {
+    /// `project`: index of the first Gaussian in the model, for random numbers.
+    pub first: usize,
     /// `project`: Gaussians that the step drops, and the opacity of the others.
     pub opacity: Option<Dropout>,
     /// `project` and `update`: Gaussians with the colours of the photo's appearance.
@@ -89,4 +91,37 @@ pub struct StepContext<'a> {
     pub slots: KernelSlots,
     /// Times of stages.
     pub clock: Clock,
+}
+
+impl StepContext<'_> {
+    /// Returns the inputs of `update`.
+    pub fn update(&mut self) -> UpdateContext<'_> {
+        UpdateContext {
+            settings: self.settings,
+            camera: &self.camera,
+            sh_degree: self.sh_degree,
+            mode: self.mode,
+            model: self.model,
+            frame: self.frame,
+            slots: &mut self.slots,
+        }
+    }
+}
+
+/// What `update` reads and changes: see the fields of [`StepContext`].
+pub struct UpdateContext<'a> {
+    /// Settings of the step.
+    pub settings: &'a StepSettings,
+    /// Refined camera of the view.
+    pub camera: &'a CameraF32,
+    /// SH degree of the step.
+    pub sh_degree: u8,
+    /// Outputs of the backward pass.
+    pub mode: Mode,
+    /// Gaussians.
+    pub model: &'a mut Model,
+    /// Buffers of the stages.
+    pub frame: &'a Frame,
+    /// Features inside kernels.
+    pub slots: &'a mut KernelSlots,
 }

@@ -2,6 +2,7 @@
 
 mod contract;
 mod pictures;
+mod sharded;
 
 use crate::ceilings;
 use crate::context::{Clock, KernelSlots, StepContext};

@@ -98,7 +98,8 @@ pub struct TileSpans {
 }
 
 /// Tiles `first..=last` of one tile row.
-#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+#[derive(Debug, Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
 pub struct Span {
     /// First tile column.
     pub first: u16,

@@ -3,7 +3,7 @@
 use crate::antialias;
 use crate::blocks::{Blocks, DensityStats};
 use crate::simd::Row;
-use dapple_engine::OptimizerState;
+use dapple_engine::{OptimizerState, Part};
 use dapple_scene::Splats;
 
 /// Gaussians in training.
@@ -24,6 +24,8 @@ pub struct Model {
     pub filter_3d: Vec<Row>,
     /// SH degree of the parameters.
     pub sh_degree: u8,
+    /// Range of the Gaussians, if the engine holds a part of a model.
+    pub part: Option<Part>,
 }
 
 impl Model {
@@ -37,6 +39,7 @@ impl Model {
             batch_sums: Vec::new(),
             filter_3d: Vec::new(),
             sh_degree: 0,
+            part: None,
         }
     }
 
@@ -61,7 +64,17 @@ impl Model {
             batch_sums: Vec::new(),
             filter_3d: state.map_or(Vec::new(), |state| antialias::rows(&state.filter_3d)),
             sh_degree: splats.sh_degree,
+            part: None,
         }
+    }
+
+    /// Returns the range of the Gaussians in their model.
+    pub fn range(&self) -> Part {
+        self.part.unwrap_or(Part {
+            first: 0,
+            len: self.params.len,
+            total: self.params.len,
+        })
     }
 
     /// Creates zero 3D filters if `antialias` is true and they were never set. Precedes [`Self::filters`].

@@ -35,18 +35,43 @@ pub struct Forward<'a> {
 impl Forward<'_> {
     /// Executes the stages.
     pub fn run(&self, frame: &mut Frame, clock: &mut Clock) {
-        let (camera, settings) = (self.camera, self.settings);
-        let cap = settings.max_gaussians_per_tile;
         project::run(
             self.params,
             self.filter_3d,
-            camera,
+            self.camera,
             self.sh_degree,
             self.slots,
             frame,
         );
         clock.lap(Stage::Project);
-        order::run(self.params.len, frame);
+        let projected = Projected {
+            gaussians: self.params.len,
+            camera: self.camera,
+            settings: self.settings,
+            extra: self.extra,
+        };
+        projected.run(frame, clock);
+    }
+}
+
+/// Inputs of the stages from `order` to `blend`, in addition to the projected Gaussians of a frame.
+pub struct Projected<'a> {
+    /// Number of projected Gaussians, invisible ones included.
+    pub gaussians: usize,
+    /// Camera.
+    pub camera: &'a CameraF32,
+    /// Settings of the render.
+    pub settings: &'a RenderSettings,
+    /// Further output of `blend`.
+    pub extra: BlendExtra,
+}
+
+impl Projected<'_> {
+    /// Executes the stages.
+    pub fn run(&self, frame: &mut Frame, clock: &mut Clock) {
+        let (camera, settings) = (self.camera, self.settings);
+        let cap = settings.max_gaussians_per_tile;
+        order::run(self.gaussians, frame);
         clock.lap(Stage::Order);
         emit::run(camera, frame);
         clock.lap(Stage::Emit);
@@ -89,7 +114,7 @@ pub fn run(mut step: StepContext<'_>, features: &mut Features) -> Result<(StepRe
     );
     step.clock.lap(Stage::BlendBackward);
     features.gradients(&mut step);
-    update::run(&mut step);
+    update::run(step.update());
     step.clock.lap(Stage::Update);
     features.after_update(&mut step);
     let checks = settings.step.is_multiple_of(FINITE_EVERY);

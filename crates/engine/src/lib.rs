@@ -12,9 +12,11 @@
 //! - [`features`]: what a step can do beyond its stages, one file each: poses, anti-aliasing, dropout, appearance, depths.
 //! - [`groups`]: lists of the tensors of a Gaussian.
 //! - [`LossTerm`]: list of the terms of the loss.
+//! - [`density`]: decisions of density control, for engines on the host.
 //! - [`depth`]: depths of a render.
 //! - [`score`]: comparison of a render with its photo on the device.
 //! - [`shown`]: renders as bytes, and the number of Gaussians that a pixel blends.
+//! - [`sharded`]: steps of a model whose Gaussians several engines hold.
 //! - [`surface`]: depth and normal of the surface that a pixel shows.
 //! - [`instruments`]: timings, counters and costs, for benchmarks and profilers.
 //!
@@ -27,6 +29,7 @@ pub mod channel;
 mod colour_bytes;
 pub mod constants;
 mod contract;
+pub mod density;
 pub mod depth;
 mod engine_ext;
 pub mod extensions;
@@ -45,6 +48,7 @@ mod rendered;
 mod report;
 pub mod score;
 mod settings;
+pub mod sharded;
 pub mod shown;
 mod stage;
 pub mod surface;
@@ -81,6 +85,7 @@ pub use score::{Pictures, ScoreAsks, ScoredView};
 pub use settings::{
     Adam, DensifyPlan, Extras, LearningRates, Relocation, RenderSettings, StepSettings,
 };
+pub use sharded::{ComparedView, HostShipment, Part, Sharded, Shipment, ShownPart, ViewStep};
 pub use shown::{BlendCounts, RenderedBytes};
 pub use stage::Stage;
 pub use surface::SurfaceImage;

@@ -94,7 +94,7 @@ fn splat_of(i: u32) -> Splat {
     }
     var p = project_gaussian(g, point, view);
     if step.dropout > 0.0 {
-        if uniform_number(noise_key(step.seed, step.number, i), DROPOUT) < step.dropout {
+        if uniform_number(noise_key(step.seed, step.number, state.first + i), DROPOUT) < step.dropout {
             return Splat();
         }
         p.opacity = min(p.opacity / (1.0 - step.dropout), ALPHA_MAX);

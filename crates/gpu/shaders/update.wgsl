@@ -306,10 +306,10 @@ fn update(
         return;
     }
 #if MOMENTS_PACKED
-    start_rounding(i);
+    start_rounding(state.first + i);
 #else
 #if SH_PACKED
-    start_rounding(i);
+    start_rounding(state.first + i);
 #endif
 #endif
     let old = load_gaussian(i, state.capacity);

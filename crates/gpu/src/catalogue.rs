@@ -1,7 +1,7 @@
 //! Tensors, entries, shaders and bytes of all passes, and the kernels that are compiled first. All of this follows from
 //! the lists of passes ([`crate::plans`]).
 
-use crate::engine::rows;
+use crate::engine::{rows, sharded};
 use crate::passes::{Bits, Code, Declared, Entries, Load, Pass, Tensor};
 use crate::plans::{all, is_of_rounds};
 use crate::precision::Precision;
@@ -212,6 +212,6 @@ pub fn shaders() -> ShaderSet {
         .with(&primitives::PIECES)
         .with(&numbered)
         .with(&structs())
-        .with(&[rows::SHADER])
+        .with(&[rows::SHADER, sharded::SHADER])
         .with(&passes)
 }

@@ -59,6 +59,10 @@ shared_struct! {
         relocated: u32,
         /// Added as copies.
         added: u32,
+        /// Index of the first Gaussian in the model: 0, unless the engine holds a part of it.
+        first: u32,
+        /// Gaussians of the model that other engines hold.
+        others: u32,
     }
 }
 
@@ -233,6 +237,9 @@ pub const BLOCKS_PER_TILE: u32 = 8;
 /// dL/d(red, green, blue), where s = alpha dL/dalpha and w = alpha times transmittance.
 pub const SLOT_FLOATS: u32 = 9;
 
+/// Words of a Gaussian in `shown`: see `shaders/parts.wgsl`.
+pub const SHOWN_WORDS: u32 = 14;
+
 /// Gaussians whose slots a workgroup of `slot_sums` adds up; at most 32, the bits of a word.
 pub const SLOT_SUMS_GAUSSIANS: u32 = 32;
 
@@ -293,6 +300,7 @@ pub fn defines() -> Defines {
         .u32("BUCKET", BUCKET)
         .u32("DISPATCH_PARTS", DISPATCH_PARTS)
         .u32("SLOT_FLOATS", SLOT_FLOATS)
+        .u32("SHOWN_WORDS", SHOWN_WORDS)
         .u32("BLOCKS_PER_TILE", BLOCKS_PER_TILE)
         .u32(
             "LOST_TRANSMITTANCE",

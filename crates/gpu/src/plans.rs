@@ -9,7 +9,7 @@ use crate::recorder::Recorder;
 use crate::stages::densify::relocate;
 use crate::stages::{
     batch, blend, blend_backward, bytes, densify, emit, finite, gradients, loss, morton, order,
-    project, ranges, report, score, sort, surface, update,
+    parts, project, ranges, report, score, sort, surface, update,
 };
 use dapple_scene::Result;
 use std::sync::LazyLock;
@@ -77,6 +77,28 @@ static GRADIENTS: Passes = passes![
     &update::EXTRA_SUMS,
     &gradients::PASS,
 ];
+static PROJECT: Passes = passes![&project::PASS, &parts::SENT, &report::PASS];
+static FRONT_OF_PARTS: Passes = passes![
+    &parts::RECEIVED,
+    &emit::PASS,
+    &sort::PASS,
+    &ranges::PASS,
+    &blend::PASS,
+];
+static BACK_OF_PARTS: Passes = passes![
+    &blend_backward::PASS,
+    &update::SUMS,
+    &update::EXTRA_SUMS,
+    &parts::PACKED,
+    &report::PASS,
+];
+static UPDATE_PART: Passes = passes![
+    &parts::RESTORED,
+    &update::PASS,
+    &batch::SUMS,
+    &batch::UPDATE_PASS,
+    &report::PASS,
+];
 static SCORE: Passes = passes![&score::PASS];
 static SHOWN: Passes = passes![&bytes::PASS, &surface::PASS];
 static BEFORE_STEP: Passes = passes![Point::BeforeStep];
@@ -101,6 +123,14 @@ pub enum Plan {
     Step,
     /// From the image's gradient to gradients that are written out.
     Gradients,
+    /// Projection of the Gaussians of a part, for another engine.
+    Project,
+    /// A render of projected Gaussians of all parts.
+    FrontOfParts,
+    /// From the gradient of such a render to the sums of its Gaussians, and the report.
+    BackOfParts,
+    /// From such sums to new parameters of a part.
+    UpdatePart,
     /// From a render to its scores.
     Score,
     /// From a render to an 8-bit, count or surface image.
@@ -115,12 +145,16 @@ pub enum Plan {
 
 impl Plan {
     /// Every plan.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 14] = [
         Self::Front,
         Self::Loss,
         Self::Back,
         Self::Step,
         Self::Gradients,
+        Self::Project,
+        Self::FrontOfParts,
+        Self::BackOfParts,
+        Self::UpdatePart,
         Self::Score,
         Self::Shown,
         Self::BeforeStep,
@@ -145,6 +179,10 @@ impl Plan {
             // Its parts have the passes.
             Self::Step => &[],
             Self::Gradients => &GRADIENTS,
+            Self::Project => &PROJECT,
+            Self::FrontOfParts => &FRONT_OF_PARTS,
+            Self::BackOfParts => &BACK_OF_PARTS,
+            Self::UpdatePart => &UPDATE_PART,
             Self::Score => &SCORE,
             Self::Shown => &SHOWN,
             Self::BeforeStep => &BEFORE_STEP,

@@ -100,6 +100,11 @@ struct Opened {
 }
 
 impl Gpu {
+    /// Returns true if both are the same open device.
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
     /// Opens a device.
     ///
     /// # Errors

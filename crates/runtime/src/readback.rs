@@ -18,6 +18,10 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
+use std::time::{Duration, Instant};
+
+/// Longest wait for the callback of a copy that is done.
+const CALLBACK_TIME: Duration = Duration::from_secs(10);
 
 const ON_ITS_WAY: u8 = 0;
 const MAPPED: u8 = 1;
@@ -166,9 +170,21 @@ impl<T: Pod> Readback<T> {
     /// Waits for the submission that copies the values; without a known submission, for all work.
     fn arrive(&self) -> Result<()> {
         match self.submission.clone() {
-            _ if self.shared.state() != ON_ITS_WAY => Ok(()),
+            _ if self.shared.state() != ON_ITS_WAY => return Ok(()),
             Some(submission) => self.link.wait_for(submission),
             None => self.link.wait(),
+        }?;
+        self.signalled();
+        Ok(())
+    }
+
+    /// Waits for the callback of a copy that is done. Another thread that polls the device may have taken the callback
+    /// and not called it yet.
+    fn signalled(&self) {
+        let started = Instant::now();
+        while self.shared.state() == ON_ITS_WAY && started.elapsed() < CALLBACK_TIME {
+            std::thread::sleep(Duration::from_micros(20));
+            self.link.poll();
         }
     }
 

@@ -13,7 +13,8 @@ pub struct Held;
 
 impl Feature for Held {
     fn prepare(&mut self, step: &mut StepContext<'_>) -> Result<()> {
-        step.slots.gradient = Regularisers::new(&step.settings.losses, step.model.params.len);
+        let total = step.model.range().total;
+        step.slots.gradient = Regularisers::new(&step.settings.losses, total);
         Ok(())
     }
 }

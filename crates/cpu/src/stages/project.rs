@@ -72,7 +72,7 @@ fn run_with<C: Projector, const ANTIALIAS: bool>(
                 camera,
                 sh_degree,
                 dropout: slots.opacity,
-                first: chunk * PROJECT_CHUNK,
+                first: slots.first + chunk * PROJECT_CHUNK,
                 splats2d,
                 spans_of,
                 spans,
@@ -89,7 +89,7 @@ struct Chunk<'a, C: Projector, const ANTIALIAS: bool> {
     camera: &'a CameraF32,
     sh_degree: u8,
     dropout: Option<Dropout>,
-    /// Index of the first Gaussian.
+    /// Index of the first Gaussian in the model.
     first: usize,
     splats2d: &'a mut [Splat2d],
     spans_of: &'a mut [TileSpans],

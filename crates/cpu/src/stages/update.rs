@@ -20,7 +20,7 @@ pub use export::{pose_gradient_of_all, run_gradients};
 
 use crate::blocks::{MAX_COMPONENTS, component};
 use crate::cameras::{CameraV, Pinhole, Projector, for_model};
-use crate::context::StepContext;
+use crate::context::UpdateContext;
 use crate::features::appearance_mlp::kernels::MlpColourBlocks;
 use crate::features::regularise::kernels::Regularisers;
 use crate::model::Model;
@@ -82,11 +82,11 @@ impl AdamStep {
 }
 
 /// Executes one training step with the gradients in the frame.
-pub fn run(step: &mut StepContext<'_>) {
+pub fn run(step: UpdateContext<'_>) {
     let settings = step.settings;
     let update = GaussianUpdate::of(settings);
     let (adam, moves) = (&AdamStep::new(&update), settings.batch.is_last());
-    let (camera, mode, slots) = (&step.camera, step.mode, &mut step.slots);
+    let (camera, mode, slots) = (step.camera, step.mode, step.slots);
     let Model {
         params,
         first,
@@ -95,7 +95,7 @@ pub fn run(step: &mut StepContext<'_>) {
         filter_3d,
         batch_sums,
         ..
-    } = &mut *step.model;
+    } = step.model;
     batch::begin(settings.batch, params.rows.len(), batch_sums);
     let filter_3d = settings.render.antialias.then_some(filter_3d.as_slice());
     let context = Context::new(camera, filter_3d, step.sh_degree, mode, step.frame);

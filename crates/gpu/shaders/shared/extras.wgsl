@@ -18,22 +18,27 @@ fn logistic(x: f32) -> f32 {
     return 1.0 / (1.0 + exp(-clamp(x, LOGIT_MIN, -LOGIT_MIN)));
 }
 
+// Returns the number of Gaussians of the model.
+fn gaussian_count() -> f32 {
+    return f32(state.gaussians + state.others);
+}
+
 // Returns the derivative of the weight of opacity times the mean opacity by a logit.
 fn opacity_slope(logit: f32) -> f32 {
     let opacity = logistic(logit);
-    return loss_weight(LOSS_OPACITY) / f32(state.gaussians) * opacity * (1.0 - opacity);
+    return loss_weight(LOSS_OPACITY) / gaussian_count() * opacity * (1.0 - opacity);
 }
 
 // Returns the part of the size regularisers in the derivatives by a Gaussian's logarithms of scales: of the weight of
 // scale times the mean standard deviation, and of the weight of flatness times the mean smallest one.
 fn scale_slopes(log_scales: vec3f) -> vec3f {
-    let each = loss_weight(LOSS_SCALE) / (3.0 * f32(state.gaussians));
+    let each = loss_weight(LOSS_SCALE) / (3.0 * gaussian_count());
     let scales = exp(min(log_scales, vec3f(-LOGIT_MIN)));
     let flatness = loss_weight(LOSS_FLATNESS);
     if flatness == 0.0 {
         return each * scales;
     }
-    return each * scales + flatness / f32(state.gaussians) * scales * thinnest(log_scales);
+    return each * scales + flatness / gaussian_count() * scales * thinnest(log_scales);
 }
 
 // Adds noise to the centre. Runs after the step, on its result.
@@ -42,7 +47,7 @@ fn perturb(i: u32, capacity: u32) {
     if step.noise == 0.0 || !(now.logit < STILL_LOGIT) {
         return;
     }
-    let key = noise_key(step.seed, step.number, i);
+    let key = noise_key(step.seed, step.number, state.first + i);
     let eta = vec3f(
         normal_number(key, NOISE_NORMAL),
         normal_number(key, NOISE_NORMAL + 1u),

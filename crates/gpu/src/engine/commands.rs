@@ -17,6 +17,20 @@ use dapple_scene::{Error, Result};
 /// are neighbours in memory. The sort runs with the densification round after the batch of that step.
 const MORTON_EVERY: u32 = 5000;
 
+/// Numbers of a step for its passes.
+pub(super) struct StepNumbers {
+    pub(super) immediates: layout::Step,
+    parameters: layout::Parameters,
+}
+
+impl StepNumbers {
+    /// Returns the numbers as command lists take them.
+    pub(super) fn values(&self) -> Result<Values<'_>> {
+        let immediates = bytemuck::bytes_of(&self.immediates);
+        Values::new(immediates, bytemuck::bytes_of(&self.parameters))
+    }
+}
+
 impl GpuEngine {
     /// Encodes and submits a command.
     pub(super) fn enqueue(&mut self, command: Command) -> Result<()> {
@@ -50,31 +64,11 @@ impl GpuEngine {
     }
 
     fn encode_step(&mut self, view: ViewId, settings: &StepSettings, sequence: u64) -> Result<()> {
-        let numbers = self.features.parameters(&self.views, view, settings)?;
-        let model = self.views.get(view.0).map(|v| v.camera.model);
-        let photo = self.photos.arrive(view.0, sequence)?;
-        if let Some(counted) = photo.counted {
-            self.write_counted(view, counted)?;
-        }
-        let bits =
-            Bits::of_step(settings, model.unwrap_or_default()) | self.features.bits(view, settings);
-        let slot = photo.slot;
-        self.buffers.set_in_slot("photo", slot, &photo.buffer);
-        let place = (slot, self.photos.is_ring());
-        self.features
-            .fill_slot(&self.context, &mut self.buffers, view, settings, place)?;
-        let immediates = step_immediates(
-            view,
-            settings,
-            photo.is_masked,
-            RingBuffer::entry(sequence),
-            self.sh_degree,
-            self.default_cap,
-        );
-        let parameters = step_parameters(settings, numbers);
+        let (slot, is_masked) = self.photo_arrives(view, settings, sequence)?;
+        let bits = self.step_bits(view, settings);
         self.fit(bits)?;
-        let bytes = bytemuck::bytes_of(&immediates);
-        let values = Values::new(bytes, bytemuck::bytes_of(&parameters))?;
+        let numbers = self.step_numbers(view, settings, is_masked, sequence)?;
+        let values = numbers.values()?;
         if runs_before(settings) {
             let recording = self.recording(Plan::BeforeStep, bits, slot)?;
             recording.submit_with(&self.context.gpu, values);
@@ -87,6 +81,53 @@ impl GpuEngine {
             recording.submit_with(&self.context.gpu, values);
         }
         Ok(())
+    }
+
+    /// Returns the bits of a step on a view.
+    pub(super) fn step_bits(&self, view: ViewId, settings: &StepSettings) -> Bits {
+        let model = self.views.get(view.0).map(|v| v.camera.model);
+        Bits::of_step(settings, model.unwrap_or_default()) | self.features.bits(view, settings)
+    }
+
+    /// Puts the photo of a step where its passes read it. Returns its slot, and true if it has masked pixels.
+    pub(super) fn photo_arrives(
+        &mut self,
+        view: ViewId,
+        settings: &StepSettings,
+        sequence: u64,
+    ) -> Result<(usize, bool)> {
+        let photo = self.photos.arrive(view.0, sequence)?;
+        if let Some(counted) = photo.counted {
+            self.write_counted(view, counted)?;
+        }
+        let slot = photo.slot;
+        self.buffers.set_in_slot("photo", slot, &photo.buffer);
+        let place = (slot, self.photos.is_ring());
+        self.features
+            .fill_slot(&self.context, &mut self.buffers, view, settings, place)?;
+        Ok((slot, photo.is_masked))
+    }
+
+    /// Returns the numbers of a step for its passes.
+    pub(super) fn step_numbers(
+        &self,
+        view: ViewId,
+        settings: &StepSettings,
+        is_masked: bool,
+        sequence: u64,
+    ) -> Result<StepNumbers> {
+        let features = self.features.parameters(&self.views, view, settings)?;
+        Ok(StepNumbers {
+            immediates: step_immediates(
+                view,
+                settings,
+                is_masked,
+                RingBuffer::entry(sequence),
+                self.sh_degree,
+                self.default_cap,
+            ),
+            parameters: step_parameters(settings, features),
+        })
     }
 
     /// Encodes a round after a batch of `steps` steps.

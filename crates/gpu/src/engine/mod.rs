@@ -20,6 +20,7 @@ mod on_device;
 mod pictures;
 pub(crate) mod rows;
 mod scores;
+pub(crate) mod sharded;
 mod shown;
 mod state;
 mod views;
@@ -122,6 +123,10 @@ pub struct GpuEngine {
     recordings: Recordings,
     pub(crate) ring: RingBuffer,
     batch: OpenBatch,
+    /// Gaussians of the model that other engines hold.
+    others: u32,
+    /// Buffers for them.
+    mail: sharded::Mail,
     pending: VecDeque<(u64, Command)>,
     pub(crate) finished: Vec<Report>,
     times: Times,
@@ -180,6 +185,8 @@ impl GpuEngine {
             recordings: Recordings::default(),
             ring: RingBuffer::new(),
             batch: OpenBatch::default(),
+            others: 0,
+            mail: sharded::Mail::default(),
             pending: VecDeque::new(),
             finished: Vec::new(),
             times,

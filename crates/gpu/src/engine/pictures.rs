@@ -57,6 +57,17 @@ impl GpuEngine {
             | Bits::when(settings.depth, Bits::DEPTH)
             | Bits::when(settings.surface, Bits::SURFACE);
         let state = self.forward(&camera, settings, bits)?;
+        self.rendered(&camera, settings, bits, &state)
+    }
+
+    /// Reads the output of `blend`.
+    pub(super) fn rendered(
+        &mut self,
+        camera: &PosedCamera,
+        settings: &RenderSettings,
+        bits: Bits,
+        state: &layout::State,
+    ) -> Result<Rendered> {
         let pixels: Vec<[f32; 4]> = self
             .context
             .gpu
@@ -69,13 +80,13 @@ impl GpuEngine {
             alpha,
             depth: settings
                 .depth
-                .then(|| self.depth_image(&camera))
+                .then(|| self.depth_image(camera))
                 .transpose()?,
             surface: settings
                 .surface
-                .then(|| self.surface_image(&camera, settings, bits))
+                .then(|| self.surface_image(camera, settings, bits))
                 .transpose()?,
-            counts: counts_of(&state, &camera),
+            counts: counts_of(state, camera),
         })
     }
 

@@ -18,6 +18,7 @@ impl GpuEngine {
         check_views(state, self.views.len())?;
         self.kept = None;
         self.batch.clear();
+        self.others = 0;
         self.settle()?;
         if self.capacity.tiles == 0 {
             // Stages bind the image's buffers also where nothing is rendered.

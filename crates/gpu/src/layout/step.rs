@@ -37,6 +37,8 @@ shared_struct! {
         cap: u32,
         /// Entry of the ring of reports.
         report: u32,
+        /// Number of visible Gaussians of all parts, where they come from other engines.
+        shown: u32,
         /// Numbers of the features.
         features: features::Immediates,
     }

@@ -55,6 +55,8 @@ bits! {
     IMAGE_ONLY,
     /// Gradients are written out.
     GRADIENTS,
+    /// The engine holds a part of the model.
+    PART,
     /// A step of a batch of several.
     BATCH,
     /// A step of a batch that is not its last.

@@ -42,7 +42,8 @@ pub enum Axis {
     One,
     /// Each Gaussian.
     Gaussian,
-    /// Every [`WORKGROUP`] Gaussians.
+    /// Every [`WORKGROUP`] Gaussians; visible ones too, of which an engine that holds a part of a model may render more
+    /// than it holds.
     GaussianGroup,
     /// Each visible Gaussian.
     Visible,
@@ -70,7 +71,10 @@ impl Axis {
         Some(match self {
             Self::One => 1,
             Self::Gaussian => capacity.gaussians.into(),
-            Self::GaussianGroup => capacity.gaussians.div_ceil(WORKGROUP).into(),
+            Self::GaussianGroup => {
+                let most = capacity.gaussians.max(capacity.visible);
+                most.div_ceil(WORKGROUP).into()
+            }
             Self::Visible => capacity.visible.into(),
             Self::Instance => capacity.instances.into(),
             Self::Bucket => capacity.buckets.into(),

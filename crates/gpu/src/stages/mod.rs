@@ -12,6 +12,7 @@ pub mod gradients;
 pub mod loss;
 pub mod morton;
 pub mod order;
+pub mod parts;
 pub mod project;
 pub mod ranges;
 pub mod report;

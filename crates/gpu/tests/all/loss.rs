@@ -419,6 +419,8 @@ fn reports_say_what_the_state_says() {
         refused: 15,
         relocated: 16,
         added: 18,
+        first: 0,
+        others: 0,
     };
     let expected = layout::Report {
         kind: layout::REPORT_STEP,

@@ -14,7 +14,7 @@
 //! - scores that an engine computes, on images of every awkward size;
 //! - bytes of renders, and the number of Gaussians that pixels blend;
 //! - all of these with both anti-aliasing filters;
-//! - bit-identical results of repeated runs.
+//! - bit-identical results of repeated runs, and of a model in parts.
 
 #![allow(
     clippy::unwrap_used,
@@ -32,6 +32,7 @@ pub(crate) mod engines;
 mod finite;
 mod list;
 pub(crate) mod parity;
+mod ranks;
 mod score;
 mod shown;
 mod strategy;
@@ -47,6 +48,7 @@ pub use finite::gaussians_that_are_not_finite_are_reported;
 pub use parity::{
     gradients_match_the_reference, images_match_the_reference, the_cap_says_what_it_cut,
 };
+pub use ranks::{Rounds, ranks_train_alike};
 pub use score::scores_match_the_reference;
 pub use shown::{blend_counts_match_the_reference, bytes_are_those_of_the_host};
 pub use strategy::*;

@@ -6,7 +6,7 @@
 
 use crate::blocks::component;
 use crate::simd::{ROW, Row};
-use crate::stages::densify::rotation;
+use dapple_engine::density::rotation;
 use dapple_engine::{GaussianUpdate, StepSettings, noise, relocation};
 
 /// Logit of opacity 0.2. For larger opacities, the noise is less than 4e-9 of its value at opacity zero.
@@ -22,22 +22,25 @@ pub struct NoiseStep {
     scale: f32,
     seed: u64,
     step: u32,
+    first: usize,
     gaussians: usize,
 }
 
 impl NoiseStep {
-    /// Prepares the noise of a step; `None` if there is none.
-    pub fn new(settings: &StepSettings, gaussians: usize) -> Option<Self> {
+    /// Prepares the noise of a step for `gaussians` Gaussians, of which the first has the index `first` in the model;
+    /// `None` if there is none.
+    pub fn new(settings: &StepSettings, first: usize, gaussians: usize) -> Option<Self> {
         let scale = GaussianUpdate::of(settings).noise;
         (scale != 0.0).then_some(Self {
             scale,
             seed: settings.seed,
             step: settings.step,
+            first,
             gaussians,
         })
     }
 
-    /// Moves the centres of the Gaussians from `first` on, stored in `blocks`.
+    /// Moves the centres of the engine's Gaussians from `first` on, stored in `blocks`.
     pub fn perturb(&self, first: usize, components: usize, blocks: &mut [Row]) {
         for (b, block) in blocks.chunks_exact_mut(components).enumerate() {
             for lane in 0..ROW {
@@ -45,7 +48,7 @@ impl NoiseStep {
                 // False for NaN too.
                 let moves = block[component::OPACITY].0[lane] < STILL_LOGIT;
                 if moves && index < self.gaussians {
-                    self.perturb_one(index as u32, block, lane);
+                    self.perturb_one((self.first + index) as u32, block, lane);
                 }
             }
         }

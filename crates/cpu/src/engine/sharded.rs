@@ -1,0 +1,405 @@
+//! Implementation of [`Sharded`] for [`CpuEngine`].
+//!
+//! Projected Gaussians travel as [`Splat2d`], tile lists and spans. Sums travel as [`Slot`] and, for absolute density
+//! statistics, [`AbsoluteSlot`]. `update` reads them as if each shown Gaussian had one instance.
+
+use super::{CpuEngine, on_pool};
+use crate::antialias::deviations;
+use crate::context::{Clock, KernelSlots, UpdateContext};
+use crate::features::noise::kernels::NoiseStep;
+use crate::features::regularise::kernels::Regularisers;
+use crate::frame::{
+    AbsoluteSlot, CameraF32, Frame, PROJECT_CHUNK, Slot, Span, Splat2d, TileSpans, grow, grow_cells,
+};
+use crate::simd::ROW;
+use crate::stages::blend::BlendExtra;
+use crate::stages::blend_backward::Mode;
+use crate::stages::{blend_backward, finite, loss, project, update};
+use crate::step::Projected;
+use bytemuck::{Pod, Zeroable};
+use dapple_engine::constants::FINITE_EVERY;
+use dapple_engine::sharded::check_settings;
+use dapple_engine::{
+    ComparedView, Dropout, HostShipment, LossTerm, NonFiniteReport, Part, RenderSettings, Rendered,
+    Sharded, Shipment, ShownPart, Stage, StepReport, StepSettings, ViewId, ViewStep,
+};
+use dapple_scene::{Camera, Error, Result};
+use rayon::prelude::*;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Projected Gaussian for another engine; its spans follow those of the Gaussians before it.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+struct ShownSplat {
+    splat: Splat2d,
+    row: u16,
+    rows: u16,
+    tiles: u32,
+}
+
+impl Sharded for CpuEngine {
+    type Shipment = HostShipment;
+
+    fn set_part(&mut self, part: Part) -> Result<()> {
+        self.model.part = Some(part);
+        Ok(())
+    }
+
+    fn project_views(&mut self, steps: &[ViewStep]) -> Result<Vec<ShownPart<HostShipment>>> {
+        let steps = steps.iter();
+        steps
+            .map(|(view, settings)| self.project_view(*view, settings))
+            .collect()
+    }
+
+    fn project_camera(
+        &mut self,
+        camera: &Camera,
+        settings: &RenderSettings,
+    ) -> Result<ShownPart<HostShipment>> {
+        let camera = CameraF32::new(camera)?.with_near(settings.near);
+        Ok(on_pool(self, |engine| {
+            engine.project(&camera, settings, &KernelSlots::default())
+        }))
+    }
+
+    fn render_parts(
+        &mut self,
+        camera: &Camera,
+        settings: &RenderSettings,
+        parts: &[HostShipment],
+    ) -> Result<Rendered> {
+        let camera = CameraF32::new(camera)?.with_near(settings.near);
+        let gaussians = receive(parts, &mut self.frame)?;
+        on_pool(self, |engine| {
+            let projected = Projected {
+                gaussians,
+                camera: &camera,
+                settings,
+                extra: BlendExtra::depths(settings.depth),
+            };
+            projected.run(&mut engine.frame, &mut Clock::start());
+        });
+        self.frame.counts.gaussians = self.model.range().total as u64;
+        Ok(self.image(&camera, settings.depth))
+    }
+
+    fn compare_views(
+        &mut self,
+        steps: &[ViewStep],
+        parts: &[Vec<HostShipment>],
+    ) -> Result<Vec<ComparedView<HostShipment>>> {
+        let steps = steps.iter().zip(parts);
+        steps
+            .map(|((view, settings), parts)| self.compare(*view, settings, parts))
+            .collect()
+    }
+
+    fn add_gradients(
+        &mut self,
+        steps: &[ViewStep],
+        shown: &[ShownPart<HostShipment>],
+        sums: &[HostShipment],
+    ) -> Result<Vec<Option<NonFiniteReport>>> {
+        let all = steps.iter().zip(shown.iter().zip(sums));
+        all.map(|((view, settings), (shown, sums))| self.add_view(*view, settings, shown, sums))
+            .collect()
+    }
+}
+
+impl CpuEngine {
+    /// Takes a step on this part.
+    fn add_view(
+        &mut self,
+        view: ViewId,
+        settings: &StepSettings,
+        shown: &ShownPart<HostShipment>,
+        sums: &HostShipment,
+    ) -> Result<Option<NonFiniteReport>> {
+        let camera = self.views.camera(view)?.with_near(settings.render.near);
+        self.batch.step(settings.batch)?;
+        let mode = mode_of(settings);
+        let blocks = self.model.params.count() * ROW;
+        put_sums(&mut self.frame, blocks, &shown.indices, &sums.0, mode)?;
+        let part = self.model.range();
+        let gaussians = self.model.params.len;
+        let mut slots = KernelSlots {
+            gradient: Regularisers::new(&settings.losses, part.total),
+            after_adam: NoiseStep::new(settings, part.first, gaussians),
+            ..KernelSlots::default()
+        };
+        self.model.fit_filters(settings.render.antialias);
+        let sh_degree = settings.render.sh_degree.min(self.model.sh_degree);
+        on_pool(self, |engine| {
+            update::run(UpdateContext {
+                settings,
+                camera: &camera,
+                sh_degree,
+                mode,
+                model: &mut engine.model,
+                frame: &engine.frame,
+                slots: &mut slots,
+            });
+            let checks = settings.step.is_multiple_of(FINITE_EVERY);
+            Ok(checks.then(|| finite::run(&engine.model.params)).flatten())
+        })
+    }
+    /// Projects the Gaussians for a step on a view.
+    fn project_view(
+        &mut self,
+        view: ViewId,
+        settings: &StepSettings,
+    ) -> Result<ShownPart<HostShipment>> {
+        check_settings(settings)?;
+        let camera = self.views.camera(view)?.with_near(settings.render.near);
+        if settings.render.antialias && settings.features.antialias.refresh {
+            let (params, cameras) = (&self.model.params, self.views.cameras());
+            let near = settings.render.near;
+            self.model.filter_3d = self.pool.install(|| deviations(params, &cameras, near));
+        }
+        let slots = KernelSlots {
+            first: self.model.range().first,
+            opacity: Dropout::new(settings.features.dropout, settings.seed, settings.step),
+            ..KernelSlots::default()
+        };
+        Ok(on_pool(self, |engine| {
+            engine.project(&camera, &settings.render, &slots)
+        }))
+    }
+
+    /// Renders and compares a view.
+    fn compare(
+        &mut self,
+        view: ViewId,
+        settings: &StepSettings,
+        parts: &[HostShipment],
+    ) -> Result<ComparedView<HostShipment>> {
+        let photo = self.views.photo(view)?;
+        let camera = self.views.camera(view)?.with_near(settings.render.near);
+        let mut clock = Clock::start();
+        let gaussians = receive(parts, &mut self.frame)?;
+        let (render, mode) = (&settings.render, mode_of(settings));
+        let loss = on_pool(self, |engine| {
+            let frame = &mut engine.frame;
+            let projected = Projected {
+                gaussians,
+                camera: &camera,
+                settings: render,
+                extra: BlendExtra::Nothing,
+            };
+            projected.run(frame, &mut clock);
+            let ssim = settings.losses[LossTerm::Ssim];
+            let loss = loss::run(&camera, &photo, render.background, ssim, frame);
+            clock.lap(Stage::Loss);
+            blend_backward::run(&camera, render.max_gaussians_per_tile, mode, frame);
+            clock.lap(Stage::BlendBackward);
+            loss
+        });
+        let mut counts = self.frame.counts;
+        counts.gaussians = self.model.range().total as u64;
+        let mut first = 0;
+        let sums = parts.iter().map(|part| {
+            let n = shown_in(&part.0);
+            first += n;
+            let sums = self
+                .pool
+                .install(|| sums_of(&self.frame, first - n, n, mode));
+            HostShipment::from_bytes(sums)
+        });
+        Ok(ComparedView {
+            sums: sums.collect(),
+            report: StepReport {
+                step: settings.step,
+                loss,
+                counts,
+                stages: clock.stages,
+                not_finite: None,
+            },
+        })
+    }
+
+    /// Projects the engine's Gaussians, and returns those that the camera shows.
+    fn project(
+        &mut self,
+        camera: &CameraF32,
+        settings: &RenderSettings,
+        slots: &KernelSlots,
+    ) -> ShownPart<HostShipment> {
+        self.model.fit_filters(settings.antialias);
+        let sh_degree = settings.sh_degree.min(self.model.sh_degree);
+        let filter_3d = self.model.filters(settings.antialias);
+        let params = &self.model.params;
+        project::run(params, filter_3d, camera, sh_degree, slots, &mut self.frame);
+        send(&self.frame, params.len)
+    }
+}
+
+/// Returns the outputs of the backward pass of a step.
+fn mode_of(settings: &StepSettings) -> Mode {
+    Mode {
+        absolute: settings.accumulate_density && settings.absolute_density,
+        ..Mode::default()
+    }
+}
+
+/// Returns the visible Gaussians among the first `gaussians` of a frame: their number, the Gaussians, and their spans.
+fn send(frame: &Frame, gaussians: usize) -> ShownPart<HostShipment> {
+    let lists = frame.spans_of[..gaussians].iter().enumerate();
+    let visible = lists.filter(|(_, list)| list.tiles > 0);
+    let indices: Vec<u32> = visible.map(|(i, _)| i as u32).collect();
+    let mut bytes = (indices.len() as u64).to_le_bytes().to_vec();
+    for &i in &indices {
+        let i = i as usize;
+        let TileSpans {
+            row, rows, tiles, ..
+        } = frame.spans_of[i];
+        let splat = frame.splats2d[i];
+        bytes.extend_from_slice(bytemuck::bytes_of(&ShownSplat {
+            splat,
+            row,
+            rows,
+            tiles,
+        }));
+    }
+    for &i in &indices {
+        let list = frame.spans_of[i as usize];
+        let spans = &frame.spans[i as usize / PROJECT_CHUNK];
+        let own = &spans[list.start as usize..][..usize::from(list.rows)];
+        bytes.extend_from_slice(bytemuck::cast_slice(own));
+    }
+    ShownPart {
+        indices,
+        shipment: HostShipment::from_bytes(bytes),
+    }
+}
+
+/// Returns the number of Gaussians in the bytes of a part.
+fn shown_in(part: &[u8]) -> usize {
+    let number = part
+        .first_chunk()
+        .map_or(0, |bytes| u64::from_le_bytes(*bytes));
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+/// Fills `splats2d`, `spans_of` and `spans` like `project`, with the Gaussians of all parts. Returns their number.
+fn receive(parts: &[HostShipment], frame: &mut Frame) -> Result<usize> {
+    let total = parts.iter().map(|part| shown_in(&part.0)).sum::<usize>();
+    let bytes = parts.iter().map(Shipment::len).sum::<usize>();
+    if total > bytes / size_of::<ShownSplat>() {
+        return Err(foreign());
+    }
+    grow(&mut frame.splats2d, total, Splat2d::default());
+    grow(&mut frame.spans_of, total, TileSpans::default());
+    let chunks = total.div_ceil(PROJECT_CHUNK);
+    frame.spans.resize_with(chunks, Vec::new);
+    frame.spans.iter_mut().for_each(Vec::clear);
+    let mut place = 0;
+    for part in parts {
+        let n = shown_in(&part.0);
+        let (splats, mut spans) = part
+            .0
+            .get(size_of::<u64>()..)
+            .and_then(|rest| rest.split_at_checked(n * size_of::<ShownSplat>()))
+            .ok_or_else(foreign)?;
+        for bytes in splats.chunks_exact(size_of::<ShownSplat>()) {
+            let shown: ShownSplat = bytemuck::pod_read_unaligned(bytes);
+            let own = &mut frame.spans[place / PROJECT_CHUNK];
+            let taken = usize::from(shown.rows) * size_of::<Span>();
+            let (mine, others) = spans.split_at_checked(taken).ok_or_else(foreign)?;
+            frame.splats2d[place] = shown.splat;
+            frame.spans_of[place] = TileSpans {
+                start: own.len() as u32,
+                row: shown.row,
+                rows: shown.rows,
+                tiles: shown.tiles,
+            };
+            own.extend(
+                mine.chunks_exact(size_of::<Span>())
+                    .map(bytemuck::pod_read_unaligned::<Span>),
+            );
+            spans = others;
+            place += 1;
+        }
+    }
+    Ok(total)
+}
+
+fn foreign() -> Error {
+    Error::internal("projected Gaussians came from another kind of engine")
+}
+
+/// Returns the sums of the slots of `n` Gaussians from `first` on.
+fn sums_of(frame: &Frame, first: usize, n: usize, mode: Mode) -> Vec<u8> {
+    let instances = |gaussian: usize| {
+        let tiles = frame.spans_of[gaussian].tiles as usize;
+        let at = frame.first_instance[gaussian].load(Relaxed) as usize;
+        frame.instance_slot[at..at + tiles]
+            .iter()
+            .map(|&slot| slot as usize)
+    };
+    let sums: Vec<Slot> = (first..first + n)
+        .into_par_iter()
+        .map(|gaussian| add_up(instances(gaussian).map(|slot| &frame.slots[slot])))
+        .collect();
+    let mut bytes = bytemuck::cast_slice(&sums).to_vec();
+    if mode.absolute {
+        let sums: Vec<AbsoluteSlot> = (first..first + n)
+            .into_par_iter()
+            .map(|gaussian| add_up(instances(gaussian).map(|slot| &frame.absolute_slots[slot])))
+            .collect();
+        bytes.extend_from_slice(bytemuck::cast_slice(&sums));
+    }
+    bytes
+}
+
+/// Adds up slots in order, as `update` does.
+fn add_up<'a, const N: usize>(slots: impl Iterator<Item = &'a [f32; N]>) -> [f32; N] {
+    slots.fold([0.0; N], |mut sum, slot| {
+        for (total, value) in sum.iter_mut().zip(slot) {
+            *total += value;
+        }
+        sum
+    })
+}
+
+/// Puts the sums of the shown Gaussians where `update` reads the slots of `gaussians` Gaussians: one instance for each.
+fn put_sums(
+    frame: &mut Frame,
+    gaussians: usize,
+    indices: &[u32],
+    sums: &[u8],
+    mode: Mode,
+) -> Result<()> {
+    let n = indices.len();
+    let (slots, absolute) = sums
+        .split_at_checked(n * size_of::<Slot>())
+        .filter(|(_, rest)| {
+            rest.len() == usize::from(mode.absolute) * n * size_of::<AbsoluteSlot>()
+        })
+        .ok_or_else(|| Error::internal("sums came for another number of Gaussians"))?;
+    frame.slots.clear();
+    frame.slots.extend(
+        slots
+            .chunks_exact(size_of::<Slot>())
+            .map(bytemuck::pod_read_unaligned::<Slot>),
+    );
+    frame.absolute_slots.clear();
+    frame.absolute_slots.extend(
+        absolute
+            .chunks_exact(size_of::<AbsoluteSlot>())
+            .map(bytemuck::pod_read_unaligned::<AbsoluteSlot>),
+    );
+    grow(&mut frame.spans_of, gaussians, TileSpans::default());
+    frame.spans_of[..gaussians].fill(TileSpans::default());
+    grow_cells(&mut frame.first_instance, gaussians);
+    grow(&mut frame.instance_slot, n, 0);
+    for (k, &i) in indices.iter().enumerate() {
+        let list = frame.spans_of.get_mut(i as usize);
+        let list =
+            list.ok_or_else(|| Error::internal("sums came for a Gaussian of another part"))?;
+        list.tiles = 1;
+        frame.first_instance[i as usize].store(k as u32, Relaxed);
+        frame.instance_slot[k] = k as u32;
+    }
+    Ok(())
+}

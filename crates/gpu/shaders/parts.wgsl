@@ -1,0 +1,224 @@
+// `parts`: the visible Gaussians of a view, between engines that hold parts of a model
+// (dapple_engine::sharded). `shown` has SHOWN_WORDS words for each, in order of index: the index in the part, the number
+// of tiles, and the twelve numbers of splats2d.
+// 1. In the engine that holds the Gaussians: `send`, after `project` and the prefix sum of `order`, writes the list.
+// 2. In the engine that renders the view: `open` takes the number of Gaussians of all parts, `receive` writes what
+//    `project` and `order` write for them. The place of a Gaussian among the visible ones is that in the list.
+// 3. There, after `slot_sums`: `pack` writes the sums of each Gaussian side by side, in the order of the list. `sums` has
+//    SUM_WORDS words for each: the fields of a gradient slot, then those of extra slots.
+// 4. In the engine that holds the Gaussians again, before `update`: `open`, `clear_places` and `restore` write what
+//    `project` and `slot_sums` write for them, with places in the order of the list.
+//
+// Bindings: state, groups; group_visible, sums before each workgroup of `project`; shown;
+// visible_rank, splats2d, tiles_touched; depth_keys, depth_values; splat_gradients, and in permutation EXTRA_SLOTS
+// extra_gradients; sums.
+
+#import shared/halt
+
+alias ScanValue = u32;
+const SCAN_WIDTH: u32 = 256u;
+#import shared/workgroup_scan
+
+@group(0) @binding(0) var<storage, read_write> state: State;
+@group(0) @binding(1) var<storage, read_write> groups: array<vec4u>;
+@group(0) @binding(2) var<storage, read> group_visible: array<u32>;
+@group(0) @binding(4) var<storage, read_write> shown: array<u32>;
+@group(0) @binding(5) var<storage, read_write> visible_rank: array<u32>;
+@group(0) @binding(6) var<storage, read_write> splats2d: array<vec4f>;
+@group(0) @binding(7) var<storage, read_write> tiles_touched: array<u32>;
+@group(0) @binding(8) var<storage, read_write> depth_keys: array<u32>;
+@group(0) @binding(9) var<storage, read_write> depth_values: array<u32>;
+
+@group(0) @binding(10) var<storage, read_write> splat_gradients: array<f32>;
+@group(0) @binding(11) var<storage, read_write> sums: array<f32>;
+#if EXTRA_SLOTS
+@group(0) @binding(12) var<storage, read_write> extra_gradients: array<f32>;
+#import shared/extra_slots
+const SUM_WORDS: u32 = SLOT_FLOATS + EXTRA_FLOATS;
+#else
+const SUM_WORDS: u32 = SLOT_FLOATS;
+#endif
+
+const SPLAT_AT: u32 = 2u;
+
+// Rows of the Gaussians of a workgroup: memory is read and written in order, rows one by one.
+var<workgroup> rows: array<u32, SCAN_WIDTH * SHOWN_WORDS>;
+
+fn put_part(at: u32, value: vec4f) {
+    let bits = bitcast<vec4u>(value);
+    rows[at] = bits.x;
+    rows[at + 1u] = bits.y;
+    rows[at + 2u] = bits.z;
+    rows[at + 3u] = bits.w;
+}
+
+fn part(at: u32) -> vec4f {
+    return bitcast<vec4f>(vec4u(rows[at], rows[at + 1u], rows[at + 2u], rows[at + 3u]));
+}
+
+@compute @workgroup_size(SCAN_WIDTH)
+fn send(
+    @builtin(workgroup_id) id: vec3u,
+    @builtin(num_workgroups) dispatched: vec3u,
+    at: Invocation,
+) {
+    let block = group_number(id, dispatched);
+    let i = block * SCAN_WIDTH + index_of(at);
+    var rank = 0u;
+    if i < state.gaussians && state.halted == 0u {
+        rank = visible_rank[i];
+    }
+    let scanned = scan_of(select(0u, 1u, rank > 0u), at);
+    if rank > 0u {
+        let row = SHOWN_WORDS * scanned.before;
+        let c = rank - 1u;
+        rows[row] = i;
+        rows[row + 1u] = tiles_touched[c];
+        for (var p = 0u; p < 3u; p++) {
+            put_part(row + SPLAT_AT + 4u * p, splats2d[3u * c + p]);
+        }
+    }
+    workgroupBarrier();
+    let words = SHOWN_WORDS * scanned.total;
+    if words > 0u {
+        let first = SHOWN_WORDS * group_visible[block];
+        for (var w = index_of(at); w < words; w += SCAN_WIDTH) {
+            shown[first + w] = rows[w];
+        }
+    }
+}
+
+@compute @workgroup_size(1)
+fn open() {
+    let visible = step.shown;
+    if state.halted != 0u {
+        return;
+    }
+    if visible > state.visible_capacity {
+        halt(HALT_VISIBLE, visible);
+        return;
+    }
+    state.visible = visible;
+    groups[GROUPS_VISIBLE] = groups_for(visible, 256u);
+    groups[GROUPS_SLOT_SUMS] = groups_for(visible, SLOT_SUMS_GAUSSIANS);
+    groups[GROUPS_SORT_VISIBLE] = groups_for(visible, RADIX_BLOCK);
+}
+
+// Returns the number of a workgroup's Gaussians, of which the first has place `first`.
+fn gaussians_from(first: u32) -> u32 {
+    return min(state.visible - min(first, state.visible), SCAN_WIDTH);
+}
+
+fn load_shown(first: u32, local: u32) {
+    let words = SHOWN_WORDS * gaussians_from(first);
+    for (var w = local; w < words; w += SCAN_WIDTH) {
+        rows[w] = shown[SHOWN_WORDS * first + w];
+    }
+}
+
+fn put_splat(place: u32, row: u32) {
+    for (var p = 0u; p < 3u; p++) {
+        splats2d[3u * place + p] = part(row + SPLAT_AT + 4u * p);
+    }
+}
+
+@compute @workgroup_size(SCAN_WIDTH)
+fn receive(
+    @builtin(workgroup_id) id: vec3u,
+    @builtin(num_workgroups) dispatched: vec3u,
+    @builtin(local_invocation_index) local: u32,
+) {
+    let first = group_number(id, dispatched) * SCAN_WIDTH;
+    load_shown(first, local);
+    workgroupBarrier();
+    if local >= gaussians_from(first) {
+        return;
+    }
+    let place = first + local;
+    let row = SHOWN_WORDS * local;
+    put_splat(place, row);
+    tiles_touched[place] = rows[row + 1u];
+    // The depth is number 9 of splats2d.
+    depth_keys[place] = rows[row + SPLAT_AT + 9u];
+    depth_values[place] = place;
+}
+
+@compute @workgroup_size(SCAN_WIDTH)
+fn pack(
+    @builtin(workgroup_id) id: vec3u,
+    @builtin(num_workgroups) dispatched: vec3u,
+    @builtin(local_invocation_index) local: u32,
+) {
+    let first = group_number(id, dispatched) * SCAN_WIDTH;
+    let place = first + local;
+    let row = SUM_WORDS * local;
+    if local < gaussians_from(first) {
+        for (var f = 0u; f < SLOT_FLOATS; f++) {
+            let sum = splat_gradients[f * state.visible_capacity + place];
+            rows[row + f] = bitcast<u32>(sum);
+        }
+#if EXTRA_SLOTS
+        for (var f = 0u; f < EXTRA_FLOATS; f++) {
+            let sum = extra_gradients[f * state.visible_capacity + place];
+            rows[row + SLOT_FLOATS + f] = bitcast<u32>(sum);
+        }
+#endif
+    }
+    workgroupBarrier();
+    let words = SUM_WORDS * gaussians_from(first);
+    for (var w = local; w < words; w += SCAN_WIDTH) {
+        sums[SUM_WORDS * first + w] = bitcast<f32>(rows[w]);
+    }
+}
+
+@compute @workgroup_size(256)
+fn clear_places(
+    @builtin(workgroup_id) id: vec3u,
+    @builtin(num_workgroups) dispatched: vec3u,
+    @builtin(local_invocation_index) local: u32,
+) {
+    let i = group_number(id, dispatched) * 256u + local;
+    if i < state.gaussians {
+        visible_rank[i] = 0u;
+    }
+}
+
+@compute @workgroup_size(SCAN_WIDTH)
+fn restore(
+    @builtin(workgroup_id) id: vec3u,
+    @builtin(num_workgroups) dispatched: vec3u,
+    @builtin(local_invocation_index) local: u32,
+) {
+    let first = group_number(id, dispatched) * SCAN_WIDTH;
+    load_shown(first, local);
+    workgroupBarrier();
+    let place = first + local;
+    let is_there = local < gaussians_from(first);
+    if is_there {
+        let row = SHOWN_WORDS * local;
+        put_splat(place, row);
+        let i = rows[row];
+        if i < state.gaussians {
+            visible_rank[i] = place + 1u;
+        }
+    }
+    workgroupBarrier();
+    let words = SUM_WORDS * gaussians_from(first);
+    for (var w = local; w < words; w += SCAN_WIDTH) {
+        rows[w] = bitcast<u32>(sums[SUM_WORDS * first + w]);
+    }
+    workgroupBarrier();
+    if !is_there {
+        return;
+    }
+    let row = SUM_WORDS * local;
+    for (var f = 0u; f < SLOT_FLOATS; f++) {
+        splat_gradients[f * state.visible_capacity + place] = bitcast<f32>(rows[row + f]);
+    }
+#if EXTRA_SLOTS
+    for (var f = 0u; f < EXTRA_FLOATS; f++) {
+        extra_gradients[f * state.visible_capacity + place] =
+            bitcast<f32>(rows[row + SLOT_FLOATS + f]);
+    }
+#endif
+}

@@ -1,0 +1,421 @@
+//! [`RanksEngine`]: the ranks of this process as one engine.
+
+use crate::command::{Command, Greeting, PhotoHead, greet};
+use crate::link::{Link, is_of_another, threads};
+use crate::parts::{append, append_state, cut, cut_state, range, to_bytes};
+use crate::rank::{Rank, RankTimes};
+use crate::wire::with_head;
+use dapple_engine::instruments::Instrumented;
+use dapple_engine::sharded::check_settings;
+use dapple_engine::{
+    DensifyPlan, DownloadParts, Engine, EngineExt, FeatureInput, GradientParts, Gradients,
+    ImageDerivative, OpenBatch, OptimizerState, PosedCamera, RenderSettings, Rendered, Report,
+    Scoring, Sharded, Showing, StepSettings, Streaming, TrainView, ViewId, ViewState, ViewStep,
+    check_upload,
+};
+use dapple_scene::{Camera, Error, Photo, Result, Splats};
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::thread;
+
+/// Views of a rank that are in work together: a device does not wait for the host between them.
+const WAVES: usize = 4;
+
+/// Photo for a rank of another process.
+#[derive(Debug, Clone)]
+struct HeldPhoto {
+    photo: Arc<Photo>,
+    /// True if the photo serves one step.
+    comes_each_step: bool,
+}
+
+/// Several engines of one kind as one. Each holds a part of the Gaussians.
+///
+/// Steps wait until each rank has several views, or until the batch ends: see [`Engine::step`].
+pub struct RanksEngine<E: Sharded> {
+    /// Ranks of this process, from number 0 on.
+    ranks: Vec<Rank<E>>,
+    /// Greetings of all ranks, if there are other processes.
+    greetings: Vec<Greeting>,
+    /// Steps of the open batch that have not been executed.
+    queue: Vec<ViewStep>,
+    batch: OpenBatch,
+    reports: Vec<Report>,
+    /// Photos by view, if there are other processes.
+    photos: Vec<Option<HeldPhoto>>,
+    /// Fault of a rank after which the ranks are no longer in step.
+    failed: Option<String>,
+}
+
+impl<E: Sharded> RanksEngine<E> {
+    /// Joins engines without splats, one for each rank.
+    ///
+    /// # Errors
+    /// No engine.
+    pub fn new(engines: Vec<E>) -> Result<Self> {
+        if engines.is_empty() {
+            return Err(Error::input("a model needs at least one rank"));
+        }
+        let links = threads(engines.len());
+        let ranks = engines.into_iter().zip(links);
+        let ranks = ranks.map(|(engine, link)| Rank::new(engine, link));
+        Ok(Self::of(ranks.collect(), Vec::new()))
+    }
+
+    /// Creates the engine of the first of several processes, each with one rank. The other processes run
+    /// [`serve`](crate::serve).
+    ///
+    /// # Errors
+    /// A rank with another version of Dapple or another kind of engine.
+    pub fn lead(engine: E, mut link: Box<dyn Link<E::Shipment>>) -> Result<Self> {
+        let greetings = greet(link.as_mut(), engine.description())?;
+        Ok(Self::of(vec![Rank::new(engine, link)], greetings))
+    }
+
+    fn of(ranks: Vec<Rank<E>>, greetings: Vec<Greeting>) -> Self {
+        Self {
+            ranks,
+            greetings,
+            queue: Vec::new(),
+            batch: OpenBatch::default(),
+            reports: Vec::new(),
+            photos: Vec::new(),
+            failed: None,
+        }
+    }
+
+    /// Returns the times of the ranks of this process since the last call.
+    pub fn take_times(&mut self) -> Vec<RankTimes> {
+        let ranks = self.ranks.iter_mut();
+        ranks.map(|rank| std::mem::take(&mut rank.times)).collect()
+    }
+
+    /// Returns the number of ranks, those of other processes included.
+    fn count(&self) -> usize {
+        self.ranks.first().map_or(0, Rank::ranks)
+    }
+
+    /// Returns true if other processes have ranks.
+    fn leads(&self) -> bool {
+        self.ranks.len() < self.count()
+    }
+
+    /// Sends a command to the ranks of other processes: `message` returns that to a rank.
+    fn tell(&mut self, message: impl Fn(usize) -> Result<Vec<u8>> + Sync) -> Result<()> {
+        match self.leads() {
+            true => self.on_all(|rank| rank.tell(&message)).map(drop),
+            false => Ok(()),
+        }
+    }
+
+    /// Sends the same command to the ranks of other processes.
+    fn tell_all(&mut self, command: &Command) -> Result<()> {
+        self.tell(|_| with_head(command))
+    }
+
+    /// Executes `work` on all ranks of this process at once, each on a thread of its own. Returns the results by rank.
+    fn on_all<R: Send>(
+        &mut self,
+        work: impl Fn(&mut Rank<E>) -> Result<R> + Sync,
+    ) -> Result<Vec<R>> {
+        if let Some(what) = &self.failed {
+            return Err(Error::internal(format!(
+                "the ranks stopped at a fault before: {what}"
+            )));
+        }
+        let work = &work;
+        let results: Vec<Result<R>> = match self.ranks.as_mut_slice() {
+            [one] => vec![one.run(work)],
+            ranks => thread::scope(|scope| {
+                let running = ranks.iter_mut().map(|rank| scope.spawn(|| rank.run(work)));
+                let running: Vec<_> = running.collect();
+                let joined = running.into_iter().map(|running| running.join());
+                joined
+                    .map(|result| result.unwrap_or_else(|panic| resume_unwind(panic)))
+                    .collect()
+            }),
+        };
+        if results.iter().all(Result::is_ok) {
+            return results.into_iter().collect();
+        }
+        // Ranks that only heard of the fault have errors too; the fault itself is the error.
+        let faults = results.into_iter().filter_map(Result::err);
+        let (heard, own): (Vec<Error>, Vec<Error>) = faults.partition(is_of_another);
+        let mut faults = own.into_iter().chain(heard);
+        let error = faults
+            .next()
+            .unwrap_or_else(|| Error::internal("a rank failed"));
+        self.failed = Some(error.what().to_owned());
+        Err(error)
+    }
+
+    /// Executes the steps that wait.
+    fn flush(&mut self) -> Result<()> {
+        if self.queue.is_empty() {
+            return Ok(());
+        }
+        let views = std::mem::take(&mut self.queue);
+        if self.leads() {
+            self.tell_steps(&views)?;
+        }
+        let reports = self.on_all(|rank| rank.steps(&views))?;
+        let reports = reports.into_iter().next().unwrap_or_default();
+        self.reports.extend(reports.into_iter().map(Report::Step));
+        Ok(())
+    }
+
+    /// Sends steps to the ranks of other processes, each with the photo of its view.
+    fn tell_steps(&mut self, views: &[ViewStep]) -> Result<()> {
+        let photos = views.iter().map(|(view, _)| {
+            let held = self.photos.get_mut(view.0)?;
+            match held {
+                Some(photo) if photo.comes_each_step => held.take(),
+                held => held.clone(),
+            }
+        });
+        let photos: Vec<Option<HeldPhoto>> = photos.collect();
+        let steps: Vec<_> = views.iter().map(|(view, step)| (view.0, *step)).collect();
+        let ranks = self.count();
+        self.tell(|rank| {
+            let own = || photos.iter().skip(rank).step_by(ranks).flatten();
+            let heads = own().map(|held| PhotoHead::of(&held.photo)).collect();
+            let mut message = with_head(&Command::Steps(steps.clone(), heads))?;
+            own().for_each(|held| PhotoHead::push(&held.photo, &mut message));
+            Ok(message)
+        })
+    }
+
+    /// Notes the photo of a view for ranks of other processes.
+    fn hold(&mut self, view: ViewId, photo: Option<HeldPhoto>) {
+        if self.photos.len() <= view.0 {
+            self.photos.resize(view.0 + 1, None);
+        }
+        if let Some(held) = self.photos.get_mut(view.0) {
+            *held = photo;
+        }
+    }
+
+    /// Returns the rank of this process that renders the next step's view; `None` if another process does.
+    fn next_rank(&mut self) -> Option<&mut Rank<E>> {
+        let next = self.queue.len() % self.count().max(1);
+        self.ranks.get_mut(next)
+    }
+}
+
+impl<E: Sharded> Drop for RanksEngine<E> {
+    fn drop(&mut self) {
+        let leads = self.ranks.first().is_some_and(|rank| rank.ranks() > 1);
+        if let (Some(leader), None, true) = (self.ranks.first_mut(), &self.failed, leads)
+            && !self.greetings.is_empty()
+        {
+            // A fault at the end has no effect.
+            let _ = leader.tell(|_| with_head(&Command::Stop));
+        }
+    }
+}
+
+impl<E: Sharded> Engine for RanksEngine<E> {
+    fn description(&self) -> String {
+        let names: Vec<String> = match self.leads() {
+            true => self
+                .greetings
+                .iter()
+                .map(|rank| rank.description.clone())
+                .collect(),
+            false => self
+                .ranks
+                .iter()
+                .map(|rank| rank.engine.description())
+                .collect(),
+        };
+        match names.as_slice() {
+            [one] => format!("1 rank: {one}"),
+            [first, rest @ ..] if rest.iter().all(|name| name == first) => {
+                format!("{} ranks: {first} each", names.len())
+            }
+            all => format!("{} ranks: {}", all.len(), all.join(", ")),
+        }
+    }
+
+    fn most_gaussians(&self, settings: &StepSettings) -> Option<usize> {
+        let ranks = self.ranks.iter();
+        let least = ranks
+            .filter_map(|rank| rank.engine.most_gaussians(settings))
+            .min();
+        least.map(|least| least.saturating_mul(self.count()))
+    }
+
+    fn upload(&mut self, splats: &Splats, state: Option<&OptimizerState>) -> Result<()> {
+        check_upload(splats, state)?;
+        self.batch.clear();
+        self.queue.clear();
+        let ranks = self.count();
+        let untrained;
+        let whole = match state {
+            Some(state) => state,
+            None => {
+                untrained = match self.leads() {
+                    true => OptimizerState::untrained(splats, ViewState::default()),
+                    false => OptimizerState::default(),
+                };
+                &untrained
+            }
+        };
+        self.tell(|rank| {
+            let own = range(rank, ranks, splats.len());
+            let mut message = with_head(&Command::Upload(splats.len()))?;
+            let part = cut_state(whole, own.clone());
+            message.extend(to_bytes(&cut(splats, own), &part)?);
+            Ok(message)
+        })?;
+        self.on_all(|rank| rank.upload(splats, state))?;
+        Ok(())
+    }
+
+    fn download_parts(&mut self, parts: DownloadParts) -> Result<(Splats, OptimizerState)> {
+        self.tell_all(&Command::Gather(parts.into()))?;
+        let gathered = self.on_all(|rank| rank.gather(parts))?;
+        let mut downloaded = gathered.into_iter().flatten();
+        let (mut splats, mut state) = downloaded.next().unwrap_or_default();
+        for (part, part_state) in downloaded {
+            append(&mut splats, &part);
+            append_state(&mut state, &part_state);
+        }
+        Ok((splats, state))
+    }
+
+    fn add_views(&mut self, views: Vec<TrainView>) -> Result<Vec<ViewId>> {
+        let cameras = views.iter().map(|view| view.camera).collect();
+        self.tell_all(&Command::AddCameras(cameras))?;
+        let ids = self.on_all(|rank| rank.engine.add_views(views.clone()))?;
+        let ids = ids.into_iter().next().unwrap_or_default();
+        if self.leads() {
+            for (id, view) in ids.iter().zip(views) {
+                let photo = HeldPhoto {
+                    photo: view.photo,
+                    comes_each_step: false,
+                };
+                self.hold(*id, Some(photo));
+            }
+        }
+        Ok(ids)
+    }
+
+    fn set_input(&mut self, input: FeatureInput) -> Result<()> {
+        Err(
+            Error::unsupported(format!("ranks cannot train with {} yet", input.feature()))
+                .hint("train on one device without ranks"),
+        )
+    }
+
+    /// Executes the steps that wait if each rank has four views, or if this is the last step of its batch.
+    fn step(&mut self, view: ViewId, settings: &StepSettings) -> Result<()> {
+        check_settings(settings)?;
+        self.batch.step(settings.batch)?;
+        self.queue.push((view, *settings));
+        match settings.batch.is_last() || self.queue.len() == WAVES * self.count() {
+            true => self.flush(),
+            false => Ok(()),
+        }
+    }
+
+    fn densify(&mut self, plan: &DensifyPlan) -> Result<()> {
+        self.batch.refuse("a densification round")?;
+        self.tell_all(&Command::Densify(*plan))?;
+        let reports = self.on_all(|rank| rank.densify(plan))?;
+        let report = reports.into_iter().next();
+        self.reports.extend(report.map(Report::Densify));
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.flush()
+    }
+
+    fn poll(&mut self) -> Result<Vec<Report>> {
+        Ok(std::mem::take(&mut self.reports))
+    }
+
+    fn render(&mut self, camera: &Camera, settings: &RenderSettings) -> Result<Rendered> {
+        // A fault that has nothing to do with the ranks must not stop them.
+        PosedCamera::new(camera)?;
+        if settings.surface {
+            return Err(Error::unsupported("ranks cannot render surfaces yet")
+                .hint("render the splats of the run on one device"));
+        }
+        self.tell_all(&Command::Render(*camera, *settings))?;
+        let renders = self.on_all(|rank| rank.render(camera, settings))?;
+        let mut renders = renders.into_iter().flatten();
+        renders
+            .next()
+            .ok_or_else(|| Error::internal("no rank returned the render"))
+    }
+
+    fn differentiate(
+        &mut self,
+        _camera: &Camera,
+        _settings: &RenderSettings,
+        _derivative: &ImageDerivative<'_, f32>,
+        _parts: GradientParts,
+    ) -> Result<Gradients<f32>> {
+        Err(Error::unsupported("ranks return no gradients yet").hint("use an engine without ranks"))
+    }
+
+    fn streaming(&mut self) -> Option<&mut dyn Streaming> {
+        let streams = self
+            .ranks
+            .iter_mut()
+            .all(|rank| rank.engine.streaming().is_some());
+        match streams {
+            true => Some(self),
+            false => None,
+        }
+    }
+
+    fn scoring(&mut self) -> Option<&mut dyn Scoring> {
+        None
+    }
+
+    fn showing(&mut self) -> Option<&mut dyn Showing> {
+        None
+    }
+
+    fn instruments(&mut self) -> Option<&mut dyn Instrumented> {
+        None
+    }
+}
+
+impl<E: Sharded> Streaming for RanksEngine<E> {
+    fn add_cameras(&mut self, cameras: &[Camera]) -> Result<Vec<ViewId>> {
+        self.tell_all(&Command::AddCameras(cameras.to_vec()))?;
+        let ids = self.on_all(|rank| rank.engine.add_cameras(cameras))?;
+        Ok(ids.into_iter().next().unwrap_or_default())
+    }
+
+    /// Delivers the photo to the rank of the next step.
+    fn put_photo(&mut self, view: ViewId, photo: Arc<Photo>) -> Result<()> {
+        // A view holds one photo: a further step on it waits for the steps before.
+        if self.queue.iter().any(|(queued, _)| *queued == view) {
+            self.flush()?;
+        }
+        match self.next_rank() {
+            Some(rank) => rank.put_photo(view, photo),
+            None => {
+                let comes_each_step = true;
+                self.hold(
+                    view,
+                    Some(HeldPhoto {
+                        photo,
+                        comes_each_step,
+                    }),
+                );
+                Ok(())
+            }
+        }
+    }
+
+    /// Does nothing: the rank of a later step is not known.
+    fn announce(&mut self, _view: ViewId, _photo: Option<Arc<Photo>>) -> Result<()> {
+        Ok(())
+    }
+}

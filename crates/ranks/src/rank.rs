@@ -1,0 +1,313 @@
+//! [`Rank`]: one engine with its part of the Gaussians. All ranks make the same calls in the same order.
+
+use crate::command::LEADER;
+use crate::link::Link;
+use crate::parts::{cut, cut_state, from_bytes, range, to_bytes};
+use crate::round;
+use crate::wire::{report_bytes, report_of};
+use dapple_engine::constants::FINITE_EVERY;
+use dapple_engine::{
+    DensifyPlan, DensifyReport, DownloadParts, EngineExt, NonFiniteReport, OptimizerState, Part,
+    RenderSettings, Rendered, Sharded, Shipment, StepReport, ViewId, ViewStep,
+};
+use dapple_scene::{Camera, Error, Photo, Result, Splats};
+use serde::{Deserialize, Serialize};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Clock between the parts of a step.
+struct Lap(Instant);
+
+impl Lap {
+    fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    /// Adds the time since the last call to a sum.
+    fn lap(&mut self, sum: &mut u64) {
+        let now = Instant::now();
+        *sum += now.duration_since(self.0).as_nanos() as u64;
+        self.0 = now;
+    }
+}
+
+/// Time and bytes of a rank in the steps so far. Times are wall times on the host, with waits for the device where the
+/// result is needed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct RankTimes {
+    /// Views of steps.
+    pub views: u64,
+    /// Projecting its own Gaussians, nanoseconds.
+    pub project_ns: u64,
+    /// Rendering and comparing its view.
+    pub compare_ns: u64,
+    /// Moving its own Gaussians.
+    pub update_ns: u64,
+    /// Exchanges with other ranks, with the waits for them.
+    pub exchange_ns: u64,
+    /// Bytes that it sent to other ranks.
+    pub sent_bytes: u64,
+}
+
+/// Engine with a part of the Gaussians.
+pub struct Rank<E: Sharded> {
+    /// The engine.
+    pub engine: E,
+    link: Box<dyn Link<E::Shipment>>,
+    /// Times of the steps so far.
+    pub times: RankTimes,
+}
+
+impl<E: Sharded> Rank<E> {
+    /// Returns the number of this rank.
+    pub fn number(&self) -> usize {
+        self.link.rank()
+    }
+
+    /// Returns the number of ranks, those of other processes included.
+    pub fn ranks(&self) -> usize {
+        self.link.ranks()
+    }
+
+    /// Sends a command of the leader to all ranks: `message` returns that to a rank.
+    ///
+    /// # Errors
+    /// A rank that failed.
+    pub fn tell(&mut self, message: impl Fn(usize) -> Result<Vec<u8>>) -> Result<()> {
+        let me = self.number();
+        let messages = (0..self.ranks()).map(|rank| match rank == me {
+            true => Ok(Vec::new()),
+            false => message(rank),
+        });
+        let messages = messages.collect::<Result<Vec<_>>>()?;
+        let out = self.to_each(|rank| messages.get(rank).map_or(&[], Vec::as_slice));
+        self.link.exchange(&out).map(drop)
+    }
+
+    /// Exchanges shipments of a step, and counts their bytes.
+    fn ship(&mut self, out: Vec<E::Shipment>) -> Result<Vec<E::Shipment>> {
+        let others = out.iter().enumerate();
+        let others = others.filter(|(rank, _)| *rank != self.number());
+        let sent: usize = others.map(|(_, shipment)| shipment.len()).sum();
+        self.times.sent_bytes += sent as u64;
+        self.link.ship(out)
+    }
+
+    /// Returns what each rank receives from this one.
+    fn to_each<'a>(&self, bytes: impl Fn(usize) -> &'a [u8]) -> Vec<&'a [u8]> {
+        (0..self.link.ranks()).map(bytes).collect()
+    }
+}
+
+impl<E: Sharded> Rank<E> {
+    /// Creates a rank without Gaussians.
+    pub fn new(engine: E, link: Box<dyn Link<E::Shipment>>) -> Self {
+        Self {
+            engine,
+            link,
+            times: RankTimes::default(),
+        }
+    }
+
+    /// Executes `work`, and informs the other ranks if it fails.
+    ///
+    /// # Errors
+    /// Those of `work`.
+    pub fn run<R>(&mut self, work: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
+        match catch_unwind(AssertUnwindSafe(|| work(self))) {
+            Ok(result) => result.inspect_err(|error| self.link.fail(error.what())),
+            Err(panic) => {
+                self.link.fail("it panicked");
+                resume_unwind(panic)
+            }
+        }
+    }
+
+    /// Waits for a command of the leader.
+    ///
+    /// # Errors
+    /// A rank that failed.
+    pub fn hear(&mut self) -> Result<Vec<u8>> {
+        let nothing: &[u8] = &[];
+        let received = self.link.exchange(&vec![nothing; self.ranks()])?;
+        let message = received.into_iter().nth(LEADER);
+        message.ok_or_else(|| Error::internal("there is no first rank"))
+    }
+
+    /// Adds views whose photos come with the steps.
+    ///
+    /// # Errors
+    /// An invalid camera.
+    pub fn add_cameras(&mut self, cameras: &[Camera]) -> Result<()> {
+        self.engine.add_cameras(cameras).map(drop)
+    }
+
+    /// Delivers the photo of the next step on a view.
+    ///
+    /// # Errors
+    /// See [`dapple_engine::Streaming::put_photo`].
+    pub fn put_photo(&mut self, view: ViewId, photo: Arc<Photo>) -> Result<()> {
+        self.engine.put_photo(view, photo)
+    }
+
+    /// Takes this rank's part of the splats and the state.
+    ///
+    /// # Errors
+    /// See [`dapple_engine::Engine::upload`].
+    pub fn upload(&mut self, splats: &Splats, state: Option<&OptimizerState>) -> Result<()> {
+        let own = self.own(splats.len());
+        let part = state.map(|state| cut_state(state, own.clone()));
+        self.take_part(&cut(splats, own), part.as_ref(), splats.len())
+    }
+
+    /// Takes a part of a model with `total` Gaussians.
+    ///
+    /// # Errors
+    /// See [`dapple_engine::Engine::upload`].
+    pub fn take_part(
+        &mut self,
+        splats: &Splats,
+        state: Option<&OptimizerState>,
+        total: usize,
+    ) -> Result<()> {
+        self.engine.upload(splats, state)?;
+        self.set_part(total)
+    }
+
+    /// Sends this rank's part to the leader, which returns the parts of all, in order.
+    ///
+    /// # Errors
+    /// A lost device, or a rank that failed.
+    pub fn gather(&mut self, parts: DownloadParts) -> Result<Vec<(Splats, OptimizerState)>> {
+        let (splats, state) = self.engine.download_parts(parts)?;
+        let bytes = to_bytes(&splats, &state)?;
+        let out = self.to_each(|rank| match rank {
+            LEADER => bytes.as_slice(),
+            _ => &[],
+        });
+        let received = self.link.exchange(&out)?;
+        match self.number() {
+            LEADER => received.iter().map(|part| from_bytes(part)).collect(),
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// Takes steps of one batch: rank r renders views r, r + P, r + 2 P of P ranks. Returns their reports.
+    ///
+    /// # Errors
+    /// Those of the engine, or a rank that failed.
+    pub fn steps(&mut self, views: &[ViewStep]) -> Result<Vec<StepReport>> {
+        let mut clock = Lap::start();
+        let (me, ranks) = (self.number(), self.ranks());
+        let shown = self.engine.project_views(views)?;
+        clock.lap(&mut self.times.project_ns);
+        // By wave, what each rank sends for this rank's view.
+        let mut parts = Vec::new();
+        for wave in shown.chunks(ranks) {
+            let out = (0..ranks).map(|rank| match wave.get(rank) {
+                Some(part) => part.shipment.clone(),
+                None => E::Shipment::default(),
+            });
+            parts.push(self.ship(out.collect())?);
+        }
+        clock.lap(&mut self.times.exchange_ns);
+        let own: Vec<ViewStep> = views.iter().skip(me).step_by(ranks).copied().collect();
+        let compared = self.engine.compare_views(&own, &parts)?;
+        drop(parts);
+        clock.lap(&mut self.times.compare_ns);
+        let (mut heads, mut sums) = (Vec::new(), Vec::new());
+        let mut compared = compared.into_iter();
+        for _ in views.chunks(ranks) {
+            let (head, own) = match compared.next() {
+                Some(view) => (report_bytes(&view.report)?, view.sums),
+                None => (Vec::new(), vec![E::Shipment::default(); ranks]),
+            };
+            heads.extend(self.link.exchange(&vec![head.as_slice(); ranks])?);
+            sums.extend(self.ship(own)?);
+        }
+        clock.lap(&mut self.times.exchange_ns);
+        let broken = self.engine.add_gradients(views, &shown, &sums)?;
+        let mut reports = Vec::with_capacity(views.len());
+        for (((_, settings), head), broken) in views.iter().zip(&heads).zip(broken) {
+            let not_finite = match settings.step.is_multiple_of(FINITE_EVERY) {
+                true => self.broken_of_all(broken)?,
+                false => None,
+            };
+            reports.push(StepReport {
+                not_finite,
+                ..report_of(head)?
+            });
+        }
+        clock.lap(&mut self.times.update_ns);
+        self.times.views += views.len() as u64;
+        Ok(reports)
+    }
+
+    /// Executes a round of density control over the Gaussians of all ranks.
+    ///
+    /// # Errors
+    /// Those of the engine, or a rank that failed.
+    pub fn densify(&mut self, plan: &DensifyPlan) -> Result<DensifyReport> {
+        let (splats, state) = self.engine.download()?;
+        let round::Regrouped {
+            splats,
+            state: mut next,
+            report,
+        } = round::round(plan, self.link.as_mut(), &splats, &state)?;
+        next.views = state.views;
+        self.engine.upload(&splats, Some(&next))?;
+        let total = usize::try_from(report.total);
+        self.set_part(total.map_err(|_| Error::internal("a round made too many Gaussians"))?)?;
+        Ok(report)
+    }
+
+    /// Renders the Gaussians of all ranks. The leader returns the render.
+    ///
+    /// # Errors
+    /// Those of the engine, or a rank that failed.
+    pub fn render(
+        &mut self,
+        camera: &Camera,
+        settings: &RenderSettings,
+    ) -> Result<Option<Rendered>> {
+        let shown = self.engine.project_camera(camera, settings)?;
+        let out = (0..self.ranks()).map(|rank| match rank {
+            LEADER => shown.shipment.clone(),
+            _ => E::Shipment::default(),
+        });
+        let parts = self.link.ship(out.collect())?;
+        match self.link.rank() {
+            LEADER => self.engine.render_parts(camera, settings, &parts).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// Returns the Gaussians of this rank, of `total`.
+    fn own(&self, total: usize) -> std::ops::Range<usize> {
+        range(self.link.rank(), self.link.ranks(), total)
+    }
+
+    fn set_part(&mut self, total: usize) -> Result<()> {
+        let own = self.own(total);
+        self.engine.set_part(Part {
+            first: own.start,
+            len: own.len(),
+            total,
+        })
+    }
+
+    /// Adds up the non-finite Gaussians of all ranks.
+    fn broken_of_all(&mut self, own: Option<NonFiniteReport>) -> Result<Option<NonFiniteReport>> {
+        let own = own.map_or([0, 0], |own| [own.gaussians, own.tensors.into()]);
+        let bytes: &[u8] = bytemuck::cast_slice(&own);
+        let received = self.link.exchange(&vec![bytes; self.link.ranks()])?;
+        let mut total = (0, 0);
+        for bytes in &received {
+            let [gaussians, tensors] = bytemuck::try_pod_read_unaligned::<[u64; 2]>(bytes)
+                .map_err(|_| Error::internal("a count of another rank could not be read"))?;
+            total = (total.0 + gaussians, total.1 | tensors as u32);
+        }
+        Ok(NonFiniteReport::new(total.0, total.1))
+    }
+}

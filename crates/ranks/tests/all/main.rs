@@ -1,0 +1,3 @@
+//! Integration tests of this crate, as one program.
+
+mod same_bits;

@@ -1,0 +1,43 @@
+//! Ranks train with the bits of one engine.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use dapple_cpu::{CpuEngine, CpuOptions};
+use dapple_engine::Engine;
+use dapple_ranks::{RanksEngine, serve, threads};
+use dapple_reference::conformance::{Make, Rounds, ranks_train_alike};
+
+fn cpu(threads: usize) -> CpuEngine {
+    let threads = Some(threads);
+    CpuEngine::new(CpuOptions { threads }).unwrap()
+}
+
+fn ranks(number: usize) -> Box<dyn Engine> {
+    let engines = (0..number).map(|rank| cpu(1 + rank % 2)).collect();
+    Box::new(RanksEngine::new(engines).unwrap())
+}
+
+/// Returns the leader of ranks that obey commands, as ranks of other processes do.
+fn led(number: usize) -> Box<dyn Engine> {
+    let mut links = threads(number).into_iter();
+    let own = links.next().unwrap();
+    for link in links {
+        std::thread::spawn(move || serve(cpu(1), link).unwrap());
+    }
+    Box::new(RanksEngine::lead(cpu(1), own).unwrap())
+}
+
+#[test]
+fn any_number_of_ranks_trains_like_one_engine() {
+    let makes: [Make<'_>; 7] = [
+        &|| Box::new(cpu(2)),
+        &|| ranks(1),
+        &|| ranks(2),
+        &|| ranks(3),
+        &|| ranks(5),
+        &|| led(2),
+        &|| led(3),
+    ];
+    let scenes = ["crowd", "off_centre", "lens_fisheye", "panorama_seam"];
+    ranks_train_alike(&makes, Rounds::Some, &scenes);
+}

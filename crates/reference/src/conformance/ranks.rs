@@ -1,0 +1,169 @@
+//! Several engines as one: a model in parts trains with the bits of a model in one engine.
+
+use super::engines::{Make, growing, with_splats};
+use super::training::{photo, settings};
+use crate::scenes::{self, TestScene};
+use dapple_engine::{
+    Batch, DensifyPlan, EngineExt, LossTerm, OptimizerState, Relocation, Rendered, Report,
+    StepSettings, TrainView, ViewId,
+};
+use dapple_scene::Splats;
+use glam::DVec3;
+use std::sync::Arc;
+
+/// Views of a scene.
+const VIEWS: u32 = 5;
+
+/// True if runs have rounds of density control. An engine on a GPU rounds otherwise in them than ranks do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rounds {
+    /// Rounds of both kinds.
+    Some,
+    /// Only steps.
+    None,
+}
+
+/// Checks that engines of `makes` train alike: steps in batches of several sizes, with dropout, noise, terms over
+/// Gaussians and 3D filters; rounds of both kinds; renders; reports; a state that another of them continues.
+pub fn ranks_train_alike(makes: &[Make<'_>], rounds: Rounds, scenes: &[&str]) {
+    for name in scenes {
+        let scene = scenes::named(name);
+        for size in [1, 4] {
+            let first = run([makes[0]; 2], &scene, size, rounds);
+            let grew = first.splats.len() > scene.splats.len();
+            assert_eq!(grew, rounds == Rounds::Some, "{name}: Gaussians");
+            for (i, make) in makes.iter().enumerate().skip(1) {
+                let next = makes[(i + 1) % makes.len()];
+                let case = format!("{name}, batches of {size}, engine {i}");
+                first.check(&run([make, next], &scene, size, rounds), &case);
+            }
+        }
+    }
+}
+
+/// Results of a run.
+struct Trained {
+    splats: Splats,
+    state: OptimizerState,
+    render: Rendered,
+    reports: Vec<Report>,
+}
+
+impl Trained {
+    fn check(&self, other: &Self, case: &str) {
+        assert_eq!(self.reports.len(), other.reports.len(), "{case}");
+        for (own, others) in self.reports.iter().zip(&other.reports) {
+            assert_eq!(without_times(own), without_times(others), "{case}");
+        }
+        assert!(self.splats == other.splats, "{case}: other splats");
+        assert!(self.state == other.state, "{case}: another state");
+        assert!(self.render == other.render, "{case}: another render");
+    }
+}
+
+fn without_times(report: &Report) -> Report {
+    match report {
+        Report::Step(report) => Report::Step(dapple_engine::StepReport {
+            stages: Vec::new(),
+            ..report.clone()
+        }),
+        other => other.clone(),
+    }
+}
+
+/// Trains with an engine of `make`, then further with one of `next`.
+fn run([make, next]: [Make<'_>; 2], scene: &TestScene, size: u32, rounds: Rounds) -> Trained {
+    let mut engine = with_splats(make, &scene.splats);
+    let mut reports = Vec::new();
+    engine.add_views(views(scene)).unwrap();
+    for number in 1..=3 * size {
+        engine
+            .step(view(number), &step(scene, number, size))
+            .unwrap();
+    }
+    if rounds == Rounds::Some {
+        engine.densify(&growing()).unwrap();
+    }
+    for number in 3 * size + 1..=4 * size {
+        engine
+            .step(view(number), &step(scene, number, size))
+            .unwrap();
+    }
+    engine.finish().unwrap();
+    reports.extend(engine.poll().unwrap());
+    let (splats, state) = engine.download().unwrap();
+    let mut engine = with_splats(next, &splats);
+    engine.add_views(views(scene)).unwrap();
+    engine.upload(&splats, Some(&state)).unwrap();
+    if rounds == Rounds::Some {
+        engine.densify(&relocating()).unwrap();
+    }
+    for number in 48..=51 {
+        engine.step(view(number), &step(scene, number, 1)).unwrap();
+    }
+    engine.finish().unwrap();
+    reports.extend(engine.poll().unwrap());
+    let render = engine.render(&scene.camera, &scene.settings).unwrap();
+    let (splats, state) = engine.download().unwrap();
+    Trained {
+        splats,
+        state,
+        render,
+        reports,
+    }
+}
+
+fn view(number: u32) -> ViewId {
+    ViewId((number * 3 % VIEWS) as usize)
+}
+
+fn views(scene: &TestScene) -> Vec<TrainView> {
+    (0..VIEWS)
+        .map(|i| {
+            let mut camera = scene.camera;
+            let moved = DVec3::new(0.05, -0.03, 0.02) * f64::from(i);
+            camera.camera_from_world.translation += moved;
+            let mut photo = photo(scene);
+            let turned = photo.rgb.len() / 7 * i as usize;
+            photo.rgb.rotate_left(turned);
+            TrainView {
+                camera,
+                photo: Arc::new(photo),
+            }
+        })
+        .collect()
+}
+
+fn step(scene: &TestScene, number: u32, size: u32) -> StepSettings {
+    let plain = settings(scene, number);
+    let mut settings = StepSettings {
+        batch: Batch {
+            index: (number - 1) % size,
+            size,
+        },
+        losses: plain
+            .losses
+            .with(LossTerm::Opacity, 0.01)
+            .with(LossTerm::Scale, 0.02),
+        absolute_density: number.is_multiple_of(2),
+        seed: 5,
+        ..plain
+    };
+    settings.features.dropout.rate = 0.1;
+    settings.features.noise.scale = 1e-3;
+    settings.render.antialias = size > 1;
+    settings.features.antialias.refresh = number == 1;
+    settings
+}
+
+fn relocating() -> DensifyPlan {
+    DensifyPlan {
+        step: 200,
+        seed: 9,
+        relocate: Some(Relocation {
+            dead_opacity: 0.2,
+            add_permille: 50,
+        }),
+        ..DensifyPlan::NOTHING
+    }
+}
