@@ -55,6 +55,8 @@ pub enum Step {
     Tests,
     /// The Python package, if there is a Python with numpy
     Python,
+    /// Runs on several processes, if there are `mpirun` and `mpicc`
+    Mpi,
     /// Words and phrases of pages, comments, messages and help
     Prose,
     /// The examples in the documentation
@@ -199,7 +201,7 @@ impl Step {
     fn is_slow(self) -> bool {
         matches!(
             self,
-            Self::Deny | Self::Doctests | Self::Docs | Self::Examples | Self::Captures
+            Self::Deny | Self::Mpi | Self::Doctests | Self::Docs | Self::Examples | Self::Captures
         )
     }
 
@@ -258,9 +260,23 @@ impl Step {
                     Ok(mut command) => finished(shell::attempt(&mut command)),
                     Err(why) => Outcome::Failed(why, Totals::default()),
                 },
-                Err(why) if is_required("python") => Outcome::Failed(why, Totals::default()),
-                Err(why) => Outcome::Skipped(why),
+                Err(why) => without("python", &why),
             },
+            Self::Mpi => {
+                let there = ["mpirun", "mpicc"].map(|tool| shell::works(tool, &["--version"]));
+                match there == [true; 2] {
+                    true => cargo(&[
+                        "test",
+                        "-p",
+                        "dapple-cli",
+                        "--features",
+                        "mpi",
+                        "--test",
+                        "mpi",
+                    ]),
+                    false => without("mpi", "mpirun and mpicc are not installed"),
+                }
+            }
             Self::Circles => checked(circles::run()),
             Self::Prose => checked(prose::run()),
             Self::Doctests => cargo(&["test", "--workspace", "--doc"]),
@@ -268,6 +284,14 @@ impl Step {
             Self::Examples => examples(),
             Self::Captures => captures::run(),
         }
+    }
+}
+
+/// Returns the outcome of a step that lacks something: a failure if `DAPPLE_REQUIRE` names it.
+fn without(what: &str, why: &str) -> Outcome {
+    match is_required(what) {
+        true => Outcome::Failed(why.to_owned(), Totals::default()),
+        false => Outcome::Skipped(why.to_owned()),
     }
 }
 

@@ -24,6 +24,7 @@ mod other_names;
 mod outputs;
 mod photo_memory;
 mod pictures;
+mod ranks;
 mod settings_args;
 mod training_display;
 mod video;

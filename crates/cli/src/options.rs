@@ -6,6 +6,7 @@ pub use dapple::train::config::parse_colour;
 use crate::console::Console;
 use crate::settings_args::{Photos, SettingsArgs};
 use clap::Args;
+use dapple::contract::sharded::check_settings;
 use dapple::glam::DVec3;
 use dapple::gpu::Precision;
 use dapple::scene::edit::Similarity;
@@ -42,6 +43,10 @@ pub struct DeviceOptions {
     /// See [`EngineOptions::photo_memory_bytes`].
     #[arg(skip)]
     pub photo_memory: Option<u64>,
+
+    /// Ranks of a training; `None` for an engine without ranks.
+    #[arg(skip)]
+    pub ranks: Option<u32>,
 }
 
 fn parse_precision(text: &str) -> Result<Precision, String> {
@@ -53,6 +58,14 @@ fn parse_device(text: &str) -> Result<Device, String> {
         Some(hint) => format!("{}: {hint}", e.what()),
         None => e.what().to_owned(),
     })
+}
+
+/// Sets the place of an error that has none.
+fn placed_at(error: Error, place: &str) -> Error {
+    match error.place() {
+        Some(_) => error,
+        None => error.at(place),
+    }
 }
 
 /// Sets the place of an error that has none.
@@ -77,6 +90,38 @@ impl DeviceOptions {
     /// Opens the selected engine and prints its name and the reason for the selection.
     pub fn engine(&self, console: &Console) -> Result<BoxedEngine> {
         Ok(self.open(false, console)?.into_engine())
+    }
+
+    /// Opens the selected engine for a run, with its ranks.
+    ///
+    /// # Errors
+    /// A run that ranks cannot train; see also [`Self::engine`].
+    pub fn engine_for(&self, config: &TrainConfig, console: &Console) -> Result<BoxedEngine> {
+        let launch = crate::ranks::take_launch();
+        let (place, ranks) = match (&launch, self.ranks) {
+            (Some(_), _) => ("ranks of MPI", 1),
+            (None, Some(ranks)) => ("--ranks-in-process", ranks),
+            (None, None) => return self.engine(console),
+        };
+        for settings in dapple::train::sampled_steps(config) {
+            check_settings(&settings).map_err(|error| error.at(place))?;
+        }
+        let (device, options) = self.of_rank();
+        let opened = match launch {
+            Some(launch) => launch.lead(&device, &options).map(|engine| (engine, None)),
+            None => dapple::open_ranks(&device, &options, ranks as usize)
+                .map(|(ranks, why)| (ranks.into_engine(), why)),
+        };
+        let (engine, why) = opened.map_err(|error| placed_at(error, place))?;
+        let why = why.map_or(String::new(), |why| format!(": {why}"));
+        console.note(&format!("device: {}{why}", engine.description()));
+        Ok(engine)
+    }
+
+    /// Returns the device and the options of a rank.
+    pub fn of_rank(&self) -> (Device, EngineOptions) {
+        let device = self.device.clone().unwrap_or_default();
+        (device, self.engine_options(false))
     }
 
     /// Returns the search for nearest entries of a palette, for formats with one. The device is opened at the first
@@ -136,7 +181,16 @@ impl DeviceOptions {
                     .hint("omit --threads, or use --device cpu"),
             );
         }
-        let options = EngineOptions {
+        let options = self.engine_options(time_stages);
+        dapple::open(&device, &options).map_err(|e| match (&device, e.place()) {
+            (_, Some(_)) => e,
+            (Device::Gpu(_), None) => e.at(format!("--device {device}")),
+            _ => e.at("--threads"),
+        })
+    }
+
+    fn engine_options(&self, time_stages: bool) -> EngineOptions {
+        EngineOptions {
             threads: self.threads,
             precision: self.precision.unwrap_or_default(),
             default_cap: self.default_cap,
@@ -145,12 +199,7 @@ impl DeviceOptions {
             // Bypass for drivers with wrong timestamps; see docs/PROFILING.md.
             without_timestamps: std::env::var_os("DAPPLE_NO_TIMESTAMPS").is_some_and(|v| v == "1"),
             shares_memory: false,
-        };
-        dapple::open(&device, &options).map_err(|e| match (&device, e.place()) {
-            (_, Some(_)) => e,
-            (Device::Gpu(_), None) => e.at(format!("--device {device}")),
-            _ => e.at("--threads"),
-        })
+        }
     }
 }
 

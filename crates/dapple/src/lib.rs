@@ -59,6 +59,7 @@
 mod device;
 pub mod live;
 mod nearest;
+mod ranks;
 
 // Compiles the README's example.
 #[cfg(doctest)]
@@ -67,6 +68,10 @@ struct Readme;
 
 pub use device::{AnyEngine, Device, EngineOptions, Opened, best, engine, open};
 pub use nearest::nearest;
+pub use ranks::{AnyRanks, Launch, MOST_RANKS, open_ranks};
+
+#[doc(inline)]
+pub use dapple_ranks::RankTimes;
 
 /// Photos and captures (`dapple-scene`); splats, their files and edits (`dapple-splats`).
 pub use dapple_scene as scene;

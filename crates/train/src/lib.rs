@@ -83,6 +83,6 @@ pub use poses::PoseErrors;
 pub use refit::{Refit, refit};
 pub use schedule::Schedule;
 pub use strategy::{DensityStrategy, Strategy};
-pub use trainer::{PausedRun, Trainer, fitting_gaussians, refuse_no_gaussian};
+pub use trainer::{PausedRun, Trainer, fitting_gaussians, refuse_no_gaussian, sampled_steps};
 pub use validation::{Best, ValidationRow, WatchReport};
 pub use verification::Verifier;

@@ -26,7 +26,7 @@ mod run;
 mod steps;
 mod watching;
 
-pub use begin::{fitting_gaussians, refuse_no_gaussian};
+pub use begin::{fitting_gaussians, refuse_no_gaussian, sampled_steps};
 pub use paused_run::PausedRun;
 pub(crate) use run::Run;
 

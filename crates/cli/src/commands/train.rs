@@ -25,6 +25,7 @@ use crate::options::{
     DeviceOptions, NewFolders, merged_config, merged_config_for, placed, refuse_inputs,
 };
 use crate::photo_memory;
+use crate::ranks;
 use crate::training_display::{Shown, TrainingDisplay, gaussians, grouped};
 use crate::viewing::{ViewOptions, playback, title};
 use dapple::BoxedEngine;
@@ -46,6 +47,9 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         }
     }
     args.refuse_added_steps()?;
+    if ranks::join(&args.device, console)? {
+        return Ok(());
+    }
     let mut done = match (&args.resume, &args.continue_run) {
         (Some(out), _) => resume::resume(args, out, wall, console)?,
         (_, Some(run)) => continued::continue_run(args, run, wall, console)?,
@@ -99,6 +103,7 @@ fn begin(args: &Args, mut wall: Wall, console: &Console) -> Result<Option<Done>>
         // An explicit 0 disables the limit on every device.
         default_cap: args.patch().max_gaussians_per_tile.filter(|&cap| cap == 0),
         photo_memory: args.photo_memory,
+        ranks: args.ranks_in_process,
         ..args.device.clone()
     };
     let job = Job {
@@ -135,7 +140,7 @@ fn begin(args: &Args, mut wall: Wall, console: &Console) -> Result<Option<Done>>
             config = merged_config_for(seen, file, planned.patch)?;
             job.pacer = Some(planned.pacer);
         }
-        let engine = wall.device(|| device.engine(console))?;
+        let engine = wall.device(|| device.engine_for(&config, console))?;
         train(job, config, engine, wall, console).map(Some)
     })
 }

@@ -35,6 +35,7 @@ mod pictures;
 mod poses;
 mod profile;
 mod profile_truth;
+mod ranks;
 mod resume;
 mod snapshots;
 mod surprises;

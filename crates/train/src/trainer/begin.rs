@@ -17,7 +17,7 @@ use crate::{
     strategy,
 };
 use dapple_device::BoxedEngine;
-use dapple_engine::Engine;
+use dapple_engine::{Engine, StepSettings};
 use dapple_scene::{Dataset, Error, Result, Splats};
 use std::time::Instant;
 
@@ -160,22 +160,28 @@ fn settle_config(config: &mut TrainConfig) {
     }
 }
 
-/// Returns the most Gaussians that fit an engine in the steps of a run: the least of some steps at the start, in the middle
-/// and at the end, several of each because some terms of the loss apply in every few steps. `None` if only system memory
-/// is the limit.
+/// Returns the most Gaussians that fit an engine in the steps of a run: the least of [`sampled_steps`]. `None` if only
+/// system memory is the limit.
 pub fn fitting_gaussians(config: &TrainConfig, engine: &dyn Engine) -> Option<usize> {
+    let steps = sampled_steps(config).into_iter();
+    let fit = steps.filter_map(|mut settings| {
+        settings.render.sh_degree = config.sh_degree;
+        engine.most_gaussians(&settings)
+    });
+    fit.min()
+}
+
+/// Returns the settings of some steps of a run at the start, in the middle and at the end, several of each because some
+/// terms of the loss apply in every few steps: together they have all features of the run.
+pub fn sampled_steps(config: &TrainConfig) -> Vec<StepSettings> {
     let schedule = Schedule::new(config.clone(), 1.0);
     let last = schedule.plan().last_step();
     let starts = [1, last / 2, last.saturating_sub(SAMPLED)];
     let steps = starts
         .into_iter()
         .flat_map(|first| first..=first.saturating_add(SAMPLED));
-    let fit = steps.filter_map(|step| {
-        let mut settings = schedule.step_settings(step.clamp(1, last.max(1)));
-        settings.render.sh_degree = config.sh_degree;
-        engine.most_gaussians(&settings)
-    });
-    fit.min()
+    let steps = steps.map(|step| schedule.step_settings(step.clamp(1, last.max(1))));
+    steps.collect()
 }
 
 /// Returns a note if the cap that the user set is beyond the memory of the device.

@@ -112,6 +112,13 @@ pub struct Args {
 
     #[command(flatten)]
     pub(super) device: DeviceOptions,
+
+    /// Share the Gaussians among N ranks of this process, each with an engine: on several GPUs, each holds a part of the
+    /// model. Results have the same bits for any N of one kind of device. Views of a step are rendered side by side, up to
+    /// --views-per-step
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64),
+        help_heading = "Device", hide_short_help = true)]
+    pub(super) ranks_in_process: Option<u32>,
 }
 
 impl Args {

@@ -74,7 +74,7 @@ fn continue_into(
     }
     let device = device(args, &ended, console);
     wall.goes_on(ended.history.seconds);
-    let engine = wall.device(|| device.engine(console))?;
+    let engine = wall.device(|| device.engine_for(&config, console))?;
     let folder = match is_same {
         true => source,
         false => RunFolder::create(out)?,

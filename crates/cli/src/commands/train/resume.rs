@@ -56,7 +56,7 @@ pub fn resume(args: &Args, out: &Path, mut wall: Wall, console: &Console) -> Res
     }
     wall.goes_on(checkpoint.history.seconds);
     let engine = wall
-        .device(|| device.engine(console))
+        .device(|| device.engine_for(&checkpoint.config, console))
         .map_err(|e| match e.place() {
             Some("--precision") if args.device.precision.is_none() => e
                 .at_path(out)
@@ -115,6 +115,7 @@ pub(super) fn device(args: &Args, checkpoint: &Checkpoint, console: &Console) ->
             .clone()
             .or_else(|| launch.device.as_deref().and_then(|d| d.parse().ok())),
         photo_memory: args.photo_memory,
+        ranks: args.ranks_in_process,
         ..given.like_run(launch)
     }
 }
