@@ -1,13 +1,14 @@
 //! Benchmarks of training on this machine, and comparison with the limits of its hardware.
 //!
-//! [`stages`] measures on synthetic splats, [`step`] on the points of a real scene ([`garden`]), [`train`] on a
-//! capture. They share three modules. [`measure`](mod@measure) times steps of any engine. [`rows`] is a table of stages
+//! [`stages`] measures on synthetic splats, [`step`] on the points of a real scene ([`garden`]), [`mod@ranks`] the same on
+//! several devices, [`train`] on a capture. They share three modules. [`measure`](mod@measure) times steps of any engine. [`rows`] is a table of stages
 //! with their costs. [`times`] holds times of repeated work. [`ops`] measures tensor operations.
 
 pub mod garden;
 pub mod measure;
 pub mod ops;
 mod random;
+pub mod ranks;
 pub mod rows;
 pub mod stages;
 pub mod step;

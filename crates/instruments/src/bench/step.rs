@@ -22,10 +22,10 @@ use serde::Serialize;
 const WARM_UP: u32 = 30;
 /// Seed of all random numbers.
 pub const SEED: u64 = 0;
-const NEAR: f32 = 0.01;
+pub(super) const NEAR: f32 = 0.01;
 
 /// Step sizes of the 3DGS paper's trainer, for a scene of extent 1.
-const LEARNING_RATES: LearningRates = LearningRates {
+pub(super) const LEARNING_RATES: LearningRates = LearningRates {
     means: 1.6e-4,
     scales: 5e-3,
     quats: 1e-3,

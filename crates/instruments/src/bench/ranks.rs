@@ -1,0 +1,201 @@
+//! Steps of several views on several ranks, on the Gaussians of [`step`](super::step): how much faster a step of B views
+//! becomes with further devices.
+//!
+//! 1. Measure an engine without ranks: the base of the efficiency.
+//! 2. Measure each number of ranks: wall time of whole batches, times and bytes of each rank.
+//!
+//! Efficiency is the views per second over those of the base times the number of ranks.
+
+use super::garden::{self, Garden};
+use super::measure::view_of;
+use super::step::{LEARNING_RATES, NEAR, SEED};
+use dapple::contract::{Batch, LossTerm, LossWeights, PARAM_GROUPS, StepSettings, ViewId};
+use dapple::{Device, Engine, EngineExt, EngineOptions, RankTimes, RenderSettings, Result, Splats};
+use serde::Serialize;
+use std::hash::{DefaultHasher, Hasher};
+use std::time::Instant;
+
+/// Batches before the timed ones.
+const WARM_UP: u32 = 3;
+
+/// Inputs of a measurement.
+#[derive(Debug, Clone)]
+pub struct Job<'a> {
+    /// Device, as for [`dapple::open_ranks`].
+    pub device: &'a Device,
+    /// Options of the engines.
+    pub options: EngineOptions,
+    /// Size of the photos, pixels.
+    pub size: [u32; 2],
+    /// Views of a step.
+    pub views: u32,
+    /// Batches to time.
+    pub batches: u32,
+}
+
+/// Result for one number of ranks.
+#[derive(Debug, Serialize)]
+pub struct Run {
+    /// Ranks; 0 = an engine without ranks.
+    pub ranks: usize,
+    /// Description of the engines.
+    pub device: String,
+    /// Gaussians.
+    pub gaussians: usize,
+    /// Mean time of a batch, milliseconds.
+    pub batch_ms: f64,
+    /// Views per second.
+    pub views_per_s: f64,
+    /// Views per second over those of the base times the number of ranks.
+    pub efficiency: f64,
+    /// Times of each rank per view.
+    pub each: Vec<RankRow>,
+    /// Checksum of the Gaussians at the end: equal for runs with equal results.
+    pub checksum: String,
+}
+
+/// Times of a rank per view, milliseconds, and the bytes that it sent per view.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct RankRow {
+    /// See [`RankTimes`], as for what follows.
+    pub project_ms: f64,
+    /// Rendering and comparing.
+    pub compare_ms: f64,
+    /// Moving its Gaussians.
+    pub update_ms: f64,
+    /// Exchanges.
+    pub exchange_ms: f64,
+    /// Megabytes sent.
+    pub sent_mb: f64,
+}
+
+impl From<RankTimes> for RankRow {
+    fn from(times: RankTimes) -> Self {
+        let views = times.views.max(1) as f64;
+        let ms = |ns: u64| ns as f64 * 1e-6 / views;
+        Self {
+            project_ms: ms(times.project_ns),
+            compare_ms: ms(times.compare_ns),
+            update_ms: ms(times.update_ns),
+            exchange_ms: ms(times.exchange_ns),
+            sent_mb: times.sent_bytes as f64 * 1e-6 / views,
+        }
+    }
+}
+
+/// Measures the base and each of `ranks`.
+///
+/// # Errors
+/// An engine fails.
+pub fn run(
+    job: &Job<'_>,
+    garden: &Garden,
+    truth: &Splats,
+    ranks: &[usize],
+    mut done: impl FnMut(&Run) -> Result<()>,
+) -> Result<Vec<Run>> {
+    let start = garden::start(truth.clone(), SEED);
+    let mut engine = dapple::open(job.device, &job.options)?.engine.into_engine();
+    engine.upload(truth, None)?;
+    let mut views = Vec::new();
+    for camera in garden.cameras(job.size) {
+        let settings = RenderSettings {
+            near: NEAR,
+            ..RenderSettings::default()
+        };
+        let rendered = engine.render(&camera, &settings)?;
+        views.push(view_of(camera, rendered.photo()));
+    }
+    engine.upload(&start, None)?;
+    engine.add_views(views.clone())?;
+    let seconds = batches(job, engine.as_mut(), views.len())?;
+    let base = finished(job, engine.as_mut(), seconds, Shared::default())?;
+    drop(engine);
+    done(&base)?;
+    let of_one = base.views_per_s;
+    let mut runs = vec![base];
+    for &ranks in ranks {
+        let (mut engine, _) = dapple::open_ranks(job.device, &job.options, ranks)?;
+        engine.as_engine().upload(&start, None)?;
+        engine.as_engine().add_views(views.clone())?;
+        let seconds = batches(job, engine.as_engine(), views.len())?;
+        let shared = Shared {
+            ranks,
+            times: engine.take_times(),
+            of_one,
+        };
+        let run = finished(job, engine.as_engine(), seconds, shared)?;
+        done(&run)?;
+        runs.push(run);
+    }
+    Ok(runs)
+}
+
+/// Numbers of a run on ranks that the base does not have.
+#[derive(Default)]
+struct Shared {
+    ranks: usize,
+    times: Vec<RankTimes>,
+    /// Views per second of the base.
+    of_one: f64,
+}
+
+/// Takes the steps. Returns the mean time of a batch, seconds.
+fn batches(job: &Job<'_>, engine: &mut dyn Engine, views: usize) -> Result<f64> {
+    let mut step = 0;
+    let mut take = |engine: &mut dyn Engine, batches: u32| -> Result<()> {
+        for _ in 0..batches * job.views {
+            step += 1;
+            let view = ViewId((step as usize - 1) % views.max(1));
+            engine.step(view, &settings(job, step))?;
+        }
+        engine.finish()?;
+        engine.poll().map(drop)
+    };
+    take(engine, WARM_UP)?;
+    let started = Instant::now();
+    take(engine, job.batches)?;
+    Ok(started.elapsed().as_secs_f64() / f64::from(job.batches.max(1)))
+}
+
+fn settings(job: &Job<'_>, step: u32) -> StepSettings {
+    let render = RenderSettings {
+        near: NEAR,
+        ..RenderSettings::default()
+    };
+    StepSettings {
+        learning_rates: LEARNING_RATES,
+        losses: LossWeights::default().with(LossTerm::Ssim, 0.2),
+        accumulate_density: true,
+        batch: Batch {
+            index: (step - 1) % job.views,
+            size: job.views,
+        },
+        ..StepSettings::new(step, render)
+    }
+}
+
+/// Returns the results of a run.
+fn finished(job: &Job<'_>, engine: &mut dyn Engine, seconds: f64, shared: Shared) -> Result<Run> {
+    let splats = engine.splats()?;
+    let mut hasher = DefaultHasher::new();
+    for group in PARAM_GROUPS {
+        for value in group.values(&splats) {
+            hasher.write_u32(value.to_bits());
+        }
+    }
+    let views_per_s = f64::from(job.views) / seconds;
+    Ok(Run {
+        ranks: shared.ranks,
+        device: engine.description(),
+        gaussians: splats.len(),
+        batch_ms: seconds * 1e3,
+        views_per_s,
+        efficiency: match shared.ranks {
+            0 => 1.0,
+            ranks => views_per_s / (shared.of_one * ranks as f64),
+        },
+        each: shared.times.into_iter().map(RankRow::from).collect(),
+        checksum: format!("{:016x}", hasher.finish()),
+    })
+}
