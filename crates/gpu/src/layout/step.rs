@@ -41,6 +41,12 @@ shared_struct! {
         shown: u32,
         /// Numbers of the features.
         features: features::Immediates,
+        /// Not used: where there are no immediates the block is a uniform, whose size is a multiple of 16.
+        spare0: u32,
+        /// As before.
+        spare1: u32,
+        /// As before.
+        spare2: u32,
     }
 }
 
@@ -71,6 +77,6 @@ const MOST_IMMEDIATES: usize = 128;
 
 const _: () = assert!(LossTerm::ALL.len() <= 8);
 
-const _: () = assert!(size_of::<Step>() <= MOST_IMMEDIATES);
+const _: () = assert!(size_of::<Step>() <= MOST_IMMEDIATES && size_of::<Step>().is_multiple_of(16));
 
 const _: () = assert!(size_of::<Parameters>() <= dapple_runtime::PARAMETER_BYTES);

@@ -9,7 +9,9 @@
 use super::garden::{self, Garden};
 use super::measure::view_of;
 use super::step::{LEARNING_RATES, NEAR, SEED};
-use dapple::contract::{Batch, LossTerm, LossWeights, PARAM_GROUPS, StepSettings, ViewId};
+use dapple::contract::{
+    Batch, LossTerm, LossWeights, PARAM_GROUPS, StepSettings, TrainView, ViewId,
+};
 use dapple::{Device, Engine, EngineExt, EngineOptions, RankTimes, RenderSettings, Result, Splats};
 use serde::Serialize;
 use std::hash::{DefaultHasher, Hasher};
@@ -46,8 +48,8 @@ pub struct Run {
     pub batch_ms: f64,
     /// Views per second.
     pub views_per_s: f64,
-    /// Views per second over those of the base times the number of ranks.
-    pub efficiency: f64,
+    /// Views per second over those of the base times the number of ranks; `None` without a base.
+    pub efficiency: Option<f64>,
     /// Times of each rank per view.
     pub each: Vec<RankRow>,
     /// Checksum of the Gaussians at the end: equal for runs with equal results.
@@ -83,10 +85,10 @@ impl From<RankTimes> for RankRow {
     }
 }
 
-/// Measures the base and each of `ranks`.
+/// Measures the base and each of `ranks`. A model that one engine cannot hold has no base.
 ///
 /// # Errors
-/// An engine fails.
+/// The ranks fail.
 pub fn run(
     job: &Job<'_>,
     garden: &Garden,
@@ -95,27 +97,34 @@ pub fn run(
     mut done: impl FnMut(&Run) -> Result<()>,
 ) -> Result<Vec<Run>> {
     let start = garden::start(truth.clone(), SEED);
+    let mut runs = Vec::new();
+    let mut of_one = None;
     let mut engine = dapple::open(job.device, &job.options)?.engine.into_engine();
-    engine.upload(truth, None)?;
-    let mut views = Vec::new();
-    for camera in garden.cameras(job.size) {
-        let settings = RenderSettings {
-            near: NEAR,
-            ..RenderSettings::default()
-        };
-        let rendered = engine.render(&camera, &settings)?;
-        views.push(view_of(camera, rendered.photo()));
-    }
-    engine.upload(&start, None)?;
-    engine.add_views(views.clone())?;
-    let seconds = batches(job, engine.as_mut(), views.len())?;
-    let base = finished(job, engine.as_mut(), seconds, Shared::default())?;
-    drop(engine);
-    done(&base)?;
-    let of_one = base.views_per_s;
-    let mut runs = vec![base];
+    let views = match photos(job, garden, engine.as_mut(), truth) {
+        Ok(views) => {
+            engine.upload(&start, None)?;
+            engine.add_views(views.clone())?;
+            let seconds = batches(job, engine.as_mut(), views.len())?;
+            let base = finished(job, engine.as_mut(), seconds, Shared::default())?;
+            drop(engine);
+            done(&base)?;
+            of_one = Some(base.views_per_s);
+            runs.push(base);
+            views
+        }
+        Err(_) => {
+            drop(engine);
+            let most = ranks.iter().copied().max().unwrap_or(1);
+            let (mut engine, _) = dapple::open_ranks(job.device, &job.options, most)?;
+            photos(job, garden, engine.as_engine(), truth)?
+        }
+    };
     for &ranks in ranks {
         let (mut engine, _) = dapple::open_ranks(job.device, &job.options, ranks)?;
+        if ranks == 1 && of_one.is_none() {
+            // As the engine without ranks.
+            continue;
+        }
         engine.as_engine().upload(&start, None)?;
         engine.as_engine().add_views(views.clone())?;
         let seconds = batches(job, engine.as_engine(), views.len())?;
@@ -131,13 +140,34 @@ pub fn run(
     Ok(runs)
 }
 
+/// Renders the photos.
+fn photos(
+    job: &Job<'_>,
+    garden: &Garden,
+    engine: &mut dyn Engine,
+    truth: &Splats,
+) -> Result<Vec<TrainView>> {
+    engine.upload(truth, None)?;
+    let settings = RenderSettings {
+        near: NEAR,
+        ..RenderSettings::default()
+    };
+    let cameras = garden.cameras(job.size).into_iter();
+    cameras
+        .map(|camera| {
+            let rendered = engine.render(&camera, &settings)?;
+            Ok(view_of(camera, rendered.photo()))
+        })
+        .collect()
+}
+
 /// Numbers of a run on ranks that the base does not have.
 #[derive(Default)]
 struct Shared {
     ranks: usize,
     times: Vec<RankTimes>,
-    /// Views per second of the base.
-    of_one: f64,
+    /// Views per second of the base, if there is one.
+    of_one: Option<f64>,
 }
 
 /// Takes the steps. Returns the mean time of a batch, seconds.
@@ -192,8 +222,8 @@ fn finished(job: &Job<'_>, engine: &mut dyn Engine, seconds: f64, shared: Shared
         batch_ms: seconds * 1e3,
         views_per_s,
         efficiency: match shared.ranks {
-            0 => 1.0,
-            ranks => views_per_s / (shared.of_one * ranks as f64),
+            0 => Some(1.0),
+            ranks => shared.of_one.map(|one| views_per_s / (one * ranks as f64)),
         },
         each: shared.times.into_iter().map(RankRow::from).collect(),
         checksum: format!("{:016x}", hasher.finish()),

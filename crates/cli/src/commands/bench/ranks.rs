@@ -13,8 +13,8 @@ use std::path::PathBuf;
 
 const AFTER_HELP: &str = "\
 FOLDER, Gaussians and photos are those of `dapple bench step`. A step has --views-per-step views.
-The first line is an engine without ranks. Then N ranks share the Gaussians, on the GPUs of this
-machine in turn, or on the CPU. Efficiency is views/s over N times those of the first line. Equal
+The first line is an engine without ranks, if it can hold the model. Then N ranks share the Gaussians,
+on the GPUs of this machine in turn, or on the CPU. Efficiency is views/s over N times those of the first line. Equal
 checksums are equal results.
 
 Times of a rank are per view: projecting its Gaussians, rendering its views, moving its Gaussians,
@@ -110,11 +110,14 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
 
 fn lines(run: &Run) -> String {
     let mut lines = vec![format!(
-        "{:<28} {:>9.2} ms a step  {:>8.1} views/s  {:>4.0} %  checksum {}",
+        "{:<28} {:>9.2} ms a step  {:>8.1} views/s  {:>6}  checksum {}",
         run.device,
         run.batch_ms,
         run.views_per_s,
-        100.0 * run.efficiency,
+        match run.efficiency {
+            Some(efficiency) => format!("{:.0} %", 100.0 * efficiency),
+            None => "-".to_owned(),
+        },
         run.checksum
     )];
     for (rank, row) in run.each.iter().enumerate() {
