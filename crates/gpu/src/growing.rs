@@ -178,7 +178,7 @@ impl GpuEngine {
             let bytes = memory_use::bytes_per_gaussian(self.options.precision, self.sh_degree);
             return Err(self.too_large("Gaussians", capacity, most).hint(format!(
                 "one takes {bytes} bytes: {:.2} GB in all; use fewer (--max-gaussians), 16-bit \
-                     storage, a lower --sh-degree, or --device cpu",
+                     storage, a lower --sh-degree, --ranks-in-process 2, or --device cpu",
                 f64::from(capacity) * bytes as f64 * 1e-9
             )));
         }

@@ -4,10 +4,12 @@
 
 use crate::support;
 
-use dapple_engine::Engine;
+use dapple_engine::{Engine, PARAM_GROUPS, TrainView};
 use dapple_gpu::{Capacity, GpuEngine, GpuEngineOptions, Precision};
 use dapple_ranks::RanksEngine;
 use dapple_reference::conformance::{Make, Rounds, ranks_train_alike};
+use dapple_reference::scenes;
+use std::sync::Arc;
 
 /// Returns an engine. Those with small buffers have another device than the others.
 fn engine(has_small_buffers: bool, precision: &str) -> GpuEngine {
@@ -56,4 +58,44 @@ fn any_number_of_ranks_trains_alike() {
         ranks(5, "f32")
     }];
     ranks_train_alike(&makes, Rounds::Some, &["crowd", "lens_fisheye"]);
+}
+
+/// A device with small bindings holds fewer Gaussians in one engine than in the parts of two ranks.
+#[test]
+fn a_model_that_one_engine_cannot_hold_trains_on_ranks() {
+    require_gpu!();
+    let scene = scenes::named("crowd");
+    // The other Gaussians are far behind the camera: a view of all would need larger bindings for its instances.
+    let mut splats = scene.splats.clone();
+    for _ in 0..3 {
+        let mut hidden = scene.splats.clone();
+        hidden.means.iter_mut().for_each(|mean| mean[2] -= 1e4);
+        for group in PARAM_GROUPS {
+            let both = [group.values(&splats), group.values(&hidden)].concat();
+            group.set(&mut splats, &both);
+        }
+    }
+    let small = || {
+        support::engine_on(GpuEngineOptions {
+            gpu: support::options(false),
+            max_binding_bytes: 900_000,
+            ..GpuEngineOptions::default()
+        })
+    };
+    let error = small().upload(&splats, None).unwrap_err();
+    assert!(error.what().contains("Gaussians"), "{error}");
+    let mut ranks = RanksEngine::new(vec![small(), small()]).unwrap();
+    let mut whole = engine(false, "f32");
+    let renders = [&mut ranks as &mut dyn Engine, &mut whole].map(|engine| {
+        engine.upload(&splats, None).unwrap();
+        let photo = engine.render(&scene.camera, &scene.settings).unwrap();
+        let view = TrainView {
+            camera: scene.camera,
+            photo: Arc::new(photo.photo()),
+        };
+        let view = engine.add_views(vec![view]).unwrap()[0];
+        engine.step(view, &support::settings(1)).unwrap();
+        engine.render(&scene.camera, &scene.settings).unwrap()
+    });
+    assert!(renders[0] == renders[1]);
 }
