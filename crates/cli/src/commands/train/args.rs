@@ -29,6 +29,7 @@ Examples:
   dapple train captures/bird --from out/bird -o out/more  start from splats that exist
   dapple train captures/bird --depth-from points        few photos: depths from the sparse points
   dapple train captures/bird --view                     show the run in a browser
+  dapple train captures/bird --ranks-in-process 2 --views-per-step 8   on two GPUs (docs/CLUSTER.md)
   dapple train captures/bird --preset m8 --flamegraph bird.svg";
 
 /// Trains splats from a capture
