@@ -137,10 +137,7 @@ impl CpuEngine {
             model: &mut self.model,
             views: &mut self.views,
             frame: &mut self.frame,
-            mode: Mode {
-                absolute: settings.accumulate_density && settings.absolute_density,
-                ..Mode::default()
-            },
+            mode: Mode::of_step(settings),
             slots: KernelSlots::default(),
             clock: Clock::start(),
         };

@@ -114,6 +114,18 @@ pub type Slot = [f32; 9];
 /// `blend_backward`.
 pub type AbsoluteSlot = [f32; 2];
 
+/// Adds up the slots of a Gaussian, in the order of its instances.
+#[inline(always)]
+pub fn add_up<const N: usize>(instances: &[u32], slots: &[[f32; N]]) -> [f32; N] {
+    let mut sum = [0.0f32; N];
+    for &slot in instances {
+        for (total, value) in sum.iter_mut().zip(&slots[slot as usize]) {
+            *total += value;
+        }
+    }
+    sum
+}
+
 /// Depths of a view: images tiled like [`Frame::image`], one plane each, `[tiles, 16]` rows.
 #[derive(Debug, Default)]
 pub struct DepthFrame {

@@ -16,9 +16,10 @@ use crate::{
     Report, StepSettings, TrainView, ViewId,
 };
 use dapple_scene::{Camera, Result, Splats};
+use serde::{Deserialize, Serialize};
 
 /// Parts of an engine's state to copy to the host. An engine on a GPU reads only these.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DownloadParts {
     /// The splats and the whole [`OptimizerState`].
     All,

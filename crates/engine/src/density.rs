@@ -18,6 +18,7 @@
 //! All Gaussians keep their index; new Gaussians follow.
 
 use crate::{DensifyPlan, DensifyReport, Relocation, noise, relocation};
+use dapple_scene::unit_rotation;
 
 /// Factor by which a split Gaussian's children are smaller (3DGS paper).
 const SPLIT_SHRINK: f32 = 1.6;
@@ -144,24 +145,7 @@ fn stays(plan: &DensifyPlan, gaussians: &impl Censused, source: &Source) -> bool
 /// Returns the rotation of a quaternion (w, x, y, z) of any length; the identity for zero.
 pub fn rotation(quat: [f32; 4]) -> [[f32; 3]; 3] {
     let norm = quat.iter().map(|v| v * v).sum::<f32>().sqrt();
-    let [w, x, y, z] = quat.map(|v| if norm > 0.0 { v / norm } else { 0.0 });
-    [
-        [
-            1.0 - 2.0 * (y * y + z * z),
-            2.0 * (x * y - w * z),
-            2.0 * (x * z + w * y),
-        ],
-        [
-            2.0 * (x * y + w * z),
-            1.0 - 2.0 * (x * x + z * z),
-            2.0 * (y * z - w * x),
-        ],
-        [
-            2.0 * (x * z - w * y),
-            2.0 * (y * z + w * x),
-            1.0 - 2.0 * (x * x + y * y),
-        ],
-    ]
+    unit_rotation(quat.map(|v| if norm > 0.0 { v / norm } else { 0.0 }))
 }
 
 /// Returns the offset of a child's centre from that of its parent, drawn from the parent. `log_scales` and `quat` are

@@ -1,6 +1,7 @@
 //! [`TrainView`]: a photo to train on.
 
 use dapple_scene::{Camera, Photo};
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// Photo to train on, with its camera.
@@ -14,5 +15,5 @@ pub struct TrainView {
 }
 
 /// Index of a view of an engine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ViewId(pub usize);

@@ -4,9 +4,7 @@ use crate::link::Link;
 use crate::parts::from_bytes;
 use crate::rank::Rank;
 use crate::wire::{head_of, with_head};
-use dapple_engine::{
-    DensifyPlan, DownloadParts, RenderSettings, Sharded, StepSettings, ViewId, ViewStep,
-};
+use dapple_engine::{DensifyPlan, DownloadParts, RenderSettings, Sharded, ViewStep};
 use dapple_scene::{Camera, Error, Photo, Result};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -22,50 +20,15 @@ pub enum Command {
     /// Takes a part of a model with this number of Gaussians; the part follows.
     Upload(usize),
     /// Takes steps. The photos of this rank's views follow.
-    Steps(Vec<(usize, StepSettings)>, Vec<PhotoHead>),
+    Steps(Vec<ViewStep>, Vec<PhotoHead>),
     /// Executes a round of density control.
     Densify(DensifyPlan),
     /// Renders.
     Render(Camera, RenderSettings),
     /// Sends parts of its state to the leader.
-    Gather(Gathered),
+    Gather(DownloadParts),
     /// Ends.
     Stop,
-}
-
-/// [`DownloadParts`] in messages.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub enum Gathered {
-    /// See [`DownloadParts`].
-    All,
-    /// See [`DownloadParts`].
-    Splats,
-    /// See [`DownloadParts`].
-    SplatsAndFilters,
-    /// See [`DownloadParts`].
-    Views,
-}
-
-impl From<DownloadParts> for Gathered {
-    fn from(parts: DownloadParts) -> Self {
-        match parts {
-            DownloadParts::All => Self::All,
-            DownloadParts::Splats => Self::Splats,
-            DownloadParts::SplatsAndFilters => Self::SplatsAndFilters,
-            DownloadParts::Views => Self::Views,
-        }
-    }
-}
-
-impl From<Gathered> for DownloadParts {
-    fn from(parts: Gathered) -> Self {
-        match parts {
-            Gathered::All => Self::All,
-            Gathered::Splats => Self::Splats,
-            Gathered::SplatsAndFilters => Self::SplatsAndFilters,
-            Gathered::Views => Self::Views,
-        }
-    }
 }
 
 /// Size of a photo, and which planes follow its colours.
@@ -188,11 +151,7 @@ impl<E: Sharded> Rank<E> {
                 let (splats, state) = from_bytes(rest)?;
                 self.take_part(&splats, Some(&state), total)?;
             }
-            Command::Steps(steps, photos) => {
-                let views: Vec<ViewStep> = steps
-                    .into_iter()
-                    .map(|(view, settings)| (ViewId(view), settings))
-                    .collect();
+            Command::Steps(views, photos) => {
                 let own = views.iter().skip(self.number()).step_by(self.ranks());
                 let mut rest = rest;
                 for ((view, _), head) in own.zip(photos) {
@@ -209,7 +168,7 @@ impl<E: Sharded> Rank<E> {
                 self.render(&camera, &settings)?;
             }
             Command::Gather(parts) => {
-                self.gather(parts.into())?;
+                self.gather(parts)?;
             }
             Command::Stop => return Ok(false),
         }

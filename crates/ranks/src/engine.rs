@@ -2,7 +2,7 @@
 
 use crate::command::{Command, Greeting, PhotoHead, greet};
 use crate::link::{Link, is_of_another, threads};
-use crate::parts::{append, append_state, cut, cut_state, range, to_bytes};
+use crate::parts::{append_state, cut, cut_state, range, to_bytes};
 use crate::rank::{Rank, RankTimes};
 use crate::wire::with_head;
 use dapple_engine::instruments::Instrumented;
@@ -13,6 +13,7 @@ use dapple_engine::{
     Scoring, Sharded, Showing, StepSettings, Streaming, TrainView, ViewId, ViewState, ViewStep,
     check_upload,
 };
+use dapple_scene::order::append;
 use dapple_scene::{Camera, Error, Photo, Result, Splats};
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -174,24 +175,23 @@ impl<E: Sharded> RanksEngine<E> {
             }
         });
         let photos: Vec<Option<HeldPhoto>> = photos.collect();
-        let steps: Vec<_> = views.iter().map(|(view, step)| (view.0, *step)).collect();
         let ranks = self.count();
         self.tell(|rank| {
             let own = || photos.iter().skip(rank).step_by(ranks).flatten();
             let heads = own().map(|held| PhotoHead::of(&held.photo)).collect();
-            let mut message = with_head(&Command::Steps(steps.clone(), heads))?;
+            let mut message = with_head(&Command::Steps(views.to_vec(), heads))?;
             own().for_each(|held| PhotoHead::push(&held.photo, &mut message));
             Ok(message)
         })
     }
 
     /// Notes the photo of a view for ranks of other processes.
-    fn hold(&mut self, view: ViewId, photo: Option<HeldPhoto>) {
+    fn hold(&mut self, view: ViewId, photo: HeldPhoto) {
         if self.photos.len() <= view.0 {
             self.photos.resize(view.0 + 1, None);
         }
         if let Some(held) = self.photos.get_mut(view.0) {
-            *held = photo;
+            *held = Some(photo);
         }
     }
 
@@ -204,12 +204,9 @@ impl<E: Sharded> RanksEngine<E> {
 
 impl<E: Sharded> Drop for RanksEngine<E> {
     fn drop(&mut self) {
-        let leads = self.ranks.first().is_some_and(|rank| rank.ranks() > 1);
-        if let (Some(leader), None, true) = (self.ranks.first_mut(), &self.failed, leads)
-            && !self.greetings.is_empty()
-        {
+        if self.failed.is_none() {
             // A fault at the end has no effect.
-            let _ = leader.tell(|_| with_head(&Command::Stop));
+            let _ = self.tell_all(&Command::Stop);
         }
     }
 }
@@ -250,22 +247,15 @@ impl<E: Sharded> Engine for RanksEngine<E> {
         self.batch.clear();
         self.queue.clear();
         let ranks = self.count();
-        let untrained;
-        let whole = match state {
-            Some(state) => state,
-            None => {
-                untrained = match self.leads() {
-                    true => OptimizerState::untrained(splats, ViewState::default()),
-                    false => OptimizerState::default(),
-                };
-                &untrained
-            }
-        };
         self.tell(|rank| {
             let own = range(rank, ranks, splats.len());
+            let part = cut(splats, own.clone());
+            let part_state = match state {
+                Some(state) => cut_state(state, own),
+                None => OptimizerState::untrained(&part, ViewState::default()),
+            };
             let mut message = with_head(&Command::Upload(splats.len()))?;
-            let part = cut_state(whole, own.clone());
-            message.extend(to_bytes(&cut(splats, own), &part)?);
+            message.extend(to_bytes(&part, &part_state)?);
             Ok(message)
         })?;
         self.on_all(|rank| rank.upload(splats, state))?;
@@ -273,13 +263,13 @@ impl<E: Sharded> Engine for RanksEngine<E> {
     }
 
     fn download_parts(&mut self, parts: DownloadParts) -> Result<(Splats, OptimizerState)> {
-        self.tell_all(&Command::Gather(parts.into()))?;
+        self.tell_all(&Command::Gather(parts))?;
         let gathered = self.on_all(|rank| rank.gather(parts))?;
         let mut downloaded = gathered.into_iter().flatten();
         let (mut splats, mut state) = downloaded.next().unwrap_or_default();
         for (part, part_state) in downloaded {
-            append(&mut splats, &part);
-            append_state(&mut state, &part_state);
+            append(&mut splats, part);
+            append_state(&mut state, part_state);
         }
         Ok((splats, state))
     }
@@ -295,7 +285,7 @@ impl<E: Sharded> Engine for RanksEngine<E> {
                     photo: view.photo,
                     comes_each_step: false,
                 };
-                self.hold(*id, Some(photo));
+                self.hold(*id, photo);
             }
         }
         Ok(ids)
@@ -401,14 +391,11 @@ impl<E: Sharded> Streaming for RanksEngine<E> {
         match self.next_rank() {
             Some(rank) => rank.put_photo(view, photo),
             None => {
-                let comes_each_step = true;
-                self.hold(
-                    view,
-                    Some(HeldPhoto {
-                        photo,
-                        comes_each_step,
-                    }),
-                );
+                let photo = HeldPhoto {
+                    photo,
+                    comes_each_step: true,
+                };
+                self.hold(view, photo);
                 Ok(())
             }
         }

@@ -2,6 +2,7 @@
 
 use crate::wire::{floats, head_of, with_head};
 use dapple_engine::{OptimizerState, PARAM_GROUPS, ParamGroup, STATISTICS, groups};
+use dapple_scene::order::append;
 use dapple_scene::{Error, Result, Splats};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
@@ -217,25 +218,14 @@ pub fn from_bytes(bytes: &[u8]) -> Result<(Splats, OptimizerState)> {
     Ok((splats, state))
 }
 
-/// Appends splats, which may be without parameters, to others.
-pub fn append(to: &mut Splats, part: &Splats) {
-    to.sh_degree = part.sh_degree;
-    for group in PARAM_GROUPS {
-        let mut values = group.values(to).to_vec();
-        values.extend_from_slice(group.values(part));
-        group.set(to, &values);
-    }
-}
-
 /// Appends the state of Gaussians to that of others.
-pub fn append_state(to: &mut OptimizerState, part: &OptimizerState) {
-    append(&mut to.first_moments, &part.first_moments);
-    append(&mut to.second_moments, &part.second_moments);
+pub fn append_state(to: &mut OptimizerState, part: OptimizerState) {
     for statistic in STATISTICS {
-        let mut values = statistic.values(to).to_vec();
-        values.extend_from_slice(statistic.values(part));
+        let values = [statistic.values(to), statistic.values(&part)].concat();
         statistic.set(to, values);
     }
+    append(&mut to.first_moments, part.first_moments);
+    append(&mut to.second_moments, part.second_moments);
 }
 
 #[cfg(test)]
@@ -262,8 +252,8 @@ mod tests {
             let (mut all, mut all_state) = <(Splats, OptimizerState)>::default();
             for rank in 0..3 {
                 let own = range(rank, 3, 7);
-                append(&mut all, &cut(&splats, own.clone()));
-                append_state(&mut all_state, &cut_state(&state, own));
+                append(&mut all, cut(&splats, own.clone()));
+                append_state(&mut all_state, cut_state(&state, own));
             }
             assert_eq!((all, all_state), (splats.clone(), state.clone()));
             let bytes = to_bytes(&splats, &state).unwrap();

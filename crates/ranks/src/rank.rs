@@ -11,7 +11,6 @@ use dapple_engine::{
     RenderSettings, Rendered, Sharded, Shipment, StepReport, ViewId, ViewStep,
 };
 use dapple_scene::{Camera, Error, Photo, Result, Splats};
-use serde::{Deserialize, Serialize};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::Instant;
@@ -34,7 +33,7 @@ impl Lap {
 
 /// Time and bytes of a rank in the steps so far. Times are wall times on the host, with waits for the device where the
 /// result is needed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct RankTimes {
     /// Views of steps.
     pub views: u64,

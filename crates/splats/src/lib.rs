@@ -63,4 +63,4 @@ pub use outliers::without_far_off;
 pub use point::Point;
 pub use rays::Rays;
 pub use similarity::Similarity;
-pub use splats::{MAX_SH_DEGREE, SH_C0, Splats, sh_coefficient_count};
+pub use splats::{MAX_SH_DEGREE, SH_C0, Splats, sh_coefficient_count, unit_rotation};

@@ -166,3 +166,23 @@ impl Splats {
         self.len() * (3 + 3 + 4 + 1 + 3 + self.sh_rest_stride()) * size_of::<f32>()
     }
 }
+/// Returns the rows of the rotation of a unit quaternion (w, x, y, z); the identity for zero.
+pub fn unit_rotation([w, x, y, z]: [f32; 4]) -> [[f32; 3]; 3] {
+    [
+        [
+            1.0 - 2.0 * (y * y + z * z),
+            2.0 * (x * y - w * z),
+            2.0 * (x * z + w * y),
+        ],
+        [
+            2.0 * (x * y + w * z),
+            1.0 - 2.0 * (x * x + z * z),
+            2.0 * (y * z - w * x),
+        ],
+        [
+            2.0 * (x * z - w * y),
+            2.0 * (y * z + w * x),
+            1.0 - 2.0 * (x * x + y * y),
+        ],
+    ]
+}

@@ -4,12 +4,13 @@
 //! statistics, [`AbsoluteSlot`]. `update` reads them as if each shown Gaussian had one instance.
 
 use super::{CpuEngine, on_pool};
-use crate::antialias::deviations;
 use crate::context::{Clock, KernelSlots, UpdateContext};
+use crate::features::antialias;
 use crate::features::noise::kernels::NoiseStep;
 use crate::features::regularise::kernels::Regularisers;
 use crate::frame::{
-    AbsoluteSlot, CameraF32, Frame, PROJECT_CHUNK, Slot, Span, Splat2d, TileSpans, grow, grow_cells,
+    AbsoluteSlot, CameraF32, Frame, PROJECT_CHUNK, Slot, Span, Splat2d, TileSpans, add_up, grow,
+    grow_cells,
 };
 use crate::simd::ROW;
 use crate::stages::blend::BlendExtra;
@@ -118,7 +119,7 @@ impl CpuEngine {
     ) -> Result<Option<NonFiniteReport>> {
         let camera = self.views.camera(view)?.with_near(settings.render.near);
         self.batch.step(settings.batch)?;
-        let mode = mode_of(settings);
+        let mode = Mode::of_step(settings);
         let blocks = self.model.params.count() * ROW;
         put_sums(&mut self.frame, blocks, &shown.indices, &sums.0, mode)?;
         let part = self.model.range();
@@ -144,6 +145,7 @@ impl CpuEngine {
             Ok(checks.then(|| finite::run(&engine.model.params)).flatten())
         })
     }
+
     /// Projects the Gaussians for a step on a view.
     fn project_view(
         &mut self,
@@ -152,11 +154,9 @@ impl CpuEngine {
     ) -> Result<ShownPart<HostShipment>> {
         check_settings(settings)?;
         let camera = self.views.camera(view)?.with_near(settings.render.near);
-        if settings.render.antialias && settings.features.antialias.refresh {
-            let (params, cameras) = (&self.model.params, self.views.cameras());
-            let near = settings.render.near;
-            self.model.filter_3d = self.pool.install(|| deviations(params, &cameras, near));
-        }
+        on_pool(self, |engine| {
+            antialias::refresh(settings, &mut engine.model, &engine.views);
+        });
         let slots = KernelSlots {
             first: self.model.range().first,
             opacity: Dropout::new(settings.features.dropout, settings.seed, settings.step),
@@ -178,7 +178,7 @@ impl CpuEngine {
         let camera = self.views.camera(view)?.with_near(settings.render.near);
         let mut clock = Clock::start();
         let gaussians = receive(parts, &mut self.frame)?;
-        let (render, mode) = (&settings.render, mode_of(settings));
+        let (render, mode) = (&settings.render, Mode::of_step(settings));
         let loss = on_pool(self, |engine| {
             let frame = &mut engine.frame;
             let projected = Projected {
@@ -231,14 +231,6 @@ impl CpuEngine {
         let params = &self.model.params;
         project::run(params, filter_3d, camera, sh_degree, slots, &mut self.frame);
         send(&self.frame, params.len)
-    }
-}
-
-/// Returns the outputs of the backward pass of a step.
-fn mode_of(settings: &StepSettings) -> Mode {
-    Mode {
-        absolute: settings.accumulate_density && settings.absolute_density,
-        ..Mode::default()
     }
 }
 
@@ -333,33 +325,16 @@ fn sums_of(frame: &Frame, first: usize, n: usize, mode: Mode) -> Vec<u8> {
     let instances = |gaussian: usize| {
         let tiles = frame.spans_of[gaussian].tiles as usize;
         let at = frame.first_instance[gaussian].load(Relaxed) as usize;
-        frame.instance_slot[at..at + tiles]
-            .iter()
-            .map(|&slot| slot as usize)
+        &frame.instance_slot[at..at + tiles]
     };
-    let sums: Vec<Slot> = (first..first + n)
-        .into_par_iter()
-        .map(|gaussian| add_up(instances(gaussian).map(|slot| &frame.slots[slot])))
-        .collect();
-    let mut bytes = bytemuck::cast_slice(&sums).to_vec();
+    let own = (first..first + n).into_par_iter();
+    let sums = own.clone().map(|i| add_up(instances(i), &frame.slots));
+    let mut bytes = bytemuck::cast_slice(&sums.collect::<Vec<Slot>>()).to_vec();
     if mode.absolute {
-        let sums: Vec<AbsoluteSlot> = (first..first + n)
-            .into_par_iter()
-            .map(|gaussian| add_up(instances(gaussian).map(|slot| &frame.absolute_slots[slot])))
-            .collect();
-        bytes.extend_from_slice(bytemuck::cast_slice(&sums));
+        let sums = own.map(|i| add_up(instances(i), &frame.absolute_slots));
+        bytes.extend_from_slice(bytemuck::cast_slice(&sums.collect::<Vec<AbsoluteSlot>>()));
     }
     bytes
-}
-
-/// Adds up slots in order, as `update` does.
-fn add_up<'a, const N: usize>(slots: impl Iterator<Item = &'a [f32; N]>) -> [f32; N] {
-    slots.fold([0.0; N], |mut sum, slot| {
-        for (total, value) in sum.iter_mut().zip(slot) {
-            *total += value;
-        }
-        sum
-    })
 }
 
 /// Puts the sums of the shown Gaussians where `update` reads the slots of `gaussians` Gaussians: one instance for each.

@@ -4,19 +4,26 @@
 use super::point::{Feature, Learnt};
 use crate::antialias::deviations;
 use crate::context::StepContext;
+use crate::model::Model;
+use crate::views::Views;
+use dapple_engine::StepSettings;
 use dapple_scene::Result;
 
 /// Refresh of the 3D filters.
 #[derive(Debug, Default)]
 pub struct Held;
 
+/// Sets the 3D filters, if the step requests it.
+pub fn refresh(settings: &StepSettings, model: &mut Model, views: &Views) {
+    let render = &settings.render;
+    if render.antialias && settings.features.antialias.refresh {
+        model.filter_3d = deviations(&model.params, &views.cameras(), render.near);
+    }
+}
+
 impl Feature for Held {
     fn prepare(&mut self, step: &mut StepContext<'_>) -> Result<()> {
-        let render = &step.settings.render;
-        if render.antialias && step.settings.features.antialias.refresh {
-            step.model.filter_3d =
-                deviations(&step.model.params, &step.views.cameras(), render.near);
-        }
+        refresh(step.settings, step.model, step.views);
         Ok(())
     }
 }

@@ -25,6 +25,7 @@ use crate::frame::{
     AbsoluteSlot, CameraF32, Frame, PLANES, Slot, Splat2d, TILE_ROWS, grow, split_by_lengths,
 };
 use crate::simd::{ROW, Row, Splat, V, each, parts};
+use dapple_engine::StepSettings;
 use dapple_engine::constants::ALPHA_MAX;
 use pulp::Simd;
 use rayon::prelude::*;
@@ -39,6 +40,16 @@ pub struct Mode {
     pub depths: bool,
     /// True if the slots of `normals` are filled too; `blend_backward` itself does not read it.
     pub normals: bool,
+}
+
+impl Mode {
+    /// Returns the outputs of a step, without those of features.
+    pub fn of_step(settings: &StepSettings) -> Self {
+        Self {
+            absolute: settings.accumulate_density && settings.absolute_density,
+            ..Self::default()
+        }
+    }
 }
 
 /// Fills `slots` from `image` and `image_gradient`.

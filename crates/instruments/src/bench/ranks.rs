@@ -7,11 +7,8 @@
 //! Efficiency is the views per second over those of the base times the number of ranks.
 
 use super::garden::{self, Garden};
-use super::measure::view_of;
-use super::step::{LEARNING_RATES, NEAR, SEED};
-use dapple::contract::{
-    Batch, LossTerm, LossWeights, PARAM_GROUPS, StepSettings, TrainView, ViewId,
-};
+use super::step::{LEARNING_RATES, NEAR, SEED, photos};
+use dapple::contract::{Batch, LossTerm, LossWeights, PARAM_GROUPS, StepSettings, ViewId};
 use dapple::{Device, Engine, EngineExt, EngineOptions, RankTimes, RenderSettings, Result, Splats};
 use serde::Serialize;
 use std::hash::{DefaultHasher, Hasher};
@@ -100,8 +97,8 @@ pub fn run(
     let mut runs = Vec::new();
     let mut of_one = None;
     let mut engine = dapple::open(job.device, &job.options)?.engine.into_engine();
-    let views = match photos(job, garden, engine.as_mut(), truth) {
-        Ok(views) => {
+    let views = match photos(engine.as_mut(), garden, truth, job.size) {
+        Ok((views, _)) => {
             engine.upload(&start, None)?;
             engine.add_views(views.clone())?;
             let seconds = batches(job, engine.as_mut(), views.len())?;
@@ -116,15 +113,15 @@ pub fn run(
             drop(engine);
             let most = ranks.iter().copied().max().unwrap_or(1);
             let (mut engine, _) = dapple::open_ranks(job.device, &job.options, most)?;
-            photos(job, garden, engine.as_engine(), truth)?
+            photos(engine.as_engine(), garden, truth, job.size)?.0
         }
     };
     for &ranks in ranks {
-        let (mut engine, _) = dapple::open_ranks(job.device, &job.options, ranks)?;
         if ranks == 1 && of_one.is_none() {
             // As the engine without ranks.
             continue;
         }
+        let (mut engine, _) = dapple::open_ranks(job.device, &job.options, ranks)?;
         engine.as_engine().upload(&start, None)?;
         engine.as_engine().add_views(views.clone())?;
         let seconds = batches(job, engine.as_engine(), views.len())?;
@@ -138,27 +135,6 @@ pub fn run(
         runs.push(run);
     }
     Ok(runs)
-}
-
-/// Renders the photos.
-fn photos(
-    job: &Job<'_>,
-    garden: &Garden,
-    engine: &mut dyn Engine,
-    truth: &Splats,
-) -> Result<Vec<TrainView>> {
-    engine.upload(truth, None)?;
-    let settings = RenderSettings {
-        near: NEAR,
-        ..RenderSettings::default()
-    };
-    let cameras = garden.cameras(job.size).into_iter();
-    cameras
-        .map(|camera| {
-            let rendered = engine.render(&camera, &settings)?;
-            Ok(view_of(camera, rendered.photo()))
-        })
-        .collect()
 }
 
 /// Numbers of a run on ranks that the base does not have.

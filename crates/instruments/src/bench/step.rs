@@ -12,10 +12,10 @@ use super::times::Times;
 use crate::Open;
 use dapple::contract::{
     AppearanceMlp, AppearanceMlpSettings, LearningRates, OptimizerState, RenderSettings,
-    StepCounts, ViewState,
+    StepCounts, TrainView, ViewState,
 };
 use dapple::train::{AppearanceModel, ConfigPatch, TrainConfig};
-use dapple::{Error, Result, Splats};
+use dapple::{Engine, Error, Result, Splats};
 use serde::Serialize;
 
 /// Steps before the timed ones.
@@ -90,6 +90,31 @@ impl From<StepCounts> for CameraCounts {
     }
 }
 
+/// Renders the photos of size `[width, height]` from the Gaussians of a garden. Returns them with the counts of their
+/// renders.
+pub(super) fn photos(
+    engine: &mut dyn Engine,
+    garden: &Garden,
+    truth: &Splats,
+    size: [u32; 2],
+) -> Result<(Vec<TrainView>, Vec<CameraCounts>)> {
+    engine.upload(truth, None)?;
+    let settings = RenderSettings {
+        near: NEAR,
+        ..RenderSettings::default()
+    };
+    let cameras = garden.cameras(size).into_iter();
+    cameras
+        .map(|camera| {
+            let rendered = engine.render(&camera, &settings)?;
+            Ok((
+                view_of(camera, rendered.photo()),
+                CameraCounts::from(rendered.counts),
+            ))
+        })
+        .collect()
+}
+
 /// Runs steps 1 to 3 with `tiles` x `tiles` copies of the garden, `truth` ([`Garden::splats`] of [`SEED`]), and photos
 /// of `size`, `[width, height]`. With `learns_looks`, also trains the appearance MLP, as with `--appearance mlp`.
 ///
@@ -104,18 +129,8 @@ pub fn run(
     limits: LimitRow,
     learns_looks: bool,
 ) -> Result<Run> {
-    let settings = RenderSettings {
-        near: NEAR,
-        ..RenderSettings::default()
-    };
     let mut engine = open(false)?.into_engine();
-    engine.upload(truth, None)?;
-    let (mut views, mut cameras) = (Vec::new(), Vec::new());
-    for camera in garden.cameras(size) {
-        let rendered = engine.render(&camera, &settings)?;
-        cameras.push(rendered.counts.into());
-        views.push(view_of(camera, rendered.photo()));
-    }
+    let (views, cameras) = photos(engine.as_mut(), garden, truth, size)?;
     drop(engine);
     let splats = garden::start(truth.clone(), SEED);
     let rates = learns_looks.then(mlp_settings).transpose()?;

@@ -117,7 +117,7 @@ fn places(counts: &[i32]) -> Vec<i32> {
 
 impl<S: Shipment> Link<S> for MpiLink {
     fn rank(&self) -> usize {
-        self.world.rank() as usize
+        self.number()
     }
 
     fn ranks(&self) -> usize {

@@ -3,7 +3,7 @@
 
 use super::engines::{Make, growing, last_loss, with_splats};
 use super::training::{
-    check_moments, density_norms, photo, settings, steps_repeat_themselves, truth,
+    self, check_moments, density_norms, settings, steps_repeat_themselves, truth,
 };
 use crate as reference;
 use crate::compare::{self, TOLERANCE};
@@ -14,7 +14,6 @@ use dapple_engine::{
 };
 use dapple_scene::{Photo, Splats};
 use glam::DVec3;
-use std::sync::Arc;
 
 /// Steps of the batches.
 const SIZE: u32 = 3;
@@ -44,20 +43,7 @@ pub fn batches_match_the_reference(makes: &[Make<'_>]) {
 
 /// Returns three views of a scene: other photos, seen from other places.
 fn views(scene: &TestScene) -> Vec<TrainView> {
-    (0..SIZE)
-        .map(|i| {
-            let mut camera = scene.camera;
-            let moved = DVec3::new(0.03, -0.02, 0.01) * f64::from(i);
-            camera.camera_from_world.translation += moved;
-            let mut photo = photo(scene);
-            let turned = photo.rgb.len() / 7 * i as usize;
-            photo.rgb.rotate_left(turned);
-            TrainView {
-                camera,
-                photo: Arc::new(photo),
-            }
-        })
-        .collect()
+    training::views(scene, SIZE, DVec3::new(0.03, -0.02, 0.01))
 }
 
 /// Returns settings of step `number` in batches of this size, with a term of the loss over Gaussians.

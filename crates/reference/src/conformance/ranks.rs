@@ -1,7 +1,7 @@
 //! Several engines as one: a model in parts trains with the bits of a model in one engine.
 
 use super::engines::{Make, growing, with_splats};
-use super::training::{photo, settings};
+use super::training::{self, settings};
 use crate::scenes::{self, TestScene};
 use dapple_engine::{
     Batch, DensifyPlan, EngineExt, LossTerm, OptimizerState, Relocation, Rendered, Report,
@@ -9,12 +9,11 @@ use dapple_engine::{
 };
 use dapple_scene::Splats;
 use glam::DVec3;
-use std::sync::Arc;
 
 /// Views of a scene.
 const VIEWS: u32 = 5;
 
-/// True if runs have rounds of density control. An engine on a GPU rounds otherwise in them than ranks do.
+/// Rounds of density control of the runs. On a GPU their numbers round otherwise in one engine than on ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rounds {
     /// Rounds of both kinds.
@@ -118,20 +117,7 @@ fn view(number: u32) -> ViewId {
 }
 
 fn views(scene: &TestScene) -> Vec<TrainView> {
-    (0..VIEWS)
-        .map(|i| {
-            let mut camera = scene.camera;
-            let moved = DVec3::new(0.05, -0.03, 0.02) * f64::from(i);
-            camera.camera_from_world.translation += moved;
-            let mut photo = photo(scene);
-            let turned = photo.rgb.len() / 7 * i as usize;
-            photo.rgb.rotate_left(turned);
-            TrainView {
-                camera,
-                photo: Arc::new(photo),
-            }
-        })
-        .collect()
+    training::views(scene, VIEWS, DVec3::new(0.05, -0.03, 0.02))
 }
 
 fn step(scene: &TestScene, number: u32, size: u32) -> StepSettings {

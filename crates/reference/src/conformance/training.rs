@@ -10,6 +10,7 @@ use dapple_engine::{
     RenderSettings, StepSettings, TrainView, ViewId,
 };
 use dapple_scene::{Camera, Photo, Splats};
+use glam::DVec3;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -23,6 +24,23 @@ pub(crate) fn photo(scene: &TestScene) -> Photo {
         .map(|_| random.uniform(0.0, 255.0) as u8)
         .collect();
     Photo::from_rgb(scene.camera.width, scene.camera.height, rgb)
+}
+
+/// Returns views of a scene: other photos, each seen `moved` further.
+pub(crate) fn views(scene: &TestScene, count: u32, moved: DVec3) -> Vec<TrainView> {
+    (0..count)
+        .map(|i| {
+            let mut camera = scene.camera;
+            camera.camera_from_world.translation += moved * f64::from(i);
+            let mut photo = photo(scene);
+            let turned = photo.rgb.len() / 7 * i as usize;
+            photo.rgb.rotate_left(turned);
+            TrainView {
+                camera,
+                photo: Arc::new(photo),
+            }
+        })
+        .collect()
 }
 
 fn plane(scene: &TestScene, value: impl Fn(u32, u32) -> u8) -> Option<Vec<u8>> {

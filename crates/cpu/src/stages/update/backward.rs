@@ -4,7 +4,7 @@
 use crate::blocks::{MAX_COMPONENTS, component};
 use crate::cameras::{CameraV, Projector};
 use crate::features::normals::kernels::{NormalSums, normal_backward};
-use crate::frame::{AbsoluteSlot, CameraF32, Frame, NormalFrame, Slot, TileSpans};
+use crate::frame::{AbsoluteSlot, CameraF32, Frame, NormalFrame, Slot, TileSpans, add_up};
 use crate::projection::{self, GeometryGradient, Projection, ScreenGradient};
 use crate::sh;
 use crate::simd::{ROW, Row, Splat, V, V3, dot, each};
@@ -79,12 +79,8 @@ impl<'a> Context<'a> {
     pub(super) fn sum_absolute(&self, gaussian: usize) -> [f32; 2] {
         let tiles = self.spans_of[gaussian].tiles as usize;
         let first = self.first_instance[gaussian].load(Relaxed) as usize;
-        let mut sum = [0.0f32; 2];
-        for &slot in &self.instance_slot[first..first + tiles] {
-            for (total, value) in sum.iter_mut().zip(self.absolute_slots[slot as usize]) {
-                *total += value;
-            }
-        }
+        let own = &self.instance_slot[first..first + tiles];
+        let sum = add_up(own, self.absolute_slots);
         // The exponent is in powers of two.
         sum.map(|v| v * std::f32::consts::LN_2)
     }
@@ -116,12 +112,7 @@ impl<'a> Context<'a> {
             }
             any = true;
             let first = self.first_instance[gaussian].load(Relaxed) as usize;
-            let mut sum = [0.0f32; 9];
-            for &slot in &self.instance_slot[first..first + tiles] {
-                for (total, value) in sum.iter_mut().zip(&slots[slot as usize]) {
-                    *total += value;
-                }
-            }
+            let sum = add_up(&self.instance_slot[first..first + tiles], slots);
             for (row, value) in sums.iter_mut().zip(sum) {
                 row.0[lane] = value;
             }

@@ -1,7 +1,7 @@
 //! Halves space until each part has few Gaussians and is small.
 
 use super::meta::Bound;
-use crate::Splats;
+use crate::{Splats, unit_rotation};
 
 /// Maximum number of Gaussians of a leaf, all levels together; the value of the format's first writer.
 const MOST: usize = 512 * 1024;
@@ -86,25 +86,8 @@ impl Bound {
     /// Computes the box around the oriented box that touches the ellipsoid at one standard deviation. Empty if that is
     /// not finite.
     pub(super) fn from_splat(splats: &Splats, i: usize) -> Self {
-        let [w, x, y, z] = crate::splat_file::unit(splats.quats[i]);
+        let rows = unit_rotation(crate::splat_file::unit(splats.quats[i]));
         let s = splats.scales[i].map(f32::exp);
-        let rows = [
-            [
-                1.0 - 2.0 * (y * y + z * z),
-                2.0 * (x * y - w * z),
-                2.0 * (x * z + w * y),
-            ],
-            [
-                2.0 * (x * y + w * z),
-                1.0 - 2.0 * (x * x + z * z),
-                2.0 * (y * z - w * x),
-            ],
-            [
-                2.0 * (x * z - w * y),
-                2.0 * (y * z + w * x),
-                1.0 - 2.0 * (x * x + y * y),
-            ],
-        ];
         let mean = splats.means[i];
         let half = rows.map(|row| (0..3).map(|k| row[k].abs() * s[k]).sum::<f32>());
         let bound = Self {
