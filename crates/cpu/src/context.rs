@@ -8,7 +8,7 @@ use crate::frame::{CameraF32, Frame};
 use crate::model::Model;
 use crate::stages::blend_backward::Mode;
 use crate::views::Views;
-use dapple_engine::{Dropout, Stage, StageTime, StepSettings, ViewId};
+use dapple_engine::{Dropout, Part, Stage, StageTime, StepSettings, ViewId};
 use dapple_scene::Photo;
 use std::sync::Arc;
 use std::time::Instant;
@@ -45,8 +45,8 @@ impl Clock {
 /// Parts of features that act inside the loops of `project` and `update`.
 #[derive(Debug, Default)]
 pub struct KernelSlots {
-    /// `project`: index of the first Gaussian in the model, for random numbers.
-    pub first: usize,
+    /// `project`: the Gaussians' indices in the model, for random numbers.
+    pub part: Part,
     /// `project`: Gaussians that the step drops, and the opacity of the others.
     pub opacity: Option<Dropout>,
     /// `project` and `update`: Gaussians with the colours of the photo's appearance.

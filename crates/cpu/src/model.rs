@@ -24,7 +24,7 @@ pub struct Model {
     pub filter_3d: Vec<Row>,
     /// SH degree of the parameters.
     pub sh_degree: u8,
-    /// Range of the Gaussians, if the engine holds a part of a model.
+    /// Which Gaussians of a model these are, if the engine holds a part of it.
     pub part: Option<Part>,
 }
 
@@ -68,13 +68,9 @@ impl Model {
         }
     }
 
-    /// Returns the range of the Gaussians in their model.
-    pub fn range(&self) -> Part {
-        self.part.unwrap_or(Part {
-            first: 0,
-            len: self.params.len,
-            total: self.params.len,
-        })
+    /// Returns which Gaussians of their model these are.
+    pub fn part(&self) -> Part {
+        self.part.unwrap_or(Part::whole(self.params.len))
     }
 
     /// Creates zero 3D filters if `antialias` is true and they were never set. Precedes [`Self::filters`].

@@ -1,10 +1,10 @@
-//! [`Sharded`]: steps and renders of one model whose Gaussians several engines hold, each a range of them.
+//! [`Sharded`]: steps and renders of one model whose Gaussians several engines hold, each a [`Part`] of them.
 //!
 //! For a view, every engine projects its own Gaussians ([`Sharded::project_views`]). One engine receives the projected
-//! Gaussians of all, in the order of the ranges, and runs the stages from `order` to `blend_backward`
+//! Gaussians of all, puts them in the order of the model, and runs the stages from `order` to `blend_backward`
 //! ([`Sharded::compare_views`]). Every engine then receives the sums of its own Gaussians and runs `update`
 //! ([`Sharded::add_gradients`]). Each number is computed by the same operations in the same order as in one engine, so
-//! that results have the same bits for any number of ranges.
+//! that results have the same bits for any number of parts.
 //!
 //! Between engines travel [`Shipment`]s, whose format is that of the engine: all engines of a model are of one kind.
 
@@ -13,20 +13,81 @@ use crate::{
     StepSettings, ViewId,
 };
 use dapple_scene::{Camera, Error, Result};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Step on a view.
 pub type ViewStep = (ViewId, StepSettings);
 
-/// Range of a model's Gaussians that an engine holds.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// Most blocks of a model, and most engines.
+pub const BLOCKS: usize = 128;
+
+/// Gaussians of a model that one of several engines holds.
+///
+/// The model is cut into at most [`BLOCKS`] equal blocks of consecutive indices. Block b belongs to engine b mod
+/// `engines`: neighbours in space have near indices, so that each engine has a share of what any view shows. Within an
+/// engine, Gaussians keep the order of the model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Part {
-    /// Index of the first Gaussian in the model: random numbers depend on the index in the model.
-    pub first: usize,
-    /// Number of Gaussians in the range.
-    pub len: usize,
+    /// Number of the engine, from 0.
+    pub number: usize,
+    /// Engines, at least 1 and at most [`BLOCKS`].
+    pub engines: usize,
     /// Number of Gaussians of the model.
     pub total: usize,
+}
+
+impl Default for Part {
+    fn default() -> Self {
+        Self::whole(0)
+    }
+}
+
+impl Part {
+    /// Returns the part of an engine that holds a whole model.
+    pub fn whole(total: usize) -> Self {
+        Self {
+            number: 0,
+            engines: 1,
+            total,
+        }
+    }
+
+    /// Returns the Gaussians of a block; the last block may have fewer.
+    pub fn block(self) -> usize {
+        self.total.div_ceil(BLOCKS).max(1)
+    }
+
+    /// Returns the index in the model of a Gaussian of this part. Random numbers depend on it.
+    pub fn index(self, local: usize) -> usize {
+        let block = self.block();
+        (local / block * self.engines + self.number) * block + local % block
+    }
+
+    /// Returns the engine that holds a Gaussian of the model, and its index there.
+    pub fn place(self, index: usize) -> (usize, usize) {
+        let block = self.block();
+        let number = index / block;
+        let local = number / self.engines * block + index % block;
+        (number % self.engines, local)
+    }
+
+    /// Returns the ranges of the model's Gaussians that this part consists of, in order.
+    pub fn ranges(self) -> impl Iterator<Item = Range<usize>> {
+        let block = self.block();
+        let firsts = (self.number * block..self.total).step_by(self.engines * block);
+        firsts.map(move |first| first..self.total.min(first + block))
+    }
+
+    /// Returns the number of Gaussians of this part.
+    pub fn len(self) -> usize {
+        self.ranges().map(|range| range.len()).sum()
+    }
+
+    /// Returns true if this part has no Gaussians.
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
 }
 
 /// Numbers that travel between engines. They may stay on a device until the other engine reads them.
@@ -90,7 +151,7 @@ pub trait Sharded: Engine {
     /// Numbers that travel to other engines of this kind.
     type Shipment: Shipment;
 
-    /// Sets the range of the Gaussians that the engine holds, after [`Engine::upload`].
+    /// Sets which Gaussians of the model the engine holds, after [`Engine::upload`].
     ///
     /// # Errors
     /// A lost device.
@@ -192,5 +253,41 @@ pub fn check_settings(settings: &StepSettings) -> Result<()> {
             Error::unsupported(format!("ranks cannot train with {what} yet"))
                 .hint("omit it, or train on one device without ranks"),
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_gaussian_has_one_place() {
+        for (engines, total) in [
+            (1, 0),
+            (1, 9),
+            (3, 2),
+            (5, 7),
+            (4, 1000),
+            (128, 300),
+            (7, 513),
+        ] {
+            let mut found = vec![0; total];
+            for number in 0..engines {
+                let part = Part {
+                    number,
+                    engines,
+                    total,
+                };
+                let indices: Vec<usize> = part.ranges().flatten().collect();
+                assert_eq!(indices.len(), part.len());
+                assert!(indices.is_sorted());
+                for (local, index) in indices.into_iter().enumerate() {
+                    assert_eq!(part.index(local), index);
+                    assert_eq!(part.place(index), (number, local));
+                    found[index] += 1;
+                }
+            }
+            assert!(found.iter().all(|&times| times == 1));
+        }
     }
 }

@@ -1,17 +1,20 @@
 // `parts`: the visible Gaussians of a view, between engines that hold parts of a model
-// (dapple_engine::sharded). `shown` has SHOWN_WORDS words for each, in order of index: the index in the part, the number
-// of tiles, and the twelve numbers of splats2d.
-// 1. In the engine that holds the Gaussians: `send`, after `project` and the prefix sum of `order`, writes the list.
-// 2. In the engine that renders the view: `open` takes the number of Gaussians of all parts, `receive` writes what
-//    `project` and `order` write for them. The place of a Gaussian among the visible ones is that in the list.
-// 3. There, after `slot_sums`: `pack` writes the sums of each Gaussian side by side, in the order of the list. `sums` has
-//    SUM_WORDS words for each: the fields of a gradient slot, then those of extra slots.
+// (dapple_engine::sharded). `shown`, a shipment of one part, has SHOWN_HEAD words: for each block of the part the visible
+// Gaussians before it, and at PART_BLOCKS their number. Then come SHOWN_WORDS words for each, in order of index: the index
+// in the part, the number of tiles, and the twelve numbers of splats2d. `sums` has SUM_WORDS words for each: the fields of a
+// gradient slot, then those of extra slots.
+// 1. In the engine that holds the Gaussians, after `project` and the prefix sum of `order`: `send` writes `shown`.
+// 2. In the engine that renders the view: `open` takes the number of Gaussians of all parts, `find_blocks` finds the
+//    places of blocks from the heads of all parts, and `receive`, for each part, writes what `project` and `order` write.
+//    The places of visible Gaussians are in order of index in the model, as in one engine.
+// 3. There, after `slot_sums`: `pack`, for each part, writes `sums` in the order of `shown`.
 // 4. In the engine that holds the Gaussians again, before `update`: `open`, `clear_places` and `restore` write what
-//    `project` and `slot_sums` write for them, with places in the order of the list.
+//    `project` and `slot_sums` write for them, with places in the order of `shown`.
 //
-// Bindings: state, groups; group_visible, sums before each workgroup of `project`; shown;
-// visible_rank, splats2d, tiles_touched; depth_keys, depth_values; splat_gradients, and in permutation EXTRA_SLOTS
-// extra_gradients; sums.
+// Bindings: state, groups; group_visible, sums before each workgroup of `project`; part (number of the part, its
+// visible Gaussians); shown; part_heads, the heads of all parts; block_places, by block of the model: what to add to a
+// place in a part; visible_rank, splats2d, tiles_touched; depth_keys, depth_values; splat_gradients, and in permutation
+// EXTRA_SLOTS extra_gradients; sums.
 
 #import shared/halt
 
@@ -22,6 +25,7 @@ const SCAN_WIDTH: u32 = 256u;
 @group(0) @binding(0) var<storage, read_write> state: State;
 @group(0) @binding(1) var<storage, read_write> groups: array<vec4u>;
 @group(0) @binding(2) var<storage, read> group_visible: array<u32>;
+@group(0) @binding(3) var<uniform> part: vec4u;
 @group(0) @binding(4) var<storage, read_write> shown: array<u32>;
 @group(0) @binding(5) var<storage, read_write> visible_rank: array<u32>;
 @group(0) @binding(6) var<storage, read_write> splats2d: array<vec4f>;
@@ -31,6 +35,8 @@ const SCAN_WIDTH: u32 = 256u;
 
 @group(0) @binding(10) var<storage, read_write> splat_gradients: array<f32>;
 @group(0) @binding(11) var<storage, read_write> sums: array<f32>;
+@group(0) @binding(13) var<storage, read> part_heads: array<u32>;
+@group(0) @binding(14) var<storage, read_write> block_places: array<u32>;
 #if EXTRA_SLOTS
 @group(0) @binding(12) var<storage, read_write> extra_gradients: array<f32>;
 #import shared/extra_slots
@@ -52,7 +58,7 @@ fn put_part(at: u32, value: vec4f) {
     rows[at + 3u] = bits.w;
 }
 
-fn part(at: u32) -> vec4f {
+fn row_part(at: u32) -> vec4f {
     return bitcast<vec4f>(vec4u(rows[at], rows[at + 1u], rows[at + 2u], rows[at + 3u]));
 }
 
@@ -69,6 +75,12 @@ fn send(
         rank = visible_rank[i];
     }
     let scanned = scan_of(select(0u, 1u, rank > 0u), at);
+    if i < state.gaussians && i % state.block == 0u {
+        shown[i / state.block] = group_visible[block] + scanned.before;
+    }
+    if i == 0u {
+        shown[PART_BLOCKS] = state.visible;
+    }
     if rank > 0u {
         let row = SHOWN_WORDS * scanned.before;
         let c = rank - 1u;
@@ -81,9 +93,12 @@ fn send(
     workgroupBarrier();
     let words = SHOWN_WORDS * scanned.total;
     if words > 0u {
-        let first = SHOWN_WORDS * group_visible[block];
+        let first = SHOWN_HEAD + SHOWN_WORDS * group_visible[block];
         for (var w = index_of(at); w < words; w += SCAN_WIDTH) {
-            shown[first + w] = rows[w];
+            // The host did not know the number of Gaussians, and repeats a shipment that was too short.
+            if first + w < arrayLength(&shown) {
+                shown[first + w] = rows[w];
+            }
         }
     }
 }
@@ -104,21 +119,47 @@ fn open() {
     groups[GROUPS_SORT_VISIBLE] = groups_for(visible, RADIX_BLOCK);
 }
 
-// Returns the number of a workgroup's Gaussians, of which the first has place `first`.
+@compute @workgroup_size(SCAN_WIDTH)
+fn find_blocks(at: Invocation) {
+    let block = index_of(at);
+    let blocks = (state.gaussians + state.others + state.block - 1u) / state.block;
+    var before = 0u;
+    var count = 0u;
+    if block < min(blocks, PART_BLOCKS) {
+        let head = SHOWN_HEAD * (block % state.engines);
+        let own = block / state.engines;
+        let next = select(PART_BLOCKS, own + 1u, block + state.engines < blocks);
+        before = part_heads[head + own];
+        count = part_heads[head + next] - before;
+    }
+    let scanned = scan_of(count, at);
+    if block < PART_BLOCKS {
+        // May wrap around; so does the sum of it and the place in the part.
+        block_places[block] = scanned.before - before;
+    }
+}
+
+// Returns the place among the visible Gaussians of all parts of Gaussian `i` of this part, the k-th visible one.
+fn place_of(i: u32, k: u32) -> u32 {
+    let block = i / state.block * state.engines + part.x;
+    return block_places[min(block, PART_BLOCKS - 1u)] + k;
+}
+
+// Returns the number of a workgroup's Gaussians of this part, of which the first is the `first` visible one.
 fn gaussians_from(first: u32) -> u32 {
-    return min(state.visible - min(first, state.visible), SCAN_WIDTH);
+    return min(part.y - min(first, part.y), SCAN_WIDTH);
 }
 
 fn load_shown(first: u32, local: u32) {
     let words = SHOWN_WORDS * gaussians_from(first);
     for (var w = local; w < words; w += SCAN_WIDTH) {
-        rows[w] = shown[SHOWN_WORDS * first + w];
+        rows[w] = shown[SHOWN_HEAD + SHOWN_WORDS * first + w];
     }
 }
 
 fn put_splat(place: u32, row: u32) {
     for (var p = 0u; p < 3u; p++) {
-        splats2d[3u * place + p] = part(row + SPLAT_AT + 4u * p);
+        splats2d[3u * place + p] = row_part(row + SPLAT_AT + 4u * p);
     }
 }
 
@@ -131,11 +172,14 @@ fn receive(
     let first = group_number(id, dispatched) * SCAN_WIDTH;
     load_shown(first, local);
     workgroupBarrier();
-    if local >= gaussians_from(first) {
+    if local >= gaussians_from(first) || state.halted != 0u {
         return;
     }
-    let place = first + local;
     let row = SHOWN_WORDS * local;
+    let place = place_of(rows[row], first + local);
+    if place >= state.visible {
+        return;
+    }
     put_splat(place, row);
     tiles_touched[place] = rows[row + 1u];
     // The depth is number 9 of splats2d.
@@ -150,9 +194,10 @@ fn pack(
     @builtin(local_invocation_index) local: u32,
 ) {
     let first = group_number(id, dispatched) * SCAN_WIDTH;
-    let place = first + local;
     let row = SUM_WORDS * local;
     if local < gaussians_from(first) {
+        let k = first + local;
+        let place = place_of(shown[SHOWN_HEAD + SHOWN_WORDS * k], k);
         for (var f = 0u; f < SLOT_FLOATS; f++) {
             let sum = splat_gradients[f * state.visible_capacity + place];
             rows[row + f] = bitcast<u32>(sum);

@@ -30,6 +30,7 @@
 #import shared/colour
 #import shared/clamped_colour
 #import shared/tiles
+#import shared/model_index
 
 alias ScanValue = u32;
 const SCAN_WIDTH: u32 = 256u;
@@ -94,7 +95,7 @@ fn splat_of(i: u32) -> Splat {
     }
     var p = project_gaussian(g, point, view);
     if step.dropout > 0.0 {
-        if uniform_number(noise_key(step.seed, step.number, state.first + i), DROPOUT) < step.dropout {
+        if uniform_number(noise_key(step.seed, step.number, model_index(i)), DROPOUT) < step.dropout {
             return Splat();
         }
         p.opacity = min(p.opacity / (1.0 - step.dropout), ALPHA_MAX);

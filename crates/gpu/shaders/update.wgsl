@@ -15,6 +15,7 @@
 #import shared/step
 #import shared/groups
 #import shared/planes
+#import shared/model_index
 
 #if !BATCH
 @group(0) @binding(0) var<storage, read> views: array<View>;
@@ -306,10 +307,10 @@ fn update(
         return;
     }
 #if MOMENTS_PACKED
-    start_rounding(state.first + i);
+    start_rounding(model_index(i));
 #else
 #if SH_PACKED
-    start_rounding(state.first + i);
+    start_rounding(model_index(i));
 #endif
 #endif
     let old = load_gaussian(i, state.capacity);

@@ -1,7 +1,7 @@
 //! Tensors, entries, shaders and bytes of all passes, and the kernels that are compiled first. All of this follows from
 //! the lists of passes ([`crate::plans`]).
 
-use crate::engine::{rows, sharded};
+use crate::engine::rows;
 use crate::passes::{Bits, Code, Declared, Entries, Load, Pass, Tensor};
 use crate::plans::{all, is_of_rounds};
 use crate::precision::Precision;
@@ -169,6 +169,7 @@ pub fn shaders() -> ShaderSet {
         "shared/mlp",
         "shared/mlp_affine",
         "shared/mlp_place",
+        "shared/model_index",
         "shared/noise",
         "shared/normal",
         "shared/normal_plane",
@@ -212,6 +213,6 @@ pub fn shaders() -> ShaderSet {
         .with(&primitives::PIECES)
         .with(&numbered)
         .with(&structs())
-        .with(&[rows::SHADER, sharded::SHADER])
+        .with(&[rows::SHADER])
         .with(&passes)
 }

@@ -5,7 +5,7 @@ mod step;
 pub use step::{Parameters, Step};
 
 use crate::shared_struct::shared_struct;
-use dapple_engine::{constants, depth, filter_3d, score, surface};
+use dapple_engine::{constants, depth, filter_3d, score, sharded, surface};
 use dapple_runtime::Defines;
 use dapple_scene::sh_coefficient_count;
 use std::mem::offset_of;
@@ -59,10 +59,25 @@ shared_struct! {
         relocated: u32,
         /// Added as copies.
         added: u32,
-        /// Index of the first Gaussian in the model: 0, unless the engine holds a part of it.
-        first: u32,
+        /// [`dapple_engine::Part`]: number of the engine among those of the model.
+        number: u32,
+        /// Engines of the model.
+        engines: u32,
+        /// Gaussians of a block.
+        block: u32,
         /// Gaussians of the model that other engines hold.
         others: u32,
+    }
+}
+
+impl State {
+    /// Returns the state of an engine that holds all Gaussians of its model.
+    pub fn of_whole_model() -> Self {
+        Self {
+            engines: 1,
+            block: 1,
+            ..Self::default()
+        }
     }
 }
 
@@ -240,6 +255,12 @@ pub const SLOT_FLOATS: u32 = 9;
 /// Words of a Gaussian in `shown`: see `shaders/parts.wgsl`.
 pub const SHOWN_WORDS: u32 = 14;
 
+/// Words before the Gaussians in `shown`: the Gaussians before each block of the part, and the number of all.
+pub const SHOWN_HEAD: u32 = PART_BLOCKS + 4;
+
+/// Most blocks of a model.
+pub const PART_BLOCKS: u32 = sharded::BLOCKS as u32;
+
 /// Gaussians whose slots a workgroup of `slot_sums` adds up; at most 32, the bits of a word.
 pub const SLOT_SUMS_GAUSSIANS: u32 = 32;
 
@@ -301,6 +322,8 @@ pub fn defines() -> Defines {
         .u32("DISPATCH_PARTS", DISPATCH_PARTS)
         .u32("SLOT_FLOATS", SLOT_FLOATS)
         .u32("SHOWN_WORDS", SHOWN_WORDS)
+        .u32("SHOWN_HEAD", SHOWN_HEAD)
+        .u32("PART_BLOCKS", PART_BLOCKS)
         .u32("BLOCKS_PER_TILE", BLOCKS_PER_TILE)
         .u32(
             "LOST_TRANSMITTANCE",

@@ -77,9 +77,11 @@ static GRADIENTS: Passes = passes![
     &update::EXTRA_SUMS,
     &gradients::PASS,
 ];
-static PROJECT: Passes = passes![&project::PASS, &parts::SENT, &report::PASS];
+static PROJECT: Passes = passes![&project::PASS, &parts::COUNTED, &report::PASS];
+static OPEN_PARTS: Passes = passes![&parts::OPENED_ALL];
+static OPEN_PART: Passes = passes![&parts::OPENED];
 static FRONT_OF_PARTS: Passes = passes![
-    &parts::RECEIVED,
+    &parts::SORTED,
     &emit::PASS,
     &sort::PASS,
     &ranges::PASS,
@@ -89,11 +91,9 @@ static BACK_OF_PARTS: Passes = passes![
     &blend_backward::PASS,
     &update::SUMS,
     &update::EXTRA_SUMS,
-    &parts::PACKED,
     &report::PASS,
 ];
 static UPDATE_PART: Passes = passes![
-    &parts::RESTORED,
     &update::PASS,
     &batch::SUMS,
     &batch::UPDATE_PASS,
@@ -125,11 +125,15 @@ pub enum Plan {
     Gradients,
     /// Projection of the Gaussians of a part, for another engine.
     Project,
-    /// A render of projected Gaussians of all parts.
+    /// Preparation for projected Gaussians of all parts.
+    OpenParts,
+    /// A render of them.
     FrontOfParts,
     /// From the gradient of such a render to the sums of its Gaussians, and the report.
     BackOfParts,
-    /// From such sums to new parameters of a part.
+    /// Preparation for such sums of a part.
+    OpenPart,
+    /// From them to new parameters of the part.
     UpdatePart,
     /// From a render to its scores.
     Score,
@@ -145,15 +149,17 @@ pub enum Plan {
 
 impl Plan {
     /// Every plan.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::Front,
         Self::Loss,
         Self::Back,
         Self::Step,
         Self::Gradients,
         Self::Project,
+        Self::OpenParts,
         Self::FrontOfParts,
         Self::BackOfParts,
+        Self::OpenPart,
         Self::UpdatePart,
         Self::Score,
         Self::Shown,
@@ -180,6 +186,8 @@ impl Plan {
             Self::Step => &[],
             Self::Gradients => &GRADIENTS,
             Self::Project => &PROJECT,
+            Self::OpenParts => &OPEN_PARTS,
+            Self::OpenPart => &OPEN_PART,
             Self::FrontOfParts => &FRONT_OF_PARTS,
             Self::BackOfParts => &BACK_OF_PARTS,
             Self::UpdatePart => &UPDATE_PART,

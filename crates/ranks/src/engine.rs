@@ -2,18 +2,17 @@
 
 use crate::command::{Command, Greeting, PhotoHead, greet};
 use crate::link::{Link, is_of_another, threads};
-use crate::parts::{append_state, cut, cut_state, range, to_bytes};
+use crate::parts::{cut, cut_state, join, to_bytes};
 use crate::rank::{Rank, RankTimes};
 use crate::wire::with_head;
 use dapple_engine::instruments::Instrumented;
-use dapple_engine::sharded::check_settings;
+use dapple_engine::sharded::{BLOCKS, check_settings};
 use dapple_engine::{
     DensifyPlan, DownloadParts, Engine, EngineExt, FeatureInput, GradientParts, Gradients,
-    ImageDerivative, OpenBatch, OptimizerState, PosedCamera, RenderSettings, Rendered, Report,
-    Scoring, Sharded, Showing, StepSettings, Streaming, TrainView, ViewId, ViewState, ViewStep,
-    check_upload,
+    ImageDerivative, OpenBatch, OptimizerState, Part, PosedCamera, RenderSettings, Rendered,
+    Report, Scoring, Sharded, Showing, StepSettings, Streaming, TrainView, ViewId, ViewState,
+    ViewStep, check_upload,
 };
-use dapple_scene::order::append;
 use dapple_scene::{Camera, Error, Photo, Result, Splats};
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -52,11 +51,9 @@ impl<E: Sharded> RanksEngine<E> {
     /// Joins engines without splats, one for each rank.
     ///
     /// # Errors
-    /// No engine.
+    /// No engine, or more than [`BLOCKS`].
     pub fn new(engines: Vec<E>) -> Result<Self> {
-        if engines.is_empty() {
-            return Err(Error::input("a model needs at least one rank"));
-        }
+        check_number(engines.len())?;
         let links = threads(engines.len());
         let ranks = engines.into_iter().zip(links);
         let ranks = ranks.map(|(engine, link)| Rank::new(engine, link));
@@ -67,8 +64,9 @@ impl<E: Sharded> RanksEngine<E> {
     /// [`serve`](crate::serve).
     ///
     /// # Errors
-    /// A rank with another version of Dapple or another kind of engine.
+    /// A rank with another version of Dapple or another kind of engine; more than [`BLOCKS`] ranks.
     pub fn lead(engine: E, mut link: Box<dyn Link<E::Shipment>>) -> Result<Self> {
+        check_number(link.ranks())?;
         let greetings = greet(link.as_mut(), engine.description())?;
         Ok(Self::of(vec![Rank::new(engine, link)], greetings))
     }
@@ -202,6 +200,17 @@ impl<E: Sharded> RanksEngine<E> {
     }
 }
 
+fn check_number(ranks: usize) -> Result<()> {
+    match ranks {
+        0 => Err(Error::input("a model needs at least one rank")),
+        1..=BLOCKS => Ok(()),
+        more => Err(Error::input(format!(
+            "{more} ranks are more than the {BLOCKS} blocks of a model"
+        ))
+        .hint(format!("use at most {BLOCKS} ranks"))),
+    }
+}
+
 impl<E: Sharded> Drop for RanksEngine<E> {
     fn drop(&mut self) {
         if self.failed.is_none() {
@@ -248,14 +257,18 @@ impl<E: Sharded> Engine for RanksEngine<E> {
         self.queue.clear();
         let ranks = self.count();
         self.tell(|rank| {
-            let own = range(rank, ranks, splats.len());
-            let part = cut(splats, own.clone());
-            let part_state = match state {
-                Some(state) => cut_state(state, own),
-                None => OptimizerState::untrained(&part, ViewState::default()),
+            let part = Part {
+                number: rank,
+                engines: ranks,
+                total: splats.len(),
+            };
+            let own = cut(splats, part);
+            let own_state = match state {
+                Some(state) => cut_state(state, part),
+                None => OptimizerState::untrained(&own, ViewState::default()),
             };
             let mut message = with_head(&Command::Upload(splats.len()))?;
-            message.extend(to_bytes(&part, &part_state)?);
+            message.extend(to_bytes(&own, &own_state)?);
             Ok(message)
         })?;
         self.on_all(|rank| rank.upload(splats, state))?;
@@ -265,13 +278,7 @@ impl<E: Sharded> Engine for RanksEngine<E> {
     fn download_parts(&mut self, parts: DownloadParts) -> Result<(Splats, OptimizerState)> {
         self.tell_all(&Command::Gather(parts))?;
         let gathered = self.on_all(|rank| rank.gather(parts))?;
-        let mut downloaded = gathered.into_iter().flatten();
-        let (mut splats, mut state) = downloaded.next().unwrap_or_default();
-        for (part, part_state) in downloaded {
-            append(&mut splats, part);
-            append_state(&mut state, part_state);
-        }
-        Ok((splats, state))
+        Ok(join(gathered.into_iter().flatten().collect()))
     }
 
     fn add_views(&mut self, views: Vec<TrainView>) -> Result<Vec<ViewId>> {

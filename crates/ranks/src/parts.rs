@@ -1,17 +1,10 @@
-//! Parts of a model: ranges of Gaussians, and all numbers of Gaussians as rows.
+//! Parts of a model ([`Part`]), and all numbers of Gaussians as rows.
 
 use crate::wire::{floats, head_of, with_head};
-use dapple_engine::{OptimizerState, PARAM_GROUPS, ParamGroup, STATISTICS, groups};
-use dapple_scene::order::append;
+use dapple_engine::{OptimizerState, PARAM_GROUPS, ParamGroup, Part, STATISTICS, groups};
+use dapple_scene::order::{append, gather};
 use dapple_scene::{Error, Result, Splats};
 use serde::{Deserialize, Serialize};
-use std::ops::Range;
-
-/// Returns the Gaussians of a rank, when `ranks` ranks share `total` Gaussians evenly.
-pub fn range(rank: usize, ranks: usize, total: usize) -> Range<usize> {
-    let first = |rank: usize| (rank as u128 * total as u128 / ranks.max(1) as u128) as usize;
-    first(rank)..first(rank + 1)
-}
 
 /// Order of the numbers in the row of a Gaussian: parameters, both moments, statistics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,34 +112,79 @@ fn copy_column(
     own
 }
 
-/// Returns a range of splats.
-pub fn cut(splats: &Splats, range: Range<usize>) -> Splats {
-    let mut part = Splats::empty(splats.sh_degree);
+/// Returns a part of splats.
+pub fn cut(splats: &Splats, part: Part) -> Splats {
+    let mut own = Splats::empty(splats.sh_degree);
     for group in PARAM_GROUPS {
         let width = group.width(splats.sh_degree);
-        group.set(
-            &mut part,
-            &group.values(splats)[range.start * width..range.end * width],
-        );
+        group.set(&mut own, &cut_values(group.values(splats), width, part));
     }
-    part
+    own
 }
 
-/// Returns the state of a range of Gaussians, with the state of all views.
-pub fn cut_state(state: &OptimizerState, range: Range<usize>) -> OptimizerState {
-    let mut part = OptimizerState {
-        first_moments: cut(&state.first_moments, range.clone()),
-        second_moments: cut(&state.second_moments, range.clone()),
+/// Returns the state of a part, with the state of all views.
+pub fn cut_state(state: &OptimizerState, part: Part) -> OptimizerState {
+    let mut own = OptimizerState {
+        first_moments: cut(&state.first_moments, part),
+        second_moments: cut(&state.second_moments, part),
         views: state.views.clone(),
         ..OptimizerState::default()
     };
     for statistic in STATISTICS {
         let values = statistic.values(state);
         if !values.is_empty() {
-            statistic.set(&mut part, values[range.clone()].to_vec());
+            statistic.set(&mut own, cut_values(values, 1, part));
         }
     }
-    part
+    own
+}
+
+/// Returns the values of a part; each Gaussian has `width`.
+fn cut_values(values: &[f32], width: usize, part: Part) -> Vec<f32> {
+    let ranges = part.ranges();
+    let own = ranges.map(|range| &values[range.start * width..range.end * width]);
+    own.collect::<Vec<_>>().concat()
+}
+
+/// Joins the parts of all engines, in order of their numbers, to the model.
+pub fn join(parts: Vec<(Splats, OptimizerState)>) -> (Splats, OptimizerState) {
+    let engines = parts.len();
+    let total = parts.iter().map(|(splats, _)| splats.len()).sum();
+    let mut firsts = vec![0; engines];
+    for (number, (splats, _)) in parts.iter().enumerate().take(engines - engines.min(1)) {
+        firsts[number + 1] = firsts[number] + splats.len();
+    }
+    let whole = Part {
+        engines,
+        ..Part::whole(total)
+    };
+    let places = (0..total).map(|index| whole.place(index));
+    let order: Vec<usize> = places
+        .map(|(number, local)| firsts[number] + local)
+        .collect();
+    let mut parts = parts.into_iter();
+    let (mut splats, mut state) = parts.next().unwrap_or_default();
+    for (part, part_state) in parts {
+        append(&mut splats, part);
+        append_state(&mut state, part_state);
+    }
+    for set in [
+        &mut splats,
+        &mut state.first_moments,
+        &mut state.second_moments,
+    ] {
+        if set.len() == order.len() {
+            *set = gather(set, &order);
+        }
+    }
+    for statistic in STATISTICS {
+        let values = statistic.values(&state);
+        if values.len() == order.len() {
+            let values = order.iter().map(|&from| values[from]).collect();
+            statistic.set(&mut state, values);
+        }
+    }
+    (splats, state)
 }
 
 /// Head of the bytes of a part.
@@ -219,7 +257,7 @@ pub fn from_bytes(bytes: &[u8]) -> Result<(Splats, OptimizerState)> {
 }
 
 /// Appends the state of Gaussians to that of others.
-pub fn append_state(to: &mut OptimizerState, part: OptimizerState) {
+fn append_state(to: &mut OptimizerState, part: OptimizerState) {
     for statistic in STATISTICS {
         let values = [statistic.values(to), statistic.values(&part)].concat();
         statistic.set(to, values);
@@ -249,30 +287,18 @@ mod tests {
             (0..7).for_each(|i| layout.push(&splats, &state, i, &mut rows));
             assert_eq!(rows.len(), 7 * layout.width());
             assert!(rows.iter().enumerate().all(|(i, &v)| v == i as f32));
-            let (mut all, mut all_state) = <(Splats, OptimizerState)>::default();
-            for rank in 0..3 {
-                let own = range(rank, 3, 7);
-                append(&mut all, cut(&splats, own.clone()));
-                append_state(&mut all_state, cut_state(&state, own));
-            }
-            assert_eq!((all, all_state), (splats.clone(), state.clone()));
+            let parts = (0..3).map(|number| {
+                let part = Part {
+                    number,
+                    engines: 3,
+                    total: 7,
+                };
+                (cut(&splats, part), cut_state(&state, part))
+            });
+            assert_eq!(join(parts.collect()), (splats.clone(), state.clone()));
             let bytes = to_bytes(&splats, &state).unwrap();
             assert_eq!(from_bytes(&bytes).unwrap(), (splats, state));
             assert!(from_bytes(&bytes[..bytes.len() - 4]).is_err());
-        }
-    }
-
-    #[test]
-    fn ranges_cover_all_gaussians_once() {
-        for (ranks, total) in [(1, 0), (1, 9), (3, 2), (5, 7), (4, 4_000_000_000)] {
-            let ends = (0..ranks).map(|rank| range(rank, ranks, total));
-            let mut next = 0;
-            for own in ends {
-                assert_eq!(own.start, next);
-                assert!(own.len() <= total.div_ceil(ranks));
-                next = own.end;
-            }
-            assert_eq!(next, total);
         }
     }
 }

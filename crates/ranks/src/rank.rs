@@ -2,7 +2,7 @@
 
 use crate::command::LEADER;
 use crate::link::Link;
-use crate::parts::{cut, cut_state, from_bytes, range, to_bytes};
+use crate::parts::{cut, cut_state, from_bytes, to_bytes};
 use crate::round;
 use crate::wire::{report_bytes, report_of};
 use dapple_engine::constants::FINITE_EVERY;
@@ -155,9 +155,9 @@ impl<E: Sharded> Rank<E> {
     /// # Errors
     /// See [`dapple_engine::Engine::upload`].
     pub fn upload(&mut self, splats: &Splats, state: Option<&OptimizerState>) -> Result<()> {
-        let own = self.own(splats.len());
-        let part = state.map(|state| cut_state(state, own.clone()));
-        self.take_part(&cut(splats, own), part.as_ref(), splats.len())
+        let part = self.part_of(splats.len());
+        let own_state = state.map(|state| cut_state(state, part));
+        self.take_part(&cut(splats, part), own_state.as_ref(), splats.len())
     }
 
     /// Takes a part of a model with `total` Gaussians.
@@ -171,7 +171,7 @@ impl<E: Sharded> Rank<E> {
         total: usize,
     ) -> Result<()> {
         self.engine.upload(splats, state)?;
-        self.set_part(total)
+        self.engine.set_part(self.part_of(total))
     }
 
     /// Sends this rank's part to the leader, which returns the parts of all, in order.
@@ -257,7 +257,8 @@ impl<E: Sharded> Rank<E> {
         next.views = state.views;
         self.engine.upload(&splats, Some(&next))?;
         let total = usize::try_from(report.total);
-        self.set_part(total.map_err(|_| Error::internal("a round made too many Gaussians"))?)?;
+        let total = total.map_err(|_| Error::internal("a round made too many Gaussians"))?;
+        self.engine.set_part(self.part_of(total))?;
         Ok(report)
     }
 
@@ -282,18 +283,13 @@ impl<E: Sharded> Rank<E> {
         }
     }
 
-    /// Returns the Gaussians of this rank, of `total`.
-    fn own(&self, total: usize) -> std::ops::Range<usize> {
-        range(self.link.rank(), self.link.ranks(), total)
-    }
-
-    fn set_part(&mut self, total: usize) -> Result<()> {
-        let own = self.own(total);
-        self.engine.set_part(Part {
-            first: own.start,
-            len: own.len(),
+    /// Returns which Gaussians of a model of `total` this rank has.
+    fn part_of(&self, total: usize) -> Part {
+        Part {
+            number: self.link.rank(),
+            engines: self.link.ranks(),
             total,
-        })
+        }
     }
 
     /// Adds up the non-finite Gaussians of all ranks.

@@ -1,16 +1,16 @@
 //! Density control across ranks: [`dapple_engine::density`], by the same decisions on every rank.
 //!
 //! 1. Every rank sends what decisions read of its Gaussians to all. Every rank then decides the same for all Gaussians.
-//! 2. The Gaussians after the round are shared evenly again. Every rank sends the rows of its Gaussians to the ranks
+//! 2. The Gaussians after the round have parts of their own. Every rank sends the rows of its Gaussians to the ranks
 //!    that need them.
 //! 3. Every rank changes the rows that it received: children, copies, moments.
 
 use crate::link::Link;
-use crate::parts::{RowLayout, range};
+use crate::parts::RowLayout;
 use crate::wire::floats;
 use dapple_engine::density::{self, Censused};
 use dapple_engine::{
-    DensifyPlan, DensifyReport, OptimizerState, PARAM_GROUPS, Relocation, STATISTICS,
+    DensifyPlan, DensifyReport, OptimizerState, PARAM_GROUPS, Part, Relocation, STATISTICS,
 };
 use dapple_scene::{Error, Result, Splats};
 
@@ -40,16 +40,21 @@ impl Census {
             .collect();
         let bytes: &[u8] = bytemuck::cast_slice(&own);
         let received = link.exchange(&vec![bytes; link.ranks()])?;
-        let mut all = Vec::new();
-        for part in received {
-            let numbers = floats(&part)?;
-            let (entries, rest) = numbers.as_chunks();
-            if !rest.is_empty() {
-                return Err(Error::internal("a census of another rank came in pieces"));
-            }
-            all.extend_from_slice(entries);
-        }
-        Ok(Self(all))
+        let parts = received.iter().map(|part| floats(part));
+        let parts: Vec<Vec<f32>> = parts.collect::<Result<_>>()?;
+        let width = size_of::<Entry>() / size_of::<f32>();
+        let total = parts.iter().map(|part| part.len() / width).sum();
+        let whole = Part {
+            engines: parts.len(),
+            ..Part::whole(total)
+        };
+        let entry = |index: usize| {
+            let (rank, local) = whole.place(index);
+            let (entries, _) = parts[rank].as_chunks();
+            let entry = entries.get(local).copied();
+            entry.ok_or_else(|| Error::internal("a census of another rank is too short"))
+        };
+        (0..total).map(entry).collect::<Result<_>>().map(Self)
     }
 }
 
@@ -142,10 +147,18 @@ pub fn round<S>(
     state: &OptimizerState,
 ) -> Result<Regrouped> {
     let census = Census::gather(link, splats, state)?;
-    let before = census.count();
     let (origins, report) = decide(plan, &census);
     let (ranks, me) = (link.ranks(), link.rank());
-    let own = range(me, ranks, before);
+    let before = Part {
+        number: me,
+        engines: ranks,
+        total: census.count(),
+    };
+    let after = |number: usize| Part {
+        number,
+        engines: ranks,
+        total: origins.len(),
+    };
     let layout = RowLayout {
         sh_degree: splats.sh_degree,
         filters: agree_on_filters(link, state)?,
@@ -153,9 +166,11 @@ pub fn round<S>(
     let rows: Vec<Vec<f32>> = (0..ranks)
         .map(|to| {
             let mut rows = Vec::new();
-            let wanted = &origins[range(to, ranks, origins.len())];
-            for (from, _) in wanted.iter().filter(|(from, _)| own.contains(from)) {
-                layout.push(splats, state, from - own.start, &mut rows);
+            for index in after(to).ranges().flatten() {
+                let (owner, local) = before.place(origins[index].0);
+                if owner == me {
+                    layout.push(splats, state, local, &mut rows);
+                }
             }
             rows
         })
@@ -164,14 +179,12 @@ pub fn round<S>(
     let received = link.exchange(&out)?;
     let received = received.iter().map(|bytes| floats(bytes));
     let received: Vec<Vec<f32>> = received.collect::<Result<_>>()?;
-    let ends: Vec<usize> = (0..ranks)
-        .map(|rank| range(rank, ranks, before).end)
-        .collect();
     let width = layout.width();
     let mut places = vec![0; ranks];
     let mut rows = Vec::new();
-    for &(from, change) in &origins[range(me, ranks, origins.len())] {
-        let owner = ends.partition_point(|&end| end <= from);
+    for index in after(me).ranges().flatten() {
+        let (from, change) = origins[index];
+        let (owner, _) = before.place(from);
         let row = received[owner].get(places[owner]..places[owner] + width);
         let row = row.ok_or_else(|| Error::internal("a rank sent too few Gaussians"))?;
         places[owner] += width;

@@ -28,11 +28,13 @@ use dapple_scene::{Camera, Error, Result};
 use rayon::prelude::*;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Projected Gaussian for another engine; its spans follow those of the Gaussians before it.
+/// Projected Gaussian for another engine, with its index in the model. Its spans follow those of the Gaussians before
+/// it.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 struct ShownSplat {
     splat: Splat2d,
+    index: u32,
     row: u16,
     rows: u16,
     tiles: u32,
@@ -71,7 +73,7 @@ impl Sharded for CpuEngine {
         parts: &[HostShipment],
     ) -> Result<Rendered> {
         let camera = CameraF32::new(camera)?.with_near(settings.near);
-        let gaussians = receive(parts, &mut self.frame)?;
+        let gaussians = receive(parts, &mut self.frame)?.len();
         on_pool(self, |engine| {
             let projected = Projected {
                 gaussians,
@@ -81,7 +83,7 @@ impl Sharded for CpuEngine {
             };
             projected.run(&mut engine.frame, &mut Clock::start());
         });
-        self.frame.counts.gaussians = self.model.range().total as u64;
+        self.frame.counts.gaussians = self.model.part().total as u64;
         Ok(self.image(&camera, settings.depth))
     }
 
@@ -122,11 +124,10 @@ impl CpuEngine {
         let mode = Mode::of_step(settings);
         let blocks = self.model.params.count() * ROW;
         put_sums(&mut self.frame, blocks, &shown.indices, &sums.0, mode)?;
-        let part = self.model.range();
-        let gaussians = self.model.params.len;
+        let part = self.model.part();
         let mut slots = KernelSlots {
             gradient: Regularisers::new(&settings.losses, part.total),
-            after_adam: NoiseStep::new(settings, part.first, gaussians),
+            after_adam: NoiseStep::new(settings, part),
             ..KernelSlots::default()
         };
         self.model.fit_filters(settings.render.antialias);
@@ -158,7 +159,7 @@ impl CpuEngine {
             antialias::refresh(settings, &mut engine.model, &engine.views);
         });
         let slots = KernelSlots {
-            first: self.model.range().first,
+            part: self.model.part(),
             opacity: Dropout::new(settings.features.dropout, settings.seed, settings.step),
             ..KernelSlots::default()
         };
@@ -177,12 +178,12 @@ impl CpuEngine {
         let photo = self.views.photo(view)?;
         let camera = self.views.camera(view)?.with_near(settings.render.near);
         let mut clock = Clock::start();
-        let gaussians = receive(parts, &mut self.frame)?;
+        let origins = receive(parts, &mut self.frame)?;
         let (render, mode) = (&settings.render, Mode::of_step(settings));
         let loss = on_pool(self, |engine| {
             let frame = &mut engine.frame;
             let projected = Projected {
-                gaussians,
+                gaussians: origins.len(),
                 camera: &camera,
                 settings: render,
                 extra: BlendExtra::Nothing,
@@ -196,14 +197,13 @@ impl CpuEngine {
             loss
         });
         let mut counts = self.frame.counts;
-        counts.gaussians = self.model.range().total as u64;
-        let mut first = 0;
-        let sums = parts.iter().map(|part| {
-            let n = shown_in(&part.0);
-            first += n;
-            let sums = self
-                .pool
-                .install(|| sums_of(&self.frame, first - n, n, mode));
+        counts.gaussians = self.model.part().total as u64;
+        let mut places = vec![Vec::new(); parts.len()];
+        for (place, &part) in origins.iter().enumerate() {
+            places[part].push(place);
+        }
+        let sums = places.iter().map(|places| {
+            let sums = self.pool.install(|| sums_of(&self.frame, places, mode));
             HostShipment::from_bytes(sums)
         });
         Ok(ComparedView {
@@ -230,12 +230,12 @@ impl CpuEngine {
         let filter_3d = self.model.filters(settings.antialias);
         let params = &self.model.params;
         project::run(params, filter_3d, camera, sh_degree, slots, &mut self.frame);
-        send(&self.frame, params.len)
+        send(&self.frame, self.model.part(), params.len)
     }
 }
 
 /// Returns the visible Gaussians among the first `gaussians` of a frame: their number, the Gaussians, and their spans.
-fn send(frame: &Frame, gaussians: usize) -> ShownPart<HostShipment> {
+fn send(frame: &Frame, part: Part, gaussians: usize) -> ShownPart<HostShipment> {
     let lists = frame.spans_of[..gaussians].iter().enumerate();
     let visible = lists.filter(|(_, list)| list.tiles > 0);
     let indices: Vec<u32> = visible.map(|(i, _)| i as u32).collect();
@@ -248,6 +248,7 @@ fn send(frame: &Frame, gaussians: usize) -> ShownPart<HostShipment> {
         let splat = frame.splats2d[i];
         bytes.extend_from_slice(bytemuck::bytes_of(&ShownSplat {
             splat,
+            index: part.index(i) as u32,
             row,
             rows,
             tiles,
@@ -273,65 +274,63 @@ fn shown_in(part: &[u8]) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
-/// Fills `splats2d`, `spans_of` and `spans` like `project`, with the Gaussians of all parts. Returns their number.
-fn receive(parts: &[HostShipment], frame: &mut Frame) -> Result<usize> {
-    let total = parts.iter().map(|part| shown_in(&part.0)).sum::<usize>();
-    let bytes = parts.iter().map(Shipment::len).sum::<usize>();
-    if total > bytes / size_of::<ShownSplat>() {
-        return Err(foreign());
+/// Fills `splats2d`, `spans_of` and `spans` like `project`, with the Gaussians of all parts in the order of the model.
+/// Returns the part of each.
+fn receive(parts: &[HostShipment], frame: &mut Frame) -> Result<Vec<usize>> {
+    let mut shown = Vec::new();
+    for (part, shipment) in parts.iter().enumerate() {
+        let n = shown_in(&shipment.0);
+        let (splats, mut spans) = shipment
+            .0
+            .get(size_of::<u64>()..)
+            .and_then(|rest| rest.split_at_checked(n.checked_mul(size_of::<ShownSplat>())?))
+            .ok_or_else(foreign)?;
+        for bytes in splats.chunks_exact(size_of::<ShownSplat>()) {
+            let one: ShownSplat = bytemuck::pod_read_unaligned(bytes);
+            let taken = usize::from(one.rows) * size_of::<Span>();
+            let (mine, others) = spans.split_at_checked(taken).ok_or_else(foreign)?;
+            shown.push((one, mine, part));
+            spans = others;
+        }
     }
+    shown.sort_unstable_by_key(|(one, ..)| one.index);
+    let total = shown.len();
     grow(&mut frame.splats2d, total, Splat2d::default());
     grow(&mut frame.spans_of, total, TileSpans::default());
     let chunks = total.div_ceil(PROJECT_CHUNK);
     frame.spans.resize_with(chunks, Vec::new);
     frame.spans.iter_mut().for_each(Vec::clear);
-    let mut place = 0;
-    for part in parts {
-        let n = shown_in(&part.0);
-        let (splats, mut spans) = part
-            .0
-            .get(size_of::<u64>()..)
-            .and_then(|rest| rest.split_at_checked(n * size_of::<ShownSplat>()))
-            .ok_or_else(foreign)?;
-        for bytes in splats.chunks_exact(size_of::<ShownSplat>()) {
-            let shown: ShownSplat = bytemuck::pod_read_unaligned(bytes);
-            let own = &mut frame.spans[place / PROJECT_CHUNK];
-            let taken = usize::from(shown.rows) * size_of::<Span>();
-            let (mine, others) = spans.split_at_checked(taken).ok_or_else(foreign)?;
-            frame.splats2d[place] = shown.splat;
-            frame.spans_of[place] = TileSpans {
-                start: own.len() as u32,
-                row: shown.row,
-                rows: shown.rows,
-                tiles: shown.tiles,
-            };
-            own.extend(
-                mine.chunks_exact(size_of::<Span>())
-                    .map(bytemuck::pod_read_unaligned::<Span>),
-            );
-            spans = others;
-            place += 1;
-        }
+    for (place, (one, spans, _)) in shown.iter().enumerate() {
+        let own = &mut frame.spans[place / PROJECT_CHUNK];
+        frame.splats2d[place] = one.splat;
+        frame.spans_of[place] = TileSpans {
+            start: own.len() as u32,
+            row: one.row,
+            rows: one.rows,
+            tiles: one.tiles,
+        };
+        let spans = spans.chunks_exact(size_of::<Span>());
+        own.extend(spans.map(bytemuck::pod_read_unaligned::<Span>));
     }
-    Ok(total)
+    Ok(shown.iter().map(|(.., part)| *part).collect())
 }
 
 fn foreign() -> Error {
     Error::internal("projected Gaussians came from another kind of engine")
 }
 
-/// Returns the sums of the slots of `n` Gaussians from `first` on.
-fn sums_of(frame: &Frame, first: usize, n: usize, mode: Mode) -> Vec<u8> {
+/// Returns the sums of the slots of Gaussians.
+fn sums_of(frame: &Frame, places: &[usize], mode: Mode) -> Vec<u8> {
     let instances = |gaussian: usize| {
         let tiles = frame.spans_of[gaussian].tiles as usize;
         let at = frame.first_instance[gaussian].load(Relaxed) as usize;
         &frame.instance_slot[at..at + tiles]
     };
-    let own = (first..first + n).into_par_iter();
-    let sums = own.clone().map(|i| add_up(instances(i), &frame.slots));
+    let own = places.par_iter();
+    let sums = own.clone().map(|&i| add_up(instances(i), &frame.slots));
     let mut bytes = bytemuck::cast_slice(&sums.collect::<Vec<Slot>>()).to_vec();
     if mode.absolute {
-        let sums = own.map(|i| add_up(instances(i), &frame.absolute_slots));
+        let sums = own.map(|&i| add_up(instances(i), &frame.absolute_slots));
         bytes.extend_from_slice(bytemuck::cast_slice(&sums.collect::<Vec<AbsoluteSlot>>()));
     }
     bytes

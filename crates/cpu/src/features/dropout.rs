@@ -12,7 +12,7 @@ pub struct Held;
 impl Feature for Held {
     fn prepare(&mut self, step: &mut StepContext<'_>) -> Result<()> {
         let settings = step.settings;
-        step.slots.first = step.model.range().first;
+        step.slots.part = step.model.part();
         step.slots.opacity = Dropout::new(settings.features.dropout, settings.seed, settings.step);
         Ok(())
     }

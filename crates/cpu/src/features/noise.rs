@@ -14,8 +14,8 @@ pub struct Held;
 impl Feature for Held {
     fn prepare(&mut self, step: &mut StepContext<'_>) -> Result<()> {
         let settings = step.settings;
-        let (first, gaussians) = (step.model.range().first, step.model.params.len);
-        step.slots.after_adam = NoiseStep::new(settings, first, gaussians);
+        let part = step.model.part();
+        step.slots.after_adam = NoiseStep::new(settings, part);
         Ok(())
     }
 }

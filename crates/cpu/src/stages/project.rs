@@ -16,9 +16,9 @@ use crate::frame::{CameraF32, Frame, PROJECT_CHUNK, Span, Splat2d, TileSpans, gr
 use crate::projection;
 use crate::sh;
 use crate::simd::{M, ROW, Row, Splat, V, V3, dot, each, parts};
-use dapple_engine::Dropout;
 use dapple_engine::camera_model::copies;
 use dapple_engine::constants::{ALPHA_MIN, TILE_SIZE};
+use dapple_engine::{Dropout, Part};
 use pulp::Simd;
 use rayon::prelude::*;
 use std::marker::PhantomData;
@@ -72,7 +72,8 @@ fn run_with<C: Projector, const ANTIALIAS: bool>(
                 camera,
                 sh_degree,
                 dropout: slots.opacity,
-                first: slots.first + chunk * PROJECT_CHUNK,
+                part: slots.part,
+                first: chunk * PROJECT_CHUNK,
                 splats2d,
                 spans_of,
                 spans,
@@ -89,7 +90,9 @@ struct Chunk<'a, C: Projector, const ANTIALIAS: bool> {
     camera: &'a CameraF32,
     sh_degree: u8,
     dropout: Option<Dropout>,
-    /// Index of the first Gaussian in the model.
+    /// Indices of the Gaussians in the model.
+    part: Part,
+    /// First Gaussian of this chunk.
     first: usize,
     splats2d: &'a mut [Splat2d],
     spans_of: &'a mut [TileSpans],
@@ -145,7 +148,8 @@ impl<C: Projector, const ANTIALIAS: bool> pulp::WithSimd for Chunk<'_, C, ANTIAL
             }
             if let Some(dropout) = &self.dropout {
                 for lane in 0..ROW {
-                    if dropout.drops_gaussian((self.first + i * ROW + lane) as u32) {
+                    let index = self.first + i * ROW + lane;
+                    if dropout.drops_gaussian(self.part.index(index) as u32) {
                         lanes.level.0[lane] = -1.0;
                     }
                 }

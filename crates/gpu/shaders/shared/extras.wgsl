@@ -47,7 +47,7 @@ fn perturb(i: u32, capacity: u32) {
     if step.noise == 0.0 || !(now.logit < STILL_LOGIT) {
         return;
     }
-    let key = noise_key(step.seed, step.number, state.first + i);
+    let key = noise_key(step.seed, step.number, model_index(i));
     let eta = vec3f(
         normal_number(key, NOISE_NORMAL),
         normal_number(key, NOISE_NORMAL + 1u),

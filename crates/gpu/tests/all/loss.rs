@@ -419,7 +419,9 @@ fn reports_say_what_the_state_says() {
         refused: 15,
         relocated: 16,
         added: 18,
-        first: 0,
+        number: 0,
+        engines: 1,
+        block: 1,
         others: 0,
     };
     let expected = layout::Report {

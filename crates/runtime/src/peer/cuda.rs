@@ -1,7 +1,11 @@
 //! Copies between GPUs of NVIDIA by the CUDA driver, which is loaded if it exists.
 //!
-//! Vulkan exports the memory of a buffer, the driver imports it on the same GPU and copies between GPUs: over NVLink where
-//! there is one. Nothing here is needed at compile time.
+//! 1. Vulkan exports the memory of a buffer, and the driver imports it on the same GPU.
+//! 2. The driver copies between GPUs into memory of its own, over NVLink where there is one, and from there into the
+//!    buffer. It has no direct way between GPUs into imported memory: on two H200, such a copy ran at 37 GB/s, and the
+//!    two copies together at 210 GB/s.
+//!
+//! Nothing here is needed at compile time.
 
 use crate::external::ExternalBuffer;
 use dapple_base::{Error, Result};
@@ -10,7 +14,7 @@ use std::collections::HashMap;
 use std::ffi::{CString, c_int, c_uint, c_ulonglong, c_void};
 use std::os::fd::IntoRawFd;
 use std::ptr::null_mut;
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 type Code = c_int;
 type Context = *mut c_void;
@@ -87,21 +91,34 @@ functions! {
     synchronize: "cuStreamSynchronize" (Stream);
     import: "cuImportExternalMemory" (*mut Memory, *const HandleDescription);
     map: "cuExternalMemoryGetMappedBuffer" (*mut Pointer, Memory, *const RangeDescription);
-    unmap: "cuMemFree_v2" (Pointer);
+    free: "cuMemFree_v2" (Pointer);
     release: "cuDestroyExternalMemory" (Memory);
+    allocate: "cuMemAlloc_v2" (*mut Pointer, usize);
+    copy_near: "cuMemcpyDtoDAsync_v2" (Pointer, Pointer, usize, Stream);
     copy: "cuMemcpyPeerAsync" (Pointer, Context, Pointer, Context, usize, Stream);
 }
 
 /// A GPU in the driver.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 struct Device {
     number: c_int,
     context: Context,
     stream: Stream,
+    /// Locked during a copy to this GPU.
+    between: Mutex<Between>,
+}
+
+/// Memory of the driver that copies between GPUs go through.
+#[derive(Debug, Default)]
+struct Between {
+    pointer: Pointer,
+    bytes: u64,
 }
 
 // SAFETY: contexts and streams of the driver may be used from any thread.
 unsafe impl Send for Device {}
+// SAFETY: as above.
+unsafe impl Sync for Device {}
 
 static DRIVER: LazyLock<Option<Driver>> = LazyLock::new(|| {
     let driver = Driver::load()?;
@@ -110,7 +127,7 @@ static DRIVER: LazyLock<Option<Driver>> = LazyLock::new(|| {
 });
 
 /// Devices by address on the bus. They stay for the life of the process, as the driver's primary contexts do.
-static DEVICES: Mutex<Option<HashMap<String, Device>>> = Mutex::new(None);
+static DEVICES: Mutex<Option<HashMap<String, Arc<Device>>>> = Mutex::new(None);
 
 fn check(code: Code, what: &str) -> Result<()> {
     match code {
@@ -124,7 +141,7 @@ fn check(code: Code, what: &str) -> Result<()> {
 /// Memory of a buffer in the driver.
 #[derive(Debug)]
 pub struct Imported {
-    device: Device,
+    device: Arc<Device>,
     memory: Memory,
     pointer: Pointer,
 }
@@ -135,11 +152,11 @@ unsafe impl Send for Imported {}
 unsafe impl Sync for Imported {}
 
 /// Returns the device at an address on the bus, and lets it and the devices before copy from each other.
-fn device_at(driver: &Driver, bus: &str) -> Result<Device> {
+fn device_at(driver: &Driver, bus: &str) -> Result<Arc<Device>> {
     let mut devices = DEVICES.lock().unwrap_or_else(PoisonError::into_inner);
     let devices = devices.get_or_insert_default();
     if let Some(device) = devices.get(bus) {
-        return Ok(*device);
+        return Ok(Arc::clone(device));
     }
     let address =
         CString::new(bus).map_err(|_| Error::internal("an address on the bus is no text"))?;
@@ -147,6 +164,7 @@ fn device_at(driver: &Driver, bus: &str) -> Result<Device> {
         number: 0,
         context: null_mut(),
         stream: null_mut(),
+        between: Mutex::default(),
     };
     // SAFETY: the pointers are valid during the calls, and the context is current before it is used.
     unsafe {
@@ -166,7 +184,8 @@ fn device_at(driver: &Driver, bus: &str) -> Result<Device> {
         allow(driver, &device, other)?;
         allow(driver, other, &device)?;
     }
-    devices.insert(bus.to_owned(), device);
+    let device = Arc::new(device);
+    devices.insert(bus.to_owned(), Arc::clone(&device));
     Ok(device)
 }
 
@@ -217,7 +236,10 @@ impl Imported {
         };
         // SAFETY: the structures are valid; the import takes the descriptor.
         unsafe {
-            check((driver.set_current)(device.context), "selecting a GPU")?;
+            check(
+                (driver.set_current)(imported.device.context),
+                "selecting a GPU",
+            )?;
             check(
                 (driver.import)(&mut imported.memory, &handle),
                 "the import of memory",
@@ -237,11 +259,14 @@ impl Imported {
             return Err(Error::internal("the CUDA driver is gone"));
         };
         let to = &self.device;
-        // SAFETY: the caller checked the ranges, and nothing writes them during the copy.
+        let mut between = to.between.lock().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: the caller checked the ranges, and nothing writes them during the copy. The memory between is large
+        // enough, and only this copy uses it.
         unsafe {
             check((driver.set_current)(to.context), "selecting a GPU")?;
+            between.fit(driver, bytes)?;
             let copied = (driver.copy)(
-                self.pointer + at,
+                between.pointer,
                 to.context,
                 source.pointer + from,
                 source.device.context,
@@ -249,11 +274,46 @@ impl Imported {
                 to.stream,
             );
             check(copied, "a copy between GPUs")?;
+            let copied = (driver.copy_near)(
+                self.pointer + at,
+                between.pointer,
+                bytes as usize,
+                to.stream,
+            );
+            check(copied, "a copy on a GPU")?;
             check(
                 (driver.synchronize)(to.stream),
                 "waiting for a copy between GPUs",
             )
         }
+    }
+}
+
+impl Between {
+    /// Makes the memory large enough.
+    ///
+    /// # Safety
+    /// The context of its device is current, and no copy is in progress.
+    unsafe fn fit(&mut self, driver: &Driver, bytes: u64) -> Result<()> {
+        if bytes <= self.bytes {
+            return Ok(());
+        }
+        let wanted = bytes + bytes / 2;
+        let mut pointer = 0;
+        // SAFETY: the caller's contract.
+        unsafe {
+            if self.bytes > 0 {
+                check((driver.free)(self.pointer), "freeing memory of a GPU")?;
+                *self = Self::default();
+            }
+            let allocated = (driver.allocate)(&mut pointer, wanted as usize);
+            check(allocated, "memory for copies between GPUs")?;
+        }
+        *self = Self {
+            pointer,
+            bytes: wanted,
+        };
+        Ok(())
     }
 }
 
@@ -265,7 +325,7 @@ impl Drop for Imported {
         // SAFETY: nothing uses the memory any more; failures at the end have no effect.
         unsafe {
             (driver.set_current)(self.device.context);
-            (driver.unmap)(self.pointer);
+            (driver.free)(self.pointer);
             (driver.release)(self.memory);
         }
     }

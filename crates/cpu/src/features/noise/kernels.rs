@@ -7,7 +7,7 @@
 use crate::blocks::component;
 use crate::simd::{ROW, Row};
 use dapple_engine::density::rotation;
-use dapple_engine::{GaussianUpdate, StepSettings, noise, relocation};
+use dapple_engine::{GaussianUpdate, Part, StepSettings, noise, relocation};
 
 /// Logit of opacity 0.2. For larger opacities, the noise is less than 4e-9 of its value at opacity zero.
 const STILL_LOGIT: f32 = -1.386_294_4;
@@ -22,21 +22,20 @@ pub struct NoiseStep {
     scale: f32,
     seed: u64,
     step: u32,
-    first: usize,
+    part: Part,
     gaussians: usize,
 }
 
 impl NoiseStep {
-    /// Prepares the noise of a step for `gaussians` Gaussians, of which the first has the index `first` in the model;
-    /// `None` if there is none.
-    pub fn new(settings: &StepSettings, first: usize, gaussians: usize) -> Option<Self> {
+    /// Prepares the noise of a step for these Gaussians of a model; `None` if there is none.
+    pub fn new(settings: &StepSettings, part: Part) -> Option<Self> {
         let scale = GaussianUpdate::of(settings).noise;
         (scale != 0.0).then_some(Self {
             scale,
             seed: settings.seed,
             step: settings.step,
-            first,
-            gaussians,
+            part,
+            gaussians: part.len(),
         })
     }
 
@@ -48,7 +47,7 @@ impl NoiseStep {
                 // False for NaN too.
                 let moves = block[component::OPACITY].0[lane] < STILL_LOGIT;
                 if moves && index < self.gaussians {
-                    self.perturb_one((self.first + index) as u32, block, lane);
+                    self.perturb_one(self.part.index(index) as u32, block, lane);
                 }
             }
         }

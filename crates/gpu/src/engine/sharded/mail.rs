@@ -1,0 +1,208 @@
+//! [`GpuShipment`]: numbers for engines on other GPUs. [`Mail`]: the buffers of an engine for them.
+//!
+//! Kernels write shipments into buffers that other GPUs can copy from ([`PeerBuffer`]), and read shipments where they
+//! arrive: on the same GPU without a copy.
+
+use dapple_engine::Shipment;
+use dapple_runtime::{ByteSlice, Gpu, PeerBuffer, wgpu};
+use dapple_scene::{Error, Result};
+use std::sync::Arc;
+
+/// Alignment of shipments in a buffer: bindings begin there.
+const ALIGNMENT: u64 = 256;
+
+/// Numbers that travel between engines on GPUs, on the GPU of their origin or on the host.
+#[derive(Debug, Clone, Default)]
+pub struct GpuShipment(Held);
+
+#[derive(Debug, Clone)]
+enum Held {
+    Host(Arc<Vec<u8>>),
+    Device {
+        buffer: Arc<PeerBuffer>,
+        first: u64,
+        bytes: u64,
+    },
+}
+
+impl Default for Held {
+    fn default() -> Self {
+        Self::Host(Arc::default())
+    }
+}
+
+impl GpuShipment {
+    /// Returns a range of a buffer as a shipment.
+    fn of(buffer: &Arc<PeerBuffer>, first: u64, bytes: u64) -> Self {
+        Self(Held::Device {
+            buffer: Arc::clone(buffer),
+            first,
+            bytes,
+        })
+    }
+
+    /// Returns the beginning of a shipment on a device.
+    pub fn cut(&self, bytes: u64) -> Self {
+        match &self.0 {
+            Held::Device { buffer, first, .. } => Self::of(buffer, *first, bytes),
+            Held::Host(_) => self.clone(),
+        }
+    }
+
+    /// Returns the bytes that a kernel of this GPU writes.
+    pub fn slice(&self) -> Result<ByteSlice> {
+        match &self.0 {
+            Held::Device {
+                buffer,
+                first,
+                bytes,
+            } => ByteSlice::from(buffer.buffer()).part(*first, *bytes),
+            Held::Host(_) => Err(Error::internal("a shipment on the host is not written")),
+        }
+    }
+}
+
+impl Shipment for GpuShipment {
+    fn len(&self) -> usize {
+        match &self.0 {
+            Held::Host(bytes) => bytes.len(),
+            Held::Device { bytes, .. } => *bytes as usize,
+        }
+    }
+
+    fn to_bytes(&self) -> Result<Vec<u8>> {
+        match &self.0 {
+            Held::Host(bytes) => Ok(bytes.to_vec()),
+            Held::Device {
+                buffer,
+                first,
+                bytes,
+            } => buffer
+                .gpu()
+                .read_at(buffer.buffer(), *first, *bytes as usize),
+        }
+    }
+
+    fn from_bytes(bytes: Vec<u8>) -> Self {
+        Self(Held::Host(Arc::new(bytes)))
+    }
+}
+
+/// Buffers of an engine for shipments.
+#[derive(Debug, Default)]
+pub struct Mail {
+    /// Shipments, which other engines may still read.
+    sent: Vec<Arc<PeerBuffer>>,
+    /// Buffers for shipments of other GPUs, with their last use.
+    inboxes: Vec<(Arc<PeerBuffer>, LastUse)>,
+    /// Most Gaussians that a view has shown so far.
+    pub most_shown: u32,
+    /// Number of the next command. These commands are not in the ring of reports: the engine waits for them.
+    pub commands: u64,
+}
+
+/// Last use of an inbox.
+#[derive(Debug)]
+enum LastUse {
+    /// In commands that are encoded and not submitted.
+    Encoded,
+    /// In this submission.
+    Submitted(wgpu::SubmissionIndex),
+}
+
+/// Inboxes that are kept before the oldest is used again: those of two views on eight GPUs.
+const INBOXES: usize = 16;
+
+impl Mail {
+    /// Returns the number of Gaussians that a view may show, of at most `capacity`, before it is known.
+    pub fn expected(&self, capacity: u32) -> u32 {
+        match self.most_shown {
+            0 => capacity,
+            most => most.saturating_add(most / 8).min(capacity),
+        }
+    }
+
+    /// Returns shipments of these sizes that the engine's kernels may write. Other engines may copy from them after a
+    /// wait of this engine.
+    pub fn outgoing(&mut self, gpu: &Gpu, sizes: &[u64]) -> Result<Vec<GpuShipment>> {
+        let bytes = sizes.iter().map(|size| size.next_multiple_of(ALIGNMENT));
+        let bytes = bytes.sum::<u64>().max(ALIGNMENT);
+        let is_free = |buffer: &Arc<PeerBuffer>| Arc::strong_count(buffer) == 1;
+        let fits = |buffer: &Arc<PeerBuffer>| buffer.bytes() >= bytes;
+        let mut sent = self.sent.iter();
+        let buffer = match sent.find(|buffer| is_free(buffer) && fits(buffer)) {
+            Some(buffer) => Arc::clone(buffer),
+            None => {
+                self.sent.retain(|buffer| !is_free(buffer) || fits(buffer));
+                let buffer = Arc::new(gpu.peer_buffer("sent", enlarged(bytes))?);
+                self.sent.push(Arc::clone(&buffer));
+                buffer
+            }
+        };
+        let mut first = 0;
+        let shipments = sizes.iter().map(|&size| {
+            let shipment = GpuShipment::of(&buffer, first, size);
+            first += size.next_multiple_of(ALIGNMENT);
+            shipment
+        });
+        Ok(shipments.collect())
+    }
+
+    /// Returns the bytes of a shipment on `gpu`. Commands that read them are encoded next, and [`Self::submitted`] follows
+    /// their submission.
+    pub fn receive(&mut self, gpu: &Gpu, shipment: &GpuShipment) -> Result<ByteSlice> {
+        let (buffer, first, bytes) = match &shipment.0 {
+            Held::Host(held) => return Ok((&gpu.upload("received", held)?).into()),
+            Held::Device {
+                buffer,
+                first,
+                bytes,
+            } => (buffer, *first, *bytes),
+        };
+        if buffer.gpu().is_same(gpu) {
+            return shipment.slice();
+        }
+        let inbox = self.inbox(gpu, bytes)?;
+        inbox.copy_from(0, buffer, first, bytes)?;
+        ByteSlice::from(inbox.buffer()).part(0, bytes)
+    }
+
+    /// Notes that the encoded commands are submitted.
+    pub fn submitted(&mut self, submission: &wgpu::SubmissionIndex) {
+        for (_, last_use) in &mut self.inboxes {
+            if matches!(last_use, LastUse::Encoded) {
+                *last_use = LastUse::Submitted(submission.clone());
+            }
+        }
+    }
+
+    /// Returns an inbox that is free and large enough.
+    fn inbox(&mut self, gpu: &Gpu, bytes: u64) -> Result<Arc<PeerBuffer>> {
+        let oldest = self.inboxes.iter();
+        let oldest = oldest
+            .clone()
+            .position(|(_, last_use)| matches!(last_use, LastUse::Submitted(_)))
+            .filter(|_| oldest.len() >= INBOXES);
+        let used = oldest.map(|oldest| self.inboxes.remove(oldest));
+        let buffer = match used {
+            Some((buffer, last_use)) => {
+                if let LastUse::Submitted(submission) = last_use {
+                    gpu.wait_for(submission)?;
+                }
+                Some(buffer).filter(|buffer| buffer.bytes() >= bytes)
+            }
+            None => None,
+        };
+        let buffer = match buffer {
+            Some(buffer) => buffer,
+            None => Arc::new(gpu.peer_buffer("received", enlarged(bytes))?),
+        };
+        self.inboxes.push((Arc::clone(&buffer), LastUse::Encoded));
+        Ok(buffer)
+    }
+}
+
+/// Returns the size of a new buffer for this many bytes: numbers of visible Gaussians differ from view to view.
+fn enlarged(bytes: u64) -> u64 {
+    (bytes + bytes / 2).max(1 << 16).next_multiple_of(ALIGNMENT)
+}
