@@ -44,6 +44,8 @@ pub struct CpuEngine {
     frame: Frame,
     work: Work,
     batch: OpenBatch,
+    /// Results of [`dapple_engine::Sharded`] that were not returned yet.
+    begun: sharded::Begun,
     reports: Vec<Report>,
 }
 
@@ -65,6 +67,7 @@ impl CpuEngine {
             frame: Frame::default(),
             work: Work::default(),
             batch: OpenBatch::default(),
+            begun: sharded::Begun::default(),
             reports: Vec::new(),
         })
     }

@@ -1,8 +1,8 @@
 //! [`Sharded`]: steps and renders of one model whose Gaussians several engines hold, each a [`Part`] of them.
 //!
-//! For a view, every engine projects its own Gaussians ([`Sharded::project_views`]). One engine receives the projected
+//! For a view, every engine projects its own Gaussians ([`Sharded::begin_projections`]). One engine receives the projected
 //! Gaussians of all, puts them in the order of the model, and runs the stages from `order` to `blend_backward`
-//! ([`Sharded::compare_views`]). Every engine then receives the sums of its own Gaussians and runs `update`
+//! ([`Sharded::begin_views`]). Every engine then receives the sums of its own Gaussians and runs `update`
 //! ([`Sharded::add_gradients`]). Each number is computed by the same operations in the same order as in one engine, so
 //! that results have the same bits for any number of parts.
 //!
@@ -157,11 +157,18 @@ pub trait Sharded: Engine {
     /// A lost device.
     fn set_part(&mut self, part: Part) -> Result<()>;
 
-    /// Projects the Gaussians of this part for steps of one batch.
+    /// Begins to project the Gaussians of this part for steps of one batch. [`Self::finish_projections`] returns the
+    /// results; several calls may be begun.
     ///
     /// # Errors
     /// An unknown view, a lost device.
-    fn project_views(&mut self, steps: &[ViewStep]) -> Result<Vec<ShownPart<Self::Shipment>>>;
+    fn begin_projections(&mut self, steps: &[ViewStep]) -> Result<()>;
+
+    /// Waits for the steps of the oldest call of [`Self::begin_projections`], and returns their results.
+    ///
+    /// # Errors
+    /// A lost device.
+    fn finish_projections(&mut self) -> Result<Vec<ShownPart<Self::Shipment>>>;
 
     /// Projects the Gaussians of this part for a render.
     ///
@@ -184,19 +191,22 @@ pub trait Sharded: Engine {
         parts: &[Self::Shipment],
     ) -> Result<Rendered>;
 
-    /// For steps of one batch: renders the projected Gaussians of all parts, compares the render with the photo of the
-    /// view, and runs the backward pass to the projected Gaussians. `parts` has those of all parts for each step.
+    /// For steps of one batch: begins to render the projected Gaussians of all parts, to compare the renders with the
+    /// photos of the views, and to run the backward pass to the projected Gaussians. `parts` has those of all parts for each
+    /// step. [`Self::finish_views`] returns the results; several calls may be begun.
     ///
     /// # Errors
     /// An unknown view, a missing photo, a shipment of another engine, a lost device.
-    fn compare_views(
-        &mut self,
-        steps: &[ViewStep],
-        parts: &[Vec<Self::Shipment>],
-    ) -> Result<Vec<ComparedView<Self::Shipment>>>;
+    fn begin_views(&mut self, steps: &[ViewStep], parts: Vec<Vec<Self::Shipment>>) -> Result<()>;
 
-    /// Takes steps of one batch on this part: `update` with the sums of [`Self::compare_views`] for the Gaussians of
-    /// [`Self::project_views`].
+    /// Waits for the steps of the oldest call of [`Self::begin_views`], and returns their results.
+    ///
+    /// # Errors
+    /// A missing photo, a lost device.
+    fn finish_views(&mut self) -> Result<Vec<ComparedView<Self::Shipment>>>;
+
+    /// Takes steps of one batch on this part: `update` with the sums of [`Self::finish_views`] for the Gaussians of
+    /// [`Self::finish_projections`].
     ///
     /// Returns the non-finite Gaussians of the part for each step that checks for them.
     ///

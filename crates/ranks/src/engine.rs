@@ -21,6 +21,9 @@ use std::thread;
 /// Views of a rank that are in work together: a device does not wait for the host between them.
 const WAVES: usize = 4;
 
+/// Most views of all ranks that are in work together, if each rank has at most one.
+const MOST_VIEWS: usize = 64;
+
 /// Photo for a rank of another process.
 #[derive(Debug, Clone)]
 struct HeldPhoto {
@@ -92,6 +95,12 @@ impl<E: Sharded> RanksEngine<E> {
     /// Returns the number of ranks, those of other processes included.
     fn count(&self) -> usize {
         self.ranks.first().map_or(0, Rank::ranks)
+    }
+
+    /// Returns the number of steps that are executed together.
+    fn most_views(&self) -> usize {
+        let ranks = self.count();
+        (WAVES * ranks).min(MOST_VIEWS.max(ranks))
     }
 
     /// Returns true if other processes have ranks.
@@ -305,12 +314,12 @@ impl<E: Sharded> Engine for RanksEngine<E> {
         )
     }
 
-    /// Executes the steps that wait if each rank has four views, or if this is the last step of its batch.
+    /// Executes the steps that wait if ranks have enough views, or if this is the last step of its batch.
     fn step(&mut self, view: ViewId, settings: &StepSettings) -> Result<()> {
         check_settings(settings)?;
         self.batch.step(settings.batch)?;
         self.queue.push((view, *settings));
-        match settings.batch.is_last() || self.queue.len() == WAVES * self.count() {
+        match settings.batch.is_last() || self.queue.len() == self.most_views() {
             true => self.flush(),
             false => Ok(()),
         }

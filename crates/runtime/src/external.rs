@@ -7,7 +7,7 @@
 use crate::Gpu;
 use ash::{khr, vk};
 use dapple_base::{Error, Result};
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
 use wgpu::hal::api::Vulkan;
 use wgpu::hal::vulkan;
 
@@ -44,15 +44,42 @@ impl Gpu {
         }
         // SAFETY: the device is not destroyed while the guard is alive.
         let device = unsafe { self.device().as_hal::<Vulkan>() }.ok_or_else(lacks)?;
-        let raw = Raw::new(&device, bytes).map_err(|(what, result)| {
-            Error::unsupported(format!(
-                "cannot share {bytes} bytes of GPU memory: {what}: {result}"
-            ))
-            .at(label.to_owned())
-        })?;
+        let refused = |failure| refused(label, bytes, failure);
+        let raw = Raw::new(&device, bytes, None).map_err(refused)?;
+        let handle = raw.export(&device).map_err(refused)?;
         drop(device);
+        let memory_bytes = raw.bytes;
+        Ok(ExternalBuffer {
+            buffer: self.adopt(label, raw, bytes),
+            handle,
+            memory_bytes,
+        })
+    }
+
+    /// Creates a buffer of memory that another interface to the same GPU allocated and exported: the handle, and the
+    /// bytes of the memory.
+    ///
+    /// # Errors
+    /// A device without this ability, memory of another GPU.
+    pub fn imported_buffer(
+        &self,
+        label: &str,
+        bytes: u64,
+        memory: (OwnedFd, u64),
+    ) -> Result<wgpu::Buffer> {
+        // SAFETY: the device is not destroyed while the guard is alive.
+        let device = unsafe { self.device().as_hal::<Vulkan>() }
+            .ok_or_else(|| Error::unsupported("only Vulkan imports memory"))?;
+        let raw = Raw::new(&device, bytes, Some(memory))
+            .map_err(|failure| refused(label, bytes, failure))?;
+        drop(device);
+        Ok(self.adopt(label, raw, bytes))
+    }
+
+    /// Returns a buffer of Vulkan as one of wgpu.
+    fn adopt(&self, label: &str, raw: Raw, bytes: u64) -> wgpu::Buffer {
         // SAFETY: buffer and memory are this device's, and belong to wgpu from here on.
-        let buffer = unsafe {
+        unsafe {
             let owned = vulkan::Buffer::from_raw_managed(raw.buffer, raw.memory, 0, raw.bytes);
             self.device().create_buffer_from_hal::<Vulkan>(
                 owned,
@@ -65,13 +92,15 @@ impl Gpu {
                     mapped_at_creation: false,
                 },
             )
-        };
-        Ok(ExternalBuffer {
-            buffer,
-            handle: raw.handle,
-            memory_bytes: raw.bytes,
-        })
+        }
     }
+}
+
+fn refused(label: &str, bytes: u64, (what, result): Failure) -> Error {
+    Error::unsupported(format!(
+        "cannot share {bytes} bytes of GPU memory: {what}: {result}"
+    ))
+    .at(label.to_owned())
 }
 
 /// Objects of Vulkan.
@@ -79,15 +108,18 @@ struct Raw {
     buffer: vk::Buffer,
     memory: vk::DeviceMemory,
     bytes: u64,
-    handle: OwnedFd,
 }
 
 /// Name of a call that failed, and its result.
 type Failure = (&'static str, vk::Result);
 
 impl Raw {
-    /// Creates a buffer of this many bytes with memory of its own, and exports the memory.
-    fn new(device: &vulkan::Device, bytes: u64) -> Result<Self, Failure> {
+    /// Creates a buffer of this many bytes with memory of its own that can be exported, or with imported memory.
+    fn new(
+        device: &vulkan::Device,
+        bytes: u64,
+        import: Option<(OwnedFd, u64)>,
+    ) -> Result<Self, Failure> {
         let raw = device.raw_device();
         let mut external = vk::ExternalMemoryBufferCreateInfo::default().handle_types(HANDLE);
         let info = vk::BufferCreateInfo::default()
@@ -103,31 +135,59 @@ impl Raw {
         let buffer = unsafe { raw.create_buffer(&info, None) }.map_err(|e| ("buffer", e))?;
         // SAFETY: the buffer belongs to this device.
         let needs = unsafe { raw.get_buffer_memory_requirements(buffer) };
-        let memory = allocate(device, buffer, &needs).inspect_err(|_| {
+        let bytes = import.as_ref().map_or(needs.size, |(_, bytes)| *bytes);
+        let memory = allocate(device, buffer, &needs, import).inspect_err(|_| {
             // SAFETY: nothing uses the buffer.
             unsafe { raw.destroy_buffer(buffer, None) };
         })?;
-        let handle = export(device, buffer, memory).inspect_err(|_| {
-            // SAFETY: nothing uses them.
-            unsafe {
-                raw.destroy_buffer(buffer, None);
-                raw.free_memory(memory, None);
-            }
-        })?;
-        Ok(Self {
+        let own = Self {
             buffer,
             memory,
-            bytes: needs.size,
-            handle,
-        })
+            bytes,
+        };
+        // SAFETY: the memory is bound once, at its start.
+        match unsafe { raw.bind_buffer_memory(buffer, memory, 0) } {
+            Ok(()) => Ok(own),
+            Err(e) => {
+                own.destroy(device);
+                Err(("binding", e))
+            }
+        }
+    }
+
+    /// Returns a handle of the memory; destroys buffer and memory if there is none.
+    fn export(&self, device: &vulkan::Device) -> Result<OwnedFd, Failure> {
+        let instance = device.shared_instance().raw_instance();
+        let functions = khr::external_memory_fd::Device::new(instance, device.raw_device());
+        let get = vk::MemoryGetFdInfoKHR::default()
+            .memory(self.memory)
+            .handle_type(HANDLE);
+        // SAFETY: the memory was allocated for export.
+        match unsafe { functions.get_memory_fd(&get) } {
+            // SAFETY: a new descriptor, which belongs to this process alone.
+            Ok(handle) => Ok(unsafe { OwnedFd::from_raw_fd(handle) }),
+            Err(e) => {
+                self.destroy(device);
+                Err(("export", e))
+            }
+        }
+    }
+
+    fn destroy(&self, device: &vulkan::Device) {
+        // SAFETY: nothing uses them.
+        unsafe {
+            device.raw_device().destroy_buffer(self.buffer, None);
+            device.raw_device().free_memory(self.memory, None);
+        }
     }
 }
 
-/// Allocates memory of the device that can be exported, for one buffer alone.
+/// Allocates memory of the device that can be exported, for one buffer alone; or imports memory.
 fn allocate(
     device: &vulkan::Device,
     buffer: vk::Buffer,
     needs: &vk::MemoryRequirements,
+    import: Option<(OwnedFd, u64)>,
 ) -> Result<vk::DeviceMemory, Failure> {
     let instance = device.shared_instance().raw_instance();
     // SAFETY: the physical device belongs to this instance.
@@ -144,34 +204,22 @@ fn allocate(
         .ok_or(("memory", vk::Result::ERROR_FEATURE_NOT_PRESENT))?;
     let mut dedicated = vk::MemoryDedicatedAllocateInfo::default().buffer(buffer);
     let mut export = vk::ExportMemoryAllocateInfo::default().handle_types(HANDLE);
-    let info = vk::MemoryAllocateInfo::default()
-        .allocation_size(needs.size)
-        .memory_type_index(kind)
-        .push_next(&mut dedicated)
-        .push_next(&mut export);
+    let mut imported = vk::ImportMemoryFdInfoKHR::default().handle_type(HANDLE);
+    let info = vk::MemoryAllocateInfo::default().memory_type_index(kind);
+    let info = match import {
+        Some((_, bytes)) if bytes < needs.size => {
+            return Err(("import", vk::Result::ERROR_OUT_OF_DEVICE_MEMORY));
+        }
+        Some((handle, bytes)) => {
+            // The import takes ownership of the handle.
+            imported = imported.fd(handle.into_raw_fd());
+            info.allocation_size(bytes).push_next(&mut imported)
+        }
+        None => info
+            .allocation_size(needs.size)
+            .push_next(&mut dedicated)
+            .push_next(&mut export),
+    };
     // SAFETY: the structures are valid, and the device is alive.
     unsafe { device.raw_device().allocate_memory(&info, None) }.map_err(|e| ("memory", e))
-}
-
-/// Binds memory to its buffer and returns a handle of the memory.
-fn export(
-    device: &vulkan::Device,
-    buffer: vk::Buffer,
-    memory: vk::DeviceMemory,
-) -> Result<OwnedFd, Failure> {
-    let raw = device.raw_device();
-    let functions =
-        khr::external_memory_fd::Device::new(device.shared_instance().raw_instance(), raw);
-    let get = vk::MemoryGetFdInfoKHR::default()
-        .memory(memory)
-        .handle_type(HANDLE);
-    // SAFETY: the memory was allocated for export, and is bound once, at its start.
-    let handle = unsafe {
-        raw.bind_buffer_memory(buffer, memory, 0)
-            .and_then(|()| functions.get_memory_fd(&get))
-    };
-    // SAFETY: a new descriptor, which belongs to this process alone.
-    handle
-        .map(|handle| unsafe { OwnedFd::from_raw_fd(handle) })
-        .map_err(|e| ("export", e))
 }

@@ -26,6 +26,7 @@ use dapple_engine::{
 };
 use dapple_scene::{Camera, Error, Result};
 use rayon::prelude::*;
+use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Projected Gaussian for another engine, with its index in the model. Its spans follow those of the Gaussians before
@@ -40,6 +41,13 @@ struct ShownSplat {
     tiles: u32,
 }
 
+/// Results that were not returned yet, by call.
+#[derive(Debug, Default)]
+pub(super) struct Begun {
+    shown: VecDeque<Vec<ShownPart<HostShipment>>>,
+    compared: VecDeque<Vec<ComparedView<HostShipment>>>,
+}
+
 impl Sharded for CpuEngine {
     type Shipment = HostShipment;
 
@@ -48,11 +56,17 @@ impl Sharded for CpuEngine {
         Ok(())
     }
 
-    fn project_views(&mut self, steps: &[ViewStep]) -> Result<Vec<ShownPart<HostShipment>>> {
+    fn begin_projections(&mut self, steps: &[ViewStep]) -> Result<()> {
         let steps = steps.iter();
-        steps
-            .map(|(view, settings)| self.project_view(*view, settings))
-            .collect()
+        let shown = steps.map(|(view, settings)| self.project_view(*view, settings));
+        let shown = shown.collect::<Result<_>>()?;
+        self.begun.shown.push_back(shown);
+        Ok(())
+    }
+
+    fn finish_projections(&mut self) -> Result<Vec<ShownPart<HostShipment>>> {
+        let oldest = self.begun.shown.pop_front();
+        oldest.ok_or_else(|| Error::internal("no projections were begun"))
     }
 
     fn project_camera(
@@ -87,15 +101,17 @@ impl Sharded for CpuEngine {
         Ok(self.image(&camera, settings.depth))
     }
 
-    fn compare_views(
-        &mut self,
-        steps: &[ViewStep],
-        parts: &[Vec<HostShipment>],
-    ) -> Result<Vec<ComparedView<HostShipment>>> {
+    fn begin_views(&mut self, steps: &[ViewStep], parts: Vec<Vec<HostShipment>>) -> Result<()> {
         let steps = steps.iter().zip(parts);
-        steps
-            .map(|((view, settings), parts)| self.compare(*view, settings, parts))
-            .collect()
+        let compared = steps.map(|((view, settings), parts)| self.compare(*view, settings, &parts));
+        let compared = compared.collect::<Result<_>>()?;
+        self.begun.compared.push_back(compared);
+        Ok(())
+    }
+
+    fn finish_views(&mut self) -> Result<Vec<ComparedView<HostShipment>>> {
+        let oldest = self.begun.compared.pop_front();
+        oldest.ok_or_else(|| Error::internal("no steps on views were begun"))
     }
 
     fn add_gradients(

@@ -126,7 +126,7 @@ pub struct GpuEngine {
     /// Gaussians of the model that other engines hold.
     others: u32,
     /// Buffers for them.
-    mail: sharded::Mail,
+    sharded: sharded::Progress,
     pending: VecDeque<(u64, Command)>,
     pub(crate) finished: Vec<Report>,
     times: Times,
@@ -186,7 +186,7 @@ impl GpuEngine {
             ring: RingBuffer::new(),
             batch: OpenBatch::default(),
             others: 0,
-            mail: sharded::Mail::default(),
+            sharded: sharded::Progress::default(),
             pending: VecDeque::new(),
             finished: Vec::new(),
             times,

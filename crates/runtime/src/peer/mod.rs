@@ -14,7 +14,29 @@ pub struct PeerBuffer {
     gpu: Gpu,
     buffer: wgpu::Buffer,
     #[cfg(target_os = "linux")]
-    cuda: Option<cuda::Imported>,
+    cuda: Option<cuda::Memory>,
+}
+
+/// A copy between GPUs that is in progress.
+#[derive(Debug, Default)]
+#[must_use = "the bytes are there after PeerCopy::wait"]
+pub struct PeerCopy {
+    #[cfg(target_os = "linux")]
+    event: Option<cuda::Event>,
+}
+
+impl PeerCopy {
+    /// Waits until the bytes are there.
+    ///
+    /// # Errors
+    /// A lost device.
+    pub fn wait(self) -> Result<()> {
+        #[cfg(target_os = "linux")]
+        if let Some(event) = self.event {
+            return event.wait();
+        }
+        Ok(())
+    }
 }
 
 impl Gpu {
@@ -26,16 +48,11 @@ impl Gpu {
     pub fn peer_buffer(&self, label: &str, bytes: u64) -> Result<PeerBuffer> {
         let bytes = bytes.max(wgpu::COPY_BUFFER_ALIGNMENT);
         #[cfg(target_os = "linux")]
-        if let (Some(bus), Ok(external)) =
-            (&self.report().pci_bus, self.external_buffer(label, bytes))
-        {
-            let buffer = external.buffer.clone();
-            // Without an import, bytes go through the host.
-            let cuda = cuda::Imported::new(bus, external).ok().flatten();
+        if let Some((buffer, memory)) = self.shared_with_cuda(label, bytes) {
             return Ok(PeerBuffer {
                 gpu: self.clone(),
                 buffer,
-                cuda,
+                cuda: Some(memory),
             });
         }
         let usage = wgpu::BufferUsages::COPY_SRC
@@ -55,6 +72,21 @@ impl Gpu {
             cuda: None,
         })
     }
+
+    /// Returns a buffer of memory of the CUDA driver; `None` if the driver is missing or refuses, or if the device
+    /// cannot import memory.
+    #[cfg(target_os = "linux")]
+    fn shared_with_cuda(&self, label: &str, bytes: u64) -> Option<(wgpu::Buffer, cuda::Memory)> {
+        let imports = wgpu::Features::VULKAN_EXTERNAL_MEMORY_FD;
+        if !self.device().features().contains(imports) {
+            return None;
+        }
+        let bus = self.report().pci_bus.as_ref()?;
+        let (memory, handle) = cuda::Memory::allocate(bus, bytes).ok().flatten()?;
+        let exported = (handle, memory.bytes());
+        let buffer = self.imported_buffer(label, bytes, exported).ok()?;
+        Some((buffer, memory))
+    }
 }
 
 impl PeerBuffer {
@@ -73,27 +105,35 @@ impl PeerBuffer {
         self.buffer.size()
     }
 
-    /// Copies bytes from a buffer of any GPU, and waits for them. Work that fills the source or reads the target must be
-    /// done. Offsets and bytes are multiples of 4.
+    /// Begins to copy bytes from a buffer of any GPU. Work that fills the source or reads the target must be done, and
+    /// both buffers exist until the copy is done. Offsets and bytes are multiples of 4.
     ///
     /// # Errors
     /// A range outside of a buffer, a lost device.
-    pub fn copy_from(&self, at: u64, source: &Self, from: u64, bytes: u64) -> Result<()> {
+    pub fn begin_copy_from(
+        &self,
+        at: u64,
+        source: &Self,
+        from: u64,
+        bytes: u64,
+    ) -> Result<PeerCopy> {
         let fits = |first: u64, buffer: &Self| first.saturating_add(bytes) <= buffer.bytes();
         if !fits(at, self) || !fits(from, source) {
             return Err(Error::internal("a copy between GPUs beyond a buffer"));
         }
         if bytes == 0 {
-            return Ok(());
+            return Ok(PeerCopy::default());
         }
         #[cfg(target_os = "linux")]
         if let (Some(to), Some(source)) = (&self.cuda, &source.cuda) {
-            return to.copy_from(at, source, from, bytes);
+            let event = to.begin_copy_from(at, source, from, bytes)?;
+            return Ok(PeerCopy { event: Some(event) });
         }
         let words: Vec<u32> = source
             .gpu
             .read_at(&source.buffer, from, (bytes / 4) as usize)?;
         self.gpu.write(&self.buffer, at, &words);
-        self.gpu.check()
+        self.gpu.check()?;
+        Ok(PeerCopy::default())
     }
 }

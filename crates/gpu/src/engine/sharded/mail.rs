@@ -4,7 +4,7 @@
 //! arrive: on the same GPU without a copy.
 
 use dapple_engine::Shipment;
-use dapple_runtime::{ByteSlice, Gpu, PeerBuffer, wgpu};
+use dapple_runtime::{ByteSlice, Gpu, PeerBuffer, PeerCopy, wgpu};
 use dapple_scene::{Error, Result};
 use std::sync::Arc;
 
@@ -95,33 +95,38 @@ pub struct Mail {
     sent: Vec<Arc<PeerBuffer>>,
     /// Buffers for shipments of other GPUs, with their last use.
     inboxes: Vec<(Arc<PeerBuffer>, LastUse)>,
-    /// Most Gaussians that a view has shown so far.
-    pub most_shown: u32,
-    /// Number of the next command. These commands are not in the ring of reports: the engine waits for them.
-    pub commands: u64,
+}
+
+/// Shipment on the GPU of its reader.
+#[derive(Debug)]
+pub struct Received {
+    bytes: ByteSlice,
+    coming: Option<PeerCopy>,
+}
+
+impl Received {
+    /// Returns the bytes once they are there.
+    pub fn arrive(&mut self) -> Result<ByteSlice> {
+        if let Some(coming) = self.coming.take() {
+            coming.wait()?;
+        }
+        Ok(self.bytes.clone())
+    }
 }
 
 /// Last use of an inbox.
 #[derive(Debug)]
 enum LastUse {
-    /// In commands that are encoded and not submitted.
-    Encoded,
+    /// In commands that are not submitted yet.
+    Coming,
     /// In this submission.
     Submitted(wgpu::SubmissionIndex),
 }
 
-/// Inboxes that are kept before the oldest is used again: those of two views on eight GPUs.
+/// Inboxes that are kept before the oldest is used again.
 const INBOXES: usize = 16;
 
 impl Mail {
-    /// Returns the number of Gaussians that a view may show, of at most `capacity`, before it is known.
-    pub fn expected(&self, capacity: u32) -> u32 {
-        match self.most_shown {
-            0 => capacity,
-            most => most.saturating_add(most / 8).min(capacity),
-        }
-    }
-
     /// Returns shipments of these sizes that the engine's kernels may write. Other engines may copy from them after a
     /// wait of this engine.
     pub fn outgoing(&mut self, gpu: &Gpu, sizes: &[u64]) -> Result<Vec<GpuShipment>> {
@@ -148,11 +153,19 @@ impl Mail {
         Ok(shipments.collect())
     }
 
-    /// Returns the bytes of a shipment on `gpu`. Commands that read them are encoded next, and [`Self::submitted`] follows
-    /// their submission.
-    pub fn receive(&mut self, gpu: &Gpu, shipment: &GpuShipment) -> Result<ByteSlice> {
+    /// Begins to bring a shipment to `gpu`. Commands that read it are encoded next, and [`Self::submitted`] follows the last
+    /// submission of them.
+    pub fn receive(&mut self, gpu: &Gpu, shipment: &GpuShipment) -> Result<Received> {
+        let here = |bytes| Received {
+            bytes,
+            coming: None,
+        };
         let (buffer, first, bytes) = match &shipment.0 {
-            Held::Host(held) => return Ok((&gpu.upload("received", held)?).into()),
+            // No buffer is empty.
+            Held::Host(held) if held.is_empty() => {
+                return Ok(here((&gpu.upload("received", &[0u32])?).into()));
+            }
+            Held::Host(held) => return Ok(here((&gpu.upload("received", held)?).into())),
             Held::Device {
                 buffer,
                 first,
@@ -160,17 +173,23 @@ impl Mail {
             } => (buffer, *first, *bytes),
         };
         if buffer.gpu().is_same(gpu) {
-            return shipment.slice();
+            return shipment.slice().map(here);
         }
         let inbox = self.inbox(gpu, bytes)?;
-        inbox.copy_from(0, buffer, first, bytes)?;
-        ByteSlice::from(inbox.buffer()).part(0, bytes)
+        let coming = inbox.begin_copy_from(0, buffer, first, bytes)?;
+        Ok(Received {
+            bytes: ByteSlice::from(inbox.buffer()).part(0, bytes)?,
+            coming: Some(coming),
+        })
     }
 
-    /// Notes that the encoded commands are submitted.
-    pub fn submitted(&mut self, submission: &wgpu::SubmissionIndex) {
+    /// Notes that the commands that read shipments are submitted.
+    pub fn submitted(&mut self, last: Option<wgpu::SubmissionIndex>) {
+        let Some(submission) = last else {
+            return;
+        };
         for (_, last_use) in &mut self.inboxes {
-            if matches!(last_use, LastUse::Encoded) {
+            if matches!(last_use, LastUse::Coming) {
                 *last_use = LastUse::Submitted(submission.clone());
             }
         }
@@ -197,7 +216,7 @@ impl Mail {
             Some(buffer) => buffer,
             None => Arc::new(gpu.peer_buffer("received", enlarged(bytes))?),
         };
-        self.inboxes.push((Arc::clone(&buffer), LastUse::Encoded));
+        self.inboxes.push((Arc::clone(&buffer), LastUse::Coming));
         Ok(buffer)
     }
 }

@@ -18,10 +18,11 @@ use dapple_engine::{
     ComparedView, NonFiniteReport, Part, PosedCamera, RenderSettings, Rendered, Report, Sharded,
     Shipment, ShownPart, ViewStep,
 };
-use dapple_runtime::{ByteSlice, CommandList, Gpu, Groups, Values, wgpu};
+use dapple_runtime::{ByteSlice, CommandList, Gpu, Groups, Readback, Values, wgpu};
 use dapple_scene::{Camera, Error, Result};
 pub use mail::GpuShipment;
-pub(super) use mail::Mail;
+use mail::{Mail, Received};
+use std::collections::VecDeque;
 use std::mem::offset_of;
 use std::slice;
 
@@ -47,18 +48,32 @@ impl Sharded for GpuEngine {
             word(part.block())?,
             self.others,
         ];
+        self.sharded.projections.clear();
+        self.sharded.begun.clear();
         let at = offset_of!(layout::State, number) as u64;
         self.context.gpu.write(state, at, &words);
         self.context.gpu.check()
     }
 
-    fn project_views(&mut self, steps: &[ViewStep]) -> Result<Vec<ShownPart<GpuShipment>>> {
-        let mut shown = Vec::with_capacity(steps.len());
-        while shown.len() < steps.len() {
-            let projected = self.project_all(&steps[shown.len()..])?;
-            shown.extend(projected);
+    fn begin_projections(&mut self, steps: &[ViewStep]) -> Result<()> {
+        let projections = self.project_all(steps.to_vec())?;
+        self.sharded.projections.push_back(projections);
+        Ok(())
+    }
+
+    fn finish_projections(&mut self) -> Result<Vec<ShownPart<GpuShipment>>> {
+        let oldest = self.sharded.projections.pop_front();
+        let mut oldest = oldest.ok_or_else(|| Error::internal("no projections were begun"))?;
+        let mut shown = Vec::with_capacity(oldest.steps.len());
+        loop {
+            let own = self.finish_projected(&mut oldest)?;
+            let done = own.len();
+            shown.extend(own);
+            if done == oldest.steps.len() {
+                return Ok(shown);
+            }
+            oldest = self.project_all(oldest.steps.split_off(done))?;
         }
-        Ok(shown)
     }
 
     fn project_camera(
@@ -75,7 +90,7 @@ impl Sharded for GpuEngine {
             let recording = self.recording(Plan::Project, bits, 0)?;
             recording.encode_with(&mut work.encoder, values);
             let sent = self.send(&mut work, values, bits)?;
-            self.submit(work);
+            self.context.gpu.submit(work.encoder);
             let state = self.state()?;
             if state.halted != 0 {
                 self.grow_for(state.halted, state.wanted, state.gaussians)?;
@@ -101,10 +116,12 @@ impl Sharded for GpuEngine {
         let values = Values::new(bytemuck::bytes_of(&immediates), &[])?;
         loop {
             let mut work = Work::begin(&self.context.gpu);
-            self.receive_parts(&mut work, values, bits, parts)?;
+            let coming = self.call(parts)?;
+            self.receive_parts(&mut work, values, bits, coming)?;
             let recording = self.recording(Plan::FrontOfParts, bits, 0)?;
             recording.encode_with(&mut work.encoder, values);
-            self.submit(work);
+            let submission = self.context.gpu.submit(work.encoder);
+            self.sharded.mail.submitted(Some(submission));
             let mut state = self.state()?;
             if state.halted == 0 {
                 state.gaussians += self.others;
@@ -114,17 +131,29 @@ impl Sharded for GpuEngine {
         }
     }
 
-    fn compare_views(
-        &mut self,
-        steps: &[ViewStep],
-        parts: &[Vec<GpuShipment>],
-    ) -> Result<Vec<ComparedView<GpuShipment>>> {
-        let mut compared = Vec::with_capacity(steps.len());
-        while compared.len() < steps.len() {
-            let done = compared.len();
-            compared.extend(self.compare_all(&steps[done..], &parts[done..])?);
+    fn begin_views(&mut self, steps: &[ViewStep], parts: Vec<Vec<GpuShipment>>) -> Result<()> {
+        let begun = self.begin_all(steps.to_vec(), parts)?;
+        self.sharded.begun.push_back(begun);
+        Ok(())
+    }
+
+    fn finish_views(&mut self) -> Result<Vec<ComparedView<GpuShipment>>> {
+        let oldest = self.sharded.begun.pop_front();
+        let mut begun = oldest.ok_or_else(|| Error::internal("no steps on views were begun"))?;
+        let mut compared = Vec::with_capacity(begun.steps.len());
+        loop {
+            let own = self.finish_all(&mut begun)?;
+            let done = own.len();
+            compared.extend(own);
+            if done == begun.steps.len() {
+                return Ok(compared);
+            }
+            let steps = begun.steps.split_off(done);
+            begun = self.begin_all(steps, begun.parts.split_off(done))?;
+            if begun.sums.is_empty() {
+                return Err(Error::internal("no photo slot is free between steps"));
+            }
         }
-        Ok(compared)
     }
 
     fn add_gradients(
@@ -137,9 +166,17 @@ impl Sharded for GpuEngine {
         for shown in shown {
             self.reserve_shown(slice::from_ref(&shown.shipment))?;
         }
-        let first = self.mail.commands;
-        let all = steps.iter().zip(shown.iter().zip(sums));
-        for (((view, settings), (shown, sums)), (bits, sequence)) in
+        let gpu = self.context.gpu.clone();
+        let mail = &mut self.sharded.mail;
+        let mut coming = Vec::with_capacity(steps.len());
+        for (shown, sums) in shown.iter().zip(sums) {
+            let shown = mail.receive(&gpu, &shown.shipment)?;
+            coming.push([shown, mail.receive(&gpu, sums)?]);
+        }
+        let first = self.sharded.take_numbers(steps.len());
+        let mut last = None;
+        let all = steps.iter().zip(shown.iter().zip(sums)).zip(coming);
+        for ((((view, settings), (shown, sums)), coming), (bits, sequence)) in
             all.zip(bits.into_iter().zip(first..))
         {
             self.batch.step(settings.batch)?;
@@ -147,22 +184,27 @@ impl Sharded for GpuEngine {
             numbers.immediates.shown = rows_in(&shown.shipment)? as u32;
             let values = numbers.values()?;
             let mut work = Work::begin(&self.context.gpu);
-            self.restore(&mut work, values, bits, (&shown.shipment, sums))?;
+            let rows = rows_in(&shown.shipment)?;
+            if sums.len() as u64 != rows * sum_bytes(bits) {
+                return Err(Error::internal("sums came for another number of Gaussians"));
+            }
+            self.restore(&mut work, values, bits, (rows as u32, coming))?;
             let recording = self.recording(Plan::UpdatePart, bits, 0)?;
             recording.encode_with(&mut work.encoder, values);
             if settings.step.is_multiple_of(FINITE_EVERY) {
                 let recording = self.recording(Plan::Finite, bits, 0)?;
                 recording.encode_with(&mut work.encoder, values);
             }
-            // The device begins while the host copies the sums of the next view.
-            self.submit(work);
+            // The device begins while the sums of the next view come.
+            last = Some(self.context.gpu.submit(work.encoder));
         }
+        self.sharded.mail.submitted(last);
         let checks = |(_, settings): &ViewStep| settings.step.is_multiple_of(FINITE_EVERY);
         if !steps.iter().any(checks) {
             self.context.gpu.check()?;
             return Ok(vec![None; steps.len()]);
         }
-        let reports = self.reports_of(first, steps.len())?;
+        let reports = self.call_reports()?.of(first, steps.len())?;
         let found = reports.iter().zip(steps).map(|(report, step)| {
             let found = NonFiniteReport::new(report.broken.into(), report.broken_tensors);
             found.filter(|_| checks(step))
@@ -214,12 +256,11 @@ impl GpuEngine {
         Ok(all)
     }
 
-    /// Submits the projections for all steps and waits once. Returns the results up to the first that did not fit: its
-    /// buffers are larger now.
-    fn project_all(&mut self, steps: &[ViewStep]) -> Result<Vec<ShownPart<GpuShipment>>> {
-        let bits = self.prepare_parts(steps)?;
-        let first = self.mail.commands;
-        let mut all_sent = Vec::with_capacity(steps.len());
+    /// Submits the projections for steps.
+    fn project_all(&mut self, steps: Vec<ViewStep>) -> Result<Projections> {
+        let bits = self.prepare_parts(&steps)?;
+        let first = self.sharded.take_numbers(steps.len());
+        let mut sent = Vec::with_capacity(steps.len());
         for ((view, settings), (bits, sequence)) in steps.iter().zip(bits.into_iter().zip(first..))
         {
             let numbers = self.step_numbers(*view, settings, false, sequence)?;
@@ -231,12 +272,26 @@ impl GpuEngine {
             }
             let recording = self.recording(Plan::Project, bits, 0)?;
             recording.encode_with(&mut work.encoder, values);
-            all_sent.push(self.send(&mut work, values, bits)?);
-            self.submit(work);
+            sent.push(self.send(&mut work, values, bits)?);
+            self.context.gpu.submit(work.encoder);
         }
-        let reports = self.reports_of(first, steps.len())?;
-        let mut shown = Vec::with_capacity(steps.len());
-        for (report, sent) in reports.iter().zip(&all_sent) {
+        Ok(Projections {
+            first,
+            steps,
+            sent,
+            reports: self.call_reports()?,
+        })
+    }
+
+    /// Waits for projections. Returns the results up to the first that did not fit: its buffers are larger now.
+    fn finish_projected(
+        &mut self,
+        projections: &mut Projections,
+    ) -> Result<Vec<ShownPart<GpuShipment>>> {
+        let count = projections.steps.len();
+        let reports = projections.reports.of(projections.first, count)?;
+        let mut shown = Vec::with_capacity(count);
+        for (report, sent) in reports.iter().zip(&projections.sent) {
             if report.halted != 0 {
                 self.grow_for(report.halted, report.wanted, report.gaussians)?;
                 break;
@@ -249,24 +304,27 @@ impl GpuEngine {
         Ok(shown)
     }
 
-    /// Submits the renders and backward passes of all steps and waits once. Returns the results up to the first that did
-    /// not fit: its buffers are larger now.
-    fn compare_all(
-        &mut self,
-        steps: &[ViewStep],
-        parts: &[Vec<GpuShipment>],
-    ) -> Result<Vec<ComparedView<GpuShipment>>> {
-        let bits = self.prepare_parts(steps)?;
+    /// Submits the renders and backward passes of steps, up to the first whose photo has no slot yet.
+    fn begin_all(&mut self, steps: Vec<ViewStep>, parts: Vec<Vec<GpuShipment>>) -> Result<Begun> {
+        let bits = self.prepare_parts(&steps)?;
         let counts = parts.iter().map(|parts| self.reserve_shown(parts));
         let counts = counts.collect::<Result<Vec<_>>>()?;
-        let first = self.mail.commands;
+        let coming = parts.iter().map(|parts| self.call(parts));
+        let coming = coming.collect::<Result<Vec<_>>>()?;
+        let first = self.sharded.take_numbers(steps.len());
+        let pending = self
+            .sharded
+            .begun
+            .front()
+            .map_or(first, |begun| begun.first);
         let mut all_sums = Vec::with_capacity(steps.len());
-        let all = steps.iter().zip(parts).zip(counts);
-        for ((((view, settings), parts), shown), (bits, sequence)) in
+        let mut last = None;
+        let all = steps.iter().zip(coming).zip(counts);
+        for ((((view, settings), coming), shown), (bits, sequence)) in
             all.zip(bits.into_iter().zip(first..))
         {
             let gpu = &self.context.gpu;
-            if !self.photos.begin(gpu, view.0, (first, sequence))? {
+            if !self.photos.begin(gpu, view.0, (pending, sequence))? {
                 // The photos of the steps before have all slots until they are done.
                 break;
             }
@@ -275,21 +333,31 @@ impl GpuEngine {
             numbers.immediates.shown = shown;
             let values = numbers.values()?;
             let mut work = Work::begin(&self.context.gpu);
-            let received = self.receive_parts(&mut work, values, bits, parts)?;
+            let received = self.receive_parts(&mut work, values, bits, coming)?;
             for plan in [Plan::FrontOfParts, Plan::Loss, Plan::BackOfParts] {
                 let recording = self.recording(plan, bits, slot)?;
                 recording.encode_with(&mut work.encoder, values);
             }
-            all_sums.push(self.pack(&mut work, values, bits, (&received, parts.len()))?);
-            // The device begins while the host copies the Gaussians of the next view.
-            self.submit(work);
+            all_sums.push(self.pack(&mut work, values, bits, &received)?);
+            // The device begins while the Gaussians of the next view come.
+            last = Some(self.context.gpu.submit(work.encoder));
         }
-        if all_sums.is_empty() {
-            return Err(Error::internal("no photo slot is free between steps"));
-        }
-        let reports = self.reports_of(first, all_sums.len())?;
-        let mut compared = Vec::with_capacity(steps.len());
-        for (((_, settings), report), sums) in steps.iter().zip(reports).zip(all_sums) {
+        self.sharded.mail.submitted(last);
+        Ok(Begun {
+            first,
+            steps,
+            parts,
+            sums: all_sums,
+            reports: self.call_reports()?,
+        })
+    }
+
+    /// Waits for steps. Returns the results up to the first that did not fit, whose buffers are larger now, or that was
+    /// not submitted.
+    fn finish_all(&mut self, begun: &mut Begun) -> Result<Vec<ComparedView<GpuShipment>>> {
+        let reports = begun.reports.of(begun.first, begun.sums.len())?;
+        let mut compared = Vec::with_capacity(begun.steps.len());
+        for (((_, settings), report), sums) in begun.steps.iter().zip(reports).zip(&begun.sums) {
             if report.halted != 0 {
                 self.grow_for(report.halted, report.wanted, report.gaussians)?;
                 break;
@@ -302,10 +370,24 @@ impl GpuEngine {
             let Report::Step(report) = step_report(settings, &report, Vec::new()) else {
                 return Err(Error::internal("a step has another report"));
             };
-            compared.push(ComparedView { report, sums });
+            compared.push(ComparedView {
+                report,
+                sums: sums.clone(),
+            });
         }
-        self.mail.commands += compared.len() as u64;
         Ok(compared)
+    }
+
+    /// Begins to bring the shipments of all parts to this GPU.
+    fn call(&mut self, parts: &[GpuShipment]) -> Result<Vec<Coming>> {
+        let gpu = self.context.gpu.clone();
+        let coming = parts.iter().map(|part| {
+            Ok(Coming {
+                rows: rows_in(part)? as u32,
+                shown: self.sharded.mail.receive(&gpu, part)?,
+            })
+        });
+        coming.collect()
     }
 
     /// Enlarges buffers for the projected Gaussians of parts. Returns their number. No command is encoded and not
@@ -318,27 +400,22 @@ impl GpuEngine {
         Ok(visible)
     }
 
-    /// Reads the reports of commands that are not enqueued, from sequence `first` on; waits.
-    fn reports_of(&self, first: u64, count: usize) -> Result<Vec<layout::Report>> {
+    /// Begins to read the reports of the commands so far.
+    fn call_reports(&self) -> Result<Reports> {
+        let gpu = &self.context.gpu;
+        let mut encoder = gpu.encoder();
         let reports = self.buffers.get("reports")?;
-        let all: Vec<layout::Report> = self.context.gpu.read(reports, layout::RING as usize)?;
-        let entries = (first..).take(count).map(RingBuffer::entry);
-        let found = entries.map(|entry| all.get(entry as usize).copied());
-        let found: Option<Vec<_>> = found.collect();
-        found.ok_or_else(|| Error::internal("the reports of steps could not be read"))
-    }
-
-    fn submit(&mut self, work: Work) {
-        let submission = self.context.gpu.submit(work.encoder);
-        self.mail.submitted(&submission);
+        let mut reports = gpu.begin_read(&mut encoder, reports, 0, layout::RING as usize)?;
+        reports.submitted(gpu.submit(encoder));
+        Ok(Reports(reports))
     }
 
     /// After `project`: encodes the shipment of the shown Gaussians. Its number is not known here, because the device
     /// does not wait for the host between views: see [`Self::sent`].
     fn send(&mut self, work: &mut Work, values: Values<'_>, bits: Bits) -> Result<GpuShipment> {
-        let expected = self.mail.expected(self.capacity.visible);
+        let expected = self.sharded.expected(self.capacity.visible);
         let bytes = HEAD_BYTES + u64::from(expected) * SHOWN_BYTES;
-        let mut sent = self.mail.outgoing(&self.context.gpu, &[bytes])?;
+        let mut sent = self.sharded.mail.outgoing(&self.context.gpu, &[bytes])?;
         let sent = sent.pop().unwrap_or_default();
         let run = Run {
             code: &SEND,
@@ -352,7 +429,7 @@ impl GpuEngine {
 
     /// Returns the shipment of `visible` Gaussians; `None` if [`Self::send`] expected fewer.
     fn sent(&mut self, sent: &GpuShipment, visible: u32) -> Option<ShownPart<GpuShipment>> {
-        self.mail.most_shown = self.mail.most_shown.max(visible);
+        self.sharded.most_shown = self.sharded.most_shown.max(visible);
         let bytes = HEAD_BYTES + u64::from(visible) * SHOWN_BYTES;
         (bytes <= sent.len() as u64).then(|| ShownPart {
             // The shipment has them.
@@ -367,36 +444,35 @@ impl GpuEngine {
         work: &mut Work,
         values: Values<'_>,
         bits: Bits,
-        parts: &[GpuShipment],
-    ) -> Result<Vec<Received>> {
-        let gpu = self.context.gpu.clone();
-        let mut received = Vec::with_capacity(parts.len());
-        let mut heads = CommandList::new();
-        for (number, part) in parts.iter().enumerate() {
-            let rows = rows_in(part)? as u32;
-            if rows == 0 {
+        coming: Vec<Coming>,
+    ) -> Result<Vec<Here>> {
+        let mut received = Vec::with_capacity(coming.len());
+        let mut heads = self.go_on()?;
+        let all_heads = ByteSlice::from(self.buffers.get(HEADS)?);
+        for (number, mut part) in coming.into_iter().enumerate() {
+            let head = all_heads.part(number as u64 * HEAD_BYTES, HEAD_BYTES)?;
+            let shown = part.shown.arrive()?;
+            match part.rows {
                 // No block of this part has a visible Gaussian.
-                let head = ByteSlice::from(self.buffers.get(HEADS)?);
-                heads.clear(head.part(number as u64 * HEAD_BYTES, HEAD_BYTES)?)?;
-                continue;
+                0 => heads.clear(head)?,
+                _ => heads.copy(shown.part(0, HEAD_BYTES)?, head)?,
             }
-            let shown = self.mail.receive(&gpu, part)?;
-            let head = ByteSlice::from(self.buffers.get(HEADS)?);
-            heads.copy(
-                shown.part(0, HEAD_BYTES)?,
-                head.part(number as u64 * HEAD_BYTES, HEAD_BYTES)?,
-            )?;
-            received.push(Received {
-                part: number as u32,
-                rows,
+            received.push(Here {
+                rows: part.rows,
                 shown,
             });
         }
         work.add(heads, values);
         let recording = self.recording(Plan::OpenParts, bits, 0)?;
         recording.encode_with(&mut work.encoder, values);
-        for one in &received {
-            self.encode(work, values, bits, one.run(&RECEIVE, &[one.shown()]))?;
+        for (number, part) in received.iter().enumerate() {
+            let run = Run {
+                code: &RECEIVE,
+                rows: part.rows,
+                part: number as u32,
+                shipments: &[(SHOWN, part.shown.clone())],
+            };
+            self.encode(work, values, bits, run)?;
         }
         Ok(received)
     }
@@ -407,20 +483,23 @@ impl GpuEngine {
         work: &mut Work,
         values: Values<'_>,
         bits: Bits,
-        (received, parts): (&[Received], usize),
+        received: &[Here],
     ) -> Result<Vec<GpuShipment>> {
-        let mut sizes = vec![0; parts];
-        for one in received {
-            if let Some(size) = sizes.get_mut(one.part as usize) {
-                *size = u64::from(one.rows) * sum_bytes(bits);
+        let sizes = received.iter();
+        let sizes = sizes.map(|part| u64::from(part.rows) * sum_bytes(bits));
+        let sizes: Vec<u64> = sizes.collect();
+        let gpu = &self.context.gpu;
+        let sums = self.sharded.mail.outgoing(gpu, &sizes)?;
+        for (number, (part, sums)) in received.iter().zip(&sums).enumerate() {
+            if part.rows > 0 {
+                let run = Run {
+                    code: &PACK,
+                    rows: part.rows,
+                    part: number as u32,
+                    shipments: &[(SHOWN, part.shown.clone()), (SUMS, sums.slice()?)],
+                };
+                self.encode(work, values, bits, run)?;
             }
-        }
-        let sums = self.mail.outgoing(&self.context.gpu, &sizes)?;
-        for one in received {
-            let own = sums.get(one.part as usize).map(GpuShipment::slice);
-            let own = own.ok_or_else(|| Error::internal("a part has no place"))??;
-            let shipments = [one.shown(), (SUMS, own)];
-            self.encode(work, values, bits, one.run(&PACK, &shipments))?;
         }
         Ok(sums)
     }
@@ -431,31 +510,34 @@ impl GpuEngine {
         work: &mut Work,
         values: Values<'_>,
         bits: Bits,
-        (shown, sums): (&GpuShipment, &GpuShipment),
+        (rows, [mut shown, mut sums]): (u32, [Received; 2]),
     ) -> Result<()> {
-        let rows = rows_in(shown)?;
-        if sums.len() as u64 != rows * sum_bytes(bits) {
-            return Err(Error::internal("sums came for another number of Gaussians"));
-        }
+        work.add(self.go_on()?, values);
         let recording = self.recording(Plan::OpenPart, bits, 0)?;
         recording.encode_with(&mut work.encoder, values);
-        if rows == 0 {
-            return Ok(());
-        }
-        let gpu = self.context.gpu.clone();
-        let shown = self.mail.receive(&gpu, shown)?;
-        let sums = self.mail.receive(&gpu, sums)?;
         let run = Run {
             code: &RESTORE,
-            rows: rows as u32,
+            rows,
             part: 0,
-            shipments: &[(SHOWN, shown), (SUMS, sums)],
+            shipments: &[(SHOWN, shown.arrive()?), (SUMS, sums.arrive()?)],
         };
         self.encode(work, values, bits, run)
     }
 
+    /// Returns a command that ends a halt: a view before may have lacked memory, and will be repeated after what follows.
+    fn go_on(&self) -> Result<CommandList> {
+        let state = ByteSlice::from(self.buffers.get("state")?);
+        let at = offset_of!(layout::State, halted) as u64;
+        let mut list = CommandList::new();
+        list.clear(state.part(at, size_of::<u32>() as u64)?)?;
+        Ok(list)
+    }
+
     /// Encodes a kernel that binds shipments.
     fn encode(&self, work: &mut Work, values: Values<'_>, bits: Bits, run: Run<'_>) -> Result<()> {
+        if run.rows == 0 {
+            return Ok(());
+        }
         let gpu = &self.context.gpu;
         let part = gpu.uniform("part", [run.part, run.rows, 0, 0])?;
         let mut commands = CommandList::new();
@@ -487,24 +569,84 @@ struct Run<'a> {
     shipments: &'a [(&'static str, ByteSlice)],
 }
 
+/// Shipment of a part on its way to this GPU.
+struct Coming {
+    rows: u32,
+    shown: Received,
+}
+
 /// Shipment of a part on this GPU.
-struct Received {
-    part: u32,
+struct Here {
     rows: u32,
     shown: ByteSlice,
 }
 
-impl Received {
-    fn shown(&self) -> (&'static str, ByteSlice) {
-        (SHOWN, self.shown.clone())
+/// Reports of commands that are not in the ring of reports, on their way to the host.
+#[derive(Debug)]
+struct Reports(Readback<layout::Report>);
+
+impl Reports {
+    /// Waits, and returns those from sequence `first` on.
+    fn of(&mut self, first: u64, count: usize) -> Result<Vec<layout::Report>> {
+        let all = self.0.wait()?;
+        let entries = (first..).take(count).map(RingBuffer::entry);
+        let found = entries.map(|entry| all.get(entry as usize).copied());
+        let found: Option<Vec<_>> = found.collect();
+        found.ok_or_else(|| Error::internal("the reports of steps could not be read"))
+    }
+}
+
+/// Projections that were submitted.
+#[derive(Debug)]
+struct Projections {
+    /// Number of the first command.
+    first: u64,
+    steps: Vec<ViewStep>,
+    /// By step, room for its shipment.
+    sent: Vec<GpuShipment>,
+    reports: Reports,
+}
+
+/// Steps on views that were submitted.
+#[derive(Debug)]
+struct Begun {
+    /// Number of the first command.
+    first: u64,
+    steps: Vec<ViewStep>,
+    /// By step, the shipments of all parts.
+    parts: Vec<Vec<GpuShipment>>,
+    /// By submitted step, the shipments to all parts.
+    sums: Vec<Vec<GpuShipment>>,
+    reports: Reports,
+}
+
+/// What an engine has in work for others.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    mail: Mail,
+    /// Calls of [`Sharded::begin_projections`] that were not finished.
+    projections: VecDeque<Projections>,
+    /// Calls of [`Sharded::begin_views`] that were not finished.
+    begun: VecDeque<Begun>,
+    /// Most Gaussians that a view has shown so far.
+    most_shown: u32,
+    /// Number of the next command. These commands are not in the ring of reports: the engine waits for them.
+    commands: u64,
+}
+
+impl Progress {
+    /// Returns the first of the next numbers of commands. At most [`layout::RING`] are in work.
+    fn take_numbers(&mut self, count: usize) -> u64 {
+        let first = self.commands;
+        self.commands += count as u64;
+        first
     }
 
-    fn run<'a>(&self, code: &'a Code, shipments: &'a [(&'static str, ByteSlice)]) -> Run<'a> {
-        Run {
-            code,
-            rows: self.rows,
-            part: self.part,
-            shipments,
+    /// Returns the number of Gaussians that a view may show, of at most `capacity`, before it is known.
+    fn expected(&self, capacity: u32) -> u32 {
+        match self.most_shown {
+            0 => capacity,
+            most => most.saturating_add(most / 8).min(capacity),
         }
     }
 }
