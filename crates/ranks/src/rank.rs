@@ -7,25 +7,13 @@ use crate::round;
 use crate::wire::{report_bytes, report_of};
 use dapple_engine::constants::FINITE_EVERY;
 use dapple_engine::{
-    ComparedView, DensifyPlan, DensifyReport, DownloadParts, EngineExt, NonFiniteReport,
-    OptimizerState, Part, RenderSettings, Rendered, Sharded, Shipment, StepReport, ViewId,
-    ViewStep,
+    DensifyPlan, DensifyReport, DownloadParts, EngineExt, NonFiniteReport, OptimizerState, Part,
+    RenderSettings, Rendered, Sharded, Shipment, StepReport, ViewId, ViewStep,
 };
 use dapple_scene::{Camera, Error, Photo, Result, Splats};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::Instant;
-
-/// Results of views, by view.
-struct Exchanged<S> {
-    /// Reports.
-    heads: Vec<Vec<u8>>,
-    /// Sums of the gradients of this rank's Gaussians.
-    sums: Vec<S>,
-}
-
-/// Groups of the views of a call of [`Rank::steps`].
-const GROUPS: usize = 2;
 
 /// Clock between the parts of a step.
 struct Lap(Instant);
@@ -204,48 +192,51 @@ impl<E: Sharded> Rank<E> {
         }
     }
 
-    /// Takes steps of one batch: rank r renders views r, r + P, r + 2 P of P ranks. Returns their reports.
+    /// Takes steps of one batch in waves, in each of which every rank renders one view. Returns their reports.
     ///
-    /// Views are in [`GROUPS`] groups, so that the device works on a group while ranks exchange shipments of another.
+    /// Waves overlap: a device works on one while ranks exchange the shipments of another.
     ///
     /// # Errors
     /// Those of the engine, or a rank that failed.
     pub fn steps(&mut self, views: &[ViewStep]) -> Result<Vec<StepReport>> {
         let mut clock = Lap::start();
         let (me, ranks) = (self.number(), self.ranks());
-        let waves = views.len().div_ceil(ranks);
-        let group = waves.div_ceil(GROUPS).max(1) * ranks;
-        for views in views.chunks(group) {
-            self.engine.begin_projections(views)?;
+        for wave in views.chunks(ranks) {
+            self.engine.begin_projections(wave)?;
         }
         let mut all_shown = Vec::new();
-        for views in views.chunks(group) {
+        for wave in views.chunks(ranks) {
             let shown = self.engine.finish_projections()?;
             clock.lap(&mut self.times.project_ns);
-            let mut parts = Vec::new();
-            // By wave, what each rank sends for this rank's view.
-            for wave in shown.chunks(ranks) {
-                let out = (0..ranks).map(|rank| match wave.get(rank) {
-                    Some(part) => part.shipment.clone(),
-                    None => E::Shipment::default(),
-                });
-                parts.push(self.ship(out.collect())?);
-            }
+            // Rank r renders view r of the wave, if there is one.
+            let out = (0..ranks).map(|rank| match shown.get(rank) {
+                Some(part) => part.shipment.clone(),
+                None => E::Shipment::default(),
+            });
+            let parts = self.ship(out.collect())?;
             clock.lap(&mut self.times.exchange_ns);
-            let own: Vec<ViewStep> = views.iter().skip(me).step_by(ranks).copied().collect();
-            parts.truncate(own.len());
-            self.engine.begin_views(&own, parts)?;
+            match wave.get(me) {
+                Some(own) => self.engine.begin_views(&[*own], vec![parts])?,
+                None => self.engine.begin_views(&[], Vec::new())?,
+            }
             all_shown.push(shown);
             clock.lap(&mut self.times.compare_ns);
         }
         let mut reports = Vec::with_capacity(views.len());
-        for (views, shown) in views.chunks(group).zip(&all_shown) {
+        for (wave, shown) in views.chunks(ranks).zip(&all_shown) {
             let compared = self.engine.finish_views()?;
             clock.lap(&mut self.times.compare_ns);
-            let Exchanged { heads, sums } = self.exchange_sums(views.len(), compared)?;
+            let (head, own) = match compared.into_iter().next() {
+                Some(view) => (report_bytes(&view.report)?, view.sums),
+                None => (Vec::new(), vec![E::Shipment::default(); ranks]),
+            };
+            let heads = self.link.exchange(&vec![head.as_slice(); ranks])?;
+            let sums = self.ship(own)?;
             clock.lap(&mut self.times.exchange_ns);
-            let broken = self.engine.add_gradients(views, shown, &sums)?;
-            for (((_, settings), head), broken) in views.iter().zip(&heads).zip(broken) {
+            let broken = self
+                .engine
+                .add_gradients(wave, shown, &sums[..wave.len()])?;
+            for (((_, settings), head), broken) in wave.iter().zip(&heads).zip(broken) {
                 let not_finite = match settings.step.is_multiple_of(FINITE_EVERY) {
                     true => self.broken_of_all(broken)?,
                     false => None,
@@ -259,28 +250,6 @@ impl<E: Sharded> Rank<E> {
         }
         self.times.views += views.len() as u64;
         Ok(reports)
-    }
-
-    /// Sends the results of this rank's views to all ranks. Returns those of all `views` views.
-    fn exchange_sums(
-        &mut self,
-        views: usize,
-        compared: Vec<ComparedView<E::Shipment>>,
-    ) -> Result<Exchanged<E::Shipment>> {
-        let ranks = self.ranks();
-        let (mut heads, mut sums) = (Vec::new(), Vec::new());
-        let mut compared = compared.into_iter();
-        for _ in 0..views.div_ceil(ranks) {
-            let (head, own) = match compared.next() {
-                Some(view) => (report_bytes(&view.report)?, view.sums),
-                None => (Vec::new(), vec![E::Shipment::default(); ranks]),
-            };
-            heads.extend(self.link.exchange(&vec![head.as_slice(); ranks])?);
-            sums.extend(self.ship(own)?);
-        }
-        heads.truncate(views);
-        sums.truncate(views);
-        Ok(Exchanged { heads, sums })
     }
 
     /// Executes a round of density control over the Gaussians of all ranks.

@@ -4,7 +4,7 @@
 
 use crate::support;
 
-use dapple_engine::{Engine, PARAM_GROUPS, TrainView};
+use dapple_engine::{Batch, Engine, EngineExt, PARAM_GROUPS, Report, StepSettings, TrainView};
 use dapple_gpu::{Capacity, GpuEngine, GpuEngineOptions, Precision};
 use dapple_ranks::RanksEngine;
 use dapple_reference::conformance::{Make, Rounds, ranks_train_alike};
@@ -98,4 +98,53 @@ fn a_model_that_one_engine_cannot_hold_trains_on_ranks() {
         engine.render(&scene.camera, &scene.settings).unwrap()
     });
     assert!(renders[0] == renders[1]);
+}
+
+/// The second view of a batch needs larger buffers than the first, whose gradients are added while the second runs.
+#[test]
+fn a_view_that_halts_loses_nothing_of_the_views_before_it() {
+    require_gpu!();
+    let scene = scenes::named("crowd");
+    let mut far = scene.camera;
+    far.camera_from_world.translation.z += 200.0;
+    let mut large = engine(false, "f32");
+    large.upload(&scene.splats, None).unwrap();
+    let photo = large.render(&scene.camera, &scene.settings).unwrap();
+    let photo = Arc::new(photo.photo());
+    let run = |mut engine: Box<dyn Engine>| {
+        let views = [far, scene.camera].map(|camera| TrainView {
+            camera,
+            photo: Arc::clone(&photo),
+        });
+        let views = engine.add_views(views.to_vec()).unwrap();
+        engine.upload(&scene.splats, None).unwrap();
+        let batch = |index, size| Batch { index, size };
+        for (number, view, batch) in [
+            (1, 0, batch(0, 1)),
+            (2, 0, batch(0, 2)),
+            (3, 1, batch(1, 2)),
+        ] {
+            let step = StepSettings {
+                batch,
+                ..support::settings(number)
+            };
+            engine.step(views[view], &step).unwrap();
+        }
+        engine.finish().unwrap();
+        let losses: Vec<f32> = engine
+            .poll()
+            .unwrap()
+            .iter()
+            .map(|report| match report {
+                Report::Step(report) => report.loss,
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        (losses, engine.download().unwrap())
+    };
+    let whole = run(Box::new(engine(false, "f32")));
+    assert!(whole.0.iter().all(|loss| *loss > 0.0), "{:?}", whole.0);
+    for number in [1, 2] {
+        assert!(whole == run(ranks(number, "f32")), "{number} ranks");
+    }
 }

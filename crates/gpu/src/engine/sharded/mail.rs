@@ -184,10 +184,7 @@ impl Mail {
     }
 
     /// Notes that the commands that read shipments are submitted.
-    pub fn submitted(&mut self, last: Option<wgpu::SubmissionIndex>) {
-        let Some(submission) = last else {
-            return;
-        };
+    pub fn submitted(&mut self, submission: &wgpu::SubmissionIndex) {
         for (_, last_use) in &mut self.inboxes {
             if matches!(last_use, LastUse::Coming) {
                 *last_use = LastUse::Submitted(submission.clone());

@@ -90,7 +90,7 @@ impl Sharded for GpuEngine {
             let recording = self.recording(Plan::Project, bits, 0)?;
             recording.encode_with(&mut work.encoder, values);
             let sent = self.send(&mut work, values, bits)?;
-            self.context.gpu.submit(work.encoder);
+            self.submit(work)?;
             let state = self.state()?;
             if state.halted != 0 {
                 self.grow_for(state.halted, state.wanted, state.gaussians)?;
@@ -120,8 +120,7 @@ impl Sharded for GpuEngine {
             self.receive_parts(&mut work, values, bits, coming)?;
             let recording = self.recording(Plan::FrontOfParts, bits, 0)?;
             recording.encode_with(&mut work.encoder, values);
-            let submission = self.context.gpu.submit(work.encoder);
-            self.sharded.mail.submitted(Some(submission));
+            self.submit(work)?;
             let mut state = self.state()?;
             if state.halted == 0 {
                 state.gaussians += self.others;
@@ -174,7 +173,7 @@ impl Sharded for GpuEngine {
             coming.push([shown, mail.receive(&gpu, sums)?]);
         }
         let first = self.sharded.take_numbers(steps.len());
-        let mut last = None;
+        let mut work = Work::begin(&self.context.gpu);
         let all = steps.iter().zip(shown.iter().zip(sums)).zip(coming);
         for ((((view, settings), (shown, sums)), coming), (bits, sequence)) in
             all.zip(bits.into_iter().zip(first..))
@@ -183,7 +182,6 @@ impl Sharded for GpuEngine {
             let mut numbers = self.step_numbers(*view, settings, false, sequence)?;
             numbers.immediates.shown = rows_in(&shown.shipment)? as u32;
             let values = numbers.values()?;
-            let mut work = Work::begin(&self.context.gpu);
             let rows = rows_in(&shown.shipment)?;
             if sums.len() as u64 != rows * sum_bytes(bits) {
                 return Err(Error::internal("sums came for another number of Gaussians"));
@@ -195,16 +193,15 @@ impl Sharded for GpuEngine {
                 let recording = self.recording(Plan::Finite, bits, 0)?;
                 recording.encode_with(&mut work.encoder, values);
             }
-            // The device begins while the sums of the next view come.
-            last = Some(self.context.gpu.submit(work.encoder));
+            work.end_step(&self.context.gpu);
         }
-        self.sharded.mail.submitted(last);
+        let mut reports = self.submit(work)?;
         let checks = |(_, settings): &ViewStep| settings.step.is_multiple_of(FINITE_EVERY);
         if !steps.iter().any(checks) {
             self.context.gpu.check()?;
             return Ok(vec![None; steps.len()]);
         }
-        let reports = self.call_reports()?.of(first, steps.len())?;
+        let reports = reports.of(first, steps.len())?;
         let found = reports.iter().zip(steps).map(|(report, step)| {
             let found = NonFiniteReport::new(report.broken.into(), report.broken_tensors);
             found.filter(|_| checks(step))
@@ -218,13 +215,28 @@ struct Work {
     encoder: wgpu::CommandEncoder,
     /// Command lists, whose buffers the pool would give to others before the submission.
     lists: Vec<CommandList>,
+    /// Steps that are encoded.
+    steps: usize,
 }
+
+/// Steps that are submitted together: those of a wave on up to 32 ranks. See [`dapple_runtime::BLOCKS`].
+const TOGETHER: usize = 32;
 
 impl Work {
     fn begin(gpu: &Gpu) -> Self {
         Self {
             encoder: gpu.encoder(),
             lists: Vec::new(),
+            steps: 0,
+        }
+    }
+
+    /// Submits the steps so far if they are many.
+    fn end_step(&mut self, gpu: &Gpu) {
+        self.steps += 1;
+        if self.steps == TOGETHER {
+            let done = std::mem::replace(self, Self::begin(gpu));
+            gpu.submit(done.encoder);
         }
     }
 
@@ -261,11 +273,11 @@ impl GpuEngine {
         let bits = self.prepare_parts(&steps)?;
         let first = self.sharded.take_numbers(steps.len());
         let mut sent = Vec::with_capacity(steps.len());
+        let mut work = Work::begin(&self.context.gpu);
         for ((view, settings), (bits, sequence)) in steps.iter().zip(bits.into_iter().zip(first..))
         {
             let numbers = self.step_numbers(*view, settings, false, sequence)?;
             let values = numbers.values()?;
-            let mut work = Work::begin(&self.context.gpu);
             if runs_before(settings) {
                 let recording = self.recording(Plan::BeforeStep, bits, 0)?;
                 recording.encode_with(&mut work.encoder, values);
@@ -273,13 +285,13 @@ impl GpuEngine {
             let recording = self.recording(Plan::Project, bits, 0)?;
             recording.encode_with(&mut work.encoder, values);
             sent.push(self.send(&mut work, values, bits)?);
-            self.context.gpu.submit(work.encoder);
+            work.end_step(&self.context.gpu);
         }
         Ok(Projections {
             first,
             steps,
             sent,
-            reports: self.call_reports()?,
+            reports: self.submit(work)?,
         })
     }
 
@@ -318,7 +330,7 @@ impl GpuEngine {
             .front()
             .map_or(first, |begun| begun.first);
         let mut all_sums = Vec::with_capacity(steps.len());
-        let mut last = None;
+        let mut work = Work::begin(&self.context.gpu);
         let all = steps.iter().zip(coming).zip(counts);
         for ((((view, settings), coming), shown), (bits, sequence)) in
             all.zip(bits.into_iter().zip(first..))
@@ -332,23 +344,20 @@ impl GpuEngine {
             let mut numbers = self.step_numbers(*view, settings, is_masked, sequence)?;
             numbers.immediates.shown = shown;
             let values = numbers.values()?;
-            let mut work = Work::begin(&self.context.gpu);
             let received = self.receive_parts(&mut work, values, bits, coming)?;
             for plan in [Plan::FrontOfParts, Plan::Loss, Plan::BackOfParts] {
                 let recording = self.recording(plan, bits, slot)?;
                 recording.encode_with(&mut work.encoder, values);
             }
             all_sums.push(self.pack(&mut work, values, bits, &received)?);
-            // The device begins while the Gaussians of the next view come.
-            last = Some(self.context.gpu.submit(work.encoder));
+            work.end_step(&self.context.gpu);
         }
-        self.sharded.mail.submitted(last);
         Ok(Begun {
             first,
             steps,
             parts,
             sums: all_sums,
-            reports: self.call_reports()?,
+            reports: self.submit(work)?,
         })
     }
 
@@ -400,13 +409,14 @@ impl GpuEngine {
         Ok(visible)
     }
 
-    /// Begins to read the reports of the commands so far.
-    fn call_reports(&self) -> Result<Reports> {
+    /// Submits commands, and begins to read their reports.
+    fn submit(&mut self, mut work: Work) -> Result<Reports> {
         let gpu = &self.context.gpu;
-        let mut encoder = gpu.encoder();
         let reports = self.buffers.get("reports")?;
-        let mut reports = gpu.begin_read(&mut encoder, reports, 0, layout::RING as usize)?;
-        reports.submitted(gpu.submit(encoder));
+        let mut reports = gpu.begin_read(&mut work.encoder, reports, 0, layout::RING as usize)?;
+        let submission = gpu.submit(work.encoder);
+        reports.submitted(submission.clone());
+        self.sharded.mail.submitted(&submission);
         Ok(Reports(reports))
     }
 
