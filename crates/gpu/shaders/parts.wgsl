@@ -241,7 +241,10 @@ fn restore(
     let is_there = local < gaussians_from(first);
     if is_there {
         let row = SHOWN_WORDS * local;
-        put_splat(place, row);
+        // `update` reads the colour alone.
+        for (var p = 1u; p < 3u; p++) {
+            splats2d[3u * place + p] = row_part(row + SPLAT_AT + 4u * p);
+        }
         let i = rows[row];
         if i < state.gaussians {
             visible_rank[i] = place + 1u;
