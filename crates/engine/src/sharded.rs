@@ -3,7 +3,7 @@
 //! For a view, every engine projects its own Gaussians ([`Sharded::begin_projections`]). One engine receives the projected
 //! Gaussians of all, puts them in the order of the model, and runs the stages from `order` to `blend_backward`
 //! ([`Sharded::begin_views`]). Every engine then receives the sums of its own Gaussians and runs `update`
-//! ([`Sharded::add_gradients`]). Each number is computed by the same operations in the same order as in one engine, so
+//! ([`Sharded::begin_gradients`]). Each number is computed by the same operations in the same order as in one engine, so
 //! that results have the same bits for any number of parts.
 //!
 //! Between engines travel [`Shipment`]s, whose format is that of the engine: all engines of a model are of one kind.
@@ -205,19 +205,24 @@ pub trait Sharded: Engine {
     /// A missing photo, a lost device.
     fn finish_views(&mut self) -> Result<Vec<ComparedView<Self::Shipment>>>;
 
-    /// Takes steps of one batch on this part: `update` with the sums of [`Self::finish_views`] for the Gaussians of
-    /// [`Self::finish_projections`].
-    ///
-    /// Returns the non-finite Gaussians of the part for each step that checks for them.
+    /// Begins steps of one batch on this part: `update` with the sums of [`Self::finish_views`] for the Gaussians of
+    /// [`Self::finish_projections`]. [`Self::finish_gradients`] returns the results; several calls may be begun.
     ///
     /// # Errors
     /// An unknown view, sums of other Gaussians, a step that is not the next of its batch, a lost device.
-    fn add_gradients(
+    fn begin_gradients(
         &mut self,
         steps: &[ViewStep],
         shown: &[ShownPart<Self::Shipment>],
         sums: &[Self::Shipment],
-    ) -> Result<Vec<Option<NonFiniteReport>>>;
+    ) -> Result<()>;
+
+    /// Returns the non-finite Gaussians of the part after the steps of the oldest call of [`Self::begin_gradients`]. Waits
+    /// if one of them checks for them; for the others there are none.
+    ///
+    /// # Errors
+    /// A lost device.
+    fn finish_gradients(&mut self) -> Result<Vec<Option<NonFiniteReport>>>;
 }
 
 /// Refuses steps with features that act on more than the Gaussians of one part.

@@ -233,21 +233,23 @@ impl<E: Sharded> Rank<E> {
             let heads = self.link.exchange(&vec![head.as_slice(); ranks])?;
             let sums = self.ship(own)?;
             clock.lap(&mut self.times.exchange_ns);
-            let broken = self
-                .engine
-                .add_gradients(wave, shown, &sums[..wave.len()])?;
-            for (((_, settings), head), broken) in wave.iter().zip(&heads).zip(broken) {
-                let not_finite = match settings.step.is_multiple_of(FINITE_EVERY) {
-                    true => self.broken_of_all(broken)?,
-                    false => None,
-                };
-                reports.push(StepReport {
-                    not_finite,
-                    ..report_of(head)?
-                });
+            self.engine
+                .begin_gradients(wave, shown, &sums[..wave.len()])?;
+            for head in heads.iter().take(wave.len()) {
+                reports.push(report_of(head)?);
             }
             clock.lap(&mut self.times.update_ns);
         }
+        let mut broken = Vec::with_capacity(views.len());
+        for _ in views.chunks(ranks) {
+            broken.extend(self.engine.finish_gradients()?);
+        }
+        for (((_, settings), report), broken) in views.iter().zip(&mut reports).zip(broken) {
+            if settings.step.is_multiple_of(FINITE_EVERY) {
+                report.not_finite = self.broken_of_all(broken)?;
+            }
+        }
+        clock.lap(&mut self.times.update_ns);
         self.times.views += views.len() as u64;
         Ok(reports)
     }

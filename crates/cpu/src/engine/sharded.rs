@@ -46,6 +46,7 @@ struct ShownSplat {
 pub(super) struct Begun {
     shown: VecDeque<Vec<ShownPart<HostShipment>>>,
     compared: VecDeque<Vec<ComparedView<HostShipment>>>,
+    added: VecDeque<Vec<Option<NonFiniteReport>>>,
 }
 
 impl Sharded for CpuEngine {
@@ -114,15 +115,23 @@ impl Sharded for CpuEngine {
         oldest.ok_or_else(|| Error::internal("no steps on views were begun"))
     }
 
-    fn add_gradients(
+    fn begin_gradients(
         &mut self,
         steps: &[ViewStep],
         shown: &[ShownPart<HostShipment>],
         sums: &[HostShipment],
-    ) -> Result<Vec<Option<NonFiniteReport>>> {
+    ) -> Result<()> {
         let all = steps.iter().zip(shown.iter().zip(sums));
-        all.map(|((view, settings), (shown, sums))| self.add_view(*view, settings, shown, sums))
-            .collect()
+        let added = all
+            .map(|((view, settings), (shown, sums))| self.add_view(*view, settings, shown, sums));
+        let added = added.collect::<Result<_>>()?;
+        self.begun.added.push_back(added);
+        Ok(())
+    }
+
+    fn finish_gradients(&mut self) -> Result<Vec<Option<NonFiniteReport>>> {
+        let oldest = self.begun.added.pop_front();
+        oldest.ok_or_else(|| Error::internal("no gradients were added"))
     }
 }
 

@@ -1,36 +1,33 @@
 //! Implementation of [`Sharded`] for [`GpuEngine`]. See `shaders/parts.wgsl`.
 //!
-//! Kernels of this module bind shipments, which differ from view to view: they are not in the recorded plans.
+//! - `kernels.rs`: kernels that bind shipments.
+//! - `mail.rs`: shipments and their buffers.
+//! - `progress.rs`: calls that were begun.
 
+mod kernels;
 mod mail;
+mod progress;
 
 use super::GpuEngine;
 use crate::features::runs_before;
-use crate::layout::{self, SHOWN_HEAD, SHOWN_WORDS, SLOT_FLOATS};
+use crate::layout;
 use crate::messages::{render_immediates, step_report};
-use crate::passes::{Bits, Code};
+use crate::passes::Bits;
 use crate::plans::Plan;
-use crate::ring::RingBuffer;
-use crate::stages::parts::{HEADS, PACK, RECEIVE, RESTORE, SEND, SHOWN, SUMS};
 use dapple_engine::constants::FINITE_EVERY;
 use dapple_engine::sharded::check_settings;
 use dapple_engine::{
     ComparedView, NonFiniteReport, Part, PosedCamera, RenderSettings, Rendered, Report, Sharded,
     Shipment, ShownPart, ViewStep,
 };
-use dapple_runtime::{ByteSlice, CommandList, Gpu, Groups, Readback, Values, wgpu};
+use dapple_runtime::Values;
 use dapple_scene::{Camera, Error, Result};
+use kernels::{Work, rows_in, sum_bytes};
 pub use mail::GpuShipment;
-use mail::{Mail, Received};
-use std::collections::VecDeque;
+pub(super) use progress::Progress;
+use progress::{Added, Begun, Projections};
 use std::mem::offset_of;
 use std::slice;
-
-/// Bytes of a projected Gaussian.
-const SHOWN_BYTES: u64 = SHOWN_WORDS as u64 * size_of::<u32>() as u64;
-
-/// Bytes before the projected Gaussians of a shipment.
-const HEAD_BYTES: u64 = SHOWN_HEAD as u64 * size_of::<u32>() as u64;
 
 impl Sharded for GpuEngine {
     type Shipment = GpuShipment;
@@ -50,6 +47,7 @@ impl Sharded for GpuEngine {
         ];
         self.sharded.projections.clear();
         self.sharded.begun.clear();
+        self.sharded.added.clear();
         let at = offset_of!(layout::State, number) as u64;
         self.context.gpu.write(state, at, &words);
         self.context.gpu.check()
@@ -155,12 +153,12 @@ impl Sharded for GpuEngine {
         }
     }
 
-    fn add_gradients(
+    fn begin_gradients(
         &mut self,
         steps: &[ViewStep],
         shown: &[ShownPart<GpuShipment>],
         sums: &[GpuShipment],
-    ) -> Result<Vec<Option<NonFiniteReport>>> {
+    ) -> Result<()> {
         let bits = self.prepare_parts(steps)?;
         for shown in shown {
             self.reserve_shown(slice::from_ref(&shown.shipment))?;
@@ -189,64 +187,41 @@ impl Sharded for GpuEngine {
             self.restore(&mut work, values, bits, (rows as u32, coming))?;
             let recording = self.recording(Plan::UpdatePart, bits, 0)?;
             recording.encode_with(&mut work.encoder, values);
-            if settings.step.is_multiple_of(FINITE_EVERY) {
+            if checks_numbers(&(*view, *settings)) {
                 let recording = self.recording(Plan::Finite, bits, 0)?;
                 recording.encode_with(&mut work.encoder, values);
             }
             work.end_step(&self.context.gpu);
         }
-        let mut reports = self.submit(work)?;
-        let checks = |(_, settings): &ViewStep| settings.step.is_multiple_of(FINITE_EVERY);
-        if !steps.iter().any(checks) {
-            self.context.gpu.check()?;
-            return Ok(vec![None; steps.len()]);
+        let added = Added {
+            first,
+            checks: steps.iter().map(checks_numbers).collect(),
+            reports: self.submit(work)?,
+        };
+        self.sharded.added.push_back(added);
+        self.context.gpu.check()
+    }
+
+    fn finish_gradients(&mut self) -> Result<Vec<Option<NonFiniteReport>>> {
+        let oldest = self.sharded.added.pop_front();
+        let mut added = oldest.ok_or_else(|| Error::internal("no gradients were added"))?;
+        let count = added.checks.len();
+        if !added.checks.contains(&true) {
+            return Ok(vec![None; count]);
         }
-        let reports = reports.of(first, steps.len())?;
-        let found = reports.iter().zip(steps).map(|(report, step)| {
+        let reports = added.reports.of(added.first, count)?;
+        let found = reports.iter().zip(added.checks).map(|(report, checks)| {
             let found = NonFiniteReport::new(report.broken.into(), report.broken_tensors);
-            found.filter(|_| checks(step))
+            found.filter(|_| checks)
         });
         Ok(found.collect())
     }
 }
 
-/// Commands that are submitted together.
-struct Work {
-    encoder: wgpu::CommandEncoder,
-    /// Command lists, whose buffers the pool would give to others before the submission.
-    lists: Vec<CommandList>,
-    /// Steps that are encoded.
-    steps: usize,
+/// Returns true if a step checks for non-finite numbers.
+fn checks_numbers((_, settings): &ViewStep) -> bool {
+    settings.step.is_multiple_of(FINITE_EVERY)
 }
-
-/// Steps that are submitted together: those of a wave on up to 32 ranks. See [`dapple_runtime::BLOCKS`].
-const TOGETHER: usize = 32;
-
-impl Work {
-    fn begin(gpu: &Gpu) -> Self {
-        Self {
-            encoder: gpu.encoder(),
-            lists: Vec::new(),
-            steps: 0,
-        }
-    }
-
-    /// Submits the steps so far if they are many.
-    fn end_step(&mut self, gpu: &Gpu) {
-        self.steps += 1;
-        if self.steps == TOGETHER {
-            let done = std::mem::replace(self, Self::begin(gpu));
-            gpu.submit(done.encoder);
-        }
-    }
-
-    /// Encodes a command list, and keeps it.
-    fn add(&mut self, list: CommandList, values: Values<'_>) {
-        list.encode_with(&mut self.encoder, values);
-        self.lists.push(list);
-    }
-}
-
 impl GpuEngine {
     /// Prepares halves of steps. Returns their bits. No buffer changes after it while commands are encoded.
     fn prepare_parts(&mut self, steps: &[ViewStep]) -> Result<Vec<Bits>> {
@@ -387,18 +362,6 @@ impl GpuEngine {
         Ok(compared)
     }
 
-    /// Begins to bring the shipments of all parts to this GPU.
-    fn call(&mut self, parts: &[GpuShipment]) -> Result<Vec<Coming>> {
-        let gpu = self.context.gpu.clone();
-        let coming = parts.iter().map(|part| {
-            Ok(Coming {
-                rows: rows_in(part)? as u32,
-                shown: self.sharded.mail.receive(&gpu, part)?,
-            })
-        });
-        coming.collect()
-    }
-
     /// Enlarges buffers for the projected Gaussians of parts. Returns their number. No command is encoded and not
     /// submitted.
     fn reserve_shown(&mut self, parts: &[GpuShipment]) -> Result<u32> {
@@ -408,271 +371,4 @@ impl GpuEngine {
         self.reserve_visible(visible)?;
         Ok(visible)
     }
-
-    /// Submits commands, and begins to read their reports.
-    fn submit(&mut self, mut work: Work) -> Result<Reports> {
-        let gpu = &self.context.gpu;
-        let reports = self.buffers.get("reports")?;
-        let mut reports = gpu.begin_read(&mut work.encoder, reports, 0, layout::RING as usize)?;
-        let submission = gpu.submit(work.encoder);
-        reports.submitted(submission.clone());
-        self.sharded.mail.submitted(&submission);
-        Ok(Reports(reports))
-    }
-
-    /// After `project`: encodes the shipment of the shown Gaussians. Its number is not known here, because the device
-    /// does not wait for the host between views: see [`Self::sent`].
-    fn send(&mut self, work: &mut Work, values: Values<'_>, bits: Bits) -> Result<GpuShipment> {
-        let expected = self.sharded.expected(self.capacity.visible);
-        let bytes = HEAD_BYTES + u64::from(expected) * SHOWN_BYTES;
-        let mut sent = self.sharded.mail.outgoing(&self.context.gpu, &[bytes])?;
-        let sent = sent.pop().unwrap_or_default();
-        let run = Run {
-            code: &SEND,
-            rows: self.capacity.gaussians,
-            part: 0,
-            shipments: &[(SHOWN, sent.slice()?)],
-        };
-        self.encode(work, values, bits, run)?;
-        Ok(sent)
-    }
-
-    /// Returns the shipment of `visible` Gaussians; `None` if [`Self::send`] expected fewer.
-    fn sent(&mut self, sent: &GpuShipment, visible: u32) -> Option<ShownPart<GpuShipment>> {
-        self.sharded.most_shown = self.sharded.most_shown.max(visible);
-        let bytes = HEAD_BYTES + u64::from(visible) * SHOWN_BYTES;
-        (bytes <= sent.len() as u64).then(|| ShownPart {
-            // The shipment has them.
-            indices: Vec::new(),
-            shipment: sent.cut(bytes),
-        })
-    }
-
-    /// Encodes what precedes a render of the Gaussians of all parts. Returns the shipments on this GPU.
-    fn receive_parts(
-        &mut self,
-        work: &mut Work,
-        values: Values<'_>,
-        bits: Bits,
-        coming: Vec<Coming>,
-    ) -> Result<Vec<Here>> {
-        let mut received = Vec::with_capacity(coming.len());
-        let mut heads = self.go_on()?;
-        let all_heads = ByteSlice::from(self.buffers.get(HEADS)?);
-        for (number, mut part) in coming.into_iter().enumerate() {
-            let head = all_heads.part(number as u64 * HEAD_BYTES, HEAD_BYTES)?;
-            let shown = part.shown.arrive()?;
-            match part.rows {
-                // No block of this part has a visible Gaussian.
-                0 => heads.clear(head)?,
-                _ => heads.copy(shown.part(0, HEAD_BYTES)?, head)?,
-            }
-            received.push(Here {
-                rows: part.rows,
-                shown,
-            });
-        }
-        work.add(heads, values);
-        let recording = self.recording(Plan::OpenParts, bits, 0)?;
-        recording.encode_with(&mut work.encoder, values);
-        for (number, part) in received.iter().enumerate() {
-            let run = Run {
-                code: &RECEIVE,
-                rows: part.rows,
-                part: number as u32,
-                shipments: &[(SHOWN, part.shown.clone())],
-            };
-            self.encode(work, values, bits, run)?;
-        }
-        Ok(received)
-    }
-
-    /// After the backward pass: encodes the shipments of the sums of each part.
-    fn pack(
-        &mut self,
-        work: &mut Work,
-        values: Values<'_>,
-        bits: Bits,
-        received: &[Here],
-    ) -> Result<Vec<GpuShipment>> {
-        let sizes = received.iter();
-        let sizes = sizes.map(|part| u64::from(part.rows) * sum_bytes(bits));
-        let sizes: Vec<u64> = sizes.collect();
-        let gpu = &self.context.gpu;
-        let sums = self.sharded.mail.outgoing(gpu, &sizes)?;
-        for (number, (part, sums)) in received.iter().zip(&sums).enumerate() {
-            if part.rows > 0 {
-                let run = Run {
-                    code: &PACK,
-                    rows: part.rows,
-                    part: number as u32,
-                    shipments: &[(SHOWN, part.shown.clone()), (SUMS, sums.slice()?)],
-                };
-                self.encode(work, values, bits, run)?;
-            }
-        }
-        Ok(sums)
-    }
-
-    /// Before `update`: encodes what puts the shown Gaussians and their sums where `update` reads them.
-    fn restore(
-        &mut self,
-        work: &mut Work,
-        values: Values<'_>,
-        bits: Bits,
-        (rows, [mut shown, mut sums]): (u32, [Received; 2]),
-    ) -> Result<()> {
-        work.add(self.go_on()?, values);
-        let recording = self.recording(Plan::OpenPart, bits, 0)?;
-        recording.encode_with(&mut work.encoder, values);
-        let run = Run {
-            code: &RESTORE,
-            rows,
-            part: 0,
-            shipments: &[(SHOWN, shown.arrive()?), (SUMS, sums.arrive()?)],
-        };
-        self.encode(work, values, bits, run)
-    }
-
-    /// Returns a command that ends a halt: a view before may have lacked memory, and will be repeated after what follows.
-    fn go_on(&self) -> Result<CommandList> {
-        let state = ByteSlice::from(self.buffers.get("state")?);
-        let at = offset_of!(layout::State, halted) as u64;
-        let mut list = CommandList::new();
-        list.clear(state.part(at, size_of::<u32>() as u64)?)?;
-        Ok(list)
-    }
-
-    /// Encodes a kernel that binds shipments.
-    fn encode(&self, work: &mut Work, values: Values<'_>, bits: Bits, run: Run<'_>) -> Result<()> {
-        if run.rows == 0 {
-            return Ok(());
-        }
-        let gpu = &self.context.gpu;
-        let part = gpu.uniform("part", [run.part, run.rows, 0, 0])?;
-        let mut commands = CommandList::new();
-        commands.span("parts");
-        for kernel in self.context.kernels(run.code, bits)? {
-            let mut slices = run.shipments.to_vec();
-            slices.push(("part", (&part).into()));
-            for binding in kernel.bindings() {
-                if slices.iter().all(|(name, _)| *name != binding) {
-                    slices.push((binding, self.buffers.get(binding)?.into()));
-                }
-            }
-            let groups = Groups::flat(run.rows.div_ceil(layout::WORKGROUP));
-            commands.dispatch(kernel.bind_slices(gpu, &slices)?, groups);
-        }
-        work.add(commands, values);
-        Ok(())
-    }
-}
-
-/// Kernel that binds shipments.
-struct Run<'a> {
-    code: &'a Code,
-    /// Rows, one invocation each.
-    rows: u32,
-    /// Number of the part that they come from.
-    part: u32,
-    /// Shipments by the names of their bindings.
-    shipments: &'a [(&'static str, ByteSlice)],
-}
-
-/// Shipment of a part on its way to this GPU.
-struct Coming {
-    rows: u32,
-    shown: Received,
-}
-
-/// Shipment of a part on this GPU.
-struct Here {
-    rows: u32,
-    shown: ByteSlice,
-}
-
-/// Reports of commands that are not in the ring of reports, on their way to the host.
-#[derive(Debug)]
-struct Reports(Readback<layout::Report>);
-
-impl Reports {
-    /// Waits, and returns those from sequence `first` on.
-    fn of(&mut self, first: u64, count: usize) -> Result<Vec<layout::Report>> {
-        let all = self.0.wait()?;
-        let entries = (first..).take(count).map(RingBuffer::entry);
-        let found = entries.map(|entry| all.get(entry as usize).copied());
-        let found: Option<Vec<_>> = found.collect();
-        found.ok_or_else(|| Error::internal("the reports of steps could not be read"))
-    }
-}
-
-/// Projections that were submitted.
-#[derive(Debug)]
-struct Projections {
-    /// Number of the first command.
-    first: u64,
-    steps: Vec<ViewStep>,
-    /// By step, room for its shipment.
-    sent: Vec<GpuShipment>,
-    reports: Reports,
-}
-
-/// Steps on views that were submitted.
-#[derive(Debug)]
-struct Begun {
-    /// Number of the first command.
-    first: u64,
-    steps: Vec<ViewStep>,
-    /// By step, the shipments of all parts.
-    parts: Vec<Vec<GpuShipment>>,
-    /// By submitted step, the shipments to all parts.
-    sums: Vec<Vec<GpuShipment>>,
-    reports: Reports,
-}
-
-/// What an engine has in work for others.
-#[derive(Debug, Default)]
-pub(super) struct Progress {
-    mail: Mail,
-    /// Calls of [`Sharded::begin_projections`] that were not finished.
-    projections: VecDeque<Projections>,
-    /// Calls of [`Sharded::begin_views`] that were not finished.
-    begun: VecDeque<Begun>,
-    /// Most Gaussians that a view has shown so far.
-    most_shown: u32,
-    /// Number of the next command. These commands are not in the ring of reports: the engine waits for them.
-    commands: u64,
-}
-
-impl Progress {
-    /// Returns the first of the next numbers of commands. At most [`layout::RING`] are in work.
-    fn take_numbers(&mut self, count: usize) -> u64 {
-        let first = self.commands;
-        self.commands += count as u64;
-        first
-    }
-
-    /// Returns the number of Gaussians that a view may show, of at most `capacity`, before it is known.
-    fn expected(&self, capacity: u32) -> u32 {
-        match self.most_shown {
-            0 => capacity,
-            most => most.saturating_add(most / 8).min(capacity),
-        }
-    }
-}
-
-/// Returns the number of projected Gaussians of a shipment.
-fn rows_in(shipment: &GpuShipment) -> Result<u64> {
-    let rows = (shipment.len() as u64).saturating_sub(HEAD_BYTES);
-    match rows.is_multiple_of(SHOWN_BYTES) {
-        true => Ok(rows / SHOWN_BYTES),
-        false => Err(Error::internal(
-            "projected Gaussians came from another kind of engine",
-        )),
-    }
-}
-
-/// Returns the bytes of the sums of a Gaussian.
-fn sum_bytes(bits: Bits) -> u64 {
-    u64::from(SLOT_FLOATS + bits.extra_floats()) * size_of::<f32>() as u64
 }

@@ -1,0 +1,277 @@
+//! Kernels that bind shipments, which differ from view to view: they are not in the recorded plans.
+
+use super::mail::{GpuShipment, Received};
+use super::progress::Reports;
+use crate::engine::GpuEngine;
+use crate::layout::{self, SHOWN_HEAD, SHOWN_WORDS, SLOT_FLOATS};
+use crate::passes::{Bits, Code};
+use crate::plans::Plan;
+use crate::stages::parts::{HEADS, PACK, RECEIVE, RESTORE, SEND, SHOWN, SUMS};
+use dapple_engine::{Shipment, ShownPart};
+use dapple_runtime::{ByteSlice, CommandList, Gpu, Groups, Values, wgpu};
+use dapple_scene::{Error, Result};
+use std::mem::offset_of;
+
+/// Bytes of a projected Gaussian.
+const SHOWN_BYTES: u64 = SHOWN_WORDS as u64 * size_of::<u32>() as u64;
+
+/// Bytes before the projected Gaussians of a shipment.
+const HEAD_BYTES: u64 = SHOWN_HEAD as u64 * size_of::<u32>() as u64;
+/// Commands that are submitted together.
+pub struct Work {
+    pub encoder: wgpu::CommandEncoder,
+    /// Command lists, whose buffers the pool would give to others before the submission.
+    lists: Vec<CommandList>,
+    /// Steps that are encoded.
+    steps: usize,
+}
+
+/// Steps that are submitted together: those of a wave on up to 32 ranks. See [`dapple_runtime::BLOCKS`].
+const TOGETHER: usize = 32;
+
+impl Work {
+    pub fn begin(gpu: &Gpu) -> Self {
+        Self {
+            encoder: gpu.encoder(),
+            lists: Vec::new(),
+            steps: 0,
+        }
+    }
+
+    /// Submits the steps so far if they are many.
+    pub fn end_step(&mut self, gpu: &Gpu) {
+        self.steps += 1;
+        if self.steps == TOGETHER {
+            let done = std::mem::replace(self, Self::begin(gpu));
+            gpu.submit(done.encoder);
+        }
+    }
+
+    /// Encodes a command list, and keeps it.
+    fn add(&mut self, list: CommandList, values: Values<'_>) {
+        list.encode_with(&mut self.encoder, values);
+        self.lists.push(list);
+    }
+}
+impl GpuEngine {
+    /// Begins to bring the shipments of all parts to this GPU.
+    pub(super) fn call(&mut self, parts: &[GpuShipment]) -> Result<Vec<Coming>> {
+        let gpu = self.context.gpu.clone();
+        let coming = parts.iter().map(|part| {
+            Ok(Coming {
+                rows: rows_in(part)? as u32,
+                shown: self.sharded.mail.receive(&gpu, part)?,
+            })
+        });
+        coming.collect()
+    }
+    /// Submits commands, and begins to read their reports.
+    pub(super) fn submit(&mut self, mut work: Work) -> Result<Reports> {
+        let gpu = &self.context.gpu;
+        let reports = self.buffers.get("reports")?;
+        let mut reports = gpu.begin_read(&mut work.encoder, reports, 0, layout::RING as usize)?;
+        let submission = gpu.submit(work.encoder);
+        reports.submitted(submission.clone());
+        self.sharded.mail.submitted(&submission);
+        Ok(Reports(reports))
+    }
+
+    /// After `project`: encodes the shipment of the shown Gaussians. Its number is not known here, because the device
+    /// does not wait for the host between views: see [`Self::sent`].
+    pub(super) fn send(
+        &mut self,
+        work: &mut Work,
+        values: Values<'_>,
+        bits: Bits,
+    ) -> Result<GpuShipment> {
+        let expected = self.sharded.expected(self.capacity.visible);
+        let bytes = HEAD_BYTES + u64::from(expected) * SHOWN_BYTES;
+        let mut sent = self.sharded.mail.outgoing(&self.context.gpu, &[bytes])?;
+        let sent = sent.pop().unwrap_or_default();
+        let run = Run {
+            code: &SEND,
+            rows: self.capacity.gaussians,
+            part: 0,
+            shipments: &[(SHOWN, sent.slice()?)],
+        };
+        self.encode(work, values, bits, run)?;
+        Ok(sent)
+    }
+
+    /// Returns the shipment of `visible` Gaussians; `None` if [`Self::send`] expected fewer.
+    pub(super) fn sent(
+        &mut self,
+        sent: &GpuShipment,
+        visible: u32,
+    ) -> Option<ShownPart<GpuShipment>> {
+        self.sharded.most_shown = self.sharded.most_shown.max(visible);
+        let bytes = HEAD_BYTES + u64::from(visible) * SHOWN_BYTES;
+        (bytes <= sent.len() as u64).then(|| ShownPart {
+            // The shipment has them.
+            indices: Vec::new(),
+            shipment: sent.cut(bytes),
+        })
+    }
+
+    /// Encodes what precedes a render of the Gaussians of all parts. Returns the shipments on this GPU.
+    pub(super) fn receive_parts(
+        &mut self,
+        work: &mut Work,
+        values: Values<'_>,
+        bits: Bits,
+        coming: Vec<Coming>,
+    ) -> Result<Vec<Here>> {
+        let mut received = Vec::with_capacity(coming.len());
+        let mut heads = self.go_on()?;
+        let all_heads = ByteSlice::from(self.buffers.get(HEADS)?);
+        for (number, mut part) in coming.into_iter().enumerate() {
+            let head = all_heads.part(number as u64 * HEAD_BYTES, HEAD_BYTES)?;
+            let shown = part.shown.arrive()?;
+            match part.rows {
+                // No block of this part has a visible Gaussian.
+                0 => heads.clear(head)?,
+                _ => heads.copy(shown.part(0, HEAD_BYTES)?, head)?,
+            }
+            received.push(Here {
+                rows: part.rows,
+                shown,
+            });
+        }
+        work.add(heads, values);
+        let recording = self.recording(Plan::OpenParts, bits, 0)?;
+        recording.encode_with(&mut work.encoder, values);
+        for (number, part) in received.iter().enumerate() {
+            let run = Run {
+                code: &RECEIVE,
+                rows: part.rows,
+                part: number as u32,
+                shipments: &[(SHOWN, part.shown.clone())],
+            };
+            self.encode(work, values, bits, run)?;
+        }
+        Ok(received)
+    }
+
+    /// After the backward pass: encodes the shipments of the sums of each part.
+    pub(super) fn pack(
+        &mut self,
+        work: &mut Work,
+        values: Values<'_>,
+        bits: Bits,
+        received: &[Here],
+    ) -> Result<Vec<GpuShipment>> {
+        let sizes = received.iter();
+        let sizes = sizes.map(|part| u64::from(part.rows) * sum_bytes(bits));
+        let sizes: Vec<u64> = sizes.collect();
+        let gpu = &self.context.gpu;
+        let sums = self.sharded.mail.outgoing(gpu, &sizes)?;
+        for (number, (part, sums)) in received.iter().zip(&sums).enumerate() {
+            if part.rows > 0 {
+                let run = Run {
+                    code: &PACK,
+                    rows: part.rows,
+                    part: number as u32,
+                    shipments: &[(SHOWN, part.shown.clone()), (SUMS, sums.slice()?)],
+                };
+                self.encode(work, values, bits, run)?;
+            }
+        }
+        Ok(sums)
+    }
+
+    /// Before `update`: encodes what puts the shown Gaussians and their sums where `update` reads them.
+    pub(super) fn restore(
+        &mut self,
+        work: &mut Work,
+        values: Values<'_>,
+        bits: Bits,
+        (rows, [mut shown, mut sums]): (u32, [Received; 2]),
+    ) -> Result<()> {
+        work.add(self.go_on()?, values);
+        let recording = self.recording(Plan::OpenPart, bits, 0)?;
+        recording.encode_with(&mut work.encoder, values);
+        let run = Run {
+            code: &RESTORE,
+            rows,
+            part: 0,
+            shipments: &[(SHOWN, shown.arrive()?), (SUMS, sums.arrive()?)],
+        };
+        self.encode(work, values, bits, run)
+    }
+
+    /// Returns a command that ends a halt: a view before may have lacked memory, and will be repeated after what follows.
+    pub(super) fn go_on(&self) -> Result<CommandList> {
+        let state = ByteSlice::from(self.buffers.get("state")?);
+        let at = offset_of!(layout::State, halted) as u64;
+        let mut list = CommandList::new();
+        list.clear(state.part(at, size_of::<u32>() as u64)?)?;
+        Ok(list)
+    }
+
+    /// Encodes a kernel that binds shipments.
+    pub(super) fn encode(
+        &self,
+        work: &mut Work,
+        values: Values<'_>,
+        bits: Bits,
+        run: Run<'_>,
+    ) -> Result<()> {
+        if run.rows == 0 {
+            return Ok(());
+        }
+        let gpu = &self.context.gpu;
+        let part = gpu.uniform("part", [run.part, run.rows, 0, 0])?;
+        let mut commands = CommandList::new();
+        commands.span("parts");
+        for kernel in self.context.kernels(run.code, bits)? {
+            let mut slices = run.shipments.to_vec();
+            slices.push(("part", (&part).into()));
+            for binding in kernel.bindings() {
+                if slices.iter().all(|(name, _)| *name != binding) {
+                    slices.push((binding, self.buffers.get(binding)?.into()));
+                }
+            }
+            let groups = Groups::flat(run.rows.div_ceil(layout::WORKGROUP));
+            commands.dispatch(kernel.bind_slices(gpu, &slices)?, groups);
+        }
+        work.add(commands, values);
+        Ok(())
+    }
+}
+/// Kernel that binds shipments.
+pub struct Run<'a> {
+    code: &'a Code,
+    /// Rows, one invocation each.
+    rows: u32,
+    /// Number of the part that they come from.
+    part: u32,
+    /// Shipments by the names of their bindings.
+    shipments: &'a [(&'static str, ByteSlice)],
+}
+
+/// Shipment of a part on its way to this GPU.
+pub struct Coming {
+    rows: u32,
+    shown: Received,
+}
+
+/// Shipment of a part on this GPU.
+pub struct Here {
+    rows: u32,
+    shown: ByteSlice,
+}
+/// Returns the number of projected Gaussians of a shipment.
+pub fn rows_in(shipment: &GpuShipment) -> Result<u64> {
+    let rows = (shipment.len() as u64).saturating_sub(HEAD_BYTES);
+    match rows.is_multiple_of(SHOWN_BYTES) {
+        true => Ok(rows / SHOWN_BYTES),
+        false => Err(Error::internal(
+            "projected Gaussians came from another kind of engine",
+        )),
+    }
+}
+
+/// Returns the bytes of the sums of a Gaussian.
+pub fn sum_bytes(bits: Bits) -> u64 {
+    u64::from(SLOT_FLOATS + bits.extra_floats()) * size_of::<f32>() as u64
+}
