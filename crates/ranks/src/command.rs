@@ -134,7 +134,7 @@ pub fn greet<S>(link: &mut dyn Link<S>, description: String) -> Result<Vec<Greet
 /// # Errors
 /// A fault of a rank.
 pub fn serve<E: Sharded>(engine: E, mut link: Box<dyn Link<E::Shipment>>) -> Result<()> {
-    greet(link.as_mut(), engine.description())?;
+    greet(link.as_mut(), engine.description()).inspect_err(|error| link.fail(error))?;
     let mut rank = Rank::new(engine, link);
     while rank.run(Rank::obey)? {}
     Ok(())

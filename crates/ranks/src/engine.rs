@@ -56,8 +56,16 @@ impl<E: Sharded> RanksEngine<E> {
     /// # Errors
     /// No engine, or more than [`BLOCKS`].
     pub fn new(engines: Vec<E>) -> Result<Self> {
-        check_number(engines.len())?;
         let links = threads(engines.len());
+        Self::with_links(engines, links)
+    }
+
+    /// Works like [`Self::new`] with links of the caller.
+    ///
+    /// # Errors
+    /// No engine, or more than [`BLOCKS`].
+    pub fn with_links(engines: Vec<E>, links: Vec<Box<dyn Link<E::Shipment>>>) -> Result<Self> {
+        check_number(engines.len())?;
         let ranks = engines.into_iter().zip(links);
         let ranks = ranks.map(|(engine, link)| Rank::new(engine, link));
         Ok(Self::of(ranks.collect(), Vec::new()))
@@ -70,7 +78,8 @@ impl<E: Sharded> RanksEngine<E> {
     /// A rank with another version of Dapple or another kind of engine; more than [`BLOCKS`] ranks.
     pub fn lead(engine: E, mut link: Box<dyn Link<E::Shipment>>) -> Result<Self> {
         check_number(link.ranks())?;
-        let greetings = greet(link.as_mut(), engine.description())?;
+        let greeted = greet(link.as_mut(), engine.description());
+        let greetings = greeted.inspect_err(|error| link.fail(error))?;
         Ok(Self::of(vec![Rank::new(engine, link)], greetings))
     }
 

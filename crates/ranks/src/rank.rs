@@ -115,9 +115,9 @@ impl<E: Sharded> Rank<E> {
     /// Those of `work`.
     pub fn run<R>(&mut self, work: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
         match catch_unwind(AssertUnwindSafe(|| work(self))) {
-            Ok(result) => result.inspect_err(|error| self.link.fail(error.what())),
+            Ok(result) => result.inspect_err(|error| self.link.fail(error)),
             Err(panic) => {
-                self.link.fail("it panicked");
+                self.link.fail(&Error::internal("it panicked"));
                 resume_unwind(panic)
             }
         }

@@ -30,14 +30,15 @@ pub trait Link<S>: Send {
     /// A rank that failed or ended, a lost device.
     fn ship(&mut self, out: Vec<S>) -> Result<Vec<S>>;
 
-    /// Informs all other ranks that this rank has failed. Their next exchange returns an error.
-    fn fail(&mut self, what: &str);
+    /// Informs all other ranks of an error of this rank, or of one that it heard of. Their next exchange returns an error.
+    fn fail(&mut self, error: &Error);
 }
 
 /// Message of one rank to another.
 enum Message<S> {
     Bytes(Vec<u8>),
     Shipment(S),
+    /// Which rank failed, and why.
     Failed(String),
 }
 
@@ -55,12 +56,13 @@ impl<S> ThreadLink<S> {
         out: impl Iterator<Item = Message<S>>,
         take: impl Fn(Message<S>) -> Option<T>,
     ) -> Result<Vec<T>> {
-        for (rank, (to, message)) in self.to.iter().zip(out).enumerate() {
-            to.send(message).map_err(|_| ended(rank))?;
+        for (to, message) in self.to.iter().zip(out) {
+            // A rank that has ended left word why, unless it vanished.
+            let _ = to.send(message);
         }
         let from = self.from.iter().enumerate();
         from.map(|(rank, from)| match from.recv() {
-            Ok(Message::Failed(what)) => Err(failed(rank, &what)),
+            Ok(Message::Failed(what)) => Err(heard(what)),
             Ok(message) => {
                 take(message).ok_or_else(|| Error::internal("ranks make different calls"))
             }
@@ -113,11 +115,15 @@ impl<S: Send> Link<S> for ThreadLink<S> {
         )
     }
 
-    fn fail(&mut self, what: &str) {
+    fn fail(&mut self, error: &Error) {
+        let what = match is_of_another(error) {
+            true => error.what().to_owned(),
+            false => failed(self.rank, error),
+        };
         let others = self.to.iter().enumerate();
         for (_, to) in others.filter(|(rank, _)| *rank != self.rank) {
             // A rank that has ended needs no message.
-            let _ = to.send(Message::Failed(what.to_owned()));
+            let _ = to.send(Message::Failed(what.clone()));
         }
     }
 }
@@ -125,12 +131,18 @@ impl<S: Send> Link<S> for ThreadLink<S> {
 /// Place of errors about another rank.
 const ANOTHER: &str = "the link between ranks";
 
-fn failed(rank: usize, what: &str) -> Error {
-    Error::new(ErrorKind::Io, format!("rank {rank} failed: {what}")).at(ANOTHER)
+/// Returns the message about an error of a rank.
+fn failed(rank: usize, error: &Error) -> String {
+    format!("rank {rank} failed: {}", error.what())
 }
 
 fn ended(rank: usize) -> Error {
-    Error::new(ErrorKind::Io, format!("rank {rank} has ended")).at(ANOTHER)
+    heard(format!("rank {rank} has ended"))
+}
+
+/// Returns an error about another rank.
+fn heard(what: String) -> Error {
+    Error::new(ErrorKind::Io, what).at(ANOTHER)
 }
 
 /// Returns true if an error is about a fault of another rank.
@@ -168,7 +180,7 @@ mod tests {
     #[test]
     fn a_failed_rank_is_named_by_the_others() {
         let mut links = threads::<u8>(2);
-        links[1].fail("the disk is full");
+        links[1].fail(&Error::input("the disk is full"));
         let error = links[0].exchange(&[&[], &[]]).unwrap_err();
         assert!(
             error.what().contains("rank 1 failed: the disk is full"),

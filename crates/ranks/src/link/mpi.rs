@@ -1,6 +1,6 @@
 //! [`Link`] over MPI, whose launcher (`mpirun`, `srun`) starts the processes. Only bytes travel.
 
-use super::{Link, failed};
+use super::{Link, failed, heard, is_of_another};
 use dapple_engine::Shipment;
 use dapple_scene::{Error, ErrorKind, Result};
 use mpi::Threading;
@@ -127,10 +127,10 @@ impl<S: Shipment> Link<S> for MpiLink {
     fn exchange(&mut self, out: &[&[u8]]) -> Result<Vec<Vec<u8>>> {
         let marked = out.iter().map(|bytes| [&[0], *bytes].concat());
         let received = self.all_to_all(&marked.collect::<Vec<_>>())?;
-        let received = received.into_iter().enumerate();
         received
-            .map(|(rank, mut bytes)| match bytes.first() {
-                Some(&FAILED) => Err(failed(rank, &String::from_utf8_lossy(&bytes[1..]))),
+            .into_iter()
+            .map(|mut bytes| match bytes.first() {
+                Some(&FAILED) => Err(heard(String::from_utf8_lossy(&bytes[1..]).into_owned())),
                 _ => Ok(bytes.split_off(1.min(bytes.len()))),
             })
             .collect()
@@ -144,7 +144,12 @@ impl<S: Shipment> Link<S> for MpiLink {
         Ok(received.into_iter().map(S::from_bytes).collect())
     }
 
-    fn fail(&mut self, what: &str) {
+    fn fail(&mut self, error: &Error) {
+        if is_of_another(error) {
+            // All ranks heard of it in the same exchange.
+            return;
+        }
+        let what = failed(self.number(), error);
         let message = [&[FAILED], what.as_bytes()].concat();
         let out = vec![message; self.world.size() as usize];
         // The others wait in an exchange. Their messages are of no use any more.

@@ -1,3 +1,4 @@
 //! Integration tests of this crate, as one program.
 
 mod same_bits;
+mod simulation;

@@ -1,13 +1,13 @@
 //! Several engines as one: a model in parts trains with the bits of a model in one engine.
 
-use super::engines::{Make, growing, with_splats};
+use super::engines::{Make, growing};
 use super::training::{self, settings};
 use crate::scenes::{self, TestScene};
 use dapple_engine::{
-    Batch, DensifyPlan, EngineExt, LossTerm, OptimizerState, Relocation, Rendered, Report,
+    Batch, DensifyPlan, Engine, EngineExt, LossTerm, OptimizerState, Relocation, Rendered, Report,
     StepSettings, TrainView, ViewId,
 };
-use dapple_scene::Splats;
+use dapple_scene::{Result, Splats};
 use glam::DVec3;
 
 /// Views of a scene.
@@ -70,37 +70,75 @@ fn without_times(report: &Report) -> Report {
     }
 }
 
+/// A short run with steps and rounds, in segments. A run may go on in another engine after each.
+pub struct ShortRun<'a> {
+    /// Scene.
+    pub scene: &'a TestScene,
+    /// Views of a batch.
+    pub size: u32,
+    /// Rounds.
+    pub rounds: Rounds,
+}
+
+impl ShortRun<'_> {
+    /// Number of segments.
+    pub const SEGMENTS: usize = 4;
+
+    /// Gives an engine the views and Gaussians.
+    ///
+    /// # Errors
+    /// Those of the engine, as for what follows.
+    pub fn begin(
+        &self,
+        engine: &mut dyn Engine,
+        splats: &Splats,
+        state: Option<&OptimizerState>,
+    ) -> Result<()> {
+        engine.add_views(views(self.scene))?;
+        engine.upload(splats, state)
+    }
+
+    /// Executes a segment.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub fn segment(&self, engine: &mut dyn Engine, number: usize) -> Result<()> {
+        let (size, has_rounds) = (self.size, self.rounds == Rounds::Some);
+        let (steps, batch) = match number {
+            0 => (1..3 * size + 1, size),
+            1 => (3 * size + 1..4 * size + 1, size),
+            2 => (0..0, 1),
+            _ => (48..52, 1),
+        };
+        match number {
+            1 if has_rounds => engine.densify(&growing())?,
+            2 if has_rounds => engine.densify(&relocating())?,
+            _ => {}
+        }
+        for step in steps {
+            engine.step(view(step), &settings_of(self.scene, step, batch))?;
+        }
+        engine.finish()
+    }
+}
+
 /// Trains with an engine of `make`, then further with one of `next`.
 fn run([make, next]: [Make<'_>; 2], scene: &TestScene, size: u32, rounds: Rounds) -> Trained {
-    let mut engine = with_splats(make, &scene.splats);
-    let mut reports = Vec::new();
-    engine.add_views(views(scene)).unwrap();
-    for number in 1..=3 * size {
-        engine
-            .step(view(number), &step(scene, number, size))
-            .unwrap();
-    }
-    if rounds == Rounds::Some {
-        engine.densify(&growing()).unwrap();
-    }
-    for number in 3 * size + 1..=4 * size {
-        engine
-            .step(view(number), &step(scene, number, size))
-            .unwrap();
-    }
-    engine.finish().unwrap();
-    reports.extend(engine.poll().unwrap());
+    let run = ShortRun {
+        scene,
+        size,
+        rounds,
+    };
+    let mut engine = make();
+    run.begin(engine.as_mut(), &scene.splats, None).unwrap();
+    run.segment(engine.as_mut(), 0).unwrap();
+    run.segment(engine.as_mut(), 1).unwrap();
+    let mut reports = engine.poll().unwrap();
     let (splats, state) = engine.download().unwrap();
-    let mut engine = with_splats(next, &splats);
-    engine.add_views(views(scene)).unwrap();
-    engine.upload(&splats, Some(&state)).unwrap();
-    if rounds == Rounds::Some {
-        engine.densify(&relocating()).unwrap();
-    }
-    for number in 48..=51 {
-        engine.step(view(number), &step(scene, number, 1)).unwrap();
-    }
-    engine.finish().unwrap();
+    let mut engine = next();
+    run.begin(engine.as_mut(), &splats, Some(&state)).unwrap();
+    run.segment(engine.as_mut(), 2).unwrap();
+    run.segment(engine.as_mut(), 3).unwrap();
     reports.extend(engine.poll().unwrap());
     let render = engine.render(&scene.camera, &scene.settings).unwrap();
     let (splats, state) = engine.download().unwrap();
@@ -120,7 +158,7 @@ fn views(scene: &TestScene) -> Vec<TrainView> {
     training::views(scene, VIEWS, DVec3::new(0.05, -0.03, 0.02))
 }
 
-fn step(scene: &TestScene, number: u32, size: u32) -> StepSettings {
+fn settings_of(scene: &TestScene, number: u32, size: u32) -> StepSettings {
     let plain = settings(scene, number);
     let mut settings = StepSettings {
         batch: Batch {
