@@ -22,7 +22,7 @@ const TIME: Duration = Duration::from_secs(120);
 /// Longest delay of a message.
 const DELAY: Duration = Duration::from_micros(300);
 
-/// What goes wrong in a run.
+/// Fault of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Fault {
     Nothing,
@@ -32,7 +32,7 @@ enum Fault {
     Vanishes,
 }
 
-/// What happens in the run of a seed.
+/// Ranks and faults of a seed.
 #[derive(Debug, Clone, Copy)]
 struct Plan {
     seed: u64,
@@ -44,7 +44,7 @@ struct Plan {
     rank: usize,
     /// Call of its link at which the fault happens.
     call: u32,
-    /// Ranks on which the run goes on.
+    /// Ranks on which the run continues.
     next: usize,
 }
 
@@ -166,7 +166,7 @@ fn train(run: &ShortRun<'_>, engine: &mut dyn Engine, at: &mut Checkpoint) -> Re
     Ok(())
 }
 
-/// Trains as the seed says, and goes on after a fault. Returns what failed, and the end of the run.
+/// Trains as the seed says, and continues after a fault. Returns what failed, and the end of the run.
 fn simulate(plan: Plan) -> (Option<Error>, Checkpoint) {
     let scene = scenes::named("crowd");
     let run = ShortRun {
@@ -208,7 +208,7 @@ fn runs_on_rough_links_end_with_the_same_bits() {
         let plan = Plan::of(seed);
         let (send, receive) = channel();
         thread::spawn(move || {
-            // Nobody listens after the time is over.
+            // No one receives it after the time is over.
             drop(send.send(simulate(plan)));
         });
         let (failed, end) = receive

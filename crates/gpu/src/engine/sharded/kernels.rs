@@ -249,7 +249,7 @@ pub struct Run<'a> {
     shipments: &'a [(&'static str, ByteSlice)],
 }
 
-/// Shipment of a part on its way to this GPU.
+/// Shipment of a part in flight to this GPU.
 pub struct Coming {
     rows: u32,
     shown: Received,

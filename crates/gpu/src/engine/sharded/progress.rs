@@ -8,7 +8,7 @@ use dapple_runtime::Readback;
 use dapple_scene::{Error, Result};
 use std::collections::VecDeque;
 
-/// Reports of commands that are not in the ring of reports, on their way to the host.
+/// Reports of commands that are not in the ring of reports, in flight to the host.
 #[derive(Debug)]
 pub struct Reports(pub Readback<layout::Report>);
 
@@ -29,7 +29,7 @@ pub struct Projections {
     /// Number of the first command.
     pub first: u64,
     pub steps: Vec<ViewStep>,
-    /// By step, room for its shipment.
+    /// By step, memory for its shipment.
     pub sent: Vec<GpuShipment>,
     pub reports: Reports,
 }
@@ -57,7 +57,7 @@ pub struct Added {
     pub reports: Reports,
 }
 
-/// What an engine has in work for others.
+/// Calls of an engine for others that are in work.
 #[derive(Debug, Default)]
 pub struct Progress {
     pub mail: Mail,
