@@ -77,12 +77,13 @@ pub fn placed(error: Error, path: &Path) -> Error {
 }
 
 impl DeviceOptions {
-    /// Returns the options with the precision and the per-tile limit of a run where none are given.
+    /// Returns the options with the precision, the per-tile limit and the ranks of a run where none are given.
     pub fn like_run(&self, launch: &RunOrigin) -> Self {
         let precision = launch.precision.as_deref().and_then(|p| p.parse().ok());
         Self {
             precision: self.precision.or(precision),
             default_cap: launch.default_cap,
+            ranks: self.ranks.or(launch.ranks),
             ..self.clone()
         }
     }
@@ -141,6 +142,8 @@ impl DeviceOptions {
             default_cap: self.default_cap,
             snapshots: None,
             start: None,
+            // A launch by MPI has any number of ranks, and may continue as one.
+            ranks: self.ranks.or(crate::ranks::are_joined().then_some(1)),
         }
     }
 

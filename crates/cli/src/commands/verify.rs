@@ -85,7 +85,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     };
     let until = args.until.unwrap_or(u32::MAX).min(recorded.steps);
     let device = device_of_run(args, &folder);
-    let engine = device.engine(console)?;
+    let engine = device.engine_for(&recorded.config, console)?;
     let dataset = load_capture(&scene, &recorded.config, None, console)?;
     let config = recorded.config.clone();
     let mut trainer = match start {
@@ -154,7 +154,7 @@ fn read(folder: &RunFolder) -> Result<Metrics> {
     }
 }
 
-/// Returns the options of the device, with the precision and the limit of the run where it recorded them.
+/// Returns the options of the device, with the precision, the limit and the ranks of the run where it recorded them.
 fn device_of_run(args: &Args, folder: &RunFolder) -> DeviceOptions {
     let launch = folder.read_to_continue().map(|state| state.launch);
     args.device.like_run(&launch.unwrap_or_default())

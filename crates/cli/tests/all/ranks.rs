@@ -48,6 +48,15 @@ fn ranks_train_to_the_bytes_of_one_engine_also_after_a_resume_on_another_number(
     let resume = ["train", "-q", "--resume", "stopped", "--ranks-in-process=5"];
     ok_in(path, &resume);
     assert!(splats(path, "stopped") == splats(path, "plain"), "resumed");
+    // Commands that train a run again use as many ranks.
+    let said = ok_in(path, &["verify", "--device=cpu", "three"]).stderr;
+    assert!(said.contains("device: 3 ranks: cpu ("), "{said}");
+    train(
+        path,
+        &["-q", "--ranks-in-process=2", "--stop-at=31", "-o=again"],
+    );
+    let said = ok_in(path, &["train", "--resume=again"]).stderr;
+    assert!(said.contains("device: 2 ranks: cpu ("), "{said}");
 }
 
 #[test]

@@ -133,6 +133,10 @@ pub struct RunOrigin {
     /// Splats that the run started from; `None` if it started from the capture's points.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<StartSplats>,
+    /// Ranks that trained the run; `None` = an engine without ranks. Any number gives the same results, and on a GPU others
+    /// than none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ranks: Option<u32>,
 }
 
 /// The metadata `run`.

@@ -66,6 +66,7 @@ fn sample() -> Checkpoint {
             default_cap: Some(0),
             snapshots: Some(12),
             start: None,
+            ranks: Some(3),
         },
         device: "fake".to_owned(),
         history: History {

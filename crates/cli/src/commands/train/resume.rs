@@ -115,7 +115,7 @@ pub(super) fn device(args: &Args, checkpoint: &Checkpoint, console: &Console) ->
             .clone()
             .or_else(|| launch.device.as_deref().and_then(|d| d.parse().ok())),
         photo_memory: args.photo_memory,
-        ranks: args.ranks_in_process,
+        ranks: args.ranks_in_process.or(launch.ranks),
         ..given.like_run(launch)
     }
 }
