@@ -7,7 +7,9 @@ use crate::support;
 use dapple_engine::{Batch, Engine, EngineExt, PARAM_GROUPS, Report, StepSettings, TrainView};
 use dapple_gpu::{Capacity, GpuEngine, GpuEngineOptions, Precision};
 use dapple_ranks::RanksEngine;
-use dapple_reference::conformance::{Make, Rounds, ranks_train_alike};
+use dapple_reference::conformance::{
+    Make, Rounds, gaussians_that_are_not_finite_are_reported, ranks_train_alike,
+};
 use dapple_reference::scenes;
 use std::sync::Arc;
 
@@ -147,4 +149,10 @@ fn a_view_that_halts_loses_nothing_of_the_views_before_it() {
     for number in [1, 2] {
         assert!(whole == run(ranks(number, "f32")), "{number} ranks");
     }
+}
+
+#[test]
+fn ranks_count_the_gaussians_of_all_that_are_not_finite() {
+    require_gpu!();
+    gaussians_that_are_not_finite_are_reported(&|| ranks(3, "f32"));
 }

@@ -5,7 +5,9 @@
 use dapple_cpu::{CpuEngine, CpuOptions};
 use dapple_engine::Engine;
 use dapple_ranks::{RanksEngine, serve, threads};
-use dapple_reference::conformance::{Make, Rounds, ranks_train_alike};
+use dapple_reference::conformance::{
+    Make, Rounds, gaussians_that_are_not_finite_are_reported, ranks_train_alike,
+};
 
 fn cpu(threads: usize) -> CpuEngine {
     let threads = Some(threads);
@@ -40,4 +42,10 @@ fn any_number_of_ranks_trains_like_one_engine() {
     ];
     let scenes = ["crowd", "off_centre", "lens_fisheye", "panorama_seam"];
     ranks_train_alike(&makes, Rounds::Some, &scenes);
+}
+
+#[test]
+fn ranks_count_the_gaussians_of_all_that_are_not_finite() {
+    gaussians_that_are_not_finite_are_reported(&|| ranks(3));
+    gaussians_that_are_not_finite_are_reported(&|| led(2));
 }
