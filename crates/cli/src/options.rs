@@ -116,6 +116,14 @@ impl DeviceOptions {
         let (engine, why) = opened.map_err(|error| placed_at(error, place))?;
         let why = why.map_or(String::new(), |why| format!(": {why}"));
         console.note(&format!("device: {}{why}", engine.description()));
+        let photos = config.views_per_step;
+        if photos < ranks {
+            console.note(&format!(
+                "note: a step of {photos} photo{} leaves {} of {ranks} ranks waiting: --views-per-step {ranks} has one for each",
+                if photos == 1 { "" } else { "s" },
+                ranks - photos
+            ));
+        }
         Ok(engine)
     }
 

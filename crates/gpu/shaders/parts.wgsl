@@ -12,7 +12,7 @@
 //    `project` and `slot_sums` write for them, with places in the order of `shown`.
 //
 // Bindings: state, groups; group_visible, sums before each workgroup of `project`; part (number of the part, its
-// visible Gaussians); shown; part_heads, the heads of all parts; block_places, by block of the model: what to add to a
+// visible Gaussians, number of parts); shown; part_heads, the heads of all parts; block_places, by block of the model: what to add to a
 // place in a part; visible_rank, splats2d, tiles_touched; depth_keys, depth_values; splat_gradients, and in permutation
 // EXTRA_SLOTS extra_gradients; sums.
 
@@ -122,13 +122,14 @@ fn open() {
 @compute @workgroup_size(SCAN_WIDTH)
 fn find_blocks(at: Invocation) {
     let block = index_of(at);
+    let engines = state.skipped / state.block + 1u;
     let blocks = (state.gaussians + state.others + state.block - 1u) / state.block;
     var before = 0u;
     var count = 0u;
     if block < min(blocks, PART_BLOCKS) {
-        let head = SHOWN_HEAD * (block % state.engines);
-        let own = block / state.engines;
-        let next = select(PART_BLOCKS, own + 1u, block + state.engines < blocks);
+        let head = SHOWN_HEAD * (block % engines);
+        let own = block / engines;
+        let next = select(PART_BLOCKS, own + 1u, block + engines < blocks);
         before = part_heads[head + own];
         count = part_heads[head + next] - before;
     }
@@ -141,7 +142,7 @@ fn find_blocks(at: Invocation) {
 
 // Returns the place among the visible Gaussians of all parts of Gaussian `i` of this part, the k-th visible one.
 fn place_of(i: u32, k: u32) -> u32 {
-    let block = i / state.block * state.engines + part.x;
+    let block = i / state.block * part.z + part.x;
     return block_places[min(block, PART_BLOCKS - 1u)] + k;
 }
 

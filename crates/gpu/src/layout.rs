@@ -59,25 +59,14 @@ shared_struct! {
         relocated: u32,
         /// Added as copies.
         added: u32,
-        /// [`dapple_engine::Part`]: number of the engine among those of the model.
-        number: u32,
-        /// Engines of the model.
-        engines: u32,
+        /// Index in the model of the first Gaussian ([`dapple_engine::Part`]); 0 for a whole model, as for what follows.
+        first: u32,
         /// Gaussians of a block.
         block: u32,
+        /// Gaussians of other engines between two blocks.
+        skipped: u32,
         /// Gaussians of the model that other engines hold.
         others: u32,
-    }
-}
-
-impl State {
-    /// Returns the state of an engine that holds all Gaussians of its model.
-    pub fn of_whole_model() -> Self {
-        Self {
-            engines: 1,
-            block: 1,
-            ..Self::default()
-        }
     }
 }
 

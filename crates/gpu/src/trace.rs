@@ -159,7 +159,7 @@ impl GpuEngine {
             visible_capacity: self.capacity.visible,
             instance_capacity: self.capacity.instances,
             bucket_capacity: self.capacity.buckets,
-            ..layout::State::of_whole_model()
+            ..layout::State::default()
         };
         let tiles = camera.tile_count() as u32;
         let mut sizes = Sizes::new(&self.context.declared.entries);

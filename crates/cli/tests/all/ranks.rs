@@ -35,6 +35,8 @@ fn ranks_train_to_the_bytes_of_one_engine_also_after_a_resume_on_another_number(
     train(path, &["-q", "-o=plain"]);
     let said = train(path, &["--ranks-in-process=3", "-o=three"]).stderr;
     assert!(said.contains("device: 3 ranks: cpu ("), "{said}");
+    let waits = "a step of 2 photos leaves 1 of 3 ranks waiting: --views-per-step 3";
+    assert!(said.contains(waits), "{said}");
     assert!(splats(path, "three") == splats(path, "plain"), "3 ranks");
     // Relocation by ADC has rounds of the other kind.
     for (run, more) in [("adc", "-q"), ("adc2", "--ranks-in-process=2")] {

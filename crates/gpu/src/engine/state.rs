@@ -55,7 +55,7 @@ impl GpuEngine {
             visible_capacity: self.capacity.visible,
             instance_capacity: self.capacity.instances,
             bucket_capacity: self.capacity.buckets,
-            ..layout::State::of_whole_model()
+            ..layout::State::default()
         };
         self.context
             .gpu

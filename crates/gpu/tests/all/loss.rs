@@ -419,9 +419,9 @@ fn reports_say_what_the_state_says() {
         refused: 15,
         relocated: 16,
         added: 18,
-        number: 0,
-        engines: 1,
-        block: 1,
+        first: 0,
+        block: 0,
+        skipped: 0,
         others: 0,
     };
     let expected = layout::Report {

@@ -366,8 +366,12 @@ impl Drop for Event {
         if let Ok(driver) = driver()
             && !self.0.is_null()
         {
-            // SAFETY: the event exists; a failure at the end has no effect.
-            unsafe { (driver.destroy_event)(self.0) };
+            // SAFETY: the event exists; a failure at the end has no effect. The memory of a copy without a wait
+            // may be freed next.
+            unsafe {
+                (driver.wait_for_event)(self.0);
+                (driver.destroy_event)(self.0);
+            }
         }
     }
 }

@@ -92,6 +92,7 @@ impl GpuEngine {
             code: &SEND,
             rows: self.capacity.gaussians,
             part: 0,
+            parts: 1,
             shipments: &[(SHOWN, sent.slice()?)],
         };
         self.encode(work, values, bits, run)?;
@@ -145,6 +146,7 @@ impl GpuEngine {
                 code: &RECEIVE,
                 rows: part.rows,
                 part: number as u32,
+                parts: received.len() as u32,
                 shipments: &[(SHOWN, part.shown.clone())],
             };
             self.encode(work, values, bits, run)?;
@@ -171,6 +173,7 @@ impl GpuEngine {
                     code: &PACK,
                     rows: part.rows,
                     part: number as u32,
+                    parts: received.len() as u32,
                     shipments: &[(SHOWN, part.shown.clone()), (SUMS, sums.slice()?)],
                 };
                 self.encode(work, values, bits, run)?;
@@ -194,6 +197,7 @@ impl GpuEngine {
             code: &RESTORE,
             rows,
             part: 0,
+            parts: 1,
             shipments: &[(SHOWN, shown.arrive()?), (SUMS, sums.arrive()?)],
         };
         self.encode(work, values, bits, run)
@@ -220,7 +224,7 @@ impl GpuEngine {
             return Ok(());
         }
         let gpu = &self.context.gpu;
-        let part = gpu.uniform("part", [run.part, run.rows, 0, 0])?;
+        let part = gpu.uniform("part", [run.part, run.rows, run.parts, 0])?;
         let mut commands = CommandList::new();
         commands.span("parts");
         for kernel in self.context.kernels(run.code, bits)? {
@@ -245,6 +249,8 @@ pub struct Run<'a> {
     rows: u32,
     /// Number of the part that they come from.
     part: u32,
+    /// Number of parts.
+    parts: u32,
     /// Shipments by the names of their bindings.
     shipments: &'a [(&'static str, ByteSlice)],
 }

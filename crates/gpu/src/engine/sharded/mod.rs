@@ -39,16 +39,17 @@ impl Sharded for GpuEngine {
         };
         let state = self.buffers.get("state")?;
         self.others = word(part.total - part.len())?;
+        let block = part.block();
         let words = [
-            word(part.number)?,
-            word(part.engines)?,
-            word(part.block())?,
+            word(part.number * block)?,
+            word(block)?,
+            word((part.engines - 1) * block)?,
             self.others,
         ];
         self.sharded.projections.clear();
         self.sharded.begun.clear();
         self.sharded.added.clear();
-        let at = offset_of!(layout::State, number) as u64;
+        let at = offset_of!(layout::State, first) as u64;
         self.context.gpu.write(state, at, &words);
         self.context.gpu.check()
     }
