@@ -12,6 +12,7 @@ use dapple::contract::{Batch, LossTerm, LossWeights, PARAM_GROUPS, StepSettings,
 use dapple::{Device, Engine, EngineExt, EngineOptions, RankTimes, RenderSettings, Result, Splats};
 use serde::Serialize;
 use std::hash::{DefaultHasher, Hasher};
+use std::ops::Range;
 use std::time::Instant;
 
 /// Batches before the timed ones.
@@ -101,6 +102,7 @@ pub fn run(
         Ok((views, _)) => {
             engine.upload(&start, None)?;
             engine.add_views(views.clone())?;
+            warm_up(job, engine.as_mut(), views.len())?;
             let seconds = batches(job, engine.as_mut(), views.len())?;
             let base = finished(job, engine.as_mut(), seconds, Shared::default())?;
             drop(engine);
@@ -124,6 +126,9 @@ pub fn run(
         let (mut engine, _) = dapple::open_ranks(job.device, &job.options, ranks)?;
         engine.as_engine().upload(&start, None)?;
         engine.as_engine().add_views(views.clone())?;
+        warm_up(job, engine.as_engine(), views.len())?;
+        // The first steps allocate and compile.
+        engine.take_times();
         let seconds = batches(job, engine.as_engine(), views.len())?;
         let shared = Shared {
             ranks,
@@ -146,22 +151,26 @@ struct Shared {
     of_one: Option<f64>,
 }
 
-/// Takes the steps. Returns the mean time of a batch, seconds.
+/// Takes steps before those that are timed.
+fn warm_up(job: &Job<'_>, engine: &mut dyn Engine, views: usize) -> Result<()> {
+    take(job, engine, views, 0..WARM_UP)
+}
+
+/// Takes the timed steps. Returns the mean time of a batch, seconds.
 fn batches(job: &Job<'_>, engine: &mut dyn Engine, views: usize) -> Result<f64> {
-    let mut step = 0;
-    let mut take = |engine: &mut dyn Engine, batches: u32| -> Result<()> {
-        for _ in 0..batches * job.views {
-            step += 1;
-            let view = ViewId((step as usize - 1) % views.max(1));
-            engine.step(view, &settings(job, step))?;
-        }
-        engine.finish()?;
-        engine.poll().map(drop)
-    };
-    take(engine, WARM_UP)?;
     let started = Instant::now();
-    take(engine, job.batches)?;
+    take(job, engine, views, WARM_UP..WARM_UP + job.batches)?;
     Ok(started.elapsed().as_secs_f64() / f64::from(job.batches.max(1)))
+}
+
+/// Takes batches of these numbers.
+fn take(job: &Job<'_>, engine: &mut dyn Engine, views: usize, numbers: Range<u32>) -> Result<()> {
+    for step in numbers.start * job.views + 1..=numbers.end * job.views {
+        let view = ViewId((step as usize - 1) % views.max(1));
+        engine.step(view, &settings(job, step))?;
+    }
+    engine.finish()?;
+    engine.poll().map(drop)
 }
 
 fn settings(job: &Job<'_>, step: u32) -> StepSettings {
