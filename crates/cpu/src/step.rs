@@ -10,7 +10,6 @@ use crate::stages::blend::BlendExtra;
 use crate::stages::{
     blend, blend_backward, emit, finite, loss, order, project, ranges, sort, update,
 };
-use dapple_engine::constants::FINITE_EVERY;
 use dapple_engine::{LossTerm, RenderSettings, Stage, StepReport};
 use dapple_scene::Result;
 
@@ -117,7 +116,7 @@ pub fn run(mut step: StepContext<'_>, features: &mut Features) -> Result<(StepRe
     update::run(step.update());
     step.clock.lap(Stage::Update);
     features.after_update(&mut step);
-    let checks = settings.step.is_multiple_of(FINITE_EVERY);
+    let checks = settings.checks_numbers();
     let counts = step.frame.counts;
     let report = StepReport {
         step: settings.step,

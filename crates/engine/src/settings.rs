@@ -1,5 +1,6 @@
 //! Settings of renders, steps and densification rounds: numbers without schedules.
 
+use crate::constants::FINITE_EVERY;
 use crate::features::StepFeatures;
 use crate::{Batch, LossWeights};
 use serde::{Deserialize, Serialize};
@@ -170,6 +171,11 @@ impl StepSettings {
             absolute_density: false,
             features: StepFeatures::default(),
         }
+    }
+
+    /// Returns true if the step searches for non-finite parameters: [`crate::StepReport::not_finite`].
+    pub fn checks_numbers(&self) -> bool {
+        self.step.is_multiple_of(FINITE_EVERY)
     }
 
     /// Returns true if `update` has additions to the image's gradient: terms of the loss over Gaussians, or noise.

@@ -13,6 +13,7 @@ use crate::{
     StepSettings, ViewId,
 };
 use dapple_scene::{Camera, Error, Result};
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -44,13 +45,18 @@ impl Default for Part {
 }
 
 impl Part {
-    /// Returns the part of an engine that holds a whole model.
-    pub fn whole(total: usize) -> Self {
+    /// Returns the part of an engine, of `engines` that share a model of `total` Gaussians.
+    pub fn new(number: usize, engines: usize, total: usize) -> Self {
         Self {
-            number: 0,
-            engines: 1,
+            number,
+            engines,
             total,
         }
+    }
+
+    /// Returns the part of an engine that holds a whole model.
+    pub fn whole(total: usize) -> Self {
+        Self::new(0, 1, total)
     }
 
     /// Returns the Gaussians of a block; the last block may have fewer.
@@ -60,6 +66,10 @@ impl Part {
 
     /// Returns the index in the model of a Gaussian of this part. Random numbers depend on it.
     pub fn index(self, local: usize) -> usize {
+        if self.engines == 1 {
+            // Without the divisions: engines ask for each Gaussian of a step.
+            return local;
+        }
         let block = self.block();
         (local / block * self.engines + self.number) * block + local % block
     }
@@ -225,6 +235,15 @@ pub trait Sharded: Engine {
     fn finish_gradients(&mut self) -> Result<Vec<Option<NonFiniteReport>>>;
 }
 
+/// Returns the results of the oldest call that was begun and not finished.
+///
+/// # Errors
+/// There is none.
+pub fn oldest<T>(begun: &mut VecDeque<T>) -> Result<T> {
+    let oldest = begun.pop_front();
+    oldest.ok_or_else(|| Error::internal("a call was finished that was not begun"))
+}
+
 /// Refuses steps with features that act on more than the Gaussians of one part.
 ///
 /// # Errors
@@ -288,11 +307,7 @@ mod tests {
         ] {
             let mut found = vec![0; total];
             for number in 0..engines {
-                let part = Part {
-                    number,
-                    engines,
-                    total,
-                };
+                let part = Part::new(number, engines, total);
                 let indices: Vec<usize> = part.ranges().flatten().collect();
                 assert_eq!(indices.len(), part.len());
                 assert!(indices.is_sorted());

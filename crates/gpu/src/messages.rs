@@ -1,7 +1,6 @@
 //! Conversions between the data that commands send to the GPU or receive from it and the types of the engine contract.
 
 use crate::{features, layout};
-use dapple_engine::constants::FINITE_EVERY;
 use dapple_engine::{
     DensifyPlan, DensifyReport, GaussianUpdate, LossTerm, NonFiniteReport, RenderSettings, Report,
     StageTime, StepCounts, StepReport, StepSettings, ViewId,
@@ -105,7 +104,7 @@ pub fn step_report(
             lost_transmittance: report.lost_transmittance,
         },
         stages,
-        not_finite: match settings.step.is_multiple_of(FINITE_EVERY) {
+        not_finite: match settings.checks_numbers() {
             true => NonFiniteReport::new(report.broken.into(), report.broken_tensors),
             false => None,
         },

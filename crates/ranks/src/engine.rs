@@ -275,11 +275,7 @@ impl<E: Sharded> Engine for RanksEngine<E> {
         self.queue.clear();
         let ranks = self.count();
         self.tell(|rank| {
-            let part = Part {
-                number: rank,
-                engines: ranks,
-                total: splats.len(),
-            };
+            let part = Part::new(rank, ranks, splats.len());
             let own = cut(splats, part);
             let own_state = match state {
                 Some(state) => cut_state(state, part),

@@ -149,21 +149,21 @@ fn cut_values(values: &[f32], width: usize, part: Part) -> Vec<f32> {
 /// Joins the parts of all engines, in order of their numbers, to the model.
 pub fn join(parts: Vec<(Splats, OptimizerState)>) -> (Splats, OptimizerState) {
     let engines = parts.len();
-    let total = parts.iter().map(|(splats, _)| splats.len()).sum();
-    let mut firsts = vec![0; engines];
-    for (number, (splats, _)) in parts.iter().enumerate().take(engines - engines.min(1)) {
-        firsts[number + 1] = firsts[number] + splats.len();
-    }
-    let whole = Part {
-        engines,
-        ..Part::whole(total)
-    };
-    let places = (0..total).map(|index| whole.place(index));
-    let order: Vec<usize> = places
-        .map(|(number, local)| firsts[number] + local)
-        .collect();
+    let mut total = 0;
+    let firsts = parts.iter().map(|(splats, _)| {
+        total += splats.len();
+        total - splats.len()
+    });
+    let firsts: Vec<usize> = firsts.collect();
     let mut parts = parts.into_iter();
     let (mut splats, mut state) = parts.next().unwrap_or_default();
+    if engines < 2 {
+        return (splats, state);
+    }
+    let part = Part::new(0, engines, total);
+    let places = (0..total).map(|index| part.place(index));
+    let order = places.map(|(number, local)| firsts[number] + local);
+    let order: Vec<usize> = order.collect();
     for (part, part_state) in parts {
         append(&mut splats, part);
         append_state(&mut state, part_state);
@@ -288,11 +288,7 @@ mod tests {
             assert_eq!(rows.len(), 7 * layout.width());
             assert!(rows.iter().enumerate().all(|(i, &v)| v == i as f32));
             let parts = (0..3).map(|number| {
-                let part = Part {
-                    number,
-                    engines: 3,
-                    total: 7,
-                };
+                let part = Part::new(number, 3, 7);
                 (cut(&splats, part), cut_state(&state, part))
             });
             assert_eq!(join(parts.collect()), (splats.clone(), state.clone()));

@@ -5,7 +5,6 @@ use crate::link::Link;
 use crate::parts::{cut, cut_state, from_bytes, to_bytes};
 use crate::round;
 use crate::wire::{report_bytes, report_of};
-use dapple_engine::constants::FINITE_EVERY;
 use dapple_engine::{
     DensifyPlan, DensifyReport, DownloadParts, EngineExt, NonFiniteReport, OptimizerState, Part,
     RenderSettings, Rendered, Sharded, Shipment, StepReport, ViewId, ViewStep,
@@ -245,7 +244,7 @@ impl<E: Sharded> Rank<E> {
             broken.extend(self.engine.finish_gradients()?);
         }
         for (((_, settings), report), broken) in views.iter().zip(&mut reports).zip(broken) {
-            if settings.step.is_multiple_of(FINITE_EVERY) {
+            if settings.checks_numbers() {
                 report.not_finite = self.broken_of_all(broken)?;
             }
         }
@@ -266,10 +265,9 @@ impl<E: Sharded> Rank<E> {
             report,
         } = round::round(plan, self.link.as_mut(), &splats, &state)?;
         next.views = state.views;
-        self.engine.upload(&splats, Some(&next))?;
         let total = usize::try_from(report.total);
         let total = total.map_err(|_| Error::internal("a round made too many Gaussians"))?;
-        self.engine.set_part(self.part_of(total))?;
+        self.take_part(&splats, Some(&next), total)?;
         Ok(report)
     }
 
@@ -296,11 +294,7 @@ impl<E: Sharded> Rank<E> {
 
     /// Returns which Gaussians of a model of `total` this rank has.
     fn part_of(&self, total: usize) -> Part {
-        Part {
-            number: self.link.rank(),
-            engines: self.link.ranks(),
-            total,
-        }
+        Part::new(self.number(), self.ranks(), total)
     }
 
     /// Adds up the non-finite Gaussians of all ranks.

@@ -44,12 +44,9 @@ impl Census {
         let parts: Vec<Vec<f32>> = parts.collect::<Result<_>>()?;
         let width = size_of::<Entry>() / size_of::<f32>();
         let total = parts.iter().map(|part| part.len() / width).sum();
-        let whole = Part {
-            engines: parts.len(),
-            ..Part::whole(total)
-        };
+        let first = Part::new(0, parts.len(), total);
         let entry = |index: usize| {
-            let (rank, local) = whole.place(index);
+            let (rank, local) = first.place(index);
             let (entries, _) = parts[rank].as_chunks();
             let entry = entries.get(local).copied();
             entry.ok_or_else(|| Error::internal("a census of another rank is too short"))
@@ -149,16 +146,8 @@ pub fn round<S>(
     let census = Census::gather(link, splats, state)?;
     let (origins, report) = decide(plan, &census);
     let (ranks, me) = (link.ranks(), link.rank());
-    let before = Part {
-        number: me,
-        engines: ranks,
-        total: census.count(),
-    };
-    let after = |number: usize| Part {
-        number,
-        engines: ranks,
-        total: origins.len(),
-    };
+    let before = Part::new(me, ranks, census.count());
+    let after = |number: usize| Part::new(number, ranks, origins.len());
     let layout = RowLayout {
         sh_degree: splats.sh_degree,
         filters: agree_on_filters(link, state)?,

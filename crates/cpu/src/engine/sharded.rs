@@ -18,8 +18,7 @@ use crate::stages::blend_backward::Mode;
 use crate::stages::{blend_backward, finite, loss, project, update};
 use crate::step::Projected;
 use bytemuck::{Pod, Zeroable};
-use dapple_engine::constants::FINITE_EVERY;
-use dapple_engine::sharded::check_settings;
+use dapple_engine::sharded::{check_settings, oldest};
 use dapple_engine::{
     ComparedView, Dropout, HostShipment, LossTerm, NonFiniteReport, Part, RenderSettings, Rendered,
     Sharded, Shipment, ShownPart, Stage, StepReport, StepSettings, ViewId, ViewStep,
@@ -66,8 +65,7 @@ impl Sharded for CpuEngine {
     }
 
     fn finish_projections(&mut self) -> Result<Vec<ShownPart<HostShipment>>> {
-        let oldest = self.begun.shown.pop_front();
-        oldest.ok_or_else(|| Error::internal("no projections were begun"))
+        oldest(&mut self.begun.shown)
     }
 
     fn project_camera(
@@ -111,8 +109,7 @@ impl Sharded for CpuEngine {
     }
 
     fn finish_views(&mut self) -> Result<Vec<ComparedView<HostShipment>>> {
-        let oldest = self.begun.compared.pop_front();
-        oldest.ok_or_else(|| Error::internal("no steps on views were begun"))
+        oldest(&mut self.begun.compared)
     }
 
     fn begin_gradients(
@@ -130,8 +127,7 @@ impl Sharded for CpuEngine {
     }
 
     fn finish_gradients(&mut self) -> Result<Vec<Option<NonFiniteReport>>> {
-        let oldest = self.begun.added.pop_front();
-        oldest.ok_or_else(|| Error::internal("no gradients were added"))
+        oldest(&mut self.begun.added)
     }
 }
 
@@ -167,7 +163,7 @@ impl CpuEngine {
                 frame: &engine.frame,
                 slots: &mut slots,
             });
-            let checks = settings.step.is_multiple_of(FINITE_EVERY);
+            let checks = settings.checks_numbers();
             Ok(checks.then(|| finite::run(&engine.model.params)).flatten())
         })
     }

@@ -8,7 +8,6 @@ use crate::passes::Bits;
 use crate::plans::Plan;
 use crate::ring::RingBuffer;
 use crate::stages::densify;
-use dapple_engine::constants::FINITE_EVERY;
 use dapple_engine::{DensifyPlan, Report, StepSettings, ViewId};
 use dapple_runtime::Values;
 use dapple_scene::{Error, Result};
@@ -76,7 +75,7 @@ impl GpuEngine {
         let recording = self.recording(Plan::Step, bits, slot)?;
         let gpu = &self.context.gpu;
         self.times.submit(gpu, &recording, values, sequence)?;
-        if settings.step.is_multiple_of(FINITE_EVERY) {
+        if settings.checks_numbers() {
             let recording = self.recording(Plan::Finite, bits, slot)?;
             recording.submit_with(&self.context.gpu, values);
         }

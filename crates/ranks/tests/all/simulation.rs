@@ -7,7 +7,7 @@ use dapple_cpu::{CpuEngine, CpuOptions};
 use dapple_engine::{Engine, EngineExt, HostShipment, OptimizerState, noise};
 use dapple_ranks::{Link, RanksEngine, serve, threads};
 use dapple_reference::conformance::{Rounds, ShortRun};
-use dapple_reference::scenes;
+use dapple_reference::scenes::{self, TestScene};
 use dapple_scene::{Error, ErrorKind, Result, Splats};
 use std::sync::mpsc::channel;
 use std::thread;
@@ -152,6 +152,14 @@ fn cpu() -> CpuEngine {
     CpuEngine::new(CpuOptions { threads: Some(1) }).unwrap()
 }
 
+fn short_run(scene: &TestScene) -> ShortRun<'_> {
+    ShortRun {
+        scene,
+        size: 4,
+        rounds: Rounds::Some,
+    }
+}
+
 /// Splats and state between segments, and the number of the next segment: what a checkpoint holds.
 type Checkpoint = (usize, Splats, Option<OptimizerState>);
 
@@ -169,11 +177,7 @@ fn train(run: &ShortRun<'_>, engine: &mut dyn Engine, at: &mut Checkpoint) -> Re
 /// Trains as the seed says, and continues after a fault. Returns what failed, and the end of the run.
 fn simulate(plan: Plan) -> (Option<Error>, Checkpoint) {
     let scene = scenes::named("crowd");
-    let run = ShortRun {
-        scene: &scene,
-        size: 4,
-        rounds: Rounds::Some,
-    };
+    let run = short_run(&scene);
     let mut at = (0, scene.splats.clone(), None);
     let first = plan.engine();
     let failed = match first {
@@ -196,11 +200,7 @@ fn runs_on_rough_links_end_with_the_same_bits() {
     let seeds = std::env::var("DAPPLE_SEEDS").ok();
     let seeds = seeds.and_then(|seeds| seeds.parse().ok()).unwrap_or(SEEDS);
     let scene = scenes::named("crowd");
-    let run = ShortRun {
-        scene: &scene,
-        size: 4,
-        rounds: Rounds::Some,
-    };
+    let run = short_run(&scene);
     let mut expected = (0, scene.splats.clone(), None);
     train(&run, &mut cpu(), &mut expected).unwrap();
     let (mut broken, mut led) = (0, 0);

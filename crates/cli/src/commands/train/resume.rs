@@ -109,13 +109,14 @@ pub(super) fn device(args: &Args, checkpoint: &Checkpoint, console: &Console) ->
             launch.precision.as_deref().unwrap_or("f32")
         ));
     }
-    DeviceOptions {
-        device: given
-            .device
-            .clone()
-            .or_else(|| launch.device.as_deref().and_then(|d| d.parse().ok())),
+    let given = DeviceOptions {
         photo_memory: args.photo_memory,
-        ranks: args.ranks_in_process.or(launch.ranks),
+        ranks: args.ranks_in_process,
+        ..given.clone()
+    };
+    let device = given.device.clone();
+    DeviceOptions {
+        device: device.or_else(|| launch.device.as_deref().and_then(|d| d.parse().ok())),
         ..given.like_run(launch)
     }
 }

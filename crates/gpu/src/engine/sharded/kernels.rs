@@ -17,6 +17,7 @@ const SHOWN_BYTES: u64 = SHOWN_WORDS as u64 * size_of::<u32>() as u64;
 
 /// Bytes before the projected Gaussians of a shipment.
 const HEAD_BYTES: u64 = SHOWN_HEAD as u64 * size_of::<u32>() as u64;
+
 /// Commands that are submitted together.
 pub struct Work {
     pub encoder: wgpu::CommandEncoder,
@@ -53,6 +54,7 @@ impl Work {
         self.lists.push(list);
     }
 }
+
 impl GpuEngine {
     /// Begins to bring the shipments of all parts to this GPU.
     pub(super) fn call(&mut self, parts: &[GpuShipment]) -> Result<Vec<Coming>> {
@@ -65,14 +67,20 @@ impl GpuEngine {
         });
         coming.collect()
     }
+
+    /// Submits commands.
+    pub(super) fn submit(&mut self, work: Work) -> wgpu::SubmissionIndex {
+        let submission = self.context.gpu.submit(work.encoder);
+        self.sharded.mail.submitted(&submission);
+        submission
+    }
+
     /// Submits commands, and begins to read their reports.
-    pub(super) fn submit(&mut self, mut work: Work) -> Result<Reports> {
+    pub(super) fn submit_and_report(&mut self, mut work: Work) -> Result<Reports> {
         let gpu = &self.context.gpu;
         let reports = self.buffers.get("reports")?;
         let mut reports = gpu.begin_read(&mut work.encoder, reports, 0, layout::RING as usize)?;
-        let submission = gpu.submit(work.encoder);
-        reports.submitted(submission.clone());
-        self.sharded.mail.submitted(&submission);
+        reports.submitted(self.submit(work));
         Ok(Reports(reports))
     }
 
@@ -90,9 +98,7 @@ impl GpuEngine {
         let sent = sent.pop().unwrap_or_default();
         let run = Run {
             code: &SEND,
-            rows: self.capacity.gaussians,
-            part: 0,
-            parts: 1,
+            place: [0, self.capacity.gaussians, 1],
             shipments: &[(SHOWN, sent.slice()?)],
         };
         self.encode(work, values, bits, run)?;
@@ -125,8 +131,9 @@ impl GpuEngine {
         let mut received = Vec::with_capacity(coming.len());
         let mut heads = self.go_on()?;
         let all_heads = ByteSlice::from(self.buffers.get(HEADS)?);
-        for (number, mut part) in coming.into_iter().enumerate() {
-            let head = all_heads.part(number as u64 * HEAD_BYTES, HEAD_BYTES)?;
+        let parts = coming.len() as u32;
+        for (number, part) in (0..parts).zip(coming) {
+            let head = all_heads.part(u64::from(number) * HEAD_BYTES, HEAD_BYTES)?;
             let shown = part.shown.arrive()?;
             match part.rows {
                 // No block of this part has a visible Gaussian.
@@ -134,19 +141,17 @@ impl GpuEngine {
                 _ => heads.copy(shown.part(0, HEAD_BYTES)?, head)?,
             }
             received.push(Here {
-                rows: part.rows,
+                place: [number, part.rows, parts],
                 shown,
             });
         }
         work.add(heads, values);
         let recording = self.recording(Plan::OpenParts, bits, 0)?;
         recording.encode_with(&mut work.encoder, values);
-        for (number, part) in received.iter().enumerate() {
+        for part in &received {
             let run = Run {
                 code: &RECEIVE,
-                rows: part.rows,
-                part: number as u32,
-                parts: received.len() as u32,
+                place: part.place,
                 shipments: &[(SHOWN, part.shown.clone())],
             };
             self.encode(work, values, bits, run)?;
@@ -163,21 +168,17 @@ impl GpuEngine {
         received: &[Here],
     ) -> Result<Vec<GpuShipment>> {
         let sizes = received.iter();
-        let sizes = sizes.map(|part| u64::from(part.rows) * sum_bytes(bits));
+        let sizes = sizes.map(|part| u64::from(part.place[1]) * sum_bytes(bits));
         let sizes: Vec<u64> = sizes.collect();
         let gpu = &self.context.gpu;
         let sums = self.sharded.mail.outgoing(gpu, &sizes)?;
-        for (number, (part, sums)) in received.iter().zip(&sums).enumerate() {
-            if part.rows > 0 {
-                let run = Run {
-                    code: &PACK,
-                    rows: part.rows,
-                    part: number as u32,
-                    parts: received.len() as u32,
-                    shipments: &[(SHOWN, part.shown.clone()), (SUMS, sums.slice()?)],
-                };
-                self.encode(work, values, bits, run)?;
-            }
+        for (part, sums) in received.iter().zip(&sums) {
+            let run = Run {
+                code: &PACK,
+                place: part.place,
+                shipments: &[(SHOWN, part.shown.clone()), (SUMS, sums.slice()?)],
+            };
+            self.encode(work, values, bits, run)?;
         }
         Ok(sums)
     }
@@ -188,16 +189,14 @@ impl GpuEngine {
         work: &mut Work,
         values: Values<'_>,
         bits: Bits,
-        (rows, [mut shown, mut sums]): (u32, [Received; 2]),
+        (rows, [shown, sums]): (u32, [Received; 2]),
     ) -> Result<()> {
         work.add(self.go_on()?, values);
         let recording = self.recording(Plan::OpenPart, bits, 0)?;
         recording.encode_with(&mut work.encoder, values);
         let run = Run {
             code: &RESTORE,
-            rows,
-            part: 0,
-            parts: 1,
+            place: [0, rows, 1],
             shipments: &[(SHOWN, shown.arrive()?), (SUMS, sums.arrive()?)],
         };
         self.encode(work, values, bits, run)
@@ -220,11 +219,12 @@ impl GpuEngine {
         bits: Bits,
         run: Run<'_>,
     ) -> Result<()> {
-        if run.rows == 0 {
+        let [part, rows, parts] = run.place;
+        if rows == 0 {
             return Ok(());
         }
         let gpu = &self.context.gpu;
-        let part = gpu.uniform("part", [run.part, run.rows, run.parts, 0])?;
+        let part = gpu.uniform("part", [part, rows, parts, 0])?;
         let mut commands = CommandList::new();
         commands.span("parts");
         for kernel in self.context.kernels(run.code, bits)? {
@@ -235,22 +235,22 @@ impl GpuEngine {
                     slices.push((binding, self.buffers.get(binding)?.into()));
                 }
             }
-            let groups = Groups::flat(run.rows.div_ceil(layout::WORKGROUP));
+            let groups = Groups::flat(rows.div_ceil(layout::WORKGROUP));
             commands.dispatch(kernel.bind_slices(gpu, &slices)?, groups);
         }
         work.add(commands, values);
         Ok(())
     }
 }
+
+/// Number of a part, its rows with one invocation each, and the number of parts.
+type Place = [u32; 3];
+
 /// Kernel that binds shipments.
 pub struct Run<'a> {
     code: &'a Code,
-    /// Rows, one invocation each.
-    rows: u32,
-    /// Number of the part that they come from.
-    part: u32,
-    /// Number of parts.
-    parts: u32,
+    /// Binding `part` of `shaders/parts.wgsl`.
+    place: Place,
     /// Shipments by the names of their bindings.
     shipments: &'a [(&'static str, ByteSlice)],
 }
@@ -263,9 +263,10 @@ pub struct Coming {
 
 /// Shipment of a part on this GPU.
 pub struct Here {
-    rows: u32,
+    place: Place,
     shown: ByteSlice,
 }
+
 /// Returns the number of projected Gaussians of a shipment.
 pub fn rows_in(shipment: &GpuShipment) -> Result<u64> {
     let rows = (shipment.len() as u64).saturating_sub(HEAD_BYTES);

@@ -106,11 +106,11 @@ pub struct Received {
 
 impl Received {
     /// Returns the bytes once they are there.
-    pub fn arrive(&mut self) -> Result<ByteSlice> {
-        if let Some(coming) = self.coming.take() {
+    pub fn arrive(self) -> Result<ByteSlice> {
+        if let Some(coming) = self.coming {
             coming.wait()?;
         }
-        Ok(self.bytes.clone())
+        Ok(self.bytes)
     }
 }
 

@@ -14,8 +14,7 @@ use crate::layout;
 use crate::messages::{render_immediates, step_report};
 use crate::passes::Bits;
 use crate::plans::Plan;
-use dapple_engine::constants::FINITE_EVERY;
-use dapple_engine::sharded::check_settings;
+use dapple_engine::sharded::{check_settings, oldest};
 use dapple_engine::{
     ComparedView, NonFiniteReport, Part, PosedCamera, RenderSettings, Rendered, Report, Sharded,
     Shipment, ShownPart, ViewStep,
@@ -61,17 +60,16 @@ impl Sharded for GpuEngine {
     }
 
     fn finish_projections(&mut self) -> Result<Vec<ShownPart<GpuShipment>>> {
-        let oldest = self.sharded.projections.pop_front();
-        let mut oldest = oldest.ok_or_else(|| Error::internal("no projections were begun"))?;
-        let mut shown = Vec::with_capacity(oldest.steps.len());
+        let mut begun = oldest(&mut self.sharded.projections)?;
+        let mut shown = Vec::with_capacity(begun.steps.len());
         loop {
-            let own = self.finish_projected(&mut oldest)?;
+            let own = self.finish_projected(&mut begun)?;
             let done = own.len();
             shown.extend(own);
-            if done == oldest.steps.len() {
+            if done == begun.steps.len() {
                 return Ok(shown);
             }
-            oldest = self.project_all(oldest.steps.split_off(done))?;
+            begun = self.project_all(begun.steps.split_off(done))?;
         }
     }
 
@@ -89,7 +87,7 @@ impl Sharded for GpuEngine {
             let recording = self.recording(Plan::Project, bits, 0)?;
             recording.encode_with(&mut work.encoder, values);
             let sent = self.send(&mut work, values, bits)?;
-            self.submit(work)?;
+            self.submit(work);
             let state = self.state()?;
             if state.halted != 0 {
                 self.grow_for(state.halted, state.wanted, state.gaussians)?;
@@ -119,7 +117,7 @@ impl Sharded for GpuEngine {
             self.receive_parts(&mut work, values, bits, coming)?;
             let recording = self.recording(Plan::FrontOfParts, bits, 0)?;
             recording.encode_with(&mut work.encoder, values);
-            self.submit(work)?;
+            self.submit(work);
             let mut state = self.state()?;
             if state.halted == 0 {
                 state.gaussians += self.others;
@@ -136,8 +134,7 @@ impl Sharded for GpuEngine {
     }
 
     fn finish_views(&mut self) -> Result<Vec<ComparedView<GpuShipment>>> {
-        let oldest = self.sharded.begun.pop_front();
-        let mut begun = oldest.ok_or_else(|| Error::internal("no steps on views were begun"))?;
+        let mut begun = oldest(&mut self.sharded.begun)?;
         let mut compared = Vec::with_capacity(begun.steps.len());
         loop {
             let own = self.finish_all(&mut begun)?;
@@ -161,9 +158,9 @@ impl Sharded for GpuEngine {
         sums: &[GpuShipment],
     ) -> Result<()> {
         let bits = self.prepare_parts(steps)?;
-        for shown in shown {
-            self.reserve_shown(slice::from_ref(&shown.shipment))?;
-        }
+        let counts = shown.iter();
+        let counts = counts.map(|shown| self.reserve_shown(slice::from_ref(&shown.shipment)));
+        let counts = counts.collect::<Result<Vec<_>>>()?;
         let gpu = self.context.gpu.clone();
         let mail = &mut self.sharded.mail;
         let mut coming = Vec::with_capacity(steps.len());
@@ -173,44 +170,50 @@ impl Sharded for GpuEngine {
         }
         let first = self.sharded.take_numbers(steps.len());
         let mut work = Work::begin(&self.context.gpu);
-        let all = steps.iter().zip(shown.iter().zip(sums)).zip(coming);
+        let all = steps.iter().zip(counts.into_iter().zip(sums)).zip(coming);
         for ((((view, settings), (shown, sums)), coming), (bits, sequence)) in
             all.zip(bits.into_iter().zip(first..))
         {
             self.batch.step(settings.batch)?;
             let mut numbers = self.step_numbers(*view, settings, false, sequence)?;
-            numbers.immediates.shown = rows_in(&shown.shipment)? as u32;
+            numbers.immediates.shown = shown;
             let values = numbers.values()?;
-            let rows = rows_in(&shown.shipment)?;
-            if sums.len() as u64 != rows * sum_bytes(bits) {
+            if sums.len() as u64 != u64::from(shown) * sum_bytes(bits) {
                 return Err(Error::internal("sums came for another number of Gaussians"));
             }
-            self.restore(&mut work, values, bits, (rows as u32, coming))?;
+            self.restore(&mut work, values, bits, (shown, coming))?;
             let recording = self.recording(Plan::UpdatePart, bits, 0)?;
             recording.encode_with(&mut work.encoder, values);
-            if checks_numbers(&(*view, *settings)) {
+            if settings.checks_numbers() {
                 let recording = self.recording(Plan::Finite, bits, 0)?;
                 recording.encode_with(&mut work.encoder, values);
             }
             work.end_step(&self.context.gpu);
         }
-        let added = Added {
-            first,
-            checks: steps.iter().map(checks_numbers).collect(),
-            reports: self.submit(work)?,
+        let checks = steps.iter().map(|(_, settings)| settings.checks_numbers());
+        let checks: Vec<bool> = checks.collect();
+        let reports = match checks.contains(&true) {
+            true => Some(self.submit_and_report(work)?),
+            false => {
+                self.submit(work);
+                None
+            }
         };
-        self.sharded.added.push_back(added);
+        self.sharded.added.push_back(Added {
+            first,
+            checks,
+            reports,
+        });
         self.context.gpu.check()
     }
 
     fn finish_gradients(&mut self) -> Result<Vec<Option<NonFiniteReport>>> {
-        let oldest = self.sharded.added.pop_front();
-        let mut added = oldest.ok_or_else(|| Error::internal("no gradients were added"))?;
+        let added = oldest(&mut self.sharded.added)?;
         let count = added.checks.len();
-        if !added.checks.contains(&true) {
+        let Some(mut reports) = added.reports else {
             return Ok(vec![None; count]);
-        }
-        let reports = added.reports.of(added.first, count)?;
+        };
+        let reports = reports.of(added.first, count)?;
         let found = reports.iter().zip(added.checks).map(|(report, checks)| {
             let found = NonFiniteReport::new(report.broken.into(), report.broken_tensors);
             found.filter(|_| checks)
@@ -219,10 +222,6 @@ impl Sharded for GpuEngine {
     }
 }
 
-/// Returns true if a step checks for non-finite numbers.
-fn checks_numbers((_, settings): &ViewStep) -> bool {
-    settings.step.is_multiple_of(FINITE_EVERY)
-}
 impl GpuEngine {
     /// Prepares halves of steps. Returns their bits. No buffer changes after it while commands are encoded.
     fn prepare_parts(&mut self, steps: &[ViewStep]) -> Result<Vec<Bits>> {
@@ -267,7 +266,7 @@ impl GpuEngine {
             first,
             steps,
             sent,
-            reports: self.submit(work)?,
+            reports: self.submit_and_report(work)?,
         })
     }
 
@@ -333,7 +332,7 @@ impl GpuEngine {
             steps,
             parts,
             sums: all_sums,
-            reports: self.submit(work)?,
+            reports: self.submit_and_report(work)?,
         })
     }
 

@@ -54,7 +54,8 @@ pub struct Added {
     pub first: u64,
     /// By step, true if it checks for non-finite numbers.
     pub checks: Vec<bool>,
-    pub reports: Reports,
+    /// `None` if no step checks for them.
+    pub reports: Option<Reports>,
 }
 
 /// Calls of an engine for others that are in work.
