@@ -18,6 +18,8 @@ from math import ceil
 
 # Measured: two H200 of one host, 9 054 585 Gaussians, 1920x1080 (ranks page, 2026-11-28).
 ONE_8, ONE_32, RANK_8, TWO_8, TWO_32 = 37.64, 132.07, 42.52, 21.72, 77.43
+# Measured: four H200 of one host, the same command.
+FOUR_8, FOUR_32 = 13.97, 44.58
 # Share of a photo's time in stages that only its rank executes: 3.2 ms of 3.9.
 OWN_SHARE = 0.82
 # Megabytes of the projected Gaussians of a photo, and of their sums.
@@ -65,8 +67,8 @@ print("|---|---|---|---|---|---|---|")
 row("NVLink", 2, 8, 285, 0.0, TWO_8)
 row("NVLink", 2, 32, 285, 0.0, TWO_32)
 for spread in (0.0, 0.1, 0.3):
-    row("NVLink", 4, 8, 285, spread)
-    row("NVLink", 4, 32, 285, spread)
+    row("NVLink", 4, 8, 285, spread, FOUR_8)
+    row("NVLink", 4, 32, 285, spread, FOUR_32)
     row("NVLink", 8, 32, 285, spread)
 row("InfiniBand", 16, 64, 45, 0.1)
 row("InfiniBand", 64, 256, 45, 0.1)

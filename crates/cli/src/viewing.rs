@@ -6,12 +6,13 @@ use crate::options::DeviceOptions;
 use dapple::contract::RenderSettings;
 pub use dapple::live::{InitialView, entries, stage};
 use dapple::live::{Playback, Viewer, ViewerOptions};
-use dapple::scene::{Error, Result, Splats};
-use dapple::train::{RunFolder, TrainConfig};
+use dapple::scene::{Error, Point, Result, Splats};
+use dapple::train::{RunFolder, TrainConfig, init};
 use dapple_viewer::export::PageOptions;
 use glam::DVec3;
 use std::net::IpAddr;
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 
 /// Address and port of the viewer.
 #[derive(Debug, Clone, clap::Args)]
@@ -31,7 +32,7 @@ pub struct ListenOptions {
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Viewer")]
 pub struct ViewOptions {
-    /// Show the run in a browser and print the address. The result is bit-identical
+    /// Show the progress in a browser and print the address. The results are bit-identical
     #[arg(long)]
     pub view: bool,
 
@@ -63,6 +64,10 @@ pub struct ViewOptions {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=MOST_SNAPSHOTS),
         hide_short_help = true)]
     pub snapshots: Option<u32>,
+
+    /// Viewer of an earlier part of the work, with its open pages.
+    #[arg(skip)]
+    pub kept: Arc<Mutex<Option<Viewer>>>,
 }
 
 /// Most snapshots of a run, and the default with --view.
@@ -76,7 +81,14 @@ impl ViewOptions {
         self.snapshots.or(before).unwrap_or(default)
     }
 
-    /// Starts the viewer if --view is set.
+    /// Keeps a viewer for the next [`Self::start`] of these options or their copies.
+    pub fn keep(&self, viewer: Viewer) {
+        if let Ok(mut kept) = self.kept.lock() {
+            *kept = Some(viewer);
+        }
+    }
+
+    /// Starts the viewer if --view is set, or returns the kept one.
     ///
     /// # Errors
     /// A share outside 0.01 to 1, or a port that is taken.
@@ -88,6 +100,10 @@ impl ViewOptions {
             return Err(Error::input(format!("--view-share {} is not a share", self.view_share))
                 .at("the options given")
                 .hint("give a number between 0.01 and 1; with 0.2, training has four fifths of the time"));
+        }
+        let kept = self.kept.lock().ok().and_then(|mut kept| kept.take());
+        if kept.is_some() {
+            return Ok(kept);
         }
         let listen = ListenOptions {
             host: self.host,
@@ -187,6 +203,16 @@ fn quantile(mut weighted: Vec<(f64, f64)>, part: f64) -> Option<f64> {
         sum >= wanted
     });
     found.or(weighted.last()).map(|(value, _)| *value)
+}
+
+/// Returns points as Gaussians to look at, less transparent than those that a run starts from.
+///
+/// # Errors
+/// Those of [`init::from_points`].
+pub fn splats_of_points(points: &[Point], extent: f64) -> Result<Splats> {
+    let mut splats = init::from_points(points, extent, 0, 0)?;
+    splats.opacities.fill(2.0);
+    Ok(splats)
 }
 
 /// Returns the settings to show splats with, from the settings of their run.

@@ -34,11 +34,13 @@ mod sharpness;
 mod stages;
 pub mod tool;
 pub mod video;
+mod watch;
 pub mod work;
 
 pub use frame::{Distance, Frame};
-pub use make::{Done, make};
+pub use make::{Done, make, make_watched};
 pub use options::{Mapper, Options};
 pub use pairs::Choice;
 pub use quality::{Finding, Review};
 pub use tool::Tool;
+pub use watch::{Snapshot, Watch, frustum};

@@ -9,9 +9,10 @@ use crate::pairs::Choice;
 use crate::photos::{counted, groups, prepare};
 use crate::quality::{Evidence, Review};
 use crate::report;
-use crate::stages::{Models, Run};
+use crate::stages::{LEAST_POINTS, Poses, Run, Search};
 use crate::tool::{self, Tool};
 use crate::video;
+use crate::watch::{Snapshot, Watch};
 use crate::work::{self, Work};
 use dapple_base::atomic::write_atomically;
 use dapple_base::{Error, Progress, Result};
@@ -52,6 +53,19 @@ pub struct Done {
 /// Inputs without photos, a missing or failing tool, a reconstruction that fails the checks, errors of the operating
 /// system, a stop by the caller. After an error the same call continues with the unfinished stage.
 pub fn make(options: &Options, progress: &dyn Progress) -> Result<Done> {
+    make_watched(options, progress, None)
+}
+
+/// Makes a capture, and passes on cameras and points while the mapper finds them, and once more in the frame of the
+/// capture. The result has the same bytes.
+///
+/// # Errors
+/// As [`make`].
+pub fn make_watched(
+    options: &Options,
+    progress: &dyn Progress,
+    watch: Option<Watch<'_>>,
+) -> Result<Done> {
     let camera_model = options.model()?;
     let mut inputs = inputs::find(&options.inputs)?;
     check_out(options)?;
@@ -85,21 +99,16 @@ pub fn make(options: &Options, progress: &dyn Progress) -> Result<Done> {
         photos: &set.photos,
         groups: &groups,
         images: &images,
+        search: Search::Usual,
+        watch,
         masks: set
             .photos
             .iter()
             .any(|photo| photo.has_mask)
             .then_some(masks),
     };
-    run.features(&mut work, progress)?;
-    let choice = run.matches(&mut work, is_video, progress)?;
-    let (mut models, mapper) = run.map(&mut work, progress)?;
-    if let Some((folder, _)) = models.first_mut() {
-        *folder = run.refine(&mut work, folder, progress)?;
-    }
-    let mut done = run.finish(&work, models, notes, progress)?;
-    (done.pairs, done.mapper) = (choice, mapper);
-    Ok(done)
+    let poses = run.poses(&mut work, is_video, progress)?;
+    run.finish(&work, &poses, notes, progress)
 }
 
 /// Refuses a folder with another capture.
@@ -247,17 +256,19 @@ impl Run<'_> {
     fn finish(
         &self,
         work: &Work,
-        models: Models,
+        poses: &Poses,
         mut notes: Vec<String>,
         progress: &dyn Progress,
     ) -> Result<Done> {
         progress.start("checking the poses", 0);
-        let database = Database::read(&work.path("database.db"))?;
-        let mut model = match models.first() {
+        let database = Database::read(&poses.database)?;
+        let mut model = match poses.models.first() {
             Some((folder, _)) => Model::read(folder)?,
             None => Model::default(),
         };
-        let others: Vec<Vec<String>> = models
+        model.drop_unsupported(LEAST_POINTS);
+        let others: Vec<Vec<String>> = poses
+            .models
             .iter()
             .skip(1)
             .map(|(folder, _)| {
@@ -277,6 +288,12 @@ impl Run<'_> {
         notes.extend(frame.notes.iter().cloned());
         let review = Review::from_evidence(&evidence);
         model.transform(&moved);
+        if let (Some(watch), Ok(snapshot)) = (self.watch, Snapshot::of(&model)) {
+            watch(Snapshot {
+                is_final: true,
+                ..snapshot
+            });
+        }
         let evidence = Evidence::new(&model, self.photos, &database, &others)?;
         let report = self.options.out.join("report.html");
         report::write(
@@ -300,8 +317,8 @@ impl Run<'_> {
         let done = Done {
             capture: self.options.out.clone(),
             tool: self.tool.title().to_owned(),
-            pairs: Choice::All,
-            mapper: Mapper::Auto,
+            pairs: poses.pairs,
+            mapper: poses.mapper,
             cameras: model.cameras.len(),
             review,
             frame,

@@ -8,7 +8,7 @@ use dapple_scene::colmap::{ColmapCamera, MODELS, parse_cameras_bin};
 use dapple_scene::edit::Similarity;
 use dapple_scene::{Camera, Pose};
 use glam::{DVec2, DVec3};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -153,6 +153,41 @@ impl Model {
             }
         }
         (count > 0.0).then_some(sum / count)
+    }
+
+    /// Removes photos that observe fewer than `least` points, and points that fewer than two photos still observe.
+    pub fn drop_unsupported(&mut self, least: usize) {
+        let observed = |image: &Image| {
+            let with_point = image.observations.iter().filter(|(_, id)| *id != NO_POINT);
+            with_point.count()
+        };
+        let before = self.images.len();
+        self.images.retain(|image| observed(image) >= least);
+        if self.images.len() == before {
+            return;
+        }
+        let kept: HashSet<u32> = self.images.iter().map(|image| image.id).collect();
+        for point in &mut self.points {
+            point.track.retain(|(image, _)| kept.contains(image));
+        }
+        self.retain_points(|point| point.track.len() >= 2);
+    }
+
+    /// Removes points with a mean reprojection error above `most` pixels.
+    pub fn drop_far_points(&mut self, most: f64) {
+        self.retain_points(|point| point.error <= most);
+    }
+
+    fn retain_points(&mut self, keep: impl Fn(&Point) -> bool) {
+        self.points.retain(keep);
+        let kept: HashSet<u64> = self.points.iter().map(|point| point.id).collect();
+        let observations = self
+            .images
+            .iter_mut()
+            .flat_map(|image| &mut image.observations);
+        for (_, id) in observations.filter(|(_, id)| !kept.contains(id)) {
+            *id = NO_POINT;
+        }
     }
 
     /// Moves cameras and points.

@@ -12,8 +12,8 @@ use glam::DVec3;
 use serde::Serialize;
 use std::collections::{BTreeSet, HashMap};
 
-/// Photos of which all pairs are matched.
-pub const EXHAUSTIVE: usize = 150;
+/// Photos of which all pairs are matched. Beyond, the pairs without a coarse match cost more time than they find.
+pub const EXHAUSTIVE: usize = 80;
 
 /// Neighbours of a frame on each side.
 const WINDOW: usize = 8;
@@ -218,8 +218,11 @@ mod tests {
 
     #[test]
     fn the_choice_follows_the_photos() {
-        assert_eq!(Choice::for_photos(150, true, 150), Choice::All);
-        assert_eq!(Choice::for_photos(151, true, 0), Choice::Sequence);
+        assert_eq!(Choice::for_photos(EXHAUSTIVE, true, 150), Choice::All);
+        assert_eq!(
+            Choice::for_photos(EXHAUSTIVE + 1, true, 0),
+            Choice::Sequence
+        );
         assert_eq!(Choice::for_photos(151, false, 151), Choice::Gps);
         assert_eq!(Choice::for_photos(151, false, 150), Choice::Coarse);
     }

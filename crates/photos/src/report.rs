@@ -4,6 +4,7 @@ use crate::algebra::mean;
 use crate::frame::Frame;
 use crate::quality::connections::Graph;
 use crate::quality::{Evidence, Review};
+use crate::watch::frustum;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use dapple_base::atomic::write_atomically;
@@ -155,7 +156,7 @@ fn photos(evidence: &Evidence<'_>, review: &Review, extent: f64) -> Vec<Value> {
     let one = |(photo, numbers): (&crate::photos::Prepared, &crate::quality::PhotoReview)| {
         let camera = images
             .get(photo.name.as_str())
-            .map(|camera| frustum(camera, extent));
+            .map(|camera| camera_shape(camera, extent));
         let turn = match photo.exif.orientation {
             3 | 4 => 180,
             5 | 6 => 90,
@@ -177,20 +178,9 @@ fn photos(evidence: &Evidence<'_>, review: &Review, extent: f64) -> Vec<Value> {
 }
 
 /// Returns the centre and the four corners of a small image plane.
-fn frustum(camera: &Camera, extent: f64) -> Value {
-    let pose = camera.camera_from_world;
-    let depth = 0.07 * extent;
-    let (w, h) = (f64::from(camera.width), f64::from(camera.height));
-    let corner = |(x, y): (f64, f64)| {
-        let ray = DVec3::new(
-            (x - camera.cx) / camera.fx,
-            (y - camera.cy) / camera.fy,
-            1.0,
-        );
-        (pose.centre() + pose.rotation.conjugate() * (ray * depth)).to_array()
-    };
-    let corners = [(0.0, 0.0), (w, 0.0), (w, h), (0.0, h)].map(corner);
-    json!({"centre": pose.centre().to_array(), "corners": corners})
+fn camera_shape(camera: &Camera, extent: f64) -> Value {
+    let (centre, corners) = frustum(camera, 0.07 * extent);
+    json!({"centre": centre.to_array(), "corners": corners.map(|corner| corner.to_array())})
 }
 
 /// Returns the strongest links of each photo: indices of both photos, and the points that they share.

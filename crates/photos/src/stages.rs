@@ -6,6 +6,7 @@ use crate::options::{Mapper, Options};
 use crate::pairs::{self, Choice, IndexPair};
 use crate::photos::Prepared;
 use crate::tool::{self, Features, Group, Mapping, Matches, Refining, Stage, Tool};
+use crate::watch::{self, Watch};
 use crate::work::{self, Work};
 use dapple_base::{Error, ErrorKind, Progress, Result};
 use std::collections::{BTreeSet, HashMap};
@@ -18,13 +19,54 @@ const ENOUGH: f64 = 0.9;
 /// Photos with a pose from which a camera gets lens parameters beyond one radial coefficient.
 const FULL_LENS: usize = 20;
 
+/// The same after a thorough search, which finds more points.
+const FULL_LENS_THOROUGH: usize = 12;
+
+/// Mean error of a point beyond which the adjustment after a thorough search drops it, pixels of a photo of 1600 pixels:
+/// matches along epipolar lines may be a few pixels off.
+const POINT_ERROR: f64 = 1.0;
+
+/// Observed points below which the pose of a photo counts as missing: half of what COLMAP needs to place a photo. The
+/// global mapper also returns photos that observe no point.
+pub const LEAST_POINTS: usize = 15;
+
+/// Photos that are placed one after the other: of more, the global mapper is faster.
+const ONE_BY_ONE: usize = 150;
+
+/// Photos up to which a thorough search follows a search that leaves photos without a pose.
+const THOROUGH: usize = 150;
+
 /// Features of a coarse match, and the edge of its photos in pixels.
 const COARSE: (u32, u32) = (1000, 800);
 
 /// Models of a mapper: folders with their numbers of photos, the largest first.
 pub type Models = Vec<(PathBuf, usize)>;
 
+/// Search for features.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Search {
+    /// SIFT.
+    #[default]
+    Usual,
+    /// SIFT of affine shapes over several sizes, and a second match along epipolar lines: it connects photos from more
+    /// different directions, and takes four times as long.
+    Thorough,
+}
+
+/// Poses that were found.
+pub struct Poses {
+    /// Models, the largest first.
+    pub models: Models,
+    /// Mapper of these models.
+    pub mapper: Mapper,
+    /// Choice of pairs.
+    pub pairs: Choice,
+    /// Database with the features and matches.
+    pub database: PathBuf,
+}
+
 /// Photos and tool of one call.
+#[derive(Clone)]
 pub struct Run<'a> {
     /// Settings.
     pub options: &'a Options,
@@ -36,11 +78,78 @@ pub struct Run<'a> {
     pub groups: &'a [Group],
     /// Folder of the photos.
     pub images: &'a Path,
+    /// Search for features.
+    pub search: Search,
+    /// Receiver of poses as they come.
+    pub watch: Option<Watch<'a>>,
     /// Folder of the masks, if a photo has one.
     pub masks: Option<PathBuf>,
 }
 
 impl Run<'_> {
+    /// Finds poses. If photos have none that should have one, searches again, thoroughly, and returns the better result.
+    pub fn poses(&self, work: &mut Work, is_video: bool, progress: &dyn Progress) -> Result<Poses> {
+        let mut found = self.attempt(work, is_video, progress)?;
+        let placed = found.models.first().map_or(0, |model| model.1);
+        let clear = self
+            .photos
+            .iter()
+            .filter(|photo| !photo.is_blurred && !photo.is_dark);
+        let is_small = self.photos.len() <= THOROUGH;
+        if placed < clear.count() && is_small && self.tool.has_thorough() {
+            let again = Run {
+                search: Search::Thorough,
+                ..self.clone()
+            };
+            match again.attempt(work, is_video, progress) {
+                Ok(other) if other.models.first().map_or(0, |model| model.1) > placed => {
+                    found = other;
+                }
+                Err(e) if e.kind() == ErrorKind::Interrupted => return Err(e),
+                // A second chance: its failure does not end the work.
+                _ => {}
+            }
+        }
+        if let Some((folder, _)) = found.models.first_mut() {
+            let is_thorough = found.database != self.database(work);
+            *folder = self.refine(work, folder, is_thorough, progress)?;
+        }
+        Ok(found)
+    }
+
+    /// Finds poses with the search of this run.
+    fn attempt(&self, work: &mut Work, is_video: bool, progress: &dyn Progress) -> Result<Poses> {
+        self.features(work, progress)?;
+        let pairs = self.matches(work, is_video, progress)?;
+        let (models, mapper) = self.map(work, progress)?;
+        Ok(Poses {
+            models,
+            mapper,
+            pairs,
+            database: self.database(work),
+        })
+    }
+
+    /// Returns the folder of database, logs and models of the search.
+    fn folder(&self, work: &Work) -> PathBuf {
+        match self.search {
+            Search::Usual => work.folder().to_owned(),
+            Search::Thorough => work.path("thorough"),
+        }
+    }
+
+    fn database(&self, work: &Work) -> PathBuf {
+        self.folder(work).join("database.db")
+    }
+
+    /// Returns the name of a stage of the search.
+    fn named(&self, stage: &str) -> String {
+        match self.search {
+            Search::Usual => stage.to_owned(),
+            Search::Thorough => format!("thorough-{stage}"),
+        }
+    }
+
     fn stage<'b>(&'b self, what: &'b str, work: &'b Path, database: &'b Path) -> Stage<'b> {
         Stage {
             what,
@@ -53,7 +162,7 @@ impl Run<'_> {
     }
 
     /// Finds features of all photos.
-    pub fn features(&self, work: &mut Work, progress: &dyn Progress) -> Result<()> {
+    fn features(&self, work: &mut Work, progress: &dyn Progress) -> Result<()> {
         let mut settings = format!(
             "{} {} {} {} {}",
             self.tool.title(),
@@ -68,34 +177,33 @@ impl Run<'_> {
         for photo in self.photos {
             let _ = write!(settings, " {:08x}", photo.sum);
         }
-        let database = work.path("database.db");
+        let (folder, database) = (self.folder(work), self.database(work));
+        std::fs::create_dir_all(&folder)
+            .map_err(|e| Error::io("cannot create the folder", &folder, e))?;
+        let what = match self.search {
+            Search::Usual => "finding features",
+            Search::Thorough => "finding features again, thoroughly",
+        };
         work.stage(
-            "features",
+            &self.named("features"),
             &settings,
             |_| remove_database(&database),
-            |work| {
+            |_| {
                 let features = Features {
                     groups: self.groups,
                     masks: self.masks.as_deref(),
                     size: self.options.photo_size,
                     count: self.options.features,
+                    is_thorough: self.search == Search::Thorough,
                 };
-                self.tool.features(
-                    &self.stage("finding features", work.folder(), &database),
-                    &features,
-                    progress,
-                )
+                self.tool
+                    .features(&self.stage(what, &folder, &database), &features, progress)
             },
         )
     }
 
     /// Chooses and matches pairs.
-    pub fn matches(
-        &self,
-        work: &mut Work,
-        is_video: bool,
-        progress: &dyn Progress,
-    ) -> Result<Choice> {
+    fn matches(&self, work: &mut Work, is_video: bool, progress: &dyn Progress) -> Result<Choice> {
         let with_gps = self
             .photos
             .iter()
@@ -103,16 +211,16 @@ impl Run<'_> {
             .count();
         let with_gps = if self.options.gps { with_gps } else { 0 };
         let choice = Choice::for_photos(self.photos.len(), is_video, with_gps);
-        let database = work.path("database.db");
+        let (folder, database) = (self.folder(work), self.database(work));
         let settings = format!("{choice:?} {}", self.options.seed);
         work.stage(
-            "matches",
+            &self.named("matches"),
             &settings,
             // Matches of other pairs are no fault, and the tool skips known pairs.
             |_| Ok(()),
             |work| {
                 let pairs = self.pairs(work, choice, progress)?;
-                let stage = self.stage("matching photos", work.folder(), &database);
+                let stage = self.stage("matching photos", &folder, &database);
                 self.match_pairs(&stage, &pairs, progress)
             },
         )?;
@@ -131,7 +239,7 @@ impl Run<'_> {
         let matches = Matches {
             list: &list,
             pairs: pairs.len(),
-            guided: false,
+            guided: self.search == Search::Thorough,
         };
         self.tool.matches(stage, &matches, progress)
     }
@@ -175,7 +283,7 @@ impl Run<'_> {
 
     /// Matches all pairs of some photos with few features.
     fn coarse(&self, work: &Work, chosen: &[usize], progress: &dyn Progress) -> Result<Vec<Pair>> {
-        let folder = work.path("coarse");
+        let folder = self.folder(work).join("coarse");
         std::fs::create_dir_all(&folder)
             .map_err(|e| Error::io("cannot create the folder", &folder, e))?;
         let database = folder.join("database.db");
@@ -202,6 +310,7 @@ impl Run<'_> {
             masks: self.masks.as_deref(),
             size: COARSE.1,
             count: COARSE.0,
+            is_thorough: false,
         };
         self.tool.features(
             &self.stage("coarse match: finding features", &folder, &database),
@@ -221,10 +330,10 @@ impl Run<'_> {
     }
 
     /// Finds poses. Returns the models of the better mapper.
-    pub fn map(&self, work: &mut Work, progress: &dyn Progress) -> Result<(Models, Mapper)> {
+    fn map(&self, work: &mut Work, progress: &dyn Progress) -> Result<(Models, Mapper)> {
         let has_global = self.tool.has_global();
         let first = match self.options.mapper {
-            Mapper::Auto if self.photos.len() > pairs::EXHAUSTIVE && has_global => Mapper::Global,
+            Mapper::Auto if self.photos.len() > ONE_BY_ONE && has_global => Mapper::Global,
             Mapper::Auto | Mapper::Incremental => Mapper::Incremental,
             Mapper::Global if has_global => Mapper::Global,
             Mapper::Global => {
@@ -258,16 +367,29 @@ impl Run<'_> {
 
     /// Adjusts the largest model with more lens parameters, if enough photos share a camera. Returns the folder of the
     /// better model.
-    pub fn refine(
+    fn refine(
         &self,
         work: &mut Work,
         model: &Path,
+        is_thorough: bool,
         progress: &dyn Progress,
     ) -> Result<PathBuf> {
         let mut wide = Model::read(model)?;
         let before = wide.error();
-        if self.options.camera_model.is_some() || wide.widen_lenses(FULL_LENS) == 0 {
+        let photos = match is_thorough {
+            true => FULL_LENS_THOROUGH,
+            false => FULL_LENS,
+        };
+        if self.options.camera_model.is_some() || wide.widen_lenses(photos) == 0 {
             return Ok(model.to_owned());
+        }
+        if is_thorough {
+            let edge = self
+                .photos
+                .iter()
+                .map(|photo| photo.width.max(photo.height));
+            let edge = f64::from(edge.max().unwrap_or(1600));
+            wide.drop_far_points(POINT_ERROR * (edge / 1600.0).max(1.0));
         }
         let [start, out] = ["wide", "refined"].map(|name| work.path("models").join(name));
         let settings = format!("{} {}", model.display(), self.options.mapper_threads);
@@ -309,14 +431,15 @@ impl Run<'_> {
             Mapper::Global => ("global", "finding poses, all at once"),
             _ => ("incremental", "finding poses"),
         };
-        let out = work.path("models").join(name);
-        let database = work.path("database.db");
+        let folder = self.folder(work);
+        let out = folder.join("models").join(name);
+        let [database, snapshots] = ["database.db", "snapshots"].map(|name| folder.join(name));
         let settings = format!("{} {}", self.options.mapper_threads, self.options.seed);
         work.stage(
-            &format!("map-{name}"),
+            &self.named(&format!("map-{name}")),
             &settings,
             |_| Ok(()),
-            |work| {
+            |_| {
                 work::remove(&out)?;
                 std::fs::create_dir_all(&out)
                     .map_err(|e| Error::io("cannot create the folder", &out, e))?;
@@ -325,19 +448,23 @@ impl Run<'_> {
                     global: mapper == Mapper::Global,
                     threads: self.options.mapper_threads,
                     photos: self.photos.len(),
+                    snapshots: self.watch.map(|_| snapshots.as_path()),
                 };
-                self.tool.map(
-                    &self.stage(what, work.folder(), &database),
-                    &mapping,
-                    progress,
-                )
+                let stage = self.stage(what, &folder, &database);
+                let map = || self.tool.map(&stage, &mapping, progress);
+                match self.watch {
+                    Some(watch) => watch::follow(&snapshots, watch, map),
+                    None => map(),
+                }
             },
         )?;
         let mut models = Models::new();
         for entry in std::fs::read_dir(&out).into_iter().flatten().flatten() {
             let folder = entry.path();
             if folder.join("images.bin").is_file() {
-                models.push((folder.clone(), Model::read(&folder)?.images.len()));
+                let mut model = Model::read(&folder)?;
+                model.drop_unsupported(LEAST_POINTS);
+                models.push((folder, model.images.len()));
             }
         }
         models.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));

@@ -1,8 +1,12 @@
 //! `dapple photos`: makes a capture from photos or videos.
 
+mod shown;
+
 use super::train;
 use crate::console::Console;
 use crate::interrupt;
+use crate::options::DeviceOptions;
+use crate::viewing::ViewOptions;
 use clap::{Parser, ValueEnum};
 use dapple::scene::{Error, Result};
 use dapple_photos::{Distance, Done, Mapper, Options, make};
@@ -18,7 +22,7 @@ CAPTURE holds images/, sparse/0/ (COLMAP's layout), report.html (photos, cameras
 findings), photos.json, and photos-work/ (database, logs of the tool, finished stages). After Ctrl-C
 or an error the same command continues with the unfinished stage. photos-work/ can be removed.
 
-Pairs: all up to 150 photos; then neighbouring frames and loops of a video, neighbours by GPS, or
+Pairs: all up to 80 photos; then neighbouring frames and loops of a video, neighbours by GPS, or
 the best of a coarse match of all pairs.
 
 Frame: metres by GPS (x east, y down, z north) if it agrees with the photos; else y down by the
@@ -28,7 +32,7 @@ The same photos, tool and options give the same bytes with one mapper thread and
 
 Examples:
   dapple photos DCIM/bird -o captures/bird
-  dapple photos walk.mp4 -o captures/walk --train
+  dapple photos walk.mp4 -o captures/walk --train --view  poses and training in a browser
   dapple photos left/ right/ -o captures/street         two folders, one camera each
   dapple photos DCIM/bird -o captures/bird --install    without an installed COLMAP
   dapple photos DCIM/desk -o captures/desk --distance IMG_3.jpg:412,880 IMG_3.jpg:1630,902 1.6m";
@@ -102,6 +106,12 @@ pub struct Args {
     #[arg(long)]
     train: bool,
 
+    #[command(flatten)]
+    view: ViewOptions,
+
+    #[command(flatten)]
+    device: DeviceOptions,
+
     /// Replace images/ and sparse/ in a folder with other files
     #[arg(long)]
     overwrite: bool,
@@ -160,7 +170,14 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     };
     let done = {
         let _grace = interrupt::grace();
-        make(&options, &console.progress())?
+        match args.view.start(console)? {
+            Some(viewer) => {
+                let done = shown::make_shown(&options, &viewer, &args.device, console)?;
+                args.view.keep(viewer);
+                done
+            }
+            None => make(&options, &console.progress())?,
+        }
     };
     for note in &done.notes {
         console.note(&format!("note: {note}"));
@@ -234,7 +251,8 @@ fn train_capture(args: &Args, done: &Done, console: &Console) -> Result<()> {
     words.remove(0);
     words.extend(args.json.then(|| "--json".to_owned()));
     console.note(&format!("dapple {}", words.join(" ")));
-    let line = Line::try_parse_from(words)
+    let mut line = Line::try_parse_from(words)
         .map_err(|e| Error::internal(format!("the command line of training: {e}")))?;
+    line.train.show_as(args.view.clone(), args.device.clone());
     train::run(&line.train, console)
 }

@@ -10,6 +10,9 @@
 //! 3. A point is *exclusive* if at least three photos of one group observe it, at least three of the other are expected
 //!    to, and no photo of the other does. A fold has many exclusive points on both sides; a division of a sound model
 //!    has few.
+//! 4. Photos from near and from far often match among themselves only: a sound model then has two points for one place.
+//!    So a point with a point of the other group next to it is not exclusive. At a fold, the other group sees something
+//!    else there.
 
 use super::{Evidence, Finding, Kind};
 use crate::model::project;
@@ -37,6 +40,9 @@ const LONG_TRACK: usize = 3;
 /// Share of exclusive points of a fold, on each side.
 const EXCLUSIVE: f64 = 0.25;
 
+/// Distance of two points that may be one place, as a share of the distance to a photo.
+const SAME_PLACE: f64 = 0.005;
+
 /// Fewest exclusive points of a fold, on each side.
 const FEWEST: usize = 25;
 
@@ -46,6 +52,8 @@ struct Views {
     images: Vec<usize>,
     /// For each point: photos that observe it, and photos that are expected to but do not.
     points: Vec<(Vec<usize>, Vec<usize>)>,
+    /// For each point: its position, and the distance of the nearest photo that observes it.
+    places: Vec<(DVec3, f64)>,
 }
 
 /// Finds a fold.
@@ -57,11 +65,10 @@ pub(super) fn fold(evidence: &Evidence<'_>) -> Option<Finding> {
         return None;
     }
     // Exclusive points of each group, and points that both observe.
-    let (mut exclusive, mut common) = ([0usize; 2], 0usize);
-    for (observed, missed) in &views.points {
-        let count = |list: &[usize], group: bool| {
-            list.iter().filter(|&&view| groups[view] == group).count()
-        };
+    let (mut candidates, mut common) = ([Vec::new(), Vec::new()], 0usize);
+    let count =
+        |list: &[usize], group: bool| list.iter().filter(|&&view| groups[view] == group).count();
+    for (place, (observed, missed)) in views.points.iter().enumerate() {
         let seen = [true, false].map(|group| count(observed, group));
         let absent = [true, false].map(|group| count(missed, group));
         if seen[0] > 0 && seen[1] > 0 && seen[0] + seen[1] >= LONG_TRACK {
@@ -69,10 +76,23 @@ pub(super) fn fold(evidence: &Evidence<'_>) -> Option<Finding> {
         }
         for (side, other) in [(0, 1), (1, 0)] {
             if seen[side] >= LONG_TRACK && seen[other] == 0 && absent[other] >= LONG_TRACK {
-                exclusive[side] += 1;
+                candidates[side].push(place);
             }
         }
     }
+    let exclusive = [(0, false), (1, true)].map(|(side, other)| {
+        let others: Vec<DVec3> = (views.points.iter().zip(&views.places))
+            .filter(|((observed, _), _)| count(observed, other) > 0)
+            .map(|(_, place)| place.0)
+            .collect();
+        let is_alone = |&&place: &&usize| {
+            let (here, distance) = views.places[place];
+            others
+                .iter()
+                .all(|there| here.distance(*there) > SAME_PLACE * distance)
+        };
+        candidates[side].par_iter().filter(is_alone).count()
+    });
     let is_folded = exclusive
         .iter()
         .all(|&count| count >= FEWEST && count as f64 > EXCLUSIVE * (count + common) as f64);
@@ -133,11 +153,20 @@ impl Views {
             observed.sort_unstable();
             observed.dedup();
             let missed = expected(&cameras, point.position, &observed);
-            (observed, missed)
+            let away = |&view: &usize| {
+                cameras[view]
+                    .camera_from_world
+                    .centre()
+                    .distance(point.position)
+            };
+            let nearest = observed.iter().map(away).fold(f64::INFINITY, f64::min);
+            ((observed, missed), (point.position, nearest))
         };
+        let (points, places) = sample.par_iter().map(one).unzip();
         Some(Self {
-            points: sample.par_iter().map(one).collect(),
             images,
+            points,
+            places,
         })
     }
 

@@ -22,8 +22,8 @@ use std::collections::HashMap;
 /// Share of registered photos below which the capture is refused.
 const LEAST_REGISTERED: f64 = 0.5;
 
-/// Mean error at which training refines poses, in pixels of a photo of 1600 pixels.
-const REFINED_ERROR: f64 = 1.0;
+/// Uncertainty of a pose at which training refines poses, in pixels of a photo of 1600 pixels.
+const UNCERTAIN: f64 = 0.5;
 
 /// Kind of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -207,6 +207,7 @@ impl Review {
             .map(|photo| photo.width.max(photo.height))
             .max()
             .unwrap_or(1600);
+        let refine_poses = uncertainty(&by_photo) * 1600.0 / f64::from(edge) > UNCERTAIN;
         Self {
             registered: images.len(),
             photos: evidence.photos.len(),
@@ -215,7 +216,7 @@ impl Review {
             track_length: tracks as f64 / points.max(1) as f64,
             findings,
             by_photo,
-            refine_poses: error * 1600.0 / f64::from(edge) > REFINED_ERROR,
+            refine_poses,
         }
     }
 
@@ -256,6 +257,17 @@ fn errors(evidence: &Evidence<'_>, image: &Image) -> Vec<f64> {
         Some(project(&camera, position)?.distance(pixel))
     };
     evidence.observed(image).filter_map(error).collect()
+}
+
+/// Returns the uncertainty of the median pose, pixels in the photo: the error of a mean over all points of the photo, of
+/// which the six numbers of a pose take three.
+fn uncertainty(by_photo: &[PhotoReview]) -> f64 {
+    let placed = by_photo.iter().filter(|photo| photo.points > 0);
+    let mut all: Vec<f64> = placed
+        .map(|photo| photo.error * (3.0 / photo.points as f64).sqrt())
+        .collect();
+    all.sort_by(f64::total_cmp);
+    all.get(all.len() / 2).copied().unwrap_or(0.0)
 }
 
 /// Fewest observed points of a photo whose pose is certain.

@@ -5,6 +5,7 @@
 
 use super::process::Job;
 use super::{Features, Mapping, Matches, Refining, Stage};
+use crate::watch;
 use dapple_base::{Error, Progress, Result};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -12,6 +13,12 @@ use std::process::{Command, Stdio};
 
 /// Commands that every version needs.
 const NEEDED: [&str; 3] = ["feature_extractor", "matches_importer", "mapper"];
+
+/// Options of a thorough search.
+const THOROUGH: [&str; 2] = [
+    "SiftExtraction.estimate_affine_shape",
+    "SiftExtraction.domain_size_pooling",
+];
 
 /// Oldest version whose commands were compared with the names here.
 const OLDEST: (u32, u32) = (3, 7);
@@ -63,6 +70,12 @@ impl Colmap {
     /// Returns true if the version has a global mapper.
     pub fn has_global(&self) -> bool {
         self.commands.contains("global_mapper")
+    }
+
+    /// Returns true if the version can search thoroughly.
+    pub fn has_thorough(&self) -> bool {
+        let command = self.command("feature_extractor");
+        command.is_ok_and(|to| THOROUGH.iter().all(|name| to.options.contains(*name)))
     }
 
     /// Returns the program.
@@ -125,6 +138,9 @@ impl Colmap {
                 &["SiftExtraction.max_num_features"],
                 &features.count.to_string(),
             );
+            for name in THOROUGH.into_iter().filter(|_| features.is_thorough) {
+                to.put(&[name], "1");
+            }
             to.put(&["random_seed"], &stage.seed.to_string());
             let log = stage.work.join(format!("features-{index}.log"));
             let job = Job {
@@ -200,6 +216,14 @@ impl Colmap {
             &["GlobalMapper.min_model_size", "Mapper.min_model_size"],
             "3",
         );
+        if let Some(snapshots) = mapping.snapshots {
+            let interval = watch::interval(mapping.photos).to_string();
+            to.path(&["Mapper.snapshot_path"], snapshots);
+            to.put(
+                &["Mapper.snapshot_frames_freq", "Mapper.snapshot_images_freq"],
+                &interval,
+            );
+        }
         let job = Job {
             what: stage.what,
             tool: &self.title,

@@ -77,6 +77,8 @@ def features(settings):
     put(options, "use_gpu", settings["gpu"])
     put(options, "max_image_size", settings["size"])
     put(options, "sift.max_num_features", settings["features"])
+    for path in ("sift.estimate_affine_shape", "sift.domain_size_pooling"):
+        put(options, path, settings["thorough"])
     device = pycolmap.Device.auto if settings["gpu"] else pycolmap.Device.cpu
     with Counted(database, "keypoints"):
         for group in settings["groups"]:
@@ -127,6 +129,9 @@ def map_photos(settings):
     else:
         options = pycolmap.IncrementalPipelineOptions()
         put(options, "ba_use_gpu", settings["gpu"])
+        if settings["snapshots"]:
+            put(options, "snapshot_path", settings["snapshots"])
+            put(options, "snapshot_frames_freq", settings["interval"])
     for path in ("random_seed", "mapper.random_seed", "triangulation.random_seed"):
         put(options, path, settings["seed"])
     for path in ("num_threads", "mapper.num_threads"):

@@ -66,6 +66,8 @@ pub struct Features<'a> {
     pub size: u32,
     /// Most features of a photo.
     pub count: u32,
+    /// True for affine shapes, over several sizes.
+    pub is_thorough: bool,
 }
 
 /// Settings of the matches.
@@ -88,6 +90,8 @@ pub struct Mapping<'a> {
     pub threads: usize,
     /// Number of photos.
     pub photos: usize,
+    /// Folder for snapshots of the model, if they are wanted.
+    pub snapshots: Option<&'a Path>,
 }
 
 /// Settings of the adjustment of a model.
@@ -168,6 +172,14 @@ impl Tool {
         match self {
             Self::Colmap(tool) => tool.has_global(),
             // Since version 4, which the driver needs.
+            Self::Pycolmap(_) => true,
+        }
+    }
+
+    /// Returns true if the tool can search for features thoroughly.
+    pub fn has_thorough(&self) -> bool {
+        match self {
+            Self::Colmap(tool) => tool.has_thorough(),
             Self::Pycolmap(_) => true,
         }
     }

@@ -2,6 +2,7 @@
 
 use super::process::Job;
 use super::{Features, Mapping, Matches, Refining, Stage};
+use crate::watch;
 use dapple_base::{Error, Progress, Result};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -82,6 +83,7 @@ impl Pycolmap {
         let settings = json!({
             "database": stage.database, "images": stage.images, "masks": features.masks,
             "groups": groups, "gpu": stage.gpu, "size": features.size, "features": features.count,
+            "thorough": features.is_thorough,
         });
         self.run(
             stage,
@@ -122,6 +124,7 @@ impl Pycolmap {
         let settings = json!({
             "database": stage.database, "images": stage.images, "out": mapping.out, "gpu": stage.gpu,
             "global": mapping.global, "threads": mapping.threads, "seed": stage.seed,
+            "snapshots": mapping.snapshots, "interval": watch::interval(mapping.photos),
         });
         let log = match mapping.global {
             true => "global-mapper.log",

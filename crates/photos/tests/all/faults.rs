@@ -2,6 +2,7 @@
 
 use crate::support::{Bench, HEIGHT, WIDTH, model, photo, row, sound, wall};
 use dapple_base::{ErrorKind, NoProgress};
+use dapple_photos::model::{Model, NO_POINT};
 use dapple_photos::quality::Kind;
 use dapple_photos::{Options, make};
 
@@ -237,4 +238,28 @@ fn the_output_is_never_the_input_and_other_files_stay() {
     std::fs::write(bench.capture().join("thesis.txt"), "mine").unwrap();
     bench.refused(&["holds other files", "--overwrite"]);
     assert!(bench.capture().join("thesis.txt").is_file());
+}
+
+#[test]
+fn a_pose_without_points_is_none() {
+    let Some(bench) = Bench::new() else { return };
+    bench.add_photos(5);
+    let mut model = sound(5);
+    // As the global mapper leaves photos that fit nowhere: a pose far away, and no points.
+    let lost = model.images[4].clone();
+    model.images[4].pose.translation *= 50.0;
+    for (_, id) in &mut model.images[4].observations {
+        *id = NO_POINT;
+    }
+    for point in &mut model.points {
+        point.track.retain(|(image, _)| *image != lost.id);
+    }
+    bench.add_model(0, &model);
+    let done = bench.make().unwrap();
+    assert_eq!(done.review.registered, 4);
+    let finding = &done.review.findings[0];
+    assert_eq!(finding.kind, Kind::Unregistered);
+    assert_eq!(finding.photos, std::slice::from_ref(&lost.name));
+    let written = Model::read(&bench.capture().join("sparse/0")).unwrap();
+    assert!(written.images.iter().all(|image| image.name != lost.name));
 }

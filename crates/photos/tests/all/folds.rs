@@ -63,6 +63,27 @@ fn a_sound_model_of_the_same_views_is_not_suspected() {
     );
 }
 
+/// Photos from near and from far match among themselves: many places are two points of a sound model.
+#[test]
+fn two_points_for_one_place_are_no_fold() {
+    let Some(bench) = Bench::new() else { return };
+    bench.add_photos(16);
+    let whole = wall(600, -4.0, 8.0, 1);
+    let mut points = whole.clone();
+    points.extend(whole[200..].iter().map(|place| *place + 0.001 * DVec3::X));
+    let views: Vec<View> = row(0, 16);
+    let split = model(&views, &points, |view, point| {
+        let is_mine = point < 200 || (point < 600) == (view % 2 == 0);
+        is_mine && random((view * 5000 + point) as u32) < 0.5
+    });
+    bench.add_model(0, &split);
+    let findings = bench.make().unwrap().review.findings;
+    assert!(
+        findings.iter().all(|f| f.kind != Kind::Fold),
+        "{findings:?}"
+    );
+}
+
 #[test]
 fn a_camera_inside_points_of_others_is_named() {
     let Some(bench) = Bench::new() else { return };

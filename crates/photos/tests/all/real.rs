@@ -1,22 +1,56 @@
 //! The real pycolmap, where it is installed.
 
 use dapple_base::{NoProgress, test_requirements};
-use dapple_photos::{Options, Tool, make};
+use dapple_photos::{Options, Snapshot, Tool, make, make_watched};
 use dapple_scene::{LoadOptions, load};
 use std::path::PathBuf;
+use std::sync::Mutex;
 
-#[test]
-fn pycolmap_makes_a_capture_of_real_photos_twice_with_the_same_bytes() {
-    let Some(photos) = test_requirements::capture(env!("CARGO_MANIFEST_DIR"), "lund-door/images")
-    else {
-        return;
-    };
+/// Returns a folder of real photos and the tool, or `None` where one of them is missing.
+fn photos_and_tool(photos: &str) -> Option<(PathBuf, Tool)> {
+    let photos = test_requirements::capture(env!("CARGO_MANIFEST_DIR"), photos)?;
     let named = std::env::var_os("DAPPLE_PYTHON").unwrap_or_else(|| "python3".into());
     let Ok(Some(tool)) = Tool::open(&PathBuf::from(named)) else {
         test_requirements::skipped(
             "pycolmap",
             "pycolmap is not installed: `python3 -m pip install pycolmap`, or DAPPLE_PYTHON names a Python",
         );
+        return None;
+    };
+    Some((photos, tool))
+}
+
+#[test]
+fn pycolmap_places_every_photo_of_a_real_capture_and_shows_the_poses_as_they_come() {
+    let Some((photos, tool)) = photos_and_tool("banana/images") else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options {
+        tool: Some(tool.program().to_owned()),
+        ..Options::new(vec![photos], folder.path().join("banana"))
+    };
+    let shown = Mutex::new(Vec::new());
+    let watch = |snapshot: Snapshot| shown.lock().unwrap().push(snapshot);
+    let done = make_watched(&options, &NoProgress, Some(&watch)).unwrap();
+    assert_eq!(done.review.registered, 16, "{:?}", done.review.findings);
+    assert!(done.review.error < 1.0, "{}", done.review.error);
+    let shown = shown.into_inner().unwrap();
+    let last = shown.last().unwrap();
+    assert!(last.is_final && last.cameras.len() == 16);
+    let early = shown.iter().filter(|snapshot| !snapshot.is_final);
+    assert!(
+        early.clone().count() > 0,
+        "no snapshot was shown before the end"
+    );
+    for snapshot in early {
+        assert!(snapshot.cameras.len() >= 2 && !snapshot.points.is_empty());
+    }
+}
+
+#[test]
+fn pycolmap_makes_a_capture_of_real_photos_twice_with_the_same_bytes() {
+    let Some((photos, tool)) = photos_and_tool("lund-door/images") else {
         return;
     };
     let folder = tempfile::tempdir().unwrap();

@@ -4,9 +4,10 @@ use crate::support::{Bench, HEIGHT, WIDTH, executable, model, photo, row, sound,
 use dapple_base::{ErrorKind, NoProgress, Progress};
 use dapple_photos::database::Database;
 use dapple_photos::model::Model;
-use dapple_photos::{Choice, Mapper, Options, make};
+use dapple_photos::{Choice, Mapper, Options, Snapshot, make, make_watched};
 use dapple_scene::colmap::MODELS;
 use dapple_scene::{LoadOptions, load};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -343,4 +344,67 @@ fn more_than_150_photos_get_the_pairs_of_a_coarse_match() {
     };
     assert_eq!(lines("coarse/pairs.txt"), 152 * 151 / 2);
     assert_eq!(lines("pairs.txt"), 5 * 152 - 15);
+}
+
+#[test]
+fn poses_are_passed_on_while_they_come_and_change_no_byte() {
+    let Some(bench) = Bench::new() else { return };
+    bench.add_photos(6);
+    bench.add_model(0, &sound(6));
+    let bytes = || {
+        let model = bench.capture().join("sparse/0");
+        ["cameras.bin", "images.bin", "points3D.bin"].map(|n| std::fs::read(model.join(n)).unwrap())
+    };
+    bench.make().unwrap();
+    let unwatched = bytes();
+    std::fs::remove_dir_all(bench.capture()).unwrap();
+    let seen = Mutex::new(Vec::new());
+    let watch = |snapshot: Snapshot| seen.lock().unwrap().push(snapshot);
+    make_watched(&bench.options(), &NoProgress, Some(&watch)).unwrap();
+    let seen = seen.into_inner().unwrap();
+    assert_eq!(
+        seen.iter().map(|s| s.is_final).collect::<Vec<_>>(),
+        [false, false, true]
+    );
+    for snapshot in &seen {
+        assert_eq!(snapshot.cameras.len(), 6);
+        assert_eq!(snapshot.points.len(), seen[0].points.len());
+        assert!(!snapshot.points.is_empty());
+    }
+    let left = bench.capture().join("photos-work/snapshots");
+    assert!(!left.exists(), "snapshots are removed");
+    assert!(bytes() == unwatched);
+}
+
+#[test]
+fn a_thorough_search_follows_one_that_leaves_photos_without_a_pose() {
+    let Some(bench) = Bench::new() else { return };
+    bench.add_photos(6);
+    bench.add_model(0, &sound(4));
+    let whole = bench.root.path().join("tool/thorough-model0");
+    sound(6).write(&whole).unwrap();
+    assert_eq!(bench.make().unwrap().review.registered, 4);
+    // A version with the options of a thorough search.
+    bench.set("thorough", "yes");
+    let calls = bench.calls().len();
+    let done = bench.make().unwrap();
+    assert_eq!(done.review.registered, 6);
+    assert_eq!(
+        bench.calls()[calls..],
+        ["feature_extractor", "matches_importer", "mapper"]
+    );
+    // All stages are finished now.
+    let calls = bench.calls().len();
+    assert_eq!(bench.make().unwrap().review.registered, 6);
+    assert_eq!(bench.calls().len(), calls);
+    // A thorough search that finds less changes nothing.
+    std::fs::remove_dir_all(bench.capture()).unwrap();
+    sound(3).write(&whole).unwrap();
+    assert_eq!(bench.make().unwrap().review.registered, 4);
+    // Every photo has a pose: no second search.
+    std::fs::remove_dir_all(bench.capture()).unwrap();
+    bench.add_model(0, &sound(6));
+    let calls = bench.calls().len();
+    bench.make().unwrap();
+    assert_eq!(bench.calls().len(), calls + 3);
 }

@@ -259,7 +259,7 @@ async function draw(data) {
 
 /** @param {Stage} next */
 function setStage(next) {
-  const first = stage === null;
+  const first = stage?.title !== next.title;
   stage = next;
   document.title = `${next.title} - Dapple`;
   find("title").textContent = next.title;

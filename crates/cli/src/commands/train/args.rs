@@ -131,6 +131,11 @@ impl Args {
         }
     }
 
+    /// Sets the options of viewer and device: those of a command that trains too.
+    pub fn show_as(&mut self, view: ViewOptions, device: DeviceOptions) {
+        (self.view, self.device) = (view, device);
+    }
+
     /// Returns the options as a layer of the configuration.
     pub(super) fn patch(&self) -> ConfigPatch {
         self.settings.patch()

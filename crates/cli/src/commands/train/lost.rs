@@ -100,6 +100,7 @@ fn pages_are_told_of_a_lost_device() {
         host: None,
         port: Some(0),
         snapshots: Some(0),
+        kept: std::sync::Arc::default(),
     };
     let viewer = view.start(&console).unwrap().unwrap();
     let token = viewer.url().split("token=").nth(1).unwrap().to_owned();

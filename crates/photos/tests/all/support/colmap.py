@@ -22,13 +22,15 @@ if command == "help":
     print(f"COLMAP {version} -- Structure-from-Motion and Multi-View Stereo\n\nAvailable commands:\n  help")
     print("\n".join(f"  {name}" for name in commands if name != mode))
     sys.exit()
+thorough = " SiftExtraction.estimate_affine_shape SiftExtraction.domain_size_pooling" if read("thorough", "") else ""
 new = "Feature" if version >= "3.12" else "Sift"
 names = {
     "feature_extractor": f"database_path image_path image_list_path ImageReader.single_camera ImageReader.camera_model "
-    f"ImageReader.mask_path {new}Extraction.use_gpu {new}Extraction.max_image_size SiftExtraction.max_num_features",
+    f"ImageReader.mask_path {new}Extraction.use_gpu {new}Extraction.max_image_size SiftExtraction.max_num_features{thorough}",
     "matches_importer": f"database_path match_list_path match_type {new}Matching.use_gpu {new}Matching.guided_matching",
     "bundle_adjuster": "input_path output_path",
-    "mapper": "database_path image_path output_path Mapper.num_threads Mapper.min_model_size",
+    "mapper": "database_path image_path output_path Mapper.num_threads Mapper.min_model_size "
+    "Mapper.snapshot_path Mapper.snapshot_images_freq",
     "global_mapper": "database_path image_path output_path GlobalMapper.num_threads",
 }[command].split()
 if rest == ["--help"]:
@@ -82,8 +84,14 @@ elif command == "matches_importer":
         )
     print("Matching block [1/1]", flush=True)
 else:
+    if "--Mapper.snapshot_path" in options:
+        for name in ["0000000001", "0000000002"]:
+            shutil.copytree(os.path.join(home, "model0"), os.path.join(options["--Mapper.snapshot_path"], name))
+            # The reader of snapshots must find each.
+            time.sleep(1)
     for index in range(9):
-        model = os.path.join(home, f"model{index}")
+        search = "thorough-" if "/thorough/" in options["--output_path"] else ""
+        model = os.path.join(home, f"{search}model{index}")
         if os.path.isdir(model):
             shutil.copytree(model, os.path.join(options["--output_path"], str(index)))
             print("Registering image #1 (2)", flush=True)
