@@ -9,6 +9,12 @@ use dapple_scene::Photo;
 /// Longest edge of the photo that sharpness is measured in, pixels.
 const EDGE: usize = 1000;
 
+/// Step of 8-bit values.
+const LEVEL: f64 = 1.0 / 255.0;
+
+/// Coarse detail below which a photo shows nothing, steps.
+const NOTHING: f64 = 0.5;
+
 /// Grey image with values from 0 to 1.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Grey {
@@ -18,6 +24,8 @@ pub struct Grey {
     pub height: usize,
     /// Rows from the top.
     pub values: Vec<f32>,
+    /// Variance of a value that comes from rounding to 8 bits.
+    pub rounding: f64,
 }
 
 impl Grey {
@@ -47,6 +55,8 @@ impl Grey {
             width: to_width,
             height: to_height,
             values,
+            // A rounded number is off by at most a half; a mean of n numbers has an n-th of the variance.
+            rounding: LEVEL * LEVEL / 12.0 / (by * by) as f64,
         }
     }
 
@@ -67,10 +77,12 @@ impl Grey {
             width,
             height,
             values: (0..width * height).map(square).collect(),
+            rounding: self.rounding / 4.0,
         }
     }
 
-    /// Returns the root mean square of second differences, which noise and slopes change little.
+    /// Returns the root mean square of second differences, which slopes change little, without the part that comes from
+    /// rounding. That part is most of the detail of a very blurred photo.
     fn detail(&self) -> f64 {
         let (mut sum, mut count) = (0.0, 0.0);
         for row in self.values.chunks_exact(self.width.max(1)) {
@@ -85,7 +97,9 @@ impl Grey {
                 count += 1.0;
             }
         }
-        (sum / f64::max(count, 1.0)).sqrt()
+        // 1, -2 and 1 times independent values.
+        let rounding = 6.0 * self.rounding;
+        (sum / f64::max(count, 1.0) - rounding).max(0.0).sqrt()
     }
 
     /// Returns the mean absolute difference as a fraction of the contrast; 0 for equal images, about 1 for unrelated
@@ -105,15 +119,18 @@ impl Grey {
     }
 }
 
-/// Returns the sharpness: ratio of detail at the fine and at the coarse scale. Photos of ten
-/// captures have 0.55 to 1.16; blurred by a thousandth of their edge, they have 0.34 to 0.56.
+/// Returns the sharpness: ratio of detail at the fine and at the coarse scale; 1 for a photo that shows nothing to
+/// compare. Photos of ten captures have 0.55 to 1.16; blurred by a thousandth of their edge, they have 0.34 to 0.56.
 pub fn sharpness(photo: &Photo) -> f64 {
     let fine = Grey::from_photo(photo, EDGE);
     if fine.width < 8 || fine.height < 8 {
         return 0.0;
     }
-    let coarse = fine.halved();
-    fine.detail() / coarse.detail().max(1e-6)
+    let coarse = fine.halved().detail();
+    if coarse < NOTHING * LEVEL {
+        return 1.0;
+    }
+    fine.detail() / coarse
 }
 
 /// Returns true for a photo that is blurred, given the sharpness of the photos around it.
@@ -128,4 +145,40 @@ pub fn typical(values: impl Iterator<Item = f64>) -> f64 {
     let mut sorted: Vec<f64> = values.filter(|v| v.is_finite()).collect();
     sorted.sort_by(f64::total_cmp);
     sorted.get(sorted.len() * 3 / 4).copied().unwrap_or(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measured(image: &image::RgbImage) -> f64 {
+        sharpness(&Photo {
+            width: image.width(),
+            height: image.height(),
+            rgb: image.as_raw().clone(),
+            alpha: None,
+            mask: None,
+        })
+    }
+
+    #[test]
+    fn rounding_is_no_detail_of_a_blurred_photo() {
+        // Squares of 7 pixels in unrelated greys.
+        let image = image::RgbImage::from_fn(300, 200, |x, y| {
+            let mixed = (x / 7 * 131 + y / 7 * 71).wrapping_mul(2_654_435_761);
+            image::Rgb([(mixed >> 24) as u8; 3])
+        });
+        let sharp = measured(&image);
+        assert!(!is_blurred(sharp, sharp));
+        for sigma in [2.0, 4.0, 7.0] {
+            let blurred = measured(&image::imageops::blur(&image, sigma));
+            assert!(is_blurred(blurred, sharp), "{sigma}: {blurred} of {sharp}");
+        }
+    }
+
+    #[test]
+    fn a_photo_that_shows_nothing_is_not_blurred() {
+        let wall = measured(&image::RgbImage::from_pixel(300, 200, image::Rgb([200; 3])));
+        assert!(!is_blurred(wall, 0.8), "{wall}");
+    }
 }

@@ -283,6 +283,7 @@ mod tests {
                 width: 96,
                 height: 1,
                 values,
+                rounding: 0.0,
             },
         }
     }

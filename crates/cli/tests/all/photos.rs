@@ -73,6 +73,26 @@ fn photos_become_a_capture() {
 }
 
 #[test]
+fn photos_are_shown_while_their_poses_come() {
+    let Some(folder) = bench() else { return };
+    let at = |name: &str| folder.path().join(name);
+    let args = |out: &'static str| ["photos", "photos", "-o", out, "--tool", "tool/colmap"];
+    ok_in(folder.path(), &args("made"));
+    let shown = [
+        &args("shown")[..],
+        &["--view", "--port", "0", "--device", "cpu", "-v"],
+    ]
+    .concat();
+    let ran = ok_in(folder.path(), &shown);
+    assert!(ran.stderr.contains("viewer: open http"), "{}", ran.stderr);
+    assert!(!ran.stderr.contains("could not be"), "{}", ran.stderr);
+    for file in ["cameras.bin", "images.bin", "points3D.bin"] {
+        let read = |out: &str| std::fs::read(at(out).join("sparse/0").join(file)).unwrap();
+        assert!(read("made") == read("shown"), "{file}");
+    }
+}
+
+#[test]
 fn faults_have_their_exit_codes() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("empty")).unwrap();

@@ -27,6 +27,8 @@ fn pycolmap_places_every_photo_of_a_real_capture_and_shows_the_poses_as_they_com
     };
     let folder = tempfile::tempdir().unwrap();
     let options = Options {
+        features: 2500,
+        photo_size: 500,
         tool: Some(tool.program().to_owned()),
         ..Options::new(vec![photos], folder.path().join("banana"))
     };

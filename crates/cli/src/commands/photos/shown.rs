@@ -4,20 +4,27 @@
 
 use crate::console::Console;
 use crate::options::DeviceOptions;
-use crate::viewing::{InitialView, splats_of_points, stage, stance_of_splats, title};
+use crate::viewing::{InitialView, splats_of_points, stage, title};
 use dapple::BoxedEngine;
 use dapple::contract::RenderSettings;
 use dapple::glam::{DQuat, DVec3};
 use dapple::live::Viewer;
-use dapple::scene::{Camera, Error, Progress, Result, Splats};
+use dapple::scene::{Camera, Error, Point, Progress, Result, Splats};
 use dapple_photos::{Done, Options, Snapshot, frustum, make_watched};
-use dapple_viewer::{CameraEntry, Stage};
+use dapple_viewer::Stage;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-/// Size of a camera on the page, in distances from the first view to its target.
-const CAMERA_SIZE: f64 = 0.06;
+/// Sizes of a camera and of a point on the page, in distances from the first view to its target.
+const CAMERA_SIZE: f64 = 0.04;
+const POINT_SIZE: f64 = 0.0012;
+
+/// Share of the points that the first view frames; all cameras are in it.
+const FRAMED: f64 = 0.8;
+
+/// Distance of the first view, in radii of what it frames.
+const FRAMED_FROM: f64 = 2.2;
 
 /// Thickness of a camera's edges, in camera sizes.
 const EDGE: f64 = 0.02;
@@ -164,14 +171,16 @@ impl Pages<'_> {
 
     fn show(&mut self, snapshot: &Snapshot) -> Result<()> {
         let cameras: Vec<Camera> = snapshot.cameras.iter().map(|named| named.1).collect();
-        let finite = |point: &&dapple::scene::Point| point.position.iter().all(|v| v.is_finite());
+        let finite = |point: &&Point| point.position.iter().all(|v| v.is_finite());
         let points: Vec<_> = snapshot.points.iter().filter(finite).copied().collect();
         let Some(ring) = InitialView::of_cameras(&cameras, None) else {
             return Ok(());
         };
-        let mut splats = splats_of_points(&points, ring.distance)?;
-        // Cameras that look outwards have their target among themselves: the points are a better one.
-        let view = stance_of_splats(&splats, Some(ring.up)).unwrap_or(ring);
+        let view = first_view(&ring, &cameras, &points);
+        let mut splats = splats_of_points(&points, view.distance)?;
+        // Not their distances: far points would hide everything.
+        let size = (POINT_SIZE * view.distance).ln() as f32;
+        splats.scales.fill([size; 3]);
         let points = splats.len();
         for camera in &cameras {
             add_camera(&mut splats, camera, CAMERA_SIZE * view.distance);
@@ -193,27 +202,52 @@ impl Pages<'_> {
             cameras.len(),
             engine.description()
         );
-        let entry = |(name, camera): &(String, Camera)| CameraEntry {
-            name: name.clone(),
-            camera: *camera,
-            photo: None,
-            held_out: false,
-            psnr: None,
-        };
         // Pages begin with a new view when the title changes, as the frame does.
         let title = match snapshot.is_final {
             true => self.name.clone(),
             false => format!("{}, poses so far", self.name),
         };
-        // A page that looks through a photo's camera would jump as the list grows.
-        let listed = snapshot.cameras.iter().filter(|_| snapshot.is_final);
+        // Cameras are drawn, not listed: a page that looks through one would see the edges of its neighbours.
         self.viewer.show(Stage {
-            cameras: listed.map(entry).collect(),
             edits: Err(NO_EDITS.to_owned()),
             ..stage(title, device, splats.len() as u64, &view)
         });
         self.viewer.changed();
         Ok(())
+    }
+}
+
+/// Returns the view that frames all cameras and most points.
+fn first_view(ring: &InitialView, cameras: &[Camera], points: &[Point]) -> InitialView {
+    let centres = cameras
+        .iter()
+        .map(|camera| camera.camera_from_world.centre());
+    let centres: Vec<DVec3> = centres.collect();
+    let places: Vec<DVec3> = points
+        .iter()
+        .map(|point| DVec3::from(point.position.map(f64::from)))
+        .collect();
+    let median = |k: usize, of: &[DVec3]| {
+        let mut values: Vec<f64> = of.iter().map(|place| place[k]).collect();
+        values.sort_by(f64::total_cmp);
+        values
+            .get(values.len() / 2)
+            .copied()
+            .unwrap_or(ring.centre[k])
+    };
+    let middle = |of: &[DVec3]| DVec3::new(median(0, of), median(1, of), median(2, of));
+    let centre = 0.5 * (middle(&centres) + middle(&places));
+    let mut away: Vec<f64> = places.iter().map(|place| place.distance(centre)).collect();
+    away.sort_by(f64::total_cmp);
+    let most = away.get((away.len() as f64 * FRAMED) as usize).copied();
+    let radius = centres
+        .iter()
+        .map(|eye| eye.distance(centre))
+        .fold(most.unwrap_or(0.0), f64::max);
+    InitialView {
+        centre,
+        distance: FRAMED_FROM * radius.max(1e-6),
+        ..*ring
     }
 }
 
