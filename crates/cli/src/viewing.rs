@@ -6,8 +6,8 @@ use crate::options::DeviceOptions;
 use dapple::contract::RenderSettings;
 pub use dapple::live::{InitialView, entries, stage};
 use dapple::live::{Playback, Viewer, ViewerOptions};
-use dapple::scene::{Error, Point, Result, Splats};
-use dapple::train::{RunFolder, TrainConfig, init};
+use dapple::scene::{Error, Result, Splats};
+use dapple::train::{RunFolder, TrainConfig};
 use dapple_viewer::export::PageOptions;
 use glam::DVec3;
 use std::net::IpAddr;
@@ -203,16 +203,6 @@ fn quantile(mut weighted: Vec<(f64, f64)>, part: f64) -> Option<f64> {
         sum >= wanted
     });
     found.or(weighted.last()).map(|(value, _)| *value)
-}
-
-/// Returns points as Gaussians to look at, less transparent than those that a run starts from.
-///
-/// # Errors
-/// Those of [`init::from_points`].
-pub fn splats_of_points(points: &[Point], extent: f64) -> Result<Splats> {
-    let mut splats = init::from_points(points, extent, 0, 0)?;
-    splats.opacities.fill(2.0);
-    Ok(splats)
 }
 
 /// Returns the settings to show splats with, from the settings of their run.

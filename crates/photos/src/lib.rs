@@ -9,6 +9,8 @@
 //! 5. `frame`: up axis, scale and position, by cameras, GPS or a known distance.
 //! 6. `report`: `report.html`, and the model in `sparse/0`.
 //!
+//! [`make_watched`] also passes on cameras and points while the tool finds them: `watch`.
+//!
 //! ```no_run
 //! use dapple_photos::{Options, make};
 //!

@@ -387,6 +387,12 @@ fn drop_duplicates(set: &mut PreparedSet, images: &Path) {
     }
 }
 
+/// Returns the longest edge of all photos, pixels.
+pub fn longest_edge(photos: &[Prepared]) -> f64 {
+    let edges = photos.iter().map(|photo| photo.width.max(photo.height));
+    f64::from(edges.max().unwrap_or(1600))
+}
+
 fn mark_blurred(set: &mut PreparedSet) {
     let usual = typical(set.photos.iter().map(|photo| photo.sharpness));
     for photo in &mut set.photos {

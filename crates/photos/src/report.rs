@@ -1,10 +1,9 @@
 //! `report.html`: contact sheet, cameras and points in 3D, findings, in one file without a server.
 
-use crate::algebra::mean;
 use crate::frame::Frame;
 use crate::quality::connections::Graph;
 use crate::quality::{Evidence, Review};
-use crate::watch::frustum;
+use crate::watch::{bounds, frustum};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use dapple_base::atomic::write_atomically;
@@ -117,33 +116,6 @@ fn turn(evidence: &Evidence<'_>) -> f64 {
         0.0
     };
     angle + 0.5
-}
-
-/// Returns the middle of the cameras and points, and the radius that shows most of them.
-fn bounds(centres: &[DVec3], points: &[DVec3]) -> (DVec3, f64) {
-    let all: Vec<DVec3> = centres.iter().chain(points).copied().collect();
-    let axis = |k: usize| {
-        let mut values: Vec<f64> = points.iter().chain(centres).map(|point| point[k]).collect();
-        values.sort_by(f64::total_cmp);
-        values.get(values.len() / 2).copied().unwrap_or(0.0)
-    };
-    let near = DVec3::new(axis(0), axis(1), axis(2));
-    let middle = if centres.is_empty() {
-        near
-    } else {
-        (near + mean(centres.iter().copied())) / 2.0
-    };
-    let mut distances: Vec<f64> = all.iter().map(|point| point.distance(middle)).collect();
-    distances.sort_by(f64::total_cmp);
-    let most = distances
-        .get(distances.len() * 9 / 10)
-        .copied()
-        .unwrap_or(1.0);
-    let cameras = centres
-        .iter()
-        .map(|centre| centre.distance(middle))
-        .fold(0.0, f64::max);
-    (middle, most.max(cameras).max(1e-9))
 }
 
 fn photos(evidence: &Evidence<'_>, review: &Review, extent: f64) -> Vec<Value> {

@@ -4,7 +4,7 @@ use crate::database::{Database, Pair};
 use crate::model::Model;
 use crate::options::{Mapper, Options};
 use crate::pairs::{self, Choice, IndexPair};
-use crate::photos::Prepared;
+use crate::photos::{Prepared, longest_edge};
 use crate::tool::{self, Features, Group, Mapping, Matches, Refining, Stage, Tool};
 use crate::watch::{self, Watch};
 use crate::work::{self, Work};
@@ -89,7 +89,12 @@ pub struct Run<'a> {
 impl Run<'_> {
     /// Finds poses. If photos have none that should have one, searches again, thoroughly, and returns the better result.
     pub fn poses(&self, work: &mut Work, is_video: bool, progress: &dyn Progress) -> Result<Poses> {
+        let again = Run {
+            search: Search::Thorough,
+            ..self.clone()
+        };
         let mut found = self.attempt(work, is_video, progress)?;
+        let mut used = self;
         let placed = found.models.first().map_or(0, |model| model.1);
         let clear = self
             .photos
@@ -97,13 +102,9 @@ impl Run<'_> {
             .filter(|photo| !photo.is_blurred && !photo.is_dark);
         let is_small = self.photos.len() <= THOROUGH;
         if placed < clear.count() && is_small && self.tool.has_thorough() {
-            let again = Run {
-                search: Search::Thorough,
-                ..self.clone()
-            };
             match again.attempt(work, is_video, progress) {
                 Ok(other) if other.models.first().map_or(0, |model| model.1) > placed => {
-                    found = other;
+                    (found, used) = (other, &again);
                 }
                 Err(e) if e.kind() == ErrorKind::Interrupted => return Err(e),
                 // A second chance: its failure does not end the work.
@@ -111,8 +112,7 @@ impl Run<'_> {
             }
         }
         if let Some((folder, _)) = found.models.first_mut() {
-            let is_thorough = found.database != self.database(work);
-            *folder = self.refine(work, folder, is_thorough, progress)?;
+            *folder = used.refine(work, folder, progress)?;
         }
         Ok(found)
     }
@@ -367,28 +367,18 @@ impl Run<'_> {
 
     /// Adjusts the largest model with more lens parameters, if enough photos share a camera. Returns the folder of the
     /// better model.
-    fn refine(
-        &self,
-        work: &mut Work,
-        model: &Path,
-        is_thorough: bool,
-        progress: &dyn Progress,
-    ) -> Result<PathBuf> {
+    fn refine(&self, work: &mut Work, model: &Path, progress: &dyn Progress) -> Result<PathBuf> {
         let mut wide = Model::read(model)?;
         let before = wide.error();
-        let photos = match is_thorough {
-            true => FULL_LENS_THOROUGH,
-            false => FULL_LENS,
+        let photos = match self.search {
+            Search::Usual => FULL_LENS,
+            Search::Thorough => FULL_LENS_THOROUGH,
         };
         if self.options.camera_model.is_some() || wide.widen_lenses(photos) == 0 {
             return Ok(model.to_owned());
         }
-        if is_thorough {
-            let edge = self
-                .photos
-                .iter()
-                .map(|photo| photo.width.max(photo.height));
-            let edge = f64::from(edge.max().unwrap_or(1600));
+        if self.search == Search::Thorough {
+            let edge = longest_edge(self.photos);
             wide.drop_far_points(POINT_ERROR * (edge / 1600.0).max(1.0));
         }
         let [start, out] = ["wide", "refined"].map(|name| work.path("models").join(name));

@@ -2,13 +2,14 @@
 //!
 //! Snapshots change no result: the tool writes what it has, and continues.
 
+use crate::algebra::mean;
 use crate::model::Model;
 use crate::work;
 use dapple_base::{Error, Result};
 use dapple_scene::{Camera, Point};
 use glam::DVec3;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 /// Snapshots of a mapping that places all photos.
@@ -23,8 +24,8 @@ pub type Watch<'a> = &'a (dyn Fn(Snapshot) + Sync);
 /// Photos with a pose so far, and their sparse points.
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
-    /// Names and cameras of the photos with a pose, by name.
-    pub cameras: Vec<(String, Camera)>,
+    /// Cameras of the photos with a pose, by the names of the photos.
+    pub cameras: Vec<Camera>,
     /// Sparse points.
     pub points: Vec<Point>,
     /// True for the result, in the frame of the capture. The mapper has a frame of its own.
@@ -39,11 +40,10 @@ impl Snapshot {
     pub(crate) fn of(model: &Model) -> Result<Self> {
         let lenses = model.lenses()?;
         let camera = |image: &crate::model::Image| {
-            let camera = Camera {
+            Some(Camera {
                 camera_from_world: image.pose,
                 ..*lenses.get(&image.camera)?
-            };
-            Some((image.name.clone(), camera))
+            })
         };
         let point = |point: &crate::model::Point| Point {
             position: point.position.to_array().map(|value| value as f32),
@@ -54,6 +54,15 @@ impl Snapshot {
             points: model.points.iter().map(point).collect(),
             is_final: false,
         })
+    }
+
+    /// Returns the middle of the cameras and points, and the radius that shows all cameras and most points.
+    pub fn bounds(&self) -> (DVec3, f64) {
+        let centre = |camera: &Camera| camera.camera_from_world.centre();
+        let centres: Vec<DVec3> = self.cameras.iter().map(centre).collect();
+        let place = |point: &Point| DVec3::from(point.position.map(f64::from));
+        let places: Vec<DVec3> = self.points.iter().map(place).collect();
+        bounds(&centres, &places)
     }
 }
 
@@ -73,6 +82,33 @@ pub fn frustum(camera: &Camera, depth: f64) -> (DVec3, [DVec3; 4]) {
     (pose.centre(), corners)
 }
 
+/// Returns the middle of the cameras and points, and the radius that shows most of them.
+pub(crate) fn bounds(centres: &[DVec3], points: &[DVec3]) -> (DVec3, f64) {
+    let all: Vec<DVec3> = centres.iter().chain(points).copied().collect();
+    let axis = |k: usize| {
+        let mut values: Vec<f64> = points.iter().chain(centres).map(|point| point[k]).collect();
+        values.sort_by(f64::total_cmp);
+        values.get(values.len() / 2).copied().unwrap_or(0.0)
+    };
+    let near = DVec3::new(axis(0), axis(1), axis(2));
+    let middle = if centres.is_empty() {
+        near
+    } else {
+        (near + mean(centres.iter().copied())) / 2.0
+    };
+    let mut distances: Vec<f64> = all.iter().map(|point| point.distance(middle)).collect();
+    distances.sort_by(f64::total_cmp);
+    let most = distances
+        .get(distances.len() * 9 / 10)
+        .copied()
+        .unwrap_or(1.0);
+    let cameras = centres
+        .iter()
+        .map(|centre| centre.distance(middle))
+        .fold(0.0, f64::max);
+    (middle, most.max(cameras).max(1e-9))
+}
+
 /// Returns the number of photos between two snapshots.
 pub(crate) fn interval(photos: usize) -> usize {
     photos.div_ceil(SNAPSHOTS).max(1)
@@ -90,18 +126,18 @@ pub(crate) fn follow(
     work::remove(folder)?;
     std::fs::create_dir_all(folder)
         .map_err(|e| Error::io("cannot create the folder", folder, e))?;
-    let ended = AtomicBool::new(false);
+    // Dropped at the end of the mapping, also at a panic.
+    let (running, ended) = channel::<()>();
     let mapped = std::thread::scope(|scope| {
-        scope.spawn(|| {
-            while !ended.load(Ordering::Acquire) {
+        scope.spawn(move || {
+            while ended.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
                 if let Some(snapshot) = newest(folder) {
                     watch(snapshot);
                 }
-                std::thread::sleep(PATIENCE);
             }
         });
         let mapped = map();
-        ended.store(true, Ordering::Release);
+        drop(running);
         mapped
     });
     work::remove(folder)?;

@@ -9,8 +9,8 @@ use crate::known_capture;
 use crate::options::{CaptureOptions, DeviceOptions, config_beside, read_splats, splats_file};
 use crate::training_display::gaussians;
 use crate::viewing::{
-    InitialView, ListenOptions, entries, page_options, playback, shown_settings, splats_of_points,
-    stage, stance_of_splats, title,
+    InitialView, ListenOptions, entries, page_options, playback, shown_settings, stage,
+    stance_of_splats, title,
 };
 use dapple::BoxedEngine;
 use dapple::contract::{RenderSettings, filter_3d};
@@ -19,7 +19,7 @@ use dapple::scene::origin::{Frame, middle_of};
 use dapple::scene::splat_file::SplatMetadata;
 use dapple::scene::{Dataset, Error, Result, Splats, bounded, load};
 use dapple::train::evaluate::ImageScore;
-use dapple::train::{Checkpoint, ConfigPatch, Metrics, RunFolder, TrainConfig};
+use dapple::train::{Checkpoint, ConfigPatch, Metrics, RunFolder, TrainConfig, init};
 use dapple_viewer::{CameraEntry, Encoded, Models, Request, export};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -365,7 +365,9 @@ fn capture_alone(path: &Path, args: &Args, flags: ConfigPatch, console: &Console
             .hint("train it first: `dapple train`, then `dapple view` on the run's folder"));
     }
     let all: Vec<usize> = (0..dataset.views.len()).collect();
-    let splats = splats_of_points(&dataset.points, dataset.extent(&all))?;
+    let mut splats = init::from_points(&dataset.points, dataset.extent(&all), 0, 0)?;
+    // Opaque enough for a render; a run starts with less opaque Gaussians.
+    splats.opacities.fill(2.0);
     let seen: Vec<_> = dataset.views.iter().map(|view| view.camera).collect();
     let stance = match InitialView::of_cameras(&seen, None) {
         Some(stance) => stance,

@@ -13,7 +13,7 @@ mod reasons;
 
 use crate::database::Database;
 use crate::model::{Image, Model, NO_POINT, project};
-use crate::photos::{Prepared, counted, listed};
+use crate::photos::{Prepared, counted, listed, longest_edge};
 use dapple_base::{Error, Result};
 use dapple_scene::Camera;
 use serde::Serialize;
@@ -201,13 +201,8 @@ impl Review {
             .map(|point| point.track.len())
             .sum();
         let error = sum / count.max(1) as f64;
-        let edge = evidence
-            .photos
-            .iter()
-            .map(|photo| photo.width.max(photo.height))
-            .max()
-            .unwrap_or(1600);
-        let refine_poses = uncertainty(&by_photo) * 1600.0 / f64::from(edge) > UNCERTAIN;
+        let edge = longest_edge(evidence.photos);
+        let refine_poses = uncertainty(&by_photo) * 1600.0 / edge > UNCERTAIN;
         Self {
             registered: images.len(),
             photos: evidence.photos.len(),

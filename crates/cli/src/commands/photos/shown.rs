@@ -4,24 +4,20 @@
 
 use crate::console::Console;
 use crate::options::DeviceOptions;
-use crate::viewing::{InitialView, splats_of_points, stage, title};
+use crate::viewing::{InitialView, stage, title};
 use dapple::BoxedEngine;
 use dapple::contract::RenderSettings;
 use dapple::glam::{DQuat, DVec3};
 use dapple::live::Viewer;
-use dapple::scene::{Camera, Error, Point, Progress, Result, Splats};
+use dapple::scene::{Camera, Error, Progress, Result, SH_C0, Splats};
 use dapple_photos::{Done, Options, Snapshot, frustum, make_watched};
 use dapple_viewer::Stage;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::time::Duration;
 
 /// Sizes of a camera and of a point on the page, in distances from the first view to its target.
 const CAMERA_SIZE: f64 = 0.04;
 const POINT_SIZE: f64 = 0.0012;
-
-/// Share of the points that the first view frames; all cameras are in it.
-const FRAMED: f64 = 0.8;
 
 /// Distance of the first view, in radii of what it frames.
 const FRAMED_FROM: f64 = 2.2;
@@ -32,35 +28,32 @@ const EDGE: f64 = 0.02;
 /// Degree-0 coefficients of the edges: yellow.
 const YELLOW: [f32; 3] = [1.6, 0.9, -1.4];
 
+/// Logit of the opacity of points and edges.
+const OPAQUE: f32 = 4.0;
+
 /// Reason that pages cannot edit.
 const NO_EDITS: &str = "sparse points are not edited";
 
 /// Longest wait for a request of a page.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// Facts for the pages, from the thread that makes the capture.
-#[derive(Default)]
-struct News {
+/// Fact for the pages, from the thread that makes the capture.
+enum News {
     /// Stage of the work: "finding features".
-    work: String,
-    /// True until the stage has been shown.
-    is_new: bool,
-    /// Newest cameras and points, until they have been shown.
-    snapshot: Option<Snapshot>,
+    Work(String),
+    /// Newest cameras and points.
+    Poses(Snapshot),
 }
 
 /// Progress that is also shown on the pages.
 struct ShownProgress<'a> {
     console: &'a dyn Progress,
-    news: &'a Mutex<News>,
+    news: Sender<News>,
 }
 
 impl Progress for ShownProgress<'_> {
     fn start(&self, what: &str, total: u64) {
-        let mut news = locked(self.news);
-        what.clone_into(&mut news.work);
-        news.is_new = true;
-        drop(news);
+        let _ = self.news.send(News::Work(what.to_owned()));
         self.console.start(what, total);
     }
 
@@ -87,46 +80,31 @@ pub fn make_shown(
     device: &DeviceOptions,
     console: &Console,
 ) -> Result<Done> {
-    let news = Mutex::<News>::default();
-    let ended = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        // The pages end when the senders are dropped, also at a panic.
+        let (news, received) = channel();
         scope.spawn(|| {
-            let mut pages = Pages {
+            let pages = Pages {
                 viewer,
                 device,
                 console,
                 name: title(&options.out),
+                work: String::new(),
                 engine: None,
                 settings: RenderSettings::default(),
             };
-            while !ended.load(Ordering::Acquire) {
-                pages.serve(&news);
-            }
-            pages.serve(&news);
+            pages.serve(received);
         });
-        // Also at a panic: the scope waits for its threads.
-        let _ended = Ended(&ended);
         let progress = console.progress();
         let progress = ShownProgress {
             console: &progress,
-            news: &news,
+            news: news.clone(),
         };
-        let watch = |snapshot| locked(&news).snapshot = Some(snapshot);
+        let watch = move |snapshot| {
+            let _ = news.send(News::Poses(snapshot));
+        };
         make_watched(options, &progress, Some(&watch))
     })
-}
-
-/// Sets a flag when it is dropped.
-struct Ended<'a>(&'a AtomicBool);
-
-impl Drop for Ended<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Release);
-    }
-}
-
-fn locked(news: &Mutex<News>) -> MutexGuard<'_, News> {
-    news.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 /// Pages, and the engine that renders for them once there are poses.
@@ -135,61 +113,70 @@ struct Pages<'a> {
     device: &'a DeviceOptions,
     console: &'a Console,
     name: String,
+    work: String,
     engine: Option<BoxedEngine>,
     settings: RenderSettings,
 }
 
 impl Pages<'_> {
-    /// Shows the news, and answers one page.
-    fn serve(&mut self, news: &Mutex<News>) {
-        let (work, is_new, snapshot) = {
-            let mut news = locked(news);
-            let is_new = std::mem::take(&mut news.is_new);
-            (news.work.clone(), is_new, news.snapshot.take())
-        };
-        if let Some(snapshot) = snapshot {
-            if let Err(error) = self.show(&snapshot) {
-                let note = format!("note: cameras and points could not be shown: {error}");
-                self.console.detail(&note);
+    /// Shows the news and answers pages until the senders are dropped and all news are shown.
+    fn serve(mut self, news: Receiver<News>) {
+        loop {
+            match news.try_recv() {
+                Ok(News::Work(work)) => self.show_work(work),
+                Ok(News::Poses(snapshot)) => {
+                    if let Err(error) = self.show(&snapshot) {
+                        let note = format!("note: cameras and points could not be shown: {error}");
+                        self.console.detail(&note);
+                    }
+                }
+                Err(TryRecvError::Empty) => self.answer(PATIENCE),
+                // The last picture for pages that wait.
+                Err(TryRecvError::Disconnected) => return self.answer(PATIENCE),
             }
-        } else if is_new && self.engine.is_none() {
+        }
+    }
+
+    fn show_work(&mut self, work: String) {
+        self.work = work;
+        if self.engine.is_none() {
             self.viewer.show(Stage {
-                device: work.clone(),
+                device: self.work.clone(),
                 edits: Err(NO_EDITS.to_owned()),
                 ..Stage::titled(self.name.clone())
             });
         }
-        let Some(request) = self.viewer.next(PATIENCE) else {
+    }
+
+    /// Answers one page, if one asks in this time.
+    fn answer(&mut self, patience: Duration) {
+        let Some(request) = self.viewer.next(patience) else {
             return;
         };
         let picture = match &mut self.engine {
             Some(engine) => request.picture(engine.as_mut(), &self.settings),
-            None => Err(Error::input(format!("no photo has a pose yet: {work}"))),
+            None => Err(Error::input(format!(
+                "no photo has a pose yet: {}",
+                self.work
+            ))),
         };
         self.viewer.answer(&request, picture);
     }
 
     fn show(&mut self, snapshot: &Snapshot) -> Result<()> {
-        let cameras: Vec<Camera> = snapshot.cameras.iter().map(|named| named.1).collect();
-        let finite = |point: &&Point| point.position.iter().all(|v| v.is_finite());
-        let points: Vec<_> = snapshot.points.iter().filter(finite).copied().collect();
-        let Some(ring) = InitialView::of_cameras(&cameras, None) else {
+        let Some(ring) = InitialView::of_cameras(&snapshot.cameras, None) else {
             return Ok(());
         };
-        let view = first_view(&ring, &cameras, &points);
-        let mut splats = splats_of_points(&points, view.distance)?;
-        // Not their distances: far points would hide everything.
-        let size = (POINT_SIZE * view.distance).ln() as f32;
-        splats.scales.fill([size; 3]);
-        let points = splats.len();
-        for camera in &cameras {
-            add_camera(&mut splats, camera, CAMERA_SIZE * view.distance);
-        }
-        if self.engine.is_none() {
-            self.engine = Some(self.device.opener()(false)?.into_engine());
-        }
-        let Some(engine) = &mut self.engine else {
-            return Ok(());
+        let (centre, radius) = snapshot.bounds();
+        let view = InitialView {
+            centre,
+            distance: FRAMED_FROM * radius,
+            ..ring
+        };
+        let splats = splats_of(snapshot, view.distance);
+        let engine = match &mut self.engine {
+            Some(engine) => engine,
+            none => none.insert(self.device.opener()(false)?.into_engine()),
         };
         engine.upload(&splats, None)?;
         self.settings = RenderSettings {
@@ -198,8 +185,9 @@ impl Pages<'_> {
             ..RenderSettings::default()
         };
         let device = format!(
-            "{points} points and {} cameras; {}",
-            cameras.len(),
+            "{} points and {} cameras; {}",
+            snapshot.points.len(),
+            snapshot.cameras.len(),
             engine.description()
         );
         // Pages begin with a new view when the title changes, as the frame does.
@@ -217,67 +205,46 @@ impl Pages<'_> {
     }
 }
 
-/// Returns the view that frames all cameras and most points.
-fn first_view(ring: &InitialView, cameras: &[Camera], points: &[Point]) -> InitialView {
-    let centres = cameras
-        .iter()
-        .map(|camera| camera.camera_from_world.centre());
-    let centres: Vec<DVec3> = centres.collect();
-    let places: Vec<DVec3> = points
-        .iter()
-        .map(|point| DVec3::from(point.position.map(f64::from)))
-        .collect();
-    let median = |k: usize, of: &[DVec3]| {
-        let mut values: Vec<f64> = of.iter().map(|place| place[k]).collect();
-        values.sort_by(f64::total_cmp);
-        values
-            .get(values.len() / 2)
-            .copied()
-            .unwrap_or(ring.centre[k])
-    };
-    let middle = |of: &[DVec3]| DVec3::new(median(0, of), median(1, of), median(2, of));
-    let centre = 0.5 * (middle(&centres) + middle(&places));
-    let mut away: Vec<f64> = places.iter().map(|place| place.distance(centre)).collect();
-    away.sort_by(f64::total_cmp);
-    let most = away.get((away.len() as f64 * FRAMED) as usize).copied();
-    let radius = centres
-        .iter()
-        .map(|eye| eye.distance(centre))
-        .fold(most.unwrap_or(0.0), f64::max);
-    InitialView {
-        centre,
-        distance: FRAMED_FROM * radius.max(1e-6),
-        ..*ring
+/// Returns points and cameras as Gaussians to look at from a distance.
+fn splats_of(snapshot: &Snapshot, distance: f64) -> Splats {
+    let mut splats = Splats::default();
+    for point in &snapshot.points {
+        let place = DVec3::from(point.position.map(f64::from));
+        let rgb = point.rgb.map(|v| (f32::from(v) / 255.0 - 0.5) / SH_C0);
+        let size = DVec3::splat(POINT_SIZE * distance);
+        add_gaussian(&mut splats, place, size, DQuat::IDENTITY, rgb);
     }
+    for camera in &snapshot.cameras {
+        add_camera(&mut splats, camera, CAMERA_SIZE * distance);
+    }
+    splats
 }
 
 /// Adds the edges of a camera as thin Gaussians.
 fn add_camera(splats: &mut Splats, camera: &Camera, size: f64) {
     let (centre, corners) = frustum(camera, size);
     for (at, &corner) in corners.iter().enumerate() {
-        add_edge(splats, centre, corner, EDGE * size);
-        add_edge(
-            splats,
-            corner,
-            corners[(at + 1) % corners.len()],
-            EDGE * size,
-        );
+        let next = corners[(at + 1) % corners.len()];
+        for (from, to) in [(centre, corner), (corner, next)] {
+            let along = to - from;
+            let turn = DQuat::from_rotation_arc(DVec3::X, along.normalize_or(DVec3::X));
+            // A Gaussian is visible to about two standard deviations on each side.
+            let sizes = DVec3::new(along.length() / 4.0, EDGE * size, EDGE * size);
+            add_gaussian(splats, 0.5 * (from + to), sizes, turn, YELLOW);
+        }
     }
 }
 
-fn add_edge(splats: &mut Splats, from: DVec3, to: DVec3, thickness: f64) {
-    let along = to - from;
-    let turn = DQuat::from_rotation_arc(DVec3::X, along.normalize_or(DVec3::X));
-    let middle = 0.5 * (from + to);
-    // A Gaussian is visible to about two standard deviations on each side.
-    let [length, thin] = [along.length() / 4.0, thickness].map(|s| s.max(1e-12).ln() as f32);
-    splats.means.push(middle.to_array().map(|v| v as f32));
-    splats.scales.push([length, thin, thin]);
+fn add_gaussian(splats: &mut Splats, mean: DVec3, sizes: DVec3, turn: DQuat, sh0: [f32; 3]) {
+    let numbers = |values: DVec3| values.to_array().map(|v| v as f32);
+    splats.means.push(numbers(mean));
     splats
-        .quats
-        .push([turn.w, turn.x, turn.y, turn.z].map(|v| v as f32));
-    splats.opacities.push(4.0);
-    splats.sh0.push(YELLOW);
+        .scales
+        .push(numbers(sizes.max(DVec3::splat(1e-12)).map(f64::ln)));
+    let quat = [turn.w, turn.x, turn.y, turn.z];
+    splats.quats.push(quat.map(|v| v as f32));
+    splats.opacities.push(OPAQUE);
+    splats.sh0.push(sh0);
 }
 
 #[cfg(test)]
