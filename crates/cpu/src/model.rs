@@ -24,6 +24,8 @@ pub struct Model {
     pub filter_3d: Vec<Row>,
     /// SH degree of the parameters.
     pub sh_degree: u8,
+    /// Frozen Gaussians: the last. See [`OptimizerState::frozen`].
+    pub frozen: usize,
     /// Which Gaussians of a model these are, if the engine holds a part of it.
     pub part: Option<Part>,
 }
@@ -39,6 +41,7 @@ impl Model {
             batch_sums: Vec::new(),
             filter_3d: Vec::new(),
             sh_degree: 0,
+            frozen: 0,
             part: None,
         }
     }
@@ -64,7 +67,38 @@ impl Model {
             batch_sums: Vec::new(),
             filter_3d: state.map_or(Vec::new(), |state| antialias::rows(&state.filter_3d)),
             sh_degree: splats.sh_degree,
+            frozen: state.map_or(0, |state| state.frozen),
             part: None,
+        }
+    }
+
+    /// Returns the number of Gaussians before the frozen ones.
+    pub fn trained(&self) -> usize {
+        self.params.len - self.frozen
+    }
+
+    /// Inserts zeros for `added` Gaussians before the frozen ones.
+    pub fn insert(&mut self, added: usize) {
+        let (trained, before) = (self.trained(), self.params.len);
+        let moved = (trained..before).rev();
+        for blocks in [&mut self.params, &mut self.first, &mut self.second] {
+            blocks.extend_to(before + added);
+            for from in moved.clone() {
+                blocks.copy_within(from + added, from);
+            }
+            for new in trained..before.min(trained + added) {
+                blocks.clear(new);
+            }
+        }
+        let stats = &mut self.stats;
+        let zeros = || std::iter::repeat_n(0.0, added);
+        for values in [&mut stats.gradient_sums, &mut stats.visible_counts] {
+            values.splice(trained..trained, zeros());
+        }
+        if !self.filter_3d.is_empty() {
+            let mut values = antialias::values(&self.filter_3d, before);
+            values.splice(trained..trained, zeros());
+            self.filter_3d = antialias::rows(&values);
         }
     }
 

@@ -16,6 +16,8 @@
 //!    zero. The others do not change.
 //!
 //! All Gaussians keep their index; new Gaussians follow.
+//!
+//! Frozen Gaussians ([`crate::OptimizerState::frozen`]) are not changed, drawn or removed, and remain the last.
 
 use crate::{DensifyPlan, DensifyReport, Relocation, noise, relocation};
 use dapple_scene::unit_rotation;
@@ -27,6 +29,10 @@ const SPLIT_SHRINK: f32 = 1.6;
 pub trait Censused {
     /// Returns the number of Gaussians.
     fn count(&self) -> usize;
+    /// Returns the number of Gaussians before the frozen ones.
+    fn trained(&self) -> usize {
+        self.count()
+    }
     /// Returns the logit of a Gaussian's opacity.
     fn logit(&self, gaussian: usize) -> f32;
     /// Returns the logarithms of a Gaussian's scales.
@@ -58,10 +64,10 @@ enum Growth {
 
 /// Returns the Gaussians after a round without relocation, in order, and its report.
 pub fn sources(plan: &DensifyPlan, gaussians: &impl Censused) -> (Vec<Source>, DensifyReport) {
-    let n = gaussians.count();
+    let (n, trained) = (gaussians.count(), gaussians.trained());
     let (growth, refused) = growth(plan, gaussians);
     let those = |kind: Growth| {
-        (0..n)
+        (0..trained)
             .filter(|&i| growth[i] == kind)
             .collect::<Vec<usize>>()
     };
@@ -73,7 +79,7 @@ pub fn sources(plan: &DensifyPlan, gaussians: &impl Censused) -> (Vec<Source>, D
     };
     let mut all = Vec::with_capacity(n + clones.len() + splits.len());
     all.extend(
-        (0..n)
+        (0..trained)
             .filter(|&i| growth[i] != Growth::Split)
             .map(|i| of(i, None, false)),
     );
@@ -83,11 +89,13 @@ pub fn sources(plan: &DensifyPlan, gaussians: &impl Censused) -> (Vec<Source>, D
     }
     let before = all.len();
     all.retain(|source| stays(plan, gaussians, source));
+    let pruned = before - all.len();
+    all.extend((trained..n).map(|i| of(i, None, false)));
     let report = DensifyReport {
         step: plan.step,
         cloned: clones.len() as u64,
         split: splits.len() as u64,
-        pruned: (before - all.len()) as u64,
+        pruned: pruned as u64,
         refused: refused as u64,
         relocated: 0,
         added: 0,
@@ -104,7 +112,8 @@ fn growth(plan: &DensifyPlan, gaussians: &impl Censused) -> (Vec<Growth>, usize)
         return (growth, 0);
     };
     let gradient = |i: usize| gaussians.mean_gradient(i);
-    let mut wanting: Vec<usize> = (0..n).filter(|&i| gradient(i) > threshold).collect();
+    let trained = 0..gaussians.trained();
+    let mut wanting: Vec<usize> = trained.filter(|&i| gradient(i) > threshold).collect();
     let free = plan.free_capacity(n);
     let refused = wanting.len().saturating_sub(free);
     if refused > 0 {
@@ -202,17 +211,18 @@ impl Draws {
     }
 }
 
-/// Computes steps 1 and 2 of a relocation.
+/// Computes steps 1 and 2 of a relocation. Places count after it: new Gaussians follow those that are trained, and the
+/// frozen ones have moved behind them.
 pub fn draws(plan: &DensifyPlan, relocation: &Relocation, gaussians: &impl Censused) -> Draws {
-    let n = gaussians.count();
+    let (n, trained) = (gaussians.count(), gaussians.trained());
     let table = relocation::sigmoid_table();
     let shift = relocation::weight_shift(u32::try_from(n).unwrap_or(u32::MAX));
     let limit = relocation.dead_logit();
     let mut places = Vec::new();
     // Inclusive prefix sum of the weights at each Gaussian.
-    let mut sums = Vec::with_capacity(n);
+    let mut sums = Vec::with_capacity(trained);
     let mut total = 0;
-    for i in 0..n {
+    for i in 0..trained {
         let logit = gaussians.logit(i);
         if !gaussians.is_finite(i) || logit <= limit {
             places.push(i);
@@ -222,7 +232,7 @@ pub fn draws(plan: &DensifyPlan, relocation: &Relocation, gaussians: &impl Censu
         sums.push(total);
     }
     let mut draws = Draws {
-        drawn: vec![0; n],
+        drawn: vec![0; trained],
         ..Draws::default()
     };
     if total == 0 {
@@ -230,7 +240,7 @@ pub fn draws(plan: &DensifyPlan, relocation: &Relocation, gaussians: &impl Censu
     }
     draws.relocated = places.len();
     draws.added = relocation.added(n, plan.max_gaussians);
-    places.extend(n..n + draws.added);
+    places.extend(trained..trained + draws.added);
     draws.copies.reserve(places.len());
     for (draw, place) in places.into_iter().enumerate() {
         let target = relocation::target(plan.seed, plan.step, draw as u32, total);

@@ -17,6 +17,9 @@ pub struct OptimizerState {
     /// Standard deviation of each Gaussian's 3D filter, world units, `[N]`. Empty if no step or render was
     /// anti-aliased. See [`crate::filter_3d`].
     pub filter_3d: Vec<f32>,
+    /// Number of Gaussians at the end of the model that are frozen: steps and rounds of density control leave their
+    /// parameters and moments as they are. Renders show them. They remain the last Gaussians in their order.
+    pub frozen: usize,
     /// State of the engine's views that training changes.
     pub views: ViewState,
 }
@@ -32,6 +35,7 @@ impl OptimizerState {
             gradient_sums: vec![0.0; n],
             visible_counts: vec![0.0; n],
             filter_3d: Vec::new(),
+            frozen: 0,
             views,
         }
     }

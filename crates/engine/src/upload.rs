@@ -19,6 +19,7 @@ pub fn check_upload(splats: &Splats, state: Option<&OptimizerState>) -> Result<(
     let fits = [&state.first_moments, &state.second_moments]
         .iter()
         .all(|m| m.len() == n && m.sh_degree == splats.sh_degree)
+        && state.frozen <= n
         && STATISTICS.iter().all(|each| each.fits(state, n))
         && (state.views.appearance_mlp.is_empty() || state.views.appearance_mlp.gaussians() == n);
     if fits {

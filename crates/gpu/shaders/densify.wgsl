@@ -88,6 +88,11 @@ fn divide(x: f32, y: f32) -> f32 {
     return select(q, better, is_finite(bitcast<u32>(better)));
 }
 
+// Before `settle`, and after it for indices of the new generation.
+fn is_frozen(i: u32) -> bool {
+    return i < state_read.frozen_end && i >= state_read.frozen_end - state_read.frozen;
+}
+
 fn mean_gradient(i: u32) -> f32 {
     return divide(stats[i], max(stats[state_read.capacity + i], 1.0));
 }
@@ -95,13 +100,16 @@ fn mean_gradient(i: u32) -> f32 {
 fn wants(i: u32) -> bool {
     let gradient = mean_gradient(i);
     return (plan.flags & PLAN_GROW) != 0u && !is_nan(bitcast<u32>(gradient))
-        && gradient > plan.grow_gradient;
+        && gradient > plan.grow_gradient && !is_frozen(i);
 }
 
 @compute @workgroup_size(1)
 fn open() {
     for (var entry = STEP_ENTRIES; entry < ALL_ENTRIES; entry++) {
         groups[entry] = vec4u();
+    }
+    if state.frozen > 0u {
+        state.frozen_end = state.gaussians;
     }
     if has_scratch() {
         groups[REGROUP_OLD] = regroup_for(state.gaussians, SCAN_WIDTH);
@@ -202,6 +210,9 @@ fn log_scale(i: u32) -> f32 {
 
 // Survives, cloned, parent: 1 if so and if not pruned; split: 1 also if pruned.
 fn fate_of(i: u32) -> vec4u {
+    if is_frozen(i) {
+        return vec4u(1u, 0u, 0u, 0u);
+    }
     let scale = log_scale(i);
     let is_growing = growth[i] != 0u;
     let is_split = is_growing && !(scale <= plan.split_log_scale);
@@ -258,6 +269,8 @@ fn settle(at: Invocation) {
     let growing = groups[REGROUP_COUNTS].w;
     state.refused = wanting - growing;
     state.gaussians = total;
+    // They are the last survivors.
+    state.frozen_end = sums.x;
     state.cloned = growing - sums.w;
     state.split = sums.w;
     state.pruned = count + growing - total;
@@ -357,7 +370,7 @@ fn reset(
         stats[i] = 0.0;
         stats[capacity + i] = 0.0;
     }
-    if (plan.flags & PLAN_RESET) != 0u {
+    if (plan.flags & PLAN_RESET) != 0u && !is_frozen(i) {
         put(PLANE_OPACITY, i, min(number(PLANE_OPACITY, i), plan.reset_logit));
 #if MOMENTS_PACKED
         // An even plane is the low half of its word.

@@ -4,7 +4,8 @@
 // 2. `bounds`: the box of all finite centres. Floats are compared as integers in the same order, so that atomics find
 //    the box in any order of execution.
 // 3. `codes`: cells are cubes, 2^10 along the longest side at most; their edge is a power of two, so that no division
-//    rounds. The bits of a centre's three cells interleave to 30. A non-finite centre comes last.
+//    rounds. The bits of a centre's three cells interleave to 30. Non-finite centres follow, and frozen Gaussians come
+//    last, in their order.
 // 4. A stable sort by code gives the source Gaussian of each place; gather.wgsl moves them.
 //
 // Bindings: geometry; state; groups (shared/regroup); box, least and largest x, y, z; sort_keys, the codes. Scratch is
@@ -24,6 +25,7 @@
 
 const CELL_BITS: u32 = 10u;
 const NOWHERE: u32 = 1u << (3u * CELL_BITS);
+const FROZEN: u32 = NOWHERE + 1u;
 
 var<workgroup> part: array<atomic<u32>, 6>;
 
@@ -109,6 +111,10 @@ fn codes(
 ) {
     let i = group_number(id, dispatched) * 256u + lane;
     if i >= groups_read[REGROUP_NEW].w {
+        return;
+    }
+    if i < state.frozen_end && i >= state.frozen_end - state.frozen {
+        sort_keys[i] = FROZEN;
         return;
     }
     let words = mean_words(i);

@@ -77,9 +77,9 @@ fn weight_of(i: u32, count: u32) -> u32 {
     return max(between >> shift, 1u);
 }
 
-// Returns the summands of Gaussian i: (weight, 1 if it is dead); nothing beyond the last.
+// Returns the summands of Gaussian i: (weight, 1 if it is dead); nothing for frozen ones and beyond the last.
 fn item(i: u32, count: u32) -> vec4u {
-    if i >= count {
+    if i >= count - min(state_read.frozen, count) {
         return vec4u();
     }
     let weight = weight_of(i, count);

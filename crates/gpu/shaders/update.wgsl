@@ -5,7 +5,7 @@
 // 2. Colour: gradients of the SH coefficients, each stepped by Adam at once, and of the viewing direction:
 //    shared/sh_backward, shared/adam.
 // 3. Geometry: the projection once more, and backward through it: shared/projection_backward.
-// 4. Adam on the geometry. Invisible Gaussians take the same steps with gradients of zero.
+// 4. Adam on the geometry. Invisible Gaussians take the same steps with gradients of zero, and frozen ones none.
 // 5. With FLAG_DENSITY, the statistics for density control.
 // 6. In permutation EXTRAS, the additions of a density strategy: regularisers before 4, noise after.
 // In permutation BATCH, the last step of a batch of several: instead of 1 to 3 and 5, it takes the mean of the sums of
@@ -303,7 +303,7 @@ fn update(
     @builtin(local_invocation_index) local: u32,
 ) {
     let i = group_number(id, dispatched) * UPDATE_THREADS + local;
-    if state.halted != 0u || i >= state.gaussians {
+    if state.halted != 0u || i >= state.gaussians - state.frozen {
         return;
     }
 #if MOMENTS_PACKED

@@ -67,6 +67,10 @@ shared_struct! {
         skipped: u32,
         /// Gaussians of the model that other engines hold.
         others: u32,
+        /// Frozen Gaussians: [`dapple_engine::OptimizerState::frozen`].
+        frozen: u32,
+        /// Index after the last of them: until the end of a round, new Gaussians follow.
+        frozen_end: u32,
     }
 }
 

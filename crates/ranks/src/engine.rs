@@ -271,6 +271,12 @@ impl<E: Sharded> Engine for RanksEngine<E> {
 
     fn upload(&mut self, splats: &Splats, state: Option<&OptimizerState>) -> Result<()> {
         check_upload(splats, state)?;
+        if state.is_some_and(|state| state.frozen > 0) {
+            return Err(
+                Error::unsupported("ranks cannot leave Gaussians as they are yet")
+                    .hint("continue the run on one device without ranks"),
+            );
+        }
         self.batch.clear();
         self.queue.clear();
         let ranks = self.count();

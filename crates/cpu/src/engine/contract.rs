@@ -55,6 +55,7 @@ impl Engine for CpuEngine {
                     gradient_sums: model.stats.gradient_sums.clone(),
                     visible_counts: model.stats.visible_counts.clone(),
                     filter_3d: filter_3d(),
+                    frozen: model.frozen,
                     views: self.features.state(model, &self.views),
                 },
             ),

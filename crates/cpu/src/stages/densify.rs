@@ -21,6 +21,10 @@ impl Censused for Census<'_> {
         self.0.params.len
     }
 
+    fn trained(&self) -> usize {
+        self.0.trained()
+    }
+
     fn logit(&self, gaussian: usize) -> f32 {
         self.0.params.get(gaussian, component::OPACITY)
     }
@@ -82,12 +86,7 @@ pub fn run(plan: &DensifyPlan, model: &mut Model) -> DensifyReport {
         visible_counts: kept(&model.stats.visible_counts),
     };
     if let Some(limit) = plan.reset_opacity {
-        reset_opacities(
-            limit,
-            &mut model.params,
-            &mut model.first,
-            &mut model.second,
-        );
+        reset_opacities(limit, model);
     }
     report
 }
@@ -107,11 +106,11 @@ fn split_into(params: &mut Blocks, to: usize, plan: &DensifyPlan, parent: usize,
 }
 
 /// Resets opacities to at most `limit`, their moments to zero.
-fn reset_opacities(limit: f32, params: &mut Blocks, first: &mut Blocks, second: &mut Blocks) {
-    for i in 0..params.len {
-        let logit = density::reset_logit(limit, params.get(i, component::OPACITY));
-        params.set(i, component::OPACITY, logit);
-        first.set(i, component::OPACITY, 0.0);
-        second.set(i, component::OPACITY, 0.0);
+fn reset_opacities(limit: f32, model: &mut Model) {
+    for i in 0..model.trained() {
+        let logit = density::reset_logit(limit, model.params.get(i, component::OPACITY));
+        model.params.set(i, component::OPACITY, logit);
+        model.first.set(i, component::OPACITY, 0.0);
+        model.second.set(i, component::OPACITY, 0.0);
     }
 }

@@ -18,7 +18,7 @@ mod export;
 
 pub use export::{pose_gradient_of_all, run_gradients};
 
-use crate::blocks::{MAX_COMPONENTS, component};
+use crate::blocks::{Blocks, MAX_COMPONENTS, component};
 use crate::cameras::{CameraV, Pinhole, Projector, for_model};
 use crate::context::UpdateContext;
 use crate::features::appearance_mlp::kernels::MlpColourBlocks;
@@ -87,6 +87,7 @@ pub fn run(step: UpdateContext<'_>) {
     let update = GaussianUpdate::of(settings);
     let (adam, moves) = (&AdamStep::new(&update), settings.batch.is_last());
     let (camera, mode, slots) = (step.camera, step.mode, step.slots);
+    let trained = step.model.trained();
     let Model {
         params,
         first,
@@ -95,8 +96,10 @@ pub fn run(step: UpdateContext<'_>) {
         filter_3d,
         batch_sums,
         ..
-    } = step.model;
+    } = &mut *step.model;
     batch::begin(settings.batch, params.rows.len(), batch_sums);
+    let frozen = Frozen::new(trained, [params, first, second]);
+    let moved = trained.div_ceil(ROW) * params.components;
     let filter_3d = settings.render.antialias.then_some(filter_3d.as_slice());
     let context = Context::new(camera, filter_3d, step.sh_degree, mode, step.frame);
     let regularisers = slots.gradient.as_ref();
@@ -104,16 +107,15 @@ pub fn run(step: UpdateContext<'_>) {
     let components = params.components;
     let rows = CHUNK_BLOCKS * components;
     let gaussians = CHUNK_BLOCKS * ROW;
-    let tasks = params.rows.len().div_ceil(rows.max(1));
+    let tasks = moved.div_ceil(rows.max(1));
     let looked = slots.mlp.as_mut();
     let looked = by_task(tasks, looked.map(|looked| looked.chunks(CHUNK_BLOCKS)));
     let share = moves.then_some(update.share);
     let sums = by_task(tasks, batch::chunks(batch_sums, rows, share));
-    let chunks = params
-        .rows
+    let chunks = params.rows[..moved]
         .par_chunks_mut(rows)
-        .zip(first.rows.par_chunks_mut(rows))
-        .zip(second.rows.par_chunks_mut(rows))
+        .zip(first.rows[..moved].par_chunks_mut(rows))
+        .zip(second.rows[..moved].par_chunks_mut(rows))
         .zip(looked.into_par_iter().zip(sums))
         .enumerate();
     let task = |chunk: usize, params: &mut [Row], first, second, (looked, batch), stats| {
@@ -147,6 +149,40 @@ pub fn run(step: UpdateContext<'_>) {
                 task(chunk, p, m, v, l, Some((sums, counts)));
             }),
         false => chunks.for_each(|(chunk, (((p, m), v), l))| task(chunk, p, m, v, l, None)),
+    }
+    frozen.restore([params, first, second]);
+}
+
+/// Copy of the block that has both trained and frozen Gaussians. Blocks of frozen ones are not visited.
+struct Frozen {
+    block: usize,
+    /// First lane of a frozen Gaussian; 0 if no block has both.
+    lane: usize,
+    rows: [Vec<Row>; 3],
+}
+
+impl Frozen {
+    fn new(trained: usize, tensors: [&Blocks; 3]) -> Self {
+        let (block, lane) = (trained / ROW, trained % ROW);
+        let is_mixed = lane > 0 && trained < tensors[0].len;
+        let rows = |of: &Blocks| match is_mixed {
+            true => of.rows[block * of.components..][..of.components].to_vec(),
+            false => Vec::new(),
+        };
+        Self {
+            block,
+            lane,
+            rows: tensors.map(rows),
+        }
+    }
+
+    fn restore(&self, tensors: [&mut Blocks; 3]) {
+        for (of, kept) in tensors.into_iter().zip(&self.rows) {
+            let rows = of.rows.iter_mut().skip(self.block * of.components);
+            for (row, kept) in rows.zip(kept) {
+                row.0[self.lane..].copy_from_slice(&kept.0[self.lane..]);
+            }
+        }
     }
 }
 

@@ -123,6 +123,8 @@ pub struct GpuEngine {
     recordings: Recordings,
     pub(crate) ring: RingBuffer,
     batch: OpenBatch,
+    /// Frozen Gaussians: [`dapple_engine::OptimizerState::frozen`].
+    frozen: usize,
     /// Gaussians of the model that other engines hold.
     others: u32,
     /// Buffers for them.
@@ -186,6 +188,7 @@ impl GpuEngine {
             ring: RingBuffer::new(),
             batch: OpenBatch::default(),
             others: 0,
+            frozen: 0,
             sharded: sharded::Progress::default(),
             pending: VecDeque::new(),
             finished: Vec::new(),

@@ -19,6 +19,7 @@ impl GpuEngine {
         self.kept = None;
         self.batch.clear();
         self.others = 0;
+        self.frozen = state.map_or(0, |state| state.frozen);
         self.settle()?;
         if self.capacity.tiles == 0 {
             // Stages bind the image's buffers also where nothing is rendered.
@@ -55,6 +56,8 @@ impl GpuEngine {
             visible_capacity: self.capacity.visible,
             instance_capacity: self.capacity.instances,
             bucket_capacity: self.capacity.buckets,
+            // Not more than the Gaussians: checked.
+            frozen: self.frozen as u32,
             ..layout::State::default()
         };
         self.context
@@ -83,6 +86,7 @@ impl GpuEngine {
             n,
             self.sh_degree,
         )?;
+        state.frozen = self.frozen;
         state.views = self.download_views()?;
         Ok((splats, state))
     }

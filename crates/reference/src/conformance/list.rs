@@ -32,6 +32,7 @@ macro_rules! conformance_tests {
             ],
             each: [
                 relocation_follows_the_plan,
+                frozen_gaussians_stay,
                 blend_counts_match_the_reference,
                 scores_match_the_reference,
             ],

@@ -165,6 +165,9 @@ struct Run {
     /// Refined poses; 0 until a step refines one.
     #[serde(default, skip_serializing_if = "is_zero")]
     poses: usize,
+    /// Frozen Gaussians.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    frozen: usize,
     /// Source of the Gaussian cap.
     #[serde(default)]
     budget: Option<Budget>,
@@ -261,6 +264,7 @@ impl Checkpoint {
             loss_before_check: self.loss_before_check,
             budget: self.history.budget,
             poses: self.state.views.poses.len(),
+            frozen: self.state.frozen,
             strategy: self.strategy.clone(),
             continuations: self.history.continuations.clone(),
         };
@@ -319,6 +323,10 @@ impl Checkpoint {
         let splats = read_splats(&mut reader, "splats", n, degree)?;
         let has_smoothing = config.antialias && run.step > 0;
         let mut state = read_gaussian_state(&mut reader, n, degree, has_smoothing)?;
+        if run.frozen > n {
+            return Err(contradiction("it has more frozen Gaussians than Gaussians"));
+        }
+        state.frozen = run.frozen;
         let has_steps = run.step > 0;
         state.views = read_views(&mut reader, "", &config, (has_steps, run.poses))?;
         let best = if run.watched.is_empty() {

@@ -100,6 +100,7 @@ fn sample() -> Checkpoint {
             gradient_sums: numbers(n, 300),
             visible_counts: numbers(n, 400),
             filter_3d: Vec::new(),
+            frozen: 1,
             views: ViewState {
                 poses: (0..3)
                     .map(|i| RefinedPose::from_words(&std::array::from_fn(|k| (29 * i + k) as f32)))

@@ -11,21 +11,17 @@ use dapple_engine::{DensifyPlan, DensifyReport, Relocation, density};
 /// Executes one round.
 pub fn run(plan: &DensifyPlan, relocation: &Relocation, model: &mut Model) -> DensifyReport {
     let draws = density::draws(plan, relocation, &Census(model));
-    let total = model.params.len + draws.added;
+    model.insert(draws.added);
+    let total = model.params.len;
     if !model.filter_3d.is_empty() {
-        let mut values = antialias::values(&model.filter_3d, model.params.len);
-        values.resize(total, 0.0);
+        let mut values = antialias::values(&model.filter_3d, total);
         for &(to, from) in &draws.copies {
             values[to] = values[from];
         }
         model.filter_3d = antialias::rows(&values);
     }
-    for blocks in [&mut model.params, &mut model.first, &mut model.second] {
-        blocks.extend_to(total);
-    }
     let stats = &mut model.stats;
     for values in [&mut stats.gradient_sums, &mut stats.visible_counts] {
-        values.resize(total, 0.0);
         for &(to, from) in &draws.copies {
             values[to] = values[from];
         }
