@@ -16,6 +16,25 @@ pub struct Continuation {
     pub has_state: bool,
     /// Settings that differ from those of the part before.
     pub changes: Vec<SettingChange>,
+    /// Photos that the part before did not have.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub new_photos: usize,
+    /// Photos that have changed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub changed_photos: usize,
+    /// Photos that are not in the capture any more.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub removed_photos: usize,
+    /// Gaussians that no photo which joined sees: the part leaves them as they are.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub frozen: u64,
+    /// Gaussians at sparse points that the part before did not have.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub added: u64,
+}
+
+fn is_zero<T: Default + PartialEq>(count: &T) -> bool {
+    *count == T::default()
 }
 
 /// A setting with another value in a later part.

@@ -23,6 +23,35 @@ pub fn contributions(
     settings: &RenderSettings,
     progress: &dyn Progress,
 ) -> Result<Vec<f32>> {
+    let mut sums = vec![0.0f64; splats.len()];
+    progress.start("weighing contributions", cameras.len() as u64);
+    let weighed = each(engine, splats, cameras, settings, |_, weights| {
+        if progress.should_stop() {
+            return Err(stopped());
+        }
+        for (sum, weight) in sums.iter_mut().zip(weights) {
+            *sum += weight;
+        }
+        progress.advance(1);
+        Ok(())
+    });
+    progress.finish();
+    weighed?;
+    Ok(sums.into_iter().map(|sum| sum as f32).collect())
+}
+
+/// Passes on the index of each camera, and the sum of each Gaussian's blend weights over its pixels. Replaces the splats
+/// of the engine.
+///
+/// # Errors
+/// The engine fails; an error of `take`.
+pub(crate) fn each(
+    engine: &mut dyn Engine,
+    splats: &Splats,
+    cameras: &[Camera],
+    settings: &RenderSettings,
+    mut take: impl FnMut(usize, &mut dyn Iterator<Item = f64>) -> Result<()>,
+) -> Result<()> {
     let grey = Splats {
         sh0: vec![[0.0; 3]; splats.len()],
         sh_rest: Vec::new(),
@@ -35,23 +64,15 @@ pub fn contributions(
         depth: false,
         ..*settings
     };
-    let mut sums = vec![0.0f64; splats.len()];
-    progress.start("weighing contributions", cameras.len() as u64);
-    for camera in cameras {
-        if progress.should_stop() {
-            progress.finish();
-            return Err(stopped());
-        }
+    for (number, camera) in cameras.iter().enumerate() {
         let pixels = camera.width as usize * camera.height as usize;
         let dl_drgb = [1.0, 0.0, 0.0].repeat(pixels);
         let gradients = engine.blend_gradients(camera, &settings, &dl_drgb)?;
-        for (sum, gradient) in sums.iter_mut().zip(&gradients.sh0) {
-            *sum += f64::from(gradient[0]) / f64::from(SH_C0);
-        }
-        progress.advance(1);
+        let weights = gradients.sh0.iter();
+        let mut weights = weights.map(|gradient| f64::from(gradient[0]) / f64::from(SH_C0));
+        take(number, &mut weights)?;
     }
-    progress.finish();
-    Ok(sums.into_iter().map(|sum| sum as f32).collect())
+    Ok(())
 }
 
 /// Returns the error of work that was stopped on request.

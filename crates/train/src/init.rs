@@ -86,7 +86,12 @@ pub fn initial_splats(
         }
         points
     };
-    let mut splats = from_points(&points, extent, config.sh_degree, config.seed)?;
+    first_splats(&points, extent, config)
+}
+
+/// Returns Gaussians at these points, with the first opacity and scale of the configuration.
+pub(crate) fn first_splats(points: &[Point], extent: f64, config: &TrainConfig) -> Result<Splats> {
+    let mut splats = from_points(points, extent, config.sh_degree, config.seed)?;
     let opacity = config.initial_opacity;
     let logit = (opacity / (1.0 - opacity)).ln() as f32;
     splats.opacities.fill(logit);
@@ -125,7 +130,7 @@ pub fn from_points(points: &[Point], extent: f64, sh_degree: u8, seed: u64) -> R
 
 /// Returns the root mean square distance of each point to its (at most 3) nearest neighbours, world units. Zero for a
 /// point without neighbours.
-fn neighbour_distances(positions: &[[f32; 3]]) -> Result<Vec<f64>> {
+pub(crate) fn neighbour_distances(positions: &[[f32; 3]]) -> Result<Vec<f64>> {
     if positions.len() < 2 {
         return Ok(vec![0.0; positions.len()]);
     }

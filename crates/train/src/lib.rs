@@ -57,7 +57,9 @@ pub use capture_statistics::{Budget, CaptureStatistics, LimitReason, PhotoCovera
 pub use checkpoint::{
     CHECKPOINT_VERSION, CaptureIdentity, Checkpoint, RunOrigin, StartSplats, ViewIdentity,
 };
-pub use config::{AppearanceModel, ConfigPatch, DepthSource, Preset, TrainConfig};
+pub use config::{
+    AppearanceModel, ConfigPatch, DepthSource, Joined, JoinedPhotos, Preset, TrainConfig,
+};
 pub use continuation::{Continuation, SettingChange};
 pub use contributions::contributions;
 pub use ending::{Ending, Outcome};

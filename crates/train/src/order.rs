@@ -1,6 +1,7 @@
 //! Photo of each step. Every epoch takes each training view once, in a permutation keyed by (seed, epoch). Views that
 //! are withheld by an extension check are replaced, and taken more often later ([`mod@crate::extension`]). The first
-//! steps take half-size photos.
+//! steps take half-size photos. In a part of a run that photos have joined, they are half of each epoch, and the photos
+//! beside them the other half.
 
 use crate::extension::{Allowed, WithheldPhotos, is_withheld};
 use crate::random::{Purpose, below, generator, shuffle};
@@ -13,6 +14,29 @@ pub struct ViewOrder {
     epoch: Option<u64>,
     permutation: Vec<usize>,
     withheld: WithheldPhotos,
+    part: Option<PartViews>,
+}
+
+/// Views of the steps of a part that photos have joined.
+#[derive(Debug, Clone)]
+pub(crate) struct PartViews {
+    /// Last step before the part.
+    pub(crate) after: u32,
+    /// Views of an epoch, some several times.
+    pub(crate) views: Vec<usize>,
+}
+
+impl PartViews {
+    /// Returns the views of a part: `joined` are repeated to be half of an epoch. `None` if there is none.
+    pub(crate) fn new(after: u32, joined: &[usize], beside: &[usize]) -> Option<Self> {
+        let times = (beside.len() / joined.len().max(1)).max(1);
+        let views: Vec<usize> = joined
+            .repeat(times)
+            .into_iter()
+            .chain(beside.iter().copied())
+            .collect();
+        (!views.is_empty()).then_some(Self { after, views })
+    }
 }
 
 impl ViewOrder {
@@ -24,7 +48,15 @@ impl ViewOrder {
             epoch: None,
             permutation: Vec::new(),
             withheld: WithheldPhotos::default(),
+            part: None,
         }
+    }
+
+    /// Returns this order with other views in the steps of a part.
+    #[must_use]
+    pub(crate) fn with_part(mut self, part: Option<PartViews>) -> Self {
+        self.part = part;
+        self
     }
 
     /// Returns this order with views that are withheld at times.
@@ -39,15 +71,21 @@ impl ViewOrder {
         if self.views == 0 {
             return 0;
         }
-        let index = step.saturating_sub(1) as usize;
-        let epoch = (index / self.views) as u64;
+        let part = self.part.as_ref().filter(|part| step > part.after);
+        let (before, views) = part.map_or((0, self.views), |part| (part.after, part.views.len()));
+        let index = step.saturating_sub(1 + before) as usize;
+        // Epochs of a part have numbers of their own.
+        let epoch = u64::from(before) << 32 | (index / views) as u64;
         if self.epoch != Some(epoch) {
             let mut random = generator(self.seed, Purpose::Views, epoch);
-            self.permutation = (0..self.views).collect();
+            self.permutation = match part {
+                Some(part) => part.views.clone(),
+                None => (0..self.views).collect(),
+            };
             shuffle(&mut self.permutation, &mut random);
             self.epoch = Some(epoch);
         }
-        let view = self.permutation[index % self.views];
+        let view = self.permutation[index % views];
         match self.withheld.allows(step) {
             Allowed::Others if is_withheld(view) => self.another(step, false),
             Allowed::Withheld if !is_withheld(view) => self.another(step, true),

@@ -19,6 +19,7 @@ mod continued;
 mod ended;
 mod held_out;
 mod hooks;
+mod joined;
 mod paused_run;
 mod photos;
 mod resume;

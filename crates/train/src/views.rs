@@ -64,7 +64,7 @@ pub(crate) struct Chosen {
     pub(crate) eval: Vec<usize>,
     /// Indices of the views that are withheld for validation in the whole run.
     pub(crate) watch: Vec<usize>,
-    /// The scene's extent, world units.
+    /// Extent of the scene by the training photos of the first part, world units.
     pub(crate) extent: f64,
 }
 
@@ -72,11 +72,16 @@ impl Chosen {
     /// Selects the views, and checks each of them.
     pub(crate) fn new(dataset: &Dataset, config: &TrainConfig) -> Result<Self> {
         let (mut train, eval) = choose_views(dataset, config)?;
+        let joined = &config.data.joined;
+        let is_new = |view: &usize| joined.has_new(&dataset.views[*view].name);
+        let first = train.iter().position(is_new).unwrap_or(train.len());
+        let new = train.split_off(first);
         let watch = set_withheld(&mut train, config.data.validate_every);
-        for &index in train.iter().chain(&eval).chain(&watch) {
+        for &index in train.iter().chain(&new).chain(&eval).chain(&watch) {
             check_view(&dataset.views[index])?;
         }
         let extent = dataset.extent(&train);
+        train.extend(new);
         if !extent.is_finite() {
             return Err(Error::input("the cameras are not all at finite positions")
                 .hint("the poses of this capture are broken: make them again"));
@@ -109,10 +114,13 @@ pub(crate) fn choose_views(
         }
         _ => {}
     }
-    let data = &config.data;
-    let Split { train, eval } = dataset
-        .split(data.eval_every)
-        .limited(data.max_train_views, data.max_eval_views);
+    let names: Vec<&str> = dataset
+        .views
+        .iter()
+        .map(|view| view.name.as_str())
+        .collect();
+    let split = config.data.split_names(&names, dataset.own_split.as_ref());
+    let Split { train, eval } = split;
     if train.is_empty() {
         return Err(
             Error::input("every photo is held out: none is left to train on")

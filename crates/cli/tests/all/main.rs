@@ -22,6 +22,7 @@ mod folders;
 mod from_splats;
 mod hostile;
 mod interrupt;
+mod joined;
 mod layouts;
 mod lenses;
 mod lost;

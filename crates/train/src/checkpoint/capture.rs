@@ -1,6 +1,7 @@
 //! Identity of the capture of a run, so that the run does not resume with another capture.
 
 use crate::TrainConfig;
+use crate::config::Joined;
 use crc32fast::Hasher;
 use dapple_scene::{Camera, Dataset, Error, Lens, Result, ViewFiles, origin};
 use glam::DVec3;
@@ -138,44 +139,90 @@ impl CaptureIdentity {
 }
 
 impl CaptureIdentity {
-    /// Checks that the next part of a run can continue with `other`. Photos may have another size, masks and depths
-    /// another use: their sums are compared only if `before` and `now` read them in the same way.
+    /// Compares with the capture of the next part of a run. Photos may have another size, masks and depths another use:
+    /// their sums are compared only if `before` and `now` read them in the same way.
+    ///
+    /// Returns the photos that joined, changed or left.
     ///
     /// # Errors
-    /// See [`Self::check`].
-    pub(crate) fn check_content(
+    /// Another capture: fewer than half of its photos are the same, or see [`Self::check`].
+    pub(crate) fn joined(
         &self,
         other: &Self,
         before: &TrainConfig,
         now: &TrainConfig,
-    ) -> Result<()> {
-        let (a, b) = (&before.data, &now.data);
-        let has_size = (a.downscale, a.max_resolution) == (b.downscale, b.max_resolution);
-        let has_masks = (a.mask_mode, a.invert_masks) == (b.mask_mode, b.invert_masks);
-        let has_depths = before.depth == now.depth;
-        if has_size && has_masks && has_depths {
-            return self.check(other);
+    ) -> Result<Joined> {
+        let comparison = Comparison::new(before, now);
+        let (then, now) = (comparison.bare(self), comparison.bare(other));
+        let checked = then.check(&now);
+        if checked.is_ok() || then.views.is_empty() || now.views.is_empty() {
+            return checked.map(|()| Joined::default());
         }
-        let bare = |identity: &Self| {
-            let mut bare = identity.clone();
-            if !has_size {
-                // Of another size, a photo can come from another file.
-                (bare.names_and_sizes, bare.cameras) = (0, 0);
-            }
-            for view in &mut bare.views {
-                if !has_size {
-                    (view.camera, view.files.photo) = (0, None);
-                }
-                if !has_size || !has_masks {
-                    view.files.mask = None;
-                }
-                if !has_size || !has_depths {
-                    view.files.depth = None;
-                }
-            }
-            bare
+        let by_name = |identity: &Self| -> BTreeMap<String, ViewIdentity> {
+            let views = identity.views.iter();
+            views
+                .map(|view| (view.name.clone(), view.clone()))
+                .collect()
         };
-        bare(self).check(&bare(other))
+        let (old, new) = (by_name(&then), by_name(&now));
+        let names = |all: &BTreeMap<String, ViewIdentity>, keep: &dyn Fn(&str) -> bool| {
+            let names = all.keys().filter(|name| keep(name));
+            names.cloned().collect::<Vec<_>>()
+        };
+        let is_changed = |name: &str| match (old.get(name), new.get(name)) {
+            (Some(then), Some(now)) => difference(then, now).is_some(),
+            _ => false,
+        };
+        let joined = Joined {
+            new: names(&new, &|name| !old.contains_key(name)),
+            changed: names(&new, &is_changed),
+            removed: names(&old, &|name| !new.contains_key(name)),
+            ..Joined::default()
+        };
+        let same = old.len() - joined.changed.len() - joined.removed.len();
+        match 2 * same >= old.len() && then.origin == now.origin && !joined.is_empty() {
+            true => Ok(joined),
+            false => checked.map(|()| Joined::default()),
+        }
+    }
+}
+
+/// Kinds of content that two parts of a run read in the same way.
+struct Comparison {
+    has_size: bool,
+    has_masks: bool,
+    has_depths: bool,
+}
+
+impl Comparison {
+    fn new(before: &TrainConfig, now: &TrainConfig) -> Self {
+        let (a, b) = (&before.data, &now.data);
+        Self {
+            has_size: (a.downscale, a.max_resolution) == (b.downscale, b.max_resolution),
+            has_masks: (a.mask_mode, a.invert_masks) == (b.mask_mode, b.invert_masks),
+            has_depths: before.depth == now.depth,
+        }
+    }
+
+    /// Returns an identity without content that is read in another way.
+    fn bare(&self, identity: &CaptureIdentity) -> CaptureIdentity {
+        let mut bare = identity.clone();
+        if !self.has_size {
+            // Of another size, a photo can come from another file.
+            (bare.names_and_sizes, bare.cameras) = (0, 0);
+        }
+        for view in &mut bare.views {
+            if !self.has_size {
+                (view.camera, view.files.photo) = (0, None);
+            }
+            if !self.has_size || !self.has_masks {
+                view.files.mask = None;
+            }
+            if !self.has_size || !self.has_depths {
+                view.files.depth = None;
+            }
+        }
+        bare
     }
 }
 

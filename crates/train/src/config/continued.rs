@@ -20,7 +20,7 @@ use dapple_base::settings::Table;
 use dapple_scene::{Error, Result};
 
 /// Settings that the next part cannot change, and the reason.
-const FIXED: [(&[&str], &str); 5] = [
+const FIXED: [(&[&str], &str); 6] = [
     (
         &["preset"],
         "a preset sets a whole run: name --steps and single settings instead",
@@ -48,6 +48,10 @@ const FIXED: [(&[&str], &str); 5] = [
     (
         &["data.images", "data.skip_missing", "data.undistort"],
         "appearance and scores belong to the photos of the run",
+    ),
+    (
+        &["data.joined"],
+        "the photos of the capture say which have joined: name another capture",
     ),
     (
         &["antialias"],
@@ -123,6 +127,7 @@ impl TrainConfig {
         let before = plan.extended().unwrap_or_else(|| self.clone());
         config.keep_gained(&before, done, &given);
         let first = first.unwrap_or_else(|| config.first_rate(self, done));
+        config.data.joined = self.data.joined.clone();
         config.amendments = vec![Amendment::continuation(done, first)].into();
         config.validate()?;
         Ok(config)
@@ -207,7 +212,10 @@ impl TrainConfig {
         let changed = pairs.filter(|((key, a), (_, b))| {
             let is_beside =
                 |row: &dapple_base::settings::Row| row.is_beside_results && row.name == key;
-            a != b && key != "amendments" && !Self::ROWS.iter().any(is_beside)
+            a != b
+                && key != "amendments"
+                && key != "data.joined"
+                && !Self::ROWS.iter().any(is_beside)
         });
         Ok(changed.map(|((key, a), (_, b))| (key, a, b)).collect())
     }

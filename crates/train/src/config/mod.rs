@@ -19,6 +19,7 @@ mod appearance;
 mod background;
 mod continued;
 mod depth;
+mod joined;
 mod old_keys;
 mod page;
 mod preset;
@@ -30,6 +31,7 @@ mod validate;
 pub use appearance::AppearanceModel;
 pub use background::{Background, parse_colour};
 pub use depth::DepthSource;
+pub use joined::{Joined, JoinedPhotos};
 pub use preset::Preset;
 pub use rows::{
     AdamConfig, AdamPatch, AppearanceConfig, AppearancePatch, ConfigPatch, DataConfig, DataPatch,
@@ -65,8 +67,12 @@ pub const BASE_STEPS: u32 = 30_000;
 impl DataConfig {
     /// Splits the photos of a capture into held-out and training photos, as the trainer does.
     pub fn split(&self, capture: &Capture) -> Split {
-        let split = capture.split(self.eval_every);
-        split.limited(self.max_train_views, self.max_eval_views)
+        let names: Vec<&str> = capture
+            .images
+            .iter()
+            .map(|image| image.name.as_str())
+            .collect();
+        self.split_names(&names, capture.own_split.as_ref())
     }
 }
 

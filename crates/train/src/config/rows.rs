@@ -2,7 +2,7 @@
 //!
 //! The order of the rows is the order of the printed file. To add a setting: `CONTRIBUTING.md`.
 
-use super::{AppearanceModel, BASE_STEPS, Background, DepthSource, Preset};
+use super::{AppearanceModel, BASE_STEPS, Background, DepthSource, JoinedPhotos, Preset};
 use crate::plan::Amendments;
 use crate::strategy::Strategy;
 use dapple_base::settings;
@@ -184,6 +184,8 @@ settings! {
         validate_every was "watch_every": usize = 0, range(PHOTOS),
             flag("--validate-every <N>",
                 "Withhold every N-th training photo for validation, 0 for none. The result is the splats with the best validation score [default: 16 if the schedule is more than twice the default for the capture, else 0]"), old_flag("--watch-every");
+        /// Photos that joined the capture between parts of the run, each { after = STEP, new = [NAMES], changed = [NAMES], removed = [NAMES], beside = [NAMES] }; --continue sets it. They are not held out. Steps after `after` take `new` and `changed` in half of the steps, and `beside` in the others.
+        joined: JoinedPhotos = JoinedPhotos::default();
         /// auto (masks hide pixels, alpha is transparency), ignore (both hide pixels) or segment (both are transparent; sets another default: background "random").
         mask_mode: MaskMode = MaskMode::Auto, choice(),
             main_flag("--mask-mode <MODE>",

@@ -23,6 +23,9 @@ pub struct CaptureRecord {
     /// Splats that the run started from; `None` if it started from the capture's points.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<StartSplats>,
+    /// A capture that was made of this one by adding photos. The next part of the run continues with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub extended: Option<PathBuf>,
 }
 
 /// Content of a capture, computed without decoding a photo.
@@ -82,6 +85,7 @@ impl CaptureRecord {
             path,
             fingerprint: Fingerprint::from_capture(capture),
             start: None,
+            extended: None,
         };
         let is_text = record.path.to_str().and(record.relative.to_str()).is_some();
         is_text.then_some(record)
@@ -124,6 +128,22 @@ impl RunFolder {
     pub fn write_capture(&self, record: &CaptureRecord) -> Result<()> {
         self.keep_capture(record);
         self.write_record(record)
+    }
+
+    /// Records a capture that was made of the run's by adding photos.
+    ///
+    /// # Errors
+    /// The run has no record of its capture; a file that cannot be written.
+    pub fn extend_capture(&self, to: &Path) -> Result<()> {
+        let path = to.canonicalize();
+        let path = path.map_err(|e| Error::io("cannot open the capture", to, e))?;
+        let Some(record) = self.read_capture()? else {
+            return Err(Error::input("the run has no record of its capture").at_path(self.path()));
+        };
+        self.write_record(&CaptureRecord {
+            extended: Some(path),
+            ..record
+        })
     }
 
     pub(super) fn write_record(&self, record: &CaptureRecord) -> Result<()> {

@@ -130,6 +130,13 @@ impl Amendments {
         })
     }
 
+    /// Returns the last step before the last further part of the run; `None` in the first part.
+    pub fn last_part(&self) -> Option<u32> {
+        let parts = self.iter().rev();
+        let mut parts = parts.filter(|each| matches!(each.change, Change::Continuation { .. }));
+        parts.next().map(|part| part.after)
+    }
+
     /// Sets the moments of the optimizer to zero at the begin of the part after step `after`.
     pub(crate) fn forget_moments(&mut self, after: u32) {
         for amendment in &mut self.0 {

@@ -2,6 +2,8 @@
 
 use super::Trainer;
 use super::begin::{fitting_gaussians, settle_budget};
+use super::joined::{self, Touched};
+use crate::config::Joined;
 use crate::views::Chosen;
 use crate::{
     Best, CaptureIdentity, Checkpoint, Continuation, SettingChange, Strategy, TrainConfig,
@@ -40,21 +42,13 @@ impl Trainer {
         dataset: &Dataset,
         mut ended: Checkpoint,
         mut config: TrainConfig,
-        engine: BoxedEngine,
+        mut engine: BoxedEngine,
     ) -> Result<Self> {
         config.validate()?;
-        let now = CaptureIdentity::from_dataset(dataset);
-        if ended.capture != CaptureIdentity::default() {
-            let before = &ended.config;
-            let checked = ended.capture.check_content(&now, before, &config);
-            checked.map_err(|e| {
-                e.hint(
-                    "give the capture of the run, unchanged: `dapple train CAPTURE --continue RUN`; --from starts a run \
-                     with another capture",
-                )
-            })?;
-        }
-        ended.capture = now;
+        let joined = joined_photos(dataset, &ended, &config)?;
+        config.data.joined = config.data.joined.with(joined.clone());
+        ended.capture = CaptureIdentity::from_dataset(dataset);
+        ended.state.frozen = 0;
         let has_state = !ended.state.first_moments.is_empty();
         if !has_state {
             refuse_without_state(&ended.config)?;
@@ -80,19 +74,60 @@ impl Trainer {
             config.near = ended.config.near;
         }
         fit_state(&mut ended, &config, dataset, (&chosen, has_state))?;
+        let touched = match joined.is_empty() {
+            true => Touched::default(),
+            false => {
+                let capture = (dataset, &chosen);
+                joined::join(
+                    capture,
+                    &mut ended,
+                    &mut config,
+                    &mut engine,
+                    joined.clone(),
+                )?
+            }
+        };
         let changes = ended.config.changes(&config)?.into_iter();
         let changes = changes.map(|(key, before, now)| SettingChange { key, before, now });
         ended.history.continuations.push(Continuation {
             after: ended.step,
             steps: config.last_step(),
-            gaussians: count as u64,
+            gaussians: ended.splats.len() as u64,
             has_state,
             changes: changes.collect(),
+            new_photos: joined.new.len(),
+            changed_photos: joined.changed.len(),
+            removed_photos: joined.removed.len(),
+            frozen: touched.frozen as u64,
+            added: touched.added as u64,
         });
         ended.config = config;
         ended.loss_before_check = None;
         Self::resume(dataset, ended, engine)
     }
+}
+
+/// Returns the photos that joined the capture since the part before.
+fn joined_photos(dataset: &Dataset, ended: &Checkpoint, config: &TrainConfig) -> Result<Joined> {
+    let none = Joined {
+        after: ended.step,
+        ..Joined::default()
+    };
+    if ended.capture == CaptureIdentity::default() {
+        return Ok(none);
+    }
+    let now = CaptureIdentity::from_dataset(dataset);
+    let joined = ended.capture.joined(&now, &ended.config, config);
+    let joined = joined.map_err(|e| {
+        e.hint(
+            "give the capture of the run, or one with most of its photos: `dapple train CAPTURE --continue RUN`; --from \
+             starts a run with another capture",
+        )
+    })?;
+    Ok(Joined {
+        after: ended.step,
+        ..joined
+    })
 }
 
 /// Refuses to continue a run from its splats only, if it has learned what the splats do not hold.

@@ -9,11 +9,13 @@
 
 use crate::extension::WithheldPhotos;
 use crate::loader::{PhotoLoader, PhotoTraffic};
+use crate::order::PartViews;
 use crate::views::Chosen;
 use crate::{PhotoOrder, Schedule, ViewOrder};
 use dapple_engine::{Engine, EngineExt, TrainView, ViewId};
 use dapple_scene::{Camera, Dataset, Photo, PhotoSource, Result, View};
 use rayon::prelude::*;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Number of steps that are announced to the engine. Packing a photo takes a thread a part of a step; more
@@ -59,7 +61,23 @@ impl TrainPhotos {
             None => last_coarse = 0,
         }
         let withheld = WithheldPhotos::new(schedule.plan(), train.len());
-        let views = ViewOrder::new(config.seed, train.len()).without(withheld);
+        let after = schedule.plan().amendments().last_part();
+        let joined = after.and_then(|after| config.data.joined.of_part(after));
+        let part = joined.and_then(|joined| {
+            let places = |names: &mut dyn Iterator<Item = &String>| -> Vec<usize> {
+                let names: BTreeSet<&str> = names.map(String::as_str).collect();
+                let named = |&i: &usize| names.contains(train[i].name.as_str());
+                (0..train.len()).filter(named).collect()
+            };
+            let (new, beside) = (
+                places(&mut joined.photos()),
+                places(&mut joined.beside.iter()),
+            );
+            PartViews::new(joined.after, &new, &beside)
+        });
+        let views = ViewOrder::new(config.seed, train.len())
+            .without(withheld)
+            .with_part(part);
         let order = PhotoOrder::new(views, last_coarse);
         let (mut ids, loader) = match dataset.photo_memory_bytes {
             Some(budget) => {

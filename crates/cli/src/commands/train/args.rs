@@ -57,7 +57,8 @@ pub struct Args {
     /// Train the finished or stopped run in the folder RUN further, --steps +N steps
     ///
     /// Settings are those of the run, changed by options. --steps N is the number of all steps, --steps +N of further
-    /// steps [default: half as many steps again]. The results replace those of RUN, unless --out names another folder
+    /// steps [default: half as many steps again]. The results replace those of RUN, unless --out names another folder.
+    /// With a CAPTURE that has more photos, only what the new photos see is trained [default: 100 steps for each of them]
     #[arg(long = "continue", value_name = "RUN", help_heading = "Input",
         conflicts_with_all = ["resume", "from", "print_config", "time_budget", "preset"])]
     pub(super) continue_run: Option<PathBuf>,

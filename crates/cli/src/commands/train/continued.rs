@@ -16,9 +16,11 @@ use crate::viewing::playback;
 use dapple::scene::load::{self};
 use dapple::scene::{Capture, Error, Result};
 use dapple::train::{
-    Checkpoint, Continuation, Fingerprint, PhotoCoverage, RunFolder, RunOrigin, Schedule,
+    Checkpoint, Continuation, Fingerprint, Joined, PhotoCoverage, RunFolder, RunOrigin, Schedule,
     Snapshots, TrainConfig, Trainer,
 };
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 /// Continues the run in `run`.
@@ -127,7 +129,11 @@ fn capture_of(args: &Args, run: &Path, ended: &Checkpoint) -> Result<PathBuf> {
             run.display()
         )
     };
-    let Some(scene) = args.scene.clone().or(ended.launch.capture.clone()) else {
+    let record = RunFolder::open(run).read_capture().ok().flatten();
+    let extended = record.and_then(|record| record.extended);
+    let extended = extended.filter(|path| path.exists());
+    let known = extended.or(ended.launch.capture.clone());
+    let Some(scene) = args.scene.clone().or(known) else {
         return Err(Error::input("the run has no path of its capture")
             .at_path(run)
             .hint(again()));
@@ -158,7 +164,6 @@ fn next_config(
     if args.settings.adds_steps() {
         given.steps = given.steps.map(|more| ended.step.saturating_add(more));
     }
-    let is_named = given.steps.is_some();
     let options = ended.config.training_load_options();
     let capture = load::open(scene, &options)?;
     if let Some(out) = &args.out {
@@ -167,6 +172,20 @@ fn next_config(
     if ended.state.first_moments.is_empty() {
         check_fingerprint(source, scene, &capture)?;
     }
+    let new = new_photos(ended, &capture);
+    if new > 0 && given.steps.is_none() && ended.config.last_step() <= ended.step {
+        let more = Joined::default_steps(new, ended.step);
+        given.steps = Some(ended.step.saturating_add(more));
+        console.note(&format!(
+            "steps: {} more, for {} (--steps +N sets another number)",
+            grouped(more.into()),
+            match new {
+                1 => "1 new photo".to_owned(),
+                _ => format!("{new} new photos"),
+            }
+        ));
+    }
+    let is_named = given.steps.is_some();
     let train = ended.config.data.split(&capture).train;
     let seen = PhotoCoverage::of_capture(&capture, &train);
     let added = args.settings.adds_steps() && given.steps == Some(ended.step);
@@ -187,6 +206,25 @@ fn next_config(
         ));
     }
     Ok(config)
+}
+
+/// Returns the number of photos of a capture that the run does not know.
+fn new_photos(ended: &Checkpoint, capture: &Capture) -> usize {
+    let known: BTreeSet<&str> = ended
+        .capture
+        .views
+        .iter()
+        .map(|view| view.name.as_str())
+        .collect();
+    match known.is_empty() {
+        true => 0,
+        false => {
+            let images = capture.images.iter();
+            images
+                .filter(|image| !known.contains(image.name.as_str()))
+                .count()
+        }
+    }
 }
 
 /// Checks that a run without state continues with its own capture.
@@ -242,6 +280,7 @@ fn plan(
         schedule.sh_degree(first),
         now.sh_degree
     ));
+    lines.extend(photos(part));
     for change in part.changes.iter().filter(|change| change.key != "steps") {
         lines.push(format!(
             "  changed    {} = {}, was {}",
@@ -249,6 +288,35 @@ fn plan(
         ));
     }
     lines
+}
+
+/// Describes the photos that joined before a part, and what it trains for them.
+fn photos(part: &Continuation) -> Option<String> {
+    let counts = [
+        (part.new_photos, "new"),
+        (part.changed_photos, "changed"),
+        (part.removed_photos, "removed"),
+    ];
+    let counts = counts.into_iter().filter(|(count, _)| *count > 0);
+    let counts: Vec<String> = counts
+        .map(|(count, what)| format!("{count} {what}"))
+        .collect();
+    if counts.is_empty() {
+        return None;
+    }
+    let mut line = format!("  photos     {}", counts.join(", "));
+    if part.added > 0 {
+        let _ = write!(line, "; {} at new points", gaussians(part.added));
+    }
+    let _ = match part.frozen {
+        0 => write!(line, "; all Gaussians are trained"),
+        frozen => write!(
+            line,
+            "; {} out of their view keep their bytes",
+            gaussians(frozen)
+        ),
+    };
+    Some(line)
 }
 
 /// Describes the density control of a part.
