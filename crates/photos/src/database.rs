@@ -30,6 +30,8 @@ pub struct Pair {
 pub struct Database {
     /// Number of features of each photo, by name.
     pub features: HashMap<String, u64>,
+    /// Ids of each photo and of its camera, by name.
+    pub ids: HashMap<String, (u32, u32)>,
     /// Verified pairs, ordered by ids.
     pub pairs: Vec<Pair>,
 }
@@ -51,10 +53,12 @@ impl Database {
     fn parse(bytes: &[u8]) -> Option<Self> {
         let file = Sqlite::open(bytes)?;
         let mut names = HashMap::new();
+        let mut found = Self::default();
         for row in file.rows("images")? {
+            let (id, camera) = (row.id.try_into().ok()?, row.number(2)?.try_into().ok()?);
+            found.ids.insert(row.text(1)?, (id, camera));
             names.insert(row.id, row.text(1)?);
         }
-        let mut found = Self::default();
         for row in file.rows("keypoints")? {
             if let Some(name) = names.get(&row.id) {
                 found

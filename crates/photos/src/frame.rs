@@ -63,6 +63,9 @@ pub struct Frame {
     pub notes: Vec<String>,
 }
 
+/// [`Frame::axes`] of a capture that photos were added to.
+pub const KEPT: &str = "those of the capture before";
+
 impl FromStr for Place {
     type Err = String;
 

@@ -130,7 +130,7 @@ fn stem(path: &Path) -> String {
 }
 
 /// Replaces characters that lists of names cannot hold.
-fn clean(name: &str) -> String {
+pub(crate) fn clean(name: &str) -> String {
     let keep = |c: char| {
         if c.is_whitespace() || c.is_control() || c == '\\' {
             '_'

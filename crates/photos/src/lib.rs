@@ -20,9 +20,11 @@
 //! # Ok::<(), dapple_base::Error>(())
 //! ```
 
+mod add;
 mod algebra;
 pub mod database;
 mod exif_data;
+mod files;
 pub mod frame;
 pub mod inputs;
 mod make;
@@ -39,6 +41,7 @@ pub mod video;
 mod watch;
 pub mod work;
 
+pub use add::{Added, Base, add, default_out};
 pub use frame::{Distance, Frame};
 pub use make::{Done, make, make_watched};
 pub use options::{Mapper, Options};

@@ -2,7 +2,7 @@
 
 use crate::database::Database;
 use crate::frame::{self, Frame};
-use crate::inputs::{self, Source};
+use crate::inputs::{self, Inputs, Source};
 use crate::model::Model;
 use crate::options::{Mapper, Options};
 use crate::pairs::Choice;
@@ -22,7 +22,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Name of the record in the capture.
-const RECORD: &str = "photos.json";
+pub(crate) const RECORD: &str = "photos.json";
 
 /// A capture that was made.
 #[derive(Debug, Clone, Serialize)]
@@ -76,17 +76,7 @@ pub fn make_watched(
     let mut work = Work::open(&options.out)?;
     let mut notes = std::mem::take(&mut inputs.notes);
     let is_video = inputs.photos.is_empty();
-    for (path, name) in &inputs.videos {
-        let video = video::Video {
-            path: path.clone(),
-            name: name.clone(),
-            fps: options.fps,
-            ffmpeg: options.ffmpeg.clone(),
-        };
-        let found = frames(&mut work, &video, progress)?;
-        notes.push(found.1);
-        inputs.photos.extend(found.0);
-    }
+    notes.extend(add_frames(&mut inputs, options, &mut work, progress)?);
     let images = whole(&options.out)?.join("images");
     let masks = whole(&options.out)?.join("masks");
     let set = prepare(&inputs.photos, &images, &masks, progress)?;
@@ -111,8 +101,30 @@ pub fn make_watched(
     run.finish(&work, &poses, notes, progress)
 }
 
+/// Extracts the frames of all videos, and adds them to the photos. Returns notes.
+pub(crate) fn add_frames(
+    inputs: &mut Inputs,
+    options: &Options,
+    work: &mut Work,
+    progress: &dyn Progress,
+) -> Result<Vec<String>> {
+    let mut notes = Vec::new();
+    for (path, name) in &inputs.videos {
+        let video = video::Video {
+            path: path.clone(),
+            name: name.clone(),
+            fps: options.fps,
+            ffmpeg: options.ffmpeg.clone(),
+        };
+        let found = frames(work, &video, progress)?;
+        notes.push(found.1);
+        inputs.photos.extend(found.0);
+    }
+    Ok(notes)
+}
+
 /// Refuses a folder with another capture.
-fn check_out(options: &Options) -> Result<()> {
+pub(crate) fn check_out(options: &Options) -> Result<()> {
     let out = &options.out;
     for input in &options.inputs {
         let (Ok(input), Ok(place)) = (input.canonicalize(), out.canonicalize()) else {

@@ -7,7 +7,7 @@ use dapple_base::{Error, Result, bounded};
 use dapple_scene::colmap::{ColmapCamera, MODELS, parse_cameras_bin};
 use dapple_scene::edit::Similarity;
 use dapple_scene::{Camera, Pose};
-use glam::{DVec2, DVec3};
+use glam::{DQuat, DVec2, DVec3};
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
 use std::path::Path;
@@ -57,11 +57,23 @@ pub struct Model {
 }
 
 impl Model {
-    /// Reads the binary files of a folder.
+    /// Reads the binary files of a folder; rotations are normalized.
     ///
     /// # Errors
     /// Missing or damaged files.
     pub fn read(folder: &Path) -> Result<Self> {
+        let mut model = Self::read_exact(folder)?;
+        for image in &mut model.images {
+            image.pose.rotation = image.pose.rotation.normalize();
+        }
+        Ok(model)
+    }
+
+    /// Reads the binary files of a folder with the quaternions of the file.
+    ///
+    /// # Errors
+    /// Missing or damaged files.
+    pub fn read_exact(folder: &Path) -> Result<Self> {
         let open = |name: &str| {
             bounded::read(
                 "cannot read the model",
@@ -300,7 +312,7 @@ fn parse_images(bytes: &[u8]) -> Option<Vec<Image>> {
     let mut images = Vec::with_capacity(count);
     for _ in 0..count {
         let id = from.u32()?;
-        let quat = [from.f64()?, from.f64()?, from.f64()?, from.f64()?];
+        let [w, x, y, z] = [from.f64()?, from.f64()?, from.f64()?, from.f64()?];
         let translation = DVec3::new(from.f64()?, from.f64()?, from.f64()?);
         let camera = from.u32()?;
         let length = from.0.iter().position(|&byte| byte == 0)?;
@@ -315,7 +327,10 @@ fn parse_images(bytes: &[u8]) -> Option<Vec<Image>> {
             id,
             name,
             camera,
-            pose: Pose::from_wxyz(quat, translation),
+            pose: Pose {
+                rotation: DQuat::from_xyzw(x, y, z, w),
+                translation,
+            },
             observations,
         });
     }

@@ -77,6 +77,12 @@ pub fn all(photos: usize) -> BTreeSet<IndexPair> {
         .collect()
 }
 
+/// Returns all pairs of these photos, which are in order.
+pub fn all_of(photos: &[usize]) -> BTreeSet<IndexPair> {
+    let pairs = all(photos.len()).into_iter();
+    pairs.map(|(a, b)| (photos[a], photos[b])).collect()
+}
+
 /// Returns neighbours in the order of the names, and photos two, four, eight ... windows apart.
 pub fn sequence(photos: usize) -> BTreeSet<IndexPair> {
     let far = (1..)

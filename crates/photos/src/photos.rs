@@ -7,18 +7,17 @@
 //! 4. Photos of one folder, size, camera and focal length share one camera.
 
 use crate::exif_data::{ExifData, reset_orientation};
+use crate::files::{copy_mask, remove_others, write_into};
 use crate::inputs::{CONVERTED, Source, ending};
 use crate::sharpness::{Grey, is_blurred, sharpness, typical};
 use crate::tool::Group;
-use dapple_base::atomic::write_atomically;
 use dapple_base::{Error, ErrorKind, Progress, Result, bounded};
 use dapple_scene::Photo;
-use image::imageops::FilterType;
 use image::{ImageFormat, RgbImage};
 use rayon::prelude::*;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::Cursor;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Longest edge of a thumbnail, pixels.
@@ -32,6 +31,8 @@ const DARK: f32 = 0.06;
 pub struct Prepared {
     /// Name in the folder of photos.
     pub name: String,
+    /// File that it was copied from.
+    pub path: PathBuf,
     /// Width, pixels.
     pub width: u32,
     /// Height, pixels.
@@ -59,6 +60,8 @@ pub struct Prepared {
 pub struct PreparedSet {
     /// Photos, by name.
     pub photos: Vec<Prepared>,
+    /// Files and names of photos that are skipped, because another photo has the same pixels.
+    pub duplicates: Vec<(PathBuf, String)>,
     /// Notes for the user.
     pub notes: Vec<String>,
 }
@@ -68,6 +71,24 @@ pub struct PreparedSet {
 /// # Errors
 /// Errors of the operating system, a missing converter, no usable photo, a stop by the caller.
 pub fn prepare(
+    sources: &[Source],
+    images: &Path,
+    masks: &Path,
+    progress: &dyn Progress,
+) -> Result<PreparedSet> {
+    let mut set = read_all(sources, images, masks, progress)?;
+    note_duplicates(&mut set);
+    note_blurred(&mut set);
+    note_cameras(&mut set);
+    Ok(set)
+}
+
+/// Prepares the photos as [`prepare`] does, with notes only on those that cannot be read. If photos have the same pixels,
+/// the first source is used.
+///
+/// # Errors
+/// The errors of [`prepare`].
+pub fn read_all(
     sources: &[Source],
     images: &Path,
     masks: &Path,
@@ -109,8 +130,8 @@ pub fn prepare(
     drop_duplicates(&mut set, images);
     set.photos.sort_by(|a, b| a.name.cmp(&b.name));
     mark_blurred(&mut set);
-    note_cameras(&mut set);
-    remove_others(images, &set.photos);
+    let keep: HashSet<&str> = set.photos.iter().map(|photo| photo.name.as_str()).collect();
+    remove_others(images, &keep);
     Ok(set)
 }
 
@@ -178,6 +199,7 @@ fn prepare_one(source: &Source, images: &Path, masks: &Path) -> Result<Prepared>
     let grey = Grey::from_photo(&photo, 256);
     Ok(Prepared {
         name,
+        path: source.path.clone(),
         width: photo.width,
         height: photo.height,
         exif: ExifData {
@@ -202,14 +224,6 @@ fn with_ending(name: &str, stem: &str, fitting: &[&str], else_this: &str) -> Str
     } else {
         format!("{stem}.{else_this}")
     }
-}
-
-fn write_into(path: &Path, bytes: &[u8]) -> Result<()> {
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder)
-            .map_err(|e| Error::io("cannot create the folder", folder, e))?;
-    }
-    write_atomically(path, |out| out.write_all(bytes))
 }
 
 fn encode_png(photo: &Photo) -> Result<Vec<u8>> {
@@ -280,31 +294,6 @@ impl Small {
     }
 }
 
-/// Copies a mask at the size of its photo, as COLMAP needs it.
-fn copy_mask(from: &Path, to: &Path, photo: &Photo) -> Result<()> {
-    let undecodable = |e: image::ImageError| {
-        Error::input(format!(
-            "the mask cannot be decoded: {}",
-            dapple_base::decoder_fault(&e)
-        ))
-        .at_path(from)
-        .hint("save it as PNG")
-    };
-    let bytes = bounded::read("cannot read the mask", from, bounded::IMAGE_BYTES)?;
-    let mask = image::load_from_memory(&bytes).map_err(undecodable)?;
-    if (mask.width(), mask.height()) == (photo.width, photo.height)
-        && image::guess_format(&bytes).ok() == Some(ImageFormat::Png)
-    {
-        return write_into(to, &bytes);
-    }
-    let sized = mask.resize_exact(photo.width, photo.height, FilterType::Nearest);
-    let mut out = Vec::new();
-    sized
-        .write_to(&mut Cursor::new(&mut out), ImageFormat::Png)
-        .map_err(undecodable)?;
-    write_into(to, &out)
-}
-
 /// Converts a HEIC photo to JPEG with an installed program.
 fn convert(path: &Path) -> Result<Vec<u8>> {
     let folder = std::env::temp_dir().join(format!(
@@ -359,12 +348,12 @@ fn convert(path: &Path) -> Result<Vec<u8>> {
 
 fn drop_duplicates(set: &mut PreparedSet, images: &Path) {
     let mut first: HashMap<(u32, u32, u32), String> = HashMap::new();
-    let mut dropped = Vec::new();
+    let mut dropped: Vec<(PathBuf, String)> = Vec::new();
     set.photos.retain(|photo| {
         let key = (photo.sum, photo.width, photo.height);
         match first.get(&key) {
             Some(_) => {
-                dropped.push(photo.name.clone());
+                dropped.push((photo.path.clone(), photo.name.clone()));
                 false
             }
             None => {
@@ -373,16 +362,21 @@ fn drop_duplicates(set: &mut PreparedSet, images: &Path) {
             }
         }
     });
-    for name in &dropped {
+    for (_, name) in &dropped {
         // A copy that stays is not listed anywhere, so the error changes nothing.
         let _ = std::fs::remove_file(images.join(name));
     }
+    set.duplicates = dropped;
+}
+
+fn note_duplicates(set: &mut PreparedSet) {
+    let dropped = &set.duplicates;
     if !dropped.is_empty() {
         set.notes.push(format!(
             "{} with the pixels of another photo {} skipped: {}",
             counted(dropped.len()),
             if dropped.len() == 1 { "is" } else { "are" },
-            listed(dropped.iter().map(String::as_str))
+            listed(dropped.iter().map(|(_, name)| name.as_str()))
         ));
     }
 }
@@ -398,6 +392,9 @@ fn mark_blurred(set: &mut PreparedSet) {
     for photo in &mut set.photos {
         photo.is_blurred = is_blurred(photo.sharpness, usual);
     }
+}
+
+fn note_blurred(set: &mut PreparedSet) {
     let blurred: Vec<&str> = set
         .photos
         .iter()
@@ -446,22 +443,26 @@ fn note_cameras(set: &mut PreparedSet) {
 }
 
 /// Key of photos that share a camera: folder, size, camera, focal length in hundredths of a millimetre.
-type CameraKey = (String, u32, u32, String, i64);
+pub(crate) type CameraKey = (String, u32, u32, String, i64);
+
+/// Returns the key of the camera of a photo.
+pub(crate) fn camera_key(photo: &Prepared) -> CameraKey {
+    let folder = photo.name.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let focal = photo.exif.focal_35.or(photo.exif.focal).unwrap_or(0.0);
+    (
+        folder.to_owned(),
+        photo.width,
+        photo.height,
+        photo.exif.camera.clone(),
+        (focal * 100.0).round() as i64,
+    )
+}
 
 /// Returns the cameras with their photos.
 fn cameras(photos: &[Prepared]) -> BTreeMap<CameraKey, Vec<usize>> {
     let mut cameras: BTreeMap<CameraKey, Vec<usize>> = BTreeMap::new();
     for (index, photo) in photos.iter().enumerate() {
-        let folder = photo.name.rsplit_once('/').map_or("", |(folder, _)| folder);
-        let focal = photo.exif.focal_35.or(photo.exif.focal).unwrap_or(0.0);
-        let key = (
-            folder.to_owned(),
-            photo.width,
-            photo.height,
-            photo.exif.camera.clone(),
-            (focal * 100.0).round() as i64,
-        );
-        cameras.entry(key).or_default().push(index);
+        cameras.entry(camera_key(photo)).or_default().push(index);
     }
     cameras
 }
@@ -471,32 +472,11 @@ fn cameras(photos: &[Prepared]) -> BTreeMap<CameraKey, Vec<usize>> {
 pub fn groups(photos: &[Prepared], model: Option<&'static str>) -> Vec<Group> {
     let group = |members: Vec<usize>| Group {
         model: model.unwrap_or("SIMPLE_RADIAL"),
+        parameters: Vec::new(),
         names: members
             .into_iter()
             .map(|index| photos[index].name.clone())
             .collect(),
     };
     cameras(photos).into_values().map(group).collect()
-}
-
-/// Removes files of an earlier attempt with other photos.
-fn remove_others(images: &Path, photos: &[Prepared]) {
-    let keep: HashSet<&str> = photos.iter().map(|photo| photo.name.as_str()).collect();
-    let mut open = vec![images.to_owned()];
-    while let Some(folder) = open.pop() {
-        for path in std::fs::read_dir(&folder)
-            .into_iter()
-            .flatten()
-            .flatten()
-            .map(|e| e.path())
-        {
-            let below = path.strip_prefix(images).unwrap_or(&path);
-            let parts: Vec<_> = below.iter().map(|part| part.to_string_lossy()).collect();
-            if path.is_dir() {
-                open.push(path);
-            } else if !keep.contains(parts.join("/").as_str()) {
-                let _ = std::fs::remove_file(path);
-            }
-        }
-    }
 }

@@ -1,6 +1,6 @@
 //! `report.html`: contact sheet, cameras and points in 3D, findings, in one file without a server.
 
-use crate::frame::Frame;
+use crate::frame::{Frame, KEPT};
 use crate::quality::connections::Graph;
 use crate::quality::{Evidence, Review};
 use crate::watch::{bounds, frustum};
@@ -97,6 +97,7 @@ fn subtitle(frame: &Frame, tool: &str) -> String {
     let scale = match (frame.scale_from, frame.gps_residual) {
         (Some("gps"), Some(residual)) => format!("metres by GPS, residual {residual:.2} m"),
         (Some(_), _) => "metres by --distance".to_owned(),
+        (None, _) if frame.axes == KEPT => "its units".to_owned(),
         (None, _) => "unknown scale".to_owned(),
     };
     match frame.axes {

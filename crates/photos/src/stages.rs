@@ -131,26 +131,31 @@ impl Run<'_> {
     }
 
     /// Returns the folder of database, logs and models of the search.
-    fn folder(&self, work: &Work) -> PathBuf {
+    pub(crate) fn folder(&self, work: &Work) -> PathBuf {
         match self.search {
             Search::Usual => work.folder().to_owned(),
             Search::Thorough => work.path("thorough"),
         }
     }
 
-    fn database(&self, work: &Work) -> PathBuf {
+    pub(crate) fn database(&self, work: &Work) -> PathBuf {
         self.folder(work).join("database.db")
     }
 
     /// Returns the name of a stage of the search.
-    fn named(&self, stage: &str) -> String {
+    pub(crate) fn named(&self, stage: &str) -> String {
         match self.search {
             Search::Usual => stage.to_owned(),
             Search::Thorough => format!("thorough-{stage}"),
         }
     }
 
-    fn stage<'b>(&'b self, what: &'b str, work: &'b Path, database: &'b Path) -> Stage<'b> {
+    pub(crate) fn stage<'b>(
+        &'b self,
+        what: &'b str,
+        work: &'b Path,
+        database: &'b Path,
+    ) -> Stage<'b> {
         Stage {
             what,
             work,
@@ -162,7 +167,7 @@ impl Run<'_> {
     }
 
     /// Finds features of all photos.
-    fn features(&self, work: &mut Work, progress: &dyn Progress) -> Result<()> {
+    pub(crate) fn features(&self, work: &mut Work, progress: &dyn Progress) -> Result<()> {
         let mut settings = format!(
             "{} {} {} {} {}",
             self.tool.title(),
@@ -173,6 +178,10 @@ impl Run<'_> {
         );
         for group in self.groups {
             let _ = write!(settings, "\n{} {}", group.model, group.names.join("\t"));
+            let _ = group
+                .parameters
+                .iter()
+                .try_for_each(|p| write!(settings, " {p}"));
         }
         for photo in self.photos {
             let _ = write!(settings, " {:08x}", photo.sum);
@@ -227,7 +236,7 @@ impl Run<'_> {
         Ok(choice)
     }
 
-    fn match_pairs(
+    pub(crate) fn match_pairs(
         &self,
         stage: &Stage<'_>,
         pairs: &BTreeSet<IndexPair>,
@@ -269,27 +278,34 @@ impl Run<'_> {
                 pairs::nearest(&positions)
             }
             Choice::Sequence => {
-                let coarse = self.coarse(work, &pairs::loop_frames(count), progress)?;
+                let coarse =
+                    self.coarse(work, &pairs::all_of(&pairs::loop_frames(count)), progress)?;
                 let mut found = pairs::sequence(count);
                 found.extend(pairs::loops(&coarse, &index_of, count));
                 found
             }
             Choice::Coarse => {
-                let coarse = self.coarse(work, &(0..count).collect::<Vec<_>>(), progress)?;
+                let coarse = self.coarse(work, &pairs::all(count), progress)?;
                 pairs::best_of(&coarse, &index_of, count)
             }
         })
     }
 
-    /// Matches all pairs of some photos with few features.
-    fn coarse(&self, work: &Work, chosen: &[usize], progress: &dyn Progress) -> Result<Vec<Pair>> {
+    /// Matches some pairs with few features.
+    pub(crate) fn coarse(
+        &self,
+        work: &Work,
+        every: &BTreeSet<IndexPair>,
+        progress: &dyn Progress,
+    ) -> Result<Vec<Pair>> {
         let folder = self.folder(work).join("coarse");
         std::fs::create_dir_all(&folder)
             .map_err(|e| Error::io("cannot create the folder", &folder, e))?;
         let database = folder.join("database.db");
-        let names: BTreeSet<&str> = chosen
+        let names: BTreeSet<&str> = every
             .iter()
-            .map(|&index| self.photos[index].name.as_str())
+            .flat_map(|&(a, b)| [a, b])
+            .map(|index| self.photos[index].name.as_str())
             .collect();
         let groups: Vec<Group> = self
             .groups
@@ -302,6 +318,7 @@ impl Run<'_> {
                     .cloned()
                     .collect(),
                 model: group.model,
+                parameters: group.parameters.clone(),
             })
             .filter(|group| !group.names.is_empty())
             .collect();
@@ -317,13 +334,9 @@ impl Run<'_> {
             &features,
             progress,
         )?;
-        let every: BTreeSet<IndexPair> = pairs::all(chosen.len())
-            .into_iter()
-            .map(|(a, b)| (chosen[a], chosen[b]))
-            .collect();
         self.match_pairs(
             &self.stage("coarse match: matching photos", &folder, &database),
-            &every,
+            every,
             progress,
         )?;
         Ok(Database::read(&database)?.pairs)

@@ -1,5 +1,6 @@
 //! `dapple photos`: makes a capture from photos or videos.
 
+mod add;
 mod shown;
 
 use super::train;
@@ -28,6 +29,9 @@ the best of a coarse match of all pairs.
 Frame: metres by GPS (x east, y down, z north) if it agrees with the photos; else y down by the
 cameras, and metres with --distance. Pixels of --distance are those of CAPTURE/images.
 
+--add: old photos, poses, intrinsics and points are copied unchanged; new photos and the points that they
+observe are appended. Photos of a camera of the capture share its intrinsics.
+
 The same photos, tool and options give the same bytes with one mapper thread and pycolmap.
 
 Examples:
@@ -35,7 +39,8 @@ Examples:
   dapple photos walk.mp4 -o captures/walk --train --view  poses and training in a browser
   dapple photos left/ right/ -o captures/street         two folders, one camera each
   dapple photos DCIM/bird -o captures/bird --install    without an installed COLMAP
-  dapple photos DCIM/desk -o captures/desk --distance IMG_3.jpg:412,880 IMG_3.jpg:1630,902 1.6m";
+  dapple photos DCIM/desk -o captures/desk --distance IMG_3.jpg:412,880 IMG_3.jpg:1630,902 1.6m
+  dapple photos DCIM/more --add out/bird                captures/bird-more, for dapple train --continue";
 
 /// Makes a capture from photos or videos, with an installed COLMAP or pycolmap
 #[derive(Debug, clap::Args)]
@@ -45,9 +50,13 @@ pub struct Args {
     #[arg(required = true, value_name = "PHOTOS")]
     inputs: Vec<PathBuf>,
 
-    /// Capture to create
-    #[arg(short, long, value_name = "CAPTURE")]
-    out: PathBuf,
+    /// Capture to create [default with --add: the capture's folder with -more]
+    #[arg(short, long, value_name = "CAPTURE", required_unless_present = "add")]
+    out: Option<PathBuf>,
+
+    /// Add the photos to the capture of a run, or to this capture, as a new capture
+    #[arg(long, value_name = "RUN_OR_CAPTURE", help_heading = "Input")]
+    add: Option<PathBuf>,
 
     /// Frames per second of a video [default: 2, fewer of a video longer than 150 s]
     #[arg(long, value_name = "N", value_parser = parse_rate)]
@@ -75,7 +84,7 @@ pub struct Args {
 
     /// Known distance, three or five values: PHOTO:x,y PHOTO:x,y LENGTH with the depth of the sparse points, or
     /// A:x,y B:x,y A:x,y B:x,y LENGTH with each end in two photos
-    #[arg(long, value_name = "PLACE", num_args = 3..=5)]
+    #[arg(long, value_name = "PLACE", num_args = 3..=5, help_heading = "Scale")]
     distance: Option<Vec<String>>,
 
     /// Ignore GPS positions
@@ -151,23 +160,10 @@ fn parse_rate(text: &str) -> Result<f64, String> {
 }
 
 pub fn run(args: &Args, console: &Console) -> Result<()> {
-    let options = Options {
-        fps: args.fps,
-        features: args.features,
-        photo_size: args.photo_size,
-        camera_model: args.camera_model.clone(),
-        mapper: args.mapper.into(),
-        mapper_threads: args.mapper_threads.max(1),
-        gpu: args.gpu,
-        seed: args.seed,
-        tool: args.tool.clone(),
-        install: args.install,
-        accept: args.accept,
-        distance: args.distance.as_deref().map(Distance::parse).transpose()?,
-        gps: !args.no_gps,
-        overwrite: args.overwrite,
-        ..Options::new(args.inputs.clone(), args.out.clone())
-    };
+    if let Some(to) = &args.add {
+        return add::run(args, to, console);
+    }
+    let options = options(args, args.out.clone().unwrap_or_default())?;
     let done = {
         let _grace = interrupt::grace();
         match args.view.start(console)? {
@@ -201,6 +197,27 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         train_words(&done).join(" ")
     ));
     Ok(())
+}
+
+/// Returns the options of the tool, for a capture at `out`.
+fn options(args: &Args, out: PathBuf) -> Result<Options> {
+    Ok(Options {
+        fps: args.fps,
+        features: args.features,
+        photo_size: args.photo_size,
+        camera_model: args.camera_model.clone(),
+        mapper: args.mapper.into(),
+        mapper_threads: args.mapper_threads.max(1),
+        gpu: args.gpu,
+        seed: args.seed,
+        tool: args.tool.clone(),
+        install: args.install,
+        accept: args.accept,
+        distance: args.distance.as_deref().map(Distance::parse).transpose()?,
+        gps: !args.no_gps,
+        overwrite: args.overwrite,
+        ..Options::new(args.inputs.clone(), out)
+    })
 }
 
 /// Returns the lines of the result.

@@ -1,8 +1,10 @@
 //! `dapple photos` with a stub of COLMAP.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use crate::common::{json, ok_in, refused, synth};
+use crate::common::{json, ok_in, refused, run_in, synth};
 use dapple_base::test_requirements;
+use dapple_photos::model::Model;
+use std::collections::HashMap;
 use std::path::Path;
 use std::process::Command;
 
@@ -90,6 +92,108 @@ fn photos_are_shown_while_their_poses_come() {
         let read = |out: &str| std::fs::read(at(out).join("sparse/0").join(file)).unwrap();
         assert!(read("made") == read("shown"), "{file}");
     }
+}
+
+/// Splits photos and model of [`bench`]: a capture `old` without the last two photos, and these photos in `new`.
+fn split(folder: &Path) {
+    let at = |name: &str| folder.join(name);
+    let mut model = Model::read_exact(&at("tool/model0")).unwrap();
+    // The stub's database numbers the photos by name.
+    let ids: HashMap<u32, u32> = (1..).zip(&model.images).map(|(n, i)| (i.id, n)).collect();
+    for image in &mut model.images {
+        image.id = ids[&image.id];
+    }
+    for point in &mut model.points {
+        point
+            .track
+            .iter_mut()
+            .for_each(|(image, _)| *image = ids[image]);
+    }
+    model.write(&at("tool/added")).unwrap();
+    let last = model.images.len() as u32 - 2;
+    for image in &model.images {
+        let to = if image.id > last { "new" } else { "old/images" };
+        std::fs::create_dir_all(at(to)).unwrap();
+        std::fs::rename(at("photos").join(&image.name), at(to).join(&image.name)).unwrap();
+    }
+    model.images.retain(|image| image.id <= last);
+    for point in &mut model.points {
+        point.track.retain(|(image, _)| *image <= last);
+    }
+    model.write(&at("old/sparse/0")).unwrap();
+}
+
+#[test]
+fn photos_are_added_to_a_capture_and_to_that_of_a_run() {
+    let Some(folder) = bench() else { return };
+    split(folder.path());
+    let add = |to: &'static str, more: &[&'static str]| {
+        [
+            &["photos", "new", "--add", to, "--tool", "tool/colmap"][..],
+            more,
+        ]
+        .concat()
+    };
+    let ran = ok_in(folder.path(), &add("old", &["--json"]));
+    let done = json(&ran);
+    assert_eq!(
+        (&done["placed"], &done["photos"], &done["old_photos"]),
+        (&2.into(), &2.into(), &7.into())
+    );
+    assert!(
+        ran.stderr.contains("then dapple train old-more\n"),
+        "{}",
+        ran.stderr
+    );
+    let ran = ok_in(folder.path(), &["info", "old-more"]);
+    assert!(ran.stdout.contains('9'), "{}", ran.stdout);
+    let train = [
+        "train", "old", "--steps", "2", "--device", "cpu", "-o", "out/old",
+    ];
+    ok_in(folder.path(), &train);
+    let ran = ok_in(folder.path(), &add("out/old", &["-o", "again"]));
+    assert!(
+        ran.stdout.contains("again: 2 of 2 new photos have a pose"),
+        "{}",
+        ran.stdout
+    );
+    assert!(
+        ran.stderr
+            .contains("then dapple train --continue out/old\n"),
+        "{}",
+        ran.stderr
+    );
+    // The run has the path of the capture that it continues with.
+    let ran = ok_in(
+        folder.path(),
+        &["train", "--continue", "out/old", "--steps", "+2"],
+    );
+    assert!(ran.stderr.contains("photos     2 new"), "{}", ran.stderr);
+    for file in ["cameras.bin", "images.bin", "points3D.bin"] {
+        let read =
+            |out: &str| std::fs::read(folder.path().join(out).join("sparse/0").join(file)).unwrap();
+        assert!(read("old-more") == read("again"), "{file}");
+    }
+    for (option, words) in [("--train", "last line"), ("--view", "report")] {
+        refused(
+            folder.path(),
+            &add("old", &[option]),
+            3,
+            &["cannot be combined with --add", words],
+        );
+    }
+    refused(
+        folder.path(),
+        &add("none", &[]),
+        4,
+        &["cannot open the capture"],
+    );
+    let ran = run_in(folder.path(), &["photos", "new"]);
+    assert!(
+        ran.code == 2 && ran.stderr.contains("--out"),
+        "{}",
+        ran.stderr
+    );
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! `FeatureExtraction.use_gpu`), so each setting has a list of names, and the first name in the help is used.
 
 use super::process::Job;
-use super::{Features, Mapping, Matches, Refining, Stage};
+use super::{Features, Mapping, Matches, Refining, Registering, Stage};
 use crate::watch;
 use dapple_base::{Error, Progress, Result};
 use std::collections::HashSet;
@@ -19,6 +19,9 @@ const THOROUGH: [&str; 2] = [
     "SiftExtraction.estimate_affine_shape",
     "SiftExtraction.domain_size_pooling",
 ];
+
+/// Options that keep the poses of a model that the mapper continues.
+const KEEPS_POSES: [&str; 2] = ["Mapper.fix_existing_frames", "Mapper.fix_existing_images"];
 
 /// Oldest version whose commands were compared with the names here.
 const OLDEST: (u32, u32) = (3, 7);
@@ -119,6 +122,9 @@ impl Colmap {
             to.path(&["image_list_path"], &list);
             to.put(&["ImageReader.single_camera"], "1");
             to.put(&["ImageReader.camera_model"], group.model);
+            if let Some(list) = group.parameter_list() {
+                to.put(&["ImageReader.camera_params"], &list);
+            }
             if let Some(masks) = features.masks {
                 to.path(&["ImageReader.mask_path"], masks);
             }
@@ -257,6 +263,66 @@ impl Colmap {
             count: |_, _| None,
         };
         job.run(&mut command, progress)
+    }
+
+    /// Finds poses of photos that are added to a model.
+    pub fn register(
+        &self,
+        stage: &Stage<'_>,
+        registering: &Registering<'_>,
+        progress: &dyn Progress,
+    ) -> Result<()> {
+        let mut points = self.command("point_triangulator")?;
+        let mut mapper = self.command("mapper")?;
+        if !KEEPS_POSES
+            .iter()
+            .any(|name| mapper.options.contains(*name))
+        {
+            return Err(Error::unsupported(format!(
+                "{} cannot add photos: its mapper has no option {}",
+                self.title, KEEPS_POSES[0]
+            ))
+            .at_path(&self.program)
+            .hint("install a newer COLMAP, or `python3 -m pip install pycolmap`"));
+        }
+        let folders = [
+            (&mut points, registering.known, registering.triangulated),
+            (&mut mapper, registering.triangulated, registering.out),
+        ];
+        let (threads, seed) = (registering.threads.to_string(), stage.seed.to_string());
+        for (to, input, output) in folders {
+            to.path(&["database_path"], stage.database);
+            to.path(&["image_path"], stage.images);
+            to.path(&["input_path"], input);
+            to.path(&["output_path"], output);
+            to.put(&["Mapper.num_threads"], &threads);
+            to.put(&["Mapper.random_seed"], &seed);
+            to.put(&["random_seed"], &seed);
+            to.put(&["Mapper.ba_use_gpu"], flag(stage.gpu));
+        }
+        points.put(&["clear_points"], "1");
+        mapper.put(&KEEPS_POSES, "1");
+        mapper.put(&["Mapper.multiple_models"], "0");
+        let cameras: Vec<String> = registering
+            .fixed_cameras
+            .iter()
+            .map(u32::to_string)
+            .collect();
+        mapper.put(&["Mapper.constant_cameras"], &cameras.join(","));
+        if !registering.refines_lenses {
+            mapper.put(&["Mapper.ba_refine_focal_length"], "0");
+            mapper.put(&["Mapper.ba_refine_extra_params"], "0");
+        }
+        let job = |log, total| Job {
+            what: stage.what,
+            tool: &self.title,
+            log,
+            total,
+            count: |line, before| line.contains("Registering image").then_some(before + 1),
+        };
+        let logs = ["triangulate.log", "register.log"].map(|name| stage.work.join(name));
+        job(&logs[0], 0).run(&mut points.command, progress)?;
+        job(&logs[1], registering.photos as u64).run(&mut mapper.command, progress)
     }
 }
 

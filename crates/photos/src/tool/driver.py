@@ -1,6 +1,6 @@
 """Runs one stage of pycolmap: `python driver.py STAGE SETTINGS.json`. Prints one JSON object per line.
 
-Stages: features, matches, map, refine. Keys of the settings: see tool/pycolmap.rs.
+Stages: features, matches, map, refine, register. Keys of the settings: see tool/pycolmap.rs.
 """
 import json
 import os
@@ -58,6 +58,8 @@ class Counted:
 def reader_options(group, settings):
     options = pycolmap.ImageReaderOptions()
     put(options, "camera_model", group["model"])
+    if group["parameters"]:
+        put(options, "camera_params", group["parameters"])
     if settings["masks"]:
         put(options, "mask_path", settings["masks"])
     return options
@@ -164,11 +166,47 @@ def refine(settings):
     model.write(settings["out"])
 
 
+def register(settings):
+    pycolmap.set_random_seed(settings["seed"])
+    options = pycolmap.IncrementalPipelineOptions()
+    put(options, "ba_use_gpu", settings["gpu"])
+    for path in ("random_seed", "mapper.random_seed", "triangulation.random_seed"):
+        put(options, path, settings["seed"])
+    for path in ("num_threads", "mapper.num_threads"):
+        put(options, path, settings["threads"])
+    known = pycolmap.Reconstruction(settings["known"])
+    pycolmap.triangulate_points(
+        known, settings["database"], settings["images"], settings["triangulated"], options=options
+    )
+    # `mapper` has the option in versions that copy it only from there.
+    fixed = [put(options, path, True) for path in ("fix_existing_frames", "mapper.fix_existing_frames")]
+    if not any(fixed):
+        sys.exit("ERROR: this pycolmap cannot keep known poses: it has no option fix_existing_frames")
+    for path in ("constant_cameras", "mapper.constant_cameras"):
+        put(options, path, set(settings["fixed_cameras"]))
+    put(options, "multiple_models", False)
+    registered = 0
+
+    def registered_one():
+        nonlocal registered
+        registered += 1
+        say(done=registered)
+
+    pycolmap.incremental_mapping(
+        settings["database"],
+        settings["images"],
+        settings["out"],
+        options,
+        input_path=settings["triangulated"],
+        next_image_callback=registered_one,
+    )
+
+
 def main():
     stage, path = sys.argv[1:3]
     with open(path, encoding="utf-8") as file:
         settings = json.load(file)
-    {"features": features, "matches": matches, "map": map_photos, "refine": refine}[stage](settings)
+    {"features": features, "matches": matches, "map": map_photos, "refine": refine, "register": register}[stage](settings)
     say(finished=True)
 
 

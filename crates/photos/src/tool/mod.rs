@@ -38,6 +38,8 @@ pub struct Group {
     pub names: Vec<String>,
     /// COLMAP's name of the camera model.
     pub model: &'static str,
+    /// Known parameters in the model's order; empty if the tool finds them.
+    pub parameters: Vec<f64>,
 }
 
 /// Files and settings of every stage.
@@ -102,6 +104,32 @@ pub struct Refining<'a> {
     pub out: &'a Path,
     /// Threads; see [`Mapping::threads`].
     pub threads: usize,
+}
+
+/// Settings of the search for photos to add to a model.
+pub struct Registering<'a> {
+    /// Folder of the model with the known poses, without points; ids are those of the database.
+    pub known: &'a Path,
+    /// Folder for the known photos with points.
+    pub triangulated: &'a Path,
+    /// Folder for the model with the added photos.
+    pub out: &'a Path,
+    /// Cameras with known parameters, by their ids.
+    pub fixed_cameras: &'a [u32],
+    /// True if the other photos have cameras of their own, whose parameters are searched.
+    pub refines_lenses: bool,
+    /// Threads; see [`Mapping::threads`].
+    pub threads: usize,
+    /// Number of photos to add.
+    pub photos: usize,
+}
+
+impl Group {
+    /// Returns the known parameters as COLMAP reads them; `None` if the tool finds them.
+    fn parameter_list(&self) -> Option<String> {
+        let numbers: Vec<String> = self.parameters.iter().map(f64::to_string).collect();
+        (!numbers.is_empty()).then(|| numbers.join(","))
+    }
 }
 
 impl Tool {
@@ -250,6 +278,28 @@ impl Tool {
         match self {
             Self::Colmap(tool) => tool.refine(stage, refining, progress),
             Self::Pycolmap(tool) => tool.refine(stage, refining, progress),
+        }
+    }
+}
+
+impl Tool {
+    /// Finds points of a model with known poses, then poses of other photos of the database; the known poses are kept.
+    ///
+    /// # Errors
+    /// A failure of the tool, a version that cannot keep poses, or a stop by the caller.
+    pub fn register(
+        &self,
+        stage: &Stage<'_>,
+        registering: &Registering<'_>,
+        progress: &dyn Progress,
+    ) -> Result<()> {
+        for folder in [registering.triangulated, registering.out] {
+            std::fs::create_dir_all(folder)
+                .map_err(|e| Error::io("cannot create the folder", folder, e))?;
+        }
+        match self {
+            Self::Colmap(tool) => tool.register(stage, registering, progress),
+            Self::Pycolmap(tool) => tool.register(stage, registering, progress),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! pycolmap, driven by an embedded script: `driver.py`.
 
 use super::process::Job;
-use super::{Features, Mapping, Matches, Refining, Stage};
+use super::{Features, Mapping, Matches, Refining, Registering, Stage};
 use crate::watch;
 use dapple_base::{Error, Progress, Result};
 use serde_json::{Value, json};
@@ -77,7 +77,7 @@ impl Pycolmap {
         let groups: Vec<Value> = features
             .groups
             .iter()
-            .map(|group| json!({"names": group.names, "model": group.model}))
+            .map(|group| json!({"names": group.names, "model": group.model, "parameters": group.parameter_list()}))
             .collect();
         let total = features.groups.iter().map(|group| group.names.len()).sum();
         let settings = json!({
@@ -144,6 +144,22 @@ impl Pycolmap {
             "model": refining.model, "out": refining.out, "gpu": stage.gpu, "threads": refining.threads,
         });
         self.run(stage, ("refine", "refine.log"), 0, &settings, progress)
+    }
+
+    /// Finds poses of photos that are added to a model.
+    pub fn register(
+        &self,
+        stage: &Stage<'_>,
+        registering: &Registering<'_>,
+        progress: &dyn Progress,
+    ) -> Result<()> {
+        let settings = json!({
+            "database": stage.database, "images": stage.images, "known": registering.known,
+            "triangulated": registering.triangulated, "out": registering.out, "gpu": stage.gpu,
+            "fixed_cameras": registering.fixed_cameras, "threads": registering.threads, "seed": stage.seed,
+        });
+        let log = ("register", "register.log");
+        self.run(stage, log, registering.photos, &settings, progress)
     }
 
     fn run(

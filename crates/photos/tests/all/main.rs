@@ -1,5 +1,6 @@
 //! Integration tests of this crate as one program.
 
+mod add;
 mod faults;
 mod folds;
 mod frame;

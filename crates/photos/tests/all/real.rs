@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 
 /// Returns a folder of real photos and the tool, or `None` where one of them is missing.
-fn photos_and_tool(photos: &str) -> Option<(PathBuf, Tool)> {
+pub fn photos_and_tool(photos: &str) -> Option<(PathBuf, Tool)> {
     let photos = test_requirements::capture(env!("CARGO_MANIFEST_DIR"), photos)?;
     let named = std::env::var_os("DAPPLE_PYTHON").unwrap_or_else(|| "python3".into());
     let Ok(Some(tool)) = Tool::open(&PathBuf::from(named)) else {

@@ -84,6 +84,17 @@ pub(super) fn detect(path: &Path) -> Result<Found> {
     }
 }
 
+/// Returns the folder of the COLMAP model of the capture at `path`; `None` for a capture of another format.
+///
+/// # Errors
+/// The errors of [`crate::load::open`] for a path without a capture.
+pub fn colmap_model(path: &Path) -> Result<Option<PathBuf>> {
+    Ok(match detect(path)? {
+        Found::Colmap { model, .. } => Some(model),
+        Found::Transforms(..) | Found::Blender(..) => None,
+    })
+}
+
 /// Detects the capture of a file (step 1).
 fn detect_file(path: &Path) -> Result<Found> {
     let parent = match path.parent() {

@@ -36,6 +36,7 @@ mod views;
 use crate::masks::{MaskMode, Masked};
 use crate::{Dataset, Error, Progress, Result};
 pub use inputs::{refuse_capture_file, refuse_output, refuse_output_file};
+pub use layouts::colmap_model;
 pub use open::open;
 pub use options::LoadOptions;
 use options::MASKS_HINT;

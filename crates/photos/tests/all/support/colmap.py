@@ -17,20 +17,22 @@ def read(name, otherwise):
 
 version, mode = read("version", "3.8"), read("mode", "")
 command, rest = sys.argv[1], sys.argv[2:]
-commands = ["feature_extractor", "matches_importer", "mapper", "bundle_adjuster"] + (["global_mapper"] if version >= "4" else [])
+commands = ["feature_extractor", "matches_importer", "mapper", "bundle_adjuster", "point_triangulator"] + (["global_mapper"] if version >= "4" else [])
 if command == "help":
     print(f"COLMAP {version} -- Structure-from-Motion and Multi-View Stereo\n\nAvailable commands:\n  help")
     print("\n".join(f"  {name}" for name in commands if name != mode))
     sys.exit()
 thorough = " SiftExtraction.estimate_affine_shape SiftExtraction.domain_size_pooling" if read("thorough", "") else ""
 new = "Feature" if version >= "3.12" else "Sift"
+kept = "" if mode == "moves poses" else " Mapper.fix_existing_" + ("frames" if version >= "3.12" else "images")
 names = {
     "feature_extractor": f"database_path image_path image_list_path ImageReader.single_camera ImageReader.camera_model "
-    f"ImageReader.mask_path {new}Extraction.use_gpu {new}Extraction.max_image_size SiftExtraction.max_num_features{thorough}",
+    f"ImageReader.mask_path ImageReader.camera_params {new}Extraction.use_gpu {new}Extraction.max_image_size SiftExtraction.max_num_features{thorough}",
     "matches_importer": f"database_path match_list_path match_type {new}Matching.use_gpu {new}Matching.guided_matching",
     "bundle_adjuster": "input_path output_path",
+    "point_triangulator": "database_path image_path input_path output_path clear_points Mapper.num_threads",
     "mapper": "database_path image_path output_path Mapper.num_threads Mapper.min_model_size "
-    "Mapper.snapshot_path Mapper.snapshot_images_freq",
+    f"Mapper.snapshot_path Mapper.snapshot_images_freq input_path Mapper.ba_refine_focal_length{kept}",
     "global_mapper": "database_path image_path output_path GlobalMapper.num_threads",
 }[command].split()
 if rest == ["--help"]:
@@ -42,6 +44,8 @@ if unknown:
     sys.exit(f"ERROR: Failed to parse options - unrecognised option '{unknown[0]}'.")
 with open(os.path.join(home, "calls"), "a", encoding="utf-8") as calls:
     calls.write(command + "\n")
+with open(os.path.join(home, "arguments"), "a", encoding="utf-8") as arguments:
+    arguments.write(command + " " + json.dumps(options) + "\n")
 if mode == f"crash {command}":
     print("F20260101 12:00:00 feature.cc:17] Check failed: bitmap.Read(path)", file=sys.stderr, flush=True)
     os.abort()
@@ -83,6 +87,11 @@ elif command == "matches_importer":
             (a * 2147483647 + b, count, b"\0" * (8 * count), 2 if count else 1),
         )
     print("Matching block [1/1]", flush=True)
+elif "--input_path" in options:
+    # Photos that are added: the known ones, or a prepared model with more.
+    prepared = os.path.join(home, "added")
+    is_mapper = command == "mapper" and os.path.isdir(prepared)
+    shutil.copytree(prepared if is_mapper else options["--input_path"], options["--output_path"], dirs_exist_ok=True)
 else:
     if "--Mapper.snapshot_path" in options:
         for name in ["0000000001", "0000000002"]:
