@@ -36,12 +36,14 @@ pub fn run(args: &Args, to: &Path, console: &Console) -> Result<()> {
         true => console.json(&added)?,
         false => console.outcome(&summary(&added))?,
     }
-    let next = match is_run {
-        true => {
-            RunFolder::open(to).extend_capture(&added.capture)?;
-            format!("--continue {}", to.display())
+    let capture = added.capture.display();
+    let next = match is_run.then(|| RunFolder::open(to).extend_capture(&added.capture)) {
+        None => capture.to_string(),
+        Some(Ok(())) => format!("--continue {}", to.display()),
+        Some(Err(e)) => {
+            console.note(&format!("note: the run does not have the new capture: {e}"));
+            format!("{capture} --continue {}", to.display())
         }
-        false => added.capture.display().to_string(),
     };
     console.note(&format!(
         "next: open {}, then dapple train {next}",
