@@ -124,6 +124,14 @@ fn a_run_for_a_time_ends_and_its_configuration_repeats_it() {
     assert_eq!(timed["steps"], again["steps"]);
     assert_eq!(timed["psnr"], again["psnr"]);
 
+    // A further part for a time: its plan and its step rates are stored, and a run of this configuration is another.
+    let more = ["train", "--continue", "again", "--time-budget", "1s"];
+    let said = ok_in(path, &more).stderr;
+    assert!(said.contains("with its optimizer state"), "{said}");
+    let longer = metrics(&path.join("again"));
+    assert!(longer["steps"].as_u64() > again["steps"].as_u64());
+    assert_eq!(longer["continuations"][0]["after"], again["steps"]);
+
     let contradictions: [&[&str]; 3] = [
         &["train", "capture", "--time-budget", "2s", "--steps", "10"],
         &["train", "--resume", "timed", "--time-budget", "2s"],

@@ -112,7 +112,7 @@ fn photos_that_join_change_what_they_see_and_nothing_else() {
     assert_eq!(same, frozen);
     // The new photos are trained on, and the same photos are scored.
     assert_eq!(scored(path, "more"), scored(path, "run"));
-    // The same bytes once more, after a stop.
+    // A run that was stopped writes the same bytes.
     let stopped = ["--stop-at=122", "-q"];
     ok_in(
         path,

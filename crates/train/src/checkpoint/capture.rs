@@ -139,10 +139,23 @@ impl CaptureIdentity {
 }
 
 impl CaptureIdentity {
-    /// Compares with the capture of the next part of a run. Photos may have another size, masks and depths another use:
-    /// their sums are compared only if `before` and `now` read them in the same way.
+    /// Checks that the next part of a run has the same capture. Photos may have another size, masks and depths another
+    /// use: their sums are compared only if `before` and `now` read them in the same way.
     ///
-    /// Returns the photos that joined, changed or left.
+    /// # Errors
+    /// See [`Self::check`].
+    pub(crate) fn check_content(
+        &self,
+        other: &Self,
+        before: &TrainConfig,
+        now: &TrainConfig,
+    ) -> Result<()> {
+        let comparison = Comparison::new(before, now);
+        comparison.bare(self).check(&comparison.bare(other))
+    }
+
+    /// Compares with the capture of the next part of a run, as [`Self::check_content`] does. Returns the photos that
+    /// joined, changed or left.
     ///
     /// # Errors
     /// Another capture: fewer than half of its photos are the same, or see [`Self::check`].

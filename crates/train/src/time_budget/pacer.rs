@@ -19,6 +19,9 @@ const TOLERANCE: f64 = 0.02;
 /// Share of the time to aim at; the rest is for noise.
 const AIM: f64 = 0.99;
 
+/// Steps of the longest possible run.
+const MOST_STEPS: u32 = 100_000_000;
+
 /// Progress of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Now {
@@ -39,6 +42,9 @@ pub struct Now {
 /// Step rate controller of a run.
 #[derive(Debug, Clone)]
 pub struct StepRateController {
+    /// Training time of the run before.
+    before: f64,
+    /// Time budget.
     seconds: f64,
     model: CostModel,
     pixels: f64,
@@ -51,6 +57,7 @@ impl StepRateController {
     /// A controller for a run that trains for `seconds` on photos of `pixels`, from its first step on.
     pub fn new(seconds: f64, model: CostModel, pixels: f64) -> Self {
         Self {
+            before: 0.0,
             seconds,
             model,
             pixels,
@@ -59,9 +66,32 @@ impl StepRateController {
         }
     }
 
+    /// A controller for a further part of a run that trains for `seconds`, after `done` steps in `before` seconds. Steps
+    /// are expected to take as long as these, for any number of Gaussians.
+    pub fn for_part(seconds: f64, (done, before): (u32, f64)) -> Self {
+        let model = CostModel {
+            fixed: before / f64::from(done.max(1)),
+            per_pixel: 0.0,
+            per_gaussian: 0.0,
+        };
+        Self {
+            before,
+            since: (done, before),
+            next_look: before + FIRST_LOOK * seconds,
+            ..Self::new(seconds, model, 0.0)
+        }
+    }
+
+    /// Returns the number of steps of a part, as expected before its first step: at least one.
+    pub fn steps_of_part(&self) -> u32 {
+        // The cast saturates.
+        ((self.seconds / self.model.seconds(self.pixels, 0.0)) as u32).clamp(1, MOST_STEPS)
+    }
+
     /// Returns the run's new last step, if it should change.
     pub fn observe(&mut self, now: &Now) -> Option<u32> {
-        let is_over = now.seconds >= self.seconds;
+        let end = self.before + self.seconds;
+        let is_over = now.seconds >= end;
         if now.step >= now.last || !(is_over || now.seconds >= self.next_look) {
             return None;
         }
@@ -74,14 +104,15 @@ impl StepRateController {
         }
         let pace = (now.seconds - seconds_then) / f64::from(now.done - done_then);
         self.since = (now.done, now.seconds);
-        let left = self.seconds - now.seconds;
+        let left = end - now.seconds;
         self.next_look = now.seconds + (LOOK_AFTER * left).max(LEAST_BETWEEN * self.seconds);
         let of = |gaussians: f64| self.model.seconds(self.pixels, gaussians);
         let later = pace * of(now.later_gaussians) / of(now.gaussians);
         let on_the_way = pace * f64::from(now.step.saturating_sub(now.done));
-        let fit = (AIM * self.seconds - now.seconds - on_the_way) / later.max(1e-9);
+        let aim = self.before + AIM * self.seconds;
+        let fit = (aim - now.seconds - on_the_way) / later.max(1e-9);
         // The cast saturates, and the sum is bounded by the longest possible run.
-        let steps = (fit as u32).clamp(1, 100_000_000 - now.step.min(99_999_999));
+        let steps = (fit as u32).clamp(1, MOST_STEPS - now.step.min(MOST_STEPS - 1));
         let planned = f64::from(now.last - now.step);
         let is_off = (f64::from(steps) - planned).abs() > TOLERANCE * planned;
         is_off.then(|| now.step + steps)

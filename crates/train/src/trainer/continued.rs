@@ -107,6 +107,21 @@ impl Trainer {
     }
 }
 
+impl Checkpoint {
+    /// Checks that no photo joins, changes or leaves if the run continues with this dataset and configuration.
+    /// [`Trainer::continue_run`] trains such photos.
+    ///
+    /// # Errors
+    /// Another capture, or other photos; the message names the first that differs.
+    pub fn check_photos(&self, dataset: &Dataset, config: &TrainConfig) -> Result<()> {
+        if self.capture == CaptureIdentity::default() {
+            return Ok(());
+        }
+        let now = CaptureIdentity::from_dataset(dataset);
+        self.capture.check_content(&now, &self.config, config)
+    }
+}
+
 /// Returns the photos that joined the capture since the part before.
 fn joined_photos(dataset: &Dataset, ended: &Checkpoint, config: &TrainConfig) -> Result<Joined> {
     let none = Joined {

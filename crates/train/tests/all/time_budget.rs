@@ -227,6 +227,32 @@ fn a_run_ends_in_time_whatever_a_step_takes() {
     assert!(ends_after(1.0, 10, |_| 2.0) <= 4.0);
 }
 
+#[test]
+fn a_further_part_ends_in_its_own_time() {
+    // 1000 steps of 0.1 s before it.
+    for (what, seconds_of) in [("as before", 0.1), ("slower", 0.4), ("faster", 0.02)] {
+        let mut pacer = StepRateController::for_part(20.0, (1000, 100.0));
+        assert_eq!(pacer.steps_of_part(), 200);
+        let (mut step, mut seconds, mut last) = (1000, 100.0, 1200);
+        while step < last {
+            step += 1;
+            seconds += seconds_of;
+            let now = Now {
+                step,
+                done: step,
+                seconds,
+                last,
+                gaussians: 1e5,
+                later_gaussians: 1e5,
+            };
+            last = pacer.observe(&now).unwrap_or(last);
+        }
+        assert!((118.0..=120.5).contains(&seconds), "{what}: {seconds}");
+    }
+    // The steps of this run took no time that was measured.
+    assert!(StepRateController::for_part(1.0, (0, 0.0)).steps_of_part() >= 1);
+}
+
 /// A measurement after a tenth of the time, at steps of 0.1 s, 50 of which are in flight.
 #[test]
 fn the_rest_is_what_fits_behind_the_queue_with_the_gaussians_to_come() {

@@ -60,7 +60,7 @@ pub struct Args {
     /// steps [default: half as many steps again]. The results replace those of RUN, unless --out names another folder.
     /// With a CAPTURE that has more photos, only what the new photos see is trained [default: 100 steps for each of them]
     #[arg(long = "continue", value_name = "RUN", help_heading = "Input",
-        conflicts_with_all = ["resume", "from", "print_config", "time_budget", "preset"])]
+        conflicts_with_all = ["resume", "from", "print_config", "preset"])]
     pub(super) continue_run: Option<PathBuf>,
 
     /// Memory for decoded photos, for example 4GiB [default: half of the free memory]. The limit applies to the host
@@ -72,7 +72,7 @@ pub struct Args {
     #[command(flatten)]
     pub(super) settings: SettingsArgs<All>,
 
-    /// Train for this long, for example 60s, 5m or 1h30m, instead of --steps. Excludes reading photos, calibration
+    /// Train for this long, for example 60s, 5m or 1h30m, instead of --steps; with --continue, this much longer. Excludes reading photos, calibration
     /// and scoring
     #[arg(long, value_name = "TIME", value_parser = parse_duration, help_heading = "Length and size",
         conflicts_with_all = ["steps", "stop_at", "resume", "print_config"])]

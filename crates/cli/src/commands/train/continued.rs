@@ -8,6 +8,7 @@
 
 use super::resume::{device, refuse_edited_config};
 use super::run_into;
+use super::time_budget;
 use super::{Args, Done, Wall, check_stop_at, live, load_capture, record_capture, refuse_results};
 use crate::console::Console;
 use crate::options::{NewFolders, placed, refuse_inputs};
@@ -15,6 +16,7 @@ use crate::training_display::{Shown, gaussians, grouped};
 use crate::viewing::playback;
 use dapple::scene::load::{self};
 use dapple::scene::{Capture, Error, Result};
+use dapple::train::time_budget::StepRateController;
 use dapple::train::{
     Checkpoint, Continuation, Fingerprint, Joined, PhotoCoverage, RunFolder, RunOrigin, Schedule,
     Snapshots, TrainConfig, Trainer,
@@ -63,7 +65,7 @@ fn continue_into(
     if is_same {
         refuse_edited_config(&source, &ended)?;
     }
-    let scene = capture_of(args, run, &ended)?;
+    let (scene, may_differ) = capture_of(args, run, &ended)?;
     let config = next_config(args, &source, &scene, &ended, console)?;
     check_stop_at(args.stop_at, &config)?;
     if let Some(step) = args.stop_at.filter(|&step| step <= ended.step) {
@@ -86,9 +88,20 @@ fn continue_into(
     }
     let viewer = args.view.start(console)?;
     let dataset = load_capture(&scene, &config, args.photo_memory, console)?;
+    if !may_differ {
+        let checked = ended.check_photos(&dataset, &config);
+        checked.map_err(|e| {
+            placed(e, &scene).hint(format!(
+                "restore the capture; to train on these photos, name it: `dapple train {} --continue {}`",
+                scene.display(),
+                run.display()
+            ))
+        })?;
+    }
     let count = args.view.snapshots(ended.launch.snapshots);
     let start = ended.launch.start.clone();
     let before = ended.config.clone();
+    let pacer = pacer(args, &ended);
     let psnr = ended
         .history
         .evals
@@ -97,6 +110,9 @@ fn continue_into(
     let psnr = psnr.map(|row| row.psnr);
     let mut trainer =
         Trainer::continue_run(&dataset, ended, config, engine).map_err(|e| placed(e, &scene))?;
+    if let Some(pacer) = pacer {
+        trainer.set_pacer(pacer);
+    }
     if !is_same {
         folder.clear_older()?;
     }
@@ -121,31 +137,35 @@ fn continue_into(
     run_into(&folder, &mut trainer, args.stop_at, shown, wall, console)
 }
 
-/// Returns the capture to continue with.
-fn capture_of(args: &Args, run: &Path, ended: &Checkpoint) -> Result<PathBuf> {
+/// Returns the capture to continue with, and true if its photos may differ from those of the part before.
+fn capture_of(args: &Args, run: &Path, ended: &Checkpoint) -> Result<(PathBuf, bool)> {
+    if let Some(scene) = &args.scene {
+        return Ok((scene.clone(), true));
+    }
+    let record = RunFolder::open(run).read_capture().ok().flatten();
+    let extended = record.and_then(|record| record.extended);
+    if let Some(extended) = extended.filter(|path| path.exists()) {
+        return Ok((extended, true));
+    }
     let again = || {
         format!(
-            "name it: `dapple train CAPTURE --continue {}`; photos and poses must be the same",
+            "name it: `dapple train CAPTURE --continue {}`",
             run.display()
         )
     };
-    let record = RunFolder::open(run).read_capture().ok().flatten();
-    let extended = record.and_then(|record| record.extended);
-    let extended = extended.filter(|path| path.exists());
-    let known = extended.or(ended.launch.capture.clone());
-    let Some(scene) = args.scene.clone().or(known) else {
+    let Some(scene) = ended.launch.capture.clone() else {
         return Err(Error::input("the run has no path of its capture")
             .at_path(run)
             .hint(again()));
     };
-    if args.scene.is_none() && !scene.exists() {
+    if !scene.exists() {
         return Err(
             Error::input("the capture of this run does not exist any more")
                 .at_path(&scene)
                 .hint(again()),
         );
     }
-    Ok(scene)
+    Ok((scene, false))
 }
 
 /// Returns the configuration of the next part.
@@ -157,11 +177,17 @@ fn next_config(
     console: &Console,
 ) -> Result<TrainConfig> {
     let mut given = args.given()?;
+    if let Some(pacer) = pacer(args, ended) {
+        time_budget::refuse_steps(args)?;
+        given.steps = Some(ended.step.saturating_add(pacer.steps_of_part()));
+        // Scores during the part are not in the budget.
+        given.eval.every = given.eval.every.or(Some(0));
+    }
     if args.config.is_some() && args.patch().steps.is_none() {
         // The steps of a file are those of its own run.
         given.steps = None;
     }
-    if args.settings.adds_steps() {
+    if args.settings.adds_steps() && args.time_budget.is_none() {
         given.steps = given.steps.map(|more| ended.step.saturating_add(more));
     }
     let options = ended.config.training_load_options();
@@ -206,6 +232,13 @@ fn next_config(
         ));
     }
     Ok(config)
+}
+
+/// Returns the controller of a part for a time budget.
+fn pacer(args: &Args, ended: &Checkpoint) -> Option<StepRateController> {
+    let before = (ended.step, ended.history.seconds.train);
+    let budget = args.time_budget;
+    budget.map(|seconds| StepRateController::for_part(seconds, before))
 }
 
 /// Returns the number of photos of a capture that the run does not know.
