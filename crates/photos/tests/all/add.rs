@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use crate::real::photos_and_tool;
-use crate::support::{Bench, HEIGHT, WIDTH, photo, sound};
+use crate::support::{Bench, HEIGHT, WIDTH, named, photo, sound};
 use dapple_base::{ErrorKind, NoProgress, Progress};
 use dapple_photos::model::{Image, Model, NO_POINT};
 use dapple_photos::{Added, Base, Options, add, default_out};
@@ -70,14 +70,7 @@ impl AddBench {
         let error = base
             .and_then(|base| add(options, &base, &NoProgress))
             .unwrap_err();
-        let text = error.to_string();
-        for word in words {
-            assert!(text.contains(word), "{word:?} is missing: {text}");
-        }
-        assert!(
-            error.place().is_some() && error.hint_text().is_some(),
-            "{text}"
-        );
+        named(&error, words);
     }
 }
 

@@ -2,11 +2,12 @@
 //! would without them.
 
 use super::engines::{Make, growing, last_report};
+use super::strategy;
 use super::training::{settings, views};
 use crate::scenes::{self, TestScene};
 use dapple_engine::{
-    Batch, DensifyPlan, Engine, EngineExt, LossTerm, OptimizerState, Relocation, Report,
-    StepSettings, ViewId, ViewState,
+    Batch, DensifyPlan, Engine, EngineExt, LossTerm, OptimizerState, Report, StepSettings, ViewId,
+    ViewState,
 };
 use dapple_scene::Splats;
 use dapple_scene::order::gather;
@@ -25,15 +26,7 @@ pub fn frozen_gaussians_stay(make: Make<'_>) {
     for size in [1, 2] {
         check_steps(make, &scene, size);
     }
-    let relocation = DensifyPlan {
-        grow_gradient: None,
-        prune_opacity: None,
-        relocate: Some(Relocation {
-            dead_opacity: 0.005,
-            add_permille: 50,
-        }),
-        ..growing()
-    };
+    let relocation = strategy::plan(usize::MAX);
     let adaptive = DensifyPlan {
         reset_opacity: Some(0.2),
         prune_opacity: Some(0.005),

@@ -63,7 +63,8 @@ fn opacities(splats: &Splats, logit: impl Fn(usize) -> f32) -> Splats {
     }
 }
 
-fn plan(max_gaussians: usize) -> DensifyPlan {
+/// Returns the plan of a relocation round.
+pub(super) fn plan(max_gaussians: usize) -> DensifyPlan {
     DensifyPlan {
         grow_gradient: None,
         prune_opacity: None,

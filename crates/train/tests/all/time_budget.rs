@@ -178,8 +178,18 @@ fn hasty_plans_keep_a_gaussian_for_each_sparse_point_and_pixels_to_tell_them_apa
 }
 
 fn ends_after(budget: f64, planned: u32, seconds_of: impl Fn(u32) -> f64) -> f64 {
-    let mut pacer = StepRateController::new(budget, model(), 1e6);
-    let (mut step, mut seconds, mut last) = (0, 0.0, planned);
+    let pacer = StepRateController::new(budget, model(), 1e6);
+    end_of(pacer, (0, 0.0), planned, seconds_of)
+}
+
+/// Returns the seconds at the end of a run that has taken these steps and seconds before.
+fn end_of(
+    mut pacer: StepRateController,
+    (mut step, mut seconds): (u32, f64),
+    planned: u32,
+    seconds_of: impl Fn(u32) -> f64,
+) -> f64 {
+    let mut last = planned;
     while step < last {
         step += 1;
         seconds += seconds_of(step);
@@ -230,23 +240,11 @@ fn a_run_ends_in_time_whatever_a_step_takes() {
 #[test]
 fn a_further_part_ends_in_its_own_time() {
     // 1000 steps of 0.1 s before it.
-    for (what, seconds_of) in [("as before", 0.1), ("slower", 0.4), ("faster", 0.02)] {
-        let mut pacer = StepRateController::for_part(20.0, (1000, 100.0));
-        assert_eq!(pacer.steps_of_part(), 200);
-        let (mut step, mut seconds, mut last) = (1000, 100.0, 1200);
-        while step < last {
-            step += 1;
-            seconds += seconds_of;
-            let now = Now {
-                step,
-                done: step,
-                seconds,
-                last,
-                gaussians: 1e5,
-                later_gaussians: 1e5,
-            };
-            last = pacer.observe(&now).unwrap_or(last);
-        }
+    for (what, seconds) in [("as before", 0.1), ("slower", 0.4), ("faster", 0.02)] {
+        let pacer = StepRateController::for_part(20.0, (1000, 100.0));
+        let steps = pacer.steps_of_part();
+        assert_eq!(steps, 200);
+        let seconds = end_of(pacer, (1000, 100.0), 1000 + steps, |_| seconds);
         assert!((118.0..=120.5).contains(&seconds), "{what}: {seconds}");
     }
     // The steps of this run took no time that was measured.

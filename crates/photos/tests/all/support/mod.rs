@@ -98,14 +98,7 @@ impl Bench {
     #[track_caller]
     pub fn refused(&self, words: &[&str]) -> dapple_base::Error {
         let error = self.make().unwrap_err();
-        let text = error.to_string();
-        for word in words {
-            assert!(text.contains(word), "{word:?} is missing: {text}");
-        }
-        assert!(
-            error.place().is_some() && error.hint_text().is_some(),
-            "{text}"
-        );
+        let text = named(&error, words);
         assert_eq!(
             error.what().matches(". ").count(),
             0,
@@ -113,6 +106,20 @@ impl Bench {
         );
         error
     }
+}
+
+/// Fails if an error has no place, no hint, or not these words. Returns its text.
+#[track_caller]
+pub fn named(error: &dapple_base::Error, words: &[&str]) -> String {
+    let text = error.to_string();
+    for word in words {
+        assert!(text.contains(word), "{word:?} is missing: {text}");
+    }
+    assert!(
+        error.place().is_some() && error.hint_text().is_some(),
+        "{text}"
+    );
+    text
 }
 
 #[cfg(unix)]
