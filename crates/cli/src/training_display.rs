@@ -6,11 +6,12 @@ use dapple::contract::DensifyReport;
 use dapple::live::LiveHook;
 use dapple::scene::Result;
 use dapple::train::{
-    Amendment, Change, EvalReport, Event, ExtensionCheck, ExtensionDecision, MOST_SNAPSHOT_BYTES,
-    Next, PausedRun, RunHook, Snapshots, StepProgress, Taken,
+    Amendment, Change, Continuation, EvalReport, Event, ExtensionCheck, ExtensionDecision,
+    MOST_SNAPSHOT_BYTES, Next, PausedRun, RunHook, Snapshots, StepProgress, Taken,
 };
 pub use dapple_base::numbers::grouped;
 use indicatif::ProgressBar;
+use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 /// Time between two lines if stderr is not a terminal.
@@ -318,6 +319,35 @@ pub fn clock(seconds: f64) -> String {
     } else {
         format!("{minutes}:{seconds:02}")
     }
+}
+
+/// Describes the photos that joined before a part, and what it trains for them.
+pub fn joined_photos(part: &Continuation) -> Option<String> {
+    let counts = [
+        (part.new_photos, "new"),
+        (part.changed_photos, "changed"),
+        (part.removed_photos, "removed"),
+    ];
+    let counts = counts.into_iter().filter(|(count, _)| *count > 0);
+    let counts: Vec<String> = counts
+        .map(|(count, what)| format!("{count} {what}"))
+        .collect();
+    if counts.is_empty() {
+        return None;
+    }
+    let mut line = counts.join(", ");
+    if part.added > 0 {
+        let _ = write!(line, "; {} at new points", gaussians(part.added));
+    }
+    let _ = match part.frozen {
+        0 => write!(line, "; all Gaussians are trained"),
+        frozen => write!(
+            line,
+            "; {} out of their view keep their bytes",
+            gaussians(frozen)
+        ),
+    };
+    Some(line)
 }
 
 #[cfg(test)]

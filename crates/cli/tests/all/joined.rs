@@ -103,6 +103,8 @@ fn photos_that_join_change_what_they_see_and_nothing_else() {
     ] {
         assert!(ran.stderr.contains(words), "{words}: {}", ran.stderr);
     }
+    let info = ok_in(path, &["info", "more"]).stdout;
+    assert!(info.contains("photos: 2 new; "), "{info}");
     // Blocks that no new photo sees keep their bytes, and the others do not.
     let before: HashSet<Vec<u8>> = rows(path, "run").into_iter().collect();
     let same = rows(path, "more")

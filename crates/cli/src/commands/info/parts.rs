@@ -1,6 +1,6 @@
 //! Parts of a run that was continued, with the scores at their ends.
 
-use crate::training_display::grouped;
+use crate::training_display::{grouped, joined_photos};
 use dapple::train::{Continuation, EvalRow, SettingChange};
 use serde::Serialize;
 
@@ -18,6 +18,9 @@ pub struct Part {
     has_state: Option<bool>,
     /// Settings that differ from those of the part before.
     changes: Vec<SettingChange>,
+    /// Description of the photos that joined before it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    photos: Option<String>,
 }
 
 /// Returns the parts of a run with `steps` steps; empty for a run with one part.
@@ -37,6 +40,7 @@ pub fn parts_of(continuations: &[Continuation], evals: &[EvalRow], steps: u32) -
             ssim: scored.map(|row| row.ssim),
             has_state: begun.map(|part| part.has_state),
             changes: begun.map(|part| part.changes.clone()).unwrap_or_default(),
+            photos: begun.and_then(joined_photos),
         }
     };
     begun.zip(ends).map(part).collect()
@@ -59,6 +63,9 @@ pub fn lines_of(parts: &[Part]) -> Vec<(&'static str, String)> {
             grouped((part.after + 1).into()),
             grouped(part.steps.into())
         );
+        if let Some(photos) = &part.photos {
+            text = format!("{text}; photos: {photos}");
+        }
         let changes = part.changes.iter().filter(|change| change.key != "steps");
         let changes = changes.map(|change| {
             let SettingChange { key, before, now } = change;

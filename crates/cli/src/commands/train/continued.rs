@@ -12,7 +12,7 @@ use super::time_budget;
 use super::{Args, Done, Wall, check_stop_at, live, load_capture, record_capture, refuse_results};
 use crate::console::Console;
 use crate::options::{NewFolders, placed, refuse_inputs};
-use crate::training_display::{Shown, gaussians, grouped};
+use crate::training_display::{Shown, gaussians, grouped, joined_photos};
 use crate::viewing::playback;
 use dapple::scene::load::{self};
 use dapple::scene::{Capture, Error, Result};
@@ -22,7 +22,6 @@ use dapple::train::{
     Snapshots, TrainConfig, Trainer,
 };
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 /// Continues the run in `run`.
@@ -313,7 +312,7 @@ fn plan(
         schedule.sh_degree(first),
         now.sh_degree
     ));
-    lines.extend(photos(part));
+    lines.extend(joined_photos(part).map(|photos| format!("  photos     {photos}")));
     for change in part.changes.iter().filter(|change| change.key != "steps") {
         lines.push(format!(
             "  changed    {} = {}, was {}",
@@ -321,35 +320,6 @@ fn plan(
         ));
     }
     lines
-}
-
-/// Describes the photos that joined before a part, and what it trains for them.
-fn photos(part: &Continuation) -> Option<String> {
-    let counts = [
-        (part.new_photos, "new"),
-        (part.changed_photos, "changed"),
-        (part.removed_photos, "removed"),
-    ];
-    let counts = counts.into_iter().filter(|(count, _)| *count > 0);
-    let counts: Vec<String> = counts
-        .map(|(count, what)| format!("{count} {what}"))
-        .collect();
-    if counts.is_empty() {
-        return None;
-    }
-    let mut line = format!("  photos     {}", counts.join(", "));
-    if part.added > 0 {
-        let _ = write!(line, "; {} at new points", gaussians(part.added));
-    }
-    let _ = match part.frozen {
-        0 => write!(line, "; all Gaussians are trained"),
-        frozen => write!(
-            line,
-            "; {} out of their view keep their bytes",
-            gaussians(frozen)
-        ),
-    };
-    Some(line)
 }
 
 /// Describes the density control of a part.
