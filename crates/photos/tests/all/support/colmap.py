@@ -95,9 +95,13 @@ elif "--input_path" in options:
 else:
     if "--Mapper.snapshot_path" in options:
         for name in ["0000000001", "0000000002"]:
-            shutil.copytree(os.path.join(home, "model0"), os.path.join(options["--Mapper.snapshot_path"], name))
-            # The reader of snapshots must find each.
-            time.sleep(1)
+            written, path = os.path.join(home, name), os.path.join(options["--Mapper.snapshot_path"], name)
+            shutil.copytree(os.path.join(home, "model0"), written)
+            os.rename(written, path)
+            # The reader of snapshots must find each, and removes it.
+            patience = time.monotonic() + 60
+            while os.path.exists(path) and time.monotonic() < patience:
+                time.sleep(0.02)
     for index in range(9):
         search = "thorough-" if "/thorough/" in options["--output_path"] else ""
         model = os.path.join(home, f"{search}model{index}")
