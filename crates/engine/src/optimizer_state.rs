@@ -1,7 +1,8 @@
 //! [`OptimizerState`]: what a run needs to continue.
 
-use crate::ViewState;
+use crate::{STATISTICS, ViewState};
 use dapple_scene::Splats;
+use dapple_scene::order::{append, gather};
 
 /// State, in addition to the splats, that a run needs to continue bit-identically.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -38,5 +39,31 @@ impl OptimizerState {
             frozen: 0,
             views,
         }
+    }
+
+    /// Puts the state of Gaussians in another order: that of the old indices `order`. Tensors of another length stay.
+    pub fn reorder(&mut self, order: &[usize]) {
+        for moments in [&mut self.first_moments, &mut self.second_moments] {
+            if moments.len() == order.len() {
+                *moments = gather(moments, order);
+            }
+        }
+        for statistic in STATISTICS {
+            let values = statistic.values(self);
+            if values.len() == order.len() {
+                let values = order.iter().map(|&from| values[from]).collect();
+                statistic.set(self, values);
+            }
+        }
+    }
+
+    /// Appends the state of further Gaussians.
+    pub fn append(&mut self, more: Self) {
+        for statistic in STATISTICS {
+            let values = [statistic.values(self), statistic.values(&more)].concat();
+            statistic.set(self, values);
+        }
+        append(&mut self.first_moments, more.first_moments);
+        append(&mut self.second_moments, more.second_moments);
     }
 }

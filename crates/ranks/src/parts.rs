@@ -166,24 +166,12 @@ pub fn join(parts: Vec<(Splats, OptimizerState)>) -> (Splats, OptimizerState) {
     let order: Vec<usize> = order.collect();
     for (part, part_state) in parts {
         append(&mut splats, part);
-        append_state(&mut state, part_state);
+        state.append(part_state);
     }
-    for set in [
-        &mut splats,
-        &mut state.first_moments,
-        &mut state.second_moments,
-    ] {
-        if set.len() == order.len() {
-            *set = gather(set, &order);
-        }
+    if splats.len() == order.len() {
+        splats = gather(&splats, &order);
     }
-    for statistic in STATISTICS {
-        let values = statistic.values(&state);
-        if values.len() == order.len() {
-            let values = order.iter().map(|&from| values[from]).collect();
-            statistic.set(&mut state, values);
-        }
-    }
+    state.reorder(&order);
     (splats, state)
 }
 
@@ -254,16 +242,6 @@ pub fn from_bytes(bytes: &[u8]) -> Result<(Splats, OptimizerState)> {
         statistic.set(&mut state, next()?.to_vec());
     }
     Ok((splats, state))
-}
-
-/// Appends the state of Gaussians to that of others.
-fn append_state(to: &mut OptimizerState, part: OptimizerState) {
-    for statistic in STATISTICS {
-        let values = [statistic.values(to), statistic.values(&part)].concat();
-        statistic.set(to, values);
-    }
-    append(&mut to.first_moments, part.first_moments);
-    append(&mut to.second_moments, part.second_moments);
 }
 
 #[cfg(test)]

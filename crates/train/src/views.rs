@@ -114,13 +114,7 @@ pub(crate) fn choose_views(
         }
         _ => {}
     }
-    let names: Vec<&str> = dataset
-        .views
-        .iter()
-        .map(|view| view.name.as_str())
-        .collect();
-    let split = config.data.split_names(&names, dataset.own_split.as_ref());
-    let Split { train, eval } = split;
+    let Split { train, eval } = config.data.split_views(dataset);
     if train.is_empty() {
         return Err(
             Error::input("every photo is held out: none is left to train on")

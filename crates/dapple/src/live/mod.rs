@@ -51,9 +51,7 @@ pub fn stage(title: String, device: String, gaussians: u64, stance: &InitialView
 
 /// Returns the photos of a capture with their known scores.
 pub fn entries(dataset: &Dataset, config: &TrainConfig, scores: &[ImageScore]) -> Vec<CameraEntry> {
-    let data = &config.data;
-    let split = dataset.split(data.eval_every);
-    let split = split.limited(data.max_train_views, data.max_eval_views);
+    let split = config.data.split_views(dataset);
     let views = dataset.views.iter().enumerate();
     views
         .map(|(i, view)| CameraEntry {

@@ -1,5 +1,5 @@
 //! Photos that are added to a capture, with a stub of the tool and with the real pycolmap.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
 use crate::real::photos_and_tool;
 use crate::support::{Bench, HEIGHT, WIDTH, named, photo, sound};

@@ -2,7 +2,7 @@
 
 use super::DataConfig;
 use dapple_base::settings::{Kind, Setting};
-use dapple_scene::{OwnSplit, Split};
+use dapple_scene::{Dataset, OwnSplit, Split};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -93,9 +93,26 @@ impl Setting for JoinedPhotos {
 }
 
 impl DataConfig {
-    /// Splits photos by name, within the configured numbers. Photos of the first capture of the run are held out as they
-    /// were. Those that joined later are trained on, unless the capture's own split holds them out, and come last.
-    pub(crate) fn split_names(&self, names: &[&str], own: Option<&OwnSplit>) -> Split {
+    /// Splits the views of a dataset into held-out and training views, as the trainer does.
+    pub fn split_views(&self, dataset: &Dataset) -> Split {
+        let limits = (self.max_train_views, self.max_eval_views);
+        self.split_names(&names_of(dataset), dataset.own_split.as_ref(), limits)
+    }
+
+    /// Returns the split of [`Self::split_views`] without its limits on the numbers of views.
+    pub fn split_all_views(&self, dataset: &Dataset) -> Split {
+        self.split_names(&names_of(dataset), dataset.own_split.as_ref(), (0, 0))
+    }
+
+    /// Splits photos by name, within these numbers of training and held-out photos; 0 = all. Photos of the first capture
+    /// of the run are held out as they were. Those that joined later are trained on, unless the capture's own split holds
+    /// them out, and come last.
+    pub(super) fn split_names(
+        &self,
+        names: &[&str],
+        own: Option<&OwnSplit>,
+        (most_train, most_eval): (usize, usize),
+    ) -> Split {
         let has_joined = |&i: &usize| self.joined.has_new(names[i]);
         let is_named = self.eval_every > 0 && own.is_some_and(OwnSplit::is_own);
         let (joined, first): (Vec<usize>, Vec<usize>) = match is_named {
@@ -104,8 +121,7 @@ impl DataConfig {
         };
         let all = self.with_removed(names, &first);
         let all_names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
-        let split = Split::new(&all_names, own, self.eval_every)
-            .limited(self.max_train_views, self.max_eval_views);
+        let split = Split::new(&all_names, own, self.eval_every).limited(most_train, most_eval);
         let here = |list: Vec<usize>| list.into_iter().filter_map(|i| all[i].1);
         let (later, mut train): (Vec<usize>, Vec<usize>) = here(split.train).partition(has_joined);
         train.extend(later.into_iter().chain(joined));
@@ -136,12 +152,17 @@ impl DataConfig {
     }
 }
 
+fn names_of(dataset: &Dataset) -> Vec<&str> {
+    let views = dataset.views.iter();
+    views.map(|view| view.name.as_str()).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn split(data: &DataConfig, names: &[&str]) -> [Vec<String>; 2] {
-        let split = data.split_names(names, None);
+        let split = data.split_names(names, None, (0, 0));
         [split.train, split.eval].map(|list| list.iter().map(|&i| names[i].to_owned()).collect())
     }
 

@@ -72,7 +72,8 @@ impl DataConfig {
             .iter()
             .map(|image| image.name.as_str())
             .collect();
-        self.split_names(&names, capture.own_split.as_ref())
+        let limits = (self.max_train_views, self.max_eval_views);
+        self.split_names(&names, capture.own_split.as_ref(), limits)
     }
 }
 

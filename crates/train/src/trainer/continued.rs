@@ -45,9 +45,10 @@ impl Trainer {
         mut engine: BoxedEngine,
     ) -> Result<Self> {
         config.validate()?;
-        let joined = joined_photos(dataset, &ended, &config)?;
+        let now = CaptureIdentity::from_dataset(dataset);
+        let joined = joined_photos(&now, &ended, &config)?;
         config.data.joined = config.data.joined.with(joined.clone());
-        ended.capture = CaptureIdentity::from_dataset(dataset);
+        ended.capture = now;
         ended.state.frozen = 0;
         let has_state = !ended.state.first_moments.is_empty();
         if !has_state {
@@ -123,7 +124,11 @@ impl Checkpoint {
 }
 
 /// Returns the photos that joined the capture since the part before.
-fn joined_photos(dataset: &Dataset, ended: &Checkpoint, config: &TrainConfig) -> Result<Joined> {
+fn joined_photos(
+    now: &CaptureIdentity,
+    ended: &Checkpoint,
+    config: &TrainConfig,
+) -> Result<Joined> {
     let none = Joined {
         after: ended.step,
         ..Joined::default()
@@ -131,8 +136,7 @@ fn joined_photos(dataset: &Dataset, ended: &Checkpoint, config: &TrainConfig) ->
     if ended.capture == CaptureIdentity::default() {
         return Ok(none);
     }
-    let now = CaptureIdentity::from_dataset(dataset);
-    let joined = ended.capture.joined(&now, &ended.config, config);
+    let joined = ended.capture.joined(now, &ended.config, config);
     let joined = joined.map_err(|e| {
         e.hint(
             "give the capture of the run, or one with most of its photos: `dapple train CAPTURE --continue RUN`; --from \

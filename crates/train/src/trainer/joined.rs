@@ -14,7 +14,7 @@ use crate::{AppearanceModel, Checkpoint, Schedule, TrainConfig, contributions, i
 use dapple_base::NoProgress;
 use dapple_device::BoxedEngine;
 use dapple_engine::features::photometric::Photometric;
-use dapple_engine::{AppearanceGrids, OptimizerState, PosedCamera, STATISTICS, ViewState};
+use dapple_engine::{AppearanceGrids, OptimizerState, PosedCamera, ViewState};
 use dapple_scene::order::{append, gather, morton_order};
 use dapple_scene::{Camera, Dataset, Error, ErrorKind, Point, Rays, Result, Splats, View};
 use glam::DVec3;
@@ -61,29 +61,22 @@ pub(super) fn join(
     mut joined: Joined,
 ) -> Result<Touched> {
     refuse_state(&ended.config, &joined)?;
-    let views = |names: &BTreeSet<&str>| -> Vec<Camera> {
-        let train = chosen.train.iter().map(|&i| &dataset.views[i]);
-        let named = train.filter(|view| names.contains(view.name.as_str()));
-        named.map(|view| view.camera).collect()
-    };
     let photos: BTreeSet<&str> = joined.photos().map(String::as_str).collect();
-    let cameras = views(&photos);
-    let is_whole = config.antialias;
-    let is_trained = match is_whole {
-        // Its 3D filters depend on all photos.
+    let views = chosen.train.iter().map(|&i| &dataset.views[i]);
+    let (own, others): (Vec<&View>, Vec<&View>) =
+        views.partition(|view| photos.contains(view.name.as_str()));
+    let cameras: Vec<Camera> = own.iter().map(|view| view.camera).collect();
+    let is_trained = match config.antialias {
+        // The 3D filters of all Gaussians depend on all photos.
         true => None,
         false => trained(ended, config, engine, &cameras)?,
     };
-    let others = chosen.train.iter().map(|&i| &dataset.views[i]);
-    let others = others.filter(|view| !photos.contains(view.name.as_str()));
-    let others: Vec<&View> = others.collect();
     let beside = match &is_trained {
         Some(trained) => showing(&others, (&ended.splats, trained), config, engine)?,
         None => vec![true; others.len()],
     };
     let beside = others.iter().zip(beside).filter(|(_, shows)| *shows);
     let beside = beside.map(|(view, _)| view.name.clone()).collect();
-    drop(photos);
     joined.beside = beside;
     let added = add_points((dataset, chosen), ended, config, &cameras)?;
     let frozen = is_trained.map_or(0, |mut trained| {
@@ -188,17 +181,7 @@ fn put_last(ended: &mut Checkpoint, trained: &[bool]) -> usize {
     let those = |wanted: bool| (0..trained.len()).filter(move |&i| trained[i] == wanted);
     let order: Vec<usize> = those(true).chain(those(false)).collect();
     ended.splats = gather(&ended.splats, &order);
-    let state = &mut ended.state;
-    for moments in [&mut state.first_moments, &mut state.second_moments] {
-        *moments = gather(moments, &order);
-    }
-    for statistic in STATISTICS {
-        let values = statistic.values(state);
-        if !values.is_empty() {
-            let values = order.iter().map(|&i| values[i]).collect();
-            statistic.set(state, values);
-        }
-    }
+    ended.state.reorder(&order);
     those(false).count()
 }
 
@@ -218,23 +201,11 @@ fn add_points(
     let new = init::first_splats(&points, chosen.extent, config)?;
     let added = new.len();
     let mut fresh = OptimizerState::untrained(&new, ViewState::default());
-    let state = &mut ended.state;
-    append(&mut ended.splats, new);
-    append(
-        &mut state.first_moments,
-        std::mem::take(&mut fresh.first_moments),
-    );
-    append(
-        &mut state.second_moments,
-        std::mem::take(&mut fresh.second_moments),
-    );
-    for statistic in STATISTICS {
-        let mut values = statistic.values(state).to_vec();
-        if !values.is_empty() {
-            values.resize(values.len() + added, 0.0);
-            statistic.set(state, values);
-        }
+    if !ended.state.filter_3d.is_empty() {
+        fresh.filter_3d = vec![0.0; added];
     }
+    append(&mut ended.splats, new);
+    ended.state.append(fresh);
     Ok(added)
 }
 

@@ -84,7 +84,7 @@ impl Inputs {
 impl Inputs {
     /// Returns the photos of the training.
     fn photos(&self) -> Photos<'_> {
-        let split = self.dataset.split(self.config.data.eval_every);
+        let split = self.config.data.split_all_views(&self.dataset);
         Photos::new(&self.dataset, &split.train)
     }
 
@@ -316,7 +316,7 @@ fn coloured(
 /// Prints scores at the held-out photos and the distance to the sparse points.
 fn score(mesh: &Mesh, inputs: &Inputs, cameras: &[Pinhole], console: &Console) -> Result<()> {
     let dataset = &inputs.dataset;
-    let split = dataset.split(inputs.config.data.eval_every);
+    let split = inputs.config.data.split_all_views(dataset);
     let photos = Photos::new(dataset, &split.eval);
     let indices: Vec<usize> = (0..photos.count()).collect();
     let scores = score_photos(mesh, &photos, &indices)?;

@@ -46,11 +46,7 @@ pub fn planned(
     let started = Instant::now();
     let capture = load::open(scene, &config.load_options())?;
     let dataset = load::describe_all(&capture, &config.load_options(), &NoProgress)?;
-    let data = &config.data;
-    let train = dataset
-        .split(data.eval_every)
-        .limited(data.max_train_views, data.max_eval_views)
-        .train;
+    let train = config.data.split_views(&dataset).train;
     let evidence = CaptureStatistics::measure(&dataset, &train)?;
     let points = dataset.points.len();
     let (model, wish) = {
