@@ -131,6 +131,19 @@ fn photos_that_join_change_what_they_see_and_nothing_else() {
 }
 
 #[test]
+fn a_mesh_is_scored_at_the_photos_that_training_held_out() {
+    let folder = captures(&[("few", &["003.png", "004.png"])]);
+    let path = folder.path();
+    train(path, "few", &["-o=run", "--eval-every=5"]);
+    ok_in(path, &["train", "all", "--continue", "run", "-q"]);
+    let mesh = ["mesh", "run", "--device=cpu", "-o=m.ply", "--score"];
+    let said = ok_in(path, &mesh).stdout;
+    // Every fifth of the 14 photos; every fifth of all 16 would be four.
+    assert_eq!(metrics(path, "run")["images"].as_array().unwrap().len(), 3);
+    assert!(said.contains("held-out photos   3 of them"), "{said}");
+}
+
+#[test]
 fn photos_that_change_or_leave_are_told_and_others_are_scored_as_before() {
     let folder = captures(&[("fewer", &["002.png", "009.png"]), ("other", &[])]);
     let path = folder.path();
