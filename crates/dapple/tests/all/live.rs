@@ -4,6 +4,7 @@
 
 use dapple::live::{LiveHook, LiveOptions};
 use dapple::prelude::*;
+use dapple::train::{Joined, JoinedPhotos};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -35,6 +36,27 @@ fn a_run_with_a_viewer_is_the_same_run() {
     assert!(live.url().contains("token="), "{}", live.url());
     shown.run(&mut live).unwrap();
     assert!(shown.splats().unwrap() == alone.splats().unwrap());
+}
+
+/// Photos that joined the run later move no other photo between training and held-out ones.
+#[test]
+fn the_page_marks_the_photos_that_training_held_out() {
+    let dataset = capture();
+    let mut config = Preset::Micro.config_for(30);
+    config.data.eval_every = 2;
+    let held_out = |config: &TrainConfig| {
+        let entries = dapple::live::entries(&dataset, config, &[]);
+        let held_out = entries.into_iter().filter(|entry| entry.held_out);
+        held_out.map(|entry| entry.name).collect::<Vec<String>>()
+    };
+    assert_eq!(held_out(&config), ["000.png", "002.png", "004.png"]);
+    let part = Joined {
+        after: 10,
+        new: vec!["001.png".to_owned()],
+        ..Joined::default()
+    };
+    config.data.joined = JoinedPhotos::default().with(part);
+    assert_eq!(held_out(&config), ["000.png", "003.png", "005.png"]);
 }
 
 /// The viewer can be added to a trainer, and its program can stop the run.
