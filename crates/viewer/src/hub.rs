@@ -9,7 +9,7 @@
 use crate::edit::{EditCommand, EditRequest, EditState, Effect};
 use crate::picture::Encoded;
 use crate::protocol::{Command, Models, ViewRequest};
-use crate::request::{PageId, Request};
+use crate::request::{PageId, Request, TrainOn};
 use crate::stage::{Stage, Status};
 use axum::body::Bytes;
 use dapple_scene::{Camera, Error, PhotoSource, Result};
@@ -65,6 +65,9 @@ struct Inner {
     stage_text: String,
     status_text: Option<String>,
     commands: Vec<Command>,
+    /// True while pages may train the run on.
+    may_train_on: bool,
+    train_on: Option<TrainOn>,
     edits: VecDeque<EditRequest>,
     edit_text: Option<String>,
     /// True if pages were not sent this state before.
@@ -108,6 +111,10 @@ impl Hub {
     pub(crate) fn report(&self, status: &Status) {
         let text = told("status", status);
         let mut inner = self.lock();
+        inner.may_train_on = status.train_on.is_some();
+        if !inner.may_train_on {
+            inner.train_on = None;
+        }
         inner.status_text = Some(text.clone());
         for page in inner.pages.values_mut() {
             page.mail.status = Some(text.clone());
@@ -237,6 +244,35 @@ impl Hub {
         }
         drop(inner);
         self.asked.notify_all();
+    }
+
+    /// Stores the request of a page to train on.
+    ///
+    /// # Errors
+    /// No step, too many steps, a run that has not ended, or another request before.
+    pub(crate) fn train_on(&self, steps: i64) -> Result<()> {
+        let mut inner = self.lock();
+        if !inner.may_train_on {
+            return Err(match inner.stage.trains {
+                true => Error::input("the run has not reached its last step")
+                    .hint("wait for its end; the page then offers \"Train on\""),
+                false => Error::input("no run is shown here that can be trained on"),
+            });
+        }
+        let steps = u32::try_from(steps).ok().filter(|&steps| steps > 0);
+        let Some(steps) = steps else {
+            return Err(Error::input("this number of steps cannot be trained")
+                .hint("enter a whole number of further steps, 1 or more"));
+        };
+        if inner.train_on.is_some() {
+            return Err(Error::input("another page has pressed \"Train on\" first"));
+        }
+        inner.train_on = Some(TrainOn { steps });
+        Ok(())
+    }
+
+    pub(crate) fn take_train_on(&self) -> Option<TrainOn> {
+        self.lock().train_on.take()
     }
 
     /// Queues an edit of a page.

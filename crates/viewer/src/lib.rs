@@ -50,9 +50,9 @@ mod stage;
 pub use edit::{Edit, EditRequest, EditSession, EditState, Effect, Histogram, SaveTo};
 pub use picture::Encoded;
 pub use protocol::{Command, MAX_SIDE, Models, ViewRequest};
-pub use request::Request;
+pub use request::{Request, TrainOn};
 pub use share::Share;
-pub use stage::{CameraEntry, Stage, Status};
+pub use stage::{CameraEntry, Curves, Part, Stage, Status};
 
 use dapple_scene::{Error, Result};
 use hub::Hub;
@@ -85,14 +85,14 @@ impl Default for ViewerOptions {
     }
 }
 
-/// Viewer: a page in a browser, and the server behind it. The server ends when this is dropped.
-#[derive(Debug)]
+/// Viewer: a page in a browser, and the server behind it. The server ends when this and its copies are dropped.
+#[derive(Debug, Clone)]
 pub struct Viewer {
     hub: Arc<Hub>,
     address: SocketAddr,
     url: String,
     /// Dropping it ends the server.
-    _running: tokio::sync::oneshot::Sender<()>,
+    _running: Arc<tokio::sync::oneshot::Sender<()>>,
 }
 
 impl Viewer {
@@ -126,7 +126,7 @@ impl Viewer {
             hub,
             address,
             url,
-            _running: running,
+            _running: Arc::new(running),
         })
     }
 
@@ -169,6 +169,12 @@ impl Viewer {
     /// Removes and returns the run commands that pages sent since the last call, in order.
     pub fn commands(&self) -> Vec<Command> {
         self.hub.take_commands()
+    }
+
+    /// Removes and returns the request of a page to train on. Pages send one only while the last reported status has
+    /// [`Status::train_on`]; the first request counts.
+    pub fn train_on(&self) -> Option<TrainOn> {
+        self.hub.take_train_on()
     }
 
     /// Removes and returns the edit commands that pages sent since the last call, in order. [`Self::answer_edit`]

@@ -18,7 +18,7 @@ const fn module(path: &'static str, text: &'static str) -> Asset {
 }
 
 /// All assets of the page.
-pub(crate) const ASSETS: [Asset; 17] = [
+pub(crate) const ASSETS: [Asset; 18] = [
     Asset {
         path: "/",
         kind: "text/html; charset=utf-8",
@@ -36,6 +36,7 @@ pub(crate) const ASSETS: [Asset; 17] = [
     module("/panel.js", include_str!("page/panel.js")),
     module("/run.js", include_str!("page/run.js")),
     module("/path.js", include_str!("page/path.js")),
+    module("/parts.js", include_str!("page/parts.js")),
     module("/plots.js", include_str!("page/plots.js")),
     module("/scale.js", include_str!("page/scale.js")),
     module("/here.js", include_str!("page/here.js")),

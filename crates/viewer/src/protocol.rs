@@ -160,6 +160,11 @@ pub(crate) enum FromPage {
         /// See [`Command`].
         command: Command,
     },
+    /// Further steps for a run that has reached its last step.
+    TrainOn {
+        /// Number of further steps.
+        steps: i64,
+    },
     /// Edit message.
     Edit {
         /// See [`EditCommand`].
@@ -198,6 +203,16 @@ mod tests {
         assert!((camera.fx - 57.6).abs() < 1e-12 && camera.fx == camera.fy);
         let seen = camera.camera_from_world.transform(DVec3::ZERO);
         assert!(seen.distance(DVec3::new(0.0, 0.0, 4.0)) < 1e-12, "{seen}");
+    }
+
+    #[test]
+    fn further_steps_are_a_whole_number() {
+        let read =
+            |steps: &str| FromPage::parse(&format!(r#"{{"type":"train-on","steps":{steps}}}"#));
+        assert_eq!(read("500").unwrap(), FromPage::TrainOn { steps: 500 });
+        for bad in ["1.5", "\"500\"", "null", "1e99", "500,\"run\":\"/etc\""] {
+            assert!(read(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

@@ -6,6 +6,13 @@ use dapple_scene::{Camera, PhotoSource};
 /// Number of a page.
 pub(crate) type PageId = u64;
 
+/// Request of a page to train a finished run on: [`crate::Viewer::train_on`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TrainOn {
+    /// Number of further steps, at least 1.
+    pub steps: u32,
+}
+
 /// View request of a page for the owner of the engine to render.
 #[derive(Debug, Clone)]
 pub struct Request {

@@ -308,6 +308,11 @@ fn hear(seat: &Seat, text: &str) {
         Ok(FromPage::Look(look)) => seat.hub.request_view(seat.id, look),
         Ok(FromPage::Shown { id }) => seat.hub.shown(seat.id, id),
         Ok(FromPage::Run { command }) => seat.hub.command(command),
+        Ok(FromPage::TrainOn { steps }) => {
+            if let Err(error) = seat.hub.train_on(steps) {
+                seat.hub.refuse(seat.id, &error);
+            }
+        }
         Ok(FromPage::Edit { edit }) => {
             if let Err(error) = seat.hub.edit(seat.id, edit) {
                 seat.hub.refuse(seat.id, &error);

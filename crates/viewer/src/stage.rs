@@ -19,6 +19,32 @@ pub struct CameraEntry {
     pub psnr: Option<f64>,
 }
 
+/// Part of a run that was trained on.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Part {
+    /// Steps done before the part.
+    pub after: u32,
+    /// Last step of the part, as planned while it runs.
+    pub steps: u32,
+    /// Mean PSNR of the held-out photos at its end, dB; `None` if they were not scored there.
+    pub psnr: Option<f64>,
+    /// Mean SSIM of the held-out photos at its end.
+    pub ssim: Option<f64>,
+    /// Differences from the part before, for the user: settings and photos.
+    pub changes: Vec<String>,
+}
+
+/// Curves of a run before the page opened: pairs of step and value, ascending.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Curves {
+    /// Loss.
+    pub loss: Vec<(u32, f64)>,
+    /// Mean PSNR of the held-out photos, dB.
+    pub psnr: Vec<(u32, f64)>,
+    /// Number of Gaussians.
+    pub gaussians: Vec<(u32, f64)>,
+}
+
 /// Title, cameras and abilities of the shown scene.
 #[derive(Debug, Clone)]
 pub struct Stage {
@@ -46,6 +72,12 @@ pub struct Stage {
     pub snapshots: Vec<u32>,
     /// Last step of the run; 0 for splats without a run.
     pub steps: u32,
+    /// Parts of the run, if it was trained on; otherwise empty.
+    pub parts: Vec<Part>,
+    /// Lines on what the present part does, as the command prints them.
+    pub plan: Vec<String>,
+    /// Curves of the run up to here.
+    pub curves: Curves,
     /// Whether pages may edit the splats ([`crate::edit`]), or why not.
     pub edits: Result<(), String>,
     /// Whether pages may draw the splats by themselves ([`crate::Viewer::answer_drawn`]), or why not.
@@ -67,6 +99,9 @@ impl Default for Stage {
             models: Vec::new(),
             snapshots: Vec::new(),
             steps: 0,
+            parts: Vec::new(),
+            plan: Vec::new(),
+            curves: Curves::default(),
             edits: Err("what is shown here cannot be edited".to_owned()),
             draws: Err("what is shown here is drawn by its engine alone".to_owned()),
         }
@@ -98,6 +133,8 @@ pub struct Status {
     pub paused: bool,
     /// Note for the user: how the run ended, or what failed.
     pub note: Option<String>,
+    /// Suggested number of further steps while the run waits after its end for a page to train it on.
+    pub train_on: Option<u32>,
 }
 
 /// Stage as sent to pages.
@@ -116,6 +153,9 @@ pub(crate) struct Told<'a> {
     models: &'a [String],
     snapshots: &'a [u32],
     steps: u32,
+    parts: &'a [Part],
+    plan: &'a [String],
+    curves: &'a Curves,
     edits: bool,
     no_edits: &'a str,
     draws: bool,
@@ -171,6 +211,9 @@ impl Stage {
             models: &self.models,
             snapshots: &self.snapshots,
             steps: self.steps,
+            parts: &self.parts,
+            plan: &self.plan,
+            curves: &self.curves,
             edits: self.edits.is_ok(),
             no_edits: self.edits.as_ref().err().map_or("", String::as_str),
             draws: self.draws.is_ok(),

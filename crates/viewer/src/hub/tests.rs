@@ -125,3 +125,47 @@ fn a_command_before_the_first_stage_waits_for_it() {
         assert_eq!(hub.take_commands().len(), usize::from(trains));
     }
 }
+
+fn status(train_on: Option<u32>) -> Status {
+    Status {
+        step: 400,
+        steps: 400,
+        loss: 0.1,
+        psnr: None,
+        gaussians: 9,
+        steps_per_second: 1.0,
+        elapsed_seconds: 1.0,
+        eta_seconds: None,
+        memory_bytes: None,
+        paused: false,
+        note: None,
+        train_on,
+    }
+}
+
+#[test]
+fn a_run_is_trained_on_once_and_only_after_its_end() {
+    let hub = Hub::default();
+    let what = |steps| hub.train_on(steps).unwrap_err().what().to_owned();
+    assert!(what(5).contains("no run is shown"));
+    hub.show(Stage {
+        trains: true,
+        ..Stage::default()
+    });
+    hub.report(&status(None));
+    assert!(what(5).contains("has not reached its last step"));
+    assert_eq!(hub.take_train_on(), None);
+    hub.report(&status(Some(200)));
+    for steps in [0, -1, i64::from(u32::MAX) + 1] {
+        assert!(what(steps).contains("cannot be trained"), "{steps}");
+    }
+    hub.train_on(5).unwrap();
+    assert!(what(6).contains("another page"));
+    assert_eq!(hub.take_train_on(), Some(TrainOn { steps: 5 }));
+    assert_eq!(hub.take_train_on(), None);
+    // A request that arrives as the wait ends is not for a later end.
+    hub.train_on(7).unwrap();
+    hub.report(&status(None));
+    hub.report(&status(Some(200)));
+    assert_eq!(hub.take_train_on(), None);
+}

@@ -4,6 +4,7 @@ import { Orbit, listen } from "./controls.js";
 import { Edits } from "./edit.js";
 import { Here } from "./here.js";
 import { listenToPanel, listenToTyping } from "./panel.js";
+import { TrainOn, beginnings, partOf, showParts, showTicks, spaced } from "./parts.js";
 import { Path } from "./path.js";
 import { Run, count } from "./run.js";
 import { Scale } from "./scale.js";
@@ -14,6 +15,7 @@ import { Scale } from "./scale.js";
  *   photo: boolean, held_out: boolean, psnr: number | null}} Camera */
 /** @typedef {{title: string, gaussians: number, device: string, up: Vec, centre: Vec, distance: number,
  *   trains: boolean, settings: string, models: string[], snapshots: number[], steps: number,
+ *   parts: import("./parts.js").Part[], plan: string[], curves: import("./run.js").Curves,
  *   edits: boolean, no_edits: string, draws: boolean, no_draws: string, full_error: number,
  *   cameras: Camera[]}} Stage */
 
@@ -70,6 +72,7 @@ const edits = new Edits(
 const here = new Here(view, picture, askSoon, say);
 
 const run = new Run();
+const trainOn = new TrainOn((steps) => socket?.send(JSON.stringify({ type: "train-on", steps: steps || 0 })));
 const scale = new Scale();
 
 /** Selects the next option. @param {HTMLSelectElement} select */
@@ -266,7 +269,12 @@ function setStage(next) {
   // With two models, each shows its own count.
   const size = next.models.length > 1 ? "" : `${count(next.gaussians)} Gaussians, `;
   find("facts").textContent = size + next.device;
-  find("run").hidden = find("curves").hidden = !next.trains;
+  find("run").hidden = !next.trains;
+  find("curves").hidden = !next.trains && next.curves.loss.length === 0;
+  showParts(next.parts, next.plan, next.trains);
+  run.begin(next.curves, beginnings(next.parts));
+  const whole = next.parts.at(-1)?.steps ?? 1;
+  showTicks("progress-ticks", beginnings(next.parts).map((step) => step / whole));
   find("cameras").hidden = next.cameras.length === 0;
   find("settings").hidden = next.settings === "";
   find("config").textContent = next.settings;
@@ -285,6 +293,7 @@ function setStage(next) {
 /** @param {import("./run.js").Status} status */
 function setStatus(status) {
   run.set(status);
+  trainOn.offer(status.train_on);
   if (stage) find("facts").textContent = `${count(status.gaussians)} Gaussians, ${stage.device}`;
   if (run.ended) say(run.ended);
 }
@@ -305,12 +314,14 @@ function tellTime() {
   if (at < 0) snapshot = null;
   moment.value = `${at < 0 ? steps.length : at}`;
   const whole = stage?.steps ? ` of ${spaced(stage.steps)}` : "";
-  find("moment-told").textContent = snapshot === null ? "now" : `step ${spaced(snapshot)}${whole}`;
+  const parts = stage?.parts ?? [];
+  const part = snapshot !== null && parts.length > 0 ? `, part ${partOf(parts, snapshot)}` : "";
+  find("moment-told").textContent = snapshot === null ? "now" : `step ${spaced(snapshot)}${whole}${part}`;
+  // Between the snapshots before and after the beginning.
+  const place = (/** @type {number} */ step) => steps.filter((each) => each <= step).length - 0.5;
+  showTicks("moment-ticks", beginnings(parts).map((step) => Math.max(0, place(step)) / Math.max(1, steps.length)));
   view.dataset.snapshot = `${snapshot ?? "now"}`;
 }
-
-/** @param {number} n */
-const spaced = (n) => `${n}`.replace(/\B(?=(\d{3})+$)/g, "\u202f");
 
 /** Shows a snapshot by its place, or beyond the last to the current splats. @param {number} place */
 function travel(place) {

@@ -6,6 +6,7 @@ const MOST = 600;
 
 export class Plot {
   /** @type {[number, number][]} */ points = [];
+  /** Steps after which a further part of the run begins. @type {number[]} */ marks = [];
 
   /** @param {HTMLCanvasElement} canvas @param {string} title @param {(value: number) => string} text */
   constructor(canvas, title, text) {
@@ -13,6 +14,15 @@ export class Plot {
     this.title = title;
     this.text = text;
     canvas.hidden = true;
+  }
+
+  /** Puts earlier points before those of this page. @param {[number, number][]} points */
+  seed(points) {
+    const last = points.at(-1);
+    if (last === undefined) return;
+    this.canvas.hidden = false;
+    this.points = [...points, ...this.points.filter(([x]) => x > last[0])];
+    this.draw();
   }
 
   /** @param {number} x @param {number | null} y */
@@ -43,13 +53,24 @@ export class Plot {
       4 + ((x - x0) / (x1 - x0 || 1)) * (width - 8),
       height - 4 - ((y - y0) / (y1 - y0 || 1)) * (height - 24),
     ];
+    context.font = "12px system-ui, sans-serif";
+    context.fillStyle = context.strokeStyle = style.getPropertyValue("--dim");
+    this.marks.filter((mark) => mark >= x0 && mark < x1).forEach((mark) => {
+      const [x] = at([mark, y0]);
+      context.setLineDash([3, 3]);
+      context.beginPath();
+      context.moveTo(x, 18);
+      context.lineTo(x, height);
+      context.stroke();
+      context.fillText(`${this.marks.indexOf(mark) + 2}`, x + 3, height - 4);
+    });
+    context.setLineDash([]);
     context.strokeStyle = style.getPropertyValue("--accent");
     context.lineWidth = 1.5;
     context.beginPath();
     for (const point of this.points) context.lineTo(...(/** @type {[number, number]} */ (at(point))));
     context.stroke();
     context.fillStyle = style.color;
-    context.font = "12px system-ui, sans-serif";
     context.fillText(`${this.title} ${this.text(ys.at(-1) ?? 0)}`, 4, 13);
   }
 }

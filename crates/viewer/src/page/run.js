@@ -4,7 +4,8 @@ import { Plot } from "./plots.js";
 
 /** @typedef {{step: number, steps: number, loss: number, psnr: number | null, gaussians: number,
  *   steps_per_second: number, elapsed_seconds: number, eta_seconds: number | null,
- *   memory_bytes: number | null, paused: boolean, note: string | null}} Status */
+ *   memory_bytes: number | null, paused: boolean, note: string | null, train_on: number | null}} Status */
+/** @typedef {{loss: [number, number][], psnr: [number, number][], gaussians: [number, number][]}} Curves */
 
 /** @template {HTMLElement} T @param {string} id @returns {T} */
 const find = (id) => /** @type {T} */ (document.getElementById(id));
@@ -40,6 +41,14 @@ export class Run {
     /** @type {HTMLDetailsElement} */ const curves = find("curves");
     curves.open = !matchMedia("(max-width: 760px)").matches;
     curves.addEventListener("toggle", () => Object.values(this.plots).forEach((plot) => plot.draw()));
+  }
+
+  /** Shows the curves of the run before this page, and where its parts begin. @param {Curves} curves @param {number[]} marks */
+  begin(curves, marks) {
+    for (const plot of Object.values(this.plots)) plot.marks = marks;
+    this.plots.loss.seed(curves.loss);
+    this.plots.psnr.seed(curves.psnr);
+    this.plots.gaussians.seed(curves.gaussians);
   }
 
   /** @param {Status} status */

@@ -135,6 +135,53 @@ fn other_hosts_and_other_pages_are_refused() {
 }
 
 #[test]
+fn only_pages_with_the_token_train_on() {
+    let fixture = common::Fixture::start();
+    fixture.viewer.report(&dapple_viewer::Status {
+        step: 9,
+        steps: 9,
+        loss: 0.1,
+        psnr: None,
+        gaussians: 9,
+        steps_per_second: 1.0,
+        elapsed_seconds: 1.0,
+        eta_seconds: None,
+        memory_bytes: None,
+        paused: false,
+        note: None,
+        train_on: Some(5),
+    });
+    let open = |cookie: Option<String>| {
+        use tungstenite::client::IntoClientRequest;
+        let host = fixture.address().to_string();
+        let mut request = format!("ws://{host}/ws").into_client_request().unwrap();
+        let headers = request.headers_mut();
+        headers.insert("Origin", format!("http://{host}").parse().unwrap());
+        if let Some(cookie) = cookie {
+            headers.insert("Cookie", cookie.parse().unwrap());
+        }
+        let stream = std::net::TcpStream::connect(&host).unwrap();
+        tungstenite::client(request, stream).map(|(socket, _)| socket)
+    };
+    let port = fixture.address().port();
+    assert!(open(None).is_err());
+    assert!(open(Some(format!("dapple_{port}={}", "0".repeat(32)))).is_err());
+    assert_eq!(fixture.viewer.train_on(), None);
+    let mut page = open(Some(format!("dapple_{port}={}", fixture.token()))).unwrap();
+    let text = r#"{"type":"train-on","steps":7}"#;
+    page.send(tungstenite::Message::Text(text.into())).unwrap();
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    let request = loop {
+        if let Some(request) = fixture.viewer.train_on() {
+            break request;
+        }
+        assert!(std::time::Instant::now() < until, "no request");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    };
+    assert_eq!(request.steps, 7);
+}
+
+#[test]
 fn a_port_that_is_taken_is_an_error_with_a_hint() {
     let fixture = Fixture::start();
     let options = ViewerOptions {
