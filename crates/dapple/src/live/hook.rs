@@ -10,9 +10,10 @@
 //! Renders read the engine's state and do not change it.
 
 use super::{InitialView, Playback, entries, stage};
+use dapple_engine::RenderSettings;
 use dapple_scene::{Dataset, Error, Result};
-use dapple_train::{EvalReport, Event, Next, PausedRun, RunHook, StepProgress, Trainer};
-use dapple_viewer::{Command, Share, Stage, Status, Viewer, ViewerOptions};
+use dapple_train::{EvalReport, Event, Next, PausedRun, RunHook, Schedule, StepProgress, Trainer};
+use dapple_viewer::{Command, Curves, Part, Share, Stage, Status, Viewer, ViewerOptions};
 use std::fmt;
 use std::time::{Duration, Instant};
 
@@ -20,7 +21,7 @@ use std::time::{Duration, Instant};
 const REPORT_EVERY: Duration = Duration::from_millis(400);
 
 /// Time that a paused run waits for a request before it checks whether it is stopped.
-const PATIENCE: Duration = Duration::from_millis(50);
+pub(super) const PATIENCE: Duration = Duration::from_millis(50);
 
 /// Time that the end of a run waits for pages to receive it.
 const FAREWELL: Duration = Duration::from_millis(800);
@@ -35,6 +36,10 @@ pub struct LiveOptions<'a> {
     pub share: f64,
     /// Snapshots of the run, which pages can play back.
     pub playback: Option<Playback>,
+    /// Parts of the run, if it was trained on.
+    pub parts: Vec<Part>,
+    /// Curves of the run so far.
+    pub curves: Curves,
     /// Returns true if the run is to stop.
     pub should_stop: Box<dyn Fn() -> bool + Send + 'a>,
     /// Receives notes for the user.
@@ -50,6 +55,8 @@ impl Default for LiveOptions<'_> {
             title: "Dapple".to_owned(),
             share: 0.2,
             playback: None,
+            parts: Vec::new(),
+            curves: Curves::default(),
             should_stop: Box::new(|| false),
             note: Box::new(|_| {}),
             memory_bytes: || None,
@@ -59,11 +66,13 @@ impl Default for LiveOptions<'_> {
 
 /// Live viewer of a run; the module documents its schedule.
 pub struct LiveHook<'a> {
-    viewer: Viewer,
-    options: LiveOptions<'a>,
+    pub(super) viewer: Viewer,
+    pub(super) options: LiveOptions<'a>,
     share: Share,
-    stage: Stage,
-    status: Status,
+    pub(super) stage: Stage,
+    pub(super) status: Status,
+    /// Settings of renders of the finished splats.
+    pub(super) settings: RenderSettings,
     begun: Instant,
     reported: Option<Instant>,
     paused: bool,
@@ -116,6 +125,8 @@ impl<'a> LiveHook<'a> {
                 .map(Playback::steps)
                 .unwrap_or_default(),
             steps: plan.last_step(),
+            parts: options.parts.clone(),
+            curves: options.curves.clone(),
             ..stage(title, trainer.device(), gaussians, &stance)
         };
         viewer.show(stage.clone());
@@ -131,8 +142,10 @@ impl<'a> LiveHook<'a> {
             memory_bytes: None,
             paused: false,
             note: None,
+            train_on: None,
         };
         Ok(Self {
+            settings: Schedule::new(plan.to_config(), 1.0).render_settings(),
             viewer,
             share: Share::new(options.share),
             options,
@@ -164,14 +177,26 @@ impl<'a> LiveHook<'a> {
         };
     }
 
-    fn on_eval(&mut self, report: &EvalReport) {
+    fn on_eval(&mut self, step: u32, report: &EvalReport) {
         self.status.psnr = Some(report.psnr);
+        if let Some(part) = self.stage.parts.last_mut() {
+            part.steps = self.status.steps;
+            if step == part.steps {
+                (part.psnr, part.ssim) = (Some(report.psnr), Some(report.ssim));
+            }
+        }
         for entry in &mut self.stage.cameras {
             if let Some(score) = report.images.iter().find(|s| s.name == entry.name) {
                 entry.psnr = Some(score.psnr);
             }
         }
         self.stage.gaussians = self.status.gaussians;
+        self.viewer.show(self.stage.clone());
+    }
+
+    /// Shows lines on what the present part of the run does.
+    pub fn explain(&mut self, lines: Vec<String>) {
+        self.stage.plan = lines;
         self.viewer.show(self.stage.clone());
     }
 
@@ -292,7 +317,7 @@ impl RunHook for LiveHook<'_> {
     fn on(&mut self, event: &Event<'_>) -> Result<()> {
         match event {
             Event::Step(progress) => self.on_step(progress),
-            Event::Eval(_, report) => self.on_eval(report),
+            Event::Eval(step, report) => self.on_eval(*step, report),
             _ => {}
         }
         Ok(())

@@ -13,11 +13,12 @@
 //! # }
 //! ```
 
+mod ended;
 mod hook;
 mod playback;
 mod stance;
 
-pub use dapple_viewer::{Viewer, ViewerOptions};
+pub use dapple_viewer::{Curves, Part, Viewer, ViewerOptions};
 pub use hook::{LiveHook, LiveOptions};
 pub use playback::Playback;
 pub use stance::InitialView;

@@ -9,6 +9,7 @@ use dapple_engine::RenderSettings;
 use dapple_scene::{Error, Result, splat_file};
 use dapple_train::RunFolder;
 use dapple_viewer::{Encoded, Request};
+use std::path::{Path, PathBuf};
 
 /// Function that opens an engine.
 type Opener = Box<dyn Fn() -> Result<BoxedEngine> + Send>;
@@ -22,8 +23,8 @@ pub struct Playback {
 
 struct Held {
     engine: BoxedEngine,
-    /// Snapshot that the engine holds; none after a failed read.
-    step: Option<u32>,
+    /// File that the engine holds; none after a failed read.
+    path: Option<PathBuf>,
     sh_degree: u8,
 }
 
@@ -53,7 +54,32 @@ impl Playback {
         request: &Request,
         settings: &RenderSettings,
     ) -> Result<Encoded> {
-        self.hold(step)?;
+        let path = self.folder.snapshot_path(step);
+        self.rendered(
+            &path,
+            &format!("the snapshot after step {step}"),
+            request,
+            settings,
+        )
+    }
+
+    /// Renders the splats of the finished run.
+    ///
+    /// # Errors
+    /// As for [`Self::picture`].
+    pub fn results(&mut self, request: &Request, settings: &RenderSettings) -> Result<Encoded> {
+        let path = self.folder.splats_path();
+        self.rendered(&path, "the result", request, settings)
+    }
+
+    fn rendered(
+        &mut self,
+        path: &Path,
+        what: &str,
+        request: &Request,
+        settings: &RenderSettings,
+    ) -> Result<Encoded> {
+        self.hold(path, what)?;
         let held = self.held.as_mut();
         let held = held.ok_or_else(|| Error::internal("the snapshot is not held"))?;
         let settings = RenderSettings {
@@ -68,20 +94,19 @@ impl Playback {
         self.held = None;
     }
 
-    /// Uploads a snapshot to the engine.
-    fn hold(&mut self, step: u32) -> Result<()> {
+    /// Uploads the splats of a file to the engine.
+    fn hold(&mut self, path: &Path, what: &str) -> Result<()> {
         if self
             .held
             .as_ref()
-            .is_some_and(|held| held.step == Some(step))
+            .is_some_and(|held| held.path.as_deref() == Some(path))
         {
             return Ok(());
         }
-        let path = self.folder.snapshot_path(step);
-        let (splats, _) = splat_file::read(&path)?;
+        let (splats, _) = splat_file::read(path)?;
         let does_not_fit = |error: Error| {
             Error::unsupported(format!(
-                "the snapshot after step {step} cannot be shown during the run: {}",
+                "{what} cannot be shown during the run: {}",
                 error.what()
             ))
             .hint("show the current splats; `dapple view` shows the snapshot after the run")
@@ -90,13 +115,13 @@ impl Playback {
             Some(held) => held,
             None => Held {
                 engine: (self.open)().map_err(does_not_fit)?,
-                step: None,
+                path: None,
                 sh_degree: 0,
             },
         };
         // Dropped on failure: its contents are then undefined.
         held.engine.upload(&splats, None).map_err(does_not_fit)?;
-        held.step = Some(step);
+        held.path = Some(path.to_owned());
         held.sh_degree = splats.sh_degree;
         self.held = Some(held);
         Ok(())
@@ -105,8 +130,8 @@ impl Playback {
 
 impl std::fmt::Debug for Playback {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let step = self.held.as_ref().and_then(|held| held.step);
-        f.debug_struct("Playback").field("step", &step).finish()
+        let path = self.held.as_ref().and_then(|held| held.path.as_ref());
+        f.debug_struct("Playback").field("path", &path).finish()
     }
 }
 
@@ -141,17 +166,20 @@ mod tests {
         std::fs::write(all.join("7.ply"), &whole[..whole.len() - 3]).unwrap();
         let mut here = playback(folder.path(), "cpu");
         assert_eq!(here.steps(), [5, 7]);
-        assert!(here.hold(7).is_err() && here.hold(9).is_err());
-        here.hold(5).unwrap();
+        let path = |step: u32| RunFolder::open(folder.path()).snapshot_path(step);
+        let hold = |here: &mut Playback, step| here.hold(&path(step), "the snapshot");
+        assert!(hold(&mut here, 7).is_err() && hold(&mut here, 9).is_err());
+        hold(&mut here, 5).unwrap();
         // The held snapshot remains if another cannot be read.
-        assert!(here.hold(7).is_err());
-        assert_eq!(here.held.as_ref().and_then(|held| held.step), Some(5));
+        assert!(hold(&mut here, 7).is_err());
+        assert_eq!(
+            here.held.as_ref().and_then(|held| held.path.clone()),
+            Some(path(5))
+        );
         here.close();
         assert!(here.held.is_none());
         // A device with too little memory, or a missing device.
-        let error = playback(folder.path(), "gpu:no such device")
-            .hold(5)
-            .unwrap_err();
+        let error = hold(&mut playback(folder.path(), "gpu:no such device"), 5).unwrap_err();
         assert!(
             error.what().contains("cannot be shown during the run"),
             "{error}"
