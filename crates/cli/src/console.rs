@@ -12,7 +12,7 @@ use std::io::{self, IsTerminal, Write};
 use std::sync::Mutex;
 
 /// Terminal, with the level of detail of messages.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Console {
     quiet: bool,
     verbose: bool,

@@ -29,7 +29,7 @@ pub struct TrainingDisplay<'a> {
     check: Option<String>,
     unsaved: Unsaved,
     /// Live viewer, if the run is shown in a browser.
-    live: Option<LiveHook<'a>>,
+    live: Option<LiveHook<'static>>,
     snapshots: Snapshots,
     /// Message about snapshots that could not be written.
     unwritten: Option<String>,
@@ -37,9 +37,9 @@ pub struct TrainingDisplay<'a> {
 
 /// Displays of a run, and its snapshots.
 #[derive(Debug)]
-pub struct Shown<'a> {
+pub struct Shown {
     /// Live viewer.
-    pub live: Option<LiveHook<'a>>,
+    pub live: Option<LiveHook<'static>>,
     /// Snapshots on disk.
     pub snapshots: Snapshots,
 }
@@ -57,7 +57,7 @@ struct Unsaved {
 
 impl<'a> TrainingDisplay<'a> {
     /// Creates the display of a run of `steps` steps.
-    pub fn new(console: &'a Console, grace: &'a Grace, steps: u32, shown: Shown<'a>) -> Self {
+    pub fn new(console: &'a Console, grace: &'a Grace, steps: u32, shown: Shown) -> Self {
         Self {
             console,
             grace,
@@ -70,6 +70,11 @@ impl<'a> TrainingDisplay<'a> {
             snapshots: shown.snapshots,
             unwritten: None,
         }
+    }
+
+    /// Returns the live viewer after the end of the run.
+    pub fn into_live(self) -> Option<LiveHook<'static>> {
+        self.live
     }
 
     /// Removes the bar, and sends the end of the run to the pages.

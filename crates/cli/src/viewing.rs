@@ -3,11 +3,12 @@
 use crate::camera_paths::CameraOrbit;
 use crate::console::Console;
 use crate::options::DeviceOptions;
+use crate::training_display::joined_photos;
 use dapple::contract::RenderSettings;
+use dapple::live::{Curves, Part, Playback, Viewer, ViewerOptions};
 pub use dapple::live::{InitialView, entries, stage};
-use dapple::live::{Playback, Viewer, ViewerOptions};
 use dapple::scene::{Error, Result, Splats};
-use dapple::train::{RunFolder, TrainConfig};
+use dapple::train::{Continuation, EvalRow, LossRow, RunFolder, TrainConfig};
 use dapple_viewer::export::PageOptions;
 use glam::DVec3;
 use std::net::IpAddr;
@@ -246,4 +247,47 @@ pub fn title(path: &Path) -> String {
 pub fn playback(folder: RunFolder, device: &DeviceOptions) -> Playback {
     let open = device.clone();
     Playback::new(folder, move || Ok(open.opener()(false)?.into_engine()))
+}
+
+/// Most points of a curve that a page receives.
+const CURVE_POINTS: usize = 300;
+
+/// Returns the parts of a run with `steps` steps, for pages; empty for a run with one part.
+pub fn parts(continuations: &[Continuation], evals: &[EvalRow], steps: u32) -> Vec<Part> {
+    if continuations.is_empty() {
+        return Vec::new();
+    }
+    let starts = continuations.iter().map(|part| part.after);
+    let begun = std::iter::once(None).chain(continuations.iter().map(Some));
+    let part = |(begun, steps): (Option<&Continuation>, u32)| {
+        let scored = evals.iter().rfind(|row| row.step == steps);
+        Part {
+            after: begun.map_or(0, |part| part.after),
+            steps,
+            psnr: scored.map(|row| row.psnr),
+            ssim: scored.map(|row| row.ssim),
+            changes: begun.map(changes).unwrap_or_default(),
+        }
+    };
+    begun.zip(starts.chain([steps])).map(part).collect()
+}
+
+/// Describes what a part changes.
+fn changes(part: &Continuation) -> Vec<String> {
+    let changed = part.changes.iter().filter(|change| change.key != "steps");
+    let changed = changed.map(|c| format!("{} = {}, was {}", c.key, c.now, c.before));
+    let photos = joined_photos(part).map(|photos| format!("photos: {photos}"));
+    let splats = (!part.has_state).then(|| "from the splats of the part before".to_owned());
+    splats.into_iter().chain(photos).chain(changed).collect()
+}
+
+/// Returns the curves of a run so far, for pages.
+pub fn curves(losses: &[LossRow], evals: &[EvalRow]) -> Curves {
+    let every = losses.len().div_ceil(CURVE_POINTS).max(1);
+    let rows: Vec<&LossRow> = losses.iter().step_by(every).collect();
+    Curves {
+        loss: rows.iter().map(|r| (r.step, f64::from(r.loss))).collect(),
+        psnr: evals.iter().map(|r| (r.step, r.psnr)).collect(),
+        gaussians: rows.iter().map(|r| (r.step, r.gaussians as f64)).collect(),
+    }
 }

@@ -11,6 +11,7 @@ mod from;
 mod lost;
 mod resume;
 mod time_budget;
+mod train_on;
 mod wall;
 
 pub use args::Args;
@@ -27,7 +28,7 @@ use crate::options::{
 use crate::photo_memory;
 use crate::ranks;
 use crate::training_display::{Shown, TrainingDisplay, gaussians, grouped};
-use crate::viewing::{ViewOptions, playback, title};
+use crate::viewing::{ViewOptions, curves, parts, playback, title};
 use dapple::BoxedEngine;
 use dapple::live::{LiveHook, LiveOptions, Playback, Viewer};
 use dapple::scene::load::{self, load};
@@ -58,6 +59,15 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
             None => return Ok(()),
         },
     };
+    report(args, &mut done, console)?;
+    train_on::serve(args, done, console)
+}
+
+/// Prints the results.
+///
+/// # Errors
+/// The run was interrupted.
+fn report(args: &Args, done: &mut Done, console: &Console) -> Result<()> {
     done.end();
     if args.json {
         console.json(&done.summary)?;
@@ -317,7 +327,7 @@ fn train_shown(
         Some(from) => from.trainer(&dataset, config, engine, console)?,
         None => Trainer::new(&dataset, config, engine).map_err(|e| placed(e, job.scene))?,
     };
-    let played = playback(folder.clone(), job.device);
+    let played = playback(RunFolder::open(job.out), job.device);
     let shown = (job.view, job.out, played);
     let live = live(viewer, shown, &dataset, &trainer, console)?;
     drop(dataset);
@@ -338,23 +348,27 @@ fn train_shown(
     run_into(&folder, &mut trainer, job.stop_at, shown, wall, console)
 }
 
-/// Returns the live viewer of a new run, if --view is set.
-fn live<'a>(
+/// Returns the live viewer of a run, if --view is set.
+fn live(
     viewer: Option<Viewer>,
     (view, out, playback): (&ViewOptions, &Path, Playback),
     dataset: &Dataset,
     trainer: &Trainer,
-    console: &'a Console,
-) -> Result<Option<LiveHook<'a>>> {
+    console: &Console,
+) -> Result<Option<LiveHook<'static>>> {
     let Some(viewer) = viewer else {
         return Ok(None);
     };
+    let (console, history) = (console.clone(), trainer.history());
+    let last = trainer.plan().last_step();
     let options = LiveOptions {
+        parts: parts(&history.continuations, &history.evals, last),
+        curves: curves(&history.losses, &history.evals),
         title: title(out),
         share: view.view_share,
         playback: Some(playback),
         should_stop: Box::new(interrupt::requested),
-        note: Box::new(|text| console.always(text)),
+        note: Box::new(move |text| console.always(text)),
         memory_bytes: crate::machine::peak_memory_bytes,
         ..LiveOptions::default()
     };
@@ -409,7 +423,7 @@ fn run_into(
     folder: &RunFolder,
     trainer: &mut Trainer,
     stop_at: Option<u32>,
-    shown: Shown<'_>,
+    shown: Shown,
     mut wall: Wall,
     console: &Console,
 ) -> Result<Done> {
@@ -441,5 +455,8 @@ fn run_into(
     for note in folder.renewal_note().iter().chain(&folder.state_note()) {
         console.note(&format!("note: {}", printable(note)));
     }
-    Ok(Done::new(folder, trainer, &outcome?, stop_at, wall))
+    let live = display.into_live();
+    let mut done = Done::new(folder, trainer, &outcome?, stop_at, wall);
+    done.live = live;
+    Ok(done)
 }

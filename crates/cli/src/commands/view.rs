@@ -9,16 +9,16 @@ use crate::known_capture;
 use crate::options::{CaptureOptions, DeviceOptions, config_beside, read_splats, splats_file};
 use crate::training_display::gaussians;
 use crate::viewing::{
-    InitialView, ListenOptions, entries, page_options, playback, shown_settings, stage,
-    stance_of_splats, title,
+    InitialView, ListenOptions, curves, entries, page_options, parts, playback, shown_settings,
+    stage, stance_of_splats, title,
 };
 use dapple::BoxedEngine;
 use dapple::contract::{RenderSettings, filter_3d};
 use dapple::glam::DVec3;
+use dapple::live::{Curves, Part};
 use dapple::scene::origin::{Frame, middle_of};
 use dapple::scene::splat_file::SplatMetadata;
 use dapple::scene::{Dataset, Error, Result, Splats, bounded, load};
-use dapple::train::evaluate::ImageScore;
 use dapple::train::{Checkpoint, ConfigPatch, Metrics, RunFolder, TrainConfig, init};
 use dapple_viewer::{CameraEntry, Encoded, Models, Request, export};
 use std::path::{Path, PathBuf};
@@ -86,6 +86,8 @@ struct Sight {
     stance: InitialView,
     cameras: Vec<CameraEntry>,
     settings: String,
+    /// Parts and curves of the run.
+    history: (Vec<Part>, Curves),
     /// Capture with the photos to show.
     scene: Option<PathBuf>,
     /// Frame of splats and cameras relative to the capture.
@@ -140,6 +142,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     if second.is_none() && first.is_dir() {
         shown.snapshots = travel.steps();
         shown.steps = sight.config.last_step();
+        (shown.parts, shown.curves) = std::mem::take(&mut sight.history);
     }
     shown.cameras = std::mem::take(&mut sight.cameras);
     shown.settings = std::mem::take(&mut sight.settings);
@@ -285,7 +288,9 @@ fn sight(path: &Path, compared: bool, args: &Args, console: &Console) -> Result<
     };
     config.antialias |= metadata.antialiased;
     let up = metadata.up.map(DVec3::from);
-    let scores = scores_beside(&file);
+    let metrics = metrics_beside(&file);
+    let scores = metrics.as_ref().map(|metrics| metrics.images.clone());
+    let scores = scores.unwrap_or_default();
     let mut frame = metadata.frame();
     if frame.moved.scale != 1.0 {
         config.near = f64::from(config.near_plane()) * frame.moved.scale;
@@ -320,6 +325,7 @@ fn sight(path: &Path, compared: bool, args: &Args, console: &Console) -> Result<
         stance,
         cameras,
         settings: settings.unwrap_or_default(),
+        history: metrics.map(history).unwrap_or_default(),
         scene,
         frame,
         file: (!from_checkpoint).then_some(file),
@@ -380,6 +386,7 @@ fn capture_alone(path: &Path, args: &Args, flags: ConfigPatch, console: &Console
         config,
         stance,
         settings: String::new(),
+        history: Default::default(),
         scene: None,
         frame: Frame {
             origin: dataset.origin,
@@ -411,14 +418,26 @@ pub fn cameras_beside(file: &Path, frame: Frame, console: &Console) -> Vec<Camer
     named.into_iter().map(entry).collect()
 }
 
-/// Returns the scores of the held-out photos from the `metrics.json` next to the splats; none without that file.
-fn scores_beside(file: &Path) -> Vec<ImageScore> {
+/// Returns the parts and the curves of a run.
+fn history(metrics: Metrics) -> (Vec<Part>, Curves) {
+    let Metrics {
+        continuations,
+        evals,
+        losses,
+        steps,
+        ..
+    } = metrics;
+    (
+        parts(&continuations, &evals, steps),
+        curves(&losses, &evals),
+    )
+}
+
+/// Reads the `metrics.json` next to the splats, if there is one.
+fn metrics_beside(file: &Path) -> Option<Metrics> {
     let path = file.with_file_name("metrics.json");
     let text = bounded::read_text("cannot read the metrics", &path, METRICS_BYTES);
-    let metrics = text
-        .ok()
-        .and_then(|text| serde_json::from_str::<Metrics>(&text).ok());
-    metrics.map(|metrics| metrics.images).unwrap_or_default()
+    text.ok().and_then(|text| serde_json::from_str(&text).ok())
 }
 
 /// Largest `metrics.json` to read; that of 30 000 steps has one megabyte.

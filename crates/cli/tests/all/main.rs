@@ -40,6 +40,7 @@ mod ranks;
 mod resume;
 mod snapshots;
 mod surprises;
+mod train_on;
 mod verbs;
 mod verify;
 mod viewer;

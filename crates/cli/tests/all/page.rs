@@ -77,6 +77,13 @@ impl Served {
         Page(tungstenite::client(request, stream).unwrap().0)
     }
 
+    /// Sends Ctrl-C.
+    pub fn interrupt(&self) {
+        let process = self.child.id().to_string();
+        let sent = Command::new("kill").args(["-INT", &process]).status();
+        assert!(sent.unwrap().success());
+    }
+
     /// Waits for the end; returns exit code and stderr.
     pub fn end(mut self) -> (i32, String) {
         let code = self.child.wait().unwrap().code().unwrap_or(-1);

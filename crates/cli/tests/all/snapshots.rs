@@ -121,10 +121,12 @@ fn a_page_looks_back_while_a_run_goes_on() {
     );
     let mut page = served.page();
     let (mut steps, mut errors, mut back) = (Vec::new(), Vec::new(), 0);
+    let ended = std::cell::Cell::new(false);
     let mut hear = |said: Value| {
         if let Some(all) = said["snapshots"].as_array() {
             steps = all.iter().filter_map(Value::as_u64).collect();
         }
+        ended.set(ended.get() || !said["train_on"].is_null());
         if said["type"] == "error" {
             errors.push(said["what"].to_string());
         }
@@ -133,6 +135,9 @@ fn a_page_looks_back_while_a_run_goes_on() {
     let mut known: Vec<u64> = Vec::new();
     let mut rests = false;
     for id in 1.. {
+        if ended.get() {
+            break;
+        }
         // The run is paused while there are snapshots to show, until the page has shown them: it would be over soon.
         if rests != (known.len() > 1 && back < 5) {
             rests = !rests;
@@ -161,6 +166,7 @@ fn a_page_looks_back_while_a_run_goes_on() {
         }
         back += u32::from(snapshot.is_some());
     }
+    drop(page);
     let (code, said) = served.end();
     assert_eq!(code, 0, "{said}");
     assert!(back >= 5, "it hardly ever looked back: {back}");

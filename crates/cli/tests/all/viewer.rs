@@ -40,7 +40,9 @@ fn a_run_has_the_same_bytes_whoever_looks() {
     let mut pictures = 0;
     let mut paused = false;
     let mut last_note = String::new();
+    let ended = std::cell::Cell::new(false);
     let mut hear = |said: serde_json::Value| {
+        ended.set(ended.get() || !said["train_on"].is_null());
         paused |= said["paused"] == true;
         if let Some(note) = said["note"].as_str() {
             last_note = note.to_owned();
@@ -48,7 +50,7 @@ fn a_run_has_the_same_bytes_whoever_looks() {
     };
     // The page moves all the time, pauses the run, makes single steps, and requests a checkpoint.
     for id in 0.. {
-        if !page.look(id, f64::from(id) * 0.1) {
+        if ended.get() || !page.look(id, f64::from(id) * 0.1) {
             break;
         }
         let command = match id {
@@ -66,6 +68,8 @@ fn a_run_has_the_same_bytes_whoever_looks() {
             None => break,
         }
     }
+    // The run waits for its page, which closes.
+    drop(page);
     let (code, said) = served.end();
     assert_eq!(code, 0, "{said}");
     assert!(pictures > 10, "only {pictures} pictures: {said}");

@@ -423,6 +423,10 @@ fn the_page_says_how_a_run_ended_and_keeps_its_last_picture() {
         }
         let notice = "document.getElementById('notice').textContent";
         browser.wait_for(&format!("{notice}.includes('{says}')"));
+        if !kill {
+            // The run waits for its page.
+            served.interrupt();
+        }
         let _ = served.child.wait();
         browser.wait_for(&format!("{notice}.includes('This is the last picture')"));
         let told = browser.value(notice);

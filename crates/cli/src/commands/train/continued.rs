@@ -115,24 +115,28 @@ fn continue_into(
     if !is_same {
         folder.clear_older()?;
     }
-    let shown = (&args.view, out, playback(folder.clone(), &device));
-    let live = live(viewer, shown, &dataset, &trainer, console)?;
+    let shown = (&args.view, out, playback(RunFolder::open(out), &device));
+    let mut live = live(viewer, shown, &dataset, &trainer, console)?;
     drop(dataset);
     trainer.set_launch(RunOrigin {
         start: start.clone(),
         snapshots: Some(count).filter(|&count| count > 0),
         ..device.launch(&scene)
     });
+    record_capture(&folder, (&scene, start), trainer.config(), console)?;
+    if let Some(part) = trainer.history().continuations.last() {
+        let lines = plan(run, part, (&before, trainer.config()), psnr);
+        for line in &lines {
+            console.note(line);
+        }
+        if let Some(live) = &mut live {
+            live.explain(lines);
+        }
+    }
     let shown = Shown {
         live,
         snapshots: Snapshots::new(&folder, &trainer.plan().to_config(), count),
     };
-    record_capture(&folder, (&scene, start), trainer.config(), console)?;
-    if let Some(part) = trainer.history().continuations.last() {
-        for line in plan(run, part, (&before, trainer.config()), psnr) {
-            console.note(&line);
-        }
-    }
     run_into(&folder, &mut trainer, args.stop_at, shown, wall, console)
 }
 

@@ -4,6 +4,7 @@ use super::wall::{self, Wall};
 use crate::machine;
 use crate::photo_memory;
 use crate::training_display::{clock, gaussians, grouped};
+use dapple::live::LiveHook;
 use dapple::scene::{Error, ErrorKind, printable};
 use dapple::train::{
     Budget, CapLosses, Ending, ExtensionCheck, ExtensionDecision, GotWorse, ImageScore, Outcome,
@@ -100,6 +101,8 @@ pub struct Done {
     /// True if the run stopped at --stop-at.
     pub(super) as_asked: bool,
     wall: Wall,
+    /// Live viewer, which may train the run on.
+    pub(super) live: Option<LiveHook<'static>>,
 }
 
 impl Done {
@@ -113,6 +116,7 @@ impl Done {
         let seconds = trainer.history().seconds;
         Self {
             wall,
+            live: None,
             // A run stops after the whole batch of a step.
             as_asked: match outcome.ending {
                 Ending::Stopped(step) => stop_at.is_some_and(|stop| step >= stop),

@@ -74,7 +74,7 @@ pub fn resume(args: &Args, out: &Path, mut wall: Wall, console: &Console) -> Res
     };
     let mut trainer =
         Trainer::resume(&dataset, checkpoint, engine).map_err(|e| placed(e, &scene))?;
-    let shown = (&args.view, out, playback(folder.clone(), &device));
+    let shown = (&args.view, out, playback(RunFolder::open(out), &device));
     let live = live(viewer, shown, &dataset, &trainer, console)?;
     drop(dataset);
     trainer.set_launch(launch);

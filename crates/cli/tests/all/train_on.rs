@@ -1,0 +1,176 @@
+//! "Train on" from the page of a finished run.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use crate::common;
+use crate::page;
+
+use common::{dapple, json, ok_in, small_capture};
+use page::{Browser, Page, Served, chromium};
+use serde_json::json;
+use std::path::Path;
+
+const RUN: [&str; 7] = [
+    "train",
+    "capture",
+    "--device=cpu",
+    "--preset=m9",
+    "--sh-degree=1",
+    "--steps=200",
+    "-q",
+];
+
+fn file(path: &Path, run: &str, name: &str) -> Vec<u8> {
+    std::fs::read(path.join(run).join(name)).unwrap()
+}
+
+/// Returns the tensors of a state, without the header, which has times.
+fn tensors(path: &Path, run: &str) -> Vec<u8> {
+    let bytes = file(path, run, "state.safetensors");
+    let header = u64::from_le_bytes(bytes[..8].try_into().unwrap());
+    bytes[8 + header as usize..].to_vec()
+}
+
+/// Starts the run with a viewer, and returns it with a page after its last step.
+fn at_its_end(path: &Path, out: &str) -> (Served, Page) {
+    let view = ["--view", "--port=0", "-o", out];
+    let served = Served::start(dapple().args(RUN).args(view).current_dir(path));
+    let mut page = served.page();
+    let status = page.told(|said| !said["train_on"].is_null());
+    assert_eq!(status["train_on"], 100, "half of its steps");
+    assert!(
+        path.join(out).join("metrics.json").is_file(),
+        "all is saved before the wait"
+    );
+    (served, page)
+}
+
+#[test]
+fn a_run_trained_on_from_the_page_has_the_bytes_of_the_command() {
+    let folder = small_capture();
+    let path = folder.path();
+    ok_in(path, &[&RUN[..], &["-o=a"]].concat());
+    let said = ok_in(path, &["train", "--continue", "a", "--steps=+150"]).stderr;
+    let (served, mut page) = at_its_end(path, "b");
+    page.say(&json!({"type": "train-on", "steps": 150}));
+    let stage = page.told(|said| said["plan"].as_array().is_some_and(|plan| !plan.is_empty()));
+    // The page shows the lines of the command; the first names the folder.
+    for line in stage["plan"].as_array().unwrap() {
+        let line = line
+            .as_str()
+            .unwrap()
+            .replace("continues b ", "continues a ");
+        assert!(said.contains(&line), "{line}: {said}");
+    }
+    page.told(|said| said["step"] == 350 && !said["train_on"].is_null());
+    served.interrupt();
+    let (code, said) = served.end();
+    assert_eq!(code, 0, "{said}");
+    assert!(file(path, "a", "splats.ply") == file(path, "b", "splats.ply"));
+    assert!(tensors(path, "a") == tensors(path, "b"), "the state");
+    let parts = |run| json(&ok_in(path, &["info", run, "--json"]))["run"]["parts"].clone();
+    assert_eq!(parts("a"), parts("b"));
+    let shown = stage["parts"].as_array().unwrap();
+    assert_eq!(
+        (&shown[1]["after"], &shown[1]["steps"]),
+        (&json!(200), &json!(350))
+    );
+    assert_eq!(shown[0]["psnr"], parts("a")[0]["psnr"]);
+}
+
+#[test]
+fn faults_come_back_to_the_page_and_the_run_stays_as_it_is() {
+    let folder = small_capture();
+    let path = folder.path();
+    let (served, mut page) = at_its_end(path, "out");
+    let before = file(path, "out", "splats.ply");
+    page.say(&json!({"type": "train-on", "steps": 0}));
+    let error = page.told(|said| said["type"] == "error");
+    assert!(
+        error["what"]
+            .as_str()
+            .unwrap()
+            .contains("cannot be trained"),
+        "{error}"
+    );
+    // The capture is gone; then it is back.
+    std::fs::rename(path.join("capture"), path.join("gone")).unwrap();
+    page.say(&json!({"type": "train-on", "steps": 10}));
+    let status = page.told(|said| {
+        said["note"]
+            .as_str()
+            .is_some_and(|n| n.contains("not trained on"))
+    });
+    let note = status["note"].as_str().unwrap();
+    assert!(
+        note.contains("does not exist any more") && note.contains("hint:"),
+        "{note}"
+    );
+    assert_eq!(status["train_on"], 100);
+    assert!(file(path, "out", "splats.ply") == before);
+    std::fs::rename(path.join("gone"), path.join("capture")).unwrap();
+    page.say(&json!({"type": "train-on", "steps": 10}));
+    page.told(|said| said["step"] == 210 && !said["train_on"].is_null());
+    assert!(file(path, "out", "splats.ply") != before);
+    // The wait ends with its last page.
+    drop(page);
+    let (code, said) = served.end();
+    assert_eq!(code, 0, "{said}");
+}
+
+#[test]
+fn a_browser_trains_a_run_on_and_shows_its_parts() {
+    let Some(chromium) = chromium() else { return };
+    let folder = small_capture();
+    let path = folder.path();
+    let mut browser = Browser::open(&chromium, &path.join("profile"));
+    let (served, page) = at_its_end(path, "out");
+    browser.call("Page.navigate", &json!({"url": served.url}));
+    let seen = |id: &str| format!("document.getElementById('{id}')?.getClientRects().length > 0");
+    browser.wait_for(&seen("train-on"));
+    drop(page);
+    assert_eq!(
+        browser.value("document.getElementById('train-on-steps').value"),
+        json!("100")
+    );
+    browser.wait_for("Number(document.getElementById('picture').dataset.look) > 0");
+    let enter = |steps: u32| {
+        format!(
+            "(() => {{ document.getElementById('train-on-steps').value = '{steps}'; \
+             document.getElementById('train-on-go').click(); }})()"
+        )
+    };
+    browser.value(&enter(0));
+    browser.wait_for("document.getElementById('notice').textContent.includes('1 or more')");
+    browser.value(&enter(60));
+    browser.wait_for("document.getElementById('plan-lines').textContent.includes('learning rate')");
+    browser.wait_for(&format!(
+        "({}) && document.getElementById('progress').textContent.includes('260 of 260')",
+        seen("train-on")
+    ));
+    let parts = "document.getElementById('parts-list').textContent";
+    for words in ["1: steps 1 to 200", "2: steps 201 to 260", " dB, SSIM "] {
+        browser.wait_for(&format!("{parts}.includes('{words}')"));
+    }
+    browser
+        .wait_for("document.querySelector('#progress-ticks span').style.left.startsWith('76.9')");
+    for (width, height) in [(1280, 720), (390, 844)] {
+        let size = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500});
+        browser.call("Emulation.setDeviceMetricsOverride", &size);
+        browser.wait_for(&format!("innerWidth === {width}"));
+        assert_eq!(
+            browser.value("document.documentElement.scrollWidth"),
+            json!(width)
+        );
+    }
+    assert!(browser.wrong.is_empty(), "{:?}", browser.wrong);
+    served.interrupt();
+    let (code, said) = served.end();
+    assert_eq!(code, 0, "{said}");
+    // The same parts of the finished run.
+    let served = Served::start(dapple().args(["view", "out", "--port=0"]).current_dir(path));
+    browser.call("Page.navigate", &json!({"url": served.url}));
+    browser.wait_for(
+        &format!("{parts}?.includes('2: steps 201 to 260')").replace("textContent?", "textContent"),
+    );
+    browser.wait_for(&seen("plot-loss"));
+}
