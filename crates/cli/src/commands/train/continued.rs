@@ -101,12 +101,7 @@ fn continue_into(
     let start = ended.launch.start.clone();
     let before = ended.config.clone();
     let pacer = pacer(args, &ended);
-    let psnr = ended
-        .history
-        .evals
-        .last()
-        .filter(|row| row.step == ended.step);
-    let psnr = psnr.map(|row| row.psnr);
+    let psnr = psnr_at_end(&ended);
     let mut trainer =
         Trainer::continue_run(&dataset, ended, config, engine).map_err(|e| placed(e, &scene))?;
     if let Some(pacer) = pacer {
@@ -138,6 +133,13 @@ fn continue_into(
         snapshots: Snapshots::new(&folder, &trainer.plan().to_config(), count),
     };
     run_into(&folder, &mut trainer, args.stop_at, shown, wall, console)
+}
+
+/// Returns the PSNR of the held-out photos at the end of the part before, if they were scored there.
+fn psnr_at_end(ended: &Checkpoint) -> Option<f64> {
+    let last = ended.history.evals.last();
+    last.filter(|row| row.step == ended.step)
+        .map(|row| row.psnr)
 }
 
 /// Returns the capture to continue with, and true if its photos may differ from those of the part before.
