@@ -182,7 +182,7 @@ fn a_browser_trains_a_run_on_and_shows_its_parts() {
     let served = Served::start(dapple().args(["view", "out", "--port=0"]).current_dir(path));
     browser.call("Page.navigate", &json!({"url": served.url}));
     browser.wait_for(
-        &format!("{parts}?.includes('2: steps 201 to 260')").replace("textContent?", "textContent"),
+        "document.getElementById('parts-list')?.textContent.includes('2: steps 201 to 260')",
     );
     browser.wait_for(&seen("plot-loss"));
 }
