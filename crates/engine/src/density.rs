@@ -17,6 +17,8 @@
 //!
 //! All Gaussians keep their index; new Gaussians follow.
 //!
+//! With a region of interest ([`crate::focus`]), gradients and weights of Gaussians outside count less.
+//!
 //! Frozen Gaussians ([`crate::OptimizerState::frozen`]) are not changed, drawn or removed, and remain the last.
 
 use crate::{DensifyPlan, DensifyReport, Relocation, noise, relocation};
@@ -39,6 +41,8 @@ pub trait Censused {
     fn log_scales(&self, gaussian: usize) -> [f32; 3];
     /// Returns true if all parameters of a Gaussian are finite.
     fn is_finite(&self, gaussian: usize) -> bool;
+    /// Returns the centre of a Gaussian, which rounds with a focus read.
+    fn mean(&self, gaussian: usize) -> [f32; 3];
     /// Returns the mean screen-space gradient of a Gaussian over the steps in which it was visible.
     fn mean_gradient(&self, gaussian: usize) -> f32;
 }
@@ -111,7 +115,11 @@ fn growth(plan: &DensifyPlan, gaussians: &impl Censused) -> (Vec<Growth>, usize)
     let Some(threshold) = plan.grow_gradient else {
         return (growth, 0);
     };
-    let gradient = |i: usize| gaussians.mean_gradient(i);
+    let factor = |i: usize| {
+        let focus = plan.focus.as_ref();
+        focus.map_or(1.0, |focus| focus.gradient_factor(gaussians.mean(i)))
+    };
+    let gradient = |i: usize| gaussians.mean_gradient(i) * factor(i);
     let trained = 0..gaussians.trained();
     let mut wanting: Vec<usize> = trained.filter(|&i| gradient(i) > threshold).collect();
     let free = plan.free_capacity(n);
@@ -227,7 +235,11 @@ pub fn draws(plan: &DensifyPlan, relocation: &Relocation, gaussians: &impl Censu
         if !gaussians.is_finite(i) || logit <= limit {
             places.push(i);
         } else {
-            total += relocation::weight(&table, logit, shift);
+            let weight = relocation::weight(&table, logit, shift);
+            total += match &plan.focus {
+                None => weight,
+                Some(focus) => focus.weight(weight, gaussians.mean(i)),
+            };
         }
         sums.push(total);
     }

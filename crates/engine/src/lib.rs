@@ -10,6 +10,7 @@
 //! - [`camera_model`]: how points become pixels, for pinholes, lenses and panoramas.
 //! - [`constants`]: thresholds that all engines share, with their derivation.
 //! - [`features`]: what a step can do beyond its stages, one file each: poses, anti-aliasing, dropout, appearance, depths.
+//! - [`focus`]: region of interest of density control.
 //! - [`groups`]: lists of the tensors of a Gaussian.
 //! - [`LossTerm`]: list of the terms of the loss.
 //! - [`density`]: decisions of density control, for engines on the host.
@@ -34,6 +35,7 @@ pub mod depth;
 mod engine_ext;
 pub mod extensions;
 pub mod features;
+pub mod focus;
 mod gradients;
 pub mod groups;
 pub mod instruments;
@@ -72,6 +74,7 @@ pub use features::dropout::{DROPOUT, Dropout};
 pub use features::perceptual::{self as crops, CropLoss};
 pub use features::poses::{POSE_WORDS, PoseMoments, PoseRates, RefinedPose, refine_pose};
 pub use features::{FeatureInput, StepFeatures, ViewSizes, ViewState};
+pub use focus::DensityFocus;
 pub use gradients::{BlendGradients, GradientParts, Gradients};
 pub use groups::{PARAM_GROUPS, ParamGroup, STATISTICS, Statistic};
 pub use lens::{LensForm, slope_range};

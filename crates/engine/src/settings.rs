@@ -2,7 +2,7 @@
 
 use crate::constants::FINITE_EVERY;
 use crate::features::StepFeatures;
-use crate::{Batch, LossWeights};
+use crate::{Batch, DensityFocus, LossWeights};
 use serde::{Deserialize, Serialize};
 
 /// Settings of a render.
@@ -223,6 +223,8 @@ pub struct DensifyPlan {
     pub reset_opacity: Option<f32>,
     /// Settings to move and add Gaussians instead, up to `max_gaussians`.
     pub relocate: Option<Relocation>,
+    /// Region outside of which Gaussians grow and are copied less. `None` = the whole scene counts alike.
+    pub focus: Option<DensityFocus>,
 }
 
 impl DensifyPlan {
@@ -238,6 +240,7 @@ impl DensifyPlan {
         room_share: 1.0,
         reset_opacity: None,
         relocate: None,
+        focus: None,
     };
 
     /// Returns [`Self::room_share`] as a fraction of 2^32, and `u32::MAX` for 1.

@@ -26,6 +26,7 @@
 #import shared/high_product
 
 #import shared/regroup_blocks
+#import shared/focus
 
 struct Plan {
     seed: vec2u,
@@ -49,6 +50,7 @@ struct Plan {
     pad0: u32,
     pad1: u32,
     pad2: u32,
+    focus: Focus,
 }
 
 const PLAN_GROW: u32 = 1u;
@@ -93,8 +95,13 @@ fn is_frozen(i: u32) -> bool {
     return i < state_read.frozen_end && i >= state_read.frozen_end - state_read.frozen;
 }
 
+// Outside the region of interest the gradient counts less.
 fn mean_gradient(i: u32) -> f32 {
-    return divide(stats[i], max(stats[state_read.capacity + i], 1.0));
+    let gradient = divide(stats[i], max(stats[state_read.capacity + i], 1.0));
+    if is_in_focus(plan.focus, i) {
+        return gradient;
+    }
+    return gradient * (f32(plan.focus.outside) * (1.0 / 256.0));
 }
 
 fn wants(i: u32) -> bool {

@@ -21,6 +21,7 @@
 #import shared/high_product
 
 #import shared/regroup_blocks
+#import shared/focus
 
 // Same layout as `stages::densify::relocate::Plan`.
 struct Relocation {
@@ -36,6 +37,7 @@ struct Relocation {
     node_heights: array<vec4f, 4>,
     // The sigmoid in fixed point: engine::relocation::sigmoid_table, and two unused words.
     sigmoid: array<vec4u, 17>,
+    focus: Focus,
 }
 
 @group(0) @binding(0) var<storage, read_write> state: State;
@@ -74,7 +76,12 @@ fn weight_of(i: u32, count: u32) -> u32 {
     let entry = place >> 8u;
     let part = place & 255u;
     let between = (sigmoid_entry(entry) * (256u - part) + sigmoid_entry(entry + 1u) * part) >> 8u;
-    return max(between >> shift, 1u);
+    let weight = max(between >> shift, 1u);
+    if is_in_focus(relocation.focus, i) {
+        return weight;
+    }
+    // CPU version: engine::DensityFocus::weight.
+    return max((weight * relocation.focus.outside) >> 8u, 1u);
 }
 
 // Returns the summands of Gaussian i: (weight, 1 if it is dead); nothing for frozen ones and beyond the last.

@@ -156,6 +156,7 @@ pub fn shaders() -> ShaderSet {
         "shared/extra_slots",
         "shared/extras",
         "shared/finite",
+        "shared/focus",
         "shared/gaussian_backward",
         "shared/gaussian_gradient",
         "shared/geometry",

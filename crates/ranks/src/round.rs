@@ -14,8 +14,8 @@ use dapple_engine::{
 };
 use dapple_scene::{Error, Result, Splats};
 
-/// Numbers of a Gaussian that decisions read: logit, scales, 1 for finite Gaussians, mean gradient.
-type Entry = [f32; 6];
+/// Numbers of a Gaussian that decisions read: logit, scales, 1 for finite Gaussians, mean gradient, centre.
+type Entry = [f32; 9];
 
 /// Numbers of all Gaussians that decisions read.
 struct Census(Vec<Entry>);
@@ -35,7 +35,8 @@ impl Census {
                 let [x, y, z] = splats.scales[i];
                 let finite = f32::from(u8::from(is_finite(i)));
                 let gradient = state.gradient_sums[i] / state.visible_counts[i].max(1.0);
-                [splats.opacities[i], x, y, z, finite, gradient]
+                let [a, b, c] = splats.means[i];
+                [splats.opacities[i], x, y, z, finite, gradient, a, b, c]
             })
             .collect();
         let bytes: &[u8] = bytemuck::cast_slice(&own);
@@ -71,6 +72,11 @@ impl Censused for Census {
 
     fn is_finite(&self, gaussian: usize) -> bool {
         self.0[gaussian][4] != 0.0
+    }
+
+    fn mean(&self, gaussian: usize) -> [f32; 3] {
+        let [.., x, y, z] = self.0[gaussian];
+        [x, y, z]
     }
 
     fn mean_gradient(&self, gaussian: usize) -> f32 {

@@ -38,6 +38,10 @@ impl Censused for Census<'_> {
         (0..params.components).all(|c| params.get(gaussian, c).is_finite())
     }
 
+    fn mean(&self, gaussian: usize) -> [f32; 3] {
+        [0, 1, 2].map(|k| self.0.params.get(gaussian, component::MEAN + k))
+    }
+
     fn mean_gradient(&self, gaussian: usize) -> f32 {
         let stats = &self.0.stats;
         stats.gradient_sums[gaussian] / stats.visible_counts[gaussian].max(1.0)

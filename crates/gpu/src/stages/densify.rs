@@ -9,7 +9,7 @@ use crate::passes::{Axis, Bits, Code, Pass, Tensor, Use};
 use crate::recorder::{Recorder, Size};
 use crate::{Buffers, Context};
 use bytemuck::{Pod, Zeroable};
-use dapple_engine::DensifyPlan;
+use dapple_engine::{DensifyPlan, DensityFocus};
 use dapple_scene::Result;
 
 /// Children of a split Gaussian are smaller by this factor (the 3DGS paper).
@@ -33,6 +33,31 @@ struct Plan {
     log_shrink: f32,
     room_share: u32,
     pad: [u32; 3],
+    focus: Focus,
+}
+
+/// Same layout as WGSL's `Focus`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+struct Focus {
+    rows: [[f32; 4]; 3],
+    kind: u32,
+    outside: u32,
+    pad: [u32; 2],
+}
+
+const FOCUS_BALL: u32 = 1;
+const FOCUS_BOX: u32 = 2;
+
+impl From<Option<DensityFocus>> for Focus {
+    fn from(focus: Option<DensityFocus>) -> Self {
+        focus.map_or_else(Self::default, |focus| Self {
+            rows: focus.rows,
+            kind: if focus.is_box { FOCUS_BOX } else { FOCUS_BALL },
+            outside: focus.outside,
+            pad: [0; 2],
+        })
+    }
 }
 
 const PLAN_GROW: u32 = 1;
@@ -68,6 +93,7 @@ impl From<&DensifyPlan> for Plan {
             log_shrink: SPLIT_SHRINK.ln() as f32,
             room_share: plan.room_share_bits(),
             pad: [0; 3],
+            focus: plan.focus.into(),
         }
     }
 }

@@ -40,7 +40,7 @@ fn four() -> Splats {
     }
 }
 
-fn densified(
+pub(super) fn densified(
     make: Make<'_>,
     gradients: [f32; 4],
     plan: &DensifyPlan,

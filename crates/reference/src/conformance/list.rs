@@ -33,6 +33,7 @@ macro_rules! conformance_tests {
             each: [
                 relocation_follows_the_plan,
                 frozen_gaussians_stay,
+                focus_steers_density_control,
                 blend_counts_match_the_reference,
                 scores_match_the_reference,
             ],

@@ -11,6 +11,7 @@
 //! - a step with each feature ([`crate::features`]): forward and backward pass, the feature's state, its Adam;
 //! - surface depths and normals;
 //! - densification and relocation rounds, noise, regularisers;
+//! - rounds with a region of interest;
 //! - frozen Gaussians in steps and rounds;
 //! - scores that an engine computes, on images of every awkward size;
 //! - bytes of renders, and the number of Gaussians that pixels blend;
@@ -31,6 +32,7 @@ pub(crate) mod decided;
 mod density;
 pub(crate) mod engines;
 mod finite;
+mod focus;
 mod frozen;
 mod list;
 pub(crate) mod parity;
@@ -47,6 +49,7 @@ pub use capture::real_capture_matches_the_reference;
 pub use density::density_control_follows_the_plan;
 pub use engines::Make;
 pub use finite::gaussians_that_are_not_finite_are_reported;
+pub use focus::focus_steers_density_control;
 pub use frozen::frozen_gaussians_stay;
 pub use parity::{
     gradients_match_the_reference, images_match_the_reference, the_cap_says_what_it_cut,

@@ -1,6 +1,7 @@
 //! Several engines as one: a model in parts trains with the bits of a model in one engine.
 
 use super::engines::{Make, growing};
+use super::focus;
 use super::training::{self, settings};
 use crate::scenes::{self, TestScene};
 use dapple_engine::{
@@ -184,6 +185,7 @@ fn relocating() -> DensifyPlan {
     DensifyPlan {
         step: 200,
         seed: 9,
+        focus: Some(focus::half_space()),
         relocate: Some(Relocation {
             dead_opacity: 0.2,
             add_permille: 50,

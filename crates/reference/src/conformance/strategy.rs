@@ -56,7 +56,7 @@ pub fn relocation_follows_the_plan(make: Make<'_>) {
     }
 }
 
-fn opacities(splats: &Splats, logit: impl Fn(usize) -> f32) -> Splats {
+pub(super) fn opacities(splats: &Splats, logit: impl Fn(usize) -> f32) -> Splats {
     Splats {
         opacities: (0..splats.len()).map(logit).collect(),
         ..splats.clone()
@@ -77,7 +77,12 @@ pub(super) fn plan(max_gaussians: usize) -> DensifyPlan {
     }
 }
 
-fn check_round(engine: &mut dyn Engine, splats: &Splats, plan: &DensifyPlan, what: &str) {
+pub(super) fn check_round(
+    engine: &mut dyn Engine,
+    splats: &Splats,
+    plan: &DensifyPlan,
+    what: &str,
+) {
     let n = splats.len();
     let max_gaussians = plan.max_gaussians;
     let relocation = plan.relocate.unwrap();
@@ -100,7 +105,7 @@ fn check_round(engine: &mut dyn Engine, splats: &Splats, plan: &DensifyPlan, wha
         panic!("no report of a round");
     };
     let (after, state) = engine.download().unwrap();
-    let round = reference::relocate(splats, &relocation, plan.seed, plan.step, max_gaussians);
+    let round = reference::relocate(splats, plan, &relocation);
     let counts = (report.relocated, report.added, report.total);
     let expected = (round.relocated, round.added, round.source.len());
     let expected = (expected.0 as u64, expected.1 as u64, expected.2 as u64);

@@ -6,11 +6,12 @@
 //! 2. Each dead Gaussian, and each that is to be added, draws a live Gaussian, with a probability
 //!    proportional to its opacity. The paper draws the added ones from the result of relocation. With
 //!    one draw for both, a Gaussian's N is right for all its copies at once.
+//!    With a region of interest, the weights of Gaussians outside are multiplied by its `outside` / 256.
 //! 3. A Gaussian drawn N - 1 times becomes N copies of opacity and scale by [`relocated`].
 
 use super::Gaussian;
-use dapple_engine::Relocation;
 use dapple_engine::relocation;
+use dapple_engine::{DensifyPlan, Relocation};
 use dapple_scene::Splats;
 
 /// Returns the opacity of each of `copies` that replace a Gaussian of this opacity, and the factor of
@@ -43,14 +44,9 @@ pub struct RelocatedSplats {
     pub added: usize,
 }
 
-/// Executes one round after step `step`; see the module.
-pub fn relocate(
-    splats: &Splats,
-    plan: &Relocation,
-    seed: u64,
-    step: u32,
-    max_gaussians: usize,
-) -> RelocatedSplats {
+/// Executes one round; see the module.
+pub fn relocate(splats: &Splats, round: &DensifyPlan, plan: &Relocation) -> RelocatedSplats {
+    let (seed, step, max_gaussians) = (round.seed, round.step, round.max_gaussians);
     let n = splats.len();
     let table = relocation::sigmoid_table();
     let shift = relocation::weight_shift(n as u32);
@@ -67,7 +63,13 @@ pub fn relocate(
     let weights: Vec<u32> = (0..n)
         .map(|i| match is_dead(i) {
             true => 0,
-            false => relocation::weight(&table, splats.opacities[i], shift),
+            false => {
+                let weight = relocation::weight(&table, splats.opacities[i], shift);
+                match share_outside(round, splats.means[i]) {
+                    None => weight,
+                    Some(outside) => (weight * outside / 256).max(1),
+                }
+            }
         })
         .collect();
     let total: u32 = weights.iter().sum();
@@ -99,4 +101,19 @@ pub fn relocate(
     }
     out.copies = out.source.iter().map(|&i| 1 + drawn[i]).collect();
     out
+}
+
+/// Returns the share of a Gaussian outside the region of interest; `None` inside or without a region.
+fn share_outside(round: &DensifyPlan, mean: [f32; 3]) -> Option<u32> {
+    let focus = round.focus.as_ref()?;
+    let mean = mean.map(f64::from);
+    let place = focus.rows.map(|row| {
+        let row = row.map(f64::from);
+        row[0] * mean[0] + row[1] * mean[1] + row[2] * mean[2] + row[3]
+    });
+    let distance = match focus.is_box {
+        true => place.iter().fold(0.0_f64, |most, v| most.max(v.abs())),
+        false => place.iter().map(|v| v * v).sum::<f64>().sqrt(),
+    };
+    (distance > 1.0).then_some(focus.outside)
 }

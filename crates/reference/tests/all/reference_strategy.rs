@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use dapple_engine::{LossOf, LossTerm, LossWeights, Relocation};
+use dapple_engine::{DensifyPlan, LossOf, LossTerm, LossWeights, Relocation};
 use dapple_reference::scenes;
 use dapple_reference::{
     Gaussian, REGULARISERS, perturbation, regularisers, regularisers_backward, relocate, relocated,
@@ -152,14 +152,20 @@ fn draws_go_by_opacity_and_never_to_the_dead() {
     }
     // Opacity 0.2 for all Gaussians except one of 0.8.
     splats.opacities[1] = 4.0f32.ln();
-    let plan = Relocation {
+    let relocation = Relocation {
         dead_opacity: 0.005,
         add_permille: 50,
     };
     let mut favourite = 0;
     let mut draws = 0;
     for step in 0..200 {
-        let round = relocate(&splats, &plan, 9, step, n + n / 100);
+        let plan = DensifyPlan {
+            step,
+            seed: 9,
+            max_gaussians: n + n / 100,
+            ..DensifyPlan::NOTHING
+        };
+        let round = relocate(&splats, &plan, &relocation);
         assert_eq!(round.relocated, n.div_ceil(2));
         assert_eq!(round.added, n / 100);
         assert!(round.source.iter().all(|i| i % 2 == 1));

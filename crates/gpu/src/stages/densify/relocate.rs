@@ -1,6 +1,6 @@
 //! `densify` by relocation. See `shaders/relocate.wgsl`. CPU version: `relocate` of `dapple-cpu`, with the same draws.
 
-use super::OPENS;
+use super::{Focus, OPENS};
 use crate::passes::{Axis, Bits, Code, Pass, Tensor, Use};
 use crate::recorder::{Recorder, Size};
 use crate::stages::gather::{self, entry};
@@ -26,6 +26,7 @@ struct Plan {
     pad: u32,
     node_heights: [f32; relocation::NODES],
     sigmoid: [[u32; 4]; TABLE_WORDS / 4],
+    focus: Focus,
 }
 
 impl Plan {
@@ -42,6 +43,7 @@ impl Plan {
             pad: 0,
             node_heights: relocation::node_heights(),
             sigmoid: std::array::from_fn(|row| std::array::from_fn(|k| word(4 * row + k))),
+            focus: plan.focus.into(),
         }
     }
 }
