@@ -7,7 +7,7 @@
 //! 3. The caller decides which pixels to cache and when to read ahead.
 
 use crate::capture::PosedImage;
-use crate::{Error, LoadOptions, Photo, Result, ViewFiles, load};
+use crate::{Error, LoadOptions, Photo, RegionMask, Result, ViewFiles, load};
 use std::sync::Arc;
 
 /// Source of a view's pixels.
@@ -24,6 +24,13 @@ pub enum PhotoSource {
         /// Width and height, pixels.
         size: [u32; 2],
     },
+    /// Pixels of another source, whose mask is narrowed to a region of the scene at each use.
+    Masked {
+        /// Source photo.
+        of: Arc<PhotoSource>,
+        /// Pixels that remain in the mask.
+        mask: Arc<RegionMask>,
+    },
 }
 
 impl PhotoSource {
@@ -36,6 +43,16 @@ impl PhotoSource {
             Self::Memory(photo) => Ok(Arc::clone(photo)),
             Self::File(file) => file.read().map(Arc::new),
             Self::Reduced { of, size: [w, h] } => Ok(Arc::new(of.read()?.reduced(*w, *h))),
+            Self::Masked { of, mask } => Ok(Arc::new(mask.apply(of.read()?.as_ref()))),
+        }
+    }
+
+    /// Returns this photo with its mask narrowed.
+    #[must_use]
+    pub fn masked(self, mask: RegionMask) -> Self {
+        Self::Masked {
+            of: Arc::new(self),
+            mask: Arc::new(mask),
         }
     }
 
@@ -54,6 +71,7 @@ impl PhotoSource {
             Self::Memory(photo) => [photo.width, photo.height],
             Self::File(file) => file.size,
             Self::Reduced { size, .. } => *size,
+            Self::Masked { of, .. } => of.size(),
         }
     }
 
@@ -68,6 +86,10 @@ impl PhotoSource {
                 // Whole planes of either size.
                 of.bytes() / whole * pixels(*size)
             }
+            Self::Masked { of, .. } => {
+                let [width, height] = of.size();
+                of.bytes() + u64::from(width) * u64::from(height)
+            }
         }
     }
 
@@ -76,7 +98,7 @@ impl PhotoSource {
         match self {
             Self::Memory(photo) => photo.alpha.is_some(),
             Self::File(file) => file.has_alpha,
-            Self::Reduced { of, .. } => of.has_alpha(),
+            Self::Reduced { of, .. } | Self::Masked { of, .. } => of.has_alpha(),
         }
     }
 
@@ -85,7 +107,7 @@ impl PhotoSource {
         match self {
             Self::Memory(_) => false,
             Self::File(_) => true,
-            Self::Reduced { of, .. } => of.is_file(),
+            Self::Reduced { of, .. } | Self::Masked { of, .. } => of.is_file(),
         }
     }
 }
