@@ -34,6 +34,12 @@ pub struct EvalRow {
     /// Mean LPIPS, if it was computed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lpips: Option<f64>,
+    /// Mean PSNR inside the region of interest, dB; `None` without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub focus_psnr: Option<f64>,
+    /// Mean SSIM inside the region of interest; `None` without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub focus_ssim: Option<f64>,
     /// Gaussians.
     pub gaussians: u64,
     /// Seconds of training before the scoring, without earlier scorings.
@@ -209,6 +215,8 @@ mod tests {
                 psnr,
                 ssim: 0.5,
                 lpips: None,
+                focus_psnr: None,
+                focus_ssim: None,
                 gaussians: 10,
                 train_seconds: 1.0,
             };

@@ -3,6 +3,7 @@
 //! 1. From the capture's sparse points, or a seeded sample of them; where their colours were not recorded
 //!    (`lost_colours`), with those of the photos. Where its format has none (Blender), or on request, from
 //!    random points where the cameras look (`random_start`).
+//!    With a region of interest, more of the points outside are omitted if not all are used (`focus.rs`).
 //! 2. Scale: the root mean square distance to the 3 nearest neighbours, the same along each axis.
 //! 3. Opacity 0.1 and that scale unless the configuration says otherwise, random rotation, the point's colour, no view
 //!    dependence.
@@ -16,6 +17,7 @@ mod shot;
 pub(crate) use lost_colours::are_lost as colours_are_lost;
 
 use crate::TrainConfig;
+use crate::focus;
 use crate::random::{Purpose, below, generator, unit};
 use dapple_scene::{Dataset, Error, Point, Result, SH_C0, Splats};
 use kiddo::{ImmutableKdTree, SquaredEuclidean};
@@ -80,7 +82,7 @@ pub fn initial_splats(
                 .hint("the reconstruction is broken: make it again"));
         }
         let lost = lost_colours::are_lost(&finite);
-        let mut points = sample(finite, wanted, config.seed);
+        let mut points = sample(focus::thin(finite, wanted, config), wanted, config.seed);
         if lost {
             lost_colours::restore(dataset, train, &mut points)?;
         }

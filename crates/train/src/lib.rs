@@ -31,6 +31,7 @@ mod event;
 pub mod extension;
 mod features;
 mod floaters;
+mod focus;
 mod history;
 pub mod hook;
 pub mod init;
@@ -64,11 +65,13 @@ pub use continuation::{Continuation, SettingChange};
 pub use contributions::contributions;
 pub use ending::{Ending, Outcome};
 pub use evaluate::{
-    EvalReport, Halves, ImageScore, Scoring, evaluate, evaluate_aligned, evaluate_halves,
+    EvalReport, FocusScores, Halves, ImageScore, Scoring, evaluate, evaluate_aligned,
+    evaluate_halves,
 };
 pub use event::{Event, StepProgress};
 pub use extension::{ExtensionCheck, ExtensionDecision};
 pub use floaters::floaters;
+pub use focus::{auto_region, evaluate_focus};
 pub use history::{CapLosses, EvalRow, GotWorse, History, LossRow, Seconds};
 pub use hook::{DeviceRequirements, Next, RunHook, Silent};
 pub use loader::PhotoTraffic;

@@ -15,6 +15,7 @@ pub(crate) enum Purpose {
     Crop = 6,
     Withheld = 7,
     Grown = 8,
+    Focus = 9,
 }
 
 /// Returns random numbers keyed by (seed, purpose, index): the same on every platform.

@@ -1,7 +1,7 @@
 //! Selects the views of a capture for a run, and checks that they can be trained on.
 
 use crate::config::Background;
-use crate::{TrainConfig, init};
+use crate::{TrainConfig, focus, init};
 use dapple_engine::LensForm;
 use dapple_scene::{Dataset, Error, Result, Split, View};
 
@@ -22,6 +22,7 @@ pub(crate) fn notes_on(
     }
     // The sparse points have no effect on a run from splats.
     if let Some(gaussians) = gaussians {
+        notes.extend(focus::note(config, dataset));
         notes.extend(notes_on_points(dataset, config, gaussians));
     }
     if eval_views == 0 {

@@ -4,8 +4,8 @@
 ///
 /// The text after `in` is the heading of the options in help. A row is `/// comment`, `name: Type = default`, then
 /// attributes, which are methods of [`Row`](crate::settings::Row), and a semicolon. A renamed setting is `name was
-/// "old_name": ...`. A second pair of braces lists inner tables as `/// comment`, `name: Table, TablePatch;`. The
-/// calling crate needs `serde`.
+/// "old_name": ...`. A second pair of braces lists inner tables as `/// comment`, `name: Table, TablePatch;`. A table
+/// with `, omitted_if("Table::function")` is not written if the function returns true. The calling crate needs `serde`.
 #[macro_export]
 macro_rules! settings {
     (
@@ -17,7 +17,10 @@ macro_rules! settings {
                     $(, $attribute:ident ( $($argument:expr),* $(,)? ))* ;
             )+
         } {
-            $( $(#[doc = $sub_doc:literal])+ $sub:ident : $sub_name:ident, $sub_patch:ident; )*
+            $(
+                $(#[doc = $sub_doc:literal])+
+                $sub:ident : $sub_name:ident, $sub_patch:ident $(, omitted_if($omit:literal))? ;
+            )*
         }
     ) => {
         $(#[doc = $about])+
@@ -25,7 +28,11 @@ macro_rules! settings {
         #[serde(deny_unknown_fields)]
         $visibility struct $name {
             $( $(#[doc = $doc])+ $(#[serde(alias = $old)])? pub $field: $type, )+
-            $( $(#[doc = $sub_doc])+ pub $sub: $sub_name, )*
+            $(
+                $(#[doc = $sub_doc])+
+                $(#[serde(default, skip_serializing_if = $omit)])?
+                pub $sub: $sub_name,
+            )*
         }
 
         #[doc = concat!("Values of one layer for [`", stringify!($name), "`]; `None` leaves a value to lower layers.")]

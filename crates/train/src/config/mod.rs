@@ -19,6 +19,7 @@ mod appearance;
 mod background;
 mod continued;
 mod depth;
+mod focus;
 mod joined;
 mod old_keys;
 mod page;
@@ -31,13 +32,14 @@ mod validate;
 pub use appearance::AppearanceModel;
 pub use background::{Background, parse_colour};
 pub use depth::DepthSource;
+pub use focus::FocusRegion;
 pub use joined::{Joined, JoinedPhotos};
 pub use preset::Preset;
 pub use rows::{
     AdamConfig, AdamPatch, AppearanceConfig, AppearancePatch, ConfigPatch, DataConfig, DataPatch,
-    DensifyConfig, DensifyPatch, DepthConfig, DepthPatch, EvalConfig, EvalPatch,
-    LearningRateConfig, LearningRatePatch, PosesConfig, PosesPatch, SurfaceConfig, SurfacePatch,
-    TrainConfig,
+    DensifyConfig, DensifyPatch, DepthConfig, DepthPatch, EvalConfig, EvalPatch, FocusConfig,
+    FocusPatch, LearningRateConfig, LearningRatePatch, PosesConfig, PosesPatch, SurfaceConfig,
+    SurfacePatch, TrainConfig,
 };
 
 pub use dapple_base::settings::{Choice, Flag, Key, Kind, Patch, Range, Row, Table, keys};

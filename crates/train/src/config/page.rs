@@ -1,8 +1,9 @@
 //! The page of all settings, `docs/SETTINGS.md`.
 
+use super::resolve::all_values;
 use super::{HEADINGS, TrainConfig};
 use dapple_base::settings::{Key, Kind, Range, Row, keys};
-use dapple_scene::{Error, Result};
+use dapple_scene::Result;
 use std::fmt::Write as _;
 
 const INTRODUCTION: &str = "\
@@ -31,9 +32,7 @@ impl TrainConfig {
     /// # Errors
     /// The configuration cannot be written as TOML: a defect.
     pub fn page() -> Result<String> {
-        let values = toml::Table::try_from(Self::default()).map_err(|e| {
-            Error::internal(format!("a configuration cannot be written: {e}")).caused_by(e)
-        })?;
+        let values = all_values(&Self::default())?;
         let keys = keys::<Self>();
         let mut headings = HEADINGS.to_vec();
         for key in &keys {

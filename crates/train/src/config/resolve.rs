@@ -114,13 +114,21 @@ impl TrainConfig {
     }
 }
 
-/// Returns every key of a configuration, such as `densify.every`, with its TOML value, by key.
-pub(super) fn flat(config: &TrainConfig) -> Result<Vec<(String, String)>> {
+/// Returns the TOML values of a configuration, also of tables that files omit.
+pub(super) fn all_values(config: &TrainConfig) -> Result<toml::Table> {
     let defect = |e: toml::ser::Error| {
         Error::internal(format!("a configuration cannot be written: {e}")).caused_by(e)
     };
+    let mut values = toml::Table::try_from(config).map_err(defect)?;
+    let focus = toml::Value::try_from(&config.focus).map_err(defect)?;
+    values.insert("focus".to_owned(), focus);
+    Ok(values)
+}
+
+/// Returns every key of a configuration, such as `densify.every`, with its TOML value, by key.
+pub(super) fn flat(config: &TrainConfig) -> Result<Vec<(String, String)>> {
     let mut rows = Vec::new();
-    for (key, value) in toml::Table::try_from(config).map_err(defect)? {
+    for (key, value) in all_values(config)? {
         match value {
             toml::Value::Table(inner) => rows.extend(
                 inner
@@ -415,8 +423,8 @@ impl TrainConfig {
         let values = toml::Table::try_from(self).map_err(defect)?;
         write_rows(&mut text, Self::ROWS, &values);
         for table in Self::TABLES {
-            let _ = write!(text, "\n[{}]\n", table.name);
             if let Some(toml::Value::Table(values)) = values.get(table.name) {
+                let _ = write!(text, "\n[{}]\n", table.name);
                 write_rows(&mut text, table.rows, values);
             }
         }

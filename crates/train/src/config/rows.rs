@@ -2,7 +2,9 @@
 //!
 //! The order of the rows is the order of the printed file. To add a setting: `CONTRIBUTING.md`.
 
-use super::{AppearanceModel, BASE_STEPS, Background, DepthSource, JoinedPhotos, Preset};
+use super::{
+    AppearanceModel, BASE_STEPS, Background, DepthSource, FocusRegion, JoinedPhotos, Preset,
+};
 use crate::plan::Amendments;
 use crate::strategy::Strategy;
 use dapple_base::settings;
@@ -142,6 +144,8 @@ settings! {
         adam: AdamConfig, AdamPatch;
         /// Refinement of poses.
         poses: PosesConfig, PosesPatch;
+        /// Region of interest.
+        focus: FocusConfig, FocusPatch, omitted_if("FocusConfig::is_default");
     }
 }
 
@@ -376,5 +380,21 @@ settings! {
         decay: f64 = 0.01, range(SHARE), remark(": 1 keeps the rate as it is");
         /// Poses are fixed for this fraction of the run, 0 to below 1: the first Gaussians are too coarse to show the position of a camera.
         start: f64 = 0.05, range(Range::below(0.0, 1.0));
+    } {}
+}
+
+settings! {
+    /// Region of interest: the run spends its Gaussians and its loss on a part of the scene.
+    pub FocusConfig, FocusPatch in "Losses" {
+        /// none (the whole scene), auto (what the cameras look at; the run replaces it by a sphere), sphere:X,Y,Z,RADIUS or box:X,Y,Z,WIDTH,HEIGHT,DEPTH and degrees about x, y, z, in the coordinates of the capture.
+        region: FocusRegion = FocusRegion::None,
+            flag("--focus <REGION>",
+                "Region of interest: auto, sphere:X,Y,Z,RADIUS or box:X,Y,Z,WIDTH,HEIGHT,DEPTH [default: none]. Gaussians are spent inside; held-out photos are scored inside too");
+        /// Weight of the loss outside the region, 0 to 1: the share of the blocks of 16x16 pixels outside that each training photo uses.
+        outside: f64 = 0.25, range(Range::closed(0.0, 1.0)),
+            flag("--focus-outside <X>",
+                "Weight of the loss outside the region of --focus, 0 to 1 [default: 0.25]");
+        /// Share of the Gaussians outside the region, 0 to 1: factor of their weights in growth and relocation, and least share of the sparse points outside if a run starts from a part of the points.
+        gaussians: f64 = 0.5, range(Range::closed(0.0, 1.0));
     } {}
 }

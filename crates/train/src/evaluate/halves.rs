@@ -118,6 +118,7 @@ pub fn evaluate_halves(
         lpips: None,
         cc_psnr: None,
         cc_ssim: None,
+        focus: None,
         gaussians: splats.len() as u64,
         background: how.settings.background,
         images,

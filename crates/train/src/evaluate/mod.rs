@@ -30,7 +30,7 @@ pub use host::{psnr, score};
 pub use lpips::{Backbone, Convolution, DeviceLpips, Lpips, LpipsCrops, Window};
 pub use paired::{Difference, LEAST_IMAGES, Paired};
 pub use pixels::target;
-pub use scores::{EvalReport, ImageScore, PSNR_MAX, Scores};
+pub use scores::{EvalReport, FocusScores, ImageScore, PSNR_MAX, Scores};
 pub use ssim::ssim;
 pub use table::{paired_table, table};
 
@@ -78,6 +78,51 @@ pub fn evaluate(
     scoring: &Scoring<'_>,
     on_view: &mut dyn FnMut(&View, Option<Pictures>) -> Result<()>,
 ) -> Result<EvalReport> {
+    let (images, gaussians, notes) = scored_images(engine, views, settings, scoring, on_view)?;
+    if images.is_empty() {
+        return Err(Error::input("there is no photo to score")
+            .hint("hold some out with data.eval_every (8 = every eighth), and see that masks leave something"));
+    }
+    let mean =
+        |value: fn(&ImageScore) -> f64| images.iter().map(value).sum::<f64>() / images.len() as f64;
+    // Either all images have these values, or none has.
+    let some = |is_asked: bool, value: fn(&ImageScore) -> Option<f64>| {
+        let values = images.iter().filter_map(value).sum::<f64>();
+        is_asked.then(|| values / images.len() as f64)
+    };
+    Ok(EvalReport {
+        psnr: mean(|image| image.psnr),
+        ssim: mean(|image| image.ssim),
+        lpips: some(scoring.lpips.is_some(), |image| image.lpips),
+        cc_psnr: some(scoring.fitted, |image| image.cc_psnr),
+        cc_ssim: some(scoring.fitted, |image| image.cc_ssim),
+        focus: None,
+        gaussians,
+        background: settings.background,
+        images,
+        notes,
+    })
+}
+
+/// Scores views as [`evaluate`] does; without an image if masks hide all pixels.
+pub(crate) fn scores_inside(
+    engine: &mut BoxedEngine,
+    views: &[&View],
+    settings: &RenderSettings,
+    scoring: &Scoring<'_>,
+) -> Result<Vec<ImageScore>> {
+    scored_images(engine, views, settings, scoring, &mut |_, _| Ok(())).map(|(images, ..)| images)
+}
+
+/// Renders and scores views. Returns the scores of those of which a mask shows something, the number of Gaussians, and
+/// notes for the user.
+fn scored_images(
+    engine: &mut BoxedEngine,
+    views: &[&View],
+    settings: &RenderSettings,
+    scoring: &Scoring<'_>,
+    on_view: &mut dyn FnMut(&View, Option<Pictures>) -> Result<()>,
+) -> Result<(Vec<ImageScore>, u64, Vec<String>)> {
     let mut images = Vec::with_capacity(views.len());
     let mut gaussians = 0;
     let mut lpips = scoring.lpips.map(|lpips| Measure::new(lpips, engine));
@@ -105,28 +150,8 @@ pub fn evaluate(
         }
         on_view(&view.with_photo(photo), seen.pictures)
     })?;
-    if images.is_empty() {
-        return Err(Error::input("there is no photo to score")
-            .hint("hold some out with data.eval_every (8 = every eighth), and see that masks leave something"));
-    }
-    let mean =
-        |value: fn(&ImageScore) -> f64| images.iter().map(value).sum::<f64>() / images.len() as f64;
-    // Either all images have these values, or none has.
-    let some = |is_asked: bool, value: fn(&ImageScore) -> Option<f64>| {
-        let values = images.iter().filter_map(value).sum::<f64>();
-        is_asked.then(|| values / images.len() as f64)
-    };
-    Ok(EvalReport {
-        psnr: mean(|image| image.psnr),
-        ssim: mean(|image| image.ssim),
-        lpips: some(scoring.lpips.is_some(), |image| image.lpips),
-        cc_psnr: some(scoring.fitted, |image| image.cc_psnr),
-        cc_ssim: some(scoring.fitted, |image| image.cc_ssim),
-        gaussians,
-        background: settings.background,
-        images,
-        notes: lpips.and_then(Measure::note).into_iter().collect(),
-    })
+    let notes = lpips.and_then(Measure::note).into_iter().collect();
+    Ok((images, gaussians, notes))
 }
 
 /// Scores a view on the engine's device. `None` if the engine cannot, or if the scoring needs more than sums.

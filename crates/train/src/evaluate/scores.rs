@@ -1,6 +1,7 @@
 //! Scores of an image, and of a capture.
 
 use dapple_engine::ScoredView;
+use dapple_scene::edit::Region;
 use serde::{Deserialize, Serialize};
 
 /// PSNR of identical images, dB: the logarithm is bounded here.
@@ -43,6 +44,9 @@ pub struct EvalReport {
     /// Mean SSIM with fitted colours; `None` unless requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cc_ssim: Option<f64>,
+    /// Scores inside the region of interest; `None` without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub focus: Option<FocusScores>,
     /// Number of rendered Gaussians.
     pub gaussians: u64,
     /// Background of transparent photos and of renders, 0..1.
@@ -53,6 +57,38 @@ pub struct EvalReport {
     /// Notes for the user about the scoring, such as that LPIPS did not fit the device.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+}
+
+/// Scores of the pixels whose rays meet a region of interest.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FocusScores {
+    /// Region, as `--focus` takes it.
+    pub region: String,
+    /// Share of the pixels of the views that are inside, 0..1.
+    pub pixels: f64,
+    /// Mean PSNR over the images, dB.
+    pub psnr: f64,
+    /// Mean SSIM over the images.
+    pub ssim: f64,
+    /// Scores of each image that shows the region, in the order of the views.
+    pub images: Vec<ImageScore>,
+}
+
+impl FocusScores {
+    /// Returns the means over the images; `None` without an image.
+    pub fn new(region: Region, pixels: f64, images: Vec<ImageScore>) -> Option<Self> {
+        let mean = |value: fn(&ImageScore) -> f64| {
+            images.iter().map(value).sum::<f64>() / images.len() as f64
+        };
+        let (psnr, ssim) = (mean(|image| image.psnr), mean(|image| image.ssim));
+        (!images.is_empty()).then(|| Self {
+            region: region.to_string(),
+            pixels,
+            psnr,
+            ssim,
+            images,
+        })
+    }
 }
 
 impl EvalReport {

@@ -47,6 +47,9 @@ pub struct Metrics {
     /// Mean SSIM with fitted colours; `None` unless the run learns the appearance of photos.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cc_ssim: Option<f64>,
+    /// Scores inside the region of interest; `None` without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub focus: Option<crate::FocusScores>,
     /// Scores of each held-out photo at the end.
     pub images: Vec<crate::ImageScore>,
     /// Mean PSNR of the held-out photos, dB, with each one's pose fitted to the splats; `None` unless
@@ -123,6 +126,7 @@ impl Metrics {
             lpips: outcome.eval.as_ref().and_then(|eval| eval.lpips),
             cc_psnr: outcome.eval.as_ref().and_then(|eval| eval.cc_psnr),
             cc_ssim: outcome.eval.as_ref().and_then(|eval| eval.cc_ssim),
+            focus: outcome.eval.as_ref().and_then(|eval| eval.focus.clone()),
             images: outcome
                 .eval
                 .as_ref()

@@ -25,6 +25,7 @@
 mod segment;
 
 use crate::config::TrainConfig;
+use crate::focus::density_focus;
 use crate::plan::{Amendment, Change, Plan};
 use crate::strategy::DensityStrategy;
 use dapple_engine::{
@@ -234,7 +235,11 @@ impl Schedule {
         let mut plans = self
             .places(step)
             .filter_map(|place| segment.strategy.plan(place));
-        plans.next_back().map(|plan| DensifyPlan { step, ..plan })
+        plans.next_back().map(|plan| DensifyPlan {
+            step,
+            focus: plan.focus.or_else(|| density_focus(self.config())),
+            ..plan
+        })
     }
 
     /// Returns the places of the schedule that the batch of `step` has passed since the batch before: one place, unless

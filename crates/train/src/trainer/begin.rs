@@ -11,6 +11,7 @@
 //! 6. `from_splats` is set, so that a run with this configuration does not begin in the middle of the rest.
 
 use super::Trainer;
+use crate::focus;
 use crate::views::{Chosen, notes_on};
 use crate::{
     Budget, CaptureStatistics, EvalReport, Schedule, Strategy, TrainConfig, appearance, init,
@@ -95,6 +96,7 @@ impl Trainer {
         config.validate()?;
         config.validate_length()?;
         let chosen = Chosen::new(dataset, &config)?;
+        focus::settle(&mut config, dataset, &chosen.train, first.as_ref())?;
         if config.near == 0.0 {
             config.near = NEAR_FRACTION * chosen.extent;
         }

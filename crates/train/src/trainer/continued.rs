@@ -4,6 +4,7 @@ use super::Trainer;
 use super::begin::{fitting_gaussians, settle_budget};
 use super::joined::{self, Touched};
 use crate::config::Joined;
+use crate::focus;
 use crate::views::Chosen;
 use crate::{
     Best, CaptureIdentity, Checkpoint, Continuation, SettingChange, Strategy, TrainConfig,
@@ -57,6 +58,7 @@ impl Trainer {
             ended.state = OptimizerState::untrained(&ended.splats, ViewState::default());
         }
         let chosen = Chosen::new(dataset, &config)?;
+        focus::settle(&mut config, dataset, &chosen.train, Some(&ended.splats))?;
         let count = ended.splats.len();
         if count > config.gaussian_budget() {
             return Err(Error::input(format!(

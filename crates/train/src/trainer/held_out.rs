@@ -5,7 +5,7 @@ use super::run::Run;
 use crate::evaluate::Lpips;
 use crate::event::Event;
 use crate::hook::{Next, RunHook};
-use crate::{EvalReport, EvalRow, Scoring, evaluate, evaluate_aligned};
+use crate::{EvalReport, EvalRow, Scoring, evaluate, evaluate_aligned, evaluate_focus};
 use dapple_engine::Pictures;
 use dapple_scene::{Result, View};
 use std::sync::Arc;
@@ -59,6 +59,8 @@ impl HeldOut {
             psnr: report.psnr,
             ssim: report.ssim,
             lpips: report.lpips,
+            focus_psnr: report.focus.as_ref().map(|focus| focus.psnr),
+            focus_ssim: report.focus.as_ref().map(|focus| focus.ssim),
             gaussians: report.gaussians,
             train_seconds: history.seconds.train,
         });
@@ -89,7 +91,10 @@ impl HeldOut {
             (Some(pictures), Some(show)) => show(view, pictures),
             _ => Ok(()),
         };
-        let report = evaluate(&mut run.engine, &views, &settings, &scoring, &mut show)?;
+        let mut report = evaluate(&mut run.engine, &views, &settings, &scoring, &mut show)?;
+        if let Some(region) = run.config().focus.region.region() {
+            report.focus = evaluate_focus(&mut run.engine, &views, &settings, region)?;
+        }
         run.state.history.seconds.eval += started.elapsed().as_secs_f64();
         Ok(report)
     }

@@ -5,9 +5,11 @@
 //! 2. If the configuration sets it ([`crate::config::DataConfig::coarse_until`]), the first steps take their photos at
 //!    half the size. Such a photo is another view of the engine, with a camera of that size. [`PhotoOrder`] numbers
 //!    both sets consecutively.
+//!    A region of interest narrows the masks of both ([`crate::focus`]).
 //! 3. The engine learns the photos of the next steps in advance, so that they are copied while earlier steps run.
 
 use crate::extension::WithheldPhotos;
+use crate::focus;
 use crate::loader::{PhotoLoader, PhotoTraffic};
 use crate::order::PartViews;
 use crate::views::Chosen;
@@ -59,6 +61,10 @@ impl TrainPhotos {
         match halves(&sources).filter(|_| last_coarse > 0) {
             Some(halves) => sources.extend(halves),
             None => last_coarse = 0,
+        }
+        for (place, (camera, photo)) in sources.iter_mut().enumerate() {
+            let name = &train[place % train.len()].name;
+            *photo = focus::train_photo(config, name, camera, photo.clone());
         }
         let withheld = WithheldPhotos::new(schedule.plan(), train.len());
         let after = schedule.plan().amendments().last_part();

@@ -88,6 +88,8 @@ fn sample() -> Checkpoint {
                 psnr: 0.1 + 0.7,
                 ssim: 2.0 / 3.0,
                 lpips: Some(1.0 / 3.0),
+                focus_psnr: Some(0.1 + 0.6),
+                focus_ssim: None,
                 gaussians: 5,
                 train_seconds: 1e-300,
             }],

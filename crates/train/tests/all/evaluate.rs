@@ -137,6 +137,7 @@ fn report(psnr: [f64; 3]) -> EvalReport {
         lpips: None,
         cc_psnr: None,
         cc_ssim: None,
+        focus: None,
         gaussians: 1,
         background: [0.0; 3],
         images: psnr.into_iter().enumerate().map(image).collect(),

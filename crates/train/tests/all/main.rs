@@ -10,6 +10,7 @@ mod depth;
 mod evaluate;
 mod extension;
 mod fake;
+mod focus;
 mod gpu;
 mod hooks;
 mod init;
