@@ -18,7 +18,7 @@ const fn module(path: &'static str, text: &'static str) -> Asset {
 }
 
 /// All assets of the page.
-pub(crate) const ASSETS: [Asset; 18] = [
+pub(crate) const ASSETS: [Asset; 19] = [
     Asset {
         path: "/",
         kind: "text/html; charset=utf-8",
@@ -35,6 +35,7 @@ pub(crate) const ASSETS: [Asset; 18] = [
     module("/vectors.js", include_str!("page/vectors.js")),
     module("/panel.js", include_str!("page/panel.js")),
     module("/run.js", include_str!("page/run.js")),
+    module("/outline.js", include_str!("page/outline.js")),
     module("/path.js", include_str!("page/path.js")),
     module("/parts.js", include_str!("page/parts.js")),
     module("/plots.js", include_str!("page/plots.js")),

@@ -74,6 +74,8 @@ pub struct Stage {
     pub steps: u32,
     /// Parts of the run, if it was trained on; otherwise empty.
     pub parts: Vec<Part>,
+    /// Outline of the region of interest as polylines, world units; empty without a region.
+    pub outline: Vec<Vec<[f64; 3]>>,
     /// Lines on what the present part does, as the command prints them.
     pub plan: Vec<String>,
     /// Curves of the run up to here.
@@ -100,6 +102,7 @@ impl Default for Stage {
             snapshots: Vec::new(),
             steps: 0,
             parts: Vec::new(),
+            outline: Vec::new(),
             plan: Vec::new(),
             curves: Curves::default(),
             edits: Err("what is shown here cannot be edited".to_owned()),
@@ -154,6 +157,7 @@ pub(crate) struct Told<'a> {
     snapshots: &'a [u32],
     steps: u32,
     parts: &'a [Part],
+    outline: &'a [Vec<[f64; 3]>],
     plan: &'a [String],
     curves: &'a Curves,
     edits: bool,
@@ -173,6 +177,8 @@ struct ToldCamera<'a> {
     position: [f64; 3],
     rotation: [f64; 4],
     focal: f64,
+    /// Focal lengths and principal point, pixels; none if the lens distorts, since the page projects by pinholes.
+    pinhole: Option<[f64; 4]>,
     photo: bool,
     held_out: bool,
     psnr: Option<f64>,
@@ -193,6 +199,10 @@ impl Stage {
                 position: camera.camera_from_world.centre().into(),
                 rotation: [q.w, q.x, q.y, q.z],
                 focal: flat.fy / f64::from(flat.height),
+                pinhole: camera
+                    .lens
+                    .is_identity()
+                    .then_some([camera.fx, camera.fy, camera.cx, camera.cy]),
                 photo: entry.photo.is_some(),
                 held_out: entry.held_out,
                 psnr: entry.psnr,
@@ -212,6 +222,7 @@ impl Stage {
             snapshots: &self.snapshots,
             steps: self.steps,
             parts: &self.parts,
+            outline: &self.outline,
             plan: &self.plan,
             curves: &self.curves,
             edits: self.edits.is_ok(),

@@ -127,6 +127,7 @@ impl<'a> LiveHook<'a> {
             steps: plan.last_step(),
             parts: options.parts.clone(),
             curves: options.curves.clone(),
+            outline: plan.config().focus.outline(),
             ..stage(title, trainer.device(), gaussians, &stance)
         };
         viewer.show(stage.clone());

@@ -3,6 +3,7 @@
 import { Orbit, listen } from "./controls.js";
 import { Edits } from "./edit.js";
 import { Here } from "./here.js";
+import { Outline } from "./outline.js";
 import { listenToPanel, listenToTyping } from "./panel.js";
 import { TrainOn, beginnings, partOf, showParts, showTicks, spaced } from "./parts.js";
 import { Path } from "./path.js";
@@ -12,10 +13,10 @@ import { Scale } from "./scale.js";
 /** @typedef {import("./vectors.js").Vec} Vec */
 /** @typedef {import("./vectors.js").Quat} Quat */
 /** @typedef {{name: string, width: number, height: number, position: Vec, rotation: Quat, focal: number,
- *   photo: boolean, held_out: boolean, psnr: number | null}} Camera */
+ *   pinhole: [number, number, number, number] | null, photo: boolean, held_out: boolean, psnr: number | null}} Camera */
 /** @typedef {{title: string, gaussians: number, device: string, up: Vec, centre: Vec, distance: number,
  *   trains: boolean, settings: string, models: string[], snapshots: number[], steps: number,
- *   parts: import("./parts.js").Part[], plan: string[], curves: import("./run.js").Curves,
+ *   parts: import("./parts.js").Part[], outline: Vec[][], plan: string[], curves: import("./run.js").Curves,
  *   edits: boolean, no_edits: string, draws: boolean, no_draws: string, full_error: number,
  *   cameras: Camera[]}} Stage */
 
@@ -60,6 +61,7 @@ let over = false;
 /** @type {number | undefined} */ let restTimer;
 /** Times when view requests were sent, by number, milliseconds. @type {Map<number, number>} */ const sent = new Map();
 /** Channels of view requests without a frame yet. @type {Map<number, string>} */ const kinds = new Map();
+/** Cameras of these view requests. @type {Map<number, import("./outline.js").Framing | null>} */ const framings = new Map();
 
 const edits = new Edits(
   view,
@@ -69,6 +71,7 @@ const edits = new Edits(
   () => ({ id: 0, ...looked(size(true), orbit.camera()) }),
 );
 
+const outline = new Outline(view);
 const here = new Here(view, picture, askSoon, say);
 
 const run = new Run();
@@ -114,16 +117,19 @@ function ask(camera = orbit.camera()) {
   if (here.show(free ? camera : null)) {
     const how = here.way === "webgpu" ? "WebGPU, by the engine's kernels" : "WebGL2";
     find("timing").textContent = `drawn in this browser (${how})`;
+    outline.follow(framing(size(), camera));
     if (!over && !run.ended) say("");
     return;
   }
   if (socket?.readyState !== WebSocket.OPEN) return;
   look = (look + 1) >>> 0;
-  socket.send(JSON.stringify({ type: "look", id: look, ...looked(size(), camera) }));
+  const asked = size();
+  socket.send(JSON.stringify({ type: "look", id: look, ...looked(asked, camera) }));
+  framings.set(look, framing(asked, camera));
   view.dataset.asked = `${look}`;
   sent.set(look, performance.now());
   kinds.set(look, show.value);
-  if (sent.size > 200) [sent, kinds].forEach((each) => each.clear());
+  if (sent.size > 200) [sent, kinds, framings].forEach((each) => each.clear());
 }
 
 /**
@@ -132,6 +138,24 @@ function ask(camera = orbit.camera()) {
  */
 function looked(size, camera) {
   return { ...size, ...camera, show: show.value, through, snapshot, models: models() };
+}
+
+/**
+ * Camera of a frame of this size, in its pixels; null if no pinhole describes the camera, or for two frames.
+ * @param {{width: number, height: number}} size @param {import("./path.js").Key} camera
+ * @returns {import("./outline.js").Framing | null}
+ */
+function framing({ width, height }, { position, rotation, focal }) {
+  if (models() === "both") return null;
+  const photo = through === null ? null : stage?.cameras[through];
+  if (!photo) {
+    const far = focal * height;
+    return { width, height, position, rotation, pinhole: [far, far, width / 2, height / 2] };
+  }
+  if (!photo.pinhole) return null;
+  const [fx, fy, cx, cy] = photo.pinhole;
+  const [x, y] = [width / photo.width, height / photo.height];
+  return { width, height, position, rotation, pinhole: [fx * x, fy * y, cx * x, cy * y] };
 }
 
 /** Models in the view request: "first", "second" or "both". */
@@ -255,6 +279,10 @@ async function draw(data) {
     `${width}x${height}, rendered in ${((rendering + coding) / 1000).toFixed(1)} ms${round}`;
   scale.show(most, kinds.get(id) ?? "", stage?.full_error ?? 1);
   kinds.delete(id);
+  // During a run, a view request has further frames.
+  const frame = framings.get(id);
+  if (frame !== undefined) outline.follow(frame);
+  framings.delete(id);
   picture.dataset.most = `${most}`;
   picture.dataset.look = `${id}`;
   if (!over && !run.ended) say("");
@@ -272,6 +300,7 @@ function setStage(next) {
   find("run").hidden = !next.trains;
   find("curves").hidden = !next.trains && next.curves.loss.length === 0;
   showParts(next.parts, next.plan, next.trains);
+  outline.set(next.outline);
   run.begin(next.curves, beginnings(next.parts));
   const whole = next.parts.at(-1)?.steps ?? 1;
   showTicks("progress-ticks", beginnings(next.parts).map((step) => step / whole));

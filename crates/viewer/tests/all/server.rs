@@ -31,6 +31,7 @@ fn the_token_becomes_a_cookie_and_nothing_is_served_without() {
         "/plots.js",
         "/edit.js",
         "/here.js",
+        "/outline.js",
         "/panel.js",
         "/run.js",
         "/export/painter.js",
