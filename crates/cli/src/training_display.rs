@@ -225,6 +225,9 @@ impl TrainingDisplay<'_> {
             report.ssim,
             report.images.len()
         ));
+        if let Some(focus) = &report.focus {
+            self.console.note(&format!("step {step}: inside, {focus}"));
+        }
         for note in &report.notes {
             self.console.note(&format!("note: {note}"));
         }

@@ -15,9 +15,10 @@ use crate::photo_memory;
 use crate::viewing::shown_settings;
 use dapple::contract::RenderSettings;
 use dapple::glam::DVec3;
+use dapple::scene::edit::Region;
 use dapple::scene::origin::Frame;
 use dapple::scene::{Dataset, Error, Pose, Result, Splats, load};
-use dapple::train::config::{Background, DataConfig, EvalPatch};
+use dapple::train::config::{Background, DataConfig, EvalPatch, FocusPatch, FocusRegion};
 use dapple::train::evaluate::Paired;
 use dapple::train::{ConfigPatch, RunFolder, TrainConfig, Writes};
 use found::Found;
@@ -99,6 +100,10 @@ pub struct Args {
     #[arg(long, value_name = "RANK", requires = "halves", value_parser = clap::value_parser!(u8).range(1..=32), help_heading = "Scores", hide_short_help = true)]
     lora: Option<u8>,
 
+    /// Score again inside a region: sphere:X,Y,Z,RADIUS or box:X,Y,Z,WIDTH,HEIGHT,DEPTH [default: the run's --focus]
+    #[arg(long, value_name = "REGION", value_parser = parse_region, help_heading = "Scores", hide_short_help = true)]
+    focus: Option<Region>,
+
     /// Render with the Mip-Splatting filters, for splats of other programs trained with them [default: as in the run]
     #[arg(long, help_heading = "Scores", hide_short_help = true)]
     antialias: bool,
@@ -173,6 +178,29 @@ impl EvalInput {
         into_capture(&mut self.splats, self.frame, origin);
     }
 
+    /// Returns the region of interest relative to this origin of the capture's cameras.
+    fn focus(&self, origin: DVec3) -> Option<Region> {
+        let moved =
+            |centre: [f64; 3]| (DVec3::from(centre) + self.frame.origin - origin).to_array();
+        let region = self.config.focus.region.region()?;
+        Some(match region {
+            _ if self.frame.origin == DVec3::ZERO => region,
+            Region::Sphere { centre, radius } => Region::Sphere {
+                centre: moved(centre),
+                radius,
+            },
+            Region::Box {
+                centre,
+                size,
+                degrees,
+            } => Region::Box {
+                centre: moved(centre),
+                size,
+                degrees,
+            },
+        })
+    }
+
     /// Sets the given background.
     fn settings(&self, background: [f32; 3]) -> RenderSettings {
         RenderSettings {
@@ -202,6 +230,10 @@ impl Args {
             eval: EvalPatch {
                 lpips: self.lpips.clone(),
                 ..EvalPatch::default()
+            },
+            focus: FocusPatch {
+                region: self.focus.map(FocusRegion::Region),
+                ..FocusPatch::default()
             },
             ..self.capture.patch()
         }
@@ -258,6 +290,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         background,
         lpips: lpips.as_ref(),
         corrects: args.colour_corrected || learnt(&a) || b.as_ref().is_some_and(learnt),
+        focus: a.focus(dataset.origin),
         console,
     };
     let report = scorer.score(&a, folder.as_ref())?;
@@ -280,6 +313,21 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         folder.as_ref(),
         console,
     )
+}
+
+/// Parses a region of the command line.
+///
+/// # Errors
+/// The fault, in one line.
+fn parse_region(text: &str) -> Result<Region, String> {
+    let region = text.parse().map_err(|e: Error| e.what().to_owned())?;
+    match region {
+        FocusRegion::Region(region) => Ok(region),
+        _ => Err(
+            "name a sphere or a box; config.toml of a run with --focus auto has its sphere"
+                .to_owned(),
+        ),
+    }
 }
 
 /// Returns names and poses of the run's training photos.

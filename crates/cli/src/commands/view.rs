@@ -142,6 +142,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     if second.is_none() && first.is_dir() {
         shown.snapshots = travel.steps();
         shown.steps = sight.config.last_step();
+        shown.outline = sight.config.focus.outline();
         (shown.parts, shown.curves) = std::mem::take(&mut sight.history);
     }
     shown.cameras = std::mem::take(&mut sight.cameras);

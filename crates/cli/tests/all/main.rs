@@ -18,6 +18,7 @@ mod edit;
 mod eval;
 mod export;
 mod flamegraph;
+mod focus;
 mod folders;
 mod from_splats;
 mod hostile;

@@ -116,6 +116,9 @@ impl Found {
 
     fn print(&self, markdown: bool, console: &Console) -> Result<()> {
         console.data(self.table(markdown).trim_end())?;
+        if let Some(focus) = &self.report.focus {
+            console.data(&format!("\ninside: {focus}"))?;
+        }
         if let Some(aligned) = &self.aligned {
             console.data("\naligned: the pose of each photo fitted to the splats")?;
             console.data(table(aligned, markdown).trim_end())?;

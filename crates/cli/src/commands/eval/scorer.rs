@@ -3,11 +3,12 @@
 use super::{EvalInput, Trained};
 use crate::console::Console;
 use dapple::BoxedEngine;
+use dapple::scene::edit::Region;
 use dapple::scene::{Dataset, Error, Result, View, extent_of};
 use dapple::train::evaluate::{Lpips, flat_psnr};
 use dapple::train::{
     EvalReport, Halves, PictureWriter, RunFolder, Scoring, evaluate, evaluate_aligned,
-    evaluate_halves, read_appearance_mlp,
+    evaluate_focus, evaluate_halves, read_appearance_mlp,
 };
 
 /// Inputs shared by the scorings of one command.
@@ -22,6 +23,8 @@ pub struct Scorer<'a> {
     pub lpips: Option<&'a Lpips>,
     /// True if colour-corrected scores are computed too.
     pub corrects: bool,
+    /// Region of interest to score again inside of, relative to the origin of the capture's cameras.
+    pub focus: Option<Region>,
     /// Console for bars and notes.
     pub console: &'a Console,
 }
@@ -59,7 +62,15 @@ impl<'a> Scorer<'a> {
             },
         );
         bar.finish_and_clear();
-        let report = report?;
+        let mut report = report?;
+        if let Some(region) = self.focus {
+            report.focus = evaluate_focus(&mut self.engine, &views, settings, region)?;
+            if report.focus.is_none() {
+                return Err(Error::input("no held-out photo shows the region of interest")
+                    .at(format!("--focus {region}"))
+                    .hint("name a region in the coordinates of the capture: `dapple info CAPTURE` shows them"));
+            }
+        }
         pictures.map_or(Ok(()), PictureWriter::finish)?;
         for note in &report.notes {
             console.note(&format!("note: {note}"));

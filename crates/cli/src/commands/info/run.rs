@@ -5,7 +5,10 @@ use super::parts::{Part, lines_of, parts_of};
 use crate::machine;
 use crate::training_display::{clock, gaussians, grouped};
 use dapple::scene::{Result, bounded};
-use dapple::train::{Checkpoint, Continuation, EvalRow, GotWorse, RunFolder, StartSplats};
+use dapple::train::config::FocusRegion;
+use dapple::train::{
+    Checkpoint, ConfigPatch, Continuation, EvalRow, GotWorse, RunFolder, StartSplats,
+};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -33,12 +36,44 @@ pub struct RunInfo {
     /// Splats that the run started from.
     #[serde(skip_serializing_if = "Option::is_none")]
     start: Option<StartSplats>,
+    /// Region of interest of the run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    focus: Option<FocusInfo>,
     /// Parts of a run that was continued.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     parts: Vec<Part>,
     /// Size of the state that a finished run can be continued from, bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     state_bytes: Option<u64>,
+}
+
+/// Region of interest of a run, with the scores inside when the held-out photos were last scored.
+#[derive(Debug, Serialize)]
+struct FocusInfo {
+    region: String,
+    psnr: Option<f64>,
+    ssim: Option<f64>,
+}
+
+impl FocusInfo {
+    /// `None` for a run without a region.
+    fn new(region: FocusRegion, evals: &[EvalRow]) -> Option<Self> {
+        let last = evals.last();
+        region.is_on().then(|| Self {
+            region: region.to_string(),
+            psnr: last.and_then(|row| row.focus_psnr),
+            ssim: last.and_then(|row| row.focus_ssim),
+        })
+    }
+
+    fn line(&self) -> String {
+        match (self.psnr, self.ssim) {
+            (Some(psnr), Some(ssim)) => {
+                format!("{}, inside PSNR {psnr:.2} dB, SSIM {ssim:.4}", self.region)
+            }
+            _ => format!("{}, not scored inside", self.region),
+        }
+    }
 }
 
 /// Shown fields of `metrics.json`: other versions may have fewer or more.
@@ -104,6 +139,7 @@ impl RunInfo {
             got_worse: GotWorse::find_in(&history.evals),
             dapple: None,
             start: checkpoint.launch.start.clone(),
+            focus: FocusInfo::new(checkpoint.config.focus.region, &history.evals),
             parts: parts_of(&history.continuations, &history.evals, checkpoint.step),
             state_bytes: None,
         }))
@@ -128,6 +164,7 @@ impl RunInfo {
             got_worse: GotWorse::find_in(&metrics.evals),
             dapple: Some(metrics.dapple),
             start: start_of(path),
+            focus: FocusInfo::new(region_of(path), &metrics.evals),
         }
     }
 }
@@ -136,6 +173,13 @@ impl RunInfo {
 fn start_of(path: &Path) -> Option<StartSplats> {
     let record = RunFolder::open(path).read_capture().ok()??;
     record.start
+}
+
+/// Returns the region of interest in the configuration of the run in `path`.
+fn region_of(path: &Path) -> FocusRegion {
+    let config = ConfigPatch::read(&RunFolder::open(path).config_path());
+    let region = config.ok().and_then(|config| config.focus.region);
+    region.unwrap_or_default()
 }
 
 impl Shown for RunInfo {
@@ -171,6 +215,9 @@ impl Shown for RunInfo {
             let (path, crc) = (start.path.display(), start.crc32);
             let count = gaussians(start.gaussians);
             lines.push(("start", format!("{count} of {path} (CRC-32 {crc:08x})")));
+        }
+        if let Some(focus) = &self.focus {
+            lines.push(("focus", focus.line()));
         }
         lines.extend(lines_of(&self.parts));
         if let Some(bytes) = self.state_bytes {

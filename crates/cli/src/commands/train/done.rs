@@ -7,8 +7,8 @@ use crate::training_display::{clock, gaussians, grouped};
 use dapple::live::LiveHook;
 use dapple::scene::{Error, ErrorKind, printable};
 use dapple::train::{
-    Budget, CapLosses, Ending, ExtensionCheck, ExtensionDecision, GotWorse, ImageScore, Outcome,
-    PhotoTraffic, RunFolder, Seconds, Trainer, WatchReport,
+    Budget, CapLosses, Ending, ExtensionCheck, ExtensionDecision, FocusScores, GotWorse,
+    ImageScore, Outcome, PhotoTraffic, RunFolder, Seconds, Trainer, WatchReport,
 };
 use serde::Serialize;
 use std::path::PathBuf;
@@ -33,6 +33,9 @@ pub struct Summary {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) cc_ssim: Option<f64>,
     pub(super) lpips: Option<f64>,
+    /// Scores inside the region of interest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) focus: Option<FocusScores>,
     /// The held-out photo with the lowest PSNR.
     pub(super) worst: Option<ImageScore>,
     pub(super) aligned_psnr: Option<f64>,
@@ -136,6 +139,7 @@ impl Done {
                 cc_psnr: outcome.eval.as_ref().and_then(|eval| eval.cc_psnr),
                 cc_ssim: outcome.eval.as_ref().and_then(|eval| eval.cc_ssim),
                 lpips: outcome.eval.as_ref().and_then(|eval| eval.lpips),
+                focus: outcome.eval.as_ref().and_then(|eval| eval.focus.clone()),
                 worst: outcome
                     .eval
                     .as_ref()
@@ -178,6 +182,9 @@ impl Done {
             format!(", {} of memory at most", machine::human_bytes(b))
         });
         let mut lines = vec![format!("scores    {scores}")];
+        if let Some(focus) = &s.focus {
+            lines.push(format!("focus     {focus}"));
+        }
         if let (Some(psnr), Some(ssim)) = (s.cc_psnr, s.cc_ssim) {
             lines.push(format!(
                 "fitted    PSNR {psnr:.2} dB, SSIM {ssim:.4} once colours are fitted to each photo's"
