@@ -20,6 +20,9 @@ pub(crate) fn notes_on(
                 .to_owned(),
         );
     }
+    if !config.focus.region.is_on() && !config.focus.is_default() {
+        notes.push("focus.outside and focus.gaussians have no effect without --focus".to_owned());
+    }
     // The sparse points have no effect on a run from splats.
     if let Some(gaussians) = gaussians {
         notes.extend(focus::note(config, dataset));
