@@ -26,6 +26,8 @@ pub struct Model {
     pub sh_degree: u8,
     /// Frozen Gaussians: the last. See [`OptimizerState::frozen`].
     pub frozen: usize,
+    /// Gaussians of the sky, before the frozen ones. See [`OptimizerState::sky`].
+    pub sky: usize,
     /// Which Gaussians of a model these are, if the engine holds a part of it.
     pub part: Option<Part>,
 }
@@ -42,6 +44,7 @@ impl Model {
             filter_3d: Vec::new(),
             sh_degree: 0,
             frozen: 0,
+            sky: 0,
             part: None,
         }
     }
@@ -68,6 +71,7 @@ impl Model {
             filter_3d: state.map_or(Vec::new(), |state| antialias::rows(&state.filter_3d)),
             sh_degree: splats.sh_degree,
             frozen: state.map_or(0, |state| state.frozen),
+            sky: state.map_or(0, |state| state.sky),
             part: None,
         }
     }
@@ -77,27 +81,32 @@ impl Model {
         self.params.len - self.frozen
     }
 
-    /// Inserts zeros for `added` Gaussians before the frozen ones.
+    /// Returns the number of Gaussians before those of the sky: density control acts on them.
+    pub fn active(&self) -> usize {
+        self.trained() - self.sky
+    }
+
+    /// Inserts zeros for `added` Gaussians before those of the sky.
     pub fn insert(&mut self, added: usize) {
-        let (trained, before) = (self.trained(), self.params.len);
-        let moved = (trained..before).rev();
+        let (active, before) = (self.active(), self.params.len);
+        let moved = (active..before).rev();
         for blocks in [&mut self.params, &mut self.first, &mut self.second] {
             blocks.extend_to(before + added);
             for from in moved.clone() {
                 blocks.copy_within(from + added, from);
             }
-            for new in trained..before.min(trained + added) {
+            for new in active..before.min(active + added) {
                 blocks.clear(new);
             }
         }
         let stats = &mut self.stats;
         let zeros = || std::iter::repeat_n(0.0, added);
         for values in [&mut stats.gradient_sums, &mut stats.visible_counts] {
-            values.splice(trained..trained, zeros());
+            values.splice(active..active, zeros());
         }
         if !self.filter_3d.is_empty() {
             let mut values = antialias::values(&self.filter_3d, before);
-            values.splice(trained..trained, zeros());
+            values.splice(active..active, zeros());
             self.filter_3d = antialias::rows(&values);
         }
     }

@@ -19,7 +19,8 @@
 //!
 //! With a region of interest ([`crate::focus`]), gradients and weights of Gaussians outside count less.
 //!
-//! Frozen Gaussians ([`crate::OptimizerState::frozen`]) are not changed, drawn or removed, and remain the last.
+//! Gaussians of the sky ([`crate::OptimizerState::sky`]) and frozen ones are not changed, drawn or removed, and remain the
+//! last.
 
 use crate::{DensifyPlan, DensifyReport, Relocation, noise, relocation};
 use dapple_scene::unit_rotation;
@@ -31,8 +32,8 @@ const SPLIT_SHRINK: f32 = 1.6;
 pub trait Censused {
     /// Returns the number of Gaussians.
     fn count(&self) -> usize;
-    /// Returns the number of Gaussians before the frozen ones.
-    fn trained(&self) -> usize {
+    /// Returns the number of Gaussians before those of the sky and the frozen ones.
+    fn active(&self) -> usize {
         self.count()
     }
     /// Returns the logit of a Gaussian's opacity.
@@ -68,7 +69,7 @@ enum Growth {
 
 /// Returns the Gaussians after a round without relocation, in order, and its report.
 pub fn sources(plan: &DensifyPlan, gaussians: &impl Censused) -> (Vec<Source>, DensifyReport) {
-    let (n, trained) = (gaussians.count(), gaussians.trained());
+    let (n, trained) = (gaussians.count(), gaussians.active());
     let (growth, refused) = growth(plan, gaussians);
     let those = |kind: Growth| {
         (0..trained)
@@ -120,7 +121,7 @@ fn growth(plan: &DensifyPlan, gaussians: &impl Censused) -> (Vec<Growth>, usize)
         focus.map_or(1.0, |focus| focus.gradient_factor(gaussians.mean(i)))
     };
     let gradient = |i: usize| gaussians.mean_gradient(i) * factor(i);
-    let trained = 0..gaussians.trained();
+    let trained = 0..gaussians.active();
     let mut wanting: Vec<usize> = trained.filter(|&i| gradient(i) > threshold).collect();
     let free = plan.free_capacity(n);
     let refused = wanting.len().saturating_sub(free);
@@ -222,7 +223,7 @@ impl Draws {
 /// Computes steps 1 and 2 of a relocation. Places count after it: new Gaussians follow those that are trained, and the
 /// frozen ones have moved behind them.
 pub fn draws(plan: &DensifyPlan, relocation: &Relocation, gaussians: &impl Censused) -> Draws {
-    let (n, trained) = (gaussians.count(), gaussians.trained());
+    let (n, trained) = (gaussians.count(), gaussians.active());
     let table = relocation::sigmoid_table();
     let shift = relocation::weight_shift(u32::try_from(n).unwrap_or(u32::MAX));
     let limit = relocation.dead_logit();

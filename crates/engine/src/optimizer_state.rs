@@ -21,6 +21,10 @@ pub struct OptimizerState {
     /// Number of Gaussians at the end of the model that are frozen: steps and rounds of density control leave their
     /// parameters and moments as they are. Renders show them. They remain the last Gaussians in their order.
     pub frozen: usize,
+    /// Number of Gaussians of the sky, before the frozen ones: steps leave their centres, scales and quaternions as
+    /// they are and apply no regularisers to them, and rounds of density control leave them as they are. They remain in
+    /// their order. The first moments of their centres, scales and quaternions are zero.
+    pub sky: usize,
     /// State of the engine's views that training changes.
     pub views: ViewState,
 }
@@ -37,6 +41,7 @@ impl OptimizerState {
             visible_counts: vec![0.0; n],
             filter_3d: Vec::new(),
             frozen: 0,
+            sky: 0,
             views,
         }
     }

@@ -20,6 +20,7 @@ pub fn check_upload(splats: &Splats, state: Option<&OptimizerState>) -> Result<(
         .iter()
         .all(|m| m.len() == n && m.sh_degree == splats.sh_degree)
         && state.frozen <= n
+        && state.sky <= n - state.frozen
         && STATISTICS.iter().all(|each| each.fits(state, n))
         && (state.views.appearance_mlp.is_empty() || state.views.appearance_mlp.gaussians() == n);
     if fits {

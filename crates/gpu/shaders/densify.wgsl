@@ -91,8 +91,8 @@ fn divide(x: f32, y: f32) -> f32 {
 }
 
 // Before `settle`, and after it for indices of the new generation.
-fn is_frozen(i: u32) -> bool {
-    return i < state_read.frozen_end && i >= state_read.frozen_end - state_read.frozen;
+fn is_kept(i: u32) -> bool {
+    return i < state_read.kept_end && i >= state_read.kept_end - state_read.kept;
 }
 
 // Outside the region of interest the gradient counts less.
@@ -107,7 +107,7 @@ fn mean_gradient(i: u32) -> f32 {
 fn wants(i: u32) -> bool {
     let gradient = mean_gradient(i);
     return (plan.flags & PLAN_GROW) != 0u && !is_nan(bitcast<u32>(gradient))
-        && gradient > plan.grow_gradient && !is_frozen(i);
+        && gradient > plan.grow_gradient && !is_kept(i);
 }
 
 @compute @workgroup_size(1)
@@ -115,8 +115,8 @@ fn open() {
     for (var entry = STEP_ENTRIES; entry < ALL_ENTRIES; entry++) {
         groups[entry] = vec4u();
     }
-    if state.frozen > 0u {
-        state.frozen_end = state.gaussians;
+    if state.kept > 0u {
+        state.kept_end = state.gaussians;
     }
     if has_scratch() {
         groups[REGROUP_OLD] = regroup_for(state.gaussians, SCAN_WIDTH);
@@ -217,7 +217,7 @@ fn log_scale(i: u32) -> f32 {
 
 // Survives, cloned, parent: 1 if so and if not pruned; split: 1 also if pruned.
 fn fate_of(i: u32) -> vec4u {
-    if is_frozen(i) {
+    if is_kept(i) {
         return vec4u(1u, 0u, 0u, 0u);
     }
     let scale = log_scale(i);
@@ -277,7 +277,7 @@ fn settle(at: Invocation) {
     state.refused = wanting - growing;
     state.gaussians = total;
     // They are the last survivors.
-    state.frozen_end = sums.x;
+    state.kept_end = sums.x;
     state.cloned = growing - sums.w;
     state.split = sums.w;
     state.pruned = count + growing - total;
@@ -377,7 +377,7 @@ fn reset(
         stats[i] = 0.0;
         stats[capacity + i] = 0.0;
     }
-    if (plan.flags & PLAN_RESET) != 0u && !is_frozen(i) {
+    if (plan.flags & PLAN_RESET) != 0u && !is_kept(i) {
         put(PLANE_OPACITY, i, min(number(PLANE_OPACITY, i), plan.reset_logit));
 #if MOMENTS_PACKED
         // An even plane is the low half of its word.

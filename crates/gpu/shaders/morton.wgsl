@@ -1,11 +1,11 @@
 // `morton`: sorts Gaussians in the order of a Z curve through their centres (Morton 1966), so that neighbours in space
 // are neighbours in memory.
 // 1. `open` sizes the dispatches and empties the bounding box, or halts if the scratch buffers are too small.
-// 2. `bounds`: the box of all finite centres. Floats are compared as integers in the same order, so that atomics find
-//    the box in any order of execution.
+// 2. `bounds`: the box of all finite centres, except for the sky and frozen Gaussians. Floats are compared as integers in
+//    the same order, so that atomics find the box in any order of execution.
 // 3. `codes`: cells are cubes, 2^10 along the longest side at most; their edge is a power of two, so that no division
-//    rounds. The bits of a centre's three cells interleave to 30. Non-finite centres follow, and frozen Gaussians come
-//    last, in their order.
+//    rounds. The bits of a centre's three cells interleave to 30. Non-finite centres follow; the sky and frozen
+//    Gaussians come last, in their order.
 // 4. A stable sort by code gives the source Gaussian of each place; gather.wgsl moves them.
 //
 // Bindings: geometry; state; groups (shared/regroup); box, least and largest x, y, z; sort_keys, the codes. Scratch is
@@ -25,7 +25,7 @@
 
 const CELL_BITS: u32 = 10u;
 const NOWHERE: u32 = 1u << (3u * CELL_BITS);
-const FROZEN: u32 = NOWHERE + 1u;
+const KEPT: u32 = NOWHERE + 1u;
 
 var<workgroup> part: array<atomic<u32>, 6>;
 
@@ -41,6 +41,10 @@ fn float_of(order: u32) -> f32 {
 fn mean_words(i: u32) -> vec3u {
     let at = PLANE_MEAN * state.capacity + i;
     return vec3u(geometry[at], geometry[at + state.capacity], geometry[at + 2u * state.capacity]);
+}
+
+fn is_kept(i: u32) -> bool {
+    return i < state.kept_end && i >= state.kept_end - state.kept;
 }
 
 fn is_finite(words: vec3u) -> bool {
@@ -78,7 +82,7 @@ fn bounds(
     let i = group_number(id, dispatched) * 256u + lane;
     if i < groups_read[REGROUP_NEW].w {
         let words = mean_words(i);
-        if is_finite(words) {
+        if is_finite(words) && !is_kept(i) {
             for (var k = 0u; k < 3u; k++) {
                 atomicMin(&part[k], ordered(words[k]));
                 atomicMax(&part[3u + k], ordered(words[k]));
@@ -113,8 +117,8 @@ fn codes(
     if i >= groups_read[REGROUP_NEW].w {
         return;
     }
-    if i < state.frozen_end && i >= state.frozen_end - state.frozen {
-        sort_keys[i] = FROZEN;
+    if is_kept(i) {
+        sort_keys[i] = KEPT;
         return;
     }
     let words = mean_words(i);

@@ -84,9 +84,9 @@ fn weight_of(i: u32, count: u32) -> u32 {
     return max((weight * relocation.focus.outside) >> 8u, 1u);
 }
 
-// Returns the summands of Gaussian i: (weight, 1 if it is dead); nothing for frozen ones and beyond the last.
+// Returns the summands of Gaussian i: (weight, 1 if it is dead); nothing for the sky, frozen ones and beyond the last.
 fn item(i: u32, count: u32) -> vec4u {
-    if i >= count - min(state_read.frozen, count) {
+    if i >= count - min(state_read.kept, count) {
         return vec4u();
     }
     let weight = weight_of(i, count);

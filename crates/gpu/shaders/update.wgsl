@@ -6,6 +6,7 @@
 //    shared/sh_backward, shared/adam.
 // 3. Geometry: the projection once more, and backward through it: shared/projection_backward.
 // 4. Adam on the geometry. Invisible Gaussians take the same steps with gradients of zero, and frozen ones none.
+//    Centres, scales and quaternions of the sky have gradients of zero.
 // 5. With FLAG_DENSITY, the statistics for density control.
 // 6. In permutation EXTRAS, the additions of a density strategy: regularisers before 4, noise after.
 // In permutation BATCH, the last step of a batch of several: instead of 1 to 3 and 5, it takes the mean of the sums of
@@ -303,7 +304,7 @@ fn update(
     @builtin(local_invocation_index) local: u32,
 ) {
     let i = group_number(id, dispatched) * UPDATE_THREADS + local;
-    if state.halted != 0u || i >= state.gaussians - state.frozen {
+    if state.halted != 0u || i >= state.gaussians - (state.kept - state.sky) {
         return;
     }
 #if MOMENTS_PACKED
@@ -325,12 +326,22 @@ fn update(
         note_density(i, place, view, gradient.mean2d);
     }
 #endif
+    let is_sky = i >= state.gaussians - state.kept;
+    if is_sky {
+        gradient.geometry.mean = vec3f();
+        gradient.geometry.log_scales = vec3f();
+        gradient.geometry.quat = vec4f();
+    }
 #if EXTRAS
-    gradient.logit += opacity_slope(old.logit);
-    gradient.geometry.log_scales += scale_slopes(old.log_scales);
+    if !is_sky {
+        gradient.logit += opacity_slope(old.logit);
+        gradient.geometry.log_scales += scale_slopes(old.log_scales);
+    }
 #endif
     step_geometry(i, old, sh0, gradient);
 #if EXTRAS
-    perturb(i, state.capacity);
+    if !is_sky {
+        perturb(i, state.capacity);
+    }
 #endif
 }

@@ -67,10 +67,13 @@ shared_struct! {
         skipped: u32,
         /// Gaussians of the model that other engines hold.
         others: u32,
-        /// Frozen Gaussians: [`dapple_engine::OptimizerState::frozen`].
-        frozen: u32,
+        /// Gaussians that rounds leave as they are: those of the sky and then frozen ones
+        /// ([`dapple_engine::OptimizerState`]).
+        kept: u32,
         /// Index after the last of them: until the end of a round, new Gaussians follow.
-        frozen_end: u32,
+        kept_end: u32,
+        /// Gaussians of the sky among them.
+        sky: u32,
     }
 }
 

@@ -271,11 +271,11 @@ impl<E: Sharded> Engine for RanksEngine<E> {
 
     fn upload(&mut self, splats: &Splats, state: Option<&OptimizerState>) -> Result<()> {
         check_upload(splats, state)?;
-        if state.is_some_and(|state| state.frozen > 0) {
-            return Err(
-                Error::unsupported("ranks cannot leave Gaussians as they are yet")
-                    .hint("continue the run on one device without ranks"),
-            );
+        if state.is_some_and(|state| state.frozen > 0 || state.sky > 0) {
+            return Err(Error::unsupported(
+                "ranks cannot leave Gaussians as they are, or where they are, yet",
+            )
+            .hint("train on one device without ranks, or start a run with --sky off"));
         }
         self.batch.clear();
         self.queue.clear();

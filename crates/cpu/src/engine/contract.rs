@@ -56,6 +56,7 @@ impl Engine for CpuEngine {
                     visible_counts: model.stats.visible_counts.clone(),
                     filter_3d: filter_3d(),
                     frozen: model.frozen,
+                    sky: model.sky,
                     views: self.features.state(model, &self.views),
                 },
             ),

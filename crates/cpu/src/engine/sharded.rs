@@ -148,7 +148,7 @@ impl CpuEngine {
         let part = self.model.part();
         let mut slots = KernelSlots {
             gradient: Regularisers::new(&settings.losses, part.total),
-            after_adam: NoiseStep::new(settings, part),
+            after_adam: NoiseStep::new(settings, part, part.len()),
             ..KernelSlots::default()
         };
         self.model.fit_filters(settings.render.antialias);

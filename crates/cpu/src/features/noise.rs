@@ -15,7 +15,7 @@ impl Feature for Held {
     fn prepare(&mut self, step: &mut StepContext<'_>) -> Result<()> {
         let settings = step.settings;
         let part = step.model.part();
-        step.slots.after_adam = NoiseStep::new(settings, part);
+        step.slots.after_adam = NoiseStep::new(settings, part, step.model.active());
         Ok(())
     }
 }

@@ -21,8 +21,8 @@ impl Censused for Census<'_> {
         self.0.params.len
     }
 
-    fn trained(&self) -> usize {
-        self.0.trained()
+    fn active(&self) -> usize {
+        self.0.active()
     }
 
     fn logit(&self, gaussian: usize) -> f32 {
@@ -111,7 +111,7 @@ fn split_into(params: &mut Blocks, to: usize, plan: &DensifyPlan, parent: usize,
 
 /// Resets opacities to at most `limit`, their moments to zero.
 fn reset_opacities(limit: f32, model: &mut Model) {
-    for i in 0..model.trained() {
+    for i in 0..model.active() {
         let logit = density::reset_logit(limit, model.params.get(i, component::OPACITY));
         model.params.set(i, component::OPACITY, logit);
         model.first.set(i, component::OPACITY, 0.0);

@@ -15,6 +15,7 @@
 mod backward;
 mod batch;
 mod export;
+mod sky;
 
 pub use export::{pose_gradient_of_all, run_gradients};
 
@@ -30,6 +31,7 @@ use batch::BatchSums;
 use dapple_engine::GaussianUpdate;
 use pulp::Simd;
 use rayon::prelude::*;
+use sky::Sky;
 use std::marker::PhantomData;
 
 /// Blocks of one task.
@@ -87,7 +89,7 @@ pub fn run(step: UpdateContext<'_>) {
     let update = GaussianUpdate::of(settings);
     let (adam, moves) = (&AdamStep::new(&update), settings.batch.is_last());
     let (camera, mode, slots) = (step.camera, step.mode, step.slots);
-    let trained = step.model.trained();
+    let (trained, sky) = (step.model.trained(), Sky::new(step.model.active()));
     let Model {
         params,
         first,
@@ -125,6 +127,7 @@ pub fn run(step: UpdateContext<'_>) {
             adam,
             absolute: mode.absolute,
             regularisers,
+            sky,
             components,
             first_block: chunk * CHUNK_BLOCKS,
             params: &mut *params,
@@ -202,6 +205,7 @@ struct Step<'a, C: Projector, const ANTIALIAS: bool> {
     /// True if the statistics are of absolute gradients.
     absolute: bool,
     regularisers: Option<&'a Regularisers>,
+    sky: Sky,
     components: usize,
     first_block: usize,
     params: &'a mut [Row],
@@ -222,6 +226,7 @@ impl<'a> Step<'a, Pinhole, false> {
             adam: self.adam,
             absolute: self.absolute,
             regularisers: self.regularisers,
+            sky: self.sky,
             components: self.components,
             first_block: self.first_block,
             params: self.params,
@@ -258,9 +263,8 @@ impl<C: Projector, const ANTIALIAS: bool> pulp::WithSimd for Step<'_, C, ANTIALI
                 let Some(sums) = &sums else {
                     let mut zeros = [V::splat(s, 0.0); MAX_COMPONENTS];
                     if BatchSums::take(&mut self.batch, s, i * n, part, &mut zeros[..active]) {
-                        if let Some(regularisers) = self.regularisers {
-                            regularisers.add(s, block, part, &mut zeros);
-                        }
+                        let terms = (self.regularisers, self.sky.lanes(self.first_block + i));
+                        sky::finish(s, terms, block, part, &mut zeros);
                         adam_part(s, self.adam, part, block, first, second, &zeros);
                     }
                     continue;
@@ -276,9 +280,8 @@ impl<C: Projector, const ANTIALIAS: bool> pulp::WithSimd for Step<'_, C, ANTIALI
                 }
                 let own = &mut g.components[..active];
                 if BatchSums::take(&mut self.batch, s, i * n, part, own) {
-                    if let Some(regularisers) = self.regularisers {
-                        regularisers.add(s, block, part, &mut g.components);
-                    }
+                    let terms = (self.regularisers, self.sky.lanes(self.first_block + i));
+                    sky::finish(s, terms, block, part, &mut g.components);
                     adam_part(s, self.adam, part, block, first, second, &g.components);
                 }
                 if let Some((sum, count)) = &mut self.stats {

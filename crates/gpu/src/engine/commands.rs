@@ -137,8 +137,9 @@ impl GpuEngine {
             ..layout::Step::default()
         };
         let batch = plan.step.saturating_sub(steps - 1)..=plan.step;
-        // The order puts frozen Gaussians behind new ones.
-        let reorders = self.frozen > 0 || { batch }.any(|step| step.is_multiple_of(MORTON_EVERY));
+        // The order puts Gaussians of the sky and frozen ones behind new ones.
+        let reorders =
+            self.frozen + self.sky > 0 || { batch }.any(|step| step.is_multiple_of(MORTON_EVERY));
         let bits = densify::bits(plan) | Bits::when(reorders, Bits::REORDER);
         self.fit(bits)?;
         let recording = self.recording(Plan::Round, bits, 0)?;

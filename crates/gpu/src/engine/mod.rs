@@ -125,6 +125,8 @@ pub struct GpuEngine {
     batch: OpenBatch,
     /// Frozen Gaussians: [`dapple_engine::OptimizerState::frozen`].
     frozen: usize,
+    /// Gaussians of the sky: [`dapple_engine::OptimizerState::sky`].
+    sky: usize,
     /// Gaussians of the model that other engines hold.
     others: u32,
     /// Buffers for them.
@@ -189,6 +191,7 @@ impl GpuEngine {
             batch: OpenBatch::default(),
             others: 0,
             frozen: 0,
+            sky: 0,
             sharded: sharded::Progress::default(),
             pending: VecDeque::new(),
             finished: Vec::new(),

@@ -20,6 +20,7 @@ impl GpuEngine {
         self.batch.clear();
         self.others = 0;
         self.frozen = state.map_or(0, |state| state.frozen);
+        self.sky = state.map_or(0, |state| state.sky);
         self.settle()?;
         if self.capacity.tiles == 0 {
             // Stages bind the image's buffers also where nothing is rendered.
@@ -57,7 +58,8 @@ impl GpuEngine {
             instance_capacity: self.capacity.instances,
             bucket_capacity: self.capacity.buckets,
             // Not more than the Gaussians: checked.
-            frozen: self.frozen as u32,
+            kept: (self.frozen + self.sky) as u32,
+            sky: self.sky as u32,
             ..layout::State::default()
         };
         self.context
@@ -87,6 +89,7 @@ impl GpuEngine {
             self.sh_degree,
         )?;
         state.frozen = self.frozen;
+        state.sky = self.sky;
         state.views = self.download_views()?;
         Ok((splats, state))
     }

@@ -423,8 +423,9 @@ fn reports_say_what_the_state_says() {
         block: 0,
         skipped: 0,
         others: 0,
-        frozen: 0,
-        frozen_end: 0,
+        kept: 0,
+        kept_end: 0,
+        sky: 0,
     };
     let expected = layout::Report {
         kind: layout::REPORT_STEP,

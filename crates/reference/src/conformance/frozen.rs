@@ -17,7 +17,7 @@ use glam::DVec3;
 const FROZEN: usize = 37;
 
 /// Splats with moments.
-type Model = (Splats, OptimizerState);
+pub(super) type Model = (Splats, OptimizerState);
 
 /// Checks steps, alone and in batches, with noise and regularisers, and rounds of both kinds.
 pub fn frozen_gaussians_stay(make: Make<'_>) {
@@ -41,8 +41,12 @@ pub fn frozen_gaussians_stay(make: Make<'_>) {
     }
 }
 
-/// Uploads splats of which the last `frozen` are frozen. Returns what the engine then holds.
-fn upload(make: Make<'_>, scene: &TestScene, frozen: usize) -> (Box<dyn Engine>, Model) {
+/// Uploads splats of which the last `frozen` are frozen, and `sky` before them are of the sky. Returns what the engine then holds.
+pub(super) fn upload(
+    make: Make<'_>,
+    scene: &TestScene,
+    (sky, frozen): (usize, usize),
+) -> (Box<dyn Engine>, Model) {
     let n = scene.splats.len();
     let splats = Splats {
         // Dead ones among both.
@@ -54,23 +58,29 @@ fn upload(make: Make<'_>, scene: &TestScene, frozen: usize) -> (Box<dyn Engine>,
         opacities: vec![0.25; n],
         ..dapple_engine::groups::zeros(n, splats.sh_degree)
     };
+    let mut first_moments = ones.clone();
+    let of_sky = n - frozen - sky..n - frozen;
+    first_moments.means[of_sky.clone()].fill([0.0; 3]);
+    first_moments.scales[of_sky.clone()].fill([0.0; 3]);
+    first_moments.quats[of_sky].fill([0.0; 4]);
     let state = OptimizerState {
-        first_moments: ones.clone(),
+        first_moments,
         second_moments: ones,
         frozen,
+        sky,
         ..OptimizerState::untrained(&splats, ViewState::default())
     };
     let mut engine = make();
     engine.upload(&splats, Some(&state)).unwrap();
     let held = engine.download().unwrap();
-    assert_eq!(held.1.frozen, frozen, "the number of frozen Gaussians");
+    assert_eq!((held.1.sky, held.1.frozen), (sky, frozen), "their numbers");
     let all = views(scene, 2, DVec3::new(0.03, -0.02, 0.01));
     engine.add_views(all).unwrap();
     (engine, held)
 }
 
 /// Returns settings of step `number` that move every Gaussian.
-fn moving(scene: &TestScene, number: u32, size: u32) -> StepSettings {
+pub(super) fn moving(scene: &TestScene, number: u32, size: u32) -> StepSettings {
     let plain = settings(scene, number);
     let mut moving = StepSettings {
         batch: Batch {
@@ -85,7 +95,7 @@ fn moving(scene: &TestScene, number: u32, size: u32) -> StepSettings {
 }
 
 /// Returns the Gaussians `range` with their moments.
-fn part((splats, state): &Model, range: std::ops::Range<usize>) -> [Splats; 3] {
+pub(super) fn part((splats, state): &Model, range: std::ops::Range<usize>) -> [Splats; 3] {
     let order: Vec<usize> = range.collect();
     [splats, &state.first_moments, &state.second_moments].map(|of| gather(of, &order))
 }
@@ -94,7 +104,7 @@ fn check_steps(make: Make<'_>, scene: &TestScene, size: u32) {
     let n = scene.splats.len();
     let trained = n - FROZEN;
     let run = |frozen: usize| {
-        let (mut engine, before) = upload(make, scene, frozen);
+        let (mut engine, before) = upload(make, scene, (0, frozen));
         for number in 1..=size {
             let view = ViewId(number as usize - 1);
             engine.step(view, &moving(scene, number, size)).unwrap();
@@ -120,7 +130,7 @@ fn check_steps(make: Make<'_>, scene: &TestScene, size: u32) {
 
 fn check_rounds(make: Make<'_>, scene: &TestScene, plan: &DensifyPlan) {
     let n = scene.splats.len();
-    let (mut engine, before) = upload(make, scene, FROZEN);
+    let (mut engine, before) = upload(make, scene, (0, FROZEN));
     let kept = part(&before, n - FROZEN..n);
     let of_frozen = |mean: &[f32; 3]| kept[0].means.contains(mean);
     for round in 1..=2u32 {

@@ -34,6 +34,7 @@ macro_rules! conformance_tests {
                 relocation_follows_the_plan,
                 frozen_gaussians_stay,
                 focus_steers_density_control,
+                the_sky_keeps_its_shape,
                 blend_counts_match_the_reference,
                 scores_match_the_reference,
             ],

@@ -12,7 +12,7 @@
 //! - surface depths and normals;
 //! - densification and relocation rounds, noise, regularisers;
 //! - rounds with a region of interest;
-//! - frozen Gaussians in steps and rounds;
+//! - frozen Gaussians and those of the sky in steps and rounds;
 //! - scores that an engine computes, on images of every awkward size;
 //! - bytes of renders, and the number of Gaussians that pixels blend;
 //! - all of these with both anti-aliasing filters;
@@ -39,6 +39,7 @@ pub(crate) mod parity;
 mod ranks;
 mod score;
 mod shown;
+mod sky;
 mod strategy;
 mod surface;
 pub(crate) mod training;
@@ -57,6 +58,7 @@ pub use parity::{
 pub use ranks::{Rounds, ShortRun, ranks_train_alike};
 pub use score::scores_match_the_reference;
 pub use shown::{blend_counts_match_the_reference, bytes_are_those_of_the_host};
+pub use sky::the_sky_keeps_its_shape;
 pub use strategy::*;
 pub use surface::surfaces_match_the_reference;
 pub use training::{

@@ -168,6 +168,9 @@ struct Run {
     /// Frozen Gaussians.
     #[serde(default, skip_serializing_if = "is_zero")]
     frozen: usize,
+    /// Gaussians of the sky.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    sky: usize,
     /// Source of the Gaussian cap.
     #[serde(default)]
     budget: Option<Budget>,
@@ -265,6 +268,7 @@ impl Checkpoint {
             budget: self.history.budget,
             poses: self.state.views.poses.len(),
             frozen: self.state.frozen,
+            sky: self.state.sky,
             strategy: self.strategy.clone(),
             continuations: self.history.continuations.clone(),
         };
@@ -323,10 +327,12 @@ impl Checkpoint {
         let splats = read_splats(&mut reader, "splats", n, degree)?;
         let has_smoothing = config.antialias && run.step > 0;
         let mut state = read_gaussian_state(&mut reader, n, degree, has_smoothing)?;
-        if run.frozen > n {
-            return Err(contradiction("it has more frozen Gaussians than Gaussians"));
+        if run.frozen.saturating_add(run.sky) > n {
+            return Err(contradiction(
+                "it has more frozen Gaussians and Gaussians of the sky than Gaussians",
+            ));
         }
-        state.frozen = run.frozen;
+        (state.frozen, state.sky) = (run.frozen, run.sky);
         let has_steps = run.step > 0;
         state.views = read_views(&mut reader, "", &config, (has_steps, run.poses))?;
         let best = if run.watched.is_empty() {

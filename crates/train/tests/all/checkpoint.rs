@@ -103,6 +103,7 @@ fn sample() -> Checkpoint {
             visible_counts: numbers(n, 400),
             filter_3d: Vec::new(),
             frozen: 1,
+            sky: 1,
             views: ViewState {
                 poses: (0..3)
                     .map(|i| RefinedPose::from_words(&std::array::from_fn(|k| (29 * i + k) as f32)))

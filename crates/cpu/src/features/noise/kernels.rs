@@ -27,15 +27,15 @@ pub struct NoiseStep {
 }
 
 impl NoiseStep {
-    /// Prepares the noise of a step for these Gaussians of a model; `None` if there is none.
-    pub fn new(settings: &StepSettings, part: Part) -> Option<Self> {
+    /// Prepares the noise of a step for the first `gaussians` of these Gaussians of a model; `None` if there is none.
+    pub fn new(settings: &StepSettings, part: Part, gaussians: usize) -> Option<Self> {
         let scale = GaussianUpdate::of(settings).noise;
         (scale != 0.0).then_some(Self {
             scale,
             seed: settings.seed,
             step: settings.step,
             part,
-            gaussians: part.len(),
+            gaussians,
         })
     }
 
