@@ -146,9 +146,13 @@ fn notes(program: &clap::Command, line: impl IntoIterator<Item = String>) -> Vec
 /// Returns the command line parser. In all commands, `-1` after an option is its value, so that the error names the
 /// allowed range and not an unknown option.
 fn described() -> clap::Command {
-    let takes_numbers = |arg: Arg| match arg.get_action().takes_values() && !arg.is_positional() {
-        true => arg.allow_negative_numbers(true),
-        false => arg,
+    let takes_numbers = |arg: Arg| {
+        let takes_values = arg.get_action().takes_values()
+            && arg.get_num_args().is_none_or(|count| count.takes_values());
+        match takes_values && !arg.is_positional() {
+            true => arg.allow_negative_numbers(true),
+            false => arg,
+        }
     };
     help::with_pages(Cli::command()).mut_subcommands(|verb| {
         let verb = verb.mut_args(takes_numbers);

@@ -51,7 +51,7 @@ pub use dapple_base::{
 };
 pub use dapple_splats::{
     Camera, Lens, MAX_SH_DEGREE, Point, Pose, Rays, SH_C0, Splats, edit, harmonics, order, origin,
-    ply, rays, sh_coefficient_count, splat_file, unit_rotation, without_far_off,
+    ply, rays, sh_coefficient_count, sky, splat_file, unit_rotation, without_far_off,
 };
 pub use dataset::{Dataset, View};
 pub use depth_map::DepthMap;

@@ -32,6 +32,7 @@
 //!   parts for other programs.
 //! - [`Camera`], [`Pose`], [`Lens`]: the camera of a photo. Edits use cameras for the up direction and for selections
 //!   on a screen.
+//! - [`sky`]: the Gaussians of a sky among splats.
 //! - [`origin`]: splats whose coordinates are far from zero.
 //! - [`Error`], [`Progress`]: re-exported from `dapple-base`, which all crates use.
 //!
@@ -54,6 +55,7 @@ pub mod ply;
 mod point;
 pub mod rays;
 mod similarity;
+pub mod sky;
 pub mod splat_file;
 mod splats;
 

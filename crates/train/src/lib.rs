@@ -46,6 +46,7 @@ mod random;
 mod refit;
 mod saving;
 mod schedule;
+mod sky;
 pub mod strategy;
 pub mod time_budget;
 mod trainer;
@@ -59,7 +60,7 @@ pub use checkpoint::{
     CHECKPOINT_VERSION, CaptureIdentity, Checkpoint, RunOrigin, StartSplats, ViewIdentity,
 };
 pub use config::{
-    AppearanceModel, ConfigPatch, DepthSource, Joined, JoinedPhotos, Preset, TrainConfig,
+    AppearanceModel, ConfigPatch, DepthSource, Joined, JoinedPhotos, Preset, SkyMode, TrainConfig,
 };
 pub use continuation::{Continuation, SettingChange};
 pub use contributions::contributions;

@@ -16,6 +16,7 @@ pub(crate) enum Purpose {
     Withheld = 7,
     Grown = 8,
     Focus = 9,
+    Sky = 10,
 }
 
 /// Returns random numbers keyed by (seed, purpose, index): the same on every platform.

@@ -17,6 +17,7 @@
 mod begin;
 mod continued;
 mod ended;
+mod first_views;
 mod held_out;
 mod hooks;
 mod joined;
@@ -29,6 +30,7 @@ mod watching;
 
 pub use begin::{fitting_gaussians, refuse_no_gaussian, sampled_steps};
 pub use paused_run::PausedRun;
+pub(crate) use photos::half_camera;
 pub(crate) use run::Run;
 
 use crate::extension::{ExtensionCheck, ExtensionHook};
@@ -36,6 +38,7 @@ use crate::features::{self, Finding, HandOver};
 use crate::hook::{Next, RunHook};
 use crate::loader::PhotoTraffic;
 use crate::saving::Saving;
+use crate::sky::Sky;
 use crate::time_budget::{StepRateController, StepRateHook};
 use crate::validation::Validation;
 use crate::views::Chosen;
@@ -82,7 +85,7 @@ impl Trainer {
         dataset: &Dataset,
         config: TrainConfig,
         engine: BoxedEngine,
-        chosen: &Chosen,
+        (chosen, sky): (&Chosen, Option<&Sky>),
         step: u32,
     ) -> Result<Self> {
         refuse_large_batch(&config, chosen.train.len())?;
@@ -96,6 +99,7 @@ impl Trainer {
             dataset,
             train: &chosen.train,
             extent: chosen.extent,
+            sky,
         })?;
         let mut run = Run::new(dataset, config, engine, chosen, step)?;
         let mut notes = Vec::new();
@@ -103,6 +107,7 @@ impl Trainer {
             engine: &mut run.engine,
             config: run.schedule.config(),
             ids: &run.photos.ids,
+            coarse_ids: &run.photos.coarse_ids,
             least_edge: run.photos.least_edge(),
             lpips: lpips.as_ref(),
             notes: &mut notes,

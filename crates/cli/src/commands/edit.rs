@@ -423,6 +423,7 @@ fn name(action: &Action) -> &'static str {
         Action::Merge(_) => "merge",
         Action::Order(_) => "order",
         Action::Floaters { .. } => "floaters",
+        Action::DropSky => "drop-sky",
         Action::Clusters { .. } => "clusters",
         Action::Prune { .. } => "prune",
         Action::Decimate { .. } => "decimate",

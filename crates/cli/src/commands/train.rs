@@ -33,6 +33,7 @@ use dapple::BoxedEngine;
 use dapple::live::{LiveHook, LiveOptions, Playback, Viewer};
 use dapple::scene::load::{self, load};
 use dapple::scene::{Dataset, Error, Result, printable};
+use dapple::train::config::SkyMode;
 use dapple::train::time_budget::StepRateController;
 use dapple::train::{
     CaptureRecord, ConfigPatch, EarlierRun, Outcome, PhotoCoverage, RunFolder, RunOrigin,
@@ -321,6 +322,10 @@ fn train_shown(
     let dataset = load_capture(job.scene, &config, job.photo_memory, console)?;
     if job.background_is_open {
         background::follow_photos(&dataset, &mut config, console)?;
+    }
+    if job.launch.ranks.is_some() && config.sky == SkyMode::Auto {
+        // Ranks cannot hold one yet, and the number of processes must not change a run.
+        config.sky = SkyMode::Off;
     }
     let start = job.from.as_ref().map(|from| from.start.clone());
     let mut trainer = match job.from {

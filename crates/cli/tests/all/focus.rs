@@ -150,7 +150,7 @@ fn the_viewer_draws_the_region() {
     };
     train(path, "a", &["--steps=20", "-q", "--focus=box:0,0,0,1,1,1"]);
     train(path, "plain", &["--steps=20", "-q"]);
-    let parts = "document.getElementById('outline').dataset.parts";
+    let parts = "document.getElementById('outline')?.dataset.parts";
     let marked = "(() => { const c = document.getElementById('outline'); \
         const p = c.getContext('2d').getImageData(0, 0, c.width, c.height).data; \
         return p.some((v, i) => i % 4 === 3 && v > 0); })()";

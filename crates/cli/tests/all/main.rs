@@ -39,6 +39,7 @@ mod profile;
 mod profile_truth;
 mod ranks;
 mod resume;
+mod sky;
 mod snapshots;
 mod surprises;
 mod train_on;

@@ -12,5 +12,6 @@ mod masks;
 mod perceptual;
 mod resume;
 mod scoring;
+mod sky;
 mod streamed_photos;
 mod tensors;

@@ -48,6 +48,8 @@ pub enum Action {
         /// Percent of all weight that the clusters have together.
         share: f64,
     },
+    /// Removes the sky: the Gaussians on a sphere around all others ([`crate::sky`]).
+    DropSky,
     /// Keeps the clusters with most opacity.
     Clusters {
         /// A cube's side, world units; `None` = [`default_cell`](super::clusters::default_cell).

@@ -5,7 +5,7 @@ use super::{
     Action, Amount, Condition, Editor, Order, Similarity, Surroundings, Up, decimate, order, orient,
 };
 use crate::splat_file::{ReadOptions, SplatMetadata};
-use crate::{Camera, Error, Progress, Result, Splats, splat_file};
+use crate::{Camera, Error, Progress, Result, Splats, sky, splat_file};
 use std::path::Path;
 
 impl Editor {
@@ -47,6 +47,7 @@ impl Editor {
             Action::Floaters { cell, share } => {
                 self.remove_floaters(*cell, *share, surroundings)?;
             }
+            Action::DropSky => self.drop_sky()?,
             Action::Clusters { cell, keep } => self.keep_clusters(*cell, *keep)?,
             Action::Prune { share } => self.prune(*share, surroundings)?,
             Action::Decimate { to, refit } => {
@@ -118,6 +119,17 @@ impl Editor {
             }
         }
         Ok(())
+    }
+
+    fn drop_sky(&mut self) -> Result<()> {
+        match sky::of_splats(&self.splats) {
+            Some(is_sky) => self.keep("the removal of the sky", |_, i| !is_sky[i]),
+            None => {
+                let note = "there are no Gaussians of a sky: none were removed";
+                self.notes.push(note.to_owned());
+                Ok(())
+            }
+        }
     }
 
     /// Keeps the `keep` clusters with most opacity, of cubes with the side `cell`.

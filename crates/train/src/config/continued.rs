@@ -32,6 +32,7 @@ const FIXED: [(&[&str], &str); 6] = [
             "from_splats",
             "initial_opacity",
             "initial_scale",
+            "sky",
         ],
         "it sets the start of a run, which has passed",
     ),

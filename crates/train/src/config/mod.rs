@@ -27,6 +27,7 @@ mod preset;
 mod printed;
 mod resolve;
 mod rows;
+mod sky;
 mod validate;
 
 pub use appearance::AppearanceModel;
@@ -41,6 +42,7 @@ pub use rows::{
     FocusPatch, LearningRateConfig, LearningRatePatch, PosesConfig, PosesPatch, SurfaceConfig,
     SurfacePatch, TrainConfig,
 };
+pub use sky::SkyMode;
 
 pub use dapple_base::settings::{Choice, Flag, Key, Kind, Patch, Range, Row, Table, keys};
 

@@ -3,7 +3,7 @@
 use super::old_keys::OldKeys;
 use super::{
     AppearanceModel, BASE_STEPS, Background, ConfigPatch, DataConfig, DataPatch, DepthSource,
-    Preset, TrainConfig,
+    Preset, SkyMode, TrainConfig,
 };
 use crate::PhotoCoverage;
 use crate::strategy::Strategy;
@@ -74,12 +74,14 @@ impl TrainConfig {
     }
 
     /// Returns the changes that `patch` would make to this configuration: `(key, value here, value there)`, by key.
-    /// Checkpoints are excluded, since the splats do not depend on them. A near plane that is not set is excluded too.
+    /// Checkpoints are excluded, since the splats do not depend on them. A near plane that is not set and a sky that is
+    /// `auto` are excluded too.
     ///
     /// # Errors
     /// The configuration cannot be written as TOML: a defect.
     pub fn differences(&self, mut patch: ConfigPatch) -> Result<Vec<(String, String, String)>> {
         patch.near = patch.near.filter(|&near| near != 0.0);
+        patch.sky = patch.sky.filter(|&sky| sky != SkyMode::Auto);
         // The configuration that a run began with has no amendments.
         patch.amendments = patch.amendments.filter(|amendments| !amendments.is_empty());
         patch.clear(&|row| row.is_beside_results);

@@ -4,6 +4,7 @@
 
 use super::{
     AppearanceModel, BASE_STEPS, Background, DepthSource, FocusRegion, JoinedPhotos, Preset,
+    SkyMode,
 };
 use crate::plan::Amendments;
 use crate::strategy::Strategy;
@@ -113,6 +114,10 @@ settings! {
         background: Background = Background::BLACK, range(Range::closed(0.0, 1.0)), heading("Appearance"),
             flag("--background <random|black|white|R,G,B>",
                 "Background of renders and of transparent photos [default: black; random with --mask-mode segment]. Numbers are 0 to 1; random is a new colour each step. Scores use this colour, and black for random");
+        /// on, off or auto: learn the sky apart, as Gaussians on a sphere beyond the scene. auto is on if the capture is outdoors and at least 15 % of the training photos show a sky; a run stores on or off.
+        sky: SkyMode = SkyMode::Auto, choice(), heading("Appearance"),
+            flag("--sky <MODE>",
+                "Learn the sky apart, as Gaussians on a sphere beyond the scene: auto, on or off [default: auto]. auto is on if the capture is outdoors and enough photos show a sky");
         /// Steps between two rows of the logs, 1 or more (the last step is always logged).
         log_every: u32 = 10, range(OFTEN), heading("Output");
         /// Steps between two checkpoints; 0 = none by steps.

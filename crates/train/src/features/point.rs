@@ -3,6 +3,7 @@
 use crate::TrainConfig;
 use crate::config::AppearanceConfig;
 use crate::evaluate::Lpips;
+use crate::sky::Sky;
 use dapple_device::BoxedEngine;
 use dapple_engine::features::{StateTensor, ViewTensors};
 use dapple_engine::{Extras, LossWeights, Rendered, ViewId};
@@ -50,6 +51,8 @@ pub(crate) struct Finding<'a> {
     pub(crate) train: &'a [usize],
     /// Extent of the scene, world units.
     pub(crate) extent: f64,
+    /// Sky of a run that learns it.
+    pub(crate) sky: Option<&'a Sky>,
 }
 
 /// Input that was found; passes itself to the engine.
@@ -63,6 +66,8 @@ pub(crate) struct HandOver<'a> {
     pub(crate) config: &'a TrainConfig,
     /// The engine's views of the training photos, at full size.
     pub(crate) ids: &'a [ViewId],
+    /// The engine's views of the training photos at half size; empty without such steps.
+    pub(crate) coarse_ids: &'a [ViewId],
     /// Shortest edge of all photos that steps use, pixels.
     pub(crate) least_edge: u32,
     /// Weights of LPIPS.

@@ -11,14 +11,13 @@
 //! 6. `from_splats` is set, so that a run with this configuration does not begin in the middle of the rest.
 
 use super::Trainer;
+use super::first_views::first_views;
 use crate::focus;
+use crate::sky::{self, Sky};
 use crate::views::{Chosen, notes_on};
-use crate::{
-    Budget, CaptureStatistics, EvalReport, Schedule, Strategy, TrainConfig, appearance, init,
-    strategy,
-};
+use crate::{Budget, CaptureStatistics, EvalReport, Schedule, Strategy, TrainConfig, strategy};
 use dapple_device::BoxedEngine;
-use dapple_engine::{Engine, StepSettings};
+use dapple_engine::{Engine, OptimizerState, StepSettings};
 use dapple_scene::{Dataset, Error, Result, Splats};
 use std::time::Instant;
 
@@ -100,38 +99,53 @@ impl Trainer {
         if config.near == 0.0 {
             config.near = NEAR_FRACTION * chosen.extent;
         }
+        let sky = Sky::settle(dataset, &chosen, &mut config, first.as_ref())?;
         let count = first.as_ref().map(Splats::len);
         let fit = fitting_gaussians(&config, engine.as_ref());
         let budget = settle_budget(&mut config, dataset, &chosen.train, count, fit)?;
         let memory = note_on_memory(config.max_gaussians, fit);
         let from_splats = first.is_some();
-        let splats = match first {
-            Some(splats) => splats,
-            None => init::initial_splats(dataset, &chosen.train, chosen.extent, &config)?,
-        };
+        let (splats, of_sky) = sky::first_splats((dataset, &chosen), sky.as_ref(), &config, first)?;
         if config.densify.strategy == Strategy::Mcmc && config.densify.add == 0.0 {
             config.densify.add = strategy::growth(&config, splats.len() as u64);
         }
-        let seed = config.seed;
-        let mut trainer = Self::with_views(dataset, config, engine, &chosen, 0)?;
-        let has_mlp = trainer.config().appearance.has_mlp();
-        let state = has_mlp
-            .then(|| appearance::first_appearance(&splats, trainer.run.photos.ids.len(), seed));
+        let needs_state = config.appearance.has_mlp() || of_sky > 0;
+        let state = needs_state.then(|| first_state(&splats, of_sky, &config, (dataset, &chosen)));
+        let state = state.transpose()?;
+        let with_sky = (&chosen, sky.as_ref());
+        let mut trainer = Self::with_views(dataset, config, engine, with_sky, 0)?;
         trainer.run.engine.upload(&splats, state.as_ref())?;
         trainer.hooks.saving.begin_with(0, &splats);
         let notes = notes_on(
             dataset,
             trainer.config(),
             chosen.eval.len(),
-            (!from_splats).then_some(splats.len()),
+            (!from_splats).then_some(splats.len() - of_sky),
         );
-        trainer.notes.extend(notes.into_iter().chain(memory));
+        let of_sky = sky.map(|sky| sky.note(of_sky));
+        trainer
+            .notes
+            .extend(notes.into_iter().chain(memory).chain(of_sky));
         let state = &mut trainer.run.state;
         state.gaussians = splats.len() as u64;
         state.history.budget = budget;
         state.history.seconds.setup = started.elapsed().as_secs_f64();
         Ok(trainer)
     }
+}
+
+/// Returns the state before the first step of splats whose last `sky` Gaussians are of the sky.
+fn first_state(
+    splats: &Splats,
+    sky: usize,
+    config: &TrainConfig,
+    (dataset, chosen): (&Dataset, &Chosen),
+) -> Result<OptimizerState> {
+    let views = first_views(splats, config, dataset, chosen)?;
+    Ok(OptimizerState {
+        sky,
+        ..OptimizerState::untrained(splats, views)
+    })
 }
 
 /// Refuses to start a run from splats without a Gaussian.

@@ -2,17 +2,17 @@
 
 use super::Trainer;
 use super::begin::{fitting_gaussians, settle_budget};
+use super::first_views::first_views;
 use super::joined::{self, Touched};
-use crate::config::Joined;
+use crate::config::{Joined, SkyMode};
 use crate::focus;
+use crate::sky;
 use crate::views::Chosen;
 use crate::{
-    Best, CaptureIdentity, Checkpoint, Continuation, SettingChange, Strategy, TrainConfig,
-    appearance, strategy,
+    Best, CaptureIdentity, Checkpoint, Continuation, SettingChange, Strategy, TrainConfig, strategy,
 };
 use dapple_device::BoxedEngine;
-use dapple_engine::features::photometric::Photometric;
-use dapple_engine::{AppearanceGrids, OptimizerState, PosedCamera, ViewState};
+use dapple_engine::{OptimizerState, ViewState};
 use dapple_scene::{Dataset, Error, Result, Splats};
 use std::sync::Arc;
 
@@ -50,13 +50,17 @@ impl Trainer {
         let joined = joined_photos(&now, &ended, &config)?;
         config.data.joined = config.data.joined.with(joined.clone());
         ended.capture = now;
-        ended.state.frozen = 0;
         let has_state = !ended.state.first_moments.is_empty();
         if !has_state {
             refuse_without_state(&ended.config)?;
             config.amendments.forget_moments(ended.step);
             ended.state = OptimizerState::untrained(&ended.splats, ViewState::default());
         }
+        if ended.config.sky == SkyMode::On && (ended.state.frozen > 0 || ended.state.sky == 0) {
+            // Frozen Gaussians are in any order.
+            ended.state.sky = sky::put_last(&mut ended.splats, Some(&mut ended.state));
+        }
+        ended.state.frozen = 0;
         let chosen = Chosen::new(dataset, &config)?;
         focus::settle(&mut config, dataset, &chosen.train, Some(&ended.splats))?;
         let count = ended.splats.len();
@@ -204,30 +208,4 @@ fn fit_state(
         }));
     }
     Ok(())
-}
-
-/// Returns the appearance of photos before its first step.
-fn first_views(
-    splats: &Splats,
-    config: &TrainConfig,
-    dataset: &Dataset,
-    chosen: &Chosen,
-) -> Result<ViewState> {
-    let (model, photos) = (&config.appearance, chosen.train.len());
-    let mut views = ViewState::default();
-    if model.has_grids() {
-        views.appearance = AppearanceGrids::identity(model.grid, photos);
-    }
-    if model.has_photometric() {
-        let cameras = chosen.train.iter();
-        let cameras = cameras.map(|&i| PosedCamera::new(&dataset.views[i].camera));
-        let cameras = cameras.collect::<Result<Vec<_>>>()?;
-        views.photometric = Photometric::default();
-        views.photometric.extend_to(&cameras);
-    }
-    if model.has_mlp() {
-        let first = appearance::first_appearance(splats, photos, config.seed);
-        views.appearance_mlp = first.views.appearance_mlp;
-    }
-    Ok(views)
 }

@@ -20,6 +20,7 @@ use dapple_scene::{Camera, Dataset, Error, ErrorKind, Point, Rays, Result, Splat
 use glam::DVec3;
 use kiddo::{ImmutableKdTree, SquaredEuclidean};
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 /// Gaussians that are frozen or trained together.
 pub const BLOCK: usize = 256;
@@ -78,12 +79,11 @@ pub(super) fn join(
     let beside = others.iter().zip(beside).filter(|(_, shows)| *shows);
     let beside = beside.map(|(view, _)| view.name.clone()).collect();
     joined.beside = beside;
+    let sky = ended.splats.len() - ended.state.sky..ended.splats.len();
     let added = add_points((dataset, chosen), ended, config, &cameras)?;
-    let frozen = is_trained.map_or(0, |mut trained| {
-        trained.resize(ended.splats.len(), true);
-        put_last(ended, &trained)
-    });
-    ended.state.frozen = frozen;
+    let mut trained = is_trained.unwrap_or_default();
+    trained.resize(ended.splats.len(), true);
+    let frozen = put_in_order(ended, &trained, sky);
     let half = (config.steps - ended.step) / 2;
     config.densify.stop = match added {
         0 => ended.step,
@@ -176,13 +176,20 @@ fn showing(
     Ok(shows)
 }
 
-/// Moves the Gaussians that are not trained behind the others. Returns their number.
-fn put_last(ended: &mut Checkpoint, trained: &[bool]) -> usize {
-    let those = |wanted: bool| (0..trained.len()).filter(move |&i| trained[i] == wanted);
-    let order: Vec<usize> = those(true).chain(those(false)).collect();
+/// Puts the trained Gaussians first, then those of `sky` among them, and those that are not trained last. Returns the
+/// number of the last.
+fn put_in_order(ended: &mut Checkpoint, trained: &[bool], sky: Range<usize>) -> usize {
+    let place = |i: usize| match (trained[i], sky.contains(&i)) {
+        (false, _) => 2,
+        (true, is_sky) => u8::from(is_sky),
+    };
+    let those = |wanted: u8| (0..trained.len()).filter(move |&i| place(i) == wanted);
+    let order: Vec<usize> = (0..3).flat_map(&those).collect();
     ended.splats = gather(&ended.splats, &order);
     ended.state.reorder(&order);
-    those(false).count()
+    ended.state.sky = those(1).count();
+    ended.state.frozen = those(2).count();
+    ended.state.frozen
 }
 
 /// Appends Gaussians at sparse points that the cameras see and no Gaussian is near to. Returns their number.

@@ -31,7 +31,7 @@ const SHORTEST_HALF: u32 = 128;
 pub(crate) struct TrainPhotos {
     pub(crate) ids: Vec<ViewId>,
     /// Views of the half-size photos that the first steps take; empty without such steps.
-    coarse_ids: Vec<ViewId>,
+    pub(super) coarse_ids: Vec<ViewId>,
     pub(crate) names: Vec<String>,
     /// Original cameras.
     pub(crate) cameras: Vec<(String, Camera)>,
@@ -199,13 +199,18 @@ fn held(sources: Vec<(Camera, PhotoSource)>) -> Result<Vec<TrainView>> {
         .collect()
 }
 
+/// Returns the camera of a half-size photo.
+pub(crate) fn half_camera(camera: &Camera) -> Camera {
+    camera.resized(camera.width.div_ceil(2), camera.height.div_ceil(2))
+}
+
 /// Returns the half-size photos of the views; `None` if half of a photo would be too small.
 fn halves(sources: &[(Camera, PhotoSource)]) -> Option<Vec<(Camera, PhotoSource)>> {
     let halves = sources.iter().map(|(camera, photo)| {
         let half = photo.halved();
         let [width, height] = half.size();
         let is_large = width.min(height) >= SHORTEST_HALF;
-        is_large.then(|| (camera.resized(width, height), half))
+        is_large.then(|| (half_camera(camera), half))
     });
     halves.collect()
 }

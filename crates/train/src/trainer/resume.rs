@@ -9,6 +9,7 @@ use crate::clock::Clock;
 use crate::event::Event;
 use crate::features;
 use crate::saving::Kept;
+use crate::sky::Sky;
 use crate::views::Chosen;
 use crate::{CaptureIdentity, Checkpoint, Outcome, RunOrigin};
 use dapple_device::BoxedEngine;
@@ -36,7 +37,9 @@ impl Trainer {
         let chosen = Chosen::new(dataset, &checkpoint.config)?;
         check_appearance(&checkpoint, chosen.train.len())?;
         let (step, config) = (checkpoint.step, checkpoint.config.clone());
-        let mut trainer = Self::with_views(dataset, config, engine, &chosen, step)?;
+        let sky = Sky::of_run(dataset, &chosen, &config)?;
+        let chosen = (&chosen, sky.as_ref());
+        let mut trainer = Self::with_views(dataset, config, engine, chosen, step)?;
         trainer.hooks.take_from(&mut checkpoint);
         let run = &mut trainer.run;
         run.engine

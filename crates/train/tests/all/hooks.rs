@@ -100,6 +100,7 @@ fn a_check_amends_the_run_before_it_is_scored_and_saved() {
     // The configuration has not changed.
     config.max_gaussians = trainer.config().max_gaussians;
     (config.near, config.densify.add) = (trainer.config().near, trainer.config().densify.add);
+    config.sky = trainer.config().sky;
     assert_eq!(trainer.config(), &config);
 }
 

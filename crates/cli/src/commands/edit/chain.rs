@@ -32,7 +32,7 @@ struct Known {
     read: fn(&str) -> Result<Link, Error>,
 }
 
-const KNOWN: [Known; 15] = [
+const KNOWN: [Known; 16] = [
     Known {
         name: "translate",
         value: "X,Y,Z",
@@ -147,6 +147,16 @@ const KNOWN: [Known; 15] = [
                 text,
                 "a share in percent and the side of a cube: --floaters=0.1,0.05",
             )),
+        },
+    },
+    Known {
+        name: "drop-sky",
+        value: "",
+        help: "Remove the sky: the Gaussians on a sphere around all others",
+        missing: Some(""),
+        read: |text| match text {
+            "" => Ok(Link::Action(Action::DropSky)),
+            _ => Err(wrong(text, "this option has no value")),
         },
     },
     Known {
@@ -270,13 +280,14 @@ impl clap::Args for Chain {
                 .value_name(known.value)
                 .help(known.help)
                 .action(ArgAction::Append)
-                .allow_hyphen_values(true)
                 .help_heading(heading)
                 .hide_short_help(RARE.contains(&known.name))
                 .value_parser(move |text: &str| read(text).map_err(|e| in_words(&e)));
             match known.missing {
-                None => arg,
+                None => arg.allow_hyphen_values(true),
+                Some("") => arg.num_args(0).default_missing_value(""),
                 Some(missing) => arg
+                    .allow_hyphen_values(true)
                     .num_args(0..=1)
                     .require_equals(true)
                     .default_missing_value(missing),

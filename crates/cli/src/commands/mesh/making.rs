@@ -12,9 +12,10 @@ use crate::viewing::shown_settings;
 use dapple::contract::RenderSettings;
 use dapple::glam::{DVec3, Vec3};
 use dapple::scene::edit::Similarity;
+use dapple::scene::order::gather;
 use dapple::scene::origin::middle_of;
 use dapple::scene::undistort::pinhole_cameras;
-use dapple::scene::{Camera, Dataset, Point, Result, Splats, load};
+use dapple::scene::{Camera, Dataset, Point, Result, Splats, load, sky};
 use dapple::train::TrainConfig;
 use dapple::train::config::AppearanceModel;
 use dapple_mesh::colour::{Matched, Reduced, TextureOptions, Unseen, colour_vertices, texture};
@@ -48,6 +49,10 @@ impl Inputs {
         let file = splats_file(&args.splats)?;
         let config = config_beside(&file, args.capture.patch(), console)?;
         let (mut splats, metadata) = read_splats(&file, console)?;
+        if let Some(is_sky) = sky::of_splats(&splats) {
+            let scene: Vec<usize> = (0..is_sky.len()).filter(|&i| !is_sky[i]).collect();
+            splats = gather(&splats, &scene);
+        }
         let scene = match &args.scene {
             Some(scene) => scene.clone(),
             None => known_capture::needed(&file, console)?,
