@@ -69,10 +69,10 @@ enum Growth {
 
 /// Returns the Gaussians after a round without relocation, in order, and its report.
 pub fn sources(plan: &DensifyPlan, gaussians: &impl Censused) -> (Vec<Source>, DensifyReport) {
-    let (n, trained) = (gaussians.count(), gaussians.active());
+    let (n, active) = (gaussians.count(), gaussians.active());
     let (growth, refused) = growth(plan, gaussians);
     let those = |kind: Growth| {
-        (0..trained)
+        (0..active)
             .filter(|&i| growth[i] == kind)
             .collect::<Vec<usize>>()
     };
@@ -84,7 +84,7 @@ pub fn sources(plan: &DensifyPlan, gaussians: &impl Censused) -> (Vec<Source>, D
     };
     let mut all = Vec::with_capacity(n + clones.len() + splits.len());
     all.extend(
-        (0..trained)
+        (0..active)
             .filter(|&i| growth[i] != Growth::Split)
             .map(|i| of(i, None, false)),
     );
@@ -95,7 +95,7 @@ pub fn sources(plan: &DensifyPlan, gaussians: &impl Censused) -> (Vec<Source>, D
     let before = all.len();
     all.retain(|source| stays(plan, gaussians, source));
     let pruned = before - all.len();
-    all.extend((trained..n).map(|i| of(i, None, false)));
+    all.extend((active..n).map(|i| of(i, None, false)));
     let report = DensifyReport {
         step: plan.step,
         cloned: clones.len() as u64,
@@ -121,8 +121,8 @@ fn growth(plan: &DensifyPlan, gaussians: &impl Censused) -> (Vec<Growth>, usize)
         focus.map_or(1.0, |focus| focus.gradient_factor(gaussians.mean(i)))
     };
     let gradient = |i: usize| gaussians.mean_gradient(i) * factor(i);
-    let trained = 0..gaussians.active();
-    let mut wanting: Vec<usize> = trained.filter(|&i| gradient(i) > threshold).collect();
+    let active = 0..gaussians.active();
+    let mut wanting: Vec<usize> = active.filter(|&i| gradient(i) > threshold).collect();
     let free = plan.free_capacity(n);
     let refused = wanting.len().saturating_sub(free);
     if refused > 0 {
@@ -220,18 +220,18 @@ impl Draws {
     }
 }
 
-/// Computes steps 1 and 2 of a relocation. Places count after it: new Gaussians follow those that are trained, and the
-/// frozen ones have moved behind them.
+/// Computes steps 1 and 2 of a relocation. Places count after it: new Gaussians follow those that are active, and the
+/// sky and the frozen ones have moved behind them.
 pub fn draws(plan: &DensifyPlan, relocation: &Relocation, gaussians: &impl Censused) -> Draws {
-    let (n, trained) = (gaussians.count(), gaussians.active());
+    let (n, active) = (gaussians.count(), gaussians.active());
     let table = relocation::sigmoid_table();
     let shift = relocation::weight_shift(u32::try_from(n).unwrap_or(u32::MAX));
     let limit = relocation.dead_logit();
     let mut places = Vec::new();
     // Inclusive prefix sum of the weights at each Gaussian.
-    let mut sums = Vec::with_capacity(trained);
+    let mut sums = Vec::with_capacity(active);
     let mut total = 0;
-    for i in 0..trained {
+    for i in 0..active {
         let logit = gaussians.logit(i);
         if !gaussians.is_finite(i) || logit <= limit {
             places.push(i);
@@ -245,7 +245,7 @@ pub fn draws(plan: &DensifyPlan, relocation: &Relocation, gaussians: &impl Censu
         sums.push(total);
     }
     let mut draws = Draws {
-        drawn: vec![0; trained],
+        drawn: vec![0; active],
         ..Draws::default()
     };
     if total == 0 {
@@ -253,7 +253,7 @@ pub fn draws(plan: &DensifyPlan, relocation: &Relocation, gaussians: &impl Censu
     }
     draws.relocated = places.len();
     draws.added = relocation.added(n, plan.max_gaussians);
-    places.extend(trained..trained + draws.added);
+    places.extend(active..active + draws.added);
     draws.copies.reserve(places.len());
     for (draw, place) in places.into_iter().enumerate() {
         let target = relocation::target(plan.seed, plan.step, draw as u32, total);

@@ -64,10 +64,10 @@ impl RegionMask {
         let rays = Rays::new(&self.camera);
         let pose = self.camera.camera_from_world;
         let turn: DMat3 = pose.rotation_matrix().transpose();
-        let (centre, region) = (pose.centre(), self.region);
+        let meets = self.region.rays_from(pose.centre());
         move |x, y| {
             let ray = rays.ray(DVec2::new(f64::from(x), f64::from(y)) + 0.5);
-            ray.is_some_and(|ray| region.meets_ray(centre, turn * ray))
+            ray.is_some_and(|ray| meets(turn * ray))
         }
     }
 

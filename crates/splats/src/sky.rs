@@ -72,6 +72,15 @@ pub fn of_splats(splats: &Splats) -> Option<Vec<bool>> {
     is_shell.then_some(is_sky)
 }
 
+/// Returns an order of the Gaussians that puts the sky last, both parts in their order, and the number of the sky; `None`
+/// without one.
+pub fn last(splats: &Splats) -> Option<(Vec<usize>, usize)> {
+    let is_sky = of_splats(splats)?;
+    let (of_sky, mut order): (Vec<usize>, Vec<usize>) = (0..is_sky.len()).partition(|&i| is_sky[i]);
+    order.extend(&of_sky);
+    Some((order, of_sky.len()))
+}
+
 /// Returns the value below which this part of the values is; 0 without values.
 fn quantile(values: impl Iterator<Item = f64>, part: f64) -> f64 {
     let mut values: Vec<f64> = values.collect();

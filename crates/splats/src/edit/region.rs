@@ -79,8 +79,14 @@ impl Region {
 
     /// Returns true if a ray from `origin` meets the region. The length of `direction` has no effect.
     pub fn meets_ray(&self, origin: DVec3, direction: DVec3) -> bool {
+        self.rays_from(origin)(direction)
+    }
+
+    /// Returns [`Self::meets_ray`] for many rays from one origin.
+    pub fn rays_from(&self, origin: DVec3) -> impl Fn(DVec3) -> bool + use<> {
         let (map, centre, is_box) = self.to_unit();
-        meets_unit(map * (origin - centre), map * direction, is_box)
+        let origin = map * (origin - centre);
+        move |direction| meets_unit(origin, map * direction, is_box)
     }
 
     /// Checks its numbers.

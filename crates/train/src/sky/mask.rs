@@ -25,7 +25,7 @@ const HORIZON: f64 = -0.05;
 /// Least luma of a pixel, as a part of the median luma of the sky: without treetops and shadows.
 const AS_LIGHT: f64 = 0.65;
 
-/// Fewest pixels of a connected part of the sky, as a part of the photo, and fewest of a hole in it.
+/// Fewest pixels of a connected part of the sky, as a part of the photo, and most of a hole in it, exclusive.
 const LEAST_PART: f64 = 0.001;
 const MOST_HOLE: f64 = 0.003;
 

@@ -106,14 +106,12 @@ pub(crate) fn first_splats(
 
 /// Moves the Gaussians of the sky, found by their places, behind the others, with their state. Returns their number.
 pub(crate) fn put_last(splats: &mut Splats, state: Option<&mut OptimizerState>) -> usize {
-    let Some(is_sky) = sky::of_splats(splats) else {
+    let Some((order, count)) = sky::last(splats) else {
         return 0;
     };
-    let (of_sky, mut order): (Vec<usize>, Vec<usize>) = (0..is_sky.len()).partition(|&i| is_sky[i]);
-    order.extend(&of_sky);
     *splats = gather(splats, &order);
     if let Some(state) = state {
         state.reorder(&order);
     }
-    of_sky.len()
+    count
 }

@@ -49,9 +49,8 @@ impl Inputs {
         let file = splats_file(&args.splats)?;
         let config = config_beside(&file, args.capture.patch(), console)?;
         let (mut splats, metadata) = read_splats(&file, console)?;
-        if let Some(is_sky) = sky::of_splats(&splats) {
-            let scene: Vec<usize> = (0..is_sky.len()).filter(|&i| !is_sky[i]).collect();
-            splats = gather(&splats, &scene);
+        if let Some((order, of_sky)) = sky::last(&splats) {
+            splats = gather(&splats, &order[..order.len() - of_sky]);
         }
         let scene = match &args.scene {
             Some(scene) => scene.clone(),
