@@ -74,7 +74,7 @@ pub use features::dropout::{DROPOUT, Dropout};
 pub use features::perceptual::{self as crops, CropLoss};
 pub use features::poses::{POSE_WORDS, PoseMoments, PoseRates, RefinedPose, refine_pose};
 pub use features::{FeatureInput, StepFeatures, ViewSizes, ViewState};
-pub use focus::DensityFocus;
+pub use focus::{DensityFocus, FocusView};
 pub use gradients::{BlendGradients, GradientParts, Gradients};
 pub use groups::{PARAM_GROUPS, ParamGroup, STATISTICS, Statistic};
 pub use lens::{LensForm, slope_range};

@@ -95,13 +95,22 @@ fn is_kept(i: u32) -> bool {
     return i < state_read.kept_end && i >= state_read.kept_end - state_read.kept;
 }
 
-// Outside the region of interest the gradient counts less.
+fn focus_head() -> vec4u {
+    return plan.focus.head;
+}
+
+fn focus_row(k: u32) -> vec4f {
+    return plan.focus.rows[k];
+}
+
+fn focus_view(k: u32) -> FocusView {
+    return plan.focus.views[k];
+}
+
+// Gaussians that no camera shows with the region of interest count less.
 fn mean_gradient(i: u32) -> f32 {
     let gradient = divide(stats[i], max(stats[state_read.capacity + i], 1.0));
-    if is_in_focus(plan.focus, i) {
-        return gradient;
-    }
-    return gradient * (f32(plan.focus.outside) * (1.0 / 256.0));
+    return gradient * (f32(focus_share(i)) * (1.0 / 256.0));
 }
 
 fn wants(i: u32) -> bool {

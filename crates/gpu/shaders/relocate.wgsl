@@ -60,6 +60,18 @@ struct Relocation {
 const DRAW: u32 = 64u;
 const NODES: u32 = 16u;
 
+fn focus_head() -> vec4u {
+    return relocation.focus.head;
+}
+
+fn focus_row(k: u32) -> vec4f {
+    return relocation.focus.rows[k];
+}
+
+fn focus_view(k: u32) -> FocusView {
+    return relocation.focus.views[k];
+}
+
 fn sigmoid_entry(i: u32) -> u32 {
     return relocation.sigmoid[i / 4u][i % 4u];
 }
@@ -77,11 +89,8 @@ fn weight_of(i: u32, count: u32) -> u32 {
     let part = place & 255u;
     let between = (sigmoid_entry(entry) * (256u - part) + sigmoid_entry(entry + 1u) * part) >> 8u;
     let weight = max(between >> shift, 1u);
-    if is_in_focus(relocation.focus, i) {
-        return weight;
-    }
     // CPU version: engine::DensityFocus::weight.
-    return max((weight * relocation.focus.outside) >> 8u, 1u);
+    return max((weight * focus_share(i)) >> 8u, 1u);
 }
 
 // Returns the summands of Gaussian i: (weight, 1 if it is dead); nothing for the sky, frozen ones and beyond the last.

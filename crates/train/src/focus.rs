@@ -2,12 +2,13 @@
 //!
 //! 1. [`settle`] replaces `auto` by a sphere ([`auto_region`]), and refuses a region that no first Gaussian is in or that
 //!    no camera sees. From then on the configuration of the run contains the region.
-//! 2. If the run starts from a part of the sparse points, that part has fewer of the points outside ([`thin`]). The first
-//!    scales follow from the distances to neighbours, so that the Gaussians outside are larger.
+//! 2. If the run starts from a part of the sparse points, that part has fewer of the points that few cameras show together
+//!    with the region ([`thin`]). The first scales follow from the distances to neighbours, so that the Gaussians there
+//!    are larger.
 //! 3. In training photos, of the blocks of pixels whose rays miss the region the share `focus.outside` counts
 //!    ([`RegionMask`]): the loss has no weights of pixels, and the mean over photos is the same.
-//! 4. Rounds of density control multiply gradients and weights of Gaussians outside by `focus.gaussians`
-//!    ([`density_focus`]).
+//! 4. Rounds of density control multiply gradients and weights of Gaussians by the same shares, from `focus.gaussians`
+//!    to 1 ([`density_focus`]).
 //! 5. Held-out photos are scored whole, and again by the pixels whose rays meet the region.
 
 use crate::TrainConfig;
@@ -15,12 +16,13 @@ use crate::config::FocusRegion;
 use crate::evaluate::{FocusScores, Scoring, scores_inside};
 use crate::random::{Purpose, generator, unit};
 use dapple_device::BoxedEngine;
-use dapple_engine::{DensityFocus, RenderSettings, focus::WHOLE};
+use dapple_engine::focus::{FocusView, VIEWS, WHOLE};
+use dapple_engine::{DensityFocus, RenderSettings};
 use dapple_scene::edit::Region;
 use dapple_scene::{
-    Camera, Dataset, Error, PhotoSource, Point, RegionMask, Result, Splats, View, printable,
+    Camera, Dataset, Error, PhotoSource, Point, Rays, RegionMask, Result, Splats, View, printable,
 };
-use glam::{DMat3, DVec3, Vec3};
+use glam::{DMat3, DVec2, DVec3, Vec3};
 
 /// Radius of the automatic sphere, in median distances of the cameras to its centre: 29 degrees of a photo.
 const AUTO_RADIUS: f64 = 0.25;
@@ -212,11 +214,11 @@ fn most_seen(points: &[DVec3], seen: impl Fn(&DVec3) -> usize) -> Option<DVec3> 
 
 /// Returns true if a point is in the photo of a camera.
 fn sees(camera: &Camera, point: DVec3) -> bool {
-    let rays = dapple_scene::Rays::new(camera);
+    let rays = Rays::new(camera);
     let pixel = rays.pixel(camera.camera_from_world.transform(point));
     pixel.is_some_and(|pixel| {
-        let size = glam::DVec2::new(camera.width.into(), camera.height.into());
-        pixel.cmpge(glam::DVec2::ZERO).all() && pixel.cmple(size).all()
+        let size = DVec2::new(camera.width.into(), camera.height.into());
+        pixel.cmpge(DVec2::ZERO).all() && pixel.cmple(size).all()
     })
 }
 
@@ -230,32 +232,61 @@ fn median(points: &[DVec3]) -> Option<DVec3> {
     Some(DVec3::new(coordinate(0)?, coordinate(1)?, coordinate(2)?))
 }
 
-/// Removes points outside the region if there are more points than `wanted`: down to that number, but not below the
-/// share `focus.gaussians` of the points outside. The seed draws them. Pixels whose rays meet the region show Gaussians
-/// behind it too, so that points outside are removed only for others.
-pub(crate) fn thin(points: Vec<Point>, wanted: usize, config: &TrainConfig) -> Vec<Point> {
-    let Some(region) = config
-        .focus
-        .region
-        .region()
-        .filter(|_| points.len() > wanted)
-    else {
+/// Removes points if there are more than `wanted`, down to that number: a point is kept with a probability in
+/// proportion to the share of a Gaussian at its place ([`DensityFocus::share`]). The seed says where the draw starts.
+pub(crate) fn thin(
+    points: Vec<Point>,
+    wanted: usize,
+    config: &TrainConfig,
+    views: &[FocusView; VIEWS],
+) -> Vec<Point> {
+    let Some(focus) = density_focus(config, views).filter(|_| points.len() > wanted) else {
         return points;
     };
-    let inside = |point: &Point| region.contains(point.position);
-    let inner = points.iter().filter(|point| inside(point)).count();
-    let places = wanted.saturating_sub(inner) as f64 / (points.len() - inner).max(1) as f64;
-    let share = config.focus.gaussians.max(places);
-    let mut random = generator(config.seed, Purpose::Focus, 0);
-    let mut is_kept = |point: &Point| {
-        let is_drawn = f64::from(unit(&mut random)) < share;
-        is_drawn || inside(point)
+    let shares: Vec<u32> = points
+        .iter()
+        .map(|point| focus.share(point.position).max(1))
+        .collect();
+    let scale = scale_of(&shares, wanted);
+    // Systematic sampling: as many as wanted, not only on average.
+    let mut place = f64::from(unit(&mut generator(config.seed, Purpose::Focus, 0)));
+    let mut is_kept = |share: u32| {
+        let before = place.floor();
+        place += (scale * share as f64).min(1.0);
+        place.floor() > before
     };
-    points.into_iter().filter(|point| is_kept(point)).collect()
+    let kept = points.into_iter().zip(shares);
+    let kept = kept.filter(|(_, share)| is_kept(*share));
+    kept.map(|(point, _)| point).collect()
+}
+
+/// Returns the factor by which shares become probabilities, at most 1, with the sum `wanted`.
+fn scale_of(shares: &[u32], wanted: usize) -> f64 {
+    let mut counts = [0.0; WHOLE as usize + 1];
+    for share in shares {
+        counts[*share as usize] += 1.0;
+    }
+    let expected = |scale: f64| -> f64 {
+        let kept = counts.iter().enumerate();
+        kept.map(|(share, count)| count * (scale * share as f64).min(1.0))
+            .sum()
+    };
+    let (mut low, mut high) = (0.0, 1.0);
+    for _ in 0..60 {
+        let middle = 0.5 * (low + high);
+        match expected(middle) < wanted as f64 {
+            true => low = middle,
+            false => high = middle,
+        }
+    }
+    high
 }
 
 /// Returns the region for rounds of density control; `None` without one, or if Gaussians outside count as much.
-pub(crate) fn density_focus(config: &TrainConfig) -> Option<DensityFocus> {
+pub(crate) fn density_focus(
+    config: &TrainConfig,
+    views: &[FocusView; VIEWS],
+) -> Option<DensityFocus> {
     let region = config.focus.region.region()?;
     let outside = (config.focus.gaussians * f64::from(WHOLE)).round() as u32;
     let (map, centre, is_box) = region.to_unit();
@@ -268,7 +299,37 @@ pub(crate) fn density_focus(config: &TrainConfig) -> Option<DensityFocus> {
         rows: [row(0), row(1), row(2)],
         is_box,
         outside,
+        views: *views,
     })
+}
+
+/// Returns the cameras by which Gaussians count: the training cameras, or [`VIEWS`] of them at equal distances in their
+/// order.
+pub(crate) fn views(dataset: &Dataset, train: &[usize]) -> [FocusView; VIEWS] {
+    let count = train.len().min(VIEWS);
+    std::array::from_fn(|k| match k < count {
+        true => view_of(&dataset.views[train[k * train.len() / count]].camera),
+        false => FocusView::NONE,
+    })
+}
+
+/// Returns the cone of a camera that contains its photo; all directions if a corner has no ray.
+fn view_of(camera: &Camera) -> FocusView {
+    let pose = camera.camera_from_world;
+    let axis = pose.rotation_matrix().transpose() * DVec3::Z;
+    let rays = Rays::new(camera);
+    let size = DVec2::new(camera.width.into(), camera.height.into());
+    let corners = [DVec2::ZERO, DVec2::X, DVec2::Y, DVec2::ONE].map(|corner| corner * size);
+    let cosine = |corner: DVec2| rays.ray(corner).map_or(-1.0, |ray| ray.normalize().z);
+    let least = match camera.lens.is_panorama() {
+        true => -1.0,
+        false => corners.map(cosine).into_iter().fold(1.0, f64::min),
+    };
+    FocusView {
+        centre: pose.centre().as_vec3().to_array(),
+        axis: axis.as_vec3().to_array(),
+        least_cosine: least as f32,
+    }
 }
 
 /// Returns the photo for training: a share of the blocks outside the region counts.

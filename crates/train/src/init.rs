@@ -82,7 +82,11 @@ pub fn initial_splats(
                 .hint("the reconstruction is broken: make it again"));
         }
         let lost = lost_colours::are_lost(&finite);
-        let mut points = sample(focus::thin(finite, wanted, config), wanted, config.seed);
+        let mut points = sample(
+            focus::thin(finite, wanted, config, &focus::views(dataset, train)),
+            wanted,
+            config.seed,
+        );
         if lost {
             lost_colours::restore(dataset, train, &mut points)?;
         }

@@ -1,6 +1,7 @@
 //! `densify`: clone, split, prune, reset. See `shaders/densify.wgsl`. CPU version: `densify` of `dapple-cpu`, with the
 //! same decisions in the same order.
 
+mod focus;
 pub mod relocate;
 
 use super::gather::{self, SORT_KEYS, SORT_VALUES, entry};
@@ -9,8 +10,9 @@ use crate::passes::{Axis, Bits, Code, Pass, Tensor, Use};
 use crate::recorder::{Recorder, Size};
 use crate::{Buffers, Context};
 use bytemuck::{Pod, Zeroable};
-use dapple_engine::{DensifyPlan, DensityFocus};
+use dapple_engine::DensifyPlan;
 use dapple_scene::Result;
+use focus::Focus;
 
 /// Children of a split Gaussian are smaller by this factor (the 3DGS paper).
 const SPLIT_SHRINK: f64 = 1.6;
@@ -34,30 +36,6 @@ struct Plan {
     room_share: u32,
     pad: [u32; 3],
     focus: Focus,
-}
-
-/// Same layout as WGSL's `Focus`.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
-struct Focus {
-    rows: [[f32; 4]; 3],
-    kind: u32,
-    outside: u32,
-    pad: [u32; 2],
-}
-
-const FOCUS_BALL: u32 = 1;
-const FOCUS_BOX: u32 = 2;
-
-impl From<Option<DensityFocus>> for Focus {
-    fn from(focus: Option<DensityFocus>) -> Self {
-        focus.map_or_else(Self::default, |focus| Self {
-            rows: focus.rows,
-            kind: if focus.is_box { FOCUS_BOX } else { FOCUS_BALL },
-            outside: focus.outside,
-            pad: [0; 2],
-        })
-    }
 }
 
 const PLAN_GROW: u32 = 1;

@@ -4,8 +4,10 @@ use super::density::densified;
 use super::engines::{Make, growing};
 use super::strategy::{self, check_round, opacities};
 use crate::scenes;
-use dapple_engine::{DensifyPlan, DensityFocus};
+use dapple_engine::focus::VIEWS;
+use dapple_engine::{DensifyPlan, DensityFocus, FocusView};
 use dapple_scene::Splats;
+use glam::DVec3;
 
 /// Checks the draws of a relocation with regions of both kinds against the reference, and the choice of Gaussians that
 /// grow.
@@ -21,8 +23,13 @@ pub fn focus_steers_density_control(make: Make<'_>) {
             "{inside} of {} are in {focus:?}",
             splats.len()
         );
-        for outside in [0, 1, 64, 256] {
-            let focus = DensityFocus { outside, ..focus };
+        for (outside, cameras) in [(0, 0), (1, 20), (64, 0), (64, 20), (64, 1), (256, 20)] {
+            let views = views(&splats, cameras);
+            let focus = DensityFocus {
+                outside,
+                views,
+                ..focus
+            };
             let plan = DensifyPlan {
                 focus: Some(focus),
                 ..strategy::plan(usize::MAX)
@@ -31,6 +38,29 @@ pub fn focus_steers_density_control(make: Make<'_>) {
         }
     }
     growth_prefers_the_region(make);
+}
+
+/// Returns cameras on a spiral about the Gaussians that look at their middle, each with a narrower photo than the one
+/// before; the first sees all directions.
+fn views(splats: &Splats, count: usize) -> [FocusView; VIEWS] {
+    let places = splats
+        .means
+        .iter()
+        .map(|mean| DVec3::from(mean.map(f64::from)));
+    let middle = places.sum::<DVec3>() / splats.len() as f64;
+    std::array::from_fn(|k| {
+        if k >= count {
+            return FocusView::NONE;
+        }
+        let turn = 0.7 * k as f64;
+        let axis = DVec3::new(turn.cos(), 0.3, turn.sin()).normalize();
+        let single = |v: DVec3| v.to_array().map(|v| v as f32);
+        FocusView {
+            centre: single(middle - axis * (0.5 + 0.3 * k as f64)),
+            axis: single(axis),
+            least_cosine: if k == 0 { -1.0 } else { 0.5 + 0.02 * k as f32 },
+        }
+    })
 }
 
 /// Returns half of space, as a large box.
@@ -43,6 +73,7 @@ pub(super) fn half_space() -> DensityFocus {
         ],
         is_box: true,
         outside: 32,
+        views: [FocusView::NONE; VIEWS],
     }
 }
 
@@ -61,6 +92,7 @@ fn regions(splats: &Splats) -> [DensityFocus; 3] {
         }),
         is_box,
         outside: 0,
+        views: [FocusView::NONE; VIEWS],
     };
     let plain = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
     let tilted = [[0.8, 0.6, 0.0], [-0.6, 0.8, 0.0], [0.0, 0.0, 1.0]];
@@ -77,6 +109,7 @@ fn growth_prefers_the_region(make: Make<'_>) {
         ],
         is_box: false,
         outside: 64,
+        views: [FocusView::NONE; VIEWS],
     };
     let plan = DensifyPlan {
         grow_gradient: Some(2e-4),
@@ -95,6 +128,19 @@ fn growth_prefers_the_region(make: Make<'_>) {
     let (splats, report, _) = densified(make, gradients, &scarce);
     assert_eq!((report.cloned, report.refused), (1, 1));
     assert_eq!(splats.means[4], [2.0, 0.0, 0.0]);
+    // A camera that looks along the row shows all four with the region.
+    let mut seen = focus;
+    seen.views[0] = FocusView {
+        centre: [-5.0, 0.0, 0.0],
+        axis: [1.0, 0.0, 0.0],
+        least_cosine: 0.8,
+    };
+    let along = DensifyPlan {
+        focus: Some(seen),
+        ..scarce
+    };
+    let (_, report, _) = densified(make, gradients, &along);
+    assert_eq!((report.cloned, report.split, report.refused), (0, 1, 2));
     let anywhere = DensifyPlan {
         focus: None,
         ..scarce

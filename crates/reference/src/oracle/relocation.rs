@@ -6,13 +6,15 @@
 //! 2. Each dead Gaussian, and each that is to be added, draws a live Gaussian, with a probability
 //!    proportional to its opacity. The paper draws the added ones from the result of relocation. With
 //!    one draw for both, a Gaussian's N is right for all its copies at once.
-//!    With a region of interest, the weights of Gaussians outside are multiplied by its `outside` / 256.
+//!    With a region of interest, weights are multiplied by the shares of `dapple_engine::focus`.
 //! 3. A Gaussian drawn N - 1 times becomes N copies of opacity and scale by [`relocated`].
 
 use super::Gaussian;
+use dapple_engine::focus::WHOLE;
 use dapple_engine::relocation;
 use dapple_engine::{DensifyPlan, Relocation};
 use dapple_scene::Splats;
+use glam::DVec3;
 
 /// Returns the opacity of each of `copies` that replace a Gaussian of this opacity, and the factor of
 /// its scales, by eq. 9 itself. Its terms cancel, so `copies` must not be more than about 40.
@@ -65,10 +67,7 @@ pub fn relocate(splats: &Splats, round: &DensifyPlan, plan: &Relocation) -> Relo
             true => 0,
             false => {
                 let weight = relocation::weight(&table, splats.opacities[i], shift);
-                match share_outside(round, splats.means[i]) {
-                    None => weight,
-                    Some(outside) => (weight * outside / 256).max(1),
-                }
+                (weight * share(round, splats.means[i]) / WHOLE).max(1)
             }
         })
         .collect();
@@ -103,17 +102,45 @@ pub fn relocate(splats: &Splats, round: &DensifyPlan, plan: &Relocation) -> Relo
     out
 }
 
-/// Returns the share of a Gaussian outside the region of interest; `None` inside or without a region.
-fn share_outside(round: &DensifyPlan, mean: [f32; 3]) -> Option<u32> {
-    let focus = round.focus.as_ref()?;
-    let mean = mean.map(f64::from);
-    let place = focus.rows.map(|row| {
-        let row = row.map(f64::from);
-        row[0] * mean[0] + row[1] * mean[1] + row[2] * mean[2] + row[3]
-    });
-    let distance = match focus.is_box {
-        true => place.iter().fold(0.0_f64, |most, v| most.max(v.abs())),
-        false => place.iter().map(|v| v * v).sum::<f64>().sqrt(),
+/// Returns how much a Gaussian counts, 0 to 256.
+fn share(round: &DensifyPlan, mean: [f32; 3]) -> u32 {
+    let Some(focus) = &round.focus else {
+        return WHOLE;
     };
-    (distance > 1.0).then_some(focus.outside)
+    let place = |point: [f32; 3]| {
+        let point = point.map(f64::from);
+        DVec3::from(focus.rows.map(|row| {
+            let row = row.map(f64::from);
+            row[0] * point[0] + row[1] * point[1] + row[2] * point[2] + row[3]
+        }))
+    };
+    let contains = |place: DVec3| match focus.is_box {
+        true => place.abs().max_element() <= 1.0,
+        false => place.length() <= 1.0,
+    };
+    // Some point of the ray is in the region: the nearest to its centre, or one of the interval between two sides.
+    let meets = |start: DVec3, ray: DVec3| match focus.is_box {
+        true => {
+            let sides = [(-1.0 - start) / ray, (1.0 - start) / ray];
+            let first = sides[0].min(sides[1]).max_element().max(0.0);
+            first <= sides[0].max(sides[1]).min_element()
+        }
+        false => contains(start + ray * (-start.dot(ray) / ray.length_squared()).max(0.0)),
+    };
+    let here = place(mean);
+    if contains(here) {
+        return WHOLE;
+    }
+    let position = |v: [f32; 3]| DVec3::from(v.map(f64::from));
+    let (mut seen, mut meeting) = (0, 0);
+    for view in &focus.views {
+        let ray = position(mean) - position(view.centre);
+        let cosine = ray.normalize().dot(position(view.axis));
+        if cosine >= f64::from(view.least_cosine) {
+            let start = place(view.centre);
+            seen += 1;
+            meeting += u32::from(meets(start, here - start));
+        }
+    }
+    focus.outside + (WHOLE - focus.outside) * meeting / seen.max(1)
 }

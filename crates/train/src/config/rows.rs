@@ -396,10 +396,10 @@ settings! {
             flag("--focus <REGION>",
                 "Region of interest: auto, sphere:X,Y,Z,RADIUS or box:X,Y,Z,WIDTH,HEIGHT,DEPTH [default: none]. Gaussians are spent inside; held-out photos are scored inside too");
         /// Weight of the loss outside the region, 0 to 1: the share of the blocks of 16x16 pixels outside that each training photo uses.
-        outside: f64 = 0.25, range(Range::closed(0.0, 1.0)),
+        outside: f64 = 0.5, range(Range::closed(0.0, 1.0)),
             flag("--focus-outside <X>",
-                "Weight of the loss outside the region of --focus, 0 to 1 [default: 0.25]");
-        /// Share of the Gaussians outside the region, 0 to 1: factor of their weights in growth and relocation, and least share of the sparse points outside if a run starts from a part of the points.
-        gaussians: f64 = 0.5, range(Range::closed(0.0, 1.0));
+                "Weight of the loss outside the region of --focus, 0 to 1 [default: 0.5]");
+        /// How much a Gaussian counts that no photo shows together with the region, 0 to 1: in growth, relocation, and the choice of sparse points if a run starts from a part of them. Others count up to 1, by the share of their photos that show them before, in or behind the region.
+        gaussians: f64 = 0.2, range(Range::closed(0.0, 1.0));
     } {}
 }

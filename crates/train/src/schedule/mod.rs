@@ -28,6 +28,7 @@ use crate::config::TrainConfig;
 use crate::focus::density_focus;
 use crate::plan::{Amendment, Change, Plan};
 use crate::strategy::DensityStrategy;
+use dapple_engine::focus::{FocusView, VIEWS};
 use dapple_engine::{
     Batch, DensifyPlan, LearningRates, LossWeights, PoseRates, RenderSettings, StepSettings,
 };
@@ -43,6 +44,8 @@ pub struct Schedule {
     extent: f64,
     /// Strategy of the caller, which the configuration cannot name.
     own_strategy: Option<Arc<dyn DensityStrategy>>,
+    /// Cameras of the run, for rounds with a region of interest.
+    views: [FocusView; VIEWS],
     /// Segments by their first step. The first begins with the run.
     segments: Vec<Segment>,
 }
@@ -54,6 +57,7 @@ impl Schedule {
             plan: plan.into(),
             extent,
             own_strategy: None,
+            views: [FocusView::NONE; VIEWS],
             segments: Vec::new(),
         };
         schedule.rebuild();
@@ -70,6 +74,13 @@ impl Schedule {
     pub(crate) fn set_strategy(&mut self, strategy: Arc<dyn DensityStrategy>) {
         self.own_strategy = Some(strategy);
         self.rebuild();
+    }
+
+    /// Sets the cameras of the run: rounds with a region of interest count Gaussians by them.
+    #[must_use]
+    pub(crate) fn with_views(mut self, views: [FocusView; VIEWS]) -> Self {
+        self.views = views;
+        self
     }
 
     /// Appends an amendment to the plan.
@@ -237,7 +248,9 @@ impl Schedule {
             .filter_map(|place| segment.strategy.plan(place));
         plans.next_back().map(|plan| DensifyPlan {
             step,
-            focus: plan.focus.or_else(|| density_focus(self.config())),
+            focus: plan
+                .focus
+                .or_else(|| density_focus(self.config(), &self.views)),
             ..plan
         })
     }

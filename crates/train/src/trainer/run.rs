@@ -4,6 +4,7 @@
 use super::photos::TrainPhotos;
 use crate::clock::Clock;
 use crate::event::Event;
+use crate::focus;
 use crate::history::Smoothed;
 use crate::plan::{Amendment, Change, Plan};
 use crate::views::Chosen;
@@ -74,7 +75,8 @@ impl Run {
         chosen: &Chosen,
         step: u32,
     ) -> Result<Self> {
-        let schedule = Schedule::new(config, chosen.extent);
+        let views = focus::views(dataset, &chosen.train);
+        let schedule = Schedule::new(config, chosen.extent).with_views(views);
         let photos = TrainPhotos::hand_over(dataset, &schedule, engine.as_mut(), chosen, step)?;
         Ok(Self {
             engine,
