@@ -145,6 +145,7 @@ pub fn shaders() -> ShaderSet {
     }
     let shared = pieces![
         "shared/adam",
+        "shared/angle",
         "shared/antialias",
         "shared/appearance",
         "shared/blocks",

@@ -1,6 +1,6 @@
 //! Choices of a synthetic capture that have names: scene, lens, light, background.
 
-use dapple_scene::{Error, Result};
+use dapple_scene::{Error, Panorama, Result};
 use serde::{Deserialize, Serialize};
 
 /// Implements display and parsing of a kind by its name; the error names `what`.
@@ -84,6 +84,7 @@ shown_by_name!(SceneKind, "scene");
 
 /// Lens of a synthetic capture; COLMAP's camera models.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum LensKind {
     /// `PINHOLE`: no distortion.
     #[default]
@@ -126,6 +127,26 @@ impl LensKind {
             Self::OpenCv => "opencv",
             Self::OpenCvFisheye => "opencv-fisheye",
             Self::Equirectangular => "equirect",
+        }
+    }
+
+    /// Returns the model of a panorama.
+    pub const fn panorama(self) -> Option<Panorama> {
+        match self {
+            Self::Equirectangular => Some(Panorama::Equirectangular),
+            _ => None,
+        }
+    }
+
+    /// Returns COLMAP's number of the camera model; `None` if COLMAP has no such model.
+    pub const fn colmap(self) -> Option<i32> {
+        match self {
+            Self::Pinhole => Some(1),
+            Self::SimpleRadial => Some(2),
+            Self::Radial => Some(3),
+            Self::OpenCv => Some(4),
+            Self::OpenCvFisheye => Some(5),
+            Self::Equirectangular => Some(17),
         }
     }
 }

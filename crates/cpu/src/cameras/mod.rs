@@ -1,6 +1,7 @@
 //! Camera models, one file each: see [`dapple_engine::camera_model`]. Kernels are compiled once for each model.
 
 mod equirectangular;
+mod frames;
 mod lens;
 mod pinhole;
 mod projector;
@@ -14,6 +15,7 @@ pub use projector::{CameraV, Projector, Shape};
 macro_rules! for_model {
     ($camera:expr, $antialias:expr, |$Model:ident, $ANTIALIAS:ident| $run:expr) => {{
         use dapple_engine::CameraModel;
+        use dapple_scene::Panorama;
         macro_rules! with {
             ($model:ty, $antialiased:literal) => {{
                 type $Model = $model;
@@ -26,8 +28,12 @@ macro_rules! for_model {
             (CameraModel::Pinhole, true) => with!($crate::cameras::Pinhole, true),
             (CameraModel::Lens, false) => with!($crate::cameras::DistortingLens, false),
             (CameraModel::Lens, true) => with!($crate::cameras::DistortingLens, true),
-            (CameraModel::Equirectangular, false) => with!($crate::cameras::Equirectangular, false),
-            (CameraModel::Equirectangular, true) => with!($crate::cameras::Equirectangular, true),
+            (CameraModel::Panorama(Panorama::Equirectangular), false) => {
+                with!($crate::cameras::Equirectangular, false)
+            }
+            (CameraModel::Panorama(Panorama::Equirectangular), true) => {
+                with!($crate::cameras::Equirectangular, true)
+            }
         }
     }};
 }
