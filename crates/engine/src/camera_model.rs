@@ -5,6 +5,7 @@
 //! | [`CameraModel::Pinhole`] | (x/z, y/z) | z | `oracle/lens.rs`, `cameras/pinhole.rs`, `shared/pinhole.wgsl` |
 //! | [`CameraModel::Lens`] | the same, distorted: [`crate::LensForm`] | z | `oracle/lens.rs`, `cameras/lens.rs`, `shared/lens.wgsl` |
 //! | [`Panorama::Equirectangular`] | longitude atan2(x, z), latitude atan2(y, h) | distance | `oracle/panoramas/equirectangular.rs`, `cameras/equirectangular.rs`, `shared/equirectangular.wgsl` |
+//! | [`Panorama::Cylindrical`] | longitude atan2(x, z), slope y / h | h | `oracle/panoramas/cylindrical.rs`, `cameras/cylindrical.rs`, `shared/cylindrical.wgsl` |
 //!
 //! For an equirectangular panorama, with r = (x^2 + y^2 + z^2)^1/2 and h = (x^2 + z^2)^1/2:
 //! 1. In the orthonormal frame of the point, e_lon = (z, 0, -x) / h, e_lat = (h e_y - y e_h) / r with e_h = (x, 0, z) / h,
@@ -12,6 +13,10 @@
 //! 2. b is h, but at least `c r`, c = [`least_cosine`]: the cosine of the latitude is bounded half a pixel before a pole.
 //!    The bound holds for everything that moves with the longitude, so that no derivative exceeds `focal_x / (c r)`.
 //! 3. Nothing is behind: the near plane is a sphere, and Gaussians are sorted by r.
+//!
+//! For a cylindrical panorama, with t = y / h: the rows of the Jacobian are `focal_x e_lon / h` and
+//! `focal_y (e_y - t' e_h) / h`, with t' the slope within the limits of [`crate::slope_range`]. The near plane is a
+//! cylinder: h is at least its radius, which bounds all derivatives at the vertical axis.
 //!
 //! The image of every panorama is a ring. A tile sees the copy of an ellipse that is nearest to the middle of the tile: [`nearest`]. A
 //! tile sees one copy, so a Gaussian covers the whole width at most once: [`copies`].

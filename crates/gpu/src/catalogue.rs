@@ -152,6 +152,7 @@ pub fn shaders() -> ShaderSet {
         "shared/centre",
         "shared/clamped_colour",
         "shared/colour",
+        "shared/cylindrical",
         "shared/density",
         "shared/equirectangular",
         "shared/extra_slots",

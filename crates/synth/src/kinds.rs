@@ -105,17 +105,21 @@ pub enum LensKind {
     /// `EQUIRECTANGULAR`: panoramas of all directions, twice as wide as high.
     #[serde(rename = "equirect")]
     Equirectangular,
+    /// Cylindrical panoramas of 360 degrees, without a model in COLMAP.
+    #[serde(rename = "cylinder")]
+    Cylindrical,
 }
 
 impl LensKind {
     /// All kinds.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Pinhole,
         Self::SimpleRadial,
         Self::Radial,
         Self::OpenCv,
         Self::OpenCvFisheye,
         Self::Equirectangular,
+        Self::Cylindrical,
     ];
 
     /// Returns the name that [`FromStr`](std::str::FromStr) accepts: "pinhole", "simple-radial", ...
@@ -127,6 +131,7 @@ impl LensKind {
             Self::OpenCv => "opencv",
             Self::OpenCvFisheye => "opencv-fisheye",
             Self::Equirectangular => "equirect",
+            Self::Cylindrical => "cylinder",
         }
     }
 
@@ -134,6 +139,7 @@ impl LensKind {
     pub const fn panorama(self) -> Option<Panorama> {
         match self {
             Self::Equirectangular => Some(Panorama::Equirectangular),
+            Self::Cylindrical => Some(Panorama::Cylindrical),
             _ => None,
         }
     }
@@ -147,6 +153,7 @@ impl LensKind {
             Self::OpenCv => Some(4),
             Self::OpenCvFisheye => Some(5),
             Self::Equirectangular => Some(17),
+            Self::Cylindrical => None,
         }
     }
 }

@@ -1,11 +1,13 @@
 //! Camera models, one file each: see [`dapple_engine::camera_model`]. Kernels are compiled once for each model.
 
+mod cylindrical;
 mod equirectangular;
 mod frames;
 mod lens;
 mod pinhole;
 mod projector;
 
+pub use cylindrical::Cylindrical;
 pub use equirectangular::Equirectangular;
 pub use lens::DistortingLens;
 pub use pinhole::Pinhole;
@@ -33,6 +35,12 @@ macro_rules! for_model {
             }
             (CameraModel::Panorama(Panorama::Equirectangular), true) => {
                 with!($crate::cameras::Equirectangular, true)
+            }
+            (CameraModel::Panorama(Panorama::Cylindrical), false) => {
+                with!($crate::cameras::Cylindrical, false)
+            }
+            (CameraModel::Panorama(Panorama::Cylindrical), true) => {
+                with!($crate::cameras::Cylindrical, true)
             }
         }
     }};

@@ -45,6 +45,10 @@ fn ray_of(pixel: vec2u, view: View) -> Ray {
     let level = cos_turns(fract(turns.y));
     let height = cos_turns(fract(turns.y - 0.25));
 #endif
+#if CYLINDER
+    let level = 1.0;
+    let height = place.y;
+#endif
     return Ray(true, vec3f(sine * level, height, cosine * level));
 #else
     return Ray(true, vec3f(place, 1.0));

@@ -40,6 +40,8 @@ bits! {
     RING,
     /// The projection of an equirectangular panorama.
     EQUIRECT,
+    /// The projection of a cylindrical panorama.
+    CYLINDER,
     /// A loss with a term of normals.
     NORMALS,
     /// The filters against aliasing.
@@ -85,7 +87,10 @@ impl Bits {
     pub const NONE: Self = Self(0);
 
     /// Bits of camera models; none of them is a pinhole.
-    pub const CAMERA: Self = Self::LENS.with(Self::RING).with(Self::EQUIRECT);
+    pub const CAMERA: Self = Self::LENS
+        .with(Self::RING)
+        .with(Self::EQUIRECT)
+        .with(Self::CYLINDER);
 
     /// Features that correct the image before `loss`, which then compares the tensor `corrected`.
     pub const CORRECTED: Self = Self::APPEARANCE.with(Self::PHOTOMETRIC);
@@ -138,6 +143,7 @@ impl Bits {
             CameraModel::Pinhole => Self::NONE,
             CameraModel::Lens => Self::LENS,
             CameraModel::Panorama(Panorama::Equirectangular) => Self::RING.with(Self::EQUIRECT),
+            CameraModel::Panorama(Panorama::Cylindrical) => Self::RING.with(Self::CYLINDER),
         }
     }
 

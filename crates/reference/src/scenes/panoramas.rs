@@ -10,16 +10,22 @@ const SIZE: [u32; 2] = [104, 52];
 /// Every scene of this module, in a fixed order.
 pub(super) fn all() -> Vec<TestScene> {
     let sphere = Panorama::Equirectangular;
+    let cylinder = Panorama::Cylindrical;
     vec![
         all_round(sphere, "panorama"),
         seam(sphere, "panorama_seam"),
         poles(sphere, "panorama_poles"),
         around_the_eye(sphere, "panorama_near"),
+        all_round(cylinder, "cylinder"),
+        seam(cylinder, "cylinder_seam"),
+        poles(cylinder, "cylinder_borders"),
+        around_the_eye(cylinder, "cylinder_near"),
+        beyond_the_borders(cylinder, "cylinder_beyond"),
     ]
 }
 
 /// Names of scenes with Gaussians across the left and right edge, one a model.
-pub const SEAMS: [&str; 1] = ["panorama_seam"];
+pub const SEAMS: [&str; 2] = ["panorama_seam", "cylinder_seam"];
 
 /// Returns the point of this depth that lands on a pixel, in camera coordinates.
 pub(super) fn point_at(camera: &Camera, place: [f64; 2], depth: f64) -> DVec3 {
@@ -74,7 +80,8 @@ fn seam(panorama: Panorama, name: &'static str) -> TestScene {
     )
 }
 
-/// Gaussians at both poles, also within half a pixel, where derivatives are bounded.
+/// Gaussians at the upper and lower edge: on a sphere at both poles, also within half a pixel, where derivatives are
+/// bounded.
 fn poles(panorama: Panorama, name: &'static str) -> TestScene {
     let at = |low: f64, high: f64, count, depth| Batch {
         count,
@@ -91,6 +98,28 @@ fn poles(panorama: Panorama, name: &'static str) -> TestScene {
             at(46.0, 51.4, 40, [4.2, 8.0]),
             at(0.2, 0.45, 4, [1.0, 1.4]),
             at(51.55, 51.8, 4, [1.5, 1.9]),
+        ],
+    )
+}
+
+/// Gaussians above and below the image, up to the vertical axis: slopes beyond the limits of the Jacobian. Only models that
+/// have such places.
+fn beyond_the_borders(panorama: Panorama, name: &'static str) -> TestScene {
+    let at = |low: f64, high: f64, depth| Batch {
+        count: 40,
+        window: [0.0, 104.0, low, high],
+        depth,
+        sigma: [1.0, 14.0],
+        logit: [-1.0, 2.0],
+    };
+    drawn(
+        (panorama, name, 705),
+        1,
+        &[
+            at(-20.0, 4.0, [2.0, 4.0]),
+            at(48.0, 72.0, [4.2, 8.0]),
+            at(-400.0, -60.0, [0.2, 1.0]),
+            at(2.0, 50.0, [8.2, 12.0]),
         ],
     )
 }
