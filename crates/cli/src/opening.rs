@@ -92,7 +92,7 @@ impl Opening {
     ) -> Option<Self> {
         // A panorama counts as its front.
         let flat = |(name, camera): &Named| {
-            let front = camera.lens.is_panorama().then(|| pinhole_camera(camera));
+            let front = (!camera.lens.is_perspective()).then(|| pinhole_camera(camera));
             (name.clone(), front.unwrap_or(*camera))
         };
         let named: Vec<Named> = named.iter().map(flat).collect();

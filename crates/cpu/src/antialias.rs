@@ -179,21 +179,22 @@ fn sampling_rate(mean: [f32; 3], camera: &CameraF32, near: f32) -> f32 {
             row[1].mul_add(from_camera[1], row[2] * from_camera[2]),
         )
     });
-    if camera.model.is_panorama() {
-        let distance = x.mul_add(x, y.mul_add(y, z * z)).sqrt();
-        return match distance >= near && distance > 0.0 {
-            true => camera.focal[0].max(camera.focal[1]) / distance,
-            false => 0.0,
-        };
-    }
+    let is_ring = camera.model.is_ring();
+    let depth = if is_ring {
+        let height = camera.model.depth_height() * y;
+        x.mul_add(x, height.mul_add(height, z * z)).sqrt()
+    } else {
+        z
+    };
     let is_inside = |axis: usize, along: f32| {
         let size = camera.size[axis] as f32;
-        let pixel = along / z * camera.focal[axis] + camera.principal[axis];
+        let pixel = along / depth * camera.focal[axis] + camera.principal[axis];
         pixel >= -SMOOTHING_MARGIN * size && pixel <= (1.0 + SMOOTHING_MARGIN) * size
     };
-    let is_seen = z >= near && z > 0.0 && is_inside(0, x) && is_inside(1, y);
+    // On a ring every column is inside, and so is every sine of a latitude.
+    let is_seen = depth >= near && depth > 0.0 && (is_ring || is_inside(0, x)) && is_inside(1, y);
     if is_seen {
-        camera.focal[0].max(camera.focal[1]) / z
+        camera.focal[0].max(camera.focal[1]) / depth
     } else {
         0.0
     }

@@ -91,7 +91,7 @@ pub struct TileSpans {
     pub start: u32,
     /// First tile row.
     pub row: u16,
-    /// Number of spans: one for each tile row, and two on a panorama.
+    /// Number of spans: one for each tile row, and two on a ring.
     pub rows: u16,
     /// Number of tiles in all spans; 0 = invisible.
     pub tiles: u32,

@@ -100,8 +100,8 @@ pub use glam;
 pub use dapple_device::{BoxedEngine, CropRoutine, DeviceBuffers, GradientBuffers, row_floats};
 pub use dapple_engine::{Engine, EngineExt, Gradients, RenderSettings, Rendered};
 pub use dapple_scene::{
-    Camera, Dataset, Error, ErrorKind, Lens, LoadOptions, MaskMode, NoProgress, Photo, Point, Pose,
-    Progress, Result, Splats, Split, View, load, ply,
+    Camera, Dataset, Error, ErrorKind, Lens, LoadOptions, MaskMode, NoProgress, Panorama, Photo,
+    Point, Pose, Progress, Result, Splats, Split, View, load, ply,
 };
 pub use dapple_train::{
     ConfigPatch, Ending, EvalReport, Event, Next, Outcome, Preset, RunFolder, RunHook, Silent,

@@ -4,19 +4,25 @@
 //! |---|---|---|---|
 //! | [`CameraModel::Pinhole`] | (x/z, y/z) | z | `oracle/lens.rs`, `cameras/pinhole.rs`, `shared/pinhole.wgsl` |
 //! | [`CameraModel::Lens`] | the same, distorted: [`crate::LensForm`] | z | `oracle/lens.rs`, `cameras/lens.rs`, `shared/lens.wgsl` |
-//! | [`CameraModel::Equirectangular`] | longitude atan2(x, z), latitude atan2(y, h) | distance | `oracle/equirectangular.rs`, `cameras/equirectangular.rs`, `shared/equirectangular.wgsl` |
+//! | [`Panorama::Equirectangular`] | longitude atan2(x, z), latitude atan2(y, h) | distance | `oracle/panoramas/equirectangular.rs`, `cameras/equirectangular.rs`, `shared/equirectangular.wgsl` |
+//! | [`Panorama::Cylindrical`] | longitude atan2(x, z), slope y / h | h | `oracle/panoramas/cylindrical.rs`, `cameras/cylindrical.rs`, `shared/cylindrical.wgsl` |
 //!
-//! For a panorama, with r = (x^2 + y^2 + z^2)^1/2 and h = (x^2 + z^2)^1/2:
+//! For an equirectangular panorama, with r = (x^2 + y^2 + z^2)^1/2 and h = (x^2 + z^2)^1/2:
 //! 1. In the orthonormal frame of the point, e_lon = (z, 0, -x) / h, e_lat = (h e_y - y e_h) / r with e_h = (x, 0, z) / h,
 //!    and e_r = p / r, the rows of the Jacobian are `focal_x e_lon / b` and `focal_y e_lat / r`.
 //! 2. b is h, but at least `c r`, c = [`least_cosine`]: the cosine of the latitude is bounded half a pixel before a pole.
 //!    The bound holds for everything that moves with the longitude, so that no derivative exceeds `focal_x / (c r)`.
 //! 3. Nothing is behind: the near plane is a sphere, and Gaussians are sorted by r.
-//! 4. The image is a ring. A tile sees the copy of an ellipse that is nearest to the middle of the tile: [`nearest`]. A
-//!    tile sees one copy, so a Gaussian covers the whole width at most once: [`copies`].
+//!
+//! For a cylindrical panorama, with t = y / h: the rows of the Jacobian are `focal_x e_lon / h` and
+//! `focal_y (e_y - t' e_h) / h`, with t' the slope within the limits of [`crate::slope_range`]. The near plane is a
+//! cylinder: h is at least its radius, which bounds all derivatives at the vertical axis.
+//!
+//! The image of every panorama is a ring. A tile sees the copy of an ellipse that is nearest to the middle of the tile: [`nearest`]. A
+//! tile sees one copy, so a Gaussian covers the whole width at most once: [`copies`].
 
 use crate::constants::TILE_SIZE;
-use dapple_scene::Lens;
+use dapple_scene::{Lens, Panorama};
 
 /// Camera model of a view.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -26,23 +32,37 @@ pub enum CameraModel {
     Pinhole,
     /// Perspective through a lens that distorts.
     Lens,
-    /// Panorama of all directions.
-    Equirectangular,
+    /// Panorama.
+    Panorama(Panorama),
 }
 
 impl CameraModel {
     /// Returns the model of cameras with this lens.
     pub fn of(lens: &Lens) -> Self {
         match lens {
-            Lens::Equirectangular => Self::Equirectangular,
+            Lens::Panorama(panorama) => Self::Panorama(*panorama),
             lens if lens.is_identity() => Self::Pinhole,
             _ => Self::Lens,
         }
     }
 
-    /// Returns true if all directions are shown: depth is distance, and the image is a ring.
-    pub fn is_panorama(self) -> bool {
-        self == Self::Equirectangular
+    /// Returns all models.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let panoramas = Panorama::ALL.into_iter().map(Self::Panorama);
+        [Self::Pinhole, Self::Lens].into_iter().chain(panoramas)
+    }
+
+    /// Returns true if the image is a ring: its left and right edges meet.
+    pub fn is_ring(self) -> bool {
+        matches!(self, Self::Panorama(_))
+    }
+
+    /// Returns [`Panorama::depth_height`] of a panorama, 0 of others.
+    pub fn depth_height(self) -> f32 {
+        match self {
+            Self::Panorama(panorama) => panorama.depth_height(),
+            _ => 0.0,
+        }
     }
 }
 
@@ -105,6 +125,8 @@ mod tests {
             CameraModel::Pinhole
         );
         assert_eq!(CameraModel::of(&Lens::Fisheye([0.0; 4])), CameraModel::Lens);
-        assert!(CameraModel::of(&Lens::Equirectangular).is_panorama());
+        for panorama in Panorama::ALL {
+            assert!(CameraModel::of(&Lens::Panorama(panorama)).is_ring());
+        }
     }
 }

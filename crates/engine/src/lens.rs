@@ -48,7 +48,7 @@ impl LensForm {
             ))
             .hint("calibrate the camera again"));
         }
-        if lens.is_identity() || lens.is_panorama() {
+        if lens.is_identity() || !lens.is_perspective() {
             return Ok(None);
         }
         let reach = lens.max_radius();
@@ -127,22 +127,19 @@ const BORDER_SAMPLES: u32 = 12;
 ///
 /// A division model of positive `k` is a lens in slopes, as the radial ones are: its slopes end at 1 / (2 sqrt(k)).
 ///
-/// A panorama has no slopes.
+/// The height of a panorama counts as a slope: rows of models whose height is a slope use its range.
 ///
 /// A lens that bends angles has no limits but what it shows: its tangent stays within the focal
 /// length over the distance, up to a small factor, and one taken at a clamped slope would grow with
 /// 1/z instead.
 pub fn slope_range(camera: &Camera) -> (DVec2, DVec2) {
-    if camera.lens.is_panorama() {
-        return (DVec2::ZERO, DVec2::ZERO);
-    }
     let size = DVec2::new(f64::from(camera.width), f64::from(camera.height));
     let focal = DVec2::new(camera.fx, camera.fy);
     let principal = DVec2::new(camera.cx, camera.cy);
     let margin = f64::from(JACOBIAN_MARGIN) * (0.5 * size / focal);
     let least = -(principal / focal + margin);
     let most = (size - principal) / focal + margin;
-    if camera.lens.is_identity() {
+    if camera.lens.is_identity() || !camera.lens.is_perspective() {
         return (least, most);
     }
     let reach = camera.lens.max_radius();

@@ -64,7 +64,9 @@ impl PosedCamera {
                 "each side must be between 1 and {MAX_IMAGE_SIDE} pixels"
             )));
         }
-        check_panorama(camera)?;
+        if let Some((what, hint)) = camera.lens.panorama().and_then(|p| p.fault(camera)) {
+            return Err(Error::input(what).hint(hint));
+        }
         let pose = &camera.camera_from_world;
         let r = pose.rotation_matrix();
         let exact = pose.centre().to_array();
@@ -99,23 +101,4 @@ impl PosedCamera {
     pub fn pixel_count(&self) -> usize {
         self.size[0] as usize * self.size[1] as usize
     }
-}
-
-/// Refuses a panorama that does not show all directions, such as a part cut out of one.
-fn check_panorama(camera: &Camera) -> Result<()> {
-    let whole = Camera::equirectangular(camera.width, camera.height, camera.camera_from_world);
-    let near = |a: f64, b: f64| (a - b).abs() <= 1e-6 * b;
-    let is_whole = near(camera.fx, whole.fx)
-        && near(camera.fy, whole.fy)
-        && near(camera.cx, whole.cx)
-        && near(camera.cy, whole.cy);
-    if is_whole || !camera.lens.is_panorama() {
-        return Ok(());
-    }
-    Err(
-        Error::input("a panorama does not show all directions").hint(format!(
-            "an equirectangular camera of {} x {} pixels has focal lengths of {:.3} and {:.3} and its centre in the middle",
-            camera.width, camera.height, whole.fx, whole.fy
-        )),
-    )
 }

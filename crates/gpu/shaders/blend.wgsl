@@ -35,7 +35,7 @@
 #import shared/groups
 #import shared/splat2d
 #import shared/blocks
-#if EQUIRECT
+#if RING
 #import shared/ring
 #endif
 
@@ -105,7 +105,7 @@ struct Ray {
 
 // Runs step 1 for instance `local` of a batch: stores its splat, returns the blocks it reaches.
 fn fetch(local: u32, gaussian: u32, corner: vec2f) -> u32 {
-#if EQUIRECT
+#if RING
     let s0 = nearest_copy(splats2d[3u * gaussian], corner.x);
 #else
     let s0 = splats2d[3u * gaussian];

@@ -43,7 +43,7 @@
 #import shared/groups
 #import shared/splat2d
 #import shared/blocks
-#if EQUIRECT
+#if RING
 #import shared/ring
 #endif
 #import shared/extra_slots
@@ -433,7 +433,7 @@ fn blend_backward(
         if batch + lane < end {
             let gaussian = sorted_gaussian[start + batch + lane];
             s0 = splats2d[3u * gaussian];
-#if EQUIRECT
+#if RING
             s0 = nearest_copy(s0, f32(corner.x));
 #endif
             s1 = splats2d[3u * gaussian + 1u];

@@ -138,7 +138,7 @@ fn put_heads(rank: u32, first: u32) {
     let s2 = splats2d[3u * gaussian + 2u];
     let ellipse = ellipse_of(s0.xy, s0.z, s0.w, s1.x, s1.y, s2.zw, view);
     var tile = 0u;
-#if EQUIRECT
+#if RING
     for (var copy = 0u; copy < 2u; copy++) {
     let e = copy_of(ellipse, copy, view);
 #else
@@ -157,7 +157,7 @@ fn put_heads(rank: u32, first: u32) {
             at += count;
         }
     }
-#if EQUIRECT
+#if RING
     }
 #endif
     // Never less: a compiler that rounds differently here than in `project` may miss a tile that the ellipse barely

@@ -19,18 +19,17 @@
 
 fn sampling_rate(mean: vec3f, view: View) -> f32 {
     let point = to_camera(mean, view);
-    if view.is_panorama != 0u {
-        let distance = sqrt(dot(point, point));
-        let is_seen = distance >= step.near && distance > 0.0;
-        return select(0.0, max(view.focal.x, view.focal.y) / distance, is_seen);
-    }
-    if !(point.z >= step.near && point.z > 0.0) {
+    let is_ring = view.is_ring != 0u;
+    let weighted = vec3f(point.x, view.depth_height * point.y, point.z);
+    let depth = select(point.z, sqrt(dot(weighted, weighted)), is_ring);
+    if !(depth >= step.near && depth > 0.0) {
         return 0.0;
     }
-    let place = (point.xy / point.z * view.focal + view.principal) / vec2f(view.size);
-    let is_inside = all(place >= vec2f(-SMOOTHING_MARGIN))
-        && all(place <= vec2f(1.0 + SMOOTHING_MARGIN));
-    return select(0.0, max(view.focal.x, view.focal.y) / point.z, is_inside);
+    // On a ring every column is inside, and so is every sine of a latitude.
+    let place = (point.xy / depth * view.focal + view.principal) / vec2f(view.size);
+    let is_inside = (is_ring || place.x >= -SMOOTHING_MARGIN && place.x <= 1.0 + SMOOTHING_MARGIN)
+        && place.y >= -SMOOTHING_MARGIN && place.y <= 1.0 + SMOOTHING_MARGIN;
+    return select(0.0, max(view.focal.x, view.focal.y) / depth, is_inside);
 }
 
 @compute @workgroup_size(256)

@@ -17,7 +17,7 @@
 #import shared/groups
 #import shared/splat2d
 #import shared/blocks
-#if EQUIRECT
+#if RING
 #import shared/ring
 #endif
 
@@ -74,7 +74,7 @@ struct Layer {
 fn load(start: u32, first: u32, count: u32, t: u32, corner: f32) {
     if first + t < count {
         let place = sorted_gaussian[start + first + t];
-#if EQUIRECT
+#if RING
         shapes[t] = nearest_copy(splats2d[3u * place], corner);
 #else
         shapes[t] = splats2d[3u * place];

@@ -145,12 +145,14 @@ pub fn shaders() -> ShaderSet {
     }
     let shared = pieces![
         "shared/adam",
+        "shared/angle",
         "shared/antialias",
         "shared/appearance",
         "shared/blocks",
         "shared/centre",
         "shared/clamped_colour",
         "shared/colour",
+        "shared/cylindrical",
         "shared/density",
         "shared/equirectangular",
         "shared/extra_slots",

@@ -109,10 +109,10 @@ shared_struct! {
         counted_pixels: u32,
         /// SSIM windows that count in the loss.
         counted_windows: u32,
-        /// Not 0 = a panorama.
-        is_panorama: u32,
-        /// Alignment.
-        pad: u32,
+        /// Not 0 = an image that is a ring: its left and right edges meet.
+        is_ring: u32,
+        /// Weight of y in the depth of a ring: see [`dapple_engine::CameraModel::depth_height`].
+        depth_height: f32,
     }
 }
 

@@ -107,8 +107,8 @@ pub fn entry(camera: &PosedCamera, counts: Option<(u32, u32)>) -> layout::View {
         tiles: camera.tiles,
         counted_pixels,
         counted_windows,
-        is_panorama: camera.model.is_panorama().into(),
-        pad: 0,
+        is_ring: camera.model.is_ring().into(),
+        depth_height: camera.model.depth_height(),
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::frame::Distance;
 use crate::video;
 use dapple_base::{Error, Result};
+use dapple_scene::Panorama;
 use dapple_scene::colmap::MODELS;
 use serde::Serialize;
 use std::path::PathBuf;
@@ -91,7 +92,7 @@ impl Options {
         let wanted = name.to_uppercase().replace('-', "_");
         let found = MODELS
             .iter()
-            .find(|model| model.name == wanted && model.name != "EQUIRECTANGULAR");
+            .find(|model| model.name == wanted && Panorama::named(model.name).is_none());
         found.map(|model| Some(model.name)).ok_or_else(|| {
             Error::input(format!("there is no camera model {name}"))
                 .at("--camera-model")

@@ -12,6 +12,7 @@ mod lenses;
 mod panoramas;
 
 pub use lenses::lenses;
+pub use panoramas::SEAMS;
 
 use dapple_engine::RenderSettings;
 use dapple_scene::{Camera, Pose, SH_C0, Splats, sh_coefficient_count};

@@ -17,6 +17,8 @@ use std::path::Path;
 
 #[derive(Serialize)]
 struct File<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ply_file_path: Option<&'a str>,
     frames: Vec<Frame<'a>>,
 }
 
@@ -75,7 +77,21 @@ fn lens(lens: &Lens) -> (&'static str, Vec<(&'static str, f64)>) {
 /// # Errors
 /// A file that cannot be written.
 pub fn write_cameras(path: &Path, cameras: &[(String, Camera)]) -> Result<()> {
+    write_transforms(path, cameras, None)
+}
+
+/// Writes named cameras as the `transforms.json` of a capture whose sparse points are in the PLY file `points`; the file
+/// is replaced completely or not at all.
+///
+/// # Errors
+/// A file that cannot be written.
+pub fn write_transforms(
+    path: &Path,
+    cameras: &[(String, Camera)],
+    points: Option<&str>,
+) -> Result<()> {
     let file = File {
+        ply_file_path: points,
         frames: cameras.iter().map(frame).collect(),
     };
     write_atomically(path, |out| {

@@ -156,8 +156,8 @@ impl<'a> Region<'a> {
             let step = self.points.len().div_ceil(SAMPLE).max(1);
             seen = (0..self.points.len()).step_by(step).collect();
         }
-        if camera.lens.is_panorama() {
-            // Every point is in the frame of a panorama: the part of the sphere that they fill counts.
+        if !camera.lens.is_perspective() {
+            // A panorama shows points all round: the part of the sphere that they fill counts.
             let ways = seen
                 .iter()
                 .map(|&i| camera.camera_from_world.transform(self.point(i)));

@@ -40,7 +40,7 @@ mod split;
 mod tracks;
 pub mod undistort;
 
-pub use cameras_file::{parse_cameras, read_cameras, read_poses, write_cameras};
+pub use cameras_file::{parse_cameras, read_cameras, read_poses, write_cameras, write_transforms};
 pub use capture::{Capture, PosedImage};
 pub use content::{FileSum, ViewFiles};
 #[doc(hidden)]
@@ -50,8 +50,8 @@ pub use dapple_base::{
     text,
 };
 pub use dapple_splats::{
-    Camera, Lens, MAX_SH_DEGREE, Point, Pose, Rays, SH_C0, Splats, edit, harmonics, order, origin,
-    ply, rays, sh_coefficient_count, sky, splat_file, unit_rotation, without_far_off,
+    Camera, Lens, MAX_SH_DEGREE, Panorama, Point, Pose, Rays, SH_C0, Splats, edit, harmonics,
+    order, origin, ply, sh_coefficient_count, sky, splat_file, unit_rotation, without_far_off,
 };
 pub use dataset::{Dataset, View};
 pub use depth_map::DepthMap;

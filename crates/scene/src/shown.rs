@@ -15,7 +15,7 @@ const DIRECTIONS: usize = 720;
 /// Returns, for every pixel, 255 if a ray of less than 89.5 degrees reaches it, else 0; `None` if every pixel has a
 /// ray.
 pub fn shown_pixels(camera: &Camera) -> Option<Vec<u8>> {
-    if camera.lens.is_panorama() {
+    if !camera.lens.is_perspective() {
         return None;
     }
     let reach = camera.lens.max_radius();

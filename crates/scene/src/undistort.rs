@@ -28,7 +28,7 @@ const BORDER_SAMPLES: u32 = 64;
 /// Returns pinhole cameras that together show what `camera` shows: [`pinhole_camera`], or the six faces of a cube for a
 /// panorama, with the panorama's pixels per radian in their middles.
 pub fn pinhole_cameras(camera: &Camera) -> Vec<Camera> {
-    if !camera.lens.is_panorama() {
+    if camera.lens.is_perspective() {
         return vec![pinhole_camera(camera)];
     }
     let side = (2.0 * camera.fx).ceil().max(1.0) as u32;
@@ -48,7 +48,7 @@ pub fn pinhole_cameras(camera: &Camera) -> Vec<Camera> {
 /// Returns the pinhole camera to which [`undistort`] renders a photo of `camera`. For a panorama these are the front 90
 /// degrees, in a frame of 4:3.
 pub fn pinhole_camera(camera: &Camera) -> Camera {
-    if camera.lens.is_panorama() {
+    if !camera.lens.is_perspective() {
         let edge = |length: f64| length.round().max(1.0) as u32;
         let (width, height) = (edge(2.0 * camera.fx), edge(1.5 * camera.fx));
         return Camera::pinhole(width, height, camera.fx, camera.camera_from_world);
@@ -132,9 +132,9 @@ pub fn resample(photo: &Photo, camera: &Camera, target: &Camera) -> Photo {
             for column in 0..width {
                 let x = (column as f64 + 0.5 - target.cx) / target.fx;
                 let ray = DVec3::new(x, y, 1.0);
-                let turned = match camera.lens.is_panorama() {
-                    true => turn * ray,
-                    false => ray,
+                let turned = match camera.lens.is_perspective() {
+                    true => ray,
+                    false => turn * ray,
                 };
                 let place = rays.pixel(turned);
                 let Some(sample) = place.and_then(|place| sample(photo, place.into())) else {

@@ -1,9 +1,8 @@
 //! Cameras: pose, intrinsics and lens.
 
-use crate::Rays;
+use crate::{Panorama, Rays};
 use glam::{DMat3, DQuat, DVec2, DVec3};
 use serde::{Deserialize, Serialize};
-use std::f64::consts::{PI, TAU};
 
 /// A rigid transform from world to camera: `p_camera = rotation * p_world + translation`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -99,9 +98,10 @@ pub enum Lens {
     ThinPrismFisheye([f64; 8]),
     /// `k0..k5, p0, p1, s0..s3` (RAD_TAN_THIN_PRISM_FISHEYE).
     RadTanThinPrismFisheye([f64; 12]),
-    /// Panorama of all directions (EQUIRECTANGULAR), without coefficients: longitude across, latitude down. Focal lengths
-    /// are pixels per radian: see [`Camera::equirectangular`].
-    Equirectangular,
+    /// Panorama, without coefficients. Focal lengths are pixels per radian and per unit of height: see
+    /// [`Panorama::camera`].
+    #[serde(untagged)]
+    Panorama(Panorama),
 }
 
 /// A posed camera: image size in pixels, focal lengths and principal point in pixels, lens, pose.
@@ -143,17 +143,7 @@ impl Camera {
     /// Builds the camera of a panorama of all directions: longitude `atan2(x, z)` across, latitude `atan2(y, hypot(x, z))`
     /// down. The middle of the image is the camera's +z.
     pub fn equirectangular(width: u32, height: u32, camera_from_world: Pose) -> Self {
-        let (w, h) = (f64::from(width), f64::from(height));
-        Self {
-            width,
-            height,
-            fx: w / TAU,
-            fy: h / PI,
-            cx: w / 2.0,
-            cy: h / 2.0,
-            lens: Lens::Equirectangular,
-            camera_from_world,
-        }
+        Panorama::Equirectangular.camera(width, height, camera_from_world)
     }
 
     /// Returns this camera for an image scaled to `width` x `height`; both axes keep their field of view.
@@ -186,7 +176,7 @@ impl Camera {
     /// Projects a camera-space point to pixels without the distortion of the lens. Returns `None` behind the camera. A
     /// panorama has no part without distortion: its points are projected as [`Rays`] does.
     pub fn project_pinhole(&self, p: DVec3) -> Option<DVec2> {
-        if self.lens.is_panorama() {
+        if !self.lens.is_perspective() {
             return Rays::new(self).pixel(p);
         }
         (p.z > 0.0)

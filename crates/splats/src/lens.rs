@@ -14,8 +14,8 @@
 //!    [`Lens::max_radius`] finds it by walking outwards until `g` stops rising.
 //! 3. [`Lens::undistort`] bisects the profile for a start, then Newton's method closes the rest.
 
-use crate::Lens;
-use std::f64::consts::FRAC_PI_2;
+use crate::{Lens, Panorama};
+use glam::{DVec2, DVec3};
 
 /// Largest angle of the search for the fold, from the axis, radians (89.5 degrees: a pinhole image cannot reach 90).
 const WIDEST: f64 = 89.5 / 180.0 * std::f64::consts::PI;
@@ -37,14 +37,22 @@ impl Lens {
             Self::Fisheye(_)
             | Self::ThinPrismFisheye(_)
             | Self::RadTanThinPrismFisheye(_)
-            | Self::Equirectangular => false,
+            | Self::Panorama(_) => false,
         }
     }
 
-    /// Returns true if the camera shows all directions: nothing is behind it, depths are distances, and the left and the
-    /// right edge of its image meet.
-    pub fn is_panorama(&self) -> bool {
-        matches!(self, Self::Equirectangular)
+    /// Returns the model of a panorama.
+    pub fn panorama(&self) -> Option<Panorama> {
+        match *self {
+            Self::Panorama(panorama) => Some(panorama),
+            _ => None,
+        }
+    }
+
+    /// Returns true if the camera looks along +z: its depth is z, it shows only points before it, and a pinhole camera
+    /// can replace it.
+    pub fn is_perspective(&self) -> bool {
+        self.panorama().is_none()
     }
 
     /// Builds the lens of the division model (SIMPLE_DIVISION, DIVISION) with coefficient `k`.
@@ -55,7 +63,7 @@ impl Lens {
     /// Returns the coefficients, in the order of the variants' documentation.
     pub fn coefficients(&self) -> &[f64] {
         match self {
-            Self::Pinhole | Self::Equirectangular => &[],
+            Self::Pinhole | Self::Panorama(_) => &[],
             Self::Radial(k) | Self::Eucm(k) => k,
             Self::OpenCv(k) | Self::Fisheye(k) => k,
             Self::FullOpenCv(k) | Self::ThinPrismFisheye(k) => k,
@@ -68,7 +76,7 @@ impl Lens {
     pub fn model(&self) -> (&'static str, &'static [&'static str]) {
         match self {
             Self::Pinhole => ("PINHOLE", &[]),
-            Self::Equirectangular => ("EQUIRECTANGULAR", &[]),
+            Self::Panorama(panorama) => (panorama.name(), &[]),
             Self::Radial(_) => ("RADIAL", &["k1", "k2"]),
             Self::OpenCv(_) => ("OPENCV", &["k1", "k2", "p1", "p2"]),
             Self::FullOpenCv(_) => (
@@ -98,11 +106,11 @@ impl Lens {
 
     /// Maps the ideal point `(x, y)` to its distorted point; both in normalised coordinates.
     ///
-    /// Meaningful up to [`Lens::max_radius`]. For a panorama, the front half only: longitude and latitude, radians.
+    /// Meaningful up to [`Lens::max_radius`]. For a panorama, the front half only: its places.
     /// [`Rays`](crate::Rays) has all of it.
     pub fn distort(&self, x: f64, y: f64) -> (f64, f64) {
-        if self.is_panorama() {
-            return (x.atan(), y.atan2(x.hypot(1.0)));
+        if let Self::Panorama(panorama) = self {
+            return panorama.place(DVec3::new(x, y, 1.0)).into();
         }
         let r = x.hypot(y);
         // g(r)/r tends to g'(0) on the axis, which is 1 for all but FOV, where the point is 0 anyway.
@@ -114,7 +122,7 @@ impl Lens {
             | Self::Fov(_)
             | Self::Eucm(_)
             | Self::Fisheye(_)
-            | Self::Equirectangular => (u, v),
+            | Self::Panorama(_) => (u, v),
             // Tangential terms act on the undistorted point ...
             Self::OpenCv([_, _, p1, p2]) | Self::FullOpenCv([_, _, p1, p2, ..]) => {
                 let (du, dv) = tangential(x, y, p1, p2);
@@ -152,10 +160,10 @@ impl Lens {
         if !distance.is_finite() {
             return None;
         }
-        if self.is_panorama() {
-            let ideal = (x.tan(), y.tan() / x.cos());
-            let is_in_front = x.abs().max(y.abs()) < FRAC_PI_2;
-            return (is_in_front && ideal.0.hypot(ideal.1) <= max_radius).then_some(ideal);
+        if let Self::Panorama(panorama) = self {
+            let ray = panorama.direction(DVec2::new(x, y));
+            let ideal = (ray.x / ray.z, ray.y / ray.z);
+            return (ray.z > 0.0 && ideal.0.hypot(ideal.1) <= max_radius).then_some(ideal);
         }
         if distance == 0.0 && self.distort(0.0, 0.0) == (0.0, 0.0) {
             return Some((0.0, 0.0));
@@ -217,7 +225,7 @@ impl Lens {
         let r2 = r * r;
         match *self {
             Self::Pinhole => r,
-            Self::Equirectangular => r.atan(),
+            Self::Panorama(panorama) => panorama.place(DVec3::new(0.0, r, 1.0)).y,
             Self::Radial([k1, k2]) | Self::OpenCv([k1, k2, _, _]) => r * series(r2, &[k1, k2]),
             Self::FullOpenCv([k1, k2, _, _, k3, k4, k5, k6]) => {
                 r * series(r2, &[k1, k2, k3]) / series(r2, &[k4, k5, k6])
@@ -270,7 +278,7 @@ mod tests {
             Lens::division(-0.2),
             Lens::division(0.1),
             Lens::Fisheye([0.02, -0.01, 0.003, -0.0005]),
-            Lens::Equirectangular,
+            Lens::Panorama(Panorama::Equirectangular),
             Lens::ThinPrismFisheye([0.02, -0.01, 0.001, -0.001, 0.002, -0.0003, 0.001, -0.002]),
             Lens::RadTanThinPrismFisheye([
                 0.02, -0.01, 0.002, 0.0, 0.0001, 0.0, 0.001, -0.002, 0.001, 0.0, -0.001, 0.0005,

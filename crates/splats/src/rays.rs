@@ -1,7 +1,7 @@
 //! Pixels of points and rays of pixels, through the lens of a camera: made once for many of them.
 //!
-//! A perspective camera has its depth along +z and shows what is before it, up to the reach of its lens. A panorama
-//! shows all directions, and its depth is the distance from the centre: see [`Rays::depth`].
+//! A perspective camera has its depth along +z and shows what is before it, up to the reach of its lens. The depth of a
+//! panorama is a distance: see [`Rays::depth`].
 
 use crate::{Camera, Lens};
 use glam::{DVec2, DVec3};
@@ -18,7 +18,7 @@ pub struct Rays {
 impl Rays {
     /// Prepares a camera.
     pub fn new(camera: &Camera) -> Self {
-        let reach = match camera.lens.is_identity() || camera.lens.is_panorama() {
+        let reach = match camera.lens.is_identity() || !camera.lens.is_perspective() {
             true => f64::INFINITY,
             false => camera.lens.max_radius(),
         };
@@ -35,13 +35,12 @@ impl Rays {
         }
     }
 
-    /// Returns the depth of a point in camera coordinates: z, or the distance for a panorama. Not positive behind a
-    /// perspective camera.
+    /// Returns the depth of a point in camera coordinates: z, or [`Panorama::depth`](crate::Panorama::depth). Not positive
+    /// behind a perspective camera.
     pub fn depth(&self, point: DVec3) -> f64 {
-        match self.lens.is_panorama() {
-            true => point.length(),
-            false => point.z,
-        }
+        self.lens
+            .panorama()
+            .map_or(point.z, |panorama| panorama.depth(point))
     }
 
     /// Returns the pixel of a point in camera coordinates, inside the frame or not; `None` if the camera does not show
@@ -51,9 +50,8 @@ impl Rays {
         if depth.is_nan() || depth <= 0.0 {
             return None;
         }
-        let place = if self.lens.is_panorama() {
-            let level = point.x.hypot(point.z);
-            DVec2::new(point.x.atan2(point.z), point.y.atan2(level))
+        let place = if let Some(panorama) = self.lens.panorama() {
+            panorama.place(point)
         } else {
             let (x, y) = (point.x / point.z, point.y / point.z);
             if x.hypot(y) > self.reach {
@@ -70,8 +68,8 @@ impl Rays {
     /// Returns the ray through a pixel, in camera coordinates and with depth 1; `None` if no ray reaches the pixel.
     pub fn ray(&self, pixel: DVec2) -> Option<DVec3> {
         let place = (pixel - self.principal) / self.focal;
-        if self.lens.is_panorama() {
-            return Some(direction(place));
+        if let Some(panorama) = self.lens.panorama() {
+            return Some(panorama.direction(place));
         }
         if self.lens.is_identity() {
             return Some(place.extend(1.0));
@@ -79,12 +77,6 @@ impl Rays {
         let ideal = self.lens.undistort_within(place.x, place.y, self.reach)?;
         Some(DVec2::from(ideal).extend(1.0))
     }
-}
-
-/// Returns the unit vector of this longitude and latitude, radians.
-pub fn direction(place: DVec2) -> DVec3 {
-    let ((sin_x, cos_x), (sin_y, cos_y)) = (place.x.sin_cos(), place.y.sin_cos());
-    DVec3::new(sin_x * cos_y, sin_y, cos_x * cos_y)
 }
 
 #[cfg(test)]

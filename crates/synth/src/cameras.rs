@@ -11,8 +11,7 @@
 use super::random::Random;
 use super::setting::{Setting, Site};
 use super::{LensKind, SceneKind, SynthOptions, city};
-use dapple_scene::rays::direction;
-use dapple_scene::{Camera, Lens, Pose, Rays};
+use dapple_scene::{Camera, Lens, Panorama, Pose, Rays};
 use glam::{DVec2, DVec3};
 use rayon::prelude::*;
 use std::f64::consts::{PI, TAU};
@@ -28,8 +27,8 @@ const CAMERA_STREAM: u64 = 1;
 
 /// Returns image size, focal lengths, principal point and lens; the pose is the identity.
 pub(super) fn intrinsics(options: &SynthOptions, lens: LensKind) -> Camera {
-    if lens == LensKind::Equirectangular {
-        return Camera::equirectangular(options.width, options.height, Pose::IDENTITY);
+    if let Some(panorama) = lens.panorama() {
+        return panorama.camera(options.width, options.height, Pose::IDENTITY);
     }
     let longest = f64::from(options.width.max(options.height));
     // 61 degrees along the longer edge.
@@ -45,7 +44,6 @@ pub(super) fn intrinsics(options: &SynthOptions, lens: LensKind) -> Camera {
         camera.cy -= 0.007 * longest;
     }
     match lens {
-        LensKind::Pinhole | LensKind::Equirectangular => {}
         LensKind::SimpleRadial => camera.lens = Lens::Radial([-0.1, 0.0]),
         LensKind::Radial => camera.lens = Lens::Radial([-0.14, 0.04]),
         LensKind::OpenCv => {
@@ -57,6 +55,7 @@ pub(super) fn intrinsics(options: &SynthOptions, lens: LensKind) -> Camera {
             (camera.fx, camera.fy) = (0.6 * longest, 0.604 * longest);
             camera.lens = Lens::Fisheye([0.02, -0.008, 0.002, -0.0003]);
         }
+        _ => {}
     }
     camera
 }
@@ -133,10 +132,10 @@ fn pose(setting: &Setting, (i, count): (usize, usize), turns: f64, seed: u64) ->
 /// below 1e-4 pixels.
 #[derive(Debug)]
 pub(super) struct RayGrid {
-    /// Ideal points at the corners of pixels, normalised coordinates, or longitudes and latitudes of a panorama,
+    /// Ideal points at the corners of pixels, normalised coordinates, or places of a panorama,
     /// `[height + 1, width + 1]`; `None` if the lens shows nothing there.
     corners: Vec<Option<DVec2>>,
-    is_panorama: bool,
+    panorama: Option<Panorama>,
     width: usize,
     height: usize,
 }
@@ -155,7 +154,7 @@ impl RayGrid {
                 for (column, corner) in line.iter_mut().enumerate() {
                     let x = (column as f64 - camera.cx) / camera.fx;
                     let found = match camera.lens {
-                        Lens::Pinhole | Lens::Equirectangular => Some((x, y)),
+                        Lens::Pinhole | Lens::Panorama(_) => Some((x, y)),
                         lens => before
                             .and_then(|near| undistort_near(lens, (x, y), near))
                             .filter(|(x, y)| x.hypot(*y) <= reach)
@@ -167,7 +166,7 @@ impl RayGrid {
             });
         Self {
             corners,
-            is_panorama: camera.lens.is_panorama(),
+            panorama: camera.lens.panorama(),
             width,
             height,
         }
@@ -182,9 +181,9 @@ impl RayGrid {
         let above = corner(column, row)?.lerp(corner(column + 1, row)?, inside.x);
         let below = corner(column, row + 1)?.lerp(corner(column + 1, row + 1)?, inside.x);
         let place = above.lerp(below, inside.y);
-        Some(match self.is_panorama {
-            true => direction(place),
-            false => place.extend(1.0),
+        Some(match self.panorama {
+            Some(panorama) => panorama.direction(place),
+            None => place.extend(1.0),
         })
     }
 

@@ -7,7 +7,7 @@ use super::points::{Finder, SparsePoint};
 use super::scene::Scene;
 use super::setting::Site;
 use super::writing::{SynthSummary, go_on, write_png};
-use super::{LensKind, SynthOptions, colmap, drift, mesh, object, perturb, photos};
+use super::{LensKind, SynthOptions, colmap, drift, mesh, object, perturb, photos, transforms};
 use dapple_scene::atomic::write_atomically;
 use dapple_scene::{
     Camera, Dataset, Error, NoProgress, Photo, Point, Progress, Result, Tracks, View, write_cameras,
@@ -17,7 +17,8 @@ use rayon::prelude::*;
 use std::path::Path;
 
 /// Writes a capture into the folder `out`: `images/*.png`, `sparse/0/*.bin` in COLMAP's format, and `synth.json` with
-/// the options. With [`SynthOptions::mesh`] also `mesh.ply`. If poses are perturbed, the true ones are in
+/// the options. A camera model that COLMAP lacks ([`LensKind::colmap`]) is written to `transforms.json`, with the sparse
+/// points in `points.ply`. With [`SynthOptions::mesh`] also `mesh.ply`. If poses are perturbed, the true ones are in
 /// `true_cameras.json` ([`write_cameras`]). An object ([`SynthOptions::object`]) has `train/*.png`, `test/*.png` and
 /// Blender's two transforms files. Missing folders above `out` are created.
 ///
@@ -70,12 +71,16 @@ pub fn generate(
     } else {
         &written
     };
-    let folders = colmap::Folders {
-        model: &staging.model(),
-        temporary: staging.temporary(),
-    };
     let parts = capture.parts(options, progress, out);
-    let points = colmap::write(&folders, options.lens, (cameras, &names), parts);
+    let points = if options.lens.colmap().is_some() {
+        let folders = colmap::Folders {
+            model: &staging.model(),
+            temporary: staging.temporary(),
+        };
+        colmap::write(&folders, options.lens, (cameras, &names), parts)
+    } else {
+        transforms::write(&staging.root(), (cameras, &names), parts)
+    };
     if is_long(options) {
         progress.finish();
     }

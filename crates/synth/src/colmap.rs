@@ -8,7 +8,7 @@ use super::observations::Observations;
 use super::points::SparsePoint;
 use dapple_scene::atomic::write_atomically;
 use dapple_scene::{Camera, Error, Lens, Result};
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::path::Path;
 
@@ -36,6 +36,8 @@ pub(super) fn write(
     (cameras, names): (&[Camera], &[String]),
     parts: impl Iterator<Item = Result<Vec<SparsePoint>>>,
 ) -> Result<Written> {
+    fs::create_dir_all(folders.model)
+        .map_err(|source| Error::io("cannot create the folder", folders.model, source))?;
     write_atomically(&folders.model.join("cameras.bin"), |out| {
         cameras
             .first()
@@ -57,39 +59,34 @@ pub(super) fn write(
     Ok(written)
 }
 
-/// Returns COLMAP's number and parameters of a camera model.
-fn model(lens: LensKind, camera: &Camera) -> (i32, Vec<f64>) {
+/// Returns COLMAP's parameters of a camera.
+fn parameters(lens: LensKind, camera: &Camera) -> Vec<f64> {
     let &Camera { fx, fy, cx, cy, .. } = camera;
     let coefficients: &[f64] = match &camera.lens {
         Lens::Radial(k) => k,
         Lens::OpenCv(k) | Lens::Fisheye(k) => k,
         _ => &[],
     };
-    let with = |start: &[f64], count: usize| {
+    let with = |start: &[f64], count: usize| -> Vec<f64> {
         let used = coefficients.iter().take(count);
         start.iter().chain(used).copied().collect()
     };
     match lens {
-        LensKind::Pinhole => (1, with(&[fx, fy, cx, cy], 0)),
-        LensKind::SimpleRadial => (2, with(&[fx, cx, cy], 1)),
-        LensKind::Radial => (3, with(&[fx, cx, cy], 2)),
-        LensKind::OpenCv => (4, with(&[fx, fy, cx, cy], 4)),
-        LensKind::OpenCvFisheye => (5, with(&[fx, fy, cx, cy], 4)),
-        LensKind::Equirectangular => {
-            let size = [camera.width, camera.height].map(f64::from);
-            (17, with(&size, 0))
-        }
+        LensKind::SimpleRadial => with(&[fx, cx, cy], 1),
+        LensKind::Radial => with(&[fx, cx, cy], 2),
+        _ if lens.panorama().is_some() => [camera.width, camera.height].map(f64::from).to_vec(),
+        _ => with(&[fx, fy, cx, cy], 4),
     }
 }
 
 fn write_camera(out: &mut dyn Write, lens: LensKind, camera: &Camera) -> io::Result<()> {
-    let (number, parameters) = model(lens, camera);
+    let number = lens.colmap().ok_or(io::ErrorKind::Unsupported)?;
     out.write_all(&1u64.to_le_bytes())?;
     out.write_all(&CAMERA_ID.to_le_bytes())?;
     out.write_all(&number.to_le_bytes())?;
     out.write_all(&u64::from(camera.width).to_le_bytes())?;
     out.write_all(&u64::from(camera.height).to_le_bytes())?;
-    write_f64s(out, &parameters)
+    write_f64s(out, &parameters(lens, camera))
 }
 
 fn write_images(

@@ -26,8 +26,12 @@ pub(super) const TRUTH: &str = "true_cameras.json";
 pub(super) const TRAIN: (&str, &str) = ("train", "transforms_train.json");
 pub(super) const TEST: (&str, &str) = ("test", "transforms_test.json");
 
-/// All entries in the folder of an object.
-const ENTRIES: [&str; 4] = [TRAIN.0, TRAIN.1, TEST.0, TEST.1];
+/// Cameras and sparse points of a capture whose camera model COLMAP lacks.
+pub(super) const TRANSFORMS: &str = "transforms.json";
+pub(super) const POINTS: &str = "points.ply";
+
+/// Entries of folders without a COLMAP model.
+const ENTRIES: [&str; 6] = [TRAIN.0, TRAIN.1, TEST.0, TEST.1, TRANSFORMS, POINTS];
 
 /// First line of the note: the format's name.
 const FORMAT: &str = "dapple-synth-1";
@@ -99,13 +103,12 @@ impl Staging {
         Ok(staging)
     }
 
-    /// [`Self::bare`] with the folders of a COLMAP reconstruction.
+    /// [`Self::bare`] with the folder of the photos.
     pub(super) fn new(out: &Path) -> Result<Self> {
         let staging = Self::bare(out)?;
-        for folder in [staging.images(), staging.model()] {
-            fs::create_dir_all(&folder)
-                .map_err(|source| Error::io("cannot create the folder", &folder, source))?;
-        }
+        let images = staging.images();
+        fs::create_dir_all(&images)
+            .map_err(|source| Error::io("cannot create the folder", &images, source))?;
         Ok(staging)
     }
 

@@ -1,6 +1,6 @@
 //! Choices of a synthetic capture that have names: scene, lens, light, background.
 
-use dapple_scene::{Error, Result};
+use dapple_scene::{Error, Panorama, Result};
 use serde::{Deserialize, Serialize};
 
 /// Implements display and parsing of a kind by its name; the error names `what`.
@@ -84,6 +84,7 @@ shown_by_name!(SceneKind, "scene");
 
 /// Lens of a synthetic capture; COLMAP's camera models.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum LensKind {
     /// `PINHOLE`: no distortion.
     #[default]
@@ -104,17 +105,21 @@ pub enum LensKind {
     /// `EQUIRECTANGULAR`: panoramas of all directions, twice as wide as high.
     #[serde(rename = "equirect")]
     Equirectangular,
+    /// Cylindrical panoramas of 360 degrees, without a model in COLMAP.
+    #[serde(rename = "cylinder")]
+    Cylindrical,
 }
 
 impl LensKind {
     /// All kinds.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Pinhole,
         Self::SimpleRadial,
         Self::Radial,
         Self::OpenCv,
         Self::OpenCvFisheye,
         Self::Equirectangular,
+        Self::Cylindrical,
     ];
 
     /// Returns the name that [`FromStr`](std::str::FromStr) accepts: "pinhole", "simple-radial", ...
@@ -126,6 +131,29 @@ impl LensKind {
             Self::OpenCv => "opencv",
             Self::OpenCvFisheye => "opencv-fisheye",
             Self::Equirectangular => "equirect",
+            Self::Cylindrical => "cylinder",
+        }
+    }
+
+    /// Returns the model of a panorama.
+    pub const fn panorama(self) -> Option<Panorama> {
+        match self {
+            Self::Equirectangular => Some(Panorama::Equirectangular),
+            Self::Cylindrical => Some(Panorama::Cylindrical),
+            _ => None,
+        }
+    }
+
+    /// Returns COLMAP's number of the camera model; `None` if COLMAP has no such model.
+    pub const fn colmap(self) -> Option<i32> {
+        match self {
+            Self::Pinhole => Some(1),
+            Self::SimpleRadial => Some(2),
+            Self::Radial => Some(3),
+            Self::OpenCv => Some(4),
+            Self::OpenCvFisheye => Some(5),
+            Self::Equirectangular => Some(17),
+            Self::Cylindrical => None,
         }
     }
 }

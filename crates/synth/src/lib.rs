@@ -47,6 +47,7 @@ mod random;
 mod scene;
 mod setting;
 mod shapes;
+mod transforms;
 mod writing;
 
 pub use capture::{dataset, depths, generate};

@@ -2,7 +2,7 @@
 
 use crate::kinds::{LensKind, LightKind, ObjectBackground, SceneKind};
 use crate::perturb::PoseNoise;
-use dapple_scene::{Error, Result};
+use dapple_scene::{Error, Panorama, Result};
 use serde::{Deserialize, Serialize};
 
 /// Maximum width and height of photos.
@@ -96,7 +96,8 @@ impl SynthOptions {
             let what = format!("photos cannot be {} x {} pixels", self.width, self.height);
             return refuse(what, format!("choose 1 to {MAX_EDGE} for each edge"));
         }
-        if self.lens == LensKind::Equirectangular && self.width != 2 * self.height {
+        let aspect = self.lens.panorama().and_then(Panorama::aspect);
+        if aspect.is_some_and(|aspect| self.width != aspect * self.height) {
             let what = format!(
                 "panoramas cannot be {} x {} pixels",
                 self.width, self.height

@@ -186,7 +186,7 @@ fn nearest_to_axes(cameras: &[Camera], middle: Option<DVec3>) -> Option<DVec3> {
     let mut matrix = DMat3::from_diagonal(DVec3::splat(prior));
     let mut sum = prior * middle.unwrap_or_default();
     let share = 1.0 / cameras.len().max(1) as f64;
-    for camera in cameras.iter().filter(|camera| !camera.lens.is_panorama()) {
+    for camera in cameras.iter().filter(|camera| camera.lens.is_perspective()) {
         let pose = camera.camera_from_world;
         let axis = pose.rotation_matrix().transpose() * DVec3::Z;
         let outer = DMat3::from_cols(axis * axis.x, axis * axis.y, axis * axis.z);

@@ -190,7 +190,7 @@ impl Stage {
             let camera = &entry.camera;
             let q = camera.camera_from_world.rotation;
             // The page's own camera is a pinhole: at a panorama it shows the front.
-            let front = camera.lens.is_panorama().then(|| pinhole_camera(camera));
+            let front = (!camera.lens.is_perspective()).then(|| pinhole_camera(camera));
             let flat = front.as_ref().unwrap_or(camera);
             ToldCamera {
                 name: &entry.name,

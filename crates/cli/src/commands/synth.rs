@@ -4,6 +4,7 @@ use crate::console::Console;
 use crate::interrupt;
 use crate::options::NewFolders;
 use clap::ValueEnum;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use dapple::scene::{Error, Result};
 use dapple::synth::{
     LensKind, LightKind, ObjectBackground, PoseNoise, SceneKind, SynthOptions, SynthSummary,
@@ -46,9 +47,9 @@ pub struct Args {
           default_missing_value = "transparent", conflicts_with_all = ["points", "point_noise"], help_heading = "Scene")]
     object: Option<Object>,
 
-    /// Lens, by COLMAP's names; all but pinhole distort, and equirect photos are panoramas, twice as wide as high
-    #[arg(long, value_enum, default_value = "pinhole", help_heading = "Scene")]
-    lens: Lens,
+    /// Lens; all but pinhole distort, or make panoramas (of equirect, twice as wide as high)
+    #[arg(long, value_parser = lenses(), default_value = "pinhole", help_heading = "Scene")]
+    lens: LensKind,
 
     /// Random seed
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Scene")]
@@ -194,28 +195,9 @@ impl From<Light> for LightKind {
     }
 }
 
-/// Values of --lens; see [`LensKind`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Lens {
-    Pinhole,
-    SimpleRadial,
-    Radial,
-    Opencv,
-    OpencvFisheye,
-    Equirect,
-}
-
-impl From<Lens> for LensKind {
-    fn from(lens: Lens) -> Self {
-        match lens {
-            Lens::Pinhole => Self::Pinhole,
-            Lens::SimpleRadial => Self::SimpleRadial,
-            Lens::Radial => Self::Radial,
-            Lens::Opencv => Self::OpenCv,
-            Lens::OpencvFisheye => Self::OpenCvFisheye,
-            Lens::Equirect => Self::Equirectangular,
-        }
-    }
+/// Returns the parser of --lens.
+fn lenses() -> impl TypedValueParser<Value = LensKind> {
+    PossibleValuesParser::new(LensKind::ALL.map(LensKind::name)).try_map(|name| name.parse())
 }
 
 pub fn run(args: &Args, console: &Console) -> Result<()> {
@@ -233,7 +215,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         points: args.points,
         scene: args.scene.into(),
         blocks: args.blocks.unwrap_or(SynthOptions::default().blocks),
-        lens: args.lens.into(),
+        lens: args.lens,
         seed: args.seed,
         point_noise: args.point_noise,
         pose_noise: args.pose_noise.unwrap_or_default(),

@@ -1,43 +1,20 @@
 //! Panorama of all directions: longitude across, latitude down. Formulas: [`dapple_engine::camera_model`]. GPU version:
-//! shaders/shared/equirectangular.wgsl. Reference: `dapple_reference::Equirectangular`.
+//! shaders/shared/equirectangular.wgsl. Reference: panoramas/equirectangular.rs.
 //!
-//! 1. Angles: the arctangent of the ratio of the smaller to the larger leg, as twice that of the tangent of half the
-//!    angle, from a series: 2e-7 in all directions, on every CPU.
+//! 1. Angles: [`atan2`].
 //! 2. Rows of J: `focal_x e_lon / b` and `focal_y e_lat / r`, b = max(h, c r). T = J R.
 //! 3. Backward, with G the derivatives by the rows of J: the frame turns with longitude and latitude, and b and r move.
 
+use super::frames::{atan2, to_world};
 use super::projector::{CameraV, Projector, Shape, Slopes};
 use crate::frame::CameraF32;
 use crate::simd::{M, Splat, V, V3, cross, dot, each};
 use dapple_engine::camera_model::least_cosine;
 use pulp::Simd;
-use std::f32::consts::{FRAC_PI_2, PI};
 
 /// Panorama of all directions.
 #[derive(Debug, Clone, Copy)]
 pub struct Equirectangular;
-
-/// Terms of the series of the arctangent: at the largest tangent of half an angle, 0.414, right to 1e-9.
-const TERMS: usize = 10;
-
-/// Returns `atan2(y, x)`, 0 at (0, 0).
-#[inline(always)]
-fn atan2<S: Simd>(s: S, y: V<S>, x: V<S>) -> V<S> {
-    let (zero, one) = (s.k(0.0), s.k(1.0));
-    let (a, b) = (y.abs(), x.abs());
-    let ratio = a.min(b) / a.max(b).max(s.k(f32::MIN_POSITIVE));
-    let half = ratio / (one + ratio.mul_add(ratio, one).sqrt());
-    let square = half * half;
-    let mut sum = zero;
-    for n in (0..TERMS).rev() {
-        let sign = if n % 2 == 0 { 1.0 } else { -1.0 };
-        sum = sum.mul_add(square, s.k(sign / (2 * n + 1) as f32));
-    }
-    let angle = s.k(2.0) * half * sum;
-    let angle = b.lt(a).select(s.k(FRAC_PI_2) - angle, angle);
-    let angle = x.lt(zero).select(s.k(PI) - angle, angle);
-    y.lt(zero).select(-angle, angle)
-}
 
 /// Frame of a point: unit vectors, and the lengths of step 2.
 struct Frame<S: Simd> {
@@ -97,14 +74,6 @@ impl<S: Simd> Frame<S> {
             each!(3, |i| self.e_lat[i] * down),
         ]
     }
-}
-
-/// Returns a row in the world of a row in camera coordinates.
-#[inline(always)]
-fn to_world<S: Simd>(camera: &CameraV<S, Equirectangular>, row: V3<S>) -> V3<S> {
-    let r = &camera.rotation;
-    each!(3, |j| row[0]
-        .mul_add(r[0][j], row[1].mul_add(r[1][j], row[2] * r[2][j])))
 }
 
 impl Projector for Equirectangular {

@@ -1,10 +1,13 @@
 //! Camera models, one file each: see [`dapple_engine::camera_model`]. Kernels are compiled once for each model.
 
+mod cylindrical;
 mod equirectangular;
+mod frames;
 mod lens;
 mod pinhole;
 mod projector;
 
+pub use cylindrical::Cylindrical;
 pub use equirectangular::Equirectangular;
 pub use lens::DistortingLens;
 pub use pinhole::Pinhole;
@@ -14,6 +17,7 @@ pub use projector::{CameraV, Projector, Shape};
 macro_rules! for_model {
     ($camera:expr, $antialias:expr, |$Model:ident, $ANTIALIAS:ident| $run:expr) => {{
         use dapple_engine::CameraModel;
+        use dapple_scene::Panorama;
         macro_rules! with {
             ($model:ty, $antialiased:literal) => {{
                 type $Model = $model;
@@ -26,8 +30,18 @@ macro_rules! for_model {
             (CameraModel::Pinhole, true) => with!($crate::cameras::Pinhole, true),
             (CameraModel::Lens, false) => with!($crate::cameras::DistortingLens, false),
             (CameraModel::Lens, true) => with!($crate::cameras::DistortingLens, true),
-            (CameraModel::Equirectangular, false) => with!($crate::cameras::Equirectangular, false),
-            (CameraModel::Equirectangular, true) => with!($crate::cameras::Equirectangular, true),
+            (CameraModel::Panorama(Panorama::Equirectangular), false) => {
+                with!($crate::cameras::Equirectangular, false)
+            }
+            (CameraModel::Panorama(Panorama::Equirectangular), true) => {
+                with!($crate::cameras::Equirectangular, true)
+            }
+            (CameraModel::Panorama(Panorama::Cylindrical), false) => {
+                with!($crate::cameras::Cylindrical, false)
+            }
+            (CameraModel::Panorama(Panorama::Cylindrical), true) => {
+                with!($crate::cameras::Cylindrical, true)
+            }
         }
     }};
 }

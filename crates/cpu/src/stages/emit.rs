@@ -70,14 +70,14 @@ pub fn run(camera: &CameraF32, frame: &mut Frame) {
         });
 }
 
-/// Returns the tiles of a Gaussian, row by row. A row has one span, and two on a panorama.
+/// Returns the tiles of a Gaussian, row by row. A row has one span, and two on a ring.
 fn tiles_of<'a>(
     list: &TileSpans,
     spans: &'a [Span],
     camera: &CameraF32,
 ) -> impl Iterator<Item = u32> + 'a {
     let (first_row, tiles_across) = (u32::from(list.row), camera.tiles[0]);
-    let shift = u32::from(camera.model.is_panorama());
+    let shift = u32::from(camera.model.is_ring());
     spans[list.start as usize..][..usize::from(list.rows)]
         .iter()
         .zip(0u32..)

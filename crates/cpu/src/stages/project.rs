@@ -244,7 +244,7 @@ fn colour<S: Simd>(
     (each!(3, |c| rgb[c].max(zero)), poison.ge(zero))
 }
 
-/// Lists the tiles whose pixel centres the ellipse `d^T conic d <= level` reaches. On a panorama a row of tiles has two
+/// Lists the tiles whose pixel centres the ellipse `d^T conic d <= level` reaches. On a ring a row of tiles has two
 /// spans, one for each copy of the ellipse: see [`dapple_engine::camera_model::copies`].
 fn touched_tiles(
     splat: &Splat2d,
@@ -259,10 +259,10 @@ fn touched_tiles(
     let [mx, my] = splat.mean;
     let [rx, ry] = splat.radius;
     let [width, height] = camera.size.map(|v| v as f32);
-    let is_panorama = camera.model.is_panorama();
+    let is_ring = camera.model.is_ring();
     let visible = level > 0.0
         && splat.log2_opacity >= ALPHA_MIN.log2()
-        && (is_panorama || mx + rx >= 0.5 && mx - rx <= width - 0.5)
+        && (is_ring || mx + rx >= 0.5 && mx - rx <= width - 0.5)
         && my + ry >= 0.5
         && my - ry <= height - 0.5;
     if !visible {
@@ -296,7 +296,7 @@ fn touched_tiles(
         });
         list.rows += 1;
     };
-    if is_panorama {
+    if is_ring {
         let ([left, right], count) = copies(mx, width, camera.tiles[0]);
         for row in first_row..=last_row {
             push(ellipse.tiles(left, row, [0, count]));

@@ -34,7 +34,7 @@ pub struct TileGeometry {
     pub origin: [f32; 2],
     /// Pixels across and down that lie inside the image.
     pub size: [u32; 2],
-    /// Width of the image of a panorama, whose tiles see the nearest copy of each ellipse; 0 for others.
+    /// Width of an image that is a ring, whose tiles see the nearest copy of each ellipse; 0 for others.
     pub period: f32,
 }
 
@@ -51,7 +51,7 @@ impl TileGeometry {
                 (camera.size[0] - x).min(ROW as u32),
                 (camera.size[1] - y).min(ROW as u32),
             ],
-            period: match camera.model.is_panorama() {
+            period: match camera.model.is_ring() {
                 true => camera.size[0] as f32,
                 false => 0.0,
             },

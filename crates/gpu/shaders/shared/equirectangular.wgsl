@@ -1,12 +1,9 @@
 // Panorama of all directions: longitude across, latitude down. Formulas: engine::camera_model. CPU version:
-// cpu/src/cameras/equirectangular.rs. Reference: dapple_reference::Equirectangular.
-// 1. Angles: the arctangent of the ratio of the smaller to the larger leg, as twice that of the tangent of half the
-//    angle, from a series: devices' own may be off by 4096 units in the last place.
+// cpu/src/cameras/equirectangular.rs. Reference: panoramas/equirectangular.rs.
+// 1. Angles: shared/angle.
 // 2. Rows of J: focal_x e_lon / b and focal_y e_lat / r, b = max(h, c r). T = J R.
 // 3. Backward, with G the derivatives by the rows of J: the frame turns with longitude and latitude, and b and r move.
-
-// The smallest normal number: keeps quotients finite.
-const LENGTH_MIN: f32 = 1.17549435e-38;
+#import shared/angle
 
 // Frame of a point: unit vectors, and the lengths of step 2.
 struct Frame {
@@ -22,29 +19,6 @@ struct Frame {
     inverse_b: f32,
     // Derivative of b by the point.
     b_gradient: vec3f,
-}
-
-// Returns atan2(y, x), 0 at (0, 0).
-fn angle_of(y: f32, x: f32) -> f32 {
-    let a = abs(y);
-    let b = abs(x);
-    let ratio = min(a, b) / max(max(a, b), LENGTH_MIN);
-    let half = ratio / (1.0 + sqrt(fma(ratio, ratio, 1.0)));
-    let t = half * half;
-    var sum = -1.0 / 19.0;
-    sum = fma(sum, t, 1.0 / 17.0);
-    sum = fma(sum, t, -1.0 / 15.0);
-    sum = fma(sum, t, 1.0 / 13.0);
-    sum = fma(sum, t, -1.0 / 11.0);
-    sum = fma(sum, t, 1.0 / 9.0);
-    sum = fma(sum, t, -1.0 / 7.0);
-    sum = fma(sum, t, 1.0 / 5.0);
-    sum = fma(sum, t, -1.0 / 3.0);
-    sum = fma(sum, t, 1.0);
-    var angle = 2.0 * half * sum;
-    angle = select(angle, 1.5707963267948966 - angle, b < a);
-    angle = select(angle, 3.141592653589793 - angle, x < 0.0);
-    return select(angle, -angle, y < 0.0);
 }
 
 fn frame_of(point: vec3f, view: View) -> Frame {

@@ -8,7 +8,8 @@
 //    (Lagrange's identity), which does not cancel for needles.
 // 5. conic = cov2d^-1.
 // The centre of step 1 and the T of step 3 are those of a pinhole. Each camera model has a file for both: shared/pinhole,
-// in permutation LENS shared/lens, in permutation EQUIRECT shared/equirectangular.
+// in permutation LENS shared/lens, in permutation EQUIRECT shared/equirectangular, in CYLINDER
+// shared/cylindrical.
 //
 // In permutation ANTIALIAS, shared/antialias filters between steps 2 and 3 and after step 4.
 //
@@ -25,6 +26,9 @@
 #endif
 #if EQUIRECT
 #import shared/equirectangular
+#endif
+#if CYLINDER
+#import shared/cylindrical
 #endif
 #if PINHOLE
 #import shared/pinhole

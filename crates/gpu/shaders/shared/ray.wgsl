@@ -1,4 +1,4 @@
-// Rays of pixels, in camera coordinates: of depth 1, or unit vectors on a panorama. CPU version: splats::Rays.
+// Rays of pixels, in camera coordinates: of depth 1. CPU version: splats::Rays.
 // Through a lens that distorts, the slopes of a place are found by Newton's method: at most RAY_ROUNDS rounds, from the
 // place itself.
 //
@@ -11,7 +11,7 @@ const RAY_ROUNDS: u32 = 24u;
 const RAY_EXACT: f32 = 1e-6;
 const RAY_CLOSE: f32 = 1e-4;
 #endif
-#if EQUIRECT
+#if RING
 #import shared/normal
 #endif
 
@@ -36,12 +36,20 @@ fn ray_of(pixel: vec2u, view: View) -> Ray {
     let is_known = max(abs(off.x), abs(off.y)) <= RAY_CLOSE && dot(slope, slope) <= lens.reach;
     return Ray(is_known, vec3f(slope, 1.0));
 #else
-#if EQUIRECT
-    // Cosines of the angles and of a quarter turn less, as fractions of a turn.
+#if RING
+    // Cosines of the longitude and of a quarter turn less, as fractions of a turn.
     let turns = place / 6.283185307179586;
-    let cosines = vec2f(cos_turns(fract(turns.x)), cos_turns(fract(turns.y)));
-    let sines = vec2f(cos_turns(fract(turns.x - 0.25)), cos_turns(fract(turns.y - 0.25)));
-    return Ray(true, vec3f(sines.x * cosines.y, sines.y, cosines.x * cosines.y));
+    let cosine = cos_turns(fract(turns.x));
+    let sine = cos_turns(fract(turns.x - 0.25));
+#if EQUIRECT
+    let level = cos_turns(fract(turns.y));
+    let height = cos_turns(fract(turns.y - 0.25));
+#endif
+#if CYLINDER
+    let level = 1.0;
+    let height = place.y;
+#endif
+    return Ray(true, vec3f(sine * level, height, cosine * level));
 #else
     return Ray(true, vec3f(place, 1.0));
 #endif

@@ -1,4 +1,4 @@
-// The image of a panorama is a ring: its left and right edges meet. A tile sees the copy of an ellipse that is nearest to
+// In permutation RING the image is a ring: its left and right edges meet. A tile sees the copy of an ellipse that is nearest to
 // its middle. CPU version: engine::camera_model.
 
 // Returns a splat's first vector, with the column of its centre as seen from the tile whose first column is `corner`.

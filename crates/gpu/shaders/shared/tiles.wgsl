@@ -8,7 +8,7 @@
 // 2. Its right end is rightmost at dy = tip, where |x| = radius.x; within the band, at the height nearest to that. Its
 //    left end mirrors it.
 //
-// In permutation EQUIRECT the image is a ring: the tiles from the left see one copy of the ellipse, the others the next
+// In permutation RING the image is a ring: the tiles from the left see one copy of the ellipse, the others the next
 // one (engine::camera_model), and each copy is listed among its tiles.
 //
 // `project` counts with the functions that `emit` lists with, over numbers that splats2d holds exactly. Every sum of
@@ -34,7 +34,7 @@ struct Ellipse {
     // Last pixel centre of the image, and its last tile column.
     last: vec2f,
     last_column: f32,
-#if EQUIRECT
+#if RING
     // First tile column that sees this copy.
     first_column: f32,
 #endif
@@ -75,7 +75,7 @@ fn ellipse_of(
     let last = vec2f(view.size) - FIRST_CENTRE;
     e.last = last;
     e.last_column = f32(view.tiles.x - 1u);
-#if EQUIRECT
+#if RING
     let on_image = mean.y + radius.y >= FIRST_CENTRE && mean.y - radius.y <= last.y;
 #else
     let on_image = all(mean + radius >= vec2f(FIRST_CENTRE)) && all(mean - radius <= last);
@@ -104,7 +104,7 @@ fn row_span(e: Ellipse, row: u32) -> vec2u {
     let left_at = clamp(-e.tip, top, max(top, bottom));
     let right = e.mean.x + fma(e.skew, right_at, half_chord(e, right_at));
     let left = e.mean.x + fma(e.skew, left_at, -half_chord(e, left_at));
-#if EQUIRECT
+#if RING
     let least = e.first_column;
 #else
     let least = 0.0;
@@ -117,7 +117,7 @@ fn row_span(e: Ellipse, row: u32) -> vec2u {
     return vec2u(u32(first), u32(count));
 }
 
-#if EQUIRECT
+#if RING
 // Returns a copy of the ellipse: 0 = that of the tiles from the left, 1 = that of the others.
 fn copy_of(e: Ellipse, copy: u32, view: View) -> Ellipse {
     let width = f32(view.size.x);

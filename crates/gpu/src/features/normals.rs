@@ -21,9 +21,8 @@ use dapple_runtime::Defines;
 use dapple_scene::Result;
 
 const SPLATS: Code = Code::new("normal_splats", "normal_splats_of");
-const POINTS: Code =
-    Code::new("normal_loss", "normal_points_of").by(Bits::LENS.with(Bits::EQUIRECT));
-const LOSS: Code = Code::new("normal_loss", "normal_loss").by(Bits::LENS.with(Bits::EQUIRECT));
+const POINTS: Code = Code::new("normal_loss", "normal_points_of").by(Bits::CAMERA);
+const LOSS: Code = Code::new("normal_loss", "normal_loss").by(Bits::CAMERA);
 const SUMS: Code = Code::new("normal_sums", "normal_sums");
 
 /// Tensors instead of those of colours, by the names of bindings.

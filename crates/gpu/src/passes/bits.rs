@@ -4,6 +4,7 @@
 use crate::layout;
 use dapple_engine::{CameraModel, RenderSettings, StepSettings};
 use dapple_runtime::Defines;
+use dapple_scene::Panorama;
 use std::fmt;
 use std::ops::{BitAnd, BitOr, BitOrAssign};
 
@@ -35,8 +36,12 @@ bits! {
     DEPTH,
     /// A lens that distorts.
     LENS,
-    /// A panorama of all directions.
+    /// An image that is a ring: its left and right edges meet.
+    RING,
+    /// The projection of an equirectangular panorama.
     EQUIRECT,
+    /// The projection of a cylindrical panorama.
+    CYLINDER,
     /// A loss with a term of normals.
     NORMALS,
     /// The filters against aliasing.
@@ -81,6 +86,12 @@ impl Bits {
     /// The empty set.
     pub const NONE: Self = Self(0);
 
+    /// Bits of camera models; none of them is a pinhole.
+    pub const CAMERA: Self = Self::LENS
+        .with(Self::RING)
+        .with(Self::EQUIRECT)
+        .with(Self::CYLINDER);
+
     /// Features that correct the image before `loss`, which then compares the tensor `corrected`.
     pub const CORRECTED: Self = Self::APPEARANCE.with(Self::PHOTOMETRIC);
 
@@ -123,12 +134,17 @@ impl Bits {
 
     /// Returns the bits of the projection of a render.
     pub fn of_render(settings: &RenderSettings, model: CameraModel) -> Self {
-        let camera = match model {
+        Self::of_camera(model) | Self::when(settings.antialias, Self::ANTIALIAS)
+    }
+
+    /// Returns the bits of a camera model.
+    pub const fn of_camera(model: CameraModel) -> Self {
+        match model {
             CameraModel::Pinhole => Self::NONE,
             CameraModel::Lens => Self::LENS,
-            CameraModel::Equirectangular => Self::EQUIRECT,
-        };
-        camera | Self::when(settings.antialias, Self::ANTIALIAS)
+            CameraModel::Panorama(Panorama::Equirectangular) => Self::RING.with(Self::EQUIRECT),
+            CameraModel::Panorama(Panorama::Cylindrical) => Self::RING.with(Self::CYLINDER),
+        }
     }
 
     /// Returns the numbers of an instance in addition to those of its gradient slot: see
@@ -143,7 +159,7 @@ impl Bits {
             .iter()
             .filter(|(bit, _)| *bit != Self::ANTIALIAS && self.has(*bit));
         let defines = flags.fold(defines, |defines, (_, name)| defines.flag(name, true));
-        let is_pinhole = !self.meets(Self::LENS.with(Self::EQUIRECT));
+        let is_pinhole = !self.meets(Self::CAMERA);
         let defines = defines
             .flag("EXTRA_SLOTS", self.extra_floats() > 0)
             .flag("PINHOLE", is_pinhole);

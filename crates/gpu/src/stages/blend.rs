@@ -10,7 +10,7 @@ use dapple_scene::Result;
 
 /// The kernel, also of a second blend.
 pub const BLEND: Code = Code::new("blend", "blend")
-    .by(Bits::EQUIRECT
+    .by(Bits::RING
         .with(Bits::DEPTH)
         .with(Bits::IMAGE_ONLY)
         .with(Bits::COUNTS))

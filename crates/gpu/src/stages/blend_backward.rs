@@ -13,7 +13,7 @@ pub const EXTRA: Bits = Bits::ABSOLUTE.with(Bits::DEPTH);
 
 /// The kernel, also of a second blend.
 pub const BACKWARD: Code = Code::new("blend_backward", "blend_backward")
-    .by(EXTRA.with(Bits::EQUIRECT))
+    .by(EXTRA.with(Bits::RING))
     .in_parts();
 
 /// The stage: fills `slots`, in some permutations `extra_slots`, from `image_gradient` and the output of `blend`.

@@ -23,7 +23,7 @@ const PROJECT: Code = Code::new("project", "project").by(OPTICS.with(Bits::MLP))
 const ENTRY_WORDS: u32 = (ENTRY_BYTES / WORD) as u32;
 
 /// Bits that change the projection of Gaussians to the image.
-pub const OPTICS: Bits = Bits::LENS.with(Bits::EQUIRECT).with(Bits::ANTIALIAS);
+pub const OPTICS: Bits = Bits::CAMERA.with(Bits::ANTIALIAS);
 
 /// Depths of visible Gaussians by place, from here to `order`, and the tensor that they are in: the sort by depth has
 /// not begun to use it.

@@ -11,9 +11,7 @@ use dapple_scene::Result;
 pub const SURFACE: &str = "surface_pixels";
 
 const PROFILES: Code = Code::new("surface_profiles", "surface_profiles_of").by(OPTICS);
-const FOUND: Code = Code::new("surface", "surface")
-    .by(Bits::EQUIRECT)
-    .in_parts();
+const FOUND: Code = Code::new("surface", "surface").by(Bits::RING).in_parts();
 
 /// The pass after a render with a surface.
 pub static PASS: Pass = Pass {

@@ -4,7 +4,7 @@
 
 use crate::support;
 
-use dapple_engine::AppearanceSettings;
+use dapple_engine::{AppearanceSettings, CameraModel};
 use dapple_gpu::features::appearance;
 use dapple_gpu::passes::{Axis, Bits, BufferSizes, Capacity, Code, Entries, Entry, Load, Pass};
 use dapple_gpu::plans::{Plan, all};
@@ -42,6 +42,8 @@ fn defines() -> Defines {
 
 /// Returns every combination of the bits that a kernel understands. A camera has one model.
 fn permutations(code: &Code) -> Vec<Bits> {
+    let cameras = CameraModel::all().map(|model| Bits::of_camera(model) & code.bits);
+    let cameras: Vec<Bits> = cameras.collect();
     let known = Bits::ALL.iter().map(|(bit, _)| *bit);
     let known: Vec<Bits> = known.filter(|bit| code.bits.has(*bit)).collect();
     (0..1usize << known.len())
@@ -50,7 +52,7 @@ fn permutations(code: &Code) -> Vec<Bits> {
             let chosen = chosen.filter(|(i, _)| which >> i & 1 == 1);
             chosen.fold(Bits::NONE, |all, (_, bit)| all | *bit)
         })
-        .filter(|bits| !bits.has(Bits::LENS | Bits::EQUIRECT))
+        .filter(|&bits| cameras.contains(&(bits & Bits::CAMERA)))
         .collect()
 }
 

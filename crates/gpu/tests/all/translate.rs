@@ -13,8 +13,9 @@
 
 use crate::support;
 
-use dapple_engine::AppearanceSettings;
+use dapple_engine::{AppearanceSettings, CameraModel};
 use dapple_gpu::features::appearance;
+use dapple_gpu::passes::Bits;
 use dapple_gpu::{Precision, Storage, catalogue, layout, nearest};
 use dapple_runtime::join::{self, Joins};
 use dapple_runtime::{Defines, EntryNeeds, ShaderFeatures, ShaderSet, primitives, translate_with};
@@ -86,6 +87,13 @@ fn lanes(defines: Defines, lanes: u32) -> Defines {
         .u32("SCAN_BLOCK", primitives::SCAN_BLOCK)
         .u32("RADIX_BLOCK", threads * if few { 16 } else { 8 })
         .u32("RADIX_THREADS", threads)
+}
+
+/// Returns the flags of shaders of these camera models; all, with that of a pinhole, of all bits.
+fn camera_flags(bits: Bits) -> Vec<&'static str> {
+    let named = Bits::ALL.iter().filter(|(bit, _)| bits.has(*bit));
+    let pinhole = (bits == Bits::NONE || bits == Bits::CAMERA).then_some("PINHOLE");
+    named.map(|(_, name)| *name).chain(pinhole).collect()
 }
 
 /// Returns all axes of the engine's permutations.
@@ -176,10 +184,16 @@ fn axes() -> Vec<Axis> {
             ],
         },
         Axis {
-            names: &["LENS", "EQUIRECT", "PINHOLE"],
-            settings: ["PINHOLE", "LENS", "EQUIRECT"]
-                .map(|name| setting(name, move |d| d.flag(name, true)))
-                .into(),
+            names: camera_flags(Bits::CAMERA).leak(),
+            settings: CameraModel::all()
+                .map(|model| {
+                    let flags = camera_flags(Bits::of_camera(model));
+                    let label = flags.join(" and ");
+                    setting(label, move |d| {
+                        flags.iter().fold(d, |d, name| d.flag(name, true))
+                    })
+                })
+                .collect(),
         },
         // Both flags together: no shader reads a declaration of the other flag.
         Axis {

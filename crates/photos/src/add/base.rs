@@ -49,9 +49,9 @@ impl Base {
                     .at_path(file)
                     .hint("restore the photos of the capture: the new capture holds copies of them"));
             }
-            if image.camera.lens.is_panorama() {
+            if !image.camera.lens.is_perspective() {
                 return Err(Error::unsupported(
-                    "photos cannot be added to panoramas: COLMAP's tools have no camera for all directions",
+                    "photos cannot be added to panoramas: COLMAP's tools have no camera for all sides",
                 )
                 .at_path(file)
                 .hint("add photos to a capture of photos with a lens"));

@@ -355,7 +355,7 @@ fn captures_of_other_formats_are_added_to_and_panoramas_are_refused() {
     let now = Model::read_exact(&bench.bench.capture().join("sparse/0")).unwrap();
     assert_kept(&base.model, &now);
     assert_eq!(by_name(&now)["6.jpg"].camera, 1);
-    cameras[0].1.lens = dapple_scene::Lens::Equirectangular;
+    cameras[0].1.lens = dapple_scene::Lens::Panorama(dapple_scene::Panorama::Equirectangular);
     for camera in &mut cameras {
         camera.1 = dapple_scene::Camera::equirectangular(160, 80, camera.1.camera_from_world);
     }

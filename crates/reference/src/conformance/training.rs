@@ -223,9 +223,11 @@ pub fn loss_and_gradient_match_the_reference(make: Make<'_>) {
         "lens_opencv",
         "off_centre",
         "lens_rad_tan_prism",
-        "panorama_seam",
         "background",
-    ] {
+    ]
+    .into_iter()
+    .chain(scenes::SEAMS)
+    {
         let scene = scenes::named(name);
         check_chain(engine, &scene, &photo(&scene), name);
     }
@@ -284,8 +286,10 @@ pub fn absolute_density_matches_the_reference(makes: &[Make<'_>]) {
         "tile_cap",
         "deep_stack",
         "lens_fisheye",
-        "panorama_seam",
-    ] {
+    ]
+    .into_iter()
+    .chain(scenes::SEAMS)
+    {
         let scene = scenes::named(name);
         let photo = photo(&scene);
         let plain = settings(&scene, 1);

@@ -8,7 +8,7 @@
 //! 3. the derivative of that Jacobian by the centre (the shape changes when the centre moves).
 
 use super::distortion::{Jet, distort};
-use super::equirectangular::Equirectangular;
+use super::panoramas;
 use dapple_engine::{CameraModel, slope_range};
 use dapple_scene::{Camera, Error, Lens, Result};
 use glam::{DMat3, DVec2, DVec3};
@@ -233,7 +233,7 @@ impl PosedLens {
         let lens: Box<dyn LensModel> = match CameraModel::of(&camera.lens) {
             CameraModel::Pinhole => Box::new(Pinhole::new(camera)),
             CameraModel::Lens => Box::new(Distorting::new(camera)?),
-            CameraModel::Equirectangular => Box::new(Equirectangular::new(camera)),
+            CameraModel::Panorama(panorama) => panoramas::model(panorama, camera),
         };
         Ok(Self {
             lens,

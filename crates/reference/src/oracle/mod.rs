@@ -2,7 +2,7 @@
 //! central finite differences of itself (`tests/all/reference_*.rs`).
 //!
 //! 1. [`project`](fn@project): each Gaussian becomes an ellipse with a colour, or is absent.
-//! 2. [`order`]: by depth (camera z, or the distance for a panorama), ties by index.
+//! 2. [`order`]: by depth (camera z, or a distance for a panorama), ties by index.
 //! 3. [`ranges`]: the Gaussians that a tile may blend; only with a per-tile limit.
 //! 4. [`blend`](fn@blend): every pixel visits all of them, front to back.
 //! 5. [`loss`](fn@loss): L1 and SSIM against a photo; if a run learns bilateral grids, with
@@ -28,9 +28,9 @@
 
 mod blend;
 mod distortion;
-mod equirectangular;
 pub(crate) mod lens;
 mod loss;
+mod panoramas;
 pub(crate) mod project;
 pub(crate) mod project_backward;
 mod ranges;
@@ -44,7 +44,6 @@ pub use blend::{
 pub use dapple_engine::adam;
 pub use dapple_engine::constants::ssim_window;
 pub use distortion::{Jet, distort};
-pub use equirectangular::Equirectangular;
 pub use lens::{Distorting, LensModel, LensProjection, Pinhole, PosedLens};
 pub use loss::{loss, photo_mask, photo_target, psnr, ssim};
 pub use project::{Gaussian, Projected, ProjectedGradient, order, project};

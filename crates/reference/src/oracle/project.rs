@@ -86,7 +86,7 @@ pub struct Projected {
     pub index: usize,
     /// Projected centre, pixels.
     pub centre: DVec2,
-    /// Camera z, or the distance for a panorama, world units.
+    /// Camera z, or a distance for a panorama, world units.
     pub depth: f64,
     /// Width of an image whose left and right edges meet, pixels; 0 for others.
     pub period: f64,

@@ -3,10 +3,10 @@
 
 mod compare;
 mod only_for_tests;
-mod reference_equirectangular;
 mod reference_gradients;
 mod reference_lenses;
 mod reference_loss;
+mod reference_panoramas;
 mod reference_render;
 mod reference_strategy;
 mod reference_surface;

@@ -1,7 +1,6 @@
 //! COLMAP's camera models: their numbers, names and parameters.
 
-use crate::load::panorama;
-use crate::{Camera, Error, Lens, Pose, Result};
+use crate::{Camera, Error, Lens, Panorama, Pose, Result};
 use std::path::Path;
 
 /// One of COLMAP's camera models.
@@ -109,9 +108,11 @@ impl ColmapCamera {
                 self.width, self.height
             )));
         };
-        if self.model.name == "EQUIRECTANGULAR" {
+        if let Some(model) = Panorama::named(self.model.name) {
             // Its parameters are the size.
-            return panorama(width, height, Pose::IDENTITY).map_err(|error| error.at_path(place));
+            return model
+                .of_capture((width, height), [None; 4])
+                .map_err(|error| error.at_path(place));
         }
         let Some(([fx, fy, cx, cy], lens)) = intrinsics(self.model.name, &self.parameters) else {
             return Err(Error::unsupported(format!(

@@ -32,8 +32,8 @@ pub(super) fn describe(image: &PosedImage, options: &LoadOptions) -> Result<(Vie
     let treatment = Treatment {
         rescaled: size != (image.camera.width, image.camera.height) && !image.downscaled,
         deep: header.deep,
-        distorted: distorts && !options.undistort && !camera.lens.is_panorama(),
-        panorama: camera.lens.is_panorama(),
+        distorted: distorts && !options.undistort && camera.lens.is_perspective(),
+        panorama: !camera.lens.is_perspective(),
         undistorted: distorts && options.undistort,
         // Unknown without the pixels.
         beyond: false,

@@ -22,7 +22,6 @@ mod missing;
 mod next_step;
 mod open;
 mod options;
-mod panorama;
 mod photo;
 pub(crate) mod places;
 mod plausible;
@@ -40,7 +39,6 @@ pub use layouts::colmap_model;
 pub use open::open;
 pub use options::LoadOptions;
 use options::MASKS_HINT;
-pub(crate) use panorama::{is_panorama, panorama};
 pub use sizes::photo_sizes;
 use std::path::Path;
 

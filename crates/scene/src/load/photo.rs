@@ -83,8 +83,8 @@ pub(crate) fn decode_photo(
             (photo, camera) = undistort(&photo, &camera);
             treatment.undistorted = true;
         } else {
-            treatment.panorama = camera.lens.is_panorama();
-            treatment.distorted = !treatment.panorama;
+            treatment.distorted = camera.lens.is_perspective();
+            treatment.panorama = !treatment.distorted;
             treatment.beyond = mask_beyond(&mut photo, &camera);
         }
         if wanted && photo.mask.as_ref().is_some_and(|mask| !mask.contains(&255)) {
@@ -101,7 +101,7 @@ pub(crate) fn decode_photo(
 
 /// Refuses to undistort a panorama.
 pub(crate) fn check_undistort(image: &PosedImage, options: &LoadOptions) -> Result<()> {
-    if !(options.undistort && image.camera.lens.is_panorama()) {
+    if !options.undistort || image.camera.lens.is_perspective() {
         return Ok(());
     }
     Err(Error::unsupported(format!(

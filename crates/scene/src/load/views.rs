@@ -271,7 +271,7 @@ fn note_treatments(done: &[Treatment], images: &[PosedImage], notes: &mut Vec<St
     );
     say(
         &format!(
-            "are panoramas of all directions ({}), and kept as they are",
+            "are panoramas ({}), and kept as they are",
             models(|t| t.panorama)
         ),
         |t| t.panorama,

@@ -8,8 +8,7 @@
 
 use super::FORMAT_HINT;
 use super::json::{Matrix, flag, number};
-use crate::load::{is_panorama, panorama};
-use crate::{Camera, Error, Lens, Pose, Result};
+use crate::{Camera, Error, Lens, Panorama, Pose, Result};
 use serde::Deserialize;
 use serde_json::Value;
 use std::f64::consts::PI;
@@ -329,20 +328,28 @@ impl Intrinsics {
             },
             _ => actual()?,
         };
-        if let Some(model) = self
-            .camera_model
-            .as_deref()
-            .filter(|name| is_panorama(name))
-        {
-            // Focal lengths have no meaning: the size is enough.
+        let (w, h) = (f64::from(width), f64::from(height));
+        let (x, y) = if self.are_fractions {
+            (w, h)
+        } else {
+            (1.0, 1.0)
+        };
+        let model = self.camera_model.as_deref().unwrap_or_default();
+        if let Some(panorama) = Panorama::named(model) {
+            let scaled = |value: Option<f64>, unit: f64| value.map(|value| value * unit);
+            let across = [self.fl_x, self.cx].map(|value| scaled(value, x));
+            let down = [self.fl_y, self.cy].map(|value| scaled(value, y));
+            let given = [across[0], down[0], across[1], down[1]];
             return Ok(Described {
-                camera: panorama(width, height, camera_from_world)?,
+                camera: Camera {
+                    camera_from_world,
+                    ..panorama.of_capture((width, height), given)?
+                },
                 model: model.to_owned(),
                 in_degrees: false,
                 bent_pinhole: false,
             });
         }
-        let (w, h) = (f64::from(width), f64::from(height));
         let (unit, in_degrees) = self.angle_unit()?;
         let from_angle = |angle: f64, length: f64| 0.5 * length / (0.5 * angle * unit).tan();
         let Some(fx) = self.fl_x.or(self.camera_angle_x.map(|a| from_angle(a, w))) else {
@@ -353,11 +360,6 @@ impl Intrinsics {
             .or(self.camera_angle_y.map(|a| from_angle(a, h)))
             .unwrap_or(fx);
         let (lens, model, bent_pinhole) = self.lens()?;
-        let (x, y) = if self.are_fractions {
-            (w, h)
-        } else {
-            (1.0, 1.0)
-        };
         let (fx, fy) = (fx * x, fy * y);
         let camera = Camera {
             width,

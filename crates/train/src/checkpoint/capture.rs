@@ -295,17 +295,9 @@ fn add_camera(sum: &mut Hasher, camera: &Camera) {
     }
     // A pinhole adds no numbers, so that runs from before lenses were supported resume.
     let model = match camera.lens {
-        Lens::Pinhole => "",
-        Lens::Radial(_) => "radial",
-        Lens::OpenCv(_) => "opencv",
-        Lens::FullOpenCv(_) => "full opencv",
-        Lens::Fov(_) => "fov",
-        Lens::Eucm(_) => "eucm",
-        Lens::Fisheye(_) => "fisheye",
-        Lens::ThinPrismFisheye(_) => "thin prism fisheye",
-        Lens::RadTanThinPrismFisheye(_) => "rad tan thin prism fisheye",
-        Lens::Equirectangular => "equirectangular",
-        _ => "other",
+        Lens::Pinhole => String::new(),
+        Lens::Fisheye(_) => "fisheye".to_owned(),
+        lens => lens.model().0.to_lowercase().replace('_', " "),
     };
     sum.update(model.as_bytes());
     for coefficient in camera.lens.coefficients() {

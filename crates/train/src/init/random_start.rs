@@ -268,8 +268,8 @@ fn watched_cube(dataset: &Dataset, train: &[usize], extent: f64) -> Cube {
     };
     let in_frame = |camera: &&&Camera| {
         let seen = camera.camera_from_world.transform(focus);
-        // A panorama shows everything and looks nowhere.
-        !camera.lens.is_panorama()
+        // A panorama shows all sides and looks at none.
+        camera.lens.is_perspective()
             && camera.project_pinhole(seen).is_some_and(|pixel| {
                 let (width, height) = (f64::from(camera.width), f64::from(camera.height));
                 (0.0..width).contains(&pixel.x) && (0.0..height).contains(&pixel.y)

@@ -20,7 +20,7 @@ use dapple_engine::{
     DensifyPlan, Engine, EngineExt, Gradients, LearningRates, LossTerm, OptimizerState, Relocation,
     RenderSettings, StepFeatures, StepSettings, TrainView,
 };
-use dapple_scene::{Camera, Photo, Splats};
+use dapple_scene::{Camera, Panorama, Photo, Splats};
 use std::sync::Arc;
 
 /// Margin of decisions, in units of ln alpha: pixels with a decision nearer to its threshold are not
@@ -203,23 +203,27 @@ pub fn steps_refresh_the_3d_filter(make: Make<'_>) {
     let moved = deviations(&after, &cameras, &step);
     assert!(compare::relative_l2(&moved, &expected) > 1e-4);
 
-    // A panorama sees all beyond its near plane, among other views.
-    let round = Camera::equirectangular(64, 32, cameras[0].camera_from_world);
-    let mixed = [cameras[1], round, cameras[2]];
-    let mut engine = with_splats(make, &scene.splats);
-    let mut views = mixed.map(|camera| TrainView {
-        camera,
-        photo: Arc::new(photo.clone()),
-    });
-    views[1].photo = Arc::new(Photo::from_rgb(64, 32, vec![90; 64 * 32 * 3]));
-    let ids = engine.add_views(views.into()).unwrap();
-    engine.step(ids[1], &step).unwrap();
-    let (_, state) = engine.download().unwrap();
-    let expected: Vec<f64> = deviations(&scene.splats, &mixed, &step);
-    let actual: Vec<f64> = state.filter_3d.iter().map(|&d| d.into()).collect();
-    assert!(!expected.contains(&0.0), "a panorama misses some");
-    let error = compare::relative_l2(&actual, &expected);
-    assert!(error < 1e-6, "deviations of a panorama: {error:.2e}");
+    // A panorama among other views sees all around; an equirectangular one sees all beyond its near plane.
+    for panorama in Panorama::ALL {
+        let round = panorama.camera(64, 32, cameras[0].camera_from_world);
+        let mixed = [cameras[1], round, cameras[2]];
+        let mut engine = with_splats(make, &scene.splats);
+        let mut views = mixed.map(|camera| TrainView {
+            camera,
+            photo: Arc::new(photo.clone()),
+        });
+        views[1].photo = Arc::new(Photo::from_rgb(64, 32, vec![90; 64 * 32 * 3]));
+        let ids = engine.add_views(views.into()).unwrap();
+        engine.step(ids[1], &step).unwrap();
+        let (_, state) = engine.download().unwrap();
+        let expected: Vec<f64> = deviations(&scene.splats, &mixed, &step);
+        let actual: Vec<f64> = state.filter_3d.iter().map(|&d| d.into()).collect();
+        if panorama == Panorama::Equirectangular {
+            assert!(!expected.contains(&0.0), "a panorama misses some");
+        }
+        let error = compare::relative_l2(&actual, &expected);
+        assert!(error < 1e-6, "deviations of {panorama:?}: {error:.2e}");
+    }
 
     // A run without anti-aliasing has no filters.
     let mut plain = with_splats(make, &scene.splats);

@@ -91,7 +91,7 @@ pub(crate) fn antialiased() -> impl Iterator<Item = TestScene> {
         "panorama",
         "panorama_poles",
     ];
-    names.into_iter().map(|name| {
+    names.into_iter().chain(scenes::SEAMS).map(|name| {
         let mut scene = scenes::named(name);
         scene.settings.antialias = true;
         scene
@@ -217,8 +217,10 @@ pub fn depth_steps_match_the_reference(make: Make<'_>) {
         "deep_stack",
         "tiny_image",
         "lens_fisheye",
-        "panorama_seam",
-    ] {
+    ]
+    .into_iter()
+    .chain(scenes::SEAMS)
+    {
         let scene = scenes::named(name);
         let samples = samples(&scene);
         assert!(!samples.is_empty(), "{name}: nothing to compare");

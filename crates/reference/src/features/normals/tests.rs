@@ -8,7 +8,7 @@ use crate::finite_differences::{
 };
 use crate::{self as reference, Gaussian};
 use dapple_engine::RenderSettings;
-use dapple_scene::{Camera, Lens, Pose};
+use dapple_scene::{Camera, Lens, Panorama, Pose};
 use glam::{DQuat, DVec3};
 
 fn loss(scene: &Scene) -> NormalConsistency {
@@ -62,7 +62,8 @@ fn every_parameter_and_the_pose_through_normals() {
 /// The channels of a wavy surface: every derivative of the loss of the image.
 #[test]
 fn every_channel_of_the_image() {
-    for lens in [Lens::Pinhole, Lens::Equirectangular] {
+    let panoramas = Panorama::ALL.map(Lens::Panorama);
+    for lens in std::iter::once(Lens::Pinhole).chain(panoramas) {
         let mut camera = Camera::pinhole(9, 7, 12.0, Pose::IDENTITY);
         camera.lens = lens;
         let n = 9 * 7;

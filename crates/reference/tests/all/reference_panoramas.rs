@@ -10,21 +10,21 @@ use dapple_reference::finite_differences::{
 };
 use dapple_reference::scenes::Random;
 use dapple_reference::{self as reference, Gaussian, PosedLens};
-use dapple_scene::{Camera, Pose, Rays, sh_coefficient_count};
+use dapple_scene::{Camera, Panorama, Pose, Rays, sh_coefficient_count};
 use glam::{DVec2, DVec3};
 
-fn camera() -> Camera {
+fn camera(panorama: Panorama) -> Camera {
     let pose = Pose::look_at(
         DVec3::new(0.9, -0.5, -3.0),
         DVec3::new(0.1, 0.0, 0.2),
         DVec3::new(0.1, -1.0, 0.2),
     );
-    Camera::equirectangular(40, 20, pose)
+    panorama.camera(40, 20, pose)
 }
 
 /// Returns points in all directions, without the half pixel around the poles.
-fn points(seed: u64) -> Vec<DVec3> {
-    let (mut random, rays) = (Random::new(seed), Rays::new(&camera()));
+fn points(camera: &Camera, seed: u64) -> Vec<DVec3> {
+    let (mut random, rays) = (Random::new(seed), Rays::new(camera));
     (0..200)
         .map(|_| {
             let pixel = DVec2::new(random.uniform(0.0, 40.0), random.uniform(0.6, 19.4));
@@ -35,19 +35,25 @@ fn points(seed: u64) -> Vec<DVec3> {
 
 #[test]
 fn points_land_where_rays_say() {
-    let (eye, rays) = (PosedLens::new(&camera()).unwrap(), Rays::new(&camera()));
-    for point in points(1) {
-        let got = eye.lens.project(point).centre;
-        assert!(got.distance(rays.pixel(point).unwrap()) < 1e-9, "{point}");
-        assert!(eye.lens.shows(point));
-        assert!((eye.lens.depth(point) - point.length()).abs() < 1e-12);
+    for camera in Panorama::ALL.map(camera) {
+        let (eye, rays) = (PosedLens::new(&camera).unwrap(), Rays::new(&camera));
+        for point in points(&camera, 1) {
+            let got = eye.lens.project(point).centre;
+            assert!(got.distance(rays.pixel(point).unwrap()) < 1e-9, "{point}");
+            assert!(eye.lens.shows(point));
+            assert!((eye.lens.depth(point) - rays.depth(point)).abs() < 1e-12);
+        }
     }
 }
 
 #[test]
 fn the_projection_its_jacobian_and_the_depth_have_the_right_derivatives() {
-    let eye = PosedLens::new(&camera()).unwrap();
-    for point in points(2) {
+    for (eye, point) in Panorama::ALL.iter().flat_map(|&panorama| {
+        let camera = camera(panorama);
+        points(&camera, 2)
+            .into_iter()
+            .map(move |point| (PosedLens::new(&camera).unwrap(), point))
+    }) {
         let here = eye.lens.project(point);
         for axis in 0..3 {
             let moved = |by: f64| eye.lens.project(point + DVec3::AXES[axis] * by);
@@ -78,8 +84,9 @@ fn assert_near(point: DVec3, analytic: f64, numeric: f64) {
 /// Up to the pole itself, no derivative exceeds that at half a pixel.
 #[test]
 fn derivatives_at_the_poles_are_bounded() {
-    let eye = PosedLens::new(&camera()).unwrap();
-    let (fx, fy) = (camera().fx, camera().fy);
+    let camera = camera(Panorama::Equirectangular);
+    let eye = PosedLens::new(&camera).unwrap();
+    let (fx, fy) = (camera.fx, camera.fy);
     let most = fx / f64::from(least_cosine(fy as f32));
     for off in [0.0, 1e-12, 1e-6, 1e-3, 0.01] {
         for y in [-1.0, 1.0] {
@@ -95,16 +102,16 @@ fn derivatives_at_the_poles_are_bounded() {
 }
 
 /// Returns a smooth scene with Gaussians in these windows of pixels; sizes in pixels.
-fn scene(windows: &[([f64; 4], [f64; 2])], antialias: bool) -> Scene {
+fn scene(camera: &Camera, windows: &[([f64; 4], [f64; 2])], antialias: bool) -> Scene {
     (0..2000)
-        .map(|seed| draw(seed, windows, antialias))
+        .map(|seed| draw(seed, camera, windows, antialias))
         .find(|scene| scene.is_smooth())
         .unwrap()
 }
 
-fn draw(seed: u64, windows: &[([f64; 4], [f64; 2])], antialias: bool) -> Scene {
+fn draw(seed: u64, camera: &Camera, windows: &[([f64; 4], [f64; 2])], antialias: bool) -> Scene {
     let mut random = Random::new(0xe9_0000 + seed);
-    let (camera, rays) = (camera(), Rays::new(&camera()));
+    let (camera, rays) = (*camera, Rays::new(camera));
     let pose = camera.camera_from_world;
     let gaussian = |random: &mut Random,
                     ([left, right, top, bottom], sizes): ([f64; 4], [f64; 2])| {
@@ -167,9 +174,10 @@ fn every_parameter_and_the_pose() {
             ],
         ),
     ] {
-        for antialias in [false, true] {
-            println!("{name}, {antialias}");
-            let scene = scene(&windows, antialias);
+        let cases = Panorama::ALL.iter().flat_map(|&p| [(p, false), (p, true)]);
+        for (panorama, antialias) in cases {
+            println!("{panorama:?}, {name}, {antialias}");
+            let scene = scene(&camera(panorama), &windows, antialias);
             let n = scene.pixels();
             let (rgb, alpha, depth) = (weights(1, 3 * n), weights(2, n), weights(3, n));
             let derivative = ImageDerivative {
@@ -196,43 +204,51 @@ fn every_parameter_and_the_pose() {
 /// the first and the last. The shift is a whole number of tiles, so that tiles see the same copies.
 #[test]
 fn a_turned_panorama_is_a_shifted_one() {
-    let scene = draw(
-        5,
-        &[
-            ([0.0, 64.0, 4.0, 28.0], [0.5, 9.0]),
-            ([-2.0, 2.0, 4.0, 28.0], [0.5, 9.0]),
-        ],
-        false,
-    );
-    let at = |turn: f64| {
-        let pose = Pose {
-            rotation: glam::DQuat::from_rotation_y(turn) * scene.camera.camera_from_world.rotation,
-            translation: glam::DQuat::from_rotation_y(turn)
-                * scene.camera.camera_from_world.translation,
+    for panorama in Panorama::ALL {
+        let scene = draw(
+            5,
+            &camera(panorama),
+            &[
+                ([0.0, 64.0, 4.0, 28.0], [0.5, 9.0]),
+                ([-2.0, 2.0, 4.0, 28.0], [0.5, 9.0]),
+            ],
+            false,
+        );
+        let at = |turn: f64| {
+            let pose = Pose {
+                rotation: glam::DQuat::from_rotation_y(turn)
+                    * scene.camera.camera_from_world.rotation,
+                translation: glam::DQuat::from_rotation_y(turn)
+                    * scene.camera.camera_from_world.translation,
+            };
+            let camera = panorama.camera(64, 32, pose);
+            reference::render_gaussians(&scene.gaussians, &camera, &scene.settings).unwrap()
         };
-        let camera = Camera::equirectangular(64, 32, pose);
-        reference::render_gaussians(&scene.gaussians, &camera, &scene.settings).unwrap()
-    };
-    let (still, turned) = (at(0.0), at(std::f64::consts::TAU / 4.0));
-    for y in 0..32 {
-        for x in 0..64 {
-            let moved = (x + 16) % 64;
-            let off = (still.alpha[y * 64 + x] - turned.alpha[y * 64 + moved]).abs();
-            assert!(off < 1e-9, "{x} {y}: {off}");
+        let (still, turned) = (at(0.0), at(std::f64::consts::TAU / 4.0));
+        for y in 0..32 {
+            for x in 0..64 {
+                let moved = (x + 16) % 64;
+                let off = (still.alpha[y * 64 + x] - turned.alpha[y * 64 + moved]).abs();
+                assert!(off < 1e-9, "{x} {y}: {off}");
+            }
         }
     }
 }
 
 #[test]
 fn parts_of_a_panorama_are_refused() {
-    let whole = camera();
-    assert!(PosedCamera::new(&whole).is_ok());
-    assert!(PosedCamera::new(&whole.resized(20, 10)).is_ok());
-    for part in [
-        Camera { width: 20, ..whole },
-        Camera { fx: 9.0, ..whole },
-        Camera { cy: 3.0, ..whole },
-    ] {
-        assert!(PosedCamera::new(&part).unwrap_err().hint_text().is_some());
+    for whole in Panorama::ALL.map(camera) {
+        assert!(PosedCamera::new(&whole).is_ok());
+        assert!(PosedCamera::new(&whole.resized(20, 10)).is_ok());
+        for part in [
+            Camera { width: 20, ..whole },
+            Camera { fx: 9.0, ..whole },
+            Camera { cx: 3.0, ..whole },
+        ] {
+            assert!(PosedCamera::new(&part).unwrap_err().hint_text().is_some());
+        }
     }
+    let whole = camera(Panorama::Equirectangular);
+    let part = Camera { cy: 3.0, ..whole };
+    assert!(PosedCamera::new(&part).is_err());
 }

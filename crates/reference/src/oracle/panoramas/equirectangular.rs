@@ -8,7 +8,7 @@
 //!
 //! Within half a pixel of a pole, where b is at its bound, `dlon` is the bounded derivative, not the true one.
 
-use super::lens::{LensModel, LensProjection};
+use super::super::lens::{LensModel, LensProjection};
 use dapple_engine::camera_model::least_cosine;
 use dapple_scene::Camera;
 use glam::{DMat3, DVec2, DVec3};
