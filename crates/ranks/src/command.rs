@@ -22,7 +22,7 @@ pub enum Command {
     /// Takes steps. The photos of this rank's views follow.
     Steps(Vec<ViewStep>, Vec<PhotoHead>),
     /// Executes a round of density control.
-    Densify(DensifyPlan),
+    Densify(Box<DensifyPlan>),
     /// Renders.
     Render(Camera, RenderSettings),
     /// Sends parts of its state to the leader.

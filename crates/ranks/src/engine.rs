@@ -338,7 +338,7 @@ impl<E: Sharded> Engine for RanksEngine<E> {
 
     fn densify(&mut self, plan: &DensifyPlan) -> Result<()> {
         self.batch.refuse("a densification round")?;
-        self.tell_all(&Command::Densify(*plan))?;
+        self.tell_all(&Command::Densify(Box::new(*plan)))?;
         let reports = self.on_all(|rank| rank.densify(plan))?;
         let report = reports.into_iter().next();
         self.reports.extend(report.map(Report::Densify));

@@ -321,9 +321,9 @@ fn view_of(camera: &Camera) -> FocusView {
     let size = DVec2::new(camera.width.into(), camera.height.into());
     let corners = [DVec2::ZERO, DVec2::X, DVec2::Y, DVec2::ONE].map(|corner| corner * size);
     let cosine = |corner: DVec2| rays.ray(corner).map_or(-1.0, |ray| ray.normalize().z);
-    let least = match camera.lens.is_panorama() {
-        true => -1.0,
-        false => corners.map(cosine).into_iter().fold(1.0, f64::min),
+    let least = match camera.lens.is_perspective() {
+        true => corners.map(cosine).into_iter().fold(1.0, f64::min),
+        false => -1.0,
     };
     FocusView {
         centre: pose.centre().as_vec3().to_array(),

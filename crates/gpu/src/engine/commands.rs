@@ -49,7 +49,7 @@ impl GpuEngine {
         let sequence = self.ring.upcoming();
         match command {
             Command::Step(view, settings) => self.encode_step(view, &settings, sequence)?,
-            Command::Densify(plan, steps) => self.encode_densify(&plan, steps, sequence)?,
+            Command::Densify(ref plan, steps) => self.encode_densify(plan, steps, sequence)?,
         }
         self.ring.enqueued();
         self.pending.push_back((sequence, command));

@@ -73,7 +73,7 @@ impl Engine for GpuEngine {
 
     fn densify(&mut self, plan: &DensifyPlan) -> Result<()> {
         self.batch.refuse("a densification round")?;
-        self.enqueue(Command::Densify(*plan, self.batch.size()))
+        self.enqueue(Command::Densify(Box::new(*plan), self.batch.size()))
     }
 
     fn poll(&mut self) -> Result<Vec<Report>> {

@@ -93,11 +93,11 @@ fn hints() -> Hints {
 }
 
 /// A command that was enqueued and has not reported.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 enum Command {
     Step(ViewId, StepSettings),
     /// With the steps of the batch before it.
-    Densify(DensifyPlan, u32),
+    Densify(Box<DensifyPlan>, u32),
 }
 
 /// The GPU engine.

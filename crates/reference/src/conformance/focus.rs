@@ -40,7 +40,7 @@ pub fn focus_steers_density_control(make: Make<'_>) {
     growth_prefers_the_region(make);
 }
 
-/// Returns cameras on a spiral about the Gaussians that look at their middle, each with a narrower photo than the one
+/// Returns cameras on a spiral about the Gaussians, turned to their middle, each with a narrower photo than the one
 /// before; the first sees all directions.
 fn views(splats: &Splats, count: usize) -> [FocusView; VIEWS] {
     let places = splats

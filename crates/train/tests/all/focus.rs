@@ -27,7 +27,7 @@ fn capture() -> Dataset {
     capture_with(0.0)
 }
 
-/// The same with the far points at this y.
+/// The capture with its far points at this y.
 fn capture_with(y: f32) -> Dataset {
     let view = |(i, camera): (usize, &Camera)| {
         let photo = Photo::from_rgb(64, 48, vec![100; 64 * 48 * 3]);
