@@ -132,7 +132,7 @@ fn regions_that_hold_nothing_are_refused() {
     refused(path, &share, INPUT, &["focus.outside = 2"]);
     assert!(!path.join("out").exists());
 
-    let told = train(path, "run", &["--steps=20", "--focus-outside=0.5"]).stderr;
+    let told = train(path, "run", &["--steps=20", "--focus-outside=0.25"]).stderr;
     assert!(told.contains("no effect without --focus"), "{told}");
     let from = given(&["--from=run/splats.ply", "--focus=sphere:0,0,0,0.1"]);
     refused(path, &from, INPUT, &["Gaussians that the run starts from"]);
