@@ -65,7 +65,7 @@ pub enum Step {
     Docs,
     /// The library's examples, run to their end
     Examples,
-    /// The command line in release: real captures trained to a bar
+    /// The command line: real captures trained to a bar
     Captures,
 }
 
@@ -265,12 +265,12 @@ impl Step {
             Self::Mpi => {
                 let there = ["mpirun", "mpicc"].map(|tool| shell::works(tool, &["--version"]));
                 match there == [true; 2] {
+                    // With the workspace, dependencies have the features of the other steps and are not compiled again.
                     true => cargo(&[
                         "test",
-                        "-p",
-                        "dapple-cli",
+                        "--workspace",
                         "--features",
-                        "mpi",
+                        "dapple-cli/mpi",
                         "--test",
                         "mpi",
                     ]),
