@@ -38,8 +38,11 @@ fn a_sky_goes_on_with_its_run_and_can_be_dropped() {
     };
     train(&["city", "--steps=60", "-o", "run"]);
     assert!(config(path, "run").contains("\nsky = \"on\"\n"));
+    let shown = ok_in(path, &["info", "run"]).stdout;
+    assert!(shown.contains("edit --drop-sky"), "{shown}");
     train(&["table", "--steps=20", "-o", "still"]);
     assert!(config(path, "still").contains("\nsky = \"off\"\n"));
+    assert!(!ok_in(path, &["info", "still"]).stdout.contains("sky"));
     // The same command, and a further part with and without its state.
     train(&["city", "--steps=60", "-o", "again"]);
     let bytes = |run: &str| std::fs::read(path.join(run).join("splats.ply")).unwrap();

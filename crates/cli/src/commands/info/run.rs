@@ -7,7 +7,7 @@ use crate::training_display::{clock, gaussians, grouped};
 use dapple::scene::{Result, bounded};
 use dapple::train::config::FocusRegion;
 use dapple::train::{
-    Checkpoint, ConfigPatch, Continuation, EvalRow, GotWorse, RunFolder, StartSplats,
+    Checkpoint, ConfigPatch, Continuation, EvalRow, GotWorse, RunFolder, SkyMode, StartSplats,
 };
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -39,6 +39,8 @@ pub struct RunInfo {
     /// Region of interest of the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     focus: Option<FocusInfo>,
+    /// True if a sky on a sphere beyond the scene is among the Gaussians.
+    sky: bool,
     /// Parts of a run that was continued.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     parts: Vec<Part>,
@@ -140,12 +142,14 @@ impl RunInfo {
             dapple: None,
             start: checkpoint.launch.start.clone(),
             focus: FocusInfo::new(checkpoint.config.focus.region, &history.evals),
+            sky: checkpoint.config.sky == SkyMode::On,
             parts: parts_of(&history.continuations, &history.evals, checkpoint.step),
             state_bytes: None,
         }))
     }
 
     fn of_metrics(path: &Path, metrics: Metrics, finished: bool) -> Self {
+        let config = ConfigPatch::read(&RunFolder::open(path).config_path()).unwrap_or_default();
         Self {
             kind: "run",
             path: path.to_owned(),
@@ -164,7 +168,8 @@ impl RunInfo {
             got_worse: GotWorse::find_in(&metrics.evals),
             dapple: Some(metrics.dapple),
             start: start_of(path),
-            focus: FocusInfo::new(region_of(path), &metrics.evals),
+            focus: FocusInfo::new(config.focus.region.unwrap_or_default(), &metrics.evals),
+            sky: config.sky == Some(SkyMode::On),
         }
     }
 }
@@ -173,13 +178,6 @@ impl RunInfo {
 fn start_of(path: &Path) -> Option<StartSplats> {
     let record = RunFolder::open(path).read_capture().ok()??;
     record.start
-}
-
-/// Returns the region of interest in the configuration of the run in `path`.
-fn region_of(path: &Path) -> FocusRegion {
-    let config = ConfigPatch::read(&RunFolder::open(path).config_path());
-    let region = config.ok().and_then(|config| config.focus.region);
-    region.unwrap_or_default()
 }
 
 impl Shown for RunInfo {
@@ -218,6 +216,10 @@ impl Shown for RunInfo {
         }
         if let Some(focus) = &self.focus {
             lines.push(("focus", focus.line()));
+        }
+        if self.sky {
+            let how = "on a sphere beyond the scene: `dapple edit --drop-sky` removes it";
+            lines.push(("sky", how.to_owned()));
         }
         lines.extend(lines_of(&self.parts));
         if let Some(bytes) = self.state_bytes {
