@@ -32,17 +32,17 @@ fn runs_with_a_region_score_inside_and_repeat_themselves() {
     let path = folder.path();
     let focus = ["--steps=200", "--focus=auto"];
     train(path, "plain", &["--steps=200", "-q"]);
-    let told = train(path, "a", &focus);
+    let ran = train(path, "a", &focus);
     assert!(!config(path, "plain").contains("focus"));
     let text = config(path, "a");
     let region = text.lines().find(|line| line.starts_with("region = "));
     let region = region.and_then(|line| line.split('"').nth(1)).unwrap();
     assert!(region.starts_with("sphere:"), "{region}");
     for words in ["scores    PSNR", "focus     PSNR", region] {
-        assert!(told.stdout.contains(words), "{words}: {}", told.stdout);
+        assert!(ran.stdout.contains(words), "{words}: {}", ran.stdout);
     }
     let note = format!("the region of interest {region} has ");
-    assert!(told.stderr.contains(&note), "{note}: {}", told.stderr);
+    assert!(ran.stderr.contains(&note), "{note}: {}", ran.stderr);
     assert!(
         splats(path, "a") != splats(path, "plain"),
         "nothing changed"
@@ -132,8 +132,8 @@ fn regions_that_hold_nothing_are_refused() {
     refused(path, &share, INPUT, &["focus.outside = 2"]);
     assert!(!path.join("out").exists());
 
-    let told = train(path, "run", &["--steps=20", "--focus-outside=0.25"]).stderr;
-    assert!(told.contains("no effect without --focus"), "{told}");
+    let notes = train(path, "run", &["--steps=20", "--focus-outside=0.25"]).stderr;
+    assert!(notes.contains("no effect without --focus"), "{notes}");
     let from = given(&["--from=run/splats.ply", "--focus=sphere:0,0,0,0.1"]);
     refused(path, &from, INPUT, &["Gaussians that the run starts from"]);
     let eval = ["eval", "capture", "run", "-q", "--focus=sphere:0,0,1000,1"];

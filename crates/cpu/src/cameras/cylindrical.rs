@@ -5,8 +5,8 @@
 //! 2. Rows of J: `focal_x e_lon / h` and `focal_y (e_y - t' e_h) / h`. T = J R.
 //! 3. Backward, with G the derivatives by the rows of J: the frame turns with the longitude, and h and t move.
 
-use super::frames::{atan2, to_world};
-use super::projector::{CameraV, Projector, Shape, Slopes};
+use super::frames::{atan2, shape, shown, to_world};
+use super::projector::{CameraV, Projector, Shape};
 use crate::frame::CameraF32;
 use crate::simd::{M, Splat, V, V3, cross, dot, each};
 use pulp::Simd;
@@ -92,26 +92,11 @@ impl Projector for Cylindrical {
 
     #[inline(always)]
     fn forward<S: Simd>(s: S, camera: &CameraV<S, Self>, point: V3<S>, valid: M<S>) -> Shape<S> {
-        let (zero, one) = (s.k(0.0), s.k(1.0));
-        let point = [
-            valid.select(point[0], zero),
-            valid.select(point[1], zero),
-            valid.select(point[2], one),
-        ];
+        let point = shown(s, point, valid);
         let frame = Frame::new(s, point, camera);
         let place = [atan2(s, point[0], point[2]), frame.slope];
         let j = frame.jacobian(s, camera.focal);
-        Shape {
-            valid,
-            mean2d: each!(2, |a| place[a]
-                .mul_add(camera.focal[a], camera.principal[a])),
-            t: each!(2, |a| to_world(camera, j[a])),
-            slopes: Slopes {
-                inverse_z: one,
-                uv: [zero; 2],
-                clamped: [zero; 2],
-            },
-        }
+        shape(s, camera, valid, (place, j))
     }
 
     #[inline(always)]

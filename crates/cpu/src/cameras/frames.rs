@@ -1,7 +1,7 @@
 //! Functions of the camera models of panoramas.
 
-use super::projector::{CameraV, Projector};
-use crate::simd::{Splat, V, V3, each};
+use super::projector::{CameraV, Projector, Shape, Slopes};
+use crate::simd::{M, Splat, V, V3, each};
 use pulp::Simd;
 use std::f32::consts::{FRAC_PI_2, PI};
 
@@ -34,4 +34,37 @@ pub(super) fn to_world<S: Simd, C: Projector>(camera: &CameraV<S, C>, row: V3<S>
     let r = &camera.rotation;
     each!(3, |j| row[0]
         .mul_add(r[0][j], row[1].mul_add(r[1][j], row[2] * r[2][j])))
+}
+
+/// Returns the points that are valid; (0, 0, 1) for others.
+#[inline(always)]
+pub(super) fn shown<S: Simd>(s: S, point: V3<S>, valid: M<S>) -> V3<S> {
+    let (zero, one) = (s.k(0.0), s.k(1.0));
+    [
+        valid.select(point[0], zero),
+        valid.select(point[1], zero),
+        valid.select(point[2], one),
+    ]
+}
+
+/// Returns the shape of a point with this place (longitude and height) and these rows of J. Panoramas have no slopes.
+#[inline(always)]
+pub(super) fn shape<S: Simd, C: Projector>(
+    s: S,
+    camera: &CameraV<S, C>,
+    valid: M<S>,
+    (place, j): ([V<S>; 2], [V3<S>; 2]),
+) -> Shape<S> {
+    let (zero, one) = (s.k(0.0), s.k(1.0));
+    Shape {
+        valid,
+        mean2d: each!(2, |a| place[a]
+            .mul_add(camera.focal[a], camera.principal[a])),
+        t: each!(2, |a| to_world(camera, j[a])),
+        slopes: Slopes {
+            inverse_z: one,
+            uv: [zero; 2],
+            clamped: [zero; 2],
+        },
+    }
 }

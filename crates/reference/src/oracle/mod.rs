@@ -31,6 +31,7 @@ mod distortion;
 pub(crate) mod lens;
 mod loss;
 mod panoramas;
+mod products;
 pub(crate) mod project;
 pub(crate) mod project_backward;
 mod ranges;

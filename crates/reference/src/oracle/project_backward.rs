@@ -14,6 +14,7 @@
 //! 7. Pose: everything the camera sees moves by `p -> p + omega x p + t`.
 
 use super::lens::PosedLens;
+use super::products::{frobenius, outer};
 use super::project::{
     Footprint, Gaussian, ProjectedGradient, degree_of, raw_colour, shown_opacity, sigmoid,
 };
@@ -117,16 +118,6 @@ pub fn project_backward(
             translation.z,
         ],
     }
-}
-
-/// `a b^T`.
-fn outer(a: DVec3, b: DVec3) -> DMat3 {
-    DMat3::from_cols(a * b.x, a * b.y, a * b.z)
-}
-
-/// Sum of the products of all entries.
-fn frobenius(a: DMat3, b: DMat3) -> f64 {
-    (0..3).map(|k| a.col(k).dot(b.col(k))).sum()
 }
 
 /// From dL/dR to dL/dq for a quaternion of any length (arXiv:2312.02121, section 4).

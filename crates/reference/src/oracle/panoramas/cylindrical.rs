@@ -5,6 +5,7 @@
 //! Jacobian is taken at t', which is t within the limits of [`slope_range`], and constant beyond.
 
 use super::super::lens::{LensModel, LensProjection};
+use super::super::products::outer;
 use dapple_engine::slope_range;
 use dapple_scene::Camera;
 use glam::{DMat3, DVec2, DVec3};
@@ -33,11 +34,6 @@ impl Cylindrical {
             limits: [least.y, most.y],
         }
     }
-}
-
-/// Returns `a b^T`: row `i` is `a[i] b`.
-fn outer(a: DVec3, b: DVec3) -> DMat3 {
-    DMat3::from_cols(a * b.x, a * b.y, a * b.z)
 }
 
 impl LensModel for Cylindrical {

@@ -9,6 +9,7 @@
 //! Within half a pixel of a pole, where b is at its bound, `dlon` is the bounded derivative, not the true one.
 
 use super::super::lens::{LensModel, LensProjection};
+use super::super::products::outer;
 use dapple_engine::camera_model::least_cosine;
 use dapple_scene::Camera;
 use glam::{DMat3, DVec2, DVec3};
@@ -36,11 +37,6 @@ impl Equirectangular {
             least_cosine: least_cosine(camera.fy as f32).into(),
         }
     }
-}
-
-/// Returns `a b^T`: row `i` is `a[i] b`.
-fn outer(a: DVec3, b: DVec3) -> DMat3 {
-    DMat3::from_cols(a * b.x, a * b.y, a * b.z)
 }
 
 impl LensModel for Equirectangular {
