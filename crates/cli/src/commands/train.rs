@@ -11,7 +11,7 @@ mod from;
 mod lost;
 mod resume;
 mod time_budget;
-mod train_on;
+pub mod train_on;
 mod wall;
 
 pub use args::Args;

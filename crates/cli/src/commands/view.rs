@@ -1,6 +1,7 @@
 //! `dapple view`: shows splats in a browser.
 
 mod editing;
+mod train_on;
 
 use crate::cameras;
 use crate::console::Console;
@@ -15,12 +16,12 @@ use crate::viewing::{
 use dapple::BoxedEngine;
 use dapple::contract::{RenderSettings, filter_3d};
 use dapple::glam::DVec3;
-use dapple::live::{Curves, Part};
+use dapple::live::{Curves, Part, Viewer};
 use dapple::scene::origin::{Frame, middle_of};
 use dapple::scene::splat_file::SplatMetadata;
 use dapple::scene::{Dataset, Error, Result, Splats, bounded, load};
 use dapple::train::{Checkpoint, ConfigPatch, Metrics, RunFolder, TrainConfig, init};
-use dapple_viewer::{CameraEntry, Encoded, Models, Request, export};
+use dapple_viewer::{CameraEntry, Encoded, Models, Request, Status, export};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -88,6 +89,8 @@ struct Sight {
     settings: String,
     /// Parts and curves of the run.
     history: (Vec<Part>, Curves),
+    /// Progress of a finished run.
+    status: Option<Status>,
     /// Capture with the photos to show.
     scene: Option<PathBuf>,
     /// Frame of splats and cameras relative to the capture.
@@ -111,6 +114,22 @@ impl Model {
 }
 
 pub fn run(args: &Args, console: &Console) -> Result<()> {
+    let mut viewer = None;
+    let mut note = None;
+    while let Some(steps) = serve(args, &mut viewer, note.take(), console)? {
+        note = train_on::part(args, steps, &mut viewer, console)?;
+    }
+    Ok(())
+}
+
+/// Shows the paths until the end of the program, or until a page requests further steps of the run. `note`: text for the page
+/// on the last request.
+fn serve(
+    args: &Args,
+    kept: &mut Option<Viewer>,
+    note: Option<String>,
+    console: &Console,
+) -> Result<Option<u32>> {
     let (first, second) = chosen(&args.paths)?;
     let mut sight = sight(first, second.is_some(), args, console)?;
     let other = second.map(|path| self::sight(path, true, args, console));
@@ -127,7 +146,10 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
     let beside = |other: &Sight| Model::open(other, open(false)?.into_engine());
     let mut compared = other.as_ref().map(beside).transpose()?;
     let grace = interrupt::grace();
-    let viewer = args.listen.start(console)?;
+    let viewer = match kept.take() {
+        Some(viewer) => viewer,
+        None => args.listen.start(console)?,
+    };
     let mut shown = stage(
         title(first),
         device,
@@ -153,10 +175,16 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         }
         None => Ok(()),
     };
+    let mut offer = train_on::Offer::of(&sight, args, &mut shown, note);
     let mut editing = plan.begin(&mut sight, shown, console);
+    offer.show(&viewer);
     editing.show(&viewer);
     console.note("Ctrl-C ends it");
     while !grace.requested() {
+        if let Some(steps) = offer.taken(&viewer, &editing) {
+            *kept = Some(viewer);
+            return Ok(Some(steps));
+        }
         for edit in viewer.edits() {
             editing.answer(&edit, &mut model, &viewer, console);
         }
@@ -180,7 +208,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         }
         viewer.answer(&request, picture);
     }
-    editing.end(console)
+    editing.end(console).map(|()| None)
 }
 
 /// Renders a view request of a page from one or two models.
@@ -326,6 +354,7 @@ fn sight(path: &Path, compared: bool, args: &Args, console: &Console) -> Result<
         stance,
         cameras,
         settings: settings.unwrap_or_default(),
+        status: metrics.as_ref().map(train_on::status),
         history: metrics.map(history).unwrap_or_default(),
         scene,
         frame,
@@ -388,6 +417,7 @@ fn capture_alone(path: &Path, args: &Args, flags: ConfigPatch, console: &Console
         stance,
         settings: String::new(),
         history: Default::default(),
+        status: None,
         scene: None,
         frame: Frame {
             origin: dataset.origin,

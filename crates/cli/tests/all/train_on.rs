@@ -130,6 +130,67 @@ fn faults_come_back_to_the_page_and_the_run_stays_as_it_is() {
 }
 
 #[test]
+fn dapple_view_trains_a_run_on_and_shows_the_new_results() {
+    let folder = small_capture();
+    let path = folder.path();
+    for run in ["-o=a", "-o=b"] {
+        ok_in(path, &[&RUN[..], &[run]].concat());
+    }
+    ok_in(path, &["train", "--continue", "a", "--steps=+50"]);
+    let served = Served::start(dapple().args(["view", "b", "--port=0"]).current_dir(path));
+    let mut page = served.page();
+    let status = page.told(|said| !said["train_on"].is_null());
+    assert_eq!((&status["step"], &status["train_on"]), (&json!(200), &json!(100)));
+    // Unsaved edits belong to the splats that a part replaces.
+    let before = file(path, "b", "splats.ply");
+    let right = json!({"range": {"property": "x", "from": 0.0}});
+    page.say(&json!({"type": "edit", "edit": {"select": {"how": "new", "by": right}}}));
+    page.say(&json!({"type": "edit", "edit": "delete"}));
+    page.told(|said| said["undo"] == 1);
+    page.say(&json!({"type": "train-on", "steps": 50}));
+    let status = page.told(|said| said["note"].is_string());
+    assert!(status["note"].as_str().unwrap().contains("not saved"), "{status}");
+    assert!(file(path, "b", "splats.ply") == before);
+    page.say(&json!({"type": "edit", "edit": "undo"}));
+    page.told(|said| said["undo"] == 0);
+    page.say(&json!({"type": "train-on", "steps": 50}));
+    let stage = page.told(|said| said["parts"].as_array().is_some_and(|parts| parts.len() == 2));
+    assert_eq!(stage["trains"], true);
+    let status = page.told(|said| said["step"] == 250 && !said["train_on"].is_null());
+    assert_eq!(status["train_on"], 125);
+    assert!(file(path, "b", "splats.ply") == file(path, "a", "splats.ply"));
+    // The new results are trained on again.
+    page.say(&json!({"type": "train-on", "steps": 10}));
+    page.told(|said| said["step"] == 260 && !said["train_on"].is_null());
+    served.interrupt();
+    let (code, said) = served.end();
+    assert_eq!(code, 0, "{said}");
+}
+
+#[test]
+fn what_is_no_finished_run_or_open_to_others_is_not_trained_on_from_dapple_view() {
+    let folder = small_capture();
+    let path = folder.path();
+    ok_in(path, &[&RUN[..], &["-o=out"]].concat());
+    let views: [&[&str]; 3] = [
+        &["out", "--host=0.0.0.0"],
+        &["out/splats.ply"],
+        &["out", "out/splats.ply"],
+    ];
+    for view in views {
+        let args = [&["view", "--port=0", "--device=cpu"], view].concat();
+        let served = Served::start(dapple().args(args).current_dir(path));
+        let mut page = served.page();
+        let stage = page.told(|said| said["type"] == "stage");
+        assert_eq!(stage["trains"], false, "{view:?}");
+        page.say(&json!({"type": "train-on", "steps": 10}));
+        let error = page.told(|said| said["type"] == "error");
+        let what = error["what"].as_str().unwrap();
+        assert!(what.contains("no run is shown here"), "{view:?}: {error}");
+    }
+}
+
+#[test]
 fn a_browser_trains_a_run_on_and_shows_its_parts() {
     let Some(chromium) = chromium() else { return };
     let folder = small_capture();

@@ -5,9 +5,11 @@
 //! 2. A request of a page runs the command itself, with the same viewer. The wait follows again.
 //! 3. A part that cannot start or fails is reported on the page and on stderr, and the wait continues. If it was the
 //!    last one, its error is that of the command.
+//! 4. `dapple view RUN` trains a part by the same code: [`train_on`].
 
 use super::{Args, Done, Wall, continued, report};
 use crate::console::Console;
+use crate::options::DeviceOptions;
 use crate::viewing::ViewOptions;
 use crate::{interrupt, ranks};
 use clap::{Args as _, FromArgMatches as _};
@@ -62,8 +64,11 @@ fn next(
             return failed.map_or(Ok(None), Err);
         };
         args.view.keep(live.viewer());
-        let trained = part_args(out, steps, args.view.clone())
-            .and_then(|part| continued::continue_run(&part, out, Wall::start(), console));
+        let part = Args {
+            view: args.view.clone(),
+            ..part_args(out, steps)?
+        };
+        let trained = continued::continue_run(&part, out, Wall::start(), console);
         let error = match trained {
             Ok(mut done) => {
                 report(args, &mut done, console)?;
@@ -79,7 +84,7 @@ fn next(
 }
 
 /// Returns the text for the page on a part that was not trained.
-fn failure(error: &Error) -> String {
+pub fn failure(error: &Error) -> String {
     let mut text = format!("The run was not trained on: {}", error.what());
     if let Some(place) = error.place() {
         text.push_str(&format!("\nat: {place}"));
@@ -90,14 +95,33 @@ fn failure(error: &Error) -> String {
     text
 }
 
-/// Returns the options of `dapple train --continue OUT --steps +N` with this viewer.
-fn part_args(out: &Path, steps: u32, view: ViewOptions) -> Result<Args> {
+/// Trains a run on with the viewer that `view` keeps, and prints the results.
+///
+/// # Errors
+/// The part cannot start, fails or was interrupted.
+pub fn train_on(
+    run: &Path,
+    steps: u32,
+    view: &ViewOptions,
+    device: &DeviceOptions,
+    console: &Console,
+) -> Result<()> {
+    let part = Args {
+        view: view.clone(),
+        device: device.clone(),
+        ..part_args(run, steps)?
+    };
+    let mut done = continued::continue_run(&part, run, Wall::start(), console)?;
+    report(&part, &mut done, console)
+}
+
+/// Returns the options of `dapple train --continue OUT --steps +N`.
+fn part_args(out: &Path, steps: u32) -> Result<Args> {
     let mut run = OsString::from("--continue=");
     run.push(out);
     let command = Args::augment_args(clap::Command::new("train"));
     let words = ["train".into(), run, format!("--steps=+{steps}").into()];
     let matches = command.try_get_matches_from(words);
     let args = matches.and_then(|matches| Args::from_arg_matches(&matches));
-    let args = args.map_err(|e| Error::internal("the options of the part").caused_by(e))?;
-    Ok(Args { view, ..args })
+    args.map_err(|e| Error::internal("the options of the part").caused_by(e))
 }

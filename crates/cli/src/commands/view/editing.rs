@@ -203,12 +203,17 @@ impl Editing {
         }
     }
 
+    /// Returns the number of edits that are not saved.
+    pub fn unsaved(&self) -> usize {
+        self.session.as_ref().map_or(0, EditSession::unsaved)
+    }
+
     /// Writes unsaved edits as a recipe at the end, and prints its path.
     ///
     /// # Errors
     /// No folder is writable.
     pub fn end(&self, console: &Console) -> Result<()> {
-        let unsaved = self.session.as_ref().map_or(0, EditSession::unsaved);
+        let unsaved = self.unsaved();
         let (Some(session), Some(file), 1..) = (&self.session, &self.file, unsaved) else {
             return Ok(());
         };
