@@ -84,6 +84,10 @@ fn a_run_continues_to_the_same_bytes_also_after_a_stop_and_shows_its_parts() {
     let all = metrics(path, "a");
     assert_eq!(all["steps"], 400);
     assert_eq!(all["losses"][0]["step"], 1);
+    let change = &all["config"]["amendments"][0]["change"];
+    let rate = change["continuation"]["means"].as_f64().unwrap();
+    let line = format!("centres    learning rate {rate:.2e} to ");
+    assert!(said.contains(&line), "{line}: {said}");
     let part = &all["continuations"][0];
     assert_eq!((&part["after"], &part["steps"]), (&200.into(), &400.into()));
     let info = json(&ok_in(path, &["info", "a", "--json"]))["run"].clone();

@@ -140,7 +140,10 @@ fn dapple_view_trains_a_run_on_and_shows_the_new_results() {
     let served = Served::start(dapple().args(["view", "b", "--port=0"]).current_dir(path));
     let mut page = served.page();
     let status = page.told(|said| !said["train_on"].is_null());
-    assert_eq!((&status["step"], &status["train_on"]), (&json!(200), &json!(100)));
+    assert_eq!(
+        (&status["step"], &status["train_on"]),
+        (&json!(200), &json!(100))
+    );
     // Unsaved edits belong to the splats that a part replaces.
     let before = file(path, "b", "splats.ply");
     let right = json!({"range": {"property": "x", "from": 0.0}});
@@ -149,12 +152,19 @@ fn dapple_view_trains_a_run_on_and_shows_the_new_results() {
     page.told(|said| said["undo"] == 1);
     page.say(&json!({"type": "train-on", "steps": 50}));
     let status = page.told(|said| said["note"].is_string());
-    assert!(status["note"].as_str().unwrap().contains("not saved"), "{status}");
+    assert!(
+        status["note"].as_str().unwrap().contains("not saved"),
+        "{status}"
+    );
     assert!(file(path, "b", "splats.ply") == before);
     page.say(&json!({"type": "edit", "edit": "undo"}));
     page.told(|said| said["undo"] == 0);
     page.say(&json!({"type": "train-on", "steps": 50}));
-    let stage = page.told(|said| said["parts"].as_array().is_some_and(|parts| parts.len() == 2));
+    let stage = page.told(|said| {
+        said["parts"]
+            .as_array()
+            .is_some_and(|parts| parts.len() == 2)
+    });
     assert_eq!(stage["trains"], true);
     let status = page.told(|said| said["step"] == 250 && !said["train_on"].is_null());
     assert_eq!(status["train_on"], 125);

@@ -31,11 +31,12 @@ const STEPS_PER_PHOTO: u32 = 100;
 
 impl Joined {
     /// Returns the default number of steps of a part that `photos` photos have joined after `done` steps: at least 2 % and
-    /// at most 5 % of them.
+    /// at most 3 % of them.
     pub fn default_steps(photos: usize, done: u32) -> u32 {
         let photos = u32::try_from(photos).unwrap_or(u32::MAX);
         let least = (done / 50).max(1);
-        let most = (done / 20).max(least);
+        let most = (u64::from(done) * 3 / 100) as u32;
+        let most = most.max(least);
         photos.saturating_mul(STEPS_PER_PHOTO).clamp(least, most)
     }
 

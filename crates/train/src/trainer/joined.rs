@@ -159,21 +159,8 @@ fn showing(
         camera.resized(least(camera.width), least(camera.height))
     };
     let cameras: Vec<Camera> = views.iter().map(small).collect();
-    let mut shows = vec![false; views.len()];
-    contributions::each(
-        engine.as_mut(),
-        splats,
-        &cameras,
-        &settings,
-        |view, weights| {
-            let own = weights.zip(trained).filter(|(_, trained)| **trained);
-            let own: f64 = own.map(|(weight, _)| weight).sum();
-            let camera = &cameras[view];
-            shows[view] = own >= BESIDE * f64::from(camera.width) * f64::from(camera.height);
-            Ok(())
-        },
-    )?;
-    Ok(shows)
+    let shares = contributions::shares(engine.as_mut(), splats, trained, &cameras, &settings)?;
+    Ok(shares.into_iter().map(|share| share >= BESIDE).collect())
 }
 
 /// Puts the trained Gaussians first, then those of `sky` among them, and those that are not trained last. Returns the

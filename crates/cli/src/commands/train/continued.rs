@@ -120,7 +120,7 @@ fn continue_into(
     });
     record_capture(&folder, (&scene, start), trainer.config(), console)?;
     if let Some(part) = trainer.history().continuations.last() {
-        let lines = plan(run, part, (&before, trainer.config()), psnr);
+        let lines = plan(run, part, (&before, &trainer.plan().to_config()), psnr);
         for line in &lines {
             console.note(line);
         }

@@ -1,6 +1,6 @@
 //! "Train on" from the page of `dapple view RUN`.
 //!
-//! 1. A finished run, alone, on an address of this machine offers it. Whoever can open a page at another address could
+//! 1. A finished run, alone, on an address of this machine offers it. Any user who can open a page at another address could
 //!    otherwise replace the results of the run.
 //! 2. With unsaved edits the page shows the reason for not training: the part replaces the splats that they belong to.
 //! 3. For the part, the engine of the pages closes; the viewer and its pages stay. Then the new results are shown.
