@@ -53,12 +53,12 @@ fn bytes(stage: Stage, w: &Work) -> u64 {
         Stage::Project => n * (components(w) * WORD + SPLAT + SPANS),
         // Visibility, depths, keys out; every pass of the sort reads and writes the keys.
         Stage::Order => n * SPANS + v * (WORD + KEY) + ORDER_PASSES * 2 * v * KEY,
-        // Keys and spans in; tiles of instances, first instances and histograms out.
-        Stage::Emit => v * (KEY + SPANS) + i * WORD + v * WORD + histograms,
+        // Keys and tile lists in; lists by depth, tiles and Gaussians of instances, first instances and histograms out.
+        Stage::Emit => v * (KEY + 2 * SPANS) + 2 * i * WORD + v * WORD + histograms,
         // Histograms in and out, ranges out.
         Stage::Ranges => 2 * histograms + (w.tiles + 1) * WORD,
-        // Keys, spans, tiles and places in; slots and their Gaussians out.
-        Stage::Sort => v * (KEY + SPANS) + i * WORD + 2 * histograms + 2 * i * WORD,
+        // Tiles and Gaussians of instances in, places in and out; slots and their Gaussians out.
+        Stage::Sort => 2 * i * WORD + 2 * histograms + 2 * i * WORD,
         Stage::Blend => walk + w.tiles * TILE,
         // Image (3 planes of floats) and photo (3 bytes) in, once per pass; gradient out; the three
         // maps of SSIM out and in.

@@ -99,7 +99,7 @@ pub struct TileSpans {
 
 /// Tiles `first..=last` of one tile row.
 #[repr(C)]
-#[derive(Debug, Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+#[derive(Debug, Clone, Copy, Default, bytemuck::Pod, bytemuck::Zeroable)]
 pub struct Span {
     /// First tile column.
     pub first: u16,
@@ -170,10 +170,14 @@ pub struct Frame {
     pub order_scratch: Vec<AtomicU64>,
     /// Histograms of the sorting passes, `[chunks, digits]`.
     pub histograms: Vec<u32>,
+    /// Tiles of each visible Gaussian, by depth.
+    pub ranked: Vec<TileSpans>,
     /// Index of each chunk's first instance.
     pub emit_starts: Vec<usize>,
     /// Tile of each instance, in emission order.
     pub instance_tile: Vec<u32>,
+    /// Gaussian of each instance, in emission order.
+    pub instance_gaussian: Vec<u32>,
     /// Position of each instance after sorting: its gradient slot.
     pub instance_slot: Vec<u32>,
     /// First instance of each Gaussian, `[N]`.
@@ -221,10 +225,10 @@ impl Frame {
     }
 }
 
-/// Returns the number of visible Gaussians per task of `emit` and `sort`: at most 64 tasks, so that
-/// their histograms are small. Depends only on the count, never on the threads.
+/// Returns the number of visible Gaussians per task of `order`, `emit` and `sort`: at most 64 tasks of at least 16 384, so
+/// that their histograms are small. Depends only on the count, never on the threads.
 pub fn rank_chunk(visible: usize) -> usize {
-    visible.div_ceil(64).max(4096)
+    visible.div_ceil(64).max(16_384)
 }
 
 /// Returns the first-plane row and the lane of a pixel within a row of tiles.

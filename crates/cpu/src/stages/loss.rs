@@ -149,6 +149,7 @@ impl<'a> Comparison<'a> {
     }
 
     /// Loads row `y` of render and photo for one channel, shifted, into padded lines.
+    #[inline(always)]
     fn load_row(
         &self,
         image: &[Row],

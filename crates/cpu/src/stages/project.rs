@@ -246,6 +246,7 @@ fn colour<S: Simd>(
 
 /// Lists the tiles whose pixel centres the ellipse `d^T conic d <= level` reaches. On a ring a row of tiles has two
 /// spans, one for each copy of the ellipse: see [`dapple_engine::camera_model::copies`].
+#[inline(always)]
 fn touched_tiles(
     splat: &Splat2d,
     conic: [f32; 4],
@@ -316,11 +317,13 @@ fn touched_tiles(
 
 /// Returns the first tile whose last pixel centre is not before `low`: a tile reaches from its first pixel centre to
 /// its last, [16 i + 0.5, 16 i + 15.5].
+#[inline(always)]
 fn first_tile(low: f32) -> u32 {
     ((low - (TILE - 0.5)) / TILE).ceil().max(0.0) as u32
 }
 
 /// Returns the last of `count` tiles whose first pixel centre is not beyond `high`.
+#[inline(always)]
 fn last_tile(high: f32, count: u32) -> u32 {
     (((high - 0.5) / TILE).floor().max(0.0) as u32).min(count - 1)
 }
@@ -342,6 +345,7 @@ struct Ellipse {
 impl Ellipse {
     /// Returns the first and the last tile of a tile row, among `from..end`, that the ellipse with its centre in column
     /// `mx` reaches.
+    #[inline(always)]
     fn tiles(&self, mx: f32, row: u32, [from, end]: [u32; 2]) -> Option<[u32; 2]> {
         let ([_, my], [rx, ry], [width, height]) = (self.mean, self.radius, self.size);
         let [a, b, c, inverse_determinant] = self.conic;

@@ -3,22 +3,19 @@
 //! The stage is a counting sort. `ranges` has given every (tile, chunk) its place, and each chunk
 //! moves its instances there in order. The place of an instance is its gradient slot.
 
-use crate::frame::{CameraF32, Frame, grow, grow_cells, rank_chunk, split_by_lengths};
+use crate::frame::{CameraF32, Frame, grow, grow_cells, split_by_lengths};
 use rayon::prelude::*;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Fills `slot_gaussian` and `instance_slot`.
 pub fn run(camera: &CameraF32, frame: &mut Frame) {
-    let visible = frame.counts.visible as usize;
     let instances = frame.counts.instances as usize;
-    let size = rank_chunk(visible);
     let tiles = camera.tile_count();
     let Frame {
-        spans_of,
-        order,
         histograms,
         emit_starts,
         instance_tile,
+        instance_gaussian,
         instance_slot,
         slot_gaussian,
         ..
@@ -31,19 +28,15 @@ pub fn run(camera: &CameraF32, frame: &mut Frame) {
     split_by_lengths(instance_slot, lengths)
         .into_par_iter()
         .zip(histograms[..chunks * tiles].par_chunks_mut(tiles.max(1)))
-        .zip(order[..visible].par_chunks(size))
         .zip(&*emit_starts)
-        .for_each(|(((own, places), keys), &start)| {
-            let mut at = 0;
-            for key in keys {
-                let gaussian = key.load(Relaxed) as u32;
-                for _ in 0..spans_of[gaussian as usize].tiles {
-                    let place = &mut places[instance_tile[start + at] as usize];
-                    slot_gaussian[*place as usize].store(gaussian, Relaxed);
-                    own[at] = *place;
-                    *place += 1;
-                    at += 1;
-                }
+        .for_each(|((own, places), &start)| {
+            let tiles = &instance_tile[start..][..own.len()];
+            let gaussians = &instance_gaussian[start..][..own.len()];
+            for ((own, &tile), &gaussian) in own.iter_mut().zip(tiles).zip(gaussians) {
+                let place = &mut places[tile as usize];
+                slot_gaussian[*place as usize].store(gaussian, Relaxed);
+                *own = *place;
+                *place += 1;
             }
         });
 }
