@@ -6,6 +6,7 @@
 //! - [`bounded`]: reads of whole files, up to a limit.
 //! - [`numbers`]: numbers formatted for readers.
 //! - [`printable`]: file names made safe for terminals.
+//! - [`quantiles`]: medians and quantiles.
 //! - [`settings`](mod@settings): settings, one row each.
 //! - [`text`]: byte order marks and UTF-16 in text files.
 
@@ -15,6 +16,7 @@ mod error;
 pub mod numbers;
 mod printable;
 mod progress;
+pub mod quantiles;
 pub mod settings;
 #[doc(hidden)]
 pub mod test_requirements;

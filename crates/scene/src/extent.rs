@@ -13,7 +13,8 @@
 
 use crate::origin::position;
 use crate::{Camera, Dataset, Point, Tracks};
-use dapple_splats::outliers::{self, median};
+use dapple_base::quantiles::median;
+use dapple_splats::outliers;
 use glam::{DVec2, DVec3};
 use std::f64::consts::PI;
 

@@ -8,9 +8,9 @@
 //!    ([`local_origin`]). It is a multiple of a power of ten below the extent. Else it is zero, and no bit changes.
 //! 3. Positions count from it. `.ply` files record it as a comment ([`crate::splat_file::SplatMetadata::origin`]).
 
-use crate::outliers::median;
 use crate::similarity::Similarity;
 use crate::{Camera, Point, Splats};
+use dapple_base::quantiles::median;
 use glam::DVec3;
 
 /// Coordinates beyond this many times the extent lose precision as `f32`: their steps, 6e-8 of them, reach the

@@ -5,6 +5,7 @@
 //! 2. Centres are outliers if they are beyond 5 usual distances, behind a gap of 3 times, and at most one in four.
 
 use crate::Pose;
+use dapple_base::quantiles::median;
 use glam::DVec3;
 
 /// Number of usual distances beyond which a camera may be an outlier. Among ten captures of hand-held cameras and
@@ -19,16 +20,6 @@ const MOST: usize = 4;
 
 /// Limit of rounding without points, as a share of the coordinates' size (at least 1).
 const ROUNDING: f64 = 1e-6;
-
-/// Returns the median, the upper one of two; `None` of an empty list.
-pub fn median(mut values: Vec<f64>) -> Option<f64> {
-    let middle = values.len() / 2;
-    if values.is_empty() {
-        return None;
-    }
-    let (_, median, _) = values.select_nth_unstable_by(middle, f64::total_cmp);
-    Some(*median)
-}
 
 /// Returns the median of the finite centres along each axis; `None` if there is none.
 pub fn middle(centres: &[DVec3]) -> Option<DVec3> {

@@ -9,6 +9,7 @@
 //!    Training leaves faint Gaussians anywhere, so only those count that are more opaque than `SOLID`.
 
 use crate::Splats;
+use dapple_base::quantiles;
 use glam::{DMat4, DVec3, DVec4};
 
 /// Least logit of the opacity of a Gaussian that counts: 0.1.
@@ -83,13 +84,7 @@ pub fn last(splats: &Splats) -> Option<(Vec<usize>, usize)> {
 
 /// Returns the value below which this part of the values is; 0 without values.
 fn quantile(values: impl Iterator<Item = f64>, part: f64) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    let last = values.len().saturating_sub(1);
-    values
-        .get((last as f64 * part) as usize)
-        .copied()
-        .unwrap_or_default()
+    quantiles::quantile(values.collect(), part).unwrap_or_default()
 }
 
 /// Returns centre and radius of the sphere through points, by least squares on |p|^2 = 2 p c + r^2 - |c|^2; `None` if they

@@ -26,6 +26,7 @@
 
 use crate::contributions::stopped;
 use crate::evaluate::target;
+use dapple_base::quantiles;
 use dapple_engine::score::mask_counts;
 use dapple_engine::{Engine, EngineExt, RenderSettings};
 use dapple_scene::{Photo, Progress, Result, Splats, View};
@@ -262,13 +263,8 @@ fn for_each_photo(
 fn derivatives(off: &[Option<f32>], seed: u64) -> (Vec<f32>, Vec<f32>) {
     let every = off.len().div_ceil(MEDIAN_SAMPLES).max(1);
     let sample = off.iter().step_by(every).flatten();
-    let mut sizes: Vec<f32> = sample.map(|r| r.abs()).collect();
-    let middle = sizes.len() / 2;
-    let median = match sizes.is_empty() {
-        true => 0.0,
-        false => *sizes.select_nth_unstable_by(middle, f32::total_cmp).1,
-    };
-    let scale = (MEDIANS * median).max(LEAST_SCALE);
+    let median = quantiles::median(sample.map(|r| r.abs()).collect());
+    let scale = (MEDIANS * median.unwrap_or_default()).max(LEAST_SCALE);
     let both = off.par_iter().enumerate().map(|(value, off)| match off {
         None => (0.0, 0.0),
         Some(r) => {

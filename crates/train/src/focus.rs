@@ -15,6 +15,7 @@ use crate::TrainConfig;
 use crate::config::FocusRegion;
 use crate::evaluate::{FocusScores, Scoring, scores_inside};
 use crate::random::{Purpose, generator, unit};
+use dapple_base::quantiles;
 use dapple_device::BoxedEngine;
 use dapple_engine::focus::{FocusView, VIEWS, WHOLE};
 use dapple_engine::{DensityFocus, RenderSettings};
@@ -224,11 +225,7 @@ fn sees(camera: &Camera, point: DVec3) -> bool {
 
 /// Returns the median of points, by coordinate; `None` without one.
 fn median(points: &[DVec3]) -> Option<DVec3> {
-    let coordinate = |k: usize| {
-        let mut values: Vec<f64> = points.iter().map(|point| point[k]).collect();
-        values.sort_by(f64::total_cmp);
-        values.get(values.len() / 2).copied()
-    };
+    let coordinate = |k: usize| quantiles::median(points.iter().map(|point| point[k]).collect());
     Some(DVec3::new(coordinate(0)?, coordinate(1)?, coordinate(2)?))
 }
 

@@ -10,6 +10,7 @@
 use crate::TrainConfig;
 use crate::config::Background;
 use crate::views::choose_views;
+use dapple_base::quantiles;
 use dapple_scene::{Camera, Dataset, Photo, Point, Result};
 use glam::DVec3;
 
@@ -140,9 +141,8 @@ fn border(photo: &Photo) -> Vec<[u8; 3]> {
 
 fn median(pixels: &[[u8; 3]]) -> [u8; 3] {
     std::array::from_fn(|channel| {
-        let mut values: Vec<u8> = pixels.iter().map(|pixel| pixel[channel]).collect();
-        let middle = values.len() / 2;
-        *values.select_nth_unstable(middle).1
+        let values = pixels.iter().map(|pixel| pixel[channel]).collect();
+        quantiles::median(values).unwrap_or_default()
     })
 }
 

@@ -4,6 +4,7 @@ use super::Seen;
 use crate::cameras::{DEFAULT_FIELD_OF_VIEW, focal};
 use dapple::live::InitialView;
 use dapple::scene::{Camera, Error, Lens, Pose, Result, Splats};
+use dapple_base::quantiles;
 use glam::{DQuat, DVec3};
 use std::f64::consts::TAU;
 
@@ -109,10 +110,7 @@ impl CameraOrbit {
         if splats.is_empty() {
             return Err(Error::input("there are no splats to orbit"));
         }
-        let median = |mut values: Vec<f64>| {
-            let middle = values.len() / 2;
-            *values.select_nth_unstable_by(middle, f64::total_cmp).1
-        };
+        let median = |values: Vec<f64>| quantiles::median(values).unwrap_or_default();
         let axis = |k: usize| median(splats.means.iter().map(|m| f64::from(m[k])).collect());
         let target = DVec3::new(axis(0), axis(1), axis(2));
         let distances = splats

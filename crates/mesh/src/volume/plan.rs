@@ -4,6 +4,7 @@ use super::blocks::{BYTES_PER_BLOCK, Blocks, Grid};
 use super::levels::is_in_box;
 use super::maps::DepthMap;
 use crate::view::Pinhole;
+use dapple_base::quantiles;
 use dapple_base::{Error, Result};
 use glam::Vec3;
 
@@ -282,12 +283,8 @@ fn shown(low: Vec3, high: Vec3) -> String {
 }
 
 /// Returns the median; 0 without values.
-pub(crate) fn median(mut values: Vec<f32>) -> f32 {
-    let middle = values.len() / 2;
-    if values.is_empty() {
-        return 0.0;
-    }
-    *values.select_nth_unstable_by(middle, f32::total_cmp).1
+pub(crate) fn median(values: Vec<f32>) -> f32 {
+    quantiles::median(values).unwrap_or_default()
 }
 
 /// Returns the bytes of the depth maps of these cameras, at `1 / factor` of their size.

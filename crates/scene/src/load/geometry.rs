@@ -13,6 +13,7 @@
 
 use super::readings::{Kind, Probe, Reading, readings};
 use crate::{Camera, Capture, Lens, Rays};
+use dapple_base::quantiles;
 use glam::{DVec2, DVec3};
 use std::collections::HashMap;
 
@@ -425,9 +426,7 @@ fn residual(capture: &Capture, reading: &Reading) -> Option<(f64, f64)> {
 }
 
 fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let mut values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
-    let middle = values.len() / 2;
-    (!values.is_empty()).then(|| *values.select_nth_unstable_by(middle, f64::total_cmp).1)
+    quantiles::median(values.filter(|value| value.is_finite()).collect())
 }
 
 #[cfg(test)]

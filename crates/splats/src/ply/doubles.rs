@@ -1,8 +1,8 @@
 //! Positions that a PLY file stores in doubles.
 
 use super::table::{Column, Table};
-use crate::outliers::median;
 use crate::{Point, origin};
+use dapple_base::quantiles::median;
 use glam::DVec3;
 
 /// Maximum number of rows from which a middle is computed.

@@ -1,5 +1,6 @@
 //! Small copies of some photos, in which world points are looked up.
 
+use dapple_base::quantiles;
 use dapple_scene::{Camera, Dataset, Photo, Rays, Result};
 use glam::{DVec2, DVec3};
 use rayon::prelude::*;
@@ -139,11 +140,6 @@ pub(super) fn seen_colour(shots: &[Shot], point: DVec3) -> Option<[u8; 3]> {
             channel.push(value);
         }
     }
-    let middle = channels[0].len() / 2;
-    (!channels[0].is_empty()).then(|| {
-        channels.each_mut().map(|values| {
-            let (_, median, _) = values.select_nth_unstable(middle);
-            *median
-        })
-    })
+    let [r, g, b] = channels.map(quantiles::median);
+    Some([r?, g?, b?])
 }

@@ -7,6 +7,7 @@
 //! 4. A sky is sure if it is bright or blue: nearly white and lighter than the rest of the photo, or of more blue than red.
 //! 5. Hardly any sparse points that were found in the photo are in it.
 
+use dapple_base::quantiles;
 use dapple_scene::{Photo, Rays, View};
 use glam::{DVec2, DVec3};
 
@@ -227,11 +228,8 @@ fn neighbours(i: usize, [width, height]: [usize; 2]) -> impl Iterator<Item = usi
 }
 
 /// Returns the value below which this part of the values is; 0 without values.
-fn quantile(mut values: Vec<f64>, part: f64) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let last = values.len().saturating_sub(1);
-    let found = values.get((last as f64 * part) as usize);
-    found.copied().unwrap_or_default()
+fn quantile(values: Vec<f64>, part: f64) -> f64 {
+    quantiles::quantile(values, part).unwrap_or_default()
 }
 
 fn luma([r, g, b]: [u8; 3]) -> f64 {

@@ -13,6 +13,7 @@ use crate::splat_file::files::Files;
 use crate::splat_file::packed::{linear_scale, logit};
 use crate::splat_file::{ReadOptions, SplatMetadata, extras};
 use crate::{Error, Result, Splats};
+use dapple_base::quantiles;
 use std::collections::BTreeMap;
 
 /// Bytes of a Gaussian in memory, and maximum growth of a byte of a file, as in packed formats: one mesh may be shown
@@ -313,12 +314,10 @@ fn coarse(splats: &Splats) -> Option<String> {
         .fold(0.0f32, |far, v| far.max(v.abs()));
     let step = far * f32::EPSILON;
     let longest = |s: &[f32; 3]| s.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    let mut sizes: Vec<f32> = splats.scales.iter().map(longest).collect();
-    let middle = sizes.len() / 2;
-    if sizes.is_empty() || !far.is_finite() {
+    let median = quantiles::median(splats.scales.iter().map(longest).collect())?;
+    if !far.is_finite() {
         return None;
     }
-    let (_, median, _) = sizes.select_nth_unstable_by(middle, f32::total_cmp);
     (step > 0.2 * median.exp()).then(|| {
         format!(
             "the splats are up to {far:.0} units from the origin, where positions are {step:.2} apart, and half of \

@@ -1,5 +1,6 @@
 //! Sorts Gaussians along a Morton curve.
 
+use dapple_base::quantiles;
 use rayon::prelude::*;
 
 /// Bits of each axis.
@@ -55,12 +56,8 @@ fn sorted<K: Ord + Send>(
 }
 
 /// Returns the median; 0 for an empty list.
-fn median(mut values: Vec<f32>) -> f32 {
-    let at = values.len() / 2;
-    match values.is_empty() {
-        true => 0.0,
-        false => *values.select_nth_unstable_by(at, f32::total_cmp).1,
-    }
+fn median(values: Vec<f32>) -> f32 {
+    quantiles::median(values).unwrap_or_default()
 }
 
 /// Computes the code of a position in a box on the curve.

@@ -19,6 +19,7 @@
 
 use crate::TrainConfig;
 use crate::config::{DepthConfig, DepthSource};
+use dapple_base::quantiles;
 use dapple_engine::DepthSample;
 use dapple_scene::{Camera, Dataset, DepthMap, Error, Rays, Result, View};
 use glam::DVec3;
@@ -213,10 +214,9 @@ fn fit(map: &DepthMap, points: &[Seen]) -> Option<(f64, f64)> {
     (line.0 > 0.0).then_some(line)
 }
 
-/// Returns the median of at least one number.
-fn median(mut values: Vec<f64>) -> f64 {
-    let middle = values.len() / 2;
-    *values.select_nth_unstable_by(middle, f64::total_cmp).1
+/// Returns the median; 0 without values.
+fn median(values: Vec<f64>) -> f64 {
+    quantiles::median(values).unwrap_or_default()
 }
 
 /// Returns the line through weighted pairs.

@@ -8,6 +8,7 @@
 
 use super::Vectors;
 use crate::splat_file::nearest::limit;
+use dapple_base::quantiles;
 
 /// Share of components within a fourth of the grid, and maximum number of sampled components.
 const WITHIN: f64 = 0.999;
@@ -39,12 +40,8 @@ impl Grid {
         };
         let largest = rows.iter().flat_map(away).fold(0.0, f32::max);
         let step = (rows.len() * dim).div_ceil(LOOKED_AT).max(1);
-        let mut some: Vec<f32> = rows.iter().step_by(step).flat_map(away).collect();
-        let within = (some.len().saturating_sub(1) as f64 * WITHIN) as usize;
-        let usual = match some.is_empty() {
-            true => 0.0,
-            false => *some.select_nth_unstable_by(within, f32::total_cmp).1,
-        };
+        let some = rows.iter().step_by(step).flat_map(away).collect();
+        let usual = quantiles::quantile(some, WITHIN).unwrap_or_default();
         let side = match usual > 0.0 {
             true => largest.min(4.0 * usual),
             false => largest,
