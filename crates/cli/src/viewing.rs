@@ -216,6 +216,7 @@ pub fn shown_settings(config: &TrainConfig, sh_degree: u8) -> RenderSettings {
         depth: false,
         surface: false,
         antialias: config.antialias,
+        extra_dilation: 0.0,
     }
 }
 

@@ -200,7 +200,7 @@ fn sampling_rate(mean: [f32; 3], camera: &CameraF32, near: f32) -> f32 {
     }
 }
 
-/// Returns the dilation of cov2d.
+/// Returns the usual dilation of cov2d.
 pub const fn dilation(antialias: bool) -> f32 {
     if antialias {
         MIP_DILATION

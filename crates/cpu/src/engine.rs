@@ -129,7 +129,7 @@ impl CpuEngine {
 
     fn train_step(&mut self, view: ViewId, settings: &StepSettings) -> Result<()> {
         let photo = self.views.photo(view)?;
-        let camera = self.views.camera(view)?.with_near(settings.render.near);
+        let camera = self.views.camera(view)?.with(&settings.render);
         self.batch.step(settings.batch)?;
         let step = StepContext {
             view,

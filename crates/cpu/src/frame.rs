@@ -5,7 +5,7 @@
 
 use crate::simd::{ROW, Row};
 use dapple_engine::constants::NEAR;
-use dapple_engine::{PosedCamera, RefinedPose, StepCounts};
+use dapple_engine::{PosedCamera, RefinedPose, RenderSettings, StepCounts};
 use dapple_scene::{Camera, Result};
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -20,12 +20,14 @@ pub const PLANES: usize = 4;
 /// Rows of one tile in a tiled image.
 pub const TILE_ROWS: usize = PLANES * ROW;
 
-/// Camera with the near plane of a render.
+/// Camera with the near plane and the dilation of a render.
 #[derive(Debug, Clone, Copy)]
 pub struct CameraF32 {
     posed: PosedCamera,
     /// Near plane: Gaussians nearer than this are culled.
     pub near: f32,
+    /// [`RenderSettings::extra_dilation`].
+    pub extra_dilation: f32,
 }
 
 impl CameraF32 {
@@ -34,6 +36,7 @@ impl CameraF32 {
         Ok(Self {
             posed: PosedCamera::new(camera)?,
             near: NEAR,
+            extra_dilation: 0.0,
         })
     }
 
@@ -46,10 +49,14 @@ impl CameraF32 {
         }
     }
 
-    /// Returns the camera with another near plane.
+    /// Returns the camera with the near plane and the dilation of these settings.
     #[must_use]
-    pub fn with_near(self, near: f32) -> Self {
-        Self { near, ..self }
+    pub fn with(self, settings: &RenderSettings) -> Self {
+        Self {
+            near: settings.near,
+            extra_dilation: settings.extra_dilation,
+            ..self
+        }
     }
 }
 

@@ -168,9 +168,8 @@ pub fn project<S: Simd, C: Projector, const ANTIALIAS: bool>(
         let normal = cross(u[0], u[1]);
         dot(normal, normal)
     };
-    let d = antialias::dilation(ANTIALIAS);
-    let dilation = s.k(d);
-    let determinant = dilation.mul_add(uu0 + uu1, area2) + s.k(d * d);
+    let dilation = s.k(antialias::dilation(ANTIALIAS)) + camera.extra_dilation;
+    let determinant = dilation.mul_add(uu0 + uu1, area2) + dilation * dilation;
     let inverse = s.k(1.0) / determinant;
     if ANTIALIAS {
         opacity = opacity * (area2 * inverse).sqrt();

@@ -26,16 +26,20 @@ pub struct RenderSettings {
     /// render dilates by [`crate::constants::MIP_DILATION`] and lowers opacities by as much as the dilation
     /// enlarges ellipses. 3D filters apply if a step has set them. See [`crate::filter_3d`].
     pub antialias: bool,
+    /// Added to the usual dilation, pixels squared; negative, but above minus the usual one, for less. See
+    /// [`Self::dilation`]. Training leaves it at 0.
+    #[serde(default)]
+    pub extra_dilation: f32,
 }
 
 impl RenderSettings {
     /// Returns the value that is added to the diagonal of projected covariances, pixels squared.
     pub fn dilation(&self) -> f32 {
-        if self.antialias {
-            crate::constants::MIP_DILATION
-        } else {
-            crate::constants::DILATION
-        }
+        let usual = match self.antialias {
+            true => crate::constants::MIP_DILATION,
+            false => crate::constants::DILATION,
+        };
+        usual + self.extra_dilation
     }
 }
 
@@ -49,6 +53,7 @@ impl Default for RenderSettings {
             depth: false,
             surface: false,
             antialias: false,
+            extra_dilation: 0.0,
         }
     }
 }

@@ -79,11 +79,12 @@ fn surface_profiles_of(
     let beside0 = cross(p.u0, along);
     let beside1 = cross(p.u1, along);
     let sides = dot(beside0, beside0) + dot(beside1, beside1);
-    let dilated = DILATION * fma(DILATION, dot(along, along), sides);
+    let dilation = DILATION + step.extra_dilation;
+    let dilated = dilation * fma(dilation, dot(along, along), sides);
     let normal = cross(p.u0, p.u1);
     let determinant = dot(normal, normal)
-        + DILATION * (dot(p.u0, p.u0) + dot(p.u1, p.u1))
-        + DILATION * DILATION;
+        + dilation * (dot(p.u0, p.u0) + dot(p.u1, p.u1))
+        + dilation * dilation;
     let variance = fma(volume, volume, dilated) / determinant;
     let is_finite = is_finite_bits(magnitude(variance));
     let deviation = sqrt(select(depth * depth, variance, is_finite));

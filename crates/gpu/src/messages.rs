@@ -77,6 +77,7 @@ pub fn render_immediates(
         sh_degree: settings.sh_degree.min(sh_degree).into(),
         background: settings.background,
         near: settings.near,
+        extra_dilation: settings.extra_dilation,
         cap: match settings.max_gaussians_per_tile {
             0 => default_cap,
             cap => cap,

@@ -119,12 +119,12 @@ impl Rasterizer {
         token: u64,
         camera: &PyCamera,
         near: f32,
-        antialias: bool,
+        dilation: (bool, f32),
         depth: bool,
     ) -> PyResult<Images<'py>> {
         let camera = camera.camera;
         let image = self.work(py, |state| {
-            let settings = state.settings(token, near, antialias, depth)?;
+            let settings = state.settings(token, near, dilation, depth)?;
             state.engine.render(&camera, &settings)
         })?;
         let (height, width) = (camera.height as usize, camera.width as usize);
@@ -140,7 +140,7 @@ impl Rasterizer {
 
     /// Returns the gradients of a scalar by the arrays of an upload, from its derivatives by colours, alpha and the sum of
     /// weighted depths.
-    #[pyo3(signature = (token, camera, near, antialias, by_rgb, by_alpha, by_depth = None))]
+    #[pyo3(signature = (token, camera, near, dilation, by_rgb, by_alpha, by_depth = None))]
     #[expect(clippy::too_many_arguments, reason = "derivatives by all outputs")]
     fn gradients<'py>(
         &self,
@@ -148,7 +148,7 @@ impl Rasterizer {
         token: u64,
         camera: &PyCamera,
         near: f32,
-        antialias: bool,
+        dilation: (bool, f32),
         by_rgb: Array<'_>,
         by_alpha: Array<'_>,
         by_depth: Option<Array<'_>>,
@@ -163,7 +163,7 @@ impl Rasterizer {
                 .transpose()?,
         };
         let (by, pose, n, width) = self.work(py, |state| {
-            let settings = state.settings(token, near, antialias, derivative.depth.is_some())?;
+            let settings = state.settings(token, near, dilation, derivative.depth.is_some())?;
             let engine = &mut state.engine;
             let found =
                 engine.differentiate(&camera, &settings, &derivative, GradientParts::All)?;
@@ -218,14 +218,14 @@ impl State {
         &self,
         token: u64,
         near: f32,
-        antialias: bool,
+        dilation: (bool, f32),
         depth: bool,
     ) -> Result<RenderSettings> {
         let of = self.uploaded.as_ref().filter(|_| token == self.token);
         let of = of.ok_or_else(stale)?;
         Ok(RenderSettings {
             depth,
-            ..settings(of.degree(), near, antialias)
+            ..settings(of.degree(), near, dilation)
         })
     }
 }

@@ -103,10 +103,10 @@ pub fn render_shared(
     camera: &PyCamera,
     sh_degree: u8,
     near: f32,
-    antialias: bool,
+    dilation: (bool, f32),
     keep: bool,
 ) -> PyResult<()> {
-    let settings = settings(sh_degree, near, antialias);
+    let settings = settings(sh_degree, near, dilation);
     let camera = camera.camera;
     rasterizer.get().work(rasterizer.py(), |state| {
         let image = state.buffer(image)?;
@@ -133,9 +133,9 @@ pub fn gradients_shared<'py>(
     camera: &PyCamera,
     sh_degree: u8,
     near: f32,
-    antialias: bool,
+    dilation: (bool, f32),
 ) -> PyResult<Bound<'py, PyAny>> {
-    let settings = settings(sh_degree, near, antialias);
+    let settings = settings(sh_degree, near, dilation);
     let camera = camera.camera;
     let pose = rasterizer.get().work(rasterizer.py(), |state| {
         let (derivative, rows, target) = memory;
@@ -178,12 +178,16 @@ impl State {
     }
 }
 
-/// Returns the settings of a render over black.
-pub fn settings(sh_degree: u8, near: f32, antialias: bool) -> RenderSettings {
-    RenderSettings {
+/// Returns the settings of a render over black: anti-aliased or not, with this dilation, pixels squared.
+pub fn settings(sh_degree: u8, near: f32, (antialias, dilation): (bool, f32)) -> RenderSettings {
+    let usual = RenderSettings {
         sh_degree,
         near,
         antialias,
         ..RenderSettings::default()
+    };
+    RenderSettings {
+        extra_dilation: dilation - usual.dilation(),
+        ..usual
     }
 }

@@ -218,7 +218,12 @@ class Gradients(unittest.TestCase):
         self.check(camera_model="fisheye")
 
     def test_antialiased(self):
+        self.check(rasterize_mode="antialiased")
         self.check(rasterize_mode="antialiased", eps2d=0.1)
+
+    def test_dilations(self):
+        self.check(eps2d=0.05)
+        self.check(eps2d=2.0)
 
     def test_background(self):
         arrays, behind = scene(), np.full((2, 3), 0.5, np.float32)
@@ -258,13 +263,15 @@ class Mistakes(unittest.TestCase):
     def test_values(self):
         self.refused(dapple.InputError, "width", width=0)
         self.refused(dapple.InputError, "render_mode", render_mode="rgb")
+        for value in (0.0, -0.1, float("nan"), float("inf")):
+            self.refused(dapple.InputError, "eps2d", eps2d=value)
         self.refused(dapple.InputError, "viewmats", viewmats=np.zeros((2, 4, 4), np.float32))
         self.refused(dapple.InputError, "viewmats", viewmats=np.full((2, 4, 4), np.nan, np.float32))
         self.refused(dapple.UnsupportedError, "sh_degree", sh_degree=4)
 
     def test_what_is_not_supported_says_so_by_name(self):
         for name, value in (("absgrad", True), ("sparse_grad", True), ("distributed", True), ("covars", 1),
-                            ("camera_model", "ortho"), ("eps2d", 0.2), ("tile_size", 8), ("with_eval3d", True)):
+                            ("camera_model", "ortho"), ("tile_size", 8), ("with_eval3d", True)):
             self.refused(dapple.UnsupportedError, name, **{name: value})
 
     def test_arrays_that_are_not_contiguous_are_copied(self):

@@ -229,6 +229,7 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         depth: false,
         surface: false,
         antialias: config.antialias || metadata.antialiased,
+        extra_dilation: 0.0,
     };
     if video::is_video(&args.out) {
         refuse_existing(&args.out, args.overwrite)?;

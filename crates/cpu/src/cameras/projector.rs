@@ -88,6 +88,8 @@ pub struct CameraV<S: Simd, C: Projector> {
     pub jacobian_max: [V<S>; 2],
     /// Near plane.
     pub near: V<S>,
+    /// Dilation beyond the usual one, pixels squared.
+    pub extra_dilation: V<S>,
     /// Constants of the model.
     pub model: C::Constants<S>,
 }
@@ -105,6 +107,7 @@ impl<S: Simd, C: Projector> CameraV<S, C> {
             jacobian_min: each!(2, |i| s.k(camera.jacobian_min[i])),
             jacobian_max: each!(2, |i| s.k(camera.jacobian_max[i])),
             near: s.k(camera.near),
+            extra_dilation: s.k(camera.extra_dilation),
             model: C::constants(s, camera),
         }
     }

@@ -97,7 +97,7 @@ impl Engine for CpuEngine {
     }
 
     fn render(&mut self, camera: &Camera, settings: &RenderSettings) -> Result<Rendered> {
-        let camera = CameraF32::new(camera)?.with_near(settings.near);
+        let camera = CameraF32::new(camera)?.with(settings);
         on_pool(self, |engine| {
             engine.forward(&camera, settings, BlendExtra::depths(settings.depth));
             if settings.surface {
@@ -136,7 +136,7 @@ impl Engine for CpuEngine {
         derivative: &ImageDerivative<'_, f32>,
         _parts: GradientParts,
     ) -> Result<Gradients<f32>> {
-        let camera = CameraF32::new(camera)?.with_near(settings.near);
+        let camera = CameraF32::new(camera)?.with(settings);
         let mode = Mode {
             depths: derivative.depth.is_some(),
             ..Mode::default()
@@ -207,7 +207,7 @@ impl Showing for CpuEngine {
         camera: &Camera,
         settings: &RenderSettings,
     ) -> Result<RenderedBytes> {
-        let camera = CameraF32::new(camera)?.with_near(settings.near);
+        let camera = CameraF32::new(camera)?.with(settings);
         on_pool(self, |engine| {
             engine.forward(&camera, settings, BlendExtra::Nothing);
         });
@@ -215,7 +215,7 @@ impl Showing for CpuEngine {
     }
 
     fn blend_counts(&mut self, camera: &Camera, settings: &RenderSettings) -> Result<BlendCounts> {
-        let camera = CameraF32::new(camera)?.with_near(settings.near);
+        let camera = CameraF32::new(camera)?.with(settings);
         on_pool(self, |engine| {
             engine.forward(&camera, settings, BlendExtra::Counts);
         });

@@ -73,7 +73,7 @@ impl Sharded for CpuEngine {
         camera: &Camera,
         settings: &RenderSettings,
     ) -> Result<ShownPart<HostShipment>> {
-        let camera = CameraF32::new(camera)?.with_near(settings.near);
+        let camera = CameraF32::new(camera)?.with(settings);
         Ok(on_pool(self, |engine| {
             engine.project(&camera, settings, &KernelSlots::default())
         }))
@@ -85,7 +85,7 @@ impl Sharded for CpuEngine {
         settings: &RenderSettings,
         parts: &[HostShipment],
     ) -> Result<Rendered> {
-        let camera = CameraF32::new(camera)?.with_near(settings.near);
+        let camera = CameraF32::new(camera)?.with(settings);
         let gaussians = receive(parts, &mut self.frame)?.len();
         on_pool(self, |engine| {
             let projected = Projected {
@@ -140,7 +140,7 @@ impl CpuEngine {
         shown: &ShownPart<HostShipment>,
         sums: &HostShipment,
     ) -> Result<Option<NonFiniteReport>> {
-        let camera = self.views.camera(view)?.with_near(settings.render.near);
+        let camera = self.views.camera(view)?.with(&settings.render);
         self.batch.step(settings.batch)?;
         let mode = Mode::of_step(settings);
         let blocks = self.model.params.count() * ROW;
@@ -175,7 +175,7 @@ impl CpuEngine {
         settings: &StepSettings,
     ) -> Result<ShownPart<HostShipment>> {
         check_settings(settings)?;
-        let camera = self.views.camera(view)?.with_near(settings.render.near);
+        let camera = self.views.camera(view)?.with(&settings.render);
         on_pool(self, |engine| {
             antialias::refresh(settings, &mut engine.model, &engine.views);
         });
@@ -197,7 +197,7 @@ impl CpuEngine {
         parts: &[HostShipment],
     ) -> Result<ComparedView<HostShipment>> {
         let photo = self.views.photo(view)?;
-        let camera = self.views.camera(view)?.with_near(settings.render.near);
+        let camera = self.views.camera(view)?.with(&settings.render);
         let mut clock = Clock::start();
         let origins = receive(parts, &mut self.frame)?;
         let (render, mode) = (&settings.render, Mode::of_step(settings));

@@ -135,7 +135,8 @@ impl<C: Projector, const ANTIALIAS: bool> pulp::WithSimd for Chunk<'_, C, ANTIAL
             let mut fields = [Row::ZERO; FIELDS];
             for part in 0..parts::<S>() {
                 let p = projection::project::<S, C, ANTIALIAS>(s, block, part, &camera, filter_3d);
-                let found = profile(s, &p, &camera, antialias::dilation(ANTIALIAS));
+                let dilation = s.k(antialias::dilation(ANTIALIAS)) + camera.extra_dilation;
+                let found = profile(s, &p, &camera, dilation);
                 for k in 0..FIELDS {
                     found[k].store(&mut fields[k], part);
                 }
@@ -154,7 +155,7 @@ fn profile<S: Simd, C: Projector>(
     s: S,
     p: &Projection<S>,
     camera: &CameraV<S, C>,
-    dilation: f32,
+    dilation: V<S>,
 ) -> [V<S>; FIELDS] {
     let (zero, depth) = (s.k(0.0), C::depth(p.point));
     let forward = C::depth_row(camera, p.point);
@@ -181,7 +182,6 @@ fn profile<S: Simd, C: Projector>(
     let volume = dot(cross(u, v), along);
     let (beside_u, beside_v) = (cross(u, along), cross(v, along));
     let sides = dot(beside_u, beside_u) + dot(beside_v, beside_v);
-    let dilation = s.k(dilation);
     let dilated = dilation.mul_add(dot(along, along), sides) * dilation;
     let variance = volume.mul_add(volume, dilated) * p.inverse_determinant;
     let is_finite = variance.lt(s.k(f32::MAX));

@@ -171,9 +171,10 @@ fn project_gaussian(g: Gaussian, point: vec3f, view: View) -> Projection {
 #else
     let normal = cross(p.u0, p.u1);
 #endif
-    let determinant = dot(normal, normal) + DILATION * (uu0 + uu1) + DILATION * DILATION;
+    let dilation = DILATION + step.extra_dilation;
+    let determinant = dot(normal, normal) + dilation * (uu0 + uu1) + dilation * dilation;
     let inverse = 1.0 / determinant;
-    p.variance = vec2f(uu0 + DILATION, uu1 + DILATION);
+    p.variance = vec2f(uu0 + dilation, uu1 + dilation);
     p.conic = vec3f(p.variance.y, -dot(p.u0, p.u1), p.variance.x) * inverse;
     p.is_sound = is_finite_bits(magnitude(determinant));
 #if ANTIALIAS

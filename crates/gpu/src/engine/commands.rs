@@ -48,7 +48,7 @@ impl GpuEngine {
         }
         let sequence = self.ring.upcoming();
         match command {
-            Command::Step(view, settings) => self.encode_step(view, &settings, sequence)?,
+            Command::Step(view, ref settings) => self.encode_step(view, settings, sequence)?,
             Command::Densify(ref plan, steps) => self.encode_densify(plan, steps, sequence)?,
         }
         self.ring.enqueued();

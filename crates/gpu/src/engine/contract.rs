@@ -68,7 +68,7 @@ impl Engine for GpuEngine {
 
     fn step(&mut self, view: ViewId, settings: &StepSettings) -> Result<()> {
         self.batch.step(settings.batch)?;
-        self.enqueue(Command::Step(view, *settings))
+        self.enqueue(Command::Step(view, Box::new(*settings)))
     }
 
     fn densify(&mut self, plan: &DensifyPlan) -> Result<()> {

@@ -95,7 +95,7 @@ fn hints() -> Hints {
 /// A command that was enqueued and has not reported.
 #[derive(Debug, Clone)]
 enum Command {
-    Step(ViewId, StepSettings),
+    Step(ViewId, Box<StepSettings>),
     /// With the steps of the batch before it.
     Densify(Box<DensifyPlan>, u32),
 }

@@ -41,9 +41,9 @@ shared_struct! {
         shown: u32,
         /// Numbers of the features.
         features: features::Immediates,
+        /// Dilation beyond the usual one, pixels squared.
+        extra_dilation: f32,
         /// Not used: where there are no immediates the block is a uniform, whose size is a multiple of 16.
-        spare0: u32,
-        /// As before.
         spare1: u32,
         /// As before.
         spare2: u32,

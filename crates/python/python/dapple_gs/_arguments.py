@@ -10,6 +10,8 @@ from ._errors import ArgumentTypeError, InputError, UnsupportedError
 
 MODES = ("RGB", "D", "ED", "RGB+D", "RGB+ED")
 MOST_PIXELS_A_SIDE = 32768
+# Pixels squared; half of a picture of 1080 lines.
+MOST_EPS2D = 1e5
 
 
 @dataclass
@@ -27,6 +29,11 @@ class Options:
     antialiased: bool
     model: str
     coefficients: List[List[float]] = field(default_factory=list)
+
+    @property
+    def dilation(self):
+        """Mode and dilation as the engine takes them."""
+        return self.antialiased, self.eps2d
 
     @property
     def has_colors(self):
@@ -63,11 +70,8 @@ def options(width, height, *, near_plane, far_plane, radius_clip, eps2d, sh_degr
     if rasterize_mode not in ("classic", "antialiased"):
         raise InputError(f"rasterize_mode is {rasterize_mode!r}", "rasterize_mode", 'use "classic" or "antialiased"')
     antialiased = rasterize_mode == "antialiased"
-    filters = 0.1 if antialiased else 0.3
-    if not math.isclose(eps2d, filters, rel_tol=1e-6):
-        raise UnsupportedError(
-            f"eps2d={eps2d} with rasterize_mode={rasterize_mode!r} is not supported", "eps2d", f"use eps2d={filters}"
-        )
+    if not 0.0 < eps2d <= MOST_EPS2D:
+        raise InputError(f"eps2d is {eps2d}, not above 0 and at most {MOST_EPS2D:g}", "eps2d", "omit it, or use 0.3")
     if camera_model not in ("pinhole", "fisheye"):
         raise UnsupportedError(f"camera_model={camera_model!r} is not supported", "camera_model",
                                'use "pinhole" or "fisheye"')

@@ -243,7 +243,7 @@ class Call:
             for i, camera in enumerate(self.cameras):
                 number, pixels = link.pixels("image", options.height, options.width)
                 link.wait()
-                _native.render_shared(link.native, number, camera, self.degree, options.near_plane, options.antialiased,
+                _native.render_shared(link.native, number, camera, self.degree, options.near_plane, options.dilation,
                                       keep and i + 1 == len(self.cameras))
                 torch.sub(1, pixels[..., 3:], out=alphas[i])
                 image[i].copy_(pixels[..., :3])
@@ -276,7 +276,7 @@ class Call:
                 link.wait()
                 by_viewmats[i] = _native.gradients_shared(
                     link.native, (derivative, rows, target), n, self.cameras[i], self.degree, options.near_plane,
-                    options.antialiased)
+                    options.dilation)
                 by_means2d[i] = Rows(gradients, n, k).means2d
                 if total is None:
                     total = gradients

@@ -109,7 +109,7 @@ class Passes:
                     token, shift = self.upload(which, group[0], chunk)
                     for i in group:
                         rgb, alpha, depth = native.render(token, self.cameras[i], options.near_plane,
-                                                          options.antialiased, has_depth)
+                                                          options.dilation, has_depth)
                         alphas[i, ..., 0] = alpha
                         if end > start:
                             part = rgb[..., : end - start]
@@ -162,7 +162,7 @@ class Passes:
                     if shift:
                         by_alpha = by_alpha - np.float32(shift) * by_rgb.sum(-1)
                     depth = np.ascontiguousarray(by_depth[i], np.float32) if has_depth else None
-                    part = native.gradients(token, self.cameras[i], options.near_plane, options.antialiased, by_rgb,
+                    part = native.gradients(token, self.cameras[i], options.near_plane, options.dilation, by_rgb,
                                             np.ascontiguousarray(by_alpha, np.float32), depth)
                     self.add(found, part, i, chunk)
         return found

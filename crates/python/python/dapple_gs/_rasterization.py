@@ -40,7 +40,7 @@ def rasterization(
         packed: with True, arrays of the third result have one row for each visible pair of camera and Gaussian.
         backgrounds: colours behind everything, [..., C, D].
         render_mode: "RGB", "D" (sum of weighted depths), "ED" (divided by alpha), "RGB+D" or "RGB+ED"; depth is last.
-        rasterize_mode: "classic", or "antialiased" with eps2d=0.1.
+        rasterize_mode: "classic", or "antialiased": opacities fall by as much as eps2d enlarges ellipses.
         camera_model: "pinhole" or "fisheye".
         radial_coeffs, tangential_coeffs: of lenses, [C, 4 or 6] and [C, 2], as OpenCV has them.
         device: engine of this call: "cpu", "gpu", "gpu:1"; None = that of `set_device`, else a GPU if there is one.

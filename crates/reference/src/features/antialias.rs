@@ -12,7 +12,7 @@ macro_rules! antialias_checks {
     ($variants:path, $is_ready:path) => {
         $crate::conformance_tests! {
             @tests $variants, $is_ready,
-            first: [antialiasing_matches_the_reference, steps_refresh_the_3d_filter, density_control_carries_the_3d_filter],
+            first: [antialiasing_matches_the_reference, dilations_match_the_reference, steps_refresh_the_3d_filter, density_control_carries_the_3d_filter],
             each: [],
             all: [antialiased_runs_repeat_themselves],
         }

@@ -164,6 +164,7 @@ impl Segment {
             depth: false,
             surface: false,
             antialias: self.config.antialias,
+            extra_dilation: 0.0,
         }
     }
 
