@@ -431,22 +431,25 @@ fn a_browser_looks_at_a_run_and_at_a_capture() {
     let Some(chromium) = chromium() else { return };
     let folder = small_capture();
     ok_in(folder.path(), &TRAIN);
-    for (what, photos) in [
-        (vec!["view", "out", "--port=0"], 9),
-        (vec!["view", "out", "--scene", "capture", "--port=0"], 9),
-        (vec!["view", "capture", "--port=0"], 9),
-        (vec!["view", "out/splats.ply", "--port=0"], 9),
+    for (what, is_run) in [
+        (vec!["view", "out", "--port=0"], true),
+        (vec!["view", "out", "--scene", "capture", "--port=0"], true),
+        (vec!["view", "capture", "--port=0"], false),
+        (vec!["view", "out/splats.ply", "--port=0"], false),
     ] {
         let served = Served::start(dapple().args(&what).current_dir(folder.path()));
         let mut browser = Browser::open(&chromium, &folder.path().join("profile"));
         browser.call("Page.navigate", &json!({"url": served.url}));
         browser.wait_for("Number(document.getElementById('picture')?.dataset.look) > 0");
         let buttons = browser.value("document.querySelectorAll('#list button').length");
-        assert_eq!(buttons, json!(photos), "{what:?}");
-        assert_eq!(
-            browser.value("document.getElementById('run').hidden"),
-            json!(true)
-        );
+        assert_eq!(buttons, json!(9), "{what:?}");
+        // A run can be trained on, and nothing can be paused.
+        let hidden = |id: &str| format!("document.getElementById('{id}').hidden");
+        assert_eq!(browser.value(&hidden("run")), json!(!is_run), "{what:?}");
+        if is_run {
+            browser.wait_for(&hidden("run-buttons"));
+            browser.wait_for(&format!("!{}", hidden("train-on")));
+        }
         assert!(browser.wrong.is_empty(), "{what:?}: {:?}", browser.wrong);
     }
 }
