@@ -24,41 +24,26 @@ pub fn contributions(
     progress: &dyn Progress,
 ) -> Result<Vec<f32>> {
     let mut sums = vec![0.0f64; splats.len()];
+    engine.upload(&coloured(splats, vec![[0.0; 3]; splats.len()]), None)?;
+    let settings = plain(settings);
     progress.start("weighing contributions", cameras.len() as u64);
-    let weighed = weigh(engine, splats, cameras, settings, |weights| {
+    let mut add = |camera: &Camera| {
         if progress.should_stop() {
             return Err(stopped());
         }
-        for (sum, weight) in sums.iter_mut().zip(weights) {
-            *sum += weight;
-        }
-        progress.advance(1);
-        Ok(())
-    });
-    progress.finish();
-    weighed?;
-    Ok(sums.into_iter().map(|sum| sum as f32).collect())
-}
-
-/// Passes on the sum of each Gaussian's blend weights over the pixels of each camera.
-fn weigh(
-    engine: &mut dyn Engine,
-    splats: &Splats,
-    cameras: &[Camera],
-    settings: &RenderSettings,
-    mut take: impl FnMut(&mut dyn Iterator<Item = f64>) -> Result<()>,
-) -> Result<()> {
-    engine.upload(&coloured(splats, vec![[0.0; 3]; splats.len()]), None)?;
-    let settings = plain(settings);
-    for camera in cameras {
         let pixels = camera.width as usize * camera.height as usize;
         let dl_drgb = [1.0, 0.0, 0.0].repeat(pixels);
         let gradients = engine.blend_gradients(camera, &settings, &dl_drgb)?;
-        let weights = gradients.sh0.iter();
-        let mut weights = weights.map(|gradient| f64::from(gradient[0]) / f64::from(SH_C0));
-        take(&mut weights)?;
-    }
-    Ok(())
+        for (sum, gradient) in sums.iter_mut().zip(&gradients.sh0) {
+            *sum += f64::from(gradient[0]) / f64::from(SH_C0);
+        }
+        progress.advance(1);
+        Ok(())
+    };
+    let added = cameras.iter().try_for_each(&mut add);
+    progress.finish();
+    added?;
+    Ok(sums.into_iter().map(|sum| sum as f32).collect())
 }
 
 /// Returns the share of each camera's image that the Gaussians in `part` make up, 0 to 1: its mean with these in white and
