@@ -56,8 +56,8 @@ fn main() -> ExitCode {
     for note in notes {
         console.note(&note);
     }
-    let result = interrupt::listen()
-        .and_then(|()| workers::start())
+    let result = workers::start()
+        .and_then(|()| interrupt::listen())
         .and_then(|()| args.command.run(&console));
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -11,6 +11,12 @@ const STACK: usize = 2 << 20;
 /// Memory to reserve in addition to the stacks, bytes.
 const HEADROOM: usize = 64 << 20;
 
+/// Address space that glibc reserves for the heap of a thread ("arena"), bytes.
+const ARENA: usize = 64 << 20;
+
+/// Maximum number of arenas of glibc per core.
+const ARENAS_PER_CORE: usize = 8;
+
 fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
@@ -42,9 +48,28 @@ pub fn check_number(threads: usize) -> Result<()> {
     Ok(())
 }
 
-/// Checks that the memory limit suffices for the stacks of `threads` threads, or of the default number of a
-/// pool. Without this check, a pool fails after it has started most threads. If they have used up the memory,
-/// their first allocation ends the process.
+/// Returns whether the address space of this process is limited (`ulimit -v`). `false` where that is unknown.
+fn is_address_space_limited() -> bool {
+    let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
+    let row = limits
+        .lines()
+        .find_map(|row| row.strip_prefix("Max address space"));
+    let soft = row.and_then(|row| row.split_whitespace().next());
+    soft.is_some_and(|soft| soft != "unlimited")
+}
+
+/// Returns the memory that `threads` threads need to start, bytes. In a limited address space their arenas count:
+/// those of the first threads take the space of the stacks of the last.
+fn room_for(threads: usize, is_limited: bool) -> usize {
+    let arenas = threads.min(ARENAS_PER_CORE * cores());
+    let arenas = if is_limited { arenas * ARENA } else { 0 };
+    let stacks = threads.saturating_mul(STACK);
+    stacks.saturating_add(arenas).saturating_add(HEADROOM)
+}
+
+/// Checks that the memory limit suffices to start `threads` threads, or the default number of a pool. Without
+/// this check, a pool fails after it has started most threads. If they have used up the memory, the start or the
+/// first allocation of the next ends the process.
 ///
 /// # Errors
 /// Too little memory.
@@ -55,11 +80,10 @@ pub fn check_room(threads: Option<usize>) -> Result<()> {
         .filter(|&n: &usize| n > 0);
     let threads = threads.or(named).unwrap_or_else(cores);
     let mut room: Vec<u8> = Vec::new();
-    let bytes = threads.saturating_mul(STACK).saturating_add(HEADROOM);
-    let reserved = room.try_reserve_exact(bytes);
+    let reserved = room.try_reserve_exact(room_for(threads, is_address_space_limited()));
     // The compiler may remove an unused allocation.
     std::hint::black_box(&room);
-    reserved.map_err(|_| refused(format!("there is no memory for the stacks of {threads}")))
+    reserved.map_err(|_| refused(format!("there is no memory for {threads}")))
 }
 
 /// Returns the error if the system does not start threads.
@@ -86,6 +110,14 @@ mod tests {
             let error = check_number(number).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Input, "{number}");
         }
+    }
+
+    #[test]
+    fn heaps_of_threads_count_where_the_address_space_is_limited() {
+        let heaps = room_for(2, true) - room_for(2, false);
+        assert_eq!(heaps, 2 * ARENA);
+        let most_heaps = room_for(100_000, true) - room_for(100_000, false);
+        assert_eq!(most_heaps, ARENAS_PER_CORE * cores() * ARENA);
     }
 
     #[test]
