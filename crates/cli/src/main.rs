@@ -26,6 +26,8 @@ mod photo_memory;
 mod pictures;
 mod ranks;
 mod settings_args;
+mod shown_mesh;
+mod sparse_points;
 mod training_display;
 mod video;
 mod viewing;

@@ -23,7 +23,7 @@ const PAGE: &str = include_str!("page/export/index.html");
 const STYLE: &str = include_str!("page/export/style.css");
 
 /// Modules in the order of their dependence.
-const MODULES: [&str; 9] = [
+const MODULES: [&str; 10] = [
     include_str!("page/vectors.js"),
     include_str!("page/path.js"),
     include_str!("page/controls.js"),
@@ -32,6 +32,7 @@ const MODULES: [&str; 9] = [
     include_str!("page/export/draw.js"),
     include_str!("page/export/webgpu.js"),
     include_str!("page/export/painter.js"),
+    include_str!("page/export/mesh.js"),
     include_str!("page/export/main.js"),
 ];
 
@@ -222,6 +223,8 @@ pub struct PageOptions {
     /// Kernels of the engine as a dispatch list for WebGPU: JSON of the GPU engine's `browser::DispatchList`. Without
     /// it the page draws with WebGL2 only.
     pub webgpu: Option<String>,
+    /// Mesh that the page shows on request ([`crate::mesh::encode`]).
+    pub mesh: Option<Vec<u8>>,
 }
 
 impl Default for PageOptions {
@@ -240,12 +243,16 @@ impl Default for PageOptions {
             notes: Value::Array(Vec::new()),
             poster: None,
             webgpu: None,
+            mesh: None,
         }
     }
 }
 
 /// Name of a folder's main file.
 const INDEX: &str = "index.html";
+
+/// Name of a folder's mesh.
+const MESH: &str = "mesh.bin";
 
 /// File of a folder: its name and bytes.
 pub type PageFile = (String, Vec<u8>);
@@ -257,7 +264,10 @@ pub type PageFile = (String, Vec<u8>);
 pub fn page(splats: &Splats, options: &PageOptions) -> Result<String> {
     let packed = pack(splats, options)?;
     let mut data = tag("part-0", &STANDARD.encode(packed));
-    data.push_str(&described(splats, options, &[None])?);
+    if let Some(mesh) = &options.mesh {
+        data.push_str(&tag("mesh-data", &STANDARD.encode(mesh)));
+    }
+    data.push_str(&described(splats, options, &[None], None)?);
     Ok(put_together(options.poster.as_deref(), &data))
 }
 
@@ -301,9 +311,13 @@ pub fn folder(splats: &Splats, options: &PageOptions) -> Result<Vec<PageFile>> {
         .map(|i| format!("splats-{i}.spz"))
         .collect();
     let named: Vec<Option<&str>> = names.iter().map(|name| Some(name.as_str())).collect();
-    let described = described(splats, options, &named)?;
+    let mesh = options.mesh.as_ref().map(|_| MESH);
+    let described = described(splats, options, &named, mesh)?;
     let html = put_together(options.poster.as_deref(), &described);
     let mut files: Vec<PageFile> = names.iter().cloned().zip(parts).collect();
+    if let Some(mesh) = &options.mesh {
+        files.push((MESH.to_owned(), mesh.clone()));
+    }
     files.push((INDEX.to_owned(), html.into_bytes()));
     Ok(files)
 }
@@ -314,7 +328,7 @@ pub fn is_part(path: &Path) -> bool {
     let number = name
         .strip_prefix("splats-")
         .and_then(|rest| rest.strip_suffix(".spz"));
-    name == INDEX || number.is_some_and(|number| number.parse::<usize>().is_ok())
+    name == INDEX || name == MESH || number.is_some_and(|number| number.parse::<usize>().is_ok())
 }
 
 /// Encodes the data with which the viewer's page draws splats itself: the bytes of a JSON object (little-endian `u32`),
@@ -346,8 +360,13 @@ fn pack(splats: &Splats, options: &PageOptions) -> Result<Vec<u8>> {
     encode(splats, Format::Spz, &axes)
 }
 
-/// Description of the scene that the script reads, as JSON.
-fn described(splats: &Splats, options: &PageOptions, parts: &[Option<&str>]) -> Result<String> {
+/// Description of the scene that the script reads, as JSON. `parts`, `mesh`: names of files.
+fn described(
+    splats: &Splats,
+    options: &PageOptions,
+    parts: &[Option<&str>],
+    mesh: Option<&str>,
+) -> Result<String> {
     let scene = serde_json::json!({
         "title": options.title,
         "up": options.up,
@@ -357,6 +376,7 @@ fn described(splats: &Splats, options: &PageOptions, parts: &[Option<&str>]) -> 
         "near": options.near,
         "gaussians": splats.len(),
         "parts": parts,
+        "mesh": mesh,
         "view": options.view,
         "bounds": options.bounds,
         "path": options.path,
@@ -436,7 +456,7 @@ mod tests {
         let splats = splats(10);
         let page = page(&splats, &options).unwrap();
         let data = STANDARD.encode(pack(&splats, &options).unwrap());
-        assert!(page.len() - data.len() < 80_000, "{}", page.len());
+        assert!(page.len() - data.len() < 90_000, "{}", page.len());
         assert!(page.contains(&data) && page.contains("data:image/jpeg;base64,AQID"));
         for gone in [
             "/*style*/",

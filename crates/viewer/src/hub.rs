@@ -384,6 +384,11 @@ impl Hub {
             .unwrap_or_default()
     }
 
+    /// Returns the mesh of the stage.
+    pub(crate) fn mesh(&self) -> Option<Arc<[u8]>> {
+        self.lock().stage.mesh.clone()
+    }
+
     /// Returns the photo of a camera of the stage.
     pub(crate) fn photo(&self, camera: usize) -> Option<PhotoSource> {
         self.lock().stage.cameras.get(camera)?.photo.clone()

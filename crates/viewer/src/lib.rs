@@ -38,6 +38,7 @@ pub mod edit;
 pub mod export;
 mod guard;
 mod hub;
+pub mod mesh;
 mod page;
 mod picture;
 mod pixels;

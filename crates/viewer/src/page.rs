@@ -18,7 +18,7 @@ const fn module(path: &'static str, text: &'static str) -> Asset {
 }
 
 /// All assets of the page.
-pub(crate) const ASSETS: [Asset; 19] = [
+pub(crate) const ASSETS: [Asset; 21] = [
     Asset {
         path: "/",
         kind: "text/html; charset=utf-8",
@@ -41,6 +41,8 @@ pub(crate) const ASSETS: [Asset; 19] = [
     module("/plots.js", include_str!("page/plots.js")),
     module("/scale.js", include_str!("page/scale.js")),
     module("/here.js", include_str!("page/here.js")),
+    module("/surface.js", include_str!("page/surface.js")),
+    module("/export/mesh.js", include_str!("page/export/mesh.js")),
     module("/export/painter.js", include_str!("page/export/painter.js")),
     module("/export/spz.js", include_str!("page/export/spz.js")),
     module("/export/sorter.js", include_str!("page/export/sorter.js")),

@@ -117,6 +117,7 @@ fn router(shared: Shared) -> Router {
     let mut router = Router::new()
         .route("/ws", get(socket))
         .route("/photo/{camera}", get(photo))
+        .route("/mesh", get(mesh))
         .route("/drawn", get(drawn));
     for asset in page::ASSETS {
         let serve = move || async move { ([(header::CONTENT_TYPE, asset.kind)], asset.text) };
@@ -204,6 +205,17 @@ async fn photo(State(shared): State<Shared>, Path(camera): Path<usize>) -> Respo
             StatusCode::INTERNAL_SERVER_ERROR,
             "the photo cannot be read\n",
         ),
+    }
+}
+
+/// Returns the mesh of the stage.
+async fn mesh(State(shared): State<Shared>) -> Response {
+    match shared.hub.mesh() {
+        Some(mesh) => {
+            let kind = [(header::CONTENT_TYPE, "application/octet-stream")];
+            (kind, Bytes::from_owner(mesh)).into_response()
+        }
+        None => refused(StatusCode::NOT_FOUND, "there is no mesh\n"),
     }
 }
 

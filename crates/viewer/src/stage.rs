@@ -3,6 +3,7 @@
 use dapple_scene::undistort::pinhole_camera;
 use dapple_scene::{Camera, PhotoSource};
 use serde::Serialize;
+use std::sync::Arc;
 
 /// Camera of the capture, with its photo if there is one.
 #[derive(Debug, Clone)]
@@ -84,6 +85,8 @@ pub struct Stage {
     pub edits: Result<(), String>,
     /// Whether pages may draw the splats by themselves ([`crate::Viewer::answer_drawn`]), or why not.
     pub draws: Result<(), String>,
+    /// Mesh to show with the splats ([`crate::mesh::encode`]), if there is one.
+    pub mesh: Option<Arc<[u8]>>,
 }
 
 impl Default for Stage {
@@ -107,6 +110,7 @@ impl Default for Stage {
             curves: Curves::default(),
             edits: Err("what is shown here cannot be edited".to_owned()),
             draws: Err("what is shown here is drawn by its engine alone".to_owned()),
+            mesh: None,
         }
     }
 }
@@ -164,6 +168,7 @@ pub(crate) struct Told<'a> {
     no_edits: &'a str,
     draws: bool,
     no_draws: &'a str,
+    mesh: bool,
     /// See [`dapple_engine::score::FULL_ERROR`].
     full_error: f32,
     cameras: Vec<ToldCamera<'a>>,
@@ -228,6 +233,7 @@ impl Stage {
             edits: self.edits.is_ok(),
             no_edits: self.edits.as_ref().err().map_or("", String::as_str),
             draws: self.draws.is_ok(),
+            mesh: self.mesh.is_some(),
             no_draws: self.draws.as_ref().err().map_or("", String::as_str),
             full_error: dapple_engine::score::FULL_ERROR,
             cameras: cameras.collect(),

@@ -11,6 +11,7 @@ use crate::options::{
     DeviceOptions, NewFolders, config_beside, make_folder, make_folder_of, read_splats,
     refuse_existing, splats_file,
 };
+use crate::shown_mesh;
 use crate::training_display::gaussians;
 use crate::viewing::{page_options, shown_settings, title};
 use dapple::contract::RenderSettings;
@@ -34,6 +35,7 @@ Examples:
   dapple export out/bird bird.html
   dapple export out/bird bird.html --view IMG_0042.jpg
   dapple export out/bird www/bird/ --path tour.json --notes notes.json
+  dapple export out/bird bird.html --mesh bird.glb
   dapple export scene.ply scene.html --title \"The old harbour\" --no-poster";
 
 /// Poster size, pixels.
@@ -75,6 +77,10 @@ pub struct Args {
     /// Notes at positions in the scene
     #[arg(long, value_name = "NOTES.json", help_heading = "Page")]
     notes: Option<PathBuf>,
+
+    /// Mesh that the page shows on request (.glb or .ply)
+    #[arg(long, value_name = "FILE", help_heading = "Page")]
+    mesh: Option<PathBuf>,
 
     /// Omit the picture that the page shows while the scene loads
     #[arg(long, help_heading = "Page")]
@@ -156,6 +162,9 @@ pub fn run(args: &Args, console: &Console) -> Result<()> {
         path: args.path.as_deref().map(key_path).transpose()?,
         ..page_options(&settings)?
     };
+    if let Some(file) = args.mesh.as_deref() {
+        options.mesh = Some(shown_mesh::read(file, metadata.frame(), None, console)?);
+    }
     if let Some(file) = args.notes.as_deref() {
         options.notes = notes(file)?;
     }

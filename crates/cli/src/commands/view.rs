@@ -21,8 +21,9 @@ use dapple::scene::origin::{Frame, middle_of};
 use dapple::scene::splat_file::SplatMetadata;
 use dapple::scene::{Dataset, Error, Result, Splats, bounded, load};
 use dapple::train::{Checkpoint, ConfigPatch, Metrics, RunFolder, TrainConfig, init};
-use dapple_viewer::{CameraEntry, Encoded, Models, Request, Status, export};
+use dapple_viewer::{CameraEntry, Encoded, Models, Request, Stage, Status, export};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 const AFTER_HELP: &str = "\
@@ -37,6 +38,7 @@ docs/VIEWER.md explains the page, edits and their files, and tunnels (`ssh -L`).
 
 Examples:
   dapple view out/bird
+  dapple view out/bird --mesh bird.glb
   dapple view scene.ply --save clean.ply
   dapple view out/bird out/bird-mcmc
   dapple view scene.ply --port 8000
@@ -61,6 +63,10 @@ pub struct Args {
 
     #[command(flatten)]
     capture: CaptureOptions,
+
+    /// Mesh to show over the splats or beside them (.glb or .ply): colours, shape, edges, distance to the sparse points
+    #[arg(long, value_name = "FILE", help_heading = "Input")]
+    mesh: Option<PathBuf>,
 
     /// File to save edits to, in the format of its extension, with its recipe next to it [default: NAME-edited.ply
     /// next to the splats]
@@ -95,6 +101,8 @@ struct Sight {
     scene: Option<PathBuf>,
     /// Frame of splats and cameras relative to the capture.
     frame: Frame,
+    /// Mesh in that frame, for pages.
+    mesh: Option<Vec<u8>>,
 }
 
 /// Model, and the engine that holds it.
@@ -131,6 +139,11 @@ fn serve(
     console: &Console,
 ) -> Result<Option<u32>> {
     let (first, second) = chosen(&args.paths)?;
+    if second.is_some() && args.mesh.is_some() {
+        return Err(Error::input("a mesh is shown with one model, not with two")
+            .at("--mesh")
+            .hint("name one run or splat file"));
+    }
     let mut sight = sight(first, second.is_some(), args, console)?;
     let other = second.map(|path| self::sight(path, true, args, console));
     let mut other = other.transpose()?;
@@ -150,31 +163,11 @@ fn serve(
         Some(viewer) => viewer,
         None => args.listen.start(console)?,
     };
-    let mut shown = stage(
-        title(first),
-        device,
-        sight.splats.len() as u64,
-        &sight.stance,
-    );
-    if let (Some(path), Some(other)) = (second, &other) {
-        shown.models = names([first, path], [&sight.splats, &other.splats]);
-        shown.title = format!("{} and {}", title(first), title(path));
-    }
     let mut travel = playback(RunFolder::open(first), &args.device);
+    let mut shown = shown_stage((first, second), &mut sight, other.as_ref(), device);
     if second.is_none() && first.is_dir() {
         shown.snapshots = travel.steps();
-        shown.steps = sight.config.last_step();
-        shown.outline = sight.config.focus.outline();
-        (shown.parts, shown.curves) = std::mem::take(&mut sight.history);
     }
-    shown.cameras = std::mem::take(&mut sight.cameras);
-    shown.settings = std::mem::take(&mut sight.settings);
-    shown.draws = match other {
-        Some(_) => {
-            Err("two models are compared by the engine; a browser renders only one".to_owned())
-        }
-        None => Ok(()),
-    };
     let mut offer = train_on::Offer::of(&sight, args, &mut shown, note);
     let mut editing = plan.begin(&mut sight, shown, console);
     offer.show(&viewer);
@@ -209,6 +202,40 @@ fn serve(
         viewer.answer(&request, picture);
     }
     editing.end(console).map(|()| None)
+}
+
+/// Returns the stage for pages, with the cameras, settings, history and mesh of the first model. Snapshots are not set.
+fn shown_stage(
+    (first, second): (&Path, Option<&Path>),
+    sight: &mut Sight,
+    other: Option<&Sight>,
+    device: String,
+) -> Stage {
+    let mut shown = stage(
+        title(first),
+        device,
+        sight.splats.len() as u64,
+        &sight.stance,
+    );
+    if let (Some(path), Some(other)) = (second, other) {
+        shown.models = names([first, path], [&sight.splats, &other.splats]);
+        shown.title = format!("{} and {}", title(first), title(path));
+    }
+    if second.is_none() && first.is_dir() {
+        shown.steps = sight.config.last_step();
+        shown.outline = sight.config.focus.outline();
+        (shown.parts, shown.curves) = std::mem::take(&mut sight.history);
+    }
+    shown.cameras = std::mem::take(&mut sight.cameras);
+    shown.settings = std::mem::take(&mut sight.settings);
+    shown.mesh = sight.mesh.take().map(Arc::from);
+    shown.draws = match other {
+        Some(_) => {
+            Err("two models are compared by the engine; a browser renders only one".to_owned())
+        }
+        None => Ok(()),
+    };
+    shown
 }
 
 /// Renders a view request of a page from one or two models.
@@ -328,11 +355,13 @@ fn sight(path: &Path, compared: bool, args: &Args, console: &Console) -> Result<
         .scene
         .clone()
         .or_else(|| known_capture::find_if_there(&file, console));
-    let cameras = match &scene {
-        Some(scene) => {
-            let dataset = load_capture(scene, &config, console)?;
+    let dataset = scene.as_deref();
+    let dataset = dataset.map(|scene| load_capture(scene, &config, console));
+    let dataset = dataset.transpose()?;
+    let cameras = match &dataset {
+        Some(dataset) => {
             frame = frame.beside(middle_of(&splats), dataset.origin);
-            let mut entries = entries(&dataset, &config, &scores);
+            let mut entries = entries(dataset, &config, &scores);
             for entry in &mut entries {
                 entry.camera = frame.camera(&entry.camera, dataset.origin);
             }
@@ -354,6 +383,7 @@ fn sight(path: &Path, compared: bool, args: &Args, console: &Console) -> Result<
         stance,
         cameras,
         settings: settings.unwrap_or_default(),
+        mesh: shown_mesh(args, frame, dataset.as_ref(), console)?,
         status: metrics.as_ref().map(train_on::status),
         history: metrics.map(history).unwrap_or_default(),
         scene,
@@ -409,7 +439,12 @@ fn capture_alone(path: &Path, args: &Args, flags: ConfigPatch, console: &Console
         Some(stance) => stance,
         None => stance_of_splats(&splats, None)?,
     };
+    let frame = Frame {
+        origin: dataset.origin,
+        ..Frame::default()
+    };
     Ok(Sight {
+        mesh: shown_mesh(args, frame, Some(&dataset), console)?,
         cameras: entries(&dataset, &config, &[]),
         splats,
         file: None,
@@ -419,11 +454,19 @@ fn capture_alone(path: &Path, args: &Args, flags: ConfigPatch, console: &Console
         history: Default::default(),
         status: None,
         scene: None,
-        frame: Frame {
-            origin: dataset.origin,
-            ..Frame::default()
-        },
+        frame,
     })
+}
+
+/// Reads the mesh of `--mesh` into this frame.
+fn shown_mesh(
+    args: &Args,
+    frame: Frame,
+    dataset: Option<&Dataset>,
+    console: &Console,
+) -> Result<Option<Vec<u8>>> {
+    let read = |path: &PathBuf| crate::shown_mesh::read(path, frame, dataset, console);
+    args.mesh.as_ref().map(read).transpose()
 }
 
 fn load_capture(scene: &Path, config: &TrainConfig, console: &Console) -> Result<Dataset> {

@@ -47,5 +47,6 @@ mod verbs;
 mod verify;
 mod viewer;
 mod viewer_edits;
+mod viewer_mesh;
 mod viewer_page;
 mod viewer_pictures;

@@ -1,12 +1,16 @@
 //! Mesh files: PLY, OBJ, GLB.
 
+mod drawable;
 mod flat;
 mod glb;
+mod gltf;
 mod obj;
 mod ply;
 mod read;
 
+pub use drawable::{Drawable, Picture};
 pub use glb::glb;
+pub use gltf::read_glb;
 pub use obj::obj;
 pub use ply::ply;
 pub use read::{Counted, read_counted_ply, read_ply};

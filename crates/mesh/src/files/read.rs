@@ -2,7 +2,7 @@
 
 use crate::mesh::Mesh;
 use dapple_base::{Error, Result};
-use glam::Vec3;
+use glam::{DVec3, Vec3};
 
 /// Element of a PLY file.
 struct Element {
@@ -99,6 +99,22 @@ pub fn read_counted_ply(bytes: &[u8]) -> Result<Counted> {
         ));
     }
     Ok(Counted { mesh, seen })
+}
+
+/// Returns the origin that the header of a PLY file records; zero without one.
+pub fn origin_of(bytes: &[u8]) -> DVec3 {
+    let head = &bytes[..bytes.len().min(1 << 14)];
+    let header = String::from_utf8_lossy(head);
+    let rows = header.lines().take_while(|row| *row != "end_header");
+    let mut rows = rows.filter_map(|row| row.strip_prefix("comment origin "));
+    let values = rows.next().map(|row| {
+        let values = row.split_whitespace().map_while(|v| v.parse().ok());
+        values.collect::<Vec<f64>>()
+    });
+    match values.as_deref() {
+        Some(&[x, y, z]) => DVec3::new(x, y, z),
+        _ => DVec3::ZERO,
+    }
 }
 
 fn elements(header: &str) -> Result<Vec<Element>> {

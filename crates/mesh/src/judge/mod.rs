@@ -4,7 +4,11 @@ mod align;
 mod compare;
 mod photos;
 mod samples;
+mod sparse;
 
 pub use compare::{Comparison, Rules, Share, compare, extent};
-pub use photos::{PhotoScore, SparsePoint, picture, score_photos, sparse_distance, to_triangle};
+pub use photos::{PhotoScore, picture, score_photos};
 pub use samples::{samples, thinned};
+pub use sparse::{
+    SparseDistance, SparsePoint, sparse_distance, sparse_distances, to_triangle, vertex_errors,
+};

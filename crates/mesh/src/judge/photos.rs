@@ -1,19 +1,13 @@
-//! A mesh against photos: PSNR of its renders, and its distance to sparse points in pixels.
+//! A mesh against photos: PSNR of its renders.
 
-use super::samples::samples;
 use crate::colour::{sampled, to_bytes};
 use crate::mesh::Mesh;
-use crate::nearest::Nearest;
 use crate::raster::{NOTHING, rasterize};
 use crate::view::{PhotoSource, Pinhole};
-use crate::volume::{is_in_box, median};
 use dapple_base::Result;
 use dapple_scene::Photo;
 use glam::{Vec2, Vec3};
 use rayon::prelude::*;
-
-/// Points on a mesh per square of the median pixel, and their least and largest number.
-const POINTS: [usize; 2] = [200_000, 4_000_000];
 
 /// Renders the colours of a mesh; `background` where there is no triangle. Returns the picture, and true for each pixel
 /// with a triangle.
@@ -119,66 +113,4 @@ pub fn score_photos(
         })
     };
     indices.iter().map(score).collect()
-}
-
-/// Sparse point with the cameras that observe it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct SparsePoint {
-    /// Position, world units.
-    pub position: Vec3,
-    /// Indices of cameras; without any, all cameras that face the point count.
-    pub cameras: Vec<u32>,
-}
-
-/// Returns the median distance of sparse points to the mesh in pixels of the nearest camera that observes them, and the
-/// number of points in the box of the mesh; `None` without points there.
-pub fn sparse_distance(
-    mesh: &Mesh,
-    points: &[SparsePoint],
-    cameras: &[Pinhole],
-) -> Option<(f32, usize)> {
-    let bounds = mesh.bounds()?;
-    let inside: Vec<&SparsePoint> = points
-        .iter()
-        .filter(|p| is_in_box(p.position, bounds))
-        .collect();
-    let spots = samples(mesh, (4 * mesh.triangles.len()).clamp(POINTS[0], POINTS[1]));
-    let places: Vec<Vec3> = spots.iter().map(|s| s.0).collect();
-    let nearest = Nearest::new(&places);
-    let pixels = |point: &&SparsePoint| {
-        let (i, _) = nearest.find(point.position)?;
-        let distance = to_triangle(mesh.corners(spots[i].1 as usize), point.position);
-        let depth = |camera: &Pinhole| camera.to_camera(point.position).z / camera.mean_focal();
-        let own = point
-            .cameras
-            .iter()
-            .filter_map(|&c| cameras.get(c as usize))
-            .map(depth);
-        let all = cameras.iter().map(depth);
-        let footprint = match point.cameras.is_empty() {
-            true => all.filter(|&d| d > 0.0).min_by(f32::total_cmp),
-            false => own.filter(|&d| d > 0.0).min_by(f32::total_cmp),
-        };
-        footprint.map(|footprint| distance / footprint)
-    };
-    let found: Vec<f32> = inside.par_iter().filter_map(pixels).collect();
-    let count = found.len();
-    (count > 0).then(|| (median(found), count))
-}
-
-/// Returns the distance of a point to a triangle.
-pub fn to_triangle([a, b, c]: [Vec3; 3], p: Vec3) -> f32 {
-    let normal = (b - a).cross(c - a);
-    let is_inside = [(a, b), (b, c), (c, a)]
-        .into_iter()
-        .all(|(from, to)| (to - from).cross(p - from).dot(normal) >= 0.0);
-    if is_inside && normal.length_squared() > 0.0 {
-        return (p - a).dot(normal.normalize()).abs();
-    }
-    let to_edge = |from: Vec3, to: Vec3| {
-        let along = to - from;
-        let share = (p - from).dot(along) / along.length_squared().max(f32::MIN_POSITIVE);
-        p.distance(from + along * share.clamp(0.0, 1.0))
-    };
-    to_edge(a, b).min(to_edge(b, c)).min(to_edge(c, a))
 }

@@ -2,7 +2,9 @@
 
 use crate::shapes::{Shape, Views};
 use dapple_mesh::files::Counted;
-use dapple_mesh::judge::{Rules, SparsePoint, compare, sparse_distance, to_triangle};
+use dapple_mesh::judge::{
+    Rules, SparsePoint, compare, sparse_distance, sparse_distances, to_triangle, vertex_errors,
+};
 use dapple_mesh::{Mesh, Pinhole};
 use glam::{Quat, Vec3};
 
@@ -125,6 +127,17 @@ fn sparse_points_are_measured_in_pixels() {
         .collect();
     let (pixels, count) = sparse_distance(&mesh, &points, &cameras).unwrap();
     assert!((pixels - 2.0).abs() < 0.2 && count > 10, "{pixels} {count}");
+    // Vertices near a point have its distance, the others have none.
+    let found = sparse_distances(&mesh, &points[..1], &cameras);
+    let errors = vertex_errors(&mesh, &found);
+    let known: Vec<bool> = errors.iter().map(|e| !e.is_nan()).collect();
+    let near = mesh
+        .positions
+        .iter()
+        .map(|p| p.distance(points[0].position));
+    assert!(near.zip(&known).all(|(d, &known)| known == (d <= 0.03 * 2.0 * 3f32.sqrt()) || (d - 0.104).abs() < 0.01));
+    assert!(known.contains(&true) && known.contains(&false));
+    assert!(errors.iter().all(|e| e.is_nan() || (e - 2.0).abs() < 0.5));
 }
 
 #[test]

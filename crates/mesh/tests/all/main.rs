@@ -5,6 +5,7 @@
 mod broken;
 mod files;
 mod fusion;
+mod glb;
 mod judge;
 mod shapes;
 mod texture;

@@ -9,6 +9,7 @@ import { TrainOn, beginnings, partOf, showParts, showTicks, spaced } from "./par
 import { Path } from "./path.js";
 import { Run, count } from "./run.js";
 import { Scale } from "./scale.js";
+import { Surface } from "./surface.js";
 
 /** @typedef {import("./vectors.js").Vec} Vec */
 /** @typedef {import("./vectors.js").Quat} Quat */
@@ -17,7 +18,7 @@ import { Scale } from "./scale.js";
 /** @typedef {{title: string, gaussians: number, device: string, up: Vec, centre: Vec, distance: number,
  *   trains: boolean, settings: string, models: string[], snapshots: number[], steps: number,
  *   parts: import("./parts.js").Part[], outline: Vec[][], plan: string[], curves: import("./run.js").Curves,
- *   edits: boolean, no_edits: string, draws: boolean, no_draws: string, full_error: number,
+ *   edits: boolean, no_edits: string, mesh: boolean, draws: boolean, no_draws: string, full_error: number,
  *   cameras: Camera[]}} Stage */
 
 /** Time without a move after which a view is at rest, milliseconds. */
@@ -73,6 +74,7 @@ const edits = new Edits(
 
 const outline = new Outline(view);
 const here = new Here(view, picture, askSoon, say);
+const surface = new Surface(view, placeMesh, say);
 
 const run = new Run();
 const trainOn = new TrainOn((steps) => socket?.send(JSON.stringify({ type: "train-on", steps: steps || 0 })));
@@ -117,7 +119,7 @@ function ask(camera = orbit.camera()) {
   if (here.show(free ? camera : null)) {
     const how = here.way === "webgpu" ? "WebGPU, by the engine's kernels" : "WebGL2";
     find("timing").textContent = `drawn in this browser (${how})`;
-    outline.follow(framing(size(), camera));
+    follow(framing(size(), camera));
     if (!over && !run.ended) say("");
     return;
   }
@@ -158,6 +160,19 @@ function framing({ width, height }, { position, rotation, focal }) {
   return { width, height, position, rotation, pinhole: [fx * x, fy * y, cx * x, cy * y] };
 }
 
+/** Draws outline and mesh over a frame. @param {import("./outline.js").Framing | null} frame */
+function follow(frame) {
+  outline.follow(frame);
+  surface.follow(frame);
+}
+
+/** Lays out the mesh in its new place. */
+function placeMesh() {
+  if (surface.at !== "off" && surface.at !== "over") compare.value = "off";
+  layOut();
+  askSoon();
+}
+
 /** Models in the view request: "first", "second" or "both". */
 function models() {
   if (!stage || stage.models.length < 2) return "first";
@@ -167,7 +182,7 @@ function models() {
 /** Lays out one frame, or two that are compared. */
 function layOut() {
   const both = models() === "both";
-  view.classList.toggle("beside", both && mode.value === "beside");
+  view.classList.toggle("beside", (both && mode.value === "beside") || surface.at === "beside");
   other.className = both ? mode.value : "";
   other.hidden = !both;
   for (const [id, at] of /** @type {[string, number][]} */ ([["name-first", 0], ["name-second", 1]])) {
@@ -220,7 +235,7 @@ function showPhoto() {
   const camera = through === null ? null : stage?.cameras[through];
   const how = camera?.photo ? compare.value : "off";
   photo.hidden = how === "off";
-  divider.hidden = how !== "slider" && (other.hidden || mode.value !== "slider");
+  divider.hidden = how !== "slider" && surface.at !== "slider" && (other.hidden || mode.value !== "slider");
   photo.className = how;
   if (how !== "off") photo.src = `/photo/${through}`;
   const differs = how === "difference" || (!other.hidden && mode.value === "difference");
@@ -281,7 +296,7 @@ async function draw(data) {
   kinds.delete(id);
   // During a run, a view request has further frames.
   const frame = framings.get(id);
-  if (frame !== undefined) outline.follow(frame);
+  if (frame !== undefined) follow(frame);
   framings.delete(id);
   picture.dataset.most = `${most}`;
   picture.dataset.look = `${id}`;
@@ -301,6 +316,7 @@ function setStage(next) {
   find("curves").hidden = !next.trains && next.curves.loss.length === 0;
   showParts(next.parts, next.plan, next.trains);
   outline.set(next.outline);
+  surface.offer(next.mesh);
   run.begin(next.curves, beginnings(next.parts));
   const whole = next.parts.at(-1)?.steps ?? 1;
   showTicks("progress-ticks", beginnings(next.parts).map((step) => step / whole));
@@ -480,6 +496,7 @@ compare.addEventListener("change", () => {
   if (compare.value !== "off" && through === null && stage?.cameras.length) lookThrough(0);
   // With two models, one is compared with the photo.
   if (compare.value !== "off" && models() === "both") mode.value = "first";
+  if (compare.value !== "off" && surface.at !== "over") surface.hide();
   layOut();
   askSoon();
 });
@@ -562,6 +579,7 @@ listenToTyping((key) => {
   else if (key === "c") next(compare);
   else if (key === "m" && stage && stage.models.length > 1) next(mode);
   else if (key === "v") drawsHere.click();
+  else if (key === "t" && surface.offered) next(surface.place);
   else if (key === "[") travel(Number(moment.value) - 1);
   else if (key === "]") travel(Number(moment.value) + 1);
   else if (key === "?") help.showModal();

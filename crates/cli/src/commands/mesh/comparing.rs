@@ -3,7 +3,7 @@
 use super::Args;
 use crate::console::Console;
 use dapple::scene::{Result, bounded};
-use dapple_mesh::files::{Counted, read_counted_ply};
+use dapple_mesh::files::{Counted, read_counted_ply, read_glb};
 use dapple_mesh::judge::{Comparison, Rules, compare, extent};
 use serde::Serialize;
 use std::path::Path;
@@ -61,7 +61,14 @@ pub fn parse_distance(text: &str) -> Result<Distance, String> {
 /// Reads a mesh or points.
 pub fn read_mesh(path: &Path) -> Result<Counted> {
     let bytes = bounded::read("cannot read the mesh", path, bounded::MODEL_BYTES)?;
-    read_counted_ply(&bytes).map_err(|e| e.at_path(path))
+    let read = match bytes.starts_with(b"glTF") {
+        true => read_glb(&bytes).map(|mesh| Counted {
+            mesh: mesh.mesh(),
+            ..Counted::default()
+        }),
+        false => read_counted_ply(&bytes),
+    };
+    read.map_err(|e| e.at_path(path))
 }
 
 /// Row of the JSON output.

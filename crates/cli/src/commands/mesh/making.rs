@@ -8,19 +8,19 @@ use crate::known_capture;
 use crate::options::{
     NewFolders, config_beside, make_folder_of, read_splats, refuse_inputs, splats_file,
 };
+use crate::sparse_points::{first_renders, sparse_points};
 use crate::viewing::shown_settings;
 use dapple::contract::RenderSettings;
 use dapple::glam::{DVec3, Vec3};
 use dapple::scene::edit::Similarity;
 use dapple::scene::order::gather;
 use dapple::scene::origin::middle_of;
-use dapple::scene::undistort::pinhole_cameras;
-use dapple::scene::{Camera, Dataset, Point, Result, Splats, load, sky};
+use dapple::scene::{Camera, Dataset, Result, Splats, load, sky};
 use dapple::train::TrainConfig;
 use dapple::train::config::AppearanceModel;
 use dapple_mesh::colour::{Matched, Reduced, TextureOptions, Unseen, colour_vertices, texture};
 use dapple_mesh::files::About;
-use dapple_mesh::judge::{SparsePoint, score_photos, sparse_distance};
+use dapple_mesh::judge::{score_photos, sparse_distance};
 use dapple_mesh::surface::{drop_unseen, drop_unsupported, fill_holes, simplify};
 use dapple_mesh::volume::{ByLevel, PlanOptions};
 use dapple_mesh::{Fused, Mesh, PhotoSource, Pinhole, Topology, collision, fuse_views};
@@ -337,24 +337,7 @@ fn score(mesh: &Mesh, inputs: &Inputs, cameras: &[Pinhole], console: &Console) -
             100.0 * mean(|s| s.covered)
         ))?;
     }
-    let firsts = first_renders(dataset);
-    let points: Vec<SparsePoint> = dataset
-        .points
-        .iter()
-        .enumerate()
-        .map(|(i, point)| SparsePoint {
-            position: Vec3::from(point.position),
-            cameras: dataset
-                .tracks
-                .as_ref()
-                .map(|tracks| {
-                    let photos = tracks.photos_of(i).iter();
-                    let render = |&photo| render_of(photo, &firsts, point, cameras);
-                    photos.filter_map(render).collect()
-                })
-                .unwrap_or_default(),
-        })
-        .collect();
+    let points = sparse_points(dataset, cameras);
     match sparse_distance(mesh, &points, cameras) {
         Some((pixels, count)) => console.data(&format!(
             "sparse points     median distance {pixels:.2} pixels, {count} of {} are in the box of the mesh",
@@ -362,29 +345,4 @@ fn score(mesh: &Mesh, inputs: &Inputs, cameras: &[Pinhole], console: &Console) -
         )),
         None => console.data("sparse points     none in the box of the mesh"),
     }
-}
-
-/// Returns the number of the first render of each photo, and the number of all renders: a panorama has several.
-fn first_renders(dataset: &Dataset) -> Vec<u32> {
-    let mut next = 0;
-    let counts = dataset
-        .views
-        .iter()
-        .map(|view| pinhole_cameras(&view.camera).len());
-    let mut firsts = vec![0];
-    firsts.extend(counts.map(|count| {
-        next += count as u32;
-        next
-    }));
-    firsts
-}
-
-/// Returns the render of a photo that shows a point: of the faces of a panorama, the one that it is before.
-fn render_of(photo: u32, firsts: &[u32], point: &Point, cameras: &[Pinhole]) -> Option<u32> {
-    let (first, end) = (firsts.get(photo as usize)?, firsts.get(photo as usize + 1)?);
-    let depth = |&render: &u32| {
-        let camera = cameras.get(render as usize);
-        camera.map_or(f32::MIN, |c| c.to_camera(point.position.into()).z)
-    };
-    (*first..*end).max_by(|a, b| depth(a).total_cmp(&depth(b)))
 }

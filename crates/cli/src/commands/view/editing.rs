@@ -11,6 +11,7 @@
 use super::{Args, Model, Sight};
 use crate::console::Console;
 use crate::outputs::{refuse_existing, refuse_sources};
+use dapple::scene::edit::Similarity;
 use dapple::scene::splat_file::Format;
 use dapple::scene::{Error, Result, Splats, load};
 use dapple_viewer::{EditRequest, EditSession, Effect, SaveTo, Stage, Viewer};
@@ -147,6 +148,10 @@ impl Editing {
             let moved = session.moved();
             for entry in &mut stage.cameras {
                 entry.camera = moved.camera(&entry.camera);
+            }
+            if moved != Similarity::IDENTITY {
+                // The mesh does not move with the splats.
+                stage.mesh = None;
             }
             stage.gaussians = session.splats().len() as u64;
             viewer.edited(&session.state());

@@ -197,8 +197,8 @@ export class Renderer {
     if (gl.getExtension("EXT_color_buffer_float") || gl.getExtension("EXT_color_buffer_half_float")) {
       this.#frame = gl.createFramebuffer();
     }
-    this.#gaussians = program(gl, GAUSSIANS, PIXELS);
-    this.#finish = program(gl, WHOLE, FINISH);
+    this.#gaussians = linked(gl, GAUSSIANS, PIXELS);
+    this.#finish = linked(gl, WHOLE, FINISH);
     for (const made of [this.#gaussians, this.#finish]) {
       const count = gl.getProgramParameter(made, gl.ACTIVE_UNIFORMS);
       for (let i = 0; i < count; i++) {
@@ -340,8 +340,8 @@ export class Renderer {
 /** Number of texels in whole rows. @param {number} count */
 const texels = (count) => Math.ceil(count / ROW) * ROW;
 
-/** @param {WebGL2RenderingContext} gl @param {string} vertices @param {string} fragments */
-function program(gl, vertices, fragments) {
+/** Compiles and links a program. @param {WebGL2RenderingContext} gl @param {string} vertices @param {string} fragments */
+export function linked(gl, vertices, fragments) {
   const made = gl.createProgram();
   for (const [kind, text] of /** @type {const} */ ([[gl.VERTEX_SHADER, vertices], [gl.FRAGMENT_SHADER, fragments]])) {
     const shader = gl.createShader(kind);

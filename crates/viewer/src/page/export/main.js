@@ -2,6 +2,7 @@
 // @ts-check
 import { Orbit, listen } from "../controls.js";
 import { Path } from "../path.js";
+import { MeshPainter } from "./mesh.js";
 import { Painter } from "./painter.js";
 import { parse, unzip } from "./spz.js";
 import { dot, length, rowsOf, sub, unit } from "../vectors.js";
@@ -12,7 +13,7 @@ import { dot, length, rowsOf, sub, unit } from "../vectors.js";
 /** @typedef {{centre: Vec, inward: boolean, places: Vec[], reach: number, far: number}} Bounds */
 /**
  * @typedef {{title: string, up: Vec, centre: Vec, distance: number, background: Vec, near: number, gaussians: number,
- *   parts: (string | null)[], view: Key | null, bounds: Bounds | null, path: object | null, notes: Note[]}} Scene
+ *   parts: (string | null)[], mesh: string | null, view: Key | null, bounds: Bounds | null, path: object | null, notes: Note[]}} Scene
  */
 
 const element = (/** @type {string} */ id) => /** @type {HTMLElement} */ (document.getElementById(id));
@@ -27,6 +28,9 @@ const orbit = new Orbit();
 orbit.outside = outside;
 const path = new Path();
 /** @type {Painter} */ let painter;
+/** @type {Promise<MeshPainter> | null} */ let meshed = null;
+/** @type {MeshPainter | null} */ let mesh = null;
+/** How the mesh is shown; null: not at all. @type {import("./mesh.js").Style | null} */ let shown = null;
 let stale = true;
 /** @type {{from: number, seconds: number, again: boolean, along: Path} | null} */ let travel = null;
 
@@ -83,9 +87,38 @@ function frame(now) {
   if (!stale || !painter.ready) return;
   stale = false;
   painter.draw(orbit.camera());
+  drawMesh();
   const poster = document.getElementById("poster");
   if (poster) poster.remove();
   place();
+}
+
+function drawMesh() {
+  const surface = /** @type {HTMLCanvasElement} */ (element("surface"));
+  surface.hidden = !shown || !mesh;
+  if (!shown || !mesh) return;
+  const { width, height } = canvas;
+  if (surface.width !== width || surface.height !== height) [surface.width, surface.height] = [width, height];
+  surface.style.background = shown === "edges" ? "" : `rgb(${scene.background.map((v) => 255 * v).join(" ")})`;
+  const { position, rotation, focal } = orbit.camera();
+  const far = focal * height;
+  mesh.draw({ width, height, position, rotation, pinhole: [far, far, width / 2, height / 2] }, shown);
+}
+
+/** Shows the mesh, its edges over the splats, or no mesh: one after the other. */
+async function nextMesh() {
+  shown = shown === null ? "colours" : shown === "colours" ? "edges" : null;
+  element("mesh").setAttribute("aria-pressed", String(shown !== null));
+  element("mesh").textContent = shown === "edges" ? "Edges" : "Mesh";
+  meshed ??= data(scene.mesh, "mesh-data").then((bytes) => MeshPainter.open(/** @type {HTMLCanvasElement} */ (element("surface")), bytes));
+  mesh = await meshed;
+  moved();
+}
+
+function prepareMesh() {
+  const button = element("mesh");
+  button.hidden = scene.mesh === null && !document.getElementById("mesh-data");
+  button.addEventListener("click", () => nextMesh().catch(fail));
 }
 
 /** Moves the numbers of notes to their positions in the image. */
@@ -145,15 +178,14 @@ function preparePath() {
   });
 }
 
-/** @param {number} index @returns {Promise<Uint8Array>} */
-async function data(index) {
-  const url = scene.parts[index];
+/** Returns the bytes of a file, or without one of an element. @param {string | null} url @param {string} id @returns {Promise<Uint8Array>} */
+async function data(url, id) {
   if (url !== null) {
     const answer = await fetch(url);
     if (!answer.ok) throw new Error(`${url}: ${answer.status}`);
     return new Uint8Array(await answer.arrayBuffer());
   }
-  const holder = element(`part-${index}`);
+  const holder = element(id);
   const text = atob((holder.textContent ?? "").trim());
   holder.remove();
   return Uint8Array.from(text, (letter) => letter.charCodeAt(0));
@@ -162,7 +194,7 @@ async function data(index) {
 async function load() {
   const bar = element("progress");
   for (let i = 0; i < scene.parts.length; i++) {
-    const part = parse(await unzip(await data(i)));
+    const part = parse(await unzip(await data(scene.parts[i], `part-${i}`)));
     painter.add(part);
     const share = painter.count / scene.gaussians;
     bar.style.width = `${100 * share}%`;
@@ -205,6 +237,7 @@ function start() {
   home();
   prepareNotes();
   preparePath();
+  prepareMesh();
   listen(canvas, orbit, () => {
     stop();
     moved();
@@ -224,6 +257,7 @@ function start() {
   addEventListener("keydown", (event) => {
     if (event.key === "?") help.showModal();
     if (event.key === "r") element("home").click();
+    if (event.key === "m" && !element("mesh").hidden) element("mesh").click();
   });
   resize();
   requestAnimationFrame(frame);

@@ -1,0 +1,78 @@
+//! The mesh of `--mesh`, for pages.
+
+use crate::console::Console;
+use crate::sparse_points::{renders, sparse_points};
+use dapple::glam::DVec3;
+use dapple::scene::origin::{Frame, assumed};
+use dapple::scene::{Dataset, Result, bounded};
+use dapple_mesh::files::Drawable;
+use dapple_mesh::judge::{sparse_distances, vertex_errors};
+use std::path::Path;
+
+/// Reads a mesh into the frame of the splats and packs it. `dataset`: capture with the sparse points that the mesh is
+/// compared with.
+///
+/// # Errors
+/// A file that cannot be read or drawn.
+pub fn read(
+    path: &Path,
+    frame: Frame,
+    dataset: Option<&Dataset>,
+    console: &Console,
+) -> Result<Vec<u8>> {
+    let bytes = bounded::read("cannot read the mesh", path, bounded::MODEL_BYTES)?;
+    let packed = || -> Result<Vec<u8>> {
+        let mut mesh = Drawable::read(&bytes)?;
+        let origin = assumed(middle(&mesh), mesh.origin, frame.origin);
+        let errors = match dataset {
+            Some(dataset) => {
+                count_from(&mut mesh, dataset.origin - origin);
+                let found = errors(&mesh, dataset, console);
+                count_from(&mut mesh, frame.origin - dataset.origin);
+                found
+            }
+            None => {
+                count_from(&mut mesh, frame.origin - origin);
+                Vec::new()
+            }
+        };
+        for place in &mut mesh.positions {
+            *place = frame.moved.point(place.as_dvec3()).as_vec3();
+        }
+        dapple_viewer::mesh::encode(&mesh, &errors)
+    };
+    packed().map_err(|e| e.at_path(path))
+}
+
+/// Returns the mean position.
+fn middle(mesh: &Drawable) -> DVec3 {
+    let sum: DVec3 = mesh.positions.iter().map(|p| p.as_dvec3()).sum();
+    sum / mesh.positions.len().max(1) as f64
+}
+
+fn count_from(mesh: &mut Drawable, by: DVec3) {
+    if by != DVec3::ZERO {
+        for place in &mut mesh.positions {
+            *place = (place.as_dvec3() - by).as_vec3();
+        }
+    }
+}
+
+/// Returns the distance to the sparse points at each vertex, and prints the median.
+fn errors(mesh: &Drawable, dataset: &Dataset, console: &Console) -> Vec<f32> {
+    if dataset.points.is_empty() {
+        return Vec::new();
+    }
+    let (mesh, cameras) = (mesh.mesh(), renders(dataset));
+    let found = sparse_distances(&mesh, &sparse_points(dataset, &cameras), &cameras);
+    let errors = vertex_errors(&mesh, &found);
+    let pixels = found.iter().map(|found| f64::from(found.pixels)).collect();
+    if let Some(pixels) = dapple_base::quantiles::median(pixels) {
+        console.note(&format!(
+            "mesh: {} triangles, median distance of {} sparse points {pixels:.2} pixels",
+            mesh.triangles.len(),
+            found.len()
+        ));
+    }
+    errors
+}
