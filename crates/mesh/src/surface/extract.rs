@@ -1,25 +1,21 @@
 //! Surface of the signed distances: dual surface nets, a manifold.
 //!
-//! 1. Each cell of eight voxels with both signs has one vertex for each row of edges ([`super::cells`]): the mean of
-//!    the zeros on the edges, then moved along the gradient onto the zero of the cell.
+//! 1. Each cell of eight voxels with both signs has one vertex for each row of edges ([`super::cells`]), at the place of
+//!    [`super::place`].
 //! 2. Each pair of neighbouring voxels of different sign has a quad between the vertices of the four cells around it.
 //!
 //! A cell with an unobserved voxel has no vertex. The mesh ends there.
 
-use super::cells::{CASES, NO_FLIP, NONE, corners_of};
+use super::cells::{CASES, NO_FLIP, NONE};
+use super::place::{mean_of_zeros, vertex};
+use super::window::Window;
 use crate::mesh::Mesh;
 use crate::volume::{Blocks, Grid, Key, SIDE, VOXELS, Volume};
 use glam::{IVec3, Vec3};
 use rayon::prelude::*;
 
-/// Voxels along a side of a block with its border: one below, two above.
-const WIDE: usize = SIDE as usize + 3;
-
 /// Cells along a side of a block with its border: one on each side.
 const CELLS: usize = SIDE as usize + 2;
-
-/// Steps from the mean of the zeros towards the zero of the cell.
-const STEPS: usize = 2;
 
 /// Cells of a block with vertices.
 #[derive(Debug, Default)]
@@ -29,11 +25,6 @@ struct Part {
     first: Vec<u16>,
     /// Case and flip of each cell.
     cases: Vec<(u8, u8)>,
-}
-
-/// Signed distances of a block and its border; NaN for an unobserved voxel.
-struct Window {
-    values: Vec<f32>,
 }
 
 /// Extracts the mesh where the weight of a voxel is at least `least_weight`.
@@ -62,62 +53,6 @@ pub fn extract(volume: &Volume, blocks: &Blocks, grid: &Grid, least_weight: f32)
             .collect(),
         triangles: triangles.concat(),
         ..Mesh::default()
-    }
-}
-
-impl Window {
-    /// Gathers a block and its border; `None` if all observed values have the same sign.
-    fn around(volume: &Volume, blocks: &Blocks, key: Key, least_weight: f32) -> Option<Self> {
-        let side = SIDE as usize;
-        let mut values = vec![f32::NAN; WIDE * WIDE * WIDE];
-        let (mut any_inside, mut any_outside) = (false, false);
-        let range = |d: i32| match d {
-            -1 => (side - 1..side, 0),
-            0 => (0..side, 1),
-            _ => (0..2, side + 1),
-        };
-        for (dx, dy, dz) in (0..27).map(|i| (i % 3 - 1, i / 3 % 3 - 1, i / 9 - 1)) {
-            let Some(block) = blocks.find([key[0] + dx, key[1] + dy, key[2] + dz]) else {
-                continue;
-            };
-            let ((xs, x0), (ys, y0), (zs, z0)) = (range(dx), range(dy), range(dz));
-            for (z, wz) in zs.zip(z0..) {
-                for (y, wy) in ys.clone().zip(y0..) {
-                    for (x, wx) in xs.clone().zip(x0..) {
-                        let i = block * VOXELS + x + side * (y + side * z);
-                        if volume.weight[i] < least_weight {
-                            continue;
-                        }
-                        let value = volume.distance[i];
-                        any_inside |= value < 0.0;
-                        any_outside |= value >= 0.0;
-                        values[wx + WIDE * (wy + WIDE * wz)] = value;
-                    }
-                }
-            }
-        }
-        (any_inside && any_outside).then_some(Self { values })
-    }
-
-    /// Returns the values at the corners of a cell; the cell -1 is in the border.
-    fn corners(&self, cell: IVec3) -> [f32; 8] {
-        let [x, y, z] = (cell + 1).to_array().map(|v| v as usize);
-        std::array::from_fn(|c| {
-            let (cx, cy, cz) = (x + (c & 1), y + (c >> 1 & 1), z + (c >> 2));
-            self.values[cx + WIDE * (cy + WIDE * cz)]
-        })
-    }
-
-    /// Returns the case of a cell; `None` if a voxel of it is not observed.
-    fn case(&self, cell: IVec3) -> Option<u8> {
-        let mut case = 0;
-        for (c, value) in self.corners(cell).into_iter().enumerate() {
-            if value.is_nan() {
-                return None;
-            }
-            case |= u8::from(value < 0.0) << c;
-        }
-        Some(case)
     }
 }
 
@@ -152,7 +87,11 @@ fn part_of(window: &Window, key: Key, grid: &Grid) -> Part {
         let rows = CASES.rows(case, flip);
         let voxel = IVec3::from(key) * SIDE + cell;
         for row in 0..rows.count {
-            let place = vertex(&corners, |edge| rows.of_edge[edge] == row, rows.count == 1);
+            let is_of_row = |edge| rows.of_edge[edge] == row;
+            let place = match rows.count {
+                1 => vertex(window, cell),
+                _ => mean_of_zeros(&corners, is_of_row),
+            };
             part.positions
                 .push(grid.position(voxel) + place * grid.voxel);
         }
@@ -162,40 +101,6 @@ fn part_of(window: &Window, key: Key, grid: &Grid) -> Part {
         part.cases = cell_cases;
     }
     part
-}
-
-fn corner(c: usize) -> Vec3 {
-    Vec3::new((c & 1) as f32, (c >> 1 & 1) as f32, (c >> 2) as f32)
-}
-
-/// Returns the place of a vertex in its cell, 0 to 1: the mean of the zeros on its edges, moved onto the zero of the
-/// trilinear interpolation if the cell has one vertex only.
-fn vertex(values: &[f32; 8], is_of_row: impl Fn(usize) -> bool, is_alone: bool) -> Vec3 {
-    let (mut sum, mut count) = (Vec3::ZERO, 0.0);
-    for edge in (0..12).filter(|&edge| is_of_row(edge)) {
-        let [low, high] = corners_of(edge);
-        let along = values[low] / (values[low] - values[high]);
-        sum += corner(low).lerp(corner(high), along);
-        count += 1.0;
-    }
-    let mut place = sum / count;
-    for _ in 0..if is_alone { STEPS } else { 0 } {
-        let (mut value, mut slope) = (0.0, Vec3::ZERO);
-        for (c, &v) in values.iter().enumerate() {
-            let at = corner(c);
-            let share = Vec3::ONE - (at - place).abs();
-            let sign = 2.0 * at - 1.0;
-            value += v * share.x * share.y * share.z;
-            slope += v * sign * Vec3::new(share.y * share.z, share.x * share.z, share.x * share.y);
-        }
-        let square = slope.length_squared();
-        if square <= 1e-12 {
-            break;
-        }
-        let step = (slope * (value / square)).clamp_length_max(0.25);
-        place = (place - step).clamp(Vec3::splat(0.02), Vec3::splat(0.98));
-    }
-    place
 }
 
 /// Returns the triangles of the edges that begin in a block.

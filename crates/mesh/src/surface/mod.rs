@@ -3,7 +3,9 @@
 mod cells;
 mod clean;
 mod extract;
+mod place;
 mod simplify;
+mod window;
 
 pub use clean::{Cleaned, drop_unseen, drop_unsupported, fill_holes};
 pub use extract::extract;

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod broken;
+mod corners;
 mod files;
 mod fusion;
 mod glb;
