@@ -55,7 +55,7 @@ pub mod verification;
 mod views;
 
 pub use appearance::{APPEARANCE_VERSION, read_appearance_mlp, write_appearance};
-pub use capture_statistics::{Budget, CaptureStatistics, LimitReason, PhotoCoverage};
+pub use capture_statistics::{Budget, BudgetFor, CaptureStatistics, LimitReason, PhotoCoverage};
 pub use checkpoint::{
     CHECKPOINT_VERSION, CaptureIdentity, Checkpoint, RunOrigin, StartSplats, ViewIdentity,
 };

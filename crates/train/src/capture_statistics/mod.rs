@@ -15,7 +15,7 @@
 
 mod detail;
 
-use crate::Preset;
+use crate::{Preset, TrainConfig};
 use dapple_scene::{Camera, Capture, Dataset, Point, Result};
 use detail::details;
 use glam::DVec3;
@@ -40,6 +40,13 @@ const PHOTOS_PER_SIGHT: f64 = 3.0;
 /// Fewest pixels of all photos together for each Gaussian of the cap: one and a half observed numbers for each of a
 /// Gaussian's 59. With fewer pixels the run overfits.
 const PIXELS_PER_GAUSSIAN: u64 = 30;
+
+/// Factor on the Gaussians of a run that trains for surfaces: flat Gaussians fill less volume.
+/// `docs/experiments/2026-11-28-surface-training.md` has its effect.
+const FOR_SURFACES: f64 = 1.5;
+
+/// [`PIXELS_PER_GAUSSIAN`] of a run that trains for surfaces.
+const PIXELS_PER_SURFACE_GAUSSIAN: u64 = 20;
 
 /// Fewest pixels for each Gaussian after a run extension ([`mod@crate::extension`]).
 const PIXELS_PER_EXTENDED: u64 = 15;
@@ -108,6 +115,31 @@ pub enum LimitReason {
     Device,
 }
 
+/// Kind of run that a cap is computed for.
+#[derive(Debug, Clone, Copy)]
+pub struct BudgetFor {
+    preset: Preset,
+    surfaces: bool,
+}
+
+impl From<Preset> for BudgetFor {
+    fn from(preset: Preset) -> Self {
+        Self {
+            preset,
+            surfaces: false,
+        }
+    }
+}
+
+impl From<&TrainConfig> for BudgetFor {
+    fn from(config: &TrainConfig) -> Self {
+        Self {
+            preset: config.preset,
+            surfaces: config.surface.enabled,
+        }
+    }
+}
+
 /// Gaussian cap computed for a capture, and its reason.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Budget {
@@ -117,6 +149,9 @@ pub struct Budget {
     pub bound: LimitReason,
     /// Statistics that the cap was computed from.
     pub evidence: CaptureStatistics,
+    /// True for a run that trains for surfaces, whose cap is 1.5 times as high.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub surfaces: bool,
 }
 
 impl PhotoCoverage {
@@ -183,9 +218,10 @@ impl CaptureStatistics {
         })
     }
 
-    /// Returns the Gaussian cap of a run with this preset whose configuration sets none. It is at least `first` and at
+    /// Returns the Gaussian cap of a run whose configuration sets none. It is at least `first` and at
     /// most `fit`, the Gaussians that fit the device, if that is known.
-    pub fn budget(&self, preset: Preset, first: usize, fit: Option<usize>) -> Budget {
+    pub fn budget(&self, run: impl Into<BudgetFor>, first: usize, fit: Option<usize>) -> Budget {
+        let BudgetFor { preset, surfaces } = run.into();
         let most = match preset {
             Preset::Quick => MOST_QUICK,
             _ => MOST,
@@ -194,8 +230,10 @@ impl CaptureStatistics {
         let seen_by = self.seen.coverage.unwrap_or(without_points);
         // Roots are rounded equally on every machine, powers are not.
         let root = seen_by.max(1.0).sqrt();
-        let by_detail = PER_DETAIL * self.detail as f64 / (root * root.sqrt());
-        let by_pixels = usize::try_from(self.pixels / PIXELS_PER_GAUSSIAN).unwrap_or(usize::MAX);
+        let factor = if surfaces { FOR_SURFACES } else { 1.0 };
+        let by_detail = factor * PER_DETAIL * self.detail as f64 / (root * root.sqrt());
+        let by_pixels = self.pixels / pixels_per_gaussian(surfaces);
+        let by_pixels = usize::try_from(by_pixels).unwrap_or(usize::MAX);
         let mut found = (rounded(by_detail).max(1), LimitReason::Detail);
         for (bounded, bound) in [
             (by_pixels.max(1), LimitReason::Pixels),
@@ -215,6 +253,7 @@ impl CaptureStatistics {
             gaussians: found.0,
             bound: found.1,
             evidence: *self,
+            surfaces,
         }
     }
 }
@@ -236,7 +275,10 @@ impl fmt::Display for Budget {
         write!(f, "{} Gaussians at most", short(self.gaussians as u64))?;
         match self.bound {
             LimitReason::Detail => {}
-            LimitReason::Pixels => write!(f, " (one for {PIXELS_PER_GAUSSIAN} pixels)")?,
+            LimitReason::Pixels => {
+                let pixels = pixels_per_gaussian(self.surfaces);
+                write!(f, " (one for {pixels} pixels)")?;
+            }
             LimitReason::Most => f.write_str(" (more are taken only when named)")?,
             LimitReason::First => f.write_str(" (as many as at the start)")?,
             LimitReason::Device => f.write_str(" (more do not fit the device)")?,
@@ -246,6 +288,14 @@ impl fmt::Display for Budget {
             Some(seen_by) => write!(f, ", each place in {seen_by:.0} of {} photos", seen.photos),
             None => Ok(()),
         }
+    }
+}
+
+/// Returns the least pixels of the photos for each Gaussian.
+fn pixels_per_gaussian(surfaces: bool) -> u64 {
+    match surfaces {
+        true => PIXELS_PER_SURFACE_GAUSSIAN,
+        false => PIXELS_PER_GAUSSIAN,
     }
 }
 

@@ -97,6 +97,17 @@ fn a_budget_goes_by_detail_within_its_bounds() {
     assert_eq!(found(small, 10, None), (133_333, LimitReason::Pixels));
     let rich = evidence(1_000_000_000, 100_000_000, 25.0);
     assert_eq!(found(rich, 10, None), (MOST, LimitReason::Most));
+    let surfaces = |evidence: CaptureStatistics| {
+        let run = BudgetFor {
+            surfaces: true,
+            ..Preset::Standard.into()
+        };
+        evidence.budget(run, 10, None).gaussians
+    };
+    assert_eq!(
+        (surfaces(some), surfaces(small), surfaces(rich)),
+        (805_000, 200_000, MOST)
+    );
     let quick = |evidence: CaptureStatistics| evidence.budget(Preset::Quick, 10, None).gaussians;
     assert_eq!((quick(rich), quick(some)), (1_000_000, 537_000));
     // Twice the photos of all: detail that they repeat does not count.

@@ -84,7 +84,7 @@ settings! {
         initial_opacity: f64 = 0.1, range(Range::between(0.0, 1.0));
         /// Scale of the Gaussians at the start, in distances to their neighbours, above 0 to 1000; mcmc: 0.3.
         initial_scale: f64 = 1.0, range(Range::above(0.0, 1e3));
-        /// Gaussian cap, up to 1000000000. 0 = no cap for adc; budgeted and mcmc compute it: 6 x detail / coverage^0.75, at most one Gaussian for every 30 pixels of the photos and at most 1500000 (quick: 1000000), but at least as many as at the start, and on a GPU at most as many as fit its memory.
+        /// Gaussian cap, up to 1000000000. 0 = no cap for adc; budgeted and mcmc compute it: 6 x detail / coverage^0.75, at most one Gaussian for every 30 pixels of the photos and at most 1500000 (quick: 1000000), but at least as many as at the start, and on a GPU at most as many as fit its memory. With surface.enabled 9 instead of 6, and one for every 20 pixels.
         max_gaussians: usize = 0, range(GAUSSIANS),
             main_flag("--max-gaussians <N>",
                 "Gaussian cap [default: 0, from the detail of the photos]. With 0 it is at most one Gaussian per 30 pixels and 1.5 million, and is printed at the end of the run; adc has no cap");
@@ -307,10 +307,10 @@ settings! {
 settings! {
     /// Training for surfaces: Gaussians become discs that lie in the surface that they form.
     pub SurfaceConfig, SurfacePatch in "Losses" {
-        /// Train for surfaces; sets another default: densify.flat_reg.
+        /// Train for surfaces; sets another default: densify.flat_reg. A computed max_gaussians is 1.5 times as high.
         enabled: bool = false, choice(),
             flag("--surface",
-                "Train for surfaces, for `dapple mesh` and for normals [default: off]. Gaussians become flat and lie in the surface that they form, which costs some PSNR and time");
+                "Train for surfaces, for `dapple mesh` and for normals [default: off]. Gaussians become flat and lie in the surface that they form, and there are up to 1.5 times as many. This costs time and may cost some PSNR");
         /// Weight of the disagreement of normals and depths in the loss, 0 to 1000.
         normals: f64 = 0.05, range(Range::closed(0.0, 1e3)),
             flag("--surface-normals <X>",

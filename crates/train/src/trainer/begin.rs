@@ -228,7 +228,7 @@ pub(super) fn settle_budget(
         (0, points) => points,
         (n, _) => n,
     });
-    let budget = CaptureStatistics::measure(dataset, train)?.budget(config.preset, first, fit);
+    let budget = CaptureStatistics::measure(dataset, train)?.budget(&*config, first, fit);
     config.max_gaussians = budget.gaussians.max(given.unwrap_or(0));
     Ok(Some(budget))
 }

@@ -107,7 +107,7 @@ fn wish(
     let grows = config.densify.enabled;
     let full = match config.max_gaussians {
         _ if !grows => first,
-        0 => evidence.budget(config.preset, first, fit).gaussians,
+        0 => evidence.budget(config, first, fit).gaussians,
         n => n,
     };
     PlanRequest {

@@ -1,5 +1,5 @@
 // Draws a mesh over the splats with WebGL2: its colours, its shape, its edges, or its errors.
-// 1. The data (mesh.rs) are unpacked, and every triangle gets three vertices of its own, so that the shader knows its
+// 1. The data (mesh.rs) are unpacked, and every triangle gets three vertices of its own, so that the shader has its
 //    edges.
 // 2. Edges hide what is behind the mesh: a first pass writes depths only.
 // @ts-check
