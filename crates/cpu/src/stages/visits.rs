@@ -169,6 +169,7 @@ pub struct Visit {
 
 impl Visits {
     /// Creates an empty list.
+    #[inline(always)]
     pub fn new() -> Self {
         Self {
             splats: [Splat2d::default(); BATCH],

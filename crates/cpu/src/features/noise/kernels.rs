@@ -40,6 +40,7 @@ impl NoiseStep {
     }
 
     /// Moves the centres of the engine's Gaussians from `first` on, stored in `blocks`.
+    #[inline(always)]
     pub fn perturb(&self, first: usize, components: usize, blocks: &mut [Row]) {
         for (b, block) in blocks.chunks_exact_mut(components).enumerate() {
             for lane in 0..ROW {

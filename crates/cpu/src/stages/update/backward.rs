@@ -101,6 +101,7 @@ impl<'a> Context<'a> {
     }
 
     /// Step 1: the sums of the slots of a block's Gaussians. `None` if all are invisible.
+    #[inline(always)]
     fn sum_slots(&self, block: usize, slots: &[Slot]) -> Option<[Row; 9]> {
         let mut sums = [Row::ZERO; 9];
         let mut any = false;
