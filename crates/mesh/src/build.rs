@@ -19,6 +19,9 @@ const AGREEMENT: f32 = 6.0;
 /// Weight that a voxel needs to be observed. A pixel that faces the surface at the usual distance weighs 1.
 const LEAST_WEIGHT: f32 = 0.3;
 
+/// Voxel, in median depths, above which a missing surface is the fault of the voxel.
+const LARGE_VOXEL: f32 = 0.1;
+
 /// Most levels around the box.
 const MOST_LEVELS: usize = 12;
 
@@ -72,8 +75,7 @@ pub fn fuse_views(
         false => plan.outside,
     };
     if mesh.triangles.is_empty() {
-        return Err(Error::input("the depths of the views agree on no surface")
-            .hint("check that the splats belong to this capture, or choose a larger --voxel"));
+        return Err(no_surface(&plan));
     }
     let split = split_fans(&mut mesh);
     Ok(Fused {
@@ -86,6 +88,19 @@ pub fn fuse_views(
         inconsistent,
         split,
     })
+}
+
+/// Returns the error of a plan that gave no triangle.
+fn no_surface(plan: &Plan) -> Error {
+    let (voxel, scale) = (plan.grid.voxel, plan.scale);
+    if voxel > LARGE_VOXEL * scale {
+        return Error::input(format!(
+            "voxels of {voxel} world units show no surface: the median depth is {scale}"
+        ))
+        .hint("choose a smaller --voxel, a larger --detail or a smaller --box");
+    }
+    Error::input("the depths of the views agree on no surface")
+        .hint("check that the splats belong to this capture, or choose a larger --voxel")
 }
 
 /// Returns the surface of a plan.

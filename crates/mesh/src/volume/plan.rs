@@ -278,7 +278,11 @@ fn box_of(points: &[Vec3], quantile: f32) -> [Vec3; 2] {
 /// Returns the numbers of a box as the option takes them.
 fn shown(low: Vec3, high: Vec3) -> String {
     let numbers = low.to_array().into_iter().chain(high.to_array());
-    let numbers: Vec<String> = numbers.map(|v| format!("{v:.4}")).collect();
+    let number = |v: f32| match v {
+        v if v != 0.0 && v.abs() < 1e-3 => format!("{v:e}"),
+        v => format!("{v:.4}"),
+    };
+    let numbers: Vec<String> = numbers.map(number).collect();
     numbers.join(",")
 }
 

@@ -62,6 +62,9 @@ fn one_camera_gives_the_part_that_it_sees() {
 #[test]
 fn options_out_of_range_are_errors() {
     let mut views = Views::around(Shape::Sphere, 4, 32);
+    let error = fuse_views(&mut views, &options(Some(1e6)), &NoProgress).unwrap_err();
+    let hint = error.hint_text().unwrap();
+    assert!(hint.contains("smaller --voxel"), "{error} {hint}");
     for voxel in [0.0, -1.0, f32::NAN, f32::INFINITY] {
         let error = error_of(&mut views, &options(Some(voxel)));
         assert!(error.contains("--voxel"), "{error}");
