@@ -5,6 +5,7 @@ use crate::sparse_points::{renders, sparse_points};
 use dapple::glam::DVec3;
 use dapple::scene::origin::{Frame, assumed};
 use dapple::scene::{Dataset, Result, bounded};
+use dapple_mesh::Mesh;
 use dapple_mesh::files::Drawable;
 use dapple_mesh::judge::{sparse_distances, vertex_errors};
 use std::path::Path;
@@ -23,20 +24,20 @@ pub fn read(
     let bytes = bounded::read("cannot read the mesh", path, bounded::MODEL_BYTES)?;
     let packed = || -> Result<Vec<u8>> {
         let mut mesh = Drawable::read(&bytes)?;
-        let origin = assumed(middle(&mesh), mesh.origin, frame.origin);
+        let origin = assumed(middle(&mesh.mesh), mesh.origin, frame.origin);
         let errors = match dataset {
             Some(dataset) => {
-                count_from(&mut mesh, dataset.origin - origin);
-                let found = errors(&mesh, dataset, console);
-                count_from(&mut mesh, frame.origin - dataset.origin);
+                count_from(&mut mesh.mesh, dataset.origin - origin);
+                let found = errors(&mesh.mesh, dataset, console);
+                count_from(&mut mesh.mesh, frame.origin - dataset.origin);
                 found
             }
             None => {
-                count_from(&mut mesh, frame.origin - origin);
+                count_from(&mut mesh.mesh, frame.origin - origin);
                 Vec::new()
             }
         };
-        for place in &mut mesh.positions {
+        for place in &mut mesh.mesh.positions {
             *place = frame.moved.point(place.as_dvec3()).as_vec3();
         }
         dapple_viewer::mesh::encode(&mesh, &errors)
@@ -45,12 +46,12 @@ pub fn read(
 }
 
 /// Returns the mean position.
-fn middle(mesh: &Drawable) -> DVec3 {
+fn middle(mesh: &Mesh) -> DVec3 {
     let sum: DVec3 = mesh.positions.iter().map(|p| p.as_dvec3()).sum();
     sum / mesh.positions.len().max(1) as f64
 }
 
-fn count_from(mesh: &mut Drawable, by: DVec3) {
+fn count_from(mesh: &mut Mesh, by: DVec3) {
     if by != DVec3::ZERO {
         for place in &mut mesh.positions {
             *place = (place.as_dvec3() - by).as_vec3();
@@ -59,13 +60,13 @@ fn count_from(mesh: &mut Drawable, by: DVec3) {
 }
 
 /// Returns the distance to the sparse points at each vertex, and prints the median.
-fn errors(mesh: &Drawable, dataset: &Dataset, console: &Console) -> Vec<f32> {
+fn errors(mesh: &Mesh, dataset: &Dataset, console: &Console) -> Vec<f32> {
     if dataset.points.is_empty() {
         return Vec::new();
     }
-    let (mesh, cameras) = (mesh.mesh(), renders(dataset));
-    let found = sparse_distances(&mesh, &sparse_points(dataset, &cameras), &cameras);
-    let errors = vertex_errors(&mesh, &found);
+    let cameras = renders(dataset);
+    let found = sparse_distances(mesh, &sparse_points(dataset, &cameras), &cameras);
+    let errors = vertex_errors(mesh, &found);
     let pixels = found.iter().map(|found| f64::from(found.pixels)).collect();
     if let Some(pixels) = dapple_base::quantiles::median(pixels) {
         console.note(&format!(

@@ -31,7 +31,13 @@ struct Head<'a> {
 ///
 /// # Errors
 /// No triangle, or more than [`MOST_TRIANGLES`].
-pub fn encode(mesh: &Drawable, errors: &[f32]) -> Result<Vec<u8>> {
+pub fn encode(drawable: &Drawable, errors: &[f32]) -> Result<Vec<u8>> {
+    let Drawable {
+        mesh,
+        places,
+        picture,
+        ..
+    } = drawable;
     let triangles = mesh.triangles.len();
     if triangles == 0 || triangles > MOST_TRIANGLES {
         return Err(Error::input(format!(
@@ -43,10 +49,10 @@ pub fn encode(mesh: &Drawable, errors: &[f32]) -> Result<Vec<u8>> {
     let head = Head {
         vertices,
         triangles,
-        places: mesh.places.len() == vertices,
+        places: places.len() == vertices,
         errors: errors.len() == vertices,
         colours: mesh.colours.len() == vertices,
-        picture: mesh.picture.as_ref().map(|picture| picture.kind.as_str()),
+        picture: picture.as_ref().map(|picture| picture.kind.as_str()),
     };
     let fail =
         |e: &dyn std::fmt::Display| Error::internal(format!("the mesh cannot be packed: {e}"));
@@ -60,7 +66,7 @@ pub fn encode(mesh: &Drawable, errors: &[f32]) -> Result<Vec<u8>> {
     };
     floats(&mut mesh.positions.iter().flat_map(|p| p.to_array()));
     if head.places {
-        floats(&mut mesh.places.iter().flat_map(|p| p.to_array()));
+        floats(&mut places.iter().flat_map(|p| p.to_array()));
     }
     if head.errors {
         // Pages show negative errors as unknown.
@@ -71,7 +77,7 @@ pub fn encode(mesh: &Drawable, errors: &[f32]) -> Result<Vec<u8>> {
     }
     let indices = mesh.triangles.as_flattened().iter();
     bytes.extend(indices.flat_map(|i| i.to_le_bytes()));
-    if let Some(picture) = &mesh.picture {
+    if let Some(picture) = picture {
         bytes.extend(&picture.bytes);
     }
     let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
@@ -82,18 +88,23 @@ pub fn encode(mesh: &Drawable, errors: &[f32]) -> Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use dapple_mesh::Mesh;
     use flate2::read::GzDecoder;
     use std::io::Read;
 
     #[test]
     fn data_are_in_the_order_of_their_description() {
-        let mesh = Drawable {
+        let mesh = Mesh {
             positions: vec![[0.0; 3].into(), [1.0, 2.0, 3.0].into(), [4.0; 3].into()],
             triangles: vec![[0, 1, 2]],
             colours: vec![[1, 2, 3]; 3],
+            ..Mesh::default()
+        };
+        let drawable = Drawable {
+            mesh,
             ..Drawable::default()
         };
-        let packed = encode(&mesh, &[0.5, f32::NAN, 2.0]).unwrap();
+        let packed = encode(&drawable, &[0.5, f32::NAN, 2.0]).unwrap();
         let mut bytes = Vec::new();
         GzDecoder::new(&packed[..]).read_to_end(&mut bytes).unwrap();
         let length = u32::from_le_bytes(bytes[..4].try_into().unwrap()) as usize;

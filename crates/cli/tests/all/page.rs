@@ -304,6 +304,14 @@ impl Browser {
         }
     }
 
+    /// Selects an option of a list of the page.
+    pub fn choose(&mut self, id: &str, value: &str) {
+        self.value(&format!(
+            "(() => {{ const s = document.getElementById('{id}'); s.value = '{value}'; \
+             s.dispatchEvent(new Event('change')); }})()"
+        ));
+    }
+
     /// Sends a key press, like a keyboard.
     pub fn key(&mut self, key: &str) {
         for kind in ["keyDown", "keyUp"] {

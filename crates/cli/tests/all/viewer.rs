@@ -338,10 +338,7 @@ fn a_browser_shows_a_training_and_steers_it() {
             "{shown} === Number(document.getElementById('view').dataset.asked)"
         ));
         let last = browser.value(shown).as_i64().unwrap();
-        browser.value(&format!(
-            "(() => {{ const s = document.getElementById('show'); s.value = '{channel}'; \
-             s.dispatchEvent(new Event('change')); }})()"
-        ));
+        browser.choose("show", channel);
         browser.wait_for(&format!("{shown} > {last}"));
         pictures.push(browser.value("document.getElementById('picture').toDataURL()"));
     }
@@ -352,10 +349,7 @@ fn a_browser_shows_a_training_and_steers_it() {
         );
     }
     for mode in ["slider", "difference"] {
-        browser.value(&format!(
-            "(() => {{ const c = document.getElementById('compare'); c.value = '{mode}'; \
-             c.dispatchEvent(new Event('change')); }})()"
-        ));
+        browser.choose("compare", mode);
         browser.wait_for("document.getElementById('photo').naturalWidth === 48");
         assert_eq!(
             browser.value("document.getElementById('photo').className"),

@@ -1,5 +1,5 @@
 //! Meshes on pages: `dapple view --mesh` and `dapple export --mesh`.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 
 use crate::common;
 use crate::page;
@@ -45,14 +45,6 @@ fn write_box(path: &Path) -> Mesh {
     std::fs::write(path.join("box.ply"), ply(&mesh, &about)).unwrap();
     std::fs::write(path.join("box.glb"), glb(&mesh, &about, None).unwrap()).unwrap();
     mesh
-}
-
-/// Selects an option of a list.
-fn choose(browser: &mut Browser, id: &str, value: &str) {
-    browser.value(&format!(
-        "(() => {{ const s = document.getElementById('{id}'); s.value = '{value}'; \
-         s.dispatchEvent(new Event('change')); }})()"
-    ));
 }
 
 /// Returns size and pixels (red, green, blue, alpha) of the canvas with the mesh.
@@ -128,7 +120,7 @@ fn a_mesh_is_drawn_where_it_is_over_the_splats_and_beside_them() {
         let mut browser = Browser::open_drawing(&chromium, &path.join("profile"));
         browser.call("Page.navigate", &json!({"url": served.url}));
         browser.wait_for("Number(document.getElementById('picture')?.dataset.look) > 0");
-        choose(&mut browser, "mesh", "over");
+        browser.choose("mesh", "over");
         browser.wait_for("document.getElementById('surface').dataset.drawn === 'colours'");
         let covered = compare(&mut browser, &mesh);
         assert!((0.02..0.9).contains(&covered), "{file}: {covered}");
@@ -138,12 +130,12 @@ fn a_mesh_is_drawn_where_it_is_over_the_splats_and_beside_them() {
             pixels.filter(|pixel| pixel[3] > 127).count()
         };
         let faces = opaque(&mut browser);
-        choose(&mut browser, "mesh-style", "errors");
+        browser.choose("mesh-style", "errors");
         let errors = browser.value("document.getElementById('mesh-errors').disabled");
         assert_eq!(errors, json!(false), "the capture has sparse points");
         assert_eq!(opaque(&mut browser), faces);
         // Edges cover less than the faces between them.
-        choose(&mut browser, "mesh-style", "edges");
+        browser.choose("mesh-style", "edges");
         let edges = opaque(&mut browser);
         assert!(edges > 100 && 10 * edges < 3 * faces, "{edges} of {faces}");
         // By its key: slider, then side by side.

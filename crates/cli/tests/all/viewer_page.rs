@@ -30,14 +30,6 @@ fn is_seen(id: &str) -> String {
     format!("document.getElementById('{id}').getClientRects().length > 0")
 }
 
-/// Selects an option of a list.
-fn choose(browser: &mut Browser, id: &str, value: &str) {
-    browser.value(&format!(
-        "(() => {{ const s = document.getElementById('{id}'); s.value = '{value}'; \
-         s.dispatchEvent(new Event('change')); }})()"
-    ));
-}
-
 #[test]
 fn keys_act_on_the_dialog_alone_while_it_is_open() {
     let folder = small_capture();
@@ -122,22 +114,22 @@ fn errors_have_a_scale_and_differences_a_gain() {
         return;
     };
     assert_eq!(browser.value(&is_seen("scale")), json!(false));
-    choose(&mut browser, "show", "error");
+    browser.choose("show", "error");
     browser.wait_for(&is_seen("scale"));
     let ends = "document.querySelector('#scale .ends').textContent";
     browser.wait_for(&format!("{ends}.includes('64 of 255 or more')"));
-    choose(&mut browser, "show", "count");
+    browser.choose("show", "count");
     browser.wait_for(&format!("{ends}.includes('Gaussians')"));
-    choose(&mut browser, "show", "rgb");
+    browser.choose("show", "rgb");
     browser.wait_for(&format!("!({})", is_seen("scale")));
 
     let filter = "getComputedStyle(document.getElementById('pictures')).filter";
     assert_eq!(browser.value(&is_seen("gain-row")), json!(false));
-    choose(&mut browser, "compare", "difference");
+    browser.choose("compare", "difference");
     browser.wait_for(&is_seen("gain-row"));
-    choose(&mut browser, "gain", "8");
+    browser.choose("gain", "8");
     browser.wait_for(&format!("{filter} === 'brightness(8)'"));
-    choose(&mut browser, "compare", "off");
+    browser.choose("compare", "off");
     browser.wait_for(&format!("{filter} === 'brightness(1)'"));
     assert!(browser.wrong.is_empty(), "{:?}", browser.wrong);
 }

@@ -1,9 +1,11 @@
 //! Reading of GLB files.
 //!
-//! The reader is written here because the crate `gltf` (1.4.1) panics at some damaged files.
+//! The reader is written here because the crate `gltf` (1.4.1) panics at some damaged files. Chunks and the curve of sRGB
+//! are those of glTF files of splats.
 
 use super::drawable::{Drawable, Picture};
 use dapple_base::{Error, Result};
+use dapple_scene::splat_file::glb::{Chunks, srgb};
 use glam::{DVec3, Mat4, Quat, Vec2, Vec3};
 use serde_json::Value;
 
@@ -30,7 +32,9 @@ const TRIANGLES: u64 = 4;
 /// # Errors
 /// A file that is no GLB file, is cut off, is compressed, needs data of other files, or has no triangle.
 pub fn read_glb(bytes: &[u8]) -> Result<Drawable> {
-    let (root, blob) = chunks(bytes)?;
+    let chunks = Chunks::find(bytes).map_err(|e| damaged(&e.to_string()).caused_by(e))?;
+    let root: Value =
+        serde_json::from_slice(chunks.json).map_err(|e| damaged(&e.to_string()).caused_by(e))?;
     let required = root["extensionsRequired"].as_array();
     if let Some(name) = required.and_then(|names| names.first()) {
         return Err(
@@ -40,7 +44,7 @@ pub fn read_glb(bytes: &[u8]) -> Result<Drawable> {
     }
     let mut reader = Reader {
         root: &root,
-        blob,
+        blob: chunks.numbers.unwrap_or_default(),
         out: Drawable::default(),
         page: None,
         visits: 0,
@@ -52,17 +56,11 @@ pub fn read_glb(bytes: &[u8]) -> Result<Drawable> {
     let page = reader.page;
     reader.out.picture = page.map(|page| reader.picture(page)).transpose()?;
     let mut out = reader.out;
-    if out.triangles.is_empty() {
+    let mesh = &out.mesh;
+    if mesh.triangles.is_empty() {
         return Err(Error::input("the mesh has no triangle"));
     }
-    let count = out.positions.len();
-    let mut indices = out.triangles.as_flattened().iter();
-    if indices.any(|&i| i as usize >= count) {
-        return Err(Error::input(
-            "a triangle names a vertex that the file does not have",
-        ));
-    }
-    if !out.positions.iter().all(|p| p.is_finite()) {
+    if !mesh.positions.iter().all(|p| p.is_finite()) {
         return Err(Error::input("a vertex has no finite position"));
     }
     if out.picture.is_none() {
@@ -78,32 +76,6 @@ fn list(value: &Value) -> &[Value] {
 fn damaged(what: &str) -> Error {
     Error::input(format!("the mesh cannot be read: {what}"))
         .hint("give a .glb file without compression, or a .ply file")
-}
-
-/// Returns the description and the binary part.
-fn chunks(bytes: &[u8]) -> Result<(Value, &[u8])> {
-    let number = |at: usize| {
-        let word = bytes.get(at..at.checked_add(4)?)?;
-        Some(u32::from_le_bytes(word.try_into().ok()?) as usize)
-    };
-    let cut = || damaged("the file ends in the middle of its data");
-    if number(4) != Some(2) {
-        return Err(damaged("its version is not 2"));
-    }
-    if number(8).is_none_or(|length| length > bytes.len()) {
-        return Err(cut());
-    }
-    let chunk = |at: usize, kind: &[u8; 4]| {
-        let length = number(at)?;
-        let is_it = bytes.get(at + 4..at + 8)? == kind;
-        bytes
-            .get(at + 8..(at + 8).checked_add(length)?)
-            .filter(|_| is_it)
-    };
-    let text = chunk(12, b"JSON").ok_or_else(cut)?;
-    let root = serde_json::from_slice(text).map_err(|e| damaged(&e.to_string()))?;
-    let blob = chunk(20 + text.len(), b"BIN\0").unwrap_or_default();
-    Ok((root, blob))
 }
 
 /// Values of an accessor: `parts` numbers each, `[count][parts]`.
@@ -253,12 +225,12 @@ impl<'a> Reader<'a> {
             }
             None => None,
         };
-        let first = self.out.positions.len();
+        let first = self.out.mesh.positions.len();
         let moved = positions
             .rows::<3>()
             .map(|p| transform.transform_point3(Vec3::from(p)));
-        self.out.positions.extend(moved);
-        let count = self.out.positions.len();
+        self.out.mesh.positions.extend(moved);
+        let count = self.out.mesh.positions.len();
         let (begin, own) = (first as u32, (count - first) as u32);
         let indices: Vec<u32> = match indices {
             Some(indices) => indices.numbers.iter().map(|&i| i as u32).collect(),
@@ -271,15 +243,16 @@ impl<'a> Reader<'a> {
         }
         let triangles = indices.as_chunks::<3>().0.iter();
         self.out
+            .mesh
             .triangles
             .extend(triangles.map(|t| t.map(|i| i + begin)));
         if let Some(colours) = colours {
-            self.out.colours.resize(first, GREY);
+            self.out.mesh.colours.resize(first, GREY);
             let bytes = colours.rows::<3>().map(|rgb| rgb.map(encoded));
-            self.out.colours.extend(bytes);
+            self.out.mesh.colours.extend(bytes);
         }
-        if !self.out.colours.is_empty() {
-            self.out.colours.resize(count, GREY);
+        if !self.out.mesh.colours.is_empty() {
+            self.out.mesh.colours.resize(count, GREY);
         }
         self.out.places.resize(first, Vec2::ZERO);
         if let (Some((page, _)), Some(places)) = (texture, places)
@@ -337,11 +310,5 @@ fn numbers<const N: usize>(value: &Value) -> Option<[f64; N]> {
 
 /// Converts linear light to a byte of sRGB.
 fn encoded(v: f32) -> u8 {
-    let v = v.clamp(0.0, 1.0);
-    let v = if v <= 0.003_130_8 {
-        12.92 * v
-    } else {
-        1.055 * v.powf(1.0 / 2.4) - 0.055
-    };
-    (v * 255.0).round() as u8
+    (srgb(f64::from(v.clamp(0.0, 1.0))) * 255.0).round() as u8
 }

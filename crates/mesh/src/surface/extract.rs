@@ -89,7 +89,7 @@ fn part_of(window: &Window, key: Key, grid: &Grid) -> Part {
         for row in 0..rows.count {
             let is_of_row = |edge| rows.of_edge[edge] == row;
             let place = match rows.count {
-                1 => vertex(window, cell),
+                1 => vertex(window, cell, &corners),
                 _ => mean_of_zeros(&corners, is_of_row),
             };
             part.positions

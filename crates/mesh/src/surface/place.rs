@@ -50,15 +50,14 @@ fn zero_on(values: &[f32; 8], edge: usize) -> (Vec3, f32) {
     (from.lerp(to, along), along)
 }
 
-/// Returns the place of the vertex of a cell, 0 to 1.
-pub fn vertex(window: &Window, cell: IVec3) -> Vec3 {
-    let values = window.corners(cell);
+/// Returns the place of the vertex of a cell, 0 to 1. `values`: those at the corners of the cell.
+pub fn vertex(window: &Window, cell: IVec3, values: &[f32; 8]) -> Vec3 {
     let changes = |edge: &usize| {
         let [low, high] = corners_of(*edge);
         (values[low] < 0.0) != (values[high] < 0.0)
     };
     let zeros = (0..12).filter(changes).filter_map(|edge| {
-        let (place, along) = zero_on(&values, edge);
+        let (place, along) = zero_on(values, edge);
         let low = cell + corner(corners_of(edge)[0]);
         let normal = normal_at(window, low, edge / 4, along)?;
         Some(Zero { place, normal })
@@ -67,8 +66,8 @@ pub fn vertex(window: &Window, cell: IVec3) -> Vec3 {
     if let Some(place) = feature(&zeros) {
         return place;
     }
-    let mean = mean_of_zeros(&values, |edge| changes(&edge));
-    onto_zero(&values, mean)
+    let mean = mean_of_zeros(values, |edge| changes(&edge));
+    onto_zero(values, mean)
 }
 
 /// Moves a place in a cell onto the zero of the trilinear interpolation.

@@ -32,12 +32,12 @@ fn glb_files_come_back_in_the_axes_of_the_capture() {
     let picture = jpeg(mesh.texture.as_ref().unwrap()).unwrap();
     let bytes = glb(&mesh, &about, Some((&picture, "image/jpeg"))).unwrap();
     let read = Drawable::read(&bytes).unwrap();
-    assert_eq!((read.origin, read.triangles.len()), (about.origin, 4));
+    assert_eq!((read.origin, read.mesh.triangles.len()), (about.origin, 4));
     assert_eq!(read.picture.as_ref().unwrap().bytes, picture);
-    for (t, triangle) in read.triangles.iter().enumerate() {
+    for (t, triangle) in read.mesh.triangles.iter().enumerate() {
         let places = mesh.texture.as_ref().unwrap().corners[t];
         for ((corner, place), &vertex) in mesh.corners(t).into_iter().zip(places).zip(triangle) {
-            assert_eq!(read.positions[vertex as usize], corner);
+            assert_eq!(read.mesh.positions[vertex as usize], corner);
             assert_eq!(read.places[vertex as usize], place);
         }
     }
@@ -49,12 +49,12 @@ fn glb_files_come_back_in_the_axes_of_the_capture() {
     let read = Drawable::read(&glb(&coloured, &about, None).unwrap()).unwrap();
     assert!(read.picture.is_none() && read.places.is_empty());
     let near = |a: u8, b: u8| a.abs_diff(b) <= 3;
-    let [r, g, b] = read.colours[0];
+    let [r, g, b] = read.mesh.colours[0];
     assert!(near(r, 10) && near(g, 128) && near(b, 255), "{r} {g} {b}");
     let read = Drawable::read(&ply(&coloured, &about)).unwrap();
     assert_eq!(read.origin, about.origin);
     assert_eq!(
-        (read.positions, read.colours),
+        (read.mesh.positions, read.mesh.colours),
         (coloured.positions, coloured.colours)
     );
 }
@@ -74,7 +74,7 @@ fn damaged_glb_files_are_errors() {
             let mut broken = whole.clone();
             broken[at] ^= flip;
             match Drawable::read(&broken) {
-                Ok(mesh) => assert!(
+                Ok(Drawable { mesh, .. }) => assert!(
                     mesh.triangles
                         .as_flattened()
                         .iter()

@@ -160,3 +160,16 @@ impl PhotoSource for Views {
         ))
     }
 }
+
+/// Returns true if `bytes` gives the same on one, two and eight threads.
+pub fn is_same_on_any_threads(bytes: impl Fn() -> Vec<u8> + Sync) -> bool {
+    let on = |threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .build()
+            .unwrap();
+        pool.install(&bytes)
+    };
+    let one = on(1);
+    one == on(2) && one == on(8)
+}

@@ -12,7 +12,7 @@ mod extras;
 mod files;
 mod foreign;
 mod format;
-mod glb;
+pub mod glb;
 mod ksplat;
 mod metadata;
 pub mod nearest;

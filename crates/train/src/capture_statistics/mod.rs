@@ -46,7 +46,7 @@ const PIXELS_PER_GAUSSIAN: u64 = 30;
 const FOR_SURFACES: f64 = 1.5;
 
 /// [`PIXELS_PER_GAUSSIAN`] of a run that trains for surfaces.
-const PIXELS_PER_SURFACE_GAUSSIAN: u64 = 20;
+const PIXELS_PER_SURFACE_GAUSSIAN: u64 = (PIXELS_PER_GAUSSIAN as f64 / FOR_SURFACES) as u64;
 
 /// Fewest pixels for each Gaussian after a run extension ([`mod@crate::extension`]).
 const PIXELS_PER_EXTENDED: u64 = 15;

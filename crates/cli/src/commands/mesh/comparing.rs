@@ -63,7 +63,7 @@ pub fn read_mesh(path: &Path) -> Result<Counted> {
     let bytes = bounded::read("cannot read the mesh", path, bounded::MODEL_BYTES)?;
     let read = match bytes.starts_with(b"glTF") {
         true => read_glb(&bytes).map(|mesh| Counted {
-            mesh: mesh.mesh(),
+            mesh: mesh.mesh,
             ..Counted::default()
         }),
         false => read_counted_ply(&bytes),

@@ -12,7 +12,7 @@ use glam::DVec3;
 use rayon::prelude::*;
 
 /// Computes the curve of sRGB; below 0 its straight part is extended.
-fn srgb(linear: f64) -> f64 {
+pub fn srgb(linear: f64) -> f64 {
     match linear <= 0.003_130_8 {
         true => 12.92 * linear,
         false => 1.055 * linear.powf(1.0 / 2.4) - 0.055,

@@ -5,18 +5,24 @@ use crate::Result;
 use crate::splat_file::packed::Cursor;
 
 /// JSON of a file, and its numbers.
-pub(super) struct Chunks<'a> {
+#[derive(Debug)]
+pub struct Chunks<'a> {
+    /// JSON.
     pub json: &'a [u8],
     /// Chunk of numbers, if there is one.
     pub numbers: Option<&'a [u8]>,
     /// Offset of the JSON, for errors.
     pub json_at: usize,
+    /// Deviations of the file from its format, for the user.
     pub notes: Vec<String>,
 }
 
 impl<'a> Chunks<'a> {
     /// Finds the chunks of a binary file; bytes without its signature are JSON.
-    pub(super) fn find(bytes: &'a [u8]) -> Result<Self> {
+    ///
+    /// # Errors
+    /// Another version, or a chunk that is cut off.
+    pub fn find(bytes: &'a [u8]) -> Result<Self> {
         let mark = b"\xef\xbb\xbf";
         let json_at = if bytes.starts_with(mark) {
             mark.len()

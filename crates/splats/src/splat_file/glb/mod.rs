@@ -22,6 +22,8 @@ mod primitive;
 mod read;
 mod write;
 
+pub use colour::srgb;
+pub use container::Chunks;
 pub(super) use read::{parse, parse_beside};
 pub(super) use write::encode;
 

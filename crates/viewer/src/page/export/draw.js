@@ -199,15 +199,7 @@ export class Renderer {
     }
     this.#gaussians = linked(gl, GAUSSIANS, PIXELS);
     this.#finish = linked(gl, WHOLE, FINISH);
-    for (const made of [this.#gaussians, this.#finish]) {
-      const count = gl.getProgramParameter(made, gl.ACTIVE_UNIFORMS);
-      for (let i = 0; i < count; i++) {
-        const name = gl.getActiveUniform(made, i)?.name ?? "";
-        // A request for uniform locations waits for the driver: once, not with every frame.
-        const place = gl.getUniformLocation(made, name);
-        if (place) this.#places[name] = place;
-      }
-    }
+    this.#places = { ...uniforms(gl, this.#gaussians), ...uniforms(gl, this.#finish) };
     this.#index = gl.getAttribLocation(this.#gaussians, "index");
     this.#indices = gl.createBuffer();
   }
@@ -354,4 +346,20 @@ export function linked(gl, vertices, fragments) {
   gl.linkProgram(made);
   if (!gl.getProgramParameter(made, gl.LINK_STATUS)) throw new Error(gl.getProgramInfoLog(made) ?? "no program");
   return made;
+}
+
+/**
+ * Returns the uniforms of a program by name. A request for their locations waits for the driver: once, not with every
+ * frame.
+ * @param {WebGL2RenderingContext} gl @param {WebGLProgram} made @returns {Record<string, WebGLUniformLocation>}
+ */
+export function uniforms(gl, made) {
+  /** @type {Record<string, WebGLUniformLocation>} */ const places = {};
+  const count = gl.getProgramParameter(made, gl.ACTIVE_UNIFORMS);
+  for (let i = 0; i < count; i++) {
+    const name = gl.getActiveUniform(made, i)?.name ?? "";
+    const place = gl.getUniformLocation(made, name);
+    if (place) places[name] = place;
+  }
+  return places;
 }

@@ -4,7 +4,7 @@
 // 2. Edges hide what is behind the mesh: a first pass writes depths only.
 // @ts-check
 import { rowsOf } from "../vectors.js";
-import { linked } from "./draw.js";
+import { linked, uniforms } from "./draw.js";
 import { unzip } from "./spz.js";
 
 /** @typedef {import("../vectors.js").Vec} Vec */
@@ -14,10 +14,10 @@ import { unzip } from "./spz.js";
 /** @typedef {"colours" | "shape" | "edges" | "errors"} Style */
 
 /** @type {Style[]} */
-export const STYLES = ["colours", "shape", "edges", "errors"];
+const STYLES = ["colours", "shape", "edges", "errors"];
 
 /** Errors of this many pixels and more have the last colour. */
-export const FULL_ERROR = 4;
+const FULL_ERROR = 4;
 
 /** Floats of a vertex: position, place in the picture, error, colour. */
 const VERTEX = 7;
@@ -96,7 +96,7 @@ void main() {
  */
 
 /** @param {Uint8Array} packed @returns {Promise<Unpacked>} */
-export async function unpackMesh(packed) {
+async function unpackMesh(packed) {
   const bytes = await unzip(packed);
   const head = 4 + new DataView(bytes.buffer).getUint32(0, true);
   const about = JSON.parse(new TextDecoder().decode(bytes.subarray(4, head)));
@@ -139,6 +139,7 @@ export class MeshPainter {
   /** @type {HTMLCanvasElement} */ #canvas;
   /** @type {Unpacked} */ #mesh;
   /** @type {WebGLProgram} */ #program;
+  #places;
   #textured = false;
 
   /** @param {HTMLCanvasElement} canvas @param {Uint8Array} packed */
@@ -155,6 +156,7 @@ export class MeshPainter {
     if (!gl) throw new Error("this browser has no WebGL2");
     [this.#gl, this.#canvas, this.#mesh] = [gl, canvas, mesh];
     this.#program = linked(gl, MESH_VERTICES, MESH_PIXELS);
+    this.#places = uniforms(gl, this.#program);
     gl.bindBuffer(gl.ARRAY_BUFFER, gl.createBuffer());
     gl.bufferData(gl.ARRAY_BUFFER, mesh.vertices, gl.STATIC_DRAW);
     const bytes = 4 * VERTEX;
@@ -204,7 +206,7 @@ export class MeshPainter {
     gl.clearColor(0, 0, 0, 0);
     gl.clear(gl.COLOR_BUFFER_BIT | gl.DEPTH_BUFFER_BIT);
     gl.useProgram(this.#program);
-    const at = (/** @type {string} */ name) => gl.getUniformLocation(this.#program, name);
+    const at = (/** @type {string} */ name) => this.#places[name] ?? null;
     const rows = rowsOf(framed.rotation);
     gl.uniformMatrix3fv(at("rotation"), true, rows.flat());
     gl.uniform3fv(at("eye"), framed.position);
@@ -228,21 +230,5 @@ export class MeshPainter {
       gl.uniform1i(at("style"), STYLES.indexOf("edges"));
     }
     gl.drawArrays(gl.TRIANGLES, 0, count);
-  }
-
-  /** Returns the bytes of the canvas from the upper left corner: red, green, blue, alpha. */
-  pixels() {
-    const [gl, { width, height }] = [this.#gl, this.#canvas];
-    const upward = new Uint8Array(4 * width * height);
-    gl.readPixels(0, 0, width, height, gl.RGBA, gl.UNSIGNED_BYTE, upward);
-    const rows = Array.from({ length: height }, (_, y) => upward.subarray(4 * width * (height - 1 - y), 4 * width * (height - y)));
-    const bytes = new Uint8Array(upward.length);
-    rows.forEach((row, y) => bytes.set(row, 4 * width * y));
-    return bytes;
-  }
-
-  /** Releases the WebGL context: browsers allow few. */
-  close() {
-    this.#gl.getExtension("WEBGL_lose_context")?.loseContext();
   }
 }
