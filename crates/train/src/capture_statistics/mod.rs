@@ -43,7 +43,7 @@ const PIXELS_PER_GAUSSIAN: u64 = 30;
 
 /// Factor on the Gaussians of a run that trains for surfaces: flat Gaussians fill less volume.
 /// `docs/experiments/2026-11-28-surface-training.md` has its effect.
-const FOR_SURFACES: f64 = 1.5;
+const FOR_SURFACES: f64 = 1.25;
 
 /// [`PIXELS_PER_GAUSSIAN`] of a run that trains for surfaces.
 const PIXELS_PER_SURFACE_GAUSSIAN: u64 = (PIXELS_PER_GAUSSIAN as f64 / FOR_SURFACES) as u64;
@@ -149,7 +149,7 @@ pub struct Budget {
     pub bound: LimitReason,
     /// Statistics that the cap was computed from.
     pub evidence: CaptureStatistics,
-    /// True for a run that trains for surfaces, whose cap is 1.5 times as high.
+    /// True for a run that trains for surfaces, whose cap is 1.25 times as high.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub surfaces: bool,
 }

@@ -106,7 +106,7 @@ fn a_budget_goes_by_detail_within_its_bounds() {
     };
     assert_eq!(
         (surfaces(some), surfaces(small), surfaces(rich)),
-        (805_000, 200_000, MOST)
+        (671_000, 166_666, MOST)
     );
     let quick = |evidence: CaptureStatistics| evidence.budget(Preset::Quick, 10, None).gaussians;
     assert_eq!((quick(rich), quick(some)), (1_000_000, 537_000));

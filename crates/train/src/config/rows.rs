@@ -307,10 +307,10 @@ settings! {
 settings! {
     /// Training for surfaces: Gaussians become discs that lie in the surface that they form.
     pub SurfaceConfig, SurfacePatch in "Losses" {
-        /// Train for surfaces; sets another default: densify.flat_reg. A computed max_gaussians is 1.5 times as high.
+        /// Train for surfaces; sets another default: densify.flat_reg. A computed max_gaussians is 1.25 times as high.
         enabled: bool = false, choice(),
             flag("--surface",
-                "Train for surfaces, for `dapple mesh` and for normals [default: off]. Gaussians become flat and lie in the surface that they form, and there are up to 1.5 times as many. This costs time and may cost some PSNR");
+                "Train for surfaces, for `dapple mesh` and for normals [default: off]. Gaussians become flat and lie in the surface that they form, and there are up to 1.25 times as many. This costs time and may cost some PSNR");
         /// Weight of the disagreement of normals and depths in the loss, 0 to 1000.
         normals: f64 = 0.05, range(Range::closed(0.0, 1e3)),
             flag("--surface-normals <X>",
